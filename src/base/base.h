@@ -1,0 +1,185 @@
+/* base.h - what src/base offers the other folders: memory, bounded buffers, maps, a timer heap,
+ * text helpers, redaction, counters. Knows no JSON and no operating system.
+ * See docs/internals/base.md. */
+#ifndef IDEM_BASE_PRIVATE_H
+#define IDEM_BASE_PRIVATE_H
+
+#include <idem/base.h>
+
+/* ------------------------------------------------------------- memory */
+
+/* Fills in the C library's functions where `alloc` is NULL or zero. */
+idem_alloc idem__alloc_or_default(const idem_alloc *alloc);
+void *idem__malloc(const idem_alloc *alloc, size_t size); /* NULL for size 0 too */
+void *idem__calloc(const idem_alloc *alloc, size_t size);
+void *idem__realloc(const idem_alloc *alloc, void *ptr, size_t old_size, size_t size);
+void idem__free(const idem_alloc *alloc, void *ptr); /* takes NULL */
+char *idem__strndup(const idem_alloc *alloc, const char *text, size_t len); /* adds a NUL */
+
+/* ------------------------------------------------------ bounded buffer */
+
+/* A growing byte buffer that is born with a maximum. A failed append leaves it as it was.
+ * The fast paths are inline; growth is not. */
+typedef struct idem__buf {
+  char *data;
+  size_t len;
+  size_t cap;
+  size_t max;
+  const idem_alloc *alloc;
+} idem__buf;
+
+void idem__buf_init(idem__buf *buf, const idem_alloc *alloc, size_t max);
+void idem__buf_deinit(idem__buf *buf);
+/* Makes room for `extra` more bytes: OK, LIMIT (past max) or NOMEM. */
+idem_status idem__buf_grow(idem__buf *buf, size_t extra);
+/* Gives back memory above `keep` bytes of capacity; only when empty. */
+void idem__buf_trim(idem__buf *buf, size_t keep);
+/* Removes the first n bytes. */
+void idem__buf_consume(idem__buf *buf, size_t n);
+idem_status idem__buf_printf(idem__buf *buf, const char *format, ...) IDEM_PRINTF(2, 3);
+
+static inline idem_status idem__buf_reserve(idem__buf *buf, size_t extra) {
+  return buf->cap - buf->len >= extra ? IDEM_OK : idem__buf_grow(buf, extra);
+}
+static inline idem_status idem__buf_put(idem__buf *buf, const void *bytes, size_t len) {
+  if (buf->cap - buf->len < len) {
+    idem_status status = idem__buf_grow(buf, len);
+    if (status != IDEM_OK) return status;
+  }
+  if (len) __builtin_memcpy(buf->data + buf->len, bytes, len);
+  buf->len += len;
+  return IDEM_OK;
+}
+#define idem__buf_puts(buf, literal) idem__buf_put((buf), "" literal, sizeof(literal) - 1)
+
+/* ------------------------------------------------------------- hash map */
+
+/* Keyed by bytes; open addressing, grows by doubling, bounded by `max` entries. Keys are borrowed:
+ * the value's owner keeps them alive until removal. The seed makes collisions unguessable. */
+typedef struct idem__map_entry {
+  const char *key;
+  size_t key_len;
+  uint64_t hash;
+  void *value; /* NULL: free slot */
+} idem__map_entry;
+typedef struct idem__map {
+  idem__map_entry *slots;
+  size_t cap; /* a power of two, or 0 */
+  size_t count;
+  uint64_t seed;
+  const idem_alloc *alloc;
+} idem__map;
+
+void idem__map_init(idem__map *map, const idem_alloc *alloc, uint64_t seed);
+void idem__map_deinit(idem__map *map);
+void *idem__map_get(const idem__map *map, const char *key, size_t key_len);
+idem_status idem__map_put(idem__map *map, const char *key, size_t key_len,
+                          void *value); /* OK, EXISTS, NOMEM */
+void *idem__map_remove(idem__map *map, const char *key, size_t key_len);
+/* Iterate: start with *pos = 0; NULL at the end. Removing the entry just returned is allowed only
+ * by ending the walk. */
+void *idem__map_next(const idem__map *map, size_t *pos);
+uint64_t idem__hash(const void *bytes, size_t len, uint64_t seed);
+
+/* ------------------------------------------------------------ timer heap */
+
+/* Intrusive binary min-heap of deadlines. A timer sits in at most one heap; index 0 = not in one. */
+typedef struct idem__timer {
+  uint64_t at_ms;
+  size_t index;
+} idem__timer;
+typedef struct idem__heap {
+  idem__timer **items; /* items[1..count] */
+  size_t count;
+  size_t cap;
+  const idem_alloc *alloc;
+} idem__heap;
+
+void idem__heap_init(idem__heap *heap, const idem_alloc *alloc);
+void idem__heap_deinit(idem__heap *heap);
+idem_status idem__heap_put(idem__heap *heap, idem__timer *timer, uint64_t at_ms); /* OK, NOMEM */
+void idem__heap_remove(idem__heap *heap, idem__timer *timer); /* no-op when not in it */
+idem__timer *idem__heap_first(const idem__heap *heap);        /* NULL when empty */
+
+/* ----------------------------------------------------------- linked list */
+
+/* Intrusive, circular, doubly linked. A list head and a detached node point to themselves. */
+typedef struct idem__list {
+  struct idem__list *prev, *next;
+} idem__list;
+static inline void idem__list_init(idem__list *list) { list->prev = list->next = list; }
+static inline bool idem__list_empty(const idem__list *list) { return list->next == list; }
+static inline void idem__list_append(idem__list *list, idem__list *node) {
+  node->prev = list->prev;
+  node->next = list;
+  list->prev->next = node;
+  list->prev = node;
+}
+static inline void idem__list_remove(idem__list *node) {
+  node->prev->next = node->next;
+  node->next->prev = node->prev;
+  idem__list_init(node);
+}
+#define IDEM__CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* ------------------------------------------------------------------ text */
+
+bool idem__text_equal_nocase(const char *a, size_t a_len, const char *b, size_t b_len); /* ASCII */
+bool idem__utf8_valid(const char *text, size_t len);
+/* Length of the longest prefix of at most `max` bytes that does not cut a UTF-8 sequence. */
+size_t idem__utf8_cut(const char *text, size_t len, size_t max);
+/* Appends `text`, at most `max` bytes of it (then "..."), with C0, DEL, C1, bidirectional marks,
+ * line and paragraph separators and invalid bytes written as \n \t \xNN or \u{NNNN}; a backslash is
+ * doubled. Nothing a peer sends can forge a log line. */
+idem_status idem__text_escape(idem__buf *out, const char *text, size_t len, size_t max);
+
+/* Appends `text` as a JSON string, quotes included; invalid UTF-8 becomes U+FFFD. */
+idem_status idem__text_json_string(idem__buf *out, const char *text, size_t len);
+
+/* ------------------------------------------------------------- redaction */
+
+/* Appends `text` with secrets replaced by [redacted]: bearer and basic credentials, Authorization
+ * and Cookie values, query and key=value secrets, key-like JSON members (password, token, secret,
+ * api_key, ...), home and absolute paths, and the values in `secrets`. Linear in len. */
+typedef struct idem__secret {
+  char *text;
+  size_t len;
+} idem__secret;
+idem_status idem__redact(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,
+                         size_t secret_count);
+
+/* --------------------------------------------------------------- metrics */
+
+/* The kinds of thing that are counted. One row each in metrics.c: name, help, type, labels. */
+typedef enum idem__counter {
+  IDEM__M_BYTES_IN,
+  IDEM__M_BYTES_OUT,
+  IDEM__M_CONNECTIONS_OPENED,
+  IDEM__M_CONNECTIONS_CLOSED, /* open connections = opened - closed, rendered as a gauge */
+  IDEM__M_REQUESTS_STARTED,
+  IDEM__M_REQUESTS_ENDED, /* in flight = started - ended, rendered as a gauge */
+  IDEM__M_SESSIONS_OPENED,
+  IDEM__M_SESSIONS_CLOSED,
+  IDEM__M_RATE_LIMITED,
+  IDEM__M_AUTH_FAILURES,
+  IDEM__M_REFUSED_CONNECTIONS,
+  IDEM__M_COUNTERS /* how many */
+} idem__counter;
+
+/* The method label of a count: 0 is `other`, 1.. are registered names. */
+typedef uint32_t idem__method_label;
+
+/* Registers a name before serving begins; the same name gives the same label in every metrics that
+ * registers the same names in the same order. */
+idem_status idem__metrics_label(idem_metrics *metrics, const char *method, size_t len,
+                                idem__method_label *label);
+/* All of these take a NULL metrics and then do nothing. */
+void idem__metrics_add(idem_metrics *metrics, idem__counter counter, uint64_t n);
+void idem__metrics_notification(idem_metrics *metrics, idem__method_label label);
+/* `ok` false counts status="error". `code` 0 means no error code. */
+void idem__metrics_request(idem_metrics *metrics, idem__method_label label, bool ok, int code,
+                           uint64_t duration_ns);
+/* An error answer that belongs to no method (parse errors, refused messages). */
+void idem__metrics_error(idem_metrics *metrics, int code);
+
+#endif

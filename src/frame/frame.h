@@ -1,0 +1,78 @@
+/* frame.h - cutting a byte stream into messages: lines, Content-Length frames, or whole.
+ * Sans-I/O and JSON-free: bytes go in, frames and faults come out, one at a time, at any split of
+ * the input. A frame that lies whole inside one fed piece is lent without copying.
+ * See docs/internals/frame.md. */
+#ifndef IDEM_FRAME_PRIVATE_H
+#define IDEM_FRAME_PRIVATE_H
+
+#include "../base/base.h"
+
+typedef enum idem__frame_kind {
+  IDEM__FRAME_LINE,           /* LF ends a message, one CR before it dropped, blank lines skipped */
+  IDEM__FRAME_CONTENT_LENGTH, /* behaviour of the language-server base protocol */
+  IDEM__FRAME_WHOLE           /* everything until end of input is one message (HTTP, WebSocket) */
+} idem__frame_kind;
+
+typedef enum idem__frame_event {
+  IDEM__FRAME_MORE,        /* all input taken; nothing more to report */
+  IDEM__FRAME_MESSAGE,     /* `data`, `len` hold one message, borrowed until the next call */
+  IDEM__FRAME_OVERSIZE,    /* a message past max_message; its bytes are drained */
+  IDEM__FRAME_HEADER_TOO_LARGE,
+  IDEM__FRAME_MISSING_LENGTH,
+  IDEM__FRAME_BAD_LENGTH,
+  IDEM__FRAME_BAD_TYPE,    /* Content-Type is not the JSON-RPC one; body skipped */
+  IDEM__FRAME_BAD_CHARSET, /* charset is not utf-8; body skipped */
+  IDEM__FRAME_TRUNCATED,   /* end of input inside a Content-Length header or body */
+  IDEM__FRAME_HTTP,        /* a web page is talking to us (see guard_http): close the conn */
+  IDEM__FRAME_NOMEM        /* no memory to hold a partial frame; the frame is lost, the conn must end */
+} idem__frame_event;
+
+typedef struct idem__frame_opts {
+  idem__frame_kind kind;
+  size_t max_message;
+  size_t max_header; /* header section, Content-Length framing */
+  bool guard_http;   /* socket listeners: an HTTP request line first, or Host:/Origin: in a frame */
+  const idem_alloc *alloc;
+} idem__frame_opts;
+
+typedef struct idem__framer {
+  idem__frame_opts opts;
+  idem__buf partial;      /* the frame so far, when it spans feeds */
+  const char *input;      /* what was fed and not yet taken */
+  size_t input_len;
+  const char *data;       /* the message of the last FRAME_MESSAGE */
+  size_t len;
+  size_t dropped;         /* bytes of the last fault's message drained so far, for the log */
+  bool eof;
+  /* state of the framings; private to src/frame */
+  int state;
+  bool seen_first;        /* the first line has been looked at by the HTTP guard */
+  bool fault_reported;    /* one error per damaged region */
+  uint64_t body_left;
+  uint64_t body_len;
+  size_t scanned;         /* bytes of `partial` already searched */
+  size_t consumed;        /* bytes of `partial` to drop at the next call */
+  int header_fault;       /* a pending idem__frame_event for this header section */
+} idem__framer;
+
+void idem__framer_init(idem__framer *framer, const idem__frame_opts *opts);
+void idem__framer_deinit(idem__framer *framer);
+/* Lends input. The previous piece must have been drained by next() returning MORE. */
+void idem__framer_feed(idem__framer *framer, const char *data, size_t len);
+/* No more input will come. next() then reports an unterminated last line (LINE), TRUNCATED
+ * (CONTENT_LENGTH) or the whole message (WHOLE; also an empty one), then MORE for ever. */
+void idem__framer_feed_eof(idem__framer *framer);
+/* The next event. Call until MORE. */
+idem__frame_event idem__framer_next(idem__framer *framer);
+/* True while part of a frame has arrived: the frame time-out runs. */
+bool idem__framer_inside(const idem__framer *framer);
+/* Drops the partial frame and starts afresh (frame time-out). Not while input is lent. */
+void idem__framer_reset(idem__framer *framer);
+/* Gives back memory kept for large frames, if none is under way. */
+void idem__framer_trim(idem__framer *framer);
+
+/* Output: appends the bytes that go before / after a message of body_len bytes. */
+idem_status idem__frame_put_head(idem__frame_kind kind, idem__buf *out, size_t body_len);
+idem_status idem__frame_put_tail(idem__frame_kind kind, idem__buf *out);
+
+#endif
