@@ -1,0 +1,52 @@
+# flags.cmake - the language, the warnings, the sanitizers and the hardening, for every target.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# -O2 rather than CMake's -O3, and assertions stay on in every build but Release.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_C_FLAGS_DEBUG "-Og -g")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT IDEM_COVERAGE AND NOT CMAKE_C_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_compile_options(
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
+  -Wformat=2 -fno-common)
+if(IDEM_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(IDEM_SANITIZE)
+  add_compile_options(-fsanitize=${IDEM_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${IDEM_SANITIZE})
+  if(IDEM_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=all)
+  endif()
+endif()
+if(IDEM_COVERAGE)
+  add_compile_options(--coverage)
+  add_link_options(--coverage)
+endif()
+if(IDEM_HARDEN)
+  add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong)
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    add_link_options(-Wl,-z,relro,-z,now -Wl,--as-needed)
+  endif()
+endif()
+
+# Everything an executable of ours is made of is position independent, as distributions expect.
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+set(idem_lto OFF)
+if(IDEM_LTO)
+  include(CheckIPOSupported)
+  check_ipo_supported(RESULT idem_lto LANGUAGES C)
+endif()

@@ -1,0 +1,69 @@
+# libraries.cmake - libidem (no I/O) and libidem-uv (the libuv runtime), each built twice:
+# static with hidden symbols for our programs and tests, shared for installation.
+
+idem_need_yyjson()
+set(idem_core_deps deps::yyjson Threads::Threads)
+if(IDEM_HAS_schema)
+  idem_need_pcre2()
+  list(APPEND idem_core_deps deps::pcre2)
+endif()
+if(IDEM_HAS_http)
+  idem_need_llhttp()
+  idem_need_wslay()
+  list(APPEND idem_core_deps deps::llhttp deps::wslay)
+endif()
+
+# What the core may use of the system: plain C17. The runtime is Linux first and says so.
+set(idem_uv_definitions _GNU_SOURCE)
+
+add_library(idem STATIC ${IDEM_CORE_SOURCES})
+target_include_directories(idem PUBLIC include PRIVATE src)
+target_link_libraries(idem PUBLIC ${idem_core_deps})
+set_target_properties(idem PROPERTIES C_VISIBILITY_PRESET hidden
+                      INTERPROCEDURAL_OPTIMIZATION ${idem_lto})
+# What programs and tests link: every library there is.
+set(idem_all idem)
+
+if(IDEM_UV_SOURCES)
+  idem_need_libuv()
+  add_library(idem-uv STATIC ${IDEM_UV_SOURCES})
+  target_compile_definitions(idem-uv PRIVATE ${idem_uv_definitions})
+  target_include_directories(idem-uv PRIVATE src)
+  target_link_libraries(idem-uv PUBLIC idem deps::libuv)
+  set_target_properties(idem-uv PROPERTIES C_VISIBILITY_PRESET hidden
+                        INTERPROCEDURAL_OPTIMIZATION ${idem_lto})
+  set(idem_all idem-uv idem)
+endif()
+
+# libidem-uv uses idem__ functions of libidem, so those are exported too, under a version node that
+# says they are nobody else's (cmake/exports.map); everything without our prefix stays inside.
+function(idem_shared target output)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output} VERSION ${PROJECT_VERSION}
+                        SOVERSION ${PROJECT_VERSION_MAJOR}
+                        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  target_compile_options(${target} PRIVATE -fno-semantic-interposition)
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    set(map ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+    target_link_options(${target} PRIVATE -Wl,--version-script=${map} -Wl,-Bsymbolic-functions
+                        -Wl,--no-undefined)
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
+  endif()
+endfunction()
+
+if(IDEM_SHARED)
+  add_library(idem-shared SHARED ${IDEM_CORE_SOURCES})
+  target_include_directories(idem-shared
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE src)
+  target_link_libraries(idem-shared PRIVATE ${idem_core_deps})
+  idem_shared(idem-shared idem)
+  if(IDEM_UV_SOURCES)
+    add_library(idem-uv-shared SHARED ${IDEM_UV_SOURCES})
+    target_compile_definitions(idem-uv-shared PRIVATE ${idem_uv_definitions})
+    target_include_directories(idem-uv-shared PRIVATE src)
+    target_link_libraries(idem-uv-shared PUBLIC idem-shared PRIVATE deps::libuv deps::yyjson
+                          Threads::Threads)
+    idem_shared(idem-uv-shared idem-uv)
+  endif()
+endif()

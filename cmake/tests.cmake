@@ -1,0 +1,56 @@
+# tests.cmake - tests/unit/FOLDER/test_X.c is the cmocka program unit.FOLDER.X, label fast; a file
+# with "threads" in its name is also run under the thread sanitizer. The other kinds of test have a
+# CMakeLists.txt in tests/KIND.
+
+idem_need_cmocka()
+
+idem_glob(sources ${PROJECT_SOURCE_DIR}/tests/support/*.c)
+set(idem_test_libraries ${idem_all} deps::cmocka)
+if(sources)
+  add_library(idem-test-support STATIC ${sources})
+  target_compile_definitions(idem-test-support PRIVATE _GNU_SOURCE)
+  target_include_directories(idem-test-support
+    PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(idem-test-support PUBLIC ${idem_all} deps::cmocka)
+  list(PREPEND idem_test_libraries idem-test-support)
+endif()
+
+# idem_test_program(TARGET SOURCE...): a program that may see private headers and tests/support.
+function(idem_test_program target)
+  add_executable(${target} ${ARGN})
+  set_target_properties(${target} PROPERTIES
+                        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE
+                             IDEM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                             IDEM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src
+                             ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE ${idem_test_libraries})
+endfunction()
+
+# idem_test_labels(NAME LABEL...): the labels; "threads" is found by name.
+function(idem_test_labels name)
+  set(labels ${ARGN})
+  if(name MATCHES "threads")
+    list(APPEND labels threads)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 60)
+endfunction()
+
+idem_glob(sources ${PROJECT_SOURCE_DIR}/tests/unit/*/test_*.c)
+foreach(source ${sources})
+  get_filename_component(folder ${source} DIRECTORY)
+  get_filename_component(folder ${folder} NAME)
+  get_filename_component(stem ${source} NAME_WE)
+  string(REGEX REPLACE "^test_" "" stem ${stem})
+  set(name unit.${folder}.${stem})
+  idem_test_program(${name} ${source})
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  idem_test_labels(${name} unit fast)
+endforeach()
+
+idem_glob(kinds ${PROJECT_SOURCE_DIR}/tests/*/CMakeLists.txt)
+foreach(kind ${kinds})
+  get_filename_component(folder ${kind} DIRECTORY)
+  add_subdirectory(${folder})
+endforeach()
