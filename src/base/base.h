@@ -6,20 +6,24 @@
 
 #include <idem/base.h>
 
+#include <stdarg.h>
+
 /* ------------------------------------------------------------- memory */
 
-/* Fills in the C library's functions where `alloc` is NULL or zero. */
+/* Fills in the C library's functions where `alloc` is NULL or zero. The functions below accept such
+ * an allocator too. */
 idem_alloc idem__alloc_or_default(const idem_alloc *alloc);
 void *idem__malloc(const idem_alloc *alloc, size_t size); /* NULL for size 0 too */
 void *idem__calloc(const idem_alloc *alloc, size_t size);
+/* Takes NULL (then it is idem__malloc); size 0 frees and returns NULL. On failure `ptr` lives on. */
 void *idem__realloc(const idem_alloc *alloc, void *ptr, size_t old_size, size_t size);
 void idem__free(const idem_alloc *alloc, void *ptr); /* takes NULL */
 char *idem__strndup(const idem_alloc *alloc, const char *text, size_t len); /* adds a NUL */
 
 /* ------------------------------------------------------ bounded buffer */
 
-/* A growing byte buffer that is born with a maximum. A failed append leaves it as it was.
- * The fast paths are inline; growth is not. */
+/* A growing byte buffer that is born with a maximum: len and cap never exceed max. A failed append
+ * leaves it as it was. The fast paths are inline; growth is not. */
 typedef struct idem__buf {
   char *data;
   size_t len;
@@ -29,14 +33,21 @@ typedef struct idem__buf {
 } idem__buf;
 
 void idem__buf_init(idem__buf *buf, const idem_alloc *alloc, size_t max);
+/* Frees the memory and empties the buffer, which stays usable. Not for a fixed one. */
 void idem__buf_deinit(idem__buf *buf);
 /* Makes room for `extra` more bytes: OK, LIMIT (past max) or NOMEM. */
 idem_status idem__buf_grow(idem__buf *buf, size_t extra);
 /* Gives back memory above `keep` bytes of capacity; only when empty. */
 void idem__buf_trim(idem__buf *buf, size_t keep);
-/* Removes the first n bytes. */
+/* Removes the first n bytes (all of them if there are fewer). */
 void idem__buf_consume(idem__buf *buf, size_t n);
 idem_status idem__buf_printf(idem__buf *buf, const char *format, ...) IDEM_PRINTF(2, 3);
+idem_status idem__buf_vprintf(idem__buf *buf, const char *format, va_list args) IDEM_PRINTF(2, 0);
+
+/* A buffer over memory of the caller's: never grows, never allocates for appends, needs no deinit. */
+static inline void idem__buf_fixed(idem__buf *buf, char *storage, size_t size) {
+  *buf = (idem__buf){.data = storage, .cap = size, .max = size};
+}
 
 static inline idem_status idem__buf_reserve(idem__buf *buf, size_t extra) {
   return buf->cap - buf->len >= extra ? IDEM_OK : idem__buf_grow(buf, extra);
@@ -54,8 +65,10 @@ static inline idem_status idem__buf_put(idem__buf *buf, const void *bytes, size_
 
 /* ------------------------------------------------------------- hash map */
 
-/* Keyed by bytes; open addressing, grows by doubling, bounded by `max` entries. Keys are borrowed:
- * the value's owner keeps them alive until removal. The seed makes collisions unguessable. */
+/* Keyed by bytes; open addressing, grows by doubling, bounded by `max` entries (IDEM__MAP_MAX unless
+ * the owner sets it lower after init). Keys are borrowed: the value's owner keeps them alive until
+ * removal. The seed makes collisions unguessable. */
+#define IDEM__MAP_MAX ((size_t)1 << 24)
 typedef struct idem__map_entry {
   const char *key;
   size_t key_len;
@@ -66,6 +79,7 @@ typedef struct idem__map {
   idem__map_entry *slots;
   size_t cap; /* a power of two, or 0 */
   size_t count;
+  size_t max;
   uint64_t seed;
   const idem_alloc *alloc;
 } idem__map;
@@ -74,7 +88,7 @@ void idem__map_init(idem__map *map, const idem_alloc *alloc, uint64_t seed);
 void idem__map_deinit(idem__map *map);
 void *idem__map_get(const idem__map *map, const char *key, size_t key_len);
 idem_status idem__map_put(idem__map *map, const char *key, size_t key_len,
-                          void *value); /* OK, EXISTS, NOMEM */
+                          void *value); /* OK, EXISTS, LIMIT, NOMEM; INVAL for a NULL value */
 void *idem__map_remove(idem__map *map, const char *key, size_t key_len);
 /* Iterate: start with *pos = 0; NULL at the end. Removing the entry just returned is allowed only
  * by ending the walk. */
@@ -83,7 +97,8 @@ uint64_t idem__hash(const void *bytes, size_t len, uint64_t seed);
 
 /* ------------------------------------------------------------ timer heap */
 
-/* Intrusive binary min-heap of deadlines. A timer sits in at most one heap; index 0 = not in one. */
+/* Intrusive binary min-heap of deadlines. A timer sits in at most one heap; index 0 = not in one, so
+ * a zeroed timer is ready for use. */
 typedef struct idem__timer {
   uint64_t at_ms;
   size_t index;
@@ -96,8 +111,10 @@ typedef struct idem__heap {
 } idem__heap;
 
 void idem__heap_init(idem__heap *heap, const idem_alloc *alloc);
+/* Timers still in it are marked as in none. */
 void idem__heap_deinit(idem__heap *heap);
-idem_status idem__heap_put(idem__heap *heap, idem__timer *timer, uint64_t at_ms); /* OK, NOMEM */
+/* Adds the timer, or moves it if it is in this heap already (which cannot fail): OK, NOMEM. */
+idem_status idem__heap_put(idem__heap *heap, idem__timer *timer, uint64_t at_ms);
 void idem__heap_remove(idem__heap *heap, idem__timer *timer); /* no-op when not in it */
 idem__timer *idem__heap_first(const idem__heap *heap);        /* NULL when empty */
 
@@ -124,16 +141,22 @@ static inline void idem__list_remove(idem__list *node) {
 
 /* ------------------------------------------------------------------ text */
 
+static inline char idem__ascii_lower(char c) {
+  return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
 bool idem__text_equal_nocase(const char *a, size_t a_len, const char *b, size_t b_len); /* ASCII */
 bool idem__utf8_valid(const char *text, size_t len);
+/* Reads one character: its length and *code, or 0 for the end and for invalid bytes. */
+size_t idem__utf8_decode(const char *text, size_t len, uint32_t *code);
 /* Length of the longest prefix of at most `max` bytes that does not cut a UTF-8 sequence. */
 size_t idem__utf8_cut(const char *text, size_t len, size_t max);
-/* Appends `text`, at most `max` bytes of it (then "..."), with C0, DEL, C1, bidirectional marks,
+/* Appends `text`, at most `max` bytes of it (then "..."; SIZE_MAX for all), with C0, DEL, C1, bidirectional marks,
  * line and paragraph separators and invalid bytes written as \n \t \xNN or \u{NNNN}; a backslash is
  * doubled. Nothing a peer sends can forge a log line. */
 idem_status idem__text_escape(idem__buf *out, const char *text, size_t len, size_t max);
 
-/* Appends `text` as a JSON string, quotes included; invalid UTF-8 becomes U+FFFD. */
+/* Appends `text` as a JSON string, quotes included; invalid UTF-8 becomes U+FFFD, and what
+ * idem__text_escape would not let through is written as \uNNNN. */
 idem_status idem__text_json_string(idem__buf *out, const char *text, size_t len);
 
 /* ------------------------------------------------------------- redaction */

@@ -1,0 +1,163 @@
+/* map.c - a hash map keyed by bytes, for ids, sessions and method names.
+ * Linear probing with backward-shift deletion: no tombstones, so a table that lives for weeks stays
+ * as fast as a new one. The hash is seeded twice over. See docs/internals/base.md. */
+#include "base.h"
+
+#include <string.h>
+
+enum { SMALLEST = 8 };
+
+/* ---------------------------------------------------------------- hash */
+
+/* Odd constants with about half their bits set; nothing else is asked of them. */
+static const uint64_t MIX_A = 0x9e3779b97f4a7c15u;
+static const uint64_t MIX_B = 0xd1342543de82ef95u;
+static const uint64_t MIX_C = 0xaf251af3b0f025b5u;
+static const uint64_t MIX_D = 0xb564ef22ec7aece5u;
+
+/* Both halves of the 128-bit product, folded together. */
+static inline uint64_t fold(uint64_t a, uint64_t b) {
+#ifdef __SIZEOF_INT128__
+  __extension__ typedef unsigned __int128 wide;
+  wide product = (wide)a * b;
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+#else
+  uint64_t a_low = a & 0xffffffffu, a_high = a >> 32, b_low = b & 0xffffffffu, b_high = b >> 32;
+  uint64_t low = a_low * b_low, middle = a_high * b_low + (low >> 32);
+  uint64_t cross = a_low * b_high + (middle & 0xffffffffu);
+  uint64_t high = a_high * b_high + (middle >> 32) + (cross >> 32);
+  return (a * b) ^ high;
+#endif
+}
+
+static inline uint64_t read8(const unsigned char *p) {
+  uint64_t value;
+  memcpy(&value, p, sizeof value);
+  return value;
+}
+
+static inline uint64_t read4(const unsigned char *p) {
+  uint32_t value;
+  memcpy(&value, p, sizeof value);
+  return value;
+}
+
+/* Both factors of every product are masked with something the peer cannot know: a factor that can
+ * be forced to zero would make all other bytes meaningless. */
+uint64_t idem__hash(const void *bytes, size_t len, uint64_t seed) {
+  const unsigned char *p = bytes;
+  uint64_t left = fold(seed ^ MIX_A, (uint64_t)len ^ MIX_B);
+  uint64_t right = fold(seed ^ MIX_C, MIX_D);
+  uint64_t a = 0, b = 0;
+  if (len > 16) {
+    const unsigned char *last = p + len - 16;
+    for (; p < last; p += 16) left = fold(read8(p) ^ left, read8(p + 8) ^ right) + right;
+    a = read8(last);
+    b = read8(last + 8);
+  } else if (len >= 8) {
+    a = read8(p);
+    b = read8(p + len - 8);
+  } else if (len >= 4) {
+    a = read4(p);
+    b = read4(p + len - 4);
+  } else if (len > 0) {
+    a = (uint64_t)p[0] << 16 | (uint64_t)p[len / 2] << 8 | p[len - 1];
+  }
+  return fold(fold(a ^ left, b ^ right) ^ left, MIX_D ^ right);
+}
+
+/* ----------------------------------------------------------------- map */
+
+void idem__map_init(idem__map *map, const idem_alloc *alloc, uint64_t seed) {
+  *map = (idem__map){.seed = seed, .alloc = alloc, .max = IDEM__MAP_MAX};
+}
+
+void idem__map_deinit(idem__map *map) {
+  idem__free(map->alloc, map->slots);
+  map->slots = NULL;
+  map->cap = map->count = 0;
+}
+
+static inline bool matches(const idem__map_entry *slot, const char *key, size_t key_len,
+                           uint64_t hash) {
+  return slot->hash == hash && slot->key_len == key_len &&
+         (key_len == 0 || memcmp(slot->key, key, key_len) == 0);
+}
+
+/* The slot that holds the key, or the free slot that ends its run. There is always a free one. */
+static idem__map_entry *find(const idem__map *map, const char *key, size_t key_len,
+                             uint64_t hash) {
+  size_t mask = map->cap - 1, i = (size_t)hash & mask;
+  while (map->slots[i].value && !matches(&map->slots[i], key, key_len, hash)) i = (i + 1) & mask;
+  return &map->slots[i];
+}
+
+void *idem__map_get(const idem__map *map, const char *key, size_t key_len) {
+  if (map->count == 0) return NULL;
+  return find(map, key, key_len, idem__hash(key, key_len, map->seed))->value;
+}
+
+static void place(idem__map_entry *slots, size_t mask, const idem__map_entry *entry) {
+  size_t i = (size_t)entry->hash & mask;
+  while (slots[i].value) i = (i + 1) & mask;
+  slots[i] = *entry;
+}
+
+static idem_status double_slots(idem__map *map) {
+  size_t cap = map->cap ? map->cap * 2 : SMALLEST;
+  if (cap > SIZE_MAX / sizeof(idem__map_entry)) return IDEM_E_NOMEM;
+  idem__map_entry *slots = idem__calloc(map->alloc, cap * sizeof *slots);
+  if (!slots) return IDEM_E_NOMEM;
+  for (size_t i = 0; i < map->cap; i++)
+    if (map->slots[i].value) place(slots, cap - 1, &map->slots[i]);
+  idem__free(map->alloc, map->slots);
+  map->slots = slots;
+  map->cap = cap;
+  return IDEM_OK;
+}
+
+idem_status idem__map_put(idem__map *map, const char *key, size_t key_len, void *value) {
+  if (!value) return IDEM_E_INVAL;
+  uint64_t hash = idem__hash(key, key_len, map->seed);
+  if (map->count && find(map, key, key_len, hash)->value) return IDEM_E_EXISTS;
+  if (map->count >= map->max) return IDEM_E_LIMIT;
+  if (map->count >= map->cap - map->cap / 4) {
+    idem_status status = double_slots(map);
+    if (status != IDEM_OK) return status;
+  }
+  place(map->slots, map->cap - 1,
+        &(idem__map_entry){.key = key, .key_len = key_len, .hash = hash, .value = value});
+  map->count++;
+  return IDEM_OK;
+}
+
+/* Closes the gap at `hole`: each later entry of the run whose home does not lie beyond the hole
+ * moves into it. */
+static void shift_back(idem__map *map, size_t hole) {
+  size_t mask = map->cap - 1;
+  for (size_t i = (hole + 1) & mask; map->slots[i].value; i = (i + 1) & mask) {
+    size_t home = (size_t)map->slots[i].hash & mask;
+    if (((i - home) & mask) < ((i - hole) & mask)) continue;
+    map->slots[hole] = map->slots[i];
+    hole = i;
+  }
+  map->slots[hole] = (idem__map_entry){0};
+}
+
+void *idem__map_remove(idem__map *map, const char *key, size_t key_len) {
+  if (map->count == 0) return NULL;
+  idem__map_entry *slot = find(map, key, key_len, idem__hash(key, key_len, map->seed));
+  void *value = slot->value;
+  if (!value) return NULL;
+  shift_back(map, (size_t)(slot - map->slots));
+  map->count--;
+  return value;
+}
+
+void *idem__map_next(const idem__map *map, size_t *pos) {
+  while (*pos < map->cap) {
+    void *value = map->slots[(*pos)++].value;
+    if (value) return value;
+  }
+  return NULL;
+}
