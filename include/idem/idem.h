@@ -1,0 +1,8 @@
+/* idem/idem.h - the umbrella: everything that is sans-I/O. For libuv include <idem/uv.h>. */
+#ifndef IDEM_IDEM_H
+#define IDEM_IDEM_H
+
+#include <idem/base.h>
+#include <idem/rpc.h>
+
+#endif

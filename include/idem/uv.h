@@ -1,0 +1,80 @@
+/* idem/uv.h - the engine on libuv: stdio, TCP and Unix sockets, addressed by URL.
+ * Everything belongs to the loop it was made on and is called on that loop's thread. */
+#ifndef IDEM_UV_H
+#define IDEM_UV_H
+
+#include <idem/rpc.h>
+#include <uv.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct idem_listener idem_listener;
+
+/* What a served or connected conn is made of. Zero means the default. */
+typedef struct idem_serve_opts {
+  const idem_router *router;
+  const idem_policy *policy; /* stdio+lsp: sets its framing; sockets set guard_http */
+  idem_log *log;
+  idem_metrics *metrics;
+  const idem_alloc *alloc;
+  uint64_t grace_ms;         /* how long a shutdown waits for running requests; 0: 1,500 */
+  size_t max_connections;    /* 0: 1,000 */
+  bool shutdown_ends_server; /* the lsp `shutdown` over a socket stops the server, too */
+  /* A peer came or went: one pair a conn. May be NULL. */
+  void (*on_open)(idem_conn *conn, void *user);
+  void (*on_close)(idem_conn *conn, void *user);
+  void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
+  void *user;
+} idem_serve_opts;
+
+/* Serves on `loop`. URLs: "stdio:" "stdio+lsp:" (descriptors 0 and 1 of this process),
+ * "tcp://127.0.0.1:PORT" "tcp://[::1]:PORT" (port 0: any free one), "unix:/path". INVAL: not such a
+ * URL. SYS: the address cannot be had (logged). The listener is valid until its stop has finished. */
+IDEM_API idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
+                                idem_listener **listener);
+/* The address in use, with the real port: "tcp://127.0.0.1:41234". */
+IDEM_API const char *idem_listener_url(const idem_listener *listener);
+/* Stops accepting, lets running requests finish for grace_ms, answers the rest with an error,
+ * flushes, closes, then calls `stopped` (may be NULL) and frees the listener. */
+IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), void *user);
+
+/* Connects as a client (or as a peer that also serves). on_ready runs once: with a conn, or with
+ * NULL and why not. The conn lives until it is closed; on_close of opts tells. */
+typedef void (*idem_ready_fn)(idem_conn *conn, idem_status status, void *user);
+IDEM_API idem_status idem_connect(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
+                                  idem_ready_fn on_ready, void *user);
+
+/* Runs `work` on another thread, then `after` on the loop, where the request must be answered. The
+ * request is kept for you. `work` must not touch the request or the conn. If the request is
+ * cancelled meanwhile, `after` still runs. */
+typedef void (*idem_work_fn)(void *job);
+typedef void (*idem_after_fn)(idem_request *request, void *job);
+IDEM_API idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_work_fn work,
+                                  idem_after_fn after, void *job);
+
+/* The loop a conn of this runtime runs on. */
+IDEM_API uv_loop_t *idem_conn_loop(const idem_conn *conn);
+
+/* Serves one or more URLs on a loop of its own until end of input (stdio), SIGINT or SIGTERM, then
+ * shuts down gracefully. Returns the process's exit code: 0, or 1 for what could not start. */
+IDEM_API int idem_run(const char *const *urls, size_t count, const idem_serve_opts *opts);
+
+/* A log that writes to stderr or to the file named by the environment variable IDEM_LOG (checked
+ * now; on failure one warning and stderr), coloured only on a terminal without NO_COLOR. */
+typedef struct idem_log_setup {
+  idem_log_level level;
+  idem_log_format format;
+  bool no_color;
+} idem_log_setup;
+IDEM_API idem_status idem_log_open(const idem_log_setup *setup, idem_log **out);
+/* Opens the log's file anew (SIGHUP after log rotation). */
+IDEM_API void idem_log_reopen(idem_log *log);
+/* Random bits for seeds. */
+IDEM_API uint64_t idem_random_seed(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
