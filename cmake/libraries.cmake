@@ -56,14 +56,14 @@ if(IDEM_SHARED)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     PRIVATE src)
-  target_link_libraries(idem-shared PRIVATE ${idem_core_deps})
+  target_link_libraries(idem-shared PUBLIC deps::yyjson PRIVATE ${idem_core_deps})
   idem_shared(idem-shared idem)
   if(IDEM_UV_SOURCES)
     add_library(idem-uv-shared SHARED ${IDEM_UV_SOURCES})
     target_compile_definitions(idem-uv-shared PRIVATE ${idem_uv_definitions})
     target_include_directories(idem-uv-shared PRIVATE src)
-    target_link_libraries(idem-uv-shared PUBLIC idem-shared PRIVATE deps::libuv deps::yyjson
-                          Threads::Threads)
+    target_link_libraries(idem-uv-shared PUBLIC idem-shared deps::libuv
+                          PRIVATE Threads::Threads)
     idem_shared(idem-uv-shared idem-uv)
   endif()
 endif()
