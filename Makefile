@@ -41,7 +41,7 @@ coverage: ## lines executed by the tests, per folder
 	@scripts/coverage $(JOBS)
 
 bench: ## the benchmark table
-	@scripts/build release $(JOBS)
+	@scripts/build bench $(JOBS)
 	@bench/run
 
 format: ## lay out every C file as .clang-format says
