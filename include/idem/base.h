@@ -78,7 +78,7 @@ typedef enum idem_log_format { IDEM_LOG_TEXT = 0, IDEM_LOG_JSON = 1 } idem_log_f
  * length 0 with NULL) means the field is absent. `id` is the raw JSON token of a request id. */
 typedef struct idem_log_record {
   idem_log_level level;
-  const char *message; /* ours: a constant sentence, never a peer's text */
+  const char *message; /* ours: a constant sentence, never a peer's text; escaped, not redacted */
   const char *method;
   size_t method_len;
   const char *id;
@@ -94,7 +94,8 @@ typedef struct idem_log_opts {
   idem_log_level level; /* least severe level written; default (0) is debug: set it */
   idem_log_format format;
   bool color; /* text only; the caller decides (TTY, NO_COLOR) */
-  /* Where finished lines go, newline included. Called with the log's lock held. */
+  /* Where finished lines go, one whole line of at most 4 KiB a call, newline included. Called with
+   * the log's lock held, so never by two threads at once; it must not log itself. */
   void (*write)(void *ctx, const char *line, size_t len);
   void *write_ctx;
   /* Wall clock in microseconds since 1970; NULL leaves the timestamp out. */
@@ -103,17 +104,19 @@ typedef struct idem_log_opts {
   const idem_alloc *alloc; /* NULL: the C library's */
 } idem_log_opts;
 
-/* A log may be shared by threads. idem_log_free takes NULL. */
+/* A log may be shared by threads. INVAL without `write`, NOMEM. idem_log_free takes NULL. */
 IDEM_API idem_status idem_log_new(const idem_log_opts *opts, idem_log **out);
 IDEM_API void idem_log_free(idem_log *log);
 IDEM_API void idem_log_set_level(idem_log *log, idem_log_level level);
 IDEM_API idem_log_level idem_log_get_level(const idem_log *log);
-/* Writes the record if its level is enabled; a NULL log drops it. */
+/* Writes the record if its level is enabled; a NULL log drops it. Never fails, never allocates: a
+ * field that does not fit is cut and ends in "...". */
 IDEM_API void idem_log_write(idem_log *log, const idem_log_record *record);
 /* A message with a formatted detail. */
 IDEM_API void idem_logf(idem_log *log, idem_log_level level, const char *message,
                         const char *detail_format, ...) IDEM_PRINTF(4, 5);
-/* A secret value that must never appear in a line (at least 4 bytes; copied). */
+/* A secret value that must never appear in a line (copied): INVAL under 4 bytes, LIMIT over 1,024
+ * bytes or past 64 secrets, NOMEM. Safe while other threads log. */
 IDEM_API idem_status idem_log_add_secret(idem_log *log, const char *secret, size_t len);
 
 /* --------------------------------------------------------------- metrics */
@@ -124,7 +127,10 @@ typedef struct idem_metrics idem_metrics;
 
 IDEM_API idem_status idem_metrics_new(const idem_alloc *alloc, idem_metrics **out);
 IDEM_API void idem_metrics_free(idem_metrics *metrics);
-/* The sum over `count` metrics as Prometheus text; *text is freed with idem_metrics_text_free. */
+/* The sum over `count` metrics (at least one: INVAL) as Prometheus text, NUL-terminated; *text
+ * comes from the first one's allocator, which must then be safe to use from the calling thread, and
+ * is freed with idem_metrics_text_free and that first one as owner. NOMEM; LIMIT past 256 MiB of
+ * text. */
 IDEM_API idem_status idem_metrics_render(idem_metrics *const *metrics, size_t count, char **text,
                                          size_t *len);
 IDEM_API void idem_metrics_text_free(idem_metrics *owner, char *text);

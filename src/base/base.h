@@ -15,9 +15,10 @@
 idem_alloc idem__alloc_or_default(const idem_alloc *alloc);
 void *idem__malloc(const idem_alloc *alloc, size_t size); /* NULL for size 0 too */
 void *idem__calloc(const idem_alloc *alloc, size_t size);
-/* Takes NULL (then it is idem__malloc); size 0 frees and returns NULL. On failure `ptr` lives on. */
+/* Takes NULL (then it is idem__malloc); size 0 frees and returns NULL. On failure `ptr` lives on.
+ */
 void *idem__realloc(const idem_alloc *alloc, void *ptr, size_t old_size, size_t size);
-void idem__free(const idem_alloc *alloc, void *ptr); /* takes NULL */
+void idem__free(const idem_alloc *alloc, void *ptr);                        /* takes NULL */
 char *idem__strndup(const idem_alloc *alloc, const char *text, size_t len); /* adds a NUL */
 
 /* ------------------------------------------------------ bounded buffer */
@@ -44,7 +45,8 @@ void idem__buf_consume(idem__buf *buf, size_t n);
 idem_status idem__buf_printf(idem__buf *buf, const char *format, ...) IDEM_PRINTF(2, 3);
 idem_status idem__buf_vprintf(idem__buf *buf, const char *format, va_list args) IDEM_PRINTF(2, 0);
 
-/* A buffer over memory of the caller's: never grows, never allocates for appends, needs no deinit. */
+/* A buffer over memory of the caller's: never grows, never allocates for appends, needs no deinit.
+ */
 static inline void idem__buf_fixed(idem__buf *buf, char *storage, size_t size) {
   *buf = (idem__buf){.data = storage, .cap = size, .max = size};
 }
@@ -65,9 +67,9 @@ static inline idem_status idem__buf_put(idem__buf *buf, const void *bytes, size_
 
 /* ------------------------------------------------------------- hash map */
 
-/* Keyed by bytes; open addressing, grows by doubling, bounded by `max` entries (IDEM__MAP_MAX unless
- * the owner sets it lower after init). Keys are borrowed: the value's owner keeps them alive until
- * removal. The seed makes collisions unguessable. */
+/* Keyed by bytes; open addressing, grows by doubling, bounded by `max` entries (IDEM__MAP_MAX
+ * unless the owner sets it lower after init). Keys are borrowed: the value's owner keeps them alive
+ * until removal. The seed makes collisions unguessable. */
 #define IDEM__MAP_MAX ((size_t)1 << 24)
 typedef struct idem__map_entry {
   const char *key;
@@ -97,8 +99,8 @@ uint64_t idem__hash(const void *bytes, size_t len, uint64_t seed);
 
 /* ------------------------------------------------------------ timer heap */
 
-/* Intrusive binary min-heap of deadlines. A timer sits in at most one heap; index 0 = not in one, so
- * a zeroed timer is ready for use. */
+/* Intrusive binary min-heap of deadlines. A timer sits in at most one heap; index 0 = not in one,
+ * so a zeroed timer is ready for use. */
 typedef struct idem__timer {
   uint64_t at_ms;
   size_t index;
@@ -150,9 +152,9 @@ bool idem__utf8_valid(const char *text, size_t len);
 size_t idem__utf8_decode(const char *text, size_t len, uint32_t *code);
 /* Length of the longest prefix of at most `max` bytes that does not cut a UTF-8 sequence. */
 size_t idem__utf8_cut(const char *text, size_t len, size_t max);
-/* Appends `text`, at most `max` bytes of it (then "..."; SIZE_MAX for all), with C0, DEL, C1, bidirectional marks,
- * line and paragraph separators and invalid bytes written as \n \t \xNN or \u{NNNN}; a backslash is
- * doubled. Nothing a peer sends can forge a log line. */
+/* Appends `text`, at most `max` bytes of it (then "..."; SIZE_MAX for all), with C0, DEL, C1,
+ * bidirectional marks, line and paragraph separators and invalid bytes written as \n \t \xNN or
+ * \u{NNNN}; a backslash is doubled. Nothing a peer sends can forge a log line. */
 idem_status idem__text_escape(idem__buf *out, const char *text, size_t len, size_t max);
 
 /* Appends `text` as a JSON string, quotes included; invalid UTF-8 becomes U+FFFD, and what
@@ -163,13 +165,38 @@ idem_status idem__text_json_string(idem__buf *out, const char *text, size_t len)
 
 /* Appends `text` with secrets replaced by [redacted]: bearer and basic credentials, Authorization
  * and Cookie values, query and key=value secrets, key-like JSON members (password, token, secret,
- * api_key, ...), home and absolute paths, and the values in `secrets`. Linear in len. */
+ * api_key, ...), home and absolute paths, and the values in `secrets`. Linear in len for a given
+ * set of secrets; which text is taken for what is listed in docs/internals/base.md. */
 typedef struct idem__secret {
   char *text;
   size_t len;
 } idem__secret;
 idem_status idem__redact(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,
                          size_t secret_count);
+/* The same for a log line: reads about as much as fits into out->max, writes what fits, never fails
+ * and never shows a part of a secret. `only_secrets` leaves the other rules out. */
+void idem__redact_cut(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,
+                      size_t secret_count, bool only_secrets);
+
+/* ------------------------------------------------------------------ logs */
+
+/* Whether a record of this level would be written: ask before work is spent on making one. */
+bool idem__log_enabled(const idem_log *log, idem_log_level level);
+
+/* For records a peer can cause at will: at most ten a second for each bucket, then one that says
+ * how many were left out. Zero-initialised; belongs to one thread (usually to a conn). */
+typedef struct idem__log_bucket {
+  uint64_t start_ms;
+  uint32_t count;
+  uint64_t suppressed;
+  idem_log_level level;
+  const char *message;
+} idem__log_bucket;
+/* record->message must be a constant: the bucket keeps it. */
+void idem__log_limited(idem_log *log, const idem_log_record *record, idem__log_bucket *bucket,
+                       uint64_t now_ms);
+/* Says how many were left out, if any: for when the bucket's owner goes. */
+void idem__log_bucket_end(idem_log *log, idem__log_bucket *bucket);
 
 /* --------------------------------------------------------------- metrics */
 
@@ -192,8 +219,10 @@ typedef enum idem__counter {
 /* The method label of a count: 0 is `other`, 1.. are registered names. */
 typedef uint32_t idem__method_label;
 
-/* Registers a name before serving begins; the same name gives the same label in every metrics that
- * registers the same names in the same order. */
+/* Registers a name (valid UTF-8 of at most 256 bytes), or finds it again; the same name gives the
+ * same label in every metrics that registers the same names in the same order. The name "other" is
+ * label 0. On failure (NOMEM, LIMIT, INVAL) the label is 0, which may be used as well. Owner's
+ * thread only, but safe while others render. */
 idem_status idem__metrics_label(idem_metrics *metrics, const char *method, size_t len,
                                 idem__method_label *label);
 /* All of these take a NULL metrics and then do nothing. */
@@ -202,6 +231,8 @@ void idem__metrics_notification(idem_metrics *metrics, idem__method_label label)
 /* `ok` false counts status="error". `code` 0 means no error code. */
 void idem__metrics_request(idem_metrics *metrics, idem__method_label label, bool ok, int code,
                            uint64_t duration_ns);
+/* The sum of a counter over several threads. */
+uint64_t idem__metrics_total(idem_metrics *const *metrics, size_t count, idem__counter counter);
 /* An error answer that belongs to no method (parse errors, refused messages). */
 void idem__metrics_error(idem_metrics *metrics, int code);
 

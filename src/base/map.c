@@ -85,8 +85,7 @@ static inline bool matches(const idem__map_entry *slot, const char *key, size_t 
 }
 
 /* The slot that holds the key, or the free slot that ends its run. There is always a free one. */
-static idem__map_entry *find(const idem__map *map, const char *key, size_t key_len,
-                             uint64_t hash) {
+static idem__map_entry *find(const idem__map *map, const char *key, size_t key_len, uint64_t hash) {
   size_t mask = map->cap - 1, i = (size_t)hash & mask;
   while (map->slots[i].value && !matches(&map->slots[i], key, key_len, hash)) i = (i + 1) & mask;
   return &map->slots[i];

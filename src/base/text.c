@@ -1,6 +1,6 @@
 /* text.c - UTF-8 and the escaping of what a peer sent.
- * Whatever reaches a log line or a metric passes through here first, so that no byte of it can end a
- * line, move a cursor or turn the reading direction. See docs/internals/base.md. */
+ * Whatever reaches a log line or a metric passes through here first, so that no byte of it can end
+ * a line, move a cursor or turn the reading direction. See docs/internals/base.md. */
 #include "base.h"
 
 #include <string.h>

@@ -15,8 +15,10 @@ typedef struct header {
 } header;
 
 /* The header is padded to the strictest alignment, so that what follows it is aligned too. */
-enum { HEADER = (sizeof(header) + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) *
-                _Alignof(max_align_t) };
+enum {
+  HEADER =
+      (sizeof(header) + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t)
+};
 
 static void fail(const char *sentence, size_t a, size_t b) {
   fprintf(stderr, "fault_alloc: %s (%zu, %zu)\n", sentence, a, b);

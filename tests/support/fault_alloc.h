@@ -7,10 +7,10 @@
 #include <idem/base.h>
 
 typedef struct fault_alloc {
-  idem_alloc alloc;    /* hand &fault.alloc to what is tested */
-  size_t calls;        /* malloc and realloc calls so far, failed ones included */
-  size_t failures;     /* how many of them were made to fail */
-  size_t fail_at;      /* the call with this number fails; 0: none */
+  idem_alloc alloc;     /* hand &fault.alloc to what is tested */
+  size_t calls;         /* malloc and realloc calls so far, failed ones included */
+  size_t failures;      /* how many of them were made to fail */
+  size_t fail_at;       /* the call with this number fails; 0: none */
   bool fail_ever_after; /* and so do all that follow */
   size_t live_blocks;
   size_t live_bytes;
@@ -27,8 +27,9 @@ void fault_alloc_fail_from(fault_alloc *fault, size_t n);
 void fault_alloc_assert_clean(const fault_alloc *fault);
 
 /* Plays the scenario again and again, with the 1st, 2nd, 3rd ... allocation failing, until a run
- * meets no failure; each run must leave nothing behind. The scenario gets a fresh allocator and must
- * cope with any status. Returns the number of runs that met a failure; aborts past max_runs. */
+ * meets no failure; each run must leave nothing behind. The scenario gets a fresh allocator and
+ * must cope with any status. Returns the number of runs that met a failure; aborts past max_runs.
+ */
 typedef void (*fault_scenario)(fault_alloc *fault, void *user);
 size_t fault_alloc_sweep(fault_scenario scenario, void *user, size_t max_runs);
 /* The same, but once failing, the allocator keeps failing. */

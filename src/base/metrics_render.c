@@ -1,0 +1,297 @@
+/* metrics_render.c - the sum over several threads' metrics as Prometheus text.
+ * Reads while they count; a line may be a moment older than the next, but no line contradicts
+ * itself. Order and content depend on the counts alone. See docs/internals/base.md. */
+#include "metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_MAX = 256 * 1024 * 1024, NANOS = 1000000000 };
+
+static const char *const bucket_names[IDEM__BUCKETS] = {
+    "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025",
+    "0.05",   "0.1",     "0.25",   "0.5",   "1",      "2.5",   "5",    "10"};
+
+/* One row for each metric without labels. A gauge is what was opened less what was closed. */
+typedef struct family {
+  const char *name;
+  const char *type;
+  const char *help;
+  idem__counter counter;
+  idem__counter minus; /* IDEM__M_COUNTERS: nothing */
+} family;
+
+static const family families[] = {
+    {"idem_received_bytes_total", "counter", "Bytes received from peers.", IDEM__M_BYTES_IN,
+     IDEM__M_COUNTERS},
+    {"idem_sent_bytes_total", "counter", "Bytes sent to peers.", IDEM__M_BYTES_OUT,
+     IDEM__M_COUNTERS},
+    {"idem_connections_total", "counter", "Connections accepted or made.",
+     IDEM__M_CONNECTIONS_OPENED, IDEM__M_COUNTERS},
+    {"idem_connections", "gauge", "Connections open now.", IDEM__M_CONNECTIONS_OPENED,
+     IDEM__M_CONNECTIONS_CLOSED},
+    {"idem_connections_refused_total", "counter", "Connections refused before serving.",
+     IDEM__M_REFUSED_CONNECTIONS, IDEM__M_COUNTERS},
+    {"idem_requests_in_flight", "gauge", "Requests begun and not yet answered.",
+     IDEM__M_REQUESTS_STARTED, IDEM__M_REQUESTS_ENDED},
+    {"idem_sessions_total", "counter", "Sessions begun.", IDEM__M_SESSIONS_OPENED,
+     IDEM__M_COUNTERS},
+    {"idem_sessions", "gauge", "Sessions alive now.", IDEM__M_SESSIONS_OPENED,
+     IDEM__M_SESSIONS_CLOSED},
+    {"idem_rate_limited_total", "counter", "Messages refused by a rate limit.",
+     IDEM__M_RATE_LIMITED, IDEM__M_COUNTERS},
+    {"idem_auth_failures_total", "counter", "Requests refused for want of valid credentials.",
+     IDEM__M_AUTH_FAILURES, IDEM__M_COUNTERS},
+};
+
+/* The sum of one method's rows. */
+typedef struct total {
+  const char *name;
+  size_t name_len;
+  uint64_t notifications, succeeded, failed, duration_ns;
+  uint64_t buckets[IDEM__BUCKETS + 1];
+} total;
+
+typedef struct totals {
+  total *items;
+  size_t count;
+} totals;
+
+/* ------------------------------------------------------------- summing */
+
+static uint64_t read_cell(const idem__cell *cell) {
+  return atomic_load_explicit(cell, memory_order_relaxed);
+}
+
+static void add_row(total *sum, const idem__row *row) {
+  sum->notifications += read_cell(&row->notifications);
+  sum->succeeded += read_cell(&row->succeeded);
+  sum->failed += read_cell(&row->failed);
+  sum->duration_ns += read_cell(&row->duration_ns);
+  for (size_t i = 0; i <= IDEM__BUCKETS; i++) sum->buckets[i] += read_cell(&row->buckets[i]);
+}
+
+static void add_total(total *sum, const total *more) {
+  sum->notifications += more->notifications;
+  sum->succeeded += more->succeeded;
+  sum->failed += more->failed;
+  sum->duration_ns += more->duration_ns;
+  for (size_t i = 0; i <= IDEM__BUCKETS; i++) sum->buckets[i] += more->buckets[i];
+}
+
+/* By name; `other` (no name) comes last. */
+static int compare(const void *left, const void *right) {
+  const total *a = left, *b = right;
+  if (!a->name || !b->name) return (a->name == NULL) - (b->name == NULL);
+  size_t shorter = a->name_len < b->name_len ? a->name_len : b->name_len;
+  int order = shorter ? memcmp(a->name, b->name, shorter) : 0;
+  return order ? order : (a->name_len > b->name_len) - (a->name_len < b->name_len);
+}
+
+static size_t label_count(const idem_metrics *metrics) {
+  return atomic_load_explicit(&metrics->label_count, memory_order_acquire);
+}
+
+static size_t most_rows(idem_metrics *const *metrics, size_t count) {
+  size_t most = 0;
+  for (size_t i = 0; i < count; i++) {
+    most++;
+    for (size_t k = 0, labels = label_count(metrics[i]); k < labels; k++)
+      if (atomic_load_explicit(&idem__metrics_slot(metrics[i], k)->row, memory_order_acquire))
+        most++;
+  }
+  return most;
+}
+
+/* Rows made between counting and collecting are left for the next time. */
+static void collect_one(totals *all, size_t room, const idem_metrics *metrics) {
+  add_row(&all->items[all->count++], &metrics->other);
+  for (size_t k = 0, labels = label_count(metrics); k < labels && all->count < room; k++) {
+    const idem__label *label = idem__metrics_slot(metrics, k);
+    const idem__row *row = atomic_load_explicit(&label->row, memory_order_acquire);
+    if (!row) continue;
+    total *sum = &all->items[all->count++];
+    sum->name = label->name;
+    sum->name_len = label->name_len;
+    add_row(sum, row);
+  }
+}
+
+static void merge_equal(totals *all) {
+  size_t kept = 0;
+  for (size_t i = 1; i < all->count; i++) {
+    if (compare(&all->items[kept], &all->items[i]) == 0)
+      add_total(&all->items[kept], &all->items[i]);
+    else
+      all->items[++kept] = all->items[i];
+  }
+  all->count = kept + 1;
+}
+
+static idem_status collect(idem_metrics *const *metrics, size_t count, totals *all, size_t *bytes) {
+  size_t room = most_rows(metrics, count);
+  *bytes = room * sizeof *all->items;
+  *all = (totals){.items = idem__calloc(&metrics[0]->alloc, *bytes)};
+  if (!all->items) return IDEM_E_NOMEM;
+  for (size_t i = 0; i < count; i++) {
+    /* Each object still to come needs a place for its `other`. */
+    collect_one(all, room - (count - 1 - i), metrics[i]);
+  }
+  qsort(all->items, all->count, sizeof *all->items, compare);
+  merge_equal(all);
+  return IDEM_OK;
+}
+
+/* ------------------------------------------------------------- writing */
+
+static idem_status put_head(idem__buf *out, const char *name, const char *type, const char *help) {
+  return idem__buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* In a label value backslash, quote and newline are escaped, and nothing else is. */
+static idem_status put_method(idem__buf *out, const total *sum) {
+  if (!sum->name) return idem__buf_puts(out, "other");
+  idem_status status = IDEM_OK;
+  for (size_t i = 0; i < sum->name_len && status == IDEM_OK; i++) {
+    char c = sum->name[i];
+    if (c == '\n')
+      status = idem__buf_puts(out, "\\n");
+    else if (c == '\\' || c == '"')
+      status = idem__buf_put(out, (char[]){'\\', c}, 2);
+    else
+      status = idem__buf_put(out, &c, 1);
+  }
+  return status;
+}
+
+/* name{method="m" then `labels` (which begins with a comma or is empty) and the number. */
+static idem_status put_count(idem__buf *out, const char *name, const total *sum, const char *labels,
+                             uint64_t number) {
+  idem_status status = idem__buf_printf(out, "%s{method=\"", name);
+  if (status == IDEM_OK) status = put_method(out, sum);
+  if (status != IDEM_OK) return status;
+  return idem__buf_printf(out, "\"%s} %llu\n", labels, (unsigned long long)number);
+}
+
+static idem_status put_notifications(idem__buf *out, const totals *all) {
+  static const char *const name = "mcp_notifications_total";
+  idem_status status = put_head(out, name, "counter", "Notifications received, by method.");
+  for (size_t i = 0; i < all->count && status == IDEM_OK; i++)
+    if (all->items[i].notifications)
+      status = put_count(out, name, &all->items[i], "", all->items[i].notifications);
+  return status;
+}
+
+static idem_status put_requests(idem__buf *out, const totals *all) {
+  static const char *const name = "mcp_requests_total";
+  idem_status status = put_head(out, name, "counter", "Requests answered, by method and outcome.");
+  for (size_t i = 0; i < all->count && status == IDEM_OK; i++) {
+    const total *sum = &all->items[i];
+    if (sum->failed) status = put_count(out, name, sum, ",status=\"error\"", sum->failed);
+    if (status == IDEM_OK && sum->succeeded)
+      status = put_count(out, name, sum, ",status=\"ok\"", sum->succeeded);
+  }
+  return status;
+}
+
+static idem_status put_sum(idem__buf *out, const total *sum) {
+  idem_status status = idem__buf_puts(out, "mcp_request_duration_seconds_sum{method=\"");
+  if (status == IDEM_OK) status = put_method(out, sum);
+  if (status != IDEM_OK) return status;
+  return idem__buf_printf(out, "\"} %llu.%09llu\n", (unsigned long long)(sum->duration_ns / NANOS),
+                          (unsigned long long)(sum->duration_ns % NANOS));
+}
+
+static idem_status put_histogram(idem__buf *out, const total *sum) {
+  uint64_t so_far = 0;
+  idem_status status = IDEM_OK;
+  for (size_t i = 0; i <= IDEM__BUCKETS && status == IDEM_OK; i++) {
+    char bound[32] = ",le=\"";
+    const char *name = i < IDEM__BUCKETS ? bucket_names[i] : "+Inf";
+    idem__buf text = {.data = bound, .len = 5, .cap = sizeof bound - 1, .max = sizeof bound - 1};
+    idem__buf_printf(&text, "%s\"", name);
+    bound[text.len] = '\0';
+    so_far += sum->buckets[i];
+    status = put_count(out, "mcp_request_duration_seconds_bucket", sum, bound, so_far);
+  }
+  if (status == IDEM_OK) status = put_sum(out, sum);
+  if (status != IDEM_OK) return status;
+  return put_count(out, "mcp_request_duration_seconds_count", sum, "", so_far);
+}
+
+static bool has_requests(const total *sum) {
+  for (size_t i = 0; i <= IDEM__BUCKETS; i++)
+    if (sum->buckets[i]) return true;
+  return false;
+}
+
+static idem_status put_durations(idem__buf *out, const totals *all) {
+  idem_status status = put_head(out, "mcp_request_duration_seconds", "histogram",
+                                "Time from a request to its answer, by method.");
+  for (size_t i = 0; i < all->count && status == IDEM_OK; i++)
+    if (has_requests(&all->items[i])) status = put_histogram(out, &all->items[i]);
+  return status;
+}
+
+static idem_status put_errors(idem__buf *out, idem_metrics *const *metrics, size_t count) {
+  idem_status status =
+      put_head(out, "idem_errors_total", "counter", "Error answers sent, by JSON-RPC code.");
+  for (size_t i = 0; i <= IDEM__ERROR_CODES && status == IDEM_OK; i++) {
+    unsigned long long sum = 0;
+    for (size_t k = 0; k < count; k++) sum += read_cell(&metrics[k]->errors[i]);
+    if (i < IDEM__ERROR_CODES)
+      status =
+          idem__buf_printf(out, "idem_errors_total{code=\"%d\"} %llu\n", idem__error_codes[i], sum);
+    else
+      status = idem__buf_printf(out, "idem_errors_total{code=\"other\"} %llu\n", sum);
+  }
+  return status;
+}
+
+/* The part that is taken away is read first, so that a gauge never falls below zero because of what
+ * happens in between. */
+static idem_status put_family(idem__buf *out, const family *f, idem_metrics *const *metrics,
+                              size_t count) {
+  uint64_t minus = f->minus == IDEM__M_COUNTERS ? 0 : idem__metrics_total(metrics, count, f->minus);
+  uint64_t plus = idem__metrics_total(metrics, count, f->counter);
+  idem_status status = put_head(out, f->name, f->type, f->help);
+  if (status != IDEM_OK) return status;
+  return idem__buf_printf(out, "%s %llu\n", f->name,
+                          (unsigned long long)(plus > minus ? plus - minus : 0));
+}
+
+static idem_status put_all(idem__buf *out, const totals *all, idem_metrics *const *metrics,
+                           size_t count) {
+  idem_status status = put_notifications(out, all);
+  if (status == IDEM_OK) status = put_requests(out, all);
+  if (status == IDEM_OK) status = put_durations(out, all);
+  if (status == IDEM_OK) status = put_errors(out, metrics, count);
+  for (size_t i = 0; i < sizeof families / sizeof *families && status == IDEM_OK; i++)
+    status = put_family(out, &families[i], metrics, count);
+  return status;
+}
+
+idem_status idem_metrics_render(idem_metrics *const *metrics, size_t count, char **text,
+                                size_t *len) {
+  *text = NULL;
+  *len = 0;
+  if (count == 0) return IDEM_E_INVAL;
+  totals all;
+  size_t bytes;
+  idem_status status = collect(metrics, count, &all, &bytes);
+  if (status != IDEM_OK) return status;
+  idem__buf out;
+  idem__buf_init(&out, &metrics[0]->alloc, TEXT_MAX);
+  status = put_all(&out, &all, metrics, count);
+  if (status == IDEM_OK) status = idem__buf_put(&out, "", 1);
+  idem__free(&metrics[0]->alloc, all.items);
+  if (status != IDEM_OK) {
+    idem__buf_deinit(&out);
+    return status;
+  }
+  *text = out.data;
+  *len = out.len - 1;
+  return IDEM_OK;
+}
+
+void idem_metrics_text_free(idem_metrics *owner, char *text) { idem__free(&owner->alloc, text); }
