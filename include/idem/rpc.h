@@ -306,7 +306,7 @@ IDEM_API idem_status idem_reply_error_text(idem_request *request, int64_t code,
 typedef struct idem_param_fault {
   const char *param;           /* a path: "address.zip", "[0]"; "" for the params themselves */
   const char *expected;        /* "integer", "one of the accepted values" */
-  const yyjson_val *received;  /* named by its JSON type; NULL: "nothing" */
+  yyjson_val *received;        /* named by its JSON type; NULL: "nothing" */
   const char *const *accepted; /* NULL-terminated closed list; then the value itself is shown,
                                   at most 64 bytes of it */
 } idem_param_fault;

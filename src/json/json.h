@@ -1,0 +1,67 @@
+/* json.h - the thin layer over yyjson: one message's memory, reading with bounds, the raw token of
+ * a member, writing straight into an output buffer. See docs/internals/json.md. */
+#ifndef IDEM_JSON_PRIVATE_H
+#define IDEM_JSON_PRIVATE_H
+
+#include "../base/base.h"
+#include <yyjson.h>
+
+/* --------------------------------------------------------------- arena */
+
+/* The memory of one message: a lent block that is bumped through, then single large pieces. All of
+ * it is given back at once. Never more than `limit` bytes. */
+typedef struct idem__arena_piece idem__arena_piece;
+typedef struct idem__arena {
+  const idem_alloc *alloc;
+  char *block;
+  size_t cap;
+  size_t used;
+  size_t last; /* offset of the newest piece in the block: it alone can grow in place */
+  idem__arena_piece *pieces;
+  size_t piece_bytes;
+  size_t limit;
+  bool over_limit; /* an allocation was refused because of `limit` */
+} idem__arena;
+
+void idem__arena_init(idem__arena *arena, const idem_alloc *alloc, char *block, size_t cap,
+                      size_t limit);
+/* Frees the pieces; the block is the lender's. */
+void idem__arena_deinit(idem__arena *arena);
+void *idem__arena_malloc(idem__arena *arena, size_t size);
+yyjson_alc idem__arena_alc(idem__arena *arena);
+
+/* --------------------------------------------------------------- reading */
+
+/* NULL: not JSON, or (arena->over_limit) more memory than allowed, or (*status NOMEM) none left.
+ * Numbers beyond 64 bits and doubles that would lose digits stay raw. */
+yyjson_doc *idem__json_read(const char *text, size_t len, idem__arena *arena, idem_status *status);
+/* What a read of `len` bytes takes at first, so that a block can be chosen. */
+size_t idem__json_read_estimate(size_t len);
+#define IDEM__JSON_DEPTH_MAX 4096 /* the most a limit can be set to */
+/* True when no value nests deeper than `limit`. Linear in the number of values. */
+bool idem__json_depth_within(const yyjson_doc *doc, size_t text_len, size_t limit);
+/* The bytes of the value that follows `key` in the text the document was read from. Relies on
+ * yyjson leaving strings at their source offset: see idem__json_self_test. */
+void idem__json_raw_after(const yyjson_doc *doc, const char *text, size_t text_len,
+                          const yyjson_val *key, const char **raw, size_t *raw_len);
+/* Checks what raw_after relies on; false means this yyjson cannot be used. Cheap. */
+bool idem__json_self_test(void);
+
+/* "null", "boolean", "integer", "number", "string", "array", "object"; NULL gives "nothing". */
+const char *idem__json_type_name(yyjson_val *val);
+/* Raw numbers included. */
+bool idem__json_is_number(yyjson_val *val);
+bool idem__json_get_double(yyjson_val *val, double *out);
+/* True for a number whose value is an integer within int64, however it is written. */
+bool idem__json_get_int(yyjson_val *val, int64_t *out);
+
+/* --------------------------------------------------------------- writing */
+
+/* Append a value as compact JSON. INVAL: it holds bad UTF-8, NaN, infinity or a raw newline; the
+ * buffer is then as it was. */
+idem_status idem__json_put(idem__buf *out, const yyjson_val *val);
+idem_status idem__json_put_mut(idem__buf *out, const yyjson_mut_val *val);
+/* Checks foreign JSON text and appends it compact, numbers spelled as they were; one value. */
+idem_status idem__json_put_text(idem__buf *out, const char *text, size_t len, size_t max_depth);
+
+#endif
