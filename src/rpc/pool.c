@@ -1,0 +1,279 @@
+/* pool.c - memory that the conns of one thread reuse: message blocks, output chunks, requests.
+ * Small things are kept in short lists; one large block and one large chunk are kept while large
+ * messages keep coming. Everything out of the pool holds a reference, so the pool may be freed
+ * first. */
+#include "rpc.h"
+
+#include <string.h>
+
+#define SMALL_BLOCK 8192u
+#define BLOCKS_KEPT 16u
+#define SMALL_CHUNK 65536u
+#define CHUNK_START 1024u
+#define CHUNKS_KEPT 8u
+#define LARGE_KEPT ((size_t)16 << 20)
+#define LARGE_CREDIT 32u
+#define REQUESTS_QUARANTINED 32u
+
+idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) {
+  idem_alloc resolved = idem__alloc_or_default(alloc);
+  idem_pool *pool = idem__calloc(&resolved, sizeof *pool);
+  if (!pool) return IDEM_E_NOMEM;
+  pool->alloc = resolved;
+  pool->refs = 1;
+  idem__list_init(&pool->chunks);
+  idem__list_init(&pool->fresh);
+  idem__list_init(&pool->ended);
+  *out = pool;
+  return IDEM_OK;
+}
+
+static void free_block(idem__block *block) {
+  if (block) idem__free(&block->pool->alloc, block);
+}
+
+static void free_chunk(idem__chunk *chunk) {
+  if (!chunk) return;
+  idem__buf_deinit(&chunk->buf);
+  idem__free(&chunk->pool->alloc, chunk);
+}
+
+static void free_large(idem_pool *pool) {
+  free_block(pool->large_block);
+  pool->large_block = NULL;
+  free_chunk(pool->large_chunk);
+  pool->large_chunk = NULL;
+}
+
+static void free_blocks(idem_pool *pool) {
+  while (pool->blocks) {
+    idem__block *block = pool->blocks;
+    pool->blocks = block->next;
+    free_block(block);
+  }
+  pool->block_count = 0;
+}
+
+static void free_chunks(idem_pool *pool) {
+  while (!idem__list_empty(&pool->chunks)) {
+    idem__chunk *chunk = IDEM__CONTAINER(pool->chunks.next, idem__chunk, link);
+    idem__list_remove(&chunk->link);
+    free_chunk(chunk);
+  }
+  pool->chunk_count = 0;
+}
+
+static void free_requests(idem_pool *pool, idem__list *list) {
+  while (!idem__list_empty(list)) {
+    idem_request *request = IDEM__CONTAINER(list->next, idem_request, link);
+    idem__list_remove(&request->link);
+    idem__free(&pool->alloc, request);
+  }
+}
+
+void idem_pool_trim(idem_pool *pool) {
+  free_large(pool);
+  free_blocks(pool);
+  free_chunks(pool);
+  free_requests(pool, &pool->fresh);
+}
+
+void idem__pool_ref(idem_pool *pool) { pool->refs++; }
+
+void idem__pool_unref(idem_pool *pool) {
+  if (--pool->refs) return;
+  idem_pool_trim(pool);
+  free_requests(pool, &pool->ended);
+  idem_alloc alloc = pool->alloc;
+  idem__free(&alloc, pool);
+}
+
+void idem_pool_free(idem_pool *pool) {
+  if (pool) idem__pool_unref(pool);
+}
+
+/* After enough small messages in a row the memory for large ones goes back. */
+static void age_large(idem_pool *pool) {
+  if (pool->large_credit && --pool->large_credit == 0) free_large(pool);
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+static size_t block_size_for(size_t text_len, size_t limit) {
+  size_t need = idem__json_read_estimate(text_len);
+  if (need <= SMALL_BLOCK) return SMALL_BLOCK;
+  return need < limit ? need + need / 8 : limit;
+}
+
+static idem__block *take_spare(idem_pool *pool, size_t size) {
+  idem__block *block = NULL;
+  if (size == SMALL_BLOCK) {
+    age_large(pool);
+    block = pool->blocks;
+    if (block) {
+      pool->blocks = block->next;
+      pool->block_count--;
+    }
+  } else {
+    pool->large_credit = LARGE_CREDIT;
+    if (pool->large_block && pool->large_block->cap >= size) {
+      block = pool->large_block;
+      pool->large_block = NULL;
+    }
+  }
+  return block;
+}
+
+idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
+                             size_t limit, bool *over) {
+  *over = false;
+  size_t size = block_size_for(text_len, limit);
+  idem__block *block = take_spare(pool, size);
+  if (!block) {
+    block = idem__malloc(&pool->alloc, sizeof *block + size);
+    if (!block) return NULL;
+    block->pool = pool;
+    block->cap = size;
+  }
+  block->refs = 1;
+  block->router = router;
+  block->charged = false;
+  block->doc = NULL;
+  idem__arena_init(&block->arena, &pool->alloc, block->data, block->cap, limit);
+  idem__pool_ref(pool);
+  if (size > SMALL_BLOCK && !idem__block_charge(block)) {
+    *over = true;
+    idem__block_release(block);
+    return NULL;
+  }
+  return block;
+}
+
+bool idem__block_charge(idem__block *block) {
+  idem_router *router = (idem_router *)(uintptr_t)block->router;
+  if (!router || block->charged) return true;
+  size_t bytes = block->cap + block->arena.piece_bytes;
+  size_t used = atomic_fetch_add_explicit(&router->parse_bytes_used, bytes, memory_order_relaxed);
+  block->charged = true;
+  block->charged_bytes = bytes;
+  return used + bytes <= router->parse_bytes_total;
+}
+
+static void uncharge(idem__block *block) {
+  idem_router *router = (idem_router *)(uintptr_t)block->router;
+  if (!block->charged) return;
+  atomic_fetch_sub_explicit(&router->parse_bytes_used, block->charged_bytes, memory_order_relaxed);
+  block->charged = false;
+}
+
+static void keep_or_free_block(idem_pool *pool, idem__block *block) {
+  if (block->cap == SMALL_BLOCK && pool->block_count < BLOCKS_KEPT) {
+    block->next = pool->blocks;
+    pool->blocks = block;
+    pool->block_count++;
+  } else if (block->cap > SMALL_BLOCK && block->cap <= LARGE_KEPT && !pool->large_block) {
+    pool->large_block = block;
+  } else {
+    free_block(block);
+  }
+}
+
+void idem__block_release(idem__block *block) {
+  if (--block->refs) return;
+  idem_pool *pool = block->pool;
+  uncharge(block);
+  idem__arena_deinit(&block->arena);
+  keep_or_free_block(pool, block);
+  idem__pool_unref(pool);
+}
+
+/* ------------------------------------------------------------------ chunks */
+
+static idem__chunk *make_chunk(idem_pool *pool) {
+  idem__chunk *chunk = idem__calloc(&pool->alloc, sizeof *chunk);
+  if (!chunk) return NULL;
+  chunk->pool = pool;
+  idem__buf_init(&chunk->buf, &pool->alloc, SIZE_MAX / 4);
+  if (idem__buf_reserve(&chunk->buf, CHUNK_START) != IDEM_OK) {
+    idem__free(&pool->alloc, chunk);
+    return NULL;
+  }
+  return chunk;
+}
+
+idem__chunk *idem__chunk_new(idem_pool *pool) {
+  idem__chunk *chunk;
+  if (pool->large_chunk) {
+    chunk = pool->large_chunk;
+    pool->large_chunk = NULL;
+  } else if (!idem__list_empty(&pool->chunks)) {
+    chunk = IDEM__CONTAINER(pool->chunks.next, idem__chunk, link);
+    idem__list_remove(&chunk->link);
+    pool->chunk_count--;
+  } else {
+    chunk = make_chunk(pool);
+    if (!chunk) return NULL;
+  }
+  chunk->buf.len = 0;
+  chunk->counted = 0;
+  idem__list_init(&chunk->link);
+  idem__pool_ref(pool);
+  return chunk;
+}
+
+void idem__chunk_release(idem__chunk *chunk) {
+  idem_pool *pool = chunk->pool;
+  chunk->conn = NULL;
+  if (chunk->buf.cap <= SMALL_CHUNK && pool->chunk_count < CHUNKS_KEPT) {
+    idem__list_append(&pool->chunks, &chunk->link);
+    pool->chunk_count++;
+  } else if (chunk->buf.cap > SMALL_CHUNK && chunk->buf.cap <= LARGE_KEPT && !pool->large_chunk) {
+    pool->large_chunk = chunk;
+    pool->large_credit = LARGE_CREDIT;
+  } else {
+    free_chunk(chunk);
+  }
+  idem__pool_unref(pool);
+}
+
+/* ---------------------------------------------------------------- requests */
+
+static idem_request *spare_request(idem_pool *pool) {
+  idem__list *from = &pool->fresh;
+  if (idem__list_empty(from)) {
+    if (pool->ended_count < REQUESTS_QUARANTINED) return NULL;
+    from = &pool->ended;
+    pool->ended_count--;
+  }
+  idem_request *request = IDEM__CONTAINER(from->next, idem_request, link);
+  idem__list_remove(&request->link);
+  return request;
+}
+
+idem_request *idem__request_new(idem_pool *pool) {
+  idem_request *request = spare_request(pool);
+  if (!request) request = idem__malloc(&pool->alloc, sizeof *request);
+  if (!request) return NULL;
+  memset(request, 0, sizeof *request);
+  request->pool = pool;
+  request->live = true;
+  idem__list_init(&request->link);
+  idem__pool_ref(pool);
+  return request;
+}
+
+void idem__request_release(idem_request *request) {
+  idem_pool *pool = request->pool;
+  request->live = false;
+  request->conn = NULL;
+  if (request->block) idem__block_release(request->block);
+  request->block = NULL;
+  idem__list_remove(&request->link);
+  if (request->kept) {
+    idem__list_append(&pool->ended, &request->link);
+    pool->ended_count++;
+  } else {
+    idem__list_append(&pool->fresh, &request->link);
+  }
+  idem__pool_unref(pool);
+}

@@ -1,0 +1,393 @@
+/* rpc.h - what src/rpc offers the folders above it, and what its own files share.
+ * The nouns: an id is a raw token with a comparable value; a message is what a piece of JSON turned
+ * out to be; a block is the memory of one message; an owed entry is an id we must answer.
+ * See docs/internals/rpc.md. */
+#ifndef IDEM_RPC_PRIVATE_H
+#define IDEM_RPC_PRIVATE_H
+
+#include "../frame/frame.h"
+#include "../json/json.h"
+#include <idem/rpc.h>
+#include <stdatomic.h>
+
+/* ------------------------------------------------------------------- ids */
+
+typedef enum idem__id_kind {
+  IDEM__ID_ABSENT,
+  IDEM__ID_NULL,
+  IDEM__ID_INTEGER, /* a number whose value is an integer within int64 */
+  IDEM__ID_NUMBER,  /* any other number */
+  IDEM__ID_STRING,
+  IDEM__ID_INVALID /* a boolean, array or object; or the member was repeated */
+} idem__id_kind;
+
+typedef struct idem__id {
+  idem__id_kind kind;
+  bool fraction;   /* NUMBER: not an integer */
+  const char *raw; /* the token as it stood in the message */
+  size_t raw_len;
+  int64_t integer;
+  const char *text; /* STRING: decoded */
+  size_t text_len;
+} idem__id;
+
+/* Reads the value of an "id" member, or of any member that names an id. */
+idem__id idem__id_read(yyjson_val *val, const char *raw, size_t raw_len);
+/* The most bytes idem__id_key writes. */
+size_t idem__id_key_max(const idem__id *id);
+/* Writes the form in which equal ids are equal bytes; returns its length. Not for NULL, ABSENT or
+ * INVALID. */
+size_t idem__id_key(const idem__id *id, char *out);
+
+/* -------------------------------------------------------------- messages */
+
+/* The reasons of -32600; the texts are idem__reason_text. */
+typedef enum idem__reason {
+  IDEM__REASON_NONE,
+  IDEM__NOT_AN_OBJECT,
+  IDEM__DUPLICATE_MEMBER,
+  IDEM__BAD_VERSION,
+  IDEM__INVALID_ID_TYPE,
+  IDEM__MISSING_METHOD,
+  IDEM__INVALID_METHOD_TYPE,
+  IDEM__INVALID_PARAMS_TYPE,
+  IDEM__DUPLICATE_ID,
+  IDEM__TOO_MANY_IN_FLIGHT,
+  IDEM__OVERSIZE,
+  IDEM__BATCH_NOT_SUPPORTED,
+  IDEM__BATCH_TOO_LARGE,
+  IDEM__EMPTY_BATCH,
+  IDEM__UNSUPPORTED_CONTENT_TYPE,
+  IDEM__BAD_CHARSET,
+  IDEM__HEADER_TOO_LARGE,
+  IDEM__MISSING_CONTENT_LENGTH,
+  IDEM__BAD_CONTENT_LENGTH,
+  IDEM__NOT_INITIALIZED,
+  IDEM__ALREADY_INITIALIZED,
+  IDEM__UNAUTHORIZED,
+  IDEM__FORBIDDEN_ORIGIN,
+  IDEM__FORBIDDEN_HOST,
+  IDEM__METHOD_NOT_ALLOWED,
+  IDEM__RATE_LIMITED,
+  IDEM__UNAVAILABLE
+} idem__reason;
+const char *idem__reason_text(idem__reason reason);
+
+typedef enum idem__message_kind {
+  IDEM__REQUEST,
+  IDEM__NOTIFICATION,
+  IDEM__RESPONSE, /* no method, but result or error; never answered, however malformed */
+  IDEM__INVALID   /* `reason` says why; answered with `id`, null where it could not be read */
+} idem__message_kind;
+
+typedef struct idem__message {
+  idem__message_kind kind;
+  idem__reason reason;
+  bool params_refused; /* valid JSON-RPC, but the policy wants params of another type: -32602 */
+  bool version_ok;
+  bool repeated; /* RESPONSE: a member appears twice */
+  idem__id id;
+  const char *method;
+  size_t method_len;
+  yyjson_val *params;
+  yyjson_val *result;
+  yyjson_val *error;
+} idem__message;
+
+/* Decides what one JSON value is. `text` is what `doc` was read from. */
+void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc, const char *text,
+                            size_t text_len, yyjson_val *val, idem__message *message);
+
+/* --------------------------------------------------------------- answers */
+
+/* What goes into an answer, borrowed until it is written. */
+typedef struct idem__answer {
+  bool is_error;
+  const yyjson_val *result;         /* one of the three results */
+  const yyjson_mut_val *result_mut;
+  const char *result_text; /* foreign JSON, checked while written */
+  size_t result_len;
+  int64_t code;
+  const char *message;          /* NULL: the canonical text of the code */
+  const yyjson_mut_val *data;   /* one of these, or none */
+  const char *data_text;        /* foreign JSON */
+  size_t data_len;
+  const char *data_own;         /* JSON that idem wrote */
+  size_t data_own_len;
+  const char *data_key;         /* {"key": string}; NULL string: no data */
+  const char *data_string;
+  size_t data_string_len;
+} idem__answer;
+
+const char *idem__code_text(int64_t code); /* "Parse error", ...; NULL for other codes */
+bool idem__code_allowed(const idem_policy *policy, int64_t code);
+idem__answer idem__answer_invalid_request(idem__reason reason);
+idem__answer idem__answer_code(int64_t code);
+/* The code, message and data key of a named fault under a policy. */
+idem__answer idem__answer_fault(const idem_policy *policy, idem_fault fault, const char *subject);
+/* Appends {"jsonrpc":"2.0","id":ID,"result"|"error":...}; the buffer is as before on failure. An id
+ * without raw token is written as the policy's unknown id. */
+idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const idem__id *id,
+                             const idem__answer *answer);
+
+/* ------------------------------------------------------------------ pool */
+
+/* The memory of one message and of what came from it; shared by the requests of a batch. */
+typedef struct idem__block {
+  struct idem__block *next;
+  idem_pool *pool;
+  size_t cap;
+  unsigned refs;
+  bool charged; /* counted against the router's parse_bytes_total */
+  size_t charged_bytes;
+  const idem_router *router;
+  idem__arena arena;
+  yyjson_doc *doc;
+  _Alignas(16) char data[];
+} idem__block;
+
+/* NULL: no memory, or (*over) past the limits. */
+idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
+                             size_t limit, bool *over);
+void idem__block_release(idem__block *block);
+/* Counts the block's memory against the router's total; false: there is no room for it. */
+bool idem__block_charge(idem__block *block);
+
+/* A piece of output under construction or on its way. */
+typedef struct idem__chunk {
+  idem__list link;
+  idem_pool *pool;
+  idem_conn *conn; /* NULL once the conn is gone */
+  size_t counted;  /* bytes this chunk adds to conn->queued */
+  idem__buf buf;
+} idem__chunk;
+
+struct idem_pool {
+  idem_alloc alloc;
+  unsigned refs;
+  idem__block *blocks; /* of the small size */
+  size_t block_count;
+  idem__block *large_block;
+  idem__list chunks;
+  size_t chunk_count;
+  idem__chunk *large_chunk;
+  unsigned large_credit; /* small messages until the large ones are given back */
+  idem__list fresh;      /* requests never kept */
+  idem__list ended;      /* requests that were kept: reused late, to notice a second reply */
+  size_t ended_count;
+};
+
+void idem__pool_ref(idem_pool *pool);
+void idem__pool_unref(idem_pool *pool);
+idem__chunk *idem__chunk_new(idem_pool *pool);
+void idem__chunk_release(idem__chunk *chunk);
+idem_request *idem__request_new(idem_pool *pool);
+void idem__request_release(idem_request *request);
+
+/* ---------------------------------------------------------------- router */
+
+typedef struct idem__method {
+  char *name;
+  size_t name_len;
+  idem_method_fn fn;
+  void *user;
+  idem_notification_fn notification_fn;
+  void *notification_user;
+  idem__method_label label;
+  char *description;
+  char *returns;
+  char **params; /* NULL-terminated */
+} idem__method;
+
+struct idem_router {
+  idem_alloc alloc;
+  idem__map methods;
+  idem__method **order; /* by registration */
+  size_t order_cap;
+  size_t parse_bytes_total;
+  _Atomic size_t parse_bytes_used;
+  void *lsp; /* what idem_router_lsp keeps */
+};
+
+const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len);
+void idem__lsp_free(idem_router *router);
+
+/* --------------------------------------------------------------- request */
+
+/* An id that will be answered: embedded in a request, or in a batch until its array is sent. */
+typedef struct idem__owed {
+  idem_request *request; /* NULL: answered, waiting for the rest of its batch */
+  const char *key;       /* NULL: not in the table */
+  size_t key_len;
+  size_t id_bytes;
+  char inline_key[16];
+} idem__owed;
+
+typedef struct idem__batch {
+  idem__list link; /* in conn->batches */
+  idem_conn *conn;
+  idem__block *block;
+  size_t count;   /* answers the array will have */
+  size_t waiting; /* answers still missing */
+  bool open;      /* elements are still being dispatched */
+  idem__buf answers;
+  struct idem__batch_part {
+    size_t offset, len;
+    idem__owed owed;
+  } parts[];
+} idem__batch;
+
+struct idem_request {
+  idem__list link; /* conn->requests, conn->held, or a list of the pool */
+  idem_pool *pool;
+  idem_conn *conn; /* NULL once the conn is gone */
+  idem__block *block;
+  const idem__method *method;
+  const char *name;
+  size_t name_len;
+  yyjson_val *params;
+  idem__id id; /* kind ABSENT: a notification */
+  char inline_id[40];
+  idem__owed owed;
+  idem__batch *batch;
+  size_t batch_index;
+  yyjson_mut_doc *doc;
+  idem__timer timer;
+  uint64_t started_ns;
+  idem_cancel_fn on_cancel;
+  void *cancel_user;
+  bool live;       /* belongs to a handler; false: in a list of the pool */
+  bool kept;       /* the handler will answer later */
+  bool in_handler; /* the handler is on the stack */
+  bool held;       /* waits in conn->held */
+  bool running;    /* counted in conn->running */
+  bool settled;    /* the wire is done with it: answered, cancelled or conn gone */
+  bool ended;      /* the handler is done with it */
+  bool cancelled;
+};
+
+/* Answers and, unless a handler still owns it, frees. */
+idem_status idem__request_settle(idem_request *request, const idem__answer *answer);
+/* Tells the handler that its answer has lost its purpose. */
+void idem__request_cancel(idem_request *request, idem_cancel_reason reason);
+/* The handler is done with it. */
+void idem__request_end(idem_request *request);
+/* Takes a request out of its conn without an answer (conn gone, cancelled without answer). */
+void idem__request_forget(idem_request *request);
+
+/* -------------------------------------------------------------- in flight */
+
+/* OK; EXISTS: an equal id is in flight; LIMIT: too many, or too many bytes of ids; NOMEM. */
+idem_status idem__owed_add(idem_conn *conn, idem__owed *owed, const idem__id *id,
+                           idem__block *block);
+void idem__owed_remove(idem_conn *conn, idem__owed *owed);
+idem__owed *idem__owed_find(idem_conn *conn, const idem__id *id);
+
+/* ------------------------------------------------------------------ batch */
+
+idem_status idem__batch_new(idem_conn *conn, idem__block *block, size_t max_answers,
+                            idem__batch **out);
+/* Adds room for one more answer; its index. */
+size_t idem__batch_expect(idem__batch *batch);
+idem_status idem__batch_answer(idem__batch *batch, size_t index, const idem__id *id,
+                               const idem__answer *answer);
+/* An answer will not come (cancelled without answer). */
+void idem__batch_skip(idem__batch *batch, size_t index);
+/* All elements have been dispatched; sends the array if nothing is missing. */
+void idem__batch_close(idem__batch *batch);
+void idem__batch_free(idem__batch *batch);
+
+/* ------------------------------------------------------------------- conn */
+
+typedef struct idem__call {
+  idem__list link;
+  idem__timer timer;
+  uint64_t id;
+  idem_response_fn fn;
+  void *user;
+} idem__call;
+
+struct idem_conn {
+  idem_alloc alloc;
+  idem_conn_opts opts;
+  idem_policy policy;
+  idem_pool *pool;
+  idem__framer framer;
+  char *peer;
+  uint64_t now_ns;
+  uint64_t active_ms;   /* the last time bytes came or went */
+  uint64_t frame_at_ms; /* when the partial frame is given up; UINT64_MAX: none under way */
+  idem_status failure;  /* final; returned by feed */
+  bool eof;
+  bool closed;
+  bool free_later;
+  bool woken; /* on_output was called and nothing was taken since */
+  unsigned depth; /* how many of our entry points are on the stack */
+  size_t log_suppressed;
+  uint64_t log_window_ms;
+  size_t log_in_window;
+
+  idem__list requests; /* being handled */
+  idem__list held;     /* waiting for their turn */
+  size_t held_bytes;
+  size_t in_flight; /* requests owed an answer, batch elements included */
+  size_t id_bytes;
+  size_t running;
+  idem__map owed;
+  idem__heap request_timers;
+  idem__list batches;
+
+  idem__list calls;
+  size_t call_count;
+  idem__map calls_by_id;
+  idem__heap call_timers;
+  uint64_t next_call_id;
+
+  idem__list output; /* chunks ready to be taken; the last one grows */
+  idem__list taken;  /* chunks taken and not yet freed */
+  size_t queued;     /* bytes in both and in batches */
+  size_t last_digits; /* digits of the last Content-Length */
+};
+
+uint64_t idem__conn_now_ns(idem_conn *conn); /* reads the clock */
+static inline uint64_t idem__conn_now_ms(const idem_conn *conn) { return conn->now_ns / 1000000u; }
+/* Entry points that run callbacks stand between these; leave may free the conn. */
+void idem__conn_enter(idem_conn *conn);
+idem_status idem__conn_leave(idem_conn *conn);
+void idem__conn_fail(idem_conn *conn, idem_status status);
+/* Something is to be taken or run: calls on_output unless an entry point is on the stack. */
+void idem__conn_wake(idem_conn *conn);
+bool idem__conn_may_run(const idem_conn *conn);
+/* A warning about what the peer did, limited in rate. */
+void idem__conn_warn(idem_conn *conn, const char *message, const char *method, size_t method_len,
+                     const idem__id *id);
+
+/* dispatch.c: one message, text and all. */
+void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
+void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event);
+/* Runs held messages while there is room. */
+void idem__dispatch_held(idem_conn *conn);
+/* Answers something that never became a request. Unless the policy leaves junk unanswered. */
+void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answer *answer);
+
+/* output.c: messages on their way out. put appends one message: begin, write into the buffer, end. */
+idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start);
+/* Frames what was written since begin and counts it. LIMIT: it does not fit and was taken back. */
+idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start);
+void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start);
+/* One answer; on failure an "Internal error" with the same id; failing that the conn fails. */
+idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer);
+void idem__output_free(idem_conn *conn);
+static inline size_t idem__output_hard_limit(const idem_conn *conn) {
+  return conn->policy.limits.queued_output_bytes * 2;
+}
+
+/* call.c */
+void idem__call_response(idem_conn *conn, const idem__message *message);
+void idem__call_expire(idem_conn *conn, uint64_t now_ms);
+void idem__call_close_all(idem_conn *conn);
+
+/* lsp.c: the built-in `shutdown` ends the conn after its answer. */
+void idem__conn_shutdown_asked(idem_conn *conn);
+
+#endif
