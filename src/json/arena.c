@@ -51,8 +51,10 @@ static void link_piece(idem__arena *arena, idem__arena_piece *piece) {
 }
 
 static void unlink_piece(idem__arena *arena, idem__arena_piece *piece) {
-  if (piece->prev) piece->prev->next = piece->next;
-  else arena->pieces = piece->next;
+  if (piece->prev)
+    piece->prev->next = piece->next;
+  else
+    arena->pieces = piece->next;
   if (piece->next) piece->next->prev = piece->prev;
 }
 

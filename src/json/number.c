@@ -13,12 +13,12 @@ bool idem__json_is_number(yyjson_val *val) {
 const char *idem__json_type_name(yyjson_val *val) {
   if (!val) return "nothing";
   switch (unsafe_yyjson_get_type(val)) {
-    case YYJSON_TYPE_NULL: return "null";
-    case YYJSON_TYPE_BOOL: return "boolean";
-    case YYJSON_TYPE_STR: return "string";
-    case YYJSON_TYPE_ARR: return "array";
-    case YYJSON_TYPE_OBJ: return "object";
-    default: break;
+  case YYJSON_TYPE_NULL: return "null";
+  case YYJSON_TYPE_BOOL: return "boolean";
+  case YYJSON_TYPE_STR: return "string";
+  case YYJSON_TYPE_ARR: return "array";
+  case YYJSON_TYPE_OBJ: return "object";
+  default: break;
   }
   int64_t integer;
   if (idem__json_get_int(val, &integer)) return "integer";

@@ -3,6 +3,7 @@
  * decoded key tells where its value's token begins. The self-test guards that reliance. */
 #include "json.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 yyjson_doc *idem__json_read(const char *text, size_t len, idem__arena *arena, idem_status *status) {
@@ -13,8 +14,7 @@ yyjson_doc *idem__json_read(const char *text, size_t len, idem__arena *arena, id
     const char *in;
     char *out;
   } source = {text};
-  yyjson_doc *doc =
-      yyjson_read_opts(source.out, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, &error);
+  yyjson_doc *doc = yyjson_read_opts(source.out, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, &error);
   *status = IDEM_OK;
   if (!doc && error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION && !arena->over_limit) {
     *status = IDEM_E_NOMEM;
@@ -55,9 +55,12 @@ static const char *skip_container(const char *at, const char *end) {
   size_t depth = 0;
   do {
     char c = *at++;
-    if (c == '"') at = skip_string(at, end);
-    else if (c == '[' || c == '{') depth++;
-    else if (c == ']' || c == '}') depth--;
+    if (c == '"')
+      at = skip_string(at, end);
+    else if (c == '[' || c == '{')
+      depth++;
+    else if (c == ']' || c == '}')
+      depth--;
   } while (depth && at < end);
   return at;
 }
@@ -79,7 +82,7 @@ void idem__json_raw_after(const yyjson_doc *doc, const char *text, size_t text_l
   *raw_len = (size_t)(stop - at);
 }
 
-bool idem__json_self_test(void) {
+static bool check_offsets(void) {
   static const char text[] = " {\"\\u0061b\" : -1.50e+03 , \"x\":[{\"i\\\"d\": \"\\u00e9\" }]}";
   static const idem_alloc zero;
   idem_alloc alloc = idem__alloc_or_default(&zero);
@@ -97,4 +100,15 @@ bool idem__json_self_test(void) {
   bool good = len == 9 && memcmp(raw, "-1.50e+03", 9) == 0;
   idem__json_raw_after(doc, text, sizeof text - 1, inner, &raw, &len);
   return good && len == 8 && memcmp(raw, "\"\\u00e9\"", 8) == 0;
+}
+
+bool idem__json_self_test(void) {
+  enum { UNKNOWN, GOOD, BAD };
+  static _Atomic int verdict = UNKNOWN;
+  int known = atomic_load_explicit(&verdict, memory_order_relaxed);
+  if (known == UNKNOWN) {
+    known = check_offsets() ? GOOD : BAD;
+    atomic_store_explicit(&verdict, known, memory_order_relaxed);
+  }
+  return known == GOOD;
 }

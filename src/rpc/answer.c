@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-#define TRY(expression)                        \
-  do {                                         \
-    idem_status try_status = (expression);     \
-    if (try_status != IDEM_OK) return try_status; \
+#define TRY(expression)                                                                            \
+  do {                                                                                             \
+    idem_status try_status = (expression);                                                         \
+    if (try_status != IDEM_OK) return try_status;                                                  \
   } while (0)
 
 static idem_status put_head(idem__buf *out, const idem_policy *policy, const idem__id *id) {
@@ -17,7 +17,8 @@ static idem_status put_head(idem__buf *out, const idem_policy *policy, const ide
     TRY(idem__buf_put(out, head, sizeof head - 1));
     return idem__buf_put(out, id->raw, id->raw_len);
   }
-  if (policy->unknown_id == IDEM_UNKNOWN_ID_OMIT) return idem__buf_puts(out, "{\"jsonrpc\":\"2.0\"");
+  if (policy->unknown_id == IDEM_UNKNOWN_ID_OMIT)
+    return idem__buf_puts(out, "{\"jsonrpc\":\"2.0\"");
   return idem__buf_puts(out, "{\"jsonrpc\":\"2.0\",\"id\":null");
 }
 

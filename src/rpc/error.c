@@ -39,13 +39,13 @@ const char *idem__reason_text(idem__reason reason) {
 
 const char *idem__code_text(int64_t code) {
   switch (code) {
-    case IDEM_RPC_PARSE_ERROR: return "Parse error";
-    case IDEM_RPC_INVALID_REQUEST: return "Invalid Request";
-    case IDEM_RPC_METHOD_NOT_FOUND: return "Method not found";
-    case IDEM_RPC_INVALID_PARAMS: return "Invalid params";
-    case IDEM_RPC_INTERNAL_ERROR: return "Internal error";
-    case IDEM_RPC_REQUEST_CANCELLED: return "Request cancelled";
-    default: return NULL;
+  case IDEM_RPC_PARSE_ERROR: return "Parse error";
+  case IDEM_RPC_INVALID_REQUEST: return "Invalid Request";
+  case IDEM_RPC_METHOD_NOT_FOUND: return "Method not found";
+  case IDEM_RPC_INVALID_PARAMS: return "Invalid params";
+  case IDEM_RPC_INTERNAL_ERROR: return "Internal error";
+  case IDEM_RPC_REQUEST_CANCELLED: return "Request cancelled";
+  default: return NULL;
   }
 }
 

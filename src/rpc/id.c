@@ -23,8 +23,10 @@ static int64_t read_exponent(const char *at, const char *end, bool *huge) {
   int64_t value = 0;
   if (at < end && (*at == '+' || *at == '-')) negative = *at++ == '-';
   for (; at < end; at++) {
-    if (value > (INT64_MAX - 9) / 10 / 2) *huge = true;
-    else value = value * 10 + (*at - '0');
+    if (value > (INT64_MAX - 9) / 10 / 2)
+      *huge = true;
+    else
+      value = value * 10 + (*at - '0');
   }
   return negative ? -value : value;
 }
@@ -128,12 +130,12 @@ idem__id idem__id_read(yyjson_val *val, const char *raw, size_t raw_len) {
 
 size_t idem__id_key_max(const idem__id *id) {
   switch (id->kind) {
-    case IDEM__ID_INTEGER: return 1 + sizeof id->integer;
-    case IDEM__ID_STRING: return 1 + id->text_len;
-    case IDEM__ID_NUMBER: return 2 + id->raw_len + sizeof(int64_t);
-    case IDEM__ID_ABSENT:
-    case IDEM__ID_NULL:
-    case IDEM__ID_INVALID: break;
+  case IDEM__ID_INTEGER: return 1 + sizeof id->integer;
+  case IDEM__ID_STRING: return 1 + id->text_len;
+  case IDEM__ID_NUMBER: return 2 + id->raw_len + sizeof(int64_t);
+  case IDEM__ID_ABSENT:
+  case IDEM__ID_NULL:
+  case IDEM__ID_INVALID: break;
   }
   return 0;
 }
@@ -148,7 +150,8 @@ static size_t number_key(const idem__id *id, char *out) {
   out[0] = 'n';
   out[1] = number.negative ? '-' : '+';
   memcpy(out + 2, &number.exponent, sizeof number.exponent);
-  return 2 + sizeof number.exponent + copy_digits(id->raw, &number, out + 2 + sizeof number.exponent);
+  return 2 + sizeof number.exponent +
+         copy_digits(id->raw, &number, out + 2 + sizeof number.exponent);
 }
 
 size_t idem__id_key(const idem__id *id, char *out) {

@@ -15,21 +15,24 @@ typedef struct members {
 
 static void note_member(members *found, yyjson_val *key, yyjson_val *val) {
   switch (unsafe_yyjson_get_len(key)) {
-    case 2:
-      if (KEY_IS(key, "id")) found->id_key = key, found->id = val, found->id_count++;
-      break;
-    case 5:
-      if (KEY_IS(key, "error")) found->error = val, found->error_count++;
-      break;
-    case 6:
-      if (KEY_IS(key, "method")) found->method = val, found->method_count++;
-      else if (KEY_IS(key, "params")) found->params = val, found->params_count++;
-      else if (KEY_IS(key, "result")) found->result = val, found->result_count++;
-      break;
-    case 7:
-      if (KEY_IS(key, "jsonrpc")) found->jsonrpc = val, found->jsonrpc_count++;
-      break;
-    default: break;
+  case 2:
+    if (KEY_IS(key, "id")) found->id_key = key, found->id = val, found->id_count++;
+    break;
+  case 5:
+    if (KEY_IS(key, "error")) found->error = val, found->error_count++;
+    break;
+  case 6:
+    if (KEY_IS(key, "method"))
+      found->method = val, found->method_count++;
+    else if (KEY_IS(key, "params"))
+      found->params = val, found->params_count++;
+    else if (KEY_IS(key, "result"))
+      found->result = val, found->result_count++;
+    break;
+  case 7:
+    if (KEY_IS(key, "jsonrpc")) found->jsonrpc = val, found->jsonrpc_count++;
+    break;
+  default: break;
   }
 }
 
@@ -50,12 +53,12 @@ static bool version_ok(yyjson_val *val) {
 
 static bool id_accepted(const idem_policy *policy, const idem__id *id) {
   switch (id->kind) {
-    case IDEM__ID_NULL: return policy->null_id;
-    case IDEM__ID_NUMBER: return policy->fractional_id || !id->fraction;
-    case IDEM__ID_INVALID: return false;
-    case IDEM__ID_ABSENT:
-    case IDEM__ID_INTEGER:
-    case IDEM__ID_STRING: break;
+  case IDEM__ID_NULL: return policy->null_id;
+  case IDEM__ID_NUMBER: return policy->fractional_id || !id->fraction;
+  case IDEM__ID_INVALID: return false;
+  case IDEM__ID_ABSENT:
+  case IDEM__ID_INTEGER:
+  case IDEM__ID_STRING: break;
   }
   return true;
 }
@@ -79,9 +82,13 @@ static idem__reason first_fault(const members *found, const idem__message *messa
 
 static void accept_params(const idem_policy *policy, yyjson_val *params, idem__message *message) {
   if (!params) return;
-  if (unsafe_yyjson_is_null(params)) message->params_refused = !policy->null_params;
-  else if (unsafe_yyjson_is_arr(params) && !policy->array_params) message->params_refused = true;
-  else message->params = params;
+  if (unsafe_yyjson_is_null(params)) {
+    message->params_refused = policy->null_params ? NULL : "null";
+  } else if (unsafe_yyjson_is_arr(params) && !policy->array_params) {
+    message->params_refused = "array";
+  } else {
+    message->params = params;
+  }
 }
 
 static void read_id(const yyjson_doc *doc, const char *text, size_t text_len, const members *found,

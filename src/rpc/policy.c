@@ -56,9 +56,9 @@ static idem_policy mcp_policy(void) {
 
 idem_policy idem_policy_preset(idem_profile profile) {
   switch (profile) {
-    case IDEM_PROFILE_LSP: return lsp_policy();
-    case IDEM_PROFILE_MCP: return mcp_policy();
-    case IDEM_PROFILE_JSONRPC: break;
+  case IDEM_PROFILE_LSP: return lsp_policy();
+  case IDEM_PROFILE_MCP: return mcp_policy();
+  case IDEM_PROFILE_JSONRPC: break;
   }
   return jsonrpc_policy();
 }

@@ -101,8 +101,9 @@ static void age_large(idem_pool *pool) {
 
 static size_t block_size_for(size_t text_len, size_t limit) {
   size_t need = idem__json_read_estimate(text_len);
-  if (need <= SMALL_BLOCK) return SMALL_BLOCK;
-  return need < limit ? need + need / 8 : limit;
+  if (need <= SMALL_BLOCK || limit <= SMALL_BLOCK) return SMALL_BLOCK;
+  need += need / 8;
+  return need < limit ? need : limit;
 }
 
 static idem__block *take_spare(idem_pool *pool, size_t size) {
@@ -137,7 +138,7 @@ idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t 
   }
   block->refs = 1;
   block->router = router;
-  block->charged = false;
+  block->charged_bytes = 0;
   block->doc = NULL;
   idem__arena_init(&block->arena, &pool->alloc, block->data, block->cap, limit);
   idem__pool_ref(pool);
@@ -151,19 +152,19 @@ idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t 
 
 bool idem__block_charge(idem__block *block) {
   idem_router *router = (idem_router *)(uintptr_t)block->router;
-  if (!router || block->charged) return true;
   size_t bytes = block->cap + block->arena.piece_bytes;
-  size_t used = atomic_fetch_add_explicit(&router->parse_bytes_used, bytes, memory_order_relaxed);
-  block->charged = true;
+  if (!router || bytes <= block->charged_bytes) return true;
+  size_t more = bytes - block->charged_bytes;
+  size_t used = atomic_fetch_add_explicit(&router->parse_bytes_used, more, memory_order_relaxed);
   block->charged_bytes = bytes;
-  return used + bytes <= router->parse_bytes_total;
+  return used + more <= router->parse_bytes_total;
 }
 
 static void uncharge(idem__block *block) {
   idem_router *router = (idem_router *)(uintptr_t)block->router;
-  if (!block->charged) return;
+  if (!block->charged_bytes) return;
   atomic_fetch_sub_explicit(&router->parse_bytes_used, block->charged_bytes, memory_order_relaxed);
-  block->charged = false;
+  block->charged_bytes = 0;
 }
 
 static void keep_or_free_block(idem_pool *pool, idem__block *block) {
@@ -171,7 +172,9 @@ static void keep_or_free_block(idem_pool *pool, idem__block *block) {
     block->next = pool->blocks;
     pool->blocks = block;
     pool->block_count++;
-  } else if (block->cap > SMALL_BLOCK && block->cap <= LARGE_KEPT && !pool->large_block) {
+  } else if (block->cap > SMALL_BLOCK && block->cap <= LARGE_KEPT &&
+             (!pool->large_block || pool->large_block->cap < block->cap)) {
+    free_block(pool->large_block);
     pool->large_block = block;
   } else {
     free_block(block);

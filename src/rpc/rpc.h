@@ -83,7 +83,7 @@ typedef enum idem__message_kind {
 typedef struct idem__message {
   idem__message_kind kind;
   idem__reason reason;
-  bool params_refused; /* valid JSON-RPC, but the policy wants params of another type: -32602 */
+  const char *params_refused; /* the type of params that the policy does not want: -32602 */
   bool version_ok;
   bool repeated; /* RESPONSE: a member appears twice */
   idem__id id;
@@ -103,18 +103,18 @@ void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc, co
 /* What goes into an answer, borrowed until it is written. */
 typedef struct idem__answer {
   bool is_error;
-  const yyjson_val *result;         /* one of the three results */
+  const yyjson_val *result; /* one of the three results */
   const yyjson_mut_val *result_mut;
   const char *result_text; /* foreign JSON, checked while written */
   size_t result_len;
   int64_t code;
-  const char *message;          /* NULL: the canonical text of the code */
-  const yyjson_mut_val *data;   /* one of these, or none */
-  const char *data_text;        /* foreign JSON */
+  const char *message;        /* NULL: the canonical text of the code */
+  const yyjson_mut_val *data; /* one of these, or none */
+  const char *data_text;      /* foreign JSON */
   size_t data_len;
-  const char *data_own;         /* JSON that idem wrote */
+  const char *data_own; /* JSON that idem wrote */
   size_t data_own_len;
-  const char *data_key;         /* {"key": string}; NULL string: no data */
+  const char *data_key; /* {"key": string}; NULL string: no data */
   const char *data_string;
   size_t data_string_len;
 } idem__answer;
@@ -138,8 +138,7 @@ typedef struct idem__block {
   idem_pool *pool;
   size_t cap;
   unsigned refs;
-  bool charged; /* counted against the router's parse_bytes_total */
-  size_t charged_bytes;
+  size_t charged_bytes; /* counted against the router's parse_bytes_total */
   const idem_router *router;
   idem__arena arena;
   yyjson_doc *doc;
@@ -150,7 +149,7 @@ typedef struct idem__block {
 idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
                              size_t limit, bool *over);
 void idem__block_release(idem__block *block);
-/* Counts the block's memory against the router's total; false: there is no room for it. */
+/* Counts the block's memory, as it is now, against the router's total; false: there is no room. */
 bool idem__block_charge(idem__block *block);
 
 /* A piece of output under construction or on its way. */
@@ -321,13 +320,12 @@ struct idem_conn {
   bool eof;
   bool closed;
   bool free_later;
-  bool woken; /* on_output was called and nothing was taken since */
-  unsigned depth; /* how many of our entry points are on the stack */
-  size_t log_suppressed;
-  uint64_t log_window_ms;
-  size_t log_in_window;
+  bool woken;                /* on_output was called and nothing was taken since */
+  unsigned depth;            /* how many of our entry points are on the stack */
+  idem__log_bucket warnings; /* what a peer does wrong cannot flood the log */
 
-  idem__list requests; /* being handled */
+  idem__list requests; /* being handled, not yet settled */
+  idem__list settled;  /* answered or cancelled, but their handlers still hold them */
   idem__list held;     /* waiting for their turn */
   size_t held_bytes;
   size_t in_flight; /* requests owed an answer, batch elements included */
@@ -346,7 +344,8 @@ struct idem_conn {
   idem__list output; /* chunks ready to be taken; the last one grows */
   idem__list taken;  /* chunks taken and not yet freed */
   size_t queued;     /* bytes in both and in batches */
-  size_t last_digits; /* digits of the last Content-Length */
+  size_t
+      last_head; /* length of the last Content-Length header: the next one's is guessed from it */
 };
 
 uint64_t idem__conn_now_ns(idem_conn *conn); /* reads the clock */
@@ -361,8 +360,14 @@ bool idem__conn_may_run(const idem_conn *conn);
 /* A warning about what the peer did, limited in rate. */
 void idem__conn_warn(idem_conn *conn, const char *message, const char *method, size_t method_len,
                      const idem__id *id);
+/* What is only worth a line when someone is looking closely. */
+void idem__conn_debug(idem_conn *conn, const char *message, const char *method, size_t method_len);
+/* A line of any level; `detail` is ours, a constant or NULL. */
+void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message, const char *detail,
+                     const idem__id *id);
 
 /* dispatch.c: one message, text and all. */
+bool idem__dispatch_must_hold(const idem_conn *conn);
 void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
 void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event);
 /* Runs held messages while there is room. */

@@ -1,0 +1,376 @@
+/* conn.c - one peer: a state machine that takes bytes and time and gives bytes.
+ * Entry points that may run callbacks stand between enter and leave, so that a conn freed in one of
+ * them goes when the outermost returns. */
+#include "rpc.h"
+
+#include <string.h>
+
+/* "Content-Length: 100\r\n\r\n": the first guess at a header's length. */
+#define FIRST_HEAD 23u
+#define NEVER UINT64_MAX
+
+uint64_t idem__conn_now_ns(idem_conn *conn) {
+  if (conn->opts.now_ns) conn->now_ns = conn->opts.now_ns(conn->opts.clock_ctx);
+  return conn->now_ns;
+}
+
+/* ------------------------------------------------------------------- making */
+
+static idem__frame_kind frame_kind(idem_framing framing) {
+  switch (framing) {
+  case IDEM_FRAMING_CONTENT_LENGTH: return IDEM__FRAME_CONTENT_LENGTH;
+  case IDEM_FRAMING_WHOLE: return IDEM__FRAME_WHOLE;
+  case IDEM_FRAMING_LINE: break;
+  }
+  return IDEM__FRAME_LINE;
+}
+
+static void init_lists(idem_conn *conn) {
+  idem__list_init(&conn->requests);
+  idem__list_init(&conn->settled);
+  idem__list_init(&conn->held);
+  idem__list_init(&conn->batches);
+  idem__list_init(&conn->calls);
+  idem__list_init(&conn->output);
+  idem__list_init(&conn->taken);
+  idem__map_init(&conn->owed, &conn->alloc, conn->opts.seed);
+  idem__map_init(&conn->calls_by_id, &conn->alloc, conn->opts.seed);
+  idem__heap_init(&conn->request_timers, &conn->alloc);
+  idem__heap_init(&conn->call_timers, &conn->alloc);
+}
+
+static void init_framer(idem_conn *conn) {
+  idem__frame_opts frame = {.kind = frame_kind(conn->policy.framing),
+                            .max_message = conn->policy.limits.message_bytes,
+                            .max_header = conn->policy.limits.header_bytes,
+                            .guard_http = conn->policy.guard_http,
+                            .alloc = &conn->alloc};
+  idem__framer_init(&conn->framer, &frame);
+}
+
+static idem_status get_pool(idem_conn *conn) {
+  if (!conn->opts.pool) return idem_pool_new(&conn->alloc, &conn->pool);
+  conn->pool = conn->opts.pool;
+  idem__pool_ref(conn->pool);
+  return IDEM_OK;
+}
+
+idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **out) {
+  if (!idem__json_self_test()) return IDEM_E_STATE;
+  idem_alloc alloc = idem__alloc_or_default(opts->alloc);
+  idem_conn *conn = idem__calloc(&alloc, sizeof *conn);
+  if (!conn) return IDEM_E_NOMEM;
+  conn->alloc = alloc;
+  conn->opts = *opts;
+  conn->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  conn->next_call_id = 1;
+  conn->frame_at_ms = NEVER;
+  conn->last_head = FIRST_HEAD;
+  init_lists(conn);
+  init_framer(conn);
+  const char *peer = opts->peer ? opts->peer : "";
+  conn->peer = idem__strndup(&conn->alloc, peer, strlen(peer));
+  if (!conn->peer || get_pool(conn) != IDEM_OK) {
+    idem__free(&alloc, conn->peer);
+    idem__free(&alloc, conn);
+    return IDEM_E_NOMEM;
+  }
+  idem__conn_now_ns(conn);
+  conn->active_ms = idem__conn_now_ms(conn);
+  *out = conn;
+  return IDEM_OK;
+}
+
+void *idem_conn_user(const idem_conn *conn) { return conn->opts.user; }
+const idem_policy *idem_conn_policy(const idem_conn *conn) { return &conn->policy; }
+const char *idem_conn_peer(const idem_conn *conn) { return conn->peer; }
+size_t idem_conn_in_flight(const idem_conn *conn) { return conn->in_flight; }
+size_t idem_conn_pending_calls(const idem_conn *conn) { return conn->call_count; }
+
+/* ------------------------------------------------------------------ logging */
+
+static idem_log_record record_of(const idem_conn *conn, idem_log_level level, const char *message,
+                                 const idem__id *id) {
+  return (idem_log_record){.level = level,
+                           .message = message,
+                           .id = id ? id->raw : NULL,
+                           .id_len = id ? id->raw_len : 0,
+                           .peer = conn->peer[0] ? conn->peer : NULL};
+}
+
+static bool logs(const idem_conn *conn, idem_log_level level) {
+  return conn->opts.log && level >= idem_log_get_level(conn->opts.log);
+}
+
+void idem__conn_warn(idem_conn *conn, const char *message, const char *method, size_t method_len,
+                     const idem__id *id) {
+  if (!logs(conn, IDEM_LOG_WARN)) return;
+  idem_log_record record = record_of(conn, IDEM_LOG_WARN, message, id);
+  record.method = method;
+  record.method_len = method_len;
+  idem__log_limited(conn->opts.log, &record, &conn->warnings, idem__conn_now_ms(conn));
+}
+
+void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message, const char *detail,
+                     const idem__id *id) {
+  if (!logs(conn, level)) return;
+  idem_log_record record = record_of(conn, level, message, id);
+  record.detail = detail;
+  record.detail_len = detail ? strlen(detail) : 0;
+  idem_log_write(conn->opts.log, &record);
+}
+
+void idem__conn_debug(idem_conn *conn, const char *message, const char *method, size_t method_len) {
+  if (!logs(conn, IDEM_LOG_DEBUG)) return;
+  idem_log_record record = record_of(conn, IDEM_LOG_DEBUG, message, NULL);
+  record.method = method;
+  record.method_len = method_len;
+  idem_log_write(conn->opts.log, &record);
+}
+
+/* ------------------------------------------------------------------- ending */
+
+static void forget_requests(idem__list *list) {
+  while (!idem__list_empty(list)) {
+    idem_request *request = IDEM__CONTAINER(list->next, idem_request, link);
+    bool was_held = request->held;
+    if (!request->settled) idem__request_forget(request);
+    idem__list_remove(&request->link);
+    request->conn = NULL;
+    if (was_held) {
+      idem__request_end(request);
+    } else if (!request->cancelled) {
+      idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+    }
+  }
+}
+
+static void free_now(idem_conn *conn) {
+  conn->closed = true;
+  conn->depth++; /* callbacks from here on cannot free it again */
+  idem__call_close_all(conn);
+  forget_requests(&conn->held);
+  forget_requests(&conn->requests);
+  forget_requests(&conn->settled);
+  while (!idem__list_empty(&conn->batches)) {
+    idem__batch_free(IDEM__CONTAINER(conn->batches.next, idem__batch, link));
+  }
+  idem__log_bucket_end(conn->opts.log, &conn->warnings);
+  idem__output_free(conn);
+  idem__framer_deinit(&conn->framer);
+  idem__map_deinit(&conn->owed);
+  idem__map_deinit(&conn->calls_by_id);
+  idem__heap_deinit(&conn->request_timers);
+  idem__heap_deinit(&conn->call_timers);
+  idem__pool_unref(conn->pool);
+  idem_alloc alloc = conn->alloc;
+  idem__free(&alloc, conn->peer);
+  idem__free(&alloc, conn);
+}
+
+void idem_conn_free(idem_conn *conn) {
+  if (!conn) return;
+  if (conn->depth)
+    conn->free_later = true;
+  else
+    free_now(conn);
+}
+
+void idem__conn_enter(idem_conn *conn) {
+  conn->depth++;
+  conn->woken = false; /* whoever calls us looks for chunks afterwards */
+}
+
+idem_status idem__conn_leave(idem_conn *conn) {
+  if (--conn->depth == 0 && conn->free_later) {
+    free_now(conn);
+    return IDEM_E_CLOSED;
+  }
+  return conn->failure;
+}
+
+void idem__conn_fail(idem_conn *conn, idem_status status) {
+  if (conn->failure != IDEM_OK) return;
+  conn->failure = status;
+  conn->closed = true;
+  idem__conn_note(conn, IDEM_LOG_WARN, "the connection cannot go on", idem_status_text(status),
+                  NULL);
+  idem__conn_wake(conn);
+}
+
+void idem__conn_wake(idem_conn *conn) {
+  if (conn->depth || conn->woken || !conn->opts.on_output) return;
+  conn->woken = true;
+  conn->opts.on_output(conn, conn->opts.user);
+}
+
+/* Requests that no handler has seen are answered; what they would have done is not done. */
+static void settle_held(idem_conn *conn) {
+  idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  while (!idem__list_empty(&conn->held)) {
+    idem_request *request = IDEM__CONTAINER(conn->held.next, idem_request, link);
+    idem__request_settle(request, &answer);
+    idem__request_end(request);
+  }
+}
+
+void idem_conn_close(idem_conn *conn) {
+  if (conn->closed) return;
+  idem__conn_enter(conn);
+  conn->closed = true;
+  idem__call_close_all(conn);
+  settle_held(conn);
+  idem__conn_leave(conn);
+}
+
+void idem_conn_abort(idem_conn *conn) {
+  idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  idem__conn_enter(conn);
+  idem_conn_close(conn);
+  while (!idem__list_empty(&conn->requests)) {
+    idem_request *request = IDEM__CONTAINER(conn->requests.next, idem_request, link);
+    idem__request_settle(request, &answer);
+    idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+  }
+  idem__conn_leave(conn);
+}
+
+bool idem_conn_done(const idem_conn *conn) {
+  if (conn->failure != IDEM_OK) return true;
+  return (conn->eof || conn->closed) && conn->in_flight == 0 && idem__list_empty(&conn->held) &&
+         idem__list_empty(&conn->output);
+}
+
+void idem__conn_shutdown_asked(idem_conn *conn) {
+  idem_conn_close(conn);
+  if (conn->opts.on_shutdown) conn->opts.on_shutdown(conn, conn->opts.user);
+}
+
+/* ------------------------------------------------------------------ feeding */
+
+static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_later; }
+
+/* True when at least one frame came to its end. */
+static bool take_frames(idem_conn *conn) {
+  bool progress = false;
+  while (!stopped(conn)) {
+    idem__frame_event event = idem__framer_next(&conn->framer);
+    if (event == IDEM__FRAME_MORE) break;
+    progress = true;
+    if (event == IDEM__FRAME_MESSAGE) {
+      idem__dispatch_text(conn, conn->framer.data, conn->framer.len);
+    } else {
+      idem__dispatch_frame_fault(conn, event);
+    }
+  }
+  return progress;
+}
+
+/* The time for one frame begins with its first byte. */
+static void watch_frame(idem_conn *conn, bool progress) {
+  uint64_t allowed = conn->policy.limits.frame_ms;
+  if (!allowed || stopped(conn) || !idem__framer_inside(&conn->framer)) {
+    conn->frame_at_ms = NEVER;
+  } else if (progress || conn->frame_at_ms == NEVER) {
+    conn->frame_at_ms = idem__conn_now_ms(conn) + allowed;
+  }
+}
+
+static idem_status may_feed(const idem_conn *conn) {
+  if (conn->depth) return IDEM_E_STATE;
+  if (conn->failure != IDEM_OK) return conn->failure;
+  return conn->closed || conn->eof ? IDEM_E_CLOSED : IDEM_OK;
+}
+
+idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t len) {
+  idem_status status = may_feed(conn);
+  if (status != IDEM_OK) return status;
+  idem__conn_enter(conn);
+  idem__conn_now_ns(conn);
+  conn->active_ms = idem__conn_now_ms(conn);
+  idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_IN, len);
+  idem__framer_feed(&conn->framer, data, len);
+  bool progress = take_frames(conn);
+  idem__dispatch_held(conn);
+  watch_frame(conn, progress);
+  return idem__conn_leave(conn);
+}
+
+idem_status idem_conn_feed_eof(idem_conn *conn) {
+  idem_status status = may_feed(conn);
+  if (status != IDEM_OK) return status;
+  idem__conn_enter(conn);
+  idem__conn_now_ns(conn);
+  idem__framer_feed_eof(&conn->framer);
+  take_frames(conn);
+  conn->eof = true;
+  conn->frame_at_ms = NEVER;
+  idem__call_close_all(conn);
+  idem__dispatch_held(conn);
+  return idem__conn_leave(conn);
+}
+
+/* --------------------------------------------------------------------- time */
+
+static bool idle(const idem_conn *conn) {
+  return !conn->in_flight && !conn->call_count && !conn->queued && idem__list_empty(&conn->held);
+}
+
+static uint64_t idle_at(const idem_conn *conn) {
+  uint64_t allowed = conn->policy.limits.idle_ms;
+  return allowed && !conn->eof && idle(conn) ? conn->active_ms + allowed : NEVER;
+}
+
+static uint64_t earlier(uint64_t a, const idem__timer *timer) {
+  return timer && timer->at_ms < a ? timer->at_ms : a;
+}
+
+uint64_t idem_conn_deadline(const idem_conn *conn) {
+  if (conn->failure != IDEM_OK) return NEVER;
+  if (!idem__list_empty(&conn->held) && idem__conn_may_run(conn)) return 0;
+  uint64_t at = conn->closed ? NEVER : idle_at(conn);
+  if (conn->frame_at_ms < at) at = conn->frame_at_ms;
+  at = earlier(at, idem__heap_first(&conn->request_timers));
+  return earlier(at, idem__heap_first(&conn->call_timers));
+}
+
+static void expire_requests(idem_conn *conn, uint64_t now_ms) {
+  for (;;) {
+    idem__timer *timer = idem__heap_first(&conn->request_timers);
+    if (!timer || timer->at_ms > now_ms) return;
+    idem_request *request = IDEM__CONTAINER(timer, idem_request, timer);
+    idem__answer answer = idem__answer_fault(&conn->policy, IDEM_FAULT_TIMEOUT, NULL);
+    bool was_held = request->held;
+    idem__conn_note(conn, IDEM_LOG_WARN, "a request ran out of time", NULL, &request->id);
+    idem__request_settle(request, &answer);
+    idem__request_cancel(request, IDEM_CANCEL_DEADLINE);
+    if (was_held) idem__request_end(request);
+  }
+}
+
+static void expire_frame(idem_conn *conn, uint64_t now_ms) {
+  if (conn->frame_at_ms > now_ms) return;
+  conn->frame_at_ms = NEVER;
+  idem__conn_warn(conn, "a frame did not arrive in time and was dropped", NULL, 0, NULL);
+  idem__framer_reset(&conn->framer);
+}
+
+static void expire_idle(idem_conn *conn, uint64_t now_ms) {
+  if (conn->closed || idle_at(conn) > now_ms) return;
+  idem__conn_note(conn, IDEM_LOG_INFO, "closing an idle connection", NULL, NULL);
+  idem_conn_close(conn);
+}
+
+idem_status idem_conn_expire(idem_conn *conn) {
+  if (conn->depth) return IDEM_E_STATE;
+  if (conn->failure != IDEM_OK) return conn->failure;
+  idem__conn_enter(conn);
+  idem__conn_now_ns(conn);
+  uint64_t now_ms = idem__conn_now_ms(conn);
+  expire_requests(conn, now_ms);
+  idem__call_expire(conn, now_ms);
+  expire_frame(conn, now_ms);
+  expire_idle(conn, now_ms);
+  idem__dispatch_held(conn);
+  return idem__conn_leave(conn);
+}

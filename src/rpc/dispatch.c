@@ -1,0 +1,476 @@
+/* dispatch.c - from a message's text to the handler it is for.
+ * Responses and cancellations are acted on at once; requests and notifications run now or wait
+ * their turn (policy.concurrency, or a peer that does not read its answers). */
+#include "rpc.h"
+
+#include <string.h>
+
+#define METHOD_SHOWN_MAX 256u
+
+/* ---------------------------------------------------------------- refusing */
+
+void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
+  idem__metrics_error(conn->opts.metrics, (int)answer->code);
+  if (conn->policy.answer_junk) idem__output_answer(conn, id, answer);
+}
+
+static void refuse_unknown(idem_conn *conn, const idem__answer *answer, const char *why) {
+  static const idem__id unknown;
+  idem__conn_warn(conn, why, NULL, 0, NULL);
+  idem__dispatch_refuse(conn, &unknown, answer);
+}
+
+static void refuse_parse(idem_conn *conn) {
+  idem__answer answer = idem__answer_code(IDEM_RPC_PARSE_ERROR);
+  refuse_unknown(conn, &answer, "a message is not JSON");
+}
+
+static void refuse_whole(idem_conn *conn, idem__reason reason) {
+  idem__answer answer = idem__answer_invalid_request(reason);
+  refuse_unknown(conn, &answer, "a message was refused");
+}
+
+void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event) {
+  switch (event) {
+  case IDEM__FRAME_OVERSIZE: refuse_whole(conn, IDEM__OVERSIZE); break;
+  case IDEM__FRAME_HEADER_TOO_LARGE: refuse_whole(conn, IDEM__HEADER_TOO_LARGE); break;
+  case IDEM__FRAME_MISSING_LENGTH: refuse_whole(conn, IDEM__MISSING_CONTENT_LENGTH); break;
+  case IDEM__FRAME_BAD_LENGTH: refuse_whole(conn, IDEM__BAD_CONTENT_LENGTH); break;
+  case IDEM__FRAME_BAD_TYPE: refuse_whole(conn, IDEM__UNSUPPORTED_CONTENT_TYPE); break;
+  case IDEM__FRAME_BAD_CHARSET: refuse_whole(conn, IDEM__BAD_CHARSET); break;
+  case IDEM__FRAME_TRUNCATED: refuse_parse(conn); break;
+  case IDEM__FRAME_HTTP:
+    idem__conn_warn(conn, "an HTTP request on a port that speaks none; closing", NULL, 0, NULL);
+    idem__conn_fail(conn, IDEM_E_PROTO);
+    break;
+  case IDEM__FRAME_NOMEM: idem__conn_fail(conn, IDEM_E_NOMEM); break;
+  case IDEM__FRAME_MORE:
+  case IDEM__FRAME_MESSAGE: break;
+  }
+}
+
+/* An answer for a message that has an id, or might have had one; inside a batch or alone. */
+static void refuse_message(idem_conn *conn, idem__batch *batch, const idem__message *message,
+                           const idem__answer *answer) {
+  idem__conn_warn(conn, "a request was refused", message->method, message->method_len,
+                  &message->id);
+  if (!batch) {
+    idem__dispatch_refuse(conn, &message->id, answer);
+    return;
+  }
+  if (!conn->policy.answer_junk) return;
+  idem__metrics_error(conn->opts.metrics, (int)answer->code);
+  idem__batch_answer(batch, idem__batch_expect(batch), &message->id, answer);
+}
+
+static void refuse_reason(idem_conn *conn, idem__batch *batch, const idem__message *message,
+                          idem__reason reason) {
+  idem__answer answer = idem__answer_invalid_request(reason);
+  refuse_message(conn, batch, message, &answer);
+}
+
+/* ----------------------------------------------------------------- running */
+
+bool idem__conn_may_run(const idem_conn *conn) {
+  if (conn->policy.concurrency && conn->running >= conn->policy.concurrency) return false;
+  return conn->queued < conn->policy.limits.queued_output_bytes;
+}
+
+bool idem__dispatch_must_hold(const idem_conn *conn) {
+  return !idem__list_empty(&conn->held) || !idem__conn_may_run(conn);
+}
+
+static void answer_not_found(idem_request *request) {
+  bool shown = request->name_len <= METHOD_SHOWN_MAX;
+  idem__answer answer = {.is_error = true,
+                         .code = IDEM_RPC_METHOD_NOT_FOUND,
+                         .data_key = "method",
+                         .data_string = shown ? request->name : NULL,
+                         .data_string_len = request->name_len};
+  idem__conn_warn(request->conn, "an unknown method was called", request->name, request->name_len,
+                  &request->id);
+  idem__request_settle(request, &answer);
+  idem__request_end(request);
+}
+
+/* Could not be kept: the peer gets its answer now, the handler's reply will find it settled. */
+static void settle_unparked(idem_request *request, idem_status status) {
+  idem__answer answer = status == IDEM_E_LIMIT
+                            ? idem__answer_invalid_request(IDEM__TOO_MANY_IN_FLIGHT)
+                            : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  idem__request_settle(request, &answer);
+  idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+}
+
+static idem_status start_timer(idem_request *request) {
+  idem_conn *conn = request->conn;
+  uint64_t allowed = conn->policy.limits.request_ms;
+  if (!allowed || request->timer.index) return IDEM_OK;
+  return idem__heap_put(&conn->request_timers, &request->timer,
+                        request->started_ns / 1000000u + allowed);
+}
+
+/* Writes the request into the books: it outlives the message that brought it. */
+static idem_status park(idem_request *request) {
+  idem_conn *conn = request->conn;
+  if (!idem__block_charge(request->block)) return IDEM_E_LIMIT;
+  if (!request->batch && !request->owed.key && request->id.kind != IDEM__ID_ABSENT) {
+    request->owed.request = request;
+    idem_status status = idem__owed_add(conn, &request->owed, &request->id, request->block);
+    if (status != IDEM_OK) return status;
+  }
+  return start_timer(request);
+}
+
+static void after_handler(idem_request *request) {
+  request->in_handler = false;
+  if (request->ended) {
+    idem__request_end(request);
+    return;
+  }
+  if (!request->kept) {
+    idem__conn_note(request->conn, IDEM_LOG_ERROR, "a handler forgot to answer", NULL,
+                    &request->id);
+    idem_request_drop(request);
+    return;
+  }
+  if (request->settled) return;
+  idem_status status = park(request);
+  if (status != IDEM_OK) settle_unparked(request, status);
+}
+
+static void run_method(idem_request *request) {
+  idem_conn *conn = request->conn;
+  idem__list_remove(&request->link);
+  idem__list_append(&conn->requests, &request->link);
+  request->running = true;
+  conn->running++;
+  if (!request->method || !request->method->fn) {
+    answer_not_found(request);
+    return;
+  }
+  request->in_handler = true;
+  request->method->fn(request, request->params, request->method->user);
+  after_handler(request);
+}
+
+static void run_notification(idem_conn *conn, const idem__method *method, yyjson_val *params) {
+  idem__metrics_notification(conn->opts.metrics, method->label);
+  method->notification_fn(conn, params, method->notification_user);
+}
+
+static bool runs_as_method(const idem_conn *conn, const idem__method *method) {
+  return method->fn && conn->policy.notifications_run_methods;
+}
+
+/* A request or notification that waited. */
+static void run_held(idem_request *request) {
+  idem_conn *conn = request->conn;
+  request->held = false;
+  conn->held_bytes -= request->block->cap;
+  if (request->id.kind != IDEM__ID_ABSENT || !request->method->notification_fn) {
+    run_method(request);
+    return;
+  }
+  run_notification(conn, request->method, request->params);
+  idem__request_forget(request);
+  idem__request_end(request);
+}
+
+void idem__dispatch_held(idem_conn *conn) {
+  while (!idem__list_empty(&conn->held) && idem__conn_may_run(conn) && conn->failure == IDEM_OK &&
+         !conn->free_later) {
+    run_held(IDEM__CONTAINER(conn->held.next, idem_request, link));
+  }
+}
+
+/* --------------------------------------------------------------- accepting */
+
+static idem_status copy_id(idem_request *request, const idem__id *id) {
+  char *copy = request->inline_id;
+  request->id = *id;
+  if (id->raw_len > sizeof request->inline_id) {
+    copy = idem__arena_malloc(&request->block->arena, id->raw_len);
+    if (!copy) return IDEM_E_NOMEM;
+  }
+  if (id->raw_len) memcpy(copy, id->raw, id->raw_len);
+  request->id.raw = id->raw ? copy : NULL;
+  return IDEM_OK;
+}
+
+static idem_request *make_request(idem_conn *conn, idem__block *block, const idem__message *message,
+                                  const idem__method *method) {
+  idem_request *request = idem__request_new(conn->pool);
+  if (!request) return NULL;
+  request->block = block;
+  block->refs++;
+  request->conn = conn;
+  request->method = method;
+  request->name = message->method;
+  request->name_len = message->method_len;
+  request->params = message->params;
+  request->started_ns = conn->now_ns;
+  if (copy_id(request, &message->id) == IDEM_OK) return request;
+  idem__request_release(request);
+  return NULL;
+}
+
+static bool held_has_room(const idem_conn *conn, const idem__block *block) {
+  return conn->held_bytes + block->cap <= conn->policy.limits.queued_input_bytes;
+}
+
+static void hold(idem_request *request) {
+  idem_conn *conn = request->conn;
+  idem__list_append(&conn->held, &request->link);
+  request->held = true;
+  conn->held_bytes += request->block->cap;
+}
+
+static void hold_request(idem_request *request) {
+  idem_conn *conn = request->conn;
+  hold(request);
+  idem_status status =
+      conn->held_bytes > conn->policy.limits.queued_input_bytes ? IDEM_E_LIMIT : park(request);
+  if (status == IDEM_OK) return;
+  settle_unparked(request, status);
+  idem__request_end(request);
+}
+
+/* Why a request cannot be taken in, if it cannot. Ids of a batch enter the table at once. */
+static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
+  if (idem__owed_find(conn, &message->id)) return IDEM__DUPLICATE_ID;
+  if (conn->in_flight >= conn->policy.limits.in_flight) return IDEM__TOO_MANY_IN_FLIGHT;
+  return IDEM__REASON_NONE;
+}
+
+/* The batch's own entry for the id: it stays until the array is sent. */
+static idem_status join_batch(idem_request *request, idem__batch *batch) {
+  size_t index = idem__batch_expect(batch);
+  request->batch = batch;
+  request->batch_index = index;
+  batch->parts[index].owed.request = request;
+  return idem__owed_add(request->conn, &batch->parts[index].owed, &request->id, batch->block);
+}
+
+static void start_request(idem_request *request) {
+  if (idem__dispatch_must_hold(request->conn))
+    hold_request(request);
+  else
+    run_method(request);
+}
+
+static void refuse_params(idem_conn *conn, idem__batch *batch, const idem__message *message) {
+  char storage[96];
+  idem__buf data;
+  idem__buf_fixed(&data, storage, sizeof storage);
+  idem__buf_printf(&data, "{\"param\":\"params\",\"expected\":\"object\",\"received\":\"%s\"}",
+                   message->params_refused);
+  idem__answer answer = {.is_error = true,
+                         .code = IDEM_RPC_INVALID_PARAMS,
+                         .data_own = data.data,
+                         .data_own_len = data.len};
+  refuse_message(conn, batch, message, &answer);
+}
+
+static void accept_request(idem_conn *conn, idem__block *block, idem__batch *batch,
+                           const idem__message *message) {
+  idem__reason reason = admission_fault(conn, message);
+  if (reason != IDEM__REASON_NONE) {
+    refuse_reason(conn, batch, message, reason);
+    return;
+  }
+  if (message->params_refused) {
+    refuse_params(conn, batch, message);
+    return;
+  }
+  const idem__method *method =
+      idem__router_find(conn->opts.router, message->method, message->method_len);
+  idem_request *request = make_request(conn, block, message, method);
+  if (!request) {
+    idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+    refuse_message(conn, batch, message, &answer);
+    return;
+  }
+  conn->in_flight++;
+  idem__metrics_add(conn->opts.metrics, IDEM__M_REQUESTS_STARTED, 1);
+  idem_status status = batch ? join_batch(request, batch) : IDEM_OK;
+  if (status == IDEM_OK) {
+    start_request(request);
+    return;
+  }
+  settle_unparked(request, status);
+  idem__request_end(request);
+}
+
+/* ----------------------------------------------------------- notifications */
+
+static void cancel_request(idem_conn *conn, idem_request *request) {
+  bool was_held = request->held;
+  if (conn->policy.cancel.answer_code) {
+    idem__answer answer = idem__answer_code(conn->policy.cancel.answer_code);
+    idem__request_settle(request, &answer);
+  } else {
+    idem__request_forget(request);
+  }
+  idem__request_cancel(request, IDEM_CANCEL_PEER);
+  if (was_held) idem__request_end(request); /* no handler has seen it */
+}
+
+static yyjson_val *last_member(yyjson_val *object, const char *name, yyjson_val **key_out) {
+  yyjson_val *found = NULL, *key = yyjson_is_obj(object) ? unsafe_yyjson_get_first(object) : NULL;
+  size_t len = strlen(name);
+  for (size_t left = yyjson_obj_size(object); left; left--) {
+    if (unsafe_yyjson_equals_strn(key, name, len)) {
+      found = key + 1;
+      *key_out = key;
+    }
+    key = unsafe_yyjson_get_next(key + 1);
+  }
+  return found;
+}
+
+static void act_on_cancel(idem_conn *conn, idem__block *block, const char *text, size_t text_len,
+                          const idem__message *message) {
+  yyjson_val *key, *val = last_member(message->params, conn->policy.cancel.id_member, &key);
+  if (!val) {
+    idem__conn_warn(conn, "a cancellation names no request", message->method, message->method_len,
+                    NULL);
+    return;
+  }
+  const char *raw;
+  size_t raw_len;
+  idem__json_raw_after(block->doc, text, text_len, key, &raw, &raw_len);
+  idem__id id = idem__id_read(val, raw, raw_len);
+  idem__owed *owed = idem__owed_find(conn, &id);
+  if (owed && owed->request) cancel_request(conn, owed->request);
+}
+
+static bool is_cancel(const idem_conn *conn, const idem__message *message) {
+  const char *name = conn->policy.cancel.method;
+  return name && strlen(name) == message->method_len &&
+         memcmp(name, message->method, message->method_len) == 0;
+}
+
+/* Something for the effects only: a method run for a notification, or one that must wait. */
+static void start_silent(idem_conn *conn, idem__block *block, const idem__message *message,
+                         const idem__method *method, bool must_hold) {
+  if (must_hold && !held_has_room(conn, block)) {
+    idem__conn_warn(conn, "too much is waiting; a notification was dropped", message->method,
+                    message->method_len, NULL);
+    return;
+  }
+  idem_request *request = make_request(conn, block, message, method);
+  if (!request) {
+    idem__conn_fail(conn, IDEM_E_NOMEM);
+    return;
+  }
+  if (!must_hold) {
+    idem__metrics_notification(conn->opts.metrics, method->label);
+    run_method(request);
+    return;
+  }
+  hold(request);
+  if (park(request) == IDEM_OK) return;
+  idem__conn_note(conn, IDEM_LOG_ERROR, "a notification could not be kept", NULL, NULL);
+  idem__request_forget(request);
+  idem__request_end(request);
+}
+
+static void accept_notification(idem_conn *conn, idem__block *block, const char *text,
+                                size_t text_len, const idem__message *message) {
+  const idem__method *method =
+      idem__router_find(conn->opts.router, message->method, message->method_len);
+  if (is_cancel(conn, message)) {
+    act_on_cancel(conn, block, text, text_len, message);
+    return;
+  }
+  if (!method || (!method->notification_fn && !runs_as_method(conn, method)) ||
+      message->params_refused) {
+    idem__metrics_notification(conn->opts.metrics, 0);
+    idem__conn_warn(conn, "a notification was ignored", message->method, message->method_len, NULL);
+    return;
+  }
+  idem__conn_debug(conn, "notification", message->method, message->method_len);
+  bool must_hold = idem__dispatch_must_hold(conn);
+  if (method->notification_fn && !must_hold)
+    run_notification(conn, method, message->params);
+  else
+    start_silent(conn, block, message, method, must_hold);
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void dispatch_value(idem_conn *conn, idem__block *block, const char *text, size_t text_len,
+                           yyjson_val *val, idem__batch *batch) {
+  idem__message message;
+  idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
+  switch (message.kind) {
+  case IDEM__REQUEST: accept_request(conn, block, batch, &message); break;
+  case IDEM__NOTIFICATION: accept_notification(conn, block, text, text_len, &message); break;
+  case IDEM__RESPONSE: idem__call_response(conn, &message); break;
+  case IDEM__INVALID: refuse_reason(conn, batch, &message, message.reason); break;
+  }
+}
+
+static void refuse_batches(idem_conn *conn) {
+  idem__answer answer = idem__answer_invalid_request(IDEM__BATCH_NOT_SUPPORTED);
+  answer.message = conn->policy.batch_refusal;
+  refuse_unknown(conn, &answer, "a batch was refused");
+}
+
+static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
+  size_t count = yyjson_arr_size(block->doc->root);
+  idem__batch *batch;
+  if (!conn->policy.batches) {
+    refuse_batches(conn);
+  } else if (count == 0) {
+    refuse_whole(conn, IDEM__EMPTY_BATCH);
+  } else if (count > conn->policy.limits.batch) {
+    refuse_whole(conn, IDEM__BATCH_TOO_LARGE);
+  } else if (idem__batch_new(conn, block, count, &batch) != IDEM_OK) {
+    idem__conn_fail(conn, IDEM_E_NOMEM);
+  } else {
+    yyjson_val *val = unsafe_yyjson_get_first(block->doc->root);
+    for (; count && !conn->free_later; count--) {
+      dispatch_value(conn, block, text, text_len, val, batch);
+      val = unsafe_yyjson_get_next(val);
+    }
+    idem__batch_close(batch);
+  }
+}
+
+static void dispatch_block(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
+  idem_status status;
+  block->doc = idem__json_read(text, text_len, &block->arena, &status);
+  if (!block->doc) {
+    if (status == IDEM_E_NOMEM)
+      idem__conn_fail(conn, status);
+    else if (block->arena.over_limit)
+      refuse_whole(conn, IDEM__OVERSIZE);
+    else
+      refuse_parse(conn);
+  } else if (!idem__json_depth_within(block->doc, text_len, conn->policy.limits.depth)) {
+    refuse_parse(conn);
+  } else if (block->arena.pieces && !idem__block_charge(block)) {
+    refuse_whole(conn, IDEM__OVERSIZE);
+  } else if (unsafe_yyjson_is_arr(block->doc->root)) {
+    dispatch_batch(conn, block, text, text_len);
+  } else {
+    dispatch_value(conn, block, text, text_len, block->doc->root, NULL);
+  }
+}
+
+void idem__dispatch_text(idem_conn *conn, const char *text, size_t len) {
+  bool over;
+  if (conn->opts.on_trace) conn->opts.on_trace(conn, IDEM_IN, text, len, conn->opts.user);
+  idem__block *block =
+      idem__block_new(conn->pool, conn->opts.router, len, conn->policy.limits.parse_bytes, &over);
+  if (block) {
+    dispatch_block(conn, block, text, len);
+    idem__block_release(block);
+  } else if (over) {
+    refuse_whole(conn, IDEM__OVERSIZE);
+  } else {
+    idem__conn_fail(conn, IDEM_E_NOMEM);
+  }
+}

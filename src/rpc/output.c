@@ -1,0 +1,165 @@
+/* output.c - messages on their way out.
+ * Answers of one loop turn are gathered into one chunk; a chunk that was taken belongs to the
+ * driver but still counts as queued until it is freed. With whole framing a chunk is one message. */
+#include "rpc.h"
+
+#include <string.h>
+
+#define CHUNK_FULL 65536u
+#define HEAD_MAX 48u
+
+static idem__chunk *last_chunk(idem_conn *conn) {
+  if (idem__list_empty(&conn->output) || conn->policy.framing == IDEM_FRAMING_WHOLE) return NULL;
+  idem__chunk *chunk = IDEM__CONTAINER(conn->output.prev, idem__chunk, link);
+  return chunk->buf.len < CHUNK_FULL ? chunk : NULL;
+}
+
+/* Room for the Content-Length header, guessed from the last one. */
+static size_t head_room(const idem_conn *conn) {
+  return conn->policy.framing == IDEM_FRAMING_CONTENT_LENGTH ? conn->last_head : 0;
+}
+
+idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start) {
+  idem__chunk *current = last_chunk(conn);
+  if (!current) {
+    current = idem__chunk_new(conn->pool);
+    if (!current) return IDEM_E_NOMEM;
+    current->conn = conn;
+    idem__list_append(&conn->output, &current->link);
+  }
+  *chunk = current;
+  *start = current->buf.len;
+  idem_status status = idem__buf_reserve(&current->buf, head_room(conn));
+  if (status != IDEM_OK) {
+    idem__output_undo(conn, current, *start);
+    return status;
+  }
+  current->buf.len += head_room(conn);
+  return IDEM_OK;
+}
+
+void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start) {
+  (void)conn;
+  chunk->buf.len = start;
+  if (start) return;
+  idem__list_remove(&chunk->link);
+  idem__chunk_release(chunk);
+}
+
+/* Puts the header before the body; moves the body where the guess was wrong. */
+static idem_status put_content_length(idem_conn *conn, idem__buf *buf, size_t start) {
+  char storage[HEAD_MAX];
+  idem__buf head;
+  size_t room = conn->last_head, body_len = buf->len - start - room;
+  idem__buf_fixed(&head, storage, sizeof storage);
+  idem_status status = idem__frame_put_head(IDEM__FRAME_CONTENT_LENGTH, &head, body_len);
+  if (status == IDEM_OK) status = idem__buf_reserve(buf, HEAD_MAX);
+  if (status != IDEM_OK) return status;
+  if (head.len != room) memmove(buf->data + start + head.len, buf->data + start + room, body_len);
+  memcpy(buf->data + start, head.data, head.len);
+  buf->len = start + head.len + body_len;
+  conn->last_head = head.len;
+  return IDEM_OK;
+}
+
+static idem_status frame(idem_conn *conn, idem__buf *buf, size_t start) {
+  switch (conn->policy.framing) {
+  case IDEM_FRAMING_LINE: return idem__frame_put_tail(IDEM__FRAME_LINE, buf);
+  case IDEM_FRAMING_CONTENT_LENGTH: return put_content_length(conn, buf, start);
+  case IDEM_FRAMING_WHOLE: break;
+  }
+  return IDEM_OK;
+}
+
+idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start) {
+  size_t body = start + head_room(conn);
+  if (conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn)) {
+    idem__output_undo(conn, chunk, start);
+    return IDEM_E_LIMIT;
+  }
+  if (conn->opts.on_trace) {
+    conn->opts.on_trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body,
+                        conn->opts.user);
+  }
+  idem_status status = frame(conn, &chunk->buf, start);
+  if (status != IDEM_OK) {
+    idem__output_undo(conn, chunk, start);
+    return status;
+  }
+  size_t added = chunk->buf.len - start;
+  chunk->counted += added;
+  conn->queued += added;
+  idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_OUT, added);
+  idem__conn_wake(conn);
+  return IDEM_OK;
+}
+
+static idem_status try_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
+  idem__chunk *chunk;
+  size_t start;
+  idem_status status = idem__output_begin(conn, &chunk, &start);
+  if (status != IDEM_OK) return status;
+  status = idem__answer_put(&chunk->buf, &conn->policy, id, answer);
+  if (status != IDEM_OK) {
+    idem__output_undo(conn, chunk, start);
+    return status;
+  }
+  return idem__output_end(conn, chunk, start);
+}
+
+idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
+  if (conn->failure != IDEM_OK) return conn->failure;
+  idem_status status = try_answer(conn, id, answer);
+  if (status == IDEM_OK) return IDEM_OK;
+  idem__conn_note(conn, IDEM_LOG_ERROR, "an answer could not be sent", idem_status_text(status),
+                  id);
+  idem__answer instead = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  idem_status second = try_answer(conn, id, &instead);
+  if (second != IDEM_OK) idem__conn_fail(conn, second);
+  return status;
+}
+
+void idem__output_free(idem_conn *conn) {
+  while (!idem__list_empty(&conn->output)) {
+    idem__chunk *chunk = IDEM__CONTAINER(conn->output.next, idem__chunk, link);
+    idem__list_remove(&chunk->link);
+    idem__chunk_release(chunk);
+  }
+  while (!idem__list_empty(&conn->taken)) {
+    idem__chunk *chunk = IDEM__CONTAINER(conn->taken.next, idem__chunk, link);
+    idem__list_remove(&chunk->link);
+    chunk->conn = NULL;
+  }
+}
+
+bool idem_conn_next_chunk(idem_conn *conn, idem_chunk *chunk) {
+  conn->woken = false;
+  if (idem__list_empty(&conn->output)) return false;
+  idem__chunk *first = IDEM__CONTAINER(conn->output.next, idem__chunk, link);
+  idem__list_remove(&first->link);
+  idem__list_append(&conn->taken, &first->link);
+  *chunk = (idem_chunk){first->buf.data, first->buf.len, first};
+  return true;
+}
+
+void idem_chunk_free(idem_chunk *chunk) {
+  if (!chunk || !chunk->owner) return;
+  idem__chunk *owner = chunk->owner;
+  idem_conn *conn = owner->conn;
+  chunk->owner = NULL;
+  idem__list_remove(&owner->link);
+  if (conn) {
+    conn->queued -= owner->counted;
+    conn->active_ms = idem__conn_now_ms(conn);
+  }
+  idem__chunk_release(owner);
+}
+
+size_t idem_conn_queued(const idem_conn *conn) { return conn->queued; }
+
+bool idem_conn_want_read(const idem_conn *conn) {
+  if (conn->closed || conn->eof || conn->failure != IDEM_OK) return false;
+  /* While answers to our own calls are awaited reading goes on: two peers that both pause would
+   * wait for each other for ever. Requests are then held back, not handled. */
+  return conn->queued < conn->policy.limits.queued_output_bytes || conn->call_count > 0;
+}

@@ -1,0 +1,218 @@
+/* request.c - one question that is owed exactly one answer.
+ * Two things end separately: the wire is done with a request (settled) and its handler is (ended).
+ * A request is freed when both are true and its handler is not on the stack. */
+#include "rpc.h"
+
+#include <string.h>
+
+static void release_if_over(idem_request *request) {
+  if (request->settled && request->ended && !request->in_handler) idem__request_release(request);
+}
+
+void idem__request_end(idem_request *request) {
+  request->ended = true;
+  release_if_over(request);
+}
+
+/* Takes it off the conn's books. The handler may go on holding it. */
+static void leave_books(idem_request *request) {
+  idem_conn *conn = request->conn;
+  request->settled = true;
+  idem__heap_remove(&conn->request_timers, &request->timer);
+  if (!request->batch) idem__owed_remove(conn, &request->owed);
+  if (request->id.kind != IDEM__ID_ABSENT) {
+    conn->in_flight--;
+    idem__metrics_add(conn->opts.metrics, IDEM__M_REQUESTS_ENDED, 1);
+  }
+  if (request->running) conn->running--;
+  if (request->held) conn->held_bytes -= request->block->cap;
+  request->running = request->held = false;
+  idem__list_remove(&request->link);
+  idem__list_append(&conn->settled, &request->link);
+}
+
+static void count(idem_request *request, const idem__answer *answer) {
+  idem_conn *conn = request->conn;
+  if (!conn->opts.metrics) return;
+  uint64_t now = idem__conn_now_ns(conn);
+  idem__metrics_request(conn->opts.metrics, request->method ? request->method->label : 0,
+                        !answer->is_error, answer->is_error ? (int)answer->code : 0,
+                        now - request->started_ns);
+}
+
+/* What waited for this one to finish may run now. */
+static void wake_held(idem_conn *conn) {
+  if (!idem__list_empty(&conn->held)) idem__conn_wake(conn);
+}
+
+idem_status idem__request_settle(idem_request *request, const idem__answer *answer) {
+  idem_conn *conn = request->conn;
+  idem__batch *batch = request->batch;
+  idem_status status = IDEM_OK;
+  leave_books(request);
+  if (request->id.kind != IDEM__ID_ABSENT) {
+    count(request, answer);
+    request->batch = NULL;
+    status = batch ? idem__batch_answer(batch, request->batch_index, &request->id, answer)
+                   : idem__output_answer(conn, &request->id, answer);
+  }
+  wake_held(conn);
+  return status;
+}
+
+void idem__request_forget(idem_request *request) {
+  idem_conn *conn = request->conn;
+  idem__batch *batch = request->batch;
+  leave_books(request);
+  request->batch = NULL;
+  if (batch) idem__batch_skip(batch, request->batch_index);
+  wake_held(conn);
+}
+
+void idem__request_cancel(idem_request *request, idem_cancel_reason reason) {
+  idem_cancel_fn fn = request->on_cancel;
+  request->cancelled = true;
+  request->on_cancel = NULL;
+  if (fn) fn(request, reason, request->cancel_user);
+}
+
+/* ------------------------------------------------------------------ replying */
+
+/* STATE for a handle that was ended before; logged, since it is a mistake in a handler. */
+static bool already_ended(idem_request *request) {
+  if (request->live && !request->ended) return false;
+  if (request->conn) {
+    idem__conn_note(request->conn, IDEM_LOG_ERROR, "a handler replied twice; the second is dropped",
+                    NULL, &request->id);
+  }
+  return true;
+}
+
+static idem_status reply(idem_request *request, const idem__answer *answer) {
+  if (already_ended(request)) return IDEM_E_STATE;
+  idem_status status;
+  if (request->settled) {
+    status = request->conn ? IDEM_E_STATE : IDEM_E_CLOSED;
+  } else {
+    status = idem__request_settle(request, answer);
+  }
+  idem__request_end(request);
+  return status;
+}
+
+idem_status idem_reply(idem_request *request, const yyjson_val *result) {
+  return reply(request, &(idem__answer){.result = result});
+}
+
+idem_status idem_reply_mut(idem_request *request, const yyjson_mut_val *result) {
+  return reply(request, &(idem__answer){.result_mut = result});
+}
+
+idem_status idem_reply_json(idem_request *request, const char *json, size_t len) {
+  return reply(request, &(idem__answer){.result_text = json ? json : "", .result_len = len});
+}
+
+/* Codes that are not the application's are an internal fault, told to the log only. */
+static idem_status reply_error(idem_request *request, idem__answer answer) {
+  idem_conn *conn = request->live ? request->conn : NULL;
+  answer.is_error = true;
+  if (conn && !idem__code_allowed(&conn->policy, answer.code)) {
+    idem__conn_note(conn, IDEM_LOG_ERROR, "a handler raised a reserved error code", NULL,
+                    &request->id);
+    answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  }
+  return reply(request, &answer);
+}
+
+idem_status idem_reply_error(idem_request *request, int64_t code, const char *message,
+                             const yyjson_mut_val *data) {
+  return reply_error(request, (idem__answer){.code = code, .message = message, .data = data});
+}
+
+idem_status idem_reply_error_json(idem_request *request, int64_t code, const char *message,
+                                  const char *data_json, size_t len) {
+  return reply_error(
+      request,
+      (idem__answer){.code = code, .message = message, .data_text = data_json, .data_len = len});
+}
+
+idem_status idem_reply_error_text(idem_request *request, int64_t code, const char *message,
+                                  const char *details) {
+  return reply_error(request, (idem__answer){.code = code,
+                                             .message = message,
+                                             .data_key = "details",
+                                             .data_string = details,
+                                             .data_string_len = details ? strlen(details) : 0});
+}
+
+static idem_status put_required_capability(idem__buf *out, const char *name) {
+  idem_status status = idem__buf_puts(out, "{\"requiredCapabilities\":{");
+  if (status == IDEM_OK) status = idem__text_json_string(out, name, strlen(name));
+  return status == IDEM_OK ? idem__buf_puts(out, ":{}}}") : status;
+}
+
+/* 2026-07-28 names the capability as the object a client would declare. */
+static idem_status reply_capability(idem_request *request, idem__answer answer,
+                                    const char *subject) {
+  idem__buf data;
+  idem__buf_init(&data, &request->pool->alloc, 65536);
+  idem_status made = put_required_capability(&data, subject);
+  answer.data_key = NULL;
+  answer.data_own = made == IDEM_OK ? data.data : NULL;
+  answer.data_own_len = data.len;
+  idem_status status = reply(request, &answer);
+  idem__buf_deinit(&data);
+  return status;
+}
+
+idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char *subject) {
+  static const idem_policy no_policy;
+  const idem_policy *policy = request->live && request->conn ? &request->conn->policy : &no_policy;
+  idem__answer answer = idem__answer_fault(policy, fault, subject);
+  if (fault == IDEM_FAULT_CAPABILITY && policy->codes == IDEM_CODES_MODERN && subject) {
+    idem_pool *pool = request->pool;
+    idem__pool_ref(pool);
+    idem_status status = reply_capability(request, answer, subject);
+    idem__pool_unref(pool);
+    return status;
+  }
+  return reply(request, &answer);
+}
+
+void idem_request_drop(idem_request *request) {
+  idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  reply(request, &answer);
+}
+
+/* ------------------------------------------------------------------ looking */
+
+const char *idem_request_method(const idem_request *request, size_t *len) {
+  if (len) *len = request->name_len;
+  return request->name;
+}
+
+yyjson_val *idem_request_params(const idem_request *request) { return request->params; }
+
+const char *idem_request_id(const idem_request *request, size_t *len) {
+  if (len) *len = request->id.raw_len;
+  return request->id.raw;
+}
+
+idem_conn *idem_request_conn(const idem_request *request) { return request->conn; }
+
+yyjson_mut_doc *idem_request_doc(idem_request *request) {
+  if (!request->doc) {
+    yyjson_alc alc = idem__arena_alc(&request->block->arena);
+    request->doc = yyjson_mut_doc_new(&alc);
+  }
+  return request->doc;
+}
+
+void idem_request_keep(idem_request *request) { request->kept = true; }
+
+void idem_request_on_cancel(idem_request *request, idem_cancel_fn fn, void *user) {
+  request->on_cancel = fn;
+  request->cancel_user = user;
+}
+
+bool idem_request_cancelled(const idem_request *request) { return request->cancelled; }
