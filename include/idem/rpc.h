@@ -296,11 +296,11 @@ IDEM_API idem_status idem_reply_json(idem_request *request, const char *json, si
  * logged and sent as "Internal error". */
 IDEM_API idem_status idem_reply_error(idem_request *request, int64_t code, const char *message,
                                       const yyjson_mut_val *data);
-IDEM_API idem_status idem_reply_error_json(idem_request *request, int64_t code,
-                                           const char *message, const char *data_json, size_t len);
+IDEM_API idem_status idem_reply_error_json(idem_request *request, int64_t code, const char *message,
+                                           const char *data_json, size_t len);
 /* data is {"details": text}. */
-IDEM_API idem_status idem_reply_error_text(idem_request *request, int64_t code,
-                                           const char *message, const char *details);
+IDEM_API idem_status idem_reply_error_text(idem_request *request, int64_t code, const char *message,
+                                           const char *details);
 
 /* "Invalid params" with what was wrong. All members but `param` and `expected` may be NULL. */
 typedef struct idem_param_fault {
@@ -327,8 +327,7 @@ typedef enum idem_fault {
   IDEM_FAULT_RATE_LIMITED = 9,         /* no subject */
   IDEM_FAULT_DESCRIPTION_TOO_LONG = 10 /* the tool's name */
 } idem_fault;
-IDEM_API idem_status idem_reply_fault(idem_request *request, idem_fault fault,
-                                      const char *subject);
+IDEM_API idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char *subject);
 
 /* ----------------------------------------------------------- reading params */
 
