@@ -144,10 +144,6 @@ static idem__frame_event section_too_large(idem__framer *framer) {
       return idem__frame_end(framer, IDEM__FRAME_HTTP);
   }
   idem__frame_event event = report(framer, IDEM__FRAME_HEADER_TOO_LARGE);
-  if (section->has_candidate && !section->has_length) {
-    section->has_length = true;
-    section->length = section->candidate;
-  }
   section->draining = true;
   if (section->malformed && !section->has_length)
     search_from_line(framer, framer->partial.data, framer->partial.len, true);

@@ -73,8 +73,7 @@ static bool parameter_value(span *rest, span *value) {
     return true;
   }
   size_t end = 1;
-  while (end < rest->len && rest->text[end] != '"')
-    end += rest->text[end] == '\\' && end + 1 < rest->len ? 2 : 1;
+  while (end < rest->len && rest->text[end] != '"') end += rest->text[end] == '\\' ? 2 : 1;
   if (end >= rest->len) return false;
   *value = (span){rest->text + 1, end - 1};
   rest->text += end + 1;

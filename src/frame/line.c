@@ -29,8 +29,8 @@ static bool overlong_is_http(idem__framer *framer, size_t n) {
   return idem__frame_begins_http(start, held + more);
 }
 
-/* The line held, with n more bytes of input and then its LF if `ended`, is past the limit. */
-static idem__frame_event overflow(idem__framer *framer, size_t n, bool ended) {
+/* The line held, with n more bytes of input, is past the limit. Its LF is left to skip(). */
+static idem__frame_event overflow(idem__framer *framer, size_t n) {
   bool blank = is_blank(framer->partial.data, framer->partial.len) && is_blank(framer->input, n);
   if (!blank && framer->first_line) {
     framer->first_line = false;
@@ -38,8 +38,8 @@ static idem__frame_event overflow(idem__framer *framer, size_t n, bool ended) {
   }
   framer->dropped = framer->partial.len + n;
   framer->partial.len = 0;
-  idem__frame_take(framer, n + ended);
-  if (!ended) framer->state = blank ? LINE_BLANKS : LINE_DRAIN;
+  idem__frame_take(framer, n);
+  framer->state = blank ? LINE_BLANKS : LINE_DRAIN;
   return blank ? IDEM__FRAME_MORE : IDEM__FRAME_OVERSIZE;
 }
 
@@ -67,7 +67,7 @@ static idem__frame_event finish_held(idem__framer *framer, size_t n) {
   size_t len = framer->partial.len + n;
   char last = n ? framer->input[n - 1] : framer->partial.data[framer->partial.len - 1];
   if (last == '\r') len--;
-  if (len > framer->opts.max_message) return overflow(framer, n, true);
+  if (len > framer->opts.max_message) return overflow(framer, n);
   if (!idem__frame_hold(framer, n)) return idem__frame_end(framer, IDEM__FRAME_NOMEM);
   idem__frame_take(framer, 1);
   return deliver_partial(framer, len);
@@ -79,7 +79,7 @@ static idem__frame_event finish_line(idem__framer *framer, size_t n) {
   const char *line = framer->input;
   size_t len = n;
   if (len && line[len - 1] == '\r') len--;
-  if (len > framer->opts.max_message) return overflow(framer, n, true);
+  if (len > framer->opts.max_message) return overflow(framer, n);
   idem__frame_take(framer, n + 1);
   return deliver(framer, line, len);
 }
@@ -90,7 +90,7 @@ static idem__frame_event hold_rest(idem__framer *framer) {
   size_t room = framer->opts.max_message + 1 - framer->partial.len;
   /* The byte past the limit is fine as long as it may turn out to be the CR of the line end. */
   bool fits = n < room || (n == room && framer->input[n - 1] == '\r');
-  if (!fits) return overflow(framer, n, false);
+  if (!fits) return overflow(framer, n);
   return idem__frame_hold(framer, n) ? IDEM__FRAME_MORE
                                      : idem__frame_end(framer, IDEM__FRAME_NOMEM);
 }

@@ -154,6 +154,7 @@ static void section_over_the_limit_is_drained_with_its_body(void **state) {
   EXPECT("Content-Length: 2\r\nA: " PAD32 "\r\nB: " PAD32 "\r\nC: " PAD32 "\r\nD: " PAD32
          "\r\nE: x\r\n\r\n[]" GOOD,
          once);
+  EXPECT("X: " PAD128 "\r\nAZaz09!#$%&'*+-.^_`|~: y\r\nContent-Length: 2\r\n\r\n[]" GOOD, once);
   EXPECT("X: Content-Length: 2\r\nX: " PAD128 "\r\n\r\n[]" GOOD, once);
   EXPECT("X: " PAD128 "\r\nX: Content-Length: 2\r\n\r\n[]" GOOD, once);
   EXPECT("X: " PAD128 "\r\nContent-Length: 2\r\nContent-Type: a/b\r\n\r\n[]" GOOD, once);
@@ -334,6 +335,9 @@ static void guard_lets_frames_pass(void **state) {
   EXPECT_OPTS(guarded, GOOD "GET / HTTP/1.1\r\n\r\n" GOOD,
               "message {}\nmissing-length\nmessage {}\n");
   EXPECT_OPTS(guarded, "X: " PAD128 "\r\n\r\n" GOOD, "header-too-large\nmessage {}\n");
+  EXPECT_OPTS(guarded, "X: " PAD128 "\r\nGET / HTTP/1.1\r\n" GOOD,
+              "header-too-large\nmessage {}\n");
+  EXPECT_OPTS(guarded, "X: y\r\nGET / HTTP/1.1\r\n" GOOD, "message {}\n");
 }
 
 static void without_guard_browser_headers_are_unknown_headers(void **state) {

@@ -99,6 +99,7 @@ static void http_request_line_ends_the_stream(void **state) {
   EXPECT(guarded, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http\n");
   EXPECT(guarded, "\r\n\r\nM-SEARCH * HTTP/1.1\r\n\r\n{}\n", "http\n");
   EXPECT(guarded, "OPTIONS / HTTP/1.1", "http\n");
+  EXPECT(guarded, "GET / HTTP/\n", "http\n");
 }
 
 static void tls_handshake_ends_the_stream(void **state) {
@@ -121,7 +122,11 @@ static void overlong_request_line_does_not_pass_the_guard(void **state) {
 
 static void guard_looks_at_the_first_line_only(void **state) {
   (void)state;
+  static const idem__frame_opts tight = {
+      .kind = IDEM__FRAME_LINE, .max_message = 14, .guard_http = true};
   EXPECT(guarded, "{}\nGET / HTTP/1.1\n", "message {}\nmessage GET / HTTP/1.1\n");
+  EXPECT(tight, "{               }\nGET / HTTP/1.1\n", "oversize\nmessage GET / HTTP/1.1\n");
+  EXPECT(tight, "                {}\nGET / HTTP/1.1\n", "oversize\nmessage GET / HTTP/1.1\n");
 }
 
 static void guard_lets_messages_and_junk_pass(void **state) {
