@@ -22,8 +22,7 @@ static idem_status fill_router(idem_router *router, const options *parsed, idem_
 
 static int serve(const options *parsed, idem_log *log) {
   idem_router *router = NULL;
-  idem_status status =
-      idem_router_new(&(idem_router_opts){.seed = idem_random_seed()}, &router);
+  idem_status status = idem_router_new(&(idem_router_opts){.seed = idem_random_seed()}, &router);
   if (status == IDEM_OK) status = fill_router(router, parsed, log);
   int code = 1;
   if (status == IDEM_OK) {

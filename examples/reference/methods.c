@@ -36,8 +36,7 @@ static idem_status add(total *sum, yyjson_val *params, size_t position, idem_par
   if (status != IDEM_OK) return status;
   sum->real += real;
   idem_param_fault not_whole;
-  sum->exact = sum->exact &&
-               idem_param_int(params, "", position, &whole, &not_whole) == IDEM_OK &&
+  sum->exact = sum->exact && idem_param_int(params, "", position, &whole, &not_whole) == IDEM_OK &&
                !__builtin_add_overflow(sum->whole, whole, &sum->whole);
   return IDEM_OK;
 }
@@ -103,8 +102,8 @@ static void raise_error(idem_request *request, yyjson_val *params, void *user) {
     idem_reply_invalid_params(request, &fault);
     return;
   }
-  yyjson_val *data = yyjson_is_obj(params) ? yyjson_obj_get(params, "data")
-                                           : yyjson_arr_get(params, 2);
+  yyjson_val *data =
+      yyjson_is_obj(params) ? yyjson_obj_get(params, "data") : yyjson_arr_get(params, 2);
   yyjson_mut_doc *doc = idem_request_doc(request);
   idem_reply_error(request, code, message, data ? yyjson_val_mut_copy(doc, data) : NULL);
 }
@@ -119,8 +118,12 @@ static const struct method {
   const char *params[4];
   const char *returns;
 } methods[] = {
-    {"subtract", subtract, NULL, "The difference of two numbers",
-     {"minuend: number", "subtrahend: number"}, "number"},
+    {"subtract",
+     subtract,
+     NULL,
+     "The difference of two numbers",
+     {"minuend: number", "subtrahend: number"},
+     "number"},
     {"sum", sum_all, NULL, "The sum of an array of numbers", {"...: number"}, "number"},
     {"update", accept_anything, hear_anything, "Accepts anything", {NULL}, "null"},
     {"notify_hello", accept_anything, hear_anything, "Accepts anything", {NULL}, "null"},
@@ -128,8 +131,12 @@ static const struct method {
     {"get_data", get_data, NULL, "A string and a number", {NULL}, "array"},
     {"echo", echo, NULL, "Its params", {"...: any"}, "any"},
     {"fail", fail, NULL, "Fails inside", {NULL}, "nothing"},
-    {"raise", raise_error, NULL, "Fails as told",
-     {"code: integer", "message: string", "data: any"}, "nothing"},
+    {"raise",
+     raise_error,
+     NULL,
+     "Fails as told",
+     {"code: integer", "message: string", "data: any"},
+     "nothing"},
     {"sleep", method_sleep, NULL, "Answers later", {"ms: integer"}, "null"},
 };
 

@@ -45,9 +45,12 @@ static bool set_profile(options *parsed, const char *value) {
 
 static bool set_framing(options *parsed, const char *value) {
   parsed->framing_given = true;
-  if (strcmp(value, "line") == 0) parsed->framing = IDEM_FRAMING_LINE;
-  else if (strcmp(value, "content-length") == 0) parsed->framing = IDEM_FRAMING_CONTENT_LENGTH;
-  else return false;
+  if (strcmp(value, "line") == 0)
+    parsed->framing = IDEM_FRAMING_LINE;
+  else if (strcmp(value, "content-length") == 0)
+    parsed->framing = IDEM_FRAMING_CONTENT_LENGTH;
+  else
+    return false;
   return true;
 }
 
@@ -77,9 +80,12 @@ static bool set_level(options *parsed, const char *value) {
 }
 
 static bool set_format(options *parsed, const char *value) {
-  if (strcmp(value, "text") == 0) parsed->log.format = IDEM_LOG_TEXT;
-  else if (strcmp(value, "json") == 0) parsed->log.format = IDEM_LOG_JSON;
-  else return false;
+  if (strcmp(value, "text") == 0)
+    parsed->log.format = IDEM_LOG_TEXT;
+  else if (strcmp(value, "json") == 0)
+    parsed->log.format = IDEM_LOG_JSON;
+  else
+    return false;
   return true;
 }
 
@@ -119,16 +125,11 @@ static const struct flag {
   bool takes_value;
   option_fn set;
 } flags[] = {
-    {"--profile", true, set_profile},
-    {"--framing", true, set_framing},
-    {"--stdio", false, add_stdio},
-    {"--tcp", true, add_tcp},
-    {"--unix", true, add_unix},
-    {"--max-connections", true, set_max_connections},
-    {"--grace-ms", true, set_grace},
-    {"--shutdown-ends-server", false, set_shutdown_ends},
-    {"--log-level", true, set_level},
-    {"--log-format", true, set_format},
+    {"--profile", true, set_profile},    {"--framing", true, set_framing},
+    {"--stdio", false, add_stdio},       {"--tcp", true, add_tcp},
+    {"--unix", true, add_unix},          {"--max-connections", true, set_max_connections},
+    {"--grace-ms", true, set_grace},     {"--shutdown-ends-server", false, set_shutdown_ends},
+    {"--log-level", true, set_level},    {"--log-format", true, set_format},
     {"--no-color", false, set_no_color},
 };
 
@@ -161,9 +162,12 @@ static bool parse_one(options *parsed, char **argv, int *index) {
 }
 
 static bool print_only(const char *text) {
-  if (strcmp(text, "--help") == 0) fputs(help_text, stdout);
-  else if (strcmp(text, "--version") == 0) printf("idem-reference %s\n", idem_version());
-  else return false;
+  if (strcmp(text, "--help") == 0)
+    fputs(help_text, stdout);
+  else if (strcmp(text, "--version") == 0)
+    printf("idem-reference %s\n", idem_version());
+  else
+    return false;
   return true;
 }
 

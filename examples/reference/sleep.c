@@ -33,8 +33,8 @@ void method_sleep(idem_request *request, yyjson_val *params, void *user) {
   if (idem_param_int(params, "ms", 0, &ms, &fault) != IDEM_OK || ms < 0 || ms > LONGEST_MS) {
     fault.param = yyjson_is_arr(params) ? "[0]" : "ms";
     fault.expected = "integer from 0 to 86400000";
-    fault.received = yyjson_is_arr(params) ? yyjson_arr_get(params, 0)
-                                           : yyjson_obj_get(params, "ms");
+    fault.received =
+        yyjson_is_arr(params) ? yyjson_arr_get(params, 0) : yyjson_obj_get(params, "ms");
     fault.accepted = NULL;
     idem_reply_invalid_params(request, &fault);
     return;

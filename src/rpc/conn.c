@@ -220,7 +220,7 @@ void idem_conn_close(idem_conn *conn) {
   conn->closed = true;
   idem__call_close_all(conn);
   settle_held(conn);
-  idem__conn_leave(conn);
+  if (idem__conn_leave(conn) != IDEM_E_CLOSED) idem__conn_wake(conn);
 }
 
 void idem_conn_abort(idem_conn *conn) {

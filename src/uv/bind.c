@@ -23,8 +23,7 @@ static void set_flag(int fd, int level, int option) {
 }
 
 static void warn_errno(const idem_listener *listener, const char *message, int error) {
-  idem_logf(listener->opts.log, IDEM_LOG_ERROR, message, "%s: %s", listener->url,
-            strerror(error));
+  idem_logf(listener->opts.log, IDEM_LOG_ERROR, message, "%s: %s", listener->url, strerror(error));
 }
 
 /* ------------------------------------------------------------------ accepting */

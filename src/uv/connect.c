@@ -189,8 +189,8 @@ static idem_status look_up(attempt *self) {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   self->lookup.data = self;
   self->looking_up = true;
-  int error = uv_getaddrinfo(self->runtime->loop, &self->lookup, on_looked_up, self->url.host,
-                             NULL, &hints);
+  int error = uv_getaddrinfo(self->runtime->loop, &self->lookup, on_looked_up, self->url.host, NULL,
+                             &hints);
   if (error == 0) uv_timer_start(&self->timer, on_time_up, CONNECT_MS, 0);
   self->looking_up = error == 0;
   return error == 0 ? IDEM_OK : IDEM_E_SYS;

@@ -153,8 +153,7 @@ static void log_listening(const idem_listener *listener) {
     return;
   }
   line[text.len] = 0;
-  idem_log_write(listener->opts.log,
-                 &(idem_log_record){.level = IDEM_LOG_INFO, .message = line});
+  idem_log_write(listener->opts.log, &(idem_log_record){.level = IDEM_LOG_INFO, .message = line});
 }
 
 idem_status idem_serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,

@@ -56,7 +56,8 @@ static void tell_dropped(void) {
   unsigned long dropped = atomic_exchange(&sink.dropped, 0);
   if (dropped == 0) return;
   char line[80];
-  int len = snprintf(line, sizeof line, "(%lu log lines were dropped: nobody read them)\n", dropped);
+  int len =
+      snprintf(line, sizeof line, "(%lu log lines were dropped: nobody read them)\n", dropped);
   write_all(line, (size_t)len);
 }
 

@@ -28,8 +28,7 @@ idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_work_fn wo
   idem_alloc alloc = idem__alloc_or_default(NULL);
   offloaded *self = idem__calloc(&alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
-  *self = (offloaded){
-      .alloc = alloc, .request = request, .fn = work, .after = after, .job = job};
+  *self = (offloaded){.alloc = alloc, .request = request, .fn = work, .after = after, .job = job};
   self->work.data = self;
   if (uv_queue_work(loop, &self->work, on_work, on_done) != 0) {
     idem__free(&alloc, self);

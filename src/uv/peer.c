@@ -149,7 +149,6 @@ static ssize_t send_output(idem__peer *peer) {
     ssize_t written = peer->wire->write(peer, pieces, (int)peer->chunk_count);
     if (written == -EAGAIN || written == -EINTR) return 0;
     if (written < 0) return written;
-    idem__metrics_add(peer->opts->metrics, IDEM__M_BYTES_OUT, (uint64_t)written);
     drop_written(peer, (size_t)written);
     if ((size_t)written < total) return 0;
   }
@@ -161,9 +160,7 @@ static ssize_t send_output(idem__peer *peer) {
 static void judge(idem__peer *peer, idem_status status) {
   if (status == IDEM_OK) return;
   peer->draining = true;
-  if (status == IDEM_E_CLOSED) return;
-  peer->failed = true;
-  note(peer, IDEM_LOG_WARN, "connection given up", idem_status_text(status));
+  if (status != IDEM_E_CLOSED) peer->failed = true; /* the conn has logged why */
 }
 
 static bool overdue(const idem__peer *peer, uint64_t deadline) {
@@ -237,7 +234,6 @@ void idem__peer_expire(idem__peer *peer) {
 /* -------------------------------------------------------------------- input */
 
 static void feed(idem__peer *peer, size_t len) {
-  idem__metrics_add(peer->opts->metrics, IDEM__M_BYTES_IN, len);
   peer->busy = true;
   idem_status status = idem_conn_feed(peer->conn, peer->runtime->read_buffer, len);
   peer->busy = false;

@@ -44,8 +44,7 @@ static void on_last_call(uv_timer_t *timer) {
 static void log_stop(const server *self) {
   int number = idem__signals_stop_asked();
   if (number == 0) return;
-  idem_logf(self->log, IDEM_LOG_INFO, "shutting down gracefully", "signal %s",
-            strsignal(number));
+  idem_logf(self->log, IDEM_LOG_INFO, "shutting down gracefully", "signal %s", strsignal(number));
 }
 
 static void begin_stop(server *self) {

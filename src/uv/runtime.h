@@ -19,11 +19,7 @@ static inline uint64_t idem__clock_ms(void) { return idem__clock_ns(NULL) / 1000
 
 /* -------------------------------------------------------------- addresses */
 
-typedef enum idem__scheme {
-  IDEM__SCHEME_STDIO,
-  IDEM__SCHEME_TCP,
-  IDEM__SCHEME_UNIX
-} idem__scheme;
+typedef enum idem__scheme { IDEM__SCHEME_STDIO, IDEM__SCHEME_TCP, IDEM__SCHEME_UNIX } idem__scheme;
 
 typedef struct idem__url {
   idem__scheme scheme;
@@ -62,7 +58,7 @@ typedef struct idem__runtime {
   size_t references;
   char *read_buffer;
   uv_prepare_t flusher; /* runs before the loop blocks, while `dirty` is not empty */
-  uv_timer_t timer;     /* for the first of `deadlines` and for trimming; never keeps a loop alive */
+  uv_timer_t timer; /* for the first of `deadlines` and for trimming; never keeps a loop alive */
   unsigned open_handles;
   idem__list dirty;
   idem__heap deadlines;

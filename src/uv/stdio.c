@@ -30,7 +30,7 @@ typedef struct stdio_peer {
   stdio_end in, out;
   idem__output_kind kind;
   bool mask_sigpipe;
-  bool direct;      /* turns happen without the loop; interest is only noted */
+  bool direct;       /* turns happen without the loop; interest is only noted */
   bool in_must_wait; /* input was inherited as non-blocking */
   unsigned open_handles;
 } stdio_peer;
@@ -50,8 +50,7 @@ static ssize_t stdio_read(idem__peer *peer, char *into, size_t size) {
 }
 
 static ssize_t plain_write(int fd, const struct iovec *pieces, int count) {
-  ssize_t n = count == 1 ? write(fd, pieces->iov_base, pieces->iov_len)
-                         : writev(fd, pieces, count);
+  ssize_t n = count == 1 ? write(fd, pieces->iov_base, pieces->iov_len) : writev(fd, pieces, count);
   return n < 0 ? -errno : n;
 }
 

@@ -13,9 +13,9 @@ static const struct {
   idem__scheme scheme;
   bool content_length;
 } schemes[] = {
-    {"stdio:", IDEM__SCHEME_STDIO, false},  {"stdio+lsp:", IDEM__SCHEME_STDIO, true},
-    {"tcp://", IDEM__SCHEME_TCP, false},    {"tcp+lsp://", IDEM__SCHEME_TCP, true},
-    {"unix:", IDEM__SCHEME_UNIX, false},    {"unix+lsp:", IDEM__SCHEME_UNIX, true},
+    {"stdio:", IDEM__SCHEME_STDIO, false}, {"stdio+lsp:", IDEM__SCHEME_STDIO, true},
+    {"tcp://", IDEM__SCHEME_TCP, false},   {"tcp+lsp://", IDEM__SCHEME_TCP, true},
+    {"unix:", IDEM__SCHEME_UNIX, false},   {"unix+lsp:", IDEM__SCHEME_UNIX, true},
 };
 
 static bool parse_port(const char *text, uint16_t *port) {
