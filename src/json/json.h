@@ -47,7 +47,7 @@ void idem__json_raw_after(const yyjson_doc *doc, const char *text, size_t text_l
 /* Checks what raw_after relies on; false means this yyjson cannot be used. Cheap. */
 bool idem__json_self_test(void);
 
-/* "null", "boolean", "integer", "number", "string", "array", "object"; NULL gives "nothing". */
+/* "null", "boolean", "number", "string", "array", "object"; NULL gives "nothing". */
 const char *idem__json_type_name(yyjson_val *val);
 /* Raw numbers included. */
 bool idem__json_is_number(yyjson_val *val);

@@ -20,9 +20,6 @@ const char *idem__json_type_name(yyjson_val *val) {
   case YYJSON_TYPE_OBJ: return "object";
   default: break;
   }
-  int64_t integer;
-  if (idem__json_get_int(val, &integer)) return "integer";
-  if (unsafe_yyjson_is_uint(val)) return "integer";
   return "number";
 }
 

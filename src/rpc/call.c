@@ -253,7 +253,7 @@ idem_status idem_cancel(idem_conn *conn, uint64_t id) {
   if (!call) return IDEM_E_NOTFOUND;
   idem__conn_enter(conn);
   give_up(conn, call, IDEM_E_CANCELLED);
-  idem__conn_leave(conn);
+  idem__conn_leave_waking(conn);
   return IDEM_OK;
 }
 

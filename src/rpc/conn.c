@@ -189,6 +189,12 @@ idem_status idem__conn_leave(idem_conn *conn) {
   return conn->failure;
 }
 
+void idem__conn_leave_waking(idem_conn *conn) {
+  bool outermost = conn->depth == 1, gone = outermost && conn->free_later;
+  idem__conn_leave(conn);
+  if (outermost && !gone && !idem__list_empty(&conn->output)) idem__conn_wake(conn);
+}
+
 void idem__conn_fail(idem_conn *conn, idem_status status) {
   if (conn->failure != IDEM_OK) return;
   conn->failure = status;
@@ -220,7 +226,7 @@ void idem_conn_close(idem_conn *conn) {
   conn->closed = true;
   idem__call_close_all(conn);
   settle_held(conn);
-  if (idem__conn_leave(conn) != IDEM_E_CLOSED) idem__conn_wake(conn);
+  idem__conn_leave_waking(conn);
 }
 
 void idem_conn_abort(idem_conn *conn) {
@@ -232,7 +238,7 @@ void idem_conn_abort(idem_conn *conn) {
     idem__request_settle(request, &answer);
     idem__request_cancel(request, IDEM_CANCEL_CLOSED);
   }
-  idem__conn_leave(conn);
+  idem__conn_leave_waking(conn);
 }
 
 bool idem_conn_done(const idem_conn *conn) {

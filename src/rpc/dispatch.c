@@ -11,7 +11,13 @@
 
 void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
   idem__metrics_error(conn->opts.metrics, (int)answer->code);
-  if (conn->policy.answer_junk) idem__output_answer(conn, id, answer);
+  if (conn->policy.answer_junk) {
+    idem__output_answer(conn, id, answer);
+  } else if (conn->opts.on_protocol_error) {
+    /* Nobody hears of it on the wire, so our own side does. */
+    idem_protocol_error error = {.what = "something that is no message"};
+    conn->opts.on_protocol_error(conn, &error, conn->opts.user);
+  }
 }
 
 static void refuse_unknown(idem_conn *conn, const idem__answer *answer, const char *why) {

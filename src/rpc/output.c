@@ -150,6 +150,7 @@ void idem_chunk_free(idem_chunk *chunk) {
   idem__list_remove(&owner->link);
   if (conn) {
     conn->queued -= owner->counted;
+    idem__conn_now_ns(conn); /* writes end between feeds: the last time seen is an old one */
     conn->active_ms = idem__conn_now_ms(conn);
   }
   idem__chunk_release(owner);

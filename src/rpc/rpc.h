@@ -353,6 +353,8 @@ static inline uint64_t idem__conn_now_ms(const idem_conn *conn) { return conn->n
 /* Entry points that run callbacks stand between these; leave may free the conn. */
 void idem__conn_enter(idem_conn *conn);
 idem_status idem__conn_leave(idem_conn *conn);
+/* For entry points that the application calls, not the driver: on_output tells of new output. */
+void idem__conn_leave_waking(idem_conn *conn);
 void idem__conn_fail(idem_conn *conn, idem_status status);
 /* Something is to be taken or run: calls on_output unless an entry point is on the stack. */
 void idem__conn_wake(idem_conn *conn);
