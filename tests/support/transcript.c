@@ -1,0 +1,359 @@
+/* transcript.c - reads transcript files: one pass, a line at a time.
+ * The files are ours, so a mistake in one ends the program with the line to look at. */
+#include "transcript.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct reader {
+  transcript *script;
+  int line;
+} reader;
+
+static _Noreturn void complain(const reader *r, const char *what, const char *about) {
+  fprintf(stderr, "%s:%d: %s: %s\n", r->script->path, r->line, what, about);
+  exit(2);
+}
+
+static void *grow(void *items, size_t count, size_t size) {
+  void *grown = realloc(items, (count + 1) * size);
+  if (!grown) abort();
+  memset((char *)grown + count * size, 0, size);
+  return grown;
+}
+
+/* ------------------------------------------------------------- settings */
+
+static bool read_bool(const reader *r, const char *value) {
+  if (strcmp(value, "true") == 0) return true;
+  if (strcmp(value, "false") == 0) return false;
+  complain(r, "neither true nor false", value);
+}
+
+static uint64_t read_number(const reader *r, const char *value) {
+  char *end;
+  errno = 0;
+  uint64_t number = strtoull(value, &end, 10);
+  if (errno || end == value || *end) complain(r, "not a number", value);
+  return number;
+}
+
+static int read_choice(const reader *r, const char *value, const char *const *choices) {
+  for (int i = 0; choices[i]; i++) {
+    if (strcmp(value, choices[i]) == 0) return i;
+  }
+  complain(r, "not one of the choices", value);
+}
+
+static void set_limit(const reader *r, idem_limits *limits, const char *name, const char *value) {
+  uint64_t number = read_number(r, value);
+  struct {
+    const char *name;
+    size_t *size;
+    uint64_t *time;
+  } rows[] = {
+      {"message_bytes", &limits->message_bytes, NULL},
+      {"depth", &limits->depth, NULL},
+      {"parse_bytes", &limits->parse_bytes, NULL},
+      {"in_flight", &limits->in_flight, NULL},
+      {"in_flight_id_bytes", &limits->in_flight_id_bytes, NULL},
+      {"queued_output_bytes", &limits->queued_output_bytes, NULL},
+      {"queued_input_bytes", &limits->queued_input_bytes, NULL},
+      {"batch", &limits->batch, NULL},
+      {"header_bytes", &limits->header_bytes, NULL},
+      {"frame_ms", NULL, &limits->frame_ms},
+      {"idle_ms", NULL, &limits->idle_ms},
+      {"request_ms", NULL, &limits->request_ms},
+      {"call_ms", NULL, &limits->call_ms},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    if (strcmp(name, rows[i].name) != 0) continue;
+    if (rows[i].size) *rows[i].size = (size_t)number;
+    if (rows[i].time) *rows[i].time = number;
+    return;
+  }
+  complain(r, "no such limit", name);
+}
+
+static bool set_policy_choice(const reader *r, idem_policy *policy, const char *name,
+                              const char *value) {
+  static const char *const unknown_id[] = {"null", "omit", NULL};
+  static const char *const null_id_error[] = {"report", "fail_only", "fail_all", NULL};
+  static const char *const codes[] = {"standard", "modern", "erlmcp", NULL};
+  if (strcmp(name, "unknown_id") == 0) {
+    policy->unknown_id = (idem_unknown_id)read_choice(r, value, unknown_id);
+  } else if (strcmp(name, "null_id_error") == 0) {
+    policy->null_id_error = (idem_null_id_error)read_choice(r, value, null_id_error);
+  } else if (strcmp(name, "codes") == 0) {
+    policy->codes = (idem_code_set)read_choice(r, value, codes);
+  } else if (strcmp(name, "concurrency") == 0) {
+    policy->concurrency = (size_t)read_number(r, value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static void set_policy(const reader *r, idem_policy *policy, const char *name, const char *value) {
+  struct {
+    const char *name;
+    bool *field;
+  } rows[] = {
+      {"null_id", &policy->null_id},
+      {"fractional_id", &policy->fractional_id},
+      {"null_params", &policy->null_params},
+      {"array_params", &policy->array_params},
+      {"batches", &policy->batches},
+      {"notifications_run_methods", &policy->notifications_run_methods},
+      {"guard_http", &policy->guard_http},
+      {"answer_junk", &policy->answer_junk},
+  };
+  if (set_policy_choice(r, policy, name, value)) return;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    if (strcmp(name, rows[i].name) != 0) continue;
+    *rows[i].field = read_bool(r, value);
+    return;
+  }
+  complain(r, "no such policy", name);
+}
+
+static void set_profile(const reader *r, scenario *scene, const char *value) {
+  static const char *const profiles[] = {"jsonrpc", "lsp", "mcp", NULL};
+  scene->profile = (idem_profile)read_choice(r, value, profiles);
+  scene->policy = idem_policy_preset(scene->profile);
+  if (scene->profile == IDEM_PROFILE_MCP) scene->memory_only = true;
+}
+
+static void set_framing(const reader *r, scenario *scene, const char *value) {
+  static const char *const framings[] = {"line", "content-length", "whole", NULL};
+  scene->policy.framing = (idem_framing)read_choice(r, value, framings);
+  if (scene->policy.framing == IDEM_FRAMING_WHOLE) scene->memory_only = true;
+}
+
+/* "@ KEY [NAME] [VALUE]" */
+static void read_setting(const reader *r, scenario *scene, const char *text) {
+  char key[64] = "", first[64] = "", second[64] = "";
+  int found = sscanf(text, "%63s %63s %63s", key, first, second);
+  if (scene->step_count) complain(r, "settings come before the first step", text);
+  if (found == 1 && strcmp(key, "memory") == 0) {
+    scene->memory_only = true;
+  } else if (found == 2 && strcmp(key, "profile") == 0) {
+    set_profile(r, scene, first);
+  } else if (found == 2 && strcmp(key, "framing") == 0) {
+    set_framing(r, scene, first);
+  } else if (found == 2 && strcmp(key, "methods") == 0 && strcmp(first, "test") == 0) {
+    scene->test_methods = scene->memory_only = true;
+  } else if (found == 3 && strcmp(key, "limit") == 0) {
+    set_limit(r, &scene->policy.limits, first, second);
+    scene->memory_only = true;
+  } else if (found == 3 && strcmp(key, "policy") == 0) {
+    set_policy(r, &scene->policy, first, second);
+    scene->memory_only = true;
+  } else {
+    complain(r, "no such setting", text);
+  }
+}
+
+/* ---------------------------------------------------------------- texts */
+
+typedef struct bytes {
+  char *data;
+  size_t len;
+} bytes;
+
+static void put(bytes *out, const char *data, size_t len) {
+  char *grown = realloc(out->data, out->len + len + 1);
+  if (!grown) abort();
+  if (len) memcpy(grown + out->len, data, len);
+  out->data = grown;
+  out->len += len;
+  out->data[out->len] = 0;
+}
+
+static int hex_digit(const reader *r, char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  complain(r, "\\x wants two small hexadecimal digits", "");
+}
+
+static char read_escape(const reader *r, const char **at) {
+  char c = *(*at)++;
+  switch (c) {
+  case 'n': return '\n';
+  case 'r': return '\r';
+  case 't': return '\t';
+  case '"': return '"';
+  case '\\': return '\\';
+  case 'x': {
+    int high = hex_digit(r, *(*at)++);
+    return (char)(high * 16 + hex_digit(r, *(*at)++));
+  }
+  default: complain(r, "unknown escape", *at - 1);
+  }
+}
+
+/* One quoted piece, at *at behind its opening quote. */
+static bytes read_piece(const reader *r, const char **at) {
+  bytes piece = {0};
+  put(&piece, "", 0);
+  while (**at != '"') {
+    if (!**at) complain(r, "a quote is not closed", "");
+    char c = *(*at)++;
+    if (c == '\\') c = read_escape(r, at);
+    put(&piece, &c, 1);
+  }
+  (*at)++;
+  return piece;
+}
+
+static size_t read_times(const reader *r, const char **at) {
+  while (**at == ' ') (*at)++;
+  if (**at != '*') return 1;
+  char *end;
+  size_t times = (size_t)strtoul(*at + 1, &end, 10);
+  if (end == *at + 1) complain(r, "* wants a number", *at);
+  *at = end;
+  return times;
+}
+
+/* "text" * 1000 "more" -> the bytes. */
+static bytes read_quoted(const reader *r, const char *text) {
+  bytes all = {0};
+  put(&all, "", 0);
+  while (*text) {
+    if (*text == ' ') {
+      text++;
+      continue;
+    }
+    if (*text++ != '"') complain(r, "expected a quoted text", text - 1);
+    bytes piece = read_piece(r, &text);
+    for (size_t times = read_times(r, &text); times; times--) put(&all, piece.data, piece.len);
+    free(piece.data);
+  }
+  return all;
+}
+
+/* $VERSION stands for the version of the library. */
+static bytes read_plain(const char *text) {
+  bytes all = {0};
+  const char *mark = strstr(text, "$VERSION");
+  put(&all, text, mark ? (size_t)(mark - text) : strlen(text));
+  if (!mark) return all;
+  put(&all, IDEM_VERSION, strlen(IDEM_VERSION));
+  put(&all, mark + 8, strlen(mark + 8));
+  return all;
+}
+
+/* ---------------------------------------------------------------- steps */
+
+static void add_step(const reader *r, scenario *scene, step_kind kind, bytes text) {
+  scene->steps = grow(scene->steps, scene->step_count, sizeof(step));
+  scene->steps[scene->step_count++] =
+      (step){.kind = kind, .line = r->line, .text = text.data, .len = text.len};
+}
+
+static const struct {
+  const char *mark;
+  step_kind kind;
+  bool quoted;
+  bool memory_only;
+} marks[] = {
+    {">> ", STEP_SEND_RAW, true, false}, {">q ", STEP_SEND, true, false},
+    {"> ", STEP_SEND, false, false},     {"<? ", STEP_EXPECT_ANY, false, false},
+    {"<< ", STEP_EXPECT, true, false},   {"< ", STEP_EXPECT, false, false},
+    {": ", STEP_ACT, false, true},       {"= ", STEP_SEE, false, false},
+    {"~ ", STEP_ADVANCE, false, true},   {"-", STEP_NOTHING, false, false},
+    {"$", STEP_EOF, false, false},       {"!", STEP_CLOSED, false, false},
+};
+
+static void read_step(const reader *r, scenario *scene, const char *line) {
+  for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+    size_t len = strlen(marks[i].mark);
+    if (strncmp(line, marks[i].mark, len) != 0) continue;
+    const char *rest = line + len;
+    if (len == 1 && *rest) complain(r, "this mark stands alone", line);
+    add_step(r, scene, marks[i].kind, marks[i].quoted ? read_quoted(r, rest) : read_plain(rest));
+    step *last = &scene->steps[scene->step_count - 1];
+    if (last->kind == STEP_ADVANCE) last->number = read_number(r, rest);
+    if (marks[i].memory_only) scene->memory_only = true;
+    return;
+  }
+  complain(r, "no such step", line);
+}
+
+static scenario *start_scenario(const reader *r, const char *name) {
+  transcript *script = r->script;
+  script->scenarios = grow(script->scenarios, script->count, sizeof(scenario));
+  scenario *scene = &script->scenarios[script->count++];
+  scene->name = strdup(name);
+  scene->line = r->line;
+  scene->policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  return scene;
+}
+
+static void read_line(const reader *r, const char *line) {
+  transcript *script = r->script;
+  scenario *scene = script->count ? &script->scenarios[script->count - 1] : NULL;
+  if (!*line || *line == '#') return;
+  if (strncmp(line, "== ", 3) == 0) {
+    start_scenario(r, line + 3);
+  } else if (!scene) {
+    complain(r, "a scenario begins with == and its promise", line);
+  } else if (strncmp(line, "@ ", 2) == 0) {
+    read_setting(r, scene, line + 2);
+  } else {
+    read_step(r, scene, line);
+  }
+}
+
+transcript *transcript_load(const char *path) {
+  transcript *script = calloc(1, sizeof *script);
+  if (!script) abort();
+  script->path = path;
+  reader r = {.script = script};
+  FILE *file = fopen(path, "r");
+  if (!file) complain(&r, "cannot be read", strerror(errno));
+  char *line = NULL;
+  size_t size = 0;
+  ssize_t len;
+  while ((len = getline(&line, &size, file)) >= 0) {
+    r.line++;
+    if (len && line[len - 1] == '\n') line[len - 1] = 0;
+    read_line(&r, line);
+  }
+  free(line);
+  fclose(file);
+  if (!script->count) complain(&r, "no scenario in", path);
+  return script;
+}
+
+void transcript_free(transcript *script) {
+  if (!script) return;
+  for (size_t i = 0; i < script->count; i++) {
+    scenario *scene = &script->scenarios[i];
+    for (size_t k = 0; k < scene->step_count; k++) free(scene->steps[k].text);
+    free(scene->steps);
+    free(scene->name);
+  }
+  free(script->scenarios);
+  free(script);
+}
+
+bool step_sends(const step *one) { return one->kind == STEP_SEND || one->kind == STEP_SEND_RAW; }
+
+char *step_wire_bytes(const scenario *scene, const step *one, size_t *len) {
+  bytes wire = {0};
+  bool framed = one->kind == STEP_SEND;
+  if (framed && scene->policy.framing == IDEM_FRAMING_CONTENT_LENGTH) {
+    char head[64];
+    int n = snprintf(head, sizeof head, "Content-Length: %zu\r\n\r\n", one->len);
+    put(&wire, head, (size_t)n);
+  }
+  put(&wire, one->text, one->len);
+  if (framed && scene->policy.framing == IDEM_FRAMING_LINE) put(&wire, "\n", 1);
+  *len = wire.len;
+  return wire.data;
+}
