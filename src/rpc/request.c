@@ -3,6 +3,7 @@
  * A request is freed when both are true and its handler is not on the stack. */
 #include "rpc.h"
 
+#include <assert.h>
 #include <string.h>
 
 static void release_if_over(idem_request *request) {
@@ -17,6 +18,7 @@ void idem__request_end(idem_request *request) {
 /* Takes it off the conn's books. The handler may go on holding it. */
 static void leave_books(idem_request *request) {
   idem_conn *conn = request->conn;
+  assert(conn); /* only a settled request outlives its conn */
   request->settled = true;
   idem__heap_remove(&conn->request_timers, &request->timer);
   if (!request->batch) idem__owed_remove(conn, &request->owed);
