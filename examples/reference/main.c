@@ -1,0 +1,55 @@
+/* main.c - idem-reference: the methods of the JSON-RPC specification's examples and a few more, over
+ * every transport and profile, to test clients against. `idem-reference --help` lists the flags. */
+#include "reference.h"
+
+#include <stdio.h>
+
+static idem_policy policy_for(const options *parsed) {
+  idem_policy policy = idem_policy_preset(parsed->profile);
+  if (parsed->framing_given) policy.framing = parsed->framing;
+  return policy;
+}
+
+static idem_status fill_router(idem_router *router, const options *parsed, idem_log *log) {
+  idem_status status = methods_register(router);
+  if (status == IDEM_OK && parsed->profile == IDEM_PROFILE_LSP) {
+    status = idem_router_lsp(router, &(idem_lsp_opts){.server_name = "idem-reference",
+                                                      .server_version = idem_version(),
+                                                      .log = log});
+  }
+  return status;
+}
+
+static int serve(const options *parsed, idem_log *log) {
+  idem_router *router = NULL;
+  idem_status status = idem_router_new(&(idem_router_opts){.seed = idem_random_seed()}, &router);
+  if (status == IDEM_OK) status = fill_router(router, parsed, log);
+  int code = 1;
+  if (status == IDEM_OK) {
+    idem_policy policy = policy_for(parsed);
+    idem_serve_opts opts = {.router = router,
+                            .policy = &policy,
+                            .log = log,
+                            .grace_ms = parsed->grace_ms,
+                            .max_connections = parsed->max_connections,
+                            .shutdown_ends_server = parsed->shutdown_ends_server};
+    code = idem_run((const char *const *)parsed->urls, parsed->url_count, &opts);
+  } else {
+    fprintf(stderr, "idem-reference: cannot start: %s\n", idem_status_text(status));
+  }
+  idem_router_free(router);
+  return code;
+}
+
+int main(int argc, char **argv) {
+  options parsed;
+  int code;
+  if (options_parse(&parsed, argc, argv, &code)) {
+    idem_log *log = NULL;
+    idem_log_open(&parsed.log, &log);
+    code = serve(&parsed, log);
+    idem_log_free(log);
+  }
+  options_free(&parsed);
+  return code;
+}

@@ -1,0 +1,189 @@
+/* options.c - the command line of idem-reference: one row a flag. A new transport or setting is a new
+ * row and its function; a flag that is not known ends with a hint. */
+#include "reference.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help_text[] =
+    "usage: idem-reference [flags]\n"
+    "A JSON-RPC server to test clients against; on stdin and stdout unless an address is given.\n"
+    "\n"
+    "  --profile jsonrpc|lsp          the rules of the wire (jsonrpc)\n"
+    "  --framing line|content-length  how messages are told apart (the profile's own)\n"
+    "  --stdio                        serve stdin and stdout, also beside addresses\n"
+    "  --tcp HOST:PORT                serve TCP; port 0 takes a free one\n"
+    "  --unix PATH                    serve a Unix socket\n"
+    "  --max-connections N            at once, on each address (1000)\n"
+    "  --grace-ms N                   for running requests when shutting down (1500)\n"
+    "  --shutdown-ends-server         the lsp `shutdown` over a socket ends the process, too\n"
+    "  --log-level LEVEL              debug, info, warn or error (info)\n"
+    "  --log-format text|json         for people or for programs (text)\n"
+    "  --no-color                     never colour the log\n"
+    "  --version, --help\n"
+    "\n"
+    "Logs go to stderr, or to the file named by IDEM_LOG.\n";
+
+typedef bool (*option_fn)(options *parsed, const char *value);
+
+/* ------------------------------------------------------------------- one function a flag */
+
+static bool set_profile(options *parsed, const char *value) {
+  static const struct {
+    const char *name;
+    idem_profile profile;
+  } profiles[] = {{"jsonrpc", IDEM_PROFILE_JSONRPC}, {"lsp", IDEM_PROFILE_LSP}};
+  for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {
+    if (strcmp(profiles[i].name, value) != 0) continue;
+    parsed->profile = profiles[i].profile;
+    return true;
+  }
+  return false;
+}
+
+static bool set_framing(options *parsed, const char *value) {
+  parsed->framing_given = true;
+  if (strcmp(value, "line") == 0)
+    parsed->framing = IDEM_FRAMING_LINE;
+  else if (strcmp(value, "content-length") == 0)
+    parsed->framing = IDEM_FRAMING_CONTENT_LENGTH;
+  else
+    return false;
+  return true;
+}
+
+static bool add_url(options *parsed, const char *scheme, const char *rest) {
+  if (parsed->url_count == REFERENCE_URLS) return false;
+  size_t size = strlen(scheme) + strlen(rest) + 1;
+  char *url = malloc(size);
+  if (!url) return false;
+  snprintf(url, size, "%s%s", scheme, rest);
+  parsed->urls[parsed->url_count++] = url;
+  return true;
+}
+
+static bool add_stdio(options *parsed, const char *value) {
+  (void)value;
+  return add_url(parsed, "stdio:", "");
+}
+static bool add_tcp(options *parsed, const char *value) {
+  return strchr(value, ':') && add_url(parsed, "tcp://", value);
+}
+static bool add_unix(options *parsed, const char *value) {
+  return *value && add_url(parsed, "unix:", value);
+}
+
+static bool set_level(options *parsed, const char *value) {
+  return idem_log_level_parse(value, strlen(value), &parsed->log.level);
+}
+
+static bool set_format(options *parsed, const char *value) {
+  if (strcmp(value, "text") == 0)
+    parsed->log.format = IDEM_LOG_TEXT;
+  else if (strcmp(value, "json") == 0)
+    parsed->log.format = IDEM_LOG_JSON;
+  else
+    return false;
+  return true;
+}
+
+static bool set_no_color(options *parsed, const char *value) {
+  (void)value;
+  return parsed->log.no_color = true;
+}
+
+static bool set_shutdown_ends(options *parsed, const char *value) {
+  (void)value;
+  return parsed->shutdown_ends_server = true;
+}
+
+static bool parse_count(const char *value, unsigned long *count) {
+  char *end;
+  errno = 0;
+  *count = strtoul(value, &end, 10);
+  return errno == 0 && *value >= '0' && *value <= '9' && *end == 0 && *count > 0;
+}
+
+static bool set_max_connections(options *parsed, const char *value) {
+  unsigned long count;
+  if (!parse_count(value, &count)) return false;
+  parsed->max_connections = count;
+  return true;
+}
+
+static bool set_grace(options *parsed, const char *value) {
+  unsigned long count;
+  if (!parse_count(value, &count)) return false;
+  parsed->grace_ms = count;
+  return true;
+}
+
+static const struct flag {
+  const char *name;
+  bool takes_value;
+  option_fn set;
+} flags[] = {
+    {"--profile", true, set_profile},    {"--framing", true, set_framing},
+    {"--stdio", false, add_stdio},       {"--tcp", true, add_tcp},
+    {"--unix", true, add_unix},          {"--max-connections", true, set_max_connections},
+    {"--grace-ms", true, set_grace},     {"--shutdown-ends-server", false, set_shutdown_ends},
+    {"--log-level", true, set_level},    {"--log-format", true, set_format},
+    {"--no-color", false, set_no_color},
+};
+
+/* ------------------------------------------------------------------------------- the walk */
+
+static bool complain(const char *what, const char *about) {
+  fprintf(stderr, "idem-reference: %s: %s\ntry: idem-reference --help\n", what, about);
+  return false;
+}
+
+/* "--name value" or "--name=value". */
+static const struct flag *find_flag(const char *text, const char **value) {
+  size_t len = strcspn(text, "=");
+  *value = text[len] ? text + len + 1 : NULL;
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    if (strlen(flags[i].name) == len && strncmp(flags[i].name, text, len) == 0) return &flags[i];
+  }
+  return NULL;
+}
+
+static bool parse_one(options *parsed, char **argv, int *index) {
+  const char *text = argv[*index], *value;
+  const struct flag *flag = find_flag(text, &value);
+  if (!flag) return complain("unknown flag", text);
+  if (!flag->takes_value && value) return complain("this flag takes no value", text);
+  if (flag->takes_value && !value) value = argv[++*index];
+  if (flag->takes_value && !value) return complain("a value is missing after", text);
+  if (!flag->set(parsed, value)) return complain("not a value for this flag", text);
+  return true;
+}
+
+static bool print_only(const char *text) {
+  if (strcmp(text, "--help") == 0)
+    fputs(help_text, stdout);
+  else if (strcmp(text, "--version") == 0)
+    printf("idem-reference %s\n", idem_version());
+  else
+    return false;
+  return true;
+}
+
+bool options_parse(options *parsed, int argc, char **argv, int *code) {
+  *parsed = (options){.log = {.level = IDEM_LOG_INFO}};
+  *code = 1;
+  for (int i = 1; i < argc; i++) {
+    if (print_only(argv[i])) {
+      *code = 0;
+      return false;
+    }
+    if (!parse_one(parsed, argv, &i)) return false;
+  }
+  return parsed->url_count > 0 || add_stdio(parsed, NULL);
+}
+
+void options_free(options *parsed) {
+  for (size_t i = 0; i < parsed->url_count; i++) free(parsed->urls[i]);
+}

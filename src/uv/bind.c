@@ -1,0 +1,301 @@
+/* bind.c - listening sockets: having an address, accepting, and giving the address back.
+ * A Unix socket's file is made with mode 0600, replaces one that nobody listens on any more, and is
+ * removed only while it is still ours. */
+#include "uv/runtime.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BACKLOG 511
+#define ACCEPTS_A_TURN 64
+#define RETRY_MS 100
+#define WARN_EVERY_MS 1000
+#define PORT_TRIES 16
+
+static void set_flag(int fd, int level, int option) {
+  int on = 1;
+  setsockopt(fd, level, option, &on, sizeof on);
+}
+
+static void warn_errno(const idem_listener *listener, const char *message, int error) {
+  idem_logf(listener->opts.log, IDEM_LOG_ERROR, message, "%s: %s", listener->url, strerror(error));
+}
+
+/* ------------------------------------------------------------------ accepting */
+
+/* At most one line a second, which tells how many it stands for. */
+static void warn_sometimes(idem_listener *listener, const char *message, const char *why) {
+  uint64_t now = idem__clock_ms();
+  listener->unwarned++;
+  if (listener->warned_ms != 0 && now - listener->warned_ms < WARN_EVERY_MS) return;
+  idem_logf(listener->opts.log, IDEM_LOG_WARN, message, "%s: %s (%llu times since the last line)",
+            listener->url, why, (unsigned long long)listener->unwarned);
+  listener->warned_ms = now;
+  listener->unwarned = 0;
+}
+
+static void name_peer(const idem_listener *listener, int fd, const idem__address *from, char *name,
+                      size_t size) {
+  if (listener->scheme == IDEM__SCHEME_TCP) {
+    char text[80];
+    idem__address_text(from, text, sizeof text);
+    snprintf(name, size, "tcp %s", text);
+    return;
+  }
+  struct ucred who = {0};
+  socklen_t len = sizeof who;
+  getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len);
+  snprintf(name, size, "unix pid %ld", (long)who.pid);
+}
+
+static void welcome(idem_listener *listener, int fd, const idem__address *from) {
+  if (listener->peer_count >= listener->opts.max_connections) {
+    close(fd);
+    idem__metrics_add(listener->opts.metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
+    warn_sometimes(listener, "connection refused", "max_connections reached");
+    return;
+  }
+  if (listener->scheme == IDEM__SCHEME_TCP) set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
+  char name[96];
+  name_peer(listener, fd, from, name, sizeof name);
+  idem__peer *peer;
+  idem_status status = idem__socket_open(listener->runtime, listener, &listener->opts,
+                                         &listener->policy, fd, name, &peer);
+  if (status != IDEM_OK) {
+    idem__metrics_add(listener->opts.metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
+    warn_sometimes(listener, "connection refused", idem_status_text(status));
+    return;
+  }
+  idem__list_append(&listener->peers, &peer->node);
+  listener->peer_count++;
+  if (listener->opts.on_open) listener->opts.on_open(peer->conn, listener->opts.user);
+}
+
+static void on_accept(uv_poll_t *poll, int status, int events) {
+  (void)events;
+  if (status == 0) idem__listener_accept(poll->data);
+}
+
+static void on_retry(uv_timer_t *timer) {
+  idem_listener *listener = timer->data;
+  if (listener->stopping) return;
+  for (size_t i = 0; i < listener->point_count; i++) {
+    uv_poll_start(&listener->points[i].poll, UV_READABLE, on_accept);
+  }
+}
+
+/* Out of descriptors or memory: the connection stays in the backlog, and polling for it would spin,
+ * so look away for a moment. */
+static void pause_accepting(idem_listener *listener, int error) {
+  warn_sometimes(listener, "cannot accept for now", strerror(error));
+  for (size_t i = 0; i < listener->point_count; i++) uv_poll_stop(&listener->points[i].poll);
+  uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
+}
+
+static bool out_of_something(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+void idem__listener_accept(idem__accept_point *point) {
+  idem_listener *listener = point->listener;
+  for (int i = 0; i < ACCEPTS_A_TURN && !listener->stopping; i++) {
+    idem__address from = {.len = sizeof from.storage};
+    int fd = accept4(point->fd, (struct sockaddr *)&from.storage, &from.len,
+                     SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      welcome(listener, fd, &from);
+    } else if (out_of_something(errno)) {
+      pause_accepting(listener, errno);
+      return;
+    } else if (errno == EAGAIN) {
+      return;
+    } /* else: the connection was gone before we took it; the next one may not be */
+  }
+}
+
+/* -------------------------------------------------------------------- binding */
+
+static idem_status add_point(idem_listener *listener, int fd) {
+  idem__accept_point *point = &listener->points[listener->point_count];
+  point->fd = fd;
+  point->listener = listener;
+  if (uv_poll_init(listener->runtime->loop, &point->poll, fd) != 0) {
+    close(fd);
+    return IDEM_E_SYS;
+  }
+  listener->point_count++;
+  listener->open_handles++;
+  point->poll.data = point;
+  return uv_poll_start(&point->poll, UV_READABLE, on_accept) == 0 ? IDEM_OK : IDEM_E_SYS;
+}
+
+/* A listening descriptor, or -errno. */
+static int listen_tcp(const idem__address *address) {
+  int family = address->storage.ss_family;
+  int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -errno;
+  set_flag(fd, SOL_SOCKET, SO_REUSEADDR);
+  if (family == AF_INET6) set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY);
+  if (bind(fd, (const struct sockaddr *)&address->storage, address->len) != 0 ||
+      listen(fd, BACKLOG) != 0) {
+    int error = errno;
+    close(fd);
+    return -error;
+  }
+  return fd;
+}
+
+static uint16_t port_of(int fd) {
+  idem__address bound = {.len = sizeof bound.storage};
+  getsockname(fd, (struct sockaddr *)&bound.storage, &bound.len);
+  return idem__address_port(&bound);
+}
+
+/* Both addresses of localhost on one port; a machine without IPv6 has just one of them. With port 0
+ * the port that was free on the first may be taken on the second: the caller tries again. */
+static int listen_all(idem__address *list, size_t count, int fds[2]) {
+  uint16_t port = idem__address_port(&list[0]);
+  fds[0] = fds[1] = -1;
+  for (size_t i = 0; i < count && i < 2; i++) {
+    idem__address_set_port(&list[i], port);
+    int fd = listen_tcp(&list[i]);
+    if (fd < 0 && i > 0 && (fd == -EADDRNOTAVAIL || fd == -EAFNOSUPPORT)) break;
+    if (fd < 0) {
+      if (i > 0) close(fds[0]);
+      return fd;
+    }
+    fds[i] = fd;
+    port = port_of(fd);
+  }
+  return port;
+}
+
+static int listen_retrying(const idem__url *url, idem__address *list, size_t count, int fds[2]) {
+  int port = -EADDRINUSE;
+  for (int i = 0; i < PORT_TRIES && port == -EADDRINUSE; i++) {
+    for (size_t k = 0; k < count; k++) idem__address_set_port(&list[k], url->port);
+    port = listen_all(list, count, fds);
+    if (url->port != 0) break;
+  }
+  return port;
+}
+
+/* A name is bound at the first address it has. */
+static idem_status resolve(idem_listener *listener, const idem__url *url, idem__address *list,
+                           size_t *count) {
+  if (idem__address_literal(url, list, count) == IDEM_OK) return IDEM_OK;
+  uv_getaddrinfo_t request;
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+  int error = uv_getaddrinfo(listener->runtime->loop, &request, NULL, url->host, NULL, &hints);
+  if (error != 0) {
+    idem_logf(listener->opts.log, IDEM_LOG_ERROR, "cannot listen", "%s: %s", listener->url,
+              uv_strerror(error));
+    return IDEM_E_SYS;
+  }
+  memcpy(&list[0].storage, request.addrinfo->ai_addr, request.addrinfo->ai_addrlen);
+  list[0].len = request.addrinfo->ai_addrlen;
+  idem__address_set_port(&list[0], url->port);
+  *count = 1;
+  uv_freeaddrinfo(request.addrinfo);
+  return IDEM_OK;
+}
+
+static idem_status set_tcp_url(idem_listener *listener, const idem__url *url, int port) {
+  char text[sizeof url->host + 32];
+  bool v6 = strchr(url->host, ':') != NULL;
+  int len = snprintf(text, sizeof text, "tcp%s://%s%s%s:%d", url->content_length ? "+lsp" : "",
+                     v6 ? "[" : "", url->host, v6 ? "]" : "", port);
+  char *copy = idem__strndup(&listener->runtime->alloc, text, (size_t)len);
+  if (!copy) return IDEM_E_NOMEM;
+  idem__free(&listener->runtime->alloc, listener->url);
+  listener->url = copy;
+  return IDEM_OK;
+}
+
+static idem_status bind_tcp(idem_listener *listener, const idem__url *url) {
+  idem__address list[IDEM__ADDRESSES];
+  size_t count;
+  idem_status status = resolve(listener, url, list, &count);
+  if (status != IDEM_OK) return status;
+  int fds[2];
+  int port = listen_retrying(url, list, count, fds);
+  if (port < 0) {
+    warn_errno(listener, "cannot listen", -port);
+    return IDEM_E_SYS;
+  }
+  status = set_tcp_url(listener, url, port);
+  for (size_t i = 0; i < 2 && fds[i] >= 0; i++) {
+    if (status == IDEM_OK) {
+      status = add_point(listener, fds[i]);
+    } else {
+      close(fds[i]);
+    }
+  }
+  return status;
+}
+
+/* ----------------------------------------------------------------- Unix sockets */
+
+/* Whether the path is a socket's file that nobody listens on. */
+static bool stale(const idem__address *address, const char *path) {
+  struct stat found;
+  if (lstat(path, &found) != 0 || !S_ISSOCK(found.st_mode)) return false;
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  bool refused = connect(fd, (const struct sockaddr *)&address->storage, address->len) != 0 &&
+                 errno == ECONNREFUSED;
+  close(fd);
+  return refused;
+}
+
+static int bind_path(int fd, const char *path) {
+  idem__address address = idem__address_of_path(path);
+  const struct sockaddr *name = (const struct sockaddr *)&address.storage;
+  if (bind(fd, name, address.len) == 0) return 0;
+  if (errno != EADDRINUSE || !stale(&address, path)) return -1;
+  if (unlink(path) != 0) return -1;
+  return bind(fd, name, address.len);
+}
+
+static void remember_file(idem_listener *listener, const char *path) {
+  struct stat made;
+  if (lstat(path, &made) != 0) return;
+  memcpy(listener->unix_path, path, strlen(path) + 1);
+  listener->unix_device = made.st_dev;
+  listener->unix_inode = made.st_ino;
+}
+
+static idem_status bind_unix(idem_listener *listener, const idem__url *url) {
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  /* The file takes its mode from the socket, so there is no moment at which others may connect. */
+  if (fd < 0 || fchmod(fd, S_IRUSR | S_IWUSR) != 0 || bind_path(fd, url->path) != 0) {
+    warn_errno(listener, "cannot listen", errno);
+    if (fd >= 0) close(fd);
+    return IDEM_E_SYS;
+  }
+  remember_file(listener, url->path);
+  if (listen(fd, BACKLOG) != 0) {
+    warn_errno(listener, "cannot listen", errno);
+    close(fd);
+    return IDEM_E_SYS;
+  }
+  return add_point(listener, fd);
+}
+
+void idem__listener_unlink(idem_listener *listener) {
+  struct stat found;
+  if (listener->unix_path[0] && lstat(listener->unix_path, &found) == 0 &&
+      found.st_dev == listener->unix_device && found.st_ino == listener->unix_inode) {
+    unlink(listener->unix_path);
+  }
+  listener->unix_path[0] = 0;
+}
+
+idem_status idem__listener_bind(idem_listener *listener, const idem__url *url) {
+  return url->scheme == IDEM__SCHEME_TCP ? bind_tcp(listener, url) : bind_unix(listener, url);
+}

@@ -1,0 +1,184 @@
+/* listener.c - serving an address: from idem_serve to the end of the last peer.
+ * Stopping has three steps: what runs may finish, then it is answered with an error, then whoever
+ * does not read that is cut off. */
+#include "uv/runtime.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_MAX_CONNECTIONS 1000
+#define LAST_FLUSH_MS 300
+
+/* ------------------------------------------------------------------------ freeing */
+
+static void free_listener(idem_listener *listener) {
+  idem__runtime *runtime = listener->runtime;
+  idem_alloc alloc = runtime->alloc;
+  idem__free(&alloc, listener->url);
+  idem__free(&alloc, listener);
+  idem__runtime_release(runtime);
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+  idem_listener *listener = handle->data;
+  if (--listener->open_handles > 0) return;
+  void (*stopped)(void *user) = listener->stopped;
+  void *user = listener->stopped_user;
+  free_listener(listener);
+  if (stopped) stopped(user);
+}
+
+static void on_point_closed(uv_handle_t *handle) {
+  idem__accept_point *point = handle->data;
+  handle->data = point->listener;
+  on_handle_closed(handle);
+}
+
+static void stop_accepting(idem_listener *listener) {
+  for (size_t i = 0; i < listener->point_count; i++) {
+    uv_close((uv_handle_t *)&listener->points[i].poll, on_point_closed);
+    close(listener->points[i].fd);
+  }
+  listener->point_count = 0;
+  uv_timer_stop(&listener->retry);
+  idem__listener_unlink(listener);
+}
+
+static void close_when_idle(idem_listener *listener) {
+  if (!listener->stopping || listener->closing || !idem__list_empty(&listener->peers)) return;
+  listener->closing = true;
+  uv_close((uv_handle_t *)&listener->retry, on_handle_closed);
+  uv_close((uv_handle_t *)&listener->grace, on_handle_closed);
+}
+
+void idem__listener_peer_gone(idem_listener *listener) {
+  listener->peer_count--;
+  if (idem__list_empty(&listener->peers)) uv_timer_stop(&listener->grace);
+  close_when_idle(listener);
+}
+
+/* -------------------------------------------------------------------------- grace */
+
+static void each_peer(idem_listener *listener, void (*action)(idem__peer *peer)) {
+  for (idem__list *node = listener->peers.next; node != &listener->peers; node = node->next) {
+    action(IDEM__CONTAINER(node, idem__peer, node));
+  }
+}
+
+static void on_grace(uv_timer_t *timer) {
+  idem_listener *listener = timer->data;
+  if (++listener->grace_step == 1) {
+    each_peer(listener, idem__peer_abort);
+    uv_timer_start(timer, on_grace, LAST_FLUSH_MS, 0);
+  } else {
+    each_peer(listener, idem__peer_close);
+  }
+}
+
+void idem__listener_begin_grace(idem_listener *listener) {
+  if (uv_is_active((uv_handle_t *)&listener->grace) || listener->grace_step > 0) return;
+  uv_update_time(listener->runtime->loop);
+  uv_timer_start(&listener->grace, on_grace, listener->opts.grace_ms, 0);
+}
+
+void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), void *user) {
+  if (listener->stopping) return;
+  listener->stopping = true;
+  listener->stopped = stopped;
+  listener->stopped_user = user;
+  stop_accepting(listener);
+  if (!idem__list_empty(&listener->peers)) idem__listener_begin_grace(listener);
+  each_peer(listener, idem__peer_drain);
+  close_when_idle(listener);
+}
+
+void idem__listener_input_ended(idem_listener *listener) {
+  if (listener->scheme != IDEM__SCHEME_STDIO) return;
+  idem_log_write(listener->opts.log,
+                 &(idem_log_record){.level = IDEM_LOG_INFO,
+                                    .message = "stdin closed, shutting down gracefully"});
+  idem__listener_begin_grace(listener);
+  if (listener->on_finish) listener->on_finish(listener->finish_user);
+}
+
+void idem__listener_shutdown_asked(idem_listener *listener) {
+  bool ends = listener->scheme == IDEM__SCHEME_STDIO || listener->opts.shutdown_ends_server;
+  if (ends && listener->on_finish) listener->on_finish(listener->finish_user);
+}
+
+/* -------------------------------------------------------------------------- serving */
+
+static void settle_options(idem_listener *listener, const idem__url *url,
+                           const idem_serve_opts *opts) {
+  listener->opts = *opts;
+  if (!listener->opts.grace_ms) listener->opts.grace_ms = IDEM__GRACE_MS;
+  if (!listener->opts.max_connections) listener->opts.max_connections = DEFAULT_MAX_CONNECTIONS;
+  listener->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  listener->opts.policy = &listener->policy;
+  if (url->content_length) listener->policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
+  if (url->scheme == IDEM__SCHEME_STDIO) {
+    listener->policy.limits.idle_ms = 0; /* a host may well say nothing for an hour */
+  } else {
+    listener->policy.guard_http = true;
+  }
+}
+
+static idem_status new_listener(idem__runtime *runtime, const char *text, const idem__url *url,
+                                const idem_serve_opts *opts, idem_listener **out) {
+  idem_listener *listener = idem__calloc(&runtime->alloc, sizeof *listener);
+  if (!listener) return IDEM_E_NOMEM;
+  listener->url = idem__strndup(&runtime->alloc, text, strlen(text));
+  if (!listener->url) {
+    idem__free(&runtime->alloc, listener);
+    return IDEM_E_NOMEM;
+  }
+  listener->runtime = runtime;
+  listener->scheme = url->scheme;
+  idem__list_init(&listener->peers);
+  settle_options(listener, url, opts);
+  uv_timer_init(runtime->loop, &listener->retry);
+  uv_timer_init(runtime->loop, &listener->grace);
+  listener->retry.data = listener->grace.data = listener;
+  listener->open_handles = 2;
+  *out = listener;
+  return IDEM_OK;
+}
+
+static void log_listening(const idem_listener *listener) {
+  char line[512];
+  idem__buf text;
+  idem__buf_fixed(&text, line, sizeof line - 1);
+  if (idem__buf_puts(&text, "listening on ") != IDEM_OK ||
+      idem__text_escape(&text, listener->url, strlen(listener->url), 400) != IDEM_OK) {
+    return;
+  }
+  line[text.len] = 0;
+  idem_log_write(listener->opts.log, &(idem_log_record){.level = IDEM_LOG_INFO, .message = line});
+}
+
+idem_status idem_serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
+                       idem_listener **out) {
+  idem__url url;
+  *out = NULL;
+  if (idem__url_parse(text, &url) != IDEM_OK) return IDEM_E_INVAL;
+  idem__runtime *runtime;
+  idem_status status = idem__runtime_get(loop, opts->alloc, &runtime);
+  if (status != IDEM_OK) return status;
+  idem_listener *listener;
+  status = new_listener(runtime, text, &url, opts, &listener);
+  if (status != IDEM_OK) {
+    idem__runtime_release(runtime);
+    return status;
+  }
+  status = url.scheme == IDEM__SCHEME_STDIO ? idem__stdio_open(listener)
+                                            : idem__listener_bind(listener, &url);
+  if (status != IDEM_OK) {
+    idem_listener_stop(listener, NULL, NULL);
+    return status;
+  }
+  log_listening(listener);
+  *out = listener;
+  return IDEM_OK;
+}
+
+const char *idem_listener_url(const idem_listener *listener) { return listener->url; }

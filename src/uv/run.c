@@ -1,0 +1,185 @@
+/* run.c - a whole server in one call: a loop, its listeners, signals, and an orderly end.
+ * A process that only serves stdio spends its life in idem__stdio_turn; the loop runs when there is
+ * something in it. */
+#include "uv/runtime.h"
+#include "uv/signals.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LAST_MS 350 /* beyond the grace, for the last flush and for workers to end */
+
+typedef struct server {
+  uv_loop_t loop;
+  uv_async_t wake;
+  uv_timer_t last_call;
+  idem_serve_opts opts;
+  idem_log *log;
+  idem_listener **listeners;
+  size_t count;
+  size_t live;
+  bool finish_asked;
+  bool stopping;
+  bool out_of_time;
+} server;
+
+/* ------------------------------------------------------------------------ stopping */
+
+static void on_finish(void *user) {
+  server *self = user;
+  self->finish_asked = true;
+}
+
+static void on_stopped(void *user) {
+  server *self = user;
+  self->live--;
+}
+
+static void on_last_call(uv_timer_t *timer) {
+  server *self = timer->data;
+  self->out_of_time = true;
+}
+
+static void log_stop(const server *self) {
+  int number = idem__signals_stop_asked();
+  if (number == 0) return;
+  idem_logf(self->log, IDEM_LOG_INFO, "shutting down gracefully", "signal %s", strsignal(number));
+}
+
+static void begin_stop(server *self) {
+  self->stopping = true;
+  log_stop(self);
+  uv_update_time(&self->loop);
+  uv_timer_start(&self->last_call, on_last_call, self->opts.grace_ms + LAST_MS, 0);
+  for (size_t i = 0; i < self->count; i++) {
+    idem_listener_stop(self->listeners[i], on_stopped, self);
+  }
+}
+
+static bool must_stop(const server *self) {
+  return !self->stopping && (self->finish_asked || idem__signals_stop_asked() != 0);
+}
+
+/* ------------------------------------------------------------------------- running */
+
+static void on_wake(uv_async_t *async) { (void)async; }
+
+static void reload(const server *self) {
+  idem_log_reopen(self->log);
+  idem_logf(self->log, IDEM_LOG_INFO, "log reopened", "%s", idem__log_sink_name());
+}
+
+static bool served_out(const server *self) {
+  for (size_t i = 0; i < self->count; i++) {
+    const idem_listener *listener = self->listeners[i];
+    if (listener->point_count > 0 || listener->peer_count > 0) return false;
+  }
+  return true;
+}
+
+static void one_turn(server *self) {
+  if (!self->stopping && self->count == 1 && self->listeners[0]->scheme == IDEM__SCHEME_STDIO &&
+      idem__stdio_turn(self->listeners[0], &self->wake)) {
+    return;
+  }
+  uv_run(&self->loop, UV_RUN_ONCE);
+}
+
+static void serve_until_done(server *self) {
+  while (self->live > 0) {
+    if (idem__signals_take_reload()) reload(self);
+    if (must_stop(self) || (!self->stopping && served_out(self))) begin_stop(self);
+    one_turn(self);
+  }
+}
+
+/* ------------------------------------------------------------------- beginning and end */
+
+/* Work given to other threads may outlast the peers: it has the rest of the grace. */
+static void wait_for_workers(server *self) {
+  while (self->loop.active_reqs.count > 0 && !self->out_of_time) {
+    uv_run(&self->loop, UV_RUN_ONCE);
+  }
+  if (self->loop.active_reqs.count == 0) return;
+  /* libuv would wait for its threads at exit, for as long as they like. */
+  idem_logf(self->log, IDEM_LOG_WARN, "leaving while offloaded work still runs", "%u jobs",
+            self->loop.active_reqs.count);
+  fflush(NULL);
+  _exit(0);
+}
+
+/* Handles that handlers made and never closed keep a loop from closing; the server is static, so
+ * that they stay where they are. */
+static void close_loop(server *self) {
+  uv_close((uv_handle_t *)&self->wake, NULL);
+  uv_close((uv_handle_t *)&self->last_call, NULL);
+  for (int i = 0; i < 8 && uv_loop_close(&self->loop) == UV_EBUSY; i++) {
+    uv_run(&self->loop, UV_RUN_NOWAIT);
+  }
+}
+
+static bool listen_to(server *self, const char *url) {
+  idem_status status = idem_serve(&self->loop, url, &self->opts, &self->listeners[self->count]);
+  if (status == IDEM_E_INVAL) {
+    idem_logf(self->log, IDEM_LOG_ERROR, "not an address to serve", "%s", url);
+  }
+  if (status != IDEM_OK) return false;
+  self->listeners[self->count]->on_finish = on_finish;
+  self->listeners[self->count]->finish_user = self;
+  self->count++;
+  self->live++;
+  return true;
+}
+
+static bool serves_sockets(const char *const *urls, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (strncmp(urls[i], "stdio", 5) != 0) return true;
+  }
+  return false;
+}
+
+static int serve_urls(server *self, const char *const *urls, size_t count) {
+  idem_logf(self->log, IDEM_LOG_INFO, "idem started", "version %s, pid %ld, level %s, sink %s",
+            idem_version(), (long)getpid(), idem_log_level_text(idem_log_get_level(self->log)),
+            idem__log_sink_name());
+  idem__signals_start(&self->wake, serves_sockets(urls, count));
+  bool started = true;
+  for (size_t i = 0; i < count && started; i++) started = listen_to(self, urls[i]);
+  if (!started) begin_stop(self);
+  serve_until_done(self);
+  wait_for_workers(self);
+  idem__signals_stop();
+  return started ? 0 : 1;
+}
+
+static int run_server(server *self, const char *const *urls, size_t count) {
+  if (uv_loop_init(&self->loop) != 0) {
+    idem_logf(self->log, IDEM_LOG_ERROR, "cannot make an event loop", "%s", urls[0]);
+    return 1;
+  }
+  uv_async_init(&self->loop, &self->wake, on_wake);
+  uv_timer_init(&self->loop, &self->last_call);
+  uv_unref((uv_handle_t *)&self->wake);
+  self->last_call.data = self;
+  int code = serve_urls(self, urls, count);
+  close_loop(self);
+  return code;
+}
+
+int idem_run(const char *const *urls, size_t count, const idem_serve_opts *opts) {
+  static server self;
+  if (count == 0 || self.listeners) return 1; /* one at a time: signals belong to the process */
+  idem__stdio_fill_holes();
+  idem_log *own_log = NULL;
+  if (!opts->log) idem_log_open(&(idem_log_setup){.level = IDEM_LOG_INFO}, &own_log);
+  self = (server){.opts = *opts, .log = opts->log ? opts->log : own_log};
+  self.opts.log = self.log;
+  if (!self.opts.grace_ms) self.opts.grace_ms = IDEM__GRACE_MS;
+  self.listeners = idem__calloc(opts->alloc, count * sizeof(idem_listener *));
+  int code = self.listeners ? run_server(&self, urls, count) : 1;
+  idem__free(opts->alloc, self.listeners);
+  self.listeners = NULL;
+  idem_log_free(own_log);
+  return code;
+}

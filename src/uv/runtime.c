@@ -1,0 +1,144 @@
+/* runtime.c - what the peers of one loop share: a pool, a read buffer, a list of those with output
+ * to send before the loop blocks, and one timer for all their deadlines.
+ * A loop's `data` is the embedder's, so runtimes are found in a list of the process. */
+#include "uv/runtime.h"
+
+#include <pthread.h>
+
+static pthread_mutex_t runtimes_lock = PTHREAD_MUTEX_INITIALIZER;
+static idem__runtime *runtimes;
+
+static idem__runtime *find(const uv_loop_t *loop) {
+  pthread_mutex_lock(&runtimes_lock);
+  idem__runtime *runtime = runtimes;
+  while (runtime && runtime->loop != loop) runtime = runtime->next;
+  pthread_mutex_unlock(&runtimes_lock);
+  return runtime;
+}
+
+static void enlist(idem__runtime *runtime) {
+  pthread_mutex_lock(&runtimes_lock);
+  runtime->next = runtimes;
+  runtimes = runtime;
+  pthread_mutex_unlock(&runtimes_lock);
+}
+
+static void delist(const idem__runtime *runtime) {
+  pthread_mutex_lock(&runtimes_lock);
+  idem__runtime **link = &runtimes;
+  while (*link != runtime) link = &(*link)->next;
+  *link = runtime->next;
+  pthread_mutex_unlock(&runtimes_lock);
+}
+
+static void free_runtime(idem__runtime *runtime) {
+  idem_alloc alloc = runtime->alloc;
+  idem__heap_deinit(&runtime->deadlines);
+  idem_pool_free(runtime->pool);
+  idem__free(&alloc, runtime->read_buffer);
+  idem__free(&alloc, runtime);
+}
+
+static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out) {
+  idem__runtime *runtime = idem__calloc(alloc, sizeof *runtime);
+  if (!runtime) return IDEM_E_NOMEM;
+  runtime->loop = loop;
+  runtime->alloc = idem__alloc_or_default(alloc);
+  runtime->armed_ms = runtime->trim_ms = UINT64_MAX;
+  idem__list_init(&runtime->dirty);
+  idem__heap_init(&runtime->deadlines, &runtime->alloc);
+  runtime->read_buffer = idem__malloc(&runtime->alloc, IDEM__READ_BYTES);
+  if (!runtime->read_buffer || idem_pool_new(alloc, &runtime->pool) != IDEM_OK) {
+    free_runtime(runtime);
+    return IDEM_E_NOMEM;
+  }
+  uv_prepare_init(loop, &runtime->flusher);
+  uv_timer_init(loop, &runtime->timer);
+  uv_unref((uv_handle_t *)&runtime->timer);
+  runtime->flusher.data = runtime->timer.data = runtime;
+  runtime->open_handles = 2;
+  *out = runtime;
+  return IDEM_OK;
+}
+
+idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out) {
+  idem__runtime *runtime = find(loop);
+  if (!runtime) {
+    idem_status status = new_runtime(loop, alloc, &runtime);
+    if (status != IDEM_OK) return status;
+    enlist(runtime);
+  }
+  runtime->references++;
+  *out = runtime;
+  return IDEM_OK;
+}
+
+static void on_handle_closed(uv_handle_t *handle) {
+  idem__runtime *runtime = handle->data;
+  if (--runtime->open_handles == 0) free_runtime(runtime);
+}
+
+void idem__runtime_release(idem__runtime *runtime) {
+  if (--runtime->references > 0) return;
+  delist(runtime);
+  uv_close((uv_handle_t *)&runtime->flusher, on_handle_closed);
+  uv_close((uv_handle_t *)&runtime->timer, on_handle_closed);
+}
+
+/* ---------------------------------------------------------------- flushing */
+
+static void on_prepare(uv_prepare_t *prepare) { idem__runtime_flush(prepare->data); }
+
+void idem__runtime_mark(idem__runtime *runtime, idem__peer *peer) {
+  if (!idem__list_empty(&peer->dirty)) return;
+  idem__list_append(&runtime->dirty, &peer->dirty);
+  uv_prepare_start(&runtime->flusher, on_prepare);
+}
+
+void idem__runtime_flush(idem__runtime *runtime) {
+  uv_prepare_stop(&runtime->flusher);
+  while (!idem__list_empty(&runtime->dirty)) {
+    idem__peer *peer = IDEM__CONTAINER(runtime->dirty.next, idem__peer, dirty);
+    idem__list_remove(&peer->dirty);
+    idem__peer_settle(peer);
+  }
+}
+
+/* --------------------------------------------------------------- deadlines */
+
+uint64_t idem__runtime_deadline(const idem__runtime *runtime) {
+  const idem__timer *first = idem__heap_first(&runtime->deadlines);
+  uint64_t at = first ? first->at_ms : UINT64_MAX;
+  return at < runtime->trim_ms ? at : runtime->trim_ms;
+}
+
+static void on_timer(uv_timer_t *timer) {
+  idem__runtime *runtime = timer->data;
+  runtime->armed_ms = UINT64_MAX;
+  idem__runtime_expire(runtime);
+}
+
+/* A timer that fires too early costs one look; so it is only ever moved forward, and a deadline
+ * that recedes with every message costs nothing. */
+void idem__runtime_arm(idem__runtime *runtime) {
+  uint64_t at = idem__runtime_deadline(runtime);
+  if (at >= runtime->armed_ms) return;
+  uint64_t now = idem__clock_ms();
+  uv_update_time(runtime->loop);
+  uv_timer_start(&runtime->timer, on_timer, at > now ? at - now : 0, 0);
+  runtime->armed_ms = at;
+}
+
+void idem__runtime_expire(idem__runtime *runtime) {
+  uint64_t now = idem__clock_ms();
+  if (now >= runtime->trim_ms) {
+    runtime->trim_ms = UINT64_MAX;
+    idem_pool_trim(runtime->pool);
+  }
+  idem__timer *first;
+  while ((first = idem__heap_first(&runtime->deadlines)) && first->at_ms <= now) {
+    idem__heap_remove(&runtime->deadlines, first);
+    idem__peer_expire(IDEM__CONTAINER(first, idem__peer, deadline));
+  }
+  idem__runtime_arm(runtime);
+}

@@ -1,0 +1,238 @@
+/* runtime.h - what the files of src/uv share: the runtime of a loop, peers and their wires,
+ * listeners, addresses. Only this folder includes uv.h.
+ * See docs/internals/uv.md. */
+#ifndef IDEM_UV_RUNTIME_H
+#define IDEM_UV_RUNTIME_H
+
+#include <idem/uv.h>
+
+#include "base/base.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+/* ------------------------------------------------------------------ clock */
+
+uint64_t idem__clock_ns(void *ctx); /* monotonic */
+static inline uint64_t idem__clock_ms(void) { return idem__clock_ns(NULL) / 1000000; }
+
+/* -------------------------------------------------------------- addresses */
+
+typedef enum idem__scheme { IDEM__SCHEME_STDIO, IDEM__SCHEME_TCP, IDEM__SCHEME_UNIX } idem__scheme;
+
+typedef struct idem__url {
+  idem__scheme scheme;
+  bool content_length; /* the scheme ended in +lsp */
+  uint16_t port;
+  char host[256]; /* without brackets */
+  char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+} idem__url;
+
+idem_status idem__url_parse(const char *text, idem__url *url); /* OK or INVAL */
+
+typedef struct idem__address {
+  struct sockaddr_storage storage;
+  socklen_t len;
+} idem__address;
+#define IDEM__ADDRESSES 8
+
+/* Literals and "localhost" without asking anyone; then *count is at least 1. NOTFOUND: a name. */
+idem_status idem__address_literal(const idem__url *url, idem__address *list, size_t *count);
+/* "127.0.0.1:4242" or "[::1]:4242"; cut to fit. */
+void idem__address_text(const idem__address *address, char *text, size_t size);
+uint16_t idem__address_port(const idem__address *address);
+void idem__address_set_port(idem__address *address, uint16_t port);
+idem__address idem__address_of_path(const char *path);
+
+/* ---------------------------------------------------------------- runtime */
+
+typedef struct idem__peer idem__peer;
+
+/* What all peers of one loop share. Made with the first of them, gone with the last. */
+typedef struct idem__runtime {
+  struct idem__runtime *next;
+  uv_loop_t *loop;
+  idem_alloc alloc;
+  idem_pool *pool;
+  size_t references;
+  char *read_buffer;
+  uv_prepare_t flusher; /* runs before the loop blocks, while `dirty` is not empty */
+  uv_timer_t timer; /* for the first of `deadlines` and for trimming; never keeps a loop alive */
+  unsigned open_handles;
+  idem__list dirty;
+  idem__heap deadlines;
+  uint64_t armed_ms; /* when `timer` fires; UINT64_MAX: it does not */
+  uint64_t trim_ms;  /* when to give memory back; UINT64_MAX: nothing was taken */
+} idem__runtime;
+
+#define IDEM__READ_BYTES ((size_t)64 * 1024)
+
+idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out);
+void idem__runtime_release(idem__runtime *runtime);
+/* Has idem__runtime_flush called for the peer before the loop blocks. */
+void idem__runtime_mark(idem__runtime *runtime, idem__peer *peer);
+/* Sends what handlers have left in the conns since the last look. */
+void idem__runtime_flush(idem__runtime *runtime);
+/* Ends what is overdue; then arms the timer for what comes next. */
+void idem__runtime_expire(idem__runtime *runtime);
+/* The next moment expire has something to do. */
+uint64_t idem__runtime_deadline(const idem__runtime *runtime);
+void idem__runtime_arm(idem__runtime *runtime);
+
+/* ------------------------------------------------------------------ peers */
+
+/* How a peer's bytes move. read and write return a count, 0 for end of input, or -errno. */
+typedef struct idem__wire {
+  ssize_t (*read)(idem__peer *peer, char *into, size_t size);
+  ssize_t (*write)(idem__peer *peer, const struct iovec *pieces, int count);
+  /* Calls idem__peer_readable and idem__peer_writable as asked for from now on. */
+  idem_status (*interest)(idem__peer *peer, bool read, bool write);
+  /* Says to the other side that nothing more will come; false where that has no meaning. */
+  bool (*end_output)(idem__peer *peer);
+  /* Closes descriptors and handles; calls idem__peer_gone once they are. */
+  void (*close)(idem__peer *peer);
+  bool reads_until_empty; /* read never blocks, so it may be called again at once */
+} idem__wire;
+
+#define IDEM__PEER_CHUNKS 16
+
+struct idem__peer {
+  const idem__wire *wire;
+  idem__runtime *runtime;
+  const idem_serve_opts *opts;
+  idem_listener *listener; /* NULL for one we connected to */
+  idem_conn *conn;         /* NULL once lingering or closed */
+  idem__list node;         /* in the listener's peers */
+  idem__list dirty;        /* in the runtime's */
+  idem__timer deadline;    /* in the runtime's */
+  idem_chunk chunks[IDEM__PEER_CHUNKS];
+  size_t chunk_count;
+  size_t chunk_offset; /* how much of the first one is written */
+  bool busy;           /* inside a call of the conn; what must happen then waits until it returns */
+  bool doomed;         /* to be closed as soon as it is not busy */
+  bool eof;            /* input has ended */
+  bool draining;       /* we stopped reading for good */
+  bool failed;         /* the conn said so */
+  bool lingering;      /* all is said; waiting for the other side to see it */
+  bool closed;
+  void (*on_freed)(idem__peer *peer); /* frees the memory the peer is part of */
+};
+
+/* Makes the conn of a zeroed peer whose wire, runtime, opts, listener and on_freed are set. On
+ * failure the caller still owns descriptors and memory. */
+idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const char *name);
+void idem__peer_readable(idem__peer *peer);
+void idem__peer_writable(idem__peer *peer);
+/* Feeds what was read: n bytes of the runtime's buffer, 0 for the end, or -errno. */
+void idem__peer_take(idem__peer *peer, ssize_t n);
+/* Looks at the conn again: sends, reads on or not, notices deadlines and the end. */
+void idem__peer_settle(idem__peer *peer);
+void idem__peer_expire(idem__peer *peer);
+/* No more requests; what runs may finish. */
+void idem__peer_drain(idem__peer *peer);
+/* Like drain, and what still runs is answered with an error. */
+void idem__peer_abort(idem__peer *peer);
+void idem__peer_close(idem__peer *peer);
+/* The wire's handles are closed: the last moment of a peer. */
+void idem__peer_gone(idem__peer *peer);
+
+/* A peer on a socket. */
+typedef struct idem__socket_peer {
+  idem__peer peer;
+  uv_poll_t poll;
+  int fd;
+  int events;
+  idem_serve_opts own_opts; /* of a connected one, which has no listener to hold them */
+} idem__socket_peer;
+
+/* Takes the non-blocking socket; closes it on failure. `opts` is copied when there is no listener. */
+idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
+                              const idem_serve_opts *opts, const idem_policy *policy, int fd,
+                              const char *name, idem__peer **out);
+
+/* -------------------------------------------------------------- listeners */
+
+#define IDEM__GRACE_MS 1500 /* with the last flush, well within two seconds */
+
+typedef struct idem__accept_point {
+  uv_poll_t poll;
+  int fd;
+  bool polled;
+  idem_listener *listener;
+} idem__accept_point;
+
+struct idem_listener {
+  idem__runtime *runtime;
+  idem_serve_opts opts;
+  idem_policy policy;
+  idem__scheme scheme;
+  char *url;
+  idem__list peers;
+  size_t peer_count;
+  idem__accept_point points[2]; /* localhost has two addresses */
+  size_t point_count;
+  uv_timer_t retry; /* accepting again after the system ran out of something */
+  uv_timer_t grace;
+  int grace_step;
+  unsigned open_handles;
+  uint64_t warned_ms;
+  uint64_t unwarned;
+  bool stopping;
+  bool closing;
+  char unix_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+  uint64_t unix_device, unix_inode;
+  void (*stopped)(void *user);
+  void *stopped_user;
+  /* For idem_run: input has ended or the peer asked for shutdown. */
+  void (*on_finish)(void *user);
+  void *finish_user;
+};
+
+idem_status idem__listener_bind(idem_listener *listener, const idem__url *url);
+void idem__listener_accept(idem__accept_point *point);
+void idem__listener_unlink(idem_listener *listener);
+/* Gives what runs grace_ms to finish, then ends it. */
+void idem__listener_begin_grace(idem_listener *listener);
+void idem__listener_peer_gone(idem_listener *listener);
+/* The stdio peer's input has ended. */
+void idem__listener_input_ended(idem_listener *listener);
+void idem__listener_shutdown_asked(idem_listener *listener);
+
+/* ------------------------------------------------------------------ stdio */
+
+typedef enum idem__output_kind {
+  IDEM__OUTPUT_NONE,   /* descriptor 1 was closed */
+  IDEM__OUTPUT_SOCKET, /* asked not to block with each write */
+  IDEM__OUTPUT_POLLED, /* a pipe or terminal whose description does not block */
+  IDEM__OUTPUT_PLAIN   /* a file or device: never blocks for long */
+} idem__output_kind;
+
+/* What descriptors 0 and 1 were, while stdio is served. */
+typedef struct idem__stdio_ends {
+  int in;  /* -1: it was closed */
+  int out; /* -1: it was closed */
+  idem__output_kind kind;
+  bool mask_sigpipe; /* the process would die of it */
+} idem__stdio_ends;
+
+/* Moves descriptors 0 and 1 aside. STATE: they are taken already; SYS. */
+idem_status idem__stdio_take(idem__stdio_ends *ends);
+void idem__stdio_give_back(void);
+/* Async-signal-safe: makes a blocking read return, and does not let another one block. */
+void idem__stdio_interrupt(void);
+bool idem__stdio_interrupted(void);
+/* Async-signal-safe: puts flags of inherited descriptors back. */
+void idem__stdio_restore_flags(void);
+/* Fills holes among descriptors 0 to 2, so that nothing else lands there. */
+void idem__stdio_fill_holes(void);
+
+idem_status idem__stdio_open(idem_listener *listener);
+/* One turn without the loop: reads (and blocks) when nothing but input can make progress; `ignored`
+ * is a handle of the caller's that does not count. False: there is something for the loop to do. */
+bool idem__stdio_turn(idem_listener *listener, const uv_async_t *ignored);
+
+/* "stderr" or "file", for the first line of a log. */
+const char *idem__log_sink_name(void);
+
+#endif
