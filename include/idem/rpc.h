@@ -193,8 +193,9 @@ typedef struct idem_conn_opts {
   /* Monotonic nanoseconds. NULL: time stands still and no deadline ever passes. */
   uint64_t (*now_ns)(void *ctx);
   void *clock_ctx;
-  /* There is output where there was none. Not called from inside feed, feed_eof or expire: look
-   * for chunks after those. Take chunks later or now; do not free the conn in it. */
+  /* There is output where there was none, or the conn has come to its end: look at chunks, deadline
+   * and done. Not called from inside feed, feed_eof or expire: look after those anyway. Take chunks
+   * later or now; do not free the conn in it. */
   void (*on_output)(idem_conn *conn, void *user);
   void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
   /* Every message, whole and unframed, as it comes and goes. */

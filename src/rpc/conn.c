@@ -192,7 +192,8 @@ idem_status idem__conn_leave(idem_conn *conn) {
 void idem__conn_leave_waking(idem_conn *conn) {
   bool outermost = conn->depth == 1, gone = outermost && conn->free_later;
   idem__conn_leave(conn);
-  if (outermost && !gone && !idem__list_empty(&conn->output)) idem__conn_wake(conn);
+  if (!outermost || gone) return;
+  if (!idem__list_empty(&conn->output) || idem_conn_done(conn)) idem__conn_wake(conn);
 }
 
 void idem__conn_fail(idem_conn *conn, idem_status status) {

@@ -42,9 +42,9 @@ static void count(idem_request *request, const idem__answer *answer) {
                         now - request->started_ns);
 }
 
-/* What waited for this one to finish may run now. */
+/* What waited for this one to finish may run now; a conn that was ending may have ended. */
 static void wake_held(idem_conn *conn) {
-  if (!idem__list_empty(&conn->held)) idem__conn_wake(conn);
+  if (!idem__list_empty(&conn->held) || conn->closed || conn->eof) idem__conn_wake(conn);
 }
 
 idem_status idem__request_settle(idem_request *request, const idem__answer *answer) {
