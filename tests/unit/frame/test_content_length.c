@@ -181,6 +181,8 @@ static void junk_over_the_limit_recovers_at_the_next_length(void **state) {
   EXPECT("\"a b\"" PAD128 "\r\n" GOOD, once);
   EXPECT("a b\r\n" PAD128 PAD128 GOOD, once);
   EXPECT("a b\r\n" PAD128 "\r\n\r\n" GOOD, once);
+  /* The limit falls just behind the digits: the search must wait for the line end. */
+  EXPECT("a b\r\n" PAD32 PAD32 PAD32 "0123456789" GOOD, once);
   EXPECT("X: " PAD128 "\r\nsome junk\r\n" GOOD, once);
   EXPECT("X: " PAD128 "\r\nsome junk" GOOD, once);
   EXPECT("X: " PAD128 "\r\n" PAD128 PAD128 GOOD, once);
@@ -405,6 +407,22 @@ static void draining_holds_no_more_than_a_header(void **state) {
   draining_is_bounded("\r\nContent-Length: ", "0", 1);
 }
 
+static void dropped_bytes_are_counted_for_each_fault(void **state) {
+  (void)state;
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  idem__frame_opts opts = plain;
+  opts.alloc = &alloc;
+  idem__framer framer;
+  idem__framer_init(&framer, &opts);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(feed_often(&framer, "Content-Length: 32\r\n\r\n" PAD32, 1), 1);
+    assert_int_equal(framer.dropped, 32);
+  }
+  assert_int_equal(feed_often(&framer, "\r\n" PAD32, 1), 1);
+  assert_int_equal(framer.dropped, 32);
+  idem__framer_deinit(&framer);
+}
+
 /* A body is not given its memory on the word of its header. */
 static void announced_length_reserves_nothing(void **state) {
   (void)state;
@@ -574,6 +592,7 @@ int main(void) {
       cmocka_unit_test(without_guard_browser_headers_are_unknown_headers),
       cmocka_unit_test(frame_inside_one_piece_is_lent_in_place),
       cmocka_unit_test(draining_holds_no_more_than_a_header),
+      cmocka_unit_test(dropped_bytes_are_counted_for_each_fault),
       cmocka_unit_test(announced_length_reserves_nothing),
       cmocka_unit_test(no_memory_ends_the_stream_and_leaks_nothing),
       cmocka_unit_test(no_memory_at_the_end_of_a_header_line_is_reported),

@@ -132,6 +132,7 @@ static void guard_looks_at_the_first_line_only(void **state) {
 static void guard_lets_messages_and_junk_pass(void **state) {
   (void)state;
   EXPECT(guarded, "[1] x HTTP/1.1\n", "message [1] x HTTP/1.1\n");
+  EXPECT(guarded, " x HTTP/1.1\n", "message  x HTTP/1.1\n");
   EXPECT(guarded, "GET\n", "message GET\n");
   EXPECT(guarded, "GET /\n", "message GET /\n");
   EXPECT(guarded, "GET HTTP/1.1\n", "message GET HTTP/1.1\n");
@@ -343,6 +344,19 @@ static void reset_does_not_help_a_request_line_past_the_guard(void **state) {
   idem__framer_deinit(&framer);
 }
 
+static void reset_between_messages_changes_nothing(void **state) {
+  (void)state;
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  idem__frame_opts opts = guarded;
+  opts.alloc = &alloc;
+  idem__framer framer;
+  idem__framer_init(&framer, &opts);
+  idem__framer_reset(&framer);
+  feed(&framer, "{}\n");
+  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
+  idem__framer_deinit(&framer);
+}
+
 static void trim_gives_back_the_memory_of_a_large_line(void **state) {
   (void)state;
   fault_alloc fault;
@@ -409,6 +423,7 @@ int main(void) {
       cmocka_unit_test(inside_from_the_first_byte_to_the_line_end),
       cmocka_unit_test(reset_drops_the_partial_line),
       cmocka_unit_test(reset_does_not_help_a_request_line_past_the_guard),
+      cmocka_unit_test(reset_between_messages_changes_nothing),
       cmocka_unit_test(trim_gives_back_the_memory_of_a_large_line),
       cmocka_unit_test(output_ends_each_message_with_a_line_feed),
   };
