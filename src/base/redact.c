@@ -82,12 +82,11 @@ typedef struct value {
 
 static bool ends_line(char c) { return c == '\n' || c == '\r'; }
 
-static size_t line_end(const scan *s, size_t at, char fence) {
-  size_t end = at;
-  while (end < s->len && !ends_line(s->text[end]) && (!fence || s->text[end] != fence)) end++;
-  if (end < s->len && !ends_line(s->text[end]))
-    while (end > at && s->text[end - 1] == '\\') end--;
-  return end;
+/* A header ends with its line, or with the quote it stands in. */
+static size_t header_end(const scan *s, const value *v) {
+  size_t end = v->at;
+  while (end < s->len && !ends_line(s->text[end])) end++;
+  return v->key.fence ? idem__fenced_end(s->text, end, v->at, v->key.fence, v->key.slashes) : end;
 }
 
 /* The end of a string, whose quote at `at` may itself be escaped. */
@@ -147,12 +146,9 @@ static size_t value_end(const scan *s, const value *v, size_t *from) {
   *from = at;
   if (first == '"' || (first == '\'' && slashes == 0)) {
     *from = at + slashes + 1;
-    size_t end = first == '"' ? idem__quoted_end(s->text, s->len, *from, slashes)
-                              : idem__quote_end(s->text, s->len, *from, '\'');
-    for (; end < s->len && slashes > 0 && end > *from && s->text[end - 1] == '\\'; slashes--) end--;
-    return end;
+    return idem__fenced_end(s->text, s->len, *from, first, slashes);
   }
-  if (v->key.kind == IDEM__KEY_HEADER) return line_end(s, at, v->key.fence);
+  if (v->key.kind == IDEM__KEY_HEADER) return header_end(s, v);
   return first == '{' || first == '[' ? bracket_end(s, at) : bare_value_end(s, v);
 }
 
@@ -227,7 +223,8 @@ static idem_status try_url(scan *s, size_t at, size_t *next) {
     size_t path_end = idem__path_end(s->text, s->len, end, 0, 0);
     return path_end > end + 1 ? hide(s, at, end, path_end, next) : IDEM_OK;
   }
-  s->url_end = end;
+  /* An address inside an address ends where the outer one does: no need to look again. */
+  if (s->url_end < end) s->url_end = end;
   while (s->url_end < s->len && !ends_url_path(s->text[s->url_end])) s->url_end++;
   if (user_end) return hide(s, at, host, user_end, next);
   *next = at + 1;

@@ -15,9 +15,10 @@ typedef enum idem__key_kind {
 
 typedef struct idem__key {
   idem__key_kind kind;
-  bool quoted; /* the name stood in quotes, as in JSON */
-  bool flag;   /* the name begins with "--", as on a command line */
-  char fence;  /* a quote that stood right before an unquoted name, or 0 */
+  bool quoted;    /* the name stood in quotes, as in JSON */
+  bool flag;      /* the name begins with "--", as on a command line */
+  char fence;     /* a quote that stood right before an unquoted name, or 0 */
+  size_t slashes; /* how many backslashes stood before that quote */
 } idem__key;
 
 /* Reads the name that ends right before text[at] (a separator); true if its value must go. */
@@ -28,6 +29,10 @@ bool idem__key_before(const char *text, size_t at, idem__key *key);
 size_t idem__quoted_end(const char *text, size_t len, size_t at, size_t slashes);
 /* The position of the next `quote` that no backslash precedes, or len. */
 size_t idem__quote_end(const char *text, size_t len, size_t at, char quote);
+
+/* The end of what stands between two quotes of either kind, without the backslashes that belong to the
+ * closing one; len if it is not closed. */
+size_t idem__fenced_end(const char *text, size_t len, size_t at, char fence, size_t slashes);
 
 /* Whether credentials stand at word start `at`: "Bearer x", "Basic x" or a token known by its look;
  * text[*from..*end) is what must go. */

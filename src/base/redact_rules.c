@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { NAME_MAX_BYTES = 96, BLANKS_MAX = 16, FENCED_PATH_MAX = 4096 };
+enum { NAME_MAX_BYTES = 96, BLANKS_MAX = 16, SHAPE_LOOK = 64, FENCED_PATH_MAX = 4096 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -168,6 +168,8 @@ bool idem__key_before(const char *text, size_t at, idem__key *key) {
     read_bare_name(text, end, &start);
   char before = start > 0 ? text[start - 1] : '\0';
   if (!key->quoted && is_quote(before)) key->fence = before;
+  while (key->fence && key->slashes + 1 < start && text[start - 2 - key->slashes] == '\\')
+    key->slashes++;
   key->flag = end - start > 2 && text[start] == '-' && text[start + 1] == '-';
   name n;
   normalise(&n, text + start, end - start);
@@ -206,8 +208,12 @@ static bool has_known_shape(const char *text, size_t len, size_t at, size_t *end
   for (size_t i = 0; i < COUNT(shapes); i++) {
     size_t n = strlen(shapes[i].prefix);
     if (len - at < n || memcmp(text + at, shapes[i].prefix, n) != 0) continue;
-    *end = token_end(text, len, at);
-    return *end - at >= shapes[i].least && has_digit(text, at, *end);
+    /* Judged by its beginning alone, so that a text of nothing but prefixes is not read again and
+     * again to its end. */
+    size_t seen = token_end(text, len - at > SHAPE_LOOK ? at + SHAPE_LOOK : len, at);
+    if (seen - at < shapes[i].least || !has_digit(text, at, seen)) return false;
+    *end = token_end(text, len, seen);
+    return true;
   }
   return false;
 }
@@ -292,30 +298,36 @@ static bool ends_path(const char *text, size_t len, size_t at) {
   return c == ':' && (at + 1 == len || one_of(text[at + 1], "0123456789 \t\r\n/\"'"));
 }
 
-static size_t fenced_end(const char *text, size_t len, size_t at, char fence, size_t slashes) {
-  size_t limit = len - at > FENCED_PATH_MAX ? at + FENCED_PATH_MAX : len;
-  size_t end = fence == '"' ? idem__quoted_end(text, limit, at, slashes)
-                            : idem__quote_end(text, limit, at, fence);
-  if (end == limit) return 0;
+size_t idem__fenced_end(const char *text, size_t len, size_t at, char fence, size_t slashes) {
+  size_t end = fence == '"' ? idem__quoted_end(text, len, at, slashes)
+                            : idem__quote_end(text, len, at, fence);
+  if (end == len) return len;
   while (end > at && slashes-- > 0 && text[end - 1] == '\\') end--;
-  return memchr(text + at, '\n', end - at) ? 0 : end;
+  return end;
+}
+
+/* The end of a path in quotes, or 0: the closing quote is not near, or on another line. */
+static size_t quoted_path_end(const char *text, size_t len, size_t at, char fence, size_t slashes) {
+  size_t limit = len - at > FENCED_PATH_MAX ? at + FENCED_PATH_MAX : len;
+  size_t end = idem__fenced_end(text, limit, at, fence, slashes);
+  return end == limit || memchr(text + at, '\n', end - at) ? 0 : end;
 }
 
 size_t idem__path_end(const char *text, size_t len, size_t at, char fence, size_t slashes) {
-  size_t end = fence ? fenced_end(text, len, at, fence, slashes) : 0;
+  size_t end = fence ? quoted_path_end(text, len, at, fence, slashes) : 0;
   if (end) return end;
   while (at < len && !ends_path(text, len, at)) at++;
   return at;
 }
 
-/* The path at `at`, up to the quote that matches one right before it, which lets a quoted path hold
- * blanks. */
-static size_t whole_path(const char *text, size_t len, size_t at) {
+/* The path at `at`, of which what stands before `from` is certain, up to the quote that matches one
+ * right before it, which lets a quoted path hold blanks. */
+static size_t whole_path(const char *text, size_t len, size_t at, size_t from) {
   char fence = at > 0 && one_of(text[at - 1], "\"'`") ? text[at - 1] : '\0';
   size_t slashes = 0;
   if (fence)
     while (slashes + 1 < at && text[at - 2 - slashes] == '\\') slashes++;
-  return idem__path_end(text, len, at, fence, slashes);
+  return idem__path_end(text, len, from, fence, slashes);
 }
 
 /* How sure the byte before a slash makes us that a path begins there. */
@@ -341,7 +353,7 @@ static size_t slash_path(const char *text, size_t len, size_t at) {
   if (before == UNCLEAR && !is_listed(text, first, end, roots, COUNT(roots))) return 0;
   if (before == INSIDE_WORD && !is_listed(text, first, end, home_roots, COUNT(home_roots)))
     return 0;
-  return whole_path(text, len, at);
+  return whole_path(text, len, at, at);
 }
 
 static bool separates(const char *text, size_t len, size_t at) {
@@ -364,7 +376,7 @@ static size_t home_path(const char *text, size_t len, size_t at) {
     end = at + strlen(home_names[i]);
   }
   if (inside_word(text, at) || !separates(text, len, end) || end + 1 == len) return 0;
-  return is_blank(text[end + 1]) ? 0 : whole_path(text, len, at);
+  return is_blank(text[end + 1]) ? 0 : whole_path(text, len, at, end);
 }
 
 /* C:\x and C:/x, but no address. */
@@ -372,7 +384,7 @@ static size_t drive_path(const char *text, size_t len, size_t at) {
   if (inside_word(text, at) || len - at < 4 || text[at + 1] != ':') return 0;
   if (!separates(text, len, at + 2) || is_digit(text[at]) || is_blank(text[at + 3])) return 0;
   if (text[at + 2] == '/' && text[at + 3] == '/') return 0;
-  return whole_path(text, len, at);
+  return whole_path(text, len, at, at + 2);
 }
 
 /* \\server\share */
@@ -384,7 +396,7 @@ static size_t share_path(const char *text, size_t len, size_t at) {
   size_t end = name_at;
   while (end < len && (is_alnum(text[end]) || one_of(text[end], "._-$"))) end++;
   bool share = end > name_at && end + 1 < len && text[end] == '\\' && text[end + 1] != '"';
-  return share ? whole_path(text, len, at) : 0;
+  return share ? whole_path(text, len, at, at) : 0;
 }
 
 size_t idem__path_at(const char *text, size_t len, size_t at) {
