@@ -10,57 +10,52 @@
     if (try_status != IDEM_OK) return try_status;                                                  \
   } while (0)
 
-static idem_status put_head(idem__buf *out, const idem_policy *policy, const idem__id *id) {
-  static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":";
-  TRY(idem__buf_reserve(out, sizeof head + id->raw_len + 16));
-  if (id->raw) {
-    TRY(idem__buf_put(out, head, sizeof head - 1));
-    return idem__buf_put(out, id->raw, id->raw_len);
+/* Everything up to the result or the error; the room for it was reserved. */
+static void put_head(idem__buf *out, const idem_policy *policy, const idem__id *id) {
+  static const char start[] = "{\"jsonrpc\":\"2.0\"";
+  static const char member[] = ",\"id\":";
+  char *at = out->data + out->len;
+  memcpy(at, start, sizeof start - 1);
+  at += sizeof start - 1;
+  if (id->raw || policy->unknown_id == IDEM_UNKNOWN_ID_NULL) {
+    memcpy(at, member, sizeof member - 1);
+    at += sizeof member - 1;
+    size_t len = id->raw ? id->raw_len : 4;
+    memcpy(at, id->raw ? id->raw : "null", len);
+    at += len;
   }
-  if (policy->unknown_id == IDEM_UNKNOWN_ID_OMIT)
-    return idem__buf_puts(out, "{\"jsonrpc\":\"2.0\"");
-  return idem__buf_puts(out, "{\"jsonrpc\":\"2.0\",\"id\":null");
+  out->len = (size_t)(at - out->data);
 }
 
-static idem_status put_result(idem__buf *out, const idem_policy *policy,
-                              const idem__answer *answer) {
-  TRY(idem__buf_puts(out, ",\"result\":"));
-  if (answer->result) return idem__json_put(out, answer->result);
-  if (answer->result_mut) return idem__json_put_mut(out, answer->result_mut);
-  if (!answer->result_text) return idem__buf_puts(out, "null");
-  return idem__json_put_text(out, answer->result_text, answer->result_len, policy->limits.depth);
-}
-
-static idem_status put_key_data(idem__buf *out, const idem__answer *answer) {
-  TRY(idem__buf_puts(out, ",\"data\":{"));
-  TRY(idem__text_json_string(out, answer->data_key, strlen(answer->data_key)));
+static idem_status put_member(idem__buf *out, const idem__value *value) {
+  TRY(idem__buf_puts(out, "{"));
+  TRY(idem__text_json_string(out, value->key, strlen(value->key)));
   TRY(idem__buf_puts(out, ":"));
-  TRY(idem__text_json_string(out, answer->data_string, answer->data_string_len));
+  TRY(idem__text_json_string(out, value->at, value->len));
   return idem__buf_puts(out, "}");
 }
 
-/* Foreign text that turns out to be null means no data member. */
-static idem_status put_text_data(idem__buf *out, const idem_policy *policy,
-                                 const idem__answer *answer) {
-  size_t before = out->len;
-  TRY(idem__buf_puts(out, ",\"data\":"));
-  size_t start = out->len;
-  TRY(idem__json_put_text(out, answer->data_text, answer->data_len, policy->limits.depth));
-  if (out->len - start == 4 && memcmp(out->data + start, "null", 4) == 0) out->len = before;
-  return IDEM_OK;
+static idem_status put_value(idem__buf *out, const idem_policy *policy, const idem__value *value) {
+  switch (value->kind) {
+  case IDEM__VALUE_PARSED: return idem__json_put(out, value->at);
+  case IDEM__VALUE_MUTABLE: return idem__json_put_mut(out, value->at);
+  case IDEM__VALUE_FOREIGN:
+    return idem__json_put_text(out, value->at, value->len, policy->limits.depth);
+  case IDEM__VALUE_OWN: return idem__buf_put(out, value->at, value->len);
+  case IDEM__VALUE_MEMBER: return put_member(out, value);
+  case IDEM__VALUE_NONE: break;
+  }
+  return idem__buf_puts(out, "null");
 }
 
-static idem_status put_data(idem__buf *out, const idem_policy *policy, const idem__answer *answer) {
-  if (answer->data_key && answer->data_string) return put_key_data(out, answer);
-  if (answer->data_text) return put_text_data(out, policy, answer);
-  if (answer->data_own) {
-    TRY(idem__buf_puts(out, ",\"data\":"));
-    return idem__buf_put(out, answer->data_own, answer->data_own_len);
-  }
-  /* yyjson's type macros take a non-const value; the tag is all that is read. */
-  if (!answer->data || (answer->data->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_NULL) return IDEM_OK;
-  TRY(idem__buf_puts(out, ",\"data\":"));
-  return idem__json_put_mut(out, answer->data);
+/* Data that turns out to be null means no data member. */
+static idem_status put_data(idem__buf *out, const idem_policy *policy, const idem__value *value) {
+  static const char member[] = ",\"data\":";
+  size_t before = out->len, start = before + sizeof member - 1;
+  TRY(idem__buf_put(out, member, sizeof member - 1));
+  TRY(put_value(out, policy, value));
+  if (out->len - start == 4 && memcmp(out->data + start, "null", 4) == 0) out->len = before;
+  return IDEM_OK;
 }
 
 static idem_status put_error(idem__buf *out, const idem_policy *policy,
@@ -69,17 +64,26 @@ static idem_status put_error(idem__buf *out, const idem_policy *policy,
   if (!message) message = "Server error";
   TRY(idem__buf_printf(out, ",\"error\":{\"code\":%lld,\"message\":", (long long)answer->code));
   TRY(idem__text_json_string(out, message, strlen(message)));
-  TRY(put_data(out, policy, answer));
+  TRY(put_data(out, policy, &answer->value));
   return idem__buf_puts(out, "}");
 }
+
+static idem_status put_result(idem__buf *out, const idem_policy *policy,
+                              const idem__answer *answer) {
+  TRY(idem__buf_puts(out, ",\"result\":"));
+  return put_value(out, policy, &answer->value);
+}
+
+/* More than the head and the name of the result take. */
+#define ENVELOPE 64u
 
 idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const idem__id *id,
                              const idem__answer *answer) {
   size_t before = out->len;
-  idem_status status = put_head(out, policy, id);
-  if (status == IDEM_OK) {
-    status = answer->is_error ? put_error(out, policy, answer) : put_result(out, policy, answer);
-  }
+  idem_status status = idem__buf_reserve(out, ENVELOPE + id->raw_len);
+  if (status != IDEM_OK) return status;
+  put_head(out, policy, id);
+  status = answer->is_error ? put_error(out, policy, answer) : put_result(out, policy, answer);
   if (status == IDEM_OK) status = idem__buf_puts(out, "}");
   if (status != IDEM_OK) out->len = before;
   return status;

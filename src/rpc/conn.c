@@ -233,6 +233,7 @@ void idem_conn_close(idem_conn *conn) {
 void idem_conn_abort(idem_conn *conn) {
   idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   idem__conn_enter(conn);
+  conn->aborted = true;
   idem_conn_close(conn);
   while (!idem__list_empty(&conn->requests)) {
     idem_request *request = IDEM__CONTAINER(conn->requests.next, idem_request, link);

@@ -87,12 +87,10 @@ bool idem__dispatch_must_hold(const idem_conn *conn) {
 }
 
 static void answer_not_found(idem_request *request) {
-  bool shown = request->name_len <= METHOD_SHOWN_MAX;
-  idem__answer answer = {.is_error = true,
-                         .code = IDEM_RPC_METHOD_NOT_FOUND,
-                         .data_key = "method",
-                         .data_string = shown ? request->name : NULL,
-                         .data_string_len = request->name_len};
+  idem__answer answer = idem__answer_code(IDEM_RPC_METHOD_NOT_FOUND);
+  if (request->name_len <= METHOD_SHOWN_MAX) {
+    answer.value = (idem__value){IDEM__VALUE_MEMBER, request->name, request->name_len, "method"};
+  }
   idem__conn_warn(request->conn, "an unknown method was called", request->name, request->name_len,
                   &request->id);
   idem__request_settle(request, &answer);
@@ -119,6 +117,8 @@ static idem_status start_timer(idem_request *request) {
 /* Writes the request into the books: it outlives the message that brought it. */
 static idem_status park(idem_request *request) {
   idem_conn *conn = request->conn;
+  if (!request->held) idem__list_append(&conn->requests, &request->link);
+  if (conn->aborted) return IDEM_E_CLOSED;
   if (!idem__block_charge(request->block)) return IDEM_E_LIMIT;
   if (!request->batch && !request->owed.key && request->id.kind != IDEM__ID_ABSENT) {
     request->owed.request = request;
@@ -146,11 +146,8 @@ static void after_handler(idem_request *request) {
 }
 
 static void run_method(idem_request *request) {
-  idem_conn *conn = request->conn;
-  idem__list_remove(&request->link);
-  idem__list_append(&conn->requests, &request->link);
   request->running = true;
-  conn->running++;
+  request->conn->running++;
   if (!request->method || !request->method->fn) {
     answer_not_found(request);
     return;
@@ -172,6 +169,7 @@ static bool runs_as_method(const idem_conn *conn, const idem__method *method) {
 /* A request or notification that waited. */
 static void run_held(idem_request *request) {
   idem_conn *conn = request->conn;
+  idem__list_remove(&request->link);
   request->held = false;
   conn->held_bytes -= request->block->cap;
   if (request->id.kind != IDEM__ID_ABSENT || !request->method->notification_fn) {
@@ -273,8 +271,7 @@ static void refuse_params(idem_conn *conn, idem__batch *batch, const idem__messa
                    message->params_refused);
   idem__answer answer = {.is_error = true,
                          .code = IDEM_RPC_INVALID_PARAMS,
-                         .data_own = data.data,
-                         .data_own_len = data.len};
+                         .value = {IDEM__VALUE_OWN, data.data, data.len, NULL}};
   refuse_message(conn, batch, message, &answer);
 }
 
@@ -346,7 +343,8 @@ static void act_on_cancel(idem_conn *conn, idem__block *block, const char *text,
   const char *raw;
   size_t raw_len;
   idem__json_raw_after(block->doc, text, text_len, key, &raw, &raw_len);
-  idem__id id = idem__id_read(val, raw, raw_len);
+  idem__id id;
+  idem__id_read(val, raw, raw_len, &id);
   idem__owed *owed = idem__owed_find(conn, &id);
   if (owed && owed->request) cancel_request(conn, owed->request);
 }

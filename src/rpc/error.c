@@ -68,9 +68,7 @@ idem__answer idem__answer_invalid_request(idem__reason reason) {
   const char *text = idem__reason_text(reason);
   return (idem__answer){.is_error = true,
                         .code = IDEM_RPC_INVALID_REQUEST,
-                        .data_key = "reason",
-                        .data_string = text,
-                        .data_string_len = strlen(text)};
+                        .value = {IDEM__VALUE_MEMBER, text, strlen(text), "reason"}};
 }
 
 /* One row a fault: its code in each code set, the member its subject goes into, its message where
@@ -109,12 +107,11 @@ idem__answer idem__answer_fault(const idem_policy *policy, idem_fault fault, con
   int64_t code = row->codes[policy->codes];
   const char *reason = fault_reason(fault, code);
   const char *text = reason ? reason : row->key ? subject : NULL;
-  return (idem__answer){
-      .is_error = true,
-      .code = code,
-      .message = idem__code_text(code) ? NULL : row->message,
-      .data_key = reason ? "reason" : row->key,
-      .data_string = text,
-      .data_string_len = text ? strlen(text) : 0,
-  };
+  idem__answer answer = idem__answer_code(code);
+  if (!idem__code_text(code)) answer.message = row->message;
+  if (text) {
+    const char *key = reason ? "reason" : row->key;
+    answer.value = (idem__value){IDEM__VALUE_MEMBER, text, strlen(text), key};
+  }
+  return answer;
 }

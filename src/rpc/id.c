@@ -111,21 +111,23 @@ static void read_number(idem__id *id) {
  * form ends at 18, and equal ids must take the same form. */
 #define INTEGER_MAX 999999999999999999
 
-idem__id idem__id_read(yyjson_val *val, const char *raw, size_t raw_len) {
-  idem__id id = {.kind = IDEM__ID_INVALID, .raw = raw, .raw_len = raw_len};
+void idem__id_read(yyjson_val *val, const char *raw, size_t raw_len, idem__id *id) {
+  id->kind = IDEM__ID_INVALID;
+  id->fraction = false;
+  id->raw = raw;
+  id->raw_len = raw_len;
   if (unsafe_yyjson_is_uint(val) && val->uni.u64 <= INTEGER_MAX) {
-    id.kind = IDEM__ID_INTEGER;
-    id.integer = val->uni.i64;
+    id->kind = IDEM__ID_INTEGER;
+    id->integer = val->uni.i64;
   } else if (unsafe_yyjson_is_str(val)) {
-    id.kind = IDEM__ID_STRING;
-    id.text = val->uni.str;
-    id.text_len = unsafe_yyjson_get_len(val);
+    id->kind = IDEM__ID_STRING;
+    id->text = val->uni.str;
+    id->text_len = unsafe_yyjson_get_len(val);
   } else if (unsafe_yyjson_is_null(val)) {
-    id.kind = IDEM__ID_NULL;
+    id->kind = IDEM__ID_NULL;
   } else if (idem__json_is_number(val)) {
-    read_number(&id);
+    read_number(id);
   }
-  return id;
 }
 
 size_t idem__id_key_max(const idem__id *id) {

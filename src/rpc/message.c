@@ -101,18 +101,25 @@ static void read_id(const yyjson_doc *doc, const char *text, size_t text_len, co
   const char *raw;
   size_t raw_len;
   idem__json_raw_after(doc, text, text_len, found->id_key, &raw, &raw_len);
-  message->id = idem__id_read(found->id, raw, raw_len);
+  idem__id_read(found->id, raw, raw_len, &message->id);
 }
 
 static void refuse(idem__message *message, idem__reason reason, bool id_fine) {
   message->kind = IDEM__INVALID;
   message->reason = reason;
-  if (!id_fine || message->id.kind == IDEM__ID_INVALID) message->id = (idem__id){0};
+  if (!id_fine || message->id.kind == IDEM__ID_INVALID) message->id = (idem__id){.raw = NULL};
 }
 
 void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc, const char *text,
                             size_t text_len, yyjson_val *val, idem__message *message) {
-  memset(message, 0, sizeof *message);
+  message->params_refused = NULL;
+  message->reason = IDEM__REASON_NONE;
+  message->id.kind = IDEM__ID_ABSENT;
+  message->id.raw = NULL;
+  message->id.raw_len = 0;
+  message->method = NULL;
+  message->method_len = 0;
+  message->params = NULL;
   if (!unsafe_yyjson_is_obj(val)) {
     refuse(message, IDEM__NOT_AN_OBJECT, false);
     return;

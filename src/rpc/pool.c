@@ -4,8 +4,6 @@
  * first. */
 #include "rpc.h"
 
-#include <string.h>
-
 #define SMALL_BLOCK 8192u
 #define BLOCKS_KEPT 16u
 #define SMALL_CHUNK 65536u
@@ -253,14 +251,33 @@ static idem_request *spare_request(idem_pool *pool) {
   return request;
 }
 
+/* Sets what must have a value; ids, names and keys are written before they are read. Clearing the
+ * whole struct instead would cost a tenth of a small message. */
+static void init_request(idem_request *request, idem_pool *pool) {
+  idem__list_init(&request->link);
+  request->pool = pool;
+  request->conn = NULL;
+  request->block = NULL;
+  request->batch = NULL;
+  request->doc = NULL;
+  request->on_cancel = NULL;
+  request->owed.key = NULL;
+  request->timer.index = 0;
+  request->live = true;
+  request->kept = false;
+  request->in_handler = false;
+  request->held = false;
+  request->running = false;
+  request->settled = false;
+  request->ended = false;
+  request->cancelled = false;
+}
+
 idem_request *idem__request_new(idem_pool *pool) {
   idem_request *request = spare_request(pool);
   if (!request) request = idem__malloc(&pool->alloc, sizeof *request);
   if (!request) return NULL;
-  memset(request, 0, sizeof *request);
-  request->pool = pool;
-  request->live = true;
-  idem__list_init(&request->link);
+  init_request(request, pool);
   idem__pool_ref(pool);
   return request;
 }

@@ -20,8 +20,8 @@ static void leave_books(idem_request *request) {
   idem_conn *conn = request->conn;
   assert(conn); /* only a settled request outlives its conn */
   request->settled = true;
-  idem__heap_remove(&conn->request_timers, &request->timer);
-  if (!request->batch) idem__owed_remove(conn, &request->owed);
+  if (request->timer.index) idem__heap_remove(&conn->request_timers, &request->timer);
+  if (request->owed.key) idem__owed_remove(conn, &request->owed);
   if (request->id.kind != IDEM__ID_ABSENT) {
     conn->in_flight--;
     idem__metrics_add(conn->opts.metrics, IDEM__M_REQUESTS_ENDED, 1);
@@ -30,7 +30,7 @@ static void leave_books(idem_request *request) {
   if (request->held) conn->held_bytes -= request->block->cap;
   request->running = request->held = false;
   idem__list_remove(&request->link);
-  idem__list_append(&conn->settled, &request->link);
+  if (!request->ended) idem__list_append(&conn->settled, &request->link);
 }
 
 static void count(idem_request *request, const idem__answer *answer) {
@@ -93,58 +93,64 @@ static bool already_ended(idem_request *request) {
 static idem_status reply(idem_request *request, const idem__answer *answer) {
   if (already_ended(request)) return IDEM_E_STATE;
   idem_status status;
+  request->ended = true;
   if (request->settled) {
     status = request->conn ? IDEM_E_STATE : IDEM_E_CLOSED;
   } else {
     status = idem__request_settle(request, answer);
   }
-  idem__request_end(request);
+  release_if_over(request);
   return status;
 }
 
+/* A NULL value is the result null. */
+static idem_status reply_value(idem_request *request, idem__value value) {
+  if (!value.at && value.kind != IDEM__VALUE_FOREIGN) value.kind = IDEM__VALUE_NONE;
+  return reply(request, &(idem__answer){.value = value});
+}
+
 idem_status idem_reply(idem_request *request, const yyjson_val *result) {
-  return reply(request, &(idem__answer){.result = result});
+  return reply_value(request, (idem__value){IDEM__VALUE_PARSED, result, 0, NULL});
 }
 
 idem_status idem_reply_mut(idem_request *request, const yyjson_mut_val *result) {
-  return reply(request, &(idem__answer){.result_mut = result});
+  return reply_value(request, (idem__value){IDEM__VALUE_MUTABLE, result, 0, NULL});
 }
 
 idem_status idem_reply_json(idem_request *request, const char *json, size_t len) {
-  return reply(request, &(idem__answer){.result_text = json ? json : "", .result_len = len});
+  return reply_value(request, (idem__value){IDEM__VALUE_FOREIGN, json, json ? len : 0, NULL});
 }
 
 /* Codes that are not the application's are an internal fault, told to the log only. */
-static idem_status reply_error(idem_request *request, idem__answer answer) {
+static idem_status reply_error(idem_request *request, int64_t code, const char *message,
+                               idem__value data) {
   idem_conn *conn = request->live ? request->conn : NULL;
-  answer.is_error = true;
-  if (conn && !idem__code_allowed(&conn->policy, answer.code)) {
+  idem__answer answer = {.is_error = true, .code = code, .message = message, .value = data};
+  if (conn && !idem__code_allowed(&conn->policy, code)) {
     idem__conn_note(conn, IDEM_LOG_ERROR, "a handler raised a reserved error code", NULL,
                     &request->id);
     answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   }
+  if (!answer.value.at) answer.value.kind = IDEM__VALUE_NONE;
   return reply(request, &answer);
 }
 
 idem_status idem_reply_error(idem_request *request, int64_t code, const char *message,
                              const yyjson_mut_val *data) {
-  return reply_error(request, (idem__answer){.code = code, .message = message, .data = data});
+  return reply_error(request, code, message, (idem__value){IDEM__VALUE_MUTABLE, data, 0, NULL});
 }
 
 idem_status idem_reply_error_json(idem_request *request, int64_t code, const char *message,
                                   const char *data_json, size_t len) {
-  return reply_error(
-      request,
-      (idem__answer){.code = code, .message = message, .data_text = data_json, .data_len = len});
+  return reply_error(request, code, message,
+                     (idem__value){IDEM__VALUE_FOREIGN, data_json, len, NULL});
 }
 
 idem_status idem_reply_error_text(idem_request *request, int64_t code, const char *message,
                                   const char *details) {
-  return reply_error(request, (idem__answer){.code = code,
-                                             .message = message,
-                                             .data_key = "details",
-                                             .data_string = details,
-                                             .data_string_len = details ? strlen(details) : 0});
+  size_t len = details ? strlen(details) : 0;
+  return reply_error(request, code, message,
+                     (idem__value){IDEM__VALUE_MEMBER, details, len, "details"});
 }
 
 static idem_status put_required_capability(idem__buf *out, const char *name) {
@@ -159,9 +165,8 @@ static idem_status reply_capability(idem_request *request, idem__answer answer,
   idem__buf data;
   idem__buf_init(&data, &request->pool->alloc, 65536);
   idem_status made = put_required_capability(&data, subject);
-  answer.data_key = NULL;
-  answer.data_own = made == IDEM_OK ? data.data : NULL;
-  answer.data_own_len = data.len;
+  answer.value = (idem__value){IDEM__VALUE_OWN, data.data, data.len, NULL};
+  if (made != IDEM_OK) answer.value.kind = IDEM__VALUE_NONE;
   idem_status status = reply(request, &answer);
   idem__buf_deinit(&data);
   return status;

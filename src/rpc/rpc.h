@@ -32,7 +32,7 @@ typedef struct idem__id {
 } idem__id;
 
 /* Reads the value of an "id" member, or of any member that names an id. */
-idem__id idem__id_read(yyjson_val *val, const char *raw, size_t raw_len);
+void idem__id_read(yyjson_val *val, const char *raw, size_t raw_len, idem__id *id);
 /* The most bytes idem__id_key writes. */
 size_t idem__id_key_max(const idem__id *id);
 /* Writes the form in which equal ids are equal bytes; returns its length. Not for NULL, ABSENT or
@@ -100,23 +100,28 @@ void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc, co
 
 /* --------------------------------------------------------------- answers */
 
-/* What goes into an answer, borrowed until it is written. */
+/* A JSON value in one of the forms it may come in, borrowed until it is written. */
+typedef enum idem__value_kind {
+  IDEM__VALUE_NONE,
+  IDEM__VALUE_PARSED,  /* yyjson_val */
+  IDEM__VALUE_MUTABLE, /* yyjson_mut_val */
+  IDEM__VALUE_FOREIGN, /* JSON text of the application's: checked while written */
+  IDEM__VALUE_OWN,     /* JSON text that idem wrote */
+  IDEM__VALUE_MEMBER   /* {"key": text} */
+} idem__value_kind;
+typedef struct idem__value {
+  idem__value_kind kind;
+  const void *at;
+  size_t len;
+  const char *key;
+} idem__value;
+
+/* What goes into an answer. */
 typedef struct idem__answer {
   bool is_error;
-  const yyjson_val *result; /* one of the three results */
-  const yyjson_mut_val *result_mut;
-  const char *result_text; /* foreign JSON, checked while written */
-  size_t result_len;
   int64_t code;
-  const char *message;        /* NULL: the canonical text of the code */
-  const yyjson_mut_val *data; /* one of these, or none */
-  const char *data_text;      /* foreign JSON */
-  size_t data_len;
-  const char *data_own; /* JSON that idem wrote */
-  size_t data_own_len;
-  const char *data_key; /* {"key": string}; NULL string: no data */
-  const char *data_string;
-  size_t data_string_len;
+  const char *message; /* NULL: the canonical text of the code */
+  idem__value value;   /* the result, or the error's data */
 } idem__answer;
 
 const char *idem__code_text(int64_t code); /* "Parse error", ...; NULL for other codes */
@@ -319,6 +324,7 @@ struct idem_conn {
   idem_status failure;  /* final; returned by feed */
   bool eof;
   bool closed;
+  bool aborted; /* closed, and nothing more may be owed */
   bool free_later;
   bool woken;                /* on_output was called and nothing was taken since */
   unsigned depth;            /* how many of our entry points are on the stack */
