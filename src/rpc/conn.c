@@ -83,7 +83,10 @@ idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **out) {
 
 void *idem_conn_user(const idem_conn *conn) { return conn->opts.user; }
 const idem_policy *idem_conn_policy(const idem_conn *conn) { return &conn->policy; }
-const char *idem_conn_peer(const idem_conn *conn) { return conn->peer; }
+const char *idem_conn_peer(const idem_conn *conn) {
+  return conn->peer_lent ? conn->peer_lent : conn->peer;
+}
+void idem__conn_lend_peer(idem_conn *conn, const char *peer) { conn->peer_lent = peer; }
 size_t idem_conn_in_flight(const idem_conn *conn) { return conn->in_flight; }
 size_t idem_conn_pending_calls(const idem_conn *conn) { return conn->call_count; }
 
@@ -95,7 +98,7 @@ static idem_log_record record_of(const idem_conn *conn, idem_log_level level, co
                            .message = message,
                            .id = id ? id->raw : NULL,
                            .id_len = id ? id->raw_len : 0,
-                           .peer = conn->peer[0] ? conn->peer : NULL};
+                           .peer = idem_conn_peer(conn)[0] ? idem_conn_peer(conn) : NULL};
 }
 
 static bool logs(const idem_conn *conn, idem_log_level level) {
@@ -256,6 +259,10 @@ void idem__conn_shutdown_asked(idem_conn *conn) {
 
 /* ------------------------------------------------------------------ feeding */
 
+static bool idle(const idem_conn *conn) {
+  return !conn->in_flight && !conn->call_count && !conn->queued && idem__list_empty(&conn->held);
+}
+
 static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_later; }
 
 /* True when at least one frame came to its end. */
@@ -304,6 +311,28 @@ idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t len) {
   return idem__conn_leave(conn);
 }
 
+idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
+                               idem__message_kind *kind) {
+  idem_status status = may_feed(conn);
+  if (status != IDEM_OK) return status;
+  idem__conn_enter(conn);
+  idem__conn_now_ns(conn);
+  conn->active_ms = idem__conn_now_ms(conn);
+  conn->last_kind = IDEM__INVALID;
+  if (len > conn->policy.limits.message_bytes)
+    idem__dispatch_frame_fault(conn, IDEM__FRAME_OVERSIZE);
+  else
+    idem__dispatch_text(conn, text, len);
+  idem__dispatch_held(conn);
+  if (kind) *kind = conn->last_kind;
+  return idem__conn_leave(conn);
+}
+
+bool idem__conn_reusable(const idem_conn *conn) {
+  return conn->failure == IDEM_OK && !conn->closed && !conn->eof && !conn->depth && idle(conn) &&
+         idem__list_empty(&conn->requests) && idem__list_empty(&conn->settled);
+}
+
 idem_status idem_conn_feed_eof(idem_conn *conn) {
   idem_status status = may_feed(conn);
   if (status != IDEM_OK) return status;
@@ -319,10 +348,6 @@ idem_status idem_conn_feed_eof(idem_conn *conn) {
 }
 
 /* --------------------------------------------------------------------- time */
-
-static bool idle(const idem_conn *conn) {
-  return !conn->in_flight && !conn->call_count && !conn->queued && idem__list_empty(&conn->held);
-}
 
 static uint64_t idle_at(const idem_conn *conn) {
   uint64_t allowed = conn->policy.limits.idle_ms;

@@ -404,10 +404,29 @@ static void accept_notification(idem_conn *conn, idem__block *block, const char 
 
 /* ---------------------------------------------------------------- messages */
 
+/* Responses are answers to us, and cancellations lighten the load: neither is counted. */
+static bool admitted(idem_conn *conn, const idem__message *message) {
+  if (!conn->opts.admit || message->kind == IDEM__RESPONSE) return true;
+  if (message->kind == IDEM__NOTIFICATION && is_cancel(conn, message)) return true;
+  return conn->opts.admit(conn, conn->opts.user);
+}
+
+static void refuse_rate(idem_conn *conn, idem__batch *batch, const idem__message *message) {
+  idem__metrics_add(conn->opts.metrics, IDEM__M_RATE_LIMITED, 1);
+  if (message->kind == IDEM__NOTIFICATION) return;
+  idem__answer answer = idem__answer_fault(&conn->policy, IDEM_FAULT_RATE_LIMITED, NULL);
+  refuse_message(conn, batch, message, &answer);
+}
+
 static void dispatch_value(idem_conn *conn, idem__block *block, const char *text, size_t text_len,
                            yyjson_val *val, idem__batch *batch) {
   idem__message message;
   idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
+  conn->last_kind = message.kind;
+  if (!admitted(conn, &message)) {
+    refuse_rate(conn, batch, &message);
+    return;
+  }
   switch (message.kind) {
   case IDEM__REQUEST: accept_request(conn, block, batch, &message); break;
   case IDEM__NOTIFICATION: accept_notification(conn, block, text, text_len, &message); break;

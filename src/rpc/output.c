@@ -89,7 +89,8 @@ idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start) 
   size_t added = chunk->buf.len - start;
   chunk->counted += added;
   conn->queued += added;
-  idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_OUT, added);
+  if (conn->policy.framing != IDEM_FRAMING_WHOLE) /* else the outer protocol counts its own */
+    idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_OUT, added);
   idem__conn_wake(conn);
   return IDEM_OK;
 }

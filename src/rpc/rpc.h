@@ -318,6 +318,8 @@ struct idem_conn {
   idem_pool *pool;
   idem__framer framer;
   char *peer;
+  const char *peer_lent; /* instead of `peer`, for a conn that serves one peer after the other */
+  idem__message_kind last_kind;
   uint64_t now_ns;
   uint64_t active_ms;   /* the last time bytes came or went */
   uint64_t frame_at_ms; /* when the partial frame is given up; UINT64_MAX: none under way */
@@ -356,6 +358,15 @@ struct idem_conn {
 
 uint64_t idem__conn_now_ns(idem_conn *conn); /* reads the clock */
 static inline uint64_t idem__conn_now_ms(const idem_conn *conn) { return conn->now_ns / 1000000u; }
+/* For transports that bring whole messages (HTTP, WebSocket), on a conn with whole framing: takes
+ * one, as feed does. *kind (may be NULL): what it was; of a batch its last element, INVALID for
+ * what is no message. */
+idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
+                               idem__message_kind *kind);
+/* Who the next messages come from; borrowed until changed. */
+void idem__conn_lend_peer(idem_conn *conn, const char *peer);
+/* May serve another peer: nothing is owed, queued or pending, and it never failed. */
+bool idem__conn_reusable(const idem_conn *conn);
 /* Entry points that run callbacks stand between these; leave may free the conn. */
 void idem__conn_enter(idem_conn *conn);
 idem_status idem__conn_leave(idem_conn *conn);
