@@ -1,0 +1,43 @@
+/* idem/http.h - serving over HTTP and WebSocket: checks, limits, and who may ask.
+ * Plain data: hand it to idem_serve (uv.h) in idem_serve_opts.http. Zero means the default, and the
+ * defaults are the strict ones. Strings and lists are copied. */
+#ifndef IDEM_HTTP_H
+#define IDEM_HTTP_H
+
+#include <idem/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Lists end with NULL. An entry of a host list is `host` (the listener's port or none),
+ * `host:port` (that one) or `host:*` (any); an origin entry may begin with a scheme
+ * (`https://host`), and then only that scheme matches. Compared without case, one trailing dot
+ * ignored. */
+typedef struct idem_http_opts {
+  const char *const *allow_hosts; /* NULL: on a loopback address localhost, 127.0.0.1, [::1] on any
+                                     port; elsewhere every Host is accepted */
+  const char *const *allow_origins;   /* who may ask from a browser, CORS included; NULL: localhost,
+                                       127.0.0.1, [::1] on any port */
+  const char *const *tokens;          /* bearer tokens, any of which opens; NULL: no token asked */
+  const char *const *trusted_proxies; /* addresses or CIDR blocks whose X-Forwarded-For or
+                                         Forwarded header names the client */
+  uint32_t rate_count;                /* messages a client may send ... */
+  uint32_t rate_seconds;              /* ... in this time; 0: no limit */
+  size_t rate_clients;                /* clients remembered; 0: 4,096 */
+  size_t header_bytes;                /* request line and header section; 0: 65,536 */
+  size_t header_count;                /* 0: 100, which is also the most */
+  uint64_t request_ms;                /* for a request to arrive once begun; 0: 30,000 */
+  uint64_t idle_ms;                   /* between requests; 0: 300,000 */
+  uint64_t stream_ms;                 /* between comments of an event stream; 0: 15,000 */
+  size_t queued_bytes;   /* unread answers of one connection before it is not read; 0: 1 MiB */
+  bool access_log;       /* one line a request, at info */
+  bool no_admin;         /* /healthz and /metrics are not served here (see admin_url) */
+  const char *admin_url; /* "http://127.0.0.1:PORT": serves /healthz and /metrics, too */
+  unsigned workers;      /* event loops, one thread each; 0: 1 */
+} idem_http_opts;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

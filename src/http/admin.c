@@ -1,0 +1,42 @@
+/* admin.c - GET /healthz and GET /metrics.
+ * Health tells the truth of the moment; metrics are the sum over every thread's counters.
+ * See docs/internals/http.md. */
+#include "http.h"
+
+#include <string.h>
+
+void idem__http_serve_health(idem__http_exchange *exchange, const idem__http_request *request,
+                             void *user) {
+  const idem__http_admin *admin = user;
+  const char *fault = admin->health ? admin->health(admin->health_ctx) : NULL;
+  char text[128];
+  idem__buf body;
+  (void)request;
+  idem__buf_fixed(&body, text, sizeof text);
+  if (idem__buf_printf(&body, "{\"status\":\"%s\"}\n", fault ? fault : "ok") != IDEM_OK)
+    idem__buf_puts(&body, "{\"status\":\"unhealthy\"}\n");
+  idem__http_respond(exchange, &(idem__http_answer){.status = fault ? 503 : 200,
+                                                    .type = "application/json",
+                                                    .body = text,
+                                                    .len = body.len});
+}
+
+void idem__http_serve_metrics(idem__http_exchange *exchange, const idem__http_request *request,
+                              void *user) {
+  const idem__http_admin *admin = user;
+  char *text = NULL;
+  size_t len = 0;
+  (void)request;
+  if (!admin->metrics_count ||
+      idem_metrics_render(admin->metrics, admin->metrics_count, &text, &len) != IDEM_OK) {
+    idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
+                      NULL);
+    return;
+  }
+  idem__http_respond(exchange,
+                     &(idem__http_answer){.status = 200,
+                                          .type = "text/plain; version=0.0.4; charset=utf-8",
+                                          .body = text,
+                                          .len = len});
+  idem_metrics_text_free(admin->metrics[0], text);
+}

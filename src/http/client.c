@@ -1,0 +1,259 @@
+/* client.c - telling clients apart: addresses, trusted proxies, token buckets.
+ * A forwarding header is believed only from a listed peer, and only up to the first hop that is
+ * not listed; anything else in it is the client's own invention. See docs/internals/http.md. */
+#include "http.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* -------------------------------------------------------------- addresses */
+
+static bool parse_ipv4(idem__view text, uint8_t out[4]) {
+  size_t at = 0;
+  for (int part = 0; part < 4; part++) {
+    unsigned value = 0;
+    size_t digits = 0;
+    while (at < text.len && text.at[at] >= '0' && text.at[at] <= '9' && digits < 4) {
+      value = value * 10 + (unsigned)(text.at[at++] - '0');
+      digits++;
+    }
+    if (!digits || digits > 3 || value > 255 || (digits > 1 && text.at[at - digits] == '0'))
+      return false;
+    out[part] = (uint8_t)value;
+    if (part < 3 && (at >= text.len || text.at[at++] != '.')) return false;
+  }
+  return at == text.len;
+}
+
+static int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  c = idem__ascii_lower(c);
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Reads colon-separated groups up to "::" or the end; -1: malformed. */
+static int parse_groups(idem__view text, uint8_t *out, int room) {
+  int used = 0;
+  while (text.len) {
+    size_t len = 0;
+    unsigned value = 0;
+    while (len < text.len && len < 4 && hex_digit(text.at[len]) >= 0)
+      value = value * 16 + (unsigned)hex_digit(text.at[len++]);
+    if (len < text.len && text.at[len] == '.') {
+      if (used + 4 > room || !parse_ipv4(text, out + used)) return -1;
+      return used + 4;
+    }
+    if (!len || used + 2 > room) return -1;
+    out[used++] = (uint8_t)(value >> 8);
+    out[used++] = (uint8_t)value;
+    if (len == text.len) break;
+    if (text.at[len] != ':' || len + 1 == text.len) return -1;
+    text.at += len + 1, text.len -= len + 1;
+  }
+  return used;
+}
+
+static bool parse_ipv6(idem__view text, uint8_t out[16]) {
+  size_t gap = 0;
+  while (gap + 1 < text.len && !(text.at[gap] == ':' && text.at[gap + 1] == ':')) gap++;
+  memset(out, 0, 16);
+  if (gap + 1 >= text.len) return parse_groups(text, out, 16) == 16;
+  uint8_t tail[16];
+  int left = parse_groups((idem__view){text.at, gap}, out, 14);
+  idem__view rest = {text.at + gap + 2, text.len - gap - 2};
+  int right = parse_groups(rest, tail, 14);
+  if (left < 0 || right < 0 || left + right > 14) return false;
+  memcpy(out + 16 - right, tail, (size_t)right);
+  return true;
+}
+
+bool idem__address_parse(idem__view text, idem__address *address) {
+  if (text.len > 2 && text.at[0] == '[' && text.at[text.len - 1] == ']') text.at++, text.len -= 2;
+  uint8_t four[4];
+  if (parse_ipv4(text, four)) {
+    memset(address->bytes, 0, 10);
+    memset(address->bytes + 10, 0xff, 2);
+    memcpy(address->bytes + 12, four, 4);
+    return true;
+  }
+  return text.len >= 2 && parse_ipv6(text, address->bytes);
+}
+
+static bool is_ipv4(const idem__address *address) {
+  static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+  return memcmp(address->bytes, prefix, sizeof prefix) == 0;
+}
+
+bool idem__address_block_parse(idem__view text, idem__address_block *block) {
+  const char *slash = text.len ? memchr(text.at, '/', text.len) : NULL;
+  idem__view host = {text.at, slash ? (size_t)(slash - text.at) : text.len};
+  if (!idem__address_parse(host, &block->address)) return false;
+  unsigned offset = is_ipv4(&block->address) && memchr(host.at, '.', host.len) ? 96 : 0, bits = 0;
+  block->bits = 128;
+  if (!slash) return true;
+  idem__view digits = {slash + 1, text.len - host.len - 1};
+  if (!digits.len || digits.len > 3) return false;
+  for (size_t i = 0; i < digits.len; i++) {
+    if (digits.at[i] < '0' || digits.at[i] > '9') return false;
+    bits = bits * 10 + (unsigned)(digits.at[i] - '0');
+  }
+  block->bits = bits + offset;
+  return block->bits <= 128;
+}
+
+static bool block_holds(const idem__address_block *block, const idem__address *who) {
+  unsigned whole = block->bits / 8, rest = block->bits % 8;
+  if (memcmp(block->address.bytes, who->bytes, whole) != 0) return false;
+  if (!rest) return true;
+  unsigned mask = 0xffu << (8 - rest);
+  return ((block->address.bytes[whole] ^ who->bytes[whole]) & mask & 0xffu) == 0;
+}
+
+bool idem__address_in(const idem__address_block *blocks, size_t count, const idem__address *who) {
+  for (size_t i = 0; i < count; i++)
+    if (block_holds(&blocks[i], who)) return true;
+  return false;
+}
+
+/* -------------------------------------------------------------- forwarding */
+
+static idem__view without_port(idem__view text) {
+  if (text.len && text.at[0] == '[') {
+    const char *close = memchr(text.at, ']', text.len);
+    return close ? (idem__view){text.at, (size_t)(close - text.at) + 1} : text;
+  }
+  const char *colon = text.len ? memchr(text.at, ':', text.len) : NULL;
+  if (colon && !memchr(colon + 1, ':', text.len - (size_t)(colon - text.at) - 1))
+    text.len = (size_t)(colon - text.at);
+  return text;
+}
+
+/* The for= parameter of one element of a Forwarded header. */
+static idem__view forwarded_for(idem__view element) {
+  while (element.len) {
+    const char *semicolon = memchr(element.at, ';', element.len);
+    size_t len = semicolon ? (size_t)(semicolon - element.at) : element.len;
+    idem__view pair = idem__view_trim((idem__view){element.at, len});
+    if (pair.len > 4 && idem__text_equal_nocase(pair.at, 4, "for=", 4)) {
+      idem__view value = {pair.at + 4, pair.len - 4};
+      if (value.len > 1 && value.at[0] == '"' && value.at[value.len - 1] == '"')
+        value.at++, value.len -= 2;
+      return value;
+    }
+    if (!semicolon) break;
+    element.at += len + 1, element.len -= len + 1;
+  }
+  return (idem__view){NULL, 0};
+}
+
+/* The last element of a comma list, cut off it. */
+static bool last_element(idem__view *list, idem__view *element) {
+  if (!list->at) return false;
+  size_t at = list->len;
+  while (at > 0 && list->at[at - 1] != ',') at--;
+  *element = idem__view_trim((idem__view){list->at + at, list->len - at});
+  if (at)
+    list->len = at - 1;
+  else
+    list->at = NULL;
+  return true;
+}
+
+#define HOPS_MAX 16
+
+idem__address idem__client_address(const idem__http_request *request, const idem__address *peer,
+                                   const idem__address_block *trusted, size_t trusted_count) {
+  idem__address client = *peer;
+  if (!trusted_count || !idem__address_in(trusted, trusted_count, peer)) return client;
+  bool forwarded = request->known_count[IDEM__H_FORWARDED] == 1;
+  idem__http_known which = forwarded ? IDEM__H_FORWARDED : IDEM__H_X_FORWARDED_FOR;
+  if (request->known_count[which] != 1) return client;
+  idem__view list = idem__http_known_value(request, which), element;
+  for (int hop = 0; hop < HOPS_MAX && last_element(&list, &element); hop++) {
+    idem__address address;
+    if (forwarded) element = forwarded_for(element);
+    if (!element.at || !idem__address_parse(without_port(element), &address)) break;
+    client = address;
+    if (!idem__address_in(trusted, trusted_count, &address)) break;
+  }
+  return client;
+}
+
+/* ----------------------------------------------------------- token buckets */
+
+/* Time is kept as "when the bucket will be full again": one number is the whole state. */
+typedef struct bucket {
+  idem__address who;
+  uint64_t full_us;
+} bucket;
+
+#define WAYS 8 /* places a client may be in; the fullest of them gives way */
+
+struct idem__limiter {
+  const idem_alloc *alloc;
+  atomic_flag busy;
+  uint64_t token_us; /* time one token takes to come back */
+  uint64_t burst_us; /* time a whole bucket takes */
+  uint64_t seed;
+  size_t sets;
+  bucket buckets[];
+};
+
+idem_status idem__limiter_new(const idem_alloc *alloc, uint32_t count, uint32_t seconds,
+                              size_t clients, uint64_t seed, idem__limiter **out) {
+  *out = NULL;
+  if (!count || !seconds || clients > ((size_t)1 << 24)) return IDEM_E_INVAL;
+  size_t sets = ((clients ? clients : 4096) + WAYS - 1) / WAYS;
+  idem__limiter *limiter =
+      idem__calloc(alloc, sizeof *limiter + sets * WAYS * sizeof limiter->buckets[0]);
+  if (!limiter) return IDEM_E_NOMEM;
+  limiter->alloc = alloc;
+  atomic_flag_clear(&limiter->busy);
+  limiter->burst_us = (uint64_t)seconds * 1000000u;
+  limiter->token_us = limiter->burst_us / count;
+  if (!limiter->token_us) limiter->token_us = 1;
+  limiter->seed = seed;
+  limiter->sets = sets;
+  *out = limiter;
+  return IDEM_OK;
+}
+
+void idem__limiter_free(idem__limiter *limiter) {
+  if (limiter) idem__free(limiter->alloc, limiter);
+}
+
+/* An IPv6 client owns a /64 at least: it is one client. */
+static idem__address client_key(const idem__address *who) {
+  idem__address key = *who;
+  if (!is_ipv4(who)) memset(key.bytes + 8, 0, 8);
+  return key;
+}
+
+static bucket *find_bucket(idem__limiter *limiter, const idem__address *key) {
+  uint64_t hash = idem__hash(key->bytes, sizeof key->bytes, limiter->seed);
+  bucket *set = limiter->buckets + (hash % limiter->sets) * WAYS, *fullest = set;
+  for (size_t i = 0; i < WAYS; i++) {
+    if (memcmp(&set[i].who, key, sizeof *key) == 0) return &set[i];
+    if (set[i].full_us < fullest->full_us) fullest = &set[i];
+  }
+  *fullest = (bucket){.who = *key};
+  return fullest;
+}
+
+bool idem__limiter_take(idem__limiter *limiter, const idem__address *who, uint64_t now_ms,
+                        uint32_t *retry_s) {
+  idem__address key = client_key(who);
+  uint64_t now_us = now_ms * 1000u;
+  while (atomic_flag_test_and_set_explicit(&limiter->busy, memory_order_acquire)) continue;
+  bucket *found = find_bucket(limiter, &key);
+  uint64_t from = found->full_us > now_us ? found->full_us : now_us;
+  uint64_t full = from + limiter->token_us;
+  bool allowed = full <= now_us + limiter->burst_us;
+  if (allowed) found->full_us = full;
+  atomic_flag_clear_explicit(&limiter->busy, memory_order_release);
+  if (!allowed) {
+    uint64_t wait = full - now_us - limiter->burst_us;
+    *retry_s = (uint32_t)((wait + 999999u) / 1000000u);
+  }
+  return allowed;
+}

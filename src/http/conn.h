@@ -1,0 +1,118 @@
+/* conn.h - the insides of hub and conn, for the files of this folder alone.
+ * An idle connection is one of these structs and nothing else: requests being parsed and blocks of
+ * output come from the hub's free lists and go back there. See docs/internals/http.md. */
+#ifndef IDEM_HTTP_CONN_H
+#define IDEM_HTTP_CONN_H
+
+#include "http.h"
+
+#include <llhttp.h>
+
+#define PEER_MAX 64
+
+/* Output bytes, or an answer of the engine's sent as it is. */
+typedef struct block {
+  struct block *next;
+  idem__http_hub *hub;
+  idem_chunk chunk; /* used instead of data when chunk.data is set */
+  size_t len, cap;
+  char data[];
+} block;
+
+struct idem__http_exchange {
+  idem__http_conn *conn;
+  const idem__http_route *route; /* NULL: none was found */
+  void *user;
+  void (*on_abort)(idem__http_exchange *exchange, void *user);
+  void *abort_user;
+  void (*on_time)(idem__http_exchange *exchange, uint64_t now_ms, void *user);
+  uint64_t at_ms;
+  uint64_t began_ms;
+  idem__address client;
+  char *origin;     /* an allowed one, to be named in the answer; else NULL */
+  char *log_line;   /* method and target, when they are to be logged; else NULL */
+  const char *note; /* for the log */
+  uint16_t status;
+  uint8_t minor;
+  bool active, keep_alive, head_only, streaming;
+};
+
+struct idem__http_conn {
+  llhttp_t parser;
+  idem__http_hub *hub;
+  idem__http_request *request; /* being read; NULL between requests */
+  idem__http_exchange exchange;
+  idem__websocket *websocket;
+  block *first, *last; /* output */
+  idem__buf backlog;   /* input that waits for an answer to be given */
+  size_t queued;
+  uint64_t now_ms, last_ms;
+  idem__http_refusal refusal; /* of the request being read */
+  void (*on_output)(idem__http_conn *conn, void *user);
+  void *user;
+  void (*on_room)(void *user); /* waits for output to be read */
+  void *room_user;
+  void (*on_time)(void *user, uint64_t now_ms); /* of the upgraded conn */
+  void *time_user;
+  uint64_t time_at_ms;
+  idem_status failed; /* final */
+  unsigned inside;    /* depth of the driver's calls */
+  bool closing, lingering, eof, discard, resume, upgrading;
+  idem__address from;
+  char peer[PEER_MAX];
+};
+
+struct idem__http_hub {
+  idem_alloc alloc;
+  idem__host_list hosts, origins;
+  bool check_hosts;
+  char **tokens;
+  size_t *token_lens;
+  size_t token_count;
+  idem__address_block *trusted;
+  size_t trusted_count;
+  size_t header_bytes, header_count, body_bytes, queued_bytes;
+  uint64_t request_ms, idle_ms;
+  bool access_log;
+  const idem__http_route *routes;
+  size_t route_count;
+  int port;
+  idem_unknown_id unknown_id;
+  idem_log *log;
+  idem_metrics *metrics;
+  idem__http_request *free_requests;
+  block *free_blocks;
+  size_t free_request_count, free_block_count;
+  size_t users; /* the owner and every block out there */
+  char date[48];
+  size_t date_len;
+  llhttp_settings_t settings;
+};
+
+/* hub.c */
+idem__http_request *idem__hub_take_request(idem__http_hub *hub);
+void idem__hub_give_request(idem__http_hub *hub, idem__http_request *request);
+block *idem__hub_take_block(idem__http_hub *hub, size_t room);
+void idem__hub_give_block(block *out);
+
+/* head.c: judges a complete head; fills the conn's refusal and exchange. */
+void idem__http_judge(idem__http_conn *conn, idem__http_request *request);
+
+/* reply.c */
+void idem__http_exchange_drop(idem__http_exchange *exchange);
+/* Appends to the conn's output. A failure is also kept in conn->failed. */
+idem_status idem__http_put(idem__http_conn *conn, const char *data, size_t len);
+/* The answer has been given: close, or go on with the backlog. */
+void idem__http_exchange_ended(idem__http_exchange *exchange);
+
+void idem__http_serve_options(idem__http_exchange *exchange);
+
+/* h1.c */
+void idem__http_begin_closing(idem__http_conn *conn);
+void idem__h1_settings(llhttp_settings_t *settings);
+
+/* access_log.c */
+void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes);
+void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_request *request);
+
+#endif

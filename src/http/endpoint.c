@@ -1,0 +1,395 @@
+/* endpoint.c - POST a JSON-RPC message, get its answer.
+ * Each request is a short visit to a pooled conn of the engine. An answer keeps its HTTP status as
+ * long as it can: only a notification, or time, turns it into an event stream.
+ * See docs/internals/http.md. */
+#include "endpoint.h"
+
+#include <string.h>
+
+#define IDLE_CALLS 64
+#define EVENT_KEEP ((size_t)64 * 1024)
+
+const idem__http_rules idem__http_rules_jsonrpc = {0};
+
+/* ----------------------------------------------------------------- statuses */
+
+uint16_t idem__http_status_for(const idem__http_rules *rules, bool is_error, int64_t code) {
+  if (!is_error) return 200;
+  for (size_t i = 0; i < rules->code_count; i++)
+    if (rules->codes[i].code == code) return rules->codes[i].status;
+  return code == IDEM_RPC_PARSE_ERROR || code == IDEM_RPC_INVALID_REQUEST ? 400 : 200;
+}
+
+/* Past a string or number token, as the engine writes ids. */
+static size_t skip_token(const char *text, size_t len) {
+  size_t at = 0;
+  if (len && text[0] == '"') {
+    for (at = 1; at < len && text[at] != '"'; at++)
+      if (text[at] == '\\') at++;
+    return at < len ? at + 1 : len;
+  }
+  while (at < len && text[at] != ',' && text[at] != '}') at++;
+  return at;
+}
+
+static bool starts(const char *text, size_t len, const char *prefix, size_t prefix_len) {
+  return len >= prefix_len && memcmp(text, prefix, prefix_len) == 0;
+}
+#define STARTS(text, len, literal) starts((text), (len), "" literal, sizeof(literal) - 1)
+
+static int64_t read_code(const char *text, size_t len) {
+  int64_t code = 0;
+  size_t at = len && text[0] == '-' ? 1 : 0;
+  for (; at < len && text[at] >= '0' && text[at] <= '9' && code < INT64_MAX / 10 - 10; at++)
+    code = code * 10 + (text[at] - '0');
+  return len && text[0] == '-' ? -code : code;
+}
+
+idem__outgoing idem__http_outgoing(const char *text, size_t len) {
+  static const char head[] = "{\"jsonrpc\":\"2.0\"", error[] = ",\"error\":{\"code\":";
+  if (len && text[0] == '[') return (idem__outgoing){.answer = true};
+  if (!starts(text, len, head, sizeof head - 1)) return (idem__outgoing){0};
+  text += sizeof head - 1, len -= sizeof head - 1;
+  if (STARTS(text, len, ",\"id\":")) {
+    size_t skip = 6 + skip_token(text + 6, len - 6);
+    text += skip, len -= skip;
+  }
+  if (STARTS(text, len, ",\"result\":")) return (idem__outgoing){.answer = true};
+  if (!starts(text, len, error, sizeof error - 1)) return (idem__outgoing){0};
+  return (idem__outgoing){.answer = true,
+                          .is_error = true,
+                          .code = read_code(text + sizeof error - 1, len - (sizeof error - 1))};
+}
+
+/* -------------------------------------------------------------------- calls */
+
+idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
+                                void (*on_output)(idem_conn *conn, void *user),
+                                bool (*admit)(idem_conn *conn, void *user), const char *peer,
+                                idem_conn **out) {
+  idem_conn_opts opts = {.router = rpc->opts.router,
+                         .policy = &rpc->policy,
+                         .alloc = &rpc->alloc,
+                         .pool = rpc->pool,
+                         .now_ns = rpc->opts.now_ns,
+                         .clock_ctx = rpc->opts.clock_ctx,
+                         .on_output = on_output,
+                         .admit = rpc->opts.limiter ? admit : NULL,
+                         .user = user,
+                         .log = rpc->opts.log,
+                         .metrics = rpc->opts.metrics,
+                         .peer = peer,
+                         .seed = rpc->opts.seed};
+  return idem_conn_new(&opts, out);
+}
+
+static void free_call(call *visit) {
+  idem_conn_free(visit->conn);
+  idem__free(&visit->rpc->alloc, visit);
+}
+
+/* The call is over. Its conn may be on the stack (a reply is being sent), so whether it can be
+ * used again is decided when it is wanted. */
+static void retire(call *visit) {
+  idem__http_rpc *rpc = visit->rpc;
+  visit->exchange = NULL;
+  idem__conn_lend_peer(visit->conn, NULL);
+  idem__list_remove(&visit->link);
+  visit->next = rpc->idle;
+  rpc->idle = visit;
+  rpc->idle_count++;
+}
+
+static call *pop_idle(idem__http_rpc *rpc) {
+  call *visit = rpc->idle;
+  rpc->idle = visit->next;
+  rpc->idle_count--;
+  return visit;
+}
+
+static void pump(call *visit);
+static void on_output(idem_conn *conn, void *user) {
+  (void)conn;
+  call *visit = user;
+  pump(visit);
+}
+
+static bool on_admit(idem_conn *conn, void *user) {
+  call *visit = user;
+  (void)conn;
+  if (!visit->exchange) return true;
+  bool admitted =
+      idem__limiter_take(visit->rpc->opts.limiter, idem__http_exchange_client(visit->exchange),
+                         idem__http_exchange_now(visit->exchange), &visit->retry_s);
+  if (admitted)
+    visit->admitted = true;
+  else
+    visit->limited = true;
+  return admitted;
+}
+
+static call *new_call(idem__http_rpc *rpc) {
+  call *visit = idem__calloc(&rpc->alloc, sizeof *visit);
+  if (!visit) return NULL;
+  visit->rpc = rpc;
+  idem__list_init(&visit->link);
+  if (idem__http_rpc_conn(rpc, visit, on_output, on_admit, NULL, &visit->conn) == IDEM_OK)
+    return visit;
+  idem__free(&rpc->alloc, visit);
+  return NULL;
+}
+
+static call *take_call(idem__http_rpc *rpc) {
+  while (rpc->idle_count > IDLE_CALLS) free_call(pop_idle(rpc));
+  while (rpc->idle) {
+    call *visit = pop_idle(rpc);
+    if (idem__conn_reusable(visit->conn)) return visit;
+    free_call(visit);
+  }
+  return new_call(rpc);
+}
+
+/* ------------------------------------------------------------------- streams */
+
+static void put_event(call *visit, const char *text, size_t len) {
+  idem__buf *event = &visit->rpc->event;
+  event->len = 0;
+  if (idem__sse_put_event(event, "message", NULL, text, len) == IDEM_OK)
+    idem__http_stream_put(visit->exchange, event->data, event->len);
+  event->len = 0;
+  idem__buf_trim(event, EVENT_KEEP);
+}
+
+static void put_comment(call *visit) {
+  idem__http_stream_put(visit->exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
+  visit->stream_at_ms = idem__http_exchange_now(visit->exchange) + visit->rpc->opts.stream_ms;
+}
+
+/* From here on the status is 200, whatever comes. The first comment goes out at once. */
+static void commit_stream(call *visit) {
+  if (visit->streaming) return;
+  visit->streaming = true;
+  idem__http_stream_begin(visit->exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
+  put_comment(visit);
+}
+
+/* ------------------------------------------------------------------- answers */
+
+static const idem__http_rules *rules_of(const idem__http_rpc *rpc) {
+  return rpc->opts.rules ? rpc->opts.rules : &idem__http_rules_jsonrpc;
+}
+
+static void answer_headers(const call *visit, bool limited, idem__buf *out) {
+  const idem__http_rules *rules = rules_of(visit->rpc);
+  if (limited) idem__buf_printf(out, "Retry-After: %u\r\n", (unsigned)visit->retry_s);
+  if (rules->add_headers) rules->add_headers(visit->exchange, out, rules->user);
+}
+
+static void respond(call *visit, uint16_t status, idem_chunk *chunk) {
+  char text[1024];
+  idem__buf lines;
+  bool limited = visit->limited && !visit->admitted;
+  idem__buf_fixed(&lines, text, sizeof text - 1);
+  answer_headers(visit, limited, &lines);
+  text[lines.len] = 0;
+  idem__http_respond(visit->exchange,
+                     &(idem__http_answer){.status = limited ? 429 : status,
+                                          .type = chunk ? "application/json" : NULL,
+                                          .headers = lines.len ? text : NULL,
+                                          .chunk = chunk});
+  retire(visit);
+}
+
+static void finish(call *visit, idem_chunk *chunk, const idem__outgoing *what) {
+  if (visit->streaming) {
+    put_event(visit, chunk->data, chunk->len);
+    idem_chunk_free(chunk);
+    idem__http_stream_end(visit->exchange);
+    retire(visit);
+    return;
+  }
+  respond(visit, idem__http_status_for(rules_of(visit->rpc), what->is_error, what->code), chunk);
+}
+
+/* Nothing is owed: a notification, a response, or a request cancelled without an answer. */
+static void finish_silent(call *visit, idem__message_kind kind) {
+  const idem__http_rules *rules = rules_of(visit->rpc);
+  uint16_t status = kind == IDEM__RESPONSE ? rules->response_status : rules->notification_status;
+  if (visit->streaming) {
+    idem__http_stream_end(visit->exchange);
+    retire(visit);
+  } else if (status >= 400) {
+    idem__http_exchange *exchange = visit->exchange;
+    retire(visit);
+    idem__http_refuse(exchange, &(idem__http_refusal){.status = status}, NULL);
+  } else {
+    respond(visit, status ? status : 204, NULL);
+  }
+}
+
+static void finish_failed(call *visit) {
+  idem__http_exchange *exchange = visit->exchange;
+  bool streaming = visit->streaming;
+  retire(visit);
+  if (streaming)
+    idem__http_stream_end(exchange);
+  else
+    idem__http_refuse(exchange,
+                      &(idem__http_refusal){.status = 500, .code = IDEM_RPC_INTERNAL_ERROR}, NULL);
+}
+
+/* A message of ours that is no answer: it can only travel on a stream. */
+static void send_along(call *visit, idem_chunk *chunk) {
+  if (visit->accepts_stream) {
+    commit_stream(visit);
+    put_event(visit, chunk->data, chunk->len);
+  }
+  idem_chunk_free(chunk);
+}
+
+static void on_room(void *user) { pump(user); }
+
+/* A stream waits for a slow reader; a single answer does not, it is the last the peer gets until it
+ * has read. */
+static bool may_take(call *visit) {
+  if (!visit->streaming || !visit->exchange) return true;
+  return idem__http_conn_has_room(idem__http_exchange_conn(visit->exchange), on_room, visit);
+}
+
+/* Moves what the engine has said to the peer. The call is over after its answer. */
+static void pump(call *visit) {
+  idem_chunk chunk;
+  while (may_take(visit) && idem_conn_next_chunk(visit->conn, &chunk)) {
+    idem__outgoing what = idem__http_outgoing(chunk.data, chunk.len);
+    if (visit->exchange && what.answer) {
+      finish(visit, &chunk, &what);
+      return;
+    }
+    if (visit->exchange)
+      send_along(visit, &chunk);
+    else
+      idem_chunk_free(&chunk);
+    if (visit->detached && what.answer) {
+      visit->detached = false;
+      retire(visit);
+      return;
+    }
+  }
+}
+
+/* --------------------------------------------------------------------- time */
+
+static void set_time(call *visit) {
+  uint64_t at = idem_conn_deadline(visit->conn);
+  if (visit->accepts_stream && visit->stream_at_ms < at) at = visit->stream_at_ms;
+  idem__http_set_time(visit->exchange, at);
+}
+
+static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
+  call *visit = user;
+  (void)exchange;
+  if (idem_conn_deadline(visit->conn) <= now_ms) {
+    idem_status status = idem_conn_expire(visit->conn);
+    if (status != IDEM_OK) {
+      finish_failed(visit);
+      return;
+    }
+    pump(visit);
+    if (!visit->exchange) return;
+  }
+  if (visit->accepts_stream && visit->stream_at_ms <= now_ms) {
+    if (visit->streaming)
+      put_comment(visit);
+    else
+      commit_stream(visit);
+  }
+  set_time(visit);
+}
+
+static void on_abort(idem__http_exchange *exchange, void *user) {
+  call *visit = user;
+  (void)exchange;
+  visit->exchange = NULL;
+  idem__conn_lend_peer(visit->conn, NULL);
+  visit->detached = rules_of(visit->rpc)->outlives_peer;
+  if (visit->detached) return; /* runs on; its answer goes nowhere */
+  idem__list_remove(&visit->link);
+  free_call(visit);
+}
+
+static void wait_for_answer(call *visit) {
+  visit->stream_at_ms = idem__http_exchange_now(visit->exchange) + visit->rpc->opts.stream_ms;
+  idem__http_exchange_set_user(visit->exchange, visit);
+  idem__http_on_abort(visit->exchange, on_abort, visit);
+  idem__http_on_time(visit->exchange, UINT64_MAX, on_time);
+  set_time(visit);
+}
+
+/* ------------------------------------------------------------- entry points */
+
+void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
+                          void *user) {
+  idem__http_rpc *rpc = user;
+  call *visit = take_call(rpc);
+  if (!visit) {
+    idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
+                      NULL);
+    return;
+  }
+  idem__list_append(&rpc->active, &visit->link);
+  visit->exchange = exchange;
+  visit->streaming = visit->admitted = visit->limited = false;
+  visit->accepts_stream =
+      rules_of(rpc)->event_streams && idem__http_accepts_exactly(request, "text/event-stream");
+  idem__conn_lend_peer(visit->conn, idem__http_exchange_peer(exchange));
+  idem__message_kind kind;
+  const char *body = request->body.len ? request->body.at : "";
+  idem_status status = idem__conn_message(visit->conn, body, request->body.len, &kind);
+  if (status != IDEM_OK) {
+    finish_failed(visit);
+    return;
+  }
+  pump(visit);
+  if (visit->exchange != exchange) return; /* answered */
+  if (idem_conn_in_flight(visit->conn) == 0 && idem_conn_queued(visit->conn) == 0)
+    finish_silent(visit, kind);
+  else
+    wait_for_answer(visit);
+}
+
+idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out) {
+  *out = NULL;
+  idem__http_rpc *rpc = idem__calloc(opts->alloc, sizeof *rpc);
+  if (!rpc) return IDEM_E_NOMEM;
+  rpc->alloc = idem__alloc_or_default(opts->alloc);
+  rpc->opts = *opts;
+  rpc->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  rpc->policy.framing = IDEM_FRAMING_WHOLE;
+  rpc->policy.guard_http = false;
+  rpc->policy.limits.idle_ms = 0; /* the connection's own limits stand above these */
+  rpc->policy.limits.frame_ms = 0;
+  if (!rpc->opts.stream_ms) rpc->opts.stream_ms = 15000;
+  idem__list_init(&rpc->active);
+  idem__buf_init(&rpc->event, &rpc->alloc, rpc->policy.limits.queued_output_bytes * 2);
+  rpc->pool = opts->pool;
+  if (!rpc->pool && idem_pool_new(&rpc->alloc, &rpc->pool) != IDEM_OK) {
+    idem__free(opts->alloc, rpc);
+    return IDEM_E_NOMEM;
+  }
+  *out = rpc;
+  return IDEM_OK;
+}
+
+void idem__http_rpc_free(idem__http_rpc *rpc) {
+  if (!rpc) return;
+  while (!idem__list_empty(&rpc->active)) {
+    call *visit = IDEM__CONTAINER(rpc->active.next, call, link);
+    idem__list_remove(&visit->link);
+    free_call(visit);
+  }
+  while (rpc->idle) free_call(pop_idle(rpc));
+  idem__buf_deinit(&rpc->event);
+  if (rpc->pool != rpc->opts.pool) idem_pool_free(rpc->pool);
+  idem_alloc alloc = rpc->alloc;
+  idem__free(&alloc, rpc);
+}

@@ -1,0 +1,47 @@
+/* endpoint.h - the JSON-RPC endpoint's parts: answers to POST, and WebSockets.
+ * For the files of this folder alone. See docs/internals/http.md. */
+#ifndef IDEM_HTTP_ENDPOINT_H
+#define IDEM_HTTP_ENDPOINT_H
+
+#include "../rpc/rpc.h"
+#include "http.h"
+
+/* One POST being answered by a conn of the engine. Calls are pooled with their conns: between
+ * requests such a conn owes nothing and may serve the next peer. */
+typedef struct call {
+  struct call *next; /* in the pool */
+  idem__list link;   /* in rpc->active */
+  idem__http_rpc *rpc;
+  idem_conn *conn;
+  idem__http_exchange *exchange; /* NULL: the peer is gone */
+  uint64_t stream_at_ms;         /* when to become a stream, or for the next comment */
+  uint32_t retry_s;
+  bool accepts_stream, streaming, admitted, limited;
+  bool detached; /* the peer is gone and the work goes on */
+} call;
+
+struct idem__http_rpc {
+  idem_alloc alloc;
+  idem__http_rpc_opts opts;
+  idem_policy policy;
+  idem_pool *pool;
+  call *idle;
+  size_t idle_count;
+  idem__list active;
+  idem__buf event; /* an event under construction */
+};
+
+/* What one message of the engine's is, read off its first bytes. */
+typedef struct idem__outgoing {
+  bool answer; /* a response or an array of them; else a request or notification of ours */
+  bool is_error;
+  int64_t code;
+} idem__outgoing;
+idem__outgoing idem__http_outgoing(const char *text, size_t len);
+
+idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
+                                void (*on_output)(idem_conn *conn, void *user),
+                                bool (*admit)(idem_conn *conn, void *user), const char *peer,
+                                idem_conn **out);
+
+#endif

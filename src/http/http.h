@@ -1,0 +1,456 @@
+/* http.h - what src/http offers the others: HTTP/1.1, event streams and WebSocket without I/O.
+ * A hub holds what the connections of one thread share (checks, routes, pools); a conn is one TCP
+ * connection: bytes in, owned chunks out, time passed in; an exchange is one answer owed.
+ * See docs/internals/http.md. */
+#ifndef IDEM_HTTP_PRIVATE_H
+#define IDEM_HTTP_PRIVATE_H
+
+#include "../base/base.h"
+
+#include <idem/http.h>
+#include <idem/rpc.h>
+
+typedef struct idem__http_hub idem__http_hub;
+typedef struct idem__http_conn idem__http_conn;
+typedef struct idem__http_exchange idem__http_exchange;
+typedef struct idem__limiter idem__limiter;
+typedef struct idem__websocket idem__websocket;
+
+/* ------------------------------------------------------------------ text */
+
+/* Borrowed bytes. `at` NULL: absent, which differs from empty. */
+typedef struct idem__view {
+  const char *at;
+  size_t len;
+} idem__view;
+#define IDEM__VIEW(literal) ((idem__view){"" literal, sizeof(literal) - 1})
+static inline bool idem__view_is(idem__view view, const char *text, size_t len) {
+  return view.at && idem__text_equal_nocase(view.at, view.len, text, len);
+}
+#define idem__view_eq(view, literal) idem__view_is((view), "" literal, sizeof(literal) - 1)
+/* Without blanks (space, tab) at both ends. */
+idem__view idem__view_trim(idem__view view);
+/* The next element of a comma-separated list, trimmed; false at the end. */
+bool idem__view_next(idem__view *list, idem__view *element);
+
+/* --------------------------------------------------------------- request */
+
+typedef enum idem__http_method {
+  IDEM__HTTP_GET = 1,
+  IDEM__HTTP_HEAD = 2,
+  IDEM__HTTP_POST = 4,
+  IDEM__HTTP_DELETE = 8,
+  IDEM__HTTP_OPTIONS = 16,
+  IDEM__HTTP_OTHER = 32
+} idem__http_method;
+
+/* Headers found while parsing, so that checks need no search. */
+typedef enum idem__http_known {
+  IDEM__H_OTHER,
+  IDEM__H_HOST,
+  IDEM__H_ORIGIN,
+  IDEM__H_ACCEPT,
+  IDEM__H_EXPECT,
+  IDEM__H_UPGRADE,
+  IDEM__H_FORWARDED,
+  IDEM__H_USER_AGENT,
+  IDEM__H_CONTENT_TYPE,
+  IDEM__H_CONTENT_LENGTH,
+  IDEM__H_CONTENT_ENCODING,
+  IDEM__H_AUTHORIZATION,
+  IDEM__H_X_FORWARDED_FOR,
+  IDEM__H_TRANSFER_ENCODING,
+  IDEM__H_KNOWN
+} idem__http_known;
+idem__http_known idem__http_known_header(const char *name, size_t len);
+
+typedef struct idem__http_header {
+  uint32_t name, name_len, value, value_len; /* offsets from `base` */
+} idem__http_header;
+
+#define IDEM__HTTP_HEADERS 100
+
+/* One request as it arrived. Lives in the hub's pool; views are valid until its handler returns. */
+typedef struct idem__http_request {
+  const char *base;         /* the head's bytes: lent input, or head.data */
+  idem__buf head;           /* the head, when it came in pieces */
+  idem__buf body_copy;      /* the body, when it came in pieces */
+  idem__view body;          /* what has come of it so far */
+  idem__http_header target; /* value only */
+  idem__view path, query;   /* the target's; query without its '?' */
+  idem__view authority;     /* of an absolute-form target; else absent */
+  size_t head_len;          /* set when the head is complete */
+  size_t trailer_bytes;     /* names and values after the last chunk, and chunk extensions */
+  uint64_t began_ms;
+  idem__http_method method;
+  uint8_t minor; /* HTTP/1.minor */
+  bool in_value; /* parsing: the last header's value has begun */
+  bool keep_alive;
+  uint8_t known[IDEM__H_KNOWN]; /* index + 1 into headers; 0: absent */
+  uint8_t known_count[IDEM__H_KNOWN];
+  size_t header_count;
+  idem__http_header headers[IDEM__HTTP_HEADERS];
+  struct idem__http_request *next; /* in the pool */
+} idem__http_request;
+
+idem__view idem__http_known_value(const idem__http_request *request, idem__http_known which);
+/* By name, without case. Absent unless there is exactly one. */
+idem__view idem__http_header_value(const idem__http_request *request, const char *name);
+/* Does the Accept header (absent: yes) admit this type? */
+bool idem__http_accepts(const idem__http_request *request, const char *type);
+/* Does it name this very type (not by a wildcard), with a q other than 0? */
+bool idem__http_accepts_exactly(const idem__http_request *request, const char *type);
+/* Fills path, query and authority. False: not a target we serve. */
+bool idem__http_split_target(idem__http_request *request);
+
+/* ----------------------------------------------------------------- rules */
+
+/* What a protocol wants of HTTP, as data. */
+typedef struct idem__http_code_status {
+  int64_t code;
+  uint16_t status;
+} idem__http_code_status;
+
+/* A refusal before any handler: a status and a JSON-RPC error. */
+typedef struct idem__http_refusal {
+  uint16_t status;     /* 0: not refused */
+  int code;            /* JSON-RPC code; 0: IDEM_RPC_INVALID_REQUEST */
+  const char *reason;  /* behaviour of errors: data.reason; NULL: no data */
+  const char *hint;    /* the flag to add, for data.hint; NULL: none */
+  char hint_value[96]; /* what to give it: the peer's own text, cut, escaped when written */
+  bool close;          /* the connection cannot go on */
+} idem__http_refusal;
+
+typedef struct idem__http_rules {
+  uint16_t notification_status; /* an accepted notification; 0: 204 */
+  uint16_t response_status;     /* a posted response; 0: 204; 400 and above: -32600 in the body */
+  const idem__http_code_status *codes; /* status by error code; others are 200 */
+  size_t code_count;
+  bool event_streams;         /* an answer may become an event stream where Accept names it */
+  bool disconnect_cancels;    /* end of input from the peer cancels what it asked */
+  bool outlives_peer;         /* work goes on when the connection is gone */
+  const char *allow_headers;  /* CORS, beyond Authorization, Content-Type, Accept; NULL: none */
+  const char *expose_headers; /* CORS; NULL: none */
+  const char *challenge;      /* WWW-Authenticate of a 401; NULL: "Bearer" */
+  /* Looks at the head before the body is read. NULL: nothing more to check. */
+  void (*check_head)(const idem__http_request *request, idem__http_refusal *refusal, void *user);
+  /* Headers to add to the answer of an exchange: whole lines with CRLF. NULL: none. */
+  idem_status (*add_headers)(idem__http_exchange *exchange, idem__buf *out, void *user);
+  void *user;
+} idem__http_rules;
+
+extern const idem__http_rules idem__http_rules_jsonrpc;
+/* The status an answer gets: by its code, 400 for parse errors and invalid requests. */
+uint16_t idem__http_status_for(const idem__http_rules *rules, bool is_error, int64_t code);
+
+/* ---------------------------------------------------------------- checks */
+
+/* One entry of a host or origin list. */
+typedef struct idem__host_rule {
+  char *scheme; /* NULL: any */
+  char *host;   /* lower case, no trailing dot; "[::1]" keeps its brackets */
+  int port;     /* -1: any; 0: the listener's or none */
+} idem__host_rule;
+typedef struct idem__host_list {
+  idem__host_rule *rules;
+  size_t count;
+} idem__host_list;
+
+/* NULL list: the loopback names on any port. INVAL for an entry that is no host. */
+idem_status idem__host_list_init(idem__host_list *list, const idem_alloc *alloc,
+                                 const char *const *entries);
+void idem__host_list_deinit(idem__host_list *list, const idem_alloc *alloc);
+/* `authority` is host, host:port or [v6]:port as a peer wrote it. */
+bool idem__host_allowed(const idem__host_list *list, idem__view authority, int listener_port);
+/* `origin` is an Origin header's value; `null` is never allowed. */
+bool idem__origin_allowed(const idem__host_list *list, idem__view origin, int listener_port);
+/* Any of the tokens, in a time that depends on the lengths alone. */
+bool idem__token_allowed(const char *const *tokens, const size_t *lens, size_t count,
+                         idem__view authorization);
+
+/* An address: IPv4 is kept as ::ffff:a.b.c.d. */
+typedef struct idem__address {
+  uint8_t bytes[16];
+} idem__address;
+bool idem__address_parse(idem__view text, idem__address *address); /* also "[v6]", no port */
+typedef struct idem__address_block {
+  idem__address address;
+  unsigned bits;
+} idem__address_block;
+bool idem__address_block_parse(idem__view text, idem__address_block *block);
+bool idem__address_in(const idem__address_block *blocks, size_t count, const idem__address *who);
+/* Who asks: the peer, or, where the peer is a trusted proxy, the last address in its Forwarded or
+ * X-Forwarded-For header that is not one. */
+idem__address idem__client_address(const idem__http_request *request, const idem__address *peer,
+                                   const idem__address_block *trusted, size_t trusted_count);
+
+/* Token buckets by client. May be shared by threads. Holds `clients` buckets and forgets the
+ * fullest of a few when it needs room. */
+idem_status idem__limiter_new(const idem_alloc *alloc, uint32_t count, uint32_t seconds,
+                              size_t clients, uint64_t seed, idem__limiter **out);
+void idem__limiter_free(idem__limiter *limiter);
+/* Takes one token. False: *retry_s says in how many whole seconds (at least 1) there is one. */
+bool idem__limiter_take(idem__limiter *limiter, const idem__address *who, uint64_t now_ms,
+                        uint32_t *retry_s);
+
+/* ------------------------------------------------------------------- hub */
+
+/* Answers the exchange now (idem__http_respond and friends) or later. The request is borrowed. */
+typedef void (*idem__http_serve_fn)(idem__http_exchange *exchange,
+                                    const idem__http_request *request, void *user);
+/* Takes over a connection whose handshake succeeded; NULL refuses (no memory). */
+typedef idem__websocket *(*idem__http_upgrade_fn)(idem__http_conn *conn, void *user);
+
+typedef struct idem__http_route {
+  const char *path;              /* exact */
+  unsigned methods;              /* of idem__http_method; HEAD comes with GET, OPTIONS by itself */
+  bool token;                    /* behind the token where one is set */
+  idem__http_serve_fn serve;     /* POST carries application/json, or was refused before */
+  idem__http_upgrade_fn upgrade; /* GET with Upgrade: websocket; NULL: not offered */
+  void *user;
+  const idem__http_rules *rules; /* NULL: the plain JSON-RPC ones */
+} idem__http_route;
+
+/* What the connections of one thread share: checks, routes, free lists, the date line. */
+typedef struct idem__http_hub_opts {
+  const idem_http_opts *http;     /* NULL: all defaults. Copied. */
+  const idem__http_route *routes; /* borrowed, as are the rules in them */
+  size_t route_count;
+  size_t body_bytes; /* a request's body; 0: 10,485,760 */
+  int port;          /* the listener's */
+  bool loopback;     /* the listener's address is one */
+  idem_unknown_id unknown_id;
+  idem_log *log;
+  idem_metrics *metrics;
+  const idem_alloc *alloc;
+} idem__http_hub_opts;
+/* INVAL: a list holds what is no host, origin or address. */
+idem_status idem__http_hub_new(const idem__http_hub_opts *opts, idem__http_hub **out);
+/* After its conns are gone; chunks may outlive it. */
+void idem__http_hub_free(idem__http_hub *hub);
+void idem__http_hub_set_port(idem__http_hub *hub, int port); /* before serving */
+/* Wall-clock seconds since 1970, for Date; without it no Date is sent. */
+void idem__http_hub_set_date(idem__http_hub *hub, uint64_t wall_s);
+/* Gives pooled memory back. */
+void idem__http_hub_trim(idem__http_hub *hub);
+
+/* ------------------------------------------------------------------ conn */
+
+typedef struct idem__http_conn_opts {
+  idem__http_hub *hub;
+  const char *peer;   /* for the log; copied, cut at 63 bytes */
+  idem__address from; /* the socket's other end */
+  /* Output or a changed deadline where a call of the driver's did not cause it. */
+  void (*on_output)(idem__http_conn *conn, void *user);
+  void *user;
+  uint64_t now_ms;
+} idem__http_conn_opts;
+
+idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_conn **out);
+/* The peer is gone: what it asked is cancelled. */
+void idem__http_conn_free(idem__http_conn *conn);
+void *idem__http_conn_user(const idem__http_conn *conn);
+
+/* Takes input; handlers run inside. What is bad is answered and the conn goes on or closes by
+ * itself. A failure (NOMEM, LIMIT) means: free it. */
+idem_status idem__http_conn_feed(idem__http_conn *conn, const char *data, size_t len,
+                                 uint64_t now_ms);
+idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms);
+/* False while answers must be read or given first. */
+bool idem__http_conn_want_read(const idem__http_conn *conn);
+
+/* Owned bytes to send; they count as queued until freed, and survive the conn and the hub. Free
+ * with the conn they came from, or with NULL when it is gone. */
+typedef struct idem__http_chunk {
+  const char *data;
+  size_t len;
+  void *owner; /* private */
+} idem__http_chunk;
+bool idem__http_conn_next_chunk(idem__http_conn *conn, idem__http_chunk *chunk);
+void idem__http_chunk_free(idem__http_conn *conn, idem__http_chunk *chunk, uint64_t now_ms);
+
+uint64_t idem__http_conn_deadline(const idem__http_conn *conn); /* ms; UINT64_MAX: never */
+idem_status idem__http_conn_expire(idem__http_conn *conn, uint64_t now_ms);
+/* No more requests: answers what runs, then closes. */
+void idem__http_conn_close(idem__http_conn *conn);
+/* True: send what there is, shut down the write side, and go on feeding until end of input or
+ * until `finished`. */
+bool idem__http_conn_closing(const idem__http_conn *conn);
+/* True: nothing will come of this conn any more; free it. */
+bool idem__http_conn_finished(const idem__http_conn *conn);
+/* No request is being read or answered. */
+bool idem__http_conn_idle(const idem__http_conn *conn);
+
+/* A whole "503, try later" answer for a connection there is no room for. */
+extern const char idem__http_busy[];
+extern const size_t idem__http_busy_len;
+
+/* -------------------------------------------------------------- exchange */
+
+/* The answer owed for one request. Ended by respond, refuse or stream_end, exactly once; then the
+ * pointer is dead. If the peer goes first, `on_abort` runs and the pointer is dead after it. */
+typedef struct idem__http_answer {
+  uint16_t status;
+  const char *type;    /* Content-Type; NULL: none */
+  const char *headers; /* more header lines with CRLF; NULL: none */
+  const char *body;
+  size_t len;
+  idem_chunk *chunk; /* instead of body: taken and freed */
+} idem__http_answer;
+void idem__http_respond(idem__http_exchange *exchange, const idem__http_answer *answer);
+void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *refusal,
+                       const char *headers);
+void idem__http_on_abort(idem__http_exchange *exchange,
+                         void (*fn)(idem__http_exchange *exchange, void *user), void *user);
+/* `fn` runs at the time given (UINT64_MAX: not). */
+void idem__http_on_time(idem__http_exchange *exchange, uint64_t at_ms,
+                        void (*fn)(idem__http_exchange *exchange, uint64_t now_ms, void *user));
+void idem__http_set_time(idem__http_exchange *exchange, uint64_t at_ms);
+idem__http_hub *idem__http_exchange_hub(const idem__http_exchange *exchange);
+const idem__address *idem__http_exchange_client(const idem__http_exchange *exchange);
+const char *idem__http_exchange_peer(const idem__http_exchange *exchange);
+uint64_t idem__http_exchange_now(const idem__http_exchange *exchange);
+void *idem__http_exchange_user(const idem__http_exchange *exchange);
+void idem__http_exchange_set_user(idem__http_exchange *exchange, void *user);
+/* For the access log. Borrowed until the exchange ends. */
+void idem__http_set_note(idem__http_exchange *exchange, const char *note);
+
+/* A body of unknown length. begin sends the head; the connection is not kept for HTTP/1.0. */
+idem_status idem__http_stream_begin(idem__http_exchange *exchange, uint16_t status,
+                                    const char *type, const char *headers);
+idem_status idem__http_stream_put(idem__http_exchange *exchange, const char *data, size_t len);
+void idem__http_stream_end(idem__http_exchange *exchange);
+/* Bytes the peer has not read yet. */
+size_t idem__http_exchange_queued(const idem__http_exchange *exchange);
+
+/* Appends a JSON-RPC error object. */
+idem_status idem__http_put_error(idem__buf *out, const idem__http_refusal *refusal,
+                                 idem_unknown_id unknown_id);
+
+/* ---------------------------------------------------------- event streams */
+
+/* Appends one event: an optional name and id, then the text as data lines, whatever line ends it
+ * holds. */
+idem_status idem__sse_put_event(idem__buf *out, const char *event, const char *id, const char *data,
+                                size_t len);
+#define IDEM__SSE_COMMENT ":\n\n"
+
+/* The client's side: cuts a stream into events at any split of the input, within `max` bytes each,
+ * and keeps what a reconnection needs. */
+typedef struct idem__sse_event {
+  idem__view event; /* "message" unless the stream said otherwise */
+  idem__view data;
+  idem__view id; /* the last id seen on the stream, not only on this event */
+} idem__sse_event;
+typedef struct idem__sse_parser {
+  idem__buf line, data, event, id, last_id; /* `id` takes effect at the end of its event */
+  size_t max;
+  uint64_t retry_ms; /* as the stream asked; 0: it did not */
+  uint8_t bom;       /* bytes of a leading byte order mark seen; 3: past the beginning */
+  bool after_cr, has_data, failed;
+  void (*on_event)(void *user, const idem__sse_event *event);
+  void *user;
+} idem__sse_parser;
+void idem__sse_parser_init(idem__sse_parser *parser, const idem_alloc *alloc, size_t max,
+                           void (*on_event)(void *user, const idem__sse_event *event), void *user);
+void idem__sse_parser_deinit(idem__sse_parser *parser);
+/* LIMIT: an event larger than max. NOMEM. Both are final. */
+idem_status idem__sse_parser_feed(idem__sse_parser *parser, const char *data, size_t len);
+/* The stream broke: forgets the half event, keeps last_id and retry_ms for the next one. */
+void idem__sse_parser_restart(idem__sse_parser *parser);
+
+/* -------------------------------------------------------------- WebSocket */
+
+#define IDEM__SHA1_BYTES 20
+void idem__sha1(const void *data, size_t len, uint8_t digest[IDEM__SHA1_BYTES]);
+/* Writes 4 * ceil(len / 3) characters and no NUL; returns how many. */
+size_t idem__base64(const uint8_t *data, size_t len, char *out);
+
+#define IDEM__WEBSOCKET_ACCEPT 28
+/* The Sec-WebSocket-Accept that answers a key. */
+void idem__websocket_accept(idem__view key, char accept[IDEM__WEBSOCKET_ACCEPT]);
+/* Is this request a WebSocket handshake at all? */
+bool idem__websocket_asked(const idem__http_request *request);
+/* Is it a good one? Fills the refusal otherwise (426 for another version). */
+void idem__websocket_check(const idem__http_request *request, idem__http_refusal *refusal);
+
+typedef struct idem__websocket_opts {
+  bool client;          /* masks what it sends */
+  size_t message_bytes; /* 0: 10,485,760 */
+  /* One whole text message. `text` is borrowed and valid UTF-8. */
+  void (*on_message)(idem__websocket *socket, const char *text, size_t len, void *user);
+  /* The close handshake has been seen, or the peer broke the protocol: once. */
+  void (*on_close)(idem__websocket *socket, uint16_t code, void *user);
+  /* Takes bytes for the wire. */
+  idem_status (*output)(void *user, const char *data, size_t len);
+  void (*on_free)(void *user);
+  void (*random)(void *ctx, uint8_t *bytes, size_t len); /* client: masks */
+  void *random_ctx;
+  void *user;
+  const idem_alloc *alloc;
+} idem__websocket_opts;
+idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocket **out);
+void idem__websocket_free(idem__websocket *socket);
+idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len);
+idem_status idem__websocket_send(idem__websocket *socket, const char *text, size_t len);
+idem_status idem__websocket_ping(idem__websocket *socket);
+/* Starts or answers the close handshake; 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011. */
+void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *reason);
+/* Both sides have closed, or the peer broke the protocol and was told: end the connection. */
+bool idem__websocket_finished(const idem__websocket *socket);
+bool idem__websocket_closing(const idem__websocket *socket);
+
+/* For upgrade functions: the conn's queue of bytes, and when to look again. */
+idem_status idem__http_conn_put(idem__http_conn *conn, const char *data, size_t len);
+/* Tells the driver about output, unless one of its calls is running. */
+void idem__http_conn_notify(idem__http_conn *conn);
+size_t idem__http_conn_queued(const idem__http_conn *conn);
+/* False: too much is queued; `fn` (once) runs when there is room again. */
+bool idem__http_conn_has_room(idem__http_conn *conn, void (*fn)(void *user), void *user);
+/* When the upgraded conn wants `fn` called; UINT64_MAX: not. */
+void idem__http_conn_set_time(idem__http_conn *conn, uint64_t at_ms,
+                              void (*fn)(void *user, uint64_t now_ms), void *user);
+idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange);
+uint64_t idem__http_conn_now(const idem__http_conn *conn);
+const idem__address *idem__http_conn_client(const idem__http_conn *conn);
+const char *idem__http_conn_peer(const idem__http_conn *conn);
+
+/* ------------------------------------------------------------- endpoints */
+
+/* A JSON-RPC endpoint: POST a message, get the answer; or a WebSocket of messages. One a hub. */
+typedef struct idem__http_rpc idem__http_rpc;
+typedef struct idem__http_rpc_opts {
+  const idem_router *router;
+  const idem_policy *policy;     /* copied; its framing is ignored */
+  idem_pool *pool;               /* NULL: one of its own */
+  const idem__http_rules *rules; /* NULL: the plain JSON-RPC ones */
+  idem__limiter *limiter;        /* NULL: no rate limit */
+  uint64_t stream_ms;            /* until an answer becomes a stream, and between comments */
+  uint64_t (*now_ns)(void *ctx);
+  void *clock_ctx;
+  idem_log *log;
+  idem_metrics *metrics;
+  const idem_alloc *alloc;
+  uint64_t seed;
+} idem__http_rpc_opts;
+idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out);
+/* After the hub's conns are gone. */
+void idem__http_rpc_free(idem__http_rpc *rpc);
+void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
+                          void *rpc);
+idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, void *rpc);
+
+/* GET /healthz and GET /metrics; user: an idem__http_admin. */
+typedef struct idem__http_admin {
+  idem_metrics *const *metrics;
+  size_t metrics_count;
+  /* NULL: healthy. Otherwise a word for what is wrong, sent with 503. */
+  const char *(*health)(void *ctx);
+  void *health_ctx;
+} idem__http_admin;
+void idem__http_serve_health(idem__http_exchange *exchange, const idem__http_request *request,
+                             void *user);
+void idem__http_serve_metrics(idem__http_exchange *exchange, const idem__http_request *request,
+                              void *user);
+
+#endif

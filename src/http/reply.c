@@ -1,0 +1,464 @@
+/* reply.c - giving the answer: heads, bodies, refusals, streams.
+ * Head and body are written by hand into one output block, so that an answer is one write; every
+ * refusal carries a whole JSON-RPC error object. See docs/internals/http.md. */
+#include "conn.h"
+
+#include <string.h>
+
+#define COPY_MAX ((size_t)32 * 1024) /* larger answers of the engine's are sent as they are */
+
+static const char security_headers[] = "X-Content-Type-Options: nosniff\r\n"
+                                       "Cache-Control: no-store\r\n"
+                                       "Content-Security-Policy: default-src 'none'; "
+                                       "frame-ancestors 'none'\r\n";
+
+static const char busy_body[] =
+    "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","
+    "\"data\":{\"reason\":\"unavailable\"}}}";
+const char idem__http_busy[] =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 111\r\n"
+    "Retry-After: 1\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+    "Connection: close\r\n\r\n"
+    "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","
+    "\"data\":{\"reason\":\"unavailable\"}}}";
+const size_t idem__http_busy_len = sizeof idem__http_busy - 1;
+_Static_assert(sizeof busy_body - 1 == 111, "the Content-Length above counts this body");
+
+static const char *status_text(uint16_t status) {
+  switch (status) {
+  case 200: return "200 OK";
+  case 202: return "202 Accepted";
+  case 204: return "204 No Content";
+  case 400: return "400 Bad Request";
+  case 401: return "401 Unauthorized";
+  case 403: return "403 Forbidden";
+  case 404: return "404 Not Found";
+  case 405: return "405 Method Not Allowed";
+  case 406: return "406 Not Acceptable";
+  case 408: return "408 Request Timeout";
+  case 409: return "409 Conflict";
+  case 413: return "413 Content Too Large";
+  case 415: return "415 Unsupported Media Type";
+  case 417: return "417 Expectation Failed";
+  case 426: return "426 Upgrade Required";
+  case 429: return "429 Too Many Requests";
+  case 431: return "431 Request Header Fields Too Large";
+  case 503: return "503 Service Unavailable";
+  case 505: return "505 HTTP Version Not Supported";
+  default: return "500 Internal Server Error";
+  }
+}
+
+/* ------------------------------------------------------------ output queue */
+
+static void append_block(idem__http_conn *conn, block *out) {
+  if (conn->last)
+    conn->last->next = out;
+  else
+    conn->first = out;
+  conn->last = out;
+}
+
+/* A block with this much room at the end of the queue. */
+static block *room_for(idem__http_conn *conn, size_t len) {
+  block *out = conn->last;
+  if (out && !out->chunk.data && out->cap - out->len >= len) return out;
+  out = idem__hub_take_block(conn->hub, len);
+  if (!out) {
+    conn->failed = IDEM_E_NOMEM;
+    return NULL;
+  }
+  append_block(conn, out);
+  return out;
+}
+
+idem_status idem__http_put(idem__http_conn *conn, const char *data, size_t len) {
+  if (conn->failed != IDEM_OK) return conn->failed;
+  block *out = len ? room_for(conn, len) : NULL;
+  if (!out) return len ? IDEM_E_NOMEM : IDEM_OK;
+  memcpy(out->data + out->len, data, len);
+  out->len += len;
+  conn->queued += len;
+  return IDEM_OK;
+}
+
+/* Takes the chunk, whatever happens. */
+static void put_chunk(idem__http_conn *conn, idem_chunk *chunk) {
+  if (chunk->len <= COPY_MAX) {
+    idem__http_put(conn, chunk->data, chunk->len);
+    idem_chunk_free(chunk);
+    return;
+  }
+  block *out = idem__hub_take_block(conn->hub, 0);
+  if (!out) {
+    conn->failed = IDEM_E_NOMEM;
+    idem_chunk_free(chunk);
+    return;
+  }
+  out->chunk = *chunk;
+  *chunk = (idem_chunk){0};
+  conn->queued += out->chunk.len;
+  append_block(conn, out);
+}
+
+idem_status idem__http_conn_put(idem__http_conn *conn, const char *data, size_t len) {
+  return idem__http_put(conn, data, len);
+}
+
+void idem__http_conn_notify(idem__http_conn *conn) {
+  if (!conn->inside && conn->on_output) conn->on_output(conn, conn->user);
+}
+
+bool idem__http_conn_has_room(idem__http_conn *conn, void (*fn)(void *user), void *user) {
+  if (conn->queued <= conn->hub->queued_bytes) return true;
+  conn->on_room = fn;
+  conn->room_user = user;
+  return false;
+}
+
+void idem__http_conn_set_time(idem__http_conn *conn, uint64_t at_ms,
+                              void (*fn)(void *user, uint64_t now_ms), void *user) {
+  conn->time_at_ms = at_ms;
+  conn->on_time = fn;
+  conn->time_user = user;
+}
+
+size_t idem__http_conn_queued(const idem__http_conn *conn) { return conn->queued; }
+uint64_t idem__http_conn_now(const idem__http_conn *conn) { return conn->now_ms; }
+const idem__address *idem__http_conn_client(const idem__http_conn *conn) {
+  return &conn->exchange.client;
+}
+const char *idem__http_conn_peer(const idem__http_conn *conn) { return conn->peer; }
+
+bool idem__http_conn_next_chunk(idem__http_conn *conn, idem__http_chunk *chunk) {
+  block *out = conn->first;
+  if (!out) return false;
+  conn->first = out->next;
+  if (!conn->first) conn->last = NULL;
+  chunk->data = out->chunk.data ? out->chunk.data : out->data;
+  chunk->len = out->chunk.data ? out->chunk.len : out->len;
+  chunk->owner = out;
+  idem__metrics_add(conn->hub->metrics, IDEM__M_BYTES_OUT, chunk->len);
+  return true;
+}
+
+/* Half is a good moment: the queue neither runs dry nor is filled again at once. */
+static void tell_room(idem__http_conn *conn) {
+  void (*fn)(void *user) = conn->on_room;
+  if (!fn || conn->queued > conn->hub->queued_bytes / 2) return;
+  conn->on_room = NULL;
+  conn->inside++;
+  fn(conn->room_user);
+  conn->inside--;
+}
+
+void idem__http_chunk_free(idem__http_conn *conn, idem__http_chunk *chunk, uint64_t now_ms) {
+  if (!chunk->owner) return;
+  if (conn) {
+    conn->queued -= chunk->len;
+    conn->last_ms = conn->now_ms = now_ms;
+    if (conn->backlog.len && !conn->exchange.active && !conn->closing) conn->resume = true;
+    tell_room(conn);
+  }
+  idem__hub_give_block(chunk->owner);
+  *chunk = (idem__http_chunk){0};
+}
+
+/* ------------------------------------------------------------------- heads */
+
+/* Appends to memory that was made large enough. */
+typedef struct pen {
+  char *at;
+} pen;
+static void ink(pen *out, const char *text, size_t len) {
+  memcpy(out->at, text, len);
+  out->at += len;
+}
+#define ink_literal(out, literal) ink((out), "" literal, sizeof(literal) - 1)
+static void ink_text(pen *out, const char *text) { ink(out, text, strlen(text)); }
+static void ink_number(pen *out, size_t number) {
+  char digits[24];
+  size_t at = sizeof digits;
+  do digits[--at] = (char)('0' + number % 10);
+  while (number /= 10);
+  ink(out, digits + at, sizeof digits - at);
+}
+
+static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
+
+#define HEAD_ROOM 640 /* everything of fixed length that a head may hold */
+
+static const char *exposed(const idem__http_exchange *exchange) {
+  const idem__http_rules *rules = exchange->route ? exchange->route->rules : NULL;
+  return rules ? rules->expose_headers : NULL;
+}
+
+static void ink_cors(pen *out, const idem__http_exchange *exchange) {
+  if (!exchange->origin) return;
+  ink_literal(out, "Access-Control-Allow-Origin: ");
+  ink_text(out, exchange->origin);
+  ink_literal(out, "\r\nVary: Origin\r\n");
+  if (!exposed(exchange)) return;
+  ink_literal(out, "Access-Control-Expose-Headers: ");
+  ink_text(out, exposed(exchange));
+  ink_literal(out, "\r\n");
+}
+
+static void ink_connection(pen *out, const idem__http_exchange *exchange) {
+  if (!exchange->keep_alive)
+    ink_literal(out, "Connection: close\r\n");
+  else if (exchange->minor == 0)
+    ink_literal(out, "Connection: keep-alive\r\n");
+}
+
+/* Writes a head and leaves room for `extra` bytes after it. `length` SIZE_MAX: a stream. */
+static block *put_head(idem__http_exchange *exchange, const idem__http_answer *answer,
+                       size_t length, size_t extra) {
+  idem__http_conn *conn = exchange->conn;
+  size_t room = HEAD_ROOM + text_length(answer->headers) + text_length(exchange->origin) +
+                text_length(exposed(exchange)) + text_length(answer->type) + extra;
+  block *out = conn->failed == IDEM_OK ? room_for(conn, room) : NULL;
+  if (!out) return NULL;
+  pen head = {out->data + out->len};
+  ink_literal(&head, "HTTP/1.1 ");
+  ink_text(&head, status_text(answer->status));
+  ink_literal(&head, "\r\n");
+  ink(&head, conn->hub->date, conn->hub->date_len);
+  ink(&head, security_headers, sizeof security_headers - 1);
+  if (answer->type) {
+    ink_literal(&head, "Content-Type: ");
+    ink_text(&head, answer->type);
+    ink_literal(&head, "\r\n");
+  }
+  if (length != SIZE_MAX && answer->status != 204) {
+    ink_literal(&head, "Content-Length: ");
+    ink_number(&head, length);
+    ink_literal(&head, "\r\n");
+  } else if (length == SIZE_MAX && exchange->minor == 1) {
+    ink_literal(&head, "Transfer-Encoding: chunked\r\n");
+  }
+  ink_connection(&head, exchange);
+  ink_cors(&head, exchange);
+  if (answer->headers) ink_text(&head, answer->headers);
+  ink_literal(&head, "\r\n");
+  size_t len = (size_t)(head.at - out->data) - out->len;
+  out->len += len;
+  conn->queued += len;
+  return out;
+}
+
+/* ----------------------------------------------------------------- answers */
+
+void idem__http_exchange_drop(idem__http_exchange *exchange) {
+  idem__http_conn *conn = exchange->conn;
+  exchange->active = false;
+  exchange->on_abort = NULL;
+  exchange->on_time = NULL;
+  exchange->at_ms = UINT64_MAX;
+  if (conn) conn->on_room = NULL;
+  if (!exchange->origin && !exchange->log_line) return;
+  idem__free(&conn->hub->alloc, exchange->origin);
+  idem__free(&conn->hub->alloc, exchange->log_line);
+  exchange->origin = exchange->log_line = NULL;
+}
+
+void idem__http_exchange_ended(idem__http_exchange *exchange) {
+  idem__http_conn *conn = exchange->conn;
+  bool keep_alive = exchange->keep_alive && !(conn->eof && !conn->backlog.len);
+  idem__http_exchange_drop(exchange);
+  if (!keep_alive)
+    idem__http_begin_closing(conn);
+  else if (conn->backlog.len)
+    conn->resume = true; /* handlers run in the driver's calls, never inside a reply */
+  idem__http_conn_notify(conn);
+}
+
+void idem__http_respond(idem__http_exchange *exchange, const idem__http_answer *answer) {
+  size_t length = answer->chunk ? answer->chunk->len : answer->len;
+  bool body = length && !exchange->head_only;
+  size_t extra = body && length <= COPY_MAX ? length : 0;
+  exchange->status = answer->status;
+  bool written = put_head(exchange, answer, length, extra) != NULL;
+  if (answer->chunk) {
+    if (written && body)
+      put_chunk(exchange->conn, answer->chunk);
+    else
+      idem_chunk_free(answer->chunk);
+  } else if (written && body) {
+    idem__http_put(exchange->conn, answer->body, answer->len);
+  }
+  if (exchange->log_line) idem__http_log_access(exchange, body ? length : 0);
+  idem__http_exchange_ended(exchange);
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+static const char *code_message(int code) {
+  switch (code) {
+  case IDEM_RPC_PARSE_ERROR: return "Parse error";
+  case IDEM_RPC_METHOD_NOT_FOUND: return "Method not found";
+  case IDEM_RPC_INVALID_PARAMS: return "Invalid params";
+  case IDEM_RPC_INTERNAL_ERROR: return "Internal error";
+  default: return "Invalid Request";
+  }
+}
+
+static idem_status put_hint(idem__buf *out, const idem__http_refusal *refusal) {
+  char text[160];
+  idem__buf plain;
+  idem__buf_fixed(&plain, text, sizeof text);
+  idem_status status = idem__buf_printf(&plain, "%s %s", refusal->hint, refusal->hint_value);
+  if (status == IDEM_OK) status = idem__buf_puts(out, ",\"hint\":");
+  return status == IDEM_OK ? idem__text_json_string(out, text, plain.len) : status;
+}
+
+idem_status idem__http_put_error(idem__buf *out, const idem__http_refusal *refusal,
+                                 idem_unknown_id unknown_id) {
+  int code = refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST;
+  idem_status status = idem__buf_printf(
+      out, "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":%d,\"message\":\"%s\"",
+      unknown_id == IDEM_UNKNOWN_ID_NULL ? "\"id\":null," : "", code, code_message(code));
+  if (status == IDEM_OK && refusal->reason)
+    status = idem__buf_printf(out, ",\"data\":{\"reason\":\"%s\"", refusal->reason);
+  if (status == IDEM_OK && refusal->reason && refusal->hint) status = put_hint(out, refusal);
+  if (status == IDEM_OK && refusal->reason) status = idem__buf_puts(out, "}");
+  return status == IDEM_OK ? idem__buf_puts(out, "}}") : status;
+}
+
+static void put_allow(idem__buf *out, const idem__http_route *route) {
+  static const struct {
+    idem__http_method method;
+    const char *name;
+  } names[] = {{IDEM__HTTP_GET, "GET, HEAD, "},
+               {IDEM__HTTP_POST, "POST, "},
+               {IDEM__HTTP_DELETE, "DELETE, "}};
+  idem__buf_puts(out, "Allow: ");
+  for (size_t i = 0; route && i < sizeof names / sizeof *names; i++)
+    if (route->methods & (unsigned)names[i].method) idem__buf_printf(out, "%s", names[i].name);
+  idem__buf_puts(out, "OPTIONS\r\n");
+}
+
+static void put_refusal_headers(idem__buf *out, const idem__http_exchange *exchange,
+                                uint16_t status) {
+  const idem__http_rules *rules = exchange->route ? exchange->route->rules : NULL;
+  const char *challenge = rules && rules->challenge ? rules->challenge : "Bearer";
+  if (status == 401) idem__buf_printf(out, "WWW-Authenticate: %s\r\n", challenge);
+  if (status == 405) put_allow(out, exchange->route);
+  if (status == 426) idem__buf_puts(out, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
+  if (status == 503) idem__buf_puts(out, "Retry-After: 1\r\n");
+}
+
+void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *refusal,
+                       const char *headers) {
+  char body_text[1024], header_text[1024];
+  idem__buf body, lines;
+  idem__buf_fixed(&body, body_text, sizeof body_text);
+  idem__buf_fixed(&lines, header_text, sizeof header_text - 1);
+  idem__http_put_error(&body, refusal, exchange->conn->hub->unknown_id);
+  put_refusal_headers(&lines, exchange, refusal->status);
+  if (headers) idem__buf_put(&lines, headers, strlen(headers));
+  header_text[lines.len] = 0;
+  exchange->note = refusal->reason;
+  idem__metrics_error(exchange->conn->hub->metrics,
+                      refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST);
+  idem__http_respond(exchange, &(idem__http_answer){.status = refusal->status,
+                                                    .type = "application/json",
+                                                    .headers = header_text,
+                                                    .body = body_text,
+                                                    .len = body.len});
+}
+
+/* ----------------------------------------------------------------- OPTIONS */
+
+/* What a browser asks before it asks: who may, with which methods and headers. */
+void idem__http_serve_options(idem__http_exchange *exchange) {
+  const idem__http_route *route = exchange->route;
+  const idem__http_rules *rules = route ? route->rules : NULL;
+  char text[1024];
+  idem__buf lines;
+  idem__buf_fixed(&lines, text, sizeof text - 1);
+  put_allow(&lines, route);
+  if (exchange->origin && route) {
+    idem__buf_puts(&lines, "Access-Control-Allow-Methods: ");
+    idem__buf_printf(&lines, "%s%s%s", route->methods & IDEM__HTTP_GET ? "GET, HEAD, " : "",
+                     route->methods & IDEM__HTTP_DELETE ? "DELETE, " : "", "POST\r\n");
+    idem__buf_puts(&lines, "Access-Control-Allow-Headers: Authorization, Content-Type, Accept");
+    if (rules && rules->allow_headers) idem__buf_printf(&lines, ", %s", rules->allow_headers);
+    idem__buf_puts(&lines, "\r\nAccess-Control-Max-Age: 600\r\n");
+  }
+  text[lines.len] = 0;
+  idem__http_respond(exchange, &(idem__http_answer){.status = 204, .headers = text});
+}
+
+/* ----------------------------------------------------------------- streams */
+
+idem_status idem__http_stream_begin(idem__http_exchange *exchange, uint16_t status,
+                                    const char *type, const char *headers) {
+  if (exchange->minor == 0) exchange->keep_alive = false;
+  exchange->streaming = true;
+  exchange->status = status;
+  idem__http_answer answer = {.status = status, .type = type, .headers = headers};
+  return put_head(exchange, &answer, SIZE_MAX, 0) ? IDEM_OK : IDEM_E_NOMEM;
+}
+
+idem_status idem__http_stream_put(idem__http_exchange *exchange, const char *data, size_t len) {
+  idem__http_conn *conn = exchange->conn;
+  if (!len) return IDEM_OK;
+  if (exchange->minor == 0) {
+    idem__http_put(conn, data, len);
+  } else {
+    char size[24];
+    idem__buf text;
+    idem__buf_fixed(&text, size, sizeof size);
+    idem__buf_printf(&text, "%zx\r\n", len);
+    idem__http_put(conn, size, text.len);
+    idem__http_put(conn, data, len);
+    idem__http_put(conn, "\r\n", 2);
+  }
+  idem__http_conn_notify(conn);
+  return conn->failed;
+}
+
+void idem__http_stream_end(idem__http_exchange *exchange) {
+  if (exchange->minor == 1) idem__http_put(exchange->conn, "0\r\n\r\n", 5);
+  if (exchange->log_line) idem__http_log_access(exchange, 0);
+  idem__http_exchange_ended(exchange);
+}
+
+size_t idem__http_exchange_queued(const idem__http_exchange *exchange) {
+  return exchange->conn->queued;
+}
+
+/* --------------------------------------------------------------- accessors */
+
+void idem__http_on_abort(idem__http_exchange *exchange,
+                         void (*fn)(idem__http_exchange *exchange, void *user), void *user) {
+  exchange->on_abort = fn;
+  exchange->abort_user = user;
+}
+void idem__http_on_time(idem__http_exchange *exchange, uint64_t at_ms,
+                        void (*fn)(idem__http_exchange *exchange, uint64_t now_ms, void *user)) {
+  exchange->on_time = fn;
+  exchange->at_ms = at_ms;
+}
+void idem__http_set_time(idem__http_exchange *exchange, uint64_t at_ms) { exchange->at_ms = at_ms; }
+idem__http_hub *idem__http_exchange_hub(const idem__http_exchange *exchange) {
+  return exchange->conn->hub;
+}
+idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange) {
+  return exchange->conn;
+}
+const idem__address *idem__http_exchange_client(const idem__http_exchange *exchange) {
+  return &exchange->client;
+}
+const char *idem__http_exchange_peer(const idem__http_exchange *exchange) {
+  return exchange->conn->peer;
+}
+uint64_t idem__http_exchange_now(const idem__http_exchange *exchange) {
+  return exchange->conn->now_ms;
+}
+void *idem__http_exchange_user(const idem__http_exchange *exchange) { return exchange->user; }
+void idem__http_exchange_set_user(idem__http_exchange *exchange, void *user) {
+  exchange->user = user;
+}
+void idem__http_set_note(idem__http_exchange *exchange, const char *note) { exchange->note = note; }

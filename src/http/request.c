@@ -1,0 +1,171 @@
+/* request.c - reading what a parsed request head says.
+ * Header names are sorted into known ones while parsing; everything here works on borrowed views
+ * of the head's bytes and allocates nothing. See docs/internals/http.md. */
+#include "http.h"
+
+#include <string.h>
+
+idem__view idem__view_trim(idem__view view) {
+  while (view.len && (view.at[0] == ' ' || view.at[0] == '\t')) view.at++, view.len--;
+  while (view.len && (view.at[view.len - 1] == ' ' || view.at[view.len - 1] == '\t')) view.len--;
+  return view;
+}
+
+bool idem__view_next(idem__view *list, idem__view *element) {
+  if (!list->at) return false;
+  const char *comma = list->len ? memchr(list->at, ',', list->len) : NULL;
+  size_t len = comma ? (size_t)(comma - list->at) : list->len;
+  *element = idem__view_trim((idem__view){list->at, len});
+  if (comma) {
+    list->at += len + 1;
+    list->len -= len + 1;
+  } else {
+    list->at = NULL;
+    list->len = 0;
+  }
+  return true;
+}
+
+static idem__http_known match(const char *name, const char *want, size_t len,
+                              idem__http_known which) {
+  return idem__text_equal_nocase(name, len, want, len) ? which : IDEM__H_OTHER;
+}
+
+idem__http_known idem__http_known_header(const char *name, size_t len) {
+  switch (len) {
+  case 4: return match(name, "host", len, IDEM__H_HOST);
+  case 6: {
+    idem__http_known which = match(name, "accept", len, IDEM__H_ACCEPT);
+    if (which == IDEM__H_OTHER) which = match(name, "origin", len, IDEM__H_ORIGIN);
+    return which ? which : match(name, "expect", len, IDEM__H_EXPECT);
+  }
+  case 7: return match(name, "upgrade", len, IDEM__H_UPGRADE);
+  case 9: return match(name, "forwarded", len, IDEM__H_FORWARDED);
+  case 10: return match(name, "user-agent", len, IDEM__H_USER_AGENT);
+  case 12: return match(name, "content-type", len, IDEM__H_CONTENT_TYPE);
+  case 13: return match(name, "authorization", len, IDEM__H_AUTHORIZATION);
+  case 14: return match(name, "content-length", len, IDEM__H_CONTENT_LENGTH);
+  case 15: return match(name, "x-forwarded-for", len, IDEM__H_X_FORWARDED_FOR);
+  case 16: return match(name, "content-encoding", len, IDEM__H_CONTENT_ENCODING);
+  case 17: return match(name, "transfer-encoding", len, IDEM__H_TRANSFER_ENCODING);
+  default: return IDEM__H_OTHER;
+  }
+}
+
+static idem__view value_at(const idem__http_request *request, size_t index) {
+  const idem__http_header *header = &request->headers[index];
+  return idem__view_trim((idem__view){request->base + header->value, header->value_len});
+}
+
+idem__view idem__http_known_value(const idem__http_request *request, idem__http_known which) {
+  if (!request->known[which]) return (idem__view){NULL, 0};
+  return value_at(request, (size_t)request->known[which] - 1);
+}
+
+idem__view idem__http_header_value(const idem__http_request *request, const char *name) {
+  idem__view found = {NULL, 0};
+  size_t name_len = strlen(name);
+  for (size_t i = 0; i < request->header_count; i++) {
+    const idem__http_header *header = &request->headers[i];
+    if (!idem__text_equal_nocase(request->base + header->name, header->name_len, name, name_len))
+      continue;
+    if (found.at) return (idem__view){NULL, 0};
+    found = value_at(request, i);
+  }
+  return found;
+}
+
+/* ---------------------------------------------------------------- Accept */
+
+static bool quality_is_zero(idem__view parameters) {
+  for (size_t i = 0; i + 2 < parameters.len + 1; i++) {
+    const char *at = parameters.at + i;
+    if (parameters.len - i < 3 || idem__ascii_lower(at[0]) != 'q' || at[1] != '=') continue;
+    for (size_t j = 2; j < parameters.len - i; j++) {
+      if (at[j] >= '1' && at[j] <= '9') return false;
+      if (at[j] != '0' && at[j] != '.') break;
+    }
+    return at[2] == '0';
+  }
+  return false;
+}
+
+static idem__view media_type(idem__view element, idem__view *parameters) {
+  const char *semicolon = element.len ? memchr(element.at, ';', element.len) : NULL;
+  size_t len = semicolon ? (size_t)(semicolon - element.at) : element.len;
+  *parameters = (idem__view){element.at + len, element.len - len};
+  return idem__view_trim((idem__view){element.at, len});
+}
+
+static bool range_matches(idem__view range, const char *type, bool wildcards) {
+  if (idem__view_is(range, type, strlen(type))) return true;
+  if (!wildcards) return false;
+  if (idem__view_eq(range, "*/*")) return true;
+  const char *slash = strchr(type, '/');
+  size_t major = (size_t)(slash - type) + 1;
+  return range.len == major + 1 && range.at[major] == '*' &&
+         idem__text_equal_nocase(range.at, major, type, major);
+}
+
+static bool accepts(const idem__http_request *request, const char *type, bool wildcards) {
+  for (size_t i = 0; i < request->header_count; i++) {
+    const idem__http_header *header = &request->headers[i];
+    if (!idem__text_equal_nocase(request->base + header->name, header->name_len, "accept", 6))
+      continue;
+    idem__view list = value_at(request, i), element, parameters;
+    while (idem__view_next(&list, &element)) {
+      idem__view range = media_type(element, &parameters);
+      if (range_matches(range, type, wildcards) && !quality_is_zero(parameters)) return true;
+    }
+  }
+  return false;
+}
+
+bool idem__http_accepts(const idem__http_request *request, const char *type) {
+  return !request->known[IDEM__H_ACCEPT] || accepts(request, type, true);
+}
+
+bool idem__http_accepts_exactly(const idem__http_request *request, const char *type) {
+  return request->known[IDEM__H_ACCEPT] && accepts(request, type, false);
+}
+
+/* ---------------------------------------------------------------- target */
+
+static void split_query(idem__http_request *request, idem__view path) {
+  const char *mark = path.len ? memchr(path.at, '?', path.len) : NULL;
+  request->query = (idem__view){NULL, 0};
+  if (mark) {
+    size_t len = (size_t)(mark - path.at);
+    request->query = (idem__view){mark + 1, path.len - len - 1};
+    path.len = len;
+  }
+  request->path = path;
+}
+
+static size_t scheme_length(idem__view target) {
+  if (target.len >= 7 && idem__text_equal_nocase(target.at, 7, "http://", 7)) return 7;
+  if (target.len >= 8 && idem__text_equal_nocase(target.at, 8, "https://", 8)) return 8;
+  return 0;
+}
+
+bool idem__http_split_target(idem__http_request *request) {
+  idem__view target = {request->base + request->target.value, request->target.value_len};
+  request->authority = (idem__view){NULL, 0};
+  if (target.len && target.at[0] == '/') {
+    split_query(request, target);
+    return true;
+  }
+  if (target.len == 1 && target.at[0] == '*') {
+    split_query(request, target);
+    return request->method == IDEM__HTTP_OPTIONS;
+  }
+  size_t skip = scheme_length(target);
+  if (!skip) return false;
+  idem__view rest = {target.at + skip, target.len - skip};
+  size_t len = 0;
+  while (len < rest.len && rest.at[len] != '/' && rest.at[len] != '?') len++;
+  request->authority = (idem__view){rest.at, len};
+  rest.at += len, rest.len -= len;
+  split_query(request, rest.len && rest.at[0] == '/' ? rest : IDEM__VIEW("/"));
+  return len > 0;
+}

@@ -1,0 +1,223 @@
+/* websocket.c - one JSON-RPC message a text frame, framing by wslay; both roles.
+ * wslay checks masks, opcodes, fragments, UTF-8 and sizes; we turn its verdicts into close codes,
+ * refuse binary, and keep its buffers small. See docs/internals/http.md. */
+#include "http.h"
+
+#include <string.h>
+#include <wslay/wslay.h>
+
+struct idem__websocket {
+  wslay_event_context_ptr context;
+  idem__websocket_opts opts;
+  const char *input;
+  size_t input_len;
+  idem_status failed;
+  unsigned inside;
+  bool told;    /* on_close has run */
+  bool closing; /* a close frame of ours is queued or sent */
+};
+
+/* --------------------------------------------------------------- handshake */
+
+void idem__websocket_accept(idem__view key, char accept[IDEM__WEBSOCKET_ACCEPT]) {
+  static const char suffix[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+  char text[24 + sizeof suffix - 1];
+  uint8_t digest[IDEM__SHA1_BYTES];
+  size_t len = key.len < 24 ? key.len : 24;
+  if (len) memcpy(text, key.at, len);
+  memcpy(text + len, suffix, sizeof suffix - 1);
+  idem__sha1(text, len + sizeof suffix - 1, digest);
+  idem__base64(digest, sizeof digest, accept);
+}
+
+bool idem__websocket_asked(const idem__http_request *request) {
+  idem__view list = idem__http_known_value(request, IDEM__H_UPGRADE), element;
+  while (idem__view_next(&list, &element))
+    if (idem__view_eq(element, "websocket")) return true;
+  return false;
+}
+
+static bool names_upgrade(const idem__http_request *request) {
+  idem__view list = idem__http_header_value(request, "connection"), element;
+  while (idem__view_next(&list, &element))
+    if (idem__view_eq(element, "upgrade")) return true;
+  return false;
+}
+
+/* 16 bytes in base64: 22 digits and two equals signs. */
+static bool good_key(idem__view key) {
+  if (!key.at || key.len != 24 || key.at[22] != '=' || key.at[23] != '=') return false;
+  for (size_t i = 0; i < 22; i++) {
+    char c = key.at[i];
+    bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    if (!letter && !(c >= '0' && c <= '9') && c != '+' && c != '/') return false;
+  }
+  return true;
+}
+
+void idem__websocket_check(const idem__http_request *request, idem__http_refusal *refusal) {
+  if (!idem__view_eq(idem__http_header_value(request, "sec-websocket-version"), "13"))
+    *refusal = (idem__http_refusal){.status = 426, .reason = "unavailable"};
+  else if (request->minor != 1 || !names_upgrade(request) ||
+           !good_key(idem__http_header_value(request, "sec-websocket-key")))
+    *refusal = (idem__http_refusal){.status = 400, .code = IDEM_RPC_PARSE_ERROR};
+}
+
+/* -------------------------------------------------------- wslay's callbacks */
+
+static ssize_t on_receive(wslay_event_context_ptr context, uint8_t *data, size_t len, int flags,
+                          void *user) {
+  idem__websocket *socket = user;
+  (void)flags;
+  if (!socket->input_len) {
+    wslay_event_set_error(context, WSLAY_ERR_WOULDBLOCK);
+    return -1;
+  }
+  size_t take = len < socket->input_len ? len : socket->input_len;
+  memcpy(data, socket->input, take);
+  socket->input += take;
+  socket->input_len -= take;
+  return (ssize_t)take;
+}
+
+static ssize_t on_send(wslay_event_context_ptr context, const uint8_t *data, size_t len, int flags,
+                       void *user) {
+  idem__websocket *socket = user;
+  (void)flags;
+  idem_status status = socket->opts.output(socket->opts.user, (const char *)data, len);
+  if (status == IDEM_OK) return (ssize_t)len;
+  socket->failed = status;
+  wslay_event_set_error(context, WSLAY_ERR_CALLBACK_FAILURE);
+  return -1;
+}
+
+static int on_mask(wslay_event_context_ptr context, uint8_t *data, size_t len, void *user) {
+  idem__websocket *socket = user;
+  (void)context;
+  socket->opts.random(socket->opts.random_ctx, data, len);
+  return 0;
+}
+
+static void tell_closed(idem__websocket *socket, uint16_t code) {
+  if (socket->told) return;
+  socket->told = true;
+  if (socket->opts.on_close) socket->opts.on_close(socket, code, socket->opts.user);
+}
+
+static void on_frame_message(wslay_event_context_ptr context,
+                             const struct wslay_event_on_msg_recv_arg *message, void *user) {
+  idem__websocket *socket = user;
+  (void)context;
+  if (message->opcode == WSLAY_CONNECTION_CLOSE) {
+    socket->closing = true;
+    tell_closed(socket, message->status_code ? message->status_code : WSLAY_CODE_NO_STATUS_RCVD);
+  } else if (socket->closing) {
+    return; /* what comes after our close frame is not for us */
+  } else if (message->opcode == WSLAY_TEXT_FRAME) {
+    socket->opts.on_message(socket, (const char *)message->msg, message->msg_length,
+                            socket->opts.user);
+  } else if (message->opcode == WSLAY_BINARY_FRAME) {
+    idem__websocket_close(socket, WSLAY_CODE_UNSUPPORTED_DATA, "text only");
+  }
+}
+
+/* ------------------------------------------------------------ entry points */
+
+idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocket **out) {
+  static const struct wslay_event_callbacks callbacks = {
+      .recv_callback = on_receive,
+      .send_callback = on_send,
+      .genmask_callback = on_mask,
+      .on_msg_recv_callback = on_frame_message,
+  };
+  *out = NULL;
+  if (opts->client && !opts->random) return IDEM_E_INVAL;
+  idem__websocket *socket = idem__calloc(opts->alloc, sizeof *socket);
+  if (!socket) return IDEM_E_NOMEM;
+  socket->opts = *opts;
+  int failure = opts->client
+                    ? wslay_event_context_client_init(&socket->context, &callbacks, socket)
+                    : wslay_event_context_server_init(&socket->context, &callbacks, socket);
+  if (failure) {
+    idem__free(opts->alloc, socket);
+    return IDEM_E_NOMEM;
+  }
+  size_t max = opts->message_bytes ? opts->message_bytes : 10485760;
+  wslay_event_config_set_max_recv_msg_length(socket->context, max);
+  *out = socket;
+  return IDEM_OK;
+}
+
+void idem__websocket_free(idem__websocket *socket) {
+  if (!socket) return;
+  tell_closed(socket, WSLAY_CODE_ABNORMAL_CLOSURE);
+  wslay_event_context_free(socket->context);
+  if (socket->opts.on_free) socket->opts.on_free(socket->opts.user);
+  idem__free(socket->opts.alloc, socket);
+}
+
+static idem_status flush(idem__websocket *socket) {
+  if (socket->failed == IDEM_OK && !socket->inside) {
+    int failure = wslay_event_send(socket->context);
+    if (failure && socket->failed == IDEM_OK)
+      socket->failed = failure == WSLAY_ERR_NOMEM ? IDEM_E_NOMEM : IDEM_E_PROTO;
+  }
+  return socket->failed;
+}
+
+static uint16_t close_code(const idem__websocket *socket) {
+  uint16_t code = wslay_event_get_status_code_sent(socket->context);
+  return code ? code : WSLAY_CODE_PROTOCOL_ERROR;
+}
+
+idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len) {
+  if (socket->failed != IDEM_OK) return socket->failed;
+  socket->input = data;
+  socket->input_len = len;
+  socket->inside++;
+  int failure = wslay_event_want_read(socket->context) ? wslay_event_recv(socket->context) : 0;
+  socket->inside--;
+  socket->input_len = 0;
+  if (failure == WSLAY_ERR_NOMEM) return socket->failed = IDEM_E_NOMEM;
+  if (failure && socket->failed == IDEM_OK) socket->failed = IDEM_E_PROTO;
+  flush(socket);
+  if (!wslay_event_get_read_enabled(socket->context)) {
+    socket->closing = true;
+    tell_closed(socket, close_code(socket));
+  }
+  return socket->failed;
+}
+
+static idem_status queue(idem__websocket *socket, uint8_t opcode, const char *text, size_t len) {
+  if (socket->failed != IDEM_OK) return socket->failed;
+  if (socket->closing) return IDEM_E_CLOSED;
+  struct wslay_event_msg message = {opcode, (const uint8_t *)text, len};
+  int failure = wslay_event_queue_msg(socket->context, &message);
+  if (failure) return failure == WSLAY_ERR_NOMEM ? IDEM_E_NOMEM : IDEM_E_CLOSED;
+  return flush(socket);
+}
+
+idem_status idem__websocket_send(idem__websocket *socket, const char *text, size_t len) {
+  return queue(socket, WSLAY_TEXT_FRAME, text, len);
+}
+
+idem_status idem__websocket_ping(idem__websocket *socket) {
+  return queue(socket, WSLAY_PING, "", 0);
+}
+
+void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *reason) {
+  if (socket->closing || socket->failed != IDEM_OK) return;
+  socket->closing = true;
+  wslay_event_queue_close(socket->context, code, (const uint8_t *)reason,
+                          reason ? strlen(reason) : 0);
+  flush(socket);
+}
+
+bool idem__websocket_closing(const idem__websocket *socket) { return socket->closing; }
+
+bool idem__websocket_finished(const idem__websocket *socket) {
+  if (socket->failed != IDEM_OK) return true;
+  bool heard = wslay_event_get_close_received(socket->context) ||
+               !wslay_event_get_read_enabled(socket->context);
+  return heard && wslay_event_get_close_sent(socket->context);
+}

@@ -1,0 +1,111 @@
+/* ws_endpoint.c - a JSON-RPC peer behind a WebSocket: one message a text frame, both ways.
+ * The conn of the engine lives as long as the socket; a ping now and then keeps proxies from
+ * cutting it and shows when the other side is dead. See docs/internals/http.md. */
+#include "endpoint.h"
+
+typedef struct peer {
+  idem__http_rpc *rpc;
+  idem__http_conn *http;
+  idem__websocket *socket;
+  idem_conn *conn;
+  bool closing;
+} peer;
+
+static void pump(peer *who);
+static void on_room(void *user) { pump(user); }
+
+static void pump(peer *who) {
+  idem_chunk chunk;
+  while (idem__http_conn_has_room(who->http, on_room, who) &&
+         idem_conn_next_chunk(who->conn, &chunk)) {
+    if (who->socket) idem__websocket_send(who->socket, chunk.data, chunk.len);
+    idem_chunk_free(&chunk);
+  }
+  if (who->socket && idem_conn_done(who->conn) && !who->closing) {
+    who->closing = true;
+    idem__websocket_close(who->socket, 1000, NULL);
+  }
+}
+
+static void on_output(idem_conn *conn, void *user) {
+  peer *who = user;
+  (void)conn;
+  pump(who);
+  idem__http_conn_notify(who->http);
+}
+
+static bool on_admit(idem_conn *conn, void *user) {
+  peer *who = user;
+  uint32_t retry_s;
+  (void)conn;
+  return idem__limiter_take(who->rpc->opts.limiter, idem__http_conn_client(who->http),
+                            idem__http_conn_now(who->http), &retry_s);
+}
+
+static void on_time(void *user, uint64_t now_ms);
+
+static void set_time(peer *who, uint64_t now_ms) {
+  uint64_t at = idem_conn_deadline(who->conn), ping = now_ms + 2 * who->rpc->opts.stream_ms;
+  idem__http_conn_set_time(who->http, at < ping ? at : ping, on_time, who);
+}
+
+static void on_time(void *user, uint64_t now_ms) {
+  peer *who = user;
+  if (idem_conn_deadline(who->conn) <= now_ms) {
+    if (idem_conn_expire(who->conn) != IDEM_OK && who->socket)
+      idem__websocket_close(who->socket, 1011, NULL);
+    pump(who);
+  } else if (who->socket) {
+    idem__websocket_ping(who->socket);
+  }
+  set_time(who, now_ms);
+}
+
+static void on_message(idem__websocket *socket, const char *text, size_t len, void *user) {
+  peer *who = user;
+  idem_status status = idem__conn_message(who->conn, text, len, NULL);
+  if (status != IDEM_OK && status != IDEM_E_CLOSED) {
+    idem__websocket_close(socket, 1011, NULL);
+    return;
+  }
+  pump(who);
+  set_time(who, idem__http_conn_now(who->http));
+}
+
+static idem_status put_bytes(void *user, const char *data, size_t len) {
+  peer *who = user;
+  return idem__http_conn_put(who->http, data, len);
+}
+
+static void on_free(void *user) {
+  peer *who = user;
+  who->socket = NULL;
+  idem_conn_free(who->conn);
+  idem__free(&who->rpc->alloc, who);
+}
+
+idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, void *user) {
+  idem__http_rpc *rpc = user;
+  peer *who = idem__calloc(&rpc->alloc, sizeof *who);
+  if (!who) return NULL;
+  who->rpc = rpc;
+  who->http = conn;
+  idem_status status =
+      idem__http_rpc_conn(rpc, who, on_output, on_admit, idem__http_conn_peer(conn), &who->conn);
+  if (status == IDEM_OK)
+    status = idem__websocket_new(
+        &(idem__websocket_opts){.message_bytes = rpc->policy.limits.message_bytes,
+                                .on_message = on_message,
+                                .output = put_bytes,
+                                .on_free = on_free,
+                                .user = who,
+                                .alloc = &rpc->alloc},
+        &who->socket);
+  if (status != IDEM_OK) {
+    idem_conn_free(who->conn);
+    idem__free(&rpc->alloc, who);
+    return NULL;
+  }
+  set_time(who, idem__http_conn_now(conn));
+  return who->socket;
+}

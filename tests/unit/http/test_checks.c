@@ -1,0 +1,471 @@
+/* test_checks.c - who may ask: hosts, origins, tokens, proxies, rates. */
+#include "support/http_peer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static idem__view view(const char *text) { return (idem__view){text, strlen(text)}; }
+
+/* ------------------------------------------------------------ hosts, origins */
+
+static bool host(const char *const *list, const char *text) {
+  idem__host_list hosts;
+  assert_int_equal(idem__host_list_init(&hosts, NULL, list), IDEM_OK);
+  bool allowed = idem__host_allowed(&hosts, view(text), 8420);
+  idem__host_list_deinit(&hosts, NULL);
+  return allowed;
+}
+
+static bool origin(const char *const *list, const char *text) {
+  idem__host_list hosts;
+  assert_int_equal(idem__host_list_init(&hosts, NULL, list), IDEM_OK);
+  bool allowed = idem__origin_allowed(&hosts, view(text), 8420);
+  idem__host_list_deinit(&hosts, NULL);
+  return allowed;
+}
+
+static void the_default_hosts_are_loopback_names_on_any_port(void **state) {
+  (void)state;
+  static const char *const good[] = {"localhost",    "localhost:8420", "LocalHost:1",
+                                     "localhost.",   "localhost.:99",  "127.0.0.1",
+                                     "127.0.0.1:80", "[::1]",          "[::1]:8420"};
+  static const char *const bad[] = {"",
+                                    "evil.example",
+                                    "localhost.evil.example",
+                                    "127.0.0.1.nip.io",
+                                    "127.0.0.2",
+                                    "localhost..",
+                                    "localhost:",
+                                    "localhost:x",
+                                    "localhost:99999",
+                                    "::1",
+                                    "[::1",
+                                    "localhost@evil.com",
+                                    "evil.com#localhost",
+                                    "localhost /",
+                                    "[::1]x",
+                                    ":80",
+                                    "localhost:80:80",
+                                    "0.0.0.0",
+                                    "[::ffff:127.0.0.1]"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_true(host(NULL, good[i]));
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (host(NULL, bad[i])) fail_msg("%s was allowed", bad[i]);
+}
+
+static void a_host_entry_says_which_port(void **state) {
+  (void)state;
+  static const char *const plain[] = {"api.example.", NULL};
+  static const char *const port[] = {"api.example:443", NULL};
+  static const char *const any[] = {"API.example:*", NULL};
+  assert_true(host(plain, "api.example") && host(plain, "api.example:8420"));
+  assert_false(host(plain, "api.example:443"));
+  assert_true(host(port, "API.EXAMPLE.:443"));
+  assert_false(host(port, "api.example") || host(port, "api.example:8420"));
+  assert_true(host(any, "api.example") && host(any, "api.example:1"));
+  assert_false(host(any, "localhost") || host(any, "xapi.example"));
+}
+
+static void a_bad_list_entry_is_refused(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      "",     ":80",     "a b",       "host:",     "host:port", "host:*:*",
+      "[::1", "http://", "user@host", "host/path", "*"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const char *const list[] = {bad[i], NULL};
+    idem__host_list hosts;
+    if (idem__host_list_init(&hosts, NULL, list) != IDEM_E_INVAL) fail_msg("%s was taken", bad[i]);
+  }
+}
+
+static void origins_follow_the_list_and_null_is_never_one(void **state) {
+  (void)state;
+  static const char *const secure[] = {"https://app.example", "null.example:*", NULL};
+  assert_true(origin(NULL, "http://localhost") && origin(NULL, "http://LOCALHOST:3000"));
+  assert_true(origin(NULL, "https://127.0.0.1:8080") && origin(NULL, "http://[::1]:9"));
+  assert_false(origin(NULL, "null") || origin(NULL, "") || origin(NULL, "localhost"));
+  assert_false(origin(NULL, "http://evil.example") || origin(NULL, "http://localhost.evil"));
+  assert_false(origin(NULL, "http://localhost/path") || origin(NULL, "http://"));
+  assert_false(origin(NULL, "http://localhost http://evil.example"));
+  assert_true(origin(secure, "https://app.example") && origin(secure, "HTTPS://app.example:8420"));
+  assert_false(origin(secure, "http://app.example") || origin(secure, "https://app.example:1"));
+  assert_true(origin(secure, "http://null.example:1"));
+  assert_false(origin(secure, "null"));
+}
+
+/* ------------------------------------------------------------------- tokens */
+
+static void any_of_the_tokens_opens(void **state) {
+  (void)state;
+  static const char *const tokens[] = {"alpha-token", "beta"};
+  static const size_t lens[] = {11, 4};
+  assert_true(idem__token_allowed(tokens, lens, 2, view("Bearer alpha-token")));
+  assert_true(idem__token_allowed(tokens, lens, 2, view("bearer  beta ")));
+  static const char *const bad[] = {
+      "Bearer ",         "Bearer alph", "Bearer alpha-tokenx",     "Basic beta", "Bearerbeta",
+      "Bearer betabeta", "beta",        "Bearer alpha-token,beta", "",           "Bearer BETA"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (idem__token_allowed(tokens, lens, 2, view(bad[i]))) fail_msg("%s opened", bad[i]);
+  assert_false(idem__token_allowed(tokens, lens, 2, (idem__view){NULL, 0}));
+}
+
+/* ---------------------------------------------------------------- addresses */
+
+static void addresses_are_read_and_others_are_not(void **state) {
+  (void)state;
+  static const char *const good[] = {"1.2.3.4",
+                                     "::",
+                                     "::1",
+                                     "1::",
+                                     "fe80::1",
+                                     "[2001:db8::7]",
+                                     "1:2:3:4:5:6:7:8",
+                                     "::ffff:1.2.3.4",
+                                     "1:2:3:4:5:6:1.2.3.4"};
+  static const char *const bad[] = {
+      "",        "1.2.3",    "1.2.3.4.5",         "1.2.3.256",     "01.2.3.4",
+      ":",       ":::",      "1::2::3",           "1:2:3:4:5:6:7", "12345::",
+      "g::",     "1.2.3.4 ", "1:2:3:4:5:6:7:8:9", "::1.2.3",       "1:2:3:4:5:6:7:1.2.3.4",
+      "unknown", "1:"};
+  idem__address address;
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    if (!idem__address_parse(view(good[i]), &address)) fail_msg("%s was not read", good[i]);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (idem__address_parse(view(bad[i]), &address)) fail_msg("%s was read", bad[i]);
+}
+
+static bool inside(const char *block_text, const char *address_text) {
+  idem__address_block block;
+  idem__address address;
+  assert_true(idem__address_block_parse(view(block_text), &block));
+  assert_true(idem__address_parse(view(address_text), &address));
+  return idem__address_in(&block, 1, &address);
+}
+
+static void blocks_hold_their_addresses(void **state) {
+  (void)state;
+  assert_true(inside("10.0.0.0/8", "10.255.1.2") && inside("10.1.2.3", "10.1.2.3"));
+  assert_true(inside("0.0.0.0/0", "1.2.3.4") && inside("10.0.0.0/9", "10.127.0.1"));
+  assert_false(inside("10.0.0.0/8", "11.0.0.1") || inside("10.0.0.0/9", "10.128.0.1"));
+  assert_false(inside("0.0.0.0/0", "2001:db8::1") || inside("10.1.2.3", "10.1.2.4"));
+  assert_true(inside("2001:db8::/32", "2001:db8:1::1") && inside("::1", "::1"));
+  assert_false(inside("2001:db8::/32", "2001:db9::1"));
+  idem__address_block block;
+  assert_false(idem__address_block_parse(view("10.0.0.0/33"), &block));
+  assert_false(idem__address_block_parse(view("10.0.0.0/"), &block));
+  assert_false(idem__address_block_parse(view("::/129"), &block));
+}
+
+/* ------------------------------------------------------------------ limiter */
+
+static void a_bucket_empties_and_fills_again(void **state) {
+  (void)state;
+  idem__limiter *limiter;
+  idem__address one, two;
+  uint32_t retry = 0;
+  assert_int_equal(idem__limiter_new(NULL, 5, 10, 0, 1, &limiter), IDEM_OK);
+  assert_true(idem__address_parse(view("1.2.3.4"), &one));
+  assert_true(idem__address_parse(view("1.2.3.5"), &two));
+  for (int i = 0; i < 5; i++) assert_true(idem__limiter_take(limiter, &one, 1000, &retry));
+  assert_false(idem__limiter_take(limiter, &one, 1000, &retry));
+  assert_int_equal(retry, 2);
+  assert_true(idem__limiter_take(limiter, &two, 1000, &retry));
+  assert_false(idem__limiter_take(limiter, &one, 2999, &retry));
+  assert_int_equal(retry, 1);
+  assert_true(idem__limiter_take(limiter, &one, 3000, &retry));
+  for (int i = 0; i < 5; i++) assert_true(idem__limiter_take(limiter, &one, 60000, &retry));
+  assert_false(idem__limiter_take(limiter, &one, 60000, &retry));
+  idem__limiter_free(limiter);
+}
+
+static void an_ipv6_network_is_one_client(void **state) {
+  (void)state;
+  idem__limiter *limiter;
+  idem__address one, two, three;
+  uint32_t retry;
+  assert_int_equal(idem__limiter_new(NULL, 1, 1, 0, 1, &limiter), IDEM_OK);
+  assert_true(idem__address_parse(view("2001:db8:0:1::1"), &one));
+  assert_true(idem__address_parse(view("2001:db8:0:1::2"), &two));
+  assert_true(idem__address_parse(view("2001:db8:0:2::1"), &three));
+  assert_true(idem__limiter_take(limiter, &one, 5, &retry));
+  assert_false(idem__limiter_take(limiter, &two, 5, &retry));
+  assert_true(idem__limiter_take(limiter, &three, 5, &retry));
+  idem__limiter_free(limiter);
+}
+
+static void many_clients_do_not_free_the_one_who_is_limited(void **state) {
+  (void)state;
+  idem__limiter *limiter;
+  idem__address greedy, other;
+  uint32_t retry;
+  assert_int_equal(idem__limiter_new(NULL, 10, 10, 64, 99, &limiter), IDEM_OK);
+  assert_true(idem__address_parse(view("9.9.9.9"), &greedy));
+  while (idem__limiter_take(limiter, &greedy, 1, &retry)) continue;
+  for (int i = 0; i < 10000; i++) { /* each takes one token: fuller buckets than the greedy one's */
+    char text[32];
+    snprintf(text, sizeof text, "10.%d.%d.1", i / 256, i % 256);
+    assert_true(idem__address_parse(view(text), &other));
+    idem__limiter_take(limiter, &other, 1, &retry);
+  }
+  assert_false(idem__limiter_take(limiter, &greedy, 1, &retry));
+  idem__limiter_free(limiter);
+}
+
+/* -------------------------------------------------------------- over the wire */
+
+#define BODY "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"echo\"}"
+#define POST(host, headers)                                                                        \
+  "POST / HTTP/1.1\r\nHost: " host "\r\nContent-Type: application/json\r\n" headers                \
+  "Content-Length: 42\r\n\r\n" BODY
+
+static void expect(http_peer *peer, const char *text, const char *status, const char *contains) {
+  http_peer_forget_output(peer);
+  http_peer_feed(peer, text, strlen(text), 0);
+  if (!strstr(peer->output, status) || !strstr(peer->output, contains))
+    fail_msg("wanted %s with %s, got\n%s", status, contains, peer->output);
+}
+
+static void a_foreign_host_is_refused_with_the_flag_to_add(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  expect(&peer, POST("evil.example:8420", ""), "HTTP/1.1 403 Forbidden",
+         "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid "
+         "Request\",\"data\":{\"reason\":\"forbidden-host\",\"hint\":\"--allow-host "
+         "evil.example:8420\"}}}");
+  expect(&peer, POST("a\"b<script>", ""), "HTTP/1.1 403", "--allow-host a\\\"b<script>");
+  expect(&peer, POST("localhost", ""), "HTTP/1.1 200 OK", "\"id\":\"a\"");
+  http_peer_deinit(&peer);
+}
+
+static void every_host_is_accepted_elsewhere_unless_a_list_is_given(void **state) {
+  (void)state;
+  static const char *const list[] = {"api.example", NULL};
+  idem_http_opts http = {.allow_hosts = list};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.not_loopback = true}), IDEM_OK);
+  expect(&peer, POST("any.example", ""), "HTTP/1.1 200 OK", "");
+  http_peer_deinit(&peer);
+  http_peer_opts opts = {.http = &http, .not_loopback = true};
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("any.example", ""), "HTTP/1.1 403", "forbidden-host");
+  expect(&peer, POST("api.example", ""), "HTTP/1.1 200 OK", "");
+  http_peer_deinit(&peer);
+}
+
+static void a_foreign_origin_is_refused_with_the_flag_to_add(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  expect(&peer, POST("localhost", "Origin: https://evil.example\r\n"), "HTTP/1.1 403 Forbidden",
+         "\"reason\":\"forbidden-origin\",\"hint\":\"--allow-origin evil.example\"");
+  assert_int_equal(http_peer_count(&peer, "Access-Control"), 0);
+  expect(&peer, POST("localhost", "Origin: null\r\n"), "HTTP/1.1 403",
+         "\"data\":{\"reason\":\"forbidden-origin\"}}");
+  expect(&peer, POST("localhost", "Origin: http://localhost\r\nOrigin: http://localhost\r\n"),
+         "HTTP/1.1 403", "forbidden-origin");
+  http_peer_deinit(&peer);
+}
+
+static void an_allowed_origin_gets_its_cors_headers(void **state) {
+  (void)state;
+  idem__http_rules rules = {.allow_headers = "Mcp-Method", .expose_headers = "Mcp-Session-Id"};
+  static const char *const list[] = {"app.example", NULL};
+  idem_http_opts http = {.allow_origins = list};
+  http_peer peer;
+  http_peer_opts opts = {.http = &http, .rules = &rules};
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("localhost", "Origin: https://app.example\r\n"), "HTTP/1.1 200 OK",
+         "Access-Control-Allow-Origin: https://app.example\r\nVary: Origin\r\n"
+         "Access-Control-Expose-Headers: Mcp-Session-Id\r\n");
+  expect(&peer,
+         "OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://app.example\r\n"
+         "Access-Control-Request-Method: POST\r\n\r\n",
+         "HTTP/1.1 204 No Content",
+         "Access-Control-Allow-Methods: POST\r\nAccess-Control-Allow-Headers: Authorization, "
+         "Content-Type, Accept, Mcp-Method\r\n");
+  assert_int_equal(http_peer_count(&peer, "Content-Length"), 0);
+  expect(&peer, "OPTIONS / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 204",
+         "Allow: POST, OPTIONS\r\n");
+  assert_int_equal(http_peer_count(&peer, "Access-Control"), 0);
+  expect(&peer, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 204", "");
+  http_peer_deinit(&peer);
+}
+
+static void without_the_token_everything_but_health_is_401(void **state) {
+  (void)state;
+  static const char *const tokens[] = {"old-secret", "new-secret", NULL};
+  idem_http_opts http = {.tokens = tokens};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
+  expect(&peer, POST("localhost", ""), "HTTP/1.1 401 ", "WWW-Authenticate: Bearer\r\n");
+  expect(&peer, POST("localhost", "Authorization: Bearer nope\r\n"), "HTTP/1.1 401 ",
+         "\"reason\":\"unauthorized\"");
+  expect(&peer,
+         POST("localhost", "Authorization: Bearer old-secret\r\nAuthorization: Bearer x\r\n"),
+         "HTTP/1.1 401 ", "");
+  expect(&peer, POST("localhost", "Authorization: Bearer old-secret\r\n"), "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", "Authorization: Bearer new-secret\r\n"), "HTTP/1.1 200 ", "");
+  expect(&peer, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 401 ", "");
+  expect(&peer, "PUT / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 401 ", "");
+  expect(&peer, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 ", "ok");
+  expect(&peer,
+         "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer old-secret\r\n\r\n",
+         "HTTP/1.1 200 ", "auth_failures");
+  http_peer_deinit(&peer);
+}
+
+static void an_empty_token_list_is_refused(void **state) {
+  (void)state;
+  static const char *const none[] = {NULL}, *const empty[] = {"", NULL};
+  idem_http_opts http = {.tokens = none};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_E_INVAL);
+  http_peer_deinit(&peer);
+  http.tokens = empty;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_E_INVAL);
+  http_peer_deinit(&peer);
+}
+
+static void over_the_rate_is_429_with_the_id_and_when_to_retry(void **state) {
+  (void)state;
+  idem_http_opts http = {.rate_count = 2, .rate_seconds = 10};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
+  expect(&peer, POST("localhost", ""), "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", ""), "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", ""), "HTTP/1.1 429 Too Many Requests", "Retry-After: 5\r\n");
+  assert_non_null(
+      strstr(peer.output, "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"error\":{\"code\":-32000,"));
+  assert_non_null(strstr(peer.output, "\"data\":{\"reason\":\"rate-limited\"}"));
+  http_peer_wait(&peer, 5000);
+  expect(&peer, POST("localhost", ""), "HTTP/1.1 200 ", "");
+  http_peer_deinit(&peer);
+}
+
+static void each_batch_element_counts(void **state) {
+  (void)state;
+  idem_http_opts http = {.rate_count = 2, .rate_seconds = 10};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
+  static const char body[] = "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"},"
+                             "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"echo\"},"
+                             "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"echo\"}]";
+  char text[400];
+  snprintf(text, sizeof text,
+           "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Content-Length: %zu\r\n\r\n%s",
+           sizeof body - 1, body);
+  expect(&peer, text, "HTTP/1.1 200 ", "\"id\":3,\"error\":{\"code\":-32000");
+  assert_int_equal(http_peer_count(&peer, "\"result\":"), 2);
+  expect(&peer, text, "HTTP/1.1 429 ", "\"id\":1,\"error\"");
+  http_peer_deinit(&peer);
+}
+
+static void a_notification_over_the_rate_is_dropped_without_a_body(void **state) {
+  (void)state;
+  idem_http_opts http = {.rate_count = 1, .rate_seconds = 10};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
+  static const char text[] =
+      "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
+      "\r\nContent-Length: 34\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"hello\"}";
+  expect(&peer, text, "HTTP/1.1 204 ", "");
+  expect(&peer, text, "HTTP/1.1 429 ", "Retry-After: 10\r\n");
+  assert_null(strstr(peer.output, "jsonrpc"));
+  assert_int_equal(peer.hellos, 1);
+  http_peer_deinit(&peer);
+}
+
+static void only_a_trusted_proxy_may_name_the_client(void **state) {
+  (void)state;
+  static const char *const trusted[] = {"127.0.0.1", "10.0.0.0/8", NULL};
+  idem_http_opts http = {.rate_count = 1, .rate_seconds = 10, .trusted_proxies = trusted};
+  http_peer peer;
+  http_peer_opts opts = {.http = &http};
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\n"), "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\n"), "HTTP/1.1 429 ", "");
+  expect(&peer, POST("localhost", "X-Forwarded-For: 1.1.1.1, 9.9.9.9, 10.2.3.4\r\n"),
+         "HTTP/1.1 429 ", "");
+  expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9, 8.8.8.8\r\n"), "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", "Forwarded: for=\"[2001:db8::1]:4711\";proto=https\r\n"),
+         "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", "Forwarded: For=\"[2001:db8::1]\", for=10.0.0.9\r\n"),
+         "HTTP/1.1 429 ", "");
+  http_peer_deinit(&peer);
+  opts.from = "192.0.2.1";
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("localhost", "X-Forwarded-For: 7.7.7.1\r\n"), "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", "X-Forwarded-For: 7.7.7.2\r\n"), "HTTP/1.1 429 ", "");
+  http_peer_deinit(&peer);
+}
+
+static void answers_carry_the_security_headers(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  expect(&peer, POST("localhost", ""), "X-Content-Type-Options: nosniff\r\n",
+         "Cache-Control: no-store\r\n");
+  expect(&peer, POST("evil", ""), "X-Content-Type-Options: nosniff\r\n",
+         "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n");
+  http_peer_deinit(&peer);
+}
+
+static void keep_line(void *ctx, const char *line, size_t len) {
+  char *out = ctx;
+  snprintf(out, 1024, "%.*s", (int)len, line);
+}
+
+static void the_access_log_tells_and_redacts(void **state) {
+  (void)state;
+  char line[1024] = "";
+  idem_log *log;
+  idem_http_opts http = {.access_log = true};
+  http_peer peer;
+  idem_log_opts log_opts = {.level = IDEM_LOG_INFO, .write = keep_line, .write_ctx = line};
+  assert_int_equal(idem_log_new(&log_opts, &log), IDEM_OK);
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http, .log = log}), IDEM_OK);
+  expect(&peer, POST("localhost", "Authorization: Bearer hush\r\n"), "HTTP/1.1 200 ", "");
+  assert_non_null(strstr(line, "POST / 200 "));
+  assert_non_null(strstr(line, "127.0.0.1:4242"));
+  assert_null(strstr(line, "hush"));
+  expect(&peer, "GET /healthz?token=hush HTTP/1.1\r\nHost: evil\r\n\r\n", "HTTP/1.1 403 ", "");
+  assert_non_null(strstr(line, " 403 "));
+  assert_non_null(strstr(line, "forbidden-host"));
+  assert_null(strstr(line, "hush"));
+  http_peer_deinit(&peer);
+  idem_log_free(log);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_default_hosts_are_loopback_names_on_any_port),
+      cmocka_unit_test(a_host_entry_says_which_port),
+      cmocka_unit_test(a_bad_list_entry_is_refused),
+      cmocka_unit_test(origins_follow_the_list_and_null_is_never_one),
+      cmocka_unit_test(any_of_the_tokens_opens),
+      cmocka_unit_test(addresses_are_read_and_others_are_not),
+      cmocka_unit_test(blocks_hold_their_addresses),
+      cmocka_unit_test(a_bucket_empties_and_fills_again),
+      cmocka_unit_test(an_ipv6_network_is_one_client),
+      cmocka_unit_test(many_clients_do_not_free_the_one_who_is_limited),
+      cmocka_unit_test(a_foreign_host_is_refused_with_the_flag_to_add),
+      cmocka_unit_test(every_host_is_accepted_elsewhere_unless_a_list_is_given),
+      cmocka_unit_test(a_foreign_origin_is_refused_with_the_flag_to_add),
+      cmocka_unit_test(an_allowed_origin_gets_its_cors_headers),
+      cmocka_unit_test(without_the_token_everything_but_health_is_401),
+      cmocka_unit_test(an_empty_token_list_is_refused),
+      cmocka_unit_test(over_the_rate_is_429_with_the_id_and_when_to_retry),
+      cmocka_unit_test(each_batch_element_counts),
+      cmocka_unit_test(a_notification_over_the_rate_is_dropped_without_a_body),
+      cmocka_unit_test(only_a_trusted_proxy_may_name_the_client),
+      cmocka_unit_test(answers_carry_the_security_headers),
+      cmocka_unit_test(the_access_log_tells_and_redacts),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
