@@ -124,6 +124,7 @@ idem_status idem__stdio_take(idem__stdio_ends *ends) {
   ends->out = held.out;
   ends->mask_sigpipe = ends->kind == IDEM__OUTPUT_POLLED && sigpipe_kills();
   setvbuf(stdout, NULL, _IOLBF, 0); /* it is stderr now: what is printed should be seen */
+  fflush(stdout);                   /* also what was printed before, and was no message either */
   held.taken = 1;
   return IDEM_OK;
 }

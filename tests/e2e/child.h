@@ -1,0 +1,58 @@
+/* child.h - a program under test: started with descriptors of the test's choosing, spoken to, watched.
+ * Everything that waits has a deadline and fails the test when it passes; nothing sleeps. */
+#ifndef IDEM_TESTS_CHILD_H
+#define IDEM_TESTS_CHILD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#define REFERENCE IDEM_BIN_DIR "/idem-reference"
+
+typedef struct child {
+  pid_t pid;
+  int in;  /* what we write is its input; -1 when the test gave descriptors */
+  int out; /* its output */
+  int err; /* its stderr */
+} child;
+
+/* What the program gets as descriptors: one of ours, or these. */
+enum { CHILD_PIPE = -1, CHILD_CLOSED = -2 };
+
+/* argv ends with NULL. The given descriptors stay the caller's. */
+child child_start_with(const char *const *argv, int in, int out);
+/* Three pipes. */
+child child_start(const char *const *argv);
+#define CHILD(...) child_start((const char *const[]){__VA_ARGS__, NULL})
+
+void child_send(int fd, const char *text);
+/* The next line without its newline, in a buffer that the next call reuses. */
+const char *child_line(int fd);
+/* Skips lines until one contains the text; returns it. */
+const char *child_line_with(int fd, const char *text);
+/* What is left until end of input; in a buffer that the next call reuses. */
+const char *child_rest(int fd);
+/* Waits for the end: the exit status, or minus the signal's number. Closes the pipes. */
+int child_end(child *running);
+/* The same, and the time it took in milliseconds. */
+int child_end_timed(child *running, uint64_t *took_ms);
+void child_expect_line(int fd, const char *expected);
+
+uint64_t child_now_ms(void);
+long child_rss_kb(pid_t pid);
+/* Connects to "tcp://127.0.0.1:PORT", "tcp://localhost:PORT" or "unix:/path". */
+int child_connect(const char *url);
+/* -1 and errno instead of a failed test. */
+int child_try_connect(const char *url);
+/* The URL in the next "listening on" line. */
+void child_listening(const child *running, char *url, size_t size);
+/* A new empty folder, removed with its files by child_remove_folder. */
+void child_make_folder(char *path, size_t size);
+void child_remove_folder(const char *path);
+
+#endif

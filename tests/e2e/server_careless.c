@@ -1,0 +1,56 @@
+/* server_careless.c - a server whose handlers do what handlers should not: print, read stdin in a
+ * child, leave through exit(). */
+#include <idem/idem.h>
+#include <idem/uv.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void print(idem_request *request, yyjson_val *params, void *user) {
+  (void)params, (void)user;
+  printf("this was printed\n");
+  idem_reply_json(request, "\"printed\"", 9);
+}
+
+static void print_unfinished(idem_request *request, yyjson_val *params, void *user) {
+  (void)params, (void)user;
+  printf("no newline here");
+  idem_reply_json(request, "\"printed\"", 9);
+}
+
+/* A child that reads all of its input and writes to its output, as a careless tool might. */
+static void child(idem_request *request, yyjson_val *params, void *user) {
+  (void)params, (void)user;
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    execl("/bin/sh", "sh", "-c", "cat; echo from the child; ls /proc/self/fd | wc -l",
+          (char *)NULL);
+    _exit(127);
+  }
+  waitpid(pid, NULL, 0);
+  idem_reply_json(request, "\"child ended\"", 13);
+}
+
+static void leave(idem_request *request, yyjson_val *params, void *user) {
+  (void)request, (void)params, (void)user;
+  exit(3);
+}
+
+int main(void) {
+  idem_router *router;
+  if (idem_router_new(NULL, &router) != IDEM_OK) return 1;
+  idem_router_method(router, "print", print, NULL);
+  idem_router_method(router, "print_unfinished", print_unfinished, NULL);
+  idem_router_method(router, "child", child, NULL);
+  idem_router_method(router, "leave", leave, NULL);
+  printf("a banner before serving\n");
+  const char *urls[] = {"stdio:"};
+  int code = idem_run(urls, 1, &(idem_serve_opts){.router = router});
+  idem_router_free(router);
+  printf("after serving\n");
+  return code;
+}
