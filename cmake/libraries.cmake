@@ -2,7 +2,7 @@
 # static with hidden symbols for our programs and tests, shared for installation.
 
 idem_need_yyjson()
-set(idem_core_deps deps::yyjson Threads::Threads)
+set(idem_core_deps deps::yyjson Threads::Threads m)
 if(IDEM_HAS_schema)
   idem_need_pcre2()
   list(APPEND idem_core_deps deps::pcre2)

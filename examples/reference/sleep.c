@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define LONGEST_MS (24 * 3600 * 1000)
+#define LONGEST_MS INT64_C(86400000)
 
 typedef struct sleeper {
   uv_timer_t timer;

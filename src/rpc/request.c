@@ -51,6 +51,7 @@ idem_status idem__request_settle(idem_request *request, const idem__answer *answ
   idem_conn *conn = request->conn;
   idem__batch *batch = request->batch;
   idem_status status = IDEM_OK;
+  assert(conn); /* as in leave_books */
   leave_books(request);
   if (request->id.kind != IDEM__ID_ABSENT) {
     count(request, answer);
