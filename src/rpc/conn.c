@@ -291,6 +291,11 @@ static void watch_frame(idem_conn *conn, bool progress) {
   }
 }
 
+/* The memory of a large frame goes back when the pool's for large messages has. */
+static void trim_framer(idem_conn *conn) {
+  if (!conn->pool->large_credit) idem__framer_trim(&conn->framer);
+}
+
 static idem_status may_feed(const idem_conn *conn) {
   if (conn->depth) return IDEM_E_STATE;
   if (conn->failure != IDEM_OK) return conn->failure;
@@ -308,6 +313,7 @@ idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t len) {
   bool progress = take_frames(conn);
   idem__dispatch_held(conn);
   watch_frame(conn, progress);
+  trim_framer(conn);
   return idem__conn_leave(conn);
 }
 
