@@ -10,12 +10,14 @@
 /* ---------------------------------------------------------------- lists */
 
 static void list_add(peer_list *list, const char *data, size_t len) {
-  peer_text *grown = realloc(list->items, (list->count + 1) * sizeof *grown);
   char *copy = malloc(len + 1);
-  if (!grown || !copy) abort();
+  if (list->count == list->cap) {
+    list->cap = list->cap ? list->cap * 2 : 16;
+    list->items = realloc(list->items, list->cap * sizeof *list->items);
+  }
+  if (!list->items || !copy) abort();
   memcpy(copy, data, len);
   copy[len] = 0;
-  list->items = grown;
   list->items[list->count++] = (peer_text){copy, len};
 }
 

@@ -14,6 +14,7 @@ typedef struct peer_text {
 typedef struct peer_list {
   peer_text *items;
   size_t count;
+  size_t cap;
   size_t taken; /* items before this one were handed out */
 } peer_list;
 
