@@ -128,10 +128,9 @@ static void merge_equal(totals *all) {
   all->count = kept + 1;
 }
 
-static idem_status collect(idem_metrics *const *metrics, size_t count, totals *all, size_t *bytes) {
+static idem_status collect(idem_metrics *const *metrics, size_t count, totals *all) {
   size_t room = most_rows(metrics, count);
-  *bytes = room * sizeof *all->items;
-  *all = (totals){.items = idem__calloc(&metrics[0]->alloc, *bytes)};
+  *all = (totals){.items = idem__calloc(&metrics[0]->alloc, room * sizeof *all->items)};
   if (!all->items) return IDEM_E_NOMEM;
   for (size_t i = 0; i < count; i++) {
     /* Each object still to come needs a place for its `other`. */
@@ -277,8 +276,7 @@ idem_status idem_metrics_render(idem_metrics *const *metrics, size_t count, char
   *len = 0;
   if (count == 0) return IDEM_E_INVAL;
   totals all;
-  size_t bytes;
-  idem_status status = collect(metrics, count, &all, &bytes);
+  idem_status status = collect(metrics, count, &all);
   if (status != IDEM_OK) return status;
   idem__buf out;
   idem__buf_init(&out, &metrics[0]->alloc, TEXT_MAX);

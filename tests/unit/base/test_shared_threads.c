@@ -97,10 +97,43 @@ static void metrics_may_be_rendered_while_their_owners_count(void **state) {
   for (int i = 0; i < THREADS; i++) idem_metrics_free(all[i]);
 }
 
+static void *register_and_count(void *arg) {
+  idem_metrics *metrics = arg;
+  for (int i = 0; i < COUNTS; i++) {
+    char name[16];
+    idem__method_label label = 0;
+    int len = snprintf(name, sizeof name, "m%d", i % 300);
+    if (idem__metrics_label(metrics, name, (size_t)len, &label) != IDEM_OK) return metrics;
+    idem__metrics_notification(metrics, label);
+  }
+  return NULL;
+}
+
+static void labels_may_be_registered_while_another_thread_renders(void **state) {
+  (void)state;
+  static char text[65536];
+  idem_metrics *all[THREADS];
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(idem_metrics_new(NULL, &all[i]), IDEM_OK);
+    assert_int_equal(pthread_create(&threads[i], NULL, register_and_count, all[i]), 0);
+  }
+  for (int i = 0; i < 20; i++) render(all, text, sizeof text);
+  for (int i = 0; i < THREADS; i++) {
+    void *failed = NULL;
+    pthread_join(threads[i], &failed);
+    assert_null(failed);
+  }
+  render(all, text, sizeof text);
+  assert_true(sample(text, "mcp_notifications_total{method=\"m0\"}") == THREADS * 7);
+  for (int i = 0; i < THREADS; i++) idem_metrics_free(all[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lines_of_several_threads_never_mix),
       cmocka_unit_test(metrics_may_be_rendered_while_their_owners_count),
+      cmocka_unit_test(labels_may_be_registered_while_another_thread_renders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
