@@ -100,8 +100,10 @@ static void finish(idem__peer *peer) {
   idem__runtime_arm(peer->runtime);
 }
 
+/* A peer that leaves is nothing special; a full disk under stdout is. */
 static void lose(idem__peer *peer, ssize_t error) {
-  note(peer, IDEM_LOG_DEBUG, "connection lost", strerror((int)-error));
+  bool left = error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT;
+  note(peer, left ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "connection lost", strerror((int)-error));
   idem__peer_close(peer);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LAST_MS 350 /* beyond the grace, for the last flush and for workers to end */
+#define LAST_MS 50 /* workers have the grace and this */
 
 typedef struct server {
   uv_loop_t loop;

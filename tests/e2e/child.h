@@ -26,6 +26,8 @@ enum { CHILD_PIPE = -1, CHILD_CLOSED = -2 };
 
 /* argv ends with NULL. The given descriptors stay the caller's. */
 child child_start_with(const char *const *argv, int in, int out);
+/* Programs started from now on may not open files that their modes protect, not even as root. */
+void child_obey_modes(bool obey);
 /* Three pipes. */
 child child_start(const char *const *argv);
 #define CHILD(...) child_start((const char *const[]){__VA_ARGS__, NULL})

@@ -1,5 +1,5 @@
 /* server_careless.c - a server whose handlers do what handlers should not: print, read stdin in a
- * child, leave through exit(). */
+ * child, leave through exit(), never come back. */
 #include <idem/idem.h>
 #include <idem/uv.h>
 
@@ -40,6 +40,21 @@ static void leave(idem_request *request, yyjson_val *params, void *user) {
   exit(3);
 }
 
+/* Work that never ends, on another thread. */
+static void stall_work(void *job) {
+  (void)job;
+  for (;;) pause();
+}
+static void stall_after(idem_request *request, void *job) {
+  (void)job;
+  idem_request_drop(request);
+}
+static void stall(idem_request *request, yyjson_val *params, void *user) {
+  (void)params, (void)user;
+  uv_loop_t *loop = idem_conn_loop(idem_request_conn(request));
+  idem_offload(loop, request, stall_work, stall_after, NULL);
+}
+
 int main(void) {
   idem_router *router;
   if (idem_router_new(NULL, &router) != IDEM_OK) return 1;
@@ -47,6 +62,7 @@ int main(void) {
   idem_router_method(router, "print_unfinished", print_unfinished, NULL);
   idem_router_method(router, "child", child, NULL);
   idem_router_method(router, "leave", leave, NULL);
+  idem_router_method(router, "stall", stall, NULL);
   printf("a banner before serving\n");
   const char *urls[] = {"stdio:"};
   int code = idem_run(urls, 1, &(idem_serve_opts){.router = router});

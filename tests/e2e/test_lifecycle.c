@@ -175,6 +175,17 @@ static void a_peer_that_reads_late_gets_every_answer(void **state) {
   assert_int_equal(child_end(&server), 0);
 }
 
+static void work_that_never_ends_does_not_keep_the_server(void **state) {
+  (void)state;
+  child server = CHILD(IDEM_TEST_DIR "/server_careless");
+  child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":\"s\",\"method\":\"stall\"}\n");
+  close_input(&server);
+  child_expect_line(server.out, SLEEP_FAILED);
+  uint64_t took;
+  assert_int_equal(child_end_timed(&server, &took), 0);
+  assert_true(took < 2000);
+}
+
 /* ---------------------------------------------------------------------------- shutdown */
 
 static void send_framed(int fd, const char *body) {
@@ -325,6 +336,7 @@ int main(void) {
       cmocka_unit_test(a_second_signal_ends_it_at_once),
       cmocka_unit_test(a_peer_that_does_not_read_cannot_grow_memory),
       cmocka_unit_test(a_peer_that_reads_late_gets_every_answer),
+      cmocka_unit_test(work_that_never_ends_does_not_keep_the_server),
       cmocka_unit_test(shutdown_is_answered_and_ends_a_server_on_stdio),
       cmocka_unit_test(shutdown_over_a_socket_ends_that_conn_only),
       cmocka_unit_test(shutdown_over_a_socket_ends_the_server_where_allowed),

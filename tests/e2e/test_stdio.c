@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -165,6 +166,47 @@ static void flags_of_inherited_pipes_are_left_alone(void **state) {
   close(out[1]);
 }
 
+/* A pipe that cannot be opened again: then the shared flag must change, and change back. */
+static child start_on_closed_pipe(const char *program, int out[2]) {
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  assert_int_equal(fchmod(out[1], 0), 0);
+  child_obey_modes(true);
+  child server = child_start_with((const char *const[]){program, NULL}, CHILD_PIPE, out[1]);
+  child_obey_modes(false);
+  child_line_with(server.err, "listening on");
+  assert_int_equal(fcntl(out[1], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+  return server;
+}
+
+static void expect_flag_put_back(child *server, int out[2], int code) {
+  uint64_t took;
+  assert_int_equal(child_end_timed(server, &took), code);
+  assert_int_equal(fcntl(out[1], F_GETFL) & O_NONBLOCK, 0);
+  close(out[0]);
+  close(out[1]);
+}
+
+static void a_flag_that_had_to_change_is_put_back(void **state) {
+  (void)state;
+  int out[2];
+  child server = start_on_closed_pipe(REFERENCE, out);
+  child_send(server.in, ASK);
+  child_expect_line(out[0], ANSWER);
+  kill(server.pid, SIGTERM);
+  expect_flag_put_back(&server, out, 0);
+  server = start_on_closed_pipe(CARELESS, out);
+  child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"leave\"}\n");
+  expect_flag_put_back(&server, out, 3);
+  server = start_on_closed_pipe(CARELESS, out);
+  child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"stall\"}\n"
+                        "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"print\"}\n");
+  child_expect_line(out[0], "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":\"printed\"}");
+  kill(server.pid, SIGINT);
+  child_line_with(server.err, "shutting down gracefully");
+  kill(server.pid, SIGINT);
+  expect_flag_put_back(&server, out, 128 + SIGINT);
+}
+
 static void content_length_frames_come_and_go(void **state) {
   (void)state;
   child server = CHILD(REFERENCE, "--profile", "lsp");
@@ -254,6 +296,7 @@ int main(void) {
       cmocka_unit_test(an_output_nobody_reads_any_more_ends_the_server_quietly),
       cmocka_unit_test(an_input_that_does_not_block_works_as_well),
       cmocka_unit_test(flags_of_inherited_pipes_are_left_alone),
+      cmocka_unit_test(a_flag_that_had_to_change_is_put_back),
       cmocka_unit_test(content_length_frames_come_and_go),
       cmocka_unit_test(what_a_handler_prints_lands_on_stderr),
       cmocka_unit_test(what_was_printed_before_serving_lands_on_stderr),
