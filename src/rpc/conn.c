@@ -158,6 +158,7 @@ static void free_now(idem_conn *conn) {
   while (!idem__list_empty(&conn->batches)) {
     idem__batch_free(IDEM__CONTAINER(conn->batches.next, idem__batch, link));
   }
+  if (conn->attachment_free) conn->attachment_free(conn->attachment);
   idem__log_bucket_end(conn->opts.log, &conn->warnings);
   idem__output_free(conn);
   idem__framer_deinit(&conn->framer);
@@ -378,7 +379,7 @@ static void expire_requests(idem_conn *conn, uint64_t now_ms) {
     idem__timer *timer = idem__heap_first(&conn->request_timers);
     if (!timer || timer->at_ms > now_ms) return;
     idem_request *request = IDEM__CONTAINER(timer, idem_request, timer);
-    idem__answer answer = idem__answer_fault(&conn->policy, IDEM_FAULT_TIMEOUT, NULL);
+    idem__answer answer = idem__answer_fault(request->codes, IDEM_FAULT_TIMEOUT, NULL);
     bool was_held = request->held;
     idem__conn_note(conn, IDEM_LOG_WARN, "a request ran out of time", NULL, &request->id);
     idem__request_settle(request, &answer);

@@ -145,9 +145,19 @@ static void after_handler(idem_request *request) {
   if (status != IDEM_OK) settle_unparked(request, status);
 }
 
+static bool passes_gate(idem_request *request, const idem_router *router) {
+  request->in_handler = true;
+  bool passed = router->gate(request, request->params, router->gate_user);
+  if (passed) request->in_handler = false;
+  else after_handler(request);
+  return passed;
+}
+
 static void run_method(idem_request *request) {
+  const idem_router *router = request->conn->opts.router;
   request->running = true;
   request->conn->running++;
+  if (router && router->gate && !passes_gate(request, router)) return;
   if (!request->method || !request->method->fn) {
     answer_not_found(request);
     return;
@@ -214,6 +224,7 @@ static idem_request *make_request(idem_conn *conn, idem__block *block, const ide
   request->name_len = message->method_len;
   request->params = message->params;
   request->started_ns = conn->now_ns;
+  request->codes = conn->policy.codes;
   if (copy_id(request, &message->id) == IDEM_OK) return request;
   idem__request_release(request);
   return NULL;
@@ -414,7 +425,7 @@ static bool admitted(idem_conn *conn, const idem__message *message) {
 static void refuse_rate(idem_conn *conn, idem__batch *batch, const idem__message *message) {
   idem__metrics_add(conn->opts.metrics, IDEM__M_RATE_LIMITED, 1);
   if (message->kind == IDEM__NOTIFICATION) return;
-  idem__answer answer = idem__answer_fault(&conn->policy, IDEM_FAULT_RATE_LIMITED, NULL);
+  idem__answer answer = idem__answer_fault(conn->policy.codes, IDEM_FAULT_RATE_LIMITED, NULL);
   refuse_message(conn, batch, message, &answer);
 }
 

@@ -52,11 +52,11 @@ const char *idem__code_text(int64_t code) {
 /* The codes MCP 2026-07-28 defines in the range it reserves for itself. */
 static bool modern_code(int64_t code) { return code <= -32020 && code >= -32022; }
 
-bool idem__code_allowed(const idem_policy *policy, int64_t code) {
+bool idem__code_allowed(idem_code_set codes, int64_t code) {
   if (code < -32768 || code > -32000) return true;
   if (code == IDEM_RPC_PARSE_ERROR || (code <= -32600 && code >= -32603)) return true;
   if (code < -32099) return false;
-  if (policy->codes != IDEM_CODES_MODERN) return true;
+  if (codes != IDEM_CODES_MODERN) return true;
   return code != -32002 && (code > -32020 || modern_code(code));
 }
 
@@ -102,9 +102,9 @@ static const char *fault_reason(idem_fault fault, int64_t code) {
   return NULL;
 }
 
-idem__answer idem__answer_fault(const idem_policy *policy, idem_fault fault, const char *subject) {
+idem__answer idem__answer_fault(idem_code_set codes, idem_fault fault, const char *subject) {
   const fault_row *row = &faults[fault];
-  int64_t code = row->codes[policy->codes];
+  int64_t code = row->codes[codes];
   const char *reason = fault_reason(fault, code);
   const char *text = reason ? reason : row->key ? subject : NULL;
   idem__answer answer = idem__answer_code(code);

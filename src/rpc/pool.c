@@ -263,6 +263,8 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->on_cancel = NULL;
   request->owed.key = NULL;
   request->timer.index = 0;
+  request->attachment_free = NULL;
+  request->attachment = NULL;
   request->live = true;
   request->kept = false;
   request->in_handler = false;
@@ -286,6 +288,7 @@ void idem__request_release(idem_request *request) {
   idem_pool *pool = request->pool;
   request->live = false;
   request->conn = NULL;
+  if (request->attachment_free) request->attachment_free(request->attachment);
   if (request->block) idem__block_release(request->block);
   request->block = NULL;
   idem__list_remove(&request->link);

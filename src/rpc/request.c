@@ -72,6 +72,11 @@ void idem__request_forget(idem_request *request) {
   wake_held(conn);
 }
 
+void idem__request_detach(idem_request *request) {
+  idem__list_remove(&request->link);
+  request->conn = NULL;
+}
+
 void idem__request_cancel(idem_request *request, idem_cancel_reason reason) {
   idem_cancel_fn fn = request->on_cancel;
   request->cancelled = true;
@@ -122,12 +127,23 @@ idem_status idem_reply_json(idem_request *request, const char *json, size_t len)
   return reply_value(request, (idem__value){IDEM__VALUE_FOREIGN, json, json ? len : 0, NULL});
 }
 
+idem_status idem__reply_own(idem_request *request, const char *json, size_t len) {
+  return reply(request, &(idem__answer){.value = {IDEM__VALUE_OWN, json, len, NULL}});
+}
+
+idem_status idem__reply_error_own(idem_request *request, int64_t code, const char *message,
+                                  const char *data_json, size_t len) {
+  idem__answer answer = {.is_error = true, .code = code, .message = message};
+  if (data_json) answer.value = (idem__value){IDEM__VALUE_OWN, data_json, len, NULL};
+  return reply(request, &answer);
+}
+
 /* Codes that are not the application's are an internal fault, told to the log only. */
 static idem_status reply_error(idem_request *request, int64_t code, const char *message,
                                idem__value data) {
   idem_conn *conn = request->live ? request->conn : NULL;
   idem__answer answer = {.is_error = true, .code = code, .message = message, .value = data};
-  if (conn && !idem__code_allowed(&conn->policy, code)) {
+  if (conn && !idem__code_allowed(request->codes, code)) {
     idem__conn_note(conn, IDEM_LOG_ERROR, "a handler raised a reserved error code", NULL,
                     &request->id);
     answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
@@ -174,10 +190,8 @@ static idem_status reply_capability(idem_request *request, idem__answer answer,
 }
 
 idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char *subject) {
-  static const idem_policy no_policy;
-  const idem_policy *policy = request->live && request->conn ? &request->conn->policy : &no_policy;
-  idem__answer answer = idem__answer_fault(policy, fault, subject);
-  if (fault == IDEM_FAULT_CAPABILITY && policy->codes == IDEM_CODES_MODERN && subject) {
+  idem__answer answer = idem__answer_fault(request->codes, fault, subject);
+  if (fault == IDEM_FAULT_CAPABILITY && request->codes == IDEM_CODES_MODERN && subject) {
     idem_pool *pool = request->pool;
     idem__pool_ref(pool);
     idem_status status = reply_capability(request, answer, subject);

@@ -159,3 +159,8 @@ idem_status idem_router_label(const idem_router *router, idem_metrics *metrics) 
   }
   return IDEM_OK;
 }
+
+void idem__router_set_gate(idem_router *router, idem__gate_fn gate, void *user) {
+  router->gate = gate;
+  router->gate_user = user;
+}

@@ -125,11 +125,11 @@ typedef struct idem__answer {
 } idem__answer;
 
 const char *idem__code_text(int64_t code); /* "Parse error", ...; NULL for other codes */
-bool idem__code_allowed(const idem_policy *policy, int64_t code);
+bool idem__code_allowed(idem_code_set codes, int64_t code);
 idem__answer idem__answer_invalid_request(idem__reason reason);
 idem__answer idem__answer_code(int64_t code);
-/* The code, message and data key of a named fault under a policy. */
-idem__answer idem__answer_fault(const idem_policy *policy, idem_fault fault, const char *subject);
+/* The code, message and data of a named fault in a code set. */
+idem__answer idem__answer_fault(idem_code_set codes, idem_fault fault, const char *subject);
 /* Appends {"jsonrpc":"2.0","id":ID,"result"|"error":...}; the buffer is as before on failure. An id
  * without raw token is written as the policy's unknown id. */
 idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const idem__id *id,
@@ -203,6 +203,8 @@ typedef struct idem__method {
   char **params; /* NULL-terminated */
 } idem__method;
 
+typedef bool (*idem__gate_fn)(idem_request *request, yyjson_val *params, void *user);
+
 struct idem_router {
   idem_alloc alloc;
   idem__map methods;
@@ -211,7 +213,13 @@ struct idem_router {
   size_t parse_bytes_total;
   _Atomic size_t parse_bytes_used;
   void *lsp; /* what idem_router_lsp keeps */
+  idem__gate_fn gate;
+  void *gate_user;
 };
+
+/* Asked before every request's handler, also for names nobody registered (request->method is then
+ * NULL). False: the gate has answered. For protocols with opinions of their own. */
+void idem__router_set_gate(idem_router *router, idem__gate_fn gate, void *user);
 
 const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len);
 void idem__lsp_free(idem_router *router);
@@ -260,6 +268,9 @@ struct idem_request {
   uint64_t started_ns;
   idem_cancel_fn on_cancel;
   void *cancel_user;
+  void *attachment; /* what a layer above keeps of it; freed with it */
+  void (*attachment_free)(void *attachment);
+  idem_code_set codes; /* whose codes its errors take: the policy's, unless a layer above knows */
   bool live;       /* belongs to a handler; false: in a list of the pool */
   bool kept;       /* the handler will answer later */
   bool in_handler; /* the handler is on the stack */
@@ -270,6 +281,12 @@ struct idem_request {
   bool cancelled;
 };
 
+/* A result that idem wrote: not checked again. */
+idem_status idem__reply_own(idem_request *request, const char *json, size_t len);
+idem_status idem__reply_error_own(idem_request *request, int64_t code, const char *message,
+                                  const char *data_json, size_t len);
+/* A settled request leaves its conn: the end of the conn no longer cancels it. */
+void idem__request_detach(idem_request *request);
 /* Answers and, unless a handler still owns it, frees. */
 idem_status idem__request_settle(idem_request *request, const idem__answer *answer);
 /* Tells the handler that its answer has lost its purpose. */
@@ -331,6 +348,9 @@ struct idem_conn {
   bool woken;                /* on_output was called and nothing was taken since */
   unsigned depth;            /* how many of our entry points are on the stack */
   idem__log_bucket warnings; /* what a peer does wrong cannot flood the log */
+
+  void *attachment; /* what a layer above keeps of this conn; freed with it */
+  void (*attachment_free)(void *attachment);
 
   idem__list requests; /* being handled, not yet settled */
   idem__list settled;  /* answered or cancelled, but their handlers still hold them */
