@@ -24,6 +24,7 @@ void idem__batch_free(idem__batch *batch) {
   idem_conn *conn = batch->conn;
   for (size_t i = 0; i < batch->count; i++) idem__owed_remove(conn, &batch->parts[i].owed);
   conn->queued -= batch->answers.len;
+  conn->gathered -= batch->answers.len;
   idem__list_remove(&batch->link);
   idem__buf_deinit(&batch->answers);
   idem__block_release(batch->block);
@@ -62,8 +63,10 @@ static void send_array(idem__batch *batch) {
   if (status == IDEM_OK) {
     /* The answers were counted when they came; do not count them twice against the limit. */
     conn->queued -= counted;
+    conn->gathered -= counted;
     status = idem__output_end(conn, chunk, start);
     conn->queued += counted;
+    conn->gathered += counted;
   }
   if (status != IDEM_OK) idem__conn_fail(conn, status);
 }
@@ -86,6 +89,7 @@ static idem_status append(idem__batch *batch, size_t index, const idem__id *id,
     return IDEM_E_LIMIT;
   }
   conn->queued += len;
+  conn->gathered += len;
   batch->parts[index].offset = offset;
   batch->parts[index].len = len;
   return IDEM_OK;

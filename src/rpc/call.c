@@ -143,7 +143,7 @@ static idem_status put_message(idem_conn *conn, idem__buf *out, const outgoing *
 
 static idem_status may_send(const idem_conn *conn) {
   if (conn->failure != IDEM_OK || conn->closed || conn->free_later) return IDEM_E_CLOSED;
-  return conn->queued < conn->policy.limits.queued_output_bytes ? IDEM_OK : IDEM_E_LIMIT;
+  return idem__output_has_room(conn) ? IDEM_OK : IDEM_E_LIMIT;
 }
 
 static idem_status send_message(idem_conn *conn, const outgoing *message) {

@@ -79,7 +79,7 @@ static void refuse_reason(idem_conn *conn, idem__batch *batch, const idem__messa
 
 bool idem__conn_may_run(const idem_conn *conn) {
   if (conn->policy.concurrency && conn->running >= conn->policy.concurrency) return false;
-  return conn->queued < conn->policy.limits.queued_output_bytes;
+  return idem__output_has_room(conn);
 }
 
 bool idem__dispatch_must_hold(const idem_conn *conn) {
@@ -148,8 +148,10 @@ static void after_handler(idem_request *request) {
 static bool passes_gate(idem_request *request, const idem_router *router) {
   request->in_handler = true;
   bool passed = router->gate(request, request->params, router->gate_user);
-  if (passed) request->in_handler = false;
-  else after_handler(request);
+  if (passed)
+    request->in_handler = false;
+  else
+    after_handler(request);
   return passed;
 }
 

@@ -163,5 +163,5 @@ bool idem_conn_want_read(const idem_conn *conn) {
   if (conn->closed || conn->eof || conn->failure != IDEM_OK) return false;
   /* While answers to our own calls are awaited reading goes on: two peers that both pause would
    * wait for each other for ever. Requests are then held back, not handled. */
-  return conn->queued < conn->policy.limits.queued_output_bytes || conn->call_count > 0;
+  return idem__output_has_room(conn) || conn->call_count > 0;
 }

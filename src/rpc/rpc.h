@@ -271,13 +271,13 @@ struct idem_request {
   void *attachment; /* what a layer above keeps of it; freed with it */
   void (*attachment_free)(void *attachment);
   idem_code_set codes; /* whose codes its errors take: the policy's, unless a layer above knows */
-  bool live;       /* belongs to a handler; false: in a list of the pool */
-  bool kept;       /* the handler will answer later */
-  bool in_handler; /* the handler is on the stack */
-  bool held;       /* waits in conn->held */
-  bool running;    /* counted in conn->running */
-  bool settled;    /* the wire is done with it: answered, cancelled or conn gone */
-  bool ended;      /* the handler is done with it */
+  bool live;           /* belongs to a handler; false: in a list of the pool */
+  bool kept;           /* the handler will answer later */
+  bool in_handler;     /* the handler is on the stack */
+  bool held;           /* waits in conn->held */
+  bool running;        /* counted in conn->running */
+  bool settled;        /* the wire is done with it: answered, cancelled or conn gone */
+  bool ended;          /* the handler is done with it */
   bool cancelled;
 };
 
@@ -372,6 +372,7 @@ struct idem_conn {
   idem__list output; /* chunks ready to be taken; the last one grows */
   idem__list taken;  /* chunks taken and not yet freed */
   size_t queued;     /* bytes in both and in batches */
+  size_t gathered;   /* the part of it in batches: no peer can read that yet */
   size_t
       last_head; /* length of the last Content-Length header: the next one's is guessed from it */
 };
@@ -422,6 +423,11 @@ void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start);
 /* One answer; on failure an "Internal error" with the same id; failing that the conn fails. */
 idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer);
 void idem__output_free(idem_conn *conn);
+/* Past the limit the peer must read first. What batches gather does not count here: it is sent when
+ * their last request has run, so to hold requests back for it would be to wait for ever. */
+static inline bool idem__output_has_room(const idem_conn *conn) {
+  return conn->queued - conn->gathered < conn->policy.limits.queued_output_bytes;
+}
 static inline size_t idem__output_hard_limit(const idem_conn *conn) {
   return conn->policy.limits.queued_output_bytes * 2;
 }
