@@ -140,6 +140,8 @@ static void read_setting(const reader *r, scenario *scene, const char *text) {
   if (scene->step_count) complain(r, "settings come before the first step", text);
   if (found == 1 && strcmp(key, "memory") == 0) {
     scene->memory_only = true;
+  } else if (found == 1 && strcmp(key, "sockets") == 0) {
+    scene->sockets_only = scene->policy.guard_http = true;
   } else if (found == 2 && strcmp(key, "profile") == 0) {
     set_profile(r, scene, first);
   } else if (found == 2 && strcmp(key, "framing") == 0) {

@@ -33,6 +33,7 @@ typedef struct scenario {
   idem_profile profile;
   idem_policy policy;
   bool memory_only;  /* what it needs cannot be had from a real server */
+  bool sockets_only; /* the rule is one of socket listeners, not of stdio */
   bool test_methods; /* the methods that misbehave are registered, too */
   step *steps;
   size_t step_count;

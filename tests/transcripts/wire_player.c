@@ -356,6 +356,7 @@ int main(int argc, char **argv) {
   size_t played = 0, bad = 0;
   for (size_t i = 0; i < script->count; i++) {
     if (script->scenarios[i].memory_only) continue;
+    if (script->scenarios[i].sockets_only && how == OVER_STDIO) continue;
     played++;
     if (!play(script, &script->scenarios[i], how, argv[2], false) ||
         (how != OVER_STDIO && !play(script, &script->scenarios[i], how, argv[2], true))) {
@@ -366,5 +367,6 @@ int main(int argc, char **argv) {
   printf("%s: %zu of %zu scenarios played over %s, %zu failed\n", argv[3], played, script->count,
          argv[1], bad);
   transcript_free(script);
-  return bad ? 1 : 0;
+  if (!played) fprintf(stderr, "%s: nothing in it can be played over %s\n", argv[3], argv[1]);
+  return bad || !played ? 1 : 0;
 }
