@@ -18,7 +18,7 @@ typedef struct idem_serve_opts {
   const idem_policy *policy; /* stdio+lsp: sets its framing; sockets set guard_http */
   idem_log *log;
   idem_metrics *metrics;
-  const idem_alloc *alloc;
+  const idem_alloc *alloc;   /* for conns; what a loop's conns share comes from the first one's */
   uint64_t grace_ms;         /* how long a shutdown waits for running requests; 0: 1,500 */
   size_t max_connections;    /* 0: 1,000 */
   bool shutdown_ends_server; /* the lsp `shutdown` over a socket stops the server, too */
@@ -30,8 +30,9 @@ typedef struct idem_serve_opts {
 } idem_serve_opts;
 
 /* Serves on `loop`. URLs: "stdio:" "stdio+lsp:" (descriptors 0 and 1 of this process),
- * "tcp://127.0.0.1:PORT" "tcp://[::1]:PORT" (port 0: any free one), "unix:/path". INVAL: not such a
- * URL. SYS: the address cannot be had (logged). The listener is valid until its stop has finished. */
+ * "tcp://127.0.0.1:PORT" "tcp://[::1]:PORT" (port 0: any free one; localhost: both), "unix:/path".
+ * "tcp+lsp://" and "unix+lsp:" frame with Content-Length. opts and its policy are copied. INVAL: not
+ * such a URL. SYS: the address cannot be had (logged). The listener is valid until its stop has finished. */
 IDEM_API idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                 idem_listener **listener);
 /* The address in use, with the real port: "tcp://127.0.0.1:41234". */
@@ -41,7 +42,9 @@ IDEM_API const char *idem_listener_url(const idem_listener *listener);
 IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), void *user);
 
 /* Connects as a client (or as a peer that also serves). on_ready runs once: with a conn, or with
- * NULL and why not. The conn lives until it is closed; on_close of opts tells. */
+ * NULL and why not; never from inside this call, and not at all when it fails itself (INVAL: not a
+ * URL to connect to; NOMEM, SYS). TIMEOUT after 30 s. opts is copied, but not what it points to,
+ * the policy excepted. The conn lives until it is closed; on_close of opts tells. */
 typedef void (*idem_ready_fn)(idem_conn *conn, idem_status status, void *user);
 IDEM_API idem_status idem_connect(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                   idem_ready_fn on_ready, void *user);
@@ -56,9 +59,16 @@ IDEM_API idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_w
 
 /* The loop a conn of this runtime runs on. */
 IDEM_API uv_loop_t *idem_conn_loop(const idem_conn *conn);
+/* A pointer of yours that stays with a conn of this runtime; NULL at first. (idem_conn_user is the
+ * runtime's own here. The runtime frees its conns: end one with idem_conn_close or _abort.) */
+IDEM_API void idem_conn_set_data(idem_conn *conn, void *data);
+IDEM_API void *idem_conn_data(const idem_conn *conn);
 
-/* Serves one or more URLs on a loop of its own until end of input (stdio), SIGINT or SIGTERM, then
- * shuts down gracefully. Returns the process's exit code: 0, or 1 for what could not start. */
+/* Serves one or more URLs on a loop of its own until end of input (stdio), SIGINT or SIGTERM (on
+ * stdio alone SIGHUP, too; with sockets that reopens the log), then shuts down gracefully; a second
+ * signal ends the process at once. opts->log NULL: a log as idem_log_open makes it, at level info.
+ * Returns the process's exit code: 0, or 1 for what could not start; does not return when offloaded
+ * work outlasts the grace, but exits with 0. One at a time in a process. */
 IDEM_API int idem_run(const char *const *urls, size_t count, const idem_serve_opts *opts);
 
 /* A log that writes to stderr or to the file named by the environment variable IDEM_LOG (checked

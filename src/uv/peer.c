@@ -338,3 +338,13 @@ uv_loop_t *idem_conn_loop(const idem_conn *conn) {
   const idem__peer *peer = idem_conn_user(conn);
   return peer->runtime->loop;
 }
+
+void idem_conn_set_data(idem_conn *conn, void *data) {
+  idem__peer *peer = idem_conn_user(conn);
+  peer->data = data;
+}
+
+void *idem_conn_data(const idem_conn *conn) {
+  const idem__peer *peer = idem_conn_user(conn);
+  return peer->data;
+}

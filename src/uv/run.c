@@ -53,6 +53,7 @@ static void begin_stop(server *self) {
   uv_update_time(&self->loop);
   uv_timer_start(&self->last_call, on_last_call, self->opts.grace_ms + LAST_MS, 0);
   for (size_t i = 0; i < self->count; i++) {
+    idem__stdio_join_loop(self->listeners[i]);
     idem_listener_stop(self->listeners[i], on_stopped, self);
   }
 }

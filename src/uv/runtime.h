@@ -103,6 +103,7 @@ struct idem__peer {
   const idem_serve_opts *opts;
   idem_listener *listener; /* NULL for one we connected to */
   idem_conn *conn;         /* NULL once lingering or closed */
+  void *data;              /* the embedder's */
   idem__list node;         /* in the listener's peers */
   idem__list dirty;        /* in the runtime's */
   idem__timer deadline;    /* in the runtime's */
@@ -231,6 +232,8 @@ idem_status idem__stdio_open(idem_listener *listener);
 /* One turn without the loop: reads (and blocks) when nothing but input can make progress; `ignored`
  * is a handle of the caller's that does not count. False: there is something for the loop to do. */
 bool idem__stdio_turn(idem_listener *listener, const uv_async_t *ignored);
+/* After turns without it, before the loop runs: has the loop watch what the peer waits for. */
+void idem__stdio_join_loop(idem_listener *listener);
 
 /* "stderr" or "file", for the first line of a log. */
 const char *idem__log_sink_name(void);

@@ -323,13 +323,19 @@ static bool turn_directly(stdio_peer *self, const uv_async_t *ignored) {
   return true;
 }
 
+void idem__stdio_join_loop(idem_listener *listener) {
+  if (listener->scheme != IDEM__SCHEME_STDIO || idem__list_empty(&listener->peers)) return;
+  stdio_peer *self = stdio_of(IDEM__CONTAINER(listener->peers.next, idem__peer, node));
+  self->direct = false;
+  if (!self->peer.closed && apply(self) != IDEM_OK) idem__peer_close(&self->peer);
+}
+
 bool idem__stdio_turn(idem_listener *listener, const uv_async_t *ignored) {
   if (idem__list_empty(&listener->peers)) return false;
   stdio_peer *self = stdio_of(IDEM__CONTAINER(listener->peers.next, idem__peer, node));
   if (self->peer.closed) return false;
   self->direct = true;
   if (turn_directly(self, ignored)) return true;
-  self->direct = false;
-  if (!self->peer.closed && apply(self) != IDEM_OK) idem__peer_close(&self->peer);
+  idem__stdio_join_loop(listener);
   return false;
 }

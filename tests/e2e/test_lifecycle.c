@@ -55,6 +55,18 @@ static void what_was_asked_before_the_end_of_input_is_answered(void **state) {
   assert_int_equal(child_end(&server), 0);
 }
 
+/* More than a pipe holds waits for a reader that comes only after the input has ended. */
+static void answers_wait_for_a_reader_after_the_end_of_input(void **state) {
+  (void)state;
+  child server = CHILD(REFERENCE);
+  enum { COUNT = 5000 };
+  for (int i = 0; i < COUNT; i++) child_send(server.in, ECHO);
+  close_input(&server);
+  child_line_with(server.err, "stdin closed");
+  for (int i = 0; i < COUNT; i++) child_expect_line(server.out, ECHOED);
+  assert_int_equal(child_end(&server), 0);
+}
+
 static void what_cannot_finish_is_answered_with_an_error(void **state) {
   (void)state;
   child server = CHILD(REFERENCE);
@@ -329,6 +341,7 @@ int main(void) {
       cmocka_unit_test(the_first_lines_tell_version_pid_level_sink_and_address),
       cmocka_unit_test(end_of_input_ends_the_server),
       cmocka_unit_test(what_was_asked_before_the_end_of_input_is_answered),
+      cmocka_unit_test(answers_wait_for_a_reader_after_the_end_of_input),
       cmocka_unit_test(what_cannot_finish_is_answered_with_an_error),
       cmocka_unit_test(sigterm_sigint_and_sighup_end_an_idle_server),
       cmocka_unit_test(no_moment_misses_a_signal),

@@ -172,6 +172,9 @@ static void a_client_calls_and_is_called(void **state) {
   connect_to(&in, idem_listener_url(in.listener));
   assert_int_equal(in.ready, IDEM_OK);
   assert_ptr_equal(idem_conn_loop(in.client), &in.loop);
+  assert_null(idem_conn_data(in.client));
+  idem_conn_set_data(in.client, &in);
+  assert_ptr_equal(idem_conn_data(in.client), &in);
   call(&in, "echo");
   while (in.answers < 1 || !in.served) uv_run(&in.loop, UV_RUN_ONCE);
   idem_conn *client = in.client;
