@@ -292,7 +292,9 @@ IDEM_API bool idem_request_cancelled(const idem_request *request);
  * deadline or a cancellation), nothing was sent. CLOSED: the peer is gone. INVAL: the value could
  * not be serialised (bad UTF-8, NaN, not JSON); the peer gets "Internal error". LIMIT: the answer
  * is larger than the output queue allows; likewise. */
+/* NULL: the result null. */
 IDEM_API idem_status idem_reply(idem_request *request, const yyjson_val *result);
+/* NULL: the result could not be built; the peer gets "Internal error", the caller NOMEM. */
 IDEM_API idem_status idem_reply_mut(idem_request *request, const yyjson_mut_val *result);
 /* Foreign JSON text: checked and made compact. */
 IDEM_API idem_status idem_reply_json(idem_request *request, const char *json, size_t len);

@@ -186,11 +186,12 @@ static idem_status start_call(idem_conn *conn, outgoing *message, const idem_cal
   call->fn = fn;
   call->user = user;
   idem__list_init(&call->link);
-  message->id = &call->id;
+  uint64_t call_id = call->id;
+  message->id = &call_id;
   uint64_t timeout = opts && opts->timeout_ms ? opts->timeout_ms : conn->policy.limits.call_ms;
   idem_status status = link_call(conn, call, timeout);
   if (status == IDEM_OK) {
-    /* Sending may wake the driver, which must find the call in place. */
+    /* Sending may wake the driver, which must find the call in place, and may end it. */
     status = send_message(conn, message);
     if (status != IDEM_OK) unlink_call(conn, call);
   }
@@ -198,7 +199,7 @@ static idem_status start_call(idem_conn *conn, outgoing *message, const idem_cal
     idem__free(&conn->alloc, call);
     return status;
   }
-  if (id) *id = call->id;
+  if (id) *id = call_id;
   return IDEM_OK;
 }
 

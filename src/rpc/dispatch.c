@@ -182,8 +182,7 @@ static bool runs_as_method(const idem_conn *conn, const idem__method *method) {
 static void run_held(idem_request *request) {
   idem_conn *conn = request->conn;
   idem__list_remove(&request->link);
-  request->held = false;
-  conn->held_bytes -= request->block->cap;
+  idem__request_unhold(request);
   if (request->id.kind != IDEM__ID_ABSENT || !request->method->notification_fn) {
     run_method(request);
     return;
@@ -233,14 +232,14 @@ static idem_request *make_request(idem_conn *conn, idem__block *block, const ide
 }
 
 static bool held_has_room(const idem_conn *conn, const idem__block *block) {
-  return conn->held_bytes + block->cap <= conn->policy.limits.queued_input_bytes;
+  return block->held || conn->held_bytes + block->cap <= conn->policy.limits.queued_input_bytes;
 }
 
 static void hold(idem_request *request) {
   idem_conn *conn = request->conn;
   idem__list_append(&conn->held, &request->link);
   request->held = true;
-  conn->held_bytes += request->block->cap;
+  if (request->block->held++ == 0) conn->held_bytes += request->block->cap;
 }
 
 static void hold_request(idem_request *request) {

@@ -135,6 +135,7 @@ idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t 
     block->cap = size;
   }
   block->refs = 1;
+  block->held = 0;
   block->router = router;
   block->charged_bytes = 0;
   block->doc = NULL;

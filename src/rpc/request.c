@@ -15,6 +15,12 @@ void idem__request_end(idem_request *request) {
   release_if_over(request);
 }
 
+void idem__request_unhold(idem_request *request) {
+  if (!request->held) return;
+  request->held = false;
+  if (--request->block->held == 0) request->conn->held_bytes -= request->block->cap;
+}
+
 /* Takes it off the conn's books. The handler may go on holding it. */
 static void leave_books(idem_request *request) {
   idem_conn *conn = request->conn;
@@ -27,8 +33,8 @@ static void leave_books(idem_request *request) {
     idem__metrics_add(conn->opts.metrics, IDEM__M_REQUESTS_ENDED, 1);
   }
   if (request->running) conn->running--;
-  if (request->held) conn->held_bytes -= request->block->cap;
-  request->running = request->held = false;
+  request->running = false;
+  idem__request_unhold(request);
   idem__list_remove(&request->link);
   if (!request->ended) idem__list_append(&conn->settled, &request->link);
 }
@@ -119,7 +125,13 @@ idem_status idem_reply(idem_request *request, const yyjson_val *result) {
   return reply_value(request, (idem__value){IDEM__VALUE_PARSED, result, 0, NULL});
 }
 
+/* A value that could not be built is no null: the peer must not take it for the answer. */
 idem_status idem_reply_mut(idem_request *request, const yyjson_mut_val *result) {
+  if (!result) {
+    idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+    idem_status status = reply(request, &answer);
+    return status == IDEM_OK ? IDEM_E_NOMEM : status;
+  }
   return reply_value(request, (idem__value){IDEM__VALUE_MUTABLE, result, 0, NULL});
 }
 

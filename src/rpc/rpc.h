@@ -143,6 +143,7 @@ typedef struct idem__block {
   idem_pool *pool;
   size_t cap;
   unsigned refs;
+  unsigned held;        /* requests that wait in conn->held: counted once, however many */
   size_t charged_bytes; /* counted against the router's parse_bytes_total */
   const idem_router *router;
   idem__arena arena;
@@ -293,6 +294,8 @@ idem_status idem__request_settle(idem_request *request, const idem__answer *answ
 void idem__request_cancel(idem_request *request, idem_cancel_reason reason);
 /* The handler is done with it. */
 void idem__request_end(idem_request *request);
+/* It no longer waits in conn->held; no-op where it did not. */
+void idem__request_unhold(idem_request *request);
 /* Takes a request out of its conn without an answer (conn gone, cancelled without answer). */
 void idem__request_forget(idem_request *request);
 
