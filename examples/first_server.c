@@ -1,6 +1,4 @@
-/* first_server.c - the smallest server: one method, over stdin and stdout.
- * Try it: echo '{"jsonrpc":"2.0","id":1,"method":"subtract","params":[42,23]}' | first_server */
-#include <idem/idem.h>
+/* first_server.c - the smallest server: one method, over stdin and stdout. */
 #include <idem/uv.h>
 
 static void subtract(idem_request *request, yyjson_val *params, void *user) {
@@ -18,9 +16,8 @@ static void subtract(idem_request *request, yyjson_val *params, void *user) {
 int main(void) {
   idem_router *router;
   if (idem_router_new(NULL, &router) != IDEM_OK) return 1;
-  idem_router_method(router, "subtract", subtract, NULL);
-  const char *urls[] = {"stdio:"};
-  int code = idem_run(urls, 1, &(idem_serve_opts){.router = router});
+  if (idem_router_method(router, "subtract", subtract, NULL) != IDEM_OK) return 1;
+  int code = idem_run((const char *const[]){"stdio:"}, 1, &(idem_serve_opts){.router = router});
   idem_router_free(router);
   return code;
 }

@@ -1,0 +1,59 @@
+/* client.c - asks one question: client URL METHOD [PARAMS]. Prints the result; an error goes to
+ * stderr and makes the exit code 1. */
+#include <idem/uv.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct question {
+  const char *method;
+  const char *params;
+  int code;
+} question;
+
+static void on_response(idem_conn *conn, const idem_response *response, void *user) {
+  question *self = user;
+  if (response->status == IDEM_OK) {
+    char *text = yyjson_val_write(response->result, 0, NULL);
+    printf("%s\n", text ? text : "out of memory");
+    free(text);
+    self->code = 0;
+  } else if (response->status == IDEM_E_REMOTE) {
+    fprintf(stderr, "error %lld: %.*s\n", (long long)response->code, (int)response->message_len,
+            response->message);
+  } else {
+    fprintf(stderr, "no answer: %s\n", idem_status_text(response->status));
+  }
+  idem_conn_close(conn); /* nothing else to ask: the loop then has nothing left to do */
+}
+
+static void on_ready(idem_conn *conn, idem_status status, void *user) {
+  question *self = user;
+  if (status == IDEM_OK) {
+    size_t len = self->params ? strlen(self->params) : 0;
+    idem_call_opts opts = {.timeout_ms = 5000};
+    status = idem_call_json(conn, self->method, self->params, len, &opts, on_response, self, NULL);
+    if (status != IDEM_OK) idem_conn_close(conn);
+  }
+  if (status != IDEM_OK) fprintf(stderr, "cannot ask: %s\n", idem_status_text(status));
+}
+
+int main(int argc, char **argv) {
+  if (argc < 3) {
+    fprintf(stderr, "usage: client URL METHOD [PARAMS]\n");
+    return 2;
+  }
+  question self = {.method = argv[2], .params = argc > 3 ? argv[3] : NULL, .code = 1};
+  idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  policy.answer_junk = false; /* what a server says by mistake is not argued with */
+  idem_serve_opts opts = {.policy = &policy};
+  uv_loop_t *loop = uv_default_loop();
+  idem_status status = idem_connect(loop, argv[1], &opts, on_ready, &self);
+  if (status == IDEM_OK) {
+    uv_run(loop, UV_RUN_DEFAULT);
+  } else {
+    fprintf(stderr, "cannot connect: %s\n", idem_status_text(status));
+  }
+  uv_loop_close(loop);
+  return self.code;
+}
