@@ -32,6 +32,8 @@ static void cut_at(size_t room, const char *text, size_t len, const idem__secret
   check(!secret || !is_judged(secret) || !contains(&out, secret));
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t secret_len = size ? data[0] % 16 : 0;
   if (size < 1 + secret_len) return 0;

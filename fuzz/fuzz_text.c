@@ -76,6 +76,8 @@ static void check_json(const idem__buf *json) {
   }
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *text = (const char *)data;
   idem__buf out;

@@ -12,17 +12,15 @@ static const char security_headers[] = "X-Content-Type-Options: nosniff\r\n"
                                        "Content-Security-Policy: default-src 'none'; "
                                        "frame-ancestors 'none'\r\n";
 
-static const char busy_body[] =
-    "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","
-    "\"data\":{\"reason\":\"unavailable\"}}}";
+#define BUSY_BODY                                                                                  \
+  "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","   \
+  "\"data\":{\"reason\":\"unavailable\"}}}"
 const char idem__http_busy[] =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 111\r\n"
     "Retry-After: 1\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-    "Connection: close\r\n\r\n"
-    "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","
-    "\"data\":{\"reason\":\"unavailable\"}}}";
+    "Connection: close\r\n\r\n" BUSY_BODY;
 const size_t idem__http_busy_len = sizeof idem__http_busy - 1;
-_Static_assert(sizeof busy_body - 1 == 111, "the Content-Length above counts this body");
+_Static_assert(sizeof BUSY_BODY - 1 == 111, "the Content-Length above counts this body");
 
 static const char *status_text(uint16_t status) {
   switch (status) {
