@@ -95,7 +95,7 @@ typedef struct idem__wire {
   bool reads_until_empty; /* read never blocks, so it may be called again at once */
 } idem__wire;
 
-#define IDEM__PEER_CHUNKS 16
+#define IDEM__PEER_CHUNKS 6 /* gathered into one write; a chunk holds many answers */
 
 struct idem__peer {
   const idem__wire *wire;
@@ -144,7 +144,7 @@ typedef struct idem__socket_peer {
   uv_poll_t poll;
   int fd;
   int events;
-  idem_serve_opts own_opts; /* of a connected one, which has no listener to hold them */
+  idem_serve_opts own_opts[]; /* one for a connected peer, which has no listener to hold it */
 } idem__socket_peer;
 
 /* Takes the non-blocking socket; closes it on failure. `opts` is copied when there is no listener. */

@@ -102,7 +102,8 @@ static idem_status give_up(idem__socket_peer *self, idem_status status) {
 idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
                               const idem_serve_opts *opts, const idem_policy *policy, int fd,
                               const char *name, idem__peer **out) {
-  idem__socket_peer *self = idem__calloc(&runtime->alloc, sizeof *self);
+  size_t size = sizeof(idem__socket_peer) + (listener ? 0 : sizeof *opts);
+  idem__socket_peer *self = idem__calloc(&runtime->alloc, size);
   idem_status status = self ? IDEM_OK : IDEM_E_NOMEM;
   if (self && uv_poll_init(runtime->loop, &self->poll, fd) != 0) status = IDEM_E_SYS;
   if (status != IDEM_OK) {
@@ -112,11 +113,11 @@ idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
   }
   self->fd = fd;
   self->poll.data = self;
-  self->own_opts = *opts;
+  if (!listener) self->own_opts[0] = *opts;
   self->peer.wire = &socket_wire;
   self->peer.runtime = runtime;
   self->peer.listener = listener;
-  self->peer.opts = listener ? &listener->opts : &self->own_opts;
+  self->peer.opts = listener ? &listener->opts : self->own_opts;
   self->peer.on_freed = socket_freed;
   runtime->references++;
   status = idem__peer_open(&self->peer, policy, name);

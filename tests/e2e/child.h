@@ -12,8 +12,6 @@
 
 #include <cmocka.h>
 
-#define REFERENCE IDEM_BIN_DIR "/idem-reference"
-
 typedef struct child {
   pid_t pid;
   int in;  /* what we write is its input; -1 when the test gave descriptors */
@@ -32,11 +30,11 @@ void child_obey_modes(bool obey);
 child child_start(const char *const *argv);
 #define CHILD(...) child_start((const char *const[]){__VA_ARGS__, NULL})
 
-void child_send(int fd, const char *text);
+void child_send(int fd, const char *message);
 /* The next line without its newline, in a buffer that the next call reuses. */
 const char *child_line(int fd);
-/* Skips lines until one contains the text; returns it. */
-const char *child_line_with(int fd, const char *text);
+/* Skips lines until one contains what is wanted; returns it. */
+const char *child_line_with(int fd, const char *wanted);
 /* What is left until end of input; in a buffer that the next call reuses. */
 const char *child_rest(int fd);
 /* Waits for the end: the exit status, or minus the signal's number. Closes the pipes. */

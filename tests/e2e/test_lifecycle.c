@@ -142,7 +142,8 @@ static void fill(int fd) {
                       "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\","
                       "\"params\":[\"");
   memset(line + head, 'x', sizeof line - (size_t)head);
-  memcpy(line + sizeof line - 4, "\"]}\n", 4);
+  static const char tail[] = {'"', ']', '}', '\n'};
+  memcpy(line + sizeof line - sizeof tail, tail, sizeof tail);
   while (poll(&room, 1, 300) > 0) {
     size_t sent = 0;
     while (sent < sizeof line) {
@@ -158,7 +159,7 @@ static void a_peer_that_does_not_read_cannot_grow_memory(void **state) {
   child server = CHILD(REFERENCE);
   fill(server.in);
   /* 16 MiB may be queued; with sanitizers memory is kept a while, so the bound is a wide one. */
-  assert_true(child_rss_kb(server.pid) < 160 * 1024);
+  assert_true(child_rss_kb(server.pid) < 160 * 1024L);
   kill(server.pid, SIGTERM);
   uint64_t took;
   assert_int_equal(child_end_timed(&server, &took), 0);
@@ -189,7 +190,7 @@ static void a_peer_that_reads_late_gets_every_answer(void **state) {
 
 static void work_that_never_ends_does_not_keep_the_server(void **state) {
   (void)state;
-  child server = CHILD(IDEM_TEST_DIR "/server_careless");
+  child server = CHILD(CARELESS);
   child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":\"s\",\"method\":\"stall\"}\n");
   close_input(&server);
   child_expect_line(server.out, SLEEP_FAILED);

@@ -343,9 +343,9 @@ static void two_peers_that_flood_each_other_do_not_lock(void **state) {
   (void)state;
   world in;
   set_up(&in);
-  memset(flood_params, 'x', sizeof flood_params);
-  memcpy(flood_params, "[\"", 2);
-  memcpy(flood_params + sizeof flood_params - 2, "\"]", 2);
+  memset(flood_params, '1', sizeof flood_params);
+  flood_params[0] = '[';
+  flood_params[sizeof flood_params - 1] = ']';
   serve(&in, "tcp://127.0.0.1:0");
   connect_to(&in, idem_listener_url(in.listener));
   while (in.opened == 0) uv_run(&in.loop, UV_RUN_ONCE);

@@ -239,7 +239,8 @@ static void connections_beyond_the_maximum_are_closed(void **state) {
 
 static void running_out_of_descriptors_is_survived(void **state) {
   (void)state;
-  child server = CHILD("/bin/sh", "-c", "ulimit -n 24; exec " REFERENCE " --tcp 127.0.0.1:0");
+  static const char command[] = "ulimit -n 24; exec " REFERENCE " --tcp 127.0.0.1:0";
+  child server = CHILD("/bin/sh", "-c", command);
   char url[128];
   child_listening(&server, url, sizeof url);
   int fds[40];
@@ -287,7 +288,8 @@ static void a_client_that_does_not_read_cannot_grow_memory(void **state) {
   int head = snprintf(line, sizeof line,
                       "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[\"");
   memset(line + head, 'x', sizeof line - (size_t)head);
-  memcpy(line + sizeof line - 4, "\"]}\n", 4);
+  static const char tail[] = {'"', ']', '}', '\n'};
+  memcpy(line + sizeof line - sizeof tail, tail, sizeof tail);
   fcntl(deaf, F_SETFL, O_NONBLOCK);
   struct pollfd room = {.fd = deaf, .events = POLLOUT};
   size_t at = 0;
@@ -295,7 +297,7 @@ static void a_client_that_does_not_read_cannot_grow_memory(void **state) {
     ssize_t n = send(deaf, line + at, sizeof line - at, MSG_NOSIGNAL);
     if (n > 0) at = (at + (size_t)n) % sizeof line;
   }
-  assert_true(child_rss_kb(server.pid) < 160 * 1024);
+  assert_true(child_rss_kb(server.pid) < 160 * 1024L);
   child_send(other, ECHO); /* and the others are served */
   child_expect_line(other, ECHOED);
   close(deaf);

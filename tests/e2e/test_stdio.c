@@ -12,7 +12,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define CARELESS IDEM_TEST_DIR "/server_careless"
 #define ASK "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subtract\",\"params\":[42,23]}\n"
 #define ANSWER "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":19}"
 
