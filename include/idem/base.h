@@ -125,6 +125,7 @@ IDEM_API idem_status idem_log_add_secret(idem_log *log, const char *secret, size
  * may render a set of them (sums over the set) at the same time. */
 typedef struct idem_metrics idem_metrics;
 
+/* alloc may be NULL. NOMEM. */
 IDEM_API idem_status idem_metrics_new(const idem_alloc *alloc, idem_metrics **out);
 IDEM_API void idem_metrics_free(idem_metrics *metrics);
 /* The sum over `count` metrics (at least one: INVAL) as Prometheus text, NUL-terminated; *text

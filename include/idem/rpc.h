@@ -2,8 +2,8 @@
  *
  * Ownership, in five sentences:
  * 1. What you pass in is borrowed for the call: idem copies or serialises before it returns. The
- *    exceptions are `user` pointers, and the router, pool, log and metrics of a conn, which must
- *    outlive it.
+ *    exceptions are `user` pointers, and the router, log and metrics of a conn, which must outlive
+ *    it; the router must outlive the requests kept from it, too.
  * 2. What idem passes to a callback is borrowed until the callback returns, except an idem_request,
  *    which is yours until you reply.
  * 3. Every request is answered exactly once; the reply call ends it even if it returns an error. A
@@ -139,19 +139,22 @@ typedef struct idem_router_opts {
   size_t parse_bytes_total; /* memory all conns' messages may take as values; 0: 512 MiB */
 } idem_router_opts;
 
-/* opts may be NULL. */
+/* opts may be NULL. NOMEM. */
 IDEM_API idem_status idem_router_new(const idem_router_opts *opts, idem_router **out);
 IDEM_API void idem_router_free(idem_router *router);
-/* Registers before serving begins. EXISTS: the name is taken. INVAL: the name begins with "rpc.".
- * A name may have one method and one notification handler. */
+/* Registers before serving begins, not from a handler. EXISTS: the name is taken. INVAL: the name
+ * begins with "rpc.", or fn is NULL. NOMEM, LIMIT (millions of names). A name may have one method
+ * and one notification handler. The name is copied; any string is one. */
 IDEM_API idem_status idem_router_method(idem_router *router, const char *name, idem_method_fn fn,
                                         void *user);
 IDEM_API idem_status idem_router_notification(idem_router *router, const char *name,
                                               idem_notification_fn fn, void *user);
-/* NOTFOUND when no such method is registered. */
+/* NOTFOUND when no such name is registered; NOMEM: it then has no description. */
 IDEM_API idem_status idem_router_describe(idem_router *router, const char *name,
                                           const idem_method_info *info);
-/* Gives the router's method names to a metrics object; do it for each before serving. */
+/* Gives the router's method names to a metrics object; do it for each before serving, or its
+ * requests are counted as `other`. STATE: the object had other names before. NOMEM, LIMIT; INVAL: a
+ * name that is no label (over 256 bytes, bad UTF-8). */
 IDEM_API idem_status idem_router_label(const idem_router *router, idem_metrics *metrics);
 
 /* The built-in methods of the lsp profile: initialize, listMethods, describeMethods, version,
@@ -161,6 +164,7 @@ typedef struct idem_lsp_opts {
   const char *server_version; /* strict SemVer; copied */
   idem_log *log;
 } idem_lsp_opts;
+/* EXISTS: a name is taken, or it was called before. NOMEM. After a failure free the router. */
 IDEM_API idem_status idem_router_lsp(idem_router *router, const idem_lsp_opts *opts);
 
 /* --------------------------------------------------------------------- pool */
@@ -195,7 +199,7 @@ typedef struct idem_conn_opts {
   void *clock_ctx;
   /* There is output where there was none, or the conn has come to its end: look at chunks, deadline
    * and done. Not called from inside feed, feed_eof or expire: look after those anyway. Take chunks
-   * later or now; do not free the conn in it. */
+   * later or now; do not free, close or abort the conn in it, nor feed it. */
   void (*on_output)(idem_conn *conn, void *user);
   void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
   /* Asked before each request and notification, batch elements too; false: it comes too fast. The
@@ -213,10 +217,12 @@ typedef struct idem_conn_opts {
   uint64_t seed;    /* as in idem_router_opts */
 } idem_conn_opts;
 
+/* NOMEM. STATE: this yyjson does not keep strings where ids can be found by them. */
 IDEM_API idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **out);
-/* Ends the conn at once. Pending calls end with CLOSED; requests still being handled stay valid
- * handles whose replies do nothing. From inside a callback of this conn it takes effect when the
- * outermost call returns; that call then returns CLOSED and the conn must not be touched again. */
+/* Ends the conn at once. Pending calls end with CLOSED, on_cancel functions run; requests still
+ * being handled stay valid handles whose replies do nothing and return CLOSED. From inside a
+ * callback of this conn it takes effect when the outermost call returns; that call then returns
+ * CLOSED and the conn must not be touched again. */
 IDEM_API void idem_conn_free(idem_conn *conn);
 IDEM_API void *idem_conn_user(const idem_conn *conn);
 IDEM_API const idem_policy *idem_conn_policy(const idem_conn *conn);
@@ -226,9 +232,10 @@ IDEM_API const char *idem_conn_peer(const idem_conn *conn);
  * peer does not read its answers, NOMEM, CLOSED, PROTO: not a JSON-RPC peer) is final and is
  * returned again by every later call. STATE: called from inside a callback. */
 IDEM_API idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t len);
-/* No more input. What was asked is still answered; calls end with CLOSED. */
+/* No more input. What was asked is still answered; calls end with CLOSED. Same statuses as feed. */
 IDEM_API idem_status idem_conn_feed_eof(idem_conn *conn);
-/* False while the peer must first read what is queued for it. */
+/* False while the peer must first read what is queued for it, and when no more input is taken. A
+ * hint: what is fed all the same is held back within limits.queued_input_bytes, then refused. */
 IDEM_API bool idem_conn_want_read(const idem_conn *conn);
 
 /* Bytes to send. Owned: survives asynchronous writes and even the conn; counts as queued output
@@ -245,24 +252,27 @@ IDEM_API void idem_chunk_free(idem_chunk *chunk);
 IDEM_API size_t idem_conn_queued(const idem_conn *conn);
 
 /* When expire must be called next, in milliseconds of the conn's clock; UINT64_MAX: never; a time
- * already past means now. Look again after every call that may have changed it. */
+ * already past means now. Look again after every call that may have changed it: feed, expire, a
+ * reply, idem_chunk_free (requests that waited for room can run). */
 IDEM_API uint64_t idem_conn_deadline(const idem_conn *conn);
-/* Ends what is overdue and runs what was waiting for room. Same statuses as feed. */
+/* Ends what is overdue and runs what was waiting for room. Same statuses as feed, but OK for a conn
+ * that was closed. */
 IDEM_API idem_status idem_conn_expire(idem_conn *conn);
 
-/* Accepts no more messages; requests being handled may still be answered. Calls end with CLOSED. */
+/* Accepts no more messages; requests being handled may still be answered, those that no handler has
+ * seen are answered with an error now. Calls end with CLOSED, inside. Allowed in handlers. */
 IDEM_API void idem_conn_close(idem_conn *conn);
-/* Like close, and answers every request still owed with an error now. */
+/* Like close, and answers every request still owed with an error now; their handlers are told. */
 IDEM_API void idem_conn_abort(idem_conn *conn);
 /* True when nothing more will come out: input has ended or the conn is closed, every request is
- * answered and all output was taken. */
+ * answered and all output was taken; or the conn has failed. Chunks may still be on their way. */
 IDEM_API bool idem_conn_done(const idem_conn *conn);
 IDEM_API size_t idem_conn_in_flight(const idem_conn *conn);
 IDEM_API size_t idem_conn_pending_calls(const idem_conn *conn);
 
 /* ------------------------------------------------------------------ request */
 
-/* All of these are valid until the request is answered. */
+/* All of these are valid until you end the request, even if it was cancelled or the conn is gone. */
 IDEM_API const char *idem_request_method(const idem_request *request, size_t *len);
 IDEM_API yyjson_val *idem_request_params(const idem_request *request);
 /* The id as it stood in the message: the raw JSON token. NULL for a notification. */
@@ -274,16 +284,17 @@ IDEM_API yyjson_mut_doc *idem_request_doc(idem_request *request);
 
 /* Call before the handler returns to answer later. Then reply or drop it, from the conn's thread. */
 IDEM_API void idem_request_keep(idem_request *request);
-/* Answers a kept request with "Internal error". */
+/* Ends a request you have no answer for: "Internal error", unless it was cancelled. */
 IDEM_API void idem_request_drop(idem_request *request);
 
 typedef enum idem_cancel_reason {
   IDEM_CANCEL_PEER = 0,     /* the peer no longer wants the answer */
   IDEM_CANCEL_DEADLINE = 1, /* limits.request_ms passed; idem has answered */
-  IDEM_CANCEL_CLOSED = 2    /* the conn is gone, or was aborted */
+  IDEM_CANCEL_CLOSED = 2    /* the conn is gone or was aborted, or could not keep the request */
 } idem_cancel_reason;
 /* `fn` runs at most once, when an answer has lost its purpose. The request is still yours: reply
- * or drop it to end it (nothing is sent). Not called once the request was answered. */
+ * or drop it to end it, in fn or later (nothing is sent). Not called once the request was answered.
+ * Set it before the handler returns; a second one replaces the first. */
 typedef void (*idem_cancel_fn)(idem_request *request, idem_cancel_reason reason, void *user);
 IDEM_API void idem_request_on_cancel(idem_request *request, idem_cancel_fn fn, void *user);
 IDEM_API bool idem_request_cancelled(const idem_request *request);
@@ -291,7 +302,8 @@ IDEM_API bool idem_request_cancelled(const idem_request *request);
 /* Each of these ends the request, whatever it returns. STATE: it was answered already (also by a
  * deadline or a cancellation), nothing was sent. CLOSED: the peer is gone. INVAL: the value could
  * not be serialised (bad UTF-8, NaN, not JSON); the peer gets "Internal error". LIMIT: the answer
- * is larger than the output queue allows; likewise. */
+ * is larger than the output queue allows; NOMEM; likewise. A conn that has failed returns its
+ * failure. For a notification that runs a method: OK, and nothing is sent. */
 /* NULL: the result null. */
 IDEM_API idem_status idem_reply(idem_request *request, const yyjson_val *result);
 /* NULL: the result could not be built; the peer gets "Internal error", the caller NOMEM. */
@@ -339,7 +351,8 @@ IDEM_API idem_status idem_reply_fault(idem_request *request, idem_fault fault, c
 
 /* Typed getters that name the path on failure: each fills *fault (its strings live as long as
  * `params` and `name`) and returns INVAL when the member is missing or of another type. `params`
- * may be an object (looked up by name), an array (by position) or NULL. */
+ * may be an object (looked up by name), an array (by position) or NULL. Positions from 10 on are
+ * called by `name` in a fault. Numbers count in any spelling: 7.0 is an int. */
 IDEM_API idem_status idem_param_double(yyjson_val *params, const char *name, size_t position,
                                        double *value, idem_param_fault *fault);
 IDEM_API idem_status idem_param_int(yyjson_val *params, const char *name, size_t position,
@@ -369,7 +382,8 @@ typedef struct idem_call_opts {
 } idem_call_opts;
 
 /* Asks the peer. `params` NULL or an object or array; opts and id may be NULL. On failure (NOMEM,
- * INVAL, LIMIT: too much queued for the peer, CLOSED) fn will not run. Allowed in handlers. */
+ * INVAL, LIMIT: too much queued for the peer, CLOSED) fn will not run. fn may be NULL. Allowed in
+ * handlers. */
 IDEM_API idem_status idem_call(idem_conn *conn, const char *method, const yyjson_mut_val *params,
                                const idem_call_opts *opts, idem_response_fn fn, void *user,
                                uint64_t *id);
@@ -379,6 +393,7 @@ IDEM_API idem_status idem_call_json(idem_conn *conn, const char *method, const c
 /* Ends the call with CANCELLED (fn runs inside) and tells the peer in the profile's own form, if it
  * has one. NOTFOUND: no such call is pending. */
 IDEM_API idem_status idem_cancel(idem_conn *conn, uint64_t id);
+/* Statuses as for idem_call. Allowed in handlers. */
 IDEM_API idem_status idem_notify(idem_conn *conn, const char *method, const yyjson_mut_val *params);
 IDEM_API idem_status idem_notify_json(idem_conn *conn, const char *method, const char *params_json,
                                       size_t len);

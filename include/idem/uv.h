@@ -31,14 +31,16 @@ typedef struct idem_serve_opts {
 
 /* Serves on `loop`. URLs: "stdio:" "stdio+lsp:" (descriptors 0 and 1 of this process),
  * "tcp://127.0.0.1:PORT" "tcp://[::1]:PORT" (port 0: any free one; localhost: both), "unix:/path".
- * "tcp+lsp://" and "unix+lsp:" frame with Content-Length. opts and its policy are copied. INVAL: not
- * such a URL. SYS: the address cannot be had (logged). The listener is valid until its stop has finished. */
+ * "tcp+lsp://" and "unix+lsp:" frame with Content-Length. opts and its policy are copied. INVAL:
+ * not such a URL. SYS: the address cannot be had (logged). The listener is valid until its stop has
+ * finished. */
 IDEM_API idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                 idem_listener **listener);
 /* The address in use, with the real port: "tcp://127.0.0.1:41234". */
 IDEM_API const char *idem_listener_url(const idem_listener *listener);
 /* Stops accepting, lets running requests finish for grace_ms, answers the rest with an error,
- * flushes, closes, then calls `stopped` (may be NULL) and frees the listener. */
+ * flushes, closes, then calls `stopped` (may be NULL) and frees the listener. A second call before
+ * that does nothing, and its `stopped` is not called. */
 IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), void *user);
 
 /* Connects as a client (or as a peer that also serves). on_ready runs once: with a conn, or with
@@ -50,8 +52,9 @@ IDEM_API idem_status idem_connect(uv_loop_t *loop, const char *url, const idem_s
                                   idem_ready_fn on_ready, void *user);
 
 /* Runs `work` on another thread, then `after` on the loop, where the request must be answered. The
- * request is kept for you. `work` must not touch the request or the conn. If the request is
- * cancelled meanwhile, `after` still runs. */
+ * request is kept for you. `work` must not touch the request or the conn. `after` runs exactly once,
+ * also when the request was cancelled or its conn is gone: reply or drop there. On failure (NOMEM,
+ * SYS) nothing is kept and neither function runs. */
 typedef void (*idem_work_fn)(void *job);
 typedef void (*idem_after_fn)(idem_request *request, void *job);
 IDEM_API idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_work_fn work,
@@ -74,10 +77,11 @@ IDEM_API int idem_run(const char *const *urls, size_t count, const idem_serve_op
 /* A log that writes to stderr or to the file named by the environment variable IDEM_LOG (checked
  * now; on failure one warning and stderr), coloured only on a terminal without NO_COLOR. */
 typedef struct idem_log_setup {
-  idem_log_level level;
+  idem_log_level level; /* 0 is debug: set it */
   idem_log_format format;
   bool no_color;
 } idem_log_setup;
+/* NOMEM. Freed with idem_log_free. */
 IDEM_API idem_status idem_log_open(const idem_log_setup *setup, idem_log **out);
 /* Opens the log's file anew (SIGHUP after log rotation). */
 IDEM_API void idem_log_reopen(idem_log *log);

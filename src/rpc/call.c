@@ -157,7 +157,7 @@ static idem_status send_message(idem_conn *conn, const outgoing *message) {
     idem__output_undo(conn, chunk, start);
     return status;
   }
-  return idem__output_end(conn, chunk, start);
+  return idem__output_end(conn, chunk, start, true);
 }
 
 static idem_status link_call(idem_conn *conn, idem__call *call, uint64_t timeout_ms) {

@@ -367,7 +367,7 @@ static uint64_t earlier(uint64_t a, const idem__timer *timer) {
 
 uint64_t idem_conn_deadline(const idem_conn *conn) {
   if (conn->failure != IDEM_OK) return NEVER;
-  if (!idem__list_empty(&conn->held) && idem__conn_may_run(conn)) return 0;
+  if (idem__dispatch_ready(conn)) return 0;
   uint64_t at = conn->closed ? NEVER : idle_at(conn);
   if (conn->frame_at_ms < at) at = conn->frame_at_ms;
   at = earlier(at, idem__heap_first(&conn->request_timers));

@@ -77,13 +77,20 @@ static void refuse_reason(idem_conn *conn, idem__batch *batch, const idem__messa
 
 /* ----------------------------------------------------------------- running */
 
-bool idem__conn_may_run(const idem_conn *conn) {
+/* A notification makes no answer, so it need not wait for the peer to read. */
+static bool may_run(const idem_conn *conn, bool answered) {
   if (conn->policy.concurrency && conn->running >= conn->policy.concurrency) return false;
-  return idem__output_has_room(conn);
+  return !answered || idem__output_has_room(conn);
 }
 
-bool idem__dispatch_must_hold(const idem_conn *conn) {
-  return !idem__list_empty(&conn->held) || !idem__conn_may_run(conn);
+static bool must_hold(const idem_conn *conn, bool answered) {
+  return !idem__list_empty(&conn->held) || !may_run(conn, answered);
+}
+
+bool idem__dispatch_ready(const idem_conn *conn) {
+  if (idem__list_empty(&conn->held)) return false;
+  const idem_request *first = IDEM__CONTAINER(conn->held.next, idem_request, link);
+  return may_run(conn, first->id.kind != IDEM__ID_ABSENT);
 }
 
 static void answer_not_found(idem_request *request) {
@@ -193,8 +200,7 @@ static void run_held(idem_request *request) {
 }
 
 void idem__dispatch_held(idem_conn *conn) {
-  while (!idem__list_empty(&conn->held) && idem__conn_may_run(conn) && conn->failure == IDEM_OK &&
-         !conn->free_later) {
+  while (idem__dispatch_ready(conn) && conn->failure == IDEM_OK && !conn->free_later) {
     run_held(IDEM__CONTAINER(conn->held.next, idem_request, link));
   }
 }
@@ -269,7 +275,7 @@ static idem_status join_batch(idem_request *request, idem__batch *batch) {
 }
 
 static void start_request(idem_request *request) {
-  if (idem__dispatch_must_hold(request->conn))
+  if (must_hold(request->conn, true))
     hold_request(request);
   else
     run_method(request);
@@ -369,8 +375,8 @@ static bool is_cancel(const idem_conn *conn, const idem__message *message) {
 
 /* Something for the effects only: a method run for a notification, or one that must wait. */
 static void start_silent(idem_conn *conn, idem__block *block, const idem__message *message,
-                         const idem__method *method, bool must_hold) {
-  if (must_hold && !held_has_room(conn, block)) {
+                         const idem__method *method, bool waits) {
+  if (waits && !held_has_room(conn, block)) {
     idem__conn_warn(conn, "too much is waiting; a notification was dropped", message->method,
                     message->method_len, NULL);
     return;
@@ -380,7 +386,7 @@ static void start_silent(idem_conn *conn, idem__block *block, const idem__messag
     idem__conn_fail(conn, IDEM_E_NOMEM);
     return;
   }
-  if (!must_hold) {
+  if (!waits) {
     idem__metrics_notification(conn->opts.metrics, method->label);
     run_method(request);
     return;
@@ -407,11 +413,11 @@ static void accept_notification(idem_conn *conn, idem__block *block, const char 
     return;
   }
   idem__conn_debug(conn, "notification", message->method, message->method_len);
-  bool must_hold = idem__dispatch_must_hold(conn);
-  if (method->notification_fn && !must_hold)
+  bool waits = must_hold(conn, false);
+  if (method->notification_fn && !waits)
     run_notification(conn, method, message->params);
   else
-    start_silent(conn, block, message, method, must_hold);
+    start_silent(conn, block, message, method, waits);
 }
 
 /* ---------------------------------------------------------------- messages */

@@ -71,7 +71,7 @@ static idem_status frame(idem_conn *conn, idem__buf *buf, size_t start) {
   return IDEM_OK;
 }
 
-idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start) {
+idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own) {
   size_t body = start + head_room(conn);
   if (conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn)) {
     idem__output_undo(conn, chunk, start);
@@ -89,6 +89,10 @@ idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start) 
   size_t added = chunk->buf.len - start;
   chunk->counted += added;
   conn->queued += added;
+  if (own) {
+    chunk->own += added;
+    conn->own += added;
+  }
   if (conn->policy.framing != IDEM_FRAMING_WHOLE) /* else the outer protocol counts its own */
     idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_OUT, added);
   idem__conn_wake(conn);
@@ -105,7 +109,7 @@ static idem_status try_answer(idem_conn *conn, const idem__id *id, const idem__a
     idem__output_undo(conn, chunk, start);
     return status;
   }
-  return idem__output_end(conn, chunk, start);
+  return idem__output_end(conn, chunk, start, false);
 }
 
 idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
@@ -151,6 +155,7 @@ void idem_chunk_free(idem_chunk *chunk) {
   idem__list_remove(&owner->link);
   if (conn) {
     conn->queued -= owner->counted;
+    conn->own -= owner->own;
     idem__conn_now_ns(conn); /* writes end between feeds: the last time seen is an old one */
     conn->active_ms = idem__conn_now_ms(conn);
   }
@@ -161,7 +166,9 @@ size_t idem_conn_queued(const idem_conn *conn) { return conn->queued; }
 
 bool idem_conn_want_read(const idem_conn *conn) {
   if (conn->closed || conn->eof || conn->failure != IDEM_OK) return false;
-  /* While answers to our own calls are awaited reading goes on: two peers that both pause would
+  /* Reading pauses for a peer that does not read its answers. While answers to our own calls are
+   * awaited, or only messages of our own are queued, it goes on: two peers that both pause would
    * wait for each other for ever. Requests are then held back, not handled. */
-  return idem__output_has_room(conn) || conn->call_count > 0;
+  return idem__output_has_room(conn) || conn->call_count > 0 ||
+         conn->queued - conn->gathered == conn->own;
 }

@@ -218,6 +218,7 @@ idem__chunk *idem__chunk_new(idem_pool *pool) {
   }
   chunk->buf.len = 0;
   chunk->counted = 0;
+  chunk->own = 0;
   idem__list_init(&chunk->link);
   idem__pool_ref(pool);
   return chunk;

@@ -164,6 +164,7 @@ typedef struct idem__chunk {
   idem_pool *pool;
   idem_conn *conn; /* NULL once the conn is gone */
   size_t counted;  /* bytes this chunk adds to conn->queued */
+  size_t own;      /* of these, our own calls and notifications: no answers */
   idem__buf buf;
 } idem__chunk;
 
@@ -375,6 +376,7 @@ struct idem_conn {
   idem__list output; /* chunks ready to be taken; the last one grows */
   idem__list taken;  /* chunks taken and not yet freed */
   size_t queued;     /* bytes in both and in batches */
+  size_t own;        /* the part of it that is calls and notifications of ours */
   size_t gathered;   /* the part of it in batches: no peer can read that yet */
   size_t
       last_head; /* length of the last Content-Length header: the next one's is guessed from it */
@@ -399,7 +401,8 @@ void idem__conn_leave_waking(idem_conn *conn);
 void idem__conn_fail(idem_conn *conn, idem_status status);
 /* Something is to be taken or run: calls on_output unless an entry point is on the stack. */
 void idem__conn_wake(idem_conn *conn);
-bool idem__conn_may_run(const idem_conn *conn);
+/* Whether the first of what waits may run now. */
+bool idem__dispatch_ready(const idem_conn *conn);
 /* A warning about what the peer did, limited in rate. */
 void idem__conn_warn(idem_conn *conn, const char *message, const char *method, size_t method_len,
                      const idem__id *id);
@@ -410,7 +413,6 @@ void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message,
                      const idem__id *id);
 
 /* dispatch.c: one message, text and all. */
-bool idem__dispatch_must_hold(const idem_conn *conn);
 void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
 void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event);
 /* Runs held messages while there is room. */
@@ -420,8 +422,8 @@ void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answ
 
 /* output.c: messages on their way out. put appends one message: begin, write into the buffer, end. */
 idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start);
-/* Frames what was written since begin and counts it. LIMIT: it does not fit and was taken back. */
-idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start);
+/* Frames what was written since begin and counts it, as an answer or as a message of our `own`. LIMIT: it does not fit and was taken back. */
+idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own);
 void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start);
 /* One answer; on failure an "Internal error" with the same id; failing that the conn fails. */
 idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer);

@@ -19,6 +19,7 @@ typedef struct flood {
   size_t written[2];
   bool is_writing[2];
   size_t calls_to_make[2];
+  size_t notes_to_make[2];
   size_t calls_ended;
   size_t served;
 } flood;
@@ -153,6 +154,15 @@ static void make_calls(flood *f, int i) {
   }
 }
 
+static void make_notes(flood *f, int i) {
+  while (f->notes_to_make[i]) {
+    idem_status status = idem_notify_json(f->conns[i], "echo", "[\"0123456789012345678901\"]", 26);
+    if (status == IDEM_E_LIMIT) return;
+    assert_int_equal(status, IDEM_OK);
+    f->notes_to_make[i]--;
+  }
+}
+
 /* Writes as much as the wire takes; a chunk is freed when all of it is gone. */
 static bool write_some(flood *f, int i) {
   if (!f->is_writing[i] && !idem_conn_next_chunk(f->conns[i], &f->writing[i])) return false;
@@ -190,14 +200,14 @@ static bool turn(flood *f, int i) {
     assert_int_equal(idem_conn_expire(f->conns[i]), IDEM_OK);
     moved = true;
   }
-  size_t before = f->calls_to_make[i];
+  size_t before = f->calls_to_make[i] + f->notes_to_make[i];
   make_calls(f, i);
-  return moved || f->calls_to_make[i] != before;
+  make_notes(f, i);
+  return moved || f->calls_to_make[i] + f->notes_to_make[i] != before;
 }
 
-static void two_peers_that_flood_each_other_never_deadlock(void **state) {
-  (void)state;
-  enum { CALLS = 2000 };
+/* The floods differ in what is sent: calls, notifications, or both. Nothing is lost in any. */
+static void play_flood(size_t calls, size_t notes) {
   for (size_t concurrency = 0; concurrency < 2; concurrency++) {
     flood *f = calloc(1, sizeof *f);
     assert_non_null(f);
@@ -208,14 +218,15 @@ static void two_peers_that_flood_each_other_never_deadlock(void **state) {
     f->router = open_router(&f->memory, f);
     for (int i = 0; i < 2; i++) {
       f->conns[i] = open_conn(&f->memory, f->router, &policy, f);
-      f->calls_to_make[i] = CALLS;
+      f->calls_to_make[i] = calls;
+      f->notes_to_make[i] = notes;
     }
-    while (f->calls_ended < 2 * CALLS) {
+    while (f->calls_ended < 2 * calls || f->served < 2 * (calls + notes)) {
       bool moved = turn(f, 0);
       moved = turn(f, 1) || moved;
       assert_true(moved); /* standing still is a deadlock */
     }
-    assert_int_equal(f->served, 2 * CALLS);
+    assert_int_equal(f->served, 2 * (calls + notes));
     assert_true(f->memory.peak_bytes < 8 << 20);
     for (int i = 0; i < 2; i++) {
       if (f->is_writing[i]) idem_chunk_free(&f->writing[i]);
@@ -225,6 +236,21 @@ static void two_peers_that_flood_each_other_never_deadlock(void **state) {
     fault_alloc_assert_clean(&f->memory);
     free(f);
   }
+}
+
+static void two_peers_that_flood_each_other_never_deadlock(void **state) {
+  (void)state;
+  play_flood(2000, 0);
+}
+
+static void two_peers_that_only_notify_never_deadlock(void **state) {
+  (void)state;
+  play_flood(0, 2000);
+}
+
+static void two_peers_that_call_and_notify_never_deadlock(void **state) {
+  (void)state;
+  play_flood(1000, 1000);
 }
 
 static void notifications_are_dropped_when_too_much_waits(void **state) {
@@ -241,6 +267,8 @@ static void notifications_are_dropped_when_too_much_waits(void **state) {
     int len = write_echo(text, sizeof text, 1);
     idem_conn_feed(conn, text, (size_t)len);
   }
+  int held = write_echo(text, sizeof text, 2); /* what comes after it waits behind it */
+  assert_int_equal(idem_conn_feed(conn, text, (size_t)held), IDEM_OK);
   static const char note[] = "{\"jsonrpc\":\"2.0\",\"method\":\"echo\",\"params\":[1]}\n";
   for (int i = 0; i < 10000; i++) {
     assert_int_equal(idem_conn_feed(conn, note, sizeof note - 1), IDEM_OK);
@@ -278,6 +306,8 @@ int main(void) {
       cmocka_unit_test(a_peer_that_never_reads_ends_the_conn),
       cmocka_unit_test(a_call_is_refused_while_the_peer_must_read),
       cmocka_unit_test(two_peers_that_flood_each_other_never_deadlock),
+      cmocka_unit_test(two_peers_that_only_notify_never_deadlock),
+      cmocka_unit_test(two_peers_that_call_and_notify_never_deadlock),
       cmocka_unit_test(notifications_are_dropped_when_too_much_waits),
       cmocka_unit_test(requests_are_refused_when_too_much_waits),
   };
