@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define DEFAULT_MAX_CONNECTIONS 1000
-#define LAST_FLUSH_MS 300
+#define LAST_FLUSH_MS 200
 
 /* ------------------------------------------------------------------------ freeing */
 
