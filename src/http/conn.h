@@ -46,7 +46,8 @@ struct idem__http_conn {
   block *first, *last; /* output */
   idem__buf backlog;   /* input that waits for an answer to be given */
   size_t queued;
-  uint64_t now_ms, last_ms;
+  uint64_t now_ms, last_ms;   /* last: bytes came or went */
+  uint64_t heard_ms;          /* bytes came */
   idem__http_refusal refusal; /* of the request being read */
   void (*on_output)(idem__http_conn *conn, void *user);
   void *user;

@@ -361,7 +361,7 @@ idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_con
   conn->parser.data = conn;
   conn->hub = hub;
   idem__buf_init(&conn->backlog, &hub->alloc, (size_t)1 << 20);
-  conn->now_ms = conn->last_ms = opts->now_ms;
+  conn->now_ms = conn->last_ms = conn->heard_ms = opts->now_ms;
   conn->time_at_ms = UINT64_MAX;
   conn->on_output = opts->on_output;
   conn->user = opts->user;
@@ -405,7 +405,7 @@ idem_status idem__http_conn_feed(idem__http_conn *conn, const char *data, size_t
   if (conn->failed != IDEM_OK) return conn->failed;
   conn->now_ms = now_ms;
   if (conn->closing) return IDEM_OK; /* read and dropped, so that the last answer arrives */
-  conn->last_ms = now_ms;
+  conn->last_ms = conn->heard_ms = now_ms;
   conn->inside++;
   idem__metrics_add(conn->hub->metrics, IDEM__M_BYTES_IN, len);
   idem_status status = conn->backlog.len ? keep_backlog(conn, data, len) : parse(conn, data, len);
@@ -448,7 +448,10 @@ uint64_t idem__http_conn_deadline(const idem__http_conn *conn) {
     uint64_t at = conn->exchange.at_ms;
     return conn->queued && idle < at ? idle : at;
   }
-  if (conn->websocket) return conn->time_at_ms < idle ? conn->time_at_ms : idle;
+  if (conn->websocket) {
+    uint64_t dead = conn->heard_ms + conn->hub->idle_ms; /* our own pings prove nothing */
+    return conn->time_at_ms < dead ? conn->time_at_ms : dead;
+  }
   return conn->request ? request_deadline(conn) : idle;
 }
 
@@ -479,7 +482,7 @@ static idem_status expire_websocket(idem__http_conn *conn) {
     return IDEM_OK;
   }
   if (idem__websocket_closing(conn->websocket) || conn->queued) return IDEM_E_TIMEOUT;
-  conn->last_ms = conn->now_ms;
+  conn->heard_ms = conn->now_ms; /* as long again for the answer */
   idem__websocket_close(conn->websocket, 1001, "idle");
   return IDEM_OK;
 }

@@ -13,8 +13,12 @@ struct idem__websocket {
   size_t input_len;
   idem_status failed;
   unsigned inside;
+  uint8_t opcode;     /* of the frame being read */
+  uint8_t close[125]; /* the payload of a close frame */
+  size_t close_len;
   bool told;    /* on_close has run */
   bool closing; /* a close frame of ours is queued or sent */
+  bool broken;  /* the peer does not speak frames; it has been told */
 };
 
 /* --------------------------------------------------------------- handshake */
@@ -104,6 +108,49 @@ static void tell_closed(idem__websocket *socket, uint16_t code) {
   if (socket->opts.on_close) socket->opts.on_close(socket, code, socket->opts.user);
 }
 
+/* Codes a peer may send: RFC 6455 7.4, and those registered since. */
+static bool good_code(uint16_t code) {
+  return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
+         (code >= 3000 && code <= 4999);
+}
+
+/* 0: the close frame's payload is as it should be. */
+static uint16_t close_fault(const idem__websocket *socket) {
+  const uint8_t *payload = socket->close;
+  if (!socket->close_len) return 0;
+  if (socket->close_len == 1 || !good_code((uint16_t)(payload[0] << 8 | payload[1])))
+    return WSLAY_CODE_PROTOCOL_ERROR;
+  bool text = idem__utf8_valid((const char *)payload + 2, socket->close_len - 2);
+  return text ? 0 : WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA;
+}
+
+static void on_frame_start(wslay_event_context_ptr context,
+                           const struct wslay_event_on_frame_recv_start_arg *start, void *user) {
+  idem__websocket *socket = user;
+  (void)context;
+  socket->opcode = start->opcode;
+  socket->close_len = 0;
+}
+
+static void on_frame_chunk(wslay_event_context_ptr context,
+                           const struct wslay_event_on_frame_recv_chunk_arg *chunk, void *user) {
+  idem__websocket *socket = user;
+  size_t room = sizeof socket->close - socket->close_len;
+  (void)context;
+  if (socket->opcode != WSLAY_CONNECTION_CLOSE || chunk->data_length > room) return;
+  memcpy(socket->close + socket->close_len, chunk->data, chunk->data_length);
+  socket->close_len += chunk->data_length;
+}
+
+/* wslay answers any close frame in kind; to a malformed one our own verdict is queued first. */
+static void on_frame_end(wslay_event_context_ptr context, void *user) {
+  idem__websocket *socket = user;
+  uint16_t fault = socket->opcode == WSLAY_CONNECTION_CLOSE ? close_fault(socket) : 0;
+  if (!fault) return;
+  socket->closing = true;
+  wslay_event_queue_close(context, fault, NULL, 0);
+}
+
 static void on_frame_message(wslay_event_context_ptr context,
                              const struct wslay_event_on_msg_recv_arg *message, void *user) {
   idem__websocket *socket = user;
@@ -114,8 +161,8 @@ static void on_frame_message(wslay_event_context_ptr context,
   } else if (socket->closing) {
     return; /* what comes after our close frame is not for us */
   } else if (message->opcode == WSLAY_TEXT_FRAME) {
-    socket->opts.on_message(socket, (const char *)message->msg, message->msg_length,
-                            socket->opts.user);
+    const char *text = message->msg_length ? (const char *)message->msg : "";
+    socket->opts.on_message(socket, text, message->msg_length, socket->opts.user);
   } else if (message->opcode == WSLAY_BINARY_FRAME) {
     idem__websocket_close(socket, WSLAY_CODE_UNSUPPORTED_DATA, "text only");
   }
@@ -128,6 +175,9 @@ idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocke
       .recv_callback = on_receive,
       .send_callback = on_send,
       .genmask_callback = on_mask,
+      .on_frame_recv_start_callback = on_frame_start,
+      .on_frame_recv_chunk_callback = on_frame_chunk,
+      .on_frame_recv_end_callback = on_frame_end,
       .on_msg_recv_callback = on_frame_message,
   };
   *out = NULL;
@@ -157,7 +207,7 @@ void idem__websocket_free(idem__websocket *socket) {
 }
 
 static idem_status flush(idem__websocket *socket) {
-  if (socket->failed == IDEM_OK && !socket->inside) {
+  if (socket->failed == IDEM_OK && !socket->inside && !socket->broken) {
     int failure = wslay_event_send(socket->context);
     if (failure && socket->failed == IDEM_OK)
       socket->failed = failure == WSLAY_ERR_NOMEM ? IDEM_E_NOMEM : IDEM_E_PROTO;
@@ -170,8 +220,28 @@ static uint16_t close_code(const idem__websocket *socket) {
   return code ? code : WSLAY_CODE_PROTOCOL_ERROR;
 }
 
+/* For what is no frame at all wslay closes without a code; the peer gets 1002 from us instead. */
+static idem_status break_off(idem__websocket *socket) {
+  char close[8] = {(char)0x88, 2, 0x03, (char)0xea};
+  size_t len = 4;
+  if (socket->opts.client) {
+    uint8_t mask[4];
+    socket->opts.random(socket->opts.random_ctx, mask, sizeof mask);
+    close[1] = (char)0x82;
+    close[6] = (char)(0x03 ^ mask[0]);
+    close[7] = (char)(0xea ^ mask[1]);
+    memcpy(close + 2, mask, sizeof mask);
+    len = 8;
+  }
+  socket->broken = socket->closing = true;
+  if (socket->failed == IDEM_OK && !wslay_event_get_close_sent(socket->context))
+    socket->failed = socket->opts.output(socket->opts.user, close, len);
+  tell_closed(socket, WSLAY_CODE_PROTOCOL_ERROR);
+  return socket->failed;
+}
+
 idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len) {
-  if (socket->failed != IDEM_OK) return socket->failed;
+  if (socket->failed != IDEM_OK || socket->broken) return socket->failed;
   socket->input = data;
   socket->input_len = len;
   socket->inside++;
@@ -179,7 +249,7 @@ idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size
   socket->inside--;
   socket->input_len = 0;
   if (failure == WSLAY_ERR_NOMEM) return socket->failed = IDEM_E_NOMEM;
-  if (failure && socket->failed == IDEM_OK) socket->failed = IDEM_E_PROTO;
+  if (failure) return break_off(socket);
   flush(socket);
   if (!wslay_event_get_read_enabled(socket->context)) {
     socket->closing = true;
@@ -216,7 +286,7 @@ void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *r
 bool idem__websocket_closing(const idem__websocket *socket) { return socket->closing; }
 
 bool idem__websocket_finished(const idem__websocket *socket) {
-  if (socket->failed != IDEM_OK) return true;
+  if (socket->failed != IDEM_OK || socket->broken) return true;
   bool heard = wslay_event_get_close_received(socket->context) ||
                !wslay_event_get_read_enabled(socket->context);
   return heard && wslay_event_get_close_sent(socket->context);

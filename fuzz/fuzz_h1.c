@@ -1,0 +1,35 @@
+/* fuzz_h1.c - any bytes as an HTTP connection: whole and in pieces they give the same answers.
+ * The handler echoes what it was given, so that a body cut wrong shows. */
+#include "http_fuzz.h"
+
+static void echo(idem__http_exchange *exchange, const idem__http_request *request, void *user) {
+  (void)user;
+  idem__http_answer answer = {
+      .status = 200, .type = "text/plain", .body = request->body.at, .len = request->body.len};
+  idem__view extra = idem__http_header_value(request, "x-echo");
+  if (extra.at && extra.len) {
+    answer.body = extra.at;
+    answer.len = extra.len;
+  }
+  idem__http_respond(exchange, &answer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const idem_http_opts http = {.header_bytes = 512, .header_count = 12};
+  static const idem__http_route routes[] = {
+      {.path = "/",
+       .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
+       .serve = echo}};
+  idem__http_hub *hub;
+  MUST(idem__http_hub_new(&(idem__http_hub_opts){.http = &http,
+                                                 .routes = routes,
+                                                 .route_count = 1,
+                                                 .body_bytes = 256,
+                                                 .port = 80,
+                                                 .loopback = true},
+                          &hub) == IDEM_OK);
+  http_fuzz_compare(hub, data, size);
+  idem__http_hub_free(hub);
+  return 0;
+}

@@ -1,0 +1,77 @@
+/* fuzz_websocket.c - any bytes as WebSocket frames, to a server and to a client: the same messages
+ * at any split, all of them UTF-8 and within the limit. */
+#include "http/http.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MUST(condition)                                                                            \
+  do {                                                                                             \
+    if (!(condition)) abort();                                                                     \
+  } while (0)
+#define LIMIT 512
+
+static void on_message(idem__websocket *socket, const char *text, size_t len, void *user) {
+  idem__buf *out = user;
+  MUST(len <= LIMIT && idem__utf8_valid(text, len));
+  MUST(idem__buf_printf(out, "%zu:", len) == IDEM_OK);
+  MUST(idem__buf_put(out, text, len) == IDEM_OK);
+  idem__websocket_send(socket, text, len);
+}
+
+static void on_close(idem__websocket *socket, uint16_t code, void *user) {
+  (void)socket;
+  MUST(idem__buf_printf(user, "close %u;", (unsigned)code) == IDEM_OK);
+}
+
+static idem_status drop(void *user, const char *data, size_t len) {
+  (void)user;
+  (void)data;
+  (void)len;
+  return IDEM_OK;
+}
+
+static void zeros(void *ctx, uint8_t *bytes, size_t len) {
+  (void)ctx;
+  memset(bytes, 0, len);
+}
+
+static idem__buf play(bool client, const uint8_t *data, size_t size, unsigned seed) {
+  idem__buf out;
+  idem__websocket *socket;
+  idem__buf_init(&out, NULL, (size_t)1 << 30);
+  idem__websocket_opts opts = {.client = client,
+                               .message_bytes = LIMIT,
+                               .on_message = on_message,
+                               .on_close = on_close,
+                               .output = drop,
+                               .random = zeros,
+                               .user = &out};
+  MUST(idem__websocket_new(&opts, &socket) == IDEM_OK);
+  while (size) {
+    size_t take = seed ? 1 + (seed = seed * 1103515245u + 12345u) / 65536u % 9u : size;
+    if (take > size) take = size;
+    if (idem__websocket_feed(socket, (const char *)data, take) != IDEM_OK) break;
+    data += take;
+    size -= take;
+  }
+  idem__websocket_free(socket);
+  return out;
+}
+
+static void compare(bool client, const uint8_t *data, size_t size) {
+  idem__buf whole = play(client, data, size, 0);
+  for (unsigned seed = 1; seed < 4; seed++) {
+    idem__buf pieces = play(client, data, size, seed);
+    MUST(whole.len == pieces.len && memcmp(whole.data, pieces.data, whole.len) == 0);
+    idem__buf_deinit(&pieces);
+  }
+  idem__buf_deinit(&whole);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  compare(false, data, size);
+  compare(true, data, size);
+  return 0;
+}

@@ -1,0 +1,685 @@
+/* test_websocket.c - frames as they should be, and every way they should not, at any split. */
+#include "support/http_peer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* -------------------------------------------------------------- a pair in memory */
+
+typedef struct side {
+  idem__websocket *socket;
+  char out[1 << 18];
+  size_t out_len;
+  char messages[8192]; /* "text;" for each */
+  unsigned count;
+  int code; /* of on_close; 0: not yet */
+  bool echo;
+} side;
+
+static idem_status put(void *user, const char *data, size_t len) {
+  side *who = user;
+  if (who->out_len + len > sizeof who->out) return IDEM_E_LIMIT;
+  memcpy(who->out + who->out_len, data, len);
+  who->out_len += len;
+  return IDEM_OK;
+}
+
+static void on_message(idem__websocket *socket, const char *text, size_t len, void *user) {
+  side *who = user;
+  who->count++;
+  if (len < 200) {
+    strncat(who->messages, text, len);
+    strcat(who->messages, ";");
+  }
+  if (who->echo) idem__websocket_send(socket, text, len);
+}
+
+static void on_close(idem__websocket *socket, uint16_t code, void *user) {
+  side *who = user;
+  (void)socket;
+  assert_int_equal(who->code, 0); /* told once */
+  who->code = code;
+}
+
+static void pseudo_random(void *ctx, uint8_t *bytes, size_t len) {
+  unsigned *seed = ctx;
+  for (size_t i = 0; i < len; i++)
+    bytes[i] = (uint8_t)((*seed = *seed * 1103515245u + 12345u) >> 16);
+}
+
+static unsigned seed = 1;
+
+static side *open_side(bool client, size_t message_bytes) {
+  side *who = calloc(1, sizeof *who);
+  assert_non_null(who);
+  idem__websocket_opts opts = {.client = client,
+                               .message_bytes = message_bytes,
+                               .on_message = on_message,
+                               .on_close = on_close,
+                               .output = put,
+                               .random = pseudo_random,
+                               .random_ctx = &seed,
+                               .user = who};
+  assert_int_equal(idem__websocket_new(&opts, &who->socket), IDEM_OK);
+  return who;
+}
+
+static void close_side(side *who) {
+  idem__websocket_free(who->socket);
+  free(who);
+}
+
+/* Appends a frame, masked as a client's. */
+static size_t frame(char *out, unsigned first, const char *payload, size_t len, bool masked) {
+  static const uint8_t mask[4] = {0x12, 0x34, 0x56, 0x78};
+  size_t at = 0;
+  out[at++] = (char)first;
+  unsigned bit = masked ? 0x80 : 0;
+  if (len < 126) {
+    out[at++] = (char)(bit | len);
+  } else if (len < 65536) {
+    out[at++] = (char)(bit | 126);
+    out[at++] = (char)(len >> 8);
+    out[at++] = (char)len;
+  } else {
+    out[at++] = (char)(bit | 127);
+    for (int i = 7; i >= 0; i--) out[at++] = (char)((uint64_t)len >> (8 * i));
+  }
+  if (masked) {
+    memcpy(out + at, mask, 4);
+    at += 4;
+  }
+  for (size_t i = 0; i < len; i++)
+    out[at++] = (char)(masked ? payload[i] ^ (char)mask[i % 4] : payload[i]);
+  return at;
+}
+
+#define FIN 0x80
+#define TEXT 1
+#define BINARY 2
+#define CLOSE 8
+#define PING 9
+#define PONG 10
+
+typedef struct script {
+  char bytes[1 << 18];
+  size_t len;
+} script;
+
+static void say(script *to, unsigned first, const char *payload, size_t len) {
+  to->len += frame(to->bytes + to->len, first, payload, len, true);
+}
+#define SAY(to, first, literal) say((to), (first), "" literal, sizeof(literal) - 1)
+
+static void feed(side *who, const script *what, size_t piece) {
+  for (size_t at = 0; at < what->len;) {
+    size_t take = what->len - at < piece ? what->len - at : piece;
+    if (idem__websocket_feed(who->socket, what->bytes + at, take) != IDEM_OK) break;
+    at += take;
+  }
+}
+
+static const size_t pieces[] = {SIZE_MAX, 1, 2, 3, 7, 64};
+#define FOR_SPLITS(piece)                                                                          \
+  for (size_t split = 0, piece = pieces[0]; split < sizeof pieces / sizeof *pieces;                \
+       piece = pieces[++split < sizeof pieces / sizeof *pieces ? split : 0])
+
+/* The close code of the last frame sent, 0 if it is none. */
+static int sent_close(const side *who) {
+  for (size_t at = 0; at + 2 <= who->out_len;) {
+    unsigned first = (uint8_t)who->out[at], len = (uint8_t)who->out[at + 1] & 0x7f;
+    size_t head = 2, body = len;
+    if (len == 126) {
+      body = (size_t)(uint8_t)who->out[at + 2] << 8 | (uint8_t)who->out[at + 3];
+      head = 4;
+    }
+    assert_true(len != 127);
+    if ((first & 15) == CLOSE)
+      return body >= 2 ? (uint8_t)who->out[at + head] << 8 | (uint8_t)who->out[at + head + 1]
+                       : 1005;
+    at += head + body;
+  }
+  return 0;
+}
+
+/* What the peer says ends with our close code, and nothing of it was delivered. */
+static void expect_close(const script *what, int code) {
+  FOR_SPLITS(piece) {
+    side *who = open_side(false, 4096);
+    feed(who, what, piece);
+    if (sent_close(who) != code) fail_msg("wanted close %d, sent %d", code, sent_close(who));
+    assert_int_equal(who->count, 0);
+    assert_true(idem__websocket_closing(who->socket));
+    if (code != 1003) assert_true(who->code != 0); /* that close waits for its answer */
+    close_side(who);
+  }
+}
+
+/* -------------------------------------------------------------------- frames */
+
+static void text_is_delivered_at_any_split(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  SAY(what, FIN | TEXT, "hello");
+  SAY(what, FIN | TEXT, "");
+  SAY(what, FIN | TEXT, "\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5");
+  FOR_SPLITS(piece) {
+    side *who = open_side(false, 0);
+    feed(who, what, piece);
+    assert_string_equal(who->messages, "hello;;\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5;");
+    assert_int_equal(who->out_len, 0);
+    close_side(who);
+  }
+  free(what);
+}
+
+static void all_lengths_come_back(void **state) {
+  (void)state;
+  static const size_t lengths[] = {0, 1, 125, 126, 127, 128, 65535, 65536, 100000};
+  static char text[100001];
+  memset(text, 'x', sizeof text);
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    side *client = open_side(true, 0), *server = open_side(false, 0);
+    server->echo = true;
+    assert_int_equal(idem__websocket_send(client->socket, text, lengths[i]), IDEM_OK);
+    assert_int_equal(idem__websocket_feed(server->socket, client->out, client->out_len), IDEM_OK);
+    assert_int_equal(server->count, 1);
+    assert_int_equal(idem__websocket_feed(client->socket, server->out, server->out_len), IDEM_OK);
+    assert_int_equal(client->count, 1);
+    close_side(client);
+    close_side(server);
+  }
+}
+
+static void a_client_masks_with_fresh_bits(void **state) {
+  (void)state;
+  side *client = open_side(true, 0);
+  assert_int_equal(idem__websocket_send(client->socket, "same", 4), IDEM_OK);
+  assert_int_equal(idem__websocket_send(client->socket, "same", 4), IDEM_OK);
+  assert_int_equal(client->out_len, 20);
+  assert_true((uint8_t)client->out[1] & 0x80);
+  assert_memory_not_equal(client->out + 2, client->out + 12, 4);
+  close_side(client);
+  idem__websocket *none;
+  assert_int_equal(idem__websocket_new(&(idem__websocket_opts){.client = true}, &none),
+                   IDEM_E_INVAL);
+}
+
+static void fragments_are_joined_around_control_frames(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  SAY(what, TEXT, "frag");
+  SAY(what, FIN | PING, "are you there");
+  SAY(what, 0, "");
+  SAY(what, FIN | PONG, "unasked");
+  SAY(what, 0, "men");
+  SAY(what, FIN | 0, "ted");
+  FOR_SPLITS(piece) {
+    side *who = open_side(false, 0);
+    feed(who, what, piece);
+    assert_string_equal(who->messages, "fragmented;");
+    assert_int_equal(who->out_len, 15);
+    assert_memory_equal(who->out,
+                        "\x8a\x0d"
+                        "are you there",
+                        15);
+    close_side(who);
+  }
+  free(what);
+}
+
+static void a_character_may_be_cut_by_fragments(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  SAY(what, TEXT, "\xe2");
+  SAY(what, 0, "\x82");
+  SAY(what, FIN | 0, "\xac");
+  FOR_SPLITS(piece) {
+    side *who = open_side(false, 0);
+    feed(who, what, piece);
+    assert_string_equal(who->messages, "\xe2\x82\xac;");
+    close_side(who);
+  }
+  free(what);
+}
+
+static void pings_up_to_125_bytes_are_answered_with_their_payload(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  char payload[125];
+  memset(payload, 0xfe, sizeof payload);
+  say(what, FIN | PING, payload, sizeof payload);
+  SAY(what, FIN | PING, "");
+  FOR_SPLITS(piece) {
+    side *who = open_side(false, 0);
+    feed(who, what, piece);
+    assert_int_equal(who->out_len, 2 + 125 + 2);
+    assert_int_equal((uint8_t)who->out[0], FIN | PONG);
+    assert_memory_equal(who->out + 2, payload, 125);
+    close_side(who);
+  }
+  free(what);
+}
+
+/* ------------------------------------------------------------------ protocol */
+
+typedef struct bad {
+  const char *name;
+  unsigned first;
+  const char *payload;
+  size_t len;
+  int code;
+} bad;
+
+static void broken_frames_are_closed_with_1002(void **state) {
+  (void)state;
+  static const unsigned firsts[] = {FIN | 0x40 | TEXT,
+                                    FIN | 0x20 | TEXT,
+                                    FIN | 0x10 | TEXT,
+                                    FIN | 0x70 | PING, /* reserved bits */
+                                    FIN | 3,
+                                    FIN | 4,
+                                    FIN | 5,
+                                    FIN | 6,
+                                    FIN | 7, /* reserved opcodes */
+                                    FIN | 11,
+                                    FIN | 12,
+                                    FIN | 13,
+                                    FIN | 14,
+                                    FIN | 15, /* reserved control opcodes */
+                                    PING,
+                                    PONG,
+                                    CLOSE, /* fragmented control frames */
+                                    FIN | 0,
+                                    0}; /* nothing to continue */
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+    what->len = 0;
+    say(what, firsts[i], "x", 1);
+    print_message("  first byte %02x\n", firsts[i]);
+    expect_close(what, 1002);
+  }
+  free(what);
+}
+
+static void a_message_inside_a_message_is_1002(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  SAY(what, TEXT, "begun");
+  SAY(what, FIN | TEXT, "another");
+  expect_close(what, 1002);
+  free(what);
+}
+
+static void a_long_control_frame_is_1002(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  char payload[126];
+  memset(payload, 'x', sizeof payload);
+  say(what, FIN | PING, payload, sizeof payload);
+  expect_close(what, 1002);
+  free(what);
+}
+
+static void an_unmasked_frame_of_a_client_is_1002(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  what->len = frame(what->bytes, FIN | TEXT, "x", 1, false);
+  expect_close(what, 1002);
+  free(what);
+}
+
+static void a_masked_frame_of_a_server_is_1002(void **state) {
+  (void)state;
+  side *client = open_side(true, 0);
+  char bytes[32];
+  size_t len = frame(bytes, FIN | TEXT, "x", 1, true);
+  idem__websocket_feed(client->socket, bytes, len);
+  assert_int_equal(client->count, 0);
+  assert_true(idem__websocket_closing(client->socket));
+  close_side(client);
+}
+
+static void binary_is_1003(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  SAY(what, FIN | BINARY, "\x01\x02");
+  expect_close(what, 1003);
+  free(what);
+}
+
+static void broken_text_is_1007(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "\xff",     "\xc0\xaf", "\xed\xa0\x80",        "\xf4\x90\x80\x80",
+      "\xe2\x82", "a\x80",    "\xf8\x88\x80\x80\x80"};
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    what->len = 0;
+    say(what, FIN | TEXT, texts[i], strlen(texts[i]));
+    expect_close(what, 1007);
+    what->len = 0;
+    say(what, TEXT, texts[i], 1);
+    say(what, FIN | 0, texts[i] + 1, strlen(texts[i]) - 1);
+    expect_close(what, 1007);
+  }
+  free(what);
+}
+
+static void a_message_over_the_limit_is_1009(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  static char text[5000];
+  memset(text, 'x', sizeof text);
+  say(what, FIN | TEXT, text, 4097);
+  expect_close(what, 1009);
+  what->len = 0;
+  say(what, TEXT, text, 4000);
+  say(what, FIN | 0, text, 97);
+  expect_close(what, 1009);
+  what->len = 0; /* announced, hardly begun */
+  memcpy(what->bytes, "\x81\xff\x00\x00\x00\x01\x00\x00\x00\x00\x12\x34\x56\x78x", 15);
+  what->len = 15;
+  expect_close(what, 1009);
+  what->len = 0;
+  say(what, FIN | TEXT, text, 4096);
+  side *who = open_side(false, 4096);
+  feed(who, what, 100);
+  assert_int_equal(who->count, 1);
+  close_side(who);
+  free(what);
+}
+
+static void a_length_with_its_top_bit_set_is_refused(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  memcpy(what->bytes, "\x81\xff\x80\x00\x00\x00\x00\x00\x00\x01\x12\x34\x56\x78x", 15);
+  what->len = 15;
+  side *who = open_side(false, 4096);
+  feed(who, what, 1);
+  assert_int_equal(who->count, 0);
+  assert_true(idem__websocket_closing(who->socket) || idem__websocket_finished(who->socket));
+  close_side(who);
+  free(what);
+}
+
+/* -------------------------------------------------------------------- closing */
+
+static void a_close_is_answered_with_its_code(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  SAY(what, FIN | CLOSE,
+      "\x03\xe8"
+      "bye");
+  SAY(what, FIN | TEXT, "too late");
+  FOR_SPLITS(piece) {
+    side *who = open_side(false, 0);
+    feed(who, what, piece);
+    assert_int_equal(sent_close(who), 1000);
+    assert_int_equal(who->code, 1000);
+    assert_int_equal(who->count, 0);
+    assert_true(idem__websocket_finished(who->socket));
+    assert_int_equal(idem__websocket_send(who->socket, "x", 1), IDEM_E_CLOSED);
+    close_side(who);
+  }
+  what->len = 0;
+  SAY(what, FIN | CLOSE, "");
+  side *who = open_side(false, 0);
+  feed(who, what, 1);
+  assert_int_equal(who->code, 1005);
+  assert_true(idem__websocket_finished(who->socket));
+  close_side(who);
+  free(what);
+}
+
+static void a_close_we_began_ends_when_it_is_answered(void **state) {
+  (void)state;
+  side *client = open_side(true, 0), *server = open_side(false, 0);
+  idem__websocket_close(server->socket, 1001, "going away");
+  idem__websocket_close(server->socket, 1011, "again");
+  assert_false(idem__websocket_finished(server->socket));
+  assert_int_equal(sent_close(server), 1001);
+  idem__websocket_feed(client->socket, server->out, server->out_len);
+  assert_int_equal(client->code, 1001);
+  idem__websocket_feed(server->socket, client->out, client->out_len);
+  assert_true(idem__websocket_finished(server->socket));
+  assert_true(idem__websocket_finished(client->socket));
+  close_side(client);
+  close_side(server);
+}
+
+static void a_bad_close_frame_is_1002_or_1007(void **state) {
+  (void)state;
+  static const bad frames[] = {{"one byte", 0, "\x03", 1, 1002},
+                               {"code 0", 0, "\x00\x00", 2, 1002},
+                               {"code 999", 0, "\x03\xe7", 2, 1002},
+                               {"code 1004", 0, "\x03\xec", 2, 1002},
+                               {"code 1005", 0, "\x03\xed", 2, 1002},
+                               {"code 1006", 0, "\x03\xee", 2, 1002},
+                               {"code 1016", 0, "\x03\xf8", 2, 1002},
+                               {"code 2000", 0, "\x07\xd0", 2, 1002},
+                               {"bad reason", 0, "\x03\xe8\xff\xfe", 4, 1007}};
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+    what->len = 0;
+    say(what, FIN | CLOSE, frames[i].payload, frames[i].len);
+    print_message("  %s\n", frames[i].name);
+    expect_close(what, frames[i].code);
+  }
+  free(what);
+}
+
+/* ------------------------------------------------------------------ handshake */
+
+#define SHAKE(extra)                                                                               \
+  "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n" \
+  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" extra "\r\n"
+#define VERSION "Sec-WebSocket-Version: 13\r\n"
+
+static void digests_are_the_standard_ones(void **state) {
+  (void)state;
+  uint8_t digest[IDEM__SHA1_BYTES];
+  static const uint8_t abc[] = {0xa9, 0x99, 0x3e, 0x36, 0x47, 0x06, 0x81, 0x6a, 0xba, 0x3e,
+                                0x25, 0x71, 0x78, 0x50, 0xc2, 0x6c, 0x9c, 0xd0, 0xd8, 0x9d};
+  static const uint8_t none[] = {0xda, 0x39, 0xa3, 0xee, 0x5e, 0x6b, 0x4b, 0x0d, 0x32, 0x55,
+                                 0xbf, 0xef, 0x95, 0x60, 0x18, 0x90, 0xaf, 0xd8, 0x07, 0x09};
+  static const uint8_t million[] = {0x34, 0xaa, 0x97, 0x3c, 0xd4, 0xc4, 0xda, 0xa4, 0xf6, 0x1e,
+                                    0xeb, 0x2b, 0xdb, 0xad, 0x27, 0x31, 0x65, 0x34, 0x01, 0x6f};
+  idem__sha1("abc", 3, digest);
+  assert_memory_equal(digest, abc, sizeof abc);
+  idem__sha1("", 0, digest);
+  assert_memory_equal(digest, none, sizeof none);
+  char *text = malloc(1000000);
+  assert_non_null(text);
+  memset(text, 'a', 1000000);
+  idem__sha1(text, 1000000, digest);
+  free(text);
+  assert_memory_equal(digest, million, sizeof million);
+  char out[8];
+  assert_int_equal(idem__base64((const uint8_t *)"fooba", 5, out), 8);
+  assert_memory_equal(out, "Zm9vYmE=", 8);
+  assert_int_equal(idem__base64((const uint8_t *)"f", 1, out), 4);
+  assert_memory_equal(out, "Zg==", 4);
+}
+
+static void a_handshake_opens_a_socket_of_messages(void **state) {
+  (void)state;
+  static const char shake[] = SHAKE(VERSION);
+  char bytes[1024];
+  memcpy(bytes, shake, sizeof shake - 1);
+  size_t len = sizeof shake - 1;
+  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[\n1]}";
+  static const char told[] = "{\"jsonrpc\":\"2.0\",\"method\":\"hello\"}";
+  len += frame(bytes + len, FIN | TEXT, ask, sizeof ask - 1, true);
+  len += frame(bytes + len, FIN | TEXT, told, sizeof told - 1, true);
+  len += frame(bytes + len, FIN | TEXT, "nonsense", 8, true);
+  static const size_t sizes[] = {0, 1, 3, 50};
+  for (size_t i = 0; i < 4; i++) {
+    http_peer peer;
+    assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+    http_peer_feed(&peer, bytes, len, sizes[i]);
+    static const char head[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                               "Connection: Upgrade\r\n"
+                               "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+    assert_memory_equal(peer.output, head, sizeof head - 1);
+    assert_memory_equal(peer.output + sizeof head - 1,
+                        "\x81\x25{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}\x81\x4b", 41);
+    assert_non_null(strstr(peer.output, "\"id\":null,\"error\":{\"code\":-32700"));
+    assert_int_equal(peer.hellos, 1);
+    http_peer_deinit(&peer);
+  }
+}
+
+static void open_websocket(http_peer *peer) {
+  http_peer_feed(peer, SHAKE(VERSION), sizeof(SHAKE(VERSION)) - 1, 0);
+  assert_int_equal(http_peer_count(peer, "HTTP/1.1 101 "), 1);
+  http_peer_forget_output(peer);
+}
+
+static void late_answers_travel_and_a_lost_peer_cancels(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  open_websocket(&peer);
+  char bytes[256];
+  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"slow\"}";
+  size_t len = frame(bytes, FIN | TEXT, ask, sizeof ask - 1, true);
+  http_peer_feed(&peer, bytes, len, 0);
+  assert_int_equal(peer.output_len, 0);
+  http_peer_answer_slow(&peer);
+  assert_true(peer.wakes > 0);
+  assert_non_null(strstr(peer.output, "\"result\":\"done\""));
+  http_peer_feed(&peer, bytes, len, 0);
+  http_peer_reconnect(&peer);
+  assert_int_equal(peer.cancelled, 1);
+  http_peer_deinit(&peer);
+}
+
+static void a_quiet_socket_is_pinged_and_a_dead_one_closed(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  open_websocket(&peer);
+  http_peer_wait(&peer, 30000);
+  assert_memory_equal(peer.output, "\x89\x00", 2);
+  char pong[8];
+  size_t len = frame(pong, FIN | PONG, "", 0, true);
+  http_peer_feed(&peer, pong, len, 0);
+  for (int i = 0; i < 20; i++) http_peer_wait(&peer, 29000);
+  http_peer_wait(&peer, 300000);
+  assert_true(peer.status == IDEM_E_TIMEOUT || idem__http_conn_closing(peer.conn) ||
+              strstr(peer.output, "idle"));
+  http_peer_deinit(&peer);
+}
+
+static void handshakes_that_are_not_right_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *status;
+  } cases[] = {
+      {SHAKE(""), "HTTP/1.1 426 "},
+      {SHAKE("Sec-WebSocket-Version: 8\r\n"), "HTTP/1.1 426 "},
+      {SHAKE(VERSION "Origin: https://evil.example\r\n"), "HTTP/1.1 403 "},
+      {SHAKE(VERSION "Origin: null\r\n"), "HTTP/1.1 403 "},
+      {SHAKE(VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), "HTTP/1.1 400 "},
+      {"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" VERSION
+       "Sec-WebSocket-Key: short\r\n\r\n",
+       "HTTP/1.1 400 "},
+      {"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n" VERSION
+       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+       "HTTP/1.1 400 "},
+      {"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: "
+       "websocket\r\n" VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+       "HTTP/1.1 403 "},
+      {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: "
+       "websocket\r\n" VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+       "HTTP/1.1 200 "}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    http_peer peer;
+    assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+    http_peer_feed(&peer, cases[i].text, strlen(cases[i].text), 1);
+    if (!strstr(peer.output, cases[i].status))
+      fail_msg("case %zu: wanted %s, got\n%s", i, cases[i].status, peer.output);
+    http_peer_deinit(&peer);
+  }
+}
+
+static void a_handshake_needs_the_token(void **state) {
+  (void)state;
+  static const char *const tokens[] = {"secret", NULL};
+  idem_http_opts http = {.tokens = tokens};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
+  static const char without[] = SHAKE(VERSION),
+                    with[] = SHAKE(VERSION "Authorization: Bearer secret\r\n");
+  http_peer_feed(&peer, without, sizeof without - 1, 0);
+  assert_non_null(strstr(peer.output, "HTTP/1.1 401 "));
+  http_peer_feed(&peer, with, sizeof with - 1, 0);
+  assert_non_null(strstr(peer.output, "HTTP/1.1 101 "));
+  http_peer_deinit(&peer);
+}
+
+static void the_rate_limit_holds_on_sockets_too(void **state) {
+  (void)state;
+  idem_http_opts http = {.rate_count = 2, .rate_seconds = 10};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
+  open_websocket(&peer);
+  char bytes[256];
+  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"echo\"}";
+  size_t len = frame(bytes, FIN | TEXT, ask, sizeof ask - 1, true);
+  for (int i = 0; i < 3; i++) http_peer_feed(&peer, bytes, len, 0);
+  assert_int_equal(http_peer_count(&peer, "\"result\""), 2);
+  assert_int_equal(http_peer_count(&peer, "\"id\":5,\"error\":{\"code\":-32000"), 1);
+  http_peer_deinit(&peer);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(text_is_delivered_at_any_split),
+      cmocka_unit_test(all_lengths_come_back),
+      cmocka_unit_test(a_client_masks_with_fresh_bits),
+      cmocka_unit_test(fragments_are_joined_around_control_frames),
+      cmocka_unit_test(a_character_may_be_cut_by_fragments),
+      cmocka_unit_test(pings_up_to_125_bytes_are_answered_with_their_payload),
+      cmocka_unit_test(broken_frames_are_closed_with_1002),
+      cmocka_unit_test(a_message_inside_a_message_is_1002),
+      cmocka_unit_test(a_long_control_frame_is_1002),
+      cmocka_unit_test(an_unmasked_frame_of_a_client_is_1002),
+      cmocka_unit_test(a_masked_frame_of_a_server_is_1002),
+      cmocka_unit_test(binary_is_1003),
+      cmocka_unit_test(broken_text_is_1007),
+      cmocka_unit_test(a_message_over_the_limit_is_1009),
+      cmocka_unit_test(a_length_with_its_top_bit_set_is_refused),
+      cmocka_unit_test(a_close_is_answered_with_its_code),
+      cmocka_unit_test(a_close_we_began_ends_when_it_is_answered),
+      cmocka_unit_test(a_bad_close_frame_is_1002_or_1007),
+      cmocka_unit_test(digests_are_the_standard_ones),
+      cmocka_unit_test(a_handshake_opens_a_socket_of_messages),
+      cmocka_unit_test(late_answers_travel_and_a_lost_peer_cancels),
+      cmocka_unit_test(a_quiet_socket_is_pinged_and_a_dead_one_closed),
+      cmocka_unit_test(handshakes_that_are_not_right_are_refused),
+      cmocka_unit_test(a_handshake_needs_the_token),
+      cmocka_unit_test(the_rate_limit_holds_on_sockets_too),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
