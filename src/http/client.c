@@ -67,7 +67,7 @@ static bool parse_ipv6(idem__view text, uint8_t out[16]) {
   return true;
 }
 
-bool idem__address_parse(idem__view text, idem__address *address) {
+bool idem__ip_parse(idem__view text, idem__ip *address) {
   if (text.len > 2 && text.at[0] == '[' && text.at[text.len - 1] == ']') text.at++, text.len -= 2;
   uint8_t four[4];
   if (parse_ipv4(text, four)) {
@@ -79,15 +79,15 @@ bool idem__address_parse(idem__view text, idem__address *address) {
   return text.len >= 2 && parse_ipv6(text, address->bytes);
 }
 
-static bool is_ipv4(const idem__address *address) {
+static bool is_ipv4(const idem__ip *address) {
   static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
   return memcmp(address->bytes, prefix, sizeof prefix) == 0;
 }
 
-bool idem__address_block_parse(idem__view text, idem__address_block *block) {
+bool idem__ip_block_parse(idem__view text, idem__ip_block *block) {
   const char *slash = text.len ? memchr(text.at, '/', text.len) : NULL;
   idem__view host = {text.at, slash ? (size_t)(slash - text.at) : text.len};
-  if (!idem__address_parse(host, &block->address)) return false;
+  if (!idem__ip_parse(host, &block->address)) return false;
   unsigned offset = is_ipv4(&block->address) && memchr(host.at, '.', host.len) ? 96 : 0, bits = 0;
   block->bits = 128;
   if (!slash) return true;
@@ -101,7 +101,7 @@ bool idem__address_block_parse(idem__view text, idem__address_block *block) {
   return block->bits <= 128;
 }
 
-static bool block_holds(const idem__address_block *block, const idem__address *who) {
+static bool block_holds(const idem__ip_block *block, const idem__ip *who) {
   unsigned whole = block->bits / 8, rest = block->bits % 8;
   if (memcmp(block->address.bytes, who->bytes, whole) != 0) return false;
   if (!rest) return true;
@@ -109,7 +109,7 @@ static bool block_holds(const idem__address_block *block, const idem__address *w
   return ((block->address.bytes[whole] ^ who->bytes[whole]) & mask & 0xffu) == 0;
 }
 
-bool idem__address_in(const idem__address_block *blocks, size_t count, const idem__address *who) {
+bool idem__ip_in(const idem__ip_block *blocks, size_t count, const idem__ip *who) {
   for (size_t i = 0; i < count; i++)
     if (block_holds(&blocks[i], who)) return true;
   return false;
@@ -161,20 +161,20 @@ static bool last_element(idem__view *list, idem__view *element) {
 
 #define HOPS_MAX 16
 
-idem__address idem__client_address(const idem__http_request *request, const idem__address *peer,
-                                   const idem__address_block *trusted, size_t trusted_count) {
-  idem__address client = *peer;
-  if (!trusted_count || !idem__address_in(trusted, trusted_count, peer)) return client;
+idem__ip idem__client_address(const idem__http_request *request, const idem__ip *peer,
+                              const idem__ip_block *trusted, size_t trusted_count) {
+  idem__ip client = *peer;
+  if (!trusted_count || !idem__ip_in(trusted, trusted_count, peer)) return client;
   bool forwarded = request->known_count[IDEM__H_FORWARDED] == 1;
   idem__http_known which = forwarded ? IDEM__H_FORWARDED : IDEM__H_X_FORWARDED_FOR;
   if (request->known_count[which] != 1) return client;
   idem__view list = idem__http_known_value(request, which), element;
   for (int hop = 0; hop < HOPS_MAX && last_element(&list, &element); hop++) {
-    idem__address address;
+    idem__ip address;
     if (forwarded) element = forwarded_for(element);
-    if (!element.at || !idem__address_parse(without_port(element), &address)) break;
+    if (!element.at || !idem__ip_parse(without_port(element), &address)) break;
     client = address;
-    if (!idem__address_in(trusted, trusted_count, &address)) break;
+    if (!idem__ip_in(trusted, trusted_count, &address)) break;
   }
   return client;
 }
@@ -183,7 +183,7 @@ idem__address idem__client_address(const idem__http_request *request, const idem
 
 /* Time is kept as "when the bucket will be full again": one number is the whole state. */
 typedef struct bucket {
-  idem__address who;
+  idem__ip who;
   uint64_t full_us;
 } bucket;
 
@@ -223,13 +223,13 @@ void idem__limiter_free(idem__limiter *limiter) {
 }
 
 /* An IPv6 client owns a /64 at least: it is one client. */
-static idem__address client_key(const idem__address *who) {
-  idem__address key = *who;
+static idem__ip client_key(const idem__ip *who) {
+  idem__ip key = *who;
   if (!is_ipv4(who)) memset(key.bytes + 8, 0, 8);
   return key;
 }
 
-static bucket *find_bucket(idem__limiter *limiter, const idem__address *key) {
+static bucket *find_bucket(idem__limiter *limiter, const idem__ip *key) {
   uint64_t hash = idem__hash(key->bytes, sizeof key->bytes, limiter->seed);
   bucket *set = limiter->buckets + (hash % limiter->sets) * WAYS, *fullest = set;
   for (size_t i = 0; i < WAYS; i++) {
@@ -240,9 +240,9 @@ static bucket *find_bucket(idem__limiter *limiter, const idem__address *key) {
   return fullest;
 }
 
-bool idem__limiter_take(idem__limiter *limiter, const idem__address *who, uint64_t now_ms,
+bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t now_ms,
                         uint32_t *retry_s) {
-  idem__address key = client_key(who);
+  idem__ip key = client_key(who);
   uint64_t now_us = now_ms * 1000u;
   while (atomic_flag_test_and_set_explicit(&limiter->busy, memory_order_acquire)) continue;
   bucket *found = find_bucket(limiter, &key);

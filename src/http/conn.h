@@ -28,7 +28,7 @@ struct idem__http_exchange {
   void (*on_time)(idem__http_exchange *exchange, uint64_t now_ms, void *user);
   uint64_t at_ms;
   uint64_t began_ms;
-  idem__address client;
+  idem__ip client;
   char *origin;     /* an allowed one, to be named in the answer; else NULL */
   char *log_line;   /* method and target, when they are to be logged; else NULL */
   const char *note; /* for the log */
@@ -59,7 +59,7 @@ struct idem__http_conn {
   idem_status failed; /* final */
   unsigned inside;    /* depth of the driver's calls */
   bool closing, lingering, eof, discard, resume, upgrading;
-  idem__address from;
+  idem__ip from;
   char peer[PEER_MAX];
 };
 
@@ -70,7 +70,7 @@ struct idem__http_hub {
   char **tokens;
   size_t *token_lens;
   size_t token_count;
-  idem__address_block *trusted;
+  idem__ip_block *trusted;
   size_t trusted_count;
   size_t header_bytes, header_count, body_bytes, queued_bytes;
   uint64_t request_ms, idle_ms;

@@ -169,20 +169,20 @@ bool idem__token_allowed(const char *const *tokens, const size_t *lens, size_t c
                          idem__view authorization);
 
 /* An address: IPv4 is kept as ::ffff:a.b.c.d. */
-typedef struct idem__address {
+typedef struct idem__ip {
   uint8_t bytes[16];
-} idem__address;
-bool idem__address_parse(idem__view text, idem__address *address); /* also "[v6]", no port */
-typedef struct idem__address_block {
-  idem__address address;
+} idem__ip;
+bool idem__ip_parse(idem__view text, idem__ip *address); /* also "[v6]", no port */
+typedef struct idem__ip_block {
+  idem__ip address;
   unsigned bits;
-} idem__address_block;
-bool idem__address_block_parse(idem__view text, idem__address_block *block);
-bool idem__address_in(const idem__address_block *blocks, size_t count, const idem__address *who);
+} idem__ip_block;
+bool idem__ip_block_parse(idem__view text, idem__ip_block *block);
+bool idem__ip_in(const idem__ip_block *blocks, size_t count, const idem__ip *who);
 /* Who asks: the peer, or, where the peer is a trusted proxy, the last address in its Forwarded or
  * X-Forwarded-For header that is not one. */
-idem__address idem__client_address(const idem__http_request *request, const idem__address *peer,
-                                   const idem__address_block *trusted, size_t trusted_count);
+idem__ip idem__client_address(const idem__http_request *request, const idem__ip *peer,
+                              const idem__ip_block *trusted, size_t trusted_count);
 
 /* Token buckets by client. May be shared by threads. Holds `clients` buckets and forgets the
  * fullest of a few when it needs room. */
@@ -190,7 +190,7 @@ idem_status idem__limiter_new(const idem_alloc *alloc, uint32_t count, uint32_t 
                               size_t clients, uint64_t seed, idem__limiter **out);
 void idem__limiter_free(idem__limiter *limiter);
 /* Takes one token. False: *retry_s says in how many whole seconds (at least 1) there is one. */
-bool idem__limiter_take(idem__limiter *limiter, const idem__address *who, uint64_t now_ms,
+bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t now_ms,
                         uint32_t *retry_s);
 
 /* ------------------------------------------------------------------- hub */
@@ -238,8 +238,8 @@ void idem__http_hub_trim(idem__http_hub *hub);
 
 typedef struct idem__http_conn_opts {
   idem__http_hub *hub;
-  const char *peer;   /* for the log; copied, cut at 63 bytes */
-  idem__address from; /* the socket's other end */
+  const char *peer; /* for the log; copied, cut at 63 bytes */
+  idem__ip from;    /* the socket's other end */
   /* Output or a changed deadline where a call of the driver's did not cause it. */
   void (*on_output)(idem__http_conn *conn, void *user);
   void *user;
@@ -307,7 +307,7 @@ void idem__http_on_time(idem__http_exchange *exchange, uint64_t at_ms,
                         void (*fn)(idem__http_exchange *exchange, uint64_t now_ms, void *user));
 void idem__http_set_time(idem__http_exchange *exchange, uint64_t at_ms);
 idem__http_hub *idem__http_exchange_hub(const idem__http_exchange *exchange);
-const idem__address *idem__http_exchange_client(const idem__http_exchange *exchange);
+const idem__ip *idem__http_exchange_client(const idem__http_exchange *exchange);
 const char *idem__http_exchange_peer(const idem__http_exchange *exchange);
 uint64_t idem__http_exchange_now(const idem__http_exchange *exchange);
 void *idem__http_exchange_user(const idem__http_exchange *exchange);
@@ -412,7 +412,7 @@ void idem__http_conn_set_time(idem__http_conn *conn, uint64_t at_ms,
                               void (*fn)(void *user, uint64_t now_ms), void *user);
 idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange);
 uint64_t idem__http_conn_now(const idem__http_conn *conn);
-const idem__address *idem__http_conn_client(const idem__http_conn *conn);
+const idem__ip *idem__http_conn_client(const idem__http_conn *conn);
 const char *idem__http_conn_peer(const idem__http_conn *conn);
 
 /* ------------------------------------------------------------- endpoints */

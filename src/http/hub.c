@@ -42,7 +42,7 @@ static idem_status copy_trusted(idem__http_hub *hub, const char *const *entries)
   hub->trusted_count = count;
   for (size_t i = 0; i < count; i++) {
     idem__view text = {entries[i], strlen(entries[i])};
-    if (!idem__address_block_parse(text, &hub->trusted[i])) return IDEM_E_INVAL;
+    if (!idem__ip_block_parse(text, &hub->trusted[i])) return IDEM_E_INVAL;
   }
   return IDEM_OK;
 }

@@ -123,7 +123,7 @@ void idem__http_conn_set_time(idem__http_conn *conn, uint64_t at_ms,
 
 size_t idem__http_conn_queued(const idem__http_conn *conn) { return conn->queued; }
 uint64_t idem__http_conn_now(const idem__http_conn *conn) { return conn->now_ms; }
-const idem__address *idem__http_conn_client(const idem__http_conn *conn) {
+const idem__ip *idem__http_conn_client(const idem__http_conn *conn) {
   return &conn->exchange.client;
 }
 const char *idem__http_conn_peer(const idem__http_conn *conn) { return conn->peer; }
@@ -446,7 +446,7 @@ idem__http_hub *idem__http_exchange_hub(const idem__http_exchange *exchange) {
 idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange) {
   return exchange->conn;
 }
-const idem__address *idem__http_exchange_client(const idem__http_exchange *exchange) {
+const idem__ip *idem__http_exchange_client(const idem__http_exchange *exchange) {
   return &exchange->client;
 }
 const char *idem__http_exchange_peer(const idem__http_exchange *exchange) {

@@ -128,7 +128,7 @@ idem_status http_peer_reconnect(http_peer *peer) {
                                .user = peer,
                                .now_ms = peer->now_ms};
   idem__view from = {from_address, strlen(from_address)};
-  if (!idem__address_parse(from, &opts.from)) return IDEM_E_INVAL;
+  if (!idem__ip_parse(from, &opts.from)) return IDEM_E_INVAL;
   return idem__http_conn_new(&opts, &peer->conn);
 }
 

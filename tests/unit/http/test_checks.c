@@ -131,19 +131,19 @@ static void addresses_are_read_and_others_are_not(void **state) {
       ":",       ":::",      "1::2::3",           "1:2:3:4:5:6:7", "12345::",
       "g::",     "1.2.3.4 ", "1:2:3:4:5:6:7:8:9", "::1.2.3",       "1:2:3:4:5:6:7:1.2.3.4",
       "unknown", "1:"};
-  idem__address address;
+  idem__ip address;
   for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-    if (!idem__address_parse(view(good[i]), &address)) fail_msg("%s was not read", good[i]);
+    if (!idem__ip_parse(view(good[i]), &address)) fail_msg("%s was not read", good[i]);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    if (idem__address_parse(view(bad[i]), &address)) fail_msg("%s was read", bad[i]);
+    if (idem__ip_parse(view(bad[i]), &address)) fail_msg("%s was read", bad[i]);
 }
 
 static bool inside(const char *block_text, const char *address_text) {
-  idem__address_block block;
-  idem__address address;
-  assert_true(idem__address_block_parse(view(block_text), &block));
-  assert_true(idem__address_parse(view(address_text), &address));
-  return idem__address_in(&block, 1, &address);
+  idem__ip_block block;
+  idem__ip address;
+  assert_true(idem__ip_block_parse(view(block_text), &block));
+  assert_true(idem__ip_parse(view(address_text), &address));
+  return idem__ip_in(&block, 1, &address);
 }
 
 static void blocks_hold_their_addresses(void **state) {
@@ -154,10 +154,10 @@ static void blocks_hold_their_addresses(void **state) {
   assert_false(inside("0.0.0.0/0", "2001:db8::1") || inside("10.1.2.3", "10.1.2.4"));
   assert_true(inside("2001:db8::/32", "2001:db8:1::1") && inside("::1", "::1"));
   assert_false(inside("2001:db8::/32", "2001:db9::1"));
-  idem__address_block block;
-  assert_false(idem__address_block_parse(view("10.0.0.0/33"), &block));
-  assert_false(idem__address_block_parse(view("10.0.0.0/"), &block));
-  assert_false(idem__address_block_parse(view("::/129"), &block));
+  idem__ip_block block;
+  assert_false(idem__ip_block_parse(view("10.0.0.0/33"), &block));
+  assert_false(idem__ip_block_parse(view("10.0.0.0/"), &block));
+  assert_false(idem__ip_block_parse(view("::/129"), &block));
 }
 
 /* ------------------------------------------------------------------ limiter */
@@ -165,11 +165,11 @@ static void blocks_hold_their_addresses(void **state) {
 static void a_bucket_empties_and_fills_again(void **state) {
   (void)state;
   idem__limiter *limiter;
-  idem__address one, two;
+  idem__ip one, two;
   uint32_t retry = 0;
   assert_int_equal(idem__limiter_new(NULL, 5, 10, 0, 1, &limiter), IDEM_OK);
-  assert_true(idem__address_parse(view("1.2.3.4"), &one));
-  assert_true(idem__address_parse(view("1.2.3.5"), &two));
+  assert_true(idem__ip_parse(view("1.2.3.4"), &one));
+  assert_true(idem__ip_parse(view("1.2.3.5"), &two));
   for (int i = 0; i < 5; i++) assert_true(idem__limiter_take(limiter, &one, 1000, &retry));
   assert_false(idem__limiter_take(limiter, &one, 1000, &retry));
   assert_int_equal(retry, 2);
@@ -185,12 +185,12 @@ static void a_bucket_empties_and_fills_again(void **state) {
 static void an_ipv6_network_is_one_client(void **state) {
   (void)state;
   idem__limiter *limiter;
-  idem__address one, two, three;
+  idem__ip one, two, three;
   uint32_t retry;
   assert_int_equal(idem__limiter_new(NULL, 1, 1, 0, 1, &limiter), IDEM_OK);
-  assert_true(idem__address_parse(view("2001:db8:0:1::1"), &one));
-  assert_true(idem__address_parse(view("2001:db8:0:1::2"), &two));
-  assert_true(idem__address_parse(view("2001:db8:0:2::1"), &three));
+  assert_true(idem__ip_parse(view("2001:db8:0:1::1"), &one));
+  assert_true(idem__ip_parse(view("2001:db8:0:1::2"), &two));
+  assert_true(idem__ip_parse(view("2001:db8:0:2::1"), &three));
   assert_true(idem__limiter_take(limiter, &one, 5, &retry));
   assert_false(idem__limiter_take(limiter, &two, 5, &retry));
   assert_true(idem__limiter_take(limiter, &three, 5, &retry));
@@ -200,15 +200,15 @@ static void an_ipv6_network_is_one_client(void **state) {
 static void many_clients_do_not_free_the_one_who_is_limited(void **state) {
   (void)state;
   idem__limiter *limiter;
-  idem__address greedy, other;
+  idem__ip greedy, other;
   uint32_t retry;
   assert_int_equal(idem__limiter_new(NULL, 10, 10, 64, 99, &limiter), IDEM_OK);
-  assert_true(idem__address_parse(view("9.9.9.9"), &greedy));
+  assert_true(idem__ip_parse(view("9.9.9.9"), &greedy));
   while (idem__limiter_take(limiter, &greedy, 1, &retry)) continue;
   for (int i = 0; i < 10000; i++) { /* each takes one token: fuller buckets than the greedy one's */
     char text[32];
     snprintf(text, sizeof text, "10.%d.%d.1", i / 256, i % 256);
-    assert_true(idem__address_parse(view(text), &other));
+    assert_true(idem__ip_parse(view(text), &other));
     idem__limiter_take(limiter, &other, 1, &retry);
   }
   assert_false(idem__limiter_take(limiter, &greedy, 1, &retry));
