@@ -167,8 +167,11 @@ static void note(http_peer *peer, idem_status status) {
 static void collect(http_peer *peer) {
   idem__http_chunk chunk;
   while (peer->conn && idem__http_conn_next_chunk(peer->conn, &chunk)) {
-    peer->output = realloc(peer->output, peer->output_len + chunk.len + 1);
-    if (!peer->output) abort();
+    if (peer->output_cap < peer->output_len + chunk.len + 1) {
+      peer->output_cap = 2 * (peer->output_len + chunk.len + 1);
+      peer->output = realloc(peer->output, peer->output_cap);
+      if (!peer->output) abort();
+    }
     memcpy(peer->output + peer->output_len, chunk.data, chunk.len);
     peer->output_len += chunk.len;
     peer->output[peer->output_len] = 0;
@@ -223,10 +226,16 @@ void http_peer_forget_output(http_peer *peer) {
   peer->output = calloc(1, 1);
   if (!peer->output) abort();
   peer->output_len = 0;
+  peer->output_cap = 1;
 }
 
+/* Not with strstr, which a sanitizer makes read to the end each time. */
 size_t http_peer_count(const http_peer *peer, const char *text) {
-  size_t count = 0;
-  for (const char *at = peer->output; (at = strstr(at, text)); at += strlen(text)) count++;
+  size_t count = 0, len = strlen(text);
+  const char *at = peer->output, *end = peer->output + peer->output_len;
+  while ((at = memmem(at, (size_t)(end - at), text, len))) {
+    count++;
+    at += len;
+  }
   return count;
 }

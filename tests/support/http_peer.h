@@ -34,7 +34,7 @@ typedef struct http_peer {
   size_t hellos;    /* notifications seen */
   size_t wakes;     /* on_output calls */
   char *output;     /* everything sent so far, NUL-terminated; malloc'd */
-  size_t output_len;
+  size_t output_len, output_cap;
   idem_status status; /* the first failure of feed or expire */
 } http_peer;
 
