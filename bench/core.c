@@ -2,7 +2,6 @@
  * yyjson with a pool and an envelope built by hand. Both answer `echo` with its params. Cells are
  * medians of timed batches, the two engines taking turns. Prints a table with ratios; exits 1 if
  * the steady state allocates. */
-#define _GNU_SOURCE
 #include <idem/idem.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,23 @@
 
 #include <stdarg.h>
 
+/* ---------------------------------------------------- where code is laid */
+
+/* A message touches code of every folder, and what it costs is mostly fetching that code. So what
+ * only faults and rare events need is kept out of the way of what every message runs through: COLD
+ * is laid elsewhere and makes the branch to it the unlikely one; APART is merely not inlined. */
+#if defined(__GNUC__)
+#define IDEM__COLD __attribute__((cold, noinline))
+#define IDEM__APART __attribute__((noinline))
+#define IDEM__LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define IDEM__UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#else
+#define IDEM__COLD
+#define IDEM__APART
+#define IDEM__LIKELY(condition) (condition)
+#define IDEM__UNLIKELY(condition) (condition)
+#endif
+
 /* ------------------------------------------------------------- memory */
 
 /* Fills in the C library's functions where `alloc` is NULL or zero. The functions below accept such
@@ -37,7 +54,7 @@ void idem__buf_init(idem__buf *buf, const idem_alloc *alloc, size_t max);
 /* Frees the memory and empties the buffer, which stays usable. Not for a fixed one. */
 void idem__buf_deinit(idem__buf *buf);
 /* Makes room for `extra` more bytes: OK, LIMIT (past max) or NOMEM. */
-idem_status idem__buf_grow(idem__buf *buf, size_t extra);
+IDEM__COLD idem_status idem__buf_grow(idem__buf *buf, size_t extra);
 /* Gives back memory above `keep` bytes of capacity; only when empty. */
 void idem__buf_trim(idem__buf *buf, size_t keep);
 /* Removes the first n bytes (all of them if there are fewer). */

@@ -82,6 +82,11 @@ void idem__framer_feed(idem__framer *framer, const char *data, size_t len);
 void idem__framer_feed_eof(idem__framer *framer);
 /* The next event. Call until MORE. */
 idem__frame_event idem__framer_next(idem__framer *framer);
+/* True when next() could only answer MORE: saves the call after the last line of a piece. */
+static inline bool idem__framer_drained(const idem__framer *framer) {
+  return framer->input_len == 0 && framer->opts.kind == IDEM__FRAME_LINE && !framer->eof &&
+         !framer->partial_lent;
+}
 /* True while part of a frame has arrived: the frame time-out runs. Also while a refused
  * Content-Length body is skipped, so that an absurd length cannot deafen the conn for ever. */
 bool idem__framer_inside(const idem__framer *framer);

@@ -30,7 +30,7 @@ static bool overlong_is_http(idem__framer *framer, size_t n) {
 }
 
 /* The line held, with n more bytes of input, is past the limit. Its LF is left to skip(). */
-static idem__frame_event overflow(idem__framer *framer, size_t n) {
+IDEM__COLD static idem__frame_event overflow(idem__framer *framer, size_t n) {
   bool blank = is_blank(framer->partial.data, framer->partial.len) && is_blank(framer->input, n);
   if (!blank && framer->first_line) {
     framer->first_line = false;
@@ -63,7 +63,7 @@ static idem__frame_event deliver_partial(idem__framer *framer, size_t len) {
 }
 
 /* A line that began in an earlier piece ends after n bytes of this one. */
-static idem__frame_event finish_held(idem__framer *framer, size_t n) {
+IDEM__APART static idem__frame_event finish_held(idem__framer *framer, size_t n) {
   size_t len = framer->partial.len + n;
   char last = n ? framer->input[n - 1] : framer->partial.data[framer->partial.len - 1];
   if (last == '\r') len--;
@@ -85,7 +85,7 @@ static idem__frame_event finish_line(idem__framer *framer, size_t n) {
 }
 
 /* No line end in sight: the input is held, unless that would pass the limit. */
-static idem__frame_event hold_rest(idem__framer *framer) {
+IDEM__APART static idem__frame_event hold_rest(idem__framer *framer) {
   size_t n = framer->input_len;
   size_t room = framer->opts.max_message + 1 - framer->partial.len;
   /* The byte past the limit is fine as long as it may turn out to be the CR of the line end. */
@@ -96,7 +96,7 @@ static idem__frame_event hold_rest(idem__framer *framer) {
 }
 
 /* Skips n bytes of a line past the limit; one that proves not to be blank is refused now. */
-static idem__frame_event skip(idem__framer *framer, size_t n, bool ended) {
+IDEM__COLD static idem__frame_event skip(idem__framer *framer, size_t n, bool ended) {
   bool refuse = framer->state == LINE_BLANKS && !is_blank(framer->input, n);
   if (refuse) framer->first_line = false;
   framer->dropped += n;
@@ -108,7 +108,7 @@ static idem__frame_event skip(idem__framer *framer, size_t n, bool ended) {
   return refuse ? IDEM__FRAME_OVERSIZE : IDEM__FRAME_MORE;
 }
 
-static idem__frame_event last_line(idem__framer *framer) {
+IDEM__COLD static idem__frame_event last_line(idem__framer *framer) {
   size_t len = framer->partial.len;
   framer->state = IDEM__FRAME_END;
   if (len == 0) return IDEM__FRAME_MORE;

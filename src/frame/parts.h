@@ -10,8 +10,8 @@
 enum { IDEM__FRAME_START = 0, IDEM__FRAME_END = 100, IDEM__FRAME_SUSPECT = 101 };
 
 idem__frame_event idem__frame_line_next(idem__framer *framer);
-idem__frame_event idem__frame_content_length_next(idem__framer *framer);
-idem__frame_event idem__frame_whole_next(idem__framer *framer);
+IDEM__APART idem__frame_event idem__frame_content_length_next(idem__framer *framer);
+IDEM__APART idem__frame_event idem__frame_whole_next(idem__framer *framer);
 bool idem__frame_line_inside(const idem__framer *framer);
 bool idem__frame_content_length_inside(const idem__framer *framer);
 
@@ -24,7 +24,7 @@ static inline size_t idem__frame_min(size_t a, size_t b) { return a < b ? a : b;
 /* Moves n bytes of input to `partial`; false when there is no memory. */
 bool idem__frame_hold(idem__framer *framer, size_t n);
 /* Ends the stream: drops what is held and answers `event`; only MORE follows. */
-idem__frame_event idem__frame_end(idem__framer *framer, idem__frame_event event);
+IDEM__COLD idem__frame_event idem__frame_end(idem__framer *framer, idem__frame_event event);
 /* Hands out bytes as a message. */
 idem__frame_event idem__frame_lend(idem__framer *framer, const char *data, size_t len);
 /* Hands out the first `len` bytes of `partial`, which the next call empties. */
@@ -33,7 +33,7 @@ idem__frame_event idem__frame_lend_partial(idem__framer *framer, size_t len);
 /* --------------------------------------------------------- HTTP guard (guard.c) */
 
 /* A complete line: METHOD SP target SP HTTP/..., or the start of a TLS handshake. */
-bool idem__frame_is_http(const char *line, size_t len);
+IDEM__COLD bool idem__frame_is_http(const char *line, size_t len);
 /* The beginning of a line too long to be seen whole: could it be a request line? */
 bool idem__frame_begins_http(const char *start, size_t len);
 

@@ -58,7 +58,7 @@ static void unlink_piece(idem__arena *arena, idem__arena_piece *piece) {
   if (piece->next) piece->next->prev = piece->prev;
 }
 
-static void *new_piece(idem__arena *arena, size_t size) {
+IDEM__COLD static void *new_piece(idem__arena *arena, size_t size) {
   if (size > SIZE_MAX - sizeof(idem__arena_piece)) return NULL;
   idem__arena_piece *piece = idem__malloc(arena->alloc, sizeof *piece + size);
   if (!piece) return NULL;
@@ -82,7 +82,7 @@ static bool in_block(const idem__arena *arena, const void *ptr) {
   return arena->block && at >= begin && at < begin + arena->cap;
 }
 
-static void *grow_piece(idem__arena *arena, void *ptr, size_t size) {
+IDEM__COLD static void *grow_piece(idem__arena *arena, void *ptr, size_t size) {
   idem__arena_piece *piece = (idem__arena_piece *)ptr - 1;
   size_t old_size = piece->size;
   if (size > SIZE_MAX - sizeof *piece) return NULL;

@@ -60,6 +60,8 @@ bool idem__json_get_int(yyjson_val *val, int64_t *out);
 /* Append a value as compact JSON. INVAL: it holds bad UTF-8, NaN, infinity or a raw newline; the
  * buffer is then as it was. */
 idem_status idem__json_put(idem__buf *out, const yyjson_val *val);
+/* The same by yyjson alone: for what is large or needs escapes. */
+idem_status idem__json_put_any(idem__buf *out, const yyjson_val *val);
 idem_status idem__json_put_mut(idem__buf *out, const yyjson_mut_val *val);
 /* Checks foreign JSON text and appends it compact, numbers spelled as they were; one value. */
 idem_status idem__json_put_text(idem__buf *out, const char *text, size_t len, size_t max_depth);

@@ -51,7 +51,8 @@ bool idem__json_get_int(yyjson_val *val, int64_t *out) {
     return true;
   }
   if (!idem__json_get_double(val, &number)) return false;
-  if (number != floor(number) || fabs(number) > 9007199254740992.0) return false;
+  /* Up to 2^53 every integer is a double; the cast is defined only within int64. */
+  if (!(number >= -9007199254740992.0 && number <= 9007199254740992.0)) return false;
   *out = (int64_t)number;
-  return true;
+  return (double)*out == number;
 }

@@ -51,7 +51,7 @@ static const char *skip_string(const char *at, const char *end) {
   return at < end ? at + 1 : end;
 }
 
-static const char *skip_container(const char *at, const char *end) {
+IDEM__COLD static const char *skip_container(const char *at, const char *end) {
   size_t depth = 0;
   do {
     char c = *at++;
@@ -66,23 +66,38 @@ static const char *skip_container(const char *at, const char *end) {
 }
 
 static const char *skip_value(const char *at, const char *end) {
+  /* Most ids are short numbers. */
+  while (at < end && *at >= '0' && *at <= '9') at++;
+  if (at == end || *at == ',' || *at == '}') return at;
   if (*at == '"') return skip_string(at + 1, end);
   if (*at == '[' || *at == '{') return skip_container(at, end);
   while (at < end && *at != ',' && *at != '}' && *at != ']' && !is_blank(*at)) at++;
   return at;
 }
 
+/* From the first byte of a key to just behind its closing quote. */
+static inline const char *skip_key(const char *at, const char *end, size_t decoded_len) {
+  /* A quote inside a key has a backslash before it; so without one this ends it. */
+  const char *quote = at + decoded_len;
+  if (IDEM__LIKELY(*quote == '"' && quote[-1] != '\\')) return quote + 1;
+  return skip_string(at, end);
+}
+
 void idem__json_raw_after(const yyjson_doc *doc, const char *text, size_t text_len,
                           const yyjson_val *key, const char **raw, size_t *raw_len) {
   const char *end = text + text_len;
-  const char *at = skip_string(text + (key->uni.str - doc->str_pool), end);
-  while (at < end && (is_blank(*at) || *at == ':')) at++;
+  size_t key_len = (size_t)(key->tag >> YYJSON_TAG_BIT);
+  const char *at = skip_key(text + (key->uni.str - doc->str_pool), end, key_len);
+  if (end - at > 1 && at[0] == ':' && at[1] > ' ')
+    at++; /* nothing stands between */
+  else
+    while (at < end && (is_blank(*at) || *at == ':')) at++;
   const char *stop = at < end ? skip_value(at, end) : at;
   *raw = at;
   *raw_len = (size_t)(stop - at);
 }
 
-static bool check_offsets(void) {
+IDEM__COLD static bool check_offsets(void) {
   static const char text[] = " {\"\\u0061b\" : -1.50e+03 , \"x\":[{\"i\\\"d\": \"\\u00e9\" }]}";
   static const idem_alloc zero;
   idem_alloc alloc = idem__alloc_or_default(&zero);

@@ -1,6 +1,6 @@
 /* write.c - compact JSON straight into an output buffer.
  * yyjson's writer allocates its result; here its allocator is the tail of the buffer itself, so
- * nothing is copied afterwards. */
+ * nothing is copied afterwards. Values of small.c's kind do not come here. */
 #include "json.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static idem_status write_status(const idem__buf *out, const yyjson_write_err *er
   return out->len >= out->max ? IDEM_E_LIMIT : IDEM_E_NOMEM;
 }
 
-idem_status idem__json_put(idem__buf *out, const yyjson_val *val) {
+idem_status idem__json_put_any(idem__buf *out, const yyjson_val *val) {
   yyjson_alc tail = {tail_malloc, tail_realloc, tail_free, out};
   yyjson_write_err error;
   size_t len;

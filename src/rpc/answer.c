@@ -27,7 +27,7 @@ static void put_head(idem__buf *out, const idem_policy *policy, const idem__id *
   out->len = (size_t)(at - out->data);
 }
 
-static idem_status put_member(idem__buf *out, const idem__value *value) {
+IDEM__APART static idem_status put_member(idem__buf *out, const idem__value *value) {
   TRY(idem__buf_puts(out, "{"));
   TRY(idem__text_json_string(out, value->key, strlen(value->key)));
   TRY(idem__buf_puts(out, ":"));
@@ -35,7 +35,8 @@ static idem_status put_member(idem__buf *out, const idem__value *value) {
   return idem__buf_puts(out, "}");
 }
 
-static idem_status put_value(idem__buf *out, const idem_policy *policy, const idem__value *value) {
+IDEM__APART static idem_status put_value(idem__buf *out, const idem_policy *policy,
+                                         const idem__value *value) {
   switch (value->kind) {
   case IDEM__VALUE_PARSED: return idem__json_put(out, value->at);
   case IDEM__VALUE_MUTABLE: return idem__json_put_mut(out, value->at);
@@ -58,8 +59,8 @@ static idem_status put_data(idem__buf *out, const idem_policy *policy, const ide
   return IDEM_OK;
 }
 
-static idem_status put_error(idem__buf *out, const idem_policy *policy,
-                             const idem__answer *answer) {
+IDEM__APART static idem_status put_error(idem__buf *out, const idem_policy *policy,
+                                         const idem__answer *answer) {
   const char *message = answer->message ? answer->message : idem__code_text(answer->code);
   if (!message) message = "Server error";
   TRY(idem__buf_printf(out, ",\"error\":{\"code\":%lld,\"message\":", (long long)answer->code));
@@ -71,6 +72,8 @@ static idem_status put_error(idem__buf *out, const idem_policy *policy,
 static idem_status put_result(idem__buf *out, const idem_policy *policy,
                               const idem__answer *answer) {
   TRY(idem__buf_puts(out, ",\"result\":"));
+  if (IDEM__LIKELY(answer->value.kind == IDEM__VALUE_PARSED))
+    return idem__json_put(out, answer->value.at);
   return put_value(out, policy, &answer->value);
 }
 

@@ -148,7 +148,7 @@ static void forget_requests(idem__list *list) {
   }
 }
 
-static void free_now(idem_conn *conn) {
+IDEM__COLD static void free_now(idem_conn *conn) {
   conn->closed = true;
   conn->depth++; /* callbacks from here on cannot free it again */
   idem__call_close_all(conn);
@@ -275,6 +275,7 @@ static bool take_frames(idem_conn *conn) {
     progress = true;
     if (event == IDEM__FRAME_MESSAGE) {
       idem__dispatch_text(conn, conn->framer.data, conn->framer.len);
+      if (idem__framer_drained(&conn->framer)) break;
     } else {
       idem__dispatch_frame_fault(conn, event);
     }

@@ -20,18 +20,19 @@ void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answ
   }
 }
 
-static void refuse_unknown(idem_conn *conn, const idem__answer *answer, const char *why) {
+IDEM__COLD static void refuse_unknown(idem_conn *conn, const idem__answer *answer,
+                                      const char *why) {
   static const idem__id unknown;
   idem__conn_warn(conn, why, NULL, 0, NULL);
   idem__dispatch_refuse(conn, &unknown, answer);
 }
 
-static void refuse_parse(idem_conn *conn) {
+IDEM__COLD static void refuse_parse(idem_conn *conn) {
   idem__answer answer = idem__answer_code(IDEM_RPC_PARSE_ERROR);
   refuse_unknown(conn, &answer, "a message is not JSON");
 }
 
-static void refuse_whole(idem_conn *conn, idem__reason reason) {
+IDEM__COLD static void refuse_whole(idem_conn *conn, idem__reason reason) {
   idem__answer answer = idem__answer_invalid_request(reason);
   refuse_unknown(conn, &answer, "a message was refused");
 }
@@ -56,8 +57,8 @@ void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event) {
 }
 
 /* An answer for a message that has an id, or might have had one; inside a batch or alone. */
-static void refuse_message(idem_conn *conn, idem__batch *batch, const idem__message *message,
-                           const idem__answer *answer) {
+IDEM__COLD static void refuse_message(idem_conn *conn, idem__batch *batch,
+                                      const idem__message *message, const idem__answer *answer) {
   idem__conn_warn(conn, "a request was refused", message->method, message->method_len,
                   &message->id);
   if (!batch) {
@@ -69,8 +70,8 @@ static void refuse_message(idem_conn *conn, idem__batch *batch, const idem__mess
   idem__batch_answer(batch, idem__batch_expect(batch), &message->id, answer);
 }
 
-static void refuse_reason(idem_conn *conn, idem__batch *batch, const idem__message *message,
-                          idem__reason reason) {
+IDEM__COLD static void refuse_reason(idem_conn *conn, idem__batch *batch,
+                                     const idem__message *message, idem__reason reason) {
   idem__answer answer = idem__answer_invalid_request(reason);
   refuse_message(conn, batch, message, &answer);
 }
@@ -93,7 +94,7 @@ bool idem__dispatch_ready(const idem_conn *conn) {
   return may_run(conn, first->id.kind != IDEM__ID_ABSENT);
 }
 
-static void answer_not_found(idem_request *request) {
+IDEM__COLD static void answer_not_found(idem_request *request) {
   idem__answer answer = idem__answer_code(IDEM_RPC_METHOD_NOT_FOUND);
   if (request->name_len <= METHOD_SHOWN_MAX) {
     answer.value = (idem__value){IDEM__VALUE_MEMBER, request->name, request->name_len, "method"};
@@ -104,12 +105,34 @@ static void answer_not_found(idem_request *request) {
   idem__request_end(request);
 }
 
+/* A request that outlives its message's text takes its id's token along; most are answered before
+ * and never need to. */
+static idem_status keep_id(idem_request *request) {
+  idem__id *id = &request->id;
+  char *copy = request->inline_id;
+  if (!id->raw || request->id_kept) return IDEM_OK;
+  if (id->raw_len > sizeof request->inline_id) {
+    copy = idem__arena_malloc(&request->block->arena, id->raw_len);
+    if (!copy) return IDEM_E_NOMEM;
+  }
+  memcpy(copy, id->raw, id->raw_len);
+  id->raw = copy;
+  request->id_kept = true;
+  return IDEM_OK;
+}
+
+static void lose_id(idem_request *request) {
+  request->id.raw = NULL;
+  request->id.raw_len = 0;
+}
+
 /* Could not be kept: the peer gets its answer now, the handler's reply will find it settled. */
-static void settle_unparked(idem_request *request, idem_status status) {
+IDEM__COLD static void settle_unparked(idem_request *request, idem_status status) {
   idem__answer answer = status == IDEM_E_LIMIT
                             ? idem__answer_invalid_request(IDEM__TOO_MANY_IN_FLIGHT)
                             : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   idem__request_settle(request, &answer);
+  if (!request->id_kept) lose_id(request);
   idem__request_cancel(request, IDEM_CANCEL_CLOSED);
 }
 
@@ -122,7 +145,7 @@ static idem_status start_timer(idem_request *request) {
 }
 
 /* Writes the request into the books: it outlives the message that brought it. */
-static idem_status park(idem_request *request) {
+IDEM__APART static idem_status park(idem_request *request) {
   idem_conn *conn = request->conn;
   if (!request->held) idem__list_append(&conn->requests, &request->link);
   if (conn->aborted) return IDEM_E_CLOSED;
@@ -133,6 +156,16 @@ static idem_status park(idem_request *request) {
     if (status != IDEM_OK) return status;
   }
   return start_timer(request);
+}
+
+IDEM__APART static void keep_request(idem_request *request) {
+  idem_status status = keep_id(request);
+  if (request->settled) {
+    if (status != IDEM_OK) lose_id(request);
+    return;
+  }
+  if (status == IDEM_OK) status = park(request);
+  if (status != IDEM_OK) settle_unparked(request, status);
 }
 
 static void after_handler(idem_request *request) {
@@ -147,9 +180,7 @@ static void after_handler(idem_request *request) {
     idem_request_drop(request);
     return;
   }
-  if (request->settled) return;
-  idem_status status = park(request);
-  if (status != IDEM_OK) settle_unparked(request, status);
+  keep_request(request);
 }
 
 static bool passes_gate(idem_request *request, const idem_router *router) {
@@ -186,7 +217,7 @@ static bool runs_as_method(const idem_conn *conn, const idem__method *method) {
 }
 
 /* A request or notification that waited. */
-static void run_held(idem_request *request) {
+IDEM__APART static void run_held(idem_request *request) {
   idem_conn *conn = request->conn;
   idem__list_remove(&request->link);
   idem__request_unhold(request);
@@ -207,16 +238,15 @@ void idem__dispatch_held(idem_conn *conn) {
 
 /* --------------------------------------------------------------- accepting */
 
-static idem_status copy_id(idem_request *request, const idem__id *id) {
-  char *copy = request->inline_id;
-  request->id = *id;
-  if (id->raw_len > sizeof request->inline_id) {
-    copy = idem__arena_malloc(&request->block->arena, id->raw_len);
-    if (!copy) return IDEM_E_NOMEM;
+static inline const idem__method *find_method(idem_conn *conn, const idem__message *message) {
+  const idem__method *last = conn->last_method;
+  if (last && last->name_len == message->method_len &&
+      memcmp(last->name, message->method, message->method_len) == 0) {
+    return last;
   }
-  if (id->raw_len) memcpy(copy, id->raw, id->raw_len);
-  request->id.raw = id->raw ? copy : NULL;
-  return IDEM_OK;
+  last = idem__router_find(conn->opts.router, message->method, message->method_len);
+  if (last) conn->last_method = last;
+  return last;
 }
 
 static idem_request *make_request(idem_conn *conn, idem__block *block, const idem__message *message,
@@ -232,9 +262,8 @@ static idem_request *make_request(idem_conn *conn, idem__block *block, const ide
   request->params = message->params;
   request->started_ns = conn->now_ns;
   request->codes = conn->policy.codes;
-  if (copy_id(request, &message->id) == IDEM_OK) return request;
-  idem__request_release(request);
-  return NULL;
+  request->id = message->id; /* its raw token lies in the message's text: see keep_id */
+  return request;
 }
 
 static bool held_has_room(const idem_conn *conn, const idem__block *block) {
@@ -248,11 +277,12 @@ static void hold(idem_request *request) {
   if (request->block->held++ == 0) conn->held_bytes += request->block->cap;
 }
 
-static void hold_request(idem_request *request) {
+IDEM__COLD static void hold_request(idem_request *request) {
   idem_conn *conn = request->conn;
   hold(request);
   idem_status status =
-      conn->held_bytes > conn->policy.limits.queued_input_bytes ? IDEM_E_LIMIT : park(request);
+      conn->held_bytes > conn->policy.limits.queued_input_bytes ? IDEM_E_LIMIT : keep_id(request);
+  if (status == IDEM_OK) status = park(request);
   if (status == IDEM_OK) return;
   settle_unparked(request, status);
   idem__request_end(request);
@@ -260,13 +290,13 @@ static void hold_request(idem_request *request) {
 
 /* Why a request cannot be taken in, if it cannot. Ids of a batch enter the table at once. */
 static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
-  if (idem__owed_find(conn, &message->id)) return IDEM__DUPLICATE_ID;
+  if (conn->owed.count && idem__owed_find(conn, &message->id)) return IDEM__DUPLICATE_ID;
   if (conn->in_flight >= conn->policy.limits.in_flight) return IDEM__TOO_MANY_IN_FLIGHT;
   return IDEM__REASON_NONE;
 }
 
 /* The batch's own entry for the id: it stays until the array is sent. */
-static idem_status join_batch(idem_request *request, idem__batch *batch) {
+IDEM__APART static idem_status join_batch(idem_request *request, idem__batch *batch) {
   size_t index = idem__batch_expect(batch);
   request->batch = batch;
   request->batch_index = index;
@@ -281,7 +311,8 @@ static void start_request(idem_request *request) {
     run_method(request);
 }
 
-static void refuse_params(idem_conn *conn, idem__batch *batch, const idem__message *message) {
+IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
+                                     const idem__message *message) {
   char storage[96];
   idem__buf data;
   idem__buf_fixed(&data, storage, sizeof storage);
@@ -304,8 +335,7 @@ static void accept_request(idem_conn *conn, idem__block *block, idem__batch *bat
     refuse_params(conn, batch, message);
     return;
   }
-  const idem__method *method =
-      idem__router_find(conn->opts.router, message->method, message->method_len);
+  const idem__method *method = find_method(conn, message);
   idem_request *request = make_request(conn, block, message, method);
   if (!request) {
     idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
@@ -325,7 +355,7 @@ static void accept_request(idem_conn *conn, idem__block *block, idem__batch *bat
 
 /* ----------------------------------------------------------- notifications */
 
-static void cancel_request(idem_conn *conn, idem_request *request) {
+IDEM__COLD static void cancel_request(idem_conn *conn, idem_request *request) {
   bool was_held = request->held;
   if (conn->policy.cancel.answer_code) {
     idem__answer answer = idem__answer_code(conn->policy.cancel.answer_code);
@@ -350,8 +380,8 @@ static yyjson_val *last_member(yyjson_val *object, const char *name, yyjson_val 
   return found;
 }
 
-static void act_on_cancel(idem_conn *conn, idem__block *block, const char *text, size_t text_len,
-                          const idem__message *message) {
+IDEM__COLD static void act_on_cancel(idem_conn *conn, idem__block *block, const char *text,
+                                     size_t text_len, const idem__message *message) {
   yyjson_val *key, *val = last_member(message->params, conn->policy.cancel.id_member, &key);
   if (!val) {
     idem__conn_warn(conn, "a cancellation names no request", message->method, message->method_len,
@@ -374,8 +404,9 @@ static bool is_cancel(const idem_conn *conn, const idem__message *message) {
 }
 
 /* Something for the effects only: a method run for a notification, or one that must wait. */
-static void start_silent(idem_conn *conn, idem__block *block, const idem__message *message,
-                         const idem__method *method, bool waits) {
+IDEM__COLD static void start_silent(idem_conn *conn, idem__block *block,
+                                    const idem__message *message, const idem__method *method,
+                                    bool waits) {
   if (waits && !held_has_room(conn, block)) {
     idem__conn_warn(conn, "too much is waiting; a notification was dropped", message->method,
                     message->method_len, NULL);
@@ -398,8 +429,8 @@ static void start_silent(idem_conn *conn, idem__block *block, const idem__messag
   idem__request_end(request);
 }
 
-static void accept_notification(idem_conn *conn, idem__block *block, const char *text,
-                                size_t text_len, const idem__message *message) {
+IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block, const char *text,
+                                            size_t text_len, const idem__message *message) {
   const idem__method *method =
       idem__router_find(conn->opts.router, message->method, message->method_len);
   if (is_cancel(conn, message)) {
@@ -453,13 +484,14 @@ static void dispatch_value(idem_conn *conn, idem__block *block, const char *text
   }
 }
 
-static void refuse_batches(idem_conn *conn) {
+IDEM__COLD static void refuse_batches(idem_conn *conn) {
   idem__answer answer = idem__answer_invalid_request(IDEM__BATCH_NOT_SUPPORTED);
   answer.message = conn->policy.batch_refusal;
   refuse_unknown(conn, &answer, "a batch was refused");
 }
 
-static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
+IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text,
+                                       size_t text_len) {
   size_t count = yyjson_arr_size(block->doc->root);
   idem__batch *batch;
   if (!conn->policy.batches) {
@@ -483,6 +515,7 @@ static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text
 static void dispatch_block(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
   idem_status status;
   block->doc = idem__json_read(text, text_len, &block->arena, &status);
+  idem__block_parsed(block);
   if (!block->doc) {
     if (status == IDEM_E_NOMEM)
       idem__conn_fail(conn, status);

@@ -93,7 +93,7 @@ static int64_t to_int64(const char *raw, const decimal *number) {
   return number->negative ? -value : value;
 }
 
-static void read_number(idem__id *id) {
+IDEM__APART static void read_number(idem__id *id) {
   decimal number = take_apart(id->raw, id->raw_len);
   if (number.digits == 0) {
     id->kind = IDEM__ID_INTEGER;
@@ -142,7 +142,7 @@ size_t idem__id_key_max(const idem__id *id) {
   return 0;
 }
 
-static size_t number_key(const idem__id *id, char *out) {
+IDEM__APART static size_t number_key(const idem__id *id, char *out) {
   decimal number = take_apart(id->raw, id->raw_len);
   if (number.huge) {
     out[0] = 'b';

@@ -5,45 +5,49 @@
 
 #include <string.h>
 
-/* The members that matter, and how often each came. */
+/* The members that matter. `seen` and `twice` have a bit for each; a value is set where its bit is
+ * in `seen`. */
+enum { JSONRPC, ID, METHOD, PARAMS, RESULT, ERROR, MEMBERS };
+#define BIT(member) (1u << (member))
 typedef struct members {
-  yyjson_val *jsonrpc, *id_key, *id, *method, *params, *result, *error;
-  unsigned jsonrpc_count, id_count, method_count, params_count, result_count, error_count;
+  yyjson_val *val[MEMBERS]; /* the last one of that name */
+  yyjson_val *id_key;
+  unsigned seen, twice;
 } members;
 
 #define KEY_IS(key, literal) (memcmp((key)->uni.str, "" literal, sizeof(literal) - 1) == 0)
 
-static void note_member(members *found, yyjson_val *key, yyjson_val *val) {
+static inline int which_member(yyjson_val *key) {
   switch (unsafe_yyjson_get_len(key)) {
-  case 2:
-    if (KEY_IS(key, "id")) found->id_key = key, found->id = val, found->id_count++;
-    break;
-  case 5:
-    if (KEY_IS(key, "error")) found->error = val, found->error_count++;
-    break;
+  case 2: return KEY_IS(key, "id") ? ID : MEMBERS;
+  case 5: return KEY_IS(key, "error") ? ERROR : MEMBERS;
   case 6:
-    if (KEY_IS(key, "method"))
-      found->method = val, found->method_count++;
-    else if (KEY_IS(key, "params"))
-      found->params = val, found->params_count++;
-    else if (KEY_IS(key, "result"))
-      found->result = val, found->result_count++;
-    break;
-  case 7:
-    if (KEY_IS(key, "jsonrpc")) found->jsonrpc = val, found->jsonrpc_count++;
-    break;
+    if (KEY_IS(key, "method")) return METHOD;
+    if (KEY_IS(key, "params")) return PARAMS;
+    return KEY_IS(key, "result") ? RESULT : MEMBERS;
+  case 7: return KEY_IS(key, "jsonrpc") ? JSONRPC : MEMBERS;
   default: break;
+  }
+  return MEMBERS;
+}
+
+static inline void find_members(yyjson_val *object, members *found) {
+  found->seen = found->twice = 0;
+  yyjson_val *key = unsafe_yyjson_get_first(object);
+  for (size_t left = unsafe_yyjson_get_len(object); left; left--) {
+    int which = which_member(key);
+    if (which != MEMBERS) {
+      found->val[which] = key + 1;
+      if (which == ID) found->id_key = key;
+      found->twice |= found->seen & BIT(which);
+      found->seen |= BIT(which);
+    }
+    key = unsafe_yyjson_get_next(key + 1);
   }
 }
 
-static members find_members(yyjson_val *object) {
-  members found = {0};
-  yyjson_val *key = unsafe_yyjson_get_first(object);
-  for (size_t left = unsafe_yyjson_get_len(object); left; left--) {
-    note_member(&found, key, key + 1);
-    key = unsafe_yyjson_get_next(key + 1);
-  }
-  return found;
+static inline yyjson_val *member(const members *found, int which) {
+  return found->seen & BIT(which) ? found->val[which] : NULL;
 }
 
 static bool version_ok(yyjson_val *val) {
@@ -68,15 +72,13 @@ static bool params_fine(yyjson_val *params) {
 }
 
 static idem__reason first_fault(const members *found, const idem__message *message, bool id_fine) {
-  if (found->jsonrpc_count > 1 || found->id_count > 1 || found->method_count > 1 ||
-      found->params_count > 1) {
+  if (found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(METHOD) | BIT(PARAMS)))
     return IDEM__DUPLICATE_MEMBER;
-  }
   if (!message->version_ok) return IDEM__BAD_VERSION;
   if (!id_fine) return IDEM__INVALID_ID_TYPE;
-  if (!found->method) return IDEM__MISSING_METHOD;
-  if (!unsafe_yyjson_is_str(found->method)) return IDEM__INVALID_METHOD_TYPE;
-  if (!params_fine(found->params)) return IDEM__INVALID_PARAMS_TYPE;
+  if (!member(found, METHOD)) return IDEM__MISSING_METHOD;
+  if (!message->method) return IDEM__INVALID_METHOD_TYPE;
+  if (!params_fine(member(found, PARAMS))) return IDEM__INVALID_PARAMS_TYPE;
   return IDEM__REASON_NONE;
 }
 
@@ -93,21 +95,29 @@ static void accept_params(const idem_policy *policy, yyjson_val *params, idem__m
 
 static void read_id(const yyjson_doc *doc, const char *text, size_t text_len, const members *found,
                     idem__message *message) {
-  if (found->id_count == 0) return;
-  if (found->id_count > 1) {
+  if (!(found->seen & BIT(ID))) return;
+  if (found->twice & BIT(ID)) {
     message->id.kind = IDEM__ID_INVALID;
     return;
   }
   const char *raw;
   size_t raw_len;
   idem__json_raw_after(doc, text, text_len, found->id_key, &raw, &raw_len);
-  idem__id_read(found->id, raw, raw_len, &message->id);
+  idem__id_read(found->val[ID], raw, raw_len, &message->id);
 }
 
-static void refuse(idem__message *message, idem__reason reason, bool id_fine) {
+IDEM__COLD static void refuse(idem__message *message, idem__reason reason, bool id_fine) {
   message->kind = IDEM__INVALID;
   message->reason = reason;
   if (!id_fine || message->id.kind == IDEM__ID_INVALID) message->id = (idem__id){.raw = NULL};
+}
+
+IDEM__APART static void note_response(const members *found, idem__message *message) {
+  message->kind = IDEM__RESPONSE;
+  message->result = member(found, RESULT);
+  message->error = member(found, ERROR);
+  message->repeated =
+      found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(RESULT) | BIT(ERROR)) ? true : false;
 }
 
 void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc, const char *text,
@@ -124,27 +134,25 @@ void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc, co
     refuse(message, IDEM__NOT_AN_OBJECT, false);
     return;
   }
-  members found = find_members(val);
+  members found;
+  find_members(val, &found);
   read_id(doc, text, text_len, &found, message);
-  message->version_ok = version_ok(found.jsonrpc);
-  if (!found.method && (found.result || found.error)) {
-    message->kind = IDEM__RESPONSE;
-    message->result = found.result;
-    message->error = found.error;
-    message->repeated = found.jsonrpc_count > 1 || found.id_count > 1 || found.result_count > 1 ||
-                        found.error_count > 1;
+  message->version_ok = version_ok(member(&found, JSONRPC));
+  yyjson_val *method = member(&found, METHOD);
+  if (!method && found.seen & (BIT(RESULT) | BIT(ERROR))) {
+    note_response(&found, message);
     return;
+  }
+  if (method && unsafe_yyjson_is_str(method)) {
+    message->method = method->uni.str;
+    message->method_len = unsafe_yyjson_get_len(method);
   }
   bool id_fine = id_accepted(policy, &message->id);
   idem__reason reason = first_fault(&found, message, id_fine);
-  if (found.method && unsafe_yyjson_is_str(found.method)) {
-    message->method = found.method->uni.str;
-    message->method_len = unsafe_yyjson_get_len(found.method);
-  }
   if (reason != IDEM__REASON_NONE) {
     refuse(message, reason, id_fine);
     return;
   }
   message->kind = message->id.kind == IDEM__ID_ABSENT ? IDEM__NOTIFICATION : IDEM__REQUEST;
-  accept_params(policy, found.params, message);
+  accept_params(policy, member(&found, PARAMS), message);
 }

@@ -19,7 +19,7 @@ static size_t head_room(const idem_conn *conn) {
   return conn->policy.framing == IDEM_FRAMING_CONTENT_LENGTH ? conn->last_head : 0;
 }
 
-idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start) {
+static inline idem_status begin(idem_conn *conn, idem__chunk **chunk, size_t *start) {
   idem__chunk *current = last_chunk(conn);
   if (!current) {
     current = idem__chunk_new(conn->pool);
@@ -38,6 +38,10 @@ idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *sta
   return IDEM_OK;
 }
 
+idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start) {
+  return begin(conn, chunk, start);
+}
+
 void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start) {
   (void)conn;
   chunk->buf.len = start;
@@ -47,7 +51,7 @@ void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start) {
 }
 
 /* Puts the header before the body; moves the body where the guess was wrong. */
-static idem_status put_content_length(idem_conn *conn, idem__buf *buf, size_t start) {
+IDEM__APART static idem_status put_content_length(idem_conn *conn, idem__buf *buf, size_t start) {
   char storage[HEAD_MAX];
   idem__buf head;
   size_t room = conn->last_head, body_len = buf->len - start - room;
@@ -71,7 +75,7 @@ static idem_status frame(idem_conn *conn, idem__buf *buf, size_t start) {
   return IDEM_OK;
 }
 
-idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own) {
+static inline idem_status end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own) {
   size_t body = start + head_room(conn);
   if (conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn)) {
     idem__output_undo(conn, chunk, start);
@@ -99,29 +103,38 @@ idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, 
   return IDEM_OK;
 }
 
+idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own) {
+  return end(conn, chunk, start, own);
+}
+
+/* begin and end are inlined here, on the path of every answer, and called by everyone else. */
 static idem_status try_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
   idem__chunk *chunk;
   size_t start;
-  idem_status status = idem__output_begin(conn, &chunk, &start);
+  idem_status status = begin(conn, &chunk, &start);
   if (status != IDEM_OK) return status;
   status = idem__answer_put(&chunk->buf, &conn->policy, id, answer);
   if (status != IDEM_OK) {
     idem__output_undo(conn, chunk, start);
     return status;
   }
-  return idem__output_end(conn, chunk, start, false);
+  return end(conn, chunk, start, false);
 }
 
-idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
-  if (conn->failure != IDEM_OK) return conn->failure;
-  idem_status status = try_answer(conn, id, answer);
-  if (status == IDEM_OK) return IDEM_OK;
+IDEM__COLD static idem_status answer_instead(idem_conn *conn, const idem__id *id,
+                                             idem_status status) {
   idem__conn_note(conn, IDEM_LOG_ERROR, "an answer could not be sent", idem_status_text(status),
                   id);
   idem__answer instead = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   idem_status second = try_answer(conn, id, &instead);
   if (second != IDEM_OK) idem__conn_fail(conn, second);
   return status;
+}
+
+idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
+  if (conn->failure != IDEM_OK) return conn->failure;
+  idem_status status = try_answer(conn, id, answer);
+  return IDEM__LIKELY(status == IDEM_OK) ? IDEM_OK : answer_instead(conn, id, status);
 }
 
 void idem__output_free(idem_conn *conn) {

@@ -26,21 +26,22 @@ idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) {
   return IDEM_OK;
 }
 
-static void free_block(idem__block *block) {
+IDEM__COLD static void free_block(idem__block *block) {
   if (block) idem__free(&block->pool->alloc, block);
 }
 
-static void free_chunk(idem__chunk *chunk) {
+IDEM__COLD static void free_chunk(idem__chunk *chunk) {
   if (!chunk) return;
   idem__buf_deinit(&chunk->buf);
   idem__free(&chunk->pool->alloc, chunk);
 }
 
-static void free_large(idem_pool *pool) {
+IDEM__COLD static void free_large(idem_pool *pool) {
   free_block(pool->large_block);
   pool->large_block = NULL;
   free_chunk(pool->large_chunk);
   pool->large_chunk = NULL;
+  pool->appetite = 0;
 }
 
 static void free_blocks(idem_pool *pool) {
@@ -69,7 +70,7 @@ static void free_requests(idem_pool *pool, idem__list *list) {
   }
 }
 
-void idem_pool_trim(idem_pool *pool) {
+IDEM__COLD void idem_pool_trim(idem_pool *pool) {
   free_large(pool);
   free_blocks(pool);
   free_chunks(pool);
@@ -97,8 +98,28 @@ static void age_large(idem_pool *pool) {
 
 /* ------------------------------------------------------------------ blocks */
 
-static size_t block_size_for(size_t text_len, size_t limit) {
-  size_t need = idem__json_read_estimate(text_len);
+/* yyjson's first guess suits text; messages of many small values take more, and those that come
+ * one after the other are alike. So that they do not overflow their blocks each time, what the last
+ * ones took is remembered; never so that a block becomes larger than one that is kept. */
+static size_t need_for(const idem_pool *pool, size_t text_len) {
+  size_t estimate = idem__json_read_estimate(text_len);
+  if (IDEM__LIKELY(!pool->appetite) || text_len > LARGE_KEPT) return estimate;
+  size_t learnt = text_len * pool->appetite / 16;
+  return learnt > estimate && learnt <= LARGE_KEPT / 9 * 8 ? learnt : estimate;
+}
+
+IDEM__APART static void learn_need(idem_pool *pool, const idem__block *block) {
+  size_t need = block->arena.used + block->arena.piece_bytes;
+  size_t took = need / (block->text_len / 16 + 1) + 1, before = pool->appetite;
+  pool->appetite = took > before ? took : before - before / 8;
+}
+
+void idem__block_parsed(const idem__block *block) {
+  if (block->arena.pieces || block->cap > SMALL_BLOCK) learn_need(block->pool, block);
+}
+
+static size_t block_size_for(const idem_pool *pool, size_t text_len, size_t limit) {
+  size_t need = need_for(pool, text_len);
   if (need <= SMALL_BLOCK || limit <= SMALL_BLOCK) return SMALL_BLOCK;
   need += need / 8;
   return need < limit ? need : limit;
@@ -126,7 +147,7 @@ static idem__block *take_spare(idem_pool *pool, size_t size) {
 idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
                              size_t limit, bool *over) {
   *over = false;
-  size_t size = block_size_for(text_len, limit);
+  size_t size = block_size_for(pool, text_len, limit);
   idem__block *block = take_spare(pool, size);
   if (!block) {
     block = idem__malloc(&pool->alloc, sizeof *block + size);
@@ -136,6 +157,7 @@ idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t 
   }
   block->refs = 1;
   block->held = 0;
+  block->text_len = text_len;
   block->router = router;
   block->charged_bytes = 0;
   block->doc = NULL;
@@ -191,7 +213,7 @@ void idem__block_release(idem__block *block) {
 
 /* ------------------------------------------------------------------ chunks */
 
-static idem__chunk *make_chunk(idem_pool *pool) {
+IDEM__COLD static idem__chunk *make_chunk(idem_pool *pool) {
   idem__chunk *chunk = idem__calloc(&pool->alloc, sizeof *chunk);
   if (!chunk) return NULL;
   chunk->pool = pool;
@@ -267,6 +289,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->timer.index = 0;
   request->attachment_free = NULL;
   request->attachment = NULL;
+  request->id_kept = false;
   request->live = true;
   request->kept = false;
   request->in_handler = false;

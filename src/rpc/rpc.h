@@ -126,10 +126,11 @@ typedef struct idem__answer {
 
 const char *idem__code_text(int64_t code); /* "Parse error", ...; NULL for other codes */
 bool idem__code_allowed(idem_code_set codes, int64_t code);
-idem__answer idem__answer_invalid_request(idem__reason reason);
-idem__answer idem__answer_code(int64_t code);
+IDEM__COLD idem__answer idem__answer_invalid_request(idem__reason reason);
+IDEM__COLD idem__answer idem__answer_code(int64_t code);
 /* The code, message and data of a named fault in a code set. */
-idem__answer idem__answer_fault(idem_code_set codes, idem_fault fault, const char *subject);
+IDEM__COLD idem__answer idem__answer_fault(idem_code_set codes, idem_fault fault,
+                                           const char *subject);
 /* Appends {"jsonrpc":"2.0","id":ID,"result"|"error":...}; the buffer is as before on failure. An id
  * without raw token is written as the policy's unknown id. */
 idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const idem__id *id,
@@ -142,6 +143,7 @@ typedef struct idem__block {
   struct idem__block *next;
   idem_pool *pool;
   size_t cap;
+  size_t text_len;
   unsigned refs;
   unsigned held;        /* requests that wait in conn->held: counted once, however many */
   size_t charged_bytes; /* counted against the router's parse_bytes_total */
@@ -154,6 +156,8 @@ typedef struct idem__block {
 /* NULL: no memory, or (*over) past the limits. */
 idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
                              size_t limit, bool *over);
+/* The text has been read into it: the pool remembers how much that took. */
+void idem__block_parsed(const idem__block *block);
 void idem__block_release(idem__block *block);
 /* Counts the block's memory, as it is now, against the router's total; false: there is no room. */
 bool idem__block_charge(idem__block *block);
@@ -178,6 +182,7 @@ struct idem_pool {
   size_t chunk_count;
   idem__chunk *large_chunk;
   unsigned large_credit; /* small messages until the large ones are given back */
+  size_t appetite;       /* sixteenths of a byte that a byte of text took lately; 0: not known */
   idem__list fresh;      /* requests never kept */
   idem__list ended;      /* requests that were kept: reused late, to notice a second reply */
   size_t ended_count;
@@ -273,6 +278,7 @@ struct idem_request {
   void *attachment; /* what a layer above keeps of it; freed with it */
   void (*attachment_free)(void *attachment);
   idem_code_set codes; /* whose codes its errors take: the policy's, unless a layer above knows */
+  bool id_kept;        /* id.raw is ours; false: it lies in the text being dispatched */
   bool live;           /* belongs to a handler; false: in a list of the pool */
   bool kept;           /* the handler will answer later */
   bool in_handler;     /* the handler is on the stack */
@@ -292,7 +298,7 @@ void idem__request_detach(idem_request *request);
 /* Answers and, unless a handler still owns it, frees. */
 idem_status idem__request_settle(idem_request *request, const idem__answer *answer);
 /* Tells the handler that its answer has lost its purpose. */
-void idem__request_cancel(idem_request *request, idem_cancel_reason reason);
+IDEM__COLD void idem__request_cancel(idem_request *request, idem_cancel_reason reason);
 /* The handler is done with it. */
 void idem__request_end(idem_request *request);
 /* It no longer waits in conn->held; no-op where it did not. */
@@ -341,6 +347,7 @@ struct idem_conn {
   char *peer;
   const char *peer_lent; /* instead of `peer`, for a conn that serves one peer after the other */
   idem__message_kind last_kind;
+  const idem__method *last_method; /* what was asked last is often asked again */
   uint64_t now_ns;
   uint64_t active_ms;   /* the last time bytes came or went */
   uint64_t frame_at_ms; /* when the partial frame is given up; UINT64_MAX: none under way */
@@ -398,33 +405,36 @@ void idem__conn_enter(idem_conn *conn);
 idem_status idem__conn_leave(idem_conn *conn);
 /* For entry points that the application calls, not the driver: on_output tells of new output. */
 void idem__conn_leave_waking(idem_conn *conn);
-void idem__conn_fail(idem_conn *conn, idem_status status);
+IDEM__COLD void idem__conn_fail(idem_conn *conn, idem_status status);
 /* Something is to be taken or run: calls on_output unless an entry point is on the stack. */
 void idem__conn_wake(idem_conn *conn);
 /* Whether the first of what waits may run now. */
 bool idem__dispatch_ready(const idem_conn *conn);
 /* A warning about what the peer did, limited in rate. */
-void idem__conn_warn(idem_conn *conn, const char *message, const char *method, size_t method_len,
-                     const idem__id *id);
+IDEM__COLD void idem__conn_warn(idem_conn *conn, const char *message, const char *method,
+                                size_t method_len, const idem__id *id);
 /* What is only worth a line when someone is looking closely. */
-void idem__conn_debug(idem_conn *conn, const char *message, const char *method, size_t method_len);
+IDEM__COLD void idem__conn_debug(idem_conn *conn, const char *message, const char *method,
+                                 size_t method_len);
 /* A line of any level; `detail` is ours, a constant or NULL. */
-void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message, const char *detail,
-                     const idem__id *id);
+IDEM__COLD void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message,
+                                const char *detail, const idem__id *id);
 
 /* dispatch.c: one message, text and all. */
 void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
-void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event);
+IDEM__COLD void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event);
 /* Runs held messages while there is room. */
 void idem__dispatch_held(idem_conn *conn);
 /* Answers something that never became a request. Unless the policy leaves junk unanswered. */
-void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answer *answer);
+IDEM__COLD void idem__dispatch_refuse(idem_conn *conn, const idem__id *id,
+                                      const idem__answer *answer);
 
 /* output.c: messages on their way out. put appends one message: begin, write into the buffer, end. */
 idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start);
-/* Frames what was written since begin and counts it, as an answer or as a message of our `own`. LIMIT: it does not fit and was taken back. */
+/* Frames what was written since begin and counts it, as an answer or as a message of our `own`. LIMIT:
+ * it does not fit and was taken back. */
 idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own);
-void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start);
+IDEM__COLD void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start);
 /* One answer; on failure an "Internal error" with the same id; failing that the conn fails. */
 idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer);
 void idem__output_free(idem_conn *conn);
@@ -438,7 +448,7 @@ static inline size_t idem__output_hard_limit(const idem_conn *conn) {
 }
 
 /* call.c */
-void idem__call_response(idem_conn *conn, const idem__message *message);
+IDEM__APART void idem__call_response(idem_conn *conn, const idem__message *message);
 void idem__call_expire(idem_conn *conn, uint64_t now_ms);
 void idem__call_close_all(idem_conn *conn);
 

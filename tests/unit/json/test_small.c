@@ -1,0 +1,158 @@
+/* test_small.c - the writer for small values gives the bytes that yyjson's gives.
+ * Held against it for every length and every byte at every place of a string, nested and empty
+ * containers, the edges of integers, and buffers with any amount of room left. */
+#include "../../support/unit.h"
+
+#include "json/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void writes_as_yyjson_does(yyjson_val *val, size_t room) {
+  idem__buf out;
+  size_t len = 0;
+  char *expected = yyjson_val_write(val, 0, &len);
+  idem__buf_init(&out, NULL, SIZE_MAX / 4);
+  assert_int_equal(idem__buf_reserve(&out, room), IDEM_OK);
+  idem_status status = idem__json_put(&out, val);
+  if (expected) {
+    assert_int_equal(status, IDEM_OK);
+    assert_int_equal(out.len, len);
+    assert_memory_equal(out.data, expected, len);
+  } else {
+    assert_int_equal(status, IDEM_E_INVAL);
+    assert_int_equal(out.len, 0);
+  }
+  free(expected);
+  idem__buf_deinit(&out);
+}
+
+static void text_is_written_as_yyjson_does(const char *json) {
+  yyjson_doc *doc = yyjson_read(json, strlen(json), YYJSON_READ_BIGNUM_AS_RAW);
+  assert_non_null(doc);
+  for (size_t room = 0; room < 600; room += 7) writes_as_yyjson_does(doc->root, room);
+  yyjson_doc_free(doc);
+}
+
+static void byte_in_a_string(size_t len, size_t place, int byte) {
+  char text[80];
+  memset(text, 'a', sizeof text);
+  text[place] = (char)byte;
+  yyjson_val val = {.tag = (uint64_t)len << YYJSON_TAG_BIT | YYJSON_TYPE_STR};
+  val.uni.str = text;
+  writes_as_yyjson_does(&val, 256);
+}
+
+static void every_byte_at_every_place_of_a_string(void **state) {
+  static const int edges[] = {0, 0x1f, ' ', '!', '"', '#', '[', '\\', ']', 0x7f, 0x80, 0xff};
+  (void)state;
+  for (size_t len = 0; len < 80; len++) {
+    for (size_t place = 0; place < len; place++) {
+      for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        byte_in_a_string(len, place, edges[i]);
+    }
+  }
+  for (int byte = 0; byte < 256; byte++) {
+    byte_in_a_string(3, 1, byte);
+    byte_in_a_string(7, 5, byte);
+    byte_in_a_string(15, 9, byte);
+    byte_in_a_string(75, 40, byte);
+  }
+}
+
+static void long_strings(void **state) {
+  (void)state;
+  for (size_t len = 1000; len < 1070; len++) {
+    char *text = malloc(len);
+    assert_non_null(text);
+    memset(text, 'x', len);
+    yyjson_val val = {.tag = (uint64_t)len << YYJSON_TAG_BIT | YYJSON_TYPE_STR};
+    val.uni.str = text;
+    writes_as_yyjson_does(&val, 0);
+    text[len * 7 % 1000] = '"';
+    writes_as_yyjson_does(&val, 0);
+    free(text);
+  }
+}
+
+static void containers_empty_nested_and_mixed(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "{}",
+      "[]",
+      "[[]]",
+      "{\"a\":{}}",
+      "[{},[],[[[]]],{\"k\":[{}]}]",
+      "{\"a\":1,\"b\":[true,false,null],\"c\":{\"d\":\"e\",\"f\":[\"g\"]},\"h\":\"\"}",
+      "[\"\\u00e9\",\"tab\\t\",\"\\u0001\",\"plain\"]",
+      "{\"k\\\"ey\":\"v\"}",
+      "null",
+      "true",
+      "\"text\"",
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    text_is_written_as_yyjson_does(texts[i]);
+}
+
+static void numbers_at_the_edges(void **state) {
+  (void)state;
+  static const char *const texts[] = {"0",
+                                      "-0",
+                                      "9",
+                                      "10",
+                                      "-1",
+                                      "1.5",
+                                      "-2.5e-300",
+                                      "1e308",
+                                      "4294967296",
+                                      "18446744073709551615",
+                                      "1e400",
+                                      "-9223372036854775808",
+                                      "9223372036854775807",
+                                      "123456789012345678901234567890",
+                                      "[1,2.5,-3,18446744073709551616]"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    text_is_written_as_yyjson_does(texts[i]);
+}
+
+/* Where the small writer gives way to yyjson's: 64 values, and as many levels. */
+static void about_as_many_values_as_are_small(void **state) {
+  (void)state;
+  char text[1024];
+  for (size_t count = 55; count < 75; count++) {
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++)
+      at += (size_t)snprintf(text + at, sizeof text - at, "%c%zu", i ? ',' : '[', i);
+    snprintf(text + at, sizeof text - at, "]");
+    text_is_written_as_yyjson_does(text);
+    memset(text, '[', count);
+    memset(text + count, ']', count);
+    text[2 * count] = '\0';
+    text_is_written_as_yyjson_does(text);
+  }
+}
+
+static void a_full_buffer_is_left_as_it_was(void **state) {
+  (void)state;
+  char storage[64];
+  idem__buf out;
+  yyjson_val val = {.tag = (uint64_t)sizeof storage << YYJSON_TAG_BIT | YYJSON_TYPE_STR};
+  char text[sizeof storage];
+  memset(text, 'a', sizeof text);
+  val.uni.str = text;
+  idem__buf_fixed(&out, storage, sizeof storage);
+  assert_int_not_equal(idem__json_put(&out, &val), IDEM_OK);
+  assert_int_equal(out.len, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_byte_at_every_place_of_a_string),
+      cmocka_unit_test(long_strings),
+      cmocka_unit_test(containers_empty_nested_and_mixed),
+      cmocka_unit_test(numbers_at_the_edges),
+      cmocka_unit_test(about_as_many_values_as_are_small),
+      cmocka_unit_test(a_full_buffer_is_left_as_it_was),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
