@@ -102,8 +102,8 @@ int main(void) {
   if (idem_router_method(router, "count_primes", count_primes, NULL) != IDEM_OK) return 1;
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_LSP); /* it has a way to cancel */
   policy.framing = IDEM_FRAMING_LINE;
-  policy.concurrency = 0;         /* answer in any order */
-  policy.limits.request_ms = 800; /* no handler has longer */
+  policy.concurrency = 0;          /* answer in any order */
+  policy.limits.request_ms = 1300; /* no handler has longer */
   idem_serve_opts opts = {.router = router, .policy = &policy};
   int code = idem_run((const char *const[]){"stdio:"}, 1, &opts);
   idem_router_free(router);
