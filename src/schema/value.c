@@ -1,0 +1,314 @@
+/* value.c - copying, comparing and hashing JSON values; the sets behind enum and const.
+ * Numbers are equal by value (1 and 1.0), objects whatever their order. Depth and work are bounded
+ * by the caller's budget; large objects are compared through an index, never pair by pair. */
+#include "schema.h"
+
+/* Up to here a linear scan beats a hash table. */
+#define SMALL_SET 8
+#define SMALL_OBJECT 16
+
+static uint32_t slot_count_for(uint32_t count) {
+  uint32_t slots = 4;
+  while (slots < count * 2) slots *= 2;
+  return slots;
+}
+
+/* ------------------------------------------------------------------ copy */
+
+/* Numbers are read with their text kept; those that fit an int64 need it no longer. */
+static bool copy_scalar(region *memory, yyjson_val *value) {
+  uint8_t type = (uint8_t)(value->tag & YYJSON_TYPE_MASK);
+  size_t len = idem__length(value);
+  if (type == YYJSON_TYPE_RAW) {
+    number n = idem__number_of(value);
+    if (n.form == NUMBER_INTEGER) {
+      value->tag = YYJSON_TYPE_NUM | (n.integer < 0 ? YYJSON_SUBTYPE_SINT : YYJSON_SUBTYPE_UINT);
+      value->uni.i64 = n.integer;
+      return true;
+    }
+  }
+  if (type != YYJSON_TYPE_STR && type != YYJSON_TYPE_RAW) return true;
+  value->uni.str = idem__region_text(memory, value->uni.str, len);
+  return value->uni.str != NULL;
+}
+
+yyjson_val *idem__value_copy(region *memory, yyjson_val *value) {
+  size_t count = (size_t)(idem__next(value) - value);
+  yyjson_val *copy = idem__region_get(memory, count * sizeof *copy);
+  if (!copy) return NULL;
+  memcpy(copy, value, count * sizeof *copy);
+  for (size_t i = 0; i < count; i++)
+    if (!copy_scalar(memory, &copy[i])) return NULL;
+  return copy;
+}
+
+/* ------------------------------------------------------------------ hash */
+
+static bool spend(value_budget *budget, uint64_t steps) {
+  if (budget->steps < steps) {
+    budget->steps = 0;
+    budget->exhausted = true;
+    return false;
+  }
+  budget->steps -= steps;
+  return true;
+}
+
+static uint64_t text_hash(const char *text, size_t len, uint64_t seed) {
+  return idem__text_hash(text, len, idem__text_words(text, len), seed);
+}
+
+static uint64_t hash_array(yyjson_val *value, uint64_t seed, value_budget *budget) {
+  uint64_t hash = idem__mix(seed, 5);
+  size_t count = idem__length(value);
+  yyjson_val *item = value + 1;
+  for (size_t i = 0; i < count && !budget->exhausted; i++, item = idem__next(item))
+    hash = idem__mix(hash, idem__value_hash(item, seed, budget));
+  return hash;
+}
+
+/* Members are added up, so that their order does not matter. */
+static uint64_t hash_object(yyjson_val *value, uint64_t seed, value_budget *budget) {
+  uint64_t sum = 0;
+  size_t count = idem__length(value);
+  yyjson_val *key = value + 1;
+  for (size_t i = 0; i < count && !budget->exhausted; i++, key = idem__next(key + 1)) {
+    uint64_t name = text_hash(key->uni.str, idem__length(key), seed);
+    sum += idem__mix(name, idem__value_hash(key + 1, seed, budget));
+  }
+  return idem__mix(sum, seed ^ 6);
+}
+
+uint64_t idem__value_hash(yyjson_val *value, uint64_t seed, value_budget *budget) {
+  if (budget->depth == 0) budget->exhausted = true;
+  if (!spend(budget, 1) || budget->exhausted) return 0;
+  uint64_t hash = 0;
+  budget->depth--;
+  switch (idem__kind(value)) {
+  case KIND_NUMBER: {
+    number n = idem__number_of(value);
+    if (n.form == NUMBER_LONG) spend(budget, n.digits / 16);
+    hash = idem__number_hash(&n, seed);
+    break;
+  }
+  case KIND_STRING:
+    spend(budget, idem__length(value) / 64);
+    hash = text_hash(value->uni.str, idem__length(value), seed ^ 1);
+    break;
+  case KIND_ARRAY: hash = hash_array(value, seed, budget); break;
+  case KIND_OBJECT: hash = hash_object(value, seed, budget); break;
+  default: hash = idem__mix(seed ^ 2, value->tag & YYJSON_TAG_MASK);
+  }
+  budget->depth++;
+  return hash;
+}
+
+/* ----------------------------------------------------------------- equality */
+
+static bool same_text(const yyjson_val *a, const yyjson_val *b) {
+  return idem__length(a) == idem__length(b) && memcmp(a->uni.str, b->uni.str, idem__length(a)) == 0;
+}
+
+static bool equal_arrays(yyjson_val *a, yyjson_val *b, value_budget *budget) {
+  size_t count = idem__length(a);
+  if (count != idem__length(b)) return false;
+  for (a++, b++; count; count--, a = idem__next(a), b = idem__next(b))
+    if (!idem__value_equal(a, b, budget)) return false;
+  return true;
+}
+
+/* The keys of an object by hash: from a small scan, or from a table in the scratch region. */
+typedef struct key_index {
+  yyjson_val *object;
+  yyjson_val **slots;
+  uint32_t mask;
+} key_index;
+
+static bool index_keys(key_index *index, yyjson_val *object, value_budget *budget) {
+  size_t count = idem__length(object);
+  *index = (key_index){.object = object};
+  if (count <= SMALL_OBJECT) return true;
+  if (count > UINT32_MAX / 4 || !spend(budget, count)) return false;
+  index->mask = slot_count_for((uint32_t)count) - 1;
+  index->slots = idem__region_zeroed(budget->scratch, ((size_t)index->mask + 1) * sizeof(void *));
+  if (!index->slots) {
+    budget->no_memory = true;
+    return false;
+  }
+  yyjson_val *key = object + 1;
+  for (size_t i = 0; i < count; i++, key = idem__next(key + 1)) {
+    uint32_t slot = (uint32_t)text_hash(key->uni.str, idem__length(key), 0) & index->mask;
+    while (index->slots[slot] && spend(budget, 1)) slot = (slot + 1) & index->mask;
+    if (budget->exhausted) return false;
+    index->slots[slot] = key;
+  }
+  return true;
+}
+
+static yyjson_val *index_find(const key_index *index, const yyjson_val *key, value_budget *budget) {
+  if (!index->slots) {
+    size_t count = idem__length(index->object);
+    yyjson_val *other = index->object + 1;
+    for (; count; count--, other = idem__next(other + 1))
+      if (same_text(key, other)) return other + 1;
+    return NULL;
+  }
+  uint32_t slot = (uint32_t)text_hash(key->uni.str, idem__length(key), 0) & index->mask;
+  for (; index->slots[slot] && spend(budget, 1); slot = (slot + 1) & index->mask)
+    if (same_text(key, index->slots[slot])) return index->slots[slot] + 1;
+  return NULL;
+}
+
+static bool equal_objects(yyjson_val *a, yyjson_val *b, value_budget *budget) {
+  size_t count = idem__length(a);
+  if (count != idem__length(b)) return false;
+  region_mark mark = idem__region_marked(budget->scratch);
+  key_index index;
+  bool equal = index_keys(&index, b, budget);
+  yyjson_val *key = a + 1;
+  for (size_t i = 0; equal && i < count; i++, key = idem__next(key + 1)) {
+    yyjson_val *other = index_find(&index, key, budget);
+    equal = other && idem__value_equal(key + 1, other, budget);
+  }
+  idem__region_release(budget->scratch, mark);
+  return equal;
+}
+
+static bool equal_numbers(const yyjson_val *a, const yyjson_val *b) {
+  if (a->tag == b->tag && a->uni.u64 == b->uni.u64 &&
+      (a->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_NUM)
+    return true;
+  number x = idem__number_of(a), y = idem__number_of(b);
+  return idem__number_equal(&x, &y);
+}
+
+bool idem__value_equal(yyjson_val *a, yyjson_val *b, value_budget *budget) {
+  uint8_t kind = idem__kind(a);
+  if (kind != idem__kind(b)) return false;
+  if (budget->depth == 0) budget->exhausted = true;
+  if (!spend(budget, 1) || budget->exhausted) return false;
+  bool equal;
+  budget->depth--;
+  switch (kind) {
+  case KIND_NUMBER: equal = equal_numbers(a, b); break;
+  case KIND_STRING:
+    spend(budget, idem__length(a) / 64);
+    equal = same_text(a, b);
+    break;
+  case KIND_ARRAY: equal = equal_arrays(a, b, budget); break;
+  case KIND_OBJECT: equal = equal_objects(a, b, budget); break;
+  default: equal = a->tag == b->tag;
+  }
+  budget->depth++;
+  return equal;
+}
+
+/* ---------------------------------------------------------------------- sets */
+
+idem_status idem__value_set_build(region *memory, yyjson_val *const *values, uint32_t count,
+                                  uint64_t seed, value_budget *budget, value_set *out) {
+  *out = (value_set){.count = count, .seed = seed};
+  if (count > UINT32_MAX / 4) return IDEM_E_LIMIT;
+  yyjson_val **list = idem__region_get(memory, count * sizeof *list);
+  if (!list) return IDEM_E_NOMEM;
+  for (uint32_t i = 0; i < count; i++) {
+    list[i] = values[i];
+    out->kinds |= idem__kind(values[i]);
+  }
+  out->values = list;
+  if (count <= SMALL_SET) return IDEM_OK;
+  out->slot_mask = slot_count_for(count) - 1;
+  uint32_t *slots = idem__region_zeroed(memory, ((size_t)out->slot_mask + 1) * sizeof *slots);
+  uint64_t *hashes = idem__region_get(memory, count * sizeof *hashes);
+  if (!slots || !hashes) return IDEM_E_NOMEM;
+  for (uint32_t i = 0; i < count; i++) {
+    hashes[i] = idem__value_hash(list[i], seed, budget);
+    if (budget->exhausted) return IDEM_E_LIMIT;
+    uint32_t slot = (uint32_t)hashes[i] & out->slot_mask;
+    bool twin = false; /* the same value listed again would only lengthen the chain */
+    for (; slots[slot] && spend(budget, 1); slot = (slot + 1) & out->slot_mask) {
+      uint32_t other = slots[slot] - 1;
+      twin = hashes[other] == hashes[i] && idem__value_equal(list[other], list[i], budget);
+      if (twin) break;
+    }
+    if (budget->exhausted) return budget->no_memory ? IDEM_E_NOMEM : IDEM_E_LIMIT;
+    if (twin) continue;
+    slots[slot] = i + 1;
+  }
+  out->slots = slots;
+  out->hashes = hashes;
+  return IDEM_OK;
+}
+
+static bool small_set_has(const value_set *set, yyjson_val *value, uint8_t kind,
+                          value_budget *budget) {
+  if (kind == KIND_STRING) {
+    for (uint32_t i = 0; i < set->count; i++)
+      if (idem__kind(set->values[i]) == KIND_STRING && same_text(set->values[i], value))
+        return true;
+    return false;
+  }
+  for (uint32_t i = 0; i < set->count; i++)
+    if (idem__value_equal(set->values[i], value, budget)) return true;
+  return false;
+}
+
+bool idem__value_set_has(const value_set *set, yyjson_val *value, value_budget *budget) {
+  uint8_t kind = idem__kind(value);
+  if (!(set->kinds & kind)) return false;
+  if (!set->slots) return small_set_has(set, value, kind, budget);
+  uint64_t hash = idem__value_hash(value, set->seed, budget);
+  if (budget->exhausted) return false;
+  uint32_t slot = (uint32_t)hash & set->slot_mask;
+  for (; set->slots[slot]; slot = (slot + 1) & set->slot_mask) {
+    uint32_t i = set->slots[slot] - 1;
+    if (!spend(budget, 1)) return false;
+    if (set->hashes[i] == hash && idem__value_equal(set->values[i], value, budget)) return true;
+  }
+  return false;
+}
+
+/* ---------------------------------------------------------------- properties */
+
+static uint64_t property_hash(const object_rules *rules, const char *name, size_t len,
+                              idem__words words) {
+  return idem__text_hash(name, len, words, rules->seed);
+}
+
+static bool property_is(const property *p, const char *name, size_t len, idem__words words) {
+  return p->len == len && p->words.head == words.head && p->words.tail == words.tail &&
+         (len <= 16 || memcmp(p->name, name, len) == 0);
+}
+
+uint32_t idem__property_find(const object_rules *rules, const char *name, size_t len) {
+  idem__words words = idem__text_words(name, len);
+  if (!rules->slots) {
+    for (uint32_t i = 0; i < rules->property_count; i++)
+      if (property_is(&rules->properties[i], name, len, words)) return i;
+    return UINT32_MAX;
+  }
+  uint32_t slot = (uint32_t)property_hash(rules, name, len, words) & rules->slot_mask;
+  for (; rules->slots[slot]; slot = (slot + 1) & rules->slot_mask) {
+    uint32_t i = rules->slots[slot] - 1;
+    if (property_is(&rules->properties[i], name, len, words)) return i;
+  }
+  return UINT32_MAX;
+}
+
+idem_status idem__property_index(region *memory, object_rules *rules, property *properties) {
+  rules->properties = properties;
+  for (uint32_t i = 0; i < rules->property_count; i++)
+    properties[i].words = idem__text_words(properties[i].name, properties[i].len);
+  if (rules->property_count <= SMALL_SET) return IDEM_OK;
+  rules->slot_mask = slot_count_for(rules->property_count) - 1;
+  uint32_t *slots = idem__region_zeroed(memory, ((size_t)rules->slot_mask + 1) * sizeof *slots);
+  if (!slots) return IDEM_E_NOMEM;
+  for (uint32_t i = 0; i < rules->property_count; i++) {
+    property *p = &properties[i];
+    uint32_t slot = (uint32_t)property_hash(rules, p->name, p->len, p->words) & rules->slot_mask;
+    while (slots[slot]) slot = (slot + 1) & rules->slot_mask;
+    slots[slot] = i + 1;
+  }
+  rules->slots = slots;
+  return IDEM_OK;
+}
