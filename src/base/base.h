@@ -12,15 +12,18 @@
 
 /* A message touches code of every folder, and what it costs is mostly fetching that code. So what
  * only faults and rare events need is kept out of the way of what every message runs through: COLD
- * is laid elsewhere and makes the branch to it the unlikely one; APART is merely not inlined. */
+ * is laid elsewhere and makes the branch to it the unlikely one; APART is merely not inlined; HOT
+ * is on the way of every message and laid beside the others of its kind. */
 #if defined(__GNUC__)
 #define IDEM__COLD __attribute__((cold, noinline))
 #define IDEM__APART __attribute__((noinline))
+#define IDEM__HOT __attribute__((hot))
 #define IDEM__LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define IDEM__UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #else
 #define IDEM__COLD
 #define IDEM__APART
+#define IDEM__HOT
 #define IDEM__LIKELY(condition) (condition)
 #define IDEM__UNLIKELY(condition) (condition)
 #endif

@@ -58,7 +58,7 @@ void idem__framer_feed(idem__framer *framer, const char *data, size_t len) {
 
 void idem__framer_feed_eof(idem__framer *framer) { framer->eof = true; }
 
-idem__frame_event idem__framer_next(idem__framer *framer) {
+IDEM__HOT idem__frame_event idem__framer_next(idem__framer *framer) {
   if (framer->partial_lent) {
     framer->partial_lent = false;
     framer->partial.len = 0;

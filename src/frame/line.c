@@ -116,7 +116,7 @@ IDEM__COLD static idem__frame_event last_line(idem__framer *framer) {
   return deliver_partial(framer, len);
 }
 
-idem__frame_event idem__frame_line_next(idem__framer *framer) {
+IDEM__HOT idem__frame_event idem__frame_line_next(idem__framer *framer) {
   while (framer->input_len) {
     const char *end = memchr(framer->input, '\n', framer->input_len);
     size_t n = end ? (size_t)(end - framer->input) : framer->input_len;

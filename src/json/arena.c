@@ -68,7 +68,7 @@ IDEM__COLD static void *new_piece(idem__arena *arena, size_t size) {
   return piece + 1;
 }
 
-void *idem__arena_malloc(idem__arena *arena, size_t size) {
+IDEM__HOT void *idem__arena_malloc(idem__arena *arena, size_t size) {
   size_t start = ALIGN_UP(arena->used);
   if (!within_limit(arena, size)) return NULL;
   if (start > arena->cap || size > arena->cap - start) return new_piece(arena, size);
@@ -120,7 +120,7 @@ static void arena_free(idem__arena *arena, void *ptr) {
   idem__free(arena->alloc, piece);
 }
 
-static void *alc_malloc(void *ctx, size_t size) { return idem__arena_malloc(ctx, size); }
+IDEM__HOT static void *alc_malloc(void *ctx, size_t size) { return idem__arena_malloc(ctx, size); }
 static void *alc_realloc(void *ctx, void *ptr, size_t old_size, size_t size) {
   return arena_realloc(ctx, ptr, old_size, size);
 }

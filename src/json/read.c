@@ -6,7 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-yyjson_doc *idem__json_read(const char *text, size_t len, idem__arena *arena, idem_status *status) {
+IDEM__HOT yyjson_doc *idem__json_read(const char *text, size_t len, idem__arena *arena,
+                                      idem_status *status) {
   yyjson_alc alc = idem__arena_alc(arena);
   yyjson_read_err error;
   /* Without READ_INSITU yyjson does not write to the text; its signature predates const. */
@@ -83,8 +84,8 @@ static inline const char *skip_key(const char *at, const char *end, size_t decod
   return skip_string(at, end);
 }
 
-void idem__json_raw_after(const yyjson_doc *doc, const char *text, size_t text_len,
-                          const yyjson_val *key, const char **raw, size_t *raw_len) {
+IDEM__HOT void idem__json_raw_after(const yyjson_doc *doc, const char *text, size_t text_len,
+                                    const yyjson_val *key, const char **raw, size_t *raw_len) {
   const char *end = text + text_len;
   size_t key_len = (size_t)(key->tag >> YYJSON_TAG_BIT);
   const char *at = skip_key(text + (key->uni.str - doc->str_pool), end, key_len);

@@ -103,7 +103,7 @@ static inline bool copy_plain(char *to, const char *from, size_t len) {
 
 /* Each of these puts values at `at` and returns where they end; NULL: not for us, or no room before
  * `limit`. */
-static inline char *put_string(char *at, const char *limit, yyjson_val *val) {
+IDEM__HOT static inline char *put_string(char *at, const char *limit, yyjson_val *val) {
   size_t len = unsafe_yyjson_get_len(val);
   if ((size_t)(limit - at) < len + SLACK) return NULL;
   at[0] = '"';
@@ -155,7 +155,7 @@ static inline char *put_value(char *at, const char *limit, yyjson_val *val) {
 }
 
 /* Behind the last member stands a comma too many: the bracket takes its place. */
-static char *put_object(char *at, const char *limit, yyjson_val *val) {
+IDEM__HOT static char *put_object(char *at, const char *limit, yyjson_val *val) {
   if ((size_t)(limit - at) < SLACK) return NULL;
   yyjson_val *key = unsafe_yyjson_get_first(val);
   size_t left = unsafe_yyjson_get_len(val);
@@ -213,7 +213,7 @@ IDEM__COLD static char *try_again(idem__buf *out, yyjson_val *val, yyjson_val *e
   return try_small(out, val);
 }
 
-idem_status idem__json_put(idem__buf *out, const yyjson_val *val) {
+IDEM__HOT idem_status idem__json_put(idem__buf *out, const yyjson_val *val) {
   /* yyjson's getters predate const; nothing is written to the value. */
   union {
     const yyjson_val *in;

@@ -80,8 +80,8 @@ static idem_status put_result(idem__buf *out, const idem_policy *policy,
 /* More than the head and the name of the result take. */
 #define ENVELOPE 64u
 
-idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const idem__id *id,
-                             const idem__answer *answer) {
+IDEM__HOT idem_status idem__answer_put(idem__buf *out, const idem_policy *policy,
+                                       const idem__id *id, const idem__answer *answer) {
   size_t before = out->len;
   idem_status status = idem__buf_reserve(out, ENVELOPE + id->raw_len);
   if (status != IDEM_OK) return status;

@@ -304,7 +304,7 @@ static idem_status may_feed(const idem_conn *conn) {
   return conn->closed || conn->eof ? IDEM_E_CLOSED : IDEM_OK;
 }
 
-idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t len) {
+IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t len) {
   idem_status status = may_feed(conn);
   if (status != IDEM_OK) return status;
   idem__conn_enter(conn);

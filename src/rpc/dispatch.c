@@ -168,7 +168,7 @@ IDEM__APART static void keep_request(idem_request *request) {
   if (status != IDEM_OK) settle_unparked(request, status);
 }
 
-static void after_handler(idem_request *request) {
+IDEM__HOT static void after_handler(idem_request *request) {
   request->in_handler = false;
   if (request->ended) {
     idem__request_end(request);
@@ -193,7 +193,7 @@ static bool passes_gate(idem_request *request, const idem_router *router) {
   return passed;
 }
 
-static void run_method(idem_request *request) {
+IDEM__HOT static void run_method(idem_request *request) {
   const idem_router *router = request->conn->opts.router;
   request->running = true;
   request->conn->running++;
@@ -249,8 +249,9 @@ static inline const idem__method *find_method(idem_conn *conn, const idem__messa
   return last;
 }
 
-static idem_request *make_request(idem_conn *conn, idem__block *block, const idem__message *message,
-                                  const idem__method *method) {
+IDEM__HOT static idem_request *make_request(idem_conn *conn, idem__block *block,
+                                            const idem__message *message,
+                                            const idem__method *method) {
   idem_request *request = idem__request_new(conn->pool);
   if (!request) return NULL;
   request->block = block;
@@ -467,8 +468,8 @@ static void refuse_rate(idem_conn *conn, idem__batch *batch, const idem__message
   refuse_message(conn, batch, message, &answer);
 }
 
-static void dispatch_value(idem_conn *conn, idem__block *block, const char *text, size_t text_len,
-                           yyjson_val *val, idem__batch *batch) {
+IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const char *text,
+                                     size_t text_len, yyjson_val *val, idem__batch *batch) {
   idem__message message;
   idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
   conn->last_kind = message.kind;
@@ -512,6 +513,13 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
   }
 }
 
+/* Each level costs two bytes, so short messages need no look. */
+static inline bool depth_within(const idem_conn *conn, const idem__block *block, size_t text_len) {
+  size_t limit = conn->policy.limits.depth;
+  if (text_len / 2 <= limit && limit <= IDEM__JSON_DEPTH_MAX) return true;
+  return idem__json_depth_within(block->doc, text_len, limit);
+}
+
 static void dispatch_block(idem_conn *conn, idem__block *block, const char *text, size_t text_len) {
   idem_status status;
   block->doc = idem__json_read(text, text_len, &block->arena, &status);
@@ -523,7 +531,7 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
       refuse_whole(conn, IDEM__OVERSIZE);
     else
       refuse_parse(conn);
-  } else if (!idem__json_depth_within(block->doc, text_len, conn->policy.limits.depth)) {
+  } else if (!depth_within(conn, block, text_len)) {
     refuse_parse(conn);
   } else if (block->arena.pieces && !idem__block_charge(block)) {
     refuse_whole(conn, IDEM__OVERSIZE);
@@ -534,7 +542,7 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
   }
 }
 
-void idem__dispatch_text(idem_conn *conn, const char *text, size_t len) {
+IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len) {
   bool over;
   if (conn->opts.on_trace) conn->opts.on_trace(conn, IDEM_IN, text, len, conn->opts.user);
   idem__block *block =

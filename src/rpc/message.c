@@ -120,8 +120,9 @@ IDEM__APART static void note_response(const members *found, idem__message *messa
       found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(RESULT) | BIT(ERROR)) ? true : false;
 }
 
-void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc, const char *text,
-                            size_t text_len, yyjson_val *val, idem__message *message) {
+IDEM__HOT void idem__message_classify(const idem_policy *policy, const yyjson_doc *doc,
+                                      const char *text, size_t text_len, yyjson_val *val,
+                                      idem__message *message) {
   message->params_refused = NULL;
   message->reason = IDEM__REASON_NONE;
   message->id.kind = IDEM__ID_ABSENT;

@@ -75,7 +75,8 @@ static idem_status frame(idem_conn *conn, idem__buf *buf, size_t start) {
   return IDEM_OK;
 }
 
-static inline idem_status end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own) {
+IDEM__HOT static inline idem_status end(idem_conn *conn, idem__chunk *chunk, size_t start,
+                                        bool own) {
   size_t body = start + head_room(conn);
   if (conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn)) {
     idem__output_undo(conn, chunk, start);
@@ -108,7 +109,8 @@ idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, 
 }
 
 /* begin and end are inlined here, on the path of every answer, and called by everyone else. */
-static idem_status try_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
+IDEM__HOT static idem_status try_answer(idem_conn *conn, const idem__id *id,
+                                        const idem__answer *answer) {
   idem__chunk *chunk;
   size_t start;
   idem_status status = begin(conn, &chunk, &start);
@@ -131,7 +133,8 @@ IDEM__COLD static idem_status answer_instead(idem_conn *conn, const idem__id *id
   return status;
 }
 
-idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
+IDEM__HOT idem_status idem__output_answer(idem_conn *conn, const idem__id *id,
+                                          const idem__answer *answer) {
   if (conn->failure != IDEM_OK) return conn->failure;
   idem_status status = try_answer(conn, id, answer);
   return IDEM__LIKELY(status == IDEM_OK) ? IDEM_OK : answer_instead(conn, id, status);
@@ -150,7 +153,7 @@ void idem__output_free(idem_conn *conn) {
   }
 }
 
-bool idem_conn_next_chunk(idem_conn *conn, idem_chunk *chunk) {
+IDEM__HOT bool idem_conn_next_chunk(idem_conn *conn, idem_chunk *chunk) {
   conn->woken = false;
   if (idem__list_empty(&conn->output)) return false;
   idem__chunk *first = IDEM__CONTAINER(conn->output.next, idem__chunk, link);
@@ -160,7 +163,7 @@ bool idem_conn_next_chunk(idem_conn *conn, idem_chunk *chunk) {
   return true;
 }
 
-void idem_chunk_free(idem_chunk *chunk) {
+IDEM__HOT void idem_chunk_free(idem_chunk *chunk) {
   if (!chunk || !chunk->owner) return;
   idem__chunk *owner = chunk->owner;
   idem_conn *conn = owner->conn;

@@ -144,8 +144,8 @@ static idem__block *take_spare(idem_pool *pool, size_t size) {
   return block;
 }
 
-idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
-                             size_t limit, bool *over) {
+IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
+                                       size_t limit, bool *over) {
   *over = false;
   size_t size = block_size_for(pool, text_len, limit);
   idem__block *block = take_spare(pool, size);
@@ -202,7 +202,7 @@ static void keep_or_free_block(idem_pool *pool, idem__block *block) {
   }
 }
 
-void idem__block_release(idem__block *block) {
+IDEM__HOT void idem__block_release(idem__block *block) {
   if (--block->refs) return;
   idem_pool *pool = block->pool;
   uncharge(block);
@@ -225,7 +225,7 @@ IDEM__COLD static idem__chunk *make_chunk(idem_pool *pool) {
   return chunk;
 }
 
-idem__chunk *idem__chunk_new(idem_pool *pool) {
+IDEM__HOT idem__chunk *idem__chunk_new(idem_pool *pool) {
   idem__chunk *chunk;
   if (pool->large_chunk) {
     chunk = pool->large_chunk;
@@ -246,7 +246,7 @@ idem__chunk *idem__chunk_new(idem_pool *pool) {
   return chunk;
 }
 
-void idem__chunk_release(idem__chunk *chunk) {
+IDEM__HOT void idem__chunk_release(idem__chunk *chunk) {
   idem_pool *pool = chunk->pool;
   chunk->conn = NULL;
   if (chunk->buf.cap <= SMALL_CHUNK && pool->chunk_count < CHUNKS_KEPT) {
@@ -300,7 +300,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->cancelled = false;
 }
 
-idem_request *idem__request_new(idem_pool *pool) {
+IDEM__HOT idem_request *idem__request_new(idem_pool *pool) {
   idem_request *request = spare_request(pool);
   if (!request) request = idem__malloc(&pool->alloc, sizeof *request);
   if (!request) return NULL;
@@ -309,7 +309,7 @@ idem_request *idem__request_new(idem_pool *pool) {
   return request;
 }
 
-void idem__request_release(idem_request *request) {
+IDEM__HOT void idem__request_release(idem_request *request) {
   idem_pool *pool = request->pool;
   request->live = false;
   request->conn = NULL;

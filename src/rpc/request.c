@@ -10,7 +10,7 @@ static void release_if_over(idem_request *request) {
   if (request->settled && request->ended && !request->in_handler) idem__request_release(request);
 }
 
-void idem__request_end(idem_request *request) {
+IDEM__HOT void idem__request_end(idem_request *request) {
   request->ended = true;
   release_if_over(request);
 }
@@ -22,7 +22,7 @@ void idem__request_unhold(idem_request *request) {
 }
 
 /* Takes it off the conn's books. The handler may go on holding it. */
-static void leave_books(idem_request *request) {
+IDEM__HOT static void leave_books(idem_request *request) {
   idem_conn *conn = request->conn;
   assert(conn); /* only a settled request outlives its conn */
   request->settled = true;
@@ -53,7 +53,7 @@ static void wake_held(idem_conn *conn) {
   if (!idem__list_empty(&conn->held) || conn->closed || conn->eof) idem__conn_wake(conn);
 }
 
-idem_status idem__request_settle(idem_request *request, const idem__answer *answer) {
+IDEM__HOT idem_status idem__request_settle(idem_request *request, const idem__answer *answer) {
   idem_conn *conn = request->conn;
   idem__batch *batch = request->batch;
   idem_status status = IDEM_OK;
@@ -102,7 +102,7 @@ static bool already_ended(idem_request *request) {
   return true;
 }
 
-static idem_status reply(idem_request *request, const idem__answer *answer) {
+IDEM__HOT static idem_status reply(idem_request *request, const idem__answer *answer) {
   if (already_ended(request)) return IDEM_E_STATE;
   idem_status status;
   request->ended = true;
@@ -121,7 +121,7 @@ static idem_status reply_value(idem_request *request, idem__value value) {
   return reply(request, &(idem__answer){.value = value});
 }
 
-idem_status idem_reply(idem_request *request, const yyjson_val *result) {
+IDEM__HOT idem_status idem_reply(idem_request *request, const yyjson_val *result) {
   return reply_value(request, (idem__value){IDEM__VALUE_PARSED, result, 0, NULL});
 }
 
