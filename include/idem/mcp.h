@@ -1,0 +1,294 @@
+/* idem/mcp.h - Model Context Protocol servers: 2024-11-05 to 2026-07-28 on one endpoint.
+ *
+ * A server is filled with tools, resources and prompts, then served (idem_serve in uv.h, or
+ * idem_server_accept on a loop of your own). One handler serves every revision: it answers with a
+ * result, a failure, a need for input or an error, and the engine encodes that for the peer in hand.
+ * A handler's request follows the rules of rpc.h: answer, keep or drop it, exactly once.
+ *
+ * JSON given as text (schemas, annotations, icons, _meta) is checked when it is given; INVAL then
+ * names the fault in the log. Strings are copied. */
+#ifndef IDEM_MCP_H
+#define IDEM_MCP_H
+
+#include <idem/rpc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct idem_server idem_server;
+
+/* ------------------------------------------------------------------ server */
+
+typedef struct idem_server_opts {
+  const char *name;    /* required */
+  const char *version; /* required */
+  const char *title;
+  const char *description;
+  const char *website_url;
+  const char *icons;        /* JSON array */
+  const char *instructions; /* how to use the server, for the model */
+  size_t page_size;         /* entries of a list in one answer; 0: 1,000 */
+  uint64_t ttl_ms;          /* how long lists may be cached (2026-07-28); 0: not at all */
+  bool cache_private;       /* cacheScope "private" instead of "public" */
+  uint64_t input_ms;        /* how long a legacy peer may take to answer a question; 0: 10 min */
+  uint64_t task_ttl_ms;     /* how long a finished task is kept; 0: 5 min */
+  uint64_t task_poll_ms;    /* the poll interval suggested; 0: 1,000 */
+  size_t max_tasks;         /* 0: 10,000 */
+  size_t max_subscriptions; /* of one peer; 0: 1,000 */
+  /* 32 bytes or more; seals requestState so that any process with the same key can open it. NULL: a
+   * random key of this process. `state_key_old`, if given, is still accepted. */
+  const void *state_key;
+  size_t state_key_len;
+  const void *state_key_old;
+  size_t state_key_old_len;
+  uint64_t state_ms;  /* how long a requestState is good; 0: 10 min */
+  uint32_t revisions; /* which to serve: bits of idem_revision; 0: all */
+  idem_log *log;
+  const idem_alloc *alloc;
+  /* Randomness for ids and keys, and wall-clock milliseconds since 1970 for time stamps. idem_serve
+   * and idem_run set both; on a loop of your own you must. */
+  void (*random)(void *ctx, void *bytes, size_t len);
+  uint64_t (*wall_ms)(void *ctx);
+  void *os_ctx;
+} idem_server_opts;
+
+typedef enum idem_revision {
+  IDEM_MCP_2024_11_05 = 1,
+  IDEM_MCP_2025_03_26 = 2,
+  IDEM_MCP_2025_06_18 = 4,
+  IDEM_MCP_2025_11_25 = 8,
+  IDEM_MCP_2026_07_28 = 16
+} idem_revision;
+
+IDEM_API idem_status idem_server_new(const idem_server_opts *opts, idem_server **out);
+/* After its conns and listeners. */
+IDEM_API void idem_server_free(idem_server *server);
+
+/* A conn for one peer that speaks line by line (stdio, sockets), on a loop of your own. `opts` gives
+ * clock, hooks, pool, log; its router and policy are the server's. */
+IDEM_API idem_status idem_server_accept(idem_server *server, const idem_conn_opts *opts,
+                                        idem_conn **out);
+/* The router and the policy behind it: register plain methods beside MCP's own. */
+IDEM_API idem_router *idem_server_router(idem_server *server);
+
+/* ------------------------------------------------------------------- tools */
+
+/* `arguments` is an object (never NULL) that satisfied the tool's input schema. */
+typedef void (*idem_tool_fn)(idem_request *request, yyjson_val *arguments, void *user);
+
+typedef enum idem_task_support {
+  IDEM_TASK_NEVER = 0,    /* always answered directly */
+  IDEM_TASK_OPTIONAL = 1, /* becomes a task where the peer can have one */
+  IDEM_TASK_REQUIRED = 2, /* refused where it cannot */
+  IDEM_TASK_BY_HAND = 3   /* the handler calls idem_task_start when it wants to */
+} idem_task_support;
+
+typedef struct idem_tool {
+  const char *name; /* 1 to 128 of A-Z a-z 0-9 _ . - */
+  const char *title;
+  const char *description;
+  const char *input_schema;  /* JSON Schema of type object; NULL: no arguments */
+  const char *output_schema; /* JSON Schema of the structured content; NULL: none */
+  const char *annotations;   /* JSON object: readOnlyHint, destructiveHint, ... */
+  const char *icons;         /* JSON array */
+  const char *meta;          /* JSON object */
+  idem_task_support task;
+  idem_tool_fn fn;
+  void *user;
+} idem_tool;
+
+/* OK; EXISTS; INVAL: a bad name or schema (`why`, may be NULL, gets a sentence); NOMEM. Also while
+ * serving, from any thread: peers that can be told are. */
+IDEM_API idem_status idem_server_add_tool(idem_server *server, const idem_tool *tool, char *why,
+                                          size_t why_len);
+IDEM_API idem_status idem_server_remove_tool(idem_server *server, const char *name);
+
+/* Answers of a tool. Each ends the request (rules of idem_reply). */
+IDEM_API idem_status idem_tool_text(idem_request *request, const char *text, size_t len);
+/* The tool ran and failed: a text the model can act on. */
+IDEM_API idem_status idem_tool_failed(idem_request *request, const char *text);
+
+/* Any result. `content` is an array of content blocks (text, image, audio, resource, resource_link);
+ * NULL with `structured` set gives the structured content as text. `structured` is checked against
+ * the output schema. Values are borrowed; build them in idem_request_doc. */
+typedef struct idem_tool_result {
+  yyjson_mut_val *content;
+  yyjson_mut_val *structured;
+  bool is_error;
+  yyjson_mut_val *meta; /* object */
+} idem_tool_result;
+IDEM_API idem_status idem_tool_reply(idem_request *request, const idem_tool_result *result);
+/* Blocks for `content`: appended to the array; false without memory. Data is base64-encoded here. */
+IDEM_API bool idem_content_text(yyjson_mut_doc *doc, yyjson_mut_val *content, const char *text,
+                                size_t len);
+IDEM_API bool idem_content_image(yyjson_mut_doc *doc, yyjson_mut_val *content, const void *data,
+                                 size_t len, const char *mime_type);
+IDEM_API bool idem_content_audio(yyjson_mut_doc *doc, yyjson_mut_val *content, const void *data,
+                                 size_t len, const char *mime_type);
+IDEM_API bool idem_content_resource_text(yyjson_mut_doc *doc, yyjson_mut_val *content,
+                                         const char *uri, const char *mime_type, const char *text,
+                                         size_t len);
+IDEM_API bool idem_content_link(yyjson_mut_doc *doc, yyjson_mut_val *content, const char *uri,
+                                const char *name, const char *mime_type);
+
+/* --------------------------------------------------------------- resources */
+
+/* Reads a resource. For a template, `idem_uri_variable` gives the values of its variables. */
+typedef void (*idem_resource_fn)(idem_request *request, const char *uri, void *user);
+
+typedef struct idem_resource {
+  const char *uri; /* a URI, or (template) an RFC 6570 template of levels 1 to 4 */
+  const char *name;
+  const char *title;
+  const char *description;
+  const char *mime_type;
+  const char *annotations; /* JSON object */
+  const char *icons;       /* JSON array */
+  const char *meta;        /* JSON object */
+  int64_t size;            /* bytes; 0: not told */
+  bool is_template;
+  idem_resource_fn fn;
+  void *user;
+} idem_resource;
+IDEM_API idem_status idem_server_add_resource(idem_server *server, const idem_resource *resource,
+                                              char *why, size_t why_len);
+IDEM_API idem_status idem_server_remove_resource(idem_server *server, const char *uri);
+/* Tells those who subscribed to it. From any thread. */
+IDEM_API void idem_server_resource_updated(idem_server *server, const char *uri);
+
+/* One or more contents, then the answer. mime_type may be NULL (the resource's own). */
+IDEM_API idem_status idem_resource_text(idem_request *request, const char *mime_type,
+                                        const char *text, size_t len);
+IDEM_API idem_status idem_resource_blob(idem_request *request, const char *mime_type,
+                                        const void *data, size_t len);
+/* `contents` is an array of {uri, mimeType?, text | blob}. */
+IDEM_API idem_status idem_resource_reply(idem_request *request, yyjson_mut_val *contents);
+/* There is no such resource after all. */
+IDEM_API idem_status idem_resource_missing(idem_request *request);
+/* The value of a template's variable, decoded; NULL: not in the URI. */
+IDEM_API const char *idem_uri_variable(idem_request *request, const char *name);
+
+/* ----------------------------------------------------------------- prompts */
+
+/* `arguments` is an object of strings, required ones present. */
+typedef void (*idem_prompt_fn)(idem_request *request, yyjson_val *arguments, void *user);
+
+typedef struct idem_prompt_argument {
+  const char *name; /* NULL ends the list */
+  const char *title;
+  const char *description;
+  bool required;
+} idem_prompt_argument;
+typedef struct idem_prompt {
+  const char *name;
+  const char *title;
+  const char *description;
+  const idem_prompt_argument *arguments; /* NULL: none */
+  const char *icons;
+  const char *meta;
+  idem_prompt_fn fn;
+  void *user;
+} idem_prompt;
+IDEM_API idem_status idem_server_add_prompt(idem_server *server, const idem_prompt *prompt,
+                                            char *why, size_t why_len);
+IDEM_API idem_status idem_server_remove_prompt(idem_server *server, const char *name);
+
+/* One user message of text, or any messages: an array of {role, content}. */
+IDEM_API idem_status idem_prompt_text(idem_request *request, const char *text, size_t len);
+IDEM_API idem_status idem_prompt_reply(idem_request *request, const char *description,
+                                       yyjson_mut_val *messages);
+
+/* -------------------------------------------------------------- completion */
+
+typedef struct idem_completion_query {
+  const char *prompt; /* one of the two */
+  const char *uri_template;
+  const char *argument;
+  const char *value;   /* what has been typed */
+  yyjson_val *context; /* other arguments given so far: an object, or NULL */
+} idem_completion_query;
+typedef void (*idem_completion_fn)(idem_request *request, const idem_completion_query *query,
+                                   void *user);
+/* Who completes arguments; declares the capability. */
+IDEM_API void idem_server_on_complete(idem_server *server, idem_completion_fn fn, void *user);
+/* At most 100 values are sent. */
+IDEM_API idem_status idem_completion_reply(idem_request *request, const char *const *values,
+                                           size_t count, bool has_more);
+
+/* ------------------------------------------------- inside a handler: telling */
+
+/* No-ops where the peer did not ask for them. */
+IDEM_API void idem_progress(idem_request *request, double progress, double total,
+                            const char *message); /* total 0: unknown */
+typedef enum idem_mcp_level {
+  IDEM_MCP_DEBUG = 0,
+  IDEM_MCP_INFO = 1,
+  IDEM_MCP_NOTICE = 2,
+  IDEM_MCP_WARNING = 3,
+  IDEM_MCP_ERROR = 4,
+  IDEM_MCP_CRITICAL = 5,
+  IDEM_MCP_ALERT = 6,
+  IDEM_MCP_EMERGENCY = 7
+} idem_mcp_level;
+/* A log line for the peer, not for our own log. `logger` may be NULL. */
+IDEM_API void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logger,
+                           const char *text);
+
+/* -------------------------------------------------- inside a handler: asking */
+
+/* What a handler needs from the user or the model before it can go on. */
+typedef enum idem_ask_kind {
+  IDEM_ASK_FORM = 0,     /* elicitation: message and a flat schema */
+  IDEM_ASK_URL = 1,      /* elicitation: message and a URL to visit */
+  IDEM_ASK_SAMPLING = 2, /* params of sampling/createMessage */
+  IDEM_ASK_ROOTS = 3
+} idem_ask_kind;
+typedef struct idem_ask {
+  const char *key; /* names the answer; unique among the asks of one request */
+  idem_ask_kind kind;
+  const char *message;
+  const char *schema; /* FORM: JSON Schema text of the form */
+  const char *url;    /* URL */
+  const char *params; /* SAMPLING: JSON object text */
+} idem_ask;
+/* Ends this run of the handler. When the answers are there the handler is called again with the same
+ * arguments: idem_answer_to gives them, idem_state what was put into `state`. Refused with an error
+ * the peer understands if it cannot be asked such things. */
+IDEM_API idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t count,
+                                      const void *state, size_t state_len);
+/* True if the peer can be asked this. */
+IDEM_API bool idem_can_ask(const idem_request *request, idem_ask_kind kind);
+/* The answer to an ask of the round before: {action, content?}, {role, content, model} or {roots};
+ * NULL: not given. */
+IDEM_API yyjson_val *idem_answer_to(const idem_request *request, const char *key);
+/* What was kept since the round before; NULL: this is the first. */
+IDEM_API const void *idem_state(const idem_request *request, size_t *len);
+/* Refuses the request because the peer lacks a capability: JSON object text, {"sampling":{}}. */
+IDEM_API idem_status idem_requires(idem_request *request, const char *capabilities);
+
+/* ------------------------------------------------------------------- tasks */
+
+/* Turns the request into a task: the peer gets its id now, the handler goes on, and its answer
+ * becomes the task's result. STATE: the peer cannot have tasks. idem_request_on_cancel is called
+ * when the peer cancels the task. */
+IDEM_API idem_status idem_task_start(idem_request *request);
+IDEM_API bool idem_can_task(const idem_request *request);
+/* A line for who polls. */
+IDEM_API void idem_task_status(idem_request *request, const char *message);
+
+/* ----------------------------------------------------------- who is asking */
+
+/* The authenticated principal, "" when there is none. */
+IDEM_API const char *idem_principal(const idem_request *request);
+IDEM_API idem_revision idem_request_revision(const idem_request *request);
+/* The request's _meta, or NULL. traceparent, tracestate and baggage are in it. */
+IDEM_API yyjson_val *idem_request_meta(const idem_request *request);
+/* clientInfo and capabilities as the peer gave them, or NULL. */
+IDEM_API yyjson_val *idem_client_info(const idem_request *request);
+IDEM_API yyjson_val *idem_client_capabilities(const idem_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
