@@ -181,6 +181,43 @@ idem_status idem__text_escape(idem__buf *out, const char *text, size_t len, size
  * idem__text_escape would not let through is written as \uNNNN. */
 idem_status idem__text_json_string(idem__buf *out, const char *text, size_t len);
 
+/* ---------------------------------------------------------------- base64 */
+
+typedef enum idem__base64_alphabet {
+  IDEM__BASE64_STANDARD, /* RFC 4648 section 4: + and /, padded */
+  IDEM__BASE64_URL       /* section 5: - and _, never padded */
+} idem__base64_alphabet;
+
+idem_status idem__base64_encode(idem__buf *out, const void *bytes, size_t len,
+                                idem__base64_alphabet alphabet);
+/* Strict, so that every value has one spelling: INVAL for foreign digits (white space too), for
+ * padding that is missing, surplus or misplaced, and for bits behind the last byte. The buffer is
+ * then as it was. */
+idem_status idem__base64_decode(idem__buf *out, const char *text, size_t len,
+                                idem__base64_alphabet alphabet);
+
+/* ---------------------------------------------------------------- digests */
+
+#define IDEM__SHA256_BYTES 32
+typedef struct idem__sha256 {
+  uint32_t state[8];
+  uint64_t len;
+  uint8_t block[64];
+} idem__sha256;
+void idem__sha256_init(idem__sha256 *sha);
+void idem__sha256_add(idem__sha256 *sha, const void *bytes, size_t len);
+void idem__sha256_end(idem__sha256 *sha, uint8_t digest[IDEM__SHA256_BYTES]);
+
+/* HMAC-SHA-256 with a key of 32 bytes: hash longer ones first. */
+typedef struct idem__hmac {
+  idem__sha256 inner, outer;
+} idem__hmac;
+void idem__hmac_init(idem__hmac *hmac, const uint8_t key[IDEM__SHA256_BYTES]);
+void idem__hmac_add(idem__hmac *hmac, const void *bytes, size_t len);
+void idem__hmac_end(idem__hmac *hmac, uint8_t tag[IDEM__SHA256_BYTES]);
+/* In a time that does not depend on where they differ. */
+bool idem__equal_secret(const void *a, const void *b, size_t len);
+
 /* ------------------------------------------------------------- redaction */
 
 /* Appends `text` with secrets replaced by [redacted]: bearer and basic credentials, Authorization

@@ -100,6 +100,10 @@ typedef struct idem__mcp_method {
   bool before_initialize; /* a legacy peer may call it first */
   idem__method_run run;
 } idem__mcp_method;
+/* A log level's name; -1: not one. */
+int idem__level_parse(yyjson_val *val);
+/* ["2026-07-28", ...]: every revision served, newest first. */
+void idem__write_supported_versions(const idem_server *server, idem__writer *writer);
 /* Registers every method and notification on the server's router. */
 idem_status idem__methods_register(idem_server *server);
 
@@ -163,6 +167,7 @@ struct idem__registry {
   idem__registry_list lists[IDEM__LIST_KINDS];
 };
 void idem__registry_unref(idem__registry *registry);
+idem_status idem__registry_first(idem_server *server);
 /* Lookups in a snapshot. */
 const idem__tool_entry *idem__registry_tool(const idem__registry *registry, const char *name,
                                             size_t len);
@@ -200,11 +205,19 @@ struct idem_server {
   uint8_t state_key_old[32];
   bool has_old_key;
   struct idem__method_user *method_users; /* one for each method row */
+  idem__hub *own_hub;                     /* for loops of somebody's own; NULL until needed */
+  bool ever[IDEM__LIST_KINDS];            /* a list once filled stays offered, even empty */
 };
 void idem__server_lock(idem_server *server); /* short sections only: it spins */
 void idem__server_unlock(idem_server *server);
 /* Copies a string option; NULL stays NULL. */
 char *idem__server_copy(idem_server *server, const char *text, idem_status *status);
+/* Checks JSON text of a definition and copies it compact; INVAL unless it begins with `open`. */
+idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out);
+/* Makes every hub deliver what waits for it. From any thread. */
+void idem__server_wake(idem_server *server);
+/* Something in these lists changed (bits of idem__list_kind): tells every hub. From any thread. */
+void idem__server_changed(idem_server *server, uint32_t kinds);
 /* The server's capabilities, {"tools":{...},...}, as a revision names them. */
 void idem__server_write_capabilities(idem__context *context, idem__writer *writer);
 /* {"name","version","title"?,...} as a revision knows them. */
@@ -225,6 +238,13 @@ typedef struct idem__view_of_registry {
   const idem_alloc *alloc;
 } idem__view_of_registry;
 
+/* News of a resource that waits to be told. */
+typedef struct idem__updated_uri {
+  struct idem__updated_uri *next;
+  char uri[];
+} idem__updated_uri;
+#define IDEM__UPDATES_MAX 10000u
+
 /* What one thread's peers share. */
 struct idem__hub {
   idem__list link; /* in server->hubs */
@@ -236,7 +256,12 @@ struct idem__hub {
   idem__list listeners; /* subscriptions/listen requests: see subscribe.c */
   /* Changes waiting to be told; set from any thread. */
   _Atomic uint32_t changed;          /* bit per idem__list_kind */
-  struct idem__updated_uri *updated; /* guarded by the server's lock */
+  idem__updated_uri *updated; /* guarded by the server's lock */
+  size_t updated_count;
+  idem__list waiters; /* tasks/result of 2025-11-25: see task.c */
+  struct idem__task_event *task_events; /* guarded by the tasks' lock */
+  bool delivering, again; /* what happens meanwhile is delivered by the same loop */
+  idem__buf scratch; /* a result under construction; one at a time */
   /* Called from any thread: make this hub's thread call idem__hub_deliver soon. NULL: it is called
    * at once (one thread, a loop of somebody's own). */
   void (*wake)(idem__hub *hub, void *user);
@@ -248,6 +273,11 @@ struct idem__hub {
 idem_status idem__hub_new(idem_server *server, void (*wake)(idem__hub *hub, void *user),
                           void *wake_user, idem__hub **out);
 void idem__hub_free(idem__hub *hub);
+/* A conn for one line peer of this hub; `principal` is borrowed and may be NULL. */
+idem_status idem__hub_accept(idem__hub *hub, const idem_conn_opts *opts, const char *principal,
+                             idem_conn **out);
+/* notifications/resources/updated; `subscription` is the raw id of a listen request, or NULL. */
+void idem__hub_notify_updated(idem_conn *conn, const char *uri, const idem__id *subscription);
 /* Tells peers what changed since the last time; coalesced. On the hub's thread. */
 void idem__hub_deliver(idem__hub *hub);
 /* The current snapshot, counted. */
@@ -280,7 +310,11 @@ typedef struct idem__edge {
   /* initialize succeeded: keep the session (made with idem__session_init by the callee). */
   idem_status (*open_session)(void *ctx, const idem__revision *revision, yyjson_val *params,
                               idem__session **out);
+  void (*guard)(void *ctx, bool enter); /* the lock of shared sessions */
 } idem__edge;
+
+/* HTTP sessions are shared by threads: their transport's lock around a change of subscriptions. */
+void idem__session_guard(const idem__peer *peer, bool enter);
 
 /* One conn seen as MCP. conn->attachment points to it. */
 struct idem__peer {
@@ -341,6 +375,8 @@ static inline idem__context *idem__context_of(const idem_request *request) {
 }
 /* Runs the handler (again): tool, resource or prompt, by what the context holds. */
 void idem__context_run(idem__context *context);
+/* ... a request whose handler had asked for more and has it now. */
+void idem__context_rerun(idem__context *context);
 
 /* --------------------------------------------------------------- answering */
 
@@ -350,6 +386,7 @@ typedef struct idem__result {
   idem__context *context;
   idem__buf buf;
   idem__writer writer;
+  bool failed_tool; /* the result says isError: a core task then counts as failed */
 } idem__result;
 void idem__result_begin(idem__result *result, idem__context *context, const char *result_type);
 /* Adds ttlMs and cacheScope where the revision has them. */
@@ -357,6 +394,9 @@ void idem__result_cacheable(idem__result *result);
 /* Adds serverInfo to _meta where the revision has it, together with `meta` (object, or NULL), closes
  * the object and sends it (to the peer, or into the task). Ends the request. */
 idem_status idem__result_end(idem__result *result, const yyjson_mut_val *meta);
+/* The two halves of end, for text that is kept instead of sent: close it, use buf, abandon. */
+idem_status idem__result_close(idem__result *result, const yyjson_mut_val *meta);
+void idem__result_abandon(idem__result *result);
 /* A finished result object as text: prepared answers. */
 idem_status idem__reply_text(idem__context *context, const char *json, size_t len);
 /* An error that a handler or feature made: HTTP status stays 200. */
@@ -373,7 +413,9 @@ idem_status idem__refuse_capability(idem__context *context, const char *required
 
 /* ---------------------------------------------------------------- features */
 
-/* page.c: prepared lists */
+/* page.c: prepared lists, and cursors that are positions */
+void idem__write_position(idem__writer *writer, const char *key, size_t position);
+bool idem__parse_position(yyjson_val *cursor, int64_t *position);
 void idem__page_reply(idem__context *context, idem__list_kind kind, yyjson_val *params);
 void idem__pages_free(idem__view_of_registry *view);
 
@@ -423,7 +465,9 @@ typedef struct idem__header_rule {
 idem_status idem__header_rules(idem_server *server, yyjson_val *schema, idem__tool_entry *tool,
                                char *why, size_t why_len);
 void idem__header_rules_free(idem__tool_entry *tool, const idem_alloc *alloc);
-/* Checks Mcp-Method, Mcp-Name, MCP-Protocol-Version presence; false: refused. */
+/* Checks Mcp-Method against the message; false: refused. */
+bool idem__headers_check_method(idem__context *context);
+/* Checks Mcp-Name, where the method has one; false: refused. */
 bool idem__headers_check(idem__context *context, yyjson_val *params);
 /* Checks Mcp-Param-*; false: refused. */
 bool idem__headers_check_params(idem__context *context, const idem__tool_entry *tool,
@@ -452,6 +496,8 @@ void idem__input_cancel(idem__context *context);
 void idem__input_write_ask(const idem_ask *ask, const idem__revision *revision,
                            idem__writer *writer);
 
+/* Derives the server's keys from its options, or makes a random one. */
+idem_status idem__state_keys(idem_server *server);
 /* state.c: requestState sealed with HMAC-SHA-256: expiry, principal, method, digest of the params. */
 idem_status idem__state_seal(idem__context *context, const void *state, size_t len, idem__buf *out);
 /* INVAL: tampered with, expired, somebody else's or another request's. The state is in `out`. */
@@ -464,18 +510,99 @@ idem_status idem__notify_text(idem_conn *conn, const char *method, idem__buf *pa
 void idem__listeners_tell(idem__hub *hub, uint32_t changed, const char *updated_uri);
 void idem__listeners_close(idem__hub *hub);
 
-/* task.c */
+/* ------------------------------------------------------------------- tasks */
+
+typedef enum idem__task_state {
+  IDEM__TASK_WORKING,
+  IDEM__TASK_INPUT,
+  IDEM__TASK_COMPLETED,
+  IDEM__TASK_FAILED,
+  IDEM__TASK_CANCELLED
+} idem__task_state;
+
+/* A question a task's handler asked. */
+typedef struct idem__task_ask_entry {
+  char *key;
+  char *json;   /* {"method","params"} */
+  char *answer; /* JSON object; NULL: not yet */
+  bool sent;    /* 2025-11-25: asked on somebody's tasks/result */
+} idem__task_ask_entry;
+
+#define IDEM__TASK_ID 32
+/* Shared by threads under the table's lock; `context` belongs to the hub's thread alone. */
+struct idem__task {
+  idem__list link; /* in the table, by creation */
+  idem_server *server;
+  unsigned refs;
+  char id[IDEM__TASK_ID + 1];
+  char *principal;
+  idem__hub *hub;
+  idem__context *context; /* the handler's; NULL once it has answered */
+  idem__task_state state;
+  char *message;
+  uint64_t created_ms, updated_ms;
+  char *outcome; /* the result object, or the error object */
+  size_t outcome_len;
+  bool is_error;
+  bool cancel_asked;
+  bool resume;
+  idem__task_ask_entry *asks;
+  size_t ask_count;
+};
+
+/* task_table.c: every function takes the lock by itself unless it says otherwise. */
 idem_status idem__tasks_new(idem_server *server);
 void idem__tasks_free(idem_server *server);
+void idem__tasks_lock(idem_server *server);
+void idem__tasks_unlock(idem_server *server);
+/* LIMIT: max_tasks of them are alive. */
+idem_status idem__task_create(idem__context *context, idem__task **out);
+/* A task of this principal, counted; NULL: none. Let go with idem__task_unref. */
+idem__task *idem__task_find(idem_server *server, const char *principal, const char *id, size_t len);
+void idem__task_unref(idem__task *task);
+static inline bool idem__task_terminal(const idem__task *task) {
+  return task->state >= IDEM__TASK_COMPLETED;
+}
+/* With the lock held: a new state; every hub will be told. */
+void idem__task_set_state(idem__task *task, idem__task_state state);
+/* Wakes the hubs after such changes; without the lock. */
+void idem__tasks_wake(idem_server *server);
+/* With the lock held: the members of a task, in the form of a revision; `detailed` adds what it
+ * asks for or came to. */
+void idem__task_write(const idem__task *task, const idem__revision *revision, bool detailed,
+                      idem__writer *writer);
+/* What other threads left for this hub. */
+void idem__tasks_deliver(idem__hub *hub);
+void idem__tasks_forget_hub(idem__hub *hub);
+/* Walks the tasks of a principal by creation, from a position; NULL at the end. Lock held. */
+idem__task *idem__task_next(idem_server *server, const char *principal, size_t *position);
+
+/* task.c */
 bool idem__task_possible(const idem__context *context);
 /* Before a tool's handler: makes the request a task where tool and peer want one; false: refused. */
 bool idem__task_admit(idem__context *context, yyjson_val *params);
-/* The handler's answer, for the task: a result object or an error object as text. Ends the request. */
+/* The handler's answer, for the task: a result object or an error object. Ends the request. */
 idem_status idem__task_finish(idem__context *context, bool is_error, bool tool_failed,
                               const char *json, size_t len);
-idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t count,
-                           const void *state, size_t state_len);
+/* The handler let go of the request without an answer. */
+void idem__task_abandon(idem__context *context);
 /* What a capability object says, {"list":{},...}; nothing where there are no tasks. */
 void idem__tasks_write_capability(const idem__context *context, idem__writer *writer);
+/* On the hub's thread: acts on what happened to one of its tasks, and answers who waits for it. */
+void idem__task_act(idem__task *task);
+void idem__task_answer_waiters(idem__hub *hub, idem__task *task);
+
+/* task_input.c */
+idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t count,
+                           const void *state, size_t state_len);
+/* With the lock held: takes answers by key; true when none is missing any more. */
+bool idem__task_take_answers(idem__task *task, yyjson_val *answers);
+/* On the hub's thread: runs the handler again with the answers. */
+void idem__task_resume(idem__task *task);
+/* 2025-11-25: sends open questions on the conn of a tasks/result. */
+void idem__task_send_asks(idem__task *task, idem__context *waiter);
+
+/* subscribe.c: notifications/tasks to listeners that named it. */
+void idem__listeners_task(idem__hub *hub, const char *task_id, const char *task_json, size_t len);
 
 #endif

@@ -113,6 +113,7 @@ typedef struct outgoing {
   const yyjson_mut_val *params;
   const char *params_text;
   size_t params_len;
+  bool own; /* the text is idem's: good JSON already */
   const uint64_t *id; /* NULL: a notification */
 } outgoing;
 
@@ -120,6 +121,7 @@ static idem_status put_params(idem_conn *conn, idem__buf *out, const outgoing *m
   if (!message->params && !message->params_text) return IDEM_OK;
   idem_status status = idem__buf_puts(out, ",\"params\":");
   if (status != IDEM_OK) return status;
+  if (message->own) return idem__buf_put(out, message->params_text, message->params_len);
   size_t start = out->len;
   status = message->params ? idem__json_put_mut(out, message->params)
                            : idem__json_put_text(out, message->params_text, message->params_len,
@@ -222,6 +224,13 @@ idem_status idem_notify(idem_conn *conn, const char *method, const yyjson_mut_va
 idem_status idem_notify_json(idem_conn *conn, const char *method, const char *params_json,
                              size_t len) {
   outgoing message = {.method = method, .params_text = params_json, .params_len = len};
+  return send_message(conn, &message);
+}
+
+idem_status idem__notify_own(idem_conn *conn, const char *method, const char *params_json,
+                             size_t len) {
+  outgoing message = {
+      .method = method, .params_text = params_json, .params_len = len, .own = true};
   return send_message(conn, &message);
 }
 

@@ -147,6 +147,7 @@ static idem_status start_timer(idem_request *request) {
 /* Writes the request into the books: it outlives the message that brought it. */
 IDEM__APART static idem_status park(idem_request *request) {
   idem_conn *conn = request->conn;
+  request->parked = true;
   if (!request->held) idem__list_append(&conn->requests, &request->link);
   if (conn->aborted) return IDEM_E_CLOSED;
   if (!idem__block_charge(request->block)) return IDEM_E_LIMIT;
@@ -175,12 +176,23 @@ IDEM__HOT static void after_handler(idem_request *request) {
     return;
   }
   if (!request->kept) {
-    idem__conn_note(request->conn, IDEM_LOG_ERROR, "a handler forgot to answer", NULL,
-                    &request->id);
+    if (request->conn) {
+      idem__conn_note(request->conn, IDEM_LOG_ERROR, "a handler forgot to answer", NULL,
+                      &request->id);
+    }
     idem_request_drop(request);
     return;
   }
-  keep_request(request);
+  if (!request->parked) keep_request(request);
+}
+
+void idem__request_rerun(idem_request *request, void (*run)(void *ctx), void *ctx) {
+  request->in_handler = true;
+  request->kept = false; /* to be kept or answered anew */
+  run(ctx);
+  bool ended = request->ended;
+  if (ended) request->kept = true; /* it was out of our hands: reuse its memory late */
+  after_handler(request);
 }
 
 static bool passes_gate(idem_request *request, const idem_router *router) {

@@ -295,6 +295,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->in_handler = false;
   request->held = false;
   request->running = false;
+  request->parked = false;
   request->settled = false;
   request->ended = false;
   request->cancelled = false;

@@ -284,6 +284,7 @@ struct idem_request {
   bool in_handler;     /* the handler is on the stack */
   bool held;           /* waits in conn->held */
   bool running;        /* counted in conn->running */
+  bool parked;      /* written into the conn's books */
   bool settled;        /* the wire is done with it: answered, cancelled or conn gone */
   bool ended;          /* the handler is done with it */
   bool cancelled;
@@ -293,6 +294,8 @@ struct idem_request {
 idem_status idem__reply_own(idem_request *request, const char *json, size_t len);
 idem_status idem__reply_error_own(idem_request *request, int64_t code, const char *message,
                                   const char *data_json, size_t len);
+/* Calls a handler again for a request that was kept: the same rules apply to its return. */
+void idem__request_rerun(idem_request *request, void (*run)(void *ctx), void *ctx);
 /* A settled request leaves its conn: the end of the conn no longer cancels it. */
 void idem__request_detach(idem_request *request);
 /* Answers and, unless a handler still owns it, frees. */
@@ -448,6 +451,9 @@ static inline size_t idem__output_hard_limit(const idem_conn *conn) {
 }
 
 /* call.c */
+/* A notification whose params idem wrote: not checked again. */
+idem_status idem__notify_own(idem_conn *conn, const char *method, const char *params_json,
+                             size_t len);
 IDEM__APART void idem__call_response(idem_conn *conn, const idem__message *message);
 void idem__call_expire(idem_conn *conn, uint64_t now_ms);
 void idem__call_close_all(idem_conn *conn);

@@ -1,0 +1,83 @@
+/* notify.c - what a handler tells while it works: progress and log lines, where they were asked
+ * for; and the level a legacy peer sets for the latter. */
+#include "mcp.h"
+
+#include <string.h>
+
+static const char *const level_names[] = {"debug", "info",     "notice", "warning",
+                                          "error", "critical", "alert",  "emergency"};
+
+idem_status idem__notify_text(idem_conn *conn, const char *method, idem__buf *params) {
+  return idem__notify_own(conn, method, params->data, params->len);
+}
+
+/* The conn that a request's notifications go to; NULL: nobody listens any more. */
+static idem_conn *stream_of(const idem__context *context) {
+  if (!context || context->task || context->request->settled) return NULL;
+  return context->request->conn;
+}
+
+static void send(idem_conn *conn, const char *method, idem__buf *params,
+                 const idem__writer *writer) {
+  if (writer->status == IDEM_OK) idem__notify_text(conn, method, params);
+  idem__buf_deinit(params);
+}
+
+void idem_progress(idem_request *request, double progress, double total, const char *message) {
+  idem__context *context = idem__context_of(request);
+  idem_conn *conn = stream_of(context);
+  if (!conn || !context->progress_token || progress <= context->last_progress) return;
+  context->last_progress = progress;
+  idem__buf params;
+  idem__buf_init(&params, &context->hub->alloc, (size_t)1 << 20);
+  idem__writer writer = idem__writer_on(&params);
+  idem__write_object(&writer);
+  idem__write_key(&writer, "progressToken");
+  idem__write_raw(&writer, context->progress_token, context->progress_token_len);
+  idem__write_key(&writer, "progress");
+  idem__write_double(&writer, progress);
+  if (total > 0) {
+    idem__write_key(&writer, "total");
+    idem__write_double(&writer, total);
+  }
+  if (idem__revision_has(context->revision, IDEM__R_PROGRESS_MESSAGE)) {
+    idem__write_member_text(&writer, "message", message);
+  }
+  idem__write_object_end(&writer);
+  send(conn, "notifications/progress", &params, &writer);
+}
+
+/* A legacy peer that set no level gets info and above; a modern one asks for each request. */
+static bool wants(const idem__context *context, idem_mcp_level level) {
+  if (context->log_level >= 0) return (int)level >= context->log_level;
+  return !idem__revision_has(context->revision, IDEM__R_MODERN) && level >= IDEM_MCP_INFO;
+}
+
+void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logger,
+                  const char *text) {
+  idem__context *context = idem__context_of(request);
+  idem_conn *conn = stream_of(context);
+  if (!conn || !wants(context, level)) return;
+  idem__buf params;
+  idem__buf_init(&params, &context->hub->alloc, (size_t)1 << 20);
+  idem__writer writer = idem__writer_on(&params);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "level", level_names[level]);
+  idem__write_member_text(&writer, "logger", logger);
+  idem__write_member_text(&writer, "data", text);
+  idem__write_object_end(&writer);
+  send(conn, "notifications/message", &params, &writer);
+}
+
+void idem__run_set_level(idem__context *context, yyjson_val *params) {
+  yyjson_val *level = params ? yyjson_obj_get(params, "level") : NULL;
+  int parsed = idem__level_parse(level);
+  if (parsed < 0) {
+    idem__reply_bad_param(context, "level", "a log level", level);
+    return;
+  }
+  if (context->session) {
+    atomic_store_explicit(&context->session->log_level, parsed, memory_order_relaxed);
+  }
+  idem__reply_text(context, "{}", 2);
+}

@@ -1,0 +1,141 @@
+/* page.c - lists, prepared once for each snapshot, revision and page.
+ * A cursor is the position of the page's first entry and the snapshot it was made for, so that a
+ * cursor of a list that has changed since is refused instead of skipping or repeating entries. */
+#include "mcp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A finished result; pages of one list and revision form a chain. */
+typedef struct idem__page {
+  struct idem__page *next;
+  size_t first;
+  size_t len;
+  char text[];
+} idem__page;
+
+static const char *const list_names[IDEM__LIST_KINDS] = {
+    [IDEM__TOOLS] = "tools",
+    [IDEM__RESOURCES] = "resources",
+    [IDEM__TEMPLATES] = "resourceTemplates",
+    [IDEM__PROMPTS] = "prompts",
+};
+
+void idem__pages_free(idem__view_of_registry *view) {
+  for (size_t kind = 0; kind < IDEM__LIST_KINDS; kind++) {
+    for (size_t revision = 0; revision < IDEM__REVISIONS; revision++) {
+      for (idem__page *page = view->pages[kind][revision]; page;) {
+        idem__page *next = page->next;
+        idem__free(view->alloc, page);
+        page = next;
+      }
+    }
+  }
+}
+
+/* ------------------------------------------------------------------ cursors */
+
+void idem__write_position(idem__writer *writer, const char *key, size_t position) {
+  char text[32];
+  snprintf(text, sizeof text, "%zx", position);
+  idem__write_member_text(writer, key, text);
+}
+
+bool idem__parse_position(yyjson_val *cursor, int64_t *position) {
+  const char *text = yyjson_get_str(cursor);
+  char *end;
+  if (!text || !*text || strspn(text, "0123456789abcdef") != strlen(text) || strlen(text) > 8) {
+    return false;
+  }
+  *position = strtoll(text, &end, 16);
+  return *end == '\0';
+}
+
+static void write_cursor(idem__writer *writer, const idem__registry *registry, size_t first) {
+  char cursor[64];
+  snprintf(cursor, sizeof cursor, "%llx.%zx", (unsigned long long)registry->generation, first);
+  idem__write_member_text(writer, "nextCursor", cursor);
+}
+
+/* False: not a cursor of this snapshot's list. */
+static bool read_cursor(const idem__registry *registry, idem__list_kind kind, yyjson_val *cursor,
+                        size_t *first) {
+  if (!yyjson_is_str(cursor) || yyjson_get_len(cursor) > 40) return false;
+  char *end;
+  unsigned long long generation = strtoull(yyjson_get_str(cursor), &end, 16);
+  if (*end != '.' || end[1] == '\0' || end[1] == '-' || end[1] == '+') return false;
+  unsigned long long position = strtoull(end + 1, &end, 16);
+  if (*end != '\0' || generation != registry->generation) return false;
+  if (position == 0 || position >= registry->lists[kind].count) return false;
+  *first = (size_t)position;
+  return true;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static void write_entry(idem__list_kind kind, const void *entry, const idem__revision *revision,
+                        idem__writer *writer) {
+  switch (kind) {
+  case IDEM__TOOLS: idem__tool_write(entry, revision, writer); break;
+  case IDEM__PROMPTS: idem__prompt_write(entry, revision, writer); break;
+  case IDEM__RESOURCES:
+  case IDEM__TEMPLATES:
+  case IDEM__LIST_KINDS: idem__resource_write(entry, revision, writer); break;
+  }
+}
+
+static void write_page(idem__result *result, idem__list_kind kind, size_t first) {
+  const idem__registry *registry = result->context->view->registry;
+  const idem__registry_list *list = &registry->lists[kind];
+  size_t end = first + result->context->server->opts.page_size;
+  if (end > list->count) end = list->count;
+  idem__write_key(&result->writer, list_names[kind]);
+  idem__write_array(&result->writer);
+  for (size_t i = first; i < end; i++) {
+    write_entry(kind, list->entries[i], result->context->revision, &result->writer);
+  }
+  idem__write_array_end(&result->writer);
+  if (end < list->count) write_cursor(&result->writer, registry, end);
+  idem__result_cacheable(result);
+}
+
+/* ----------------------------------------------------------------- preparing */
+
+static idem__page **slot_of(idem__context *context, idem__list_kind kind, size_t first) {
+  idem__page **slot = &context->view->pages[kind][idem__revision_index(context->revision)];
+  while (*slot && (*slot)->first != first) slot = &(*slot)->next;
+  return slot;
+}
+
+static idem__page *prepare(idem__context *context, idem__list_kind kind, size_t first) {
+  idem__result result;
+  idem__result_begin(&result, context, "complete");
+  write_page(&result, kind, first);
+  if (idem__result_close(&result, NULL) != IDEM_OK) {
+    idem__result_abandon(&result);
+    return NULL;
+  }
+  idem__page *page = idem__malloc(context->view->alloc, sizeof *page + result.buf.len);
+  if (page) {
+    page->next = NULL;
+    page->first = first;
+    page->len = result.buf.len;
+    memcpy(page->text, result.buf.data, result.buf.len);
+  }
+  idem__result_abandon(&result);
+  return page;
+}
+
+void idem__page_reply(idem__context *context, idem__list_kind kind, yyjson_val *params) {
+  yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
+  size_t first = 0;
+  if (cursor && !read_cursor(context->view->registry, kind, cursor, &first)) {
+    idem__reply_bad_param(context, "cursor", "a cursor of the list as it is now", cursor);
+    return;
+  }
+  idem__page **slot = slot_of(context, kind, first);
+  if (!*slot) *slot = prepare(context, kind, first);
+  if (*slot) idem__reply_text(context, (*slot)->text, (*slot)->len);
+  else idem_request_drop(context->request);
+}

@@ -1,0 +1,94 @@
+/* peer.c - a conn seen as MCP, and what a legacy handshake agreed with it. */
+#include "mcp.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------- sessions */
+
+/* A copy of initialize's params that lives as long as the session. */
+static idem_status copy_hello(idem__session *session, yyjson_val *params) {
+  size_t len;
+  yyjson_alc alc = {session->alloc.malloc, session->alloc.realloc, session->alloc.free,
+                    session->alloc.ctx};
+  char *text = yyjson_val_write_opts(params, 0, &alc, &len, NULL);
+  if (!text) return IDEM_E_NOMEM;
+  session->hello = yyjson_read_opts(text, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
+  idem__free(&session->alloc, text);
+  return session->hello ? IDEM_OK : IDEM_E_NOMEM;
+}
+
+idem_status idem__session_init(idem__session *session, const idem_alloc *alloc, uint64_t seed,
+                               const idem__revision *revision, yyjson_val *params) {
+  memset(session, 0, sizeof *session);
+  session->alloc = idem__alloc_or_default(alloc);
+  session->revision = revision;
+  atomic_init(&session->log_level, -1);
+  idem__map_init(&session->subscriptions, &session->alloc, seed);
+  return copy_hello(session, params);
+}
+
+static void forget_subscriptions(idem__session *session) {
+  size_t at = 0;
+  for (char *uri; (uri = idem__map_next(&session->subscriptions, &at));) {
+    idem__free(&session->alloc, uri);
+  }
+  idem__map_deinit(&session->subscriptions);
+}
+
+void idem__session_deinit(idem__session *session) {
+  forget_subscriptions(session);
+  yyjson_doc_free(session->hello);
+  session->hello = NULL;
+}
+
+bool idem__session_subscribed(const idem__session *session, const char *uri) {
+  return idem__map_get(&session->subscriptions, uri, strlen(uri)) != NULL;
+}
+
+void idem__session_guard(const idem__peer *peer, bool enter) {
+  if (peer->edge) peer->edge->guard(peer->edge_ctx, enter);
+}
+
+/* ------------------------------------------------------------------- peers */
+
+idem_status idem__peer_init(idem__peer *peer, idem__hub *hub, idem_conn *conn) {
+  memset(peer, 0, sizeof *peer);
+  peer->hub = hub;
+  peer->conn = conn;
+  peer->principal = "";
+  idem__list_init(&peer->link);
+  return IDEM_OK;
+}
+
+void idem__peer_deinit(idem__peer *peer) {
+  idem__list_remove(&peer->link);
+  if (peer->session == &peer->own) idem__session_deinit(&peer->own);
+  peer->session = NULL;
+}
+
+static void free_line_peer(void *attachment) {
+  idem__peer *peer = attachment;
+  idem_alloc alloc = peer->hub->alloc;
+  idem__peer_deinit(peer);
+  idem__free(&alloc, peer);
+}
+
+idem_status idem__hub_accept(idem__hub *hub, const idem_conn_opts *opts, const char *principal,
+                             idem_conn **out) {
+  idem_conn_opts ours = *opts;
+  ours.router = hub->server->router;
+  if (!ours.policy) ours.policy = &hub->server->policy;
+  if (!ours.log) ours.log = hub->server->opts.log;
+  idem__peer *peer = idem__malloc(&hub->alloc, sizeof *peer);
+  if (!peer) return IDEM_E_NOMEM;
+  idem_status status = idem_conn_new(&ours, out);
+  if (status != IDEM_OK) {
+    idem__free(&hub->alloc, peer);
+    return status;
+  }
+  idem__peer_init(peer, hub, *out);
+  if (principal) peer->principal = principal;
+  (*out)->attachment = peer;
+  (*out)->attachment_free = free_line_peer;
+  return IDEM_OK;
+}

@@ -1,0 +1,141 @@
+/* prompt_define.c - prompts as they are registered: checked and copied once. */
+#include "mcp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ARGUMENTS_MAX 1000u
+
+static idem_status refuse(char *why, size_t why_len, const char *sentence) {
+  if (why && why_len) snprintf(why, why_len, "%s", sentence);
+  return IDEM_E_INVAL;
+}
+
+/* --------------------------------------------------------------- checking */
+
+static size_t count_arguments(const idem_prompt *prompt) {
+  size_t count = 0;
+  while (prompt->arguments && count <= ARGUMENTS_MAX && prompt->arguments[count].name) count++;
+  return count;
+}
+
+static idem_status check_argument(const idem_prompt *prompt, size_t index, char *why,
+                                  size_t why_len) {
+  const char *name = prompt->arguments[index].name;
+  if (!*name) return refuse(why, why_len, "an argument of a prompt needs a name");
+  for (size_t i = 0; i < index; i++) {
+    if (strcmp(prompt->arguments[i].name, name) == 0) {
+      return refuse(why, why_len, "two arguments of a prompt have the same name");
+    }
+  }
+  return IDEM_OK;
+}
+
+static idem_status check(const idem_prompt *prompt, char *why, size_t why_len) {
+  if (!prompt->fn) return refuse(why, why_len, "a prompt needs a function that makes it");
+  if (!prompt->name || !*prompt->name) return refuse(why, why_len, "a prompt needs a name");
+  size_t count = count_arguments(prompt);
+  if (count > ARGUMENTS_MAX) return refuse(why, why_len, "a prompt has too many arguments");
+  idem_status status = IDEM_OK;
+  for (size_t i = 0; i < count && status == IDEM_OK; i++) {
+    status = check_argument(prompt, i, why, why_len);
+  }
+  return status;
+}
+
+/* ---------------------------------------------------------------- entries */
+
+static void free_arguments(idem__prompt_entry *entry, const idem_alloc *alloc) {
+  for (size_t i = 0; i < entry->argument_count; i++) {
+    idem__free(alloc, entry->arguments[i].name);
+    idem__free(alloc, entry->arguments[i].title);
+    idem__free(alloc, entry->arguments[i].description);
+  }
+  idem__free(alloc, entry->arguments);
+}
+
+static void free_entry(idem__prompt_entry *entry, const idem_alloc *alloc) {
+  char *owned[] = {entry->name, entry->title, entry->description, entry->icons, entry->meta};
+  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) idem__free(alloc, owned[i]);
+  free_arguments(entry, alloc);
+  idem__free(alloc, entry);
+}
+
+void idem__prompt_entry_unref(idem__prompt_entry *entry, const idem_alloc *alloc) {
+  if (atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) == 1) {
+    free_entry(entry, alloc);
+  }
+}
+
+static idem_status copy_arguments(idem_server *server, const idem_prompt *prompt,
+                                  idem__prompt_entry *entry) {
+  size_t count = count_arguments(prompt);
+  idem_status status = IDEM_OK;
+  if (!count) return IDEM_OK;
+  entry->arguments = idem__calloc(&server->alloc, count * sizeof *entry->arguments);
+  if (!entry->arguments) return IDEM_E_NOMEM;
+  entry->argument_count = count;
+  for (size_t i = 0; i < count; i++) {
+    const idem_prompt_argument *from = &prompt->arguments[i];
+    struct idem__prompt_arg *to = &entry->arguments[i];
+    to->name = idem__server_copy(server, from->name, &status);
+    to->title = idem__server_copy(server, from->title, &status);
+    to->description = idem__server_copy(server, from->description, &status);
+    to->required = from->required;
+  }
+  return status;
+}
+
+static idem_status copy_texts(idem_server *server, const idem_prompt *prompt,
+                              idem__prompt_entry *entry) {
+  idem_status status = IDEM_OK;
+  entry->name = idem__server_copy(server, prompt->name, &status);
+  entry->title = idem__server_copy(server, prompt->title, &status);
+  entry->description = idem__server_copy(server, prompt->description, &status);
+  return status;
+}
+
+static idem_status copy_json(idem_server *server, const char *text, char open, char **out,
+                             const char *sentence, char *why, size_t why_len) {
+  if (!text) return IDEM_OK;
+  idem_status status = idem__definition_json(server, text, open, out);
+  return status == IDEM_E_INVAL ? refuse(why, why_len, sentence) : status;
+}
+
+static idem_status fill_entry(idem_server *server, const idem_prompt *prompt,
+                              idem__prompt_entry *entry, char *why, size_t why_len) {
+  idem_status status = copy_texts(server, prompt, entry);
+  if (status == IDEM_OK) status = copy_arguments(server, prompt, entry);
+  if (status == IDEM_OK) {
+    status = copy_json(server, prompt->icons, '[', &entry->icons,
+                       "a prompt's icons are not a JSON array", why, why_len);
+  }
+  if (status == IDEM_OK) {
+    status = copy_json(server, prompt->meta, '{', &entry->meta,
+                       "a prompt's meta is not a JSON object", why, why_len);
+  }
+  entry->fn = prompt->fn;
+  entry->user = prompt->user;
+  return status;
+}
+
+/* ----------------------------------------------------------------- public */
+
+idem_status idem_server_add_prompt(idem_server *server, const idem_prompt *prompt, char *why,
+                                   size_t why_len) {
+  idem_status status = check(prompt, why, why_len);
+  if (status != IDEM_OK) return status;
+  idem__prompt_entry *entry = idem__calloc(&server->alloc, sizeof *entry);
+  if (!entry) return IDEM_E_NOMEM;
+  atomic_init(&entry->refs, 1);
+  status = fill_entry(server, prompt, entry, why, why_len);
+  if (status != IDEM_OK) {
+    free_entry(entry, &server->alloc);
+    return status;
+  }
+  return idem__registry_change(server, IDEM__PROMPTS, prompt->name, entry);
+}
+
+idem_status idem_server_remove_prompt(idem_server *server, const char *name) {
+  return idem__registry_change(server, IDEM__PROMPTS, name, NULL);
+}

@@ -1,0 +1,159 @@
+/* registry.c - what is served, as immutable snapshots.
+ * A change copies the lists (not the entries), swaps one pointer under the server's lock and tells
+ * the hubs; requests finish on the snapshot they began with. */
+#include "mcp.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ entries */
+
+static _Atomic unsigned *entry_refs(idem__list_kind kind, void *entry) {
+  switch (kind) {
+  case IDEM__TOOLS: return &((idem__tool_entry *)entry)->refs;
+  case IDEM__PROMPTS: return &((idem__prompt_entry *)entry)->refs;
+  case IDEM__RESOURCES:
+  case IDEM__TEMPLATES:
+  case IDEM__LIST_KINDS: break;
+  }
+  return &((idem__resource_entry *)entry)->refs;
+}
+
+static void entry_unref(idem__list_kind kind, void *entry, const idem_alloc *alloc) {
+  switch (kind) {
+  case IDEM__TOOLS: idem__tool_entry_unref(entry, alloc); break;
+  case IDEM__PROMPTS: idem__prompt_entry_unref(entry, alloc); break;
+  case IDEM__RESOURCES:
+  case IDEM__TEMPLATES:
+  case IDEM__LIST_KINDS: idem__resource_entry_unref(entry, alloc); break;
+  }
+}
+
+static const char *entry_name(idem__list_kind kind, const void *entry) {
+  switch (kind) {
+  case IDEM__TOOLS: return ((const idem__tool_entry *)entry)->name;
+  case IDEM__PROMPTS: return ((const idem__prompt_entry *)entry)->name;
+  case IDEM__RESOURCES:
+  case IDEM__TEMPLATES:
+  case IDEM__LIST_KINDS: break;
+  }
+  return ((const idem__resource_entry *)entry)->uri;
+}
+
+/* ---------------------------------------------------------------- snapshots */
+
+static void free_registry(idem__registry *registry) {
+  for (int kind = 0; kind < IDEM__LIST_KINDS; kind++) {
+    idem__registry_list *list = &registry->lists[kind];
+    for (size_t i = 0; i < list->count; i++) {
+      entry_unref((idem__list_kind)kind, list->entries[i], &registry->alloc);
+    }
+    idem__free(&registry->alloc, list->entries);
+    idem__map_deinit(&list->by_name);
+  }
+  idem_alloc alloc = registry->alloc;
+  idem__free(&alloc, registry);
+}
+
+void idem__registry_unref(idem__registry *registry) {
+  if (atomic_fetch_sub_explicit(&registry->refs, 1, memory_order_acq_rel) == 1) {
+    free_registry(registry);
+  }
+}
+
+static idem__registry *new_registry(idem_server *server) {
+  idem__registry *registry = idem__calloc(&server->alloc, sizeof *registry);
+  if (!registry) return NULL;
+  registry->alloc = server->alloc;
+  atomic_init(&registry->refs, 1);
+  for (int kind = 0; kind < IDEM__LIST_KINDS; kind++) {
+    idem__map_init(&registry->lists[kind].by_name, &registry->alloc, server->router->methods.seed);
+  }
+  return registry;
+}
+
+idem_status idem__registry_first(idem_server *server) {
+  server->registry = new_registry(server);
+  return server->registry ? IDEM_OK : IDEM_E_NOMEM;
+}
+
+static idem_status append(idem__registry *registry, idem__list_kind kind, void *entry) {
+  idem__registry_list *list = &registry->lists[kind];
+  const char *name = entry_name(kind, entry);
+  idem_status status = idem__map_put(&list->by_name, name, strlen(name), entry);
+  if (status != IDEM_OK) return status;
+  list->entries[list->count++] = entry;
+  atomic_fetch_add_explicit(entry_refs(kind, entry), 1, memory_order_relaxed);
+  return IDEM_OK;
+}
+
+/* Copies a list, leaving out one entry (NULL: none) and with room for one more. */
+static idem_status copy_list(idem__registry *to, const idem__registry *from, idem__list_kind kind,
+                             const void *without) {
+  const idem__registry_list *source = &from->lists[kind];
+  idem__registry_list *list = &to->lists[kind];
+  list->entries = idem__malloc(&to->alloc, (source->count + 1) * sizeof *list->entries);
+  if (!list->entries) return IDEM_E_NOMEM;
+  for (size_t i = 0; i < source->count; i++) {
+    if (source->entries[i] == without) continue;
+    idem_status status = append(to, kind, source->entries[i]);
+    if (status != IDEM_OK) return status;
+  }
+  return IDEM_OK;
+}
+
+static idem_status next_snapshot(idem_server *server, idem__list_kind kind, const void *without,
+                                 void *entry, idem__registry **out) {
+  idem__registry *next = new_registry(server);
+  idem_status status = next ? IDEM_OK : IDEM_E_NOMEM;
+  for (int each = 0; each < IDEM__LIST_KINDS && status == IDEM_OK; each++) {
+    status = copy_list(next, server->registry, (idem__list_kind)each,
+                       each == (int)kind ? without : NULL);
+  }
+  if (status == IDEM_OK && entry) status = append(next, kind, entry);
+  if (status != IDEM_OK && next) idem__registry_unref(next);
+  *out = next;
+  return status;
+}
+
+/* With the lock held: OK and the old snapshot, to be let go of outside. */
+static idem_status swap(idem_server *server, idem__list_kind kind, const char *name, void *entry,
+                        idem__registry **old) {
+  void *found = idem__map_get(&server->registry->lists[kind].by_name, name, strlen(name));
+  if (entry && found) return IDEM_E_EXISTS;
+  if (!entry && !found) return IDEM_E_NOTFOUND;
+  idem__registry *next;
+  idem_status status = next_snapshot(server, kind, found, entry, &next);
+  if (status != IDEM_OK) return status;
+  *old = server->registry;
+  server->registry = next;
+  next->generation =
+      atomic_fetch_add_explicit(&server->generation, 1, memory_order_release) + 1;
+  server->ever[kind] = true;
+  return IDEM_OK;
+}
+
+idem_status idem__registry_change(idem_server *server, idem__list_kind kind, const char *name,
+                                  void *entry) {
+  idem__registry *old = NULL;
+  idem__server_lock(server);
+  idem_status status = swap(server, kind, name, entry, &old);
+  idem__server_unlock(server);
+  /* The caller's own count: on success the snapshot has one of its own. */
+  if (entry) entry_unref(kind, entry, &server->alloc);
+  if (status != IDEM_OK) return status;
+  idem__registry_unref(old);
+  idem__server_changed(server, 1u << kind);
+  return IDEM_OK;
+}
+
+/* ------------------------------------------------------------------ lookups */
+
+const idem__tool_entry *idem__registry_tool(const idem__registry *registry, const char *name,
+                                            size_t len) {
+  return idem__map_get(&registry->lists[IDEM__TOOLS].by_name, name, len);
+}
+
+const idem__prompt_entry *idem__registry_prompt(const idem__registry *registry, const char *name,
+                                                size_t len) {
+  return idem__map_get(&registry->lists[IDEM__PROMPTS].by_name, name, len);
+}

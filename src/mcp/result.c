@@ -1,0 +1,204 @@
+/* result.c - answers, in the form the revision in hand wants.
+ * Everything a handler or feature says goes through here: to the peer, or into the task that the
+ * request has become. */
+#include "mcp.h"
+
+#include <string.h>
+
+#define META_SERVER_INFO "io.modelcontextprotocol/serverInfo"
+
+void idem__result_begin(idem__result *result, idem__context *context, const char *result_type) {
+  idem__buf *scratch = &context->hub->scratch;
+  result->context = context;
+  /* The hub's buffer is lent: it is one result at a time, written and sent in one go. */
+  result->buf = *scratch;
+  idem__buf_init(scratch, &context->hub->alloc, SIZE_MAX / 4);
+  result->buf.len = 0;
+  result->writer = idem__writer_on(&result->buf);
+  result->failed_tool = false;
+  idem__write_object(&result->writer);
+  if (result_type && idem__revision_has(context->revision, IDEM__R_MODERN)) {
+    idem__write_member_text(&result->writer, "resultType", result_type);
+  }
+}
+
+/* Returns the lent buffer; what was lent out meanwhile goes. */
+static void give_back(idem__hub *hub, idem__buf *buf) {
+  idem__buf_deinit(&hub->scratch);
+  hub->scratch = *buf;
+  hub->scratch.len = 0;
+  idem__buf_trim(&hub->scratch, 65536);
+}
+
+void idem__result_cacheable(idem__result *result) {
+  const idem__context *context = result->context;
+  if (!idem__revision_has(context->revision, IDEM__R_MODERN)) return;
+  idem__write_member_int(&result->writer, "ttlMs", (int64_t)context->server->opts.ttl_ms);
+  idem__write_member_text(&result->writer, "cacheScope",
+                          context->server->opts.cache_private ? "private" : "public");
+}
+
+/* The members of an object, without its braces. */
+static void write_members(idem__writer *writer, const yyjson_mut_val *object) {
+  size_t start = writer->out->len;
+  idem__write_mutable(writer, object);
+  if (writer->status != IDEM_OK) return;
+  /* Cut the braces off what was just written: ,{...} becomes ,... */
+  char *text = writer->out->data + start;
+  size_t len = writer->out->len - start, lead = text[0] == ',' ? 1 : 0;
+  if (len == lead + 2) {
+    writer->out->len = start;
+    return;
+  }
+  memmove(text + lead, text + lead + 1, len - lead - 2);
+  writer->out->len -= 2;
+}
+
+static void write_meta(idem__result *result, const yyjson_mut_val *meta) {
+  idem__context *context = result->context;
+  bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
+  if (!modern && !meta) return;
+  idem__write_key(&result->writer, "_meta");
+  idem__write_object(&result->writer);
+  if (modern) {
+    idem__write_key(&result->writer, META_SERVER_INFO);
+    idem__server_write_info(context->server, context->revision, &result->writer);
+  }
+  if (meta) write_members(&result->writer, meta);
+  idem__write_object_end(&result->writer);
+}
+
+/* The log says why; the peer learns only that it was our fault. */
+static void drop_unwritable(idem__context *context, idem_status status) {
+  idem_logf(context->server->opts.log, IDEM_LOG_ERROR, "a result could not be written", "%s: %s",
+            context->method ? context->method->name : "", idem_status_text(status));
+  idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+}
+
+idem_status idem__result_close(idem__result *result, const yyjson_mut_val *meta) {
+  write_meta(result, meta);
+  idem__write_object_end(&result->writer);
+  return result->writer.status;
+}
+
+void idem__result_abandon(idem__result *result) { give_back(result->context->hub, &result->buf); }
+
+idem_status idem__result_end(idem__result *result, const yyjson_mut_val *meta) {
+  idem__context *context = result->context;
+  idem_status status = idem__result_close(result, meta);
+  idem__hub *hub = context->hub; /* the context may go with the request */
+  if (status != IDEM_OK) {
+    drop_unwritable(context, status);
+  } else if (context->task) {
+    status = idem__task_finish(context, false, result->failed_tool, result->buf.data,
+                               result->buf.len);
+  } else {
+    status = idem__reply_own(context->request, result->buf.data, result->buf.len);
+  }
+  give_back(hub, &result->buf);
+  return status;
+}
+
+idem_status idem__reply_text(idem__context *context, const char *json, size_t len) {
+  return idem__reply_own(context->request, json, len);
+}
+
+/* ------------------------------------------------------------------- errors */
+
+static idem_status finish_task_with_error(idem__context *context, int64_t code, const char *message,
+                                          const char *data_json, size_t len) {
+  idem__buf error;
+  idem__buf_init(&error, &context->hub->alloc, (size_t)1 << 20);
+  idem__writer writer = idem__writer_on(&error);
+  const char *text = message ? message : idem__code_text(code);
+  idem__write_object(&writer);
+  idem__write_member_int(&writer, "code", code);
+  idem__write_member_text(&writer, "message", text ? text : "Server error");
+  if (data_json) {
+    idem__write_key(&writer, "data");
+    idem__write_raw(&writer, data_json, len);
+  }
+  idem__write_object_end(&writer);
+  idem_status status = writer.status;
+  if (status == IDEM_OK) status = idem__task_finish(context, true, false, error.data, error.len);
+  else idem_request_drop(context->request);
+  idem__buf_deinit(&error);
+  return status;
+}
+
+idem_status idem__reply_failure(idem__context *context, int64_t code, const char *message,
+                                const char *data_json, size_t len) {
+  if (context->task) return finish_task_with_error(context, code, message, data_json, len);
+  return idem__reply_error_own(context->request, code, message, data_json, len);
+}
+
+idem_status idem__reply_bad_param(idem__context *context, const char *param, const char *expected,
+                                  yyjson_val *received) {
+  char storage[512];
+  idem__buf data;
+  idem__buf_fixed(&data, storage, sizeof storage);
+  idem__writer writer = idem__writer_on(&data);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "param", param);
+  idem__write_member_text(&writer, "expected", expected);
+  idem__write_member_text(&writer, "received", idem__json_type_name(received));
+  idem__write_object_end(&writer);
+  bool fits = writer.status == IDEM_OK;
+  return idem__reply_failure(context, IDEM_RPC_INVALID_PARAMS, NULL, fits ? data.data : NULL,
+                             data.len);
+}
+
+static const char *modern_text(int64_t code) {
+  switch (code) {
+  case -32020: return "Header mismatch";
+  case -32021: return "Missing required client capability";
+  case -32022: return "Unsupported protocol version";
+  default: return NULL;
+  }
+}
+
+idem_status idem__refuse(idem__context *context, int status, int64_t code, const char *data_json,
+                         size_t len) {
+  idem__peer *peer = idem__peer_of(context->request->conn);
+  if (status && peer && peer->edge) peer->edge->set_status(peer->edge_ctx, status);
+  return idem__reply_error_own(context->request, code, modern_text(code), data_json, len);
+}
+
+idem_status idem__refuse_capability(idem__context *context, const char *required) {
+  if (!idem__revision_has(context->revision, IDEM__R_MODERN)) {
+    return idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
+  }
+  idem__buf data;
+  idem__buf_init(&data, &context->hub->alloc, 65536);
+  idem__writer writer = idem__writer_on(&data);
+  idem__write_object(&writer);
+  idem__write_member_raw(&writer, "requiredCapabilities", required);
+  idem__write_object_end(&writer);
+  idem_status status = idem__refuse(context, 400, -32021,
+                                    writer.status == IDEM_OK ? data.data : NULL, data.len);
+  idem__buf_deinit(&data);
+  return status;
+}
+
+/* --------------------------------------------------------- who is asking */
+
+const char *idem_principal(const idem_request *request) {
+  const idem__context *context = idem__context_of(request);
+  return context ? context->principal : "";
+}
+
+idem_revision idem_request_revision(const idem_request *request) {
+  return idem__context_of(request)->revision->bit;
+}
+
+yyjson_val *idem_request_meta(const idem_request *request) {
+  return idem__context_of(request)->meta;
+}
+
+yyjson_val *idem_client_info(const idem_request *request) {
+  return idem__context_of(request)->client_info;
+}
+
+yyjson_val *idem_client_capabilities(const idem_request *request) {
+  return idem__context_of(request)->capabilities;
+}

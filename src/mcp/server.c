@@ -1,0 +1,207 @@
+/* server.c - an MCP server: its options, its router, and what it says of itself. */
+#include "mcp.h"
+
+#include <string.h>
+
+#define DEFAULT_PAGE 1000u
+#define ALL_REVISIONS 31u
+
+void idem__server_lock(idem_server *server) {
+  while (atomic_flag_test_and_set_explicit(&server->lock, memory_order_acquire)) {
+  }
+}
+
+void idem__server_unlock(idem_server *server) {
+  atomic_flag_clear_explicit(&server->lock, memory_order_release);
+}
+
+uint64_t idem__server_wall_ms(const idem_server *server) {
+  return server->opts.wall_ms ? server->opts.wall_ms(server->opts.os_ctx) : 0;
+}
+
+void idem__server_random(const idem_server *server, void *bytes, size_t len) {
+  server->opts.random(server->opts.os_ctx, bytes, len);
+}
+
+char *idem__server_copy(idem_server *server, const char *text, idem_status *status) {
+  if (!text) return NULL;
+  char *copy = idem__strndup(&server->alloc, text, strlen(text));
+  if (!copy) *status = IDEM_E_NOMEM;
+  return copy;
+}
+
+/* ------------------------------------------------------------------ making */
+
+static void set_defaults(idem_server_opts *opts) {
+  if (!opts->page_size) opts->page_size = DEFAULT_PAGE;
+  if (!opts->input_ms) opts->input_ms = 600000;
+  if (!opts->task_ttl_ms) opts->task_ttl_ms = 300000;
+  if (!opts->task_poll_ms) opts->task_poll_ms = 1000;
+  if (!opts->max_tasks) opts->max_tasks = 10000;
+  if (!opts->max_subscriptions) opts->max_subscriptions = 1000;
+  if (!opts->state_ms) opts->state_ms = 600000;
+  if (!opts->revisions) opts->revisions = ALL_REVISIONS;
+}
+
+static idem_status copy_options(idem_server *server, const idem_server_opts *opts) {
+  idem_status status = IDEM_OK;
+  server->opts = *opts;
+  set_defaults(&server->opts);
+  server->opts.name = idem__server_copy(server, opts->name, &status);
+  server->opts.version = idem__server_copy(server, opts->version, &status);
+  server->opts.title = idem__server_copy(server, opts->title, &status);
+  server->opts.description = idem__server_copy(server, opts->description, &status);
+  server->opts.website_url = idem__server_copy(server, opts->website_url, &status);
+  server->opts.instructions = idem__server_copy(server, opts->instructions, &status);
+  server->opts.icons = NULL;
+  if (status == IDEM_OK && opts->icons) {
+    status = idem__definition_json(server, opts->icons, '[', (char **)(uintptr_t)&server->opts.icons);
+  }
+  return status;
+}
+
+static void free_options(idem_server *server) {
+  const char *const owned[] = {server->opts.name,        server->opts.version,
+                               server->opts.title,       server->opts.description,
+                               server->opts.website_url, server->opts.instructions,
+                               server->opts.icons};
+  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
+    idem__free(&server->alloc, (void *)(uintptr_t)owned[i]);
+  }
+}
+
+static uint64_t random_seed(const idem_server *server) {
+  uint64_t seed;
+  idem__server_random(server, &seed, sizeof seed);
+  return seed;
+}
+
+static idem_status make_parts(idem_server *server) {
+  idem_router_opts router = {.alloc = &server->alloc, .seed = random_seed(server)};
+  idem_status status = idem_router_new(&router, &server->router);
+  if (status == IDEM_OK) status = idem__registry_first(server);
+  if (status == IDEM_OK) status = idem__state_keys(server);
+  if (status == IDEM_OK) status = idem__tasks_new(server);
+  if (status == IDEM_OK) status = idem__methods_register(server);
+  return status;
+}
+
+idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
+  *out = NULL;
+  if (!opts->name || !opts->version || !opts->random) return IDEM_E_INVAL;
+  idem_alloc alloc = idem__alloc_or_default(opts->alloc);
+  idem_server *server = idem__calloc(&alloc, sizeof *server);
+  if (!server) return IDEM_E_NOMEM;
+  server->alloc = alloc;
+  atomic_flag_clear(&server->lock);
+  idem__list_init(&server->hubs);
+  server->policy = idem_policy_preset(IDEM_PROFILE_MCP);
+  idem_status status = copy_options(server, opts);
+  if (status == IDEM_OK) status = make_parts(server);
+  if (status != IDEM_OK) {
+    idem_server_free(server);
+    return status;
+  }
+  *out = server;
+  return IDEM_OK;
+}
+
+void idem_server_free(idem_server *server) {
+  if (!server) return;
+  while (!idem__list_empty(&server->hubs)) {
+    idem__hub_free(IDEM__CONTAINER(server->hubs.next, idem__hub, link));
+  }
+  idem__tasks_free(server);
+  if (server->registry) idem__registry_unref(server->registry);
+  idem_router_free(server->router);
+  idem__free(&server->alloc, server->method_users);
+  free_options(server);
+  idem_alloc alloc = server->alloc;
+  idem__free(&alloc, server);
+}
+
+idem_router *idem_server_router(idem_server *server) { return server->router; }
+
+/* ---------------------------------------------------------------- accepting */
+
+/* The hub of a loop of somebody's own: one for the server, told at once. */
+static idem__hub *plain_hub(idem_server *server) {
+  idem__hub *hub = server->own_hub;
+  if (!hub && idem__hub_new(server, NULL, NULL, &hub) == IDEM_OK) server->own_hub = hub;
+  return hub;
+}
+
+idem_status idem_server_accept(idem_server *server, const idem_conn_opts *opts, idem_conn **out) {
+  idem__hub *hub = plain_hub(server);
+  return hub ? idem__hub_accept(hub, opts, NULL, out) : IDEM_E_NOMEM;
+}
+
+/* ------------------------------------------------------- what it says of itself */
+
+void idem__server_write_info(const idem_server *server, const idem__revision *revision,
+                             idem__writer *writer) {
+  const idem_server_opts *opts = &server->opts;
+  idem__write_object(writer);
+  idem__write_member_text(writer, "name", opts->name);
+  idem__write_member_text(writer, "version", opts->version);
+  if (idem__revision_has(revision, IDEM__F_TITLE)) {
+    idem__write_member_text(writer, "title", opts->title);
+  }
+  if (idem__revision_has(revision, IDEM__F_IMPLEMENTATION)) {
+    idem__write_member_text(writer, "description", opts->description);
+    idem__write_member_text(writer, "websiteUrl", opts->website_url);
+  }
+  if (idem__revision_has(revision, IDEM__F_ICONS)) {
+    idem__write_member_raw(writer, "icons", opts->icons);
+  }
+  idem__write_object_end(writer);
+}
+
+static bool has_any(const idem__registry *registry, idem__list_kind kind) {
+  return registry->lists[kind].count > 0;
+}
+
+bool idem__server_offers(const idem_server *server, const idem__registry *registry,
+                         idem__capability capability) {
+  switch (capability) {
+  case IDEM__CAP_TOOLS: return has_any(registry, IDEM__TOOLS) || server->ever[IDEM__TOOLS];
+  case IDEM__CAP_RESOURCES:
+    return has_any(registry, IDEM__RESOURCES) || has_any(registry, IDEM__TEMPLATES) ||
+           server->ever[IDEM__RESOURCES] || server->ever[IDEM__TEMPLATES];
+  case IDEM__CAP_PROMPTS: return has_any(registry, IDEM__PROMPTS) || server->ever[IDEM__PROMPTS];
+  case IDEM__CAP_COMPLETIONS: return server->complete != NULL;
+  case IDEM__CAP_NONE:
+  case IDEM__CAP_LOGGING:
+  case IDEM__CAP_TASKS: break;
+  }
+  return true;
+}
+
+static void write_changing(idem__writer *writer, const char *name, bool subscribe) {
+  idem__write_key(writer, name);
+  idem__write_object(writer);
+  if (subscribe) idem__write_member_bool(writer, "subscribe", true);
+  idem__write_member_bool(writer, "listChanged", true);
+  idem__write_object_end(writer);
+}
+
+void idem__server_write_capabilities(idem__context *context, idem__writer *writer) {
+  const idem_server *server = context->server;
+  const idem__registry *registry = context->view->registry;
+  idem__write_object(writer);
+  if (idem__server_offers(server, registry, IDEM__CAP_TOOLS)) {
+    write_changing(writer, "tools", false);
+  }
+  if (idem__server_offers(server, registry, IDEM__CAP_RESOURCES)) {
+    write_changing(writer, "resources", true);
+  }
+  if (idem__server_offers(server, registry, IDEM__CAP_PROMPTS)) {
+    write_changing(writer, "prompts", false);
+  }
+  if (server->complete && idem__revision_has(context->revision, IDEM__R_COMPLETIONS)) {
+    idem__write_member_raw(writer, "completions", "{}");
+  }
+  idem__write_member_raw(writer, "logging", "{}");
+  idem__tasks_write_capability(context, writer);
+  idem__write_object_end(writer);
+}

@@ -1,0 +1,287 @@
+/* subscribe.c - who wants to know of changes: resources/subscribe of legacy sessions, and
+ * subscriptions/listen of 2026-07-28, a request that stays open and carries its notifications. */
+#include "mcp.h"
+
+#include <string.h>
+
+#define META_SUBSCRIPTION "io.modelcontextprotocol/subscriptionId"
+
+/* ------------------------------------------------------------------- legacy */
+
+static yyjson_val *uri_param(idem__context *context, yyjson_val *params) {
+  yyjson_val *uri = params ? yyjson_obj_get(params, "uri") : NULL;
+  if (yyjson_is_str(uri)) return uri;
+  idem__reply_bad_param(context, "uri", "string", uri);
+  return NULL;
+}
+
+static idem_status subscribe(idem__context *context, const char *uri, size_t len) {
+  idem__session *session = context->session;
+  if (idem__map_get(&session->subscriptions, uri, len)) return IDEM_OK;
+  if (session->subscriptions.count >= context->server->opts.max_subscriptions) return IDEM_E_LIMIT;
+  char *copy = idem__strndup(&session->alloc, uri, len);
+  if (!copy) return IDEM_E_NOMEM;
+  idem_status status = idem__map_put(&session->subscriptions, copy, len, copy);
+  if (status != IDEM_OK) idem__free(&session->alloc, copy);
+  return status;
+}
+
+static void refuse_subscription(idem__context *context) {
+  idem_reply_fault(context->request, IDEM_FAULT_SUBSCRIPTION, NULL);
+}
+
+void idem__run_subscribe(idem__context *context, yyjson_val *params) {
+  yyjson_val *uri = uri_param(context, params);
+  if (!uri) return;
+  idem__peer *peer = idem__peer_of(context->request->conn);
+  if (!context->session) {
+    refuse_subscription(context);
+    return;
+  }
+  idem__session_guard(peer, true);
+  idem_status status = subscribe(context, yyjson_get_str(uri), yyjson_get_len(uri));
+  idem__session_guard(peer, false);
+  if (status == IDEM_OK) idem__reply_text(context, "{}", 2);
+  else refuse_subscription(context);
+}
+
+void idem__run_unsubscribe(idem__context *context, yyjson_val *params) {
+  yyjson_val *uri = uri_param(context, params);
+  if (!uri) return;
+  idem__peer *peer = idem__peer_of(context->request->conn);
+  if (context->session) {
+    idem__session_guard(peer, true);
+    char *known = idem__map_remove(&context->session->subscriptions, yyjson_get_str(uri),
+                                   yyjson_get_len(uri));
+    idem__session_guard(peer, false);
+    idem__free(&context->session->alloc, known);
+  }
+  idem__reply_text(context, "{}", 2);
+}
+
+/* ------------------------------------------------------------------- listen */
+
+/* One open subscriptions/listen. Lives in its request's memory. */
+typedef struct listener {
+  idem__list link; /* in hub->listeners */
+  idem__context *context;
+  uint32_t kinds;        /* bits of idem__list_kind */
+  yyjson_val *resources; /* array of uris, or NULL */
+  yyjson_val *tasks;     /* array of task ids, or NULL */
+} listener;
+
+static void write_subscription(const listener *who, idem__writer *writer) {
+  const idem__id *id = &who->context->request->id;
+  idem__write_key(writer, "_meta");
+  idem__write_object(writer);
+  idem__write_key(writer, META_SUBSCRIPTION);
+  idem__write_raw(writer, id->raw, id->raw_len);
+  idem__write_object_end(writer);
+}
+
+static void notify(listener *who, const char *method, const char *uri) {
+  idem__buf params;
+  idem__buf_init(&params, &who->context->hub->alloc, (size_t)1 << 20);
+  idem__writer writer = idem__writer_on(&params);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "uri", uri);
+  write_subscription(who, &writer);
+  idem__write_object_end(&writer);
+  if (writer.status == IDEM_OK) idem__notify_text(who->context->request->conn, method, &params);
+  idem__buf_deinit(&params);
+}
+
+void idem__hub_notify_updated(idem_conn *conn, const char *uri, const idem__id *subscription) {
+  (void)subscription;
+  idem__buf params;
+  idem__buf_init(&params, &conn->alloc, (size_t)1 << 20);
+  idem__writer writer = idem__writer_on(&params);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "uri", uri);
+  idem__write_object_end(&writer);
+  if (writer.status == IDEM_OK) {
+    idem__notify_text(conn, "notifications/resources/updated", &params);
+  }
+  idem__buf_deinit(&params);
+}
+
+static bool names(yyjson_val *list, const char *text) {
+  yyjson_arr_iter iter;
+  if (!yyjson_arr_iter_init(list, &iter)) return false;
+  for (yyjson_val *each; (each = yyjson_arr_iter_next(&iter));) {
+    if (yyjson_equals_str(each, text)) return true;
+  }
+  return false;
+}
+
+static const char *changed_method(uint32_t kind) {
+  if (kind == 1u << IDEM__TOOLS) return "notifications/tools/list_changed";
+  if (kind == 1u << IDEM__PROMPTS) return "notifications/prompts/list_changed";
+  return "notifications/resources/list_changed";
+}
+
+void idem__listeners_tell(idem__hub *hub, uint32_t changed, const char *updated_uri) {
+  for (idem__list *at = hub->listeners.next; at != &hub->listeners;) {
+    listener *who = IDEM__CONTAINER(at, listener, link);
+    at = at->next;
+    if (changed & who->kinds) notify(who, changed_method(changed), NULL);
+    if (updated_uri && names(who->resources, updated_uri)) {
+      notify(who, "notifications/resources/updated", updated_uri);
+    }
+  }
+}
+
+void idem__listeners_task(idem__hub *hub, const char *task_id, const char *task_json, size_t len) {
+  for (idem__list *at = hub->listeners.next; at != &hub->listeners;) {
+    listener *who = IDEM__CONTAINER(at, listener, link);
+    at = at->next;
+    if (!names(who->tasks, task_id)) continue;
+    idem__buf params;
+    idem__buf_init(&params, &hub->alloc, (size_t)16 << 20);
+    idem__writer writer = idem__writer_on(&params);
+    /* The task's members and ours in one object. */
+    idem__write_raw(&writer, task_json, len - 1);
+    write_subscription(who, &writer);
+    idem__write_object_end(&writer);
+    if (writer.status == IDEM_OK) {
+      idem__notify_text(who->context->request->conn, "notifications/tasks", &params);
+    }
+    idem__buf_deinit(&params);
+  }
+}
+
+/* The closing result; on a line the cancellation says it once more, for clients that wait for it. */
+static void close_listener(listener *who) {
+  idem__context *context = who->context;
+  idem_conn *conn = context->request->conn;
+  idem__peer *peer = idem__peer_of(conn);
+  idem__id id = context->request->id;
+  char raw[64];
+  bool tell = peer && !peer->edge && id.raw_len < sizeof raw;
+  if (tell) memcpy(raw, id.raw, id.raw_len);
+  idem__list_remove(&who->link);
+  yyjson_mut_doc *doc = idem_request_doc(context->request);
+  yyjson_mut_val *meta = yyjson_mut_obj(doc);
+  yyjson_mut_val *value = yyjson_mut_rawncpy(doc, id.raw, id.raw_len);
+  yyjson_mut_obj_add_val(doc, meta, META_SUBSCRIPTION, value);
+  idem__result result;
+  idem__result_begin(&result, context, "complete");
+  idem__result_end(&result, meta);
+  if (!tell) return;
+  char params[96];
+  idem__buf buf;
+  idem__buf_fixed(&buf, params, sizeof params);
+  if (idem__buf_printf(&buf, "{\"requestId\":%.*s}", (int)id.raw_len, raw) == IDEM_OK) {
+    idem__notify_text(conn, "notifications/cancelled", &buf);
+  }
+}
+
+void idem__listeners_close(idem__hub *hub) {
+  while (!idem__list_empty(&hub->listeners)) {
+    close_listener(IDEM__CONTAINER(hub->listeners.next, listener, link));
+  }
+}
+
+static void on_listener_gone(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason;
+  listener *who = user;
+  idem__list_remove(&who->link);
+  idem_request_drop(request);
+}
+
+/* What was asked for and is on offer. */
+static uint32_t honoured_kinds(idem__context *context, yyjson_val *wanted) {
+  static const struct {
+    const char *key;
+    idem__list_kind kind;
+    idem__capability capability;
+  } rows[] = {
+      {"toolsListChanged", IDEM__TOOLS, IDEM__CAP_TOOLS},
+      {"promptsListChanged", IDEM__PROMPTS, IDEM__CAP_PROMPTS},
+      {"resourcesListChanged", IDEM__RESOURCES, IDEM__CAP_RESOURCES},
+  };
+  uint32_t kinds = 0;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    bool offered =
+        idem__server_offers(context->server, context->view->registry, rows[i].capability);
+    if (offered && yyjson_is_true(yyjson_obj_get(wanted, rows[i].key))) {
+      kinds |= 1u << rows[i].kind;
+    }
+  }
+  return kinds;
+}
+
+static void acknowledge(listener *who) {
+  idem__context *context = who->context;
+  idem__buf params;
+  idem__buf_init(&params, &context->hub->alloc, (size_t)1 << 20);
+  idem__writer writer = idem__writer_on(&params);
+  idem__write_object(&writer);
+  idem__write_key(&writer, "notifications");
+  idem__write_object(&writer);
+  if (who->kinds & 1u << IDEM__TOOLS) idem__write_member_bool(&writer, "toolsListChanged", true);
+  if (who->kinds & 1u << IDEM__PROMPTS) {
+    idem__write_member_bool(&writer, "promptsListChanged", true);
+  }
+  if (who->kinds & 1u << IDEM__RESOURCES) {
+    idem__write_member_bool(&writer, "resourcesListChanged", true);
+  }
+  idem__write_member_value(&writer, "resourceSubscriptions", who->resources);
+  idem__write_member_value(&writer, "taskIds", who->tasks);
+  idem__write_object_end(&writer);
+  write_subscription(who, &writer);
+  idem__write_object_end(&writer);
+  if (writer.status == IDEM_OK) {
+    idem__notify_text(context->request->conn, "notifications/subscriptions/acknowledged", &params);
+  }
+  idem__buf_deinit(&params);
+}
+
+static bool strings_within(idem__context *context, yyjson_val *list) {
+  yyjson_arr_iter iter;
+  if (!list) return true;
+  if (!yyjson_arr_iter_init(list, &iter)) return yyjson_is_arr(list);
+  if (yyjson_arr_size(list) > context->server->opts.max_subscriptions) return false;
+  for (yyjson_val *each; (each = yyjson_arr_iter_next(&iter));) {
+    if (!yyjson_is_str(each)) return false;
+  }
+  return true;
+}
+
+static bool listen_params_fine(idem__context *context, yyjson_val *wanted, yyjson_val *resources,
+                               yyjson_val *tasks) {
+  if (!yyjson_is_obj(wanted)) {
+    idem__reply_bad_param(context, "notifications", "object", wanted);
+  } else if (!strings_within(context, resources)) {
+    idem__reply_bad_param(context, "notifications.resourceSubscriptions", "an array of strings",
+                          resources);
+  } else if (!strings_within(context, tasks)) {
+    idem__reply_bad_param(context, "notifications.taskIds", "an array of strings", tasks);
+  } else if (tasks && !idem__task_possible(context)) {
+    idem__refuse_capability(context, "{\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}}");
+  } else {
+    return true;
+  }
+  return false;
+}
+
+void idem__run_listen(idem__context *context, yyjson_val *params) {
+  yyjson_val *wanted = params ? yyjson_obj_get(params, "notifications") : NULL;
+  yyjson_val *resources = yyjson_obj_get(wanted, "resourceSubscriptions");
+  yyjson_val *tasks = yyjson_obj_get(wanted, "taskIds");
+  if (!listen_params_fine(context, wanted, resources, tasks)) return;
+  listener *who = idem__arena_malloc(&context->request->block->arena, sizeof *who);
+  if (!who) {
+    idem_request_drop(context->request);
+    return;
+  }
+  bool offers = idem__server_offers(context->server, context->view->registry, IDEM__CAP_RESOURCES);
+  who->context = context;
+  who->kinds = honoured_kinds(context, wanted);
+  who->resources = offers ? resources : NULL;
+  who->tasks = tasks;
+  idem_request_keep(context->request);
+  idem_request_on_cancel(context->request, on_listener_gone, who);
+  idem__list_append(&context->hub->listeners, &who->link);
+  acknowledge(who);
+}

@@ -1,0 +1,288 @@
+/* task_table.c - the tasks of a server, in memory, shared by its threads.
+ * Ids are unguessable and bound to a principal. A finished task is kept for its time to live; the
+ * table is bounded. Changes are told to every hub, whose own thread acts on them. */
+#include "mcp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct idem__task_table {
+  atomic_flag lock;
+  idem__map by_id;
+  idem__list all;
+} idem__task_table;
+
+/* News of a task that waits for a hub's thread. */
+typedef struct idem__task_event {
+  struct idem__task_event *next;
+  idem__task *task;
+} idem__task_event;
+
+void idem__tasks_lock(idem_server *server) {
+  while (atomic_flag_test_and_set_explicit(&server->tasks->lock, memory_order_acquire)) {
+  }
+}
+
+void idem__tasks_unlock(idem_server *server) {
+  atomic_flag_clear_explicit(&server->tasks->lock, memory_order_release);
+}
+
+idem_status idem__tasks_new(idem_server *server) {
+  server->tasks = idem__calloc(&server->alloc, sizeof *server->tasks);
+  if (!server->tasks) return IDEM_E_NOMEM;
+  atomic_flag_clear(&server->tasks->lock);
+  idem__map_init(&server->tasks->by_id, &server->alloc, server->router->methods.seed);
+  idem__list_init(&server->tasks->all);
+  return IDEM_OK;
+}
+
+/* ----------------------------------------------------------------- lifetime */
+
+static void free_asks(idem__task *task) {
+  const idem_alloc *alloc = &task->server->alloc;
+  for (size_t i = 0; i < task->ask_count; i++) {
+    idem__free(alloc, task->asks[i].key);
+    idem__free(alloc, task->asks[i].json);
+    idem__free(alloc, task->asks[i].answer);
+  }
+  idem__free(alloc, task->asks);
+  task->asks = NULL;
+  task->ask_count = 0;
+}
+
+/* With the lock held. */
+static void release(idem__task *task) {
+  if (--task->refs) return;
+  const idem_alloc *alloc = &task->server->alloc;
+  free_asks(task);
+  idem__free(alloc, task->principal);
+  idem__free(alloc, task->message);
+  idem__free(alloc, task->outcome);
+  idem__free(alloc, task);
+}
+
+void idem__task_unref(idem__task *task) {
+  idem_server *server = task->server;
+  idem__tasks_lock(server);
+  release(task);
+  idem__tasks_unlock(server);
+}
+
+static void remove_task(idem__task *task) {
+  idem__map_remove(&task->server->tasks->by_id, task->id, IDEM__TASK_ID);
+  idem__list_remove(&task->link);
+  release(task);
+}
+
+void idem__tasks_free(idem_server *server) {
+  if (!server->tasks) return;
+  while (!idem__list_empty(&server->tasks->all)) {
+    remove_task(IDEM__CONTAINER(server->tasks->all.next, idem__task, link));
+  }
+  idem__map_deinit(&server->tasks->by_id);
+  idem__free(&server->alloc, server->tasks);
+  server->tasks = NULL;
+}
+
+/* With the lock held: finished tasks whose time is over go. */
+static void purge(idem_server *server, uint64_t now_ms) {
+  idem__list *all = &server->tasks->all;
+  for (idem__list *at = all->next; at != all;) {
+    idem__task *task = IDEM__CONTAINER(at, idem__task, link);
+    at = at->next;
+    if (idem__task_terminal(task) && now_ms > task->updated_ms + server->opts.task_ttl_ms) {
+      remove_task(task);
+    }
+  }
+}
+
+static void make_id(idem_server *server, char id[IDEM__TASK_ID + 1]) {
+  uint8_t bytes[IDEM__TASK_ID / 2];
+  idem__server_random(server, bytes, sizeof bytes);
+  for (size_t i = 0; i < sizeof bytes; i++) snprintf(id + i * 2, 3, "%02x", bytes[i]);
+}
+
+static idem_status add_task(idem_server *server, idem__task *task) {
+  if (server->tasks->by_id.count >= server->opts.max_tasks) return IDEM_E_LIMIT;
+  idem_status status = idem__map_put(&server->tasks->by_id, task->id, IDEM__TASK_ID, task);
+  if (status != IDEM_OK) return status;
+  idem__list_append(&server->tasks->all, &task->link);
+  return IDEM_OK;
+}
+
+idem_status idem__task_create(idem__context *context, idem__task **out) {
+  idem_server *server = context->server;
+  idem__task *task = idem__calloc(&server->alloc, sizeof *task);
+  if (!task) return IDEM_E_NOMEM;
+  idem__list_init(&task->link);
+  task->server = server;
+  task->refs = 2; /* the table's and the context's */
+  task->hub = context->hub;
+  task->context = context;
+  task->created_ms = task->updated_ms = idem__server_wall_ms(server);
+  task->principal = idem__strndup(&server->alloc, context->principal, strlen(context->principal));
+  make_id(server, task->id);
+  idem__tasks_lock(server);
+  purge(server, task->created_ms);
+  idem_status status = task->principal ? add_task(server, task) : IDEM_E_NOMEM;
+  if (status != IDEM_OK) {
+    task->refs = 1;
+    release(task);
+  }
+  idem__tasks_unlock(server);
+  *out = task;
+  return status;
+}
+
+idem__task *idem__task_find(idem_server *server, const char *principal, const char *id,
+                            size_t len) {
+  idem__tasks_lock(server);
+  purge(server, idem__server_wall_ms(server));
+  idem__task *task = idem__map_get(&server->tasks->by_id, id, len);
+  if (task && strcmp(task->principal, principal) != 0) task = NULL;
+  if (task) task->refs++;
+  idem__tasks_unlock(server);
+  return task;
+}
+
+idem__task *idem__task_next(idem_server *server, const char *principal, size_t *position) {
+  idem__list *all = &server->tasks->all;
+  size_t index = 0;
+  for (idem__list *at = all->next; at != all; at = at->next, index++) {
+    idem__task *task = IDEM__CONTAINER(at, idem__task, link);
+    if (index < *position || strcmp(task->principal, principal) != 0) continue;
+    *position = index + 1;
+    return task;
+  }
+  return NULL;
+}
+
+/* ------------------------------------------------------------------ telling */
+
+/* Without memory for the news the peer will still see it when it polls. */
+static void leave_event(idem__hub *hub, idem__task *task) {
+  for (idem__task_event *at = hub->task_events; at; at = at->next) {
+    if (at->task == task) return;
+  }
+  idem__task_event *event = idem__malloc(&hub->alloc, sizeof *event);
+  if (!event) return;
+  event->task = task;
+  task->refs++;
+  event->next = hub->task_events;
+  hub->task_events = event;
+}
+
+void idem__task_set_state(idem__task *task, idem__task_state state) {
+  idem_server *server = task->server;
+  task->state = state;
+  task->updated_ms = idem__server_wall_ms(server);
+  if (idem__task_terminal(task)) free_asks(task);
+  idem__server_lock(server); /* the tasks' lock is always taken first */
+  for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
+    leave_event(IDEM__CONTAINER(at, idem__hub, link), task);
+  }
+  idem__server_unlock(server);
+}
+
+void idem__tasks_wake(idem_server *server) { idem__server_wake(server); }
+
+static void tell_listeners(idem__hub *hub, idem__task *task) {
+  idem__buf json;
+  if (idem__list_empty(&hub->listeners)) return;
+  idem__buf_init(&json, &hub->alloc, (size_t)16 << 20);
+  idem__writer writer = idem__writer_on(&json);
+  idem__tasks_lock(hub->server);
+  idem__write_object(&writer);
+  idem__task_write(task, &idem__revisions[0], true, &writer);
+  idem__write_object_end(&writer);
+  idem__tasks_unlock(hub->server);
+  if (writer.status == IDEM_OK) idem__listeners_task(hub, task->id, json.data, json.len);
+  idem__buf_deinit(&json);
+}
+
+void idem__tasks_forget_hub(idem__hub *hub) {
+  idem__tasks_lock(hub->server);
+  while (hub->task_events) {
+    idem__task_event *next = hub->task_events->next;
+    release(hub->task_events->task);
+    idem__free(&hub->alloc, hub->task_events);
+    hub->task_events = next;
+  }
+  idem__tasks_unlock(hub->server);
+}
+
+void idem__tasks_deliver(idem__hub *hub) {
+  idem__tasks_lock(hub->server);
+  idem__task_event *events = hub->task_events;
+  hub->task_events = NULL;
+  idem__tasks_unlock(hub->server);
+  while (events) {
+    idem__task_event *next = events->next;
+    idem__task *task = events->task;
+    idem__free(&hub->alloc, events);
+    tell_listeners(hub, task);
+    if (task->hub == hub) idem__task_act(task);
+    idem__task_answer_waiters(hub, task);
+    idem__task_unref(task);
+    events = next;
+  }
+}
+
+/* ------------------------------------------------------------------ writing */
+
+/* Days since 1970 to a date; the proleptic Gregorian calendar, years from March. */
+static void write_time(idem__writer *writer, const char *key, uint64_t wall_ms) {
+  uint64_t days = wall_ms / 86400000u, ms = wall_ms % 86400000u;
+  uint64_t shifted = days + 719468, era = shifted / 146097, day_of_era = shifted % 146097;
+  uint64_t year_of_era =
+      (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+  uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  uint64_t month_index = (5 * day_of_year + 2) / 153;
+  uint64_t day = day_of_year - (153 * month_index + 2) / 5 + 1;
+  uint64_t month = month_index < 10 ? month_index + 3 : month_index - 9;
+  uint64_t year = year_of_era + era * 400 + (month <= 2);
+  char text[64];
+  snprintf(text, sizeof text, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)year,
+           (unsigned)month, (unsigned)day, (unsigned)(ms / 3600000), (unsigned)(ms / 60000 % 60),
+           (unsigned)(ms / 1000 % 60), (unsigned)(ms % 1000));
+  idem__write_member_text(writer, key, text);
+}
+
+static const char *const state_words[] = {
+    [IDEM__TASK_WORKING] = "working",     [IDEM__TASK_INPUT] = "input_required",
+    [IDEM__TASK_COMPLETED] = "completed", [IDEM__TASK_FAILED] = "failed",
+    [IDEM__TASK_CANCELLED] = "cancelled",
+};
+
+static void write_open_asks(const idem__task *task, idem__writer *writer) {
+  idem__write_key(writer, "inputRequests");
+  idem__write_object(writer);
+  for (size_t i = 0; i < task->ask_count; i++) {
+    if (task->asks[i].answer) continue;
+    idem__write_member_raw(writer, task->asks[i].key, task->asks[i].json);
+  }
+  idem__write_object_end(writer);
+}
+
+static void write_detail(const idem__task *task, idem__writer *writer) {
+  if (task->state == IDEM__TASK_INPUT) write_open_asks(task, writer);
+  if (!task->outcome || !idem__task_terminal(task)) return;
+  if (task->state == IDEM__TASK_CANCELLED) return;
+  idem__write_key(writer, task->is_error ? "error" : "result");
+  idem__write_raw(writer, task->outcome, task->outcome_len);
+}
+
+void idem__task_write(const idem__task *task, const idem__revision *revision, bool detailed,
+                      idem__writer *writer) {
+  bool modern = idem__revision_has(revision, IDEM__R_MODERN);
+  idem__write_member_text(writer, "taskId", task->id);
+  idem__write_member_text(writer, "status", state_words[task->state]);
+  idem__write_member_text(writer, "statusMessage", task->message);
+  write_time(writer, "createdAt", task->created_ms);
+  write_time(writer, "lastUpdatedAt", task->updated_ms);
+  idem__write_member_int(writer, modern ? "ttlMs" : "ttl",
+                         (int64_t)task->server->opts.task_ttl_ms);
+  idem__write_member_int(writer, modern ? "pollIntervalMs" : "pollInterval",
+                         (int64_t)task->server->opts.task_poll_ms);
+  if (detailed && modern) write_detail(task, writer);
+}

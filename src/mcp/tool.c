@@ -1,0 +1,252 @@
+/* tool.c - tools/list and tools/call: arguments checked before the handler, structured content
+ * after it, the result written as the peer's revision knows it. */
+#include "mcp.h"
+
+#include <string.h>
+
+void idem__run_tools_list(idem__context *context, yyjson_val *params) {
+  idem__page_reply(context, IDEM__TOOLS, params);
+}
+
+/* ------------------------------------------------------------------- listing */
+
+static const char *const task_words[] = {
+    [IDEM_TASK_NEVER] = "forbidden",
+    [IDEM_TASK_OPTIONAL] = "optional",
+    [IDEM_TASK_REQUIRED] = "required",
+    [IDEM_TASK_BY_HAND] = "optional",
+};
+
+void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revision,
+                      idem__writer *writer) {
+  bool any = idem__revision_has(revision, IDEM__F_STRUCTURED_ANY);
+  bool structured = any || (idem__revision_has(revision, IDEM__F_STRUCTURED) && tool->output_is_object);
+  idem__write_object(writer);
+  idem__write_member_text(writer, "name", tool->name);
+  if (idem__revision_has(revision, IDEM__F_TITLE)) {
+    idem__write_member_text(writer, "title", tool->title);
+  }
+  idem__write_member_text(writer, "description", tool->description);
+  idem__write_member_raw(writer, "inputSchema", tool->input_schema);
+  if (structured) idem__write_member_raw(writer, "outputSchema", tool->output_schema);
+  if (idem__revision_has(revision, IDEM__F_TOOL_ANNOTATIONS)) {
+    idem__write_member_raw(writer, "annotations", tool->annotations);
+  }
+  if (idem__revision_has(revision, IDEM__F_ICONS)) {
+    idem__write_member_raw(writer, "icons", tool->icons);
+  }
+  if (idem__revision_has(revision, IDEM__F_EXECUTION) && tool->task != IDEM_TASK_NEVER) {
+    idem__write_key(writer, "execution");
+    idem__write_object(writer);
+    idem__write_member_text(writer, "taskSupport", task_words[tool->task]);
+    idem__write_object_end(writer);
+  }
+  if (idem__revision_has(revision, IDEM__F_META)) {
+    idem__write_member_raw(writer, "_meta", tool->meta);
+  }
+  idem__write_object_end(writer);
+}
+
+/* ------------------------------------------------------------------- calling */
+
+void idem__context_run(idem__context *context) {
+  idem_request *request = context->request;
+  if (context->tool) {
+    context->tool->fn(request, context->arguments, context->tool->user);
+  } else if (context->resource) {
+    context->resource->fn(request, context->uri, context->resource->user);
+  } else {
+    context->prompt->fn(request, context->arguments, context->prompt->user);
+  }
+}
+
+static void run_again(void *ctx) { idem__context_run(ctx); }
+
+void idem__context_rerun(idem__context *context) {
+  idem__request_rerun(context->request, run_again, context);
+}
+
+/* From 2025-11-25 on bad arguments are the tool's failure, so that the model sees what was wrong. */
+static void refuse_arguments(idem__context *context, const char *sentence) {
+  if (idem__revision_has(context->revision, IDEM__R_INPUT_FAILS_TOOL)) {
+    idem_tool_failed(context->request, sentence);
+  } else {
+    idem_reply_fault(context->request, IDEM_FAULT_VALIDATION, sentence);
+  }
+}
+
+static bool arguments_fine(idem__context *context) {
+  static const idem_schema_check check = {.root_name = "arguments"};
+  idem_schema_result result;
+  idem_status status = idem_schema_validate(context->tool->input, context->hub->schema,
+                                            context->arguments, &check, &result);
+  if (status == IDEM_OK && result.valid) return true;
+  if (status == IDEM_OK && result.error_count) {
+    refuse_arguments(context, result.errors[0].sentence);
+  } else if (status == IDEM_E_LIMIT) {
+    refuse_arguments(context, "arguments: too much to check");
+  } else {
+    idem_request_drop(context->request);
+  }
+  return false;
+}
+
+/* Absent arguments count as none. */
+static yyjson_val *no_arguments(void) {
+  static yyjson_val empty = {.tag = YYJSON_TYPE_OBJ, .uni = {.ofs = sizeof(yyjson_val)}};
+  return &empty;
+}
+
+static bool find_tool(idem__context *context, yyjson_val *params) {
+  yyjson_val *name = params ? yyjson_obj_get(params, "name") : NULL;
+  if (!yyjson_is_str(name)) {
+    idem__reply_bad_param(context, "name", "string", name);
+    return false;
+  }
+  context->tool = idem__registry_tool(context->view->registry, yyjson_get_str(name),
+                                      yyjson_get_len(name));
+  if (context->tool) return true;
+  idem_reply_fault(context->request, IDEM_FAULT_TOOL_NOT_FOUND, yyjson_get_str(name));
+  return false;
+}
+
+static bool find_arguments(idem__context *context, yyjson_val *params) {
+  yyjson_val *arguments = yyjson_obj_get(params, "arguments");
+  if (arguments && !yyjson_is_obj(arguments)) {
+    idem__reply_bad_param(context, "arguments", "object", arguments);
+    return false;
+  }
+  context->arguments = arguments ? arguments : no_arguments();
+  return true;
+}
+
+void idem__run_tools_call(idem__context *context, yyjson_val *params) {
+  if (!find_tool(context, params) || !find_arguments(context, params)) return;
+  idem__peer *peer = idem__peer_of(context->request->conn);
+  if (peer->edge && idem__revision_has(context->revision, IDEM__R_MODERN) &&
+      !idem__headers_check_params(context, context->tool, context->arguments)) {
+    return;
+  }
+  if (!arguments_fine(context)) return;
+  if (!idem__input_read(context, params)) return;
+  if (!idem__task_admit(context, params)) return;
+  idem__context_run(context);
+}
+
+/* ----------------------------------------------------------------- answering */
+
+static void write_text_block(idem__writer *writer, const char *text, size_t len) {
+  idem__write_object(writer);
+  idem__write_member_text(writer, "type", "text");
+  idem__write_key(writer, "text");
+  idem__write_string(writer, text, len);
+  idem__write_object_end(writer);
+}
+
+static idem_status reply_with_text(idem_request *request, const char *text, size_t len,
+                                   bool is_error) {
+  idem__context *context = idem__context_of(request);
+  if (!context || !request->live || request->ended) return idem_reply_json(request, "{}", 2);
+  idem__result result;
+  idem__result_begin(&result, context, "complete");
+  idem__write_key(&result.writer, "content");
+  idem__write_array(&result.writer);
+  write_text_block(&result.writer, text, len);
+  idem__write_array_end(&result.writer);
+  if (is_error) idem__write_member_bool(&result.writer, "isError", true);
+  result.failed_tool = is_error;
+  return idem__result_end(&result, NULL);
+}
+
+idem_status idem_tool_text(idem_request *request, const char *text, size_t len) {
+  return reply_with_text(request, text, len, false);
+}
+
+idem_status idem_tool_failed(idem_request *request, const char *text) {
+  return reply_with_text(request, text, strlen(text), true);
+}
+
+/* Content in the words of an older revision: through a parsed copy. */
+static void write_content_translated(idem__context *context, const yyjson_mut_val *content,
+                                     idem__writer *writer) {
+  idem__buf text;
+  idem__buf_init(&text, &context->hub->alloc, SIZE_MAX / 4);
+  idem_status status = idem__json_put_mut(&text, content);
+  yyjson_doc *doc = NULL;
+  if (status == IDEM_OK) {
+    doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, NULL, NULL);
+    if (!doc) status = IDEM_E_NOMEM;
+  }
+  if (doc) idem__content_write(doc->root, context->revision, writer);
+  else if (writer->status == IDEM_OK) writer->status = status;
+  yyjson_doc_free(doc);
+  idem__buf_deinit(&text);
+}
+
+static void write_content(idem__context *context, const yyjson_mut_val *content,
+                          idem__writer *writer) {
+  const uint32_t all = IDEM__F_AUDIO | IDEM__F_RESOURCE_LINK | IDEM__F_META | IDEM__F_ICONS |
+                       IDEM__F_TITLE | IDEM__F_LAST_MODIFIED;
+  idem__write_key(writer, "content");
+  if ((context->revision->flags & all) == all) idem__write_mutable(writer, content);
+  else write_content_translated(context, content, writer);
+}
+
+/* The structured content as text, checked against the tool's schema; false: not what it promised. */
+static bool structured_fine(idem__context *context, const idem_tool_result *answer,
+                            idem__buf *text) {
+  idem_schema_result verdict;
+  if (idem__json_put_mut(text, answer->structured) != IDEM_OK) return false;
+  if (!context->tool || !context->tool->output || answer->is_error) return true;
+  idem_status status =
+      idem_schema_validate_text(context->tool->output, context->hub->schema, text->data, text->len,
+                                &(idem_schema_check){.root_name = "structuredContent"}, &verdict);
+  if (status == IDEM_OK && verdict.valid) return true;
+  idem_logf(context->server->opts.log, IDEM_LOG_ERROR,
+            "a tool's structured content breaks its output schema", "%s: %s", context->tool->name,
+            verdict.error_count ? verdict.errors[0].log_sentence : idem_status_text(status));
+  return false;
+}
+
+/* Older peers take objects only, and before 2025-06-18 none at all. */
+static bool carries_structured(const idem__context *context, const idem__buf *text) {
+  if (idem__revision_has(context->revision, IDEM__F_STRUCTURED_ANY)) return true;
+  return idem__revision_has(context->revision, IDEM__F_STRUCTURED) && text->data[0] == '{';
+}
+
+static void write_answer(idem__result *result, const idem_tool_result *answer,
+                         const idem__buf *structured) {
+  idem__writer *writer = &result->writer;
+  if (answer->content) {
+    write_content(result->context, answer->content, writer);
+  } else {
+    idem__write_key(writer, "content");
+    idem__write_array(writer);
+    if (answer->structured) write_text_block(writer, structured->data, structured->len);
+    idem__write_array_end(writer);
+  }
+  if (answer->structured && carries_structured(result->context, structured)) {
+    idem__write_key(writer, "structuredContent");
+    idem__write_raw(writer, structured->data, structured->len);
+  }
+  if (answer->is_error) idem__write_member_bool(writer, "isError", true);
+}
+
+idem_status idem_tool_reply(idem_request *request, const idem_tool_result *answer) {
+  idem__context *context = idem__context_of(request);
+  if (!context || !request->live || request->ended) return idem_reply_json(request, "{}", 2);
+  idem__buf structured;
+  idem__result result;
+  idem__buf_init(&structured, &context->hub->alloc, SIZE_MAX / 4);
+  if (answer->structured && !structured_fine(context, answer, &structured)) {
+    idem__buf_deinit(&structured);
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+    return IDEM_E_INVAL;
+  }
+  idem__result_begin(&result, context, "complete");
+  write_answer(&result, answer, &structured);
+  result.failed_tool = answer->is_error;
+  idem_status status = idem__result_end(&result, answer->meta);
+  idem__buf_deinit(&structured);
+  return status;
+}

@@ -1,0 +1,141 @@
+/* tool_define.c - taking a tool in: its name and schemas are checked before anyone is told of it.
+ * One bad tool is refused with a sentence; the rest is served. */
+#include "mcp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void idem__tool_entry_unref(idem__tool_entry *tool, const idem_alloc *alloc) {
+  if (atomic_fetch_sub_explicit(&tool->refs, 1, memory_order_acq_rel) != 1) return;
+  char *const owned[] = {tool->name,         tool->title,         tool->description,
+                         tool->input_schema, tool->output_schema, tool->annotations,
+                         tool->icons,        tool->meta};
+  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) idem__free(alloc, owned[i]);
+  idem__header_rules_free(tool, alloc);
+  idem_schema_free(tool->input);
+  idem_schema_free(tool->output);
+  idem__free(alloc, tool);
+}
+
+idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out) {
+  idem__buf compact;
+  if (!text) return IDEM_OK;
+  idem__buf_init(&compact, &server->alloc, (size_t)16 << 20);
+  idem_status status = idem__json_put_text(&compact, text, strlen(text), 512);
+  if (status == IDEM_OK && compact.data[0] != open) status = IDEM_E_INVAL;
+  if (status == IDEM_OK) {
+    *out = idem__strndup(&server->alloc, compact.data, compact.len);
+    if (!*out) status = IDEM_E_NOMEM;
+  }
+  idem__buf_deinit(&compact);
+  return status;
+}
+
+static void say(char *why, size_t why_len, const char *tool, const char *sentence) {
+  if (why && why_len) snprintf(why, why_len, "tool %s: %s", tool ? tool : "?", sentence);
+}
+
+static bool name_fine(const char *name) {
+  size_t len = name ? strlen(name) : 0;
+  if (len < 1 || len > 128) return false;
+  return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == len;
+}
+
+static bool is_object_schema(yyjson_val *schema) {
+  return yyjson_equals_str(yyjson_obj_get(schema, "type"), "object");
+}
+
+/* Compiles a schema; the parsed value is lent to `look` for what MCP itself wants of it. */
+static idem_status compile(idem_server *server, const char *text, idem_schema **out,
+                           const char *name, char *why, size_t why_len) {
+  idem_schema_fault fault;
+  idem_status status = idem_schema_compile(&(idem_schema_opts){.alloc = &server->alloc}, text,
+                                           strlen(text), out, &fault);
+  if (status != IDEM_OK) say(why, why_len, name, fault.sentence);
+  return status;
+}
+
+static idem_status define_input(idem_server *server, idem__tool_entry *tool, char *why,
+                                size_t why_len) {
+  idem_status status = compile(server, tool->input_schema, &tool->input, tool->name, why, why_len);
+  if (status != IDEM_OK) return status;
+  yyjson_doc *doc = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
+  if (!doc) return IDEM_E_NOMEM;
+  if (!is_object_schema(doc->root)) {
+    say(why, why_len, tool->name, "the input schema must have \"type\": \"object\"");
+    status = IDEM_E_INVAL;
+  } else {
+    status = idem__header_rules(server, doc->root, tool, why, why_len);
+  }
+  yyjson_doc_free(doc);
+  return status;
+}
+
+static idem_status define_output(idem_server *server, idem__tool_entry *tool, char *why,
+                                 size_t why_len) {
+  if (!tool->output_schema) return IDEM_OK;
+  idem_status status =
+      compile(server, tool->output_schema, &tool->output, tool->name, why, why_len);
+  if (status != IDEM_OK) return status;
+  yyjson_doc *doc = yyjson_read(tool->output_schema, strlen(tool->output_schema), 0);
+  if (!doc) return IDEM_E_NOMEM;
+  tool->output_is_object = is_object_schema(doc->root);
+  yyjson_doc_free(doc);
+  return IDEM_OK;
+}
+
+static idem_status copy_texts(idem_server *server, const idem_tool *from, idem__tool_entry *tool) {
+  static const char no_arguments[] = "{\"type\":\"object\",\"additionalProperties\":false}";
+  idem_status status = IDEM_OK;
+  tool->name = idem__server_copy(server, from->name, &status);
+  tool->title = idem__server_copy(server, from->title, &status);
+  tool->description = idem__server_copy(server, from->description, &status);
+  const char *input = from->input_schema ? from->input_schema : no_arguments;
+  if (status == IDEM_OK) status = idem__definition_json(server, input, '{', &tool->input_schema);
+  if (status == IDEM_OK) {
+    status = idem__definition_json(server, from->output_schema, '{', &tool->output_schema);
+  }
+  if (status == IDEM_OK) {
+    status = idem__definition_json(server, from->annotations, '{', &tool->annotations);
+  }
+  if (status == IDEM_OK) status = idem__definition_json(server, from->icons, '[', &tool->icons);
+  if (status == IDEM_OK) status = idem__definition_json(server, from->meta, '{', &tool->meta);
+  return status;
+}
+
+static idem_status define(idem_server *server, const idem_tool *from, idem__tool_entry *tool,
+                          char *why, size_t why_len) {
+  idem_status status = copy_texts(server, from, tool);
+  if (status == IDEM_E_INVAL) {
+    say(why, why_len, from->name, "a schema, annotations, icons or meta is not the JSON it must be");
+  }
+  if (status == IDEM_OK) status = define_input(server, tool, why, why_len);
+  if (status == IDEM_OK) status = define_output(server, tool, why, why_len);
+  return status;
+}
+
+idem_status idem_server_add_tool(idem_server *server, const idem_tool *from, char *why,
+                                 size_t why_len) {
+  if (!name_fine(from->name) || !from->fn) {
+    say(why, why_len, from->name, "a name is 1 to 128 of A-Z a-z 0-9 _ . - and has a function");
+    return IDEM_E_INVAL;
+  }
+  idem__tool_entry *tool = idem__calloc(&server->alloc, sizeof *tool);
+  if (!tool) return IDEM_E_NOMEM;
+  atomic_init(&tool->refs, 1);
+  tool->task = from->task;
+  tool->fn = from->fn;
+  tool->user = from->user;
+  idem_status status = define(server, from, tool, why, why_len);
+  if (status != IDEM_OK) {
+    idem__tool_entry_unref(tool, &server->alloc);
+    return status;
+  }
+  status = idem__registry_change(server, IDEM__TOOLS, tool->name, tool);
+  if (status == IDEM_E_EXISTS) say(why, why_len, from->name, "there is one of that name already");
+  return status;
+}
+
+idem_status idem_server_remove_tool(idem_server *server, const char *name) {
+  return idem__registry_change(server, IDEM__TOOLS, name, NULL);
+}

@@ -1,0 +1,114 @@
+/* mcp_peer.c - an MCP client in memory. */
+#include "mcp_peer.h"
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------ server */
+
+static void fixed_random(void *ctx, void *bytes, size_t len) {
+  (void)ctx;
+  memset(bytes, 7, len);
+}
+
+static uint64_t fixed_wall(void *ctx) {
+  (void)ctx;
+  return UINT64_C(1700000000000);
+}
+
+idem_server *mcp_test_server(const idem_server_opts *opts) {
+  idem_server_opts all = opts ? *opts : (idem_server_opts){0};
+  idem_server *server;
+  if (!all.name) all.name = "test";
+  if (!all.version) all.version = "1";
+  if (!all.random) all.random = fixed_random;
+  if (!all.wall_ms) all.wall_ms = fixed_wall;
+  assert_int_equal(idem_server_new(&all, &server), IDEM_OK);
+  return server;
+}
+
+/* -------------------------------------------------------------------- peer */
+
+const char *mcp_peer_more(mcp_peer *peer) {
+  idem_chunk chunk;
+  peer->answer_len = 0;
+  while (idem_conn_next_chunk(peer->conn, &chunk)) {
+    peer->answer = realloc(peer->answer, peer->answer_len + chunk.len + 1);
+    assert_non_null(peer->answer);
+    memcpy(peer->answer + peer->answer_len, chunk.data, chunk.len);
+    peer->answer_len += chunk.len;
+    idem_chunk_free(&chunk);
+  }
+  if (!peer->answer_len) return "";
+  assert_int_equal(peer->answer[peer->answer_len - 1], '\n');
+  peer->answer[--peer->answer_len] = '\0';
+  return peer->answer;
+}
+
+static const char *send_line(mcp_peer *peer, const char *line) {
+  assert_int_equal(idem_conn_feed(peer->conn, line, strlen(line)), IDEM_OK);
+  return mcp_peer_more(peer);
+}
+
+static void shake_hands(mcp_peer *peer) {
+  char line[512], agreed[64];
+  snprintf(
+      line, sizeof line,
+      "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"%s\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}\n",
+      peer->date);
+  snprintf(agreed, sizeof agreed, "\"protocolVersion\":\"%s\"", peer->date);
+  assert_non_null(strstr(send_line(peer, line), agreed));
+  assert_string_equal(
+      send_line(peer, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n"), "");
+}
+
+void mcp_peer_open(mcp_peer *peer, idem_server *server, const char *date) {
+  *peer = (mcp_peer){.date = date, .modern = strcmp(date, "2026-07-28") >= 0};
+  idem_conn_opts opts = {0};
+  assert_int_equal(idem_server_accept(server, &opts, &peer->conn), IDEM_OK);
+  if (!peer->modern) shake_hands(peer);
+}
+
+void mcp_peer_close(mcp_peer *peer) {
+  idem_conn_free(peer->conn);
+  free(peer->answer);
+}
+
+const char *mcp_peer_ask(mcp_peer *peer, const char *method, const char *members) {
+  static const char meta[] =
+      "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+      "\"io.modelcontextprotocol/clientCapabilities\":{}}";
+  size_t room = strlen(method) + strlen(members) + sizeof meta + 128;
+  char *line = malloc(room);
+  assert_non_null(line);
+  snprintf(line, room, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"%s\",\"params\":{%s%s%s}}\n",
+           ++peer->asked, method, members, *members && peer->modern ? "," : "",
+           peer->modern ? meta : "");
+  const char *answer = send_line(peer, line);
+  free(line);
+  return answer;
+}
+
+void mcp_peer_expect(mcp_peer *peer, const char *method, const char *members, const char *wanted) {
+  const char *answer = mcp_peer_ask(peer, method, members);
+  char head[64];
+  int len = snprintf(head, sizeof head, "{\"jsonrpc\":\"2.0\",\"id\":%u,", peer->asked);
+  size_t answer_len = strlen(answer);
+  if (strncmp(answer, head, (size_t)len) != 0) fail_msg("%s in %s: %s", method, peer->date, answer);
+  const char *got = answer + len;
+  size_t got_len = answer_len - (size_t)len - 1; /* without the last brace */
+  if (got_len != strlen(wanted) || memcmp(got, wanted, got_len) != 0) {
+    fail_msg("%s %s in %s:\n got %.*s\nnot %s", method, members, peer->date, (int)got_len, got,
+             wanted);
+  }
+}
+
+void mcp_peer_expect_part(mcp_peer *peer, const char *method, const char *members,
+                          const char *part) {
+  const char *answer = mcp_peer_ask(peer, method, members);
+  if (!strstr(answer, part)) {
+    fail_msg("%s %s in %s:\n got %s\nwithout %s", method, members, peer->date, answer, part);
+  }
+}

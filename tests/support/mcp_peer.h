@@ -1,0 +1,38 @@
+/* mcp_peer.h - an MCP client in memory, as small as a test can use: it opens a conn to a server in
+ * the revision wanted, asks, and gives back what came. Randomness and time are the test's. */
+#ifndef IDEM_TEST_MCP_PEER_H
+#define IDEM_TEST_MCP_PEER_H
+
+#include <idem/mcp.h>
+
+typedef struct mcp_peer {
+  idem_conn *conn;
+  const char *date; /* the revision it speaks */
+  bool modern;
+  unsigned asked;
+  char *answer;
+  size_t answer_len;
+} mcp_peer;
+
+/* A server named "test", version "1"; members of `opts` that are set are kept. */
+idem_server *mcp_test_server(const idem_server_opts *opts);
+
+/* Speaks `date` from now on; the handshake of a legacy revision is done here. */
+void mcp_peer_open(mcp_peer *peer, idem_server *server, const char *date);
+void mcp_peer_close(mcp_peer *peer);
+/* Sends a request with these members of params ("" for none) and returns the bytes that came back,
+ * without line end, lent until the next call; "" when nothing came. */
+const char *mcp_peer_ask(mcp_peer *peer, const char *method, const char *members);
+/* What has come since: for answers that take their time. */
+const char *mcp_peer_more(mcp_peer *peer);
+/* Asks, and compares what stands behind the id: "result":... or "error":... */
+void mcp_peer_expect(mcp_peer *peer, const char *method, const char *members, const char *wanted);
+/* Asks, and looks for a part of the answer. */
+void mcp_peer_expect_part(mcp_peer *peer, const char *method, const char *members,
+                          const char *part);
+
+/* What every complete result of 2026-07-28 ends with. */
+#define MCP_TEST_INFO                                                                              \
+  "\"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"test\",\"version\":\"1\"}}"
+
+#endif
