@@ -30,7 +30,7 @@ static bool read_text(idem__context *context, yyjson_val *from, const char *key,
 
 /* Something that is not served: its name goes into the data. */
 static bool refuse_unknown(idem__context *context, const char *key, const char *name) {
-  idem__hub *hub = context->hub;
+  idem__mcp_hub *hub = context->hub;
   idem__buf data;
   idem__buf_init(&data, &hub->alloc, SIZE_MAX / 4);
   idem__writer writer = idem__writer_on(&data);

@@ -28,7 +28,7 @@ static bool refuse(idem__context *context, const char *header, const char *why) 
 
 static bool get_header(const idem__context *context, const char *name, const char **value,
                        size_t *len) {
-  idem__peer *peer = idem__peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
   if (!peer->edge->header(peer->edge_ctx, name, value, len)) return false;
   while (*len && (**value == ' ' || **value == '\t')) ++*value, --*len;
   while (*len && ((*value)[*len - 1] == ' ' || (*value)[*len - 1] == '\t')) --*len;

@@ -27,7 +27,7 @@ static const idem__revision *agree(const idem__context *context, yyjson_val *ask
 /* A line peer keeps its session itself; other transports keep it where the next request finds it. */
 static idem_status open_session(idem__context *context, const idem__revision *revision,
                                 yyjson_val *params) {
-  idem__peer *peer = idem__peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
   if (peer->edge) {
     idem_status status =
         peer->edge->open_session(peer->edge_ctx, revision, params, &peer->session);
@@ -51,7 +51,7 @@ static idem_status open_session(idem__context *context, const idem__revision *re
 static bool refuse_again(idem__context *context) {
   static const char again[] = "{\"reason\":\"already-initialized\"}";
   static const char batched[] = "{\"reason\":\"batch-not-supported\"}";
-  idem__peer *peer = idem__peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
   if (context->request->batch) {
     idem__refuse(context, 400, IDEM_RPC_INVALID_REQUEST, batched, sizeof batched - 1);
     return true;

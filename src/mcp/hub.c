@@ -6,7 +6,7 @@
 
 /* ------------------------------------------------------------------- views */
 
-static idem__view_of_registry *new_view(idem__hub *hub) {
+static idem__view_of_registry *new_view(idem__mcp_hub *hub) {
   idem__view_of_registry *view = idem__calloc(&hub->alloc, sizeof *view);
   if (!view) return NULL;
   idem__server_lock(hub->server);
@@ -26,7 +26,7 @@ void idem__view_unref(idem__view_of_registry *view) {
 }
 
 /* Looks for a newer snapshot without taking the lock. */
-static void refresh(idem__hub *hub) {
+static void refresh(idem__mcp_hub *hub) {
   uint64_t newest = atomic_load_explicit(&hub->server->generation, memory_order_acquire);
   if (hub->view && hub->view->registry->generation == newest) return;
   idem__view_of_registry *fresh = new_view(hub);
@@ -35,7 +35,7 @@ static void refresh(idem__hub *hub) {
   hub->view = fresh;
 }
 
-idem__view_of_registry *idem__hub_view(idem__hub *hub) {
+idem__view_of_registry *idem__hub_view(idem__mcp_hub *hub) {
   refresh(hub);
   if (hub->view) hub->view->refs++;
   return hub->view;
@@ -43,15 +43,15 @@ idem__view_of_registry *idem__hub_view(idem__hub *hub) {
 
 /* -------------------------------------------------------------------- hubs */
 
-static void link_hub(idem__hub *hub) {
+static void link_hub(idem__mcp_hub *hub) {
   idem__server_lock(hub->server);
   idem__list_append(&hub->server->hubs, &hub->link);
   idem__server_unlock(hub->server);
 }
 
-idem_status idem__hub_new(idem_server *server, void (*wake)(idem__hub *hub, void *user),
-                          void *wake_user, idem__hub **out) {
-  idem__hub *hub = idem__calloc(&server->alloc, sizeof *hub);
+idem_status idem__hub_new(idem_server *server, void (*wake)(idem__mcp_hub *hub, void *user),
+                          void *wake_user, idem__mcp_hub **out) {
+  idem__mcp_hub *hub = idem__calloc(&server->alloc, sizeof *hub);
   if (!hub) return IDEM_E_NOMEM;
   hub->server = server;
   hub->alloc = server->alloc;
@@ -76,7 +76,7 @@ idem_status idem__hub_new(idem_server *server, void (*wake)(idem__hub *hub, void
   return IDEM_OK;
 }
 
-static void free_updates(idem__hub *hub) {
+static void free_updates(idem__mcp_hub *hub) {
   while (hub->updated) {
     idem__updated_uri *next = hub->updated->next;
     idem__free(&hub->alloc, hub->updated);
@@ -84,7 +84,7 @@ static void free_updates(idem__hub *hub) {
   }
 }
 
-void idem__hub_free(idem__hub *hub) {
+void idem__hub_free(idem__mcp_hub *hub) {
   if (!hub) return;
   idem__server_lock(hub->server);
   idem__list_remove(&hub->link);
@@ -105,7 +105,7 @@ void idem__server_wake(idem_server *server) {
   bool direct = false;
   idem__server_lock(server);
   for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
-    idem__hub *hub = IDEM__CONTAINER(at, idem__hub, link);
+    idem__mcp_hub *hub = IDEM__CONTAINER(at, idem__mcp_hub, link);
     if (hub->wake) hub->wake(hub, hub->wake_user);
     else direct = true;
   }
@@ -116,14 +116,14 @@ void idem__server_wake(idem_server *server) {
 void idem__server_changed(idem_server *server, uint32_t kinds) {
   idem__server_lock(server);
   for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
-    idem__hub *hub = IDEM__CONTAINER(at, idem__hub, link);
+    idem__mcp_hub *hub = IDEM__CONTAINER(at, idem__mcp_hub, link);
     atomic_fetch_or_explicit(&hub->changed, kinds, memory_order_release);
   }
   idem__server_unlock(server);
   idem__server_wake(server);
 }
 
-static bool already_waiting(const idem__hub *hub, const char *uri) {
+static bool already_waiting(const idem__mcp_hub *hub, const char *uri) {
   for (const idem__updated_uri *at = hub->updated; at; at = at->next) {
     if (strcmp(at->uri, uri) == 0) return true;
   }
@@ -131,7 +131,7 @@ static bool already_waiting(const idem__hub *hub, const char *uri) {
 }
 
 /* With the lock held. Without memory the news is lost: it is a hint. */
-static void add_update(idem__hub *hub, const char *uri) {
+static void add_update(idem__mcp_hub *hub, const char *uri) {
   if (already_waiting(hub, uri) || hub->updated_count >= IDEM__UPDATES_MAX) return;
   size_t len = strlen(uri);
   idem__updated_uri *update = idem__malloc(&hub->alloc, sizeof *update + len + 1);
@@ -145,7 +145,7 @@ static void add_update(idem__hub *hub, const char *uri) {
 void idem_server_resource_updated(idem_server *server, const char *uri) {
   idem__server_lock(server);
   for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
-    add_update(IDEM__CONTAINER(at, idem__hub, link), uri);
+    add_update(IDEM__CONTAINER(at, idem__mcp_hub, link), uri);
   }
   idem__server_unlock(server);
   idem__server_wake(server);
@@ -159,30 +159,30 @@ static const char *const changed_methods[IDEM__LIST_KINDS] = {
 };
 
 /* Legacy peers on a line are told unasked, once their handshake is over. */
-static void tell_line_peers(idem__hub *hub, const char *method) {
+static void tell_line_peers(idem__mcp_hub *hub, const char *method) {
   for (idem__list *at = hub->peers.next; at != &hub->peers;) {
-    idem__peer *peer = IDEM__CONTAINER(at, idem__peer, link);
+    idem__mcp_peer *peer = IDEM__CONTAINER(at, idem__mcp_peer, link);
     at = at->next;
     if (peer->session && peer->session->initialized) idem_notify(peer->conn, method, NULL);
   }
 }
 
-static void tell_changed(idem__hub *hub, const char *method, uint32_t kind) {
+static void tell_changed(idem__mcp_hub *hub, const char *method, uint32_t kind) {
   tell_line_peers(hub, method);
   idem__listeners_tell(hub, kind, NULL);
   if (hub->on_notification) hub->on_notification(hub, method, NULL, hub->notification_user);
 }
 
-static void tell_line_subscribers(idem__hub *hub, const char *uri) {
+static void tell_line_subscribers(idem__mcp_hub *hub, const char *uri) {
   for (idem__list *at = hub->peers.next; at != &hub->peers;) {
-    idem__peer *peer = IDEM__CONTAINER(at, idem__peer, link);
+    idem__mcp_peer *peer = IDEM__CONTAINER(at, idem__mcp_peer, link);
     at = at->next;
     if (!peer->session || !idem__session_subscribed(peer->session, uri)) continue;
     idem__hub_notify_updated(peer->conn, uri, NULL);
   }
 }
 
-static void tell_updated(idem__hub *hub, const char *uri) {
+static void tell_updated(idem__mcp_hub *hub, const char *uri) {
   tell_line_subscribers(hub, uri);
   idem__listeners_tell(hub, 0, uri);
   if (hub->on_notification) {
@@ -190,7 +190,7 @@ static void tell_updated(idem__hub *hub, const char *uri) {
   }
 }
 
-static void deliver_changes(idem__hub *hub) {
+static void deliver_changes(idem__mcp_hub *hub) {
   uint32_t changed = atomic_exchange_explicit(&hub->changed, 0, memory_order_acquire);
   refresh(hub);
   /* A template changed is a resource list changed: one notification for both. */
@@ -201,7 +201,7 @@ static void deliver_changes(idem__hub *hub) {
   }
 }
 
-static void deliver_updates(idem__hub *hub) {
+static void deliver_updates(idem__mcp_hub *hub) {
   idem__server_lock(hub->server);
   idem__updated_uri *updates = hub->updated;
   hub->updated = NULL;
@@ -215,7 +215,7 @@ static void deliver_updates(idem__hub *hub) {
   }
 }
 
-void idem__hub_deliver(idem__hub *hub) {
+void idem__hub_deliver(idem__mcp_hub *hub) {
   hub->again = true;
   if (hub->delivering) return;
   hub->delivering = true;

@@ -14,9 +14,9 @@
 #include <idem/mcp.h>
 #include <idem/schema.h>
 
-typedef struct idem__hub idem__hub;
-typedef struct idem__peer idem__peer;
-typedef struct idem__session idem__session;
+typedef struct idem__mcp_hub idem__mcp_hub;
+typedef struct idem__mcp_peer idem__mcp_peer;
+typedef struct idem__mcp_session idem__mcp_session;
 typedef struct idem__context idem__context;
 typedef struct idem__registry idem__registry;
 typedef struct idem__task idem__task;
@@ -205,7 +205,7 @@ struct idem_server {
   uint8_t state_key_old[32];
   bool has_old_key;
   struct idem__method_user *method_users; /* one for each method row */
-  idem__hub *own_hub;                     /* for loops of somebody's own; NULL until needed */
+  idem__mcp_hub *own_hub;                     /* for loops of somebody's own; NULL until needed */
   bool ever[IDEM__LIST_KINDS];            /* a list once filled stays offered, even empty */
 };
 void idem__server_lock(idem_server *server); /* short sections only: it spins */
@@ -246,7 +246,7 @@ typedef struct idem__updated_uri {
 #define IDEM__UPDATES_MAX 10000u
 
 /* What one thread's peers share. */
-struct idem__hub {
+struct idem__mcp_hub {
   idem__list link; /* in server->hubs */
   idem_server *server;
   idem_alloc alloc;
@@ -264,30 +264,30 @@ struct idem__hub {
   idem__buf scratch; /* a result under construction; one at a time */
   /* Called from any thread: make this hub's thread call idem__hub_deliver soon. NULL: it is called
    * at once (one thread, a loop of somebody's own). */
-  void (*wake)(idem__hub *hub, void *user);
+  void (*wake)(idem__mcp_hub *hub, void *user);
   void *wake_user;
   /* Told as well, for legacy streams of the HTTP folder. NULL: none. */
-  void (*on_notification)(idem__hub *hub, const char *method, const char *uri, void *user);
+  void (*on_notification)(idem__mcp_hub *hub, const char *method, const char *uri, void *user);
   void *notification_user;
 };
-idem_status idem__hub_new(idem_server *server, void (*wake)(idem__hub *hub, void *user),
-                          void *wake_user, idem__hub **out);
-void idem__hub_free(idem__hub *hub);
+idem_status idem__hub_new(idem_server *server, void (*wake)(idem__mcp_hub *hub, void *user),
+                          void *wake_user, idem__mcp_hub **out);
+void idem__hub_free(idem__mcp_hub *hub);
 /* A conn for one line peer of this hub; `principal` is borrowed and may be NULL. */
-idem_status idem__hub_accept(idem__hub *hub, const idem_conn_opts *opts, const char *principal,
+idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, const char *principal,
                              idem_conn **out);
 /* notifications/resources/updated; `subscription` is the raw id of a listen request, or NULL. */
 void idem__hub_notify_updated(idem_conn *conn, const char *uri, const idem__id *subscription);
 /* Tells peers what changed since the last time; coalesced. On the hub's thread. */
-void idem__hub_deliver(idem__hub *hub);
+void idem__hub_deliver(idem__mcp_hub *hub);
 /* The current snapshot, counted. */
-idem__view_of_registry *idem__hub_view(idem__hub *hub);
+idem__view_of_registry *idem__hub_view(idem__mcp_hub *hub);
 void idem__view_unref(idem__view_of_registry *view);
 
 /* ----------------------------------------------------------- peer, session */
 
 /* What a legacy handshake agreed. A line peer has its own; HTTP keeps them by id. */
-struct idem__session {
+struct idem__mcp_session {
   idem_alloc alloc;
   const idem__revision *revision;
   bool initialized;        /* notifications/initialized came */
@@ -296,10 +296,10 @@ struct idem__session {
   idem__map subscriptions; /* uri -> owned copy; HTTP guards it with its own lock */
 };
 /* Makes one from initialize's params; the revision is agreed. */
-idem_status idem__session_init(idem__session *session, const idem_alloc *alloc, uint64_t seed,
+idem_status idem__session_init(idem__mcp_session *session, const idem_alloc *alloc, uint64_t seed,
                                const idem__revision *revision, yyjson_val *params);
-void idem__session_deinit(idem__session *session);
-bool idem__session_subscribed(const idem__session *session, const char *uri);
+void idem__session_deinit(idem__mcp_session *session);
+bool idem__session_subscribed(const idem__mcp_session *session, const char *uri);
 
 /* What a transport that is not a line tells and is told. NULL for line peers. */
 typedef struct idem__edge {
@@ -309,28 +309,28 @@ typedef struct idem__edge {
   void (*set_status)(void *ctx, int status);
   /* initialize succeeded: keep the session (made with idem__session_init by the callee). */
   idem_status (*open_session)(void *ctx, const idem__revision *revision, yyjson_val *params,
-                              idem__session **out);
+                              idem__mcp_session **out);
   void (*guard)(void *ctx, bool enter); /* the lock of shared sessions */
 } idem__edge;
 
 /* HTTP sessions are shared by threads: their transport's lock around a change of subscriptions. */
-void idem__session_guard(const idem__peer *peer, bool enter);
+void idem__session_guard(const idem__mcp_peer *peer, bool enter);
 
 /* One conn seen as MCP. conn->attachment points to it. */
-struct idem__peer {
+struct idem__mcp_peer {
   idem__list link; /* in hub->peers, for line peers with a session */
-  idem__hub *hub;
+  idem__mcp_hub *hub;
   idem_conn *conn;
-  idem__session *session; /* NULL: no legacy handshake yet */
-  idem__session own;      /* a line peer's */
+  idem__mcp_session *session; /* NULL: no legacy handshake yet */
+  idem__mcp_session own;      /* a line peer's */
   const char *principal;  /* "" when there is none; borrowed from the transport */
   const idem__edge *edge;
   void *edge_ctx;
   const idem__revision *assumed; /* legacy service without a session (HTTP); NULL: none */
 };
-idem_status idem__peer_init(idem__peer *peer, idem__hub *hub, idem_conn *conn);
-void idem__peer_deinit(idem__peer *peer);
-static inline idem__peer *idem__peer_of(const idem_conn *conn) {
+idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_hub *hub, idem_conn *conn);
+void idem__mcp_peer_deinit(idem__mcp_peer *peer);
+static inline idem__mcp_peer *idem__mcp_peer_of(const idem_conn *conn) {
   return conn ? conn->attachment : NULL;
 }
 
@@ -340,12 +340,12 @@ static inline idem__peer *idem__peer_of(const idem_conn *conn) {
 struct idem__context {
   idem_request *request;
   idem_server *server;
-  idem__hub *hub;
+  idem__mcp_hub *hub;
   idem__view_of_registry *view;
   const idem__mcp_method *method;
   const idem__revision *revision;
   const char *principal;  /* copied */
-  idem__session *session; /* legacy; NULL in 2026-07-28 and for stateless service */
+  idem__mcp_session *session; /* legacy; NULL in 2026-07-28 and for stateless service */
   yyjson_val *params;
   yyjson_val *meta;
   yyjson_val *client_info;
@@ -507,8 +507,8 @@ idem_status idem__state_open(idem__context *context, const char *text, size_t le
 idem_status idem__notify_text(idem_conn *conn, const char *method, idem__buf *params);
 
 /* subscribe.c */
-void idem__listeners_tell(idem__hub *hub, uint32_t changed, const char *updated_uri);
-void idem__listeners_close(idem__hub *hub);
+void idem__listeners_tell(idem__mcp_hub *hub, uint32_t changed, const char *updated_uri);
+void idem__listeners_close(idem__mcp_hub *hub);
 
 /* ------------------------------------------------------------------- tasks */
 
@@ -536,7 +536,7 @@ struct idem__task {
   unsigned refs;
   char id[IDEM__TASK_ID + 1];
   char *principal;
-  idem__hub *hub;
+  idem__mcp_hub *hub;
   idem__context *context; /* the handler's; NULL once it has answered */
   idem__task_state state;
   char *message;
@@ -572,8 +572,8 @@ void idem__tasks_wake(idem_server *server);
 void idem__task_write(const idem__task *task, const idem__revision *revision, bool detailed,
                       idem__writer *writer);
 /* What other threads left for this hub. */
-void idem__tasks_deliver(idem__hub *hub);
-void idem__tasks_forget_hub(idem__hub *hub);
+void idem__tasks_deliver(idem__mcp_hub *hub);
+void idem__tasks_forget_hub(idem__mcp_hub *hub);
 /* Walks the tasks of a principal by creation, from a position; NULL at the end. Lock held. */
 idem__task *idem__task_next(idem_server *server, const char *principal, size_t *position);
 
@@ -590,7 +590,7 @@ void idem__task_abandon(idem__context *context);
 void idem__tasks_write_capability(const idem__context *context, idem__writer *writer);
 /* On the hub's thread: acts on what happened to one of its tasks, and answers who waits for it. */
 void idem__task_act(idem__task *task);
-void idem__task_answer_waiters(idem__hub *hub, idem__task *task);
+void idem__task_answer_waiters(idem__mcp_hub *hub, idem__task *task);
 
 /* task_input.c */
 idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t count,
@@ -603,6 +603,6 @@ void idem__task_resume(idem__task *task);
 void idem__task_send_asks(idem__task *task, idem__context *waiter);
 
 /* subscribe.c: notifications/tasks to listeners that named it. */
-void idem__listeners_task(idem__hub *hub, const char *task_id, const char *task_json, size_t len);
+void idem__listeners_task(idem__mcp_hub *hub, const char *task_id, const char *task_json, size_t len);
 
 #endif

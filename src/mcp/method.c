@@ -62,7 +62,7 @@ static const char *copy_principal(idem_request *request, const char *principal) 
 }
 
 static idem__context *new_context(idem_request *request, yyjson_val *params) {
-  idem__peer *peer = idem__peer_of(request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(request->conn);
   idem__context *context = idem__arena_malloc(&request->block->arena, sizeof *context);
   if (!context) return NULL;
   memset(context, 0, sizeof *context);
@@ -125,7 +125,7 @@ static bool refuse_meta(idem__context *context, const char *param, const char *e
   return false;
 }
 
-static bool header_value(const idem__peer *peer, const char *name, const char **value,
+static bool header_value(const idem__mcp_peer *peer, const char *name, const char **value,
                          size_t *len) {
   return peer->edge && peer->edge->header(peer->edge_ctx, name, value, len);
 }
@@ -142,7 +142,7 @@ static bool refuse_header(idem__context *context, const char *header, const char
   return false;
 }
 
-static bool version_header_matches(idem__context *context, const idem__peer *peer,
+static bool version_header_matches(idem__context *context, const idem__mcp_peer *peer,
                                    yyjson_val *version) {
   const char *value;
   size_t len;
@@ -185,7 +185,7 @@ static bool modern_log_level(idem__context *context) {
   return refuse_meta(context, "_meta." META_LOG_LEVEL, "a log level", level);
 }
 
-static bool pass_modern(idem__context *context, const idem__peer *peer) {
+static bool pass_modern(idem__context *context, const idem__mcp_peer *peer) {
   yyjson_val *version = member(context->meta, META_VERSION);
   yyjson_val *capabilities = member(context->meta, META_CAPABILITIES);
   /* Until the revision is known errors take the modern form: that is what was claimed. */
@@ -208,7 +208,7 @@ static bool pass_modern(idem__context *context, const idem__peer *peer) {
 
 /* ------------------------------------------------------------- the legacy gate */
 
-static bool has_modern_header(const idem__peer *peer) {
+static bool has_modern_header(const idem__mcp_peer *peer) {
   const char *value;
   size_t len;
   if (!header_value(peer, "mcp-protocol-version", &value, &len)) return false;
@@ -225,7 +225,7 @@ static bool refuse_claimless(idem__context *context) {
   return refuse_meta(context, "_meta." META_VERSION, "string", NULL);
 }
 
-static void adopt_session(idem__context *context, idem__session *session) {
+static void adopt_session(idem__context *context, idem__mcp_session *session) {
   context->session = session;
   context->revision = session->revision;
   context->client_info = member(session->hello->root, "clientInfo");
@@ -246,7 +246,7 @@ static bool refuse_legacy(idem__context *context) {
   return refuse_version(context, member(context->params, "protocolVersion"));
 }
 
-static bool pass_legacy(idem__context *context, const idem__peer *peer) {
+static bool pass_legacy(idem__context *context, const idem__mcp_peer *peer) {
   const idem__revision *newest = idem__revision_legacy(context->server);
   if (has_modern_header(peer)) return refuse_claimless(context);
   if (!newest) return refuse_legacy(context);
@@ -297,7 +297,7 @@ static const idem__mcp_method *row_of(const idem_request *request);
 
 static bool gate(idem_request *request, yyjson_val *params, void *user) {
   (void)user;
-  idem__peer *peer = idem__peer_of(request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(request->conn);
   idem__context *context = peer ? new_context(request, params) : NULL;
   if (!context) {
     idem_request_drop(request);
@@ -332,7 +332,7 @@ static const idem__mcp_method *row_of(const idem_request *request) {
 static void on_initialized(idem_conn *conn, yyjson_val *params, void *user) {
   (void)params;
   (void)user;
-  idem__peer *peer = idem__peer_of(conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(conn);
   if (peer && peer->session) peer->session->initialized = true;
 }
 

@@ -6,7 +6,7 @@
 /* ---------------------------------------------------------------- sessions */
 
 /* A copy of initialize's params that lives as long as the session. */
-static idem_status copy_hello(idem__session *session, yyjson_val *params) {
+static idem_status copy_hello(idem__mcp_session *session, yyjson_val *params) {
   size_t len;
   yyjson_alc alc = {session->alloc.malloc, session->alloc.realloc, session->alloc.free,
                     session->alloc.ctx};
@@ -17,7 +17,7 @@ static idem_status copy_hello(idem__session *session, yyjson_val *params) {
   return session->hello ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-idem_status idem__session_init(idem__session *session, const idem_alloc *alloc, uint64_t seed,
+idem_status idem__session_init(idem__mcp_session *session, const idem_alloc *alloc, uint64_t seed,
                                const idem__revision *revision, yyjson_val *params) {
   memset(session, 0, sizeof *session);
   session->alloc = idem__alloc_or_default(alloc);
@@ -27,7 +27,7 @@ idem_status idem__session_init(idem__session *session, const idem_alloc *alloc, 
   return copy_hello(session, params);
 }
 
-static void forget_subscriptions(idem__session *session) {
+static void forget_subscriptions(idem__mcp_session *session) {
   size_t at = 0;
   for (char *uri; (uri = idem__map_next(&session->subscriptions, &at));) {
     idem__free(&session->alloc, uri);
@@ -35,23 +35,23 @@ static void forget_subscriptions(idem__session *session) {
   idem__map_deinit(&session->subscriptions);
 }
 
-void idem__session_deinit(idem__session *session) {
+void idem__session_deinit(idem__mcp_session *session) {
   forget_subscriptions(session);
   yyjson_doc_free(session->hello);
   session->hello = NULL;
 }
 
-bool idem__session_subscribed(const idem__session *session, const char *uri) {
+bool idem__session_subscribed(const idem__mcp_session *session, const char *uri) {
   return idem__map_get(&session->subscriptions, uri, strlen(uri)) != NULL;
 }
 
-void idem__session_guard(const idem__peer *peer, bool enter) {
+void idem__session_guard(const idem__mcp_peer *peer, bool enter) {
   if (peer->edge) peer->edge->guard(peer->edge_ctx, enter);
 }
 
 /* ------------------------------------------------------------------- peers */
 
-idem_status idem__peer_init(idem__peer *peer, idem__hub *hub, idem_conn *conn) {
+idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_hub *hub, idem_conn *conn) {
   memset(peer, 0, sizeof *peer);
   peer->hub = hub;
   peer->conn = conn;
@@ -60,33 +60,33 @@ idem_status idem__peer_init(idem__peer *peer, idem__hub *hub, idem_conn *conn) {
   return IDEM_OK;
 }
 
-void idem__peer_deinit(idem__peer *peer) {
+void idem__mcp_peer_deinit(idem__mcp_peer *peer) {
   idem__list_remove(&peer->link);
   if (peer->session == &peer->own) idem__session_deinit(&peer->own);
   peer->session = NULL;
 }
 
 static void free_line_peer(void *attachment) {
-  idem__peer *peer = attachment;
+  idem__mcp_peer *peer = attachment;
   idem_alloc alloc = peer->hub->alloc;
-  idem__peer_deinit(peer);
+  idem__mcp_peer_deinit(peer);
   idem__free(&alloc, peer);
 }
 
-idem_status idem__hub_accept(idem__hub *hub, const idem_conn_opts *opts, const char *principal,
+idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, const char *principal,
                              idem_conn **out) {
   idem_conn_opts ours = *opts;
   ours.router = hub->server->router;
   if (!ours.policy) ours.policy = &hub->server->policy;
   if (!ours.log) ours.log = hub->server->opts.log;
-  idem__peer *peer = idem__malloc(&hub->alloc, sizeof *peer);
+  idem__mcp_peer *peer = idem__malloc(&hub->alloc, sizeof *peer);
   if (!peer) return IDEM_E_NOMEM;
   idem_status status = idem_conn_new(&ours, out);
   if (status != IDEM_OK) {
     idem__free(&hub->alloc, peer);
     return status;
   }
-  idem__peer_init(peer, hub, *out);
+  idem__mcp_peer_init(peer, hub, *out);
   if (principal) peer->principal = principal;
   (*out)->attachment = peer;
   (*out)->attachment_free = free_line_peer;

@@ -57,7 +57,7 @@ void idem__prompt_write(const idem__prompt_entry *prompt, const idem__revision *
 static void reply_unknown(idem__context *context, yyjson_val *name) {
   idem__answer fault =
       idem__answer_fault(context->revision->codes, IDEM_FAULT_PROMPT_NOT_FOUND, NULL);
-  idem__hub *hub = context->hub;
+  idem__mcp_hub *hub = context->hub;
   idem__buf data;
   idem__buf_init(&data, &hub->alloc, SIZE_MAX / 4);
   idem__writer writer = idem__writer_on(&data);

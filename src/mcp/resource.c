@@ -92,7 +92,7 @@ const idem__resource_entry *idem__registry_resource(const idem__registry *regist
 static idem_status reply_missing(idem__context *context, const char *uri, size_t len) {
   idem__answer fault =
       idem__answer_fault(context->revision->codes, IDEM_FAULT_RESOURCE_NOT_FOUND, NULL);
-  idem__hub *hub = context->hub;
+  idem__mcp_hub *hub = context->hub;
   idem__buf data;
   idem__buf_init(&data, &hub->alloc, SIZE_MAX / 4);
   idem__writer writer = idem__writer_on(&data);

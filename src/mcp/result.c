@@ -23,7 +23,7 @@ void idem__result_begin(idem__result *result, idem__context *context, const char
 }
 
 /* Returns the lent buffer; what was lent out meanwhile goes. */
-static void give_back(idem__hub *hub, idem__buf *buf) {
+static void give_back(idem__mcp_hub *hub, idem__buf *buf) {
   idem__buf_deinit(&hub->scratch);
   hub->scratch = *buf;
   hub->scratch.len = 0;
@@ -86,7 +86,7 @@ void idem__result_abandon(idem__result *result) { give_back(result->context->hub
 idem_status idem__result_end(idem__result *result, const yyjson_mut_val *meta) {
   idem__context *context = result->context;
   idem_status status = idem__result_close(result, meta);
-  idem__hub *hub = context->hub; /* the context may go with the request */
+  idem__mcp_hub *hub = context->hub; /* the context may go with the request */
   if (status != IDEM_OK) {
     drop_unwritable(context, status);
   } else if (context->task) {
@@ -159,7 +159,7 @@ static const char *modern_text(int64_t code) {
 
 idem_status idem__refuse(idem__context *context, int status, int64_t code, const char *data_json,
                          size_t len) {
-  idem__peer *peer = idem__peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
   if (status && peer && peer->edge) peer->edge->set_status(peer->edge_ctx, status);
   return idem__reply_error_own(context->request, code, modern_text(code), data_json, len);
 }

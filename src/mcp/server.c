@@ -109,7 +109,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
 void idem_server_free(idem_server *server) {
   if (!server) return;
   while (!idem__list_empty(&server->hubs)) {
-    idem__hub_free(IDEM__CONTAINER(server->hubs.next, idem__hub, link));
+    idem__hub_free(IDEM__CONTAINER(server->hubs.next, idem__mcp_hub, link));
   }
   idem__tasks_free(server);
   if (server->registry) idem__registry_unref(server->registry);
@@ -125,14 +125,14 @@ idem_router *idem_server_router(idem_server *server) { return server->router; }
 /* ---------------------------------------------------------------- accepting */
 
 /* The hub of a loop of somebody's own: one for the server, told at once. */
-static idem__hub *plain_hub(idem_server *server) {
-  idem__hub *hub = server->own_hub;
+static idem__mcp_hub *plain_hub(idem_server *server) {
+  idem__mcp_hub *hub = server->own_hub;
   if (!hub && idem__hub_new(server, NULL, NULL, &hub) == IDEM_OK) server->own_hub = hub;
   return hub;
 }
 
 idem_status idem_server_accept(idem_server *server, const idem_conn_opts *opts, idem_conn **out) {
-  idem__hub *hub = plain_hub(server);
+  idem__mcp_hub *hub = plain_hub(server);
   return hub ? idem__hub_accept(hub, opts, NULL, out) : IDEM_E_NOMEM;
 }
 

@@ -16,7 +16,7 @@ static yyjson_val *uri_param(idem__context *context, yyjson_val *params) {
 }
 
 static idem_status subscribe(idem__context *context, const char *uri, size_t len) {
-  idem__session *session = context->session;
+  idem__mcp_session *session = context->session;
   if (idem__map_get(&session->subscriptions, uri, len)) return IDEM_OK;
   if (session->subscriptions.count >= context->server->opts.max_subscriptions) return IDEM_E_LIMIT;
   char *copy = idem__strndup(&session->alloc, uri, len);
@@ -33,7 +33,7 @@ static void refuse_subscription(idem__context *context) {
 void idem__run_subscribe(idem__context *context, yyjson_val *params) {
   yyjson_val *uri = uri_param(context, params);
   if (!uri) return;
-  idem__peer *peer = idem__peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
   if (!context->session) {
     refuse_subscription(context);
     return;
@@ -48,7 +48,7 @@ void idem__run_subscribe(idem__context *context, yyjson_val *params) {
 void idem__run_unsubscribe(idem__context *context, yyjson_val *params) {
   yyjson_val *uri = uri_param(context, params);
   if (!uri) return;
-  idem__peer *peer = idem__peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
   if (context->session) {
     idem__session_guard(peer, true);
     char *known = idem__map_remove(&context->session->subscriptions, yyjson_get_str(uri),
@@ -120,7 +120,7 @@ static const char *changed_method(uint32_t kind) {
   return "notifications/resources/list_changed";
 }
 
-void idem__listeners_tell(idem__hub *hub, uint32_t changed, const char *updated_uri) {
+void idem__listeners_tell(idem__mcp_hub *hub, uint32_t changed, const char *updated_uri) {
   for (idem__list *at = hub->listeners.next; at != &hub->listeners;) {
     listener *who = IDEM__CONTAINER(at, listener, link);
     at = at->next;
@@ -131,7 +131,7 @@ void idem__listeners_tell(idem__hub *hub, uint32_t changed, const char *updated_
   }
 }
 
-void idem__listeners_task(idem__hub *hub, const char *task_id, const char *task_json, size_t len) {
+void idem__listeners_task(idem__mcp_hub *hub, const char *task_id, const char *task_json, size_t len) {
   for (idem__list *at = hub->listeners.next; at != &hub->listeners;) {
     listener *who = IDEM__CONTAINER(at, listener, link);
     at = at->next;
@@ -154,7 +154,7 @@ void idem__listeners_task(idem__hub *hub, const char *task_id, const char *task_
 static void close_listener(listener *who) {
   idem__context *context = who->context;
   idem_conn *conn = context->request->conn;
-  idem__peer *peer = idem__peer_of(conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(conn);
   idem__id id = context->request->id;
   char raw[64];
   bool tell = peer && !peer->edge && id.raw_len < sizeof raw;
@@ -176,7 +176,7 @@ static void close_listener(listener *who) {
   }
 }
 
-void idem__listeners_close(idem__hub *hub) {
+void idem__listeners_close(idem__mcp_hub *hub) {
   while (!idem__list_empty(&hub->listeners)) {
     close_listener(IDEM__CONTAINER(hub->listeners.next, listener, link));
   }

@@ -379,7 +379,7 @@ static void answer_result(idem__context *context, idem__task *task) {
   idem__buf_deinit(&text);
 }
 
-void idem__task_answer_waiters(idem__hub *hub, idem__task *task) {
+void idem__task_answer_waiters(idem__mcp_hub *hub, idem__task *task) {
   idem__tasks_lock(hub->server);
   bool over = idem__task_terminal(task);
   bool asking = task->state == IDEM__TASK_INPUT;

@@ -160,7 +160,7 @@ idem__task *idem__task_next(idem_server *server, const char *principal, size_t *
 /* ------------------------------------------------------------------ telling */
 
 /* Without memory for the news the peer will still see it when it polls. */
-static void leave_event(idem__hub *hub, idem__task *task) {
+static void leave_event(idem__mcp_hub *hub, idem__task *task) {
   for (idem__task_event *at = hub->task_events; at; at = at->next) {
     if (at->task == task) return;
   }
@@ -179,14 +179,14 @@ void idem__task_set_state(idem__task *task, idem__task_state state) {
   if (idem__task_terminal(task)) free_asks(task);
   idem__server_lock(server); /* the tasks' lock is always taken first */
   for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
-    leave_event(IDEM__CONTAINER(at, idem__hub, link), task);
+    leave_event(IDEM__CONTAINER(at, idem__mcp_hub, link), task);
   }
   idem__server_unlock(server);
 }
 
 void idem__tasks_wake(idem_server *server) { idem__server_wake(server); }
 
-static void tell_listeners(idem__hub *hub, idem__task *task) {
+static void tell_listeners(idem__mcp_hub *hub, idem__task *task) {
   idem__buf json;
   if (idem__list_empty(&hub->listeners)) return;
   idem__buf_init(&json, &hub->alloc, (size_t)16 << 20);
@@ -200,7 +200,7 @@ static void tell_listeners(idem__hub *hub, idem__task *task) {
   idem__buf_deinit(&json);
 }
 
-void idem__tasks_forget_hub(idem__hub *hub) {
+void idem__tasks_forget_hub(idem__mcp_hub *hub) {
   idem__tasks_lock(hub->server);
   while (hub->task_events) {
     idem__task_event *next = hub->task_events->next;
@@ -211,7 +211,7 @@ void idem__tasks_forget_hub(idem__hub *hub) {
   idem__tasks_unlock(hub->server);
 }
 
-void idem__tasks_deliver(idem__hub *hub) {
+void idem__tasks_deliver(idem__mcp_hub *hub) {
   idem__tasks_lock(hub->server);
   idem__task_event *events = hub->task_events;
   hub->task_events = NULL;

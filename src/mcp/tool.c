@@ -122,7 +122,7 @@ static bool find_arguments(idem__context *context, yyjson_val *params) {
 
 void idem__run_tools_call(idem__context *context, yyjson_val *params) {
   if (!find_tool(context, params) || !find_arguments(context, params)) return;
-  idem__peer *peer = idem__peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
   if (peer->edge && idem__revision_has(context->revision, IDEM__R_MODERN) &&
       !idem__headers_check_params(context, context->tool, context->arguments)) {
     return;
