@@ -235,6 +235,11 @@ typedef enum idem_mcp_level {
 IDEM_API void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logger,
                            const char *text);
 
+/* Over HTTP, in a legacy session: closes the event stream that waits for this request's answer. The
+ * client comes back for it (Last-Event-ID). Saves connections while work takes long; elsewhere it
+ * does nothing. */
+IDEM_API void idem_leave_stream(idem_request *request);
+
 /* -------------------------------------------------- inside a handler: asking */
 
 /* What a handler needs from the user or the model before it can go on. */

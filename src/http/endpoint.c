@@ -83,8 +83,20 @@ idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
   return idem_conn_new(&opts, out);
 }
 
+static const idem__http_guest *guest_of(const call *visit) {
+  static const idem__http_guest none;
+  return visit->rpc->opts.guest ? visit->rpc->opts.guest : &none;
+}
+
+static void end_guest(call *visit) {
+  if (visit->begun && guest_of(visit)->end) guest_of(visit)->end(visit->guest);
+  visit->begun = false;
+}
+
 static void free_call(call *visit) {
+  end_guest(visit);
   idem_conn_free(visit->conn);
+  if (guest_of(visit)->close) guest_of(visit)->close(visit->guest);
   idem__free(&visit->rpc->alloc, visit);
 }
 
@@ -92,6 +104,7 @@ static void free_call(call *visit) {
  * used again is decided when it is wanted. */
 static void retire(call *visit) {
   idem__http_rpc *rpc = visit->rpc;
+  end_guest(visit);
   visit->exchange = NULL;
   idem__conn_lend_peer(visit->conn, NULL);
   idem__list_remove(&visit->link);
@@ -129,12 +142,17 @@ static bool on_admit(idem_conn *conn, void *user) {
 }
 
 static call *new_call(idem__http_rpc *rpc) {
-  call *visit = idem__calloc(&rpc->alloc, sizeof *visit);
+  const idem__http_guest *guest = rpc->opts.guest;
+  call *visit = idem__calloc(&rpc->alloc, sizeof *visit + (guest ? guest->size : 0));
   if (!visit) return NULL;
   visit->rpc = rpc;
   idem__list_init(&visit->link);
-  if (idem__http_rpc_conn(rpc, visit, on_output, on_admit, NULL, &visit->conn) == IDEM_OK)
-    return visit;
+  idem_status status = idem__http_rpc_conn(rpc, visit, on_output, on_admit, NULL, &visit->conn);
+  if (status == IDEM_OK && guest && guest->open) {
+    status = guest->open(visit->guest, visit->conn, rpc->opts.guest_user);
+    if (status != IDEM_OK) idem_conn_free(visit->conn);
+  }
+  if (status == IDEM_OK) return visit;
   idem__free(&rpc->alloc, visit);
   return NULL;
 }
@@ -151,10 +169,14 @@ static call *take_call(idem__http_rpc *rpc) {
 
 /* ------------------------------------------------------------------- streams */
 
-static void put_event(call *visit, const char *text, size_t len) {
+/* Also when nobody is there to read it: a guest may keep it for one who comes back. */
+static void put_event(call *visit, const char *text, size_t len, bool last) {
   idem__buf *event = &visit->rpc->event;
+  const idem__http_guest *guest = guest_of(visit);
   event->len = 0;
-  if (idem__sse_put_event(event, "message", NULL, text, len) == IDEM_OK)
+  idem_status status = guest->event ? guest->event(visit->guest, text, len, last, event)
+                                    : idem__sse_put_event(event, "message", NULL, text, len);
+  if (status == IDEM_OK && visit->exchange)
     idem__http_stream_put(visit->exchange, event->data, event->len);
   event->len = 0;
   idem__buf_trim(event, EVENT_KEEP);
@@ -165,11 +187,27 @@ static void put_comment(call *visit) {
   visit->stream_at_ms = idem__http_exchange_now(visit->exchange) + visit->rpc->opts.stream_ms;
 }
 
+static void begin_guest_stream(call *visit) {
+  idem__buf *event = &visit->rpc->event;
+  if (!guest_of(visit)->stream_begin) return;
+  event->len = 0;
+  guest_of(visit)->stream_begin(visit->guest, event);
+  if (event->len) idem__http_stream_put(visit->exchange, event->data, event->len);
+  event->len = 0;
+}
+
 /* From here on the status is 200, whatever comes. The first comment goes out at once. */
 static void commit_stream(call *visit) {
   if (visit->streaming) return;
   visit->streaming = true;
-  idem__http_stream_begin(visit->exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
+  char text[1024];
+  idem__buf lines;
+  idem__buf_fixed(&lines, text, sizeof text - 1);
+  idem__buf_puts(&lines, "X-Accel-Buffering: no\r\n");
+  if (guest_of(visit)->headers) guest_of(visit)->headers(visit->guest, &lines);
+  text[lines.len] = 0;
+  idem__http_stream_begin(visit->exchange, 200, "text/event-stream", text);
+  begin_guest_stream(visit);
   put_comment(visit);
 }
 
@@ -183,6 +221,7 @@ static void answer_headers(const call *visit, bool limited, idem__buf *out) {
   const idem__http_rules *rules = rules_of(visit->rpc);
   if (limited) idem__buf_printf(out, "Retry-After: %u\r\n", (unsigned)visit->retry_s);
   if (rules->add_headers) rules->add_headers(visit->exchange, out, rules->user);
+  if (guest_of(visit)->headers) guest_of(visit)->headers(((call *)(uintptr_t)visit)->guest, out);
 }
 
 static void respond(call *visit, uint16_t status, idem_chunk *chunk) {
@@ -202,19 +241,23 @@ static void respond(call *visit, uint16_t status, idem_chunk *chunk) {
 
 static void finish(call *visit, idem_chunk *chunk, const idem__outgoing *what) {
   if (visit->streaming) {
-    put_event(visit, chunk->data, chunk->len);
+    put_event(visit, chunk->data, chunk->len, true);
     idem_chunk_free(chunk);
     idem__http_stream_end(visit->exchange);
     retire(visit);
     return;
   }
-  respond(visit, idem__http_status_for(rules_of(visit->rpc), what->is_error, what->code), chunk);
+  uint16_t status = idem__http_status_for(rules_of(visit->rpc), what->is_error, what->code);
+  if (guest_of(visit)->status) status = guest_of(visit)->status(visit->guest, status);
+  respond(visit, status, chunk);
 }
 
 /* Nothing is owed: a notification, a response, or a request cancelled without an answer. */
 static void finish_silent(call *visit, idem__message_kind kind) {
   const idem__http_rules *rules = rules_of(visit->rpc);
   uint16_t status = kind == IDEM__RESPONSE ? rules->response_status : rules->notification_status;
+  if (guest_of(visit)->silent_status)
+    status = guest_of(visit)->silent_status(visit->guest, kind);
   if (visit->streaming) {
     idem__http_stream_end(visit->exchange);
     retire(visit);
@@ -242,7 +285,7 @@ static void finish_failed(call *visit) {
 static void send_along(call *visit, idem_chunk *chunk) {
   if (visit->accepts_stream) {
     commit_stream(visit);
-    put_event(visit, chunk->data, chunk->len);
+    put_event(visit, chunk->data, chunk->len, false);
   }
   idem_chunk_free(chunk);
 }
@@ -265,10 +308,12 @@ static void pump(call *visit) {
       finish(visit, &chunk, &what);
       return;
     }
-    if (visit->exchange)
+    if (visit->exchange) {
       send_along(visit, &chunk);
-    else
+    } else {
+      if (visit->detached) put_event(visit, chunk.data, chunk.len, what.answer);
       idem_chunk_free(&chunk);
+    }
     if (visit->detached && what.answer) {
       visit->detached = false;
       retire(visit);
@@ -312,6 +357,7 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
   visit->exchange = NULL;
   idem__conn_lend_peer(visit->conn, NULL);
   visit->detached = rules_of(visit->rpc)->outlives_peer;
+  if (guest_of(visit)->outlives) visit->detached = guest_of(visit)->outlives(visit->guest);
   if (visit->detached) return; /* runs on; its answer goes nowhere */
   idem__list_remove(&visit->link);
   free_call(visit);
@@ -325,7 +371,31 @@ static void wait_for_answer(call *visit) {
   set_time(visit);
 }
 
+void idem__http_visit_leave(void *guest) {
+  call *visit = IDEM__CONTAINER(guest, call, guest);
+  idem__http_exchange *exchange = visit->exchange;
+  if (!exchange || !visit->accepts_stream) return;
+  commit_stream(visit);
+  visit->exchange = NULL;
+  visit->detached = true;
+  idem__conn_lend_peer(visit->conn, NULL);
+  idem__http_stream_end(exchange);
+}
+
+idem__http_exchange *idem__http_visit_exchange(void *guest) {
+  return IDEM__CONTAINER(guest, call, guest)->exchange;
+}
+
 /* ------------------------------------------------------------- entry points */
+
+/* False: the guest has answered. */
+static bool begin_guest(call *visit, const idem__http_request *request) {
+  const idem__http_guest *guest = guest_of(visit);
+  visit->begun = true;
+  if (!guest->begin || guest->begin(visit->guest, visit->exchange, request)) return true;
+  retire(visit);
+  return false;
+}
 
 void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
                           void *user) {
@@ -341,6 +411,8 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
   visit->streaming = visit->admitted = visit->limited = false;
   visit->accepts_stream =
       rules_of(rpc)->event_streams && idem__http_accepts_exactly(request, "text/event-stream");
+  visit->detached = false;
+  if (!begin_guest(visit, request)) return;
   idem__conn_lend_peer(visit->conn, idem__http_exchange_peer(exchange));
   idem__message_kind kind;
   const char *body = request->body.len ? request->body.at : "";
@@ -350,7 +422,7 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
     return;
   }
   pump(visit);
-  if (visit->exchange != exchange) return; /* answered */
+  if (visit->exchange != exchange || visit->detached) return; /* answered, or left */
   if (idem_conn_in_flight(visit->conn) == 0 && idem_conn_queued(visit->conn) == 0)
     finish_silent(visit, kind);
   else

@@ -18,6 +18,8 @@ typedef struct call {
   uint32_t retry_s;
   bool accepts_stream, streaming, admitted, limited;
   bool detached; /* the peer is gone and the work goes on */
+  bool begun;    /* the guest has seen it begin and not end */
+  _Alignas(16) char guest[];
 } call;
 
 struct idem__http_rpc {

@@ -5,7 +5,7 @@
 #ifndef IDEM_HTTP_PRIVATE_H
 #define IDEM_HTTP_PRIVATE_H
 
-#include "../base/base.h"
+#include "../rpc/rpc.h"
 
 #include <idem/http.h>
 #include <idem/rpc.h>
@@ -417,6 +417,32 @@ const char *idem__http_conn_peer(const idem__http_conn *conn);
 
 /* ------------------------------------------------------------- endpoints */
 
+/* A protocol with opinions about each POST. It has `size` bytes of its own with each visit of a
+ * POST to a conn of the engine: `open` and `close` frame the conn's life, `begin` and `end` each
+ * visit's. What is NULL has no opinion. */
+typedef struct idem__http_guest {
+  size_t size;
+  idem_status (*open)(void *guest, idem_conn *conn, void *user);
+  void (*close)(void *guest);
+  /* False: it has answered the exchange itself. The request is borrowed until begin returns. */
+  bool (*begin)(void *guest, idem__http_exchange *exchange, const idem__http_request *request);
+  void (*end)(void *guest);
+  /* The status of an answer, or of nothing to answer with (`silent` names the message's kind). */
+  uint16_t (*status)(void *guest, uint16_t otherwise);
+  uint16_t (*silent_status)(void *guest, idem__message_kind kind);
+  /* More header lines with CRLF, before the head is sent. */
+  void (*headers)(void *guest, idem__buf *out);
+  /* Writes the stream's first event, if there is one. */
+  void (*stream_begin)(void *guest, idem__buf *out);
+  /* Writes one event; `exchange_gone`: nobody reads it now, but somebody may come back for it. */
+  idem_status (*event)(void *guest, const char *text, size_t len, bool last, idem__buf *out);
+  /* The peer is gone: does the work go on? */
+  bool (*outlives)(void *guest);
+} idem__http_guest;
+/* Ends the event stream of a visit while its work goes on (guest->outlives must hold). */
+void idem__http_visit_leave(void *guest);
+idem__http_exchange *idem__http_visit_exchange(void *guest); /* NULL: the peer is gone */
+
 /* A JSON-RPC endpoint: POST a message, get the answer; or a WebSocket of messages. One a hub. */
 typedef struct idem__http_rpc idem__http_rpc;
 typedef struct idem__http_rpc_opts {
@@ -424,6 +450,8 @@ typedef struct idem__http_rpc_opts {
   const idem_policy *policy;     /* copied; its framing is ignored */
   idem_pool *pool;               /* NULL: one of its own */
   const idem__http_rules *rules; /* NULL: the plain JSON-RPC ones */
+  const idem__http_guest *guest; /* NULL: none */
+  void *guest_user;
   idem__limiter *limiter;        /* NULL: no rate limit */
   uint64_t stream_ms;            /* until an answer becomes a stream, and between comments */
   uint64_t (*now_ns)(void *ctx);

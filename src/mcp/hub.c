@@ -224,6 +224,7 @@ void idem__hub_deliver(idem__mcp_hub *hub) {
     deliver_changes(hub);
     deliver_updates(hub);
     idem__tasks_deliver(hub);
+    if (hub->on_delivered) hub->on_delivered(hub, hub->notification_user);
   }
   hub->delivering = false;
 }

@@ -269,6 +269,7 @@ struct idem__mcp_hub {
   /* Told as well, for legacy streams of the HTTP folder. NULL: none. */
   void (*on_notification)(idem__mcp_hub *hub, const char *method, const char *uri, void *user);
   void *notification_user;
+  void (*on_delivered)(idem__mcp_hub *hub, void *user); /* after each delivery; same user */
 };
 idem_status idem__hub_new(idem_server *server, void (*wake)(idem__mcp_hub *hub, void *user),
                           void *wake_user, idem__mcp_hub **out);

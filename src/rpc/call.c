@@ -98,7 +98,7 @@ void idem__call_response(idem_conn *conn, const idem__message *message) {
   } else if (response.status == IDEM_E_REMOTE &&
              (message->id.kind == IDEM__ID_NULL || message->id.kind == IDEM__ID_ABSENT)) {
     unclaimed_error(conn, response);
-  } else {
+  } else if (!conn->stray_response || !conn->stray_response(conn, message)) {
     response.message = NULL;
     response.message_len = 0;
     report(conn, "a response with an unknown id", &response);

@@ -365,6 +365,8 @@ struct idem_conn {
 
   void *attachment; /* what a layer above keeps of this conn; freed with it */
   void (*attachment_free)(void *attachment);
+  /* A response to no call of this conn's: true if a layer above knows whose it is. */
+  bool (*stray_response)(idem_conn *conn, const idem__message *message);
 
   idem__list requests; /* being handled, not yet settled */
   idem__list settled;  /* answered or cancelled, but their handlers still hold them */

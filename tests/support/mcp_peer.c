@@ -17,14 +17,18 @@ static uint64_t fixed_wall(void *ctx) {
   return UINT64_C(1700000000000);
 }
 
-idem_server *mcp_test_server(const idem_server_opts *opts) {
+idem_status mcp_test_server_try(const idem_server_opts *opts, idem_server **out) {
   idem_server_opts all = opts ? *opts : (idem_server_opts){0};
-  idem_server *server;
   if (!all.name) all.name = "test";
   if (!all.version) all.version = "1";
   if (!all.random) all.random = fixed_random;
   if (!all.wall_ms) all.wall_ms = fixed_wall;
-  assert_int_equal(idem_server_new(&all, &server), IDEM_OK);
+  return idem_server_new(&all, out);
+}
+
+idem_server *mcp_test_server(const idem_server_opts *opts) {
+  idem_server *server;
+  assert_int_equal(mcp_test_server_try(opts, &server), IDEM_OK);
   return server;
 }
 
@@ -51,23 +55,33 @@ static const char *send_line(mcp_peer *peer, const char *line) {
   return mcp_peer_more(peer);
 }
 
-static void shake_hands(mcp_peer *peer) {
-  char line[512], agreed[64];
+static const char initialized[] =
+    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+
+static void write_hello(const mcp_peer *peer, char *line, size_t size) {
   snprintf(
-      line, sizeof line,
+      line, size,
       "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
       "\"%s\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}\n",
       peer->date);
+}
+
+static void shake_hands(mcp_peer *peer) {
+  char line[512], agreed[64];
+  write_hello(peer, line, sizeof line);
   snprintf(agreed, sizeof agreed, "\"protocolVersion\":\"%s\"", peer->date);
   assert_non_null(strstr(send_line(peer, line), agreed));
-  assert_string_equal(
-      send_line(peer, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n"), "");
+  assert_string_equal(send_line(peer, initialized), "");
+}
+
+static idem_status open_conn(mcp_peer *peer, idem_server *server, const char *date,
+                             const idem_alloc *alloc) {
+  *peer = (mcp_peer){.date = date, .modern = strcmp(date, "2026-07-28") >= 0};
+  return idem_server_accept(server, &(idem_conn_opts){.alloc = alloc}, &peer->conn);
 }
 
 void mcp_peer_open(mcp_peer *peer, idem_server *server, const char *date) {
-  *peer = (mcp_peer){.date = date, .modern = strcmp(date, "2026-07-28") >= 0};
-  idem_conn_opts opts = {0};
-  assert_int_equal(idem_server_accept(server, &opts, &peer->conn), IDEM_OK);
+  assert_int_equal(open_conn(peer, server, date, NULL), IDEM_OK);
   if (!peer->modern) shake_hands(peer);
 }
 
@@ -76,7 +90,8 @@ void mcp_peer_close(mcp_peer *peer) {
   free(peer->answer);
 }
 
-const char *mcp_peer_ask(mcp_peer *peer, const char *method, const char *members) {
+/* The next request as a line; to be freed. */
+static char *write_request(mcp_peer *peer, const char *method, const char *members) {
   static const char meta[] =
       "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
       "\"io.modelcontextprotocol/clientCapabilities\":{}}";
@@ -86,6 +101,11 @@ const char *mcp_peer_ask(mcp_peer *peer, const char *method, const char *members
   snprintf(line, room, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"%s\",\"params\":{%s%s%s}}\n",
            ++peer->asked, method, members, *members && peer->modern ? "," : "",
            peer->modern ? meta : "");
+  return line;
+}
+
+const char *mcp_peer_ask(mcp_peer *peer, const char *method, const char *members) {
+  char *line = write_request(peer, method, members);
   const char *answer = send_line(peer, line);
   free(line);
   return answer;
@@ -111,4 +131,28 @@ void mcp_peer_expect_part(mcp_peer *peer, const char *method, const char *member
   if (!strstr(answer, part)) {
     fail_msg("%s %s in %s:\n got %s\nwithout %s", method, members, peer->date, answer, part);
   }
+}
+
+/* ------------------------------------------------------ where memory fails */
+
+static void try_line(mcp_peer *peer, const char *line) {
+  idem_conn_feed(peer->conn, line, strlen(line));
+  mcp_peer_more(peer);
+}
+
+bool mcp_peer_try_open(mcp_peer *peer, idem_server *server, const char *date,
+                       const idem_alloc *alloc) {
+  char line[512];
+  if (open_conn(peer, server, date, alloc) != IDEM_OK) return false;
+  if (peer->modern) return true;
+  write_hello(peer, line, sizeof line);
+  try_line(peer, line);
+  try_line(peer, initialized);
+  return true;
+}
+
+void mcp_peer_try(mcp_peer *peer, const char *method, const char *members) {
+  char *line = write_request(peer, method, members);
+  try_line(peer, line);
+  free(line);
 }

@@ -31,6 +31,13 @@ void mcp_peer_expect(mcp_peer *peer, const char *method, const char *members, co
 void mcp_peer_expect_part(mcp_peer *peer, const char *method, const char *members,
                           const char *part);
 
+/* The same for runs in which memory fails: nothing is asserted, an answer may be missing. A failed
+ * open (false) needs no close. */
+idem_status mcp_test_server_try(const idem_server_opts *opts, idem_server **out);
+bool mcp_peer_try_open(mcp_peer *peer, idem_server *server, const char *date,
+                       const idem_alloc *alloc);
+void mcp_peer_try(mcp_peer *peer, const char *method, const char *members);
+
 /* What every complete result of 2026-07-28 ends with. */
 #define MCP_TEST_INFO                                                                              \
   "\"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"test\",\"version\":\"1\"}}"

@@ -1,5 +1,6 @@
 /* test_resources.c - resources are listed as each revision knows them, found by URI or template, read
  * as text or bytes; what is missing is an error that names the URI. */
+#include "support/fault_alloc.h"
 #include "support/mcp_peer.h"
 #include "support/unit.h"
 
@@ -93,14 +94,14 @@ static void add_template(idem_server *server, const char *uri, const char *varia
 }
 
 static idem_server *full_server(void) {
-  static char text[] = "hello";
+  static char text[] = "hello", variable[] = "id";
   idem_server *server = mcp_test_server(&(idem_server_opts){.ttl_ms = 5, .cache_private = true});
   add(server, &(idem_resource){.uri = "test://text",
                                .name = "text",
                                .title = "A text",
                                .description = "says hello",
                                .mime_type = "text/plain",
-                               .annotations = "{ \"audience\": [\"user\"], \"priority\": 0.50,"
+                               .annotations = "{ \"audience\": [\"user\"], \"priority\": 0.5,"
                                               " \"lastModified\": \"2025-01-12T15:00:58Z\" }",
                                .icons = "[ {\"src\": \"https://x/y.png\"} ]",
                                .meta = "{ \"a/b\": 1 }",
@@ -114,7 +115,7 @@ static idem_server *full_server(void) {
                                .size = 7,
                                .is_template = true,
                                .fn = read_variable,
-                               .user = (char[]){"id"}});
+                               .user = variable});
   return server;
 }
 
@@ -126,22 +127,22 @@ static void a_list_holds_what_the_revision_knows(void **state) {
       "\"result\":{\"resources\":[{\"uri\":\"test://"
       "text\",\"name\":\"text\",\"description\":\"says "
       "hello\",\"mimeType\":\"text/plain\",\"annotations\":{\"audience\":[\"user\"],\"priority\":"
-      "0.50},\"size\":5}]}",
+      "0.5},\"size\":5}]}",
       "\"result\":{\"resources\":[{\"uri\":\"test://"
       "text\",\"name\":\"text\",\"description\":\"says "
       "hello\",\"mimeType\":\"text/plain\",\"annotations\":{\"audience\":[\"user\"],\"priority\":"
-      "0.50},\"size\":5}]}",
+      "0.5},\"size\":5}]}",
       "\"result\":{\"resources\":[{\"uri\":\"test://text\",\"name\":\"text\",\"title\":\"A "
       "text\",\"description\":\"says hello\",\"mimeType\":\"text/plain\",\"annotations\":{"
-      "\"audience\":[\"user\"],\"priority\":0.50,\"lastModified\":\"2025-01-12T15:00:58Z\"},"
+      "\"audience\":[\"user\"],\"priority\":0.5,\"lastModified\":\"2025-01-12T15:00:58Z\"},"
       "\"size\":5,\"_meta\":{\"a/b\":1}}]}",
       "\"result\":{\"resources\":[{\"uri\":\"test://text\",\"name\":\"text\",\"title\":\"A "
       "text\",\"description\":\"says hello\",\"mimeType\":\"text/plain\",\"annotations\":{"
-      "\"audience\":[\"user\"],\"priority\":0.50,\"lastModified\":\"2025-01-12T15:00:58Z\"},"
+      "\"audience\":[\"user\"],\"priority\":0.5,\"lastModified\":\"2025-01-12T15:00:58Z\"},"
       "\"size\":5,\"icons\":[{\"src\":\"https://x/y.png\"}],\"_meta\":{\"a/b\":1}}]}",
       "\"result\":{\"resultType\":\"complete\",\"resources\":[{\"uri\":\"test://text\",\"name\":"
       "\"text\",\"title\":\"A text\",\"description\":\"says hello\",\"mimeType\":\"text/plain\","
-      "\"annotations\":{\"audience\":[\"user\"],\"priority\":0.50,\"lastModified\":\"2025-01-12T15:"
+      "\"annotations\":{\"audience\":[\"user\"],\"priority\":0.5,\"lastModified\":\"2025-01-12T15:"
       "00:58Z\"},\"size\":5,\"icons\":[{\"src\":\"https://x/y.png\"}],\"_meta\":{\"a/b\":1}}],"
       "\"ttlMs\":5,\"cacheScope\":\"private\"," MCP_TEST_INFO "}",
   };
@@ -365,6 +366,45 @@ static void a_bad_definition_is_refused_with_a_sentence(void **state) {
   idem_server_free(server);
 }
 
+/* Everything a resource does, with one allocation failing: whatever comes back, nothing is left. */
+static void live_briefly(fault_alloc *memory, void *user) {
+  static const char *const requests[] = {"resources/list", "resources/templates/list"};
+  static const char *const uris[] = {"\"uri\":\"x:plain\"", "\"uri\":\"x:t/1\"",
+                                     "\"uri\":\"x:none\""};
+  idem_server *server;
+  mcp_peer peer;
+  idem_resource plain = {.uri = "x:plain",
+                         .name = "n",
+                         .annotations = "{\"priority\":1}",
+                         .icons = "[]",
+                         .meta = "{}",
+                         .fn = read_several};
+  idem_resource template = {.uri = "x:t/{id}",
+                            .name = "n",
+                            .is_template = true,
+                            .fn = read_variable,
+                            .user = (char[]){"id"}};
+  if (mcp_test_server_try(&(idem_server_opts){.alloc = &memory->alloc}, &server) != IDEM_OK) return;
+  idem_status plain_status = idem_server_add_resource(server, &plain, NULL, 0);
+  idem_status template_status = idem_server_add_resource(server, &template, NULL, 0);
+  assert_true(plain_status == IDEM_OK || plain_status == IDEM_E_NOMEM);
+  assert_true(template_status == IDEM_OK || template_status == IDEM_E_NOMEM);
+  if (mcp_peer_try_open(&peer, server, user, &memory->alloc)) {
+    for (size_t i = 0; i < 2; i++) mcp_peer_try(&peer, requests[i], "");
+    for (size_t i = 0; i < 3; i++) mcp_peer_try(&peer, "resources/read", uris[i]);
+    mcp_peer_close(&peer);
+  }
+  idem_server_remove_resource(server, "x:plain");
+  idem_server_free(server);
+}
+
+static void any_allocation_may_fail(void **state) {
+  (void)state;
+  char modern[] = "2026-07-28", old[] = "2024-11-05";
+  assert_true(fault_alloc_sweep(live_briefly, modern, 5000) > 50);
+  assert_true(fault_alloc_sweep(live_briefly, old, 5000) > 50);
+}
+
 static void what_is_removed_is_gone(void **state) {
   (void)state;
   idem_server *server = full_server();
@@ -396,6 +436,7 @@ int main(void) {
       cmocka_unit_test(a_reader_may_answer_later_but_once),
       cmocka_unit_test(a_bad_definition_is_refused_with_a_sentence),
       cmocka_unit_test(what_is_removed_is_gone),
+      cmocka_unit_test(any_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,137 @@
+/* mcp_http.h - MCP over HTTP: what its files share. One shop for a server, shared by its threads;
+ * one desk for each thread. See docs/internals/mcp_http.md. */
+#ifndef IDEM_HTTP_MCP_H
+#define IDEM_HTTP_MCP_H
+
+#include "../mcp/mcp.h"
+#include "http.h"
+
+typedef struct idem__mcp_shop idem__mcp_shop; /* sessions, shared by threads */
+typedef struct idem__mcp_desk idem__mcp_desk; /* one thread's side */
+
+/* Zero means the default. */
+typedef struct idem__mcp_shop_opts {
+  idem_server *server;
+  size_t max_sessions;     /* 10,000 */
+  uint64_t session_idle_ms; /* 30 min */
+  size_t log_bytes;        /* kept for resumption, a session; 256 KiB */
+  bool stateless_legacy;   /* serve older revisions without a session, too */
+} idem__mcp_shop_opts;
+idem_status idem__mcp_shop_new(const idem__mcp_shop_opts *opts, idem__mcp_shop **out);
+void idem__mcp_shop_free(idem__mcp_shop *shop);
+size_t idem__mcp_shop_sessions(idem__mcp_shop *shop);
+
+typedef struct idem__mcp_desk_opts {
+  idem__mcp_shop *shop;
+  idem__mcp_hub *hub;
+  idem__http_rpc_opts rpc; /* router, rules, guest are the desk's */
+} idem__mcp_desk_opts;
+idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk **out);
+void idem__mcp_desk_free(idem__mcp_desk *desk);
+/* The route functions; user: the desk. */
+void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *request, void *user);
+void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request *request,
+                         void *user);
+void idem__mcp_serve_message(idem__http_exchange *exchange, const idem__http_request *request,
+                             void *user);
+extern const idem__http_rules idem__mcp_rules;
+
+/* --------------------------------------------------------------- sessions */
+
+#define IDEM__SESSION_ID 32
+
+typedef struct idem__kept_event {
+  struct idem__kept_event *next;
+  uint32_t stream;
+  uint32_t sequence;
+  bool last; /* the answer: its stream ends here */
+  size_t len;
+  char text[];
+} idem__kept_event;
+
+/* A POST whose handler may ask the client: answers come with another POST. */
+typedef struct idem__asker {
+  idem__list link;
+  idem__mcp_desk *desk;
+  idem_conn *conn;
+  uint64_t first_call; /* of the ids reserved for it */
+} idem__asker;
+#define IDEM__CALLS_RESERVED 4096u
+
+/* A legacy session. Everything but `legacy`'s constants is guarded by the shop's lock. */
+typedef struct idem__kept_session {
+  idem__mcp_session legacy;
+  idem__list link; /* in the shop, least recently used first */
+  idem__mcp_shop *shop;
+  unsigned refs;
+  bool ended;
+  char id[IDEM__SESSION_ID + 1];
+  char *principal;
+  uint64_t used_ms;
+  uint64_t next_call;
+  uint32_t next_stream; /* 0 is the GET stream */
+  uint32_t sequence;
+  idem__kept_event *events, **events_end;
+  size_t event_bytes;
+  bool had_stream;      /* a GET stream was open once: what it misses is kept */
+  unsigned get_streams; /* open now */
+  idem__list askers;
+  bool old_transport; /* HTTP+SSE of 2024-11-05: all answers go to the GET stream */
+} idem__kept_session;
+
+void idem__shop_lock(idem__mcp_shop *shop);
+void idem__shop_unlock(idem__mcp_shop *shop);
+idem_server *idem__shop_server(const idem__mcp_shop *shop);
+bool idem__shop_stateless(const idem__mcp_shop *shop);
+/* LIMIT: the shop is full of sessions in use. */
+idem_status idem__kept_open(idem__mcp_shop *shop, const char *principal, uint64_t now_ms,
+                            const idem__revision *revision, yyjson_val *params,
+                            idem__kept_session **out);
+/* Counted; NULL: unknown, ended, or somebody else's. */
+idem__kept_session *idem__kept_find(idem__mcp_shop *shop, idem__view id, const char *principal,
+                                    uint64_t now_ms);
+void idem__kept_unref(idem__kept_session *session);
+/* No more requests; its streams end. */
+void idem__kept_end(idem__kept_session *session);
+/* Keeps an event for its stream and writes it with its id; OK or NOMEM (then it is not kept). */
+idem_status idem__kept_event_add(idem__kept_session *session, uint32_t stream, const char *text,
+                                 size_t len, bool last, idem__buf *out);
+/* Writes the events of a stream after a sequence number; *after moves on; true: the last was there. */
+bool idem__kept_events_after(idem__kept_session *session, uint32_t stream, uint32_t *after,
+                             idem__buf *out);
+/* Sessions without an open GET stream that had one keep a notification for later. */
+void idem__shop_keep_notification(idem__mcp_shop *shop, const char *method, const char *uri,
+                                  const char *text, size_t len);
+
+/* ------------------------------------------------------------ GET streams */
+
+typedef struct idem__get_stream {
+  idem__list link; /* in desk->streams */
+  idem__mcp_desk *desk;
+  idem__http_exchange *exchange;
+  idem__kept_session *session;
+  uint32_t stream;
+  uint32_t after;
+  uint64_t comment_ms;
+} idem__get_stream;
+void idem__get_stream_open(idem__mcp_desk *desk, idem__http_exchange *exchange,
+                           idem__kept_session *session, uint32_t stream, uint32_t after,
+                           const char *first_event);
+/* Sends what its session has kept for it. */
+void idem__get_stream_flush(idem__get_stream *stream);
+void idem__get_streams_flush(idem__mcp_desk *desk);
+void idem__get_streams_end(idem__mcp_desk *desk);
+
+struct idem__mcp_desk {
+  idem__mcp_shop *shop;
+  idem__mcp_hub *hub;
+  idem_alloc alloc;
+  idem__http_rpc *rpc;
+  idem__list streams;
+  uint64_t stream_ms;
+};
+
+/* The principal of an exchange: who its bearer token is, or "". */
+void idem__mcp_principal(const idem__http_request *request, char out[80]);
+
+#endif

@@ -1,0 +1,273 @@
+/* mcp_visit.c - MCP's opinions about each POST: which session it belongs to, what its headers say,
+ * which status an error of the protocol takes, where its events go. A guest of the JSON-RPC
+ * endpoint (endpoint.c). */
+#include "mcp_http.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What MCP keeps with each visit. */
+typedef struct visit {
+  idem__mcp_peer peer;
+  idem__mcp_desk *desk;
+  const idem__http_request *request; /* while the message is being taken in */
+  idem__kept_session *session;       /* counted; NULL: none */
+  bool new_session;                  /* its id goes into the answer's head */
+  bool has_session_header;
+  uint16_t status;
+  uint32_t stream; /* 0: not one yet */
+  idem__asker asker;
+  char principal[80];
+} visit;
+
+/* --------------------------------------------------------------- the edge */
+
+static bool get_header(void *ctx, const char *name, const char **value, size_t *len) {
+  const visit *guest = ctx;
+  if (!guest->request) return false;
+  idem__view found = idem__http_header_value(guest->request, name);
+  *value = found.at;
+  *len = found.len;
+  return found.at != NULL;
+}
+
+static void set_status(void *ctx, int status) { ((visit *)ctx)->status = (uint16_t)status; }
+
+static void guard(void *ctx, bool enter) {
+  const visit *guest = ctx;
+  if (enter) idem__shop_lock(guest->desk->shop);
+  else idem__shop_unlock(guest->desk->shop);
+}
+
+static void join(visit *guest, idem__kept_session *session);
+
+static idem_status open_session(void *ctx, const idem__revision *revision, yyjson_val *params,
+                                idem__mcp_session **out) {
+  visit *guest = ctx;
+  idem__kept_session *session;
+  idem_status status =
+      idem__kept_open(guest->desk->shop, guest->principal,
+                      idem__conn_now_ms(guest->peer.conn), revision, params, &session);
+  if (status != IDEM_OK) return status;
+  join(guest, session);
+  guest->new_session = true;
+  *out = &session->legacy;
+  return IDEM_OK;
+}
+
+static const idem__edge edge = {
+    .header = get_header,
+    .set_status = set_status,
+    .open_session = open_session,
+    .guard = guard,
+};
+
+/* ------------------------------------------------------------------ answers */
+
+/* The client answers a question of ours: by whoever asked it. */
+static bool on_response(idem_conn *conn, const idem__message *message) {
+  idem__mcp_peer *peer = idem__mcp_peer_of(conn);
+  visit *guest = IDEM__CONTAINER(peer, visit, peer);
+  idem_conn *target = NULL;
+  if (!guest->session || message->id.kind != IDEM__ID_INTEGER) return false;
+  uint64_t id = (uint64_t)message->id.integer;
+  idem__shop_lock(guest->desk->shop);
+  idem__list *askers = &guest->session->askers;
+  for (idem__list *at = askers->next; at != askers && !target; at = at->next) {
+    idem__asker *asker = IDEM__CONTAINER(at, idem__asker, link);
+    bool its = id >= asker->first_call && id < asker->first_call + IDEM__CALLS_RESERVED;
+    /* A conn of another thread cannot be touched from here: see idem__mcp_desk_new. */
+    if (its && asker->desk == guest->desk && asker->conn != conn) target = asker->conn;
+  }
+  idem__shop_unlock(guest->desk->shop);
+  if (!target) return false;
+  idem__conn_enter(target);
+  idem__call_response(target, message);
+  idem__conn_leave_waking(target);
+  return true;
+}
+
+/* -------------------------------------------------------------------- visits */
+
+static idem_status open_visit(void *at, idem_conn *conn, void *user) {
+  visit *guest = at;
+  guest->desk = user;
+  idem__list_init(&guest->asker.link);
+  idem__mcp_peer_init(&guest->peer, guest->desk->hub, conn);
+  guest->peer.edge = &edge;
+  guest->peer.edge_ctx = guest;
+  conn->attachment = &guest->peer;
+  conn->stray_response = on_response;
+  return IDEM_OK;
+}
+
+static void close_visit(void *at) { idem__mcp_peer_deinit(&((visit *)at)->peer); }
+
+static void join(visit *guest, idem__kept_session *session) {
+  idem_conn *conn = guest->peer.conn;
+  guest->session = session;
+  guest->peer.session = &session->legacy;
+  guest->asker.desk = guest->desk;
+  guest->asker.conn = conn;
+  idem__shop_lock(guest->desk->shop);
+  guest->asker.first_call = session->next_call;
+  session->next_call += IDEM__CALLS_RESERVED;
+  idem__list_append(&session->askers, &guest->asker.link);
+  idem__shop_unlock(guest->desk->shop);
+  conn->next_call_id = guest->asker.first_call;
+  conn->policy.batches = idem__revision_has(session->legacy.revision, IDEM__R_BATCH);
+}
+
+static void leave(visit *guest) {
+  idem__kept_session *session = guest->session;
+  if (!session) return;
+  idem__shop_lock(guest->desk->shop);
+  idem__list_remove(&guest->asker.link);
+  idem__shop_unlock(guest->desk->shop);
+  guest->session = NULL;
+  guest->peer.session = NULL;
+  idem__kept_unref(session);
+}
+
+static void end_visit(void *at) {
+  visit *guest = at;
+  leave(guest);
+  guest->peer.assumed = NULL;
+  guest->request = NULL;
+  guest->peer.conn->policy.batches = false;
+}
+
+static bool refuse(idem__http_exchange *exchange, uint16_t status, const char *hint) {
+  idem__http_refuse(exchange,
+                    &(idem__http_refusal){.status = status, .reason = "bad-session", .hint = hint},
+                    NULL);
+  return false;
+}
+
+/* The revision a legacy request without a session speaks: as its header says, or 2025-03-26. */
+static const idem__revision *assumed(const visit *guest, idem__view version) {
+  if (!idem__shop_stateless(guest->desk->shop)) return NULL;
+  if (!version.at) return idem__revision_find("2025-03-26", 10);
+  const idem__revision *revision = idem__revision_find(version.at, version.len);
+  return revision && !idem__revision_has(revision, IDEM__R_MODERN) ? revision : NULL;
+}
+
+/* A version header that no revision has is refused, unless the message itself claims one: then the
+ * gate compares the two. */
+static bool version_fine(idem__view version, const idem__kept_session *session) {
+  if (!version.at || !session) return true;
+  return idem__revision_find(version.at, version.len) != NULL;
+}
+
+static bool begin_visit(void *at, idem__http_exchange *exchange,
+                        const idem__http_request *request) {
+  visit *guest = at;
+  idem__view id = idem__http_header_value(request, "mcp-session-id");
+  idem__view version = idem__http_header_value(request, "mcp-protocol-version");
+  const idem__revision *named = version.at ? idem__revision_find(version.at, version.len) : NULL;
+  bool modern = named && idem__revision_has(named, IDEM__R_MODERN);
+  guest->request = request;
+  guest->status = 0;
+  guest->stream = 0;
+  guest->new_session = false;
+  idem__mcp_principal(request, guest->principal);
+  guest->peer.principal = guest->principal;
+  guest->peer.assumed = NULL;
+  guest->has_session_header = id.at != NULL;
+  if (id.at && !modern) {
+    idem__kept_session *session = idem__kept_find(guest->desk->shop, id, guest->principal,
+                                                  idem__http_exchange_now(exchange));
+    if (!session) return refuse(exchange, 404, NULL);
+    join(guest, session);
+    if (!version_fine(version, session)) return refuse(exchange, 400, NULL);
+  } else if (!id.at) {
+    guest->peer.assumed = assumed(guest, version);
+  }
+  return true;
+}
+
+static uint16_t answer_status(void *at, uint16_t otherwise) {
+  const visit *guest = at;
+  if (guest->status) return guest->status;
+  /* What is no message at all is 400; errors of handlers travel with 200. */
+  return otherwise;
+}
+
+static uint16_t silent_status(void *at, idem__message_kind kind) {
+  const visit *guest = at;
+  if (kind == IDEM__RESPONSE && !guest->session) return 400;
+  return 202;
+}
+
+static void add_headers(void *at, idem__buf *out) {
+  visit *guest = at;
+  if (!guest->new_session) return;
+  idem__buf_printf(out, "Mcp-Session-Id: %s\r\n", guest->session->id);
+}
+
+/* ------------------------------------------------------------------- streams */
+
+static bool is_resumable(const visit *guest) { return guest->session != NULL; }
+
+static void stream_begin(void *at, idem__buf *out) {
+  visit *guest = at;
+  if (!is_resumable(guest)) return;
+  idem__shop_lock(guest->desk->shop);
+  guest->stream = guest->session->next_stream++;
+  idem__shop_unlock(guest->desk->shop);
+  if (!idem__revision_has(guest->session->legacy.revision, IDEM__R_PRIME_EVENT)) return;
+  /* An event without data, so that a client that loses the stream at once can come back. */
+  idem__buf_printf(out, "id: %x-0\nretry: 500\ndata:\n\n", (unsigned)guest->stream);
+}
+
+static idem_status put_event(void *at, const char *text, size_t len, bool last, idem__buf *out) {
+  visit *guest = at;
+  if (!is_resumable(guest) || !guest->stream) {
+    return idem__sse_put_event(out, "message", NULL, text, len);
+  }
+  idem_status status = idem__kept_event_add(guest->session, guest->stream, text, len, last, out);
+  if (!idem__http_visit_exchange(guest)) idem__server_wake(guest->desk->hub->server);
+  return status;
+}
+
+static bool outlives(void *at) {
+  const visit *guest = at;
+  return is_resumable(guest);
+}
+
+/* The answer may be fetched later; the stream that waits for it is closed. */
+static void leave_stream(idem__mcp_peer *peer) {
+  visit *guest = IDEM__CONTAINER(peer, visit, peer);
+  if (is_resumable(guest)) idem__http_visit_leave(guest);
+}
+
+const idem__http_guest idem__mcp_guest = {
+    .size = sizeof(visit),
+    .open = open_visit,
+    .close = close_visit,
+    .begin = begin_visit,
+    .end = end_visit,
+    .status = answer_status,
+    .silent_status = silent_status,
+    .headers = add_headers,
+    .stream_begin = stream_begin,
+    .event = put_event,
+    .outlives = outlives,
+};
+
+void idem_leave_stream(idem_request *request) {
+  idem__mcp_peer *peer = idem__mcp_peer_of(request->conn);
+  if (peer && peer->edge == &edge) leave_stream(peer);
+}
+
+void idem__mcp_principal(const idem__http_request *request, char out[80]) {
+  idem__view token = idem__http_known_value(request, IDEM__H_AUTHORIZATION);
+  uint8_t digest[IDEM__SHA256_BYTES];
+  idem__sha256 sha;
+  out[0] = '\0';
+  if (!token.at) return;
+  idem__sha256_init(&sha);
+  idem__sha256_add(&sha, token.at, token.len);
+  idem__sha256_end(&sha, digest);
+  for (size_t i = 0; i < sizeof digest; i++) snprintf(out + i * 2, 3, "%02x", digest[i]);
+}
