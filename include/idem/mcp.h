@@ -46,8 +46,8 @@ typedef struct idem_server_opts {
   uint32_t revisions; /* which to serve: bits of idem_revision; 0: all */
   idem_log *log;
   const idem_alloc *alloc;
-  /* Randomness for ids and keys, and wall-clock milliseconds since 1970 for time stamps. idem_serve
-   * and idem_run set both; on a loop of your own you must. */
+  /* Randomness for ids and keys (required), and wall-clock milliseconds since 1970 for time stamps.
+   * idem_server_os in uv.h fills in both. */
   void (*random)(void *ctx, void *bytes, size_t len);
   uint64_t (*wall_ms)(void *ctx);
   void *os_ctx;

@@ -3,6 +3,7 @@
 #ifndef IDEM_UV_H
 #define IDEM_UV_H
 
+#include <idem/mcp.h>
 #include <idem/rpc.h>
 #include <uv.h>
 
@@ -14,7 +15,8 @@ typedef struct idem_listener idem_listener;
 
 /* What a served or connected conn is made of. Zero means the default. */
 typedef struct idem_serve_opts {
-  const idem_router *router;
+  const idem_router *router; /* what can be asked; not with `server` */
+  idem_server *server;       /* an MCP server; its router and policy are used */
   const idem_policy *policy; /* stdio+lsp: sets its framing; sockets set guard_http */
   idem_log *log;
   idem_metrics *metrics;
@@ -85,6 +87,8 @@ typedef struct idem_log_setup {
 IDEM_API idem_status idem_log_open(const idem_log_setup *setup, idem_log **out);
 /* Opens the log's file anew (SIGHUP after log rotation). */
 IDEM_API void idem_log_reopen(idem_log *log);
+/* Fills in what an MCP server needs of the operating system: randomness and the time of day. */
+IDEM_API void idem_server_os(idem_server_opts *opts);
 /* Random bits for seeds. */
 IDEM_API uint64_t idem_random_seed(void);
 

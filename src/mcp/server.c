@@ -108,9 +108,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
 
 void idem_server_free(idem_server *server) {
   if (!server) return;
-  while (!idem__list_empty(&server->hubs)) {
-    idem__hub_free(IDEM__CONTAINER(server->hubs.next, idem__mcp_hub, link));
-  }
+  idem__hub_free(server->own_hub); /* those of loops go with their listeners */
   idem__tasks_free(server);
   if (server->registry) idem__registry_unref(server->registry);
   idem_router_free(server->router);

@@ -336,7 +336,7 @@ static idem_status read_values(const matcher *m, const size_t *starts, idem__are
 /* The values are read in any case: a URI does not match when one of them is no text. */
 static idem_status match_in(const matcher *m, idem__arena *arena, idem__uri_variable **variables,
                             size_t *count) {
-  size_t starts[IDEM__URI_PARTS_MAX + 1], ignored_count;
+  size_t starts[IDEM__URI_PARTS_MAX + 1] = {0}, ignored_count;
   idem__uri_variable *ignored;
   idem__arena own;
   if (!fill_rows(m, starts)) return IDEM_E_NOTFOUND;

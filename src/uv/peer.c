@@ -326,7 +326,9 @@ idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const c
                               .metrics = opts->metrics,
                               .peer = name,
                               .seed = idem_random_seed()};
-  idem_status status = idem_conn_new(&conn_opts, &peer->conn);
+  idem_status status =
+      opts->server ? idem__runtime_accept(peer->runtime, opts->server, &conn_opts, &peer->conn)
+                   : idem_conn_new(&conn_opts, &peer->conn);
   if (status != IDEM_OK) return status;
   idem__metrics_add(opts->metrics, IDEM__M_CONNECTIONS_OPENED, 1);
   note(peer, IDEM_LOG_DEBUG, "connection opened", NULL);

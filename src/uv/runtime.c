@@ -73,14 +73,16 @@ idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc, idem__ru
   return IDEM_OK;
 }
 
-static void on_handle_closed(uv_handle_t *handle) {
-  idem__runtime *runtime = handle->data;
+void idem__runtime_handle_closed(idem__runtime *runtime) {
   if (--runtime->open_handles == 0) free_runtime(runtime);
 }
+
+static void on_handle_closed(uv_handle_t *handle) { idem__runtime_handle_closed(handle->data); }
 
 void idem__runtime_release(idem__runtime *runtime) {
   if (--runtime->references > 0) return;
   delist(runtime);
+  idem__runtime_close_hubs(runtime);
   uv_close((uv_handle_t *)&runtime->flusher, on_handle_closed);
   uv_close((uv_handle_t *)&runtime->timer, on_handle_closed);
 }

@@ -48,6 +48,7 @@ idem__address idem__address_of_path(const char *path);
 /* ---------------------------------------------------------------- runtime */
 
 typedef struct idem__peer idem__peer;
+typedef struct idem__loop_hub idem__loop_hub;
 
 /* What all peers of one loop share. Made with the first of them, gone with the last. */
 typedef struct idem__runtime {
@@ -64,12 +65,22 @@ typedef struct idem__runtime {
   idem__heap deadlines;
   uint64_t armed_ms; /* when `timer` fires; UINT64_MAX: it does not */
   uint64_t trim_ms;  /* when to give memory back; UINT64_MAX: nothing was taken */
+  idem__loop_hub *hubs; /* of MCP servers: see mcp.c */
 } idem__runtime;
 
 #define IDEM__READ_BYTES ((size_t)64 * 1024)
 
 idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out);
 void idem__runtime_release(idem__runtime *runtime);
+/* One of its handles, counted in open_handles, is closed. */
+void idem__runtime_handle_closed(idem__runtime *runtime);
+/* mcp.c: a conn of an MCP server. */
+idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
+                                 const idem_conn_opts *opts, idem_conn **out);
+struct idem__mcp_hub;
+idem_status idem__runtime_hub(idem__runtime *runtime, idem_server *server,
+                              struct idem__mcp_hub **out);
+void idem__runtime_close_hubs(idem__runtime *runtime);
 /* Has idem__runtime_flush called for the peer before the loop blocks. */
 void idem__runtime_mark(idem__runtime *runtime, idem__peer *peer);
 /* Sends what handlers have left in the conns since the last look. */
