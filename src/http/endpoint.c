@@ -256,8 +256,7 @@ static void finish(call *visit, idem_chunk *chunk, const idem__outgoing *what) {
 static void finish_silent(call *visit, idem__message_kind kind) {
   const idem__http_rules *rules = rules_of(visit->rpc);
   uint16_t status = kind == IDEM__RESPONSE ? rules->response_status : rules->notification_status;
-  if (guest_of(visit)->silent_status)
-    status = guest_of(visit)->silent_status(visit->guest, kind);
+  if (guest_of(visit)->silent_status) status = guest_of(visit)->silent_status(visit->guest, kind);
   if (visit->streaming) {
     idem__http_stream_end(visit->exchange);
     retire(visit);

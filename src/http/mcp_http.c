@@ -195,10 +195,12 @@ static void serve_delete(idem__mcp_desk *desk, idem__http_exchange *exchange,
   idem__server_wake(desk->hub->server); /* its streams notice */
 }
 
-void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *request,
-                     void *user) {
+void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *request, void *user) {
   idem__mcp_desk *desk = user;
-  if (request->method == IDEM__HTTP_POST) idem__http_rpc_serve(exchange, request, desk->rpc);
-  else if (request->method == IDEM__HTTP_DELETE) serve_delete(desk, exchange, request);
-  else serve_get(desk, exchange, request);
+  if (request->method == IDEM__HTTP_POST)
+    idem__http_rpc_serve(exchange, request, desk->rpc);
+  else if (request->method == IDEM__HTTP_DELETE)
+    serve_delete(desk, exchange, request);
+  else
+    serve_get(desk, exchange, request);
 }

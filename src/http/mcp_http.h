@@ -12,10 +12,10 @@ typedef struct idem__mcp_desk idem__mcp_desk; /* one thread's side */
 /* Zero means the default. */
 typedef struct idem__mcp_shop_opts {
   idem_server *server;
-  size_t max_sessions;     /* 10,000 */
+  size_t max_sessions;      /* 10,000 */
   uint64_t session_idle_ms; /* 30 min */
-  size_t log_bytes;        /* kept for resumption, a session; 256 KiB */
-  bool stateless_legacy;   /* serve older revisions without a session, too */
+  size_t log_bytes;         /* kept for resumption, a session; 256 KiB */
+  bool stateless_legacy;    /* serve older revisions without a session, too */
 } idem__mcp_shop_opts;
 idem_status idem__mcp_shop_new(const idem__mcp_shop_opts *opts, idem__mcp_shop **out);
 void idem__mcp_shop_free(idem__mcp_shop *shop);

@@ -137,8 +137,8 @@ static idem__kept_session *new_session(idem__mcp_shop *shop, const char *princip
   idem__list_init(&session->link);
   idem__list_init(&session->askers);
   session->principal = idem__strndup(&shop->alloc, principal, strlen(principal));
-  idem_status status = idem__session_init(&session->legacy, &shop->alloc,
-                                          shop->by_id.seed, revision, params);
+  idem_status status =
+      idem__session_init(&session->legacy, &shop->alloc, shop->by_id.seed, revision, params);
   if (session->principal && status == IDEM_OK) return session;
   idem__session_deinit(&session->legacy);
   idem__free(&shop->alloc, session->principal);
@@ -146,8 +146,7 @@ static idem__kept_session *new_session(idem__mcp_shop *shop, const char *princip
   return NULL;
 }
 
-static idem_status add_session(idem__mcp_shop *shop, idem__kept_session *session,
-                               uint64_t now_ms) {
+static idem_status add_session(idem__mcp_shop *shop, idem__kept_session *session, uint64_t now_ms) {
   reap(shop, now_ms, true);
   if (shop->by_id.count >= shop->opts.max_sessions) return IDEM_E_LIMIT;
   idem_status status = idem__map_put(&shop->by_id, session->id, IDEM__SESSION_ID, session);
@@ -192,8 +191,8 @@ idem__kept_session *idem__kept_find(idem__mcp_shop *shop, idem__view id, const c
 
 /* ------------------------------------------------------------------- events */
 
-static idem_status write_event(idem__buf *out, uint32_t stream, uint32_t sequence,
-                               const char *text, size_t len) {
+static idem_status write_event(idem__buf *out, uint32_t stream, uint32_t sequence, const char *text,
+                               size_t len) {
   char id[32];
   snprintf(id, sizeof id, "%x-%x", (unsigned)stream, (unsigned)sequence);
   return idem__sse_put_event(out, "message", id, text, len);

@@ -35,8 +35,10 @@ static void set_status(void *ctx, int status) { ((visit *)ctx)->status = (uint16
 
 static void guard(void *ctx, bool enter) {
   const visit *guest = ctx;
-  if (enter) idem__shop_lock(guest->desk->shop);
-  else idem__shop_unlock(guest->desk->shop);
+  if (enter)
+    idem__shop_lock(guest->desk->shop);
+  else
+    idem__shop_unlock(guest->desk->shop);
 }
 
 static void join(visit *guest, idem__kept_session *session);
@@ -46,8 +48,8 @@ static idem_status open_session(void *ctx, const idem__revision *revision, yyjso
   visit *guest = ctx;
   idem__kept_session *session;
   idem_status status =
-      idem__kept_open(guest->desk->shop, guest->principal,
-                      idem__conn_now_ms(guest->peer.conn), revision, params, &session);
+      idem__kept_open(guest->desk->shop, guest->principal, idem__conn_now_ms(guest->peer.conn),
+                      revision, params, &session);
   if (status != IDEM_OK) return status;
   join(guest, session);
   guest->new_session = true;
@@ -175,8 +177,8 @@ static bool begin_visit(void *at, idem__http_exchange *exchange,
   guest->peer.assumed = NULL;
   guest->has_session_header = id.at != NULL;
   if (id.at && !modern) {
-    idem__kept_session *session = idem__kept_find(guest->desk->shop, id, guest->principal,
-                                                  idem__http_exchange_now(exchange));
+    idem__kept_session *session =
+        idem__kept_find(guest->desk->shop, id, guest->principal, idem__http_exchange_now(exchange));
     if (!session) return refuse(exchange, 404, NULL);
     join(guest, session);
     if (!version_fine(version, session)) return refuse(exchange, 400, NULL);

@@ -78,8 +78,10 @@ static void write_as_text(yyjson_val *block, idem__writer *writer) {
   idem__write_object(writer);
   idem__write_member_text(writer, "type", "text");
   idem__write_key(writer, "text");
-  if (uri) idem__write_text(writer, uri);
-  else idem__write_text(writer, "[audio that this protocol revision cannot carry]");
+  if (uri)
+    idem__write_text(writer, uri);
+  else
+    idem__write_text(writer, "[audio that this protocol revision cannot carry]");
   idem__write_object_end(writer);
 }
 

@@ -79,9 +79,9 @@ bool idem__headers_check(idem__context *context, yyjson_val *params) {
   idem__buf_init(&decoded, &context->hub->alloc, HEADER_VALUE_MAX);
   idem_status status = decode(value, len, &decoded);
   /* A name that is no string is a fault of the params, told by the method itself. */
-  bool same = status == IDEM_OK && (!yyjson_is_str(name) ||
-                                    yyjson_equals_strn(name, decoded.len ? decoded.data : "",
-                                                       decoded.len));
+  bool same =
+      status == IDEM_OK && (!yyjson_is_str(name) ||
+                            yyjson_equals_strn(name, decoded.len ? decoded.data : "", decoded.len));
   idem__buf_deinit(&decoded);
   if (same) return true;
   return refuse(context, "Mcp-Name",
@@ -214,8 +214,9 @@ static bool taken(const idem__tool_entry *tool, const char *header) {
 static idem_status grow_rules(finder *walk) {
   idem__tool_entry *tool = walk->tool;
   size_t size = sizeof *tool->headers;
-  idem__header_rule *grown = idem__realloc(&walk->server->alloc, tool->headers,
-                                           tool->header_count * size, (tool->header_count + 1) * size);
+  idem__header_rule *grown =
+      idem__realloc(&walk->server->alloc, tool->headers, tool->header_count * size,
+                    (tool->header_count + 1) * size);
   if (!grown) return IDEM_E_NOMEM;
   tool->headers = grown;
   return IDEM_OK;
@@ -288,9 +289,12 @@ static idem_status find_rules(finder *walk, yyjson_val *schema) {
   if (!yyjson_obj_iter_init(schema, &iter)) return IDEM_OK;
   for (yyjson_val *key; status == IDEM_OK && (key = yyjson_obj_iter_next(&iter));) {
     yyjson_val *val = yyjson_obj_iter_get_val(key);
-    if (yyjson_equals_str(key, "x-mcp-header")) status = add_rule(walk, schema, val);
-    else if (yyjson_equals_str(key, "properties")) status = find_in_properties(walk, val);
-    else if (!holds_data(key) && marked_anywhere(val)) status = fault(walk, "stands where no argument can be told apart");
+    if (yyjson_equals_str(key, "x-mcp-header"))
+      status = add_rule(walk, schema, val);
+    else if (yyjson_equals_str(key, "properties"))
+      status = find_in_properties(walk, val);
+    else if (!holds_data(key) && marked_anywhere(val))
+      status = fault(walk, "stands where no argument can be told apart");
   }
   return status;
 }

@@ -29,12 +29,11 @@ static idem_status open_session(idem__context *context, const idem__revision *re
                                 yyjson_val *params) {
   idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
   if (peer->edge) {
-    idem_status status =
-        peer->edge->open_session(peer->edge_ctx, revision, params, &peer->session);
+    idem_status status = peer->edge->open_session(peer->edge_ctx, revision, params, &peer->session);
     if (status != IDEM_OK) return status;
   } else {
-    idem_status status = idem__session_init(&peer->own, &context->hub->alloc,
-                                            context->server->router->methods.seed, revision, params);
+    idem_status status = idem__session_init(
+        &peer->own, &context->hub->alloc, context->server->router->methods.seed, revision, params);
     if (status != IDEM_OK) {
       idem__session_deinit(&peer->own);
       return status;

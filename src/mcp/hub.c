@@ -106,8 +106,10 @@ void idem__server_wake(idem_server *server) {
   idem__server_lock(server);
   for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
     idem__mcp_hub *hub = IDEM__CONTAINER(at, idem__mcp_hub, link);
-    if (hub->wake) hub->wake(hub, hub->wake_user);
-    else direct = true;
+    if (hub->wake)
+      hub->wake(hub, hub->wake_user);
+    else
+      direct = true;
   }
   idem__server_unlock(server);
   if (direct) idem__hub_deliver(server->own_hub);

@@ -98,10 +98,9 @@ static idem_status keep_state(idem__context *context, const void *state, size_t 
 static bool read_state(idem__context *context, yyjson_val *sealed) {
   idem__buf plain;
   idem__buf_init(&plain, &context->hub->alloc, (size_t)1 << 20);
-  idem_status status =
-      yyjson_is_str(sealed)
-          ? idem__state_open(context, yyjson_get_str(sealed), yyjson_get_len(sealed), &plain)
-          : IDEM_E_INVAL;
+  idem_status status = yyjson_is_str(sealed) ? idem__state_open(context, yyjson_get_str(sealed),
+                                                                yyjson_get_len(sealed), &plain)
+                                             : IDEM_E_INVAL;
   if (status == IDEM_OK) status = keep_state(context, plain.len ? plain.data : "", plain.len);
   idem__buf_deinit(&plain);
   if (status == IDEM_OK) return true;
@@ -164,7 +163,8 @@ static void write_params(const idem_ask *ask, const idem__revision *revision,
   case IDEM_ASK_FORM: write_form(ask, revision, writer); break;
   case IDEM_ASK_URL: write_url(ask, elicitation_id, writer); break;
   case IDEM_ASK_SAMPLING:
-    idem__write_raw(writer, ask->params ? ask->params : "{}", ask->params ? strlen(ask->params) : 2);
+    idem__write_raw(writer, ask->params ? ask->params : "{}",
+                    ask->params ? strlen(ask->params) : 2);
     break;
   case IDEM_ASK_ROOTS: idem__write_raw(writer, "{}", 2); break;
   }
@@ -285,8 +285,8 @@ static void on_answer(idem_conn *conn, const idem_response *response, void *user
   if (round->over) return;
   yyjson_mut_doc *doc = idem_request_doc(round->context->request);
   bool good = response->status == IDEM_OK && yyjson_is_obj(response->result);
-  asked->answer = good ? yyjson_val_mut_copy(doc, response->result)
-                       : cancelled_answer(doc, asked->kind);
+  asked->answer =
+      good ? yyjson_val_mut_copy(doc, response->result) : cancelled_answer(doc, asked->kind);
   round->waiting--;
   finish_round(round);
 }

@@ -205,7 +205,7 @@ struct idem_server {
   uint8_t state_key_old[32];
   bool has_old_key;
   struct idem__method_user *method_users; /* one for each method row */
-  idem__mcp_hub *own_hub;                     /* for loops of somebody's own; NULL until needed */
+  idem__mcp_hub *own_hub;                 /* for loops of somebody's own; NULL until needed */
   bool ever[IDEM__LIST_KINDS];            /* a list once filled stays offered, even empty */
 };
 void idem__server_lock(idem_server *server); /* short sections only: it spins */
@@ -255,13 +255,13 @@ struct idem__mcp_hub {
   idem__list peers;     /* line peers with a session, for unsolicited legacy notifications */
   idem__list listeners; /* subscriptions/listen requests: see subscribe.c */
   /* Changes waiting to be told; set from any thread. */
-  _Atomic uint32_t changed;          /* bit per idem__list_kind */
+  _Atomic uint32_t changed;   /* bit per idem__list_kind */
   idem__updated_uri *updated; /* guarded by the server's lock */
   size_t updated_count;
-  idem__list waiters; /* tasks/result of 2025-11-25: see task.c */
+  idem__list waiters;                   /* tasks/result of 2025-11-25: see task.c */
   struct idem__task_event *task_events; /* guarded by the tasks' lock */
-  bool delivering, again; /* what happens meanwhile is delivered by the same loop */
-  idem__buf scratch; /* a result under construction; one at a time */
+  bool delivering, again;               /* what happens meanwhile is delivered by the same loop */
+  idem__buf scratch;                    /* a result under construction; one at a time */
   /* Called from any thread: make this hub's thread call idem__hub_deliver soon. NULL: it is called
    * at once (one thread, a loop of somebody's own). */
   void (*wake)(idem__mcp_hub *hub, void *user);
@@ -324,7 +324,7 @@ struct idem__mcp_peer {
   idem_conn *conn;
   idem__mcp_session *session; /* NULL: no legacy handshake yet */
   idem__mcp_session own;      /* a line peer's */
-  const char *principal;  /* "" when there is none; borrowed from the transport */
+  const char *principal;      /* "" when there is none; borrowed from the transport */
   const idem__edge *edge;
   void *edge_ctx;
   const idem__revision *assumed; /* legacy service without a session (HTTP); NULL: none */
@@ -345,7 +345,7 @@ struct idem__context {
   idem__view_of_registry *view;
   const idem__mcp_method *method;
   const idem__revision *revision;
-  const char *principal;  /* copied */
+  const char *principal;      /* copied */
   idem__mcp_session *session; /* legacy; NULL in 2026-07-28 and for stateless service */
   yyjson_val *params;
   yyjson_val *meta;
@@ -604,6 +604,7 @@ void idem__task_resume(idem__task *task);
 void idem__task_send_asks(idem__task *task, idem__context *waiter);
 
 /* subscribe.c: notifications/tasks to listeners that named it. */
-void idem__listeners_task(idem__mcp_hub *hub, const char *task_id, const char *task_json, size_t len);
+void idem__listeners_task(idem__mcp_hub *hub, const char *task_id, const char *task_json,
+                          size_t len);
 
 #endif

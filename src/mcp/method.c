@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define LEGACY (IDEM_MCP_2024_11_05 | IDEM_MCP_2025_03_26 | IDEM_MCP_2025_06_18 | IDEM_MCP_2025_11_25)
+#define LEGACY                                                                                     \
+  (IDEM_MCP_2024_11_05 | IDEM_MCP_2025_03_26 | IDEM_MCP_2025_06_18 | IDEM_MCP_2025_11_25)
 #define MODERN IDEM_MCP_2026_07_28
 #define ALL (LEGACY | MODERN)
 
@@ -282,9 +283,9 @@ static bool refuse_unknown(idem__context *context) {
 
 static bool pass_method(idem__context *context) {
   const idem__mcp_method *method = context->method;
-  if (!method) return context->request->method && context->request->method->fn
-                          ? true
-                          : refuse_unknown(context);
+  if (!method)
+    return context->request->method && context->request->method->fn ? true
+                                                                    : refuse_unknown(context);
   if (!(method->revisions & context->revision->bit)) return refuse_unknown(context);
   if (!idem__server_offers(context->server, context->view->registry, method->capability)) {
     return refuse_unknown(context);
@@ -344,8 +345,8 @@ static void on_ignored(idem_conn *conn, yyjson_val *params, void *user) {
 }
 
 static idem_status register_notifications(idem_server *server) {
-  idem_status status = idem_router_notification(server->router, "notifications/initialized",
-                                                on_initialized, server);
+  idem_status status =
+      idem_router_notification(server->router, "notifications/initialized", on_initialized, server);
   if (status == IDEM_OK) {
     status = idem_router_notification(server->router, "notifications/roots/list_changed",
                                       on_ignored, NULL);

@@ -136,6 +136,8 @@ void idem__page_reply(idem__context *context, idem__list_kind kind, yyjson_val *
   }
   idem__page **slot = slot_of(context, kind, first);
   if (!*slot) *slot = prepare(context, kind, first);
-  if (*slot) idem__reply_text(context, (*slot)->text, (*slot)->len);
-  else idem_request_drop(context->request);
+  if (*slot)
+    idem__reply_text(context, (*slot)->text, (*slot)->len);
+  else
+    idem_request_drop(context->request);
 }

@@ -126,8 +126,7 @@ static idem_status swap(idem_server *server, idem__list_kind kind, const char *n
   if (status != IDEM_OK) return status;
   *old = server->registry;
   server->registry = next;
-  next->generation =
-      atomic_fetch_add_explicit(&server->generation, 1, memory_order_release) + 1;
+  next->generation = atomic_fetch_add_explicit(&server->generation, 1, memory_order_release) + 1;
   server->ever[kind] = true;
   return IDEM_OK;
 }

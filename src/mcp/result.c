@@ -90,8 +90,8 @@ idem_status idem__result_end(idem__result *result, const yyjson_mut_val *meta) {
   if (status != IDEM_OK) {
     drop_unwritable(context, status);
   } else if (context->task) {
-    status = idem__task_finish(context, false, result->failed_tool, result->buf.data,
-                               result->buf.len);
+    status =
+        idem__task_finish(context, false, result->failed_tool, result->buf.data, result->buf.len);
   } else {
     status = idem__reply_own(context->request, result->buf.data, result->buf.len);
   }
@@ -120,8 +120,10 @@ static idem_status finish_task_with_error(idem__context *context, int64_t code, 
   }
   idem__write_object_end(&writer);
   idem_status status = writer.status;
-  if (status == IDEM_OK) status = idem__task_finish(context, true, false, error.data, error.len);
-  else idem_request_drop(context->request);
+  if (status == IDEM_OK)
+    status = idem__task_finish(context, true, false, error.data, error.len);
+  else
+    idem_request_drop(context->request);
   idem__buf_deinit(&error);
   return status;
 }
@@ -174,8 +176,8 @@ idem_status idem__refuse_capability(idem__context *context, const char *required
   idem__write_object(&writer);
   idem__write_member_raw(&writer, "requiredCapabilities", required);
   idem__write_object_end(&writer);
-  idem_status status = idem__refuse(context, 400, -32021,
-                                    writer.status == IDEM_OK ? data.data : NULL, data.len);
+  idem_status status =
+      idem__refuse(context, 400, -32021, writer.status == IDEM_OK ? data.data : NULL, data.len);
   idem__buf_deinit(&data);
   return status;
 }

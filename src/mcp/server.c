@@ -55,7 +55,8 @@ static idem_status copy_options(idem_server *server, const idem_server_opts *opt
   server->opts.instructions = idem__server_copy(server, opts->instructions, &status);
   server->opts.icons = NULL;
   if (status == IDEM_OK && opts->icons) {
-    status = idem__definition_json(server, opts->icons, '[', (char **)(uintptr_t)&server->opts.icons);
+    status =
+        idem__definition_json(server, opts->icons, '[', (char **)(uintptr_t)&server->opts.icons);
   }
   return status;
 }

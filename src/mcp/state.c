@@ -20,8 +20,10 @@ static void key_from(const void *bytes, size_t len, uint8_t key[IDEM__SHA256_BYT
 idem_status idem__state_keys(idem_server *server) {
   const idem_server_opts *opts = &server->opts;
   if (opts->state_key && opts->state_key_len < 32) return IDEM_E_INVAL;
-  if (opts->state_key) key_from(opts->state_key, opts->state_key_len, server->state_key);
-  else idem__server_random(server, server->state_key, sizeof server->state_key);
+  if (opts->state_key)
+    key_from(opts->state_key, opts->state_key_len, server->state_key);
+  else
+    idem__server_random(server, server->state_key, sizeof server->state_key);
   server->has_old_key = opts->state_key_old != NULL;
   if (server->has_old_key) {
     key_from(opts->state_key_old, opts->state_key_old_len, server->state_key_old);
@@ -124,8 +126,8 @@ idem_status idem__state_open(idem__context *context, const char *text, size_t le
   idem_status status = idem__base64_decode(&plain, text, len, IDEM__BASE64_URL);
   if (status == IDEM_OK && !seal_holds(context, &plain)) status = IDEM_E_INVAL;
   if (status == IDEM_OK) {
-    status = idem__buf_put(out, plain.data + HEAD_BYTES,
-                           plain.len - HEAD_BYTES - IDEM__SHA256_BYTES);
+    status =
+        idem__buf_put(out, plain.data + HEAD_BYTES, plain.len - HEAD_BYTES - IDEM__SHA256_BYTES);
   }
   idem__buf_deinit(&plain);
   return status;

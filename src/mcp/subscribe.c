@@ -41,8 +41,10 @@ void idem__run_subscribe(idem__context *context, yyjson_val *params) {
   idem__session_guard(peer, true);
   idem_status status = subscribe(context, yyjson_get_str(uri), yyjson_get_len(uri));
   idem__session_guard(peer, false);
-  if (status == IDEM_OK) idem__reply_text(context, "{}", 2);
-  else refuse_subscription(context);
+  if (status == IDEM_OK)
+    idem__reply_text(context, "{}", 2);
+  else
+    refuse_subscription(context);
 }
 
 void idem__run_unsubscribe(idem__context *context, yyjson_val *params) {
@@ -131,7 +133,8 @@ void idem__listeners_tell(idem__mcp_hub *hub, uint32_t changed, const char *upda
   }
 }
 
-void idem__listeners_task(idem__mcp_hub *hub, const char *task_id, const char *task_json, size_t len) {
+void idem__listeners_task(idem__mcp_hub *hub, const char *task_id, const char *task_json,
+                          size_t len) {
   for (idem__list *at = hub->listeners.next; at != &hub->listeners;) {
     listener *who = IDEM__CONTAINER(at, listener, link);
     at = at->next;

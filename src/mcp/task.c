@@ -39,9 +39,10 @@ void idem__tasks_write_capability(const idem__context *context, idem__writer *wr
   } else if (idem__revision_has(context->revision, IDEM__R_TASKS)) {
     /* Without a principal ids are all that keeps tasks apart: they are not listed then. */
     bool list = context->principal[0] != '\0';
-    idem__write_member_raw(writer, "tasks",
-                           list ? "{\"list\":{},\"cancel\":{},\"requests\":{\"tools\":{\"call\":{}}}}"
-                                : "{\"cancel\":{},\"requests\":{\"tools\":{\"call\":{}}}}");
+    idem__write_member_raw(
+        writer, "tasks",
+        list ? "{\"list\":{},\"cancel\":{},\"requests\":{\"tools\":{\"call\":{}}}}"
+             : "{\"cancel\":{},\"requests\":{\"tools\":{\"call\":{}}}}");
   }
 }
 
@@ -193,8 +194,10 @@ void idem__task_act(idem__task *task) {
   task->cancel_asked = task->resume = false;
   idem__tasks_unlock(server);
   if (!task->context) return;
-  if (cancel) idem__request_cancel(task->context->request, IDEM_CANCEL_PEER);
-  else if (resume) idem__task_resume(task);
+  if (cancel)
+    idem__request_cancel(task->context->request, IDEM_CANCEL_PEER);
+  else if (resume)
+    idem__task_resume(task);
 }
 
 /* -------------------------------------------------------------------- methods */
@@ -209,8 +212,8 @@ static idem__task *find(idem__context *context, yyjson_val *params) {
     idem__reply_bad_param(context, "taskId", "string", id);
     return NULL;
   }
-  idem__task *task = idem__task_find(context->server, context->principal, yyjson_get_str(id),
-                                     yyjson_get_len(id));
+  idem__task *task =
+      idem__task_find(context->server, context->principal, yyjson_get_str(id), yyjson_get_len(id));
   if (!task) idem__reply_bad_param(context, "taskId", "the id of a task", id);
   return task;
 }
@@ -248,9 +251,12 @@ void idem__run_tasks_cancel(idem__context *context, yyjson_val *params) {
     idem__task_set_state(task, IDEM__TASK_CANCELLED);
   }
   idem__tasks_unlock(server);
-  if (modern(context)) answer_acknowledged(context);
-  else if (was_over) idem__reply_bad_param(context, "taskId", "a task that is not over", NULL);
-  else answer_task(context, task);
+  if (modern(context))
+    answer_acknowledged(context);
+  else if (was_over)
+    idem__reply_bad_param(context, "taskId", "a task that is not over", NULL);
+  else
+    answer_task(context, task);
   idem__tasks_wake(server);
   idem__task_unref(task);
 }

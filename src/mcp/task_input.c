@@ -125,8 +125,10 @@ static yyjson_val *collect(idem__task *task) {
 void idem__task_resume(idem__task *task) {
   idem__context *context = task->context;
   context->answers = collect(task);
-  if (context->answers) idem__context_rerun(context);
-  else idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  if (context->answers)
+    idem__context_rerun(context);
+  else
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
 }
 
 /* ---------------------------------------------- 2025-11-25: real requests */
@@ -154,8 +156,10 @@ static void on_response(idem_conn *conn, const idem_response *response, void *us
   idem__tasks_lock(server);
   if (task->state == IDEM__TASK_INPUT && question->index < task->ask_count) {
     /* The waiter went away: somebody else may be asked. */
-    if (response->status == IDEM_E_CLOSED) task->asks[question->index].sent = false;
-    else take_response(question, response);
+    if (response->status == IDEM_E_CLOSED)
+      task->asks[question->index].sent = false;
+    else
+      take_response(question, response);
     size_t missing = 0;
     for (size_t i = 0; i < task->ask_count; i++) missing += task->asks[i].answer == NULL;
     if (!missing) {
@@ -181,9 +185,9 @@ static idem_status send_one(idem__task *task, idem__context *waiter, const char 
       yyjson_mut_obj_add_obj(doc, meta, "io.modelcontextprotocol/related-task");
   idem_status status = IDEM_E_NOMEM;
   if (yyjson_mut_obj_add_strcpy(doc, related, "taskId", task->id)) {
-    status = idem_call(waiter->request->conn, yyjson_mut_get_str(yyjson_mut_obj_get(root, "method")),
-                       params, &(idem_call_opts){.timeout_ms = task->server->opts.input_ms},
-                       on_response, question, NULL);
+    status = idem_call(
+        waiter->request->conn, yyjson_mut_get_str(yyjson_mut_obj_get(root, "method")), params,
+        &(idem_call_opts){.timeout_ms = task->server->opts.input_ms}, on_response, question, NULL);
   }
   yyjson_mut_doc_free(doc);
   yyjson_doc_free(parsed);

@@ -280,8 +280,7 @@ void idem__task_write(const idem__task *task, const idem__revision *revision, bo
   idem__write_member_text(writer, "statusMessage", task->message);
   write_time(writer, "createdAt", task->created_ms);
   write_time(writer, "lastUpdatedAt", task->updated_ms);
-  idem__write_member_int(writer, modern ? "ttlMs" : "ttl",
-                         (int64_t)task->server->opts.task_ttl_ms);
+  idem__write_member_int(writer, modern ? "ttlMs" : "ttl", (int64_t)task->server->opts.task_ttl_ms);
   idem__write_member_int(writer, modern ? "pollIntervalMs" : "pollInterval",
                          (int64_t)task->server->opts.task_poll_ms);
   if (detailed && modern) write_detail(task, writer);

@@ -20,7 +20,8 @@ static const char *const task_words[] = {
 void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revision,
                       idem__writer *writer) {
   bool any = idem__revision_has(revision, IDEM__F_STRUCTURED_ANY);
-  bool structured = any || (idem__revision_has(revision, IDEM__F_STRUCTURED) && tool->output_is_object);
+  bool structured =
+      any || (idem__revision_has(revision, IDEM__F_STRUCTURED) && tool->output_is_object);
   idem__write_object(writer);
   idem__write_member_text(writer, "name", tool->name);
   if (idem__revision_has(revision, IDEM__F_TITLE)) {
@@ -103,8 +104,8 @@ static bool find_tool(idem__context *context, yyjson_val *params) {
     idem__reply_bad_param(context, "name", "string", name);
     return false;
   }
-  context->tool = idem__registry_tool(context->view->registry, yyjson_get_str(name),
-                                      yyjson_get_len(name));
+  context->tool =
+      idem__registry_tool(context->view->registry, yyjson_get_str(name), yyjson_get_len(name));
   if (context->tool) return true;
   idem_reply_fault(context->request, IDEM_FAULT_TOOL_NOT_FOUND, yyjson_get_str(name));
   return false;
@@ -177,8 +178,10 @@ static void write_content_translated(idem__context *context, const yyjson_mut_va
     doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, NULL, NULL);
     if (!doc) status = IDEM_E_NOMEM;
   }
-  if (doc) idem__content_write(doc->root, context->revision, writer);
-  else if (writer->status == IDEM_OK) writer->status = status;
+  if (doc)
+    idem__content_write(doc->root, context->revision, writer);
+  else if (writer->status == IDEM_OK)
+    writer->status = status;
   yyjson_doc_free(doc);
   idem__buf_deinit(&text);
 }
@@ -188,8 +191,10 @@ static void write_content(idem__context *context, const yyjson_mut_val *content,
   const uint32_t all = IDEM__F_AUDIO | IDEM__F_RESOURCE_LINK | IDEM__F_META | IDEM__F_ICONS |
                        IDEM__F_TITLE | IDEM__F_LAST_MODIFIED;
   idem__write_key(writer, "content");
-  if ((context->revision->flags & all) == all) idem__write_mutable(writer, content);
-  else write_content_translated(context, content, writer);
+  if ((context->revision->flags & all) == all)
+    idem__write_mutable(writer, content);
+  else
+    write_content_translated(context, content, writer);
 }
 
 /* The structured content as text, checked against the tool's schema; false: not what it promised. */

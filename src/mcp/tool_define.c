@@ -107,7 +107,8 @@ static idem_status define(idem_server *server, const idem_tool *from, idem__tool
                           char *why, size_t why_len) {
   idem_status status = copy_texts(server, from, tool);
   if (status == IDEM_E_INVAL) {
-    say(why, why_len, from->name, "a schema, annotations, icons or meta is not the JSON it must be");
+    say(why, why_len, from->name,
+        "a schema, annotations, icons or meta is not the JSON it must be");
   }
   if (status == IDEM_OK) status = define_input(server, tool, why, why_len);
   if (status == IDEM_OK) status = define_output(server, tool, why, why_len);

@@ -113,7 +113,7 @@ typedef struct outgoing {
   const yyjson_mut_val *params;
   const char *params_text;
   size_t params_len;
-  bool own; /* the text is idem's: good JSON already */
+  bool own;           /* the text is idem's: good JSON already */
   const uint64_t *id; /* NULL: a notification */
 } outgoing;
 
@@ -229,8 +229,7 @@ idem_status idem_notify_json(idem_conn *conn, const char *method, const char *pa
 
 idem_status idem__notify_own(idem_conn *conn, const char *method, const char *params_json,
                              size_t len) {
-  outgoing message = {
-      .method = method, .params_text = params_json, .params_len = len, .own = true};
+  outgoing message = {.method = method, .params_text = params_json, .params_len = len, .own = true};
   return send_message(conn, &message);
 }
 

@@ -233,6 +233,7 @@ IDEM__APART static void run_held(idem_request *request) {
   idem_conn *conn = request->conn;
   idem__list_remove(&request->link);
   idem__request_unhold(request);
+  request->parked = false; /* to be linked anew if it is kept */
   if (request->id.kind != IDEM__ID_ABSENT || !request->method->notification_fn) {
     run_method(request);
     return;

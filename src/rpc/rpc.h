@@ -284,7 +284,7 @@ struct idem_request {
   bool in_handler;     /* the handler is on the stack */
   bool held;           /* waits in conn->held */
   bool running;        /* counted in conn->running */
-  bool parked;      /* written into the conn's books */
+  bool parked;         /* written into the conn's books */
   bool settled;        /* the wire is done with it: answered, cancelled or conn gone */
   bool ended;          /* the handler is done with it */
   bool cancelled;

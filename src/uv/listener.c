@@ -113,7 +113,9 @@ static void settle_options(idem_listener *listener, const idem__url *url,
   listener->opts = *opts;
   if (!listener->opts.grace_ms) listener->opts.grace_ms = IDEM__GRACE_MS;
   if (!listener->opts.max_connections) listener->opts.max_connections = DEFAULT_MAX_CONNECTIONS;
-  listener->policy = opts->policy ? *opts->policy : idem_policy_preset(opts->server ? IDEM_PROFILE_MCP : IDEM_PROFILE_JSONRPC);
+  listener->policy =
+      opts->policy ? *opts->policy
+                   : idem_policy_preset(opts->server ? IDEM_PROFILE_MCP : IDEM_PROFILE_JSONRPC);
   listener->opts.policy = &listener->policy;
   if (url->content_length) listener->policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
   if (url->scheme == IDEM__SCHEME_STDIO) {

@@ -44,7 +44,8 @@ idem_status idem__runtime_hub(idem__runtime *runtime, idem_server *server, idem_
   entry->runtime = runtime;
   entry->server = server;
   entry->async.data = entry;
-  idem_status status = uv_async_init(runtime->loop, &entry->async, on_async) == 0 ? IDEM_OK : IDEM_E_SYS;
+  idem_status status =
+      uv_async_init(runtime->loop, &entry->async, on_async) == 0 ? IDEM_OK : IDEM_E_SYS;
   if (status != IDEM_OK) {
     idem__free(&runtime->alloc, entry);
     return status;

@@ -63,8 +63,8 @@ typedef struct idem__runtime {
   unsigned open_handles;
   idem__list dirty;
   idem__heap deadlines;
-  uint64_t armed_ms; /* when `timer` fires; UINT64_MAX: it does not */
-  uint64_t trim_ms;  /* when to give memory back; UINT64_MAX: nothing was taken */
+  uint64_t armed_ms;    /* when `timer` fires; UINT64_MAX: it does not */
+  uint64_t trim_ms;     /* when to give memory back; UINT64_MAX: nothing was taken */
   idem__loop_hub *hubs; /* of MCP servers: see mcp.c */
 } idem__runtime;
 

@@ -198,9 +198,9 @@ static void a_name_of_any_length_can_be_refused(void **state) {
   memset(members + len, 'n', 60000);
   snprintf(members + len + 60000, sizeof members - (size_t)len - 60000, "\":1}");
   mcp_peer_expect_part(&peer, "prompts/get", members, "\"param\":\"arguments.nnnn");
-  memset(members, 'n', 60010);
-  memcpy(members, "\"name\":\"", 8);
-  memcpy(members + 60000, "\"", 2);
+  len = snprintf(members, sizeof members, "\"name\":\"");
+  memset(members + len, 'n', 60000);
+  snprintf(members + len + 60000, sizeof members - (size_t)len - 60000, "\"");
   mcp_peer_expect_part(&peer, "prompts/get", members, "\"data\":{\"prompt\":\"nnn");
   mcp_peer_close(&peer);
   idem_server_free(server);

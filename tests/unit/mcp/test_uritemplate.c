@@ -256,7 +256,7 @@ static void hostile_pairs_end_quickly(void **state) {
   for (size_t i = 0; i < IDEM__URI_VARIABLES_MAX; i++) memcpy(text + 3 * i, "{a}", 3);
   expect(text, uri, "no");
   for (size_t i = 0; i < IDEM__URI_VARIABLES_MAX; i++) memcpy(text + 4 * i, "{+b}", 4);
-  text[4 * IDEM__URI_VARIABLES_MAX] = '?';
+  text[4 * (size_t)IDEM__URI_VARIABLES_MAX] = '?';
   expect(text, uri, "no");
   memset(text, 'a', 1024);
   memcpy(text, "{+a}", 4);
