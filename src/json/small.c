@@ -1,113 +1,47 @@
 /* small.c - writing values of few parts, which is what most answers are.
  * yyjson's writer sets up and grows its buffer for documents of any size; for a handful of values
- * that costs more than the writing. What needs thought (escapes, other than ASCII, doubles) is left
- * to it, so the bytes are the same either way. */
+ * that costs more than the writing. What needs thought (escapes, doubles) is left to it, so the
+ * bytes are the same either way. */
 #include "json.h"
 
 #include <string.h>
 
 /* Past this many values yyjson's writer is the faster one. */
 #define SMALL_VALUES 64
-/* What a value takes beside its text: 20 digits or two quotes, a sign, the ends of all levels. */
+/* What a value takes beside its text: 20 digits or two quotes, a sign, the ends
+ * of all levels. */
 #define SLACK (32u + SMALL_VALUES)
 
 /* -------------------------------------------------------------------- text */
 
-/* A string is copied and looked at in one pass, on the guess that all of it may stand in JSON as it
- * is: ASCII without controls, quotes and backslashes. Marks in what comes back say otherwise. */
-#define EVERY(c) (UINT64_C(0x0101010101010101) * (uint64_t)(c))
-static inline uint64_t word_marks(uint64_t word) {
-  /* With bit 1 turned over the quote is next to the controls. A subtraction borrows only out of a
-   * byte that is marked itself. */
-  uint64_t marks = word | ((word ^ EVERY(2)) - EVERY('!')) | ((word ^ EVERY('\\')) - EVERY(1));
-  return marks & EVERY(0x80);
+/* yyjson marks the strings it read that stood in the text without escapes: they are valid, and
+ * written as they are. */
+static inline bool has_no_escapes(yyjson_val *val) {
+  return unsafe_yyjson_get_tag(val) == (YYJSON_TYPE_STR | YYJSON_SUBTYPE_NOESC);
 }
 
-#ifdef __GNUC__
-typedef signed char block __attribute__((vector_size(16)));
-#define SPLAT(c) ((block){c, c, c, c, c, c, c, c, c, c, c, c, c, c, c, c})
-
-static inline block copy_block(char *to, const char *from) {
-  block bytes;
-  memcpy(&bytes, from, sizeof bytes);
-  memcpy(to, &bytes, sizeof bytes);
-  /* Signed, so the bytes from 0x80 on are below the controls. */
-  return (block)((bytes ^ SPLAT(2)) < SPLAT('!')) | (block)(bytes == SPLAT('\\'));
-}
-
-static inline bool any(block marks) {
-  uint64_t halves[2];
-  memcpy(halves, &marks, sizeof halves);
-  return (halves[0] | halves[1]) != 0;
-}
-#else
-typedef uint64_t block;
-
-static inline block copy_block(char *to, const char *from) {
-  block bytes;
-  memcpy(&bytes, from, sizeof bytes);
-  memcpy(to, &bytes, sizeof bytes);
-  return word_marks(bytes);
-}
-
-static inline bool any(block marks) { return marks != 0; }
-#endif
-
-static inline bool copy_8_to_16(char *to, const char *from, size_t len) {
-  uint64_t first, last;
-  memcpy(&first, from, 8);
-  memcpy(&last, from + len - 8, 8);
-  memcpy(to, &first, 8);
-  memcpy(to + len - 8, &last, 8);
-  return (word_marks(first) | word_marks(last)) == 0;
-}
-
-static inline bool copy_4_to_8(char *to, const char *from, size_t len) {
-  uint32_t first, last;
-  memcpy(&first, from, 4);
-  memcpy(&last, from + len - 4, 4);
-  memcpy(to, &first, 4);
-  memcpy(to + len - 4, &last, 4);
-  return word_marks((uint64_t)first << 32 | last) == 0;
-}
-
-static inline bool copy_few(char *to, const char *from, size_t len) {
-  uint64_t word = EVERY(' ');
-  for (size_t i = 0; i < len; i++) {
-    to[i] = from[i];
-    word = word << 8 | (unsigned char)from[i];
-  }
-  return word_marks(word) == 0;
-}
-
-static bool copy_long(char *to, const char *from, size_t len) {
-  enum { STEP = sizeof(block) };
-  size_t last = len - STEP, i = 0;
-  block marks = copy_block(to + last, from + last); /* may overlap the block before */
-  for (; i + 4 * STEP <= last; i += 4 * STEP) {
-    marks |= copy_block(to + i, from + i) | copy_block(to + i + STEP, from + i + STEP);
-    marks |= copy_block(to + i + 2 * STEP, from + i + 2 * STEP) |
-             copy_block(to + i + 3 * STEP, from + i + 3 * STEP);
-  }
-  for (; i < last; i += STEP) marks |= copy_block(to + i, from + i);
-  return !any(marks);
-}
-
-static inline bool copy_plain(char *to, const char *from, size_t len) {
-  if (len > 16) return copy_long(to, from, len);
-  if (len >= 8) return copy_8_to_16(to, from, len);
-  return len >= 4 ? copy_4_to_8(to, from, len) : copy_few(to, from, len);
+/* Most strings are short: a call would cost more than their bytes. */
+#define SHORT_STRING 64u
+static inline void copy_short(char *to, const char *from, size_t len) {
+  for (; len >= 16; len -= 16, to += 16, from += 16) memcpy(to, from, 16);
+  if (len & 8) memcpy(to, from, 8), to += 8, from += 8;
+  if (len & 4) memcpy(to, from, 4), to += 4, from += 4;
+  if (len & 2) memcpy(to, from, 2), to += 2, from += 2;
+  if (len & 1) *to = *from;
 }
 
 /* ------------------------------------------------------------------ values */
 
-/* Each of these puts values at `at` and returns where they end; NULL: not for us, or no room before
- * `limit`. */
+/* Each of these puts values at `at` and returns where they end; NULL: not for
+ * us, or no room before `limit`. */
 IDEM__HOT static inline char *put_string(char *at, const char *limit, yyjson_val *val) {
   size_t len = unsafe_yyjson_get_len(val);
-  if ((size_t)(limit - at) < len + SLACK) return NULL;
+  if (!has_no_escapes(val) || (size_t)(limit - at) < len + SLACK) return NULL;
   at[0] = '"';
-  if (!copy_plain(at + 1, val->uni.str, len)) return NULL;
+  if (len < SHORT_STRING)
+    copy_short(at + 1, val->uni.str, len);
+  else
+    memcpy(at + 1, val->uni.str, len);
   at[len + 1] = '"';
   return at + len + 2;
 }
@@ -154,7 +88,8 @@ static inline char *put_value(char *at, const char *limit, yyjson_val *val) {
   return unsafe_yyjson_is_arr(val) ? put_array(at, limit, val) : put_scalar(at, limit, val);
 }
 
-/* Behind the last member stands a comma too many: the bracket takes its place. */
+/* Behind the last member stands a comma too many: the bracket takes its place.
+ */
 IDEM__HOT static char *put_object(char *at, const char *limit, yyjson_val *val) {
   if ((size_t)(limit - at) < SLACK) return NULL;
   yyjson_val *key = unsafe_yyjson_get_first(val);
@@ -187,12 +122,13 @@ static char *put_array(char *at, const char *limit, yyjson_val *val) {
 
 /* ------------------------------------------------------------------ choice */
 
-/* A document's values lie one after the other; a container knows where it ends. */
+/* A document's values lie one after the other; a container knows where it ends.
+ */
 static inline yyjson_val *end_of(yyjson_val *val) {
   return unsafe_yyjson_is_ctn(val) ? unsafe_yyjson_get_next(val) : val + 1;
 }
 
-/* How much room the values take at most, if they are plain. */
+/* How much room the values take at most, if they are for us. */
 static size_t room_for(yyjson_val *val, yyjson_val *end) {
   size_t room = 0;
   for (; val < end; val++) {
@@ -206,7 +142,8 @@ static inline char *try_small(idem__buf *out, yyjson_val *val) {
   return out->data ? put_value(out->data + out->len, out->data + out->cap, val) : NULL;
 }
 
-/* The first try was in vain: for lack of room, or because the value is not for us. */
+/* The first try was in vain: for lack of room, or because the value is not for
+ * us. */
 IDEM__COLD static char *try_again(idem__buf *out, yyjson_val *val, yyjson_val *end) {
   size_t room = room_for(val, end);
   if (room <= out->cap - out->len || idem__buf_reserve(out, room) != IDEM_OK) return NULL;
