@@ -30,6 +30,7 @@ static int serve(const options *parsed, idem_log *log) {
     idem_serve_opts opts = {.router = router,
                             .policy = &policy,
                             .log = log,
+                            .http = &parsed->http,
                             .grace_ms = parsed->grace_ms,
                             .max_connections = parsed->max_connections,
                             .shutdown_ends_server = parsed->shutdown_ends_server};

@@ -16,6 +16,16 @@ static const char help_text[] =
     "  --stdio                        serve stdin and stdout, also beside addresses\n"
     "  --tcp HOST:PORT                serve TCP; port 0 takes a free one\n"
     "  --unix PATH                    serve a Unix socket\n"
+    "  --http HOST:PORT               serve JSON-RPC over HTTP at /, WebSocket too\n"
+    "  --ws HOST:PORT                 serve WebSocket alone\n"
+    "  --admin HOST:PORT              serve /healthz and /metrics alone\n"
+    "  --workers N                    event loops for HTTP and WebSocket, a thread each (1)\n"
+    "  --token-file FILE              bearer tokens, one a line; else IDEM_TOKEN, else none\n"
+    "  --rate-limit N/SECONDS         messages a client may send\n"
+    "  --trusted-proxy ADDRESS[/BITS] whose X-Forwarded-For is believed; may be repeated\n"
+    "  --allow-host HOST[:PORT|:*]    a Host to answer to; may be repeated\n"
+    "  --allow-origin HOST[:PORT|:*]  whose pages may ask; may be repeated\n"
+    "  --access-log                   one line a request\n"
     "  --max-connections N            at once, on each address (1000)\n"
     "  --grace-ms N                   for running requests when shutting down (1500)\n"
     "  --shutdown-ends-server         the lsp `shutdown` over a socket ends the process, too\n"
@@ -54,7 +64,7 @@ static bool set_framing(options *parsed, const char *value) {
   return true;
 }
 
-static bool add_url(options *parsed, const char *scheme, const char *rest) {
+bool add_url(options *parsed, const char *scheme, const char *rest) {
   if (parsed->url_count == REFERENCE_URLS) return false;
   size_t size = strlen(scheme) + strlen(rest) + 1;
   char *url = malloc(size);
@@ -125,12 +135,27 @@ static const struct flag {
   bool takes_value;
   option_fn set;
 } flags[] = {
-    {"--profile", true, set_profile},    {"--framing", true, set_framing},
-    {"--stdio", false, add_stdio},       {"--tcp", true, add_tcp},
-    {"--unix", true, add_unix},          {"--max-connections", true, set_max_connections},
-    {"--grace-ms", true, set_grace},     {"--shutdown-ends-server", false, set_shutdown_ends},
-    {"--log-level", true, set_level},    {"--log-format", true, set_format},
+    {"--profile", true, set_profile},
+    {"--framing", true, set_framing},
+    {"--stdio", false, add_stdio},
+    {"--tcp", true, add_tcp},
+    {"--unix", true, add_unix},
+    {"--max-connections", true, set_max_connections},
+    {"--grace-ms", true, set_grace},
+    {"--shutdown-ends-server", false, set_shutdown_ends},
+    {"--log-level", true, set_level},
+    {"--log-format", true, set_format},
     {"--no-color", false, set_no_color},
+    {"--http", true, add_http},
+    {"--ws", true, add_ws},
+    {"--admin", true, add_admin},
+    {"--workers", true, set_workers},
+    {"--token-file", true, set_token_file},
+    {"--rate-limit", true, set_rate_limit},
+    {"--trusted-proxy", true, add_trusted_proxy},
+    {"--allow-host", true, add_allow_host},
+    {"--allow-origin", true, add_allow_origin},
+    {"--access-log", false, set_access_log},
 };
 
 /* ------------------------------------------------------------------------------- the walk */
@@ -181,9 +206,11 @@ bool options_parse(options *parsed, int argc, char **argv, int *code) {
     }
     if (!parse_one(parsed, argv, &i)) return false;
   }
+  settle_http(parsed);
   return parsed->url_count > 0 || add_stdio(parsed, NULL);
 }
 
 void options_free(options *parsed) {
   for (size_t i = 0; i < parsed->url_count; i++) free(parsed->urls[i]);
+  free(parsed->token_text);
 }

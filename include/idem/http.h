@@ -30,11 +30,10 @@ typedef struct idem_http_opts {
   uint64_t request_ms;                /* for a request to arrive once begun; 0: 30,000 */
   uint64_t idle_ms;                   /* between requests; 0: 300,000 */
   uint64_t stream_ms;                 /* between comments of an event stream; 0: 15,000 */
-  size_t queued_bytes;   /* unread answers of one connection before it is not read; 0: 1 MiB */
-  bool access_log;       /* one line a request, at info */
-  bool no_admin;         /* /healthz and /metrics are not served here (see admin_url) */
-  const char *admin_url; /* "http://127.0.0.1:PORT": serves /healthz and /metrics, too */
-  unsigned workers;      /* event loops, one thread each; 0: 1 */
+  size_t queued_bytes; /* unread answers of one connection before it is not read; 0: 1 MiB */
+  bool access_log;     /* one line a request, at info */
+  bool no_admin;    /* /healthz and /metrics are not served here, but on an "admin://" URL alone */
+  unsigned workers; /* event loops, one thread each; 0: 1 */
 } idem_http_opts;
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 #define IDEM_IDEM_H
 
 #include <idem/base.h>
+#include <idem/http.h>
 #include <idem/rpc.h>
 
 #endif

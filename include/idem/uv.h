@@ -3,6 +3,7 @@
 #ifndef IDEM_UV_H
 #define IDEM_UV_H
 
+#include <idem/http.h>
 #include <idem/mcp.h>
 #include <idem/rpc.h>
 #include <uv.h>
@@ -20,10 +21,11 @@ typedef struct idem_serve_opts {
   const idem_policy *policy; /* stdio+lsp: sets its framing; sockets set guard_http */
   idem_log *log;
   idem_metrics *metrics;
-  const idem_alloc *alloc;   /* for conns; what a loop's conns share comes from the first one's */
-  uint64_t grace_ms;         /* how long a shutdown waits for running requests; 0: 1,500 */
-  size_t max_connections;    /* 0: 1,000 */
-  bool shutdown_ends_server; /* the lsp `shutdown` over a socket stops the server, too */
+  const idem_alloc *alloc;    /* for conns; what a loop's conns share comes from the first one's */
+  uint64_t grace_ms;          /* how long a shutdown waits for running requests; 0: 1,500 */
+  size_t max_connections;     /* 0: 1,000 */
+  const idem_http_opts *http; /* http:// and ws://: who may ask, limits, workers; NULL: defaults */
+  bool shutdown_ends_server;  /* the lsp `shutdown` over a socket stops the server, too */
   /* A peer came or went: one pair a conn. May be NULL. */
   void (*on_open)(idem_conn *conn, void *user);
   void (*on_close)(idem_conn *conn, void *user);
@@ -33,8 +35,10 @@ typedef struct idem_serve_opts {
 
 /* Serves on `loop`. URLs: "stdio:" "stdio+lsp:" (descriptors 0 and 1 of this process),
  * "tcp://127.0.0.1:PORT" "tcp://[::1]:PORT" (port 0: any free one; localhost: both), "unix:/path".
- * "tcp+lsp://" and "unix+lsp:" frame with Content-Length. opts and its policy are copied. INVAL:
- * not such a URL. SYS: the address cannot be had (logged). The listener is valid until its stop has
+ * "tcp+lsp://" and "unix+lsp:" frame with Content-Length; "http://HOST:PORT/path" (POST, and
+ * WebSocket where it is asked for), "ws://HOST:PORT/path" (WebSocket alone), "admin://HOST:PORT"
+ * (/healthz and /metrics of the process's HTTP listeners). opts, its policy and its http are copied.
+ * INVAL: not such a URL, or http holds what is no host or address. SYS: the address cannot be had (logged). The listener is valid until its stop has
  * finished. */
 IDEM_API idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                 idem_listener **listener);

@@ -53,6 +53,8 @@ struct idem__http_conn {
   void *user;
   void (*on_room)(void *user); /* waits for output to be read */
   void *room_user;
+  void (*on_stop)(void *user, bool now);
+  void *stop_user;
   void (*on_time)(void *user, uint64_t now_ms); /* of the upgraded conn */
   void *time_user;
   uint64_t time_at_ms;

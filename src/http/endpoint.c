@@ -80,7 +80,9 @@ idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
                          .metrics = rpc->opts.metrics,
                          .peer = peer,
                          .seed = rpc->opts.seed};
-  return idem_conn_new(&opts, out);
+  idem_status status = idem_conn_new(&opts, out);
+  if (status == IDEM_OK) idem__conn_set_host(*out, rpc->opts.host);
+  return status;
 }
 
 static const idem__http_guest *guest_of(const call *visit) {
@@ -362,7 +364,16 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
   free_call(visit);
 }
 
+/* The server is going: there is time for the answer, or there is not. */
+static void on_stop(void *user, bool now) {
+  call *visit = user;
+  if (!now) return;
+  idem_conn_abort(visit->conn);
+  pump(visit);
+}
+
 static void wait_for_answer(call *visit) {
+  idem__http_conn_on_stop(idem__http_exchange_conn(visit->exchange), on_stop, visit);
   visit->stream_at_ms = idem__http_exchange_now(visit->exchange) + visit->rpc->opts.stream_ms;
   idem__http_exchange_set_user(visit->exchange, visit);
   idem__http_on_abort(visit->exchange, on_abort, visit);

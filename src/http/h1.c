@@ -511,16 +511,27 @@ idem_status idem__http_conn_expire(idem__http_conn *conn, uint64_t now_ms) {
   return leave(conn, overdue(conn));
 }
 
-void idem__http_conn_close(idem__http_conn *conn) {
-  if (conn->exchange.active) {
+static void stop_conn(idem__http_conn *conn, bool now) {
+  if (conn->exchange.active || conn->websocket) {
     conn->exchange.keep_alive = false;
-  } else if (conn->websocket) {
-    conn->inside++;
-    idem__websocket_close(conn->websocket, 1001, "going away");
-    leave(conn, IDEM_OK);
+    if (conn->on_stop) conn->on_stop(conn->stop_user, now);
   } else if (!conn->closing) {
     idem__http_begin_closing(conn);
   }
+}
+
+void idem__http_conn_close(idem__http_conn *conn, uint64_t now_ms) {
+  conn->now_ms = now_ms;
+  conn->inside++;
+  stop_conn(conn, false);
+  leave(conn, IDEM_OK);
+}
+
+void idem__http_conn_abort(idem__http_conn *conn, uint64_t now_ms) {
+  conn->now_ms = now_ms;
+  conn->inside++;
+  stop_conn(conn, true);
+  leave(conn, IDEM_OK);
 }
 
 bool idem__http_conn_closing(const idem__http_conn *conn) { return conn->closing; }

@@ -272,7 +272,9 @@ void idem__http_chunk_free(idem__http_conn *conn, idem__http_chunk *chunk, uint6
 uint64_t idem__http_conn_deadline(const idem__http_conn *conn); /* ms; UINT64_MAX: never */
 idem_status idem__http_conn_expire(idem__http_conn *conn, uint64_t now_ms);
 /* No more requests: answers what runs, then closes. */
-void idem__http_conn_close(idem__http_conn *conn);
+void idem__http_conn_close(idem__http_conn *conn, uint64_t now_ms);
+/* Like close, and what still runs is answered with an error now. */
+void idem__http_conn_abort(idem__http_conn *conn, uint64_t now_ms);
 /* True: send what there is, shut down the write side, and go on feeding until end of input or
  * until `finished`. */
 bool idem__http_conn_closing(const idem__http_conn *conn);
@@ -410,6 +412,9 @@ bool idem__http_conn_has_room(idem__http_conn *conn, void (*fn)(void *user), voi
 /* When the upgraded conn wants `fn` called; UINT64_MAX: not. */
 void idem__http_conn_set_time(idem__http_conn *conn, uint64_t at_ms,
                               void (*fn)(void *user, uint64_t now_ms), void *user);
+/* How the upgraded conn, or the exchange's owner, is told to come to an end. `now`: with an error
+ * for whatever still runs. */
+void idem__http_conn_on_stop(idem__http_conn *conn, void (*fn)(void *user, bool now), void *user);
 idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange);
 uint64_t idem__http_conn_now(const idem__http_conn *conn);
 const idem__ip *idem__http_conn_client(const idem__http_conn *conn);
@@ -456,6 +461,7 @@ typedef struct idem__http_rpc_opts {
   uint64_t stream_ms;     /* until an answer becomes a stream, and between comments */
   uint64_t (*now_ns)(void *ctx);
   void *clock_ctx;
+  void *host; /* idem__conn_set_host of its conns */
   idem_log *log;
   idem_metrics *metrics;
   const idem_alloc *alloc;

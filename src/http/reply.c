@@ -114,6 +114,11 @@ bool idem__http_conn_has_room(idem__http_conn *conn, void (*fn)(void *user), voi
   return false;
 }
 
+void idem__http_conn_on_stop(idem__http_conn *conn, void (*fn)(void *user, bool now), void *user) {
+  conn->on_stop = fn;
+  conn->stop_user = user;
+}
+
 void idem__http_conn_set_time(idem__http_conn *conn, uint64_t at_ms,
                               void (*fn)(void *user, uint64_t now_ms), void *user) {
   conn->time_at_ms = at_ms;
@@ -253,7 +258,10 @@ void idem__http_exchange_drop(idem__http_exchange *exchange) {
   exchange->on_abort = NULL;
   exchange->on_time = NULL;
   exchange->at_ms = UINT64_MAX;
-  if (conn) conn->on_room = NULL;
+  if (conn) {
+    conn->on_room = NULL;
+    if (!conn->websocket) conn->on_stop = NULL;
+  }
   if (!exchange->origin && !exchange->log_line) return;
   idem__free(&conn->hub->alloc, exchange->origin);
   idem__free(&conn->hub->alloc, exchange->log_line);

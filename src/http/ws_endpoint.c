@@ -8,7 +8,7 @@ typedef struct peer {
   idem__http_conn *http;
   idem__websocket *socket;
   idem_conn *conn;
-  bool closing;
+  bool closing, leaving;
 } peer;
 
 static void pump(peer *who);
@@ -23,7 +23,7 @@ static void pump(peer *who) {
   }
   if (who->socket && idem_conn_done(who->conn) && !who->closing) {
     who->closing = true;
-    idem__websocket_close(who->socket, 1000, NULL);
+    idem__websocket_close(who->socket, who->leaving ? 1001 : 1000, NULL);
   }
 }
 
@@ -72,6 +72,16 @@ static void on_message(idem__websocket *socket, const char *text, size_t len, vo
   set_time(who, idem__http_conn_now(who->http));
 }
 
+static void on_stop(void *user, bool now) {
+  peer *who = user;
+  who->leaving = true;
+  if (now)
+    idem_conn_abort(who->conn);
+  else
+    idem_conn_close(who->conn);
+  pump(who);
+}
+
 static idem_status put_bytes(void *user, const char *data, size_t len) {
   peer *who = user;
   return idem__http_conn_put(who->http, data, len);
@@ -106,6 +116,7 @@ idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, void *user) {
     idem__free(&rpc->alloc, who);
     return NULL;
   }
+  idem__http_conn_on_stop(conn, on_stop, who);
   set_time(who, idem__http_conn_now(conn));
   return who->socket;
 }

@@ -86,6 +86,10 @@ const idem_policy *idem_conn_policy(const idem_conn *conn) { return &conn->polic
 const char *idem_conn_peer(const idem_conn *conn) {
   return conn->peer_lent ? conn->peer_lent : conn->peer;
 }
+void idem__conn_set_host(idem_conn *conn, void *host) { conn->host = host; }
+void *idem__conn_host(const idem_conn *conn) { return conn->host; }
+void idem__conn_set_host_data(idem_conn *conn, void *data) { conn->host_data = data; }
+void *idem__conn_host_data(const idem_conn *conn) { return conn->host_data; }
 void idem__conn_lend_peer(idem_conn *conn, const char *peer) { conn->peer_lent = peer; }
 size_t idem_conn_in_flight(const idem_conn *conn) { return conn->in_flight; }
 size_t idem_conn_pending_calls(const idem_conn *conn) { return conn->call_count; }

@@ -348,6 +348,8 @@ struct idem_conn {
   idem_pool *pool;
   idem__framer framer;
   char *peer;
+  void *host;            /* the runtime's: the loop it runs on */
+  void *host_data;       /* the embedder's, kept by the runtime */
   const char *peer_lent; /* instead of `peer`, for a conn that serves one peer after the other */
   idem__message_kind last_kind;
   const idem__method *last_method; /* what was asked last is often asked again */
@@ -401,6 +403,11 @@ static inline uint64_t idem__conn_now_ms(const idem_conn *conn) { return conn->n
  * what is no message. */
 idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
                                idem__message_kind *kind);
+/* What a runtime keeps with a conn, whoever its user is. */
+void idem__conn_set_host(idem_conn *conn, void *host);
+void *idem__conn_host(const idem_conn *conn);
+void idem__conn_set_host_data(idem_conn *conn, void *data);
+void *idem__conn_host_data(const idem_conn *conn);
 /* Who the next messages come from; borrowed until changed. */
 void idem__conn_lend_peer(idem_conn *conn, const char *peer);
 /* May serve another peer: nothing is owed, queued or pending, and it never failed. */

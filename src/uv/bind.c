@@ -54,13 +54,20 @@ static void name_peer(const idem_listener *listener, int fd, const idem__address
 }
 
 static void welcome(idem_listener *listener, int fd, const idem__address *from) {
+  if (listener->scheme != IDEM__SCHEME_UNIX) set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
+  if (listener->web) {
+    if (idem__web_count(listener->web) >= listener->opts.max_connections) {
+      warn_sometimes(listener, "connection refused", "max_connections reached");
+    }
+    idem__web_accept(listener->web, fd, from);
+    return;
+  }
   if (listener->peer_count >= listener->opts.max_connections) {
     close(fd);
     idem__metrics_add(listener->opts.metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
     warn_sometimes(listener, "connection refused", "max_connections reached");
     return;
   }
-  if (listener->scheme == IDEM__SCHEME_TCP) set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
   char name[96];
   name_peer(listener, fd, from, name, sizeof name);
   idem__peer *peer;
@@ -135,11 +142,12 @@ static idem_status add_point(idem_listener *listener, int fd) {
 }
 
 /* A listening descriptor, or -errno. */
-static int listen_tcp(const idem__address *address) {
+static int listen_tcp(const idem__address *address, bool reuse_port) {
   int family = address->storage.ss_family;
   int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -errno;
   set_flag(fd, SOL_SOCKET, SO_REUSEADDR);
+  if (reuse_port) set_flag(fd, SOL_SOCKET, SO_REUSEPORT);
   if (family == AF_INET6) set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY);
   if (bind(fd, (const struct sockaddr *)&address->storage, address->len) != 0 ||
       listen(fd, BACKLOG) != 0) {
@@ -158,12 +166,12 @@ static uint16_t port_of(int fd) {
 
 /* Both addresses of localhost on one port; a machine without IPv6 has just one of them. With port 0
  * the port that was free on the first may be taken on the second: the caller tries again. */
-static int listen_all(idem__address *list, size_t count, int fds[2]) {
+static int listen_all(idem__address *list, size_t count, bool reuse_port, int fds[2]) {
   uint16_t port = idem__address_port(&list[0]);
   fds[0] = fds[1] = -1;
   for (size_t i = 0; i < count && i < 2; i++) {
     idem__address_set_port(&list[i], port);
-    int fd = listen_tcp(&list[i]);
+    int fd = listen_tcp(&list[i], reuse_port);
     if (fd < 0 && i > 0 && (fd == -EADDRNOTAVAIL || fd == -EAFNOSUPPORT)) break;
     if (fd < 0) {
       if (i > 0) close(fds[0]);
@@ -175,11 +183,37 @@ static int listen_all(idem__address *list, size_t count, int fds[2]) {
   return port;
 }
 
-static int listen_retrying(const idem__url *url, idem__address *list, size_t count, int fds[2]) {
+static void close_all(const int fds[2]) {
+  for (size_t i = 0; i < 2 && fds[i] >= 0; i++) close(fds[i]);
+}
+
+/* For a port that several loops share: first alone, so that it is never another server's, then as
+ * one of several. */
+static int listen_shared(idem__address *list, size_t count, int fds[2]) {
+  int port = listen_all(list, count, false, fds);
+  if (port < 0) return port;
+  close_all(fds);
+  for (size_t i = 0; i < count; i++) idem__address_set_port(&list[i], (uint16_t)port);
+  return listen_all(list, count, true, fds);
+}
+
+static bool shares_port(const idem_listener *listener) {
+  return listener->web && listener->opts.http && listener->opts.http->workers > 1;
+}
+
+static int listen_once(const idem_listener *listener, idem__address *list, size_t count,
+                       int fds[2]) {
+  if (listener->reuse_port) return listen_all(list, count, true, fds);
+  return shares_port(listener) ? listen_shared(list, count, fds)
+                               : listen_all(list, count, false, fds);
+}
+
+static int listen_retrying(const idem_listener *listener, const idem__url *url, idem__address *list,
+                           size_t count, int fds[2]) {
   int port = -EADDRINUSE;
   for (int i = 0; i < PORT_TRIES && port == -EADDRINUSE; i++) {
     for (size_t k = 0; k < count; k++) idem__address_set_port(&list[k], url->port);
-    port = listen_all(list, count, fds);
+    port = listen_once(listener, list, count, fds);
     if (url->port != 0) break;
   }
   return port;
@@ -206,15 +240,30 @@ static idem_status resolve(idem_listener *listener, const idem__url *url, idem__
 }
 
 static idem_status set_tcp_url(idem_listener *listener, const idem__url *url, int port) {
-  char text[sizeof url->host + 32];
+  char text[sizeof url->host + sizeof url->path + 32];
   bool v6 = strchr(url->host, ':') != NULL;
-  int len = snprintf(text, sizeof text, "tcp%s://%s%s%s:%d", url->content_length ? "+lsp" : "",
-                     v6 ? "[" : "", url->host, v6 ? "]" : "", port);
+  static const char *const names[] = {[IDEM__SCHEME_TCP] = "tcp",
+                                      [IDEM__SCHEME_HTTP] = "http",
+                                      [IDEM__SCHEME_WS] = "ws",
+                                      [IDEM__SCHEME_ADMIN] = "admin"};
+  bool path = url->scheme == IDEM__SCHEME_HTTP || url->scheme == IDEM__SCHEME_WS;
+  int len = snprintf(text, sizeof text, "%s%s://%s%s%s:%d%s", names[url->scheme],
+                     url->content_length ? "+lsp" : "", v6 ? "[" : "", url->host, v6 ? "]" : "",
+                     port, path ? url->path : "");
   char *copy = idem__strndup(&listener->runtime->alloc, text, (size_t)len);
   if (!copy) return IDEM_E_NOMEM;
   idem__free(&listener->runtime->alloc, listener->url);
   listener->url = copy;
   return IDEM_OK;
+}
+
+static bool is_loopback(const idem__address *address) {
+  if (address->storage.ss_family == AF_INET6) {
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&address->storage;
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+  }
+  const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&address->storage;
+  return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
 }
 
 static idem_status bind_tcp(idem_listener *listener, const idem__url *url) {
@@ -223,12 +272,14 @@ static idem_status bind_tcp(idem_listener *listener, const idem__url *url) {
   idem_status status = resolve(listener, url, list, &count);
   if (status != IDEM_OK) return status;
   int fds[2];
-  int port = listen_retrying(url, list, count, fds);
+  int port = listen_retrying(listener, url, list, count, fds);
   if (port < 0) {
     warn_errno(listener, "cannot listen", -port);
     return IDEM_E_SYS;
   }
   status = set_tcp_url(listener, url, port);
+  if (status == IDEM_OK && listener->web)
+    status = idem__web_started(listener->web, url, is_loopback(&list[0]), port);
   for (size_t i = 0; i < 2 && fds[i] >= 0; i++) {
     if (status == IDEM_OK) {
       status = add_point(listener, fds[i]);
@@ -297,5 +348,5 @@ void idem__listener_unlink(idem_listener *listener) {
 }
 
 idem_status idem__listener_bind(idem_listener *listener, const idem__url *url) {
-  return url->scheme == IDEM__SCHEME_TCP ? bind_tcp(listener, url) : bind_unix(listener, url);
+  return url->scheme == IDEM__SCHEME_UNIX ? bind_unix(listener, url) : bind_tcp(listener, url);
 }

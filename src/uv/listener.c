@@ -13,6 +13,7 @@
 
 static void free_listener(idem_listener *listener) {
   idem__runtime *runtime = listener->runtime;
+  idem__web_free(listener->web);
   idem_alloc alloc = runtime->alloc;
   idem__free(&alloc, listener->url);
   idem__free(&alloc, listener);
@@ -46,10 +47,14 @@ static void stop_accepting(idem_listener *listener) {
 
 static void close_when_idle(idem_listener *listener) {
   if (!listener->stopping || listener->closing || !idem__list_empty(&listener->peers)) return;
+  if (listener->web && !idem__web_idle(listener->web)) return;
   listener->closing = true;
+  if (listener->web) idem__web_close(listener->web, on_handle_closed);
   uv_close((uv_handle_t *)&listener->retry, on_handle_closed);
   uv_close((uv_handle_t *)&listener->grace, on_handle_closed);
 }
+
+void idem__listener_look(idem_listener *listener) { close_when_idle(listener); }
 
 void idem__listener_peer_gone(idem_listener *listener) {
   listener->peer_count--;
@@ -69,9 +74,11 @@ static void on_grace(uv_timer_t *timer) {
   idem_listener *listener = timer->data;
   if (++listener->grace_step == 1) {
     each_peer(listener, idem__peer_abort);
+    if (listener->web) idem__web_stop(listener->web, 1);
     uv_timer_start(timer, on_grace, LAST_FLUSH_MS, 0);
   } else {
     each_peer(listener, idem__peer_close);
+    if (listener->web) idem__web_stop(listener->web, 2);
   }
 }
 
@@ -87,8 +94,9 @@ void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), vo
   listener->stopped = stopped;
   listener->stopped_user = user;
   stop_accepting(listener);
-  if (!idem__list_empty(&listener->peers)) idem__listener_begin_grace(listener);
+  if (!idem__list_empty(&listener->peers) || listener->web) idem__listener_begin_grace(listener);
   each_peer(listener, idem__peer_drain);
+  if (listener->web) idem__web_stop(listener->web, 0);
   close_when_idle(listener);
 }
 
@@ -146,6 +154,20 @@ static idem_status new_listener(idem__runtime *runtime, const char *text, const 
   return IDEM_OK;
 }
 
+static bool is_web(idem__scheme scheme) {
+  return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
+}
+
+static idem_status open_listener(idem_listener *listener, const idem__url *url) {
+  if (url->scheme == IDEM__SCHEME_STDIO) return idem__stdio_open(listener);
+  if (is_web(url->scheme)) {
+    idem_status status = idem__web_open(listener, url, &listener->web);
+    if (status != IDEM_OK) return status;
+    listener->open_handles += IDEM__WEB_HANDLES;
+  }
+  return idem__listener_bind(listener, url);
+}
+
 static void log_listening(const idem_listener *listener) {
   char line[512];
   idem__buf text;
@@ -158,8 +180,8 @@ static void log_listening(const idem_listener *listener) {
   idem_log_write(listener->opts.log, &(idem_log_record){.level = IDEM_LOG_INFO, .message = line});
 }
 
-idem_status idem_serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
-                       idem_listener **out) {
+static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
+                         bool worker, struct idem__limiter *limiter, idem_listener **out) {
   idem__url url;
   *out = NULL;
   if (idem__url_parse(text, &url) != IDEM_OK) return IDEM_E_INVAL;
@@ -172,15 +194,26 @@ idem_status idem_serve(uv_loop_t *loop, const char *text, const idem_serve_opts 
     idem__runtime_release(runtime);
     return status;
   }
-  status = url.scheme == IDEM__SCHEME_STDIO ? idem__stdio_open(listener)
-                                            : idem__listener_bind(listener, &url);
+  listener->reuse_port = worker;
+  listener->limiter = limiter;
+  status = open_listener(listener, &url);
   if (status != IDEM_OK) {
     idem_listener_stop(listener, NULL, NULL);
     return status;
   }
-  log_listening(listener);
+  if (!worker) log_listening(listener);
   *out = listener;
   return IDEM_OK;
+}
+
+idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
+                       idem_listener **out) {
+  return serve(loop, url, opts, false, NULL, out);
+}
+
+idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
+                               struct idem__limiter *limiter, idem_listener **out) {
+  return serve(loop, url, opts, true, limiter, out);
 }
 
 const char *idem_listener_url(const idem_listener *listener) { return listener->url; }

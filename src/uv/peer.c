@@ -1,6 +1,7 @@
 /* peer.c - drives one conn over a wire: read, feed, send, pause, expire, end.
  * Everything that may have changed a conn ends in idem__peer_settle, the one place that looks at
  * what the conn wants now. A peer is freed only after its wire has closed, so lists stay walkable. */
+#include "rpc/rpc.h"
 #include "uv/runtime.h"
 
 #include <errno.h>
@@ -330,23 +331,13 @@ idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const c
       opts->server ? idem__runtime_accept(peer->runtime, opts->server, &conn_opts, &peer->conn)
                    : idem_conn_new(&conn_opts, &peer->conn);
   if (status != IDEM_OK) return status;
+  idem__conn_set_host(peer->conn, peer->runtime->loop);
   idem__metrics_add(opts->metrics, IDEM__M_CONNECTIONS_OPENED, 1);
   note(peer, IDEM_LOG_DEBUG, "connection opened", NULL);
   idem__runtime_mark(peer->runtime, peer); /* so that reading begins */
   return IDEM_OK;
 }
 
-uv_loop_t *idem_conn_loop(const idem_conn *conn) {
-  const idem__peer *peer = idem_conn_user(conn);
-  return peer->runtime->loop;
-}
-
-void idem_conn_set_data(idem_conn *conn, void *data) {
-  idem__peer *peer = idem_conn_user(conn);
-  peer->data = data;
-}
-
-void *idem_conn_data(const idem_conn *conn) {
-  const idem__peer *peer = idem_conn_user(conn);
-  return peer->data;
-}
+uv_loop_t *idem_conn_loop(const idem_conn *conn) { return idem__conn_host(conn); }
+void idem_conn_set_data(idem_conn *conn, void *data) { idem__conn_set_host_data(conn, data); }
+void *idem_conn_data(const idem_conn *conn) { return idem__conn_host_data(conn); }

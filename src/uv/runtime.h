@@ -19,14 +19,21 @@ static inline uint64_t idem__clock_ms(void) { return idem__clock_ns(NULL) / 1000
 
 /* -------------------------------------------------------------- addresses */
 
-typedef enum idem__scheme { IDEM__SCHEME_STDIO, IDEM__SCHEME_TCP, IDEM__SCHEME_UNIX } idem__scheme;
+typedef enum idem__scheme {
+  IDEM__SCHEME_STDIO,
+  IDEM__SCHEME_TCP,
+  IDEM__SCHEME_UNIX,
+  IDEM__SCHEME_HTTP, /* POST and WebSocket at a path */
+  IDEM__SCHEME_WS,   /* WebSocket alone */
+  IDEM__SCHEME_ADMIN /* /healthz and /metrics alone */
+} idem__scheme;
 
 typedef struct idem__url {
   idem__scheme scheme;
   bool content_length; /* the scheme ended in +lsp */
   uint16_t port;
-  char host[256]; /* without brackets */
-  char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+  char host[256];                                         /* without brackets */
+  char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of the socket, or of HTTP */
 } idem__url;
 
 idem_status idem__url_parse(const char *text, idem__url *url); /* OK or INVAL */
@@ -114,7 +121,6 @@ struct idem__peer {
   const idem_serve_opts *opts;
   idem_listener *listener; /* NULL for one we connected to */
   idem_conn *conn;         /* NULL once lingering or closed */
-  void *data;              /* the embedder's */
   idem__list node;         /* in the listener's peers */
   idem__list dirty;        /* in the runtime's */
   idem__timer deadline;    /* in the runtime's */
@@ -179,6 +185,9 @@ struct idem_listener {
   idem_serve_opts opts;
   idem_policy policy;
   idem__scheme scheme;
+  struct idem__web *web;         /* HTTP and WebSocket; else NULL */
+  struct idem__limiter *limiter; /* a worker's: shared by all */
+  bool reuse_port;               /* one of several loops on this port */
   char *url;
   idem__list peers;
   size_t peer_count;
@@ -210,6 +219,37 @@ void idem__listener_peer_gone(idem_listener *listener);
 /* The stdio peer's input has ended. */
 void idem__listener_input_ended(idem_listener *listener);
 void idem__listener_shutdown_asked(idem_listener *listener);
+
+/* --------------------------------------------------------- HTTP, WebSocket */
+
+/* What serves HTTP on one loop. Its handles count as the listener's. */
+typedef struct idem__web idem__web;
+idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__web **out);
+/* The port is known; the URL is set. Starts the other workers, if there are to be any. */
+idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopback, int port);
+/* Takes the socket, whatever happens. */
+void idem__web_accept(idem__web *web, int fd, const idem__address *from);
+size_t idem__web_count(const idem__web *web);
+/* The steps of stopping: finish, answer with an error, cut off. */
+void idem__web_stop(idem__web *web, int step);
+/* No connection is left and the workers have ended. */
+bool idem__web_idle(const idem__web *web);
+/* Closes its handles; `closed` runs for each of the `handles` it has. */
+#define IDEM__WEB_HANDLES 3
+void idem__web_close(idem__web *web, uv_close_cb closed);
+void idem__web_free(idem__web *web);
+/* The end of the last connection or worker is near: look whether all is idle. */
+void idem__listener_look(idem_listener *listener);
+/* Serves on a loop of a worker's, with the first one's rate limiter. */
+struct idem__limiter;
+idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
+                               struct idem__limiter *limiter, idem_listener **out);
+
+/* Every counter of the process's HTTP listeners, for /metrics on any thread. */
+idem_status idem__web_metrics_add(idem_metrics *metrics);
+void idem__web_metrics_remove(idem_metrics *metrics);
+idem_status idem__web_metrics_render(char **text, size_t *len, idem_metrics **owner);
+void idem__web_metrics_done(void); /* after a render that went well */
 
 /* ------------------------------------------------------------------ stdio */
 

@@ -13,9 +13,11 @@ static const struct {
   idem__scheme scheme;
   bool content_length;
 } schemes[] = {
-    {"stdio:", IDEM__SCHEME_STDIO, false}, {"stdio+lsp:", IDEM__SCHEME_STDIO, true},
-    {"tcp://", IDEM__SCHEME_TCP, false},   {"tcp+lsp://", IDEM__SCHEME_TCP, true},
-    {"unix:", IDEM__SCHEME_UNIX, false},   {"unix+lsp:", IDEM__SCHEME_UNIX, true},
+    {"stdio:", IDEM__SCHEME_STDIO, false},   {"stdio+lsp:", IDEM__SCHEME_STDIO, true},
+    {"tcp://", IDEM__SCHEME_TCP, false},     {"tcp+lsp://", IDEM__SCHEME_TCP, true},
+    {"unix:", IDEM__SCHEME_UNIX, false},     {"unix+lsp:", IDEM__SCHEME_UNIX, true},
+    {"http://", IDEM__SCHEME_HTTP, false},   {"ws://", IDEM__SCHEME_WS, false},
+    {"admin://", IDEM__SCHEME_ADMIN, false},
 };
 
 static bool parse_port(const char *text, uint16_t *port) {
@@ -54,6 +56,22 @@ static idem_status parse_path(const char *text, idem__url *url) {
   return IDEM_OK;
 }
 
+/* "host:port", then a path without query; "/" if there is none. */
+static idem_status parse_web(const char *text, idem__url *url) {
+  char authority[sizeof url->host + 16];
+  size_t len = strcspn(text, "/"), path_len = strlen(text + len);
+  if (len >= sizeof authority || path_len >= sizeof url->path || strpbrk(text, "?# "))
+    return IDEM_E_INVAL;
+  memcpy(authority, text, len);
+  authority[len] = 0;
+  memcpy(url->path, path_len ? text + len : "/", (path_len ? path_len : 1) + 1);
+  return parse_authority(authority, url);
+}
+
+static bool is_web(idem__scheme scheme) {
+  return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
+}
+
 idem_status idem__url_parse(const char *text, idem__url *url) {
   *url = (idem__url){0};
   for (size_t i = 0; text && i < sizeof schemes / sizeof *schemes; i++) {
@@ -61,6 +79,7 @@ idem_status idem__url_parse(const char *text, idem__url *url) {
     if (strncmp(text, schemes[i].prefix, len) != 0) continue;
     url->scheme = schemes[i].scheme;
     url->content_length = schemes[i].content_length;
+    if (is_web(url->scheme)) return parse_web(text + len, url);
     if (url->scheme == IDEM__SCHEME_TCP) return parse_authority(text + len, url);
     if (url->scheme == IDEM__SCHEME_UNIX) return parse_path(text + len, url);
     return text[len] ? IDEM_E_INVAL : IDEM_OK;

@@ -576,7 +576,7 @@ static void closing_waits_for_the_answer(void **state) {
   assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
   feed(&peer, HEAD "Content-Length: 40\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"slow\"}",
        0);
-  idem__http_conn_close(peer.conn);
+  idem__http_conn_close(peer.conn, peer.now_ms);
   assert_false(idem__http_conn_closing(peer.conn));
   http_peer_answer_slow(&peer);
   assert_non_null(strstr(peer.output, "Connection: close"));

@@ -1,0 +1,97 @@
+/* web_options.c - the flags of idem-reference that concern HTTP and WebSocket. */
+#include "reference.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKEN_BYTES 65536
+
+bool add_http(options *parsed, const char *value) {
+  return strchr(value, ':') && add_url(parsed, "http://", value);
+}
+bool add_ws(options *parsed, const char *value) {
+  return strchr(value, ':') && add_url(parsed, "ws://", value);
+}
+bool add_admin(options *parsed, const char *value) {
+  return strchr(value, ':') && add_url(parsed, "admin://", value);
+}
+
+static bool add_text(text_list *list, const char *text) {
+  if (!*text || list->count == REFERENCE_LIST) return false;
+  list->items[list->count++] = text;
+  return true;
+}
+
+bool add_trusted_proxy(options *parsed, const char *value) {
+  return add_text(&parsed->trusted_proxies, value);
+}
+bool add_allow_host(options *parsed, const char *value) {
+  return add_text(&parsed->allow_hosts, value);
+}
+bool add_allow_origin(options *parsed, const char *value) {
+  return add_text(&parsed->allow_origins, value);
+}
+
+bool set_access_log(options *parsed, const char *value) {
+  (void)value;
+  return parsed->http.access_log = true;
+}
+
+static bool parse_number(const char *text, char **end, unsigned long *number) {
+  errno = 0;
+  *number = strtoul(text, end, 10);
+  return errno == 0 && *text >= '0' && *text <= '9' && *number > 0 && *number <= UINT32_MAX;
+}
+
+bool set_workers(options *parsed, const char *value) {
+  char *end;
+  unsigned long number;
+  if (!parse_number(value, &end, &number) || *end || number > 256) return false;
+  parsed->http.workers = (unsigned)number;
+  return true;
+}
+
+bool set_rate_limit(options *parsed, const char *value) {
+  char *end;
+  unsigned long count, seconds;
+  if (!parse_number(value, &end, &count) || *end != '/') return false;
+  if (!parse_number(end + 1, &end, &seconds) || *end) return false;
+  parsed->http.rate_count = (uint32_t)count;
+  parsed->http.rate_seconds = (uint32_t)seconds;
+  return true;
+}
+
+static bool split_tokens(options *parsed) {
+  for (char *line = strtok(parsed->token_text, "\r\n"); line; line = strtok(NULL, "\r\n"))
+    if (!add_text(&parsed->tokens, line)) return false;
+  return parsed->tokens.count > 0;
+}
+
+/* A file without a token would open the door: it is refused. */
+bool set_token_file(options *parsed, const char *value) {
+  FILE *file = fopen(value, "r");
+  if (!file || parsed->token_text) {
+    if (file) fclose(file);
+    return false;
+  }
+  parsed->token_text = calloc(1, TOKEN_BYTES);
+  size_t len = parsed->token_text ? fread(parsed->token_text, 1, TOKEN_BYTES - 1, file) : 0;
+  bool whole = feof(file) && !ferror(file) && !memchr(parsed->token_text, 0, len);
+  fclose(file);
+  return len && whole && split_tokens(parsed);
+}
+
+static const char *const *list_of(const text_list *list) {
+  return list->count ? list->items : NULL;
+}
+
+void settle_http(options *parsed) {
+  const char *token = getenv("IDEM_TOKEN");
+  if (!parsed->tokens.count && token) add_text(&parsed->tokens, token);
+  parsed->http.tokens = list_of(&parsed->tokens);
+  parsed->http.allow_hosts = list_of(&parsed->allow_hosts);
+  parsed->http.allow_origins = list_of(&parsed->allow_origins);
+  parsed->http.trusted_proxies = list_of(&parsed->trusted_proxies);
+}

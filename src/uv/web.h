@@ -1,0 +1,68 @@
+/* web.h - what the files that serve HTTP share: the server of one loop, its connections, and the
+ * threads that run the other loops. See docs/internals/uv.md. */
+#ifndef IDEM_UV_WEB_H
+#define IDEM_UV_WEB_H
+
+#include "http/http.h"
+#include "uv/runtime.h"
+
+typedef struct idem__worker idem__worker;
+
+struct idem__web {
+  idem_listener *listener;
+  idem_metrics *metrics;
+  bool own_metrics;
+  idem__limiter *limiter;
+  bool own_limiter;
+  idem__http_hub *hub;
+  idem__http_rpc *rpc;
+  char *path;
+  idem__http_route routes[3];
+  idem__http_admin admin;
+  idem__list peers;
+  size_t count;
+  idem__list dirty;
+  idem__heap deadlines;
+  uint64_t armed_ms;
+  uint64_t date_s;
+  uv_prepare_t flusher; /* runs before the loop blocks, while `dirty` is not empty */
+  uv_timer_t timer;
+  uv_async_t worker_ended;
+  idem__worker *workers;
+  size_t worker_count, workers_running;
+  int stop_step;
+  bool stopping;
+};
+
+/* A connection: its socket, its state machine, and what the socket has not taken yet. */
+typedef struct idem__web_peer {
+  uv_poll_t poll;
+  idem__web *web;
+  idem__http_conn *conn;
+  idem__list node;  /* in web->peers */
+  idem__list dirty; /* in web->dirty */
+  idem__timer deadline;
+  idem__http_chunk chunk;
+  size_t offset; /* how much of it is written */
+  int fd;
+  int events;
+  bool busy, shut, closed;
+} idem__web_peer;
+
+void idem__web_peer_settle(idem__web_peer *peer);
+void idem__web_peer_expire(idem__web_peer *peer);
+void idem__web_peer_close(idem__web_peer *peer);
+/* Looks at the peer before the loop blocks. */
+void idem__web_mark(idem__web *web, idem__web_peer *peer);
+void idem__web_arm(idem__web *web);
+/* Milliseconds of the clock; also keeps the Date line right. */
+uint64_t idem__web_now(idem__web *web);
+
+/* workers.c */
+idem_status idem__workers_start(idem__web *web, const idem__url *url, size_t count);
+void idem__workers_stop(idem__web *web);
+/* Joins those that have ended. */
+void idem__workers_reap(idem__web *web);
+void idem__workers_free(idem__web *web);
+
+#endif
