@@ -68,6 +68,8 @@ IDEM_API idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_w
 
 /* The loop a conn of this runtime runs on. */
 IDEM_API uv_loop_t *idem_conn_loop(const idem_conn *conn);
+/* The loop a request of an MCP server runs on, also once it is a task and its conn is gone. */
+IDEM_API uv_loop_t *idem_request_loop(const idem_request *request);
 /* A pointer of yours that stays with a conn of this runtime; NULL at first. (idem_conn_user is the
  * runtime's own here. The runtime frees its conns: end one with idem_conn_close or _abort.) */
 IDEM_API void idem_conn_set_data(idem_conn *conn, void *data);

@@ -83,6 +83,14 @@ idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
   return status == IDEM_OK ? idem__hub_accept(hub, opts, NULL, out) : status;
 }
 
+/* ----------------------------------------------------------- for handlers */
+
+uv_loop_t *idem_request_loop(const idem_request *request) {
+  const idem__context *context = idem__context_of(request);
+  const idem__loop_hub *entry = context->hub->wake_user;
+  return entry->runtime->loop;
+}
+
 /* ------------------------------------------------------------- for the core */
 
 static void os_random(void *ctx, void *bytes, size_t len) {
