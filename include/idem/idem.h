@@ -4,6 +4,8 @@
 
 #include <idem/base.h>
 #include <idem/http.h>
+#include <idem/mcp.h>
 #include <idem/rpc.h>
+#include <idem/schema.h>
 
 #endif

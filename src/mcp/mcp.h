@@ -178,7 +178,7 @@ const idem__resource_entry *idem__registry_resource(const idem__registry *regist
                                                     size_t len);
 
 /* Every entry is freed by the last snapshot that holds it. */
-void idem__tool_entry_unref(idem__tool_entry *entry, const idem_alloc *alloc);
+void idem__tool_entry_unref(idem__tool_entry *tool, const idem_alloc *alloc);
 void idem__resource_entry_unref(idem__resource_entry *entry, const idem_alloc *alloc);
 void idem__prompt_entry_unref(idem__prompt_entry *entry, const idem_alloc *alloc);
 

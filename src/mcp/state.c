@@ -8,7 +8,7 @@
 #define SEAL_VERSION 1
 #define NONCE_BYTES 12
 #define HEAD_BYTES (1 + 8 + NONCE_BYTES)
-#define STATE_MAX 65536u
+#define STATE_MAX ((size_t)65536)
 
 static void key_from(const void *bytes, size_t len, uint8_t key[IDEM__SHA256_BYTES]) {
   idem__sha256 sha;
