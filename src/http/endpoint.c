@@ -80,7 +80,10 @@ idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
                          .metrics = rpc->opts.metrics,
                          .peer = peer,
                          .seed = rpc->opts.seed};
-  idem_status status = idem_conn_new(&opts, out);
+  /* A conn that keeps its peer for life is a WebSocket's; the others are lent to visits. */
+  bool lasting = peer && rpc->opts.accept;
+  idem_status status =
+      lasting ? rpc->opts.accept(rpc->opts.guest_user, &opts, out) : idem_conn_new(&opts, out);
   if (status == IDEM_OK) idem__conn_set_host(*out, rpc->opts.host);
   return status;
 }

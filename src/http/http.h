@@ -457,6 +457,8 @@ typedef struct idem__http_rpc_opts {
   const idem__http_rules *rules; /* NULL: the plain JSON-RPC ones */
   const idem__http_guest *guest; /* NULL: none */
   void *guest_user;
+  /* Makes the conn of a WebSocket; NULL: a plain one. */
+  idem_status (*accept)(void *user, const idem_conn_opts *opts, idem_conn **out);
   idem__limiter *limiter; /* NULL: no rate limit */
   uint64_t stream_ms;     /* until an answer becomes a stream, and between comments */
   uint64_t (*now_ns)(void *ctx);

@@ -77,6 +77,16 @@ static void on_delivered(idem__mcp_hub *hub, void *user) {
 
 /* -------------------------------------------------------------------- desks */
 
+static idem_status accept_websocket(void *user, const idem_conn_opts *opts, idem_conn **out) {
+  const idem__mcp_desk *desk = user;
+  return idem__hub_accept(desk->hub, opts, NULL, out);
+}
+
+idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, void *user) {
+  idem__mcp_desk *desk = user;
+  return idem__http_rpc_upgrade(conn, desk->rpc);
+}
+
 idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk **out) {
   idem_alloc alloc = opts->hub->alloc;
   idem__mcp_desk *desk = idem__calloc(&alloc, sizeof *desk);
@@ -92,6 +102,7 @@ idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk *
   rpc.rules = &idem__mcp_rules;
   rpc.guest = &idem__mcp_guest;
   rpc.guest_user = desk;
+  rpc.accept = accept_websocket;
   idem_status status = idem__http_rpc_new(&rpc, &desk->rpc);
   if (status != IDEM_OK) {
     idem__free(&alloc, desk);

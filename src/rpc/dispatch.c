@@ -396,7 +396,7 @@ static yyjson_val *last_member(yyjson_val *object, const char *name, yyjson_val 
 
 IDEM__COLD static void act_on_cancel(idem_conn *conn, idem__block *block, const char *text,
                                      size_t text_len, const idem__message *message) {
-  yyjson_val *key, *val = last_member(message->params, conn->policy.cancel.id_member, &key);
+  yyjson_val *key = NULL, *val = last_member(message->params, conn->policy.cancel.id_member, &key);
   if (!val) {
     idem__conn_warn(conn, "a cancellation names no request", message->method, message->method_len,
                     NULL);

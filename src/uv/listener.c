@@ -181,7 +181,8 @@ static void log_listening(const idem_listener *listener) {
 }
 
 static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
-                         bool worker, struct idem__limiter *limiter, idem_listener **out) {
+                         bool worker, struct idem__limiter *limiter, struct idem__mcp_shop *shop,
+                         idem_listener **out) {
   idem__url url;
   *out = NULL;
   if (idem__url_parse(text, &url) != IDEM_OK) return IDEM_E_INVAL;
@@ -196,6 +197,7 @@ static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opt
   }
   listener->reuse_port = worker;
   listener->limiter = limiter;
+  listener->shop = shop;
   status = open_listener(listener, &url);
   if (status != IDEM_OK) {
     idem_listener_stop(listener, NULL, NULL);
@@ -208,12 +210,13 @@ static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opt
 
 idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                        idem_listener **out) {
-  return serve(loop, url, opts, false, NULL, out);
+  return serve(loop, url, opts, false, NULL, NULL, out);
 }
 
 idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
-                               struct idem__limiter *limiter, idem_listener **out) {
-  return serve(loop, url, opts, true, limiter, out);
+                               struct idem__limiter *limiter, struct idem__mcp_shop *shop,
+                               idem_listener **out) {
+  return serve(loop, url, opts, true, limiter, shop, out);
 }
 
 const char *idem_listener_url(const idem_listener *listener) { return listener->url; }

@@ -187,6 +187,7 @@ struct idem_listener {
   idem__scheme scheme;
   struct idem__web *web;         /* HTTP and WebSocket; else NULL */
   struct idem__limiter *limiter; /* a worker's: shared by all */
+  struct idem__mcp_shop *shop;   /* MCP sessions; a worker's: shared by all */
   bool reuse_port;               /* one of several loops on this port */
   char *url;
   idem__list peers;
@@ -242,8 +243,10 @@ void idem__web_free(idem__web *web);
 void idem__listener_look(idem_listener *listener);
 /* Serves on a loop of a worker's, with the first one's rate limiter. */
 struct idem__limiter;
+struct idem__mcp_shop;
 idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
-                               struct idem__limiter *limiter, idem_listener **out);
+                               struct idem__limiter *limiter, struct idem__mcp_shop *shop,
+                               idem_listener **out);
 
 /* Every counter of the process's HTTP listeners, for /metrics on any thread. */
 idem_status idem__web_metrics_add(idem_metrics *metrics);

@@ -107,6 +107,8 @@ void idem__web_free(idem__web *web) {
   idem__workers_free(web);
   idem__http_hub_free(web->hub);
   idem__http_rpc_free(web->rpc);
+  idem__mcp_desk_free(web->desk);
+  if (web->own_shop) idem__mcp_shop_free(web->shop);
   if (web->metrics) idem__web_metrics_remove(web->metrics);
   if (web->own_metrics) idem_metrics_free(web->metrics);
   if (web->own_limiter) idem__limiter_free(web->limiter);
@@ -145,10 +147,24 @@ static const char *health(void *ctx) {
 
 /* ------------------------------------------------------------------- opening */
 
+/* GET and DELETE are for the sessions of older revisions. */
+static idem__http_route mcp_route(idem__web *web, const idem__url *url, const char *path) {
+  unsigned methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE;
+  return (idem__http_route){.path = path,
+                            .methods = url->scheme == IDEM__SCHEME_WS ? 0 : methods,
+                            .token = true,
+                            .serve = idem__mcp_serve,
+                            .upgrade = idem__mcp_upgrade,
+                            .user = web->desk,
+                            .rules = &idem__mcp_rules};
+}
+
 static size_t make_routes(idem__web *web, const idem__url *url, const char *path) {
   const idem_http_opts *http = web->listener->opts.http;
   size_t count = 0;
-  if (url->scheme != IDEM__SCHEME_ADMIN)
+  if (url->scheme != IDEM__SCHEME_ADMIN && web->desk)
+    web->routes[count++] = mcp_route(web, url, path);
+  else if (url->scheme != IDEM__SCHEME_ADMIN)
     web->routes[count++] =
         (idem__http_route){.path = path,
                            .methods = url->scheme == IDEM__SCHEME_WS ? 0 : IDEM__HTTP_POST,
@@ -174,7 +190,8 @@ static idem_status make_metrics(idem__web *web) {
   if (!metrics) {
     status = idem_metrics_new(&web->listener->runtime->alloc, &metrics);
     web->own_metrics = status == IDEM_OK;
-    if (status == IDEM_OK && opts->router) status = idem_router_label(opts->router, metrics);
+    const idem_router *router = opts->server ? idem_server_router(opts->server) : opts->router;
+    if (status == IDEM_OK && router) status = idem_router_label(router, metrics);
   }
   web->metrics = metrics;
   return status == IDEM_OK ? idem__web_metrics_add(metrics) : status;
@@ -190,11 +207,35 @@ static idem_status make_limiter(idem__web *web) {
                            idem_random_seed(), &web->limiter);
 }
 
+static idem_status make_shop(idem__web *web) {
+  const idem_serve_opts *opts = &web->listener->opts;
+  web->shop = web->listener->shop;
+  if (web->shop) return IDEM_OK;
+  idem__mcp_shop_opts shop = {.server = opts->server};
+  if (opts->http) {
+    shop.max_sessions = opts->http->max_sessions;
+    shop.session_idle_ms = opts->http->session_idle_ms;
+    shop.stateless_legacy = opts->http->stateless_legacy;
+  }
+  idem_status status = idem__mcp_shop_new(&shop, &web->shop);
+  web->own_shop = status == IDEM_OK;
+  return status;
+}
+
+static idem_status make_desk(idem__web *web, const idem__http_rpc_opts *rpc) {
+  idem__mcp_desk_opts desk = {.rpc = *rpc};
+  idem_status status = make_shop(web);
+  if (status == IDEM_OK) {
+    status = idem__runtime_hub(web->listener->runtime, web->listener->opts.server, &desk.hub);
+  }
+  desk.shop = web->shop;
+  return status == IDEM_OK ? idem__mcp_desk_new(&desk, &web->desk) : status;
+}
+
 static idem_status make_endpoint(idem__web *web) {
   const idem_serve_opts *opts = &web->listener->opts;
   idem__runtime *runtime = web->listener->runtime;
-  return idem__http_rpc_new(
-      &(idem__http_rpc_opts){.router = opts->router,
+  idem__http_rpc_opts rpc = {.router = opts->router,
                              .policy = &web->listener->policy,
                              .pool = runtime->pool,
                              .limiter = web->limiter,
@@ -204,8 +245,8 @@ static idem_status make_endpoint(idem__web *web) {
                              .log = opts->log,
                              .metrics = web->metrics,
                              .alloc = &runtime->alloc,
-                             .seed = idem_random_seed()},
-      &web->rpc);
+                             .seed = idem_random_seed()};
+  return opts->server ? make_desk(web, &rpc) : idem__http_rpc_new(&rpc, &web->rpc);
 }
 
 static idem_status make_hub(idem__web *web, const idem__url *url, bool loopback, int port) {

@@ -3,7 +3,7 @@
 #ifndef IDEM_UV_WEB_H
 #define IDEM_UV_WEB_H
 
-#include "http/http.h"
+#include "http/mcp_http.h"
 #include "uv/runtime.h"
 
 typedef struct idem__worker idem__worker;
@@ -15,7 +15,10 @@ struct idem__web {
   idem__limiter *limiter;
   bool own_limiter;
   idem__http_hub *hub;
-  idem__http_rpc *rpc;
+  idem__http_rpc *rpc;  /* plain JSON-RPC */
+  idem__mcp_desk *desk; /* or MCP */
+  idem__mcp_shop *shop;
+  bool own_shop;
   char *path;
   idem__http_route routes[3];
   idem__http_admin admin;
