@@ -9,7 +9,7 @@
 #define IDLE_CALLS 64
 #define EVENT_KEEP ((size_t)64 * 1024)
 
-const idem__http_rules idem__http_rules_jsonrpc = {0};
+const idem__http_rules idem__http_rules_jsonrpc = {.event_streams = true};
 
 /* ----------------------------------------------------------------- statuses */
 
