@@ -34,6 +34,12 @@ foreach(parent examples cli)
   endforeach()
 endforeach()
 
+# What one program needs beyond the libraries.
+if(TARGET idem-memory-program)
+  idem_need_sqlite3()
+  target_link_libraries(idem-memory-program PRIVATE deps::sqlite3)
+endif()
+
 idem_glob(sources ${PROJECT_SOURCE_DIR}/cli/*.c)
 if(sources)
   idem_program(idem ${sources})

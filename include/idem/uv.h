@@ -68,7 +68,7 @@ IDEM_API idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_w
 
 /* The loop a conn of this runtime runs on. */
 IDEM_API uv_loop_t *idem_conn_loop(const idem_conn *conn);
-/* The loop a request of an MCP server runs on, also once it is a task and its conn is gone. */
+/* The loop a request is handled on, also once it is a task and its conn is gone. Ask in the handler. */
 IDEM_API uv_loop_t *idem_request_loop(const idem_request *request);
 /* A pointer of yours that stays with a conn of this runtime; NULL at first. (idem_conn_user is the
  * runtime's own here. The runtime frees its conns: end one with idem_conn_close or _abort.) */

@@ -87,8 +87,12 @@ idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
 
 uv_loop_t *idem_request_loop(const idem_request *request) {
   const idem__context *context = idem__context_of(request);
-  const idem__loop_hub *entry = context->hub->wake_user;
-  return entry->runtime->loop;
+  if (context && context->hub->wake == wake) {
+    const idem__loop_hub *entry = context->hub->wake_user;
+    return entry->runtime->loop;
+  }
+  const idem_conn *conn = idem_request_conn(request);
+  return conn ? idem_conn_loop(conn) : NULL;
 }
 
 /* ------------------------------------------------------------- for the core */
