@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: all check test run install fuzz coverage bench format tidy clean help setup setup-test
+.PHONY: all check test conformance run install fuzz coverage bench format tidy clean help setup setup-test
 
 all: ## release binaries into build/bin
 	@scripts/build release $(JOBS)
@@ -25,6 +25,10 @@ setup-test: ## install what `make test` needs as well
 test: setup-test ## everything: all tests, style, lint, thread sanitizer, fuzz replay
 	@scripts/build dev $(JOBS)
 	@ctest --test-dir build/dev -j $(JOBS)
+
+conformance: setup-test ## the official MCP suite against idem-conformance-server
+	@scripts/build release $(JOBS)
+	@tests/conformance/run build/bin/idem-conformance-server build/conformance
 
 run: setup ## build and serve the demo
 	@scripts/build release $(JOBS)
