@@ -39,7 +39,7 @@ static const idem__mcp_method methods[] = {
     {"tasks/cancel", IDEM_MCP_2025_11_25 | MODERN, IDEM__CAP_TASKS, IDEM__NAME_TASK, false,
      idem__run_tasks_cancel},
     {"tasks/update", MODERN, IDEM__CAP_TASKS, IDEM__NAME_TASK, false, idem__run_tasks_update},
-    {"tasks/result", IDEM_MCP_2025_11_25, IDEM__CAP_TASKS, IDEM__NAME_TASK, false,
+    {"tasks/result", IDEM_MCP_2025_11_25, IDEM__CAP_TASKS, IDEM__NAME_NONE, false,
      idem__run_tasks_result},
     {"tasks/list", IDEM_MCP_2025_11_25, IDEM__CAP_TASKS, IDEM__NAME_NONE, false,
      idem__run_tasks_list},

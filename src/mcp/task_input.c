@@ -55,6 +55,12 @@ static idem_status keep_state(idem__context *context, const void *state, size_t 
   return IDEM_OK;
 }
 
+/* Nobody will answer any more, and the handler is not running. */
+static void on_asker_cancelled(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason, (void)user;
+  idem_request_drop(request);
+}
+
 idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t count,
                            const void *state, size_t state_len) {
   idem_server *server = context->server;
@@ -65,15 +71,23 @@ idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t 
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
     return IDEM_E_NOMEM;
   }
-  idem_request_keep(context->request);
   idem__tasks_lock(server);
-  idem__task_ask_entry *old = task->asks;
-  size_t old_count = task->ask_count;
-  task->asks = entries;
-  task->ask_count = count;
-  if (!idem__task_terminal(task)) idem__task_set_state(task, IDEM__TASK_INPUT);
+  bool over = idem__task_terminal(task);
+  idem__task_ask_entry *old = over ? entries : task->asks;
+  size_t old_count = over ? count : task->ask_count;
+  if (!over) {
+    task->asks = entries;
+    task->ask_count = count;
+    idem__task_set_state(task, IDEM__TASK_INPUT);
+  }
   idem__tasks_unlock(server);
   if (old) free_entries(server, old, old_count);
+  if (over) { /* cancelled meanwhile: there is nothing to wait for */
+    idem_request_drop(context->request);
+    return IDEM_E_STATE;
+  }
+  idem_request_keep(context->request);
+  idem_request_on_cancel(context->request, on_asker_cancelled, context);
   idem__tasks_wake(server);
   return IDEM_OK;
 }

@@ -200,7 +200,24 @@ static void tell_listeners(idem__mcp_hub *hub, idem__task *task) {
   idem__buf_deinit(&json);
 }
 
+/* A task of this hub whose handler was not told yet that nobody will hear its answer. */
+static idem__context *next_running(const idem__mcp_hub *hub) {
+  idem__list *all = &hub->server->tasks->all;
+  idem__context *found = NULL;
+  idem__tasks_lock(hub->server);
+  for (idem__list *at = all->next; at != all && !found; at = at->next) {
+    const idem__task *task = IDEM__CONTAINER(at, idem__task, link);
+    if (task->hub == hub && task->context && !task->context->request->cancelled)
+      found = task->context;
+  }
+  idem__tasks_unlock(hub->server);
+  return found;
+}
+
 void idem__tasks_forget_hub(idem__mcp_hub *hub) {
+  for (idem__context *context; (context = next_running(hub));) {
+    idem__request_cancel(context->request, IDEM_CANCEL_CLOSED);
+  }
   idem__tasks_lock(hub->server);
   while (hub->task_events) {
     idem__task_event *next = hub->task_events->next;

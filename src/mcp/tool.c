@@ -64,6 +64,7 @@ void idem__context_run(idem__context *context) {
 static void run_again(void *ctx) { idem__context_run(ctx); }
 
 void idem__context_rerun(idem__context *context) {
+  context->request->on_cancel = NULL; /* it was for the time of waiting */
   idem__request_rerun(context->request, run_again, context);
 }
 
