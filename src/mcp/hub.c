@@ -84,18 +84,38 @@ static void free_updates(idem__mcp_hub *hub) {
   }
 }
 
-void idem__hub_free(idem__mcp_hub *hub) {
-  if (!hub) return;
-  idem__server_lock(hub->server);
-  idem__list_remove(&hub->link);
-  idem__server_unlock(hub->server);
-  idem__tasks_forget_hub(hub);
-  free_updates(hub);
+static void destroy(idem__mcp_hub *hub) {
   idem__view_unref(hub->view);
   idem_schema_ctx_free(hub->schema);
   idem__buf_deinit(&hub->scratch);
   idem_alloc alloc = hub->alloc;
   idem__free(&alloc, hub);
+}
+
+/* Requests that handlers still hold need the hub's memory: then the server keeps it to its end. */
+void idem__hub_free(idem__mcp_hub *hub) {
+  if (!hub) return;
+  idem__server_lock(hub->server);
+  idem__list_remove(&hub->link);
+  idem__server_unlock(hub->server);
+  hub->wake = NULL;
+  idem__tasks_forget_hub(hub);
+  free_updates(hub);
+  if (!hub->contexts) {
+    destroy(hub);
+    return;
+  }
+  idem__server_lock(hub->server);
+  idem__list_append(&hub->server->ended_hubs, &hub->link);
+  idem__server_unlock(hub->server);
+}
+
+void idem__hubs_destroy_ended(idem_server *server) {
+  while (!idem__list_empty(&server->ended_hubs)) {
+    idem__mcp_hub *hub = IDEM__CONTAINER(server->ended_hubs.next, idem__mcp_hub, link);
+    idem__list_remove(&hub->link);
+    destroy(hub);
+  }
 }
 
 /* ------------------------------------------------------------------ telling */

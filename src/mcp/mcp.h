@@ -197,7 +197,8 @@ struct idem_server {
   idem__registry *registry; /* guarded by lock */
   _Atomic uint64_t generation;
   atomic_flag lock;
-  idem__list hubs; /* guarded by lock */
+  idem__list hubs;       /* guarded by lock */
+  idem__list ended_hubs; /* freed while requests were with handlers; guarded by lock */
   idem_completion_fn complete;
   void *complete_user;
   struct idem__task_table *tasks; /* see task.c */
@@ -250,6 +251,7 @@ struct idem__mcp_hub {
   idem__list link; /* in server->hubs */
   idem_server *server;
   idem_alloc alloc;
+  size_t contexts; /* requests not yet ended */
   idem__view_of_registry *view;
   idem_schema_ctx *schema;
   idem__list peers;     /* line peers with a session, for unsolicited legacy notifications */
@@ -273,7 +275,10 @@ struct idem__mcp_hub {
 };
 idem_status idem__hub_new(idem_server *server, void (*wake)(idem__mcp_hub *hub, void *user),
                           void *wake_user, idem__mcp_hub **out);
+/* Cancels the tasks whose handlers still run on it. */
 void idem__hub_free(idem__mcp_hub *hub);
+/* With the server: what hubs left that ended before their requests. */
+void idem__hubs_destroy_ended(idem_server *server);
 /* A conn for one line peer of this hub; `principal` is borrowed and may be NULL. */
 idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, const char *principal,
                              idem_conn **out);

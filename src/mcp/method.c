@@ -52,6 +52,7 @@ static void free_context(void *attachment) {
   idem__context *context = attachment;
   if (context->task) idem__task_abandon(context);
   idem__view_unref(context->view);
+  context->hub->contexts--;
 }
 
 static const char *copy_principal(idem_request *request, const char *principal) {
@@ -74,8 +75,9 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
   context->log_level = -1;
   context->last_progress = -1;
   context->principal = copy_principal(request, peer->principal);
-  context->view = idem__hub_view(peer->hub);
-  if (!context->principal || !context->view) return NULL;
+  context->view = context->principal ? idem__hub_view(peer->hub) : NULL;
+  if (!context->view) return NULL;
+  context->hub->contexts++;
   request->attachment = context;
   request->attachment_free = free_context;
   return context;

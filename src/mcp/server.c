@@ -96,6 +96,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   server->alloc = alloc;
   atomic_flag_clear(&server->lock);
   idem__list_init(&server->hubs);
+  idem__list_init(&server->ended_hubs);
   server->policy = idem_policy_preset(IDEM_PROFILE_MCP);
   idem_status status = copy_options(server, opts);
   if (status == IDEM_OK) status = make_parts(server);
@@ -110,6 +111,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
 void idem_server_free(idem_server *server) {
   if (!server) return;
   idem__hub_free(server->own_hub); /* those of loops go with their listeners */
+  idem__hubs_destroy_ended(server);
   idem__tasks_free(server);
   if (server->registry) idem__registry_unref(server->registry);
   idem_router_free(server->router);
