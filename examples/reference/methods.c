@@ -6,7 +6,7 @@
 
 /* Integers stay integers, whatever their size; only what does not fit becomes a double. */
 static void subtract(idem_request *request, yyjson_val *params, void *user) {
-  (void)user;
+  const answers *how = user;
   int64_t a, b, difference;
   double minuend, subtrahend;
   idem_param_fault fault;
@@ -14,12 +14,12 @@ static void subtract(idem_request *request, yyjson_val *params, void *user) {
   if (idem_param_int(params, "minuend", 0, &a, &fault) == IDEM_OK &&
       idem_param_int(params, "subtrahend", 1, &b, &fault) == IDEM_OK &&
       !__builtin_sub_overflow(a, b, &difference)) {
-    idem_reply_mut(request, yyjson_mut_sint(doc, difference));
+    how->mutable(request, yyjson_mut_sint(doc, difference));
   } else if (idem_param_double(params, "minuend", 0, &minuend, &fault) != IDEM_OK ||
              idem_param_double(params, "subtrahend", 1, &subtrahend, &fault) != IDEM_OK) {
     idem_reply_invalid_params(request, &fault);
   } else {
-    idem_reply_mut(request, yyjson_mut_real(doc, minuend - subtrahend));
+    how->mutable(request, yyjson_mut_real(doc, minuend - subtrahend));
   }
 }
 
@@ -42,7 +42,7 @@ static idem_status add(total *sum, yyjson_val *params, size_t position, idem_par
 }
 
 static void sum_all(idem_request *request, yyjson_val *params, void *user) {
-  (void)user;
+  const answers *how = user;
   idem_param_fault fault = {.param = "", .expected = "array of numbers", .received = params};
   if (!yyjson_is_arr(params)) {
     idem_reply_invalid_params(request, &fault);
@@ -57,31 +57,33 @@ static void sum_all(idem_request *request, yyjson_val *params, void *user) {
     }
   }
   yyjson_mut_doc *doc = idem_request_doc(request);
-  idem_reply_mut(request,
-                 sum.exact ? yyjson_mut_sint(doc, sum.whole) : yyjson_mut_real(doc, sum.real));
+  how->mutable(request,
+               sum.exact ? yyjson_mut_sint(doc, sum.whole) : yyjson_mut_real(doc, sum.real));
 }
 
 /* update, notify_hello, notify_sum: anything goes, and there is nothing to say about it. */
 static void accept_anything(idem_request *request, yyjson_val *params, void *user) {
-  (void)params, (void)user;
-  idem_reply_json(request, "null", 4);
+  (void)params;
+  const answers *how = user;
+  how->json(request, "null", 4);
 }
 static void hear_anything(idem_conn *conn, yyjson_val *params, void *user) {
   (void)conn, (void)params, (void)user;
 }
 
 static void get_data(idem_request *request, yyjson_val *params, void *user) {
-  (void)params, (void)user;
+  (void)params;
+  const answers *how = user;
   static const char data[] = "[\"hello\",5]";
-  idem_reply_json(request, data, sizeof data - 1);
+  how->json(request, data, sizeof data - 1);
 }
 
 static void echo(idem_request *request, yyjson_val *params, void *user) {
-  (void)user;
+  const answers *how = user;
   if (params) {
-    idem_reply(request, params);
+    how->value(request, params);
   } else {
-    idem_reply_json(request, "null", 4);
+    how->json(request, "null", 4);
   }
 }
 
@@ -140,8 +142,10 @@ static const struct method {
     {"sleep", method_sleep, NULL, "Answers later", {"ms: integer"}, "null"},
 };
 
-static idem_status register_one(idem_router *router, const struct method *method) {
-  idem_status status = idem_router_method(router, method->name, method->fn, NULL);
+static idem_status register_one(idem_router *router, const struct method *method,
+                                const answers *how) {
+  void *user = (void *)(uintptr_t)how; /* handlers only read it */
+  idem_status status = idem_router_method(router, method->name, method->fn, user);
   if (status == IDEM_OK && method->heard) {
     status = idem_router_notification(router, method->name, method->heard, NULL);
   }
@@ -152,10 +156,10 @@ static idem_status register_one(idem_router *router, const struct method *method
                                                   .returns = method->returns});
 }
 
-idem_status methods_register(idem_router *router) {
+idem_status methods_register(idem_router *router, const answers *how) {
   idem_status status = IDEM_OK;
   for (size_t i = 0; status == IDEM_OK && i < sizeof methods / sizeof *methods; i++) {
-    status = register_one(router, &methods[i]);
+    status = register_one(router, &methods[i], how);
   }
   return status;
 }

@@ -9,15 +9,18 @@
 
 static const char help_text[] =
     "usage: idem-reference [flags]\n"
-    "A JSON-RPC server to test clients against; on stdin and stdout unless an address is given.\n"
+    "A JSON-RPC and MCP server to test clients against; on stdin and stdout unless an address is\n"
+    "given.\n"
     "\n"
-    "  --profile jsonrpc|lsp          the rules of the wire (jsonrpc)\n"
+    "  --profile PROFILE              the rules of the wire: jsonrpc (this unless told "
+    "otherwise),\n"
+    "                                 lsp, mcp (every revision), mcp-2025-11-25, mcp-2026-07-28\n"
     "  --framing line|content-length  how messages are told apart (the profile's own)\n"
     "  --stdio                        serve stdin and stdout, also beside addresses\n"
     "  --tcp HOST:PORT                serve TCP; port 0 takes a free one\n"
     "  --unix PATH                    serve a Unix socket\n"
-    "  --http HOST:PORT               serve JSON-RPC over HTTP at /, WebSocket too\n"
-    "  --ws HOST:PORT                 serve WebSocket alone\n"
+    "  --http HOST:PORT               serve HTTP at / (mcp: at /mcp), WebSocket too\n"
+    "  --ws HOST:PORT                 serve WebSocket alone, at the same path\n"
     "  --admin HOST:PORT              serve /healthz and /metrics alone\n"
     "  --workers N                    event loops for HTTP and WebSocket, a thread each (1)\n"
     "  --token-file FILE              bearer tokens, one a line; else IDEM_TOKEN, else none\n"
@@ -44,10 +47,16 @@ static bool set_profile(options *parsed, const char *value) {
   static const struct {
     const char *name;
     idem_profile profile;
-  } profiles[] = {{"jsonrpc", IDEM_PROFILE_JSONRPC}, {"lsp", IDEM_PROFILE_LSP}};
+    uint32_t revisions;
+  } profiles[] = {{"jsonrpc", IDEM_PROFILE_JSONRPC, 0},
+                  {"lsp", IDEM_PROFILE_LSP, 0},
+                  {"mcp", IDEM_PROFILE_MCP, 0},
+                  {"mcp-2025-11-25", IDEM_PROFILE_MCP, IDEM_MCP_2025_11_25},
+                  {"mcp-2026-07-28", IDEM_PROFILE_MCP, IDEM_MCP_2026_07_28}};
   for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {
     if (strcmp(profiles[i].name, value) != 0) continue;
     parsed->profile = profiles[i].profile;
+    parsed->revisions = profiles[i].revisions;
     return true;
   }
   return false;
@@ -206,7 +215,7 @@ bool options_parse(options *parsed, int argc, char **argv, int *code) {
     }
     if (!parse_one(parsed, argv, &i)) return false;
   }
-  settle_http(parsed);
+  if (!settle_http(parsed)) return complain("cannot start", "no memory");
   return parsed->url_count > 0 || add_stdio(parsed, NULL);
 }
 

@@ -16,6 +16,7 @@ typedef struct text_list {
 
 typedef struct options {
   idem_profile profile;
+  uint32_t revisions; /* mcp: bits of idem_revision; 0: all */
   bool framing_given;
   idem_framing framing;
   char *urls[REFERENCE_URLS];
@@ -45,12 +46,23 @@ bool add_trusted_proxy(options *parsed, const char *value);
 bool add_allow_host(options *parsed, const char *value);
 bool add_allow_origin(options *parsed, const char *value);
 bool set_access_log(options *parsed, const char *value);
-/* Points parsed->http at the lists; takes IDEM_TOKEN where no file was given. */
-void settle_http(options *parsed);
+/* Points parsed->http at the lists; takes IDEM_TOKEN where no file was given; under mcp completes
+ * the URLs with their path. False: no memory. */
+bool settle_http(options *parsed);
+
+/* How results are told: as they are, or as MCP wants them. The `user` of every method. */
+typedef struct answers {
+  idem_status (*value)(idem_request *request, const yyjson_val *result);
+  idem_status (*mutable)(idem_request *request, const yyjson_mut_val *result);
+  idem_status (*json)(idem_request *request, const char *json, size_t len);
+} answers;
 
 /* subtract, sum, update, notify_hello, notify_sum, get_data, echo, fail, raise and sleep. */
-idem_status methods_register(idem_router *router);
+idem_status methods_register(idem_router *router, const answers *how);
 /* Answers after params.ms milliseconds; ends early when nobody waits any more. */
 void method_sleep(idem_request *request, yyjson_val *params, void *user);
+
+/* mcp.c: an MCP server with these methods, one tool, one resource and one prompt. */
+idem_status mcp_server_new(const options *parsed, idem_log *log, idem_server **out);
 
 #endif

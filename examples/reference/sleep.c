@@ -9,13 +9,14 @@
 typedef struct sleeper {
   uv_timer_t timer;
   idem_request *request;
+  const answers *how;
 } sleeper;
 
 static void on_closed(uv_handle_t *handle) { free(handle->data); }
 
 static void on_time(uv_timer_t *timer) {
   sleeper *self = timer->data;
-  idem_reply_json(self->request, "null", 4);
+  self->how->json(self->request, "null", 4);
   uv_close((uv_handle_t *)timer, on_closed);
 }
 
@@ -27,7 +28,6 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
 }
 
 void method_sleep(idem_request *request, yyjson_val *params, void *user) {
-  (void)user;
   int64_t ms;
   idem_param_fault fault;
   if (idem_param_int(params, "ms", 0, &ms, &fault) != IDEM_OK || ms < 0 || ms > LONGEST_MS) {
@@ -42,6 +42,7 @@ void method_sleep(idem_request *request, yyjson_val *params, void *user) {
   sleeper *self = calloc(1, sizeof *self);
   if (!self) return; /* answered with "Internal error" */
   self->request = request;
+  self->how = user;
   self->timer.data = self;
   idem_request_keep(request);
   idem_request_on_cancel(request, on_cancel, self);

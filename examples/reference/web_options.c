@@ -87,11 +87,27 @@ static const char *const *list_of(const text_list *list) {
   return list->count ? list->items : NULL;
 }
 
-void settle_http(options *parsed) {
+/* "http://HOST:PORT" of an MCP server is "http://HOST:PORT/mcp". */
+static bool add_path(char **url) {
+  if (strncmp(*url, "http://", 7) != 0 && strncmp(*url, "ws://", 5) != 0) return true;
+  size_t size = strlen(*url) + sizeof "/mcp";
+  char *longer = realloc(*url, size);
+  if (!longer) return false;
+  *url = longer;
+  snprintf(longer + size - sizeof "/mcp", sizeof "/mcp", "/mcp");
+  return true;
+}
+
+bool settle_http(options *parsed) {
   const char *token = getenv("IDEM_TOKEN");
   if (!parsed->tokens.count && token) add_text(&parsed->tokens, token);
   parsed->http.tokens = list_of(&parsed->tokens);
   parsed->http.allow_hosts = list_of(&parsed->allow_hosts);
   parsed->http.allow_origins = list_of(&parsed->allow_origins);
   parsed->http.trusted_proxies = list_of(&parsed->trusted_proxies);
+  if (parsed->profile != IDEM_PROFILE_MCP) return true;
+  parsed->http.stateless_legacy = true;
+  bool settled = true;
+  for (size_t i = 0; settled && i < parsed->url_count; i++) settled = add_path(&parsed->urls[i]);
+  return settled;
 }

@@ -71,6 +71,12 @@ IDEM_API idem_status idem_server_accept(idem_server *server, const idem_conn_opt
                                         idem_conn **out);
 /* The router and the policy behind it: register plain methods beside MCP's own. */
 IDEM_API idem_router *idem_server_router(idem_server *server);
+/* Answers of such methods, in the form MCP wants: a value that is no object is sent as {"value": X},
+ * and an object gets the members that the peer's revision asks for; its `_meta` is kept, and in
+ * 2026-07-28 a `resultType` of its own is not. Rules and statuses of idem_reply, _mut and _json. */
+IDEM_API idem_status idem_mcp_reply(idem_request *request, const yyjson_val *result);
+IDEM_API idem_status idem_mcp_reply_mut(idem_request *request, const yyjson_mut_val *result);
+IDEM_API idem_status idem_mcp_reply_json(idem_request *request, const char *json, size_t len);
 
 /* ------------------------------------------------------------------- tools */
 

@@ -386,6 +386,8 @@ void idem__context_rerun(idem__context *context);
 
 /* --------------------------------------------------------------- answering */
 
+#define IDEM__META_SERVER_INFO "io.modelcontextprotocol/serverInfo"
+
 /* Starts a result in a buffer: {"resultType":"complete", ... as the revision wants; the caller adds
  * members and calls end. */
 typedef struct idem__result {

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define META_SERVER_INFO "io.modelcontextprotocol/serverInfo"
-
 void idem__result_begin(idem__result *result, idem__context *context, const char *result_type) {
   idem__buf *scratch = &context->hub->scratch;
   result->context = context;
@@ -61,7 +59,7 @@ static void write_meta(idem__result *result, const yyjson_mut_val *meta) {
   idem__write_key(&result->writer, "_meta");
   idem__write_object(&result->writer);
   if (modern) {
-    idem__write_key(&result->writer, META_SERVER_INFO);
+    idem__write_key(&result->writer, IDEM__META_SERVER_INFO);
     idem__server_write_info(context->server, context->revision, &result->writer);
   }
   if (meta) write_members(&result->writer, meta);
