@@ -1,8 +1,9 @@
-/* wire_player.c - plays transcripts against idem-reference over stdio, TCP and Unix sockets.
- * Usage: wire_player stdio|tcp|unix IDEM-REFERENCE FILE.txt. Scenarios that need a fake clock, test
- * methods or other limits are for the player in memory. Nothing waits for time to pass: a scenario
+/* wire_player.c - plays transcripts against idem-reference over every transport.
+ * Usage: wire_player stdio|tcp|unix|http|ws IDEM-REFERENCE FILE.txt. Scenarios that need a fake clock,
+ * test methods or other limits are for the player in memory. Nothing waits for time to pass: a scenario
  * ends by closing our side and reading to the end, so that what should not come has had its chance. */
 #include "support/transcript.h"
+#include "web.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,7 +22,8 @@
 
 enum { PATIENCE_MS = 20000 };
 
-typedef enum transport { OVER_STDIO, OVER_TCP, OVER_UNIX } transport;
+typedef enum transport { OVER_STDIO, OVER_TCP, OVER_UNIX, OVER_HTTP, OVER_WS } transport;
+static const char *const transport_names[] = {"stdio", "tcp", "unix", "http", "ws"};
 
 typedef struct server {
   pid_t pid;
@@ -117,8 +119,10 @@ static void await_listening(const server *s, char *url, size_t size) {
 
 static void listen_somewhere(const wire *w, server *s) {
   char url[256];
-  if (w->transport == OVER_TCP) {
-    start(w, s, (const char *const[]){"--tcp", "127.0.0.1:0", NULL});
+  if (w->transport != OVER_UNIX) {
+    static const char *const flags[] = {
+        [OVER_TCP] = "--tcp", [OVER_HTTP] = "--http", [OVER_WS] = "--ws"};
+    start(w, s, (const char *const[]){flags[w->transport], "127.0.0.1:0", NULL});
     await_listening(s, url, sizeof url);
     const char *colon = strrchr(url, ':');
     s->port = colon ? atoi(colon + 1) : 0;
@@ -137,7 +141,7 @@ static int connect_to(const wire *w, const server *s) {
   struct sockaddr_in inet = {.sin_family = AF_INET, .sin_port = htons((uint16_t)s->port)};
   inet.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   snprintf(local.sun_path, sizeof local.sun_path, "%s", s->path);
-  bool tcp = w->transport == OVER_TCP;
+  bool tcp = w->transport != OVER_UNIX;
   int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const struct sockaddr *to = tcp ? (const void *)&inet : (const void *)&local;
   if (connect(fd, to, tcp ? sizeof inet : sizeof local)) die("connect");
@@ -187,9 +191,19 @@ static bool read_more(wire *w) {
   return true;
 }
 
+static bool find_text_frame(const wire *w, size_t *start_at, size_t *len, size_t *used) {
+  web_frame_seen frame;
+  if (!web_find_frame(w->buf, w->len, &frame) || frame.kind != 1) return false;
+  *start_at = frame.start;
+  *len = frame.len;
+  *used = frame.used;
+  return true;
+}
+
 /* Where the first whole message begins and how long it is; false: not there yet. */
 static bool find_message(const wire *w, size_t *start_at, size_t *len, size_t *used) {
   if (!w->len) return false;
+  if (w->transport == OVER_WS) return find_text_frame(w, start_at, len, used);
   if (w->scene->policy.framing == IDEM_FRAMING_LINE) {
     const char *end = memchr(w->buf, '\n', w->len);
     if (!end) return false;
@@ -206,6 +220,11 @@ static bool find_message(const wire *w, size_t *start_at, size_t *len, size_t *u
   return *used <= w->len;
 }
 
+static void drop_front(wire *w, size_t count) {
+  w->len -= count;
+  memmove(w->buf, w->buf + count, w->len);
+}
+
 static char *read_message(wire *w, size_t *len) {
   size_t start_at, used;
   while (!find_message(w, &start_at, len, &used)) {
@@ -215,8 +234,7 @@ static char *read_message(wire *w, size_t *len) {
   if (!message) abort();
   memcpy(message, w->buf + start_at, *len);
   message[*len] = 0;
-  w->len -= used;
-  memmove(w->buf, w->buf + used, w->len);
+  drop_front(w, used);
   return message;
 }
 
@@ -247,7 +265,21 @@ static size_t expect_group(wire *w, size_t at) {
   return end;
 }
 
+/* Both sides say goodbye: a message that should not have come stands before the answer. */
+static void close_websocket(wire *w) {
+  size_t len;
+  web_frame_seen frame;
+  char *bytes = web_frame(8, "\x03\xe8", 2, &len);
+  write_all(w, bytes, len);
+  free(bytes);
+  while (!web_find_frame(w->buf, w->len, &frame)) {
+    if (!read_more(w)) return;
+  }
+  if (frame.kind == 8) drop_front(w, frame.used);
+}
+
 static void end_input(wire *w) {
+  if (w->transport == OVER_WS && w->in >= 0) close_websocket(w);
   if (w->transport == OVER_STDIO) {
     if (w->in >= 0) close(w->in);
   } else if (w->in >= 0) {
@@ -269,7 +301,8 @@ static void play_steps(wire *w) {
     const step *one = &scene->steps[at];
     if (step_sends(one)) {
       size_t len;
-      char *bytes = step_wire_bytes(scene, one, &len);
+      char *bytes = w->transport == OVER_WS ? web_frame(1, one->text, one->len, &len)
+                                            : step_wire_bytes(scene, one, &len);
       write_all(w, bytes, len);
       free(bytes);
     }
@@ -281,6 +314,78 @@ static void play_steps(wire *w) {
   if (w->failed) return;
   end_input(w);
   expect_end(w, NULL);
+}
+
+/* ----------------------------------------------------------------- HTTP */
+
+/* Which expectation of the scenario this is; step_count: none that is left. */
+static size_t find_expected(const wire *w, const bool *used, const char *body, size_t len) {
+  const scenario *scene = w->scene;
+  size_t k = 0;
+  for (; k < scene->step_count; k++) {
+    const step *one = &scene->steps[k];
+    if (one->kind != STEP_EXPECT && one->kind != STEP_EXPECT_ANY) continue;
+    if (!used[k] && one->len == len && memcmp(one->text, body, len) == 0) break;
+  }
+  return k;
+}
+
+/* Each POST has an answer of its own, so that the order of the expectations says nothing here. */
+static void post_message(wire *w, const step *one, bool *used) {
+  size_t len;
+  web_answer answer;
+  char *bytes = web_post(one, &len);
+  write_all(w, bytes, len);
+  free(bytes);
+  while (!web_find_answer(w->buf, w->len, &answer)) {
+    if (!read_more(w)) {
+      complain(w, one, "no answer", NULL, 0, w->buf, w->len);
+      return;
+    }
+  }
+  const char *body = w->buf + answer.start;
+  size_t k = answer.len ? find_expected(w, used, body, answer.len) : 0;
+  if (k == w->scene->step_count)
+    complain(w, one, "not an answer that was expected", NULL, 0, body, answer.len);
+  else if (answer.status != web_status_of(body, answer.len))
+    complain(w, one, "not the status", NULL, 0, w->buf, answer.used);
+  else if (answer.len)
+    used[k] = true;
+  drop_front(w, answer.used);
+}
+
+static void play_http(wire *w) {
+  const scenario *scene = w->scene;
+  bool *used = calloc(scene->step_count + 1, sizeof *used);
+  if (!used) abort();
+  for (size_t at = 0; at < scene->step_count && !w->failed; at++) {
+    if (step_sends(&scene->steps[at])) post_message(w, &scene->steps[at], used);
+  }
+  for (size_t at = 0; at < scene->step_count && !w->failed; at++) {
+    const step *one = &scene->steps[at];
+    bool expects = one->kind == STEP_EXPECT || one->kind == STEP_EXPECT_ANY;
+    if (expects && !used[at]) complain(w, one, "this did not come", one->text, one->len, NULL, 0);
+  }
+  free(used);
+  if (w->failed) return;
+  end_input(w);
+  expect_end(w, NULL);
+}
+
+/* ---------------------------------------------------------------- the play */
+
+static bool upgrade(wire *w) {
+  web_answer answer;
+  write_all(w, web_socket_hello, strlen(web_socket_hello));
+  while (!web_find_answer(w->buf, w->len, &answer)) {
+    if (!read_more(w)) break;
+  }
+  if (!w->len || answer.status != 101) {
+    complain(w, NULL, "no WebSocket", NULL, 0, w->buf, w->len);
+    return false;
+  }
+  drop_front(w, answer.used);
+  return true;
 }
 
 static void play_stdio(wire *w) {
@@ -303,7 +408,10 @@ static void play_socket(wire *w) {
   if (!s->pid) listen_somewhere(w, s);
   int fd = connect_to(w, s);
   w->in = w->out = fd;
-  play_steps(w);
+  if (w->transport == OVER_HTTP)
+    play_http(w);
+  else if (w->transport != OVER_WS || upgrade(w))
+    play_steps(w);
   close(fd);
 }
 
@@ -338,16 +446,22 @@ static bool play(const transcript *script, const scenario *scene, transport how,
 }
 
 static transport transport_named(const char *name) {
-  if (strcmp(name, "stdio") == 0) return OVER_STDIO;
-  if (strcmp(name, "tcp") == 0) return OVER_TCP;
-  if (strcmp(name, "unix") == 0) return OVER_UNIX;
+  for (size_t i = 0; i < sizeof transport_names / sizeof *transport_names; i++) {
+    if (strcmp(name, transport_names[i]) == 0) return (transport)i;
+  }
   fprintf(stderr, "wire_player: no such transport: %s\n", name);
   exit(2);
 }
 
+static bool can_play(const scenario *scene, transport how) {
+  if (scene->memory_only) return false;
+  if (how == OVER_HTTP || how == OVER_WS) return web_can_carry(scene, how == OVER_WS);
+  return !scene->sockets_only || how != OVER_STDIO;
+}
+
 int main(int argc, char **argv) {
   if (argc != 4) {
-    fprintf(stderr, "usage: wire_player stdio|tcp|unix IDEM-REFERENCE FILE.txt\n");
+    fprintf(stderr, "usage: wire_player stdio|tcp|unix|http|ws IDEM-REFERENCE FILE.txt\n");
     return 2;
   }
   signal(SIGPIPE, SIG_IGN);
@@ -355,8 +469,7 @@ int main(int argc, char **argv) {
   transcript *script = transcript_load(argv[3]);
   size_t played = 0, bad = 0;
   for (size_t i = 0; i < script->count; i++) {
-    if (script->scenarios[i].memory_only) continue;
-    if (script->scenarios[i].sockets_only && how == OVER_STDIO) continue;
+    if (!can_play(&script->scenarios[i], how)) continue;
     played++;
     if (!play(script, &script->scenarios[i], how, argv[2], false) ||
         (how != OVER_STDIO && !play(script, &script->scenarios[i], how, argv[2], true))) {
