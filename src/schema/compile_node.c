@@ -153,20 +153,6 @@ static idem_status read_ops(draft_node *d) {
 
 /* ------------------------------------------------------------ identity */
 
-static void drop_unknown_keywords(draft_node *d) {
-  const dialect *speech = &d->c->scopes[d->at.scope].speech;
-  for (int k = KEYWORD_NONE + 1; k < KEYWORD_COUNT; k++) {
-    if (!d->k[k]) continue;
-    bool known = (idem__keyword_drafts((keyword)k) & speech->draft) &&
-                 (idem__keyword_vocabulary((keyword)k) & speech->vocabularies);
-    if (!known) d->k[k] = NULL;
-  }
-  if (speech->draft == DRAFT_7 && d->k[KEYWORD_REF]) { /* its siblings are ignored */
-    for (int k = KEYWORD_NONE + 1; k < KEYWORD_COUNT; k++)
-      if (k != KEYWORD_REF && k != KEYWORD_DEFINITIONS) d->k[k] = NULL;
-  }
-}
-
 static idem_status enter_scope(draft_node *d, const char *id, size_t len) {
   compiler *c = d->c;
   const scope outer = c->scopes[d->at.scope];
@@ -242,26 +228,41 @@ static idem_status read_default(draft_node *d) {
   return d->made.default_value ? IDEM_OK : idem__compile_no_memory(d->c);
 }
 
+/* One pass over the members; what the dialect does not know is as if it were not there. */
 static void gather_keywords(draft_node *d, yyjson_val *value) {
+  const dialect *speech = &d->c->scopes[d->at.scope].speech;
   size_t i, max;
   yyjson_val *key, *member;
+  memset(d->k, 0, sizeof d->k);
   yyjson_obj_foreach(value, i, max, key, member) {
-    d->k[idem__keyword_find(key->uni.str, idem__length(key))] = member;
+    keyword k = idem__keyword_find(key->uni.str, idem__length(key));
+    bool known = (idem__keyword_drafts(k) & speech->draft) &&
+                 (idem__keyword_vocabulary(k) & speech->vocabularies);
+    if (known) d->k[k] = member;
   }
-  d->k[KEYWORD_NONE] = NULL;
+  if (speech->draft == DRAFT_7 && d->k[KEYWORD_REF]) { /* its siblings are ignored */
+    for (int k = KEYWORD_NONE + 1; k < KEYWORD_COUNT; k++)
+      if (k != KEYWORD_REF && k != KEYWORD_DEFINITIONS) d->k[k] = NULL;
+  }
+}
+
+/* Kinds of value that are good as soon as they are seen. */
+static uint8_t quick_kinds(const node *n) {
+  uint8_t kinds = n->kinds & KIND_ANY;
+  if (n->op_count) return 0;
+  if (n->numbers) kinds &= (uint8_t)~KIND_NUMBER;
+  if (n->strings) kinds &= (uint8_t)~KIND_STRING;
+  if (n->arrays || n->tracks_items) kinds &= (uint8_t)~KIND_ARRAY;
+  if (n->objects || n->tracks_properties) kinds &= (uint8_t)~KIND_OBJECT;
+  return kinds;
 }
 
 static idem_status read_object_schema(draft_node *d, yyjson_val *value) {
   node_id ignored;
   gather_keywords(d, value);
-  /* An embedded resource may speak another dialect, and then its own `$id` is read by it. */
-  drop_unknown_keywords(d);
   uint32_t outer = d->at.scope;
   idem_status status = read_identity(d, value);
-  if (d->at.scope != outer) {
-    gather_keywords(d, value);
-    drop_unknown_keywords(d);
-  }
+  if (d->at.scope != outer) gather_keywords(d, value); /* it may speak another dialect */
   d->made.resource = d->at.scope;
   if (status == IDEM_OK) status = idem__draft_type(d);
   if (status == IDEM_OK) status = idem__draft_numbers(d);
@@ -321,6 +322,12 @@ idem_status idem__compile_node(compiler *c, yyjson_val *value, const where *at, 
   else
     status = idem__compile_fail(c, IDEM_E_INVAL, *out, KEYWORD_NONE,
                                 "a schema must be an object or a boolean");
+  if (d.made.verdict == NODE_FALSE) d.made.kinds = 0;
+  d.made.only_enum = d.made.op_count == 1 && d.made.ops[0].kind == OP_ENUM;
+  d.made.plain_scalars = d.made.op_count == 0 || d.made.only_enum;
+  d.made.quick = d.made.verdict == NODE_TRUE    ? KIND_ANY
+                 : d.made.verdict == NODE_FALSE ? 0
+                                                : quick_kinds(&d.made);
   c->schema->nodes[*out] = d.made;
   return status;
 }

@@ -23,6 +23,7 @@ static uint64_t count_names(yyjson_val *const *k) {
   for (int i = 0; i < 2; i++) {
     size_t index, max;
     yyjson_val *key, *value;
+    if (!length_of(k[maps[i]])) continue;
     yyjson_obj_foreach(k[maps[i]], index, max, key, value) {
       count += 1 + (yyjson_is_arr(value) ? idem__length(value) : 0);
     }

@@ -1,6 +1,8 @@
 /* compile_rules.c - the keywords about one kind of value: numbers, strings, arrays.
  * Each group becomes a struct in the program's region; compile_object.c does the same for objects.
  */
+#include <math.h>
+
 #include "draft_node.h"
 
 /* ----------------------------------------------------------- plain keywords */
@@ -81,6 +83,31 @@ static bool fold_bound(bool has, const number *bound, int64_t shift, bool lower,
   return true;
 }
 
+/* The double that is this bound, exactly or as its shortest spelling: rounding keeps order, so
+ * comparing doubles then decides as comparing decimals would. */
+static bool as_double(bool has, const number *bound, double *out) {
+  if (!has) return true;
+  char text[64];
+  yyjson_val value;
+  if (bound->form == NUMBER_LONG) return false;
+  idem__number_print(bound, text, sizeof text);
+  if (!yyjson_read_number(text, &value, YYJSON_READ_NOFLAG, NULL, NULL)) return false;
+  double real = yyjson_get_num(&value);
+  yyjson_val back = {.tag = YYJSON_TYPE_NUM | YYJSON_SUBTYPE_REAL, .uni.f64 = real};
+  number n = idem__number_of(&back);
+  *out = real;
+  return idem__number_equal(&n, bound);
+}
+
+static void find_real_range(number_rules *r) {
+  r->real_low = r->real_above = -HUGE_VAL;
+  r->real_high = r->real_below = HUGE_VAL;
+  r->plain_real = !r->has_multiple && as_double(r->has_minimum, &r->minimum, &r->real_low) &&
+                  as_double(r->has_maximum, &r->maximum, &r->real_high) &&
+                  as_double(r->has_exclusive_minimum, &r->exclusive_minimum, &r->real_above) &&
+                  as_double(r->has_exclusive_maximum, &r->exclusive_maximum, &r->real_below);
+}
+
 static void find_plain_range(number_rules *r) {
   r->low = INT64_MIN;
   r->high = INT64_MAX;
@@ -114,6 +141,7 @@ idem_status idem__draft_numbers(draft_node *d) {
     status = idem__draft_wrong(d, KEYWORD_MULTIPLE_OF, "greater than 0");
   if (status != IDEM_OK) return status;
   find_plain_range(r);
+  find_real_range(r);
   d->made.numbers = r;
   return IDEM_OK;
 }
@@ -125,10 +153,20 @@ static void keep_pattern(compiler *c, regex *pattern) {
   c->schema->patterns = pattern;
 }
 
+/* Schemas repeat their patterns, and compiling one is dear; the last few are looked through. */
+static const regex *known_pattern(const compiler *c, const yyjson_val *text) {
+  int left = 32;
+  for (regex *r = c->schema->patterns; r && left > 0; r = idem__regex_next(r), left--)
+    if (r != c->label && yyjson_equals_str((yyjson_val *)(uintptr_t)text, idem__regex_source(r)))
+      return r;
+  return NULL;
+}
+
 idem_status idem__compile_pattern(compiler *c, yyjson_val *value, node_id self, keyword k,
                                   const regex **out) {
   if (!yyjson_is_str(value))
     return idem__compile_fail(c, IDEM_E_INVAL, self, k, "must be a string");
+  if ((*out = known_pattern(c, value))) return IDEM_OK;
   char why[160] = "";
   regex *pattern;
   idem_status status = idem__regex_compile(&c->schema->memory, value->uni.str, idem__length(value),

@@ -28,8 +28,44 @@ static bool check_bounds(run *r, node_id id, const number_rules *rules, const nu
   return good;
 }
 
+/* Text such as -12.34: its integer part says enough, unless it is next to a bound. */
+static bool is_raw_in_range(const number_rules *rules, const yyjson_val *value) {
+  const char *text = value->uni.str;
+  size_t len = idem__length(value), at = len && text[0] == '-';
+  if (len > 18) return false;
+  int64_t whole = 0;
+  for (; at < len && text[at] >= '0' && text[at] <= '9'; at++)
+    whole = whole * 10 + (text[at] - '0');
+  bool negative = text[0] == '-';
+  int64_t low = negative ? -whole : whole, high = low;
+  if (at < len && text[at] == '.') {
+    for (at++; at < len && text[at] >= '0' && text[at] <= '9';) at++;
+    low -= negative;
+    high += !negative;
+  }
+  return at == len && len > negative && low >= rules->low && high <= rules->high;
+}
+
+/* Most numbers are judged here, without becoming decimals. A no means only: look closer. */
+static bool is_plainly_in_range(const number_rules *rules, const yyjson_val *value) {
+  int64_t n = value->uni.i64;
+  double real = value->uni.f64;
+  switch (value->tag & YYJSON_TAG_MASK) {
+  case YYJSON_TYPE_NUM | YYJSON_SUBTYPE_UINT:
+    return rules->plain && n >= 0 && n >= rules->low && n <= rules->high;
+  case YYJSON_TYPE_NUM | YYJSON_SUBTYPE_SINT:
+    return rules->plain && n >= rules->low && n <= rules->high;
+  case YYJSON_TYPE_NUM | YYJSON_SUBTYPE_REAL:
+    return rules->plain_real && real >= rules->real_low && real <= rules->real_high &&
+           real > rules->real_above && real < rules->real_below;
+  case YYJSON_TYPE_RAW: return rules->plain && is_raw_in_range(rules, value);
+  default: return false;
+  }
+}
+
 bool idem__check_number(run *r, node_id id, yyjson_val *value, const frame *at) {
   const number_rules *rules = r->schema->nodes[id].numbers;
+  if (is_plainly_in_range(rules, value)) return true;
   number n = idem__number_of(value);
   if (n.form == NUMBER_INTEGER && rules->plain && n.integer >= rules->low &&
       n.integer <= rules->high)
@@ -161,11 +197,17 @@ static bool unique_few(run *r, yyjson_val *value, size_t *first, size_t *second)
   return true;
 }
 
+/* Small, for the table of a large array is larger than a cache: the offset of the item from the
+ * array, 0 for a free slot, and half of its hash. */
 typedef struct unique_slot {
-  yyjson_val *item;
-  uint64_t hash;
-  size_t index;
+  uint32_t offset, hash;
 } unique_slot;
+
+static size_t position_of(yyjson_val *array, const yyjson_val *item) {
+  size_t i = 0;
+  for (yyjson_val *at = array + 1; at < item; at = idem__next(at)) i++;
+  return i;
+}
 
 static bool hash_item(run *r, yyjson_val *item, uint64_t *hash) {
   value_budget budget = {.depth = r->depth, .steps = r->steps, .scratch = &r->ctx->scratch};
@@ -179,6 +221,7 @@ static bool hash_item(run *r, yyjson_val *item, uint64_t *hash) {
 static bool unique_many(run *r, yyjson_val *value, size_t *first, size_t *second) {
   size_t count = idem__length(value), mask = 16;
   while (mask < count * 2) mask *= 2;
+  if ((size_t)(idem__next(value) - value) > UINT32_MAX) return idem__run_limit(r, "max_steps");
   unique_slot *slots = idem__region_zeroed(&r->ctx->scratch, mask * sizeof *slots);
   if (!slots) return idem__run_no_memory(r);
   mask--;
@@ -187,14 +230,15 @@ static bool unique_many(run *r, yyjson_val *value, size_t *first, size_t *second
     uint64_t hash;
     if (!hash_item(r, item, &hash)) return false;
     size_t at = (size_t)hash & mask;
-    for (; slots[at].item; at = (at + 1) & mask) {
+    for (; slots[at].offset; at = (at + 1) & mask) {
+      yyjson_val *other = value + slots[at].offset;
       if (!idem__run_spend(r, 1)) return false;
-      if (slots[at].hash != hash || unique_pair(r, slots[at].item, item)) continue;
-      *first = slots[at].index;
+      if (slots[at].hash != hash >> 32 || unique_pair(r, other, item)) continue;
+      *first = r->quiet ? 0 : position_of(value, other);
       *second = i;
       return false;
     }
-    slots[at] = (unique_slot){item, hash, i};
+    slots[at] = (unique_slot){(uint32_t)(item - value), (uint32_t)(hash >> 32)};
   }
   return true;
 }
@@ -247,6 +291,7 @@ typedef struct object_check {
   marks *m;
   uint64_t few;
   uint64_t *present;
+  uint32_t guess; /* the property after the last one: callers often keep the schema's order */
 } object_check;
 
 static bool has_name(const object_check *o, uint32_t index) {
@@ -274,13 +319,22 @@ static bool check_additional(object_check *o, yyjson_val *key, const frame *insi
   return idem__evaluate(o->r, o->rules->additional, key + 1, inside, NULL);
 }
 
+static uint32_t find_name(object_check *o, const yyjson_val *key) {
+  const char *name = key->uni.str;
+  size_t len = idem__length(key);
+  uint32_t index = o->guess;
+  if (index >= o->rules->property_count ||
+      !idem__property_is(&o->rules->properties[index], name, len, idem__text_words(name, len)))
+    index = idem__property_find(o->rules, name, len);
+  if (index != UINT32_MAX) o->guess = index + 1;
+  return index;
+}
+
 static bool check_member(object_check *o, yyjson_val *key, size_t position) {
   frame inside = {.parent = o->at, .key = key};
   const object_rules *rules = o->rules;
   bool good = true, known = false;
-  uint32_t index = rules->property_count
-                       ? idem__property_find(rules, key->uni.str, idem__length(key))
-                       : UINT32_MAX;
+  uint32_t index = rules->property_count ? find_name(o, key) : UINT32_MAX;
   if (index != UINT32_MAX) {
     o->present[index / 64] |= (uint64_t)1 << (index % 64);
     known = rules->properties[index].node != NODE_NONE;

@@ -96,13 +96,27 @@ static int64_t last_digit_power(const spelling *s) {
   return -(s->last - s->point);
 }
 
+/* The common case: a few digits, perhaps with a point. BAD: let the long way decide. */
+static number parse_short(const char *text, size_t len) {
+  size_t at = text[0] == '-', first = at, point = 0;
+  uint64_t mantissa = 0;
+  for (; at < len; at++) {
+    if (is_digit(text[at]))
+      mantissa = mantissa * 10 + (uint64_t)(text[at] - '0');
+    else if (text[at] == '.' && !point && at > first)
+      point = at;
+    else
+      return (number){.form = NUMBER_BAD};
+  }
+  if (at == first || point + 1 == len) return (number){.form = NUMBER_BAD};
+  if (point) return normal_number(text[0] == '-', mantissa, -(int64_t)(len - 1 - point));
+  return integer_number(text[0] == '-' ? -(int64_t)mantissa : (int64_t)mantissa);
+}
+
 number idem__number_parse(const char *text, size_t len) {
-  if (len > 0 && len < 19 && text[len - 1] != '.') { /* the common case: a small plain integer */
-    size_t at = text[0] == '-';
-    int64_t value = 0;
-    for (; at < len && is_digit(text[at]); at++) value = value * 10 + (text[at] - '0');
-    if (at == len && is_digit(text[len - 1]))
-      return integer_number(text[0] == '-' ? -value : value);
+  if (len > 0 && len < 19) {
+    number n = parse_short(text, len);
+    if (n.form != NUMBER_BAD) return n;
   }
   spelling s = {0};
   if (!read_spelling(text, len, &s)) return (number){.form = NUMBER_BAD};
@@ -192,7 +206,46 @@ static int walk_next(digit_walk *w) {
   return w->at < w->end ? *w->at++ - '0' : -1;
 }
 
+__extension__ typedef unsigned __int128 wide;
+
+static uint64_t magnitude_of(const number *n) {
+  if (n->form != NUMBER_INTEGER) return n->mantissa;
+  return n->integer < 0 ? 0 - (uint64_t)n->integer : (uint64_t)n->integer;
+}
+
+/* Two mantissas brought to one exponent, where 128 bits are enough; false when they are not. */
+static bool compare_aligned(const number *a, const number *b, int *order) {
+  static const uint64_t powers[] = {1,
+                                    10,
+                                    100,
+                                    1000,
+                                    10000,
+                                    100000,
+                                    1000000,
+                                    10000000,
+                                    100000000,
+                                    1000000000,
+                                    10000000000,
+                                    100000000000,
+                                    1000000000000,
+                                    10000000000000,
+                                    100000000000000,
+                                    1000000000000000,
+                                    10000000000000000,
+                                    100000000000000000,
+                                    1000000000000000000};
+  if (a->form == NUMBER_LONG || b->form == NUMBER_LONG) return false;
+  int64_t gap = a->exponent - b->exponent; /* INTEGER has exponent 0 */
+  if (gap < -18 || gap > 18) return false;
+  wide x = (wide)magnitude_of(a) * (gap > 0 ? powers[gap] : 1);
+  wide y = (wide)magnitude_of(b) * (gap < 0 ? powers[-gap] : 1);
+  *order = (x > y) - (x < y);
+  return true;
+}
+
 static int compare_magnitude(const number *a, const number *b) {
+  int order;
+  if (compare_aligned(a, b, &order)) return order;
   digit_walk x, y;
   walk_start(&x, a);
   walk_start(&y, b);
@@ -238,8 +291,6 @@ uint64_t idem__number_hash(const number *n, uint64_t seed) {
 }
 
 /* ------------------------------------------------------------ divisibility */
-
-__extension__ typedef unsigned __int128 wide;
 
 static uint64_t multiply_modulo(uint64_t a, uint64_t b, uint64_t m) {
   return (uint64_t)((wide)a * b % m);

@@ -44,6 +44,9 @@ typedef struct number_rules {
   bool has_minimum, has_maximum, has_exclusive_minimum, has_exclusive_maximum, has_multiple;
   bool plain;        /* only bounds, all of them integers: low and high say everything */
   int64_t low, high; /* inclusive, for integer instances */
+  bool plain_real; /* only bounds, all of them exact as doubles: these say everything of doubles */
+  double real_low, real_high;    /* inclusive */
+  double real_above, real_below; /* exclusive */
   number minimum, maximum, exclusive_minimum, exclusive_maximum, multiple;
 } number_rules;
 
@@ -157,7 +160,10 @@ typedef struct node_place {
 
 typedef struct node {
   uint8_t verdict;
-  uint8_t kinds;                        /* KIND_ANY where `type` is absent */
+  uint8_t kinds;      /* KIND_ANY where `type` is absent */
+  uint8_t quick;      /* kinds that are good as soon as they are seen */
+  bool plain_scalars; /* no operation but perhaps one enum: scalars need no recursion */
+  bool only_enum;     /* that enum is there */
   bool tracks_properties, tracks_items; /* unevaluated... is here */
   uint32_t resource;
   uint32_t op_count;
@@ -215,6 +221,12 @@ idem_status idem__value_set_build(region *memory, yyjson_val *const *values, uin
                                   uint64_t seed, value_budget *budget, value_set *out);
 bool idem__value_set_has(const value_set *set, yyjson_val *value, value_budget *budget);
 
+/* Whether a property has this name: short ones are compared as two words. */
+static inline bool idem__property_is(const property *p, const char *name, size_t len,
+                                     idem__words words) {
+  return p->len == len && p->words.head == words.head && p->words.tail == words.tail &&
+         (len <= 16 || memcmp(p->name, name, len) == 0);
+}
 /* Finds a name among the properties; UINT32_MAX when unknown. */
 uint32_t idem__property_find(const object_rules *rules, const char *name, size_t len);
 /* Fills words, slots and mask of a table whose names are in place. */

@@ -211,17 +211,22 @@ static bool check_unevaluated_items(run *r, node_id rest, yyjson_val *value, con
 
 /* ---------------------------------------------------------------- the story */
 
+/* A raw number without point and exponent is an integer; the others must be read. */
 static bool is_integer(const yyjson_val *value) {
-  if ((value->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_NUM &&
-      (value->tag & YYJSON_SUBTYPE_MASK) != YYJSON_SUBTYPE_REAL)
+  if ((value->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_RAW) {
+    size_t i = 0, len = idem__length(value);
+    if (len && value->uni.str[0] == '-') i = 1;
+    while (i < len && value->uni.str[i] >= '0' && value->uni.str[i] <= '9') i++;
+    if (i == len && len) return true;
+  } else if ((value->tag & YYJSON_SUBTYPE_MASK) != YYJSON_SUBTYPE_REAL) {
     return true;
+  }
   number n = idem__number_of(value);
   return idem__number_is_integer(&n);
 }
 
 static bool check_kind(run *r, const node *n, node_id id, yyjson_val *value, uint8_t kind,
                        const frame *at) {
-  if (n->kinds & kind) return true;
   if (kind == KIND_NUMBER && (n->kinds & KIND_INTEGER) && is_integer(value)) return true;
   return idem__complain(r, id, value, at, (complaint){.k = KEYWORD_TYPE});
 }
@@ -287,17 +292,46 @@ static bool check_in_scope(run *r, const node *n, node_id id, yyjson_val *value,
   return good;
 }
 
-bool idem__evaluate(run *r, node_id id, yyjson_val *value, const frame *at, marks *m) {
+/* Scalars end here: no depth, no scope, nothing to track. */
+static bool check_scalar(run *r, const node *n, node_id id, yyjson_val *value, uint8_t kind,
+                         const frame *at) {
+  bool good = true;
+  if (kind == KIND_NUMBER && n->numbers) good = idem__check_number(r, id, value, at);
+  if (kind == KIND_STRING && n->strings) good = idem__check_string(r, id, value, at);
+  if (n->only_enum && (good || r->collect)) good &= check_enum(r, id, n->ops, value, at);
+  return good;
+}
+
+/* Kept out of line, so that the way of most values stays short. */
+__attribute__((noinline)) static bool evaluate_closely(run *r, node_id id, yyjson_val *value,
+                                                       const frame *at, marks *m) {
   const node *n = &r->schema->nodes[id];
-  if (n->verdict == NODE_TRUE) return true;
+  uint8_t kind = idem__kind(value);
   if (n->verdict == NODE_FALSE)
     return idem__complain(r, id, value, at, (complaint){.k = KEYWORD_NONE});
   if (r->steps == 0) return idem__run_limit(r, "max_steps");
   r->steps--;
-  uint8_t kind = idem__kind(value);
-  bool good = check_kind(r, n, id, value, kind, at);
+  bool good = (n->kinds & kind) || check_kind(r, n, id, value, kind, at);
   if (!good && !r->collect) return false;
+  if (n->plain_scalars && kind < KIND_ARRAY) return check_scalar(r, n, id, value, kind, at) && good;
   if (r->schema->dynamic && (!r->scope || r->scope->resource != n->resource))
     return check_in_scope(r, n, id, value, kind, at, m) && good;
   return check_inside(r, n, id, value, kind, at, m) && good;
+}
+
+bool idem__evaluate(run *r, node_id id, yyjson_val *value, const frame *at, marks *m) {
+  const node *n = &r->schema->nodes[id];
+  uint8_t kind = idem__kind(value);
+  if (n->quick & kind) return true;
+  if (n->op_count == 0 && (n->kinds & kind) && r->steps > 0) { /* not quick: there are rules */
+    if (kind == KIND_NUMBER) {
+      r->steps--;
+      return idem__check_number(r, id, value, at);
+    }
+    if (kind == KIND_STRING) {
+      r->steps--;
+      return idem__check_string(r, id, value, at);
+    }
+  }
+  return evaluate_closely(r, id, value, at, m);
 }

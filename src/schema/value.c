@@ -275,22 +275,17 @@ static uint64_t property_hash(const object_rules *rules, const char *name, size_
   return idem__text_hash(name, len, words, rules->seed);
 }
 
-static bool property_is(const property *p, const char *name, size_t len, idem__words words) {
-  return p->len == len && p->words.head == words.head && p->words.tail == words.tail &&
-         (len <= 16 || memcmp(p->name, name, len) == 0);
-}
-
 uint32_t idem__property_find(const object_rules *rules, const char *name, size_t len) {
   idem__words words = idem__text_words(name, len);
   if (!rules->slots) {
     for (uint32_t i = 0; i < rules->property_count; i++)
-      if (property_is(&rules->properties[i], name, len, words)) return i;
+      if (idem__property_is(&rules->properties[i], name, len, words)) return i;
     return UINT32_MAX;
   }
   uint32_t slot = (uint32_t)property_hash(rules, name, len, words) & rules->slot_mask;
   for (; rules->slots[slot]; slot = (slot + 1) & rules->slot_mask) {
     uint32_t i = rules->slots[slot] - 1;
-    if (property_is(&rules->properties[i], name, len, words)) return i;
+    if (idem__property_is(&rules->properties[i], name, len, words)) return i;
   }
   return UINT32_MAX;
 }
