@@ -7,6 +7,7 @@
 #include <idem/base.h>
 
 #include <stdarg.h>
+#include <stdatomic.h>
 
 /* ---------------------------------------------------- where code is laid */
 
@@ -195,6 +196,17 @@ idem_status idem__base64_encode(idem__buf *out, const void *bytes, size_t len,
  * then as it was. */
 idem_status idem__base64_decode(idem__buf *out, const char *text, size_t len,
                                 idem__base64_alphabet alphabet);
+
+/* ------------------------------------------------------------------ lock */
+
+/* For sections of a few instructions: the core knows no mutex of an operating system. Who waits
+ * longer than a moment gives its time slice away where C can say so. */
+typedef struct idem__lock {
+  atomic_flag busy;
+} idem__lock;
+void idem__lock_init(idem__lock *lock);
+void idem__lock_take(idem__lock *lock);
+void idem__lock_give(idem__lock *lock);
 
 /* ---------------------------------------------------------------- digests */
 

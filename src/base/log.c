@@ -7,9 +7,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#ifndef __STDC_NO_THREADS__
-#include <threads.h>
-#endif
 
 enum {
   LINE_MAX_BYTES = 4096,
@@ -29,7 +26,7 @@ struct idem_log {
   idem_log_opts opts;
   idem_alloc alloc;
   atomic_int level;
-  atomic_flag busy;
+  idem__lock busy;
   atomic_size_t secret_count;
   idem__secret secrets[SECRETS_MAX];
 };
@@ -68,18 +65,9 @@ bool idem__log_enabled(const idem_log *log, idem_log_level level) {
 
 /* ---------------------------------------------------------------- lock */
 
-/* An atomic flag: the core knows no mutex of an operating system. It is held for the sink's one
- * call only; who waits longer than a moment gives its time slice away where C can say so. */
-static void lock(idem_log *log) {
-  for (unsigned spins = 1; atomic_flag_test_and_set_explicit(&log->busy, memory_order_acquire);
-       spins++) {
-#ifndef __STDC_NO_THREADS__
-    if (spins % SPINS == 0) thrd_yield();
-#endif
-  }
-}
-
-static void unlock(idem_log *log) { atomic_flag_clear_explicit(&log->busy, memory_order_release); }
+/* Held for the sink's one call only. */
+static void lock(idem_log *log) { idem__lock_take(&log->busy); }
+static void unlock(idem_log *log) { idem__lock_give(&log->busy); }
 
 /* ----------------------------------------------------------- timestamp */
 
@@ -253,7 +241,7 @@ idem_status idem_log_new(const idem_log_opts *opts, idem_log **out) {
   log->alloc = idem__alloc_or_default(opts->alloc);
   atomic_init(&log->level, (int)opts->level);
   atomic_init(&log->secret_count, 0);
-  atomic_flag_clear(&log->busy);
+  idem__lock_init(&log->busy);
   *out = log;
   return IDEM_OK;
 }

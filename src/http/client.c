@@ -191,7 +191,7 @@ typedef struct bucket {
 
 struct idem__limiter {
   const idem_alloc *alloc;
-  atomic_flag busy;
+  idem__lock busy;
   uint64_t token_us; /* time one token takes to come back */
   uint64_t burst_us; /* time a whole bucket takes */
   uint64_t seed;
@@ -208,7 +208,7 @@ idem_status idem__limiter_new(const idem_alloc *alloc, uint32_t count, uint32_t 
       idem__calloc(alloc, sizeof *limiter + sets * WAYS * sizeof limiter->buckets[0]);
   if (!limiter) return IDEM_E_NOMEM;
   limiter->alloc = alloc;
-  atomic_flag_clear(&limiter->busy);
+  idem__lock_init(&limiter->busy);
   limiter->burst_us = (uint64_t)seconds * 1000000u;
   limiter->token_us = limiter->burst_us / count;
   if (!limiter->token_us) limiter->token_us = 1;
@@ -244,13 +244,13 @@ bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t no
                         uint32_t *retry_s) {
   idem__ip key = client_key(who);
   uint64_t now_us = now_ms * 1000u;
-  while (atomic_flag_test_and_set_explicit(&limiter->busy, memory_order_acquire)) continue;
+  idem__lock_take(&limiter->busy);
   bucket *found = find_bucket(limiter, &key);
   uint64_t from = found->full_us > now_us ? found->full_us : now_us;
   uint64_t full = from + limiter->token_us;
   bool allowed = full <= now_us + limiter->burst_us;
   if (allowed) found->full_us = full;
-  atomic_flag_clear_explicit(&limiter->busy, memory_order_release);
+  idem__lock_give(&limiter->busy);
   if (!allowed) {
     uint64_t wait = full - now_us - limiter->burst_us;
     *retry_s = (uint32_t)((wait + 999999u) / 1000000u);

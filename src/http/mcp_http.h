@@ -61,7 +61,7 @@ typedef struct idem__kept_session {
   idem__list link; /* in the shop, least recently used first */
   idem__mcp_shop *shop;
   unsigned refs;
-  bool ended;
+  _Atomic bool ended;
   char id[IDEM__SESSION_ID + 1];
   char *principal;
   uint64_t used_ms;

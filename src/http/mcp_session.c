@@ -10,19 +10,13 @@
 struct idem__mcp_shop {
   idem_alloc alloc;
   idem__mcp_shop_opts opts;
-  atomic_flag lock;
+  idem__lock lock;
   idem__map by_id;
   idem__list sessions; /* least recently used first */
 };
 
-void idem__shop_lock(idem__mcp_shop *shop) {
-  while (atomic_flag_test_and_set_explicit(&shop->lock, memory_order_acquire)) {
-  }
-}
-
-void idem__shop_unlock(idem__mcp_shop *shop) {
-  atomic_flag_clear_explicit(&shop->lock, memory_order_release);
-}
+void idem__shop_lock(idem__mcp_shop *shop) { idem__lock_take(&shop->lock); }
+void idem__shop_unlock(idem__mcp_shop *shop) { idem__lock_give(&shop->lock); }
 
 idem_server *idem__shop_server(const idem__mcp_shop *shop) { return shop->opts.server; }
 bool idem__shop_stateless(const idem__mcp_shop *shop) { return shop->opts.stateless_legacy; }
@@ -36,7 +30,7 @@ idem_status idem__mcp_shop_new(const idem__mcp_shop_opts *opts, idem__mcp_shop *
   if (!shop->opts.max_sessions) shop->opts.max_sessions = 10000;
   if (!shop->opts.session_idle_ms) shop->opts.session_idle_ms = 1800000;
   if (!shop->opts.log_bytes) shop->opts.log_bytes = (size_t)256 << 10;
-  atomic_flag_clear(&shop->lock);
+  idem__lock_init(&shop->lock);
   idem__map_init(&shop->by_id, &shop->alloc, opts->server->router->methods.seed);
   idem__list_init(&shop->sessions);
   *out = shop;

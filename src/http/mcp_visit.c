@@ -66,23 +66,103 @@ static const idem__edge edge = {
 
 /* ------------------------------------------------------------------ answers */
 
-/* The client answers a question of ours: by whoever asked it. */
-static bool on_response(idem_conn *conn, const idem__message *message) {
-  idem__mcp_peer *peer = idem__mcp_peer_of(conn);
-  visit *guest = IDEM__CONTAINER(peer, visit, peer);
-  idem_conn *target = NULL;
-  if (!guest->session || message->id.kind != IDEM__ID_INTEGER) return false;
-  uint64_t id = (uint64_t)message->id.integer;
-  idem__shop_lock(guest->desk->shop);
-  idem__list *askers = &guest->session->askers;
-  for (idem__list *at = askers->next; at != askers && !target; at = at->next) {
+/* The visit that asked a question, by its id; NULL: nobody. With the lock held. */
+static idem__asker *asker_of(idem__kept_session *session, uint64_t id) {
+  idem__list *askers = &session->askers;
+  for (idem__list *at = askers->next; at != askers; at = at->next) {
     idem__asker *asker = IDEM__CONTAINER(at, idem__asker, link);
-    bool its = id >= asker->first_call && id < asker->first_call + IDEM__CALLS_RESERVED;
-    /* A conn of another thread cannot be touched from here: see idem__mcp_desk_new. */
-    if (its && asker->desk == guest->desk && asker->conn != conn) target = asker->conn;
+    if (id >= asker->first_call && id < asker->first_call + IDEM__CALLS_RESERVED) return asker;
   }
+  return NULL;
+}
+
+/* An answer on its way to another thread. */
+typedef struct carried {
+  idem_alloc alloc;
+  idem__mcp_desk *desk;
+  idem__kept_session *session; /* counted */
+  uint64_t id;
+  size_t len;
+  char text[];
+} carried;
+
+static void free_carried(carried *answer) {
+  idem_alloc alloc = answer->alloc;
+  idem__free(&alloc, answer);
+}
+
+static void deliver_carried(void *arg) {
+  carried *answer = arg;
+  idem__shop_lock(answer->session->shop);
+  const idem__asker *asker = asker_of(answer->session, answer->id);
+  idem_conn *target = asker && asker->desk == answer->desk ? asker->conn : NULL;
+  idem__shop_unlock(answer->session->shop);
+  if (target && idem__conn_message(target, answer->text, answer->len, NULL) == IDEM_OK) {
+    target->opts.on_output(target, target->opts.user);
+  }
+  idem__kept_unref(answer->session);
+  free_carried(answer);
+}
+
+static idem_status write_response(idem__buf *out, const idem__message *message) {
+  idem__writer writer = idem__writer_on(out);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "jsonrpc", "2.0");
+  idem__write_member_int(&writer, "id", message->id.integer);
+  idem__write_member_value(&writer, "result", message->result);
+  idem__write_member_value(&writer, "error", message->error);
+  idem__write_object_end(&writer);
+  return writer.status;
+}
+
+/* As long as the lock is held whoever asked is there, and so is its hub. */
+static bool post_to_asker(carried *answer) {
+  idem__kept_session *session = answer->session;
+  idem__shop_lock(session->shop);
+  const idem__asker *asker = asker_of(session, answer->id);
+  bool sent = false;
+  if (asker) {
+    answer->desk = asker->desk;
+    session->refs++; /* for the way */
+    sent = idem__hub_post(asker->desk->hub, deliver_carried, answer) == IDEM_OK;
+    if (!sent) session->refs--;
+  }
+  idem__shop_unlock(session->shop);
+  return sent;
+}
+
+static bool carry(visit *guest, const idem__message *message) {
+  const idem_alloc *alloc = &guest->desk->alloc;
+  idem__buf text;
+  idem__buf_init(&text, alloc, SIZE_MAX / 4);
+  carried *answer = write_response(&text, message) == IDEM_OK
+                        ? idem__malloc(alloc, sizeof *answer + text.len)
+                        : NULL;
+  if (answer) {
+    *answer = (carried){.alloc = *alloc,
+                        .session = guest->session,
+                        .id = (uint64_t)message->id.integer,
+                        .len = text.len};
+    memcpy(answer->text, text.data, text.len);
+  }
+  idem__buf_deinit(&text);
+  if (!answer) return false;
+  bool sent = post_to_asker(answer);
+  if (!sent) free_carried(answer);
+  return sent;
+}
+
+/* The client answers a question of ours: it goes to whoever asked it, on whichever thread. */
+static bool on_response(idem_conn *conn, const idem__message *message) {
+  visit *guest = IDEM__CONTAINER(idem__mcp_peer_of(conn), visit, peer);
+  if (!guest->session || message->id.kind != IDEM__ID_INTEGER) return false;
+  idem__shop_lock(guest->desk->shop);
+  const idem__asker *asker = asker_of(guest->session, (uint64_t)message->id.integer);
+  const idem__mcp_desk *desk = asker ? asker->desk : NULL;
+  idem_conn *target = asker ? asker->conn : NULL;
   idem__shop_unlock(guest->desk->shop);
-  if (!target) return false;
+  if (!target || target == conn) return false;
+  if (desk != guest->desk) return carry(guest, message);
   idem__conn_enter(target);
   idem__call_response(target, message);
   idem__conn_leave_waking(target);

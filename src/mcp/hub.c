@@ -41,6 +41,43 @@ idem__view_of_registry *idem__hub_view(idem__mcp_hub *hub) {
   return hub->view;
 }
 
+/* ------------------------------------------------------------------ posting */
+
+typedef struct idem__posted {
+  struct idem__posted *next;
+  void (*fn)(void *arg);
+  void *arg;
+} idem__posted;
+
+idem_status idem__hub_post(idem__mcp_hub *hub, void (*fn)(void *arg), void *arg) {
+  idem__posted *posted = idem__malloc(&hub->alloc, sizeof *posted);
+  if (!posted) return IDEM_E_NOMEM;
+  *posted = (idem__posted){.fn = fn, .arg = arg};
+  idem__server_lock(hub->server);
+  *hub->posted_end = posted;
+  hub->posted_end = &posted->next;
+  idem__server_unlock(hub->server);
+  if (hub->wake)
+    hub->wake(hub, hub->wake_user);
+  else
+    idem__hub_deliver(hub);
+  return IDEM_OK;
+}
+
+static void run_posted(idem__mcp_hub *hub) {
+  idem__server_lock(hub->server);
+  idem__posted *posted = hub->posted;
+  hub->posted = NULL;
+  hub->posted_end = &hub->posted;
+  idem__server_unlock(hub->server);
+  while (posted) {
+    idem__posted *next = posted->next;
+    posted->fn(posted->arg);
+    idem__free(&hub->alloc, posted);
+    posted = next;
+  }
+}
+
 /* -------------------------------------------------------------------- hubs */
 
 static void link_hub(idem__mcp_hub *hub) {
@@ -57,6 +94,7 @@ idem_status idem__hub_new(idem_server *server, void (*wake)(idem__mcp_hub *hub, 
   hub->alloc = server->alloc;
   hub->wake = wake;
   hub->wake_user = wake_user;
+  hub->posted_end = &hub->posted;
   idem__list_init(&hub->peers);
   idem__list_init(&hub->listeners);
   idem__list_init(&hub->waiters);
@@ -99,6 +137,7 @@ void idem__hub_free(idem__mcp_hub *hub) {
   idem__list_remove(&hub->link);
   idem__server_unlock(hub->server);
   hub->wake = NULL;
+  run_posted(hub); /* so that what it holds is let go of */
   idem__tasks_forget_hub(hub);
   free_updates(hub);
   if (!hub->contexts) {
@@ -243,6 +282,7 @@ void idem__hub_deliver(idem__mcp_hub *hub) {
   hub->delivering = true;
   while (hub->again) {
     hub->again = false;
+    run_posted(hub);
     deliver_changes(hub);
     deliver_updates(hub);
     idem__tasks_deliver(hub);

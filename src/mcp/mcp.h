@@ -196,7 +196,7 @@ struct idem_server {
   idem_policy policy;
   idem__registry *registry; /* guarded by lock */
   _Atomic uint64_t generation;
-  atomic_flag lock;
+  idem__lock lock;
   idem__list hubs;       /* guarded by lock */
   idem__list ended_hubs; /* freed while requests were with handlers; guarded by lock */
   idem_completion_fn complete;
@@ -207,9 +207,9 @@ struct idem_server {
   bool has_old_key;
   struct idem__method_user *method_users; /* one for each method row */
   idem__mcp_hub *own_hub;                 /* for loops of somebody's own; NULL until needed */
-  bool ever[IDEM__LIST_KINDS];            /* a list once filled stays offered, even empty */
+  _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
 };
-void idem__server_lock(idem_server *server); /* short sections only: it spins */
+void idem__server_lock(idem_server *server); /* short sections only */
 void idem__server_unlock(idem_server *server);
 /* Copies a string option; NULL stays NULL. */
 char *idem__server_copy(idem_server *server, const char *text, idem_status *status);
@@ -260,10 +260,11 @@ struct idem__mcp_hub {
   _Atomic uint32_t changed;   /* bit per idem__list_kind */
   idem__updated_uri *updated; /* guarded by the server's lock */
   size_t updated_count;
-  idem__list waiters;                   /* tasks/result of 2025-11-25: see task.c */
-  struct idem__task_event *task_events; /* guarded by the tasks' lock */
-  bool delivering, again;               /* what happens meanwhile is delivered by the same loop */
-  idem__buf scratch;                    /* a result under construction; one at a time */
+  struct idem__posted *posted, **posted_end; /* guarded by the server's lock */
+  idem__list waiters;                        /* tasks/result of 2025-11-25: see task.c */
+  struct idem__task_event *task_events;      /* guarded by the tasks' lock */
+  bool delivering, again; /* what happens meanwhile is delivered by the same loop */
+  idem__buf scratch;      /* a result under construction; one at a time */
   /* Called from any thread: make this hub's thread call idem__hub_deliver soon. NULL: it is called
    * at once (one thread, a loop of somebody's own). */
   void (*wake)(idem__mcp_hub *hub, void *user);
@@ -279,6 +280,8 @@ idem_status idem__hub_new(idem_server *server, void (*wake)(idem__mcp_hub *hub, 
 void idem__hub_free(idem__mcp_hub *hub);
 /* With the server: what hubs left that ended before their requests. */
 void idem__hubs_destroy_ended(idem_server *server);
+/* Has `fn` called on the hub's thread, soon. From any thread. NOMEM: it will not be. */
+idem_status idem__hub_post(idem__mcp_hub *hub, void (*fn)(void *arg), void *arg);
 /* A conn for one line peer of this hub; `principal` is borrowed and may be NULL. */
 idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, const char *principal,
                              idem_conn **out);

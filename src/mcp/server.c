@@ -6,14 +6,8 @@
 #define DEFAULT_PAGE 1000u
 #define ALL_REVISIONS 31u
 
-void idem__server_lock(idem_server *server) {
-  while (atomic_flag_test_and_set_explicit(&server->lock, memory_order_acquire)) {
-  }
-}
-
-void idem__server_unlock(idem_server *server) {
-  atomic_flag_clear_explicit(&server->lock, memory_order_release);
-}
+void idem__server_lock(idem_server *server) { idem__lock_take(&server->lock); }
+void idem__server_unlock(idem_server *server) { idem__lock_give(&server->lock); }
 
 uint64_t idem__server_wall_ms(const idem_server *server) {
   return server->opts.wall_ms ? server->opts.wall_ms(server->opts.os_ctx) : 0;
@@ -94,7 +88,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   idem_server *server = idem__calloc(&alloc, sizeof *server);
   if (!server) return IDEM_E_NOMEM;
   server->alloc = alloc;
-  atomic_flag_clear(&server->lock);
+  idem__lock_init(&server->lock);
   idem__list_init(&server->hubs);
   idem__list_init(&server->ended_hubs);
   server->policy = idem_policy_preset(IDEM_PROFILE_MCP);

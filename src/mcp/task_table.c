@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct idem__task_table {
-  atomic_flag lock;
+  idem__lock lock;
   idem__map by_id;
   idem__list all;
 } idem__task_table;
@@ -18,19 +18,13 @@ typedef struct idem__task_event {
   idem__task *task;
 } idem__task_event;
 
-void idem__tasks_lock(idem_server *server) {
-  while (atomic_flag_test_and_set_explicit(&server->tasks->lock, memory_order_acquire)) {
-  }
-}
-
-void idem__tasks_unlock(idem_server *server) {
-  atomic_flag_clear_explicit(&server->tasks->lock, memory_order_release);
-}
+void idem__tasks_lock(idem_server *server) { idem__lock_take(&server->tasks->lock); }
+void idem__tasks_unlock(idem_server *server) { idem__lock_give(&server->tasks->lock); }
 
 idem_status idem__tasks_new(idem_server *server) {
   server->tasks = idem__calloc(&server->alloc, sizeof *server->tasks);
   if (!server->tasks) return IDEM_E_NOMEM;
-  atomic_flag_clear(&server->tasks->lock);
+  idem__lock_init(&server->tasks->lock);
   idem__map_init(&server->tasks->by_id, &server->alloc, server->router->methods.seed);
   idem__list_init(&server->tasks->all);
   return IDEM_OK;

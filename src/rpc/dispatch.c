@@ -306,6 +306,9 @@ IDEM__COLD static void hold_request(idem_request *request) {
 static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
   if (conn->owed.count && idem__owed_find(conn, &message->id)) return IDEM__DUPLICATE_ID;
   if (conn->in_flight >= conn->policy.limits.in_flight) return IDEM__TOO_MANY_IN_FLIGHT;
+  if (message->id.raw_len > conn->policy.limits.in_flight_id_bytes - conn->id_bytes) {
+    return IDEM__TOO_MANY_IN_FLIGHT; /* before a handler has done something */
+  }
   return IDEM__REASON_NONE;
 }
 
