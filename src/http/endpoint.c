@@ -395,6 +395,17 @@ void idem__http_visit_leave(void *guest) {
   idem__http_stream_end(exchange);
 }
 
+void idem__http_visit_cancelled(void *guest) {
+  call *visit = IDEM__CONTAINER(guest, call, guest);
+  if (!visit->begun || idem_conn_in_flight(visit->conn) || idem_conn_queued(visit->conn)) return;
+  if (visit->exchange) {
+    finish_silent(visit, IDEM__NOTIFICATION);
+  } else if (visit->detached) {
+    visit->detached = false;
+    retire(visit);
+  }
+}
+
 idem__http_exchange *idem__http_visit_exchange(void *guest) {
   return IDEM__CONTAINER(guest, call, guest)->exchange;
 }

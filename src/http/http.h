@@ -446,6 +446,8 @@ typedef struct idem__http_guest {
 } idem__http_guest;
 /* Ends the event stream of a visit while its work goes on (guest->outlives must hold). */
 void idem__http_visit_leave(void *guest);
+/* The work of a visit was cancelled from elsewhere: ends the visit if nothing is owed any more. */
+void idem__http_visit_cancelled(void *guest);
 idem__http_exchange *idem__http_visit_exchange(void *guest); /* NULL: the peer is gone */
 
 /* A JSON-RPC endpoint: POST a message, get the answer; or a WebSocket of messages. One a hub. */

@@ -169,6 +169,31 @@ static bool on_response(idem_conn *conn, const idem__message *message) {
   return true;
 }
 
+/* The visit of the same session that has this id in flight; NULL: none. A conn of another thread
+ * cannot be looked into from here. */
+static visit *find_owing(const visit *guest, const idem__id *id) {
+  visit *found = NULL;
+  idem__shop_lock(guest->desk->shop);
+  idem__list *askers = &guest->session->askers;
+  for (idem__list *at = askers->next; at != askers && !found; at = at->next) {
+    visit *other = IDEM__CONTAINER(at, visit, asker.link);
+    if (other != guest && other->desk == guest->desk && idem__owed_find(other->peer.conn, id)) {
+      found = other;
+    }
+  }
+  idem__shop_unlock(guest->desk->shop);
+  return found;
+}
+
+/* Ids are a session's, but each POST has a conn of its own. */
+static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel) {
+  visit *guest = IDEM__CONTAINER(idem__mcp_peer_of(conn), visit, peer);
+  visit *other = guest->session ? find_owing(guest, id) : NULL;
+  if (!other) return false;
+  if (cancel && idem__conn_cancel_id(other->peer.conn, id)) idem__http_visit_cancelled(other);
+  return true;
+}
+
 /* -------------------------------------------------------------------- visits */
 
 static idem_status open_visit(void *at, idem_conn *conn, void *user) {
@@ -180,6 +205,7 @@ static idem_status open_visit(void *at, idem_conn *conn, void *user) {
   guest->peer.edge_ctx = guest;
   conn->attachment = &guest->peer;
   conn->stray_response = on_response;
+  conn->in_flight_elsewhere = in_flight_elsewhere;
   return IDEM_OK;
 }
 

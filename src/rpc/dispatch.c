@@ -305,6 +305,9 @@ IDEM__COLD static void hold_request(idem_request *request) {
 /* Why a request cannot be taken in, if it cannot. Ids of a batch enter the table at once. */
 static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
   if (conn->owed.count && idem__owed_find(conn, &message->id)) return IDEM__DUPLICATE_ID;
+  if (conn->in_flight_elsewhere && conn->in_flight_elsewhere(conn, &message->id, false)) {
+    return IDEM__DUPLICATE_ID;
+  }
   if (conn->in_flight >= conn->policy.limits.in_flight) return IDEM__TOO_MANY_IN_FLIGHT;
   if (message->id.raw_len > conn->policy.limits.in_flight_id_bytes - conn->id_bytes) {
     return IDEM__TOO_MANY_IN_FLIGHT; /* before a handler has done something */
@@ -411,7 +414,19 @@ IDEM__COLD static void act_on_cancel(idem_conn *conn, idem__block *block, const 
   idem__id id;
   idem__id_read(val, raw, raw_len, &id);
   idem__owed *owed = idem__owed_find(conn, &id);
-  if (owed && owed->request) cancel_request(conn, owed->request);
+  if (owed && owed->request)
+    cancel_request(conn, owed->request);
+  else if (!owed && conn->in_flight_elsewhere)
+    conn->in_flight_elsewhere(conn, &id, true);
+}
+
+bool idem__conn_cancel_id(idem_conn *conn, const idem__id *id) {
+  idem__owed *owed = idem__owed_find(conn, id);
+  if (!owed || !owed->request) return false;
+  idem__conn_enter(conn);
+  cancel_request(conn, owed->request);
+  idem__conn_leave_waking(conn);
+  return true;
 }
 
 static bool is_cancel(const idem_conn *conn, const idem__message *message) {

@@ -316,6 +316,8 @@ idem_status idem__owed_add(idem_conn *conn, idem__owed *owed, const idem__id *id
                            idem__block *block);
 void idem__owed_remove(idem_conn *conn, idem__owed *owed);
 idem__owed *idem__owed_find(idem_conn *conn, const idem__id *id);
+/* As if the peer had sent a cancellation on this conn; false: it owes no such id. */
+bool idem__conn_cancel_id(idem_conn *conn, const idem__id *id);
 
 /* ------------------------------------------------------------------ batch */
 
@@ -369,6 +371,9 @@ struct idem_conn {
   void (*attachment_free)(void *attachment);
   /* A response to no call of this conn's: true if a layer above knows whose it is. */
   bool (*stray_response)(idem_conn *conn, const idem__message *message);
+  /* For a peer that has several conns: is this id in flight on another one? With `cancel`, cancels
+   * it there. NULL: one conn, one peer. */
+  bool (*in_flight_elsewhere)(idem_conn *conn, const idem__id *id, bool cancel);
 
   idem__list requests; /* being handled, not yet settled */
   idem__list settled;  /* answered or cancelled, but their handlers still hold them */
