@@ -3,6 +3,7 @@
 #include "fixtures.h"
 
 #define STEP_MS 50u
+#define SLOW_MS 60000u
 
 static bool progress_step(idem_request *request, unsigned number, void *user) {
   (void)user;
@@ -55,6 +56,11 @@ static void reconnection(idem_request *request, yyjson_val *arguments, void *use
   idem_leave_stream(request);
 }
 
+static void slow(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)arguments, (void)user;
+  take_steps(request, SLOW_MS, late_step, NULL);
+}
+
 static void count_cancelled(idem_request *request, yyjson_val *arguments, void *user) {
   (void)arguments, (void)user;
   say(request, "%u", cancelled_count());
@@ -71,6 +77,7 @@ static const idem_tool tools[] = {
     {.name = "test_reconnection",
      .description = "Closes its stream and answers a little later",
      .fn = reconnection},
+    {.name = "test_slow", .description = "Takes a minute, unless cancelled", .fn = slow},
     {.name = "test_cancelled_count",
      .description = "How many running calls were cancelled so far",
      .fn = count_cancelled},

@@ -1,0 +1,38 @@
+// sdk.mjs - the official TypeScript SDKs hold conversations with idem-conformance-server: each SDK, on
+// each transport, in each era it knows, with a server of its own. Run by the script `run`.
+import * as sdk1 from "./sdk1.mjs";
+import * as sdk2 from "./sdk2.mjs";
+import { withServer } from "./server.mjs";
+import { converse } from "./talk.mjs";
+
+const program = process.argv[2];
+const watchdog = setTimeout(() => {
+  console.error("the conversations did not come to their end within 100 s");
+  process.exit(1);
+}, 100000);
+
+const old = "2025-11-25";
+const modern = "2026-07-28";
+const conversations = [
+  ["SDK 1, stdio", (where) => sdk1.open(where)],
+  ["SDK 1, HTTP", (where) => sdk1.open(where)],
+  [`SDK 2, stdio, ${old}`, (where) => sdk2.open(where, old)],
+  [`SDK 2, HTTP, ${old}`, (where) => sdk2.open(where, old)],
+  [`SDK 2, stdio, ${modern}`, (where) => sdk2.open(where, modern)],
+  [`SDK 2, HTTP, ${modern}`, (where) => sdk2.open(where, modern)],
+];
+
+let failures = 0;
+await Promise.all(
+  conversations.map(async ([name, open]) => {
+    try {
+      if (name.includes("HTTP")) await withServer(program, (where) => converse(name, () => open(where)));
+      else await converse(name, () => open({ program }));
+    } catch (error) {
+      console.error(error.message.startsWith("SDK") ? error : `${name}: ${error.stack}`);
+      failures++;
+    }
+  }),
+);
+clearTimeout(watchdog);
+process.exit(failures ? 1 : 0);

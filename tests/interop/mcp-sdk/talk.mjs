@@ -1,0 +1,150 @@
+// talk.mjs - what every client must be able to do with idem-conformance-server, whatever SDK it is
+// written with. `open` makes a connected client: see sdk1.mjs and sdk2.mjs for what it looks like.
+import assert from "node:assert/strict";
+
+const text = (result) => result.content[0].text;
+
+async function until(what, condition) {
+  const end = Date.now() + 10000;
+  while (!(await condition())) {
+    assert.ok(Date.now() < end, `${what} did not happen within 10 s`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function lists({ client }) {
+  const { tools } = await client.listTools();
+  assert.equal(tools[0].name, "test_simple_text");
+  assert.ok(tools.find((tool) => tool.name === "json_schema_2020_12_tool").inputSchema.$defs.address);
+  const { prompts } = await client.listPrompts();
+  assert.ok(prompts.some((prompt) => prompt.name === "test_prompt_with_arguments"));
+  const { resources } = await client.listResources();
+  assert.ok(resources.some((resource) => resource.uri === "test://static-text"));
+  const { resourceTemplates } = await client.listResourceTemplates();
+  assert.equal(resourceTemplates[0].uriTemplate, "test://template/{id}/data");
+  assert.equal(client.getServerVersion().name, "idem-conformance-server");
+}
+
+async function calls({ client }) {
+  assert.equal(text(await client.callTool({ name: "test_simple_text" })), "This is a simple text response for testing.");
+  const mixed = await client.callTool({ name: "test_multiple_content_types", arguments: {} });
+  assert.deepEqual(mixed.content.map((block) => block.type), ["text", "image", "resource"]);
+  const failed = await client.callTool({ name: "test_error_handling", arguments: {} });
+  assert.equal(failed.isError, true);
+  const region = await client.callTool({ name: "test_x_mcp_header", arguments: { region: "Zürich" } });
+  assert.equal(text(region), "region: Zürich");
+  await assert.rejects(client.callTool({ name: "no_such_tool", arguments: {} }), { code: -32602 });
+  const bad = await client.callTool({ name: "greet", arguments: { name: 7 } });
+  assert.equal(bad.isError, true);
+}
+
+async function reads({ client, missing }) {
+  const { contents } = await client.readResource({ uri: "test://static-text" });
+  assert.equal(contents[0].text, "This is the content of the static text resource.");
+  const binary = await client.readResource({ uri: "test://static-binary" });
+  assert.equal(Buffer.from(binary.contents[0].blob, "base64").subarray(1, 4).toString(), "PNG");
+  const template = await client.readResource({ uri: "test://template/a%20b/data" });
+  assert.equal(JSON.parse(template.contents[0].text).id, "a b");
+  await assert.rejects(client.readResource({ uri: "test://missing" }), { code: missing });
+}
+
+async function prompts({ client }) {
+  const { messages } = await client.getPrompt({
+    name: "test_prompt_with_arguments",
+    arguments: { arg1: "one", arg2: "two" },
+  });
+  assert.match(messages[0].content.text, /'one'.*'two'/);
+  const { completion } = await client.complete({
+    ref: { type: "ref/prompt", name: "test_prompt_with_arguments" },
+    argument: { name: "arg1", value: "testV" },
+  });
+  assert.deepEqual(completion.values, ["testValue1", "testValue2"]);
+}
+
+async function progress({ call }) {
+  const seen = [];
+  const result = await call("test_tool_with_progress", {}, { onprogress: (step) => seen.push(step.progress) });
+  assert.deepEqual(seen, [0, 50, 100]);
+  assert.equal(text(result), "Finished after three steps");
+}
+
+async function logs(talk) {
+  if (!talk.setLevel) return;
+  const before = talk.heard("notifications/message").length;
+  await talk.setLevel("debug");
+  await talk.call("test_tool_with_logging", {});
+  assert.equal(talk.heard("notifications/message").length, before + 3);
+}
+
+async function cancels({ call }) {
+  const count = async () => Number(text(await call("test_cancelled_count", {})));
+  assert.equal(await count(), 0);
+  const abort = new AbortController();
+  const running = call("test_slow", {}, { signal: abort.signal }).catch((error) => error);
+  setTimeout(() => abort.abort("enough"), 100);
+  assert.ok((await running) instanceof Error || (await running) === "enough");
+  await until("the cancellation", async () => (await count()) === 1);
+}
+
+async function asks({ client }) {
+  const elicited = await client.callTool({ name: "test_elicitation", arguments: { message: "Who are you?" } });
+  assert.match(text(elicited), /action=accept.*"username":"ada"/);
+  const sampled = await client.callTool({ name: "test_sampling", arguments: { prompt: "Say yes" } });
+  assert.equal(text(sampled), "LLM response: answer to: Say yes");
+  const rooted = await client.callTool({ name: "test_input_required_result_list_roots", arguments: {} });
+  assert.equal(text(rooted), "The client has 2 roots");
+  const rounds = await client.callTool({ name: "test_input_required_result_multi_round", arguments: {} });
+  assert.equal(text(rounds), "Both steps are done");
+  const prompt = await client.getPrompt({ name: "test_input_required_result_prompt" });
+  assert.match(prompt.messages[0].content.text, /context/);
+}
+
+async function subscriptions(talk) {
+  const { call, heard } = talk;
+  const end = await talk.subscribe("test://watched-resource");
+  await call("test_trigger_resource_update", {});
+  await until("news of the resource", () => heard("notifications/resources/updated").length === 1);
+  assert.equal(heard("notifications/resources/updated")[0].params.uri, "test://watched-resource");
+  await call("test_trigger_tool_change", {});
+  await until("news of the tools", () => heard("notifications/tools/list_changed").length === 1);
+  await call("test_trigger_prompt_change", {});
+  await until("news of the prompts", () => heard("notifications/prompts/list_changed").length === 1);
+  await end();
+  await call("test_trigger_resource_update", {});
+  await call("test_simple_text", {});
+  assert.equal(heard("notifications/resources/updated").length, 1);
+}
+
+const chapters = { lists, calls, reads, prompts, progress, logs, cancels, asks, subscriptions };
+
+// Holds the whole conversation with a client that `open` connected; returns how many chapters it had.
+export async function converse(name, open) {
+  const talk = await open();
+  const all = { ...chapters, ...talk.more };
+  for (const [title, chapter] of Object.entries(all)) {
+    try {
+      await chapter(talk);
+    } catch (error) {
+      error.message = `${name}, ${title}: ${error.message}`;
+      throw error;
+    }
+  }
+  await talk.close();
+  console.log(`${name}: ${Object.keys(all).join(", ")}`);
+}
+
+// What the user and the model of these clients say.
+export const elicit = ({ requestedSchema }) => {
+  const content = {};
+  for (const [key, { type }] of Object.entries(requestedSchema.properties)) {
+    content[key] = type === "boolean" ? true : key === "username" || key === "name" ? "ada" : `some ${key}`;
+  }
+  return { action: "accept", content };
+};
+export const sample = ({ messages }) => ({
+  model: "parrot",
+  role: "assistant",
+  content: { type: "text", text: `answer to: ${messages[0].content.text}` },
+});
+export const roots = () => ({ roots: [{ uri: "file:///one" }, { uri: "file:///two", name: "two" }] });
+export { text, until };
