@@ -5,8 +5,8 @@
  * result, a failure, a need for input or an error, and the engine encodes that for the peer in hand.
  * A handler's request follows the rules of rpc.h: answer, keep or drop it, exactly once.
  *
- * JSON given as text (schemas, annotations, icons, _meta) is checked when it is given; INVAL then
- * names the fault in the log. Strings are copied. */
+ * JSON given as text (schemas, annotations, icons, _meta) is checked when it is given: INVAL, and
+ * `why` where there is one says what is wrong. Strings are copied. */
 #ifndef IDEM_MCP_H
 #define IDEM_MCP_H
 
@@ -46,8 +46,8 @@ typedef struct idem_server_opts {
   uint32_t revisions; /* which to serve: bits of idem_revision; 0: all */
   idem_log *log;
   const idem_alloc *alloc;
-  /* Randomness for ids and keys (required), and wall-clock milliseconds since 1970 for time stamps.
-   * idem_server_os in uv.h fills in both. */
+  /* Randomness for ids and keys (required), and wall-clock milliseconds since 1970 for time stamps
+   * and for what expires (NULL: nothing does). idem_server_os in uv.h fills in both. */
   void (*random)(void *ctx, void *bytes, size_t len);
   uint64_t (*wall_ms)(void *ctx);
   void *os_ctx;
@@ -65,11 +65,13 @@ IDEM_API idem_status idem_server_new(const idem_server_opts *opts, idem_server *
 /* After its conns and listeners. */
 IDEM_API void idem_server_free(idem_server *server);
 
-/* A conn for one peer that speaks line by line (stdio, sockets), on a loop of your own. `opts` gives
- * clock, hooks, pool, log; its router and policy are the server's. */
+/* A conn for one peer that speaks line by line (stdio, sockets), on a loop of your own: all of a
+ * server's on one thread. `opts` gives clock, hooks, pool, log; the router is the server's, and so
+ * is the policy unless one is given. NOMEM. */
 IDEM_API idem_status idem_server_accept(idem_server *server, const idem_conn_opts *opts,
                                         idem_conn **out);
-/* The router and the policy behind it: register plain methods beside MCP's own. */
+/* The router behind it: register plain methods beside MCP's own, before serving. They can be called
+ * as MCP's can: after the handshake, or with a revision in _meta. */
 IDEM_API idem_router *idem_server_router(idem_server *server);
 /* Answers of such methods, in the form MCP wants: a value that is no object is sent as {"value": X},
  * and an object gets the members that the peer's revision asks for; its `_meta` is kept, and in
@@ -116,8 +118,9 @@ IDEM_API idem_status idem_tool_text(idem_request *request, const char *text, siz
 IDEM_API idem_status idem_tool_failed(idem_request *request, const char *text);
 
 /* Any result. `content` is an array of content blocks (text, image, audio, resource, resource_link);
- * NULL with `structured` set gives the structured content as text. `structured` is checked against
- * the output schema. Values are borrowed; build them in idem_request_doc. */
+ * NULL gives the structured content as text, or nothing if there is none. `structured` is checked
+ * against the output schema: INVAL, and the peer gets "Internal error", when it breaks it. Values are
+ * borrowed; build them in idem_request_doc. */
 typedef struct idem_tool_result {
   yyjson_mut_val *content;
   yyjson_mut_val *structured;
@@ -157,6 +160,7 @@ typedef struct idem_resource {
   idem_resource_fn fn;
   void *user;
 } idem_resource;
+/* Statuses and threads as for tools. Removing: NOTFOUND. */
 IDEM_API idem_status idem_server_add_resource(idem_server *server, const idem_resource *resource,
                                               char *why, size_t why_len);
 IDEM_API idem_status idem_server_remove_resource(idem_server *server, const char *uri);
@@ -224,7 +228,7 @@ IDEM_API idem_status idem_completion_reply(idem_request *request, const char *co
 
 /* ------------------------------------------------- inside a handler: telling */
 
-/* No-ops where the peer did not ask for them. */
+/* Sent to a peer that asked for it, and only when it is more than the last time. */
 IDEM_API void idem_progress(idem_request *request, double progress, double total,
                             const char *message); /* total 0: unknown */
 typedef enum idem_mcp_level {
@@ -237,7 +241,8 @@ typedef enum idem_mcp_level {
   IDEM_MCP_ALERT = 6,
   IDEM_MCP_EMERGENCY = 7
 } idem_mcp_level;
-/* A log line for the peer, not for our own log. `logger` may be NULL. */
+/* A log line for the peer, not for our own log: from the level it asked for; a legacy peer that set
+ * none gets info and above, another nothing. `logger` may be NULL. */
 IDEM_API void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logger,
                            const char *text);
 
@@ -263,9 +268,10 @@ typedef struct idem_ask {
   const char *url;    /* URL */
   const char *params; /* SAMPLING: JSON object text */
 } idem_ask;
-/* Ends this run of the handler. When the answers are there the handler is called again with the same
- * arguments: idem_answer_to gives them, idem_state what was put into `state`. Refused with an error
- * the peer understands if it cannot be asked such things. */
+/* Ends this run of the handler: do not touch the request after it. When the answers are there the
+ * handler is called again with the same arguments, nothing else left of the run before:
+ * idem_answer_to gives the answers, idem_state what was put into `state`. Refused with an error the
+ * peer understands if it cannot be asked such things. */
 IDEM_API idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t count,
                                       const void *state, size_t state_len);
 /* True if the peer can be asked this. */
@@ -273,7 +279,8 @@ IDEM_API bool idem_can_ask(const idem_request *request, idem_ask_kind kind);
 /* The answer to an ask of the round before: {action, content?}, {role, content, model} or {roots};
  * NULL: not given. */
 IDEM_API yyjson_val *idem_answer_to(const idem_request *request, const char *key);
-/* What was kept since the round before; NULL: this is the first. */
+/* What was kept since the round before; NULL: nothing, or this is the first. The peer cannot change
+ * it, but it can read it. */
 IDEM_API const void *idem_state(const idem_request *request, size_t *len);
 /* Refuses the request because the peer lacks a capability: JSON object text, {"sampling":{}}. */
 IDEM_API idem_status idem_requires(idem_request *request, const char *capabilities);
@@ -281,8 +288,10 @@ IDEM_API idem_status idem_requires(idem_request *request, const char *capabiliti
 /* ------------------------------------------------------------------- tasks */
 
 /* Turns the request into a task: the peer gets its id now, the handler goes on, and its answer
- * becomes the task's result. STATE: the peer cannot have tasks. idem_request_on_cancel is called
- * when the peer cancels the task. */
+ * becomes the task's result. The request has no conn from then on. STATE: the peer cannot have tasks,
+ * or it is one already; LIMIT: max_tasks are alive; NOMEM: answer directly then. The function of
+ * idem_request_on_cancel is called when the peer cancels the task (PEER) and when the loop ends
+ * (CLOSED). */
 IDEM_API idem_status idem_task_start(idem_request *request);
 IDEM_API bool idem_can_task(const idem_request *request);
 /* A line for who polls. */

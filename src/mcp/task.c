@@ -72,6 +72,38 @@ static idem_status answer_created(idem__context *context, idem__task *task) {
   return status;
 }
 
+/* The result or the error of an answer, as text. */
+static idem_status write_answer(const idem__context *context, const idem__answer *answer,
+                                idem__buf *out) {
+  idem__buf whole;
+  idem__buf_init(&whole, &context->hub->alloc, SIZE_MAX / 4);
+  idem_status status =
+      idem__answer_put(&whole, &context->server->policy, &context->request->id, answer);
+  yyjson_doc *doc =
+      status == IDEM_OK ? yyjson_read(whole.data, whole.len, YYJSON_READ_NUMBER_AS_RAW) : NULL;
+  if (status == IDEM_OK && !doc) status = IDEM_E_NOMEM;
+  if (doc) {
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    status = idem__json_put(out, yyjson_obj_get(root, answer->is_error ? "error" : "result"));
+  }
+  yyjson_doc_free(doc);
+  idem__buf_deinit(&whole);
+  return status;
+}
+
+/* A handler answered with a function of rpc.h: that is the task's outcome as well. */
+static void take_late_answer(idem_request *request, const idem__answer *answer) {
+  idem__context *context = idem__context_of(request);
+  idem__buf text;
+  if (!context->task) return;
+  idem__buf_init(&text, &context->hub->alloc, SIZE_MAX / 4);
+  /* What cannot be written counts as abandoned. */
+  if (write_answer(context, answer, &text) == IDEM_OK) {
+    idem__task_finish(context, answer->is_error, false, text.data, text.len);
+  }
+  idem__buf_deinit(&text);
+}
+
 idem_status idem_task_start(idem_request *request) {
   idem__context *context = idem__context_of(request);
   idem__task *task;
@@ -80,6 +112,7 @@ idem_status idem_task_start(idem_request *request) {
   if (status != IDEM_OK) return status;
   status = answer_created(context, task);
   context->task = task;
+  request->late_answer = take_late_answer;
   return status;
 }
 

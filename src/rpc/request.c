@@ -108,6 +108,7 @@ IDEM__HOT static idem_status reply(idem_request *request, const idem__answer *an
   request->ended = true;
   if (request->settled) {
     status = request->conn ? IDEM_E_STATE : IDEM_E_CLOSED;
+    if (request->late_answer) request->late_answer(request, answer);
   } else {
     status = idem__request_settle(request, answer);
   }

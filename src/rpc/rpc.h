@@ -277,6 +277,8 @@ struct idem_request {
   void *cancel_user;
   void *attachment; /* what a layer above keeps of it; freed with it */
   void (*attachment_free)(void *attachment);
+  /* Settled before its handler answered: who takes the answer all the same. NULL: nobody. */
+  void (*late_answer)(idem_request *request, const idem__answer *answer);
   idem_code_set codes; /* whose codes its errors take: the policy's, unless a layer above knows */
   bool id_kept;        /* id.raw is ours; false: it lies in the text being dispatched */
   bool live;           /* belongs to a handler; false: in a list of the pool */
