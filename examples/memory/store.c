@@ -25,14 +25,16 @@ static const char schema[] =
 
 enum { REMEMBER, FORGET, READ, LATEST, RECALL, STATEMENTS };
 
+static const char recall_text[] = "SELECT memory.id, memory.text, memory.created FROM words"
+                                  " JOIN memory ON memory.id = words.rowid WHERE words MATCH ?1"
+                                  " ORDER BY bm25(words), memory.id DESC LIMIT ?2";
+
 static const char *const texts[STATEMENTS] = {
     [REMEMBER] = "INSERT INTO memory(text) SELECT ?1 WHERE (SELECT count(*) FROM memory) < ?2",
     [FORGET] = "DELETE FROM memory WHERE id = ?1",
     [READ] = "SELECT id, text, created FROM memory WHERE id = ?1",
     [LATEST] = "SELECT id, text, created FROM memory WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
-    [RECALL] = "SELECT memory.id, memory.text, memory.created FROM words"
-               " JOIN memory ON memory.id = words.rowid WHERE words MATCH ?1"
-               " ORDER BY bm25(words), memory.id DESC LIMIT ?2",
+    [RECALL] = recall_text,
 };
 
 struct store {
