@@ -14,7 +14,8 @@ if(IDEM_HAS_http)
 endif()
 
 # What the core may use of the system: plain C17. The runtime is Linux first and says so.
-set(idem_uv_definitions _GNU_SOURCE)
+set(idem_uv_definitions _GNU_SOURCE
+    IDEM_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/idem")
 
 add_library(idem STATIC ${IDEM_CORE_SOURCES})
 target_include_directories(idem PUBLIC include PRIVATE src)
@@ -29,7 +30,7 @@ if(IDEM_UV_SOURCES)
   add_library(idem-uv STATIC ${IDEM_UV_SOURCES})
   target_compile_definitions(idem-uv PRIVATE ${idem_uv_definitions})
   target_include_directories(idem-uv PRIVATE src)
-  target_link_libraries(idem-uv PUBLIC idem deps::libuv)
+  target_link_libraries(idem-uv PUBLIC idem deps::libuv ${CMAKE_DL_LIBS})
   set_target_properties(idem-uv PROPERTIES C_VISIBILITY_PRESET hidden
                         INTERPROCEDURAL_OPTIMIZATION ${idem_lto})
   set(idem_all idem-uv idem)

@@ -21,6 +21,9 @@ static const char help_text[] =
     "  --unix PATH                    serve a Unix socket\n"
     "  --http HOST:PORT               serve HTTP at / (mcp: at /mcp), WebSocket too\n"
     "  --ws HOST:PORT                 serve WebSocket alone, at the same path\n"
+    "  --https, --wss HOST:PORT       the same behind TLS\n"
+    "  --tls-cert, --tls-key FILE     PEM files for it, read again when they change\n"
+    "  --tls-client-ca FILE           ask for client certificates of this authority\n"
     "  --admin HOST:PORT              serve /healthz and /metrics alone\n"
     "  --workers N                    event loops for HTTP and WebSocket, a thread each (1)\n"
     "  --token-file FILE              bearer tokens, one a line; else IDEM_TOKEN, else none\n"
@@ -165,6 +168,11 @@ static const struct flag {
     {"--allow-host", true, add_allow_host},
     {"--allow-origin", true, add_allow_origin},
     {"--access-log", false, set_access_log},
+    {"--https", true, add_https},
+    {"--wss", true, add_wss},
+    {"--tls-cert", true, set_tls_cert},
+    {"--tls-key", true, set_tls_key},
+    {"--tls-client-ca", true, set_tls_client_ca},
 };
 
 /* ------------------------------------------------------------------------------- the walk */

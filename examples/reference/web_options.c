@@ -14,6 +14,24 @@ bool add_http(options *parsed, const char *value) {
 bool add_ws(options *parsed, const char *value) {
   return strchr(value, ':') && add_url(parsed, "ws://", value);
 }
+bool add_https(options *parsed, const char *value) {
+  return strchr(value, ':') && add_url(parsed, "https://", value);
+}
+bool add_wss(options *parsed, const char *value) {
+  return strchr(value, ':') && add_url(parsed, "wss://", value);
+}
+bool set_tls_cert(options *parsed, const char *value) {
+  parsed->http.tls_cert = value;
+  return *value;
+}
+bool set_tls_key(options *parsed, const char *value) {
+  parsed->http.tls_key = value;
+  return *value;
+}
+bool set_tls_client_ca(options *parsed, const char *value) {
+  parsed->http.tls_client_ca = value;
+  return *value;
+}
 bool add_admin(options *parsed, const char *value) {
   return strchr(value, ':') && add_url(parsed, "admin://", value);
 }
@@ -89,7 +107,7 @@ static const char *const *list_of(const text_list *list) {
 
 /* "http://HOST:PORT" of an MCP server is "http://HOST:PORT/mcp". */
 static bool add_path(char **url) {
-  if (strncmp(*url, "http://", 7) != 0 && strncmp(*url, "ws://", 5) != 0) return true;
+  if (strncmp(*url, "http", 4) != 0 && strncmp(*url, "ws", 2) != 0) return true;
   size_t size = strlen(*url) + sizeof "/mcp";
   char *longer = realloc(*url, size);
   if (!longer) return false;

@@ -22,16 +22,19 @@ typedef struct idem_http_opts {
   const char *const *tokens;          /* bearer tokens, any of which opens; NULL: no token asked */
   const char *const *trusted_proxies; /* addresses or CIDR blocks whose X-Forwarded-For or
                                          Forwarded header names the client */
-  uint32_t rate_count;                /* messages a client may send ... */
-  uint32_t rate_seconds;              /* ... in this time; 0: no limit */
-  size_t rate_clients;                /* clients remembered; 0: 4,096 */
-  size_t header_bytes;                /* request line and header section; 0: 65,536 */
-  size_t header_count;                /* 0: 100, which is also the most */
-  uint64_t request_ms;                /* for a request to arrive once begun; 0: 30,000 */
-  uint64_t idle_ms;                   /* between requests; 0: 300,000 */
-  uint64_t stream_ms;                 /* between comments of an event stream; 0: 15,000 */
-  size_t queued_bytes; /* unread answers of one connection before it is not read; 0: 1 MiB */
-  bool access_log;     /* one line a request, at info */
+  const char *tls_cert; /* https:// and wss://: PEM files, read again when they change */
+  const char *tls_key;
+  const char *tls_client_ca; /* whose client certificates are wanted; NULL: none are asked for */
+  uint32_t rate_count;       /* messages a client may send ... */
+  uint32_t rate_seconds;     /* ... in this time; 0: no limit */
+  size_t rate_clients;       /* clients remembered; 0: 4,096 */
+  size_t header_bytes;       /* request line and header section; 0: 65,536 */
+  size_t header_count;       /* 0: 100, which is also the most */
+  uint64_t request_ms;       /* for a request to arrive once begun; 0: 30,000 */
+  uint64_t idle_ms;          /* between requests; 0: 300,000 */
+  uint64_t stream_ms;        /* between comments of an event stream; 0: 15,000 */
+  size_t queued_bytes;       /* unread answers of one connection before it is not read; 0: 1 MiB */
+  bool access_log;           /* one line a request, at info */
   bool no_admin;    /* /healthz and /metrics are not served here, but on an "admin://" URL alone */
   unsigned workers; /* event loops, one thread each; 0: 1 */
   /* MCP servers: sessions of revisions before 2026-07-28. */

@@ -36,7 +36,8 @@ typedef struct idem_serve_opts {
 /* Serves on `loop`. URLs: "stdio:" "stdio+lsp:" (descriptors 0 and 1 of this process),
  * "tcp://127.0.0.1:PORT" "tcp://[::1]:PORT" (port 0: any free one; localhost: both), "unix:/path".
  * "tcp+lsp://" and "unix+lsp:" frame with Content-Length; "http://HOST:PORT/path" (POST, and
- * WebSocket where it is asked for), "ws://HOST:PORT/path" (WebSocket alone), "admin://HOST:PORT"
+ * WebSocket where it is asked for), "ws://HOST:PORT/path" (WebSocket alone), both also as "https://"
+ * and "wss://" (http->tls_cert and tls_key), "admin://HOST:PORT"
  * (/healthz and /metrics of the process's HTTP listeners). opts, its policy and its http are copied.
  * INVAL: not such a URL, or http holds what is no host or address. SYS: the address cannot be had (logged). The listener is valid until its stop has
  * finished. */

@@ -247,9 +247,9 @@ static idem_status set_tcp_url(idem_listener *listener, const idem__url *url, in
                                       [IDEM__SCHEME_WS] = "ws",
                                       [IDEM__SCHEME_ADMIN] = "admin"};
   bool path = url->scheme == IDEM__SCHEME_HTTP || url->scheme == IDEM__SCHEME_WS;
-  int len = snprintf(text, sizeof text, "%s%s://%s%s%s:%d%s", names[url->scheme],
-                     url->content_length ? "+lsp" : "", v6 ? "[" : "", url->host, v6 ? "]" : "",
-                     port, path ? url->path : "");
+  int len = snprintf(text, sizeof text, "%s%s%s://%s%s%s:%d%s", names[url->scheme],
+                     url->tls ? "s" : "", url->content_length ? "+lsp" : "", v6 ? "[" : "",
+                     url->host, v6 ? "]" : "", port, path ? url->path : "");
   char *copy = idem__strndup(&listener->runtime->alloc, text, (size_t)len);
   if (!copy) return IDEM_E_NOMEM;
   idem__free(&listener->runtime->alloc, listener->url);

@@ -31,6 +31,7 @@ typedef enum idem__scheme {
 typedef struct idem__url {
   idem__scheme scheme;
   bool content_length; /* the scheme ended in +lsp */
+  bool tls;            /* https, wss */
   uint16_t port;
   char host[256];                                         /* without brackets */
   char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of the socket, or of HTTP */
@@ -247,6 +248,9 @@ struct idem__mcp_shop;
 idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                struct idem__limiter *limiter, struct idem__mcp_shop *shop,
                                idem_listener **out);
+
+/* A module's table, loaded for good; NULL: `why` says what is missing. */
+const void *idem__module_load(const char *name, const char *symbol, char *why, size_t size);
 
 /* Every counter of the process's HTTP listeners, for /metrics on any thread. */
 idem_status idem__web_metrics_add(idem_metrics *metrics);

@@ -17,7 +17,8 @@ static const struct {
     {"tcp://", IDEM__SCHEME_TCP, false},     {"tcp+lsp://", IDEM__SCHEME_TCP, true},
     {"unix:", IDEM__SCHEME_UNIX, false},     {"unix+lsp:", IDEM__SCHEME_UNIX, true},
     {"http://", IDEM__SCHEME_HTTP, false},   {"ws://", IDEM__SCHEME_WS, false},
-    {"admin://", IDEM__SCHEME_ADMIN, false},
+    {"admin://", IDEM__SCHEME_ADMIN, false}, {"https://", IDEM__SCHEME_HTTP, false},
+    {"wss://", IDEM__SCHEME_WS, false},
 };
 
 static bool parse_port(const char *text, uint16_t *port) {
@@ -79,6 +80,7 @@ idem_status idem__url_parse(const char *text, idem__url *url) {
     if (strncmp(text, schemes[i].prefix, len) != 0) continue;
     url->scheme = schemes[i].scheme;
     url->content_length = schemes[i].content_length;
+    url->tls = strncmp(text, "https", 5) == 0 || strncmp(text, "wss", 3) == 0;
     if (is_web(url->scheme)) return parse_web(text + len, url);
     if (url->scheme == IDEM__SCHEME_TCP) return parse_authority(text + len, url);
     if (url->scheme == IDEM__SCHEME_UNIX) return parse_path(text + len, url);

@@ -105,6 +105,7 @@ void idem__web_free(idem__web *web) {
   if (!web) return;
   const idem_alloc *alloc = &web->listener->runtime->alloc;
   idem__workers_free(web);
+  idem__web_tls_free(web);
   idem__http_hub_free(web->hub);
   idem__http_rpc_free(web->rpc);
   idem__mcp_desk_free(web->desk);
@@ -280,7 +281,6 @@ static void make_handles(idem__web *web) {
 
 idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__web **out) {
   idem__web *web = idem__calloc(&listener->runtime->alloc, sizeof *web);
-  (void)url;
   if (!web) return IDEM_E_NOMEM;
   web->listener = listener;
   web->armed_ms = UINT64_MAX;
@@ -290,6 +290,11 @@ idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__
   idem_status status = make_metrics(web);
   if (status == IDEM_OK) status = make_limiter(web);
   if (status == IDEM_OK) status = make_endpoint(web);
+  if (status != IDEM_OK) {
+    idem__web_free(web);
+    return status;
+  }
+  if (url->tls) status = idem__web_tls_open(web);
   if (status != IDEM_OK) {
     idem__web_free(web);
     return status;

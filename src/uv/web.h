@@ -4,6 +4,7 @@
 #define IDEM_UV_WEB_H
 
 #include "http/mcp_http.h"
+#include "modules/tls/tls.h"
 #include "uv/runtime.h"
 
 typedef struct idem__worker idem__worker;
@@ -22,6 +23,7 @@ struct idem__web {
   char *path;
   idem__http_route routes[3];
   idem__http_admin admin;
+  struct idem__web_tls *tls; /* NULL: plain */
   idem__list peers;
   size_t count;
   idem__list dirty;
@@ -46,7 +48,8 @@ typedef struct idem__web_peer {
   idem__list dirty; /* in web->dirty */
   idem__timer deadline;
   idem__http_chunk chunk;
-  size_t offset; /* how much of it is written */
+  size_t offset;                   /* how much of it is written */
+  struct idem__web_secret *secret; /* TLS; NULL: plain */
   int fd;
   int events;
   bool busy, shut, closed;
@@ -60,6 +63,23 @@ void idem__web_mark(idem__web *web, idem__web_peer *peer);
 void idem__web_arm(idem__web *web);
 /* Milliseconds of the clock; also keeps the Date line right. */
 uint64_t idem__web_now(idem__web *web);
+
+/* web_tls.c: encryption between the socket and the conn. */
+typedef struct idem__web_tls idem__web_tls;
+typedef struct idem__web_secret idem__web_secret;
+/* Loads the module and the files; logs what is wrong. */
+idem_status idem__web_tls_open(idem__web *web);
+void idem__web_tls_free(idem__web *web);
+idem_status idem__web_secret_open(idem__web_peer *peer);
+void idem__web_secret_free(idem__web_peer *peer);
+/* Feeds the conn with what the bytes mean. False: the connection is over, once all is sent. */
+bool idem__web_secret_take(idem__web_peer *peer, const char *data, size_t len, uint64_t now);
+/* As send_output, and what TLS itself has to say. False: the connection is lost. */
+bool idem__web_secret_send(idem__web_peer *peer, uint64_t now);
+bool idem__web_secret_unsent(const idem__web_peer *peer);
+void idem__web_secret_end(idem__web_peer *peer);
+/* When a handshake that has not finished is given up; UINT64_MAX: it has. */
+uint64_t idem__web_secret_deadline(const idem__web_peer *peer);
 
 /* workers.c */
 idem_status idem__workers_start(idem__web *web, const idem__url *url, size_t count);

@@ -29,8 +29,9 @@ void idem__web_peer_close(idem__web_peer *peer) {
   idem__list_remove(&peer->node);
   idem__list_remove(&peer->dirty);
   idem__heap_remove(&web->deadlines, &peer->deadline);
-  idem__http_chunk_free(peer->conn, &peer->chunk, 0);
+  if (peer->conn) idem__http_chunk_free(peer->conn, &peer->chunk, 0);
   idem__http_conn_free(peer->conn);
+  idem__web_secret_free(peer);
   peer->conn = NULL;
   uv_close((uv_handle_t *)&peer->poll, on_closed);
   close(peer->fd);
@@ -40,6 +41,7 @@ void idem__web_peer_close(idem__web_peer *peer) {
 
 /* False: the connection is lost. */
 static bool send_output(idem__web_peer *peer, uint64_t now) {
+  if (peer->secret) return idem__web_secret_send(peer, now);
   for (;;) {
     if (!peer->chunk.owner) {
       peer->offset = 0;
@@ -58,17 +60,27 @@ static bool send_output(idem__web_peer *peer, uint64_t now) {
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+static bool unsent(const idem__web_peer *peer) {
+  return peer->chunk.owner || (peer->secret && idem__web_secret_unsent(peer));
+}
+
 static bool watch_socket(idem__web_peer *peer) {
   bool read = idem__http_conn_want_read(peer->conn);
-  int events = (read ? UV_READABLE : 0) | (peer->chunk.owner ? UV_WRITABLE : 0);
+  int events = (read ? UV_READABLE : 0) | (unsent(peer) ? UV_WRITABLE : 0);
   if (events == 0) events = UV_PRIORITIZED; /* errors only: see socket.c */
   if (events == peer->events) return true;
   peer->events = events;
   return uv_poll_start(&peer->poll, events, on_poll) == 0;
 }
 
+static uint64_t deadline_of(const idem__web_peer *peer) {
+  uint64_t at = idem__http_conn_deadline(peer->conn);
+  uint64_t secret = peer->secret ? idem__web_secret_deadline(peer) : UINT64_MAX;
+  return secret < at ? secret : at;
+}
+
 static bool watch_deadline(idem__web_peer *peer, bool again, uint64_t now) {
-  uint64_t deadline = idem__http_conn_deadline(peer->conn);
+  uint64_t deadline = deadline_of(peer);
   if (deadline == UINT64_MAX) {
     idem__heap_remove(&peer->web->deadlines, &peer->deadline);
     return true;
@@ -82,8 +94,9 @@ static bool watch_deadline(idem__web_peer *peer, bool again, uint64_t now) {
 
 /* All is said: tell the other side, and go on reading until it has heard. */
 static void end_output(idem__web_peer *peer) {
-  if (peer->shut || peer->chunk.owner || !idem__http_conn_closing(peer->conn)) return;
+  if (peer->shut || unsent(peer) || !idem__http_conn_closing(peer->conn)) return;
   peer->shut = true;
+  if (peer->secret) idem__web_secret_end(peer);
   shutdown(peer->fd, SHUT_WR);
 }
 
@@ -103,7 +116,7 @@ static void settle(idem__web_peer *peer, uint64_t now) {
     sent = send_output(peer, now);
     rounds++;
   }
-  if (!sent || (idem__http_conn_finished(peer->conn) && !peer->chunk.owner)) {
+  if (!sent || (idem__http_conn_finished(peer->conn) && !unsent(peer))) {
     idem__web_peer_close(peer);
     return;
   }
@@ -119,6 +132,10 @@ void idem__web_peer_settle(idem__web_peer *peer) {
 void idem__web_peer_expire(idem__web_peer *peer) {
   if (peer->busy || peer->closed) return;
   uint64_t now = idem__web_now(peer->web);
+  if (peer->secret && idem__web_secret_deadline(peer) <= now) {
+    idem__web_peer_close(peer);
+    return;
+  }
   peer->busy = true;
   idem__http_conn_expire(peer->conn, now);
   peer->busy = false;
@@ -137,11 +154,19 @@ static bool read_some(idem__web_peer *peer, uint64_t now) {
     return false;
   }
   peer->busy = true;
+  bool goes_on = true;
   if (n == 0)
     idem__http_conn_feed_eof(peer->conn, now);
+  else if (peer->secret)
+    goes_on = idem__web_secret_take(peer, buffer, (size_t)n, now);
   else
     idem__http_conn_feed(peer->conn, buffer, (size_t)n, now);
   peer->busy = false;
+  if (!goes_on) {
+    send_output(peer, now); /* an alert says why */
+    idem__web_peer_close(peer);
+    return false;
+  }
   return n == (ssize_t)IDEM__READ_BYTES && idem__http_conn_want_read(peer->conn);
 }
 
@@ -195,7 +220,8 @@ static idem_status open_conn(idem__web_peer *peer, const idem__address *from) {
 /* No room: says so, and reads what has come already, lest a reset overtake the answer. */
 static void turn_away(idem__web *web, int fd) {
   idem__metrics_add(web->metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
-  if (send(fd, idem__http_busy, idem__http_busy_len, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+  if (!web->tls &&
+      send(fd, idem__http_busy, idem__http_busy_len, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
     shutdown(fd, SHUT_WR);
     recv(fd, web->listener->runtime->read_buffer, IDEM__READ_BYTES, MSG_DONTWAIT);
   }
@@ -221,7 +247,7 @@ void idem__web_accept(idem__web *web, int fd, const idem__address *from) {
   idem__list_init(&peer->dirty);
   idem__list_append(&web->peers, &peer->node);
   web->count++;
-  if (open_conn(peer, from) == IDEM_OK)
+  if ((!web->tls || idem__web_secret_open(peer) == IDEM_OK) && open_conn(peer, from) == IDEM_OK)
     idem__web_peer_settle(peer);
   else
     idem__web_peer_close(peer);

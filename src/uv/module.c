@@ -1,0 +1,54 @@
+/* module.c - loading what needs a heavy library, when it is first needed.
+ * Looked for in $IDEM_MODULES, beside the program and where it was installed; kept for ever, for
+ * nothing that was handed out may dangle. See docs/internals/uv.md. */
+#include "uv/runtime.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *open_in(const char *folder, const char *name, char *why, size_t size) {
+  char path[PATH_MAX];
+  int len = snprintf(path, sizeof path, "%s/idem-%s.so", folder, name);
+  if (len < 0 || (size_t)len >= sizeof path) return NULL;
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  const char *error = handle ? NULL : dlerror();
+  if (error && access(path, F_OK) == 0) snprintf(why, size, "%s", error); /* there, but broken */
+  return handle;
+}
+
+/* "DIR/bin/program" has its modules in "DIR/lib/idem". */
+static bool beside_program(char *folder, size_t size) {
+  char path[PATH_MAX];
+  ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (len <= 0) return false;
+  path[len] = 0;
+  char *slash = strrchr(path, '/');
+  if (!slash) return false;
+  *slash = 0;
+  return snprintf(folder, size, "%s/../lib/idem", path) < (int)size;
+}
+
+static void *find_module(const char *name, char *why, size_t size) {
+  char folder[PATH_MAX];
+  const char *chosen = getenv("IDEM_MODULES");
+  snprintf(why, size, "idem-%s.so was not found", name);
+  void *handle = chosen && *chosen ? open_in(chosen, name, why, size) : NULL;
+  if (!handle && beside_program(folder, sizeof folder)) handle = open_in(folder, name, why, size);
+  return handle ? handle : open_in(IDEM_MODULE_DIR, name, why, size);
+}
+
+const void *idem__module_load(const char *name, const char *symbol, char *why, size_t size) {
+  pthread_mutex_lock(&lock);
+  void *handle = find_module(name, why, size);
+  const void *table = handle ? dlsym(handle, symbol) : NULL;
+  if (handle && !table) snprintf(why, size, "idem-%s.so is not a module of this version", name);
+  pthread_mutex_unlock(&lock);
+  return table;
+}

@@ -1,0 +1,181 @@
+/* test_tls.c - https and wss: real clients, certificates that change, clients that must show one. */
+#include "child.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BODY "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}"
+#define ECHOED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}"
+
+static char folder[64], cert[96], key[96];
+
+/* Runs a program; its output in *text, its end. */
+static int run(const char *const *argv, char *text, size_t size) {
+  child client = child_start_with(argv, CHILD_CLOSED, CHILD_PIPE);
+  snprintf(text, size, "%s", child_rest(client.out));
+  return child_end(&client);
+}
+#define RUN(text, ...) run((const char *const[]){__VA_ARGS__, NULL}, text, sizeof(text))
+
+static void make_certificate(const char *cert_file, const char *key_file, const char *name) {
+  char text[4096], subject[64];
+  snprintf(subject, sizeof subject, "/CN=%s", name);
+  int status =
+      RUN(text, "/usr/bin/env", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+          "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", subject, "-addext",
+          "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key_file, "-out", cert_file);
+  if (status != 0) fail_msg("openssl cannot make a certificate (is it installed?): %d", status);
+}
+
+static int setup(void **state) {
+  (void)state;
+  child_make_folder(folder, sizeof folder);
+  snprintf(cert, sizeof cert, "%s/cert.pem", folder);
+  snprintf(key, sizeof key, "%s/key.pem", folder);
+  make_certificate(cert, key, "first");
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  child_remove_folder(folder);
+  return 0;
+}
+
+static void stop(child *server) {
+  kill(server->pid, SIGTERM);
+  assert_int_equal(child_end(server), 0);
+}
+
+static int ask(const char *url, const char *authority, char *text, size_t size) {
+  return run((const char *const[]){"/usr/bin/env", "curl", "-sS", "--max-time", "10", "--cacert",
+                                   authority, "-H", "Content-Type: application/json", "-d", BODY,
+                                   url, NULL},
+             text, size);
+}
+
+static void curl_is_answered_over_tls(void **state) {
+  (void)state;
+  char url[128], text[8192];
+  child server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key,
+                       "--workers", "2");
+  child_listening(&server, url, sizeof url);
+  assert_memory_equal(url, "https://127.0.0.1:", 18);
+  assert_int_equal(ask(url, cert, text, sizeof text), 0);
+  assert_string_equal(text, ECHOED);
+  assert_int_equal(RUN(text, "/usr/bin/env", "curl", "-sS", "--max-time", "10", "--tls-max", "1.1",
+                       "--cacert", cert, url),
+                   35); /* too old a version */
+  char plain[128];
+  snprintf(plain, sizeof plain, "http%s", url + 5);
+  assert_true(RUN(text, "/usr/bin/env", "curl", "-sS", "--max-time", "10", plain) != 0);
+  assert_int_equal(ask(url, cert, text, sizeof text), 0);
+  stop(&server);
+}
+
+static void node_speaks_https_and_wss(void **state) {
+  (void)state;
+  static const char script[] =
+      "const [https, wss] = process.argv.slice(1); const big = 'x'.repeat(2000000);\n"
+      "const ask = id => JSON.stringify({jsonrpc: '2.0', id, method: 'echo', params: [big]});\n"
+      "const r = await fetch(https, {method: 'POST', body: ask(1),\n"
+      "  headers: {'Content-Type': 'application/json'}});\n"
+      "if ((await r.json()).result[0] !== big) { console.log('fetch'); process.exit(1); }\n"
+      "await new Promise((resolve, reject) => { const socket = new WebSocket(wss); let seen = 0;\n"
+      "  socket.onopen = () => { for (let i = 0; i < 5; i++) socket.send(ask(i)); };\n"
+      "  socket.onmessage = e => { const m = JSON.parse(e.data);\n"
+      "    if (m.id !== seen || m.result[0] !== big) reject(new Error('answer'));\n"
+      "    if (++seen === 5) socket.close(1000); };\n"
+      "  socket.onclose = e => e.code === 1000 ? resolve() : reject(new Error('close ' + "
+      "e.code));\n"
+      "  socket.onerror = () => reject(new Error('error')); });\n"
+      "console.log('all well'); process.exit(0);\n";
+  char https[128], wss[128], text[8192];
+  child server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--wss", "127.0.0.1:0", "--tls-cert",
+                       cert, "--tls-key", key);
+  child_listening(&server, https, sizeof https);
+  child_listening(&server, wss, sizeof wss);
+  char authority[128];
+  snprintf(authority, sizeof authority, "NODE_EXTRA_CA_CERTS=%s", cert);
+  assert_int_equal(RUN(text, "/usr/bin/env", authority, "node", "--experimental-websocket",
+                       "--input-type=module", "-e", script, https, wss),
+                   0);
+  assert_string_equal(text, "all well\n");
+  stop(&server);
+}
+
+static void a_changed_certificate_is_used_without_dropping_anyone(void **state) {
+  (void)state;
+  char url[128], text[8192], address[64], next_cert[96], next_key[96];
+  child server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key);
+  child_listening(&server, url, sizeof url);
+  snprintf(address, sizeof address, "%.*s", (int)strcspn(url + 8, "/"), url + 8);
+  child old = CHILD("/usr/bin/env", "openssl", "s_client", "-quiet", "-connect", address);
+  static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  child_send(old.in, request);
+  child_line_with(old.out, "\"status\":\"ok\"");
+  snprintf(next_cert, sizeof next_cert, "%s/next_cert.pem", folder);
+  snprintf(next_key, sizeof next_key, "%s/next_key.pem", folder);
+  make_certificate(next_cert, next_key, "second");
+  char copy[96];
+  snprintf(copy, sizeof copy, "%s/authority.pem", folder);
+  assert_int_equal(RUN(text, "/usr/bin/env", "cp", next_cert, copy), 0);
+  assert_int_equal(rename(next_key, key), 0);
+  assert_int_equal(rename(next_cert, cert), 0);
+  uint64_t end = child_now_ms() + 10000;
+  int status;
+  do status = ask(url, copy, text, sizeof text);
+  while (status != 0 && child_now_ms() < end);
+  assert_int_equal(status, 0);
+  assert_string_equal(text, ECHOED);
+  child_send(old.in, request);
+  child_line_with(old.out, "\"status\":\"ok\"");
+  kill(old.pid, SIGTERM);
+  child_end(&old);
+  stop(&server);
+}
+
+static void clients_must_show_a_certificate_where_one_is_wanted(void **state) {
+  (void)state;
+  char url[128], text[8192], mine[96], my_key[96];
+  snprintf(mine, sizeof mine, "%s/client.pem", folder);
+  snprintf(my_key, sizeof my_key, "%s/client_key.pem", folder);
+  make_certificate(mine, my_key, "client");
+  child server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key,
+                       "--tls-client-ca", mine);
+  child_listening(&server, url, sizeof url);
+  assert_true(ask(url, cert, text, sizeof text) != 0);
+  assert_int_equal(RUN(text, "/usr/bin/env", "curl", "-sS", "--max-time", "10", "--cacert", cert,
+                       "--cert", mine, "--key", my_key, "-H", "Content-Type: application/json",
+                       "-d", BODY, url),
+                   0);
+  assert_string_equal(text, ECHOED);
+  assert_true(RUN(text, "/usr/bin/env", "curl", "-sS", "--max-time", "10", "--cacert", cert,
+                  "--cert", cert, "--key", key, url) != 0); /* of another authority */
+  stop(&server);
+}
+
+static void without_good_files_it_does_not_start(void **state) {
+  (void)state;
+  child server = CHILD(REFERENCE, "--https", "127.0.0.1:0");
+  child_line_with(server.err, "cannot serve");
+  assert_int_equal(child_end(&server), 1);
+  server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", cert);
+  child_line_with(server.err, "cannot serve");
+  assert_int_equal(child_end(&server), 1);
+}
+
+int main(void) {
+  signal(SIGPIPE, SIG_IGN);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(curl_is_answered_over_tls),
+      cmocka_unit_test(node_speaks_https_and_wss),
+      cmocka_unit_test(a_changed_certificate_is_used_without_dropping_anyone),
+      cmocka_unit_test(clients_must_show_a_certificate_where_one_is_wanted),
+      cmocka_unit_test(without_good_files_it_does_not_start),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
