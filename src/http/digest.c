@@ -1,4 +1,4 @@
-/* digest.c - SHA-1 and base64, for the WebSocket handshake alone.
+/* digest.c - SHA-1, for the WebSocket handshake alone.
  * RFC 6455 wants SHA-1 to prove that the other side read the key, not to protect anything; nothing
  * else may use it. See docs/internals/http.md. */
 #include "http.h"
@@ -46,19 +46,4 @@ void idem__sha1(const void *data, size_t len, uint8_t digest[IDEM__SHA1_BYTES]) 
   for (size_t done = 0; done < tail_len; done += 64) round_of(state, tail + done);
   for (unsigned i = 0; i < IDEM__SHA1_BYTES; i++)
     digest[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
-}
-
-size_t idem__base64(const uint8_t *data, size_t len, char *out) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  size_t written = 0;
-  for (size_t i = 0; i < len; i += 3) {
-    uint32_t group = (uint32_t)data[i] << 16;
-    if (i + 1 < len) group |= (uint32_t)data[i + 1] << 8;
-    if (i + 2 < len) group |= data[i + 2];
-    out[written++] = digits[group >> 18];
-    out[written++] = digits[group >> 12 & 63];
-    out[written++] = i + 1 < len ? digits[group >> 6 & 63] : '=';
-    out[written++] = i + 2 < len ? digits[group & 63] : '=';
-  }
-  return written;
 }

@@ -365,8 +365,6 @@ void idem__sse_parser_restart(idem__sse_parser *parser);
 
 #define IDEM__SHA1_BYTES 20
 void idem__sha1(const void *data, size_t len, uint8_t digest[IDEM__SHA1_BYTES]);
-/* Writes 4 * ceil(len / 3) characters and no NUL; returns how many. */
-size_t idem__base64(const uint8_t *data, size_t len, char *out);
 
 #define IDEM__WEBSOCKET_ACCEPT 28
 /* The Sec-WebSocket-Accept that answers a key. */

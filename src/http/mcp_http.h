@@ -73,7 +73,6 @@ typedef struct idem__kept_session {
   bool had_stream;      /* a GET stream was open once: what it misses is kept */
   unsigned get_streams; /* open now */
   idem__list askers;
-  bool old_transport; /* HTTP+SSE of 2024-11-05: all answers go to the GET stream */
 } idem__kept_session;
 
 void idem__shop_lock(idem__mcp_shop *shop);

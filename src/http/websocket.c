@@ -31,7 +31,9 @@ void idem__websocket_accept(idem__view key, char accept[IDEM__WEBSOCKET_ACCEPT])
   if (len) memcpy(text, key.at, len);
   memcpy(text + len, suffix, sizeof suffix - 1);
   idem__sha1(text, len + sizeof suffix - 1, digest);
-  idem__base64(digest, sizeof digest, accept);
+  idem__buf out;
+  idem__buf_fixed(&out, accept, IDEM__WEBSOCKET_ACCEPT);
+  idem__base64_encode(&out, digest, sizeof digest, IDEM__BASE64_STANDARD);
 }
 
 bool idem__websocket_asked(const idem__http_request *request) {

@@ -83,7 +83,7 @@ const void *idem_state(const idem_request *request, size_t *len) {
   return context->state;
 }
 
-static idem_status keep_state(idem__context *context, const void *state, size_t len) {
+idem_status idem__input_keep_state(idem__context *context, const void *state, size_t len) {
   context->state = NULL;
   context->state_len = 0;
   if (!state) return IDEM_OK;
@@ -101,7 +101,8 @@ static bool read_state(idem__context *context, yyjson_val *sealed) {
   idem_status status = yyjson_is_str(sealed) ? idem__state_open(context, yyjson_get_str(sealed),
                                                                 yyjson_get_len(sealed), &plain)
                                              : IDEM_E_INVAL;
-  if (status == IDEM_OK) status = keep_state(context, plain.len ? plain.data : "", plain.len);
+  if (status == IDEM_OK)
+    status = idem__input_keep_state(context, plain.len ? plain.data : "", plain.len);
   idem__buf_deinit(&plain);
   if (status == IDEM_OK) return true;
   if (status == IDEM_E_INVAL) {
@@ -375,7 +376,7 @@ static idem_status ask_legacy(idem__context *context, const idem_ask *asks, size
   if (++context->rounds > ROUNDS_MAX) {
     return idem_tool_failed(context->request, "This asked too many questions and was stopped.");
   }
-  idem_status status = keep_state(context, state, state_len);
+  idem_status status = idem__input_keep_state(context, state, state_len);
   idem_request_keep(context->request);
   if (status == IDEM_OK) status = start_round(context, asks, count);
   if (status == IDEM_OK) {

@@ -503,6 +503,8 @@ idem_status idem__uri_template_match(const idem__uri_template *pattern, const ch
 bool idem__input_read(idem__context *context, yyjson_val *params);
 /* A task's side of asking is in task.c. */
 void idem__input_cancel(idem__context *context);
+/* Copies what the handler wants to see again into the request's memory; NULL: nothing. */
+idem_status idem__input_keep_state(idem__context *context, const void *state, size_t len);
 /* Writes {"method","params"} of an ask, as a revision knows it. */
 void idem__input_write_ask(const idem_ask *ask, const idem__revision *revision,
                            idem__writer *writer);

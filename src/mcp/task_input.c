@@ -43,18 +43,6 @@ static idem__task_ask_entry *copy_asks(idem__context *context, const idem_ask *a
   return NULL;
 }
 
-static idem_status keep_state(idem__context *context, const void *state, size_t len) {
-  context->state = NULL;
-  context->state_len = 0;
-  if (!state) return IDEM_OK;
-  char *copy = idem__arena_malloc(&context->request->block->arena, len + 1);
-  if (!copy) return IDEM_E_NOMEM;
-  memcpy(copy, state, len);
-  context->state = copy;
-  context->state_len = len;
-  return IDEM_OK;
-}
-
 /* Nobody will answer any more, and the handler is not running. */
 static void on_asker_cancelled(idem_request *request, idem_cancel_reason reason, void *user) {
   (void)reason, (void)user;
@@ -65,7 +53,7 @@ idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t 
                            const void *state, size_t state_len) {
   idem_server *server = context->server;
   idem__task *task = context->task;
-  idem_status status = keep_state(context, state, state_len);
+  idem_status status = idem__input_keep_state(context, state, state_len);
   idem__task_ask_entry *entries = status == IDEM_OK ? copy_asks(context, asks, count) : NULL;
   if (!entries) {
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
