@@ -3,6 +3,7 @@
 #include "fixtures.h"
 
 #define STEP_MS 50u
+#define LATE_MS 100u
 #define SLOW_MS 60000u
 
 static bool progress_step(idem_request *request, unsigned number, void *user) {
@@ -52,7 +53,7 @@ static bool late_step(idem_request *request, unsigned number, void *user) {
 
 static void reconnection(idem_request *request, yyjson_val *arguments, void *user) {
   (void)arguments, (void)user;
-  take_steps(request, 2 * STEP_MS, late_step, NULL);
+  take_steps(request, LATE_MS, late_step, NULL);
   idem_leave_stream(request);
 }
 
