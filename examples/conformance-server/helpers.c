@@ -51,7 +51,7 @@ typedef struct walk {
   unsigned number;
 } walk;
 
-static unsigned cancelled;
+static _Atomic unsigned cancelled; /* loops on several threads count */
 
 unsigned cancelled_count(void) { return cancelled; }
 

@@ -15,6 +15,7 @@ static const char help_text[] =
     "an address is given.\n"
     "\n"
     "  --http HOST:PORT    serve http://HOST:PORT/mcp; port 0 takes a free one\n"
+    "  --workers N         threads that serve HTTP (1)\n"
     "  --stdio             serve stdin and stdout, also beside addresses\n"
     "  --log-level LEVEL   debug, info, warn or error (info)\n"
     "  --version, --help\n";
@@ -22,6 +23,7 @@ static const char help_text[] =
 typedef struct options {
   char *urls[URLS_MAX];
   size_t url_count;
+  idem_http_opts http;
   idem_log_setup log;
 } options;
 
@@ -40,6 +42,8 @@ static bool take_flag(options *parsed, const char *flag, const char *value, int 
   *used = 2;
   if (!value) return false;
   if (strcmp(flag, "--http") == 0) return add_url(parsed, "http://", value, "/mcp");
+  if (strcmp(flag, "--workers") == 0)
+    return (parsed->http.workers = (unsigned)strtoul(value, NULL, 10)) > 0;
   if (strcmp(flag, "--log-level") == 0)
     return idem_log_level_parse(value, strlen(value), &parsed->log.level);
   return false;
@@ -82,7 +86,7 @@ static int serve(const options *parsed, idem_log *log) {
     fprintf(stderr, "idem-conformance-server: cannot start: %s\n", idem_status_text(status));
   else if (fill(server))
     code = idem_run((const char *const *)parsed->urls, parsed->url_count,
-                    &(idem_serve_opts){.server = server, .log = log});
+                    &(idem_serve_opts){.server = server, .http = &parsed->http, .log = log});
   idem_server_free(server);
   return code;
 }

@@ -169,29 +169,90 @@ static bool on_response(idem_conn *conn, const idem__message *message) {
   return true;
 }
 
-/* The visit of the same session that has this id in flight; NULL: none. A conn of another thread
- * cannot be looked into from here. */
-static visit *find_owing(const visit *guest, const idem__id *id) {
+/* ------------------------------------------------------------- ids in flight */
+
+/* This thread's visit of a session that has an id in flight; NULL: none. A conn of another thread
+ * cannot be looked into. */
+static visit *find_owing(idem__kept_session *session, const idem__mcp_desk *desk,
+                         const visit *except, const idem__id *id) {
   visit *found = NULL;
-  idem__shop_lock(guest->desk->shop);
-  idem__list *askers = &guest->session->askers;
-  for (idem__list *at = askers->next; at != askers && !found; at = at->next) {
+  idem__shop_lock(session->shop);
+  for (idem__list *at = session->askers.next; at != &session->askers && !found; at = at->next) {
     visit *other = IDEM__CONTAINER(at, visit, asker.link);
-    if (other != guest && other->desk == guest->desk && idem__owed_find(other->peer.conn, id)) {
-      found = other;
-    }
+    if (other == except || other->asker.desk != desk) continue;
+    if (idem__owed_find(other->peer.conn, id)) found = other;
+  }
+  idem__shop_unlock(session->shop);
+  return found;
+}
+
+static void cancel_visit(visit *owing, const idem__id *id) {
+  if (idem__conn_cancel_id(owing->peer.conn, id)) idem__http_visit_cancelled(owing);
+}
+
+/* A cancellation on its way to another thread, where the request may be. */
+typedef struct far_cancel {
+  idem_alloc alloc;
+  idem__mcp_desk *desk;
+  idem__kept_session *session; /* counted */
+  idem__id id;
+  char bytes[];
+} far_cancel;
+
+static void cancel_there(void *arg) {
+  far_cancel *order = arg;
+  visit *owing = find_owing(order->session, order->desk, NULL, &order->id);
+  if (owing) cancel_visit(owing, &order->id);
+  idem__kept_unref(order->session);
+  idem_alloc alloc = order->alloc;
+  idem__free(&alloc, order);
+}
+
+/* With the lock held, so that the other desk is still there. */
+static void send_far(const visit *guest, idem__mcp_desk *desk, const idem__id *id) {
+  const idem_alloc *alloc = &guest->desk->alloc;
+  far_cancel *order = idem__malloc(alloc, sizeof *order + id->raw_len + id->text_len);
+  if (!order) return;
+  *order = (far_cancel){.alloc = *alloc, .desk = desk, .session = guest->session, .id = *id};
+  if (id->raw_len) memcpy(order->bytes, id->raw, id->raw_len);
+  if (id->text_len) memcpy(order->bytes + id->raw_len, id->text, id->text_len);
+  order->id.raw = order->bytes;
+  order->id.text = order->bytes + id->raw_len;
+  order->session->refs++;
+  if (idem__hub_post(desk->hub, cancel_there, order) == IDEM_OK) return;
+  order->session->refs--;
+  idem__free(alloc, order);
+}
+
+/* The request is on another thread, if anywhere. Each is asked once; more than so many threads no
+ * machine of ours has. */
+static void cancel_far(const visit *guest, const idem__id *id) {
+  enum { DESKS_MAX = 64 };
+  const idem__mcp_desk *seen[DESKS_MAX];
+  size_t count = 0;
+  idem__list *askers = &guest->session->askers;
+  idem__shop_lock(guest->desk->shop);
+  for (idem__list *at = askers->next; at != askers && count < DESKS_MAX; at = at->next) {
+    idem__mcp_desk *desk = IDEM__CONTAINER(at, idem__asker, link)->desk;
+    bool known = desk == guest->desk;
+    for (size_t i = 0; i < count && !known; i++) known = seen[i] == desk;
+    if (known) continue;
+    seen[count++] = desk;
+    send_far(guest, desk, id);
   }
   idem__shop_unlock(guest->desk->shop);
-  return found;
 }
 
 /* Ids are a session's, but each POST has a conn of its own. */
 static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel) {
   visit *guest = IDEM__CONTAINER(idem__mcp_peer_of(conn), visit, peer);
-  visit *other = guest->session ? find_owing(guest, id) : NULL;
-  if (!other) return false;
-  if (cancel && idem__conn_cancel_id(other->peer.conn, id)) idem__http_visit_cancelled(other);
-  return true;
+  if (!guest->session) return false;
+  visit *other = find_owing(guest->session, guest->desk, guest, id);
+  if (other && cancel)
+    cancel_visit(other, id);
+  else if (cancel)
+    cancel_far(guest, id);
+  return other != NULL;
 }
 
 /* -------------------------------------------------------------------- visits */

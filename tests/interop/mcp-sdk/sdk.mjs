@@ -16,17 +16,19 @@ const modern = "2026-07-28";
 const conversations = [
   ["SDK 1, stdio", (where) => sdk1.open(where)],
   ["SDK 1, HTTP", (where) => sdk1.open(where)],
+  ["SDK 1, HTTP, 3 threads", (where) => sdk1.open(where), 3],
   [`SDK 2, stdio, ${old}`, (where) => sdk2.open(where, old)],
   [`SDK 2, HTTP, ${old}`, (where) => sdk2.open(where, old)],
   [`SDK 2, stdio, ${modern}`, (where) => sdk2.open(where, modern)],
   [`SDK 2, HTTP, ${modern}`, (where) => sdk2.open(where, modern)],
+  [`SDK 2, HTTP, ${modern}, 3 threads`, (where) => sdk2.open(where, modern), 3],
 ];
 
 let failures = 0;
 await Promise.all(
-  conversations.map(async ([name, open]) => {
+  conversations.map(async ([name, open, workers]) => {
     try {
-      if (name.includes("HTTP")) await withServer(program, (where) => converse(name, () => open(where)));
+      if (name.includes("HTTP")) await withServer(program, (where) => converse(name, () => open(where)), workers);
       else await converse(name, () => open({ program }));
     } catch (error) {
       console.error(error.message.startsWith("SDK") ? error : `${name}: ${error.stack}`);

@@ -4,8 +4,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-export async function withServer(program, use) {
-  const child = spawn(program, ["--http", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
+export async function withServer(program, use, workers = 1) {
+  const child = spawn(program, ["--http", "127.0.0.1:0", "--workers", String(workers)], { stdio: ["ignore", "ignore", "pipe"] });
   const said = [];
   const ended = once(child, "exit");
   const url = await new Promise((resolve, reject) => {
