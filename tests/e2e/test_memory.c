@@ -45,6 +45,22 @@ static void what_was_remembered_survives_a_restart(void **state) {
   child_remove_folder(where.folder);
 }
 
+static void two_assistants_share_one_file(void **state) {
+  (void)state;
+  place where = new_place();
+  mcp_client one = open_memory(&where, "2025-11-25"), two = open_memory(&where, "2026-07-28");
+  for (int i = 0; i < 20; i++) {
+    mcp_send(&one, "tools/call", "\"name\":\"remember\",\"arguments\":{\"text\":\"from one\"}");
+    mcp_expect(mcp_call(&two, "remember", "{\"text\":\"from two\"}"), "memory://");
+    child_line_with(one.out, "Remembered as memory://");
+  }
+  mcp_expect(mcp_call(&two, "recall", "{\"query\":\"one\",\"limit\":1}"), "\"from one\"");
+  mcp_expect(mcp_call(&one, "list", "{\"limit\":1}"), "\"id\":40,");
+  end(&one);
+  end(&two);
+  child_remove_folder(where.folder);
+}
+
 static void memories_are_resources(void **state) {
   (void)state;
   place where = new_place();
@@ -221,6 +237,7 @@ static void an_unknown_option_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_remembered_survives_a_restart),
+      cmocka_unit_test(two_assistants_share_one_file),
       cmocka_unit_test(memories_are_resources),
       cmocka_unit_test(only_the_latest_are_listed_and_all_can_be_read),
       cmocka_unit_test(the_prompt_brings_what_is_remembered),
