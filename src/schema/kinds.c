@@ -134,7 +134,7 @@ static bool check_items(run *r, const array_rules *rules, yyjson_val *value, con
     node_id child = i < rules->prefix_count ? rules->prefix[i] : rules->rest;
     frame inside = {.parent = at, .index = i};
     if (m) idem__mark(m, i);
-    if (idem__evaluate(r, child, item, &inside, NULL)) continue;
+    if (idem__evaluate_inside(r, child, item, &inside)) continue;
     if (!r->collect) return false;
     good = false;
   }
@@ -338,7 +338,7 @@ static bool check_member(object_check *o, yyjson_val *key, size_t position) {
   if (index != UINT32_MAX) {
     o->present[index / 64] |= (uint64_t)1 << (index % 64);
     known = rules->properties[index].node != NODE_NONE;
-    if (known) good = idem__evaluate(o->r, rules->properties[index].node, key + 1, &inside, NULL);
+    if (known) good = idem__evaluate_inside(o->r, rules->properties[index].node, key + 1, &inside);
   }
   if (rules->pattern_count && (good || o->r->collect))
     good &= check_patterns(o, key, &inside, &known);

@@ -19,10 +19,6 @@ static void set_add(plain_run *run, uint8_t first, uint8_t last) {
   for (unsigned c = first; c <= last; c++) run->set[c >> 6] |= (uint64_t)1 << (c & 63);
 }
 
-static bool set_has(const plain_run *run, uint8_t c) {
-  return c < 128 && (run->set[c >> 6] >> (c & 63) & 1);
-}
-
 /* \d, \w and escaped punctuation; anything else is not plain. */
 static bool read_escape(reader *r, plain_run *run, int *single) {
   if (++r->at == r->end) return false;
@@ -177,7 +173,11 @@ bool idem__plain_match(const plain_pattern *pattern, const char *text, size_t le
     const plain_run *run = &pattern->runs[i];
     size_t start = at;
     size_t stop = len - at > run->max ? at + run->max : len;
-    while (at < stop && set_has(run, (uint8_t)text[at])) at++;
+    uint64_t low = run->set[0], high = run->set[1];
+    for (; at < stop; at++) {
+      uint8_t c = (uint8_t)text[at];
+      if (!(((c < 64 ? low : high) >> (c & 63)) & (c < 128))) break;
+    }
     if (at - start < run->min) return false;
   }
   return !pattern->to_end || at == len;
