@@ -91,12 +91,12 @@ static bool register_folder(settings *s, const char *path, const char *relative)
 
 /* The remotes folder beside the suite's tests, a few levels up. */
 static bool find_remotes(settings *s, const char *path) {
-  char candidate[PATH_BYTES], up[64] = "";
+  static const char up[] = "/../../../../..";
+  char candidate[PATH_BYTES];
   if (s->remotes) return register_folder(s, s->remotes, "");
   for (int level = 0; level < 6; level++) {
-    snprintf(candidate, sizeof candidate, "%s%s/remotes", path, up);
+    snprintf(candidate, sizeof candidate, "%s%.*s/remotes", path, level * 3, up);
     if (is_folder(candidate)) return register_folder(s, candidate, "");
-    strcat(up, "/..");
   }
   return true;
 }

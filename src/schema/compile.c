@@ -87,7 +87,7 @@ static idem_status add_root_scope(compiler *c, uint32_t doc, uint32_t *index) {
 
 static idem_status compile_whole(compiler *c, yyjson_val *root, yyjson_doc *owned, const char *uri,
                                  size_t uri_len, uint32_t *scope_index, node_id *out) {
-  uint32_t doc;
+  uint32_t doc = 0;
   idem_status status = add_document(c, root, owned, uri, uri_len, &doc);
   if (status == IDEM_OK) status = add_root_scope(c, doc, scope_index);
   if (status != IDEM_OK) return status;

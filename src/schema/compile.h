@@ -98,16 +98,13 @@ idem_status idem__compile_count(compiler *c, yyjson_val *value, node_id self, ke
 
 /* The dialect that `$schema` names. */
 idem_status idem__compile_speech(compiler *c, yyjson_val *schema, node_id at, dialect *out);
-/* Adds a document and compiles all of it. `owned` is taken, also on failure. */
-idem_status idem__compile_document(compiler *c, yyjson_val *root, yyjson_doc *owned,
-                                   const char *uri, size_t uri_len, node_id *out);
 /* Loads a registered or built-in document; NOTFOUND when there is none. */
-idem_status idem__compile_load(compiler *c, const char *uri, size_t len, uint32_t *document);
+idem_status idem__compile_load(compiler *c, const char *uri, size_t len, uint32_t *scope_index);
 idem_status idem__compile_new_scope(compiler *c, const char *uri, size_t len, uint32_t document,
                                     yyjson_val *root, dialect speech, uint32_t *out);
 idem_status idem__compile_name_scope(compiler *c, const char *uri, size_t len, uint32_t index,
                                      node_id at);
-idem_status idem__compile_anchor(compiler *c, uint32_t scope_index, yyjson_val *name, node_id node,
+idem_status idem__compile_anchor(compiler *c, uint32_t scope_index, yyjson_val *name, node_id at,
                                  keyword k);
 idem_status idem__compile_resolve_all(compiler *c);
 

@@ -301,15 +301,15 @@ static idem_status resolve(compiler *c, const pending_ref *ref) {
   if (!full) return idem__compile_no_memory(c);
   char *hash = len ? memchr(full, '#', len) : NULL;
   size_t uri_len = hash ? (size_t)(hash - full) : len;
-  uint32_t index;
+  uint32_t index = 0;
   idem_status status = find_scope(c, ref, full, uri_len, &index);
   if (status != IDEM_OK) return status;
   size_t fragment_len = hash ? len - uri_len - 1 : 0;
   char *fragment = idem__region_text(&c->scratch, hash ? hash + 1 : "", fragment_len);
   if (!fragment) return idem__compile_no_memory(c);
   fragment_len = percent_decode(fragment, fragment_len);
-  named_anchor *anchor;
-  node_id target;
+  named_anchor *anchor = NULL;
+  node_id target = NODE_NONE;
   status = find_in_scope(c, ref, index, fragment, fragment_len, full, len, &anchor, &target);
   if (status != IDEM_OK) return status;
   ref->target->node = target;

@@ -345,7 +345,7 @@ static void read_one(reader *r, bool *repeatable) {
     *repeatable = was_repeatable;
     read_repeat(r, repeatable);
     return;
-  case ']': PUT(r, "\\"); break;
+  case ']':
   case '}': PUT(r, "\\"); break;
   case '|':
   case '^':

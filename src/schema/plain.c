@@ -33,7 +33,7 @@ static bool read_escape(reader *r, plain_run *run, int *single) {
   if (c == 'd' || c == 'w') return true;
   if ((uint8_t)c >= 128 || c < ' ' || !strchr("^$\\.*+?()[]{}|/-_@:#,;=&%!~'\"<> ", c))
     return false;
-  *single = c;
+  *single = (uint8_t)c;
   set_add(run, (uint8_t)c, (uint8_t)c);
   return true;
 }

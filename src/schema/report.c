@@ -209,7 +209,7 @@ static idem_status put_near_constant(report *p) {
     size_t len = idem__length(set->values[i]);
     uint32_t distance = idem__edit_distance(p->value->uni.str, idem__length(p->value),
                                             set->values[i]->uni.str, len, 2);
-    if (distance >= near || distance * 3 > len) continue;
+    if (distance >= near || (size_t)distance * 3 > len) continue;
     near = distance;
     best = set->values[i];
   }

@@ -229,8 +229,6 @@ static inline bool idem__property_is(const property *p, const char *name, size_t
 }
 /* Finds a name among the properties; UINT32_MAX when unknown. */
 uint32_t idem__property_find(const object_rules *rules, const char *name, size_t len);
-/* Fills words, slots and mask of a table whose names are in place. */
-idem_status idem__property_index(region *memory, object_rules *rules, property *properties);
 
 /* ----------------------------------------------------------- documents */
 
@@ -282,7 +280,7 @@ static inline uint64_t idem__code_points(const char *text, size_t len) {
 /* ------------------------------------------------------------ schema paths */
 
 /* Appends "#/properties/x" (with the document's URI in front where it is not the first one). */
-idem_status idem__schema_path(const idem_schema *schema, node_id node, idem__buf *out);
+idem_status idem__schema_path(const idem_schema *schema, node_id id, idem__buf *out);
 /* Appends a JSON Pointer token, escaped. */
 idem_status idem__pointer_token(idem__buf *out, const char *token, size_t len);
 

@@ -40,7 +40,7 @@ uint32_t idem__edit_distance(const char *a, size_t a_len, const char *b, size_t 
 static bool nearer(const char *name, size_t len, const char *candidate, size_t candidate_len,
                    uint32_t *best) {
   uint32_t distance = idem__edit_distance(name, len, candidate, candidate_len, 2);
-  if (distance >= *best || distance * 3 > candidate_len) return false;
+  if (distance >= *best || (size_t)distance * 3 > candidate_len) return false;
   *best = distance;
   return true;
 }

@@ -289,21 +289,3 @@ uint32_t idem__property_find(const object_rules *rules, const char *name, size_t
   }
   return UINT32_MAX;
 }
-
-idem_status idem__property_index(region *memory, object_rules *rules, property *properties) {
-  rules->properties = properties;
-  for (uint32_t i = 0; i < rules->property_count; i++)
-    properties[i].words = idem__text_words(properties[i].name, properties[i].len);
-  if (rules->property_count <= SMALL_SET) return IDEM_OK;
-  rules->slot_mask = slot_count_for(rules->property_count) - 1;
-  uint32_t *slots = idem__region_zeroed(memory, ((size_t)rules->slot_mask + 1) * sizeof *slots);
-  if (!slots) return IDEM_E_NOMEM;
-  for (uint32_t i = 0; i < rules->property_count; i++) {
-    property *p = &properties[i];
-    uint32_t slot = (uint32_t)property_hash(rules, p->name, p->len, p->words) & rules->slot_mask;
-    while (slots[slot]) slot = (slot + 1) & rules->slot_mask;
-    slots[slot] = i + 1;
-  }
-  rules->slots = slots;
-  return IDEM_OK;
-}
