@@ -40,7 +40,30 @@ if(TARGET idem-memory-program)
   target_link_libraries(idem-memory-program PRIVATE deps::sqlite3)
 endif()
 
+# idem_embed(VARIABLE FILE...): sources that hold the files, each as the NUL-terminated text
+# embedded_NAME.
+function(idem_embed variable)
+  set(made)
+  foreach(file ${ARGN})
+    get_filename_component(name ${file} NAME)
+    string(MAKE_C_IDENTIFIER ${name} name)
+    file(READ ${file} bytes HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+    file(WRITE ${PROJECT_BINARY_DIR}/embedded/${name}.c.new
+         "extern const char embedded_${name}[];\nconst char embedded_${name}[] = {${bytes}0};\n")
+    configure_file(${PROJECT_BINARY_DIR}/embedded/${name}.c.new
+                   ${PROJECT_BINARY_DIR}/embedded/${name}.c COPYONLY)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    list(APPEND made ${PROJECT_BINARY_DIR}/embedded/${name}.c)
+  endforeach()
+  set(${variable} ${made} PARENT_SCOPE)
+endfunction()
+
 idem_glob(sources ${PROJECT_SOURCE_DIR}/cli/*.c)
 if(sources)
-  idem_program(idem ${sources})
+  idem_need_sqlite3()
+  idem_embed(embedded ${PROJECT_SOURCE_DIR}/cli/idem.schema.json
+             ${PROJECT_SOURCE_DIR}/cli/starter.json)
+  idem_program(idem ${sources} ${embedded})
+  target_link_libraries(idem-program PRIVATE deps::sqlite3)
 endif()

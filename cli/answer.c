@@ -1,0 +1,213 @@
+/* answer.c - what a call comes to: text or structured content, and on failure a sentence that says
+ * what happened with the end of stderr, secrets removed. Nothing is cut without saying so. */
+#include "program.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define TAIL_BYTES 2048u
+
+/* -------------------------------------------------------------------------- stderr */
+
+/* "progress: 3/10 text" or "progress: 3 text". */
+static bool take_progress(const call *self, const char *line) {
+  static const char word[] = "progress: ";
+  char *end;
+  if (strncmp(line, word, sizeof word - 1) != 0) return false;
+  double done = strtod(line + sizeof word - 1, &end), total = 0;
+  if (end == line + sizeof word - 1) return false;
+  if (*end == '/') total = strtod(end + 1, &end);
+  if (!(done >= 0 && done < 1e15 && total >= 0 && total < 1e15)) return false;
+  while (*end == ' ') end++;
+  if (self->request) idem_progress(self->request, done, total, *end ? end : NULL);
+  return true;
+}
+
+/* Keeps the end: the beginning makes room. */
+static void keep_errors(call *self, const char *bytes, size_t len) {
+  size_t max = self->errors.max;
+  if (len > max) {
+    bytes += len - max;
+    len = max;
+  }
+  if (self->errors.len + len > max) idem__buf_consume(&self->errors, self->errors.len + len - max);
+  idem__buf_put(&self->errors, bytes, len);
+}
+
+static void end_line(call *self, bool newline) {
+  self->line[self->line_len] = 0;
+  bool text = idem__utf8_valid(self->line, self->line_len);
+  if (!text || !take_progress(self, self->line)) {
+    keep_errors(self, self->line, self->line_len);
+    if (newline) keep_errors(self, "\n", 1);
+  }
+  self->line_len = 0;
+}
+
+void call_heard_errors(call *self, const char *bytes, size_t len) {
+  if (!self->tool->config->progress) {
+    keep_errors(self, bytes, len);
+    return;
+  }
+  for (size_t i = 0; i < len; i++) {
+    if (bytes[i] == '\n' || self->line_len + 1 == sizeof self->line)
+      end_line(self, bytes[i] == '\n');
+    if (bytes[i] != '\n') self->line[self->line_len++] = bytes[i];
+  }
+}
+
+/* ------------------------------------------------------------------------- content */
+
+/* Invalid bytes become U+FFFD; true if there were any. */
+static bool put_clean(idem__buf *out, const char *text, size_t len) {
+  bool replaced = false;
+  for (size_t at = 0; at < len;) {
+    uint32_t code;
+    size_t taken = idem__utf8_decode(text + at, len - at, &code);
+    if (taken)
+      idem__buf_put(out, text + at, taken);
+    else
+      idem__buf_puts(out, "\xEF\xBF\xBD");
+    replaced = replaced || !taken;
+    at += taken ? taken : 1;
+  }
+  return replaced;
+}
+
+static void add_tail(const call *self, idem__buf *out) {
+  const serve_config *config = self->tool->host->config;
+  idem__buf safe, clean;
+  if (self->tool->config->hide_stderr || !self->errors.len) return;
+  idem__buf_init(&safe, NULL, (size_t)256 << 10);
+  idem__buf_init(&clean, NULL, (size_t)768 << 10);
+  if (idem__redact(&safe, self->errors.data, self->errors.len, config->secrets,
+                   config->secret_count) == IDEM_OK) {
+    put_clean(&clean, safe.data, safe.len);
+    size_t skip = clean.len > TAIL_BYTES ? clean.len - TAIL_BYTES : 0;
+    while (skip < clean.len && ((unsigned char)clean.data[skip] & 0xC0u) == 0x80u) skip++;
+    idem__buf_printf(out, "\nstderr%s: ", skip ? " (its end)" : "");
+    idem__buf_put(out, clean.data + skip, clean.len - skip);
+  }
+  idem__buf_deinit(&safe);
+  idem__buf_deinit(&clean);
+}
+
+/* True: it failed. The sentence says how it ended. */
+static bool judge(const call *self, idem__buf *sentence) {
+  const tool_config *config = self->tool->config;
+  const char *name = config->name;
+  if (self->stopped == STOP_IDLE)
+    idem__buf_printf(sentence, "%s was stopped: it wrote nothing for %llu ms (idle_ms)", name,
+                     (unsigned long long)config->idle_ms);
+  else if (self->stopped == STOP_DEADLINE)
+    idem__buf_printf(sentence, "%s was stopped: it took longer than %llu ms (deadline_ms)", name,
+                     (unsigned long long)config->deadline_ms);
+  else if (self->stopped == STOP_FLOOD)
+    return idem__buf_printf(sentence,
+                            "The output was cut after %zu bytes (output_bytes) and %s was stopped.",
+                            config->output_bytes, name),
+           false;
+  else if (WIFSIGNALED(self->status))
+    idem__buf_printf(sentence, "%s was ended by signal %d (%s)", name, WTERMSIG(self->status),
+                     strsignal(WTERMSIG(self->status)));
+  else if (!config->exit_ok[WEXITSTATUS(self->status)])
+    idem__buf_printf(sentence, "%s ended with exit status %d", name, WEXITSTATUS(self->status));
+  else
+    return false;
+  add_tail(self, sentence);
+  return true;
+}
+
+/* ------------------------------------------------------------------------- answers */
+
+static void answer_text(call *self, idem__buf *sentence, bool failed) {
+  yyjson_mut_doc *doc = idem_request_doc(self->request);
+  yyjson_mut_val *content = yyjson_mut_arr(doc);
+  idem__buf text;
+  idem__buf_init(&text, NULL, self->output.len * 3 + 1);
+  bool replaced = put_clean(&text, self->output.data, self->output.len);
+  if (replaced)
+    idem__buf_puts(sentence,
+                   "\nThe output held bytes that are no text; \xEF\xBF\xBD stands for them.");
+  bool built = doc && content;
+  if (built && (text.len || !sentence->len))
+    built = idem_content_text(doc, content, text.len ? text.data : "", text.len);
+  if (built && sentence->len) {
+    size_t skip = sentence->data[0] == '\n';
+    built = idem_content_text(doc, content, sentence->data + skip, sentence->len - skip);
+  }
+  if (built)
+    idem_tool_reply(self->request, &(idem_tool_result){.content = content, .is_error = failed});
+  else
+    idem_request_drop(self->request);
+  idem__buf_deinit(&text);
+}
+
+static void fail(call *self, const char *format, ...) IDEM_PRINTF(2, 3);
+
+static void fail(call *self, const char *format, ...) {
+  char sentence[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
+  idem_tool_failed(self->request, sentence);
+}
+
+/* The output schema is a promise to the model; who breaks it is told, not the model alone. */
+static bool keeps_promise(call *self, yyjson_val *value) {
+  const tool_config *config = self->tool->config;
+  idem_schema_ctx *ctx = NULL;
+  idem_schema_result result = {.valid = false};
+  if (!config->output) return true;
+  if (idem_schema_ctx_new(NULL, &ctx) == IDEM_OK)
+    idem_schema_validate(config->output, ctx, value, &(idem_schema_check){.root_name = "output"},
+                         &result);
+  if (!result.valid)
+    fail(self, "%s printed JSON that its output_schema does not allow: %s", config->name,
+         result.error_count ? result.errors[0].sentence : "it cannot be checked");
+  idem_schema_ctx_free(ctx);
+  return result.valid;
+}
+
+static void answer_json(call *self) {
+  yyjson_read_err fault;
+  const char *name = self->tool->config->name;
+  yyjson_doc *parsed = yyjson_read_opts(self->output.data, self->output.len,
+                                        YYJSON_READ_BIGNUM_AS_RAW, NULL, &fault);
+  if (!parsed) {
+    fail(self, "%s did not print JSON: %s at byte %zu", name,
+         self->output.len ? fault.msg : "nothing was printed", self->output.len ? fault.pos : 0);
+    return;
+  }
+  if (!keeps_promise(self, yyjson_doc_get_root(parsed))) {
+    yyjson_doc_free(parsed);
+    return;
+  }
+  yyjson_mut_doc *doc = idem_request_doc(self->request);
+  yyjson_mut_val *copy = doc ? yyjson_val_mut_copy(doc, yyjson_doc_get_root(parsed)) : NULL;
+  if (copy)
+    idem_tool_reply(self->request, &(idem_tool_result){.structured = copy});
+  else
+    idem_request_drop(self->request);
+  yyjson_doc_free(parsed);
+}
+
+void call_answer(call *self) {
+  idem__buf sentence;
+  if (!self->request) return;
+  idem__buf_init(&sentence, NULL, (size_t)8 << 10);
+  bool failed = judge(self, &sentence);
+  if (self->tool->config->output_json && self->stopped == STOP_FLOOD)
+    fail(self, "%s printed more than %zu bytes of JSON (output_bytes)", self->tool->config->name,
+         self->tool->config->output_bytes);
+  else if (self->tool->config->output_json && !failed)
+    answer_json(self);
+  else
+    answer_text(self, &sentence, failed);
+  self->request = NULL;
+  idem__buf_deinit(&sentence);
+}

@@ -1,0 +1,113 @@
+/* config.c - reads idem.json: the schema first, then what a schema cannot say.
+ * All faults of a file are told at once, so that it is mended in one go. */
+#include "config.h"
+
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ helpers */
+
+const char *config_text(yyjson_val *object, const char *name) {
+  return yyjson_get_str(yyjson_obj_get(object, name));
+}
+
+uint64_t config_number(yyjson_val *object, const char *name, uint64_t otherwise) {
+  const char *text = yyjson_get_raw(yyjson_obj_get(object, name));
+  return text ? (uint64_t)strtod(text, NULL) : otherwise; /* 1e3 is an integer, too */
+}
+
+bool config_true(yyjson_val *object, const char *name) {
+  return yyjson_is_true(yyjson_obj_get(object, name));
+}
+
+const char *config_json(serve_config *self, yyjson_val *value) {
+  size_t len = 0;
+  char *text = value ? yyjson_val_write(value, 0, &len) : NULL;
+  const char *copy = text ? memory_text(&self->memory, text, len) : NULL;
+  free(text);
+  return copy;
+}
+
+static char *join(serve_config *self, const char *path) {
+  size_t size = strlen(self->source.folder) + strlen(path) + 2;
+  char *joined = memory_zeroed(&self->memory, size, 1);
+  snprintf(joined, size, "%s/%s", *path == '/' ? "" : self->source.folder, path);
+  return joined;
+}
+
+const char *config_path(serve_config *self, yyjson_val *at, const char *path, const char *what) {
+  char *real = realpath(join(self, path), NULL);
+  if (!real) {
+    source_fault(&self->source, at, "%s %s: %s", what, path, strerror(errno));
+    return NULL;
+  }
+  const char *copy = memory_text(&self->memory, real, strlen(real));
+  free(real);
+  return copy;
+}
+
+/* -------------------------------------------------------------------------- parts */
+
+static void take_head(serve_config *self, yyjson_val *root) {
+  const char *name = config_text(root, "name"), *version = config_text(root, "version");
+  self->name = name ? name : "idem";
+  self->version = version ? version : "0.0.0";
+  self->title = config_text(root, "title");
+  self->description = config_text(root, "description");
+  self->instructions = config_text(root, "instructions");
+  self->concurrency = config_number(root, "concurrency", 8);
+  self->queue = config_number(root, "queue", 1000);
+}
+
+static void take_tools(serve_config *self, yyjson_val *tools) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  self->tools = memory_zeroed(&self->memory, yyjson_obj_size(tools) + 1, sizeof *self->tools);
+  yyjson_obj_foreach(tools, i, max, key, value) {
+    self->tool_count++; /* counted at once: a half-read one is freed, too */
+    config_tool(self, key, &self->tools[i]);
+  }
+}
+
+static void take_resources(serve_config *self, yyjson_val *resources) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  self->resource_count = yyjson_obj_size(resources);
+  self->resources = memory_zeroed(&self->memory, self->resource_count + 1, sizeof *self->resources);
+  yyjson_obj_foreach(resources, i, max, key, value) {
+    config_resource(self, key, &self->resources[i]);
+  }
+}
+
+static void take_prompts(serve_config *self, yyjson_val *prompts) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  self->prompt_count = yyjson_obj_size(prompts);
+  self->prompts = memory_zeroed(&self->memory, self->prompt_count + 1, sizeof *self->prompts);
+  yyjson_obj_foreach(prompts, i, max, key, value) { config_prompt(self, key, &self->prompts[i]); }
+}
+
+bool config_load(serve_config *self, const char *path) {
+  *self = (serve_config){.name = NULL};
+  if (!source_read(&self->source, path)) return false;
+  if (!source_check(&self->source, embedded_idem_schema_json)) return false;
+  yyjson_val *root = yyjson_doc_get_root(self->source.doc);
+  take_head(self, root);
+  take_tools(self, yyjson_obj_get(root, "tools"));
+  take_resources(self, yyjson_obj_get(root, "resources"));
+  take_prompts(self, yyjson_obj_get(root, "prompts"));
+  return self->source.faults == 0;
+}
+
+void config_free(serve_config *self) {
+  for (size_t i = 0; i < self->tool_count; i++) {
+    idem_schema_free(self->tools[i].input);
+    idem_schema_free(self->tools[i].output);
+  }
+  memory_free(&self->memory);
+  source_free(&self->source);
+}

@@ -1,0 +1,122 @@
+/* config.h - idem.json, read and checked: plain data for the parts that serve it.
+ * Everything in it lives as long as the config. */
+#ifndef IDEM_CLI_CONFIG_H
+#define IDEM_CLI_CONFIG_H
+
+#include "source.h"
+#include "template.h"
+
+#include <idem/schema.h>
+
+typedef struct tool_env {
+  const char *assignment; /* NAME=value */
+  size_t name_len;
+  bool secret;
+} tool_env;
+
+/* An argument that names a file inside a folder. */
+typedef struct inside_rule {
+  const char *argument;
+  const char *folder; /* its real path */
+} inside_rule;
+
+typedef struct tool_config {
+  yyjson_val *key; /* in the source, for faults */
+  const char *name;
+  const char *title;
+  const char *description;
+  const char *annotations;
+  const char *input_schema;
+  const char *output_schema;
+  idem_schema *input;
+  idem_schema *output; /* NULL: none */
+  uint64_t deadline_ms;
+  uint64_t idle_ms;
+  size_t output_bytes;
+  /* a program */
+  bool is_program;
+  const char *program; /* the real file */
+  arguments_template run;
+  word_template stdin_text;
+  bool has_stdin;
+  const char *cwd;
+  tool_env *env;
+  size_t env_count;
+  inside_rule *inside;
+  size_t inside_count;
+  bool output_json;
+  bool hide_stderr;
+  bool progress;
+  bool exit_ok[256];
+  /* a query */
+  const char *database;
+  const char *query;
+  bool may_write;
+  size_t max_rows;
+} tool_config;
+
+typedef struct resource_config {
+  yyjson_val *key;
+  const char *name;
+  const char *title;
+  const char *description;
+  const char *mime_type;
+  const char *path; /* its real path */
+  bool is_directory;
+  const char *const *include; /* ends with NULL; NULL: every file */
+  size_t max_bytes;
+} resource_config;
+
+typedef struct prompt_config {
+  yyjson_val *key;
+  const char *name;
+  const char *title;
+  const char *description;
+  const char *const *argument_names;
+  const char *const *argument_descriptions;
+  const bool *argument_required;
+  size_t argument_count;
+  word_template text;
+} prompt_config;
+
+typedef struct serve_config {
+  config_source source;
+  config_memory memory;
+  const char *name;
+  const char *version;
+  const char *title;
+  const char *description;
+  const char *instructions;
+  size_t concurrency;
+  size_t queue;
+  tool_config *tools;
+  size_t tool_count;
+  resource_config *resources;
+  size_t resource_count;
+  prompt_config *prompts;
+  size_t prompt_count;
+  idem__secret *secrets; /* values that must never be shown */
+  size_t secret_count;
+} serve_config;
+
+/* False: it has faults, which were told on stderr. config_free either way. */
+bool config_load(serve_config *self, const char *path);
+void config_free(serve_config *self);
+
+/* The parts, one file each; false: faults were told. */
+bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool);
+bool config_program(serve_config *self, yyjson_val *value, tool_config *tool);
+bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool);
+bool config_resource(serve_config *self, yyjson_val *key, resource_config *resource);
+bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt);
+
+/* Helpers for them. */
+const char *config_text(yyjson_val *object, const char *name); /* NULL: absent */
+uint64_t config_number(yyjson_val *object, const char *name, uint64_t otherwise);
+bool config_true(yyjson_val *object, const char *name);
+/* The real path of a file or folder named relative to the configuration; NULL: told. */
+const char *config_path(serve_config *self, yyjson_val *at, const char *path, const char *what);
+/* A member as JSON text, or NULL. */
+const char *config_json(serve_config *self, yyjson_val *value);
+
+#endif

@@ -1,0 +1,136 @@
+/* config_program.c - what a tool that runs a program is made of: the file, its words, its
+ * environment. Nothing of it depends on a call; what cannot work is told at the start. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------------ program */
+
+static bool can_run(const char *path) {
+  struct stat about;
+  return stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0;
+}
+
+static const char *find_in_path(serve_config *self, const char *name) {
+  const char *folders = getenv("PATH");
+  for (const char *at = folders ? folders : "/usr/bin:/bin"; *at;) {
+    size_t len = strcspn(at, ":");
+    size_t size = len + strlen(name) + 2;
+    char *path = memory_zeroed(&self->memory, size, 1);
+    snprintf(path, size, "%.*s/%s", (int)len, at, name);
+    if (*at == '/' && can_run(path)) return path;
+    at += len + (at[len] == ':');
+  }
+  return NULL;
+}
+
+static bool take_program(serve_config *self, yyjson_val *run, tool_config *tool) {
+  yyjson_val *first = yyjson_arr_get_first(run);
+  const slot *named = tool->run.slots;
+  if (!yyjson_is_str(first) || named->words[0].count != 1 || named->words[0].pieces[0].is_name) {
+    source_fault(&self->source, first, "the program must be named here, without {}");
+    return false;
+  }
+  const char *name = yyjson_get_str(first);
+  if (strchr(name, '/')) {
+    tool->program = config_path(self, first, name, "program");
+    if (tool->program && !can_run(tool->program))
+      source_fault(&self->source, first, "%s is no program that can be run", name);
+  } else if (!(tool->program = find_in_path(self, name))) {
+    source_fault(&self->source, first,
+                 "there is no program %s in PATH: install it or write its path", name);
+  }
+  return tool->program;
+}
+
+/* -------------------------------------------------------------------------- names */
+
+typedef struct name_check {
+  serve_config *config;
+  tool_config *tool;
+  yyjson_val *at;
+  yyjson_val *properties;
+} name_check;
+
+static bool check_name(void *user, const char *name, size_t len) {
+  name_check *self = user;
+  if (yyjson_obj_getn(self->properties, name, len)) return true;
+  const char *near = idem_schema_suggest_property(self->tool->input, name, len);
+  source_fault(&self->config->source, self->at, "tool %s: there is no argument {%.*s}%s%s%s",
+               self->tool->name, (int)len, name, near ? "; did you mean {" : ": add it to args",
+               near ? near : "", near ? "}?" : "");
+  return true;
+}
+
+static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool,
+                        name_check *check) {
+  yyjson_val *key, *folder;
+  size_t i, max;
+  tool->inside = memory_zeroed(&self->memory, yyjson_obj_size(rules) + 1, sizeof(inside_rule));
+  yyjson_obj_foreach(rules, i, max, key, folder) {
+    check->at = key;
+    check_name(check, yyjson_get_str(key), yyjson_get_len(key));
+    tool->inside[tool->inside_count++] = (inside_rule){
+        .argument = yyjson_get_str(key),
+        .folder = config_path(self, folder, yyjson_get_str(folder), "folder"),
+    };
+  }
+}
+
+static void take_names(serve_config *self, yyjson_val *value, tool_config *tool) {
+  yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
+  name_check check = {.config = self, .tool = tool, .at = tool->key};
+  check.properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties");
+  check.at = yyjson_obj_get(value, "run");
+  template_names(&tool->run, check_name, &check);
+  check.at = yyjson_obj_get(value, "stdin");
+  if (tool->has_stdin) word_names(&tool->stdin_text, check_name, &check);
+  take_inside(self, yyjson_obj_get(value, "inside"), tool, &check);
+  yyjson_doc_free(schema);
+}
+
+/* ----------------------------------------------------------------------- together */
+
+static bool take_words(serve_config *self, yyjson_val *value, tool_config *tool) {
+  yyjson_val *run = yyjson_obj_get(value, "run"), *input = yyjson_obj_get(value, "stdin"), *at;
+  const char *why = template_compile(&tool->run, run, &self->memory, &at);
+  if (!why && input) {
+    at = input;
+    tool->has_stdin = true;
+    why = word_compile(&tool->stdin_text, yyjson_get_str(input), yyjson_get_len(input),
+                       &self->memory);
+  }
+  if (why) source_fault(&self->source, at, "\"%s\" %s", yyjson_get_str(at), why);
+  return !why;
+}
+
+static void take_exit_ok(yyjson_val *list, tool_config *tool) {
+  yyjson_val *item;
+  size_t i, max;
+  tool->exit_ok[0] = !list;
+  yyjson_arr_foreach(list, i, max, item) {
+    tool->exit_ok[strtoul(yyjson_get_raw(item), NULL, 10) & 255u] = true;
+  }
+}
+
+bool config_program(serve_config *self, yyjson_val *value, tool_config *tool) {
+  yyjson_val *cwd = yyjson_obj_get(value, "cwd");
+  const char *output = config_text(value, "output"), *errors = config_text(value, "stderr");
+  tool->output_json = output && strcmp(output, "json") == 0;
+  tool->hide_stderr = errors && strcmp(errors, "hide") == 0;
+  tool->progress = config_true(value, "progress");
+  take_exit_ok(yyjson_obj_get(value, "exit_ok"), tool);
+  tool->cwd = cwd ? config_path(self, cwd, yyjson_get_str(cwd), "folder") : self->source.folder;
+  if (tool->output_schema && !tool->output_json)
+    source_fault(&self->source, tool->key, "tool %s: output_schema needs \"output\": \"json\"",
+                 tool->name);
+  if (!take_words(self, value, tool)) return false;
+  take_names(self, value, tool);
+  return take_program(self, yyjson_obj_get(value, "run"), tool) &&
+         config_environment(self, value, tool);
+}

@@ -1,0 +1,144 @@
+/* config_tool.c - what every kind of tool has: its arguments, schemas and limits. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------- arguments in short */
+
+static const struct short_type {
+  const char *name;
+  const char *schema;
+} short_types[] = {
+    {"string", "{\"type\":\"string\"}"},
+    {"integer", "{\"type\":\"integer\"}"},
+    {"number", "{\"type\":\"number\"}"},
+    {"boolean", "{\"type\":\"boolean\"}"},
+    {"string[]", "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"},
+};
+#define SHORT_TYPES (sizeof short_types / sizeof *short_types)
+
+static const char *short_schema(serve_config *self, yyjson_val *value) {
+  if (yyjson_is_obj(value)) return config_json(self, value);
+  for (size_t i = 0; i < SHORT_TYPES; i++)
+    if (yyjson_equals_str(value, short_types[i].name)) return short_types[i].schema;
+  source_fault(&self->source, value,
+               "\"%s\" is no type: write string, integer, number, boolean, string[] or a schema",
+               yyjson_get_str(value));
+  return "true";
+}
+
+static void put_text(idem__buf *out, const char *text) { idem__buf_put(out, text, strlen(text)); }
+
+/* {"name?": "string"} becomes a schema of type object. */
+static const char *schema_from_args(serve_config *self, yyjson_val *args) {
+  idem__buf properties, required;
+  yyjson_val *key, *value;
+  size_t i, max;
+  idem__buf_init(&properties, NULL, (size_t)4 << 20);
+  idem__buf_init(&required, NULL, (size_t)1 << 20);
+  put_text(&properties, "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{");
+  yyjson_obj_foreach(args, i, max, key, value) {
+    size_t len = yyjson_get_len(key);
+    bool optional = yyjson_get_str(key)[len - 1] == '?';
+    if (optional) len--;
+    if (properties.data[properties.len - 1] != '{') put_text(&properties, ",");
+    idem__text_json_string(&properties, yyjson_get_str(key), len);
+    put_text(&properties, ":");
+    put_text(&properties, short_schema(self, value));
+    if (optional) continue;
+    put_text(&required, required.len ? "," : "");
+    idem__text_json_string(&required, yyjson_get_str(key), len);
+  }
+  put_text(&properties, "},\"required\":[");
+  idem__buf_put(&properties, required.data, required.len);
+  put_text(&properties, "]}");
+  const char *copy = memory_text(&self->memory, properties.data, properties.len);
+  idem__buf_deinit(&properties);
+  idem__buf_deinit(&required);
+  return copy;
+}
+
+static bool take_input(serve_config *self, yyjson_val *value, tool_config *tool) {
+  yyjson_val *args = yyjson_obj_get(value, "args"), *input = yyjson_obj_get(value, "input");
+  idem_schema_fault fault;
+  if (args && input)
+    source_fault(&self->source, tool->key, "tool %s: give args or input, not both", tool->name);
+  tool->input_schema = input ? config_json(self, input) : schema_from_args(self, args);
+  if (idem_schema_compile(NULL, tool->input_schema, strlen(tool->input_schema), &tool->input,
+                          &fault) == IDEM_OK)
+    return true;
+  source_fault(&self->source, tool->key, "tool %s: %s: %s", tool->name, input ? "input" : "args",
+               fault.sentence);
+  return false;
+}
+
+static void take_output(serve_config *self, tool_config *tool) {
+  idem_schema_fault fault;
+  if (tool->output_schema &&
+      idem_schema_compile(NULL, tool->output_schema, strlen(tool->output_schema), &tool->output,
+                          &fault) != IDEM_OK)
+    source_fault(&self->source, tool->key, "tool %s: output_schema: %s", tool->name,
+                 fault.sentence);
+}
+
+/* ------------------------------------------------------------------- which kind */
+
+static void take_query(serve_config *self, yyjson_val *value, tool_config *tool) {
+  yyjson_val *database = yyjson_obj_get(value, "database");
+  tool->query = config_text(value, "query");
+  tool->may_write = config_true(value, "write");
+  tool->max_rows = config_number(value, "max_rows", 1000);
+  if (!database)
+    source_fault(&self->source, tool->key, "tool %s: a query needs a database", tool->name);
+  else
+    tool->database = config_path(self, database, yyjson_get_str(database), "database");
+}
+
+static const char *const program_keys[] = {"stdin",  "cwd",    "inside",   "env",     "pass_env",
+                                           "output", "stderr", "progress", "idle_ms", "exit_ok"};
+static const char *const query_keys[] = {"database", "write", "max_rows"};
+
+/* A key that would have no effect is a mistake. */
+static void refuse_keys(serve_config *self, yyjson_val *value, const char *const *keys,
+                        size_t count, const char *needs) {
+  for (size_t i = 0; i < count; i++) {
+    yyjson_obj_iter iter = yyjson_obj_iter_with(value);
+    for (yyjson_val *key; (key = yyjson_obj_iter_next(&iter));)
+      if (yyjson_equals_str(key, keys[i]))
+        source_fault(&self->source, key, "\"%s\" is for tools with \"%s\"", keys[i], needs);
+  }
+}
+
+static bool take_kind(serve_config *self, yyjson_val *value, tool_config *tool) {
+  bool run = yyjson_obj_get(value, "run"), query = yyjson_obj_get(value, "query");
+  tool->is_program = run;
+  if (run == query) {
+    source_fault(&self->source, tool->key, "tool %s: needs either \"run\" or \"query\"",
+                 tool->name);
+    return false;
+  }
+  if (run) {
+    refuse_keys(self, value, query_keys, sizeof query_keys / sizeof *query_keys, "query");
+    return config_program(self, value, tool);
+  }
+  refuse_keys(self, value, program_keys, sizeof program_keys / sizeof *program_keys, "run");
+  take_query(self, value, tool);
+  return true;
+}
+
+bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
+  yyjson_val *value = yyjson_obj_iter_get_val(key);
+  tool->key = key;
+  tool->name = yyjson_get_str(key);
+  tool->title = config_text(value, "title");
+  tool->description = config_text(value, "description");
+  tool->annotations = config_json(self, yyjson_obj_get(value, "annotations"));
+  tool->output_schema = config_json(self, yyjson_obj_get(value, "output_schema"));
+  tool->idle_ms = config_number(value, "idle_ms", 120000);
+  tool->output_bytes = config_number(value, "output_bytes", (size_t)1 << 20);
+  tool->deadline_ms =
+      config_number(value, "deadline_ms", yyjson_obj_get(value, "query") ? 10000 : 600000);
+  take_output(self, tool);
+  return take_input(self, value, tool) && take_kind(self, value, tool);
+}

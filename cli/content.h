@@ -1,0 +1,29 @@
+/* content.h - resources from files and directories, and prompts from text. */
+#ifndef IDEM_CLI_CONTENT_H
+#define IDEM_CLI_CONTENT_H
+
+#include "config.h"
+
+#include <idem/mcp.h>
+
+/* One resource of the configuration, opened. */
+typedef struct open_resource {
+  const resource_config *config;
+  int folder;    /* what files are opened beneath */
+  char uri[192]; /* of a file, or what comes before a directory's path */
+} open_resource;
+
+typedef struct content_host {
+  const serve_config *config;
+  open_resource *resources;
+} content_host;
+
+void content_init(content_host *self, const serve_config *config);
+/* False: something could not be added, and stderr says why. */
+bool content_fill(content_host *self, idem_server *server);
+void content_deinit(content_host *self);
+
+/* prompts.c; `user` is a prompt_config. */
+bool prompts_fill(const serve_config *config, idem_server *server);
+
+#endif

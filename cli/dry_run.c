@@ -1,0 +1,121 @@
+/* dry_run.c - shows what a call would run: the exact words, the names in its environment, the
+ * limits. Arguments come as NAME=VALUE; values are turned into what the tool's schema asks for. */
+#include "program.h"
+#include "serve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const tool_config *find_tool(const serve_config *config, const char *name) {
+  for (size_t i = 0; i < config->tool_count; i++)
+    if (strcmp(config->tools[i].name, name) == 0) return &config->tools[i];
+  fprintf(stderr, "idem serve: there is no tool %s in %s; there are:", name, config->source.path);
+  for (size_t i = 0; i < config->tool_count; i++) fprintf(stderr, " %s", config->tools[i].name);
+  fputc('\n', stderr);
+  return NULL;
+}
+
+static bool complain(const char *sentence) {
+  fprintf(stderr, "idem serve: %s\n", sentence);
+  return false;
+}
+
+/* Strings at first; then shaped by the schema. */
+static yyjson_doc *read_arguments(const tool_config *tool, char **given, int count) {
+  yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+  yyjson_mut_val *object = yyjson_mut_obj(doc), *shaped = NULL;
+  yyjson_mut_doc_set_root(doc, object);
+  for (int i = 0; i < count; i++) {
+    const char *equals = strchr(given[i], '=');
+    if (!equals) {
+      fprintf(stderr, "idem serve: %s is no NAME=VALUE\n", given[i]);
+      yyjson_mut_doc_free(doc);
+      return NULL;
+    }
+    yyjson_mut_val *name = yyjson_mut_strn(doc, given[i], (size_t)(equals - given[i]));
+    yyjson_mut_obj_put(object, name, yyjson_mut_str(doc, equals + 1));
+  }
+  yyjson_doc *plain = yyjson_mut_doc_imut_copy(doc, NULL), *typed = NULL;
+  if (plain && idem_schema_apply(tool->input, yyjson_doc_get_root(plain),
+                                 &(idem_schema_shape){.coerce = true}, doc, &shaped) == IDEM_OK) {
+    yyjson_mut_doc_set_root(doc, shaped);
+    typed = yyjson_mut_doc_imut_copy(doc, NULL);
+  }
+  yyjson_doc_free(plain);
+  yyjson_mut_doc_free(doc);
+  return typed;
+}
+
+static bool check(const tool_config *tool, yyjson_val *arguments) {
+  idem_schema_ctx *ctx = NULL;
+  idem_schema_result result = {.valid = false};
+  if (idem_schema_ctx_new(NULL, &ctx) == IDEM_OK)
+    idem_schema_validate(tool->input, ctx, arguments,
+                         &(idem_schema_check){.root_name = "arguments"}, &result);
+  if (!result.valid)
+    complain(result.error_count ? result.errors[0].sentence : "arguments cannot be checked");
+  idem_schema_ctx_free(ctx);
+  return result.valid;
+}
+
+static void print_quoted(const char *text) {
+  idem__buf out;
+  idem__buf_init(&out, NULL, (size_t)8 << 20);
+  if (idem__text_json_string(&out, text, strlen(text)) == IDEM_OK)
+    printf("%.*s", (int)out.len, out.data);
+  idem__buf_deinit(&out);
+}
+
+static void print_program(const tool_config *tool, const word_list *words, const idem__buf *input) {
+  printf("program      %s\n", tool->program);
+  for (size_t i = 0; i < words->count; i++) {
+    printf("argv[%zu]%s     ", i, i < 10 ? " " : "");
+    print_quoted(words->items[i]);
+    fputc('\n', stdout);
+  }
+  printf("folder       %s\nenvironment ", tool->cwd);
+  for (size_t i = 0; i < tool->env_count; i++)
+    printf(" %.*s%s", (int)tool->env[i].name_len, tool->env[i].assignment,
+           tool->env[i].secret ? " (secret)" : "");
+  printf("\nstdin        %s", tool->has_stdin ? "" : "empty\n");
+  if (tool->has_stdin) printf("%zu bytes\n", input->len);
+  printf("limits       idle %llu ms, deadline %llu ms, output %zu bytes\n",
+         (unsigned long long)tool->idle_ms, (unsigned long long)tool->deadline_ms,
+         tool->output_bytes);
+}
+
+static bool show_program(const tool_config *tool, yyjson_val *arguments) {
+  word_list words;
+  idem__buf input;
+  template_fault fault;
+  bool fine = program_prepare(tool, arguments, &words, &input, &fault);
+  if (fine)
+    print_program(tool, &words, &input);
+  else
+    complain(fault.sentence);
+  word_list_free(&words);
+  idem__buf_deinit(&input);
+  return fine;
+}
+
+static bool show_query(const tool_config *tool, yyjson_val *arguments) {
+  char *bound = yyjson_val_write(arguments, 0, NULL);
+  printf("database     %s (%s)\nquery        %s\nbound        %s\n"
+         "limits       %zu rows, deadline %llu ms, output %zu bytes\n",
+         tool->database, tool->may_write ? "may be changed" : "read only", tool->query,
+         bound ? bound : "", tool->max_rows, (unsigned long long)tool->deadline_ms,
+         tool->output_bytes);
+  free(bound);
+  return true;
+}
+
+int serve_dry_run(const serve_config *config, const char *name, char **given, int count) {
+  const tool_config *tool = find_tool(config, name);
+  yyjson_doc *doc = tool ? read_arguments(tool, given, count) : NULL;
+  yyjson_val *arguments = yyjson_doc_get_root(doc);
+  bool fine = arguments && check(tool, arguments) &&
+              (tool->is_program ? show_program(tool, arguments) : show_query(tool, arguments));
+  yyjson_doc_free(doc);
+  return fine ? 0 : 1;
+}

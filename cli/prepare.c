@@ -1,0 +1,71 @@
+/* prepare.c - from the arguments of a call to the words and the input of its program. */
+#include "program.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INPUT_MAX ((size_t)10 << 20)
+
+/* The real files that arguments with an `inside` rule name. */
+typedef struct real_files {
+  const tool_config *tool;
+  char **paths; /* one a rule; NULL: the argument was not given */
+} real_files;
+
+static const char *replace(void *user, const char *name, size_t len) {
+  const real_files *self = user;
+  for (size_t i = 0; i < self->tool->inside_count; i++) {
+    const char *argument = self->tool->inside[i].argument;
+    if (strlen(argument) == len && memcmp(argument, name, len) == 0) return self->paths[i];
+  }
+  return NULL;
+}
+
+static bool is_within(const char *path, const char *folder) {
+  size_t len = strlen(folder);
+  if (strcmp(folder, "/") == 0) return true;
+  return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == 0);
+}
+
+/* The real path, every link followed, if that is in the folder. */
+static char *resolve(const inside_rule *rule, yyjson_val *value) {
+  char joined[PATH_MAX];
+  const char *text = yyjson_get_str(value);
+  if (!text || strlen(text) != yyjson_get_len(value)) return NULL;
+  int len = *text == '/' ? snprintf(joined, sizeof joined, "%s", text)
+                         : snprintf(joined, sizeof joined, "%s/%s", rule->folder, text);
+  char *real = len < (int)sizeof joined ? realpath(joined, NULL) : NULL;
+  if (real && is_within(real, rule->folder)) return real;
+  free(real);
+  return NULL;
+}
+
+static bool resolve_all(real_files *self, yyjson_val *arguments, template_fault *fault) {
+  for (size_t i = 0; i < self->tool->inside_count; i++) {
+    const inside_rule *rule = &self->tool->inside[i];
+    yyjson_val *value = yyjson_obj_get(arguments, rule->argument);
+    if (!value || yyjson_is_null(value)) continue;
+    self->paths[i] = resolve(rule, value);
+    if (self->paths[i]) continue;
+    snprintf(fault->sentence, sizeof fault->sentence,
+             "arguments.%s: no such file in the folder it must be in", rule->argument);
+    return false;
+  }
+  return true;
+}
+
+bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
+                     idem__buf *input, template_fault *fault) {
+  real_files files = {tool, calloc(tool->inside_count + 1, sizeof(char *))};
+  values from = {.arguments = arguments, .replace = replace, .user = &files};
+  *words = (word_list){.items = NULL};
+  idem__buf_init(input, NULL, INPUT_MAX);
+  bool fine = files.paths && resolve_all(&files, arguments, fault) &&
+              template_expand(&tool->run, &from, words, fault) &&
+              (!tool->has_stdin || word_render(&tool->stdin_text, &from, input, fault));
+  for (size_t i = 0; files.paths && i < tool->inside_count; i++) free(files.paths[i]);
+  free(files.paths);
+  return fine;
+}

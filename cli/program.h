@@ -1,0 +1,91 @@
+/* program.h - tools that run a program: turns, running, stopping, answering.
+ * All on the loop of the server's one thread. See docs/internals/cli.md. */
+#ifndef IDEM_CLI_PROGRAM_H
+#define IDEM_CLI_PROGRAM_H
+
+#include "config.h"
+
+#include <idem/uv.h>
+
+typedef struct program_host program_host;
+typedef struct call call;
+
+/* Why a call was stopped. */
+typedef enum stop_reason {
+  STOP_NOT = 0,
+  STOP_CANCELLED,
+  STOP_IDLE,
+  STOP_DEADLINE,
+  STOP_FLOOD
+} stop_reason;
+
+/* A tool and the calls that wait for their turn. */
+typedef struct program_tool {
+  idem__list ready; /* among the host's tools that have calls waiting */
+  idem__list waiting;
+  program_host *host;
+  const tool_config *config;
+} program_tool;
+
+struct program_host {
+  const serve_config *config;
+  program_tool *tools; /* one for each tool of the config; those of other kinds are not used */
+  idem__list ready;
+  idem__list running;
+  size_t running_count;
+  size_t waiting_count;
+  bool turning;    /* next_turn is at work further up */
+  uv_loop_t *loop; /* known from the first call on */
+  uv_signal_t child_signal;
+};
+
+/* One call of a tool, from its arguments to its answer. */
+struct call {
+  idem__list link; /* in its tool's waiting or the host's running */
+  program_tool *tool;
+  idem_request *request; /* NULL once nobody waits for the answer */
+  word_list words;
+  idem__buf input;
+  idem__buf output;
+  idem__buf errors; /* the end of what it wrote to stderr */
+  char line[256];   /* the line of stderr being read, for progress */
+  size_t line_len;
+  stop_reason stopped;
+  pid_t pid;
+  int status;
+  bool started;
+  bool exited;
+  bool output_ended;
+  bool errors_ended;
+  bool finished;
+  uint64_t began_ms;
+  uint64_t heard_ms; /* when it last wrote something */
+  uint64_t kill_ms;
+  uint64_t drain_ms;
+  unsigned handles;
+  uv_timer_t timer;
+  uv_pipe_t in, out, err;
+  uv_write_t write;
+};
+
+void program_host_init(program_host *self, const serve_config *config, program_tool *tools);
+/* The handler of a program tool; `user` is its program_tool. */
+void program_tool_call(idem_request *request, yyjson_val *arguments, void *user);
+/* After the loop: ends what still runs. */
+void program_host_end(program_host *self);
+
+/* prepare.c: what would be run. False: fault says which argument cannot be used. */
+bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
+                     idem__buf *input, template_fault *fault);
+/* run.c */
+void call_start(call *self);
+void call_stop(call *self, stop_reason reason);
+void call_free(call *self);
+void program_reap(program_host *host);
+/* program.c: the call's program and pipes are gone. */
+void program_call_ended(call *self);
+/* answer.c: ends the request with what came of it. */
+void call_answer(call *self);
+void call_heard_errors(call *self, const char *bytes, size_t len);
+
+#endif

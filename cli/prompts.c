@@ -1,0 +1,45 @@
+/* prompts.c - prompts: a text with its arguments filled in. */
+#include "content.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PROMPT_MAX ((size_t)8 << 20)
+
+static void answer(idem_request *request, yyjson_val *arguments, void *user) {
+  const prompt_config *prompt = user;
+  values from = {.arguments = arguments};
+  template_fault fault;
+  idem__buf text;
+  idem__buf_init(&text, NULL, PROMPT_MAX);
+  if (word_render(&prompt->text, &from, &text, &fault))
+    idem_prompt_text(request, text.len ? text.data : "", text.len);
+  else
+    idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", fault.sentence);
+  idem__buf_deinit(&text);
+}
+
+static bool add(const prompt_config *config, idem_server *server) {
+  char why[256] = "no memory";
+  idem_prompt_argument *arguments = calloc(config->argument_count + 1, sizeof *arguments);
+  for (size_t i = 0; arguments && i < config->argument_count; i++)
+    arguments[i] = (idem_prompt_argument){.name = config->argument_names[i],
+                                          .description = config->argument_descriptions[i],
+                                          .required = config->argument_required[i]};
+  idem_prompt prompt = {.name = config->name,
+                        .title = config->title,
+                        .description = config->description,
+                        .arguments = arguments,
+                        .fn = answer,
+                        .user = (void *)(uintptr_t)config};
+  bool added = arguments && idem_server_add_prompt(server, &prompt, why, sizeof why) == IDEM_OK;
+  if (!added) fprintf(stderr, "idem serve: prompt %s: %s\n", config->name, why);
+  free(arguments);
+  return added;
+}
+
+bool prompts_fill(const serve_config *config, idem_server *server) {
+  bool fine = true;
+  for (size_t i = 0; i < config->prompt_count; i++) fine = add(&config->prompts[i], server) && fine;
+  return fine;
+}

@@ -1,0 +1,166 @@
+/* serve.c - the verb `serve`: a configuration in, a complete MCP server out. */
+#include "serve.h"
+
+#include "cli.h"
+#include "content.h"
+#include "program.h"
+#include "query.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help_text[] =
+    "idem serve - programs, files and databases as MCP tools\n"
+    "\n"
+    "  idem serve                          serve idem.json at http://127.0.0.1:8420/mcp, or on\n"
+    "                                      stdin and stdout when these are pipes\n"
+    "  idem serve my.json --http 127.0.0.1:9000\n"
+    "  idem serve my.json --check          only say what is wrong with the file\n"
+    "  idem serve my.json --dry-run search pattern=TODO\n"
+    "                                      show what a call would run, without running it\n"
+    "  idem serve --print-schema >idem.schema.json\n"
+    "                                      the file's JSON Schema, for your editor\n"
+    "\n"
+    "usage: idem serve [FILE] [flags]        FILE is idem.json unless given\n"
+    "  --http HOST:PORT               serve http://HOST:PORT/mcp (WebSocket, too)\n"
+    "  --ws HOST:PORT                 serve WebSocket alone\n"
+    "  --tcp HOST:PORT                serve lines over TCP\n"
+    "  --unix PATH                    serve lines over a Unix socket\n"
+    "  --stdio                        serve stdin and stdout, also beside addresses\n"
+    "  --token-file FILE              bearer tokens, one a line, any of which opens\n"
+    "  --no-auth                      serve others than this machine without a token\n"
+    "  --allow-host HOST[:PORT|:*]    a Host to answer to; may be repeated\n"
+    "  --allow-origin HOST[:PORT|:*]  whose pages may ask; may be repeated\n"
+    "  --access-log                   one line a request\n"
+    "  --log-level LEVEL              debug, info, warn or error (info)\n"
+    "  --log-format text|json         for people or for programs (text)\n"
+    "  --check, --print-schema, --dry-run TOOL [NAME=VALUE]...\n"
+    "\n"
+    "Port 0 takes a free one. Logs go to stderr, or to the file named by IDEM_LOG.\n"
+    "Exit status: 0 well, 1 it cannot serve or the file has faults, 2 asked wrongly.\n";
+
+/* ------------------------------------------------------------------------- filling */
+
+/* Everything one server is made of. */
+typedef struct kitchen {
+  const serve_config *config;
+  idem_server *server;
+  program_host programs;
+  program_tool *program_tools;
+  query_tool *query_tools;
+  content_host content;
+} kitchen;
+
+static bool could_not_add(const char *kind, const char *name, const char *why) {
+  fprintf(stderr, "idem serve: %s %s: %s\n", kind, name, why);
+  return false;
+}
+
+static bool add_tool(kitchen *self, size_t index) {
+  const tool_config *config = &self->config->tools[index];
+  char why[512] = "no memory";
+  idem_tool tool = {.name = config->name,
+                    .title = config->title,
+                    .description = config->description,
+                    .input_schema = config->input_schema,
+                    .output_schema = config->output_schema,
+                    .annotations = config->annotations,
+                    .fn = config->is_program ? program_tool_call : query_tool_call,
+                    .user = config->is_program ? (void *)&self->program_tools[index]
+                                               : (void *)&self->query_tools[index]};
+  if (idem_server_add_tool(self->server, &tool, why, sizeof why) == IDEM_OK) return true;
+  return could_not_add("tool", config->name, why);
+}
+
+static bool fill(kitchen *self) {
+  bool fine = true;
+  for (size_t i = 0; i < self->config->tool_count; i++) fine = add_tool(self, i) && fine;
+  return content_fill(&self->content, self->server) && fine;
+}
+
+static bool kitchen_init(kitchen *self, const serve_config *config, idem_log *log) {
+  *self = (kitchen){.config = config};
+  self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
+  self->query_tools = calloc(config->tool_count + 1, sizeof *self->query_tools);
+  if (!self->program_tools || !self->query_tools) return false;
+  program_host_init(&self->programs, config, self->program_tools);
+  for (size_t i = 0; i < config->tool_count; i++) self->query_tools[i].config = &config->tools[i];
+  content_init(&self->content, config);
+  idem_server_opts opts = {.name = config->name,
+                           .version = config->version,
+                           .title = config->title,
+                           .description = config->description,
+                           .instructions = config->instructions,
+                           .log = log};
+  idem_server_os(&opts);
+  return idem_server_new(&opts, &self->server) == IDEM_OK && fill(self);
+}
+
+static void kitchen_deinit(kitchen *self) {
+  idem_server_free(self->server);
+  content_deinit(&self->content);
+  free(self->program_tools);
+  free(self->query_tools);
+}
+
+/* ------------------------------------------------------------------------- serving */
+
+/* What protects the machine from the programs, and what does not. */
+static void say_confinement(const serve_config *config, idem_log *log) {
+  bool programs = false;
+  for (size_t i = 0; i < config->tool_count; i++) programs |= config->tools[i].is_program;
+  if (!programs) return;
+  idem_logf(log, IDEM_LOG_INFO, "programs are kept in bounds",
+            "in force: process groups, clean environment, no new privileges, no core files, "
+            "time and output limits");
+  idem_logf(log, IDEM_LOG_WARN, "programs are not confined",
+            "not in force: they read and write files and use the network as this user can");
+}
+
+static int serve(const serve_options *options, const serve_config *config) {
+  idem_log *log = NULL;
+  kitchen self;
+  idem_log_open(&options->log, &log);
+  for (size_t i = 0; i < config->secret_count; i++)
+    idem_log_add_secret(log, config->secrets[i].text, config->secrets[i].len);
+  int code = 1;
+  if (kitchen_init(&self, config, log)) {
+    say_confinement(config, log);
+    idem_serve_opts opts = {.server = self.server, .log = log, .http = &options->http};
+    code = idem_run((const char *const *)options->urls, options->url_count, &opts);
+    program_host_end(&self.programs);
+  }
+  kitchen_deinit(&self);
+  idem_log_free(log);
+  return code;
+}
+
+static int with_config(const serve_options *options) {
+  serve_config config;
+  int code = 1;
+  if (config_load(&config, options->path) && query_check(&config)) {
+    if (options->check)
+      code = printf("%s: %zu tools, %zu resources, %zu prompts: fine\n", options->path,
+                    config.tool_count, config.resource_count, config.prompt_count) < 0;
+    else if (options->dry_run)
+      code =
+          serve_dry_run(&config, options->dry_run, options->dry_run_values, options->dry_run_count);
+    else
+      code = serve(options, &config);
+  }
+  config_free(&config);
+  return code;
+}
+
+static int run(int argc, char **argv) {
+  serve_options options;
+  int code;
+  if (serve_options_parse(&options, argc, argv, &code))
+    code = options.print_schema ? fputs(embedded_idem_schema_json, stdout) == EOF
+                                : with_config(&options);
+  serve_options_free(&options);
+  return code;
+}
+
+const verb serve_verb = {"serve", "serve what idem.json describes", help_text, run};

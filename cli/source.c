@@ -1,0 +1,180 @@
+/* source.c - see source.h. yyjson unescapes strings in place, so the address of a string or of a
+ * number is its place in the file; objects and arrays are placed by the first thing in them. */
+#include "source.h"
+
+#include <errno.h>
+#include <idem/schema.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX ((size_t)4 << 20)
+#define READ_FLAGS                                                                                 \
+  (YYJSON_READ_INSITU | YYJSON_READ_ALLOW_COMMENTS | YYJSON_READ_ALLOW_TRAILING_COMMAS |           \
+   YYJSON_READ_NUMBER_AS_RAW)
+
+/* ------------------------------------------------------------------------- places */
+
+static void say_place(const config_source *self, size_t offset) {
+  size_t line = 1, column = 1;
+  for (size_t i = 0; i < offset && i < self->len; i++) {
+    column++;
+    if (self->text[i] != '\n') continue;
+    line++;
+    column = 1;
+  }
+  fprintf(stderr, "%s:%zu:%zu: ", self->path, line, column);
+}
+
+static const char *address_of(yyjson_val *value) {
+  while (value && (yyjson_is_arr(value) || yyjson_is_obj(value))) {
+    if (yyjson_get_len(value) == 0) return NULL;
+    value = unsafe_yyjson_get_first(value);
+  }
+  if (yyjson_is_str(value)) return yyjson_get_str(value) - 1; /* the quote before it */
+  if (yyjson_is_raw(value)) return yyjson_get_raw(value);
+  return NULL;
+}
+
+void source_fault(config_source *self, yyjson_val *at, const char *format, ...) {
+  const char *address = address_of(at);
+  va_list arguments;
+  self->faults++;
+  say_place(self, address ? (size_t)(address - self->parsed) : 0);
+  va_start(arguments, format);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  fputc('\n', stderr);
+}
+
+/* Reads one token of a JSON Pointer, ~0 and ~1 undone; returns what follows it. */
+static const char *next_token(const char *pointer, char *token, size_t size) {
+  size_t len = 0;
+  for (; *pointer && *pointer != '/'; pointer++) {
+    char c = *pointer;
+    if (c == '~' && (pointer[1] == '0' || pointer[1] == '1')) c = *++pointer == '0' ? '~' : '/';
+    if (len + 1 < size) token[len++] = c;
+  }
+  token[len] = 0;
+  return pointer;
+}
+
+static yyjson_val *member_key(yyjson_val *object, const char *name) {
+  yyjson_obj_iter iter = yyjson_obj_iter_with(object);
+  for (yyjson_val *key; (key = yyjson_obj_iter_next(&iter));)
+    if (yyjson_equals_str(key, name)) return key;
+  return NULL;
+}
+
+yyjson_val *source_find(const config_source *self, const char *pointer) {
+  yyjson_val *value = yyjson_doc_get_root(self->doc), *nearest = value;
+  char token[512];
+  while (value && *pointer == '/') {
+    pointer = next_token(pointer + 1, token, sizeof token);
+    yyjson_val *key = yyjson_is_obj(value) ? member_key(value, token) : NULL;
+    if (key)
+      value = yyjson_obj_iter_get_val(key);
+    else
+      value = yyjson_is_arr(value) ? yyjson_arr_get(value, strtoul(token, NULL, 10)) : NULL;
+    if (key || address_of(value)) nearest = key ? key : value;
+  }
+  return nearest;
+}
+
+/* ------------------------------------------------------------------------ reading */
+
+static bool cannot_read(const config_source *self, const char *why) {
+  fprintf(stderr, "idem: cannot read %s: %s\n", self->path, why);
+  if (errno == ENOENT) fputs("make one with: idem init\n", stderr);
+  return false;
+}
+
+static bool read_text(config_source *self) {
+  errno = 0;
+  FILE *file = fopen(self->path, "r");
+  if (!file) return cannot_read(self, strerror(errno));
+  self->text = calloc(1, FILE_MAX + 1);
+  if (self->text) self->len = fread(self->text, 1, FILE_MAX + 1, file);
+  bool failed = !self->text || ferror(file);
+  fclose(file);
+  if (failed) return cannot_read(self, strerror(errno));
+  if (self->len > FILE_MAX) return cannot_read(self, "it is larger than 4 MiB");
+  return true;
+}
+
+static bool find_folder(config_source *self) {
+  char *whole = realpath(self->path, NULL);
+  if (!whole) return cannot_read(self, strerror(errno));
+  char *slash = strrchr(whole, '/');
+  slash[slash == whole] = 0;
+  self->folder = whole;
+  return true;
+}
+
+static bool parse(config_source *self) {
+  yyjson_read_err fault;
+  self->parsed = calloc(1, self->len + YYJSON_PADDING_SIZE);
+  if (!self->parsed) return cannot_read(self, "out of memory");
+  memcpy(self->parsed, self->text, self->len);
+  self->doc = yyjson_read_opts(self->parsed, self->len, READ_FLAGS, NULL, &fault);
+  if (self->doc) return true;
+  say_place(self, fault.pos);
+  fprintf(stderr, "this is not JSON: %s\n", fault.msg);
+  self->faults++;
+  return false;
+}
+
+bool source_read(config_source *self, const char *path) {
+  *self = (config_source){.path = strdup(path)};
+  return self->path && read_text(self) && find_folder(self) && parse(self);
+}
+
+void source_free(config_source *self) {
+  yyjson_doc_free(self->doc);
+  free(self->parsed);
+  free(self->text);
+  free(self->folder);
+  free(self->path);
+}
+
+/* ----------------------------------------------------------------------- checking */
+
+/* A name given twice is a mistake that JSON readers settle in silence, each in its own way. */
+static void check_twice(config_source *self, yyjson_val *value) {
+  yyjson_val *key, *member, *item;
+  size_t i, count;
+  if (yyjson_is_arr(value)) yyjson_arr_foreach(value, i, count, item) check_twice(self, item);
+  if (!yyjson_is_obj(value)) return;
+  yyjson_obj_foreach(value, i, count, key, member) {
+    if (member_key(value, yyjson_get_str(key)) != key)
+      source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
+    check_twice(self, member);
+  }
+}
+
+static void tell_errors(config_source *self, const idem_schema_result *result) {
+  for (size_t i = 0; i < result->error_count; i++)
+    source_fault(self, source_find(self, result->errors[i].instance_path), "%s",
+                 result->errors[i].sentence);
+  if (result->limit) source_fault(self, NULL, "too much to check: %s", result->limit);
+}
+
+bool source_check(config_source *self, const char *schema_text) {
+  static const idem_schema_check check = {
+      .all_errors = true, .show_values = true, .root_name = "config", .max_errors = 20};
+  idem_schema *schema = NULL;
+  idem_schema_ctx *ctx = NULL;
+  idem_schema_fault fault = {.sentence = "no memory"};
+  idem_schema_result result = {.valid = false};
+  if (idem_schema_compile(NULL, schema_text, strlen(schema_text), &schema, &fault) == IDEM_OK &&
+      idem_schema_ctx_new(NULL, &ctx) == IDEM_OK)
+    idem_schema_validate(schema, ctx, yyjson_doc_get_root(self->doc), &check, &result);
+  else
+    source_fault(self, NULL, "%s", fault.sentence);
+  if (!result.valid) tell_errors(self, &result);
+  idem_schema_ctx_free(ctx);
+  idem_schema_free(schema);
+  check_twice(self, yyjson_doc_get_root(self->doc));
+  return result.valid && self->faults == 0;
+}

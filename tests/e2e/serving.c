@@ -1,0 +1,103 @@
+/* serving.c - see serving.h. */
+#include "serving.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GONE_MS 10000u
+
+void serving_path(const serving *self, const char *name, char *path, size_t size) {
+  snprintf(path, size, "%s/%s", self->folder, name);
+}
+
+void serving_file(const serving *self, const char *name, const char *text) {
+  char path[512];
+  serving_path(self, name, path, sizeof path);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(text, file) != EOF);
+  assert_int_equal(fclose(file), 0);
+}
+
+void serving_make(serving *self, const char *config) {
+  *self = (serving){.next_id = 1};
+  child_make_folder(self->folder, sizeof self->folder);
+  serving_file(self, "idem.json", config);
+}
+
+void serving_start(serving *self) {
+  char path[512];
+  serving_path(self, "idem.json", path, sizeof path);
+  self->server = CHILD(IDEM_BIN_DIR "/idem", "serve", path);
+  expect_in(serving_ask(self, "initialize",
+                        "{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
+                        "\"clientInfo\":{\"name\":\"test\",\"version\":\"1\"}}"),
+            "\"serverInfo\"");
+  child_send(self->server.in, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+}
+
+int serving_send(serving *self, const char *method, const char *params) {
+  char *message = NULL;
+  int id = self->next_id++;
+  assert_true(asprintf(&message,
+                       "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"%s\",\"params\":%s}\n", id,
+                       method, params) > 0);
+  child_send(self->server.in, message);
+  free(message);
+  return id;
+}
+
+const char *serving_answer(serving *self, int id) {
+  char wanted[64];
+  snprintf(wanted, sizeof wanted, "{\"jsonrpc\":\"2.0\",\"id\":%d,", id);
+  return child_line_with(self->server.out, wanted);
+}
+
+const char *serving_ask(serving *self, const char *method, const char *params) {
+  return serving_answer(self, serving_send(self, method, params));
+}
+
+int serving_send_call(serving *self, const char *tool, const char *arguments) {
+  char *params = NULL;
+  assert_true(asprintf(&params,
+                       "{\"name\":\"%s\",\"arguments\":%s,\"_meta\":{\"progressToken\":\"%s\"}}",
+                       tool, arguments, tool) > 0);
+  int id = serving_send(self, "tools/call", params);
+  free(params);
+  return id;
+}
+
+const char *serving_call(serving *self, const char *tool, const char *arguments) {
+  return serving_answer(self, serving_send_call(self, tool, arguments));
+}
+
+void serving_end(serving *self) {
+  close(self->server.in);
+  self->server.in = -1;
+  child_rest(self->server.out);
+  assert_int_equal(child_end(&self->server), 0);
+  child_remove_folder(self->folder);
+}
+
+void expect_in(const char *text, const char *wanted) {
+  if (!strstr(text, wanted)) fail_msg("wanted %s in: %.2000s", wanted, text);
+}
+
+void expect_not_in(const char *text, const char *unwanted) {
+  if (strstr(text, unwanted)) fail_msg("did not want %s in: %.2000s", unwanted, text);
+}
+
+/* Nobody tells us of the end of a process that is not ours; so we look, and wait between looks. */
+void expect_gone(long pid) {
+  uint64_t end = child_now_ms() + GONE_MS;
+  while (kill((pid_t)pid, 0) == 0) {
+    if (child_now_ms() > end) fail_msg("process %ld still runs", pid);
+    poll(NULL, 0, 5);
+  }
+  assert_int_equal(errno, ESRCH);
+}

@@ -1,0 +1,35 @@
+/* serving.h - `idem serve` with a configuration of the test's own, spoken to over stdio. */
+#ifndef IDEM_TESTS_SERVING_H
+#define IDEM_TESTS_SERVING_H
+
+#include "child.h"
+
+typedef struct serving {
+  child server;
+  char folder[256];
+  int next_id;
+} serving;
+
+/* A folder of its own, with idem.json in it; start when other files are there, too. */
+void serving_make(serving *self, const char *config);
+void serving_file(const serving *self, const char *name, const char *text);
+void serving_path(const serving *self, const char *name, char *path, size_t size);
+/* Starts and shakes hands. */
+void serving_start(serving *self);
+/* Sends; the id of the request. */
+int serving_send(serving *self, const char *method, const char *params);
+/* The answer to it; other messages on the way are passed over. */
+const char *serving_answer(serving *self, int id);
+const char *serving_ask(serving *self, const char *method, const char *params);
+/* tools/call with arguments as JSON text. */
+int serving_send_call(serving *self, const char *tool, const char *arguments);
+const char *serving_call(serving *self, const char *tool, const char *arguments);
+/* Ends the input, expects exit status 0, removes the folder. */
+void serving_end(serving *self);
+
+void expect_in(const char *text, const char *wanted);
+void expect_not_in(const char *text, const char *unwanted);
+/* Waits until there is no such process. */
+void expect_gone(long pid);
+
+#endif

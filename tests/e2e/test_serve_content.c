@@ -1,0 +1,159 @@
+/* test_serve_content.c - queries, files and prompts of `idem serve`, asked kindly and otherwise. */
+#include "serving.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char config[] =
+    "{\"tools\":{\n"
+    " \"find\":{\"args\":{\"name\":\"string\",\"least?\":\"integer\"},\"database\":\"data.db\",\n"
+    "  \"query\":\"SELECT name, count FROM things WHERE name = :name AND count >= "
+    "coalesce(:least, 0)\"},\n"
+    " \"all\":{\"database\":\"data.db\",\"max_rows\":2,\"query\":\"SELECT * FROM things\"},\n"
+    " \"endless\":{\"database\":\"data.db\",\"deadline_ms\":100,\"query\":\"WITH RECURSIVE n(i) AS "
+    "(SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) AS top FROM n\"},\n"
+    " \"add\":{\"args\":{\"name\":\"string\"},\"database\":\"data.db\",\"write\":true,\n"
+    "  \"query\":\"INSERT INTO things VALUES (:name, 1)\"}\n"
+    "},\"resources\":{\n"
+    " \"docs\":{\"directory\":\"docs\",\"include\":[\"*.md\",\"*.bin\"]},\n"
+    " \"one\":{\"file\":\"one.json\",\"max_bytes\":20}\n"
+    "},\"prompts\":{\"ask\":{\"arguments\":{\"what\":\"w\",\"how?\":\"h\"},"
+    "\"text\":\"Ask {what} {how}!\"}}}";
+
+static void make_database(const serving *self) {
+  char path[512];
+  sqlite3 *database;
+  serving_path(self, "data.db", path, sizeof path);
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(database,
+                                "CREATE TABLE things (name TEXT, count INTEGER);"
+                                "INSERT INTO things VALUES ('nut', 3), ('bolt', 5), (x'00ff', 1)",
+                                NULL, NULL, NULL),
+                   SQLITE_OK);
+  sqlite3_close(database);
+}
+
+static void make_files(const serving *self) {
+  char path[512];
+  serving_path(self, "docs", path, sizeof path);
+  assert_int_equal(mkdir(path, 0755), 0);
+  serving_file(self, "docs/a b.md", "# Hello");
+  serving_file(self, "docs/.hidden.md", "hidden");
+  serving_file(self, "docs/other.txt", "not included");
+  serving_file(self, "secret.md", "outside");
+  serving_file(self, "docs/x.bin", "\xff\xfe");
+  serving_file(self, "one.json", "{}");
+  serving_path(self, "docs/link.md", path, sizeof path);
+  assert_int_equal(symlink("../secret.md", path), 0);
+}
+
+static int start(void **state) {
+  static serving self;
+  serving_make(&self, config);
+  make_database(&self);
+  make_files(&self);
+  serving_start(&self);
+  *state = &self;
+  return 0;
+}
+
+static int end(void **state) {
+  static const char *const files[] = {"docs/a b.md",    "docs/.hidden.md", "docs/link.md",
+                                      "docs/other.txt", "docs/x.bin",      "docs"};
+  char path[512];
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    serving_path(*state, files[i], path, sizeof path);
+    assert_int_equal(remove(path), 0);
+  }
+  serving_end(*state);
+  return 0;
+}
+
+static void rows_are_structured_and_a_table(void **state) {
+  const char *answer = serving_call(*state, "find", "{\"name\":\"nut\"}");
+  expect_in(answer, "\"structuredContent\":{\"rows\":[{\"name\":\"nut\",\"count\":3}],"
+                    "\"row_count\":1,\"truncated\":false}");
+  expect_in(answer, "name | count\\nnut | 3\\n");
+  expect_in(serving_call(*state, "find", "{\"name\":\"nut\",\"least\":4}"), "\"rows\":[]");
+}
+
+static void a_value_is_never_a_part_of_the_query(void **state) {
+  expect_in(serving_call(*state, "find", "{\"name\":\"x' OR '1'='1\"}"), "\"rows\":[]");
+  expect_in(serving_call(*state, "find", "{\"name\":\"nut'; DROP TABLE things; --\"}"),
+            "\"rows\":[]");
+  expect_in(serving_call(*state, "find", "{\"name\":\"bolt\"}"), "\"count\":5");
+}
+
+static void rows_and_time_have_limits(void **state) {
+  const char *answer = serving_call(*state, "all", "{}");
+  expect_in(answer, "\"row_count\":2,\"truncated\":true");
+  expect_in(answer, "There are more rows");
+  answer = serving_call(*state, "endless", "{}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "took longer than 100 ms");
+}
+
+static void what_may_write_writes(void **state) {
+  expect_not_in(serving_call(*state, "add", "{\"name\":\"screw\"}"), "isError");
+  expect_in(serving_call(*state, "find", "{\"name\":\"screw\"}"), "\"count\":1");
+}
+
+static void files_of_a_folder_are_listed_and_read(void **state) {
+  const char *list = serving_ask(*state, "resources/list", "{}");
+  expect_in(list, "idem://docs/a%20b.md");
+  expect_in(list, "\"uri\":\"idem://one\"");
+  expect_not_in(list, "hidden");
+  expect_not_in(list, "other.txt");
+  expect_not_in(list, "link.md");
+  const char *answer = serving_ask(*state, "resources/read", "{\"uri\":\"idem://docs/a%20b.md\"}");
+  expect_in(answer, "\"mimeType\":\"text/markdown\"");
+  expect_in(answer, "\"text\":\"# Hello\"");
+  expect_in(serving_ask(*state, "resources/read", "{\"uri\":\"idem://docs/x.bin\"}"),
+            "\"blob\":\"//4=\"");
+  expect_in(serving_ask(*state, "resources/templates/list", "{}"), "idem://docs/{+path}");
+}
+
+static void nothing_outside_a_folder_is_read(void **state) {
+  static const char *const outside[] = {
+      "../secret.md",       "%2e%2e/secret.md",    "..%2fsecret.md",
+      "%2E%2E%2Fsecret.md", "x/../../secret.md",   "link.md",
+      "/etc/passwd",        "%2fetc%2fpasswd",     ".hidden.md",
+      "%2ehidden.md",       "other.txt",           "a%20b.md%00.md",
+      "..%5csecret.md",     "%252e%252e/secret.md"};
+  for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+    char params[128];
+    snprintf(params, sizeof params, "{\"uri\":\"idem://docs/%s\"}", outside[i]);
+    const char *answer = serving_ask(*state, "resources/read", params);
+    expect_in(answer, "\"error\"");
+    expect_not_in(answer, "\"text\"");
+  }
+}
+
+static void a_file_beyond_its_limit_is_told(void **state) {
+  expect_in(serving_ask(*state, "resources/read", "{\"uri\":\"idem://one\"}"), "\"text\":\"{}\"");
+  serving_file(*state, "one.json", "{\"this\": \"has grown past its limit\"}");
+  expect_in(serving_ask(*state, "resources/read", "{\"uri\":\"idem://one\"}"), "max_bytes");
+}
+
+static void prompts_are_filled_in(void **state) {
+  expect_in(
+      serving_ask(*state, "prompts/get", "{\"name\":\"ask\",\"arguments\":{\"what\":\"{how}\"}}"),
+      "\"text\":\"Ask {how} !\"");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows_are_structured_and_a_table),
+      cmocka_unit_test(a_value_is_never_a_part_of_the_query),
+      cmocka_unit_test(rows_and_time_have_limits),
+      cmocka_unit_test(what_may_write_writes),
+      cmocka_unit_test(files_of_a_folder_are_listed_and_read),
+      cmocka_unit_test(nothing_outside_a_folder_is_read),
+      cmocka_unit_test(a_file_beyond_its_limit_is_told),
+      cmocka_unit_test(prompts_are_filled_in),
+  };
+  return cmocka_run_group_tests(tests, start, end);
+}

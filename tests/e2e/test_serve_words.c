@@ -1,0 +1,135 @@
+/* test_serve_words.c - hostile values stay what they are: a part of one argument of a program. */
+#include "serving.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A program that shows its arguments, each in brackets. */
+#define SHOW "\"sh\",\"-c\",\"for a; do printf '[%s]' \\\"$a\\\"; done\",\"show\""
+
+static const char config[] =
+    "{\"tools\":{\n"
+    " \"plain\":{\"args\":{\"a\":\"string\"},\"run\":[" SHOW ",\"{a}\"]},\n"
+    " \"dashes\":{\"args\":{\"a\":\"string\"},\"run\":[" SHOW ",\"--\",\"{a}\"]},\n"
+    " \"flag\":{\"args\":{\"a?\":\"string\",\"n?\":\"integer\",\"b?\":\"boolean\"},\n"
+    "  \"run\":[" SHOW ",[\"--a\",\"{a}\"],[\"--n\",\"{n}\"],\n"
+    "  {\"if\":\"b\",\"then\":[\"-b\"],\"else\":[\"-B\"]},\"--eq={a}\",\"end\"]},\n"
+    " \"list\":{\"args\":{\"a\":\"string[]\"},\"run\":[" SHOW
+    ",\"{a}\",[\"-I\",\"x{a}\"],\"{{}}\"]},\n"
+    " \"within\":{\"args\":{\"file\":\"string\"},\"run\":[\"cat\",\"{file}\"],"
+    "\"inside\":{\"file\":\".\"}},\n"
+    " \"feed\":{\"args\":{\"a\":\"string\"},\"run\":[\"cat\"],\"stdin\":\"<{a}>\"},\n"
+    " \"deaf\":{\"args\":{\"a\":\"string\"},\"run\":[\"true\"],\"stdin\":\"{a}\"}\n"
+    "}}";
+
+static int start(void **state) {
+  static serving self;
+  serving_make(&self, config);
+  serving_file(&self, "here.txt", "inside");
+  char link[512];
+  serving_path(&self, "out", link, sizeof link);
+  assert_int_equal(symlink("/etc", link), 0);
+  serving_start(&self);
+  *state = &self;
+  return 0;
+}
+
+static int end(void **state) {
+  serving_end(*state);
+  return 0;
+}
+
+static void shell_characters_are_only_characters(void **state) {
+  expect_in(serving_call(*state, "plain", "{\"a\":\"$(id) `id` ; | & > x * ~ 'q'\"}"),
+            "[$(id) `id` ; | & > x * ~ 'q']");
+  expect_in(serving_call(*state, "plain", "{\"a\":\"two\\nlines and spaces\"}"),
+            "[two\\nlines and spaces]");
+  expect_in(serving_call(*state, "plain", "{\"a\":\"\"}"), "\"text\":\"[]\"");
+}
+
+static void a_leading_dash_is_refused_unless_behind_dashes(void **state) {
+  const char *answer = serving_call(*state, "plain", "{\"a\":\"--delete\"}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "arguments.a: must not begin with '-'");
+  expect_in(serving_call(*state, "dashes", "{\"a\":\"--delete\"}"), "[--][--delete]");
+}
+
+static void an_absent_argument_takes_its_flag_along(void **state) {
+  expect_in(serving_call(*state, "flag", "{}"), "\"text\":\"[-B][end]\"");
+  expect_in(serving_call(*state, "flag", "{\"a\":\"x\",\"b\":true}"),
+            "\"text\":\"[--a][x][-b][--eq=x][end]\"");
+  expect_in(serving_call(*state, "flag", "{\"n\":-5,\"b\":false}"), "[--n][-5][-B][end]");
+  expect_in(serving_call(*state, "flag", "{\"a\":\"-x\"}"), "must not begin with '-'");
+}
+
+static void a_list_repeats_its_place(void **state) {
+  expect_in(serving_call(*state, "list", "{\"a\":[\"1\",\"2 3\"]}"),
+            "\"text\":\"[1][2 3][-I][x1][-I][x2 3][{}]\"");
+  expect_in(serving_call(*state, "list", "{\"a\":[]}"), "\"text\":\"[{}]\"");
+  expect_in(serving_call(*state, "list", "{\"a\":[\"1\",\"-2\"]}"), "must not begin with '-'");
+}
+
+static void a_nul_character_is_refused(void **state) {
+  const char *answer = serving_call(*state, "plain", "{\"a\":\"x\\u0000y\"}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "arguments.a: must not hold a NUL character");
+}
+
+static char *long_argument(size_t len) {
+  char *json = malloc(len + 16);
+  assert_non_null(json);
+  memcpy(json, "{\"a\":\"", 6);
+  memset(json + 6, 'x', len);
+  memcpy(json + 6 + len, "\"}", 3);
+  return json;
+}
+
+static void a_megabyte_is_refused_as_a_word_and_fed_as_input(void **state) {
+  char *json = long_argument(1000000);
+  expect_in(serving_call(*state, "plain", json), "too long to be an argument of a program");
+  expect_in(serving_call(*state, "feed", json), "\"text\":\"<xxxxx");
+  free(json);
+}
+
+static void a_program_need_not_read_its_input(void **state) {
+  char *json = long_argument(1000000);
+  expect_not_in(serving_call(*state, "deaf", json), "isError");
+  free(json);
+}
+
+static void bad_arguments_name_the_field(void **state) {
+  const char *answer = serving_call(*state, "plain", "{\"b\":1}");
+  expect_in(answer, "\"isError\":true");
+  answer = serving_call(*state, "plain", "{\"a\":1}");
+  expect_in(answer, "arguments.a: expected string");
+}
+
+static void files_outside_the_folder_are_not_reached(void **state) {
+  expect_in(serving_call(*state, "within", "{\"file\":\"here.txt\"}"), "\"text\":\"inside\"");
+  expect_in(serving_call(*state, "within", "{\"file\":\"./out/../here.txt\"}"), "isError");
+  static const char *const outside[] = {"{\"file\":\"../../../../etc/passwd\"}",
+                                        "{\"file\":\"/etc/passwd\"}",
+                                        "{\"file\":\"out/passwd\"}",
+                                        "{\"file\":\"here.txt\\u0000/../x\"}",
+                                        "{\"file\":\"none\"}",
+                                        "{\"file\":\"-n\"}"};
+  for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
+    expect_in(serving_call(*state, "within", outside[i]), "no such file in the folder");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(shell_characters_are_only_characters),
+      cmocka_unit_test(a_leading_dash_is_refused_unless_behind_dashes),
+      cmocka_unit_test(an_absent_argument_takes_its_flag_along),
+      cmocka_unit_test(a_list_repeats_its_place),
+      cmocka_unit_test(a_nul_character_is_refused),
+      cmocka_unit_test(a_megabyte_is_refused_as_a_word_and_fed_as_input),
+      cmocka_unit_test(a_program_need_not_read_its_input),
+      cmocka_unit_test(bad_arguments_name_the_field),
+      cmocka_unit_test(files_outside_the_folder_are_not_reached),
+  };
+  return cmocka_run_group_tests(tests, start, end);
+}
