@@ -49,7 +49,8 @@ typedef struct tool_config {
   bool progress;
   bool exit_ok[256];
   /* a query */
-  const char *database;
+  const char *database; /* one of the two */
+  const char *script;   /* SQL that makes one in memory */
   const char *query;
   bool may_write;
   size_t max_rows;

@@ -1,8 +1,12 @@
 /* config_tool.c - what every kind of tool has: its arguments, schemas and limits. */
 #include "config.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SCRIPT_MAX ((size_t)1 << 20)
 
 /* ------------------------------------------------------------- arguments in short */
 
@@ -84,20 +88,41 @@ static void take_output(serve_config *self, tool_config *tool) {
 
 /* ------------------------------------------------------------------- which kind */
 
+/* The statements that make a database in memory. */
+static const char *read_script(serve_config *self, yyjson_val *at) {
+  const char *path = config_path(self, at, yyjson_get_str(at), "script");
+  FILE *file = path ? fopen(path, "r") : NULL;
+  if (!file) {
+    if (path) source_fault(&self->source, at, "%s: %s", yyjson_get_str(at), strerror(errno));
+    return NULL;
+  }
+  char *text = memory_zeroed(&self->memory, SCRIPT_MAX + 1, 1);
+  size_t len = fread(text, 1, SCRIPT_MAX + 1, file);
+  fclose(file);
+  if (len <= SCRIPT_MAX && !memchr(text, 0, len)) return text;
+  source_fault(&self->source, at, "%s: is longer than 1 MiB or no text", yyjson_get_str(at));
+  return NULL;
+}
+
 static void take_query(serve_config *self, yyjson_val *value, tool_config *tool) {
   yyjson_val *database = yyjson_obj_get(value, "database");
+  yyjson_val *script = yyjson_obj_get(value, "script");
   tool->query = config_text(value, "query");
   tool->may_write = config_true(value, "write");
   tool->max_rows = config_number(value, "max_rows", 1000);
-  if (!database)
-    source_fault(&self->source, tool->key, "tool %s: a query needs a database", tool->name);
-  else
-    tool->database = config_path(self, database, yyjson_get_str(database), "database");
+  if (!database == !script)
+    source_fault(&self->source, tool->key, "tool %s: a query needs either a database or a script",
+                 tool->name);
+  if (script && tool->may_write)
+    source_fault(&self->source, tool->key, "tool %s: what is written after a script is lost",
+                 tool->name);
+  if (database) tool->database = config_path(self, database, yyjson_get_str(database), "database");
+  if (script) tool->script = read_script(self, script);
 }
 
 static const char *const program_keys[] = {"stdin",  "cwd",    "inside",   "env",     "pass_env",
                                            "output", "stderr", "progress", "idle_ms", "exit_ok"};
-static const char *const query_keys[] = {"database", "write", "max_rows"};
+static const char *const query_keys[] = {"database", "script", "write", "max_rows"};
 
 /* A key that would have no effect is a mistake. */
 static void refuse_keys(serve_config *self, yyjson_val *value, const char *const *keys,

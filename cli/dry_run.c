@@ -103,9 +103,9 @@ static bool show_query(const tool_config *tool, yyjson_val *arguments) {
   char *bound = yyjson_val_write(arguments, 0, NULL);
   printf("database     %s (%s)\nquery        %s\nbound        %s\n"
          "limits       %zu rows, deadline %llu ms, output %zu bytes\n",
-         tool->database, tool->may_write ? "may be changed" : "read only", tool->query,
-         bound ? bound : "", tool->max_rows, (unsigned long long)tool->deadline_ms,
-         tool->output_bytes);
+         tool->script ? "made by its script" : tool->database,
+         tool->may_write ? "may be changed" : "read only", tool->query, bound ? bound : "",
+         tool->max_rows, (unsigned long long)tool->deadline_ms, tool->output_bytes);
   free(bound);
   return true;
 }

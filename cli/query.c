@@ -31,15 +31,19 @@ static bool is_blank(const char *text) { return text[strspn(text, " \t\r\n;")] =
 
 /* False: `why` says what SQLite said. session_close either way. */
 static bool session_open(query_session *self, const tool_config *tool, char *why, size_t size) {
-  int mode = tool->may_write ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+  int mode = tool->may_write || tool->script ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
   const char *rest = "";
   *self = (query_session){.database = NULL};
-  int code = sqlite3_open_v2(tool->database, &self->database, mode | SQLITE_OPEN_NOMUTEX, NULL);
+  int code = sqlite3_open_v2(tool->script ? ":memory:" : tool->database, &self->database,
+                             mode | SQLITE_OPEN_NOMUTEX, NULL);
   if (code == SQLITE_OK) {
     sqlite3_busy_timeout(self->database, BUSY_MS);
     sqlite3_db_config(self->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_limit(self->database, SQLITE_LIMIT_LENGTH, (int)tool->output_bytes + 65536);
     sqlite3_set_authorizer(self->database, authorize, NULL);
+    if (tool->script) code = sqlite3_exec(self->database, tool->script, NULL, NULL, NULL);
+  }
+  if (code == SQLITE_OK) {
     code = sqlite3_prepare_v2(self->database, tool->query, -1, &self->statement, &rest);
   }
   if (code == SQLITE_OK && self->statement && is_blank(rest) &&
@@ -92,7 +96,7 @@ bool query_check(serve_config *config) {
     const tool_config *tool = &config->tools[i];
     query_session session;
     char why[256];
-    if (tool->is_program) continue;
+    if (tool->is_program || (!tool->database && !tool->script)) continue; /* told already */
     if (session_open(&session, tool, why, sizeof why)) {
       check_parameters(config, tool, session.statement);
       check_columns(config, tool, session.statement);
