@@ -11,7 +11,7 @@ static uint32_t rotate(uint32_t value, unsigned bits) {
 
 static void round_of(uint32_t state[5], const uint8_t chunk[64]) {
   uint32_t word[80];
-  for (int i = 0; i < 16; i++)
+  for (size_t i = 0; i < 16; i++)
     word[i] = (uint32_t)chunk[4 * i] << 24 | (uint32_t)chunk[4 * i + 1] << 16 |
               (uint32_t)chunk[4 * i + 2] << 8 | chunk[4 * i + 3];
   for (int i = 16; i < 80; i++)

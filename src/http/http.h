@@ -473,8 +473,8 @@ idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc *
 /* After the hub's conns are gone. */
 void idem__http_rpc_free(idem__http_rpc *rpc);
 void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
-                          void *rpc);
-idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, void *rpc);
+                          void *user);
+idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, void *user);
 
 /* GET /healthz and GET /metrics; user: an idem__http_admin. */
 typedef struct idem__http_admin {

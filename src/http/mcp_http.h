@@ -30,7 +30,7 @@ idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk *
 void idem__mcp_desk_free(idem__mcp_desk *desk);
 /* The route functions; user: the desk. */
 void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *request, void *user);
-idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, void *desk);
+idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, void *user);
 extern const idem__http_rules idem__mcp_rules;
 
 /* --------------------------------------------------------------- sessions */

@@ -262,7 +262,7 @@ void idem__http_exchange_drop(idem__http_exchange *exchange) {
     conn->on_room = NULL;
     if (!conn->websocket) conn->on_stop = NULL;
   }
-  if (!exchange->origin && !exchange->log_line) return;
+  if (!conn || (!exchange->origin && !exchange->log_line)) return;
   idem__free(&conn->hub->alloc, exchange->origin);
   idem__free(&conn->hub->alloc, exchange->log_line);
   exchange->origin = exchange->log_line = NULL;

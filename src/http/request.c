@@ -6,6 +6,7 @@
 #include <string.h>
 
 idem__view idem__view_trim(idem__view view) {
+  if (!view.at) return view;
   while (view.len && (view.at[0] == ' ' || view.at[0] == '\t')) view.at++, view.len--;
   while (view.len && (view.at[view.len - 1] == ' ' || view.at[view.len - 1] == '\t')) view.len--;
   return view;
