@@ -96,9 +96,9 @@ bool set_token_file(options *parsed, const char *value) {
   }
   parsed->token_text = calloc(1, TOKEN_BYTES);
   size_t len = parsed->token_text ? fread(parsed->token_text, 1, TOKEN_BYTES - 1, file) : 0;
-  bool whole = feof(file) && !ferror(file) && !memchr(parsed->token_text, 0, len);
+  bool whole = len && feof(file) && !ferror(file) && !memchr(parsed->token_text, 0, len);
   fclose(file);
-  return len && whole && split_tokens(parsed);
+  return whole && split_tokens(parsed);
 }
 
 static const char *const *list_of(const text_list *list) {

@@ -78,6 +78,7 @@ size_t idem__utf8_cut(const char *text, size_t len, size_t max) {
 
 bool idem__text_equal_nocase(const char *a, size_t a_len, const char *b, size_t b_len) {
   if (a_len != b_len) return false;
+  if (a_len == 0 || memcmp(a, b, a_len) == 0) return true; /* nearly always */
   for (size_t i = 0; i < a_len; i++)
     if (idem__ascii_lower(a[i]) != idem__ascii_lower(b[i])) return false;
   return true;
@@ -105,9 +106,26 @@ static size_t next_character(const char *text, size_t len, uint32_t *code) {
   return 1;
 }
 
+#define EVERY_BYTE(value) ((value)*UINT64_C(0x0101010101010101))
+static inline uint64_t zero_bytes(uint64_t word) {
+  return (word - EVERY_BYTE(0x01u)) & ~word & EVERY_BYTE(0x80u);
+}
+
+/* Are these eight bytes all printable ASCII without a backslash and a quotation mark? */
+static inline bool plain_word(uint64_t word) {
+  uint64_t below_space = (word - EVERY_BYTE(0x20u)) & ~word;
+  uint64_t marks = zero_bytes(word ^ EVERY_BYTE(0x22u)) | zero_bytes(word ^ EVERY_BYTE(0x5cu)) |
+                   zero_bytes(word ^ EVERY_BYTE(0x7fu));
+  return !((word | below_space | marks) & EVERY_BYTE(0x80u));
+}
+
 /* How many of the next bytes are printable ASCII that need no escape in either form. */
 static size_t plain_run(const char *text, size_t len) {
   size_t i = 0;
+  for (uint64_t word; len - i >= sizeof word; i += sizeof word) {
+    memcpy(&word, text + i, sizeof word);
+    if (!plain_word(word)) break;
+  }
   while (i < len && text[i] >= 0x20 && text[i] < 0x7f && text[i] != '\\' && text[i] != '"') i++;
   return i;
 }

@@ -69,6 +69,8 @@ struct idem__http_hub {
   idem_alloc alloc;
   idem__host_list hosts, origins;
   bool check_hosts;
+  char good_host[64]; /* the last one that was allowed: nearly always the next one, too */
+  size_t good_host_len;
   char **tokens;
   size_t *token_lens;
   size_t token_count;

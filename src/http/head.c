@@ -72,13 +72,23 @@ static bool check_syntax(idem__http_conn *conn, idem__http_request *request) {
 
 /* ------------------------------------------------------- hosts and origins */
 
+static bool host_allowed(idem__http_hub *hub, idem__view host) {
+  size_t len = hub->good_host_len;
+  if (len && len == host.len && memcmp(hub->good_host, host.at, len) == 0) return true;
+  if (!idem__host_allowed(&hub->hosts, host, hub->port)) return false;
+  if (host.len > sizeof hub->good_host) return true;
+  memcpy(hub->good_host, host.at, host.len);
+  hub->good_host_len = host.len;
+  return true;
+}
+
 static bool check_host(idem__http_conn *conn, const idem__http_request *request) {
-  const idem__http_hub *hub = conn->hub;
+  idem__http_hub *hub = conn->hub;
   if (!hub->check_hosts) return true;
   idem__view host = idem__http_known_value(request, IDEM__H_HOST);
   bool named =
       !request->authority.at || idem__host_allowed(&hub->hosts, request->authority, hub->port);
-  bool allowed = idem__host_allowed(&hub->hosts, host, hub->port);
+  bool allowed = host_allowed(hub, host);
   if (named && allowed) return true;
   refuse(conn, named ? 403 : 400, 0, "forbidden-host");
   hint(conn, "--allow-host", named ? host : request->authority);

@@ -60,6 +60,11 @@ typedef enum idem__http_known {
   IDEM__H_AUTHORIZATION,
   IDEM__H_X_FORWARDED_FOR,
   IDEM__H_TRANSFER_ENCODING,
+  IDEM__H_LAST_EVENT_ID,
+  IDEM__H_MCP_NAME,
+  IDEM__H_MCP_METHOD,
+  IDEM__H_MCP_SESSION_ID,
+  IDEM__H_MCP_PROTOCOL_VERSION,
   IDEM__H_KNOWN
 } idem__http_known;
 idem__http_known idem__http_known_header(const char *name, size_t len);

@@ -27,9 +27,29 @@ bool idem__view_next(idem__view *list, idem__view *element) {
   return true;
 }
 
-static idem__http_known match(const char *name, const char *want, size_t len,
-                              idem__http_known which) {
-  return idem__text_equal_nocase(name, len, want, len) ? which : IDEM__H_OTHER;
+/* `want` holds small letters and hyphens; `name` is a token, which the parser has seen to: no other
+ * byte of one becomes such a character when bit 0x20 is set. */
+static bool same_name(const char *name, const char *want, size_t len) {
+  uint64_t a, b;
+  for (; len >= sizeof a; name += sizeof a, want += sizeof a, len -= sizeof a) {
+    memcpy(&a, name, sizeof a);
+    memcpy(&b, want, sizeof b);
+    if ((a | UINT64_C(0x2020202020202020)) != b) return false;
+  }
+  for (size_t i = 0; i < len; i++)
+    if ((name[i] | 0x20) != want[i]) return false;
+  return true;
+}
+
+static inline idem__http_known match(const char *name, const char *want, size_t len,
+                                     idem__http_known which) {
+  return same_name(name, want, len) ? which : IDEM__H_OTHER;
+}
+
+static inline idem__http_known match_two(const char *name, size_t len, const char *want,
+                                         idem__http_known which, const char *other,
+                                         idem__http_known otherwise) {
+  return same_name(name, want, len) ? which : match(name, other, len, otherwise);
 }
 
 idem__http_known idem__http_known_header(const char *name, size_t len) {
@@ -41,14 +61,21 @@ idem__http_known idem__http_known_header(const char *name, size_t len) {
     return which ? which : match(name, "expect", len, IDEM__H_EXPECT);
   }
   case 7: return match(name, "upgrade", len, IDEM__H_UPGRADE);
+  case 8: return match(name, "mcp-name", len, IDEM__H_MCP_NAME);
   case 9: return match(name, "forwarded", len, IDEM__H_FORWARDED);
-  case 10: return match(name, "user-agent", len, IDEM__H_USER_AGENT);
+  case 10:
+    return match_two(name, len, "user-agent", IDEM__H_USER_AGENT, "mcp-method", IDEM__H_MCP_METHOD);
   case 12: return match(name, "content-type", len, IDEM__H_CONTENT_TYPE);
-  case 13: return match(name, "authorization", len, IDEM__H_AUTHORIZATION);
-  case 14: return match(name, "content-length", len, IDEM__H_CONTENT_LENGTH);
+  case 13:
+    return match_two(name, len, "authorization", IDEM__H_AUTHORIZATION, "last-event-id",
+                     IDEM__H_LAST_EVENT_ID);
+  case 14:
+    return match_two(name, len, "content-length", IDEM__H_CONTENT_LENGTH, "mcp-session-id",
+                     IDEM__H_MCP_SESSION_ID);
   case 15: return match(name, "x-forwarded-for", len, IDEM__H_X_FORWARDED_FOR);
   case 16: return match(name, "content-encoding", len, IDEM__H_CONTENT_ENCODING);
   case 17: return match(name, "transfer-encoding", len, IDEM__H_TRANSFER_ENCODING);
+  case 20: return match(name, "mcp-protocol-version", len, IDEM__H_MCP_PROTOCOL_VERSION);
   default: return IDEM__H_OTHER;
   }
 }
@@ -63,9 +90,9 @@ idem__view idem__http_known_value(const idem__http_request *request, idem__http_
   return value_at(request, (size_t)request->known[which] - 1);
 }
 
-idem__view idem__http_header_value(const idem__http_request *request, const char *name) {
+static idem__view search_value(const idem__http_request *request, const char *name,
+                               size_t name_len) {
   idem__view found = {NULL, 0};
-  size_t name_len = strlen(name);
   for (size_t i = 0; i < request->header_count; i++) {
     const idem__http_header *header = &request->headers[i];
     if (!idem__text_equal_nocase(request->base + header->name, header->name_len, name, name_len))
@@ -74,6 +101,14 @@ idem__view idem__http_header_value(const idem__http_request *request, const char
     found = value_at(request, i);
   }
   return found;
+}
+
+idem__view idem__http_header_value(const idem__http_request *request, const char *name) {
+  size_t len = strlen(name);
+  idem__http_known which = idem__http_known_header(name, len);
+  if (which == IDEM__H_OTHER) return search_value(request, name, len);
+  if (request->known_count[which] != 1) return (idem__view){NULL, 0};
+  return value_at(request, (size_t)request->known[which] - 1);
 }
 
 /* ---------------------------------------------------------------- Accept */
@@ -108,16 +143,26 @@ static bool range_matches(idem__view range, const char *type, bool wildcards) {
          idem__text_equal_nocase(range.at, major, type, major);
 }
 
+static bool list_accepts(idem__view list, const char *type, bool wildcards) {
+  idem__view element, parameters;
+  while (idem__view_next(&list, &element)) {
+    idem__view range = media_type(element, &parameters);
+    if (range_matches(range, type, wildcards) && !quality_is_zero(parameters)) return true;
+  }
+  return false;
+}
+
+/* Nearly always there is one such header, and it has been found already. */
 static bool accepts(const idem__http_request *request, const char *type, bool wildcards) {
+  if (request->known_count[IDEM__H_ACCEPT] == 1) {
+    return list_accepts(idem__http_known_value(request, IDEM__H_ACCEPT), type, wildcards);
+  }
   for (size_t i = 0; i < request->header_count; i++) {
     const idem__http_header *header = &request->headers[i];
     if (!idem__text_equal_nocase(request->base + header->name, header->name_len, "accept", 6))
       continue;
-    idem__view list = value_at(request, i), element, parameters;
-    while (idem__view_next(&list, &element)) {
-      idem__view range = media_type(element, &parameters);
-      if (range_matches(range, type, wildcards) && !quality_is_zero(parameters)) return true;
-    }
+    idem__view list = {request->base + header->value, header->value_len};
+    if (list_accepts(list, type, wildcards)) return true; /* which trims each element */
   }
   return false;
 }

@@ -42,6 +42,12 @@ void idem__write_raw(idem__writer *writer, const char *json, size_t len) {
   writer->comma = true;
 }
 
+void idem__write_lead(idem__writer *writer, const char *json, size_t len) {
+  separate(writer);
+  put(writer, json, len);
+  writer->comma = false;
+}
+
 void idem__write_string(idem__writer *writer, const char *text, size_t len) {
   separate(writer);
   if (writer->status == IDEM_OK) writer->status = idem__text_json_string(writer->out, text, len);

@@ -28,6 +28,10 @@ void idem__write_bool(idem__writer *writer, bool value);
 void idem__write_null(idem__writer *writer);
 /* JSON that is known to be good: idem's own, a raw token, or text checked before. */
 void idem__write_raw(idem__writer *writer, const char *json, size_t len);
+/* The same, for a piece that ends where a value must follow: {"type":"text","text": */
+void idem__write_lead(idem__writer *writer, const char *json, size_t len);
+#define idem__write_lead_text(writer, literal)                                                     \
+  idem__write_lead((writer), "" literal, sizeof(literal) - 1)
 void idem__write_value(idem__writer *writer, const yyjson_val *val);
 void idem__write_mutable(idem__writer *writer, const yyjson_mut_val *val);
 

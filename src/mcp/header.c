@@ -75,6 +75,7 @@ bool idem__headers_check(idem__context *context, yyjson_val *params) {
   if (!get_header(context, "mcp-name", &value, &len)) {
     return refuse(context, "Mcp-Name", "the header is missing");
   }
+  if (len && value[0] != '=' && yyjson_equals_strn(name, value, len)) return true;
   idem__buf decoded;
   idem__buf_init(&decoded, &context->hub->alloc, HEADER_VALUE_MAX);
   idem_status status = decode(value, len, &decoded);

@@ -208,6 +208,7 @@ struct idem_server {
   struct idem__method_user *method_users; /* one for each method row */
   idem__mcp_hub *own_hub;                 /* for loops of somebody's own; NULL until needed */
   _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
+  idem__buf info[IDEM__REVISIONS];        /* serverInfo, as each revision knows it */
 };
 void idem__server_lock(idem_server *server); /* short sections only */
 void idem__server_unlock(idem_server *server);

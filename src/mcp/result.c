@@ -14,9 +14,11 @@ void idem__result_begin(idem__result *result, idem__context *context, const char
   result->buf.len = 0;
   result->writer = idem__writer_on(&result->buf);
   result->failed_tool = false;
-  idem__write_object(&result->writer);
   if (result_type && idem__revision_has(context->revision, IDEM__R_MODERN)) {
-    idem__write_member_text(&result->writer, "resultType", result_type);
+    idem__write_lead_text(&result->writer, "{\"resultType\":");
+    idem__write_text(&result->writer, result_type);
+  } else {
+    idem__write_object(&result->writer);
   }
 }
 
@@ -56,10 +58,9 @@ static void write_meta(idem__result *result, const yyjson_mut_val *meta) {
   idem__context *context = result->context;
   bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
   if (!modern && !meta) return;
-  idem__write_key(&result->writer, "_meta");
-  idem__write_object(&result->writer);
+  idem__write_lead_text(&result->writer, "\"_meta\":{");
   if (modern) {
-    idem__write_key(&result->writer, IDEM__META_SERVER_INFO);
+    idem__write_lead_text(&result->writer, "\"" IDEM__META_SERVER_INFO "\":");
     idem__server_write_info(context->server, context->revision, &result->writer);
   }
   if (meta) write_members(&result->writer, meta);

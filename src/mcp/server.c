@@ -71,9 +71,40 @@ static uint64_t random_seed(const idem_server *server) {
   return seed;
 }
 
+static void write_info(const idem_server_opts *opts, const idem__revision *revision,
+                       idem__writer *writer) {
+  idem__write_object(writer);
+  idem__write_member_text(writer, "name", opts->name);
+  idem__write_member_text(writer, "version", opts->version);
+  if (idem__revision_has(revision, IDEM__F_TITLE)) {
+    idem__write_member_text(writer, "title", opts->title);
+  }
+  if (idem__revision_has(revision, IDEM__F_IMPLEMENTATION)) {
+    idem__write_member_text(writer, "description", opts->description);
+    idem__write_member_text(writer, "websiteUrl", opts->website_url);
+  }
+  if (idem__revision_has(revision, IDEM__F_ICONS)) {
+    idem__write_member_raw(writer, "icons", opts->icons);
+  }
+  idem__write_object_end(writer);
+}
+
+/* It goes into every answer of 2026-07-28: written once. */
+static idem_status prepare_info(idem_server *server) {
+  idem_status status = IDEM_OK;
+  for (size_t i = 0; i < IDEM__REVISIONS && status == IDEM_OK; i++) {
+    idem__buf_init(&server->info[i], &server->alloc, SIZE_MAX / 4);
+    idem__writer writer = idem__writer_on(&server->info[i]);
+    write_info(&server->opts, &idem__revisions[i], &writer);
+    status = writer.status;
+  }
+  return status;
+}
+
 static idem_status make_parts(idem_server *server) {
   idem_router_opts router = {.alloc = &server->alloc, .seed = random_seed(server)};
   idem_status status = idem_router_new(&router, &server->router);
+  if (status == IDEM_OK) status = prepare_info(server);
   if (status == IDEM_OK) status = idem__registry_first(server);
   if (status == IDEM_OK) status = idem__state_keys(server);
   if (status == IDEM_OK) status = idem__tasks_new(server);
@@ -111,6 +142,7 @@ void idem_server_free(idem_server *server) {
   idem_router_free(server->router);
   idem__free(&server->alloc, server->method_users);
   free_options(server);
+  for (size_t i = 0; i < IDEM__REVISIONS; i++) idem__buf_deinit(&server->info[i]);
   idem_alloc alloc = server->alloc;
   idem__free(&alloc, server);
 }
@@ -135,21 +167,8 @@ idem_status idem_server_accept(idem_server *server, const idem_conn_opts *opts, 
 
 void idem__server_write_info(const idem_server *server, const idem__revision *revision,
                              idem__writer *writer) {
-  const idem_server_opts *opts = &server->opts;
-  idem__write_object(writer);
-  idem__write_member_text(writer, "name", opts->name);
-  idem__write_member_text(writer, "version", opts->version);
-  if (idem__revision_has(revision, IDEM__F_TITLE)) {
-    idem__write_member_text(writer, "title", opts->title);
-  }
-  if (idem__revision_has(revision, IDEM__F_IMPLEMENTATION)) {
-    idem__write_member_text(writer, "description", opts->description);
-    idem__write_member_text(writer, "websiteUrl", opts->website_url);
-  }
-  if (idem__revision_has(revision, IDEM__F_ICONS)) {
-    idem__write_member_raw(writer, "icons", opts->icons);
-  }
-  idem__write_object_end(writer);
+  const idem__buf *text = &server->info[idem__revision_index(revision)];
+  idem__write_raw(writer, text->data, text->len);
 }
 
 static bool has_any(const idem__registry *registry, idem__list_kind kind) {

@@ -138,9 +138,7 @@ void idem__run_tools_call(idem__context *context, yyjson_val *params) {
 /* ----------------------------------------------------------------- answering */
 
 static void write_text_block(idem__writer *writer, const char *text, size_t len) {
-  idem__write_object(writer);
-  idem__write_member_text(writer, "type", "text");
-  idem__write_key(writer, "text");
+  idem__write_lead_text(writer, "{\"type\":\"text\",\"text\":");
   idem__write_string(writer, text, len);
   idem__write_object_end(writer);
 }
@@ -151,8 +149,7 @@ static idem_status reply_with_text(idem_request *request, const char *text, size
   if (!context || !request->live || request->ended) return idem_reply_json(request, "{}", 2);
   idem__result result;
   idem__result_begin(&result, context, "complete");
-  idem__write_key(&result.writer, "content");
-  idem__write_array(&result.writer);
+  idem__write_lead_text(&result.writer, "\"content\":[");
   write_text_block(&result.writer, text, len);
   idem__write_array_end(&result.writer);
   if (is_error) idem__write_member_bool(&result.writer, "isError", true);

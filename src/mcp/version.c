@@ -31,7 +31,7 @@ const idem__revision idem__revisions[IDEM__REVISIONS] = {
 const idem__revision *idem__revision_find(const char *date, size_t len) {
   for (size_t i = 0; i < IDEM__REVISIONS; i++) {
     const idem__revision *row = &idem__revisions[i];
-    if (strlen(row->date) == len && memcmp(row->date, date, len) == 0) return row;
+    if (len == 10 && memcmp(row->date, date, 10) == 0) return row;
   }
   return NULL;
 }

@@ -173,6 +173,25 @@ static void json_strings_are_quoted_and_escaped(void **state) {
   JSON("a\xff\xe2\x82z", "\"a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz\"");
 }
 
+/* Eight bytes are looked at together: what needs an escape must be seen in each place. */
+static void json_escapes_are_seen_wherever_they_stand(void **state) {
+  (void)state;
+  for (int byte = 0; byte < 0x80; byte++) {
+    bool plain = byte >= 0x20 && byte != '"' && byte != '\\' && byte != 0x7f;
+    for (size_t at = 0; at < 19; at++) {
+      char text[19];
+      idem__buf out;
+      memset(text, '!', sizeof text); /* one past a blank, one before a quotation mark */
+      text[at] = (char)byte;
+      idem__buf_init(&out, NULL, 4096);
+      assert_int_equal(idem__text_json_string(&out, text, sizeof text), IDEM_OK);
+      assert_int_equal(out.len > sizeof text + 2, !plain);
+      assert_int_equal(out.data[at + 1], plain ? byte : '\\');
+      idem__buf_deinit(&out);
+    }
+  }
+}
+
 static void escaping_that_does_not_fit_leaves_the_buffer_as_it_was(void **state) {
   (void)state;
   const char text[] = "abc\n\xff\xe2\x80\xae\"end";
@@ -221,6 +240,7 @@ int main(void) {
       cmocka_unit_test(long_text_is_cut_with_three_dots),
       cmocka_unit_test(no_bytes_at_all_yield_a_control_character),
       cmocka_unit_test(json_strings_are_quoted_and_escaped),
+      cmocka_unit_test(json_escapes_are_seen_wherever_they_stand),
       cmocka_unit_test(escaping_that_does_not_fit_leaves_the_buffer_as_it_was),
       cmocka_unit_test(no_want_of_memory_leaks),
   };

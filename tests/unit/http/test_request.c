@@ -1,0 +1,132 @@
+/* test_request.c - header names sorted into known ones, and values found by name. */
+#include "http/http.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct {
+  const char *name;
+  idem__http_known which;
+} known[] = {
+    {"host", IDEM__H_HOST},
+    {"origin", IDEM__H_ORIGIN},
+    {"accept", IDEM__H_ACCEPT},
+    {"expect", IDEM__H_EXPECT},
+    {"upgrade", IDEM__H_UPGRADE},
+    {"forwarded", IDEM__H_FORWARDED},
+    {"user-agent", IDEM__H_USER_AGENT},
+    {"content-type", IDEM__H_CONTENT_TYPE},
+    {"content-length", IDEM__H_CONTENT_LENGTH},
+    {"content-encoding", IDEM__H_CONTENT_ENCODING},
+    {"authorization", IDEM__H_AUTHORIZATION},
+    {"x-forwarded-for", IDEM__H_X_FORWARDED_FOR},
+    {"transfer-encoding", IDEM__H_TRANSFER_ENCODING},
+    {"last-event-id", IDEM__H_LAST_EVENT_ID},
+    {"mcp-name", IDEM__H_MCP_NAME},
+    {"mcp-method", IDEM__H_MCP_METHOD},
+    {"mcp-session-id", IDEM__H_MCP_SESSION_ID},
+    {"mcp-protocol-version", IDEM__H_MCP_PROTOCOL_VERSION},
+};
+#define KNOWN (sizeof known / sizeof known[0])
+
+static void every_known_name_is_known_without_case(void **state) {
+  (void)state;
+  assert_int_equal(KNOWN, IDEM__H_KNOWN - 1);
+  for (size_t i = 0; i < KNOWN; i++) {
+    char upper[32];
+    size_t len = strlen(known[i].name);
+    for (size_t k = 0; k < len; k++) {
+      char c = known[i].name[k];
+      upper[k] = (char)(c >= 'a' && c <= 'z' ? c - 32 : c);
+    }
+    assert_int_equal(idem__http_known_header(known[i].name, len), known[i].which);
+    assert_int_equal(idem__http_known_header(upper, len), known[i].which);
+  }
+}
+
+/* Whatever character a token may hold instead of the right one makes it another name. */
+static void one_other_character_is_another_name(void **state) {
+  (void)state;
+  static const char token[] =
+      "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  for (size_t i = 0; i < KNOWN; i++) {
+    size_t len = strlen(known[i].name);
+    for (size_t k = 0; k < len; k++) {
+      for (const char *c = token; *c; c++) {
+        char name[32];
+        memcpy(name, known[i].name, len);
+        name[k] = *c;
+        bool same = idem__ascii_lower(*c) == known[i].name[k];
+        assert_int_equal(idem__http_known_header(name, len) == known[i].which, same);
+      }
+    }
+  }
+}
+
+/* A request with these headers, laid out in `text`. */
+static void fill(idem__http_request *request, char *text, const char *const (*headers)[2],
+                 size_t count) {
+  size_t at = 0;
+  memset(request, 0, sizeof *request);
+  request->base = text;
+  for (size_t i = 0; i < count; i++) {
+    idem__http_header *header = &request->headers[i];
+    header->name = (uint32_t)at;
+    header->name_len = (uint32_t)strlen(headers[i][0]);
+    at += (size_t)snprintf(text + at, 64, "%s", headers[i][0]);
+    header->value = (uint32_t)at;
+    header->value_len = (uint32_t)strlen(headers[i][1]);
+    at += (size_t)snprintf(text + at, 64, "%s", headers[i][1]);
+    idem__http_known which = idem__http_known_header(headers[i][0], header->name_len);
+    request->known[which] = (uint8_t)(i + 1);
+    request->known_count[which]++;
+  }
+  request->header_count = count;
+}
+
+static bool is(const idem__http_request *request, const char *name, const char *value) {
+  idem__view found = idem__http_header_value(request, name);
+  return value ? found.at && idem__view_is(found, value, strlen(value)) : !found.at;
+}
+
+static void a_value_is_found_unless_there_are_two(void **state) {
+  (void)state;
+  static const char *const headers[][2] = {{"Mcp-Name", " echo "}, {"X-Other", "1"},
+                                           {"MCP-Method", "a"},    {"mcp-method", "b"},
+                                           {"X-Twice", "first"},   {"x-twice", "second"}};
+  static idem__http_request request;
+  char text[256];
+  fill(&request, text, headers, 6);
+  assert_true(is(&request, "mcp-name", "echo"));
+  assert_true(is(&request, "x-other", "1"));
+  assert_true(is(&request, "mcp-method", NULL));
+  assert_true(is(&request, "x-twice", NULL));
+  assert_true(is(&request, "mcp-session-id", NULL));
+}
+
+static void every_accept_header_counts(void **state) {
+  (void)state;
+  static const char *const headers[][2] = {{"Accept", "text/plain"},
+                                           {"accept", "application/json;q=0.5"}};
+  static idem__http_request request;
+  char text[256];
+  fill(&request, text, headers, 1);
+  assert_false(idem__http_accepts(&request, "application/json"));
+  fill(&request, text, headers, 2);
+  assert_true(idem__http_accepts(&request, "application/json"));
+  assert_true(idem__http_accepts(&request, "text/plain"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_known_name_is_known_without_case),
+      cmocka_unit_test(one_other_character_is_another_name),
+      cmocka_unit_test(a_value_is_found_unless_there_are_two),
+      cmocka_unit_test(every_accept_header_counts),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
