@@ -264,6 +264,7 @@ struct idem__mcp_hub {
   struct idem__posted *posted, **posted_end; /* guarded by the server's lock */
   idem__list waiters;                        /* tasks/result of 2025-11-25: see task.c */
   struct idem__task_event *task_events;      /* guarded by the tasks' lock */
+  bool task_missed;                          /* so is this: there was no memory for an event */
   bool delivering, again; /* what happens meanwhile is delivered by the same loop */
   idem__buf scratch;      /* a result under construction; one at a time */
   /* Called from any thread: make this hub's thread call idem__hub_deliver soon. NULL: it is called
@@ -587,6 +588,7 @@ void idem__task_write(const idem__task *task, const idem__revision *revision, bo
                       idem__writer *writer);
 /* What other threads left for this hub. */
 void idem__tasks_deliver(idem__mcp_hub *hub);
+/* The hub goes: its tasks that wait for input end, handlers of others are told to stop. */
 void idem__tasks_forget_hub(idem__mcp_hub *hub);
 /* Walks the tasks of a principal by creation, from a position; NULL at the end. Lock held. */
 idem__task *idem__task_next(idem_server *server, const char *principal, size_t *position);
@@ -616,8 +618,8 @@ void idem__task_resume(idem__task *task);
 /* 2025-11-25: sends open questions on the conn of a tasks/result. */
 void idem__task_send_asks(idem__task *task, idem__context *waiter);
 
-/* subscribe.c: notifications/tasks to listeners that named it. */
-void idem__listeners_task(idem__mcp_hub *hub, const char *task_id, const char *task_json,
+/* subscribe.c: notifications/tasks to listeners of the task's principal that named it. */
+void idem__listeners_task(idem__mcp_hub *hub, const idem__task *task, const char *task_json,
                           size_t len);
 
 #endif

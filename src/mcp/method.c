@@ -164,7 +164,9 @@ static bool refuse_version(idem__context *context, yyjson_val *requested) {
   idem__write_object(&writer);
   idem__write_key(&writer, "supported");
   idem__write_supported_versions(context->server, &writer);
-  idem__write_member_value(&writer, "requested", requested);
+  idem__write_key(&writer, "requested"); /* always a string, also where none was named */
+  idem__write_string(&writer, yyjson_is_str(requested) ? yyjson_get_str(requested) : "",
+                     yyjson_get_len(requested));
   idem__write_object_end(&writer);
   idem__refuse(context, 400, -32022, data->data, data->len);
   return false;
@@ -188,12 +190,20 @@ static bool modern_log_level(idem__context *context) {
   return refuse_meta(context, "_meta." META_LOG_LEVEL, "a log level", level);
 }
 
+/* Batches belong to one legacy revision; a claim inside one does not bring them back. */
+static bool refuse_batched(idem__context *context) {
+  static const char data[] = "{\"reason\":\"batch-not-supported\"}";
+  idem__refuse(context, 400, IDEM_RPC_INVALID_REQUEST, data, sizeof data - 1);
+  return false;
+}
+
 static bool pass_modern(idem__context *context, const idem__mcp_peer *peer) {
   yyjson_val *version = member(context->meta, META_VERSION);
   yyjson_val *capabilities = member(context->meta, META_CAPABILITIES);
   /* Until the revision is known errors take the modern form: that is what was claimed. */
   context->revision = &idem__revisions[0];
   context->request->codes = IDEM_CODES_MODERN;
+  if (context->request->batch) return refuse_batched(context);
   if (!yyjson_is_str(version)) {
     return refuse_meta(context, "_meta." META_VERSION, "string", version);
   }

@@ -58,16 +58,25 @@ static void write_cursor(idem__writer *writer, const idem__registry *registry, s
   idem__write_member_text(writer, "nextCursor", cursor);
 }
 
+/* Reads what %llx wrote, and nothing that strtoull would forgive; returns its end, NULL: no number. */
+static const char *read_hex(const char *text, unsigned long long *value) {
+  size_t digits = strspn(text, "0123456789abcdef");
+  if (digits == 0 || digits > 16) return NULL;
+  *value = strtoull(text, NULL, 16);
+  return text + digits;
+}
+
 /* False: not a cursor of this snapshot's list. */
 static bool read_cursor(const idem__registry *registry, idem__list_kind kind, yyjson_val *cursor,
                         size_t *first) {
-  if (!yyjson_is_str(cursor) || yyjson_get_len(cursor) > 40) return false;
-  char *end;
-  unsigned long long generation = strtoull(yyjson_get_str(cursor), &end, 16);
-  if (*end != '.' || end[1] == '\0' || end[1] == '-' || end[1] == '+') return false;
-  unsigned long long position = strtoull(end + 1, &end, 16);
-  if (*end != '\0' || generation != registry->generation) return false;
-  if (position == 0 || position >= registry->lists[kind].count) return false;
+  const char *text = yyjson_get_str(cursor);
+  unsigned long long generation, position;
+  const char *end = text ? read_hex(text, &generation) : NULL;
+  if (!end || *end != '.') return false;
+  end = read_hex(end + 1, &position);
+  if (!end || end != text + yyjson_get_len(cursor)) return false;
+  if (generation != registry->generation || position == 0) return false;
+  if (position >= registry->lists[kind].count) return false;
   *first = (size_t)position;
   return true;
 }

@@ -133,12 +133,14 @@ void idem__listeners_tell(idem__mcp_hub *hub, uint32_t changed, const char *upda
   }
 }
 
-void idem__listeners_task(idem__mcp_hub *hub, const char *task_id, const char *task_json,
+void idem__listeners_task(idem__mcp_hub *hub, const idem__task *task, const char *task_json,
                           size_t len) {
   for (idem__list *at = hub->listeners.next; at != &hub->listeners;) {
     listener *who = IDEM__CONTAINER(at, listener, link);
     at = at->next;
-    if (!names(who->tasks, task_id)) continue;
+    if (!names(who->tasks, task->id)) continue;
+    /* An id alone opens nothing: it is its principal's task. */
+    if (strcmp(who->context->principal, task->principal) != 0) continue;
     idem__buf params;
     idem__buf_init(&params, &hub->alloc, (size_t)16 << 20);
     idem__writer writer = idem__writer_on(&params);

@@ -78,16 +78,23 @@ void idem__tasks_free(idem_server *server) {
   server->tasks = NULL;
 }
 
-/* With the lock held: finished tasks whose time is over go. */
-static void purge(idem_server *server, uint64_t now_ms) {
+/* With the lock held: finished tasks whose time is over go; those that nobody gave their input are
+ * cancelled. True: hubs are to be woken. */
+static bool purge(idem_server *server, uint64_t now_ms) {
   idem__list *all = &server->tasks->all;
+  bool cancelled = false;
   for (idem__list *at = all->next; at != all;) {
     idem__task *task = IDEM__CONTAINER(at, idem__task, link);
     at = at->next;
-    if (idem__task_terminal(task) && now_ms > task->updated_ms + server->opts.task_ttl_ms) {
-      remove_task(task);
+    if (now_ms <= task->updated_ms + server->opts.task_ttl_ms) continue;
+    if (idem__task_terminal(task)) {
+      if (!task->cancel_asked) remove_task(task); /* else its handler is still to hear of it */
+    } else if (task->state == IDEM__TASK_INPUT) {
+      task->cancel_asked = cancelled = true;
+      idem__task_set_state(task, IDEM__TASK_CANCELLED);
     }
   }
+  return cancelled;
 }
 
 static void make_id(idem_server *server, char id[IDEM__TASK_ID + 1]) {
@@ -117,13 +124,14 @@ idem_status idem__task_create(idem__context *context, idem__task **out) {
   task->principal = idem__strndup(&server->alloc, context->principal, strlen(context->principal));
   make_id(server, task->id);
   idem__tasks_lock(server);
-  purge(server, task->created_ms);
+  bool wake = purge(server, task->created_ms);
   idem_status status = task->principal ? add_task(server, task) : IDEM_E_NOMEM;
   if (status != IDEM_OK) {
     task->refs = 1;
     release(task);
   }
   idem__tasks_unlock(server);
+  if (wake) idem__tasks_wake(server);
   *out = task;
   return status;
 }
@@ -131,11 +139,12 @@ idem_status idem__task_create(idem__context *context, idem__task **out) {
 idem__task *idem__task_find(idem_server *server, const char *principal, const char *id,
                             size_t len) {
   idem__tasks_lock(server);
-  purge(server, idem__server_wall_ms(server));
+  bool wake = purge(server, idem__server_wall_ms(server));
   idem__task *task = idem__map_get(&server->tasks->by_id, id, len);
   if (task && strcmp(task->principal, principal) != 0) task = NULL;
   if (task) task->refs++;
   idem__tasks_unlock(server);
+  if (wake) idem__tasks_wake(server);
   return task;
 }
 
@@ -153,13 +162,16 @@ idem__task *idem__task_next(idem_server *server, const char *principal, size_t *
 
 /* ------------------------------------------------------------------ telling */
 
-/* Without memory for the news the peer will still see it when it polls. */
+/* Without memory for the news the hub looks at every task instead. */
 static void leave_event(idem__mcp_hub *hub, idem__task *task) {
   for (idem__task_event *at = hub->task_events; at; at = at->next) {
     if (at->task == task) return;
   }
   idem__task_event *event = idem__malloc(&hub->alloc, sizeof *event);
-  if (!event) return;
+  if (!event) {
+    hub->task_missed = true;
+    return;
+  }
   event->task = task;
   task->refs++;
   event->next = hub->task_events;
@@ -190,7 +202,7 @@ static void tell_listeners(idem__mcp_hub *hub, idem__task *task) {
   idem__task_write(task, &idem__revisions[0], true, &writer);
   idem__write_object_end(&writer);
   idem__tasks_unlock(hub->server);
-  if (writer.status == IDEM_OK) idem__listeners_task(hub, task->id, json.data, json.len);
+  if (writer.status == IDEM_OK) idem__listeners_task(hub, task, json.data, json.len);
   idem__buf_deinit(&json);
 }
 
@@ -222,21 +234,43 @@ void idem__tasks_forget_hub(idem__mcp_hub *hub) {
   idem__tasks_unlock(hub->server);
 }
 
+static void deliver_one(idem__mcp_hub *hub, idem__task *task) {
+  tell_listeners(hub, task);
+  if (task->hub == hub) idem__task_act(task);
+  idem__task_answer_waiters(hub, task);
+  idem__task_unref(task);
+}
+
+/* The task at a position, counted; NULL: there are no more. */
+static idem__task *task_at(idem_server *server, size_t position) {
+  idem__task *found = NULL;
+  idem__tasks_lock(server);
+  idem__list *all = &server->tasks->all, *at = all->next;
+  while (position-- && at != all) at = at->next;
+  if (at != all) {
+    found = IDEM__CONTAINER(at, idem__task, link);
+    found->refs++;
+  }
+  idem__tasks_unlock(server);
+  return found;
+}
+
 void idem__tasks_deliver(idem__mcp_hub *hub) {
   idem__tasks_lock(hub->server);
   idem__task_event *events = hub->task_events;
+  bool missed = hub->task_missed;
   hub->task_events = NULL;
+  hub->task_missed = false;
   idem__tasks_unlock(hub->server);
   while (events) {
     idem__task_event *next = events->next;
     idem__task *task = events->task;
     idem__free(&hub->alloc, events);
-    tell_listeners(hub, task);
-    if (task->hub == hub) idem__task_act(task);
-    idem__task_answer_waiters(hub, task);
-    idem__task_unref(task);
+    deliver_one(hub, task);
     events = next;
   }
+  idem__task *task;
+  for (size_t i = 0; missed && (task = task_at(hub->server, i)); i++) deliver_one(hub, task);
 }
 
 /* ------------------------------------------------------------------ writing */

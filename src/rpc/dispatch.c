@@ -187,9 +187,11 @@ IDEM__HOT static void after_handler(idem_request *request) {
 }
 
 void idem__request_rerun(idem_request *request, void (*run)(void *ctx), void *ctx) {
+  bool nested = request->in_handler; /* its first run is still on the stack and ends it */
   request->in_handler = true;
   request->kept = false; /* to be kept or answered anew */
   run(ctx);
+  if (nested) return;
   bool ended = request->ended;
   if (ended) request->kept = true; /* it was out of our hands: reuse its memory late */
   after_handler(request);

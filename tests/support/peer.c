@@ -184,6 +184,12 @@ static idem_request *take_kept(peer *p, size_t at) {
   return request;
 }
 
+idem_request *peer_kept_request(peer *p, const char *id, bool take) {
+  size_t at = find_kept(p, id);
+  if (at == SIZE_MAX) return NULL;
+  return take ? take_kept(p, at) : p->kept[at].request;
+}
+
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   static const char *const words[] = {"peer", "deadline", "closed"};
   peer *p = user;
@@ -243,6 +249,7 @@ void peer_advance(peer *p, uint64_t ms) {
     peer_collect(p);
     if (p->status != IDEM_OK) break;
   }
+  peer_deliver(p);
   p->now_ms = until;
   peer_collect(p);
 }
@@ -367,13 +374,22 @@ bool peer_act(peer *p, const char *action) {
     run_due(p);
     return true;
   }
-  return false;
+  bool known = peer_act_mcp(p, action);
+  if (known) run_due(p);
+  return known;
 }
 
 /* ------------------------------------------------------------- the conn */
 
+static void on_trace(idem_conn *conn, idem_direction direction, const char *message, size_t len,
+                     void *user) {
+  (void)conn;
+  mcp_schema_trace(((peer *)user)->checker, direction, message, len);
+}
+
 static idem_status note_status(peer *p, idem_status status) {
   if (p->status == IDEM_OK) p->status = status;
+  peer_deliver(p);
   run_due(p);
   return status;
 }
@@ -404,10 +420,10 @@ static idem_status register_all(peer *p, const peer_opts *opts) {
 }
 
 idem_status peer_open(peer *p, const peer_opts *opts) {
-  *p = (peer){.now_ms = 1000, .policy = *opts->policy};
+  *p = (peer){.now_ms = 1000, .policy = *opts->policy, .checker = opts->checker};
   idem_router_opts router_opts = {.alloc = opts->alloc, .seed = 7};
-  idem_status status = idem_router_new(&router_opts, &p->router);
-  if (status == IDEM_OK) status = register_all(p, opts);
+  idem_status status = opts->server ? IDEM_OK : idem_router_new(&router_opts, &p->router);
+  if (status == IDEM_OK && !opts->server) status = register_all(p, opts);
   idem_conn_opts conn_opts = {.router = p->router,
                               .policy = opts->policy,
                               .alloc = opts->alloc,
@@ -415,11 +431,15 @@ idem_status peer_open(peer *p, const peer_opts *opts) {
                               .clock_ctx = p,
                               .on_protocol_error = on_protocol_error,
                               .on_shutdown = on_shutdown,
+                              .on_trace = opts->checker ? on_trace : NULL,
                               .user = p,
                               .log = opts->log,
                               .peer = "memory",
                               .seed = 11};
-  if (status == IDEM_OK) status = idem_conn_new(&conn_opts, &p->conn);
+  if (status == IDEM_OK) {
+    status =
+        opts->server ? peer_open_mcp(p, opts, &conn_opts) : idem_conn_new(&conn_opts, &p->conn);
+  }
   if (status != IDEM_OK) peer_close(p);
   return status;
 }
@@ -428,6 +448,7 @@ void peer_close(peer *p) {
   if (!p->freed) idem_conn_free(p->conn);
   p->freed = true;
   while (p->kept_count) idem_request_drop(take_kept(p, 0));
+  peer_close_mcp(p);
   idem_router_free(p->router);
   list_clear(&p->messages);
   list_clear(&p->seen);

@@ -4,7 +4,11 @@
 #ifndef IDEM_TEST_PEER_H
 #define IDEM_TEST_PEER_H
 
-#include <idem/rpc.h>
+#include "mcp_fixture.h"
+#include "mcp_schema.h"
+
+struct fault_alloc;
+struct idem__mcp_hub;
 
 typedef struct peer_text {
   char *data; /* NUL-terminated, may hold NULs */
@@ -40,6 +44,10 @@ typedef struct peer {
   size_t calls_started;
   size_t calls_ended;
   bool malformed_output; /* the output did not follow its framing */
+  mcp_fixture fixture;   /* where the peer is an MCP server */
+  struct idem__mcp_hub *hub;
+  bool woken; /* the hub has news to deliver */
+  mcp_schema *checker;
 } peer;
 
 typedef struct peer_opts {
@@ -48,6 +56,10 @@ typedef struct peer_opts {
   idem_profile profile; /* lsp: the built-ins are served */
   bool test_methods;
   idem_log *log;
+  const idem_server_opts *server; /* be the MCP fixture, with these options; NULL: not */
+  const char *principal;
+  struct fault_alloc *memory; /* behind alloc, if it is one that fails; the fixture is spared */
+  mcp_schema *checker;        /* told of every message; NULL: none */
 } peer_opts;
 
 /* On failure nothing needs closing. */
@@ -73,10 +85,18 @@ void peer_see(peer *p, const char *format, ...) IDEM_PRINTF(2, 3);
 /* Shared with the methods (methods.c). */
 const char *peer_status_word(idem_status status);
 void peer_keep(peer *p, idem_request *request, uint64_t wake_ms);
+/* A kept request by its id, NULL: none; taken, it is the caller's. */
+idem_request *peer_kept_request(peer *p, const char *id, bool take);
 void peer_saw_reply(peer *p, const char *id, idem_status status);
 void peer_start_call(peer *p, const char *method, const char *params, uint64_t timeout_ms,
                      idem_response_fn fn, void *user);
 idem_status peer_register_reference(peer *p);
 idem_status peer_register_test(peer *p);
+
+/* peer_mcp.c */
+idem_status peer_open_mcp(peer *p, const peer_opts *opts, const idem_conn_opts *conn_opts);
+void peer_close_mcp(peer *p);
+bool peer_act_mcp(peer *p, const char *action);
+void peer_deliver(peer *p);
 
 #endif

@@ -133,6 +133,31 @@ static void set_framing(const reader *r, scenario *scene, const char *value) {
   if (scene->policy.framing == IDEM_FRAMING_WHOLE) scene->memory_only = true;
 }
 
+static void set_mcp_server(scenario *scene) {
+  scene->mcp_server = scene->memory_only = true;
+  scene->profile = IDEM_PROFILE_MCP;
+  scene->policy = idem_policy_preset(IDEM_PROFILE_MCP);
+}
+
+static void set_server(const reader *r, idem_server_opts *server, const char *name,
+                       const char *value) {
+  uint64_t number = read_number(r, value);
+  if (strcmp(name, "page_size") == 0)
+    server->page_size = (size_t)number;
+  else if (strcmp(name, "ttl_ms") == 0)
+    server->ttl_ms = number;
+  else if (strcmp(name, "max_tasks") == 0)
+    server->max_tasks = (size_t)number;
+  else if (strcmp(name, "max_subscriptions") == 0)
+    server->max_subscriptions = (size_t)number;
+  else if (strcmp(name, "input_ms") == 0)
+    server->input_ms = number;
+  else if (strcmp(name, "revisions") == 0)
+    server->revisions = (uint32_t)number;
+  else
+    complain(r, "no such option of the server", name);
+}
+
 /* "@ KEY [NAME] [VALUE]" */
 static void read_setting(const reader *r, scenario *scene, const char *text) {
   char key[64] = "", first[64] = "", second[64] = "";
@@ -142,6 +167,12 @@ static void read_setting(const reader *r, scenario *scene, const char *text) {
     scene->memory_only = true;
   } else if (found == 1 && strcmp(key, "sockets") == 0) {
     scene->sockets_only = scene->policy.guard_http = true;
+  } else if (found == 2 && strcmp(key, "profile") == 0 && strcmp(first, "mcp-server") == 0) {
+    set_mcp_server(scene);
+  } else if (found == 2 && strcmp(key, "principal") == 0) {
+    snprintf(scene->principal, sizeof scene->principal, "%s", first);
+  } else if (found == 3 && strcmp(key, "server") == 0) {
+    set_server(r, &scene->server, first, second);
   } else if (found == 2 && strcmp(key, "profile") == 0) {
     set_profile(r, scene, first);
   } else if (found == 2 && strcmp(key, "framing") == 0) {
@@ -238,14 +269,40 @@ static bytes read_quoted(const reader *r, const char *text) {
   return all;
 }
 
-/* $VERSION stands for the version of the library. */
+/* Words of every other MCP message: see docs/internals/tests.md. */
+#define CAN                                                                                        \
+  "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
+  "\"io.modelcontextprotocol/clientCapabilities\":"
+#define INFO                                                                                       \
+  "\"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"fixture\",\"version\":\"1\","     \
+  "\"title\":\"Fixture\",\"description\":\"a fixture\",\"websiteUrl\":\"https://x.example/\","     \
+  "\"icons\":[{\"src\":\"https://x.example/i.png\",\"mimeType\":\"image/png\"}]}"
+
+static const struct {
+  const char *word, *text;
+} words[] = {
+    {"$VERSION", IDEM_VERSION},
+    {"$META", CAN "{}}"},
+    {"$TASKS", CAN "{\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}}}"},
+    {"$CAN", CAN},        /* + capabilities, anything more, } */
+    {"$INFO+", INFO ","}, /* + anything more, } */
+    {"$INFO", INFO "}"},
+};
+
+/* Words that begin with $ stand for longer texts. */
 static bytes read_plain(const char *text) {
   bytes all = {0};
-  const char *mark = strstr(text, "$VERSION");
-  put(&all, text, mark ? (size_t)(mark - text) : strlen(text));
-  if (!mark) return all;
-  put(&all, IDEM_VERSION, strlen(IDEM_VERSION));
-  put(&all, mark + 8, strlen(mark + 8));
+  put(&all, "", 0);
+  while (*text) {
+    size_t i = 0, count = sizeof words / sizeof words[0];
+    while (i < count && strncmp(text, words[i].word, strlen(words[i].word)) != 0) i++;
+    if (i < count) {
+      put(&all, words[i].text, strlen(words[i].text));
+      text += strlen(words[i].word);
+    } else {
+      put(&all, text++, 1);
+    }
+  }
   return all;
 }
 

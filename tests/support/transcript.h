@@ -4,7 +4,7 @@
 #ifndef IDEM_TEST_TRANSCRIPT_H
 #define IDEM_TEST_TRANSCRIPT_H
 
-#include <idem/rpc.h>
+#include <idem/mcp.h>
 
 typedef enum step_kind {
   STEP_SEND,       /* >  a message, framed by the player; >q the same, quoted */
@@ -35,6 +35,9 @@ typedef struct scenario {
   bool memory_only;  /* what it needs cannot be had from a real server */
   bool sockets_only; /* the rule is one of socket listeners, not of stdio */
   bool test_methods; /* the methods that misbehave are registered, too */
+  bool mcp_server;   /* the MCP fixture is served */
+  idem_server_opts server;
+  char principal[64];
   step *steps;
   size_t step_count;
 } scenario;

@@ -187,11 +187,16 @@ static size_t play_step(play *p, size_t at, size_t *sent) {
   return at + 1;
 }
 
-static idem_status open_peer(play *p, const idem_alloc *alloc) {
-  peer_opts opts = {.alloc = alloc,
-                    .policy = &p->scene->policy,
-                    .profile = p->scene->profile,
-                    .test_methods = p->scene->test_methods};
+static idem_status open_peer(play *p, fault_alloc *memory, mcp_schema *checker) {
+  const scenario *scene = p->scene;
+  peer_opts opts = {.alloc = &memory->alloc,
+                    .memory = memory,
+                    .policy = &scene->policy,
+                    .profile = scene->profile,
+                    .test_methods = scene->test_methods,
+                    .server = scene->mcp_server ? &scene->server : NULL,
+                    .principal = scene->principal,
+                    .checker = checker};
   return peer_open(p->peer, &opts);
 }
 
@@ -204,7 +209,8 @@ static void check_calls(play *p) {
 static void play_strictly(play *p) {
   fault_alloc memory;
   fault_alloc_init(&memory);
-  if (open_peer(p, &memory.alloc) != IDEM_OK) {
+  mcp_schema *checker = p->scene->mcp_server && p->mode == BY_STEP ? mcp_schema_new() : NULL;
+  if (open_peer(p, &memory, checker) != IDEM_OK) {
     complain(p, NULL, "the conn could not be made", NULL, 0, NULL);
     return;
   }
@@ -218,6 +224,9 @@ static void play_strictly(play *p) {
   peer_close(p->peer);
   check_calls(p);
   fault_alloc_assert_clean(&memory);
+  if (checker && !mcp_schema_end(checker)) {
+    complain(p, NULL, "a message breaks the schema of its revision", NULL, 0, NULL);
+  }
 }
 
 /* ------------------------------------------------------ failing memory */
@@ -355,7 +364,7 @@ static void check_answers_without_memory(play *p) {
 /* Acts the scenario out without looking; only what can be asked of a conn without memory is asked. */
 static void play_without_memory(fault_alloc *fault, void *user) {
   play *p = user;
-  if (p->failed || open_peer(p, &fault->alloc) != IDEM_OK) return;
+  if (p->failed || open_peer(p, fault, NULL) != IDEM_OK) return;
   for (size_t at = 0; at < p->scene->step_count; at++) {
     const step *one = &p->scene->steps[at];
     if (step_sends(one)) send_from(p, at);

@@ -1,0 +1,20 @@
+/* mcp_schema.h - every message a server sends, checked against the schema of the revision in hand.
+ * It listens to both directions of one conn, so that it knows what each answer is an answer to. The
+ * schemas are not part of the repository: they are looked for in mcp-schema under the folder that
+ * IDEM_TEST_DATA names, or in ../shared/data beside the project. Their absence ends the program
+ * where CI=true and is told loudly elsewhere. */
+#ifndef IDEM_TEST_MCP_SCHEMA_H
+#define IDEM_TEST_MCP_SCHEMA_H
+
+#include <idem/rpc.h>
+
+typedef struct mcp_schema mcp_schema;
+
+mcp_schema *mcp_schema_new(void);
+/* What idem_conn_opts.on_trace is told. */
+void mcp_schema_trace(mcp_schema *checker, idem_direction direction, const char *message,
+                      size_t len);
+/* False: something did not fit; stderr has said what. Frees the checker. */
+bool mcp_schema_end(mcp_schema *checker);
+
+#endif
