@@ -405,9 +405,11 @@ idem_status mcp_fixture_open(mcp_fixture *fixture, const idem_server_opts *opts)
   all.website_url = "https://x.example/";
   all.icons = ICONS;
   all.instructions = "Try it.";
-  all.random = draw;
-  all.wall_ms = wall;
-  all.os_ctx = fixture;
+  if (!all.random) {
+    all.random = draw;
+    all.wall_ms = wall;
+    all.os_ctx = fixture;
+  }
   fixture->wall_ms = UINT64_C(1700000000000);
   fixture->drawn = 0;
   idem_status status = idem_server_new(&all, &fixture->server);

@@ -15,7 +15,8 @@ typedef struct mcp_fixture {
   void *user;
 } mcp_fixture;
 
-/* Members of `opts` that are set are kept. On failure nothing needs closing. */
+/* Options other than what the server says of itself are kept; with `random` come wall_ms and
+ * os_ctx of the caller's. On failure nothing needs closing. */
 idem_status mcp_fixture_open(mcp_fixture *fixture, const idem_server_opts *opts);
 void mcp_fixture_close(mcp_fixture *fixture);
 /* A tool that says its name; EXISTS when there is one. */
