@@ -62,7 +62,7 @@ static http_fuzz_output http_fuzz_play(idem__http_hub *hub, const uint8_t *data,
 }
 
 /* The same bytes in any pieces give the same answers. */
-static void http_fuzz_compare(idem__http_hub *hub, const uint8_t *data, size_t size) {
+static inline void http_fuzz_compare(idem__http_hub *hub, const uint8_t *data, size_t size) {
   http_fuzz_output whole = http_fuzz_play(hub, data, size, 0);
   for (unsigned seed = 1; seed < 4; seed++) {
     http_fuzz_output pieces = http_fuzz_play(hub, data, size, seed);

@@ -1,0 +1,82 @@
+/* fuzz_mcp_http.c - any bytes at /mcp: sessions, streams and stateless requests
+ * of every revision. The same answers at any split, and nothing leaked,
+ * whatever is asked. */
+#include "../tests/support/mcp_fixture.c"
+#include "http_fuzz.h"
+
+#include "http/mcp_http.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A server, its sessions and one thread's side of them, new for each play: what
+ * one play leaves behind must not change the next one's answers. */
+typedef struct endpoint {
+  mcp_fixture fixture;
+  idem__mcp_hub *mcp;
+  idem__mcp_shop *shop;
+  idem__mcp_desk *desk;
+  idem__http_route route;
+  idem__http_hub *hub;
+} endpoint;
+
+static void on_wake(idem__mcp_hub *hub, void *user) {
+  (void)hub;
+  (void)user;
+}
+
+static uint64_t clock_ns(void *ctx) {
+  (void)ctx;
+  return 1000000000u;
+}
+
+static void open_endpoint(endpoint *e, bool stateless) {
+  idem_server_opts server = {.page_size = 7, .max_tasks = 8};
+  MUST(mcp_fixture_open(&e->fixture, &server) == IDEM_OK);
+  MUST(idem__hub_new(e->fixture.server, on_wake, NULL, &e->mcp) == IDEM_OK);
+  idem__mcp_shop_opts shop = {
+      .server = e->fixture.server, .max_sessions = 4, .stateless_legacy = stateless};
+  MUST(idem__mcp_shop_new(&shop, &e->shop) == IDEM_OK);
+  idem__mcp_desk_opts desk = {.shop = e->shop, .hub = e->mcp, .rpc = {.now_ns = clock_ns}};
+  MUST(idem__mcp_desk_new(&desk, &e->desk) == IDEM_OK);
+  static const idem_http_opts http = {0};
+  e->route = (idem__http_route){.path = "/mcp",
+                                .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
+                                .serve = idem__mcp_serve,
+                                .upgrade = idem__mcp_upgrade,
+                                .user = e->desk,
+                                .rules = &idem__mcp_rules};
+  MUST(idem__http_hub_new(&(idem__http_hub_opts){.http = &http,
+                                                 .routes = &e->route,
+                                                 .route_count = 1,
+                                                 .body_bytes = 8192,
+                                                 .port = 80,
+                                                 .loopback = true},
+                          &e->hub) == IDEM_OK);
+}
+
+static void close_endpoint(endpoint *e) {
+  idem__http_hub_free(e->hub);
+  idem__mcp_desk_free(e->desk);
+  idem__mcp_shop_free(e->shop);
+  idem__hub_free(e->mcp);
+  mcp_fixture_close(&e->fixture);
+}
+
+static http_fuzz_output play(const uint8_t *data, size_t size, bool stateless, unsigned seed) {
+  endpoint e = {0};
+  open_endpoint(&e, stateless);
+  http_fuzz_output out = http_fuzz_play(e.hub, data, size, seed);
+  close_endpoint(&e);
+  return out;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 1) return 0;
+  bool stateless = data[0] & 1;
+  http_fuzz_output whole = play(data + 1, size - 1, stateless, 0);
+  http_fuzz_output pieces = play(data + 1, size - 1, stateless, 7);
+  MUST(whole.len == pieces.len && memcmp(whole.text, pieces.text, whole.len) == 0);
+  free(whole.text);
+  free(pieces.text);
+  return 0;
+}
