@@ -156,9 +156,11 @@ static idem_status reply_error(idem_request *request, int64_t code, const char *
                                idem__value data) {
   idem_conn *conn = request->live ? request->conn : NULL;
   idem__answer answer = {.is_error = true, .code = code, .message = message, .value = data};
-  if (conn && !idem__code_allowed(request->codes, code)) {
-    idem__conn_note(conn, IDEM_LOG_ERROR, "a handler raised a reserved error code", NULL,
-                    &request->id);
+  if (request->live && !idem__code_allowed(request->codes, code)) {
+    if (conn) {
+      idem__conn_note(conn, IDEM_LOG_ERROR, "a handler raised a reserved error code", NULL,
+                      &request->id);
+    }
     answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   }
   if (!answer.value.at) answer.value.kind = IDEM__VALUE_NONE;
