@@ -106,6 +106,7 @@ static bool same_integer(yyjson_val *val, const idem__buf *text) {
   if (text->len == 0 || text->len >= sizeof copy) return false;
   memcpy(copy, text->data, text->len);
   copy[text->len] = '\0';
+  if (strspn(copy, "-.0123456789") != text->len) return false; /* strtod forgives more */
   double given = strtod(copy, &end);
   return *end == '\0' && given == (double)number;
 }
@@ -199,7 +200,7 @@ static idem_status copy_path(finder *walk, idem__header_rule *rule) {
   rule->path = idem__calloc(&walk->server->alloc, (walk->depth + 1) * sizeof *rule->path);
   if (!rule->path) return IDEM_E_NOMEM;
   idem_status status = IDEM_OK;
-  for (size_t i = 0; i < walk->depth; i++) {
+  for (size_t i = 0; i < walk->depth && status == IDEM_OK; i++) {
     rule->path[i] = idem__server_copy(walk->server, walk->names[i], &status);
   }
   return status;
