@@ -208,16 +208,18 @@ static void cancel_there(void *arg) {
   idem__free(&alloc, order);
 }
 
-/* With the lock held, so that the other desk is still there. */
+/* With the lock held, so that the other desk is still there. Strings have a decoded text, too. */
 static void send_far(const visit *guest, idem__mcp_desk *desk, const idem__id *id) {
   const idem_alloc *alloc = &guest->desk->alloc;
-  far_cancel *order = idem__malloc(alloc, sizeof *order + id->raw_len + id->text_len);
+  size_t text_len = id->kind == IDEM__ID_STRING ? id->text_len : 0;
+  far_cancel *order = idem__malloc(alloc, sizeof *order + id->raw_len + text_len);
   if (!order) return;
   *order = (far_cancel){.alloc = *alloc, .desk = desk, .session = guest->session, .id = *id};
-  if (id->raw_len) memcpy(order->bytes, id->raw, id->raw_len);
-  if (id->text_len) memcpy(order->bytes + id->raw_len, id->text, id->text_len);
+  memcpy(order->bytes, id->raw, id->raw_len);
+  if (text_len) memcpy(order->bytes + id->raw_len, id->text, text_len);
   order->id.raw = order->bytes;
   order->id.text = order->bytes + id->raw_len;
+  order->id.text_len = text_len;
   order->session->refs++;
   if (idem__hub_post(desk->hub, cancel_there, order) == IDEM_OK) return;
   order->session->refs--;

@@ -16,11 +16,10 @@ export async function withServer(program, use, workers = 1) {
     });
     ended.then(() => reject(new Error(said.join("\n"))));
   });
-  try {
-    await use({ url });
-  } finally {
-    child.kill("SIGTERM");
-  }
+  // A server that died is the better explanation of why a conversation failed.
+  const failure = await use({ url }).then(() => null, (error) => error);
+  child.kill("SIGTERM");
   const [code] = await ended;
   if (code !== 0) throw new Error(`the server ended with ${code}:\n${said.join("\n")}`);
+  if (failure) throw failure;
 }
