@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -145,16 +146,16 @@ void spawn_adopt_orphans(void) { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 
 /* The children of this process as the kernel lists them; false: there are none or no list. */
 static bool kill_listed(void) {
-  char path[64];
+  char path[64], line[4096] = "", *at = line;
   bool any = false;
-  long pid;
   snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
   FILE *list = fopen(path, "r");
-  while (list && fscanf(list, "%ld", &pid) == 1) {
-    kill((pid_t)pid, SIGKILL);
-    any = true;
-  }
+  if (list && !fgets(line, sizeof line, list)) line[0] = 0; /* the rest is there the next time */
   if (list) fclose(list);
+  for (char *end; (end = strchr(at, ' ')); at = end + 1) {
+    long pid = strtol(at, NULL, 10);
+    if (pid > 1) any = kill((pid_t)pid, SIGKILL) == 0 || any;
+  }
   return any;
 }
 
