@@ -89,14 +89,12 @@ static bool split_tokens(options *parsed) {
 
 /* A file without a token would open the door: it is refused. */
 bool set_token_file(options *parsed, const char *value) {
+  if (parsed->token_text) return false;
   FILE *file = fopen(value, "r");
-  if (!file || parsed->token_text) {
-    if (file) fclose(file);
-    return false;
-  }
-  parsed->token_text = calloc(1, TOKEN_BYTES);
-  size_t len = parsed->token_text ? fread(parsed->token_text, 1, TOKEN_BYTES - 1, file) : 0;
-  bool whole = len && feof(file) && !ferror(file) && !memchr(parsed->token_text, 0, len);
+  if (!file) return false;
+  char *text = parsed->token_text = calloc(1, TOKEN_BYTES);
+  size_t len = text ? fread(text, 1, TOKEN_BYTES - 1, file) : 0;
+  bool whole = len && feof(file) && !ferror(file) && !memchr(text, 0, len);
   fclose(file);
   return whole && split_tokens(parsed);
 }

@@ -1,0 +1,151 @@
+/* test_nginx.c - behind a real proxy, with the configuration the guide gives: nginx on a Unix socket
+ * in front of idem-reference. */
+#include "child.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BODY "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}"
+#define ECHOED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}"
+
+static const char config[] =
+    "daemon off; master_process off; pid %s/pid; error_log stderr warn;\n"
+    "events { worker_connections 64; }\n"
+    "http {\n"
+    "  access_log off;\n"
+    "  client_body_temp_path %s/a; proxy_temp_path %s/b; fastcgi_temp_path %s/c;\n"
+    "  uwsgi_temp_path %s/d; scgi_temp_path %s/e;\n"
+    "  map $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n"
+    "  server {\n"
+    "    listen unix:%s/front;\n"
+    "    location / {\n"
+    "      proxy_pass %s;\n"
+    "      proxy_http_version 1.1;\n"
+    "      proxy_set_header Host $host;\n"
+    "      proxy_set_header X-Forwarded-For $http_x_forwarded_for;\n"
+    "      proxy_set_header Connection $connection_upgrade;\n"
+    "      proxy_set_header Upgrade $http_upgrade;\n"
+    "      proxy_read_timeout 1h;\n"
+    "    }\n"
+    "  }\n"
+    "}\n";
+
+static char folder[64], front[96];
+static child server, proxy;
+
+static int setup(void **state) {
+  (void)state;
+  char url[128], path[96];
+  child_make_folder(folder, sizeof folder);
+  server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--allow-host", "api.example",
+                 "--trusted-proxy", "127.0.0.1", "--rate-limit", "20/1000");
+  child_listening(&server, url, sizeof url);
+  snprintf(path, sizeof path, "%s/nginx.conf", folder);
+  FILE *file = fopen(path, "w");
+  if (!file) return 1;
+  fprintf(file, config, folder, folder, folder, folder, folder, folder, folder, url);
+  fclose(file);
+  proxy = CHILD("/usr/bin/env", "nginx", "-e", "stderr", "-p", folder, "-c", path);
+  snprintf(front, sizeof front, "%s/front", folder);
+  char target[128];
+  snprintf(target, sizeof target, "unix:%s", front);
+  uint64_t end = child_now_ms() + 10000;
+  int fd = -1;
+  while (fd < 0 && child_now_ms() < end) fd = child_try_connect(target);
+  if (fd < 0) fail_msg("nginx did not start (is it installed?)");
+  close(fd);
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  kill(proxy.pid, SIGTERM);
+  child_end(&proxy);
+  kill(server.pid, SIGTERM);
+  int status = child_end(&server);
+  for (int name = 'a'; name <= 'e'; name++) {
+    char path[96];
+    snprintf(path, sizeof path, "%s/%c", folder, (char)name);
+    rmdir(path);
+  }
+  child_remove_folder(folder);
+  return status;
+}
+
+static const char *ask(const char *host, const char *from) {
+  static char text[8192];
+  const char *const argv[] = {"/usr/bin/env",
+                              "curl",
+                              "-sS",
+                              "-i",
+                              "--max-time",
+                              "10",
+                              "--unix-socket",
+                              front,
+                              "-H",
+                              "Content-Type: application/json",
+                              "-H",
+                              from,
+                              "-d",
+                              BODY,
+                              host,
+                              NULL};
+  child client = child_start_with(argv, CHILD_CLOSED, CHILD_PIPE);
+  snprintf(text, sizeof text, "%s", child_rest(client.out));
+  assert_int_equal(child_end(&client), 0);
+  return text;
+}
+
+static void requests_pass(void **state) {
+  (void)state;
+  assert_non_null(strstr(ask("http://api.example/", "X-Forwarded-For: 192.0.2.9"), ECHOED));
+  assert_non_null(strstr(ask("http://other.example/", "X-Forwarded-For: 192.0.2.9"),
+                         "--allow-host other.example"));
+}
+
+static void clients_are_told_apart(void **state) {
+  (void)state;
+  int served = 0;
+  while (served < 30 && strstr(ask("http://api.example/", "X-Forwarded-For: 192.0.2.1"), "200 OK"))
+    served++;
+  assert_int_equal(served, 20);
+  assert_non_null(strstr(ask("http://api.example/", "X-Forwarded-For: 192.0.2.2"), "200 OK"));
+  assert_non_null(strstr(ask("http://api.example/", "X-Forwarded-For: 192.0.2.1"), " 429 "));
+}
+
+static void websockets_pass(void **state) {
+  (void)state;
+  char target[128];
+  snprintf(target, sizeof target, "unix:%s", front);
+  int fd = child_connect(target);
+  child_send(fd,
+             "GET / HTTP/1.1\r\nHost: api.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+             "X-Forwarded-For: 192.0.2.3\r\nSec-WebSocket-Version: 13\r\n"
+             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+  assert_non_null(strstr(child_line(fd), "101 Switching Protocols"));
+  child_line_with(fd, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+  char frame[128] = "\x81\xb5\x01\x01\x01\x01"; /* masked with ones; 53 bytes */
+  for (size_t i = 0; i < 53; i++) frame[6 + i] = (char)(BODY[i] ^ 1);
+  assert_int_equal(write(fd, frame, 59), 59);
+  char answer[256] = "";
+  size_t len = 0;
+  while (!strstr(answer, "[1]}") && len < sizeof answer - 1) {
+    ssize_t n = read(fd, answer + len, 1);
+    assert_int_equal(n, 1);
+    if (answer[len] != 0) len++;
+  }
+  assert_non_null(strstr(answer, ECHOED));
+  close(fd);
+}
+
+int main(void) {
+  signal(SIGPIPE, SIG_IGN);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(requests_pass),
+      cmocka_unit_test(clients_are_told_apart),
+      cmocka_unit_test(websockets_pass),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
