@@ -214,7 +214,8 @@ static idem_status launch(attempt *self) {
 idem_status idem_connect(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
                          idem_ready_fn on_ready, void *user) {
   idem__url url;
-  if (idem__url_parse(text, &url) != IDEM_OK || url.scheme == IDEM__SCHEME_STDIO || !on_ready) {
+  bool known = idem__url_parse(text, &url) == IDEM_OK;
+  if (!known || !on_ready || (url.scheme != IDEM__SCHEME_TCP && url.scheme != IDEM__SCHEME_UNIX)) {
     return IDEM_E_INVAL;
   }
   idem__runtime *runtime;

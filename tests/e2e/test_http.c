@@ -110,6 +110,7 @@ static void a_half_closed_socket_gets_its_answer_and_the_end(void **state) {
   stop(&server);
 }
 
+#define NOT_HTTP BODY "\n"
 static void what_is_not_http_is_told_so_and_closed(void **state) {
   (void)state;
   char url[128];

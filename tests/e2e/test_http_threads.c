@@ -63,8 +63,8 @@ static void client(void *user) {
   for (int i = 0; i < REQUESTS; i++) {
     int fd = connect_to(in->port);
     if (fd < 0) break;
-    if (exchange(fd, ask, "\"result\":[1]}") && exchange(fd, ask, "\"result\":[1]}"))
-      atomic_fetch_add(&in->answered, 2);
+    for (int k = 0; k < 2; k++)
+      if (exchange(fd, ask, "\"result\":[1]}")) atomic_fetch_add(&in->answered, 1);
     if (i % 10 == 0) exchange(fd, look, "idem_connections");
     close(fd);
   }
