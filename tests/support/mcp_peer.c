@@ -74,10 +74,22 @@ static void shake_hands(mcp_peer *peer) {
   assert_string_equal(send_line(peer, initialized), "");
 }
 
+static void on_trace(idem_conn *conn, idem_direction direction, const char *message, size_t len,
+                     void *user) {
+  (void)conn;
+  mcp_schema_trace(user, direction, message, len);
+}
+
 static idem_status open_conn(mcp_peer *peer, idem_server *server, const char *date,
                              const idem_alloc *alloc) {
   *peer = (mcp_peer){.date = date, .modern = strcmp(date, "2026-07-28") >= 0};
-  return idem_server_accept(server, &(idem_conn_opts){.alloc = alloc}, &peer->conn);
+  idem_conn_opts opts = {.alloc = alloc};
+  if (!alloc) {
+    peer->checker = mcp_schema_new();
+    opts.on_trace = on_trace;
+    opts.user = peer->checker;
+  }
+  return idem_server_accept(server, &opts, &peer->conn);
 }
 
 void mcp_peer_open(mcp_peer *peer, idem_server *server, const char *date) {
@@ -88,6 +100,7 @@ void mcp_peer_open(mcp_peer *peer, idem_server *server, const char *date) {
 void mcp_peer_close(mcp_peer *peer) {
   idem_conn_free(peer->conn);
   free(peer->answer);
+  if (peer->checker && !mcp_schema_end(peer->checker)) fail_msg("a message breaks its schema");
 }
 
 /* The next request as a line; to be freed. */

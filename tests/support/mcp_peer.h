@@ -3,6 +3,8 @@
 #ifndef IDEM_TEST_MCP_PEER_H
 #define IDEM_TEST_MCP_PEER_H
 
+#include "mcp_schema.h"
+
 #include <idem/mcp.h>
 
 typedef struct mcp_peer {
@@ -12,6 +14,8 @@ typedef struct mcp_peer {
   unsigned asked;
   char *answer;
   size_t answer_len;
+  mcp_schema
+      *checker; /* every message against the schema of its revision; NULL where memory fails */
 } mcp_peer;
 
 /* A server named "test", version "1"; members of `opts` that are set are kept. */
