@@ -182,8 +182,8 @@ static void marks_that_cannot_work_are_refused(void **state) {
       "\"a\":{\"type\":\"string\",\"x-mcp-header\":7}",
       "\"a\":{\"type\":\"number\",\"x-mcp-header\":\"A\"}",
       "\"a\":{\"x-mcp-header\":\"A\"}",
-      "\"a\":{\"type\":\"string\",\"x-mcp-header\":\"A\"},\"b\":{\"type\":\"string\","
-      "\"x-mcp-header\":\"a\"}",
+      ("\"a\":{\"type\":\"string\",\"x-mcp-header\":\"A\"},\"b\":{\"type\":\"string\","
+       "\"x-mcp-header\":\"a\"}"),
       "\"a\":{\"type\":\"array\",\"items\":{\"type\":\"string\",\"x-mcp-header\":\"A\"}}",
       "\"a\":{\"anyOf\":[{\"type\":\"string\",\"x-mcp-header\":\"A\"}]}",
   };
