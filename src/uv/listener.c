@@ -94,6 +94,9 @@ void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), vo
   listener->stopped = stopped;
   listener->stopped_user = user;
   stop_accepting(listener);
+  if (listener->opts.server) {
+    idem__runtime_end_subscriptions(listener->runtime, listener->opts.server);
+  }
   if (!idem__list_empty(&listener->peers) || listener->web) idem__listener_begin_grace(listener);
   each_peer(listener, idem__peer_drain);
   if (listener->web) idem__web_stop(listener->web, 0);

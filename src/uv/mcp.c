@@ -76,6 +76,11 @@ void idem__runtime_close_hubs(idem__runtime *runtime) {
   }
 }
 
+void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server) {
+  const idem__loop_hub *entry = find(runtime, server);
+  if (entry && entry->hub) idem__listeners_close(entry->hub);
+}
+
 idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
                                  const idem_conn_opts *opts, idem_conn **out) {
   idem__mcp_hub *hub;

@@ -89,6 +89,8 @@ struct idem__mcp_hub;
 idem_status idem__runtime_hub(idem__runtime *runtime, idem_server *server,
                               struct idem__mcp_hub **out);
 void idem__runtime_close_hubs(idem__runtime *runtime);
+/* Those who listen for changes are told that it is over. */
+void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server);
 /* Has idem__runtime_flush called for the peer before the loop blocks. */
 void idem__runtime_mark(idem__runtime *runtime, idem__peer *peer);
 /* Sends what handlers have left in the conns since the last look. */

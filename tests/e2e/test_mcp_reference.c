@@ -121,6 +121,21 @@ static void a_dated_profile_serves_its_revision_alone(void **state) {
 
 /* ------------------------------------------------------------- other transports */
 
+static void subscriptions_end_with_a_result_when_the_server_stops(void **state) {
+  (void)state;
+  child server = CHILD(REFERENCE, "--profile", "mcp");
+  ask(&server, REQUEST(7, "\"subscriptions/listen\",\"params\":{\"notifications\":{"
+                          "\"toolsListChanged\":true}," META "}"));
+  assert_non_null(strstr(child_line(server.out), "subscriptions/acknowledged"));
+  kill(server.pid, SIGTERM);
+  const char *line = child_line(server.out);
+  assert_non_null(strstr(line, "\"id\":7,\"result\":{\"resultType\":\"complete\""));
+  assert_non_null(strstr(line, "io.modelcontextprotocol/subscriptionId\":7"));
+  child_expect_line(server.out, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+                                "\"params\":{\"requestId\":7}}");
+  assert_int_equal(child_end(&server), 0);
+}
+
 static void sockets_and_frames_are_served_too(void **state) {
   (void)state;
   char url[128];
@@ -211,6 +226,7 @@ int main(void) {
       cmocka_unit_test(errors_are_errors_as_elsewhere),
       cmocka_unit_test(there_is_a_tool_a_resource_and_a_prompt),
       cmocka_unit_test(a_dated_profile_serves_its_revision_alone),
+      cmocka_unit_test(subscriptions_end_with_a_result_when_the_server_stops),
       cmocka_unit_test(sockets_and_frames_are_served_too),
       cmocka_unit_test(http_answers_old_calls_without_a_session),
       cmocka_unit_test(websockets_are_served_at_the_same_path),
