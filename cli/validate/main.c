@@ -59,8 +59,7 @@ static bool set_draft(settings *s, const char *text) {
   return true;
 }
 
-/* URI=FILE; a URI may hold '=', so the last one that leaves a readable file is not guessed at: the
- * first '=' after which no "://" follows splits. */
+/* URI=FILE, split at the last '=': a URI may hold others. */
 static bool register_document(settings *s, const char *text) {
   const char *equals = strrchr(text, '=');
   if (!equals || equals == text || !equals[1]) return false;
