@@ -48,6 +48,10 @@ typedef struct tool_config {
   bool hide_stderr;
   bool progress;
   bool exit_ok[256];
+  bool unconfined;
+  bool allow_net;
+  const char *const *allow_read; /* end with NULL */
+  const char *const *allow_write;
   /* a query */
   const char *database; /* one of the two */
   const char *script;   /* SQL that makes one in memory */

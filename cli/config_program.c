@@ -109,6 +109,25 @@ static bool take_words(serve_config *self, yyjson_val *value, tool_config *tool)
   return !why;
 }
 
+static const char *const *take_paths(serve_config *self, yyjson_val *list) {
+  yyjson_val *item;
+  size_t i, max, count = 0;
+  const char **paths = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *paths);
+  yyjson_arr_foreach(list, i, max, item) {
+    paths[count] = config_path(self, item, yyjson_get_str(item), "allow");
+    if (paths[count]) count++;
+  }
+  return paths;
+}
+
+static void take_allow(serve_config *self, yyjson_val *value, tool_config *tool) {
+  yyjson_val *allow = yyjson_obj_get(value, "allow");
+  tool->unconfined = yyjson_is_false(yyjson_obj_get(value, "confine"));
+  tool->allow_net = config_true(allow, "net");
+  tool->allow_read = take_paths(self, yyjson_obj_get(allow, "read"));
+  tool->allow_write = take_paths(self, yyjson_obj_get(allow, "write"));
+}
+
 static void take_exit_ok(yyjson_val *list, tool_config *tool) {
   yyjson_val *item;
   size_t i, max;
@@ -125,6 +144,7 @@ bool config_program(serve_config *self, yyjson_val *value, tool_config *tool) {
   tool->hide_stderr = errors && strcmp(errors, "hide") == 0;
   tool->progress = config_true(value, "progress");
   take_exit_ok(yyjson_obj_get(value, "exit_ok"), tool);
+  take_allow(self, value, tool);
   tool->cwd = cwd ? config_path(self, cwd, yyjson_get_str(cwd), "folder") : self->source.folder;
   if (tool->output_schema && !tool->output_json)
     source_fault(&self->source, tool->key, "tool %s: output_schema needs \"output\": \"json\"",

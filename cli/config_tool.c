@@ -120,8 +120,9 @@ static void take_query(serve_config *self, yyjson_val *value, tool_config *tool)
   if (script) tool->script = read_script(self, script);
 }
 
-static const char *const program_keys[] = {"stdin",  "cwd",    "inside",   "env",     "pass_env",
-                                           "output", "stderr", "progress", "idle_ms", "exit_ok"};
+static const char *const program_keys[] = {"stdin",    "cwd",     "inside",  "env",
+                                           "pass_env", "output",  "stderr",  "progress",
+                                           "idle_ms",  "exit_ok", "confine", "allow"};
 static const char *const query_keys[] = {"database", "script", "write", "max_rows"};
 
 /* A key that would have no effect is a mistake. */

@@ -10,8 +10,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-void program_host_init(program_host *self, const serve_config *config, program_tool *tools) {
-  *self = (program_host){.config = config, .tools = tools};
+void program_host_init(program_host *self, const serve_config *config, const confinement *bounds,
+                       program_tool *tools) {
+  *self = (program_host){.config = config, .bounds = bounds, .tools = tools};
   idem__list_init(&self->ready);
   idem__list_init(&self->running);
   for (size_t i = 0; i < config->tool_count; i++) {

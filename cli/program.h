@@ -3,7 +3,7 @@
 #ifndef IDEM_CLI_PROGRAM_H
 #define IDEM_CLI_PROGRAM_H
 
-#include "config.h"
+#include "confine.h"
 
 #include <idem/uv.h>
 
@@ -29,6 +29,7 @@ typedef struct program_tool {
 
 struct program_host {
   const serve_config *config;
+  const confinement *bounds;
   program_tool *tools; /* one for each tool of the config; those of other kinds are not used */
   idem__list ready;
   idem__list running;
@@ -68,7 +69,8 @@ struct call {
   uv_write_t write;
 };
 
-void program_host_init(program_host *self, const serve_config *config, program_tool *tools);
+void program_host_init(program_host *self, const serve_config *config, const confinement *bounds,
+                       program_tool *tools);
 /* The handler of a program tool; `user` is its program_tool. */
 void program_tool_call(idem_request *request, yyjson_val *arguments, void *user);
 /* After the loop: ends what still runs. */

@@ -162,16 +162,32 @@ static bool attach(call *self, const spawned *child) {
          uv_write(&self->write, (uv_stream_t *)&self->in, &input, 1, on_fed) == 0;
 }
 
-static int start_program(call *self, spawned *child) {
-  const tool_config *config = self->tool->config;
-  char **environment = calloc(config->env_count + 1, sizeof *environment);
-  if (!environment) return ENOMEM;
-  for (size_t i = 0; i < config->env_count; i++)
+/* What the configuration gives, and where it may write. */
+static char **make_environment(const tool_config *config, const confinement *bounds,
+                               char *temporary, size_t size) {
+  char **environment = calloc(config->env_count + 2, sizeof *environment);
+  if (!environment) return NULL;
+  snprintf(temporary, size, "TMPDIR=%s", bounds->temporary);
+  bool given = !bounds->temporary[0];
+  for (size_t i = 0; i < config->env_count; i++) {
     environment[i] = (char *)(uintptr_t)config->env[i].assignment;
+    given = given || strncmp(environment[i], "TMPDIR=", 7) == 0;
+  }
+  if (!given) environment[config->env_count] = temporary;
+  return environment;
+}
+
+static int start_program(call *self, spawned *child) {
+  const program_host *host = self->tool->host;
+  const tool_config *config = self->tool->config;
+  char temporary[96];
+  char **environment = make_environment(config, host->bounds, temporary, sizeof temporary);
+  if (!environment) return ENOMEM;
   int why = spawn_program(&(spawn_order){.program = config->program,
                                          .argv = self->words.items,
                                          .environment = environment,
                                          .cwd = config->cwd,
+                                         .rules = host->bounds->rules[self->tool - host->tools],
                                          .feeds_input = config->has_stdin},
                           child);
   free(environment);

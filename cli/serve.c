@@ -46,6 +46,7 @@ static const char help_text[] =
 typedef struct kitchen {
   const serve_config *config;
   idem_server *server;
+  confinement bounds;
   program_host programs;
   program_tool *program_tools;
   query_tool *query_tools;
@@ -84,7 +85,8 @@ static bool kitchen_init(kitchen *self, const serve_config *config, idem_log *lo
   self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
   self->query_tools = calloc(config->tool_count + 1, sizeof *self->query_tools);
   if (!self->program_tools || !self->query_tools) return false;
-  program_host_init(&self->programs, config, self->program_tools);
+  if (!confinement_init(&self->bounds, config)) return false;
+  program_host_init(&self->programs, config, &self->bounds, self->program_tools);
   for (size_t i = 0; i < config->tool_count; i++) self->query_tools[i].config = &config->tools[i];
   content_init(&self->content, config);
   idem_server_opts opts = {.name = config->name,
@@ -99,7 +101,8 @@ static bool kitchen_init(kitchen *self, const serve_config *config, idem_log *lo
 
 static void kitchen_deinit(kitchen *self) {
   idem_server_free(self->server);
-  content_deinit(&self->content);
+  if (self->content.config) content_deinit(&self->content);
+  confinement_deinit(&self->bounds);
   free(self->program_tools);
   free(self->query_tools);
 }
@@ -107,15 +110,26 @@ static void kitchen_deinit(kitchen *self) {
 /* ------------------------------------------------------------------------- serving */
 
 /* What protects the machine from the programs, and what does not. */
-static void say_confinement(const serve_config *config, idem_log *log) {
-  bool programs = false;
-  for (size_t i = 0; i < config->tool_count; i++) programs |= config->tools[i].is_program;
+static void say_confinement(const kitchen *self, idem_log *log) {
+  const confinement *bounds = &self->bounds;
+  size_t programs = 0, free_ones = 0;
+  for (size_t i = 0; i < self->config->tool_count; i++) {
+    programs += self->config->tools[i].is_program;
+    free_ones += self->config->tools[i].is_program && bounds->rules[i] < 0;
+  }
   if (!programs) return;
   idem_logf(log, IDEM_LOG_INFO, "programs are kept in bounds",
-            "in force: process groups, clean environment, no new privileges, no core files, "
-            "time and output limits");
-  idem_logf(log, IDEM_LOG_WARN, "programs are not confined",
-            "not in force: they read and write files and use the network as this user can");
+            "in force: process groups, clean environment, no new privileges, no core files, time "
+            "and output limits%s%s",
+            bounds->abi ? ", files by Landlock" : "", bounds->abi >= 4 ? ", no TCP" : "");
+  if (!bounds->abi)
+    idem_logf(log, IDEM_LOG_WARN, "programs are not confined",
+              "this kernel has no Landlock: they read and write files and use the network as this "
+              "user can");
+  else
+    idem_logf(log, IDEM_LOG_INFO, "programs are not confined in everything",
+              "not in force: UDP%s is open; %zu of %zu tools are not confined (confine: false)",
+              bounds->abi >= 4 ? "" : " and TCP", free_ones, programs);
 }
 
 static int serve(const serve_options *options, const serve_config *config) {
@@ -126,7 +140,7 @@ static int serve(const serve_options *options, const serve_config *config) {
     idem_log_add_secret(log, config->secrets[i].text, config->secrets[i].len);
   int code = 1;
   if (kitchen_init(&self, config, log)) {
-    say_confinement(config, log);
+    say_confinement(&self, log);
     idem_serve_opts opts = {.server = self.server, .log = log, .http = &options->http};
     code = idem_run((const char *const *)options->urls, options->url_count, &opts);
     program_host_end(&self.programs);

@@ -2,6 +2,8 @@
  * a program must not shed are set by the process that becomes it. */
 #include "spawn.h"
 
+#include "confine.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -63,7 +65,8 @@ static bool plug_in(const wires *shared, bool feeds_input) {
 
 static void become(const spawn_order *order, const wires *shared, pid_t server) {
   forget_signals();
-  if (confine(server) && plug_in(shared, order->feeds_input) && chdir(order->cwd) == 0)
+  if (confine(server) && plug_in(shared, order->feeds_input) && chdir(order->cwd) == 0 &&
+      confine_self(order->rules) == 0)
     execve(order->program, order->argv, order->environment);
   int why = errno;
   ssize_t written = write(shared->failure[1], &why, sizeof why);

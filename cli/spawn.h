@@ -11,6 +11,7 @@ typedef struct spawn_order {
   char *const *argv;
   char *const *environment;
   const char *cwd;
+  int rules;        /* a Landlock ruleset to put on; -1: none */
   bool feeds_input; /* a pipe for its input; otherwise there is none to read */
 } spawn_order;
 

@@ -2,6 +2,7 @@
  * running, whoever ends first. */
 #include "serving.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,12 +165,19 @@ static void a_killed_server_takes_its_program_along(void **state) {
   (void)state;
   serving_make(&self, "{\"tools\":{\"waits\":{\"run\":[\"sh\",\"-c\","
                       "\"echo progress: 1 $$ >&2; exec sleep 1000\"],\"progress\":true}}}");
+  setenv("TMPDIR", self.folder, 1); /* what it leaves behind */
   serving_start(&self);
   serving_send_call(&self, "waits", "{}");
   long pid = pid_told(&self, "waits");
   assert_int_equal(kill(self.server.pid, SIGKILL), 0);
   assert_int_equal(child_end(&self.server), -SIGKILL);
   expect_gone(pid);
+  glob_t left;
+  char pattern[300];
+  snprintf(pattern, sizeof pattern, "%s/idem-*", self.folder);
+  assert_int_equal(glob(pattern, GLOB_ONLYDIR, NULL, &left), 0);
+  for (size_t i = 0; i < left.gl_pathc; i++) assert_int_equal(rmdir(left.gl_pathv[i]), 0);
+  globfree(&left);
   child_remove_folder(self.folder);
 }
 

@@ -1,0 +1,135 @@
+/* test_serve_confined.c - a program reaches what it must and what the file allows, nothing else. */
+#include "serving.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if !defined(SYS_landlock_create_ruleset)
+#define SYS_landlock_create_ruleset 444
+#endif
+
+static serving outside; /* only its folder: a place that no tool was told of */
+static int listener;
+
+static int listen_somewhere(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t len = sizeof address;
+  listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+  assert_int_equal(listen(listener, 8), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+  return ntohs(address.sin_port);
+}
+
+static char *make_config(void) {
+  char *config = NULL;
+  const char *there = outside.folder;
+  int port = listen_somewhere();
+  assert_true(
+      asprintf(
+          &config,
+          "{\"tools\":{\n"
+          " \"peek\":{\"run\":[\"cat\",\"%s/hoard\"]},\n"
+          " \"peek_allowed\":{\"run\":[\"cat\",\"%s/hoard\"],\"allow\":{\"read\":[\"%s\"]}},\n"
+          " \"peek_free\":{\"run\":[\"cat\",\"%s/hoard\"],\"confine\":false},\n"
+          " \"own\":{\"run\":[\"cat\",\"note\"]},\n"
+          " \"write\":{\"run\":[\"sh\",\"-c\",\"echo x >made\"]},\n"
+          " \"write_allowed\":{\"run\":[\"sh\",\"-c\",\"echo x >made && cat made\"],"
+          "\"allow\":{\"write\":[\".\"]}},\n"
+          " \"temporary\":{\"run\":[\"sh\",\"-c\",\"echo fine >$TMPDIR/t && cat $TMPDIR/t\"]},\n"
+          " \"net\":{\"run\":[\"bash\",\"-c\",\"exec 3<>/dev/tcp/127.0.0.1/%d && echo in\"]},\n"
+          " \"net_allowed\":{\"run\":[\"bash\",\"-c\",\"exec 3<>/dev/tcp/127.0.0.1/%d && "
+          "echo in\"],\"allow\":{\"net\":true}},\n"
+          " \"signal\":{\"args\":{\"pid\":\"integer\"},"
+          "\"run\":[\"sh\",\"-c\",\"kill -0 $1\",\"sh\",\"{pid}\"]}\n"
+          "}}",
+          there, there, there, there, port, port) > 0);
+  return config;
+}
+
+static int start(void **state) {
+  static serving self;
+  serving_make(&outside, "{}");
+  serving_file(&outside, "hoard", "treasure");
+  char *config = make_config();
+  serving_make(&self, config);
+  free(config);
+  serving_file(&self, "note", "my own");
+  serving_start(&self);
+  *state = &self;
+  return 0;
+}
+
+static int end(void **state) {
+  serving_end(*state);
+  child_remove_folder(outside.folder);
+  close(listener);
+  return 0;
+}
+
+static long landlock(void) { return syscall(SYS_landlock_create_ruleset, NULL, 0, 1u); }
+
+static void need_landlock(long abi) {
+  if (landlock() >= abi) return;
+  print_message("NOT TESTED: this kernel's Landlock is older than ABI %ld\n", abi);
+  skip();
+}
+
+static void files_elsewhere_cannot_be_read(void **state) {
+  need_landlock(1);
+  const char *answer = serving_call(*state, "peek", "{}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "Permission denied");
+  expect_not_in(answer, "treasure");
+}
+
+static void files_beside_the_configuration_can_be_read(void **state) {
+  expect_in(serving_call(*state, "own", "{}"), "my own");
+}
+
+static void what_the_file_allows_can_be_read(void **state) {
+  expect_in(serving_call(*state, "peek_allowed", "{}"), "treasure");
+  expect_in(serving_call(*state, "peek_free", "{}"), "treasure");
+}
+
+static void nothing_can_be_written_but_in_a_temporary_folder(void **state) {
+  need_landlock(1);
+  expect_in(serving_call(*state, "write", "{}"), "\"isError\":true");
+  expect_in(serving_call(*state, "temporary", "{}"), "\"text\":\"fine\\n\"");
+}
+
+static void what_the_file_allows_can_be_written(void **state) {
+  expect_in(serving_call(*state, "write_allowed", "{}"), "\"text\":\"x\\n\"");
+}
+
+static void connections_need_to_be_allowed(void **state) {
+  need_landlock(4);
+  expect_in(serving_call(*state, "net", "{}"), "\"isError\":true");
+  expect_in(serving_call(*state, "net_allowed", "{}"), "\"text\":\"in\\n\"");
+}
+
+static void other_processes_cannot_be_signalled(void **state) {
+  need_landlock(6);
+  char arguments[64];
+  snprintf(arguments, sizeof arguments, "{\"pid\":%ld}", (long)getpid());
+  expect_in(serving_call(*state, "signal", arguments), "\"isError\":true");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(files_elsewhere_cannot_be_read),
+      cmocka_unit_test(files_beside_the_configuration_can_be_read),
+      cmocka_unit_test(what_the_file_allows_can_be_read),
+      cmocka_unit_test(nothing_can_be_written_but_in_a_temporary_folder),
+      cmocka_unit_test(what_the_file_allows_can_be_written),
+      cmocka_unit_test(connections_need_to_be_allowed),
+      cmocka_unit_test(other_processes_cannot_be_signalled),
+  };
+  return cmocka_run_group_tests(tests, start, end);
+}
