@@ -355,8 +355,8 @@ static void scenario(fault_alloc *fault, void *user) {
     static const char headers[] = ACCEPT "Authorization: Bearer t\r\nOrigin: http://localhost\r\n";
     static const char *const bodies[] = {
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1,2,3]}",
-        "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"},{\"jsonrpc\":\"2.0\",\"method\":\"x\"}"
-        "]",
+        ("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"},"
+         "{\"jsonrpc\":\"2.0\",\"method\":\"x\"}]"),
         CHATTY, SLOW};
     for (size_t i = 0; i < 4; i++) {
       const char *text = post(headers, bodies[i]);
