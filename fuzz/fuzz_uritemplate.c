@@ -112,6 +112,8 @@ static void match(const idem__uri_template *pattern, const char *uri, size_t len
   idem__arena_deinit(&arena);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const uint8_t *newline = size ? memchr(data, '\n', size) : NULL;
   if (!newline) return 0;

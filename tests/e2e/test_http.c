@@ -116,8 +116,8 @@ static void what_is_not_http_is_told_so_and_closed(void **state) {
   char url[128];
   child server = start_http(url, sizeof url);
   static const char *const bad[] = {BODY "\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-                                    "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
-                                    "1\r\nTransfer-Encoding: chunked\r\n\r\n"};
+                                    ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
+                                     "Transfer-Encoding: chunked\r\n\r\n")};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     int fd = child_connect(tcp_of(url));
     child_send(fd, bad[i]);
