@@ -95,6 +95,7 @@ static bool check_length(run *r, node_id id, const string_rules *rules, const yy
   if (length < rules->min_length)
     good = idem__complain(r, id, value, at,
                           (complaint){.k = KEYWORD_MIN_LENGTH, .first = (size_t)length});
+  if (!good && !r->collect) return false; /* a schema may ask for both and get neither */
   if (length > rules->max_length)
     good = idem__complain(r, id, value, at,
                           (complaint){.k = KEYWORD_MAX_LENGTH, .first = (size_t)length});
