@@ -63,6 +63,7 @@ void idem__web_arm(idem__web *web) {
 static void on_worker_ended(uv_async_t *async) {
   idem__web *web = async->data;
   idem__workers_reap(web);
+  if (web->workers_running == 0) uv_unref((uv_handle_t *)async);
   if (web->stopping) idem__listener_look(web->listener);
 }
 
@@ -83,7 +84,11 @@ static void stop_peer(idem__web_peer *peer, int step) {
 
 void idem__web_stop(idem__web *web, int step) {
   web->stopping = true;
-  if (step == 0) idem__workers_stop(web);
+  if (step == 0 && web->workers_running > 0) {
+    /* The loop must stay alive for the news that the last of them has ended. */
+    uv_ref((uv_handle_t *)&web->worker_ended);
+    idem__workers_stop(web);
+  }
   for (idem__list *node = web->peers.next, *next; node != &web->peers; node = next) {
     next = node->next;
     stop_peer(IDEM__CONTAINER(node, idem__web_peer, node), step);

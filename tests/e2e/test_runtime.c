@@ -136,7 +136,7 @@ static void urls_are_read_strictly(void **state) {
                                     "tcp://[::1]80",
                                     "tcp://a:1x",
                                     "unix:",
-                                    "http://a:1"};
+                                    "ftp://a:1"};
   idem__url url;
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
     assert_int_equal(idem__url_parse(good[i], &url), IDEM_OK);
