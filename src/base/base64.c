@@ -75,7 +75,8 @@ idem_status idem__base64_decode(idem__buf *out, const char *text, size_t len,
   size_t bytes = len / 4 * 3 + (len % 4 ? len % 4 - 1 : 0);
   idem_status status = idem__buf_reserve(out, bytes);
   if (status != IDEM_OK) return status;
-  char *start = out->data ? out->data + out->len : NULL;
+  if (!out->data) return len ? IDEM_E_INVAL : IDEM_OK; /* no room was needed: there is nothing */
+  char *start = out->data + out->len;
   for (size_t i = 0, made = 0; i < len; i += 4) {
     uint8_t group[3];
     size_t count = len - i < 4 ? len - i : 4;
