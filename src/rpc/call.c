@@ -179,7 +179,7 @@ static idem_status link_call(idem_conn *conn, idem__call *call, uint64_t timeout
   return IDEM_OK;
 }
 
-static idem_status start_call(idem_conn *conn, outgoing *message, const idem_call_opts *opts,
+static idem_status start_call(idem_conn *conn, const outgoing *what, const idem_call_opts *opts,
                               idem_response_fn fn, void *user, uint64_t *id) {
   if (conn->eof) return IDEM_E_CLOSED;
   idem__call *call = idem__calloc(&conn->alloc, sizeof *call);
@@ -189,12 +189,13 @@ static idem_status start_call(idem_conn *conn, outgoing *message, const idem_cal
   call->user = user;
   idem__list_init(&call->link);
   uint64_t call_id = call->id;
-  message->id = &call_id;
+  outgoing message = *what;
+  message.id = &call_id;
   uint64_t timeout = opts && opts->timeout_ms ? opts->timeout_ms : conn->policy.limits.call_ms;
   idem_status status = link_call(conn, call, timeout);
   if (status == IDEM_OK) {
     /* Sending may wake the driver, which must find the call in place, and may end it. */
-    status = send_message(conn, message);
+    status = send_message(conn, &message);
     if (status != IDEM_OK) unlink_call(conn, call);
   }
   if (status != IDEM_OK) {
@@ -207,7 +208,8 @@ static idem_status start_call(idem_conn *conn, outgoing *message, const idem_cal
 
 idem_status idem_call(idem_conn *conn, const char *method, const yyjson_mut_val *params,
                       const idem_call_opts *opts, idem_response_fn fn, void *user, uint64_t *id) {
-  return start_call(conn, &(outgoing){.method = method, .params = params}, opts, fn, user, id);
+  outgoing message = {.method = method, .params = params};
+  return start_call(conn, &message, opts, fn, user, id);
 }
 
 idem_status idem_call_json(idem_conn *conn, const char *method, const char *params_json, size_t len,
@@ -218,7 +220,8 @@ idem_status idem_call_json(idem_conn *conn, const char *method, const char *para
 }
 
 idem_status idem_notify(idem_conn *conn, const char *method, const yyjson_mut_val *params) {
-  return send_message(conn, &(outgoing){.method = method, .params = params});
+  outgoing message = {.method = method, .params = params};
+  return send_message(conn, &message);
 }
 
 idem_status idem_notify_json(idem_conn *conn, const char *method, const char *params_json,
