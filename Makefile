@@ -26,9 +26,10 @@ test: setup-test ## everything: all tests, style, lint, thread sanitizer, fuzz r
 	@scripts/build dev $(JOBS)
 	@ctest --test-dir build/dev -j $(JOBS)
 
-conformance: setup-test ## the official MCP suite against idem-conformance-server
+conformance: setup-test ## the official MCP suite against idem-conformance-server and idem serve
 	@scripts/build release $(JOBS)
 	@tests/conformance/run build/bin/idem-conformance-server build/conformance
+	@tests/conformance/serve build/bin/idem build/conformance
 
 run: setup ## build and serve the demo
 	@scripts/build release $(JOBS)
