@@ -78,7 +78,7 @@ static bool put_clean(idem__buf *out, const char *text, size_t len) {
 }
 
 static void add_tail(const call *self, idem__buf *out) {
-  const serve_config *config = self->tool->host->config;
+  const serve_config *config = self->tool->file;
   idem__buf safe, clean;
   if (self->tool->config->hide_stderr || !self->errors.len) return;
   idem__buf_init(&safe, NULL, (size_t)256 << 10);
@@ -140,7 +140,7 @@ static void answer_text(call *self, idem__buf *sentence, bool failed) {
     built = idem_content_text(doc, content, sentence->data + skip, sentence->len - skip);
   }
   if (built)
-    idem_tool_reply(self->request, &(idem_tool_result){.content = content, .is_error = failed});
+    reply_tool(self->request, &(idem_tool_result){.content = content, .is_error = failed});
   else
     idem_request_drop(self->request);
   idem__buf_deinit(&text);
@@ -154,7 +154,7 @@ static void fail(call *self, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(sentence, sizeof sentence, format, arguments);
   va_end(arguments);
-  idem_tool_failed(self->request, sentence);
+  reply_failed(self->request, sentence);
 }
 
 /* The output schema is a promise to the model; who breaks it is told, not the model alone. */
@@ -190,7 +190,7 @@ static void answer_json(call *self) {
   yyjson_mut_doc *doc = idem_request_doc(self->request);
   yyjson_mut_val *copy = doc ? yyjson_val_mut_copy(doc, yyjson_doc_get_root(parsed)) : NULL;
   if (copy)
-    idem_tool_reply(self->request, &(idem_tool_result){.structured = copy});
+    reply_tool(self->request, &(idem_tool_result){.structured = copy});
   else
     idem_request_drop(self->request);
   yyjson_doc_free(parsed);

@@ -91,9 +91,9 @@ static void take_prompts(serve_config *self, yyjson_val *prompts) {
   yyjson_obj_foreach(prompts, i, max, key, value) { config_prompt(self, key, &self->prompts[i]); }
 }
 
-bool config_load(serve_config *self, const char *path) {
+bool config_load(serve_config *self, const char *path, idem_log *log) {
   *self = (serve_config){.name = NULL};
-  if (!source_read(&self->source, path)) return false;
+  if (!source_read(&self->source, path, log)) return false;
   if (!source_check(&self->source, embedded_idem_schema_json)) return false;
   yyjson_val *root = yyjson_doc_get_root(self->source.doc);
   take_head(self, root);

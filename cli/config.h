@@ -104,8 +104,8 @@ typedef struct serve_config {
   size_t secret_count;
 } serve_config;
 
-/* False: it has faults, which were told on stderr. config_free either way. */
-bool config_load(serve_config *self, const char *path);
+/* False: it has faults, which were told to the log, or on stderr without one. config_free either way. */
+bool config_load(serve_config *self, const char *path, idem_log *log);
 void config_free(serve_config *self);
 
 /* The parts, one file each; false: faults were told. */

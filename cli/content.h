@@ -9,21 +9,22 @@
 /* One resource of the configuration, opened. */
 typedef struct open_resource {
   const resource_config *config;
+  config_source *source;
   int folder;    /* what files are opened beneath */
   char uri[192]; /* of a file, or what comes before a directory's path */
 } open_resource;
 
 typedef struct content_host {
-  const serve_config *config;
+  serve_config *config;
   open_resource *resources;
 } content_host;
 
-void content_init(content_host *self, const serve_config *config);
-/* False: something could not be added, and stderr says why. */
+void content_init(content_host *self, serve_config *config);
+/* False: something could not be added, and that was told. */
 bool content_fill(content_host *self, idem_server *server);
 void content_deinit(content_host *self);
 
 /* prompts.c; `user` is a prompt_config. */
-bool prompts_fill(const serve_config *config, idem_server *server);
+bool prompts_fill(serve_config *config, idem_server *server);
 
 #endif

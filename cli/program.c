@@ -2,6 +2,7 @@
  * in turns from the tools that have any, so that one busy tool cannot starve the others. */
 #include "program.h"
 
+#include "edition.h"
 #include "spawn.h"
 
 #include <signal.h>
@@ -10,19 +11,23 @@
 #include <string.h>
 #include <sys/wait.h>
 
-void program_host_init(program_host *self, const serve_config *config, const confinement *bounds,
-                       program_tool *tools) {
-  *self = (program_host){.config = config, .bounds = bounds, .tools = tools};
+void program_host_init(program_host *self) {
+  *self = (program_host){.concurrency = 1};
   idem__list_init(&self->ready);
   idem__list_init(&self->running);
-  for (size_t i = 0; i < config->tool_count; i++) {
-    tools[i].host = self;
-    tools[i].config = &config->tools[i];
-    idem__list_init(&tools[i].ready);
-    idem__list_init(&tools[i].waiting);
-  }
   signal(SIGPIPE, SIG_IGN); /* a program may end before it has read its input */
   spawn_adopt_orphans();
+}
+
+void program_tool_init(program_tool *self, program_host *host, edition *owner, size_t index) {
+  *self = (program_tool){.host = host,
+                         .edition = owner,
+                         .file = &owner->config,
+                         .config = &owner->config.tools[index],
+                         .bounds = &owner->bounds,
+                         .index = index};
+  idem__list_init(&self->ready);
+  idem__list_init(&self->waiting);
 }
 
 /* ------------------------------------------------------------------------- turns */
@@ -51,7 +56,7 @@ static void take_slot(call *self) {
 static void next_turn(program_host *host) {
   if (host->turning) return; /* a program that could not be started gives its turn back at once */
   host->turning = true;
-  while (host->running_count < host->config->concurrency && !idem__list_empty(&host->ready)) {
+  while (host->running_count < host->concurrency && !idem__list_empty(&host->ready)) {
     program_tool *tool = IDEM__CONTAINER(host->ready.next, program_tool, ready);
     call *first = IDEM__CONTAINER(tool->waiting.next, call, link);
     idem__list_remove(&tool->ready);
@@ -60,6 +65,12 @@ static void next_turn(program_host *host) {
     take_slot(first);
   }
   host->turning = false;
+}
+
+void program_host_limits(program_host *self, const serve_config *config) {
+  self->concurrency = config->concurrency;
+  self->queue = config->queue;
+  next_turn(self);
 }
 
 void program_call_ended(call *self) {
@@ -106,6 +117,7 @@ static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arg
   if (!self) return NULL;
   self->tool = tool;
   self->request = request;
+  edition_hold(tool->edition);
   idem__list_init(&self->link);
   idem__buf_init(&self->output, NULL, tool->config->output_bytes);
   idem__buf_init(&self->errors, NULL, (size_t)16 << 10);
@@ -119,14 +131,14 @@ void program_tool_call(idem_request *request, yyjson_val *arguments, void *user)
   program_host *host = tool->host;
   template_fault fault;
   if (!watch_children(host, idem_request_loop(request))) return;
-  bool must_wait = host->running_count >= host->config->concurrency;
-  if (must_wait && host->waiting_count >= host->config->queue) {
-    idem_tool_failed(request, "the server is busy: too many calls are waiting; try again later");
+  bool must_wait = host->running_count >= host->concurrency;
+  if (must_wait && host->waiting_count >= host->queue) {
+    reply_failed(request, "the server is busy: too many calls are waiting; try again later");
     return;
   }
   call *self = call_new(tool, request, arguments, &fault);
   if (!self) {
-    idem_tool_failed(request, fault.sentence);
+    reply_failed(request, fault.sentence);
     return;
   }
   idem_request_keep(request);

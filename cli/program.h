@@ -3,6 +3,7 @@
 #ifndef IDEM_CLI_PROGRAM_H
 #define IDEM_CLI_PROGRAM_H
 
+#include "call.h"
 #include "confine.h"
 
 #include <idem/uv.h>
@@ -24,13 +25,17 @@ typedef struct program_tool {
   idem__list ready; /* among the host's tools that have calls waiting */
   idem__list waiting;
   program_host *host;
+  edition *edition;
+  const serve_config *file; /* the edition's */
   const tool_config *config;
+  const confinement *bounds;
+  size_t index; /* in file->tools and bounds->rules */
 } program_tool;
 
+/* One for the life of the process: calls of every edition wait for the same turns. */
 struct program_host {
-  const serve_config *config;
-  const confinement *bounds;
-  program_tool *tools; /* one for each tool of the config; those of other kinds are not used */
+  size_t concurrency;
+  size_t queue;
   idem__list ready;
   idem__list running;
   size_t running_count;
@@ -69,8 +74,10 @@ struct call {
   uv_write_t write;
 };
 
-void program_host_init(program_host *self, const serve_config *config, const confinement *bounds,
-                       program_tool *tools);
+void program_host_init(program_host *self);
+/* Takes the limits of a configuration. */
+void program_host_limits(program_host *self, const serve_config *config);
+void program_tool_init(program_tool *self, program_host *host, edition *edition, size_t index);
 /* The handler of a program tool; `user` is its program_tool. */
 void program_tool_call(idem_request *request, yyjson_val *arguments, void *user);
 /* After the loop: ends what still runs. */

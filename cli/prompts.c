@@ -1,7 +1,6 @@
 /* prompts.c - prompts: a text with its arguments filled in. */
 #include "content.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define PROMPT_MAX ((size_t)8 << 20)
@@ -19,7 +18,7 @@ static void answer(idem_request *request, yyjson_val *arguments, void *user) {
   idem__buf_deinit(&text);
 }
 
-static bool add(const prompt_config *config, idem_server *server) {
+static bool add(serve_config *file, const prompt_config *config, idem_server *server) {
   char why[256] = "no memory";
   idem_prompt_argument *arguments = calloc(config->argument_count + 1, sizeof *arguments);
   for (size_t i = 0; arguments && i < config->argument_count; i++)
@@ -33,13 +32,14 @@ static bool add(const prompt_config *config, idem_server *server) {
                         .fn = answer,
                         .user = (void *)(uintptr_t)config};
   bool added = arguments && idem_server_add_prompt(server, &prompt, why, sizeof why) == IDEM_OK;
-  if (!added) fprintf(stderr, "idem serve: prompt %s: %s\n", config->name, why);
+  if (!added) source_fault(&file->source, config->key, "prompt %s: %s", config->name, why);
   free(arguments);
   return added;
 }
 
-bool prompts_fill(const serve_config *config, idem_server *server) {
+bool prompts_fill(serve_config *config, idem_server *server) {
   bool fine = true;
-  for (size_t i = 0; i < config->prompt_count; i++) fine = add(&config->prompts[i], server) && fine;
+  for (size_t i = 0; i < config->prompt_count; i++)
+    fine = add(config, &config->prompts[i], server) && fine;
   return fine;
 }

@@ -112,6 +112,7 @@ bool query_check(serve_config *config) {
 
 typedef struct job {
   const tool_config *tool;
+  edition *edition; /* held */
   yyjson_doc *arguments;
   yyjson_mut_doc *result; /* {"rows": [...], "row_count": n, "truncated": false} */
   yyjson_mut_val *rows;
@@ -269,7 +270,9 @@ static void job_free(job *self) {
   yyjson_doc_free(self->arguments);
   yyjson_mut_doc_free(self->result);
   idem__buf_deinit(&self->table);
+  edition *held = self->edition;
   free(self);
+  edition_release(held);
 }
 
 static void answer_rows(idem_request *request, job *self) {
@@ -284,7 +287,7 @@ static void answer_rows(idem_request *request, job *self) {
                yyjson_mut_obj_add_bool(doc, structured, "truncated", self->truncated) &&
                idem_content_text(doc, content, self->table.data, self->table.len);
   if (built)
-    idem_tool_reply(request, &(idem_tool_result){.content = content, .structured = structured});
+    reply_tool(request, &(idem_tool_result){.content = content, .structured = structured});
   else
     idem_request_drop(request);
 }
@@ -296,7 +299,7 @@ static void after(idem_request *request, void *user) {
     idem_request_drop(request);
   } else if (self->fault[0]) {
     snprintf(sentence, sizeof sentence, "the query %s", self->fault);
-    idem_tool_failed(request, sentence);
+    reply_failed(request, sentence);
   } else {
     answer_rows(request, self);
   }
@@ -309,9 +312,12 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
   atomic_store(&self->unwanted, true);
 }
 
-static job *job_new(const tool_config *tool, yyjson_val *arguments) {
+static job *job_new(const query_tool *asked, yyjson_val *arguments) {
+  const tool_config *tool = asked->config;
   job *self = calloc(1, sizeof *self);
   if (!self) return NULL;
+  self->edition = asked->edition;
+  edition_hold(asked->edition);
   yyjson_mut_doc *copy = yyjson_mut_doc_new(NULL);
   if (copy) yyjson_mut_doc_set_root(copy, yyjson_val_mut_copy(copy, arguments));
   self->tool = tool;
@@ -330,7 +336,7 @@ static job *job_new(const tool_config *tool, yyjson_val *arguments) {
 
 void query_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
   const query_tool *tool = user;
-  job *self = job_new(tool->config, arguments);
+  job *self = job_new(tool, arguments);
   if (!self) return; /* answered with "Internal error" */
   idem_request_on_cancel(request, on_cancel, self);
   if (idem_offload(idem_request_loop(request), request, work, after, self) == IDEM_OK) return;

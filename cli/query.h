@@ -3,12 +3,14 @@
 #ifndef IDEM_CLI_QUERY_H
 #define IDEM_CLI_QUERY_H
 
+#include "call.h"
 #include "config.h"
 
 #include <idem/mcp.h>
 
 typedef struct query_tool {
   const tool_config *config;
+  edition *edition;
 } query_tool;
 
 /* Prepares every query once: false: one cannot work, and stderr says why. */

@@ -165,7 +165,7 @@ static bool add(const open_resource *self, idem_server *server, const char *uri,
       .fn = answer,
       .user = (void *)(uintptr_t)self};
   if (idem_server_add_resource(server, &resource, why, sizeof why) == IDEM_OK) return true;
-  fprintf(stderr, "idem serve: resource %s: %s\n", name, why);
+  source_fault(self->source, self->config->key, "resource %s: %s", name, why);
   return false;
 }
 
@@ -239,7 +239,7 @@ static bool fill_one(open_resource *self, idem_server *server) {
   }
   self->folder = open(config->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (self->folder < 0) {
-    fprintf(stderr, "idem serve: resource %s: %s\n", config->name, strerror(errno));
+    source_fault(self->source, config->key, "resource %s: %s", config->name, strerror(errno));
     return false;
   }
   char pattern[256];
@@ -250,11 +250,12 @@ static bool fill_one(open_resource *self, idem_server *server) {
          list_folder(&files, "", 0);
 }
 
-void content_init(content_host *self, const serve_config *config) {
+void content_init(content_host *self, serve_config *config) {
   *self = (content_host){.config = config};
   self->resources = calloc(config->resource_count + 1, sizeof *self->resources);
   for (size_t i = 0; self->resources && i < config->resource_count; i++)
-    self->resources[i] = (open_resource){.config = &config->resources[i], .folder = -1};
+    self->resources[i] =
+        (open_resource){.config = &config->resources[i], .source = &config->source, .folder = -1};
 }
 
 bool content_fill(content_host *self, idem_server *server) {

@@ -24,7 +24,9 @@ void call_free(call *self) {
   idem__buf_deinit(&self->input);
   idem__buf_deinit(&self->output);
   idem__buf_deinit(&self->errors);
+  edition *held = self->tool->edition;
   free(self);
+  edition_release(held);
 }
 
 static void on_closed(uv_handle_t *handle) {
@@ -178,16 +180,16 @@ static char **make_environment(const tool_config *config, const confinement *bou
 }
 
 static int start_program(call *self, spawned *child) {
-  const program_host *host = self->tool->host;
+  const confinement *bounds = self->tool->bounds;
   const tool_config *config = self->tool->config;
   char temporary[96];
-  char **environment = make_environment(config, host->bounds, temporary, sizeof temporary);
+  char **environment = make_environment(config, bounds, temporary, sizeof temporary);
   if (!environment) return ENOMEM;
   int why = spawn_program(&(spawn_order){.program = config->program,
                                          .argv = self->words.items,
                                          .environment = environment,
                                          .cwd = config->cwd,
-                                         .rules = host->bounds->rules[self->tool - host->tools],
+                                         .rules = bounds->rules[self->tool->index],
                                          .feeds_input = config->has_stdin},
                           child);
   free(environment);
@@ -200,7 +202,7 @@ static void could_not_start(call *self, int why) {
            strerror(why));
   idem_request *request = self->request;
   self->request = NULL;
-  idem_tool_failed(request, sentence);
+  reply_failed(request, sentence);
   self->finished = true;
   program_call_ended(self);
   call_free(self);

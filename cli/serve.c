@@ -2,13 +2,9 @@
 #include "serve.h"
 
 #include "cli.h"
-#include "content.h"
-#include "program.h"
-#include "query.h"
+#include "edition.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char help_text[] =
     "idem serve - programs, files and databases as MCP tools\n"
@@ -40,82 +36,15 @@ static const char help_text[] =
     "Port 0 takes a free one. Logs go to stderr, or to the file named by IDEM_LOG.\n"
     "Exit status: 0 well, 1 it cannot serve or the file has faults, 2 asked wrongly.\n";
 
-/* ------------------------------------------------------------------------- filling */
-
-/* Everything one server is made of. */
-typedef struct kitchen {
-  const serve_config *config;
-  idem_server *server;
-  confinement bounds;
-  program_host programs;
-  program_tool *program_tools;
-  query_tool *query_tools;
-  content_host content;
-} kitchen;
-
-static bool could_not_add(const char *kind, const char *name, const char *why) {
-  fprintf(stderr, "idem serve: %s %s: %s\n", kind, name, why);
-  return false;
-}
-
-static bool add_tool(kitchen *self, size_t index) {
-  const tool_config *config = &self->config->tools[index];
-  char why[512] = "no memory";
-  idem_tool tool = {.name = config->name,
-                    .title = config->title,
-                    .description = config->description,
-                    .input_schema = config->input_schema,
-                    .output_schema = config->output_schema,
-                    .annotations = config->annotations,
-                    .fn = config->is_program ? program_tool_call : query_tool_call,
-                    .user = config->is_program ? (void *)&self->program_tools[index]
-                                               : (void *)&self->query_tools[index]};
-  if (idem_server_add_tool(self->server, &tool, why, sizeof why) == IDEM_OK) return true;
-  return could_not_add("tool", config->name, why);
-}
-
-static bool fill(kitchen *self) {
-  bool fine = true;
-  for (size_t i = 0; i < self->config->tool_count; i++) fine = add_tool(self, i) && fine;
-  return content_fill(&self->content, self->server) && fine;
-}
-
-static bool kitchen_init(kitchen *self, const serve_config *config, idem_log *log) {
-  *self = (kitchen){.config = config};
-  self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
-  self->query_tools = calloc(config->tool_count + 1, sizeof *self->query_tools);
-  if (!self->program_tools || !self->query_tools) return false;
-  if (!confinement_init(&self->bounds, config)) return false;
-  program_host_init(&self->programs, config, &self->bounds, self->program_tools);
-  for (size_t i = 0; i < config->tool_count; i++) self->query_tools[i].config = &config->tools[i];
-  content_init(&self->content, config);
-  idem_server_opts opts = {.name = config->name,
-                           .version = config->version,
-                           .title = config->title,
-                           .description = config->description,
-                           .instructions = config->instructions,
-                           .log = log};
-  idem_server_os(&opts);
-  return idem_server_new(&opts, &self->server) == IDEM_OK && fill(self);
-}
-
-static void kitchen_deinit(kitchen *self) {
-  idem_server_free(self->server);
-  if (self->content.config) content_deinit(&self->content);
-  confinement_deinit(&self->bounds);
-  free(self->program_tools);
-  free(self->query_tools);
-}
-
 /* ------------------------------------------------------------------------- serving */
 
 /* What protects the machine from the programs, and what does not. */
-static void say_confinement(const kitchen *self, idem_log *log) {
+static void say_confinement(const edition *self, idem_log *log) {
   const confinement *bounds = &self->bounds;
   size_t programs = 0, free_ones = 0;
-  for (size_t i = 0; i < self->config->tool_count; i++) {
-    programs += self->config->tools[i].is_program;
-    free_ones += self->config->tools[i].is_program && bounds->rules[i] < 0;
+  for (size_t i = 0; i < self->config.tool_count; i++) {
+    programs += self->config.tools[i].is_program;
+    free_ones += self->config.tools[i].is_program && bounds->rules[i] < 0;
   }
   if (!programs) return;
   idem_logf(log, IDEM_LOG_INFO, "programs are kept in bounds",
@@ -132,38 +61,56 @@ static void say_confinement(const kitchen *self, idem_log *log) {
               bounds->abi >= 4 ? "" : " and TCP", free_ones, programs);
 }
 
-static int serve(const serve_options *options, const serve_config *config) {
-  idem_log *log = NULL;
-  kitchen self;
-  idem_log_open(&options->log, &log);
+static idem_server *new_server(const serve_config *config, idem_log *log) {
+  idem_server *server = NULL;
+  idem_server_opts opts = {.name = config->name,
+                           .version = config->version,
+                           .title = config->title,
+                           .description = config->description,
+                           .instructions = config->instructions,
+                           .log = log};
+  idem_server_os(&opts);
+  return idem_server_new(&opts, &server) == IDEM_OK ? server : NULL;
+}
+
+static void keep_secrets(const serve_config *config, idem_log *log) {
   for (size_t i = 0; i < config->secret_count; i++)
     idem_log_add_secret(log, config->secrets[i].text, config->secrets[i].len);
+}
+
+static int serve(const serve_options *options, edition *first) {
+  idem_log *log = NULL;
+  program_host programs;
   int code = 1;
-  if (kitchen_init(&self, config, log)) {
-    say_confinement(&self, log);
-    idem_serve_opts opts = {.server = self.server, .log = log, .http = &options->http};
+  idem_log_open(&options->log, &log);
+  keep_secrets(&first->config, log);
+  program_host_init(&programs);
+  idem_server *server = new_server(&first->config, log);
+  if (server && edition_open(first, &programs) && edition_fill(first, server)) {
+    program_host_limits(&programs, &first->config);
+    say_confinement(first, log);
+    idem_serve_opts opts = {.server = server, .log = log, .http = &options->http};
     code = idem_run((const char *const *)options->urls, options->url_count, &opts);
-    program_host_end(&self.programs);
+    program_host_end(&programs);
   }
-  kitchen_deinit(&self);
+  idem_server_free(server);
   idem_log_free(log);
   return code;
 }
 
 static int with_config(const serve_options *options) {
-  serve_config config;
+  edition *first = edition_read(options->path, NULL);
   int code = 1;
-  if (config_load(&config, options->path) && query_check(&config)) {
-    if (options->check)
-      code = printf("%s: %zu tools, %zu resources, %zu prompts: fine\n", options->path,
-                    config.tool_count, config.resource_count, config.prompt_count) < 0;
-    else if (options->dry_run)
-      code =
-          serve_dry_run(&config, options->dry_run, options->dry_run_values, options->dry_run_count);
-    else
-      code = serve(options, &config);
-  }
-  config_free(&config);
+  if (!first) return code;
+  const serve_config *config = &first->config;
+  if (options->check)
+    code = printf("%s: %zu tools, %zu resources, %zu prompts: fine\n", options->path,
+                  config->tool_count, config->resource_count, config->prompt_count) < 0;
+  else if (options->dry_run)
+    code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
+  else
+    code = serve(options, first);
+  edition_free(first);
   return code;
 }
 

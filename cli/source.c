@@ -16,7 +16,20 @@
 
 /* ------------------------------------------------------------------------- places */
 
-static void say_place(const config_source *self, size_t offset) {
+/* One fault, one line. */
+static void say(const config_source *self, const char *place, const char *format,
+                va_list arguments) {
+  char sentence[1024];
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  if (self->log)
+    idem_logf(self->log, IDEM_LOG_ERROR, "fault in the configuration", "%s%s", place, sentence);
+  else
+    fprintf(stderr, "%s%s\n", place, sentence);
+}
+
+static void say_at(const config_source *self, size_t offset, const char *format,
+                   va_list arguments) {
+  char place[512];
   size_t line = 1, column = 1;
   for (size_t i = 0; i < offset && i < self->len; i++) {
     column++;
@@ -24,7 +37,8 @@ static void say_place(const config_source *self, size_t offset) {
     line++;
     column = 1;
   }
-  fprintf(stderr, "%s:%zu:%zu: ", self->path, line, column);
+  snprintf(place, sizeof place, "%s:%zu:%zu: ", self->path, line, column);
+  say(self, place, format, arguments);
 }
 
 static const char *address_of(yyjson_val *value) {
@@ -41,11 +55,9 @@ void source_fault(config_source *self, yyjson_val *at, const char *format, ...) 
   const char *address = address_of(at);
   va_list arguments;
   self->faults++;
-  say_place(self, address ? (size_t)(address - self->parsed) : 0);
   va_start(arguments, format);
-  vfprintf(stderr, format, arguments);
+  say_at(self, address ? (size_t)(address - self->parsed) : 0, format, arguments);
   va_end(arguments);
-  fputc('\n', stderr);
 }
 
 /* Reads one token of a JSON Pointer, ~0 and ~1 undone; returns what follows it. */
@@ -84,10 +96,29 @@ yyjson_val *source_find(const config_source *self, const char *pointer) {
 
 /* ------------------------------------------------------------------------ reading */
 
+static void say_plainly(const config_source *self, const char *format, ...) IDEM_PRINTF(2, 3);
+
+static void say_plainly(const config_source *self, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  say(self, "", format, arguments);
+  va_end(arguments);
+}
+
 static bool cannot_read(const config_source *self, const char *why) {
-  fprintf(stderr, "idem: cannot read %s: %s\n", self->path, why);
-  if (errno == ENOENT) fputs("make one with: idem init\n", stderr);
+  say_plainly(self, "idem: cannot read %s: %s", self->path, why);
+  if (errno == ENOENT && !self->log) fputs("make one with: idem init\n", stderr);
   return false;
+}
+
+static void no_json(config_source *self, size_t offset, const char *format, ...) IDEM_PRINTF(3, 4);
+
+static void no_json(config_source *self, size_t offset, const char *format, ...) {
+  va_list arguments;
+  self->faults++;
+  va_start(arguments, format);
+  say_at(self, offset, format, arguments);
+  va_end(arguments);
 }
 
 static bool read_text(config_source *self) {
@@ -119,14 +150,12 @@ static bool parse(config_source *self) {
   memcpy(self->parsed, self->text, self->len);
   self->doc = yyjson_read_opts(self->parsed, self->len, READ_FLAGS, NULL, &fault);
   if (self->doc) return true;
-  say_place(self, fault.pos);
-  fprintf(stderr, "this is not JSON: %s\n", fault.msg);
-  self->faults++;
+  no_json(self, fault.pos, "this is not JSON: %s", fault.msg);
   return false;
 }
 
-bool source_read(config_source *self, const char *path) {
-  *self = (config_source){.path = strdup(path)};
+bool source_read(config_source *self, const char *path, idem_log *log) {
+  *self = (config_source){.path = strdup(path), .log = log};
   return self->path && read_text(self) && find_folder(self) && parse(self);
 }
 

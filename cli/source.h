@@ -14,10 +14,11 @@ typedef struct config_source {
   size_t len;
   yyjson_doc *doc;
   unsigned faults;
+  idem_log *log; /* who is told of faults; NULL: stderr */
 } config_source;
 
-/* False: it cannot be read or is no JSON, and stderr says why. source_free either way. */
-bool source_read(config_source *self, const char *path);
+/* False: it cannot be read or is no JSON, and the log or stderr says why. source_free either way. */
+bool source_read(config_source *self, const char *path, idem_log *log);
 void source_free(config_source *self);
 
 /* Says what is wrong at a value or key of the document. */

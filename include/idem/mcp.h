@@ -73,6 +73,10 @@ IDEM_API idem_status idem_server_accept(idem_server *server, const idem_conn_opt
 /* The router behind it: register plain methods beside MCP's own, before serving. They can be called
  * as MCP's can: after the handshake, or with a revision in _meta. */
 IDEM_API idem_router *idem_server_router(idem_server *server);
+/* Serves the tools, resources, templates and prompts of `from` in place of its own, all at once; `from`
+ * has the former ones after it. Requests that run finish on what they began with; peers are told of
+ * the lists that really differ. `from` is a server that was never served, with the same allocator. */
+IDEM_API void idem_server_replace(idem_server *server, idem_server *from);
 /* Answers of such methods, in the form MCP wants: a value that is no object is sent as {"value": X},
  * and an object gets the members that the peer's revision asks for; its `_meta` is kept, and in
  * 2026-07-28 a `resultType` of its own is not. Rules and statuses of idem_reply, _mut and _json. */

@@ -30,6 +30,10 @@ typedef struct idem_serve_opts {
   void (*on_open)(idem_conn *conn, void *user);
   void (*on_close)(idem_conn *conn, void *user);
   void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
+  /* idem_run alone: the loop is there, before anything is served on it; handles of yours may go on
+   * it. And SIGHUP came, after the log was opened anew: with this, it never ends the server. */
+  void (*on_loop)(uv_loop_t *loop, void *user);
+  void (*on_hangup)(void *user);
   void *user;
 } idem_serve_opts;
 
@@ -77,7 +81,7 @@ IDEM_API void idem_conn_set_data(idem_conn *conn, void *data);
 IDEM_API void *idem_conn_data(const idem_conn *conn);
 
 /* Serves one or more URLs on a loop of its own until end of input (stdio), SIGINT or SIGTERM (on
- * stdio alone SIGHUP, too; with sockets that reopens the log), then shuts down gracefully; a second
+ * stdio alone without on_hangup SIGHUP, too; else that reopens the log), then shuts down gracefully; a second
  * signal ends the process at once. opts->log NULL: a log as idem_log_open makes it, at level info.
  * Returns the process's exit code: 0, or 1 for what could not start; does not return when offloaded
  * work outlasts the grace, but exits with 0. One at a time in a process. */

@@ -461,6 +461,9 @@ void idem__resource_write(const idem__resource_entry *resource, const idem__revi
                           idem__writer *writer);
 void idem__prompt_write(const idem__prompt_entry *prompt, const idem__revision *revision,
                         idem__writer *writer);
+/* ... of any kind. */
+void idem__entry_write(idem__list_kind kind, const void *entry, const idem__revision *revision,
+                       idem__writer *writer);
 
 /* content.c: writes an array of content blocks as a revision knows them: unknown kinds become text,
  * unknown fields are left out. */

@@ -83,8 +83,8 @@ static bool read_cursor(const idem__registry *registry, idem__list_kind kind, yy
 
 /* ------------------------------------------------------------------ writing */
 
-static void write_entry(idem__list_kind kind, const void *entry, const idem__revision *revision,
-                        idem__writer *writer) {
+void idem__entry_write(idem__list_kind kind, const void *entry, const idem__revision *revision,
+                       idem__writer *writer) {
   switch (kind) {
   case IDEM__TOOLS: idem__tool_write(entry, revision, writer); break;
   case IDEM__PROMPTS: idem__prompt_write(entry, revision, writer); break;
@@ -102,7 +102,7 @@ static void write_page(idem__result *result, idem__list_kind kind, size_t first)
   idem__write_key(&result->writer, list_names[kind]);
   idem__write_array(&result->writer);
   for (size_t i = first; i < end; i++) {
-    write_entry(kind, list->entries[i], result->context->revision, &result->writer);
+    idem__entry_write(kind, list->entries[i], result->context->revision, &result->writer);
   }
   idem__write_array_end(&result->writer);
   if (end < list->count) write_cursor(&result->writer, registry, end);

@@ -66,9 +66,10 @@ static bool must_stop(const server *self) {
 
 static void on_wake(uv_async_t *async) { (void)async; }
 
-static void reload(const server *self) {
+static void hang_up(const server *self) {
   idem_log_reopen(self->log);
   idem_logf(self->log, IDEM_LOG_INFO, "log reopened", "%s", idem__log_sink_name());
+  if (self->opts.on_hangup && !self->stopping) self->opts.on_hangup(self->opts.user);
 }
 
 static bool served_out(const server *self) {
@@ -89,7 +90,7 @@ static void one_turn(server *self) {
 
 static void serve_until_done(server *self) {
   while (self->live > 0) {
-    if (idem__signals_take_reload()) reload(self);
+    if (idem__signals_take_reload()) hang_up(self);
     if (must_stop(self) || (!self->stopping && served_out(self))) begin_stop(self);
     one_turn(self);
   }
@@ -144,7 +145,8 @@ static int serve_urls(server *self, const char *const *urls, size_t count) {
   idem_logf(self->log, IDEM_LOG_INFO, "idem started", "version %s, pid %ld, level %s, sink %s",
             idem_version(), (long)getpid(), idem_log_level_text(idem_log_get_level(self->log)),
             idem__log_sink_name());
-  idem__signals_start(&self->wake, serves_sockets(urls, count));
+  idem__signals_start(&self->wake, self->opts.on_hangup || serves_sockets(urls, count));
+  if (self->opts.on_loop) self->opts.on_loop(&self->loop, self->opts.user);
   bool started = true;
   for (size_t i = 0; i < count && started; i++) started = listen_to(self, urls[i]);
   if (!started) begin_stop(self);

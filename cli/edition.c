@@ -1,0 +1,78 @@
+/* edition.c - see edition.h. */
+#include "edition.h"
+
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------------- making */
+
+edition *edition_read(const char *path, idem_log *log) {
+  edition *self = calloc(1, sizeof *self);
+  if (!self) return NULL;
+  if (config_load(&self->config, path, log) && query_check(&self->config)) return self;
+  config_free(&self->config);
+  free(self);
+  return NULL;
+}
+
+bool edition_open(edition *self, program_host *programs) {
+  serve_config *config = &self->config;
+  self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
+  self->query_tools = calloc(config->tool_count + 1, sizeof *self->query_tools);
+  if (!self->program_tools || !self->query_tools) return false;
+  if (!confinement_init(&self->bounds, config)) return false;
+  for (size_t i = 0; i < config->tool_count; i++) {
+    program_tool_init(&self->program_tools[i], programs, self, i);
+    self->query_tools[i] = (query_tool){.config = &config->tools[i], .edition = self};
+  }
+  content_init(&self->content, config);
+  return true;
+}
+
+static bool add_tool(edition *self, idem_server *server, size_t index) {
+  const tool_config *config = &self->config.tools[index];
+  char why[512] = "no memory";
+  idem_tool tool = {.name = config->name,
+                    .title = config->title,
+                    .description = config->description,
+                    .input_schema = config->input_schema,
+                    .output_schema = config->output_schema,
+                    .annotations = config->annotations};
+  edition_tool_handler(self, index, &tool.fn, &tool.user);
+  if (idem_server_add_tool(server, &tool, why, sizeof why) == IDEM_OK) return true;
+  source_fault(&self->config.source, config->key, "%s", why);
+  return false;
+}
+
+void edition_tool_handler(edition *self, size_t index, idem_tool_fn *fn, void **user) {
+  bool is_program = self->config.tools[index].is_program;
+  *fn = is_program ? program_tool_call : query_tool_call;
+  *user = is_program ? (void *)&self->program_tools[index] : (void *)&self->query_tools[index];
+}
+
+bool edition_fill(edition *self, idem_server *server) {
+  bool fine = true;
+  for (size_t i = 0; i < self->config.tool_count; i++) fine = add_tool(self, server, i) && fine;
+  return content_fill(&self->content, server) && fine;
+}
+
+/* ------------------------------------------------------------------------- ending */
+
+void edition_free(edition *self) {
+  if (self->content.config) content_deinit(&self->content);
+  confinement_deinit(&self->bounds);
+  free(self->program_tools);
+  free(self->query_tools);
+  config_free(&self->config);
+  free(self);
+}
+
+void edition_retire(edition *self) {
+  self->retired = true;
+  if (!self->calls) edition_free(self);
+}
+
+void edition_hold(edition *self) { self->calls++; }
+
+void edition_release(edition *self) {
+  if (--self->calls == 0 && self->retired) edition_free(self);
+}

@@ -1,0 +1,63 @@
+/* reply.c - the answers of tools. By MCP they are tool results; as plain JSON-RPC methods the
+ * structured content is the result, or else the text, and a failure is an error -32000. */
+#include "call.h"
+
+#include "base/base.h"
+
+#include <string.h>
+
+/* No tool can be called tools/call: a name has no slash. */
+static bool is_plain(const idem_request *request) {
+  static const char mcp[] = "tools/call";
+  size_t len = 0;
+  const char *method = idem_request_method(request, &len);
+  return len != sizeof mcp - 1 || memcmp(method, mcp, len) != 0;
+}
+
+void reply_failed(idem_request *request, const char *sentence) {
+  if (is_plain(request))
+    idem_reply_error_text(request, IDEM_RPC_SERVER_ERROR, "Tool failed", sentence);
+  else
+    idem_tool_failed(request, sentence);
+}
+
+/* The texts of the content blocks, a newline between them. */
+static bool join_texts(yyjson_mut_val *content, idem__buf *out) {
+  yyjson_mut_val *block;
+  yyjson_mut_arr_iter each;
+  yyjson_mut_arr_iter_init(content, &each);
+  while ((block = yyjson_mut_arr_iter_next(&each))) {
+    yyjson_mut_val *text = yyjson_mut_obj_get(block, "text");
+    if (!yyjson_mut_is_str(text)) continue;
+    if (out->len && idem__buf_put(out, "\n", 1) != IDEM_OK) return false;
+    if (idem__buf_put(out, yyjson_mut_get_str(text), yyjson_mut_get_len(text)) != IDEM_OK)
+      return false;
+  }
+  return true;
+}
+
+static void reply_plain_text(idem_request *request, const idem_tool_result *result) {
+  yyjson_mut_doc *doc = idem_request_doc(request);
+  idem__buf text;
+  idem__buf_init(&text, NULL, (size_t)64 << 20);
+  bool fine = doc && join_texts(result->content, &text);
+  const char *bytes = text.len ? text.data : "";
+  if (fine && result->is_error) {
+    yyjson_mut_val *data = yyjson_mut_obj(doc);
+    fine = yyjson_mut_obj_add_strn(doc, data, "details", bytes, text.len);
+    if (fine) idem_reply_error(request, IDEM_RPC_SERVER_ERROR, "Tool failed", data);
+  } else if (fine) {
+    idem_reply_mut(request, yyjson_mut_strn(doc, bytes, text.len));
+  }
+  if (!fine) idem_request_drop(request);
+  idem__buf_deinit(&text);
+}
+
+void reply_tool(idem_request *request, const idem_tool_result *result) {
+  if (!is_plain(request))
+    idem_tool_reply(request, result);
+  else if (result->structured && !result->is_error)
+    idem_reply_mut(request, result->structured);
+  else
+    reply_plain_text(request, result);
+}
