@@ -1,26 +1,10 @@
 // inspector.mjs - the official MCP Inspector's command line lists, calls, reads and prompts, over stdio
 // and HTTP, in both eras. Run by the script `run`.
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { inspect } from "./inspect.mjs";
 import { withServer } from "./server.mjs";
 
 const program = process.argv[2];
-const here = dirname(fileURLToPath(import.meta.url));
-const inspector = join(here, "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js");
-
-// It keeps files in the home folder: here, that is ours.
-async function inspect(target, era, ...args) {
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    [inspector, "--cli", ...target, "--protocol-era", era, "--format", "json", "-q", ...args],
-    { env: { ...process.env, HOME: here }, timeout: 60000 },
-  );
-  const { result, ...rest } = JSON.parse(stdout);
-  return result ?? rest;
-}
 
 async function converse(target, era) {
   const { tools } = await inspect(target, era, "--method", "tools/list");
@@ -39,7 +23,7 @@ async function converse(target, era) {
 await Promise.all([
   converse([program], "legacy"),
   converse([program], "modern"),
-  withServer(program, async ({ url }) => {
+  withServer([program], async ({ url }) => {
     await converse([url, "--transport", "http"], "legacy");
     await converse([url, "--transport", "http"], "modern");
   }),

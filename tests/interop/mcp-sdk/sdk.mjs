@@ -26,10 +26,11 @@ const conversations = [
 
 let failures = 0;
 await Promise.all(
-  conversations.map(async ([name, open, workers]) => {
+  conversations.map(async ([name, open, workers = 1]) => {
     try {
-      if (name.includes("HTTP")) await withServer(program, (where) => converse(name, () => open(where)), workers);
-      else await converse(name, () => open({ program }));
+      const command = [program, "--workers", String(workers)];
+      if (name.includes("HTTP")) await withServer(command, (where) => converse(name, () => open(where)));
+      else await converse(name, () => open({ command: [program, "--stdio"] }));
     } catch (error) {
       console.error(error.message.startsWith("SDK") ? error : `${name}: ${error.stack}`);
       failures++;

@@ -45,7 +45,8 @@ async function tasks({ client }) {
 
 export function transport(where) {
   if (where.url) return new StreamableHTTPClientTransport(new URL(where.url));
-  return new StdioClientTransport({ command: where.program, args: ["--stdio"], stderr: "ignore" });
+  const [command, ...args] = where.command;
+  return new StdioClientTransport({ command, args, stderr: "ignore" });
 }
 
 export async function open(where) {

@@ -44,7 +44,8 @@ async function tasks(talk) {
 
 function transport(where) {
   if (where.url) return new StreamableHTTPClientTransport(new URL(where.url));
-  return new StdioClientTransport({ command: where.program, args: ["--stdio"], stderr: "ignore" });
+  const [command, ...args] = where.command;
+  return new StdioClientTransport({ command, args, stderr: "ignore" });
 }
 
 const subscribeOld = (client) => async (uri) => {

@@ -1,11 +1,11 @@
-// server.mjs - idem-conformance-server on a free port for as long as somebody uses it. It must end with
+// server.mjs - a server on a free port for as long as somebody uses it. It must end with
 // 0, which under the sanitizers means that it left no memory behind.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-export async function withServer(program, use, workers = 1) {
-  const child = spawn(program, ["--http", "127.0.0.1:0", "--workers", String(workers)], { stdio: ["ignore", "ignore", "pipe"] });
+export async function withServer([program, ...args], use) {
+  const child = spawn(program, [...args, "--http", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
   const said = [];
   const ended = once(child, "exit");
   const url = await new Promise((resolve, reject) => {

@@ -117,10 +117,14 @@ async function subscriptions(talk) {
 
 const chapters = { lists, calls, reads, prompts, progress, logs, cancels, asks, subscriptions };
 
-// Holds the whole conversation with a client that `open` connected; returns how many chapters it had.
+// Holds the whole conversation with a client that `open` connected.
 export async function converse(name, open) {
   const talk = await open();
-  const all = { ...chapters, ...talk.more };
+  await tell(name, talk, { ...chapters, ...talk.more });
+}
+
+// Every chapter in its turn, then the end.
+export async function tell(name, talk, all) {
   for (const [title, chapter] of Object.entries(all)) {
     try {
       await chapter(talk);
