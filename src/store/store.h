@@ -1,0 +1,171 @@
+/* store.h - what several loops, processes or machines must agree on, kept as bytes behind one
+ * interface: sessions, their replay logs, tasks, news of changes.
+ *
+ * A store keeps *records*. A record has a key (a space and a name), a value, a version, a time to
+ * live, and beside its value a bounded log of entries and a counter, which go when it goes. An
+ * operation is data, so that a remote store may queue it, send several in one round trip, and answer
+ * later; a local one answers before the call returns. Who may see a record is written in its value
+ * by the caller (a session's principal): the store compares nothing but keys and versions.
+ *
+ * Every store passes tests/unit/store. See docs/internals/store.md and decision 10. */
+#ifndef IDEM_STORE_PRIVATE_H
+#define IDEM_STORE_PRIVATE_H
+
+#include "../base/base.h"
+
+typedef struct idem__store idem__store;
+
+typedef enum idem__store_space {
+  IDEM__STORE_SESSIONS, /* legacy sessions over HTTP, with the log of their events */
+  IDEM__STORE_TASKS,
+  IDEM__STORE_NEWS, /* no records: only what is told (a resource was updated) */
+  IDEM__STORE_SPACES
+} idem__store_space;
+
+#define IDEM__STORE_NAME_MAX 8192u /* bytes of a name; it need not be text */
+#define IDEM__STORE_GROUP_MAX 255u
+
+/* ------------------------------------------------------------- operations */
+
+typedef enum idem__store_verb {
+  IDEM__STORE_GET,   /* value and version */
+  IDEM__STORE_TOUCH, /* version alone; ttl_ms from now on */
+  IDEM__STORE_PUT,   /* makes a record (in `group`) or changes its value, as `expect` says; `limit`:
+                         records of the space; ttl_ms from now on. Gives the new version */
+  IDEM__STORE_REMOVE, /* as `expect` says */
+  IDEM__STORE_APPEND, /* an entry of the record's log; `limit`: bytes the log may hold, the oldest
+                         entries go first. Gives its number: 1, 2, ... A larger entry has a number and
+                         is not kept */
+  IDEM__STORE_READ, /* each entry of the log numbered above `after`; gives the last number there was,
+                         kept or not */
+  IDEM__STORE_COUNT, /* adds `after` to the record's counter, 0 at first; gives what it was */
+  IDEM__STORE_LIST,  /* each record of a space and group born after `after`, by birth, at most
+                         `limit` (0: all) */
+  IDEM__STORE_TELL   /* tells who watches the space; nothing is kept */
+} idem__store_verb;
+
+/* `expect` of PUT and REMOVE: the version the caller has seen, or one of these. */
+#define IDEM__STORE_ABSENT 0u
+#define IDEM__STORE_ANY UINT64_MAX
+
+/* What an operation came to. `bytes` are the store's until the function returns.
+ * OK; NOTFOUND: no such record; EXISTS: it was to be absent; STATE: its version is another, which
+ * `version` tells; LIMIT: the space, or the store, is full; INVAL: no such name or space; NOMEM; from a
+ * store that is elsewhere also SYS and TIMEOUT: then it is not known whether it happened. */
+typedef struct idem__store_answer {
+  idem_status status;
+  uint64_t version;
+  uint64_t number;
+  const char *bytes;
+  size_t len;
+} idem__store_answer;
+typedef void (*idem__store_done)(const idem__store_answer *answer, void *user);
+
+/* One entry of READ or record of LIST; lent for the call. False: enough. */
+typedef struct idem__store_item {
+  uint64_t number;  /* the entry's, or the record's birth: for `after` */
+  uint64_t version; /* LIST */
+  const char *name; /* LIST */
+  size_t name_len;
+  const char *bytes;
+  size_t len;
+} idem__store_item;
+typedef bool (*idem__store_each)(const idem__store_item *item, void *user);
+
+/* What is pointed to is lent until `done`, which runs exactly once: before idem__store_run returns if
+ * the store is immediate, else later, on the thread of the loop that the store was given. No lock of
+ * the store's is held then; further operations may be run from it. */
+typedef struct idem__store_op {
+  idem__store_verb verb;
+  idem__store_space space;
+  const char *name;
+  size_t name_len;
+  const void *bytes;
+  size_t len;
+  const char *group; /* PUT that makes a record, LIST; NULL is "" */
+  uint64_t expect;
+  uint64_t ttl_ms; /* 0: until it is removed */
+  uint64_t after;
+  size_t limit; /* 0: none but the store's own */
+  /* The caller's clock, for stores that have none. A space is always used with the same one. */
+  uint64_t now_ms;
+  idem__store_each each;
+  idem__store_done done; /* NULL: nobody wants to know */
+  void *user;
+} idem__store_op;
+
+/* ---------------------------------------------------------------- changes */
+
+typedef enum idem__store_event {
+  IDEM__STORE_WAS_PUT,
+  IDEM__STORE_WAS_REMOVED,
+  IDEM__STORE_WAS_EXPIRED,
+  IDEM__STORE_WAS_APPENDED, /* version: the entry's number */
+  IDEM__STORE_WAS_TOLD
+} idem__store_event;
+
+typedef struct idem__store_change {
+  idem__store_event event;
+  idem__store_space space;
+  const char *name;
+  size_t name_len;
+  uint64_t version;
+} idem__store_change;
+
+/* Called for every change, also one's own, on any thread, perhaps inside an operation: do not hold a
+ * lock it takes while running one. It is to note what happened and wake somebody. A change may be
+ * told twice or (by a store elsewhere whose line broke) not at all; versions tell. */
+typedef void (*idem__store_watch_fn)(const idem__store_change *change, void *user);
+typedef struct idem__store_watcher idem__store_watcher;
+
+/* -------------------------------------------------------------- the store */
+
+/* What a kind of store must do. */
+typedef struct idem__store_kind {
+  const char *name;
+  bool immediate; /* every answer is there when run returns */
+  void (*run)(idem__store *store, const idem__store_op *op);
+  idem_status (*watch)(idem__store *store, idem__store_space space, idem__store_watch_fn fn,
+                       void *user, idem__store_watcher **out);
+  void (*unwatch)(idem__store *store, idem__store_watcher *watcher);
+  void (*free)(idem__store *store);
+} idem__store_kind;
+
+/* The head of every store. Counted: the servers that share it in this process each hold it. */
+struct idem__store {
+  const idem__store_kind *kind;
+  _Atomic unsigned refs;
+};
+
+static inline void idem__store_run(idem__store *store, const idem__store_op *op) {
+  store->kind->run(store, op);
+}
+/* NOMEM. Its function is not running and will not be called again once unwatch has returned; not from
+ * inside that function. */
+static inline idem_status idem__store_watch(idem__store *store, idem__store_space space,
+                                            idem__store_watch_fn fn, void *user,
+                                            idem__store_watcher **out) {
+  return store->kind->watch(store, space, fn, user, out);
+}
+void idem__store_unwatch(idem__store *store, idem__store_watcher *watcher); /* takes NULL */
+idem__store *idem__store_ref(idem__store *store);
+void idem__store_unref(idem__store *store); /* takes NULL; the last one frees it */
+
+/* For immediate stores: runs it and gives its answer. `value` (may be NULL) takes a copy of the bytes;
+ * where that fails the status says so. SYS: the store did not answer at once. */
+idem__store_answer idem__store_ask(idem__store *store, const idem__store_op *op, idem__buf *value);
+
+/* ---------------------------------------------------------------- kinds */
+
+/* In memory: for one process, immediate, gone with it. */
+typedef struct idem__store_memory_opts {
+  size_t max_bytes; /* of values, names and log entries together; 0: 512 MiB */
+  uint64_t seed;    /* for its maps: random */
+  const idem_alloc *alloc;
+} idem__store_memory_opts;
+idem_status idem__store_memory_new(const idem__store_memory_opts *opts, idem__store **out);
+/* Records of a space, and bytes of all. */
+size_t idem__store_memory_records(idem__store *store, idem__store_space space);
+size_t idem__store_memory_bytes(idem__store *store);
+
+#endif
