@@ -83,6 +83,7 @@ void idem__runtime_release(idem__runtime *runtime) {
   if (--runtime->references > 0) return;
   delist(runtime);
   idem__runtime_close_hubs(runtime);
+  idem__fetcher_close(runtime->fetcher);
   uv_close((uv_handle_t *)&runtime->flusher, on_handle_closed);
   uv_close((uv_handle_t *)&runtime->timer, on_handle_closed);
 }

@@ -57,6 +57,7 @@ idem__address idem__address_of_path(const char *path);
 
 typedef struct idem__peer idem__peer;
 typedef struct idem__loop_hub idem__loop_hub;
+typedef struct idem__fetcher idem__fetcher;
 
 /* What all peers of one loop share. Made with the first of them, gone with the last. */
 typedef struct idem__runtime {
@@ -71,9 +72,10 @@ typedef struct idem__runtime {
   unsigned open_handles;
   idem__list dirty;
   idem__heap deadlines;
-  uint64_t armed_ms;    /* when `timer` fires; UINT64_MAX: it does not */
-  uint64_t trim_ms;     /* when to give memory back; UINT64_MAX: nothing was taken */
-  idem__loop_hub *hubs; /* of MCP servers: see mcp.c */
+  uint64_t armed_ms;      /* when `timer` fires; UINT64_MAX: it does not */
+  uint64_t trim_ms;       /* when to give memory back; UINT64_MAX: nothing was taken */
+  idem__loop_hub *hubs;   /* of MCP servers: see mcp.c */
+  idem__fetcher *fetcher; /* libcurl, once it was needed: see fetcher.c */
 } idem__runtime;
 
 #define IDEM__READ_BYTES ((size_t)64 * 1024)
@@ -82,6 +84,7 @@ idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc, idem__ru
 void idem__runtime_release(idem__runtime *runtime);
 /* One of its handles, counted in open_handles, is closed. */
 void idem__runtime_handle_closed(idem__runtime *runtime);
+void idem__fetcher_close(idem__fetcher *fetcher); /* takes NULL */
 /* mcp.c: a conn of an MCP server. */
 idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
                                  const idem_conn_opts *opts, idem_conn **out);

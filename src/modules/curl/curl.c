@@ -1,0 +1,405 @@
+/* curl.c - libcurl's multi interface for a loop that somebody else runs.
+ * libcurl may not be entered from its own callbacks, so what they start or cancel waits until it
+ * has returned. Redirects, limits and retries are the caller's. See docs/internals/modules.md. */
+#include "curl.h"
+
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct idem__curl {
+  CURLM *multi;
+  idem__curl_host host;
+  unsigned inside;              /* libcurl is on the stack */
+  idem__curl_transfer *waiting; /* to be started, in no order */
+  idem__curl_transfer *doomed;  /* to be freed */
+};
+
+struct idem__curl_transfer {
+  idem__curl *set;
+  CURL *easy;
+  struct curl_slist *headers;
+  idem__curl_request request; /* callbacks, user, body */
+  idem__curl_transfer *next;  /* in waiting or doomed */
+  bool added, cancelled, head_over;
+  int status;
+  char error[CURL_ERROR_SIZE];
+};
+
+/* ---------------------------------------------------------- entering libcurl */
+
+static void free_transfer(idem__curl_transfer *transfer) {
+  if (transfer->added) curl_multi_remove_handle(transfer->set->multi, transfer->easy);
+  curl_easy_cleanup(transfer->easy);
+  curl_slist_free_all(transfer->headers);
+  free(transfer);
+}
+
+static idem_status status_of(CURLcode code) {
+  switch (code) {
+  case CURLE_OK: return IDEM_OK;
+  case CURLE_OUT_OF_MEMORY: return IDEM_E_NOMEM;
+  case CURLE_OPERATION_TIMEDOUT: return IDEM_E_TIMEOUT;
+  case CURLE_WRITE_ERROR: return IDEM_E_CANCELLED; /* our callbacks' false */
+  case CURLE_GOT_NOTHING:
+  case CURLE_PARTIAL_FILE:
+  case CURLE_SEND_ERROR:
+  case CURLE_RECV_ERROR: return IDEM_E_CLOSED;
+  case CURLE_WEIRD_SERVER_REPLY:
+  case CURLE_UNSUPPORTED_PROTOCOL:
+  case CURLE_BAD_CONTENT_ENCODING: return IDEM_E_PROTO;
+  default: return IDEM_E_SYS;
+  }
+}
+
+static void end_transfer(CURL *easy, CURLcode code) {
+  char *own = NULL;
+  curl_easy_getinfo(easy, CURLINFO_PRIVATE, &own);
+  idem__curl_transfer *transfer = (idem__curl_transfer *)(void *)own;
+  if (transfer->cancelled) return; /* freed with the doomed */
+  idem__curl_request request = transfer->request;
+  char why[CURL_ERROR_SIZE];
+  strncpy(why, transfer->error[0] ? transfer->error : curl_easy_strerror(code), sizeof why - 1);
+  why[sizeof why - 1] = 0;
+  free_transfer(transfer);
+  request.on_end(request.user, status_of(code), why);
+}
+
+static void fail_transfer(idem__curl_transfer *transfer) {
+  idem__curl_request request = transfer->request;
+  free_transfer(transfer);
+  request.on_end(request.user, IDEM_E_NOMEM, "libcurl did not take the request");
+}
+
+static void start_waiting(idem__curl *set) {
+  while (set->waiting) {
+    idem__curl_transfer *transfer = set->waiting;
+    set->waiting = transfer->next;
+    if (transfer->cancelled) {
+      free_transfer(transfer);
+      continue;
+    }
+    transfer->added = curl_multi_add_handle(set->multi, transfer->easy) == CURLM_OK;
+    if (!transfer->added) fail_transfer(transfer);
+  }
+}
+
+/* libcurl has returned: what had to wait for that is done now. */
+static void leave(idem__curl *set) {
+  if (--set->inside > 0) return;
+  CURLMsg *message;
+  int left;
+  while ((message = curl_multi_info_read(set->multi, &left))) {
+    if (message->msg == CURLMSG_DONE) end_transfer(message->easy_handle, message->data.result);
+  }
+  while (set->doomed) {
+    idem__curl_transfer *transfer = set->doomed;
+    set->doomed = transfer->next;
+    free_transfer(transfer);
+  }
+  start_waiting(set);
+}
+
+/* ------------------------------------------------------- libcurl's callbacks */
+
+static int on_socket(CURL *easy, curl_socket_t socket, int what, void *user, void *mark) {
+  idem__curl *set = user;
+  void *kept = mark;
+  (void)easy;
+  bool gone = what == CURL_POLL_REMOVE;
+  set->host.watch(set->host.user, socket, !gone && (what & CURL_POLL_IN),
+                  !gone && (what & CURL_POLL_OUT), &kept);
+  if (!gone && kept != mark) curl_multi_assign(set->multi, socket, kept);
+  return 0;
+}
+
+static int on_timer(CURLM *multi, long after_ms, void *user) {
+  idem__curl *set = user;
+  (void)multi;
+  set->host.set_timer(set->host.user, after_ms);
+  return 0;
+}
+
+static bool tell_status(idem__curl_transfer *transfer) {
+  long status = 0;
+  curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+  transfer->status = (int)status;
+  return transfer->request.on_status(transfer->request.user, (int)status);
+}
+
+static bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+static bool tell_header(const idem__curl_transfer *transfer, const char *line, size_t len) {
+  const char *colon = memchr(line, ':', len);
+  if (!colon) return true; /* folded: libcurl has joined what it understands */
+  const char *value = colon + 1, *end = line + len;
+  while (value < end && blank(*value)) value++;
+  while (end > value && blank(end[-1])) end--;
+  return transfer->request.on_header(transfer->request.user, line, (size_t)(colon - line), value,
+                                     (size_t)(end - value));
+}
+
+static bool end_head(idem__curl_transfer *transfer) {
+  if (transfer->status < 200) return true;
+  transfer->head_over = true;
+  return transfer->request.on_head(transfer->request.user);
+}
+
+/* One line of the head; lines after the body (trailers) are nobody's business. */
+static size_t on_line(char *line, size_t one, size_t len, void *user) {
+  idem__curl_transfer *transfer = user;
+  bool fine = true;
+  (void)one;
+  if (transfer->cancelled) return 0;
+  if (transfer->head_over) return len;
+  if (len >= 5 && strncasecmp(line, "HTTP/", 5) == 0)
+    fine = tell_status(transfer);
+  else if (len <= 2 && (len == 0 || blank(line[0])))
+    fine = end_head(transfer);
+  else
+    fine = tell_header(transfer, line, len);
+  return fine && !transfer->cancelled ? len : (len ? 0 : 1);
+}
+
+static size_t on_data(char *data, size_t one, size_t len, void *user) {
+  idem__curl_transfer *transfer = user;
+  (void)one;
+  if (transfer->cancelled) return 0;
+  bool fine = transfer->request.on_body(transfer->request.user, data, len);
+  return fine && !transfer->cancelled ? len : 0;
+}
+
+/* ------------------------------------------------------------------- a request */
+
+static bool has_header(const char *const *headers, const char *name) {
+  size_t len = strlen(name);
+  for (; headers && *headers; headers++)
+    if (strncasecmp(*headers, name, len) == 0 && (*headers)[len] == ':') return true;
+  return false;
+}
+
+static bool add_line(idem__curl_transfer *transfer, const char *line) {
+  struct curl_slist *longer = curl_slist_append(transfer->headers, line);
+  if (longer) transfer->headers = longer;
+  return longer != NULL;
+}
+
+/* For libcurl a header without value is one to leave out; an empty one ends with a semicolon. */
+static bool add_header(idem__curl_transfer *transfer, const char *line) {
+  size_t len = strlen(line), end = len;
+  while (end > 0 && blank(line[end - 1])) end--;
+  if (end == 0 || line[end - 1] != ':' || strchr(line, ':') != line + end - 1)
+    return add_line(transfer, line);
+  char *copy = strdup(line);
+  if (!copy) return false;
+  copy[end - 1] = ';';
+  copy[end] = 0;
+  bool added = add_line(transfer, copy);
+  free(copy);
+  return added;
+}
+
+static bool add_headers(idem__curl_transfer *transfer, const idem__curl_request *request) {
+  bool fine = true;
+  for (const char *const *line = request->headers; fine && line && *line; line++)
+    fine = add_header(transfer, *line);
+  /* What libcurl would add unasked. */
+  if (fine && !has_header(request->headers, "Content-Type"))
+    fine = add_line(transfer, "Content-Type:");
+  return fine && add_line(transfer, "Expect:");
+}
+
+#define SET(option, value) (curl_easy_setopt(easy, (option), (value)) == CURLE_OK)
+
+static bool set_message(CURL *easy, const idem__curl_request *request) {
+  if (strcmp(request->method, "HEAD") == 0) return SET(CURLOPT_NOBODY, 1L);
+  if (!SET(CURLOPT_CUSTOMREQUEST, request->method)) return false;
+  if (!request->body) return true;
+  return SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len) &&
+         SET(CURLOPT_COPYPOSTFIELDS, request->body);
+}
+
+static bool set_limits(CURL *easy, const idem__curl_request *request) {
+  return SET(CURLOPT_CONNECTTIMEOUT_MS, (long)request->connect_ms) &&
+         SET(CURLOPT_TIMEOUT_MS, (long)request->total_ms) && SET(CURLOPT_NOSIGNAL, 1L) &&
+         SET(CURLOPT_PROTOCOLS_STR, "http,https") && SET(CURLOPT_FOLLOWLOCATION, 0L) &&
+         SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L) &&
+         SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
+         SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L) && SET(CURLOPT_QUICK_EXIT, 1L);
+}
+
+static bool set_trust(CURL *easy, const idem__curl_request *request) {
+  bool fine = SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+  if (request->proxy) fine = fine && SET(CURLOPT_PROXY, request->proxy);
+  if (request->ca_file) fine = fine && SET(CURLOPT_CAINFO, request->ca_file);
+  if (request->cert_file) fine = fine && SET(CURLOPT_SSLCERT, request->cert_file);
+  if (request->key_file) fine = fine && SET(CURLOPT_SSLKEY, request->key_file);
+  if (request->no_verify)
+    fine = fine && SET(CURLOPT_SSL_VERIFYPEER, 0L) && SET(CURLOPT_SSL_VERIFYHOST, 0L);
+  return fine;
+}
+
+static bool set_callbacks(CURL *easy, idem__curl_transfer *transfer) {
+  return SET(CURLOPT_PRIVATE, transfer) && SET(CURLOPT_ERRORBUFFER, transfer->error) &&
+         SET(CURLOPT_HEADERFUNCTION, on_line) && SET(CURLOPT_HEADERDATA, transfer) &&
+         SET(CURLOPT_WRITEFUNCTION, on_data) && SET(CURLOPT_WRITEDATA, transfer) &&
+         SET(CURLOPT_HTTPHEADER, transfer->headers);
+}
+
+static idem_status start(idem__curl *set, const idem__curl_request *request,
+                         idem__curl_transfer **out) {
+  idem__curl_transfer *transfer = calloc(1, sizeof *transfer);
+  *out = NULL;
+  if (!transfer) return IDEM_E_NOMEM;
+  transfer->set = set;
+  transfer->request = *request;
+  CURL *easy = transfer->easy = curl_easy_init();
+  bool fine = easy && add_headers(transfer, request) && set_message(easy, request) &&
+              set_limits(easy, request) && set_trust(easy, request) &&
+              set_callbacks(easy, transfer) && SET(CURLOPT_URL, request->url);
+  if (!fine) {
+    free_transfer(transfer);
+    return IDEM_E_NOMEM;
+  }
+  if (set->inside) {
+    transfer->next = set->waiting;
+    set->waiting = transfer;
+  } else {
+    transfer->added = curl_multi_add_handle(set->multi, easy) == CURLM_OK;
+    if (!transfer->added) {
+      free_transfer(transfer);
+      return IDEM_E_NOMEM;
+    }
+  }
+  *out = transfer;
+  return IDEM_OK;
+}
+
+static void cancel(idem__curl_transfer *transfer) {
+  idem__curl *set = transfer->set;
+  if (!set->inside) {
+    free_transfer(transfer);
+    return;
+  }
+  transfer->cancelled = true;
+  if (!transfer->added) return; /* it is waiting, and freed there */
+  transfer->next = set->doomed;
+  set->doomed = transfer;
+}
+
+static void hold(idem__curl_transfer *transfer, bool held) {
+  transfer->set->inside++; /* letting go may deliver at once */
+  curl_easy_pause(transfer->easy, held ? CURLPAUSE_RECV : CURLPAUSE_CONT);
+  leave(transfer->set);
+}
+
+/* ----------------------------------------------------------------------- a set */
+
+static void ready(idem__curl *set, int socket, bool read, bool write, bool failed) {
+  int running, what = (read ? CURL_CSELECT_IN : 0) | (write ? CURL_CSELECT_OUT : 0) |
+                      (failed ? CURL_CSELECT_ERR : 0);
+  set->inside++;
+  curl_multi_socket_action(set->multi, socket, what, &running);
+  leave(set);
+}
+
+static void tick(idem__curl *set) {
+  int running;
+  set->inside++;
+  curl_multi_socket_action(set->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+  leave(set);
+}
+
+static void close_set(idem__curl *set) {
+  if (set->multi) curl_multi_cleanup(set->multi);
+  free(set);
+}
+
+static void start_library(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
+
+static idem_status open_set(const idem__curl_host *host, idem__curl **out) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  *out = NULL;
+  pthread_once(&once, start_library);
+  idem__curl *set = calloc(1, sizeof *set);
+  if (!set) return IDEM_E_NOMEM;
+  set->host = *host;
+  set->multi = curl_multi_init();
+  if (!set->multi || curl_multi_setopt(set->multi, CURLMOPT_SOCKETFUNCTION, on_socket) ||
+      curl_multi_setopt(set->multi, CURLMOPT_SOCKETDATA, set) ||
+      curl_multi_setopt(set->multi, CURLMOPT_TIMERFUNCTION, on_timer) ||
+      curl_multi_setopt(set->multi, CURLMOPT_TIMERDATA, set)) {
+    close_set(set);
+    return IDEM_E_NOMEM;
+  }
+  *out = set;
+  return IDEM_OK;
+}
+
+/* ------------------------------------------------------------------------ URLs */
+
+typedef struct origin {
+  char *scheme, *host, *port;
+} origin;
+
+static void free_origin(origin *of) {
+  curl_free(of->scheme);
+  curl_free(of->host);
+  curl_free(of->port);
+}
+
+static bool get_origin(CURLU *url, origin *of) {
+  return curl_url_get(url, CURLUPART_SCHEME, &of->scheme, 0) == CURLUE_OK &&
+         curl_url_get(url, CURLUPART_HOST, &of->host, 0) == CURLUE_OK &&
+         curl_url_get(url, CURLUPART_PORT, &of->port, CURLU_DEFAULT_PORT) == CURLUE_OK;
+}
+
+static bool same(const origin *a, const origin *b) {
+  return strcasecmp(a->scheme, b->scheme) == 0 && strcasecmp(a->host, b->host) == 0 &&
+         strcmp(a->port, b->port) == 0;
+}
+
+static bool good(CURLU *url, const origin *of) {
+  char *user = NULL;
+  bool named = curl_url_get(url, CURLUPART_USER, &user, 0) == CURLUE_OK;
+  curl_free(user);
+  return !named && (strcasecmp(of->scheme, "http") == 0 || strcasecmp(of->scheme, "https") == 0);
+}
+
+static idem_status resolve(const char *base, const char *reference, char **out, bool *same_origin) {
+  origin before = {0}, after = {0};
+  CURLU *url = curl_url();
+  *out = NULL;
+  idem_status status = url ? IDEM_E_INVAL : IDEM_E_NOMEM;
+  bool based = url && (!base || (curl_url_set(url, CURLUPART_URL, base, 0) == CURLUE_OK &&
+                                 get_origin(url, &before)));
+  if (based && curl_url_set(url, CURLUPART_URL, reference, 0) == CURLUE_OK &&
+      get_origin(url, &after) && good(url, &after) &&
+      curl_url_set(url, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK &&
+      curl_url_get(url, CURLUPART_URL, out, 0) == CURLUE_OK) {
+    *same_origin = !base || same(&before, &after);
+    status = IDEM_OK;
+  }
+  free_origin(&before);
+  free_origin(&after);
+  curl_url_cleanup(url);
+  return status;
+}
+
+static void free_text(char *text) { curl_free(text); }
+
+extern const idem__curl_module idem__curl_module_table;
+__attribute__((visibility("default"))) const idem__curl_module idem__curl_module_table = {
+    .version = IDEM__CURL_VERSION,
+    .open = open_set,
+    .close = close_set,
+    .ready = ready,
+    .tick = tick,
+    .start = start,
+    .cancel = cancel,
+    .hold = hold,
+    .resolve = resolve,
+    .free_text = free_text,
+};

@@ -1,0 +1,483 @@
+/* fetch.c - one HTTP request and its answer: limits, time, redirects, and exactly one end.
+ * A redirect is a new transfer of ours, never libcurl's, so that what may go where is decided here.
+ * See fetch.h. */
+#include "uv/fetch.h"
+
+#include "uv/fetcher.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEAD_BYTES ((size_t)64 * 1024)
+#define DROPPED_BYTES                                                                              \
+  ((size_t)64 * 1024) /* of a redirect's body, before the connection is given up */
+#define BODY_BYTES ((size_t)10 * 1024 * 1024)
+
+struct idem__fetch {
+  idem__runtime *runtime;
+  idem__fetcher *fetcher;
+  idem_alloc alloc;
+  idem__fetch_opts opts; /* its strings are ours */
+  idem__fetch_fn fn;
+  void *user;
+  idem__curl_transfer *transfer;
+  char *url, *first_url;
+  const char **headers;
+  uint64_t end_ms;  /* UINT64_MAX: no limit */
+  idem__timer idle; /* in the fetcher's deadlines */
+  unsigned redirects_left;
+  bool get;      /* a redirect made it one: no body any more */
+  bool stripped; /* it has left the first origin */
+  bool redirecting, streaming, held;
+  bool cancelled;
+  unsigned busy; /* a callback of the user's is on the stack */
+  int http_status;
+  size_t dropped;
+  idem__buf head; /* name NUL value NUL ... */
+  idem__buf body;
+  idem_status failure; /* why a callback of ours stopped the transfer */
+  char why[320];
+};
+
+/* ------------------------------------------------------------------- the end */
+
+static void free_fetch(idem__fetch *fetch) {
+  idem_alloc alloc = fetch->alloc;
+  idem__runtime *runtime = fetch->runtime;
+  idem__fetch_opts *opts = &fetch->opts;
+  for (size_t i = 0; fetch->headers && fetch->headers[i]; i++)
+    idem__free(&alloc, (void *)(uintptr_t)fetch->headers[i]);
+  const char *const texts[] = {opts->method,  opts->body,      opts->proxy,
+                               opts->ca_file, opts->cert_file, opts->key_file};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    idem__free(&alloc, (void *)(uintptr_t)texts[i]);
+  idem__free(&alloc, fetch->headers);
+  idem__free(&alloc, fetch->url);
+  idem__free(&alloc, fetch->first_url);
+  idem__buf_deinit(&fetch->head);
+  idem__buf_deinit(&fetch->body);
+  idem__free(&alloc, fetch);
+  if (runtime) idem__runtime_release(runtime);
+}
+
+static void rest(idem__fetch *fetch) {
+  idem__heap_remove(&fetch->fetcher->deadlines, &fetch->idle);
+  idem__fetcher_count(fetch->fetcher, false);
+}
+
+static idem__fetch_answer answer_of(idem__fetch *fetch) {
+  return (idem__fetch_answer){.why = "",
+                              .http_status = fetch->http_status,
+                              .url = fetch->url,
+                              .head = fetch->head.data,
+                              .head_len = fetch->head.len,
+                              .body = ""};
+}
+
+static void finish(idem__fetch *fetch, idem_status status) {
+  fetch->transfer = NULL;
+  rest(fetch);
+  idem__fetch_answer answer = answer_of(fetch);
+  answer.status = status;
+  if (status != IDEM_OK) answer.why = fetch->why;
+  if (status == IDEM_OK && fetch->body.len) {
+    answer.body = fetch->body.data; /* there is room for the NUL: see on_body */
+    answer.body_len = fetch->body.len;
+    fetch->body.data[fetch->body.len] = 0;
+  }
+  fetch->fn(&answer, fetch->user);
+  free_fetch(fetch);
+}
+
+static IDEM_PRINTF(3, 4) bool stop(idem__fetch *fetch, idem_status status, const char *format,
+                                   ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(fetch->why, sizeof fetch->why, format, args);
+  va_end(args);
+  fetch->failure = status;
+  return false;
+}
+
+void idem__fetch_cancel(idem__fetch *fetch) {
+  if (!fetch || fetch->cancelled) return;
+  fetch->cancelled = true;
+  if (fetch->transfer) fetch->fetcher->module->cancel(fetch->transfer);
+  fetch->transfer = NULL;
+  rest(fetch);
+  if (!fetch->busy) free_fetch(fetch);
+}
+
+/* A callback of the user's has returned; false: it has cancelled the fetch, which is gone. */
+static bool still_there(idem__fetch *fetch) {
+  fetch->busy--;
+  if (!fetch->cancelled) return true;
+  free_fetch(fetch);
+  return false;
+}
+
+/* --------------------------------------------------------------------- silence */
+
+static void on_silence(idem__timer *overdue) {
+  idem__fetch *fetch = IDEM__CONTAINER(overdue, idem__fetch, idle);
+  fetch->fetcher->module->cancel(fetch->transfer);
+  stop(fetch, IDEM_E_TIMEOUT, "nothing came for %llu ms", (unsigned long long)fetch->opts.idle_ms);
+  finish(fetch, IDEM_E_TIMEOUT);
+}
+
+static void expect_more(idem__fetch *fetch) {
+  idem__fetcher *fetcher = fetch->fetcher;
+  if (!fetch->opts.idle_ms) return;
+  bool first = idem__heap_first(&fetcher->deadlines) == NULL;
+  fetcher->expire = on_silence;
+  if (fetch->held) {
+    idem__heap_remove(&fetcher->deadlines, &fetch->idle);
+  } else if (idem__heap_put(&fetcher->deadlines, &fetch->idle,
+                            idem__clock_ms() + fetch->opts.idle_ms) != IDEM_OK) {
+    return;
+  }
+  if (first || idem__heap_first(&fetcher->deadlines) == &fetch->idle) idem__fetcher_arm(fetcher);
+}
+
+void idem__fetch_hold(idem__fetch *fetch, bool held) {
+  if (fetch->held == held || !fetch->transfer) return;
+  fetch->held = held;
+  expect_more(fetch);
+  fetch->fetcher->module->hold(fetch->transfer, held);
+}
+
+/* ------------------------------------------------------------------ the answer */
+
+static bool on_status(void *user, int status) {
+  idem__fetch *fetch = user;
+  fetch->http_status = status;
+  fetch->head.len = 0;
+  expect_more(fetch);
+  return true;
+}
+
+static bool on_header(void *user, const char *name, size_t name_len, const char *value,
+                      size_t value_len) {
+  idem__fetch *fetch = user;
+  if (memchr(name, 0, name_len) || memchr(value, 0, value_len)) return true;
+  idem_status status = idem__buf_put(&fetch->head, name, name_len);
+  if (status == IDEM_OK) status = idem__buf_puts(&fetch->head, "\0");
+  if (status == IDEM_OK) status = idem__buf_put(&fetch->head, value, value_len);
+  if (status == IDEM_OK) status = idem__buf_puts(&fetch->head, "\0");
+  return status == IDEM_OK || stop(fetch, status, "the headers of the answer are too large");
+}
+
+bool idem__fetch_next_header(const idem__fetch_answer *answer, size_t *pos, const char **name,
+                             const char **value) {
+  if (*pos >= answer->head_len) return false;
+  *name = answer->head + *pos;
+  *value = *name + strlen(*name) + 1;
+  *pos = (size_t)(*value - answer->head) + strlen(*value) + 1;
+  return true;
+}
+
+const char *idem__fetch_header(const idem__fetch_answer *answer, const char *name) {
+  size_t pos = 0;
+  const char *found, *value;
+  while (idem__fetch_next_header(answer, &pos, &found, &value))
+    if (idem__text_equal_nocase(found, strlen(found), name, strlen(name))) return value;
+  return NULL;
+}
+
+static bool is_redirect(idem__fetch *fetch) {
+  int status = fetch->http_status;
+  if (fetch->opts.redirects == IDEM__REDIRECTS_NONE) return false;
+  if (status != 301 && status != 302 && status != 303 && status != 307 && status != 308)
+    return false;
+  idem__fetch_answer answer = answer_of(fetch);
+  return idem__fetch_header(&answer, "Location") != NULL;
+}
+
+static bool on_head(void *user) {
+  idem__fetch *fetch = user;
+  fetch->redirecting = is_redirect(fetch);
+  if (fetch->redirecting || !fetch->opts.on_head) return true;
+  idem__fetch_answer answer = answer_of(fetch);
+  fetch->busy++;
+  bool streaming = fetch->opts.on_head(&answer, fetch->user);
+  if (!still_there(fetch)) return false;
+  fetch->streaming = streaming;
+  return true;
+}
+
+static bool on_body(void *user, const char *data, size_t len) {
+  idem__fetch *fetch = user;
+  expect_more(fetch);
+  if (fetch->redirecting) return (fetch->dropped += len) <= DROPPED_BYTES;
+  if (fetch->streaming) {
+    fetch->busy++;
+    bool goes_on = fetch->opts.on_data(data, len, fetch->user);
+    if (!still_there(fetch)) return false;
+    return goes_on || stop(fetch, IDEM_E_CANCELLED, "the stream was ended");
+  }
+  idem_status status = fetch->body.len + len > fetch->opts.max_bytes
+                           ? IDEM_E_LIMIT
+                           : idem__buf_reserve(&fetch->body, len + 1);
+  if (status == IDEM_OK) return idem__buf_put(&fetch->body, data, len) == IDEM_OK;
+  return stop(fetch, status, "the answer is larger than %zu bytes", fetch->opts.max_bytes);
+}
+
+/* ------------------------------------------------------------------- redirects */
+
+static idem_status start_transfer(idem__fetch *fetch);
+
+static bool judge_target(idem__fetch *fetch, const char *target, bool same_hop) {
+  bool same = false, downgrade = false;
+  char *copy = NULL;
+  if (fetch->opts.redirects == IDEM__REDIRECTS_SAME_ORIGIN) {
+    return same_hop || stop(fetch, IDEM_E_PROTO, "redirected to another origin, %.200s", target);
+  }
+  downgrade = strncmp(fetch->url, "https:", 6) == 0 && strncmp(target, "https:", 6) != 0;
+  if (downgrade) return stop(fetch, IDEM_E_PROTO, "redirected from https to %.200s", target);
+  if (fetch->fetcher->module->resolve(fetch->first_url, target, &copy, &same) != IDEM_OK)
+    return stop(fetch, IDEM_E_PROTO, "redirected to what is no URL");
+  fetch->fetcher->module->free_text(copy);
+  fetch->stripped |= !same;
+  return true;
+}
+
+static void change_method(idem__fetch *fetch) {
+  bool keeps = fetch->http_status == 307 || fetch->http_status == 308 ||
+               strcmp(fetch->opts.method, "HEAD") == 0;
+  if (!keeps) fetch->get = true;
+}
+
+/* True: the next transfer has begun. */
+static bool follow(idem__fetch *fetch) {
+  const idem__curl_module *module = fetch->fetcher->module;
+  idem__fetch_answer answer = answer_of(fetch);
+  char *target = NULL;
+  bool same = false;
+  if (fetch->redirects_left-- == 0) return stop(fetch, IDEM_E_LIMIT, "redirected too often");
+  idem_status status =
+      module->resolve(fetch->url, idem__fetch_header(&answer, "Location"), &target, &same);
+  if (status != IDEM_OK) return stop(fetch, IDEM_E_PROTO, "redirected to what is no HTTP URL");
+  bool allowed = judge_target(fetch, target, same);
+  char *copy = allowed ? idem__strndup(&fetch->alloc, target, strlen(target)) : NULL;
+  module->free_text(target);
+  if (!allowed) return false;
+  if (!copy) return stop(fetch, IDEM_E_NOMEM, "no memory");
+  idem__free(&fetch->alloc, fetch->url);
+  fetch->url = copy;
+  change_method(fetch);
+  fetch->dropped = fetch->head.len = 0;
+  fetch->redirecting = false;
+  status = start_transfer(fetch);
+  return status == IDEM_OK || stop(fetch, status, "%s", idem_status_text(status));
+}
+
+static void on_end(void *user, idem_status status, const char *why) {
+  idem__fetch *fetch = user;
+  fetch->transfer = NULL;
+  bool dropped = status == IDEM_E_CANCELLED && fetch->failure == IDEM_OK;
+  if (fetch->redirecting && (status == IDEM_OK || dropped)) {
+    if (!follow(fetch)) finish(fetch, fetch->failure);
+    return;
+  }
+  if (status == IDEM_E_CANCELLED) {
+    finish(fetch, fetch->failure ? fetch->failure : IDEM_E_NOMEM);
+    return;
+  }
+  if (status != IDEM_OK) stop(fetch, status, "%s", why);
+  finish(fetch, status);
+}
+
+/* -------------------------------------------------------------------- starting */
+
+static bool named(const char *header, const char *name) {
+  size_t len = strlen(name);
+  return strcspn(header, ":") == len && idem__text_equal_nocase(header, len, name, len);
+}
+
+/* What may go on: all of it, or for another origin what tells nobody anything. */
+static bool goes_on(const idem__fetch *fetch, const char *header) {
+  bool type = named(header, "Content-Type");
+  if (fetch->get && (type || named(header, "Content-Encoding"))) return false;
+  return !fetch->stripped || type || named(header, "Accept");
+}
+
+static uint64_t time_left(const idem__fetch *fetch) {
+  if (fetch->end_ms == UINT64_MAX) return 0;
+  uint64_t now = idem__clock_ms();
+  return fetch->end_ms > now ? fetch->end_ms - now : 1;
+}
+
+static bool has_body(const idem__fetch *fetch) { return fetch->opts.body && !fetch->get; }
+
+static idem_status start_transfer(idem__fetch *fetch) {
+  const idem__fetch_opts *opts = &fetch->opts;
+  size_t count = 0;
+  while (fetch->headers[count]) count++;
+  const char **headers = idem__calloc(&fetch->alloc, (count + 1) * sizeof *headers);
+  if (!headers) return IDEM_E_NOMEM;
+  for (size_t i = 0, n = 0; i < count; i++)
+    if (goes_on(fetch, fetch->headers[i])) headers[n++] = fetch->headers[i];
+  idem__curl_request request = {.method = fetch->get ? "GET" : opts->method,
+                                .url = fetch->url,
+                                .headers = headers,
+                                .body = has_body(fetch) ? opts->body : NULL,
+                                .body_len = opts->body_len,
+                                .connect_ms = opts->connect_ms,
+                                .total_ms = time_left(fetch),
+                                .proxy = opts->proxy,
+                                .ca_file = opts->ca_file,
+                                .cert_file = fetch->stripped ? NULL : opts->cert_file,
+                                .key_file = fetch->stripped ? NULL : opts->key_file,
+                                .no_verify = opts->no_verify,
+                                .on_status = on_status,
+                                .on_header = on_header,
+                                .on_head = on_head,
+                                .on_body = on_body,
+                                .on_end = on_end,
+                                .user = fetch};
+  idem_status status =
+      fetch->fetcher->module->start(fetch->fetcher->set, &request, &fetch->transfer);
+  idem__free(&fetch->alloc, headers);
+  if (status == IDEM_OK) expect_more(fetch);
+  return status;
+}
+
+static bool is_token(const char *text, size_t len) {
+  static const char marks[] = "!#$%&'*+-.^_`|~";
+  for (size_t i = 0; i < len; i++) {
+    char c = text[i], lower = idem__ascii_lower(c);
+    if (!(lower >= 'a' && lower <= 'z') && !(c >= '0' && c <= '9') && !strchr(marks, c))
+      return false;
+  }
+  return len > 0;
+}
+
+static bool good_header(const char *header) {
+  static const char *const framing[] = {
+      "Content-Length", "Transfer-Encoding", "Connection",      "Upgrade", "TE", "Trailer",
+      "Expect",         "Keep-Alive",        "Proxy-Connection"};
+  size_t name = strcspn(header, ":");
+  if (!header[name] || !is_token(header, name) || strpbrk(header, "\r\n")) return false;
+  for (size_t i = 0; i < sizeof framing / sizeof *framing; i++)
+    if (named(header, framing[i])) return false;
+  return true;
+}
+
+static bool good_opts(const idem__fetch_opts *opts) {
+  if (!opts->url || (opts->method && !is_token(opts->method, strlen(opts->method)))) return false;
+  if (!opts->on_head != !opts->on_data) return false;
+  for (const char *const *header = opts->headers; header && *header; header++)
+    if (!good_header(*header)) return false;
+  return true;
+}
+
+static bool copy_text(const idem_alloc *alloc, const char **text) {
+  if (!*text) return true;
+  *text = idem__strndup(alloc, *text, strlen(*text));
+  return *text != NULL;
+}
+
+static bool copy_headers(idem__fetch *fetch, const char *const *headers) {
+  size_t count = 0, kept = 0;
+  while (headers && headers[count]) count++;
+  fetch->headers = idem__calloc(&fetch->alloc, (count + 2) * sizeof *fetch->headers);
+  if (!fetch->headers) return false;
+  bool agent = false, fine = true;
+  for (; fine && kept < count; kept++) {
+    agent |= named(headers[kept], "User-Agent");
+    fetch->headers[kept] = headers[kept];
+    fine = copy_text(&fetch->alloc, &fetch->headers[kept]);
+  }
+  if (!fine || agent) return fine;
+  fetch->headers[kept] = "User-Agent: idem/" IDEM_VERSION;
+  return copy_text(&fetch->alloc, &fetch->headers[kept]);
+}
+
+/* Each field is ours or NULL at every moment, so that a half copy can be freed. */
+static bool copy_opts(idem__fetch *fetch, const idem__fetch_opts *from) {
+  idem__fetch_opts *to = &fetch->opts;
+  const idem_alloc *alloc = &fetch->alloc;
+  *to = *from;
+  to->method = to->body = to->proxy = to->ca_file = to->cert_file = to->key_file = NULL;
+  to->headers = NULL;
+  to->method = from->method ? from->method : "GET";
+  if (!copy_text(alloc, &to->method)) return false;
+  to->proxy = from->proxy;
+  if (!copy_text(alloc, &to->proxy)) return false;
+  to->ca_file = from->ca_file;
+  if (!copy_text(alloc, &to->ca_file)) return false;
+  to->cert_file = from->cert_file;
+  if (!copy_text(alloc, &to->cert_file)) return false;
+  to->key_file = from->key_file;
+  if (!copy_text(alloc, &to->key_file)) return false;
+  if (from->body && !(to->body = idem__strndup(alloc, from->body, from->body_len))) return false;
+  return copy_headers(fetch, from->headers);
+}
+
+static void set_defaults(idem__fetch *fetch) {
+  idem__fetch_opts *opts = &fetch->opts;
+  if (!opts->max_bytes) opts->max_bytes = BODY_BYTES;
+  if (!opts->connect_ms) opts->connect_ms = 10000;
+  if (!opts->total_ms) opts->total_ms = 60000;
+  fetch->redirects_left = opts->max_redirects ? opts->max_redirects : 5;
+  fetch->end_ms = opts->total_ms == UINT64_MAX ? UINT64_MAX : idem__clock_ms() + opts->total_ms;
+  idem__buf_init(&fetch->head, &fetch->alloc, HEAD_BYTES);
+  if (opts->max_bytes == SIZE_MAX) opts->max_bytes--; /* a NUL is added */
+  idem__buf_init(&fetch->body, &fetch->alloc, opts->max_bytes + 1);
+}
+
+/* A POST without a body has one of length 0, which a server wants to be told. */
+static void give_empty_body(idem__fetch *fetch) {
+  const char *method = fetch->opts.method;
+  bool wants =
+      strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
+  if (wants && !fetch->opts.body) fetch->opts.body = idem__strndup(&fetch->alloc, "", 0);
+}
+
+static idem_status take_url(idem__fetch *fetch, const char *url) {
+  char *plain = NULL;
+  bool same;
+  idem_status status = fetch->fetcher->module->resolve(NULL, url, &plain, &same);
+  if (status != IDEM_OK) return status;
+  fetch->url = idem__strndup(&fetch->alloc, plain, strlen(plain));
+  fetch->first_url = idem__strndup(&fetch->alloc, plain, strlen(plain));
+  fetch->fetcher->module->free_text(plain);
+  return fetch->url && fetch->first_url ? IDEM_OK : IDEM_E_NOMEM;
+}
+
+static idem_status prepare(idem__fetch *fetch, uv_loop_t *loop, const idem__fetch_opts *opts) {
+  char why[256] = "";
+  idem_status status = idem__runtime_get(loop, opts->alloc, &fetch->runtime);
+  if (status != IDEM_OK) return status;
+  status = idem__fetcher_get(fetch->runtime, why, sizeof why, &fetch->fetcher);
+  if (status == IDEM_E_SYS) idem_logf(opts->log, IDEM_LOG_ERROR, "no HTTP client", "%s", why);
+  if (status == IDEM_OK) status = take_url(fetch, opts->url);
+  return status;
+}
+
+idem_status idem__fetch_start(uv_loop_t *loop, const idem__fetch_opts *opts, idem__fetch_fn fn,
+                              void *user, idem__fetch **out) {
+  if (out) *out = NULL;
+  if (!good_opts(opts) || !fn) return IDEM_E_INVAL;
+  idem__fetch *fetch = idem__calloc(opts->alloc, sizeof *fetch);
+  if (!fetch) return IDEM_E_NOMEM;
+  fetch->alloc = idem__alloc_or_default(opts->alloc);
+  fetch->fn = fn;
+  fetch->user = user;
+  idem_status status = copy_opts(fetch, opts) ? IDEM_OK : IDEM_E_NOMEM;
+  set_defaults(fetch);
+  give_empty_body(fetch);
+  if (status == IDEM_OK) status = prepare(fetch, loop, opts);
+  if (status == IDEM_OK) {
+    idem__fetcher_count(fetch->fetcher, true);
+    status = start_transfer(fetch);
+    if (status != IDEM_OK) rest(fetch);
+  }
+  if (status != IDEM_OK) {
+    free_fetch(fetch);
+    return status;
+  }
+  if (out) *out = fetch;
+  return IDEM_OK;
+}
