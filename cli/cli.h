@@ -10,7 +10,7 @@
 typedef struct verb {
   const char *name;
   const char *summary;
-  const char *help; /* examples first */
+  void (*help)(void); /* to stdout; examples first */
   int (*run)(int argc, char **argv);
 } verb;
 

@@ -11,18 +11,20 @@ static const verb *const verbs[] = {&serve_verb, &init_verb};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 static void print_overview(FILE *stream) {
-  fputs("idem - programs, files and databases as tools of the Model Context Protocol\n"
+  fputs("idem - programs, files and databases as tools for assistants (Model Context Protocol)\n"
         "\n"
         "  idem init                 write a commented idem.json to start from\n"
-        "  idem serve idem.json      serve it\n"
+        "  idem serve --check        say what is wrong with it, if anything\n"
+        "  idem serve                serve it at http://127.0.0.1:8420/mcp\n"
         "\n"
         "verbs:\n",
         stream);
   for (size_t i = 0; i < VERB_COUNT; i++)
     fprintf(stream, "  %-12s %s\n", verbs[i]->name, verbs[i]->summary);
-  fputs("  help [VERB]  this text, or a verb's own\n"
+  fputs("  help [VERB]  this text, or a verb's own, with examples and every flag\n"
+        "  version      which idem this is; so does --version\n"
         "\n"
-        "idem --version prints the version.\n",
+        "exit status: 0 well, 1 it failed, 2 asked wrongly\n",
         stream);
 }
 
@@ -33,10 +35,10 @@ static const verb *find_verb(const char *name) {
 }
 
 static int unknown_verb(const char *name) {
-  const char *names[VERB_COUNT];
-  for (size_t i = 0; i < VERB_COUNT; i++) names[i] = verbs[i]->name;
-  const char *near = idem_schema_suggest(name, strlen(name), names, VERB_COUNT);
-  fprintf(stderr, "idem: there is no verb %s", name);
+  const char *names[VERB_COUNT + 2] = {"help", "version"};
+  for (size_t i = 0; i < VERB_COUNT; i++) names[i + 2] = verbs[i]->name;
+  const char *near = idem_schema_suggest(name, strlen(name), names, VERB_COUNT + 2);
+  fprintf(stderr, "idem: there is no %s %s", *name == '-' ? "flag" : "verb", name);
   if (near) fprintf(stderr, "; did you mean %s?", near);
   fputs("\ntry: idem help\n", stderr);
   return 2;
@@ -47,25 +49,30 @@ int usage_fault(const verb *asked, const char *what, const char *about) {
   return 2;
 }
 
-static int help(const char *name) {
-  if (!name) return print_overview(stdout), 0;
-  const verb *asked = find_verb(name);
-  if (!asked) return unknown_verb(name);
-  fputs(asked->help, stdout);
-  return 0;
+static bool is_one_of(const char *word, const char *const *words) {
+  while (*words && strcmp(word, *words) != 0) words++;
+  return *words;
 }
 
-static bool is_one_of(const char *word, const char *one, const char *other) {
-  return strcmp(word, one) == 0 || strcmp(word, other) == 0;
+static const char *const help_words[] = {"help", "--help", "-h", NULL};
+static const char *const version_words[] = {"version", "--version", "-V", NULL};
+
+static int help(const char *name) {
+  if (!name || is_one_of(name, help_words) || is_one_of(name, version_words))
+    return print_overview(stdout), 0;
+  const verb *asked = find_verb(name);
+  if (!asked) return unknown_verb(name);
+  asked->help();
+  return 0;
 }
 
 int main(int argc, char **argv) {
   if (argc < 2) return print_overview(stderr), 2;
-  if (is_one_of(argv[1], "help", "--help")) return help(argc > 2 ? argv[2] : NULL);
-  if (is_one_of(argv[1], "--version", "-V")) return printf("idem %s\n", idem_version()), 0;
+  if (is_one_of(argv[1], help_words)) return help(argc > 2 ? argv[2] : NULL);
+  if (is_one_of(argv[1], version_words)) return printf("idem %s\n", idem_version()), 0;
   const verb *asked = find_verb(argv[1]);
   if (!asked) return unknown_verb(argv[1]);
   for (int i = 2; i < argc; i++)
-    if (strcmp(argv[i], "--help") == 0) return help(asked->name);
+    if (is_one_of(argv[i], help_words + 1)) return help(asked->name);
   return asked->run(argc - 2, argv + 2);
 }

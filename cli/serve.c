@@ -6,36 +6,6 @@
 
 #include <stdio.h>
 
-static const char help_text[] =
-    "idem serve - programs, files and databases as MCP tools\n"
-    "\n"
-    "  idem serve                          serve idem.json at http://127.0.0.1:8420/mcp, or on\n"
-    "                                      stdin and stdout when these are pipes\n"
-    "  idem serve my.json --http 127.0.0.1:9000\n"
-    "  idem serve my.json --check          only say what is wrong with the file\n"
-    "  idem serve my.json --dry-run search pattern=TODO\n"
-    "                                      show what a call would run, without running it\n"
-    "  idem serve --print-schema >idem.schema.json\n"
-    "                                      the file's JSON Schema, for your editor\n"
-    "\n"
-    "usage: idem serve [FILE] [flags]        FILE is idem.json unless given\n"
-    "  --http HOST:PORT               serve http://HOST:PORT/mcp (WebSocket, too)\n"
-    "  --ws HOST:PORT                 serve WebSocket alone\n"
-    "  --tcp HOST:PORT                serve lines over TCP\n"
-    "  --unix PATH                    serve lines over a Unix socket\n"
-    "  --stdio                        serve stdin and stdout, also beside addresses\n"
-    "  --token-file FILE              bearer tokens, one a line, any of which opens\n"
-    "  --no-auth                      serve others than this machine without a token\n"
-    "  --allow-host HOST[:PORT|:*]    a Host to answer to; may be repeated\n"
-    "  --allow-origin HOST[:PORT|:*]  whose pages may ask; may be repeated\n"
-    "  --access-log                   one line a request\n"
-    "  --log-level LEVEL              debug, info, warn or error (info)\n"
-    "  --log-format text|json         for people or for programs (text)\n"
-    "  --check, --print-schema, --dry-run TOOL [NAME=VALUE]...\n"
-    "\n"
-    "Port 0 takes a free one. Logs go to stderr, or to the file named by IDEM_LOG.\n"
-    "Exit status: 0 well, 1 it cannot serve or the file has faults, 2 asked wrongly.\n";
-
 /* ------------------------------------------------------------------------- serving */
 
 /* What protects the machine from the programs, and what does not. */
@@ -124,4 +94,4 @@ static int run(int argc, char **argv) {
   return code;
 }
 
-const verb serve_verb = {"serve", "serve what idem.json describes", help_text, run};
+const verb serve_verb = {"serve", "serve what idem.json describes", serve_help, run};

@@ -30,6 +30,7 @@ typedef struct serve_options {
   serve_list allow_hosts;
   serve_list allow_origins;
   char *token_text;
+  const char *why; /* a flag's value was refused, if it is not only its form */
   idem_http_opts http;
   idem_log_setup log;
 } serve_options;
@@ -37,6 +38,9 @@ typedef struct serve_options {
 /* True: go on; false: *code is the exit status. serve_options_free either way. */
 bool serve_options_parse(serve_options *self, int argc, char **argv, int *code);
 void serve_options_free(serve_options *self);
+/* The flags, each with its meaning, to stdout. */
+void serve_options_help(void);
+void serve_help(void);
 
 /* Shows what a call would run; the exit status. */
 int serve_dry_run(const serve_config *config, const char *name, char **given, int count);

@@ -4,6 +4,8 @@
 
 #include "cli.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,25 +17,38 @@
 
 typedef bool (*flag_fn)(serve_options *self, const char *value);
 
-static bool add_url(serve_options *self, const char *before, const char *address,
-                    const char *after) {
+static bool add_url(serve_options *self, const char *scheme, const char *host, const char *rest,
+                    const char *path) {
+  self->why = "these are too many addresses";
   if (self->url_count == SERVE_URLS ||
-      asprintf(&self->urls[self->url_count], "%s%s%s", before, address, after) < 0)
+      asprintf(&self->urls[self->url_count], "%s%s%s%s", scheme, host, rest, path) < 0)
     return false;
   self->url_count++;
   return true;
 }
 
+/* A name that only looks like an address of this machine may lead anywhere. */
 static bool is_loopback(const char *address) {
-  return strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 ||
-         strncmp(address, "[::1]:", 6) == 0;
+  char host[16] = "";
+  struct in_addr parsed;
+  size_t len = strcspn(address, ":");
+  if (len < sizeof host) memcpy(host, address, len);
+  bool numbers = strncmp(host, "127.", 4) == 0 && inet_pton(AF_INET, host, &parsed) == 1;
+  return numbers || strcmp(host, "localhost") == 0 || strncmp(address, "[::1]:", 6) == 0;
 }
 
+static bool is_port(const char *text) {
+  size_t digits = strspn(text, "0123456789");
+  return digits > 0 && digits < 6 && !text[digits] && strtoul(text, NULL, 10) <= 65535;
+}
+
+/* A port alone is this machine's. */
 static bool add_address(serve_options *self, const char *scheme, const char *address,
                         const char *path) {
-  if (!strchr(address, ':')) return false;
-  if (!is_loopback(address)) self->exposed = true;
-  return add_url(self, scheme, address, path);
+  const char *colon = strrchr(address, ':');
+  if (!is_port(colon ? colon + 1 : address)) return false;
+  if (colon && !is_loopback(address)) self->exposed = true;
+  return add_url(self, scheme, colon ? "" : "127.0.0.1:", address, path);
 }
 
 /* ------------------------------------------------------------- one function a flag */
@@ -45,15 +60,15 @@ static bool add_ws(serve_options *self, const char *value) {
   return add_address(self, "ws://", value, "/mcp");
 }
 static bool add_tcp(serve_options *self, const char *value) {
-  if (!is_loopback(value)) self->open = true;
+  if (strchr(value, ':') && !is_loopback(value)) self->open = true;
   return add_address(self, "tcp://", value, "");
 }
 static bool add_unix(serve_options *self, const char *value) {
-  return *value && add_url(self, "unix:", value, "");
+  return *value && add_url(self, "unix:", value, "", "");
 }
 static bool add_stdio(serve_options *self, const char *value) {
   (void)value;
-  return add_url(self, "stdio:", "", "");
+  return add_url(self, "stdio:", "", "", "");
 }
 
 static bool add_text(serve_list *list, const char *text) {
@@ -68,18 +83,28 @@ static bool add_origin(serve_options *self, const char *value) {
   return add_text(&self->allow_origins, value);
 }
 
-/* A file without a token would open the door: it is refused. */
-static bool set_token_file(serve_options *self, const char *value) {
-  FILE *file = self->token_text ? NULL : fopen(value, "r");
-  if (!file) return false;
+static bool read_tokens(serve_options *self, FILE *file) {
   self->token_text = calloc(1, TOKEN_BYTES);
   size_t len = self->token_text ? fread(self->token_text, 1, TOKEN_BYTES - 1, file) : 0;
-  bool whole = len && feof(file) && !memchr(self->token_text, 0, len);
-  fclose(file);
-  if (!whole) return false;
+  self->why = "it cannot be read as a text of less than 64 KiB";
+  if (ferror(file) || !feof(file) || memchr(self->token_text, 0, len)) return false;
+  self->why = "these are too many tokens";
   for (char *line = strtok(self->token_text, "\r\n"); line; line = strtok(NULL, "\r\n"))
     if (!add_text(&self->tokens, line)) return false;
-  return self->tokens.count > 0;
+  return true;
+}
+
+/* A file without a token would open the door: it is refused. */
+static bool set_token_file(serve_options *self, const char *value) {
+  self->why = "one such file is enough";
+  if (self->token_text) return false;
+  FILE *file = fopen(value, "r");
+  self->why = strerror(errno);
+  if (!file) return false;
+  bool whole = read_tokens(self, file);
+  fclose(file);
+  if (whole && !self->tokens.count) self->why = "there is no token in it";
+  return whole && self->tokens.count > 0;
 }
 
 static bool set_no_auth(serve_options *self, const char *value) {
@@ -110,28 +135,44 @@ static bool set_dry_run(serve_options *self, const char *value) {
   return *value;
 }
 
+/* Under a heading, if it begins a group; what its value is called; what it does. */
 static const struct flag {
+  const char *heading;
   const char *name;
-  bool takes_value;
+  const char *value; /* NULL: takes none */
+  const char *about;
   flag_fn set;
 } flags[] = {
-    {"--http", true, add_http},
-    {"--ws", true, add_ws},
-    {"--tcp", true, add_tcp},
-    {"--unix", true, add_unix},
-    {"--stdio", false, add_stdio},
-    {"--token-file", true, set_token_file},
-    {"--no-auth", false, set_no_auth},
-    {"--allow-host", true, add_host},
-    {"--allow-origin", true, add_origin},
-    {"--access-log", false, set_access_log},
-    {"--log-level", true, set_level},
-    {"--log-format", true, set_format},
-    {"--check", false, set_check},
-    {"--print-schema", false, set_print_schema},
-    {"--dry-run", true, set_dry_run},
+    {"where to serve (any of these, at once)", "--http", "[HOST:]PORT",
+     "http://HOST:PORT/mcp, and WebSocket there", add_http},
+    {NULL, "--ws", "[HOST:]PORT", "WebSocket alone, at ws://HOST:PORT/mcp", add_ws},
+    {NULL, "--tcp", "[HOST:]PORT", "lines over TCP", add_tcp},
+    {NULL, "--unix", "PATH", "lines over a Unix socket", add_unix},
+    {NULL, "--stdio", NULL, "lines on stdin and stdout, also beside addresses", add_stdio},
+    {"who may ask", "--token-file", "FILE", "bearer tokens, one a line, any of which opens",
+     set_token_file},
+    {NULL, "--no-auth", NULL, "let others than this machine in without a token", set_no_auth},
+    {NULL, "--allow-host", "HOST[:PORT|:*]", "a Host to answer to; may be repeated", add_host},
+    {NULL, "--allow-origin", "HOST[:PORT|:*]", "whose pages may ask; may be repeated", add_origin},
+    {"what is told", "--access-log", NULL, "one line a request", set_access_log},
+    {NULL, "--log-level", "debug|info|warn|error", "the least that is logged (info)", set_level},
+    {NULL, "--log-format", "text|json", "for people or for programs (text)", set_format},
+    {"instead of serving", "--check", NULL, "say what is wrong with the file", set_check},
+    {NULL, "--dry-run", "TOOL [NAME=VALUE...]", "show what a call would run", set_dry_run},
+    {NULL, "--print-schema", NULL, "print the file's JSON Schema", set_print_schema},
 };
 #define FLAG_COUNT (sizeof flags / sizeof *flags)
+
+void serve_options_help(void) {
+  for (size_t i = 0; i < FLAG_COUNT; i++) {
+    char left[64];
+    const struct flag *one = &flags[i];
+    if (one->heading) printf("\n%s:\n", one->heading);
+    snprintf(left, sizeof left, "%s %s", one->name, one->value ? one->value : "");
+    printf("  %-34s %s\n", left, one->about);
+  }
+  printf("  %-34s %s\n", "-h, --help", "this text");
+}
 
 /* ------------------------------------------------------------------------ the walk */
 
@@ -145,27 +186,43 @@ static bool unknown_flag(const char *text, size_t len) {
   return false;
 }
 
+static const struct flag *find_flag(const char *text, size_t len) {
+  for (size_t i = 0; i < FLAG_COUNT; i++)
+    if (strlen(flags[i].name) == len && strncmp(flags[i].name, text, len) == 0) return &flags[i];
+  return NULL;
+}
+
+static bool refuse(const char *what, const char *about) {
+  usage_fault(&serve_verb, what, about);
+  return false;
+}
+
+/* Says which value it was and why, or what a value looks like. */
+static bool refuse_value(const serve_options *self, const struct flag *one, const char *value) {
+  char what[512];
+  snprintf(what, sizeof what, "%s %.300s", one->name, value);
+  char form[128];
+  snprintf(form, sizeof form, "this flag wants %s", one->value);
+  return refuse(what, self->why ? self->why : form);
+}
+
 static bool take_flag(serve_options *self, int argc, char **argv, int *index) {
   const char *text = argv[*index], *value = NULL;
-  size_t len = strcspn(text, "="), i = 0;
-  while (i < FLAG_COUNT && (strlen(flags[i].name) != len || strncmp(flags[i].name, text, len) != 0))
-    i++;
-  if (i == FLAG_COUNT) return unknown_flag(text, len);
+  size_t len = strcspn(text, "=");
+  const struct flag *one = find_flag(text, len);
+  if (!one) return unknown_flag(text, len);
   if (text[len]) value = text + len + 1;
-  if (!flags[i].takes_value && value)
-    return usage_fault(&serve_verb, "this flag takes no value", text), false;
-  if (flags[i].takes_value && !value) value = *index + 1 < argc ? argv[++*index] : NULL;
-  if (flags[i].takes_value && !value)
-    return usage_fault(&serve_verb, "a value is missing after", text), false;
-  if (flags[i].set(self, value)) return true;
-  return usage_fault(&serve_verb, "not a value for this flag", text), false;
+  if (!one->value && value) return refuse("this flag takes no value", text);
+  if (one->value && !value) value = *index + 1 < argc ? argv[++*index] : NULL;
+  if (one->value && !value) return refuse("a value is missing after", text);
+  self->why = NULL;
+  return one->set(self, value) || refuse_value(self, one, value);
 }
 
 /* What follows --dry-run TOOL are its arguments. */
 static bool take_word(serve_options *self, char **argv, int argc, int *index) {
   bool is_value = self->dry_run && strchr(argv[*index], '=');
-  if (!is_value && self->path)
-    return usage_fault(&serve_verb, "one file is enough", argv[*index]), false;
+  if (!is_value && self->path) return refuse("one file is enough", argv[*index]);
   if (!is_value) {
     self->path = argv[*index];
     return true;
@@ -187,10 +244,9 @@ static bool choose_transport(serve_options *self) {
 
 static bool guard(const serve_options *self) {
   if (!self->exposed || self->no_auth || (self->tokens.count && !self->open)) return true;
-  usage_fault(&serve_verb, "others than this machine could reach that address",
-              self->open ? "TCP asks nobody for a token; use --http, or --no-auth to allow it"
-                         : "give --token-file FILE, or --no-auth to let anyone in");
-  return false;
+  return refuse("others than this machine could reach that address",
+                self->open ? "TCP asks nobody for a token; use --http, or --no-auth to allow it"
+                           : "give --token-file FILE, or --no-auth to let anyone in");
 }
 
 static const char *const *list_of(const serve_list *list) {

@@ -22,8 +22,15 @@ static void set_flag(int fd, int level, int option) {
   setsockopt(fd, level, option, &on, sizeof on);
 }
 
-static void warn_errno(const idem_listener *listener, const char *message, int error) {
-  idem_logf(listener->opts.log, IDEM_LOG_ERROR, message, "%s: %s", listener->url, strerror(error));
+static void cannot_listen(const idem_listener *listener, const char *why) {
+  idem__listener_tell(listener, IDEM_LOG_ERROR, "cannot listen on ", why);
+}
+
+static void cannot_listen_errno(const idem_listener *listener, int error) {
+  cannot_listen(listener,
+                error == EADDRINUSE
+                    ? "another program is there already; choose another port, or 0 for a free one"
+                    : strerror(error));
 }
 
 /* ------------------------------------------------------------------ accepting */
@@ -227,8 +234,7 @@ static idem_status resolve(idem_listener *listener, const idem__url *url, idem__
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
   int error = uv_getaddrinfo(listener->runtime->loop, &request, NULL, url->host, NULL, &hints);
   if (error != 0) {
-    idem_logf(listener->opts.log, IDEM_LOG_ERROR, "cannot listen", "%s: %s", listener->url,
-              uv_strerror(error));
+    cannot_listen(listener, uv_strerror(error));
     return IDEM_E_SYS;
   }
   memcpy(&list[0].storage, request.addrinfo->ai_addr, request.addrinfo->ai_addrlen);
@@ -274,7 +280,7 @@ static idem_status bind_tcp(idem_listener *listener, const idem__url *url) {
   int fds[2];
   int port = listen_retrying(listener, url, list, count, fds);
   if (port < 0) {
-    warn_errno(listener, "cannot listen", -port);
+    cannot_listen_errno(listener, -port);
     return IDEM_E_SYS;
   }
   status = set_tcp_url(listener, url, port);
@@ -325,13 +331,13 @@ static idem_status bind_unix(idem_listener *listener, const idem__url *url) {
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   /* The file takes its mode from the socket, so there is no moment at which others may connect. */
   if (fd < 0 || fchmod(fd, S_IRUSR | S_IWUSR) != 0 || bind_path(fd, url->path) != 0) {
-    warn_errno(listener, "cannot listen", errno);
+    cannot_listen_errno(listener, errno);
     if (fd >= 0) close(fd);
     return IDEM_E_SYS;
   }
   remember_file(listener, url->path);
   if (listen(fd, BACKLOG) != 0) {
-    warn_errno(listener, "cannot listen", errno);
+    cannot_listen_errno(listener, errno);
     close(fd);
     return IDEM_E_SYS;
   }

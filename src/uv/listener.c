@@ -171,16 +171,20 @@ static idem_status open_listener(idem_listener *listener, const idem__url *url) 
   return idem__listener_bind(listener, url);
 }
 
-static void log_listening(const idem_listener *listener) {
+void idem__listener_tell(const idem_listener *listener, idem_log_level level, const char *what,
+                         const char *detail) {
   char line[512];
   idem__buf text;
   idem__buf_fixed(&text, line, sizeof line - 1);
-  if (idem__buf_puts(&text, "listening on ") != IDEM_OK ||
+  if (idem__buf_put(&text, what, strlen(what)) != IDEM_OK ||
       idem__text_escape(&text, listener->url, strlen(listener->url), 400) != IDEM_OK) {
     return;
   }
   line[text.len] = 0;
-  idem_log_write(listener->opts.log, &(idem_log_record){.level = IDEM_LOG_INFO, .message = line});
+  idem_log_write(listener->opts.log, &(idem_log_record){.level = level,
+                                                        .message = line,
+                                                        .detail = detail,
+                                                        .detail_len = detail ? strlen(detail) : 0});
 }
 
 static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
@@ -206,7 +210,7 @@ static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opt
     idem_listener_stop(listener, NULL, NULL);
     return status;
   }
-  if (!worker) log_listening(listener);
+  if (!worker) idem__listener_tell(listener, IDEM_LOG_INFO, "listening on ", NULL);
   *out = listener;
   return IDEM_OK;
 }

@@ -218,6 +218,9 @@ struct idem_listener {
 };
 
 idem_status idem__listener_bind(idem_listener *listener, const idem__url *url);
+/* Logs `what` and the URL it was given, which is no secret of a peer's; `detail` may be NULL. */
+void idem__listener_tell(const idem_listener *listener, idem_log_level level, const char *what,
+                         const char *detail);
 void idem__listener_accept(idem__accept_point *point);
 void idem__listener_unlink(idem_listener *listener);
 /* Gives what runs grace_ms to finish, then ends it. */
