@@ -50,6 +50,11 @@ const char *config_path(serve_config *self, yyjson_val *at, const char *path, co
   return copy;
 }
 
+const char *config_file(serve_config *self, yyjson_val *at, const char *path, const char *what) {
+  source_note_file(&self->source, join(self, path));
+  return config_path(self, at, path, what);
+}
+
 /* -------------------------------------------------------------------------- parts */
 
 static void take_head(serve_config *self, yyjson_val *root) {
@@ -91,9 +96,9 @@ static void take_prompts(serve_config *self, yyjson_val *prompts) {
   yyjson_obj_foreach(prompts, i, max, key, value) { config_prompt(self, key, &self->prompts[i]); }
 }
 
-bool config_load(serve_config *self, const char *path, idem_log *log) {
+bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files) {
   *self = (serve_config){.name = NULL};
-  if (!source_read(&self->source, path, log)) return false;
+  if (!source_read(&self->source, path, log, files)) return false;
   if (!source_check(&self->source, embedded_idem_schema_json)) return false;
   yyjson_val *root = yyjson_doc_get_root(self->source.doc);
   take_head(self, root);

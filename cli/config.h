@@ -105,7 +105,7 @@ typedef struct serve_config {
 } serve_config;
 
 /* False: it has faults, which were told to the log, or on stderr without one. config_free either way. */
-bool config_load(serve_config *self, const char *path, idem_log *log);
+bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files);
 void config_free(serve_config *self);
 
 /* The parts, one file each; false: faults were told. */
@@ -121,6 +121,8 @@ uint64_t config_number(yyjson_val *object, const char *name, uint64_t otherwise)
 bool config_true(yyjson_val *object, const char *name);
 /* The real path of a file or folder named relative to the configuration; NULL: told. */
 const char *config_path(serve_config *self, yyjson_val *at, const char *path, const char *what);
+/* The same, and a change of it is a reason to read the configuration again. */
+const char *config_file(serve_config *self, yyjson_val *at, const char *path, const char *what);
 /* A member as JSON text, or NULL. */
 const char *config_json(serve_config *self, yyjson_val *value);
 

@@ -33,7 +33,7 @@ static void pass(serve_config *self, tool_config *tool, const char *name) {
 /* --------------------------------------------------------------------- references */
 
 static const char *read_secret(serve_config *self, yyjson_val *at, const char *path) {
-  const char *real = config_path(self, at, path, "secret file");
+  const char *real = config_file(self, at, path, "secret file");
   FILE *file = real ? fopen(real, "r") : NULL;
   if (real && !file) source_fault(&self->source, at, "secret file %s: %s", path, strerror(errno));
   if (!file) return NULL;

@@ -90,7 +90,7 @@ static void take_output(serve_config *self, tool_config *tool) {
 
 /* The statements that make a database in memory. */
 static const char *read_script(serve_config *self, yyjson_val *at) {
-  const char *path = config_path(self, at, yyjson_get_str(at), "script");
+  const char *path = config_file(self, at, yyjson_get_str(at), "script");
   FILE *file = path ? fopen(path, "r") : NULL;
   if (!file) {
     if (path) source_fault(&self->source, at, "%s: %s", yyjson_get_str(at), strerror(errno));

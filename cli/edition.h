@@ -19,8 +19,8 @@ struct edition {
 };
 
 /* Reads and checks a configuration whole; faults are told to `log`, on stderr if it is NULL.
- * NULL: there were some. */
-edition *edition_read(const char *path, idem_log *log);
+ * `files` (may be NULL) gets what was looked at, also then. NULL: there were faults. */
+edition *edition_read(const char *path, idem_log *log, source_files *files);
 /* What its tools need to be called; false: told. */
 bool edition_open(edition *self, program_host *programs);
 /* Who answers calls of a tool. */

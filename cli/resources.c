@@ -2,10 +2,8 @@
  * (openat2), so that neither ".." nor a link leads out of it; hidden files are not served. */
 #include "content.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
@@ -14,9 +12,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define LIST_MAX 1000u /* files of a directory that are listed; others can be read all the same */
-#define DEPTH_MAX 16u
 
 static const struct mime {
   const char *ending;
@@ -62,18 +57,10 @@ static bool is_plain_path(const char *path) {
   }
 }
 
-static bool is_included(const resource_config *config, const char *path) {
-  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-  if (!config->include) return true;
-  for (size_t i = 0; config->include[i]; i++)
-    if (fnmatch(config->include[i], name, FNM_PERIOD) == 0) return true;
-  return false;
-}
-
 static int open_resource_file(const open_resource *self, const char *path) {
   const resource_config *config = self->config;
   if (!config->is_directory) return open(config->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (!is_plain_path(path) || !is_included(config, path)) return -1;
+  if (!is_plain_path(path) || !listing_includes(config, path)) return -1;
   return open_beneath(self->folder, path);
 }
 
@@ -181,52 +168,122 @@ static void put_escaped(idem__buf *uri, const char *path) {
   }
 }
 
-typedef struct listing {
-  const open_resource *resource;
-  idem_server *server;
-  unsigned count;
-} listing;
+/* The URI of a file beneath a directory. */
+static bool put_uri(const open_resource *self, const char *path, idem__buf *uri) {
+  idem__buf_init(uri, NULL, (size_t)4 * PATH_MAX);
+  idem__buf_put(uri, self->uri, strlen(self->uri));
+  put_escaped(uri, path);
+  return idem__buf_put(uri, "", 1) == IDEM_OK;
+}
 
-static bool list_file(listing *self, const char *path) {
-  const open_resource *resource = self->resource;
+static bool list_file(const open_resource *self, idem_server *server, const char *path) {
   idem__buf uri;
-  if (!is_included(resource->config, path) || !idem__utf8_valid(path, strlen(path))) return true;
-  idem__buf_init(&uri, NULL, (size_t)4 * PATH_MAX);
-  idem__buf_put(&uri, resource->uri, strlen(resource->uri));
-  put_escaped(&uri, path);
-  bool fine = idem__buf_put(&uri, "", 1) == IDEM_OK &&
-              add(resource, self->server, uri.data, path, mime_of(resource->config, path), false);
+  bool fine = put_uri(self, path, &uri) &&
+              add(self, server, uri.data, path, mime_of(self->config, path), false);
   idem__buf_deinit(&uri);
-  self->count++;
   return fine;
 }
 
-static bool list_folder(listing *self, const char *path, unsigned depth);
+/* ------------------------------------------------------------------------ watching */
 
-static bool list_entry(listing *self, const char *path, const struct dirent *entry,
-                       unsigned depth) {
-  char inner[PATH_MAX];
-  struct stat about;
-  int len = snprintf(inner, sizeof inner, "%s%s%s", path, *path ? "/" : "", entry->d_name);
-  if (entry->d_name[0] == '.' || len >= (int)sizeof inner || self->count == LIST_MAX) return true;
-  if (fstatat(self->resource->folder, inner, &about, AT_SYMLINK_NOFOLLOW) != 0) return true;
-  if (S_ISREG(about.st_mode)) return list_file(self, inner);
-  return !S_ISDIR(about.st_mode) || depth == DEPTH_MAX || list_folder(self, inner, depth + 1);
+typedef struct sight {
+  open_resource *resource;
+  watcher *watches;
+} sight;
+
+static void see_folder(void *user, const char *path) {
+  const sight *self = user;
+  open_resource *resource = self->resource;
+  char whole[PATH_MAX];
+  int len = snprintf(whole, sizeof whole, "%s%s%s", resource->config->path, *path ? "/" : "", path);
+  if (len < (int)sizeof whole) watcher_want(self->watches, resource, &resource->dirty, whole);
 }
 
-static bool list_folder(listing *self, const char *path, unsigned depth) {
-  struct dirent **entries = NULL;
-  bool fine = true;
-  int fd = openat(self->resource->folder, *path ? path : ".",
-                  O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  int count = fd < 0 ? -1 : scandirat(fd, ".", &entries, NULL, alphasort);
-  for (int i = 0; i < count; i++) {
-    fine = fine && list_entry(self, path, entries[i], depth);
-    free(entries[i]);
+static void watch_parent(open_resource *self, watcher *watches) {
+  const char *path = self->config->path, *slash = strrchr(path, '/');
+  char folder[PATH_MAX];
+  int len = slash > path ? (int)(slash - path) : 1;
+  snprintf(folder, sizeof folder, "%.*s", len, path);
+  watcher_want(watches, self, &self->dirty, folder);
+}
+
+static void tell_updated(const open_resource *self, idem_server *server, const char *path) {
+  idem__buf uri;
+  if (put_uri(self, path, &uri)) idem_server_resource_updated(server, uri.data);
+  idem__buf_deinit(&uri);
+}
+
+static void unlist_file(const open_resource *self, idem_server *server, const char *path) {
+  idem__buf uri;
+  if (put_uri(self, path, &uri)) {
+    idem_server_remove_resource(server, uri.data);
+    idem_server_resource_updated(server, uri.data);
   }
-  free(entries);
-  if (fd >= 0) close(fd);
-  return fine;
+  idem__buf_deinit(&uri);
+}
+
+/* Both are sorted: what is in one alone came or went. */
+static void tell_difference(const open_resource *self, idem_server *server, const file_list *now) {
+  const file_list *before = &self->files;
+  for (size_t i = 0, j = 0; i < before->count || j < now->count;) {
+    const listed_file *old = &before->files[i], *new = &now->files[j];
+    int order = i == before->count ? 1 : j == now->count ? -1 : strcmp(old->path, new->path);
+    if (order < 0)
+      unlist_file(self, server, old->path);
+    else if (order > 0)
+      list_file(self, server, new->path);
+    else if (!stamp_same(&old->stamp, &new->stamp))
+      tell_updated(self, server, new->path);
+    i += order <= 0;
+    j += order >= 0;
+  }
+}
+
+static void look_at_directory(open_resource *self, idem_server *server, watcher *watches) {
+  file_list now;
+  sight folders = {.resource = self, .watches = watches};
+  watcher_begin(watches, self);
+  bool whole = listing_read(&now, self->config, self->folder, see_folder, &folders);
+  watcher_end(watches, self);
+  if (whole) tell_difference(self, server, &now);
+  if (whole) {
+    file_list before = self->files;
+    self->files = now;
+    now = before;
+  }
+  listing_free(&now);
+}
+
+static void look_at_file(open_resource *self, idem_server *server) {
+  file_stamp now = stamp_file(self->config->path);
+  if (!stamp_same(&now, &self->stamp)) idem_server_resource_updated(server, self->uri);
+  self->stamp = now;
+}
+
+void content_look(content_host *self, idem_server *server, watcher *watches) {
+  for (size_t i = 0; i < self->config->resource_count; i++) {
+    open_resource *resource = &self->resources[i];
+    if (!resource->dirty) continue;
+    resource->dirty = false;
+    if (resource->config->is_directory)
+      look_at_directory(resource, server, watches);
+    else
+      look_at_file(resource, server);
+  }
+}
+
+/* A directory is looked at once more: what came since it was listed had nobody to tell. */
+void content_watch(content_host *self, watcher *watches) {
+  for (size_t i = 0; i < self->config->resource_count; i++) {
+    open_resource *resource = &self->resources[i];
+    resource->dirty = true;
+    if (!resource->config->is_directory) watch_parent(resource, watches);
+  }
+}
+
+void content_unwatch(content_host *self, watcher *watches) {
+  for (size_t i = 0; i < self->config->resource_count; i++)
+    watcher_forget(watches, &self->resources[i]);
 }
 
 /* ------------------------------------------------------------------------ together */
@@ -234,6 +291,7 @@ static bool list_folder(listing *self, const char *path, unsigned depth) {
 static bool fill_one(open_resource *self, idem_server *server) {
   const resource_config *config = self->config;
   if (!config->is_directory) {
+    self->stamp = stamp_file(config->path);
     snprintf(self->uri, sizeof self->uri, "idem://%s", config->name);
     return add(self, server, self->uri, config->name, mime_of(config, config->path), false);
   }
@@ -245,9 +303,11 @@ static bool fill_one(open_resource *self, idem_server *server) {
   char pattern[256];
   snprintf(self->uri, sizeof self->uri, "idem://%s/", config->name);
   snprintf(pattern, sizeof pattern, "%s{+path}", self->uri);
-  listing files = {.resource = self, .server = server};
-  return add(self, server, pattern, config->name, config->mime_type, true) &&
-         list_folder(&files, "", 0);
+  if (!add(self, server, pattern, config->name, config->mime_type, true)) return false;
+  if (!listing_read(&self->files, config, self->folder, NULL, NULL)) return false;
+  for (size_t i = 0; i < self->files.count; i++)
+    if (!list_file(self, server, self->files.files[i].path)) return false;
+  return true;
 }
 
 void content_init(content_host *self, serve_config *config) {
@@ -266,7 +326,9 @@ bool content_fill(content_host *self, idem_server *server) {
 }
 
 void content_deinit(content_host *self) {
-  for (size_t i = 0; self->resources && i < self->config->resource_count; i++)
+  for (size_t i = 0; self->resources && i < self->config->resource_count; i++) {
     if (self->resources[i].folder >= 0) close(self->resources[i].folder);
+    listing_free(&self->resources[i].files);
+  }
   free(self->resources);
 }

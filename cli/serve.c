@@ -2,7 +2,7 @@
 #include "serve.h"
 
 #include "cli.h"
-#include "edition.h"
+#include "service.h"
 
 #include <stdio.h>
 
@@ -31,47 +31,37 @@ static void say_confinement(const edition *self, idem_log *log) {
               bounds->abi >= 4 ? "" : " and TCP", free_ones, programs);
 }
 
-static idem_server *new_server(const serve_config *config, idem_log *log) {
-  idem_server *server = NULL;
-  idem_server_opts opts = {.name = config->name,
-                           .version = config->version,
-                           .title = config->title,
-                           .description = config->description,
-                           .instructions = config->instructions,
-                           .log = log};
-  idem_server_os(&opts);
-  return idem_server_new(&opts, &server) == IDEM_OK ? server : NULL;
+static int serve(const serve_options *options, service *self) {
+  say_confinement(self->current, self->log);
+  idem_serve_opts opts = {.server = self->server,
+                          .log = self->log,
+                          .http = &options->http,
+                          .on_loop = service_on_loop,
+                          .on_hangup = service_on_hangup,
+                          .user = self};
+  int code = idem_run((const char *const *)options->urls, options->url_count, &opts);
+  program_host_end(&self->programs);
+  return code;
 }
 
-static void keep_secrets(const serve_config *config, idem_log *log) {
-  for (size_t i = 0; i < config->secret_count; i++)
-    idem_log_add_secret(log, config->secrets[i].text, config->secrets[i].len);
-}
-
-static int serve(const serve_options *options, edition *first) {
+static int with_service(const serve_options *options, edition *first, source_files *files) {
+  static service self; /* handles of the loop are in it, which may outlast us */
   idem_log *log = NULL;
-  program_host programs;
-  int code = 1;
   idem_log_open(&options->log, &log);
-  keep_secrets(&first->config, log);
-  program_host_init(&programs);
-  idem_server *server = new_server(&first->config, log);
-  if (server && edition_open(first, &programs) && edition_fill(first, server)) {
-    program_host_limits(&programs, &first->config);
-    say_confinement(first, log);
-    idem_serve_opts opts = {.server = server, .log = log, .http = &options->http};
-    code = idem_run((const char *const *)options->urls, options->url_count, &opts);
-    program_host_end(&programs);
-  }
-  idem_server_free(server);
+  int code = service_init(&self, options, first, files, log) ? serve(options, &self) : 1;
+  service_deinit(&self);
   idem_log_free(log);
   return code;
 }
 
 static int with_config(const serve_options *options) {
-  edition *first = edition_read(options->path, NULL);
+  source_files files = {.count = 0};
+  edition *first = edition_read(options->path, NULL, &files);
   int code = 1;
-  if (!first) return code;
+  if (!first) {
+    source_files_clear(&files);
+    return code;
+  }
   const serve_config *config = &first->config;
   if (options->check)
     code = printf("%s: %zu tools, %zu resources, %zu prompts: fine\n", options->path,
@@ -79,8 +69,9 @@ static int with_config(const serve_options *options) {
   else if (options->dry_run)
     code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
   else
-    code = serve(options, first);
+    return with_service(options, first, &files);
   edition_free(first);
+  source_files_clear(&files);
   return code;
 }
 

@@ -37,7 +37,8 @@ static void say_at(const config_source *self, size_t offset, const char *format,
     line++;
     column = 1;
   }
-  snprintf(place, sizeof place, "%s:%zu:%zu: ", self->path, line, column);
+  const char *slash = self->log ? strrchr(self->path, '/') : NULL; /* logs hide whole paths */
+  snprintf(place, sizeof place, "%s:%zu:%zu: ", slash ? slash + 1 : self->path, line, column);
   say(self, place, format, arguments);
 }
 
@@ -154,8 +155,24 @@ static bool parse(config_source *self) {
   return false;
 }
 
-bool source_read(config_source *self, const char *path, idem_log *log) {
-  *self = (config_source){.path = strdup(path), .log = log};
+void source_files_clear(source_files *self) {
+  for (size_t i = 0; i < self->count; i++) free(self->paths[i]);
+  self->count = 0;
+}
+
+void source_note_file(config_source *self, const char *path) {
+  source_files *files = self->files;
+  if (!files || files->count == SOURCE_FILES) return;
+  char *copy = strdup(path);
+  if (!copy) return;
+  files->paths[files->count] = copy;
+  files->stamps[files->count++] = stamp_file(path);
+}
+
+bool source_read(config_source *self, const char *path, idem_log *log, source_files *files) {
+  *self = (config_source){.path = strdup(path), .log = log, .files = files};
+  if (files) source_files_clear(files);
+  if (self->path) source_note_file(self, path);
   return self->path && read_text(self) && find_folder(self) && parse(self);
 }
 

@@ -3,8 +3,20 @@
 #ifndef IDEM_CLI_SOURCE_H
 #define IDEM_CLI_SOURCE_H
 
+#include "watch.h"
+
 #include <idem/base.h>
 #include <yyjson.h>
+
+/* The files that a reading looked at, as they were then. Outlives the configuration, so that a
+ * faulty one is read again when it is mended. */
+#define SOURCE_FILES 64
+typedef struct source_files {
+  char *paths[SOURCE_FILES];
+  file_stamp stamps[SOURCE_FILES];
+  size_t count;
+} source_files;
+void source_files_clear(source_files *self);
 
 typedef struct config_source {
   char *path;   /* as it was given */
@@ -14,11 +26,14 @@ typedef struct config_source {
   size_t len;
   yyjson_doc *doc;
   unsigned faults;
-  idem_log *log; /* who is told of faults; NULL: stderr */
+  idem_log *log;       /* who is told of faults; NULL: stderr */
+  source_files *files; /* NULL: nobody wants to know */
 } config_source;
 
 /* False: it cannot be read or is no JSON, and the log or stderr says why. source_free either way. */
-bool source_read(config_source *self, const char *path, idem_log *log);
+bool source_read(config_source *self, const char *path, idem_log *log, source_files *files);
+/* Call before a file is read. */
+void source_note_file(config_source *self, const char *path);
 void source_free(config_source *self);
 
 /* Says what is wrong at a value or key of the document. */

@@ -78,11 +78,43 @@ static void a_dropped_task_may_outlive_its_hub(void **state) {
   idem_server_free(server);
 }
 
+/* A hub's own thread would deliver these; here they are only counted. */
+static uint32_t changes(idem__mcp_hub *hub) { return atomic_exchange(&hub->changed, 0); }
+
+static idem_server *with_tool(const char *description, void *user) {
+  idem_server *server = mcp_test_server(NULL);
+  idem_tool tool = {.name = "keep", .description = description, .fn = keep, .user = user};
+  assert_int_equal(idem_server_add_tool(server, &tool, NULL, 0), IDEM_OK);
+  return server;
+}
+
+static void only_lists_that_differ_are_told_of_when_all_is_replaced(void **state) {
+  (void)state;
+  idem__mcp_hub *hub;
+  int other;
+  idem_server *server = with_tool("one", NULL);
+  assert_int_equal(idem__hub_new(server, wake, NULL, &hub), IDEM_OK);
+  idem_server *same = with_tool("one", &other), *changed = with_tool("two", NULL);
+  idem_server_replace(server, same);
+  assert_int_equal(changes(hub), 0);
+  idem__view_of_registry *view = idem__hub_view(hub);
+  assert_ptr_equal(idem__registry_tool(view->registry, "keep", 4)->user, &other);
+  idem_server_replace(server, changed);
+  assert_int_equal(changes(hub), 1u << IDEM__TOOLS);
+  idem_server_free(same);
+  idem_server_free(changed);
+  assert_ptr_equal(idem__registry_tool(view->registry, "keep", 4)->user, &other);
+  idem__view_unref(view);
+  idem__hub_free(hub);
+  idem_server_free(server);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_request_may_outlive_its_hub),
       cmocka_unit_test(a_task_may_outlive_its_hub),
       cmocka_unit_test(a_dropped_task_may_outlive_its_hub),
+      cmocka_unit_test(only_lists_that_differ_are_told_of_when_all_is_replaced),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,135 @@
+/* reload.c - the configuration again, when it or a file it refers to has changed, and on SIGHUP.
+ * It is read and checked whole on a thread of the pool; then, on the loop, everything served is
+ * exchanged at once. A faulty one is told of and changes nothing. */
+#include "service.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ reading */
+
+/* On another thread: touches nothing that the loop uses but the log. */
+static void read_again(uv_work_t *work) {
+  service *self = work->data;
+  edition *next = edition_read(self->options->path, self->log, &self->files);
+  idem_server *scratch = next ? service_new_server(&next->config, self->log) : NULL;
+  if (scratch && edition_open(next, &self->programs) && edition_fill(next, scratch)) {
+    self->next = next;
+    self->scratch = scratch;
+    return;
+  }
+  idem_server_free(scratch);
+  if (next) edition_free(next);
+}
+
+/* ----------------------------------------------------------------------- applying */
+
+static bool differ(const char *one, const char *other) {
+  return strcmp(one ? one : "", other ? other : "") != 0;
+}
+
+static void warn_of_head(const service *self, const serve_config *before, const serve_config *now) {
+  if (differ(before->name, now->name) || differ(before->version, now->version) ||
+      differ(before->title, now->title) || differ(before->description, now->description) ||
+      differ(before->instructions, now->instructions))
+    idem_logf(self->log, IDEM_LOG_WARN, "some changes wait for the next start",
+              "name, version, title, description and instructions of the server");
+}
+
+static void apply(service *self) {
+  edition *before = self->current, *now = self->next;
+  self->next = NULL;
+  self->current = now;
+  service_keep_secrets(self);
+  idem_server_replace(self->server, self->scratch);
+  idem_server_free(self->scratch);
+  self->scratch = NULL;
+  program_host_limits(&self->programs, &now->config);
+  warn_of_head(self, &before->config, &now->config);
+  content_unwatch(&before->content, &self->watcher);
+  edition_retire(before);
+  idem_logf(self->log, IDEM_LOG_INFO, "configuration reloaded",
+            "%s: %zu tools, %zu resources, %zu prompts", self->options->path,
+            now->config.tool_count, now->config.resource_count, now->config.prompt_count);
+}
+
+static void begin(service *self);
+
+static void after_reading(uv_work_t *work, int status) {
+  service *self = work->data;
+  (void)status;
+  self->reloading = false;
+  if (self->next)
+    apply(self);
+  else
+    idem_logf(self->log, IDEM_LOG_WARN, "the old configuration stays in force",
+              "%s has faults; they are told above", self->options->path);
+  service_watch(self);
+  if (!self->again) return;
+  self->again = false;
+  begin(self);
+}
+
+static void begin(service *self) {
+  if (self->reloading) {
+    self->again = true;
+    return;
+  }
+  self->work.data = self;
+  self->reloading = uv_queue_work(self->loop, &self->work, read_again, after_reading) == 0;
+}
+
+/* ----------------------------------------------------------------------- noticing */
+
+static bool files_changed(const service *self) {
+  for (size_t i = 0; i < self->files.count; i++) {
+    file_stamp now = stamp_file(self->files.paths[i]);
+    if (!stamp_same(&now, &self->files.stamps[i])) return true;
+  }
+  return false;
+}
+
+/* While a reading is under way the list of files is its own; it is compared afterwards. */
+static void on_change(void *user) {
+  service *self = user;
+  content_look(&self->current->content, self->server, &self->watcher);
+  if (!self->files_dirty || self->reloading) return;
+  self->files_dirty = false;
+  if (files_changed(self)) begin(self);
+}
+
+static void watch_parent(service *self, const char *path) {
+  char folder[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  int len = slash ? (slash > path ? (int)(slash - path) : 1) : 1;
+  snprintf(folder, sizeof folder, "%.*s", len, slash ? path : ".");
+  watcher_want(&self->watcher, self, &self->files_dirty, folder);
+}
+
+void service_watch(service *self) {
+  watcher_begin(&self->watcher, self);
+  for (size_t i = 0; i < self->files.count; i++) watch_parent(self, self->files.paths[i]);
+  watcher_end(&self->watcher, self);
+  content_watch(&self->current->content, &self->watcher);
+  self->files_dirty = true; /* what changed between reading and watching */
+  on_change(self);
+}
+
+static void on_awake(uv_async_t *handle) { (void)handle; }
+
+void service_on_loop(uv_loop_t *loop, void *user) {
+  service *self = user;
+  self->loop = loop;
+  watcher_init(&self->watcher, self->log, on_change, self);
+  uv_async_init(loop, &self->awake, on_awake);
+  uv_unref((uv_handle_t *)&self->awake);
+  if (watcher_start(&self->watcher, loop)) service_watch(self);
+}
+
+void service_on_hangup(void *user) {
+  service *self = user;
+  idem_logf(self->log, IDEM_LOG_INFO, "reading the configuration again", "SIGHUP");
+  begin(self);
+}

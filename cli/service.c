@@ -1,0 +1,41 @@
+/* service.c - see service.h: from a first edition to a server that can be run, and its end. */
+#include "service.h"
+
+idem_server *service_new_server(const serve_config *config, idem_log *log) {
+  idem_server *server = NULL;
+  idem_server_opts opts = {.name = config->name,
+                           .version = config->version,
+                           .title = config->title,
+                           .description = config->description,
+                           .instructions = config->instructions,
+                           .log = log};
+  idem_server_os(&opts);
+  return idem_server_new(&opts, &server) == IDEM_OK ? server : NULL;
+}
+
+void service_keep_secrets(const service *self) {
+  const serve_config *config = &self->current->config;
+  for (size_t i = 0; i < config->secret_count; i++)
+    idem_log_add_secret(self->log, config->secrets[i].text, config->secrets[i].len);
+}
+
+bool service_init(service *self, const serve_options *options, edition *first,
+                  const source_files *files, idem_log *log) {
+  *self = (service){.options = options, .log = log, .current = first, .files = *files};
+  service_keep_secrets(self);
+  program_host_init(&self->programs);
+  self->server = service_new_server(&first->config, log);
+  if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))
+    return false;
+  program_host_limits(&self->programs, &first->config);
+  return true;
+}
+
+/* No loop runs any more: what calls of older editions held is given back with the process. */
+void service_deinit(service *self) {
+  idem_server_free(self->scratch);
+  idem_server_free(self->server);
+  if (self->next) edition_free(self->next);
+  edition_free(self->current);
+  source_files_clear(&self->files);
+}

@@ -1,0 +1,46 @@
+/* watch.h - folders watched for changes, a bounded number of them; many changes in a moment are
+ * one. What a folder is watched for is its owner's: the owner's mark is set, then `on_change` runs. */
+#ifndef IDEM_CLI_WATCH_H
+#define IDEM_CLI_WATCH_H
+
+#include "base/base.h"
+
+#include <sys/stat.h>
+#include <uv.h>
+
+/* Enough of a file to tell that it has changed; all zero: it is not there. */
+typedef struct file_stamp {
+  uint64_t device, inode, size;
+  int64_t seconds, nanoseconds;
+} file_stamp;
+
+file_stamp stamp_of(const struct stat *about);
+file_stamp stamp_file(const char *path);
+bool stamp_same(const file_stamp *one, const file_stamp *other);
+
+typedef struct watcher {
+  idem__list folders;
+  size_t count;
+  bool told_limit;
+  uint64_t first_ms; /* of the changes not yet told; 0: none */
+  uint64_t calm_ms;  /* not before; what took long is done less often */
+  uv_loop_t *loop;   /* NULL: there is none yet, and nothing is watched */
+  uv_timer_t timer;
+  idem_log *log;
+  void (*on_change)(void *user);
+  void *user;
+} watcher;
+
+void watcher_init(watcher *self, idem_log *log, void (*on_change)(void *user), void *user);
+/* The timer is unreferenced. */
+bool watcher_start(watcher *self, uv_loop_t *loop);
+
+/* To say what an owner wants watched: begin, want each folder, end. What it no longer wants is
+ * dropped. `mark` is set when something changes there. */
+void watcher_begin(watcher *self, const void *owner);
+void watcher_want(watcher *self, const void *owner, bool *mark, const char *folder);
+void watcher_end(watcher *self, const void *owner);
+/* Drops all of an owner's. */
+void watcher_forget(watcher *self, const void *owner);
+
+#endif
