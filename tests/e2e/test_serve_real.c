@@ -70,7 +70,8 @@ static void jq_gives_structured_content(void **state) {
       "\"structuredContent\":{\"n\":3}");
   const char *answer = serving_call(*state, "jq", "{\"filter\":\".a\",\"json\":\"{broken\"}");
   expect_in(answer, "\"isError\":true");
-  expect_in(answer, "exit status 2");
+  expect_in(answer, "jq ended with exit status");
+  expect_in(answer, "parse error");
 }
 
 static void git_reads_and_writes_where_it_may(void **state) {
