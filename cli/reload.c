@@ -47,6 +47,7 @@ static void apply(service *self) {
   idem_server_free(self->scratch);
   self->scratch = NULL;
   program_host_limits(&self->programs, &now->config);
+  plain_serve(&self->plain, now);
   warn_of_head(self, &before->config, &now->config);
   content_unwatch(&before->content, &self->watcher);
   edition_retire(before);

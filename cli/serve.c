@@ -33,7 +33,11 @@ static void say_confinement(const edition *self, idem_log *log) {
 
 static int serve(const serve_options *options, service *self) {
   say_confinement(self->current, self->log);
-  idem_serve_opts opts = {.server = self->server,
+  idem_policy policy = idem_policy_preset(options->profile);
+  bool mcp = options->profile == IDEM_PROFILE_MCP;
+  idem_serve_opts opts = {.server = mcp ? self->server : NULL,
+                          .router = self->plain.router,
+                          .policy = mcp ? NULL : &policy,
                           .log = self->log,
                           .http = &options->http,
                           .on_loop = service_on_loop,

@@ -16,6 +16,7 @@ typedef struct serve_list {
 
 typedef struct serve_options {
   const char *path;
+  idem_profile profile;
   char *urls[SERVE_URLS];
   size_t url_count;
   bool exposed; /* an address that others than this machine reach */

@@ -107,6 +107,20 @@ static bool set_token_file(serve_options *self, const char *value) {
   return whole && self->tokens.count > 0;
 }
 
+static bool set_profile(serve_options *self, const char *value) {
+  static const struct {
+    const char *name;
+    idem_profile profile;
+  } rows[] = {
+      {"mcp", IDEM_PROFILE_MCP}, {"jsonrpc", IDEM_PROFILE_JSONRPC}, {"lsp", IDEM_PROFILE_LSP}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (strcmp(rows[i].name, value) != 0) continue;
+    self->profile = rows[i].profile;
+    return true;
+  }
+  return false;
+}
+
 static bool set_no_auth(serve_options *self, const char *value) {
   (void)value;
   return self->no_auth = true;
@@ -149,6 +163,8 @@ static const struct flag {
     {NULL, "--tcp", "[HOST:]PORT", "lines over TCP", add_tcp},
     {NULL, "--unix", "PATH", "lines over a Unix socket", add_unix},
     {NULL, "--stdio", NULL, "lines on stdin and stdout, also beside addresses", add_stdio},
+    {NULL, "--profile", "mcp|jsonrpc|lsp",
+     "what is spoken there: MCP, or tools as plain methods (mcp)", set_profile},
     {"who may ask", "--token-file", "FILE", "bearer tokens, one a line, any of which opens",
      set_token_file},
     {NULL, "--no-auth", NULL, "let others than this machine in without a token", set_no_auth},
@@ -242,6 +258,20 @@ static bool choose_transport(serve_options *self) {
   return piped ? add_stdio(self, NULL) : add_http(self, DEFAULT_HTTP);
 }
 
+/* http://HOST:PORT/mcp is /rpc for methods; lsp has a framing of its own. */
+static bool fit_url(char **url, idem_profile profile) {
+  size_t len = strlen(*url), scheme = strcspn(*url, ":");
+  bool web = strncmp(*url, "http:", 5) == 0 || strncmp(*url, "ws:", 3) == 0;
+  char *fitted = NULL;
+  if (profile == IDEM_PROFILE_MCP || (profile == IDEM_PROFILE_JSONRPC && !web)) return true;
+  if (asprintf(&fitted, "%.*s%s%.*s%s", (int)scheme, *url, web ? "" : "+lsp",
+               (int)(len - scheme - (web ? 4 : 0)), *url + scheme, web ? "/rpc" : "") < 0)
+    return false;
+  free(*url);
+  *url = fitted;
+  return true;
+}
+
 static bool guard(const serve_options *self) {
   if (!self->exposed || self->no_auth || (self->tokens.count && !self->open)) return true;
   return refuse("others than this machine could reach that address",
@@ -254,7 +284,7 @@ static const char *const *list_of(const serve_list *list) {
 }
 
 bool serve_options_parse(serve_options *self, int argc, char **argv, int *code) {
-  *self = (serve_options){.log = {.level = IDEM_LOG_INFO}};
+  *self = (serve_options){.profile = IDEM_PROFILE_MCP, .log = {.level = IDEM_LOG_INFO}};
   *code = 2;
   for (int i = 0; i < argc; i++) {
     bool is_flag = argv[i][0] == '-' && argv[i][1];
@@ -264,7 +294,10 @@ bool serve_options_parse(serve_options *self, int argc, char **argv, int *code) 
   self->http.tokens = list_of(&self->tokens);
   self->http.allow_hosts = list_of(&self->allow_hosts);
   self->http.allow_origins = list_of(&self->allow_origins);
-  return choose_transport(self) && guard(self);
+  bool fine = choose_transport(self) && guard(self);
+  for (size_t i = 0; i < self->url_count; i++)
+    fine = fine && fit_url(&self->urls[i], self->profile);
+  return fine;
 }
 
 void serve_options_free(serve_options *self) {

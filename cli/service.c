@@ -28,13 +28,15 @@ bool service_init(service *self, const serve_options *options, edition *first,
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))
     return false;
   program_host_limits(&self->programs, &first->config);
-  return true;
+  return plain_init(&self->plain, options->profile, &first->config, log) &&
+         plain_serve(&self->plain, first);
 }
 
 /* No loop runs any more: what calls of older editions held is given back with the process. */
 void service_deinit(service *self) {
   idem_server_free(self->scratch);
   idem_server_free(self->server);
+  plain_deinit(&self->plain);
   if (self->next) edition_free(self->next);
   edition_free(self->current);
   source_files_clear(&self->files);

@@ -3,7 +3,7 @@
 #ifndef IDEM_CLI_SERVICE_H
 #define IDEM_CLI_SERVICE_H
 
-#include "edition.h"
+#include "plain.h"
 #include "serve.h"
 
 typedef struct service {
@@ -11,6 +11,7 @@ typedef struct service {
   idem_log *log;
   idem_server *server;
   program_host programs;
+  plain_host plain; /* the profiles jsonrpc and lsp */
   edition *current;
   watcher watcher;
   source_files files; /* what the last reading looked at, good or not */

@@ -1,0 +1,188 @@
+/* test_serve_profiles.c - the tools of `idem serve` as plain JSON-RPC methods, on every transport. */
+#include "serving.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char config[] =
+    "{\"tools\":{\n"
+    " \"join\":{\"args\":{\"a\":\"string\",\"n\":\"integer\",\"c?\":\"string\"},"
+    "\"description\":\"Joins\",\"run\":[\"echo\",\"{a}\",\"{n}\",\"{c}\"]},\n"
+    " \"data\":{\"run\":[\"echo\",\"{{\\\"k\\\":[1,2.50]}}\"],\"output\":\"json\"},\n"
+    " \"rows\":{\"script\":\"s.sql\",\"query\":\"SELECT 7 AS x\"},\n"
+    " \"fail\":{\"run\":[\"sh\",\"-c\",\"echo partly; echo because >&2; exit 3\"]},\n"
+    " \"slow\":{\"run\":[\"sleep\",\"600\"]}}}";
+
+static serving self;
+
+static void make(void) {
+  serving_make(&self, config);
+  serving_file(&self, "s.sql", "SELECT 1;");
+}
+
+static void begin(const char *profile, const char *flag, const char *value) {
+  static char path[512];
+  make();
+  serving_path(&self, "idem.json", path, sizeof path);
+  self.server = value
+                    ? CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--profile", profile, flag, value)
+                    : CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--profile", profile, flag);
+}
+
+static void finish(void) {
+  close(self.server.in);
+  self.server.in = -1;
+  child_rest(self.server.out);
+  assert_int_equal(child_end(&self.server), 0);
+  child_remove_folder(self.folder);
+}
+
+static void stop(void) {
+  kill(self.server.pid, SIGTERM);
+  finish();
+}
+
+static void params_are_arguments_by_name_or_position(void **state) {
+  (void)state;
+  begin("jsonrpc", "--stdio", NULL);
+  expect_in(serving_ask(&self, "join", "{\"n\":7,\"a\":\"x; $(y)\"}"),
+            "\"result\":\"x; $(y) 7\\n\"");
+  expect_in(serving_ask(&self, "join", "[\"x\",7]"), "\"result\":\"x 7\\n\"");
+  expect_in(serving_ask(&self, "join", "[\"x\",7,\"z\"]"), "\"result\":\"x 7 z\\n\"");
+  const char *answer = serving_ask(&self, "join", "[\"x\",7,\"z\",1]");
+  expect_in(answer, "\"code\":-32602");
+  expect_in(answer, "more params than the method has");
+  answer = serving_ask(&self, "join", "[\"x\",\"seven\"]");
+  expect_in(answer, "\"code\":-32602");
+  expect_in(answer, "params.n");
+  expect_in(serving_ask(&self, "join", "{\"a\":\"x\"}"), "\"code\":-32602");
+  answer = serving_ask(&self, "join", "[\"-n\",7]");
+  expect_in(answer, "\"code\":-32000");
+  expect_in(answer, "must not begin with '-'");
+  expect_in(serving_ask(&self, "joni", "[]"), "\"code\":-32601");
+  expect_in(serving_ask(&self, "tools/call", "{\"name\":\"join\"}"), "\"code\":-32601");
+  finish();
+}
+
+static void results_are_content_and_failures_errors(void **state) {
+  (void)state;
+  begin("jsonrpc", "--stdio", NULL);
+  expect_in(serving_ask(&self, "data", "{}"), "\"result\":{\"k\":[1,2.5");
+  expect_in(serving_ask(&self, "rows", "[]"), "\"result\":{\"rows\":[{\"x\":7}],\"row_count\":1");
+  child_send(self.server.in, "{\"jsonrpc\":\"2.0\",\"id\":\"none\",\"method\":\"rows\"}\n");
+  expect_in(child_line(self.server.out), "\"id\":\"none\",\"result\":{\"rows\"");
+  const char *answer = serving_ask(&self, "fail", "{}");
+  expect_in(answer, "\"code\":-32000,\"message\":\"Tool failed\"");
+  expect_in(answer,
+            "\"details\":\"partly\\n\\nfail ended with exit status 3\\nstderr: because\\n\"");
+  finish();
+}
+
+static void methods_follow_the_file(void **state) {
+  (void)state;
+  begin("jsonrpc", "--stdio", NULL);
+  expect_in(serving_ask(&self, "rows", "[]"), "\"result\"");
+  serving_file(&self, "idem.json", "{\"tools\":{\"new\":{\"run\":[\"echo\",\"new\"]}}}");
+  child_line_with(self.server.err, "configuration reloaded");
+  expect_in(serving_ask(&self, "rows", "[]"),
+            "\"code\":-32601,\"message\":\"Method not found\",\"data\":{\"method\":\"rows\"}");
+  expect_in(serving_ask(&self, "new", "[]"), "\"result\":\"new\\n\"");
+  serving_file(&self, "idem.json", config);
+  child_line_with(self.server.err, "configuration reloaded");
+  expect_in(serving_ask(&self, "rows", "[]"), "\"result\"");
+  finish();
+}
+
+static const char *framed(int fd, const char *body) {
+  char message[1024];
+  static char answer[4096];
+  size_t len = 0;
+  snprintf(message, sizeof message, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
+  child_send(fd, message);
+  int reply = fd == self.server.in ? self.server.out : fd;
+  assert_int_equal(sscanf(child_line(reply), "Content-Length: %zu", &len), 1);
+  child_line(reply);
+  assert_true(len < sizeof answer);
+  for (size_t at = 0; at < len;) {
+    ssize_t got = read(reply, answer + at, len - at);
+    assert_true(got > 0);
+    at += (size_t)got;
+  }
+  answer[len] = 0;
+  return answer;
+}
+
+static void lsp_has_its_framing_and_its_own_methods(void **state) {
+  (void)state;
+  begin("lsp", "--stdio", NULL);
+  expect_in(framed(self.server.in,
+                   "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"join\",\"params\":[\"x\",1]}"),
+            "\"result\":\"x 1\\n\"");
+  expect_in(framed(self.server.in, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"describeMethods\"}"),
+            "{\"name\":\"join\",\"params\":[\"a: string\",\"n: integer\",\"c: string\"]");
+  finish();
+}
+
+static const char call[] =
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"join\",\"params\":[\"x\",1]}";
+
+static void sockets_serve_them_too(void **state) {
+  (void)state;
+  char url[600], line[256];
+  begin("jsonrpc", "--tcp", "127.0.0.1:0");
+  child_listening(&self.server, url, sizeof url);
+  int fd = child_connect(url);
+  snprintf(line, sizeof line, "%s\n", call);
+  child_send(fd, line);
+  expect_in(child_line(fd), "\"result\":\"x 1\\n\"");
+  close(fd);
+  stop();
+  char path[512];
+  make();
+  char config_path[512];
+  serving_path(&self, "idem.json", config_path, sizeof config_path);
+  serving_path(&self, "s", path, sizeof path);
+  self.server =
+      CHILD(IDEM_BIN_DIR "/idem", "serve", config_path, "--profile", "lsp", "--unix", path);
+  child_listening(&self.server, url, sizeof url);
+  snprintf(url, sizeof url, "unix:%s", path);
+  fd = child_connect(url);
+  expect_in(framed(fd, call), "\"result\":\"x 1\\n\"");
+  close(fd);
+  stop();
+}
+
+static void http_serves_them_too(void **state) {
+  (void)state;
+  char url[256], request[1024];
+  begin("jsonrpc", "--http", "127.0.0.1:0");
+  child_listening(&self.server, url, sizeof url);
+  char *path = strstr(url + 7, "/rpc");
+  assert_non_null(path);
+  *path = 0;
+  char address[300];
+  snprintf(address, sizeof address, "tcp://%s", url + strlen("http://"));
+  int fd = child_connect(address);
+  snprintf(request, sizeof request,
+           "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
+           strlen(call), call);
+  child_send(fd, request);
+  expect_in(child_rest(fd), "\"result\":\"x 1\\n\"");
+  close(fd);
+  stop();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(params_are_arguments_by_name_or_position),
+      cmocka_unit_test(results_are_content_and_failures_errors),
+      cmocka_unit_test(methods_follow_the_file),
+      cmocka_unit_test(lsp_has_its_framing_and_its_own_methods),
+      cmocka_unit_test(sockets_serve_them_too),
+      cmocka_unit_test(http_serves_them_too),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
