@@ -110,6 +110,8 @@ static bool judge(const call *self, idem__buf *sentence) {
                             "The output was cut after %zu bytes (output_bytes) and %s was stopped.",
                             config->output_bytes, name),
            false;
+  else if (self->lost)
+    idem__buf_printf(sentence, "%s was ended: the process that watched over it was lost", name);
   else if (WIFSIGNALED(self->status))
     idem__buf_printf(sentence, "%s was ended by signal %d (%s)", name, WTERMSIG(self->status),
                      strsignal(WTERMSIG(self->status)));

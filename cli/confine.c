@@ -1,10 +1,12 @@
-/* confine.c - Landlock rulesets, one a tool, made before any program runs: the child only has to
- * put its own on. What an older kernel cannot refuse is left out, and said at the start. */
+/* confine.c - Landlock rulesets, made by the server when a tool is first called and shared by tools
+ * with the same bounds: the child only has to put its own on. What an older kernel cannot refuse is
+ * left out, and said at the start. */
 #include "confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
+#include <limits.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,40 +110,134 @@ static int rules_for(const confinement *self, const serve_config *config, const 
   return -1;
 }
 
-bool confinement_init(confinement *self, const serve_config *config) {
-  const char *folder = getenv("TMPDIR");
+/* ------------------------------------------------------------------------- sharing */
+
+static bool is_beneath_system(const char *path) {
+  char real[PATH_MAX];
+  if (!realpath(path, real)) return false;
+  for (size_t i = 0; i < COUNT(system_folders); i++) {
+    size_t len = strlen(system_folders[i]);
+    if (strncmp(real, system_folders[i], len) == 0 && real[len] == '/') return true;
+  }
+  return false;
+}
+
+static bool same_lists(const char *const *one, const char *const *other) {
+  size_t i = 0;
+  if (!one || !other) return one == other;
+  while (one[i] && other[i] && strcmp(one[i], other[i]) == 0) i++;
+  return !one[i] && !other[i];
+}
+
+static bool same_folders(const tool_config *one, const tool_config *other) {
+  if (one->inside_count != other->inside_count || strcmp(one->cwd, other->cwd) != 0) return false;
+  for (size_t i = 0; i < one->inside_count; i++)
+    if (strcmp(one->inside[i].folder, other->inside[i].folder) != 0) return false;
+  return true;
+}
+
+static bool serves(const ruleset *self, const tool_config *tool, bool for_its_program) {
+  const tool_config *like = self->like;
+  if (!like || self->for_its_program != for_its_program) return false;
+  if (for_its_program && strcmp(like->program, tool->program) != 0) return false;
+  return like->allow_net == tool->allow_net && same_folders(like, tool) &&
+         same_lists(like->allow_read, tool->allow_read) &&
+         same_lists(like->allow_write, tool->allow_write);
+}
+
+int confinement_rules(confinement *self, const tool_config *tool) {
+  const ruleset **chosen = &self->of_tool[tool - self->config->tools];
+  if (!self->abi || tool->unconfined) return CONFINE_NONE;
+  if (*chosen) return (*chosen)->fd;
+  bool for_its_program = !is_beneath_system(tool->program);
+  for (size_t i = 0; i < self->count && !*chosen; i++)
+    if (serves(&self->made[i], tool, for_its_program)) *chosen = &self->made[i];
+  if (*chosen) return (*chosen)->fd;
+  int fd = rules_for(self, self->config, tool);
+  if (fd < 0) return CONFINE_FAILED;
+  self->made[self->count] = (ruleset){fd, tool, for_its_program};
+  *chosen = &self->made[self->count++];
+  return fd;
+}
+
+bool confinement_closes_net(const confinement *self, const tool_config *tool) {
+  return self->closes_net && !tool->allow_net && !tool->unconfined;
+}
+
+/* ------------------------------------------------------------------ making and ending */
+
+/* The filter itself is only taken by a process that has given up privileges; whether it would be is
+ * known without. */
+static bool knows_seccomp(void) {
+  uint32_t action = SECCOMP_RET_ERRNO;
+  return confine_knows_machine() && syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+bool confinement_init(confinement *self, const serve_config *config, const char *temporary) {
   long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION_FLAG);
-  *self = (confinement){.abi = abi > 0 ? (int)abi : 0, .count = config->tool_count};
-  self->rules = calloc(config->tool_count + 1, sizeof *self->rules);
-  if (!self->rules) return false;
-  for (size_t i = 0; i < self->count; i++) self->rules[i] = -1;
-  snprintf(self->temporary, sizeof self->temporary, "%s/idem-XXXXXX",
-           folder && strlen(folder) < 40 ? folder : "/tmp");
-  if (!mkdtemp(self->temporary)) self->temporary[0] = 0;
-  for (size_t i = 0; self->abi && i < self->count; i++) {
+  *self = (confinement){.config = config,
+                        .temporary = temporary,
+                        .abi = abi > 0 ? (int)abi : 0,
+                        .closes_net = knows_seccomp()};
+  self->made = calloc(config->tool_count + 1, sizeof *self->made);
+  self->of_tool = calloc(config->tool_count + 1, sizeof *self->of_tool);
+  if (!self->made || !self->of_tool) return false;
+  for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
     if (!tool->is_program || tool->unconfined) continue;
-    self->rules[i] = rules_for(self, config, tool);
-    if (self->rules[i] >= 0) continue;
+    if (confinement_rules(self, tool) != CONFINE_FAILED) return true;
     fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name, strerror(errno));
     return false;
   }
   return true;
 }
 
-static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where) {
-  (void)about, (void)kind, (void)where;
-  remove(path);
-  return 0;
-}
-
 void confinement_deinit(confinement *self) {
-  for (size_t i = 0; self->rules && i < self->count; i++)
-    if (self->rules[i] >= 0) close(self->rules[i]);
-  free(self->rules);
-  if (self->temporary[0]) nftw(self->temporary, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+  for (size_t i = 0; i < self->count; i++) close(self->made[i].fd);
+  free(self->made);
+  free(self->of_tool);
 }
 
-int confine_self(int rules) {
+/* ------------------------------------------------------------------------- telling */
+
+static void say_open(const confinement *self, idem_log *log) {
+  if (!self->abi)
+    idem_logf(log, IDEM_LOG_WARN, "programs are not confined to files",
+              "this kernel has no Landlock: they read and write what this user can");
+  if (!self->closes_net)
+    idem_logf(log, IDEM_LOG_WARN, "programs are not kept from the network",
+              "this kernel has no seccomp: %s",
+              self->abi >= 4 ? "TCP is closed to them, UDP is not" : "TCP and UDP are open");
+  if (access("/proc/thread-self/children", R_OK) != 0)
+    idem_logf(log, IDEM_LOG_WARN, "programs that detach may be left running",
+              "there is no /proc/thread-self/children to find them by");
+}
+
+void confinement_say(const confinement *self, idem_log *log) {
+  size_t programs = 0, unconfined = 0, networked = 0;
+  for (size_t i = 0; i < self->config->tool_count; i++) {
+    const tool_config *tool = &self->config->tools[i];
+    programs += tool->is_program;
+    unconfined += tool->is_program && tool->unconfined;
+    networked += tool->is_program && !tool->unconfined && tool->allow_net;
+  }
+  if (!programs) return;
+  idem_logf(log, IDEM_LOG_INFO, "programs are kept in bounds",
+            "in force: own sessions that end as a whole, clean environment, no new privileges, no "
+            "core files, time and output limits%s%s%s",
+            self->abi ? ", files by Landlock" : "",
+            self->closes_net ? ", no sockets by seccomp" : "",
+            self->abi >= 6 ? ", no signals to others" : "");
+  say_open(self, log);
+  if (unconfined || networked)
+    idem_logf(log, IDEM_LOG_INFO, "some tools are given more",
+              "of %zu that run programs %zu are not confined (confine: false), %zu may use the "
+              "network (allow: net)",
+              programs, unconfined, networked);
+}
+
+/* ------------------------------------------------------------------------ in a child */
+
+int confine_files(int rules) {
   return rules < 0 || syscall(SYS_landlock_restrict_self, rules, 0) == 0 ? 0 : errno;
 }

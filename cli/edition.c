@@ -19,7 +19,7 @@ bool edition_open(edition *self, program_host *programs) {
   self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
   self->query_tools = calloc(config->tool_count + 1, sizeof *self->query_tools);
   if (!self->program_tools || !self->query_tools) return false;
-  if (!confinement_init(&self->bounds, config)) return false;
+  if (!confinement_init(&self->bounds, config, programs->hands.folder)) return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     program_tool_init(&self->program_tools[i], programs, self, i);
     self->query_tools[i] = (query_tool){.config = &config->tools[i], .edition = self};

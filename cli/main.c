@@ -1,6 +1,7 @@
 /* main.c - idem: finds the verb in a table and runs it.
  * A new verb is a file of its own and a row here. See docs/internals/cli.md. */
 #include "cli.h"
+#include "spawner.h"
 
 #include <idem/base.h>
 #include <idem/schema.h>
@@ -70,6 +71,7 @@ int main(int argc, char **argv) {
   if (argc < 2) return print_overview(stderr), 2;
   if (is_one_of(argv[1], help_words)) return help(argc > 2 ? argv[2] : NULL);
   if (is_one_of(argv[1], version_words)) return printf("idem %s\n", idem_version()), 0;
+  if (strcmp(argv[1], SPAWNER_ARGUMENT) == 0) return spawner_main();
   const verb *asked = find_verb(argv[1]);
   if (!asked) return unknown_verb(argv[1]);
   for (int i = 2; i < argc; i++)

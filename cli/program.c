@@ -1,22 +1,20 @@
-/* program.c - whose turn it is. At most `concurrency` programs run; the calls that wait are taken
- * in turns from the tools that have any, so that one busy tool cannot starve the others. */
+/* program.c - calls of programs come in, wait for their turn, and get a slot. At most `concurrency`
+ * programs run; who waits is taken in turns, see turns.h. */
 #include "program.h"
 
 #include "edition.h"
-#include "spawn.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
-void program_host_init(program_host *self) {
+void program_host_init(program_host *self, idem_log *log) {
   *self = (program_host){.concurrency = 1};
-  idem__list_init(&self->ready);
+  turns_init(&self->turns);
   idem__list_init(&self->running);
+  hands_init(&self->hands, log);
   signal(SIGPIPE, SIG_IGN); /* a program may end before it has read its input */
-  spawn_adopt_orphans();
 }
 
 void program_tool_init(program_tool *self, program_host *host, edition *owner, size_t index) {
@@ -24,27 +22,11 @@ void program_tool_init(program_tool *self, program_host *host, edition *owner, s
                          .edition = owner,
                          .file = &owner->config,
                          .config = &owner->config.tools[index],
-                         .bounds = &owner->bounds,
-                         .index = index};
-  idem__list_init(&self->ready);
-  idem__list_init(&self->waiting);
+                         .bounds = &owner->bounds};
+  turns_tool_init(&self->turns);
 }
 
 /* ------------------------------------------------------------------------- turns */
-
-static void wait_for_turn(call *self) {
-  program_tool *tool = self->tool;
-  idem__list_append(&tool->waiting, &self->link);
-  tool->host->waiting_count++;
-  if (idem__list_empty(&tool->ready)) idem__list_append(&tool->host->ready, &tool->ready);
-}
-
-static void leave_queue(call *self) {
-  program_tool *tool = self->tool;
-  idem__list_remove(&self->link);
-  tool->host->waiting_count--;
-  if (idem__list_empty(&tool->waiting)) idem__list_remove(&tool->ready);
-}
 
 static void take_slot(call *self) {
   program_host *host = self->tool->host;
@@ -54,20 +36,20 @@ static void take_slot(call *self) {
 }
 
 static void next_turn(program_host *host) {
+  turns_call *next;
   if (host->turning) return; /* a program that could not be started gives its turn back at once */
   host->turning = true;
-  while (host->running_count < host->concurrency && !idem__list_empty(&host->ready)) {
-    program_tool *tool = IDEM__CONTAINER(host->ready.next, program_tool, ready);
-    call *first = IDEM__CONTAINER(tool->waiting.next, call, link);
-    idem__list_remove(&tool->ready);
-    idem__list_append(&host->ready, &tool->ready);
-    leave_queue(first);
-    take_slot(first);
-  }
+  while (host->running_count < host->concurrency && (next = turns_take(&host->turns)))
+    take_slot(IDEM__CONTAINER(next, call, turn));
   host->turning = false;
 }
 
+/* The spawner starts while the server does; if it cannot, the first call says so. */
 void program_host_limits(program_host *self, const serve_config *config) {
+  bool runs_programs = false;
+  for (size_t i = 0; i < config->tool_count; i++)
+    runs_programs = runs_programs || config->tools[i].is_program;
+  if (runs_programs) hands_start(&self->hands);
   self->concurrency = config->concurrency;
   self->queue = config->queue;
   next_turn(self);
@@ -87,27 +69,27 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
   (void)reason;
   self->request = NULL;
   idem_request_drop(request);
-  if (self->started) {
-    call_stop(self, STOP_CANCELLED);
+  if (!self->turn.lane) {
+    call_cancel(self);
     return;
   }
-  leave_queue(self);
+  turns_remove(&self->tool->host->turns, &self->turn);
   call_free(self);
 }
 
-static void on_child_signal(uv_signal_t *handle, int number) {
-  (void)number;
-  program_reap(handle->data);
-}
+static const char busy[] = "the server is busy: too many calls are waiting; try again later";
 
-/* Unreferenced: with no call there is nothing to wait for. */
-static bool watch_children(program_host *host, uv_loop_t *loop) {
-  if (host->loop) return true;
-  if (uv_signal_init(loop, &host->child_signal) != 0) return false;
-  host->loop = loop;
-  host->child_signal.data = host;
-  uv_unref((uv_handle_t *)&host->child_signal);
-  return uv_signal_start(&host->child_signal, on_child_signal, SIGCHLD) == 0;
+/* Room for one more that waits; who has the most of them may have to give way. */
+static bool make_room(program_host *host, const idem_request *request) {
+  if (host->turns.count < host->queue) return true;
+  turns_call *displaced = turns_displace(&host->turns, request);
+  if (!displaced) return false;
+  call *last = IDEM__CONTAINER(displaced, call, turn);
+  idem_request *owed = last->request;
+  last->request = NULL;
+  reply_failed(owed, busy);
+  call_free(last);
+  return true;
 }
 
 static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arguments,
@@ -119,6 +101,8 @@ static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arg
   self->request = request;
   edition_hold(tool->edition);
   idem__list_init(&self->link);
+  idem__list_init(&self->turn.link);
+  idem__list_init(&self->user.link);
   idem__buf_init(&self->output, NULL, tool->config->output_bytes);
   idem__buf_init(&self->errors, NULL, (size_t)16 << 10);
   if (program_prepare(tool->config, arguments, &self->words, &self->input, fault)) return self;
@@ -130,30 +114,33 @@ void program_tool_call(idem_request *request, yyjson_val *arguments, void *user)
   program_tool *tool = user;
   program_host *host = tool->host;
   template_fault fault;
-  if (!watch_children(host, idem_request_loop(request))) return;
   bool must_wait = host->running_count >= host->concurrency;
-  if (must_wait && host->waiting_count >= host->queue) {
-    reply_failed(request, "the server is busy: too many calls are waiting; try again later");
-    return;
-  }
   call *self = call_new(tool, request, arguments, &fault);
   if (!self) {
     reply_failed(request, fault.sentence);
     return;
   }
+  host->loop = idem_request_loop(request);
+  if (must_wait &&
+      (!make_room(host, request) || !turns_add(&host->turns, &self->turn, &tool->turns, request))) {
+    reply_failed(request, busy);
+    call_free(self);
+    return;
+  }
   idem_request_keep(request);
   idem_request_on_cancel(request, on_cancel, self);
-  if (must_wait)
-    wait_for_turn(self);
-  else
-    take_slot(self);
+  if (!must_wait) take_slot(self);
 }
 
-/* Programs that were told to end have had their time while the loop shut down. */
+/* Programs that were told to end have had their time while the loop shut down. What the loop still
+ * knew of them is gone with it. */
 void program_host_end(program_host *self) {
-  for (idem__list *at = self->running.next; at != &self->running; at = at->next) {
-    const call *running = IDEM__CONTAINER(at, call, link);
-    if (running->started && !running->exited) kill(-running->pid, SIGKILL);
+  turns_call *next;
+  hands_end(&self->hands);
+  while ((next = turns_take(&self->turns))) call_free(IDEM__CONTAINER(next, call, turn));
+  while (!idem__list_empty(&self->running)) {
+    call *left = IDEM__CONTAINER(self->running.next, call, link);
+    idem__list_remove(&left->link);
+    call_free(left);
   }
-  spawn_end_all();
 }

@@ -5,6 +5,8 @@
 
 #include "call.h"
 #include "confine.h"
+#include "hands.h"
+#include "turns.h"
 
 #include <idem/uv.h>
 
@@ -20,34 +22,32 @@ typedef enum stop_reason {
   STOP_FLOOD
 } stop_reason;
 
-/* A tool and the calls that wait for their turn. */
 typedef struct program_tool {
-  idem__list ready; /* among the host's tools that have calls waiting */
-  idem__list waiting;
+  turns_tool turns; /* the calls that wait */
   program_host *host;
   edition *edition;
   const serve_config *file; /* the edition's */
   const tool_config *config;
-  const confinement *bounds;
-  size_t index; /* in file->tools and bounds->rules */
+  confinement *bounds;
 } program_tool;
 
 /* One for the life of the process: calls of every edition wait for the same turns. */
 struct program_host {
   size_t concurrency;
   size_t queue;
-  idem__list ready;
+  hands hands;
+  turns turns;
   idem__list running;
   size_t running_count;
-  size_t waiting_count;
   bool turning;    /* next_turn is at work further up */
   uv_loop_t *loop; /* known from the first call on */
-  uv_signal_t child_signal;
 };
 
 /* One call of a tool, from its arguments to its answer. */
 struct call {
-  idem__list link; /* in its tool's waiting or the host's running */
+  turns_call turn;
+  hand_user user;
+  idem__list link; /* in the host's running */
   program_tool *tool;
   idem_request *request; /* NULL once nobody waits for the answer */
   word_list words;
@@ -57,16 +57,17 @@ struct call {
   char line[256];   /* the line of stderr being read, for progress */
   size_t line_len;
   stop_reason stopped;
-  pid_t pid;
   int status;
-  bool started;
+  bool started; /* a hand runs it */
   bool exited;
+  bool lost; /* and the hand with it */
   bool output_ended;
   bool errors_ended;
   bool finished;
   uint64_t began_ms;
   uint64_t heard_ms; /* when it last wrote something */
   uint64_t kill_ms;
+  uint64_t drop_ms; /* when a hand that does not report is given up */
   uint64_t drain_ms;
   unsigned handles;
   uv_timer_t timer;
@@ -74,13 +75,13 @@ struct call {
   uv_write_t write;
 };
 
-void program_host_init(program_host *self);
+void program_host_init(program_host *self, idem_log *log);
 /* Takes the limits of a configuration. */
 void program_host_limits(program_host *self, const serve_config *config);
-void program_tool_init(program_tool *self, program_host *host, edition *edition, size_t index);
+void program_tool_init(program_tool *self, program_host *host, edition *owner, size_t index);
 /* The handler of a program tool; `user` is its program_tool. */
 void program_tool_call(idem_request *request, yyjson_val *arguments, void *user);
-/* After the loop: ends what still runs. */
+/* After the loop: ends what still runs, and waits until it has. */
 void program_host_end(program_host *self);
 
 /* prepare.c: what would be run. False: fault says which argument cannot be used. */
@@ -88,9 +89,9 @@ bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *
                      idem__buf *input, template_fault *fault);
 /* run.c */
 void call_start(call *self);
-void call_stop(call *self, stop_reason reason);
+/* Nobody waits for the answer any more. It has its slot; it may be gone afterwards. */
+void call_cancel(call *self);
 void call_free(call *self);
-void program_reap(program_host *host);
 /* program.c: the call's program and pipes are gone. */
 void program_call_ended(call *self);
 /* answer.c: ends the request with what came of it. */

@@ -3,15 +3,15 @@
  * has a moment, and is not waited for. */
 #include "program.h"
 
-#include "spawn.h"
-
-#include <signal.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #define TERM_MS 2000u /* between asking a program to end and ending it */
+#define DROP_MS 5000u /* between ending it and giving up who should have reported that */
 #define DRAIN_MS 250u /* for what is left in the pipes of a program that has ended */
 #define READ_BYTES 65536u
 
@@ -57,12 +57,35 @@ static void finish_if_done(call *self) {
 
 static uint64_t now_ms(const call *self) { return uv_now(self->tool->host->loop); }
 
-void call_stop(call *self, stop_reason reason) {
+static void stop(call *self, stop_reason reason) {
   if (self->stopped == STOP_NOT) self->stopped = reason;
   if (self->exited || self->kill_ms || self->finished) return;
-  kill(-self->pid, SIGTERM);
+  hand_tell(self->user.hand, ORDER_TERM);
   self->kill_ms = now_ms(self) + TERM_MS;
   schedule(self);
+}
+
+void call_cancel(call *self) {
+  if (self->started) {
+    stop(self, STOP_CANCELLED);
+    return;
+  }
+  /* It has its slot, and waits for a hand. */
+  hands_want_not(&self->tool->host->hands, &self->user);
+  self->finished = true;
+  program_call_ended(self);
+  call_free(self);
+}
+
+/* First killed, then given up. */
+static void insist(call *self, uint64_t now) {
+  if (self->drop_ms && now >= self->drop_ms) {
+    hand_drop(self->user.hand);
+    return;
+  }
+  if (self->drop_ms || now < self->kill_ms) return;
+  hand_tell(self->user.hand, ORDER_KILL);
+  self->drop_ms = now + DROP_MS;
 }
 
 static void on_time(uv_timer_t *timer) {
@@ -73,20 +96,19 @@ static void on_time(uv_timer_t *timer) {
     finish(self);
     return;
   }
-  if (self->kill_ms) {
-    if (now >= self->kill_ms) kill(-self->pid, SIGKILL);
-  } else if (now >= self->began_ms + config->deadline_ms) {
-    call_stop(self, STOP_DEADLINE);
-  } else if (now >= self->heard_ms + config->idle_ms) {
-    call_stop(self, STOP_IDLE);
-  }
+  if (self->kill_ms)
+    insist(self, now);
+  else if (now >= self->began_ms + config->deadline_ms)
+    stop(self, STOP_DEADLINE);
+  else if (now >= self->heard_ms + config->idle_ms)
+    stop(self, STOP_IDLE);
   schedule(self);
 }
 
 static uint64_t next_time(const call *self) {
   const tool_config *config = self->tool->config;
   if (self->exited) return self->drain_ms;
-  if (self->kill_ms) return now_ms(self) >= self->kill_ms ? now_ms(self) + 100 : self->kill_ms;
+  if (self->kill_ms) return self->drop_ms ? self->drop_ms : self->kill_ms;
   uint64_t deadline = self->began_ms + config->deadline_ms;
   uint64_t idle = self->heard_ms + config->idle_ms;
   return deadline < idle ? deadline : idle;
@@ -111,7 +133,7 @@ static void take_output(call *self, const char *bytes, size_t len) {
     return;
   uv_read_stop((uv_stream_t *)&self->out);
   self->output_ended = true;
-  call_stop(self, STOP_FLOOD);
+  stop(self, STOP_FLOOD);
 }
 
 static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf) {
@@ -142,58 +164,13 @@ static void on_fed(uv_write_t *write, int status) {
   close_handle((uv_handle_t *)&self->in);
 }
 
-/* ------------------------------------------------------------------------ starting */
+/* ------------------------------------------------------------------------- ending */
 
-static bool open_pipe(call *self, uv_pipe_t *pipe, int fd) {
-  if (uv_pipe_init(self->tool->host->loop, pipe, 0) != 0) return false;
-  pipe->data = self;
-  self->handles++;
-  return uv_pipe_open(pipe, fd) == 0;
-}
-
-static bool attach(call *self, const spawned *child) {
-  uv_buf_t input = uv_buf_init(self->input.data, (unsigned)self->input.len);
-  if (!open_pipe(self, &self->out, child->output) || !open_pipe(self, &self->err, child->errors))
-    return false;
-  if (uv_read_start((uv_stream_t *)&self->out, give_memory, on_output) != 0 ||
-      uv_read_start((uv_stream_t *)&self->err, give_memory, on_errors) != 0)
-    return false;
-  if (child->input < 0) return true;
-  self->write.data = self;
-  return open_pipe(self, &self->in, child->input) &&
-         uv_write(&self->write, (uv_stream_t *)&self->in, &input, 1, on_fed) == 0;
-}
-
-/* What the configuration gives, and where it may write. */
-static char **make_environment(const tool_config *config, const confinement *bounds,
-                               char *temporary, size_t size) {
-  char **environment = calloc(config->env_count + 2, sizeof *environment);
-  if (!environment) return NULL;
-  snprintf(temporary, size, "TMPDIR=%s", bounds->temporary);
-  bool given = !bounds->temporary[0];
-  for (size_t i = 0; i < config->env_count; i++) {
-    environment[i] = (char *)(uintptr_t)config->env[i].assignment;
-    given = given || strncmp(environment[i], "TMPDIR=", 7) == 0;
-  }
-  if (!given) environment[config->env_count] = temporary;
-  return environment;
-}
-
-static int start_program(call *self, spawned *child) {
-  const confinement *bounds = self->tool->bounds;
-  const tool_config *config = self->tool->config;
-  char temporary[96];
-  char **environment = make_environment(config, bounds, temporary, sizeof temporary);
-  if (!environment) return ENOMEM;
-  int why = spawn_program(&(spawn_order){.program = config->program,
-                                         .argv = self->words.items,
-                                         .environment = environment,
-                                         .cwd = config->cwd,
-                                         .rules = bounds->rules[self->tool->index],
-                                         .feeds_input = config->has_stdin},
-                          child);
-  free(environment);
-  return why;
+static void note_exit(call *self) {
+  self->exited = true;
+  self->drain_ms = now_ms(self) + DRAIN_MS;
+  schedule(self);
+  finish_if_done(self);
 }
 
 static void could_not_start(call *self, int why) {
@@ -202,60 +179,162 @@ static void could_not_start(call *self, int why) {
            strerror(why));
   idem_request *request = self->request;
   self->request = NULL;
-  reply_failed(request, sentence);
-  self->finished = true;
-  program_call_ended(self);
-  call_free(self);
+  if (request) reply_failed(request, sentence);
+  finish(self);
 }
 
-void call_start(call *self) {
-  spawned child;
-  int why = start_program(self, &child);
-  if (why) {
-    could_not_start(self, why);
+static void on_reported(hand_user *user, order_note note) {
+  call *self = IDEM__CONTAINER(user, call, user);
+  if (note.kind == REPORT_FAILED) {
+    could_not_start(self, note.value);
     return;
   }
+  self->lost = note.kind != REPORT_EXITED;
+  self->status = note.value;
+  note_exit(self);
+}
+
+/* ------------------------------------------------------------------------ starting */
+
+/* The program's ends, and ours, which do not block. */
+typedef struct pipes {
+  int input[2];
+  int output[2];
+  int errors[2];
+} pipes;
+
+static void close_end(int *end) {
+  if (*end >= 0) close(*end);
+  *end = -1;
+}
+
+static void close_pipes(pipes *self) {
+  for (int i = 0; i < 2; i++) {
+    close_end(&self->input[i]);
+    close_end(&self->output[i]);
+    close_end(&self->errors[i]);
+  }
+}
+
+static bool open_pipes(pipes *self, bool feeds_input) {
+  *self = (pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+  if ((feeds_input && pipe2(self->input, O_CLOEXEC) != 0) || pipe2(self->output, O_CLOEXEC) != 0 ||
+      pipe2(self->errors, O_CLOEXEC) != 0)
+    return false;
+  return (!feeds_input || fcntl(self->input[1], F_SETFL, O_NONBLOCK) == 0) &&
+         fcntl(self->output[0], F_SETFL, O_NONBLOCK) == 0 &&
+         fcntl(self->errors[0], F_SETFL, O_NONBLOCK) == 0;
+}
+
+static int take_end(int *end) {
+  int fd = *end;
+  *end = -1;
+  return fd;
+}
+
+static bool open_stream(call *self, uv_pipe_t *stream, int *end) {
+  if (uv_pipe_init(self->tool->host->loop, stream, 0) != 0) return false;
+  stream->data = self;
+  self->handles++;
+  int fd = take_end(end);
+  if (uv_pipe_open(stream, fd) == 0) return true;
+  close(fd);
+  return false;
+}
+
+static bool listen_to(call *self, uv_pipe_t *stream, int *end, uv_read_cb read) {
+  return open_stream(self, stream, end) &&
+         uv_read_start((uv_stream_t *)stream, give_memory, read) == 0;
+}
+
+/* What fits into the pipe is written at once; the rest as the program reads. */
+static bool feed(call *self, int *end) {
+  ssize_t written = self->input.len ? write(*end, self->input.data, self->input.len) : 0;
+  size_t done = written > 0 ? (size_t)written : 0;
+  if (done == self->input.len) {
+    close_end(end);
+    return true;
+  }
+  uv_buf_t rest = uv_buf_init(self->input.data + done, (unsigned)(self->input.len - done));
+  self->write.data = self;
+  return open_stream(self, &self->in, end) &&
+         uv_write(&self->write, (uv_stream_t *)&self->in, &rest, 1, on_fed) == 0;
+}
+
+/* What the configuration gives, and where it may write. */
+static char **make_environment(const tool_config *config, const char *folder, char *temporary,
+                               size_t size) {
+  char **environment = calloc(config->env_count + 2, sizeof *environment);
+  if (!environment) return NULL;
+  snprintf(temporary, size, "TMPDIR=%s", folder);
+  bool given = !folder[0];
+  for (size_t i = 0; i < config->env_count; i++) {
+    environment[i] = (char *)(uintptr_t)config->env[i].assignment;
+    given = given || strncmp(environment[i], "TMPDIR=", 7) == 0;
+  }
+  if (!given) environment[config->env_count] = temporary;
+  return environment;
+}
+
+static int order_program(call *self, const pipes *ends) {
+  const tool_config *config = self->tool->config;
+  confinement *bounds = self->tool->bounds;
+  char temporary[96];
+  int rules = confinement_rules(bounds, config);
+  if (rules == CONFINE_FAILED) return errno;
+  char **environment = make_environment(config, bounds->temporary, temporary, sizeof temporary);
+  if (!environment) return ENOMEM;
+  int why =
+      hand_run(self->user.hand, &(spawn_order){.program = config->program,
+                                               .argv = self->words.items,
+                                               .environment = environment,
+                                               .cwd = config->cwd,
+                                               .rules = rules,
+                                               .closed_net = confinement_closes_net(bounds, config),
+                                               .input = ends->input[0],
+                                               .output = ends->output[1],
+                                               .errors = ends->errors[1]});
+  free(environment);
+  return why;
+}
+
+/* The program runs already; if it cannot be heard, it is ended. */
+static void attach(call *self, pipes *ends) {
+  bool heard = listen_to(self, &self->out, &ends->output[0], on_output) &&
+               listen_to(self, &self->err, &ends->errors[0], on_errors) &&
+               (!self->tool->config->has_stdin || feed(self, &ends->input[1]));
+  if (!heard) stop(self, STOP_CANCELLED);
+}
+
+static void begin_time(call *self) {
   uv_loop_t *loop = self->tool->host->loop;
   uv_update_time(loop);
   uv_timer_init(loop, &self->timer);
   self->timer.data = self;
   self->handles++;
-  self->pid = child.pid;
-  self->started = true;
   self->began_ms = self->heard_ms = now_ms(self);
-  if (!attach(self, &child)) call_stop(self, STOP_CANCELLED);
-  schedule(self);
 }
 
-/* ------------------------------------------------------------------------- ending */
-
-static call *find_call(const program_host *host, pid_t pid) {
-  for (idem__list *at = host->running.next; at != &host->running; at = at->next) {
-    call *running = IDEM__CONTAINER(at, call, link);
-    if (running->started && !running->exited && running->pid == pid) return running;
+static void on_ready(hand_user *user, int why) {
+  call *self = IDEM__CONTAINER(user, call, user);
+  pipes ends = {{-1, -1}, {-1, -1}, {-1, -1}};
+  begin_time(self);
+  if (!why && !open_pipes(&ends, self->tool->config->has_stdin)) why = errno;
+  if (!why) why = order_program(self, &ends);
+  if (why) {
+    if (self->user.hand) hand_return(self->user.hand);
+    could_not_start(self, why);
+  } else {
+    self->started = true;
+    attach(self, &ends);
+    schedule(self);
   }
-  return NULL;
+  close_pipes(&ends);
 }
 
-static void note_exit(call *self, int status) {
-  self->exited = true;
-  self->status = status;
-  self->drain_ms = now_ms(self) + DRAIN_MS;
-  schedule(self);
-  finish_if_done(self);
-}
-
-/* Members of a group are ended while its number cannot yet be anyone else's. Adopted orphans are
- * reaped on the way. */
-void program_reap(program_host *host) {
-  siginfo_t info = {.si_pid = 0};
-  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) {
-    pid_t pid = info.si_pid;
-    int status = 0;
-    call *ended = find_call(host, pid);
-    if (ended) kill(-pid, SIGKILL);
-    waitpid(pid, &status, 0);
-    if (ended) note_exit(ended, status);
-    info.si_pid = 0;
-  }
+void call_start(call *self) {
+  program_host *host = self->tool->host;
+  self->user.ready = on_ready;
+  self->user.reported = on_reported;
+  hands_want(&host->hands, host->loop, &self->user);
 }

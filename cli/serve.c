@@ -8,31 +8,8 @@
 
 /* ------------------------------------------------------------------------- serving */
 
-/* What protects the machine from the programs, and what does not. */
-static void say_confinement(const edition *self, idem_log *log) {
-  const confinement *bounds = &self->bounds;
-  size_t programs = 0, free_ones = 0;
-  for (size_t i = 0; i < self->config.tool_count; i++) {
-    programs += self->config.tools[i].is_program;
-    free_ones += self->config.tools[i].is_program && bounds->rules[i] < 0;
-  }
-  if (!programs) return;
-  idem_logf(log, IDEM_LOG_INFO, "programs are kept in bounds",
-            "in force: process groups, clean environment, no new privileges, no core files, time "
-            "and output limits%s%s",
-            bounds->abi ? ", files by Landlock" : "", bounds->abi >= 4 ? ", no TCP" : "");
-  if (!bounds->abi)
-    idem_logf(log, IDEM_LOG_WARN, "programs are not confined",
-              "this kernel has no Landlock: they read and write files and use the network as this "
-              "user can");
-  else
-    idem_logf(log, IDEM_LOG_INFO, "programs are not confined in everything",
-              "not in force: UDP%s is open; %zu of %zu tools are not confined (confine: false)",
-              bounds->abi >= 4 ? "" : " and TCP", free_ones, programs);
-}
-
 static int serve(const serve_options *options, service *self) {
-  say_confinement(self->current, self->log);
+  confinement_say(&self->current->bounds, self->log);
   idem_policy policy = idem_policy_preset(options->profile);
   bool mcp = options->profile == IDEM_PROFILE_MCP;
   idem_serve_opts opts = {.server = mcp ? self->server : NULL,
@@ -43,9 +20,7 @@ static int serve(const serve_options *options, service *self) {
                           .on_loop = service_on_loop,
                           .on_hangup = service_on_hangup,
                           .user = self};
-  int code = idem_run((const char *const *)options->urls, options->url_count, &opts);
-  program_host_end(&self->programs);
-  return code;
+  return idem_run((const char *const *)options->urls, options->url_count, &opts);
 }
 
 static int with_service(const serve_options *options, edition *first, source_files *files) {

@@ -23,7 +23,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
                   const source_files *files, idem_log *log) {
   *self = (service){.options = options, .log = log, .current = first, .files = *files};
   service_keep_secrets(self);
-  program_host_init(&self->programs);
+  program_host_init(&self->programs, log);
   self->server = service_new_server(&first->config, log);
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))
     return false;
@@ -34,6 +34,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
 
 /* No loop runs any more: what calls of older editions held is given back with the process. */
 void service_deinit(service *self) {
+  program_host_end(&self->programs);
   idem_server_free(self->scratch);
   idem_server_free(self->server);
   plain_deinit(&self->plain);

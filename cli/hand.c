@@ -1,0 +1,116 @@
+/* hand.c - a process that runs one program at a time. It is the reaper of everything the program
+ * starts, so whoever forks, detaches or starts a session of its own still becomes its child in the
+ * end, and no other call's. A program's end is reported when nothing of it is left. */
+#include "spawner.h"
+
+#include "spawn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_AGAIN_MS 20 /* while something does not die: who forks quickly is met again */
+
+/* ------------------------------------------------------------------------- sleeping */
+
+static void on_child(int number) { (void)number; }
+
+void sleep_prepare(void) {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+  sigaction(SIGCHLD, &(struct sigaction){.sa_handler = on_child}, NULL);
+}
+
+int sleep_on(int socket, int timeout_ms) {
+  struct pollfd heard = {.fd = socket, .events = POLLIN};
+  struct timespec limit = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+  sigset_t mask;
+  sigfillset(&mask);
+  sigdelset(&mask, SIGCHLD);
+  return ppoll(&heard, 1, timeout_ms < 0 ? NULL : &limit, &mask) > 0;
+}
+
+/* -------------------------------------------------------------------------- running */
+
+typedef struct hand {
+  int socket;
+  order_packet packet;
+  order_reader reader;
+  pid_t pid;
+  int status;
+  bool alone; /* the server is gone */
+} hand;
+
+/* Reaps what there is to reap. True: the program itself has ended. */
+static bool reap(hand *self) {
+  int status;
+  pid_t ended;
+  while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
+    if (ended != self->pid) continue;
+    self->status = status;
+    return true;
+  }
+  return false;
+}
+
+/* The program is not reaped yet, so its group is still its own. */
+static void obey(hand *self) {
+  order_receive(self->socket, &self->packet, false);
+  if (self->packet.len < 0) return;
+  self->alone = self->packet.len == 0;
+  order_close_fds(&self->packet);
+  kill(-self->pid,
+       self->alone || order_note_of(&self->packet).kind != ORDER_TERM ? SIGKILL : SIGTERM);
+}
+
+static void wait_for_program(hand *self) {
+  while (!reap(self))
+    if (sleep_on(self->alone ? -1 : self->socket, -1)) obey(self);
+}
+
+/* Killing a parent makes its children ours, so we look again until there are none. */
+static void end_the_rest(void) {
+  for (;;) {
+    pid_t ended = waitpid(-1, NULL, WNOHANG);
+    if (ended < 0) return;
+    if (ended > 0) continue;
+    if (!spawn_kill_children(NULL)) return;
+    sleep_on(-1, LOOK_AGAIN_MS);
+  }
+}
+
+static void run(hand *self) {
+  int why = order_read(&self->reader, &self->packet);
+  if (!why) why = spawn_program(&self->reader.order, &self->pid);
+  order_read_end(&self->reader);
+  order_close_fds(&self->packet);
+  if (!why) {
+    wait_for_program(self);
+    end_the_rest();
+  }
+  if (!self->alone)
+    order_note_send(self->socket, why ? REPORT_FAILED : REPORT_EXITED, why ? why : self->status,
+                    -1);
+}
+
+noreturn void hand_main(int socket) {
+  static hand self;
+  self.socket = socket;
+  prctl(PR_SET_NAME, "idem-hand", 0, 0, 0);
+  if (!spawn_adopt_orphans()) _exit(1);
+  for (;;) {
+    order_receive(socket, &self.packet, true);
+    if (self.packet.len <= 0) _exit(0);
+    if (order_note_of(&self.packet).kind == ORDER_RUN)
+      run(&self);
+    else
+      order_close_fds(&self.packet); /* it came too late */
+    if (self.alone) _exit(0);
+  }
+}

@@ -1,0 +1,357 @@
+/* hands.c - see hands.h. Each hand has a socket of its own to the server, so nothing is multiplexed:
+ * one order down, one report up. A hand that is lost takes its call along and no other. */
+#include "hands.h"
+
+#include "spawner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define IDLE_HANDS 32u   /* more are let go */
+#define HANDS_COMING 64u /* that many questions fit into a socket */
+#define SPAWNER_TRIES 3u
+#define END_MS 5000 /* for the spawner to end what it can */
+
+struct hand {
+  idem__list link; /* in idle or busy */
+  hands *owner;
+  uv_poll_t poll;
+  int socket;
+  pid_t pid;
+  pid_t spawner; /* that made it */
+  hand_user *user;
+};
+
+static order_packet packet; /* one thread, and each is used before the next */
+
+/* ----------------------------------------------------------------- starting a spawner */
+
+static int spawn_spawner(pid_t *pid, int socket) {
+  char *const argv[] = {"idem", SPAWNER_ARGUMENT, NULL};
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawn_file_actions_init(&files);
+  posix_spawnattr_init(&attributes);
+  for (int fd = 0; fd < 3; fd++)
+    posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+  posix_spawn_file_actions_adddup2(&files, socket, SPAWNER_SOCKET);
+  /* A session of its own: what the terminal sends to the server is not for it. */
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  int why = posix_spawn(pid, "/proc/self/exe", &files, &attributes, argv, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  return why;
+}
+
+static void ask_for_hand(hands *self) {
+  if (order_note_send(self->socket, ORDER_HAND, 0, -1) == 0) self->coming++;
+}
+
+bool hands_start(hands *self) {
+  int pair[2];
+  if (self->socket >= 0) return true;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  errno = spawn_spawner(&self->pid, pair[1]);
+  close(pair[1]);
+  if (errno) {
+    close(pair[0]);
+    return false;
+  }
+  self->socket = pair[0];
+  self->coming = 0;
+  if (self->folder[0]) order_folder_send(self->socket, self->folder);
+  ask_for_hand(self);
+  return true;
+}
+
+/* ----------------------------------------------------------------------------- hands */
+
+static void on_hand_closed(uv_handle_t *handle) { free(handle->data); }
+
+static void let_go(hand *self) {
+  idem__list_remove(&self->link);
+  uv_close((uv_handle_t *)&self->poll, on_hand_closed); /* before its descriptor is anyone else's */
+  close(self->socket);
+}
+
+/* The one that was busy last is the first again: what it needs is still near. */
+static void give_back(hand *self) {
+  hands *owner = self->owner;
+  self->user = NULL;
+  if (self->spawner != owner->pid || owner->idle_count >= IDLE_HANDS) {
+    let_go(self);
+    return;
+  }
+  idem__list_remove(&self->link);
+  idem__list_append(owner->idle.next, &self->link);
+  owner->idle_count++;
+}
+
+static void lose(hand *self) {
+  hand_user *user = self->user;
+  if (!user) self->owner->idle_count--;
+  let_go(self);
+  if (!user) return;
+  user->hand = NULL;
+  user->reported(user, (order_note){.kind = 0});
+}
+
+static void hear_hand(hand *self) {
+  order_receive(self->socket, &packet, false);
+  if (packet.len < 0 && errno == EAGAIN) return;
+  order_close_fds(&packet);
+  order_note note = order_note_of(&packet);
+  hand_user *user = self->user;
+  if (packet.len <= 0 || !user || (note.kind != REPORT_EXITED && note.kind != REPORT_FAILED)) {
+    lose(self);
+    return;
+  }
+  user->hand = NULL;
+  give_back(self);
+  user->reported(user, note);
+}
+
+static void on_hand(uv_poll_t *poll, int status, int events) {
+  (void)status, (void)events;
+  hear_hand(poll->data);
+}
+
+static void hand_to(hand *self, hand_user *user) {
+  idem__list_remove(&self->link);
+  idem__list_append(&self->owner->busy, &self->link);
+  self->user = user;
+  user->hand = self;
+  user->ready(user, 0);
+}
+
+/* -------------------------------------------------------------------------- waiting */
+
+static hand_user *take_waiting(hands *self) {
+  if (idem__list_empty(&self->waiting)) return NULL;
+  hand_user *user = IDEM__CONTAINER(self->waiting.next, hand_user, link);
+  hands_want_not(self, user);
+  return user;
+}
+
+void hands_want_not(hands *self, hand_user *user) {
+  idem__list_remove(&user->link);
+  self->waiting_count--;
+}
+
+static void fail_waiting(hands *self, int why) {
+  hand_user *user = take_waiting(self);
+  if (user) user->ready(user, why);
+}
+
+static void ask_for_more(hands *self) {
+  while (self->coming < self->waiting_count && self->coming < HANDS_COMING) {
+    size_t before = self->coming;
+    ask_for_hand(self);
+    if (self->coming == before) return;
+  }
+}
+
+/* -------------------------------------------------------------- the spawner's reports */
+
+static bool hand_new(hands *self, int socket, pid_t pid) {
+  hand *made = calloc(1, sizeof *made);
+  if (!made || uv_poll_init(self->loop, &made->poll, socket) != 0) {
+    free(made);
+    return false;
+  }
+  made->owner = self;
+  made->socket = socket;
+  made->pid = pid;
+  made->spawner = self->pid;
+  made->poll.data = made;
+  uv_unref((uv_handle_t *)&made->poll);
+  uv_poll_start(&made->poll, UV_READABLE, on_hand);
+  idem__list_append(&self->idle, &made->link);
+  self->idle_count++;
+  return true;
+}
+
+static hand *take_idle(hands *self) {
+  if (idem__list_empty(&self->idle)) return NULL;
+  self->idle_count--;
+  return IDEM__CONTAINER(self->idle.next, hand, link);
+}
+
+static void take_hand(hands *self, pid_t pid) {
+  int socket = packet.fds[0];
+  packet.fd_count = 0;
+  self->failures = 0;
+  if (!hand_new(self, socket, pid)) {
+    close(socket);
+    fail_waiting(self, ENOMEM);
+    return;
+  }
+  hand_user *user = take_waiting(self);
+  if (user) hand_to(take_idle(self), user);
+}
+
+static void on_poll_closed(uv_handle_t *handle) { free(handle); }
+
+static void forget_spawner(hands *self) {
+  if (self->poll) uv_close((uv_handle_t *)self->poll, on_poll_closed);
+  self->poll = NULL;
+  close(self->socket);
+  self->socket = -1;
+  kill(self->pid, SIGKILL); /* it is not reaped yet, and has ended or is of no use */
+  waitpid(self->pid, NULL, 0);
+  self->pid = 0;
+}
+
+static bool watch_spawner(hands *self);
+
+/* Its hands work on what they have: they answer to the server alone. */
+static void replace_spawner(hands *self) {
+  forget_spawner(self);
+  while (!idem__list_empty(&self->idle)) let_go(take_idle(self));
+  self->failures++;
+  idem_logf(self->log, IDEM_LOG_ERROR, "the spawner has ended", "%s",
+            self->failures < SPAWNER_TRIES ? "a new one is started" : "it does so again and again");
+  if (self->failures < SPAWNER_TRIES && hands_start(self) && watch_spawner(self)) {
+    ask_for_more(self);
+    return;
+  }
+  while (!idem__list_empty(&self->waiting)) fail_waiting(self, ECHILD);
+}
+
+static void on_spawner(uv_poll_t *poll, int status, int events) {
+  hands *self = poll->data;
+  (void)status, (void)events;
+  order_receive(self->socket, &packet, false);
+  if (packet.len < 0 && errno == EAGAIN) return;
+  order_note note = order_note_of(&packet);
+  if (packet.len <= 0) {
+    replace_spawner(self);
+    return;
+  }
+  if (self->coming) self->coming--;
+  if (note.kind == REPORT_HAND && packet.fd_count == 1)
+    take_hand(self, note.value);
+  else
+    fail_waiting(self, note.kind == REPORT_FAILED ? note.value : EMFILE);
+  order_close_fds(&packet);
+  ask_for_more(self);
+}
+
+static bool watch_spawner(hands *self) {
+  if (self->poll) return true;
+  self->poll = calloc(1, sizeof *self->poll);
+  if (!self->poll) return false;
+  if (uv_poll_init(self->loop, self->poll, self->socket) != 0) {
+    free(self->poll);
+    self->poll = NULL;
+    return false;
+  }
+  self->poll->data = self;
+  uv_unref((uv_handle_t *)self->poll);
+  return uv_poll_start(self->poll, UV_READABLE, on_spawner) == 0;
+}
+
+/* --------------------------------------------------------------------------- callers */
+
+void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
+  self->loop = loop;
+  hand *idle = take_idle(self);
+  if (idle) {
+    hand_to(idle, user);
+    return;
+  }
+  if (self->failures >= SPAWNER_TRIES) self->failures = 0; /* a call is a reason to try again */
+  if (!hands_start(self) || !watch_spawner(self)) {
+    user->ready(user, errno ? errno : ENOMEM);
+    return;
+  }
+  idem__list_append(&self->waiting, &user->link);
+  self->waiting_count++;
+  ask_for_more(self);
+}
+
+int hand_run(hand *self, const spawn_order *order) { return order_run_send(self->socket, order); }
+
+void hand_return(hand *self) {
+  self->user->hand = NULL;
+  give_back(self);
+}
+
+void hand_tell(hand *self, order_kind kind) { order_note_send(self->socket, kind, 0, -1); }
+
+void hand_drop(hand *self) {
+  hands *owner = self->owner;
+  if (owner->socket >= 0 && self->spawner == owner->pid)
+    order_note_send(owner->socket, ORDER_DROP, self->pid, -1);
+  lose(self);
+}
+
+/* ------------------------------------------------------------------ beginning and end */
+
+void hands_init(hands *self, idem_log *log) {
+  const char *folder = getenv("TMPDIR");
+  *self = (hands){.log = log, .socket = -1};
+  idem__list_init(&self->idle);
+  idem__list_init(&self->busy);
+  idem__list_init(&self->waiting);
+  snprintf(self->folder, sizeof self->folder, "%s/idem-XXXXXX",
+           folder && strlen(folder) < 40 ? folder : "/tmp");
+  if (!mkdtemp(self->folder)) self->folder[0] = 0;
+}
+
+static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where) {
+  (void)about, (void)kind, (void)where;
+  remove(path);
+  return 0;
+}
+
+/* Their sockets end, and so do they; the loop that knew them is gone. */
+static void close_hands(idem__list *list) {
+  for (idem__list *at = list->next, *next; at != list; at = next) {
+    hand *one = IDEM__CONTAINER(at, hand, link);
+    next = at->next;
+    close(one->socket);
+    free(one);
+  }
+  idem__list_init(list);
+}
+
+/* False: it takes too long. */
+static bool wait_for_spawner(pid_t pid) {
+  struct pollfd over = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+  bool ended = over.fd < 0 || poll(&over, 1, END_MS) > 0;
+  if (over.fd >= 0) close(over.fd);
+  return ended && waitpid(pid, NULL, 0) == pid;
+}
+
+void hands_end(hands *self) {
+  close_hands(&self->idle);
+  close_hands(&self->busy);
+  free(self->poll);
+  self->poll = NULL;
+  if (self->socket >= 0) {
+    close(self->socket);
+    self->socket = -1;
+    if (!wait_for_spawner(self->pid))
+      idem_logf(self->log, IDEM_LOG_ERROR, "a program cannot be ended", "the spawner waits for it");
+  }
+  if (self->folder[0]) nftw(self->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+  self->folder[0] = 0;
+}
