@@ -65,7 +65,7 @@ static void on_notification(idem__mcp_hub *hub, const char *method, const char *
       if (!wants(desk, stream, uri) || told_already(desk, stream)) continue;
       idem__kept_event_add(stream->session, 0, text.data, text.len, false, NULL);
     }
-    idem__shop_keep_notification(desk->shop, method, uri, text.data, text.len);
+    idem__shop_keep_notification(desk, uri, text.data, text.len);
   }
   idem__buf_deinit(&text);
 }
@@ -111,6 +111,7 @@ idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk *
   desk->hub->on_notification = on_notification;
   desk->hub->notification_user = desk;
   desk->hub->on_delivered = on_delivered;
+  idem__shop_join(desk->shop, desk);
   *out = desk;
   return IDEM_OK;
 }
@@ -119,6 +120,7 @@ void idem__mcp_desk_free(idem__mcp_desk *desk) {
   if (!desk) return;
   desk->hub->on_notification = NULL;
   desk->hub->on_delivered = NULL;
+  idem__shop_leave(desk->shop, desk);
   idem__http_rpc_free(desk->rpc);
   idem_alloc alloc = desk->alloc;
   idem__free(&alloc, desk);
@@ -188,11 +190,7 @@ static void serve_get(idem__mcp_desk *desk, idem__http_exchange *exchange,
     refuse(exchange, 400, "bad-event-id", NULL);
     return;
   }
-  if (!last.at) {
-    idem__shop_lock(desk->shop);
-    after = session->sequence; /* a new stream begins now */
-    idem__shop_unlock(desk->shop);
-  }
+  if (!last.at) after = idem__kept_sequence(session); /* a new stream begins now */
   idem__get_stream_open(desk, exchange, session, stream, after, NULL);
 }
 

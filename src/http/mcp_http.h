@@ -37,15 +37,6 @@ extern const idem__http_rules idem__mcp_rules;
 
 #define IDEM__SESSION_ID 32
 
-typedef struct idem__kept_event {
-  struct idem__kept_event *next;
-  uint32_t stream;
-  uint32_t sequence;
-  bool last; /* the answer: its stream ends here */
-  size_t len;
-  char text[];
-} idem__kept_event;
-
 /* A POST whose handler may ask the client: answers come with another POST. */
 typedef struct idem__asker {
   idem__list link;
@@ -55,21 +46,20 @@ typedef struct idem__asker {
 } idem__asker;
 #define IDEM__CALLS_RESERVED 4096u
 
-/* A legacy session. Everything but `legacy`'s constants is guarded by the shop's lock. */
+/* The image of a legacy session: its record in the store, decoded, and what belongs to this process
+ * alone (who is asking, open streams). Everything but `legacy`'s constants and atomics is guarded by
+ * the shop's lock. */
 typedef struct idem__kept_session {
   idem__mcp_session legacy;
   idem__list link; /* in the shop, least recently used first */
   idem__mcp_shop *shop;
-  unsigned refs;
+  unsigned refs; /* the shop's and one for each user */
   _Atomic bool ended;
   char id[IDEM__SESSION_ID + 1];
   char *principal;
-  uint64_t used_ms;
+  uint64_t version; /* of the record it shows */
+  unsigned busy;    /* changes and events of this process on their way to the store */
   uint64_t next_call;
-  uint32_t next_stream; /* 0 is the GET stream */
-  uint32_t sequence;
-  idem__kept_event *events, **events_end;
-  size_t event_bytes;
   bool had_stream;      /* a GET stream was open once: what it misses is kept */
   unsigned get_streams; /* open now */
   idem__list askers;
@@ -79,6 +69,9 @@ void idem__shop_lock(idem__mcp_shop *shop);
 void idem__shop_unlock(idem__mcp_shop *shop);
 idem_server *idem__shop_server(const idem__mcp_shop *shop);
 bool idem__shop_stateless(const idem__mcp_shop *shop);
+/* Desks come and go; one of them acts for all where once is enough. */
+void idem__shop_join(idem__mcp_shop *shop, idem__mcp_desk *desk);
+void idem__shop_leave(idem__mcp_shop *shop, idem__mcp_desk *desk);
 /* LIMIT: the shop is full of sessions in use. */
 idem_status idem__kept_open(idem__mcp_shop *shop, const char *principal, uint64_t now_ms,
                             const idem__revision *revision, yyjson_val *params,
@@ -87,17 +80,52 @@ idem_status idem__kept_open(idem__mcp_shop *shop, const char *principal, uint64_
 idem__kept_session *idem__kept_find(idem__mcp_shop *shop, idem__view id, const char *principal,
                                     uint64_t now_ms);
 void idem__kept_unref(idem__kept_session *session);
+/* It is still in use. */
+void idem__kept_alive(idem__kept_session *session, uint64_t now_ms);
 /* No more requests; its streams end. */
 void idem__kept_end(idem__kept_session *session);
-/* Keeps an event for its stream and writes it with its id; OK or NOMEM (then it is not kept). */
+/* Makes a change, here and in the store. */
+idem_status idem__kept_change(idem__kept_session *session, const idem__session_change *change);
+
+/* mcp_log.c: the events of a session. Keeps one for its stream and writes it with its id. */
 idem_status idem__kept_event_add(idem__kept_session *session, uint32_t stream, const char *text,
                                  size_t len, bool last, idem__buf *out);
 /* Writes the events of a stream after a sequence number; *after moves on; true: the last was there. */
 bool idem__kept_events_after(idem__kept_session *session, uint32_t stream, uint32_t *after,
                              idem__buf *out);
+/* The number of the newest event; a number for a new stream (0 is the GET stream; 0: none to be had). */
+uint32_t idem__kept_sequence(idem__kept_session *session);
+uint32_t idem__kept_next_stream(idem__kept_session *session);
 /* Sessions without an open GET stream that had one keep a notification for later. */
-void idem__shop_keep_notification(idem__mcp_shop *shop, const char *method, const char *uri,
-                                  const char *text, size_t len);
+void idem__shop_keep_notification(idem__mcp_desk *desk, const char *uri, const char *text,
+                                  size_t len);
+
+/* mcp_session.c, for mcp_log.c */
+struct idem__mcp_shop {
+  idem_alloc alloc;
+  idem__mcp_shop_opts opts;
+  idem__store *store;
+  idem__store_watcher *watcher;
+  _Atomic uint64_t now_ms; /* the newest time anybody told */
+  idem__lock lock;
+  idem__map by_id;
+  idem__list sessions; /* least recently used first */
+  idem__list desks;
+};
+/* An operation on a session's record. */
+idem__store_op idem__kept_op(const idem__kept_session *session, idem__store_verb verb);
+/* Around a change of our own, of which the store's watchers then tell us nothing new. */
+void idem__kept_busy(idem__kept_session *session, bool begin);
+
+/* mcp_record.c: a session as bytes. With the lock held. */
+idem_status idem__record_write(const idem__kept_session *session, idem__buf *out);
+/* Makes an image of a record, or (into an image) takes over what may change. INVAL: not a session of
+ * ours. */
+idem_status idem__record_read(idem__mcp_shop *shop, const char *text, size_t len,
+                              idem__kept_session *into, idem__kept_session **out);
+idem__kept_session *idem__kept_new(idem__mcp_shop *shop, const char *principal,
+                                   const idem__revision *revision, yyjson_val *params);
+void idem__kept_destroy(idem__kept_session *session);
 
 /* ------------------------------------------------------------ GET streams */
 
@@ -119,6 +147,7 @@ void idem__get_streams_flush(idem__mcp_desk *desk);
 void idem__get_streams_end(idem__mcp_desk *desk);
 
 struct idem__mcp_desk {
+  idem__list link; /* in the shop */
   idem__mcp_shop *shop;
   idem__mcp_hub *hub;
   idem_alloc alloc;

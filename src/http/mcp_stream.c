@@ -33,8 +33,10 @@ static void put_comment(idem__get_stream *stream, uint64_t now_ms) {
 }
 
 static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
+  idem__get_stream *stream = user;
   (void)exchange;
-  put_comment(user, now_ms);
+  idem__kept_alive(stream->session, now_ms);
+  put_comment(stream, now_ms);
 }
 
 static void on_room(void *user) { idem__get_stream_flush(user); }

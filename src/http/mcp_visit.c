@@ -33,12 +33,9 @@ static bool get_header(void *ctx, const char *name, const char **value, size_t *
 
 static void set_status(void *ctx, int status) { ((visit *)ctx)->status = (uint16_t)status; }
 
-static void guard(void *ctx, bool enter) {
-  const visit *guest = ctx;
-  if (enter)
-    idem__shop_lock(guest->desk->shop);
-  else
-    idem__shop_unlock(guest->desk->shop);
+static idem_status change_session(void *ctx, const idem__session_change *change) {
+  visit *guest = ctx;
+  return idem__kept_change(guest->session, change);
 }
 
 static void join(visit *guest, idem__kept_session *session);
@@ -61,7 +58,7 @@ static const idem__edge edge = {
     .header = get_header,
     .set_status = set_status,
     .open_session = open_session,
-    .guard = guard,
+    .change_session = change_session,
 };
 
 /* ------------------------------------------------------------------ answers */
@@ -383,9 +380,8 @@ static bool is_resumable(const visit *guest) { return guest->session != NULL; }
 static void stream_begin(void *at, idem__buf *out) {
   visit *guest = at;
   if (!is_resumable(guest)) return;
-  idem__shop_lock(guest->desk->shop);
-  guest->stream = guest->session->next_stream++;
-  idem__shop_unlock(guest->desk->shop);
+  guest->stream = idem__kept_next_stream(guest->session);
+  if (!guest->stream) return; /* the session has ended: nobody will come back */
   if (!idem__revision_has(guest->session->legacy.revision, IDEM__R_PRIME_EVENT)) return;
   /* An event without data, so that a client that loses the stream at once can come back. */
   idem__buf_printf(out, "id: %x-0\nretry: 500\ndata:\n\n", (unsigned)guest->stream);

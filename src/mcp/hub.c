@@ -184,32 +184,44 @@ void idem__server_changed(idem_server *server, uint32_t kinds) {
   idem__server_wake(server);
 }
 
-static bool already_waiting(const idem__mcp_hub *hub, const char *uri) {
+static bool already_waiting(const idem__mcp_hub *hub, const char *uri, size_t len) {
   for (const idem__updated_uri *at = hub->updated; at; at = at->next) {
-    if (strcmp(at->uri, uri) == 0) return true;
+    if (strncmp(at->uri, uri, len) == 0 && at->uri[len] == '\0') return true;
   }
   return false;
 }
 
 /* With the lock held. Without memory the news is lost: it is a hint. */
-static void add_update(idem__mcp_hub *hub, const char *uri) {
-  if (already_waiting(hub, uri) || hub->updated_count >= IDEM__UPDATES_MAX) return;
-  size_t len = strlen(uri);
+static void add_update(idem__mcp_hub *hub, const char *uri, size_t len) {
+  if (already_waiting(hub, uri, len) || hub->updated_count >= IDEM__UPDATES_MAX) return;
   idem__updated_uri *update = idem__malloc(&hub->alloc, sizeof *update + len + 1);
   if (!update) return;
-  memcpy(update->uri, uri, len + 1);
+  memcpy(update->uri, uri, len);
+  update->uri[len] = '\0';
   update->next = hub->updated;
   hub->updated = update;
   hub->updated_count++;
 }
 
-void idem_server_resource_updated(idem_server *server, const char *uri) {
+static void tell_hubs(idem_server *server, const char *uri, size_t len) {
   idem__server_lock(server);
   for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
-    add_update(IDEM__CONTAINER(at, idem__mcp_hub, link), uri);
+    add_update(IDEM__CONTAINER(at, idem__mcp_hub, link), uri, len);
   }
   idem__server_unlock(server);
   idem__server_wake(server);
+}
+
+void idem__server_on_news(const idem__store_change *change, void *user) {
+  if (change->event == IDEM__STORE_WAS_TOLD) tell_hubs(user, change->name, change->name_len);
+}
+
+/* By way of the store, so that the peers of other servers hear of it, too. */
+void idem_server_resource_updated(idem_server *server, const char *uri) {
+  idem__store_op op = {.verb = IDEM__STORE_TELL, .space = IDEM__STORE_NEWS, .name = uri};
+  op.name_len = strlen(uri);
+  idem_status status = idem__store_ask(server->store, &op, NULL).status;
+  if (status != IDEM_OK) tell_hubs(server, uri, op.name_len);
 }
 
 static const char *const changed_methods[IDEM__LIST_KINDS] = {

@@ -10,6 +10,7 @@
 
 #include "../json/build.h"
 #include "../rpc/rpc.h"
+#include "../store/store.h"
 
 #include <idem/mcp.h>
 #include <idem/schema.h>
@@ -192,6 +193,8 @@ idem_status idem__registry_change(idem_server *server, idem__list_kind kind, con
 struct idem_server {
   idem_alloc alloc;
   idem_server_opts opts; /* strings replaced by owned copies */
+  idem__store *store;    /* what is shared with other loops, and may be with other servers */
+  idem__store_watcher *news;
   idem_router *router;
   idem_policy policy;
   idem__registry *registry; /* guarded by lock */
@@ -210,12 +213,16 @@ struct idem_server {
   _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
   idem__buf info[IDEM__REVISIONS];        /* serverInfo, as each revision knows it */
 };
+/* Shares a store with others; before serving. INVAL: it does not answer at once. */
+idem_status idem__server_use_store(idem_server *server, idem__store *store);
 void idem__server_lock(idem_server *server); /* short sections only */
 void idem__server_unlock(idem_server *server);
 /* Copies a string option; NULL stays NULL. */
 char *idem__server_copy(idem_server *server, const char *text, idem_status *status);
 /* Checks JSON text of a definition and copies it compact; INVAL unless it begins with `open`. */
 idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out);
+/* Somebody who shares the store has news for our peers. */
+void idem__server_on_news(const idem__store_change *change, void *user);
 /* Makes every hub deliver what waits for it. From any thread. */
 void idem__server_wake(idem_server *server);
 /* Something in these lists changed (bits of idem__list_kind): tells every hub. From any thread. */
@@ -301,16 +308,36 @@ void idem__view_unref(idem__view_of_registry *view);
 struct idem__mcp_session {
   idem_alloc alloc;
   const idem__revision *revision;
-  bool initialized;        /* notifications/initialized came */
-  _Atomic int log_level;   /* idem_mcp_level; -1: the peer set none */
-  yyjson_doc *hello;       /* the initialize params, for client_info and capabilities */
-  idem__map subscriptions; /* uri -> owned copy; HTTP guards it with its own lock */
+  _Atomic bool initialized; /* notifications/initialized came */
+  _Atomic int log_level;    /* idem_mcp_level; -1: the peer set none */
+  yyjson_doc *hello;        /* the initialize params, for client_info and capabilities */
+  idem__map subscriptions;  /* uri -> owned copy; HTTP guards it with its own lock */
 };
 /* Makes one from initialize's params; the revision is agreed. */
 idem_status idem__session_init(idem__mcp_session *session, const idem_alloc *alloc, uint64_t seed,
                                const idem__revision *revision, yyjson_val *params);
 void idem__session_deinit(idem__mcp_session *session);
 bool idem__session_subscribed(const idem__mcp_session *session, const char *uri);
+
+/* What may change in a session after its handshake. */
+typedef enum idem__session_change_kind {
+  IDEM__SESSION_INITIALIZED,
+  IDEM__SESSION_LEVEL,
+  IDEM__SESSION_SUBSCRIBE,
+  IDEM__SESSION_UNSUBSCRIBE
+} idem__session_change_kind;
+typedef struct idem__session_change {
+  idem__session_change_kind kind;
+  int level;
+  const char *uri;
+  size_t uri_len;
+} idem__session_change;
+/* Makes a change; one that was made already is made again to no effect. LIMIT: `max_subscriptions`
+ * are there; NOMEM. */
+idem_status idem__session_apply(idem__mcp_session *session, const idem__session_change *change,
+                                size_t max_subscriptions);
+/* The same for a peer's session, wherever that is kept. */
+idem_status idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *change);
 
 /* What a transport that is not a line tells and is told. NULL for line peers. */
 typedef struct idem__edge {
@@ -321,11 +348,9 @@ typedef struct idem__edge {
   /* initialize succeeded: keep the session (made with idem__session_init by the callee). */
   idem_status (*open_session)(void *ctx, const idem__revision *revision, yyjson_val *params,
                               idem__mcp_session **out);
-  void (*guard)(void *ctx, bool enter); /* the lock of shared sessions */
+  /* Makes a change in a session that others share. */
+  idem_status (*change_session)(void *ctx, const idem__session_change *change);
 } idem__edge;
-
-/* HTTP sessions are shared by threads: their transport's lock around a change of subscriptions. */
-void idem__session_guard(const idem__mcp_peer *peer, bool enter);
 
 /* One conn seen as MCP. conn->attachment points to it. */
 struct idem__mcp_peer {

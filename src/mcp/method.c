@@ -346,7 +346,8 @@ static void on_initialized(idem_conn *conn, yyjson_val *params, void *user) {
   (void)params;
   (void)user;
   idem__mcp_peer *peer = idem__mcp_peer_of(conn);
-  if (peer && peer->session) peer->session->initialized = true;
+  idem__session_change change = {.kind = IDEM__SESSION_INITIALIZED};
+  if (peer && peer->session) idem__session_change_for(peer, &change);
 }
 
 /* Known, and of no consequence here. */

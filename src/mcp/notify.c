@@ -77,7 +77,8 @@ void idem__run_set_level(idem__context *context, yyjson_val *params) {
     return;
   }
   if (context->session) {
-    atomic_store_explicit(&context->session->log_level, parsed, memory_order_relaxed);
+    idem__session_change change = {.kind = IDEM__SESSION_LEVEL, .level = parsed};
+    idem__session_change_for(idem__mcp_peer_of(context->request->conn), &change);
   }
   idem__reply_text(context, "{}", 2);
 }

@@ -45,8 +45,34 @@ bool idem__session_subscribed(const idem__mcp_session *session, const char *uri)
   return idem__map_get(&session->subscriptions, uri, strlen(uri)) != NULL;
 }
 
-void idem__session_guard(const idem__mcp_peer *peer, bool enter) {
-  if (peer->edge) peer->edge->guard(peer->edge_ctx, enter);
+static idem_status subscribe(idem__mcp_session *session, const char *uri, size_t len, size_t max) {
+  if (idem__map_get(&session->subscriptions, uri, len)) return IDEM_OK;
+  if (session->subscriptions.count >= max) return IDEM_E_LIMIT;
+  char *copy = idem__strndup(&session->alloc, uri, len);
+  if (!copy) return IDEM_E_NOMEM;
+  idem_status status = idem__map_put(&session->subscriptions, copy, len, copy);
+  if (status != IDEM_OK) idem__free(&session->alloc, copy);
+  return status;
+}
+
+idem_status idem__session_apply(idem__mcp_session *session, const idem__session_change *change,
+                                size_t max_subscriptions) {
+  switch (change->kind) {
+  case IDEM__SESSION_INITIALIZED: atomic_store(&session->initialized, true); break;
+  case IDEM__SESSION_LEVEL: atomic_store(&session->log_level, change->level); break;
+  case IDEM__SESSION_SUBSCRIBE:
+    return subscribe(session, change->uri, change->uri_len, max_subscriptions);
+  case IDEM__SESSION_UNSUBSCRIBE:
+    idem__free(&session->alloc,
+               idem__map_remove(&session->subscriptions, change->uri, change->uri_len));
+    break;
+  }
+  return IDEM_OK;
+}
+
+idem_status idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *change) {
+  if (peer->edge) return peer->edge->change_session(peer->edge_ctx, change);
+  return idem__session_apply(peer->session, change, peer->hub->server->opts.max_subscriptions);
 }
 
 /* ------------------------------------------------------------------- peers */

@@ -101,12 +101,40 @@ static idem_status prepare_info(idem_server *server) {
   return status;
 }
 
+static void leave_store(idem_server *server) {
+  if (!server->store) return;
+  idem__store_unwatch(server->store, server->news);
+  server->news = NULL;
+  idem__store_unref(server->store);
+  server->store = NULL;
+}
+
+static idem_status join_store(idem_server *server, idem__store *store) {
+  server->store = store;
+  return idem__store_watch(store, IDEM__STORE_NEWS, idem__server_on_news, server, &server->news);
+}
+
+static idem_status make_store(idem_server *server) {
+  uint64_t seed = server->router->methods.seed;
+  idem__store_memory_opts opts = {.seed = seed, .alloc = &server->alloc};
+  idem__store *store;
+  idem_status status = idem__store_memory_new(&opts, &store);
+  return status == IDEM_OK ? join_store(server, store) : status;
+}
+
+idem_status idem__server_use_store(idem_server *server, idem__store *store) {
+  if (!store->kind->immediate) return IDEM_E_INVAL;
+  leave_store(server);
+  return join_store(server, idem__store_ref(store));
+}
+
 static idem_status make_parts(idem_server *server) {
   idem_router_opts router = {.alloc = &server->alloc, .seed = random_seed(server)};
   idem_status status = idem_router_new(&router, &server->router);
   if (status == IDEM_OK) status = prepare_info(server);
   if (status == IDEM_OK) status = idem__registry_first(server);
   if (status == IDEM_OK) status = idem__state_keys(server);
+  if (status == IDEM_OK) status = make_store(server);
   if (status == IDEM_OK) status = idem__tasks_new(server);
   if (status == IDEM_OK) status = idem__methods_register(server);
   return status;
@@ -138,6 +166,7 @@ void idem_server_free(idem_server *server) {
   idem__hub_free(server->own_hub); /* those of loops go with their listeners */
   idem__hubs_destroy_ended(server);
   idem__tasks_free(server);
+  leave_store(server);
   if (server->registry) idem__registry_unref(server->registry);
   idem_router_free(server->router);
   idem__free(&server->alloc, server->method_users);

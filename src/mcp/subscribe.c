@@ -15,33 +15,22 @@ static yyjson_val *uri_param(idem__context *context, yyjson_val *params) {
   return NULL;
 }
 
-static idem_status subscribe(idem__context *context, const char *uri, size_t len) {
-  idem__mcp_session *session = context->session;
-  if (idem__map_get(&session->subscriptions, uri, len)) return IDEM_OK;
-  if (session->subscriptions.count >= context->server->opts.max_subscriptions) return IDEM_E_LIMIT;
-  char *copy = idem__strndup(&session->alloc, uri, len);
-  if (!copy) return IDEM_E_NOMEM;
-  idem_status status = idem__map_put(&session->subscriptions, copy, len, copy);
-  if (status != IDEM_OK) idem__free(&session->alloc, copy);
-  return status;
-}
-
 static void refuse_subscription(idem__context *context) {
   idem_reply_fault(context->request, IDEM_FAULT_SUBSCRIPTION, NULL);
+}
+
+static idem_status change(const idem__context *context, idem__session_change_kind kind,
+                          yyjson_val *uri) {
+  idem__session_change wanted = {
+      .kind = kind, .uri = yyjson_get_str(uri), .uri_len = yyjson_get_len(uri)};
+  if (!context->session) return IDEM_E_STATE;
+  return idem__session_change_for(idem__mcp_peer_of(context->request->conn), &wanted);
 }
 
 void idem__run_subscribe(idem__context *context, yyjson_val *params) {
   yyjson_val *uri = uri_param(context, params);
   if (!uri) return;
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
-  if (!context->session) {
-    refuse_subscription(context);
-    return;
-  }
-  idem__session_guard(peer, true);
-  idem_status status = subscribe(context, yyjson_get_str(uri), yyjson_get_len(uri));
-  idem__session_guard(peer, false);
-  if (status == IDEM_OK)
+  if (change(context, IDEM__SESSION_SUBSCRIBE, uri) == IDEM_OK)
     idem__reply_text(context, "{}", 2);
   else
     refuse_subscription(context);
@@ -50,14 +39,7 @@ void idem__run_subscribe(idem__context *context, yyjson_val *params) {
 void idem__run_unsubscribe(idem__context *context, yyjson_val *params) {
   yyjson_val *uri = uri_param(context, params);
   if (!uri) return;
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
-  if (context->session) {
-    idem__session_guard(peer, true);
-    char *known = idem__map_remove(&context->session->subscriptions, yyjson_get_str(uri),
-                                   yyjson_get_len(uri));
-    idem__session_guard(peer, false);
-    idem__free(&context->session->alloc, known);
-  }
+  change(context, IDEM__SESSION_UNSUBSCRIBE, uri);
   idem__reply_text(context, "{}", 2);
 }
 

@@ -16,6 +16,6 @@ typedef struct store_maker {
 } store_maker;
 
 /* Runs them all as a cmocka group; returns how many failed. */
-int store_contract_run(const store_maker *maker);
+int store_contract_run(const store_maker *which);
 
 #endif

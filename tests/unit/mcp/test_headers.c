@@ -29,10 +29,7 @@ static bool find_header(void *ctx, const char *name, const char **value, size_t 
 
 static void set_status(void *ctx, int status) { ((edge *)ctx)->status = status; }
 
-static void guard(void *ctx, bool enter) { (void)ctx, (void)enter; }
-
-static const idem__edge edge_calls = {
-    .header = find_header, .set_status = set_status, .guard = guard};
+static const idem__edge edge_calls = {.header = find_header, .set_status = set_status};
 
 /* -------------------------------------------------------------------- a server */
 

@@ -1,0 +1,142 @@
+/* mcp_web.c - see mcp_web.h. */
+#include "support/mcp_web.h"
+
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void on_wake(idem__mcp_hub *hub, void *user) {
+  (void)hub;
+  atomic_store(&((mcp_web *)user)->woken, true);
+}
+
+static uint64_t clock_ns(void *ctx) { return ((mcp_web *)ctx)->now_ms * 1000000u; }
+
+static void make_fixture(mcp_web *web, const mcp_web_opts *opts) {
+  web->fixture = opts->fixture ? opts->fixture : &web->own;
+  web->own_fixture = !opts->fixture;
+  if (opts->fixture) return;
+  assert_int_equal(mcp_fixture_open(&web->own, &opts->server), IDEM_OK);
+  if (opts->store) assert_int_equal(idem__server_use_store(web->own.server, opts->store), IDEM_OK);
+}
+
+static void make_desk(mcp_web *web, const mcp_web_opts *opts) {
+  idem__mcp_shop_opts shop = opts->shop;
+  shop.server = web->fixture->server;
+  web->shop = opts->shared;
+  web->own_shop = !opts->shared;
+  if (!web->shop) assert_int_equal(idem__mcp_shop_new(&shop, &web->shop), IDEM_OK);
+  idem__mcp_desk_opts desk = {.shop = web->shop, .hub = web->mcp};
+  desk.rpc.now_ns = clock_ns;
+  desk.rpc.clock_ctx = web;
+  assert_int_equal(idem__mcp_desk_new(&desk, &web->desk), IDEM_OK);
+}
+
+void mcp_web_open(mcp_web *web, const mcp_web_opts *opts) {
+  *web = (mcp_web){.now_ms = 1000};
+  make_fixture(web, opts);
+  assert_int_equal(idem__hub_new(web->fixture->server, on_wake, web, &web->mcp), IDEM_OK);
+  make_desk(web, opts);
+  web->routes[0] =
+      (idem__http_route){.path = "/mcp",
+                         .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
+                         .token = true,
+                         .serve = idem__mcp_serve,
+                         .upgrade = idem__mcp_upgrade,
+                         .user = web->desk,
+                         .rules = &idem__mcp_rules};
+  idem__http_hub_opts hub = {.http = opts->http, .routes = web->routes, .route_count = 1};
+  hub.port = 80;
+  hub.loopback = true;
+  assert_int_equal(idem__http_hub_new(&hub, &web->hub), IDEM_OK);
+}
+
+void mcp_web_close(mcp_web *web) {
+  idem__http_hub_free(web->hub);
+  idem__mcp_desk_free(web->desk);
+  if (web->own_shop) idem__mcp_shop_free(web->shop);
+  idem__hub_free(web->mcp);
+  if (web->own_fixture) mcp_fixture_close(&web->own);
+}
+
+void mcp_web_deliver(mcp_web *web) {
+  while (atomic_exchange(&web->woken, false)) idem__hub_deliver(web->mcp);
+}
+
+/* -------------------------------------------------------------- connections */
+
+void mcp_web_connect(mcp_web *web, mcp_web_conn *conn) {
+  *conn = (mcp_web_conn){.web = web, .output = calloc(1, 1)};
+  idem__http_conn_opts opts = {.hub = web->hub, .peer = "test", .now_ms = web->now_ms};
+  assert_non_null(conn->output);
+  assert_int_equal(idem__http_conn_new(&opts, &conn->conn), IDEM_OK);
+}
+
+void mcp_web_disconnect(mcp_web_conn *conn) {
+  idem__http_conn_free(conn->conn);
+  free(conn->output);
+}
+
+static void collect(mcp_web_conn *conn) {
+  idem__http_chunk chunk;
+  while (idem__http_conn_next_chunk(conn->conn, &chunk)) {
+    conn->output = realloc(conn->output, conn->len + chunk.len + 1);
+    assert_non_null(conn->output);
+    memcpy(conn->output + conn->len, chunk.data, chunk.len);
+    conn->len += chunk.len;
+    conn->output[conn->len] = '\0';
+    idem__http_chunk_free(conn->conn, &chunk, conn->web->now_ms);
+  }
+}
+
+void mcp_web_settle(mcp_web_conn *conn) {
+  mcp_web *web = conn->web;
+  mcp_web_deliver(web);
+  while (idem__http_conn_deadline(conn->conn) <= web->now_ms) {
+    assert_int_equal(idem__http_conn_expire(conn->conn, web->now_ms), IDEM_OK);
+    collect(conn);
+  }
+  mcp_web_deliver(web);
+  collect(conn);
+}
+
+void mcp_web_send(mcp_web_conn *conn, const char *method, const char *target, const char *headers,
+                  const char *body) {
+  size_t room = strlen(target) + strlen(headers) + (body ? strlen(body) : 0) + 256;
+  char *text = malloc(room), about_body[96] = "";
+  assert_non_null(text);
+  if (body) {
+    snprintf(about_body, sizeof about_body,
+             "Content-Type: application/json\r\nContent-Length: %zu\r\n", strlen(body));
+  }
+  int len = snprintf(text, room,
+                     "%s %s HTTP/1.1\r\nHost: localhost\r\n"
+                     "Accept: application/json, text/event-stream\r\n%s%s\r\n%s",
+                     method, target, headers, about_body, body ? body : "");
+  assert_int_equal(idem__http_conn_feed(conn->conn, text, (size_t)len, conn->web->now_ms), IDEM_OK);
+  free(text);
+  mcp_web_settle(conn);
+}
+
+char *mcp_web_ask(mcp_web *web, const char *method, const char *target, const char *headers,
+                  const char *body) {
+  mcp_web_conn conn;
+  mcp_web_connect(web, &conn);
+  mcp_web_send(&conn, method, target, headers, body);
+  char *output = conn.output;
+  idem__http_conn_free(conn.conn);
+  return output;
+}
+
+void mcp_web_hello(mcp_web *web, const char *headers, char line[64]) {
+  static const char mark[] = "Mcp-Session-Id: ";
+  char *answer = mcp_web_ask(web, "POST", "/mcp", headers,
+                             "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+                             "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
+                             "\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}");
+  const char *at = strstr(answer, mark);
+  assert_non_null(at);
+  snprintf(line, 64, "%.*s\r\n", (int)strcspn(at, "\r"), at);
+  free(answer);
+}

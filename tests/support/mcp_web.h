@@ -1,0 +1,57 @@
+/* mcp_web.h - an MCP server behind HTTP in memory, for tests: the fixture's server with sessions, a
+ * fake clock, and as many connections as wanted. Several may share a store, like machines. */
+#ifndef IDEM_TEST_MCP_WEB_H
+#define IDEM_TEST_MCP_WEB_H
+
+#include "http/mcp_http.h"
+#include "support/mcp_fixture.h"
+
+typedef struct mcp_web_opts {
+  idem_server_opts server;
+  idem__mcp_shop_opts shop; /* its server is filled in */
+  const idem_http_opts *http;
+  idem__store *store;     /* NULL: one of its own */
+  idem__mcp_shop *shared; /* another thread's shop of `fixture`; NULL: its own */
+  mcp_fixture *fixture;   /* NULL: its own */
+} mcp_web_opts;
+
+typedef struct mcp_web {
+  mcp_fixture own;
+  mcp_fixture *fixture;
+  bool own_fixture, own_shop;
+  idem__mcp_hub *mcp;
+  idem__mcp_shop *shop;
+  idem__mcp_desk *desk;
+  idem__http_route routes[3];
+  idem__http_hub *hub;
+  uint64_t now_ms;
+  _Atomic bool woken;
+} mcp_web;
+
+typedef struct mcp_web_conn {
+  mcp_web *web;
+  idem__http_conn *conn;
+  char *output; /* everything so far, NUL-terminated */
+  size_t len;
+} mcp_web_conn;
+
+/* These assert that there is memory. */
+void mcp_web_open(mcp_web *web, const mcp_web_opts *opts);
+void mcp_web_close(mcp_web *web); /* after its conns */
+/* Lets what woke the server happen. */
+void mcp_web_deliver(mcp_web *web);
+
+void mcp_web_connect(mcp_web *web, mcp_web_conn *conn);
+void mcp_web_disconnect(mcp_web_conn *conn);
+/* Sends a request: `headers` are lines with CRLF, `body` may be NULL. */
+void mcp_web_send(mcp_web_conn *conn, const char *method, const char *target, const char *headers,
+                  const char *body);
+/* Runs what is due, collects output. */
+void mcp_web_settle(mcp_web_conn *conn);
+/* On a connection of its own: what came back, to be freed. */
+char *mcp_web_ask(mcp_web *web, const char *method, const char *target, const char *headers,
+                  const char *body);
+/* Shakes hands at /mcp and gives a header line with the session's id, "Mcp-Session-Id: ...". */
+void mcp_web_hello(mcp_web *web, const char *headers, char line[64]);
+
+#endif

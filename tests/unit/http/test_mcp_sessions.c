@@ -1,0 +1,207 @@
+/* test_mcp_sessions.c - legacy sessions live in the store: found by whoever shares it, bound to their
+ * principal, capped, and reaped when nobody uses them any more. */
+#include "support/mcp_web.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PING "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"
+
+static void expect(char *answer, const char *text) {
+  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
+  free(answer);
+}
+
+static idem__store *new_store(void) {
+  idem__store *store;
+  idem__store_memory_opts opts = {.seed = 5};
+  assert_int_equal(idem__store_memory_new(&opts, &store), IDEM_OK);
+  return store;
+}
+
+/* Two servers that share a store, as two machines would. */
+static void open_pair(mcp_web *first, mcp_web *second, idem__store **store) {
+  *store = new_store();
+  mcp_web_open(first, &(mcp_web_opts){.store = *store});
+  mcp_web_open(second, &(mcp_web_opts){.store = *store});
+}
+
+static void close_pair(mcp_web *first, mcp_web *second, idem__store *store) {
+  mcp_web_close(second);
+  mcp_web_close(first);
+  idem__store_unref(store);
+}
+
+static void a_session_opened_here_is_served_there(void **state) {
+  (void)state;
+  mcp_web first, second;
+  idem__store *store;
+  char session[64];
+  open_pair(&first, &second, &store);
+  mcp_web_hello(&first, "", session);
+  expect(mcp_web_ask(&second, "POST", "/mcp", session, PING), "200 OK");
+  expect(mcp_web_ask(&second, "DELETE", "/mcp", session, NULL), "204 No Content");
+  expect(mcp_web_ask(&first, "POST", "/mcp", session, PING), "404 Not Found");
+  assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), 0);
+  close_pair(&first, &second, store);
+}
+
+static void a_session_survives_its_process(void **state) {
+  (void)state;
+  mcp_web before, after;
+  char session[64];
+  idem__store *store = new_store();
+  mcp_web_open(&before, &(mcp_web_opts){.store = store});
+  mcp_web_hello(&before, "Authorization: Bearer a\r\n", session);
+  mcp_web_close(&before);
+  mcp_web_open(&after, &(mcp_web_opts){.store = store});
+  char headers[128];
+  snprintf(headers, sizeof headers, "%sAuthorization: Bearer a\r\n", session);
+  expect(mcp_web_ask(&after, "POST", "/mcp", headers, PING), "200 OK");
+  snprintf(headers, sizeof headers, "%sAuthorization: Bearer b\r\n", session);
+  expect(mcp_web_ask(&after, "POST", "/mcp", headers, PING), "404 Not Found");
+  expect(mcp_web_ask(&after, "POST", "/mcp", session, PING), "404 Not Found");
+  mcp_web_close(&after);
+  idem__store_unref(store);
+}
+
+/* What is subscribed to on one machine is told on the stream that the other holds open. */
+static void a_stream_hears_of_what_was_subscribed_elsewhere(void **state) {
+  (void)state;
+  mcp_web first, second;
+  idem__store *store;
+  mcp_web_conn stream;
+  char session[64];
+  open_pair(&first, &second, &store);
+  mcp_web_hello(&first, "", session);
+  mcp_web_connect(&first, &stream);
+  mcp_web_send(&stream, "GET", "/mcp", session, NULL);
+  assert_non_null(strstr(stream.output, "text/event-stream"));
+  expect(mcp_web_ask(&second, "POST", "/mcp", session,
+                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
+         "202 Accepted");
+  expect(mcp_web_ask(&second, "POST", "/mcp", session,
+                     "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/subscribe\",\"params\":{"
+                     "\"uri\":\"x:1\"}}"),
+         "200 OK");
+  idem_server_resource_updated(first.fixture->server, "x:2");
+  mcp_web_settle(&stream);
+  assert_null(strstr(stream.output, "resources/updated"));
+  idem_server_resource_updated(second.fixture->server, "x:1");
+  mcp_web_settle(&stream);
+  assert_non_null(strstr(stream.output, "resources/updated"));
+  assert_non_null(strstr(stream.output, "\"uri\":\"x:1\""));
+  mcp_web_disconnect(&stream);
+  close_pair(&first, &second, store);
+}
+
+/* An event kept by one machine is fetched from the other. */
+static void a_broken_stream_is_taken_up_elsewhere(void **state) {
+  (void)state;
+  mcp_web first, second;
+  idem__store *store;
+  mcp_web_conn stream;
+  char session[64], headers[128];
+  open_pair(&first, &second, &store);
+  mcp_web_hello(&first, "", session);
+  expect(mcp_web_ask(&first, "POST", "/mcp", session,
+                     "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":"
+                     "\"progress\",\"arguments\":{},\"_meta\":{\"progressToken\":9}}}"),
+         "\"id\":3,\"result\"");
+  mcp_web_connect(&second, &stream);
+  snprintf(headers, sizeof headers, "%sLast-Event-ID: 1-1\r\n", session);
+  mcp_web_send(&stream, "GET", "/mcp", headers, NULL);
+  assert_null(strstr(stream.output, "\"progress\":1,"));
+  assert_non_null(strstr(stream.output, "\"progress\":2.5"));
+  assert_non_null(strstr(stream.output, "\"id\":3,\"result\""));
+  mcp_web_disconnect(&stream);
+  close_pair(&first, &second, store);
+}
+
+/* ------------------------------------------------------------------ reaping */
+
+/* The fixture's own randomness is soon exhausted. */
+static void draw(void *ctx, void *bytes, size_t len) {
+  static uint64_t drawn;
+  (void)ctx;
+  memset(bytes, 0, len);
+  drawn++;
+  memcpy(bytes, &drawn, len < sizeof drawn ? len : sizeof drawn);
+}
+
+static void thousands_of_abandoned_sessions_are_reaped(void **state) {
+  (void)state;
+  enum { ABANDONED = 5000 };
+  mcp_web web;
+  mcp_web_conn stream;
+  char used[64], streaming[64], session[64];
+  idem__store *store = new_store();
+  mcp_web_open(&web, &(mcp_web_opts){.server = {.random = draw},
+                                     .store = store,
+                                     .shop = {.session_idle_ms = 60000}});
+  mcp_web_hello(&web, "", used);
+  mcp_web_hello(&web, "", streaming);
+  mcp_web_connect(&web, &stream);
+  mcp_web_send(&stream, "GET", "/mcp", streaming, NULL);
+  for (int i = 0; i < ABANDONED; i++) mcp_web_hello(&web, "", session);
+  assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), ABANDONED + 2);
+  web.now_ms += 59999;
+  expect(mcp_web_ask(&web, "POST", "/mcp", used, PING), "200 OK");
+  assert_int_equal(idem__mcp_shop_sessions(web.shop), ABANDONED + 2);
+  web.now_ms += 1;
+  expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
+  /* The one that was used and the one that somebody listens to are still there. */
+  assert_int_equal(idem__mcp_shop_sessions(web.shop), 2);
+  assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), 2);
+  expect(mcp_web_ask(&web, "POST", "/mcp", used, PING), "200 OK");
+  web.now_ms += 3600000;
+  expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "200 OK");
+  assert_int_equal(idem__mcp_shop_sessions(web.shop), 1);
+  mcp_web_disconnect(&stream);
+  web.now_ms += 60000;
+  expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "404 Not Found");
+  assert_int_equal(idem__mcp_shop_sessions(web.shop), 0);
+  assert_int_equal(idem__store_memory_bytes(store), 0);
+  mcp_web_close(&web);
+  idem__store_unref(store);
+}
+
+static void the_oldest_idle_session_makes_room(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_conn streams[2];
+  char first[64], second[64], third[64];
+  mcp_web_open(&web, &(mcp_web_opts){.shop = {.max_sessions = 2}});
+  mcp_web_hello(&web, "", first);
+  mcp_web_hello(&web, "", second);
+  expect(mcp_web_ask(&web, "POST", "/mcp", first, PING), "200 OK");
+  mcp_web_hello(&web, "", third);
+  expect(mcp_web_ask(&web, "POST", "/mcp", second, PING), "404 Not Found");
+  const char *const open[] = {first, third};
+  for (int i = 0; i < 2; i++) {
+    mcp_web_connect(&web, &streams[i]);
+    mcp_web_send(&streams[i], "GET", "/mcp", open[i], NULL);
+  }
+  /* Nobody who is there is thrown out. */
+  expect(mcp_web_ask(&web, "POST", "/mcp", "",
+                     "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+                     "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
+                     "\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"),
+         "\"error\":");
+  for (int i = 0; i < 2; i++) mcp_web_disconnect(&streams[i]);
+  mcp_web_hello(&web, "", second);
+  mcp_web_close(&web);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_session_opened_here_is_served_there),
+      cmocka_unit_test(a_session_survives_its_process),
+      cmocka_unit_test(a_stream_hears_of_what_was_subscribed_elsewhere),
+      cmocka_unit_test(a_broken_stream_is_taken_up_elsewhere),
+      cmocka_unit_test(thousands_of_abandoned_sessions_are_reaped),
+      cmocka_unit_test(the_oldest_idle_session_makes_room),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
