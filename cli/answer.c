@@ -201,6 +201,10 @@ static void answer_json(call *self) {
 void call_answer(call *self) {
   idem__buf sentence;
   if (!self->request) return;
+  if (self->tool->config->hidden) {
+    completion_answer(self);
+    return;
+  }
   idem__buf_init(&sentence, NULL, (size_t)8 << 10);
   bool failed = judge(self, &sentence);
   if (self->tool->config->output_json && self->stopped == STOP_FLOOD)

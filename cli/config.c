@@ -68,14 +68,25 @@ static void take_head(serve_config *self, yyjson_val *root) {
   self->queue = config_number(root, "queue", 1000);
 }
 
-static void take_tools(serve_config *self, yyjson_val *tools) {
+/* At most one for each argument of a prompt and each resource. */
+static size_t count_hidden(yyjson_val *root) {
   yyjson_val *key, *value;
-  size_t i, max;
-  self->tools = memory_zeroed(&self->memory, yyjson_obj_size(tools) + 1, sizeof *self->tools);
+  size_t i, max, count = yyjson_obj_size(yyjson_obj_get(root, "resources"));
+  yyjson_obj_foreach(yyjson_obj_get(root, "prompts"), i, max, key, value) {
+    count += yyjson_obj_size(yyjson_obj_get(value, "arguments"));
+  }
+  return count;
+}
+
+static void take_tools(serve_config *self, yyjson_val *root) {
+  yyjson_val *tools = yyjson_obj_get(root, "tools"), *key, *value;
+  size_t i, max, most = yyjson_obj_size(tools) + count_hidden(root);
+  self->tools = memory_zeroed(&self->memory, most + 1, sizeof *self->tools);
   yyjson_obj_foreach(tools, i, max, key, value) {
     self->tool_count++; /* counted at once: a half-read one is freed, too */
     config_tool(self, key, &self->tools[i]);
   }
+  self->shown_count = self->tool_count;
 }
 
 static void take_resources(serve_config *self, yyjson_val *resources) {
@@ -102,7 +113,7 @@ bool config_load(serve_config *self, const char *path, idem_log *log, source_fil
   if (!source_check(&self->source, embedded_idem_schema_json)) return false;
   yyjson_val *root = yyjson_doc_get_root(self->source.doc);
   take_head(self, root);
-  take_tools(self, yyjson_obj_get(root, "tools"));
+  take_tools(self, root);
   take_resources(self, yyjson_obj_get(root, "resources"));
   take_prompts(self, yyjson_obj_get(root, "prompts"));
   return self->source.faults == 0;

@@ -22,6 +22,7 @@ typedef struct inside_rule {
 
 typedef struct tool_config {
   yyjson_val *key; /* in the source, for faults */
+  bool hidden;     /* runs for the server's own needs; nobody can call it */
   const char *name;
   const char *title;
   const char *description;
@@ -60,6 +61,14 @@ typedef struct tool_config {
   size_t max_rows;
 } tool_config;
 
+/* Where the values of an argument can be known from. */
+typedef struct completion_config {
+  const char *const *values; /* ends with NULL; NULL: not from a list */
+  size_t tool;               /* of the hidden tool that prints them; NO_TOOL: none */
+  bool uses_value; /* it is given what was typed; otherwise its lines are sifted by that */
+} completion_config;
+#define NO_TOOL SIZE_MAX
+
 typedef struct resource_config {
   yyjson_val *key;
   const char *name;
@@ -70,6 +79,7 @@ typedef struct resource_config {
   bool is_directory;
   const char *const *include; /* ends with NULL; NULL: every file */
   size_t max_bytes;
+  completion_config completion; /* of a directory's paths */
 } resource_config;
 
 typedef struct prompt_config {
@@ -81,6 +91,7 @@ typedef struct prompt_config {
   const char *const *argument_descriptions;
   const bool *argument_required;
   size_t argument_count;
+  completion_config *completions; /* one an argument */
   word_template text;
 } prompt_config;
 
@@ -94,8 +105,9 @@ typedef struct serve_config {
   const char *instructions;
   size_t concurrency;
   size_t queue;
-  tool_config *tools;
+  tool_config *tools; /* the hidden ones come last */
   size_t tool_count;
+  size_t shown_count; /* without the hidden ones */
   resource_config *resources;
   size_t resource_count;
   prompt_config *prompts;
@@ -111,6 +123,9 @@ void config_free(serve_config *self);
 /* The parts, one file each; false: faults were told. */
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool);
 bool config_program(serve_config *self, yyjson_val *value, tool_config *tool);
+/* A tool that prints values, one a line: told what was typed as {value}, and the other arguments. */
+void config_completion(serve_config *self, yyjson_val *value, const char *owner,
+                       const char *const *names, size_t count, completion_config *completion);
 bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool);
 bool config_resource(serve_config *self, yyjson_val *key, resource_config *resource);
 bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt);

@@ -40,6 +40,11 @@ bool config_resource(serve_config *self, yyjson_val *key, resource_config *resou
   yyjson_val *at = file ? file : folder;
   resource->path = config_path(self, at, yyjson_get_str(at), file ? "file" : "directory");
   check_kind(self, resource, at);
+  config_completion(self, yyjson_obj_get(value, "complete"), resource->name, NULL, 0,
+                    &resource->completion);
+  if (file && yyjson_obj_get(value, "complete"))
+    source_fault(&self->source, key, "resource %s: \"complete\" is for a directory",
+                 resource->name);
   return resource->path;
 }
 
@@ -65,6 +70,31 @@ static bool check_name(void *user, const char *name, size_t len) {
   return true;
 }
 
+static const char *const *take_values(serve_config *self, yyjson_val *list) {
+  yyjson_val *item;
+  size_t i, max;
+  if (!list) return NULL;
+  const char **texts = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *texts);
+  yyjson_arr_foreach(list, i, max, item) texts[i] = yyjson_get_str(item);
+  return texts;
+}
+
+/* When all names are known: a completion may use the other arguments. */
+static void take_completions(serve_config *self, yyjson_val *given, prompt_config *prompt) {
+  yyjson_val *key, *about;
+  size_t i, max;
+  prompt->completions =
+      memory_zeroed(&self->memory, prompt->argument_count + 1, sizeof *prompt->completions);
+  yyjson_obj_foreach(given, i, max, key, about) {
+    yyjson_val *command = yyjson_obj_get(about, "complete"), *list = yyjson_obj_get(about, "enum");
+    if (command && list)
+      source_fault(&self->source, key, "prompt %s: give enum or complete, not both", prompt->name);
+    config_completion(self, command, prompt->argument_names[i], prompt->argument_names,
+                      prompt->argument_count, &prompt->completions[i]);
+    prompt->completions[i].values = take_values(self, list);
+  }
+}
+
 static void take_arguments(serve_config *self, yyjson_val *given, prompt_config *prompt) {
   yyjson_val *key, *about;
   size_t i, max, count = yyjson_obj_size(given);
@@ -75,12 +105,13 @@ static void take_arguments(serve_config *self, yyjson_val *given, prompt_config 
     size_t len = yyjson_get_len(key);
     required[i] = yyjson_get_str(key)[len - 1] != '?';
     names[i] = memory_text(&self->memory, yyjson_get_str(key), required[i] ? len : len - 1);
-    abouts[i] = yyjson_get_str(about);
+    abouts[i] = yyjson_is_obj(about) ? config_text(about, "description") : yyjson_get_str(about);
   }
   prompt->argument_names = names;
   prompt->argument_descriptions = abouts;
   prompt->argument_required = required;
   prompt->argument_count = count;
+  take_completions(self, given, prompt);
 }
 
 bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt) {

@@ -31,6 +31,7 @@ bool edition_open(edition *self, program_host *programs) {
 static bool add_tool(edition *self, idem_server *server, size_t index) {
   const tool_config *config = &self->config.tools[index];
   char why[512] = "no memory";
+  if (config->hidden) return true;
   idem_tool tool = {.name = config->name,
                     .title = config->title,
                     .description = config->description,

@@ -153,6 +153,7 @@ bool plain_serve(plain_host *self, edition *current) {
   for (plain_method *at = self->methods; at; at = at->next) at->seen = NULL;
   for (size_t i = 0; self->router && i < current->config.tool_count; i++) {
     const tool_config *tool = &current->config.tools[i];
+    if (tool->hidden) continue;
     if (!find(self, tool->name) && !add(self, tool))
       fine = false;
     else

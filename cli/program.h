@@ -94,6 +94,8 @@ void call_cancel(call *self);
 void call_free(call *self);
 /* program.c: the call's program and pipes are gone. */
 void program_call_ended(call *self);
+/* complete.c: the same for a program that completes an argument. */
+void completion_answer(call *self);
 /* answer.c: ends the request with what came of it. */
 void call_answer(call *self);
 void call_heard_errors(call *self, const char *bytes, size_t len);

@@ -1,15 +1,39 @@
 /* prompts.c - prompts: a text with its arguments filled in. */
 #include "content.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PROMPT_MAX ((size_t)8 << 20)
+
+static bool is_known(const char *const *known, const char *value) {
+  for (size_t i = 0; known[i]; i++)
+    if (strcmp(known[i], value) == 0) return true;
+  return false;
+}
+
+/* The first argument that is none of its enum; NULL: all are fine. */
+static const char *stray_argument(const prompt_config *prompt, yyjson_val *arguments) {
+  for (size_t i = 0; i < prompt->argument_count; i++) {
+    const char *value = yyjson_get_str(yyjson_obj_get(arguments, prompt->argument_names[i]));
+    const char *const *known = prompt->completions[i].values;
+    if (value && known && !is_known(known, value)) return prompt->argument_names[i];
+  }
+  return NULL;
+}
 
 static void answer(idem_request *request, yyjson_val *arguments, void *user) {
   const prompt_config *prompt = user;
   values from = {.arguments = arguments};
   template_fault fault;
   idem__buf text;
+  const char *stray = stray_argument(prompt, arguments);
+  if (stray) {
+    snprintf(fault.sentence, sizeof fault.sentence, "arguments.%s: is none of its enum", stray);
+    idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", fault.sentence);
+    return;
+  }
   idem__buf_init(&text, NULL, PROMPT_MAX);
   if (word_render(&prompt->text, &from, &text, &fault))
     idem_prompt_text(request, text.len ? text.data : "", text.len);

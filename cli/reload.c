@@ -48,12 +48,13 @@ static void apply(service *self) {
   self->scratch = NULL;
   program_host_limits(&self->programs, &now->config);
   plain_serve(&self->plain, now);
+  service_complete(self);
   warn_of_head(self, &before->config, &now->config);
   content_unwatch(&before->content, &self->watcher);
   edition_retire(before);
   idem_logf(self->log, IDEM_LOG_INFO, "configuration reloaded",
             "%s: %zu tools, %zu resources, %zu prompts", self->options->path,
-            now->config.tool_count, now->config.resource_count, now->config.prompt_count);
+            now->config.shown_count, now->config.resource_count, now->config.prompt_count);
 }
 
 static void begin(service *self);

@@ -6,6 +6,14 @@
 
 #include <string.h>
 
+/* Completing is a help, not a promise: who cannot help says nothing. */
+static bool is_completion(const idem_request *request) {
+  static const char completion[] = "completion/complete";
+  size_t len = 0;
+  const char *method = idem_request_method(request, &len);
+  return len == sizeof completion - 1 && memcmp(method, completion, len) == 0;
+}
+
 /* No tool can be called tools/call: a name has no slash. */
 static bool is_plain(const idem_request *request) {
   static const char mcp[] = "tools/call";
@@ -15,7 +23,9 @@ static bool is_plain(const idem_request *request) {
 }
 
 void reply_failed(idem_request *request, const char *sentence) {
-  if (is_plain(request))
+  if (is_completion(request))
+    idem_completion_reply(request, NULL, 0, false);
+  else if (is_plain(request))
     idem_reply_error_text(request, IDEM_RPC_SERVER_ERROR, "Tool failed", sentence);
   else
     idem_tool_failed(request, sentence);

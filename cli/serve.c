@@ -44,7 +44,7 @@ static int with_config(const serve_options *options) {
   const serve_config *config = &first->config;
   if (options->check)
     code = printf("%s: %zu tools, %zu resources, %zu prompts: fine\n", options->path,
-                  config->tool_count, config->resource_count, config->prompt_count) < 0;
+                  config->shown_count, config->resource_count, config->prompt_count) < 0;
   else if (options->dry_run)
     code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
   else

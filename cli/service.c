@@ -28,6 +28,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))
     return false;
   program_host_limits(&self->programs, &first->config);
+  service_complete(self);
   return plain_init(&self->plain, options->profile, &first->config, log) &&
          plain_serve(&self->plain, first);
 }

@@ -33,6 +33,9 @@ void service_deinit(service *self);
 void service_keep_secrets(const service *self); /* out of the log */
 idem_server *service_new_server(const serve_config *config, idem_log *log);
 
+/* complete.c: completion/complete. Declared once an edition has something to complete. */
+void service_complete(service *self);
+
 /* reload.c: hooks of idem_run; `user` is the service. */
 void service_on_loop(uv_loop_t *loop, void *user);
 void service_on_hangup(void *user);

@@ -21,7 +21,15 @@ static const char config[] =
     " \"docs\":{\"directory\":\"docs\",\"include\":[\"*.md\",\"*.bin\"]},\n"
     " \"one\":{\"file\":\"one.json\",\"max_bytes\":20}\n"
     "},\"prompts\":{\"ask\":{\"arguments\":{\"what\":\"w\",\"how?\":\"h\"},"
-    "\"text\":\"Ask {what} {how}!\"}}}";
+    "\"text\":\"Ask {what} {how}!\"},\n"
+    " \"speak\":{\"arguments\":{\"language\":{\"enum\":[\"German\",\"greek\",\"Thai\"]},"
+    "\"word\":{\"description\":\"w\",\"complete\":{\"run\":[\"printf\",\"%s-%s\\\\n\","
+    "\"{value}\",\"{language}\",\"{value}\",\"2\"]}},"
+    "\"plain?\":{\"complete\":{\"run\":[\"printf\",\"apple\\\\navocado\\\\nbean\\\\ncut\"]}},"
+    "\"slow?\":{\"complete\":{\"run\":[\"sleep\",\"600\"],\"deadline_ms\":100}},"
+    "\"flood?\":{\"complete\":{\"run\":[\"yes\",\"y\"]}},"
+    "\"bad?\":{\"complete\":{\"run\":[\"sh\",\"-c\",\"echo x; exit 1\"]}}},"
+    "\"text\":\"{language} {word}\"}}}";
 
 static void make_database(const serving *self) {
   char path[512];
@@ -144,6 +152,47 @@ static void prompts_are_filled_in(void **state) {
       "\"text\":\"Ask {how} !\"");
 }
 
+static const char *complete(void *state, const char *argument, const char *value) {
+  char params[512];
+  snprintf(params, sizeof params,
+           "{\"ref\":{\"type\":\"ref/prompt\",\"name\":\"speak\"},\"argument\":{\"name\":\"%s\","
+           "\"value\":\"%s\"},\"context\":{\"arguments\":{\"language\":\"Thai\"}}}",
+           argument, value);
+  return serving_ask(state, "completion/complete", params);
+}
+
+static void arguments_are_completed_from_their_enum(void **state) {
+  expect_in(complete(*state, "language", "g"), "\"values\":[\"German\",\"greek\"],\"total\":2");
+  expect_in(complete(*state, "language", "x"), "\"values\":[]");
+  expect_in(complete(*state, "nothing", ""), "\"values\":[]");
+  expect_in(
+      serving_ask(*state, "prompts/get",
+                  "{\"name\":\"speak\",\"arguments\":{\"language\":\"Elvish\",\"word\":\"a\"}}"),
+      "is none of its enum");
+}
+
+static void arguments_are_completed_by_a_program(void **state) {
+  expect_in(complete(*state, "word", "su; rm"), "\"values\":[\"su; rm-Thai\",\"su; rm-2\"]");
+  expect_in(complete(*state, "plain", "a"), "\"values\":[\"apple\",\"avocado\"],\"total\":2");
+  expect_in(complete(*state, "plain", "c"), "\"values\":[]"); /* a line that has no end was cut */
+}
+
+static void a_program_that_cannot_help_completes_nothing(void **state) {
+  expect_in(complete(*state, "slow", "a"), "\"values\":[],\"total\":0");
+  expect_in(complete(*state, "bad", ""), "\"values\":[]");
+  expect_in(complete(*state, "word", "-x"), "\"values\":[]"); /* could be an option */
+  const char *answer = complete(*state, "flood", "y");
+  expect_in(answer, "\"y\",\"y\"");
+  expect_in(answer, "\"hasMore\":true");
+}
+
+static void paths_are_completed_from_the_files(void **state) {
+  expect_in(serving_ask(*state, "completion/complete",
+                        "{\"ref\":{\"type\":\"ref/resource\",\"uri\":\"idem://docs/{+path}\"},"
+                        "\"argument\":{\"name\":\"path\",\"value\":\"\"}}"),
+            "\"values\":[\"a b.md\",\"x.bin\"],\"total\":2");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_are_structured_and_a_table),
@@ -154,6 +203,10 @@ int main(void) {
       cmocka_unit_test(nothing_outside_a_folder_is_read),
       cmocka_unit_test(a_file_beyond_its_limit_is_told),
       cmocka_unit_test(prompts_are_filled_in),
+      cmocka_unit_test(arguments_are_completed_from_their_enum),
+      cmocka_unit_test(arguments_are_completed_by_a_program),
+      cmocka_unit_test(a_program_that_cannot_help_completes_nothing),
+      cmocka_unit_test(paths_are_completed_from_the_files),
   };
   return cmocka_run_group_tests(tests, start, end);
 }
