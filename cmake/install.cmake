@@ -34,7 +34,20 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/idem-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/idem-config.cmake ${PROJECT_BINARY_DIR}/idem-config-version.cmake
         DESTINATION ${idem_package_dir})
 
-# `idem` is for users; the other programs are fixtures for tests and stay in build/bin.
+# `idem` is for users; the other programs are fixtures for tests and stay in build/bin. With it come
+# its man pages, its completion for each shell where the shell looks for it, and a systemd unit.
 if(TARGET idem-program)
   install(TARGETS idem-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES share/man/idem.1 share/man/idem-serve.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES share/man/idem.json.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+  install(FILES share/completions/idem.bash
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME idem)
+  install(FILES share/completions/_idem DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES share/completions/idem.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+  install(CODE "
+    set(bindir \${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR})
+    configure_file(${PROJECT_SOURCE_DIR}/share/systemd/idem.service.in
+                   ${PROJECT_BINARY_DIR}/idem.service @ONLY)")
+  install(FILES ${PROJECT_BINARY_DIR}/idem.service DESTINATION lib/systemd/system)
 endif()

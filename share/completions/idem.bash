@@ -1,0 +1,39 @@
+# idem.bash - completion of idem for bash.
+_idem() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then
+    mapfile -t COMPREPLY < <(compgen -W "init serve help version --help --version" -- "$current")
+    return
+  fi
+  case $verb in
+    help) mapfile -t COMPREPLY < <(compgen -W "init serve" -- "$current") ;;
+    init) _idem_words "--help" || mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    serve) _idem_serve ;;
+  esac
+}
+
+# Flags where a flag is begun; false elsewhere.
+_idem_words() {
+  [[ $current == -* ]] || return 1
+  mapfile -t COMPREPLY < <(compgen -W "$1" -- "$current")
+}
+
+_idem_serve() {
+  case $previous in
+    --http | --ws | --tcp) mapfile -t COMPREPLY < <(compgen -W "127.0.0.1:8420 0" -- "$current") ;;
+    --profile) mapfile -t COMPREPLY < <(compgen -W "mcp jsonrpc lsp" -- "$current") ;;
+    --log-level) mapfile -t COMPREPLY < <(compgen -W "debug info warn error" -- "$current") ;;
+    --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") ;;
+    --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    --allow-host | --allow-origin | --dry-run) ;;
+    *)
+      _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --allow-host
+        --allow-origin --access-log --log-level --log-format --check --dry-run --print-schema
+        --help" ||
+        mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
+      ;;
+  esac
+}
+
+complete -o filenames -F _idem idem
