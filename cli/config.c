@@ -89,6 +89,19 @@ static void take_tools(serve_config *self, yyjson_val *root) {
   self->shown_count = self->tool_count;
 }
 
+/* People paste what their assistant's settings have. It is better told than refused, or not told. */
+static void take_servers(serve_config *self, yyjson_val *servers) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  yyjson_obj_foreach(servers, i, max, key, value) {
+    (void)value;
+    source_note(&self->source, key,
+                "the MCP server %s is not served: idem cannot stand before other servers yet; its "
+                "programs can be tools here (\"run\"), and an assistant can use it directly",
+                yyjson_get_str(key));
+  }
+}
+
 static void take_resources(serve_config *self, yyjson_val *resources) {
   yyjson_val *key, *value;
   size_t i, max;
@@ -114,6 +127,7 @@ bool config_load(serve_config *self, const char *path, idem_log *log, source_fil
   yyjson_val *root = yyjson_doc_get_root(self->source.doc);
   take_head(self, root);
   take_tools(self, root);
+  take_servers(self, yyjson_obj_get(root, "mcpServers"));
   take_resources(self, yyjson_obj_get(root, "resources"));
   take_prompts(self, yyjson_obj_get(root, "prompts"));
   return self->source.faults == 0;

@@ -130,6 +130,9 @@ bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool
 bool config_resource(serve_config *self, yyjson_val *key, resource_config *resource);
 bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt);
 
+/* The text a reference stands for, remembered as what must never be shown; NULL: told. */
+const char *config_secret(serve_config *self, const tool_config *tool, yyjson_val *reference);
+
 /* Helpers for them. */
 const char *config_text(yyjson_val *object, const char *name); /* NULL: absent */
 uint64_t config_number(yyjson_val *object, const char *name, uint64_t otherwise);

@@ -17,17 +17,19 @@
 /* ------------------------------------------------------------------------- places */
 
 /* One fault, one line. */
-static void say(const config_source *self, const char *place, const char *format,
+static void say(const config_source *self, const char *place, bool is_fault, const char *format,
                 va_list arguments) {
   char sentence[1024];
   vsnprintf(sentence, sizeof sentence, format, arguments);
   if (self->log)
-    idem_logf(self->log, IDEM_LOG_ERROR, "fault in the configuration", "%s%s", place, sentence);
+    idem_logf(self->log, is_fault ? IDEM_LOG_ERROR : IDEM_LOG_WARN,
+              is_fault ? "fault in the configuration" : "note on the configuration", "%s%s", place,
+              sentence);
   else
     fprintf(stderr, "%s%s\n", place, sentence);
 }
 
-static void say_at(const config_source *self, size_t offset, const char *format,
+static void say_at(const config_source *self, size_t offset, bool is_fault, const char *format,
                    va_list arguments) {
   char place[512];
   size_t line = 1, column = 1;
@@ -39,7 +41,7 @@ static void say_at(const config_source *self, size_t offset, const char *format,
   }
   const char *slash = self->log ? strrchr(self->path, '/') : NULL; /* logs hide whole paths */
   snprintf(place, sizeof place, "%s:%zu:%zu: ", slash ? slash + 1 : self->path, line, column);
-  say(self, place, format, arguments);
+  say(self, place, is_fault, format, arguments);
 }
 
 static const char *address_of(yyjson_val *value) {
@@ -57,7 +59,15 @@ void source_fault(config_source *self, yyjson_val *at, const char *format, ...) 
   va_list arguments;
   self->faults++;
   va_start(arguments, format);
-  say_at(self, address ? (size_t)(address - self->parsed) : 0, format, arguments);
+  say_at(self, address ? (size_t)(address - self->parsed) : 0, true, format, arguments);
+  va_end(arguments);
+}
+
+void source_note(const config_source *self, yyjson_val *at, const char *format, ...) {
+  const char *address = address_of(at);
+  va_list arguments;
+  va_start(arguments, format);
+  say_at(self, address ? (size_t)(address - self->parsed) : 0, false, format, arguments);
   va_end(arguments);
 }
 
@@ -102,7 +112,7 @@ static void say_plainly(const config_source *self, const char *format, ...) IDEM
 static void say_plainly(const config_source *self, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  say(self, "", format, arguments);
+  say(self, "", true, format, arguments);
   va_end(arguments);
 }
 
@@ -118,7 +128,7 @@ static void no_json(config_source *self, size_t offset, const char *format, ...)
   va_list arguments;
   self->faults++;
   va_start(arguments, format);
-  say_at(self, offset, format, arguments);
+  say_at(self, offset, true, format, arguments);
   va_end(arguments);
 }
 

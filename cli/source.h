@@ -38,6 +38,9 @@ void source_free(config_source *self);
 
 /* Says what is wrong at a value or key of the document. */
 void source_fault(config_source *self, yyjson_val *at, const char *format, ...) IDEM_PRINTF(3, 4);
+/* Says something about it that is no fault. */
+void source_note(const config_source *self, yyjson_val *at, const char *format, ...)
+    IDEM_PRINTF(3, 4);
 /* The key or value that a JSON Pointer leads to, or as near as it gets. */
 yyjson_val *source_find(const config_source *self, const char *pointer);
 /* Checks the document against the schema in `schema_text`; false: it has faults, which were told. */
