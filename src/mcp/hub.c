@@ -251,7 +251,7 @@ static void tell_line_subscribers(idem__mcp_hub *hub, const char *uri) {
     idem__mcp_peer *peer = IDEM__CONTAINER(at, idem__mcp_peer, link);
     at = at->next;
     if (!peer->session || !idem__session_subscribed(peer->session, uri)) continue;
-    idem__hub_notify_updated(peer->conn, uri, NULL);
+    idem__hub_notify_updated(peer->conn, uri);
   }
 }
 

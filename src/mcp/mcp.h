@@ -194,7 +194,8 @@ struct idem_server {
   idem_alloc alloc;
   idem_server_opts opts; /* strings replaced by owned copies */
   idem__store *store;    /* what is shared with other loops, and may be with other servers */
-  idem__store_watcher *news;
+  idem__store_watcher *news, *task_changes;
+  _Atomic unsigned listening; /* open subscriptions/listen that name tasks */
   idem_router *router;
   idem_policy policy;
   idem__registry *registry; /* guarded by lock */
@@ -294,8 +295,8 @@ idem_status idem__hub_post(idem__mcp_hub *hub, void (*fn)(void *arg), void *arg)
 /* A conn for one line peer of this hub; `principal` is borrowed and may be NULL. */
 idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, const char *principal,
                              idem_conn **out);
-/* notifications/resources/updated; `subscription` is the raw id of a listen request, or NULL. */
-void idem__hub_notify_updated(idem_conn *conn, const char *uri, const idem__id *subscription);
+/* notifications/resources/updated, as legacy peers know it. */
+void idem__hub_notify_updated(idem_conn *conn, const char *uri);
 /* Tells peers what changed since the last time; coalesced. On the hub's thread. */
 void idem__hub_deliver(idem__mcp_hub *hub);
 /* The current snapshot, counted. */
@@ -572,9 +573,14 @@ typedef struct idem__task_ask_entry {
 } idem__task_ask_entry;
 
 #define IDEM__TASK_ID 32
-/* Shared by threads under the table's lock; `context` belongs to the hub's thread alone. */
+/* Shared by threads under the table's lock; `context` belongs to the hub's thread alone. One whose
+ * handler runs elsewhere has no hub: its image shows what the store has. */
 struct idem__task {
-  idem__list link; /* in the table, by creation */
+  idem__list link;  /* in the table, by creation */
+  uint64_t version; /* of its record */
+  unsigned busy;    /* changes of ours on their way to the store */
+  bool dirty;       /* changed, and not in the store yet */
+  idem__task *next_dirty;
   idem_server *server;
   unsigned refs;
   char id[IDEM__TASK_ID + 1];
@@ -618,8 +624,29 @@ void idem__task_write(const idem__task *task, const idem__revision *revision, bo
 void idem__tasks_deliver(idem__mcp_hub *hub);
 /* The hub goes: its tasks that wait for input end, handlers of others are told to stop. */
 void idem__tasks_forget_hub(idem__mcp_hub *hub);
-/* Walks the tasks of a principal by creation, from a position; NULL at the end. Lock held. */
-idem__task *idem__task_next(idem_server *server, const char *principal, size_t *position);
+/* With the lock held: */
+void idem__task_free_asks(idem__task *task);
+void idem__task_release(idem__task *task);
+/* ... has every hub told of the task as it is. */
+void idem__task_tell(idem__task *task);
+/* ... an image comes into the table; one that is there, not counted. */
+idem_status idem__task_enter(idem_server *server, idem__task *task);
+idem__task *idem__task_known(idem_server *server, const char *id);
+
+/* task_record.c: tasks in the store. Without the lock. */
+const char *idem__task_state_word(idem__task_state state);
+/* Writes the record: as ABSENT, within `limit` records, or in place of the version seen. */
+idem_status idem__task_put(idem__task *task, uint64_t expect, size_t limit);
+/* ... together with what others changed meanwhile. */
+void idem__task_save(idem__task *task);
+/* The image, as the store has it, counted; NULL: there is none. */
+idem__task *idem__task_load(idem_server *server, const char *id, bool only_known, bool *changed);
+void idem__task_on_change(const idem__store_change *change, void *user);
+/* Shows the tasks of a principal by birth, those after a number; false: enough. The image lives for
+ * the call. */
+typedef bool (*idem__task_each)(const idem__task *task, uint64_t number, void *user);
+void idem__tasks_list(idem_server *server, const char *principal, uint64_t after,
+                      idem__task_each each, void *user);
 
 /* task.c */
 bool idem__task_possible(const idem__context *context);

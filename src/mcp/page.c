@@ -45,7 +45,7 @@ void idem__write_position(idem__writer *writer, const char *key, size_t position
 bool idem__parse_position(yyjson_val *cursor, int64_t *position) {
   const char *text = yyjson_get_str(cursor);
   char *end;
-  if (!text || !*text || strspn(text, "0123456789abcdef") != strlen(text) || strlen(text) > 8) {
+  if (!text || !*text || strspn(text, "0123456789abcdef") != strlen(text) || strlen(text) > 15) {
     return false;
   }
   *position = strtoll(text, &end, 16);

@@ -104,14 +104,19 @@ static idem_status prepare_info(idem_server *server) {
 static void leave_store(idem_server *server) {
   if (!server->store) return;
   idem__store_unwatch(server->store, server->news);
-  server->news = NULL;
+  idem__store_unwatch(server->store, server->task_changes);
+  server->news = server->task_changes = NULL;
   idem__store_unref(server->store);
   server->store = NULL;
 }
 
 static idem_status join_store(idem_server *server, idem__store *store) {
   server->store = store;
-  return idem__store_watch(store, IDEM__STORE_NEWS, idem__server_on_news, server, &server->news);
+  idem_status status =
+      idem__store_watch(store, IDEM__STORE_NEWS, idem__server_on_news, server, &server->news);
+  if (status != IDEM_OK) return status;
+  return idem__store_watch(store, IDEM__STORE_TASKS, idem__task_on_change, server,
+                           &server->task_changes);
 }
 
 static idem_status make_store(idem_server *server) {

@@ -75,8 +75,7 @@ static void notify(listener *who, const char *method, const char *uri) {
   idem__buf_deinit(&params);
 }
 
-void idem__hub_notify_updated(idem_conn *conn, const char *uri, const idem__id *subscription) {
-  (void)subscription;
+void idem__hub_notify_updated(idem_conn *conn, const char *uri) {
   idem__buf params;
   idem__buf_init(&params, &conn->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
@@ -137,6 +136,11 @@ void idem__listeners_task(idem__mcp_hub *hub, const idem__task *task, const char
   }
 }
 
+static void stop_listening(listener *who) {
+  idem__list_remove(&who->link);
+  if (who->tasks) atomic_fetch_sub(&who->context->server->listening, 1);
+}
+
 /* The closing result; on a line the cancellation says it once more, for clients that wait for it. */
 static void close_listener(listener *who) {
   idem__context *context = who->context;
@@ -146,7 +150,7 @@ static void close_listener(listener *who) {
   char raw[64];
   bool tell = peer && !peer->edge && id.raw_len < sizeof raw;
   if (tell) memcpy(raw, id.raw, id.raw_len);
-  idem__list_remove(&who->link);
+  stop_listening(who);
   yyjson_mut_doc *doc = idem_request_doc(context->request);
   yyjson_mut_val *meta = yyjson_mut_obj(doc);
   yyjson_mut_val *value = yyjson_mut_rawncpy(doc, id.raw, id.raw_len);
@@ -172,7 +176,7 @@ void idem__listeners_close(idem__mcp_hub *hub) {
 static void on_listener_gone(idem_request *request, idem_cancel_reason reason, void *user) {
   (void)reason;
   listener *who = user;
-  idem__list_remove(&who->link);
+  stop_listening(who);
   idem_request_drop(request);
 }
 
@@ -270,5 +274,6 @@ void idem__run_listen(idem__context *context, yyjson_val *params) {
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_listener_gone, who);
   idem__list_append(&context->hub->listeners, &who->link);
+  if (tasks) atomic_fetch_add(&context->server->listening, 1);
   acknowledge(who);
 }

@@ -316,6 +316,26 @@ void idem__run_tasks_update(idem__context *context, yyjson_val *params) {
 
 /* ------------------------------------------------------- tasks/list, tasks/result */
 
+typedef struct task_page {
+  idem__context *context;
+  idem__writer *writer;
+  size_t count;
+  uint64_t last; /* shown */
+  bool more;
+} task_page;
+
+static bool write_listed(const idem__task *task, uint64_t number, void *user) {
+  task_page *page = user;
+  page->more = page->count == page->context->server->opts.page_size;
+  if (page->more) return false;
+  idem__write_object(page->writer);
+  idem__task_write(task, page->context->revision, false, page->writer);
+  idem__write_object_end(page->writer);
+  page->count++;
+  page->last = number;
+  return true;
+}
+
 void idem__run_tasks_list(idem__context *context, yyjson_val *params) {
   yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
   int64_t from = 0;
@@ -327,25 +347,14 @@ void idem__run_tasks_list(idem__context *context, yyjson_val *params) {
     idem__reply_bad_param(context, "cursor", "a cursor of this list", cursor);
     return;
   }
-  size_t position = (size_t)from, count = 0;
   idem__result result;
   idem__result_begin(&result, context, NULL);
   idem__write_key(&result.writer, "tasks");
   idem__write_array(&result.writer);
-  idem__tasks_lock(context->server);
-  idem__task *task = NULL;
-  while (count < context->server->opts.page_size &&
-         (task = idem__task_next(context->server, context->principal, &position))) {
-    idem__write_object(&result.writer);
-    idem__task_write(task, context->revision, false, &result.writer);
-    idem__write_object_end(&result.writer);
-    count++;
-  }
-  size_t ahead = position;
-  bool more = task && idem__task_next(context->server, context->principal, &ahead);
-  idem__tasks_unlock(context->server);
+  task_page page = {.context = context, .writer = &result.writer};
+  idem__tasks_list(context->server, context->principal, (uint64_t)from, write_listed, &page);
   idem__write_array_end(&result.writer);
-  if (more) idem__write_position(&result.writer, "nextCursor", position);
+  if (page.more) idem__write_position(&result.writer, "nextCursor", (size_t)page.last);
   idem__result_end(&result, NULL);
 }
 

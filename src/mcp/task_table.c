@@ -1,6 +1,7 @@
-/* task_table.c - the tasks of a server, in memory, shared by its threads.
- * Ids are unguessable and bound to a principal. A finished task is kept for its time to live; the
- * table is bounded. Changes are told to every hub, whose own thread acts on them. */
+/* task_table.c - images of the tasks that concern this server, shared by its threads; what others may
+ * know of them is in the store (task_record.c). Ids are unguessable and bound to a principal. A
+ * finished task is kept for its time to live; the table is bounded. Changes are told to every hub,
+ * whose own thread acts on them. */
 #include "mcp.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@ typedef struct idem__task_table {
   idem__lock lock;
   idem__map by_id;
   idem__list all;
+  idem__task *dirty; /* changed, and not yet in the store; each counted */
 } idem__task_table;
 
 /* News of a task that waits for a hub's thread. */
@@ -32,7 +34,7 @@ idem_status idem__tasks_new(idem_server *server) {
 
 /* ----------------------------------------------------------------- lifetime */
 
-static void free_asks(idem__task *task) {
+void idem__task_free_asks(idem__task *task) {
   const idem_alloc *alloc = &task->server->alloc;
   for (size_t i = 0; i < task->ask_count; i++) {
     idem__free(alloc, task->asks[i].key);
@@ -44,11 +46,10 @@ static void free_asks(idem__task *task) {
   task->ask_count = 0;
 }
 
-/* With the lock held. */
-static void release(idem__task *task) {
+void idem__task_release(idem__task *task) {
   if (--task->refs) return;
   const idem_alloc *alloc = &task->server->alloc;
-  free_asks(task);
+  idem__task_free_asks(task);
   idem__free(alloc, task->principal);
   idem__free(alloc, task->message);
   idem__free(alloc, task->outcome);
@@ -58,18 +59,23 @@ static void release(idem__task *task) {
 void idem__task_unref(idem__task *task) {
   idem_server *server = task->server;
   idem__tasks_lock(server);
-  release(task);
+  idem__task_release(task);
   idem__tasks_unlock(server);
 }
 
 static void remove_task(idem__task *task) {
   idem__map_remove(&task->server->tasks->by_id, task->id, IDEM__TASK_ID);
   idem__list_remove(&task->link);
-  release(task);
+  idem__task_release(task);
 }
 
 void idem__tasks_free(idem_server *server) {
   if (!server->tasks) return;
+  while (server->tasks->dirty) { /* there is nobody left to save them for */
+    idem__task *task = server->tasks->dirty;
+    server->tasks->dirty = task->next_dirty;
+    idem__task_release(task);
+  }
   while (!idem__list_empty(&server->tasks->all)) {
     remove_task(IDEM__CONTAINER(server->tasks->all.next, idem__task, link));
   }
@@ -86,7 +92,12 @@ static bool purge(idem_server *server, uint64_t now_ms) {
   for (idem__list *at = all->next; at != all;) {
     idem__task *task = IDEM__CONTAINER(at, idem__task, link);
     at = at->next;
+    if (!task->hub && task->refs == 1) {
+      remove_task(task); /* somebody else's, and nobody here looks at it any more */
+      continue;
+    }
     if (now_ms <= task->updated_ms + server->opts.task_ttl_ms) continue;
+    if (!task->hub) continue;
     if (idem__task_terminal(task)) {
       if (!task->cancel_asked) remove_task(task); /* else its handler is still to hear of it */
     } else if (task->state == IDEM__TASK_INPUT) {
@@ -103,18 +114,20 @@ static void make_id(idem_server *server, char id[IDEM__TASK_ID + 1]) {
   for (size_t i = 0; i < sizeof bytes; i++) snprintf(id + i * 2, 3, "%02x", bytes[i]);
 }
 
-static idem_status add_task(idem_server *server, idem__task *task) {
-  if (server->tasks->by_id.count >= server->opts.max_tasks) return IDEM_E_LIMIT;
+idem_status idem__task_enter(idem_server *server, idem__task *task) {
   idem_status status = idem__map_put(&server->tasks->by_id, task->id, IDEM__TASK_ID, task);
-  if (status != IDEM_OK) return status;
-  idem__list_append(&server->tasks->all, &task->link);
-  return IDEM_OK;
+  if (status == IDEM_OK) idem__list_append(&server->tasks->all, &task->link);
+  return status;
 }
 
-idem_status idem__task_create(idem__context *context, idem__task **out) {
+idem__task *idem__task_known(idem_server *server, const char *id) {
+  return idem__map_get(&server->tasks->by_id, id, IDEM__TASK_ID);
+}
+
+static idem__task *new_task(idem__context *context) {
   idem_server *server = context->server;
   idem__task *task = idem__calloc(&server->alloc, sizeof *task);
-  if (!task) return IDEM_E_NOMEM;
+  if (!task) return NULL;
   idem__list_init(&task->link);
   task->server = server;
   task->refs = 2; /* the table's and the context's */
@@ -123,40 +136,44 @@ idem_status idem__task_create(idem__context *context, idem__task **out) {
   task->created_ms = task->updated_ms = idem__server_wall_ms(server);
   task->principal = idem__strndup(&server->alloc, context->principal, strlen(context->principal));
   make_id(server, task->id);
+  if (task->principal) return task;
+  idem__free(&server->alloc, task);
+  return NULL;
+}
+
+static void purge_now(idem_server *server) {
   idem__tasks_lock(server);
-  bool wake = purge(server, task->created_ms);
-  idem_status status = task->principal ? add_task(server, task) : IDEM_E_NOMEM;
-  if (status != IDEM_OK) {
-    task->refs = 1;
-    release(task);
-  }
+  bool wake = purge(server, idem__server_wall_ms(server));
   idem__tasks_unlock(server);
   if (wake) idem__tasks_wake(server);
+}
+
+idem_status idem__task_create(idem__context *context, idem__task **out) {
+  idem_server *server = context->server;
+  purge_now(server);
+  idem__task *task = new_task(context);
+  if (!task) return IDEM_E_NOMEM;
+  idem__tasks_lock(server);
+  idem_status status = idem__task_enter(server, task);
+  idem__tasks_unlock(server);
+  bool entered = status == IDEM_OK;
+  if (entered) status = idem__task_put(task, IDEM__STORE_ABSENT, server->opts.max_tasks);
+  idem__tasks_lock(server);
+  if (entered && status != IDEM_OK) remove_task(task);
+  if (!entered) task->refs = 1;
+  if (status != IDEM_OK) idem__task_release(task);
+  idem__tasks_unlock(server);
   *out = task;
   return status;
 }
 
 idem__task *idem__task_find(idem_server *server, const char *principal, const char *id,
                             size_t len) {
-  idem__tasks_lock(server);
-  bool wake = purge(server, idem__server_wall_ms(server));
-  idem__task *task = idem__map_get(&server->tasks->by_id, id, len);
-  if (task && strcmp(task->principal, principal) != 0) task = NULL;
-  if (task) task->refs++;
-  idem__tasks_unlock(server);
-  if (wake) idem__tasks_wake(server);
-  return task;
-}
-
-idem__task *idem__task_next(idem_server *server, const char *principal, size_t *position) {
-  idem__list *all = &server->tasks->all;
-  size_t index = 0;
-  for (idem__list *at = all->next; at != all; at = at->next, index++) {
-    idem__task *task = IDEM__CONTAINER(at, idem__task, link);
-    if (index < *position || strcmp(task->principal, principal) != 0) continue;
-    *position = index + 1;
-    return task;
-  }
+  if (len != IDEM__TASK_ID) return NULL;
+  purge_now(server);
+  idem__task *task = idem__task_load(server, id, false, NULL);
+  if (!task || strcmp(task->principal, principal) == 0) return task;
+  idem__task_unref(task);
   return NULL;
 }
 
@@ -178,11 +195,26 @@ static void leave_event(idem__mcp_hub *hub, idem__task *task) {
   hub->task_events = event;
 }
 
+/* Until idem__tasks_wake, which runs without the lock. */
+static void mark_dirty(idem__task *task) {
+  idem__task_table *table = task->server->tasks;
+  if (task->dirty) return;
+  task->dirty = true;
+  task->refs++;
+  task->next_dirty = table->dirty;
+  table->dirty = task;
+}
+
 void idem__task_set_state(idem__task *task, idem__task_state state) {
-  idem_server *server = task->server;
   task->state = state;
-  task->updated_ms = idem__server_wall_ms(server);
-  if (idem__task_terminal(task)) free_asks(task);
+  task->updated_ms = idem__server_wall_ms(task->server);
+  if (idem__task_terminal(task)) idem__task_free_asks(task);
+  mark_dirty(task);
+  idem__task_tell(task);
+}
+
+void idem__task_tell(idem__task *task) {
+  idem_server *server = task->server;
   idem__server_lock(server); /* the tasks' lock is always taken first */
   for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
     leave_event(IDEM__CONTAINER(at, idem__mcp_hub, link), task);
@@ -190,7 +222,24 @@ void idem__task_set_state(idem__task *task, idem__task_state state) {
   idem__server_unlock(server);
 }
 
-void idem__tasks_wake(idem_server *server) { idem__server_wake(server); }
+static idem__task *next_dirty(idem_server *server) {
+  idem__tasks_lock(server);
+  idem__task *task = server->tasks->dirty;
+  if (task) {
+    server->tasks->dirty = task->next_dirty;
+    task->dirty = false;
+  }
+  idem__tasks_unlock(server);
+  return task;
+}
+
+void idem__tasks_wake(idem_server *server) {
+  for (idem__task *task; (task = next_dirty(server));) {
+    idem__task_save(task);
+    idem__task_unref(task);
+  }
+  idem__server_wake(server);
+}
 
 static void tell_listeners(idem__mcp_hub *hub, idem__task *task) {
   idem__buf json;
@@ -227,7 +276,7 @@ void idem__tasks_forget_hub(idem__mcp_hub *hub) {
   idem__tasks_lock(hub->server);
   while (hub->task_events) {
     idem__task_event *next = hub->task_events->next;
-    release(hub->task_events->task);
+    idem__task_release(hub->task_events->task);
     idem__free(&hub->alloc, hub->task_events);
     hub->task_events = next;
   }
@@ -293,12 +342,6 @@ static void write_time(idem__writer *writer, const char *key, uint64_t wall_ms) 
   idem__write_member_text(writer, key, text);
 }
 
-static const char *const state_words[] = {
-    [IDEM__TASK_WORKING] = "working",     [IDEM__TASK_INPUT] = "input_required",
-    [IDEM__TASK_COMPLETED] = "completed", [IDEM__TASK_FAILED] = "failed",
-    [IDEM__TASK_CANCELLED] = "cancelled",
-};
-
 static void write_open_asks(const idem__task *task, idem__writer *writer) {
   idem__write_key(writer, "inputRequests");
   idem__write_object(writer);
@@ -321,7 +364,7 @@ void idem__task_write(const idem__task *task, const idem__revision *revision, bo
                       idem__writer *writer) {
   bool modern = idem__revision_has(revision, IDEM__R_MODERN);
   idem__write_member_text(writer, "taskId", task->id);
-  idem__write_member_text(writer, "status", state_words[task->state]);
+  idem__write_member_text(writer, "status", idem__task_state_word(task->state));
   idem__write_member_text(writer, "statusMessage", task->message);
   write_time(writer, "createdAt", task->created_ms);
   write_time(writer, "lastUpdatedAt", task->updated_ms);
