@@ -33,6 +33,15 @@ static int with_service(const serve_options *options, edition *first, source_fil
   return code;
 }
 
+static const char *ending(size_t count) { return count == 1 ? "" : "s"; }
+
+static int say_fine(const char *path, const serve_config *config) {
+  size_t tools = config->shown_count, resources = config->resource_count,
+         prompts = config->prompt_count;
+  return printf("%s: %zu tool%s, %zu resource%s, %zu prompt%s: fine\n", path, tools, ending(tools),
+                resources, ending(resources), prompts, ending(prompts)) < 0;
+}
+
 static int with_config(const serve_options *options) {
   source_files files = {.count = 0};
   edition *first = edition_read(options->path, NULL, &files);
@@ -43,8 +52,7 @@ static int with_config(const serve_options *options) {
   }
   const serve_config *config = &first->config;
   if (options->check)
-    code = printf("%s: %zu tools, %zu resources, %zu prompts: fine\n", options->path,
-                  config->shown_count, config->resource_count, config->prompt_count) < 0;
+    code = say_fine(options->path, config);
   else if (options->dry_run)
     code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
   else
