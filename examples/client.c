@@ -46,7 +46,8 @@ int main(int argc, char **argv) {
   question self = {.method = argv[2], .params = argc > 3 ? argv[3] : NULL, .code = 1};
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.answer_junk = false; /* what a server says by mistake is not argued with */
-  idem_serve_opts opts = {.policy = &policy};
+  idem_client_opts client = {.token = getenv("CLIENT_TOKEN")}; /* for http:// and ws:// */
+  idem_serve_opts opts = {.policy = &policy, .client = &client};
   uv_loop_t *loop = uv_default_loop();
   idem_status status = idem_connect(loop, argv[1], &opts, on_ready, &self);
   if (status == IDEM_OK) {

@@ -1,6 +1,6 @@
-/* idem/http.h - serving over HTTP and WebSocket: checks, limits, and who may ask.
- * Plain data: hand it to idem_serve (uv.h) in idem_serve_opts.http. Zero means the default, and the
- * defaults are the strict ones. Strings and lists are copied. */
+/* idem/http.h - HTTP and WebSocket: who may ask a server, and how a client asks.
+ * Plain data: hand it to idem_serve and idem_connect (uv.h) in idem_serve_opts. Zero means the
+ * default, and the defaults are the strict ones. Strings and lists are copied. */
 #ifndef IDEM_HTTP_H
 #define IDEM_HTTP_H
 
@@ -42,6 +42,25 @@ typedef struct idem_http_opts {
   uint64_t session_idle_ms; /* then a session ends; 0: 30 min */
   bool stateless_legacy;    /* also answer older revisions that bring no session */
 } idem_http_opts;
+
+/* idem_connect to "http://", "https://", "ws://", "wss://" and "tls://". */
+typedef struct idem_client_opts {
+  const char *const *headers; /* "Name: value", sent with every request; ends with NULL */
+  const char *token;          /* sent as "Authorization: Bearer ..." and kept out of the log */
+  const char *ca_file;        /* PEM: whom to trust; NULL: the system's authorities */
+  const char *cert_file;      /* PEM: a client certificate and its key */
+  const char *key_file;
+  bool no_verify;      /* trust any certificate: for experiments */
+  const char *proxy;   /* HTTP: "http://host:port"; NULL: http_proxy, https_proxy, all_proxy of the
+                          environment; "": none. no_proxy of the environment holds for all */
+  uint64_t connect_ms; /* for a connection to be made, TLS included; 0: 10,000 */
+  uint64_t total_ms;   /* HTTP: for one message and its answer; 0: no limit but the call's own */
+  uint64_t idle_ms;    /* HTTP: without a byte of an awaited answer; 0: 300,000 */
+  size_t max_requests; /* HTTP: calls under way at once, the others wait; 0: 32 */
+  bool redirect_elsewhere; /* HTTP: follow 307 and 308 to other origins (never from https to http),
+                              where no header, token or certificate of yours goes; else such a
+                              redirect is an error */
+} idem_client_opts;
 
 #ifdef __cplusplus
 }

@@ -367,11 +367,12 @@ IDEM_API idem_status idem_param_bool(yyjson_val *params, const char *name, size_
 /* How a call ended. Borrowed for the callback. */
 typedef struct idem_response {
   idem_status status; /* OK; REMOTE: `code`, `message`, `data`; TIMEOUT, CANCELLED, CLOSED;
-                         PROTO: the peer's answer was malformed */
+                         PROTO: the peer's answer was malformed. Over HTTP also SYS: the server
+                         cannot be reached; LIMIT: its answer is too large; NOMEM */
   uint64_t id;
-  yyjson_val *result; /* OK only */
-  int64_t code;       /* REMOTE only */
-  const char *message;
+  yyjson_val *result;  /* OK only */
+  int64_t code;        /* REMOTE only */
+  const char *message; /* REMOTE; else NULL, or a sentence for people that says what happened */
   size_t message_len;
   yyjson_val *data; /* REMOTE, may be NULL */
 } idem_response;

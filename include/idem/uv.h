@@ -25,7 +25,9 @@ typedef struct idem_serve_opts {
   uint64_t grace_ms;          /* how long a shutdown waits for running requests; 0: 1,500 */
   size_t max_connections;     /* 0: 1,000 */
   const idem_http_opts *http; /* http:// and ws://: who may ask, limits, workers; NULL: defaults */
-  bool shutdown_ends_server;  /* the lsp `shutdown` over a socket stops the server, too */
+  const idem_client_opts
+      *client;               /* for idem_connect: headers, trust, proxy, time; NULL: defaults */
+  bool shutdown_ends_server; /* the lsp `shutdown` over a socket stops the server, too */
   /* A peer came or went: one pair a conn. May be NULL. */
   void (*on_open)(idem_conn *conn, void *user);
   void (*on_close)(idem_conn *conn, void *user);
@@ -56,8 +58,15 @@ IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *
 
 /* Connects as a client (or as a peer that also serves). on_ready runs once: with a conn, or with
  * NULL and why not; never from inside this call, and not at all when it fails itself (INVAL: not a
- * URL to connect to; NOMEM, SYS). TIMEOUT after 30 s. opts is copied, but not what it points to,
- * the policy excepted. The conn lives until it is closed; on_close of opts tells. */
+ * URL to connect to, or client holds what is no header; NOMEM; SYS: a module is missing, logged).
+ * TIMEOUT after 30 s. opts is copied, but not what it points to, policy and client excepted. The conn
+ * lives until it is closed; on_close of opts tells.
+ *
+ * "http://host[:port]/path" and "https://": each message is POSTed; answers come as JSON or as an
+ * event stream, which is taken up again where it broke off if its events have ids. There is no
+ * connection to be ready for: on_ready runs at once, and a server that cannot be reached fails each
+ * call. An HTTP error ends its call with REMOTE: the error in its body if there is one, else code
+ * -32000, "HTTP 404 Not Found" and {"status":404} as data (429, 503: also "retryAfter", seconds). */
 typedef void (*idem_ready_fn)(idem_conn *conn, idem_status status, void *user);
 IDEM_API idem_status idem_connect(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                   idem_ready_fn on_ready, void *user);

@@ -269,6 +269,20 @@ idem_status idem_cancel(idem_conn *conn, uint64_t id) {
   return IDEM_OK;
 }
 
+bool idem__call_pending(const idem_conn *conn, uint64_t id) {
+  return idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id) != NULL;
+}
+
+bool idem__call_fail(idem_conn *conn, uint64_t id, idem_status status, const char *why) {
+  idem__call *call = idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
+  if (!call) return false;
+  idem__conn_enter(conn);
+  end_call(conn, call,
+           &(idem_response){.status = status, .message = why, .message_len = strlen(why)});
+  idem__conn_leave_waking(conn);
+  return true;
+}
+
 void idem__call_expire(idem_conn *conn, uint64_t now_ms) {
   for (;;) {
     idem__timer *timer = idem__heap_first(&conn->call_timers);

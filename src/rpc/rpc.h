@@ -473,6 +473,10 @@ idem_status idem__notify_own(idem_conn *conn, const char *method, const char *pa
 IDEM__APART void idem__call_response(idem_conn *conn, const idem__message *message);
 void idem__call_expire(idem_conn *conn, uint64_t now_ms);
 void idem__call_close_all(idem_conn *conn);
+/* For transports that carry each call by itself: ends one whose answer will not come, with a
+ * sentence for people. False: it is not pending. */
+bool idem__call_fail(idem_conn *conn, uint64_t id, idem_status status, const char *why);
+bool idem__call_pending(const idem_conn *conn, uint64_t id);
 
 /* lsp.c: the built-in `shutdown` ends the conn after its answer. */
 void idem__conn_shutdown_asked(idem_conn *conn);

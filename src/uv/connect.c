@@ -1,5 +1,6 @@
 /* connect.c - the way out: a name becomes addresses, the addresses are tried in turn, the first that
  * answers becomes a peer. on_ready runs once and never from inside idem_connect. */
+#include "uv/client.h"
 #include "uv/runtime.h"
 
 #include <errno.h>
@@ -211,9 +212,25 @@ static idem_status launch(attempt *self) {
   return IDEM_OK;
 }
 
+/* Where they lead is the business of their modules, whose URLs may hold more than ours. */
+static idem_status connect_web(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
+                               idem_ready_fn on_ready, void *user) {
+  idem__runtime *runtime;
+  idem_status status = idem__runtime_get(loop, opts->alloc, &runtime);
+  if (status != IDEM_OK) return status;
+  status = idem__connect_http(runtime, text, opts, on_ready, user);
+  idem__runtime_release(runtime);
+  return status;
+}
+
+static bool is_web(const char *text) {
+  return text && (strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0);
+}
+
 idem_status idem_connect(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
                          idem_ready_fn on_ready, void *user) {
   idem__url url;
+  if (on_ready && is_web(text)) return connect_web(loop, text, opts, on_ready, user);
   bool known = idem__url_parse(text, &url) == IDEM_OK;
   if (!known || !on_ready || (url.scheme != IDEM__SCHEME_TCP && url.scheme != IDEM__SCHEME_UNIX)) {
     return IDEM_E_INVAL;

@@ -187,9 +187,9 @@ const char *idem__fetch_header(const idem__fetch_answer *answer, const char *nam
 
 static bool is_redirect(idem__fetch *fetch) {
   int status = fetch->http_status;
+  bool keeps = status == 307 || status == 308;
   if (fetch->opts.redirects == IDEM__REDIRECTS_NONE) return false;
-  if (status != 301 && status != 302 && status != 303 && status != 307 && status != 308)
-    return false;
+  if (!keeps && (fetch->opts.keep_method || status < 301 || status > 303)) return false;
   idem__fetch_answer answer = answer_of(fetch);
   return idem__fetch_header(&answer, "Location") != NULL;
 }
@@ -453,6 +453,18 @@ static idem_status prepare(idem__fetch *fetch, uv_loop_t *loop, const idem__fetc
   status = idem__fetcher_get(fetch->runtime, why, sizeof why, &fetch->fetcher);
   if (status == IDEM_E_SYS) idem_logf(opts->log, IDEM_LOG_ERROR, "no HTTP client", "%s", why);
   if (status == IDEM_OK) status = take_url(fetch, opts->url);
+  return status;
+}
+
+idem_status idem__fetch_check(uv_loop_t *loop, const char *url, const char *const *headers,
+                              idem_log *log) {
+  idem__fetch_opts opts = {.url = url, .headers = headers, .log = log};
+  if (!good_opts(&opts)) return IDEM_E_INVAL;
+  idem__fetch *fetch = idem__calloc(NULL, sizeof *fetch);
+  if (!fetch) return IDEM_E_NOMEM;
+  fetch->alloc = idem__alloc_or_default(NULL);
+  idem_status status = prepare(fetch, loop, &opts);
+  free_fetch(fetch);
   return status;
 }
 

@@ -63,6 +63,7 @@ typedef struct idem__fetch_opts {
   uint64_t idle_ms;    /* between two pieces of the answer, and before the first; 0: no limit */
   idem__redirects redirects;
   unsigned max_redirects; /* 0: 5 */
+  bool keep_method;       /* only redirects that keep the method are followed; others are answers */
   const char *proxy;      /* "http://host:port"; NULL: http_proxy, https_proxy, all_proxy of the
                              environment; "": none. no_proxy of the environment holds for both */
   const char *ca_file;    /* PEM: whom to trust; NULL: the system's authorities */
@@ -82,6 +83,9 @@ typedef struct idem__fetch_opts {
  * NULL for what is never cancelled. */
 idem_status idem__fetch_start(uv_loop_t *loop, const idem__fetch_opts *opts, idem__fetch_fn fn,
                               void *user, idem__fetch **out);
+/* What start would say of URL and headers, now. */
+idem_status idem__fetch_check(uv_loop_t *loop, const char *url, const char *const *headers,
+                              idem_log *log);
 /* Ends it at once: no callback runs any more. Takes NULL. Allowed in its callbacks but the last. */
 void idem__fetch_cancel(idem__fetch *fetch);
 /* While held the body is not read and the sender's writes stall; idle_ms does not count. */

@@ -9,6 +9,7 @@
 
 typedef struct world {
   uv_loop_t loop;
+  uv_timer_t ticker; /* a turn of the loop never blocks for long */
   script *server, *other;
   char url[64], elsewhere[64];
   char requests[8][2048];
@@ -91,9 +92,13 @@ static void on_request(script_conn *conn, const char *request, void *user) {
   } /* "/silent": nothing */
 }
 
+static void on_tick(uv_timer_t *timer) { (void)timer; }
+
 static void set_up(world *in) {
   *in = (world){0};
   assert_int_equal(uv_loop_init(&in->loop), 0);
+  uv_timer_init(&in->loop, &in->ticker);
+  uv_timer_start(&in->ticker, on_tick, 20, 20);
   in->server = script_start(&in->loop, on_request, in);
   in->other = script_start(&in->loop, on_request, in);
   snprintf(in->url, sizeof in->url, "http://127.0.0.1:%d", script_port(in->server));
@@ -101,6 +106,7 @@ static void set_up(world *in) {
 }
 
 static void tear_down(world *in) {
+  uv_close((uv_handle_t *)&in->ticker, NULL);
   script_stop(in->server);
   script_stop(in->other);
   uv_run(&in->loop, UV_RUN_DEFAULT);

@@ -5,6 +5,7 @@
 
 #include <curl/curl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,7 +13,9 @@
 struct idem__curl {
   CURLM *multi;
   idem__curl_host host;
-  unsigned inside;              /* libcurl is on the stack */
+  unsigned inside; /* libcurl is on the stack */
+  bool masked;     /* and SIGPIPE is held back meanwhile */
+  sigset_t mask;
   idem__curl_transfer *waiting; /* to be started, in no order */
   idem__curl_transfer *doomed;  /* to be freed */
 };
@@ -30,9 +33,39 @@ struct idem__curl_transfer {
 
 /* ---------------------------------------------------------- entering libcurl */
 
+/* OpenSSL writes with write(2): a server that has left would end a process that has not said what
+ * it thinks of SIGPIPE. */
+static void hold_signal(idem__curl *set) {
+  struct sigaction now;
+  sigset_t pipe;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  set->masked = sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+                pthread_sigmask(SIG_BLOCK, &pipe, &set->mask) == 0;
+}
+
+static void release_signal(const idem__curl *set) {
+  const struct timespec at_once = {0};
+  sigset_t pipe, pending;
+  if (!set->masked) return;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  if (!sigismember(&set->mask, SIGPIPE) && sigpending(&pending) == 0 &&
+      sigismember(&pending, SIGPIPE))
+    sigtimedwait(&pipe, NULL, &at_once);
+  pthread_sigmask(SIG_SETMASK, &set->mask, NULL);
+}
+
+static void enter(idem__curl *set) {
+  if (set->inside++ == 0) hold_signal(set);
+}
+
 static void free_transfer(idem__curl_transfer *transfer) {
-  if (transfer->added) curl_multi_remove_handle(transfer->set->multi, transfer->easy);
+  idem__curl *set = transfer->set;
+  if (!set->inside) hold_signal(set); /* it may say goodbye */
+  if (transfer->added) curl_multi_remove_handle(set->multi, transfer->easy);
   curl_easy_cleanup(transfer->easy);
+  if (!set->inside) release_signal(set);
   curl_slist_free_all(transfer->headers);
   free(transfer);
 }
@@ -89,6 +122,7 @@ static void start_waiting(idem__curl *set) {
 /* libcurl has returned: what had to wait for that is done now. */
 static void leave(idem__curl *set) {
   if (--set->inside > 0) return;
+  release_signal(set);
   CURLMsg *message;
   int left;
   while ((message = curl_multi_info_read(set->multi, &left))) {
@@ -290,7 +324,7 @@ static void cancel(idem__curl_transfer *transfer) {
 }
 
 static void hold(idem__curl_transfer *transfer, bool held) {
-  transfer->set->inside++; /* letting go may deliver at once */
+  enter(transfer->set); /* letting go may deliver at once */
   curl_easy_pause(transfer->easy, held ? CURLPAUSE_RECV : CURLPAUSE_CONT);
   leave(transfer->set);
 }
@@ -300,20 +334,22 @@ static void hold(idem__curl_transfer *transfer, bool held) {
 static void ready(idem__curl *set, int socket, bool read, bool write, bool failed) {
   int running, what = (read ? CURL_CSELECT_IN : 0) | (write ? CURL_CSELECT_OUT : 0) |
                       (failed ? CURL_CSELECT_ERR : 0);
-  set->inside++;
+  enter(set);
   curl_multi_socket_action(set->multi, socket, what, &running);
   leave(set);
 }
 
 static void tick(idem__curl *set) {
   int running;
-  set->inside++;
+  enter(set);
   curl_multi_socket_action(set->multi, CURL_SOCKET_TIMEOUT, 0, &running);
   leave(set);
 }
 
 static void close_set(idem__curl *set) {
+  hold_signal(set);
   if (set->multi) curl_multi_cleanup(set->multi);
+  release_signal(set);
   free(set);
 }
 

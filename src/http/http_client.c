@@ -1,0 +1,466 @@
+/* http_client.c - each message a POST, each answer back into the conn, each call ended once.
+ * Whatever a server does (drops the connection, ends a stream early, answers with another id, says
+ * 503), the call of the post ends: by an answer, or by an error that says what happened.
+ * See docs/internals/http.md. */
+#include "http_client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AFTER_MS 1000 /* for an exchange to end by itself once nobody waits for it */
+#define LOOK_MS 1000  /* how often calls that were cancelled are noticed at the latest */
+#define EVENT_ID_BYTES 1024
+#define SHOWN_BYTES 256 /* of the body of an HTTP error */
+
+struct idem__http_post {
+  idem__http_client *client;
+  idem__list link;    /* in queue or posts */
+  idem_chunk chunk;   /* owner NULL: the server has it */
+  uint64_t call;      /* whose answer is expected; 0: none is */
+  void *handle;       /* of the request under way */
+  bool asking;        /* there is one */
+  bool streaming;     /* its answer is an event stream */
+  bool resumed;       /* it is a GET */
+  bool held;          /* and not read for now */
+  bool over;          /* nobody waits for it */
+  bool parsing;       /* the parser has been made */
+  uint64_t at_ms;     /* asking: when it is cut off if `over`; else when the stream is resumed */
+  unsigned tries;     /* in a row without an event */
+  idem_status broken; /* why we ended the stream */
+  idem__sse_parser parser;
+};
+
+struct idem__http_client {
+  idem__http_client_opts opts;
+  idem_alloc alloc;
+  idem__list queue; /* not yet sent */
+  idem__list posts;
+  size_t calls, others; /* of `posts` */
+  size_t count;         /* of both */
+  uint64_t deadline_ms;
+};
+
+/* ---------------------------------------------------------------- the outgoing */
+
+static bool starts(const char *text, size_t len, const char *with) {
+  size_t n = strlen(with);
+  return len >= n && memcmp(text, with, n) == 0;
+}
+
+/* The id of a call, 0 for anything else. The engine writes jsonrpc, id, method in this order. */
+static uint64_t call_of(const char *text, size_t len) {
+  static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":";
+  uint64_t id = 0;
+  size_t at = sizeof head - 1;
+  if (!starts(text, len, head)) return 0;
+  while (at < len && text[at] >= '0' && text[at] <= '9')
+    id = id * 10 + (uint64_t)(text[at++] - '0');
+  return starts(text + at, len - at, ",\"method\":") ? id : 0;
+}
+
+static void free_post(idem__http_post *post) {
+  idem__http_client *client = post->client;
+  idem__list_remove(&post->link);
+  if (post->asking) client->opts.cancel(client->opts.user, post->handle);
+  if (post->chunk.owner) idem_chunk_free(&post->chunk);
+  if (post->parsing) idem__sse_parser_deinit(&post->parser);
+  client->count--;
+  idem__free(&client->alloc, post);
+}
+
+static void end_post(idem__http_post *post) {
+  if (post->call)
+    post->client->calls--;
+  else
+    post->client->others--;
+  free_post(post);
+}
+
+static void fail_call(idem__http_post *post, idem_status status, const char *why) {
+  idem__http_client *client = post->client;
+  if (post->call)
+    idem__call_fail(client->opts.conn, post->call, status, why);
+  else
+    idem_logf(client->opts.log, IDEM_LOG_WARN, "a message was not delivered", "%s", why);
+}
+
+static bool ask(idem__http_post *post, const idem__http_ask *what) {
+  const idem__http_client_opts *opts = &post->client->opts;
+  idem_status status = opts->send(opts->user, post, what, &post->handle);
+  post->asking = status == IDEM_OK;
+  post->streaming = post->held = false;
+  if (!post->asking) fail_call(post, status, idem_status_text(status));
+  return post->asking;
+}
+
+static void take_output(idem__http_client *client) {
+  idem_chunk chunk;
+  while (idem_conn_next_chunk(client->opts.conn, &chunk)) {
+    idem__http_post *post = idem__calloc(&client->alloc, sizeof *post);
+    uint64_t call = call_of(chunk.data, chunk.len);
+    if (!post) {
+      idem_chunk_free(&chunk);
+      if (call) idem__call_fail(client->opts.conn, call, IDEM_E_NOMEM, "no memory");
+      continue;
+    }
+    post->client = client;
+    post->chunk = chunk;
+    post->call = call;
+    idem__list_append(&client->queue, &post->link);
+    client->count++;
+  }
+}
+
+static bool has_room(const idem__http_post *post) {
+  const idem__http_client *client = post->client;
+  return (post->call ? client->calls : client->others) < client->opts.max_requests;
+}
+
+static void send_post(idem__http_post *post) {
+  idem__http_client *client = post->client;
+  idem__list_remove(&post->link);
+  idem__list_append(&client->posts, &post->link);
+  if (post->call)
+    client->calls++;
+  else
+    client->others++;
+  if (!ask(post, &(idem__http_ask){.body = post->chunk.data, .len = post->chunk.len}))
+    end_post(post);
+}
+
+/* What waits for room lets messages of the other kind pass: an answer we owe may be what the server
+ * needs before it answers us. */
+static void send_queue(idem__http_client *client) {
+  for (idem__list *node = client->queue.next, *next; node != &client->queue; node = next) {
+    idem__http_post *post = IDEM__CONTAINER(node, idem__http_post, link);
+    next = node->next;
+    if (post->call && !idem__call_pending(client->opts.conn, post->call))
+      free_post(post);
+    else if (has_room(post))
+      send_post(post);
+  }
+}
+
+/* --------------------------------------------------------------- broken streams */
+
+static bool resumable(const idem__http_post *post) {
+  size_t len = post->parsing ? post->parser.last_id.len : 0;
+  return len > 0 && len <= EVENT_ID_BYTES && post->tries < post->client->opts.retries;
+}
+
+static void rest(idem__http_post *post, uint64_t now_ms) {
+  uint64_t wait = post->parser.retry_ms ? post->parser.retry_ms : post->client->opts.retry_ms;
+  if (wait > 60000) wait = 60000;
+  post->tries++;
+  post->at_ms = now_ms + wait * post->tries;
+}
+
+static void resume(idem__http_post *post) {
+  char id[EVENT_ID_BYTES + 1];
+  const idem__buf *last = &post->parser.last_id;
+  memcpy(id, last->data, last->len);
+  id[last->len] = 0;
+  idem__sse_parser_restart(&post->parser);
+  post->resumed = true;
+  if (!ask(post, &(idem__http_ask){.last_event_id = id})) end_post(post);
+}
+
+/* ------------------------------------------------------------------ looking after */
+
+/* The post may be gone after it. */
+static void look_at(idem__http_post *post, uint64_t now_ms) {
+  const idem_conn *conn = post->client->opts.conn;
+  bool wanted = !post->call || idem__call_pending(conn, post->call);
+  if (!wanted && !post->over) {
+    post->over = true;
+    post->at_ms = now_ms + (idem_conn_done(conn) ? 0 : AFTER_MS);
+  }
+  if (post->over && (!post->asking || post->at_ms <= now_ms))
+    end_post(post);
+  else if (!post->asking && post->at_ms <= now_ms)
+    resume(post);
+}
+
+static idem__http_post *first_held(const idem__http_client *client) {
+  for (const idem__list *node = client->posts.next; node != &client->posts; node = node->next) {
+    idem__http_post *post = IDEM__CONTAINER(node, idem__http_post, link);
+    if (post->held && post->asking) return post;
+  }
+  return NULL;
+}
+
+/* Letting go may deliver at once and end any post, so the search begins anew after each. */
+static void let_go(idem__http_client *client) {
+  const idem__http_client_opts *opts = &client->opts;
+  idem__http_post *post;
+  while (idem_conn_want_read(opts->conn) && (post = first_held(client))) {
+    post->held = false;
+    opts->hold(opts->user, post->handle, false);
+  }
+}
+
+static void note_deadline(idem__http_client *client, const idem__http_post *post, uint64_t now_ms) {
+  bool fixed = !post->asking || post->over;
+  uint64_t at = fixed ? post->at_ms : now_ms + LOOK_MS;
+  if (!post->call && !fixed) return;
+  if (at < client->deadline_ms) client->deadline_ms = at;
+}
+
+void idem__http_client_pump(idem__http_client *client, uint64_t now_ms) {
+  let_go(client);
+  take_output(client);
+  for (idem__list *node = client->posts.next, *next; node != &client->posts; node = next) {
+    next = node->next;
+    look_at(IDEM__CONTAINER(node, idem__http_post, link), now_ms);
+  }
+  send_queue(client);
+  client->deadline_ms = UINT64_MAX;
+  for (const idem__list *node = client->posts.next; node != &client->posts; node = node->next)
+    note_deadline(client, IDEM__CONTAINER(node, idem__http_post, link), now_ms);
+}
+
+uint64_t idem__http_client_deadline(const idem__http_client *client) { return client->deadline_ms; }
+size_t idem__http_client_posts(const idem__http_client *client) { return client->count; }
+
+/* ------------------------------------------------------------------- the answer */
+
+static bool is_type(const char *type, const char *wanted) {
+  size_t len = type ? strcspn(type, "; \t") : 0;
+  return len && idem__text_equal_nocase(type, len, wanted, strlen(wanted));
+}
+
+static bool still_pending(const idem__http_post *post) {
+  return post->call && idem__call_pending(post->client->opts.conn, post->call);
+}
+
+static void on_event(void *user, const idem__sse_event *event) {
+  idem__http_post *post = user;
+  post->tries = 0;
+  if (!idem__view_eq(event->event, "message") || !event->data.len) return;
+  idem_status status =
+      idem__conn_message(post->client->opts.conn, event->data.at, event->data.len, NULL);
+  if (status != IDEM_OK) post->broken = status;
+}
+
+static void begin_stream(idem__http_post *post) {
+  idem__http_client *client = post->client;
+  if (post->parsing) return;
+  size_t max = idem_conn_policy(client->opts.conn)->limits.message_bytes;
+  idem__sse_parser_init(&post->parser, &client->alloc, max, on_event, post);
+  post->parsing = true;
+}
+
+bool idem__http_post_head(idem__http_post *post, int http_status, const char *type) {
+  post->streaming = http_status == 200 && is_type(type, "text/event-stream");
+  if (post->chunk.owner) idem_chunk_free(&post->chunk);
+  post->chunk = (idem_chunk){0};
+  if (post->streaming) begin_stream(post);
+  return post->streaming;
+}
+
+bool idem__http_post_data(idem__http_post *post, const char *data, size_t len) {
+  const idem__http_client_opts *opts = &post->client->opts;
+  idem_status status = idem__sse_parser_feed(&post->parser, data, len);
+  if (status != IDEM_OK) post->broken = status;
+  if (post->broken != IDEM_OK) return false;
+  if (!post->held && !idem_conn_want_read(opts->conn)) {
+    post->held = true;
+    opts->hold(opts->user, post->handle, true);
+  }
+  return true;
+}
+
+/* ------------------------------------------------------------------ HTTP errors */
+
+const char *idem__http_reason(int status) {
+  static const struct {
+    int status;
+    const char *text;
+  } known[] = {{300, "300 Multiple Choices"},
+               {301, "301 Moved Permanently"},
+               {302, "302 Found"},
+               {303, "303 See Other"},
+               {307, "307 Temporary Redirect"},
+               {308, "308 Permanent Redirect"},
+               {400, "400 Bad Request"},
+               {401, "401 Unauthorized"},
+               {403, "403 Forbidden"},
+               {404, "404 Not Found"},
+               {405, "405 Method Not Allowed"},
+               {406, "406 Not Acceptable"},
+               {408, "408 Request Timeout"},
+               {409, "409 Conflict"},
+               {410, "410 Gone"},
+               {413, "413 Content Too Large"},
+               {415, "415 Unsupported Media Type"},
+               {429, "429 Too Many Requests"},
+               {500, "500 Internal Server Error"},
+               {501, "501 Not Implemented"},
+               {502, "502 Bad Gateway"},
+               {503, "503 Service Unavailable"},
+               {504, "504 Gateway Timeout"}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (known[i].status == status) return known[i].text;
+  return NULL;
+}
+
+/* Seconds, as servers mostly write it; -1: a date, or nothing. */
+static long seconds_of(const char *retry_after) {
+  long seconds = 0;
+  size_t len = retry_after ? strlen(retry_after) : 0;
+  if (!len || len > 6 || strspn(retry_after, "0123456789") != len) return -1;
+  for (size_t i = 0; i < len; i++) seconds = seconds * 10 + (retry_after[i] - '0');
+  return seconds;
+}
+
+static idem_status put_http_error(idem__buf *out, uint64_t call,
+                                  const idem__http_outcome *outcome) {
+  const char *words = idem__http_reason(outcome->http_status);
+  char number[16];
+  snprintf(number, sizeof number, "%d", outcome->http_status);
+  long seconds = seconds_of(outcome->retry_after);
+  size_t shown = idem__utf8_cut(outcome->body ? outcome->body : "", outcome->len, SHOWN_BYTES);
+  idem_status status = idem__buf_printf(
+      out,
+      "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"error\":{\"code\":%d,\"message\":\"HTTP %s\","
+      "\"data\":{\"status\":%d",
+      (unsigned long long)call, IDEM_RPC_SERVER_ERROR, words ? words : number,
+      outcome->http_status);
+  if (status == IDEM_OK && seconds >= 0)
+    status = idem__buf_printf(out, ",\"retryAfter\":%ld", seconds);
+  if (status == IDEM_OK && shown) {
+    status = idem__buf_puts(out, ",\"body\":");
+    if (status == IDEM_OK) status = idem__text_json_string(out, outcome->body, shown);
+  }
+  return status == IDEM_OK ? idem__buf_puts(out, "}}}") : status;
+}
+
+/* A JSON-RPC error in the body is the server's own word; it is this call's even where the server
+ * could not read the id. */
+static idem_status put_own_error(idem__buf *out, uint64_t call, const idem__http_outcome *outcome) {
+  yyjson_doc *doc = is_type(outcome->type, "application/json")
+                        ? yyjson_read(outcome->body, outcome->len, YYJSON_READ_BIGNUM_AS_RAW)
+                        : NULL;
+  yyjson_val *error = yyjson_obj_get(yyjson_doc_get_root(doc), "error");
+  idem_status status = IDEM_E_NOTFOUND;
+  if (yyjson_is_obj(error) && yyjson_is_num(yyjson_obj_get(error, "code"))) {
+    status = idem__buf_printf(
+        out, "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"error\":", (unsigned long long)call);
+    if (status == IDEM_OK) status = idem__json_put_any(out, error);
+    if (status == IDEM_OK) status = idem__buf_puts(out, "}");
+  }
+  yyjson_doc_free(doc);
+  return status;
+}
+
+static void fail_http(idem__http_post *post, const idem__http_outcome *outcome) {
+  idem__http_client *client = post->client;
+  const char *words = idem__http_reason(outcome->http_status);
+  if (!post->call) {
+    fail_call(post, IDEM_E_REMOTE, words ? words : "an HTTP error");
+    return;
+  }
+  idem__buf text;
+  idem__buf_init(&text, &client->alloc, idem_conn_policy(client->opts.conn)->limits.message_bytes);
+  idem_status status = put_own_error(&text, post->call, outcome);
+  if (status != IDEM_OK) {
+    text.len = 0;
+    status = put_http_error(&text, post->call, outcome);
+  }
+  if (status == IDEM_OK) status = idem__conn_message(client->opts.conn, text.data, text.len, NULL);
+  idem__buf_deinit(&text);
+  if (still_pending(post)) fail_call(post, IDEM_E_PROTO, words ? words : "an HTTP error");
+}
+
+/* --------------------------------------------------------------------- the end */
+
+static void take_json(idem__http_post *post, const idem__http_outcome *outcome) {
+  if (!outcome->len) {
+    if (post->call) fail_call(post, IDEM_E_PROTO, "the server answered without an answer");
+    return;
+  }
+  if (!is_type(outcome->type, "application/json")) {
+    if (post->call) fail_call(post, IDEM_E_PROTO, "the answer is neither JSON nor an event stream");
+    return;
+  }
+  idem__conn_message(post->client->opts.conn, outcome->body, outcome->len, NULL);
+  if (still_pending(post)) fail_call(post, IDEM_E_PROTO, "the answer is not to this call");
+}
+
+static void fail_stream(idem__http_post *post, const idem__http_outcome *outcome) {
+  if (post->broken == IDEM_E_LIMIT)
+    fail_call(post, IDEM_E_LIMIT, "an event is too large");
+  else if (post->broken != IDEM_OK)
+    fail_call(post, post->broken, idem_status_text(post->broken));
+  else if (outcome->status != IDEM_OK)
+    fail_call(post, outcome->status, outcome->why);
+  else
+    fail_call(post, IDEM_E_PROTO, "the event stream ended without an answer");
+}
+
+/* True: the post goes on with another request. */
+static bool conclude(idem__http_post *post, const idem__http_outcome *outcome, uint64_t now_ms) {
+  if (post->call && !still_pending(post)) return false;
+  bool lost = outcome->status != IDEM_OK || outcome->http_status >= 500;
+  if (post->streaming || (post->resumed && lost)) {
+    if (post->broken == IDEM_OK && post->call && resumable(post)) {
+      rest(post, now_ms);
+      return true;
+    }
+    if (post->streaming || outcome->status != IDEM_OK) {
+      if (post->call) fail_stream(post, outcome);
+      return false;
+    }
+  }
+  if (outcome->status != IDEM_OK)
+    fail_call(post, outcome->status, outcome->why);
+  else if (outcome->http_status < 200 || outcome->http_status > 299)
+    fail_http(post, outcome);
+  else
+    take_json(post, outcome);
+  return false;
+}
+
+void idem__http_post_end(idem__http_post *post, const idem__http_outcome *outcome,
+                         uint64_t now_ms) {
+  post->asking = post->held = false;
+  post->handle = NULL;
+  if (post->chunk.owner) idem_chunk_free(&post->chunk);
+  post->chunk = (idem_chunk){0};
+  if (!conclude(post, outcome, now_ms)) end_post(post);
+}
+
+/* --------------------------------------------------------------------- the life */
+
+idem_status idem__http_client_new(const idem__http_client_opts *opts, idem__http_client **out) {
+  idem__http_client *client = idem__calloc(opts->alloc, sizeof *client);
+  *out = NULL;
+  if (!client) return IDEM_E_NOMEM;
+  client->opts = *opts;
+  client->alloc = idem__alloc_or_default(opts->alloc);
+  client->deadline_ms = UINT64_MAX;
+  if (!client->opts.max_requests) client->opts.max_requests = 32;
+  if (!client->opts.retry_ms) client->opts.retry_ms = 1000;
+  if (!client->opts.retries) client->opts.retries = 5;
+  idem__list_init(&client->queue);
+  idem__list_init(&client->posts);
+  *out = client;
+  return IDEM_OK;
+}
+
+static void free_all(idem__list *list) {
+  idem__list *node = list->next;
+  while (node != list) {
+    idem__http_post *post = IDEM__CONTAINER(node, idem__http_post, link);
+    node = node->next;
+    free_post(post);
+  }
+}
+
+void idem__http_client_free(idem__http_client *client) {
+  if (!client) return;
+  free_all(&client->queue);
+  free_all(&client->posts);
+  idem_alloc alloc = client->alloc;
+  idem__free(&alloc, client);
+}

@@ -1,0 +1,27 @@
+/* client.h - what the ways out (connect*.c) share beyond runtime.h: copied options, and how the
+ * conns of HTTP and WebSocket are made. */
+#ifndef IDEM_UV_CLIENT_H
+#define IDEM_UV_CLIENT_H
+
+#include "uv/runtime.h"
+
+#include "rpc/rpc.h"
+
+/* A copy of the user's, its strings ours. */
+typedef struct idem__client_opts {
+  idem_client_opts opts; /* headers and token are in `headers` */
+  const char **headers;  /* the token among them; ends with NULL */
+  size_t token_len;
+} idem__client_opts;
+
+/* `from` may be NULL. NOMEM; INVAL: a line end in the token. Deinit also after a failure. */
+idem_status idem__client_opts_init(idem__client_opts *client, const idem_alloc *alloc,
+                                   const idem_client_opts *from);
+void idem__client_opts_deinit(idem__client_opts *client, const idem_alloc *alloc);
+void idem__client_hide_token(const idem__client_opts *client, idem_log *log);
+
+/* Takes its own reference of the runtime. Statuses as for idem_connect. */
+idem_status idem__connect_http(idem__runtime *runtime, const char *url, const idem_serve_opts *opts,
+                               idem_ready_fn on_ready, void *user);
+
+#endif
