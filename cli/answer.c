@@ -61,22 +61,6 @@ void call_heard_errors(call *self, const char *bytes, size_t len) {
 
 /* ------------------------------------------------------------------------- content */
 
-/* Invalid bytes become U+FFFD; true if there were any. */
-static bool put_clean(idem__buf *out, const char *text, size_t len) {
-  bool replaced = false;
-  for (size_t at = 0; at < len;) {
-    uint32_t code;
-    size_t taken = idem__utf8_decode(text + at, len - at, &code);
-    if (taken)
-      idem__buf_put(out, text + at, taken);
-    else
-      idem__buf_puts(out, "\xEF\xBF\xBD");
-    replaced = replaced || !taken;
-    at += taken ? taken : 1;
-  }
-  return replaced;
-}
-
 static void add_tail(const call *self, idem__buf *out) {
   const serve_config *config = self->tool->file;
   idem__buf safe, clean;
@@ -85,7 +69,7 @@ static void add_tail(const call *self, idem__buf *out) {
   idem__buf_init(&clean, NULL, (size_t)768 << 10);
   if (idem__redact(&safe, self->errors.data, self->errors.len, config->secrets,
                    config->secret_count) == IDEM_OK) {
-    put_clean(&clean, safe.data, safe.len);
+    reply_put_clean(&clean, safe.data, safe.len);
     size_t skip = clean.len > TAIL_BYTES ? clean.len - TAIL_BYTES : 0;
     while (skip < clean.len && ((unsigned char)clean.data[skip] & 0xC0u) == 0x80u) skip++;
     idem__buf_printf(out, "\nstderr%s: ", skip ? " (its end)" : "");
@@ -130,7 +114,7 @@ static void answer_text(call *self, idem__buf *sentence, bool failed) {
   yyjson_mut_val *content = yyjson_mut_arr(doc);
   idem__buf text;
   idem__buf_init(&text, NULL, self->output.len * 3 + 1);
-  bool replaced = put_clean(&text, self->output.data, self->output.len);
+  bool replaced = reply_put_clean(&text, self->output.data, self->output.len);
   if (replaced)
     idem__buf_puts(sentence,
                    "\nThe output held bytes that are no text; \xEF\xBF\xBD stands for them.");
@@ -159,45 +143,6 @@ static void fail(call *self, const char *format, ...) {
   reply_failed(self->request, sentence);
 }
 
-/* The output schema is a promise to the model; who breaks it is told, not the model alone. */
-static bool keeps_promise(call *self, yyjson_val *value) {
-  const tool_config *config = self->tool->config;
-  idem_schema_ctx *ctx = NULL;
-  idem_schema_result result = {.valid = false};
-  if (!config->output) return true;
-  if (idem_schema_ctx_new(NULL, &ctx) == IDEM_OK)
-    idem_schema_validate(config->output, ctx, value, &(idem_schema_check){.root_name = "output"},
-                         &result);
-  if (!result.valid)
-    fail(self, "%s printed JSON that its output_schema does not allow: %s", config->name,
-         result.error_count ? result.errors[0].sentence : "it cannot be checked");
-  idem_schema_ctx_free(ctx);
-  return result.valid;
-}
-
-static void answer_json(call *self) {
-  yyjson_read_err fault;
-  const char *name = self->tool->config->name;
-  yyjson_doc *parsed = yyjson_read_opts(self->output.data, self->output.len,
-                                        YYJSON_READ_BIGNUM_AS_RAW, NULL, &fault);
-  if (!parsed) {
-    fail(self, "%s did not print JSON: %s at byte %zu", name,
-         self->output.len ? fault.msg : "nothing was printed", self->output.len ? fault.pos : 0);
-    return;
-  }
-  if (!keeps_promise(self, yyjson_doc_get_root(parsed))) {
-    yyjson_doc_free(parsed);
-    return;
-  }
-  yyjson_mut_doc *doc = idem_request_doc(self->request);
-  yyjson_mut_val *copy = doc ? yyjson_val_mut_copy(doc, yyjson_doc_get_root(parsed)) : NULL;
-  if (copy)
-    reply_tool(self->request, &(idem_tool_result){.structured = copy});
-  else
-    idem_request_drop(self->request);
-  yyjson_doc_free(parsed);
-}
-
 void call_answer(call *self) {
   idem__buf sentence;
   if (!self->request) return;
@@ -211,7 +156,7 @@ void call_answer(call *self) {
     fail(self, "%s printed more than %zu bytes of JSON (output_bytes)", self->tool->config->name,
          self->tool->config->output_bytes);
   else if (self->tool->config->output_json && !failed)
-    answer_json(self);
+    reply_json(self->request, self->tool->config, self->output.data, self->output.len);
   else
     answer_text(self, &sentence, failed);
   self->request = NULL;

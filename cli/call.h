@@ -3,6 +3,8 @@
 #ifndef IDEM_CLI_CALL_H
 #define IDEM_CLI_CALL_H
 
+#include "config.h"
+
 #include <idem/mcp.h>
 
 typedef struct edition edition;
@@ -14,5 +16,9 @@ void edition_release(edition *self);
 /* Answers of a tool, by MCP or as a plain JSON-RPC method. Each ends the request. */
 void reply_failed(idem_request *request, const char *sentence);
 void reply_tool(idem_request *request, const idem_tool_result *result);
+/* JSON text that a tool came to, as structured content, checked by its output schema. */
+void reply_json(idem_request *request, const tool_config *tool, const char *text, size_t len);
+/* Invalid bytes become U+FFFD; true if there were any. */
+bool reply_put_clean(idem__buf *out, const char *text, size_t len);
 
 #endif

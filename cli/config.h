@@ -20,6 +20,29 @@ typedef struct inside_rule {
   const char *folder; /* its real path */
 } inside_rule;
 
+/* A header of an HTTP call, or a field of its form. */
+typedef struct http_field {
+  const char *name;
+  const char *secret; /* its whole value; NULL: it is the template's */
+  word_template value;
+} http_field;
+
+typedef struct http_config {
+  const char *method;
+  const char *origin; /* https://host:port, without a slash at its end */
+  word_template path;
+  word_template *query; /* name=value pairs */
+  size_t query_count;
+  http_field *headers;
+  size_t header_count;
+  bool has_content_type;
+  http_field *form;
+  size_t form_count;
+  yyjson_val *body;          /* in the source; NULL: none */
+  word_template *body_texts; /* of its strings, in the order they stand there */
+  size_t body_count;
+} http_config;
+
 typedef struct tool_config {
   yyjson_val *key; /* in the source, for faults */
   bool hidden;     /* runs for the server's own needs; nobody can call it */
@@ -59,6 +82,8 @@ typedef struct tool_config {
   const char *query;
   bool may_write;
   size_t max_rows;
+  /* an HTTP call */
+  http_config *http;
 } tool_config;
 
 /* Where the values of an argument can be known from. */
@@ -123,6 +148,7 @@ void config_free(serve_config *self);
 /* The parts, one file each; false: faults were told. */
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool);
 bool config_program(serve_config *self, yyjson_val *value, tool_config *tool);
+bool config_http(serve_config *self, yyjson_val *value, tool_config *tool);
 /* A tool that prints values, one a line: told what was typed as {value}, and the other arguments. */
 void config_completion(serve_config *self, yyjson_val *value, const char *owner,
                        const char *const *names, size_t count, completion_config *completion);
@@ -132,6 +158,18 @@ bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt);
 
 /* The text a reference stands for, remembered as what must never be shown; NULL: told. */
 const char *config_secret(serve_config *self, const tool_config *tool, yyjson_val *reference);
+
+/* Tells of names in templates that are no arguments of the tool. */
+typedef struct name_check {
+  serve_config *config;
+  const tool_config *tool;
+  yyjson_val *at;
+  yyjson_val *properties;
+  yyjson_doc *schema;
+} name_check;
+void name_check_init(name_check *self, serve_config *config, const tool_config *tool);
+void name_check_deinit(name_check *self);
+bool name_check_see(void *self, const char *name, size_t len);
 
 /* Helpers for them. */
 const char *config_text(yyjson_val *object, const char *name); /* NULL: absent */

@@ -50,14 +50,15 @@ static bool take_program(serve_config *self, yyjson_val *run, tool_config *tool)
 
 /* -------------------------------------------------------------------------- names */
 
-typedef struct name_check {
-  serve_config *config;
-  tool_config *tool;
-  yyjson_val *at;
-  yyjson_val *properties;
-} name_check;
+void name_check_init(name_check *self, serve_config *config, const tool_config *tool) {
+  *self = (name_check){.config = config, .tool = tool, .at = tool->key};
+  self->schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
+  self->properties = yyjson_obj_get(yyjson_doc_get_root(self->schema), "properties");
+}
 
-static bool check_name(void *user, const char *name, size_t len) {
+void name_check_deinit(name_check *self) { yyjson_doc_free(self->schema); }
+
+bool name_check_see(void *user, const char *name, size_t len) {
   name_check *self = user;
   if (yyjson_obj_getn(self->properties, name, len)) return true;
   const char *near = idem_schema_suggest_property(self->tool->input, name, len);
@@ -74,7 +75,7 @@ static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool
   tool->inside = memory_zeroed(&self->memory, yyjson_obj_size(rules) + 1, sizeof(inside_rule));
   yyjson_obj_foreach(rules, i, max, key, folder) {
     check->at = key;
-    check_name(check, yyjson_get_str(key), yyjson_get_len(key));
+    name_check_see(check, yyjson_get_str(key), yyjson_get_len(key));
     tool->inside[tool->inside_count++] = (inside_rule){
         .argument = yyjson_get_str(key),
         .folder = config_path(self, folder, yyjson_get_str(folder), "folder"),
@@ -83,15 +84,14 @@ static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool
 }
 
 static void take_names(serve_config *self, yyjson_val *value, tool_config *tool) {
-  yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
-  name_check check = {.config = self, .tool = tool, .at = tool->key};
-  check.properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties");
+  name_check check;
+  name_check_init(&check, self, tool);
   check.at = yyjson_obj_get(value, "run");
-  template_names(&tool->run, check_name, &check);
+  template_names(&tool->run, name_check_see, &check);
   check.at = yyjson_obj_get(value, "stdin");
-  if (tool->has_stdin) word_names(&tool->stdin_text, check_name, &check);
+  if (tool->has_stdin) word_names(&tool->stdin_text, name_check_see, &check);
   take_inside(self, yyjson_obj_get(value, "inside"), tool, &check);
-  yyjson_doc_free(schema);
+  name_check_deinit(&check);
 }
 
 /* ----------------------------------------------------------------------- together */

@@ -70,6 +70,11 @@ static void remember(serve_config *self, const char *text) {
 const char *config_secret(serve_config *self, const tool_config *tool, yyjson_val *reference) {
   yyjson_val *file = yyjson_obj_get(reference, "file"), *env = yyjson_obj_get(reference, "env");
   yyjson_val *command = yyjson_obj_get(reference, "command");
+  if (!file + !env + !command != 2) {
+    source_fault(&self->source, reference, "tool %s: a secret is one of env, file and command",
+                 tool->name);
+    return NULL;
+  }
   const char *text = file  ? from_file(self, tool, file)
                      : env ? from_environment(self, tool, env)
                            : from_command(self, tool, command);

@@ -107,7 +107,6 @@ static const char *read_script(serve_config *self, yyjson_val *at) {
 static void take_query(serve_config *self, yyjson_val *value, tool_config *tool) {
   yyjson_val *database = yyjson_obj_get(value, "database");
   yyjson_val *script = yyjson_obj_get(value, "script");
-  tool->query = config_text(value, "query");
   tool->may_write = config_true(value, "write");
   tool->max_rows = config_number(value, "max_rows", 1000);
   if (!database == !script)
@@ -120,37 +119,56 @@ static void take_query(serve_config *self, yyjson_val *value, tool_config *tool)
   if (script) tool->script = read_script(self, script);
 }
 
-static const char *const program_keys[] = {"stdin",    "cwd",     "inside",  "env",
-                                           "pass_env", "output",  "stderr",  "progress",
-                                           "idle_ms",  "exit_ok", "confine", "allow"};
-static const char *const query_keys[] = {"database", "script", "write", "max_rows"};
+/* Keys that have an effect for one kind alone; "output" is for two. */
+static const struct kind_key {
+  const char *key;
+  bool run, query, http;
+} kind_keys[] = {
+    {"stdin", true, false, false},    {"cwd", true, false, false},
+    {"inside", true, false, false},   {"env", true, false, false},
+    {"pass_env", true, false, false}, {"output", true, false, true},
+    {"stderr", true, false, false},   {"progress", true, false, false},
+    {"idle_ms", true, false, true},   {"exit_ok", true, false, false},
+    {"confine", true, false, false},  {"allow", true, false, false},
+    {"database", false, true, false}, {"script", false, true, false},
+    {"write", false, true, false},    {"max_rows", false, true, false},
+};
 
 /* A key that would have no effect is a mistake. */
-static void refuse_keys(serve_config *self, yyjson_val *value, const char *const *keys,
-                        size_t count, const char *needs) {
-  for (size_t i = 0; i < count; i++) {
-    yyjson_obj_iter iter = yyjson_obj_iter_with(value);
-    for (yyjson_val *key; (key = yyjson_obj_iter_next(&iter));)
-      if (yyjson_equals_str(key, keys[i]))
-        source_fault(&self->source, key, "\"%s\" is for tools with \"%s\"", keys[i], needs);
+static void refuse_keys(serve_config *self, yyjson_val *value, const tool_config *tool) {
+  yyjson_val *key, *item;
+  size_t i, max;
+  yyjson_obj_foreach(value, i, max, key, item) {
+    (void)item;
+    for (size_t j = 0; j < sizeof kind_keys / sizeof *kind_keys; j++) {
+      const struct kind_key *row = &kind_keys[j];
+      bool fits = tool->is_program ? row->run : tool->query ? row->query : row->http;
+      if (!fits && yyjson_equals_str(key, row->key))
+        source_fault(&self->source, key, "\"%s\" is for tools with \"%s\"", row->key,
+                     row->run ? "run" : "query");
+    }
   }
 }
 
 static bool take_kind(serve_config *self, yyjson_val *value, tool_config *tool) {
   bool run = yyjson_obj_get(value, "run"), query = yyjson_obj_get(value, "query");
+  bool http = yyjson_obj_get(value, "http");
   tool->is_program = run;
-  if (run == query) {
-    source_fault(&self->source, tool->key, "tool %s: needs either \"run\" or \"query\"",
+  tool->query = config_text(value, "query");
+  if (run + query + http != 1) {
+    source_fault(&self->source, tool->key, "tool %s: needs one of \"run\", \"query\" and \"http\"",
                  tool->name);
     return false;
   }
-  if (run) {
-    refuse_keys(self, value, query_keys, sizeof query_keys / sizeof *query_keys, "query");
-    return config_program(self, value, tool);
-  }
-  refuse_keys(self, value, program_keys, sizeof program_keys / sizeof *program_keys, "run");
+  refuse_keys(self, value, tool);
+  if (run) return config_program(self, value, tool);
+  if (http) return config_http(self, value, tool);
   take_query(self, value, tool);
   return true;
+}
+
+static uint64_t usual_deadline(yyjson_val *value) {
+  return yyjson_obj_get(value, "query") ? 10000 : yyjson_obj_get(value, "http") ? 30000 : 600000;
 }
 
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
@@ -163,8 +181,7 @@ bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   tool->output_schema = config_json(self, yyjson_obj_get(value, "output_schema"));
   tool->idle_ms = config_number(value, "idle_ms", 120000);
   tool->output_bytes = config_number(value, "output_bytes", (size_t)1 << 20);
-  tool->deadline_ms =
-      config_number(value, "deadline_ms", yyjson_obj_get(value, "query") ? 10000 : 600000);
+  tool->deadline_ms = config_number(value, "deadline_ms", usual_deadline(value));
   take_output(self, tool);
   return take_input(self, value, tool) && take_kind(self, value, tool);
 }

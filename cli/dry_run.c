@@ -1,5 +1,6 @@
 /* dry_run.c - shows what a call would run: the exact words, the names in its environment, the
  * limits. Arguments come as NAME=VALUE; values are turned into what the tool's schema asks for. */
+#include "http_tool.h"
 #include "program.h"
 #include "serve.h"
 
@@ -123,12 +124,53 @@ static bool show_query(const tool_config *tool, yyjson_val *arguments) {
   return true;
 }
 
+static const http_field *field_of(const http_config *http, const char *line) {
+  for (size_t i = 0; i < http->header_count; i++) {
+    size_t len = strlen(http->headers[i].name);
+    if (strncmp(http->headers[i].name, line, len) == 0 && line[len] == ':')
+      return &http->headers[i];
+  }
+  return NULL;
+}
+
+static void print_http(const tool_config *tool, const http_request *built) {
+  printf("request      %s %s\n", tool->http->method, built->url.data);
+  for (size_t i = 0; i < built->header_count; i++) {
+    const http_field *field = field_of(tool->http, built->headers[i]);
+    if (field && field->secret)
+      printf("header       %s: (secret)\n", field->name);
+    else
+      printf("header       %s\n", built->headers[i]);
+  }
+  bool secret = false;
+  for (size_t i = 0; i < tool->http->form_count; i++) secret = secret || tool->http->form[i].secret;
+  if (built->body.len)
+    printf("body         %.*s\n", secret ? 25 : (int)built->body.len,
+           secret ? "(a form that holds secrets)" : built->body.data);
+  printf("limits       deadline %llu ms, answer %zu bytes\n", (unsigned long long)tool->deadline_ms,
+         tool->output_bytes);
+}
+
+static bool show_http(const tool_config *tool, yyjson_val *arguments) {
+  http_request built;
+  template_fault fault;
+  bool fine = http_build(&built, tool, arguments, &fault);
+  if (fine)
+    print_http(tool, &built);
+  else
+    complain(fault.sentence);
+  http_request_free(&built);
+  return fine;
+}
+
 int serve_dry_run(const serve_config *config, const char *name, char **given, int count) {
   const tool_config *tool = find_tool(config, name);
   yyjson_doc *doc = tool ? read_arguments(tool, given, count) : NULL;
   yyjson_val *arguments = yyjson_doc_get_root(doc);
   bool fine = arguments && check(tool, arguments) &&
-              (tool->is_program ? show_program(tool, arguments) : show_query(tool, arguments));
+              (tool->is_program ? show_program(tool, arguments)
+               : tool->http     ? show_http(tool, arguments)
+                                : show_query(tool, arguments));
   yyjson_doc_free(doc);
   return fine ? 0 : 1;
 }

@@ -18,11 +18,14 @@ bool edition_open(edition *self, program_host *programs) {
   serve_config *config = &self->config;
   self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
   self->query_tools = calloc(config->tool_count + 1, sizeof *self->query_tools);
-  if (!self->program_tools || !self->query_tools) return false;
+  self->http_tools = calloc(config->tool_count + 1, sizeof *self->http_tools);
+  if (!self->program_tools || !self->query_tools || !self->http_tools) return false;
   if (!confinement_init(&self->bounds, config, programs->hands.folder)) return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     program_tool_init(&self->program_tools[i], programs, self, i);
     self->query_tools[i] = (query_tool){.config = &config->tools[i], .edition = self};
+    self->http_tools[i] = (http_tool){
+        .config = &config->tools[i], .file = config, .edition = self, .log = programs->hands.log};
   }
   content_init(&self->content, config);
   return true;
@@ -45,9 +48,11 @@ static bool add_tool(edition *self, idem_server *server, size_t index) {
 }
 
 void edition_tool_handler(edition *self, size_t index, idem_tool_fn *fn, void **user) {
-  bool is_program = self->config.tools[index].is_program;
-  *fn = is_program ? program_tool_call : query_tool_call;
-  *user = is_program ? (void *)&self->program_tools[index] : (void *)&self->query_tools[index];
+  const tool_config *config = &self->config.tools[index];
+  *fn = config->is_program ? program_tool_call : config->http ? http_tool_call : query_tool_call;
+  *user = config->is_program ? (void *)&self->program_tools[index]
+          : config->http     ? (void *)&self->http_tools[index]
+                             : (void *)&self->query_tools[index];
 }
 
 bool edition_fill(edition *self, idem_server *server) {
@@ -63,6 +68,7 @@ void edition_free(edition *self) {
   confinement_deinit(&self->bounds);
   free(self->program_tools);
   free(self->query_tools);
+  free(self->http_tools);
   config_free(&self->config);
   free(self);
 }

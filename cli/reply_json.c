@@ -1,0 +1,73 @@
+/* reply_json.c - what a tool came to, as JSON: structured content that keeps its schema's promise. */
+#include "call.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+bool reply_put_clean(idem__buf *out, const char *text, size_t len) {
+  bool replaced = false;
+  for (size_t at = 0; at < len;) {
+    uint32_t code;
+    size_t taken = idem__utf8_decode(text + at, len - at, &code);
+    if (taken)
+      idem__buf_put(out, text + at, taken);
+    else
+      idem__buf_puts(out, "\xEF\xBF\xBD");
+    replaced = replaced || !taken;
+    at += taken ? taken : 1;
+  }
+  return replaced;
+}
+
+static void fail(idem_request *request, const char *format, ...) IDEM_PRINTF(2, 3);
+
+static void fail(idem_request *request, const char *format, ...) {
+  char sentence[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
+  reply_failed(request, sentence);
+}
+
+/* The output schema is a promise to the model; who breaks it is told, not the model alone. */
+static bool keeps_promise(idem_request *request, const tool_config *tool, yyjson_val *value) {
+  idem_schema_ctx *ctx = NULL;
+  idem_schema_result result = {.valid = false};
+  if (!tool->output) return true;
+  if (idem_schema_ctx_new(NULL, &ctx) == IDEM_OK)
+    idem_schema_validate(tool->output, ctx, value, &(idem_schema_check){.root_name = "output"},
+                         &result);
+  if (!result.valid)
+    fail(request, "%s %s JSON that its output_schema does not allow: %s", tool->name,
+         tool->is_program ? "printed" : "got",
+         result.error_count ? result.errors[0].sentence : "it cannot be checked");
+  idem_schema_ctx_free(ctx);
+  return result.valid;
+}
+
+void reply_json(idem_request *request, const tool_config *tool, const char *text, size_t len) {
+  yyjson_read_err fault;
+  yyjson_doc *parsed =
+      yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_BIGNUM_AS_RAW, NULL, &fault);
+  if (!parsed) {
+    fail(request, "%s did not %s JSON: %s at byte %zu", tool->name,
+         tool->is_program ? "print" : "get",
+         len                ? fault.msg
+         : tool->is_program ? "nothing was printed"
+                            : "the answer is empty",
+         len ? fault.pos : 0);
+    return;
+  }
+  if (!keeps_promise(request, tool, yyjson_doc_get_root(parsed))) {
+    yyjson_doc_free(parsed);
+    return;
+  }
+  yyjson_mut_doc *doc = idem_request_doc(request);
+  yyjson_mut_val *copy = doc ? yyjson_val_mut_copy(doc, yyjson_doc_get_root(parsed)) : NULL;
+  if (copy)
+    reply_tool(request, &(idem_tool_result){.structured = copy});
+  else
+    idem_request_drop(request);
+  yyjson_doc_free(parsed);
+}

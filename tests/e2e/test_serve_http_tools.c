@@ -1,0 +1,256 @@
+/* test_serve_http_tools.c - tools of `idem serve` that make one HTTP call, against a server of the
+ * test's own: what is sent for kind and for hostile values, and what becomes of every answer. */
+#include "serving.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static serving self;
+static int listener;
+static unsigned port;
+static char seen[1 << 16]; /* the last request */
+
+static const char config[] =
+    "{\"tools\":{\n"
+    " \"get\":{\"args\":{\"city\":\"string\",\"q?\":\"string\",\"tag?\":\"string[]\",\"id?\":"
+    "\"string\"},\n"
+    "  \"http\":{\"url\":\"http://127.0.0.1:%u/v1/{city}/now?fixed=1&q={q}&tag={tag}\",\n"
+    "   \"headers\":{\"X-Id\":\"id "
+    "{id}\",\"Authorization\":{\"command\":[\"echo\",\"s3cr3t-value\"],"
+    "\"prefix\":\"Bearer \"}}}},\n"
+    " \"post\":{\"args\":{\"text\":\"string\",\"n?\":\"integer\",\"list?\":\"string[]\"},\n"
+    "  \"http\":{\"url\":\"http://127.0.0.1:%u/p\",\"body\":{\"t\":\"{text}\",\"say\":\"<{text}>\","
+    "\"n\":\"{n}\",\"deep\":[\"{list}\",7.50,null]}}},\n"
+    " \"form\":{\"args\":{\"a\":\"string\",\"b?\":\"string\"},\"http\":{\"method\":\"PUT\","
+    "\"url\":\"http://127.0.0.1:%u/f\",\"form\":{\"a b\":\"x {a}\",\"b\":\"{b}\"}}},\n"
+    " \"json\":{\"args\":{\"what\":\"string\"},\"output\":\"json\",\"output_bytes\":1000,"
+    "\"deadline_ms\":3000,\"idle_ms\":300,\n"
+    "  \"output_schema\":{\"type\":\"object\",\"required\":[\"ok\"]},\n"
+    "  \"http\":{\"url\":\"http://127.0.0.1:%u/{what}\",\"headers\":{\"X-Key\":{\"command\":"
+    "[\"echo\",\"s3cr3t-value\"]}}}}}}";
+
+/* -------------------------------------------------------------------- the other side */
+
+static void open_listener(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t len = sizeof address;
+  listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+  assert_int_equal(listen(listener, 8), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+  port = ntohs(address.sin_port);
+}
+
+static void wait_readable(int fd) {
+  struct pollfd input = {.fd = fd, .events = POLLIN};
+  assert_int_equal(poll(&input, 1, 20000), 1);
+}
+
+static size_t body_length(const char *head) {
+  const char *at = strcasestr(head, "\r\ncontent-length:");
+  return at ? strtoul(at + 17, NULL, 10) : 0;
+}
+
+/* Accepts one connection and reads one request into `seen`. */
+static int take_request(void) {
+  size_t len = 0;
+  wait_readable(listener);
+  int fd = accept(listener, NULL, NULL);
+  assert_true(fd >= 0);
+  for (seen[0] = 0;;) {
+    const char *end = strstr(seen, "\r\n\r\n");
+    if (end && len >= (size_t)(end + 4 - seen) + body_length(seen)) return fd;
+    wait_readable(fd);
+    ssize_t got = read(fd, seen + len, sizeof seen - 1 - len);
+    assert_true(got > 0);
+    len += (size_t)got;
+    seen[len] = 0;
+  }
+}
+
+static void answer(int fd, const char *status, const char *headers, const char *body) {
+  char head[512];
+  snprintf(head, sizeof head, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %zu\r\n%s\r\n",
+           status, strlen(body), headers);
+  child_send(fd, head);
+  child_send(fd, body);
+  close(fd);
+}
+
+/* Calls, answers with this, gives back what the caller got. */
+static const char *call(const char *tool, const char *arguments, const char *status,
+                        const char *headers, const char *body) {
+  int id = serving_send_call(&self, tool, arguments);
+  answer(take_request(), status, headers, body);
+  return serving_answer(&self, id);
+}
+
+static int start(void **state) {
+  char text[4096];
+  (void)state;
+  open_listener();
+  snprintf(text, sizeof text, config, port, port, port, port);
+  unsetenv("http_proxy");
+  unsetenv("all_proxy");
+  unsetenv("ALL_PROXY");
+  serving_make(&self, text);
+  serving_start(&self);
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  close(listener);
+  serving_end(&self);
+  return 0;
+}
+
+/* --------------------------------------------------------------------------- promises */
+
+static void values_are_encoded_for_their_place(void **state) {
+  (void)state;
+  expect_in(call("get",
+                 "{\"city\":\"a/b?c#d e\\u00e9%2F\",\"q\":\"x&fixed=2+\\r\\nHost: evil\","
+                 "\"tag\":[\"1&\",\"2\"],\"id\":\"7\"}",
+                 "200 OK", "Content-Type: text/plain\r\n", "sunny"),
+            "\"text\":\"sunny\"");
+  expect_in(seen, "GET /v1/a%2Fb%3Fc%23d%20e%C3%A9%252F/now?fixed=1&q=x%26fixed%3D2%2B%0D%0AHost%3A"
+                  "%20evil&tag=1%26&tag=2 HTTP/1.1\r\n");
+  expect_in(seen, "\r\nX-Id: id 7\r\n");
+  expect_in(seen, "\r\nAuthorization: Bearer s3cr3t-value\r\n");
+}
+
+static void what_is_absent_is_left_out(void **state) {
+  (void)state;
+  call("get", "{\"city\":\"x\"}", "200 OK", "", "");
+  expect_in(seen, "GET /v1/x/now?fixed=1 HTTP/1.1\r\n");
+  expect_not_in(seen, "X-Id");
+}
+
+static void no_value_leaves_its_place(void **state) {
+  (void)state;
+  static const char *const refused[][2] = {
+      {"{\"city\":\"..\"}", "path element . or .."},
+      {"{\"city\":\"../../admin\"}", "path element . or .."},
+      {"{\"city\":\"a\\\\..\\\\b\"}", "path element . or .."},
+      {"{\"city\":\".\"}", "path element . or .."},
+      {"{\"city\":\"\"}", "must not be empty"},
+      {"{\"city\":\"a\\r\\nb\"}", "line's end"},
+      {"{\"city\":\"a\\u0000b\"}", "NUL"},
+      {"{\"city\":\"x\",\"q\":\"a\\u0000b\"}", "NUL"},
+      {"{\"city\":\"x\",\"id\":\"7\\r\\nX-Evil: 1\"}", "arguments.id: must not hold a line's end"},
+      {"{\"city\":\"x\",\"id\":\"7\\nX-Evil: 1\"}", "line's end"},
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    const char *said = serving_call(&self, "get", refused[i][0]);
+    expect_in(said, "\"isError\":true");
+    expect_in(said, refused[i][1]);
+  }
+}
+
+static void a_json_body_keeps_types_and_quotes(void **state) {
+  (void)state;
+  call("post", "{\"text\":\"\\\",\\\"admin\\\":true\",\"n\":5,\"list\":[\"a\",\"b\"]}", "200 OK",
+       "", "");
+  expect_in(seen, "POST /p HTTP/1.1\r\n");
+  expect_in(seen, "\r\nContent-Type: application/json\r\n");
+  expect_in(seen,
+            "\r\n\r\n{\"t\":\"\\\",\\\"admin\\\":true\",\"say\":\"<\\\",\\\"admin\\\":true>\","
+            "\"n\":5,\"deep\":[[\"a\",\"b\"],7.50,null]}");
+  call("post", "{\"text\":\"x\"}", "200 OK", "", "");
+  expect_in(seen, "\r\n\r\n{\"t\":\"x\",\"say\":\"<x>\",\"deep\":[7.50,null]}");
+}
+
+static void a_form_is_encoded(void **state) {
+  (void)state;
+  call("form", "{\"a\":\"1&b=2\"}", "200 OK", "", "");
+  expect_in(seen, "PUT /f HTTP/1.1\r\n");
+  expect_in(seen, "\r\nContent-Type: application/x-www-form-urlencoded\r\n");
+  expect_in(seen, "\r\n\r\na%20b=x%201%26b%3D2");
+  expect_not_in(seen, "&b=");
+}
+
+static void json_is_structured_and_checked(void **state) {
+  (void)state;
+  expect_in(call("json", "{\"what\":\"a\"}", "200 OK", "", "{\"ok\":1.50}"),
+            "\"structuredContent\":{\"ok\":1.5");
+  expect_in(call("json", "{\"what\":\"a\"}", "200 OK", "", "{\"no\":1}"),
+            "JSON that its output_schema does not allow");
+  expect_in(call("json", "{\"what\":\"a\"}", "200 OK", "", "<html>"), "did not get JSON");
+  expect_in(call("json", "{\"what\":\"a\"}", "204 No Content", "", ""), "the answer is empty");
+}
+
+static void a_failure_is_told_without_secrets(void **state) {
+  (void)state;
+  char large[8001];
+  memset(large, 'x', sizeof large - 1);
+  large[sizeof large - 1] = 0;
+  const char *said =
+      call("get", "{\"city\":\"x\"}", "403 Forbidden", "", "no: Bearer s3cr3t-value is bad");
+  expect_in(said, "\"isError\":true");
+  expect_in(said, "get: the server answered with status 403: no: ");
+  expect_not_in(said, "s3cr3t");
+  said = call("get", "{\"city\":\"x\"}", "500 Oh", "", large);
+  expect_in(said, "status 500");
+  assert_true(strlen(said) < 3000);
+  said = call("json", "{\"what\":\"a\"}", "200 OK", "", large);
+  expect_in(said, "larger than 1000 bytes");
+}
+
+static void a_redirect_stays_at_home(void **state) {
+  (void)state;
+  int id = serving_send_call(&self, "json", "{\"what\":\"a\"}");
+  answer(take_request(), "302 Found", "Location: /b\r\n", "");
+  int fd = take_request();
+  expect_in(seen, "GET /b HTTP/1.1\r\n");
+  expect_in(seen, "X-Key: s3cr3t-value");
+  answer(fd, "302 Found", "Location: http://localhost:1/steal\r\n", "");
+  const char *said = serving_answer(&self, id);
+  expect_in(said, "\"isError\":true");
+  expect_not_in(said, "s3cr3t");
+  said = call("json", "{\"what\":\"a\"}", "302 Found", "Location: file:///etc/passwd\r\n", "");
+  expect_in(said, "\"isError\":true");
+}
+
+static void silence_and_cancelling_end_a_call(void **state) {
+  (void)state;
+  char byte, message[128];
+  int id = serving_send_call(&self, "json", "{\"what\":\"a\"}");
+  int fd = take_request();
+  const char *said = serving_answer(&self, id);
+  expect_in(said, "no whole answer within");
+  assert_int_equal(read(fd, &byte, 1), 0); /* it has hung up */
+  close(fd);
+  id = serving_send_call(&self, "get", "{\"city\":\"x\"}");
+  fd = take_request();
+  snprintf(message, sizeof message,
+           "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/"
+           "cancelled\",\"params\":{\"requestId\":%d}}\n",
+           id);
+  child_send(self.server.in, message);
+  wait_readable(fd);
+  assert_int_equal(read(fd, &byte, 1), 0);
+  close(fd);
+  expect_in(serving_ask(&self, "ping", "{}"), "\"result\"");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(values_are_encoded_for_their_place),
+      cmocka_unit_test(what_is_absent_is_left_out),
+      cmocka_unit_test(no_value_leaves_its_place),
+      cmocka_unit_test(a_json_body_keeps_types_and_quotes),
+      cmocka_unit_test(a_form_is_encoded),
+      cmocka_unit_test(json_is_structured_and_checked),
+      cmocka_unit_test(a_failure_is_told_without_secrets),
+      cmocka_unit_test(a_redirect_stays_at_home),
+      cmocka_unit_test(silence_and_cancelling_end_a_call),
+  };
+  return cmocka_run_group_tests(tests, start, end);
+}
