@@ -1,10 +1,13 @@
 /* websocket.c - one JSON-RPC message a text frame, framing by wslay; both roles.
  * wslay checks masks, opcodes, fragments, UTF-8 and sizes; we turn its verdicts into close codes,
- * refuse binary, and keep its buffers small. See docs/internals/http.md. */
+ * refuse binary, and hand it heads and control frames in one piece, so that what it finds does
+ * not depend on how the bytes came. See docs/internals/http.md. */
 #include "http.h"
 
 #include <string.h>
 #include <wslay/wslay.h>
+
+#define CONTROL_FRAME_MAX 131 /* two bytes, a mask, 125 bytes; the longest head has 14 */
 
 struct idem__websocket {
   wslay_event_context_ptr context;
@@ -12,13 +15,14 @@ struct idem__websocket {
   const char *input;
   size_t input_len;
   idem_status failed;
-  unsigned inside;
-  uint8_t opcode;     /* of the frame being read */
-  uint8_t close[125]; /* the payload of a close frame */
-  size_t close_len;
-  bool told;    /* on_close has run */
-  bool closing; /* a close frame of ours is queued or sent */
-  bool broken;  /* the peer does not speak frames; it has been told */
+  uint8_t piece[CONTROL_FRAME_MAX]; /* of a head or a control frame that is not complete yet */
+  uint8_t piece_len;
+  uint64_t payload_left; /* of the data frame whose head wslay has been given */
+  uint8_t opcode;        /* of the frame being read */
+  bool sending;          /* wslay is writing: it must not be entered a second time */
+  bool told;             /* on_close has run */
+  bool closing;          /* a close frame of ours is queued or sent */
+  bool broken;           /* the peer does not speak frames; it has been told */
 };
 
 /* --------------------------------------------------------------- handshake */
@@ -71,19 +75,61 @@ void idem__websocket_check(const idem__http_request *request, idem__http_refusal
 
 /* -------------------------------------------------------- wslay's callbacks */
 
+static size_t take_input(idem__websocket *socket, uint8_t *data, size_t len) {
+  size_t take = len < socket->input_len ? len : socket->input_len;
+  if (take) memcpy(data, socket->input, take);
+  socket->input += take;
+  socket->input_len -= take;
+  return take;
+}
+
+/* How many bytes wslay must see at once, as far as the first `have` of them tell: a head, and with
+ * it the payload of a control frame. A control frame that is wrong already needs no more. */
+static size_t piece_wanted(const uint8_t *piece, size_t have) {
+  if (have < 2) return 2;
+  bool control = piece[0] & 0x08, final = piece[0] & 0x80;
+  size_t mask = piece[1] & 0x80 ? 4 : 0, length = piece[1] & 0x7f;
+  if (control) return final && length <= 125 ? 2 + mask + length : 2;
+  return 2 + mask + (length == 126 ? 2u : length == 127 ? 8u : 0u);
+}
+
+static uint64_t payload_length(const uint8_t *head) {
+  uint64_t length = head[1] & 0x7f;
+  size_t extended = length == 126 ? 2 : length == 127 ? 8 : 0;
+  if (head[0] & 0x08) return 0; /* a control frame's came with its head */
+  if (extended) length = 0;
+  for (size_t i = 0; i < extended; i++) length = length << 8 | head[2 + i];
+  return length;
+}
+
+/* Gathers a piece; its length once it is whole, 0 while it is not. */
+static size_t take_piece(idem__websocket *socket, uint8_t *data) {
+  size_t wanted;
+  while (socket->piece_len < (wanted = piece_wanted(socket->piece, socket->piece_len))) {
+    size_t took = take_input(socket, socket->piece + socket->piece_len, wanted - socket->piece_len);
+    if (!took) return 0;
+    socket->piece_len = (uint8_t)(socket->piece_len + took);
+  }
+  memcpy(data, socket->piece, wanted);
+  socket->payload_left = payload_length(socket->piece);
+  socket->piece_len = 0;
+  return wanted;
+}
+
+/* wslay asks with an empty buffer of 4 KiB, since it never got more than it could use up. It checks
+ * the text of a close frame piece by piece and skips two bytes of each, so it must get one. */
 static ssize_t on_receive(wslay_event_context_ptr context, uint8_t *data, size_t len, int flags,
                           void *user) {
   idem__websocket *socket = user;
+  size_t got = 0;
   (void)flags;
-  if (!socket->input_len) {
-    wslay_event_set_error(context, WSLAY_ERR_WOULDBLOCK);
-    return -1;
-  }
-  size_t take = len < socket->input_len ? len : socket->input_len;
-  memcpy(data, socket->input, take);
-  socket->input += take;
-  socket->input_len -= take;
-  return (ssize_t)take;
+  if (!socket->payload_left && len >= CONTROL_FRAME_MAX) got = take_piece(socket, data);
+  size_t room = len - got < socket->payload_left ? len - got : (size_t)socket->payload_left;
+  size_t took = take_input(socket, data + got, room);
+  socket->payload_left -= took;
+  if (got + took) return (ssize_t)(got + took);
+  wslay_event_set_error(context, WSLAY_ERR_WOULDBLOCK);
+  return -1;
 }
 
 static ssize_t on_send(wslay_event_context_ptr context, const uint8_t *data, size_t len, int flags,
@@ -117,12 +163,11 @@ static bool good_code(uint16_t code) {
 }
 
 /* 0: the close frame's payload is as it should be. */
-static uint16_t close_fault(const idem__websocket *socket) {
-  const uint8_t *payload = socket->close;
-  if (!socket->close_len) return 0;
-  if (socket->close_len == 1 || !good_code((uint16_t)(payload[0] << 8 | payload[1])))
+static uint16_t close_fault(const uint8_t *payload, size_t len) {
+  if (!len) return 0;
+  if (len == 1 || !good_code((uint16_t)(payload[0] << 8 | payload[1])))
     return WSLAY_CODE_PROTOCOL_ERROR;
-  bool text = idem__utf8_valid((const char *)payload + 2, socket->close_len - 2);
+  bool text = idem__utf8_valid((const char *)payload + 2, len - 2);
   return text ? 0 : WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA;
 }
 
@@ -131,28 +176,23 @@ static void on_frame_start(wslay_event_context_ptr context,
   idem__websocket *socket = user;
   (void)context;
   socket->opcode = start->opcode;
-  socket->close_len = 0;
-}
-
-static void on_frame_chunk(wslay_event_context_ptr context,
-                           const struct wslay_event_on_frame_recv_chunk_arg *chunk, void *user) {
-  idem__websocket *socket = user;
-  size_t room = sizeof socket->close - socket->close_len;
-  (void)context;
-  if (socket->opcode != WSLAY_CONNECTION_CLOSE || chunk->data_length > room) return;
-  memcpy(socket->close + socket->close_len, chunk->data, chunk->data_length);
-  socket->close_len += chunk->data_length;
 }
 
 /* wslay answers any close frame in kind; to a malformed one our own verdict is queued first. */
-static void on_frame_end(wslay_event_context_ptr context, void *user) {
+static void on_frame_chunk(wslay_event_context_ptr context,
+                           const struct wslay_event_on_frame_recv_chunk_arg *chunk, void *user) {
   idem__websocket *socket = user;
-  uint16_t fault = socket->opcode == WSLAY_CONNECTION_CLOSE ? close_fault(socket) : 0;
+  if (socket->opcode != WSLAY_CONNECTION_CLOSE) return;
+  uint16_t fault = close_fault(chunk->data, chunk->data_length);
   if (!fault) return;
   socket->closing = true;
   wslay_event_queue_close(context, fault, NULL, 0);
 }
 
+static idem_status flush(idem__websocket *socket);
+
+/* What each message gives rise to leaves before the next is looked at: wslay lets control frames
+ * overtake, and after a close frame it sends nothing more. */
 static void on_frame_message(wslay_event_context_ptr context,
                              const struct wslay_event_on_msg_recv_arg *message, void *user) {
   idem__websocket *socket = user;
@@ -168,6 +208,7 @@ static void on_frame_message(wslay_event_context_ptr context,
   } else if (message->opcode == WSLAY_BINARY_FRAME) {
     idem__websocket_close(socket, WSLAY_CODE_UNSUPPORTED_DATA, "text only");
   }
+  flush(socket);
 }
 
 /* ------------------------------------------------------------ entry points */
@@ -179,7 +220,6 @@ idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocke
       .genmask_callback = on_mask,
       .on_frame_recv_start_callback = on_frame_start,
       .on_frame_recv_chunk_callback = on_frame_chunk,
-      .on_frame_recv_end_callback = on_frame_end,
       .on_msg_recv_callback = on_frame_message,
   };
   *out = NULL;
@@ -209,8 +249,10 @@ void idem__websocket_free(idem__websocket *socket) {
 }
 
 static idem_status flush(idem__websocket *socket) {
-  if (socket->failed == IDEM_OK && !socket->inside && !socket->broken) {
+  if (socket->failed == IDEM_OK && !socket->sending && !socket->broken) {
+    socket->sending = true;
     int failure = wslay_event_send(socket->context);
+    socket->sending = false;
     if (failure && socket->failed == IDEM_OK)
       socket->failed = failure == WSLAY_ERR_NOMEM ? IDEM_E_NOMEM : IDEM_E_PROTO;
   }
@@ -246,9 +288,7 @@ idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size
   if (socket->failed != IDEM_OK || socket->broken) return socket->failed;
   socket->input = data;
   socket->input_len = len;
-  socket->inside++;
   int failure = wslay_event_want_read(socket->context) ? wslay_event_recv(socket->context) : 0;
-  socket->inside--;
   socket->input_len = 0;
   if (failure == WSLAY_ERR_NOMEM) return socket->failed = IDEM_E_NOMEM;
   if (failure) return break_off(socket);

@@ -476,7 +476,9 @@ static void a_bad_close_frame_is_1002_or_1007(void **state) {
                                {"code 1006", 0, "\x03\xee", 2, 1002},
                                {"code 1016", 0, "\x03\xf8", 2, 1002},
                                {"code 2000", 0, "\x07\xd0", 2, 1002},
-                               {"bad reason", 0, "\x03\xe8\xff\xfe", 4, 1007}};
+                               {"bad reason", 0, "\x03\xe8\xff\xfe", 4, 1007},
+                               {"a reason cut short", 0, "\x03\xe8 bad \xe2\x82", 9, 1007},
+                               {"code and reason", 0, "\x03\xec then \xff\xfe", 10, 1007}};
   script *what = calloc(1, sizeof *what);
   assert_non_null(what);
   for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
@@ -484,6 +486,44 @@ static void a_bad_close_frame_is_1002_or_1007(void **state) {
     say(what, FIN | CLOSE, frames[i].payload, frames[i].len);
     print_message("  %s\n", frames[i].name);
     expect_close(what, frames[i].code);
+  }
+  free(what);
+}
+
+/* The text of a close frame is one text, however many pieces it comes in. */
+static void a_reason_may_be_cut_anywhere(void **state) {
+  (void)state;
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  SAY(what, FIN | CLOSE, "\x03\xe9\xe2\x82\xac\xe2\x82\xac\xce\xba\xe1\xbd\xb9\xcf\x83");
+  FOR_SPLITS(piece) {
+    side *who = open_side(false, 0);
+    feed(who, what, piece);
+    assert_int_equal(sent_close(who), 1001);
+    assert_int_equal(who->code, 1001);
+    close_side(who);
+  }
+  free(what);
+}
+
+/* Answer, pong, answer, close: whatever comes behind a message does not overtake its answer. */
+static void what_was_asked_first_is_answered_first(void **state) {
+  (void)state;
+  static const char wanted[] = "\x81\x03one\x8a\x01p\x81\x03two\x88\x02\x03\xea";
+  script *what = calloc(1, sizeof *what);
+  assert_non_null(what);
+  SAY(what, FIN | TEXT, "one");
+  SAY(what, FIN | PING, "p");
+  SAY(what, FIN | TEXT, "two");
+  SAY(what, FIN | 11, "no such frame");
+  SAY(what, FIN | TEXT, "too late");
+  FOR_SPLITS(piece) {
+    side *who = open_side(false, 0);
+    who->echo = true;
+    feed(who, what, piece);
+    assert_int_equal(who->out_len, sizeof wanted - 1);
+    assert_memory_equal(who->out, wanted, sizeof wanted - 1);
+    close_side(who);
   }
   free(what);
 }
@@ -668,6 +708,8 @@ int main(void) {
       cmocka_unit_test(a_close_is_answered_with_its_code),
       cmocka_unit_test(a_close_we_began_ends_when_it_is_answered),
       cmocka_unit_test(a_bad_close_frame_is_1002_or_1007),
+      cmocka_unit_test(a_reason_may_be_cut_anywhere),
+      cmocka_unit_test(what_was_asked_first_is_answered_first),
       cmocka_unit_test(digests_are_the_standard_ones),
       cmocka_unit_test(a_handshake_opens_a_socket_of_messages),
       cmocka_unit_test(late_answers_travel_and_a_lost_peer_cancels),
