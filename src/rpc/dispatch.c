@@ -582,6 +582,7 @@ IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len
       idem__block_new(conn->pool, conn->opts.router, len, conn->policy.limits.parse_bytes, &over);
   if (block) {
     dispatch_block(conn, block, text, len);
+    if (block->refs > 1) idem__block_keep(block);
     idem__block_release(block);
   } else if (over) {
     refuse_whole(conn, IDEM__OVERSIZE);

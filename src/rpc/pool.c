@@ -5,13 +5,16 @@
 #include "rpc.h"
 
 #define SMALL_BLOCK 8192u
-#define BLOCKS_KEPT 16u
+#define SLAB_BYTES (sizeof(idem__block) + SMALL_BLOCK)
+#define SLAB_ROOM_MIN (sizeof(idem__block) + 2048u) /* less is not worth another message */
+#define SLABS_KEPT 16u
 #define SMALL_CHUNK 65536u
 #define CHUNK_START 1024u
 #define CHUNKS_KEPT 8u
 #define LARGE_KEPT ((size_t)16 << 20)
 #define LARGE_CREDIT 32u
 #define REQUESTS_QUARANTINED 32u
+#define REQUESTS_KEPT 256u
 
 idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) {
   idem_alloc resolved = idem__alloc_or_default(alloc);
@@ -44,13 +47,20 @@ IDEM__COLD static void free_large(idem_pool *pool) {
   pool->appetite = 0;
 }
 
-static void free_blocks(idem_pool *pool) {
-  while (pool->blocks) {
-    idem__block *block = pool->blocks;
-    pool->blocks = block->next;
-    free_block(block);
+static void unlist(idem_pool *pool) {
+  idem__slab *slab = pool->slabs;
+  pool->slabs = slab->next;
+  pool->slab_count--;
+  slab->listed = false;
+}
+
+/* Those that hold kept blocks are freed with the last of these. */
+static void free_slabs(idem_pool *pool) {
+  while (pool->slabs) {
+    idem__slab *slab = pool->slabs;
+    unlist(pool);
+    if (!slab->blocks) idem__free(&pool->alloc, slab);
   }
-  pool->block_count = 0;
 }
 
 static void free_chunks(idem_pool *pool) {
@@ -72,7 +82,7 @@ static void free_requests(idem_pool *pool, idem__list *list) {
 
 IDEM__COLD void idem_pool_trim(idem_pool *pool) {
   free_large(pool);
-  free_blocks(pool);
+  free_slabs(pool);
   free_chunks(pool);
   free_requests(pool, &pool->fresh);
 }
@@ -115,46 +125,84 @@ IDEM__APART static void learn_need(idem_pool *pool, const idem__block *block) {
 }
 
 void idem__block_parsed(const idem__block *block) {
+  if (block->cap < SMALL_BLOCK) return; /* others had taken their part of it before */
   if (block->arena.pieces || block->cap > SMALL_BLOCK) learn_need(block->pool, block);
 }
 
-static size_t block_size_for(const idem_pool *pool, size_t text_len, size_t limit) {
-  size_t need = need_for(pool, text_len);
+static size_t block_size_for(size_t need, size_t limit) {
   if (need <= SMALL_BLOCK || limit <= SMALL_BLOCK) return SMALL_BLOCK;
   need += need / 8;
   return need < limit ? need : limit;
 }
 
-static idem__block *take_spare(idem_pool *pool, size_t size) {
-  idem__block *block = NULL;
-  if (size == SMALL_BLOCK) {
-    age_large(pool);
-    block = pool->blocks;
-    if (block) {
-      pool->blocks = block->next;
-      pool->block_count--;
-    }
-  } else {
-    pool->large_credit = LARGE_CREDIT;
-    if (pool->large_block && pool->large_block->cap >= size) {
-      block = pool->large_block;
-      pool->large_block = NULL;
-    }
+IDEM__COLD static idem__slab *make_slab(idem_pool *pool) {
+  idem__slab *slab = idem__malloc(&pool->alloc, sizeof *slab + SLAB_BYTES);
+  if (!slab) return NULL;
+  slab->open = NULL;
+  slab->used = 0;
+  slab->blocks = 0;
+  slab->listed = false;
+  return slab;
+}
+
+/* A slab with too little left stays with those who have a part of it. */
+static idem__slab *take_slab(idem_pool *pool, size_t room) {
+  while (pool->slabs) {
+    idem__slab *slab = pool->slabs;
+    unlist(pool);
+    if (IDEM__LIKELY(SLAB_BYTES - slab->used >= room)) return slab;
   }
+  return make_slab(pool);
+}
+
+/* One of its blocks has been cut, or is gone. */
+static void look_at_slab(idem_pool *pool, idem__slab *slab) {
+  if (slab->blocks == 0) slab->used = 0;
+  if (slab->listed || slab->open) return;
+  if (SLAB_BYTES - slab->used >= SLAB_ROOM_MIN && pool->slab_count < SLABS_KEPT) {
+    slab->next = pool->slabs;
+    slab->listed = true;
+    pool->slabs = slab;
+    pool->slab_count++;
+  } else if (slab->blocks == 0) {
+    idem__free(&pool->alloc, slab);
+  }
+}
+
+static idem__block *small_block(idem_pool *pool, size_t need) {
+  age_large(pool);
+  if (need > SMALL_BLOCK) need = SMALL_BLOCK;
+  idem__slab *slab = take_slab(pool, sizeof(idem__block) + need);
+  if (!slab) return NULL;
+  idem__block *block = (idem__block *)(void *)(slab->data + slab->used);
+  slab->blocks++;
+  slab->open = block;
+  block->slab = slab;
+  block->cap = SMALL_BLOCK - slab->used;
+  return block;
+}
+
+IDEM__APART static idem__block *large_block(idem_pool *pool, size_t size) {
+  idem__block *block = pool->large_block;
+  pool->large_credit = LARGE_CREDIT;
+  if (block && block->cap >= size) {
+    pool->large_block = NULL;
+    return block;
+  }
+  block = idem__malloc(&pool->alloc, sizeof *block + size);
+  if (!block) return NULL;
+  block->slab = NULL;
+  block->cap = size;
   return block;
 }
 
 IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
                                        size_t limit, bool *over) {
   *over = false;
-  size_t size = block_size_for(pool, text_len, limit);
-  idem__block *block = take_spare(pool, size);
-  if (!block) {
-    block = idem__malloc(&pool->alloc, sizeof *block + size);
-    if (!block) return NULL;
-    block->pool = pool;
-    block->cap = size;
-  }
+  size_t need = need_for(pool, text_len), size = block_size_for(need, limit);
+  idem__block *block = size == SMALL_BLOCK ? small_block(pool, need) : large_block(pool, size);
+  if (!block) return NULL;
+  block->pool = pool;
   block->refs = 1;
   block->held = 0;
   block->text_len = text_len;
@@ -188,13 +236,8 @@ static void uncharge(idem__block *block) {
   block->charged_bytes = 0;
 }
 
-static void keep_or_free_block(idem_pool *pool, idem__block *block) {
-  if (block->cap == SMALL_BLOCK && pool->block_count < BLOCKS_KEPT) {
-    block->next = pool->blocks;
-    pool->blocks = block;
-    pool->block_count++;
-  } else if (block->cap > SMALL_BLOCK && block->cap <= LARGE_KEPT &&
-             (!pool->large_block || pool->large_block->cap < block->cap)) {
+static void keep_or_free_large(idem_pool *pool, idem__block *block) {
+  if (block->cap <= LARGE_KEPT && (!pool->large_block || pool->large_block->cap < block->cap)) {
     free_block(pool->large_block);
     pool->large_block = block;
   } else {
@@ -202,12 +245,36 @@ static void keep_or_free_block(idem_pool *pool, idem__block *block) {
   }
 }
 
+/* What waits in conn->held is counted by its size, which must not change under it. */
+void idem__block_keep(idem__block *block) {
+  idem__slab *slab = block->slab;
+  if (!slab || block->held) return;
+  size_t used = (block->arena.used + 15u) & ~(size_t)15u;
+  size_t spare = block->cap - used;
+  block->cap = block->arena.cap = used;
+  if (block->charged_bytes) { /* with all that it had */
+    idem_router *router = (idem_router *)(uintptr_t)block->router;
+    atomic_fetch_sub_explicit(&router->parse_bytes_used, spare, memory_order_relaxed);
+    block->charged_bytes -= spare;
+  }
+  slab->open = NULL;
+  slab->used += sizeof *block + used;
+  look_at_slab(block->pool, slab);
+}
+
 IDEM__HOT void idem__block_release(idem__block *block) {
   if (--block->refs) return;
   idem_pool *pool = block->pool;
+  idem__slab *slab = block->slab;
   uncharge(block);
   idem__arena_deinit(&block->arena);
-  keep_or_free_block(pool, block);
+  if (IDEM__LIKELY(slab != NULL)) {
+    slab->blocks--;
+    if (slab->open == block) slab->open = NULL;
+    look_at_slab(pool, slab);
+  } else {
+    keep_or_free_large(pool, block);
+  }
   idem__pool_unref(pool);
 }
 
@@ -311,6 +378,14 @@ IDEM__HOT idem_request *idem__request_new(idem_pool *pool) {
   return request;
 }
 
+/* There were very many at once: not all of them are needed again. */
+IDEM__APART static void free_oldest(idem_pool *pool) {
+  idem_request *oldest = IDEM__CONTAINER(pool->ended.next, idem_request, link);
+  idem__list_remove(&oldest->link);
+  pool->ended_count--;
+  idem__free(&pool->alloc, oldest);
+}
+
 IDEM__HOT void idem__request_release(idem_request *request) {
   idem_pool *pool = request->pool;
   request->live = false;
@@ -321,7 +396,7 @@ IDEM__HOT void idem__request_release(idem_request *request) {
   idem__list_remove(&request->link);
   if (request->kept) {
     idem__list_append(&pool->ended, &request->link);
-    pool->ended_count++;
+    if (++pool->ended_count > REQUESTS_KEPT) free_oldest(pool);
   } else {
     idem__list_append(&pool->fresh, &request->link);
   }

@@ -138,10 +138,22 @@ idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const id
 
 /* ------------------------------------------------------------------ pool */
 
+/* Room for small messages, one after the other: each uses what is left, and gives back all of it
+ * unless a request outlives the message. Then it keeps what it has used, and the next begins
+ * behind it. */
+typedef struct idem__slab {
+  struct idem__slab *next;
+  struct idem__block *open; /* has all that is left of it; NULL: nobody */
+  size_t used;              /* by blocks that are kept */
+  unsigned blocks;          /* in it */
+  bool listed;              /* in pool->slabs */
+  _Alignas(16) char data[];
+} idem__slab;
+
 /* The memory of one message and of what came from it; shared by the requests of a batch. */
 typedef struct idem__block {
-  struct idem__block *next;
   idem_pool *pool;
+  idem__slab *slab; /* NULL: large, an allocation of its own */
   size_t cap;
   size_t text_len;
   unsigned refs;
@@ -159,6 +171,8 @@ idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t 
 /* The text has been read into it: the pool remembers how much that took. */
 void idem__block_parsed(const idem__block *block);
 void idem__block_release(idem__block *block);
+/* Its message has been handled, but not all that came from it: it is cut to what it uses. */
+void idem__block_keep(idem__block *block);
 /* Counts the block's memory, as it is now, against the router's total; false: there is no room. */
 bool idem__block_charge(idem__block *block);
 
@@ -175,8 +189,8 @@ typedef struct idem__chunk {
 struct idem_pool {
   idem_alloc alloc;
   unsigned refs;
-  idem__block *blocks; /* of the small size */
-  size_t block_count;
+  idem__slab *slabs; /* with room */
+  size_t slab_count;
   idem__block *large_block;
   idem__list chunks;
   size_t chunk_count;

@@ -5,10 +5,15 @@
 #include "uv/signals.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
-#define LAST_MS 50 /* workers have the grace and this */
+#define LAST_MS 50   /* workers have the grace and this */
+#define CROWD_MIN 64 /* connections whose memory is worth giving back */
 
 typedef struct server {
   uv_loop_t loop;
@@ -19,6 +24,7 @@ typedef struct server {
   idem_listener **listeners;
   size_t count;
   size_t live;
+  size_t crowd; /* the most connections since memory was given back */
   bool finish_asked;
   bool stopping;
   bool out_of_time;
@@ -88,11 +94,36 @@ static void one_turn(server *self) {
   uv_run(&self->loop, UV_RUN_ONCE);
 }
 
+static size_t connections(const server *self) {
+  size_t count = 0;
+  for (size_t i = 0; i < self->count; i++) {
+    const idem_listener *listener = self->listeners[i];
+    count += listener->web ? idem__web_count(listener->web) : listener->peer_count;
+  }
+  return count;
+}
+
+/* What a crowd of clients has left lies between what others still use, where the C library keeps it
+ * for ever unless it is asked. The process is ours here, so we ask, when three of four have gone. */
+static void give_memory_back(server *self) {
+  if (self->stopping) return; /* listeners go one by one */
+  size_t count = connections(self);
+  if (count >= self->crowd) {
+    self->crowd = count;
+  } else if (self->crowd >= CROWD_MIN && count < self->crowd / 4) {
+    self->crowd = count;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+  }
+}
+
 static void serve_until_done(server *self) {
   while (self->live > 0) {
     if (idem__signals_take_reload()) hang_up(self);
     if (must_stop(self) || (!self->stopping && served_out(self))) begin_stop(self);
     one_turn(self);
+    give_memory_back(self);
   }
 }
 
