@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: all check test conformance run install fuzz coverage bench format tidy clean help setup setup-test
+.PHONY: all check test conformance load run install fuzz coverage bench format tidy clean help setup setup-test
 
 all: ## release binaries into build/bin
 	@scripts/build release $(JOBS)
@@ -30,6 +30,11 @@ conformance: setup-test ## the official MCP suite against idem-conformance-serve
 	@scripts/build release $(JOBS)
 	@tests/conformance/run build/bin/idem-conformance-server build/conformance
 	@tests/conformance/serve build/bin/idem build/conformance
+
+load: setup-test ## 10,000 idle connections and 2,000 streams: what they cost, and that nothing is left
+	@scripts/build release $(JOBS)
+	@scripts/build dev $(JOBS) load-clients
+	@build/dev/tests/load-clients build/bin/idem-reference 10000 2000 5 whole
 
 run: setup ## build and serve the demo
 	@scripts/build release $(JOBS)
