@@ -145,9 +145,24 @@ static bool read_text(config_source *self) {
   return true;
 }
 
+void source_files_clear(source_files *self) {
+  for (size_t i = 0; i < self->count; i++) free(self->paths[i]);
+  self->count = 0;
+}
+
+void source_note_file(config_source *self, const char *path) {
+  source_files *files = self->files;
+  if (!files || files->count == SOURCE_FILES) return;
+  char *copy = strdup(path);
+  if (!copy) return;
+  files->paths[files->count] = copy;
+  files->stamps[files->count++] = stamp_file(path);
+}
+
 static bool find_folder(config_source *self) {
   char *whole = realpath(self->path, NULL);
   if (!whole) return cannot_read(self, strerror(errno));
+  source_note_file(self, whole); /* where a link leads */
   char *slash = strrchr(whole, '/');
   slash[slash == whole] = 0;
   self->folder = whole;
@@ -163,20 +178,6 @@ static bool parse(config_source *self) {
   if (self->doc) return true;
   no_json(self, fault.pos, "this is not JSON: %s", fault.msg);
   return false;
-}
-
-void source_files_clear(source_files *self) {
-  for (size_t i = 0; i < self->count; i++) free(self->paths[i]);
-  self->count = 0;
-}
-
-void source_note_file(config_source *self, const char *path) {
-  source_files *files = self->files;
-  if (!files || files->count == SOURCE_FILES) return;
-  char *copy = strdup(path);
-  if (!copy) return;
-  files->paths[files->count] = copy;
-  files->stamps[files->count++] = stamp_file(path);
 }
 
 bool source_read(config_source *self, const char *path, idem_log *log, source_files *files) {

@@ -95,6 +95,15 @@ static void methods_follow_the_file(void **state) {
   finish();
 }
 
+static void read_whole(int fd, char *into, size_t len) {
+  for (size_t at = 0; at < len;) {
+    ssize_t got = read(fd, into + at, len - at);
+    assert_true(got > 0);
+    at += (size_t)got;
+  }
+  into[len] = 0;
+}
+
 static const char *framed(int fd, const char *body) {
   char message[1024];
   static char answer[4096];
@@ -105,12 +114,7 @@ static const char *framed(int fd, const char *body) {
   assert_int_equal(sscanf(child_line(reply), "Content-Length: %zu", &len), 1);
   child_line(reply);
   assert_true(len < sizeof answer);
-  for (size_t at = 0; at < len;) {
-    ssize_t got = read(reply, answer + at, len - at);
-    assert_true(got > 0);
-    at += (size_t)got;
-  }
-  answer[len] = 0;
+  read_whole(reply, answer, len);
   return answer;
 }
 
@@ -154,23 +158,50 @@ static void sockets_serve_them_too(void **state) {
   stop();
 }
 
-static void http_serves_them_too(void **state) {
-  (void)state;
-  char url[256], request[1024];
-  begin("jsonrpc", "--http", "127.0.0.1:0");
+/* Connects to the host of an http:// or ws:// URL whose path is /rpc. */
+static int connect_web(const char *flag) {
+  char url[256], address[300];
+  begin("jsonrpc", flag, "127.0.0.1:0");
   child_listening(&self.server, url, sizeof url);
   char *path = strstr(url + 7, "/rpc");
   assert_non_null(path);
   *path = 0;
-  char address[300];
-  snprintf(address, sizeof address, "tcp://%s", url + strlen("http://"));
-  int fd = child_connect(address);
+  snprintf(address, sizeof address, "tcp://%s", strstr(url, "://") + 3);
+  return child_connect(address);
+}
+
+static void http_serves_them_too(void **state) {
+  (void)state;
+  char request[1024];
+  int fd = connect_web("--http");
   snprintf(request, sizeof request,
            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
            "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
            strlen(call), call);
   child_send(fd, request);
   expect_in(child_rest(fd), "\"result\":\"x 1\\n\"");
+  close(fd);
+  stop();
+}
+
+static void websocket_serves_them_too(void **state) {
+  (void)state;
+  char frame[256] = {(char)0x81, (char)(0x80 | (sizeof call - 1))}, answer[128] = "";
+  int fd = connect_web("--ws");
+  child_send(fd, "GET /rpc HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+                 "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                 "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n");
+  expect_in(child_line(fd), "101 Switching Protocols");
+  while (child_line(fd)[0]) {
+  }
+  memcpy(frame + 6, call, sizeof call - 1); /* masked with zeros */
+  assert_int_equal(write(fd, frame, 6 + sizeof call - 1), 6 + sizeof call - 1);
+  read_whole(fd, answer, 2);
+  assert_int_equal((unsigned char)answer[0], 0x81);
+  size_t len = (unsigned char)answer[1];
+  assert_true(len < 126);
+  read_whole(fd, answer, len);
+  expect_in(answer, "\"result\":\"x 1\\n\"");
   close(fd);
   stop();
 }
@@ -183,6 +214,7 @@ int main(void) {
       cmocka_unit_test(lsp_has_its_framing_and_its_own_methods),
       cmocka_unit_test(sockets_serve_them_too),
       cmocka_unit_test(http_serves_them_too),
+      cmocka_unit_test(websocket_serves_them_too),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

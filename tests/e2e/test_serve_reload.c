@@ -186,6 +186,28 @@ static void a_hundred_changes_leave_the_last_in_force(void **state) {
   expect_in(serving_call(self, "last", "{}"), "last\\n");
 }
 
+/* The folder of a link never changes when what it leads to does. */
+static void a_link_is_followed_to_the_file_it_leads_to(void **state) {
+  (void)state;
+  serving linked;
+  char real[512], link[512];
+  serving_make(&linked, "{}");
+  serving_path(&linked, "idem.json", link, sizeof link);
+  serving_path(&linked, "real", real, sizeof real);
+  assert_int_equal(mkdir(real, 0755), 0);
+  serving_file(&linked, "real/config.json", "{\"tools\":{}}");
+  assert_int_equal(unlink(link), 0);
+  assert_int_equal(symlink("real/config.json", link), 0);
+  serving_start(&linked);
+  serving_file(&linked, "real/config.json", "{\"tools\":{\"n\":{\"run\":[\"echo\",\"new\"]}}}");
+  child_line_with(linked.server.err, "configuration reloaded");
+  expect_in(serving_call(&linked, "n", "{}"), "new\\n"); /* the first program there is */
+  serving_path(&linked, "real/config.json", link, sizeof link);
+  assert_int_equal(unlink(link), 0);
+  assert_int_equal(rmdir(real), 0);
+  serving_end(&linked);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_changed_file_is_served_and_told_of),
@@ -197,6 +219,7 @@ int main(void) {
       cmocka_unit_test(a_subscriber_hears_of_a_changed_file),
       cmocka_unit_test(files_that_come_and_go_change_the_list),
       cmocka_unit_test(a_hundred_changes_leave_the_last_in_force),
+      cmocka_unit_test(a_link_is_followed_to_the_file_it_leads_to),
   };
   return cmocka_run_group_tests(tests, start, end);
 }
