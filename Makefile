@@ -37,7 +37,7 @@ load: setup-test ## 10,000 idle connections and 2,000 streams: what they cost, a
 	@build/dev/tests/load-clients build/bin/idem-reference 10000 2000 5 whole
 
 run: setup ## build and serve the demo
-	@scripts/build release $(JOBS)
+	@scripts/build release $(JOBS) idem-and-modules
 	@scripts/run
 
 install: all ## install into PREFIX (default /usr/local); DESTDIR is honoured

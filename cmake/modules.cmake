@@ -31,3 +31,13 @@ if(sources)
   idem_need(curl libcurl 7.87.0)
   idem_module(curl deps::curl)
 endif()
+
+# What `make run` needs: the program and what it may load, without libraries, examples and tests.
+if(TARGET idem-program)
+  add_custom_target(idem-and-modules DEPENDS idem-program)
+  foreach(name tls curl)
+    if(TARGET idem-${name})
+      add_dependencies(idem-and-modules idem-${name})
+    endif()
+  endforeach()
+endif()

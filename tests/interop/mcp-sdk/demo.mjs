@@ -114,7 +114,7 @@ const conversations = [
 async function inspector() {
   await withServer(command, async ({ url }) => {
     const settings = join(here, "settings.json");
-    const servers = { there: { type: "streamable-http", url }, here: { command: program, args: ["serve", config] } };
+    const servers = { there: { type: "http", url }, here: { command: program, args: ["serve", config] } };
     writeFileSync(settings, JSON.stringify({ mcpServers: servers }));
     const ask = (server, era, ...rest) => inspect(["--config", settings, "--server", server], era, ...rest);
     const called = await ask("here", "legacy", "--method", "tools/call", "--tool-name", "planets", "--tool-arg", "moons=100");
