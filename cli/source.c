@@ -210,10 +210,35 @@ static void check_twice(config_source *self, yyjson_val *value) {
   }
 }
 
+/* Names that other programs have for it, and what people write at first. */
+static const char *advice(const idem_schema_error *error) {
+  static const struct {
+    const char *name, *words;
+  } known[] = {
+      {"run", "; write each word by itself: [\"grep\", \"-n\", \"{text}\"]"},
+      {"command", "; a tool's program and its arguments are \"run\": [\"grep\", \"{text}\"]"},
+      {"cmd", "; a tool's program and its arguments are \"run\": [\"grep\", \"{text}\"]"},
+      {"timeout", "; here it is \"deadline_ms\", in milliseconds"},
+      {"timeout_ms", "; here it is \"deadline_ms\""},
+      {"parameters", "; here it is \"args\""},
+      {"arguments", "; a tool's are \"args\""},
+      {"inputSchema", "; here it is \"input\""},
+      {"outputSchema", "; here it is \"output_schema\""},
+      {"sql", "; here it is \"query\""},
+      {"shell", "; no shell is used: name the program in \"run\""},
+  };
+  const char *slash = strrchr(error->instance_path, '/');
+  bool of_tool = strncmp(error->instance_path, "/tools/", strlen("/tools/")) == 0;
+  if (!of_tool || strstr(error->sentence, "did you mean")) return "";
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].name, slash + 1) == 0) return known[i].words;
+  return "";
+}
+
 static void tell_errors(config_source *self, const idem_schema_result *result) {
   for (size_t i = 0; i < result->error_count; i++)
-    source_fault(self, source_find(self, result->errors[i].instance_path), "%s",
-                 result->errors[i].sentence);
+    source_fault(self, source_find(self, result->errors[i].instance_path), "%s%s",
+                 result->errors[i].sentence, advice(&result->errors[i]));
   if (result->limit) source_fault(self, NULL, "too much to check: %s", result->limit);
 }
 
