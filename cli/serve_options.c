@@ -85,7 +85,8 @@ static bool add_origin(serve_options *self, const char *value) {
 
 static bool read_tokens(serve_options *self, FILE *file) {
   self->token_text = calloc(1, TOKEN_BYTES);
-  size_t len = self->token_text ? fread(self->token_text, 1, TOKEN_BYTES - 1, file) : 0;
+  if (!self->token_text) return false;
+  size_t len = fread(self->token_text, 1, TOKEN_BYTES - 1, file);
   self->why = "it cannot be read as a text of less than 64 KiB";
   if (ferror(file) || !feof(file) || memchr(self->token_text, 0, len)) return false;
   self->why = "these are too many tokens";

@@ -16,6 +16,11 @@
 
 /* ------------------------------------------------------------------------- places */
 
+static void say(const config_source *self, const char *place, bool is_fault, const char *format,
+                va_list arguments) IDEM_PRINTF(4, 0);
+static void say_at(const config_source *self, size_t offset, bool is_fault, const char *format,
+                   va_list arguments) IDEM_PRINTF(4, 0);
+
 /* One fault, one line. */
 static void say(const config_source *self, const char *place, bool is_fault, const char *format,
                 va_list arguments) {

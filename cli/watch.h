@@ -38,7 +38,7 @@ bool watcher_start(watcher *self, uv_loop_t *loop);
 /* To say what an owner wants watched: begin, want each folder, end. What it no longer wants is
  * dropped. `mark` is set when something changes there. */
 void watcher_begin(watcher *self, const void *owner);
-void watcher_want(watcher *self, const void *owner, bool *mark, const char *folder);
+void watcher_want(watcher *self, const void *owner, bool *mark, const char *path);
 void watcher_end(watcher *self, const void *owner);
 /* Drops all of an owner's. */
 void watcher_forget(watcher *self, const void *owner);

@@ -15,6 +15,7 @@ static const char config[] =
     " \"fail\":{\"run\":[\"sh\",\"-c\",\"echo partly; echo because >&2; exit 3\"]},\n"
     " \"slow\":{\"run\":[\"sleep\",\"600\"]}}}";
 
+static const char program[] = IDEM_BIN_DIR "/idem";
 static serving self;
 
 static void make(void) {
@@ -26,9 +27,8 @@ static void begin(const char *profile, const char *flag, const char *value) {
   static char path[512];
   make();
   serving_path(&self, "idem.json", path, sizeof path);
-  self.server = value
-                    ? CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--profile", profile, flag, value)
-                    : CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--profile", profile, flag);
+  self.server = value ? CHILD(program, "serve", path, "--profile", profile, flag, value)
+                      : CHILD(program, "serve", path, "--profile", profile, flag);
 }
 
 static void finish(void) {
@@ -148,8 +148,7 @@ static void sockets_serve_them_too(void **state) {
   char config_path[512];
   serving_path(&self, "idem.json", config_path, sizeof config_path);
   serving_path(&self, "s", path, sizeof path);
-  self.server =
-      CHILD(IDEM_BIN_DIR "/idem", "serve", config_path, "--profile", "lsp", "--unix", path);
+  self.server = CHILD(program, "serve", config_path, "--profile", "lsp", "--unix", path);
   child_listening(&self.server, url, sizeof url);
   snprintf(url, sizeof url, "unix:%s", path);
   fd = child_connect(url);
