@@ -120,9 +120,17 @@ typedef struct prompt_config {
   word_template text;
 } prompt_config;
 
+/* Programs that were looked for in PATH. */
+typedef struct found_program {
+  struct found_program *next;
+  const char *name;
+  const char *path;
+} found_program;
+
 typedef struct serve_config {
   config_source source;
   config_memory memory;
+  found_program *programs;
   const char *name;
   const char *version;
   const char *title;

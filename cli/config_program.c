@@ -16,7 +16,14 @@ static bool can_run(const char *path) {
   return stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0;
 }
 
-static const char *find_in_path(serve_config *self, const char *name) {
+/* Many tools run the same program. */
+static const char *find_among_others(const serve_config *self, const char *name) {
+  for (const found_program *one = self->programs; one; one = one->next)
+    if (strcmp(one->name, name) == 0) return one->path;
+  return NULL;
+}
+
+static const char *search_path(serve_config *self, const char *name) {
   const char *folders = getenv("PATH");
   for (const char *at = folders ? folders : "/usr/bin:/bin"; *at;) {
     size_t len = strcspn(at, ":");
@@ -27,6 +34,15 @@ static const char *find_in_path(serve_config *self, const char *name) {
     at += len + (at[len] == ':');
   }
   return NULL;
+}
+
+static const char *find_in_path(serve_config *self, const char *name) {
+  const char *path = find_among_others(self, name);
+  if (path || !(path = search_path(self, name))) return path;
+  found_program *found = memory_zeroed(&self->memory, 1, sizeof *found);
+  *found = (found_program){.next = self->programs, .name = name, .path = path};
+  self->programs = found;
+  return path;
 }
 
 static bool take_program(serve_config *self, yyjson_val *run, tool_config *tool) {

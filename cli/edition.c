@@ -23,7 +23,7 @@ bool edition_open(edition *self, program_host *programs) {
   if (!confinement_init(&self->bounds, config, programs->hands.folder)) return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     program_tool_init(&self->program_tools[i], programs, self, i);
-    self->query_tools[i] = (query_tool){.config = &config->tools[i], .edition = self};
+    query_tool_init(&self->query_tools[i], self, &config->tools[i]);
     self->http_tools[i] = (http_tool){
         .config = &config->tools[i], .file = config, .edition = self, .log = programs->hands.log};
   }
@@ -67,6 +67,8 @@ void edition_free(edition *self) {
   if (self->content.config) content_deinit(&self->content);
   confinement_deinit(&self->bounds);
   free(self->program_tools);
+  for (size_t i = 0; self->query_tools && i < self->config.tool_count; i++)
+    query_tool_deinit(&self->query_tools[i]);
   free(self->query_tools);
   free(self->http_tools);
   config_free(&self->config);

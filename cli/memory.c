@@ -1,26 +1,42 @@
-/* memory.c - see memory.h: a chain of blocks, one a piece. */
+/* memory.c - see memory.h: a chain of blocks, each cut into pieces from its beginning. */
 #include "memory.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define BLOCK_BYTES ((size_t)64 << 10)
+
 struct memory_block {
   memory_block *before;
+  size_t used;
+  size_t size;
   max_align_t bytes[];
 };
 
-void *memory_zeroed(config_memory *self, size_t count, size_t size) {
-  size_t most = (SIZE_MAX / 2 - sizeof(memory_block)) / (size ? size : 1);
-  memory_block *block = count <= most ? calloc(1, sizeof *block + count * size) : NULL;
+static memory_block *add_block(config_memory *self, size_t least) {
+  size_t size = least > BLOCK_BYTES / 4 ? least : BLOCK_BYTES;
+  memory_block *block = calloc(1, sizeof *block + size);
   if (!block) {
     fputs("idem: out of memory\n", stderr);
     exit(1);
   }
+  block->size = size;
   block->before = self->last;
   self->last = block;
-  return block->bytes;
+  return block;
+}
+
+void *memory_zeroed(config_memory *self, size_t count, size_t size) {
+  memory_block *block = self->last;
+  size_t step = sizeof(max_align_t), bytes = SIZE_MAX / 4; /* more than there can be */
+  if (!size || count < bytes / size) bytes = (count * size + step - 1) / step * step;
+  if (!block || block->size - block->used < bytes) block = add_block(self, bytes);
+  void *piece = (char *)block->bytes + block->used;
+  block->used += bytes;
+  return piece;
 }
 
 char *memory_text(config_memory *self, const char *text, size_t len) {

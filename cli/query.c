@@ -1,9 +1,9 @@
-/* query.c - SQLite queries as tools. Each call opens the database on a thread of the pool, so that
- * a slow query holds up nobody; values reach it as bound parameters only. */
-#include "query.h"
+/* query.c - calls of SQLite queries. A query runs on a thread of the pool, so that a slow one holds up
+ * nobody; one that is known to be quick is tried on the loop first. Values reach it as bound
+ * parameters only. */
+#include "query_session.h"
 
 #include <idem/uv.h>
-#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,130 +11,42 @@
 #include <time.h>
 
 #define STEPS_BETWEEN_LOOKS 1000
-#define BUSY_MS 1000
-
-/* ----------------------------------------------------------------- open and prepare */
-
-typedef struct query_session {
-  sqlite3 *database;
-  sqlite3_stmt *statement;
-} query_session;
-
-/* Whoever may only read must not reach other files either. */
-static int authorize(void *user, int action, const char *a, const char *b, const char *c,
-                     const char *d) {
-  (void)user, (void)a, (void)b, (void)c, (void)d;
-  return action == SQLITE_ATTACH || action == SQLITE_DETACH ? SQLITE_DENY : SQLITE_OK;
-}
-
-static bool is_blank(const char *text) { return text[strspn(text, " \t\r\n;")] == 0; }
-
-/* False: `why` says what SQLite said. session_close either way. */
-static bool session_open(query_session *self, const tool_config *tool, char *why, size_t size) {
-  int mode = tool->may_write || tool->script ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-  const char *rest = "";
-  *self = (query_session){.database = NULL};
-  int code = sqlite3_open_v2(tool->script ? ":memory:" : tool->database, &self->database,
-                             mode | SQLITE_OPEN_NOMUTEX, NULL);
-  if (code == SQLITE_OK) {
-    sqlite3_busy_timeout(self->database, BUSY_MS);
-    sqlite3_db_config(self->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_limit(self->database, SQLITE_LIMIT_LENGTH, (int)tool->output_bytes + 65536);
-    sqlite3_set_authorizer(self->database, authorize, NULL);
-    if (tool->script) code = sqlite3_exec(self->database, tool->script, NULL, NULL, NULL);
-  }
-  if (code == SQLITE_OK) {
-    code = sqlite3_prepare_v2(self->database, tool->query, -1, &self->statement, &rest);
-  }
-  if (code == SQLITE_OK && self->statement && is_blank(rest) &&
-      (tool->may_write || sqlite3_stmt_readonly(self->statement)))
-    return true;
-  if (code != SQLITE_OK)
-    snprintf(why, size, "%s", self->database ? sqlite3_errmsg(self->database) : "no memory");
-  else
-    snprintf(why, size, "%s",
-             !self->statement  ? "is empty"
-             : !is_blank(rest) ? "is more than one statement"
-                               : "changes the database: say \"write\": true if it should");
-  return false;
-}
-
-static void session_close(query_session *self) {
-  sqlite3_finalize(self->statement);
-  sqlite3_close(self->database);
-}
-
-/* -------------------------------------------------------------------------- checking */
-
-static void check_parameters(serve_config *config, const tool_config *tool,
-                             sqlite3_stmt *statement) {
-  yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
-  yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties");
-  for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++) {
-    const char *name = sqlite3_bind_parameter_name(statement, i);
-    if (!name || *name == '?')
-      source_fault(&config->source, tool->key, "tool %s: name the parameters of the query, as :id",
-                   tool->name);
-    else if (!yyjson_obj_get(properties, name + 1))
-      source_fault(&config->source, tool->key, "tool %s: there is no argument for %s in the query",
-                   tool->name, name);
-  }
-  yyjson_doc_free(schema);
-}
-
-static void check_columns(serve_config *config, const tool_config *tool, sqlite3_stmt *statement) {
-  for (int i = 0; i < sqlite3_column_count(statement); i++)
-    for (int j = 0; j < i; j++)
-      if (strcmp(sqlite3_column_name(statement, i), sqlite3_column_name(statement, j)) == 0)
-        source_fault(&config->source, tool->key,
-                     "tool %s: two columns are called %s: rename one with AS", tool->name,
-                     sqlite3_column_name(statement, i));
-}
-
-bool query_check(serve_config *config) {
-  for (size_t i = 0; i < config->tool_count; i++) {
-    const tool_config *tool = &config->tools[i];
-    query_session session;
-    char why[256];
-    if (tool->is_program || (!tool->database && !tool->script)) continue; /* told already */
-    if (session_open(&session, tool, why, sizeof why)) {
-      check_parameters(config, tool, session.statement);
-      check_columns(config, tool, session.statement);
-    } else {
-      source_fault(&config->source, tool->key, "tool %s: the query %s", tool->name, why);
-    }
-    session_close(&session);
-  }
-  return config->source.faults == 0;
-}
+#define QUICK_US 300u /* that long may a query hold up the loop */
+#define SLOW_TIMES 3u /* then it is not tried there; one time may be the machine's */
 
 /* ------------------------------------------------------------------------- one call */
 
 typedef struct job {
+  query_tool *asked;
   const tool_config *tool;
-  edition *edition; /* held */
-  yyjson_doc *arguments;
+  query_session *session; /* NULL: one is opened */
+  yyjson_doc *copied;     /* the arguments of a job that outlives its call */
+  yyjson_val *arguments;
   yyjson_mut_doc *result; /* {"rows": [...], "row_count": n, "truncated": false} */
+  yyjson_mut_val *root;
   yyjson_mut_val *rows;
   idem__buf table;
-  uint64_t deadline_ms;
+  uint64_t until_us;
+  uint64_t took_us;
   atomic_bool unwanted;
+  bool on_loop;
   bool out_of_time;
+  bool locked;
   bool truncated;
   size_t row_count;
   size_t bytes;
   char fault[256]; /* empty: it went well */
 } job;
 
-static uint64_t now_ms(void) {
+static uint64_t now_us(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+  return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
 static int look_around(void *user) {
   job *self = user;
-  self->out_of_time = now_ms() >= self->deadline_ms;
+  self->out_of_time = now_us() >= self->until_us;
   return self->out_of_time || atomic_load(&self->unwanted);
 }
 
@@ -161,9 +73,9 @@ static int bind_value(sqlite3_stmt *statement, int at, yyjson_val *value) {
 }
 
 static bool bind_all(const job *self, sqlite3_stmt *statement) {
-  yyjson_val *arguments = yyjson_doc_get_root(self->arguments);
   for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++) {
-    yyjson_val *value = yyjson_obj_get(arguments, sqlite3_bind_parameter_name(statement, i) + 1);
+    yyjson_val *value =
+        yyjson_obj_get(self->arguments, sqlite3_bind_parameter_name(statement, i) + 1);
     if (bind_value(statement, i, value) != SQLITE_OK) return false;
   }
   return true;
@@ -227,8 +139,11 @@ static bool take_row(job *self, sqlite3_stmt *statement) {
 }
 
 static void put_heading(job *self, sqlite3_stmt *statement) {
-  for (int i = 0; i < sqlite3_column_count(statement); i++)
-    idem__buf_printf(&self->table, "%s%s", i ? " | " : "", sqlite3_column_name(statement, i));
+  for (int i = 0; i < sqlite3_column_count(statement); i++) {
+    const char *name = sqlite3_column_name(statement, i);
+    if (i) idem__buf_puts(&self->table, " | ");
+    idem__buf_put(&self->table, name, strlen(name));
+  }
   idem__buf_puts(&self->table, "\n");
 }
 
@@ -244,6 +159,7 @@ static void take_rows(job *self, const query_session *session) {
       return;
     }
   }
+  self->locked = code == SQLITE_BUSY;
   if (self->out_of_time)
     snprintf(self->fault, sizeof self->fault, "took longer than %llu ms (deadline_ms)",
              (unsigned long long)self->tool->deadline_ms);
@@ -251,38 +167,50 @@ static void take_rows(job *self, const query_session *session) {
     snprintf(self->fault, sizeof self->fault, "failed: %s", sqlite3_errmsg(session->database));
 }
 
+static void ask_database(job *self) {
+  const query_session *session = self->session;
+  uint64_t began = now_us();
+  sqlite3_progress_handler(session->database, STEPS_BETWEEN_LOOKS, look_around, self);
+  if (bind_all(self, session->statement))
+    take_rows(self, session);
+  else
+    snprintf(self->fault, sizeof self->fault, "failed: a value is too long to be bound");
+  self->took_us = now_us() - began;
+}
+
+/* On a thread of the pool. */
 static void work(void *user) {
   job *self = user;
-  query_session session;
-  if (session_open(&session, self->tool, self->fault, sizeof self->fault)) {
-    sqlite3_progress_handler(session.database, STEPS_BETWEEN_LOOKS, look_around, self);
-    if (bind_all(self, session.statement))
-      take_rows(self, &session);
-    else
-      snprintf(self->fault, sizeof self->fault, "failed: a value is too long to be bound");
-  }
-  session_close(&session);
+  if (!self->session) self->session = session_open(self->tool, self->fault, sizeof self->fault);
+  if (!self->session) return;
+  self->fault[0] = 0;
+  ask_database(self);
 }
 
 /* -------------------------------------------------------------------------- answering */
 
-static void job_free(job *self) {
-  yyjson_doc_free(self->arguments);
-  yyjson_mut_doc_free(self->result);
+static void job_clear(job *self) {
+  if (self->session) session_keep(self->asked, self->session);
+  yyjson_doc_free(self->copied);
+  if (!self->on_loop) yyjson_mut_doc_free(self->result);
   idem__buf_deinit(&self->table);
-  edition *held = self->edition;
+}
+
+static void job_free(job *self) {
+  edition *held = self->asked->edition;
+  job_clear(self);
   free(self);
   edition_release(held);
 }
 
 static void answer_rows(idem_request *request, job *self) {
   yyjson_mut_doc *doc = idem_request_doc(request);
-  yyjson_mut_val *content = yyjson_mut_arr(doc), *structured = NULL;
+  yyjson_mut_val *content = yyjson_mut_arr(doc), *structured = self->root;
   if (self->truncated)
     idem__buf_printf(&self->table, "There are more rows: cut after %zu (max_rows, output_bytes).\n",
                      self->row_count);
-  if (doc) structured = yyjson_mut_val_mut_copy(doc, self->result->root);
-  bool built = structured &&
+  if (doc && !self->on_loop) structured = yyjson_mut_val_mut_copy(doc, self->root);
+  bool built = doc && structured &&
                yyjson_mut_obj_add_uint(doc, structured, "row_count", self->row_count) &&
                yyjson_mut_obj_add_bool(doc, structured, "truncated", self->truncated) &&
                idem_content_text(doc, content, self->table.data, self->table.len);
@@ -292,17 +220,24 @@ static void answer_rows(idem_request *request, job *self) {
     idem_request_drop(request);
 }
 
+static void answer(idem_request *request, job *self) {
+  char sentence[512];
+  if (!self->fault[0]) {
+    answer_rows(request, self);
+    return;
+  }
+  snprintf(sentence, sizeof sentence, "the query %s", self->fault);
+  reply_failed(request, sentence);
+}
+
 static void after(idem_request *request, void *user) {
   job *self = user;
-  char sentence[512];
-  if (atomic_load(&self->unwanted)) {
+  self->asked->quick = !self->tool->may_write && !self->fault[0] && self->took_us < QUICK_US;
+  self->asked->slow = 0;
+  if (atomic_load(&self->unwanted))
     idem_request_drop(request);
-  } else if (self->fault[0]) {
-    snprintf(sentence, sizeof sentence, "the query %s", self->fault);
-    reply_failed(request, sentence);
-  } else {
-    answer_rows(request, self);
-  }
+  else
+    answer(request, self);
   job_free(self);
 }
 
@@ -312,32 +247,64 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
   atomic_store(&self->unwanted, true);
 }
 
-static job *job_new(const query_tool *asked, yyjson_val *arguments) {
-  const tool_config *tool = asked->config;
+/* -------------------------------------------------------------------------- starting */
+
+/* The result is built in `result`. False: no memory. */
+static bool job_init(job *self, query_tool *asked, yyjson_mut_doc *result, uint64_t limit_us) {
+  self->asked = asked;
+  self->tool = asked->config;
+  self->result = result;
+  self->root = yyjson_mut_obj(result);
+  self->rows = yyjson_mut_obj_add_arr(result, self->root, "rows");
+  self->until_us = now_us() + limit_us;
+  idem__buf_init(&self->table, NULL, asked->config->output_bytes * 4 + 65536);
+  return self->rows;
+}
+
+/* A query that was quick the last time has a moment on the loop: a thread would cost more than it
+ * does. It only reads, so it can be begun again elsewhere. True: answered. */
+static bool answer_quickly(query_tool *asked, idem_request *request, yyjson_val *arguments) {
+  job self = {.on_loop = true, .arguments = arguments};
+  if (!asked->quick || !(self.session = session_take(asked))) return false;
+  sqlite3_busy_timeout(self.session->database, 0);
+  session_hold(self.session, idem_request_loop(request));
+  if (job_init(&self, asked, idem_request_doc(request), QUICK_US)) ask_database(&self);
+  sqlite3_busy_timeout(self.session->database, SESSION_BUSY_MS);
+  bool answered = self.rows && !self.out_of_time && !self.locked;
+  asked->slow = self.took_us < QUICK_US ? 0 : asked->slow + 1;
+  asked->quick = answered && asked->slow < SLOW_TIMES;
+  if (answered)
+    answer(request, &self);
+  else
+    session_let_go(self.session);
+  job_clear(&self);
+  return answered;
+}
+
+static job *job_new(query_tool *asked, yyjson_val *arguments) {
   job *self = calloc(1, sizeof *self);
   if (!self) return NULL;
-  self->edition = asked->edition;
   edition_hold(asked->edition);
   yyjson_mut_doc *copy = yyjson_mut_doc_new(NULL);
   if (copy) yyjson_mut_doc_set_root(copy, yyjson_val_mut_copy(copy, arguments));
-  self->tool = tool;
-  self->arguments = copy ? yyjson_mut_doc_imut_copy(copy, NULL) : NULL;
+  self->copied = copy ? yyjson_mut_doc_imut_copy(copy, NULL) : NULL;
+  self->arguments = yyjson_doc_get_root(self->copied);
   yyjson_mut_doc_free(copy);
-  self->result = yyjson_mut_doc_new(NULL);
-  yyjson_mut_val *root = yyjson_mut_obj(self->result);
-  self->rows = yyjson_mut_obj_add_arr(self->result, root, "rows");
-  if (self->result) yyjson_mut_doc_set_root(self->result, root);
-  idem__buf_init(&self->table, NULL, tool->output_bytes * 4 + 65536);
-  self->deadline_ms = now_ms() + tool->deadline_ms;
-  if (self->arguments && self->rows) return self;
+  if (job_init(self, asked, yyjson_mut_doc_new(NULL), asked->config->deadline_ms * 1000u) &&
+      self->arguments)
+    return self;
   job_free(self);
   return NULL;
 }
 
 void query_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
-  const query_tool *tool = user;
+  query_tool *tool = user;
+  if (answer_quickly(tool, request, arguments)) return;
   job *self = job_new(tool, arguments);
   if (!self) return; /* answered with "Internal error" */
+  self->session = session_take(tool);
+  if (self->session) session_let_go(self->session);
+  if (tool->config->may_write) session_let_all_go();
   idem_request_on_cancel(request, on_cancel, self);
   if (idem_offload(idem_request_loop(request), request, work, after, self) == IDEM_OK) return;
   idem_request_on_cancel(request, NULL, NULL);

@@ -202,17 +202,29 @@ void source_free(config_source *self) {
 
 /* ----------------------------------------------------------------------- checking */
 
+/* True: it was there before. Out of memory, it is not noticed. */
+static bool is_again(idem__map *seen, yyjson_val *key) {
+  const char *name = yyjson_get_str(key);
+  if (idem__map_get(seen, name, yyjson_get_len(key))) return true;
+  idem__map_put(seen, name, yyjson_get_len(key), key);
+  return false;
+}
+
 /* A name given twice is a mistake that JSON readers settle in silence, each in its own way. */
 static void check_twice(config_source *self, yyjson_val *value) {
   yyjson_val *key, *member, *item;
   size_t i, count;
+  idem__map seen;
   if (yyjson_is_arr(value)) yyjson_arr_foreach(value, i, count, item) check_twice(self, item);
   if (!yyjson_is_obj(value)) return;
+  idem__map_init(&seen, NULL, 0);
   yyjson_obj_foreach(value, i, count, key, member) {
-    if (member_key(value, yyjson_get_str(key)) != key)
-      source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
+    bool again = yyjson_obj_size(value) > 16 ? is_again(&seen, key)
+                                             : member_key(value, yyjson_get_str(key)) != key;
+    if (again) source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
     check_twice(self, member);
   }
+  idem__map_deinit(&seen);
 }
 
 /* Names that other programs have for it, and what people write at first. */

@@ -157,6 +157,7 @@ typedef enum idem__list_kind {
 typedef struct idem__registry_list {
   void **entries; /* of the kind's entry type, in order of registration */
   size_t count;
+  size_t capacity;
   idem__map by_name; /* name, or uri */
 } idem__registry_list;
 

@@ -1,6 +1,7 @@
 /* registry.c - what is served, as immutable snapshots.
  * A change copies the lists (not the entries), swaps one pointer under the server's lock and tells
- * the hubs; requests finish on the snapshot they began with. */
+ * the hubs; requests finish on the snapshot they began with. While nobody has seen a snapshot, as
+ * when a server is filled, entries are added to it as it is. */
 #include "mcp.h"
 
 #include <string.h>
@@ -76,10 +77,22 @@ idem_status idem__registry_first(idem_server *server) {
   return server->registry ? IDEM_OK : IDEM_E_NOMEM;
 }
 
+static idem_status make_room(idem__registry *registry, idem__registry_list *list) {
+  size_t capacity = list->capacity ? list->capacity * 2 : 8;
+  if (list->count < list->capacity) return IDEM_OK;
+  void **entries = idem__realloc(&registry->alloc, list->entries, list->capacity * sizeof *entries,
+                                 capacity * sizeof *entries);
+  if (!entries) return IDEM_E_NOMEM;
+  list->entries = entries;
+  list->capacity = capacity;
+  return IDEM_OK;
+}
+
 static idem_status append(idem__registry *registry, idem__list_kind kind, void *entry) {
   idem__registry_list *list = &registry->lists[kind];
   const char *name = entry_name(kind, entry);
-  idem_status status = idem__map_put(&list->by_name, name, strlen(name), entry);
+  idem_status status = make_room(registry, list);
+  if (status == IDEM_OK) status = idem__map_put(&list->by_name, name, strlen(name), entry);
   if (status != IDEM_OK) return status;
   list->entries[list->count++] = entry;
   atomic_fetch_add_explicit(entry_refs(kind, entry), 1, memory_order_relaxed);
@@ -91,7 +104,8 @@ static idem_status copy_list(idem__registry *to, const idem__registry *from, ide
                              const void *without) {
   const idem__registry_list *source = &from->lists[kind];
   idem__registry_list *list = &to->lists[kind];
-  list->entries = idem__malloc(&to->alloc, (source->count + 1) * sizeof *list->entries);
+  list->capacity = source->count + 1;
+  list->entries = idem__malloc(&to->alloc, list->capacity * sizeof *list->entries);
   if (!list->entries) return IDEM_E_NOMEM;
   for (size_t i = 0; i < source->count; i++) {
     if (source->entries[i] == without) continue;
@@ -115,16 +129,23 @@ static idem_status next_snapshot(idem_server *server, idem__list_kind kind, cons
   return status;
 }
 
-/* With the lock held: OK and the old snapshot, to be let go of outside. */
+/* With the lock held, without which nobody new can get hold of the snapshot. */
+static bool is_unseen(idem__registry *registry) {
+  return atomic_load_explicit(&registry->refs, memory_order_acquire) == 1;
+}
+
+/* With the lock held: OK and the old snapshot, to be let go of outside; NULL: it was changed. */
 static idem_status swap(idem_server *server, idem__list_kind kind, const char *name, void *entry,
                         idem__registry **old) {
   void *found = idem__map_get(&server->registry->lists[kind].by_name, name, strlen(name));
   if (entry && found) return IDEM_E_EXISTS;
   if (!entry && !found) return IDEM_E_NOTFOUND;
-  idem__registry *next;
-  idem_status status = next_snapshot(server, kind, found, entry, &next);
+  idem__registry *next = server->registry;
+  bool in_place = entry && is_unseen(next);
+  idem_status status =
+      in_place ? append(next, kind, entry) : next_snapshot(server, kind, found, entry, &next);
   if (status != IDEM_OK) return status;
-  *old = server->registry;
+  *old = in_place ? NULL : server->registry;
   server->registry = next;
   next->generation = atomic_fetch_add_explicit(&server->generation, 1, memory_order_release) + 1;
   server->ever[kind] = true;
@@ -140,7 +161,7 @@ idem_status idem__registry_change(idem_server *server, idem__list_kind kind, con
   /* The caller's own count: on success the snapshot has one of its own. */
   if (entry) entry_unref(kind, entry, &server->alloc);
   if (status != IDEM_OK) return status;
-  idem__registry_unref(old);
+  if (old) idem__registry_unref(old);
   idem__server_changed(server, 1u << kind);
   return IDEM_OK;
 }

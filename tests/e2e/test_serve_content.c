@@ -1,6 +1,7 @@
 /* test_serve_content.c - queries, files and prompts of `idem serve`, asked kindly and otherwise. */
 #include "serving.h"
 
+#include <poll.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,9 @@ static const char config[] =
     " \"all\":{\"database\":\"data.db\",\"max_rows\":2,\"query\":\"SELECT * FROM things\"},\n"
     " \"endless\":{\"database\":\"data.db\",\"deadline_ms\":100,\"query\":\"WITH RECURSIVE n(i) AS "
     "(SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) AS top FROM n\"},\n"
+    " \"count\":{\"args\":{\"n\":\"integer\"},\"database\":\"data.db\",\"query\":\"WITH "
+    "RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :n) "
+    "SELECT max(i) AS top, (SELECT count(*) FROM things) AS things FROM n\"},\n"
     " \"add\":{\"args\":{\"name\":\"string\"},\"database\":\"data.db\",\"write\":true,\n"
     "  \"query\":\"INSERT INTO things VALUES (:name, 1)\"}\n"
     "},\"resources\":{\n"
@@ -31,17 +35,20 @@ static const char config[] =
     "\"bad?\":{\"complete\":{\"run\":[\"sh\",\"-c\",\"echo x; exit 1\"]}}},"
     "\"text\":\"{language} {word}\"}}}";
 
-static void make_database(const serving *self) {
+static void change_database(const serving *self, const char *name, const char *statements) {
   char path[512];
   sqlite3 *database;
-  serving_path(self, "data.db", path, sizeof path);
+  serving_path(self, name, path, sizeof path);
   assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
-  assert_int_equal(sqlite3_exec(database,
-                                "CREATE TABLE things (name TEXT, count INTEGER);"
-                                "INSERT INTO things VALUES ('nut', 3), ('bolt', 5), (x'00ff', 1)",
-                                NULL, NULL, NULL),
-                   SQLITE_OK);
+  sqlite3_busy_timeout(database, 10000);
+  assert_int_equal(sqlite3_exec(database, statements, NULL, NULL, NULL), SQLITE_OK);
   sqlite3_close(database);
+}
+
+static void make_database(const serving *self) {
+  change_database(self, "data.db",
+                  "CREATE TABLE things (name TEXT, count INTEGER);"
+                  "INSERT INTO things VALUES ('nut', 3), ('bolt', 5), (x'00ff', 1)");
 }
 
 static void make_files(const serving *self) {
@@ -107,6 +114,32 @@ static void rows_and_time_have_limits(void **state) {
 static void what_may_write_writes(void **state) {
   expect_not_in(serving_call(*state, "add", "{\"name\":\"screw\"}"), "isError");
   expect_in(serving_call(*state, "find", "{\"name\":\"screw\"}"), "\"count\":1");
+}
+
+static void a_quick_query_may_become_a_slow_one(void **state) {
+  for (int i = 0; i < 3; i++) expect_in(serving_call(*state, "count", "{\"n\":3}"), "\"top\":3");
+  expect_in(serving_call(*state, "count", "{\"n\":300000}"), "\"top\":300000");
+  expect_in(serving_call(*state, "count", "{\"n\":3}"), "\"top\":3");
+}
+
+/* Sessions are kept and locks are held for a moment; neither may show. */
+static void what_others_change_is_seen_at_once(void **state) {
+  char from[512], to[512];
+  for (int i = 0; i < 3; i++)
+    expect_in(serving_call(*state, "find", "{\"name\":\"bolt\"}"), "\"count\":5");
+  change_database(*state, "data.db", "UPDATE things SET count = 6 WHERE name = 'bolt'");
+  expect_in(serving_call(*state, "find", "{\"name\":\"bolt\"}"), "\"count\":6");
+  change_database(*state, "new.db",
+                  "CREATE TABLE things (name TEXT, count INTEGER);"
+                  "INSERT INTO things VALUES ('bolt', 8)");
+  serving_path(*state, "new.db", from, sizeof from);
+  serving_path(*state, "data.db", to, sizeof to);
+  assert_int_equal(rename(from, to), 0);
+  poll(NULL, 0, 2); /* the longest that a lock is held */
+  expect_in(serving_call(*state, "find", "{\"name\":\"bolt\"}"), "\"count\":8");
+  change_database(*state, "data.db", "PRAGMA journal_mode = WAL");
+  change_database(*state, "data.db", "UPDATE things SET count = 9 WHERE name = 'bolt'");
+  expect_in(serving_call(*state, "find", "{\"name\":\"bolt\"}"), "\"count\":9");
 }
 
 static void files_of_a_folder_are_listed_and_read(void **state) {
@@ -199,6 +232,8 @@ int main(void) {
       cmocka_unit_test(a_value_is_never_a_part_of_the_query),
       cmocka_unit_test(rows_and_time_have_limits),
       cmocka_unit_test(what_may_write_writes),
+      cmocka_unit_test(a_quick_query_may_become_a_slow_one),
+      cmocka_unit_test(what_others_change_is_seen_at_once),
       cmocka_unit_test(files_of_a_folder_are_listed_and_read),
       cmocka_unit_test(nothing_outside_a_folder_is_read),
       cmocka_unit_test(a_file_beyond_its_limit_is_told),

@@ -1,0 +1,271 @@
+/* serving.c - what `idem serve` costs, against limits measured in the same run: a program's call against
+ * posix_spawn and wait, a query's against a tool in C, and its start with many tools.
+ * serving IDEM REFERENCE FOLDER: the folder holds the configurations that bench/serve/run writes. */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUNDS 9
+#define PROGRAMS 150 /* a round */
+#define QUERIES 4000
+#define WINDOW 64
+#define REQUESTS 1000
+#define ID_AT 22 /* of four digits, in a request */
+#define PROGRAM "/bin/true"
+
+typedef struct child {
+  pid_t pid;
+  int in, out; /* its stdin and stdout */
+} child;
+
+static void die(const char *what) {
+  perror(what);
+  exit(1);
+}
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count) {
+  qsort(values, count, sizeof *values, by_value);
+  return values[count / 2];
+}
+
+/* --------------------------------------------------------------- servers */
+
+static void become(char **command, int in, int out) {
+  int null = open("/dev/null", O_WRONLY);
+  dup2(in, 0);
+  dup2(out, 1);
+  dup2(null, 2);
+  execv(command[0], command);
+  _exit(127);
+}
+
+static child start(char **command) {
+  int to[2], from[2];
+  if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) die("pipe");
+  child made = {.pid = fork(), .in = to[1], .out = from[0]};
+  if (made.pid < 0) die("fork");
+  if (made.pid == 0) become(command, to[0], from[1]);
+  close(to[0]);
+  close(from[1]);
+  return made;
+}
+
+static void stop(child *it) {
+  close(it->in);
+  close(it->out);
+  waitpid(it->pid, NULL, 0);
+}
+
+static void send_bytes(const child *it, const char *bytes, size_t len) {
+  if (write(it->in, bytes, len) != (ssize_t)len) die("the server does not read");
+}
+
+static void send_text(const child *it, const char *text) { send_bytes(it, text, strlen(text)); }
+
+/* Counts the answers in one read. A fault ends the run: its rate would mean nothing. */
+static size_t receive(const child *it) {
+  static char buffer[(1 << 17) + 1];
+  ssize_t n = read(it->out, buffer, sizeof buffer - 1);
+  size_t lines = 0;
+  buffer[n > 0 ? n : 0] = 0;
+  if (n <= 0 || strstr(buffer, "rror\":")) {
+    fprintf(stderr, "no answer but %s\n", buffer);
+    exit(1);
+  }
+  for (ssize_t i = 0; i < n; i++) lines += buffer[i] == '\n';
+  return lines;
+}
+
+static void ask(const child *it, const char *request) {
+  send_text(it, request);
+  while (receive(it) == 0) continue;
+}
+
+static const char hello[] =
+    "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+    "\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"bench\",\"version\":\"1\"}}}\n";
+static const char ready[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+#define CALL(tool, arguments)                                                                      \
+  "{\"jsonrpc\":\"2.0\",\"id\":1000,\"method\":\"tools/call\",\"params\":{\"name\":\"" tool        \
+  "\",\"arguments\":" arguments "}}\n"
+
+static child start_ready(char **command) {
+  child it = start(command);
+  ask(&it, hello);
+  send_text(&it, ready);
+  return it;
+}
+
+/* On one CPU a question and its answer are two switches and nothing else. */
+static void pin(bool on) {
+  static cpu_set_t all;
+  static bool known;
+  if (!known) sched_getaffinity(0, sizeof all, &all);
+  known = true;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (size_t cpu = 0; cpu < CPU_SETSIZE && !CPU_COUNT(&one); cpu++)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  sched_setaffinity(0, sizeof one, on ? &one : &all);
+}
+
+/* --------------------------------------------------------------- measures */
+
+/* Microseconds of the middle one. */
+static double spawn_and_wait(void) {
+  double times[PROGRAMS];
+  char *const argv[] = {"true", NULL}, *const environment[] = {"PATH=/usr/bin:/bin", NULL};
+  for (size_t i = 0; i < PROGRAMS; i++) {
+    pid_t pid;
+    double began = now_us();
+    if (posix_spawn(&pid, PROGRAM, NULL, NULL, argv, environment) != 0) die("posix_spawn");
+    waitpid(pid, NULL, 0);
+    times[i] = now_us() - began;
+  }
+  return median(times, PROGRAMS);
+}
+
+static double call_program(const child *it) {
+  double times[PROGRAMS];
+  for (size_t i = 0; i < PROGRAMS; i++) {
+    double began = now_us();
+    ask(it, CALL("true", "{}"));
+    times[i] = now_us() - began;
+  }
+  return median(times, PROGRAMS);
+}
+
+/* A request over and over, with ids from 1000 on: none is used twice while it waits. */
+static char *repeat(const char *request) {
+  size_t len = strlen(request);
+  char *many = malloc(REQUESTS * len), digits[8];
+  if (!many) die("malloc");
+  for (size_t i = 0; i < REQUESTS; i++) {
+    snprintf(digits, sizeof digits, "%zu", 1000 + i);
+    memcpy(many + i * len, request, len);
+    memcpy(many + i * len + ID_AT, digits, 4);
+  }
+  return many;
+}
+
+/* Thousands a second. */
+static double rate_of(const child *it, const char *request, size_t window) {
+  size_t len = strlen(request), sent = 0, answered = 0;
+  char *many = repeat(request);
+  double began = now_us();
+  while (answered < QUERIES) {
+    size_t at = sent % REQUESTS, more = window - (sent - answered);
+    if (more > REQUESTS - at) more = REQUESTS - at;
+    send_bytes(it, many + at * len, more * len);
+    sent += more;
+    answered += receive(it);
+  }
+  double took = now_us() - began;
+  while (answered < sent) answered += receive(it);
+  free(many);
+  return QUERIES / took * 1e3;
+}
+
+static double first_answer(char **command) {
+  double began = now_us();
+  child it = start(command);
+  ask(&it, hello);
+  double took = now_us() - began;
+  stop(&it);
+  return took / 1e3;
+}
+
+/* ----------------------------------------------------------------- report */
+
+static void row(const char *name, double limit, double ours, double bound, bool rate) {
+  double ratio = ours / limit;
+  printf("| %s | %.2f | %.2f | %.2f | %s %.2f | %s |\n", name, limit, ours, ratio,
+         rate ? "at least" : "at most", bound,
+         (rate ? ratio >= bound : ratio <= bound) ? "PASS" : "MISS");
+  fflush(stdout);
+}
+
+static void compare_programs(char **server) {
+  double limits[ROUNDS], ours[ROUNDS];
+  child it = start_ready(server);
+  call_program(&it);
+  for (int i = 0; i < ROUNDS; i++) {
+    limits[i] = spawn_and_wait();
+    ours[i] = call_program(&it);
+  }
+  stop(&it);
+  row("call of a program, us; limit posix_spawn and wait", median(limits, ROUNDS),
+      median(ours, ROUNDS), 1.25, false);
+}
+
+static void compare_queries(char **reference, char **server, size_t window, const char *name) {
+  double limits[ROUNDS], ours[ROUNDS];
+  pin(window == 1);
+  child echo = start_ready(reference), query = start_ready(server);
+  for (int i = 0; i < ROUNDS; i++) {
+    limits[i] = rate_of(&echo, CALL("echo", "{\"text\":\"hello, world\"}"), window);
+    ours[i] = rate_of(&query, CALL("order", "{\"id\":4711}"), window);
+  }
+  stop(&echo);
+  stop(&query);
+  pin(false);
+  double limit = median(limits, ROUNDS), rate = median(ours, ROUNDS);
+  if (window == 1)
+    row(name, limit, rate, 0.5, true);
+  else
+    printf("| %s | %.2f | %.2f | %.2f | | |\n", name, limit, rate, rate / limit);
+}
+
+static void time_start(char **server) {
+  double times[ROUNDS * 3];
+  for (int i = 0; i < ROUNDS * 3; i++) times[i] = first_answer(server);
+  double took = median(times, ROUNDS * 3);
+  printf("| start to first answer with 500 tools, ms | | %.2f | | at most 10.00 | %s |\n", took,
+         took <= 10 ? "PASS" : "MISS");
+}
+
+/* An empty file is a database; one statement makes a table in it. */
+static void make_database(char **server) {
+  child it = start_ready(server);
+  ask(&it, CALL("make", "{}"));
+  stop(&it);
+}
+
+int main(int argc, char **argv) {
+  if (argc != 4 || chdir(argv[3]) != 0) {
+    fprintf(stderr, "usage: serving IDEM REFERENCE FOLDER\n");
+    return 1;
+  }
+  signal(SIGPIPE, SIG_IGN);
+  char *make[] = {argv[1], "serve", "make.json", NULL};
+  char *small[] = {argv[1], "serve", "small.json", NULL};
+  char *large[] = {argv[1], "serve", "large.json", NULL};
+  char *reference[] = {argv[2], "--profile", "mcp", NULL};
+  make_database(make);
+  printf("| idem serve | limit | idem | ratio | bound | |\n|---|---|---|---|---|---|\n");
+  compare_programs(small);
+  compare_queries(reference, small, 1, "queries, one in flight, thousand/s; limit an echo in C");
+  compare_queries(reference, small, WINDOW,
+                  "queries, window of 64, thousand/s; limit an echo in C");
+  time_start(large);
+  return 0;
+}

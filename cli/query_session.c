@@ -1,0 +1,230 @@
+/* query_session.c - see query_session.h. Also checks at the start that every query can be prepared. */
+#include "query_session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define KEPT_EACH 4u /* sessions of a tool: as many as there are threads */
+#define KEPT_ALL 64u
+
+#define HOLD_MS 1u
+
+static size_t kept; /* by all tools; only the loop's thread keeps and holds */
+static idem__list holders = {&holders, &holders};
+static uv_timer_t hold_timer;
+
+/* ----------------------------------------------------------------- open and prepare */
+
+/* Whoever may only read must not reach other files either. */
+static int authorize(void *user, int action, const char *a, const char *b, const char *c,
+                     const char *d) {
+  (void)user, (void)a, (void)b, (void)c, (void)d;
+  return action == SQLITE_ATTACH || action == SQLITE_DETACH ? SQLITE_DENY : SQLITE_OK;
+}
+
+static bool is_blank(const char *text) { return text[strspn(text, " \t\r\n;")] == 0; }
+
+static int open_database(query_session *self, const tool_config *tool) {
+  int mode = tool->may_write || tool->script ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+  struct stat about;
+  int code = sqlite3_open_v2(tool->script ? ":memory:" : tool->database, &self->database,
+                             mode | SQLITE_OPEN_NOMUTEX, NULL);
+  if (code != SQLITE_OK) return code;
+  if (!tool->script && stat(tool->database, &about) == 0) {
+    self->device = about.st_dev;
+    self->inode = about.st_ino;
+  }
+  sqlite3_busy_timeout(self->database, SESSION_BUSY_MS);
+  sqlite3_db_config(self->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  sqlite3_limit(self->database, SQLITE_LIMIT_LENGTH, (int)tool->output_bytes + 65536);
+  sqlite3_set_authorizer(self->database, authorize, NULL);
+  return tool->script ? sqlite3_exec(self->database, tool->script, NULL, NULL, NULL) : SQLITE_OK;
+}
+
+/* NULL: it can be used. */
+static const char *judge_query(const query_session *self, const tool_config *tool,
+                               const char *rest) {
+  if (!self->statement) return "is empty";
+  if (!is_blank(rest)) return "is more than one statement";
+  if (!tool->may_write && !sqlite3_stmt_readonly(self->statement))
+    return "changes the database: say \"write\": true if it should";
+  return NULL;
+}
+
+static bool is_wal(sqlite3 *database) {
+  sqlite3_stmt *ask = NULL;
+  bool wal = true;
+  if (sqlite3_prepare_v2(database, "PRAGMA journal_mode", -1, &ask, NULL) == SQLITE_OK &&
+      sqlite3_step(ask) == SQLITE_ROW)
+    wal = sqlite3_stricmp((const char *)sqlite3_column_text(ask, 0), "wal") == 0;
+  sqlite3_finalize(ask);
+  return wal;
+}
+
+static bool prepare(query_session *self, const tool_config *tool, char *why, size_t size) {
+  const char *rest = "", *fault;
+  int code = open_database(self, tool);
+  if (code == SQLITE_OK)
+    code = sqlite3_prepare_v3(self->database, tool->query, -1, SQLITE_PREPARE_PERSISTENT,
+                              &self->statement, &rest);
+  if (code != SQLITE_OK)
+    fault = self->database ? sqlite3_errmsg(self->database) : "no memory";
+  else
+    fault = judge_query(self, tool, rest);
+  if (fault) snprintf(why, size, "%s", fault);
+  self->may_hold = !fault && !tool->script && !tool->may_write && !is_wal(self->database);
+  return !fault;
+}
+
+query_session *session_open(const tool_config *tool, char *why, size_t size) {
+  query_session *self = calloc(1, sizeof *self);
+  snprintf(why, size, "no memory");
+  if (!self) return NULL;
+  idem__list_init(&self->link);
+  idem__list_init(&self->held);
+  if (prepare(self, tool, why, size)) return self;
+  session_close(self);
+  return NULL;
+}
+
+void session_close(query_session *self) {
+  if (self->holds) session_let_go(self);
+  sqlite3_finalize(self->statement);
+  sqlite3_close(self->database);
+  free(self);
+}
+
+/* -------------------------------------------------------------------------- keeping */
+
+/* A database that was put in the file's place must be read, not the one before. */
+static bool is_current(const query_session *self, const tool_config *tool) {
+  struct stat about;
+  if (tool->script || self->holds) return true;
+  return stat(tool->database, &about) == 0 && about.st_dev == self->device &&
+         about.st_ino == self->inode;
+}
+
+static void close_idle(query_tool *tool) {
+  for (idem__list *at = tool->idle.next, *next; at && at != &tool->idle; at = next) {
+    next = at->next;
+    session_close(IDEM__CONTAINER(at, query_session, link));
+  }
+  kept -= tool->idle_count;
+  tool->idle_count = 0;
+  idem__list_init(&tool->idle);
+}
+
+query_session *session_take(query_tool *tool) {
+  if (idem__list_empty(&tool->idle)) return NULL;
+  query_session *first = IDEM__CONTAINER(tool->idle.next, query_session, link);
+  if (!is_current(first, tool->config)) {
+    close_idle(tool);
+    return NULL;
+  }
+  idem__list_remove(&first->link);
+  tool->idle_count--;
+  kept--;
+  return first;
+}
+
+/* What a script makes is made anew for each call that changes it. */
+void session_keep(query_tool *tool, query_session *session) {
+  const tool_config *config = tool->config;
+  if (tool->idle_count >= KEPT_EACH || kept >= KEPT_ALL || (config->script && config->may_write)) {
+    session_close(session);
+    return;
+  }
+  sqlite3_reset(session->statement);
+  sqlite3_clear_bindings(session->statement);
+  sqlite3_progress_handler(session->database, 0, NULL, NULL);
+  idem__list_append(&tool->idle, &session->link);
+  tool->idle_count++;
+  kept++;
+}
+
+/* --------------------------------------------------------------------------- holding */
+
+static void on_held_long(uv_timer_t *timer) {
+  (void)timer;
+  session_let_all_go();
+}
+
+void session_hold(query_session *self, uv_loop_t *loop) {
+  if (!self->may_hold || self->holds) return;
+  if (!hold_timer.loop && uv_timer_init(loop, &hold_timer) != 0) return;
+  if (!uv_is_active((uv_handle_t *)&hold_timer) &&
+      uv_timer_start(&hold_timer, on_held_long, HOLD_MS, 0) != 0)
+    return;
+  if (sqlite3_exec(self->database, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) return;
+  self->holds = true;
+  idem__list_append(&holders, &self->held);
+}
+
+void session_let_go(query_session *self) {
+  if (!self->holds) return;
+  self->holds = false;
+  idem__list_remove(&self->held);
+  sqlite3_exec(self->database, "COMMIT", NULL, NULL, NULL);
+}
+
+void session_let_all_go(void) {
+  for (idem__list *at = holders.next, *next; at != &holders; at = next) {
+    next = at->next;
+    session_let_go(IDEM__CONTAINER(at, query_session, held));
+  }
+}
+
+/* ------------------------------------------------------------------------------ tools */
+
+void query_tool_init(query_tool *self, edition *owner, const tool_config *config) {
+  *self = (query_tool){.config = config, .edition = owner};
+  idem__list_init(&self->idle);
+}
+
+void query_tool_deinit(query_tool *self) { close_idle(self); }
+
+/* -------------------------------------------------------------------------- checking */
+
+static void check_parameters(serve_config *config, const tool_config *tool,
+                             sqlite3_stmt *statement) {
+  yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
+  yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties");
+  for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++) {
+    const char *name = sqlite3_bind_parameter_name(statement, i);
+    if (!name || *name == '?')
+      source_fault(&config->source, tool->key, "tool %s: name the parameters of the query, as :id",
+                   tool->name);
+    else if (!yyjson_obj_get(properties, name + 1))
+      source_fault(&config->source, tool->key, "tool %s: there is no argument for %s in the query",
+                   tool->name, name);
+  }
+  yyjson_doc_free(schema);
+}
+
+static void check_columns(serve_config *config, const tool_config *tool, sqlite3_stmt *statement) {
+  for (int i = 0; i < sqlite3_column_count(statement); i++)
+    for (int j = 0; j < i; j++)
+      if (strcmp(sqlite3_column_name(statement, i), sqlite3_column_name(statement, j)) == 0)
+        source_fault(&config->source, tool->key,
+                     "tool %s: two columns are called %s: rename one with AS", tool->name,
+                     sqlite3_column_name(statement, i));
+}
+
+bool query_check(serve_config *config) {
+  for (size_t i = 0; i < config->tool_count; i++) {
+    const tool_config *tool = &config->tools[i];
+    char why[256];
+    if (tool->is_program || (!tool->database && !tool->script)) continue; /* told already */
+    query_session *session = session_open(tool, why, sizeof why);
+    if (session) {
+      check_parameters(config, tool, session->statement);
+      check_columns(config, tool, session->statement);
+      session_close(session);
+    } else {
+      source_fault(&config->source, tool->key, "tool %s: the query %s", tool->name, why);
+    }
+  }
+  return config->source.faults == 0;
+}
