@@ -50,4 +50,5 @@ if(TARGET idem-program)
     configure_file(${PROJECT_SOURCE_DIR}/share/systemd/idem.service.in
                    ${PROJECT_BINARY_DIR}/idem.service @ONLY)")
   install(FILES ${PROJECT_BINARY_DIR}/idem.service DESTINATION lib/systemd/system)
+  install(FILES share/grafana/idem.json DESTINATION ${CMAKE_INSTALL_DATADIR}/idem/grafana)
 endif()
