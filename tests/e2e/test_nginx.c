@@ -1,5 +1,5 @@
 /* test_nginx.c - behind a real proxy, with the configuration the guide gives: nginx on a Unix socket
- * in front of idem-reference. */
+ * in front of idem-reference, and of an MCP server whose tool tells how far it is. */
 #include "child.h"
 
 #include <signal.h>
@@ -9,6 +9,15 @@
 
 #define BODY "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}"
 #define ECHOED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}"
+
+#define FORWARD                                                                                    \
+  "      proxy_pass %s;\n"                                                                         \
+  "      proxy_http_version 1.1;\n"                                                                \
+  "      proxy_set_header Host $host;\n"                                                           \
+  "      proxy_set_header X-Forwarded-For $http_x_forwarded_for;\n"                                \
+  "      proxy_set_header Connection $connection_upgrade;\n"                                       \
+  "      proxy_set_header Upgrade $http_upgrade;\n"                                                \
+  "      proxy_read_timeout 1h;\n"
 
 static const char config[] =
     "daemon off; master_process off; pid %s/pid; error_log stderr warn;\n"
@@ -20,20 +29,13 @@ static const char config[] =
     "  map $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n"
     "  server {\n"
     "    listen unix:%s/front;\n"
-    "    location / {\n"
-    "      proxy_pass %s;\n"
-    "      proxy_http_version 1.1;\n"
-    "      proxy_set_header Host $host;\n"
-    "      proxy_set_header X-Forwarded-For $http_x_forwarded_for;\n"
-    "      proxy_set_header Connection $connection_upgrade;\n"
-    "      proxy_set_header Upgrade $http_upgrade;\n"
-    "      proxy_read_timeout 1h;\n"
-    "    }\n"
+    "    location / {\n" FORWARD "    }\n"
+    "    location /mcp {\n" FORWARD "    }\n"
     "  }\n"
     "}\n";
 
-static char folder[64], front[96];
-static child server, proxy;
+static char folder[64], front[96], streams[128];
+static child server, streaming, proxy;
 
 static int setup(void **state) {
   (void)state;
@@ -42,10 +44,12 @@ static int setup(void **state) {
   server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--allow-host", "api.example",
                  "--trusted-proxy", "127.0.0.1", "--rate-limit", "20/1000");
   child_listening(&server, url, sizeof url);
+  streaming = CHILD(IDEM_BIN_DIR "/progress", "http://127.0.0.1:0/mcp");
+  child_listening(&streaming, streams, sizeof streams);
   snprintf(path, sizeof path, "%s/nginx.conf", folder);
   FILE *file = fopen(path, "w");
   if (!file) return 1;
-  fprintf(file, config, folder, folder, folder, folder, folder, folder, folder, url);
+  fprintf(file, config, folder, folder, folder, folder, folder, folder, folder, url, streams);
   fclose(file);
   proxy = CHILD("/usr/bin/env", "nginx", "-e", "stderr", "-p", folder, "-c", path);
   snprintf(front, sizeof front, "%s/front", folder);
@@ -63,8 +67,10 @@ static int teardown(void **state) {
   (void)state;
   kill(proxy.pid, SIGTERM);
   child_end(&proxy);
+  kill(streaming.pid, SIGTERM);
+  int status = child_end(&streaming);
   kill(server.pid, SIGTERM);
-  int status = child_end(&server);
+  status |= child_end(&server);
   for (int name = 'a'; name <= 'e'; name++) {
     char path[96];
     snprintf(path, sizeof path, "%s/%c", folder, (char)name);
@@ -140,12 +146,79 @@ static void websockets_pass(void **state) {
   close(fd);
 }
 
+/* Speaks HTTP/1.0 to nginx, so that the stream comes without chunks between its lines. */
+static int count_down(unsigned from, unsigned step_ms) {
+  char target[128], body[512], head[512];
+  snprintf(target, sizeof target, "unix:%s", front);
+  int len = snprintf(body, sizeof body,
+                     "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{"
+                     "\"name\":\"count_down\",\"arguments\":{\"from\":%u,\"step_ms\":%u},"
+                     "\"_meta\":{\"progressToken\":\"p\","
+                     "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+                     "\"io.modelcontextprotocol/clientCapabilities\":{}}}}",
+                     from, step_ms);
+  snprintf(head, sizeof head,
+           "POST /mcp HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n"
+           "Mcp-Method: tools/call\r\nMcp-Name: count_down\r\nContent-Length: %d\r\n\r\n",
+           len);
+  int fd = child_connect(target);
+  child_send(fd, head);
+  child_send(fd, body);
+  child_line_with(fd, "200 OK");
+  child_line_with(fd, "text/event-stream");
+  return fd;
+}
+
+static void expect_step(int fd, unsigned step) {
+  char wanted[64];
+  snprintf(wanted, sizeof wanted, "\"progress\":%u,", step);
+  const char *line = child_line_with(fd, "notifications/progress");
+  if (!strstr(line, wanted)) fail_msg("wanted %s in: %s", wanted, line);
+}
+
+static void a_long_stream_passes_whole_and_in_order(void **state) {
+  (void)state;
+  int fd = count_down(1000, 1);
+  for (unsigned step = 1; step <= 1000; step++) expect_step(fd, step);
+  assert_non_null(strstr(child_line_with(fd, "\"id\":7"), "Lift-off!"));
+  child_rest(fd);
+  close(fd);
+}
+
+static bool in_flight(unsigned wanted) {
+  char target[128], line[64];
+  snprintf(target, sizeof target, "tcp%s", streams + strlen("http"));
+  *strstr(target, "/mcp") = 0;
+  int fd = child_connect(target);
+  child_send(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  snprintf(line, sizeof line, "\nidem_requests_in_flight %u\n", wanted);
+  bool found = strstr(child_rest(fd), line) != NULL;
+  close(fd);
+  return found;
+}
+
+/* The tool would run for a minute: its events do not wait for its end. When its reader leaves, nginx
+ * leaves, too, and the tool is told; that takes as long as it takes, so we look again. */
+static void events_pass_at_once_and_a_reader_that_leaves_is_noticed(void **state) {
+  (void)state;
+  int fd = count_down(1000, 60);
+  for (unsigned step = 1; step <= 3; step++) expect_step(fd, step);
+  assert_true(in_flight(1));
+  close(fd);
+  uint64_t end = child_now_ms() + 10000;
+  while (!in_flight(0))
+    if (child_now_ms() > end) fail_msg("the tool still runs");
+}
+
 int main(void) {
   signal(SIGPIPE, SIG_IGN);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(requests_pass),
       cmocka_unit_test(clients_are_told_apart),
       cmocka_unit_test(websockets_pass),
+      cmocka_unit_test(a_long_stream_passes_whole_and_in_order),
+      cmocka_unit_test(events_pass_at_once_and_a_reader_that_leaves_is_noticed),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
