@@ -10,6 +10,22 @@
 extern "C" {
 #endif
 
+/* A request before its body is read, for who decides whose it is. Lent for the call. */
+typedef struct idem_http_caller idem_http_caller;
+/* A header's value by name, without case, not NUL-terminated; NULL: absent, or there more than once. */
+IDEM_API const char *idem_http_caller_header(const idem_http_caller *caller, const char *name,
+                                             size_t *len);
+/* The client's address, "192.0.2.7" or "2001:db8:0:0:0:0:0:1"; behind a trusted proxy as that says. */
+IDEM_API const char *idem_http_caller_address(const idem_http_caller *caller);
+
+/* Names the principal of a request: a text of at most `size` - 1 bytes with its NUL ("", as it is when
+ * called: nobody in particular). Returns 0, or the status to refuse with: 401, 403, or another from
+ * 400 to 599. Called on the thread of each loop, for every request that needs a token where one is
+ * set (after that token was right), so it must be quick and safe for several threads. */
+#define IDEM_PRINCIPAL_MAX 255
+typedef int (*idem_http_principal_fn)(const idem_http_caller *caller, char *principal, size_t size,
+                                      void *user);
+
 /* Lists end with NULL. An entry of a host list is `host` (the listener's port or none),
  * `host:port` (that one) or `host:*` (any); an origin entry may begin with a scheme
  * (`https://host`), and then only that scheme matches. Compared without case, one trailing dot
@@ -17,9 +33,13 @@ extern "C" {
 typedef struct idem_http_opts {
   const char *const *allow_hosts; /* NULL: on a loopback address localhost, 127.0.0.1, [::1] on any
                                      port; elsewhere every Host is accepted */
-  const char *const *allow_origins;   /* who may ask from a browser, CORS included; NULL: localhost,
+  const char *const *allow_origins; /* who may ask from a browser, CORS included; NULL: localhost,
                                        127.0.0.1, [::1] on any port */
-  const char *const *tokens;          /* bearer tokens, any of which opens; NULL: no token asked */
+  const char *const *tokens;        /* bearer tokens, any of which opens; NULL: no token asked */
+  /* Who asks (idem_principal in mcp.h); sessions, tasks and requestState belong to them alone. NULL:
+   * whoever sends the same Authorization header is the same. */
+  idem_http_principal_fn principal;
+  void *principal_user;
   const char *const *trusted_proxies; /* addresses or CIDR blocks whose X-Forwarded-For or
                                          Forwarded header names the client */
   const char *tls_cert; /* https:// and wss://: PEM files, read again when they change */
@@ -41,6 +61,10 @@ typedef struct idem_http_opts {
   size_t max_sessions;      /* 0: 10,000 */
   uint64_t session_idle_ms; /* then a session ends; 0: 30 min */
   bool stateless_legacy;    /* also answer older revisions that bring no session */
+  /* The two paths of 2024-11-05's transport: a GET opens the stream, messages are posted to the other.
+   * NULL: "/sse" and "/message"; "" for the first: not served. */
+  const char *sse_path;
+  const char *message_path;
 } idem_http_opts;
 
 /* idem_connect to "http://", "https://", "ws://", "wss://" and "tls://". */

@@ -4,6 +4,7 @@
 #include "http.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 /* -------------------------------------------------------------- addresses */
@@ -65,6 +66,20 @@ static bool parse_ipv6(idem__view text, uint8_t out[16]) {
   if (left < 0 || right < 0 || left + right > 14) return false;
   memcpy(out + 16 - right, tail, (size_t)right);
   return true;
+}
+
+void idem__ip_text(const idem__ip *address, char text[IDEM__IP_TEXT]) {
+  static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+  const uint8_t *b = address->bytes;
+  idem__buf out;
+  if (memcmp(b, mapped, sizeof mapped) == 0) {
+    snprintf(text, IDEM__IP_TEXT, "%u.%u.%u.%u", b[12], b[13], b[14], b[15]);
+    return;
+  }
+  idem__buf_fixed(&out, text, IDEM__IP_TEXT - 1);
+  for (size_t i = 0; i < 16; i += 2)
+    idem__buf_printf(&out, i ? ":%x" : "%x", (unsigned)b[i] << 8 | b[i + 1]);
+  text[out.len] = '\0';
 }
 
 bool idem__ip_parse(idem__view text, idem__ip *address) {

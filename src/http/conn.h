@@ -30,6 +30,7 @@ struct idem__http_exchange {
   uint64_t began_ms;
   idem__ip client;
   char *origin;     /* an allowed one, to be named in the answer; else NULL */
+  char *principal;  /* as the embedder said; NULL: it was not asked */
   char *log_line;   /* method and target, when they are to be logged; else NULL */
   const char *note; /* for the log */
   uint16_t status;
@@ -78,6 +79,8 @@ struct idem__http_hub {
   size_t trusted_count;
   size_t header_bytes, header_count, body_bytes, queued_bytes;
   uint64_t request_ms, idle_ms;
+  idem_http_principal_fn principal;
+  void *principal_user;
   bool access_log;
   const idem__http_route *routes;
   size_t route_count;

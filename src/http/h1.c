@@ -318,7 +318,7 @@ static void upgrade(idem__http_conn *conn, idem__http_exchange *exchange,
                     const idem__http_request *request) {
   char accept[IDEM__WEBSOCKET_ACCEPT];
   idem__websocket_accept(idem__http_header_value(request, "sec-websocket-key"), accept);
-  conn->websocket = exchange->route->upgrade(conn, exchange->route->user);
+  conn->websocket = exchange->route->upgrade(conn, request, exchange->route->user);
   if (!conn->websocket) {
     conn->failed = IDEM_E_NOMEM;
     return;

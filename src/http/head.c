@@ -147,6 +147,38 @@ static bool check_token(idem__http_conn *conn, const idem__http_request *request
   return false;
 }
 
+struct idem_http_caller {
+  const idem__http_request *request;
+  char address[IDEM__IP_TEXT];
+};
+
+const char *idem_http_caller_header(const idem_http_caller *caller, const char *name, size_t *len) {
+  idem__view value = idem__http_header_value(caller->request, name);
+  *len = value.len;
+  return value.at;
+}
+
+const char *idem_http_caller_address(const idem_http_caller *caller) { return caller->address; }
+
+/* The embedder says who it is, or that it may not ask. */
+static bool check_principal(idem__http_conn *conn, const idem__http_request *request) {
+  idem__http_hub *hub = conn->hub;
+  char principal[IDEM_PRINCIPAL_MAX + 1] = "";
+  if (!hub->principal || !conn->exchange.route->token) return true;
+  idem_http_caller caller = {.request = request};
+  idem__ip_text(&conn->exchange.client, caller.address);
+  int status = hub->principal(&caller, principal, sizeof principal, hub->principal_user);
+  principal[IDEM_PRINCIPAL_MAX] = '\0';
+  if (status != 0) {
+    idem__metrics_add(hub->metrics, IDEM__M_AUTH_FAILURES, 1);
+    refuse(conn, (uint16_t)(status >= 400 && status < 600 ? status : 403), 0, "unauthorized");
+    return false;
+  }
+  conn->exchange.principal = idem__strndup(&hub->alloc, principal, strlen(principal));
+  if (!conn->exchange.principal) conn->failed = IDEM_E_NOMEM;
+  return conn->exchange.principal != NULL;
+}
+
 static bool check_method(idem__http_conn *conn, const idem__http_request *request) {
   const idem__http_route *route = conn->exchange.route;
   unsigned methods = route->methods;
@@ -222,8 +254,9 @@ static bool judge(idem__http_conn *conn, idem__http_request *request) {
       !check_route(conn, request))
     return false;
   if (request->method == IDEM__HTTP_OPTIONS) return check_body(conn, request);
-  return check_token(conn, request) && check_method(conn, request) && check_body(conn, request) &&
-         check_expect(conn, request) && check_rules(conn, request);
+  return check_token(conn, request) && check_principal(conn, request) &&
+         check_method(conn, request) && check_body(conn, request) && check_expect(conn, request) &&
+         check_rules(conn, request);
 }
 
 static void invite_body(idem__http_conn *conn, const idem__http_request *request) {

@@ -178,6 +178,8 @@ typedef struct idem__ip {
   uint8_t bytes[16];
 } idem__ip;
 bool idem__ip_parse(idem__view text, idem__ip *address); /* also "[v6]", no port */
+#define IDEM__IP_TEXT 40
+void idem__ip_text(const idem__ip *address, char text[IDEM__IP_TEXT]);
 typedef struct idem__ip_block {
   idem__ip address;
   unsigned bits;
@@ -204,7 +206,8 @@ bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t no
 typedef void (*idem__http_serve_fn)(idem__http_exchange *exchange,
                                     const idem__http_request *request, void *user);
 /* Takes over a connection whose handshake succeeded; NULL refuses (no memory). */
-typedef idem__websocket *(*idem__http_upgrade_fn)(idem__http_conn *conn, void *user);
+typedef idem__websocket *(*idem__http_upgrade_fn)(idem__http_conn *conn,
+                                                  const idem__http_request *request, void *user);
 
 typedef struct idem__http_route {
   const char *path;              /* exact */
@@ -422,6 +425,9 @@ idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange);
 uint64_t idem__http_conn_now(const idem__http_conn *conn);
 const idem__ip *idem__http_conn_client(const idem__http_conn *conn);
 const char *idem__http_conn_peer(const idem__http_conn *conn);
+/* Who asks, as the embedder said, while the exchange lasts (and in an upgrade function); NULL: it was
+ * not asked. */
+const char *idem__http_conn_principal(const idem__http_conn *conn);
 
 /* ------------------------------------------------------------- endpoints */
 
@@ -479,7 +485,8 @@ idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc *
 void idem__http_rpc_free(idem__http_rpc *rpc);
 void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
                           void *user);
-idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, void *user);
+idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, const idem__http_request *request,
+                                        void *user);
 
 /* GET /healthz and GET /metrics; user: an idem__http_admin. */
 typedef struct idem__http_admin {

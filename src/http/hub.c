@@ -57,6 +57,8 @@ static void set_limits(idem__http_hub *hub, const idem__http_hub_opts *opts,
   hub->request_ms = http->request_ms ? http->request_ms : 30000;
   hub->idle_ms = http->idle_ms ? http->idle_ms : 300000;
   hub->access_log = http->access_log;
+  hub->principal = http->principal;
+  hub->principal_user = http->principal_user;
 }
 
 static idem_status set_checks(idem__http_hub *hub, const idem_http_opts *http, bool loopback) {

@@ -72,6 +72,7 @@ static void on_notification(idem__mcp_hub *hub, const char *method, const char *
 
 static void on_delivered(idem__mcp_hub *hub, void *user) {
   (void)hub;
+  idem__sse_sweep(user, false);
   idem__get_streams_flush(user);
 }
 
@@ -79,12 +80,18 @@ static void on_delivered(idem__mcp_hub *hub, void *user) {
 
 static idem_status accept_websocket(void *user, const idem_conn_opts *opts, idem_conn **out) {
   const idem__mcp_desk *desk = user;
-  return idem__hub_accept(desk->hub, opts, NULL, out);
+  return idem__hub_accept(desk->hub, opts, desk->upgrading, out);
 }
 
-idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, void *user) {
+idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, const idem__http_request *request,
+                                   void *user) {
   idem__mcp_desk *desk = user;
-  return idem__http_rpc_upgrade(conn, desk->rpc);
+  char principal[IDEM__PRINCIPAL];
+  idem__mcp_principal(conn, request, principal);
+  desk->upgrading = principal;
+  idem__websocket *socket = idem__http_rpc_upgrade(conn, request, desk->rpc);
+  desk->upgrading = NULL;
+  return socket;
 }
 
 idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk **out) {
@@ -94,8 +101,10 @@ idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk *
   desk->alloc = alloc;
   desk->shop = opts->shop;
   desk->hub = opts->hub;
+  desk->message_path = opts->message_path ? opts->message_path : "/message";
   desk->stream_ms = opts->rpc.stream_ms ? opts->rpc.stream_ms : 15000;
   idem__list_init(&desk->streams);
+  idem__list_init(&desk->sse_lines);
   idem__http_rpc_opts rpc = opts->rpc;
   rpc.router = opts->hub->server->router;
   rpc.policy = &opts->hub->server->policy;
@@ -121,6 +130,7 @@ void idem__mcp_desk_free(idem__mcp_desk *desk) {
   desk->hub->on_notification = NULL;
   desk->hub->on_delivered = NULL;
   idem__shop_leave(desk->shop, desk);
+  idem__sse_sweep(desk, true);
   idem__http_rpc_free(desk->rpc);
   idem_alloc alloc = desk->alloc;
   idem__free(&alloc, desk);
@@ -136,7 +146,7 @@ static void refuse(idem__http_exchange *exchange, uint16_t status, const char *r
 /* The session a GET or DELETE names; NULL: it was refused. */
 static idem__kept_session *find_session(idem__mcp_desk *desk, idem__http_exchange *exchange,
                                         const idem__http_request *request) {
-  char principal[80];
+  char principal[IDEM__PRINCIPAL];
   idem__view id = idem__http_header_value(request, "mcp-session-id");
   idem__view version = idem__http_header_value(request, "mcp-protocol-version");
   const idem__revision *named = version.at ? idem__revision_find(version.at, version.len) : NULL;
@@ -153,7 +163,7 @@ static idem__kept_session *find_session(idem__mcp_desk *desk, idem__http_exchang
     refuse(exchange, 400, "not-initialized", NULL);
     return NULL;
   }
-  idem__mcp_principal(request, principal);
+  idem__mcp_principal(idem__http_exchange_conn(exchange), request, principal);
   idem__kept_session *session =
       idem__kept_find(desk->shop, id, principal, idem__http_exchange_now(exchange));
   if (!session) refuse(exchange, 404, "not-initialized", NULL);

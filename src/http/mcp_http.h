@@ -24,13 +24,22 @@ size_t idem__mcp_shop_sessions(idem__mcp_shop *shop);
 typedef struct idem__mcp_desk_opts {
   idem__mcp_shop *shop;
   idem__mcp_hub *hub;
-  idem__http_rpc_opts rpc; /* router, rules, guest are the desk's */
+  idem__http_rpc_opts rpc;  /* router, rules, guest are the desk's */
+  const char *message_path; /* of 2024-11-05's transport; borrowed; NULL: "/message" */
 } idem__mcp_desk_opts;
 idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk **out);
 void idem__mcp_desk_free(idem__mcp_desk *desk);
 /* The route functions; user: the desk. */
 void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *request, void *user);
-idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, void *user);
+idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, const idem__http_request *request,
+                                   void *user);
+/* 2024-11-05's transport (mcp_sse.c): GET the stream, POST a message. */
+void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request *request,
+                         void *user);
+void idem__mcp_serve_message(idem__http_exchange *exchange, const idem__http_request *request,
+                             void *user);
+/* Frees the streams that have ended, or all. */
+void idem__sse_sweep(idem__mcp_desk *desk, bool all);
 extern const idem__http_rules idem__mcp_rules;
 
 /* --------------------------------------------------------------- sessions */
@@ -111,7 +120,9 @@ struct idem__mcp_shop {
   idem__map by_id;
   idem__list sessions; /* least recently used first */
   idem__list desks;
+  idem__map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
 };
+void idem__shop_make_id(const idem__mcp_shop *shop, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
 idem__store_op idem__kept_op(const idem__kept_session *session, idem__store_verb verb);
 /* Around a change of our own, of which the store's watchers then tell us nothing new. */
@@ -148,15 +159,20 @@ void idem__get_streams_end(idem__mcp_desk *desk);
 
 struct idem__mcp_desk {
   idem__list link; /* in the shop */
+  const char *message_path;
+  const char *upgrading; /* the principal of the WebSocket being made */
   idem__mcp_shop *shop;
   idem__mcp_hub *hub;
   idem_alloc alloc;
   idem__http_rpc *rpc;
   idem__list streams;
+  idem__list sse_lines; /* see mcp_sse.c */
   uint64_t stream_ms;
 };
 
-/* The principal of an exchange: who its bearer token is, or "". */
-void idem__mcp_principal(const idem__http_request *request, char out[80]);
+/* Who asks: as the embedder says, or who the bearer of this token is, or "". */
+#define IDEM__PRINCIPAL (IDEM_PRINCIPAL_MAX + 1)
+void idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *request,
+                         char out[IDEM__PRINCIPAL]);
 
 #endif

@@ -132,6 +132,7 @@ idem_status idem__mcp_shop_new(const idem__mcp_shop_opts *opts, idem__mcp_shop *
   if (!shop->opts.log_bytes) shop->opts.log_bytes = (size_t)256 << 10;
   idem__lock_init(&shop->lock);
   idem__map_init(&shop->by_id, &shop->alloc, opts->server->router->methods.seed);
+  idem__map_init(&shop->sse_lines, &shop->alloc, shop->by_id.seed);
   idem__list_init(&shop->sessions);
   idem__list_init(&shop->desks);
   shop->store = idem__store_ref(opts->server->store);
@@ -153,6 +154,7 @@ void idem__mcp_shop_free(idem__mcp_shop *shop) {
     forget(IDEM__CONTAINER(shop->sessions.next, idem__kept_session, link));
   }
   idem__map_deinit(&shop->by_id);
+  idem__map_deinit(&shop->sse_lines);
   idem__store_unref(shop->store);
   idem_alloc alloc = shop->alloc;
   idem__free(&alloc, shop);
@@ -285,7 +287,7 @@ idem__kept_session *idem__kept_find(idem__mcp_shop *shop, idem__view id, const c
 
 /* ------------------------------------------------------------------- opening */
 
-static void make_id(idem__mcp_shop *shop, char id[IDEM__SESSION_ID + 1]) {
+void idem__shop_make_id(const idem__mcp_shop *shop, char id[IDEM__SESSION_ID + 1]) {
   uint8_t bytes[IDEM__SESSION_ID / 2];
   idem__server_random(shop->opts.server, bytes, sizeof bytes);
   for (size_t i = 0; i < sizeof bytes; i++) snprintf(id + i * 2, 3, "%02x", bytes[i]);
@@ -333,7 +335,7 @@ idem_status idem__kept_open(idem__mcp_shop *shop, const char *principal, uint64_
   see_time(shop, now_ms);
   idem__kept_session *session = idem__kept_new(shop, principal, revision, params);
   if (!session) return IDEM_E_NOMEM;
-  make_id(shop, session->id);
+  idem__shop_make_id(shop, session->id);
   idem_status status = put_record(session);
   if (status != IDEM_OK) {
     idem__kept_destroy(session);

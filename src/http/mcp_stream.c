@@ -26,6 +26,11 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
   close_stream(user);
 }
 
+static void on_stop(void *user, bool now) {
+  (void)now; /* nobody waits for an answer on it */
+  end_stream(user);
+}
+
 static void put_comment(idem__get_stream *stream, uint64_t now_ms) {
   idem__http_stream_put(stream->exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
   stream->comment_ms = now_ms + stream->desk->stream_ms;
@@ -95,6 +100,7 @@ void idem__get_stream_open(idem__mcp_desk *desk, idem__http_exchange *exchange,
   idem__list_append(&desk->streams, &open->link);
   idem__http_exchange_set_user(exchange, open);
   idem__http_on_abort(exchange, on_abort, open);
+  idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop, open);
   idem__http_on_time(exchange, UINT64_MAX, on_time);
   idem__http_stream_begin(exchange, 200, "text/event-stream",
                           "X-Accel-Buffering: no\r\nCache-Control: no-cache\r\n");

@@ -6,6 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* An id that a visit has in flight, as the other visits of its session see it. */
+typedef struct claim {
+  struct claim *next;
+  uint64_t hash;
+  size_t len;
+  char *key;
+} claim;
+
 /* What MCP keeps with each visit. */
 typedef struct visit {
   idem__mcp_peer peer;
@@ -17,7 +25,10 @@ typedef struct visit {
   uint16_t status;
   uint32_t stream; /* 0: not one yet */
   idem__asker asker;
-  char principal[80];
+  claim *claims; /* guarded by the shop's lock */
+  claim first_claim;
+  char first_key[40];
+  char principal[IDEM__PRINCIPAL];
 } visit;
 
 /* --------------------------------------------------------------- the edge */
@@ -168,16 +179,76 @@ static bool on_response(idem_conn *conn, const idem__message *message) {
 
 /* ------------------------------------------------------------- ids in flight */
 
-/* This thread's visit of a session that has an id in flight; NULL: none. A conn of another thread
- * cannot be looked into. */
+/* Equal ids have equal keys; one too long for the room given comes from the allocator. */
+typedef struct id_key {
+  const idem_alloc *alloc;
+  char *at;
+  size_t len;
+  uint64_t hash;
+  char room[128];
+} id_key;
+
+static bool make_key(const idem__kept_session *session, const idem__id *id, id_key *key) {
+  bool usual = id->kind == IDEM__ID_INTEGER || id->kind == IDEM__ID_NUMBER;
+  if (!usual && id->kind != IDEM__ID_STRING) return false;
+  size_t most = idem__id_key_max(id);
+  key->alloc = &session->shop->alloc;
+  key->at = most <= sizeof key->room ? key->room : idem__malloc(key->alloc, most);
+  if (!key->at) return false;
+  key->len = idem__id_key(id, key->at);
+  key->hash = idem__hash(key->at, key->len, session->shop->by_id.seed);
+  return true;
+}
+
+static void free_key(id_key *key) {
+  if (key->at != key->room) idem__free(key->alloc, key->at);
+}
+
+static bool is_claimed(const visit *guest, const id_key *key) {
+  for (const claim *at = guest->claims; at; at = at->next) {
+    if (at->hash == key->hash && at->len == key->len && memcmp(at->key, key->at, key->len) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* With the lock held: the visit of this session, on any thread, that has the id in flight. */
+static visit *find_claim(idem__kept_session *session, const visit *except, const id_key *key) {
+  for (idem__list *at = session->askers.next; at != &session->askers; at = at->next) {
+    visit *other = IDEM__CONTAINER(at, visit, asker.link);
+    if (other != except && is_claimed(other, key)) return other;
+  }
+  return NULL;
+}
+
+/* With the lock held. One POST has one id, nearly always: that one costs no memory of its own. Where
+ * there is none to be had the id can be told apart on its own conn only. */
+static void add_claim(visit *guest, const id_key *key) {
+  bool fits = !guest->claims && key->len <= sizeof guest->first_key;
+  claim *fresh = fits ? &guest->first_claim : idem__malloc(key->alloc, sizeof *fresh + key->len);
+  if (!fresh) return;
+  char *copy = fits ? guest->first_key : (char *)(fresh + 1);
+  memcpy(copy, key->at, key->len);
+  *fresh = (claim){.next = guest->claims, .hash = key->hash, .len = key->len, .key = copy};
+  guest->claims = fresh;
+}
+
+static void drop_claims(visit *guest) {
+  while (guest->claims) {
+    claim *next = guest->claims->next;
+    if (guest->claims != &guest->first_claim) idem__free(&guest->desk->shop->alloc, guest->claims);
+    guest->claims = next;
+  }
+}
+
+/* This thread's visit of a session that owes an answer to an id; NULL: none. */
 static visit *find_owing(idem__kept_session *session, const idem__mcp_desk *desk,
-                         const visit *except, const idem__id *id) {
+                         const idem__id *id) {
   visit *found = NULL;
   idem__shop_lock(session->shop);
   for (idem__list *at = session->askers.next; at != &session->askers && !found; at = at->next) {
     visit *other = IDEM__CONTAINER(at, visit, asker.link);
-    if (other == except || other->asker.desk != desk) continue;
-    if (idem__owed_find(other->peer.conn, id)) found = other;
+    if (other->asker.desk == desk && idem__owed_find(other->peer.conn, id)) found = other;
   }
   idem__shop_unlock(session->shop);
   return found;
@@ -198,7 +269,7 @@ typedef struct far_cancel {
 
 static void cancel_there(void *arg) {
   far_cancel *order = arg;
-  visit *owing = find_owing(order->session, order->desk, NULL, &order->id);
+  visit *owing = find_owing(order->session, order->desk, &order->id);
   if (owing) cancel_visit(owing, &order->id);
   idem__kept_unref(order->session);
   idem_alloc alloc = order->alloc;
@@ -223,34 +294,20 @@ static void send_far(const visit *guest, idem__mcp_desk *desk, const idem__id *i
   idem__free(alloc, order);
 }
 
-/* The request is on another thread, if anywhere. Each is asked once; more than so many threads no
- * machine of ours has. */
-static void cancel_far(const visit *guest, const idem__id *id) {
-  enum { DESKS_MAX = 64 };
-  const idem__mcp_desk *seen[DESKS_MAX];
-  size_t count = 0;
-  idem__list *askers = &guest->session->askers;
-  idem__shop_lock(guest->desk->shop);
-  for (idem__list *at = askers->next; at != askers && count < DESKS_MAX; at = at->next) {
-    idem__mcp_desk *desk = IDEM__CONTAINER(at, idem__asker, link)->desk;
-    bool known = desk == guest->desk;
-    for (size_t i = 0; i < count && !known; i++) known = seen[i] == desk;
-    if (known) continue;
-    seen[count++] = desk;
-    send_far(guest, desk, id);
-  }
-  idem__shop_unlock(guest->desk->shop);
-}
-
-/* Ids are a session's, but each POST has a conn of its own. */
+/* Ids are a session's, but each POST has a conn of its own, and they may be on several threads. */
 static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel) {
   visit *guest = IDEM__CONTAINER(idem__mcp_peer_of(conn), visit, peer);
-  if (!guest->session) return false;
-  visit *other = find_owing(guest->session, guest->desk, guest, id);
-  if (other && cancel)
-    cancel_visit(other, id);
-  else if (cancel)
-    cancel_far(guest, id);
+  id_key key;
+  if (!guest->session || !make_key(guest->session, id, &key)) return false;
+  idem__shop_lock(guest->desk->shop);
+  visit *other = find_claim(guest->session, guest, &key);
+  if (!other && !cancel) add_claim(guest, &key);
+  bool far = other && other->desk != guest->desk;
+  if (far && cancel) send_far(guest, other->desk, id);
+  idem__shop_unlock(guest->desk->shop);
+  free_key(&key);
+  /* One of our own thread does not go away meanwhile. */
+  if (other && cancel && !far) cancel_visit(other, id);
   return other != NULL;
 }
 
@@ -291,6 +348,7 @@ static void leave(visit *guest) {
   if (!session) return;
   idem__shop_lock(guest->desk->shop);
   idem__list_remove(&guest->asker.link);
+  drop_claims(guest);
   idem__shop_unlock(guest->desk->shop);
   guest->session = NULL;
   guest->peer.session = NULL;
@@ -338,7 +396,7 @@ static bool begin_visit(void *at, idem__http_exchange *exchange,
   guest->status = 0;
   guest->stream = 0;
   guest->new_session = false;
-  idem__mcp_principal(request, guest->principal);
+  idem__mcp_principal(idem__http_exchange_conn(exchange), request, guest->principal);
   guest->peer.principal = guest->principal;
   guest->peer.assumed = NULL;
   guest->has_session_header = id.at != NULL;
@@ -427,12 +485,15 @@ void idem_leave_stream(idem_request *request) {
   if (peer && peer->edge == &edge) leave_stream(peer);
 }
 
-void idem__mcp_principal(const idem__http_request *request, char out[80]) {
+void idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *request,
+                         char out[IDEM__PRINCIPAL]) {
+  const char *told = idem__http_conn_principal(conn);
   idem__view token = idem__http_known_value(request, IDEM__H_AUTHORIZATION);
   uint8_t digest[IDEM__SHA256_BYTES];
   idem__sha256 sha;
   out[0] = '\0';
-  if (!token.at) return;
+  if (told) snprintf(out, IDEM__PRINCIPAL, "%s", told);
+  if (told || !token.at) return;
   idem__sha256_init(&sha);
   idem__sha256_add(&sha, token.at, token.len);
   idem__sha256_end(&sha, digest);

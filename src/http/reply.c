@@ -114,6 +114,10 @@ bool idem__http_conn_has_room(idem__http_conn *conn, void (*fn)(void *user), voi
   return false;
 }
 
+const char *idem__http_conn_principal(const idem__http_conn *conn) {
+  return conn->exchange.principal;
+}
+
 void idem__http_conn_on_stop(idem__http_conn *conn, void (*fn)(void *user, bool now), void *user) {
   conn->on_stop = fn;
   conn->stop_user = user;
@@ -262,10 +266,11 @@ void idem__http_exchange_drop(idem__http_exchange *exchange) {
     conn->on_room = NULL;
     if (!conn->websocket) conn->on_stop = NULL;
   }
-  if (!conn || (!exchange->origin && !exchange->log_line)) return;
+  if (!conn || (!exchange->origin && !exchange->log_line && !exchange->principal)) return;
   idem__free(&conn->hub->alloc, exchange->origin);
+  idem__free(&conn->hub->alloc, exchange->principal);
   idem__free(&conn->hub->alloc, exchange->log_line);
-  exchange->origin = exchange->log_line = NULL;
+  exchange->origin = exchange->log_line = exchange->principal = NULL;
 }
 
 void idem__http_exchange_ended(idem__http_exchange *exchange) {

@@ -94,8 +94,10 @@ static void on_free(void *user) {
   idem__free(&who->rpc->alloc, who);
 }
 
-idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, void *user) {
+idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, const idem__http_request *request,
+                                        void *user) {
   idem__http_rpc *rpc = user;
+  (void)request;
   peer *who = idem__calloc(&rpc->alloc, sizeof *who);
   if (!who) return NULL;
   who->rpc = rpc;

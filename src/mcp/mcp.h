@@ -215,6 +215,9 @@ struct idem_server {
   _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
   idem__buf info[IDEM__REVISIONS];        /* serverInfo, as each revision knows it */
 };
+static inline bool idem__server_speaks(const idem_server *server, idem_revision revision) {
+  return (server->opts.revisions & (uint32_t)revision) != 0;
+}
 /* Shares a store with others; before serving. INVAL: it does not answer at once. */
 idem_status idem__server_use_store(idem_server *server, idem__store *store);
 void idem__server_lock(idem_server *server); /* short sections only */
@@ -293,7 +296,7 @@ void idem__hub_free(idem__mcp_hub *hub);
 void idem__hubs_destroy_ended(idem_server *server);
 /* Has `fn` called on the hub's thread, soon. From any thread. NOMEM: it will not be. */
 idem_status idem__hub_post(idem__mcp_hub *hub, void (*fn)(void *arg), void *arg);
-/* A conn for one line peer of this hub; `principal` is borrowed and may be NULL. */
+/* A conn for one line peer of this hub; `principal` is copied and may be NULL. */
 idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, const char *principal,
                              idem_conn **out);
 /* notifications/resources/updated, as legacy peers know it. */
@@ -581,6 +584,7 @@ struct idem__task {
   uint64_t version; /* of its record */
   unsigned busy;    /* changes of ours on their way to the store */
   bool dirty;       /* changed, and not in the store yet */
+  bool saving, save_again;
   idem__task *next_dirty;
   idem_server *server;
   unsigned refs;
@@ -636,8 +640,8 @@ idem__task *idem__task_known(idem_server *server, const char *id);
 
 /* task_record.c: tasks in the store. Without the lock. */
 const char *idem__task_state_word(idem__task_state state);
-/* Writes the record: as ABSENT, within `limit` records, or in place of the version seen. */
-idem_status idem__task_put(idem__task *task, uint64_t expect, size_t limit);
+/* Writes the record: a fresh one, within `limit` records, or in place of the version seen. */
+idem_status idem__task_put(idem__task *task, bool fresh, size_t limit);
 /* ... together with what others changed meanwhile. */
 void idem__task_save(idem__task *task);
 /* The image, as the store has it, counted; NULL: there is none. */

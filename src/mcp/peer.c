@@ -105,7 +105,8 @@ idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, con
   ours.router = hub->server->router;
   if (!ours.policy) ours.policy = &hub->server->policy;
   if (!ours.log) ours.log = hub->server->opts.log;
-  idem__mcp_peer *peer = idem__malloc(&hub->alloc, sizeof *peer);
+  size_t name_len = principal ? strlen(principal) : 0;
+  idem__mcp_peer *peer = idem__malloc(&hub->alloc, sizeof *peer + name_len + 1);
   if (!peer) return IDEM_E_NOMEM;
   idem_status status = idem_conn_new(&ours, out);
   if (status != IDEM_OK) {
@@ -113,7 +114,11 @@ idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, con
     return status;
   }
   idem__mcp_peer_init(peer, hub, *out);
-  if (principal) peer->principal = principal;
+  if (name_len) {
+    char *name = (char *)(peer + 1);
+    memcpy(name, principal, name_len + 1);
+    peer->principal = name;
+  }
   (*out)->attachment = peer;
   (*out)->attachment_free = free_line_peer;
   return IDEM_OK;

@@ -254,7 +254,7 @@ static uint64_t time_to_live(const idem__task *task) {
   return task->state == IDEM__TASK_INPUT ? 2 * ttl_ms : WORKING_MS;
 }
 
-idem_status idem__task_put(idem__task *task, uint64_t expect, size_t limit) {
+idem_status idem__task_put(idem__task *task, bool fresh, size_t limit) {
   idem_server *server = task->server;
   idem__buf text;
   idem__store_op op = op_for(server, task->id, IDEM__STORE_PUT);
@@ -262,7 +262,7 @@ idem_status idem__task_put(idem__task *task, uint64_t expect, size_t limit) {
   idem__tasks_lock(server);
   idem_status status = write_record(task, &text);
   op.ttl_ms = time_to_live(task);
-  op.expect = expect == IDEM__STORE_ABSENT ? expect : task->version;
+  op.expect = fresh ? IDEM__STORE_ABSENT : task->version;
   task->busy++;
   idem__tasks_unlock(server);
   op.bytes = text.data;
@@ -279,16 +279,40 @@ idem_status idem__task_put(idem__task *task, uint64_t expect, size_t limit) {
   return answer.status;
 }
 
-void idem__task_save(idem__task *task) {
-  idem_status status = idem__task_put(task, task->version, 0);
+static void save_once(idem__task *task) {
+  idem_status status = idem__task_put(task, false, 0);
   for (unsigned i = 0; i < SAVE_TRIES && status == IDEM_E_STATE; i++) {
-    bool changed;
-    idem__task *same = idem__task_load(task->server, task->id, true, &changed);
+    idem__task *same = idem__task_load(task->server, task->id, true, NULL);
     if (same) idem__task_unref(same);
-    status = idem__task_put(task, task->version, 0);
+    status = idem__task_put(task, false, 0);
   }
   /* It took longer than its record lived. */
-  if (status == IDEM_E_NOTFOUND && task->hub) idem__task_put(task, IDEM__STORE_ABSENT, 0);
+  if (status == IDEM_E_NOTFOUND && task->hub) idem__task_put(task, true, 0);
+}
+
+/* Whether this thread is to save, or to save again: one at a time, for all that changed meanwhile. */
+static bool begin_saving(idem__task *task) {
+  idem__tasks_lock(task->server);
+  bool begin = !task->saving;
+  task->save_again = !begin;
+  task->saving = true;
+  idem__tasks_unlock(task->server);
+  return begin;
+}
+
+static bool end_saving(idem__task *task) {
+  idem__tasks_lock(task->server);
+  bool end = !task->save_again;
+  task->save_again = false;
+  task->saving = !end;
+  idem__tasks_unlock(task->server);
+  return end;
+}
+
+void idem__task_save(idem__task *task) {
+  if (!begin_saving(task)) return;
+  do save_once(task);
+  while (!end_saving(task));
 }
 
 /* ----------------------------------------------------------------- listing */

@@ -157,7 +157,7 @@ idem_status idem__task_create(idem__context *context, idem__task **out) {
   idem_status status = idem__task_enter(server, task);
   idem__tasks_unlock(server);
   bool entered = status == IDEM_OK;
-  if (entered) status = idem__task_put(task, IDEM__STORE_ABSENT, server->opts.max_tasks);
+  if (entered) status = idem__task_put(task, true, server->opts.max_tasks);
   idem__tasks_lock(server);
   if (entered && status != IDEM_OK) remove_task(task);
   if (!entered) task->refs = 1;

@@ -120,6 +120,8 @@ void idem__web_free(idem__web *web) {
   if (web->own_limiter) idem__limiter_free(web->limiter);
   idem__heap_deinit(&web->deadlines);
   idem__free(alloc, web->path);
+  idem__free(alloc, web->sse_path);
+  idem__free(alloc, web->message_path);
   idem__free(alloc, web);
 }
 
@@ -165,12 +167,29 @@ static idem__http_route mcp_route(idem__web *web, const idem__url *url, const ch
                             .rules = &idem__mcp_rules};
 }
 
+/* The transport of 2024-11-05 has two paths of its own, unless somebody else has them. */
+static size_t add_sse_routes(idem__web *web, const idem__url *url, const char *path, size_t count) {
+  if (!web->sse_path || url->scheme == IDEM__SCHEME_WS) return count;
+  if (strcmp(web->sse_path, path) == 0 || strcmp(web->message_path, path) == 0) return count;
+  idem__http_route route = {.token = true, .user = web->desk, .rules = &idem__mcp_rules};
+  route.path = web->sse_path;
+  route.methods = IDEM__HTTP_GET;
+  route.serve = idem__mcp_serve_sse;
+  web->routes[count++] = route;
+  route.path = web->message_path;
+  route.methods = IDEM__HTTP_POST;
+  route.serve = idem__mcp_serve_message;
+  web->routes[count++] = route;
+  return count;
+}
+
 static size_t make_routes(idem__web *web, const idem__url *url, const char *path) {
   const idem_http_opts *http = web->listener->opts.http;
   size_t count = 0;
-  if (url->scheme != IDEM__SCHEME_ADMIN && web->desk)
+  if (url->scheme != IDEM__SCHEME_ADMIN && web->desk) {
     web->routes[count++] = mcp_route(web, url, path);
-  else if (url->scheme != IDEM__SCHEME_ADMIN)
+    count = add_sse_routes(web, url, path, count);
+  } else if (url->scheme != IDEM__SCHEME_ADMIN) {
     web->routes[count++] =
         (idem__http_route){.path = path,
                            .methods = url->scheme == IDEM__SCHEME_WS ? 0 : IDEM__HTTP_POST,
@@ -178,6 +197,7 @@ static size_t make_routes(idem__web *web, const idem__url *url, const char *path
                            .serve = idem__http_rpc_serve,
                            .upgrade = idem__http_rpc_upgrade,
                            .user = web->rpc};
+  }
   if (url->scheme != IDEM__SCHEME_ADMIN && http && http->no_admin) return count;
   web->admin = (idem__http_admin){.health = health, .health_ctx = web};
   web->routes[count++] = (idem__http_route){.path = "/healthz",
@@ -228,9 +248,27 @@ static idem_status make_shop(idem__web *web) {
   return status;
 }
 
+/* Without 2024-11-05 its transport is not served. */
+static idem_status set_sse_paths(idem__web *web) {
+  const idem_serve_opts *opts = &web->listener->opts;
+  const idem_alloc *alloc = &web->listener->runtime->alloc;
+  const char *sse = opts->http ? opts->http->sse_path : NULL;
+  const char *message = opts->http ? opts->http->message_path : NULL;
+  if (sse && !*sse) return IDEM_OK;
+  if (!idem__server_speaks(opts->server, IDEM_MCP_2024_11_05)) return IDEM_OK;
+  if (!sse) sse = "/sse";
+  if (!message || !*message) message = "/message";
+  if (*sse != '/' || *message != '/' || strcmp(sse, message) == 0) return IDEM_E_INVAL;
+  web->sse_path = idem__strndup(alloc, sse, strlen(sse));
+  web->message_path = idem__strndup(alloc, message, strlen(message));
+  return web->sse_path && web->message_path ? IDEM_OK : IDEM_E_NOMEM;
+}
+
 static idem_status make_desk(idem__web *web, const idem__http_rpc_opts *rpc) {
   idem__mcp_desk_opts desk = {.rpc = *rpc};
   idem_status status = make_shop(web);
+  if (status == IDEM_OK) status = set_sse_paths(web);
+  desk.message_path = web->message_path;
   if (status == IDEM_OK) {
     status = idem__runtime_hub(web->listener->runtime, web->listener->opts.server, &desk.hub);
   }

@@ -20,8 +20,8 @@ struct idem__web {
   idem__mcp_desk *desk; /* or MCP */
   idem__mcp_shop *shop;
   bool own_shop;
-  char *path;
-  idem__http_route routes[3];
+  char *path, *sse_path, *message_path;
+  idem__http_route routes[5];
   idem__http_admin admin;
   struct idem__web_tls *tls; /* NULL: plain */
   idem__list peers;

@@ -46,7 +46,17 @@ void mcp_web_open(mcp_web *web, const mcp_web_opts *opts) {
                          .upgrade = idem__mcp_upgrade,
                          .user = web->desk,
                          .rules = &idem__mcp_rules};
-  idem__http_hub_opts hub = {.http = opts->http, .routes = web->routes, .route_count = 1};
+  web->routes[1] = (idem__http_route){.path = "/sse",
+                                      .methods = IDEM__HTTP_GET,
+                                      .token = true,
+                                      .serve = idem__mcp_serve_sse,
+                                      .user = web->desk,
+                                      .rules = &idem__mcp_rules};
+  web->routes[2] = web->routes[1];
+  web->routes[2].path = "/message";
+  web->routes[2].methods = IDEM__HTTP_POST;
+  web->routes[2].serve = idem__mcp_serve_message;
+  idem__http_hub_opts hub = {.http = opts->http, .routes = web->routes, .route_count = 3};
   hub.port = 80;
   hub.loopback = true;
   assert_int_equal(idem__http_hub_new(&hub, &web->hub), IDEM_OK);

@@ -1,5 +1,7 @@
-// sdk1.mjs - the TypeScript SDK 1.x (2025-11-25 and before), over stdio and HTTP, and its tasks.
+// sdk1.mjs - the TypeScript SDK 1.x (2025-11-25 and before), over stdio, HTTP and the
+// two endpoints of 2024-11-05, and its tasks.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import {
@@ -44,6 +46,7 @@ async function tasks({ client }) {
 }
 
 export function transport(where) {
+  if (where.sse) return new SSEClientTransport(new URL("/sse", where.url));
   if (where.url) return new StreamableHTTPClientTransport(new URL(where.url));
   const [command, ...args] = where.command;
   return new StdioClientTransport({ command, args, stderr: "ignore" });
@@ -73,7 +76,7 @@ export async function open(where) {
     },
     more: { tasks },
     close: async () => {
-      if (where.url) await wire.terminateSession();
+      if (wire.terminateSession) await wire.terminateSession();
       await client.close();
     },
   };
