@@ -7,8 +7,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# -O2 rather than CMake's -O3, and assertions stay on in every build but Release.
-set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
+# -O2 rather than CMake's -O3, and assertions stay on in every build but Release. Functions begin
+# where a fetch does: without that, what a message costs changes by a tenth with every edit.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -falign-functions=32 -DNDEBUG")
 set(CMAKE_C_FLAGS_DEBUG "-Og -g")
 
 find_program(CCACHE_PROGRAM ccache)
@@ -53,6 +54,10 @@ set(idem_lto OFF)
 if(IDEM_LTO)
   include(CheckIPOSupported)
   check_ipo_supported(RESULT idem_lto LANGUAGES C)
+  # The libraries hold machine code as well, so that programs which gain nothing link in a moment.
+  if(idem_lto AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    set(CMAKE_C_COMPILE_OPTIONS_IPO -flto=auto -ffat-lto-objects)
+  endif()
   # In parts, functions that call each other for every message end up far apart; the whole is small.
   if(idem_lto AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
     add_link_options(-flto-partition=one)

@@ -3,14 +3,19 @@
 
 idem_need_yyjson()
 set(idem_core_deps deps::yyjson Threads::Threads m)
+set(idem_static_deps ${idem_core_deps})
 if(IDEM_HAS_schema)
   idem_need_pcre2()
+  idem_archive(archive pcre2 pcre2-8)
   list(APPEND idem_core_deps deps::pcre2)
+  list(APPEND idem_static_deps ${archive})
 endif()
 if(IDEM_HAS_http)
   idem_need_llhttp()
   idem_need_wslay()
+  idem_archive(archive llhttp llhttp)
   list(APPEND idem_core_deps deps::llhttp deps::wslay)
+  list(APPEND idem_static_deps ${archive} deps::wslay)
 endif()
 
 # What the core may use of the system: plain C17. The runtime is Linux first and says so.
@@ -19,7 +24,7 @@ set(idem_uv_definitions _GNU_SOURCE
 
 add_library(idem STATIC ${IDEM_CORE_SOURCES})
 target_include_directories(idem PUBLIC include PRIVATE src)
-target_link_libraries(idem PUBLIC ${idem_core_deps})
+target_link_libraries(idem PUBLIC ${idem_static_deps})
 set_target_properties(idem PROPERTIES C_VISIBILITY_PRESET hidden
                       INTERPROCEDURAL_OPTIMIZATION ${idem_lto})
 # What programs and tests link: every library there is.

@@ -44,16 +44,16 @@ IDEM__COLD static idem__frame_event overflow(idem__framer *framer, size_t n) {
 }
 
 /* A complete line within the limit. MORE means it was blank. */
-static idem__frame_event deliver(idem__framer *framer, const char *line, size_t len) {
-  if (is_blank(line, len)) return IDEM__FRAME_MORE;
-  if (framer->first_line) {
+static IDEM__INLINE idem__frame_event deliver(idem__framer *framer, const char *line, size_t len) {
+  if (IDEM__UNLIKELY(is_blank(line, len))) return IDEM__FRAME_MORE;
+  if (IDEM__UNLIKELY(framer->first_line)) {
     framer->first_line = false;
     if (idem__frame_is_http(line, len)) return idem__frame_end(framer, IDEM__FRAME_HTTP);
   }
   return idem__frame_lend(framer, line, len);
 }
 
-static idem__frame_event deliver_partial(idem__framer *framer, size_t len) {
+IDEM__APART static idem__frame_event deliver_partial(idem__framer *framer, size_t len) {
   idem__frame_event event = deliver(framer, framer->partial.data, len);
   if (event == IDEM__FRAME_MESSAGE)
     framer->partial_lent = true;
@@ -74,12 +74,12 @@ IDEM__APART static idem__frame_event finish_held(idem__framer *framer, size_t n)
 }
 
 /* The line ends after n bytes of input. */
-static idem__frame_event finish_line(idem__framer *framer, size_t n) {
-  if (framer->partial.len) return finish_held(framer, n);
+static IDEM__INLINE idem__frame_event finish_line(idem__framer *framer, size_t n) {
+  if (IDEM__UNLIKELY(framer->partial.len)) return finish_held(framer, n);
   const char *line = framer->input;
   size_t len = n;
-  if (len && line[len - 1] == '\r') len--;
-  if (len > framer->opts.max_message) return overflow(framer, n);
+  if (len && IDEM__UNLIKELY(line[len - 1] == '\r')) len--;
+  if (IDEM__UNLIKELY(len > framer->opts.max_message)) return overflow(framer, n);
   idem__frame_take(framer, n + 1);
   return deliver(framer, line, len);
 }
@@ -121,13 +121,13 @@ IDEM__HOT idem__frame_event idem__frame_line_next(idem__framer *framer) {
     const char *end = memchr(framer->input, '\n', framer->input_len);
     size_t n = end ? (size_t)(end - framer->input) : framer->input_len;
     idem__frame_event event;
-    if (framer->state != LINE_TEXT)
+    if (IDEM__UNLIKELY(framer->state != LINE_TEXT))
       event = skip(framer, n, end != NULL);
-    else if (end)
+    else if (IDEM__LIKELY(end != NULL))
       event = finish_line(framer, n);
     else
       event = hold_rest(framer);
-    if (event != IDEM__FRAME_MORE) return event;
+    if (IDEM__LIKELY(event != IDEM__FRAME_MORE)) return event;
   }
   return framer->eof ? last_line(framer) : IDEM__FRAME_MORE;
 }

@@ -17,7 +17,8 @@ IDEM__HOT yyjson_doc *idem__json_read(const char *text, size_t len, idem__arena 
   } source = {text};
   yyjson_doc *doc = yyjson_read_opts(source.out, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, &error);
   *status = IDEM_OK;
-  if (!doc && error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION && !arena->over_limit) {
+  if (IDEM__UNLIKELY(!doc) && error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION &&
+      !arena->over_limit) {
     *status = IDEM_E_NOMEM;
   }
   return doc;
@@ -89,7 +90,7 @@ IDEM__HOT void idem__json_raw_after(const yyjson_doc *doc, const char *text, siz
   const char *end = text + text_len;
   size_t key_len = (size_t)(key->tag >> YYJSON_TAG_BIT);
   const char *at = skip_key(text + (key->uni.str - doc->str_pool), end, key_len);
-  if (end - at > 1 && at[0] == ':' && at[1] > ' ')
+  if (IDEM__LIKELY(end - at > 1 && at[0] == ':' && at[1] > ' '))
     at++; /* nothing stands between */
   else
     while (at < end && (is_blank(*at) || *at == ':')) at++;

@@ -22,7 +22,7 @@ static inline bool has_no_escapes(yyjson_val *val) {
 
 /* Most strings are short: a call would cost more than their bytes. */
 #define SHORT_STRING 64u
-static inline void copy_short(char *to, const char *from, size_t len) {
+static IDEM__INLINE void copy_short(char *to, const char *from, size_t len) {
   for (; len >= 16; len -= 16, to += 16, from += 16) memcpy(to, from, 16);
   if (len & 8) memcpy(to, from, 8), to += 8, from += 8;
   if (len & 4) memcpy(to, from, 4), to += 4, from += 4;
@@ -34,9 +34,9 @@ static inline void copy_short(char *to, const char *from, size_t len) {
 
 /* Each of these puts values at `at` and returns where they end; NULL: not for
  * us, or no room before `limit`. */
-IDEM__HOT static inline char *put_string(char *at, const char *limit, yyjson_val *val) {
+static IDEM__INLINE char *put_string(char *at, const char *limit, yyjson_val *val) {
   size_t len = unsafe_yyjson_get_len(val);
-  if (!has_no_escapes(val) || (size_t)(limit - at) < len + SLACK) return NULL;
+  if (IDEM__UNLIKELY(!has_no_escapes(val) || (size_t)(limit - at) < len + SLACK)) return NULL;
   at[0] = '"';
   if (len < SHORT_STRING)
     copy_short(at + 1, val->uni.str, len);
@@ -68,7 +68,7 @@ static inline char *put_word(char *at, const char *word, size_t len) {
 }
 
 static char *put_scalar(char *at, const char *limit, yyjson_val *val) {
-  if ((size_t)(limit - at) < SLACK) return NULL;
+  if (IDEM__UNLIKELY((size_t)(limit - at) < SLACK)) return NULL;
   switch (unsafe_yyjson_get_type(val)) {
   case YYJSON_TYPE_NULL: return put_word(at, "null", 4);
   case YYJSON_TYPE_BOOL:
@@ -82,7 +82,7 @@ static char *put_scalar(char *at, const char *limit, yyjson_val *val) {
 static char *put_object(char *at, const char *limit, yyjson_val *val);
 static char *put_array(char *at, const char *limit, yyjson_val *val);
 
-static inline char *put_value(char *at, const char *limit, yyjson_val *val) {
+static IDEM__INLINE char *put_value(char *at, const char *limit, yyjson_val *val) {
   if (unsafe_yyjson_is_str(val)) return put_string(at, limit, val);
   if (unsafe_yyjson_is_obj(val)) return put_object(at, limit, val);
   return unsafe_yyjson_is_arr(val) ? put_array(at, limit, val) : put_scalar(at, limit, val);
@@ -91,14 +91,14 @@ static inline char *put_value(char *at, const char *limit, yyjson_val *val) {
 /* Behind the last member stands a comma too many: the bracket takes its place.
  */
 IDEM__HOT static char *put_object(char *at, const char *limit, yyjson_val *val) {
-  if ((size_t)(limit - at) < SLACK) return NULL;
+  if (IDEM__UNLIKELY((size_t)(limit - at) < SLACK)) return NULL;
   yyjson_val *key = unsafe_yyjson_get_first(val);
   size_t left = unsafe_yyjson_get_len(val);
-  if (!left) return put_word(at, "{}", 2);
+  if (IDEM__UNLIKELY(!left)) return put_word(at, "{}", 2);
   for (*at++ = '{'; left; left--) {
-    if (!(at = put_string(at, limit, key))) return NULL;
+    if (IDEM__UNLIKELY(!(at = put_string(at, limit, key)))) return NULL;
     *at++ = ':';
-    if (!(at = put_value(at, limit, key + 1))) return NULL;
+    if (IDEM__UNLIKELY(!(at = put_value(at, limit, key + 1)))) return NULL;
     *at++ = ',';
     key = unsafe_yyjson_get_next(key + 1);
   }
@@ -107,7 +107,7 @@ IDEM__HOT static char *put_object(char *at, const char *limit, yyjson_val *val) 
 }
 
 static char *put_array(char *at, const char *limit, yyjson_val *val) {
-  if ((size_t)(limit - at) < SLACK) return NULL;
+  if (IDEM__UNLIKELY((size_t)(limit - at) < SLACK)) return NULL;
   yyjson_val *item = unsafe_yyjson_get_first(val);
   size_t left = unsafe_yyjson_get_len(val);
   if (!left) return put_word(at, "[]", 2);
@@ -138,7 +138,7 @@ static size_t room_for(yyjson_val *val, yyjson_val *end) {
   return room;
 }
 
-static inline char *try_small(idem__buf *out, yyjson_val *val) {
+static IDEM__INLINE char *try_small(idem__buf *out, yyjson_val *val) {
   return out->data ? put_value(out->data + out->len, out->data + out->cap, val) : NULL;
 }
 
@@ -157,10 +157,10 @@ IDEM__HOT idem_status idem__json_put(idem__buf *out, const yyjson_val *val) {
     yyjson_val *out;
   } source = {val};
   yyjson_val *end = end_of(source.out);
-  if (end - source.out > SMALL_VALUES) return idem__json_put_any(out, val);
+  if (IDEM__UNLIKELY(end - source.out > SMALL_VALUES)) return idem__json_put_any(out, val);
   char *at = try_small(out, source.out);
-  if (!at) at = try_again(out, source.out, end);
-  if (!at) return idem__json_put_any(out, val);
+  if (IDEM__UNLIKELY(!at)) at = try_again(out, source.out, end);
+  if (IDEM__UNLIKELY(!at)) return idem__json_put_any(out, val);
   out->len = (size_t)(at - out->data);
   return IDEM_OK;
 }

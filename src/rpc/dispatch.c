@@ -169,9 +169,9 @@ IDEM__APART static void keep_request(idem_request *request) {
   if (status != IDEM_OK) settle_unparked(request, status);
 }
 
-IDEM__HOT static void after_handler(idem_request *request) {
+static IDEM__INLINE void after_handler(idem_request *request) {
   request->in_handler = false;
-  if (request->ended) {
+  if (IDEM__LIKELY(request->ended)) {
     idem__request_end(request);
     return;
   }
@@ -212,7 +212,7 @@ IDEM__HOT static void run_method(idem_request *request) {
   request->running = true;
   request->conn->running++;
   if (router && router->gate && !passes_gate(request, router)) return;
-  if (!request->method || !request->method->fn) {
+  if (IDEM__UNLIKELY(!request->method || !request->method->fn)) {
     answer_not_found(request);
     return;
   }
@@ -255,8 +255,8 @@ void idem__dispatch_held(idem_conn *conn) {
 
 static inline const idem__method *find_method(idem_conn *conn, const idem__message *message) {
   const idem__method *last = conn->last_method;
-  if (last && last->name_len == message->method_len &&
-      memcmp(last->name, message->method, message->method_len) == 0) {
+  if (IDEM__LIKELY(last && last->name_len == message->method_len &&
+                   memcmp(last->name, message->method, message->method_len) == 0)) {
     return last;
   }
   last = idem__router_find(conn->opts.router, message->method, message->method_len);
@@ -264,11 +264,11 @@ static inline const idem__method *find_method(idem_conn *conn, const idem__messa
   return last;
 }
 
-IDEM__HOT static idem_request *make_request(idem_conn *conn, idem__block *block,
-                                            const idem__message *message,
-                                            const idem__method *method) {
+static IDEM__INLINE idem_request *make_request(idem_conn *conn, idem__block *block,
+                                               const idem__message *message,
+                                               const idem__method *method) {
   idem_request *request = idem__request_new(conn->pool);
-  if (!request) return NULL;
+  if (IDEM__UNLIKELY(!request)) return NULL;
   request->block = block;
   block->refs++;
   request->conn = conn;
@@ -306,12 +306,16 @@ IDEM__COLD static void hold_request(idem_request *request) {
 
 /* Why a request cannot be taken in, if it cannot. Ids of a batch enter the table at once. */
 static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
-  if (conn->owed.count && idem__owed_find(conn, &message->id)) return IDEM__DUPLICATE_ID;
-  if (conn->in_flight_elsewhere && conn->in_flight_elsewhere(conn, &message->id, false)) {
+  if (IDEM__UNLIKELY(conn->owed.count) && idem__owed_find(conn, &message->id))
+    return IDEM__DUPLICATE_ID;
+  if (IDEM__UNLIKELY(conn->in_flight_elsewhere != NULL) &&
+      conn->in_flight_elsewhere(conn, &message->id, false)) {
     return IDEM__DUPLICATE_ID;
   }
-  if (conn->in_flight >= conn->policy.limits.in_flight) return IDEM__TOO_MANY_IN_FLIGHT;
-  if (message->id.raw_len > conn->policy.limits.in_flight_id_bytes - conn->id_bytes) {
+  if (IDEM__UNLIKELY(conn->in_flight >= conn->policy.limits.in_flight))
+    return IDEM__TOO_MANY_IN_FLIGHT;
+  if (IDEM__UNLIKELY(message->id.raw_len >
+                     conn->policy.limits.in_flight_id_bytes - conn->id_bytes)) {
     return IDEM__TOO_MANY_IN_FLIGHT; /* before a handler has done something */
   }
   return IDEM__REASON_NONE;
@@ -327,7 +331,7 @@ IDEM__APART static idem_status join_batch(idem_request *request, idem__batch *ba
 }
 
 static void start_request(idem_request *request) {
-  if (must_hold(request->conn, true))
+  if (IDEM__UNLIKELY(must_hold(request->conn, true)))
     hold_request(request);
   else
     run_method(request);
@@ -346,28 +350,28 @@ IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
   refuse_message(conn, batch, message, &answer);
 }
 
-static void accept_request(idem_conn *conn, idem__block *block, idem__batch *batch,
-                           const idem__message *message) {
+static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, idem__batch *batch,
+                                        const idem__message *message) {
   idem__reason reason = admission_fault(conn, message);
-  if (reason != IDEM__REASON_NONE) {
+  if (IDEM__UNLIKELY(reason != IDEM__REASON_NONE)) {
     refuse_reason(conn, batch, message, reason);
     return;
   }
-  if (message->params_refused) {
+  if (IDEM__UNLIKELY(message->params_refused != NULL)) {
     refuse_params(conn, batch, message);
     return;
   }
   const idem__method *method = find_method(conn, message);
   idem_request *request = make_request(conn, block, message, method);
-  if (!request) {
+  if (IDEM__UNLIKELY(!request)) {
     idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
     refuse_message(conn, batch, message, &answer);
     return;
   }
   conn->in_flight++;
   idem__metrics_add(conn->opts.metrics, IDEM__M_REQUESTS_STARTED, 1);
-  idem_status status = batch ? join_batch(request, batch) : IDEM_OK;
-  if (status == IDEM_OK) {
+  idem_status status = IDEM__UNLIKELY(batch != NULL) ? join_batch(request, batch) : IDEM_OK;
+  if (IDEM__LIKELY(status == IDEM_OK)) {
     start_request(request);
     return;
   }
@@ -506,7 +510,7 @@ IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const 
   idem__message message;
   idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
   conn->last_kind = message.kind;
-  if (!admitted(conn, &message)) {
+  if (IDEM__UNLIKELY(!admitted(conn, &message))) {
     refuse_rate(conn, batch, &message);
     return;
   }
@@ -549,7 +553,7 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
 /* Each level costs two bytes, so short messages need no look. */
 static inline bool depth_within(const idem_conn *conn, const idem__block *block, size_t text_len) {
   size_t limit = conn->policy.limits.depth;
-  if (text_len / 2 <= limit && limit <= IDEM__JSON_DEPTH_MAX) return true;
+  if (IDEM__LIKELY(text_len / 2 <= limit && limit <= IDEM__JSON_DEPTH_MAX)) return true;
   return idem__json_depth_within(block->doc, text_len, limit);
 }
 
@@ -557,18 +561,18 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
   idem_status status;
   block->doc = idem__json_read(text, text_len, &block->arena, &status);
   idem__block_parsed(block);
-  if (!block->doc) {
+  if (IDEM__UNLIKELY(!block->doc)) {
     if (status == IDEM_E_NOMEM)
       idem__conn_fail(conn, status);
     else if (block->arena.over_limit)
       refuse_whole(conn, IDEM__OVERSIZE);
     else
       refuse_parse(conn);
-  } else if (!depth_within(conn, block, text_len)) {
+  } else if (IDEM__UNLIKELY(!depth_within(conn, block, text_len))) {
     refuse_parse(conn);
-  } else if (block->arena.pieces && !idem__block_charge(block)) {
+  } else if (IDEM__UNLIKELY(block->arena.pieces != NULL) && !idem__block_charge(block)) {
     refuse_whole(conn, IDEM__OVERSIZE);
-  } else if (unsafe_yyjson_is_arr(block->doc->root)) {
+  } else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(block->doc->root))) {
     dispatch_batch(conn, block, text, text_len);
   } else {
     dispatch_value(conn, block, text, text_len, block->doc->root, NULL);
@@ -577,10 +581,11 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
 
 IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len) {
   bool over;
-  if (conn->opts.on_trace) conn->opts.on_trace(conn, IDEM_IN, text, len, conn->opts.user);
+  if (IDEM__UNLIKELY(conn->opts.on_trace != NULL))
+    conn->opts.on_trace(conn, IDEM_IN, text, len, conn->opts.user);
   idem__block *block =
       idem__block_new(conn->pool, conn->opts.router, len, conn->policy.limits.parse_bytes, &over);
-  if (block) {
+  if (IDEM__LIKELY(block != NULL)) {
     dispatch_block(conn, block, text, len);
     if (block->refs > 1) idem__block_keep(block);
     idem__block_release(block);

@@ -36,7 +36,7 @@ static inline void find_members(yyjson_val *object, members *found) {
   yyjson_val *key = unsafe_yyjson_get_first(object);
   for (size_t left = unsafe_yyjson_get_len(object); left; left--) {
     int which = which_member(key);
-    if (which != MEMBERS) {
+    if (IDEM__LIKELY(which != MEMBERS)) {
       found->val[which] = key + 1;
       if (which == ID) found->id_key = key;
       found->twice |= found->seen & BIT(which);
@@ -72,21 +72,21 @@ static bool params_fine(yyjson_val *params) {
 }
 
 static idem__reason first_fault(const members *found, const idem__message *message, bool id_fine) {
-  if (found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(METHOD) | BIT(PARAMS)))
+  if (IDEM__UNLIKELY(found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(METHOD) | BIT(PARAMS))))
     return IDEM__DUPLICATE_MEMBER;
-  if (!message->version_ok) return IDEM__BAD_VERSION;
-  if (!id_fine) return IDEM__INVALID_ID_TYPE;
-  if (!member(found, METHOD)) return IDEM__MISSING_METHOD;
-  if (!message->method) return IDEM__INVALID_METHOD_TYPE;
-  if (!params_fine(member(found, PARAMS))) return IDEM__INVALID_PARAMS_TYPE;
+  if (IDEM__UNLIKELY(!message->version_ok)) return IDEM__BAD_VERSION;
+  if (IDEM__UNLIKELY(!id_fine)) return IDEM__INVALID_ID_TYPE;
+  if (IDEM__UNLIKELY(!member(found, METHOD))) return IDEM__MISSING_METHOD;
+  if (IDEM__UNLIKELY(!message->method)) return IDEM__INVALID_METHOD_TYPE;
+  if (IDEM__UNLIKELY(!params_fine(member(found, PARAMS)))) return IDEM__INVALID_PARAMS_TYPE;
   return IDEM__REASON_NONE;
 }
 
 static void accept_params(const idem_policy *policy, yyjson_val *params, idem__message *message) {
   if (!params) return;
-  if (unsafe_yyjson_is_null(params)) {
+  if (IDEM__UNLIKELY(unsafe_yyjson_is_null(params))) {
     message->params_refused = policy->null_params ? NULL : "null";
-  } else if (unsafe_yyjson_is_arr(params) && !policy->array_params) {
+  } else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(params) && !policy->array_params)) {
     message->params_refused = "array";
   } else {
     message->params = params;
@@ -95,8 +95,8 @@ static void accept_params(const idem_policy *policy, yyjson_val *params, idem__m
 
 static void read_id(const yyjson_doc *doc, const char *text, size_t text_len, const members *found,
                     idem__message *message) {
-  if (!(found->seen & BIT(ID))) return;
-  if (found->twice & BIT(ID)) {
+  if (IDEM__UNLIKELY(!(found->seen & BIT(ID)))) return;
+  if (IDEM__UNLIKELY(found->twice & BIT(ID))) {
     message->id.kind = IDEM__ID_INVALID;
     return;
   }
@@ -131,7 +131,7 @@ IDEM__HOT void idem__message_classify(const idem_policy *policy, const yyjson_do
   message->method = NULL;
   message->method_len = 0;
   message->params = NULL;
-  if (!unsafe_yyjson_is_obj(val)) {
+  if (IDEM__UNLIKELY(!unsafe_yyjson_is_obj(val))) {
     refuse(message, IDEM__NOT_AN_OBJECT, false);
     return;
   }
@@ -140,17 +140,17 @@ IDEM__HOT void idem__message_classify(const idem_policy *policy, const yyjson_do
   read_id(doc, text, text_len, &found, message);
   message->version_ok = version_ok(member(&found, JSONRPC));
   yyjson_val *method = member(&found, METHOD);
-  if (!method && found.seen & (BIT(RESULT) | BIT(ERROR))) {
+  if (IDEM__UNLIKELY(!method) && found.seen & (BIT(RESULT) | BIT(ERROR))) {
     note_response(&found, message);
     return;
   }
-  if (method && unsafe_yyjson_is_str(method)) {
+  if (IDEM__LIKELY(method && unsafe_yyjson_is_str(method))) {
     message->method = method->uni.str;
     message->method_len = unsafe_yyjson_get_len(method);
   }
   bool id_fine = id_accepted(policy, &message->id);
   idem__reason reason = first_fault(&found, message, id_fine);
-  if (reason != IDEM__REASON_NONE) {
+  if (IDEM__UNLIKELY(reason != IDEM__REASON_NONE)) {
     refuse(message, reason, id_fine);
     return;
   }

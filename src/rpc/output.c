@@ -19,18 +19,18 @@ static size_t head_room(const idem_conn *conn) {
   return conn->policy.framing == IDEM_FRAMING_CONTENT_LENGTH ? conn->last_head : 0;
 }
 
-static inline idem_status begin(idem_conn *conn, idem__chunk **chunk, size_t *start) {
+static IDEM__INLINE idem_status begin(idem_conn *conn, idem__chunk **chunk, size_t *start) {
   idem__chunk *current = last_chunk(conn);
   if (!current) {
     current = idem__chunk_new(conn->pool);
-    if (!current) return IDEM_E_NOMEM;
+    if (IDEM__UNLIKELY(!current)) return IDEM_E_NOMEM;
     current->conn = conn;
     idem__list_append(&conn->output, &current->link);
   }
   *chunk = current;
   *start = current->buf.len;
   idem_status status = idem__buf_reserve(&current->buf, head_room(conn));
-  if (status != IDEM_OK) {
+  if (IDEM__UNLIKELY(status != IDEM_OK)) {
     idem__output_undo(conn, current, *start);
     return status;
   }
@@ -75,26 +75,25 @@ static idem_status frame(idem_conn *conn, idem__buf *buf, size_t start) {
   return IDEM_OK;
 }
 
-IDEM__HOT static inline idem_status end(idem_conn *conn, idem__chunk *chunk, size_t start,
-                                        bool own) {
+static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own) {
   size_t body = start + head_room(conn);
-  if (conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn)) {
+  if (IDEM__UNLIKELY(conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn))) {
     idem__output_undo(conn, chunk, start);
     return IDEM_E_LIMIT;
   }
-  if (conn->opts.on_trace) {
+  if (IDEM__UNLIKELY(conn->opts.on_trace != NULL)) {
     conn->opts.on_trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body,
                         conn->opts.user);
   }
   idem_status status = frame(conn, &chunk->buf, start);
-  if (status != IDEM_OK) {
+  if (IDEM__UNLIKELY(status != IDEM_OK)) {
     idem__output_undo(conn, chunk, start);
     return status;
   }
   size_t added = chunk->buf.len - start;
   chunk->counted += added;
   conn->queued += added;
-  if (own) {
+  if (IDEM__UNLIKELY(own)) {
     chunk->own += added;
     conn->own += added;
   }
@@ -114,9 +113,9 @@ IDEM__HOT static idem_status try_answer(idem_conn *conn, const idem__id *id,
   idem__chunk *chunk;
   size_t start;
   idem_status status = begin(conn, &chunk, &start);
-  if (status != IDEM_OK) return status;
+  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   status = idem__answer_put(&chunk->buf, &conn->policy, id, answer);
-  if (status != IDEM_OK) {
+  if (IDEM__UNLIKELY(status != IDEM_OK)) {
     idem__output_undo(conn, chunk, start);
     return status;
   }
@@ -135,7 +134,7 @@ IDEM__COLD static idem_status answer_instead(idem_conn *conn, const idem__id *id
 
 IDEM__HOT idem_status idem__output_answer(idem_conn *conn, const idem__id *id,
                                           const idem__answer *answer) {
-  if (conn->failure != IDEM_OK) return conn->failure;
+  if (IDEM__UNLIKELY(conn->failure != IDEM_OK)) return conn->failure;
   idem_status status = try_answer(conn, id, answer);
   return IDEM__LIKELY(status == IDEM_OK) ? IDEM_OK : answer_instead(conn, id, status);
 }

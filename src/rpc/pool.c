@@ -22,8 +22,6 @@ idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) {
   if (!pool) return IDEM_E_NOMEM;
   pool->alloc = resolved;
   pool->refs = 1;
-  idem__list_init(&pool->chunks);
-  idem__list_init(&pool->fresh);
   idem__list_init(&pool->ended);
   *out = pool;
   return IDEM_OK;
@@ -64,17 +62,22 @@ static void free_slabs(idem_pool *pool) {
 }
 
 static void free_chunks(idem_pool *pool) {
-  while (!idem__list_empty(&pool->chunks)) {
-    idem__chunk *chunk = IDEM__CONTAINER(pool->chunks.next, idem__chunk, link);
-    idem__list_remove(&chunk->link);
-    free_chunk(chunk);
-  }
+  idem__list *link;
+  while ((link = idem__spare_pop(&pool->chunks)))
+    free_chunk(IDEM__CONTAINER(link, idem__chunk, link));
   pool->chunk_count = 0;
 }
 
-static void free_requests(idem_pool *pool, idem__list *list) {
-  while (!idem__list_empty(list)) {
-    idem_request *request = IDEM__CONTAINER(list->next, idem_request, link);
+static void free_fresh(idem_pool *pool) {
+  idem__list *link;
+  while ((link = idem__spare_pop(&pool->fresh))) {
+    idem__free(&pool->alloc, IDEM__CONTAINER(link, idem_request, link));
+  }
+}
+
+static void free_ended(idem_pool *pool) {
+  while (!idem__list_empty(&pool->ended)) {
+    idem_request *request = IDEM__CONTAINER(pool->ended.next, idem_request, link);
     idem__list_remove(&request->link);
     idem__free(&pool->alloc, request);
   }
@@ -84,15 +87,15 @@ IDEM__COLD void idem_pool_trim(idem_pool *pool) {
   free_large(pool);
   free_slabs(pool);
   free_chunks(pool);
-  free_requests(pool, &pool->fresh);
+  free_fresh(pool);
 }
 
 void idem__pool_ref(idem_pool *pool) { pool->refs++; }
 
 void idem__pool_unref(idem_pool *pool) {
-  if (--pool->refs) return;
+  if (IDEM__LIKELY(--pool->refs)) return;
   idem_pool_trim(pool);
-  free_requests(pool, &pool->ended);
+  free_ended(pool);
   idem_alloc alloc = pool->alloc;
   idem__free(&alloc, pool);
 }
@@ -103,7 +106,7 @@ void idem_pool_free(idem_pool *pool) {
 
 /* After enough small messages in a row the memory for large ones goes back. */
 static void age_large(idem_pool *pool) {
-  if (pool->large_credit && --pool->large_credit == 0) free_large(pool);
+  if (IDEM__UNLIKELY(pool->large_credit) && --pool->large_credit == 0) free_large(pool);
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -125,12 +128,14 @@ IDEM__APART static void learn_need(idem_pool *pool, const idem__block *block) {
 }
 
 void idem__block_parsed(const idem__block *block) {
-  if (block->cap < SMALL_BLOCK) return; /* others had taken their part of it before */
-  if (block->arena.pieces || block->cap > SMALL_BLOCK) learn_need(block->pool, block);
+  if (IDEM__UNLIKELY(block->cap < SMALL_BLOCK))
+    return; /* others had taken their part of it before */
+  if (IDEM__UNLIKELY(block->arena.pieces || block->cap > SMALL_BLOCK))
+    learn_need(block->pool, block);
 }
 
 static size_t block_size_for(size_t need, size_t limit) {
-  if (need <= SMALL_BLOCK || limit <= SMALL_BLOCK) return SMALL_BLOCK;
+  if (IDEM__LIKELY(need <= SMALL_BLOCK) || limit <= SMALL_BLOCK) return SMALL_BLOCK;
   need += need / 8;
   return need < limit ? need : limit;
 }
@@ -157,9 +162,9 @@ static idem__slab *take_slab(idem_pool *pool, size_t room) {
 
 /* One of its blocks has been cut, or is gone. */
 static void look_at_slab(idem_pool *pool, idem__slab *slab) {
-  if (slab->blocks == 0) slab->used = 0;
-  if (slab->listed || slab->open) return;
-  if (SLAB_BYTES - slab->used >= SLAB_ROOM_MIN && pool->slab_count < SLABS_KEPT) {
+  if (IDEM__LIKELY(slab->blocks == 0)) slab->used = 0;
+  if (IDEM__UNLIKELY(slab->listed || slab->open)) return;
+  if (IDEM__LIKELY(SLAB_BYTES - slab->used >= SLAB_ROOM_MIN && pool->slab_count < SLABS_KEPT)) {
     slab->next = pool->slabs;
     slab->listed = true;
     pool->slabs = slab;
@@ -169,11 +174,11 @@ static void look_at_slab(idem_pool *pool, idem__slab *slab) {
   }
 }
 
-static idem__block *small_block(idem_pool *pool, size_t need) {
+static IDEM__INLINE idem__block *small_block(idem_pool *pool, size_t need) {
   age_large(pool);
   if (need > SMALL_BLOCK) need = SMALL_BLOCK;
   idem__slab *slab = take_slab(pool, sizeof(idem__block) + need);
-  if (!slab) return NULL;
+  if (IDEM__UNLIKELY(!slab)) return NULL;
   idem__block *block = (idem__block *)(void *)(slab->data + slab->used);
   slab->blocks++;
   slab->open = block;
@@ -200,8 +205,9 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
                                        size_t limit, bool *over) {
   *over = false;
   size_t need = need_for(pool, text_len), size = block_size_for(need, limit);
-  idem__block *block = size == SMALL_BLOCK ? small_block(pool, need) : large_block(pool, size);
-  if (!block) return NULL;
+  idem__block *block =
+      IDEM__LIKELY(size == SMALL_BLOCK) ? small_block(pool, need) : large_block(pool, size);
+  if (IDEM__UNLIKELY(!block)) return NULL;
   block->pool = pool;
   block->refs = 1;
   block->held = 0;
@@ -211,7 +217,7 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
   block->doc = NULL;
   idem__arena_init(&block->arena, &pool->alloc, block->data, block->cap, limit);
   idem__pool_ref(pool);
-  if (size > SMALL_BLOCK && !idem__block_charge(block)) {
+  if (IDEM__UNLIKELY(size > SMALL_BLOCK) && !idem__block_charge(block)) {
     *over = true;
     idem__block_release(block);
     return NULL;
@@ -231,7 +237,7 @@ bool idem__block_charge(idem__block *block) {
 
 static void uncharge(idem__block *block) {
   idem_router *router = (idem_router *)(uintptr_t)block->router;
-  if (!block->charged_bytes) return;
+  if (IDEM__LIKELY(!block->charged_bytes)) return;
   atomic_fetch_sub_explicit(&router->parse_bytes_used, block->charged_bytes, memory_order_relaxed);
   block->charged_bytes = 0;
 }
@@ -294,12 +300,12 @@ IDEM__COLD static idem__chunk *make_chunk(idem_pool *pool) {
 
 IDEM__HOT idem__chunk *idem__chunk_new(idem_pool *pool) {
   idem__chunk *chunk;
-  if (pool->large_chunk) {
+  idem__list *spare;
+  if (IDEM__UNLIKELY(pool->large_chunk != NULL)) {
     chunk = pool->large_chunk;
     pool->large_chunk = NULL;
-  } else if (!idem__list_empty(&pool->chunks)) {
-    chunk = IDEM__CONTAINER(pool->chunks.next, idem__chunk, link);
-    idem__list_remove(&chunk->link);
+  } else if ((spare = idem__spare_pop(&pool->chunks))) {
+    chunk = IDEM__CONTAINER(spare, idem__chunk, link);
     pool->chunk_count--;
   } else {
     chunk = make_chunk(pool);
@@ -316,8 +322,8 @@ IDEM__HOT idem__chunk *idem__chunk_new(idem_pool *pool) {
 IDEM__HOT void idem__chunk_release(idem__chunk *chunk) {
   idem_pool *pool = chunk->pool;
   chunk->conn = NULL;
-  if (chunk->buf.cap <= SMALL_CHUNK && pool->chunk_count < CHUNKS_KEPT) {
-    idem__list_append(&pool->chunks, &chunk->link);
+  if (IDEM__LIKELY(chunk->buf.cap <= SMALL_CHUNK && pool->chunk_count < CHUNKS_KEPT)) {
+    idem__spare_push(&pool->chunks, &chunk->link);
     pool->chunk_count++;
   } else if (chunk->buf.cap > SMALL_CHUNK && chunk->buf.cap <= LARGE_KEPT && !pool->large_chunk) {
     pool->large_chunk = chunk;
@@ -331,15 +337,14 @@ IDEM__HOT void idem__chunk_release(idem__chunk *chunk) {
 /* ---------------------------------------------------------------- requests */
 
 static idem_request *spare_request(idem_pool *pool) {
-  idem__list *from = &pool->fresh;
-  if (idem__list_empty(from)) {
+  idem__list *link = idem__spare_pop(&pool->fresh);
+  if (IDEM__UNLIKELY(!link)) {
     if (pool->ended_count < REQUESTS_QUARANTINED) return NULL;
-    from = &pool->ended;
+    link = pool->ended.next;
+    idem__list_remove(link);
     pool->ended_count--;
   }
-  idem_request *request = IDEM__CONTAINER(from->next, idem_request, link);
-  idem__list_remove(&request->link);
-  return request;
+  return IDEM__CONTAINER(link, idem_request, link);
 }
 
 /* Sets what must have a value; ids, names and keys are written before they are read. Clearing the
@@ -371,8 +376,8 @@ static void init_request(idem_request *request, idem_pool *pool) {
 
 IDEM__HOT idem_request *idem__request_new(idem_pool *pool) {
   idem_request *request = spare_request(pool);
-  if (!request) request = idem__malloc(&pool->alloc, sizeof *request);
-  if (!request) return NULL;
+  if (IDEM__UNLIKELY(!request)) request = idem__malloc(&pool->alloc, sizeof *request);
+  if (IDEM__UNLIKELY(!request)) return NULL;
   init_request(request, pool);
   idem__pool_ref(pool);
   return request;
@@ -390,15 +395,16 @@ IDEM__HOT void idem__request_release(idem_request *request) {
   idem_pool *pool = request->pool;
   request->live = false;
   request->conn = NULL;
-  if (request->attachment_free) request->attachment_free(request->attachment);
-  if (request->block) idem__block_release(request->block);
+  if (IDEM__UNLIKELY(request->attachment_free != NULL))
+    request->attachment_free(request->attachment);
+  if (IDEM__LIKELY(request->block != NULL)) idem__block_release(request->block);
   request->block = NULL;
-  idem__list_remove(&request->link);
-  if (request->kept) {
+  idem__list_leave(&request->link);
+  if (IDEM__UNLIKELY(request->kept)) {
     idem__list_append(&pool->ended, &request->link);
     if (++pool->ended_count > REQUESTS_KEPT) free_oldest(pool);
   } else {
-    idem__list_append(&pool->fresh, &request->link);
+    idem__spare_push(&pool->fresh, &request->link);
   }
   idem__pool_unref(pool);
 }

@@ -192,12 +192,12 @@ struct idem_pool {
   idem__slab *slabs; /* with room */
   size_t slab_count;
   idem__block *large_block;
-  idem__list chunks;
+  idem__list *chunks; /* spare */
   size_t chunk_count;
   idem__chunk *large_chunk;
   unsigned large_credit; /* small messages until the large ones are given back */
   size_t appetite;       /* sixteenths of a byte that a byte of text took lately; 0: not known */
-  idem__list fresh;      /* requests never kept */
+  idem__list *fresh;     /* requests never kept */
   idem__list ended;      /* requests that were kept: reused late, to notice a second reply */
   size_t ended_count;
 };
