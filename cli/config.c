@@ -133,6 +133,15 @@ bool config_load(serve_config *self, const char *path, idem_log *log, source_fil
   return self->source.faults == 0;
 }
 
+static const char *ending(size_t count) { return count == 1 ? "" : "s"; }
+
+const char *config_counts(const serve_config *self, char text[CONFIG_COUNTS]) {
+  size_t tools = self->shown_count, resources = self->resource_count, prompts = self->prompt_count;
+  snprintf(text, CONFIG_COUNTS, "%zu tool%s, %zu resource%s, %zu prompt%s", tools, ending(tools),
+           resources, ending(resources), prompts, ending(prompts));
+  return text;
+}
+
 void config_free(serve_config *self) {
   for (size_t i = 0; i < self->tool_count; i++) {
     idem_schema_free(self->tools[i].input);

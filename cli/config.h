@@ -152,6 +152,9 @@ typedef struct serve_config {
 /* False: it has faults, which were told to the log, or on stderr without one. config_free either way. */
 bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files);
 void config_free(serve_config *self);
+/* "2 tools, 1 resource, 0 prompts", written to `text`. */
+#define CONFIG_COUNTS 128
+const char *config_counts(const serve_config *self, char text[CONFIG_COUNTS]);
 
 /* The parts, one file each; false: faults were told. */
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool);

@@ -40,6 +40,7 @@ static void warn_of_head(const service *self, const serve_config *before, const 
 
 static void apply(service *self) {
   edition *before = self->current, *now = self->next;
+  char counts[CONFIG_COUNTS];
   self->next = NULL;
   self->current = now;
   service_keep_secrets(self);
@@ -52,9 +53,8 @@ static void apply(service *self) {
   warn_of_head(self, &before->config, &now->config);
   content_unwatch(&before->content, &self->watcher);
   edition_retire(before);
-  idem_logf(self->log, IDEM_LOG_INFO, "configuration reloaded",
-            "%s: %zu tools, %zu resources, %zu prompts", self->options->path,
-            now->config.shown_count, now->config.resource_count, now->config.prompt_count);
+  idem_logf(self->log, IDEM_LOG_INFO, "configuration reloaded", "%s",
+            config_counts(&now->config, counts));
 }
 
 static void begin(service *self);
@@ -67,7 +67,7 @@ static void after_reading(uv_work_t *work, int status) {
     apply(self);
   else
     idem_logf(self->log, IDEM_LOG_WARN, "the old configuration stays in force",
-              "%s has faults; they are told above", self->options->path);
+              "the new one has faults; they are told above");
   service_watch(self);
   if (!self->again) return;
   self->again = false;

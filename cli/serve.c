@@ -9,6 +9,9 @@
 /* ------------------------------------------------------------------------- serving */
 
 static int serve(const serve_options *options, service *self) {
+  char counts[CONFIG_COUNTS];
+  idem_logf(self->log, IDEM_LOG_INFO, "configuration read", "%s",
+            config_counts(&self->current->config, counts));
   confinement_say(&self->current->bounds, self->log);
   idem_policy policy = idem_policy_preset(options->profile);
   bool mcp = options->profile == IDEM_PROFILE_MCP;
@@ -33,13 +36,9 @@ static int with_service(const serve_options *options, edition *first, source_fil
   return code;
 }
 
-static const char *ending(size_t count) { return count == 1 ? "" : "s"; }
-
 static int say_fine(const char *path, const serve_config *config) {
-  size_t tools = config->shown_count, resources = config->resource_count,
-         prompts = config->prompt_count;
-  return printf("%s: %zu tool%s, %zu resource%s, %zu prompt%s: fine\n", path, tools, ending(tools),
-                resources, ending(resources), prompts, ending(prompts)) < 0;
+  char counts[CONFIG_COUNTS];
+  return printf("%s: %s: fine\n", path, config_counts(config, counts)) < 0;
 }
 
 static int with_config(const serve_options *options) {
