@@ -54,6 +54,8 @@ static void unlist(idem_pool *pool) {
 
 /* Those that hold kept blocks are freed with the last of these. */
 static void free_slabs(idem_pool *pool) {
+  idem__free(&pool->alloc, pool->spare);
+  pool->spare = NULL;
   while (pool->slabs) {
     idem__slab *slab = pool->slabs;
     unlist(pool);
@@ -174,17 +176,32 @@ static void look_at_slab(idem_pool *pool, idem__slab *slab) {
   }
 }
 
-static IDEM__INLINE idem__block *small_block(idem_pool *pool, size_t need) {
-  age_large(pool);
+IDEM__APART static idem__block *open_block(idem_pool *pool, size_t need) {
   if (need > SMALL_BLOCK) need = SMALL_BLOCK;
   idem__slab *slab = take_slab(pool, sizeof(idem__block) + need);
   if (IDEM__UNLIKELY(!slab)) return NULL;
   idem__block *block = (idem__block *)(void *)(slab->data + slab->used);
   slab->blocks++;
   slab->open = block;
+  block->pool = pool;
   block->slab = slab;
   block->cap = SMALL_BLOCK - slab->used;
   return block;
+}
+
+static IDEM__INLINE idem__block *small_block(idem_pool *pool, size_t need) {
+  idem__slab *spare = pool->spare;
+  age_large(pool);
+  if (IDEM__UNLIKELY(!spare)) return open_block(pool, need);
+  pool->spare = NULL;
+  return spare->open;
+}
+
+IDEM__APART static void leave_slab(idem_pool *pool, idem__block *block) {
+  idem__slab *slab = block->slab;
+  slab->blocks--;
+  if (slab->open == block) slab->open = NULL;
+  look_at_slab(pool, slab);
 }
 
 IDEM__APART static idem__block *large_block(idem_pool *pool, size_t size) {
@@ -196,6 +213,7 @@ IDEM__APART static idem__block *large_block(idem_pool *pool, size_t size) {
   }
   block = idem__malloc(&pool->alloc, sizeof *block + size);
   if (!block) return NULL;
+  block->pool = pool;
   block->slab = NULL;
   block->cap = size;
   return block;
@@ -208,7 +226,6 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
   idem__block *block =
       IDEM__LIKELY(size == SMALL_BLOCK) ? small_block(pool, need) : large_block(pool, size);
   if (IDEM__UNLIKELY(!block)) return NULL;
-  block->pool = pool;
   block->refs = 1;
   block->held = 0;
   block->text_len = text_len;
@@ -274,13 +291,12 @@ IDEM__HOT void idem__block_release(idem__block *block) {
   idem__slab *slab = block->slab;
   uncharge(block);
   idem__arena_deinit(&block->arena);
-  if (IDEM__LIKELY(slab != NULL)) {
-    slab->blocks--;
-    if (slab->open == block) slab->open = NULL;
-    look_at_slab(pool, slab);
-  } else {
+  if (IDEM__UNLIKELY(!slab))
     keep_or_free_large(pool, block);
-  }
+  else if (IDEM__UNLIKELY(slab->used || pool->spare))
+    leave_slab(pool, block);
+  else
+    pool->spare = slab; /* nothing else is in it */
   idem__pool_unref(pool);
 }
 

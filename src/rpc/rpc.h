@@ -189,6 +189,7 @@ typedef struct idem__chunk {
 struct idem_pool {
   idem_alloc alloc;
   unsigned refs;
+  idem__slab *spare; /* with one block, open and unused: what most messages take; may be NULL */
   idem__slab *slabs; /* with room */
   size_t slab_count;
   idem__block *large_block;
