@@ -83,9 +83,9 @@ int spawn_program(const spawn_order *order, pid_t *pid) {
 /* A group dies in one go, whatever its members are about to start. It is only taken from a child
  * that is not reaped yet, so that its number cannot be anyone else's. */
 static void kill_with_group(pid_t pid) {
+  kill(pid, SIGKILL); /* at once: it may be about to start the next one and leave */
   pid_t group = getpgid(pid);
   if (group > 1 && group != getpgrp()) kill(-group, SIGKILL);
-  kill(pid, SIGKILL);
 }
 
 static void kill_listed(char *list, spawn_spared_fn spared) {

@@ -101,3 +101,45 @@ void expect_gone(long pid) {
   }
   assert_int_equal(errno, ESRCH);
 }
+
+/* ------------------------------------------------------------------ the process table */
+
+static void read_small(const char *path, char *text, size_t size) {
+  FILE *file = fopen(path, "r");
+  text[0] = 0;
+  if (!file) return; /* it has ended */
+  size_t len = fread(text, 1, size - 1, file);
+  text[len] = 0;
+  fclose(file);
+}
+
+static void look_at(long pid, processes *all);
+
+static void look_below(long pid, processes *all) {
+  char path[64], list[8192], *end;
+  snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", pid, pid);
+  read_small(path, list, sizeof list);
+  for (char *at = list; *at; at = end + (*end == ' ')) {
+    long one = strtol(at, &end, 10);
+    if (end == at) break;
+    look_at(one, all);
+  }
+}
+
+static void look_at(long pid, processes *all) {
+  char path[64], name[64];
+  snprintf(path, sizeof path, "/proc/%ld/comm", pid);
+  read_small(path, name, sizeof name);
+  name[strcspn(name, "\n")] = 0;
+  all->hands += strcmp(name, "idem-hand") == 0;
+  if (strcmp(name, "idem-spawner") == 0) all->spawner = pid;
+  if (strncmp(name, "idem", 4) != 0 && strlen(all->others) + sizeof name < sizeof all->others)
+    strcat(strcat(all->others, name), " ");
+  look_below(pid, all);
+}
+
+processes processes_below_us(void) {
+  processes all = {.hands = 0};
+  look_below(getpid(), &all);
+  return all;
+}

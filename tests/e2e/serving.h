@@ -32,4 +32,12 @@ void expect_not_in(const char *text, const char *unwanted);
 /* Waits until there is no such process. */
 void expect_gone(long pid);
 
+/* The processes that this one has started, and theirs. */
+typedef struct processes {
+  size_t hands;
+  long spawner;
+  char others[512]; /* the names of those that are none of idem's own */
+} processes;
+processes processes_below_us(void);
+
 #endif

@@ -112,6 +112,17 @@ static void files_outside_the_folder_are_not_reached(void **state) {
                                         "{\"file\":\"out/passwd\"}",
                                         "{\"file\":\"here.txt\\u0000/../x\"}",
                                         "{\"file\":\"none\"}",
+                                        "{\"file\":\"%2e%2e/%2e%2e/etc/passwd\"}",
+                                        "{\"file\":\"..%2f..%2fetc%2fpasswd\"}",
+                                        "{\"file\":\"%252e%252e%252fetc/passwd\"}",
+                                        "{\"file\":\"....//....//etc/passwd\"}",
+                                        "{\"file\":\"..\\\\..\\\\etc\\\\passwd\"}",
+                                        "{\"file\":\"\\u002e\\u002e/\\u002e\\u002e/etc/passwd\"}",
+                                        "{\"file\":\"\\uff0e\\uff0e/etc/passwd\"}",
+                                        "{\"file\":\"file:///etc/passwd\"}",
+                                        "{\"file\":\"~/.profile\"}",
+                                        "{\"file\":\"/proc/self/root/etc/passwd\"}",
+                                        "{\"file\":\"./././../x/../../etc/passwd\"}",
                                         "{\"file\":\"-n\"}"};
   for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
     expect_in(serving_call(*state, "within", outside[i]), "no such file in the folder");

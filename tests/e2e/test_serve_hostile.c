@@ -1,0 +1,190 @@
+/* test_serve_hostile.c - whatever a program does to stay, nothing of it is left when its call has ended
+ * or the server has. This test adopts every process that gets away, so it would find them. */
+#include "serving.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char config[] =
+    "{\"concurrency\":4,\"tools\":{\n"
+    " \"forks\":{\"run\":[\"sh\",\"-c\",\"sleep 1000 & sleep 1000 & echo done\"]},\n"
+    " \"detaches\":{\"run\":[\"sh\",\"-c\",\"(setsid sh -c '(setsid sleep 1000 &)' &); "
+    "env -i setsid sleep 1000 & nohup sleep 1000 >/dev/null 2>&1 & sleep 0.02; echo done\"]},\n"
+    " \"floods\":{\"run\":[\"sh\",\"-c\",\"setsid yes & sleep 0.02; echo done >&2; exit 3\"],"
+    "\"output_bytes\":1000},\n"
+    " \"hops\":{\"run\":[\"" HOSTILE "\",\"hop\"]},\n"
+    " \"grows\":{\"run\":[\"" HOSTILE "\",\"grow\"]},\n"
+    " \"knocks\":{\"run\":[\"" HOSTILE "\",\"knock\"]},\n"
+    " \"knocks_allowed\":{\"run\":[\"" HOSTILE "\",\"knock\"],\"allow\":{\"net\":true}},\n"
+    " \"kills\":{\"run\":[\"sh\",\"-c\",\"setsid sleep 1000 & kill -9 $PPID; sleep 1000\"],"
+    "\"confine\":false},\n"
+    " \"slow\":{\"run\":[\"sh\",\"-c\",\"echo progress: 1 >&2; sleep 0.3; echo slept\"],"
+    "\"progress\":true},\n"
+    " \"stays\":{\"run\":[\"sh\",\"-c\",\"trap 'echo asked; exit 0' TERM; setsid sleep 1000 & "
+    "echo progress: 1 >&2; while :; do sleep 0.01; done\"],\"progress\":true},\n"
+    " \"quick\":{\"run\":[\"echo\",\"hello\"]}\n"
+    "}}";
+
+/* ------------------------------------------------------------------ the process table */
+
+/* A call's answer comes when nothing of it is left, so there is nothing to wait for. */
+static void expect_only_idem(void) {
+  processes all = processes_below_us();
+  if (all.others[0]) fail_msg("left running: %s", all.others);
+}
+
+/* The server is reaped; what it started ends by itself or is ours now. */
+static void expect_nobody(void) {
+  uint64_t until = child_now_ms() + 10000;
+  int reaped;
+  while ((reaped = waitpid(-1, NULL, WNOHANG)) >= 0) {
+    if (child_now_ms() > until) fail_msg("left running: %s", processes_below_us().others);
+    if (reaped == 0) poll(NULL, 0, 5);
+  }
+}
+
+/* --------------------------------------------------------------------------- calls */
+
+static int start(void **state) {
+  static serving self;
+  assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+  serving_make(&self, config);
+  serving_start(&self);
+  *state = &self;
+  return 0;
+}
+
+static int end(void **state) {
+  serving_end(*state);
+  expect_nobody();
+  return 0;
+}
+
+static void who_forks_or_detaches_ends_with_the_call(void **state) {
+  expect_in(serving_call(*state, "forks", "{}"), "\"text\":\"done\\n\"");
+  expect_only_idem();
+  expect_in(serving_call(*state, "detaches", "{}"), "\"text\":\"done\\n\"");
+  expect_only_idem();
+  expect_in(serving_call(*state, "floods", "{}"), "The output was cut after 1000 bytes");
+  expect_only_idem();
+}
+
+static void who_hops_from_process_to_process_is_caught(void **state) {
+  expect_not_in(serving_call(*state, "hops", "{}"), "isError");
+  expect_only_idem();
+}
+
+static void a_tree_of_processes_ends_as_a_whole(void **state) {
+  expect_not_in(serving_call(*state, "grows", "{}"), "isError");
+  expect_only_idem();
+}
+
+/* Whose leftovers they are is known, also with others running. */
+static void one_call_s_end_is_not_another_s(void **state) {
+  serving *self = *state;
+  int slow = serving_send_call(self, "slow", "{}");
+  child_line_with(self->server.out, "\"progressToken\":\"slow\"");
+  expect_in(serving_call(self, "detaches", "{}"), "done");
+  expect_in(serving_answer(self, slow), "\"text\":\"slept\\n\"");
+  expect_only_idem();
+}
+
+static void no_door_to_the_network_is_open(void **state) {
+  const char *answer = serving_call(*state, "knocks", "{}");
+  static const char *const closed[] = {"tcp", "udp", "udp6", "unix", "netlink", "packet"};
+  for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%s: Permission denied", closed[i]);
+    expect_in(answer, wanted);
+  }
+  expect_in(answer, "ring: Function not implemented");
+  expect_in(answer, "pair: open");
+  answer = serving_call(*state, "knocks_allowed", "{}");
+  expect_in(answer, "tcp: open");
+  expect_in(answer, "udp: open");
+  expect_in(answer, "unix: open");
+}
+
+/* -------------------------------------------------------------- losing the helpers */
+
+static void who_kills_its_keeper_is_ended_and_told_of(void **state) {
+  const char *answer = serving_call(*state, "kills", "{}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "the process that watched over it was lost");
+  expect_in(serving_call(*state, "quick", "{}"), "hello");
+  uint64_t until = child_now_ms() + 10000;
+  while (processes_below_us().others[0]) {
+    if (child_now_ms() > until) fail_msg("left running: %s", processes_below_us().others);
+    poll(NULL, 0, 5);
+  }
+}
+
+static void a_lost_spawner_is_replaced_and_calls_go_on(void **state) {
+  serving *self = *state;
+  int slow = serving_send_call(self, "slow", "{}");
+  child_line_with(self->server.out, "\"progressToken\":\"slow\"");
+  long spawner = processes_below_us().spawner;
+  assert_true(spawner > 1);
+  assert_int_equal(kill((pid_t)spawner, SIGKILL), 0);
+  expect_in(child_line_with(self->server.err, "the spawner has ended"), "a new one is started");
+  expect_in(serving_answer(self, slow), "\"text\":\"slept\\n\"");
+  expect_in(serving_call(self, "quick", "{}"), "hello");
+  assert_true(processes_below_us().spawner > 1 && processes_below_us().spawner != spawner);
+}
+
+/* ------------------------------------------------------------------------- signals */
+
+static void begin_staying(serving *self) {
+  serving_make(self, config);
+  serving_start(self);
+  serving_send_call(self, "stays", "{}");
+  child_line_with(self->server.out, "\"progressToken\":\"stays\"");
+}
+
+static void a_signal_ends_the_server_and_all_it_runs(void **state) {
+  static const int numbers[] = {SIGTERM, SIGINT, SIGKILL};
+  (void)state;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    serving self;
+    begin_staying(&self);
+    assert_int_equal(kill(self.server.pid, numbers[i]), 0);
+    assert_int_equal(child_end(&self.server), numbers[i] == SIGKILL ? -SIGKILL : 0);
+    expect_nobody();
+    child_remove_folder(self.folder);
+  }
+}
+
+static void a_hangup_reads_the_file_again_and_disturbs_no_call(void **state) {
+  serving *self = *state;
+  int slow = serving_send_call(self, "slow", "{}");
+  child_line_with(self->server.out, "\"progressToken\":\"slow\"");
+  assert_int_equal(kill(self->server.pid, SIGHUP), 0);
+  child_line_with(self->server.err, "configuration reloaded");
+  expect_in(serving_answer(self, slow), "\"text\":\"slept\\n\"");
+  expect_in(serving_call(self, "quick", "{}"), "hello");
+}
+
+int main(void) {
+  const struct CMUnitTest alone[] = {
+      cmocka_unit_test(a_signal_ends_the_server_and_all_it_runs),
+  };
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_forks_or_detaches_ends_with_the_call),
+      cmocka_unit_test(who_hops_from_process_to_process_is_caught),
+      cmocka_unit_test(a_tree_of_processes_ends_as_a_whole),
+      cmocka_unit_test(one_call_s_end_is_not_another_s),
+      cmocka_unit_test(no_door_to_the_network_is_open),
+      cmocka_unit_test(a_hangup_reads_the_file_again_and_disturbs_no_call),
+      cmocka_unit_test(who_kills_its_keeper_is_ended_and_told_of),
+      cmocka_unit_test(a_lost_spawner_is_replaced_and_calls_go_on),
+  };
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  int failed = cmocka_run_group_tests(alone, NULL, NULL);
+  return failed + cmocka_run_group_tests(tests, start, end);
+}

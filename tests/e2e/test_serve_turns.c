@@ -1,0 +1,151 @@
+/* test_serve_turns.c - many calls, few processes: everyone gets a turn, by tool and by client, and no
+ * more programs run than the limit says. */
+#include "serving.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TOOLS 500
+#define CALLS 1000
+#define GREEDY 300
+#define MODEST 10
+
+static const char program[] = IDEM_BIN_DIR "/idem";
+
+static char *make_config(void) {
+  char *config = NULL;
+  size_t size;
+  FILE *out = open_memstream(&config, &size);
+  assert_non_null(out);
+  fputs("{\"concurrency\":8,\"queue\":2000,\"tools\":{", out);
+  for (int i = 0; i < TOOLS; i++) fprintf(out, "%s\"t%d\":{\"run\":[\"true\"]}", i ? "," : "", i);
+  fputs("}}", out);
+  assert_int_equal(fclose(out), 0);
+  return config;
+}
+
+/* ---------------------------------------------------------------------- many at once */
+
+static void write_call(FILE *out, int id, int tool) {
+  fprintf(out,
+          "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{\"name\":\"t%d\","
+          "\"arguments\":{}}}\n",
+          id, tool);
+}
+
+/* Written by a process of its own: the server may read no faster than it answers. */
+static pid_t send_calls(int fd, int first_id, int count, int (*tool_of)(int index)) {
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid > 0) return pid;
+  FILE *out = fdopen(dup(fd), "w");
+  for (int i = 0; out && i < count; i++) write_call(out, first_id + i, tool_of(i));
+  _exit(out && fclose(out) == 0 ? 0 : 1);
+}
+
+static int answered_id(const char *line) {
+  const char *id = strstr(line, "\"id\":");
+  assert_non_null(id);
+  expect_in(line, "\"result\"");
+  expect_not_in(line, "isError");
+  return (int)strtol(id + 5, NULL, 10);
+}
+
+/* The others get one each, and the last of them two. */
+static int half_to_one_tool(int index) {
+  int other = index - CALLS / 2 + 1;
+  return other <= 0 ? 0 : other < TOOLS ? other : TOOLS - 1;
+}
+static int always_the_first(int index) { return index * 0; }
+static int one_of_two(int index) { return index % 2; }
+
+static void a_busy_tool_does_not_starve_the_others(void **state) {
+  serving *self = *state;
+  bool seen[CALLS] = {false};
+  int of_busy = 0, of_others = 0, busy_before_last = 0;
+  pid_t sender = send_calls(self->server.in, 1000, CALLS, half_to_one_tool);
+  for (int i = 0; i < CALLS; i++) {
+    int index = answered_id(child_line_with(self->server.out, "\"id\":")) - 1000;
+    assert_true(index >= 0 && index < CALLS && !seen[index]);
+    seen[index] = true;
+    of_busy += index < CALLS / 2;
+    of_others += index >= CALLS / 2;
+    if (of_others < CALLS / 2) busy_before_last = of_busy;
+  }
+  int status;
+  assert_int_equal(waitpid(sender, &status, 0), sender);
+  assert_int_equal(status, 0);
+  print_message("%d of the busy tool's calls came before the last of the others'\n",
+                busy_before_last);
+  assert_true(busy_before_last < CALLS / 4);
+  assert_true(processes_below_us().hands <= 8);
+}
+
+/* ------------------------------------------------------------------------- two clients */
+
+static int connect_ready(const char *url) {
+  int fd = child_connect(url);
+  child_send(fd, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+                 "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":"
+                 "\"t\",\"version\":\"1\"}}}\n");
+  expect_in(child_line(fd), "serverInfo");
+  child_send(fd, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+  return fd;
+}
+
+/* The greedy one is ahead, and has more calls of the same tool than the other has. */
+static void a_greedy_client_does_not_starve_another(void **state) {
+  serving *self = *state;
+  char url[128], path[512];
+  serving_path(self, "idem.json", path, sizeof path);
+  child server = CHILD(program, "serve", path, "--tcp", "127.0.0.1:0");
+  child_listening(&server, url, sizeof url);
+  int greedy = connect_ready(url), modest = connect_ready(url);
+  pid_t sender = send_calls(greedy, 1000, GREEDY, always_the_first);
+  answered_id(child_line_with(greedy, "\"id\":"));
+  pid_t other = send_calls(modest, 1000, MODEST, one_of_two);
+  for (int i = 0; i < MODEST; i++) answered_id(child_line_with(modest, "\"id\":"));
+  waitpid(other, NULL, 0);
+  int answered = 1;
+  child_send(greedy, "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}\n");
+  while (!strstr(child_line(greedy), "\"id\":5,")) answered++;
+  print_message("%d of the greedy client's calls came before the last of the modest one's\n",
+                answered);
+  assert_true(answered < GREEDY / 2);
+  while (answered < GREEDY) {
+    answered_id(child_line_with(greedy, "\"id\":"));
+    answered++;
+  }
+  waitpid(sender, NULL, 0);
+  close(greedy);
+  close(modest);
+  kill(server.pid, SIGTERM);
+  assert_int_equal(child_end(&server), 0);
+}
+
+static int start(void **state) {
+  static serving self;
+  char *config = make_config();
+  serving_make(&self, config);
+  free(config);
+  serving_start(&self);
+  *state = &self;
+  return 0;
+}
+
+static int end(void **state) {
+  serving_end(*state);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_busy_tool_does_not_starve_the_others),
+      cmocka_unit_test(a_greedy_client_does_not_starve_another),
+  };
+  return cmocka_run_group_tests(tests, start, end);
+}
