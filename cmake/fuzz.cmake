@@ -13,4 +13,8 @@ foreach(source ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src
                              ${PROJECT_SOURCE_DIR}/fuzz)
   target_link_libraries(${name} PRIVATE ${idem_all})
+  if(name MATCHES "^fuzz_mcp")
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/mcp_fixture.c)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  endif()
 endforeach()

@@ -2,7 +2,7 @@
  * conn. A line that begins with a colon is something our own side does (the
  * words of the transcripts), so that what handlers keep is answered, what is
  * served changes and time passes. Whatever comes out is a message. */
-#include "../tests/support/mcp_fixture.c"
+#include "../tests/support/mcp_fixture.h"
 #include "mcp/mcp.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* fuzz_mcp_http.c - any bytes at /mcp: sessions, streams and stateless requests
  * of every revision. The same answers at any split, and nothing leaked,
  * whatever is asked. */
-#include "../tests/support/mcp_fixture.c"
+#include "../tests/support/mcp_fixture.h"
 #include "http_fuzz.h"
 
 #include "http/mcp_http.h"

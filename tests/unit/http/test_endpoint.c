@@ -123,7 +123,8 @@ static void a_large_answer_is_sent_whole(void **state) {
   head += (size_t)sprintf(text + head,
                           "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[\"");
   memset(text + head, 'x', size);
-  memcpy(text + head + size, "\"]}", 3);
+  static const char end[] = {'"', ']', '}'};
+  memcpy(text + head + size, end, sizeof end);
   for (size_t piece = 0; piece < 70000; piece = piece ? piece * 37 : 37) {
     http_peer_forget_output(&peer);
     http_peer_feed(&peer, text, head + size + 3, piece);

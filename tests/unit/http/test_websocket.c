@@ -125,9 +125,8 @@ static void feed(side *who, const script *what, size_t piece) {
 }
 
 static const size_t pieces[] = {SIZE_MAX, 1, 2, 3, 7, 64};
-#define FOR_SPLITS(piece)                                                                          \
-  for (size_t split = 0, piece = pieces[0]; split < sizeof pieces / sizeof *pieces;                \
-       piece = pieces[++split < sizeof pieces / sizeof *pieces ? split : 0])
+#define FOR_SPLITS                                                                                 \
+  for (const size_t *piece = pieces; piece < pieces + sizeof pieces / sizeof *pieces; piece++)
 
 /* The close code of the last frame sent, 0 if it is none. */
 static int sent_close(const side *who) {
@@ -149,9 +148,9 @@ static int sent_close(const side *who) {
 
 /* What the peer says ends with our close code, and nothing of it was delivered. */
 static void expect_close(const script *what, int code) {
-  FOR_SPLITS(piece) {
+  FOR_SPLITS {
     side *who = open_side(false, 4096);
-    feed(who, what, piece);
+    feed(who, what, *piece);
     if (sent_close(who) != code) fail_msg("wanted close %d, sent %d", code, sent_close(who));
     assert_int_equal(who->count, 0);
     assert_true(idem__websocket_closing(who->socket));
@@ -169,9 +168,9 @@ static void text_is_delivered_at_any_split(void **state) {
   SAY(what, FIN | TEXT, "hello");
   SAY(what, FIN | TEXT, "");
   SAY(what, FIN | TEXT, "\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5");
-  FOR_SPLITS(piece) {
+  FOR_SPLITS {
     side *who = open_side(false, 0);
-    feed(who, what, piece);
+    feed(who, what, *piece);
     assert_string_equal(who->messages, "hello;;\xce\xba\xe1\xbd\xb9\xcf\x83\xce\xbc\xce\xb5;");
     assert_int_equal(who->out_len, 0);
     close_side(who);
@@ -221,9 +220,9 @@ static void fragments_are_joined_around_control_frames(void **state) {
   SAY(what, FIN | PONG, "unasked");
   SAY(what, 0, "men");
   SAY(what, FIN | 0, "ted");
-  FOR_SPLITS(piece) {
+  FOR_SPLITS {
     side *who = open_side(false, 0);
-    feed(who, what, piece);
+    feed(who, what, *piece);
     assert_string_equal(who->messages, "fragmented;");
     assert_int_equal(who->out_len, 15);
     assert_memory_equal(who->out,
@@ -242,9 +241,9 @@ static void a_character_may_be_cut_by_fragments(void **state) {
   SAY(what, TEXT, "\xe2");
   SAY(what, 0, "\x82");
   SAY(what, FIN | 0, "\xac");
-  FOR_SPLITS(piece) {
+  FOR_SPLITS {
     side *who = open_side(false, 0);
-    feed(who, what, piece);
+    feed(who, what, *piece);
     assert_string_equal(who->messages, "\xe2\x82\xac;");
     close_side(who);
   }
@@ -259,9 +258,9 @@ static void pings_up_to_125_bytes_are_answered_with_their_payload(void **state) 
   memset(payload, 0xfe, sizeof payload);
   say(what, FIN | PING, payload, sizeof payload);
   SAY(what, FIN | PING, "");
-  FOR_SPLITS(piece) {
+  FOR_SPLITS {
     side *who = open_side(false, 0);
-    feed(who, what, piece);
+    feed(who, what, *piece);
     assert_int_equal(who->out_len, 2 + 125 + 2);
     assert_int_equal((uint8_t)who->out[0], FIN | PONG);
     assert_memory_equal(who->out + 2, payload, 125);
@@ -394,8 +393,9 @@ static void a_message_over_the_limit_is_1009(void **state) {
   say(what, FIN | 0, text, 97);
   expect_close(what, 1009);
   what->len = 0; /* announced, hardly begun */
-  memcpy(what->bytes, "\x81\xff\x00\x00\x00\x01\x00\x00\x00\x00\x12\x34\x56\x78x", 15);
-  what->len = 15;
+  static const uint8_t huge[] = {0x81, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 0x12, 0x34, 0x56, 0x78, 'x'};
+  memcpy(what->bytes, huge, sizeof huge);
+  what->len = sizeof huge;
   expect_close(what, 1009);
   what->len = 0;
   say(what, FIN | TEXT, text, 4096);
@@ -410,8 +410,10 @@ static void a_length_with_its_top_bit_set_is_refused(void **state) {
   (void)state;
   script *what = calloc(1, sizeof *what);
   assert_non_null(what);
-  memcpy(what->bytes, "\x81\xff\x80\x00\x00\x00\x00\x00\x00\x01\x12\x34\x56\x78x", 15);
-  what->len = 15;
+  static const uint8_t head[] = {0x81, 0xff, 0x80, 0,    0,    0,    0,  0,
+                                 0,    1,    0x12, 0x34, 0x56, 0x78, 'x'};
+  memcpy(what->bytes, head, sizeof head);
+  what->len = sizeof head;
   side *who = open_side(false, 4096);
   feed(who, what, 1);
   assert_int_equal(who->count, 0);
@@ -430,9 +432,9 @@ static void a_close_is_answered_with_its_code(void **state) {
       "\x03\xe8"
       "bye");
   SAY(what, FIN | TEXT, "too late");
-  FOR_SPLITS(piece) {
+  FOR_SPLITS {
     side *who = open_side(false, 0);
-    feed(who, what, piece);
+    feed(who, what, *piece);
     assert_int_equal(sent_close(who), 1000);
     assert_int_equal(who->code, 1000);
     assert_int_equal(who->count, 0);
@@ -496,9 +498,9 @@ static void a_reason_may_be_cut_anywhere(void **state) {
   script *what = calloc(1, sizeof *what);
   assert_non_null(what);
   SAY(what, FIN | CLOSE, "\x03\xe9\xe2\x82\xac\xe2\x82\xac\xce\xba\xe1\xbd\xb9\xcf\x83");
-  FOR_SPLITS(piece) {
+  FOR_SPLITS {
     side *who = open_side(false, 0);
-    feed(who, what, piece);
+    feed(who, what, *piece);
     assert_int_equal(sent_close(who), 1001);
     assert_int_equal(who->code, 1001);
     close_side(who);
@@ -517,10 +519,10 @@ static void what_was_asked_first_is_answered_first(void **state) {
   SAY(what, FIN | TEXT, "two");
   SAY(what, FIN | 11, "no such frame");
   SAY(what, FIN | TEXT, "too late");
-  FOR_SPLITS(piece) {
+  FOR_SPLITS {
     side *who = open_side(false, 0);
     who->echo = true;
-    feed(who, what, piece);
+    feed(who, what, *piece);
     assert_int_equal(who->out_len, sizeof wanted - 1);
     assert_memory_equal(who->out, wanted, sizeof wanted - 1);
     close_side(who);
