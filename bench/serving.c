@@ -157,11 +157,11 @@ static double call_program(const child *it) {
 /* A request over and over, with ids from 1000 on: none is used twice while it waits. */
 static char *repeat(const char *request) {
   size_t len = strlen(request);
-  char *many = malloc(REQUESTS * len), digits[8];
+  char *many = malloc(REQUESTS * len + 1), digits[8];
   if (!many) die("malloc");
   for (size_t i = 0; i < REQUESTS; i++) {
     snprintf(digits, sizeof digits, "%zu", 1000 + i);
-    memcpy(many + i * len, request, len);
+    memcpy(many + i * len, request, len + 1);
     memcpy(many + i * len + ID_AT, digits, 4);
   }
   return many;
@@ -238,7 +238,7 @@ static void compare_queries(char **reference, char **server, size_t window, cons
 static void time_start(char **server) {
   double times[ROUNDS * 3];
   for (int i = 0; i < ROUNDS * 3; i++) times[i] = first_answer(server);
-  double took = median(times, ROUNDS * 3);
+  double took = median(times, sizeof times / sizeof *times);
   printf("| start to first answer with 500 tools, ms | | %.2f | | at most 10.00 | %s |\n", took,
          took <= 10 ? "PASS" : "MISS");
 }

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char program[] = IDEM_BIN_DIR "/idem";
+
 static const char config[] = "{\"tools\":{\"say\":{\"run\":[\"printf\",\"%s\",\"said {what}\"],"
                              "\"args\":{\"what\":\"string\"}}}}";
 
@@ -110,7 +112,7 @@ static void ask_stdio(const child *server) {
 static child start(void **state, const char *first, const char *second) {
   char path[512];
   serving_path(*state, "idem.json", path, sizeof path);
-  return CHILD(IDEM_BIN_DIR "/idem", "serve", path, first, second);
+  return CHILD(program, "serve", path, first, second);
 }
 
 static void each_transport_serves_alone(void **state) {
@@ -133,8 +135,8 @@ static void all_of_them_serve_at_once(void **state) {
   char urls[4][128], path[512], socket_path[512];
   serving_path(*state, "idem.json", path, sizeof path);
   serving_path(*state, "socket", socket_path, sizeof socket_path);
-  child server = CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--http", "0", "--ws", "0", "--tcp",
-                       "0", "--unix", socket_path, "--stdio");
+  child server = CHILD(program, "serve", path, "--http", "0", "--ws", "0", "--tcp", "0", "--unix",
+                       socket_path, "--stdio");
   for (size_t i = 0; i < 4; i++) child_listening(&server, urls[i], sizeof urls[i]);
   for (int round = 0; round < 2; round++) {
     ask_http(urls[0], "", "said by POST");
@@ -152,8 +154,7 @@ static void a_token_is_asked_for_where_it_can_be(void **state) {
   serving_path(*state, "idem.json", path, sizeof path);
   serving_path(*state, "tokens", tokens, sizeof tokens);
   serving_file(*state, "tokens", "first-token-0123456789\nsecond-token-0123456789\n");
-  child server =
-      CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--http", "0.0.0.0:0", "--token-file", tokens);
+  child server = CHILD(program, "serve", path, "--http", "0.0.0.0:0", "--token-file", tokens);
   child_listening(&server, url, sizeof url);
   ask_http(url, "", "HTTP/1.1 401 ");
   ask_http(url, "Authorization: Bearer third-token-0123456789\r\n", "HTTP/1.1 401 ");
@@ -165,12 +166,12 @@ static void a_pipe_or_socket_as_stdin_is_spoken_to(void **state) {
   int pair[2];
   char path[512];
   serving_path(*state, "idem.json", path, sizeof path);
-  child piped = CHILD(IDEM_BIN_DIR "/idem", "serve", path);
+  child piped = CHILD(program, "serve", path);
   ask_stdio(&piped);
   assert_int_equal(child_end(&piped), 0);
 
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-  const char *const argv[] = {IDEM_BIN_DIR "/idem", "serve", path, NULL};
+  const char *const argv[] = {program, "serve", path, NULL};
   child socketed = child_start_with(argv, pair[1], pair[1]);
   close(pair[1]);
   child_send(pair[0], CALL("on one socket") "\n");
@@ -191,7 +192,7 @@ static int occupy_default_port(void) {
 }
 
 static void expect_default_port(const char *path, int in) {
-  const char *const argv[] = {IDEM_BIN_DIR "/idem", "serve", path, NULL};
+  const char *const argv[] = {program, "serve", path, NULL};
   child server = child_start_with(argv, in, CHILD_PIPE);
   expect_in(child_line_with(server.err, "http://127.0.0.1:8420/mcp"), "another program is there");
   assert_int_equal(child_end(&server), 1);
