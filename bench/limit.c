@@ -26,7 +26,8 @@ static char *answer(char *at, char *line, size_t len) {
   yyjson_doc *doc = yyjson_read_opts(line, len, 0, &read_alc, NULL);
   yyjson_val *root = yyjson_doc_get_root(doc);
   if (!yyjson_equals_str(yyjson_obj_get(root, "jsonrpc"), "2.0")) exit(1);
-  if (!yyjson_equals_str(yyjson_obj_get(root, "method"), "echo")) exit(1);
+  yyjson_val *method = yyjson_obj_get(root, "method");
+  if (!yyjson_equals_str(method, "echo") && !yyjson_equals_str(method, "tools/call")) exit(1);
   at = put(at, "{\"jsonrpc\":\"2.0\",\"id\":", 22);
   const char *text = yyjson_val_write_opts(yyjson_obj_get(root, "id"), 0, &write_alc, &n, NULL);
   at = put(at, text, n);

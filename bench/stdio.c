@@ -1,5 +1,5 @@
 /* stdio.c - a server on stdio against the bare loop of bench/limit, in one run.
- * stdio LIMIT SERVER [ARGUMENTS]: each figure is the median of five rounds, the two programs taking
+ * stdio [--tools-call] LIMIT SERVER [ARGUMENTS]: each figure is the median of five rounds, the two programs taking
  * turns, so that what else the machine does falls on both. */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define PINGS 20000
 #define PIPELINED 300000
 #define REQUESTS 10000 /* different ones, sent over and over */
-#define REQUEST_SIZE 128
+#define REQUEST_SIZE 384
 
 typedef struct child {
   pid_t pid;
@@ -245,28 +245,41 @@ static void compare_memory(char **limit, char **server) {
          b <= 3072 ? "PASS" : "MISS");
 }
 
-static void make_requests(void) {
-  static const char text[] = "hello, world hello, world hel";
+static const char echo[] = "{\"jsonrpc\":\"2.0\",\"id\":%zu,\"method\":\"echo\",\"params\":{"
+                           "\"name\":\"x\",\"text\":\"hello, world hello, world hel\"}}\n";
+/* As 2026-07-28 wants it: each request says who asks and in which revision. */
+static const char tools_call[] =
+    "{\"jsonrpc\":\"2.0\",\"id\":%zu,\"method\":\"tools/call\",\"params\":{\"name\":\"echo\","
+    "\"arguments\":{\"text\":\"hello, world\"},\"_meta\":{"
+    "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+    "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"bench\",\"version\":\"1\"},"
+    "\"io.modelcontextprotocol/clientCapabilities\":{}}}}\n";
+
+static void make_requests(bool tools) {
   char *at = requests;
   for (size_t i = 0; i < REQUESTS; i++) {
     starts[i] = (size_t)(at - requests);
-    at += snprintf(at, REQUEST_SIZE,
-                   "{\"jsonrpc\":\"2.0\",\"id\":%zu,\"method\":\"echo\",\"params\":{\"name\":\"x\","
-                   "\"text\":\"%s\"}}\n",
-                   i, text);
+    at += tools ? snprintf(at, REQUEST_SIZE, tools_call, i) : snprintf(at, REQUEST_SIZE, echo, i);
   }
   starts[REQUESTS] = (size_t)(at - requests);
 }
 
 int main(int argc, char **argv) {
+  bool tools = argc > 1 && strcmp(argv[1], "--tools-call") == 0;
+  argc -= tools;
+  argv += tools;
   if (argc < 3) {
-    fprintf(stderr, "usage: stdio LIMIT SERVER [ARGUMENTS]\n");
+    fprintf(stderr, "usage: stdio [--tools-call] LIMIT SERVER [ARGUMENTS]\n");
     return 1;
   }
   signal(SIGPIPE, SIG_IGN);
-  make_requests();
+  make_requests(tools);
   char *limit[] = {argv[1], NULL}, **server = argv + 2;
   printf("| stdio | limit | idem | ratio | bound | |\n|---|---|---|---|---|---|\n");
+  if (tools) {
+    compare("tools/call pipelined, thousand/s", pipelined, limit, server, 0.5, true);
+    return 0;
+  }
   compare("one in flight on one CPU, thousand/s", one_in_flight, limit, server, 0.85, true);
   compare("pipelined, thousand/s", pipelined, limit, server, 0.7, true);
   compare("window of 64, thousand/s", windowed, limit, server, 0.7, true);
