@@ -41,9 +41,15 @@ static idem_status add(total *sum, yyjson_val *params, size_t position, idem_par
   return IDEM_OK;
 }
 
+/* An array, or (MCP has no arrays for params) an object that holds one. */
 static void sum_all(idem_request *request, yyjson_val *params, void *user) {
   const answers *how = user;
   idem_param_fault fault = {.param = "", .expected = "array of numbers", .received = params};
+  if (yyjson_is_obj(params)) {
+    params = yyjson_obj_get(params, "numbers");
+    fault.param = "numbers";
+    fault.received = params;
+  }
   if (!yyjson_is_arr(params)) {
     idem_reply_invalid_params(request, &fault);
     return;

@@ -226,6 +226,11 @@ void idem__server_unlock(idem_server *server);
 char *idem__server_copy(idem_server *server, const char *text, idem_status *status);
 /* Checks JSON text of a definition and copies it compact; INVAL unless it begins with `open`. */
 idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out);
+/* INVAL, with a sentence in `why` if there is room for one. */
+idem_status idem__definition_refuse(char *why, size_t why_len, const char *sentence);
+/* The two together. */
+idem_status idem__definition_copy(idem_server *server, const char *text, char open, char **out,
+                                  const char *sentence, char *why, size_t why_len);
 /* Somebody who shares the store has news for our peers. */
 void idem__server_on_news(const idem__store_change *change, void *user);
 /* Makes every hub deliver what waits for it. From any thread. */

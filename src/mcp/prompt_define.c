@@ -1,15 +1,9 @@
 /* prompt_define.c - prompts as they are registered: checked and copied once. */
 #include "mcp.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define ARGUMENTS_MAX 1000u
-
-static idem_status refuse(char *why, size_t why_len, const char *sentence) {
-  if (why && why_len) snprintf(why, why_len, "%s", sentence);
-  return IDEM_E_INVAL;
-}
 
 /* --------------------------------------------------------------- checking */
 
@@ -22,20 +16,23 @@ static size_t count_arguments(const idem_prompt *prompt) {
 static idem_status check_argument(const idem_prompt *prompt, size_t index, char *why,
                                   size_t why_len) {
   const char *name = prompt->arguments[index].name;
-  if (!*name) return refuse(why, why_len, "an argument of a prompt needs a name");
+  if (!*name) return idem__definition_refuse(why, why_len, "an argument of a prompt needs a name");
   for (size_t i = 0; i < index; i++) {
     if (strcmp(prompt->arguments[i].name, name) == 0) {
-      return refuse(why, why_len, "two arguments of a prompt have the same name");
+      return idem__definition_refuse(why, why_len, "two arguments of a prompt have the same name");
     }
   }
   return IDEM_OK;
 }
 
 static idem_status check(const idem_prompt *prompt, char *why, size_t why_len) {
-  if (!prompt->fn) return refuse(why, why_len, "a prompt needs a function that makes it");
-  if (!prompt->name || !*prompt->name) return refuse(why, why_len, "a prompt needs a name");
+  if (!prompt->fn)
+    return idem__definition_refuse(why, why_len, "a prompt needs a function that makes it");
+  if (!prompt->name || !*prompt->name)
+    return idem__definition_refuse(why, why_len, "a prompt needs a name");
   size_t count = count_arguments(prompt);
-  if (count > ARGUMENTS_MAX) return refuse(why, why_len, "a prompt has too many arguments");
+  if (count > ARGUMENTS_MAX)
+    return idem__definition_refuse(why, why_len, "a prompt has too many arguments");
   idem_status status = IDEM_OK;
   for (size_t i = 0; i < count && status == IDEM_OK; i++) {
     status = check_argument(prompt, i, why, why_len);
@@ -95,24 +92,17 @@ static idem_status copy_texts(idem_server *server, const idem_prompt *prompt,
   return status;
 }
 
-static idem_status copy_json(idem_server *server, const char *text, char open, char **out,
-                             const char *sentence, char *why, size_t why_len) {
-  if (!text) return IDEM_OK;
-  idem_status status = idem__definition_json(server, text, open, out);
-  return status == IDEM_E_INVAL ? refuse(why, why_len, sentence) : status;
-}
-
 static idem_status fill_entry(idem_server *server, const idem_prompt *prompt,
                               idem__prompt_entry *entry, char *why, size_t why_len) {
   idem_status status = copy_texts(server, prompt, entry);
   if (status == IDEM_OK) status = copy_arguments(server, prompt, entry);
   if (status == IDEM_OK) {
-    status = copy_json(server, prompt->icons, '[', &entry->icons,
-                       "a prompt's icons are not a JSON array", why, why_len);
+    status = idem__definition_copy(server, prompt->icons, '[', &entry->icons,
+                                   "a prompt's icons are not a JSON array", why, why_len);
   }
   if (status == IDEM_OK) {
-    status = copy_json(server, prompt->meta, '{', &entry->meta,
-                       "a prompt's meta is not a JSON object", why, why_len);
+    status = idem__definition_copy(server, prompt->meta, '{', &entry->meta,
+                                   "a prompt's meta is not a JSON object", why, why_len);
   }
   entry->fn = prompt->fn;
   entry->user = prompt->user;

@@ -2,13 +2,7 @@
  * Everything is checked and copied here, once, so that lists and reads need not doubt it. */
 #include "uritemplate.h"
 
-#include <stdio.h>
 #include <string.h>
-
-static idem_status refuse(char *why, size_t why_len, const char *sentence) {
-  if (why && why_len) snprintf(why, why_len, "%s", sentence);
-  return IDEM_E_INVAL;
-}
 
 /* --------------------------------------------------------------- checking */
 
@@ -38,12 +32,17 @@ static bool is_uri(const char *uri) {
 }
 
 static idem_status check(const idem_resource *resource, char *why, size_t why_len) {
-  if (!resource->fn) return refuse(why, why_len, "a resource needs a function that reads it");
-  if (!resource->uri || !*resource->uri) return refuse(why, why_len, "a resource needs a URI");
-  if (!resource->name || !*resource->name) return refuse(why, why_len, "a resource needs a name");
-  if (resource->size < 0) return refuse(why, why_len, "a resource's size cannot be negative");
+  if (!resource->fn)
+    return idem__definition_refuse(why, why_len, "a resource needs a function that reads it");
+  if (!resource->uri || !*resource->uri)
+    return idem__definition_refuse(why, why_len, "a resource needs a URI");
+  if (!resource->name || !*resource->name)
+    return idem__definition_refuse(why, why_len, "a resource needs a name");
+  if (resource->size < 0)
+    return idem__definition_refuse(why, why_len, "a resource's size cannot be negative");
   if (!resource->is_template && !is_uri(resource->uri)) {
-    return refuse(why, why_len, "the URI is not an absolute one as RFC 3986 has it");
+    return idem__definition_refuse(why, why_len,
+                                   "the URI is not an absolute one as RFC 3986 has it");
   }
   return IDEM_OK;
 }
@@ -75,22 +74,16 @@ static idem_status copy_texts(idem_server *server, const idem_resource *resource
   return status;
 }
 
-static idem_status copy_json(idem_server *server, const char *text, char open, char **out,
-                             const char *sentence, char *why, size_t why_len) {
-  if (!text) return IDEM_OK;
-  idem_status status = idem__definition_json(server, text, open, out);
-  return status == IDEM_E_INVAL ? refuse(why, why_len, sentence) : status;
-}
-
 static idem_status parse_template(idem_server *server, const idem_resource *resource,
                                   idem__resource_entry *entry, char *why, size_t why_len) {
   if (!resource->is_template) return IDEM_OK;
   idem_status status = idem__uri_template_parse(&server->alloc, resource->uri, &entry->pattern);
   if (status == IDEM_E_LIMIT) {
-    return refuse(why, why_len, "the URI template is too long or has too many variables");
+    return idem__definition_refuse(why, why_len,
+                                   "the URI template is too long or has too many variables");
   }
   if (status != IDEM_E_INVAL) return status;
-  return refuse(why, why_len, "the URI template is not one as RFC 6570 has it");
+  return idem__definition_refuse(why, why_len, "the URI template is not one as RFC 6570 has it");
 }
 
 static idem_status fill_entry(idem_server *server, const idem_resource *resource,
@@ -98,16 +91,16 @@ static idem_status fill_entry(idem_server *server, const idem_resource *resource
   idem_status status = copy_texts(server, resource, entry);
   if (status == IDEM_OK) status = parse_template(server, resource, entry, why, why_len);
   if (status == IDEM_OK) {
-    status = copy_json(server, resource->annotations, '{', &entry->annotations,
-                       "a resource's annotations are not a JSON object", why, why_len);
+    status = idem__definition_copy(server, resource->annotations, '{', &entry->annotations,
+                                   "a resource's annotations are not a JSON object", why, why_len);
   }
   if (status == IDEM_OK) {
-    status = copy_json(server, resource->icons, '[', &entry->icons,
-                       "a resource's icons are not a JSON array", why, why_len);
+    status = idem__definition_copy(server, resource->icons, '[', &entry->icons,
+                                   "a resource's icons are not a JSON array", why, why_len);
   }
   if (status == IDEM_OK) {
-    status = copy_json(server, resource->meta, '{', &entry->meta,
-                       "a resource's meta is not a JSON object", why, why_len);
+    status = idem__definition_copy(server, resource->meta, '{', &entry->meta,
+                                   "a resource's meta is not a JSON object", why, why_len);
   }
   entry->size = resource->size;
   entry->fn = resource->fn;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define EXTENSION "io.modelcontextprotocol/tasks"
+#define TASK_CANCELLED (-32000)
 #define REQUIRED "{\"extensions\":{\"" EXTENSION "\":{}}}"
 
 static bool modern(const idem__context *context) {
@@ -405,19 +406,30 @@ static void reply_error_object(idem_request *request, const char *json, size_t l
   yyjson_doc_free(doc);
 }
 
+/* A cancelled request would have had no answer; whoever asks for it must get one, and nothing broke. */
+static void answer_cancelled(idem__context *context, const idem__task *task) {
+  char data[64];
+  idem__buf text;
+  idem__buf_fixed(&text, data, sizeof data);
+  idem__buf_printf(&text, "{\"taskId\":\"%s\"}", task->id);
+  idem__reply_failure(context, TASK_CANCELLED, "Task cancelled", text.data, text.len);
+}
+
 static void answer_result(idem__context *context, idem__task *task) {
   idem__buf text;
   idem__buf_init(&text, &context->hub->alloc, SIZE_MAX / 4);
   idem__tasks_lock(context->server);
   bool has = task->outcome != NULL && task->state != IDEM__TASK_CANCELLED;
-  bool is_error = task->is_error;
+  bool is_error = task->is_error, cancelled = task->state == IDEM__TASK_CANCELLED;
   idem_status status = IDEM_E_NOTFOUND;
   if (has) {
     status = is_error ? idem__buf_put(&text, task->outcome, task->outcome_len)
                       : write_with_relation(&text, task);
   }
   idem__tasks_unlock(context->server);
-  if (status != IDEM_OK) {
+  if (cancelled) {
+    answer_cancelled(context, task);
+  } else if (status != IDEM_OK) {
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
   } else if (is_error) {
     reply_error_object(context->request, text.data, text.len);

@@ -200,11 +200,12 @@ static bool structured_fine(idem__context *context, const idem_tool_result *answ
                             idem__buf *text) {
   idem_schema_result verdict;
   if (idem__json_put_mut(text, answer->structured) != IDEM_OK) return false;
-  if (!context->tool || !context->tool->output || answer->is_error) return true;
+  if (!context->tool || !context->tool->output) return true;
   idem_status status =
       idem_schema_validate_text(context->tool->output, context->hub->schema, text->data, text->len,
                                 &(idem_schema_check){.root_name = "structuredContent"}, &verdict);
   if (status == IDEM_OK && verdict.valid) return true;
+  if (answer->is_error) return false; /* a failure may look otherwise */
   idem_logf(context->server->opts.log, IDEM_LOG_ERROR,
             "a tool's structured content breaks its output schema", "%s: %s", context->tool->name,
             verdict.error_count ? verdict.errors[0].log_sentence : idem_status_text(status));
@@ -218,17 +219,17 @@ static bool carries_structured(const idem__context *context, const idem__buf *te
 }
 
 static void write_answer(idem__result *result, const idem_tool_result *answer,
-                         const idem__buf *structured) {
+                         const idem__buf *structured, bool fine) {
   idem__writer *writer = &result->writer;
   if (answer->content) {
     write_content(result->context, answer->content, writer);
   } else {
     idem__write_key(writer, "content");
     idem__write_array(writer);
-    if (answer->structured) write_text_block(writer, structured->data, structured->len);
+    if (structured->len) write_text_block(writer, structured->data, structured->len);
     idem__write_array_end(writer);
   }
-  if (answer->structured && carries_structured(result->context, structured)) {
+  if (answer->structured && fine && carries_structured(result->context, structured)) {
     idem__write_key(writer, "structuredContent");
     idem__write_raw(writer, structured->data, structured->len);
   }
@@ -241,13 +242,16 @@ idem_status idem_tool_reply(idem_request *request, const idem_tool_result *answe
   idem__buf structured;
   idem__result result;
   idem__buf_init(&structured, &context->hub->alloc, SIZE_MAX / 4);
-  if (answer->structured && !structured_fine(context, answer, &structured)) {
+  /* Clients hold structured content against the schema, of failures as well: what breaks it is left
+   * out of a failure and is our own fault in a success. */
+  bool fine = !answer->structured || structured_fine(context, answer, &structured);
+  if (!fine && !(answer->is_error && structured.len)) {
     idem__buf_deinit(&structured);
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
     return IDEM_E_INVAL;
   }
   idem__result_begin(&result, context, "complete");
-  write_answer(&result, answer, &structured);
+  write_answer(&result, answer, &structured, fine);
   result.failed_tool = answer->is_error;
   idem_status status = idem__result_end(&result, answer->meta);
   idem__buf_deinit(&structured);

@@ -17,20 +17,6 @@ void idem__tool_entry_unref(idem__tool_entry *tool, const idem_alloc *alloc) {
   idem__free(alloc, tool);
 }
 
-idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out) {
-  idem__buf compact;
-  if (!text) return IDEM_OK;
-  idem__buf_init(&compact, &server->alloc, (size_t)16 << 20);
-  idem_status status = idem__json_put_text(&compact, text, strlen(text), 512);
-  if (status == IDEM_OK && compact.data[0] != open) status = IDEM_E_INVAL;
-  if (status == IDEM_OK) {
-    *out = idem__strndup(&server->alloc, compact.data, compact.len);
-    if (!*out) status = IDEM_E_NOMEM;
-  }
-  idem__buf_deinit(&compact);
-  return status;
-}
-
 static void say(char *why, size_t why_len, const char *tool, const char *sentence) {
   if (why && why_len) snprintf(why, why_len, "tool %s: %s", tool ? tool : "?", sentence);
 }

@@ -148,10 +148,16 @@ static idem_status may_send(const idem_conn *conn) {
   return idem__output_has_room(conn) ? IDEM_OK : IDEM_E_LIMIT;
 }
 
+/* While a closing conn still owes answers, what is told on the way to them (progress) goes out, too. */
+static bool may_tell_still(const idem_conn *conn, const outgoing *message) {
+  return message->own && conn->failure == IDEM_OK && conn->closed && !conn->aborted &&
+         !conn->free_later && conn->in_flight > 0 && idem__output_has_room(conn);
+}
+
 static idem_status send_message(idem_conn *conn, const outgoing *message) {
   idem__chunk *chunk;
   size_t start;
-  idem_status status = may_send(conn);
+  idem_status status = may_tell_still(conn, message) ? IDEM_OK : may_send(conn);
   if (status == IDEM_OK) status = idem__output_begin(conn, &chunk, &start);
   if (status != IDEM_OK) return status;
   status = put_message(conn, &chunk->buf, message);

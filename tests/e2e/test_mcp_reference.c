@@ -67,6 +67,8 @@ static void results_are_objects_of_the_revision(void **state) {
   expect(&server, REQUEST(3, "\"echo\",\"params\":{\"a\":{},\"resultType\":1,\"_meta\":{\"b\":2}}"),
          RESULT(3, "{\"a\":{},\"resultType\":1,\"_meta\":{\"b\":2}}"));
   expect(&server, REQUEST(4, "\"sleep\",\"params\":{\"ms\":1}"), RESULT(4, "{\"value\":null}"));
+  expect(&server, REQUEST(7, "\"sum\",\"params\":{\"numbers\":[1,2,4]}"),
+         RESULT(7, "{\"value\":7}"));
   expect_begin(&server, REQUEST(5, "\"get_data\",\"params\":{" META "}"),
                "{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{\"resultType\":\"complete\",\"value\":"
                "[\"hello\",5],\"_meta\":{");
