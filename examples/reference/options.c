@@ -22,6 +22,7 @@ static const char help_text[] =
     "  --http HOST:PORT               serve HTTP at / (mcp: at /mcp), WebSocket too\n"
     "  --ws HOST:PORT                 serve WebSocket alone, at the same path\n"
     "  --https, --wss HOST:PORT       the same behind TLS\n"
+    "  --tls HOST:PORT                serve TCP behind TLS\n"
     "  --tls-cert, --tls-key FILE     PEM files for it, read again when they change\n"
     "  --tls-client-ca FILE           ask for client certificates of this authority\n"
     "  --admin HOST:PORT              serve /healthz and /metrics alone\n"
@@ -170,6 +171,7 @@ static const struct flag {
     {"--access-log", false, set_access_log},
     {"--https", true, add_https},
     {"--wss", true, add_wss},
+    {"--tls", true, add_tls},
     {"--tls-cert", true, set_tls_cert},
     {"--tls-key", true, set_tls_key},
     {"--tls-client-ca", true, set_tls_client_ca},

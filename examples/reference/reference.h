@@ -42,6 +42,7 @@ bool add_url(options *parsed, const char *scheme, const char *rest);
 bool set_token_file(options *parsed, const char *value);
 bool set_rate_limit(options *parsed, const char *value);
 bool add_https(options *parsed, const char *value);
+bool add_tls(options *parsed, const char *value);
 bool add_wss(options *parsed, const char *value);
 bool set_tls_cert(options *parsed, const char *value);
 bool set_tls_key(options *parsed, const char *value);

@@ -20,6 +20,9 @@ bool add_https(options *parsed, const char *value) {
 bool add_wss(options *parsed, const char *value) {
   return strchr(value, ':') && add_url(parsed, "wss://", value);
 }
+bool add_tls(options *parsed, const char *value) {
+  return strchr(value, ':') && add_url(parsed, "tls://", value);
+}
 bool set_tls_cert(options *parsed, const char *value) {
   parsed->http.tls_cert = value;
   return *value;

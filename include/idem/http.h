@@ -77,7 +77,8 @@ typedef struct idem_client_opts {
   bool no_verify;      /* trust any certificate: for experiments */
   const char *proxy;   /* HTTP: "http://host:port"; NULL: http_proxy, https_proxy, all_proxy of the
                           environment; "": none. no_proxy of the environment holds for all */
-  uint64_t connect_ms; /* for a connection to be made, TLS included; 0: 10,000 */
+  uint64_t connect_ms; /* until there is a connection, handshakes included; 0: 10,000 for HTTP,
+                          30,000 for the others */
   uint64_t total_ms;   /* HTTP: for one message and its answer; 0: no limit but the call's own */
   uint64_t idle_ms;    /* HTTP: without a byte of an awaited answer; 0: 300,000 */
   size_t max_requests; /* HTTP: calls under way at once, the others wait; 0: 32 */

@@ -41,7 +41,8 @@ typedef struct idem_serve_opts {
 
 /* Serves on `loop`. URLs: "stdio:" "stdio+lsp:" (descriptors 0 and 1 of this process),
  * "tcp://127.0.0.1:PORT" "tcp://[::1]:PORT" (port 0: any free one; localhost: both), "unix:/path".
- * "tcp+lsp://" and "unix+lsp:" frame with Content-Length; "http://HOST:PORT/path" (POST, and
+ * "tls://HOST:PORT" is tcp behind TLS (http->tls_cert and tls_key). "tcp+lsp://", "tls+lsp://"
+ * and "unix+lsp:" frame with Content-Length; "http://HOST:PORT/path" (POST, and
  * WebSocket where it is asked for), "ws://HOST:PORT/path" (WebSocket alone), both also as "https://"
  * and "wss://" (http->tls_cert and tls_key), "admin://HOST:PORT"
  * (/healthz and /metrics of the process's HTTP listeners). opts, its policy and its http are copied.
@@ -66,7 +67,11 @@ IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *
  * event stream, which is taken up again where it broke off if its events have ids. There is no
  * connection to be ready for: on_ready runs at once, and a server that cannot be reached fails each
  * call. An HTTP error ends its call with REMOTE: the error in its body if there is one, else code
- * -32000, "HTTP 404 Not Found" and {"status":404} as data (429, 503: also "retryAfter", seconds). */
+ * -32000, "HTTP 404 Not Found" and {"status":404} as data (429, 503: also "retryAfter", seconds).
+ *
+ * "ws://host[:port]/path" and "wss://": one message a text frame; on_ready runs after the handshake
+ * (PROTO: the server refused it; SYS: its certificate is not trusted). "tls://HOST:PORT": TCP behind
+ * TLS, likewise. */
 typedef void (*idem_ready_fn)(idem_conn *conn, idem_status status, void *user);
 IDEM_API idem_status idem_connect(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                   idem_ready_fn on_ready, void *user);

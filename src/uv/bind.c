@@ -1,7 +1,7 @@
 /* bind.c - listening sockets: having an address, accepting, and giving the address back.
  * A Unix socket's file is made with mode 0600, replaces one that nobody listens on any more, and is
  * removed only while it is still ours. */
-#include "uv/runtime.h"
+#include "uv/tls_files.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,6 +16,7 @@
 #define RETRY_MS 100
 #define WARN_EVERY_MS 1000
 #define PORT_TRIES 16
+#define HANDSHAKE_MS 30000
 
 static void set_flag(int fd, int level, int option) {
   int on = 1;
@@ -51,13 +52,33 @@ static void name_peer(const idem_listener *listener, int fd, const idem__address
   if (listener->scheme == IDEM__SCHEME_TCP) {
     char text[80];
     idem__address_text(from, text, sizeof text);
-    snprintf(name, size, "tcp %s", text);
+    snprintf(name, size, "%s %s", listener->tls ? "tls" : "tcp", text);
     return;
   }
   struct ucred who = {0};
   socklen_t len = sizeof who;
   getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len);
   snprintf(name, size, "unix pid %ld", (long)who.pid);
+}
+
+static idem_status open_peer(idem_listener *listener, int fd, const char *name, idem__peer **out) {
+  idem__tls_session *session = NULL;
+  idem_status status = listener->tls ? idem__tls_files_accept(listener->tls, &session) : IDEM_OK;
+  if (status != IDEM_OK) {
+    close(fd);
+    return status;
+  }
+  status = idem__socket_open(listener->runtime, listener, &listener->opts, &listener->policy, fd,
+                             name, out);
+  if (!session) return status;
+  const idem__tls_module *module = idem__tls_files_module(listener->tls);
+  if (status != IDEM_OK) {
+    module->session_free(session);
+    return status;
+  }
+  status = idem__socket_secure(*out, module, session, idem__clock_ms() + HANDSHAKE_MS);
+  if (status != IDEM_OK) (*out)->doomed = true; /* closed when it is first looked at */
+  return IDEM_OK;
 }
 
 static void welcome(idem_listener *listener, int fd, const idem__address *from) {
@@ -78,8 +99,7 @@ static void welcome(idem_listener *listener, int fd, const idem__address *from) 
   char name[96];
   name_peer(listener, fd, from, name, sizeof name);
   idem__peer *peer;
-  idem_status status = idem__socket_open(listener->runtime, listener, &listener->opts,
-                                         &listener->policy, fd, name, &peer);
+  idem_status status = open_peer(listener, fd, name, &peer);
   if (status != IDEM_OK) {
     idem__metrics_add(listener->opts.metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
     warn_sometimes(listener, "connection refused", idem_status_text(status));
@@ -253,8 +273,9 @@ static idem_status set_tcp_url(idem_listener *listener, const idem__url *url, in
                                       [IDEM__SCHEME_WS] = "ws",
                                       [IDEM__SCHEME_ADMIN] = "admin"};
   bool path = url->scheme == IDEM__SCHEME_HTTP || url->scheme == IDEM__SCHEME_WS;
-  int len = snprintf(text, sizeof text, "%s%s%s://%s%s%s:%d%s", names[url->scheme],
-                     url->tls ? "s" : "", url->content_length ? "+lsp" : "", v6 ? "[" : "",
+  bool tls = url->tls && url->scheme == IDEM__SCHEME_TCP;
+  int len = snprintf(text, sizeof text, "%s%s%s://%s%s%s:%d%s", tls ? "tls" : names[url->scheme],
+                     url->tls && !tls ? "s" : "", url->content_length ? "+lsp" : "", v6 ? "[" : "",
                      url->host, v6 ? "]" : "", port, path ? url->path : "");
   char *copy = idem__strndup(&listener->runtime->alloc, text, (size_t)len);
   if (!copy) return IDEM_E_NOMEM;

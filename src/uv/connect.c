@@ -1,7 +1,8 @@
 /* connect.c - the way out: a name becomes addresses, the addresses are tried in turn, the first that
- * answers becomes a peer. on_ready runs once and never from inside idem_connect. */
+ * answers becomes a peer, whose handshakes (TLS, WebSocket) are its own. on_ready runs once and never
+ * from inside idem_connect. */
 #include "uv/client.h"
-#include "uv/runtime.h"
+#include "uv/tls_files.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -29,6 +30,11 @@ typedef struct attempt {
   bool finished;
   int error;
   unsigned open_handles;
+  uint64_t open_by_ms;
+  idem__client_opts client;
+  char *target; /* of a WebSocket: path and query */
+  const idem__tls_module *module;
+  idem__tls_context *context;
   idem_ready_fn on_ready;
   void *user;
 } attempt;
@@ -37,11 +43,18 @@ static void try_next(attempt *self);
 
 /* ------------------------------------------------------------------------ the end */
 
-static void free_when_unused(attempt *self) {
-  if (self->open_handles > 0 || self->looking_up) return;
+static void free_attempt(attempt *self) {
   idem__runtime *runtime = self->runtime;
+  if (self->context) self->module->context_free(self->context);
+  idem__client_opts_deinit(&self->client, &runtime->alloc);
+  idem__free(&runtime->alloc, self->target);
   idem__free(&runtime->alloc, self);
   idem__runtime_release(runtime);
+}
+
+static void free_when_unused(attempt *self) {
+  if (self->open_handles > 0 || self->looking_up) return;
+  free_attempt(self);
 }
 
 static void on_closed(uv_handle_t *handle) {
@@ -58,26 +71,60 @@ static void finish(attempt *self) {
 
 static void fail(attempt *self, idem_status status) {
   idem_logf(self->opts.log, IDEM_LOG_WARN, "cannot connect", "%s: %s",
-            self->url.scheme == IDEM__SCHEME_TCP ? self->url.host : "unix socket",
+            self->url.scheme == IDEM__SCHEME_UNIX ? "unix socket" : self->url.host,
             self->error ? uv_strerror(-self->error) : idem_status_text(status));
   finish(self);
   self->on_ready(NULL, status, self->user);
 }
 
+static void name_peer(const attempt *self, char *name, size_t size) {
+  const idem__url *url = &self->url;
+  const char *plain = url->scheme == IDEM__SCHEME_WS ? "ws" : "tcp";
+  const char *secret = url->scheme == IDEM__SCHEME_WS ? "wss" : "tls";
+  if (url->scheme == IDEM__SCHEME_UNIX)
+    snprintf(name, size, "unix");
+  else
+    snprintf(name, size, "%s %s:%u", url->tls ? secret : plain, url->host, url->port);
+}
+
+/* What the bytes go through on their way to the conn. */
+static idem_status add_layers(attempt *self, idem__peer *peer) {
+  idem__tls_session *session;
+  idem_status status = IDEM_OK;
+  if (self->url.scheme == IDEM__SCHEME_WS)
+    status = idem__peer_websocket(peer, &self->url, self->target, self->client.headers);
+  if (status == IDEM_OK && self->context)
+    status = self->module->connect(self->context, self->url.host, &session);
+  if (status == IDEM_OK && self->context)
+    status = idem__socket_secure(peer, self->module, session, self->open_by_ms);
+  return status;
+}
+
+/* The peer tells when its handshakes have succeeded or failed. */
+static void open_layers(attempt *self, idem__peer *peer) {
+  peer->on_ready = self->on_ready;
+  peer->ready_user = self->user;
+  peer->open_by_ms = self->open_by_ms;
+  peer->open_failure = add_layers(self, peer);
+  finish(self);
+  if (peer->open_failure != IDEM_OK) idem__peer_close(peer);
+}
+
 static void succeed(attempt *self, int fd) {
   char name[sizeof self->url.host + 32];
-  if (self->url.scheme == IDEM__SCHEME_TCP) {
-    int on = 1;
+  int on = 1;
+  if (self->url.scheme != IDEM__SCHEME_UNIX)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    snprintf(name, sizeof name, "tcp %s:%u", self->url.host, self->url.port);
-  } else {
-    snprintf(name, sizeof name, "unix");
-  }
+  name_peer(self, name, sizeof name);
   idem__peer *peer;
   idem_status status =
       idem__socket_open(self->runtime, NULL, &self->opts, &self->policy, fd, name, &peer);
   if (status != IDEM_OK) {
     fail(self, status);
+    return;
+  }
+  if (self->context || self->url.scheme == IDEM__SCHEME_WS) {
+    open_layers(self, peer);
     return;
   }
   finish(self);
@@ -158,8 +205,14 @@ static void on_time_up(uv_timer_t *timer) {
   }
 }
 
+static void start_timer(attempt *self) {
+  uint64_t now = idem__clock_ms();
+  uint64_t left = self->open_by_ms > now ? self->open_by_ms - now : 0;
+  uv_timer_start(&self->timer, on_time_up, left, 0);
+}
+
 static void begin(attempt *self) {
-  uv_timer_start(&self->timer, on_time_up, CONNECT_MS, 0);
+  start_timer(self);
   try_next(self);
 }
 
@@ -192,7 +245,7 @@ static idem_status look_up(attempt *self) {
   self->looking_up = true;
   int error = uv_getaddrinfo(self->runtime->loop, &self->lookup, on_looked_up, self->url.host, NULL,
                              &hints);
-  if (error == 0) uv_timer_start(&self->timer, on_time_up, CONNECT_MS, 0);
+  if (error == 0) start_timer(self);
   self->looking_up = error == 0;
   return error == 0 ? IDEM_OK : IDEM_E_SYS;
 }
@@ -212,45 +265,83 @@ static idem_status launch(attempt *self) {
   return IDEM_OK;
 }
 
-/* Where they lead is the business of their modules, whose URLs may hold more than ours. */
-static idem_status connect_web(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
-                               idem_ready_fn on_ready, void *user) {
-  idem__runtime *runtime;
-  idem_status status = idem__runtime_get(loop, opts->alloc, &runtime);
+/* ----------------------------------------------------------------------- what is asked for */
+
+static idem_status load_tls(attempt *self) {
+  const idem_client_opts *client = &self->client.opts;
+  idem__tls_opts opts = {.cert_file = client->cert_file,
+                         .key_file = client->key_file,
+                         .ca_file = client->ca_file,
+                         .no_verify = client->no_verify,
+                         .http = self->url.scheme == IDEM__SCHEME_WS};
+  char why[256] = "";
+  self->module = idem__tls_module_get(why, sizeof why);
+  if (self->module && self->module->client_new(&opts, &self->context, why, sizeof why) == IDEM_OK)
+    return IDEM_OK;
+  idem_logf(self->opts.log, IDEM_LOG_ERROR, "cannot connect", "%s: %s", self->url.host, why);
+  return IDEM_E_SYS;
+}
+
+static idem_status prepare(attempt *self, const char *target) {
+  const idem_alloc *alloc = &self->runtime->alloc;
+  idem_status status = idem__client_opts_init(&self->client, alloc, self->opts.client);
   if (status != IDEM_OK) return status;
-  status = idem__connect_http(runtime, text, opts, on_ready, user);
-  idem__runtime_release(runtime);
+  uint64_t allowed = self->client.opts.connect_ms ? self->client.opts.connect_ms : CONNECT_MS;
+  self->open_by_ms = idem__clock_ms() + allowed;
+  if (target) {
+    self->target = idem__strndup(alloc, target, strlen(target));
+    if (!self->target) return IDEM_E_NOMEM;
+    self->policy.framing = IDEM_FRAMING_WHOLE;
+    idem__client_hide_token(&self->client, self->opts.log);
+  }
+  return self->url.tls ? load_tls(self) : IDEM_OK;
+}
+
+static idem_status connect_socket(idem__runtime *runtime, const idem__url *url, const char *target,
+                                  const idem_serve_opts *opts, idem_ready_fn on_ready, void *user) {
+  attempt *self = idem__calloc(&runtime->alloc, sizeof *self);
+  if (!self) return IDEM_E_NOMEM;
+  runtime->references++;
+  self->runtime = runtime;
+  self->opts = *opts;
+  self->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  if (url->content_length) self->policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
+  self->url = *url;
+  self->on_ready = on_ready;
+  self->user = user;
+  idem_status status = prepare(self, target);
+  if (status != IDEM_OK) {
+    free_attempt(self);
+    return status;
+  }
+  status = launch(self);
+  if (status != IDEM_OK) finish(self);
   return status;
 }
 
-static bool is_web(const char *text) {
-  return text && (strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0);
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
 }
 
 idem_status idem_connect(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
                          idem_ready_fn on_ready, void *user) {
-  idem__url url;
-  if (on_ready && is_web(text)) return connect_web(loop, text, opts, on_ready, user);
-  bool known = idem__url_parse(text, &url) == IDEM_OK;
-  if (!known || !on_ready || (url.scheme != IDEM__SCHEME_TCP && url.scheme != IDEM__SCHEME_UNIX)) {
-    return IDEM_E_INVAL;
-  }
+  idem__url url = {0};
+  const char *target = NULL;
+  if (!text || !on_ready) return IDEM_E_INVAL;
+  bool http = begins(text, "http://") || begins(text, "https://");
+  bool ws = begins(text, "ws://") || begins(text, "wss://");
+  idem_status status = IDEM_OK;
+  if (ws)
+    status = idem__url_parse_remote(text, &url, &target);
+  else if (!http) /* whose URLs may hold more than ours */
+    status = idem__url_parse(text, &url);
+  bool ours = ws || url.scheme == IDEM__SCHEME_TCP || url.scheme == IDEM__SCHEME_UNIX;
+  if (status != IDEM_OK || (!http && !ours)) return IDEM_E_INVAL;
   idem__runtime *runtime;
-  idem_status status = idem__runtime_get(loop, opts->alloc, &runtime);
+  status = idem__runtime_get(loop, opts->alloc, &runtime);
   if (status != IDEM_OK) return status;
-  attempt *self = idem__calloc(&runtime->alloc, sizeof *self);
-  if (!self) {
-    idem__runtime_release(runtime);
-    return IDEM_E_NOMEM;
-  }
-  self->runtime = runtime;
-  self->opts = *opts;
-  self->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
-  if (url.content_length) self->policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
-  self->url = url;
-  self->on_ready = on_ready;
-  self->user = user;
-  status = launch(self);
-  if (status != IDEM_OK) finish(self);
+  status = http ? idem__connect_http(runtime, text, opts, on_ready, user)
+                : connect_socket(runtime, &url, target, opts, on_ready, user);
+  idem__runtime_release(runtime);
   return status;
 }

@@ -1,7 +1,7 @@
 /* listener.c - serving an address: from idem_serve to the end of the last peer.
  * Stopping has three steps: what runs may finish, then it is answered with an error, then whoever
  * does not read that is cut off. */
-#include "uv/runtime.h"
+#include "uv/tls_files.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +14,7 @@
 static void free_listener(idem_listener *listener) {
   idem__runtime *runtime = listener->runtime;
   idem__web_free(listener->web);
+  idem__tls_files_free(listener->tls);
   idem_alloc alloc = runtime->alloc;
   idem__free(&alloc, listener->url);
   idem__free(&alloc, listener);
@@ -167,6 +168,9 @@ static idem_status open_listener(idem_listener *listener, const idem__url *url) 
     idem_status status = idem__web_open(listener, url, &listener->web);
     if (status != IDEM_OK) return status;
     listener->open_handles += IDEM__WEB_HANDLES;
+  } else if (url->tls) {
+    idem_status status = idem__tls_files_open(listener, &listener->tls);
+    if (status != IDEM_OK) return status;
   }
   return idem__listener_bind(listener, url);
 }

@@ -45,14 +45,38 @@ static void on_shutdown(idem_conn *conn, void *user) {
 
 /* ------------------------------------------------------------------- the end */
 
+/* What kept idem_connect from succeeding. */
+static const char *fault_of(const idem__peer *peer) {
+  const char *wire = peer->wire->fault ? peer->wire->fault(peer) : "";
+  if (*wire || !peer->codec) return wire;
+  return peer->codec->fault(peer);
+}
+
+/* A certificate that is not wanted is no better than a name that is not found. */
+static idem_status opening_failure(const idem__peer *peer) {
+  if (peer->open_failure != IDEM_OK) return peer->open_failure;
+  if (peer->wire->fault && *peer->wire->fault(peer)) return IDEM_E_SYS;
+  return peer->failed || peer->broken ? IDEM_E_PROTO : IDEM_E_CLOSED;
+}
+
+/* The conn goes before whoever waited for it is told, so that he may do what he likes. */
 static void release_conn(idem__peer *peer) {
   idem_conn *conn = peer->conn;
+  idem_ready_fn on_ready = peer->on_ready;
   if (!conn) return;
-  note(peer, IDEM_LOG_DEBUG, "connection closed", NULL);
-  if (peer->opts->on_close) peer->opts->on_close(conn, peer->opts->user);
+  idem_status failure = opening_failure(peer);
+  if (on_ready)
+    note(peer, IDEM_LOG_WARN, "cannot connect", fault_of(peer));
+  else
+    note(peer, IDEM_LOG_DEBUG, "connection closed", NULL);
+  if (!on_ready && peer->opts->on_close) peer->opts->on_close(conn, peer->opts->user);
+  if (peer->codec) peer->codec->free(peer);
+  idem__buf_deinit(&peer->out);
+  peer->on_ready = NULL;
   peer->conn = NULL;
   idem_conn_free(conn);
   idem__metrics_add(peer->opts->metrics, IDEM__M_CONNECTIONS_CLOSED, 1);
+  if (on_ready) on_ready(NULL, failure, peer->ready_user);
 }
 
 static void release_chunks(idem__peer *peer) {
@@ -83,10 +107,12 @@ void idem__peer_gone(idem__peer *peer) {
   idem__runtime_release(runtime);
 }
 
+static bool unsent(const idem__peer *peer) { return peer->chunk_count > 0 || peer->out.len > 0; }
+
 /* Closing a socket with unread input resets it, and a reset may overtake the last answers. So say
  * that we are done, and wait a moment for the other side to have read that. */
 static void finish(idem__peer *peer) {
-  if (peer->eof || peer->chunk_count > 0 || !peer->wire->end_output(peer)) {
+  if (peer->eof || unsent(peer) || !peer->wire->end_output(peer)) {
     idem__peer_close(peer);
     return;
   }
@@ -103,7 +129,8 @@ static void finish(idem__peer *peer) {
 
 /* A peer that leaves is nothing special; a full disk under stdout is. */
 static void lose(idem__peer *peer, ssize_t error) {
-  bool left = error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT;
+  bool left = error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT || error == -EPROTO;
+  peer->broken = error == -EPROTO;
   note(peer, left ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "connection lost", strerror((int)-error));
   idem__peer_close(peer);
 }
@@ -142,9 +169,26 @@ static void drop_written(idem__peer *peer, size_t written) {
   }
 }
 
+/* The same for what a codec makes of the conn's output. */
+static ssize_t send_encoded(idem__peer *peer) {
+  for (;;) {
+    peer->failed |= peer->codec->pump(peer) != IDEM_OK;
+    if (peer->out.len == 0) return 0;
+    struct iovec piece = {.iov_base = peer->out.data + peer->chunk_offset,
+                          .iov_len = peer->out.len - peer->chunk_offset};
+    ssize_t written = peer->wire->write(peer, &piece, 1);
+    if (written == -EAGAIN || written == -EINTR) return 0;
+    if (written < 0) return written;
+    peer->chunk_offset += (size_t)written;
+    if (peer->chunk_offset < peer->out.len) return 0;
+    peer->chunk_offset = peer->out.len = 0;
+  }
+}
+
 /* Writes until there is nothing left or the other side must read first. 0, or -errno. */
 static ssize_t send_output(idem__peer *peer) {
   struct iovec pieces[IDEM__PEER_CHUNKS];
+  if (peer->codec) return send_encoded(peer);
   for (;;) {
     take_chunks(peer);
     if (peer->chunk_count == 0) return 0;
@@ -180,13 +224,14 @@ static void expire(idem__peer *peer) {
 }
 
 static bool finished(const idem__peer *peer) {
-  return peer->failed || peer->doomed || (peer->chunk_count == 0 && idem_conn_done(peer->conn));
+  return peer->failed || peer->doomed || (!unsent(peer) && idem_conn_done(peer->conn));
 }
 
 /* The deadline of a conn recedes with every message; one that is in the heap already and earlier
  * only costs a look when it comes. */
 static idem_status watch_deadline(idem__peer *peer, bool again) {
   uint64_t deadline = idem_conn_deadline(peer->conn);
+  if (peer->open_by_ms && peer->open_by_ms < deadline) deadline = peer->open_by_ms;
   if (deadline == UINT64_MAX) {
     idem__heap_remove(&peer->runtime->deadlines, &peer->deadline);
     return IDEM_OK;
@@ -196,6 +241,10 @@ static idem_status watch_deadline(idem__peer *peer, bool again) {
   idem_status status = idem__heap_put(&peer->runtime->deadlines, &peer->deadline, deadline);
   if (status == IDEM_OK) idem__runtime_arm(peer->runtime);
   return status;
+}
+
+static bool is_open(const idem__peer *peer) {
+  return (!peer->wire->open || peer->wire->open(peer)) && (!peer->codec || peer->codec->open(peer));
 }
 
 static void settle_live(idem__peer *peer) {
@@ -213,22 +262,39 @@ static void settle_live(idem__peer *peer) {
     finish(peer);
   } else {
     bool reading = !peer->eof && !peer->draining && idem_conn_want_read(peer->conn);
-    if (peer->wire->interest(peer, reading, peer->chunk_count > 0) != IDEM_OK ||
+    if (peer->wire->interest(peer, reading, unsent(peer)) != IDEM_OK ||
         watch_deadline(peer, rounds == EXPIRES_A_TURN) != IDEM_OK) {
       idem__peer_close(peer);
     }
   }
 }
 
+/* Handshakes have succeeded: whoever waits for the conn gets it. */
+static void announce(idem__peer *peer) {
+  if (!peer->open_by_ms || peer->closed || peer->lingering || !is_open(peer)) return;
+  idem_ready_fn on_ready = peer->on_ready;
+  peer->open_by_ms = 0;
+  peer->on_ready = NULL;
+  if (!on_ready) return;
+  if (peer->opts->on_open) peer->opts->on_open(peer->conn, peer->opts->user);
+  on_ready(peer->conn, IDEM_OK, peer->ready_user);
+}
+
 void idem__peer_settle(idem__peer *peer) {
   if (peer->busy || peer->closed || peer->lingering) return;
   settle_live(peer);
+  announce(peer);
 }
 
 void idem__peer_expire(idem__peer *peer) {
   if (peer->lingering) {
     idem__peer_close(peer);
   } else if (!peer->busy && !peer->closed) {
+    if (peer->open_by_ms && peer->open_by_ms <= idem__clock_ms()) {
+      peer->open_failure = IDEM_E_TIMEOUT; /* too late for a handshake to succeed */
+      idem__peer_close(peer);
+      return;
+    }
     expire(peer);
     settle_live(peer);
   }
@@ -238,7 +304,8 @@ void idem__peer_expire(idem__peer *peer) {
 
 static void feed(idem__peer *peer, size_t len) {
   peer->busy = true;
-  idem_status status = idem_conn_feed(peer->conn, peer->runtime->read_buffer, len);
+  idem_status status = peer->codec ? peer->codec->feed(peer, peer->runtime->read_buffer, len)
+                                   : idem_conn_feed(peer->conn, peer->runtime->read_buffer, len);
   peer->busy = false;
   judge(peer, status);
   if (len == IDEM__READ_BYTES && peer->runtime->trim_ms == UINT64_MAX) {

@@ -31,13 +31,16 @@ typedef enum idem__scheme {
 typedef struct idem__url {
   idem__scheme scheme;
   bool content_length; /* the scheme ended in +lsp */
-  bool tls;            /* https, wss */
+  bool tls;            /* https, wss, tls */
   uint16_t port;
   char host[256];                                         /* without brackets */
   char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of the socket, or of HTTP */
 } idem__url;
 
 idem_status idem__url_parse(const char *text, idem__url *url); /* OK or INVAL */
+/* "ws://host[:port][/path][?query]" or "wss://", to connect to: *target is path and query within
+ * `text`, "" if there are none. */
+idem_status idem__url_parse_remote(const char *text, idem__url *url, const char **target);
 
 typedef struct idem__address {
   struct sockaddr_storage storage;
@@ -117,7 +120,21 @@ typedef struct idem__wire {
   /* Closes descriptors and handles; calls idem__peer_gone once they are. */
   void (*close)(idem__peer *peer);
   bool reads_until_empty; /* read never blocks, so it may be called again at once */
+  /* NULL: a wire is open from the beginning. */
+  bool (*open)(const idem__peer *peer);
+  const char *(*fault)(const idem__peer *peer);
 } idem__wire;
+
+/* What stands between a wire's bytes and the messages of a conn with whole framing. */
+typedef struct idem__codec {
+  /* Feeds the conn with what the bytes mean; statuses as for idem_conn_feed. */
+  idem_status (*feed)(idem__peer *peer, const char *data, size_t len);
+  /* Puts the conn's output into peer->out as far as it has room, and the end when there is one. */
+  idem_status (*pump)(idem__peer *peer);
+  bool (*open)(const idem__peer *peer); /* its handshake has succeeded */
+  const char *(*fault)(const idem__peer *peer);
+  void (*free)(idem__peer *peer); /* the conn still lives */
+} idem__codec;
 
 #define IDEM__PEER_CHUNKS 6 /* gathered into one write; a chunk holds many answers */
 
@@ -132,13 +149,21 @@ struct idem__peer {
   idem__timer deadline;    /* in the runtime's */
   idem_chunk chunks[IDEM__PEER_CHUNKS];
   size_t chunk_count;
-  size_t chunk_offset; /* how much of the first one is written */
-  bool busy;           /* inside a call of the conn; what must happen then waits until it returns */
-  bool doomed;         /* to be closed as soon as it is not busy */
-  bool eof;            /* input has ended */
-  bool draining;       /* we stopped reading for good */
-  bool failed;         /* the conn said so */
-  bool lingering;      /* all is said; waiting for the other side to see it */
+  size_t chunk_offset;      /* how much of the first one is written; with a codec: of `out` */
+  const idem__codec *codec; /* NULL: the wire's bytes are the conn's */
+  void *codec_state;
+  idem__buf out;
+  uint64_t open_by_ms; /* handshakes must have succeeded by then; 0: there are none, or they have */
+  idem_ready_fn on_ready; /* of idem_connect, until it has run */
+  void *ready_user;
+  idem_status open_failure; /* why it did not come to that, if it is known */
+  bool busy;      /* inside a call of the conn; what must happen then waits until it returns */
+  bool doomed;    /* to be closed as soon as it is not busy */
+  bool eof;       /* input has ended */
+  bool draining;  /* we stopped reading for good */
+  bool failed;    /* the conn said so */
+  bool broken;    /* TLS said so */
+  bool lingering; /* all is said; waiting for the other side to see it */
   bool closed;
   void (*on_freed)(idem__peer *peer); /* frees the memory the peer is part of */
 };
@@ -167,13 +192,22 @@ typedef struct idem__socket_peer {
   uv_poll_t poll;
   int fd;
   int events;
-  idem_serve_opts own_opts[]; /* one for a connected peer, which has no listener to hold it */
+  bool wants_read, wants_write;
+  struct idem__secure *secure; /* TLS; NULL: plain */
+  idem_serve_opts own_opts[];  /* one for a connected peer, which has no listener to hold it */
 } idem__socket_peer;
 
 /* Takes the non-blocking socket; closes it on failure. `opts` is copied when there is no listener. */
 idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
                               const idem_serve_opts *opts, const idem_policy *policy, int fd,
                               const char *name, idem__peer **out);
+
+/* TLS from now on: before anything was read or written. Takes the session, also when it fails; the
+ * handshake must be over by then. */
+struct idem__tls_module;
+struct idem__tls_session;
+idem_status idem__socket_secure(idem__peer *peer, const struct idem__tls_module *module,
+                                struct idem__tls_session *session, uint64_t open_by_ms);
 
 /* -------------------------------------------------------------- listeners */
 
@@ -192,6 +226,7 @@ struct idem_listener {
   idem_policy policy;
   idem__scheme scheme;
   struct idem__web *web;         /* HTTP and WebSocket; else NULL */
+  struct idem__tls_files *tls;   /* of tls://; else NULL */
   struct idem__limiter *limiter; /* a worker's: shared by all */
   struct idem__mcp_shop *shop;   /* MCP sessions; a worker's: shared by all */
   bool reuse_port;               /* one of several loops on this port */

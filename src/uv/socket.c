@@ -1,7 +1,7 @@
-/* socket.c - the wire of TCP and Unix sockets: one non-blocking descriptor, one poll handle.
+/* socket.c - the wire of TCP and Unix sockets, plain or with TLS: a descriptor and a poll handle.
  * A poll handle and our own reads and writes serve better than a stream handle: one shared read
  * buffer, gathered writes of chunks we own, and no surprise about what was written. */
-#include "uv/runtime.h"
+#include "uv/secure.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,14 +12,18 @@ static idem__socket_peer *socket_of(idem__peer *peer) {
 }
 
 static ssize_t socket_read(idem__peer *peer, char *into, size_t size) {
-  ssize_t n = recv(socket_of(peer)->fd, into, size, MSG_DONTWAIT);
+  const idem__socket_peer *self = socket_of(peer);
+  if (self->secure) return idem__secure_read(self->secure, self->fd, into, size);
+  ssize_t n = recv(self->fd, into, size, MSG_DONTWAIT);
   return n < 0 ? -errno : n;
 }
 
 static ssize_t socket_write(idem__peer *peer, const struct iovec *pieces, int count) {
+  const idem__socket_peer *self = socket_of(peer);
+  if (self->secure) return idem__secure_write(self->secure, self->fd, pieces, count);
   struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
                            .msg_iovlen = (size_t)count};
-  ssize_t n = sendmsg(socket_of(peer)->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  ssize_t n = sendmsg(self->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   return n < 0 ? -errno : n;
 }
 
@@ -34,6 +38,17 @@ static void look_for_reset(idem__socket_peer *self) {
   }
 }
 
+static idem_status watch(idem__socket_peer *self);
+
+/* What TLS has left over goes first; a lingering peer has nothing else. */
+static bool flush_secure(idem__socket_peer *self) {
+  if (!idem__secure_flush(self->secure, self->fd)) {
+    idem__peer_take(&self->peer, -ECONNRESET);
+    return false;
+  }
+  return watch(self) == IDEM_OK;
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events) {
   idem__socket_peer *self = poll->data;
   if (status < 0) {
@@ -44,12 +59,19 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
     look_for_reset(self);
     return;
   }
+  if (self->secure && (events & UV_WRITABLE) && !flush_secure(self)) return;
   if (events & UV_READABLE) idem__peer_readable(&self->peer);
   if ((events & UV_WRITABLE) && !self->peer.closed) idem__peer_writable(&self->peer);
 }
 
-static idem_status socket_interest(idem__peer *peer, bool read, bool write) {
-  idem__socket_peer *self = socket_of(peer);
+/* A handshake wants to read, whatever the peer wants, and has its own things to write. */
+static idem_status watch(idem__socket_peer *self) {
+  bool read = self->wants_read, write = self->wants_write;
+  if (self->secure) {
+    bool ready = idem__secure_ready(self->secure);
+    read |= !ready;
+    write = (write && ready) || idem__secure_unsent(self->secure);
+  }
   int events = (read ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0);
   if (events == 0) events = UV_PRIORITIZED;
   if (events == self->events) return IDEM_OK;
@@ -57,8 +79,27 @@ static idem_status socket_interest(idem__peer *peer, bool read, bool write) {
   return uv_poll_start(&self->poll, events, on_poll) == 0 ? IDEM_OK : IDEM_E_SYS;
 }
 
+static idem_status socket_interest(idem__peer *peer, bool read, bool write) {
+  idem__socket_peer *self = socket_of(peer);
+  self->wants_read = read;
+  self->wants_write = write;
+  return watch(self);
+}
+
 static bool socket_end_output(idem__peer *peer) {
-  return shutdown(socket_of(peer)->fd, SHUT_WR) == 0;
+  const idem__socket_peer *self = socket_of(peer);
+  if (self->secure) return idem__secure_end(self->secure, self->fd);
+  return shutdown(self->fd, SHUT_WR) == 0;
+}
+
+static bool socket_open(const idem__peer *peer) {
+  const idem__socket_peer *self = IDEM__CONTAINER(peer, idem__socket_peer, peer);
+  return !self->secure || idem__secure_ready(self->secure);
+}
+
+static const char *socket_fault(const idem__peer *peer) {
+  const idem__socket_peer *self = IDEM__CONTAINER(peer, idem__socket_peer, peer);
+  return self->secure ? idem__secure_fault(self->secure) : "";
 }
 
 static void on_closed(uv_handle_t *handle) {
@@ -78,10 +119,13 @@ static const idem__wire socket_wire = {.read = socket_read,
                                        .interest = socket_interest,
                                        .end_output = socket_end_output,
                                        .close = socket_close,
-                                       .reads_until_empty = true};
+                                       .reads_until_empty = true,
+                                       .open = socket_open,
+                                       .fault = socket_fault};
 
 static void socket_freed(idem__peer *peer) {
   idem_alloc alloc = peer->runtime->alloc;
+  idem__secure_free(socket_of(peer)->secure);
   idem__free(&alloc, socket_of(peer));
 }
 
@@ -124,4 +168,13 @@ idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
   if (status != IDEM_OK) return give_up(self, status);
   *out = &self->peer;
   return IDEM_OK;
+}
+
+idem_status idem__socket_secure(idem__peer *peer, const struct idem__tls_module *module,
+                                struct idem__tls_session *session, uint64_t open_by_ms) {
+  idem__socket_peer *self = socket_of(peer);
+  peer->open_by_ms = open_by_ms;
+  idem_status status = idem__secure_new(&peer->runtime->alloc, module, session, &self->secure);
+  if (status == IDEM_OK) idem__secure_begin(self->secure, self->fd);
+  return status;
 }

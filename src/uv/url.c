@@ -18,7 +18,8 @@ static const struct {
     {"unix:", IDEM__SCHEME_UNIX, false},     {"unix+lsp:", IDEM__SCHEME_UNIX, true},
     {"http://", IDEM__SCHEME_HTTP, false},   {"ws://", IDEM__SCHEME_WS, false},
     {"admin://", IDEM__SCHEME_ADMIN, false}, {"https://", IDEM__SCHEME_HTTP, false},
-    {"wss://", IDEM__SCHEME_WS, false},
+    {"wss://", IDEM__SCHEME_WS, false},      {"tls://", IDEM__SCHEME_TCP, false},
+    {"tls+lsp://", IDEM__SCHEME_TCP, true},
 };
 
 static bool parse_port(const char *text, uint16_t *port) {
@@ -80,13 +81,38 @@ idem_status idem__url_parse(const char *text, idem__url *url) {
     if (strncmp(text, schemes[i].prefix, len) != 0) continue;
     url->scheme = schemes[i].scheme;
     url->content_length = schemes[i].content_length;
-    url->tls = strncmp(text, "https", 5) == 0 || strncmp(text, "wss", 3) == 0;
+    url->tls = strncmp(text, "https", 5) == 0 || strncmp(text, "wss", 3) == 0 ||
+               strncmp(text, "tls", 3) == 0;
     if (is_web(url->scheme)) return parse_web(text + len, url);
     if (url->scheme == IDEM__SCHEME_TCP) return parse_authority(text + len, url);
     if (url->scheme == IDEM__SCHEME_UNIX) return parse_path(text + len, url);
     return text[len] ? IDEM_E_INVAL : IDEM_OK;
   }
   return IDEM_E_INVAL;
+}
+
+/* Printable and without blanks: nothing in it can end the line it stands in. */
+static bool good_target(const char *text) {
+  for (; *text; text++)
+    if (*text <= ' ' || *text > '~' || *text == '#') return false;
+  return true;
+}
+
+idem_status idem__url_parse_remote(const char *text, idem__url *url, const char **target) {
+  *url = (idem__url){.scheme = IDEM__SCHEME_WS, .tls = strncmp(text, "wss://", 6) == 0};
+  if (!url->tls && strncmp(text, "ws://", 5) != 0) return IDEM_E_INVAL;
+  const char *from = text + (url->tls ? 6 : 5);
+  char authority[sizeof url->host + 16];
+  size_t len = strcspn(from, "/?#");
+  if (len == 0 || len >= sizeof authority - 5 || !good_target(from)) return IDEM_E_INVAL;
+  memcpy(authority, from, len);
+  authority[len] = 0;
+  if (strchr(authority, '@')) return IDEM_E_INVAL;
+  bool v6 = authority[0] == '[';
+  if (v6 ? authority[len - 1] == ']' : !strchr(authority, ':'))
+    snprintf(authority + len, sizeof authority - len, ":%d", url->tls ? 443 : 80);
+  *target = from + len;
+  return parse_authority(authority, url);
 }
 
 static bool literal(const char *host, uint16_t port, idem__address *address) {

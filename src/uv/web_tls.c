@@ -1,23 +1,19 @@
 /* web_tls.c - TLS between a socket and its HTTP connection, by a module that is loaded for it.
  * Output is encrypted a slice at a time, as the socket takes it, so that a large answer is not held
- * twice. Changed certificate files are noticed when a connection comes. See docs/internals/uv.md. */
+ * twice. See docs/internals/uv.md. */
+#include "uv/tls_files.h"
 #include "uv/web.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define HANDSHAKE_MS 30000
 #define SLICE ((size_t)16 * 1024)
 #define BUFFER_BYTES ((size_t)24 * 1024) /* a slice and what TLS adds */
-#define LOOK_MS 1000
 
 struct idem__web_tls {
-  const idem__tls_module *module;
-  idem__tls_context *context;
-  char *files[3]; /* certificate, key, client authority */
-  struct timespec changed[3];
-  uint64_t looked_ms;
+  const idem__tls_module *module; /* the files' */
+  idem__tls_files *files;
   char *plain, *cipher; /* one of each for the loop */
 };
 
@@ -29,85 +25,23 @@ struct idem__web_secret {
   bool over; /* nothing more is encrypted */
 };
 
-/* ---------------------------------------------------------------- the files */
-
-static idem_status load(const idem__web_tls *tls, idem__tls_context **out, char *why, size_t size) {
-  idem__tls_opts opts = {
-      .cert_file = tls->files[0], .key_file = tls->files[1], .ca_file = tls->files[2]};
-  return tls->module->server_new(&opts, out, why, size);
-}
-
-/* True when a file is another than the last time. */
-static bool files_changed(idem__web_tls *tls) {
-  bool changed = false;
-  for (size_t i = 0; i < 3; i++) {
-    struct stat now;
-    if (!tls->files[i] || stat(tls->files[i], &now) != 0) continue;
-    changed |= now.st_mtim.tv_sec != tls->changed[i].tv_sec ||
-               now.st_mtim.tv_nsec != tls->changed[i].tv_nsec;
-    tls->changed[i] = now.st_mtim;
-  }
-  return changed;
-}
-
-/* Connections that are open keep the certificate they began with. */
-static void reload_if_changed(idem__web *web) {
-  idem__web_tls *tls = web->tls;
-  uint64_t now = idem__clock_ms();
-  if (now - tls->looked_ms < LOOK_MS) return;
-  tls->looked_ms = now;
-  if (!files_changed(tls)) return;
-  char why[256] = "";
-  idem__tls_context *fresh;
-  if (load(tls, &fresh, why, sizeof why) == IDEM_OK) {
-    tls->module->context_free(tls->context);
-    tls->context = fresh;
-    idem_logf(web->listener->opts.log, IDEM_LOG_INFO, "certificate read again", "%s",
-              web->listener->url);
-  } else {
-    idem_logf(web->listener->opts.log, IDEM_LOG_ERROR,
-              "the changed certificate cannot be used; the old one stays", "%s", why);
-  }
-}
-
-static idem_status copy_files(const idem__web *web, idem__web_tls *tls) {
-  const idem_http_opts *http = web->listener->opts.http;
-  const char *names[3] = {http ? http->tls_cert : NULL, http ? http->tls_key : NULL,
-                          http ? http->tls_client_ca : NULL};
-  for (size_t i = 0; i < 3; i++) {
-    if (!names[i]) continue;
-    tls->files[i] = idem__strndup(&web->listener->runtime->alloc, names[i], strlen(names[i]));
-    if (!tls->files[i]) return IDEM_E_NOMEM;
-  }
-  return IDEM_OK;
-}
-
 idem_status idem__web_tls_open(idem__web *web) {
   const idem_alloc *alloc = &web->listener->runtime->alloc;
-  char why[256] = "";
   idem__web_tls *tls = web->tls = idem__calloc(alloc, sizeof *tls);
   if (!tls) return IDEM_E_NOMEM;
   tls->plain = idem__malloc(alloc, BUFFER_BYTES);
   tls->cipher = idem__malloc(alloc, BUFFER_BYTES);
-  idem_status status = tls->plain && tls->cipher ? copy_files(web, tls) : IDEM_E_NOMEM;
-  if (status != IDEM_OK) return status;
-  tls->module = idem__module_load("tls", IDEM__TLS_SYMBOL, why, sizeof why);
-  if (tls->module && tls->module->version != IDEM__TLS_VERSION) tls->module = NULL;
-  files_changed(tls);
-  if (!tls->module || load(tls, &tls->context, why, sizeof why) != IDEM_OK) {
-    idem_logf(web->listener->opts.log, IDEM_LOG_ERROR, "cannot serve", "%s: %s", web->listener->url,
-              why);
-    return IDEM_E_SYS;
-  }
-  return IDEM_OK;
+  if (!tls->plain || !tls->cipher) return IDEM_E_NOMEM;
+  idem_status status = idem__tls_files_open(web->listener, &tls->files);
+  if (status == IDEM_OK) tls->module = idem__tls_files_module(tls->files);
+  return status;
 }
 
 void idem__web_tls_free(idem__web *web) {
   const idem_alloc *alloc = &web->listener->runtime->alloc;
   idem__web_tls *tls = web->tls;
   if (!tls) return;
-  if (tls->context) tls->module->context_free(tls->context);
-  for (size_t i = 0; i < 3; i++) idem__free(alloc, tls->files[i]);
+  idem__tls_files_free(tls->files);
   idem__free(alloc, tls->plain);
   idem__free(alloc, tls->cipher);
   idem__free(alloc, tls);
@@ -117,11 +51,10 @@ void idem__web_tls_free(idem__web *web) {
 
 idem_status idem__web_secret_open(idem__web_peer *peer) {
   idem__web *web = peer->web;
-  reload_if_changed(web);
   peer->secret = idem__calloc(&web->listener->runtime->alloc, sizeof *peer->secret);
   if (!peer->secret) return IDEM_E_NOMEM;
   peer->secret->opened_ms = idem__clock_ms();
-  return web->tls->module->accept(web->tls->context, &peer->secret->session);
+  return idem__tls_files_accept(web->tls->files, &peer->secret->session);
 }
 
 void idem__web_secret_free(idem__web_peer *peer) {

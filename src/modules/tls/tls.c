@@ -6,6 +6,8 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,13 +41,18 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
   return SSL_TLSEXT_ERR_OK;
 }
 
-static idem_status load_files(SSL_CTX *ctx, const idem__tls_opts *opts, char *why, size_t size) {
+static idem_status load_own(SSL_CTX *ctx, const idem__tls_opts *opts, char *why, size_t size) {
   if (!opts->cert_file || SSL_CTX_use_certificate_chain_file(ctx, opts->cert_file) != 1)
     return explain(why, size, "certificate", opts->cert_file);
   if (!opts->key_file || SSL_CTX_use_PrivateKey_file(ctx, opts->key_file, SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(ctx) != 1)
     return explain(why, size, "key", opts->key_file);
-  if (!opts->ca_file) return IDEM_OK;
+  return IDEM_OK;
+}
+
+static idem_status load_files(SSL_CTX *ctx, const idem__tls_opts *opts, char *why, size_t size) {
+  idem_status status = load_own(ctx, opts, why, size);
+  if (status != IDEM_OK || !opts->ca_file) return status;
   STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(opts->ca_file);
   if (!names || SSL_CTX_load_verify_file(ctx, opts->ca_file) != 1) {
     sk_X509_NAME_pop_free(names, X509_NAME_free);
@@ -56,19 +63,52 @@ static idem_status load_files(SSL_CTX *ctx, const idem__tls_opts *opts, char *wh
   return IDEM_OK;
 }
 
+static SSL_CTX *new_ctx(const SSL_METHOD *method) {
+  ERR_clear_error();
+  SSL_CTX *ctx = SSL_CTX_new(method);
+  if (!ctx) return NULL;
+  SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
+  SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+  return ctx;
+}
+
 static idem_status server_new(const idem__tls_opts *opts, idem__tls_context **out, char *why,
                               size_t size) {
   *out = NULL;
-  ERR_clear_error();
-  SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+  SSL_CTX *ctx = new_ctx(TLS_server_method());
   if (!ctx) return IDEM_E_NOMEM;
-  SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-  SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                               SSL_OP_CIPHER_SERVER_PREFERENCE);
-  SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+  SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_session_id_context(ctx, (const unsigned char *)"idem", 4);
   SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
   idem_status status = load_files(ctx, opts, why, size);
+  if (status != IDEM_OK) {
+    SSL_CTX_free(ctx);
+    return status;
+  }
+  *out = (idem__tls_context *)(void *)ctx;
+  return IDEM_OK;
+}
+
+static idem_status load_trust(SSL_CTX *ctx, const idem__tls_opts *opts, char *why, size_t size) {
+  if (opts->no_verify) return IDEM_OK;
+  SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+  int loaded = opts->ca_file ? SSL_CTX_load_verify_file(ctx, opts->ca_file)
+                             : SSL_CTX_set_default_verify_paths(ctx);
+  return loaded == 1 ? IDEM_OK : explain(why, size, "authority", opts->ca_file);
+}
+
+static idem_status client_new(const idem__tls_opts *opts, idem__tls_context **out, char *why,
+                              size_t size) {
+  static const unsigned char http[] = "\x08http/1.1";
+  *out = NULL;
+  SSL_CTX *ctx = new_ctx(TLS_client_method());
+  if (!ctx) return IDEM_E_NOMEM;
+  idem_status status = load_trust(ctx, opts, why, size);
+  if (status == IDEM_OK && (opts->cert_file || opts->key_file))
+    status = load_own(ctx, opts, why, size);
+  if (status == IDEM_OK && opts->http && SSL_CTX_set_alpn_protos(ctx, http, sizeof http - 1) != 0)
+    status = IDEM_E_NOMEM;
   if (status != IDEM_OK) {
     SSL_CTX_free(ctx);
     return status;
@@ -85,7 +125,7 @@ static void session_free(idem__tls_session *session) {
   free(session);
 }
 
-static idem_status accept_session(idem__tls_context *context, idem__tls_session **out) {
+static idem_status new_session(idem__tls_context *context, idem__tls_session **out) {
   idem__tls_session *session = calloc(1, sizeof *session);
   *out = NULL;
   if (!session) return IDEM_E_NOMEM;
@@ -100,8 +140,35 @@ static idem_status accept_session(idem__tls_context *context, idem__tls_session 
   }
   BIO_set_mem_eof_return(session->in, -1); /* empty means: later, not: never */
   SSL_set_bio(session->ssl, session->in, session->out);
-  SSL_set_accept_state(session->ssl);
   *out = session;
+  return IDEM_OK;
+}
+
+static idem_status accept_session(idem__tls_context *context, idem__tls_session **out) {
+  idem_status status = new_session(context, out);
+  if (status == IDEM_OK) SSL_set_accept_state((*out)->ssl);
+  return status;
+}
+
+/* Addresses are proven as addresses and are no server names. */
+static bool expect_host(SSL *ssl, const char *host) {
+  X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+  if (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1) return true;
+  ERR_clear_error();
+  X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+}
+
+static idem_status connect_session(idem__tls_context *context, const char *host,
+                                   idem__tls_session **out) {
+  idem_status status = new_session(context, out);
+  if (status != IDEM_OK) return status;
+  if (!expect_host((*out)->ssl, host)) {
+    session_free(*out);
+    *out = NULL;
+    return IDEM_E_INVAL;
+  }
+  SSL_set_connect_state((*out)->ssl);
   return IDEM_OK;
 }
 
@@ -153,12 +220,19 @@ static bool ready(const idem__tls_session *session) {
   return SSL_is_init_finished(session->ssl) == 1;
 }
 
+static const char *fault(const idem__tls_session *session) {
+  long result = SSL_get_verify_result(session->ssl);
+  return result == X509_V_OK ? "" : X509_verify_cert_error_string(result);
+}
+
 extern const idem__tls_module idem__tls_module_table;
 __attribute__((visibility("default"))) const idem__tls_module idem__tls_module_table = {
     .version = IDEM__TLS_VERSION,
     .server_new = server_new,
+    .client_new = client_new,
     .context_free = context_free,
     .accept = accept_session,
+    .connect = connect_session,
     .session_free = session_free,
     .feed = feed,
     .read = read_plain,
@@ -166,4 +240,5 @@ __attribute__((visibility("default"))) const idem__tls_module idem__tls_module_t
     .close = say_goodbye,
     .take = take,
     .ready = ready,
+    .fault = fault,
 };

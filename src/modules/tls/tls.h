@@ -7,13 +7,16 @@
 
 #include "../../base/base.h"
 
-#define IDEM__TLS_VERSION 1
+#define IDEM__TLS_VERSION 2
 #define IDEM__TLS_SYMBOL "idem__tls_module_table"
 
 typedef struct idem__tls_opts {
   const char *cert_file; /* PEM, the whole chain; a server needs it */
   const char *key_file;  /* PEM */
-  const char *ca_file;   /* PEM: whom to trust. A server then asks for client certificates */
+  const char *ca_file;   /* PEM: whom to trust. A server then asks for client certificates; for a
+                            client NULL means the system's authorities */
+  bool no_verify;        /* client: any certificate will do */
+  bool http;             /* client: says so in ALPN */
 } idem__tls_opts;
 
 typedef struct idem__tls_context idem__tls_context;
@@ -24,8 +27,12 @@ typedef struct idem__tls_module {
   /* INVAL: a file is missing or not what it should be; `why` (of `size` bytes) then says so. */
   idem_status (*server_new)(const idem__tls_opts *opts, idem__tls_context **out, char *why,
                             size_t size);
+  idem_status (*client_new)(const idem__tls_opts *opts, idem__tls_context **out, char *why,
+                            size_t size);
   void (*context_free)(idem__tls_context *context); /* sessions may outlive it */
   idem_status (*accept)(idem__tls_context *context, idem__tls_session **out);
+  /* The server must prove to be `host`, a name or an address. The handshake begins with `read`. */
+  idem_status (*connect)(idem__tls_context *context, const char *host, idem__tls_session **out);
   void (*session_free)(idem__tls_session *session);
 
   /* Bytes from the wire go in ... */
@@ -40,6 +47,8 @@ typedef struct idem__tls_module {
   /* Bytes for the wire: how many; 0: none for now. */
   size_t (*take)(idem__tls_session *session, char *into, size_t size);
   bool (*ready)(const idem__tls_session *session); /* the handshake has finished */
+  /* What was wrong with the peer's certificate, or "" */
+  const char *(*fault)(const idem__tls_session *session);
 } idem__tls_module;
 
 #endif

@@ -1,0 +1,254 @@
+/* ws_client.c - a conn behind a WebSocket, from the asking side (RFC 6455 section 4.1).
+ * The answer to the handshake is believed only if it proves that the server has read the question:
+ * 101, both upgrade headers, the digest of our key, and nothing we did not ask for.
+ * See docs/internals/http.md. */
+#include "ws_client.h"
+
+#include "http_client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define HEAD_BYTES ((size_t)16 * 1024)
+#define OUT_BYTES ((size_t)64 * 1024) /* queued frames; then the conn keeps its output */
+
+struct idem__ws_client {
+  idem__ws_client_opts opts;
+  idem_alloc alloc;
+  idem__websocket *socket; /* NULL until the handshake has succeeded */
+  idem__buf head;          /* the answer as far as it has come */
+  char accept[IDEM__WEBSOCKET_ACCEPT];
+  char fault[64];
+  bool leaving; /* goodbye was said */
+  bool ended;   /* the conn has been told that nothing more will come */
+};
+
+/* ------------------------------------------------------------------- the question */
+
+static bool reserved(const char *header) {
+  static const char *const names[] = {"Host",
+                                      "Upgrade",
+                                      "Connection",
+                                      "Sec-WebSocket-Key",
+                                      "Sec-WebSocket-Version",
+                                      "Sec-WebSocket-Protocol",
+                                      "Sec-WebSocket-Extensions",
+                                      "Content-Length",
+                                      "Transfer-Encoding"};
+  size_t len = strcspn(header, ":");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (idem__text_equal_nocase(header, len, names[i], strlen(names[i]))) return true;
+  return !header[len] || !len || strpbrk(header, "\r\n");
+}
+
+static idem_status put_headers(idem__buf *out, const char *const *headers) {
+  idem_status status = IDEM_OK;
+  for (; status == IDEM_OK && headers && *headers; headers++) {
+    if (reserved(*headers)) return IDEM_E_INVAL;
+    status = idem__buf_put(out, *headers, strlen(*headers));
+    if (status == IDEM_OK) status = idem__buf_puts(out, "\r\n");
+  }
+  return status;
+}
+
+static idem_status put_question(idem__ws_client *client) {
+  const idem__ws_client_opts *opts = &client->opts;
+  uint8_t nonce[16];
+  char key[24];
+  idem__buf text;
+  opts->random(opts->random_ctx, nonce, sizeof nonce);
+  idem__buf_fixed(&text, key, sizeof key);
+  idem__base64_encode(&text, nonce, sizeof nonce, IDEM__BASE64_STANDARD);
+  idem__websocket_accept((idem__view){key, sizeof key}, client->accept);
+  idem_status status = idem__buf_printf(
+      opts->out,
+      "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %.24s\r\nUser-Agent: idem/" IDEM_VERSION
+      "\r\n",
+      opts->target, opts->host, key);
+  if (status == IDEM_OK) status = put_headers(opts->out, opts->headers);
+  return status == IDEM_OK ? idem__buf_puts(opts->out, "\r\n") : status;
+}
+
+/* --------------------------------------------------------------------- the answer */
+
+static idem_status refuse(idem__ws_client *client, const char *why) {
+  snprintf(client->fault, sizeof client->fault, "%s", why);
+  return IDEM_E_PROTO;
+}
+
+/* The next line without its end; false: it is the empty one. */
+static bool next_line(idem__view *head, idem__view *line) {
+  const char *end = memchr(head->at, '\n', head->len);
+  if (!end) return false;
+  *line = (idem__view){head->at, (size_t)(end - head->at)};
+  head->len -= line->len + 1;
+  head->at = end + 1;
+  if (line->len && line->at[line->len - 1] == '\r') line->len--;
+  return line->len > 0;
+}
+
+static bool lists(idem__view value, const char *wanted) {
+  idem__view element;
+  while (idem__view_next(&value, &element))
+    if (idem__view_is(element, wanted, strlen(wanted))) return true;
+  return false;
+}
+
+static idem_status judge_status(idem__ws_client *client, idem__view line) {
+  char text[32];
+  int status = 0;
+  if (line.len < 12 || memcmp(line.at, "HTTP/1.1 ", 9) != 0)
+    return refuse(client, "the answer is not HTTP/1.1");
+  for (size_t i = 9; i < 12; i++) {
+    if (line.at[i] < '0' || line.at[i] > '9') return refuse(client, "the answer is not HTTP/1.1");
+    status = status * 10 + (line.at[i] - '0');
+  }
+  if (status == 101) return IDEM_OK;
+  const char *words = idem__http_reason(status);
+  snprintf(text, sizeof text, "HTTP status %d", status);
+  return refuse(client, words ? words : text);
+}
+
+static idem_status judge_head(idem__ws_client *client, size_t len) {
+  idem__view head = {client->head.data, len}, line;
+  bool upgrade = false, connection = false, digest = false;
+  if (!next_line(&head, &line)) return refuse(client, "the answer is not HTTP/1.1");
+  idem_status status = judge_status(client, line);
+  if (status != IDEM_OK) return status;
+  while (next_line(&head, &line)) {
+    const char *colon = memchr(line.at, ':', line.len);
+    if (!colon) return refuse(client, "a header without a colon");
+    idem__view name = {line.at, (size_t)(colon - line.at)};
+    idem__view value = idem__view_trim((idem__view){colon + 1, line.len - name.len - 1});
+    if (idem__view_eq(name, "upgrade")) upgrade |= lists(value, "websocket");
+    if (idem__view_eq(name, "connection")) connection |= lists(value, "upgrade");
+    if (idem__view_eq(name, "sec-websocket-accept"))
+      digest = value.len == sizeof client->accept &&
+               memcmp(value.at, client->accept, sizeof client->accept) == 0;
+    if (idem__view_eq(name, "sec-websocket-extensions") ||
+        idem__view_eq(name, "sec-websocket-protocol"))
+      return refuse(client, "the server chose what was not offered");
+  }
+  return upgrade && connection && digest ? IDEM_OK : refuse(client, "the handshake is not proven");
+}
+
+/* ----------------------------------------------------------------------- messages */
+
+static void on_message(idem__websocket *socket, const char *text, size_t len, void *user) {
+  idem__ws_client *client = user;
+  idem_status status = idem__conn_message(client->opts.conn, text, len, NULL);
+  if (status != IDEM_OK && status != IDEM_E_CLOSED) idem__websocket_close(socket, 1011, NULL);
+}
+
+/* The server says no more, or is not listened to: what was asked of it ends. */
+static void end_input(idem__ws_client *client) {
+  if (client->ended) return;
+  client->ended = true;
+  idem_conn_feed_eof(client->opts.conn);
+}
+
+static void on_close(idem__websocket *socket, uint16_t code, void *user) {
+  (void)socket, (void)code;
+  end_input(user);
+}
+
+static idem_status put_bytes(void *user, const char *data, size_t len) {
+  idem__ws_client *client = user;
+  return idem__buf_put(client->opts.out, data, len);
+}
+
+static idem_status open_socket(idem__ws_client *client) {
+  return idem__websocket_new(
+      &(idem__websocket_opts){.client = true,
+                              .message_bytes =
+                                  idem_conn_policy(client->opts.conn)->limits.message_bytes,
+                              .on_message = on_message,
+                              .on_close = on_close,
+                              .output = put_bytes,
+                              .random = client->opts.random,
+                              .random_ctx = client->opts.random_ctx,
+                              .user = client,
+                              .alloc = &client->alloc},
+      &client->socket);
+}
+
+/* A server that broke the rules has been told so with a close frame; its own is not waited for. */
+static idem_status feed_frames(idem__ws_client *client, const char *data, size_t len) {
+  idem_status status = idem__websocket_feed(client->socket, data, len);
+  if (idem__websocket_closing(client->socket) && !client->leaving) end_input(client);
+  return status;
+}
+
+/* Where the empty line ends; 0: it has not come. */
+static size_t head_end(const idem__buf *head, size_t from) {
+  for (size_t i = from > 3 ? from - 3 : 0; i + 4 <= head->len; i++)
+    if (memcmp(head->data + i, "\r\n\r\n", 4) == 0) return i + 4;
+  return 0;
+}
+
+static idem_status feed_head(idem__ws_client *client, const char *data, size_t len) {
+  size_t before = client->head.len;
+  size_t room = HEAD_BYTES - before, take = len < room ? len : room;
+  idem_status status = idem__buf_put(&client->head, data, take);
+  if (status != IDEM_OK) return status;
+  size_t end = head_end(&client->head, before);
+  if (!end) return take < len ? refuse(client, "the answer's head is too large") : IDEM_OK;
+  status = judge_head(client, end);
+  if (status == IDEM_OK) status = open_socket(client);
+  idem__buf_deinit(&client->head);
+  size_t used = end - before;
+  if (status != IDEM_OK || used == len) return status;
+  return feed_frames(client, data + used, len - used);
+}
+
+idem_status idem__ws_client_feed(idem__ws_client *client, const char *data, size_t len) {
+  if (client->fault[0]) return IDEM_E_PROTO;
+  return client->socket ? feed_frames(client, data, len) : feed_head(client, data, len);
+}
+
+idem_status idem__ws_client_pump(idem__ws_client *client) {
+  idem_chunk chunk;
+  idem_status status = IDEM_OK;
+  if (!client->socket) return IDEM_OK;
+  while (status == IDEM_OK && client->opts.out->len < OUT_BYTES &&
+         idem_conn_next_chunk(client->opts.conn, &chunk)) {
+    if (!idem__websocket_closing(client->socket))
+      status = idem__websocket_send(client->socket, chunk.data, chunk.len);
+    idem_chunk_free(&chunk);
+  }
+  if (status == IDEM_OK && !client->leaving && idem_conn_done(client->opts.conn)) {
+    client->leaving = true;
+    idem__websocket_close(client->socket, 1000, NULL);
+  }
+  return status;
+}
+
+bool idem__ws_client_open(const idem__ws_client *client) { return client->socket != NULL; }
+const char *idem__ws_client_fault(const idem__ws_client *client) { return client->fault; }
+
+/* ----------------------------------------------------------------------- the life */
+
+idem_status idem__ws_client_new(const idem__ws_client_opts *opts, idem__ws_client **out) {
+  idem__ws_client *client = idem__calloc(opts->alloc, sizeof *client);
+  *out = NULL;
+  if (!client) return IDEM_E_NOMEM;
+  client->opts = *opts;
+  client->alloc = idem__alloc_or_default(opts->alloc);
+  idem__buf_init(&client->head, &client->alloc, HEAD_BYTES);
+  idem_status status = put_question(client);
+  if (status != IDEM_OK) {
+    idem__ws_client_free(client);
+    return status;
+  }
+  *out = client;
+  return IDEM_OK;
+}
+
+void idem__ws_client_free(idem__ws_client *client) {
+  if (!client) return;
+  idem_alloc alloc = client->alloc;
+  idem__websocket_free(client->socket);
+  idem__buf_deinit(&client->head);
+  idem__free(&alloc, client);
+}

@@ -1,0 +1,35 @@
+/* ws_client.h - the asking end of a WebSocket, without I/O: its handshake, then one message of a
+ * conn a text frame, both ways. See docs/internals/http.md. */
+#ifndef IDEM_HTTP_WS_CLIENT_H
+#define IDEM_HTTP_WS_CLIENT_H
+
+#include "http.h"
+
+typedef struct idem__ws_client idem__ws_client;
+
+typedef struct idem__ws_client_opts {
+  const char *host;           /* the Host header: name and, unless it is the usual one, port */
+  const char *target;         /* path and query */
+  const char *const *headers; /* "Name: value"; NULL, or ends with NULL */
+  idem_conn *conn;            /* with whole framing; lent. Its output is taken here */
+  idem__buf *out;             /* bytes for the wire are added here; the caller takes them away */
+  void (*random)(void *ctx, uint8_t *bytes, size_t len);
+  void *random_ctx;
+  const idem_alloc *alloc;
+} idem__ws_client_opts;
+
+/* Also writes the handshake. NOMEM, LIMIT; INVAL: a header with a line end, or one of the
+ * handshake's own. */
+idem_status idem__ws_client_new(const idem__ws_client_opts *opts, idem__ws_client **out);
+/* While the conn lives. Takes NULL. */
+void idem__ws_client_free(idem__ws_client *client);
+/* Feeds the conn with what the bytes mean. PROTO: the server does not want to (see fault), or broke
+ * the protocol and was told. */
+idem_status idem__ws_client_feed(idem__ws_client *client, const char *data, size_t len);
+/* Makes frames of the conn's output while `out` has room; says goodbye once the conn is done. */
+idem_status idem__ws_client_pump(idem__ws_client *client);
+bool idem__ws_client_open(const idem__ws_client *client); /* the handshake has succeeded */
+/* Why it has not: "401 Unauthorized", a sentence, or "". */
+const char *idem__ws_client_fault(const idem__ws_client *client);
+
+#endif
