@@ -242,13 +242,15 @@ static const char *advice(const idem_schema_error *error) {
       {"inputSchema", "; here it is \"input\""},
       {"outputSchema", "; here it is \"output_schema\""},
       {"sql", "; here it is \"query\""},
+      {"url", "; a web service is \"http\": {\"url\": ...}"},
       {"shell", "; no shell is used: name the program in \"run\""},
   };
   const char *slash = strrchr(error->instance_path, '/');
   bool of_tool = strncmp(error->instance_path, "/tools/", strlen("/tools/")) == 0;
-  if (!of_tool || strstr(error->sentence, "did you mean")) return "";
+  if (!slash || !of_tool || strstr(error->sentence, "did you mean")) return "";
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(known[i].name, slash + 1) == 0) return known[i].words;
+    if (strcmp(known[i].name, slash + 1) == 0)
+      return i == 0 || strstr(error->sentence, "unknown property") ? known[i].words : "";
   return "";
 }
 
