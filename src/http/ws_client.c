@@ -41,10 +41,15 @@ static bool reserved(const char *header) {
   return !header[len] || !len || strpbrk(header, "\r\n");
 }
 
+bool idem__ws_client_may_send(const char *const *headers) {
+  for (; headers && *headers; headers++)
+    if (reserved(*headers)) return false;
+  return true;
+}
+
 static idem_status put_headers(idem__buf *out, const char *const *headers) {
-  idem_status status = IDEM_OK;
+  idem_status status = idem__ws_client_may_send(headers) ? IDEM_OK : IDEM_E_INVAL;
   for (; status == IDEM_OK && headers && *headers; headers++) {
-    if (reserved(*headers)) return IDEM_E_INVAL;
     status = idem__buf_put(out, *headers, strlen(*headers));
     if (status == IDEM_OK) status = idem__buf_puts(out, "\r\n");
   }

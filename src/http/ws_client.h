@@ -18,8 +18,9 @@ typedef struct idem__ws_client_opts {
   const idem_alloc *alloc;
 } idem__ws_client_opts;
 
-/* Also writes the handshake. NOMEM, LIMIT; INVAL: a header with a line end, or one of the
- * handshake's own. */
+/* False: a header with a line end, or one of the handshake's own. */
+bool idem__ws_client_may_send(const char *const *headers);
+/* Also writes the handshake. NOMEM, LIMIT; INVAL: a header that may not be sent. */
 idem_status idem__ws_client_new(const idem__ws_client_opts *opts, idem__ws_client **out);
 /* While the conn lives. Takes NULL. */
 void idem__ws_client_free(idem__ws_client *client);

@@ -1,6 +1,7 @@
 /* connect.c - the way out: a name becomes addresses, the addresses are tried in turn, the first that
  * answers becomes a peer, whose handshakes (TLS, WebSocket) are its own. on_ready runs once and never
  * from inside idem_connect. */
+#include "http/ws_client.h"
 #include "uv/client.h"
 #include "uv/tls_files.h"
 
@@ -289,6 +290,7 @@ static idem_status prepare(attempt *self, const char *target) {
   uint64_t allowed = self->client.opts.connect_ms ? self->client.opts.connect_ms : CONNECT_MS;
   self->open_by_ms = idem__clock_ms() + allowed;
   if (target) {
+    if (!idem__ws_client_may_send(self->client.headers)) return IDEM_E_INVAL;
     self->target = idem__strndup(alloc, target, strlen(target));
     if (!self->target) return IDEM_E_NOMEM;
     self->policy.framing = IDEM_FRAMING_WHOLE;

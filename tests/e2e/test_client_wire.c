@@ -278,8 +278,9 @@ static void only_a_proven_handshake_is_believed(void **state) {
   in.habit = "silent";
   assert_int_equal(connect_to(&in, url, &(idem_client_opts){.connect_ms = 50}), IDEM_E_TIMEOUT);
   static const char *const header[] = {"Sec-WebSocket-Key: mine", NULL};
-  in.habit = "open";
-  assert_int_equal(connect_to(&in, url, &(idem_client_opts){.headers = header}), IDEM_E_INVAL);
+  idem_client_opts bad = {.headers = header};
+  assert_int_equal(idem_connect(&in.loop, url, &(idem_serve_opts){.client = &bad}, on_ready, &in),
+                   IDEM_E_INVAL);
   assert_int_equal(in.opened, 0);
   tear_down(&in);
 }
