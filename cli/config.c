@@ -120,6 +120,13 @@ static void take_prompts(serve_config *self, yyjson_val *prompts) {
   yyjson_obj_foreach(prompts, i, max, key, value) { config_prompt(self, key, &self->prompts[i]); }
 }
 
+bool config_inputs(serve_config *self) {
+  for (size_t i = 0; i < self->tool_count; i++)
+    if (!self->tools[i].hidden) config_input(self, &self->tools[i]);
+  return self->source.faults == 0;
+}
+
+/* With a fault, all are told. */
 bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files) {
   *self = (serve_config){.name = NULL};
   if (!source_read(&self->source, path, log, files)) return false;
@@ -130,7 +137,7 @@ bool config_load(serve_config *self, const char *path, idem_log *log, source_fil
   take_servers(self, yyjson_obj_get(root, "mcpServers"));
   take_resources(self, yyjson_obj_get(root, "resources"));
   take_prompts(self, yyjson_obj_get(root, "prompts"));
-  return self->source.faults == 0;
+  return self->source.faults == 0 || config_inputs(self);
 }
 
 static const char *ending(size_t count) { return count == 1 ? "" : "s"; }

@@ -52,7 +52,7 @@ typedef struct tool_config {
   const char *annotations;
   const char *input_schema;
   const char *output_schema;
-  idem_schema *input;
+  idem_schema *input;  /* see config_input */
   idem_schema *output; /* NULL: none */
   uint64_t deadline_ms;
   uint64_t idle_ms;
@@ -163,6 +163,10 @@ bool config_http(serve_config *self, yyjson_val *value, tool_config *tool);
 /* A tool that prints values, one a line: told what was typed as {value}, and the other arguments. */
 void config_completion(serve_config *self, yyjson_val *value, const char *owner,
                        const char *const *names, size_t count, completion_config *completion);
+/* Compiles the input schema where that has not been done; false: told. A server compiles what it
+ * serves itself, so that a start needs not do it twice. */
+bool config_input(serve_config *self, tool_config *tool);
+bool config_inputs(serve_config *self);
 bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool);
 bool config_resource(serve_config *self, yyjson_val *key, resource_config *resource);
 bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt);
@@ -173,12 +177,12 @@ const char *config_secret(serve_config *self, const tool_config *tool, yyjson_va
 /* Tells of names in templates that are no arguments of the tool. */
 typedef struct name_check {
   serve_config *config;
-  const tool_config *tool;
+  tool_config *tool;
   yyjson_val *at;
   yyjson_val *properties;
   yyjson_doc *schema;
 } name_check;
-void name_check_init(name_check *self, serve_config *config, const tool_config *tool);
+void name_check_init(name_check *self, serve_config *config, tool_config *tool);
 void name_check_deinit(name_check *self);
 bool name_check_see(void *self, const char *name, size_t len);
 

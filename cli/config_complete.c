@@ -43,7 +43,6 @@ static const char *name_of(serve_config *self, const char *owner) {
 void config_completion(serve_config *self, yyjson_val *value, const char *owner,
                        const char *const *names, size_t count, completion_config *completion) {
   tool_config *tool = &self->tools[self->tool_count];
-  idem_schema_fault fault;
   *completion = (completion_config){.tool = NO_TOOL};
   if (!value) return;
   completion->tool = self->tool_count++;
@@ -55,7 +54,6 @@ void config_completion(serve_config *self, yyjson_val *value, const char *owner,
                         .idle_ms = COMPLETE_MS,
                         .deadline_ms = config_number(value, "deadline_ms", COMPLETE_MS),
                         .output_bytes = COMPLETE_BYTES};
-  idem_schema_compile(NULL, tool->input_schema, strlen(tool->input_schema), &tool->input, &fault);
   config_program(self, value, tool);
   template_names(&tool->run, is_value, &completion->uses_value);
   if (tool->has_stdin) word_names(&tool->stdin_text, is_value, &completion->uses_value);

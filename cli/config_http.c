@@ -190,7 +190,7 @@ static void check_text_body(serve_config *self, const tool_config *tool, const h
 
 /* ------------------------------------------------------------------------ together */
 
-static void check_names(serve_config *self, const tool_config *tool, yyjson_val *given,
+static void check_names(serve_config *self, tool_config *tool, yyjson_val *given,
                         const http_config *http) {
   name_check check;
   name_check_init(&check, self, tool);

@@ -66,7 +66,7 @@ static bool take_program(serve_config *self, yyjson_val *run, tool_config *tool)
 
 /* -------------------------------------------------------------------------- names */
 
-void name_check_init(name_check *self, serve_config *config, const tool_config *tool) {
+void name_check_init(name_check *self, serve_config *config, tool_config *tool) {
   *self = (name_check){.config = config, .tool = tool, .at = tool->key};
   self->schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
   self->properties = yyjson_obj_get(yyjson_doc_get_root(self->schema), "properties");
@@ -77,7 +77,9 @@ void name_check_deinit(name_check *self) { yyjson_doc_free(self->schema); }
 bool name_check_see(void *user, const char *name, size_t len) {
   name_check *self = user;
   if (yyjson_obj_getn(self->properties, name, len)) return true;
-  const char *near = idem_schema_suggest_property(self->tool->input, name, len);
+  const char *near = config_input(self->config, self->tool)
+                         ? idem_schema_suggest_property(self->tool->input, name, len)
+                         : NULL;
   source_fault(&self->config->source, self->at, "tool %s: there is no argument {%.*s}%s%s%s",
                self->tool->name, (int)len, name, near ? "; did you mean {" : ": add it to args",
                near ? near : "", near ? "}?" : "");

@@ -63,18 +63,23 @@ static const char *schema_from_args(serve_config *self, yyjson_val *args) {
   return copy;
 }
 
-static bool take_input(serve_config *self, yyjson_val *value, tool_config *tool) {
-  yyjson_val *args = yyjson_obj_get(value, "args"), *input = yyjson_obj_get(value, "input");
+bool config_input(serve_config *self, tool_config *tool) {
+  yyjson_val *value = yyjson_obj_iter_get_val(tool->key);
   idem_schema_fault fault;
-  if (args && input)
-    source_fault(&self->source, tool->key, "tool %s: give args or input, not both", tool->name);
-  tool->input_schema = input ? config_json(self, input) : schema_from_args(self, args);
+  if (tool->input) return true;
   if (idem_schema_compile(NULL, tool->input_schema, strlen(tool->input_schema), &tool->input,
                           &fault) == IDEM_OK)
     return true;
-  source_fault(&self->source, tool->key, "tool %s: %s: %s", tool->name, input ? "input" : "args",
-               fault.sentence);
+  source_fault(&self->source, tool->key, "tool %s: %s: %s", tool->name,
+               yyjson_obj_get(value, "input") ? "input" : "args", fault.sentence);
   return false;
+}
+
+static void take_input(serve_config *self, yyjson_val *value, tool_config *tool) {
+  yyjson_val *args = yyjson_obj_get(value, "args"), *input = yyjson_obj_get(value, "input");
+  if (args && input)
+    source_fault(&self->source, tool->key, "tool %s: give args or input, not both", tool->name);
+  tool->input_schema = input ? config_json(self, input) : schema_from_args(self, args);
 }
 
 static void take_output(serve_config *self, tool_config *tool) {
@@ -183,5 +188,6 @@ bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   tool->output_bytes = config_number(value, "output_bytes", (size_t)1 << 20);
   tool->deadline_ms = config_number(value, "deadline_ms", usual_deadline(value));
   take_output(self, tool);
-  return take_input(self, value, tool) && take_kind(self, value, tool);
+  take_input(self, value, tool);
+  return take_kind(self, value, tool);
 }

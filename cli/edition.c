@@ -5,10 +5,12 @@
 
 /* ------------------------------------------------------------------------- making */
 
-edition *edition_read(const char *path, idem_log *log, source_files *files) {
+edition *edition_read(const char *path, idem_log *log, source_files *files, bool inputs) {
   edition *self = calloc(1, sizeof *self);
   if (!self) return NULL;
-  if (config_load(&self->config, path, log, files) && query_check(&self->config)) return self;
+  if (config_load(&self->config, path, log, files) && query_check(&self->config) &&
+      (!inputs || config_inputs(&self->config)))
+    return self;
   config_free(&self->config);
   free(self);
   return NULL;

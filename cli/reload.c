@@ -13,7 +13,8 @@
 /* On another thread: touches nothing that the loop uses but the log. */
 static void read_again(uv_work_t *work) {
   service *self = work->data;
-  edition *next = edition_read(self->options->path, self->log, &self->files);
+  edition *next = edition_read(self->options->path, self->log, &self->files,
+                               self->options->profile != IDEM_PROFILE_MCP);
   idem_server *scratch = next ? service_new_server(&next->config, self->log) : NULL;
   if (scratch && edition_open(next, &self->programs) && edition_fill(next, scratch)) {
     self->next = next;

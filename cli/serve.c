@@ -41,9 +41,21 @@ static int say_fine(const char *path, const serve_config *config) {
   return printf("%s: %s: fine\n", path, config_counts(config, counts)) < 0;
 }
 
+/* What only shows when a server is filled with it. */
+static bool can_be_served(edition *self) {
+  program_host programs;
+  program_host_init(&programs, NULL);
+  idem_server *scratch = service_new_server(&self->config, NULL);
+  bool fine = scratch && edition_open(self, &programs) && edition_fill(self, scratch);
+  idem_server_free(scratch);
+  program_host_end(&programs);
+  return fine;
+}
+
 static int with_config(const serve_options *options) {
   source_files files = {.count = 0};
-  edition *first = edition_read(options->path, NULL, &files);
+  bool inputs = options->check || options->dry_run || options->profile != IDEM_PROFILE_MCP;
+  edition *first = edition_read(options->path, NULL, &files, inputs);
   int code = 1;
   if (!first) {
     source_files_clear(&files);
@@ -51,7 +63,7 @@ static int with_config(const serve_options *options) {
   }
   const serve_config *config = &first->config;
   if (options->check)
-    code = say_fine(options->path, config);
+    code = can_be_served(first) ? say_fine(options->path, config) : 1;
   else if (options->dry_run)
     code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
   else

@@ -179,7 +179,7 @@ static idem_status new_schema(const idem_schema_opts *opts, idem_schema **out) {
   if (!schema) return IDEM_E_NOMEM;
   schema->alloc = alloc;
   schema->seed = idem__mix((uint64_t)(uintptr_t)schema, (uint64_t)(uintptr_t)&alloc);
-  idem__region_init(&schema->memory, &schema->alloc, 4096);
+  idem__region_init(&schema->memory, &schema->alloc, 1024);
   return IDEM_OK;
 }
 
