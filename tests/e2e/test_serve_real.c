@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char config[] =
     "{\"tools\":{\n"
@@ -23,7 +24,7 @@ static const char config[] =
     "  \"run\":[\"sqlite3\",\"-json\",\"data.db\"],\"stdin\":\"{sql}\"},\n"
     " \"sqlite_read\":{\"args\":{\"sql\":\"string\"},"
     "\"run\":[\"sqlite3\",\"-readonly\",\"data.db\"],\"stdin\":\"{sql}\"}\n"
-    "}}";
+    ",\"script\":{\"run\":[\"./script\"]}}}";
 
 static int run(const char *const *argv) {
   child program = child_start(argv);
@@ -31,6 +32,13 @@ static int run(const char *const *argv) {
   return child_end(&program);
 }
 #define RUN(...) assert_int_equal(run((const char *const[]){"/usr/bin/env", __VA_ARGS__, NULL}), 0)
+
+static void make_program(const serving *self, const char *name, const char *text) {
+  char path[512];
+  serving_file(self, name, text);
+  serving_path(self, name, path, sizeof path);
+  assert_int_equal(chmod(path, 0755), 0);
+}
 
 static int start(void **state) {
   static serving self;
@@ -43,6 +51,7 @@ static int start(void **state) {
   RUN("git", "-C", project, "add", "hello.txt");
   RUN("git", "-C", project, "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit",
       "-q", "-m", "first words");
+  make_program(&self, "script", "echo hello\n");
   serving_start(&self);
   *state = &self;
   return 0;
@@ -94,12 +103,19 @@ static void sqlite3_keeps_what_it_was_given(void **state) {
   expect_in(serving_call(*state, "sqlite_read", "{\"sql\":\"DROP TABLE t;\"}"), "readonly");
 }
 
+static void a_script_needs_its_first_line_and_is_told_so(void **state) {
+  expect_in(serving_call(*state, "script", "{}"), "a script needs a first line such as #!/bin/sh");
+  make_program(*state, "script", "#!/bin/sh\necho hello\n");
+  expect_in(serving_call(*state, "script", "{}"), "\"text\":\"hello\\n\"");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(grep_finds_what_is_asked_for_and_nothing_is_no_failure),
       cmocka_unit_test(jq_gives_structured_content),
       cmocka_unit_test(git_reads_and_writes_where_it_may),
       cmocka_unit_test(sqlite3_keeps_what_it_was_given),
+      cmocka_unit_test(a_script_needs_its_first_line_and_is_told_so),
   };
   return cmocka_run_group_tests(tests, start, end);
 }
