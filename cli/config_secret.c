@@ -58,11 +58,15 @@ static const char *from_command(serve_config *self, const tool_config *tool, yyj
   return secret ? secret : fault(self, tool, at, argv[0], "printed nothing, or no text");
 }
 
-static void remember(serve_config *self, const char *text) {
+static void remember(serve_config *self, yyjson_val *at, const char *text) {
   if (!self->secrets)
     self->secrets = memory_zeroed(&self->memory, SECRETS_MAX, sizeof *self->secrets);
   size_t len = strlen(text);
-  if (self->secret_count < SECRETS_MAX && len >= 4)
+  for (size_t i = 0; i < self->secret_count; i++)
+    if (strcmp(self->secrets[i].text, text) == 0) return;
+  if (self->secret_count == SECRETS_MAX)
+    source_fault(&self->source, at, "there are more than %d secrets", SECRETS_MAX);
+  else if (len >= 4)
     self->secrets[self->secret_count++] =
         (idem__secret){memory_text(&self->memory, text, len), len};
 }
@@ -78,6 +82,6 @@ const char *config_secret(serve_config *self, const tool_config *tool, yyjson_va
   const char *text = file  ? from_file(self, tool, file)
                      : env ? from_environment(self, tool, env)
                            : from_command(self, tool, command);
-  if (text) remember(self, text);
+  if (text) remember(self, reference, text);
   return text;
 }

@@ -145,7 +145,7 @@ static void print_http(const tool_config *tool, const http_request *built) {
   bool secret = false;
   for (size_t i = 0; i < tool->http->form_count; i++) secret = secret || tool->http->form[i].secret;
   if (built->body.len)
-    printf("body         %.*s\n", secret ? 25 : (int)built->body.len,
+    printf("body         %.*s\n", secret ? 64 : (int)built->body.len,
            secret ? "(a form that holds secrets)" : built->body.data);
   printf("limits       deadline %llu ms, answer %zu bytes\n", (unsigned long long)tool->deadline_ms,
          tool->output_bytes);

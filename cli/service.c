@@ -15,8 +15,14 @@ idem_server *service_new_server(const serve_config *config, idem_log *log) {
 
 void service_keep_secrets(const service *self) {
   const serve_config *config = &self->current->config;
+  bool whole = true;
   for (size_t i = 0; i < config->secret_count; i++)
-    idem_log_add_secret(self->log, config->secrets[i].text, config->secrets[i].len);
+    whole = idem_log_add_secret(self->log, config->secrets[i].text, config->secrets[i].len) ==
+                IDEM_OK &&
+            whole;
+  if (!whole)
+    idem_logf(self->log, IDEM_LOG_WARN, "some secrets are not taken out of this log",
+              "there have been too many, or one is too long");
 }
 
 bool service_init(service *self, const serve_options *options, edition *first,

@@ -116,7 +116,7 @@ IDEM_API void idem_log_write(idem_log *log, const idem_log_record *record);
 IDEM_API void idem_logf(idem_log *log, idem_log_level level, const char *message,
                         const char *detail_format, ...) IDEM_PRINTF(4, 5);
 /* A secret value that must never appear in a line (copied): INVAL under 4 bytes, LIMIT over 1,024
- * bytes or past 64 secrets, NOMEM. Safe while other threads log. */
+ * bytes or past 64 secrets (one that is known counts once), NOMEM. Safe while other threads log. */
 IDEM_API idem_status idem_log_add_secret(idem_log *log, const char *secret, size_t len);
 
 /* --------------------------------------------------------------- metrics */

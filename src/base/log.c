@@ -288,6 +288,14 @@ void idem_logf(idem_log *log, idem_log_level level, const char *message, const c
                           .level = level, .message = message, .detail = detail, .detail_len = len});
 }
 
+static bool knows_secret(const idem_log *log, size_t count, const char *secret, size_t len) {
+  for (size_t i = 0; i < count; i++) {
+    const idem__secret *known = &log->secrets[i];
+    if (known->len == len && memcmp(known->text, secret, len) == 0) return true;
+  }
+  return false;
+}
+
 idem_status idem_log_add_secret(idem_log *log, const char *secret, size_t len) {
   if (!log || !secret || len < SECRET_LEAST) return IDEM_E_INVAL;
   if (len > SECRET_MOST) return IDEM_E_LIMIT;
@@ -295,14 +303,15 @@ idem_status idem_log_add_secret(idem_log *log, const char *secret, size_t len) {
   if (!copy) return IDEM_E_NOMEM;
   lock(log);
   size_t count = atomic_load_explicit(&log->secret_count, memory_order_relaxed);
-  bool room = count < SECRETS_MAX;
+  bool known = knows_secret(log, count, secret, len);
+  bool room = !known && count < SECRETS_MAX;
   if (room) {
     log->secrets[count] = (idem__secret){.text = copy, .len = len};
     atomic_store_explicit(&log->secret_count, count + 1, memory_order_release);
   }
   unlock(log);
   if (!room) idem__free(&log->alloc, copy);
-  return room ? IDEM_OK : IDEM_E_LIMIT;
+  return room || known ? IDEM_OK : IDEM_E_LIMIT;
 }
 
 /* ------------------------------------------------------- rate limiting */

@@ -318,8 +318,14 @@ static void secrets_are_bounded_in_size_and_number(void **state) {
   assert_int_equal(idem_log_add_secret(log, NULL, 9), IDEM_E_INVAL);
   assert_int_equal(idem_log_add_secret(log, long_one, 1025), IDEM_E_LIMIT);
   assert_int_equal(idem_log_add_secret(log, long_one, 1024), IDEM_OK);
-  for (int i = 1; i < 64; i++) assert_int_equal(idem_log_add_secret(log, "abcd", 4), IDEM_OK);
+  for (int i = 1; i < 64; i++) {
+    char secret[16];
+    snprintf(secret, sizeof secret, "abcd%d", i);
+    assert_int_equal(idem_log_add_secret(log, secret, strlen(secret)), IDEM_OK);
+    assert_int_equal(idem_log_add_secret(log, secret, strlen(secret)), IDEM_OK); /* known */
+  }
   assert_int_equal(idem_log_add_secret(log, "abcd", 4), IDEM_E_LIMIT);
+  assert_int_equal(idem_log_add_secret(log, "abcd7", 5), IDEM_OK);
   idem_log_free(log);
 }
 
