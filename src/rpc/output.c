@@ -110,8 +110,8 @@ idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, 
 /* begin and end are inlined here, on the path of every answer, and called by everyone else. */
 IDEM__HOT static idem_status try_answer(idem_conn *conn, const idem__id *id,
                                         const idem__answer *answer) {
-  idem__chunk *chunk;
-  size_t start;
+  idem__chunk *chunk = NULL; /* the thread sanitizer hides from gcc that begin sets both */
+  size_t start = 0;
   idem_status status = begin(conn, &chunk, &start);
   if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   status = idem__answer_put(&chunk->buf, &conn->policy, id, answer);
