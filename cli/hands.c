@@ -152,7 +152,7 @@ static hand_user *take_waiting(hands *self) {
 
 void hands_want_not(hands *self, hand_user *user) {
   idem__list_remove(&user->link);
-  self->waiting_count--;
+  if (--self->waiting_count == 0 && self->poll) uv_unref((uv_handle_t *)self->poll);
 }
 
 static void fail_waiting(hands *self, int why) {
@@ -264,7 +264,7 @@ static bool watch_spawner(hands *self) {
     return false;
   }
   self->poll->data = self;
-  uv_unref((uv_handle_t *)self->poll);
+  if (!self->waiting_count) uv_unref((uv_handle_t *)self->poll);
   return uv_poll_start(self->poll, UV_READABLE, on_spawner) == 0;
 }
 
@@ -284,6 +284,7 @@ void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
   }
   idem__list_append(&self->waiting, &user->link);
   self->waiting_count++;
+  uv_ref((uv_handle_t *)self->poll); /* a hand is worth waiting for */
   ask_for_more(self);
 }
 
