@@ -30,10 +30,11 @@ static const char config[] =
     " \"form\":{\"args\":{\"a\":\"string\",\"b?\":\"string\"},\"http\":{\"method\":\"PUT\","
     "\"url\":\"http://127.0.0.1:%u/f\",\"form\":{\"a b\":\"x {a}\",\"b\":\"{b}\"}}},\n"
     " \"json\":{\"args\":{\"what\":\"string\"},\"output\":\"json\",\"output_bytes\":1000,"
-    "\"deadline_ms\":3000,\"idle_ms\":300,\n"
+    "\n"
     "  \"output_schema\":{\"type\":\"object\",\"required\":[\"ok\"]},\n"
     "  \"http\":{\"url\":\"http://127.0.0.1:%u/{what}\",\"headers\":{\"X-Key\":{\"command\":"
-    "[\"echo\",\"s3cr3t-value\"]}}}}}}";
+    "[\"echo\",\"s3cr3t-value\"]}}}},\n"
+    " \"silent\":{\"idle_ms\":1000,\"http\":{\"url\":\"http://127.0.0.1:%u\"}}}}";
 
 /* -------------------------------------------------------------------- the other side */
 
@@ -95,7 +96,7 @@ static int start(void **state) {
   char text[4096];
   (void)state;
   open_listener();
-  snprintf(text, sizeof text, config, port, port, port, port);
+  snprintf(text, sizeof text, config, port, port, port, port, port);
   unsetenv("http_proxy");
   unsetenv("all_proxy");
   unsetenv("ALL_PROXY");
@@ -221,8 +222,9 @@ static void a_redirect_stays_at_home(void **state) {
 static void silence_and_cancelling_end_a_call(void **state) {
   (void)state;
   char byte, message[128];
-  int id = serving_send_call(&self, "json", "{\"what\":\"a\"}");
+  int id = serving_send_call(&self, "silent", "{}");
   int fd = take_request();
+  expect_in(seen, "GET / HTTP/1.1\r\n");
   const char *said = serving_answer(&self, id);
   expect_in(said, "no whole answer within");
   assert_int_equal(read(fd, &byte, 1), 0); /* it has hung up */
