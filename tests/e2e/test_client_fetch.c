@@ -377,6 +377,50 @@ static void a_stream_is_seen_as_it_comes(void **state) {
   assert_int_equal(in.ended, 1);
 }
 
+/* What the stream has started is cancelled by the stream's own end, before libcurl has seen it. */
+typedef struct chain {
+  world *in;
+  idem__fetch *second;
+  bool first_ended;
+} chain;
+
+static void second_ended(const idem__fetch_answer *answer, void *user) {
+  (void)answer, (void)user;
+  fail_msg("a cancelled fetch has ended");
+}
+
+static bool start_second(const char *data, size_t len, void *user) {
+  chain *of = user;
+  char url[256];
+  (void)data, (void)len;
+  snprintf(url, sizeof url, "%s/plain", of->in->url);
+  idem__fetch_opts opts = {.url = url};
+  assert_int_equal(idem__fetch_start(&of->in->loop, &opts, second_ended, of, &of->second), IDEM_OK);
+  return false; /* this one ends here and now */
+}
+
+static void cancel_second(const idem__fetch_answer *answer, void *user) {
+  chain *of = user;
+  assert_int_equal(answer->status, IDEM_E_CANCELLED);
+  idem__fetch_cancel(of->second);
+  of->first_ended = true;
+}
+
+static void what_a_callback_starts_the_next_may_cancel(void **state) {
+  (void)state;
+  world in;
+  char url[256];
+  set_up(&in);
+  chain of = {.in = &in};
+  snprintf(url, sizeof url, "%s/stream", in.url);
+  idem__fetch_opts opts = {.url = url, .on_head = stream_head, .on_data = start_second};
+  assert_int_equal(idem__fetch_start(&in.loop, &opts, cancel_second, &of, NULL), IDEM_OK);
+  while (!of.first_ended) uv_run(&in.loop, UV_RUN_ONCE);
+  FETCH(&in, "/plain", .method = "GET");
+  assert_string_equal(in.body, "hello");
+  tear_down(&in);
+}
+
 int main(void) {
   setenv("no_proxy", "*", 1);
   const struct CMUnitTest tests[] = {
@@ -393,6 +437,7 @@ int main(void) {
       cmocka_unit_test(nobody_there_is_an_error),
       cmocka_unit_test(a_cancelled_fetch_is_silent),
       cmocka_unit_test(a_stream_is_seen_as_it_comes),
+      cmocka_unit_test(what_a_callback_starts_the_next_may_cancel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -313,12 +313,12 @@ static idem_status start(idem__curl *set, const idem__curl_request *request,
 
 static void cancel(idem__curl_transfer *transfer) {
   idem__curl *set = transfer->set;
-  if (!set->inside) {
+  if (transfer->added && !set->inside) {
     free_transfer(transfer);
     return;
   }
   transfer->cancelled = true;
-  if (!transfer->added) return; /* it is waiting, and freed there */
+  if (!transfer->added) return; /* it is waiting, and freed there, also while the set is left */
   transfer->next = set->doomed;
   set->doomed = transfer;
 }
