@@ -139,10 +139,12 @@ static survey survey_of(const word_template *self, yyjson_val *arguments) {
 
 /* ------------------------------------------------------------------ query and form */
 
+/* What comes before a query has no "?": values are encoded, the path of the file ends there. */
 static bool put_pair(const char *name, const word_template *self, place where,
                      yyjson_val *arguments, yyjson_val *item, idem__buf *out,
                      template_fault *fault) {
-  if (out->len && out->data[out->len - 1] != '?') idem__buf_put(out, "&", 1);
+  bool first = where == PLACE_QUERY ? !memchr(out->data, '?', out->len) : !out->len;
+  if (where == PLACE_QUERY || !first) idem__buf_put(out, first ? "?" : "&", 1);
   if (name) {
     put_percent(out, name, strlen(name));
     idem__buf_put(out, "=", 1);
@@ -171,10 +173,8 @@ static bool build_url(http_request *self, const http_config *http, yyjson_val *a
   size_t origin = url->len;
   if (!render(&http->path, PLACE_PATH, arguments, NULL, url, fault)) return false;
   if (url->len == origin) idem__buf_put(url, "/", 1);
-  if (http->query_count) idem__buf_put(url, "?", 1);
   for (size_t i = 0; i < http->query_count; i++)
     if (!put_pairs(NULL, &http->query[i], PLACE_QUERY, arguments, url, fault)) return false;
-  if (url->data[url->len - 1] == '?') url->len--;
   return idem__buf_put(url, "", 1) == IDEM_OK || refuse(fault, "the address is too long");
 }
 

@@ -5,6 +5,7 @@
 
 #include <idem/base.h>
 #include <idem/schema.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,5 +77,6 @@ int main(int argc, char **argv) {
   if (!asked) return unknown_verb(argv[1]);
   for (int i = 2; i < argc; i++)
     if (is_one_of(argv[i], help_words + 1)) return help(asked->name);
+  signal(SIGCHLD, SIG_DFL); /* ignored by who started us, it would hide how our children end */
   return asked->run(argc - 2, argv + 2);
 }

@@ -106,8 +106,10 @@ static bool is_current(const query_session *self, const tool_config *tool) {
          about.st_ino == self->inode;
 }
 
+/* An edition that was never served has none, and may be freed on another thread. */
 static void close_idle(query_tool *tool) {
-  for (idem__list *at = tool->idle.next, *next; at && at != &tool->idle; at = next) {
+  if (!tool->idle_count) return;
+  for (idem__list *at = tool->idle.next, *next; at != &tool->idle; at = next) {
     next = at->next;
     session_close(IDEM__CONTAINER(at, query_session, link));
   }

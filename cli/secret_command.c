@@ -118,11 +118,12 @@ static bool read_all(int fd, uint64_t end, char *text, size_t *len, char *why, s
 
 /* A command may end its output long before itself. */
 static bool wait_for_end(pid_t pid, uint64_t end, int *status, char *why, size_t size) {
-  while (waitpid(pid, status, WNOHANG) == 0) {
+  pid_t ended;
+  while ((ended = waitpid(pid, status, WNOHANG)) == 0) {
     if (now_ms() >= end) return refuse(why, size, "took longer than 10 s");
     poll(NULL, 0, 5);
   }
-  return true;
+  return ended == pid || refuse(why, size, "ended in a way that nobody told");
 }
 
 static bool run(const char *const *argv, const char *folder, char *text, size_t *len, char *why,

@@ -20,7 +20,7 @@ static const char config[] =
     "{\"tools\":{\n"
     " \"get\":{\"args\":{\"city\":\"string\",\"q?\":\"string\",\"tag?\":\"string[]\",\"id?\":"
     "\"string\"},\n"
-    "  \"http\":{\"url\":\"http://127.0.0.1:%u/v1/{city}/now?fixed=1&q={q}&tag={tag}\",\n"
+    "  \"http\":{\"url\":\"http://127.0.0.1:%u/v1/{city}/now?fixed=1?&q={q}&tag={tag}\",\n"
     "   \"headers\":{\"X-Id\":\"id "
     "{id}\",\"Authorization\":{\"command\":[\"echo\",\"s3cr3t-value\"],"
     "\"prefix\":\"Bearer \"}}}},\n"
@@ -121,8 +121,9 @@ static void values_are_encoded_for_their_place(void **state) {
                  "\"tag\":[\"1&\",\"2\"],\"id\":\"7\"}",
                  "200 OK", "Content-Type: text/plain\r\n", "sunny"),
             "\"text\":\"sunny\"");
-  expect_in(seen, "GET /v1/a%2Fb%3Fc%23d%20e%C3%A9%252F/now?fixed=1&q=x%26fixed%3D2%2B%0D%0AHost%3A"
-                  "%20evil&tag=1%26&tag=2 HTTP/1.1\r\n");
+  expect_in(seen,
+            "GET /v1/a%2Fb%3Fc%23d%20e%C3%A9%252F/now?fixed=1?&q=x%26fixed%3D2%2B%0D%0AHost%3A"
+            "%20evil&tag=1%26&tag=2 HTTP/1.1\r\n");
   expect_in(seen, "\r\nX-Id: id 7\r\n");
   expect_in(seen, "\r\nAuthorization: Bearer s3cr3t-value\r\n");
 }
@@ -130,7 +131,7 @@ static void values_are_encoded_for_their_place(void **state) {
 static void what_is_absent_is_left_out(void **state) {
   (void)state;
   call("get", "{\"city\":\"x\"}", "200 OK", "", "");
-  expect_in(seen, "GET /v1/x/now?fixed=1 HTTP/1.1\r\n");
+  expect_in(seen, "GET /v1/x/now?fixed=1? HTTP/1.1\r\n");
   expect_not_in(seen, "X-Id");
 }
 
