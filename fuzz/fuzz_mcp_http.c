@@ -1,5 +1,5 @@
-/* fuzz_mcp_http.c - any bytes at /mcp: sessions, streams and stateless requests
- * of every revision. The same answers at any split, and nothing leaked,
+/* fuzz_mcp_http.c - any bytes at /mcp, /sse and /message: sessions, streams and stateless
+ * requests of every revision. The same answers at any split, and nothing leaked,
  * whatever is asked. */
 #include "../tests/support/mcp_fixture.h"
 #include "http_fuzz.h"
@@ -15,7 +15,7 @@ typedef struct endpoint {
   idem__mcp_hub *mcp;
   idem__mcp_shop *shop;
   idem__mcp_desk *desk;
-  idem__http_route route;
+  idem__http_route routes[3];
   idem__http_hub *hub;
 } endpoint;
 
@@ -39,15 +39,24 @@ static void open_endpoint(endpoint *e, bool stateless) {
   idem__mcp_desk_opts desk = {.shop = e->shop, .hub = e->mcp, .rpc = {.now_ns = clock_ns}};
   MUST(idem__mcp_desk_new(&desk, &e->desk) == IDEM_OK);
   static const idem_http_opts http = {0};
-  e->route = (idem__http_route){.path = "/mcp",
-                                .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
-                                .serve = idem__mcp_serve,
-                                .upgrade = idem__mcp_upgrade,
-                                .user = e->desk,
-                                .rules = &idem__mcp_rules};
+  e->routes[0] = (idem__http_route){.path = "/mcp",
+                                    .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
+                                    .serve = idem__mcp_serve,
+                                    .upgrade = idem__mcp_upgrade,
+                                    .user = e->desk,
+                                    .rules = &idem__mcp_rules};
+  e->routes[1] = e->routes[0];
+  e->routes[1].upgrade = NULL;
+  e->routes[2] = e->routes[1];
+  e->routes[1].path = "/sse";
+  e->routes[1].methods = IDEM__HTTP_GET;
+  e->routes[1].serve = idem__mcp_serve_sse;
+  e->routes[2].path = "/message";
+  e->routes[2].methods = IDEM__HTTP_POST;
+  e->routes[2].serve = idem__mcp_serve_message;
   MUST(idem__http_hub_new(&(idem__http_hub_opts){.http = &http,
-                                                 .routes = &e->route,
-                                                 .route_count = 1,
+                                                 .routes = e->routes,
+                                                 .route_count = 3,
                                                  .body_bytes = 8192,
                                                  .port = 80,
                                                  .loopback = true},
