@@ -637,6 +637,36 @@ static void the_reference_server_answers(void **state) {
   tear_down(&in);
 }
 
+static void a_client_certificate_is_shown_where_one_is_wanted(void **state) {
+  (void)state;
+  world in;
+  char https[128];
+  set_up(&in);
+  child server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key,
+                       "--tls-client-ca", cert);
+  child_listening(&server, https, sizeof https);
+  connect_to(&in, https, &(idem_client_opts){.ca_file = cert});
+  assert_true(ask(&in, "echo").status != IDEM_OK);
+  close_conn(&in);
+  connect_to(&in, https, &(idem_client_opts){.ca_file = cert, .cert_file = cert, .key_file = key});
+  assert_int_equal(ask(&in, "echo").status, IDEM_OK);
+  kill(server.pid, SIGTERM);
+  assert_int_equal(child_end(&server), 0);
+  tear_down(&in);
+}
+
+static void a_message_has_no_longer_than_it_is_given(void **state) {
+  (void)state;
+  world in;
+  set_up(&in);
+  connect_to(&in, in.url, &(idem_client_opts){.total_ms = 40});
+  answer got = ask(&in, "silent");
+  assert_int_equal(got.status, IDEM_E_TIMEOUT);
+  assert_true(got.message[0]);
+  assert_int_equal(ask(&in, "plain").status, IDEM_OK);
+  tear_down(&in);
+}
+
 int main(void) {
   signal(SIGPIPE, SIG_IGN);
   setenv("no_proxy", "*", 1);
@@ -654,6 +684,8 @@ int main(void) {
       cmocka_unit_test(what_is_no_url_or_header_is_refused),
       cmocka_unit_test(a_proxy_is_asked_for_what_is_elsewhere),
       cmocka_unit_test(the_reference_server_answers),
+      cmocka_unit_test(a_client_certificate_is_shown_where_one_is_wanted),
+      cmocka_unit_test(a_message_has_no_longer_than_it_is_given),
   };
   return cmocka_run_group_tests(tests, make_certificate, remove_certificate);
 }

@@ -282,6 +282,52 @@ static void calls_wait_for_room_and_others_pass_them(void **state) {
   close_world(&in);
 }
 
+static void echo(idem_request *request, yyjson_val *params, void *user) {
+  (void)user;
+  idem_reply(request, params);
+}
+
+/* The server asks faster than it takes our answers. (While a call is pending the conn reads on and
+ * holds requests back by itself.) */
+static void a_stream_is_not_read_while_its_server_does_not_read(void **state) {
+  (void)state;
+  world in = {.now_ms = 1000};
+  idem_router *router;
+  idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  policy.framing = IDEM_FRAMING_WHOLE;
+  policy.limits.queued_output_bytes = 200;
+  assert_int_equal(idem_router_new(NULL, &router), IDEM_OK);
+  assert_int_equal(idem_router_method(router, "echo", echo, NULL), IDEM_OK);
+  idem_conn_opts opts = {.router = router, .policy = &policy, .now_ns = clock_ns, .clock_ctx = &in};
+  assert_int_equal(idem_conn_new(&opts, &in.conn), IDEM_OK);
+  assert_int_equal(idem__http_client_new(&(idem__http_client_opts){.conn = in.conn,
+                                                                   .max_requests = 1,
+                                                                   .send = fake_send,
+                                                                   .cancel = fake_cancel,
+                                                                   .hold = fake_hold,
+                                                                   .user = &in},
+                                         &in.client),
+                   IDEM_OK);
+  static const char question[] = "data: {\"jsonrpc\":\"2.0\",\"id\":\"%d\",\"method\":\"echo\","
+                                 "\"params\":[\"0123456789012345678901234567890123456789\"]}\n\n";
+  char text[256];
+  call(&in);
+  assert_true(stream(&in, 0, "data: " RESULT "\n\n", 100));
+  assert_int_equal(in.answers[1], 1);
+  for (int i = 0; i < 10 && !in.asks[0].held; i++) {
+    snprintf(text, sizeof text, question, i);
+    assert_true(stream(&in, 0, text, sizeof text));
+  }
+  assert_true(in.asks[0].held);
+  assert_int_equal(in.count, 2); /* one answer is under way, the others wait */
+  for (int i = 1; i < in.count; i++) end_json(&in, i, 202, "");
+  assert_false(in.asks[0].held);
+  assert_true(in.count > 2);
+  end_stream(&in, 0, IDEM_OK);
+  close_world(&in);
+  idem_router_free(router);
+}
+
 static void what_cannot_be_sent_fails_its_call(void **state) {
   (void)state;
   world in;
@@ -346,6 +392,7 @@ int main(void) {
       cmocka_unit_test(a_stream_without_ids_ends_its_call),
       cmocka_unit_test(an_ended_call_lets_its_exchange_finish_for_a_second),
       cmocka_unit_test(calls_wait_for_room_and_others_pass_them),
+      cmocka_unit_test(a_stream_is_not_read_while_its_server_does_not_read),
       cmocka_unit_test(what_cannot_be_sent_fails_its_call),
       cmocka_unit_test(every_call_ends_once_whatever_fails),
   };
