@@ -479,7 +479,7 @@ idem_status idem__fetch_start(uv_loop_t *loop, const idem__fetch_opts *opts, ide
   fetch->user = user;
   idem_status status = copy_opts(fetch, opts) ? IDEM_OK : IDEM_E_NOMEM;
   set_defaults(fetch);
-  give_empty_body(fetch);
+  if (status == IDEM_OK) give_empty_body(fetch);
   if (status == IDEM_OK) status = prepare(fetch, loop, opts);
   if (status == IDEM_OK) {
     idem__fetcher_count(fetch->fetcher, true);

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define LOOK_MS 20 /* between two looks at sockets that cannot be watched */
+
 typedef struct watched {
   uv_poll_t poll;
   idem__fetcher *fetcher;
@@ -65,7 +67,6 @@ static watched *watch_new(idem__fetcher *fetcher, int fd) {
   return self;
 }
 
-/* A socket that cannot be watched makes no progress: the request's own time-outs end it. */
 static void on_watch(void *user, int fd, bool read, bool write, void **mark) {
   idem__fetcher *fetcher = user;
   watched *self = *mark;
@@ -75,8 +76,12 @@ static void on_watch(void *user, int fd, bool read, bool write, void **mark) {
     return;
   }
   if (!self) self = *mark = watch_new(fetcher, fd);
-  if (self)
+  if (self) {
     uv_poll_start(&self->poll, (read ? UV_READABLE : 0) | (write ? UV_WRITABLE : 0), on_poll);
+  } else {
+    fetcher->blind = true;
+    idem__fetcher_arm(fetcher);
+  }
 }
 
 static void on_tick(uv_timer_t *timer) {
@@ -101,6 +106,7 @@ static void on_idle(uv_timer_t *timer) {
   idem__fetcher *fetcher = timer->data;
   uint64_t now = idem__clock_ms();
   idem__timer *first;
+  if (fetcher->blind) fetcher->module->drive(fetcher->set);
   while ((first = idem__heap_first(&fetcher->deadlines)) && first->at_ms <= now) {
     idem__heap_remove(&fetcher->deadlines, first);
     fetcher->expire(first);
@@ -114,9 +120,11 @@ void idem__fetcher_arm(idem__fetcher *fetcher) {
   const idem__timer *first = idem__heap_first(&fetcher->deadlines);
   uint64_t now = idem__clock_ms(), at = first ? first->at_ms : now + 3600000;
   if (fetcher->running == 0) {
+    fetcher->blind = false;
     uv_timer_stop(&fetcher->idle);
     return;
   }
+  if (fetcher->blind && at > now + LOOK_MS) at = now + LOOK_MS;
   uv_update_time(fetcher->loop);
   uv_timer_start(&fetcher->idle, on_idle, at > now ? at - now : 0, 0);
 }

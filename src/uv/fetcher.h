@@ -16,6 +16,7 @@ struct idem__fetcher {
   idem__heap deadlines;
   void (*expire)(idem__timer *overdue);
   size_t running;
+  bool blind; /* there was no memory to watch a socket: all are looked at now and then */
   unsigned open_handles;
 };
 

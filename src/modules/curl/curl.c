@@ -346,6 +346,13 @@ static void tick(idem__curl *set) {
   leave(set);
 }
 
+static void drive(idem__curl *set) {
+  int running;
+  enter(set);
+  curl_multi_perform(set->multi, &running);
+  leave(set);
+}
+
 static void close_set(idem__curl *set) {
   hold_signal(set);
   if (set->multi) curl_multi_cleanup(set->multi);
@@ -433,6 +440,7 @@ __attribute__((visibility("default"))) const idem__curl_module idem__curl_module
     .close = close_set,
     .ready = ready,
     .tick = tick,
+    .drive = drive,
     .start = start,
     .cancel = cancel,
     .hold = hold,

@@ -6,7 +6,7 @@
 
 #include "../../base/base.h"
 
-#define IDEM__CURL_VERSION 1
+#define IDEM__CURL_VERSION 2
 #define IDEM__CURL_SYMBOL "idem__curl_module_table"
 
 typedef struct idem__curl idem__curl; /* transfers of one loop, and the connections they reuse */
@@ -57,6 +57,8 @@ typedef struct idem__curl_module {
   void (*close)(idem__curl *set);
   void (*ready)(idem__curl *set, int socket, bool read, bool write, bool failed);
   void (*tick)(idem__curl *set);
+  /* Looks at every socket: for a host that cannot watch one of them. */
+  void (*drive)(idem__curl *set);
   /* NOMEM; INVAL: libcurl does not take the URL. No callback runs before it returns. */
   idem_status (*start)(idem__curl *set, const idem__curl_request *request,
                        idem__curl_transfer **out);
