@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPAWNER_AFTER_MS 20u
+
 void program_host_init(program_host *self, idem_log *log) {
   *self = (program_host){.concurrency = 1};
   turns_init(&self->turns);
@@ -44,15 +46,30 @@ static void next_turn(program_host *host) {
   host->turning = false;
 }
 
-/* The spawner starts while the server does; if it cannot, the first call says so. */
+static void start_spawner(program_host *self) {
+  if (self->runs_programs) hands_start(&self->hands);
+}
+
 void program_host_limits(program_host *self, const serve_config *config) {
-  bool runs_programs = false;
+  self->runs_programs = false;
   for (size_t i = 0; i < config->tool_count; i++)
-    runs_programs = runs_programs || config->tools[i].is_program;
-  if (runs_programs) hands_start(&self->hands);
+    self->runs_programs = self->runs_programs || config->tools[i].is_program;
+  if (self->loop) start_spawner(self);
   self->concurrency = config->concurrency;
   self->queue = config->queue;
   next_turn(self);
+}
+
+static void on_soon(uv_timer_t *timer) { start_spawner(timer->data); }
+
+/* Whoever has started us waits for the first answer, which needs no spawner; a call that comes
+ * before it is there starts it. If it cannot be started, calls say so. */
+void program_host_on_loop(program_host *self, uv_loop_t *loop) {
+  self->loop = loop;
+  if (uv_timer_init(loop, &self->soon) != 0) return;
+  self->soon.data = self;
+  uv_unref((uv_handle_t *)&self->soon);
+  uv_timer_start(&self->soon, on_soon, SPAWNER_AFTER_MS, 0);
 }
 
 void program_call_ended(call *self) {

@@ -40,7 +40,9 @@ struct program_host {
   idem__list running;
   size_t running_count;
   bool turning;    /* next_turn is at work further up */
-  uv_loop_t *loop; /* known from the first call on */
+  uv_loop_t *loop; /* NULL: it does not run yet */
+  uv_timer_t soon;
+  bool runs_programs;
 };
 
 /* One call of a tool, from its arguments to its answer. */
@@ -78,6 +80,8 @@ struct call {
 void program_host_init(program_host *self, idem_log *log);
 /* Takes the limits of a configuration. */
 void program_host_limits(program_host *self, const serve_config *config);
+/* The loop begins to run. */
+void program_host_on_loop(program_host *self, uv_loop_t *loop);
 void program_tool_init(program_tool *self, program_host *host, edition *owner, size_t index);
 /* The handler of a program tool; `user` is its program_tool. */
 void program_tool_call(idem_request *request, yyjson_val *arguments, void *user);

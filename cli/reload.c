@@ -125,6 +125,7 @@ static void on_awake(uv_async_t *handle) { (void)handle; }
 void service_on_loop(uv_loop_t *loop, void *user) {
   service *self = user;
   self->loop = loop;
+  program_host_on_loop(&self->programs, loop);
   watcher_init(&self->watcher, self->log, on_change, self);
   uv_async_init(loop, &self->awake, on_awake);
   uv_unref((uv_handle_t *)&self->awake);
