@@ -9,23 +9,23 @@
 #include <string.h>
 
 static const char *near_name(const serve_config *config, const char *name) {
-  const char **names = calloc(config->tool_count + 1, sizeof *names);
+  const char **names = calloc(config->shown_count + 1, sizeof *names);
   const char *near = NULL;
   if (!names) return NULL;
-  for (size_t i = 0; i < config->tool_count; i++) names[i] = config->tools[i].name;
-  near = idem_schema_suggest(name, strlen(name), names, config->tool_count);
+  for (size_t i = 0; i < config->shown_count; i++) names[i] = config->tools[i].name;
+  near = idem_schema_suggest(name, strlen(name), names, config->shown_count);
   free(names);
   return near;
 }
 
 static const tool_config *find_tool(const serve_config *config, const char *name) {
-  for (size_t i = 0; i < config->tool_count; i++)
+  for (size_t i = 0; i < config->shown_count; i++)
     if (strcmp(config->tools[i].name, name) == 0) return &config->tools[i];
   const char *near = near_name(config, name);
   fprintf(stderr, "idem serve: there is no tool %s in %s", name, config->source.path);
   if (near) fprintf(stderr, "; did you mean %s?", near);
   fputs("\nthere are:", stderr);
-  for (size_t i = 0; i < config->tool_count; i++) fprintf(stderr, " %s", config->tools[i].name);
+  for (size_t i = 0; i < config->shown_count; i++) fprintf(stderr, " %s", config->tools[i].name);
   fputc('\n', stderr);
   return NULL;
 }

@@ -36,7 +36,6 @@ bool edition_open(edition *self, program_host *programs) {
 static bool add_tool(edition *self, idem_server *server, size_t index) {
   const tool_config *config = &self->config.tools[index];
   char why[512] = "no memory";
-  if (config->hidden) return true;
   idem_tool tool = {.name = config->name,
                     .title = config->title,
                     .description = config->description,
@@ -59,7 +58,7 @@ void edition_tool_handler(edition *self, size_t index, idem_tool_fn *fn, void **
 
 bool edition_fill(edition *self, idem_server *server) {
   bool fine = true;
-  for (size_t i = 0; i < self->config.tool_count; i++) fine = add_tool(self, server, i) && fine;
+  for (size_t i = 0; i < self->config.shown_count; i++) fine = add_tool(self, server, i) && fine;
   return content_fill(&self->content, server) && fine;
 }
 

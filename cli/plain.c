@@ -25,7 +25,7 @@ static size_t index_of(plain_method *self) {
   if (self->seen == current) return self->index;
   self->seen = current;
   self->index = ABSENT;
-  for (size_t i = 0; i < current->config.tool_count; i++)
+  for (size_t i = 0; i < current->config.shown_count; i++)
     if (strcmp(current->config.tools[i].name, self->name) == 0) self->index = i;
   return self->index;
 }
@@ -151,9 +151,8 @@ bool plain_serve(plain_host *self, edition *current) {
   bool fine = true;
   self->current = current;
   for (plain_method *at = self->methods; at; at = at->next) at->seen = NULL;
-  for (size_t i = 0; self->router && i < current->config.tool_count; i++) {
+  for (size_t i = 0; self->router && i < current->config.shown_count; i++) {
     const tool_config *tool = &current->config.tools[i];
-    if (tool->hidden) continue;
     if (!find(self, tool->name) && !add(self, tool))
       fine = false;
     else
