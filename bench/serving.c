@@ -17,8 +17,8 @@
 #define PROGRAMS 150 /* a round */
 #define QUERIES 4000
 #define WINDOW 64
-#define REQUESTS 1000
-#define ID_AT 22 /* of four digits, in a request */
+#define REQUESTS 5000 /* more than a round asks */
+#define ID_AT 22      /* of four digits, in a request */
 #define PROGRAM "/bin/true"
 
 typedef struct child {
@@ -154,7 +154,7 @@ static double call_program(const child *it) {
   return median(times, PROGRAMS);
 }
 
-/* A request over and over, with ids from 1000 on: none is used twice while it waits. */
+/* A request over and over, with ids from 1000 on: none is used twice in a round. */
 static char *repeat(const char *request) {
   size_t len = strlen(request);
   char *many = malloc(REQUESTS * len + 1), digits[8];

@@ -216,14 +216,13 @@ static void close_pipes(pipes *self) {
   }
 }
 
+/* libuv makes those it reads from non-blocking; the first part of the input is written without it. */
 static bool open_pipes(pipes *self, bool feeds_input) {
   *self = (pipes){{-1, -1}, {-1, -1}, {-1, -1}};
-  if ((feeds_input && pipe2(self->input, O_CLOEXEC) != 0) || pipe2(self->output, O_CLOEXEC) != 0 ||
-      pipe2(self->errors, O_CLOEXEC) != 0)
+  if (feeds_input && (pipe2(self->input, O_CLOEXEC) != 0 ||
+                      fcntl(self->input[1], F_SETFL, O_WRONLY | O_NONBLOCK) != 0))
     return false;
-  return (!feeds_input || fcntl(self->input[1], F_SETFL, O_NONBLOCK) == 0) &&
-         fcntl(self->output[0], F_SETFL, O_NONBLOCK) == 0 &&
-         fcntl(self->errors[0], F_SETFL, O_NONBLOCK) == 0;
+  return pipe2(self->output, O_CLOEXEC) == 0 && pipe2(self->errors, O_CLOEXEC) == 0;
 }
 
 static int take_end(int *end) {
