@@ -65,9 +65,10 @@ IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *
  *
  * "http://host[:port]/path" and "https://": each message is POSTed; answers come as JSON or as an
  * event stream, which is taken up again where it broke off if its events have ids. There is no
- * connection to be ready for: on_ready runs at once, and a server that cannot be reached fails each
- * call. An HTTP error ends its call with REMOTE: the error in its body if there is one, else code
- * -32000, "HTTP 404 Not Found" and {"status":404} as data (429, 503: also "retryAfter", seconds).
+ * connection to be ready for: on_ready runs at once, a server that cannot be reached fails each call,
+ * and limits.idle_ms closes nothing. An HTTP error ends its call with REMOTE: the error in its body
+ * if there is one, else code -32000, "HTTP 404 Not Found" and {"status":404} as data (429, 503: also
+ * "retryAfter", seconds).
  *
  * "ws://host[:port]/path" and "wss://": one message a text frame; on_ready runs after the handshake
  * (PROTO: the server refused it; SYS: its certificate is not trusted). "tls://HOST:PORT": TCP behind

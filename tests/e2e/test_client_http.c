@@ -31,6 +31,7 @@ typedef struct world {
   int readies, closed, protocol_errors;
   char requests[16][2048];
   int asked;
+  uint64_t idle_ms; /* of the policy; 0: the usual */
   script_conn *kept[8];
   int keeps;
 } world;
@@ -82,6 +83,7 @@ static void connect_to(world *in, const char *url, const idem_client_opts *clien
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.answer_junk = false;
   policy.limits.message_bytes = 4096;
+  if (in->idle_ms) policy.limits.idle_ms = in->idle_ms;
   idem_serve_opts opts = {.router = in->router,
                           .policy = &policy,
                           .client = client,
@@ -466,6 +468,19 @@ static void closing_ends_what_is_under_way(void **state) {
   tear_down(&in);
 }
 
+static void who_says_nothing_for_long_is_not_closed(void **state) {
+  (void)state;
+  world in;
+  set_up(&in);
+  in.idle_ms = 1;
+  connect_to(&in, in.url, NULL);
+  for (uint64_t until = uv_now(&in.loop) + 50; uv_now(&in.loop) < until;)
+    uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(in.closed, 0);
+  assert_int_equal(ask(&in, "plain").status, IDEM_OK);
+  tear_down(&in);
+}
+
 static void nobody_there_fails_the_call_not_the_conn(void **state) {
   (void)state;
   world in;
@@ -680,6 +695,7 @@ int main(void) {
       cmocka_unit_test(calls_that_get_no_answer_end_in_time),
       cmocka_unit_test(at_most_so_many_calls_are_under_way),
       cmocka_unit_test(closing_ends_what_is_under_way),
+      cmocka_unit_test(who_says_nothing_for_long_is_not_closed),
       cmocka_unit_test(nobody_there_fails_the_call_not_the_conn),
       cmocka_unit_test(what_is_no_url_or_header_is_refused),
       cmocka_unit_test(a_proxy_is_asked_for_what_is_elsewhere),
