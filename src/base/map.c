@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SMALLEST = 8 };
+enum { SMALLEST = 4 };
 
 /* ---------------------------------------------------------------- hash */
 

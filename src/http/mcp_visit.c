@@ -28,7 +28,8 @@ typedef struct visit {
   claim *claims; /* guarded by the shop's lock */
   claim first_claim;
   char first_key[40];
-  char principal[IDEM__PRINCIPAL];
+  char *long_principal; /* one that does not fit; NULL: it does */
+  char principal[2 * IDEM__SHA256_BYTES + 1];
 } visit;
 
 /* --------------------------------------------------------------- the edge */
@@ -56,7 +57,7 @@ static idem_status open_session(void *ctx, const idem__revision *revision, yyjso
   visit *guest = ctx;
   idem__kept_session *session;
   idem_status status =
-      idem__kept_open(guest->desk->shop, guest->principal, idem__conn_now_ms(guest->peer.conn),
+      idem__kept_open(guest->desk->shop, guest->peer.principal, idem__conn_now_ms(guest->peer.conn),
                       revision, params, &session);
   if (status != IDEM_OK) return status;
   join(guest, session);
@@ -359,6 +360,9 @@ static void end_visit(void *at) {
   visit *guest = at;
   leave(guest);
   guest->peer.assumed = NULL;
+  guest->peer.principal = "";
+  idem__free(&guest->desk->alloc, guest->long_principal);
+  guest->long_principal = NULL;
   guest->request = NULL;
   guest->peer.conn->policy.batches = false;
 }
@@ -385,6 +389,21 @@ static bool version_fine(idem__view version, const idem__kept_session *session) 
   return idem__revision_find(version.at, version.len) != NULL;
 }
 
+/* Most are a token's digest or nothing, so that a visit that waits keeps no more room than for one. */
+static bool name_principal(visit *guest, const idem__http_exchange *exchange,
+                           const idem__http_request *request) {
+  char text[IDEM__PRINCIPAL];
+  idem__mcp_principal(idem__http_exchange_conn(exchange), request, text);
+  size_t len = strlen(text);
+  char *to = guest->principal;
+  if (len >= sizeof guest->principal)
+    to = guest->long_principal = idem__malloc(&guest->desk->alloc, len + 1);
+  if (!to) return false;
+  memcpy(to, text, len + 1);
+  guest->peer.principal = to;
+  return true;
+}
+
 static bool begin_visit(void *at, idem__http_exchange *exchange,
                         const idem__http_request *request) {
   visit *guest = at;
@@ -396,13 +415,16 @@ static bool begin_visit(void *at, idem__http_exchange *exchange,
   guest->status = 0;
   guest->stream = 0;
   guest->new_session = false;
-  idem__mcp_principal(idem__http_exchange_conn(exchange), request, guest->principal);
-  guest->peer.principal = guest->principal;
   guest->peer.assumed = NULL;
+  if (!name_principal(guest, exchange, request)) {
+    idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
+                      NULL);
+    return false;
+  }
   guest->has_session_header = id.at != NULL;
   if (id.at && !modern) {
-    idem__kept_session *session =
-        idem__kept_find(guest->desk->shop, id, guest->principal, idem__http_exchange_now(exchange));
+    idem__kept_session *session = idem__kept_find(guest->desk->shop, id, guest->peer.principal,
+                                                  idem__http_exchange_now(exchange));
     if (!session) return refuse(exchange, 404, NULL);
     join(guest, session);
     if (!version_fine(version, session)) return refuse(exchange, 400, NULL);

@@ -6,7 +6,7 @@
 
 #define SMALL_BLOCK 8192u
 #define SLAB_BYTES (sizeof(idem__block) + SMALL_BLOCK)
-#define SLAB_ROOM_MIN (sizeof(idem__block) + 2048u) /* less is not worth another message */
+#define SLAB_ROOM_MIN (sizeof(idem__block) + 1024u) /* less is not worth another message */
 #define SLABS_KEPT 16u
 #define SMALL_CHUNK 65536u
 #define CHUNK_START 1024u
@@ -129,10 +129,19 @@ IDEM__APART static void learn_need(idem_pool *pool, const idem__block *block) {
   pool->appetite = took > before ? took : before - before / 8;
 }
 
-void idem__block_parsed(const idem__block *block) {
-  if (IDEM__UNLIKELY(block->cap < SMALL_BLOCK))
-    return; /* others had taken their part of it before */
-  if (IDEM__UNLIKELY(block->arena.pieces || block->cap > SMALL_BLOCK))
+/* yyjson takes room for more values than most messages have; what they do not use is left to what
+ * comes next. The document's head and its values are one allocation, the last one. */
+static void fit(idem__block *block) {
+  const yyjson_doc *doc = block->doc;
+  idem__arena *arena = &block->arena;
+  if (IDEM__UNLIKELY(!doc || (const char *)doc != arena->block + arena->last)) return;
+  arena->used = (size_t)((const char *)(doc->root + doc->val_read) - arena->block);
+}
+
+void idem__block_parsed(idem__block *block) {
+  if (IDEM__LIKELY(block->cap <= SMALL_BLOCK && !block->arena.pieces))
+    fit(block);
+  else if (block->cap >= SMALL_BLOCK) /* else others had taken their part of it before */
     learn_need(block->pool, block);
 }
 

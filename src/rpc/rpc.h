@@ -169,7 +169,7 @@ typedef struct idem__block {
 idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
                              size_t limit, bool *over);
 /* The text has been read into it: the pool remembers how much that took. */
-void idem__block_parsed(const idem__block *block);
+void idem__block_parsed(idem__block *block);
 void idem__block_release(idem__block *block);
 /* Its message has been handled, but not all that came from it: it is cut to what it uses. */
 void idem__block_keep(idem__block *block);
