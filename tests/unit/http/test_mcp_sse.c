@@ -191,6 +191,26 @@ static void the_embedder_says_who_asks(void **state) {
   mcp_web_close(&web);
 }
 
+/* Two long names that differ at their ends are two principals, as handlers see them, too. */
+static void a_long_name_is_as_good_as_a_short_one(void **state) {
+  (void)state;
+  mcp_web web;
+  unsigned asked = 0;
+  char session[64], name[201], headers[400], seen[256];
+  const idem_http_opts http = {.principal = who, .principal_user = &asked};
+  memset(name, 'n', sizeof name - 1);
+  name[sizeof name - 1] = 0;
+  mcp_web_open(&web, &(mcp_web_opts){.http = &http});
+  snprintf(headers, sizeof headers, "X-User: %s\r\n", name);
+  mcp_web_hello(&web, headers, session);
+  snprintf(headers, sizeof headers, "%sX-User: %s\r\n", session, name);
+  snprintf(seen, sizeof seen, "|%s|", name);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(2, "who")), seen);
+  snprintf(headers, sizeof headers, "%sX-User: %.199sm\r\n", session, name);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(3, "who")), "404 Not Found");
+  mcp_web_close(&web);
+}
+
 #define META                                                                                       \
   "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
   "\"io.modelcontextprotocol/clientCapabilities\":{\"elicitation\":{}}}"
@@ -237,6 +257,7 @@ int main(void) {
       cmocka_unit_test(streams_are_capped_and_end_when_nobody_posts),
       cmocka_unit_test(posts_reach_the_stream_of_another_loop),
       cmocka_unit_test(the_embedder_says_who_asks),
+      cmocka_unit_test(a_long_name_is_as_good_as_a_short_one),
       cmocka_unit_test(state_comes_back_from_its_principal_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
