@@ -132,6 +132,8 @@ void idem__mcp_desk_free(idem__mcp_desk *desk) {
   idem__shop_leave(desk->shop, desk);
   idem__sse_sweep(desk, true);
   idem__http_rpc_free(desk->rpc);
+  /* Nobody can post to us any more; what was on its way finds nothing, while the shop is still there. */
+  idem__hub_run_posted(desk->hub);
   idem_alloc alloc = desk->alloc;
   idem__free(&alloc, desk);
 }

@@ -64,7 +64,7 @@ idem_status idem__hub_post(idem__mcp_hub *hub, void (*fn)(void *arg), void *arg)
   return IDEM_OK;
 }
 
-static void run_posted(idem__mcp_hub *hub) {
+void idem__hub_run_posted(idem__mcp_hub *hub) {
   idem__server_lock(hub->server);
   idem__posted *posted = hub->posted;
   hub->posted = NULL;
@@ -137,7 +137,7 @@ void idem__hub_free(idem__mcp_hub *hub) {
   idem__list_remove(&hub->link);
   idem__server_unlock(hub->server);
   hub->wake = NULL;
-  run_posted(hub); /* so that what it holds is let go of */
+  idem__hub_run_posted(hub); /* so that what it holds is let go of */
   idem__tasks_forget_hub(hub);
   free_updates(hub);
   if (!hub->contexts) {
@@ -294,7 +294,7 @@ void idem__hub_deliver(idem__mcp_hub *hub) {
   hub->delivering = true;
   while (hub->again) {
     hub->again = false;
-    run_posted(hub);
+    idem__hub_run_posted(hub);
     deliver_changes(hub);
     deliver_updates(hub);
     idem__tasks_deliver(hub);

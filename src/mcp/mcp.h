@@ -301,6 +301,8 @@ void idem__hub_free(idem__mcp_hub *hub);
 void idem__hubs_destroy_ended(idem_server *server);
 /* Has `fn` called on the hub's thread, soon. From any thread. NOMEM: it will not be. */
 idem_status idem__hub_post(idem__mcp_hub *hub, void (*fn)(void *arg), void *arg);
+/* Calls them now, before what they use goes. On the hub's thread. */
+void idem__hub_run_posted(idem__mcp_hub *hub);
 /* A conn for one line peer of this hub; `principal` is copied and may be NULL. */
 idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, const char *principal,
                              idem_conn **out);

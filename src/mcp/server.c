@@ -101,11 +101,15 @@ static idem_status prepare_info(idem_server *server) {
   return status;
 }
 
-static void leave_store(idem_server *server) {
+static void stop_watching(idem_server *server) {
   if (!server->store) return;
   idem__store_unwatch(server->store, server->news);
   idem__store_unwatch(server->store, server->task_changes);
   server->news = server->task_changes = NULL;
+}
+
+static void leave_store(idem_server *server) {
+  stop_watching(server);
   idem__store_unref(server->store);
   server->store = NULL;
 }
@@ -168,6 +172,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
 
 void idem_server_free(idem_server *server) {
   if (!server) return;
+  stop_watching(server);           /* others who share the store may go on */
   idem__hub_free(server->own_hub); /* those of loops go with their listeners */
   idem__hubs_destroy_ended(server);
   idem__tasks_free(server);

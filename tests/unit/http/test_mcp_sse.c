@@ -139,11 +139,24 @@ static void posts_reach_the_stream_of_another_loop(void **state) {
   expect_on(&stream, "\"id\":1,\"result\"");
   expect_on(&stream, "\"id\":2,\"result\"");
   mcp_web_disconnect(&stream);
-  /* One that was posted just before the stream went leads nowhere. */
   expect(mcp_web_ask(&second, "POST", target, "", CALL(3, "who")), "404 Not Found");
   mcp_web_deliver(&first);
   mcp_web_close(&second);
   mcp_web_close(&first);
+}
+
+static void what_was_posted_to_a_loop_that_ends_leads_nowhere(void **state) {
+  (void)state;
+  mcp_web first, second;
+  mcp_web_conn stream;
+  char target[128];
+  mcp_web_open(&first, &(mcp_web_opts){.store = NULL});
+  mcp_web_open(&second, &(mcp_web_opts){.fixture = first.fixture, .shared = first.shop});
+  open_stream(&first, &stream, "", target);
+  expect(mcp_web_ask(&second, "POST", target, "", HELLO), "202 Accepted");
+  mcp_web_disconnect(&stream);
+  mcp_web_close(&second);
+  mcp_web_close(&first); /* the message is still on its way */
 }
 
 /* --------------------------------------------------------------- principals */
@@ -256,6 +269,7 @@ int main(void) {
       cmocka_unit_test(streams_are_checked_like_everything_else),
       cmocka_unit_test(streams_are_capped_and_end_when_nobody_posts),
       cmocka_unit_test(posts_reach_the_stream_of_another_loop),
+      cmocka_unit_test(what_was_posted_to_a_loop_that_ends_leads_nowhere),
       cmocka_unit_test(the_embedder_says_who_asks),
       cmocka_unit_test(a_long_name_is_as_good_as_a_short_one),
       cmocka_unit_test(state_comes_back_from_its_principal_alone),
