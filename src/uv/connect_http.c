@@ -293,7 +293,6 @@ idem_status idem__connect_http(idem__runtime *runtime, const char *url, const id
   self->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
   self->policy.framing = IDEM_FRAMING_WHOLE;
   self->policy.guard_http = false;
-  self->policy.limits.idle_ms = 0; /* an idle conn holds no connection */
   self->policy.limits.idle_ms = 0; /* nothing is held open that could be idle */
   self->on_ready = on_ready;
   self->user = user;
