@@ -18,6 +18,8 @@ void reply_failed(idem_request *request, const char *sentence);
 void reply_tool(idem_request *request, const idem_tool_result *result);
 /* JSON text that a tool came to, as structured content, checked by its output schema. */
 void reply_json(idem_request *request, const tool_config *tool, const char *text, size_t len);
+/* Whether a value is what the tool's output schema allows; false: the request has failed with that. */
+bool reply_keeps_promise(idem_request *request, const tool_config *tool, yyjson_val *value);
 /* Invalid bytes become U+FFFD; true if there were any. */
 bool reply_put_clean(idem__buf *out, const char *text, size_t len);
 

@@ -203,6 +203,16 @@ static void job_free(job *self) {
   edition_release(held);
 }
 
+/* The schema is the file's, the rows are the database's: they may come to disagree. */
+static bool fits_schema(idem_request *request, const job *self, yyjson_mut_val *structured) {
+  if (!self->tool->output) return true;
+  yyjson_doc *copy = yyjson_mut_val_imut_copy(structured, NULL);
+  bool fits = copy && reply_keeps_promise(request, self->tool, yyjson_doc_get_root(copy));
+  if (!copy) idem_request_drop(request);
+  yyjson_doc_free(copy);
+  return fits;
+}
+
 static void answer_rows(idem_request *request, job *self) {
   yyjson_mut_doc *doc = idem_request_doc(request);
   yyjson_mut_val *content = yyjson_mut_arr(doc), *structured = self->root;
@@ -214,10 +224,10 @@ static void answer_rows(idem_request *request, job *self) {
                yyjson_mut_obj_add_uint(doc, structured, "row_count", self->row_count) &&
                yyjson_mut_obj_add_bool(doc, structured, "truncated", self->truncated) &&
                idem_content_text(doc, content, self->table.data, self->table.len);
-  if (built)
-    reply_tool(request, &(idem_tool_result){.content = content, .structured = structured});
-  else
+  if (!built)
     idem_request_drop(request);
+  else if (fits_schema(request, self, structured))
+    reply_tool(request, &(idem_tool_result){.content = content, .structured = structured});
 }
 
 static void answer(idem_request *request, job *self) {

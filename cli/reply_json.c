@@ -31,7 +31,7 @@ static void fail(idem_request *request, const char *format, ...) {
 }
 
 /* The output schema is a promise to the model; who breaks it is told, not the model alone. */
-static bool keeps_promise(idem_request *request, const tool_config *tool, yyjson_val *value) {
+bool reply_keeps_promise(idem_request *request, const tool_config *tool, yyjson_val *value) {
   idem_schema_ctx *ctx = NULL;
   idem_schema_result result = {.valid = false};
   if (!tool->output) return true;
@@ -59,7 +59,7 @@ void reply_json(idem_request *request, const tool_config *tool, const char *text
          len ? fault.pos : 0);
     return;
   }
-  if (!keeps_promise(request, tool, yyjson_doc_get_root(parsed))) {
+  if (!reply_keeps_promise(request, tool, yyjson_doc_get_root(parsed))) {
     yyjson_doc_free(parsed);
     return;
   }

@@ -19,6 +19,8 @@ static const char config[] =
     " \"count\":{\"args\":{\"n\":\"integer\"},\"database\":\"data.db\",\"query\":\"WITH "
     "RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :n) "
     "SELECT max(i) AS top, (SELECT count(*) FROM things) AS things FROM n\"},\n"
+    " \"strict\":{\"database\":\"data.db\",\"query\":\"SELECT 1 AS x\","
+    "\"output_schema\":{\"type\":\"object\",\"properties\":{\"row_count\":{\"const\":2}}}},\n"
     " \"add\":{\"args\":{\"name\":\"string\"},\"database\":\"data.db\",\"write\":true,\n"
     "  \"query\":\"INSERT INTO things VALUES (:name, 1)\"}\n"
     "},\"resources\":{\n"
@@ -109,6 +111,12 @@ static void rows_and_time_have_limits(void **state) {
   answer = serving_call(*state, "endless", "{}");
   expect_in(answer, "\"isError\":true");
   expect_in(answer, "took longer than 100 ms");
+}
+
+static void rows_that_break_the_schema_are_told(void **state) {
+  const char *answer = serving_call(*state, "strict", "{}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "JSON that its output_schema does not allow: output.row_count");
 }
 
 static void what_may_write_writes(void **state) {
@@ -231,6 +239,7 @@ int main(void) {
       cmocka_unit_test(rows_are_structured_and_a_table),
       cmocka_unit_test(a_value_is_never_a_part_of_the_query),
       cmocka_unit_test(rows_and_time_have_limits),
+      cmocka_unit_test(rows_that_break_the_schema_are_told),
       cmocka_unit_test(what_may_write_writes),
       cmocka_unit_test(a_quick_query_may_become_a_slow_one),
       cmocka_unit_test(what_others_change_is_seen_at_once),
