@@ -60,7 +60,8 @@ struct call {
   size_t line_len;
   stop_reason stopped;
   int status;
-  bool started; /* a hand runs it */
+  bool started;   /* a hand runs it */
+  bool listening; /* to what it writes */
   bool exited;
   bool lost; /* and the hand with it */
   bool output_ended;

@@ -13,9 +13,11 @@
 #define TERM_MS 2000u /* between asking a program to end and ending it */
 #define DROP_MS 5000u /* between ending it and giving up who should have reported that */
 #define DRAIN_MS 250u /* for what is left in the pipes of a program that has ended */
+#define LISTEN_MS 2u  /* a program that has ended by then is read once, at its end */
 #define READ_BYTES 65536u
 
 static void schedule(call *self);
+static void begin_listening(call *self);
 
 /* ------------------------------------------------------------------------- freeing */
 
@@ -96,6 +98,7 @@ static void on_time(uv_timer_t *timer) {
     finish(self);
     return;
   }
+  if (!self->listening) begin_listening(self);
   if (self->kill_ms)
     insist(self, now);
   else if (now >= self->began_ms + config->deadline_ms)
@@ -108,6 +111,7 @@ static void on_time(uv_timer_t *timer) {
 static uint64_t next_time(const call *self) {
   const tool_config *config = self->tool->config;
   if (self->exited) return self->drain_ms;
+  if (!self->listening) return self->began_ms + LISTEN_MS;
   if (self->kill_ms) return self->drop_ms ? self->drop_ms : self->kill_ms;
   uint64_t deadline = self->began_ms + config->deadline_ms;
   uint64_t idle = self->heard_ms + config->idle_ms;
@@ -158,6 +162,27 @@ static void on_errors(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf) {
   finish_if_done(self);
 }
 
+static void begin_listening(call *self) {
+  self->listening = true;
+  if (uv_read_start((uv_stream_t *)&self->out, give_memory, on_output) != 0 ||
+      uv_read_start((uv_stream_t *)&self->err, give_memory, on_errors) != 0)
+    stop(self, STOP_CANCELLED);
+}
+
+/* Everything that is there. What someone outside still writes is waited for as usual. */
+static void read_now(uv_pipe_t *stream, uv_read_cb read_cb, const bool *ended) {
+  uv_buf_t buf;
+  uv_os_fd_t fd;
+  if (uv_fileno((uv_handle_t *)stream, &fd) != 0) return;
+  give_memory(NULL, 0, &buf);
+  while (!*ended) {
+    ssize_t got = read(fd, buf.base, buf.len);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    read_cb((uv_stream_t *)stream, got > 0 ? got : UV_EOF, &buf);
+  }
+}
+
 static void on_fed(uv_write_t *write, int status) {
   call *self = write->data;
   (void)status; /* a program need not read its input */
@@ -166,9 +191,15 @@ static void on_fed(uv_write_t *write, int status) {
 
 /* ------------------------------------------------------------------------- ending */
 
+/* The hand is not ours any more: from here on nobody can be stopped. */
 static void note_exit(call *self) {
   self->exited = true;
   self->drain_ms = now_ms(self) + DRAIN_MS;
+  if (!self->listening) {
+    read_now(&self->out, on_output, &self->output_ended);
+    read_now(&self->err, on_errors, &self->errors_ended);
+    if (!self->finished) begin_listening(self);
+  }
   schedule(self);
   finish_if_done(self);
 }
@@ -241,11 +272,6 @@ static bool open_stream(call *self, uv_pipe_t *stream, int *end) {
   return false;
 }
 
-static bool listen_to(call *self, uv_pipe_t *stream, int *end, uv_read_cb read) {
-  return open_stream(self, stream, end) &&
-         uv_read_start((uv_stream_t *)stream, give_memory, read) == 0;
-}
-
 /* What fits into the pipe is written at once; the rest as the program reads. */
 static bool feed(call *self, int *end) {
   ssize_t written = self->input.len ? write(*end, self->input.data, self->input.len) : 0;
@@ -299,10 +325,12 @@ static int order_program(call *self, const pipes *ends) {
 
 /* The program runs already; if it cannot be heard, it is ended. */
 static void attach(call *self, pipes *ends) {
-  bool heard = listen_to(self, &self->out, &ends->output[0], on_output) &&
-               listen_to(self, &self->err, &ends->errors[0], on_errors) &&
+  bool heard = open_stream(self, &self->out, &ends->output[0]) &&
+               open_stream(self, &self->err, &ends->errors[0]) &&
                (!self->tool->config->has_stdin || feed(self, &ends->input[1]));
-  if (!heard) stop(self, STOP_CANCELLED);
+  if (heard) return;
+  self->listening = true;
+  stop(self, STOP_CANCELLED);
 }
 
 static void begin_time(call *self) {
