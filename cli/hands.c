@@ -295,6 +295,11 @@ void hand_return(hand *self) {
   give_back(self);
 }
 
+void hand_forget(hand *self) {
+  self->user->hand = NULL;
+  let_go(self);
+}
+
 void hand_tell(hand *self, order_kind kind) { order_note_send(self->socket, kind, 0, -1); }
 
 void hand_drop(hand *self) {

@@ -54,6 +54,8 @@ void hands_end(hands *self);
 int hand_run(hand *self, const spawn_order *order);
 /* Unused, after `ready`. */
 void hand_return(hand *self);
+/* It died while it was idle: hand_run said EPIPE. */
+void hand_forget(hand *self);
 void hand_tell(hand *self, order_kind kind);
 /* Ends a hand that does not report. `reported` is called with kind 0. */
 void hand_drop(hand *self);

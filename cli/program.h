@@ -60,6 +60,7 @@ struct call {
   size_t line_len;
   stop_reason stopped;
   int status;
+  unsigned dead_hands;
   bool started;   /* a hand runs it */
   bool listening; /* to what it writes */
   bool exited;

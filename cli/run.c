@@ -15,6 +15,7 @@
 #define DRAIN_MS 250u /* for what is left in the pipes of a program that has ended */
 #define LISTEN_MS 2u  /* a program that has ended by then is read once, at its end */
 #define READ_BYTES 65536u
+#define DEAD_HANDS 32u /* met by one call, before it is told; as many as may be idle */
 
 static void schedule(call *self);
 static void begin_listening(call *self);
@@ -345,9 +346,16 @@ static void begin_time(call *self) {
 static void on_ready(hand_user *user, int why) {
   call *self = IDEM__CONTAINER(user, call, user);
   pipes ends = {{-1, -1}, {-1, -1}, {-1, -1}};
-  begin_time(self);
   if (!why && !open_pipes(&ends, self->tool->config->has_stdin)) why = errno;
   if (!why) why = order_program(self, &ends);
+  bool dead = why == EPIPE && self->user.hand;
+  if (dead) hand_forget(self->user.hand);
+  if (dead && self->dead_hands++ < DEAD_HANDS) {
+    close_pipes(&ends);
+    call_start(self);
+    return;
+  }
+  begin_time(self);
   if (why) {
     if (self->user.hand) hand_return(self->user.hand);
     could_not_start(self, why);

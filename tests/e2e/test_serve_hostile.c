@@ -138,6 +138,36 @@ static void a_lost_spawner_is_replaced_and_calls_go_on(void **state) {
   assert_true(processes_below_us().spawner > 1 && processes_below_us().spawner != spawner);
 }
 
+/* The spawner's children; those that have ended are none. */
+static size_t list_hands(long spawner, pid_t *pids, size_t room) {
+  char path[64];
+  size_t count = 0;
+  snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", spawner, spawner);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  while (count < room && fscanf(file, "%d", &pids[count]) == 1) count++;
+  fclose(file);
+  return count;
+}
+
+/* The call is there first, so that the server has not heard of their end when it chooses one. */
+static void a_hand_that_died_idle_fails_no_call(void **state) {
+  serving *self = *state;
+  pid_t hands[64];
+  int status;
+  expect_in(serving_call(self, "quick", "{}"), "hello");
+  long spawner = processes_below_us().spawner;
+  assert_int_equal(kill(self->server.pid, SIGSTOP), 0);
+  assert_int_equal(waitpid(self->server.pid, &status, WUNTRACED), self->server.pid);
+  int id = serving_send_call(self, "quick", "{}");
+  size_t count = list_hands(spawner, hands, 64);
+  assert_true(count > 0);
+  for (size_t i = 0; i < count; i++) assert_int_equal(kill(hands[i], SIGKILL), 0);
+  while (list_hands(spawner, hands, 64) > 0) poll(NULL, 0, 5);
+  assert_int_equal(kill(self->server.pid, SIGCONT), 0);
+  expect_in(serving_answer(self, id), "\"text\":\"hello\\n\"");
+}
+
 /* ------------------------------------------------------------------------- signals */
 
 static void begin_staying(serving *self) {
@@ -183,6 +213,7 @@ int main(void) {
       cmocka_unit_test(a_hangup_reads_the_file_again_and_disturbs_no_call),
       cmocka_unit_test(who_kills_its_keeper_is_ended_and_told_of),
       cmocka_unit_test(a_lost_spawner_is_replaced_and_calls_go_on),
+      cmocka_unit_test(a_hand_that_died_idle_fails_no_call),
   };
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   int failed = cmocka_run_group_tests(alone, NULL, NULL);
