@@ -15,7 +15,8 @@
 #define DRAIN_MS 250u /* for what is left in the pipes of a program that has ended */
 #define LISTEN_MS 2u  /* a program that has ended by then is read once, at its end */
 #define READ_BYTES 65536u
-#define DEAD_HANDS 32u /* met by one call, before it is told; as many as may be idle */
+#define READ_AT_ONCE 16u /* reads; what a pipe may hold. The loop does the rest */
+#define DEAD_HANDS 32u   /* met by one call, before it is told; as many as may be idle */
 
 static void schedule(call *self);
 static void begin_listening(call *self);
@@ -170,13 +171,14 @@ static void begin_listening(call *self) {
     stop(self, STOP_CANCELLED);
 }
 
-/* Everything that is there. What someone outside still writes is waited for as usual. */
+/* What is there. Someone outside may still write, and as fast as we read: that is for the loop, which
+ * has others to serve. */
 static void read_now(uv_pipe_t *stream, uv_read_cb read_cb, const bool *ended) {
   uv_buf_t buf;
   uv_os_fd_t fd;
   if (uv_fileno((uv_handle_t *)stream, &fd) != 0) return;
   give_memory(NULL, 0, &buf);
-  while (!*ended) {
+  for (unsigned i = 0; i < READ_AT_ONCE && !*ended; i++) {
     ssize_t got = read(fd, buf.base, buf.len);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
