@@ -125,12 +125,22 @@ int order_run_send(int socket, const spawn_order *order) {
 
 /* ----------------------------------------------------------------------- receiving */
 
+/* The room for them is aligned, so one more than asked for may fit into it. */
+static void take_fd(order_packet *packet, const unsigned char *at) {
+  int fd;
+  memcpy(&fd, at, sizeof fd);
+  if (packet->fd_count < ORDER_FDS)
+    packet->fds[packet->fd_count++] = fd;
+  else
+    close(fd);
+}
+
 static void take_fds(order_packet *packet, struct msghdr *message) {
   packet->fd_count = 0;
   for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
-    packet->fd_count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    memcpy(packet->fds, CMSG_DATA(head), packet->fd_count * sizeof(int));
+    size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) take_fd(packet, CMSG_DATA(head) + i * sizeof(int));
   }
 }
 
