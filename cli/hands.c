@@ -37,11 +37,35 @@ static order_packet packet; /* one thread, and each is used before the next */
 
 /* ----------------------------------------------------------------- starting a spawner */
 
+/* What the loader and the sanitizers read. The rest may hold secrets and is not for it; what programs
+ * get comes with each order. */
+static bool spawner_needs(const char *variable) {
+  const char *end = strchr(variable, '=');
+  static const char options[] = "SAN_OPTIONS";
+  size_t len = end ? (size_t)(end - variable) : 0;
+  return strncmp(variable, "LD_", 3) == 0 ||
+         (len >= sizeof options - 1 &&
+          memcmp(end - (sizeof options - 1), options, sizeof options - 1) == 0);
+}
+
+/* NULL: no memory. The texts stay where they are. */
+static char **spawner_environment(void) {
+  size_t count = 0;
+  for (char **one = environ; *one; one++) count += spawner_needs(*one);
+  char **made = calloc(count + 1, sizeof *made), **to = made;
+  if (!made) return NULL;
+  for (char **one = environ; *one; one++)
+    if (spawner_needs(*one)) *to++ = *one;
+  return made;
+}
+
 static int spawn_spawner(pid_t *pid, int socket) {
   char *const argv[] = {"idem", SPAWNER_ARGUMENT, NULL};
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
+  char **environment = spawner_environment();
   sigset_t none, all;
+  if (!environment) return ENOMEM;
   sigemptyset(&none);
   sigfillset(&all);
   posix_spawn_file_actions_init(&files);
@@ -54,7 +78,8 @@ static int spawn_spawner(pid_t *pid, int socket) {
                            POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  int why = posix_spawn(pid, "/proc/self/exe", &files, &attributes, argv, environ);
+  int why = posix_spawn(pid, "/proc/self/exe", &files, &attributes, argv, environment);
+  free(environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   return why;

@@ -55,6 +55,7 @@ static int start(void **state) {
   static serving self;
   assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
   serving_make(&self, config);
+  setenv("IDEM_TEST_SECRET", "x", 1);
   serving_start(&self);
   *state = &self;
   return 0;
@@ -150,6 +151,18 @@ static size_t list_hands(long spawner, pid_t *pids, size_t room) {
   return count;
 }
 
+static void none_of_the_server_s_secrets_are_in_the_spawner(void **state) {
+  char path[64], held[65536];
+  (void)state;
+  snprintf(path, sizeof path, "/proc/%ld/environ", processes_below_us().spawner);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  size_t len = fread(held, 1, sizeof held, file);
+  fclose(file);
+  assert_true(len < sizeof held);
+  assert_null(memmem(held, len, "IDEM_TEST_SECRET", 16));
+}
+
 /* The call is there first, so that the server has not heard of their end when it chooses one. */
 static void a_hand_that_died_idle_fails_no_call(void **state) {
   serving *self = *state;
@@ -212,6 +225,7 @@ int main(void) {
       cmocka_unit_test(no_door_to_the_network_is_open),
       cmocka_unit_test(a_hangup_reads_the_file_again_and_disturbs_no_call),
       cmocka_unit_test(who_kills_its_keeper_is_ended_and_told_of),
+      cmocka_unit_test(none_of_the_server_s_secrets_are_in_the_spawner),
       cmocka_unit_test(a_lost_spawner_is_replaced_and_calls_go_on),
       cmocka_unit_test(a_hand_that_died_idle_fails_no_call),
   };
