@@ -21,7 +21,8 @@
 #define IDLE_HANDS 32u   /* more are let go */
 #define HANDS_COMING 64u /* that many questions fit into a socket */
 #define SPAWNER_TRIES 3u
-#define END_MS 5000 /* for the spawner to end what it can */
+#define END_MS 5000   /* for the spawner to end what it can */
+#define HAND_MS 5000u /* for it to make a hand */
 
 struct hand {
   idem__list link; /* in idle or busy */
@@ -177,7 +178,9 @@ static hand_user *take_waiting(hands *self) {
 
 void hands_want_not(hands *self, hand_user *user) {
   idem__list_remove(&user->link);
-  if (--self->waiting_count == 0 && self->poll) uv_unref((uv_handle_t *)self->poll);
+  if (--self->waiting_count > 0 || !self->poll) return;
+  uv_unref((uv_handle_t *)self->poll);
+  uv_timer_stop(self->patience);
 }
 
 static void fail_waiting(hands *self, int why) {
@@ -232,11 +235,15 @@ static void take_hand(hands *self, pid_t pid) {
   if (user) hand_to(take_idle(self), user);
 }
 
-static void on_poll_closed(uv_handle_t *handle) { free(handle); }
+static void on_closed(uv_handle_t *handle) { free(handle); }
 
 static void forget_spawner(hands *self) {
-  if (self->poll) uv_close((uv_handle_t *)self->poll, on_poll_closed);
+  if (self->poll) {
+    uv_close((uv_handle_t *)self->poll, on_closed);
+    uv_close((uv_handle_t *)self->patience, on_closed);
+  }
   self->poll = NULL;
+  self->patience = NULL;
   close(self->socket);
   self->socket = -1;
   kill(self->pid, SIGKILL); /* it is not reaped yet, and has ended or is of no use */
@@ -245,13 +252,14 @@ static void forget_spawner(hands *self) {
 }
 
 static bool watch_spawner(hands *self);
+static void on_impatient(uv_timer_t *timer);
 
 /* Its hands work on what they have: they answer to the server alone. */
-static void replace_spawner(hands *self) {
+static void replace_spawner(hands *self, const char *what) {
   forget_spawner(self);
   while (!idem__list_empty(&self->idle)) let_go(take_idle(self));
   self->failures++;
-  idem_logf(self->log, IDEM_LOG_ERROR, "the spawner has ended", "%s",
+  idem_logf(self->log, IDEM_LOG_ERROR, what, "%s",
             self->failures < SPAWNER_TRIES ? "a new one is started" : "it does so again and again");
   if (self->failures < SPAWNER_TRIES && hands_start(self) && watch_spawner(self)) {
     ask_for_more(self);
@@ -267,7 +275,7 @@ static void on_spawner(uv_poll_t *poll, int status, int events) {
   if (packet.len < 0 && errno == EAGAIN) return;
   order_note note = order_note_of(&packet);
   if (packet.len <= 0) {
-    replace_spawner(self);
+    replace_spawner(self, "the spawner has ended");
     return;
   }
   if (self->coming) self->coming--;
@@ -279,17 +287,47 @@ static void on_spawner(uv_poll_t *poll, int status, int events) {
   ask_for_more(self);
 }
 
+/* Who waits longest is first; its time ends before the others'. */
+static void schedule(hands *self) {
+  if (idem__list_empty(&self->waiting) || !self->poll) return;
+  const hand_user *first = IDEM__CONTAINER(self->waiting.next, hand_user, link);
+  uint64_t now = uv_now(self->loop), at = first->since + HAND_MS;
+  uv_timer_start(self->patience, on_impatient, at > now ? at - now : 0, 0);
+}
+
+static bool waits_too_long(const hands *self) {
+  if (idem__list_empty(&self->waiting)) return false;
+  const hand_user *first = IDEM__CONTAINER(self->waiting.next, hand_user, link);
+  return uv_now(self->loop) >= first->since + HAND_MS;
+}
+
+/* Who has waited too long is told; the others may have more luck with another spawner. If it was us
+ * who stood still, there is something to hear. */
+static void on_impatient(uv_timer_t *timer) {
+  hands *self = timer->data;
+  struct pollfd heard = {.fd = self->socket, .events = POLLIN};
+  if (waits_too_long(self) && poll(&heard, 1, 0) == 0) {
+    replace_spawner(self, "the spawner does not answer");
+    while (waits_too_long(self)) fail_waiting(self, ETIME);
+  }
+  schedule(self);
+}
+
 static bool watch_spawner(hands *self) {
   if (self->poll) return true;
-  self->poll = calloc(1, sizeof *self->poll);
-  if (!self->poll) return false;
-  if (uv_poll_init(self->loop, self->poll, self->socket) != 0) {
-    free(self->poll);
-    self->poll = NULL;
+  uv_poll_t *poll = calloc(1, sizeof *poll);
+  uv_timer_t *patience = calloc(1, sizeof *patience);
+  if (!poll || !patience || uv_poll_init(self->loop, poll, self->socket) != 0) {
+    free(poll);
+    free(patience);
     return false;
   }
-  self->poll->data = self;
+  uv_timer_init(self->loop, patience);
+  poll->data = patience->data = self;
+  self->poll = poll;
+  self->patience = patience;
   if (!self->waiting_count) uv_unref((uv_handle_t *)self->poll);
+  schedule(self);
   return uv_poll_start(self->poll, UV_READABLE, on_spawner) == 0;
 }
 
@@ -307,8 +345,10 @@ void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
     user->ready(user, errno ? errno : ENOMEM);
     return;
   }
+  user->since = uv_now(loop);
   idem__list_append(&self->waiting, &user->link);
   self->waiting_count++;
+  if (self->waiting_count == 1) schedule(self);
   uv_ref((uv_handle_t *)self->poll); /* a hand is worth waiting for */
   ask_for_more(self);
 }
@@ -376,7 +416,9 @@ void hands_end(hands *self) {
   close_hands(&self->idle);
   close_hands(&self->busy);
   free(self->poll);
+  free(self->patience);
   self->poll = NULL;
+  self->patience = NULL;
   if (self->socket >= 0) {
     close(self->socket);
     self->socket = -1;

@@ -16,7 +16,9 @@ typedef struct hand hand;
 typedef struct hand_user {
   idem__list link; /* among those who wait */
   hand *hand;      /* NULL: none yet, or no longer */
-  /* A hand is there and is theirs until it has reported. 0, or errno: no hand can be had. */
+  uint64_t since;  /* ms; when it began to wait */
+  /* A hand is there and is theirs until it has reported. 0, or errno: no hand can be had;
+   * ETIME: in time. */
   void (*ready)(struct hand_user *self, int why);
   /* REPORT_EXITED or REPORT_FAILED and its value; the hand is given back already. Kind 0: the hand
    * was lost, and with it what it ran. */
@@ -25,9 +27,10 @@ typedef struct hand_user {
 
 struct hands {
   idem_log *log;
-  uv_loop_t *loop; /* known from the first call on */
-  uv_poll_t *poll; /* of the spawner's socket */
-  int socket;      /* -1: there is no spawner */
+  uv_loop_t *loop;      /* known from the first call on */
+  uv_poll_t *poll;      /* of the spawner's socket */
+  uv_timer_t *patience; /* with it, while somebody waits */
+  int socket;           /* -1: there is no spawner */
   pid_t pid;
   idem__list idle;
   idem__list busy;

@@ -210,7 +210,8 @@ static void note_exit(call *self) {
 static void could_not_start(call *self, int why) {
   char sentence[256];
   snprintf(sentence, sizeof sentence, "%s could not be started: %s%s", self->tool->config->name,
-           strerror(why), why == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
+           why == ETIME ? "the spawner did not answer in time" : strerror(why),
+           why == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
   idem_request *request = self->request;
   self->request = NULL;
   if (request) reply_failed(request, sentence);

@@ -181,6 +181,36 @@ static void a_hand_that_died_idle_fails_no_call(void **state) {
   expect_in(serving_answer(self, id), "\"text\":\"hello\\n\"");
 }
 
+/* Dead, and not reaped. */
+static bool is_zombie(pid_t pid) {
+  char path[64], state = 0;
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+  fclose(file);
+  return state == 'Z';
+}
+
+/* Without a hand that could do it, the call depends on a spawner that stands still. */
+static void a_spawner_that_does_not_answer_is_given_up(void **state) {
+  serving *self = *state;
+  pid_t hands[64];
+  long spawner = processes_below_us().spawner;
+  assert_int_equal(kill((pid_t)spawner, SIGSTOP), 0);
+  size_t count = list_hands(spawner, hands, 64);
+  for (size_t i = 0; i < count; i++) {
+    assert_int_equal(kill(hands[i], SIGKILL), 0);
+    while (!is_zombie(hands[i])) poll(NULL, 0, 5);
+  }
+  const char *answer = serving_call(self, "quick", "{}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "quick could not be started: the spawner did not answer in time");
+  child_line_with(self->server.err, "the spawner does not answer");
+  expect_in(serving_call(self, "quick", "{}"), "hello");
+  assert_true(processes_below_us().spawner > 1 && processes_below_us().spawner != spawner);
+}
+
 /* ------------------------------------------------------------------------- signals */
 
 static void begin_staying(serving *self) {
@@ -228,6 +258,7 @@ int main(void) {
       cmocka_unit_test(none_of_the_server_s_secrets_are_in_the_spawner),
       cmocka_unit_test(a_lost_spawner_is_replaced_and_calls_go_on),
       cmocka_unit_test(a_hand_that_died_idle_fails_no_call),
+      cmocka_unit_test(a_spawner_that_does_not_answer_is_given_up),
   };
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   int failed = cmocka_run_group_tests(alone, NULL, NULL);
