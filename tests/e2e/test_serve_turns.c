@@ -2,10 +2,14 @@
  * more programs run than the limit says. */
 #include "serving.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,6 +131,86 @@ static void a_greedy_client_does_not_starve_another(void **state) {
   assert_int_equal(child_end(&server), 0);
 }
 
+/* -------------------------------------------------------------- two clients by address */
+
+#define WAITING 3               /* as the configuration says */
+#define POSTS (1 + WAITING + 1) /* one runs, one is too many */
+
+static int connect_from(const char *url, const char *address) {
+  struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
+  const char *port = strrchr(url, ':');
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_non_null(port);
+  to.sin_port = htons((uint16_t)strtol(port + 1, NULL, 10));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  assert_int_equal(inet_pton(AF_INET, address, &from.sin_addr), 1);
+  assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+  assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+  return fd;
+}
+
+static int post_call(const char *url, const char *address) {
+  static const char body[] =
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"hold\","
+      "\"arguments\":{},\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+      "\"io.modelcontextprotocol/clientCapabilities\":{}}}}";
+  char text[1024];
+  int fd = connect_from(url, address);
+  snprintf(text, sizeof text,
+           "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n"
+           "Mcp-Method: tools/call\r\nMcp-Name: hold\r\nConnection: close\r\n"
+           "Content-Length: %zu\r\n\r\n%s",
+           sizeof body - 1, body);
+  child_send(fd, text);
+  return fd;
+}
+
+/* One of them is told to come back later, and is done with. */
+static void expect_one_is_told(struct pollfd *posts, size_t count, int modest) {
+  struct pollfd all[POSTS + 1];
+  memcpy(all, posts, count * sizeof *posts);
+  all[count] = (struct pollfd){.fd = modest, .events = POLLIN};
+  assert_true(poll(all, (nfds_t)count + 1, 10000) > 0);
+  if (all[count].revents) fail_msg("not the greedy one: %s", child_rest(modest));
+  for (size_t i = 0; i < count; i++) {
+    if (!all[i].revents) continue;
+    expect_in(child_rest(posts[i].fd), "the server is busy");
+    close(posts[i].fd);
+    posts[i].fd = -1;
+    return;
+  }
+}
+
+/* Each POST is a connection of its own; it is the address that has many. */
+static void a_client_s_posts_count_together(void **state) {
+  serving self;
+  char url[128], path[512];
+  struct pollfd posts[POSTS];
+  (void)state;
+  serving_make(&self, "{\"concurrency\":1,\"queue\":3,\"tools\":{\"hold\":{\"run\":[\"sh\",\"-c\","
+                      "\"while [ ! -e go ]; do sleep 0.01; done\"]}}}");
+  serving_path(&self, "idem.json", path, sizeof path);
+  child server = CHILD(program, "serve", path, "--http", "0");
+  child_listening(&server, url, sizeof url);
+  for (int i = 0; i < POSTS; i++)
+    posts[i] = (struct pollfd){.fd = post_call(url, "127.0.0.1"), .events = POLLIN};
+  expect_one_is_told(posts, POSTS, -1);
+  int modest = post_call(url, "127.0.0.2");
+  expect_one_is_told(posts, POSTS, modest);
+  serving_file(&self, "go", "");
+  expect_not_in(child_rest(modest), "isError");
+  close(modest);
+  for (int i = 0; i < POSTS; i++) {
+    if (posts[i].fd < 0) continue;
+    expect_not_in(child_rest(posts[i].fd), "isError");
+    close(posts[i].fd);
+  }
+  kill(server.pid, SIGTERM);
+  assert_int_equal(child_end(&server), 0);
+  child_remove_folder(self.folder);
+}
+
 static int start(void **state) {
   static serving self;
   char *config = make_config();
@@ -146,6 +230,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_busy_tool_does_not_starve_the_others),
       cmocka_unit_test(a_greedy_client_does_not_starve_another),
+      cmocka_unit_test(a_client_s_posts_count_together),
   };
   return cmocka_run_group_tests(tests, start, end);
 }
