@@ -28,11 +28,15 @@ function(idem_test_program target)
   target_link_libraries(${target} PRIVATE ${idem_test_libraries})
 endfunction()
 
+# What the tests labelled threads are made of: all that the thread sanitizer's build has to build.
+add_custom_target(threads)
+
 # idem_test_labels(NAME LABEL...): the labels; "threads" is found by name.
 function(idem_test_labels name)
   set(labels ${ARGN})
   if(name MATCHES "threads")
     list(APPEND labels threads)
+    add_dependencies(threads ${name})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 60)
 endfunction()

@@ -251,3 +251,8 @@ void child_remove_folder(const char *path) {
   closedir(folder);
   assert_int_equal(rmdir(path), 0);
 }
+
+const char *child_node_flag(void) {
+  child node = CHILD("/usr/bin/env", "node", "--experimental-websocket", "-e", "0");
+  return child_end(&node) == 0 ? "--experimental-websocket" : "--no-warnings";
+}

@@ -55,4 +55,12 @@ void child_listening(const child *running, char *url, size_t size);
 void child_make_folder(char *path, size_t size);
 void child_remove_folder(const char *path);
 
+/* The flag with which node knows WebSocket. Node 18 of Debian 12 has none; there the constant comes
+ * from the undici package that Debian's node is made with. */
+const char *child_node_flag(void);
+#define CHILD_NODE_WEBSOCKET                                                                       \
+  "import { createRequire } from 'node:module';\n"                                                 \
+  "const WebSocket = globalThis.WebSocket ?? createRequire('/usr/share/nodejs/')('undici')"        \
+  ".WebSocket;\n"
+
 #endif

@@ -375,7 +375,7 @@ static void the_rate_limit_is_kept_per_client(void **state) {
 
 static void node_fetch_and_websocket_are_answered(void **state) {
   (void)state;
-  static const char script[] =
+  static const char script[] = CHILD_NODE_WEBSOCKET
       "const [http, ws] = process.argv.slice(1);\n"
       "const post = (body, headers = {}) => fetch(http, {method: 'POST', body,\n"
       "  headers: {'Content-Type': 'application/json', ...headers}});\n"
@@ -414,8 +414,8 @@ static void node_fetch_and_websocket_are_answered(void **state) {
   child_listening(&server, http, sizeof http);
   child_listening(&server, ws, sizeof ws);
   assert_memory_equal(ws, "ws://127.0.0.1:", 15);
-  const char *text = OUTPUT("/usr/bin/env", "node", "--experimental-websocket",
-                            "--input-type=module", "-e", script, http, ws);
+  const char *text = OUTPUT("/usr/bin/env", "node", child_node_flag(), "--input-type=module", "-e",
+                            script, http, ws);
   assert_string_equal(text, "all well\n");
   stop(&server);
 }

@@ -78,7 +78,7 @@ static void curl_is_answered_over_tls(void **state) {
 
 static void node_speaks_https_and_wss(void **state) {
   (void)state;
-  static const char script[] =
+  static const char script[] = CHILD_NODE_WEBSOCKET
       "const [https, wss] = process.argv.slice(1); const big = 'x'.repeat(2000000);\n"
       "const ask = id => JSON.stringify({jsonrpc: '2.0', id, method: 'echo', params: [big]});\n"
       "const r = await fetch(https, {method: 'POST', body: ask(1),\n"
@@ -100,7 +100,7 @@ static void node_speaks_https_and_wss(void **state) {
   child_listening(&server, wss, sizeof wss);
   char authority[128];
   snprintf(authority, sizeof authority, "NODE_EXTRA_CA_CERTS=%s", cert);
-  assert_int_equal(RUN(text, "/usr/bin/env", authority, "node", "--experimental-websocket",
+  assert_int_equal(RUN(text, "/usr/bin/env", authority, "node", child_node_flag(),
                        "--input-type=module", "-e", script, https, wss),
                    0);
   assert_string_equal(text, "all well\n");
