@@ -1,11 +1,10 @@
-/* confine.c - Landlock rulesets, made by the server when a tool is first called and shared by tools
- * with the same bounds: the child only has to put its own on. What an older kernel cannot refuse is
- * left out, and said at the start. */
+/* confine.c - Landlock rulesets, made by the server when a tool is first called and kept for the next
+ * call: the child only has to put its own on. What an older kernel cannot refuse is left out, and said
+ * at the start. */
 #include "confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +69,16 @@ static bool allow(const confinement *self, int rules, const char *path, uint64_t
   return added;
 }
 
+/* By name, so that it stays the tool's when the file is read again; names may hold any character. */
+void confinement_folder(const confinement *self, const tool_config *tool, char path[CONFINE_PATH]) {
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  for (const char *at = tool->name; *at; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
+  path[0] = 0;
+  if (!self->temporary[0]) return;
+  snprintf(path, CONFINE_PATH, "%s/%016llx", self->temporary, (unsigned long long)hash);
+  if (mkdir(path, 0700) != 0 && errno != EEXIST) path[0] = 0;
+}
+
 static int create(const confinement *self, const tool_config *tool) {
   ruleset_attr attr = {.files = all_rights(self->abi)};
   size_t size = self->abi >= 6 ? sizeof attr : self->abi >= 4 ? 16 : 8;
@@ -87,6 +96,8 @@ static bool allow_listed(const confinement *self, int rules, const char *const *
 
 static bool allow_usual(const confinement *self, int rules, const serve_config *config,
                         const tool_config *tool) {
+  char temporary[CONFINE_PATH];
+  confinement_folder(self, tool, temporary);
   for (size_t i = 0; i < COUNT(system_folders); i++)
     if (!allow(self, rules, system_folders[i], MAY_READ | MAY_EXECUTE)) return false;
   for (size_t i = 0; i < COUNT(devices); i++)
@@ -96,7 +107,7 @@ static bool allow_usual(const confinement *self, int rules, const serve_config *
   return allow(self, rules, config->source.folder, MAY_READ) &&
          allow(self, rules, tool->cwd, MAY_READ) &&
          allow(self, rules, tool->program, MAY_READ_FILE | MAY_EXECUTE) &&
-         (!self->temporary[0] || allow(self, rules, self->temporary, UINT64_MAX));
+         (!temporary[0] || allow(self, rules, temporary, UINT64_MAX));
 }
 
 static int rules_for(const confinement *self, const serve_config *config, const tool_config *tool) {
@@ -110,54 +121,27 @@ static int rules_for(const confinement *self, const serve_config *config, const 
   return -1;
 }
 
-/* ------------------------------------------------------------------------- sharing */
+/* ------------------------------------------------------------------------- keeping */
 
-static bool is_beneath_system(const char *path) {
-  char real[PATH_MAX];
-  if (!realpath(path, real)) return false;
-  for (size_t i = 0; i < COUNT(system_folders); i++) {
-    size_t len = strlen(system_folders[i]);
-    if (strncmp(real, system_folders[i], len) == 0 && real[len] == '/') return true;
+/* The one made longest ago gives way: a ruleset is a descriptor, and there may be hundreds of tools. */
+static void keep(confinement *self, size_t index, int rules) {
+  size_t *place = &self->kept[self->made++ % CONFINE_KEPT];
+  if (self->made > CONFINE_KEPT) {
+    close(self->of_tool[*place]);
+    self->of_tool[*place] = -1;
   }
-  return false;
-}
-
-static bool same_lists(const char *const *one, const char *const *other) {
-  size_t i = 0;
-  if (!one || !other) return one == other;
-  while (one[i] && other[i] && strcmp(one[i], other[i]) == 0) i++;
-  return !one[i] && !other[i];
-}
-
-static bool same_folders(const tool_config *one, const tool_config *other) {
-  if (one->inside_count != other->inside_count || strcmp(one->cwd, other->cwd) != 0) return false;
-  for (size_t i = 0; i < one->inside_count; i++)
-    if (strcmp(one->inside[i].folder, other->inside[i].folder) != 0) return false;
-  return true;
-}
-
-static bool serves(const ruleset *self, const tool_config *tool, bool for_its_program) {
-  const tool_config *like = self->like;
-  if (!like || self->for_its_program != for_its_program) return false;
-  if (for_its_program && strcmp(like->program, tool->program) != 0) return false;
-  return like->allow_net == tool->allow_net && same_folders(like, tool) &&
-         same_lists(like->allow_read, tool->allow_read) &&
-         same_lists(like->allow_write, tool->allow_write);
+  *place = index;
+  self->of_tool[index] = rules;
 }
 
 int confinement_rules(confinement *self, const tool_config *tool) {
-  const ruleset **chosen = &self->of_tool[tool - self->config->tools];
+  size_t index = (size_t)(tool - self->config->tools);
   if (!self->abi || tool->unconfined) return CONFINE_NONE;
-  if (*chosen) return (*chosen)->fd;
-  bool for_its_program = !is_beneath_system(tool->program);
-  for (size_t i = 0; i < self->count && !*chosen; i++)
-    if (serves(&self->made[i], tool, for_its_program)) *chosen = &self->made[i];
-  if (*chosen) return (*chosen)->fd;
-  int fd = rules_for(self, self->config, tool);
-  if (fd < 0) return CONFINE_FAILED;
-  self->made[self->count] = (ruleset){fd, tool, for_its_program};
-  *chosen = &self->made[self->count++];
-  return fd;
+  if (self->of_tool[index] >= 0) return self->of_tool[index];
+  int rules = rules_for(self, self->config, tool);
+  if (rules < 0) return CONFINE_FAILED;
+  keep(self, index, rules);
+  return rules;
 }
 
 bool confinement_closes_net(const confinement *self, const tool_config *tool) {
@@ -179,9 +163,9 @@ bool confinement_init(confinement *self, const serve_config *config, const char 
                         .temporary = temporary,
                         .abi = abi > 0 ? (int)abi : 0,
                         .closes_net = knows_seccomp()};
-  self->made = calloc(config->tool_count + 1, sizeof *self->made);
   self->of_tool = calloc(config->tool_count + 1, sizeof *self->of_tool);
-  if (!self->made || !self->of_tool) return false;
+  if (!self->of_tool) return false;
+  for (size_t i = 0; i < config->tool_count; i++) self->of_tool[i] = -1;
   for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
     if (!tool->is_program || tool->unconfined) continue;
@@ -193,8 +177,7 @@ bool confinement_init(confinement *self, const serve_config *config, const char 
 }
 
 void confinement_deinit(confinement *self) {
-  for (size_t i = 0; i < self->count; i++) close(self->made[i].fd);
-  free(self->made);
+  for (size_t i = 0; i < self->made && i < CONFINE_KEPT; i++) close(self->of_tool[self->kept[i]]);
   free(self->of_tool);
 }
 

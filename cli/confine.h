@@ -1,26 +1,23 @@
 /* confine.h - what a program may reach. Files by Landlock where the kernel has it: the system's
- * folders and the configuration's to read, a temporary folder to write. No sockets, by seccomp.
+ * folders and the configuration's to read, a temporary folder a tool to write. No sockets, by seccomp.
  * More where the configuration says so. */
 #ifndef IDEM_CLI_CONFINE_H
 #define IDEM_CLI_CONFINE_H
 
 #include "config.h"
 
-/* A ruleset, for every tool with the same bounds. */
-typedef struct ruleset {
-  int fd;
-  const tool_config *like; /* the tool it was made for */
-  bool for_its_program;    /* which stands outside the system's folders */
-} ruleset;
+#define CONFINE_KEPT 64u /* rulesets at a time */
+#define CONFINE_PATH 96u
 
 typedef struct confinement {
   const serve_config *config;
-  const char *temporary; /* programs may write here; empty: there is none */
-  int abi;               /* of Landlock; 0: not there */
-  bool closes_net;       /* seccomp is there */
-  ruleset *made;         /* room for one a tool */
-  size_t count;
-  const ruleset **of_tool; /* NULL: not called yet */
+  const char
+      *temporary;  /* each tool may write to a folder of its own in it; empty: there is none */
+  int abi;         /* of Landlock; 0: not there */
+  bool closes_net; /* seccomp is there */
+  int *of_tool;    /* rulesets; -1: not made, or no longer kept */
+  size_t kept[CONFINE_KEPT]; /* whose they are, in a ring */
+  size_t made;
 } confinement;
 
 #define CONFINE_NONE (-1)   /* nothing is to be put on */
@@ -33,8 +30,11 @@ void confinement_deinit(confinement *self);
 
 /* Tells the log what keeps programs in bounds here, and what does not. */
 void confinement_say(const confinement *self, idem_log *log);
-/* The tool's ruleset, which stays ours, or one of the two above. */
+/* The tool's ruleset, which stays ours and is there until the next call of this, or one of the two
+ * above. */
 int confinement_rules(confinement *self, const tool_config *tool);
+/* Where the tool's programs may write, made if it is not there; empty: there is no such place. */
+void confinement_folder(const confinement *self, const tool_config *tool, char path[CONFINE_PATH]);
 /* Whether the tool's programs get no sockets. */
 bool confinement_closes_net(const confinement *self, const tool_config *tool);
 

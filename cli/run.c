@@ -308,10 +308,11 @@ static char **make_environment(const tool_config *config, const char *folder, ch
 static int order_program(call *self, const pipes *ends) {
   const tool_config *config = self->tool->config;
   confinement *bounds = self->tool->bounds;
-  char temporary[96];
+  char folder[CONFINE_PATH], temporary[CONFINE_PATH + 8];
+  confinement_folder(bounds, config, folder);
   int rules = confinement_rules(bounds, config);
   if (rules == CONFINE_FAILED) return errno;
-  char **environment = make_environment(config, bounds->temporary, temporary, sizeof temporary);
+  char **environment = make_environment(config, folder, temporary, sizeof temporary);
   if (!environment) return ENOMEM;
   int why =
       hand_run(self->user.hand, &(spawn_order){.program = config->program,

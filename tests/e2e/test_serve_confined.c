@@ -43,6 +43,9 @@ static char *make_config(void) {
           " \"write_allowed\":{\"run\":[\"sh\",\"-c\",\"echo x >made && cat made\"],"
           "\"allow\":{\"write\":[\".\"]}},\n"
           " \"temporary\":{\"run\":[\"sh\",\"-c\",\"echo fine >$TMPDIR/t && cat $TMPDIR/t\"]},\n"
+          " \"leave\":{\"run\":[\"sh\",\"-c\",\"echo mine >$TMPDIR/left && echo $TMPDIR/left\"]},\n"
+          " \"meddle\":{\"args\":{\"file\":\"string\"},\"run\":[\"sh\",\"-c\","
+          "\"echo $TMPDIR; cat $1; ls $1/..; echo theirs >>$1\",\"sh\",\"{file}\"]},\n"
           " \"net\":{\"run\":[\"bash\",\"-c\",\"exec 3<>/dev/tcp/127.0.0.1/%d && echo in\"]},\n"
           " \"net_allowed\":{\"run\":[\"bash\",\"-c\",\"exec 3<>/dev/tcp/127.0.0.1/%d && "
           "echo in\"],\"allow\":{\"net\":true}},\n"
@@ -104,6 +107,28 @@ static void nothing_can_be_written_but_in_a_temporary_folder(void **state) {
   expect_in(serving_call(*state, "temporary", "{}"), "\"text\":\"fine\\n\"");
 }
 
+/* The path that `leave` tells, as the arguments of the other tool. */
+static void one_tool_s_temporary_files_are_not_another_s(void **state) {
+  need_landlock(1);
+  char file[256], arguments[300];
+  const char *at = strstr(serving_call(*state, "leave", "{}"), "\"text\":\"");
+  assert_non_null(at);
+  snprintf(file, sizeof file, "%.*s", (int)strcspn(at + 8, "\\"), at + 8);
+  expect_in(file, "/left");
+  snprintf(arguments, sizeof arguments, "{\"file\":\"%s\"}", file);
+  const char *answer = serving_call(*state, "meddle", arguments);
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "Permission denied");
+  expect_not_in(answer, "mine");
+  char held[64] = "";
+  FILE *left = fopen(file, "r");
+  assert_non_null(left);
+  assert_non_null(fgets(held, sizeof held, left));
+  assert_null(fgets(arguments, sizeof arguments, left));
+  fclose(left);
+  assert_string_equal(held, "mine\n");
+}
+
 static void what_the_file_allows_can_be_written(void **state) {
   expect_in(serving_call(*state, "write_allowed", "{}"), "\"text\":\"x\\n\"");
 }
@@ -127,6 +152,7 @@ int main(void) {
       cmocka_unit_test(files_beside_the_configuration_can_be_read),
       cmocka_unit_test(what_the_file_allows_can_be_read),
       cmocka_unit_test(nothing_can_be_written_but_in_a_temporary_folder),
+      cmocka_unit_test(one_tool_s_temporary_files_are_not_another_s),
       cmocka_unit_test(what_the_file_allows_can_be_written),
       cmocka_unit_test(connections_need_to_be_allowed),
       cmocka_unit_test(other_processes_cannot_be_signalled),
