@@ -9,6 +9,7 @@
 
 #define AFTER_MS 1000 /* for an exchange to end by itself once nobody waits for it */
 #define LOOK_MS 1000  /* how often calls that were cancelled are noticed at the latest */
+#define REST_MS 100   /* at least, before a stream is taken up again, whatever it asks for */
 #define EVENT_ID_BYTES 1024
 #define SHOWN_BYTES 256 /* of the body of an HTTP error */
 
@@ -148,11 +149,14 @@ static bool resumable(const idem__http_post *post) {
   return len > 0 && len <= EVENT_ID_BYTES && post->tries < post->client->opts.retries;
 }
 
+/* The call has no answer yet, so what came was no progress: a server that says `retry: 1` and sends
+ * an event per stream, which counts as life, must not have us knock a thousand times a second. */
 static void rest(idem__http_post *post, uint64_t now_ms) {
   uint64_t wait = post->parser.retry_ms ? post->parser.retry_ms : post->client->opts.retry_ms;
   if (wait > 60000) wait = 60000;
   post->tries++;
-  post->at_ms = now_ms + wait * post->tries;
+  wait *= post->tries;
+  post->at_ms = now_ms + (wait < REST_MS ? REST_MS : wait);
 }
 
 static void resume(idem__http_post *post) {

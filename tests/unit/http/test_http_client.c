@@ -178,8 +178,9 @@ static void a_call_is_posted_and_answered(void **state) {
 
 static void a_stream_is_read_at_any_split_and_resumed(void **state) {
   (void)state;
-  static const char first[] = "retry: 50\n\nid: a\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n"
-                              "id: b\ndata: {\"half";
+  static const char first[] =
+      "retry: 150\n\nid: a\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n"
+      "id: b\ndata: {\"half";
   for (size_t piece = 1; piece < 12; piece++) {
     world in;
     assert_int_equal(open_world(&in, NULL, 0), IDEM_OK);
@@ -187,8 +188,8 @@ static void a_stream_is_read_at_any_split_and_resumed(void **state) {
     assert_true(stream(&in, 0, first, piece));
     end_stream(&in, 0, IDEM_E_CLOSED);
     assert_int_equal(in.total, 0);
-    assert_int_equal(idem__http_client_deadline(in.client), in.now_ms + 50);
-    pass(&in, 49);
+    assert_int_equal(idem__http_client_deadline(in.client), in.now_ms + 150);
+    pass(&in, 149);
     assert_int_equal(in.count, 1);
     pass(&in, 1);
     assert_int_equal(in.count, 2);
@@ -217,6 +218,27 @@ static void a_stream_is_not_resumed_for_ever(void **state) {
   assert_int_equal(in.answers[1], 1);
   assert_int_equal(in.status[1], IDEM_E_SYS);
   assert_string_equal(in.message, "nobody there");
+  close_world(&in);
+}
+
+static void a_server_in_a_hurry_is_asked_ten_times_a_second_at_most(void **state) {
+  (void)state;
+  world in;
+  assert_int_equal(open_world(&in, NULL, 0), IDEM_OK);
+  call(&in);
+  for (int i = 0; i < 10; i++) {
+    assert_true(
+        stream(&in, i, "id: a\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n", 7));
+    end_stream(&in, i, IDEM_OK);
+    assert_int_equal(idem__http_client_deadline(in.client), in.now_ms + 100);
+    pass(&in, 99);
+    assert_int_equal(in.count, i + 1);
+    pass(&in, 1);
+    assert_int_equal(in.count, i + 2);
+  }
+  assert_true(stream(&in, 10, "id: b\ndata: " RESULT "\n\n", 7));
+  assert_int_equal(in.answers[1], 1);
+  end_stream(&in, 10, IDEM_OK);
   close_world(&in);
 }
 
@@ -357,7 +379,7 @@ static int converse(world *in, const idem_alloc *alloc) {
       end_json(in, i, 200, RESULT);
     } else if (i % 4 == 1 && stream(in, i, "id: a\nretry: 1\ndata: {}\n\n", 5)) {
       end_stream(in, i, IDEM_OK);
-      pass(in, 10);
+      pass(in, 100);
     } else if (in->asks[i].live) {
       end_json(in, i, 503, "{\"error\":{\"code\":1,\"message\":\"m\"}}");
     }
@@ -389,6 +411,7 @@ int main(void) {
       cmocka_unit_test(a_call_is_posted_and_answered),
       cmocka_unit_test(a_stream_is_read_at_any_split_and_resumed),
       cmocka_unit_test(a_stream_is_not_resumed_for_ever),
+      cmocka_unit_test(a_server_in_a_hurry_is_asked_ten_times_a_second_at_most),
       cmocka_unit_test(a_stream_without_ids_ends_its_call),
       cmocka_unit_test(an_ended_call_lets_its_exchange_finish_for_a_second),
       cmocka_unit_test(calls_wait_for_room_and_others_pass_them),
