@@ -75,16 +75,27 @@ bool word_render(const word_template *self, const values *from, idem__buf *out,
 
 /* -------------------------------------------------------------------------- words */
 
+/* For one more and the NULL. A call that waits holds its words, so they take what they need. */
+static bool make_room(word_list *list) {
+  if (list->count + 2 <= list->capacity) return true;
+  size_t wanted = list->capacity ? list->capacity * 2 : 8;
+  char **items = realloc(list->items, wanted * sizeof *items);
+  if (!items) return false;
+  list->items = items;
+  list->capacity = wanted;
+  return true;
+}
+
 static bool append(word_list *list, const char *text, size_t len, template_fault *fault) {
   if (list->count == WORDS_MAX || list->bytes + len > WORDS_BYTES_MAX)
     return refuse(fault, "arguments: more than a program can be given (%u words, %zu bytes)",
                   WORDS_MAX, WORDS_BYTES_MAX);
-  if (!list->items) list->items = calloc(WORDS_MAX + 1, sizeof *list->items);
-  char *copy = list->items ? malloc(len + 1) : NULL;
+  char *copy = make_room(list) ? malloc(len + 1) : NULL;
   if (!copy) return refuse(fault, "out of memory");
   if (len) memcpy(copy, text, len);
   copy[len] = 0;
   list->items[list->count++] = copy;
+  list->items[list->count] = NULL;
   list->bytes += len;
   return true;
 }

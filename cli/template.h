@@ -41,6 +41,7 @@ typedef struct arguments_template {
 typedef struct word_list {
   char **items; /* ends with NULL */
   size_t count;
+  size_t capacity;
   size_t bytes;
 } word_list;
 

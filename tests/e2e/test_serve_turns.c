@@ -15,6 +15,7 @@
 
 #define TOOLS 500
 #define CALLS 1000
+#define WAITING_KIB 16384 /* it is a third of that with sanitizers */
 #define GREEDY 300
 #define MODEST 10
 
@@ -87,6 +88,25 @@ static void a_busy_tool_does_not_starve_the_others(void **state) {
                 busy_before_last);
   assert_true(busy_before_last < CALLS / 4);
   assert_true(processes_below_us().hands <= 8);
+}
+
+/* One runs until it is let go, the others wait; the ping comes after all of them. */
+static void a_thousand_calls_wait_in_little_memory(void **state) {
+  serving self;
+  (void)state;
+  serving_make(&self, "{\"concurrency\":1,\"queue\":2000,\"tools\":{\"t0\":{\"run\":[\"sh\",\"-c\","
+                      "\"while [ ! -e go ]; do sleep 0.01; done\"]}}}");
+  serving_start(&self);
+  long before = child_rss_kb(self.server.pid);
+  pid_t sender = send_calls(self.server.in, 1000, CALLS, always_the_first);
+  assert_int_equal(waitpid(sender, NULL, 0), sender);
+  serving_ask(&self, "ping", "{}");
+  long grown = child_rss_kb(self.server.pid) - before;
+  print_message("%d calls that wait take %ld KiB\n", CALLS, grown);
+  assert_true(grown < WAITING_KIB);
+  assert_int_equal(kill(self.server.pid, SIGTERM), 0);
+  assert_int_equal(child_end(&self.server), 0);
+  child_remove_folder(self.folder);
 }
 
 /* ------------------------------------------------------------------------- two clients */
@@ -229,6 +249,7 @@ static int end(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_busy_tool_does_not_starve_the_others),
+      cmocka_unit_test(a_thousand_calls_wait_in_little_memory),
       cmocka_unit_test(a_greedy_client_does_not_starve_another),
       cmocka_unit_test(a_client_s_posts_count_together),
   };
