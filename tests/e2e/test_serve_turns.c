@@ -3,6 +3,7 @@
 #include "serving.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -68,6 +69,17 @@ static int half_to_one_tool(int index) {
 static int always_the_first(int index) { return index * 0; }
 static int one_of_two(int index) { return index % 2; }
 
+static int count_descriptors(pid_t pid) {
+  char path[64];
+  int count = 0;
+  snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
+  DIR *folder = opendir(path);
+  assert_non_null(folder);
+  while (readdir(folder)) count++;
+  closedir(folder);
+  return count;
+}
+
 static void a_busy_tool_does_not_starve_the_others(void **state) {
   serving *self = *state;
   bool seen[CALLS] = {false};
@@ -88,6 +100,9 @@ static void a_busy_tool_does_not_starve_the_others(void **state) {
                 busy_before_last);
   assert_true(busy_before_last < CALLS / 4);
   assert_true(processes_below_us().hands <= 8);
+  int descriptors = count_descriptors(self->server.pid);
+  print_message("%d descriptors after calls of %d tools\n", descriptors, TOOLS);
+  assert_true(descriptors < TOOLS / 4);
 }
 
 /* One runs until it is let go, the others wait; the ping comes after all of them. */
