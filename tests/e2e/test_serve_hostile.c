@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,6 +212,50 @@ static void a_spawner_that_does_not_answer_is_given_up(void **state) {
   assert_true(processes_below_us().spawner > 1 && processes_below_us().spawner != spawner);
 }
 
+/* ------------------------------------------------------------------- the spawner alone */
+
+static pid_t start_spawner(int *socket) {
+  int pair[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    if (pair[1] != 3) dup2(pair[1], 3);
+    execl(IDEM_BIN_DIR "/idem", "idem", "--spawner", (char *)NULL);
+    _exit(127);
+  }
+  close(pair[1]);
+  *socket = pair[0];
+  return pid;
+}
+
+/* A wish for a hand, and six descriptors with it, where none is expected and five would fit. */
+static void send_six_descriptors(int socket) {
+  int32_t note[2] = {4, 0}, fds[6] = {2, 2, 2, 2, 2, 2};
+  _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {0};
+  struct iovec part = {note, sizeof note};
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+  struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+  *head = (struct cmsghdr){
+      .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fds)};
+  memcpy(CMSG_DATA(head), fds, sizeof fds);
+  assert_int_equal(sendmsg(socket, &message, 0), sizeof note);
+}
+
+static void too_many_descriptors_do_no_harm(void **state) {
+  int socket, status;
+  int32_t note[2] = {0, 0};
+  (void)state;
+  pid_t spawner = start_spawner(&socket);
+  send_six_descriptors(socket);
+  assert_int_equal(recv(socket, note, sizeof note, 0), sizeof note);
+  assert_int_equal(note[0], 9); /* REPORT_HAND */
+  close(socket);
+  assert_int_equal(waitpid(spawner, &status, 0), spawner);
+  assert_int_equal(status, 0);
+}
+
 /* ------------------------------------------------------------------------- signals */
 
 static void begin_staying(serving *self) {
@@ -245,6 +290,7 @@ static void a_hangup_reads_the_file_again_and_disturbs_no_call(void **state) {
 
 int main(void) {
   const struct CMUnitTest alone[] = {
+      cmocka_unit_test(too_many_descriptors_do_no_harm),
       cmocka_unit_test(a_signal_ends_the_server_and_all_it_runs),
   };
   const struct CMUnitTest tests[] = {
