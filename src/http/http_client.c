@@ -371,8 +371,9 @@ static void fail_http(idem__http_post *post, const idem__http_outcome *outcome) 
     text.len = 0;
     status = put_http_error(&text, post->call, outcome);
   }
-  if (status == IDEM_OK) status = idem__conn_message(client->opts.conn, text.data, text.len, NULL);
+  if (status == IDEM_OK) (void)idem__conn_message(client->opts.conn, text.data, text.len, NULL);
   idem__buf_deinit(&text);
+  /* Whatever went wrong on the way, the call has not ended yet. */
   if (still_pending(post)) fail_call(post, IDEM_E_PROTO, words ? words : "an HTTP error");
 }
 
