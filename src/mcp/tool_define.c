@@ -1,9 +1,12 @@
 /* tool_define.c - taking a tool in: its name and schemas are checked before anyone is told of it.
  * One bad tool is refused with a sentence; the rest is served. */
+#include "../schema/share.h"
 #include "mcp.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define NEIGHBOURS 16 /* tools before a new one whose schemas it may have */
 
 void idem__tool_entry_unref(idem__tool_entry *tool, const idem_alloc *alloc) {
   if (atomic_fetch_sub_explicit(&tool->refs, 1, memory_order_acq_rel) != 1) return;
@@ -41,8 +44,40 @@ static idem_status compile(idem_server *server, const char *text, idem_schema **
   return status;
 }
 
+static bool same_text(const char *one, const char *other) {
+  return one && other && strcmp(one, other) == 0;
+}
+
+/* Files list tools of one kind together, and those often take the same arguments: what was compiled
+ * and checked for one of them need not be for the next. Rules for headers are each tool's own. */
+static bool share_input(idem_server *server, idem__tool_entry *tool) {
+  idem__server_lock(server);
+  const idem__registry_list *list = &server->registry->lists[IDEM__TOOLS];
+  for (size_t back = 1; back <= NEIGHBOURS && back <= list->count && !tool->input; back++) {
+    const idem__tool_entry *other = list->entries[list->count - back];
+    if (!other->header_count && same_text(other->input_schema, tool->input_schema))
+      tool->input = idem__schema_share(other->input);
+  }
+  idem__server_unlock(server);
+  return tool->input;
+}
+
+static bool share_output(idem_server *server, idem__tool_entry *tool) {
+  idem__server_lock(server);
+  const idem__registry_list *list = &server->registry->lists[IDEM__TOOLS];
+  for (size_t back = 1; back <= NEIGHBOURS && back <= list->count && !tool->output; back++) {
+    const idem__tool_entry *other = list->entries[list->count - back];
+    if (!same_text(other->output_schema, tool->output_schema)) continue;
+    tool->output = idem__schema_share(other->output);
+    tool->output_is_object = other->output_is_object;
+  }
+  idem__server_unlock(server);
+  return tool->output;
+}
+
 static idem_status define_input(idem_server *server, idem__tool_entry *tool, char *why,
                                 size_t why_len) {
+  if (share_input(server, tool)) return IDEM_OK;
   idem_status status = compile(server, tool->input_schema, &tool->input, tool->name, why, why_len);
   if (status != IDEM_OK) return status;
   yyjson_doc *doc = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
@@ -59,7 +94,7 @@ static idem_status define_input(idem_server *server, idem__tool_entry *tool, cha
 
 static idem_status define_output(idem_server *server, idem__tool_entry *tool, char *why,
                                  size_t why_len) {
-  if (!tool->output_schema) return IDEM_OK;
+  if (!tool->output_schema || share_output(server, tool)) return IDEM_OK;
   idem_status status =
       compile(server, tool->output_schema, &tool->output, tool->name, why, why_len);
   if (status != IDEM_OK) return status;

@@ -189,6 +189,7 @@ typedef struct resource {
 } resource;
 
 struct idem_schema {
+  _Atomic unsigned refs; /* see share.h */
   idem_alloc alloc;
   region memory;
   node *nodes;

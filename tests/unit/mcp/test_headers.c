@@ -196,12 +196,68 @@ static void marks_that_cannot_work_are_refused(void **state) {
   idem_server_free(server);
 }
 
+/* ------------------------------------------------------------ tools that are alike */
+
+#define ALIKE "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}}}"
+
+static idem_status add_alike(idem_server *server, const char *name, const char *input) {
+  idem_tool tool = {.name = name, .input_schema = input, .output_schema = ALIKE, .fn = say};
+  return idem_server_add_tool(server, &tool, NULL, 0);
+}
+
+static const idem__tool_entry *entry_of(idem_server *server, const char *name) {
+  return idem__registry_tool(server->registry, name, strlen(name));
+}
+
+static void tools_with_the_same_schema_share_its_program(void **state) {
+  (void)state;
+  idem_server *server = mcp_test_server(NULL);
+  assert_int_equal(add_alike(server, "a", ALIKE), IDEM_OK);
+  assert_int_equal(add_alike(server, "b", "{\"type\":\"object\"}"), IDEM_OK);
+  assert_int_equal(add_alike(server, "c", " " ALIKE), IDEM_OK);
+  const idem__tool_entry *a = entry_of(server, "a"), *b = entry_of(server, "b");
+  const idem__tool_entry *c = entry_of(server, "c");
+  assert_ptr_equal(c->input, a->input);
+  assert_ptr_not_equal(b->input, a->input);
+  assert_ptr_equal(b->output, a->output);
+  assert_true(b->output_is_object);
+  idem_server_free(server);
+}
+
+static void a_shared_program_outlives_the_tool_it_was_made_for(void **state) {
+  (void)state;
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer;
+  assert_int_equal(add_alike(server, "a", ALIKE), IDEM_OK);
+  assert_int_equal(add_alike(server, "c", ALIKE), IDEM_OK);
+  assert_int_equal(idem_server_remove_tool(server, "a"), IDEM_OK);
+  mcp_peer_open(&peer, server, "2025-11-25");
+  mcp_peer_expect_part(&peer, "tools/call", "\"name\":\"c\",\"arguments\":{\"n\":\"x\"}",
+                       "arguments.n");
+  mcp_peer_close(&peer);
+  idem_server_free(server);
+}
+
+static void marks_are_kept_by_each_tool_of_the_same_schema(void **state) {
+  (void)state;
+  idem_server *server = mcp_test_server(NULL);
+  assert_int_equal(add_alike(server, "a", marked), IDEM_OK);
+  assert_int_equal(add_alike(server, "b", marked), IDEM_OK);
+  assert_int_equal(entry_of(server, "a")->header_count, 3);
+  assert_int_equal(entry_of(server, "b")->header_count, 3);
+  idem_server_free(server);
+}
+
 static void define_without_memory(fault_alloc *memory, void *user) {
   (void)user;
   idem_server *server;
   if (mcp_test_server_try(&(idem_server_opts){.alloc = &memory->alloc}, &server) != IDEM_OK) return;
   idem_status status = add_marked(server, marked, NULL, 0);
   assert_true(status == IDEM_OK || status == IDEM_E_NOMEM);
+  for (const char *name = "ab"; *name; name++) {
+    status = add_alike(server, (char[]){*name, 0}, ALIKE);
+    assert_true(status == IDEM_OK || status == IDEM_E_NOMEM);
+  }
   idem_server_free(server);
 }
 
@@ -264,6 +320,9 @@ int main(void) {
       cmocka_unit_test(arguments_that_disagree_are_refused),
       cmocka_unit_test(who_claims_nothing_but_sends_the_header_is_not_served_as_old),
       cmocka_unit_test(marks_that_cannot_work_are_refused),
+      cmocka_unit_test(tools_with_the_same_schema_share_its_program),
+      cmocka_unit_test(a_shared_program_outlives_the_tool_it_was_made_for),
+      cmocka_unit_test(marks_are_kept_by_each_tool_of_the_same_schema),
       cmocka_unit_test(any_allocation_may_fail),
       cmocka_unit_test(other_methods_answer_as_the_revision_wants),
   };
