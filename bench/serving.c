@@ -1,6 +1,8 @@
 /* serving.c - what `idem serve` costs, against limits measured in the same run: a program's call against
  * posix_spawn and wait, a query's against a tool in C, and its start with many tools.
  * serving IDEM REFERENCE FOLDER: the folder holds the configurations that bench/serve/run writes. */
+#include "server.h"
+
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,16 +24,6 @@
 #define ID_AT 22      /* of four digits, in a request */
 #define PROGRAM "/bin/true"
 
-typedef struct child {
-  pid_t pid;
-  int in, out; /* its stdin and stdout */
-} child;
-
-static void die(const char *what) {
-  perror(what);
-  exit(1);
-}
-
 static double now_us(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -49,32 +41,6 @@ static double median(double *values, size_t count) {
 }
 
 /* --------------------------------------------------------------- servers */
-
-static void become(char **command, int in, int out) {
-  int null = open("/dev/null", O_WRONLY);
-  dup2(in, 0);
-  dup2(out, 1);
-  dup2(null, 2);
-  execv(command[0], command);
-  _exit(127);
-}
-
-static child start(char **command) {
-  int to[2], from[2];
-  if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) die("pipe");
-  child made = {.pid = fork(), .in = to[1], .out = from[0]};
-  if (made.pid < 0) die("fork");
-  if (made.pid == 0) become(command, to[0], from[1]);
-  close(to[0]);
-  close(from[1]);
-  return made;
-}
-
-static void stop(child *it) {
-  close(it->in);
-  close(it->out);
-  waitpid(it->pid, NULL, 0);
-}
 
 static void send_bytes(const child *it, const char *bytes, size_t len) {
   if (write(it->in, bytes, len) != (ssize_t)len) die("the server does not read");

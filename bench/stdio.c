@@ -1,6 +1,8 @@
 /* stdio.c - a server on stdio against the bare loop of bench/limit, in one run.
  * stdio [--tools-call] LIMIT SERVER [ARGUMENTS]: each figure is the median of five rounds, the two programs taking
  * turns, so that what else the machine does falls on both. */
+#include "server.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,18 +22,8 @@
 #define REQUESTS 10000 /* different ones, sent over and over */
 #define REQUEST_SIZE 384
 
-typedef struct child {
-  pid_t pid;
-  int in, out; /* its stdin and stdout */
-} child;
-
 static char requests[REQUESTS * REQUEST_SIZE];
 static size_t starts[REQUESTS + 1];
-
-static void die(const char *what) {
-  perror(what);
-  exit(1);
-}
 
 static double now(void) {
   struct timespec t;
@@ -40,33 +32,6 @@ static double now(void) {
 }
 
 /* --------------------------------------------------------------- processes */
-
-/* Its log would be part of what is measured, and is not what is asked about. */
-static void become(char **command, int in, int out) {
-  int null = open("/dev/null", O_WRONLY);
-  dup2(in, 0);
-  dup2(out, 1);
-  dup2(null, 2);
-  execv(command[0], command);
-  _exit(127);
-}
-
-static child start(char **command) {
-  int to[2], from[2];
-  if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) die("pipe");
-  child made = {.pid = fork(), .in = to[1], .out = from[0]};
-  if (made.pid < 0) die("fork");
-  if (made.pid == 0) become(command, to[0], from[1]);
-  close(to[0]);
-  close(from[1]);
-  return made;
-}
-
-static void stop(child *it) {
-  close(it->in);
-  close(it->out);
-  waitpid(it->pid, NULL, 0);
-}
 
 static void send_all(const child *it, const char *data, size_t len) {
   while (len) {

@@ -2,7 +2,6 @@
  * what happened with the end of stderr, secrets removed. Nothing is cut without saying so. */
 #include "program.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,17 +131,6 @@ static void answer_text(call *self, idem__buf *sentence, bool failed) {
   idem__buf_deinit(&text);
 }
 
-static void fail(call *self, const char *format, ...) IDEM_PRINTF(2, 3);
-
-static void fail(call *self, const char *format, ...) {
-  char sentence[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(sentence, sizeof sentence, format, arguments);
-  va_end(arguments);
-  reply_failed(self->request, sentence);
-}
-
 void call_answer(call *self) {
   idem__buf sentence;
   if (!self->request) return;
@@ -153,8 +141,8 @@ void call_answer(call *self) {
   idem__buf_init(&sentence, NULL, (size_t)8 << 10);
   bool failed = judge(self, &sentence);
   if (self->tool->config->output_json && self->stopped == STOP_FLOOD)
-    fail(self, "%s printed more than %zu bytes of JSON (output_bytes)", self->tool->config->name,
-         self->tool->config->output_bytes);
+    reply_failed_because(self->request, "%s printed more than %zu bytes of JSON (output_bytes)",
+                         self->tool->config->name, self->tool->config->output_bytes);
   else if (self->tool->config->output_json && !failed)
     reply_json(self->request, self->tool->config, self->output.data, self->output.len);
   else

@@ -15,6 +15,7 @@ void edition_release(edition *self);
 
 /* Answers of a tool, by MCP or as a plain JSON-RPC method. Each ends the request. */
 void reply_failed(idem_request *request, const char *sentence);
+void reply_failed_because(idem_request *request, const char *format, ...) IDEM_PRINTF(2, 3);
 void reply_tool(idem_request *request, const idem_tool_result *result);
 /* JSON text that a tool came to, as structured content, checked by its output schema. */
 void reply_json(idem_request *request, const tool_config *tool, const char *text, size_t len);

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool refuse(template_fault *fault, const char *format, ...) IDEM_PRINTF(2, 3);
-
-static bool refuse(template_fault *fault, const char *format, ...) {
+bool template_refuse(template_fault *fault, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(fault->sentence, sizeof fault->sentence, format, arguments);
@@ -28,12 +26,12 @@ static yyjson_val *value_of(const values *from, const piece *name) {
 static bool put(idem__buf *out, const char *text, size_t len, const piece *name,
                 template_fault *fault) {
   if (memchr(text, 0, len))
-    return refuse(fault, "arguments.%.*s: must not hold a NUL character", (int)name->len,
-                  name->text);
+    return template_refuse(fault, "arguments.%.*s: must not hold a NUL character", (int)name->len,
+                           name->text);
   if (idem__buf_put(out, text, len) == IDEM_OK) return true;
-  return refuse(fault,
-                "arguments.%.*s: too long to be an argument of a program (%zu bytes at most)",
-                (int)name->len, name->text, out->max);
+  return template_refuse(
+      fault, "arguments.%.*s: too long to be an argument of a program (%zu bytes at most)",
+      (int)name->len, name->text, out->max);
 }
 
 /* Strings as they are, everything else as JSON writes it. */
@@ -44,7 +42,7 @@ static bool put_value(idem__buf *out, yyjson_val *value, const piece *name, temp
     return put(out, yyjson_get_raw(value), yyjson_get_len(value), name, fault);
   size_t len = 0;
   char *text = yyjson_val_write(value, 0, &len);
-  bool fine = text ? put(out, text, len, name, fault) : refuse(fault, "out of memory");
+  bool fine = text ? put(out, text, len, name, fault) : template_refuse(fault, "out of memory");
   free(text);
   return fine;
 }
@@ -88,10 +86,11 @@ static bool make_room(word_list *list) {
 
 static bool append(word_list *list, const char *text, size_t len, template_fault *fault) {
   if (list->count == WORDS_MAX || list->bytes + len > WORDS_BYTES_MAX)
-    return refuse(fault, "arguments: more than a program can be given (%u words, %zu bytes)",
-                  WORDS_MAX, WORDS_BYTES_MAX);
+    return template_refuse(fault,
+                           "arguments: more than a program can be given (%u words, %zu bytes)",
+                           WORDS_MAX, WORDS_BYTES_MAX);
   char *copy = make_room(list) ? malloc(len + 1) : NULL;
-  if (!copy) return refuse(fault, "out of memory");
+  if (!copy) return template_refuse(fault, "out of memory");
   if (len) memcpy(copy, text, len);
   copy[len] = 0;
   list->items[list->count++] = copy;
@@ -123,9 +122,9 @@ static bool add_word(const slot *within, const word_template *words, size_t inde
     const piece *name = self->pieces;
     yyjson_val *value = value_of(from, name);
     if (!may_begin_with_dash(within, index, item && yyjson_is_arr(value) ? item : value))
-      fine =
-          refuse(fault, "arguments.%.*s: must not begin with '-': it would be taken for an option",
-                 (int)name->len, name->text);
+      fine = template_refuse(
+          fault, "arguments.%.*s: must not begin with '-': it would be taken for an option",
+          (int)name->len, name->text);
   }
   fine = fine && append(out, text.data, text.len, fault);
   idem__buf_deinit(&text);
@@ -165,7 +164,7 @@ static bool expand_words(const slot *within, const word_template *words, size_t 
   survey seen = {.from = from};
   for (size_t i = 0; i < count; i++) word_names(&words[i], look, &seen);
   if (seen.absent) return true;
-  if (seen.two_lists) return refuse(fault, "arguments: two lists cannot share one place");
+  if (seen.two_lists) return template_refuse(fault, "arguments: two lists cannot share one place");
   if (!seen.list) return add_words(within, words, count, from, NULL, out, fault);
   yyjson_val *item;
   size_t i, max;

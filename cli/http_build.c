@@ -2,7 +2,6 @@
  * one path segment, one query or form value, one header, one JSON value. */
 #include "http_tool.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +12,8 @@
 
 typedef enum place { PLACE_PATH, PLACE_QUERY, PLACE_FORM, PLACE_HEADER, PLACE_TEXT } place;
 
-static bool refuse(template_fault *fault, const char *format, ...) IDEM_PRINTF(2, 3);
-
-static bool refuse(template_fault *fault, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(fault->sentence, sizeof fault->sentence, format, arguments);
-  va_end(arguments);
-  return false;
-}
-
 static bool refuse_value(template_fault *fault, const piece *name, const char *why) {
-  return refuse(fault, "arguments.%.*s: %s", (int)name->len, name->text, why);
+  return template_refuse(fault, "arguments.%.*s: %s", (int)name->len, name->text, why);
 }
 
 /* ------------------------------------------------------------------------- encoding */
@@ -84,7 +73,8 @@ static bool put_json_value(idem__buf *out, place where, yyjson_val *value, const
     return put_value(out, where, yyjson_get_raw(value), yyjson_get_len(value), name, fault);
   size_t len = 0;
   char *text = yyjson_val_write(value, 0, &len);
-  bool fine = text ? put_value(out, where, text, len, name, fault) : refuse(fault, "out of memory");
+  bool fine = text ? put_value(out, where, text, len, name, fault)
+                   : template_refuse(fault, "out of memory");
   free(text);
   return fine;
 }
@@ -109,9 +99,10 @@ static bool render(const word_template *self, place where, yyjson_val *arguments
     else if (at->is_name)
       fine = put_json_value(out, where, value, at, fault);
     else if (where == PLACE_FORM)
-      fine = put_percent(out, at->text, at->len) || refuse(fault, "the form is too long");
+      fine = put_percent(out, at->text, at->len) || template_refuse(fault, "the form is too long");
     else
-      fine = idem__buf_put(out, at->text, at->len) == IDEM_OK || refuse(fault, "it is too long");
+      fine = idem__buf_put(out, at->text, at->len) == IDEM_OK ||
+             template_refuse(fault, "it is too long");
     if (!fine) return false;
   }
   return true;
@@ -175,7 +166,7 @@ static bool build_url(http_request *self, const http_config *http, yyjson_val *a
   if (url->len == origin) idem__buf_put(url, "/", 1);
   for (size_t i = 0; i < http->query_count; i++)
     if (!put_pairs(NULL, &http->query[i], PLACE_QUERY, arguments, url, fault)) return false;
-  return idem__buf_put(url, "", 1) == IDEM_OK || refuse(fault, "the address is too long");
+  return idem__buf_put(url, "", 1) == IDEM_OK || template_refuse(fault, "the address is too long");
 }
 
 /* -------------------------------------------------------------------------- headers */
@@ -195,7 +186,7 @@ static bool build_header(http_request *self, const http_field *field, yyjson_val
   idem__buf_init(&value, NULL, HEADER_MAX);
   bool fine = render(&field->value, PLACE_HEADER, arguments, NULL, &value, fault) &&
               (add_header(self, field->name, value.len ? value.data : "", value.len) ||
-               refuse(fault, "out of memory"));
+               template_refuse(fault, "out of memory"));
   idem__buf_deinit(&value);
   return fine;
 }
@@ -204,7 +195,7 @@ static bool build_headers(http_request *self, const http_config *http, yyjson_va
                           template_fault *fault) {
   static const char json[] = "application/json", form[] = "application/x-www-form-urlencoded";
   self->headers = calloc(http->header_count + 2, sizeof *self->headers);
-  if (!self->headers) return refuse(fault, "out of memory");
+  if (!self->headers) return template_refuse(fault, "out of memory");
   for (size_t i = 0; i < http->header_count; i++)
     if (!build_header(self, &http->headers[i], arguments, fault)) return false;
   if (http->has_content_type || (!http->body && !http->form_count)) return true;
@@ -265,7 +256,7 @@ static bool build_json(http_request *self, const http_config *http, yyjson_val *
                        template_fault *fault) {
   body_build build = {.http = http, .arguments = arguments, .fault = fault};
   size_t len = 0;
-  refuse(fault, "the body cannot be made"); /* unless something better is known */
+  template_refuse(fault, "the body cannot be made"); /* unless something better is known */
   build.doc = yyjson_mut_doc_new(NULL);
   yyjson_mut_val *root = build.doc ? build_value(&build, http->body) : NULL;
   char *text = root && !build.failed ? yyjson_mut_val_write(root, 0, &len) : NULL;

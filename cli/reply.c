@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Completing is a help, not a promise: who cannot help says nothing. */
@@ -29,6 +31,15 @@ void reply_failed(idem_request *request, const char *sentence) {
     idem_reply_error_text(request, IDEM_RPC_SERVER_ERROR, "Tool failed", sentence);
   else
     idem_tool_failed(request, sentence);
+}
+
+void reply_failed_because(idem_request *request, const char *format, ...) {
+  char sentence[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
+  reply_failed(request, sentence);
 }
 
 /* The texts of the content blocks, a newline between them. */

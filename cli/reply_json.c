@@ -1,9 +1,6 @@
 /* reply_json.c - what a tool came to, as JSON: structured content that keeps its schema's promise. */
 #include "call.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 bool reply_put_clean(idem__buf *out, const char *text, size_t len) {
   bool replaced = false;
   for (size_t at = 0; at < len;) {
@@ -19,17 +16,6 @@ bool reply_put_clean(idem__buf *out, const char *text, size_t len) {
   return replaced;
 }
 
-static void fail(idem_request *request, const char *format, ...) IDEM_PRINTF(2, 3);
-
-static void fail(idem_request *request, const char *format, ...) {
-  char sentence[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(sentence, sizeof sentence, format, arguments);
-  va_end(arguments);
-  reply_failed(request, sentence);
-}
-
 /* The output schema is a promise to the model; who breaks it is told, not the model alone. */
 bool reply_keeps_promise(idem_request *request, const tool_config *tool, yyjson_val *value) {
   idem_schema_ctx *ctx = NULL;
@@ -39,9 +25,9 @@ bool reply_keeps_promise(idem_request *request, const tool_config *tool, yyjson_
     idem_schema_validate(tool->output, ctx, value, &(idem_schema_check){.root_name = "output"},
                          &result);
   if (!result.valid)
-    fail(request, "%s %s JSON that its output_schema does not allow: %s", tool->name,
-         tool->is_program ? "printed" : "got",
-         result.error_count ? result.errors[0].sentence : "it cannot be checked");
+    reply_failed_because(request, "%s %s JSON that its output_schema does not allow: %s",
+                         tool->name, tool->is_program ? "printed" : "got",
+                         result.error_count ? result.errors[0].sentence : "it cannot be checked");
   idem_schema_ctx_free(ctx);
   return result.valid;
 }
@@ -51,12 +37,12 @@ void reply_json(idem_request *request, const tool_config *tool, const char *text
   yyjson_doc *parsed =
       yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_BIGNUM_AS_RAW, NULL, &fault);
   if (!parsed) {
-    fail(request, "%s did not %s JSON: %s at byte %zu", tool->name,
-         tool->is_program ? "print" : "get",
-         len                ? fault.msg
-         : tool->is_program ? "nothing was printed"
-                            : "the answer is empty",
-         len ? fault.pos : 0);
+    reply_failed_because(request, "%s did not %s JSON: %s at byte %zu", tool->name,
+                         tool->is_program ? "print" : "get",
+                         len                ? fault.msg
+                         : tool->is_program ? "nothing was printed"
+                                            : "the answer is empty",
+                         len ? fault.pos : 0);
     return;
   }
   if (!reply_keeps_promise(request, tool, yyjson_doc_get_root(parsed))) {

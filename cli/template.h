@@ -62,6 +62,8 @@ bool template_names(const arguments_template *self, name_fn see, void *user);
 typedef struct template_fault {
   char sentence[320];
 } template_fault;
+/* Writes the sentence; always false. */
+bool template_refuse(template_fault *fault, const char *format, ...) IDEM_PRINTF(2, 3);
 
 /* Where a value comes from: NULL is absent. */
 typedef struct values {

@@ -256,3 +256,15 @@ const char *child_node_flag(void) {
   child node = CHILD("/usr/bin/env", "node", "--experimental-websocket", "-e", "0");
   return child_end(&node) == 0 ? "--experimental-websocket" : "--no-warnings";
 }
+
+void child_make_certificate(const char *cert_file, const char *key_file, const char *name,
+                            const char *names) {
+  char subject[64], also[128];
+  snprintf(subject, sizeof subject, "/CN=%s", name);
+  snprintf(also, sizeof also, "subjectAltName=%s", names);
+  child maker = CHILD("/usr/bin/env", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                      "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", subject,
+                      "-addext", also, "-keyout", key_file, "-out", cert_file);
+  int status = child_end(&maker);
+  if (status != 0) fail_msg("openssl cannot make a certificate (is it installed?): %d", status);
+}

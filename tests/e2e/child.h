@@ -55,6 +55,9 @@ void child_listening(const child *running, char *url, size_t size);
 void child_make_folder(char *path, size_t size);
 void child_remove_folder(const char *path);
 
+/* A key and a certificate that it signs itself: for /CN=NAME and subjectAltName NAMES. */
+void child_make_certificate(const char *cert_file, const char *key_file, const char *name,
+                            const char *names);
 /* The flag with which node knows WebSocket. Node 18 of Debian 12 has none; there the constant comes
  * from the undici package that Debian's node is made with. */
 const char *child_node_flag(void);
