@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#define GONE 499 /* as nginx says it */
 #define LINE_MAX 160
 
 void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_request *request) {
@@ -22,19 +23,47 @@ void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_reques
   exchange->log_line = idem__strndup(&conn->hub->alloc, text, line.len);
 }
 
+/* Behind a trusted proxy both are named: who asked, and who passed it on. */
+static void put_peer(const idem__http_exchange *exchange, idem__buf *out) {
+  const idem__http_conn *conn = exchange->conn;
+  char client[IDEM__IP_TEXT];
+  if (memcmp(&exchange->client, &conn->from, sizeof conn->from) == 0) {
+    idem__buf_printf(out, "%s", conn->peer);
+    return;
+  }
+  idem__ip_text(&exchange->client, client);
+  idem__buf_printf(out, "%s for %s", conn->peer, client);
+}
+
+/* A late answer is given outside the driver's calls, who alone says what time it is. */
+static uint64_t now_ms(const idem__http_conn *conn) {
+  const idem__http_hub *hub = conn->hub;
+  uint64_t now = hub->now_ns ? hub->now_ns(hub->clock_ctx) / 1000000 : conn->now_ms;
+  return now < conn->now_ms ? conn->now_ms : now;
+}
+
 void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes) {
   const idem__http_conn *conn = exchange->conn;
   if (!exchange->log_line) return;
-  char text[LINE_MAX + 96];
-  idem__buf line;
+  char text[LINE_MAX + 96], peer[PEER_MAX + IDEM__IP_TEXT + 8];
+  idem__buf line, who;
   idem__buf_fixed(&line, text, sizeof text);
+  idem__buf_fixed(&who, peer, sizeof peer - 1);
+  put_peer(exchange, &who);
+  peer[who.len] = 0;
   idem__buf_printf(&line, "%s %u %zu bytes %llu ms%s%s", exchange->log_line,
                    (unsigned)exchange->status, bytes,
-                   (unsigned long long)(conn->now_ms - exchange->began_ms),
+                   (unsigned long long)(now_ms(conn) - exchange->began_ms),
                    exchange->note ? " " : "", exchange->note ? exchange->note : "");
   idem_log_write(conn->hub->log, &(idem_log_record){.level = IDEM_LOG_INFO,
                                                     .message = "request",
-                                                    .peer = conn->peer,
+                                                    .peer = peer,
                                                     .detail = text,
                                                     .detail_len = line.len});
+}
+
+void idem__http_log_gone(idem__http_exchange *exchange) {
+  if (!exchange->status) exchange->status = GONE;
+  exchange->note = "client-gone";
+  idem__http_log_access(exchange, 0);
 }

@@ -25,6 +25,7 @@ struct idem__http_exchange {
   void *user;
   void (*on_abort)(idem__http_exchange *exchange, void *user);
   void *abort_user;
+  bool (*on_input_end)(idem__http_exchange *exchange, void *user);
   void (*on_time)(idem__http_exchange *exchange, uint64_t now_ms, void *user);
   uint64_t at_ms;
   uint64_t began_ms;
@@ -86,6 +87,8 @@ struct idem__http_hub {
   size_t route_count;
   int port;
   idem_unknown_id unknown_id;
+  uint64_t (*now_ns)(void *ctx); /* NULL: none */
+  void *clock_ctx;
   idem_log *log;
   idem_metrics *metrics;
   idem__http_request *free_requests;
@@ -113,7 +116,7 @@ idem_status idem__http_put(idem__http_conn *conn, const char *data, size_t len);
 /* The answer has been given: close, or go on with the backlog. */
 void idem__http_exchange_ended(idem__http_exchange *exchange);
 
-void idem__http_serve_options(idem__http_exchange *exchange);
+void idem__http_serve_options(idem__http_exchange *exchange, const idem__http_request *request);
 
 /* h1.c */
 void idem__http_begin_closing(idem__http_conn *conn);
@@ -121,6 +124,8 @@ void idem__h1_settings(llhttp_settings_t *settings);
 
 /* access_log.c */
 void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes);
+/* The peer went before its answer. */
+void idem__http_log_gone(idem__http_exchange *exchange);
 void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_request *request);
 
 #endif

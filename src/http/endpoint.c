@@ -367,6 +367,20 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
   free_call(visit);
 }
 
+/* Who only ended its input still reads. Whether it does shows only when something is sent: one that
+ * has gone answers a comment with a reset. */
+static bool on_input_end(idem__http_exchange *exchange, void *user) {
+  call *visit = user;
+  (void)exchange;
+  bool cancels = rules_of(visit->rpc)->disconnect_cancels;
+  if (guest_of(visit)->input_end_cancels)
+    cancels = guest_of(visit)->input_end_cancels(visit->guest);
+  if (cancels || !visit->streaming) return cancels;
+  put_comment(visit);
+  set_time(visit);
+  return false;
+}
+
 /* The server is going: there is time for the answer, or there is not. */
 static void on_stop(void *user, bool now) {
   call *visit = user;
@@ -380,6 +394,7 @@ static void wait_for_answer(call *visit) {
   visit->stream_at_ms = idem__http_exchange_now(visit->exchange) + visit->rpc->opts.stream_ms;
   idem__http_exchange_set_user(visit->exchange, visit);
   idem__http_on_abort(visit->exchange, on_abort, visit);
+  idem__http_on_input_end(visit->exchange, on_input_end);
   idem__http_on_time(visit->exchange, UINT64_MAX, on_time);
   set_time(visit);
 }

@@ -344,7 +344,7 @@ static void dispatch(idem__http_conn *conn) {
   else if (conn->refusal.status)
     idem__http_refuse(exchange, &conn->refusal, NULL);
   else if (request->method == IDEM__HTTP_OPTIONS)
-    idem__http_serve_options(exchange);
+    idem__http_serve_options(exchange, request);
   else
     exchange->route->serve(exchange, request, exchange->route->user);
   idem__hub_give_request(conn->hub, request);
@@ -374,12 +374,17 @@ idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_con
   return IDEM_OK;
 }
 
+/* Nobody waits for the answer any more. */
+static void abandon(idem__http_exchange *exchange) {
+  if (exchange->active && exchange->log_line) idem__http_log_gone(exchange);
+  if (exchange->active && exchange->on_abort) exchange->on_abort(exchange, exchange->abort_user);
+  idem__http_exchange_drop(exchange);
+}
+
 void idem__http_conn_free(idem__http_conn *conn) {
   if (!conn) return;
   conn->inside++;
-  idem__http_exchange *exchange = &conn->exchange;
-  if (exchange->active && exchange->on_abort) exchange->on_abort(exchange, exchange->abort_user);
-  idem__http_exchange_drop(exchange);
+  abandon(&conn->exchange);
   idem__websocket_free(conn->websocket);
   idem__http_begin_closing(conn);
   idem__metrics_add(conn->hub->metrics, IDEM__M_CONNECTIONS_CLOSED, 1);
@@ -412,18 +417,18 @@ idem_status idem__http_conn_feed(idem__http_conn *conn, const char *data, size_t
   return leave(conn, status);
 }
 
+static bool input_end_cancels(idem__http_exchange *exchange) {
+  if (exchange->on_input_end) return exchange->on_input_end(exchange, exchange->user);
+  const idem__http_rules *rules = exchange->route ? exchange->route->rules : NULL;
+  return rules && rules->disconnect_cancels;
+}
+
 idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->eof = true;
   conn->inside++;
-  idem__http_exchange *exchange = &conn->exchange;
-  bool cancels = exchange->active && exchange->route && exchange->route->rules &&
-                 exchange->route->rules->disconnect_cancels;
-  if (cancels) {
-    if (exchange->on_abort) exchange->on_abort(exchange, exchange->abort_user);
-    idem__http_exchange_drop(exchange);
-  }
-  if (!exchange->active && !conn->backlog.len) idem__http_begin_closing(conn);
+  if (conn->exchange.active && input_end_cancels(&conn->exchange)) abandon(&conn->exchange);
+  if (!conn->exchange.active && !conn->backlog.len) idem__http_begin_closing(conn);
   return leave(conn, IDEM_OK);
 }
 

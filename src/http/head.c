@@ -128,10 +128,22 @@ static const idem__http_route *find_route(const idem__http_hub *hub, idem__view 
   return NULL;
 }
 
+/* Who opens the bare address in a browser is shown the way. */
+static void tell_path(idem__http_conn *conn) {
+  const idem__http_hub *hub = conn->hub;
+  for (size_t i = 0; i < hub->route_count; i++) {
+    const char *path = hub->routes[i].path;
+    if (!hub->routes[i].told) continue;
+    hint(conn, "the endpoint is", (idem__view){path, strlen(path)});
+    return;
+  }
+}
+
 static bool check_route(idem__http_conn *conn, const idem__http_request *request) {
   conn->exchange.route = find_route(conn->hub, request->path);
   if (conn->exchange.route || request->method == IDEM__HTTP_OPTIONS) return true;
   refuse(conn, 404, 0, "unavailable");
+  tell_path(conn);
   return false;
 }
 

@@ -135,7 +135,8 @@ typedef struct idem__http_rules {
   bool disconnect_cancels;    /* end of input from the peer cancels what it asked */
   bool outlives_peer;         /* work goes on when the connection is gone */
   const char *allow_headers;  /* CORS, beyond Authorization, Content-Type, Accept; NULL: none */
-  const char *expose_headers; /* CORS; NULL: none */
+  const char *allow_prefix;   /* CORS: headers that begin so, as a browser names them; NULL: none */
+  const char *expose_headers; /* CORS, beyond Retry-After and WWW-Authenticate; NULL: none */
   const char *challenge;      /* WWW-Authenticate of a 401; NULL: "Bearer" */
   /* Looks at the head before the body is read. NULL: nothing more to check. */
   void (*check_head)(const idem__http_request *request, idem__http_refusal *refusal, void *user);
@@ -213,6 +214,7 @@ typedef struct idem__http_route {
   const char *path;              /* exact */
   unsigned methods;              /* of idem__http_method; HEAD comes with GET, OPTIONS by itself */
   bool token;                    /* behind the token where one is set */
+  bool told;                     /* whoever misses it is told its path */
   idem__http_serve_fn serve;     /* POST carries application/json, or was refused before */
   idem__http_upgrade_fn upgrade; /* GET with Upgrade: websocket; NULL: not offered */
   void *user;
@@ -228,6 +230,8 @@ typedef struct idem__http_hub_opts {
   int port;          /* the listener's */
   bool loopback;     /* the listener's address is one */
   idem_unknown_id unknown_id;
+  uint64_t (*now_ns)(void *ctx); /* for the log; NULL: what the driver said last */
+  void *clock_ctx;
   idem_log *log;
   idem_metrics *metrics;
   const idem_alloc *alloc;
@@ -316,6 +320,10 @@ void idem__http_on_abort(idem__http_exchange *exchange,
 void idem__http_on_time(idem__http_exchange *exchange, uint64_t at_ms,
                         void (*fn)(idem__http_exchange *exchange, uint64_t now_ms, void *user));
 void idem__http_set_time(idem__http_exchange *exchange, uint64_t at_ms);
+/* The peer has ended its input and may be there still: `fn`, with the exchange's user, says whether that
+ * cancels what it asked. Without one the route's rules do. */
+void idem__http_on_input_end(idem__http_exchange *exchange,
+                             bool (*fn)(idem__http_exchange *exchange, void *user));
 idem__http_hub *idem__http_exchange_hub(const idem__http_exchange *exchange);
 const idem__ip *idem__http_exchange_client(const idem__http_exchange *exchange);
 const char *idem__http_exchange_peer(const idem__http_exchange *exchange);
@@ -452,6 +460,8 @@ typedef struct idem__http_guest {
   idem_status (*event)(void *guest, const char *text, size_t len, bool last, idem__buf *out);
   /* The peer is gone: does the work go on? */
   bool (*outlives)(void *guest);
+  /* It has ended its input: does that cancel what it asked? */
+  bool (*input_end_cancels)(void *guest);
 } idem__http_guest;
 /* Ends the event stream of a visit while its work goes on (guest->outlives must hold). */
 void idem__http_visit_leave(void *guest);

@@ -82,6 +82,8 @@ idem_status idem__http_hub_new(const idem__http_hub_opts *opts, idem__http_hub *
   hub->route_count = opts->route_count;
   hub->port = opts->port;
   hub->unknown_id = opts->unknown_id;
+  hub->now_ns = opts->now_ns;
+  hub->clock_ctx = opts->clock_ctx;
   hub->log = opts->log;
   hub->metrics = opts->metrics;
   set_limits(hub, opts, http);

@@ -7,16 +7,14 @@
 
 extern const idem__http_guest idem__mcp_guest;
 
-#define MCP_HEADERS                                                                                \
-  "Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Param-*"
-
 const idem__http_rules idem__mcp_rules = {
     .notification_status = 202,
     .response_status = 202,
     .event_streams = true,
     .disconnect_cancels = true,
-    .allow_headers = MCP_HEADERS,
-    .expose_headers = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate",
+    .allow_headers = "Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name",
+    .allow_prefix = "Mcp-Param-",
+    .expose_headers = "Mcp-Session-Id, MCP-Protocol-Version",
 };
 
 /* ------------------------------------------------------------------ telling */
@@ -162,7 +160,9 @@ static idem__kept_session *find_session(idem__mcp_desk *desk, idem__http_exchang
     return NULL;
   }
   if (!id.at) {
-    refuse(exchange, 400, "not-initialized", NULL);
+    static const idem__http_refusal refusal = {
+        .status = 400, .reason = "not-initialized", .hint = "this URL is for an MCP client"};
+    idem__http_refuse(exchange, &refusal, NULL);
     return NULL;
   }
   idem__mcp_principal(idem__http_exchange_conn(exchange), request, principal);

@@ -102,8 +102,7 @@ void idem__get_stream_open(idem__mcp_desk *desk, idem__http_exchange *exchange,
   idem__http_on_abort(exchange, on_abort, open);
   idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop, open);
   idem__http_on_time(exchange, UINT64_MAX, on_time);
-  idem__http_stream_begin(exchange, 200, "text/event-stream",
-                          "X-Accel-Buffering: no\r\nCache-Control: no-cache\r\n");
+  idem__http_stream_begin(exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
   if (first_event) idem__http_stream_put(exchange, first_event, strlen(first_event));
   put_comment(open, idem__http_exchange_now(exchange));
   idem__get_stream_flush(open);

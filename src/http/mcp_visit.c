@@ -22,6 +22,7 @@ typedef struct visit {
   idem__kept_session *session;       /* counted; NULL: none */
   bool new_session;                  /* its id goes into the answer's head */
   bool has_session_header;
+  bool modern; /* its header says so, as it must */
   uint16_t status;
   uint32_t stream; /* 0: not one yet */
   idem__asker asker;
@@ -410,7 +411,7 @@ static bool begin_visit(void *at, idem__http_exchange *exchange,
   idem__view id = idem__http_header_value(request, "mcp-session-id");
   idem__view version = idem__http_header_value(request, "mcp-protocol-version");
   const idem__revision *named = version.at ? idem__revision_find(version.at, version.len) : NULL;
-  bool modern = named && idem__revision_has(named, IDEM__R_MODERN);
+  bool modern = guest->modern = named && idem__revision_has(named, IDEM__R_MODERN);
   guest->request = request;
   guest->status = 0;
   guest->stream = 0;
@@ -482,6 +483,9 @@ static bool outlives(void *at) {
   return is_resumable(guest);
 }
 
+/* Disconnecting is cancelling from 2026-07-28 on; before, who ended its input still wants its answer. */
+static bool input_end_cancels(void *at) { return ((const visit *)at)->modern; }
+
 /* The answer may be fetched later; the stream that waits for it is closed. */
 static void leave_stream(idem__mcp_peer *peer) {
   visit *guest = IDEM__CONTAINER(peer, visit, peer);
@@ -500,6 +504,7 @@ const idem__http_guest idem__mcp_guest = {
     .stream_begin = stream_begin,
     .event = put_event,
     .outlives = outlives,
+    .input_end_cancels = input_end_cancels,
 };
 
 void idem_leave_stream(idem_request *request) {

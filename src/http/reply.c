@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define COPY_MAX ((size_t)32 * 1024) /* larger answers of the engine's are sent as they are */
+#define OPTIONS_ROOM 4096            /* the header lines that answer OPTIONS */
 
 static const char security_headers[] = "X-Content-Type-Options: nosniff\r\n"
                                        "Cache-Control: no-store\r\n"
@@ -204,10 +205,12 @@ static void ink_cors(pen *out, const idem__http_exchange *exchange) {
   if (!exchange->origin) return;
   ink_literal(out, "Access-Control-Allow-Origin: ");
   ink_text(out, exchange->origin);
-  ink_literal(out, "\r\nVary: Origin\r\n");
-  if (!exposed(exchange)) return;
-  ink_literal(out, "Access-Control-Expose-Headers: ");
-  ink_text(out, exposed(exchange));
+  ink_literal(out, "\r\nVary: Origin\r\n"
+                   "Access-Control-Expose-Headers: Retry-After, WWW-Authenticate");
+  if (exposed(exchange)) {
+    ink_literal(out, ", ");
+    ink_text(out, exposed(exchange));
+  }
   ink_literal(out, "\r\n");
 }
 
@@ -260,6 +263,7 @@ void idem__http_exchange_drop(idem__http_exchange *exchange) {
   idem__http_conn *conn = exchange->conn;
   exchange->active = false;
   exchange->on_abort = NULL;
+  exchange->on_input_end = NULL;
   exchange->on_time = NULL;
   exchange->at_ms = UINT64_MAX;
   if (conn) {
@@ -318,7 +322,8 @@ static idem_status put_hint(idem__buf *out, const idem__http_refusal *refusal) {
   char text[160];
   idem__buf plain;
   idem__buf_fixed(&plain, text, sizeof text);
-  idem_status status = idem__buf_printf(&plain, "%s %s", refusal->hint, refusal->hint_value);
+  const char *value = refusal->hint_value;
+  idem_status status = idem__buf_printf(&plain, "%s%s%s", refusal->hint, *value ? " " : "", value);
   if (status == IDEM_OK) status = idem__buf_puts(out, ",\"hint\":");
   return status == IDEM_OK ? idem__text_json_string(out, text, plain.len) : status;
 }
@@ -381,11 +386,32 @@ void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *
 
 /* ----------------------------------------------------------------- OPTIONS */
 
+static bool is_token(idem__view text) {
+  static const char marks[] = "!#$%&'*+-.^_`|~";
+  for (size_t i = 0; i < text.len; i++) {
+    char c = text.at[i];
+    bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+    if (!plain && (!c || !strchr(marks, c))) return false;
+  }
+  return text.len > 0;
+}
+
+/* A browser knows no patterns of header names: those it names that begin so are named back to it. */
+static void put_prefixed(idem__buf *out, const char *prefix, const idem__http_request *request) {
+  idem__view list = idem__http_header_value(request, "access-control-request-headers"), name;
+  size_t len = strlen(prefix);
+  while (list.at && idem__view_next(&list, &name)) {
+    bool begins = name.len > len && idem__text_equal_nocase(name.at, len, prefix, len);
+    if (begins && is_token(name) && out->len + name.len < OPTIONS_ROOM - 128)
+      idem__buf_printf(out, ", %.*s", (int)name.len, name.at);
+  }
+}
+
 /* What a browser asks before it asks: who may, with which methods and headers. */
-void idem__http_serve_options(idem__http_exchange *exchange) {
+void idem__http_serve_options(idem__http_exchange *exchange, const idem__http_request *request) {
   const idem__http_route *route = exchange->route;
   const idem__http_rules *rules = route ? route->rules : NULL;
-  char text[1024];
+  char text[OPTIONS_ROOM];
   idem__buf lines;
   idem__buf_fixed(&lines, text, sizeof text - 1);
   put_allow(&lines, route);
@@ -395,6 +421,7 @@ void idem__http_serve_options(idem__http_exchange *exchange) {
                      route->methods & IDEM__HTTP_DELETE ? "DELETE, " : "", "POST\r\n");
     idem__buf_puts(&lines, "Access-Control-Allow-Headers: Authorization, Content-Type, Accept");
     if (rules && rules->allow_headers) idem__buf_printf(&lines, ", %s", rules->allow_headers);
+    if (rules && rules->allow_prefix) put_prefixed(&lines, rules->allow_prefix, request);
     idem__buf_puts(&lines, "\r\nAccess-Control-Max-Age: 600\r\n");
   }
   text[lines.len] = 0;
@@ -446,6 +473,10 @@ void idem__http_on_abort(idem__http_exchange *exchange,
                          void (*fn)(idem__http_exchange *exchange, void *user), void *user) {
   exchange->on_abort = fn;
   exchange->abort_user = user;
+}
+void idem__http_on_input_end(idem__http_exchange *exchange,
+                             bool (*fn)(idem__http_exchange *exchange, void *user)) {
+  exchange->on_input_end = fn;
 }
 void idem__http_on_time(idem__http_exchange *exchange, uint64_t at_ms,
                         void (*fn)(idem__http_exchange *exchange, uint64_t now_ms, void *user)) {

@@ -183,6 +183,11 @@ static size_t add_sse_routes(idem__web *web, const idem__url *url, const char *p
   return count;
 }
 
+/* A path that everybody uses may be told; one of the embedder's own may be a secret. */
+static bool is_usual(const char *path) {
+  return strcmp(path, "/") == 0 || strcmp(path, "/mcp") == 0;
+}
+
 static size_t make_routes(idem__web *web, const idem__url *url, const char *path) {
   const idem_http_opts *http = web->listener->opts.http;
   size_t count = 0;
@@ -198,6 +203,7 @@ static size_t make_routes(idem__web *web, const idem__url *url, const char *path
                            .upgrade = idem__http_rpc_upgrade,
                            .user = web->rpc};
   }
+  if (count) web->routes[0].told = is_usual(path);
   if (url->scheme != IDEM__SCHEME_ADMIN && http && http->no_admin) return count;
   web->admin = (idem__http_admin){.health = health, .health_ctx = web};
   web->routes[count++] = (idem__http_route){.path = "/healthz",
@@ -306,6 +312,7 @@ static idem_status make_hub(idem__web *web, const idem__url *url, bool loopback,
                              .port = port,
                              .loopback = loopback,
                              .unknown_id = listener->policy.unknown_id,
+                             .now_ns = idem__clock_ns,
                              .log = listener->opts.log,
                              .metrics = web->metrics,
                              .alloc = &listener->runtime->alloc},

@@ -243,6 +243,33 @@ static void disconnecting_cancels_where_the_rules_say_so(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* Whether who ended its input still reads shows only when something is sent. */
+static void a_comment_asks_whether_a_half_closed_reader_is_there(void **state) {
+  (void)state;
+  static const idem__http_rules rules = {.event_streams = true};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.rules = &rules}), IDEM_OK);
+  send_post(&peer, ACCEPT, SLOW);
+  http_peer_wait(&peer, 15000);
+  http_peer_wait(&peer, 5000);
+  assert_int_equal(http_peer_count(&peer, "3\r\n:\n\n\r\n"), 1);
+  http_peer_eof(&peer);
+  assert_int_equal(http_peer_count(&peer, "3\r\n:\n\n\r\n"), 2);
+  http_peer_wait(&peer, 14999);
+  assert_int_equal(http_peer_count(&peer, "3\r\n:\n\n\r\n"), 2);
+  http_peer_wait(&peer, 1);
+  assert_int_equal(http_peer_count(&peer, "3\r\n:\n\n\r\n"), 3);
+  assert_int_equal(peer.cancelled, 0);
+  http_peer_answer_slow(&peer); /* it is: it gets its answer and the end */
+  assert_non_null(strstr(peer.output, "\"result\":\"done\"}\n\n\r\n0\r\n\r\n"));
+  assert_true(idem__http_conn_finished(peer.conn));
+  http_peer_reconnect(&peer);
+  send_post(&peer, ACCEPT, SLOW); /* what has no head yet keeps its status */
+  http_peer_eof(&peer);
+  assert_int_equal(peer.output_len, 0);
+  http_peer_deinit(&peer);
+}
+
 static void work_outlives_its_peer_where_the_rules_say_so(void **state) {
   (void)state;
   static const idem__http_rules rules = {.outlives_peer = true};
@@ -446,6 +473,7 @@ int main(void) {
       cmocka_unit_test(time_turns_the_answer_into_a_stream_with_comments),
       cmocka_unit_test(http_1_0_streams_end_with_the_connection),
       cmocka_unit_test(disconnecting_cancels_where_the_rules_say_so),
+      cmocka_unit_test(a_comment_asks_whether_a_half_closed_reader_is_there),
       cmocka_unit_test(work_outlives_its_peer_where_the_rules_say_so),
       cmocka_unit_test(a_slow_reader_of_a_stream_holds_back_the_sender),
       cmocka_unit_test(a_reader_that_has_stopped_is_dropped),

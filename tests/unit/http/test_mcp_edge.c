@@ -1,0 +1,126 @@
+/* test_mcp_edge.c - where MCP meets HTTP: what ends of input, browsers and preflights get, and what the
+ * counters say of sessions. */
+#include "support/mcp_web.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void expect(char *answer, const char *text) {
+  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
+  free(answer);
+}
+
+/* ------------------------------------------------------------- ends of input */
+
+typedef struct world {
+  mcp_web web;
+  mcp_web_conn waiting;
+  idem_request *kept;
+  unsigned cancelled;
+} world;
+
+static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason;
+  ((world *)user)->cancelled++;
+  idem_request_drop(request);
+}
+
+static void keep(idem_request *request, void *user) {
+  world *in = user;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, in);
+  in->kept = request;
+}
+
+/* A call that waits, whose client has ended its input. */
+static void set_up(world *in, const char *headers, const char *meta) {
+  char session[64] = "", all[256], body[512];
+  *in = (world){.kept = NULL};
+  mcp_web_open(&in->web, &(mcp_web_opts){.store = NULL});
+  in->web.fixture->keep = keep;
+  in->web.fixture->user = in;
+  if (!*meta) mcp_web_hello(&in->web, "", session);
+  snprintf(all, sizeof all, "%s%s", session, headers);
+  snprintf(body, sizeof body,
+           "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":"
+           "\"slow\"%s}}",
+           meta);
+  mcp_web_connect(&in->web, &in->waiting);
+  mcp_web_send(&in->waiting, "POST", "/mcp", all, body);
+  assert_non_null(in->kept);
+  assert_int_equal(idem__http_conn_feed_eof(in->waiting.conn, in->web.now_ms), IDEM_OK);
+}
+
+static void tear_down(world *in) {
+  mcp_web_disconnect(&in->waiting);
+  mcp_web_close(&in->web);
+}
+
+static void a_half_closed_legacy_client_gets_its_answer(void **state) {
+  (void)state;
+  world in;
+  set_up(&in, "MCP-Protocol-Version: 2025-11-25\r\n", "");
+  assert_int_equal(in.cancelled, 0);
+  assert_false(idem__http_conn_closing(in.waiting.conn));
+  idem_tool_text(in.kept, "done", 4);
+  mcp_web_settle(&in.waiting);
+  assert_non_null(strstr(in.waiting.output, "\"id\":7,\"result\""));
+  assert_true(idem__http_conn_finished(in.waiting.conn));
+  tear_down(&in);
+}
+
+static void since_2026_07_28_the_end_of_input_cancels(void **state) {
+  (void)state;
+  world in;
+  set_up(&in, "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\n",
+         ",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+         "\"io.modelcontextprotocol/clientCapabilities\":{}}");
+  assert_int_equal(in.cancelled, 1);
+  assert_true(idem__http_conn_finished(in.waiting.conn));
+  assert_int_equal(in.waiting.len, 0);
+  tear_down(&in);
+}
+
+/* ------------------------------------------------------------------- browsers */
+
+static void a_page_may_send_every_header_of_mcp(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  char *answer =
+      mcp_web_ask(&web, "OPTIONS", "/mcp",
+                  "Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n"
+                  "Access-Control-Request-Headers: mcp-method,mcp-param-city\r\n",
+                  NULL);
+  static const char *const wanted[] = {
+      "Access-Control-Allow-Origin: http://localhost:3000\r\n",
+      "Access-Control-Allow-Methods: GET, HEAD, DELETE, POST\r\n",
+      "Access-Control-Allow-Headers: Authorization, Content-Type, Accept, Mcp-Session-Id, "
+      "MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name, mcp-param-city\r\n",
+      "Access-Control-Expose-Headers: Retry-After, WWW-Authenticate, Mcp-Session-Id, "
+      "MCP-Protocol-Version\r\n"};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    if (!strstr(answer, wanted[i])) fail_msg("no %s in:\n%s", wanted[i], answer);
+  free(answer);
+  mcp_web_close(&web);
+}
+
+static void who_opens_the_endpoint_in_a_browser_is_told_what_it_is(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  expect(mcp_web_ask(&web, "GET", "/mcp", "", NULL),
+         "\"reason\":\"not-initialized\",\"hint\":\"this URL is for an MCP client\"}");
+  mcp_web_close(&web);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_half_closed_legacy_client_gets_its_answer),
+      cmocka_unit_test(since_2026_07_28_the_end_of_input_cancels),
+      cmocka_unit_test(a_page_may_send_every_header_of_mcp),
+      cmocka_unit_test(who_opens_the_endpoint_in_a_browser_is_told_what_it_is),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
