@@ -57,7 +57,8 @@ typedef struct idem_http_opts {
   bool access_log;           /* one line a request, at info */
   bool no_admin;    /* /healthz and /metrics are not served here, but on an "admin://" URL alone */
   unsigned workers; /* event loops, one thread each; 0: 1 */
-  /* MCP servers: sessions of revisions before 2026-07-28. */
+  /* MCP servers: sessions of revisions before 2026-07-28. The listeners of one server on one loop share
+   * them; the first one's settings hold. */
   size_t max_sessions;      /* 0: 10,000 */
   uint64_t session_idle_ms; /* then a session ends; 0: 30 min */
   bool stateless_legacy;    /* also answer older revisions that bring no session */

@@ -52,10 +52,9 @@ static bool told_already(idem__mcp_desk *desk, const idem__get_stream *stream) {
   return false;
 }
 
-static void on_notification(idem__mcp_hub *hub, const char *method, const char *uri, void *user) {
-  idem__mcp_desk *desk = user;
+static void on_notification(idem__mcp_hearer *hearer, const char *method, const char *uri) {
+  idem__mcp_desk *desk = IDEM__CONTAINER(hearer, idem__mcp_desk, hearer);
   idem__buf text;
-  (void)hub;
   idem__buf_init(&text, &desk->alloc, (size_t)1 << 20);
   if (write_notification(&text, method, uri) == IDEM_OK) {
     for (idem__list *at = desk->streams.next; at != &desk->streams; at = at->next) {
@@ -68,10 +67,10 @@ static void on_notification(idem__mcp_hub *hub, const char *method, const char *
   idem__buf_deinit(&text);
 }
 
-static void on_delivered(idem__mcp_hub *hub, void *user) {
-  (void)hub;
-  idem__sse_sweep(user, false);
-  idem__get_streams_flush(user);
+static void on_delivered(idem__mcp_hearer *hearer) {
+  idem__mcp_desk *desk = IDEM__CONTAINER(hearer, idem__mcp_desk, hearer);
+  idem__sse_sweep(desk, false);
+  idem__get_streams_flush(desk);
 }
 
 /* -------------------------------------------------------------------- desks */
@@ -115,9 +114,9 @@ idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk *
     idem__free(&alloc, desk);
     return status;
   }
-  desk->hub->on_notification = on_notification;
-  desk->hub->notification_user = desk;
-  desk->hub->on_delivered = on_delivered;
+  desk->hearer.on_notification = on_notification;
+  desk->hearer.on_delivered = on_delivered;
+  idem__list_append(&desk->hub->hearers, &desk->hearer.link);
   idem__shop_join(desk->shop, desk);
   *out = desk;
   return IDEM_OK;
@@ -125,8 +124,7 @@ idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk *
 
 void idem__mcp_desk_free(idem__mcp_desk *desk) {
   if (!desk) return;
-  desk->hub->on_notification = NULL;
-  desk->hub->on_delivered = NULL;
+  idem__list_remove(&desk->hearer.link);
   idem__shop_leave(desk->shop, desk);
   idem__sse_sweep(desk, true);
   idem__http_rpc_free(desk->rpc);

@@ -16,6 +16,7 @@ typedef struct idem__mcp_shop_opts {
   uint64_t session_idle_ms; /* 30 min */
   size_t log_bytes;         /* kept for resumption, a session; 256 KiB */
   bool stateless_legacy;    /* serve older revisions without a session, too */
+  idem_metrics *metrics; /* sessions are counted here, with the shop's lock held; NULL: nowhere */
 } idem__mcp_shop_opts;
 idem_status idem__mcp_shop_new(const idem__mcp_shop_opts *opts, idem__mcp_shop **out);
 void idem__mcp_shop_free(idem__mcp_shop *shop);
@@ -159,6 +160,7 @@ void idem__get_streams_end(idem__mcp_desk *desk);
 
 struct idem__mcp_desk {
   idem__list link; /* in the shop */
+  idem__mcp_hearer hearer;
   const char *message_path;
   const char *upgrading; /* the principal of the WebSocket being made */
   idem__mcp_shop *shop;

@@ -61,6 +61,7 @@ static void forget(idem__kept_session *session) {
   session->ended = true;
   idem__map_remove(&session->shop->by_id, session->id, IDEM__SESSION_ID);
   idem__list_remove(&session->link);
+  idem__metrics_add(session->shop->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
   release(session);
 }
 
@@ -223,6 +224,7 @@ static idem__kept_session *take_in(idem__mcp_shop *shop, idem__kept_session *fre
   fresh->refs = 1;
   if (idem__map_put(&shop->by_id, fresh->id, IDEM__SESSION_ID, fresh) != IDEM_OK) return NULL;
   idem__list_append(&shop->sessions, &fresh->link);
+  idem__metrics_add(shop->opts.metrics, IDEM__M_SESSIONS_OPENED, 1);
   return fresh;
 }
 

@@ -28,7 +28,8 @@ static void refuse(idem__http_exchange *exchange, uint16_t status, const char *r
 static void leave_shop(line *open) {
   idem__mcp_shop *shop = open->desk->shop;
   idem__shop_lock(shop);
-  idem__map_remove(&shop->sse_lines, open->id, IDEM__SESSION_ID);
+  if (idem__map_remove(&shop->sse_lines, open->id, IDEM__SESSION_ID))
+    idem__metrics_add(shop->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
   idem__shop_unlock(shop);
 }
 
@@ -149,6 +150,7 @@ static idem_status enter_shop(line *open) {
   bool full = shop->sse_lines.count >= shop->opts.max_sessions;
   idem_status status =
       full ? IDEM_E_LIMIT : idem__map_put(&shop->sse_lines, open->id, IDEM__SESSION_ID, open);
+  if (status == IDEM_OK) idem__metrics_add(shop->opts.metrics, IDEM__M_SESSIONS_OPENED, 1);
   idem__shop_unlock(shop);
   return status;
 }

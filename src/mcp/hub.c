@@ -98,6 +98,7 @@ idem_status idem__hub_new(idem_server *server, void (*wake)(idem__mcp_hub *hub, 
   idem__list_init(&hub->peers);
   idem__list_init(&hub->listeners);
   idem__list_init(&hub->waiters);
+  idem__list_init(&hub->hearers);
   idem__buf_init(&hub->scratch, &hub->alloc, SIZE_MAX / 4);
   idem_status status = idem_schema_ctx_new(&hub->alloc, &hub->schema);
   if (status == IDEM_OK) {
@@ -240,10 +241,17 @@ static void tell_line_peers(idem__mcp_hub *hub, const char *method) {
   }
 }
 
+static void tell_hearers(idem__mcp_hub *hub, const char *method, const char *uri) {
+  for (idem__list *at = hub->hearers.next; at != &hub->hearers; at = at->next) {
+    idem__mcp_hearer *hearer = IDEM__CONTAINER(at, idem__mcp_hearer, link);
+    hearer->on_notification(hearer, method, uri);
+  }
+}
+
 static void tell_changed(idem__mcp_hub *hub, const char *method, uint32_t kind) {
   tell_line_peers(hub, method);
   idem__listeners_tell(hub, kind, NULL);
-  if (hub->on_notification) hub->on_notification(hub, method, NULL, hub->notification_user);
+  tell_hearers(hub, method, NULL);
 }
 
 static void tell_line_subscribers(idem__mcp_hub *hub, const char *uri) {
@@ -258,9 +266,7 @@ static void tell_line_subscribers(idem__mcp_hub *hub, const char *uri) {
 static void tell_updated(idem__mcp_hub *hub, const char *uri) {
   tell_line_subscribers(hub, uri);
   idem__listeners_tell(hub, 0, uri);
-  if (hub->on_notification) {
-    hub->on_notification(hub, "notifications/resources/updated", uri, hub->notification_user);
-  }
+  tell_hearers(hub, "notifications/resources/updated", uri);
 }
 
 static void deliver_changes(idem__mcp_hub *hub) {
@@ -298,7 +304,10 @@ void idem__hub_deliver(idem__mcp_hub *hub) {
     deliver_changes(hub);
     deliver_updates(hub);
     idem__tasks_deliver(hub);
-    if (hub->on_delivered) hub->on_delivered(hub, hub->notification_user);
+    for (idem__list *at = hub->hearers.next; at != &hub->hearers; at = at->next) {
+      idem__mcp_hearer *hearer = IDEM__CONTAINER(at, idem__mcp_hearer, link);
+      hearer->on_delivered(hearer);
+    }
   }
   hub->delivering = false;
 }

@@ -264,6 +264,13 @@ typedef struct idem__updated_uri {
 } idem__updated_uri;
 #define IDEM__UPDATES_MAX 10000u
 
+/* Told as well: an endpoint of the HTTP folder, for its legacy streams. Several may serve one hub. */
+typedef struct idem__mcp_hearer {
+  idem__list link; /* in hub->hearers */
+  void (*on_notification)(struct idem__mcp_hearer *hearer, const char *method, const char *uri);
+  void (*on_delivered)(struct idem__mcp_hearer *hearer); /* after each delivery */
+} idem__mcp_hearer;
+
 /* What one thread's peers share. */
 struct idem__mcp_hub {
   idem__list link; /* in server->hubs */
@@ -288,10 +295,7 @@ struct idem__mcp_hub {
    * at once (one thread, a loop of somebody's own). */
   void (*wake)(idem__mcp_hub *hub, void *user);
   void *wake_user;
-  /* Told as well, for legacy streams of the HTTP folder. NULL: none. */
-  void (*on_notification)(idem__mcp_hub *hub, const char *method, const char *uri, void *user);
-  void *notification_user;
-  void (*on_delivered)(idem__mcp_hub *hub, void *user); /* after each delivery; same user */
+  idem__list hearers;
 };
 idem_status idem__hub_new(idem_server *server, void (*wake)(idem__mcp_hub *hub, void *user),
                           void *wake_user, idem__mcp_hub **out);

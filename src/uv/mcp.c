@@ -2,7 +2,7 @@
  * Its handle never keeps the loop alive. */
 #include "uv/runtime.h"
 
-#include "mcp/mcp.h"
+#include "http/mcp_http.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -14,6 +14,9 @@ struct idem__loop_hub {
   idem_server *server;
   idem__mcp_hub *hub;
   uv_async_t async;
+  idem__mcp_shop *shop; /* its sessions, for every HTTP listener of the loop; NULL: none */
+  size_t shop_users;
+  idem_metrics *counters; /* the shop's own; NULL: somebody else's are used */
 };
 
 static void on_async(uv_async_t *async) {
@@ -33,31 +36,73 @@ static idem__loop_hub *find(const idem__runtime *runtime, const idem_server *ser
   return entry;
 }
 
-idem_status idem__runtime_hub(idem__runtime *runtime, idem_server *server, idem__mcp_hub **out) {
-  idem__loop_hub *entry = find(runtime, server);
-  if (entry) {
-    *out = entry->hub;
-    return IDEM_OK;
-  }
-  entry = idem__calloc(&runtime->alloc, sizeof *entry);
+static idem_status new_entry(idem__runtime *runtime, idem_server *server, idem__loop_hub **out) {
+  idem__loop_hub *entry = idem__calloc(&runtime->alloc, sizeof *entry);
   if (!entry) return IDEM_E_NOMEM;
   entry->runtime = runtime;
   entry->server = server;
   entry->async.data = entry;
-  idem_status status =
-      uv_async_init(runtime->loop, &entry->async, on_async) == 0 ? IDEM_OK : IDEM_E_SYS;
-  if (status != IDEM_OK) {
+  if (uv_async_init(runtime->loop, &entry->async, on_async) != 0) {
     idem__free(&runtime->alloc, entry);
-    return status;
+    return IDEM_E_SYS;
   }
   uv_unref((uv_handle_t *)&entry->async);
   runtime->open_handles++;
   entry->next = runtime->hubs;
   runtime->hubs = entry;
-  status = idem__hub_new(server, wake, entry, &entry->hub);
-  *out = entry->hub;
+  *out = entry;
+  return IDEM_OK;
+}
+
+/* An entry whose hub could not be made stays, and the next to come tries again. */
+idem_status idem__runtime_hub(idem__runtime *runtime, idem_server *server, idem__mcp_hub **out) {
+  idem__loop_hub *entry = find(runtime, server);
+  idem_status status = entry ? IDEM_OK : new_entry(runtime, server, &entry);
+  if (status == IDEM_OK && !entry->hub) status = idem__hub_new(server, wake, entry, &entry->hub);
+  *out = status == IDEM_OK ? entry->hub : NULL;
   return status;
 }
+
+/* ------------------------------------------------------------------ sessions */
+
+static idem_status open_shop(idem__loop_hub *entry, idem__mcp_shop_opts *opts) {
+  idem_status status = IDEM_OK;
+  if (!opts->metrics) {
+    status = idem_metrics_new(&entry->runtime->alloc, &entry->counters);
+    if (status == IDEM_OK) status = idem__web_metrics_add(entry->counters);
+    opts->metrics = entry->counters;
+  }
+  if (status == IDEM_OK) status = idem__mcp_shop_new(opts, &entry->shop);
+  return status;
+}
+
+static void close_shop(idem__loop_hub *entry) {
+  idem__mcp_shop_free(entry->shop);
+  if (entry->counters) idem__web_metrics_remove(entry->counters);
+  idem_metrics_free(entry->counters);
+  entry->counters = NULL;
+  entry->shop = NULL;
+}
+
+idem_status idem__runtime_shop(idem__runtime *runtime, const idem__mcp_shop_opts *opts,
+                               idem__mcp_shop **out) {
+  idem__loop_hub *entry = find(runtime, opts->server);
+  idem__mcp_shop_opts own = *opts;
+  idem_status status = entry->shop ? IDEM_OK : open_shop(entry, &own);
+  if (status == IDEM_OK)
+    entry->shop_users++;
+  else
+    close_shop(entry);
+  *out = entry->shop;
+  return status;
+}
+
+void idem__runtime_release_shop(idem__runtime *runtime, const idem_server *server) {
+  idem__loop_hub *entry = find(runtime, server);
+  if (--entry->shop_users == 0) close_shop(entry);
+}
+
+/* --------------------------------------------------------------------- ending */
 
 static void on_closed(uv_handle_t *handle) {
   idem__loop_hub *entry = handle->data;

@@ -94,6 +94,13 @@ idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
 struct idem__mcp_hub;
 idem_status idem__runtime_hub(idem__runtime *runtime, idem_server *server,
                               struct idem__mcp_hub **out);
+/* The sessions of a server whose hub there is, shared by the HTTP listeners of the loop; the first one's
+ * options hold. Each gives it back. */
+struct idem__mcp_shop;
+struct idem__mcp_shop_opts;
+idem_status idem__runtime_shop(idem__runtime *runtime, const struct idem__mcp_shop_opts *opts,
+                               struct idem__mcp_shop **out);
+void idem__runtime_release_shop(idem__runtime *runtime, const idem_server *server);
 void idem__runtime_close_hubs(idem__runtime *runtime);
 /* Those who listen for changes are told that it is over. */
 void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server);

@@ -114,7 +114,8 @@ void idem__web_free(idem__web *web) {
   idem__http_hub_free(web->hub);
   idem__http_rpc_free(web->rpc);
   idem__mcp_desk_free(web->desk);
-  if (web->own_shop) idem__mcp_shop_free(web->shop);
+  if (web->holds_shop)
+    idem__runtime_release_shop(web->listener->runtime, web->listener->opts.server);
   if (web->metrics) idem__web_metrics_remove(web->metrics);
   if (web->own_metrics) idem_metrics_free(web->metrics);
   if (web->own_limiter) idem__limiter_free(web->limiter);
@@ -243,14 +244,14 @@ static idem_status make_shop(idem__web *web) {
   const idem_serve_opts *opts = &web->listener->opts;
   web->shop = web->listener->shop;
   if (web->shop) return IDEM_OK;
-  idem__mcp_shop_opts shop = {.server = opts->server};
+  idem__mcp_shop_opts shop = {.server = opts->server, .metrics = opts->metrics};
   if (opts->http) {
     shop.max_sessions = opts->http->max_sessions;
     shop.session_idle_ms = opts->http->session_idle_ms;
     shop.stateless_legacy = opts->http->stateless_legacy;
   }
-  idem_status status = idem__mcp_shop_new(&shop, &web->shop);
-  web->own_shop = status == IDEM_OK;
+  idem_status status = idem__runtime_shop(web->listener->runtime, &shop, &web->shop);
+  web->holds_shop = status == IDEM_OK;
   return status;
 }
 
@@ -272,12 +273,11 @@ static idem_status set_sse_paths(idem__web *web) {
 
 static idem_status make_desk(idem__web *web, const idem__http_rpc_opts *rpc) {
   idem__mcp_desk_opts desk = {.rpc = *rpc};
-  idem_status status = make_shop(web);
+  idem_status status =
+      idem__runtime_hub(web->listener->runtime, web->listener->opts.server, &desk.hub);
+  if (status == IDEM_OK) status = make_shop(web);
   if (status == IDEM_OK) status = set_sse_paths(web);
   desk.message_path = web->message_path;
-  if (status == IDEM_OK) {
-    status = idem__runtime_hub(web->listener->runtime, web->listener->opts.server, &desk.hub);
-  }
   desk.shop = web->shop;
   return status == IDEM_OK ? idem__mcp_desk_new(&desk, &web->desk) : status;
 }

@@ -19,7 +19,7 @@ struct idem__web {
   idem__http_rpc *rpc;  /* plain JSON-RPC */
   idem__mcp_desk *desk; /* or MCP */
   idem__mcp_shop *shop;
-  bool own_shop;
+  bool holds_shop; /* as one of the loop's; else it is lent */
   char *path, *sse_path, *message_path;
   idem__http_route routes[5];
   idem__http_admin admin;

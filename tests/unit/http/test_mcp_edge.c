@@ -115,12 +115,46 @@ static void who_opens_the_endpoint_in_a_browser_is_told_what_it_is(void **state)
   mcp_web_close(&web);
 }
 
+/* ------------------------------------------------------------------- counters */
+
+static void expect_sessions(idem_metrics *metrics, uint64_t opened, uint64_t closed) {
+  idem_metrics *const all[] = {metrics};
+  assert_int_equal(idem__metrics_total(all, 1, IDEM__M_SESSIONS_OPENED), opened);
+  assert_int_equal(idem__metrics_total(all, 1, IDEM__M_SESSIONS_CLOSED), closed);
+}
+
+static void sessions_are_counted(void **state) {
+  (void)state;
+  mcp_web web;
+  idem_metrics *metrics;
+  char session[64];
+  assert_int_equal(idem_metrics_new(NULL, &metrics), IDEM_OK);
+  mcp_web_open(&web, &(mcp_web_opts){.shop = {.metrics = metrics, .session_idle_ms = 1000}});
+  mcp_web_hello(&web, "", session);
+  mcp_web_hello(&web, "", session);
+  expect_sessions(metrics, 2, 0);
+  expect(mcp_web_ask(&web, "DELETE", "/mcp", session, NULL), "204 No Content");
+  expect_sessions(metrics, 2, 1);
+  mcp_web_conn stream; /* of 2024-11-05 */
+  mcp_web_connect(&web, &stream);
+  mcp_web_send(&stream, "GET", "/sse", "", NULL);
+  expect_sessions(metrics, 3, 1);
+  mcp_web_disconnect(&stream);
+  web.now_ms += 5000; /* the other one expires; the next to come finds out */
+  mcp_web_hello(&web, "", session);
+  expect_sessions(metrics, 4, 3);
+  mcp_web_close(&web);
+  expect_sessions(metrics, 4, 4);
+  idem_metrics_free(metrics);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_half_closed_legacy_client_gets_its_answer),
       cmocka_unit_test(since_2026_07_28_the_end_of_input_cancels),
       cmocka_unit_test(a_page_may_send_every_header_of_mcp),
       cmocka_unit_test(who_opens_the_endpoint_in_a_browser_is_told_what_it_is),
+      cmocka_unit_test(sessions_are_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
