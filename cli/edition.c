@@ -24,10 +24,14 @@ bool edition_open(edition *self, program_host *programs) {
   if (!self->program_tools || !self->query_tools || !self->http_tools) return false;
   if (!confinement_init(&self->bounds, config, programs->hands.folder)) return false;
   for (size_t i = 0; i < config->tool_count; i++) {
-    program_tool_init(&self->program_tools[i], programs, self, i);
-    query_tool_init(&self->query_tools[i], self, &config->tools[i]);
-    self->http_tools[i] = (http_tool){
-        .config = &config->tools[i], .file = config, .edition = self, .log = programs->hands.log};
+    tool_config *tool = &config->tools[i];
+    if (tool->is_program)
+      program_tool_init(&self->program_tools[i], programs, self, i);
+    else if (!tool->http)
+      query_tool_init(&self->query_tools[i], self, tool);
+    else
+      self->http_tools[i] =
+          (http_tool){.config = tool, .file = config, .edition = self, .log = programs->hands.log};
   }
   content_init(&self->content, config);
   return true;

@@ -88,10 +88,10 @@ static const char *next_token(const char *pointer, char *token, size_t size) {
   return pointer;
 }
 
-static yyjson_val *member_key(yyjson_val *object, const char *name) {
+static yyjson_val *member_key(yyjson_val *object, const char *name, size_t len) {
   yyjson_obj_iter iter = yyjson_obj_iter_with(object);
   for (yyjson_val *key; (key = yyjson_obj_iter_next(&iter));)
-    if (yyjson_equals_str(key, name)) return key;
+    if (yyjson_equals_strn(key, name, len)) return key;
   return NULL;
 }
 
@@ -100,7 +100,7 @@ yyjson_val *source_find(const config_source *self, const char *pointer) {
   char token[512];
   while (value && *pointer == '/') {
     pointer = next_token(pointer + 1, token, sizeof token);
-    yyjson_val *key = yyjson_is_obj(value) ? member_key(value, token) : NULL;
+    yyjson_val *key = yyjson_is_obj(value) ? member_key(value, token, strlen(token)) : NULL;
     if (key)
       value = yyjson_obj_iter_get_val(key);
     else
@@ -219,8 +219,9 @@ static void check_twice(config_source *self, yyjson_val *value) {
   if (!yyjson_is_obj(value)) return;
   idem__map_init(&seen, NULL, 0);
   yyjson_obj_foreach(value, i, count, key, member) {
-    bool again = yyjson_obj_size(value) > 16 ? is_again(&seen, key)
-                                             : member_key(value, yyjson_get_str(key)) != key;
+    bool again = yyjson_obj_size(value) > 16
+                     ? is_again(&seen, key)
+                     : member_key(value, yyjson_get_str(key), yyjson_get_len(key)) != key;
     if (again) source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
     check_twice(self, member);
   }

@@ -18,10 +18,17 @@ static size_t name_length(const char *text, const char *end) {
   return at > text && at < end && *at == '}' ? (size_t)(at - text) + 1 : 0;
 }
 
+/* A name, and the text before it, for each brace; the text behind them. */
+static size_t most_pieces(const char *text, size_t len) {
+  size_t count = 1;
+  for (size_t i = 0; i < len; i++) count += text[i] == '{' || text[i] == '}' ? 2 : 0;
+  return count;
+}
+
 const char *word_compile(word_template *self, const char *text, size_t len, config_memory *memory) {
   const char *copy = memory_text(memory, text, len), *end = copy + len, *start = copy;
   if (memchr(text, 0, len)) return "holds a NUL character";
-  *self = (word_template){.pieces = memory_zeroed(memory, len + 1, sizeof(piece))};
+  *self = (word_template){.pieces = memory_zeroed(memory, most_pieces(text, len), sizeof(piece))};
   for (const char *at = copy; at < end;) {
     if (*at != '{' && *at != '}') {
       at++;

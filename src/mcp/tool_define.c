@@ -34,12 +34,15 @@ static bool is_object_schema(yyjson_val *schema) {
   return yyjson_equals_str(yyjson_obj_get(schema, "type"), "object");
 }
 
-/* Compiles a schema; the parsed value is lent to `look` for what MCP itself wants of it. */
-static idem_status compile(idem_server *server, const char *text, idem_schema **out,
-                           const char *name, char *why, size_t why_len) {
+/* Parses a schema and compiles it; the parsed text is the caller's, for what MCP itself wants of it. */
+static idem_status compile(idem_server *server, const char *text, yyjson_doc **doc,
+                           idem_schema **out, const char *name, char *why, size_t why_len) {
   idem_schema_fault fault;
-  idem_status status = idem_schema_compile(&(idem_schema_opts){.alloc = &server->alloc}, text,
-                                           strlen(text), out, &fault);
+  size_t len = strlen(text);
+  *doc = yyjson_read(text, len, YYJSON_READ_NUMBER_AS_RAW);
+  if (!*doc) return IDEM_E_NOMEM;
+  idem_status status = idem__schema_compile_parsed(&(idem_schema_opts){.alloc = &server->alloc},
+                                                   (*doc)->root, len, out, &fault);
   if (status != IDEM_OK) say(why, why_len, name, fault.sentence);
   return status;
 }
@@ -78,16 +81,16 @@ static bool share_output(idem_server *server, idem__tool_entry *tool) {
 static idem_status define_input(idem_server *server, idem__tool_entry *tool, char *why,
                                 size_t why_len) {
   if (share_input(server, tool)) return IDEM_OK;
-  idem_status status = compile(server, tool->input_schema, &tool->input, tool->name, why, why_len);
-  if (status != IDEM_OK) return status;
-  yyjson_doc *doc = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
-  if (!doc) return IDEM_E_NOMEM;
-  if (!is_object_schema(doc->root)) {
+  yyjson_doc *doc;
+  idem_status status =
+      compile(server, tool->input_schema, &doc, &tool->input, tool->name, why, why_len);
+  if (status == IDEM_OK && !is_object_schema(doc->root)) {
     say(why, why_len, tool->name, "the input schema must have \"type\": \"object\"");
     status = IDEM_E_INVAL;
-  } else {
-    status = idem__header_rules(server, doc->root, tool, why, why_len);
   }
+  /* The text was written anew, so that nothing is escaped that need not be. */
+  if (status == IDEM_OK && strstr(tool->input_schema, "x-mcp-header"))
+    status = idem__header_rules(server, doc->root, tool, why, why_len);
   yyjson_doc_free(doc);
   return status;
 }
@@ -95,14 +98,12 @@ static idem_status define_input(idem_server *server, idem__tool_entry *tool, cha
 static idem_status define_output(idem_server *server, idem__tool_entry *tool, char *why,
                                  size_t why_len) {
   if (!tool->output_schema || share_output(server, tool)) return IDEM_OK;
+  yyjson_doc *doc;
   idem_status status =
-      compile(server, tool->output_schema, &tool->output, tool->name, why, why_len);
-  if (status != IDEM_OK) return status;
-  yyjson_doc *doc = yyjson_read(tool->output_schema, strlen(tool->output_schema), 0);
-  if (!doc) return IDEM_E_NOMEM;
-  tool->output_is_object = is_object_schema(doc->root);
+      compile(server, tool->output_schema, &doc, &tool->output, tool->name, why, why_len);
+  if (status == IDEM_OK) tool->output_is_object = is_object_schema(doc->root);
   yyjson_doc_free(doc);
-  return IDEM_OK;
+  return status;
 }
 
 static idem_status copy_texts(idem_server *server, const idem_tool *from, idem__tool_entry *tool) {

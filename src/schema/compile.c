@@ -101,15 +101,21 @@ static idem_status compile_whole(compiler *c, yyjson_val *root, yyjson_doc *owne
   return idem__compile_node(c, root, &at, out);
 }
 
+static idem_status charge(compiler *c, size_t len) {
+  if (len > c->max_bytes - c->bytes)
+    return idem__compile_fail(c, IDEM_E_LIMIT, NODE_NONE, KEYWORD_NONE,
+                              "the schema is too large (max_bytes)");
+  c->bytes += len;
+  return IDEM_OK;
+}
+
 static idem_status parse(compiler *c, const char *text, size_t len, yyjson_doc **doc) {
   yyjson_alc alc = {c->schema->alloc.malloc, c->schema->alloc.realloc, c->schema->alloc.free,
                     c->schema->alloc.ctx};
   yyjson_read_err error = {0};
   *doc = NULL;
-  if (len > c->max_bytes - c->bytes)
-    return idem__compile_fail(c, IDEM_E_LIMIT, NODE_NONE, KEYWORD_NONE,
-                              "the schema is too large (max_bytes)");
-  c->bytes += len;
+  idem_status status = charge(c, len);
+  if (status != IDEM_OK) return status;
   /* Without INSITU yyjson only reads the text. */
   *doc = yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_NUMBER_AS_RAW, &alc, &error);
   if (*doc) return IDEM_OK;
@@ -235,6 +241,16 @@ static idem_status compile_root(compiler *c, yyjson_val *value, yyjson_doc *owne
   return status;
 }
 
+/* Hundreds of programs live side by side; each keeps as many nodes as it has. Having more does no harm. */
+static void give_back_nodes(idem_schema *schema) {
+  size_t before = schema->node_capacity * sizeof *schema->nodes;
+  size_t wanted = schema->node_count * sizeof *schema->nodes;
+  node *nodes = wanted ? idem__realloc(&schema->alloc, schema->nodes, before, wanted) : NULL;
+  if (!nodes) return;
+  schema->nodes = nodes;
+  schema->node_capacity = schema->node_count;
+}
+
 static idem_status compile(const idem_schema_opts *opts, const char *text, size_t len,
                            yyjson_val *value, idem_schema **out, idem_schema_fault *fault) {
   static const idem_schema_opts none = {0};
@@ -247,14 +263,13 @@ static idem_status compile(const idem_schema_opts *opts, const char *text, size_
   compiler c;
   compiler_init(&c, schema, opts, fault);
   yyjson_doc *owned = NULL;
-  if (!value) {
-    status = parse(&c, text, len, &owned);
-    value = yyjson_doc_get_root(owned);
-  }
+  status = value ? charge(&c, len) : parse(&c, text, len, &owned);
+  if (!value) value = yyjson_doc_get_root(owned);
   if (status == IDEM_OK) status = compile_root(&c, value, owned, opts->base_uri);
   compiler_deinit(&c);
   if (status == IDEM_OK) {
     if (fault) *fault = (idem_schema_fault){.sentence = ""};
+    give_back_nodes(schema);
     *out = schema;
   } else {
     idem_schema_free(schema);
@@ -272,6 +287,11 @@ idem_status idem_schema_compile_value(const idem_schema_opts *opts, yyjson_val *
   *out = NULL;
   if (!value) return IDEM_E_INVAL;
   return compile(opts, NULL, 0, value, out, fault);
+}
+
+idem_status idem__schema_compile_parsed(const idem_schema_opts *opts, yyjson_val *value, size_t len,
+                                        idem_schema **out, idem_schema_fault *fault) {
+  return compile(opts, NULL, len, value, out, fault);
 }
 
 idem_schema *idem__schema_share(idem_schema *schema) {
