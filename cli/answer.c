@@ -98,7 +98,7 @@ static bool judge(const call *self, idem__buf *sentence) {
   else if (WIFSIGNALED(self->status))
     idem__buf_printf(sentence, "%s was ended by signal %d (%s)", name, WTERMSIG(self->status),
                      strsignal(WTERMSIG(self->status)));
-  else if (!config->exit_ok[WEXITSTATUS(self->status)])
+  else if (!tool_exit_ok(config, WEXITSTATUS(self->status)))
     idem__buf_printf(sentence, "%s ended with exit status %d", name, WEXITSTATUS(self->status));
   else
     return false;

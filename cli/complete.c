@@ -91,7 +91,7 @@ static const char *typed_value(const idem_request *request) {
 static bool ended_well(const call *self) {
   const tool_config *config = self->tool->config;
   if (self->stopped != STOP_NOT) return self->stopped == STOP_FLOOD;
-  return !self->lost && WIFEXITED(self->status) && config->exit_ok[WEXITSTATUS(self->status)];
+  return !self->lost && WIFEXITED(self->status) && tool_exit_ok(config, WEXITSTATUS(self->status));
 }
 
 /* A line is a value; a last one without its end was cut. */

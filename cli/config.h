@@ -71,7 +71,7 @@ typedef struct tool_config {
   bool output_json;
   bool hide_stderr;
   bool progress;
-  bool exit_ok[256];
+  uint64_t exit_ok[4]; /* a bit a status; see tool_exit_ok */
   bool unconfined;
   bool allow_net;
   const char *const *allow_read; /* end with NULL */
@@ -85,6 +85,10 @@ typedef struct tool_config {
   /* an HTTP call */
   http_config *http;
 } tool_config;
+
+static inline bool tool_exit_ok(const tool_config *tool, int status) {
+  return tool->exit_ok[(status & 255) >> 6] >> (status & 63) & 1u;
+}
 
 /* Where the values of an argument can be known from. */
 typedef struct completion_config {
@@ -127,10 +131,18 @@ typedef struct found_program {
   const char *path;
 } found_program;
 
+/* Variables of the server's own that tools are given. */
+typedef struct own_variable {
+  struct own_variable *next;
+  const char *name;
+  const char *assignment; /* NULL: there is none */
+} own_variable;
+
 typedef struct serve_config {
   config_source source;
   config_memory memory;
   found_program *programs;
+  own_variable *variables;
   const char *name;
   const char *version;
   const char *title;
@@ -179,12 +191,16 @@ typedef struct name_check {
   serve_config *config;
   tool_config *tool;
   yyjson_val *at;
+  yyjson_val *args; /* NULL: the names are those of `properties` */
   yyjson_val *properties;
   yyjson_doc *schema;
 } name_check;
 void name_check_init(name_check *self, serve_config *config, tool_config *tool);
 void name_check_deinit(name_check *self);
 bool name_check_see(void *self, const char *name, size_t len);
+void name_check_word(name_check *self, yyjson_val *at, const word_template *word);
+/* `words` is what `run` was compiled to. */
+void name_check_run(name_check *self, yyjson_val *run, const arguments_template *words);
 
 /* Helpers for them. */
 const char *config_text(yyjson_val *object, const char *name); /* NULL: absent */

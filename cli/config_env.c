@@ -8,22 +8,37 @@
 
 static const char *const always[] = {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"};
 
-/* A later one takes the place of an earlier one of the same name. */
-static void set(serve_config *self, tool_config *tool, const char *name, const char *value,
-                bool secret) {
-  size_t name_len = strlen(name), size = name_len + strlen(value) + 2, i = 0;
+static const char *assign(serve_config *self, const char *name, const char *value) {
+  size_t size = strlen(name) + strlen(value) + 2;
   char *assignment = memory_zeroed(&self->memory, size, 1);
   snprintf(assignment, size, "%s=%s", name, value);
+  return assignment;
+}
+
+/* A later one takes the place of an earlier one of the same name. */
+static void set(tool_config *tool, size_t name_len, const char *assignment, bool secret) {
+  size_t i = 0;
   while (i < tool->env_count && (tool->env[i].name_len != name_len ||
-                                 strncmp(tool->env[i].assignment, name, name_len) != 0))
+                                 strncmp(tool->env[i].assignment, assignment, name_len) != 0))
     i++;
   tool->env[i] = (tool_env){assignment, name_len, secret};
   if (i == tool->env_count) tool->env_count++;
 }
 
-static void pass(serve_config *self, tool_config *tool, const char *name) {
+/* Most tools are given the same few, and PATH is long. NULL: the server itself has none. */
+static const char *own(serve_config *self, const char *name) {
+  for (const own_variable *one = self->variables; one; one = one->next)
+    if (strcmp(one->name, name) == 0) return one->assignment;
   const char *value = getenv(name);
-  if (value) set(self, tool, name, value, false);
+  own_variable *made = memory_zeroed(&self->memory, 1, sizeof *made);
+  *made = (own_variable){self->variables, name, value ? assign(self, name, value) : NULL};
+  self->variables = made;
+  return made->assignment;
+}
+
+static void pass(serve_config *self, tool_config *tool, const char *name) {
+  const char *assignment = own(self, name);
+  if (assignment) set(tool, strlen(name), assignment, false);
 }
 
 bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool) {
@@ -38,7 +53,7 @@ bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool
     bool secret = yyjson_is_obj(item);
     const char *text = secret ? config_secret(self, tool, item) : yyjson_get_str(item);
     if (!text) continue;
-    set(self, tool, yyjson_get_str(key), text, secret);
+    set(tool, yyjson_get_len(key), assign(self, yyjson_get_str(key), text), secret);
   }
   return true;
 }

@@ -190,23 +190,34 @@ static void check_text_body(serve_config *self, const tool_config *tool, const h
 
 /* ------------------------------------------------------------------------ together */
 
+static void check_fields(name_check *check, yyjson_val *given, const http_field *fields) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  yyjson_obj_foreach(given, i, max, key, value) name_check_word(check, value, &fields[i].value);
+}
+
+/* In the order of compile_texts. */
+static void check_texts(name_check *check, yyjson_val *value, const word_template **next) {
+  yyjson_val *key, *item;
+  size_t i, max;
+  if (yyjson_is_str(value)) name_check_word(check, value, (*next)++);
+  if (yyjson_is_arr(value)) yyjson_arr_foreach(value, i, max, item) check_texts(check, item, next);
+  if (yyjson_is_obj(value)) yyjson_obj_foreach(value, i, max, key, item) {
+      check_texts(check, item, next);
+    }
+}
+
 static void check_names(serve_config *self, tool_config *tool, yyjson_val *given,
                         const http_config *http) {
   name_check check;
+  const word_template *texts = http->body_texts;
+  yyjson_val *url = yyjson_obj_get(given, "url");
   name_check_init(&check, self, tool);
-  check.at = yyjson_obj_get(given, "url");
-  word_names(&http->path, name_check_see, &check);
-  for (size_t i = 0; i < http->query_count; i++)
-    word_names(&http->query[i], name_check_see, &check);
-  check.at = yyjson_obj_get(given, "headers");
-  for (size_t i = 0; i < http->header_count; i++)
-    word_names(&http->headers[i].value, name_check_see, &check);
-  check.at = yyjson_obj_get(given, "form");
-  for (size_t i = 0; i < http->form_count; i++)
-    word_names(&http->form[i].value, name_check_see, &check);
-  check.at = http->body;
-  for (size_t i = 0; i < http->body_count; i++)
-    word_names(&http->body_texts[i], name_check_see, &check);
+  name_check_word(&check, url, &http->path);
+  for (size_t i = 0; i < http->query_count; i++) name_check_word(&check, url, &http->query[i]);
+  check_fields(&check, yyjson_obj_get(given, "headers"), http->headers);
+  check_fields(&check, yyjson_obj_get(given, "form"), http->form);
+  check_texts(&check, http->body, &texts);
   name_check_deinit(&check);
 }
 

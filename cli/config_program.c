@@ -66,26 +66,6 @@ static bool take_program(serve_config *self, yyjson_val *run, tool_config *tool)
 
 /* -------------------------------------------------------------------------- names */
 
-void name_check_init(name_check *self, serve_config *config, tool_config *tool) {
-  *self = (name_check){.config = config, .tool = tool, .at = tool->key};
-  self->schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
-  self->properties = yyjson_obj_get(yyjson_doc_get_root(self->schema), "properties");
-}
-
-void name_check_deinit(name_check *self) { yyjson_doc_free(self->schema); }
-
-bool name_check_see(void *user, const char *name, size_t len) {
-  name_check *self = user;
-  if (yyjson_obj_getn(self->properties, name, len)) return true;
-  const char *near = config_input(self->config, self->tool)
-                         ? idem_schema_suggest_property(self->tool->input, name, len)
-                         : NULL;
-  source_fault(&self->config->source, self->at, "tool %s: there is no argument {%.*s}%s%s%s",
-               self->tool->name, (int)len, name, near ? "; did you mean {" : ": add it to args",
-               near ? near : "", near ? "}?" : "");
-  return true;
-}
-
 static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool,
                         name_check *check) {
   yyjson_val *key, *folder;
@@ -104,10 +84,8 @@ static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool
 static void take_names(serve_config *self, yyjson_val *value, tool_config *tool) {
   name_check check;
   name_check_init(&check, self, tool);
-  check.at = yyjson_obj_get(value, "run");
-  template_names(&tool->run, name_check_see, &check);
-  check.at = yyjson_obj_get(value, "stdin");
-  if (tool->has_stdin) word_names(&tool->stdin_text, name_check_see, &check);
+  name_check_run(&check, yyjson_obj_get(value, "run"), &tool->run);
+  if (tool->has_stdin) name_check_word(&check, yyjson_obj_get(value, "stdin"), &tool->stdin_text);
   take_inside(self, yyjson_obj_get(value, "inside"), tool, &check);
   name_check_deinit(&check);
 }
@@ -151,7 +129,8 @@ static void take_exit_ok(yyjson_val *list, tool_config *tool) {
   size_t i, max;
   tool->exit_ok[0] = !list;
   yyjson_arr_foreach(list, i, max, item) {
-    tool->exit_ok[strtoul(yyjson_get_raw(item), NULL, 10) & 255u] = true;
+    unsigned long status = strtoul(yyjson_get_raw(item), NULL, 10) & 255u;
+    tool->exit_ok[status >> 6] |= UINT64_C(1) << (status & 63u);
   }
 }
 
