@@ -97,28 +97,31 @@ static void pin(bool on) {
 
 /* --------------------------------------------------------------- measures */
 
-/* Microseconds of the middle one. */
 static double spawn_and_wait(void) {
-  double times[PROGRAMS];
   char *const argv[] = {"true", NULL}, *const environment[] = {"PATH=/usr/bin:/bin", NULL};
-  for (size_t i = 0; i < PROGRAMS; i++) {
-    pid_t pid;
-    double began = now_us();
-    if (posix_spawn(&pid, PROGRAM, NULL, NULL, argv, environment) != 0) die("posix_spawn");
-    waitpid(pid, NULL, 0);
-    times[i] = now_us() - began;
-  }
-  return median(times, PROGRAMS);
+  pid_t pid;
+  double began = now_us();
+  if (posix_spawn(&pid, PROGRAM, NULL, NULL, argv, environment) != 0) die("posix_spawn");
+  waitpid(pid, NULL, 0);
+  return now_us() - began;
 }
 
 static double call_program(const child *it) {
-  double times[PROGRAMS];
+  double began = now_us();
+  ask(it, CALL("true", "{}"));
+  return now_us() - began;
+}
+
+/* Microseconds of the middle ones. They take turns one by one: a machine that does other things, too,
+ * has fast and slow moments that are longer than a program. */
+static void time_programs(const child *it, double *limit, double *ours) {
+  double limits[PROGRAMS], calls[PROGRAMS];
   for (size_t i = 0; i < PROGRAMS; i++) {
-    double began = now_us();
-    ask(it, CALL("true", "{}"));
-    times[i] = now_us() - began;
+    limits[i] = spawn_and_wait();
+    calls[i] = call_program(it);
   }
-  return median(times, PROGRAMS);
+  *limit = median(limits, PROGRAMS);
+  *ours = median(calls, PROGRAMS);
 }
 
 /* A request over and over, with ids from 1000 on: none is used twice in a round. */
@@ -163,12 +166,13 @@ static double first_answer(char **command) {
 
 /* ----------------------------------------------------------------- report */
 
-/* The best round of each counts: whatever else the machine does can only make one worse. */
+/* The medians count; the best round of each stands beside them. */
 static void row(const char *name, double *limits, double *ours, double bound, bool rate) {
-  double medians = median(ours, ROUNDS) / median(limits, ROUNDS); /* sorts them */
+  double limit = median(limits, ROUNDS), middle = median(ours, ROUNDS); /* sorts them */
+  double ratio = middle / limit;
   size_t best = rate ? ROUNDS - 1 : 0;
-  double ratio = ours[best] / limits[best];
-  printf("| %s | %.2f | %.2f | %.2f | %.2f | ", name, limits[best], ours[best], ratio, medians);
+  printf("| %s | %.2f | %.2f | %.2f | %.2f | ", name, limit, middle, ratio,
+         ours[best] / limits[best]);
   if (bound > 0)
     printf("%s %.2f | %s |\n", rate ? "at least" : "at most", bound,
            (rate ? ratio >= bound : ratio <= bound) ? "PASS" : "MISS");
@@ -181,10 +185,7 @@ static void compare_programs(char **server) {
   double limits[ROUNDS], ours[ROUNDS];
   child it = start_ready(server);
   call_program(&it);
-  for (int i = 0; i < ROUNDS; i++) {
-    limits[i] = spawn_and_wait();
-    ours[i] = call_program(&it);
-  }
+  for (int i = 0; i < ROUNDS; i++) time_programs(&it, &limits[i], &ours[i]);
   stop(&it);
   row("call of a program, us; limit posix_spawn and wait", limits, ours, 1.25, false);
 }
@@ -207,9 +208,9 @@ static void time_start(char **server) {
   double times[STARTS];
   for (int i = 0; i < STARTS; i++) times[i] = first_answer(server);
   double middle = median(times, STARTS), fastest = times[0];
-  printf("| start to first answer with 500 tools, ms; median %.2f | | %.2f | | | at most 10.00 | "
+  printf("| start to first answer with 500 tools, ms; best %.2f | | %.2f | | | at most 10.00 | "
          "%s |\n",
-         middle, fastest, fastest <= 10 ? "PASS" : "MISS");
+         fastest, middle, middle <= 10 ? "PASS" : "MISS");
 }
 
 /* An empty file is a database; one statement makes a table in it. */
@@ -230,7 +231,7 @@ int main(int argc, char **argv) {
   char *large[] = {argv[1], "serve", "large.json", NULL};
   char *reference[] = {argv[2], "--profile", "mcp", NULL};
   make_database(make);
-  printf("| idem serve | limit | idem | ratio | of medians | bound | |\n"
+  printf("| idem serve | limit | idem | ratio | of the best | bound | |\n"
          "|---|---|---|---|---|---|---|\n");
   compare_programs(small);
   compare_queries(reference, small, 1, "queries, one in flight, thousand/s; limit an echo in C");
