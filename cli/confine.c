@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* The kernel's interface as of ABI 6; headers of older systems know less of it. */
 typedef struct ruleset_attr {
@@ -45,8 +47,10 @@ typedef struct __attribute__((packed)) beneath_attr {
 
 static const char *const system_folders[] = {"/usr",   "/bin", "/sbin", "/lib", "/lib64",
                                              "/lib32", "/etc", "/opt",  "/nix", "/proc"};
+#define IN_USR "/usr/" /* the first of them */
 static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                       "/dev/urandom"};
+#define LOOK_AGAIN_MS 1000u /* whether a folder is still there: some systems clean theirs up */
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static uint64_t all_rights(int abi) {
@@ -69,6 +73,28 @@ static bool allow(const confinement *self, int rules, const char *path, uint64_t
   return added;
 }
 
+static tool_bounds *bounds_of(const confinement *self, const tool_config *tool) {
+  return &self->of_tool[tool - self->config->tools];
+}
+
+static void forget_rules(tool_bounds *self) {
+  if (self->rules >= 0) close(self->rules);
+  self->rules = CONFINE_NONE;
+}
+
+/* False: there is no such place. A ruleset knows the folder, not its name: with a new folder it is
+ * out of date. */
+static bool folder_is_there(tool_bounds *bounds, const char *path) {
+  uint64_t now = uv_hrtime() / 1000000u;
+  if (bounds->looked_ms && now - bounds->looked_ms < LOOK_AGAIN_MS) return true;
+  if (access(path, F_OK) != 0) {
+    forget_rules(bounds);
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) return false;
+  }
+  bounds->looked_ms = now;
+  return true;
+}
+
 /* By name, so that it stays the tool's when the file is read again; names may hold any character. */
 void confinement_folder(const confinement *self, const tool_config *tool, char path[CONFINE_PATH]) {
   uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
@@ -76,7 +102,7 @@ void confinement_folder(const confinement *self, const tool_config *tool, char p
   path[0] = 0;
   if (!self->temporary[0]) return;
   snprintf(path, CONFINE_PATH, "%s/%016llx", self->temporary, (unsigned long long)hash);
-  if (mkdir(path, 0700) != 0 && errno != EEXIST) path[0] = 0;
+  if (!folder_is_there(bounds_of(self, tool), path)) path[0] = 0;
 }
 
 static int create(const confinement *self, const tool_config *tool) {
@@ -85,6 +111,14 @@ static int create(const confinement *self, const tool_config *tool) {
   if (self->abi >= 4 && !tool->allow_net) attr.network = TCP_BIND_AND_CONNECT;
   if (self->abi >= 6) attr.scopes = SCOPE_SOCKETS_AND_SIGNALS;
   return (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+}
+
+/* What is in there already needs no rule of its own, and each one costs every start of a program:
+ * where /bin and /lib are links into /usr, that is half of them. */
+static bool allow_system(const confinement *self, int rules, const char *path, uint64_t rights) {
+  char real[PATH_MAX];
+  if (realpath(path, real) && strncmp(real, IN_USR, strlen(IN_USR)) == 0) return true;
+  return allow(self, rules, path, rights);
 }
 
 static bool allow_listed(const confinement *self, int rules, const char *const *paths,
@@ -99,14 +133,14 @@ static bool allow_usual(const confinement *self, int rules, const serve_config *
   char temporary[CONFINE_PATH];
   confinement_folder(self, tool, temporary);
   for (size_t i = 0; i < COUNT(system_folders); i++)
-    if (!allow(self, rules, system_folders[i], MAY_READ | MAY_EXECUTE)) return false;
+    if (!allow_system(self, rules, system_folders[i], MAY_READ | MAY_EXECUTE)) return false;
   for (size_t i = 0; i < COUNT(devices); i++)
     if (!allow(self, rules, devices[i], MAY_READ_FILE | MAY_WRITE_FILE)) return false;
   for (size_t i = 0; i < tool->inside_count; i++)
     if (!allow(self, rules, tool->inside[i].folder, MAY_READ)) return false;
   return allow(self, rules, config->source.folder, MAY_READ) &&
          allow(self, rules, tool->cwd, MAY_READ) &&
-         allow(self, rules, tool->program, MAY_READ_FILE | MAY_EXECUTE) &&
+         allow_system(self, rules, tool->program, MAY_READ_FILE | MAY_EXECUTE) &&
          (!temporary[0] || allow(self, rules, temporary, UINT64_MAX));
 }
 
@@ -126,21 +160,18 @@ static int rules_for(const confinement *self, const serve_config *config, const 
 /* The one made longest ago gives way: a ruleset is a descriptor, and there may be hundreds of tools. */
 static void keep(confinement *self, size_t index, int rules) {
   size_t *place = &self->kept[self->made++ % CONFINE_KEPT];
-  if (self->made > CONFINE_KEPT) {
-    close(self->of_tool[*place]);
-    self->of_tool[*place] = -1;
-  }
+  if (self->made > CONFINE_KEPT) forget_rules(&self->of_tool[*place]);
   *place = index;
-  self->of_tool[index] = rules;
+  self->of_tool[index].rules = rules;
 }
 
 int confinement_rules(confinement *self, const tool_config *tool) {
-  size_t index = (size_t)(tool - self->config->tools);
   if (!self->abi || tool->unconfined) return CONFINE_NONE;
-  if (self->of_tool[index] >= 0) return self->of_tool[index];
+  const tool_bounds *known = bounds_of(self, tool);
+  if (known->rules >= 0) return known->rules;
   int rules = rules_for(self, self->config, tool);
   if (rules < 0) return CONFINE_FAILED;
-  keep(self, index, rules);
+  keep(self, (size_t)(known - self->of_tool), rules);
   return rules;
 }
 
@@ -165,7 +196,7 @@ bool confinement_init(confinement *self, const serve_config *config, const char 
                         .closes_net = knows_seccomp()};
   self->of_tool = calloc(config->tool_count + 1, sizeof *self->of_tool);
   if (!self->of_tool) return false;
-  for (size_t i = 0; i < config->tool_count; i++) self->of_tool[i] = -1;
+  for (size_t i = 0; i < config->tool_count; i++) self->of_tool[i].rules = CONFINE_NONE;
   for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
     if (!tool->is_program || tool->unconfined) continue;
@@ -177,7 +208,8 @@ bool confinement_init(confinement *self, const serve_config *config, const char 
 }
 
 void confinement_deinit(confinement *self) {
-  for (size_t i = 0; i < self->made && i < CONFINE_KEPT; i++) close(self->of_tool[self->kept[i]]);
+  for (size_t i = 0; i < self->made && i < CONFINE_KEPT; i++)
+    forget_rules(&self->of_tool[self->kept[i]]);
   free(self->of_tool);
 }
 
@@ -206,7 +238,7 @@ void confinement_say(const confinement *self, idem_log *log) {
   }
   if (!programs) return;
   idem_logf(log, IDEM_LOG_INFO, "programs are kept in bounds",
-            "in force: own sessions that end as a whole, clean environment, no new privileges, no "
+            "in force: own groups that end as a whole, clean environment, no new privileges, no "
             "core files, time and output limits%s%s%s",
             self->abi ? ", files by Landlock" : "",
             self->closes_net ? ", no sockets by seccomp" : "",

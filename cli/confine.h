@@ -9,19 +9,24 @@
 #define CONFINE_KEPT 64u /* rulesets at a time */
 #define CONFINE_PATH 96u
 
+#define CONFINE_NONE (-1)   /* nothing is to be put on */
+#define CONFINE_FAILED (-2) /* errno says why */
+
+typedef struct tool_bounds {
+  int rules;          /* CONFINE_NONE: not made, or no longer kept */
+  uint64_t looked_ms; /* when its folder was last seen to be there; 0: never */
+} tool_bounds;
+
 typedef struct confinement {
   const serve_config *config;
   const char
       *temporary;  /* each tool may write to a folder of its own in it; empty: there is none */
   int abi;         /* of Landlock; 0: not there */
   bool closes_net; /* seccomp is there */
-  int *of_tool;    /* rulesets; -1: not made, or no longer kept */
+  tool_bounds *of_tool;
   size_t kept[CONFINE_KEPT]; /* whose they are, in a ring */
   size_t made;
 } confinement;
-
-#define CONFINE_NONE (-1)   /* nothing is to be put on */
-#define CONFINE_FAILED (-2) /* errno says why */
 
 /* Rulesets are made when a tool is first called; the first one is tried here. False: it could not be
  * made where Landlock is there; stderr says why. */

@@ -69,9 +69,11 @@ static void obey(hand *self) {
        self->alone || order_note_of(&self->packet).kind != ORDER_TERM ? SIGKILL : SIGTERM);
 }
 
+/* If it has ended by now, the sleep is a short one. */
 static void wait_for_program(hand *self) {
-  while (!reap(self))
+  do
     if (sleep_on(self->alone ? -1 : self->socket, -1)) obey(self);
+  while (!reap(self));
 }
 
 /* Killing a parent makes its children ours, so we look again until there are none. */
@@ -103,7 +105,7 @@ noreturn void hand_main(int socket) {
   static hand self;
   self.socket = socket;
   prctl(PR_SET_NAME, "idem-hand", 0, 0, 0);
-  if (!spawn_adopt_orphans()) _exit(1);
+  if (setsid() < 0 || !spawn_adopt_orphans()) _exit(1);
   for (;;) {
     order_receive(socket, &self.packet, true);
     if (self.packet.len <= 0) _exit(0);

@@ -31,6 +31,7 @@ struct hand {
   int socket;
   pid_t pid;
   pid_t spawner; /* that made it */
+  bool sealed;   /* its programs get no sockets any more */
   hand_user *user;
 };
 
@@ -117,17 +118,21 @@ static void let_go(hand *self) {
   close(self->socket);
 }
 
-/* The one that was busy last is the first again: what it needs is still near. */
+/* The one that was busy last is the first again: what it needs is still near. Where there are too
+ * many, the one that has been idle longest goes. */
 static void give_back(hand *self) {
   hands *owner = self->owner;
   self->user = NULL;
-  if (self->spawner != owner->pid || owner->idle_count >= IDLE_HANDS) {
+  if (self->spawner != owner->pid) {
     let_go(self);
     return;
   }
   idem__list_remove(&self->link);
   idem__list_append(owner->idle.next, &self->link);
-  owner->idle_count++;
+  if (owner->idle_count >= IDLE_HANDS)
+    let_go(IDEM__CONTAINER(owner->idle.prev, hand, link));
+  else
+    owner->idle_count++;
 }
 
 static void lose(hand *self) {
@@ -160,6 +165,7 @@ static void on_hand(uv_poll_t *poll, int status, int events) {
 }
 
 static void hand_to(hand *self, hand_user *user) {
+  self->owner->idle_count--;
   idem__list_remove(&self->link);
   idem__list_append(&self->owner->busy, &self->link);
   self->user = user;
@@ -198,11 +204,12 @@ static void ask_for_more(hands *self) {
 
 /* -------------------------------------------------------------- the spawner's reports */
 
-static bool hand_new(hands *self, int socket, pid_t pid) {
+/* Idle. NULL: no memory. */
+static hand *hand_new(hands *self, int socket, pid_t pid) {
   hand *made = calloc(1, sizeof *made);
   if (!made || uv_poll_init(self->loop, &made->poll, socket) != 0) {
     free(made);
-    return false;
+    return NULL;
   }
   made->owner = self;
   made->socket = socket;
@@ -213,26 +220,32 @@ static bool hand_new(hands *self, int socket, pid_t pid) {
   uv_poll_start(&made->poll, UV_READABLE, on_hand);
   idem__list_append(&self->idle, &made->link);
   self->idle_count++;
-  return true;
+  return made;
 }
 
-static hand *take_idle(hands *self) {
-  if (idem__list_empty(&self->idle)) return NULL;
-  self->idle_count--;
-  return IDEM__CONTAINER(self->idle.next, hand, link);
+/* A sealed one is of no use to who needs sockets; who does not takes it first. */
+static hand *find_idle(const hands *self, bool needs_sockets) {
+  hand *open = NULL;
+  for (idem__list *at = self->idle.next; at != &self->idle; at = at->next) {
+    hand *each = IDEM__CONTAINER(at, hand, link);
+    if (each->sealed != needs_sockets) return each;
+    if (!each->sealed && !open) open = each;
+  }
+  return open;
 }
 
 static void take_hand(hands *self, pid_t pid) {
   int socket = packet.fds[0];
   packet.fd_count = 0;
   self->failures = 0;
-  if (!hand_new(self, socket, pid)) {
+  hand *made = hand_new(self, socket, pid);
+  if (!made) {
     close(socket);
     fail_waiting(self, ENOMEM);
     return;
   }
   hand_user *user = take_waiting(self);
-  if (user) hand_to(take_idle(self), user);
+  if (user) hand_to(made, user);
 }
 
 static void on_closed(uv_handle_t *handle) { free(handle); }
@@ -257,7 +270,8 @@ static void on_impatient(uv_timer_t *timer);
 /* Its hands work on what they have: they answer to the server alone. */
 static void replace_spawner(hands *self, const char *what) {
   forget_spawner(self);
-  while (!idem__list_empty(&self->idle)) let_go(take_idle(self));
+  while (!idem__list_empty(&self->idle)) let_go(IDEM__CONTAINER(self->idle.next, hand, link));
+  self->idle_count = 0;
   self->failures++;
   idem_logf(self->log, IDEM_LOG_ERROR, what, "%s",
             self->failures < SPAWNER_TRIES ? "a new one is started" : "it does so again and again");
@@ -335,7 +349,7 @@ static bool watch_spawner(hands *self) {
 
 void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
   self->loop = loop;
-  hand *idle = take_idle(self);
+  hand *idle = find_idle(self, user->needs_sockets);
   if (idle) {
     hand_to(idle, user);
     return;
@@ -353,7 +367,11 @@ void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
   ask_for_more(self);
 }
 
-int hand_run(hand *self, const spawn_order *order) { return order_run_send(self->socket, order); }
+int hand_run(hand *self, const spawn_order *order) {
+  int why = order_run_send(self->socket, order);
+  if (!why && order->closed_net) self->sealed = true;
+  return why;
+}
 
 void hand_return(hand *self) {
   self->user->hand = NULL;

@@ -12,7 +12,7 @@
 #define SPAWNER_AFTER_MS 20u
 
 void program_host_init(program_host *self, idem_log *log) {
-  *self = (program_host){.concurrency = 1};
+  *self = (program_host){.concurrency = 1, .spare = PIPES_NONE};
   turns_init(&self->turns);
   idem__list_init(&self->running);
   hands_init(&self->hands, log);
@@ -116,6 +116,7 @@ static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arg
   if (!self) return NULL;
   self->tool = tool;
   self->request = request;
+  self->unread = PIPES_NONE;
   edition_hold(tool->edition);
   idem__list_init(&self->link);
   idem__list_init(&self->turn.link);
@@ -154,6 +155,7 @@ void program_tool_call(idem_request *request, yyjson_val *arguments, void *user)
 void program_host_end(program_host *self) {
   turns_call *next;
   hands_end(&self->hands);
+  pipes_close(&self->spare);
   while ((next = turns_take(&self->turns))) call_free(IDEM__CONTAINER(next, call, turn));
   while (!idem__list_empty(&self->running)) {
     call *left = IDEM__CONTAINER(self->running.next, call, link);

@@ -6,6 +6,7 @@
 #include "call.h"
 #include "confine.h"
 #include "hands.h"
+#include "pipes.h"
 #include "turns.h"
 
 #include <idem/uv.h>
@@ -36,6 +37,7 @@ struct program_host {
   size_t concurrency;
   size_t queue;
   hands hands;
+  pipes spare; /* for the next program */
   turns turns;
   idem__list running;
   size_t running_count;
@@ -75,6 +77,7 @@ struct call {
   uint64_t drain_ms;
   unsigned handles;
   uv_timer_t timer;
+  pipes unread; /* our ends, until we listen to them */
   uv_pipe_t in, out, err;
   uv_write_t write;
 };

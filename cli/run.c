@@ -4,7 +4,6 @@
 #include "program.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +24,7 @@ static void begin_listening(call *self);
 
 void call_free(call *self) {
   word_list_free(&self->words);
+  pipes_close(&self->unread);
   idem__buf_deinit(&self->input);
   idem__buf_deinit(&self->output);
   idem__buf_deinit(&self->errors);
@@ -137,52 +137,69 @@ static void take_output(call *self, const char *bytes, size_t len) {
   size_t room = self->output.max - self->output.len;
   if (idem__buf_put(&self->output, bytes, len < room ? len : room) == IDEM_OK && len <= room)
     return;
-  uv_read_stop((uv_stream_t *)&self->out);
   self->output_ended = true;
   stop(self, STOP_FLOOD);
 }
 
+static void hear_output(call *self, ssize_t got, const char *bytes) {
+  self->heard_ms = now_ms(self);
+  if (got > 0) take_output(self, bytes, (size_t)got);
+  if (got < 0) self->output_ended = true;
+}
+
+static void hear_errors(call *self, ssize_t got, const char *bytes) {
+  self->heard_ms = now_ms(self);
+  if (got > 0) call_heard_errors(self, bytes, (size_t)got);
+  if (got < 0) self->errors_ended = true;
+}
+
 static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf) {
   call *self = stream->data;
-  self->heard_ms = now_ms(self);
-  if (got > 0) take_output(self, buf->base, (size_t)got);
-  if (got < 0) {
-    uv_read_stop(stream);
-    self->output_ended = true;
-  }
+  hear_output(self, got, buf->base);
+  if (self->output_ended) uv_read_stop(stream);
   finish_if_done(self);
 }
 
 static void on_errors(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf) {
   call *self = stream->data;
-  self->heard_ms = now_ms(self);
-  if (got > 0) call_heard_errors(self, buf->base, (size_t)got);
-  if (got < 0) {
-    uv_read_stop(stream);
-    self->errors_ended = true;
-  }
+  hear_errors(self, got, buf->base);
+  if (self->errors_ended) uv_read_stop(stream);
   finish_if_done(self);
+}
+
+static bool open_stream(call *self, uv_pipe_t *stream, int *end) {
+  if (uv_pipe_init(self->tool->host->loop, stream, 0) != 0) return false;
+  stream->data = self;
+  self->handles++;
+  int fd = pipe_take(end);
+  if (uv_pipe_open(stream, fd) == 0) return true;
+  close(fd);
+  return false;
+}
+
+static bool listen_to(call *self, uv_pipe_t *stream, int *end, uv_read_cb heard, bool ended) {
+  return ended || (open_stream(self, stream, end) &&
+                   uv_read_start((uv_stream_t *)stream, give_memory, heard) == 0);
 }
 
 static void begin_listening(call *self) {
   self->listening = true;
-  if (uv_read_start((uv_stream_t *)&self->out, give_memory, on_output) != 0 ||
-      uv_read_start((uv_stream_t *)&self->err, give_memory, on_errors) != 0)
+  if (!listen_to(self, &self->out, &self->unread.output[0], on_output, self->output_ended) ||
+      !listen_to(self, &self->err, &self->unread.errors[0], on_errors, self->errors_ended))
     stop(self, STOP_CANCELLED);
 }
 
 /* What is there. Someone outside may still write, and as fast as we read: that is for the loop, which
  * has others to serve. */
-static void read_now(uv_pipe_t *stream, uv_read_cb read_cb, const bool *ended) {
+static void read_now(call *self, int fd, void (*hear)(call *self, ssize_t got, const char *bytes),
+                     const bool *ended) {
   uv_buf_t buf;
-  uv_os_fd_t fd;
-  if (uv_fileno((uv_handle_t *)stream, &fd) != 0) return;
   give_memory(NULL, 0, &buf);
   for (unsigned i = 0; i < READ_AT_ONCE && !*ended; i++) {
     ssize_t got = read(fd, buf.base, buf.len);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    read_cb((uv_stream_t *)stream, got > 0 ? got : UV_EOF, &buf);
+    hear(self, got > 0 ? got : UV_EOF, buf.base);
   }
 }
 
@@ -199,12 +216,13 @@ static void note_exit(call *self) {
   self->exited = true;
   self->drain_ms = now_ms(self) + DRAIN_MS;
   if (!self->listening) {
-    read_now(&self->out, on_output, &self->output_ended);
-    read_now(&self->err, on_errors, &self->errors_ended);
-    if (!self->finished) begin_listening(self);
+    read_now(self, self->unread.output[0], hear_output, &self->output_ended);
+    read_now(self, self->unread.errors[0], hear_errors, &self->errors_ended);
   }
-  schedule(self);
   finish_if_done(self);
+  if (self->finished) return;
+  if (!self->listening) begin_listening(self);
+  schedule(self);
 }
 
 static void could_not_start(call *self, int why) {
@@ -231,57 +249,12 @@ static void on_reported(hand_user *user, order_note note) {
 
 /* ------------------------------------------------------------------------ starting */
 
-/* The program's ends, and ours, which do not block. */
-typedef struct pipes {
-  int input[2];
-  int output[2];
-  int errors[2];
-} pipes;
-
-static void close_end(int *end) {
-  if (*end >= 0) close(*end);
-  *end = -1;
-}
-
-static void close_pipes(pipes *self) {
-  for (int i = 0; i < 2; i++) {
-    close_end(&self->input[i]);
-    close_end(&self->output[i]);
-    close_end(&self->errors[i]);
-  }
-}
-
-/* libuv makes those it reads from non-blocking; the first part of the input is written without it. */
-static bool open_pipes(pipes *self, bool feeds_input) {
-  *self = (pipes){{-1, -1}, {-1, -1}, {-1, -1}};
-  if (feeds_input && (pipe2(self->input, O_CLOEXEC) != 0 ||
-                      fcntl(self->input[1], F_SETFL, O_WRONLY | O_NONBLOCK) != 0))
-    return false;
-  return pipe2(self->output, O_CLOEXEC) == 0 && pipe2(self->errors, O_CLOEXEC) == 0;
-}
-
-static int take_end(int *end) {
-  int fd = *end;
-  *end = -1;
-  return fd;
-}
-
-static bool open_stream(call *self, uv_pipe_t *stream, int *end) {
-  if (uv_pipe_init(self->tool->host->loop, stream, 0) != 0) return false;
-  stream->data = self;
-  self->handles++;
-  int fd = take_end(end);
-  if (uv_pipe_open(stream, fd) == 0) return true;
-  close(fd);
-  return false;
-}
-
 /* What fits into the pipe is written at once; the rest as the program reads. */
 static bool feed(call *self, int *end) {
   ssize_t written = self->input.len ? write(*end, self->input.data, self->input.len) : 0;
   size_t done = written > 0 ? (size_t)written : 0;
   if (done == self->input.len) {
-    close_end(end);
+    pipe_close(end);
     return true;
   }
   uv_buf_t rest = uv_buf_init(self->input.data + done, (unsigned)(self->input.len - done));
@@ -328,14 +301,11 @@ static int order_program(call *self, const pipes *ends) {
   return why;
 }
 
-/* The program runs already; if it cannot be heard, it is ended. */
+/* The program runs already; if it cannot be fed, it is ended. */
 static void attach(call *self, pipes *ends) {
-  bool heard = open_stream(self, &self->out, &ends->output[0]) &&
-               open_stream(self, &self->err, &ends->errors[0]) &&
-               (!self->tool->config->has_stdin || feed(self, &ends->input[1]));
-  if (heard) return;
-  self->listening = true;
-  stop(self, STOP_CANCELLED);
+  self->unread.output[0] = pipe_take(&ends->output[0]);
+  self->unread.errors[0] = pipe_take(&ends->errors[0]);
+  if (self->tool->config->has_stdin && !feed(self, &ends->input[1])) stop(self, STOP_CANCELLED);
 }
 
 static void begin_time(call *self) {
@@ -349,13 +319,13 @@ static void begin_time(call *self) {
 
 static void on_ready(hand_user *user, int why) {
   call *self = IDEM__CONTAINER(user, call, user);
-  pipes ends = {{-1, -1}, {-1, -1}, {-1, -1}};
-  if (!why && !open_pipes(&ends, self->tool->config->has_stdin)) why = errno;
+  pipes ends = PIPES_NONE, *spare = &self->tool->host->spare;
+  if (!why && !pipes_open(&ends, spare, self->tool->config->has_stdin)) why = errno;
   if (!why) why = order_program(self, &ends);
   bool dead = why == EPIPE && self->user.hand;
   if (dead) hand_forget(self->user.hand);
   if (dead && self->dead_hands++ < DEAD_HANDS) {
-    close_pipes(&ends);
+    pipes_close(&ends);
     call_start(self);
     return;
   }
@@ -368,12 +338,14 @@ static void on_ready(hand_user *user, int why) {
     attach(self, &ends);
     schedule(self);
   }
-  close_pipes(&ends);
+  pipes_close(&ends);
+  pipes_refill(spare);
 }
 
 void call_start(call *self) {
   program_host *host = self->tool->host;
   self->user.ready = on_ready;
   self->user.reported = on_reported;
+  self->user.needs_sockets = !confinement_closes_net(self->tool->bounds, self->tool->config);
   hands_want(&host->hands, host->loop, &self->user);
 }

@@ -43,15 +43,14 @@ typedef struct birth {
   int why; /* errno of a failed start */
 } birth;
 
+/* Our own input is empty. */
 static bool plug_in(const spawn_order *order) {
-  int input = order->input >= 0 ? order->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
-  return input >= 0 && dup2(input, STDIN_FILENO) >= 0 && dup2(order->output, STDOUT_FILENO) >= 0 &&
-         dup2(order->errors, STDERR_FILENO) >= 0;
+  return (order->input < 0 || dup2(order->input, STDIN_FILENO) >= 0) &&
+         dup2(order->output, STDOUT_FILENO) >= 0 && dup2(order->errors, STDERR_FILENO) >= 0;
 }
 
 static bool confine(const spawn_order *order) {
   errno = confine_files(order->rules);
-  if (errno == 0 && order->closed_net) errno = confine_net();
   return errno == 0;
 }
 
@@ -60,7 +59,7 @@ static int become(void *user) {
   birth *self = user;
   sigset_t none;
   sigemptyset(&none);
-  if (setsid() >= 0 && plug_in(self->order) && chdir(self->order->cwd) == 0 &&
+  if (setpgid(0, 0) == 0 && plug_in(self->order) && chdir(self->order->cwd) == 0 &&
       sigprocmask(SIG_SETMASK, &none, NULL) == 0 && confine(self->order))
     execve(self->order->program, self->order->argv, self->order->environment);
   self->why = errno;
@@ -69,9 +68,21 @@ static int become(void *user) {
 
 /* -------------------------------------------------------------------- in the parent */
 
+/* The filter is put on once and inherited: to make it costs as much as to start a small program. */
+static int seal(const spawn_order *order) {
+  static bool sealed;
+  if (sealed == order->closed_net) return 0;
+  if (sealed) return EPERM; /* there is no way back; the server asks another hand */
+  int why = confine_net();
+  sealed = !why;
+  return why;
+}
+
 int spawn_program(const spawn_order *order, pid_t *pid) {
   static _Alignas(16) char stack[STACK_BYTES];
   birth made = {.order = order};
+  int why = seal(order);
+  if (why) return why;
   *pid = clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &made);
   if (*pid < 0) return errno;
   if (made.why) waitpid(*pid, NULL, 0);

@@ -1,5 +1,5 @@
 /* spawn.h - starts a program and ends what came of it, in a process that does nothing else: a
- * session of its own, only the environment it is given, no way to gain privileges. */
+ * group of its own, only the environment it is given, no way to gain privileges. */
 #ifndef IDEM_CLI_SPAWN_H
 #define IDEM_CLI_SPAWN_H
 
@@ -11,7 +11,8 @@ bool spawn_prepare(void);
 bool spawn_adopt_orphans(void);
 
 /* 0 and the program's pid, which is also its group; or the errno that says why it could not be
- * started, and then nothing is left behind. */
+ * started, and then nothing is left behind. After the first one without sockets this process starts
+ * no other kind: EPERM. */
 int spawn_program(const spawn_order *order, pid_t *pid);
 
 /* Ends every child but those that `spared` knows: one look, what appears since is for the next.

@@ -139,6 +139,31 @@ static void connections_need_to_be_allowed(void **state) {
   expect_in(serving_call(*state, "net_allowed", "{}"), "\"text\":\"in\\n\"");
 }
 
+/* They are started by the same few processes, one after the other. */
+static void what_one_tool_may_the_next_may_not(void **state) {
+  for (int i = 0; i < 3; i++) {
+    expect_in(serving_call(*state, "net_allowed", "{}"), "\"text\":\"in\\n\"");
+    expect_in(serving_call(*state, "net", "{}"), "\"isError\":true");
+    expect_in(serving_call(*state, "net_allowed", "{}"), "\"text\":\"in\\n\"");
+    expect_in(serving_call(*state, "peek_free", "{}"), "treasure");
+    expect_in(serving_call(*state, "peek", "{}"), "\"isError\":true");
+  }
+}
+
+/* Some systems remove what nobody has touched for days. */
+static void a_temporary_folder_that_was_removed_is_made_again(void **state) {
+  char path[256] = "", *end;
+  const char *answer = serving_call(*state, "leave", "{}"), *at = strstr(answer, "/left");
+  assert_non_null(at);
+  while (at[-1] != '"') at--;
+  snprintf(path, sizeof path, "%s", at);
+  assert_non_null(end = strstr(path, "/left"));
+  *end = 0;
+  child_remove_folder(path);
+  for (int i = 0; i < 2000 && strstr(serving_call(*state, "leave", "{}"), "isError"); i++) continue;
+  expect_in(serving_call(*state, "leave", "{}"), path);
+}
+
 static void other_processes_cannot_be_signalled(void **state) {
   need_landlock(6);
   char arguments[64];
@@ -155,6 +180,8 @@ int main(void) {
       cmocka_unit_test(one_tool_s_temporary_files_are_not_another_s),
       cmocka_unit_test(what_the_file_allows_can_be_written),
       cmocka_unit_test(connections_need_to_be_allowed),
+      cmocka_unit_test(what_one_tool_may_the_next_may_not),
+      cmocka_unit_test(a_temporary_folder_that_was_removed_is_made_again),
       cmocka_unit_test(other_processes_cannot_be_signalled),
   };
   return cmocka_run_group_tests(tests, start, end);
