@@ -169,6 +169,7 @@ static void on_tunnelled(uv_connect_t *connecting, int status) {
     script_close(conn);
     return;
   }
+  if (conn->text) script_send(conn, conn->text);
   uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read);
   uv_read_start((uv_stream_t *)&conn->other->tcp, on_alloc, on_read);
 }
@@ -182,6 +183,11 @@ void script_tunnel(script_conn *conn, int port) {
   far->connecting.data = far;
   uv_ip4_addr("127.0.0.1", port, &to);
   uv_tcp_connect(&far->connecting, &far->tcp, (const struct sockaddr *)&to, on_tunnelled);
+}
+
+void script_relay(script_conn *conn, const char *request, int port) {
+  script_tunnel(conn, port);
+  conn->other->text = strdup(request);
 }
 
 /* -------------------------------------------------------------------- the life */

@@ -38,6 +38,8 @@ int script_count(const script_conn *conn);
 /* From now on what comes goes to the other end of a new connection to this port of 127.0.0.1, and
  * back. */
 void script_tunnel(script_conn *conn, int port);
+/* The same, with this request first. */
+void script_relay(script_conn *conn, const char *request, int port);
 
 /* The value of a header of a request, or "" (in a buffer that the next call reuses). */
 const char *script_header(const char *request, const char *name);
