@@ -1,6 +1,8 @@
 /* test_http.c - HTTP and WebSocket from outside: raw sockets, curl and node against idem-reference. */
 #include "child.h"
 
+#include "support/http_tricks.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -110,21 +112,30 @@ static void a_half_closed_socket_gets_its_answer_and_the_end(void **state) {
   stop(&server);
 }
 
-#define NOT_HTTP BODY "\n"
-static void what_is_not_http_is_told_so_and_closed(void **state) {
+/* Sent whole, each on a connection of its own: one answer, and whatever is behind it is not another
+ * request. */
+static void every_trick_gets_its_one_answer(void **state) {
   (void)state;
   char url[128];
   child server = start_http(url, sizeof url);
-  static const char *const bad[] = {BODY "\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-                                    ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
-                                     "Transfer-Encoding: chunked\r\n\r\n")};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    int fd = child_connect(tcp_of(url));
-    child_send(fd, bad[i]);
-    read_until(fd, "HTTP/1.1 400 Bad Request", 1);
-    expect_end(fd);
+  for (size_t i = 0; i < sizeof tricks / sizeof *tricks; i++) {
+    int fd = child_connect(tcp_of(url)), answers = 0;
+    child_send(fd, tricks[i].text);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    const char *text = child_rest(fd);
+    for (const char *at = text; (at = strstr(at, "HTTP/1.1 ")); at++) answers++;
+    if (answers != 1 || !strstr(text, tricks[i].status) || !strstr(text, tricks[i].contains))
+      fail_msg("%s: %s", tricks[i].name, text);
     close(fd);
   }
+  int fd = child_connect(tcp_of(url));
+  child_send(fd, BODY "\n"); /* nor lines */
+  assert_non_null(strstr(child_rest(fd), "HTTP/1.1 400 Bad Request"));
+  close(fd);
+  fd = child_connect(tcp_of(url));
+  child_send(fd, POST);
+  read_until(fd, ECHOED, 1);
+  close(fd);
   stop(&server);
 }
 
@@ -353,6 +364,28 @@ static void curl_is_answered(void **state) {
   child_remove_folder(folder);
 }
 
+static void the_token_may_stand_in_the_environment(void **state) {
+  (void)state;
+  char url[128];
+  child server = CHILD("/usr/bin/env", "IDEM_TOKEN=hush", REFERENCE, "--http", "127.0.0.1:0",
+                       "--admin", "127.0.0.1:0");
+  static const char get[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n",
+                    token[] = "Authorization: Bearer hush\r\n";
+  for (int i = 0; i < 2; i++) { /* also where health and metrics are served alone */
+    child_listening(&server, url, sizeof url);
+    int fd = child_connect(tcp_of(url));
+    child_send(fd, get);
+    child_send(fd, "\r\n");
+    read_until(fd, "HTTP/1.1 401 Unauthorized", 1);
+    child_send(fd, get);
+    child_send(fd, token);
+    child_send(fd, "\r\n");
+    read_until(fd, "HTTP/1.1 200 OK", 1);
+    close(fd);
+  }
+  stop(&server);
+}
+
 static void the_rate_limit_is_kept_per_client(void **state) {
   (void)state;
   char url[128];
@@ -445,7 +478,7 @@ int main(void) {
       cmocka_unit_test(requests_are_answered_on_one_connection),
       cmocka_unit_test(one_byte_at_a_time_is_answered),
       cmocka_unit_test(a_half_closed_socket_gets_its_answer_and_the_end),
-      cmocka_unit_test(what_is_not_http_is_told_so_and_closed),
+      cmocka_unit_test(every_trick_gets_its_one_answer),
       cmocka_unit_test(a_burst_of_a_thousand_is_answered_in_order),
       cmocka_unit_test(stopping_answers_what_cannot_finish),
       cmocka_unit_test(clients_that_vanish_leave_no_descriptor_behind),
@@ -453,6 +486,7 @@ int main(void) {
       cmocka_unit_test(workers_share_a_port_and_two_servers_do_not),
       cmocka_unit_test(health_and_metrics_have_an_address_of_their_own),
       cmocka_unit_test(curl_is_answered),
+      cmocka_unit_test(the_token_may_stand_in_the_environment),
       cmocka_unit_test(the_rate_limit_is_kept_per_client),
       cmocka_unit_test(node_fetch_and_websocket_are_answered),
       cmocka_unit_test(bad_flags_do_not_start),

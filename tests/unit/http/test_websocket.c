@@ -1,5 +1,6 @@
 /* test_websocket.c - frames as they should be, and every way they should not, at any split. */
-#include "support/http_peer.h"
+#include "http/http.h"
+#include "support/ws_frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,38 +74,6 @@ static void close_side(side *who) {
   idem__websocket_free(who->socket);
   free(who);
 }
-
-/* Appends a frame, masked as a client's. */
-static size_t frame(char *out, unsigned first, const char *payload, size_t len, bool masked) {
-  static const uint8_t mask[4] = {0x12, 0x34, 0x56, 0x78};
-  size_t at = 0;
-  out[at++] = (char)first;
-  unsigned bit = masked ? 0x80 : 0;
-  if (len < 126) {
-    out[at++] = (char)(bit | len);
-  } else if (len < 65536) {
-    out[at++] = (char)(bit | 126);
-    out[at++] = (char)(len >> 8);
-    out[at++] = (char)len;
-  } else {
-    out[at++] = (char)(bit | 127);
-    for (int i = 7; i >= 0; i--) out[at++] = (char)((uint64_t)len >> (8 * i));
-  }
-  if (masked) {
-    memcpy(out + at, mask, 4);
-    at += 4;
-  }
-  for (size_t i = 0; i < len; i++)
-    out[at++] = (char)(masked ? payload[i] ^ (char)mask[i % 4] : payload[i]);
-  return at;
-}
-
-#define FIN 0x80
-#define TEXT 1
-#define BINARY 2
-#define CLOSE 8
-#define PING 9
-#define PONG 10
 
 typedef struct script {
   char bytes[1 << 18];
@@ -530,166 +499,6 @@ static void what_was_asked_first_is_answered_first(void **state) {
   free(what);
 }
 
-/* ------------------------------------------------------------------ handshake */
-
-#define SHAKE(extra)                                                                               \
-  "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n" \
-  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" extra "\r\n"
-#define VERSION "Sec-WebSocket-Version: 13\r\n"
-
-static void digests_are_the_standard_ones(void **state) {
-  (void)state;
-  uint8_t digest[IDEM__SHA1_BYTES];
-  static const uint8_t abc[] = {0xa9, 0x99, 0x3e, 0x36, 0x47, 0x06, 0x81, 0x6a, 0xba, 0x3e,
-                                0x25, 0x71, 0x78, 0x50, 0xc2, 0x6c, 0x9c, 0xd0, 0xd8, 0x9d};
-  static const uint8_t none[] = {0xda, 0x39, 0xa3, 0xee, 0x5e, 0x6b, 0x4b, 0x0d, 0x32, 0x55,
-                                 0xbf, 0xef, 0x95, 0x60, 0x18, 0x90, 0xaf, 0xd8, 0x07, 0x09};
-  static const uint8_t million[] = {0x34, 0xaa, 0x97, 0x3c, 0xd4, 0xc4, 0xda, 0xa4, 0xf6, 0x1e,
-                                    0xeb, 0x2b, 0xdb, 0xad, 0x27, 0x31, 0x65, 0x34, 0x01, 0x6f};
-  idem__sha1("abc", 3, digest);
-  assert_memory_equal(digest, abc, sizeof abc);
-  idem__sha1("", 0, digest);
-  assert_memory_equal(digest, none, sizeof none);
-  char *text = malloc(1000000);
-  assert_non_null(text);
-  memset(text, 'a', 1000000);
-  idem__sha1(text, 1000000, digest);
-  free(text);
-  assert_memory_equal(digest, million, sizeof million);
-}
-
-static void a_handshake_opens_a_socket_of_messages(void **state) {
-  (void)state;
-  static const char shake[] = SHAKE(VERSION);
-  char bytes[1024];
-  memcpy(bytes, shake, sizeof shake - 1);
-  size_t len = sizeof shake - 1;
-  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[\n1]}";
-  static const char told[] = "{\"jsonrpc\":\"2.0\",\"method\":\"hello\"}";
-  len += frame(bytes + len, FIN | TEXT, ask, sizeof ask - 1, true);
-  len += frame(bytes + len, FIN | TEXT, told, sizeof told - 1, true);
-  len += frame(bytes + len, FIN | TEXT, "nonsense", 8, true);
-  static const size_t sizes[] = {0, 1, 3, 50};
-  for (size_t i = 0; i < 4; i++) {
-    http_peer peer;
-    assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
-    http_peer_feed(&peer, bytes, len, sizes[i]);
-    static const char head[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-                               "Connection: Upgrade\r\n"
-                               "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
-    assert_memory_equal(peer.output, head, sizeof head - 1);
-    assert_memory_equal(peer.output + sizeof head - 1,
-                        "\x81\x25{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}\x81\x4b", 41);
-    assert_non_null(strstr(peer.output, "\"id\":null,\"error\":{\"code\":-32700"));
-    assert_int_equal(peer.hellos, 1);
-    http_peer_deinit(&peer);
-  }
-}
-
-static void open_websocket(http_peer *peer) {
-  http_peer_feed(peer, SHAKE(VERSION), sizeof(SHAKE(VERSION)) - 1, 0);
-  assert_int_equal(http_peer_count(peer, "HTTP/1.1 101 "), 1);
-  http_peer_forget_output(peer);
-}
-
-static void late_answers_travel_and_a_lost_peer_cancels(void **state) {
-  (void)state;
-  http_peer peer;
-  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
-  open_websocket(&peer);
-  char bytes[256];
-  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"slow\"}";
-  size_t len = frame(bytes, FIN | TEXT, ask, sizeof ask - 1, true);
-  http_peer_feed(&peer, bytes, len, 0);
-  assert_int_equal(peer.output_len, 0);
-  http_peer_answer_slow(&peer);
-  assert_true(peer.wakes > 0);
-  assert_non_null(strstr(peer.output, "\"result\":\"done\""));
-  http_peer_feed(&peer, bytes, len, 0);
-  http_peer_reconnect(&peer);
-  assert_int_equal(peer.cancelled, 1);
-  http_peer_deinit(&peer);
-}
-
-static void a_quiet_socket_is_pinged_and_a_dead_one_closed(void **state) {
-  (void)state;
-  http_peer peer;
-  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
-  open_websocket(&peer);
-  http_peer_wait(&peer, 30000);
-  assert_memory_equal(peer.output, "\x89\x00", 2);
-  char pong[8];
-  size_t len = frame(pong, FIN | PONG, "", 0, true);
-  http_peer_feed(&peer, pong, len, 0);
-  for (int i = 0; i < 20; i++) http_peer_wait(&peer, 29000);
-  http_peer_wait(&peer, 300000);
-  assert_true(peer.status == IDEM_E_TIMEOUT || idem__http_conn_closing(peer.conn) ||
-              strstr(peer.output, "idle"));
-  http_peer_deinit(&peer);
-}
-
-static void handshakes_that_are_not_right_are_refused(void **state) {
-  (void)state;
-  static const struct {
-    const char *text, *status;
-  } cases[] = {
-      {SHAKE(""), "HTTP/1.1 426 "},
-      {SHAKE("Sec-WebSocket-Version: 8\r\n"), "HTTP/1.1 426 "},
-      {SHAKE(VERSION "Origin: https://evil.example\r\n"), "HTTP/1.1 403 "},
-      {SHAKE(VERSION "Origin: null\r\n"), "HTTP/1.1 403 "},
-      {SHAKE(VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), "HTTP/1.1 400 "},
-      {"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" VERSION
-       "Sec-WebSocket-Key: short\r\n\r\n",
-       "HTTP/1.1 400 "},
-      {"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n" VERSION
-       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-       "HTTP/1.1 400 "},
-      {"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: "
-       "websocket\r\n" VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-       "HTTP/1.1 403 "},
-      {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: "
-       "websocket\r\n" VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-       "HTTP/1.1 200 "}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    http_peer peer;
-    assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
-    http_peer_feed(&peer, cases[i].text, strlen(cases[i].text), 1);
-    if (!strstr(peer.output, cases[i].status))
-      fail_msg("case %zu: wanted %s, got\n%s", i, cases[i].status, peer.output);
-    http_peer_deinit(&peer);
-  }
-}
-
-static void a_handshake_needs_the_token(void **state) {
-  (void)state;
-  static const char *const tokens[] = {"secret", NULL};
-  idem_http_opts http = {.tokens = tokens};
-  http_peer peer;
-  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
-  static const char without[] = SHAKE(VERSION),
-                    with[] = SHAKE(VERSION "Authorization: Bearer secret\r\n");
-  http_peer_feed(&peer, without, sizeof without - 1, 0);
-  assert_non_null(strstr(peer.output, "HTTP/1.1 401 "));
-  http_peer_feed(&peer, with, sizeof with - 1, 0);
-  assert_non_null(strstr(peer.output, "HTTP/1.1 101 "));
-  http_peer_deinit(&peer);
-}
-
-static void the_rate_limit_holds_on_sockets_too(void **state) {
-  (void)state;
-  idem_http_opts http = {.rate_count = 2, .rate_seconds = 10};
-  http_peer peer;
-  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
-  open_websocket(&peer);
-  char bytes[256];
-  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"echo\"}";
-  size_t len = frame(bytes, FIN | TEXT, ask, sizeof ask - 1, true);
-  for (int i = 0; i < 3; i++) http_peer_feed(&peer, bytes, len, 0);
-  assert_int_equal(http_peer_count(&peer, "\"result\""), 2);
-  assert_int_equal(http_peer_count(&peer, "\"id\":5,\"error\":{\"code\":-32000"), 1);
-  http_peer_deinit(&peer);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(text_is_delivered_at_any_split),
@@ -712,13 +521,6 @@ int main(void) {
       cmocka_unit_test(a_bad_close_frame_is_1002_or_1007),
       cmocka_unit_test(a_reason_may_be_cut_anywhere),
       cmocka_unit_test(what_was_asked_first_is_answered_first),
-      cmocka_unit_test(digests_are_the_standard_ones),
-      cmocka_unit_test(a_handshake_opens_a_socket_of_messages),
-      cmocka_unit_test(late_answers_travel_and_a_lost_peer_cancels),
-      cmocka_unit_test(a_quiet_socket_is_pinged_and_a_dead_one_closed),
-      cmocka_unit_test(handshakes_that_are_not_right_are_refused),
-      cmocka_unit_test(a_handshake_needs_the_token),
-      cmocka_unit_test(the_rate_limit_holds_on_sockets_too),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
