@@ -28,7 +28,7 @@ static const char examples[] =
 
 static const char notes[] =
     "\n"
-    "A PORT alone is on this machine (127.0.0.1); port 0 takes a free one. Logs go to stderr, or\n"
+    "A PORT alone is on this machine (localhost); port 0 takes a free one. Logs go to stderr, or\n"
     "to the file named by IDEM_LOG. Ctrl-C or TERM ends it and every program it started.\n"
     "\n"
     "exit status: 0 ended well, 1 it cannot serve or the file has faults, 2 asked wrongly\n"

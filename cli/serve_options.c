@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define TOKEN_BYTES 65536
-#define DEFAULT_HTTP "127.0.0.1:8420"
+#define DEFAULT_HTTP "localhost:8420"
 
 typedef bool (*flag_fn)(serve_options *self, const char *value);
 
@@ -42,13 +42,13 @@ static bool is_port(const char *text) {
   return digits > 0 && digits < 6 && !text[digits] && strtoul(text, NULL, 10) <= 65535;
 }
 
-/* A port alone is this machine's. */
+/* A port alone is this machine's, by both of its own addresses. */
 static bool add_address(serve_options *self, const char *scheme, const char *address,
                         const char *path) {
   const char *colon = strrchr(address, ':');
   if (!is_port(colon ? colon + 1 : address)) return false;
   if (colon && !is_loopback(address)) self->exposed = true;
-  return add_url(self, scheme, colon ? "" : "127.0.0.1:", address, path);
+  return add_url(self, scheme, colon ? "" : "localhost:", address, path);
 }
 
 /* ------------------------------------------------------------- one function a flag */

@@ -194,7 +194,7 @@ static int occupy_default_port(void) {
 static void expect_default_port(const char *path, int in) {
   const char *const argv[] = {program, "serve", path, NULL};
   child server = child_start_with(argv, in, CHILD_PIPE);
-  expect_in(child_line_with(server.err, "http://127.0.0.1:8420/mcp"), "another program is there");
+  expect_in(child_line_with(server.err, "http://localhost:8420/mcp"), "another program is there");
   assert_int_equal(child_end(&server), 1);
 }
 
@@ -212,6 +212,17 @@ static void otherwise_it_serves_port_8420_of_this_machine(void **state) {
   close(port);
 }
 
+/* By both of its addresses: where a client looks up localhost, it may try ::1 alone. */
+static void a_port_alone_is_on_localhost(void **state) {
+  char path[512], url[128];
+  serving_path(*state, "idem.json", path, sizeof path);
+  child server = CHILD(program, "serve", path, "--http", "0");
+  child_listening(&server, url, sizeof url);
+  assert_memory_equal(url, "http://localhost:", 17);
+  ask_http(url, "", "said by POST");
+  end_by_signal(&server);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_transport_serves_alone),
@@ -219,6 +230,7 @@ int main(void) {
       cmocka_unit_test(a_token_is_asked_for_where_it_can_be),
       cmocka_unit_test(a_pipe_or_socket_as_stdin_is_spoken_to),
       cmocka_unit_test(otherwise_it_serves_port_8420_of_this_machine),
+      cmocka_unit_test(a_port_alone_is_on_localhost),
   };
   return cmocka_run_group_tests(tests, make, clean_up);
 }
