@@ -122,6 +122,15 @@ const post = `async ({ url, type, body }) => {
     return { error: error.message };
   }
 }`;
+const ask = `async ({ url, headers, body }) => {
+  const all = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', ...headers };
+  try {
+    const answer = await fetch(url, { method: 'POST', headers: all, body });
+    return { status: answer.status, session: answer.headers.get('Mcp-Session-Id'), text: await answer.text() };
+  } catch (error) {
+    return { error: error.message };
+  }
+}`;
 const blindly = `async ({ url, body }) => {
   try {
     await fetch(url, { method: 'POST', mode: 'no-cors', body });
@@ -175,6 +184,24 @@ const cors = async (chrome, front) => {
   server.child.kill('SIGTERM');
 };
 
+// What an MCP client in a page needs: its headers pass the preflight, the session's id can be read.
+const mcp = async (chrome, front) => {
+  const server = await start(1, '--profile', 'mcp', '--http', '127.0.0.1:0', '--allow-origin', `friend.test:${front}`);
+  const url = `http://127.0.0.1:${server.ports[0]}/mcp`;
+  const friend = await open(chrome, `http://friend.test:${front}/`);
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'page', version: '1' } };
+  const hello = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+  const opened = await friend(ask, { url, headers: {}, body: hello });
+  check('a page can read the id of its session', /^[0-9a-f]{32}$/.test(opened.session), opened);
+  const headers = { 'Mcp-Session-Id': opened.session, 'MCP-Protocol-Version': '2025-11-25', 'Mcp-Param-City': 'Ulm',
+    'Last-Event-ID': '0-0', 'Mcp-Method': 'ping', 'Mcp-Name': 'x' };
+  const ping = await friend(ask, { url, headers, body: '{"jsonrpc":"2.0","id":2,"method":"ping"}' });
+  check('and send every header of MCP', ping.status === 200, ping);
+  const other = await friend(ask, { url, headers: { 'X-Other': '1' }, body: hello });
+  check('but no other', other.error !== undefined, other);
+  server.child.kill('SIGTERM');
+};
+
 // The page came from its owner's server; then its name leads here, at the same port.
 const rebinding = async (chrome) => {
   const owner = await pages(), { port } = owner.address();
@@ -216,6 +243,7 @@ const chrome = await launch();
 const front = await pages();
 const { port } = front.address();
 await cors(chrome, port);
+await mcp(chrome, port);
 await rebinding(chrome);
 await lines(chrome, port, 'line', (message) => `${message}\n`);
 await lines(chrome, port, 'content-length', (message) => `Content-Length: ${message.length}\r\n\r\n${message}`);
