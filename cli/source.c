@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define FILE_MAX ((size_t)4 << 20)
+#define FAULTS_TOLD 100u
+#define DEPTH_MAX 200u /* of values; whoever reads them later may recurse */
 #define READ_FLAGS                                                                                 \
   (YYJSON_READ_INSITU | YYJSON_READ_ALLOW_COMMENTS | YYJSON_READ_ALLOW_TRAILING_COMMAS |           \
    YYJSON_READ_NUMBER_AS_RAW)
@@ -62,7 +64,7 @@ static const char *address_of(yyjson_val *value) {
 void source_fault(config_source *self, yyjson_val *at, const char *format, ...) {
   const char *address = address_of(at);
   va_list arguments;
-  self->faults++;
+  if (++self->faults > FAULTS_TOLD) return;
   va_start(arguments, format);
   say_at(self, address ? (size_t)(address - self->parsed) : 0, true, format, arguments);
   va_end(arguments);
@@ -211,11 +213,16 @@ static bool is_again(idem__map *seen, yyjson_val *key) {
 }
 
 /* A name given twice is a mistake that JSON readers settle in silence, each in its own way. */
-static void check_twice(config_source *self, yyjson_val *value) {
+static void check_twice(config_source *self, yyjson_val *value, unsigned depth) {
   yyjson_val *key, *member, *item;
   size_t i, count;
   idem__map seen;
-  if (yyjson_is_arr(value)) yyjson_arr_foreach(value, i, count, item) check_twice(self, item);
+  if (yyjson_is_ctn(value) && depth == DEPTH_MAX) {
+    source_fault(self, value, "more than %u values stand one inside the other here", DEPTH_MAX);
+    return;
+  }
+  if (yyjson_is_arr(value))
+    yyjson_arr_foreach(value, i, count, item) check_twice(self, item, depth + 1);
   if (!yyjson_is_obj(value)) return;
   idem__map_init(&seen, NULL, 0);
   yyjson_obj_foreach(value, i, count, key, member) {
@@ -223,7 +230,7 @@ static void check_twice(config_source *self, yyjson_val *value) {
                      ? is_again(&seen, key)
                      : member_key(value, yyjson_get_str(key), yyjson_get_len(key)) != key;
     if (again) source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
-    check_twice(self, member);
+    check_twice(self, member, depth + 1);
   }
   idem__map_deinit(&seen);
 }
@@ -277,6 +284,6 @@ bool source_check(config_source *self, const char *schema_text) {
   if (!result.valid) tell_errors(self, &result);
   idem_schema_ctx_free(ctx);
   idem_schema_free(schema);
-  check_twice(self, yyjson_doc_get_root(self->doc));
+  check_twice(self, yyjson_doc_get_root(self->doc), 0);
   return result.valid && self->faults == 0;
 }
