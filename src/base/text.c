@@ -142,34 +142,6 @@ static idem_status put_code_escape(idem__buf *out, uint32_t code, unsigned char 
   return idem__buf_printf(out, "\\u{%04x}", (unsigned)code);
 }
 
-static idem_status escape_all(idem__buf *out, const char *text, size_t len) {
-  idem_status status = IDEM_OK;
-  for (size_t i = 0; i < len && status == IDEM_OK;) {
-    size_t run = plain_run(text + i, len - i);
-    if (run) {
-      status = idem__buf_put(out, text + i, run);
-      i += run;
-      continue;
-    }
-    uint32_t code;
-    size_t used = next_character(text + i, len - i, &code);
-    if (code == INVALID || code == '\\' || must_escape(code))
-      status = put_code_escape(out, code, (unsigned char)text[i]);
-    else
-      status = idem__buf_put(out, text + i, used);
-    i += used;
-  }
-  return status;
-}
-
-idem_status idem__text_escape(idem__buf *out, const char *text, size_t len, size_t max) {
-  size_t before = out->len, cut = idem__utf8_cut(text, len, max);
-  idem_status status = escape_all(out, text, cut);
-  if (status == IDEM_OK && cut < len) status = idem__buf_puts(out, "...");
-  if (status != IDEM_OK) out->len = before;
-  return status;
-}
-
 static idem_status put_json_escape(idem__buf *out, uint32_t code) {
   switch (code) {
   case '"': return idem__buf_puts(out, "\\\"");
@@ -182,8 +154,9 @@ static idem_status put_json_escape(idem__buf *out, uint32_t code) {
   }
 }
 
-static idem_status json_all(idem__buf *out, const char *text, size_t len) {
-  idem_status status = idem__buf_puts(out, "\"");
+/* Text in either form: runs that need no escape as they are, the rest a character at a time. */
+static inline idem_status put_escaped(idem__buf *out, const char *text, size_t len, bool json) {
+  idem_status status = IDEM_OK;
   for (size_t i = 0; i < len && status == IDEM_OK;) {
     size_t run = plain_run(text + i, len - i);
     if (run) {
@@ -193,18 +166,30 @@ static idem_status json_all(idem__buf *out, const char *text, size_t len) {
     }
     uint32_t code;
     size_t used = next_character(text + i, len - i, &code);
-    if (code == INVALID || code == '\\' || code == '"' || must_escape(code))
+    if (code != INVALID && code != '\\' && !(json && code == '"') && !must_escape(code))
+      status = idem__buf_put(out, text + i, used);
+    else if (json)
       status = put_json_escape(out, code);
     else
-      status = idem__buf_put(out, text + i, used);
+      status = put_code_escape(out, code, (unsigned char)text[i]);
     i += used;
   }
-  return status == IDEM_OK ? idem__buf_puts(out, "\"") : status;
+  return status;
+}
+
+idem_status idem__text_escape(idem__buf *out, const char *text, size_t len, size_t max) {
+  size_t before = out->len, cut = idem__utf8_cut(text, len, max);
+  idem_status status = put_escaped(out, text, cut, false);
+  if (status == IDEM_OK && cut < len) status = idem__buf_puts(out, "...");
+  if (status != IDEM_OK) out->len = before;
+  return status;
 }
 
 idem_status idem__text_json_string(idem__buf *out, const char *text, size_t len) {
   size_t before = out->len;
-  idem_status status = json_all(out, text, len);
+  idem_status status = idem__buf_puts(out, "\"");
+  if (status == IDEM_OK) status = put_escaped(out, text, len, true);
+  if (status == IDEM_OK) status = idem__buf_puts(out, "\"");
   if (status != IDEM_OK) out->len = before;
   return status;
 }
