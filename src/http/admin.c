@@ -1,5 +1,5 @@
-/* admin.c - GET /healthz and GET /metrics.
- * Health tells the truth of the moment; metrics are the sum over every thread's counters.
+/* admin.c - GET /healthz, and the form of an answer to GET /metrics.
+ * Health tells the truth of the moment; whoever has the threads' counters adds them up.
  * See docs/internals/http.md. */
 #include "http.h"
 
@@ -21,14 +21,8 @@ void idem__http_serve_health(idem__http_exchange *exchange, const idem__http_req
                                                     .len = body.len});
 }
 
-void idem__http_serve_metrics(idem__http_exchange *exchange, const idem__http_request *request,
-                              void *user) {
-  const idem__http_admin *admin = user;
-  char *text = NULL;
-  size_t len = 0;
-  (void)request;
-  if (!admin->metrics_count ||
-      idem_metrics_render(admin->metrics, admin->metrics_count, &text, &len) != IDEM_OK) {
+void idem__http_respond_metrics(idem__http_exchange *exchange, const char *text, size_t len) {
+  if (!text) {
     idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
                       NULL);
     return;
@@ -38,5 +32,4 @@ void idem__http_serve_metrics(idem__http_exchange *exchange, const idem__http_re
                                           .type = "text/plain; version=0.0.4; charset=utf-8",
                                           .body = text,
                                           .len = len});
-  idem_metrics_text_free(admin->metrics[0], text);
 }

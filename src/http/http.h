@@ -498,17 +498,15 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
 idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, const idem__http_request *request,
                                         void *user);
 
-/* GET /healthz and GET /metrics; user: an idem__http_admin. */
+/* GET /healthz; user: an idem__http_admin. */
 typedef struct idem__http_admin {
-  idem_metrics *const *metrics;
-  size_t metrics_count;
   /* NULL: healthy. Otherwise a word for what is wrong, sent with 503. */
   const char *(*health)(void *ctx);
   void *health_ctx;
 } idem__http_admin;
 void idem__http_serve_health(idem__http_exchange *exchange, const idem__http_request *request,
                              void *user);
-void idem__http_serve_metrics(idem__http_exchange *exchange, const idem__http_request *request,
-                              void *user);
+/* Answers GET /metrics with what was rendered; NULL: with 503. */
+void idem__http_respond_metrics(idem__http_exchange *exchange, const char *text, size_t len);
 
 #endif

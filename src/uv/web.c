@@ -136,15 +136,10 @@ static void serve_metrics(idem__http_exchange *exchange, const idem__http_reques
   (void)request;
   (void)user;
   if (idem__web_metrics_render(&text, &len, &owner) != IDEM_OK) {
-    idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
-                      NULL);
+    idem__http_respond_metrics(exchange, NULL, 0);
     return;
   }
-  idem__http_respond(exchange,
-                     &(idem__http_answer){.status = 200,
-                                          .type = "text/plain; version=0.0.4; charset=utf-8",
-                                          .body = text,
-                                          .len = len});
+  idem__http_respond_metrics(exchange, text, len);
   idem_metrics_text_free(owner, text);
   idem__web_metrics_done();
 }

@@ -86,8 +86,19 @@ static idem_status make_endpoint(http_peer *peer, const http_peer_opts *opts) {
                             &peer->rpc);
 }
 
+static void serve_metrics(idem__http_exchange *exchange, const idem__http_request *request,
+                          void *user) {
+  const http_peer *peer = user;
+  char *text = NULL;
+  size_t len = 0;
+  (void)request;
+  idem_metrics_render(&peer->metrics, 1, &text, &len);
+  idem__http_respond_metrics(exchange, text, len);
+  idem_metrics_text_free(peer->metrics, text);
+}
+
 static idem_status make_hub(http_peer *peer, const http_peer_opts *opts) {
-  peer->admin = (idem__http_admin){.metrics = &peer->metrics, .metrics_count = 1};
+  peer->admin = (idem__http_admin){0};
   peer->routes[0] = (idem__http_route){.path = "/",
                                        .methods = IDEM__HTTP_POST,
                                        .token = true,
@@ -103,8 +114,8 @@ static idem_status make_hub(http_peer *peer, const http_peer_opts *opts) {
   peer->routes[2] = (idem__http_route){.path = "/metrics",
                                        .methods = IDEM__HTTP_GET,
                                        .token = true,
-                                       .serve = idem__http_serve_metrics,
-                                       .user = &peer->admin};
+                                       .serve = serve_metrics,
+                                       .user = peer};
   return idem__http_hub_new(&(idem__http_hub_opts){.http = opts->http,
                                                    .routes = peer->routes,
                                                    .route_count = 3,
