@@ -30,16 +30,7 @@ static bool read_text(idem__context *context, yyjson_val *from, const char *key,
 
 /* Something that is not served: its name goes into the data. */
 static bool refuse_unknown(idem__context *context, const char *key, const char *name) {
-  idem__mcp_hub *hub = context->hub;
-  idem__buf data;
-  idem__buf_init(&data, &hub->alloc, SIZE_MAX / 4);
-  idem__writer writer = idem__writer_on(&data);
-  idem__write_object(&writer);
-  idem__write_member_text(&writer, key, name);
-  idem__write_object_end(&writer);
-  idem__reply_failure(context, IDEM_RPC_INVALID_PARAMS, NULL,
-                      writer.status == IDEM_OK ? data.data : NULL, data.len);
-  idem__buf_deinit(&data);
+  idem__reply_missing(context, IDEM_RPC_INVALID_PARAMS, NULL, key, name, strlen(name));
   return false;
 }
 
@@ -141,11 +132,8 @@ static void write_completion(idem__writer *writer, const char *const *values, si
 idem_status idem_completion_reply(idem_request *request, const char *const *values, size_t count,
                                   bool has_more) {
   idem__result result;
-  idem__context *context = request->live && !request->ended ? idem__context_of(request) : NULL;
-  if (!context || context->method->run != idem__run_complete) {
-    idem_request_drop(request);
-    return IDEM_E_STATE;
-  }
+  idem__context *context = idem__context_open(request);
+  if (!context || context->method->run != idem__run_complete) return idem__reply_misplaced(request);
   idem__result_begin(&result, context, "complete");
   write_completion(&result.writer, values, count, has_more);
   return idem__result_end(&result, NULL);

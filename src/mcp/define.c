@@ -24,8 +24,12 @@ idem_status idem__definition_refuse(char *why, size_t why_len, const char *sente
   return IDEM_E_INVAL;
 }
 
-idem_status idem__definition_copy(idem_server *server, const char *text, char open, char **out,
-                                  const char *sentence, char *why, size_t why_len) {
-  idem_status status = idem__definition_json(server, text, open, out);
-  return status == IDEM_E_INVAL ? idem__definition_refuse(why, why_len, sentence) : status;
+idem_status idem__definition_copy(idem_server *server, const idem__definition_text *texts,
+                                  size_t count, char *why, size_t why_len) {
+  for (size_t i = 0; i < count; i++) {
+    idem_status status = idem__definition_json(server, texts[i].text, texts[i].open, texts[i].out);
+    if (status == IDEM_E_INVAL) return idem__definition_refuse(why, why_len, texts[i].sentence);
+    if (status != IDEM_OK) return status;
+  }
+  return IDEM_OK;
 }

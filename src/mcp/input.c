@@ -50,27 +50,9 @@ static const char *required_for(idem_ask_kind kind) {
   return "{\"roots\":{}}";
 }
 
-static idem_status fail_task(idem__context *context, const char *required) {
-  idem__buf data;
-  idem__buf_init(&data, &context->hub->alloc, 65536);
-  idem__writer writer = idem__writer_on(&data);
-  idem__write_object(&writer);
-  idem__write_member_raw(&writer, "requiredCapabilities", required);
-  idem__write_object_end(&writer);
-  bool written = writer.status == IDEM_OK;
-  idem_status status = idem__reply_failure(context, -32021, "Missing required client capability",
-                                           written ? data.data : NULL, written ? data.len : 0);
-  idem__buf_deinit(&data);
-  return status;
-}
-
 /* The peer cannot be asked: a modern one is told what to declare, an older one's tool fails. */
 static idem_status refuse_ask(idem__context *context, const char *required) {
-  if (context->task) return fail_task(context, required);
-  if (idem__revision_has(context->revision, IDEM__R_MODERN)) {
-    return idem__refuse_capability(context, required);
-  }
-  if (context->tool) {
+  if (context->tool && !context->task && !idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return idem_tool_failed(context->request,
                             "This needs a client that can be asked for more; this one cannot.");
   }

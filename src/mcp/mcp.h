@@ -228,9 +228,15 @@ char *idem__server_copy(idem_server *server, const char *text, idem_status *stat
 idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out);
 /* INVAL, with a sentence in `why` if there is room for one. */
 idem_status idem__definition_refuse(char *why, size_t why_len, const char *sentence);
-/* The two together. */
-idem_status idem__definition_copy(idem_server *server, const char *text, char open, char **out,
-                                  const char *sentence, char *why, size_t why_len);
+/* The two together, for the JSON texts of a definition in turn. */
+typedef struct idem__definition_text {
+  const char *text;
+  char open;
+  char **out;
+  const char *sentence;
+} idem__definition_text;
+idem_status idem__definition_copy(idem_server *server, const idem__definition_text *texts,
+                                  size_t count, char *why, size_t why_len);
 /* Somebody who shares the store has news for our peers. */
 void idem__server_on_news(const idem__store_change *change, void *user);
 /* Makes every hub deliver what waits for it. From any thread. */
@@ -425,6 +431,10 @@ struct idem__context {
 static inline idem__context *idem__context_of(const idem_request *request) {
   return request->attachment;
 }
+/* The same while the request can be answered; NULL: it was, or it is not MCP's. */
+static inline idem__context *idem__context_open(const idem_request *request) {
+  return request->live && !request->ended ? idem__context_of(request) : NULL;
+}
 /* Runs the handler (again): tool, resource or prompt, by what the context holds. */
 void idem__context_run(idem__context *context);
 /* ... a request whose handler had asked for more and has it now. */
@@ -456,6 +466,11 @@ idem_status idem__reply_text(idem__context *context, const char *json, size_t le
 /* An error that a handler or feature made: HTTP status stays 200. */
 idem_status idem__reply_failure(idem__context *context, int64_t code, const char *message,
                                 const char *data_json, size_t len);
+/* ... whose data names what is missing: {key: text}. */
+idem_status idem__reply_missing(idem__context *context, int64_t code, const char *message,
+                                const char *key, const char *text, size_t len);
+/* ... of the answer itself: it came too late, or the request is of another kind. STATE. */
+idem_status idem__reply_misplaced(idem_request *request);
 /* -32602 with {"param","expected","received"}. */
 idem_status idem__reply_bad_param(idem__context *context, const char *param, const char *expected,
                                   yyjson_val *received);

@@ -57,16 +57,8 @@ void idem__prompt_write(const idem__prompt_entry *prompt, const idem__revision *
 static void reply_unknown(idem__context *context, yyjson_val *name) {
   idem__answer fault =
       idem__answer_fault(context->revision->codes, IDEM_FAULT_PROMPT_NOT_FOUND, NULL);
-  idem__mcp_hub *hub = context->hub;
-  idem__buf data;
-  idem__buf_init(&data, &hub->alloc, SIZE_MAX / 4);
-  idem__writer writer = idem__writer_on(&data);
-  idem__write_object(&writer);
-  idem__write_member_value(&writer, "prompt", name);
-  idem__write_object_end(&writer);
-  idem__reply_failure(context, fault.code, fault.message,
-                      writer.status == IDEM_OK ? data.data : NULL, data.len);
-  idem__buf_deinit(&data);
+  idem__reply_missing(context, fault.code, fault.message, "prompt", yyjson_get_str(name),
+                      yyjson_get_len(name));
 }
 
 /* Says which argument is wrong; a long name is cut. */
@@ -134,13 +126,10 @@ void idem__run_prompts_get(idem__context *context, yyjson_val *params) {
 
 /* -------------------------------------------------------------- answering */
 
-/* NULL when the request was answered before or does not get a prompt: then it is ended in *status. */
-static idem__context *getter(idem_request *request, idem_status *status) {
-  idem__context *context = request->live && !request->ended ? idem__context_of(request) : NULL;
-  if (context && context->prompt) return context;
-  *status = IDEM_E_STATE;
-  idem_request_drop(request);
-  return NULL;
+/* The context of a request that gets a prompt and can be answered; NULL: it is not one. */
+static idem__context *getter(const idem_request *request) {
+  idem__context *context = idem__context_open(request);
+  return context && context->prompt ? context : NULL;
 }
 
 static void begin_messages(idem__result *result, const char *description) {
@@ -157,10 +146,9 @@ static idem_status end_messages(idem__result *result) {
 }
 
 idem_status idem_prompt_text(idem_request *request, const char *text, size_t len) {
-  idem_status status;
   idem__result result;
-  idem__context *context = getter(request, &status);
-  if (!context) return status;
+  idem__context *context = getter(request);
+  if (!context) return idem__reply_misplaced(request);
   idem__result_begin(&result, context, "complete");
   begin_messages(&result, NULL);
   idem__write_object(&result.writer);
@@ -204,10 +192,9 @@ static void write_messages(idem__writer *writer, yyjson_val *messages,
 
 idem_status idem_prompt_reply(idem_request *request, const char *description,
                               yyjson_mut_val *messages) {
-  idem_status status;
   idem__result result;
-  idem__context *context = getter(request, &status);
-  if (!context) return status;
+  idem__context *context = getter(request);
+  if (!context) return idem__reply_misplaced(request);
   yyjson_alc alc = idem__arena_alc(&request->block->arena);
   yyjson_doc *copy = yyjson_mut_is_arr(messages) ? yyjson_mut_val_imut_copy(messages, &alc) : NULL;
   idem__result_begin(&result, context, "complete");

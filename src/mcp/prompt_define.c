@@ -94,15 +94,14 @@ static idem_status copy_texts(idem_server *server, const idem_prompt *prompt,
 
 static idem_status fill_entry(idem_server *server, const idem_prompt *prompt,
                               idem__prompt_entry *entry, char *why, size_t why_len) {
+  const idem__definition_text texts[] = {
+      {prompt->icons, '[', &entry->icons, "a prompt's icons are not a JSON array"},
+      {prompt->meta, '{', &entry->meta, "a prompt's meta is not a JSON object"},
+  };
   idem_status status = copy_texts(server, prompt, entry);
   if (status == IDEM_OK) status = copy_arguments(server, prompt, entry);
   if (status == IDEM_OK) {
-    status = idem__definition_copy(server, prompt->icons, '[', &entry->icons,
-                                   "a prompt's icons are not a JSON array", why, why_len);
-  }
-  if (status == IDEM_OK) {
-    status = idem__definition_copy(server, prompt->meta, '{', &entry->meta,
-                                   "a prompt's meta is not a JSON object", why, why_len);
+    status = idem__definition_copy(server, texts, sizeof texts / sizeof texts[0], why, why_len);
   }
   entry->fn = prompt->fn;
   entry->user = prompt->user;

@@ -36,16 +36,13 @@ static yyjson_mut_val *own_meta(idem_request *request, yyjson_val *value) {
   return copy;
 }
 
-static bool can_answer(const idem_request *request) {
-  return idem__context_of(request) && request->live && !request->ended;
-}
-
 idem_status idem_mcp_reply(idem_request *request, const yyjson_val *result) {
-  if (!can_answer(request)) return idem_reply(request, result);
+  idem__context *context = idem__context_open(request);
+  if (!context) return idem_reply(request, result);
   yyjson_val *value = (yyjson_val *)(uintptr_t)result; /* yyjson reads through plain pointers */
   yyjson_mut_val *meta = own_meta(request, value);
   idem__result answer;
-  idem__result_begin(&answer, idem__context_of(request), "complete");
+  idem__result_begin(&answer, context, "complete");
   if (yyjson_is_obj(value))
     write_members(&answer, value);
   else if (value)
@@ -56,14 +53,14 @@ idem_status idem_mcp_reply(idem_request *request, const yyjson_val *result) {
 }
 
 idem_status idem_mcp_reply_mut(idem_request *request, const yyjson_mut_val *result) {
-  if (!result || !can_answer(request)) return idem_reply_mut(request, result);
+  if (!result || !idem__context_open(request)) return idem_reply_mut(request, result);
   yyjson_alc alc = idem__arena_alc(&request->block->arena);
   yyjson_doc *copy = yyjson_mut_val_imut_copy((yyjson_mut_val *)(uintptr_t)result, &alc);
   return copy ? idem_mcp_reply(request, copy->root) : idem_reply_mut(request, NULL);
 }
 
 idem_status idem_mcp_reply_json(idem_request *request, const char *json, size_t len) {
-  if (!json || !can_answer(request)) return idem_reply_json(request, json, len);
+  if (!json || !idem__context_open(request)) return idem_reply_json(request, json, len);
   yyjson_alc alc = idem__arena_alc(&request->block->arena);
   yyjson_read_err why = {0};
   yyjson_doc *copy =

@@ -92,18 +92,7 @@ const idem__resource_entry *idem__registry_resource(const idem__registry *regist
 static idem_status reply_missing(idem__context *context, const char *uri, size_t len) {
   idem__answer fault =
       idem__answer_fault(context->revision->codes, IDEM_FAULT_RESOURCE_NOT_FOUND, NULL);
-  idem__mcp_hub *hub = context->hub;
-  idem__buf data;
-  idem__buf_init(&data, &hub->alloc, SIZE_MAX / 4);
-  idem__writer writer = idem__writer_on(&data);
-  idem__write_object(&writer);
-  idem__write_key(&writer, "uri");
-  idem__write_string(&writer, uri, len);
-  idem__write_object_end(&writer);
-  idem_status status = idem__reply_failure(context, fault.code, fault.message,
-                                           writer.status == IDEM_OK ? data.data : NULL, data.len);
-  idem__buf_deinit(&data);
-  return status;
+  return idem__reply_missing(context, fault.code, fault.message, "uri", uri, len);
 }
 
 void idem__run_resources_read(idem__context *context, yyjson_val *params) {
@@ -128,44 +117,26 @@ void idem__run_resources_read(idem__context *context, yyjson_val *params) {
 
 /* -------------------------------------------------------------- answering */
 
-/* NULL when the request was answered before or does not read a resource: then it is ended in *status.
- */
-static idem__context *reader(idem_request *request, idem_status *status) {
-  idem__context *context = request->live && !request->ended ? idem__context_of(request) : NULL;
-  if (context && context->resource) return context;
-  *status = IDEM_E_STATE;
-  idem_request_drop(request);
-  return NULL;
+/* The context of a request that reads a resource and can be answered; NULL: it is not one. */
+static idem__context *reader(const idem_request *request) {
+  idem__context *context = idem__context_open(request);
+  return context && context->resource ? context : NULL;
 }
 
-static void begin_content(idem__result *result, const char *mime_type) {
-  const idem__context *context = result->context;
+static void begin_contents(idem__result *result, idem__context *context) {
+  idem__result_begin(result, context, "complete");
   idem__write_key(&result->writer, "contents");
   idem__write_array(&result->writer);
-  idem__write_object(&result->writer);
-  idem__write_member_text(&result->writer, "uri", context->uri);
-  idem__write_member_text(&result->writer, "mimeType",
-                          mime_type ? mime_type : context->resource->mime_type);
 }
 
-static idem_status end_content(idem__result *result) {
-  idem__write_object_end(&result->writer);
+static idem_status end_contents(idem__result *result) {
   idem__write_array_end(&result->writer);
   idem__result_cacheable(result);
   return idem__result_end(result, NULL);
 }
 
-idem_status idem_resource_text(idem_request *request, const char *mime_type, const char *text,
-                               size_t len) {
-  idem_status status;
-  idem__result result;
-  idem__context *context = reader(request, &status);
-  if (!context) return status;
-  idem__result_begin(&result, context, "complete");
-  begin_content(&result, mime_type);
-  idem__write_key(&result.writer, "text");
-  idem__write_string(&result.writer, text, len);
-  return end_content(&result);
+static void write_characters(idem__writer *writer, const void *text, size_t len) {
+  idem__write_string(writer, text, len);
 }
 
 /* Straight into the buffer: blobs are large. */
@@ -180,17 +151,32 @@ static void write_base64(idem__writer *writer, const void *data, size_t len) {
   writer->comma = true;
 }
 
+/* The contents of one resource: what `key` says is written by `put`. */
+static idem_status reply_content(idem_request *request, const char *mime_type, const char *key,
+                                 void (*put)(idem__writer *writer, const void *data, size_t len),
+                                 const void *data, size_t len) {
+  idem__result result;
+  idem__context *context = reader(request);
+  if (!context) return idem__reply_misplaced(request);
+  begin_contents(&result, context);
+  idem__write_object(&result.writer);
+  idem__write_member_text(&result.writer, "uri", context->uri);
+  idem__write_member_text(&result.writer, "mimeType",
+                          mime_type ? mime_type : context->resource->mime_type);
+  idem__write_key(&result.writer, key);
+  put(&result.writer, data, len);
+  idem__write_object_end(&result.writer);
+  return end_contents(&result);
+}
+
+idem_status idem_resource_text(idem_request *request, const char *mime_type, const char *text,
+                               size_t len) {
+  return reply_content(request, mime_type, "text", write_characters, text, len);
+}
+
 idem_status idem_resource_blob(idem_request *request, const char *mime_type, const void *data,
                                size_t len) {
-  idem_status status;
-  idem__result result;
-  idem__context *context = reader(request, &status);
-  if (!context) return status;
-  idem__result_begin(&result, context, "complete");
-  begin_content(&result, mime_type);
-  idem__write_key(&result.writer, "blob");
-  write_base64(&result.writer, data, len);
-  return end_content(&result);
+  return reply_content(request, mime_type, "blob", write_base64, data, len);
 }
 
 static void write_member(idem__writer *writer, const char *key, yyjson_mut_val *val) {
@@ -220,28 +206,22 @@ static void write_content(idem__writer *writer, yyjson_mut_val *content,
 }
 
 idem_status idem_resource_reply(idem_request *request, yyjson_mut_val *contents) {
-  idem_status status;
   idem__result result;
-  idem__context *context = reader(request, &status);
-  if (!context) return status;
-  idem__result_begin(&result, context, "complete");
+  idem__context *context = reader(request);
+  if (!context) return idem__reply_misplaced(request);
+  begin_contents(&result, context);
   if (!yyjson_mut_is_arr(contents)) result.writer.status = IDEM_E_INVAL;
-  idem__write_key(&result.writer, "contents");
-  idem__write_array(&result.writer);
   yyjson_mut_val *content;
   yyjson_mut_arr_iter each;
   yyjson_mut_arr_iter_init(contents, &each);
   while ((content = yyjson_mut_arr_iter_next(&each))) {
     write_content(&result.writer, content, context->revision);
   }
-  idem__write_array_end(&result.writer);
-  idem__result_cacheable(&result);
-  return idem__result_end(&result, NULL);
+  return end_contents(&result);
 }
 
 idem_status idem_resource_missing(idem_request *request) {
-  idem_status status;
-  idem__context *context = reader(request, &status);
-  if (!context) return status;
+  idem__context *context = reader(request);
+  if (!context) return idem__reply_misplaced(request);
   return reply_missing(context, context->uri, strlen(context->uri));
 }

@@ -88,19 +88,16 @@ static idem_status parse_template(idem_server *server, const idem_resource *reso
 
 static idem_status fill_entry(idem_server *server, const idem_resource *resource,
                               idem__resource_entry *entry, char *why, size_t why_len) {
+  const idem__definition_text texts[] = {
+      {resource->annotations, '{', &entry->annotations,
+       "a resource's annotations are not a JSON object"},
+      {resource->icons, '[', &entry->icons, "a resource's icons are not a JSON array"},
+      {resource->meta, '{', &entry->meta, "a resource's meta is not a JSON object"},
+  };
   idem_status status = copy_texts(server, resource, entry);
   if (status == IDEM_OK) status = parse_template(server, resource, entry, why, why_len);
   if (status == IDEM_OK) {
-    status = idem__definition_copy(server, resource->annotations, '{', &entry->annotations,
-                                   "a resource's annotations are not a JSON object", why, why_len);
-  }
-  if (status == IDEM_OK) {
-    status = idem__definition_copy(server, resource->icons, '[', &entry->icons,
-                                   "a resource's icons are not a JSON array", why, why_len);
-  }
-  if (status == IDEM_OK) {
-    status = idem__definition_copy(server, resource->meta, '{', &entry->meta,
-                                   "a resource's meta is not a JSON object", why, why_len);
+    status = idem__definition_copy(server, texts, sizeof texts / sizeof texts[0], why, why_len);
   }
   entry->size = resource->size;
   entry->fn = resource->fn;

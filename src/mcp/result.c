@@ -133,6 +133,26 @@ idem_status idem__reply_failure(idem__context *context, int64_t code, const char
   return idem__reply_error_own(context->request, code, message, data_json, len);
 }
 
+idem_status idem__reply_missing(idem__context *context, int64_t code, const char *message,
+                                const char *key, const char *text, size_t len) {
+  idem__buf data;
+  idem__buf_init(&data, &context->hub->alloc, SIZE_MAX / 4);
+  idem__writer writer = idem__writer_on(&data);
+  idem__write_object(&writer);
+  idem__write_key(&writer, key);
+  idem__write_string(&writer, text, len);
+  idem__write_object_end(&writer);
+  idem_status status = idem__reply_failure(context, code, message,
+                                           writer.status == IDEM_OK ? data.data : NULL, data.len);
+  idem__buf_deinit(&data);
+  return status;
+}
+
+idem_status idem__reply_misplaced(idem_request *request) {
+  idem_request_drop(request);
+  return IDEM_E_STATE;
+}
+
 idem_status idem__reply_bad_param(idem__context *context, const char *param, const char *expected,
                                   yyjson_val *received) {
   char storage[512];
@@ -166,7 +186,8 @@ idem_status idem__refuse(idem__context *context, int status, int64_t code, const
 }
 
 idem_status idem__refuse_capability(idem__context *context, const char *required) {
-  if (!idem__revision_has(context->revision, IDEM__R_MODERN)) {
+  const int64_t code = -32021;
+  if (!context->task && !idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
   }
   idem__buf data;
@@ -175,8 +196,10 @@ idem_status idem__refuse_capability(idem__context *context, const char *required
   idem__write_object(&writer);
   idem__write_member_raw(&writer, "requiredCapabilities", required);
   idem__write_object_end(&writer);
-  idem_status status =
-      idem__refuse(context, 400, -32021, writer.status == IDEM_OK ? data.data : NULL, data.len);
+  const char *json = writer.status == IDEM_OK ? data.data : NULL;
+  idem_status status = context->task
+                           ? idem__reply_failure(context, code, modern_text(code), json, data.len)
+                           : idem__refuse(context, 400, code, json, data.len);
   idem__buf_deinit(&data);
   return status;
 }

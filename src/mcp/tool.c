@@ -145,8 +145,8 @@ static void write_text_block(idem__writer *writer, const char *text, size_t len)
 
 static idem_status reply_with_text(idem_request *request, const char *text, size_t len,
                                    bool is_error) {
-  idem__context *context = idem__context_of(request);
-  if (!context || !request->live || request->ended) return idem_reply_json(request, "{}", 2);
+  idem__context *context = idem__context_open(request);
+  if (!context) return idem_reply_json(request, "{}", 2);
   idem__result result;
   idem__result_begin(&result, context, "complete");
   idem__write_lead_text(&result.writer, "\"content\":[");
@@ -237,8 +237,8 @@ static void write_answer(idem__result *result, const idem_tool_result *answer,
 }
 
 idem_status idem_tool_reply(idem_request *request, const idem_tool_result *answer) {
-  idem__context *context = idem__context_of(request);
-  if (!context || !request->live || request->ended) return idem_reply_json(request, "{}", 2);
+  idem__context *context = idem__context_open(request);
+  if (!context) return idem_reply_json(request, "{}", 2);
   idem__buf structured;
   idem__result result;
   idem__buf_init(&structured, &context->hub->alloc, SIZE_MAX / 4);
