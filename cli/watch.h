@@ -18,13 +18,20 @@ file_stamp stamp_of(const struct stat *about);
 file_stamp stamp_file(const char *path);
 bool stamp_same(const file_stamp *one, const file_stamp *other);
 
+#define WATCH_BUCKETS 256u
+
 typedef struct watcher {
   idem__list folders;
+  struct watched_folder *buckets[WATCH_BUCKETS]; /* the same, by watch descriptor */
   size_t count;
   bool told_limit;
+  int inotify;       /* -1: not needed yet, or not to be had */
+  uint64_t pause_ms; /* until more is read; grows while something comes */
   uint64_t first_ms; /* of the changes not yet told; 0: none */
+  uint64_t heard_ms; /* the last of them */
   uint64_t calm_ms;  /* not before; what took long is done less often */
   uv_loop_t *loop;   /* NULL: there is none yet, and nothing is watched */
+  uv_poll_t poll;    /* active while nothing has changed; then the timer is */
   uv_timer_t timer;
   idem_log *log;
   void (*on_change)(void *user);
@@ -32,7 +39,7 @@ typedef struct watcher {
 } watcher;
 
 void watcher_init(watcher *self, idem_log *log, void (*on_change)(void *user), void *user);
-/* The timer is unreferenced. */
+/* Its handles are unreferenced. */
 bool watcher_start(watcher *self, uv_loop_t *loop);
 
 /* To say what an owner wants watched: begin, want each folder, end. What it no longer wants is

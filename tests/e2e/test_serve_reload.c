@@ -2,10 +2,14 @@
  * and go. What is told, what is not, and what calls under way see of it. */
 #include "serving.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char first[] =
@@ -209,6 +213,125 @@ static void a_link_is_followed_to_the_file_it_leads_to(void **state) {
   serving_end(&linked);
 }
 
+/* The new folder may well have the inode of the old one. */
+static void a_folder_made_anew_is_watched_again(void **state) {
+  (void)state;
+  serving self;
+  char folder[512], file[512];
+  serving_make(&self, "{\"resources\":{\"docs\":{\"directory\":\"docs\"}}}");
+  serving_path(&self, "docs", folder, sizeof folder);
+  assert_int_equal(mkdir(folder, 0755), 0);
+  serving_path(&self, "docs/deep", folder, sizeof folder);
+  assert_int_equal(mkdir(folder, 0755), 0);
+  serving_start(&self);
+  assert_int_equal(rmdir(folder), 0);
+  assert_int_equal(mkdir(folder, 0755), 0);
+  serving_file(&self, "docs/deep/one", "1");
+  expect_in(next_notification(&self), "resources/list_changed");
+  serving_file(&self, "docs/deep/two", "2");
+  expect_in(next_notification(&self), "resources/list_changed");
+  expect_in(serving_ask(&self, "resources/list", "{}"), "idem://docs/deep/two");
+  static const char *const left[] = {"docs/deep/one", "docs/deep/two", "docs/deep", "docs"};
+  for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+    serving_path(&self, left[i], file, sizeof file);
+    assert_int_equal(remove(file), 0);
+  }
+  serving_end(&self);
+}
+
+static void more_folders_than_can_be_watched_are_told_of(void **state) {
+  (void)state;
+  enum { FOLDERS = 512 }; /* and docs, and the configuration's */
+  serving self;
+  char name[32], path[512];
+  serving_make(&self, "{\"resources\":{\"docs\":{\"directory\":\"docs\"}}}");
+  for (int i = 0; i <= FOLDERS; i++) {
+    snprintf(name, sizeof name, i ? "docs/%d" : "docs", i);
+    serving_path(&self, name, path, sizeof path);
+    assert_int_equal(mkdir(path, 0755), 0);
+  }
+  serving_start(&self);
+  expect_in(child_line_with(self.server.err, "changes of some files will not be noticed"),
+            "512 folders are watched already");
+  serving_file(&self, "idem.json", "{\"tools\":{\"n\":{\"run\":[\"echo\",\"new\"]}}}");
+  child_line_with(self.server.err, "configuration reloaded");
+  for (int i = FOLDERS; i >= 0; i--) {
+    snprintf(name, sizeof name, i ? "docs/%d" : "docs", i);
+    serving_path(&self, name, path, sizeof path);
+    assert_int_equal(rmdir(path), 0);
+  }
+  serving_end(&self);
+}
+
+/* ------------------------------------------------------------- files that never rest */
+
+/* Two files in turn: the kernel makes one of changes that are alike. Ends with us at the latest. */
+static pid_t write_for_ever(const serving *self, const char *one, const char *other) {
+  char paths[2][512];
+  serving_path(self, one, paths[0], sizeof paths[0]);
+  serving_path(self, other, paths[1], sizeof paths[1]);
+  pid_t writer = fork();
+  assert_true(writer >= 0);
+  if (writer > 0) return writer;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  close_range(3, ~0u, 0); /* the input of servers, which would not end */
+  int fds[2] = {open(paths[0], O_WRONLY | O_CREAT, 0600), open(paths[1], O_WRONLY | O_CREAT, 0600)};
+  for (size_t i = 0; pwrite(fds[i % 2], "x", 1, 0) == 1; i++) continue;
+  _exit(1);
+}
+
+static void end_writer(pid_t writer) {
+  int status;
+  assert_int_equal(kill(writer, SIGKILL), 0);
+  assert_int_equal(waitpid(writer, &status, 0), writer);
+  assert_true(WIFSIGNALED(status)); /* it was still writing */
+}
+
+static uint64_t worked_ms(pid_t pid) {
+  char path[64], line[128] = "";
+  snprintf(path, sizeof path, "/proc/%ld/schedstat", (long)pid);
+  FILE *file = fopen(path, "re");
+  assert_non_null(file);
+  assert_non_null(fgets(line, sizeof line, file));
+  fclose(file);
+  return strtoull(line, NULL, 10) / 1000000u;
+}
+
+/* More is written into docs than anyone could hear of. What changes beside it is noticed all the
+ * same, requests are answered meanwhile, and nearly no time is spent on it. */
+static void a_file_that_is_always_written_holds_up_nobody(void **state) {
+  (void)state;
+  serving self;
+  char path[512];
+  serving_make(&self, "{\"resources\":{\"docs\":{\"directory\":\"docs\"}}}");
+  serving_path(&self, "docs", path, sizeof path);
+  assert_int_equal(mkdir(path, 0755), 0);
+  serving_file(&self, "docs/a.md", "a");
+  serving_start(&self);
+  expect_in(serving_ask(&self, "resources/subscribe", "{\"uri\":\"idem://docs/a.md\"}"), "{}");
+  uint64_t began = child_now_ms(), worked = worked_ms(self.server.pid);
+  pid_t writer = write_for_ever(&self, "docs/a.md", "docs/.log");
+  expect_in(next_notification(&self), "\"uri\":\"idem://docs/a.md\"");
+  for (int i = 0; i < 100; i++) serving_ask(&self, "ping", "{}");
+  rewrite(&self, "idem.json",
+          "{\"resources\":{\"docs\":{\"directory\":\"docs\"}},"
+          "\"tools\":{\"n\":{\"run\":[\"echo\",\"new\"]}}}");
+  child_line_with(self.server.err, "configuration reloaded");
+  expect_in(serving_call(&self, "n", "{}"), "new\\n");
+  worked = worked_ms(self.server.pid) - worked;
+  assert_true(worked < 100 + (child_now_ms() - began) / 4);
+  close(self.server.in);
+  self.server.in = -1;
+  assert_int_equal(child_end(&self.server), 0);
+  end_writer(writer);
+  static const char *const left[] = {"docs/a.md", "docs/.log", "docs"};
+  for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+    serving_path(&self, left[i], path, sizeof path);
+    assert_int_equal(remove(path), 0);
+  }
+  child_remove_folder(self.folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_changed_file_is_served_and_told_of),
@@ -221,6 +344,9 @@ int main(void) {
       cmocka_unit_test(files_that_come_and_go_change_the_list),
       cmocka_unit_test(a_hundred_changes_leave_the_last_in_force),
       cmocka_unit_test(a_link_is_followed_to_the_file_it_leads_to),
+      cmocka_unit_test(a_folder_made_anew_is_watched_again),
+      cmocka_unit_test(more_folders_than_can_be_watched_are_told_of),
+      cmocka_unit_test(a_file_that_is_always_written_holds_up_nobody),
   };
   return cmocka_run_group_tests(tests, start, end);
 }
