@@ -1,6 +1,7 @@
 /* complete.c - completion/complete: what could be typed next in an argument of a prompt or in a
  * variable of a template. One function of the application's answers for all of them. */
-#include "mcp.h"
+#include "result.h"
+#include "server.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* content.c - content blocks: building them, and writing them as a revision knows them.
  * A kind that the peer's revision does not know becomes a text that says what it was; fields it
  * does not know are left out. */
-#include "mcp.h"
+#include "result.h"
 
 #include <string.h>
 

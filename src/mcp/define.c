@@ -1,6 +1,7 @@
 /* define.c - what definitions of tools, resources and prompts have in common: JSON that is checked and
  * copied compact, and a sentence for whoever gave us something else. */
-#include "mcp.h"
+#include "define.h"
+#include "server.h"
 
 #include <stdio.h>
 #include <string.h>

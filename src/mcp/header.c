@@ -1,7 +1,10 @@
 /* header.c - the headers of 2026-07-28 that mirror the message: Mcp-Method, Mcp-Name, and
  * Mcp-Param-* for arguments that a tool's schema marks with x-mcp-header. A header that disagrees
  * with the message is refused: a gateway may have judged by it. */
-#include "mcp.h"
+#include "header.h"
+#include "result.h"
+#include "server.h"
+#include "session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* hello.c - how a conversation begins: initialize and ping (legacy), server/discover (2026-07-28). */
-#include "mcp.h"
+#include "result.h"
+#include "server.h"
+#include "session.h"
 
 #include <string.h>
 

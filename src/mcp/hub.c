@@ -1,6 +1,10 @@
 /* hub.c - what one thread's peers share: the snapshot in use, a schema context, and who is told of
  * changes. Changes may come from any thread; they wait in the hub until its own thread delivers. */
-#include "mcp.h"
+#include "notify.h"
+#include "page.h"
+#include "server.h"
+#include "session.h"
+#include "task.h"
 
 #include <string.h>
 

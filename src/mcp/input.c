@@ -2,7 +2,10 @@
  * 2026-07-28: the answer says what is needed and the client asks again with it. Older revisions:
  * real requests to the client, their answers collected, the handler run again. Either way the
  * handler sees the same: it is called again, and its questions have answers. */
-#include "mcp.h"
+#include "input.h"
+#include "result.h"
+#include "server.h"
+#include "task.h"
 
 #include <stdio.h>
 #include <string.h>

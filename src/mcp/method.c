@@ -1,7 +1,11 @@
 /* method.c - every MCP method as a row, and the gate that each request passes: which era, which
  * revision, is the method in it, is the peer ready for it. The order of the checks decides which
  * error a peer sees; docs/internals/mcp.md names it. */
-#include "mcp.h"
+#include "header.h"
+#include "result.h"
+#include "server.h"
+#include "session.h"
+#include "task.h"
 
 #include <string.h>
 

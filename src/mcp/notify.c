@@ -1,6 +1,8 @@
 /* notify.c - what a handler tells while it works: progress and log lines, where they were asked
  * for; and the level a legacy peer sets for the latter. */
-#include "mcp.h"
+#include "notify.h"
+#include "result.h"
+#include "session.h"
 
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* page.c - lists, prepared once for each snapshot, revision and page.
  * A cursor is the position of the page's first entry and the snapshot it was made for, so that a
  * cursor of a list that has changed since is refused instead of skipping or repeating entries. */
-#include "mcp.h"
+#include "page.h"
+#include "result.h"
+#include "server.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* peer.c - a conn seen as MCP, and what a legacy handshake agreed with it. */
-#include "mcp.h"
+#include "hub.h"
+#include "server.h"
+#include "session.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* prompt.c - prompts/list, prompts/get, and what a prompt's function answers.
  * Arguments are strings; they are checked here, so that the function finds what it was promised. */
-#include "mcp.h"
+#include "input.h"
+#include "page.h"
+#include "result.h"
 
 #include <stdio.h>
 #include <string.h>

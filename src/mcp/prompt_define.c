@@ -1,5 +1,6 @@
 /* prompt_define.c - prompts as they are registered: checked and copied once. */
-#include "mcp.h"
+#include "define.h"
+#include "server.h"
 
 #include <string.h>
 

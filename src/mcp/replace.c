@@ -1,6 +1,6 @@
 /* replace.c - everything that is served, exchanged at once: the snapshot of a second server takes
  * the place of the first one's. Who is told of changes is told of lists that really differ. */
-#include "mcp.h"
+#include "server.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* reply.c - results of methods that are not MCP's own, registered beside them on the server's router.
  * MCP wants every result to be an object, and 2026-07-28 wants members of its own in it: any value
  * becomes such an object here. */
-#include "mcp.h"
+#include "result.h"
 
 /* Members that only the engine may say in 2026-07-28. */
 static bool is_ours(const idem__context *context, yyjson_val *key) {

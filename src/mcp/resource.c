@@ -1,6 +1,9 @@
 /* resource.c - resources/list, resources/templates/list, resources/read, and what a reader answers.
  * A missing resource is an error that names the URI, never an empty list of contents. */
-#include "mcp.h"
+#include "input.h"
+#include "page.h"
+#include "result.h"
+#include "uritemplate.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* resource_define.c - resources and templates as they are registered.
  * Everything is checked and copied here, once, so that lists and reads need not doubt it. */
+#include "define.h"
+#include "server.h"
 #include "uritemplate.h"
 
 #include <string.h>

@@ -1,7 +1,10 @@
 /* result.c - answers, in the form the revision in hand wants.
  * Everything a handler or feature says goes through here: to the peer, or into the task that the
  * request has become. */
-#include "mcp.h"
+#include "result.h"
+#include "server.h"
+#include "session.h"
+#include "task.h"
 
 #include <string.h>
 

@@ -1,5 +1,9 @@
 /* server.c - an MCP server: its options, its router, and what it says of itself. */
-#include "mcp.h"
+#include "server.h"
+#include "context.h"
+#include "define.h"
+#include "input.h"
+#include "task.h"
 
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* state.c - requestState: what a handler keeps between the rounds of one request, carried by the
  * client and sealed so that it comes back as it was, soon enough, from the same principal and for
  * the same question. Layout: version, expiry, nonce, the handler's bytes, tag; base64url. */
-#include "mcp.h"
+#include "context.h"
+#include "input.h"
+#include "server.h"
 
 #include <string.h>
 

@@ -1,6 +1,10 @@
 /* subscribe.c - who wants to know of changes: resources/subscribe of legacy sessions, and
  * subscriptions/listen of 2026-07-28, a request that stays open and carries its notifications. */
-#include "mcp.h"
+#include "notify.h"
+#include "result.h"
+#include "server.h"
+#include "session.h"
+#include "task.h"
 
 #include <string.h>
 

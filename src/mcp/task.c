@@ -1,7 +1,10 @@
 /* task.c - work that goes on after its request is answered: the core form of 2025-11-25 and the
  * io.modelcontextprotocol/tasks extension of 2026-07-28. A handler need not know: its request turns
  * into a task, and its answer becomes the task's. */
-#include "mcp.h"
+#include "task.h"
+#include "page.h"
+#include "result.h"
+#include "server.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,10 @@
 /* task_input.c - a task whose handler needs more. The questions wait in the task; answers come by
  * tasks/update (2026-07-28) or as responses to requests sent to whoever waits in tasks/result
  * (2025-11-25). When none is missing the handler runs again on its own thread. */
-#include "mcp.h"
+#include "input.h"
+#include "result.h"
+#include "server.h"
+#include "task.h"
 
 #include <string.h>
 

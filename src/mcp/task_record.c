@@ -1,7 +1,9 @@
 /* task_record.c - tasks as records in the store, so that any process that shares it can look at them,
  * cancel them and answer their questions. The process whose handler runs has the image that counts;
  * what others changed is merged into it. See docs/internals/store.md. */
-#include "mcp.h"
+#include "hub.h"
+#include "server.h"
+#include "task.h"
 
 #include <stdlib.h>
 #include <string.h>

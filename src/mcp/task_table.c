@@ -2,7 +2,10 @@
  * know of them is in the store (task_record.c). Ids are unguessable and bound to a principal. A
  * finished task is kept for its time to live; the table is bounded. Changes are told to every hub,
  * whose own thread acts on them. */
-#include "mcp.h"
+#include "context.h"
+#include "notify.h"
+#include "server.h"
+#include "task.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,12 @@
 /* tool.c - tools/list and tools/call: arguments checked before the handler, structured content
  * after it, the result written as the peer's revision knows it. */
-#include "mcp.h"
+#include "header.h"
+#include "input.h"
+#include "page.h"
+#include "result.h"
+#include "server.h"
+#include "session.h"
+#include "task.h"
 
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* tool_define.c - taking a tool in: its name and schemas are checked before anyone is told of it.
  * One bad tool is refused with a sentence; the rest is served. */
 #include "../schema/share.h"
-#include "mcp.h"
+#include "define.h"
+#include "header.h"
+#include "server.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * The result is a flat list of literals and expressions that uritemplate_match.c runs backwards, from
  * a URI to the values of its variables. */
 #include "uritemplate.h"
+#include "context.h"
 
 #include <string.h>
 

@@ -1,10 +1,28 @@
-/* uritemplate.h - a parsed RFC 6570 template, shared by its parser and its matcher.
+/* uritemplate.h - URI templates (RFC 6570): parsed once, matched against the URIs that are read.
  * Text is seen as tokens: one for each character, however it is spelled, so that "%7E" is "~" and
  * "%c3%a9" is "\xc3\xa9", while "%2F" stays apart from "/". See docs/internals/mcp.md. */
 #ifndef IDEM_MCP_URITEMPLATE_H
 #define IDEM_MCP_URITEMPLATE_H
 
-#include "mcp.h"
+#include "../json/json.h"
+
+/* ---------------------------------------------------------------- for all */
+
+typedef struct idem__uri_template idem__uri_template;
+typedef struct idem__uri_variable {
+  const char *name;
+  size_t name_len;
+  char *value; /* decoded, NUL-terminated, in the request's memory */
+} idem__uri_variable;
+idem_status idem__uri_template_parse(const idem_alloc *alloc, const char *text,
+                                     idem__uri_template **out);
+void idem__uri_template_free(idem__uri_template *pattern, const idem_alloc *alloc);
+/* Does the URI match? With an arena, the variables' values too. NOTFOUND, NOMEM. */
+idem_status idem__uri_template_match(const idem__uri_template *pattern, const char *uri, size_t len,
+                                     idem__arena *arena, idem__uri_variable **variables,
+                                     size_t *count);
+
+/* ------------------------------------------------- for parser and matcher */
 
 /* Bounds: they keep a match under a few hundred kilobytes and some milliseconds at the worst. */
 #define IDEM__URI_TEMPLATE_MAX 2048u /* bytes of a template */

@@ -1,5 +1,5 @@
 /* version.c - the version table: what differs between revisions is a row of it. */
-#include "mcp.h"
+#include "server.h"
 
 #include <string.h>
 

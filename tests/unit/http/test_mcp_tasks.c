@@ -1,5 +1,6 @@
 /* test_mcp_tasks.c - tasks live in the store: another server that shares it shows them, cancels them,
  * answers their questions and waits for them, for their principal alone. */
+#include "mcp/task.h"
 #include "support/mcp_web.h"
 #include "support/unit.h"
 

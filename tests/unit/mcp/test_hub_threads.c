@@ -2,6 +2,7 @@
  * serves changes under them, tasks of one are cancelled, answered and listened
  * to from the other, and news arrives. */
 #include "mcp/mcp.h"
+#include "mcp/task.h"
 #include "support/mcp_fixture.h"
 #include "support/unit.h"
 

@@ -1,0 +1,55 @@
+/* context.h - one request seen as MCP, whatever its era. It lives in the request's memory and holds
+ * its snapshot and its hub until the request ends, which may be long after the conn. */
+#ifndef IDEM_MCP_CONTEXT_H
+#define IDEM_MCP_CONTEXT_H
+
+#include "hub.h"
+#include "method.h"
+
+/* One request seen as MCP. Lives in the request's own memory; request->attachment points to it. */
+struct idem__context {
+  idem_request *request;
+  idem_server *server;
+  idem__mcp_hub *hub;
+  idem__view_of_registry *view;
+  const idem__mcp_method *method;
+  const idem__revision *revision;
+  const char *principal;      /* copied */
+  idem__mcp_session *session; /* legacy; NULL in 2026-07-28 and for stateless service */
+  yyjson_val *params;
+  yyjson_val *meta;
+  yyjson_val *client_info;
+  yyjson_val *capabilities;   /* the client's; NULL: none */
+  const char *progress_token; /* raw */
+  size_t progress_token_len;
+  double last_progress;
+  int log_level; /* idem_mcp_level at and above which the peer wants lines; -1: none */
+  /* what is called */
+  const idem__tool_entry *tool;
+  const idem__resource_entry *resource;
+  const idem__prompt_entry *prompt;
+  yyjson_val *arguments;
+  const char *uri;
+  struct idem__uri_variable *variables;
+  size_t variable_count;
+  /* input rounds: see input.c */
+  yyjson_val *answers; /* object by key; NULL: none */
+  const void *state;
+  size_t state_len;
+  struct idem__round *round; /* legacy: questions under way */
+  unsigned rounds;
+  idem__task *task; /* what the request became */
+};
+static inline idem__context *idem__context_of(const idem_request *request) {
+  return request->attachment;
+}
+/* The same while the request can be answered; NULL: it was, or it is not MCP's. */
+static inline idem__context *idem__context_open(const idem_request *request) {
+  return request->live && !request->ended ? idem__context_of(request) : NULL;
+}
+/* Runs the handler (again): tool, resource or prompt, by what the context holds. */
+void idem__context_run(idem__context *context);
+/* ... a request whose handler had asked for more and has it now. */
+void idem__context_rerun(idem__context *context);
+
+#endif

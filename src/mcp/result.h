@@ -1,0 +1,52 @@
+/* result.h - answers in the form of the revision in hand: results, prepared text, errors, refusals,
+ * content blocks. What a handler says goes to the peer, or into the task its request has become. */
+#ifndef IDEM_MCP_RESULT_H
+#define IDEM_MCP_RESULT_H
+
+#include "context.h"
+
+#define IDEM__META_SERVER_INFO "io.modelcontextprotocol/serverInfo"
+
+/* Starts a result in a buffer: {"resultType":"complete", ... as the revision wants; the caller adds
+ * members and calls end. */
+typedef struct idem__result {
+  idem__context *context;
+  idem__buf buf;
+  idem__writer writer;
+  bool failed_tool; /* the result says isError: a core task then counts as failed */
+} idem__result;
+void idem__result_begin(idem__result *result, idem__context *context, const char *result_type);
+/* Adds ttlMs and cacheScope where the revision has them. */
+void idem__result_cacheable(idem__result *result);
+/* Adds serverInfo to _meta where the revision has it, together with `meta` (object, or NULL), closes
+ * the object and sends it (to the peer, or into the task). Ends the request. */
+idem_status idem__result_end(idem__result *result, const yyjson_mut_val *meta);
+/* The two halves of end, for text that is kept instead of sent: close it, use buf, abandon. */
+idem_status idem__result_close(idem__result *result, const yyjson_mut_val *meta);
+void idem__result_abandon(idem__result *result);
+/* A finished result object as text: prepared answers. */
+idem_status idem__reply_text(idem__context *context, const char *json, size_t len);
+/* An error that a handler or feature made: HTTP status stays 200. */
+idem_status idem__reply_failure(idem__context *context, int64_t code, const char *message,
+                                const char *data_json, size_t len);
+/* ... whose data names what is missing: {key: text}. */
+idem_status idem__reply_missing(idem__context *context, int64_t code, const char *message,
+                                const char *key, const char *text, size_t len);
+/* An answer that comes too late, or to a request of another kind: ends the request. STATE. */
+idem_status idem__reply_misplaced(idem_request *request);
+/* -32602 with {"param","expected","received"}. */
+idem_status idem__reply_bad_param(idem__context *context, const char *param, const char *expected,
+                                  yyjson_val *received);
+/* An error found before any handler: takes an HTTP status with it (0: leave 200). */
+idem_status idem__refuse(idem__context *context, int status, int64_t code, const char *data_json,
+                         size_t len);
+/* -32021 or what the revision has for it; `required` is JSON object text. */
+idem_status idem__refuse_capability(idem__context *context, const char *required);
+
+/* Writes an array of content blocks as a revision knows them: unknown kinds become text, unknown
+ * fields are left out. */
+void idem__content_write(yyjson_val *blocks, const idem__revision *revision, idem__writer *writer);
+void idem__content_write_block(yyjson_val *block, const idem__revision *revision,
+                               idem__writer *writer);
+
+#endif
