@@ -312,6 +312,7 @@ typedef struct idem__http_answer {
   idem_chunk *chunk; /* instead of body: taken and freed */
 } idem__http_answer;
 void idem__http_respond(idem__http_exchange *exchange, const idem__http_answer *answer);
+/* `headers`: more lines; with a 405 they say what is allowed instead of the route. NULL: none. */
 void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *refusal,
                        const char *headers);
 void idem__http_on_abort(idem__http_exchange *exchange,

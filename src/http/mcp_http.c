@@ -197,7 +197,7 @@ static void serve_get(idem__mcp_desk *desk, idem__http_exchange *exchange,
   if (!session) return;
   if (last.at && !read_event_id(last, &stream, &after)) {
     idem__kept_unref(session);
-    refuse(exchange, 400, "bad-event-id", NULL);
+    refuse(exchange, 400, "unavailable", NULL); /* there are no such events */
     return;
   }
   if (!last.at) after = idem__kept_sequence(session); /* a new stream begins now */

@@ -201,8 +201,7 @@ void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request
   idem__http_on_abort(exchange, on_abort, open);
   idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop, open);
   idem__http_on_time(exchange, UINT64_MAX, on_time);
-  idem__http_stream_begin(exchange, 200, "text/event-stream",
-                          "X-Accel-Buffering: no\r\nCache-Control: no-cache\r\n");
+  idem__http_stream_begin(exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
   say_where_to_post(open);
   open->comment_ms = idem__http_exchange_now(exchange) + desk->stream_ms;
   set_time(open);

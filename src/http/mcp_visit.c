@@ -368,10 +368,8 @@ static void end_visit(void *at) {
   guest->peer.conn->policy.batches = false;
 }
 
-static bool refuse(idem__http_exchange *exchange, uint16_t status, const char *hint) {
-  idem__http_refuse(exchange,
-                    &(idem__http_refusal){.status = status, .reason = "bad-session", .hint = hint},
-                    NULL);
+static bool refuse(idem__http_exchange *exchange, uint16_t status, const char *reason) {
+  idem__http_refuse(exchange, &(idem__http_refusal){.status = status, .reason = reason}, NULL);
   return false;
 }
 
@@ -417,18 +415,14 @@ static bool begin_visit(void *at, idem__http_exchange *exchange,
   guest->stream = 0;
   guest->new_session = false;
   guest->peer.assumed = NULL;
-  if (!name_principal(guest, exchange, request)) {
-    idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
-                      NULL);
-    return false;
-  }
+  if (!name_principal(guest, exchange, request)) return refuse(exchange, 503, "unavailable");
   guest->has_session_header = id.at != NULL;
   if (id.at && !modern) {
     idem__kept_session *session = idem__kept_find(guest->desk->shop, id, guest->peer.principal,
                                                   idem__http_exchange_now(exchange));
-    if (!session) return refuse(exchange, 404, NULL);
+    if (!session) return refuse(exchange, 404, "not-initialized");
     join(guest, session);
-    if (!version_fine(version, session)) return refuse(exchange, 400, NULL);
+    if (!version_fine(version, session)) return refuse(exchange, 400, "bad-version");
   } else if (!id.at) {
     guest->peer.assumed = assumed(guest, version);
   }

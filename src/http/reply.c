@@ -355,11 +355,11 @@ static void put_allow(idem__buf *out, const idem__http_route *route) {
 }
 
 static void put_refusal_headers(idem__buf *out, const idem__http_exchange *exchange,
-                                uint16_t status) {
+                                uint16_t status, bool allow) {
   const idem__http_rules *rules = exchange->route ? exchange->route->rules : NULL;
   const char *challenge = rules && rules->challenge ? rules->challenge : "Bearer";
   if (status == 401) idem__buf_printf(out, "WWW-Authenticate: %s\r\n", challenge);
-  if (status == 405) put_allow(out, exchange->route);
+  if (status == 405 && allow) put_allow(out, exchange->route);
   if (status == 426) idem__buf_puts(out, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
   if (status == 503) idem__buf_puts(out, "Retry-After: 1\r\n");
 }
@@ -371,7 +371,7 @@ void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *
   idem__buf_fixed(&body, body_text, sizeof body_text);
   idem__buf_fixed(&lines, header_text, sizeof header_text - 1);
   idem__http_put_error(&body, refusal, exchange->conn->hub->unknown_id);
-  put_refusal_headers(&lines, exchange, refusal->status);
+  put_refusal_headers(&lines, exchange, refusal->status, !headers);
   if (headers) idem__buf_put(&lines, headers, strlen(headers));
   header_text[lines.len] = 0;
   exchange->note = refusal->reason;

@@ -115,6 +115,39 @@ static void who_opens_the_endpoint_in_a_browser_is_told_what_it_is(void **state)
   mcp_web_close(&web);
 }
 
+/* ------------------------------------------------------------------- refusals */
+
+/* Who is refused is told by one of the reasons of -32600, and once what is allowed. */
+static void refusals_name_a_known_reason(void **state) {
+  (void)state;
+#define NEW "MCP-Protocol-Version: 2026-07-28\r\n"
+#define PING "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"
+  static const char unknown[] = "Mcp-Session-Id: 00000000000000000000000000000000\r\n";
+  static const char *const cases[][5] = {
+      {"GET", NEW, NULL, "405 Method Not Allowed", "\"reason\":\"method-not-allowed\""},
+      {"DELETE", NEW, NULL, "405 Method Not Allowed", "\r\nAllow: POST\r\n"},
+      {"GET", unknown, NULL, "404 Not Found", "\"reason\":\"not-initialized\""},
+      {"POST", unknown, PING, "404 Not Found", "\"reason\":\"not-initialized\""},
+      {"GET", "MCP-Protocol-Version: 1\r\n", NULL, "400 ", "\"reason\":\"bad-version\""},
+  };
+  mcp_web web;
+  char headers[128], session[64];
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *answer = mcp_web_ask(&web, cases[i][0], "/mcp", cases[i][1], cases[i][2]);
+    const char *allow = strstr(answer, "Allow: ");
+    assert_true(!allow || !strstr(allow + 1, "Allow: "));
+    assert_non_null(strstr(answer, cases[i][3]));
+    expect(answer, cases[i][4]);
+  }
+  mcp_web_hello(&web, "", session);
+  snprintf(headers, sizeof headers, "%sMCP-Protocol-Version: 1\r\n", session);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers, PING), "\"reason\":\"bad-version\"");
+  snprintf(headers, sizeof headers, "%sLast-Event-ID: x\r\n", session);
+  expect(mcp_web_ask(&web, "GET", "/mcp", headers, NULL), "\"reason\":\"unavailable\"");
+  mcp_web_close(&web);
+}
+
 /* ------------------------------------------------------------------- counters */
 
 static void expect_sessions(idem_metrics *metrics, uint64_t opened, uint64_t closed) {
@@ -154,6 +187,7 @@ int main(void) {
       cmocka_unit_test(since_2026_07_28_the_end_of_input_cancels),
       cmocka_unit_test(a_page_may_send_every_header_of_mcp),
       cmocka_unit_test(who_opens_the_endpoint_in_a_browser_is_told_what_it_is),
+      cmocka_unit_test(refusals_name_a_known_reason),
       cmocka_unit_test(sessions_are_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
