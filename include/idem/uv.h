@@ -23,7 +23,7 @@ typedef struct idem_serve_opts {
   idem_metrics *metrics;
   const idem_alloc *alloc;    /* for conns; what a loop's conns share comes from the first one's */
   uint64_t grace_ms;          /* how long a shutdown waits for running requests; 0: 1,500 */
-  size_t max_connections;     /* 0: 1,000 */
+  size_t max_connections;     /* over all workers; 0: 1,000 */
   const idem_http_opts *http; /* http:// and ws://: who may ask, limits, workers; NULL: defaults */
   const idem_client_opts
       *client;               /* for idem_connect: headers, trust, proxy, time; NULL: defaults */

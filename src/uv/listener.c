@@ -192,8 +192,7 @@ void idem__listener_tell(const idem_listener *listener, idem_log_level level, co
 }
 
 static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
-                         bool worker, struct idem__limiter *limiter, struct idem__mcp_shop *shop,
-                         idem_listener **out) {
+                         idem__web *first, idem_listener **out) {
   idem__url url;
   *out = NULL;
   if (idem__url_parse(text, &url) != IDEM_OK) return IDEM_E_INVAL;
@@ -206,28 +205,26 @@ static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opt
     idem__runtime_release(runtime);
     return status;
   }
-  listener->reuse_port = worker;
-  listener->limiter = limiter;
-  listener->shop = shop;
+  listener->reuse_port = first != NULL;
+  listener->first = first;
   status = open_listener(listener, &url);
   if (status != IDEM_OK) {
     idem_listener_stop(listener, NULL, NULL);
     return status;
   }
-  if (!worker) idem__listener_tell(listener, IDEM_LOG_INFO, "listening on ", NULL);
+  if (!first) idem__listener_tell(listener, IDEM_LOG_INFO, "listening on ", NULL);
   *out = listener;
   return IDEM_OK;
 }
 
 idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                        idem_listener **out) {
-  return serve(loop, url, opts, false, NULL, NULL, out);
+  return serve(loop, url, opts, NULL, out);
 }
 
 idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
-                               struct idem__limiter *limiter, struct idem__mcp_shop *shop,
-                               idem_listener **out) {
-  return serve(loop, url, opts, true, limiter, shop, out);
+                               idem__web *first, idem_listener **out) {
+  return serve(loop, url, opts, first, out);
 }
 
 const char *idem_listener_url(const idem_listener *listener) { return listener->url; }

@@ -232,11 +232,10 @@ struct idem_listener {
   idem_serve_opts opts;
   idem_policy policy;
   idem__scheme scheme;
-  struct idem__web *web;         /* HTTP and WebSocket; else NULL */
-  struct idem__tls_files *tls;   /* of tls://; else NULL */
-  struct idem__limiter *limiter; /* a worker's: shared by all */
-  struct idem__mcp_shop *shop;   /* MCP sessions; a worker's: shared by all */
-  bool reuse_port;               /* one of several loops on this port */
+  struct idem__web *web;       /* HTTP and WebSocket; else NULL */
+  struct idem__tls_files *tls; /* of tls://; else NULL */
+  struct idem__web *first; /* a worker's: whose port, rate limiter, sessions and room it shares */
+  bool reuse_port;         /* one of several loops on this port */
   char *url;
   idem__list peers;
   size_t peer_count;
@@ -281,6 +280,7 @@ idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__
 idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopback, int port);
 /* Takes the socket, whatever happens. */
 void idem__web_accept(idem__web *web, int fd, const idem__address *from);
+/* Connections of its port, on every loop. */
 size_t idem__web_count(const idem__web *web);
 /* The steps of stopping: finish, answer with an error, cut off. */
 void idem__web_stop(idem__web *web, int step);
@@ -292,12 +292,9 @@ void idem__web_close(idem__web *web, uv_close_cb closed);
 void idem__web_free(idem__web *web);
 /* The end of the last connection or worker is near: look whether all is idle. */
 void idem__listener_look(idem_listener *listener);
-/* Serves on a loop of a worker's, with the first one's rate limiter. */
-struct idem__limiter;
-struct idem__mcp_shop;
+/* Serves on a loop of a worker's what the first one serves. */
 idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
-                               struct idem__limiter *limiter, struct idem__mcp_shop *shop,
-                               idem_listener **out);
+                               idem__web *first, idem_listener **out);
 
 /* A module's table, loaded for good; NULL: `why` says what is missing. */
 const void *idem__module_load(const char *name, const char *symbol, char *why, size_t size);

@@ -95,7 +95,9 @@ void idem__web_stop(idem__web *web, int step) {
   }
 }
 
-size_t idem__web_count(const idem__web *web) { return web->count; }
+size_t idem__web_count(const idem__web *web) {
+  return atomic_load_explicit(&web->first->crowd, memory_order_relaxed);
+}
 bool idem__web_idle(const idem__web *web) { return web->count == 0 && web->workers_running == 0; }
 
 void idem__web_close(idem__web *web, uv_close_cb closed) {
@@ -227,8 +229,11 @@ static idem_status make_metrics(idem__web *web) {
 
 static idem_status make_limiter(idem__web *web) {
   const idem_http_opts *http = web->listener->opts.http;
-  web->limiter = web->listener->limiter;
-  if (web->limiter || !http || !http->rate_count) return IDEM_OK;
+  if (web->first != web) {
+    web->limiter = web->first->limiter;
+    return IDEM_OK;
+  }
+  if (!http || !http->rate_count) return IDEM_OK;
   web->own_limiter = true;
   return idem__limiter_new(&web->listener->runtime->alloc, http->rate_count,
                            http->rate_seconds ? http->rate_seconds : 1, http->rate_clients,
@@ -237,8 +242,10 @@ static idem_status make_limiter(idem__web *web) {
 
 static idem_status make_shop(idem__web *web) {
   const idem_serve_opts *opts = &web->listener->opts;
-  web->shop = web->listener->shop;
-  if (web->shop) return IDEM_OK;
+  if (web->first != web) {
+    web->shop = web->first->shop;
+    return IDEM_OK;
+  }
   idem__mcp_shop_opts shop = {.server = opts->server, .metrics = opts->metrics};
   if (opts->http) {
     shop.max_sessions = opts->http->max_sessions;
@@ -328,6 +335,7 @@ idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__
   idem__web *web = idem__calloc(&listener->runtime->alloc, sizeof *web);
   if (!web) return IDEM_E_NOMEM;
   web->listener = listener;
+  web->first = listener->first ? listener->first : web;
   web->armed_ms = UINT64_MAX;
   idem__list_init(&web->peers);
   idem__list_init(&web->dirty);

@@ -7,6 +7,8 @@
 #include "modules/tls/tls.h"
 #include "uv/runtime.h"
 
+#include <stdatomic.h>
+
 typedef struct idem__worker idem__worker;
 
 struct idem__web {
@@ -26,6 +28,8 @@ struct idem__web {
   struct idem__web_tls *tls; /* NULL: plain */
   idem__list peers;
   size_t count;
+  idem__web *first;     /* whose port this is: itself, or where a worker's loop comes from */
+  _Atomic size_t crowd; /* the first one's: connections of the port, on every loop */
   idem__list dirty;
   idem__heap deadlines;
   uint64_t armed_ms;

@@ -19,6 +19,7 @@ static void on_closed(uv_handle_t *handle) {
   idem__web *web = peer->web;
   idem__free(&web->listener->runtime->alloc, peer);
   web->count--;
+  atomic_fetch_sub_explicit(&web->first->crowd, 1, memory_order_relaxed);
   if (web->count == 0 && web->stopping) idem__listener_look(web->listener);
 }
 
@@ -231,12 +232,14 @@ static void turn_away(idem__web *web, int fd) {
 void idem__web_accept(idem__web *web, int fd, const idem__address *from) {
   const idem_alloc *alloc = &web->listener->runtime->alloc;
   idem__web_peer *peer = NULL;
-  if (web->count < web->listener->opts.max_connections) peer = idem__calloc(alloc, sizeof *peer);
+  size_t there = atomic_fetch_add_explicit(&web->first->crowd, 1, memory_order_relaxed);
+  if (there < web->listener->opts.max_connections) peer = idem__calloc(alloc, sizeof *peer);
   if (peer && uv_poll_init(web->listener->runtime->loop, &peer->poll, fd) != 0) {
     idem__free(alloc, peer);
     peer = NULL;
   }
   if (!peer) {
+    atomic_fetch_sub_explicit(&web->first->crowd, 1, memory_order_relaxed);
     turn_away(web, fd);
     return;
   }

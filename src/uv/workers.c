@@ -36,8 +36,8 @@ static void on_stop(uv_async_t *async) {
 }
 
 static void serve(idem__worker *worker) {
-  worker->status = idem__serve_worker(&worker->loop, worker->url, &worker->opts,
-                                      worker->web->limiter, worker->web->shop, &worker->listener);
+  worker->status =
+      idem__serve_worker(&worker->loop, worker->url, &worker->opts, worker->web, &worker->listener);
   worker->stopped = worker->status != IDEM_OK;
   uv_sem_post(&worker->started);
   while (!worker->stopped) uv_run(&worker->loop, UV_RUN_ONCE);

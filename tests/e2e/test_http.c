@@ -263,6 +263,28 @@ static void over_the_cap_a_connection_is_politely_refused(void **state) {
   stop(&server);
 }
 
+/* However the kernel spreads them over the loops. */
+static void the_cap_is_one_for_all_workers(void **state) {
+  (void)state;
+  char url[128];
+  int fds[8];
+  child server =
+      CHILD(REFERENCE, "--http", "127.0.0.1:0", "--max-connections", "8", "--workers", "2");
+  child_listening(&server, url, sizeof url);
+  for (int i = 0; i < 8; i++) {
+    fds[i] = child_connect(tcp_of(url));
+    child_send(fds[i], POST);
+    read_until(fds[i], ECHOED, 1);
+  }
+  for (int i = 0; i < 8; i++) {
+    int more = child_connect(tcp_of(url));
+    read_until(more, "HTTP/1.1 503 Service Unavailable", 1);
+    close(more);
+  }
+  for (int i = 0; i < 8; i++) close(fds[i]);
+  stop(&server);
+}
+
 /* Asks until the line is there; another loop may not have come to it yet. */
 static void expect_metric(const char *url, const char *line) {
   uint64_t end = child_now_ms() + 10000;
@@ -483,6 +505,7 @@ int main(void) {
       cmocka_unit_test(stopping_answers_what_cannot_finish),
       cmocka_unit_test(clients_that_vanish_leave_no_descriptor_behind),
       cmocka_unit_test(over_the_cap_a_connection_is_politely_refused),
+      cmocka_unit_test(the_cap_is_one_for_all_workers),
       cmocka_unit_test(workers_share_a_port_and_two_servers_do_not),
       cmocka_unit_test(health_and_metrics_have_an_address_of_their_own),
       cmocka_unit_test(curl_is_answered),
