@@ -78,6 +78,19 @@ static void add_tail(const call *self, idem__buf *out) {
   idem__buf_deinit(&clean);
 }
 
+/* A program that was refused a file or a socket says only that; who reads it should know of "allow". */
+static void add_hint(const call *self, idem__buf *out) {
+  static const char *const refusals[] = {"Permission denied", "Operation not permitted", "EACCES"};
+  const char *text = self->errors.data;
+  bool refused = false;
+  if (self->tool->config->unconfined || !text) return;
+  for (size_t i = 0; i < sizeof refusals / sizeof *refusals && !refused; i++)
+    refused = memmem(text, self->errors.len, refusals[i], strlen(refusals[i]));
+  if (refused)
+    idem__buf_printf(out, "%s%s is confined; \"allow\" in its definition names what it may reach.",
+                     out->data[out->len - 1] == '\n' ? "" : "\n", self->tool->config->name);
+}
+
 /* True: it failed. The sentence says how it ended. */
 static bool judge(const call *self, idem__buf *sentence) {
   const tool_config *config = self->tool->config;
@@ -103,6 +116,7 @@ static bool judge(const call *self, idem__buf *sentence) {
   else
     return false;
   add_tail(self, sentence);
+  add_hint(self, sentence);
   return true;
 }
 

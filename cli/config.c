@@ -39,10 +39,12 @@ static char *join(serve_config *self, const char *path) {
   return joined;
 }
 
-const char *config_path(serve_config *self, yyjson_val *at, const char *path, const char *what) {
+const char *config_path(serve_config *self, config_owner owner, yyjson_val *at, const char *what) {
+  const char *path = yyjson_get_str(at);
   char *real = realpath(join(self, path), NULL);
   if (!real) {
-    source_fault(&self->source, at, "%s %s: %s", what, path, strerror(errno));
+    source_fault(&self->source, at, "%s %s: %s %s: %s", owner.kind, owner.name, what, path,
+                 strerror(errno));
     return NULL;
   }
   const char *copy = memory_text(&self->memory, real, strlen(real));
@@ -50,9 +52,9 @@ const char *config_path(serve_config *self, yyjson_val *at, const char *path, co
   return copy;
 }
 
-const char *config_file(serve_config *self, yyjson_val *at, const char *path, const char *what) {
-  source_note_file(&self->source, join(self, path));
-  return config_path(self, at, path, what);
+const char *config_file(serve_config *self, config_owner owner, yyjson_val *at, const char *what) {
+  source_note_file(&self->source, join(self, yyjson_get_str(at)));
+  return config_path(self, owner, at, what);
 }
 
 /* -------------------------------------------------------------------------- parts */

@@ -206,10 +206,17 @@ void name_check_run(name_check *self, yyjson_val *run, const arguments_template 
 const char *config_text(yyjson_val *object, const char *name); /* NULL: absent */
 uint64_t config_number(yyjson_val *object, const char *name, uint64_t otherwise);
 bool config_true(yyjson_val *object, const char *name);
-/* The real path of a file or folder named relative to the configuration; NULL: told. */
-const char *config_path(serve_config *self, yyjson_val *at, const char *path, const char *what);
+/* Whose fault it is: "tool", "search". */
+typedef struct config_owner {
+  const char *kind, *name;
+} config_owner;
+/* The real path of a file or folder that the text `at` names, relative to the configuration; NULL: told. */
+const char *config_path(serve_config *self, config_owner owner, yyjson_val *at, const char *what);
 /* The same, and a change of it is a reason to read the configuration again. */
-const char *config_file(serve_config *self, yyjson_val *at, const char *path, const char *what);
+const char *config_file(serve_config *self, config_owner owner, yyjson_val *at, const char *what);
+/* Tells of a schema that a tool has as `member`, at the place where it is wrong. */
+void config_schema_fault(serve_config *self, const tool_config *tool, const char *member,
+                         const idem_schema_fault *fault);
 /* A member as JSON text, or NULL. */
 const char *config_json(serve_config *self, yyjson_val *value);
 

@@ -17,8 +17,9 @@ static void check_kind(serve_config *self, const resource_config *resource, yyjs
   struct stat about;
   if (!resource->path || stat(resource->path, &about) != 0) return;
   if (resource->is_directory ? !S_ISDIR(about.st_mode) : !S_ISREG(about.st_mode))
-    source_fault(&self->source, at, "%s is no %s", yyjson_get_str(at),
-                 resource->is_directory ? "directory" : "file");
+    source_fault(&self->source, at, "resource %s: %s is no %s: give \"%s\"", resource->name,
+                 yyjson_get_str(at), resource->is_directory ? "directory" : "file",
+                 resource->is_directory ? "file" : "directory");
 }
 
 bool config_resource(serve_config *self, yyjson_val *key, resource_config *resource) {
@@ -38,7 +39,8 @@ bool config_resource(serve_config *self, yyjson_val *key, resource_config *resou
     return false;
   }
   yyjson_val *at = file ? file : folder;
-  resource->path = config_path(self, at, yyjson_get_str(at), file ? "file" : "directory");
+  resource->path = config_path(self, (config_owner){"resource", resource->name}, at,
+                               file ? "file" : "directory");
   check_kind(self, resource, at);
   config_completion(self, yyjson_obj_get(value, "complete"), resource->name, NULL, 0,
                     &resource->completion);

@@ -228,11 +228,8 @@ bool config_http(serve_config *self, yyjson_val *value, tool_config *tool) {
   http_config *http = tool->http = memory_zeroed(&self->memory, 1, sizeof *http);
   http->method = method ? method : body || form ? "POST" : "GET";
   tool->output_json = output && strcmp(output, "json") == 0;
-  if (tool->output_schema && !tool->output_json)
-    source_fault(&self->source, tool->key, "tool %s: output_schema needs \"output\": \"json\"",
-                 tool->name);
   if (body && form)
-    source_fault(&self->source, tool->key, "tool %s: give body or form, not both", tool->name);
+    source_fault(&self->source, given, "tool %s: give body or form, not both", tool->name);
   bool fine = take_url(self, tool, yyjson_obj_get(given, "url"), http);
   check_headers(self, tool, headers, http);
   http->header_count = take_fields(self, tool, headers, &http->headers);

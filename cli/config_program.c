@@ -45,22 +45,30 @@ static const char *find_in_path(serve_config *self, const char *name) {
   return path;
 }
 
+static const char *at_path(serve_config *self, yyjson_val *first, const tool_config *tool) {
+  const char *path = config_path(self, (config_owner){"tool", tool->name}, first, "program");
+  if (path && !can_run(path))
+    source_fault(&self->source, first,
+                 "tool %s: %s cannot be run: chmod +x makes a program of a file", tool->name,
+                 yyjson_get_str(first));
+  return path;
+}
+
 static bool take_program(serve_config *self, yyjson_val *run, tool_config *tool) {
   yyjson_val *first = yyjson_arr_get_first(run);
   const slot *named = tool->run.slots;
   if (!yyjson_is_str(first) || named->words[0].count != 1 || named->words[0].pieces[0].is_name) {
-    source_fault(&self->source, first, "the program must be named here, without {}");
+    source_fault(&self->source, first, "tool %s: the program must be named here, without {}",
+                 tool->name);
     return false;
   }
   const char *name = yyjson_get_str(first);
-  if (strchr(name, '/')) {
-    tool->program = config_path(self, first, name, "program");
-    if (tool->program && !can_run(tool->program))
-      source_fault(&self->source, first, "%s is no program that can be run", name);
-  } else if (!(tool->program = find_in_path(self, name))) {
-    source_fault(&self->source, first,
-                 "there is no program %s in PATH: install it or write its path", name);
-  }
+  tool->program = strchr(name, '/') ? at_path(self, first, tool) : find_in_path(self, name);
+  if (!tool->program && !strchr(name, '/'))
+    source_fault(&self->source, first, "tool %s: there is no program %s in PATH: %s", tool->name,
+                 name,
+                 strchr(name, ' ') ? "write each word by itself: [\"grep\", \"-n\"]"
+                                   : "install it or write its path");
   return tool->program;
 }
 
@@ -76,7 +84,7 @@ static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool
     name_check_see(check, yyjson_get_str(key), yyjson_get_len(key));
     tool->inside[tool->inside_count++] = (inside_rule){
         .argument = yyjson_get_str(key),
-        .folder = config_path(self, folder, yyjson_get_str(folder), "folder"),
+        .folder = config_path(self, (config_owner){"tool", tool->name}, folder, "folder"),
     };
   }
 }
@@ -101,16 +109,18 @@ static bool take_words(serve_config *self, yyjson_val *value, tool_config *tool)
     why = word_compile(&tool->stdin_text, yyjson_get_str(input), yyjson_get_len(input),
                        &self->memory);
   }
-  if (why) source_fault(&self->source, at, "\"%s\" %s", yyjson_get_str(at), why);
+  if (why)
+    source_fault(&self->source, at, "tool %s: \"%s\" %s", tool->name, yyjson_get_str(at), why);
   return !why;
 }
 
-static const char *const *take_paths(serve_config *self, yyjson_val *list) {
+static const char *const *take_paths(serve_config *self, const tool_config *tool,
+                                     yyjson_val *list) {
   yyjson_val *item;
   size_t i, max, count = 0;
   const char **paths = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *paths);
   yyjson_arr_foreach(list, i, max, item) {
-    paths[count] = config_path(self, item, yyjson_get_str(item), "allow");
+    paths[count] = config_path(self, (config_owner){"tool", tool->name}, item, "allow");
     if (paths[count]) count++;
   }
   return paths;
@@ -120,8 +130,8 @@ static void take_allow(serve_config *self, yyjson_val *value, tool_config *tool)
   yyjson_val *allow = yyjson_obj_get(value, "allow");
   tool->unconfined = yyjson_is_false(yyjson_obj_get(value, "confine"));
   tool->allow_net = config_true(allow, "net");
-  tool->allow_read = take_paths(self, yyjson_obj_get(allow, "read"));
-  tool->allow_write = take_paths(self, yyjson_obj_get(allow, "write"));
+  tool->allow_read = take_paths(self, tool, yyjson_obj_get(allow, "read"));
+  tool->allow_write = take_paths(self, tool, yyjson_obj_get(allow, "write"));
 }
 
 static void take_exit_ok(yyjson_val *list, tool_config *tool) {
@@ -142,10 +152,8 @@ bool config_program(serve_config *self, yyjson_val *value, tool_config *tool) {
   tool->progress = config_true(value, "progress");
   take_exit_ok(yyjson_obj_get(value, "exit_ok"), tool);
   take_allow(self, value, tool);
-  tool->cwd = cwd ? config_path(self, cwd, yyjson_get_str(cwd), "folder") : self->source.folder;
-  if (tool->output_schema && !tool->output_json)
-    source_fault(&self->source, tool->key, "tool %s: output_schema needs \"output\": \"json\"",
-                 tool->name);
+  tool->cwd = cwd ? config_path(self, (config_owner){"tool", tool->name}, cwd, "folder")
+                  : self->source.folder;
   if (!take_words(self, value, tool)) return false;
   take_names(self, value, tool);
   return take_program(self, yyjson_obj_get(value, "run"), tool) &&

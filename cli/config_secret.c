@@ -25,7 +25,7 @@ static const char *trim(char *text, size_t len) {
 
 static const char *from_file(serve_config *self, const tool_config *tool, yyjson_val *at) {
   const char *path = yyjson_get_str(at);
-  const char *real = config_file(self, at, path, "secret file");
+  const char *real = config_file(self, (config_owner){"tool", tool->name}, at, "secret file");
   FILE *file = real ? fopen(real, "r") : NULL;
   if (real && !file) return fault(self, tool, at, path, strerror(errno));
   if (!file) return NULL;

@@ -70,8 +70,7 @@ bool config_input(serve_config *self, tool_config *tool) {
   if (idem_schema_compile(NULL, tool->input_schema, strlen(tool->input_schema), &tool->input,
                           &fault) == IDEM_OK)
     return true;
-  source_fault(&self->source, tool->key, "tool %s: %s: %s", tool->name,
-               yyjson_obj_get(value, "input") ? "input" : "args", fault.sentence);
+  config_schema_fault(self, tool, yyjson_obj_get(value, "input") ? "input" : "args", &fault);
   return false;
 }
 
@@ -82,30 +81,38 @@ static void take_input(serve_config *self, yyjson_val *value, tool_config *tool)
   tool->input_schema = input ? config_json(self, input) : schema_from_args(self, args);
 }
 
-static void take_output(serve_config *self, tool_config *tool) {
+/* Rows of a query are checked, too; text is not. */
+static void take_output(serve_config *self, yyjson_val *value, tool_config *tool) {
+  yyjson_val *schema = yyjson_obj_get(value, "output_schema");
+  const char *output = config_text(value, "output");
   idem_schema_fault fault;
-  if (tool->output_schema &&
-      idem_schema_compile(NULL, tool->output_schema, strlen(tool->output_schema), &tool->output,
+  if (!schema) return;
+  if (!yyjson_obj_get(value, "query") && (!output || strcmp(output, "json") != 0))
+    source_fault(&self->source, schema, "tool %s: output_schema needs \"output\": \"json\"",
+                 tool->name);
+  if (idem_schema_compile(NULL, tool->output_schema, strlen(tool->output_schema), &tool->output,
                           &fault) != IDEM_OK)
-    source_fault(&self->source, tool->key, "tool %s: output_schema: %s", tool->name,
-                 fault.sentence);
+    config_schema_fault(self, tool, "output_schema", &fault);
 }
 
 /* ------------------------------------------------------------------- which kind */
 
 /* The statements that make a database in memory. */
-static const char *read_script(serve_config *self, yyjson_val *at) {
-  const char *path = config_file(self, at, yyjson_get_str(at), "script");
+static const char *read_script(serve_config *self, const tool_config *tool, yyjson_val *at) {
+  const char *path = config_file(self, (config_owner){"tool", tool->name}, at, "script");
   FILE *file = path ? fopen(path, "r") : NULL;
   if (!file) {
-    if (path) source_fault(&self->source, at, "%s: %s", yyjson_get_str(at), strerror(errno));
+    if (path)
+      source_fault(&self->source, at, "tool %s: script %s: %s", tool->name, yyjson_get_str(at),
+                   strerror(errno));
     return NULL;
   }
   char *text = memory_zeroed(&self->memory, SCRIPT_MAX + 1, 1);
   size_t len = fread(text, 1, SCRIPT_MAX + 1, file);
   fclose(file);
   if (len <= SCRIPT_MAX && !memchr(text, 0, len)) return text;
-  source_fault(&self->source, at, "%s: is longer than 1 MiB or no text", yyjson_get_str(at));
+  source_fault(&self->source, at, "tool %s: script %s: is longer than 1 MiB or no text", tool->name,
+               yyjson_get_str(at));
   return NULL;
 }
 
@@ -120,8 +127,9 @@ static void take_query(serve_config *self, yyjson_val *value, tool_config *tool)
   if (script && tool->may_write)
     source_fault(&self->source, tool->key, "tool %s: what is written after a script is lost",
                  tool->name);
-  if (database) tool->database = config_path(self, database, yyjson_get_str(database), "database");
-  if (script) tool->script = read_script(self, script);
+  if (database)
+    tool->database = config_path(self, (config_owner){"tool", tool->name}, database, "database");
+  if (script) tool->script = read_script(self, tool, script);
 }
 
 /* Keys that have an effect for one kind alone; "output" is for two. */
@@ -161,8 +169,9 @@ static bool take_kind(serve_config *self, yyjson_val *value, tool_config *tool) 
   tool->is_program = run;
   tool->query = config_text(value, "query");
   if (run + query + http != 1) {
-    source_fault(&self->source, tool->key, "tool %s: needs one of \"run\", \"query\" and \"http\"",
-                 tool->name);
+    source_fault(&self->source, tool->key, "tool %s: %s \"run\", \"query\" and \"http\"%s",
+                 tool->name, run + query + http ? "has more than one of" : "needs one of",
+                 run + query + http ? ": make two tools of it" : "");
     return false;
   }
   refuse_keys(self, value, tool);
@@ -187,7 +196,7 @@ bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   tool->idle_ms = config_number(value, "idle_ms", 120000);
   tool->output_bytes = config_number(value, "output_bytes", (size_t)1 << 20);
   tool->deadline_ms = config_number(value, "deadline_ms", usual_deadline(value));
-  take_output(self, tool);
+  take_output(self, value, tool);
   take_input(self, value, tool);
   return take_kind(self, value, tool);
 }

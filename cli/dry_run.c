@@ -43,7 +43,8 @@ static yyjson_doc *read_arguments(const tool_config *tool, char **given, int cou
   for (int i = 0; i < count; i++) {
     const char *equals = strchr(given[i], '=');
     if (!equals) {
-      fprintf(stderr, "idem serve: %s is no NAME=VALUE\n", given[i]);
+      fprintf(stderr, "idem serve: %s is no NAME=VALUE; files and flags go before --dry-run\n",
+              given[i]);
       yyjson_mut_doc_free(doc);
       return NULL;
     }
@@ -81,6 +82,36 @@ static void print_quoted(const char *text) {
   idem__buf_deinit(&out);
 }
 
+static void print_list(const char *const *paths) {
+  for (; *paths; paths++) printf(", %s", *paths);
+}
+
+static void print_bounds(const serve_config *config, const tool_config *tool) {
+  if (tool->unconfined) {
+    puts("confined     no (\"confine\": false)");
+    return;
+  }
+  printf("may read     the system's folders, %s", config->source.folder);
+  if (strcmp(tool->cwd, config->source.folder) != 0) printf(", %s", tool->cwd);
+  for (size_t i = 0; i < tool->inside_count; i++) printf(", %s", tool->inside[i].folder);
+  print_list(tool->allow_read);
+  printf("\nmay write    TMPDIR");
+  print_list(tool->allow_write);
+  printf("\nsockets      %s\n", tool->allow_net ? "all" : "none");
+}
+
+/* Every program has a TMPDIR of its tool's own. */
+static void print_environment(const tool_config *tool) {
+  bool given = false;
+  printf("environment ");
+  for (size_t i = 0; i < tool->env_count; i++) {
+    const tool_env *one = &tool->env[i];
+    given = given || strncmp(one->assignment, "TMPDIR=", 7) == 0;
+    printf(" %.*s%s", (int)one->name_len, one->assignment, one->secret ? " (secret)" : "");
+  }
+  puts(given ? "" : " TMPDIR");
+}
+
 static void print_program(const tool_config *tool, const word_list *words, const idem__buf *input) {
   printf("program      %s\n", tool->program);
   for (size_t i = 0; i < words->count; i++) {
@@ -88,26 +119,27 @@ static void print_program(const tool_config *tool, const word_list *words, const
     print_quoted(words->items[i]);
     fputc('\n', stdout);
   }
-  printf("folder       %s\nenvironment ", tool->cwd);
-  for (size_t i = 0; i < tool->env_count; i++)
-    printf(" %.*s%s", (int)tool->env[i].name_len, tool->env[i].assignment,
-           tool->env[i].secret ? " (secret)" : "");
-  printf("\nstdin        %s", tool->has_stdin ? "" : "empty\n");
+  printf("folder       %s\n", tool->cwd);
+  print_environment(tool);
+  printf("stdin        %s", tool->has_stdin ? "" : "empty\n");
   if (tool->has_stdin) printf("%zu bytes\n", input->len);
   printf("limits       idle %llu ms, deadline %llu ms, output %zu bytes\n",
          (unsigned long long)tool->idle_ms, (unsigned long long)tool->deadline_ms,
          tool->output_bytes);
 }
 
-static bool show_program(const tool_config *tool, yyjson_val *arguments) {
+static bool show_program(const serve_config *config, const tool_config *tool,
+                         yyjson_val *arguments) {
   word_list words;
   idem__buf input;
   template_fault fault;
   bool fine = program_prepare(tool, arguments, &words, &input, &fault);
-  if (fine)
+  if (fine) {
     print_program(tool, &words, &input);
-  else
+    print_bounds(config, tool);
+  } else {
     complain(fault.sentence);
+  }
   word_list_free(&words);
   idem__buf_deinit(&input);
   return fine;
@@ -168,7 +200,7 @@ int serve_dry_run(const serve_config *config, const char *name, char **given, in
   yyjson_doc *doc = tool ? read_arguments(tool, given, count) : NULL;
   yyjson_val *arguments = yyjson_doc_get_root(doc);
   bool fine = arguments && check(tool, arguments) &&
-              (tool->is_program ? show_program(tool, arguments)
+              (tool->is_program ? show_program(config, tool, arguments)
                : tool->http     ? show_http(tool, arguments)
                                 : show_query(tool, arguments));
   yyjson_doc_free(doc);

@@ -37,8 +37,9 @@ bool edition_open(edition *self, program_host *programs) {
   return true;
 }
 
+/* What is wrong with a schema is told at its place, the rest at the tool's. */
 static bool add_tool(edition *self, idem_server *server, size_t index) {
-  const tool_config *config = &self->config.tools[index];
+  tool_config *config = &self->config.tools[index];
   char why[512] = "no memory";
   idem_tool tool = {.name = config->name,
                     .title = config->title,
@@ -48,7 +49,9 @@ static bool add_tool(edition *self, idem_server *server, size_t index) {
                     .annotations = config->annotations};
   edition_tool_handler(self, index, &tool.fn, &tool.user);
   if (idem_server_add_tool(server, &tool, why, sizeof why) == IDEM_OK) return true;
-  source_fault(&self->config.source, config->key, "%s", why);
+  yyjson_val *input = yyjson_obj_get(yyjson_obj_iter_get_val(config->key), "input");
+  if (config_input(&self->config, config))
+    source_fault(&self->config.source, input ? input : config->key, "%s", why);
   return false;
 }
 

@@ -80,7 +80,8 @@ static void answer_failure(http_call *self, const idem__fetch_answer *answer) {
   else if (answer->status == IDEM_E_LIMIT)
     snprintf(what, sizeof what, "the answer is larger than %zu bytes (output_bytes)",
              config->output_bytes);
-  fail(self, what, answer->why, strlen(answer->why));
+  bool told = answer->status == IDEM_E_LIMIT; /* it would be told twice */
+  fail(self, what, told ? "" : answer->why, told ? 0 : strlen(answer->why));
 }
 
 static void on_answer(const idem__fetch_answer *answer, void *user) {

@@ -38,9 +38,12 @@ static const verb *find_verb(const char *name) {
 
 static int unknown_verb(const char *name) {
   const char *names[VERB_COUNT + 2] = {"help", "version"};
+  static const char *const flags[] = {"--help", "--version"};
   for (size_t i = 0; i < VERB_COUNT; i++) names[i + 2] = verbs[i]->name;
-  const char *near = idem_schema_suggest(name, strlen(name), names, VERB_COUNT + 2);
-  fprintf(stderr, "idem: there is no %s %s", *name == '-' ? "flag" : "verb", name);
+  bool flag = *name == '-';
+  const char *near = idem_schema_suggest(name, strlen(name), flag ? flags : names,
+                                         flag ? sizeof flags / sizeof *flags : VERB_COUNT + 2);
+  fprintf(stderr, "idem: there is no %s %s", flag ? "flag" : "verb", name);
   if (near) fprintf(stderr, "; did you mean %s?", near);
   fputs("\ntry: idem help\n", stderr);
   return 2;

@@ -109,6 +109,12 @@ static plain_method *find(const plain_host *self, const char *name) {
 }
 
 /* "name: type" for each property, for describeMethods. */
+/* Rows are an object; JSON without a schema may be anything. */
+static const char *returns(const tool_config *tool) {
+  if (tool->output_schema || (!tool->is_program && !tool->http)) return "object";
+  return tool->output_json ? "any" : "string";
+}
+
 static void describe(const plain_host *self, const tool_config *tool) {
   yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
   yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties"), *key, *value;
@@ -124,7 +130,7 @@ static void describe(const plain_host *self, const tool_config *tool) {
   idem_router_describe(self->router, tool->name,
                        &(idem_method_info){.description = tool->description,
                                            .params = params,
-                                           .returns = tool->output_schema ? "object" : "string"});
+                                           .returns = returns(tool)});
   yyjson_doc_free(schema);
 }
 

@@ -10,6 +10,7 @@
 #define KEPT_ALL 64u
 
 #define HOLD_MS 1u
+#define NO_DATABASE "has no database: "
 
 static size_t kept; /* by all tools; only the loop's thread keeps and holds */
 static idem__list holders = {&holders, &holders};
@@ -47,7 +48,7 @@ static int open_database(query_session *self, const tool_config *tool) {
 static const char *judge_query(const query_session *self, const tool_config *tool,
                                const char *rest) {
   if (!self->statement) return "is empty";
-  if (!is_blank(rest)) return "is more than one statement";
+  if (!is_blank(rest)) return "is more than one statement: make a tool of each";
   if (!tool->may_write && !sqlite3_stmt_readonly(self->statement))
     return "changes the database: say \"write\": true if it should";
   return NULL;
@@ -64,16 +65,18 @@ static bool is_wal(sqlite3 *database) {
 }
 
 static bool prepare(query_session *self, const tool_config *tool, char *why, size_t size) {
-  const char *rest = "", *fault;
+  const char *rest = "", *fault, *phase = NO_DATABASE;
   int code = open_database(self, tool);
-  if (code == SQLITE_OK)
+  if (code == SQLITE_OK) {
+    phase = "cannot be prepared: ";
     code = sqlite3_prepare_v3(self->database, tool->query, -1, SQLITE_PREPARE_PERSISTENT,
                               &self->statement, &rest);
+  }
   if (code != SQLITE_OK)
     fault = self->database ? sqlite3_errmsg(self->database) : "no memory";
   else
     fault = judge_query(self, tool, rest);
-  if (fault) snprintf(why, size, "%s", fault);
+  if (fault) snprintf(why, size, "%s%s", code != SQLITE_OK ? phase : "", fault);
   self->may_hold = !fault && !tool->script && !tool->may_write && !is_wal(self->database);
   return !fault;
 }
@@ -189,44 +192,54 @@ void query_tool_deinit(query_tool *self) { close_idle(self); }
 
 /* -------------------------------------------------------------------------- checking */
 
-static void check_parameters(serve_config *config, const tool_config *tool,
+static void no_argument(serve_config *config, tool_config *tool, yyjson_val *at, const char *name) {
+  const char *near = config_input(config, tool)
+                         ? idem_schema_suggest_property(tool->input, name + 1, strlen(name + 1))
+                         : NULL;
+  source_fault(&config->source, at, "tool %s: there is no argument for %s%s%s%s", tool->name, name,
+               near ? "; did you mean :" : ": add it to args", near ? near : "", near ? "?" : "");
+}
+
+static void check_parameters(serve_config *config, tool_config *tool, yyjson_val *at,
                              sqlite3_stmt *statement) {
   yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
   yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties");
   for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++) {
     const char *name = sqlite3_bind_parameter_name(statement, i);
     if (!name || *name == '?')
-      source_fault(&config->source, tool->key, "tool %s: name the parameters of the query, as :id",
+      source_fault(&config->source, at, "tool %s: name the parameters of the query, as :id",
                    tool->name);
     else if (!yyjson_obj_get(properties, name + 1))
-      source_fault(&config->source, tool->key, "tool %s: there is no argument for %s in the query",
-                   tool->name, name);
+      no_argument(config, tool, at, name);
   }
   yyjson_doc_free(schema);
 }
 
-static void check_columns(serve_config *config, const tool_config *tool, sqlite3_stmt *statement) {
+static void check_columns(serve_config *config, const tool_config *tool, yyjson_val *at,
+                          sqlite3_stmt *statement) {
   for (int i = 0; i < sqlite3_column_count(statement); i++)
     for (int j = 0; j < i; j++)
       if (strcmp(sqlite3_column_name(statement, i), sqlite3_column_name(statement, j)) == 0)
-        source_fault(&config->source, tool->key,
-                     "tool %s: two columns are called %s: rename one with AS", tool->name,
-                     sqlite3_column_name(statement, i));
+        source_fault(&config->source, at, "tool %s: two columns are called %s: rename one with AS",
+                     tool->name, sqlite3_column_name(statement, i));
 }
 
 bool query_check(serve_config *config) {
   for (size_t i = 0; i < config->tool_count; i++) {
-    const tool_config *tool = &config->tools[i];
+    tool_config *tool = &config->tools[i];
     char why[256];
     if (tool->is_program || (!tool->database && !tool->script)) continue; /* told already */
+    yyjson_val *value = yyjson_obj_iter_get_val(tool->key), *at = yyjson_obj_get(value, "query");
     query_session *session = session_open(tool, why, sizeof why);
     if (session) {
-      check_parameters(config, tool, session->statement);
-      check_columns(config, tool, session->statement);
+      check_parameters(config, tool, at, session->statement);
+      check_columns(config, tool, at, session->statement);
       session_close(session);
-    } else {
-      source_fault(&config->source, tool->key, "tool %s: the query %s", tool->name, why);
+      continue;
     }
+    if (strncmp(why, NO_DATABASE, strlen(NO_DATABASE)) == 0)
+      at = yyjson_obj_get(value, tool->script ? "script" : "database");
+    source_fault(&config->source, at, "tool %s: the query %s", tool->name, why);
   }
   return config->source.faults == 0;
 }

@@ -239,7 +239,10 @@ static bool take_flag(serve_options *self, int argc, char **argv, int *index) {
 /* What follows --dry-run TOOL are its arguments. */
 static bool take_word(serve_options *self, char **argv, int argc, int *index) {
   bool is_value = self->dry_run && strchr(argv[*index], '=');
-  if (!is_value && self->path) return refuse("one file is enough", argv[*index]);
+  if (!is_value && self->path)
+    return refuse(self->dry_run ? "a file is there already, and an argument is NAME=VALUE"
+                                : "one file is enough",
+                  argv[*index]);
   if (!is_value) {
     self->path = argv[*index];
     return true;

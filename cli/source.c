@@ -3,7 +3,6 @@
 #include "source.h"
 
 #include <errno.h>
-#include <idem/schema.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 
 #define FILE_MAX ((size_t)4 << 20)
 #define FAULTS_TOLD 100u
-#define DEPTH_MAX 200u /* of values; whoever reads them later may recurse */
 #define READ_FLAGS                                                                                 \
   (YYJSON_READ_INSITU | YYJSON_READ_ALLOW_COMMENTS | YYJSON_READ_ALLOW_TRAILING_COMMAS |           \
    YYJSON_READ_NUMBER_AS_RAW)
@@ -90,7 +88,7 @@ static const char *next_token(const char *pointer, char *token, size_t size) {
   return pointer;
 }
 
-static yyjson_val *member_key(yyjson_val *object, const char *name, size_t len) {
+yyjson_val *source_key(yyjson_val *object, const char *name, size_t len) {
   yyjson_obj_iter iter = yyjson_obj_iter_with(object);
   for (yyjson_val *key; (key = yyjson_obj_iter_next(&iter));)
     if (yyjson_equals_strn(key, name, len)) return key;
@@ -102,7 +100,7 @@ yyjson_val *source_find(const config_source *self, const char *pointer) {
   char token[512];
   while (value && *pointer == '/') {
     pointer = next_token(pointer + 1, token, sizeof token);
-    yyjson_val *key = yyjson_is_obj(value) ? member_key(value, token, strlen(token)) : NULL;
+    yyjson_val *key = yyjson_is_obj(value) ? source_key(value, token, strlen(token)) : NULL;
     if (key)
       value = yyjson_obj_iter_get_val(key);
     else
@@ -176,6 +174,16 @@ static bool find_folder(config_source *self) {
   return true;
 }
 
+/* What people write at first, and what it should be. */
+static const char *mend(const config_source *self, const yyjson_read_err *fault) {
+  char there = fault->pos < self->len ? self->text[fault->pos] : 0;
+  if (there == '\'') return "; JSON has double quotes: \"";
+  if (there == '\n' || there == '\r' || there == '\t')
+    return "; a \" is missing before the line ends, or write \\n or \\t";
+  if (there == '"' && strstr(fault->msg, "comma")) return "; a comma is missing before it";
+  return "";
+}
+
 static bool parse(config_source *self) {
   yyjson_read_err fault;
   self->parsed = calloc(1, self->len + YYJSON_PADDING_SIZE);
@@ -183,7 +191,13 @@ static bool parse(config_source *self) {
   memcpy(self->parsed, self->text, self->len);
   self->doc = yyjson_read_opts(self->parsed, self->len, READ_FLAGS, NULL, &fault);
   if (self->doc) return true;
-  no_json(self, fault.pos, "this is not JSON: %s", fault.msg);
+  if (!self->text[strspn(self->text, " \t\r\n")])
+    no_json(self, 0, "the file is empty; idem init FILE writes one to start from");
+  else if (fault.pos >= self->len)
+    no_json(self, fault.pos,
+            "this is not JSON: the file ends too early; a } or ] or \" is missing");
+  else
+    no_json(self, fault.pos, "this is not JSON: %s%s", fault.msg, mend(self, &fault));
   return false;
 }
 
@@ -200,90 +214,4 @@ void source_free(config_source *self) {
   free(self->text);
   free(self->folder);
   free(self->path);
-}
-
-/* ----------------------------------------------------------------------- checking */
-
-/* True: it was there before. Out of memory, it is not noticed. */
-static bool is_again(idem__map *seen, yyjson_val *key) {
-  const char *name = yyjson_get_str(key);
-  if (idem__map_get(seen, name, yyjson_get_len(key))) return true;
-  idem__map_put(seen, name, yyjson_get_len(key), key);
-  return false;
-}
-
-/* A name given twice is a mistake that JSON readers settle in silence, each in its own way. */
-static void check_twice(config_source *self, yyjson_val *value, unsigned depth) {
-  yyjson_val *key, *member, *item;
-  size_t i, count;
-  idem__map seen;
-  if (yyjson_is_ctn(value) && depth == DEPTH_MAX) {
-    source_fault(self, value, "more than %u values stand one inside the other here", DEPTH_MAX);
-    return;
-  }
-  if (yyjson_is_arr(value))
-    yyjson_arr_foreach(value, i, count, item) check_twice(self, item, depth + 1);
-  if (!yyjson_is_obj(value)) return;
-  idem__map_init(&seen, NULL, 0);
-  yyjson_obj_foreach(value, i, count, key, member) {
-    bool again = yyjson_obj_size(value) > 16
-                     ? is_again(&seen, key)
-                     : member_key(value, yyjson_get_str(key), yyjson_get_len(key)) != key;
-    if (again) source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
-    check_twice(self, member, depth + 1);
-  }
-  idem__map_deinit(&seen);
-}
-
-/* Names that other programs have for it, and what people write at first. */
-static const char *advice(const idem_schema_error *error) {
-  static const struct {
-    const char *name, *words;
-  } known[] = {
-      {"run", "; write each word by itself: [\"grep\", \"-n\", \"{text}\"]"},
-      {"command", "; a tool's program and its arguments are \"run\": [\"grep\", \"{text}\"]"},
-      {"cmd", "; a tool's program and its arguments are \"run\": [\"grep\", \"{text}\"]"},
-      {"timeout", "; here it is \"deadline_ms\", in milliseconds"},
-      {"timeout_ms", "; here it is \"deadline_ms\""},
-      {"parameters", "; here it is \"args\""},
-      {"arguments", "; a tool's are \"args\""},
-      {"inputSchema", "; here it is \"input\""},
-      {"outputSchema", "; here it is \"output_schema\""},
-      {"sql", "; here it is \"query\""},
-      {"url", "; a web service is \"http\": {\"url\": ...}"},
-      {"shell", "; no shell is used: name the program in \"run\""},
-  };
-  const char *slash = strrchr(error->instance_path, '/');
-  bool of_tool = strncmp(error->instance_path, "/tools/", strlen("/tools/")) == 0;
-  if (!slash || !of_tool || strstr(error->sentence, "did you mean")) return "";
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(known[i].name, slash + 1) == 0)
-      return i == 0 || strstr(error->sentence, "unknown property") ? known[i].words : "";
-  return "";
-}
-
-static void tell_errors(config_source *self, const idem_schema_result *result) {
-  for (size_t i = 0; i < result->error_count; i++)
-    source_fault(self, source_find(self, result->errors[i].instance_path), "%s%s",
-                 result->errors[i].sentence, advice(&result->errors[i]));
-  if (result->limit) source_fault(self, NULL, "too much to check: %s", result->limit);
-}
-
-bool source_check(config_source *self, const char *schema_text) {
-  static const idem_schema_check check = {
-      .all_errors = true, .show_values = true, .root_name = "config", .max_errors = 20};
-  idem_schema *schema = NULL;
-  idem_schema_ctx *ctx = NULL;
-  idem_schema_fault fault = {.sentence = "no memory"};
-  idem_schema_result result = {.valid = false};
-  if (idem_schema_compile(NULL, schema_text, strlen(schema_text), &schema, &fault) == IDEM_OK &&
-      idem_schema_ctx_new(NULL, &ctx) == IDEM_OK)
-    idem_schema_validate(schema, ctx, yyjson_doc_get_root(self->doc), &check, &result);
-  else
-    source_fault(self, NULL, "%s", fault.sentence);
-  if (!result.valid) tell_errors(self, &result);
-  idem_schema_ctx_free(ctx);
-  idem_schema_free(schema);
-  check_twice(self, yyjson_doc_get_root(self->doc), 0);
-  return result.valid && self->faults == 0;
 }

@@ -41,6 +41,8 @@ void source_fault(config_source *self, yyjson_val *at, const char *format, ...) 
 /* Says something about it that is no fault. */
 void source_note(const config_source *self, yyjson_val *at, const char *format, ...)
     IDEM_PRINTF(3, 4);
+/* The key of that name in an object; NULL: there is none. */
+yyjson_val *source_key(yyjson_val *object, const char *name, size_t len);
 /* The key or value that a JSON Pointer leads to, or as near as it gets. */
 yyjson_val *source_find(const config_source *self, const char *pointer);
 /* Checks the document against the schema in `schema_text`; false: it has faults, which were told. */

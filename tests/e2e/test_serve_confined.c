@@ -78,9 +78,12 @@ static int end(void **state) {
 
 static long landlock(void) { return syscall(SYS_landlock_create_ruleset, NULL, 0, 1u); }
 
+static bool left_out; /* CTest reports it: no kernel can be installed for a test */
+
 static void need_landlock(long abi) {
   if (landlock() >= abi) return;
   print_message("NOT TESTED: this kernel's Landlock is older than ABI %ld\n", abi);
+  left_out = true;
   skip();
 }
 
@@ -89,6 +92,7 @@ static void files_elsewhere_cannot_be_read(void **state) {
   const char *answer = serving_call(*state, "peek", "{}");
   expect_in(answer, "\"isError\":true");
   expect_in(answer, "Permission denied");
+  expect_in(answer, "peek is confined; \\\"allow\\\" in its definition");
   expect_not_in(answer, "treasure");
 }
 
@@ -134,7 +138,6 @@ static void what_the_file_allows_can_be_written(void **state) {
 }
 
 static void connections_need_to_be_allowed(void **state) {
-  need_landlock(4);
   expect_in(serving_call(*state, "net", "{}"), "\"isError\":true");
   expect_in(serving_call(*state, "net_allowed", "{}"), "\"text\":\"in\\n\"");
 }
@@ -184,5 +187,6 @@ int main(void) {
       cmocka_unit_test(a_temporary_folder_that_was_removed_is_made_again),
       cmocka_unit_test(other_processes_cannot_be_signalled),
   };
-  return cmocka_run_group_tests(tests, start, end);
+  int failed = cmocka_run_group_tests(tests, start, end);
+  return failed ? failed : left_out ? 77 : 0;
 }

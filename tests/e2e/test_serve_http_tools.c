@@ -202,7 +202,7 @@ static void a_failure_is_told_without_secrets(void **state) {
   expect_in(said, "status 500");
   assert_true(strlen(said) < 3000);
   said = call("json", "{\"what\":\"a\"}", "200 OK", "", large);
-  expect_in(said, "larger than 1000 bytes");
+  expect_in(said, "larger than 1000 bytes (output_bytes)\"");
 }
 
 static void a_redirect_stays_at_home(void **state) {

@@ -1,0 +1,128 @@
+/* source_check.c - a configuration against its schema, as far as a schema goes: what is wrong, where,
+ * and what people who write that usually mean. */
+#include "source.h"
+
+#include <idem/schema.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEPTH_MAX 200u /* of values; whoever reads them later may recurse */
+
+/* True: it was there before. Out of memory, it is not noticed. */
+static bool is_again(idem__map *seen, yyjson_val *key) {
+  const char *name = yyjson_get_str(key);
+  if (idem__map_get(seen, name, yyjson_get_len(key))) return true;
+  idem__map_put(seen, name, yyjson_get_len(key), key);
+  return false;
+}
+
+/* A name given twice is a mistake that JSON readers settle in silence, each in its own way. */
+static void check_twice(config_source *self, yyjson_val *value, unsigned depth) {
+  yyjson_val *key, *member, *item;
+  size_t i, count;
+  idem__map seen;
+  if (yyjson_is_ctn(value) && depth == DEPTH_MAX) {
+    source_fault(self, value, "more than %u values stand one inside the other here", DEPTH_MAX);
+    return;
+  }
+  if (yyjson_is_arr(value))
+    yyjson_arr_foreach(value, i, count, item) check_twice(self, item, depth + 1);
+  if (!yyjson_is_obj(value)) return;
+  idem__map_init(&seen, NULL, 0);
+  yyjson_obj_foreach(value, i, count, key, member) {
+    bool again = yyjson_obj_size(value) > 16
+                     ? is_again(&seen, key)
+                     : source_key(value, yyjson_get_str(key), yyjson_get_len(key)) != key;
+    if (again) source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
+    check_twice(self, member, depth + 1);
+  }
+  idem__map_deinit(&seen);
+}
+
+/* Names that other programs have for it, and what people write at first. */
+static const char *advice(const idem_schema_error *error) {
+  static const struct {
+    const char *name, *words;
+  } known[] = {
+      {"run", "; write each word by itself: [\"grep\", \"-n\", \"{text}\"]"},
+      {"command", "; a tool's program and its arguments are \"run\": [\"grep\", \"{text}\"]"},
+      {"cmd", "; a tool's program and its arguments are \"run\": [\"grep\", \"{text}\"]"},
+      {"timeout", "; here it is \"deadline_ms\", in milliseconds"},
+      {"deadline", "; here it is \"deadline_ms\", in milliseconds"},
+      {"timeout_ms", "; here it is \"deadline_ms\""},
+      {"parameters", "; here it is \"args\""},
+      {"arguments", "; a tool's are \"args\""},
+      {"inputSchema", "; here it is \"input\""},
+      {"outputSchema", "; here it is \"output_schema\""},
+      {"sql", "; here it is \"query\""},
+      {"url", "; a web service is \"http\": {\"url\": ...}"},
+      {"shell", "; no shell is used: name the program in \"run\""},
+  };
+  const char *slash = strrchr(error->instance_path, '/');
+  bool of_tool = strncmp(error->instance_path, "/tools/", strlen("/tools/")) == 0;
+  if (!slash || !of_tool || strstr(error->sentence, "did you mean")) return "";
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].name, slash + 1) == 0)
+      return i == 0 || strstr(error->sentence, "unknown property") ? known[i].words : "";
+  return "";
+}
+
+/* The names that an object may have where an unknown one was met: "; there are: a, b". */
+static void known_names(yyjson_val *schema, const idem_schema_error *error, char *out,
+                        size_t size) {
+  char pointer[512];
+  yyjson_val *key, *value;
+  size_t i, max, len = 0;
+  const char *end = strrchr(error->schema_path, '/');
+  *out = 0;
+  if (strcmp(error->keyword, "additionalProperties") != 0 || *error->schema_path != '#' || !end)
+    return;
+  snprintf(pointer, sizeof pointer, "%.*s/properties", (int)(end - error->schema_path - 1),
+           error->schema_path + 1);
+  yyjson_obj_foreach(yyjson_ptr_get(schema, pointer), i, max, key, value) {
+    (void)value;
+    if (len >= size) return;
+    len += (size_t)snprintf(out + len, size - len, "%s%s",
+                            i ? ", " : "; there are: ", yyjson_get_str(key));
+  }
+}
+
+static void tell_error(config_source *self, yyjson_val *schema, const idem_schema_error *error) {
+  char names[512] = "";
+  const char *words = advice(error);
+  if (strncmp(error->schema_path, "#/properties/", 13) == 0 &&
+      strstr(error->schema_path, "/propertyNames/"))
+    words = "; a name here has letters, digits, _, - and ., 128 at most";
+  else if (!*words && !strstr(error->sentence, "did you mean"))
+    known_names(schema, error, names, sizeof names);
+  source_fault(self, source_find(self, error->instance_path), "%s%s%s", error->sentence, words,
+               names);
+}
+
+static void tell_errors(config_source *self, const char *schema_text,
+                        const idem_schema_result *result) {
+  yyjson_doc *schema = yyjson_read(schema_text, strlen(schema_text), 0);
+  for (size_t i = 0; i < result->error_count; i++)
+    tell_error(self, yyjson_doc_get_root(schema), &result->errors[i]);
+  if (result->limit) source_fault(self, NULL, "too much to check: %s", result->limit);
+  yyjson_doc_free(schema);
+}
+
+bool source_check(config_source *self, const char *schema_text) {
+  static const idem_schema_check check = {
+      .all_errors = true, .show_values = true, .root_name = "config", .max_errors = 20};
+  idem_schema *schema = NULL;
+  idem_schema_ctx *ctx = NULL;
+  idem_schema_fault fault = {.sentence = "no memory"};
+  idem_schema_result result = {.valid = false};
+  if (idem_schema_compile(NULL, schema_text, strlen(schema_text), &schema, &fault) == IDEM_OK &&
+      idem_schema_ctx_new(NULL, &ctx) == IDEM_OK)
+    idem_schema_validate(schema, ctx, yyjson_doc_get_root(self->doc), &check, &result);
+  else
+    source_fault(self, NULL, "%s", fault.sentence);
+  if (!result.valid) tell_errors(self, schema_text, &result);
+  idem_schema_ctx_free(ctx);
+  idem_schema_free(schema);
+  check_twice(self, yyjson_doc_get_root(self->doc), 0);
+  return result.valid && self->faults == 0;
+}
