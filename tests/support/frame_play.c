@@ -106,3 +106,52 @@ void frame_expect(const idem__frame_opts *opts, const char *input, size_t len,
     idem__buf_deinit(&out);
   }
 }
+
+void frame_expect_or_no_memory(fault_alloc *fault, const idem__frame_opts *opts, const char *input,
+                               const char *expected) {
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  idem__frame_opts own = *opts;
+  idem__buf out;
+  own.alloc = &fault->alloc;
+  idem__buf_init(&out, &alloc, 1 << 16);
+  frame_play(&own, input, strlen(input), FRAME_PLAY_BYTES, &out);
+  put(&out, "", 1);
+  assert_string_equal(out.data, fault->failures ? "no-memory\n" : expected);
+  idem__buf_deinit(&out);
+}
+
+/* ----------------------------------------------------------------- by hand */
+
+void frame_hand_open(frame_hand *hand, const idem__frame_opts *opts) {
+  idem__frame_opts own = *opts;
+  fault_alloc_init(&hand->fault);
+  own.alloc = &hand->fault.alloc;
+  idem__framer_init(&hand->framer, &own);
+}
+
+void frame_hand_close(frame_hand *hand) {
+  idem__framer_deinit(&hand->framer);
+  fault_alloc_assert_clean(&hand->fault);
+}
+
+void frame_hand_feed(frame_hand *hand, const char *text) {
+  idem__framer_feed(&hand->framer, text, strlen(text));
+}
+
+void frame_hand_expect(frame_hand *hand, idem__frame_event event) {
+  assert_string_equal(frame_event_name(idem__framer_next(&hand->framer)), frame_event_name(event));
+}
+
+void frame_hand_expect_draining(frame_hand *hand) {
+  char piece[300];
+  memset(piece, 'x', sizeof piece);
+  size_t faults = 0;
+  for (int i = 0; i < 1000; i++) {
+    idem__framer_feed(&hand->framer, piece, sizeof piece);
+    while (idem__framer_next(&hand->framer) == IDEM__FRAME_OVERSIZE) faults++;
+    if (faults) assert_int_equal(hand->framer.partial.len, 0);
+  }
+  assert_int_equal(faults, 1);
+  assert_int_equal(hand->framer.dropped, 1000 * sizeof piece);
+  assert_true(hand->fault.peak_bytes <= hand->framer.opts.max_message + 1);
+}

@@ -1,27 +1,13 @@
 /* test_content_length.c - Content-Length framing, rule by rule (behaviour 4, 6 and 9).
  * Every exchange is played whole, byte by byte and at pseudo-random splits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "content_length.h"
+#include "support/unit.h"
 
-#include <cmocka.h>
-
-#include "support/fault_alloc.h"
-#include "support/frame_play.h"
-
-static const idem__frame_opts plain = {
-    .kind = IDEM__FRAME_CONTENT_LENGTH, .max_message = 20, .max_header = 128};
 static const idem__frame_opts guarded = {
     .kind = IDEM__FRAME_CONTENT_LENGTH, .max_message = 20, .max_header = 128, .guard_http = true};
 
 #define EXPECT_OPTS(opts, input, expected) frame_expect(&(opts), input, sizeof(input) - 1, expected)
 #define EXPECT(input, expected) EXPECT_OPTS(plain, input, expected)
-#define GOOD "Content-Length: 2\r\n\r\n{}"
-#define PAD32 "01234567890123456789012345678901"
-#define PAD128 PAD32 PAD32 PAD32 PAD32
 
 /* --------------------------------------------------------------------- good frames */
 
@@ -348,197 +334,7 @@ static void without_guard_browser_headers_are_unknown_headers(void **state) {
   EXPECT("GET / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", "message {}\n");
 }
 
-/* ----------------------------------------------------------------- memory and time */
-
-static void frame_inside_one_piece_is_lent_in_place(void **state) {
-  (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  fault_alloc_fail_from(&fault, 1);
-  idem__frame_opts opts = plain;
-  opts.alloc = &fault.alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  const char input[] = GOOD GOOD;
-  idem__framer_feed(&framer, input, sizeof input - 1);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_ptr_equal(framer.data, input + sizeof GOOD - 3);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_ptr_equal(framer.data, input + sizeof input - 3);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  assert_int_equal(fault.calls, 0);
-  idem__framer_deinit(&framer);
-}
-
-/* Feeds the same piece many times and says how many events came. */
-static size_t feed_often(idem__framer *framer, const char *piece, size_t times) {
-  size_t events = 0;
-  for (size_t i = 0; i < times; i++) {
-    idem__framer_feed(framer, piece, strlen(piece));
-    while (idem__framer_next(framer) != IDEM__FRAME_MORE) events++;
-  }
-  return events;
-}
-
-static void draining_is_bounded(const char *start, const char *piece, size_t expected_events) {
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  idem__frame_opts opts = plain;
-  opts.alloc = &fault.alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  size_t events = feed_often(&framer, start, 1) + feed_often(&framer, piece, 10000);
-  assert_int_equal(events, expected_events);
-  assert_true(fault.peak_bytes <= opts.max_header);
-  assert_true(fault.calls <= 2);
-  idem__framer_deinit(&framer);
-  fault_alloc_assert_clean(&fault);
-}
-
-static void draining_holds_no_more_than_a_header(void **state) {
-  (void)state;
-  draining_is_bounded("Content-Length: 999999999\r\n\r\n", PAD32, 1);
-  draining_is_bounded("", PAD32, 1);
-  draining_is_bounded("", "X: y\r\n", 1);
-  draining_is_bounded("X: ", PAD32, 1);
-  draining_is_bounded("\r\n", "\r\n", 1);
-  draining_is_bounded("\r\n", "Content-Length:", 1);
-  draining_is_bounded("\r\n", "\"Content-Length: 1\r\n", 1);
-  draining_is_bounded("\r\nContent-Length: ", "0", 1);
-}
-
-static void dropped_bytes_are_counted_for_each_fault(void **state) {
-  (void)state;
-  idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__frame_opts opts = plain;
-  opts.alloc = &alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  for (int i = 0; i < 2; i++) {
-    assert_int_equal(feed_often(&framer, "Content-Length: 32\r\n\r\n" PAD32, 1), 1);
-    assert_int_equal(framer.dropped, 32);
-  }
-  assert_int_equal(feed_often(&framer, "\r\n" PAD32, 1), 1);
-  assert_int_equal(framer.dropped, 32);
-  idem__framer_deinit(&framer);
-}
-
-/* A body is not given its memory on the word of its header. */
-static void announced_length_reserves_nothing(void **state) {
-  (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  idem__frame_opts opts = {.kind = IDEM__FRAME_CONTENT_LENGTH,
-                           .max_message = 10485760,
-                           .max_header = 8192,
-                           .alloc = &fault.alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  assert_int_equal(feed_often(&framer, "Content-Length: 10485760\r\n\r\n{", 1), 0);
-  assert_true(fault.peak_bytes <= 1024);
-  assert_int_equal(feed_often(&framer, "x", 100000), 0);
-  assert_true(fault.calls <= 12); /* doubling, not creeping */
-  idem__framer_deinit(&framer);
-  fault_alloc_assert_clean(&fault);
-}
-
-static void play_until_no_memory(fault_alloc *fault, void *user) {
-  static const char input[] = GOOD "Content-Length: 600\r\n\r\n"; /* then 600 bytes */
-  char frame[sizeof input - 1 + 600];
-  memcpy(frame, input, sizeof input - 1);
-  memset(frame + sizeof input - 1, 'x', 600);
-  idem__frame_opts opts = plain;
-  opts.max_message = 1000;
-  opts.alloc = &fault->alloc;
-  idem__buf out;
-  idem_alloc plain_alloc = idem__alloc_or_default(NULL);
-  idem__buf_init(&out, &plain_alloc, 1 << 16);
-  frame_play(&opts, frame, sizeof frame, *(unsigned *)user, &out);
-  assert_true(out.len >= 10);
-  const char *last = out.data + out.len - 10;
-  assert_int_equal(memcmp(last, "no-memory\n", 10) == 0, fault->failures > 0);
-  idem__buf_deinit(&out);
-}
-
-static void no_memory_ends_the_stream_and_leaks_nothing(void **state) {
-  (void)state;
-  for (unsigned split = FRAME_PLAY_BYTES; split < FRAME_PLAY_RANDOM + 20; split++)
-    assert_int_not_equal(fault_alloc_sweep(play_until_no_memory, &split, 50), 0);
-}
-
-/* A header line held in one byte needs room for the rest of it at its end. */
-static void no_memory_at_the_end_of_a_header_line_is_reported(void **state) {
-  (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  idem__frame_opts opts = {.kind = IDEM__FRAME_CONTENT_LENGTH,
-                           .max_message = 10,
-                           .max_header = 8192,
-                           .alloc = &fault.alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  assert_int_equal(feed_often(&framer, "X", 1), 0);
-  fault_alloc_fail_from(&fault, 1);
-  const char rest[] = ": " PAD128 PAD128 PAD128 "\r\n";
-  idem__framer_feed(&framer, rest, sizeof rest - 1);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_NOMEM);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_deinit(&framer);
-  fault_alloc_assert_clean(&fault);
-}
-
-/* ---------------------------------------------------------------------- life cycle */
-
-static void check_inside(const char *input, bool inside, const char *after_reset) {
-  idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__frame_opts opts = plain;
-  opts.alloc = &alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  feed_often(&framer, input, 1);
-  assert_int_equal(idem__framer_inside(&framer), inside);
-  idem__framer_reset(&framer);
-  assert_false(idem__framer_inside(&framer));
-  idem__framer_feed(&framer, after_reset, strlen(after_reset));
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  idem__framer_deinit(&framer);
-}
-
-static void inside_from_the_first_byte_to_the_last(void **state) {
-  (void)state;
-  check_inside("", false, GOOD);
-  check_inside("C", true, GOOD);
-  check_inside("Content-Length: 2\r\n", true, GOOD);
-  check_inside("Content-Length: 2\r\n\r\n", true, GOOD);
-  check_inside("Content-Length: 2\r\n\r\n{", true, GOOD);
-  check_inside(GOOD, false, GOOD);
-  check_inside("X: " PAD128 PAD128, true, GOOD);
-}
-
-/* The time-out of the frame is what makes an absurd length harmless. */
-static void reset_ends_the_draining_of_a_huge_body(void **state) {
-  (void)state;
-  check_inside("Content-Length: 9223372036854775807\r\n\r\n", true, GOOD);
-}
-
-static void search_in_damage_is_not_a_frame(void **state) {
-  (void)state;
-  check_inside("X: y\r\n\r\njunk", false, GOOD);
-}
-
-static void assembled_message_is_not_inside_the_next_frame(void **state) {
-  (void)state;
-  idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__frame_opts opts = plain;
-  opts.alloc = &alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  feed_often(&framer, "Content-Length: 2\r\n\r\n{", 1);
-  idem__framer_feed(&framer, "}", 1);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_false(idem__framer_inside(&framer));
-  idem__framer_deinit(&framer);
-}
+/* -------------------------------------------------------------------------- output */
 
 static void output_puts_the_length_first(void **state) {
   (void)state;
@@ -590,16 +386,6 @@ int main(void) {
       cmocka_unit_test(host_or_origin_in_a_frame_ends_the_stream),
       cmocka_unit_test(guard_lets_frames_pass),
       cmocka_unit_test(without_guard_browser_headers_are_unknown_headers),
-      cmocka_unit_test(frame_inside_one_piece_is_lent_in_place),
-      cmocka_unit_test(draining_holds_no_more_than_a_header),
-      cmocka_unit_test(dropped_bytes_are_counted_for_each_fault),
-      cmocka_unit_test(announced_length_reserves_nothing),
-      cmocka_unit_test(no_memory_ends_the_stream_and_leaks_nothing),
-      cmocka_unit_test(no_memory_at_the_end_of_a_header_line_is_reported),
-      cmocka_unit_test(inside_from_the_first_byte_to_the_last),
-      cmocka_unit_test(reset_ends_the_draining_of_a_huge_body),
-      cmocka_unit_test(search_in_damage_is_not_a_frame),
-      cmocka_unit_test(assembled_message_is_not_inside_the_next_frame),
       cmocka_unit_test(output_puts_the_length_first),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

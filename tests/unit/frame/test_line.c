@@ -1,18 +1,11 @@
 /* test_line.c - line framing, rule by rule (behaviour 1, 6 and 9).
  * Every exchange is played whole, byte by byte and at pseudo-random splits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/frame_play.h"
+#include "support/unit.h"
+
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-
-#include "support/fault_alloc.h"
-#include "support/frame_play.h"
 
 static const idem__frame_opts plain = {.kind = IDEM__FRAME_LINE, .max_message = 10};
 static const idem__frame_opts guarded = {
@@ -151,47 +144,29 @@ static void without_guard_a_request_line_is_a_message(void **state) {
 
 static void message_inside_one_piece_is_lent_in_place(void **state) {
   (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  fault_alloc_fail_from(&fault, 1);
-  const idem__frame_opts opts = {
-      .kind = IDEM__FRAME_LINE, .max_message = 10, .alloc = &fault.alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
+  frame_hand hand;
+  frame_hand_open(&hand, &plain);
+  fault_alloc_fail_from(&hand.fault, 1);
   const char input[] = "{}\r\n[1]\n";
-  idem__framer_feed(&framer, input, sizeof input - 1);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_ptr_equal(framer.data, input);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_ptr_equal(framer.data, input + 4);
-  assert_int_equal(framer.len, 3);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  assert_int_equal(fault.calls, 0);
-  idem__framer_deinit(&framer);
+  idem__framer_feed(&hand.framer, input, sizeof input - 1);
+  frame_hand_expect(&hand, IDEM__FRAME_MESSAGE);
+  assert_ptr_equal(hand.framer.data, input);
+  frame_hand_expect(&hand, IDEM__FRAME_MESSAGE);
+  assert_ptr_equal(hand.framer.data, input + 4);
+  assert_int_equal(hand.framer.len, 3);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  assert_int_equal(hand.fault.calls, 0);
+  frame_hand_close(&hand);
 }
 
 static void draining_holds_nothing(void **state) {
   (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  const idem__frame_opts opts = {
-      .kind = IDEM__FRAME_LINE, .max_message = 1000, .alloc = &fault.alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  char piece[300];
-  memset(piece, 'x', sizeof piece);
-  size_t faults = 0;
-  for (int i = 0; i < 1000; i++) {
-    idem__framer_feed(&framer, piece, sizeof piece);
-    while (idem__framer_next(&framer) == IDEM__FRAME_OVERSIZE) faults++;
-    if (faults) assert_int_equal(framer.partial.len, 0);
-  }
-  assert_int_equal(faults, 1);
-  assert_int_equal(framer.dropped, 1000 * sizeof piece);
-  assert_true(fault.peak_bytes <= 1001);
-  assert_false(idem__framer_inside(&framer));
-  idem__framer_deinit(&framer);
-  fault_alloc_assert_clean(&fault);
+  const idem__frame_opts opts = {.kind = IDEM__FRAME_LINE, .max_message = 1000};
+  frame_hand hand;
+  frame_hand_open(&hand, &opts);
+  frame_hand_expect_draining(&hand);
+  assert_false(idem__framer_inside(&hand.framer));
+  frame_hand_close(&hand);
 }
 
 /* An allocator of one block of pages, so that pages already held can be made untouchable. */
@@ -230,157 +205,124 @@ static void dripped_line_is_read_once(void **state) {
 
 static void growing_takes_few_allocations(void **state) {
   (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  const idem__frame_opts opts = {
-      .kind = IDEM__FRAME_LINE, .max_message = 1 << 20, .alloc = &fault.alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
+  const idem__frame_opts opts = {.kind = IDEM__FRAME_LINE, .max_message = 1 << 20};
+  frame_hand hand;
+  frame_hand_open(&hand, &opts);
   for (int i = 0; i < 1 << 17; i++) {
-    idem__framer_feed(&framer, "x", 1);
-    assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
+    idem__framer_feed(&hand.framer, "x", 1);
+    frame_hand_expect(&hand, IDEM__FRAME_MORE);
   }
-  assert_true(fault.calls <= 17);
-  idem__framer_deinit(&framer);
-  fault_alloc_assert_clean(&fault);
+  assert_true(hand.fault.calls <= 17);
+  frame_hand_close(&hand);
 }
 
 static void play_until_no_memory(fault_alloc *fault, void *user) {
-  static const char input[] = "{\"a\":1}\n                                   x\n[1]\n[2]";
-  const idem__frame_opts opts = {
-      .kind = IDEM__FRAME_LINE, .max_message = 10, .alloc = &fault->alloc};
-  idem__buf out;
-  idem_alloc plain_alloc = idem__alloc_or_default(NULL);
-  idem__buf_init(&out, &plain_alloc, 1 << 16);
-  frame_play(&opts, input, sizeof input - 1, FRAME_PLAY_BYTES, &out);
-  assert_int_equal(idem__buf_put(&out, "", 1), IDEM_OK);
-  assert_string_equal(out.data, fault->failures ? "no-memory\n" : (const char *)user);
-  idem__buf_deinit(&out);
+  (void)user;
+  frame_expect_or_no_memory(fault, &plain,
+                            "{\"a\":1}\n                                   x\n[1]\n[2]",
+                            "message {\"a\":1}\noversize\nmessage [1]\nmessage [2]\n");
 }
 
 static void no_memory_ends_the_stream_and_leaks_nothing(void **state) {
   (void)state;
-  char expected[] = "message {\"a\":1}\noversize\nmessage [1]\nmessage [2]\n";
-  assert_int_equal(fault_alloc_sweep(play_until_no_memory, expected, 50), 1);
+  assert_int_equal(fault_alloc_sweep(play_until_no_memory, NULL, 50), 1);
 }
 
 static void no_memory_at_the_end_of_a_line_is_reported(void **state) {
   (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  const idem__frame_opts opts = {
-      .kind = IDEM__FRAME_LINE, .max_message = 1000, .alloc = &fault.alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
+  const idem__frame_opts opts = {.kind = IDEM__FRAME_LINE, .max_message = 1000};
+  frame_hand hand;
+  frame_hand_open(&hand, &opts);
   char rest[400];
   memset(rest, 'x', sizeof rest);
   rest[sizeof rest - 1] = '\n';
-  idem__framer_feed(&framer, "x", 1);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  fault_alloc_fail_from(&fault, 1);
-  idem__framer_feed(&framer, rest, sizeof rest);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_NOMEM);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_deinit(&framer);
-  fault_alloc_assert_clean(&fault);
+  idem__framer_feed(&hand.framer, "x", 1);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  fault_alloc_fail_from(&hand.fault, 1);
+  idem__framer_feed(&hand.framer, rest, sizeof rest);
+  frame_hand_expect(&hand, IDEM__FRAME_NOMEM);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  frame_hand_close(&hand);
 }
 
 /* ------------------------------------------------------------------- life cycle */
 
-static void feed(idem__framer *framer, const char *text) {
-  idem__framer_feed(framer, text, strlen(text));
-}
-
 static void inside_from_the_first_byte_to_the_line_end(void **state) {
   (void)state;
-  idem_alloc alloc = idem__alloc_or_default(NULL);
-  const idem__frame_opts opts = {.kind = IDEM__FRAME_LINE, .max_message = 10, .alloc = &alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  assert_false(idem__framer_inside(&framer));
-  feed(&framer, "{");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  assert_true(idem__framer_inside(&framer));
-  feed(&framer, "}\n");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_false(idem__framer_inside(&framer));
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  assert_false(idem__framer_inside(&framer));
-  idem__framer_deinit(&framer);
+  frame_hand hand;
+  frame_hand_open(&hand, &plain);
+  assert_false(idem__framer_inside(&hand.framer));
+  frame_hand_feed(&hand, "{");
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  assert_true(idem__framer_inside(&hand.framer));
+  frame_hand_feed(&hand, "}\n");
+  frame_hand_expect(&hand, IDEM__FRAME_MESSAGE);
+  assert_false(idem__framer_inside(&hand.framer));
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  assert_false(idem__framer_inside(&hand.framer));
+  frame_hand_close(&hand);
 }
 
 static void reset_drops_the_partial_line(void **state) {
   (void)state;
-  idem_alloc alloc = idem__alloc_or_default(NULL);
-  const idem__frame_opts opts = {.kind = IDEM__FRAME_LINE, .max_message = 10, .alloc = &alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  feed(&framer, "{\"a");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_reset(&framer);
-  assert_false(idem__framer_inside(&framer));
-  feed(&framer, "[1]\n");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_int_equal(framer.len, 3);
-  idem__framer_deinit(&framer);
+  frame_hand hand;
+  frame_hand_open(&hand, &plain);
+  frame_hand_feed(&hand, "{\"a");
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  idem__framer_reset(&hand.framer);
+  assert_false(idem__framer_inside(&hand.framer));
+  frame_hand_feed(&hand, "[1]\n");
+  frame_hand_expect(&hand, IDEM__FRAME_MESSAGE);
+  assert_int_equal(hand.framer.len, 3);
+  frame_hand_close(&hand);
 }
 
 static void reset_does_not_help_a_request_line_past_the_guard(void **state) {
   (void)state;
-  idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__frame_opts opts = guarded;
-  opts.alloc = &alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  feed(&framer, "POST / HT");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_reset(&framer);
-  feed(&framer, "TP/1.1\r\n\r\n{}\n");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_HTTP);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_reset(&framer);
-  feed(&framer, "{}\n");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_deinit(&framer);
+  frame_hand hand;
+  frame_hand_open(&hand, &guarded);
+  frame_hand_feed(&hand, "POST / HT");
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  idem__framer_reset(&hand.framer);
+  frame_hand_feed(&hand, "TP/1.1\r\n\r\n{}\n");
+  frame_hand_expect(&hand, IDEM__FRAME_HTTP);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  idem__framer_reset(&hand.framer);
+  frame_hand_feed(&hand, "{}\n");
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  frame_hand_close(&hand);
 }
 
 static void reset_between_messages_changes_nothing(void **state) {
   (void)state;
-  idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__frame_opts opts = guarded;
-  opts.alloc = &alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  idem__framer_reset(&framer);
-  feed(&framer, "{}\n");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  idem__framer_deinit(&framer);
+  frame_hand hand;
+  frame_hand_open(&hand, &guarded);
+  idem__framer_reset(&hand.framer);
+  frame_hand_feed(&hand, "{}\n");
+  frame_hand_expect(&hand, IDEM__FRAME_MESSAGE);
+  frame_hand_close(&hand);
 }
 
 static void trim_gives_back_the_memory_of_a_large_line(void **state) {
   (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  const idem__frame_opts opts = {
-      .kind = IDEM__FRAME_LINE, .max_message = 1 << 20, .alloc = &fault.alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
+  const idem__frame_opts opts = {.kind = IDEM__FRAME_LINE, .max_message = 1 << 20};
+  frame_hand hand;
+  frame_hand_open(&hand, &opts);
   char *large = malloc(1 << 19);
   assert_non_null(large);
   memset(large, 'x', 1 << 19);
-  idem__framer_feed(&framer, large, 1 << 19);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
+  idem__framer_feed(&hand.framer, large, 1 << 19);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
   free(large);
-  idem__framer_trim(&framer);
-  assert_true(fault.live_bytes >= 1 << 19);
-  feed(&framer, "\n");
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_int_equal(framer.len, 1 << 19);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_trim(&framer);
-  assert_true(fault.live_bytes <= 4096);
-  idem__framer_deinit(&framer);
-  fault_alloc_assert_clean(&fault);
+  idem__framer_trim(&hand.framer);
+  assert_true(hand.fault.live_bytes >= 1 << 19);
+  frame_hand_feed(&hand, "\n");
+  frame_hand_expect(&hand, IDEM__FRAME_MESSAGE);
+  assert_int_equal(hand.framer.len, 1 << 19);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  idem__framer_trim(&hand.framer);
+  assert_true(hand.fault.live_bytes <= 4096);
+  frame_hand_close(&hand);
 }
 
 static void output_ends_each_message_with_a_line_feed(void **state) {

@@ -1,15 +1,7 @@
 /* test_whole.c - one message until end of input, rule by rule (behaviour 9).
  * Every exchange is played whole, byte by byte and at pseudo-random splits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "support/fault_alloc.h"
 #include "support/frame_play.h"
+#include "support/unit.h"
 
 static const idem__frame_opts small = {.kind = IDEM__FRAME_WHOLE, .max_message = 10};
 
@@ -35,75 +27,48 @@ static void message_up_to_the_limit_passes_and_beyond_it_is_oversize(void **stat
 
 static void nothing_comes_before_the_end_of_input(void **state) {
   (void)state;
-  idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__frame_opts opts = small;
-  opts.alloc = &alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  assert_false(idem__framer_inside(&framer));
-  idem__framer_feed(&framer, "{}\n", 3);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  assert_true(idem__framer_inside(&framer));
-  idem__framer_reset(&framer);
-  assert_false(idem__framer_inside(&framer));
-  idem__framer_feed(&framer, "[]", 2);
-  idem__framer_feed_eof(&framer);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_int_equal(framer.len, 2);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_deinit(&framer);
+  frame_hand hand;
+  frame_hand_open(&hand, &small);
+  assert_false(idem__framer_inside(&hand.framer));
+  idem__framer_feed(&hand.framer, "{}\n", 3);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  assert_true(idem__framer_inside(&hand.framer));
+  idem__framer_reset(&hand.framer);
+  assert_false(idem__framer_inside(&hand.framer));
+  idem__framer_feed(&hand.framer, "[]", 2);
+  idem__framer_feed_eof(&hand.framer);
+  frame_hand_expect(&hand, IDEM__FRAME_MESSAGE);
+  assert_int_equal(hand.framer.len, 2);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  frame_hand_close(&hand);
 }
 
 static void single_piece_with_its_end_is_lent_in_place(void **state) {
   (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  fault_alloc_fail_from(&fault, 1);
-  idem__frame_opts opts = small;
-  opts.alloc = &fault.alloc;
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
+  frame_hand hand;
+  frame_hand_open(&hand, &small);
+  fault_alloc_fail_from(&hand.fault, 1);
   const char input[] = "{}";
-  idem__framer_feed(&framer, input, 2);
-  idem__framer_feed_eof(&framer);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MESSAGE);
-  assert_ptr_equal(framer.data, input);
-  assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
-  idem__framer_deinit(&framer);
+  idem__framer_feed(&hand.framer, input, 2);
+  idem__framer_feed_eof(&hand.framer);
+  frame_hand_expect(&hand, IDEM__FRAME_MESSAGE);
+  assert_ptr_equal(hand.framer.data, input);
+  frame_hand_expect(&hand, IDEM__FRAME_MORE);
+  frame_hand_close(&hand);
 }
 
 static void oversize_message_is_drained_without_holding_it(void **state) {
   (void)state;
-  fault_alloc fault;
-  fault_alloc_init(&fault);
-  idem__frame_opts opts = {.kind = IDEM__FRAME_WHOLE, .max_message = 1000, .alloc = &fault.alloc};
-  idem__framer framer;
-  idem__framer_init(&framer, &opts);
-  char piece[300];
-  memset(piece, 'x', sizeof piece);
-  size_t faults = 0;
-  for (int i = 0; i < 1000; i++) {
-    idem__framer_feed(&framer, piece, sizeof piece);
-    while (idem__framer_next(&framer) == IDEM__FRAME_OVERSIZE) faults++;
-  }
-  assert_int_equal(faults, 1);
-  assert_int_equal(framer.dropped, 1000 * sizeof piece);
-  assert_true(fault.peak_bytes <= 1001);
-  idem__framer_deinit(&framer);
-  fault_alloc_assert_clean(&fault);
+  const idem__frame_opts opts = {.kind = IDEM__FRAME_WHOLE, .max_message = 1000};
+  frame_hand hand;
+  frame_hand_open(&hand, &opts);
+  frame_hand_expect_draining(&hand);
+  frame_hand_close(&hand);
 }
 
 static void play_until_no_memory(fault_alloc *fault, void *user) {
   (void)user;
-  idem__frame_opts opts = small;
-  opts.alloc = &fault->alloc;
-  idem__buf out;
-  idem_alloc plain_alloc = idem__alloc_or_default(NULL);
-  idem__buf_init(&out, &plain_alloc, 1 << 16);
-  frame_play(&opts, "{\"a\":1}", 7, FRAME_PLAY_BYTES, &out);
-  assert_int_equal(idem__buf_put(&out, "", 1), IDEM_OK);
-  assert_string_equal(out.data, fault->failures ? "no-memory\n" : "message {\"a\":1}\n");
-  idem__buf_deinit(&out);
+  frame_expect_or_no_memory(fault, &small, "{\"a\":1}", "message {\"a\":1}\n");
 }
 
 static void no_memory_ends_the_stream_and_leaks_nothing(void **state) {
