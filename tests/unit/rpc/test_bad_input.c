@@ -34,10 +34,6 @@ static fixture *open_with(idem_policy policy, idem_log *log) {
   return f;
 }
 
-static fixture *open_profile(idem_profile profile) {
-  return open_with(idem_policy_preset(profile), NULL);
-}
-
 static void close_fixture(fixture *f) {
   peer_close(&f->peer);
   fault_alloc_assert_clean(&f->memory);
@@ -80,78 +76,85 @@ static void expect_life(fixture *f) {
   assert_null(peer_list_take(&f->peer.messages));
 }
 
-static void a_length_of_2_to_the_63_is_refused(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_LSP);
-  feed_text(f, "Content-Length: 9223372036854775808\r\n\r\n");
-  expect_message(f, bad_length);
+static void close_alive(fixture *f) {
   expect_life(f);
   close_fixture(f);
+}
+
+/* Most tests begin with a peer of one of these, and all end as the file promises. */
+static int open_lines(void **state) {
+  *state = open_with(idem_policy_preset(IDEM_PROFILE_JSONRPC), NULL);
+  return 0;
+}
+
+static int open_frames(void **state) {
+  *state = open_with(idem_policy_preset(IDEM_PROFILE_LSP), NULL);
+  return 0;
+}
+
+static int next_good_message_is_answered(void **state) {
+  close_alive(*state);
+  return 0;
+}
+
+#define LINES(test) cmocka_unit_test_setup_teardown(test, open_lines, next_good_message_is_answered)
+#define FRAMES(test)                                                                               \
+  cmocka_unit_test_setup_teardown(test, open_frames, next_good_message_is_answered)
+
+static void a_length_of_2_to_the_63_is_refused(void **state) {
+  fixture *f = *state;
+  feed_text(f, "Content-Length: 9223372036854775808\r\n\r\n");
+  expect_message(f, bad_length);
 }
 
 static void a_length_of_2_to_the_64_is_refused(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_LSP);
+  fixture *f = *state;
   feed_text(f, "Content-Length: 18446744073709551616\r\n\r\n");
   expect_message(f, bad_length);
-  expect_life(f);
-  close_fixture(f);
 }
 
 static void endless_headers_are_drained_in_little_memory(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_LSP);
+  fixture *f = *state;
   feed_repeated(f, "X-Header: abcdefgh\r\n", 200000);
   expect_message(f, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,"
                     "\"message\":\"Invalid Request\",\"data\":{\"reason\":\"header-too-large\"}}}");
   assert_null(peer_list_take(&f->peer.messages));
   assert_true(f->memory.peak_bytes < (size_t)256 * 1024);
   feed_text(f, "\r\n\r\n");
-  expect_life(f);
-  close_fixture(f);
 }
 
 static void one_endless_header_line_is_drained_in_little_memory(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_LSP);
+  fixture *f = *state;
   feed_repeated(f, "x", (size_t)4 * MEBI);
   assert_true(f->memory.peak_bytes < (size_t)256 * 1024);
   feed_text(f, "\r\n\r\n");
   const peer_text *got = peer_list_take(&f->peer.messages);
   assert_non_null(got);
   assert_non_null(strstr(got->data, "\"code\":-32600"));
-  expect_life(f);
-  close_fixture(f);
 }
 
 static void open_brackets_by_the_hundred_thousand_are_a_parse_error(void **state) {
-  (void)state;
+  fixture *f = *state;
   const char *const units[] = {"[", "{\"a\":", "[{\"\":"};
   for (size_t i = 0; i < 3; i++) {
-    fixture *f = open_profile(IDEM_PROFILE_JSONRPC);
     feed_repeated(f, units[i], 100000);
     feed_text(f, "\n");
     expect_message(f, parse_error);
     expect_life(f);
-    close_fixture(f);
   }
 }
 
 static void deep_but_closed_brackets_are_a_parse_error(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_JSONRPC);
+  fixture *f = *state;
   feed_text(f, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":");
   feed_repeated(f, "[", 100000);
   feed_repeated(f, "]", 100000);
   feed_text(f, "}\n");
   expect_message(f, parse_error);
-  expect_life(f);
-  close_fixture(f);
 }
 
 static void ten_mebibytes_are_taken_and_one_byte_more_is_not(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_JSONRPC);
+  fixture *f = *state;
   static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_data\",\"x\":\"";
   size_t fill = (size_t)10 * MEBI - (sizeof head - 1) - 2;
   for (size_t extra = 0; extra < 2; extra++) {
@@ -161,18 +164,14 @@ static void ten_mebibytes_are_taken_and_one_byte_more_is_not(void **state) {
     expect_message(f, extra ? oversize : "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[\"hello\",5]}");
     expect_life(f);
   }
-  close_fixture(f);
 }
 
 static void a_body_of_ten_mebibytes_and_one_byte_is_never_buffered(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_LSP);
+  fixture *f = *state;
   feed_text(f, "Content-Length: 10485761\r\n\r\n");
   feed_repeated(f, "x", (size_t)10 * MEBI + 1);
   expect_message(f, oversize);
   assert_true(f->memory.peak_bytes < (size_t)256 * 1024);
-  expect_life(f);
-  close_fixture(f);
 }
 
 static void an_endless_line_is_held_to_the_limit(void **state) {
@@ -185,8 +184,7 @@ static void an_endless_line_is_held_to_the_limit(void **state) {
   assert_null(peer_list_take(&f->peer.messages));
   assert_true(f->memory.peak_bytes < (size_t)2 * MEBI + 262144);
   feed_text(f, "\n");
-  expect_life(f);
-  close_fixture(f);
+  close_alive(f);
 }
 
 static void feed_ones(fixture *f, size_t bytes) {
@@ -197,15 +195,12 @@ static void feed_ones(fixture *f, size_t bytes) {
 
 /* Two bytes of text become sixteen of values. */
 static void ten_mebibytes_of_ones_stay_within_the_parse_limit(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_JSONRPC);
+  fixture *f = *state;
   feed_ones(f, (size_t)10 * MEBI - 100);
   const peer_text *got = peer_list_take(&f->peer.messages);
   assert_non_null(got);
   size_t bound = f->policy.limits.parse_bytes + 2 * f->policy.limits.message_bytes + MEBI;
   assert_true(f->memory.peak_bytes <= bound);
-  expect_life(f);
-  close_fixture(f);
 }
 
 static void values_past_the_parse_limit_are_oversize(void **state) {
@@ -217,23 +212,19 @@ static void values_past_the_parse_limit_are_oversize(void **state) {
   feed_ones(f, MEBI);
   expect_message(f, oversize);
   assert_true(f->memory.peak_bytes <= (size_t)(4 + 2 * 2 + 1) * MEBI);
-  expect_life(f);
-  close_fixture(f);
+  close_alive(f);
 }
 
 static void memory_goes_back_after_a_large_message(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_JSONRPC);
+  fixture *f = *state;
   feed_ones(f, (size_t)5 * MEBI);
   peer_list_take(&f->peer.messages);
   for (int i = 0; i < 2000; i++) expect_life(f);
   assert_true(f->memory.live_bytes < MEBI);
-  close_fixture(f);
 }
 
 static void ids_of_a_megabyte_come_back(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_JSONRPC);
+  fixture *f = *state;
   feed_text(f, "{\"jsonrpc\":\"2.0\",\"method\":\"get_data\",\"id\":");
   feed_repeated(f, "7", MEBI);
   feed_text(f, "}\n");
@@ -241,26 +232,20 @@ static void ids_of_a_megabyte_come_back(void **state) {
   assert_non_null(got);
   assert_int_equal(got->len,
                    strlen("{\"jsonrpc\":\"2.0\",\"id\":,\"result\":[\"hello\",5]}") + MEBI);
-  expect_life(f);
-  close_fixture(f);
 }
 
 static void method_names_of_a_megabyte_are_not_echoed(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_JSONRPC);
+  fixture *f = *state;
   feed_text(f, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"");
   feed_repeated(f, "m", MEBI);
   feed_text(f, "\"}\n");
   expect_message(f, "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32601,"
                     "\"message\":\"Method not found\"}}");
-  expect_life(f);
-  close_fixture(f);
 }
 
 /* A hundred thousand distinct junk lines must not make anything grow. */
 static void a_flood_of_junk_does_not_grow_memory(void **state) {
-  (void)state;
-  fixture *f = open_profile(IDEM_PROFILE_JSONRPC);
+  fixture *f = *state;
   for (int i = 0; i < 20000; i++) {
     char line[64];
     snprintf(line, sizeof line, "{\"id\":\"%d\",\"method\":\"m%d\"}\n[]\nx%d\n", i, i, i);
@@ -269,8 +254,6 @@ static void a_flood_of_junk_does_not_grow_memory(void **state) {
     }
   }
   assert_true(f->memory.peak_bytes < (size_t)256 * 1024);
-  expect_life(f);
-  close_fixture(f);
 }
 
 /* ------------------------------------------------------------------ log */
@@ -288,6 +271,15 @@ static void capture(void *ctx, const char *line, size_t len) {
   c->text[c->len] = 0;
 }
 
+static idem_log *log_into(captured *c, idem_log_format format) {
+  idem_log *log;
+  idem_log_opts opts = {
+      .level = IDEM_LOG_DEBUG, .format = format, .write = capture, .write_ctx = c};
+  memset(c, 0, sizeof *c);
+  assert_int_equal(idem_log_new(&opts, &log), IDEM_OK);
+  return log;
+}
+
 static void assert_no_forgery(const captured *c) {
   assert_true(c->len > 0);
   assert_null(strchr(c->text, 0x1b));
@@ -302,11 +294,7 @@ static void assert_no_forgery(const captured *c) {
 
 static void log_level(idem_log_format format) {
   static captured c;
-  memset(&c, 0, sizeof c);
-  idem_log *log;
-  idem_log_opts opts = {
-      .level = IDEM_LOG_DEBUG, .format = format, .write = capture, .write_ctx = &c};
-  assert_int_equal(idem_log_new(&opts, &log), IDEM_OK);
+  idem_log *log = log_into(&c, format);
   fixture *f = open_with(idem_policy_preset(IDEM_PROFILE_JSONRPC), log);
   feed_text(f,
             "{\"jsonrpc\":\"2.0\",\"id\":\"\\u001b[31m\\nforged\",\"method\":\"\\u001b]0;x\\u0007"
@@ -321,8 +309,7 @@ static void log_level(idem_log_format format) {
                  "\\nforged line\\r\\u007f\\u009b\\u202e\"}}}");
   while (peer_list_take(&f->peer.messages)) {
   }
-  expect_life(f);
-  close_fixture(f);
+  close_alive(f);
   idem_log_free(log);
 }
 
@@ -335,10 +322,7 @@ static void terminal_escapes_cannot_forge_log_lines(void **state) {
 static void what_did_not_parse_is_never_logged(void **state) {
   (void)state;
   static captured c;
-  memset(&c, 0, sizeof c);
-  idem_log *log;
-  idem_log_opts opts = {.level = IDEM_LOG_DEBUG, .write = capture, .write_ctx = &c};
-  assert_int_equal(idem_log_new(&opts, &log), IDEM_OK);
+  idem_log *log = log_into(&c, IDEM_LOG_TEXT);
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.limits.message_bytes = 64;
   fixture *f = open_with(policy, log);
@@ -354,10 +338,7 @@ static void what_did_not_parse_is_never_logged(void **state) {
 static void ids_and_methods_are_cut_in_the_log(void **state) {
   (void)state;
   static captured c;
-  memset(&c, 0, sizeof c);
-  idem_log *log;
-  idem_log_opts opts = {.level = IDEM_LOG_DEBUG, .write = capture, .write_ctx = &c};
-  assert_int_equal(idem_log_new(&opts, &log), IDEM_OK);
+  idem_log *log = log_into(&c, IDEM_LOG_TEXT);
   fixture *f = open_with(idem_policy_preset(IDEM_PROFILE_JSONRPC), log);
   feed_text(f, "{\"jsonrpc\":\"2.0\",\"id\":");
   feed_repeated(f, "7", 10000);
@@ -372,21 +353,21 @@ static void ids_and_methods_are_cut_in_the_log(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_length_of_2_to_the_63_is_refused),
-      cmocka_unit_test(a_length_of_2_to_the_64_is_refused),
-      cmocka_unit_test(endless_headers_are_drained_in_little_memory),
-      cmocka_unit_test(one_endless_header_line_is_drained_in_little_memory),
-      cmocka_unit_test(open_brackets_by_the_hundred_thousand_are_a_parse_error),
-      cmocka_unit_test(deep_but_closed_brackets_are_a_parse_error),
-      cmocka_unit_test(ten_mebibytes_are_taken_and_one_byte_more_is_not),
-      cmocka_unit_test(a_body_of_ten_mebibytes_and_one_byte_is_never_buffered),
+      FRAMES(a_length_of_2_to_the_63_is_refused),
+      FRAMES(a_length_of_2_to_the_64_is_refused),
+      FRAMES(endless_headers_are_drained_in_little_memory),
+      FRAMES(one_endless_header_line_is_drained_in_little_memory),
+      LINES(open_brackets_by_the_hundred_thousand_are_a_parse_error),
+      LINES(deep_but_closed_brackets_are_a_parse_error),
+      LINES(ten_mebibytes_are_taken_and_one_byte_more_is_not),
+      FRAMES(a_body_of_ten_mebibytes_and_one_byte_is_never_buffered),
       cmocka_unit_test(an_endless_line_is_held_to_the_limit),
-      cmocka_unit_test(ten_mebibytes_of_ones_stay_within_the_parse_limit),
+      LINES(ten_mebibytes_of_ones_stay_within_the_parse_limit),
       cmocka_unit_test(values_past_the_parse_limit_are_oversize),
-      cmocka_unit_test(memory_goes_back_after_a_large_message),
-      cmocka_unit_test(ids_of_a_megabyte_come_back),
-      cmocka_unit_test(method_names_of_a_megabyte_are_not_echoed),
-      cmocka_unit_test(a_flood_of_junk_does_not_grow_memory),
+      LINES(memory_goes_back_after_a_large_message),
+      LINES(ids_of_a_megabyte_come_back),
+      LINES(method_names_of_a_megabyte_are_not_echoed),
+      LINES(a_flood_of_junk_does_not_grow_memory),
       cmocka_unit_test(terminal_escapes_cannot_forge_log_lines),
       cmocka_unit_test(what_did_not_parse_is_never_logged),
       cmocka_unit_test(ids_and_methods_are_cut_in_the_log),
