@@ -427,8 +427,9 @@ idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->eof = true;
   conn->inside++;
-  if (conn->exchange.active && input_end_cancels(&conn->exchange)) abandon(&conn->exchange);
-  if (!conn->exchange.active && !conn->backlog.len) idem__http_begin_closing(conn);
+  bool cancels = conn->exchange.active && input_end_cancels(&conn->exchange);
+  if (cancels) abandon(&conn->exchange);
+  if (cancels || (!conn->exchange.active && !conn->backlog.len)) idem__http_begin_closing(conn);
   return leave(conn, IDEM_OK);
 }
 

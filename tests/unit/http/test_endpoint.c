@@ -237,9 +237,11 @@ static void disconnecting_cancels_where_the_rules_say_so(void **state) {
   http_peer peer;
   assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.rules = &streaming}), IDEM_OK);
   send_post(&peer, ACCEPT, SLOW);
+  send_post(&peer, ACCEPT, SLOW); /* nor is what stands behind it begun */
   http_peer_eof(&peer);
   assert_int_equal(peer.cancelled, 1);
   assert_true(idem__http_conn_finished(peer.conn));
+  assert_int_equal(peer.output_len, 0);
   http_peer_deinit(&peer);
 }
 
