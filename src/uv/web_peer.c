@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,12 +66,26 @@ static bool unsent(const idem__web_peer *peer) {
   return peer->chunk.owner || (peer->secret && idem__web_secret_unsent(peer));
 }
 
+/* Who has ended its input and is owed an answer may be gone: nothing is sent that would tell, so the
+ * kernel asks. One that is there acknowledges. */
+static void ask_for_life(const idem__web_peer *peer) {
+  const idem_http_opts *http = peer->web->listener->opts.http;
+  uint64_t ms = http && http->stream_ms ? http->stream_ms : 15000;
+  int on = 1, tries = 3, first_s = ms > 1000 ? (int)(ms / 1000) : 1, again_s = (first_s + 2) / 3;
+  if (ms > 1000000) return;
+  setsockopt(peer->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(peer->fd, IPPROTO_TCP, TCP_KEEPIDLE, &first_s, sizeof first_s);
+  setsockopt(peer->fd, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof again_s);
+  setsockopt(peer->fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+}
+
 static bool watch_socket(idem__web_peer *peer) {
   bool read = idem__http_conn_want_read(peer->conn);
   int events = (read ? UV_READABLE : 0) | (unsent(peer) ? UV_WRITABLE : 0);
   if (events == 0) events = UV_PRIORITIZED; /* errors only: see socket.c */
   if (events == peer->events) return true;
   peer->events = events;
+  if (events == UV_PRIORITIZED) ask_for_life(peer);
   return uv_poll_start(&peer->poll, events, on_poll) == 0;
 }
 

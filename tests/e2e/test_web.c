@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -138,6 +139,46 @@ static void a_reader_that_only_ended_its_input_gets_its_answer(void **state) {
   idem_router_free(in.router);
 }
 
+static void keep(idem_request *request, yyjson_val *params, void *user) {
+  world *in = user;
+  (void)params;
+  in->kept = request;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, in);
+}
+
+/* Nothing is sent to them until there is an answer; the kernel tells the one from the other. */
+static void of_two_that_ended_their_input_the_one_that_is_gone_is_found_out(void **state) {
+  (void)state;
+  static const char ask[] =
+      "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: 40\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"keep\"}";
+  world in;
+  char text[8192] = "";
+  idem_http_opts http = {.stream_ms = 1000};
+  set_up(&in);
+  assert_int_equal(idem_router_new(NULL, &in.router), IDEM_OK);
+  assert_int_equal(idem_router_method(in.router, "keep", keep, &in), IDEM_OK);
+  idem_serve_opts opts = {.router = in.router, .http = &http};
+  assert_int_equal(idem_serve(&in.loop, "http://127.0.0.1:0", &opts, in.listeners), IDEM_OK);
+  int gone = connect_to(in.listeners[0]), there = connect_to(in.listeners[0]);
+  assert_int_equal(write(gone, ask, sizeof ask - 1), sizeof ask - 1);
+  while (!in.kept) turn(&in, "asking");
+  in.kept = NULL;
+  int linger_s = 1; /* what its kernel remembers a closed socket for; a minute unless told */
+  setsockopt(gone, IPPROTO_TCP, TCP_LINGER2, &linger_s, sizeof linger_s);
+  close(gone);
+  assert_int_equal(write(there, ask, sizeof ask - 1), sizeof ask - 1);
+  assert_int_equal(shutdown(there, SHUT_WR), 0);
+  while (!in.kept || !in.cancelled) turn(&in, "cancelling");
+  assert_int_equal(in.cancelled, 1);
+  idem_reply_json(in.kept, "true", 4);
+  hear(&in, there, text, "\"id\":1,\"result\":true}");
+  close(there);
+  tear_down(&in);
+  idem_router_free(in.router);
+}
+
 /* ----------------------------------------------------------- several listeners */
 
 static void say_on(int fd, const char *method, const char *session, const char *body) {
@@ -234,6 +275,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_reader_that_has_closed_is_noticed_at_once),
       cmocka_unit_test(a_reader_that_only_ended_its_input_gets_its_answer),
+      cmocka_unit_test(of_two_that_ended_their_input_the_one_that_is_gone_is_found_out),
       cmocka_unit_test(every_listener_of_a_server_tells_what_changed),
       cmocka_unit_test(a_session_is_the_same_by_way_of_every_listener),
   };
