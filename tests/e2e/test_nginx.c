@@ -10,49 +10,77 @@
 #define BODY "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}"
 #define ECHOED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}"
 
-#define FORWARD                                                                                    \
-  "      proxy_pass %s;\n"                                                                         \
-  "      proxy_http_version 1.1;\n"                                                                \
-  "      proxy_set_header Host $host;\n"                                                           \
-  "      proxy_set_header X-Forwarded-For $http_x_forwarded_for;\n"                                \
-  "      proxy_set_header Connection $connection_upgrade;\n"                                       \
-  "      proxy_set_header Upgrade $http_upgrade;\n"                                                \
-  "      proxy_read_timeout 1h;\n"
+#define ROOM 8192
 
-static const char config[] =
+static const char around[] =
     "daemon off; master_process off; pid %s/pid; error_log stderr warn;\n"
     "events { worker_connections 64; }\n"
     "http {\n"
     "  access_log off;\n"
     "  client_body_temp_path %s/a; proxy_temp_path %s/b; fastcgi_temp_path %s/c;\n"
     "  uwsgi_temp_path %s/d; scgi_temp_path %s/e;\n"
-    "  map $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n"
-    "  server {\n"
-    "    listen unix:%s/front;\n"
-    "    location / {\n" FORWARD "    }\n"
-    "    location /mcp {\n" FORWARD "    }\n"
-    "  }\n"
-    "}\n";
+    "  set_real_ip_from unix:; real_ip_header X-Forwarded-For;\n" /* clients of a socket file */
+    "%s}\n";
 
 static char folder[64], front[96], streams[128];
 static child server, streaming, proxy;
 
+static void replace(char text[ROOM], const char *what, const char *with) {
+  char *at = strstr(text, what);
+  if (!at) fail_msg("the guide's settings for nginx have no %s", what);
+  size_t len = strlen(what), more = strlen(with), rest = strlen(at + len) + 1;
+  assert_true((size_t)(at - text) + more + rest <= ROOM);
+  memmove(at + more, at + len, rest);
+  memcpy(at, with, more);
+}
+
+/* What the guide tells people to write. */
+static void read_guide(char text[ROOM]) {
+  static char guide[1 << 16];
+  FILE *file = fopen(IDEM_SOURCE_DIR "/docs/guide/http.md", "r");
+  assert_non_null(file);
+  guide[fread(guide, 1, sizeof guide - 1, file)] = 0;
+  fclose(file);
+  const char *from = strstr(guide, "```nginx\n"), *end = from ? strstr(from, "\n```\n") : NULL;
+  assert_non_null(end);
+  snprintf(text, ROOM, "%.*s\n", (int)(end - from - 9), from + 9);
+}
+
+/* At the socket file `front`; /mcp is forwarded by the same words to the server of streams. */
+static void fit_settings(char text[ROOM], const char *url) {
+  char location[ROOM], listen[128], target[160];
+  snprintf(listen, sizeof listen, "listen unix:%s;", front);
+  replace(text, "listen 80;", listen);
+  const char *from = strstr(text, "  location / {"), *end = from ? strstr(from, "\n  }\n") : NULL;
+  assert_non_null(end);
+  snprintf(location, sizeof location, "%.*s", (int)(end + 5 - from), from);
+  snprintf(target, sizeof target, "proxy_pass %s;", url);
+  replace(text, "proxy_pass http://127.0.0.1:8420;", target);
+  snprintf(target, sizeof target, "proxy_pass %s;", streams);
+  replace(location, "proxy_pass http://127.0.0.1:8420;", target);
+  replace(location, "location /", "location /mcp");
+  strncat(location, "  location / {", ROOM - strlen(location) - 1);
+  replace(text, "  location / {", location);
+}
+
 static int setup(void **state) {
   (void)state;
-  char url[128], path[96];
+  char url[128], path[96], settings[ROOM];
   child_make_folder(folder, sizeof folder);
   server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--allow-host", "api.example",
                  "--trusted-proxy", "127.0.0.1", "--rate-limit", "20/1000");
   child_listening(&server, url, sizeof url);
   streaming = CHILD(IDEM_BIN_DIR "/progress", "http://127.0.0.1:0/mcp");
   child_listening(&streaming, streams, sizeof streams);
+  snprintf(front, sizeof front, "%s/front", folder);
+  read_guide(settings);
+  fit_settings(settings, url);
   snprintf(path, sizeof path, "%s/nginx.conf", folder);
   FILE *file = fopen(path, "w");
   if (!file) return 1;
-  fprintf(file, config, folder, folder, folder, folder, folder, folder, folder, url, streams);
+  fprintf(file, around, folder, folder, folder, folder, folder, folder, settings);
   fclose(file);
   proxy = CHILD("/usr/bin/env", "nginx", "-e", "stderr", "-p", folder, "-c", path);
-  snprintf(front, sizeof front, "%s/front", folder);
   char target[128];
   snprintf(target, sizeof target, "unix:%s", front);
   uint64_t end = child_now_ms() + 10000;
