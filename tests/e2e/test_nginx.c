@@ -28,10 +28,10 @@ static child server, streaming, proxy;
 static void replace(char text[ROOM], const char *what, const char *with) {
   char *at = strstr(text, what);
   if (!at) fail_msg("the guide's settings for nginx have no %s", what);
-  size_t len = strlen(what), more = strlen(with), rest = strlen(at + len) + 1;
-  assert_true((size_t)(at - text) + more + rest <= ROOM);
-  memmove(at + more, at + len, rest);
-  memcpy(at, with, more);
+  char rest[ROOM];
+  snprintf(rest, sizeof rest, "%s", at + strlen(what));
+  int room = ROOM - (int)(at - text);
+  assert_true(snprintf(at, (size_t)room, "%s%s", with, rest) < room);
 }
 
 /* What the guide tells people to write. */
