@@ -1,5 +1,6 @@
 /* mcp_peer.c - an MCP client in memory. */
 #include "mcp_peer.h"
+#include "fault_alloc.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -103,6 +104,11 @@ void mcp_peer_close(mcp_peer *peer) {
   if (peer->checker && !mcp_schema_end(peer->checker)) fail_msg("a message breaks its schema");
 }
 
+void mcp_peer_close_with(mcp_peer *peer, idem_server *server) {
+  mcp_peer_close(peer);
+  idem_server_free(server);
+}
+
 /* The next request as a line; to be freed. */
 static char *write_request(mcp_peer *peer, const char *method, const char *members) {
   static const char meta[] =
@@ -146,6 +152,16 @@ void mcp_peer_expect_part(mcp_peer *peer, const char *method, const char *member
   }
 }
 
+void mcp_peer_expect_bad_param(mcp_peer *peer, const char *method, const char *members,
+                               const char *param, const char *expected, const char *received) {
+  char wanted[512];
+  snprintf(wanted, sizeof wanted,
+           "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{\"param\":\"%s\","
+           "\"expected\":\"%s\",\"received\":\"%s\"}}",
+           param, expected, received);
+  mcp_peer_expect(peer, method, members, wanted);
+}
+
 /* ------------------------------------------------------ where memory fails */
 
 static void try_line(mcp_peer *peer, const char *line) {
@@ -168,4 +184,33 @@ void mcp_peer_try(mcp_peer *peer, const char *method, const char *members) {
   char *line = write_request(peer, method, members);
   try_line(peer, line);
   free(line);
+}
+
+typedef struct short_life {
+  const mcp_test_life *life;
+  const char *date;
+} short_life;
+
+static void live_briefly(fault_alloc *memory, void *user) {
+  const short_life *now = user;
+  const mcp_test_life *life = now->life;
+  idem_server *server;
+  mcp_peer peer;
+  if (mcp_test_server_try(&(idem_server_opts){.alloc = &memory->alloc}, &server) != IDEM_OK) return;
+  life->fill(server);
+  if (mcp_peer_try_open(&peer, server, now->date, &memory->alloc)) {
+    for (const struct mcp_test_question *ask = life->questions; ask->method; ask++) {
+      mcp_peer_try(&peer, ask->method, ask->members);
+    }
+    mcp_peer_close(&peer);
+  }
+  life->empty(server);
+  idem_server_free(server);
+}
+
+void mcp_test_sweep(const mcp_test_life *life) {
+  short_life newest = {life, mcp_test_revisions[MCP_TEST_REVISIONS - 1]};
+  short_life oldest = {life, mcp_test_revisions[0]};
+  assert_true(fault_alloc_sweep(live_briefly, &newest, 5000) > 50);
+  assert_true(fault_alloc_sweep(live_briefly, &oldest, 5000) > 50);
 }

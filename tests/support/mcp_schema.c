@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REVISIONS = 5, MODERN = 4, TYPES = 64 };
-static const char *const dates[REVISIONS] = {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25",
-                                             "2026-07-28"};
+enum { MODERN = MCP_TEST_REVISIONS - 1, TYPES = 64 };
+const char *const mcp_test_revisions[MCP_TEST_REVISIONS] = {
+    "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"};
 /* The newest that allows errors without an id, for those that came before a handshake. */
 enum { FALLBACK = 3 };
 
@@ -20,15 +20,15 @@ typedef struct type {
 } type;
 
 static struct {
-  char *text[REVISIONS];
-  type types[REVISIONS][TYPES];
-  size_t counts[REVISIONS];
+  char *text[MCP_TEST_REVISIONS];
+  type types[MCP_TEST_REVISIONS][TYPES];
+  size_t counts[MCP_TEST_REVISIONS];
   idem_schema_ctx *ctx;
   bool looked, absent;
 } data;
 
 static void free_data(void) {
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     free(data.text[i]);
     for (size_t k = 0; k < data.counts[i]; k++) idem_schema_free(data.types[i][k].schema);
   }
@@ -56,10 +56,10 @@ static void find_data(void) {
   const char *folder = getenv("IDEM_TEST_DATA"), *ci = getenv("CI");
   if (data.looked) return;
   data.looked = true;
-  for (size_t i = 0; i < REVISIONS && !data.absent; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS && !data.absent; i++) {
     char path[4096];
     snprintf(path, sizeof path, "%s/mcp-schema/%s.json", folder ? folder : "../shared/data",
-             dates[i]);
+             mcp_test_revisions[i]);
     data.text[i] = read_file(path);
     if (data.text[i]) continue;
     data.absent = true;
@@ -86,7 +86,7 @@ static idem_schema *compile(size_t revision, const char *name) {
     size_t len = 0;
     char *text = yyjson_mut_write(doc, 0, &len);
     if (idem_schema_compile(NULL, text, len, &schema, &fault) != IDEM_OK) {
-      fprintf(stderr, "%s %s: %s\n", dates[revision], name, fault.sentence);
+      fprintf(stderr, "%s %s: %s\n", mcp_test_revisions[revision], name, fault.sentence);
       exit(1);
     }
     free(text);
@@ -133,8 +133,8 @@ mcp_schema *mcp_schema_new(void) {
 }
 
 static int find_revision(yyjson_val *date) {
-  for (int i = 0; i < REVISIONS; i++) {
-    if (yyjson_equals_str(date, dates[i])) return i;
+  for (int i = 0; i < MCP_TEST_REVISIONS; i++) {
+    if (yyjson_equals_str(date, mcp_test_revisions[i])) return i;
   }
   return -1;
 }
@@ -183,7 +183,7 @@ static bool fits(size_t revision, const char *name, yyjson_val *value, char *why
   if (!schema) return true;
   idem_status status = idem_schema_validate(schema, data.ctx, value, NULL, &result);
   if (status == IDEM_OK && result.valid) return true;
-  snprintf(why, size, "%s %s: %s", dates[revision], name,
+  snprintf(why, size, "%s %s: %s", mcp_test_revisions[revision], name,
            result.error_count ? result.errors[0].sentence : idem_status_text(status));
   return false;
 }

@@ -8,6 +8,10 @@
 
 #include <idem/rpc.h>
 
+/* Every revision, oldest first. */
+enum { MCP_TEST_REVISIONS = 5 };
+extern const char *const mcp_test_revisions[MCP_TEST_REVISIONS];
+
 typedef struct mcp_schema mcp_schema;
 
 mcp_schema *mcp_schema_new(void);

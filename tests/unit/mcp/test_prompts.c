@@ -1,14 +1,9 @@
 /* test_prompts.c - prompts are listed as each revision knows them, their arguments are checked before
  * anyone sees them, and completion helps to fill them in. */
-#include "support/fault_alloc.h"
 #include "support/mcp_peer.h"
 #include "support/unit.h"
 
 #include <stdio.h>
-
-static const char *const revisions[] = {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25",
-                                        "2026-07-28"};
-enum { REVISIONS = sizeof revisions / sizeof revisions[0] };
 
 /* ---------------------------------------------------------------- fixture */
 
@@ -105,12 +100,12 @@ static void a_list_holds_what_the_revision_knows(void **state) {
       "{\"name\":\"say\",\"title\":\"Say it\",\"description\":\"says something\",\"arguments\":[{"
       "\"name\":\"what\",\"title\":\"What\",\"description\":\"what to say\",\"required\":true},{"
       "\"name\":\"how\"}],\"icons\":[{\"src\":\"https://x/y.png\"}],\"_meta\":{\"m\":1}}";
-  static const char *const lists[REVISIONS] = {old, old, titled, full, full};
+  static const char *const lists[MCP_TEST_REVISIONS] = {old, old, titled, full, full};
   idem_server *server = full_server();
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     mcp_peer peer;
     char wanted[1024];
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     snprintf(wanted, sizeof wanted,
              peer.modern ? "\"result\":{\"resultType\":\"complete\",\"prompts\":[%s],\"ttlMs\":0,"
                            "\"cacheScope\":\"public\"," MCP_TEST_INFO "}"
@@ -125,9 +120,9 @@ static void a_list_holds_what_the_revision_knows(void **state) {
 static void a_prompt_is_made_in_every_revision(void **state) {
   (void)state;
   idem_server *server = full_server();
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     mcp_peer_expect(&peer, "prompts/get", "\"name\":\"say\",\"arguments\":{\"what\":\"hi\"}",
                     peer.modern
                         ? "\"result\":{\"resultType\":\"complete\",\"description\":\"says "
@@ -148,37 +143,31 @@ static void absent_arguments_are_an_empty_object(void **state) {
   mcp_peer_expect_part(&peer, "prompts/get", "\"name\":\"plain\"", "say nothing");
   mcp_peer_expect_part(&peer, "prompts/get", "\"name\":\"plain\",\"arguments\":{\"extra\":\"x\"}",
                        "say nothing");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
-}
-
-static void expect_fault(mcp_peer *peer, const char *members, const char *param,
-                         const char *expected, const char *received) {
-  char wanted[512];
-  snprintf(wanted, sizeof wanted,
-           "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{\"param\":\"%s\","
-           "\"expected\":\"%s\",\"received\":\"%s\"}}",
-           param, expected, received);
-  mcp_peer_expect(peer, "prompts/get", members, wanted);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void bad_arguments_never_reach_the_prompt(void **state) {
   (void)state;
   idem_server *server = full_server();
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
-    expect_fault(&peer, "", "name", "string", "nothing");
-    expect_fault(&peer, "\"name\":1", "name", "string", "number");
-    expect_fault(&peer, "\"name\":\"say\"", "arguments.what", "string", "nothing");
-    expect_fault(&peer, "\"name\":\"say\",\"arguments\":[]", "arguments", "object", "array");
-    expect_fault(&peer, "\"name\":\"say\",\"arguments\":null", "arguments", "object", "null");
-    expect_fault(&peer, "\"name\":\"say\",\"arguments\":{\"how\":\"x\"}", "arguments.what",
-                 "string", "nothing");
-    expect_fault(&peer, "\"name\":\"say\",\"arguments\":{\"what\":1}", "arguments.what", "string",
-                 "number");
-    expect_fault(&peer, "\"name\":\"say\",\"arguments\":{\"what\":\"x\",\"extra\":{}}",
-                 "arguments.extra", "string", "object");
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
+    mcp_peer_expect_bad_param(&peer, "prompts/get", "", "name", "string", "nothing");
+    mcp_peer_expect_bad_param(&peer, "prompts/get", "\"name\":1", "name", "string", "number");
+    mcp_peer_expect_bad_param(&peer, "prompts/get", "\"name\":\"say\"", "arguments.what", "string",
+                              "nothing");
+    mcp_peer_expect_bad_param(&peer, "prompts/get", "\"name\":\"say\",\"arguments\":[]",
+                              "arguments", "object", "array");
+    mcp_peer_expect_bad_param(&peer, "prompts/get", "\"name\":\"say\",\"arguments\":null",
+                              "arguments", "object", "null");
+    mcp_peer_expect_bad_param(&peer, "prompts/get",
+                              "\"name\":\"say\",\"arguments\":{\"how\":\"x\"}", "arguments.what",
+                              "string", "nothing");
+    mcp_peer_expect_bad_param(&peer, "prompts/get", "\"name\":\"say\",\"arguments\":{\"what\":1}",
+                              "arguments.what", "string", "number");
+    mcp_peer_expect_bad_param(&peer, "prompts/get",
+                              "\"name\":\"say\",\"arguments\":{\"what\":\"x\",\"extra\":{}}",
+                              "arguments.extra", "string", "object");
     mcp_peer_expect(
         &peer, "prompts/get", "\"name\":\"none\"",
         "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{\"prompt\":"
@@ -202,8 +191,7 @@ static void a_name_of_any_length_can_be_refused(void **state) {
   memset(members + len, 'n', 60000);
   snprintf(members + len + 60000, sizeof members - (size_t)len - 60000, "\"");
   mcp_peer_expect_part(&peer, "prompts/get", members, "\"data\":{\"prompt\":\"nnn");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void messages_hold_what_the_revision_knows(void **state) {
@@ -224,8 +212,7 @@ static void messages_hold_what_the_revision_knows(void **state) {
   const char *answer = mcp_peer_ask(&peer, "prompts/get", "\"name\":\"talk\"");
   assert_null(strstr(answer, "\"type\":\"audio\""));
   assert_non_null(strstr(answer, "\"type\":\"image\""));
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void a_prompts_mistake_is_an_internal_error(void **state) {
@@ -236,8 +223,7 @@ static void a_prompts_mistake_is_an_internal_error(void **state) {
   mcp_peer_expect_part(&peer, "prompts/get", "\"name\":\"nonsense\"", "\"code\":-32603");
   mcp_peer_expect_part(&peer, "prompts/get", "\"name\":\"silence\"", "\"code\":-32603");
   mcp_peer_expect_part(&peer, "prompts/get", "\"name\":\"twice\"", "\"text\":\"once\"");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void expect_refused(idem_server *server, idem_prompt prompt) {
@@ -304,9 +290,9 @@ static idem_server *completing_server(idem_completion_fn fn, void *user) {
 static void completion_reaches_who_can_complete(void **state) {
   (void)state;
   idem_server *server = completing_server(complete, NULL);
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     mcp_peer_expect(&peer, "completion/complete",
                     "\"ref\":{\"type\":\"ref/resource\",\"uri\":\"x:{id}\"}," ARGUMENT,
                     peer.modern ? "\"result\":{\"resultType\":\"complete\",\"completion\":{"
@@ -336,8 +322,7 @@ static void at_most_a_hundred_values_are_sent(void **state) {
     assert_int_equal(sent, 100);
     assert_non_null(
         strstr(answer, unknown ? "],\"hasMore\":true}" : "],\"total\":250,\"hasMore\":true}"));
-    mcp_peer_close(&peer);
-    idem_server_free(server);
+    mcp_peer_close_with(&peer, server);
   }
 }
 
@@ -365,9 +350,9 @@ static void a_bad_completion_is_refused(void **state) {
       PROMPT_REF "," ARGUMENT ",\"context\":{\"arguments\":{\"other\":1}}",
   };
   idem_server *server = completing_server(complete, NULL);
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     for (size_t j = 0; j < sizeof bad / sizeof bad[0]; j++) {
       mcp_peer_expect_part(&peer, "completion/complete", bad[j], "\"code\":-32602");
     }
@@ -383,46 +368,40 @@ static void a_bad_completion_is_refused(void **state) {
 static void without_a_completer_there_is_no_such_method(void **state) {
   (void)state;
   idem_server *server = full_server();
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     mcp_peer_expect_part(&peer, "completion/complete", PROMPT_REF "," ARGUMENT, "\"code\":-32601");
     mcp_peer_close(&peer);
   }
   idem_server_free(server);
 }
 
-/* Everything a prompt does, with one allocation failing: whatever comes back, nothing is left. */
-static void live_briefly(fault_alloc *memory, void *user) {
-  idem_server *server;
-  mcp_peer peer;
+static void fill(idem_server *server) {
   idem_prompt full = {
       .name = "say", .arguments = say_arguments, .icons = "[]", .meta = "{}", .fn = say};
   idem_prompt talking = {.name = "talk", .fn = talk};
-  if (mcp_test_server_try(&(idem_server_opts){.alloc = &memory->alloc}, &server) != IDEM_OK) return;
   idem_status full_status = idem_server_add_prompt(server, &full, NULL, 0);
   idem_status talking_status = idem_server_add_prompt(server, &talking, NULL, 0);
   assert_true(full_status == IDEM_OK || full_status == IDEM_E_NOMEM);
   assert_true(talking_status == IDEM_OK || talking_status == IDEM_E_NOMEM);
   idem_server_on_complete(server, complete, NULL);
-  if (mcp_peer_try_open(&peer, server, user, &memory->alloc)) {
-    mcp_peer_try(&peer, "prompts/list", "");
-    mcp_peer_try(&peer, "prompts/get", "\"name\":\"say\",\"arguments\":{\"what\":\"hi\"}");
-    mcp_peer_try(&peer, "prompts/get", "\"name\":\"say\"");
-    mcp_peer_try(&peer, "prompts/get", "\"name\":\"none\"");
-    mcp_peer_try(&peer, "prompts/get", "\"name\":\"talk\"");
-    mcp_peer_try(&peer, "completion/complete", PROMPT_REF "," ARGUMENT);
-    mcp_peer_close(&peer);
-  }
-  idem_server_remove_prompt(server, "say");
-  idem_server_free(server);
 }
+
+static void empty(idem_server *server) { idem_server_remove_prompt(server, "say"); }
 
 static void any_allocation_may_fail(void **state) {
   (void)state;
-  char modern[] = "2026-07-28", old[] = "2024-11-05";
-  assert_true(fault_alloc_sweep(live_briefly, modern, 5000) > 50);
-  assert_true(fault_alloc_sweep(live_briefly, old, 5000) > 50);
+  static const mcp_test_life life = {
+      .fill = fill,
+      .questions = {{"prompts/list", ""},
+                    {"prompts/get", "\"name\":\"say\",\"arguments\":{\"what\":\"hi\"}"},
+                    {"prompts/get", "\"name\":\"say\""},
+                    {"prompts/get", "\"name\":\"none\""},
+                    {"prompts/get", "\"name\":\"talk\""},
+                    {"completion/complete", PROMPT_REF "," ARGUMENT}},
+      .empty = empty};
+  mcp_test_sweep(&life);
 }
 
 int main(void) {

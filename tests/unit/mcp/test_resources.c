@@ -1,14 +1,7 @@
 /* test_resources.c - resources are listed as each revision knows them, found by URI or template, read
  * as text or bytes; what is missing is an error that names the URI. */
-#include "support/fault_alloc.h"
 #include "support/mcp_peer.h"
 #include "support/unit.h"
-
-#include <stdio.h>
-
-static const char *const revisions[] = {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25",
-                                        "2026-07-28"};
-enum { REVISIONS = sizeof revisions / sizeof revisions[0] };
 
 /* ---------------------------------------------------------------- fixture */
 
@@ -123,7 +116,7 @@ static idem_server *full_server(void) {
 
 static void a_list_holds_what_the_revision_knows(void **state) {
   (void)state;
-  static const char *const lists[REVISIONS] = {
+  static const char *const lists[MCP_TEST_REVISIONS] = {
       "\"result\":{\"resources\":[{\"uri\":\"test://"
       "text\",\"name\":\"text\",\"description\":\"says "
       "hello\",\"mimeType\":\"text/plain\",\"annotations\":{\"audience\":[\"user\"],\"priority\":"
@@ -146,10 +139,10 @@ static void a_list_holds_what_the_revision_knows(void **state) {
       "00:58Z\"},\"size\":5,\"icons\":[{\"src\":\"https://x/y.png\"}],\"_meta\":{\"a/b\":1}}],"
       "\"ttlMs\":5,\"cacheScope\":\"private\"," MCP_TEST_INFO "}",
   };
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     idem_server *server = full_server();
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     mcp_peer_expect(&peer, "resources/list", "", lists[i]);
     mcp_peer_expect_part(&peer, "resources/templates/list", "",
                          i < 2 ? "\"resourceTemplates\":[{\"uriTemplate\":\"test://item/{id}\","
@@ -157,8 +150,7 @@ static void a_list_holds_what_the_revision_knows(void **state) {
                                : "\"resourceTemplates\":[{\"uriTemplate\":\"test://item/{id}\","
                                  "\"name\":\"item\",\"title\":\"An item\",\"mimeType\":"
                                  "\"text/plain\"}]");
-    mcp_peer_close(&peer);
-    idem_server_free(server);
+    mcp_peer_close_with(&peer, server);
   }
 }
 
@@ -166,10 +158,10 @@ static void a_list_holds_what_the_revision_knows(void **state) {
 
 static void a_text_is_read_in_every_revision(void **state) {
   (void)state;
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     idem_server *server = full_server();
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     mcp_peer_expect(&peer, "resources/read", "\"uri\":\"test://text\"",
                     peer.modern
                         ? "\"result\":{\"resultType\":\"complete\",\"contents\":[{\"uri\":\"test://"
@@ -177,8 +169,7 @@ static void a_text_is_read_in_every_revision(void **state) {
                           "\"cacheScope\":\"private\"," MCP_TEST_INFO "}"
                         : "\"result\":{\"contents\":[{\"uri\":\"test://text\",\"mimeType\":\"text/"
                           "plain\",\"text\":\"hello\"}]}");
-    mcp_peer_close(&peer);
-    idem_server_free(server);
+    mcp_peer_close_with(&peer, server);
   }
 }
 
@@ -191,8 +182,7 @@ static void bytes_are_read_as_base64(void **state) {
   mcp_peer_expect(&peer, "resources/read", "\"uri\":\"test://bytes\"",
                   "\"result\":{\"contents\":[{\"uri\":\"test://bytes\",\"mimeType\":\"image/png\","
                   "\"blob\":\"iVBORwA=\"}]}");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void a_template_gives_its_variables(void **state) {
@@ -203,8 +193,7 @@ static void a_template_gives_its_variables(void **state) {
   mcp_peer_expect(&peer, "resources/read", "\"uri\":\"test://item/a%20b\"",
                   "\"result\":{\"contents\":[{\"uri\":\"test://item/a%20b\",\"mimeType\":\"text/"
                   "plain\",\"text\":\"a b\"}]}");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void a_plain_uri_goes_before_templates_and_those_in_order(void **state) {
@@ -219,8 +208,7 @@ static void a_plain_uri_goes_before_templates_and_those_in_order(void **state) {
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"x:plain\"", "\"text\":\"exact\"");
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"x:one\"", "\"text\":\"one\"");
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"x:a/b\"", "\"text\":\"a/b\"");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void several_contents_keep_only_what_the_schema_knows(void **state) {
@@ -236,18 +224,17 @@ static void several_contents_keep_only_what_the_schema_knows(void **state) {
   mcp_peer_open(&peer, server, "2025-06-18");
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"dir://x\"",
                        "{\"uri\":\"dir://x\",\"text\":\"one\",\"_meta\":{\"x\":1}}");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 /* ----------------------------------------------------------------- faults */
 
 static void a_missing_resource_is_an_error_that_names_it(void **state) {
   (void)state;
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     idem_server *server = full_server();
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     mcp_peer_expect(&peer, "resources/read", "\"uri\":\"test://none\"",
                     peer.modern
                         ? "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{"
@@ -256,8 +243,7 @@ static void a_missing_resource_is_an_error_that_names_it(void **state) {
                           "\"uri\":\"test://none\"}}");
     mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"test://text\\u0000\"",
                          "\"data\":{\"uri\":\"test://text\\u0000\"}");
-    mcp_peer_close(&peer);
-    idem_server_free(server);
+    mcp_peer_close_with(&peer, server);
   }
 }
 
@@ -271,8 +257,7 @@ static void a_reader_may_say_that_there_is_none(void **state) {
   mcp_peer_expect(&peer, "resources/read", "\"uri\":\"x:y\"",
                   "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{\"uri\":\"x:"
                   "y\"}}");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void a_uri_that_is_no_string_is_refused(void **state) {
@@ -280,16 +265,11 @@ static void a_uri_that_is_no_string_is_refused(void **state) {
   static const char *const bad[] = {"", "\"uri\":null", "\"uri\":7", "\"uri\":{}"};
   static const char *const received[] = {"nothing", "null", "number", "object"};
   idem_server *server = full_server();
-  for (size_t i = 0; i < REVISIONS; i++) {
+  for (size_t i = 0; i < MCP_TEST_REVISIONS; i++) {
     mcp_peer peer;
-    mcp_peer_open(&peer, server, revisions[i]);
+    mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     for (size_t j = 0; j < sizeof bad / sizeof bad[0]; j++) {
-      char wanted[256];
-      snprintf(wanted, sizeof wanted,
-               "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{\"param\":"
-               "\"uri\",\"expected\":\"string\",\"received\":\"%s\"}}",
-               received[j]);
-      mcp_peer_expect(&peer, "resources/read", bad[j], wanted);
+      mcp_peer_expect_bad_param(&peer, "resources/read", bad[j], "uri", "string", received[j]);
     }
     mcp_peer_close(&peer);
   }
@@ -307,8 +287,7 @@ static void a_readers_mistake_is_an_internal_error(void **state) {
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"x:malformed\"", "\"code\":-32603");
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"x:nothing\"", "\"code\":-32603");
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"x:prompt\"", "\"code\":-32603");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 static void a_reader_may_answer_later_but_once(void **state) {
@@ -324,8 +303,7 @@ static void a_reader_may_answer_later_but_once(void **state) {
   assert_int_equal(idem_resource_text(kept, NULL, "twice", 5), IDEM_E_STATE);
   assert_int_equal(idem_resource_missing(kept), IDEM_E_STATE);
   assert_string_equal(mcp_peer_more(&peer), "");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 /* ------------------------------------------------------------ registering */
@@ -366,43 +344,34 @@ static void a_bad_definition_is_refused_with_a_sentence(void **state) {
   idem_server_free(server);
 }
 
-/* Everything a resource does, with one allocation failing: whatever comes back, nothing is left. */
-static void live_briefly(fault_alloc *memory, void *user) {
-  static const char *const requests[] = {"resources/list", "resources/templates/list"};
-  static const char *const uris[] = {"\"uri\":\"x:plain\"", "\"uri\":\"x:t/1\"",
-                                     "\"uri\":\"x:none\""};
-  idem_server *server;
-  mcp_peer peer;
+static void fill(idem_server *server) {
+  static char variable[] = "id";
   idem_resource plain = {.uri = "x:plain",
                          .name = "n",
                          .annotations = "{\"priority\":1}",
                          .icons = "[]",
                          .meta = "{}",
                          .fn = read_several};
-  idem_resource template = {.uri = "x:t/{id}",
-                            .name = "n",
-                            .is_template = true,
-                            .fn = read_variable,
-                            .user = (char[]){"id"}};
-  if (mcp_test_server_try(&(idem_server_opts){.alloc = &memory->alloc}, &server) != IDEM_OK) return;
+  idem_resource template = {
+      .uri = "x:t/{id}", .name = "n", .is_template = true, .fn = read_variable, .user = variable};
   idem_status plain_status = idem_server_add_resource(server, &plain, NULL, 0);
   idem_status template_status = idem_server_add_resource(server, &template, NULL, 0);
   assert_true(plain_status == IDEM_OK || plain_status == IDEM_E_NOMEM);
   assert_true(template_status == IDEM_OK || template_status == IDEM_E_NOMEM);
-  if (mcp_peer_try_open(&peer, server, user, &memory->alloc)) {
-    for (size_t i = 0; i < 2; i++) mcp_peer_try(&peer, requests[i], "");
-    for (size_t i = 0; i < 3; i++) mcp_peer_try(&peer, "resources/read", uris[i]);
-    mcp_peer_close(&peer);
-  }
-  idem_server_remove_resource(server, "x:plain");
-  idem_server_free(server);
 }
+
+static void empty(idem_server *server) { idem_server_remove_resource(server, "x:plain"); }
 
 static void any_allocation_may_fail(void **state) {
   (void)state;
-  char modern[] = "2026-07-28", old[] = "2024-11-05";
-  assert_true(fault_alloc_sweep(live_briefly, modern, 5000) > 50);
-  assert_true(fault_alloc_sweep(live_briefly, old, 5000) > 50);
+  static const mcp_test_life life = {.fill = fill,
+                                     .questions = {{"resources/list", ""},
+                                                   {"resources/templates/list", ""},
+                                                   {"resources/read", "\"uri\":\"x:plain\""},
+                                                   {"resources/read", "\"uri\":\"x:t/1\""},
+                                                   {"resources/read", "\"uri\":\"x:none\""}},
+                                     .empty = empty};
+  mcp_test_sweep(&life);
 }
 
 static void what_is_removed_is_gone(void **state) {
@@ -417,8 +386,7 @@ static void what_is_removed_is_gone(void **state) {
   mcp_peer_expect(&peer, "resources/list", "", "\"result\":{\"resources\":[]}");
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"test://text\"", "-32002");
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"test://item/1\"", "-32002");
-  mcp_peer_close(&peer);
-  idem_server_free(server);
+  mcp_peer_close_with(&peer, server);
 }
 
 int main(void) {
