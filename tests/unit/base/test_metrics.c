@@ -19,11 +19,11 @@ static const char *render(idem_metrics *const *metrics, size_t count) {
   return rendered;
 }
 
-static bool has_line(const char *text, const char *line) {
+static void expect_line(const char *text, const char *line) {
   size_t len = strlen(line);
   for (const char *at = text; (at = strstr(at, line)); at++)
-    if ((at == text || at[-1] == '\n') && at[len] == '\n') return true;
-  return false;
+    if ((at == text || at[-1] == '\n') && at[len] == '\n') return;
+  fail_msg("no line %s in:\n%s", line, text);
 }
 
 static idem__method_label label_of(idem_metrics *metrics, const char *name) {
@@ -38,28 +38,37 @@ static idem_metrics *open_metrics(void) {
   return metrics;
 }
 
+static int set_up(void **state) {
+  *state = open_metrics();
+  return 0;
+}
+
+static int tear_down(void **state) {
+  idem_metrics_free(*state);
+  return 0;
+}
+
+#define WITH_METRICS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
 static void fresh_metrics_show_every_family_and_no_method(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   label_of(metrics, "never/used");
   const char *text = render(&metrics, 1);
-  assert_true(has_line(text, "# TYPE mcp_notifications_total counter"));
-  assert_true(has_line(text, "# TYPE mcp_requests_total counter"));
-  assert_true(has_line(text, "# TYPE mcp_request_duration_seconds histogram"));
-  assert_true(has_line(text, "# TYPE idem_errors_total counter"));
-  assert_true(has_line(text, "# TYPE idem_requests_in_flight gauge"));
-  assert_true(has_line(text, "# HELP idem_sessions Sessions alive now."));
-  assert_true(has_line(text, "idem_received_bytes_total 0"));
-  assert_true(has_line(text, "idem_errors_total{code=\"-32700\"} 0"));
+  expect_line(text, "# TYPE mcp_notifications_total counter");
+  expect_line(text, "# TYPE mcp_requests_total counter");
+  expect_line(text, "# TYPE mcp_request_duration_seconds histogram");
+  expect_line(text, "# TYPE idem_errors_total counter");
+  expect_line(text, "# TYPE idem_requests_in_flight gauge");
+  expect_line(text, "# HELP idem_sessions Sessions alive now.");
+  expect_line(text, "idem_received_bytes_total 0");
+  expect_line(text, "idem_errors_total{code=\"-32700\"} 0");
   assert_null(strstr(text, "method="));
-  idem_metrics_free(metrics);
 }
 
 /* Every sample follows the TYPE line of its family, each family is announced once, and each line is a
  * comment or a name, perhaps labels, a blank and a number. */
 static void the_text_keeps_the_rules_of_the_format(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   idem__metrics_request(metrics, label_of(metrics, "a \"b\"\\c"), true, 0, 1);
   idem__metrics_notification(metrics, 0);
   render(&metrics, 1);
@@ -79,12 +88,10 @@ static void the_text_keeps_the_rules_of_the_format(void **state) {
     }
   }
   assert_true(samples > 30);
-  idem_metrics_free(metrics);
 }
 
 static void requests_count_by_method_and_outcome(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   idem__method_label list = label_of(metrics, "tools/list"), call = label_of(metrics, "tools/call");
   assert_int_equal(list, 1);
   assert_int_equal(call, 2);
@@ -92,18 +99,16 @@ static void requests_count_by_method_and_outcome(void **state) {
   idem__metrics_request(metrics, call, false, -32602, 1000);
   idem__metrics_notification(metrics, call);
   const char *text = render(&metrics, 1);
-  assert_true(has_line(text, "mcp_requests_total{method=\"tools/list\",status=\"ok\"} 3"));
-  assert_true(has_line(text, "mcp_requests_total{method=\"tools/call\",status=\"error\"} 1"));
-  assert_true(has_line(text, "mcp_notifications_total{method=\"tools/call\"} 1"));
-  assert_true(has_line(text, "idem_errors_total{code=\"-32602\"} 1"));
+  expect_line(text, "mcp_requests_total{method=\"tools/list\",status=\"ok\"} 3");
+  expect_line(text, "mcp_requests_total{method=\"tools/call\",status=\"error\"} 1");
+  expect_line(text, "mcp_notifications_total{method=\"tools/call\"} 1");
+  expect_line(text, "idem_errors_total{code=\"-32602\"} 1");
   assert_true(strstr(text, "requests_total{method=\"tools/call\"") <
               strstr(text, "requests_total{method=\"tools/list\""));
-  idem_metrics_free(metrics);
 }
 
 static void durations_fill_cumulative_buckets(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   idem__method_label label = label_of(metrics, "m");
   idem__metrics_request(metrics, label, true, 0, 100000);
   idem__metrics_request(metrics, label, true, 0, 100001);
@@ -121,43 +126,35 @@ static void durations_fill_cumulative_buckets(void **state) {
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
     char line[128];
     snprintf(line, sizeof line, "%s%s", prefix, lines[i]);
-    assert_true(has_line(text, line));
+    expect_line(text, line);
   }
-  idem_metrics_free(metrics);
 }
 
 static void unregistered_methods_are_other(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   idem__metrics_request(metrics, 0, true, 0, 1);
   idem__metrics_request(metrics, 4711, true, 0, 1);
   idem__metrics_notification(metrics, UINT32_MAX);
   const char *text = render(&metrics, 1);
-  assert_true(has_line(text, "mcp_requests_total{method=\"other\",status=\"ok\"} 2"));
-  assert_true(has_line(text, "mcp_notifications_total{method=\"other\"} 1"));
-  idem_metrics_free(metrics);
+  expect_line(text, "mcp_requests_total{method=\"other\",status=\"ok\"} 2");
+  expect_line(text, "mcp_notifications_total{method=\"other\"} 1");
 }
 
 static void a_method_called_other_makes_no_second_series(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   assert_int_equal(label_of(metrics, "other"), 0);
   assert_int_equal(label_of(metrics, "Other"), 1);
-  idem_metrics_free(metrics);
 }
 
 static void a_name_registered_twice_keeps_its_label(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   assert_int_equal(label_of(metrics, "a"), 1);
   assert_int_equal(label_of(metrics, "b"), 2);
   assert_int_equal(label_of(metrics, "a"), 1);
-  idem_metrics_free(metrics);
 }
 
 static void names_that_cannot_be_labels_are_refused_and_count_as_other(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   char long_name[300];
   memset(long_name, 'a', sizeof long_name);
   idem__method_label label = 99;
@@ -166,30 +163,25 @@ static void names_that_cannot_be_labels_are_refused_and_count_as_other(void **st
   assert_int_equal(idem__metrics_label(metrics, long_name, 256, &label), IDEM_OK);
   assert_int_equal(idem__metrics_label(metrics, "\xff", 1, &label), IDEM_E_INVAL);
   assert_int_equal(label, 0);
-  idem_metrics_free(metrics);
 }
 
 static void label_values_are_escaped(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   idem__metrics_notification(metrics, label_of(metrics, "a\"} 1\nb\\ \xc3\xa9"));
-  assert_true(has_line(render(&metrics, 1),
-                       "mcp_notifications_total{method=\"a\\\"} 1\\nb\\\\ \xc3\xa9\"} 1"));
-  idem_metrics_free(metrics);
+  expect_line(render(&metrics, 1),
+              "mcp_notifications_total{method=\"a\\\"} 1\\nb\\\\ \xc3\xa9\"} 1");
 }
 
 static void error_codes_are_a_closed_set(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   for (int code = -32800; code < -31000; code++) idem__metrics_error(metrics, code);
   idem__metrics_error(metrics, 0);
   const char *text = render(&metrics, 1);
   size_t lines = 0;
   for (const char *at = text; (at = strstr(at, "idem_errors_total{")); at++) lines++;
   assert_int_equal(lines, 9);
-  assert_true(has_line(text, "idem_errors_total{code=\"-32601\"} 1"));
-  assert_true(has_line(text, "idem_errors_total{code=\"other\"} 1792"));
-  idem_metrics_free(metrics);
+  expect_line(text, "idem_errors_total{code=\"-32601\"} 1");
+  expect_line(text, "idem_errors_total{code=\"other\"} 1792");
 }
 
 static void counters_add_up_over_all_metrics(void **state) {
@@ -206,13 +198,13 @@ static void counters_add_up_over_all_metrics(void **state) {
   }
   assert_int_equal(idem__metrics_total(all, 3, IDEM__M_BYTES_OUT), 60);
   const char *text = render(all, 3);
-  assert_true(has_line(text, "idem_received_bytes_total 30"));
-  assert_true(has_line(text, "idem_sent_bytes_total 60"));
-  assert_true(has_line(text, "idem_rate_limited_total 3"));
-  assert_true(has_line(text, "idem_auth_failures_total 6"));
-  assert_true(has_line(text, "idem_connections_refused_total 9"));
-  assert_true(has_line(text, "mcp_requests_total{method=\"m\",status=\"ok\"} 3"));
-  assert_true(has_line(text, "mcp_request_duration_seconds_sum{method=\"m\"} 1.500000000"));
+  expect_line(text, "idem_received_bytes_total 30");
+  expect_line(text, "idem_sent_bytes_total 60");
+  expect_line(text, "idem_rate_limited_total 3");
+  expect_line(text, "idem_auth_failures_total 6");
+  expect_line(text, "idem_connections_refused_total 9");
+  expect_line(text, "mcp_requests_total{method=\"m\",status=\"ok\"} 3");
+  expect_line(text, "mcp_request_duration_seconds_sum{method=\"m\"} 1.500000000");
   for (size_t i = 0; i < 3; i++) idem_metrics_free(all[i]);
 }
 
@@ -233,19 +225,17 @@ static void methods_merge_by_name_whatever_the_order_of_registration(void **stat
 }
 
 static void gauges_are_what_is_open_and_never_negative(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   idem__metrics_add(metrics, IDEM__M_CONNECTIONS_OPENED, 5);
   idem__metrics_add(metrics, IDEM__M_CONNECTIONS_CLOSED, 2);
   idem__metrics_add(metrics, IDEM__M_REQUESTS_STARTED, 7);
   idem__metrics_add(metrics, IDEM__M_REQUESTS_ENDED, 6);
   idem__metrics_add(metrics, IDEM__M_SESSIONS_CLOSED, 1);
   const char *text = render(&metrics, 1);
-  assert_true(has_line(text, "idem_connections_total 5"));
-  assert_true(has_line(text, "idem_connections 3"));
-  assert_true(has_line(text, "idem_requests_in_flight 1"));
-  assert_true(has_line(text, "idem_sessions 0"));
-  idem_metrics_free(metrics);
+  expect_line(text, "idem_connections_total 5");
+  expect_line(text, "idem_connections 3");
+  expect_line(text, "idem_requests_in_flight 1");
+  expect_line(text, "idem_sessions 0");
 }
 
 static void null_metrics_count_nothing(void **state) {
@@ -285,15 +275,13 @@ static void ten_thousand_unused_methods_cost_no_histograms(void **state) {
   idem__metrics_request(metrics, 7000, true, 0, 1);
   idem__metrics_request(metrics, 7000, true, 0, 1);
   assert_true(fault.live_bytes - before < 256);
-  assert_true(
-      has_line(render(&metrics, 1), "mcp_requests_total{method=\"method/6999\",status=\"ok\"} 2"));
+  expect_line(render(&metrics, 1), "mcp_requests_total{method=\"method/6999\",status=\"ok\"} 2");
   idem_metrics_free(metrics);
   fault_alloc_assert_clean(&fault);
 }
 
 static void labels_are_bounded(void **state) {
-  (void)state;
-  idem_metrics *metrics = open_metrics();
+  idem_metrics *metrics = *state;
   idem__method_label label;
   for (int i = 0; i < 131008; i++) {
     char name[16];
@@ -303,7 +291,6 @@ static void labels_are_bounded(void **state) {
   assert_int_equal(idem__metrics_label(metrics, "one more", 8, &label), IDEM_E_LIMIT);
   assert_int_equal(label, 0);
   assert_int_equal(label_of(metrics, "131007"), 131008);
-  idem_metrics_free(metrics);
 }
 
 static void without_memory_for_a_row_the_count_goes_to_other(void **state) {
@@ -317,8 +304,8 @@ static void without_memory_for_a_row_the_count_goes_to_other(void **state) {
   idem__metrics_request(metrics, label, true, 0, 1);
   idem__metrics_request(metrics, label, true, 0, 1);
   const char *text = render(&metrics, 1);
-  assert_true(has_line(text, "mcp_requests_total{method=\"other\",status=\"ok\"} 1"));
-  assert_true(has_line(text, "mcp_requests_total{method=\"m\",status=\"ok\"} 1"));
+  expect_line(text, "mcp_requests_total{method=\"other\",status=\"ok\"} 1");
+  expect_line(text, "mcp_requests_total{method=\"m\",status=\"ok\"} 1");
   idem_metrics_free(metrics);
   fault_alloc_assert_clean(&fault);
 }
@@ -353,23 +340,23 @@ static void no_want_of_memory_leaks(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fresh_metrics_show_every_family_and_no_method),
-      cmocka_unit_test(the_text_keeps_the_rules_of_the_format),
-      cmocka_unit_test(requests_count_by_method_and_outcome),
-      cmocka_unit_test(durations_fill_cumulative_buckets),
-      cmocka_unit_test(unregistered_methods_are_other),
-      cmocka_unit_test(a_method_called_other_makes_no_second_series),
-      cmocka_unit_test(a_name_registered_twice_keeps_its_label),
-      cmocka_unit_test(names_that_cannot_be_labels_are_refused_and_count_as_other),
-      cmocka_unit_test(label_values_are_escaped),
-      cmocka_unit_test(error_codes_are_a_closed_set),
+      WITH_METRICS(fresh_metrics_show_every_family_and_no_method),
+      WITH_METRICS(the_text_keeps_the_rules_of_the_format),
+      WITH_METRICS(requests_count_by_method_and_outcome),
+      WITH_METRICS(durations_fill_cumulative_buckets),
+      WITH_METRICS(unregistered_methods_are_other),
+      WITH_METRICS(a_method_called_other_makes_no_second_series),
+      WITH_METRICS(a_name_registered_twice_keeps_its_label),
+      WITH_METRICS(names_that_cannot_be_labels_are_refused_and_count_as_other),
+      WITH_METRICS(label_values_are_escaped),
+      WITH_METRICS(error_codes_are_a_closed_set),
       cmocka_unit_test(counters_add_up_over_all_metrics),
       cmocka_unit_test(methods_merge_by_name_whatever_the_order_of_registration),
-      cmocka_unit_test(gauges_are_what_is_open_and_never_negative),
+      WITH_METRICS(gauges_are_what_is_open_and_never_negative),
       cmocka_unit_test(null_metrics_count_nothing),
       cmocka_unit_test(rendering_nothing_is_refused),
       cmocka_unit_test(ten_thousand_unused_methods_cost_no_histograms),
-      cmocka_unit_test(labels_are_bounded),
+      WITH_METRICS(labels_are_bounded),
       cmocka_unit_test(without_memory_for_a_row_the_count_goes_to_other),
       cmocka_unit_test(no_want_of_memory_leaks),
   };
