@@ -81,6 +81,11 @@ static void serve(world *in, const char *url) {
   assert_int_equal(idem_serve(&in->loop, url, &opts, &in->listener), IDEM_OK);
 }
 
+static void set_up_serving(world *in) {
+  set_up(in);
+  serve(in, "tcp://127.0.0.1:0");
+}
+
 static void on_ready(idem_conn *conn, idem_status status, void *user) {
   world *in = user;
   in->client = conn;
@@ -94,6 +99,13 @@ static void connect_to(world *in, const char *url) {
       IDEM_OK);
   assert_int_equal(in->readies, 0);
   while (in->readies == 0) uv_run(&in->loop, UV_RUN_ONCE);
+}
+
+/* ... to what is served, until both sides know. */
+static void connect_to_served(world *in) {
+  connect_to(in, idem_listener_url(in->listener));
+  assert_int_equal(in->ready, IDEM_OK);
+  while (in->opened == 0) uv_run(&in->loop, UV_RUN_ONCE);
 }
 
 static void finish(world *in) {
@@ -167,16 +179,14 @@ static void what_is_no_address_is_refused(void **state) {
 static void a_client_calls_and_is_called(void **state) {
   (void)state;
   world in;
-  set_up(&in);
-  serve(&in, "tcp://127.0.0.1:0");
-  connect_to(&in, idem_listener_url(in.listener));
-  assert_int_equal(in.ready, IDEM_OK);
+  set_up_serving(&in);
+  connect_to_served(&in);
   assert_ptr_equal(idem_conn_loop(in.client), &in.loop);
   assert_null(idem_conn_data(in.client));
   idem_conn_set_data(in.client, &in);
   assert_ptr_equal(idem_conn_data(in.client), &in);
   call(&in, "echo");
-  while (in.answers < 1 || !in.served) uv_run(&in.loop, UV_RUN_ONCE);
+  while (in.answers < 1) uv_run(&in.loop, UV_RUN_ONCE);
   idem_conn *client = in.client;
   in.client = in.served;
   call(&in, "echo");
@@ -189,10 +199,8 @@ static void a_client_calls_and_is_called(void **state) {
 static void a_conn_closed_between_turns_goes_away(void **state) {
   (void)state;
   world in;
-  set_up(&in);
-  serve(&in, "tcp://127.0.0.1:0");
-  connect_to(&in, idem_listener_url(in.listener));
-  while (in.opened == 0) uv_run(&in.loop, UV_RUN_ONCE);
+  set_up_serving(&in);
+  connect_to_served(&in);
   idem_conn_close(in.client);
   while (in.closed == 0) uv_run(&in.loop, UV_RUN_ONCE); /* the server sees the end of it */
   finish(&in);
@@ -201,8 +209,7 @@ static void a_conn_closed_between_turns_goes_away(void **state) {
 static void a_refused_connection_is_told_once(void **state) {
   (void)state;
   world in;
-  set_up(&in);
-  serve(&in, "tcp://127.0.0.1:0");
+  set_up_serving(&in);
   char url[64];
   snprintf(url, sizeof url, "%s", idem_listener_url(in.listener));
   idem_listener_stop(in.listener, on_stopped, &in);
@@ -223,8 +230,7 @@ static int port_of(const world *in) {
 static void a_name_is_looked_up(void **state) {
   (void)state;
   world in;
-  set_up(&in);
-  serve(&in, "tcp://127.0.0.1:0");
+  set_up_serving(&in);
   char url[64];
   snprintf(url, sizeof url, "tcp://127.1:%d", port_of(&in));
   connect_to(&in, url);
@@ -243,10 +249,13 @@ static int raw_client(const world *in) {
   return fd;
 }
 
-static void ask_to_keep(world *in, int fd) {
+/* A plain socket whose request is with its handler. */
+static int ask_to_keep(world *in) {
   static const char text[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"keep\"}\n";
+  int fd = raw_client(in);
   assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
   while (!in->kept) uv_run(&in->loop, UV_RUN_ONCE);
+  return fd;
 }
 
 static void reset(int fd) {
@@ -258,10 +267,8 @@ static void reset(int fd) {
 static void a_reset_cancels_what_was_asked(void **state) {
   (void)state;
   world in;
-  set_up(&in);
-  serve(&in, "tcp://127.0.0.1:0");
-  int fd = raw_client(&in);
-  ask_to_keep(&in, fd);
+  set_up_serving(&in);
+  int fd = ask_to_keep(&in);
   reset(fd);
   while (in.cancelled == 0) uv_run(&in.loop, UV_RUN_ONCE);
   assert_int_equal(in.reason, IDEM_CANCEL_CLOSED);
@@ -272,10 +279,8 @@ static void a_reset_cancels_what_was_asked(void **state) {
 static void a_reset_after_a_half_close_cancels_as_well(void **state) {
   (void)state;
   world in;
-  set_up(&in);
-  serve(&in, "tcp://127.0.0.1:0");
-  int fd = raw_client(&in);
-  ask_to_keep(&in, fd);
+  set_up_serving(&in);
+  int fd = ask_to_keep(&in);
   shutdown(fd, SHUT_WR);
   for (int i = 0; i < 3; i++) uv_run(&in.loop, UV_RUN_NOWAIT);
   assert_int_equal(in.cancelled, 0);
@@ -291,8 +296,7 @@ static void a_stop_cancels_what_does_not_finish(void **state) {
   idem_serve_opts opts = opts_of(&in);
   opts.grace_ms = 1;
   assert_int_equal(idem_serve(&in.loop, "tcp://127.0.0.1:0", &opts, &in.listener), IDEM_OK);
-  int fd = raw_client(&in);
-  ask_to_keep(&in, fd);
+  int fd = ask_to_keep(&in);
   finish(&in);
   assert_int_equal(in.cancelled, 1);
   char answer[256];
@@ -342,13 +346,11 @@ static void keep_asking(world *in, idem_conn *conn, int *left) {
 static void two_peers_that_flood_each_other_do_not_lock(void **state) {
   (void)state;
   world in;
-  set_up(&in);
+  set_up_serving(&in);
   memset(flood_params, '1', sizeof flood_params);
   flood_params[0] = '[';
   flood_params[sizeof flood_params - 1] = ']';
-  serve(&in, "tcp://127.0.0.1:0");
-  connect_to(&in, idem_listener_url(in.listener));
-  while (in.opened == 0) uv_run(&in.loop, UV_RUN_ONCE);
+  connect_to_served(&in);
   sides[0] = sides[1] = (side){.in = &in, .left = FLOOD};
   keep_asking(&in, in.client, &sides[0].left);
   keep_asking(&in, in.served, &sides[1].left);
@@ -364,13 +366,29 @@ static void two_peers_that_flood_each_other_do_not_lock(void **state) {
 
 /* ------------------------------------------------------------------- stdio in an embedder */
 
+typedef struct standard {
+  int saved[2];
+} standard;
+
+static standard save_standard(void) {
+  fflush(stdout);
+  return (standard){{dup(0), dup(1)}};
+}
+
+static void restore_standard(const standard *before) {
+  for (int i = 0; i < 2; i++) {
+    dup2(before->saved[i], i);
+    close(before->saved[i]);
+  }
+}
+
 /* The process keeps SIGPIPE as it is, and does not die of it. */
 static void stdio_without_a_reader_does_not_kill_an_embedder(void **state) {
   (void)state;
-  int in_pipe[2], out_pipe[2], saved[2] = {dup(0), dup(1)};
+  int in_pipe[2], out_pipe[2];
+  standard before = save_standard();
   assert_int_equal(pipe2(in_pipe, O_CLOEXEC), 0);
   assert_int_equal(pipe2(out_pipe, O_CLOEXEC), 0);
-  fflush(stdout);
   dup2(in_pipe[0], 0);
   dup2(out_pipe[1], 1);
   close(out_pipe[1]);
@@ -384,10 +402,7 @@ static void stdio_without_a_reader_does_not_kill_an_embedder(void **state) {
   assert_int_equal(write(in_pipe[1], text, sizeof text - 1), sizeof text - 1);
   while (in.closed == 0) uv_run(&in.loop, UV_RUN_ONCE);
   finish(&in);
-  dup2(saved[0], 0);
-  dup2(saved[1], 1);
-  close(saved[0]);
-  close(saved[1]);
+  restore_standard(&before);
   close(in_pipe[0]);
   close(in_pipe[1]);
 }
@@ -396,7 +411,8 @@ static void stdio_is_served_once_at_a_time(void **state) {
   (void)state;
   world in;
   set_up(&in);
-  int saved[2] = {dup(0), dup(1)}, ends[2];
+  int ends[2];
+  standard before = save_standard();
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   dup2(ends[0], 0);
   serve(&in, "stdio:");
@@ -406,13 +422,10 @@ static void stdio_is_served_once_at_a_time(void **state) {
   close(ends[1]);
   while (in.closed == 0) uv_run(&in.loop, UV_RUN_ONCE);
   finish(&in);
-  struct stat now, before;
-  assert_int_equal(fstat(0, &now) | fstat(ends[0], &before), 0);
-  assert_int_equal(now.st_ino, before.st_ino); /* given back */
-  dup2(saved[0], 0);
-  dup2(saved[1], 1);
-  close(saved[0]);
-  close(saved[1]);
+  struct stat now, given;
+  assert_int_equal(fstat(0, &now) | fstat(ends[0], &given), 0);
+  assert_int_equal(now.st_ino, given.st_ino); /* given back */
+  restore_standard(&before);
   close(ends[0]);
 }
 

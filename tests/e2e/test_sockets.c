@@ -14,9 +14,31 @@
 #define ECHO "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}\n"
 #define ECHOED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}"
 
-static void stop(child *server) {
-  kill(server->pid, SIGTERM);
-  assert_int_equal(child_end(server), 0);
+typedef struct served {
+  child server;
+  char url[128];
+} served;
+
+#define SERVE(...) serve(CHILD(__VA_ARGS__))
+static served serve(child server) {
+  served self = {.server = server};
+  child_listening(&self.server, self.url, sizeof self.url);
+  return self;
+}
+
+static void stop(served *self) {
+  kill(self->server.pid, SIGTERM);
+  assert_int_equal(child_end(&self->server), 0);
+}
+
+static void expect_refusal(child server) {
+  child_line_with(server.err, "cannot listen");
+  assert_int_equal(child_end(&server), 1);
+}
+
+static void ask(int fd) {
+  child_send(fd, ECHO);
+  child_expect_line(fd, ECHOED);
 }
 
 static void speak(const char *url) {
@@ -27,12 +49,23 @@ static void speak(const char *url) {
   close(fd);
 }
 
+/* A folder of its own for a socket. */
+typedef struct place {
+  char folder[64], path[96];
+} place;
+
+static place make_place(void) {
+  place self;
+  child_make_folder(self.folder, sizeof self.folder);
+  snprintf(self.path, sizeof self.path, "%s/socket", self.folder);
+  return self;
+}
+
 static void several_addresses_are_served_at_once(void **state) {
   (void)state;
-  char folder[64], path[96], tcp[128], local[128];
-  child_make_folder(folder, sizeof folder);
-  snprintf(path, sizeof path, "%s/socket", folder);
-  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0", "--unix", path, "--stdio");
+  char tcp[128], local[128];
+  place at = make_place();
+  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0", "--unix", at.path, "--stdio");
   child_listening(&server, tcp, sizeof tcp);
   child_listening(&server, local, sizeof local);
   assert_memory_equal(tcp, "tcp://127.0.0.1:", 16);
@@ -43,7 +76,7 @@ static void several_addresses_are_served_at_once(void **state) {
   child_send(server.in, ECHO);
   child_expect_line(server.out, ECHOED);
   assert_int_equal(child_end(&server), 0); /* end of input on stdio ends all of it */
-  child_remove_folder(folder);
+  child_remove_folder(at.folder);
 }
 
 static int connect_v6(uint16_t port) {
@@ -65,159 +98,124 @@ static bool machine_has_v6(void) {
 
 static void localhost_is_both_loopback_addresses(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE, "--tcp", "localhost:0");
-  char url[128];
-  child_listening(&server, url, sizeof url);
-  speak(url);
+  served it = SERVE(REFERENCE, "--tcp", "localhost:0");
+  speak(it.url);
   int port = 0;
-  assert_int_equal(sscanf(url, "tcp://localhost:%d", &port), 1);
+  assert_int_equal(sscanf(it.url, "tcp://localhost:%d", &port), 1);
   int fd = connect_v6((uint16_t)port);
   assert_int_equal(fd >= 0, machine_has_v6());
   if (fd >= 0) {
-    child_send(fd, ECHO);
-    child_expect_line(fd, ECHOED);
+    ask(fd);
     close(fd);
   }
-  stop(&server);
+  stop(&it);
 }
 
 static void a_taken_port_is_refused(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0");
-  char url[128];
-  child_listening(&server, url, sizeof url);
-  child second = CHILD(REFERENCE, "--tcp", url + strlen("tcp://"));
-  child_line_with(second.err, "cannot listen");
-  assert_int_equal(child_end(&second), 1);
-  speak(url);
-  stop(&server);
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0");
+  expect_refusal(CHILD(REFERENCE, "--tcp", it.url + strlen("tcp://")));
+  speak(it.url);
+  stop(&it);
 }
 
 /* Connections of the last server linger in the kernel; the port can be had again all the same. */
 static void a_port_can_be_had_again_at_once(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0");
-  char url[128];
-  child_listening(&server, url, sizeof url);
-  int fd = child_connect(url);
-  child_send(fd, ECHO);
-  child_expect_line(fd, ECHOED);
-  stop(&server);
-  child second = CHILD(REFERENCE, "--tcp", url + strlen("tcp://"));
-  child_line_with(second.err, "listening on");
-  speak(url);
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0");
+  int fd = child_connect(it.url);
+  ask(fd);
+  stop(&it);
+  served second = SERVE(REFERENCE, "--tcp", it.url + strlen("tcp://"));
+  speak(it.url);
   close(fd);
   stop(&second);
 }
 
 static void open_requests_are_answered_when_the_server_stops(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0", "--grace-ms", "50");
-  char url[128];
-  child_listening(&server, url, sizeof url);
-  int fd = child_connect(url);
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0", "--grace-ms", "50");
+  int fd = child_connect(it.url);
   child_send(fd, "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"sleep\",\"params\":[60000]}\n" ECHO);
   child_expect_line(fd, ECHOED);
-  kill(server.pid, SIGTERM);
+  kill(it.server.pid, SIGTERM);
   child_expect_line(fd, "{\"jsonrpc\":\"2.0\",\"id\":9,\"error\":{\"code\":-32603,"
                         "\"message\":\"Internal error\"}}");
   assert_string_equal(child_rest(fd), "");
   close(fd);
-  assert_int_equal(child_end(&server), 0);
+  assert_int_equal(child_end(&it.server), 0);
 }
 
 static void a_half_closed_client_gets_its_answers(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0");
-  char url[128];
-  child_listening(&server, url, sizeof url);
-  int fd = child_connect(url);
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0");
+  int fd = child_connect(it.url);
   child_send(fd, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sleep\",\"params\":[50]}\n");
   shutdown(fd, SHUT_WR);
   assert_string_equal(child_rest(fd), "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}\n");
   close(fd);
-  stop(&server);
+  stop(&it);
 }
 
 /* ------------------------------------------------------------------------- Unix sockets */
 
 static void a_unix_socket_is_its_owners_alone_and_goes_with_the_server(void **state) {
   (void)state;
-  char folder[64], path[96], url[128];
-  child_make_folder(folder, sizeof folder);
-  snprintf(path, sizeof path, "%s/socket", folder);
-  child server = CHILD(REFERENCE, "--unix", path);
-  child_listening(&server, url, sizeof url);
+  place at = make_place();
+  served it = SERVE(REFERENCE, "--unix", at.path);
   struct stat made;
-  assert_int_equal(stat(path, &made), 0);
+  assert_int_equal(stat(at.path, &made), 0);
   assert_int_equal(made.st_mode & 0777, 0600);
-  stop(&server);
-  assert_int_equal(access(path, F_OK), -1);
-  child_remove_folder(folder);
+  stop(&it);
+  assert_int_equal(access(at.path, F_OK), -1);
+  child_remove_folder(at.folder);
 }
 
 static void a_stale_socket_is_replaced_and_a_live_one_is_not(void **state) {
   (void)state;
-  char folder[64], path[96], url[128];
-  child_make_folder(folder, sizeof folder);
-  snprintf(path, sizeof path, "%s/socket", folder);
-  child server = CHILD(REFERENCE, "--unix", path);
-  child_listening(&server, url, sizeof url);
-  child second = CHILD(REFERENCE, "--unix", path);
-  child_line_with(second.err, "cannot listen");
-  assert_int_equal(child_end(&second), 1);
-  speak(url);
-  kill(server.pid, SIGKILL);
-  assert_int_equal(child_end(&server), -SIGKILL);
-  assert_int_equal(access(path, F_OK), 0);
-  server = CHILD(REFERENCE, "--unix", path);
-  child_listening(&server, url, sizeof url);
-  speak(url);
-  stop(&server);
-  child_remove_folder(folder);
+  place at = make_place();
+  served it = SERVE(REFERENCE, "--unix", at.path);
+  expect_refusal(CHILD(REFERENCE, "--unix", at.path));
+  speak(it.url);
+  kill(it.server.pid, SIGKILL);
+  assert_int_equal(child_end(&it.server), -SIGKILL);
+  assert_int_equal(access(at.path, F_OK), 0);
+  it = SERVE(REFERENCE, "--unix", at.path);
+  speak(it.url);
+  stop(&it);
+  child_remove_folder(at.folder);
 }
 
 static void a_file_that_is_no_socket_is_left_alone(void **state) {
   (void)state;
-  char folder[64], path[96];
-  child_make_folder(folder, sizeof folder);
-  snprintf(path, sizeof path, "%s/precious", folder);
-  close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-  child server = CHILD(REFERENCE, "--unix", path);
-  child_line_with(server.err, "cannot listen");
-  assert_int_equal(child_end(&server), 1);
-  assert_int_equal(access(path, F_OK), 0);
-  child_remove_folder(folder);
+  place at = make_place();
+  close(open(at.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  expect_refusal(CHILD(REFERENCE, "--unix", at.path));
+  assert_int_equal(access(at.path, F_OK), 0);
+  child_remove_folder(at.folder);
 }
 
 static void a_socket_file_of_someone_else_is_not_removed(void **state) {
   (void)state;
-  char folder[64], path[96], url[128];
-  child_make_folder(folder, sizeof folder);
-  snprintf(path, sizeof path, "%s/socket", folder);
-  child server = CHILD(REFERENCE, "--unix", path);
-  child_listening(&server, url, sizeof url);
-  unlink(path);
-  close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-  stop(&server);
-  assert_int_equal(access(path, F_OK), 0);
-  child_remove_folder(folder);
+  place at = make_place();
+  served it = SERVE(REFERENCE, "--unix", at.path);
+  unlink(at.path);
+  close(open(at.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  stop(&it);
+  assert_int_equal(access(at.path, F_OK), 0);
+  child_remove_folder(at.folder);
 }
 
 /* -------------------------------------------------------------------------------- limits */
 
 static void connections_beyond_the_maximum_are_closed(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0", "--max-connections", "2");
-  char url[128];
-  child_listening(&server, url, sizeof url);
-  int first = child_connect(url), second = child_connect(url), third = child_connect(url);
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0", "--max-connections", "2");
+  int first = child_connect(it.url), second = child_connect(it.url), third = child_connect(it.url);
   assert_string_equal(child_rest(third), "");
-  child_line_with(server.err, "max_connections reached");
-  child_send(first, ECHO);
-  child_expect_line(first, ECHOED);
-  child_send(second, ECHO);
-  child_expect_line(second, ECHOED);
+  child_line_with(it.server.err, "max_connections reached");
+  ask(first);
+  ask(second);
   close(third);
   shutdown(first, SHUT_WR); /* its end makes room for another */
   assert_string_equal(child_rest(first), "");
@@ -225,7 +223,7 @@ static void connections_beyond_the_maximum_are_closed(void **state) {
   int fourth = -1;
   for (bool answered = false; !answered;) {
     if (fourth >= 0) close(fourth);
-    fourth = child_connect(url);
+    fourth = child_connect(it.url);
     struct pollfd reply = {.fd = fourth, .events = POLLIN};
     char byte;
     answered = send(fourth, ECHO, strlen(ECHO), MSG_NOSIGNAL) > 0 && poll(&reply, 1, 20000) > 0 &&
@@ -234,39 +232,33 @@ static void connections_beyond_the_maximum_are_closed(void **state) {
   child_expect_line(fourth, ECHOED);
   close(fourth);
   close(second);
-  stop(&server);
+  stop(&it);
 }
 
 static void running_out_of_descriptors_is_survived(void **state) {
   (void)state;
   static const char command[] = "ulimit -n 24; exec " REFERENCE " --tcp 127.0.0.1:0";
-  child server = CHILD("/bin/sh", "-c", command);
-  char url[128];
-  child_listening(&server, url, sizeof url);
+  served it = SERVE("/bin/sh", "-c", command);
   int fds[40];
-  for (int i = 0; i < 40; i++) fds[i] = child_connect(url);
-  child_line_with(server.err, "cannot accept for now");
-  child_send(fds[0], ECHO);
-  child_expect_line(fds[0], ECHOED);
+  for (int i = 0; i < 40; i++) fds[i] = child_connect(it.url);
+  child_line_with(it.server.err, "cannot accept for now");
+  ask(fds[0]);
   for (int i = 0; i < 39; i++) close(fds[i]);
-  child_send(fds[39], ECHO); /* the last in the queue is accepted once there is room */
-  child_expect_line(fds[39], ECHOED);
+  ask(fds[39]); /* the last in the queue is accepted once there is room */
   close(fds[39]);
-  stop(&server);
+  stop(&it);
 }
 
 /* ------------------------------------------------------------------------- hostile peers */
 
 static void post_to(const char *framing) {
-  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0", "--framing", framing);
-  char url[128];
-  child_listening(&server, url, sizeof url);
-  int fd = child_connect(url);
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0", "--framing", framing);
+  int fd = child_connect(it.url);
   child_send(fd, "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://example.com\r\n"
                  "Content-Type: text/plain\r\nContent-Length: 58\r\n\r\n" ECHO);
   assert_null(strstr(child_rest(fd), "result"));
   close(fd);
-  stop(&server);
+  stop(&it);
 }
 
 static void an_http_post_to_a_line_port_is_closed(void **state) {
@@ -280,10 +272,8 @@ static void an_http_post_to_a_content_length_port_is_closed(void **state) {
 
 static void a_client_that_does_not_read_cannot_grow_memory(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0");
-  char url[128];
-  child_listening(&server, url, sizeof url);
-  int deaf = child_connect(url), other = child_connect(url);
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0");
+  int deaf = child_connect(it.url), other = child_connect(it.url);
   static char line[65536];
   int head = snprintf(line, sizeof line,
                       "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[\"");
@@ -297,14 +287,13 @@ static void a_client_that_does_not_read_cannot_grow_memory(void **state) {
     ssize_t n = send(deaf, line + at, sizeof line - at, MSG_NOSIGNAL);
     if (n > 0) at = (at + (size_t)n) % sizeof line;
   }
-  assert_true(child_rss_kb(server.pid) < 160 * 1024L);
-  child_send(other, ECHO); /* and the others are served */
-  child_expect_line(other, ECHOED);
+  assert_true(child_rss_kb(it.server.pid) < 160 * 1024L);
+  ask(other); /* and the others are served */
   close(deaf);
   close(other);
   uint64_t took;
-  kill(server.pid, SIGTERM);
-  assert_int_equal(child_end_timed(&server, &took), 0);
+  kill(it.server.pid, SIGTERM);
+  assert_int_equal(child_end_timed(&it.server, &took), 0);
   assert_true(took < 2000);
 }
 
