@@ -62,16 +62,16 @@ typedef struct tool_config {
   const char *program; /* the real file */
   arguments_template run;
   word_template stdin_text;
-  bool has_stdin;
   const char *cwd;
   tool_env *env;
   size_t env_count;
   inside_rule *inside;
   size_t inside_count;
+  uint64_t exit_ok[4]; /* a bit a status; see tool_exit_ok */
+  bool has_stdin;
   bool output_json;
   bool hide_stderr;
   bool progress;
-  uint64_t exit_ok[4]; /* a bit a status; see tool_exit_ok */
   bool unconfined;
   bool allow_net;
   const char *const *allow_read; /* end with NULL */

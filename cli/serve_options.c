@@ -83,6 +83,22 @@ static bool add_origin(serve_options *self, const char *value) {
   return add_text(&self->allow_origins, value);
 }
 
+/* "192.0.2.7", "10.0.0.0/8", "2001:db8::/32". */
+static bool is_block(const char *text) {
+  unsigned char parsed[sizeof(struct in6_addr)];
+  char address[INET6_ADDRSTRLEN] = "";
+  size_t len = strcspn(text, "/"), digits = text[len] ? strspn(text + len + 1, "0123456789") : 0;
+  if (len < sizeof address) memcpy(address, text, len);
+  bool four = inet_pton(AF_INET, address, parsed) == 1;
+  if (!four && inet_pton(AF_INET6, address, parsed) != 1) return false;
+  if (!text[len]) return true;
+  return digits > 0 && digits < 4 && !text[len + 1 + digits] &&
+         strtoul(text + len + 1, NULL, 10) <= (four ? 32u : 128u);
+}
+static bool add_proxy(serve_options *self, const char *value) {
+  return is_block(value) && add_text(&self->trusted_proxies, value);
+}
+
 static bool read_tokens(serve_options *self, FILE *file) {
   self->token_text = calloc(1, TOKEN_BYTES);
   if (!self->token_text) return false;
@@ -171,6 +187,8 @@ static const struct flag {
     {NULL, "--no-auth", NULL, "let others than this machine in without a token", set_no_auth},
     {NULL, "--allow-host", "HOST[:PORT|:*]", "a Host to answer to; may be repeated", add_host},
     {NULL, "--allow-origin", "HOST[:PORT|:*]", "whose pages may ask; may be repeated", add_origin},
+    {NULL, "--trusted-proxy", "ADDRESS[/BITS]",
+     "whose X-Forwarded-For is believed; may be repeated", add_proxy},
     {"what is told", "--access-log", NULL, "one line a request", set_access_log},
     {NULL, "--log-level", "debug|info|warn|error", "the least that is logged (info)", set_level},
     {NULL, "--log-format", "text|json", "for people or for programs (text)", set_format},
@@ -298,6 +316,7 @@ bool serve_options_parse(serve_options *self, int argc, char **argv, int *code) 
   self->http.tokens = list_of(&self->tokens);
   self->http.allow_hosts = list_of(&self->allow_hosts);
   self->http.allow_origins = list_of(&self->allow_origins);
+  self->http.trusted_proxies = list_of(&self->trusted_proxies);
   bool fine = choose_transport(self) && guard(self);
   for (size_t i = 0; i < self->url_count; i++)
     fine = fine && fit_url(&self->urls[i], self->profile);

@@ -2,24 +2,17 @@
  * it stands in the ring of its client and in the ring of its tool, and goes when it is empty. */
 #include "turns.h"
 
-#include "mcp/mcp.h"
+#include "mcp/asker.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Who asks: a principal; without one a session, which several connections may share; without that the
- * connection, or where each request has its own (HTTP), the address it came from. */
-typedef struct identity {
-  const void *thing; /* session or connection, or what kind of name it is */
-  const char *name;
-  size_t len;
-} identity;
-
 typedef struct client {
   idem__list link;
   idem__list lanes;
-  identity who; /* with a name of its own */
+  idem__asker who;
   size_t count;
+  char bytes[]; /* of `who` */
 } client;
 
 struct lane {
@@ -43,43 +36,23 @@ void turns_tool_init(turns_tool *tool) {
 
 /* ------------------------------------------------------------------ clients and lanes */
 
-/* Without the port: every connection has another. */
-static identity address_of(const idem_conn *conn) {
-  static const char address;
-  const char *peer = idem_conn_peer(conn), *port = strrchr(peer, ':');
-  return (identity){&address, peer, port ? (size_t)(port - peer) : strlen(peer)};
-}
-
-static identity who_asks(const idem_request *request) {
-  const char *principal = idem_principal(request);
-  const idem_conn *conn = idem_request_conn(request);
-  const idem__mcp_peer *peer = conn ? idem__mcp_peer_of(conn) : NULL;
-  if (*principal) return (identity){NULL, principal, strlen(principal)};
-  if (peer && peer->session) return (identity){peer->session, "", 0};
-  return peer && peer->edge ? address_of(conn) : (identity){conn, "", 0};
-}
-
 static client *find_client(const turns *self, const idem_request *request) {
-  identity who = who_asks(request);
+  idem__asker who = idem__asker_of(request);
   for (idem__list *at = self->clients.next; at != &self->clients; at = at->next) {
     client *one = IDEM__CONTAINER(at, client, link);
     if (one->who.thing == who.thing && one->who.len == who.len &&
-        memcmp(one->who.name, who.name, who.len) == 0)
+        memcmp(one->who.bytes, who.bytes, who.len) == 0)
       return one;
   }
   return NULL;
 }
 
 static client *client_new(turns *self, const idem_request *request) {
-  identity who = who_asks(request);
-  client *made = calloc(1, sizeof *made);
-  char *name = strndup(who.name, who.len);
-  if (!made || !name) {
-    free(made);
-    free(name);
-    return NULL;
-  }
-  made->who = (identity){who.thing, name, who.len};
+  idem__asker who = idem__asker_of(request);
+  client *made = calloc(1, sizeof *made + who.len);
+  if (!made) return NULL;
+  memcpy(made->bytes, who.bytes, who.len);
+  made->who = (idem__asker){who.thing, made->bytes, who.len};
   idem__list_init(&made->lanes);
   idem__list_append(&self->clients, &made->link);
   return made;
@@ -88,7 +61,6 @@ static client *client_new(turns *self, const idem_request *request) {
 static void client_free_if_done(client *self) {
   if (self->count) return;
   idem__list_remove(&self->link);
-  free((char *)(uintptr_t)self->who.name);
   free(self);
 }
 

@@ -26,10 +26,10 @@ _idem_serve() {
     --log-level) mapfile -t COMPREPLY < <(compgen -W "debug info warn error" -- "$current") ;;
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") ;;
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-    --allow-host | --allow-origin | --dry-run) ;;
+    --allow-host | --allow-origin | --trusted-proxy | --dry-run) ;;
     *)
       _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --allow-host
-        --allow-origin --access-log --log-level --log-format --check --dry-run --print-schema
+        --allow-origin --trusted-proxy --access-log --log-level --log-format --check --dry-run --print-schema
         --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
       ;;

@@ -63,6 +63,8 @@ idem__outgoing idem__http_outgoing(const char *text, size_t len) {
 
 /* -------------------------------------------------------------------- calls */
 
+_Static_assert(sizeof(idem__ip) == IDEM__CLIENT_BYTES, "an address tells clients apart");
+
 idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
                                 void (*on_output)(idem_conn *conn, void *user),
                                 bool (*admit)(idem_conn *conn, void *user), const char *peer,
@@ -111,7 +113,7 @@ static void retire(call *visit) {
   idem__http_rpc *rpc = visit->rpc;
   end_guest(visit);
   visit->exchange = NULL;
-  idem__conn_lend_peer(visit->conn, NULL);
+  idem__conn_lend_peer(visit->conn, NULL, NULL);
   idem__list_remove(&visit->link);
   visit->next = rpc->idle;
   rpc->idle = visit;
@@ -359,7 +361,7 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
   call *visit = user;
   (void)exchange;
   visit->exchange = NULL;
-  idem__conn_lend_peer(visit->conn, NULL);
+  idem__conn_lend_peer(visit->conn, NULL, NULL);
   visit->detached = rules_of(visit->rpc)->outlives_peer;
   if (guest_of(visit)->outlives) visit->detached = guest_of(visit)->outlives(visit->guest);
   if (visit->detached) return; /* runs on; its answer goes nowhere */
@@ -406,7 +408,7 @@ void idem__http_visit_leave(void *guest) {
   commit_stream(visit);
   visit->exchange = NULL;
   visit->detached = true;
-  idem__conn_lend_peer(visit->conn, NULL);
+  idem__conn_lend_peer(visit->conn, NULL, NULL);
   idem__http_stream_end(exchange);
 }
 
@@ -452,7 +454,8 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
       rules_of(rpc)->event_streams && idem__http_accepts_exactly(request, "text/event-stream");
   visit->detached = false;
   if (!begin_guest(visit, request)) return;
-  idem__conn_lend_peer(visit->conn, idem__http_exchange_peer(exchange));
+  idem__conn_lend_peer(visit->conn, idem__http_exchange_peer(exchange),
+                       idem__http_exchange_client(exchange)->bytes);
   idem__message_kind kind;
   const char *body = request->body.len ? request->body.at : "";
   idem_status status = idem__conn_message(visit->conn, body, request->body.len, &kind);

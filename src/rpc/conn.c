@@ -91,7 +91,11 @@ void idem__conn_set_host(idem_conn *conn, void *host) { conn->host = host; }
 void *idem__conn_host(const idem_conn *conn) { return conn->host; }
 void idem__conn_set_host_data(idem_conn *conn, void *data) { conn->host_data = data; }
 void *idem__conn_host_data(const idem_conn *conn) { return conn->host_data; }
-void idem__conn_lend_peer(idem_conn *conn, const char *peer) { conn->peer_lent = peer; }
+void idem__conn_lend_peer(idem_conn *conn, const char *peer, const void *client) {
+  conn->peer_lent = peer;
+  conn->client_lent = client;
+}
+const void *idem__conn_client(const idem_conn *conn) { return conn->client_lent; }
 size_t idem_conn_in_flight(const idem_conn *conn) { return conn->in_flight; }
 size_t idem_conn_pending_calls(const idem_conn *conn) { return conn->call_count; }
 

@@ -370,6 +370,7 @@ struct idem_conn {
   void *host;            /* the runtime's: the loop it runs on */
   void *host_data;       /* the embedder's, kept by the runtime */
   const char *peer_lent; /* instead of `peer`, for a conn that serves one peer after the other */
+  const void *client_lent;
   idem__message_kind last_kind;
   const idem__method *last_method; /* what was asked last is often asked again */
   uint64_t now_ns;
@@ -430,8 +431,12 @@ void idem__conn_set_host(idem_conn *conn, void *host);
 void *idem__conn_host(const idem_conn *conn);
 void idem__conn_set_host_data(idem_conn *conn, void *data);
 void *idem__conn_host_data(const idem_conn *conn);
-/* Who the next messages come from; borrowed until changed. */
-void idem__conn_lend_peer(idem_conn *conn, const char *peer);
+/* Who the next messages come from, and the IDEM__CLIENT_BYTES by which such clients are told apart, an
+ * address; both borrowed until changed. */
+#define IDEM__CLIENT_BYTES 16
+void idem__conn_lend_peer(idem_conn *conn, const char *peer, const void *client);
+/* NULL: the conn has one client for life, or none at the moment. */
+const void *idem__conn_client(const idem_conn *conn);
 /* May serve another peer: nothing is owed, queued or pending, and it never failed. */
 bool idem__conn_reusable(const idem_conn *conn);
 /* Entry points that run callbacks stand between these; leave may free the conn. */

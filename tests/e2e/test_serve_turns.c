@@ -184,19 +184,21 @@ static int connect_from(const char *url, const char *address) {
   return fd;
 }
 
-static int post_call(const char *url, const char *address) {
-  static const char body[] =
+static int post_call(const char *url, const char *address, const char *header) {
+  static const char mcp[] =
       "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"hold\","
       "\"arguments\":{},\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
       "\"io.modelcontextprotocol/clientCapabilities\":{}}}}";
+  static const char plain[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"hold\"}";
+  const char *path = strrchr(url, '/'), *body = strcmp(path, "/mcp") == 0 ? mcp : plain;
   char text[1024];
   int fd = connect_from(url, address);
   snprintf(text, sizeof text,
-           "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
            "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n"
-           "Mcp-Method: tools/call\r\nMcp-Name: hold\r\nConnection: close\r\n"
+           "Mcp-Method: tools/call\r\nMcp-Name: hold\r\nConnection: close\r\n%s"
            "Content-Length: %zu\r\n\r\n%s",
-           sizeof body - 1, body);
+           path, header, strlen(body), body);
   child_send(fd, text);
   return fd;
 }
@@ -217,33 +219,49 @@ static void expect_one_is_told(struct pollfd *posts, size_t count, int modest) {
   }
 }
 
-/* Each POST is a connection of its own; it is the address that has many. */
-static void a_client_s_posts_count_together(void **state) {
+/* A greedy client is told, one who asks for little is not, however they are told apart. */
+static void greedy_and_modest(const char *flag, const char *value, const char *const addresses[2],
+                              const char *const headers[2]) {
   serving self;
   char url[128], path[512];
   struct pollfd posts[POSTS];
-  (void)state;
   serving_make(&self, "{\"concurrency\":1,\"queue\":3,\"tools\":{\"hold\":{\"run\":[\"sh\",\"-c\","
                       "\"while [ ! -e go ]; do sleep 0.01; done\"]}}}");
   serving_path(&self, "idem.json", path, sizeof path);
-  child server = CHILD(program, "serve", path, "--http", "0");
+  child server = CHILD(program, "serve", path, "--http", "127.0.0.1:0", flag, value);
   child_listening(&server, url, sizeof url);
   for (int i = 0; i < POSTS; i++)
-    posts[i] = (struct pollfd){.fd = post_call(url, "127.0.0.1"), .events = POLLIN};
+    posts[i] = (struct pollfd){.fd = post_call(url, addresses[0], headers[0]), .events = POLLIN};
   expect_one_is_told(posts, POSTS, -1);
-  int modest = post_call(url, "127.0.0.2");
+  int modest = post_call(url, addresses[1], headers[1]);
   expect_one_is_told(posts, POSTS, modest);
   serving_file(&self, "go", "");
-  expect_not_in(child_rest(modest), "isError");
+  expect_in(child_rest(modest), "\"result\":");
   close(modest);
   for (int i = 0; i < POSTS; i++) {
     if (posts[i].fd < 0) continue;
-    expect_not_in(child_rest(posts[i].fd), "isError");
+    expect_in(child_rest(posts[i].fd), "\"result\":");
     close(posts[i].fd);
   }
   kill(server.pid, SIGTERM);
   assert_int_equal(child_end(&server), 0);
   child_remove_folder(self.folder);
+}
+
+/* Each POST is a connection of its own; it is the address that has many. */
+static void a_client_s_posts_count_together(void **state) {
+  (void)state;
+  static const char *const profiles[] = {"mcp", "jsonrpc"};
+  for (size_t i = 0; i < 2; i++)
+    greedy_and_modest("--profile", profiles[i], (const char *const[]){"127.0.0.1", "127.0.0.2"},
+                      (const char *const[]){"", ""});
+}
+
+static void a_trusted_proxy_s_clients_are_told_apart(void **state) {
+  (void)state;
+  greedy_and_modest(
+      "--trusted-proxy", "127.0.0.0/8", (const char *const[]){"127.0.0.1", "127.0.0.1"},
+      (const char *const[]){"X-Forwarded-For: 192.0.2.1\r\n", "X-Forwarded-For: 192.0.2.2\r\n"});
 }
 
 static int start(void **state) {
@@ -267,6 +285,7 @@ int main(void) {
       cmocka_unit_test(a_thousand_calls_wait_in_little_memory),
       cmocka_unit_test(a_greedy_client_does_not_starve_another),
       cmocka_unit_test(a_client_s_posts_count_together),
+      cmocka_unit_test(a_trusted_proxy_s_clients_are_told_apart),
   };
   return cmocka_run_group_tests(tests, start, end);
 }
