@@ -50,9 +50,10 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t len) {
   idem__http_conn *conn = conn_of(parser);
   idem__http_request *request = conn->request;
   if (request->head_len) return add_trailer(conn, len);
+  if (request->too_many) return 0;
   if (request->in_value || !request->header_count) {
-    if (request->header_count >= conn->hub->header_count)
-      return stop(conn, 431, 0, "header-too-large");
+    request->too_many = request->header_count >= conn->hub->header_count;
+    if (request->too_many) return 0;
     request->in_value = false;
     request->headers[request->header_count++] =
         (idem__http_header){.name = (uint32_t)(at - request->base)};
@@ -65,6 +66,7 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t len) {
   idem__http_conn *conn = conn_of(parser);
   idem__http_request *request = conn->request;
   if (request->head_len) return add_trailer(conn, len);
+  if (request->too_many) return 0;
   idem__http_header *header = &request->headers[request->header_count - 1];
   if (!header->value_len) header->value = (uint32_t)(at - request->base);
   header->value_len += (uint32_t)len;
@@ -72,9 +74,12 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t len) {
   return 0;
 }
 
+/* One too many is refused when it is whole: by then a fault in it has shown, wherever input was
+ * split. */
 static int on_header_value_complete(llhttp_t *parser) {
-  conn_of(parser)->request->in_value = true; /* an empty value has no span */
-  return 0;
+  idem__http_conn *conn = conn_of(parser);
+  conn->request->in_value = true; /* an empty value has no span */
+  return conn->request->too_many ? stop(conn, 431, 0, "header-too-large") : 0;
 }
 
 static int on_headers_complete(llhttp_t *parser) {
@@ -164,7 +169,7 @@ static bool begin_request(idem__http_conn *conn, const char *data) {
   request->body = (idem__view){NULL, 0};
   request->target = (idem__http_header){0};
   request->head_len = request->trailer_bytes = request->header_count = 0;
-  request->in_value = false;
+  request->in_value = request->too_many = false;
   request->began_ms = conn->now_ms;
   conn->request = request;
   conn->discard = conn->upgrading = false;
@@ -174,12 +179,14 @@ static bool begin_request(idem__http_conn *conn, const char *data) {
   return true;
 }
 
-/* The head goes on in a copy of its own, so that its parts stay in one piece. */
+/* No more than the limit is looked at. What was begun before goes on in a copy of its own, so that
+ * the head's parts stay in one piece. */
 static idem_status continue_head(idem__http_conn *conn, const char *data, size_t *len,
                                  const char **input) {
   idem__http_request *request = conn->request;
   size_t room = conn->hub->header_bytes - request->head.len;
   if (*len > room) *len = room;
+  if (!request->head.len) return IDEM_OK;
   idem_status status = idem__buf_put(&request->head, data, *len);
   if (status != IDEM_OK) return status;
   request->base = request->head.data;
@@ -193,11 +200,6 @@ static idem_status keep_partial(idem__http_conn *conn, const char *end) {
   bool lent = !request->head.len;
   size_t head = request->head_len;
   if (!head) head = lent ? (size_t)(end - request->base) : request->head.len;
-  if (!request->head_len && head >= conn->hub->header_bytes) {
-    stop(conn, 431, 0, "header-too-large");
-    refuse_and_close(conn);
-    return IDEM_OK;
-  }
   if (lent) {
     idem_status status = idem__buf_put(&request->head, request->base, head);
     if (status != IDEM_OK) return status;
@@ -216,11 +218,7 @@ static void head_complete(idem__http_conn *conn, const char *input, size_t used)
   idem__http_request *request = conn->request;
   request->head_len = (size_t)(input - request->base) + used;
   if (request->head.len) request->head.len = request->head_len; /* what follows was not its own */
-  bool large = request->head_len > conn->hub->header_bytes;
-  if (large)
-    stop(conn, 431, 0, "header-too-large");
-  else
-    idem__http_judge(conn, request);
+  idem__http_judge(conn, request);
   if (!conn->upgrading) conn->parser.upgrade = 0; /* to anything else we do not: go on as we are */
   if (!conn->refusal.status) return;
   bool long_body =
@@ -263,8 +261,7 @@ static idem_status step(idem__http_conn *conn, const char *data, size_t len, siz
   if (!conn->request && !begin_request(conn, data)) return IDEM_E_NOMEM;
   const char *input = data;
   idem__http_request *request = conn->request;
-  bool continued = request->head.len && !request->head_len;
-  if (continued) {
+  if (!request->head_len) {
     idem_status status = continue_head(conn, data, &len, &input);
     if (status != IDEM_OK) return status;
   }
@@ -272,7 +269,8 @@ static idem_status step(idem__http_conn *conn, const char *data, size_t len, siz
   *used = len;
   if (conn->failed != IDEM_OK) return conn->failed;
   if (error == HPE_OK) {
-    if (!continued || request->head.len < conn->hub->header_bytes) return IDEM_OK;
+    if (request->head_len || (size_t)(input + len - request->base) < conn->hub->header_bytes)
+      return IDEM_OK;
     stop(conn, 431, 0, "header-too-large");
     refuse_and_close(conn);
   } else if (error == HPE_PAUSED || error == HPE_PAUSED_UPGRADE) {

@@ -90,6 +90,7 @@ typedef struct idem__http_request {
   idem__http_method method;
   uint8_t minor; /* HTTP/1.minor */
   bool in_value; /* parsing: the last header's value has begun */
+  bool too_many; /* parsing: another one than there is room for has begun */
   bool keep_alive;
   uint8_t known[IDEM__H_KNOWN]; /* index + 1 into headers; 0: absent */
   uint8_t known_count[IDEM__H_KNOWN];

@@ -302,6 +302,27 @@ static void too_many_headers_are_431(void **state) {
   free(text);
 }
 
+/* Of two faults the first one counts, and what is past a limit is not looked at. */
+static void which_fault_is_told_does_not_depend_on_the_split(void **state) {
+  (void)state;
+  idem_http_opts http = {.header_bytes = 1024, .header_count = 4};
+  http_peer_opts opts = {.http = &http};
+  const char *start = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n";
+  char *text = repeat(start, "X: y\r\n", 3, "no colon\r\nX: y\r\n\r\n");
+  play_all_splits(&opts, text, "HTTP/1.1 400 ", "Parse error", 1);
+  free(text);
+  text = repeat(start, "X: y\r\n", 3, "X: a\001control\r\n\r\n");
+  play_all_splits(&opts, text, "HTTP/1.1 400 ", "Parse error", 1);
+  free(text);
+  text = repeat(start, "X: y\r\n", 4, "no colon\r\n\r\n");
+  play_all_splits(&opts, text, "HTTP/1.1 431 ", "header-too-large", 1);
+  free(text);
+  text =
+      repeat("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ", "y", 1024, "\r\nno colon\r\n\r\n");
+  play_all_splits(&opts, text, "HTTP/1.1 431 ", "header-too-large", 1);
+  free(text);
+}
+
 static void a_body_over_the_limit_is_413(void **state) {
   (void)state;
   http_peer_opts opts = {.body_bytes = 52};
@@ -532,6 +553,7 @@ int main(void) {
       cmocka_unit_test(a_long_head_is_431),
       cmocka_unit_test(a_head_at_the_limit_is_served),
       cmocka_unit_test(too_many_headers_are_431),
+      cmocka_unit_test(which_fault_is_told_does_not_depend_on_the_split),
       cmocka_unit_test(a_body_over_the_limit_is_413),
       cmocka_unit_test(oversized_chunk_extensions_are_refused),
       cmocka_unit_test(oversized_trailers_are_refused),
