@@ -1,4 +1,5 @@
-/* access_log.c - one line a request: who, what, the status, how much, how long.
+/* access_log.c - one line a request, if wanted: who, what, the status, how much, how long; and a line for
+ * who is refused, whether wanted or not, but not too many.
  * Method and target are the peer's words: they go through the log's escaping and redaction, and a
  * query is never written. See docs/internals/http.md. */
 #include "conn.h"
@@ -7,6 +8,7 @@
 
 #define GONE 499 /* as nginx says it */
 #define LINE_MAX 160
+#define REFUSALS_A_SECOND 10
 
 void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_request *request) {
   idem__http_conn *conn = exchange->conn;
@@ -25,9 +27,11 @@ void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_reques
 
 /* Behind a trusted proxy both are named: who asked, and who passed it on. */
 static void put_peer(const idem__http_exchange *exchange, idem__buf *out) {
+  static const idem__ip unknown; /* its head could not be read */
   const idem__http_conn *conn = exchange->conn;
   char client[IDEM__IP_TEXT];
-  if (memcmp(&exchange->client, &conn->from, sizeof conn->from) == 0) {
+  if (memcmp(&exchange->client, &conn->from, sizeof conn->from) == 0 ||
+      memcmp(&exchange->client, &unknown, sizeof unknown) == 0) {
     idem__buf_printf(out, "%s", conn->peer);
     return;
   }
@@ -66,4 +70,53 @@ void idem__http_log_gone(idem__http_exchange *exchange) {
   if (!exchange->status) exchange->status = GONE;
   exchange->note = "client-gone";
   idem__http_log_access(exchange, 0);
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+/* Who floods us is not to flood the log as well. `missed`: so many had no line since the last one. */
+static bool may_tell(idem__http_hub *hub, uint64_t now_ms, size_t *missed) {
+  if (now_ms - hub->told_ms >= 1000) {
+    hub->told_ms = now_ms;
+    hub->told = 0;
+  }
+  if (hub->told == REFUSALS_A_SECOND) {
+    hub->untold++;
+    return false;
+  }
+  *missed = hub->untold;
+  hub->untold = 0;
+  hub->told++;
+  return true;
+}
+
+/* What is not there is asked for by many clients to find out what is. */
+static idem_log_level level_of(uint16_t status) {
+  if (status >= 500) return IDEM_LOG_ERROR;
+  return status >= 404 && status <= 406 ? IDEM_LOG_DEBUG : IDEM_LOG_WARN;
+}
+
+void idem__http_log_refusal(const idem__http_exchange *exchange,
+                            const idem__http_refusal *refusal) {
+  idem__http_conn *conn = exchange->conn;
+  idem_log *log = conn->hub->log;
+  idem_log_level level = level_of(refusal->status);
+  size_t missed;
+  if (!log || level < idem_log_get_level(log) || !may_tell(conn->hub, conn->now_ms, &missed))
+    return;
+  char text[LINE_MAX + 96], peer[PEER_MAX + IDEM__IP_TEXT + 8];
+  idem__buf line, who;
+  idem__buf_fixed(&line, text, sizeof text);
+  idem__buf_fixed(&who, peer, sizeof peer - 1);
+  put_peer(exchange, &who);
+  peer[who.len] = 0;
+  idem__buf_printf(&line, "%u %s", (unsigned)refusal->status,
+                   refusal->reason ? refusal->reason : "not HTTP");
+  if (refusal->hint) idem__buf_printf(&line, "; %s %s", refusal->hint, refusal->hint_value);
+  if (missed) idem__buf_printf(&line, "; %zu more before", missed);
+  idem_log_write(log, &(idem_log_record){.level = level,
+                                         .message = "a request was refused",
+                                         .peer = peer,
+                                         .detail = text,
+                                         .detail_len = line.len});
 }

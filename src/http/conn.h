@@ -83,6 +83,8 @@ struct idem__http_hub {
   idem_http_principal_fn principal;
   void *principal_user;
   bool access_log;
+  uint64_t told_ms;    /* of refusals: when the second began, how many had a line in it, */
+  size_t told, untold; /* and how many since then have not */
   const idem__http_route *routes;
   size_t route_count;
   int port;
@@ -126,6 +128,7 @@ void idem__h1_settings(llhttp_settings_t *settings);
 void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes);
 /* The peer went before its answer. */
 void idem__http_log_gone(idem__http_exchange *exchange);
+void idem__http_log_refusal(const idem__http_exchange *exchange, const idem__http_refusal *refusal);
 void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_request *request);
 
 #endif

@@ -375,6 +375,7 @@ void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *
   if (headers) idem__buf_put(&lines, headers, strlen(headers));
   header_text[lines.len] = 0;
   exchange->note = refusal->reason;
+  idem__http_log_refusal(exchange, refusal);
   idem__metrics_error(exchange->conn->hub->metrics,
                       refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST);
   idem__http_respond(exchange, &(idem__http_answer){.status = refusal->status,

@@ -1,4 +1,5 @@
-/* test_access_log.c - one line a request: who, what, the status, how long, and no secrets. */
+/* test_access_log.c - one line a request: who, what, the status, how long, and no secrets; and a line
+ * for who is refused. */
 #include "support/http_peer.h"
 
 #include "support/unit.h"
@@ -15,23 +16,27 @@ typedef struct world {
   http_peer peer;
   idem_log *log;
   char line[1024]; /* the last one */
+  int lines;
 } world;
 
 static void keep_line(void *ctx, const char *line, size_t len) {
   world *in = ctx;
   snprintf(in->line, sizeof in->line, "%.*s", (int)len, line);
+  in->lines++;
 }
 
-static void set_up(world *in) {
+static void set_up_with(world *in, bool access_log) {
   static const char *const trusted[] = {"127.0.0.1", NULL};
   static const idem__http_rules rules = {.event_streams = true};
-  static const idem_http_opts http = {.access_log = true, .trusted_proxies = trusted};
+  idem_http_opts http = {.access_log = access_log, .trusted_proxies = trusted};
   *in = (world){.line = ""};
   idem_log_opts opts = {.level = IDEM_LOG_INFO, .write = keep_line, .write_ctx = in};
   assert_int_equal(idem_log_new(&opts, &in->log), IDEM_OK);
   http_peer_opts peer = {.http = &http, .rules = &rules, .log = in->log};
   assert_int_equal(http_peer_init(&in->peer, &peer), IDEM_OK);
 }
+
+static void set_up(world *in) { set_up_with(in, true); }
 
 static void tear_down(world *in) {
   http_peer_deinit(&in->peer);
@@ -99,12 +104,51 @@ static void who_left_before_the_answer_has_a_line_too(void **state) {
   tear_down(&in);
 }
 
+static void say(world *in, const char *text) {
+  in->line[0] = 0;
+  http_peer_reconnect(&in->peer);
+  http_peer_feed(&in->peer, text, strlen(text), 0);
+}
+
+static void who_is_refused_has_a_line_without_asking(void **state) {
+  (void)state;
+  world in;
+  set_up_with(&in, false);
+  say(&in, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n");
+  expect_line(&in, "WARN  a request was refused peer=\"http 127.0.0.1:4242 for 192.0.2.7\"");
+  expect_line(&in, "403 forbidden-host; --allow-host evil.example");
+  say(&in, "nonsense\r\n\r\n");
+  expect_line(&in, "WARN  a request was refused peer=\"http 127.0.0.1:4242\" detail=400 not HTTP");
+  say(&in, POST_AS("", ECHO, "40")); /* who is not has none */
+  assert_string_equal(in.line, "");
+  say(&in, "GET /else HTTP/1.1\r\nHost: localhost\r\n\r\n"); /* nor who only looks around */
+  assert_string_equal(in.line, "");
+  tear_down(&in);
+}
+
+static void a_flood_of_refusals_does_not_flood_the_log(void **state) {
+  (void)state;
+  static const char bad[] = "GET /healthz HTTP/1.1\r\nHost: evil\r\n\r\n";
+  world in;
+  set_up_with(&in, false);
+  for (int i = 0; i < 50; i++) say(&in, "GET /else HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  for (int i = 0; i < 1000; i++) say(&in, bad);
+  assert_int_equal(in.lines, 10);
+  in.peer.now_ms += 1000;
+  say(&in, bad);
+  assert_int_equal(in.lines, 11);
+  expect_line(&in, "; 990 more before");
+  tear_down(&in);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_tells_and_redacts),
       cmocka_unit_test(a_late_answer_took_as_long_as_it_took),
       cmocka_unit_test(the_client_of_a_proxy_is_named),
       cmocka_unit_test(who_left_before_the_answer_has_a_line_too),
+      cmocka_unit_test(who_is_refused_has_a_line_without_asking),
+      cmocka_unit_test(a_flood_of_refusals_does_not_flood_the_log),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
