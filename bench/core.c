@@ -2,20 +2,16 @@
  * yyjson with a pool and an envelope built by hand. Both answer `echo` with its params. The two take
  * turns in many short batches and the fastest batch of each counts, since others on the machine can
  * only make one slower; the ratio of the medians stands beside it. */
+#include "clock.h"
+#include "counting.h"
+
 #include <idem/idem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define ROUNDS 101
 #define BATCH_NS 2e6
-
-static double now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 /* ------------------------------------------------------------------- limit */
 
@@ -48,24 +44,6 @@ static size_t limit_answer(char *text, size_t len) {
 }
 
 /* -------------------------------------------------------------------- idem */
-
-static size_t allocations;
-static void *count_malloc(void *ctx, size_t size) {
-  (void)ctx;
-  allocations++;
-  return malloc(size);
-}
-static void *count_realloc(void *ctx, void *ptr, size_t old_size, size_t size) {
-  (void)ctx;
-  (void)old_size;
-  allocations++;
-  return realloc(ptr, size);
-}
-static void count_free(void *ctx, void *ptr) {
-  (void)ctx;
-  free(ptr);
-}
-static const idem_alloc counting = {count_malloc, count_realloc, count_free, NULL};
 
 static void on_echo(idem_request *request, yyjson_val *params, void *user) {
   (void)user;

@@ -3,6 +3,8 @@
 #define IDEM_BENCH_SERVER_H
 
 #include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -43,6 +45,20 @@ static void stop(child *it) {
   close(it->in);
   close(it->out);
   waitpid(it->pid, NULL, 0);
+}
+
+/* On one CPU a question and its answer are two switches and nothing else. */
+static void pin(bool on) {
+  static cpu_set_t all;
+  static bool known;
+  if (!known) sched_getaffinity(0, sizeof all, &all);
+  known = true;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (size_t cpu = 0; cpu < CPU_SETSIZE && !CPU_COUNT(&one); cpu++) {
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  }
+  sched_setaffinity(0, sizeof one, on ? &one : &all);
 }
 
 #endif

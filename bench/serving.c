@@ -1,10 +1,10 @@
 /* serving.c - what `idem serve` costs, against limits measured in the same run: a program's call against
  * posix_spawn and wait, a query's against a tool in C, and its start with many tools.
  * serving IDEM REFERENCE FOLDER: the folder holds the configurations that bench/serve/run writes. */
+#include "clock.h"
 #include "server.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ROUNDS 15
@@ -24,11 +23,7 @@
 #define ID_AT 22      /* of four digits, in a request */
 #define PROGRAM "/bin/true"
 
-static double now_us(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
+static double now_us(void) { return now_ns() / 1e3; }
 
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -80,19 +75,6 @@ static child start_ready(char **command) {
   ask(&it, hello);
   send_text(&it, ready);
   return it;
-}
-
-/* On one CPU a question and its answer are two switches and nothing else. */
-static void pin(bool on) {
-  static cpu_set_t all;
-  static bool known;
-  if (!known) sched_getaffinity(0, sizeof all, &all);
-  known = true;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (size_t cpu = 0; cpu < CPU_SETSIZE && !CPU_COUNT(&one); cpu++)
-    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
-  sched_setaffinity(0, sizeof one, on ? &one : &all);
 }
 
 /* --------------------------------------------------------------- measures */

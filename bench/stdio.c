@@ -1,19 +1,18 @@
 /* stdio.c - a server on stdio against the bare loop of bench/limit, in one run.
  * stdio [--tools-call] LIMIT SERVER [ARGUMENTS]: each figure is the median of five rounds, the two programs taking
  * turns, so that what else the machine does falls on both. */
+#include "clock.h"
 #include "server.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ROUNDS 5
@@ -25,11 +24,7 @@
 static char requests[REQUESTS * REQUEST_SIZE];
 static size_t starts[REQUESTS + 1];
 
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
+static double now(void) { return now_ns() / 1e9; }
 
 /* --------------------------------------------------------------- processes */
 
@@ -61,21 +56,6 @@ static void ask(const child *it, size_t number) {
   size_t i = number % REQUESTS;
   send_all(it, requests + starts[i], starts[i + 1] - starts[i]);
   while (receive(it) == 0) continue;
-}
-
-/* On one CPU a question and its answer are two switches and nothing else. */
-static void pin(bool on) {
-  static cpu_set_t all;
-  static bool known;
-  if (!known) sched_getaffinity(0, sizeof all, &all);
-  known = true;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
-    if (CPU_COUNT(&one)) break;
-  }
-  sched_setaffinity(0, sizeof one, on ? &one : &all);
 }
 
 /* --------------------------------------------------------------- measures */

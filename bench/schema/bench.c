@@ -1,38 +1,16 @@
 /* bench.c - how long a verdict takes: typical tool calls, a 5 KB schema, instances of many sizes.
  * Prints "name nanoseconds" lines for bench/schema/run; each figure is the best of several rounds.
  * Allocations are counted: in the steady state there are none. */
+#include "../clock.h"
+#include "../counting.h"
+
 #include <idem/schema.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Batches are shorter than a time slice, and many: the best one was not disturbed. */
 enum { CALLS = 16, REPEATS = 300 };
-
-static size_t allocations;
-static void *count_malloc(void *ctx, size_t size) {
-  (void)ctx;
-  allocations++;
-  return malloc(size);
-}
-static void *count_realloc(void *ctx, void *ptr, size_t old_size, size_t size) {
-  (void)ctx;
-  (void)old_size;
-  allocations++;
-  return realloc(ptr, size);
-}
-static void count_free(void *ctx, void *ptr) {
-  (void)ctx;
-  free(ptr);
-}
-static const idem_alloc counting = {count_malloc, count_realloc, count_free, NULL};
-
-static double now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static char *read_file(const char *folder, const char *name, size_t *len) {
   char path[4096];
