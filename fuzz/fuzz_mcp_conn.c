@@ -3,6 +3,7 @@
  * words of the transcripts), so that what handlers keep is answered, what is
  * served changes and time passes. Whatever comes out is a message. */
 #include "../tests/support/mcp_fixture.h"
+#include "../tests/support/message_shape.h"
 #include "mcp/mcp.h"
 
 #include <stdlib.h>
@@ -29,13 +30,13 @@ static _Noreturn void fail(const char *what, const char *text, size_t len) {
 /* -------------------------------------------------------------------- checking
  */
 
+/* Every result of MCP is an object, and every error has its members. */
 static bool well_formed(yyjson_val *message) {
-  bool result = yyjson_obj_get(message, "result") != NULL;
-  yyjson_val *error = yyjson_obj_get(message, "error");
-  if (!yyjson_equals_str(yyjson_obj_get(message, "jsonrpc"), "2.0")) return false;
-  if (yyjson_obj_get(message, "method")) return !result && !error;
-  if (!yyjson_obj_get(message, "id") || result == (error != NULL)) return false;
-  if (result) return yyjson_is_obj(yyjson_obj_get(message, "result"));
+  yyjson_val *result = yyjson_obj_get(message, "result"), *error = yyjson_obj_get(message, "error");
+  if (!message_is_well_formed(message)) return false;
+  if (yyjson_obj_get(message, "method")) return true;
+  if (!yyjson_obj_get(message, "id")) return false;
+  if (result) return yyjson_is_obj(result);
   return yyjson_is_int(yyjson_obj_get(error, "code")) &&
          yyjson_is_str(yyjson_obj_get(error, "message"));
 }
@@ -46,15 +47,7 @@ static void on_trace(idem_conn *conn, idem_direction direction, const char *mess
   if (direction == IDEM_IN) return;
   if (memchr(message, '\n', len)) fail("a newline in a message", message, len);
   yyjson_doc *doc = yyjson_read(message, len, YYJSON_READ_BIGNUM_AS_RAW);
-  yyjson_val *root = yyjson_doc_get_root(doc), *item;
-  size_t i, max;
-  bool good = root && (!yyjson_is_arr(root) || yyjson_arr_size(root) > 0);
-  if (yyjson_is_arr(root)) {
-    yyjson_arr_foreach(root, i, max, item) good = good && well_formed(item);
-  } else {
-    good = good && well_formed(root);
-  }
-  if (!good) fail("not a message", message, len);
+  if (!message_or_batch(yyjson_doc_get_root(doc), well_formed)) fail("not a message", message, len);
   yyjson_doc_free(doc);
 }
 

@@ -6,10 +6,7 @@
 
 static void echo(idem_request *request, yyjson_val *params, void *user) {
   (void)user;
-  if (params)
-    idem_reply(request, params);
-  else
-    idem_reply_json(request, "null", 4);
+  idem_reply(request, params);
 }
 
 static void fail(idem_request *request, yyjson_val *params, void *user) {

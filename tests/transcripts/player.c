@@ -2,6 +2,7 @@
  * step by step, as few and large pieces as possible, a byte at a time, at random splits, and with
  * each allocation failing in turn. Usage: player FILE.txt */
 #include "support/fault_alloc.h"
+#include "support/message_shape.h"
 #include "support/peer.h"
 #include "support/transcript.h"
 
@@ -289,15 +290,6 @@ static const char *token_end(const char *at) {
   return *at ? at + 1 : at;
 }
 
-static bool well_formed(yyjson_val *message) {
-  yyjson_val *version = yyjson_obj_get(message, "jsonrpc");
-  bool result = yyjson_obj_get(message, "result") != NULL;
-  bool error = yyjson_obj_get(message, "error") != NULL;
-  if (!yyjson_equals_str(version, "2.0")) return false;
-  if (yyjson_obj_get(message, "method")) return !result && !error;
-  return result != error;
-}
-
 typedef struct tally {
   char **ids;
   size_t count;
@@ -322,14 +314,8 @@ static void tally_ids(tally *t, const char *text) {
 
 static void tally_text(play *p, tally *t, const peer_text *got) {
   yyjson_doc *doc = yyjson_read(got->data, got->len, YYJSON_READ_NUMBER_AS_RAW);
-  yyjson_val *root = yyjson_doc_get_root(doc), *item;
-  size_t i, max;
-  bool good = root && (!yyjson_is_arr(root) || yyjson_arr_size(root) > 0);
-  if (yyjson_is_arr(root)) {
-    yyjson_arr_foreach(root, i, max, item) good = good && well_formed(item);
-  } else {
-    good = good && well_formed(root);
-  }
+  yyjson_val *root = yyjson_doc_get_root(doc);
+  bool good = message_or_batch(root, message_is_well_formed);
   if (!good) complain(p, NULL, "without memory, this is no message", "a message", 9, got);
   if (!yyjson_obj_get(root, "method")) tally_ids(t, got->data);
   yyjson_doc_free(doc);
