@@ -123,40 +123,44 @@ static void streams_are_capped_and_end_when_nobody_posts(void **state) {
   mcp_web_close(&web);
 }
 
-/* The stream is held by one loop, the posts come in on another. */
-static void posts_reach_the_stream_of_another_loop(void **state) {
-  (void)state;
+/* The stream is held by one loop, the first message has come in on another. */
+typedef struct two_loops {
   mcp_web first, second;
   mcp_web_conn stream;
   char target[128];
-  mcp_web_open(&first, &(mcp_web_opts){.store = NULL});
-  mcp_web_open(&second, &(mcp_web_opts){.fixture = first.fixture, .shared = first.shop});
-  open_stream(&first, &stream, "", target);
-  expect(mcp_web_ask(&second, "POST", target, "", HELLO), "202 Accepted");
-  expect(mcp_web_ask(&second, "POST", target, "", READY), "202 Accepted");
-  expect(mcp_web_ask(&second, "POST", target, "", CALL(2, "who")), "202 Accepted");
-  mcp_web_settle(&stream);
-  expect_on(&stream, "\"id\":1,\"result\"");
-  expect_on(&stream, "\"id\":2,\"result\"");
-  mcp_web_disconnect(&stream);
-  expect(mcp_web_ask(&second, "POST", target, "", CALL(3, "who")), "404 Not Found");
-  mcp_web_deliver(&first);
-  mcp_web_close(&second);
-  mcp_web_close(&first);
+} two_loops;
+
+static void open_two_loops(two_loops *in) {
+  mcp_web_open(&in->first, &(mcp_web_opts){.store = NULL});
+  mcp_web_open(&in->second,
+               &(mcp_web_opts){.fixture = in->first.fixture, .shared = in->first.shop});
+  open_stream(&in->first, &in->stream, "", in->target);
+  expect(mcp_web_ask(&in->second, "POST", in->target, "", HELLO), "202 Accepted");
+}
+
+static void posts_reach_the_stream_of_another_loop(void **state) {
+  (void)state;
+  two_loops in;
+  open_two_loops(&in);
+  expect(mcp_web_ask(&in.second, "POST", in.target, "", READY), "202 Accepted");
+  expect(mcp_web_ask(&in.second, "POST", in.target, "", CALL(2, "who")), "202 Accepted");
+  mcp_web_settle(&in.stream);
+  expect_on(&in.stream, "\"id\":1,\"result\"");
+  expect_on(&in.stream, "\"id\":2,\"result\"");
+  mcp_web_disconnect(&in.stream);
+  expect(mcp_web_ask(&in.second, "POST", in.target, "", CALL(3, "who")), "404 Not Found");
+  mcp_web_deliver(&in.first);
+  mcp_web_close(&in.second);
+  mcp_web_close(&in.first);
 }
 
 static void what_was_posted_to_a_loop_that_ends_leads_nowhere(void **state) {
   (void)state;
-  mcp_web first, second;
-  mcp_web_conn stream;
-  char target[128];
-  mcp_web_open(&first, &(mcp_web_opts){.store = NULL});
-  mcp_web_open(&second, &(mcp_web_opts){.fixture = first.fixture, .shared = first.shop});
-  open_stream(&first, &stream, "", target);
-  expect(mcp_web_ask(&second, "POST", target, "", HELLO), "202 Accepted");
-  mcp_web_disconnect(&stream);
-  mcp_web_close(&second);
-  mcp_web_close(&first); /* the message is still on its way */
+  two_loops in;
+  open_two_loops(&in);
+  mcp_web_disconnect(&in.stream);
+  mcp_web_close(&in.second);
+  mcp_web_close(&in.first); /* the message is still on its way */
 }
 
 /* --------------------------------------------------------------- principals */
