@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "spawner.h"
 
+#include <errno.h>
 #include <idem/base.h>
 #include <idem/schema.h>
 #include <signal.h>
@@ -71,7 +72,7 @@ static int help(const char *name) {
   return 0;
 }
 
-int main(int argc, char **argv) {
+static int run_verb(int argc, char **argv) {
   if (argc < 2) return print_overview(stderr), 2;
   if (is_one_of(argv[1], help_words)) return help(argc > 2 ? argv[2] : NULL);
   if (is_one_of(argv[1], version_words)) return printf("idem %s\n", idem_version()), 0;
@@ -82,4 +83,12 @@ int main(int argc, char **argv) {
     if (is_one_of(argv[i], help_words + 1)) return help(asked->name);
   signal(SIGCHLD, SIG_DFL); /* ignored by who started us, it would hide how our children end */
   return asked->run(argc - 2, argv + 2);
+}
+
+/* What did not reach its reader was not done: a full disk, a closed pipe. */
+int main(int argc, char **argv) {
+  int code = run_verb(argc, argv);
+  if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+  fprintf(stderr, "idem: cannot write to stdout: %s\n", strerror(errno));
+  return code ? code : 1;
 }

@@ -123,7 +123,7 @@ static void say_plainly(const config_source *self, const char *format, ...) {
 
 static bool cannot_read(const config_source *self, const char *why) {
   say_plainly(self, "idem: cannot read %s: %s", self->path, why);
-  if (errno == ENOENT && !self->log) fputs("make one with: idem init\n", stderr);
+  if (errno == ENOENT && !self->log) fprintf(stderr, "make one with: idem init %s\n", self->path);
   return false;
 }
 

@@ -1,9 +1,10 @@
-/* test_serve_real.c - the programs people put behind tools: grep, jq, git and sqlite3, confined as they
+/* test_serve_real.c - the programs people put behind tools: grep, jq, git, sqlite3 and node, confined as they
  * are by default. Each must be there: scripts/setup test installs them. */
 #include "serving.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static const char config[] =
@@ -24,7 +25,10 @@ static const char config[] =
     "  \"run\":[\"sqlite3\",\"-json\",\"data.db\"],\"stdin\":\"{sql}\"},\n"
     " \"sqlite_read\":{\"args\":{\"sql\":\"string\"},"
     "\"run\":[\"sqlite3\",\"-readonly\",\"data.db\"],\"stdin\":\"{sql}\"}\n"
-    ",\"script\":{\"run\":[\"./script\"]}}}";
+    ",\"script\":{\"run\":[\"./script\"]},\n"
+    " \"node\":{\"run\":[\"node\",\"-e\",\"const {{Worker}} = require('worker_threads');"
+    "new Worker('console.log(6 * 7)', {{eval: true}})\"]},\n"
+    " \"limits\":{\"run\":[\"sh\",\"-c\",\"ulimit -c; ulimit -v; ulimit -n\"]}}}";
 
 static int run(const char *const *argv) {
   child program = child_start(argv);
@@ -109,6 +113,17 @@ static void a_script_needs_its_first_line_and_is_told_so(void **state) {
   expect_in(serving_call(*state, "script", "{}"), "\"text\":\"hello\\n\"");
 }
 
+/* Node and Go set aside much address space, and start threads. */
+static void limits_leave_room_for_runtimes(void **state) {
+  struct rlimit files;
+  char limits[64];
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+  unsigned long long count = files.rlim_cur < 4096 ? files.rlim_cur : 4096;
+  snprintf(limits, sizeof limits, "\"text\":\"0\\nunlimited\\n%llu\\n\"", count);
+  expect_in(serving_call(*state, "limits", "{}"), limits);
+  expect_in(serving_call(*state, "node", "{}"), "\"text\":\"42\\n\"");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(grep_finds_what_is_asked_for_and_nothing_is_no_failure),
@@ -116,6 +131,7 @@ int main(void) {
       cmocka_unit_test(git_reads_and_writes_where_it_may),
       cmocka_unit_test(sqlite3_keeps_what_it_was_given),
       cmocka_unit_test(a_script_needs_its_first_line_and_is_told_so),
+      cmocka_unit_test(limits_leave_room_for_runtimes),
   };
   return cmocka_run_group_tests(tests, start, end);
 }
