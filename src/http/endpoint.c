@@ -429,6 +429,20 @@ idem__http_exchange *idem__http_visit_exchange(void *guest) {
 
 /* ------------------------------------------------------------- entry points */
 
+static bool accepts_stream(idem__http_rpc *rpc, const idem__http_request *request) {
+  if (!rules_of(rpc)->event_streams || !request->known[IDEM__H_ACCEPT]) return false;
+  idem__view value = idem__http_known_value(request, IDEM__H_ACCEPT);
+  bool rememberable = request->known_count[IDEM__H_ACCEPT] == 1 && value.len <= sizeof rpc->accept;
+  if (rememberable && value.len == rpc->accept_len && memcmp(value.at, rpc->accept, value.len) == 0)
+    return rpc->accept_streams;
+  bool streams = idem__http_accepts_exactly(request, "text/event-stream");
+  if (!rememberable) return streams;
+  memcpy(rpc->accept, value.at, value.len);
+  rpc->accept_len = value.len;
+  rpc->accept_streams = streams;
+  return streams;
+}
+
 /* False: the guest has answered. */
 static bool begin_guest(call *visit, const idem__http_request *request) {
   const idem__http_guest *guest = guest_of(visit);
@@ -450,8 +464,7 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
   idem__list_append(&rpc->active, &visit->link);
   visit->exchange = exchange;
   visit->streaming = visit->admitted = visit->limited = false;
-  visit->accepts_stream =
-      rules_of(rpc)->event_streams && idem__http_accepts_exactly(request, "text/event-stream");
+  visit->accepts_stream = accepts_stream(rpc, request);
   visit->detached = false;
   if (!begin_guest(visit, request)) return;
   idem__conn_lend_peer(visit->conn, idem__http_exchange_peer(exchange),

@@ -31,6 +31,9 @@ struct idem__http_rpc {
   size_t idle_count;
   idem__list active;
   idem__buf event; /* an event under construction */
+  char accept[64]; /* the Accept judged last: nearly always the next one, too */
+  size_t accept_len;
+  bool accept_streams; /* what was found */
 };
 
 /* What one message of the engine's is, read off its first bytes. */

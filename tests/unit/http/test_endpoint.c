@@ -184,6 +184,37 @@ static void without_the_accept_header_nothing_is_streamed(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* What one header says, the server remembers; it must not be said for another. */
+static void every_accept_header_is_judged_by_its_own_words(void **state) {
+  (void)state;
+#define LONG_WORDS "application/json, application/x-something-of-a-length-that-is-not-remembered, "
+  static const struct {
+    const char *accept;
+    bool streamed;
+  } cases[] = {{"Accept: text/event-stream\r\n", true},
+               {"Accept: text/event-strean\r\n", false},
+               {"Accept: text/event-stream\r\n", true},
+               {"", false},
+               {"Accept:\r\n", false},
+               {"Accept: text/event-stream, a/b\r\n", true},
+               {"Accept: text/event-stream;q=0\r\n", false},
+               {"Accept: " LONG_WORDS "text/event-stream\r\n", true},
+               {"Accept: " LONG_WORDS "text/event-strean\r\n", false},
+               {"Accept: a/b\r\nAccept: text/event-stream\r\n", true},
+               {"Accept: a/b\r\n", false},
+               {"Accept: text/event-stream\r\nAccept: a/b\r\n", true}};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.rules = &streaming}), IDEM_OK);
+  for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) { /* each one twice running */
+    http_peer_forget_output(&peer);
+    send_post(&peer, cases[i / 2].accept, CHATTY);
+    assert_int_equal(http_peer_count(&peer, "Content-Type: text/event-stream\r\n"),
+                     cases[i / 2].streamed);
+    assert_non_null(strstr(peer.output, "\"result\":\"told\""));
+  }
+  http_peer_deinit(&peer);
+}
+
 static void a_late_error_keeps_its_status_until_the_stream_begins(void **state) {
   (void)state;
   static const idem__http_code_status codes[] = {{-32603, 500}};
@@ -471,6 +502,7 @@ int main(void) {
       cmocka_unit_test(a_large_answer_is_sent_whole),
       cmocka_unit_test(a_notification_turns_the_answer_into_a_stream),
       cmocka_unit_test(without_the_accept_header_nothing_is_streamed),
+      cmocka_unit_test(every_accept_header_is_judged_by_its_own_words),
       cmocka_unit_test(a_late_error_keeps_its_status_until_the_stream_begins),
       cmocka_unit_test(time_turns_the_answer_into_a_stream_with_comments),
       cmocka_unit_test(http_1_0_streams_end_with_the_connection),
