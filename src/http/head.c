@@ -173,10 +173,9 @@ const char *idem_http_caller_header(const idem_http_caller *caller, const char *
 const char *idem_http_caller_address(const idem_http_caller *caller) { return caller->address; }
 
 /* The embedder says who it is, or that it may not ask. */
-static bool check_principal(idem__http_conn *conn, const idem__http_request *request) {
+static bool ask_principal(idem__http_conn *conn, const idem__http_request *request) {
   idem__http_hub *hub = conn->hub;
   char principal[IDEM_PRINCIPAL_MAX + 1] = "";
-  if (!hub->principal || !conn->exchange.route->token) return true;
   idem_http_caller caller = {.request = request};
   idem__ip_text(&conn->exchange.client, caller.address);
   int status = hub->principal(&caller, principal, sizeof principal, hub->principal_user);
@@ -189,6 +188,11 @@ static bool check_principal(idem__http_conn *conn, const idem__http_request *req
   conn->exchange.principal = idem__strndup(&hub->alloc, principal, strlen(principal));
   if (!conn->exchange.principal) conn->failed = IDEM_E_NOMEM;
   return conn->exchange.principal != NULL;
+}
+
+static bool check_principal(idem__http_conn *conn, const idem__http_request *request) {
+  if (!conn->hub->principal || !conn->exchange.route->token) return true;
+  return ask_principal(conn, request);
 }
 
 static bool check_method(idem__http_conn *conn, const idem__http_request *request) {
@@ -208,6 +212,7 @@ static bool check_method(idem__http_conn *conn, const idem__http_request *reques
 /* ------------------------------------------------------------------- body */
 
 static const char *type_fault(idem__view value) {
+  if (idem__view_eq(value, "application/json")) return NULL; /* nearly always */
   const char *semicolon = value.len ? memchr(value.at, ';', value.len) : NULL;
   size_t len = semicolon ? (size_t)(semicolon - value.at) : value.len;
   idem__view type = idem__view_trim((idem__view){value.at, len});

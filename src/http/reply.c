@@ -23,28 +23,28 @@ const char idem__http_busy[] =
 const size_t idem__http_busy_len = sizeof idem__http_busy - 1;
 _Static_assert(sizeof BUSY_BODY - 1 == 111, "the Content-Length above counts this body");
 
-static const char *status_text(uint16_t status) {
+static idem__view status_text(uint16_t status) {
   switch (status) {
-  case 200: return "200 OK";
-  case 202: return "202 Accepted";
-  case 204: return "204 No Content";
-  case 400: return "400 Bad Request";
-  case 401: return "401 Unauthorized";
-  case 403: return "403 Forbidden";
-  case 404: return "404 Not Found";
-  case 405: return "405 Method Not Allowed";
-  case 406: return "406 Not Acceptable";
-  case 408: return "408 Request Timeout";
-  case 409: return "409 Conflict";
-  case 413: return "413 Content Too Large";
-  case 415: return "415 Unsupported Media Type";
-  case 417: return "417 Expectation Failed";
-  case 426: return "426 Upgrade Required";
-  case 429: return "429 Too Many Requests";
-  case 431: return "431 Request Header Fields Too Large";
-  case 503: return "503 Service Unavailable";
-  case 505: return "505 HTTP Version Not Supported";
-  default: return "500 Internal Server Error";
+  case 200: return IDEM__VIEW("200 OK");
+  case 202: return IDEM__VIEW("202 Accepted");
+  case 204: return IDEM__VIEW("204 No Content");
+  case 400: return IDEM__VIEW("400 Bad Request");
+  case 401: return IDEM__VIEW("401 Unauthorized");
+  case 403: return IDEM__VIEW("403 Forbidden");
+  case 404: return IDEM__VIEW("404 Not Found");
+  case 405: return IDEM__VIEW("405 Method Not Allowed");
+  case 406: return IDEM__VIEW("406 Not Acceptable");
+  case 408: return IDEM__VIEW("408 Request Timeout");
+  case 409: return IDEM__VIEW("409 Conflict");
+  case 413: return IDEM__VIEW("413 Content Too Large");
+  case 415: return IDEM__VIEW("415 Unsupported Media Type");
+  case 417: return IDEM__VIEW("417 Expectation Failed");
+  case 426: return IDEM__VIEW("426 Upgrade Required");
+  case 429: return IDEM__VIEW("429 Too Many Requests");
+  case 431: return IDEM__VIEW("431 Request Header Fields Too Large");
+  case 503: return IDEM__VIEW("503 Service Unavailable");
+  case 505: return IDEM__VIEW("505 HTTP Version Not Supported");
+  default: return IDEM__VIEW("500 Internal Server Error");
   }
 }
 
@@ -225,19 +225,21 @@ static void ink_connection(pen *out, const idem__http_exchange *exchange) {
 static block *put_head(idem__http_exchange *exchange, const idem__http_answer *answer,
                        size_t length, size_t extra) {
   idem__http_conn *conn = exchange->conn;
-  size_t room = HEAD_ROOM + text_length(answer->headers) + text_length(exchange->origin) +
-                text_length(exposed(exchange)) + text_length(answer->type) + extra;
+  size_t type_len = text_length(answer->type), headers_len = text_length(answer->headers);
+  size_t room = HEAD_ROOM + headers_len + text_length(exchange->origin) +
+                text_length(exposed(exchange)) + type_len + extra;
   block *out = conn->failed == IDEM_OK ? room_for(conn, room) : NULL;
   if (!out) return NULL;
   pen head = {out->data + out->len};
+  idem__view status = status_text(answer->status);
   ink_literal(&head, "HTTP/1.1 ");
-  ink_text(&head, status_text(answer->status));
+  ink(&head, status.at, status.len);
   ink_literal(&head, "\r\n");
   ink(&head, conn->hub->date, conn->hub->date_len);
   ink(&head, security_headers, sizeof security_headers - 1);
   if (answer->type) {
     ink_literal(&head, "Content-Type: ");
-    ink_text(&head, answer->type);
+    ink(&head, answer->type, type_len);
     ink_literal(&head, "\r\n");
   }
   if (length != SIZE_MAX && answer->status != 204) {
@@ -249,7 +251,7 @@ static block *put_head(idem__http_exchange *exchange, const idem__http_answer *a
   }
   ink_connection(&head, exchange);
   ink_cors(&head, exchange);
-  if (answer->headers) ink_text(&head, answer->headers);
+  if (answer->headers) ink(&head, answer->headers, headers_len);
   ink_literal(&head, "\r\n");
   size_t len = (size_t)(head.at - out->data) - out->len;
   out->len += len;

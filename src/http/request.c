@@ -29,16 +29,26 @@ bool idem__view_next(idem__view *list, idem__view *element) {
 
 /* `want` holds small letters and hyphens; `name` is a token, which the parser has seen to: no other
  * byte of one becomes such a character when bit 0x20 is set. */
-static bool same_name(const char *name, const char *want, size_t len) {
+static inline bool same_eight(const char *name, const char *want) {
   uint64_t a, b;
-  for (; len >= sizeof a; name += sizeof a, want += sizeof a, len -= sizeof a) {
-    memcpy(&a, name, sizeof a);
-    memcpy(&b, want, sizeof b);
-    if ((a | UINT64_C(0x2020202020202020)) != b) return false;
-  }
-  for (size_t i = 0; i < len; i++)
-    if ((name[i] | 0x20) != want[i]) return false;
-  return true;
+  memcpy(&a, name, sizeof a);
+  memcpy(&b, want, sizeof b);
+  return (a | UINT64_C(0x2020202020202020)) == b;
+}
+
+static inline bool same_four(const char *name, const char *want) {
+  uint32_t a, b;
+  memcpy(&a, name, sizeof a);
+  memcpy(&b, want, sizeof b);
+  return (a | UINT32_C(0x20202020)) == b;
+}
+
+/* No name we know is shorter than four. The last words may overlap: the tail needs no loop. */
+static bool same_name(const char *name, const char *want, size_t len) {
+  if (len < 8) return same_four(name, want) && same_four(name + len - 4, want + len - 4);
+  for (size_t at = 0; at + 8 < len; at += 8)
+    if (!same_eight(name + at, want + at)) return false;
+  return same_eight(name + len - 8, want + len - 8);
 }
 
 static inline idem__http_known match(const char *name, const char *want, size_t len,
