@@ -3,6 +3,7 @@
  * something in it. */
 #include "uv/runtime.h"
 #include "uv/signals.h"
+#include "uv/web.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,7 @@ static int serve_urls(server *self, const char *const *urls, size_t count) {
   if (self->opts.on_loop) self->opts.on_loop(&self->loop, self->opts.user);
   bool started = true;
   for (size_t i = 0; i < count && started; i++) started = listen_to(self, urls[i]);
+  if (self->opts.http && self->opts.http->workers > 1) idem__workers_take_turns();
   if (!started) begin_stop(self);
   serve_until_done(self);
   wait_for_workers(self);

@@ -86,6 +86,8 @@ void idem__web_secret_end(idem__web_peer *peer);
 uint64_t idem__web_secret_deadline(const idem__web_peer *peer);
 
 /* workers.c */
+/* For the thread that calls it, one of several that serve a port. */
+void idem__workers_take_turns(void);
 idem_status idem__workers_start(idem__web *web, const idem__url *url, size_t count);
 void idem__workers_stop(idem__web *web);
 /* Joins those that have ended. */

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,6 +299,22 @@ static void expect_metric(const char *url, const char *line) {
   }
 }
 
+/* How many threads of a process let others finish before they run. */
+static int patient_threads(pid_t pid) {
+  char path[64];
+  int count = 0;
+  snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+  DIR *tasks = opendir(path);
+  assert_non_null(tasks);
+  for (const struct dirent *entry; (entry = readdir(tasks));) {
+    long thread = strtol(entry->d_name, NULL, 10);
+    if (thread > 0 && sched_getscheduler((pid_t)thread) == (SCHED_BATCH | SCHED_RESET_ON_FORK))
+      count++;
+  }
+  closedir(tasks);
+  return count;
+}
+
 static void workers_share_a_port_and_two_servers_do_not(void **state) {
   (void)state;
   char url[128];
@@ -309,6 +326,7 @@ static void workers_share_a_port_and_two_servers_do_not(void **state) {
     read_until(fd, ECHOED, 1);
     close(fd);
   }
+  assert_int_equal(patient_threads(server.pid), 3);
   char address[64];
   snprintf(address, sizeof address, "%s", tcp_of(url) + 6);
   child second = CHILD(REFERENCE, "--http", address, "--workers", "2");
