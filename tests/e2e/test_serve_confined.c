@@ -2,10 +2,15 @@
 #include "serving.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +19,7 @@
 #define SYS_landlock_create_ruleset 444
 #endif
 
+static const char program[] = IDEM_BIN_DIR "/idem";
 static serving outside; /* only its folder: a place that no tool was told of */
 static int listener;
 
@@ -174,7 +180,72 @@ static void other_processes_cannot_be_signalled(void **state) {
   expect_in(serving_call(*state, "signal", arguments), "\"isError\":true");
 }
 
-int main(void) {
+/* ---------------------------------------------------------------- what is said of it */
+
+static const char *own_path; /* of this program, which can hide things from another */
+
+static void expect_said(child *server, char *said, size_t size) {
+  const char *line;
+  said[0] = 0;
+  do {
+    line = child_line(server->err);
+    size_t len = strlen(said);
+    snprintf(said + len, size - len, "%s\n", line);
+  } while (!strstr(line, "listening on stdio"));
+}
+
+static void peek_plainly(const child *server, const char *wanted) {
+  child_send(server->in, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"peek\"}\n");
+  expect_in(child_line(server->out), wanted);
+}
+
+static void what_keeps_programs_in_bounds_is_said(void **state) {
+  char path[512], said[4096];
+  need_landlock(6);
+  serving_path(*state, "idem.json", path, sizeof path);
+  child server = CHILD(program, "serve", path, "--stdio", "--profile", "jsonrpc");
+  expect_said(&server, said, sizeof said);
+  expect_in(said, "clean environment, no new privileges, no core files, time and output limits, "
+                  "files by Landlock, no sockets by seccomp, no signals to others");
+  expect_in(said, " are not confined (confine: false), 1 may use the network (allow: net)");
+  peek_plainly(&server, "Permission denied");
+  assert_int_equal(child_end(&server), 0);
+}
+
+static void what_this_kernel_does_not_offer_is_said(void **state) {
+  char path[512], said[4096];
+  serving_path(*state, "idem.json", path, sizeof path);
+  child server =
+      CHILD(own_path, "--hide", program, "serve", path, "--stdio", "--profile", "jsonrpc");
+  expect_said(&server, said, sizeof said);
+  expect_in(said, "clean environment, no new privileges, no core files, time and output limits\n");
+  expect_in(said, "WARN  programs are not confined to files detail=this kernel has no Landlock");
+  expect_in(said, "WARN  programs are not kept from the network detail=this kernel has no seccomp: "
+                  "TCP and UDP are open");
+  peek_plainly(&server, "\"result\":\"treasure\"");
+  assert_int_equal(child_end(&server), 0);
+}
+
+/* Runs a program to which Landlock and seccomp are calls that the kernel does not know. */
+static int hide_from(char **argv) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_create_ruleset, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog rules = {sizeof filter / sizeof *filter, filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &rules) == 0)
+    execv(argv[0], argv);
+  perror(argv[0]);
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  if (argc > 2 && strcmp(argv[1], "--hide") == 0) return hide_from(argv + 2);
+  own_path = argv[0];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(files_elsewhere_cannot_be_read),
       cmocka_unit_test(files_beside_the_configuration_can_be_read),
@@ -186,6 +257,8 @@ int main(void) {
       cmocka_unit_test(what_one_tool_may_the_next_may_not),
       cmocka_unit_test(a_temporary_folder_that_was_removed_is_made_again),
       cmocka_unit_test(other_processes_cannot_be_signalled),
+      cmocka_unit_test(what_keeps_programs_in_bounds_is_said),
+      cmocka_unit_test(what_this_kernel_does_not_offer_is_said),
   };
   int failed = cmocka_run_group_tests(tests, start, end);
   return failed ? failed : left_out ? 77 : 0;
