@@ -30,6 +30,7 @@ static void make_desk(mcp_web *web, const mcp_web_opts *opts) {
   idem__mcp_desk_opts desk = {.shop = web->shop, .hub = web->mcp};
   desk.rpc.now_ns = clock_ns;
   desk.rpc.clock_ctx = web;
+  desk.rpc.limiter = opts->limiter;
   assert_int_equal(idem__mcp_desk_new(&desk, &web->desk), IDEM_OK);
 }
 

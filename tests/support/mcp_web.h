@@ -10,6 +10,7 @@ typedef struct mcp_web_opts {
   idem_server_opts server;
   idem__mcp_shop_opts shop; /* its server is filled in */
   const idem_http_opts *http;
+  idem__limiter *limiter; /* NULL: none */
   idem__store *store;     /* NULL: one of its own */
   idem__mcp_shop *shared; /* another thread's shop of `fixture`; NULL: its own */
   mcp_fixture *fixture;   /* NULL: its own */

@@ -65,6 +65,31 @@ static void the_stream_says_where_to_post_and_carries_the_answers(void **state) 
   mcp_web_close(&web);
 }
 
+/* Where nobody waits for it on the stream: the POST itself is answered, with the request's id. */
+static void over_the_rate_a_post_is_answered_with_its_id(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_conn stream;
+  idem__limiter *limiter;
+  char target[128];
+  assert_int_equal(idem__limiter_new(NULL, 1, 10, 0, 7, &limiter), IDEM_OK);
+  mcp_web_open(&web, &(mcp_web_opts){.limiter = limiter});
+  open_stream(&web, &stream, "", target);
+  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  char *answer = mcp_web_ask(&web, "POST", target, "", CALL("s-2", "who"));
+  assert_non_null(strstr(answer, "HTTP/1.1 429 "));
+  assert_non_null(strstr(answer, "Retry-After: 10\r\n"));
+  expect(answer, "\"id\":\"s-2\",\"error\":{\"code\":-32000,");
+  answer = mcp_web_ask(&web, "POST", target, "", READY);
+  assert_null(strstr(answer, "jsonrpc"));
+  expect(answer, "HTTP/1.1 429 ");
+  mcp_web_settle(&stream);
+  assert_null(strstr(stream.output, "s-2"));
+  mcp_web_disconnect(&stream);
+  mcp_web_close(&web);
+  idem__limiter_free(limiter);
+}
+
 static void an_unknown_or_foreign_stream_takes_nothing(void **state) {
   (void)state;
   mcp_web web;
@@ -269,6 +294,7 @@ static void state_comes_back_from_its_principal_alone(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_stream_says_where_to_post_and_carries_the_answers),
+      cmocka_unit_test(over_the_rate_a_post_is_answered_with_its_id),
       cmocka_unit_test(an_unknown_or_foreign_stream_takes_nothing),
       cmocka_unit_test(streams_are_checked_like_everything_else),
       cmocka_unit_test(streams_are_capped_and_end_when_nobody_posts),
