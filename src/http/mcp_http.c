@@ -34,22 +34,13 @@ static idem_status write_notification(idem__buf *out, const char *method, const 
   return writer.status;
 }
 
-static bool wants(idem__mcp_desk *desk, const idem__get_stream *stream, const char *uri) {
-  if (stream->stream != 0 || !stream->session->legacy.initialized) return false;
+static bool wants(idem__mcp_desk *desk, idem__get_stream *stream, const char *uri) {
+  if (!stream->session->legacy.initialized || !idem__get_stream_tells(stream)) return false;
   if (!uri) return true;
   idem__shop_lock(desk->shop);
   bool subscribed = idem__session_subscribed(&stream->session->legacy, uri);
   idem__shop_unlock(desk->shop);
   return subscribed;
-}
-
-/* Each message goes to one stream of a session only. */
-static bool told_already(idem__mcp_desk *desk, const idem__get_stream *stream) {
-  for (idem__list *at = desk->streams.next; at != &stream->link; at = at->next) {
-    const idem__get_stream *before = IDEM__CONTAINER(at, idem__get_stream, link);
-    if (before->session == stream->session && before->stream == 0) return true;
-  }
-  return false;
 }
 
 static void on_notification(idem__mcp_hearer *hearer, const char *method, const char *uri) {
@@ -59,7 +50,7 @@ static void on_notification(idem__mcp_hearer *hearer, const char *method, const 
   if (write_notification(&text, method, uri) == IDEM_OK) {
     for (idem__list *at = desk->streams.next; at != &desk->streams; at = at->next) {
       idem__get_stream *stream = IDEM__CONTAINER(at, idem__get_stream, link);
-      if (!wants(desk, stream, uri) || told_already(desk, stream)) continue;
+      if (!wants(desk, stream, uri)) continue;
       idem__kept_event_add(stream->session, 0, text.data, text.len, false, NULL);
     }
     idem__shop_keep_notification(desk, uri, text.data, text.len);

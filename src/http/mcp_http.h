@@ -72,6 +72,9 @@ typedef struct idem__kept_session {
   uint64_t next_call;
   bool had_stream;      /* a GET stream was open once: what it misses is kept */
   unsigned get_streams; /* open now */
+  /* The GET stream that is told; NULL: the next that asks. */
+  const struct idem__get_stream *teller;
+  uint32_t told; /* the newest event a teller has sent */
   idem__list askers;
 } idem__kept_session;
 
@@ -156,6 +159,8 @@ void idem__get_stream_open(idem__mcp_desk *desk, idem__http_exchange *exchange,
 /* Sends what its session has kept for it. */
 void idem__get_stream_flush(idem__get_stream *stream);
 void idem__get_streams_flush(idem__mcp_desk *desk);
+/* Each message nobody asked for goes to one stream of a session, on whichever loop: the newest. */
+bool idem__get_stream_tells(idem__get_stream *stream);
 void idem__get_streams_end(idem__mcp_desk *desk);
 
 struct idem__mcp_desk {

@@ -9,6 +9,7 @@ static void close_stream(idem__get_stream *stream) {
   idem__kept_session *session = stream->session;
   idem__shop_lock(stream->desk->shop);
   if (stream->stream == 0) session->get_streams--;
+  if (session->teller == stream) session->teller = NULL;
   idem__shop_unlock(stream->desk->shop);
   idem__list_remove(&stream->link);
   idem__kept_unref(session);
@@ -44,6 +45,25 @@ static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) 
   put_comment(stream, now_ms);
 }
 
+bool idem__get_stream_tells(idem__get_stream *stream) {
+  idem__kept_session *session = stream->session;
+  if (stream->stream != 0) return false;
+  idem__shop_lock(stream->desk->shop);
+  if (!session->teller) { /* goes on where the one before it ended */
+    session->teller = stream;
+    if (stream->after < session->told) stream->after = session->told;
+  }
+  bool tells = session->teller == stream;
+  idem__shop_unlock(stream->desk->shop);
+  return tells;
+}
+
+static void note_told(const idem__get_stream *stream) {
+  idem__shop_lock(stream->desk->shop);
+  stream->session->told = stream->after;
+  idem__shop_unlock(stream->desk->shop);
+}
+
 static void on_room(void *user) { idem__get_stream_flush(user); }
 
 void idem__get_stream_flush(idem__get_stream *stream) {
@@ -55,10 +75,12 @@ void idem__get_stream_flush(idem__get_stream *stream) {
   if (!idem__http_conn_has_room(idem__http_exchange_conn(stream->exchange), on_room, stream)) {
     return;
   }
+  if (stream->stream == 0 && !idem__get_stream_tells(stream)) return; /* another's to tell */
   idem__buf_init(&events, &stream->desk->alloc, SIZE_MAX / 4);
   bool last = idem__kept_events_after(stream->session, stream->stream, &stream->after, &events);
   if (events.len) idem__http_stream_put(stream->exchange, events.data, events.len);
   idem__buf_deinit(&events);
+  if (stream->stream == 0) note_told(stream);
   if (last) end_stream(stream);
 }
 
@@ -95,6 +117,7 @@ void idem__get_stream_open(idem__mcp_desk *desk, idem__http_exchange *exchange,
   if (stream == 0) {
     session->get_streams++;
     session->had_stream = true;
+    session->teller = open;
   }
   idem__shop_unlock(desk->shop);
   idem__list_append(&desk->streams, &open->link);

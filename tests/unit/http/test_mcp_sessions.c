@@ -250,6 +250,42 @@ static void a_cancellation_finds_its_request_on_any_loop(void **state) {
   close_loops(&both);
 }
 
+static size_t times_told(const mcp_web_conn *stream) {
+  size_t count = 0;
+  for (const char *at = stream->output; (at = strstr(at, "list_changed")); at++) count++;
+  return count;
+}
+
+/* Streamable HTTP: the same message is not sent on several streams. */
+static void a_notification_goes_to_one_stream_of_a_session(void **state) {
+  (void)state;
+  loops both;
+  mcp_web_conn streams[3];
+  open_loops(&both);
+  mcp_web *const webs[] = {&both.first, &both.first, &both.second};
+  expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session,
+                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
+         "202 Accepted");
+  for (int i = 0; i < 3; i++) {
+    mcp_web_connect(webs[i], &streams[i]);
+    mcp_web_send(&streams[i], "GET", "/mcp", both.session, NULL);
+  }
+  for (size_t newest = 3; newest-- > 0;) {
+    char name[] = {'t', (char)('0' + newest), 0};
+    size_t before[3];
+    for (size_t i = 0; i <= newest; i++) before[i] = times_told(&streams[i]);
+    assert_int_equal(mcp_fixture_add_tool(both.first.fixture, name), IDEM_OK);
+    for (size_t i = 0; i <= newest; i++) mcp_web_settle(&streams[i]);
+    for (size_t i = 0; i <= newest; i++) mcp_web_settle(&streams[i]);
+    size_t told = 0;
+    for (size_t i = 0; i <= newest; i++) told += times_told(&streams[i]) - before[i];
+    assert_int_equal(told, 1);
+    if (newest == 2) assert_int_equal(times_told(&streams[2]), 1);
+    mcp_web_disconnect(&streams[newest]); /* another one is told from then on */
+  }
+  close_loops(&both);
+}
+
 /* ------------------------------------------------------------------ reaping */
 
 /* The fixture's own randomness is soon exhausted. */
@@ -334,6 +370,7 @@ int main(void) {
       cmocka_unit_test(an_id_in_flight_is_refused_on_every_loop),
       cmocka_unit_test(long_ids_and_other_sessions_are_told_apart),
       cmocka_unit_test(a_cancellation_finds_its_request_on_any_loop),
+      cmocka_unit_test(a_notification_goes_to_one_stream_of_a_session),
       cmocka_unit_test(thousands_of_abandoned_sessions_are_reaped),
       cmocka_unit_test(the_oldest_idle_session_makes_room),
   };
