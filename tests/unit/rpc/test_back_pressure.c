@@ -52,6 +52,26 @@ static idem_router *open_router(fault_alloc *memory, void *user) {
   return router;
 }
 
+/* One conn whose peer does not read. */
+typedef struct deaf {
+  fault_alloc memory;
+  idem_router *router;
+  idem_conn *conn;
+} deaf;
+
+static idem_conn *open_deaf(deaf *peer, const idem_policy *policy) {
+  fault_alloc_init(&peer->memory);
+  peer->router = open_router(&peer->memory, NULL);
+  peer->conn = open_conn(&peer->memory, peer->router, policy, NULL);
+  return peer->conn;
+}
+
+static void close_deaf(deaf *peer) {
+  idem_conn_free(peer->conn);
+  idem_router_free(peer->router);
+  fault_alloc_assert_clean(&peer->memory);
+}
+
 static int write_echo(char *out, size_t size, unsigned id) {
   return snprintf(out, size,
                   "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"echo\",\"params\":[\"%0100u\"]}\n",
@@ -60,11 +80,9 @@ static int write_echo(char *out, size_t size, unsigned id) {
 
 static void reading_pauses_when_output_is_not_taken(void **state) {
   (void)state;
-  fault_alloc memory;
-  fault_alloc_init(&memory);
+  deaf peer;
   idem_policy policy = small_policy();
-  idem_router *router = open_router(&memory, NULL);
-  idem_conn *conn = open_conn(&memory, router, &policy, NULL);
+  idem_conn *conn = open_deaf(&peer, &policy);
   char text[256];
   unsigned sent = 0, answered = 0;
   while (idem_conn_want_read(conn)) {
@@ -90,17 +108,14 @@ static void reading_pauses_when_output_is_not_taken(void **state) {
   }
   assert_int_equal(answered, sent);
   assert_true(idem_conn_want_read(conn));
-  idem_conn_free(conn);
-  idem_router_free(router);
-  fault_alloc_assert_clean(&memory);
+  close_deaf(&peer);
 }
 
 static void a_peer_that_never_reads_ends_the_conn(void **state) {
   (void)state;
-  fault_alloc memory;
-  fault_alloc_init(&memory);
+  deaf peer;
   idem_policy policy = small_policy();
-  idem_conn *conn = open_conn(&memory, NULL, &policy, NULL);
+  idem_conn *conn = open_deaf(&peer, &policy);
   idem_status status = IDEM_OK;
   for (int i = 0; i < 1000 && status == IDEM_OK; i++) status = idem_conn_feed(conn, "x\n", 2);
   assert_int_equal(status, IDEM_E_LIMIT);
@@ -108,17 +123,15 @@ static void a_peer_that_never_reads_ends_the_conn(void **state) {
   assert_int_equal(idem_conn_expire(conn), IDEM_E_LIMIT);
   assert_int_equal(idem_conn_feed_eof(conn), IDEM_E_LIMIT);
   assert_true(idem_conn_done(conn));
-  assert_true(memory.peak_bytes < 65536);
-  idem_conn_free(conn);
-  fault_alloc_assert_clean(&memory);
+  assert_true(peer.memory.peak_bytes < 65536);
+  close_deaf(&peer);
 }
 
 static void a_call_is_refused_while_the_peer_must_read(void **state) {
   (void)state;
-  fault_alloc memory;
-  fault_alloc_init(&memory);
+  deaf peer;
   idem_policy policy = small_policy();
-  idem_conn *conn = open_conn(&memory, NULL, &policy, NULL);
+  idem_conn *conn = open_deaf(&peer, &policy);
   idem_status status = IDEM_OK;
   int sent = 0;
   for (; sent < 1000 && status == IDEM_OK; sent++) {
@@ -130,8 +143,7 @@ static void a_call_is_refused_while_the_peer_must_read(void **state) {
   idem_chunk chunk;
   while (idem_conn_next_chunk(conn, &chunk)) idem_chunk_free(&chunk);
   assert_int_equal(idem_call(conn, "m", NULL, NULL, NULL, NULL, NULL), IDEM_OK);
-  idem_conn_free(conn);
-  fault_alloc_assert_clean(&memory);
+  close_deaf(&peer);
 }
 
 /* ------------------------------------------------------------- two peers */
@@ -255,13 +267,11 @@ static void two_peers_that_call_and_notify_never_deadlock(void **state) {
 
 static void notifications_are_dropped_when_too_much_waits(void **state) {
   (void)state;
-  fault_alloc memory;
-  fault_alloc_init(&memory);
+  deaf peer;
   idem_policy policy = small_policy();
   policy.concurrency = 1;
   policy.limits.queued_input_bytes = 65536;
-  idem_router *router = open_router(&memory, NULL);
-  idem_conn *conn = open_conn(&memory, router, &policy, NULL);
+  idem_conn *conn = open_deaf(&peer, &policy);
   char text[256];
   while (idem_conn_want_read(conn)) {
     int len = write_echo(text, sizeof text, 1);
@@ -273,20 +283,16 @@ static void notifications_are_dropped_when_too_much_waits(void **state) {
   for (int i = 0; i < 10000; i++) {
     assert_int_equal(idem_conn_feed(conn, note, sizeof note - 1), IDEM_OK);
   }
-  assert_true(memory.peak_bytes < 524288);
-  idem_conn_free(conn);
-  idem_router_free(router);
-  fault_alloc_assert_clean(&memory);
+  assert_true(peer.memory.peak_bytes < 524288);
+  close_deaf(&peer);
 }
 
 static void requests_are_refused_when_too_much_waits(void **state) {
   (void)state;
-  fault_alloc memory;
-  fault_alloc_init(&memory);
+  deaf peer;
   idem_policy policy = small_policy();
   policy.limits.queued_input_bytes = 65536;
-  idem_router *router = open_router(&memory, NULL);
-  idem_conn *conn = open_conn(&memory, router, &policy, NULL);
+  idem_conn *conn = open_deaf(&peer, &policy);
   idem_status status = IDEM_OK;
   char text[256];
   for (unsigned i = 0; i < 2000 && status == IDEM_OK; i++) {
@@ -294,10 +300,8 @@ static void requests_are_refused_when_too_much_waits(void **state) {
     status = idem_conn_feed(conn, text, (size_t)len);
   }
   assert_int_equal(status, IDEM_E_LIMIT); /* refusals are output too, and nobody reads */
-  assert_true(memory.peak_bytes < 524288);
-  idem_conn_free(conn);
-  idem_router_free(router);
-  fault_alloc_assert_clean(&memory);
+  assert_true(peer.memory.peak_bytes < 524288);
+  close_deaf(&peer);
 }
 
 int main(void) {
