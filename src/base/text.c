@@ -155,7 +155,8 @@ static idem_status put_json_escape(idem__buf *out, uint32_t code) {
 }
 
 /* Text in either form: runs that need no escape as they are, the rest a character at a time. */
-static inline idem_status put_escaped(idem__buf *out, const char *text, size_t len, bool json) {
+static IDEM__INLINE idem_status put_escaped(idem__buf *out, const char *text, size_t len,
+                                            bool json) {
   idem_status status = IDEM_OK;
   for (size_t i = 0; i < len && status == IDEM_OK;) {
     size_t run = plain_run(text + i, len - i);
