@@ -340,6 +340,8 @@ idem_status idem__http_stream_begin(idem__http_exchange *exchange, uint16_t stat
                                     const char *type, const char *headers);
 idem_status idem__http_stream_put(idem__http_exchange *exchange, const char *data, size_t len);
 void idem__http_stream_end(idem__http_exchange *exchange);
+/* True: it was HEAD that asked for an event stream, and all of it has been said. */
+bool idem__http_head_of_events(idem__http_exchange *exchange);
 /* Bytes the peer has not read yet. */
 size_t idem__http_exchange_queued(const idem__http_exchange *exchange);
 

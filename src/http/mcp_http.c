@@ -191,6 +191,10 @@ static void serve_get(idem__mcp_desk *desk, idem__http_exchange *exchange,
     refuse(exchange, 400, "unavailable", NULL); /* there are no such events */
     return;
   }
+  if (idem__http_head_of_events(exchange)) {
+    idem__kept_unref(session);
+    return;
+  }
   if (!last.at) after = idem__kept_sequence(session); /* a new stream begins now */
   idem__get_stream_open(desk, exchange, session, stream, after, NULL);
 }

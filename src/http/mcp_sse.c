@@ -192,6 +192,7 @@ void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request
     refuse(exchange, 406, "method-not-allowed", NULL);
     return;
   }
+  if (idem__http_head_of_events(exchange)) return;
   line *open = new_line(desk, exchange, request);
   if (!open) {
     refuse(exchange, 503, "unavailable", NULL);

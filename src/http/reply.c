@@ -444,7 +444,7 @@ idem_status idem__http_stream_begin(idem__http_exchange *exchange, uint16_t stat
 
 idem_status idem__http_stream_put(idem__http_exchange *exchange, const char *data, size_t len) {
   idem__http_conn *conn = exchange->conn;
-  if (!len) return IDEM_OK;
+  if (!len || exchange->head_only) return conn->failed;
   if (exchange->minor == 0) {
     idem__http_put(conn, data, len);
   } else {
@@ -461,9 +461,16 @@ idem_status idem__http_stream_put(idem__http_exchange *exchange, const char *dat
 }
 
 void idem__http_stream_end(idem__http_exchange *exchange) {
-  if (exchange->minor == 1) idem__http_put(exchange->conn, "0\r\n\r\n", 5);
+  if (exchange->minor == 1 && !exchange->head_only) idem__http_put(exchange->conn, "0\r\n\r\n", 5);
   if (exchange->log_line) idem__http_log_access(exchange, 0);
   idem__http_exchange_ended(exchange);
+}
+
+bool idem__http_head_of_events(idem__http_exchange *exchange) {
+  if (!exchange->head_only) return false;
+  idem__http_stream_begin(exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
+  idem__http_stream_end(exchange);
+  return true;
 }
 
 size_t idem__http_exchange_queued(const idem__http_exchange *exchange) {

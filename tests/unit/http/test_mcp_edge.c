@@ -115,6 +115,29 @@ static void who_opens_the_endpoint_in_a_browser_is_told_what_it_is(void **state)
   mcp_web_close(&web);
 }
 
+/* The length of a stream's body is not in its head: a client reads none, and then the next answer. */
+static void head_of_a_stream_has_no_body(void **state) {
+  (void)state;
+  static const char *const targets[] = {"/mcp", "/sse"};
+  mcp_web web;
+  char session[64];
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  mcp_web_hello(&web, "", session);
+  for (int i = 0; i < 2; i++) {
+    mcp_web_conn conn;
+    mcp_web_connect(&web, &conn);
+    mcp_web_send(&conn, "HEAD", targets[i], session, NULL);
+    assert_non_null(strstr(conn.output, "Content-Type: text/event-stream\r\n"));
+    assert_string_equal(strstr(conn.output, "\r\n\r\n"), "\r\n\r\n");
+    size_t len = conn.len;
+    mcp_web_send(&conn, "POST", "/mcp", session,
+                 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}");
+    assert_memory_equal(conn.output + len, "HTTP/1.1 200 OK\r\n", 17);
+    mcp_web_disconnect(&conn);
+  }
+  mcp_web_close(&web);
+}
+
 /* ------------------------------------------------------------------- refusals */
 
 /* Who is refused is told by one of the reasons of -32600, and once what is allowed. */
@@ -187,6 +210,7 @@ int main(void) {
       cmocka_unit_test(since_2026_07_28_the_end_of_input_cancels),
       cmocka_unit_test(a_page_may_send_every_header_of_mcp),
       cmocka_unit_test(who_opens_the_endpoint_in_a_browser_is_told_what_it_is),
+      cmocka_unit_test(head_of_a_stream_has_no_body),
       cmocka_unit_test(refusals_name_a_known_reason),
       cmocka_unit_test(sessions_are_counted),
   };
