@@ -9,9 +9,11 @@
 #include <idem/schema.h>
 
 typedef struct tool_env {
-  const char *assignment; /* NAME=value */
+  const char *assignment; /* NAME=value, or NAME={name} as it stands in the file */
   size_t name_len;
   bool secret;
+  const word_template
+      *value; /* the assignment, where arguments are in it; NULL: it is always the same */
 } tool_env;
 
 /* An argument that names a file inside a folder. */

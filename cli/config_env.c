@@ -16,13 +16,14 @@ static const char *assign(serve_config *self, const char *name, const char *valu
 }
 
 /* A later one takes the place of an earlier one of the same name. */
-static void set(tool_config *tool, size_t name_len, const char *assignment, bool secret) {
+static tool_env *set(tool_config *tool, size_t name_len, const char *assignment, bool secret) {
   size_t i = 0;
   while (i < tool->env_count && (tool->env[i].name_len != name_len ||
                                  strncmp(tool->env[i].assignment, assignment, name_len) != 0))
     i++;
-  tool->env[i] = (tool_env){assignment, name_len, secret};
+  tool->env[i] = (tool_env){assignment, name_len, secret, NULL};
   if (i == tool->env_count) tool->env_count++;
+  return &tool->env[i];
 }
 
 /* Most tools are given the same few, and PATH is long. NULL: the server itself has none. */
@@ -41,6 +42,23 @@ static void pass(serve_config *self, tool_config *tool, const char *name) {
   if (assignment) set(tool, strlen(name), assignment, false);
 }
 
+/* {name} stands for an argument, as in a word of "run"; a program that reads a text, as a shell does,
+ * can so be given a value that is no part of the text. */
+static void take_value(serve_config *self, tool_config *tool, yyjson_val *at, tool_env *variable) {
+  word_template *made = memory_zeroed(&self->memory, 1, sizeof *made);
+  name_check check;
+  const char *why =
+      word_compile(made, variable->assignment, strlen(variable->assignment), &self->memory);
+  if (why) {
+    source_fault(&self->source, at, "tool %s: \"%s\" %s", tool->name, yyjson_get_str(at), why);
+    return;
+  }
+  name_check_init(&check, self, tool);
+  name_check_word(&check, at, made);
+  name_check_deinit(&check);
+  variable->value = made;
+}
+
 bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool) {
   yyjson_val *passed = yyjson_obj_get(value, "pass_env"), *given = yyjson_obj_get(value, "env");
   yyjson_val *key, *item;
@@ -53,7 +71,9 @@ bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool
     bool secret = yyjson_is_obj(item);
     const char *text = secret ? config_secret(self, tool, item) : yyjson_get_str(item);
     if (!text) continue;
-    set(tool, yyjson_get_len(key), assign(self, yyjson_get_str(key), text), secret);
+    tool_env *variable =
+        set(tool, yyjson_get_len(key), assign(self, yyjson_get_str(key), text), secret);
+    if (!secret && strpbrk(text, "{}")) take_value(self, tool, item, variable);
   }
   return true;
 }

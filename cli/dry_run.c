@@ -100,19 +100,27 @@ static void print_bounds(const serve_config *config, const tool_config *tool) {
   printf("\nsockets      %s\n", tool->allow_net ? "all" : "none");
 }
 
+static bool is_set(const tool_env *one, const word_list *variables) {
+  for (size_t i = 0; i < variables->count; i++)
+    if (strncmp(variables->items[i], one->assignment, one->name_len + 1) == 0) return true;
+  return !one->value;
+}
+
 /* Every program has a TMPDIR of its tool's own. */
-static void print_environment(const tool_config *tool) {
+static void print_environment(const tool_config *tool, const word_list *variables) {
   bool given = false;
   printf("environment ");
   for (size_t i = 0; i < tool->env_count; i++) {
     const tool_env *one = &tool->env[i];
     given = given || strncmp(one->assignment, "TMPDIR=", 7) == 0;
+    if (!is_set(one, variables)) continue;
     printf(" %.*s%s", (int)one->name_len, one->assignment, one->secret ? " (secret)" : "");
   }
   puts(given ? "" : " TMPDIR");
 }
 
-static void print_program(const tool_config *tool, const word_list *words, const idem__buf *input) {
+static void print_program(const tool_config *tool, const word_list *words,
+                          const word_list *variables, const idem__buf *input) {
   printf("program      %s\n", tool->program);
   for (size_t i = 0; i < words->count; i++) {
     printf("argv[%zu]%s     ", i, i < 10 ? " " : "");
@@ -120,7 +128,7 @@ static void print_program(const tool_config *tool, const word_list *words, const
     fputc('\n', stdout);
   }
   printf("folder       %s\n", tool->cwd);
-  print_environment(tool);
+  print_environment(tool, variables);
   printf("stdin        %s", tool->has_stdin ? "" : "empty\n");
   if (tool->has_stdin) printf("%zu bytes\n", input->len);
   printf("limits       idle %llu ms, deadline %llu ms, output %zu bytes\n",
@@ -130,17 +138,18 @@ static void print_program(const tool_config *tool, const word_list *words, const
 
 static bool show_program(const serve_config *config, const tool_config *tool,
                          yyjson_val *arguments) {
-  word_list words;
+  word_list words, variables;
   idem__buf input;
   template_fault fault;
-  bool fine = program_prepare(tool, arguments, &words, &input, &fault);
+  bool fine = program_prepare(tool, arguments, &words, &variables, &input, &fault);
   if (fine) {
-    print_program(tool, &words, &input);
+    print_program(tool, &words, &variables, &input);
     print_bounds(config, tool);
   } else {
     complain(fault.sentence);
   }
   word_list_free(&words);
+  word_list_free(&variables);
   idem__buf_deinit(&input);
   return fine;
 }

@@ -84,7 +84,7 @@ static bool make_room(word_list *list) {
   return true;
 }
 
-static bool append(word_list *list, const char *text, size_t len, template_fault *fault) {
+bool word_list_add(word_list *list, const char *text, size_t len, template_fault *fault) {
   if (list->count == WORDS_MAX || list->bytes + len > WORDS_BYTES_MAX)
     return template_refuse(fault,
                            "arguments: more than a program can be given (%u words, %zu bytes)",
@@ -126,7 +126,7 @@ static bool add_word(const slot *within, const word_template *words, size_t inde
           fault, "arguments.%.*s: must not begin with '-': it would be taken for an option",
           (int)name->len, name->text);
   }
-  fine = fine && append(out, text.data, text.len, fault);
+  fine = fine && word_list_add(out, text.data, text.len, fault);
   idem__buf_deinit(&text);
   return fine;
 }

@@ -56,14 +56,43 @@ static bool resolve_all(real_files *self, yyjson_val *arguments, template_fault 
   return true;
 }
 
+static bool is_given(void *user, const char *name, size_t len) {
+  yyjson_val *value = yyjson_obj_getn(user, name, len);
+  return value && !yyjson_is_null(value);
+}
+
+static bool set_variable(const word_template *value, const values *from, word_list *out,
+                         template_fault *fault) {
+  idem__buf text;
+  idem__buf_init(&text, NULL, WORD_MAX);
+  bool fine =
+      word_render(value, from, &text, fault) && word_list_add(out, text.data, text.len, fault);
+  idem__buf_deinit(&text);
+  return fine;
+}
+
+/* Those that hold arguments; one whose argument is absent is not set. What a program can be given is
+ * words and variables together. */
+static bool set_variables(const tool_config *tool, const values *from, size_t bytes, word_list *out,
+                          template_fault *fault) {
+  *out = (word_list){.bytes = bytes};
+  for (size_t i = 0; i < tool->env_count; i++) {
+    const word_template *value = tool->env[i].value;
+    if (!value || !word_names(value, is_given, from->arguments)) continue;
+    if (!set_variable(value, from, out, fault)) return false;
+  }
+  return true;
+}
+
 bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
-                     idem__buf *input, template_fault *fault) {
+                     word_list *variables, idem__buf *input, template_fault *fault) {
   real_files files = {tool, calloc(tool->inside_count + 1, sizeof(char *))};
   values from = {.arguments = arguments, .replace = replace, .user = &files};
-  *words = (word_list){.items = NULL};
+  *words = *variables = (word_list){.items = NULL};
   idem__buf_init(input, NULL, INPUT_MAX);
   bool fine = files.paths && resolve_all(&files, arguments, fault) &&
               template_expand(&tool->run, &from, words, fault) &&
+              set_variables(tool, &from, words->bytes, variables, fault) &&
               (!tool->has_stdin || word_render(&tool->stdin_text, &from, input, fault));
   for (size_t i = 0; files.paths && i < tool->inside_count; i++) free(files.paths[i]);
   free(files.paths);

@@ -123,7 +123,8 @@ static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arg
   idem__list_init(&self->user.link);
   idem__buf_init(&self->output, NULL, tool->config->output_bytes);
   idem__buf_init(&self->errors, NULL, (size_t)16 << 10);
-  if (program_prepare(tool->config, arguments, &self->words, &self->input, fault)) return self;
+  if (program_prepare(tool->config, arguments, &self->words, &self->variables, &self->input, fault))
+    return self;
   call_free(self);
   return NULL;
 }

@@ -55,6 +55,7 @@ struct call {
   program_tool *tool;
   idem_request *request; /* NULL once nobody waits for the answer */
   word_list words;
+  word_list variables; /* those of its environment that hold arguments */
   idem__buf input;
   idem__buf output;
   idem__buf errors; /* the end of what it wrote to stderr */
@@ -95,7 +96,7 @@ void program_host_end(program_host *self);
 
 /* prepare.c: what would be run. False: fault says which argument cannot be used. */
 bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
-                     idem__buf *input, template_fault *fault);
+                     word_list *variables, idem__buf *input, template_fault *fault);
 /* run.c */
 void call_start(call *self);
 /* Nobody waits for the answer any more. It has its slot; it may be gone afterwards. */

@@ -24,6 +24,7 @@ static void begin_listening(call *self);
 
 void call_free(call *self) {
   word_list_free(&self->words);
+  word_list_free(&self->variables);
   pipes_close(&self->unread);
   idem__buf_deinit(&self->input);
   idem__buf_deinit(&self->output);
@@ -264,17 +265,21 @@ static bool feed(call *self, int *end) {
 }
 
 /* What the configuration gives, and where it may write. */
-static char **make_environment(const tool_config *config, const char *folder, char *temporary,
-                               size_t size) {
+static char **make_environment(const call *self, const char *folder, char *temporary, size_t size) {
+  const tool_config *config = self->tool->config;
   char **environment = calloc(config->env_count + 2, sizeof *environment);
+  size_t count = 0;
   if (!environment) return NULL;
   snprintf(temporary, size, "TMPDIR=%s", folder);
   bool given = !folder[0];
   for (size_t i = 0; i < config->env_count; i++) {
-    environment[i] = (char *)(uintptr_t)config->env[i].assignment;
-    given = given || strncmp(environment[i], "TMPDIR=", 7) == 0;
+    const tool_env *one = &config->env[i];
+    given = given || strncmp(one->assignment, "TMPDIR=", 7) == 0;
+    if (!one->value) environment[count++] = (char *)(uintptr_t)one->assignment;
   }
-  if (!given) environment[config->env_count] = temporary;
+  for (size_t i = 0; i < self->variables.count; i++)
+    environment[count++] = self->variables.items[i];
+  if (!given) environment[count] = temporary;
   return environment;
 }
 
@@ -285,7 +290,7 @@ static int order_program(call *self, const pipes *ends) {
   confinement_folder(bounds, config, folder);
   int rules = confinement_rules(bounds, config);
   if (rules == CONFINE_FAILED) return errno;
-  char **environment = make_environment(config, folder, temporary, sizeof temporary);
+  char **environment = make_environment(self, folder, temporary, sizeof temporary);
   if (!environment) return ENOMEM;
   int why =
       hand_run(self->user.hand, &(spawn_order){.program = config->program,

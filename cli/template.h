@@ -79,6 +79,7 @@ bool word_render(const word_template *self, const values *from, idem__buf *out,
 /* Fills the list, to be freed with word_list_free either way. */
 bool template_expand(const arguments_template *self, const values *from, word_list *out,
                      template_fault *fault);
+bool word_list_add(word_list *self, const char *text, size_t len, template_fault *fault);
 void word_list_free(word_list *self);
 
 #endif

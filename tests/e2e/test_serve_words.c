@@ -21,6 +21,11 @@ static const char config[] =
     " \"within\":{\"args\":{\"file\":\"string\"},\"run\":[\"cat\",\"{file}\"],"
     "\"inside\":{\"file\":\".\"}},\n"
     " \"feed\":{\"args\":{\"a\":\"string\"},\"run\":[\"cat\"],\"stdin\":\"<{a}>\"},\n"
+    " \"env\":{\"args\":{\"a\":\"string\",\"b?\":\"string\",\"file?\":\"string\"},"
+    "\"inside\":{\"file\":\".\"},\n"
+    "  \"run\":[\"sh\",\"-c\",\"printf '[%s]' \\\"$A\\\" \\\"${{B-unset}}\\\" "
+    "\\\"${{F##*/}}\\\"\"],"
+    "\"env\":{\"A\":\"<{a}>\",\"B\":\"{b}\",\"F\":\"{file}\"}},\n"
     " \"deaf\":{\"args\":{\"a\":\"string\"},\"run\":[\"true\"],\"stdin\":\"{a}\"}\n"
     "}}";
 
@@ -128,9 +133,26 @@ static void files_outside_the_folder_are_not_reached(void **state) {
     expect_in(serving_call(*state, "within", outside[i]), "no such file in the folder");
 }
 
+/* For shells: what a variable holds is not read as a part of their text. */
+static void a_value_in_the_environment_stays_one_value(void **state) {
+  expect_in(serving_call(*state, "env", "{\"a\":\"$(id) `id` \\\" ; x\\ny\"}"),
+            "\"text\":\"[<$(id) `id` \\\" ; x\\ny>][unset][]\"");
+  expect_in(
+      serving_call(*state, "env", "{\"a\":\"LD_PRELOAD=x\",\"b\":\"\",\"file\":\"here.txt\"}"),
+      "\"text\":\"[<LD_PRELOAD=x>][][here.txt]\"");
+  expect_in(serving_call(*state, "env", "{\"a\":\"x\",\"file\":\"out/passwd\"}"),
+            "arguments.file: no such file");
+  expect_in(serving_call(*state, "env", "{\"a\":\"x\\u0000B=y\"}"), "must not hold a NUL");
+  char *large = NULL;
+  assert_true(asprintf(&large, "{\"a\":\"%0140000d\"}", 0) > 0);
+  expect_in(serving_call(*state, "env", large), "arguments.a: too long");
+  free(large);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shell_characters_are_only_characters),
+      cmocka_unit_test(a_value_in_the_environment_stays_one_value),
       cmocka_unit_test(a_leading_dash_is_refused_unless_behind_dashes),
       cmocka_unit_test(an_absent_argument_takes_its_flag_along),
       cmocka_unit_test(a_list_repeats_its_place),
