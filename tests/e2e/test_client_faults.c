@@ -1,7 +1,7 @@
 /* test_client_faults.c - idem_connect without memory. Each allocation of a conversation fails in turn,
  * once and for good: on_ready runs once or the call failed itself, a call that was taken ends once,
  * nothing leaks. */
-#include "child.h"
+#include "certificate.h"
 #include "support/fault_alloc.h"
 #include "support/unit.h"
 
@@ -11,8 +11,6 @@
 #include <stdlib.h>
 
 #define WAIT_MS 10000
-
-static char folder[64], cert[96], key[96];
 
 typedef struct world {
   const char *url;
@@ -82,21 +80,6 @@ static void converse(fault_alloc *fault, void *user) {
   free(in);
 }
 
-static int set_up(void **state) {
-  (void)state;
-  child_make_folder(folder, sizeof folder);
-  snprintf(cert, sizeof cert, "%s/cert.pem", folder);
-  snprintf(key, sizeof key, "%s/key.pem", folder);
-  child_make_certificate(cert, key, "x", "IP:127.0.0.1");
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  child_remove_folder(folder);
-  return 0;
-}
-
 static void a_call_without_memory_ends_once(void **state) {
   (void)state;
   char urls[5][128];
@@ -118,5 +101,5 @@ int main(void) {
   signal(SIGPIPE, SIG_IGN);
   setenv("no_proxy", "*", 1);
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_call_without_memory_ends_once)};
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return cmocka_run_group_tests(tests, certificate_set_up, certificate_tear_down);
 }

@@ -1,6 +1,6 @@
 /* test_client_real.c - idem_connect over HTTP to real servers: idem-reference plain and behind TLS, by
  * way of proxies, and a stream of an MCP server that breaks off and is taken up again. */
-#include "child.h"
+#include "certificate.h"
 #include "client_world.h"
 
 #include <signal.h>
@@ -64,23 +64,6 @@ static void a_proxy_is_asked_for_what_is_elsewhere(void **state) {
 }
 
 /* --------------------------------------------------------------------- the real server */
-
-static char folder[64], cert[96], key[96];
-
-static int make_certificate(void **state) {
-  (void)state;
-  child_make_folder(folder, sizeof folder);
-  snprintf(cert, sizeof cert, "%s/cert.pem", folder);
-  snprintf(key, sizeof key, "%s/key.pem", folder);
-  child_make_certificate(cert, key, "x", "DNS:localhost,IP:127.0.0.1");
-  return 0;
-}
-
-static int remove_certificate(void **state) {
-  (void)state;
-  child_remove_folder(folder);
-  return 0;
-}
 
 static void the_reference_server_answers(void **state) {
   (void)state;
@@ -237,5 +220,5 @@ int main(void) {
       cmocka_unit_test(a_client_certificate_is_shown_where_one_is_wanted),
       cmocka_unit_test(a_broken_stream_of_a_session_is_resumed),
   };
-  return cmocka_run_group_tests(tests, make_certificate, remove_certificate);
+  return cmocka_run_group_tests(tests, certificate_set_up, certificate_tear_down);
 }

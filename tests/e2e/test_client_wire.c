@@ -1,6 +1,6 @@
 /* test_client_wire.c - idem_connect to ws://, wss:// and tls://: the reference server, and servers
  * that do not keep to the rules. on_ready runs once, and every call ends once. */
-#include "child.h"
+#include "certificate.h"
 #include "http/http.h"
 #include "script.h"
 
@@ -26,7 +26,7 @@ typedef struct world {
   char request[2048];
 } world;
 
-static char folder[64], cert[96], key[96], strange_cert[96], strange_key[96];
+static char strange_cert[96], strange_key[96];
 
 /* ------------------------------------------------------------------------- the world */
 
@@ -104,20 +104,10 @@ static void wait_for(world *in, int answers) {
 /* ------------------------------------------------------------------ the real server */
 
 static int make_certificates(void **state) {
-  (void)state;
-  child_make_folder(folder, sizeof folder);
-  snprintf(cert, sizeof cert, "%s/cert.pem", folder);
-  snprintf(key, sizeof key, "%s/key.pem", folder);
+  certificate_set_up(state);
   snprintf(strange_cert, sizeof strange_cert, "%s/strange.pem", folder);
   snprintf(strange_key, sizeof strange_key, "%s/strange_key.pem", folder);
-  child_make_certificate(cert, key, "x", "DNS:localhost,IP:127.0.0.1");
   child_make_certificate(strange_cert, strange_key, "x", "DNS:elsewhere.example");
-  return 0;
-}
-
-static int remove_certificates(void **state) {
-  (void)state;
-  child_remove_folder(folder);
   return 0;
 }
 
@@ -347,5 +337,5 @@ int main(void) {
       cmocka_unit_test(a_server_that_breaks_the_rules_loses_its_conn),
       cmocka_unit_test(what_is_no_url_is_refused),
   };
-  return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
+  return cmocka_run_group_tests(tests, make_certificates, certificate_tear_down);
 }

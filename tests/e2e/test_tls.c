@@ -1,5 +1,5 @@
 /* test_tls.c - https and wss: real clients, certificates that change, clients that must show one. */
-#include "child.h"
+#include "certificate.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,8 +9,6 @@
 
 #define BODY "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}"
 #define ECHOED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}"
-
-static char folder[64], cert[96], key[96];
 
 /* Runs a program; its output in *text, its end. */
 static int run(const char *const *argv, char *text, size_t size) {
@@ -22,21 +20,6 @@ static int run(const char *const *argv, char *text, size_t size) {
 
 static void make_certificate(const char *cert_file, const char *key_file, const char *name) {
   child_make_certificate(cert_file, key_file, name, "DNS:localhost,IP:127.0.0.1");
-}
-
-static int setup(void **state) {
-  (void)state;
-  child_make_folder(folder, sizeof folder);
-  snprintf(cert, sizeof cert, "%s/cert.pem", folder);
-  snprintf(key, sizeof key, "%s/key.pem", folder);
-  make_certificate(cert, key, "first");
-  return 0;
-}
-
-static int teardown(void **state) {
-  (void)state;
-  child_remove_folder(folder);
-  return 0;
 }
 
 static void stop(child *server) {
@@ -190,5 +173,5 @@ int main(void) {
       cmocka_unit_test(clients_must_show_a_certificate_where_one_is_wanted),
       cmocka_unit_test(without_good_files_it_does_not_start),
   };
-  return cmocka_run_group_tests(tests, setup, teardown);
+  return cmocka_run_group_tests(tests, certificate_set_up, certificate_tear_down);
 }
