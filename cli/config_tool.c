@@ -168,10 +168,11 @@ static bool take_kind(serve_config *self, yyjson_val *value, tool_config *tool) 
   bool http = yyjson_obj_get(value, "http");
   tool->is_program = run;
   tool->query = config_text(value, "query");
+  bool any = run || query || http;
   if (run + query + http != 1) {
     source_fault(&self->source, tool->key, "tool %s: %s \"run\", \"query\" and \"http\"%s",
-                 tool->name, run + query + http ? "has more than one of" : "needs one of",
-                 run + query + http ? ": make two tools of it" : "");
+                 tool->name, any ? "has more than one of" : "needs one of",
+                 any ? ": make two tools of it" : "");
     return false;
   }
   refuse_keys(self, value, tool);
