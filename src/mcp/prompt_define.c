@@ -52,17 +52,12 @@ static void free_arguments(idem__prompt_entry *entry, const idem_alloc *alloc) {
   idem__free(alloc, entry->arguments);
 }
 
-static void free_entry(idem__prompt_entry *entry, const idem_alloc *alloc) {
+static void free_entry(void *self, const idem_alloc *alloc) {
+  idem__prompt_entry *entry = self;
   char *owned[] = {entry->name, entry->title, entry->description, entry->icons, entry->meta};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) idem__free(alloc, owned[i]);
   free_arguments(entry, alloc);
   idem__free(alloc, entry);
-}
-
-void idem__prompt_entry_unref(idem__prompt_entry *entry, const idem_alloc *alloc) {
-  if (atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) == 1) {
-    free_entry(entry, alloc);
-  }
 }
 
 static idem_status copy_arguments(idem_server *server, const idem_prompt *prompt,
@@ -87,7 +82,7 @@ static idem_status copy_arguments(idem_server *server, const idem_prompt *prompt
 static idem_status copy_texts(idem_server *server, const idem_prompt *prompt,
                               idem__prompt_entry *entry) {
   idem_status status = IDEM_OK;
-  entry->name = idem__server_copy(server, prompt->name, &status);
+  entry->head.name = entry->name = idem__server_copy(server, prompt->name, &status);
   entry->title = idem__server_copy(server, prompt->title, &status);
   entry->description = idem__server_copy(server, prompt->description, &status);
   return status;
@@ -115,15 +110,14 @@ idem_status idem_server_add_prompt(idem_server *server, const idem_prompt *promp
                                    size_t why_len) {
   idem_status status = check(prompt, why, why_len);
   if (status != IDEM_OK) return status;
-  idem__prompt_entry *entry = idem__calloc(&server->alloc, sizeof *entry);
+  idem__prompt_entry *entry = idem__entry_new(server, sizeof *entry, free_entry);
   if (!entry) return IDEM_E_NOMEM;
-  atomic_init(&entry->refs, 1);
   status = fill_entry(server, prompt, entry, why, why_len);
   if (status != IDEM_OK) {
-    free_entry(entry, &server->alloc);
+    idem__entry_unref(&entry->head, &server->alloc);
     return status;
   }
-  return idem__registry_change(server, IDEM__PROMPTS, prompt->name, entry);
+  return idem__registry_change(server, IDEM__PROMPTS, prompt->name, &entry->head);
 }
 
 idem_status idem_server_remove_prompt(idem_server *server, const char *name) {

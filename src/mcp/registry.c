@@ -8,36 +8,19 @@
 
 /* ------------------------------------------------------------------ entries */
 
-static _Atomic unsigned *entry_refs(idem__list_kind kind, void *entry) {
-  switch (kind) {
-  case IDEM__TOOLS: return &((idem__tool_entry *)entry)->refs;
-  case IDEM__PROMPTS: return &((idem__prompt_entry *)entry)->refs;
-  case IDEM__RESOURCES:
-  case IDEM__TEMPLATES:
-  case IDEM__LIST_KINDS: break;
-  }
-  return &((idem__resource_entry *)entry)->refs;
+void *idem__entry_new(idem_server *server, size_t size,
+                      void (*free)(void *entry, const idem_alloc *alloc)) {
+  idem__entry *entry = idem__calloc(&server->alloc, size);
+  if (!entry) return NULL;
+  atomic_init(&entry->refs, 1);
+  entry->free = free;
+  return entry;
 }
 
-static void entry_unref(idem__list_kind kind, void *entry, const idem_alloc *alloc) {
-  switch (kind) {
-  case IDEM__TOOLS: idem__tool_entry_unref(entry, alloc); break;
-  case IDEM__PROMPTS: idem__prompt_entry_unref(entry, alloc); break;
-  case IDEM__RESOURCES:
-  case IDEM__TEMPLATES:
-  case IDEM__LIST_KINDS: idem__resource_entry_unref(entry, alloc); break;
+void idem__entry_unref(idem__entry *entry, const idem_alloc *alloc) {
+  if (atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) == 1) {
+    entry->free(entry, alloc);
   }
-}
-
-static const char *entry_name(idem__list_kind kind, const void *entry) {
-  switch (kind) {
-  case IDEM__TOOLS: return ((const idem__tool_entry *)entry)->name;
-  case IDEM__PROMPTS: return ((const idem__prompt_entry *)entry)->name;
-  case IDEM__RESOURCES:
-  case IDEM__TEMPLATES:
-  case IDEM__LIST_KINDS: break;
-  }
-  return ((const idem__resource_entry *)entry)->uri;
 }
 
 /* ---------------------------------------------------------------- snapshots */
@@ -46,7 +29,7 @@ static void free_registry(idem__registry *registry) {
   for (int kind = 0; kind < IDEM__LIST_KINDS; kind++) {
     idem__registry_list *list = &registry->lists[kind];
     for (size_t i = 0; i < list->count; i++) {
-      entry_unref((idem__list_kind)kind, list->entries[i], &registry->alloc);
+      idem__entry_unref(list->entries[i], &registry->alloc);
     }
     idem__free(&registry->alloc, list->entries);
     idem__map_deinit(&list->by_name);
@@ -80,22 +63,24 @@ idem_status idem__registry_first(idem_server *server) {
 static idem_status make_room(idem__registry *registry, idem__registry_list *list) {
   size_t capacity = list->capacity ? list->capacity * 2 : 8;
   if (list->count < list->capacity) return IDEM_OK;
-  void **entries = idem__realloc(&registry->alloc, list->entries, list->capacity * sizeof *entries,
-                                 capacity * sizeof *entries);
+  idem__entry **entries =
+      idem__realloc(&registry->alloc, list->entries, list->capacity * sizeof *entries,
+                    capacity * sizeof *entries);
   if (!entries) return IDEM_E_NOMEM;
   list->entries = entries;
   list->capacity = capacity;
   return IDEM_OK;
 }
 
-static idem_status append(idem__registry *registry, idem__list_kind kind, void *entry) {
+static idem_status append(idem__registry *registry, idem__list_kind kind, idem__entry *entry) {
   idem__registry_list *list = &registry->lists[kind];
-  const char *name = entry_name(kind, entry);
   idem_status status = make_room(registry, list);
-  if (status == IDEM_OK) status = idem__map_put(&list->by_name, name, strlen(name), entry);
+  if (status == IDEM_OK) {
+    status = idem__map_put(&list->by_name, entry->name, strlen(entry->name), entry);
+  }
   if (status != IDEM_OK) return status;
   list->entries[list->count++] = entry;
-  atomic_fetch_add_explicit(entry_refs(kind, entry), 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&entry->refs, 1, memory_order_relaxed);
   return IDEM_OK;
 }
 
@@ -116,7 +101,7 @@ static idem_status copy_list(idem__registry *to, const idem__registry *from, ide
 }
 
 static idem_status next_snapshot(idem_server *server, idem__list_kind kind, const void *without,
-                                 void *entry, idem__registry **out) {
+                                 idem__entry *entry, idem__registry **out) {
   idem__registry *next = new_registry(server);
   idem_status status = next ? IDEM_OK : IDEM_E_NOMEM;
   for (int each = 0; each < IDEM__LIST_KINDS && status == IDEM_OK; each++) {
@@ -135,8 +120,8 @@ static bool is_unseen(idem__registry *registry) {
 }
 
 /* With the lock held: OK and the old snapshot, to be let go of outside; NULL: it was changed. */
-static idem_status swap(idem_server *server, idem__list_kind kind, const char *name, void *entry,
-                        idem__registry **old) {
+static idem_status swap(idem_server *server, idem__list_kind kind, const char *name,
+                        idem__entry *entry, idem__registry **old) {
   void *found = idem__map_get(&server->registry->lists[kind].by_name, name, strlen(name));
   if (entry && found) return IDEM_E_EXISTS;
   if (!entry && !found) return IDEM_E_NOTFOUND;
@@ -153,13 +138,13 @@ static idem_status swap(idem_server *server, idem__list_kind kind, const char *n
 }
 
 idem_status idem__registry_change(idem_server *server, idem__list_kind kind, const char *name,
-                                  void *entry) {
+                                  idem__entry *entry) {
   idem__registry *old = NULL;
   idem__server_lock(server);
   idem_status status = swap(server, kind, name, entry, &old);
   idem__server_unlock(server);
   /* The caller's own count: on success the snapshot has one of its own. */
-  if (entry) entry_unref(kind, entry, &server->alloc);
+  if (entry) idem__entry_unref(entry, &server->alloc);
   if (status != IDEM_OK) return status;
   if (old) idem__registry_unref(old);
   idem__server_changed(server, 1u << kind);

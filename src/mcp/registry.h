@@ -7,8 +7,20 @@
 
 #include <idem/schema.h>
 
+/* What every entry begins with. The last snapshot that holds an entry frees it. */
+typedef struct idem__entry {
+  _Atomic unsigned refs;
+  const char *name; /* by which it is found: its own, or its URI */
+  void (*free)(void *entry, const idem_alloc *alloc);
+} idem__entry;
+/* A zeroed entry of this size, counted once; NULL: no memory. */
+void *idem__entry_new(idem_server *server, size_t size,
+                      void (*free)(void *entry, const idem_alloc *alloc));
+void idem__entry_unref(idem__entry *entry, const idem_alloc *alloc);
+
 /* Definitions hold their texts compact and checked. All strings are owned, NULL where absent. */
 typedef struct idem__tool_entry {
+  idem__entry head;
   char *name, *title, *description, *input_schema, *output_schema, *annotations, *icons, *meta;
   idem_schema *input;  /* compiled */
   idem_schema *output; /* NULL: none */
@@ -18,19 +30,19 @@ typedef struct idem__tool_entry {
   idem_task_support task;
   idem_tool_fn fn;
   void *user;
-  _Atomic unsigned refs;
 } idem__tool_entry;
 
 typedef struct idem__resource_entry {
+  idem__entry head;
   char *uri, *name, *title, *description, *mime_type, *annotations, *icons, *meta;
   int64_t size;
   struct idem__uri_template *pattern; /* NULL: a plain URI */
   idem_resource_fn fn;
   void *user;
-  _Atomic unsigned refs;
 } idem__resource_entry;
 
 typedef struct idem__prompt_entry {
+  idem__entry head;
   char *name, *title, *description, *icons, *meta;
   struct idem__prompt_arg {
     char *name, *title, *description;
@@ -39,7 +51,6 @@ typedef struct idem__prompt_entry {
   size_t argument_count;
   idem_prompt_fn fn;
   void *user;
-  _Atomic unsigned refs;
 } idem__prompt_entry;
 
 /* One kind of thing that is listed. */
@@ -52,7 +63,7 @@ typedef enum idem__list_kind {
 } idem__list_kind;
 
 typedef struct idem__registry_list {
-  void **entries; /* of the kind's entry type, in order of registration */
+  idem__entry **entries; /* heads of the kind's entry type, in order of registration */
   size_t count;
   size_t capacity;
   idem__map by_name; /* name, or uri */
@@ -76,15 +87,10 @@ const idem__prompt_entry *idem__registry_prompt(const idem__registry *registry, 
 const idem__resource_entry *idem__registry_resource(const idem__registry *registry, const char *uri,
                                                     size_t len);
 
-/* Every entry is freed by the last snapshot that holds it. */
-void idem__tool_entry_unref(idem__tool_entry *tool, const idem_alloc *alloc);
-void idem__resource_entry_unref(idem__resource_entry *entry, const idem_alloc *alloc);
-void idem__prompt_entry_unref(idem__prompt_entry *entry, const idem_alloc *alloc);
-
 /* Makes the next snapshot with `entry` added (taken over, also on failure) or with the named one
  * removed (entry NULL) and swaps it in; tells hubs. OK, EXISTS, NOTFOUND, NOMEM. */
 idem_status idem__registry_change(idem_server *server, idem__list_kind kind, const char *name,
-                                  void *entry);
+                                  idem__entry *entry);
 
 /* How a definition looks in a list, by revision. */
 void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revision,

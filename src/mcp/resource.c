@@ -76,7 +76,7 @@ static idem_status find_resource(const idem__registry *registry, const char *uri
   *found = idem__map_get(&registry->lists[IDEM__RESOURCES].by_name, uri, len);
   if (*found) return IDEM_OK;
   for (size_t i = 0; i < templates->count && status == IDEM_E_NOTFOUND; i++) {
-    const idem__resource_entry *entry = templates->entries[i];
+    const idem__resource_entry *entry = (const void *)templates->entries[i];
     status = idem__uri_template_match(entry->pattern, uri, len, arena, variables, count);
     if (status == IDEM_OK) *found = entry;
   }

@@ -51,7 +51,8 @@ static idem_status check(const idem_resource *resource, char *why, size_t why_le
 
 /* ---------------------------------------------------------------- entries */
 
-static void free_entry(idem__resource_entry *entry, const idem_alloc *alloc) {
+static void free_entry(void *self, const idem_alloc *alloc) {
+  idem__resource_entry *entry = self;
   char *owned[] = {entry->uri,       entry->name,        entry->title, entry->description,
                    entry->mime_type, entry->annotations, entry->icons, entry->meta};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) idem__free(alloc, owned[i]);
@@ -59,16 +60,10 @@ static void free_entry(idem__resource_entry *entry, const idem_alloc *alloc) {
   idem__free(alloc, entry);
 }
 
-void idem__resource_entry_unref(idem__resource_entry *entry, const idem_alloc *alloc) {
-  if (atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) == 1) {
-    free_entry(entry, alloc);
-  }
-}
-
 static idem_status copy_texts(idem_server *server, const idem_resource *resource,
                               idem__resource_entry *entry) {
   idem_status status = IDEM_OK;
-  entry->uri = idem__server_copy(server, resource->uri, &status);
+  entry->head.name = entry->uri = idem__server_copy(server, resource->uri, &status);
   entry->name = idem__server_copy(server, resource->name, &status);
   entry->title = idem__server_copy(server, resource->title, &status);
   entry->description = idem__server_copy(server, resource->description, &status);
@@ -113,16 +108,15 @@ idem_status idem_server_add_resource(idem_server *server, const idem_resource *r
                                      size_t why_len) {
   idem_status status = check(resource, why, why_len);
   if (status != IDEM_OK) return status;
-  idem__resource_entry *entry = idem__calloc(&server->alloc, sizeof *entry);
+  idem__resource_entry *entry = idem__entry_new(server, sizeof *entry, free_entry);
   if (!entry) return IDEM_E_NOMEM;
-  atomic_init(&entry->refs, 1);
   status = fill_entry(server, resource, entry, why, why_len);
   if (status != IDEM_OK) {
-    free_entry(entry, &server->alloc);
+    idem__entry_unref(&entry->head, &server->alloc);
     return status;
   }
   return idem__registry_change(server, resource->is_template ? IDEM__TEMPLATES : IDEM__RESOURCES,
-                               resource->uri, entry);
+                               resource->uri, &entry->head);
 }
 
 idem_status idem_server_remove_resource(idem_server *server, const char *uri) {

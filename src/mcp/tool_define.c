@@ -10,8 +10,8 @@
 
 #define NEIGHBOURS 16 /* tools before a new one whose schemas it may have */
 
-void idem__tool_entry_unref(idem__tool_entry *tool, const idem_alloc *alloc) {
-  if (atomic_fetch_sub_explicit(&tool->refs, 1, memory_order_acq_rel) != 1) return;
+static void free_entry(void *self, const idem_alloc *alloc) {
+  idem__tool_entry *tool = self;
   char *const owned[] = {tool->name,         tool->title,         tool->description,
                          tool->input_schema, tool->output_schema, tool->annotations,
                          tool->icons,        tool->meta};
@@ -59,7 +59,7 @@ static bool share_input(idem_server *server, idem__tool_entry *tool) {
   idem__server_lock(server);
   const idem__registry_list *list = &server->registry->lists[IDEM__TOOLS];
   for (size_t back = 1; back <= NEIGHBOURS && back <= list->count && !tool->input; back++) {
-    const idem__tool_entry *other = list->entries[list->count - back];
+    const idem__tool_entry *other = (const void *)list->entries[list->count - back];
     if (!other->header_count && same_text(other->input_schema, tool->input_schema))
       tool->input = idem__schema_share(other->input);
   }
@@ -71,7 +71,7 @@ static bool share_output(idem_server *server, idem__tool_entry *tool) {
   idem__server_lock(server);
   const idem__registry_list *list = &server->registry->lists[IDEM__TOOLS];
   for (size_t back = 1; back <= NEIGHBOURS && back <= list->count && !tool->output; back++) {
-    const idem__tool_entry *other = list->entries[list->count - back];
+    const idem__tool_entry *other = (const void *)list->entries[list->count - back];
     if (!same_text(other->output_schema, tool->output_schema)) continue;
     tool->output = idem__schema_share(other->output);
     tool->output_is_object = other->output_is_object;
@@ -111,7 +111,7 @@ static idem_status define_output(idem_server *server, idem__tool_entry *tool, ch
 static idem_status copy_texts(idem_server *server, const idem_tool *from, idem__tool_entry *tool) {
   static const char no_arguments[] = "{\"type\":\"object\",\"additionalProperties\":false}";
   idem_status status = IDEM_OK;
-  tool->name = idem__server_copy(server, from->name, &status);
+  tool->head.name = tool->name = idem__server_copy(server, from->name, &status);
   tool->title = idem__server_copy(server, from->title, &status);
   tool->description = idem__server_copy(server, from->description, &status);
   const char *input = from->input_schema ? from->input_schema : no_arguments;
@@ -145,18 +145,17 @@ idem_status idem_server_add_tool(idem_server *server, const idem_tool *from, cha
     say(why, why_len, from->name, "a name is 1 to 128 of A-Z a-z 0-9 _ . - and has a function");
     return IDEM_E_INVAL;
   }
-  idem__tool_entry *tool = idem__calloc(&server->alloc, sizeof *tool);
+  idem__tool_entry *tool = idem__entry_new(server, sizeof *tool, free_entry);
   if (!tool) return IDEM_E_NOMEM;
-  atomic_init(&tool->refs, 1);
   tool->task = from->task;
   tool->fn = from->fn;
   tool->user = from->user;
   idem_status status = define(server, from, tool, why, why_len);
   if (status != IDEM_OK) {
-    idem__tool_entry_unref(tool, &server->alloc);
+    idem__entry_unref(&tool->head, &server->alloc);
     return status;
   }
-  status = idem__registry_change(server, IDEM__TOOLS, tool->name, tool);
+  status = idem__registry_change(server, IDEM__TOOLS, tool->name, &tool->head);
   if (status == IDEM_E_EXISTS) say(why, why_len, from->name, "there is one of that name already");
   return status;
 }
