@@ -183,7 +183,7 @@ static size_t add_sse_routes(idem__web *web, const idem__url *url, const char *p
 
 /* A path that everybody uses may be told; one of the embedder's own may be a secret. */
 static bool is_usual(const char *path) {
-  return strcmp(path, "/") == 0 || strcmp(path, "/mcp") == 0;
+  return strcmp(path, "/") == 0 || strcmp(path, "/mcp") == 0 || strcmp(path, "/rpc") == 0;
 }
 
 static size_t make_routes(idem__web *web, const idem__url *url, const char *path) {

@@ -176,12 +176,15 @@ static void http_serves_them_too(void **state) {
   (void)state;
   char request[1024];
   int fd = connect_web("--http");
+  child_send(fd, "GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n");
   snprintf(request, sizeof request,
            "POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
            "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
            strlen(call), call);
   child_send(fd, request);
-  expect_in(child_rest(fd), "\"result\":\"x 1\\n\"");
+  const char *answers = child_rest(fd);
+  expect_in(answers, "the endpoint is /rpc");
+  expect_in(answers, "\"result\":\"x 1\\n\"");
   close(fd);
   stop();
 }
