@@ -372,9 +372,9 @@ idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_con
   return IDEM_OK;
 }
 
-/* Nobody waits for the answer any more. */
+/* Nobody waits for the answer any more, or the request never came to its end. */
 static void abandon(idem__http_exchange *exchange) {
-  if (exchange->active && exchange->log_line) idem__http_log_gone(exchange);
+  if (exchange->log_line) idem__http_log_gone(exchange);
   if (exchange->active && exchange->on_abort) exchange->on_abort(exchange, exchange->abort_user);
   idem__http_exchange_drop(exchange);
 }

@@ -101,6 +101,15 @@ static void who_left_before_the_answer_has_a_line_too(void **state) {
   http_peer_wait(&in.peer, 15000);
   http_peer_reconnect(&in.peer);
   expect_line(&in, "POST / 200 0 bytes 15000 ms client-gone");
+  static const char cut[] = POST_AS("", "{\"jsonrpc\"", "40"); /* in its body */
+  http_peer_feed(&in.peer, cut, sizeof cut - 1, 0);
+  in.peer.now_ms += 5;
+  http_peer_eof(&in.peer);
+  int lines = in.lines;
+  http_peer_reconnect(&in.peer);
+  expect_line(&in, "POST / 499 0 bytes 5 ms client-gone");
+  http_peer_reconnect(&in.peer); /* who asked nothing has none */
+  assert_int_equal(in.lines, lines + 1);
   tear_down(&in);
 }
 
