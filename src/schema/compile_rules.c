@@ -83,6 +83,8 @@ static bool fold_bound(bool has, const number *bound, int64_t shift, bool lower,
   return true;
 }
 
+#define EXACT_MAX (INT64_C(1) << 53) /* integers up to it are doubles */
+
 /* The double that is this bound, exactly or as its shortest spelling: rounding keeps order, so
  * comparing doubles then decides as comparing decimals would. */
 static bool as_double(bool has, const number *bound, double *out) {
@@ -90,6 +92,11 @@ static bool as_double(bool has, const number *bound, double *out) {
   char text[64];
   yyjson_val value;
   if (bound->form == NUMBER_LONG) return false;
+  if (bound->form == NUMBER_INTEGER && bound->integer >= -EXACT_MAX &&
+      bound->integer <= EXACT_MAX) {
+    *out = (double)bound->integer;
+    return true;
+  }
   idem__number_print(bound, text, sizeof text);
   if (!yyjson_read_number(text, &value, YYJSON_READ_NOFLAG, NULL, NULL)) return false;
   double real = yyjson_get_num(&value);
