@@ -46,24 +46,32 @@ static uint64_t now_ms(const idem__http_conn *conn) {
   return now < conn->now_ms ? conn->now_ms : now;
 }
 
-void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes) {
-  const idem__http_conn *conn = exchange->conn;
-  if (!exchange->log_line) return;
-  char text[LINE_MAX + 96], peer[PEER_MAX + IDEM__IP_TEXT + 8];
-  idem__buf line, who;
-  idem__buf_fixed(&line, text, sizeof text);
+/* With whose request it was. */
+static void write_line(const idem__http_exchange *exchange, idem_log_level level,
+                       const char *message, const idem__buf *line) {
+  char peer[PEER_MAX + IDEM__IP_TEXT + 8];
+  idem__buf who;
   idem__buf_fixed(&who, peer, sizeof peer - 1);
   put_peer(exchange, &who);
   peer[who.len] = 0;
+  idem_log_write(exchange->conn->hub->log, &(idem_log_record){.level = level,
+                                                              .message = message,
+                                                              .peer = peer,
+                                                              .detail = line->data,
+                                                              .detail_len = line->len});
+}
+
+void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes) {
+  const idem__http_conn *conn = exchange->conn;
+  if (!exchange->log_line) return;
+  char text[LINE_MAX + 96];
+  idem__buf line;
+  idem__buf_fixed(&line, text, sizeof text);
   idem__buf_printf(&line, "%s %u %zu bytes %llu ms%s%s", exchange->log_line,
                    (unsigned)exchange->status, bytes,
                    (unsigned long long)(now_ms(conn) - exchange->began_ms),
                    exchange->note ? " " : "", exchange->note ? exchange->note : "");
-  idem_log_write(conn->hub->log, &(idem_log_record){.level = IDEM_LOG_INFO,
-                                                    .message = "request",
-                                                    .peer = peer,
-                                                    .detail = text,
-                                                    .detail_len = line.len});
+  write_line(exchange, IDEM_LOG_INFO, "request", &line);
 }
 
 void idem__http_log_gone(idem__http_exchange *exchange) {
@@ -104,19 +112,12 @@ void idem__http_log_refusal(const idem__http_exchange *exchange,
   size_t missed;
   if (!log || level < idem_log_get_level(log) || !may_tell(conn->hub, conn->now_ms, &missed))
     return;
-  char text[LINE_MAX + 96], peer[PEER_MAX + IDEM__IP_TEXT + 8];
-  idem__buf line, who;
+  char text[LINE_MAX + 96];
+  idem__buf line;
   idem__buf_fixed(&line, text, sizeof text);
-  idem__buf_fixed(&who, peer, sizeof peer - 1);
-  put_peer(exchange, &who);
-  peer[who.len] = 0;
   idem__buf_printf(&line, "%u %s", (unsigned)refusal->status,
                    refusal->reason ? refusal->reason : "not HTTP");
   if (refusal->hint) idem__buf_printf(&line, "; %s %s", refusal->hint, refusal->hint_value);
   if (missed) idem__buf_printf(&line, "; %zu more before", missed);
-  idem_log_write(log, &(idem_log_record){.level = level,
-                                         .message = "a request was refused",
-                                         .peer = peer,
-                                         .detail = text,
-                                         .detail_len = line.len});
+  write_line(exchange, level, "a request was refused", &line);
 }
