@@ -72,9 +72,9 @@ static void take_head(serve_config *self, yyjson_val *root) {
 
 /* At most one for each argument of a prompt and each resource. */
 static size_t count_hidden(yyjson_val *root) {
-  yyjson_val *key, *value;
+  yyjson_val *prompts = yyjson_obj_get(root, "prompts"), *key, *value;
   size_t i, max, count = yyjson_obj_size(yyjson_obj_get(root, "resources"));
-  yyjson_obj_foreach(yyjson_obj_get(root, "prompts"), i, max, key, value) {
+  idem__each_member(prompts, i, max, key, value) {
     count += yyjson_obj_size(yyjson_obj_get(value, "arguments"));
   }
   return count;
@@ -84,7 +84,7 @@ static void take_tools(serve_config *self, yyjson_val *root) {
   yyjson_val *tools = yyjson_obj_get(root, "tools"), *key, *value;
   size_t i, max, most = yyjson_obj_size(tools) + count_hidden(root);
   self->tools = memory_zeroed(&self->memory, most + 1, sizeof *self->tools);
-  yyjson_obj_foreach(tools, i, max, key, value) {
+  idem__each_member(tools, i, max, key, value) {
     self->tool_count++; /* counted at once: a half-read one is freed, too */
     config_tool(self, key, &self->tools[i]);
   }
@@ -95,7 +95,7 @@ static void take_tools(serve_config *self, yyjson_val *root) {
 static void take_servers(serve_config *self, yyjson_val *servers) {
   yyjson_val *key, *value;
   size_t i, max;
-  yyjson_obj_foreach(servers, i, max, key, value) {
+  idem__each_member(servers, i, max, key, value) {
     (void)value;
     source_note(&self->source, key,
                 "the MCP server %s is not served: idem cannot stand before other servers yet; its "
@@ -109,7 +109,7 @@ static void take_resources(serve_config *self, yyjson_val *resources) {
   size_t i, max;
   self->resource_count = yyjson_obj_size(resources);
   self->resources = memory_zeroed(&self->memory, self->resource_count + 1, sizeof *self->resources);
-  yyjson_obj_foreach(resources, i, max, key, value) {
+  idem__each_member(resources, i, max, key, value) {
     config_resource(self, key, &self->resources[i]);
   }
 }
@@ -119,7 +119,7 @@ static void take_prompts(serve_config *self, yyjson_val *prompts) {
   size_t i, max;
   self->prompt_count = yyjson_obj_size(prompts);
   self->prompts = memory_zeroed(&self->memory, self->prompt_count + 1, sizeof *self->prompts);
-  yyjson_obj_foreach(prompts, i, max, key, value) { config_prompt(self, key, &self->prompts[i]); }
+  idem__each_member(prompts, i, max, key, value) { config_prompt(self, key, &self->prompts[i]); }
 }
 
 bool config_inputs(serve_config *self) {

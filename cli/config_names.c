@@ -22,7 +22,7 @@ void name_check_deinit(name_check *self) { yyjson_doc_free(self->schema); }
 static bool is_argument(yyjson_val *args, const char *name, size_t len) {
   yyjson_val *key, *value;
   size_t i, max;
-  yyjson_obj_foreach(args, i, max, key, value) {
+  idem__each_member(args, i, max, key, value) {
     (void)value;
     const char *text = yyjson_get_str(key);
     size_t known = yyjson_get_len(key);

@@ -79,7 +79,7 @@ static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool
   yyjson_val *key, *folder;
   size_t i, max;
   tool->inside = memory_zeroed(&self->memory, yyjson_obj_size(rules) + 1, sizeof(inside_rule));
-  yyjson_obj_foreach(rules, i, max, key, folder) {
+  idem__each_member(rules, i, max, key, folder) {
     check->at = key;
     name_check_see(check, yyjson_get_str(key), yyjson_get_len(key));
     tool->inside[tool->inside_count++] = (inside_rule){

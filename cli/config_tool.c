@@ -42,7 +42,7 @@ static const char *schema_from_args(serve_config *self, yyjson_val *args) {
   idem__buf_init(&properties, NULL, (size_t)4 << 20);
   idem__buf_init(&required, NULL, (size_t)1 << 20);
   put_text(&properties, "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{");
-  yyjson_obj_foreach(args, i, max, key, value) {
+  idem__each_member(args, i, max, key, value) {
     size_t len = yyjson_get_len(key);
     bool optional = yyjson_get_str(key)[len - 1] == '?';
     if (optional) len--;
@@ -151,7 +151,7 @@ static const struct kind_key {
 static void refuse_keys(serve_config *self, yyjson_val *value, const tool_config *tool) {
   yyjson_val *key, *item;
   size_t i, max;
-  yyjson_obj_foreach(value, i, max, key, item) {
+  idem__each_member(value, i, max, key, item) {
     (void)item;
     for (size_t j = 0; j < sizeof kind_keys / sizeof *kind_keys; j++) {
       const struct kind_key *row = &kind_keys[j];

@@ -121,7 +121,7 @@ static void describe(const plain_host *self, const tool_config *tool) {
   char lines[PARAMS_MAX][160];
   const char *params[PARAMS_MAX + 1] = {NULL};
   size_t i, max;
-  yyjson_obj_foreach(properties, i, max, key, value) {
+  idem__each_member(properties, i, max, key, value) {
     const char *type = yyjson_get_str(yyjson_obj_get(value, "type"));
     if (i == PARAMS_MAX) break;
     snprintf(lines[i], sizeof lines[i], "%s: %s", yyjson_get_str(key), type ? type : "any");

@@ -4,6 +4,7 @@
 #define IDEM_CLI_SOURCE_H
 
 #include "watch.h"
+#include "json/each.h"
 
 #include <idem/base.h>
 #include <yyjson.h>

@@ -29,7 +29,7 @@ static void check_twice(config_source *self, yyjson_val *value, unsigned depth) 
     yyjson_arr_foreach(value, i, count, item) check_twice(self, item, depth + 1);
   if (!yyjson_is_obj(value)) return;
   idem__map_init(&seen, NULL, 0);
-  yyjson_obj_foreach(value, i, count, key, member) {
+  idem__each_member(value, i, count, key, member) {
     bool again = yyjson_obj_size(value) > 16
                      ? is_again(&seen, key)
                      : source_key(value, yyjson_get_str(key), yyjson_get_len(key)) != key;
@@ -71,7 +71,7 @@ static const char *advice(const idem_schema_error *error) {
 static void known_names(yyjson_val *schema, const idem_schema_error *error, char *out,
                         size_t size) {
   char pointer[512];
-  yyjson_val *key, *value;
+  yyjson_val *known, *key, *value;
   size_t i, max, len = 0;
   const char *end = strrchr(error->schema_path, '/');
   *out = 0;
@@ -79,7 +79,8 @@ static void known_names(yyjson_val *schema, const idem_schema_error *error, char
     return;
   snprintf(pointer, sizeof pointer, "%.*s/properties", (int)(end - error->schema_path - 1),
            error->schema_path + 1);
-  yyjson_obj_foreach(yyjson_ptr_get(schema, pointer), i, max, key, value) {
+  known = yyjson_ptr_get(schema, pointer);
+  idem__each_member(known, i, max, key, value) {
     (void)value;
     if (len >= size) return;
     len += (size_t)snprintf(out + len, size - len, "%s%s",

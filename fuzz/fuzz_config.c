@@ -70,7 +70,7 @@ static void read_config(const char *path, idem_log *log) {
     yyjson_val *name, *tool, *tools = yyjson_obj_get(yyjson_doc_get_root(source.doc), "tools");
     size_t i, count;
     check(source.faults == 0);
-    yyjson_obj_foreach(tools, i, count, name, tool) {
+    idem__each_member(tools, i, count, name, tool) {
       yyjson_val *run = yyjson_obj_get(tool, "run");
       if (run) expand(tool, run);
     }

@@ -4,6 +4,7 @@
 #define IDEM_JSON_PRIVATE_H
 
 #include "../base/base.h"
+#include "each.h"
 #include <yyjson.h>
 
 /* --------------------------------------------------------------- arena */
