@@ -92,33 +92,54 @@ static void add_hint(const call *self, idem__buf *out) {
                      out->data[out->len - 1] == '\n' ? "" : "\n", self->tool->config->name);
 }
 
+/* What stands behind its name in a sentence. False: it went well, or only its output was cut. */
+static bool how_it_failed(const call *self, char *how, size_t size) {
+  const tool_config *config = self->tool->config;
+  if (self->stopped == STOP_FLOOD) return false;
+  if (self->stopped == STOP_IDLE)
+    snprintf(how, size, "was stopped: it wrote nothing for %llu ms (idle_ms)",
+             (unsigned long long)config->idle_ms);
+  else if (self->stopped == STOP_DEADLINE)
+    snprintf(how, size, "was stopped: it took longer than %llu ms (deadline_ms)",
+             (unsigned long long)config->deadline_ms);
+  else if (self->lost)
+    snprintf(how, size, "was ended: the process that watched over it was lost");
+  else if (WIFSIGNALED(self->status))
+    snprintf(how, size, "was ended by signal %d (%s)", WTERMSIG(self->status),
+             strsignal(WTERMSIG(self->status)));
+  else if (!tool_exit_ok(config, WEXITSTATUS(self->status)))
+    snprintf(how, size, "ended with exit status %d", WEXITSTATUS(self->status));
+  else
+    return false;
+  return true;
+}
+
+bool call_failed(const call *self, char *how, size_t size) {
+  if (!how_it_failed(self, how, size)) return false;
+  if (self->lost)
+    failure_tell_ours(self->request, self->tool->config, "%s", how);
+  else
+    failure_tell(self->request, self->tool->config, "%s", how);
+  return true;
+}
+
 /* True: it failed. The sentence says how it ended. */
 static bool judge(const call *self, idem__buf *sentence) {
   const tool_config *config = self->tool->config;
-  const char *name = config->name;
-  if (self->stopped == STOP_IDLE)
-    idem__buf_printf(sentence, "%s was stopped: it wrote nothing for %llu ms (idle_ms)", name,
-                     (unsigned long long)config->idle_ms);
-  else if (self->stopped == STOP_DEADLINE)
-    idem__buf_printf(sentence, "%s was stopped: it took longer than %llu ms (deadline_ms)", name,
-                     (unsigned long long)config->deadline_ms);
-  else if (self->stopped == STOP_FLOOD)
-    return idem__buf_printf(sentence,
-                            "The output was cut after %zu bytes (output_bytes) and %s was stopped.",
-                            config->output_bytes, name),
-           false;
-  else if (self->lost)
-    idem__buf_printf(sentence, "%s was ended: the process that watched over it was lost", name);
-  else if (WIFSIGNALED(self->status))
-    idem__buf_printf(sentence, "%s was ended by signal %d (%s)", name, WTERMSIG(self->status),
-                     strsignal(WTERMSIG(self->status)));
-  else if (!tool_exit_ok(config, WEXITSTATUS(self->status)))
-    idem__buf_printf(sentence, "%s ended with exit status %d", name, WEXITSTATUS(self->status));
-  else
-    return false;
-  add_tail(self, sentence);
-  add_hint(self, sentence);
-  return true;
+  char how[160];
+  if (call_failed(self, how, sizeof how)) {
+    idem__buf_printf(sentence, "%s %s", config->name, how);
+    add_tail(self, sentence);
+    add_hint(self, sentence);
+    return true;
+  }
+  if (self->stopped != STOP_FLOOD) return false;
+  failure_tell(self->request, config, "was stopped: more than %zu bytes (output_bytes)",
+               config->output_bytes);
+  idem__buf_printf(sentence,
+                   "The output was cut after %zu bytes (output_bytes) and %s was stopped.",
+                   config->output_bytes, config->name);
+  return false;
 }
 
 /* ------------------------------------------------------------------------- answers */
@@ -140,9 +161,10 @@ static void answer_text(call *self, idem__buf *sentence, bool failed) {
     built = idem_content_text(doc, content, sentence->data + skip, sentence->len - skip);
   }
   if (built)
-    reply_tool(self->request, &(idem_tool_result){.content = content, .is_error = failed});
+    reply_tool(self->request, self->tool->config,
+               &(idem_tool_result){.content = content, .is_error = failed});
   else
-    idem_request_drop(self->request);
+    reply_no_memory(self->request, self->tool->config);
   idem__buf_deinit(&text);
 }
 

@@ -4,6 +4,7 @@
 #define IDEM_CLI_CALL_H
 
 #include "config.h"
+#include "failure.h"
 
 #include <idem/mcp.h>
 
@@ -16,7 +17,9 @@ void edition_release(edition *self);
 /* Answers of a tool, by MCP or as a plain JSON-RPC method. Each ends the request. */
 void reply_failed(idem_request *request, const char *sentence);
 void reply_failed_because(idem_request *request, const char *format, ...) IDEM_PRINTF(2, 3);
-void reply_tool(idem_request *request, const idem_tool_result *result);
+void reply_tool(idem_request *request, const tool_config *tool, const idem_tool_result *result);
+/* "Internal error", and a line in the log. */
+void reply_no_memory(idem_request *request, const tool_config *tool);
 /* JSON text that a tool came to, as structured content, checked by its output schema. */
 void reply_json(idem_request *request, const tool_config *tool, const char *text, size_t len);
 /* Whether a value is what the tool's output schema allows; false: the request has failed with that. */

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define VALUES_MAX 100u /* the protocol's */
 
@@ -88,12 +87,6 @@ static const char *typed_value(const idem_request *request) {
   return typed ? typed : "";
 }
 
-static bool ended_well(const call *self) {
-  const tool_config *config = self->tool->config;
-  if (self->stopped != STOP_NOT) return self->stopped == STOP_FLOOD;
-  return !self->lost && WIFEXITED(self->status) && tool_exit_ok(config, WEXITSTATUS(self->status));
-}
-
 /* A line is a value; a last one without its end was cut. */
 static void take_lines(call *self, suggestions *found) {
   const completion_config *asked = find_by_tool(self->tool->file, self->tool->config);
@@ -112,7 +105,8 @@ static void take_lines(call *self, suggestions *found) {
 
 void completion_answer(call *self) {
   suggestions found = {.count = 0};
-  if (ended_well(self) && self->output.len) take_lines(self, &found);
+  char how[160];
+  if (!call_failed(self, how, sizeof how) && self->output.len) take_lines(self, &found);
   reply_with(self->request, &found);
   self->request = NULL;
 }

@@ -41,6 +41,7 @@ static void put_excerpt(const http_call *self, idem__buf *out, const char *text,
   idem__buf_deinit(&clean);
 }
 
+/* `text` is the other side's. */
 static void fail(http_call *self, const char *what, const char *text, size_t len) {
   idem__buf sentence;
   idem__buf_init(&sentence, NULL, (size_t)5 * EXCERPT_BYTES);
@@ -49,11 +50,12 @@ static void fail(http_call *self, const char *what, const char *text, size_t len
   if (idem__buf_put(&sentence, "", 1) == IDEM_OK)
     reply_failed(self->request, sentence.data);
   else
-    idem_request_drop(self->request);
+    reply_no_memory(self->request, self->tool->config);
   idem__buf_deinit(&sentence);
 }
 
-static void answer_text(idem_request *request, const char *body, size_t len) {
+static void answer_text(const http_call *self, const char *body, size_t len) {
+  idem_request *request = self->request;
   yyjson_mut_doc *doc = idem_request_doc(request);
   yyjson_mut_val *content = yyjson_mut_arr(doc);
   static const char notice[] =
@@ -65,10 +67,18 @@ static void answer_text(idem_request *request, const char *body, size_t len) {
       doc && content && idem_content_text(doc, content, text.len ? text.data : "", text.len);
   if (built && replaced) built = idem_content_text(doc, content, notice, sizeof notice - 1);
   if (built)
-    reply_tool(request, &(idem_tool_result){.content = content});
+    reply_tool(request, self->tool->config, &(idem_tool_result){.content = content});
   else
-    idem_request_drop(request);
+    reply_no_memory(request, self->tool->config);
   idem__buf_deinit(&text);
+}
+
+/* The addresses in it without their paths, where arguments stand. */
+static void tell_failure(const http_call *self, const char *what, const char *why) {
+  const char *address = strstr(why, "://");
+  size_t len = address ? (size_t)(address - why) + 3 : strlen(why);
+  if (address) len += strcspn(why + len, "/?# ");
+  failure_tell(self->request, self->tool->config, "%s%s%.*s", what, len ? ": " : "", (int)len, why);
 }
 
 static void answer_failure(http_call *self, const idem__fetch_answer *answer) {
@@ -81,6 +91,7 @@ static void answer_failure(http_call *self, const idem__fetch_answer *answer) {
     snprintf(what, sizeof what, "the answer is larger than %zu bytes (output_bytes)",
              config->output_bytes);
   bool told = answer->status == IDEM_E_LIMIT; /* it would be told twice */
+  tell_failure(self, what, told ? "" : answer->why);
   fail(self, what, told ? "" : answer->why, told ? 0 : strlen(answer->why));
 }
 
@@ -91,11 +102,12 @@ static void on_answer(const idem__fetch_answer *answer, void *user) {
     answer_failure(self, answer);
   } else if (answer->http_status >= 400) {
     snprintf(what, sizeof what, "the server answered with status %d", answer->http_status);
+    tell_failure(self, what, "");
     fail(self, what, answer->body, answer->body_len);
   } else if (self->tool->config->output_json) {
     reply_json(self->request, self->tool->config, answer->body, answer->body_len);
   } else {
-    answer_text(self->request, answer->body, answer->body_len);
+    answer_text(self, answer->body, answer->body_len);
   }
   http_call_free(self);
 }
@@ -129,7 +141,10 @@ static idem_status start(http_call *self, const http_request *built) {
 
 static void begin(const http_tool *tool, idem_request *request, const http_request *built) {
   http_call *self = calloc(1, sizeof *self);
-  if (!self) return; /* answered with "Internal error" */
+  if (!self) {
+    reply_no_memory(request, tool->config);
+    return;
+  }
   *self = (http_call){.tool = tool, .request = request};
   tool->edition->http_calls++;
   edition_hold(tool->edition);
@@ -139,10 +154,10 @@ static void begin(const http_tool *tool, idem_request *request, const http_reque
     idem_request_on_cancel(request, on_cancel, self);
     return;
   }
-  fail(self,
-       status == IDEM_E_INVAL ? "that makes no request that can be sent"
-                              : "the request cannot be made here; the log says why",
-       "", 0);
+  const char *what = status == IDEM_E_INVAL ? "that makes no request that can be sent"
+                                            : "the request cannot be made here; the log says why";
+  failure_tell_ours(request, tool->config, "no request can be made: %s", idem_status_text(status));
+  fail(self, what, "", 0);
   http_call_free(self);
 }
 
@@ -151,12 +166,15 @@ void http_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
   http_request built;
   template_fault fault;
   if (tool->edition->http_calls == CALLS_MAX) {
+    failure_tell(request, tool->config, "refused, %u calls are under way", CALLS_MAX);
     reply_failed(request, "the server is busy: too many calls are under way; try again later");
     return;
   }
-  if (http_build(&built, tool->config, arguments, &fault))
+  if (http_build(&built, tool->config, arguments, &fault)) {
     begin(tool, request, &built);
-  else
+  } else {
+    failure_tell(request, tool->config, "refused, %s", fault.sentence);
     reply_failed(request, fault.sentence);
+  }
   http_request_free(&built);
 }

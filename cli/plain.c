@@ -2,6 +2,8 @@
  * answered as one that never was. */
 #include "plain.h"
 
+#include "rpc/rpc.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +41,8 @@ static void refuse_unknown(idem_request *request, const plain_method *self) {
     idem_request_drop(request);
 }
 
-static void refuse_params(idem_request *request, const char *sentence) {
+static void refuse_params(idem_request *request, const char *sentence, const char *logged) {
+  idem__request_tell(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused", logged);
   idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", sentence);
 }
 
@@ -73,7 +76,9 @@ static void run_checked(idem_request *request, plain_method *self, size_t index,
   idem_schema_validate(current->config.tools[index].input, self->host->checker, arguments,
                        &(idem_schema_check){.root_name = "params"}, &result);
   if (!result.valid) {
-    refuse_params(request, result.error_count ? result.errors[0].sentence : "cannot be checked");
+    bool known = result.error_count;
+    refuse_params(request, known ? result.errors[0].sentence : "cannot be checked",
+                  known ? result.errors[0].log_sentence : "cannot be checked");
     return;
   }
   edition_tool_handler(current, index, &fn, &user);
@@ -96,7 +101,8 @@ static void run(idem_request *request, yyjson_val *params, void *user) {
   if (made)
     run_checked(request, self, index, yyjson_doc_get_root(made));
   else
-    refuse_params(request, "there are more params than the method has");
+    refuse_params(request, "there are more params than the method has",
+                  "more params than the method has");
   yyjson_doc_free(made);
 }
 

@@ -96,6 +96,11 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
 
 static const char busy[] = "the server is busy: too many calls are waiting; try again later";
 
+static void refuse_busy(idem_request *request, const program_tool *tool) {
+  failure_tell(request, tool->config, "refused, too many calls are waiting");
+  reply_failed(request, busy);
+}
+
 /* Room for one more that waits; who has the most of them may have to give way. */
 static bool make_room(program_host *host, const idem_request *request) {
   if (host->turns.count < host->queue) return true;
@@ -104,7 +109,7 @@ static bool make_room(program_host *host, const idem_request *request) {
   call *last = IDEM__CONTAINER(displaced, call, turn);
   idem_request *owed = last->request;
   last->request = NULL;
-  reply_failed(owed, busy);
+  refuse_busy(owed, last->tool);
   call_free(last);
   return true;
 }
@@ -136,13 +141,14 @@ void program_tool_call(idem_request *request, yyjson_val *arguments, void *user)
   bool must_wait = host->running_count >= host->concurrency;
   call *self = call_new(tool, request, arguments, &fault);
   if (!self) {
+    failure_tell(request, tool->config, "refused, %s", fault.sentence);
     reply_failed(request, fault.sentence);
     return;
   }
   host->loop = idem_request_loop(request);
   if (must_wait &&
       (!make_room(host, request) || !turns_add(&host->turns, &self->turn, &tool->turns, request))) {
-    reply_failed(request, busy);
+    refuse_busy(request, tool);
     call_free(self);
     return;
   }

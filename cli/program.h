@@ -108,6 +108,8 @@ void program_call_ended(call *self);
 void completion_answer(call *self);
 /* answer.c: ends the request with what came of it. */
 void call_answer(call *self);
+/* Whether its program failed, by what stands behind its name in a sentence; told in the log. */
+bool call_failed(const call *self, char *how, size_t size);
 void call_heard_errors(call *self, const char *bytes, size_t len);
 
 #endif

@@ -33,6 +33,7 @@ typedef struct job {
   bool out_of_time;
   bool locked;
   bool truncated;
+  int code; /* what SQLite said last */
   size_t row_count;
   size_t bytes;
   char fault[256]; /* empty: it went well */
@@ -148,9 +149,8 @@ static void put_heading(job *self, sqlite3_stmt *statement) {
 }
 
 static void take_rows(job *self, const query_session *session) {
-  int code;
   put_heading(self, session->statement);
-  while ((code = sqlite3_step(session->statement)) == SQLITE_ROW) {
+  while ((self->code = sqlite3_step(session->statement)) == SQLITE_ROW) {
     self->truncated =
         self->row_count == self->tool->max_rows || self->bytes >= self->tool->output_bytes;
     if (self->truncated) return;
@@ -159,11 +159,11 @@ static void take_rows(job *self, const query_session *session) {
       return;
     }
   }
-  self->locked = code == SQLITE_BUSY;
+  self->locked = self->code == SQLITE_BUSY;
   if (self->out_of_time)
     snprintf(self->fault, sizeof self->fault, "took longer than %llu ms (deadline_ms)",
              (unsigned long long)self->tool->deadline_ms);
-  else if (code != SQLITE_DONE)
+  else if (self->code != SQLITE_DONE)
     snprintf(self->fault, sizeof self->fault, "failed: %s", sqlite3_errmsg(session->database));
 }
 
@@ -208,7 +208,7 @@ static bool fits_schema(idem_request *request, const job *self, yyjson_mut_val *
   if (!self->tool->output) return true;
   yyjson_doc *copy = yyjson_mut_val_imut_copy(structured, NULL);
   bool fits = copy && reply_keeps_promise(request, self->tool, yyjson_doc_get_root(copy));
-  if (!copy) idem_request_drop(request);
+  if (!copy) reply_no_memory(request, self->tool);
   yyjson_doc_free(copy);
   return fits;
 }
@@ -225,9 +225,21 @@ static void answer_rows(idem_request *request, job *self) {
                yyjson_mut_obj_add_bool(doc, structured, "truncated", self->truncated) &&
                idem_content_text(doc, content, self->table.data, self->table.len);
   if (!built)
-    idem_request_drop(request);
+    reply_no_memory(request, self->tool);
   else if (fits_schema(request, self, structured))
-    reply_tool(request, &(idem_tool_result){.content = content, .structured = structured});
+    reply_tool(request, self->tool,
+               &(idem_tool_result){.content = content, .structured = structured});
+}
+
+/* SQLite's own sentence may quote what was searched for: the log gets what its code means. */
+static void tell_failure(idem_request *request, const job *self) {
+  bool named = self->code != SQLITE_OK && self->code != SQLITE_ROW && self->code != SQLITE_DONE;
+  if (!self->session)
+    failure_tell_ours(request, self->tool, "the database cannot be used: %s", self->fault);
+  else if (self->out_of_time || !named)
+    failure_tell(request, self->tool, "the query %s", self->fault);
+  else
+    failure_tell(request, self->tool, "the query failed: %s", sqlite3_errstr(self->code));
 }
 
 static void answer(idem_request *request, job *self) {
@@ -236,6 +248,7 @@ static void answer(idem_request *request, job *self) {
     answer_rows(request, self);
     return;
   }
+  tell_failure(request, self);
   snprintf(sentence, sizeof sentence, "the query %s", self->fault);
   reply_failed(request, sentence);
 }
@@ -311,7 +324,10 @@ void query_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
   query_tool *tool = user;
   if (answer_quickly(tool, request, arguments)) return;
   job *self = job_new(tool, arguments);
-  if (!self) return; /* answered with "Internal error" */
+  if (!self) {
+    reply_no_memory(request, tool->config);
+    return;
+  }
   self->session = session_take(tool);
   if (self->session) session_let_go(self->session);
   if (tool->config->may_write) session_let_all_go();
@@ -319,4 +335,5 @@ void query_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
   if (idem_offload(idem_request_loop(request), request, work, after, self) == IDEM_OK) return;
   idem_request_on_cancel(request, NULL, NULL);
   job_free(self);
+  reply_no_memory(request, tool->config);
 }

@@ -57,7 +57,13 @@ static bool join_texts(yyjson_mut_val *content, idem__buf *out) {
   return true;
 }
 
-static void reply_plain_text(idem_request *request, const idem_tool_result *result) {
+void reply_no_memory(idem_request *request, const tool_config *tool) {
+  failure_tell_ours(request, tool, "out of memory");
+  idem_request_drop(request);
+}
+
+static void reply_plain_text(idem_request *request, const tool_config *tool,
+                             const idem_tool_result *result) {
   yyjson_mut_doc *doc = idem_request_doc(request);
   idem__buf text;
   idem__buf_init(&text, NULL, (size_t)64 << 20);
@@ -70,15 +76,15 @@ static void reply_plain_text(idem_request *request, const idem_tool_result *resu
   } else if (fine) {
     idem_reply_mut(request, yyjson_mut_strn(doc, bytes, text.len));
   }
-  if (!fine) idem_request_drop(request);
+  if (!fine) reply_no_memory(request, tool);
   idem__buf_deinit(&text);
 }
 
-void reply_tool(idem_request *request, const idem_tool_result *result) {
+void reply_tool(idem_request *request, const tool_config *tool, const idem_tool_result *result) {
   if (!is_plain(request))
     idem_tool_reply(request, result);
   else if (result->structured && !result->is_error)
     idem_reply_mut(request, result->structured);
   else
-    reply_plain_text(request, result);
+    reply_plain_text(request, tool, result);
 }

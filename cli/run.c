@@ -227,13 +227,15 @@ static void note_exit(call *self) {
 }
 
 static void could_not_start(call *self, int why) {
-  char sentence[256];
-  snprintf(sentence, sizeof sentence, "%s could not be started: %s%s", self->tool->config->name,
-           why == ETIME ? "the spawner did not answer in time" : strerror(why),
-           why == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
   idem_request *request = self->request;
+  const tool_config *config = self->tool->config;
+  const char *cause = why == ETIME ? "the spawner did not answer in time" : strerror(why);
+  const char *hint = why == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "";
   self->request = NULL;
-  if (request) reply_failed(request, sentence);
+  if (request) {
+    failure_tell_ours(request, config, "could not be started, %s%s", cause, hint);
+    reply_failed_because(request, "%s could not be started: %s%s", config->name, cause, hint);
+  }
   finish(self);
 }
 

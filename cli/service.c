@@ -42,6 +42,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
 /* No loop runs any more: what calls of older editions held is given back with the process. */
 void service_deinit(service *self) {
   program_host_end(&self->programs);
+  failure_end(self->log);
   idem_server_free(self->scratch);
   idem_server_free(self->server);
   plain_deinit(&self->plain);

@@ -8,6 +8,7 @@
 #include "session.h"
 #include "task.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void idem__run_tools_list(idem__context *context, yyjson_val *params) {
@@ -75,7 +76,11 @@ void idem__context_rerun(idem__context *context) {
 }
 
 /* From 2025-11-25 on bad arguments are the tool's failure, so that the model sees what was wrong. */
-static void refuse_arguments(idem__context *context, const char *sentence) {
+static void refuse_arguments(idem__context *context, const char *sentence, const char *logged) {
+  char detail[512];
+  snprintf(detail, sizeof detail, "%.128s: %s", context->tool->name, logged);
+  idem__request_tell(context->request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused",
+                     detail);
   if (idem__revision_has(context->revision, IDEM__R_INPUT_FAILS_TOOL)) {
     idem_tool_failed(context->request, sentence);
   } else {
@@ -90,9 +95,9 @@ static bool arguments_fine(idem__context *context) {
                                             context->arguments, &check, &result);
   if (status == IDEM_OK && result.valid) return true;
   if (status == IDEM_OK && result.error_count) {
-    refuse_arguments(context, result.errors[0].sentence);
+    refuse_arguments(context, result.errors[0].sentence, result.errors[0].log_sentence);
   } else if (status == IDEM_E_LIMIT) {
-    refuse_arguments(context, "arguments: too much to check");
+    refuse_arguments(context, "arguments: too much to check", "too much to check");
   } else {
     idem_request_drop(context->request);
   }

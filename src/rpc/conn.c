@@ -132,6 +132,23 @@ void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message,
   idem_log_write(conn->opts.log, &record);
 }
 
+uint64_t idem__request_age_ms(const idem_request *request) {
+  return request->conn ? (idem__conn_now_ns(request->conn) - request->started_ns) / 1000000u : 0;
+}
+
+void idem__request_tell(const idem_request *request, idem__log_bucket *bucket, idem_log_level level,
+                        const char *message, const char *detail) {
+  idem_conn *conn = request->conn;
+  if (!conn || !logs(conn, level)) return;
+  idem_log_record record = record_of(conn, level, message, &request->id);
+  record.method = request->name;
+  record.method_len = request->name_len;
+  record.detail = detail;
+  record.detail_len = strlen(detail);
+  idem__log_limited(conn->opts.log, &record, bucket ? bucket : &conn->warnings,
+                    idem__conn_now_ns(conn) / 1000000u);
+}
+
 void idem__conn_debug(idem_conn *conn, const char *message, const char *method, size_t method_len) {
   if (!logs(conn, IDEM_LOG_DEBUG)) return;
   idem_log_record record = record_of(conn, IDEM_LOG_DEBUG, message, NULL);

@@ -459,6 +459,13 @@ IDEM__COLD void idem__conn_debug(idem_conn *conn, const char *message, const cha
 IDEM__COLD void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message,
                                 const char *detail, const idem__id *id);
 
+/* A line about a request and what came of it, with its method, id and peer; `detail` is redacted. The
+ * bucket limits the rate; NULL: that of the conn's warnings. None once the conn is gone. */
+IDEM__COLD void idem__request_tell(const idem_request *request, idem__log_bucket *bucket,
+                                   idem_log_level level, const char *message, const char *detail);
+/* Since it came; 0 once the conn is gone. */
+uint64_t idem__request_age_ms(const idem_request *request);
+
 /* dispatch.c: one message, text and all. */
 void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
 IDEM__COLD void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event);

@@ -1,0 +1,37 @@
+/* failure.c - see failure.h. Calls end on the server's one loop, so one bucket needs no lock. */
+#include "failure.h"
+
+#include "rpc/rpc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define NAME_MAX_SHOWN 128
+#define WHY_MAX 320u
+
+static idem__log_bucket told;
+
+static IDEM_PRINTF(4, 0) void tell(idem_request *request, const tool_config *tool,
+                                   idem_log_level level, const char *format, va_list arguments) {
+  char why[WHY_MAX], line[WHY_MAX + NAME_MAX_SHOWN + 64];
+  vsnprintf(why, sizeof why, format, arguments);
+  snprintf(line, sizeof line, "%.*s: %s, after %llu ms", NAME_MAX_SHOWN, tool->name, why,
+           (unsigned long long)idem__request_age_ms(request));
+  idem__request_tell(request, &told, level, "a tool call failed", line);
+}
+
+void failure_tell(idem_request *request, const tool_config *tool, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  tell(request, tool, IDEM_LOG_WARN, format, arguments);
+  va_end(arguments);
+}
+
+void failure_tell_ours(idem_request *request, const tool_config *tool, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  tell(request, tool, IDEM_LOG_ERROR, format, arguments);
+  va_end(arguments);
+}
+
+void failure_end(idem_log *log) { idem__log_bucket_end(log, &told); }
