@@ -2,6 +2,7 @@
  * A new verb is a file of its own and a row here. See docs/internals/cli.md. */
 #include "cli.h"
 #include "spawner.h"
+#include "words.h"
 
 #include <errno.h>
 #include <idem/base.h>
@@ -77,6 +78,7 @@ static int run_verb(int argc, char **argv) {
   if (is_one_of(argv[1], help_words)) return help(argc > 2 ? argv[2] : NULL);
   if (is_one_of(argv[1], version_words)) return printf("idem %s\n", idem_version()), 0;
   if (strcmp(argv[1], SPAWNER_ARGUMENT) == 0) return spawner_main();
+  if (strcmp(argv[1], WORDS_ARGUMENT) == 0) return words_print(argc - 2, argv + 2);
   const verb *asked = find_verb(argv[1]);
   if (!asked) return unknown_verb(argv[1]);
   for (int i = 2; i < argc; i++)

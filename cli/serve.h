@@ -40,6 +40,9 @@ typedef struct serve_options {
 /* True: go on; false: *code is the exit status. serve_options_free either way. */
 bool serve_options_parse(serve_options *self, int argc, char **argv, int *code);
 void serve_options_free(serve_options *self);
+/* For completion: the file and the tool that a line names whose last word is still being written; nothing is
+ * opened or judged. *tool is NULL where the tool is what is being written; false: no --dry-run. */
+bool serve_options_glance(int argc, char **argv, const char **path, const char **tool);
 /* The flags, each with its meaning, to stdout. */
 void serve_options_help(void);
 void serve_help(void);

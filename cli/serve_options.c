@@ -323,6 +323,26 @@ bool serve_options_parse(serve_options *self, int argc, char **argv, int *code) 
   return fine;
 }
 
+bool serve_options_glance(int argc, char **argv, const char **path, const char **tool) {
+  bool dry_run = strncmp(argv[argc - 1], "--dry-run=", 10) == 0;
+  *path = "idem.json";
+  *tool = NULL;
+  for (int i = 0; i < argc - 1; i++) {
+    const char *word = argv[i], *value = NULL;
+    size_t len = strcspn(word, "=");
+    const struct flag *one = find_flag(word, len);
+    if (word[len]) value = word + len + 1;
+    if (one && one->value && !value && i + 1 < argc - 1) value = argv[++i];
+    if (one && one->set == set_dry_run) {
+      dry_run = true;
+      *tool = value;
+    } else if (!one && *word != '-' && !value) {
+      *path = word;
+    }
+  }
+  return dry_run;
+}
+
 void serve_options_free(serve_options *self) {
   for (size_t i = 0; i < self->url_count; i++) free(self->urls[i]);
   free(self->token_text);

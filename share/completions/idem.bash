@@ -1,6 +1,6 @@
 # idem.bash - completion of idem for bash.
 _idem() {
-  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
+  local program=$1 current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
     mapfile -t COMPREPLY < <(compgen -W "init serve help version --help --version" -- "$current")
@@ -19,6 +19,21 @@ _idem_words() {
   mapfile -t COMPREPLY < <(compgen -W "$1" -- "$current")
 }
 
+# What the program itself offers behind --dry-run: tools of the file, then their arguments. Bash would split words at
+# = and :, so the line is split anew. False: nothing.
+_idem_dry_run() {
+  local line=${COMP_LINE:0:COMP_POINT} words word
+  [[ $line == *" --dry-run"[=\ ]* ]] || return 1
+  read -ra words <<<"$line"
+  [[ $line == *" " ]] && words+=("")
+  [[ $current == "=" ]] && current=
+  while read -r word; do
+    [[ $word == "$current"* ]] && COMPREPLY+=("$word")
+    [[ $word == *= ]] && compopt -o nospace 2>/dev/null
+  done < <("$program" --words "${words[@]:2}" 2>/dev/null)
+  ((${#COMPREPLY[@]}))
+}
+
 _idem_serve() {
   case $previous in
     --http | --ws | --tcp) mapfile -t COMPREPLY < <(compgen -W "127.0.0.1:8420 0" -- "$current") ;;
@@ -26,9 +41,10 @@ _idem_serve() {
     --log-level) mapfile -t COMPREPLY < <(compgen -W "debug info warn error" -- "$current") ;;
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") ;;
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-    --allow-host | --allow-origin | --trusted-proxy | --dry-run) ;;
+    --allow-host | --allow-origin | --trusted-proxy) ;;
+    --dry-run) _idem_dry_run ;;
     *)
-      _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --allow-host
+      _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --allow-host
         --allow-origin --trusted-proxy --access-log --log-level --log-format --check --dry-run --print-schema
         --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")

@@ -9,8 +9,15 @@ complete -c idem -s h -l help -d 'examples and every flag'
 complete -c idem -n '__fish_seen_subcommand_from help' -a 'init serve'
 complete -c idem -n '__fish_seen_subcommand_from init' -F
 
+# What the program itself offers behind --dry-run: tools of the file, then their arguments.
+function __idem_words
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] --words $words[3..-1] 2>/dev/null
+end
+
 set -l serve '__fish_seen_subcommand_from serve'
 complete -c idem -n $serve -k -a '(__fish_complete_suffix .json)'
+complete -c idem -n '__fish_seen_subcommand_from serve; and __fish_contains_opt dry-run' -a '(__idem_words)'
 complete -c idem -n $serve -l http -x -a '127.0.0.1:8420 0' -d 'HTTP and WebSocket at /mcp'
 complete -c idem -n $serve -l ws -x -a '127.0.0.1:8420 0' -d 'WebSocket alone'
 complete -c idem -n $serve -l tcp -x -a '127.0.0.1:8420 0' -d 'lines over TCP'
@@ -26,5 +33,5 @@ complete -c idem -n $serve -l access-log -d 'one line a request'
 complete -c idem -n $serve -l log-level -x -a 'debug info warn error' -d 'the least that is logged'
 complete -c idem -n $serve -l log-format -x -a 'text json' -d 'for people or for programs'
 complete -c idem -n $serve -l check -d 'say what is wrong with the file'
-complete -c idem -n $serve -l dry-run -x -d 'show what a call would run'
+complete -c idem -n $serve -l dry-run -x -a '(__idem_words)' -d 'show what a call would run'
 complete -c idem -n $serve -l print-schema -d 'print the JSON Schema of the file'

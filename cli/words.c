@@ -1,0 +1,67 @@
+/* words.c - see words.h. Runs whenever someone presses a key beside some file, so the file is only parsed:
+ * no secret is fetched, no program looked for, and only names that no shell could take for more
+ * than a word are printed. */
+#include "words.h"
+
+#include "serve.h"
+#include "json/each.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SAFE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+
+static bool is_safe(const char *name, size_t len) {
+  return len && len <= 128 && name[0] != '-' && strspn(name, SAFE_LETTERS) >= len;
+}
+
+/* NAME=... was written already. */
+static bool is_given(char **argv, int argc, const char *name, size_t len) {
+  for (int i = 0; i < argc; i++)
+    if (strncmp(argv[i], name, len) == 0 && argv[i][len] == '=') return true;
+  return false;
+}
+
+static void print_tools(yyjson_val *tools) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  idem__each_member(tools, i, max, key, value) {
+    (void)value;
+    if (is_safe(yyjson_get_str(key), yyjson_get_len(key))) puts(yyjson_get_str(key));
+  }
+}
+
+/* The short form writes an optional argument with a question mark. */
+static void print_arguments(yyjson_val *tool, char **argv, int argc) {
+  yyjson_val *args = yyjson_obj_get(tool, "args"), *key, *value;
+  size_t i, max;
+  if (!args) args = yyjson_obj_get(yyjson_obj_get(tool, "input"), "properties");
+  idem__each_member(args, i, max, key, value) {
+    (void)value;
+    const char *name = yyjson_get_str(key);
+    size_t len = yyjson_get_len(key);
+    if (len && name[len - 1] == '?') len--;
+    if (is_safe(name, len) && !is_given(argv, argc, name, len)) printf("%.*s=\n", (int)len, name);
+  }
+}
+
+static void print_words(yyjson_val *root, const char *tool, char **argv, int argc) {
+  yyjson_val *tools = yyjson_obj_get(root, "tools");
+  if (!tool)
+    print_tools(tools);
+  else if (!strchr(argv[argc - 1], '='))
+    print_arguments(yyjson_obj_get(tools, tool), argv, argc);
+}
+
+int words_print(int argc, char **argv) {
+  config_source source;
+  struct stat about;
+  const char *path, *tool;
+  if (argc == 0 || !serve_options_glance(argc, argv, &path, &tool)) return 0;
+  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return 1; /* a pipe would hold us up */
+  bool fine = source_read(&source, path, NULL, NULL);
+  if (fine) print_words(yyjson_doc_get_root(source.doc), tool, argv, argc);
+  source_free(&source);
+  return !fine;
+}

@@ -1,0 +1,11 @@
+/* words.h - what a shell may offer behind `idem serve ... --dry-run`: names of tools, then of arguments. */
+#ifndef IDEM_CLI_WORDS_H
+#define IDEM_CLI_WORDS_H
+
+#define WORDS_ARGUMENT "--words" /* of the executable; the scripts in share/completions use it */
+
+/* Gets the words behind `serve`, the last of them perhaps empty or half-written. Prints one
+ * candidate a line; the exit status. */
+int words_print(int argc, char **argv);
+
+#endif
