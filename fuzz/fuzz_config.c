@@ -64,7 +64,11 @@ static void expand(yyjson_val *tool, yyjson_val *run) {
 
 /* -------------------------------------------------------------------------- files */
 
-static void read_config(const char *path, idem_log *log) {
+/* The file's name is told in every line about it, and the fuzzer learns from what is compared with it:
+ * so the name is always the same, in a folder of this process. */
+static char folder[64], path[80];
+
+static void read_config(idem_log *log) {
   config_source source;
   if (source_read(&source, path, log, NULL) && source_check(&source, embedded_idem_schema_json)) {
     yyjson_val *name, *tool, *tools = yyjson_obj_get(yyjson_doc_get_root(source.doc), "tools");
@@ -78,22 +82,35 @@ static void read_config(const char *path, idem_log *log) {
   source_free(&source);
 }
 
-static int open_file(char *path, size_t size) {
-  snprintf(path, size, "%s/idem-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-  return mkstemp(path);
+static void remove_folder(void) {
+  unlink(path);
+  rmdir(folder);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  (void)argc, (void)argv;
+  snprintf(folder, sizeof folder, "%s/idem-fuzz-XXXXXX",
+           access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+  check(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/idem.json", folder);
+  return atexit(remove_folder);
+}
+
+static void write_file(const uint8_t *data, size_t size) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  check(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+  close(fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   idem_log *log = NULL;
-  char path[64];
-  int fd = open_file(path, sizeof path);
-  check(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-  close(fd);
+  write_file(data, size);
   check(idem_log_new(&(idem_log_opts){.write = drop_line}, &log) == IDEM_OK);
-  read_config(path, log);
+  read_config(log);
   idem_log_free(log);
-  unlink(path);
   return 0;
 }

@@ -186,7 +186,7 @@ static idem_status new_schema(const idem_schema_opts *opts, idem_schema **out) {
   if (!schema) return IDEM_E_NOMEM;
   atomic_init(&schema->refs, 1);
   schema->alloc = alloc;
-  schema->seed = idem__mix((uint64_t)(uintptr_t)schema, (uint64_t)(uintptr_t)&alloc);
+  schema->seed = idem__seed_from(schema, &alloc);
   idem__region_init(&schema->memory, &schema->alloc, 1024);
   return IDEM_OK;
 }

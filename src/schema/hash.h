@@ -26,6 +26,15 @@ static inline uint64_t idem__load4(const char *p) {
   return v;
 }
 
+/* A seed that nobody outside knows: where things lie in memory. The fuzz targets get the same in every
+ * run instead, so that what one found is found again. */
+static inline uint64_t idem__seed_from(const void *heap, const void *stack) {
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+  heap = stack = NULL;
+#endif
+  return idem__mix((uint64_t)(uintptr_t)heap, (uint64_t)(uintptr_t)stack);
+}
+
 /* The two words of a string: all of it up to 16 bytes, its ends beyond. */
 typedef struct idem__words {
   uint64_t head, tail;
