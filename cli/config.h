@@ -75,6 +75,7 @@ typedef struct tool_config {
   bool hide_stderr;
   bool progress;
   bool unconfined;
+  bool own_tmpdir; /* of each call; else of the tool */
   bool allow_net;
   const char *const *allow_read; /* end with NULL */
   const char *const *allow_write;

@@ -146,9 +146,11 @@ static void take_exit_ok(yyjson_val *list, tool_config *tool) {
 
 bool config_program(serve_config *self, yyjson_val *value, tool_config *tool) {
   yyjson_val *cwd = yyjson_obj_get(value, "cwd");
-  const char *output = config_text(value, "output"), *errors = config_text(value, "stderr");
+  const char *output = config_text(value, "output"), *errors = config_text(value, "stderr"),
+             *tmpdir = config_text(value, "tmpdir");
   tool->output_json = output && strcmp(output, "json") == 0;
   tool->hide_stderr = errors && strcmp(errors, "hide") == 0;
+  tool->own_tmpdir = tmpdir && strcmp(tmpdir, "call") == 0;
   tool->progress = config_true(value, "progress");
   take_exit_ok(yyjson_obj_get(value, "exit_ok"), tool);
   take_allow(self, value, tool);

@@ -143,8 +143,9 @@ static const struct kind_key {
     {"stderr", true, false, false},   {"progress", true, false, false},
     {"idle_ms", true, false, true},   {"exit_ok", true, false, false},
     {"confine", true, false, false},  {"allow", true, false, false},
-    {"database", false, true, false}, {"script", false, true, false},
-    {"write", false, true, false},    {"max_rows", false, true, false},
+    {"tmpdir", true, false, false},   {"database", false, true, false},
+    {"script", false, true, false},   {"write", false, true, false},
+    {"max_rows", false, true, false},
 };
 
 /* A key that would have no effect is a mistake. */

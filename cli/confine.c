@@ -96,7 +96,7 @@ static bool folder_is_there(tool_bounds *bounds, const char *path) {
 }
 
 /* By name, so that it stays the tool's when the file is read again; names may hold any character. */
-void confinement_folder(const confinement *self, const tool_config *tool, char path[CONFINE_PATH]) {
+static void tool_folder(const confinement *self, const tool_config *tool, char path[CONFINE_PATH]) {
   uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
   for (const char *at = tool->name; *at; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
   path[0] = 0;
@@ -128,26 +128,24 @@ static bool allow_listed(const confinement *self, int rules, const char *const *
   return true;
 }
 
-static bool allow_usual(const confinement *self, int rules, const serve_config *config,
-                        const tool_config *tool) {
-  char temporary[CONFINE_PATH];
-  confinement_folder(self, tool, temporary);
+static bool allow_usual(const confinement *self, int rules, const tool_config *tool,
+                        const char *temporary) {
   for (size_t i = 0; i < COUNT(system_folders); i++)
     if (!allow_system(self, rules, system_folders[i], MAY_READ | MAY_EXECUTE)) return false;
   for (size_t i = 0; i < COUNT(devices); i++)
     if (!allow(self, rules, devices[i], MAY_READ_FILE | MAY_WRITE_FILE)) return false;
   for (size_t i = 0; i < tool->inside_count; i++)
     if (!allow(self, rules, tool->inside[i].folder, MAY_READ)) return false;
-  return allow(self, rules, config->source.folder, MAY_READ) &&
+  return allow(self, rules, self->config->source.folder, MAY_READ) &&
          allow(self, rules, tool->cwd, MAY_READ) &&
          allow_system(self, rules, tool->program, MAY_READ_FILE | MAY_EXECUTE) &&
          (!temporary[0] || allow(self, rules, temporary, UINT64_MAX));
 }
 
-static int rules_for(const confinement *self, const serve_config *config, const tool_config *tool) {
+static int rules_for(const confinement *self, const tool_config *tool, const char *temporary) {
   int rules = create(self, tool);
   if (rules < 0) return -1;
-  if (allow_usual(self, rules, config, tool) &&
+  if (allow_usual(self, rules, tool, temporary) &&
       allow_listed(self, rules, tool->allow_read, MAY_READ | MAY_EXECUTE) &&
       allow_listed(self, rules, tool->allow_write, UINT64_MAX & ~(uint64_t)MAY_EXECUTE))
     return rules;
@@ -165,14 +163,47 @@ static void keep(confinement *self, size_t index, int rules) {
   self->of_tool[index].rules = rules;
 }
 
-int confinement_rules(confinement *self, const tool_config *tool) {
-  if (!self->abi || tool->unconfined) return CONFINE_NONE;
+static int kept_rules(confinement *self, const tool_config *tool, const char *folder) {
   const tool_bounds *known = bounds_of(self, tool);
   if (known->rules >= 0) return known->rules;
-  int rules = rules_for(self, self->config, tool);
-  if (rules < 0) return CONFINE_FAILED;
+  int rules = rules_for(self, tool, folder);
+  if (rules < 0) return rules;
   keep(self, (size_t)(known - self->of_tool), rules);
   return rules;
+}
+
+/* ------------------------------------------------------------------------- one call */
+
+/* In the tool's, which its rules do not name: calls at the same time cannot reach each other's. A tool's
+ * folder that is gone since it was last looked for is made again. */
+static bool make_own_folder(const confinement *self, const tool_config *tool, call_bounds *out) {
+  for (int tries = 0; tries < 2 && out->folder[0]; tries++) {
+    size_t len = strlen(out->folder);
+    snprintf(out->folder + len, sizeof out->folder - len, "/XXXXXX");
+    out->own = mkdtemp(out->folder);
+    if (out->own || errno != ENOENT) break;
+    bounds_of(self, tool)->looked_ms = 0;
+    tool_folder(self, tool, out->folder);
+  }
+  return out->own;
+}
+
+int confinement_begin(confinement *self, const tool_config *tool, call_bounds *out) {
+  *out = (call_bounds){.rules = CONFINE_NONE};
+  tool_folder(self, tool, out->folder);
+  if (tool->own_tmpdir && out->folder[0] && !make_own_folder(self, tool, out)) return errno;
+  if (!self->abi || tool->unconfined) return 0;
+  out->rules = out->own ? rules_for(self, tool, out->folder) : kept_rules(self, tool, out->folder);
+  if (out->rules >= 0) return 0;
+  int why = errno;
+  confinement_ordered(out, false);
+  return why;
+}
+
+void confinement_ordered(call_bounds *bounds, bool given) {
+  if (!bounds->own) return;
+  if (bounds->rules >= 0) close(bounds->rules);
+  if (!given) rmdir(bounds->folder);
 }
 
 bool confinement_closes_net(const confinement *self, const tool_config *tool) {
@@ -189,6 +220,7 @@ static bool knows_seccomp(void) {
 }
 
 bool confinement_init(confinement *self, const serve_config *config, const char *temporary) {
+  call_bounds tried;
   long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION_FLAG);
   *self = (confinement){.config = config,
                         .temporary = temporary,
@@ -200,9 +232,11 @@ bool confinement_init(confinement *self, const serve_config *config, const char 
   for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
     if (!tool->is_program || tool->unconfined) continue;
-    if (confinement_rules(self, tool) != CONFINE_FAILED) return true;
-    fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name, strerror(errno));
-    return false;
+    int why = confinement_begin(self, tool, &tried);
+    confinement_ordered(&tried, false);
+    if (why)
+      fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name, strerror(why));
+    return !why;
   }
   return true;
 }

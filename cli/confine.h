@@ -9,8 +9,7 @@
 #define CONFINE_KEPT 64u /* rulesets at a time */
 #define CONFINE_PATH 96u
 
-#define CONFINE_NONE (-1)   /* nothing is to be put on */
-#define CONFINE_FAILED (-2) /* errno says why */
+#define CONFINE_NONE (-1) /* nothing is to be put on */
 
 typedef struct tool_bounds {
   int rules;          /* CONFINE_NONE: not made, or no longer kept */
@@ -35,11 +34,19 @@ void confinement_deinit(confinement *self);
 
 /* Tells the log what keeps programs in bounds here, and what does not. */
 void confinement_say(const confinement *self, idem_log *log);
-/* The tool's ruleset, which stays ours and is there until the next call of this, or one of the two
- * above. */
-int confinement_rules(confinement *self, const tool_config *tool);
-/* Where the tool's programs may write, made if it is not there; empty: there is no such place. */
-void confinement_folder(const confinement *self, const tool_config *tool, char path[CONFINE_PATH]);
+
+/* The bounds of one call. */
+typedef struct call_bounds {
+  char folder[CONFINE_PATH]; /* where its program may write; empty: there is no such place */
+  int rules;                 /* CONFINE_NONE: none */
+  bool own;                  /* both are this call's alone */
+} call_bounds;
+
+/* 0 or errno. Rules that are not its own stay ours and are there until the next call of this, or
+ * one of the two above. */
+int confinement_begin(confinement *self, const tool_config *tool, call_bounds *out);
+/* After the order was given, or not: then its own folder goes. */
+void confinement_ordered(call_bounds *bounds, bool given);
 /* Whether the tool's programs get no sockets. */
 bool confinement_closes_net(const confinement *self, const tool_config *tool);
 

@@ -106,7 +106,7 @@ static bool is_set(const tool_env *one, const word_list *variables) {
   return !one->value;
 }
 
-/* Every program has a TMPDIR of its tool's own. */
+/* Every program has a TMPDIR of its own, or of its tool. */
 static void print_environment(const tool_config *tool, const word_list *variables) {
   bool given = false;
   printf("environment ");

@@ -3,11 +3,14 @@
  * end, and no other call's. A program's end is reported when nothing of it is left. */
 #include "spawner.h"
 
+#include "confine.h"
+#include "scratch.h"
 #include "spawn.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -44,7 +47,8 @@ typedef struct hand {
   order_reader reader;
   pid_t pid;
   int status;
-  bool alone; /* the server is gone */
+  char scratch[CONFINE_PATH]; /* the program's own folder; empty: none */
+  bool alone;                 /* the server is gone */
 } hand;
 
 /* Reaps what there is to reap. True: the program itself has ended. */
@@ -87,8 +91,16 @@ static void end_the_rest(void) {
   }
 }
 
-static void run(hand *self) {
+/* The order is gone when the program has ended. */
+static int take_order(hand *self) {
+  self->scratch[0] = 0;
   int why = order_read(&self->reader, &self->packet);
+  if (!why) snprintf(self->scratch, sizeof self->scratch, "%s", self->reader.order.scratch);
+  return why;
+}
+
+static void run(hand *self) {
+  int why = take_order(self);
   if (!why) why = spawn_program(&self->reader.order, &self->pid);
   order_read_end(&self->reader);
   order_close_fds(&self->packet);
@@ -96,6 +108,7 @@ static void run(hand *self) {
     wait_for_program(self);
     end_the_rest();
   }
+  if (self->scratch[0]) scratch_remove(self->scratch);
   if (!self->alone)
     order_note_send(self->socket, why ? REPORT_FAILED : REPORT_EXITED, why ? why : self->status,
                     -1);

@@ -2,11 +2,11 @@
  * one order down, one report up. A hand that is lost takes its call along and no other. */
 #include "hands.h"
 
+#include "scratch.h"
 #include "spawner.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -401,14 +401,8 @@ void hands_init(hands *self, idem_log *log) {
   idem__list_init(&self->busy);
   idem__list_init(&self->waiting);
   snprintf(self->folder, sizeof self->folder, "%s/idem-XXXXXX",
-           folder && strlen(folder) < 40 ? folder : "/tmp");
+           folder && *folder == '/' && strlen(folder) < 40 ? folder : "/tmp");
   if (!mkdtemp(self->folder)) self->folder[0] = 0;
-}
-
-static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where) {
-  (void)about, (void)kind, (void)where;
-  remove(path);
-  return 0;
 }
 
 /* Their sockets end, and so do they; the loop that knew them is gone. */
@@ -443,6 +437,6 @@ void hands_end(hands *self) {
     if (!wait_for_spawner(self->pid))
       idem_logf(self->log, IDEM_LOG_ERROR, "a program cannot be ended", "the spawner waits for it");
   }
-  if (self->folder[0]) nftw(self->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+  if (self->folder[0]) scratch_remove(self->folder);
   self->folder[0] = 0;
 }

@@ -1,5 +1,5 @@
 /* order.c - see order.h. An order is a head, then its texts one after the other, each with its NUL:
- * program, folder, arguments, environment. */
+ * program, folder, scratch, arguments, environment. */
 #include "order.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static char *put_text(char *at, const char *text) {
 }
 
 static size_t texts_len(const spawn_order *order, order_head *head) {
-  size_t len = strlen(order->program) + strlen(order->cwd) + 2;
+  size_t len = strlen(order->program) + strlen(order->cwd) + strlen(order->scratch) + 3;
   for (char *const *word = order->argv; *word; word++, head->arguments++) len += strlen(*word) + 1;
   for (char *const *one = order->environment; *one; one++, head->variables++)
     len += strlen(*one) + 1;
@@ -70,7 +70,7 @@ static size_t texts_len(const spawn_order *order, order_head *head) {
 }
 
 static void put_texts(char *at, const spawn_order *order) {
-  at = put_text(put_text(at, order->program), order->cwd);
+  at = put_text(put_text(put_text(at, order->program), order->cwd), order->scratch);
   for (char *const *word = order->argv; *word; word++) at = put_text(at, *word);
   for (char *const *one = order->environment; *one; one++) at = put_text(at, *one);
 }
@@ -212,9 +212,10 @@ static int take_texts(order_reader *self, const order_head *head, char *texts) {
   char **environment = self->words + head->arguments + 1;
   self->order.program = next_text(&texts, end);
   self->order.cwd = next_text(&texts, end);
+  self->order.scratch = next_text(&texts, end);
   self->order.argv = self->words;
   self->order.environment = environment;
-  bool whole = self->order.program && self->order.cwd &&
+  bool whole = self->order.program && self->order.cwd && self->order.scratch &&
                read_list(self->words, head->arguments, &texts, end) &&
                read_list(environment, head->variables, &texts, end);
   return whole ? 0 : EINVAL;

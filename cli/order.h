@@ -14,9 +14,10 @@ typedef struct spawn_order {
   char *const *argv;
   char *const *environment;
   const char *cwd;
-  int rules;       /* a Landlock ruleset to put on; -1: none */
-  bool closed_net; /* no sockets */
-  int input;       /* -1: there is nothing to read */
+  const char *scratch; /* a folder to remove when nothing runs any more; empty: none */
+  int rules;           /* a Landlock ruleset to put on; -1: none */
+  bool closed_net;     /* no sockets */
+  int input;           /* -1: there is nothing to read */
   int output;
   int errors;
 } spawn_order;

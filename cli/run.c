@@ -288,22 +288,23 @@ static char **make_environment(const call *self, const char *folder, char *tempo
 static int order_program(call *self, const pipes *ends) {
   const tool_config *config = self->tool->config;
   confinement *bounds = self->tool->bounds;
-  char folder[CONFINE_PATH], temporary[CONFINE_PATH + 8];
-  confinement_folder(bounds, config, folder);
-  int rules = confinement_rules(bounds, config);
-  if (rules == CONFINE_FAILED) return errno;
-  char **environment = make_environment(self, folder, temporary, sizeof temporary);
-  if (!environment) return ENOMEM;
-  int why =
-      hand_run(self->user.hand, &(spawn_order){.program = config->program,
-                                               .argv = self->words.items,
-                                               .environment = environment,
-                                               .cwd = config->cwd,
-                                               .rules = rules,
-                                               .closed_net = confinement_closes_net(bounds, config),
-                                               .input = ends->input[0],
-                                               .output = ends->output[1],
-                                               .errors = ends->errors[1]});
+  call_bounds own;
+  char temporary[CONFINE_PATH + 8];
+  int why = confinement_begin(bounds, config, &own);
+  if (why) return why;
+  char **environment = make_environment(self, own.folder, temporary, sizeof temporary);
+  spawn_order order = {.program = config->program,
+                       .argv = self->words.items,
+                       .environment = environment,
+                       .cwd = config->cwd,
+                       .scratch = own.own ? own.folder : "",
+                       .rules = own.rules,
+                       .closed_net = confinement_closes_net(bounds, config),
+                       .input = ends->input[0],
+                       .output = ends->output[1],
+                       .errors = ends->errors[1]};
+  why = environment ? hand_run(self->user.hand, &order) : ENOMEM;
+  confinement_ordered(&own, !why);
   free(environment);
   return why;
 }

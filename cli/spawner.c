@@ -2,16 +2,17 @@
  * the server's memory and starts no threads. When the socket ends, so does everything. */
 #include "spawner.h"
 
+#include "scratch.h"
 #include "spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -92,12 +93,6 @@ static bool end_strays(void) {
 
 /* ------------------------------------------------------------------------- the end */
 
-static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where) {
-  (void)about, (void)kind, (void)where;
-  remove(path);
-  return 0;
-}
-
 static long now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -112,7 +107,7 @@ static void end_everything(void) {
     if (!spawn_kill_children(now_ms() < until ? is_hand : NULL) && now_ms() > until) break;
     sleep_on(-1, LOOK_AGAIN_MS);
   }
-  if (folder[0]) nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+  if (folder[0]) scratch_remove(folder);
 }
 
 /* ------------------------------------------------------------------------- the story */

@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 static const char program[] = IDEM_BIN_DIR "/idem";
 static serving outside; /* only its folder: a place that no tool was told of */
 static int listener;
+static char *config_text;
 
 static int listen_somewhere(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -52,6 +54,15 @@ static char *make_config(void) {
           " \"leave\":{\"run\":[\"sh\",\"-c\",\"echo mine >$TMPDIR/left && echo $TMPDIR/left\"]},\n"
           " \"meddle\":{\"args\":{\"file\":\"string\"},\"run\":[\"sh\",\"-c\","
           "\"echo $TMPDIR; cat $1; ls $1/..; echo theirs >>$1\",\"sh\",\"{file}\"]},\n"
+          " \"own_folder\":{\"tmpdir\":\"call\",\"progress\":true,\"args\":{\"file?\":\"string\"},"
+          "\"run\":[\"sh\",\"-c\",\"if [ $# = 1 ]; then cat $1; ls $1/.. $1/../..; exit; fi; echo "
+          "mine "
+          ">$TMPDIR/left; echo progress: 1 $TMPDIR/left >&2; sleep 1000\",\"sh\",\"{file}\"]},\n"
+          " \"litter\":{\"tmpdir\":\"call\",\"run\":[\"sh\",\"-c\",\"cd $TMPDIR && mkdir -p a/b/c "
+          "&& "
+          "touch a/b/f a/b/c/f && ln -s / a/b/root && chmod 0 a/b/c && chmod 500 a/b && chmod 0 a "
+          "&& "
+          "pwd\"]},\n"
           " \"net\":{\"run\":[\"bash\",\"-c\",\"exec 3<>/dev/tcp/127.0.0.1/%d && echo in\"]},\n"
           " \"net_allowed\":{\"run\":[\"bash\",\"-c\",\"exec 3<>/dev/tcp/127.0.0.1/%d && "
           "echo in\"],\"allow\":{\"net\":true}},\n"
@@ -66,9 +77,8 @@ static int start(void **state) {
   static serving self;
   serving_make(&outside, "{}");
   serving_file(&outside, "hoard", "treasure");
-  char *config = make_config();
-  serving_make(&self, config);
-  free(config);
+  config_text = make_config();
+  serving_make(&self, config_text);
   serving_file(&self, "note", "my own");
   serving_start(&self);
   *state = &self;
@@ -78,6 +88,7 @@ static int start(void **state) {
 static int end(void **state) {
   serving_end(*state);
   child_remove_folder(outside.folder);
+  free(config_text);
   close(listener);
   return 0;
 }
@@ -160,6 +171,56 @@ static void what_one_tool_may_the_next_may_not(void **state) {
 }
 
 /* Some systems remove what nobody has touched for days. */
+/* Waits until the one who removes it has. */
+static void expect_no_folder(const char *path) {
+  uint64_t until = child_now_ms() + 10000;
+  while (access(path, F_OK) == 0) {
+    if (child_now_ms() > until) fail_msg("%s is still there", path);
+    poll(NULL, 0, 5);
+  }
+}
+
+static void calls_can_have_a_temporary_folder_each(void **state) {
+  char path[256], arguments[300], message[160];
+  need_landlock(1);
+  int id = serving_send_call(*state, "own_folder", "{}");
+  const char *told = strstr(child_line_with(((serving *)*state)->server.out, "/left"), "\"/");
+  assert_int_equal(sscanf(told, "\"%255[^\"]", path), 1);
+  snprintf(arguments, sizeof arguments, "{\"file\":\"%s\"}", path);
+  const char *answer = serving_call(*state, "own_folder", arguments);
+  expect_in(answer, "Permission denied");
+  expect_not_in(answer, "mine");
+  assert_int_equal(access(path, F_OK), 0);
+  snprintf(message, sizeof message,
+           "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+           "\"params\":{\"requestId\":%d}}\n",
+           id);
+  child_send(((serving *)*state)->server.in, message);
+  *strrchr(path, '/') = 0;
+  expect_no_folder(path);
+}
+
+/* Whatever it left there, by the time of its answer: also where the user is bound by modes. */
+static void a_call_s_own_folder_goes_with_it(void **state) {
+  char path[256];
+  static serving bound;
+  (void)state;
+  serving_make(&bound, config_text);
+  child_obey_modes(true);
+  serving_start(&bound);
+  child_obey_modes(false);
+  for (int i = 0; i < 2; i++) {
+    const char *told = strstr(serving_call(&bound, "litter", "{}"), "\"text\":\"/");
+    assert_non_null(told);
+    assert_int_equal(sscanf(told + 8, "%255[^\\]", path), 1);
+    assert_int_equal(access(path, F_OK), -1);
+    *strrchr(path, '/') = 0;
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(rmdir(path), 0); /* it is empty, and is made again */
+  }
+  serving_end(&bound);
+}
+
 static void a_temporary_folder_that_was_removed_is_made_again(void **state) {
   char path[256] = "", *end;
   const char *answer = serving_call(*state, "leave", "{}"), *at = strstr(answer, "/left");
@@ -255,6 +316,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(what_the_file_allows_can_be_written),
       cmocka_unit_test(connections_need_to_be_allowed),
       cmocka_unit_test(what_one_tool_may_the_next_may_not),
+      cmocka_unit_test(calls_can_have_a_temporary_folder_each),
+      cmocka_unit_test(a_call_s_own_folder_goes_with_it),
       cmocka_unit_test(a_temporary_folder_that_was_removed_is_made_again),
       cmocka_unit_test(other_processes_cannot_be_signalled),
       cmocka_unit_test(what_keeps_programs_in_bounds_is_said),
