@@ -213,13 +213,14 @@ void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request
 /* The value of sessionId in a query; absent otherwise. */
 static idem__view session_of(idem__view query) {
   static const char key[] = "sessionId=";
-  const char *at = query.at, *end = query.at + query.len;
-  while (query.at && at < end) {
-    const char *next = memchr(at, '&', (size_t)(end - at));
-    size_t len = next ? (size_t)(next - at) : (size_t)(end - at);
+  const char *at = query.at, *next;
+  for (size_t left = at ? query.len : 0; left; at = next + 1) {
+    next = memchr(at, '&', left);
+    size_t len = next ? (size_t)(next - at) : left;
     if (len > sizeof key - 1 && memcmp(at, key, sizeof key - 1) == 0)
       return (idem__view){at + sizeof key - 1, len - (sizeof key - 1)};
-    at += len + 1;
+    if (!next) break;
+    left -= len + 1;
   }
   return (idem__view){NULL, 0};
 }

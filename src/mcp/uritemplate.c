@@ -193,8 +193,8 @@ idem_status idem__uri_template_parse(const idem_alloc *alloc, const char *text,
   if (!made) return IDEM_E_NOMEM;
   made->alloc = idem__alloc_or_default(alloc);
   made->text = idem__strndup(alloc, text, len);
-  parser p = {.out = made, .at = made->text, .end = made->text + len};
-  idem_status status = !made->text ? IDEM_E_NOMEM : parse(&p);
+  idem_status status = IDEM_E_NOMEM;
+  if (made->text) status = parse(&(parser){.out = made, .at = made->text, .end = made->text + len});
   if (status != IDEM_OK) {
     idem__uri_template_free(made, alloc);
     return status;
