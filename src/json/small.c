@@ -67,9 +67,23 @@ static inline char *put_word(char *at, const char *word, size_t len) {
   return at + len;
 }
 
+/* A number whose text was kept. Values that were not read may have any text there. */
+static char *put_raw(char *at, yyjson_val *val) {
+  size_t len = unsafe_yyjson_get_len(val);
+  if (!len || len > 24) return NULL;
+  for (size_t i = 0; i < len; i++) {
+    char c = val->uni.str[i];
+    if ((c < '0' || c > '9') && c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E')
+      return NULL;
+    at[i] = c;
+  }
+  return at + len;
+}
+
 static char *put_scalar(char *at, const char *limit, yyjson_val *val) {
   if (IDEM__UNLIKELY((size_t)(limit - at) < SLACK)) return NULL;
   switch (unsafe_yyjson_get_type(val)) {
+  case YYJSON_TYPE_RAW: return put_raw(at, val);
   case YYJSON_TYPE_NULL: return put_word(at, "null", 4);
   case YYJSON_TYPE_BOOL:
     return unsafe_yyjson_get_bool(val) ? put_word(at, "true", 4) : put_word(at, "false", 5);

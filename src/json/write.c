@@ -52,24 +52,28 @@ idem_status idem__json_put_mut(idem__buf *out, const yyjson_mut_val *val) {
   return IDEM_OK;
 }
 
-idem_status idem__json_put_text(idem__buf *out, const char *text, size_t len, size_t max_depth) {
-  idem__arena arena;
-  idem_status status;
-  idem__arena_init(&arena, out->alloc, NULL, 0, SIZE_MAX / 2);
-  yyjson_alc alc = idem__arena_alc(&arena);
+yyjson_doc *idem__json_read_text(const char *text, size_t len, size_t max_depth,
+                                 const yyjson_alc *alc, idem_status *status) {
   union {
     const char *in;
     char *out;
   } source = {text};
   yyjson_read_err error;
-  yyjson_doc *doc = yyjson_read_opts(source.out, len, YYJSON_READ_NUMBER_AS_RAW, &alc, &error);
-  if (!doc) {
-    status = error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? IDEM_E_NOMEM : IDEM_E_INVAL;
-  } else if (!idem__json_depth_within(doc, len, max_depth)) {
-    status = IDEM_E_INVAL;
-  } else {
-    status = idem__json_put(out, doc->root);
-  }
+  yyjson_doc *doc = yyjson_read_opts(source.out, len, YYJSON_READ_NUMBER_AS_RAW, alc, &error);
+  *status = IDEM_OK;
+  if (doc && idem__json_depth_within(doc, len, max_depth)) return doc;
+  *status = !doc && error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? IDEM_E_NOMEM : IDEM_E_INVAL;
+  yyjson_doc_free(doc);
+  return NULL;
+}
+
+idem_status idem__json_put_text(idem__buf *out, const char *text, size_t len, size_t max_depth) {
+  idem__arena arena;
+  idem_status status;
+  idem__arena_init(&arena, out->alloc, NULL, 0, SIZE_MAX / 2);
+  yyjson_alc alc = idem__arena_alc(&arena);
+  yyjson_doc *doc = idem__json_read_text(text, len, max_depth, &alc, &status);
+  if (doc) status = idem__json_put(out, doc->root);
   idem__arena_deinit(&arena);
   return status;
 }

@@ -28,10 +28,13 @@ static void writes_as_yyjson_does(yyjson_val *val, size_t room) {
 }
 
 static void text_is_written_as_yyjson_does(const char *json) {
-  yyjson_doc *doc = yyjson_read(json, strlen(json), YYJSON_READ_BIGNUM_AS_RAW);
-  assert_non_null(doc);
-  for (size_t room = 0; room < 600; room += 7) writes_as_yyjson_does(doc->root, room);
-  yyjson_doc_free(doc);
+  static const yyjson_read_flag flags[] = {YYJSON_READ_BIGNUM_AS_RAW, YYJSON_READ_NUMBER_AS_RAW};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    yyjson_doc *doc = yyjson_read(json, strlen(json), flags[i]);
+    assert_non_null(doc);
+    for (size_t room = 0; room < 600; room += 7) writes_as_yyjson_does(doc->root, room);
+    yyjson_doc_free(doc);
+  }
 }
 
 static void string_read_from(const char *before, const char *escape, const char *after) {
@@ -108,6 +111,7 @@ static void numbers_at_the_edges(void **state) {
                                       "1e400",
                                       "-9223372036854775808",
                                       "9223372036854775807",
+                                      "123456789012345678901234",
                                       "123456789012345678901234567890",
                                       "[1,2.5,-3,18446744073709551616]"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -127,6 +131,10 @@ static void about_as_many_values_as_are_small(void **state) {
     memset(text, '[', count);
     memset(text + count, ']', count);
     text[2 * count] = '\0';
+    text_is_written_as_yyjson_does(text);
+    memset(text + count, '1', 24); /* as long as a number's text may be */
+    memset(text + count + 24, ']', count);
+    text[2 * count + 24] = '\0';
     text_is_written_as_yyjson_does(text);
   }
 }
