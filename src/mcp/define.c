@@ -6,17 +6,37 @@
 #include <stdio.h>
 #include <string.h>
 
-idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out) {
+#define DEPTH_MAX 512
+#define BYTES_MAX ((size_t)16 << 20)
+
+static idem_status copy_compact(idem_server *server, yyjson_val *value, char **out) {
   idem__buf compact;
-  if (!text) return IDEM_OK;
-  idem__buf_init(&compact, &server->alloc, (size_t)16 << 20);
-  idem_status status = idem__json_put_text(&compact, text, strlen(text), 512);
-  if (status == IDEM_OK && compact.data[0] != open) status = IDEM_E_INVAL;
+  idem__buf_init(&compact, &server->alloc, BYTES_MAX);
+  idem_status status = idem__json_put(&compact, value);
   if (status == IDEM_OK) {
     *out = idem__strndup(&server->alloc, compact.data, compact.len);
     if (!*out) status = IDEM_E_NOMEM;
   }
   idem__buf_deinit(&compact);
+  return status;
+}
+
+idem_status idem__definition_read(idem_server *server, const char *text, char open, char **out,
+                                  yyjson_doc **doc) {
+  const idem_alloc *alloc = &server->alloc;
+  yyjson_alc alc = {alloc->malloc, alloc->realloc, alloc->free, alloc->ctx};
+  idem_status status;
+  *doc = idem__json_read_text(text, strlen(text), DEPTH_MAX, &alc, &status);
+  if (!*doc) return status;
+  bool fits = open == '{' ? yyjson_is_obj((*doc)->root) : yyjson_is_arr((*doc)->root);
+  return fits ? copy_compact(server, (*doc)->root, out) : IDEM_E_INVAL;
+}
+
+idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out) {
+  yyjson_doc *doc;
+  if (!text) return IDEM_OK;
+  idem_status status = idem__definition_read(server, text, open, out, &doc);
+  yyjson_doc_free(doc);
   return status;
 }
 

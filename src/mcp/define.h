@@ -7,6 +7,9 @@
 
 /* Checks JSON text of a definition and copies it compact; INVAL unless it begins with `open`. */
 idem_status idem__definition_json(idem_server *server, const char *text, char open, char **out);
+/* The same, for who needs the values, too: the document, its numbers raw, is the caller's. */
+idem_status idem__definition_read(idem_server *server, const char *text, char open, char **out,
+                                  yyjson_doc **doc);
 /* INVAL, with a sentence in `why` if there is room for one. */
 idem_status idem__definition_refuse(char *why, size_t why_len, const char *sentence);
 /* The two together, for the JSON texts of a definition in turn. */

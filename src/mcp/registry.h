@@ -22,8 +22,8 @@ void idem__entry_unref(idem__entry *entry, const idem_alloc *alloc);
 typedef struct idem__tool_entry {
   idem__entry head;
   char *name, *title, *description, *input_schema, *output_schema, *annotations, *icons, *meta;
-  idem_schema *input;  /* compiled */
-  idem_schema *output; /* NULL: none */
+  uint64_t input_hash;                  /* of the text of its schema */
+  _Atomic(idem_schema *) input, output; /* NULL: not compiled yet; see idem__tool_input */
   bool output_is_object;
   struct idem__header_rule *headers; /* x-mcp-header: see header.c */
   size_t header_count;
@@ -91,6 +91,11 @@ const idem__resource_entry *idem__registry_resource(const idem__registry *regist
  * removed (entry NULL) and swaps it in; tells hubs. OK, EXISTS, NOTFOUND, NOMEM. */
 idem_status idem__registry_change(idem_server *server, idem__list_kind kind, const char *name,
                                   idem__entry *entry);
+
+/* The programs of a tool's schemas, made when they are first asked for, on any thread; NULL: no
+ * memory. Only a tool that has an output schema may be asked for its program. */
+const idem_schema *idem__tool_input(const idem__tool_entry *tool, const idem_alloc *alloc);
+const idem_schema *idem__tool_output(const idem__tool_entry *tool, const idem_alloc *alloc);
 
 /* How a definition looks in a list, by revision. */
 void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revision,

@@ -90,9 +90,11 @@ static void refuse_arguments(idem__context *context, const char *sentence, const
 
 static bool arguments_fine(idem__context *context) {
   static const idem_schema_check check = {.root_name = "arguments"};
+  const idem_schema *schema = idem__tool_input(context->tool, &context->server->alloc);
   idem_schema_result result;
-  idem_status status = idem_schema_validate(context->tool->input, context->hub->schema,
-                                            context->arguments, &check, &result);
+  idem_status status = schema ? idem_schema_validate(schema, context->hub->schema,
+                                                     context->arguments, &check, &result)
+                              : IDEM_E_NOMEM;
   if (status == IDEM_OK && result.valid) return true;
   if (status == IDEM_OK && result.error_count) {
     refuse_arguments(context, result.errors[0].sentence, result.errors[0].log_sentence);
@@ -209,12 +211,15 @@ static void write_content(idem__context *context, const yyjson_mut_val *content,
 /* The structured content as text, checked against the tool's schema; false: not what it promised. */
 static bool structured_fine(idem__context *context, const idem_tool_result *answer,
                             idem__buf *text) {
-  idem_schema_result verdict;
+  idem_schema_result verdict = {.valid = false};
   if (idem__json_put_mut(text, answer->structured) != IDEM_OK) return false;
-  if (!context->tool || !context->tool->output) return true;
+  if (!context->tool || !context->tool->output_schema) return true;
+  const idem_schema *schema = idem__tool_output(context->tool, &context->server->alloc);
   idem_status status =
-      idem_schema_validate_text(context->tool->output, context->hub->schema, text->data, text->len,
-                                &(idem_schema_check){.root_name = "structuredContent"}, &verdict);
+      schema ? idem_schema_validate_text(schema, context->hub->schema, text->data, text->len,
+                                         &(idem_schema_check){.root_name = "structuredContent"},
+                                         &verdict)
+             : IDEM_E_NOMEM;
   if (status == IDEM_OK && verdict.valid) return true;
   if (answer->is_error) return false; /* a failure may look otherwise */
   idem_logf(context->server->opts.log, IDEM_LOG_ERROR,

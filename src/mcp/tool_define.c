@@ -1,6 +1,6 @@
 /* tool_define.c - taking a tool in: its name and schemas are checked before anyone is told of it.
  * One bad tool is refused with a sentence; the rest is served. */
-#include "../schema/share.h"
+#include "../schema/parsed.h"
 #include "define.h"
 #include "header.h"
 #include "server.h"
@@ -10,6 +10,8 @@
 
 #define NEIGHBOURS 16 /* tools before a new one whose schemas it may have */
 
+static const char no_json[] = "a schema, annotations, icons or meta is not the JSON it must be";
+
 static void free_entry(void *self, const idem_alloc *alloc) {
   idem__tool_entry *tool = self;
   char *const owned[] = {tool->name,         tool->title,         tool->description,
@@ -17,8 +19,8 @@ static void free_entry(void *self, const idem_alloc *alloc) {
                          tool->icons,        tool->meta};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) idem__free(alloc, owned[i]);
   idem__header_rules_free(tool, alloc);
-  idem_schema_free(tool->input);
-  idem_schema_free(tool->output);
+  idem_schema_free(atomic_load_explicit(&tool->input, memory_order_acquire));
+  idem_schema_free(atomic_load_explicit(&tool->output, memory_order_acquire));
   idem__free(alloc, tool);
 }
 
@@ -27,25 +29,30 @@ static void say(char *why, size_t why_len, const char *tool, const char *sentenc
 }
 
 static bool name_fine(const char *name) {
-  size_t len = name ? strlen(name) : 0;
-  if (len < 1 || len > 128) return false;
-  return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == len;
+  size_t len = 0;
+  for (; name && name[len]; len++) {
+    char c = name[len], small = (char)(c | 0x20);
+    bool fine = (small >= 'a' && small <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+                c == '-';
+    if (!fine || len == 128) return false;
+  }
+  return len > 0;
 }
 
 static bool is_object_schema(yyjson_val *schema) {
   return yyjson_equals_str(yyjson_obj_get(schema, "type"), "object");
 }
 
-/* Parses a schema and compiles it; the parsed text is the caller's, for what MCP itself wants of it. */
-static idem_status compile(idem_server *server, const char *text, yyjson_doc **doc,
-                           idem_schema **out, const char *name, char *why, size_t why_len) {
+/* What cannot be compiled is refused; the program itself is made again when it is first needed. Of
+ * hundreds of tools a client calls a few. */
+static idem_status check_schema(idem_server *server, const yyjson_doc *doc, const char *text,
+                                const char *name, char *why, size_t why_len) {
   idem_schema_fault fault;
-  size_t len = strlen(text);
-  *doc = yyjson_read(text, len, YYJSON_READ_NUMBER_AS_RAW);
-  if (!*doc) return IDEM_E_NOMEM;
+  idem_schema *schema;
   idem_status status = idem__schema_compile_parsed(&(idem_schema_opts){.alloc = &server->alloc},
-                                                   (*doc)->root, len, out, &fault);
+                                                   doc->root, strlen(text), &schema, &fault);
   if (status != IDEM_OK) say(why, why_len, name, fault.sentence);
+  idem_schema_free(schema);
   return status;
 }
 
@@ -53,39 +60,24 @@ static bool same_text(const char *one, const char *other) {
   return one && other && strcmp(one, other) == 0;
 }
 
-/* Files list tools of one kind together, and those often take the same arguments: what was compiled
- * and checked for one of them need not be for the next. Rules for headers are each tool's own. */
-static bool share_input(idem_server *server, idem__tool_entry *tool) {
+/* Files list tools of one kind together, and those often take the same arguments: what was checked
+ * for one of them need not be for the next. Rules for headers are each tool's own. */
+static bool is_known_input(idem_server *server, const idem__tool_entry *tool) {
+  bool known = false;
   idem__server_lock(server);
   const idem__registry_list *list = &server->registry->lists[IDEM__TOOLS];
-  for (size_t back = 1; back <= NEIGHBOURS && back <= list->count && !tool->input; back++) {
+  for (size_t back = 1; back <= NEIGHBOURS && back <= list->count && !known; back++) {
     const idem__tool_entry *other = (const void *)list->entries[list->count - back];
-    if (!other->header_count && same_text(other->input_schema, tool->input_schema))
-      tool->input = idem__schema_share(other->input);
+    known = other->input_hash == tool->input_hash && !other->header_count &&
+            same_text(other->input_schema, tool->input_schema);
   }
   idem__server_unlock(server);
-  return tool->input;
+  return known;
 }
 
-static bool share_output(idem_server *server, idem__tool_entry *tool) {
-  idem__server_lock(server);
-  const idem__registry_list *list = &server->registry->lists[IDEM__TOOLS];
-  for (size_t back = 1; back <= NEIGHBOURS && back <= list->count && !tool->output; back++) {
-    const idem__tool_entry *other = (const void *)list->entries[list->count - back];
-    if (!same_text(other->output_schema, tool->output_schema)) continue;
-    tool->output = idem__schema_share(other->output);
-    tool->output_is_object = other->output_is_object;
-  }
-  idem__server_unlock(server);
-  return tool->output;
-}
-
-static idem_status define_input(idem_server *server, idem__tool_entry *tool, char *why,
-                                size_t why_len) {
-  if (share_input(server, tool)) return IDEM_OK;
-  yyjson_doc *doc;
-  idem_status status =
-      compile(server, tool->input_schema, &doc, &tool->input, tool->name, why, why_len);
+static idem_status check_input(idem_server *server, const yyjson_doc *doc, idem__tool_entry *tool,
+                               char *why, size_t why_len) {
+  idem_status status = check_schema(server, doc, tool->input_schema, tool->name, why, why_len);
   if (status == IDEM_OK && !is_object_schema(doc->root)) {
     say(why, why_len, tool->name, "the input schema must have \"type\": \"object\"");
     status = IDEM_E_INVAL;
@@ -93,32 +85,40 @@ static idem_status define_input(idem_server *server, idem__tool_entry *tool, cha
   /* The text was written anew, so that nothing is escaped that need not be. */
   if (status == IDEM_OK && strstr(tool->input_schema, "x-mcp-header"))
     status = idem__header_rules(server, doc->root, tool, why, why_len);
+  return status;
+}
+
+static idem_status define_input(idem_server *server, const char *text, idem__tool_entry *tool,
+                                char *why, size_t why_len) {
+  yyjson_doc *doc;
+  idem_status status = idem__definition_read(server, text, '{', &tool->input_schema, &doc);
+  if (status == IDEM_E_INVAL) say(why, why_len, tool->name, no_json);
+  if (status == IDEM_OK) {
+    tool->input_hash = idem__hash(tool->input_schema, strlen(tool->input_schema), 0);
+    if (!is_known_input(server, tool)) status = check_input(server, doc, tool, why, why_len);
+  }
   yyjson_doc_free(doc);
   return status;
 }
 
-static idem_status define_output(idem_server *server, idem__tool_entry *tool, char *why,
-                                 size_t why_len) {
-  if (!tool->output_schema || share_output(server, tool)) return IDEM_OK;
+static idem_status define_output(idem_server *server, const char *text, idem__tool_entry *tool,
+                                 char *why, size_t why_len) {
   yyjson_doc *doc;
-  idem_status status =
-      compile(server, tool->output_schema, &doc, &tool->output, tool->name, why, why_len);
-  if (status == IDEM_OK) tool->output_is_object = is_object_schema(doc->root);
+  idem_status status = idem__definition_read(server, text, '{', &tool->output_schema, &doc);
+  if (status == IDEM_E_INVAL) say(why, why_len, tool->name, no_json);
+  if (status == IDEM_OK) {
+    status = check_schema(server, doc, tool->output_schema, tool->name, why, why_len);
+    tool->output_is_object = is_object_schema(doc->root);
+  }
   yyjson_doc_free(doc);
   return status;
 }
 
 static idem_status copy_texts(idem_server *server, const idem_tool *from, idem__tool_entry *tool) {
-  static const char no_arguments[] = "{\"type\":\"object\",\"additionalProperties\":false}";
   idem_status status = IDEM_OK;
   tool->head.name = tool->name = idem__server_copy(server, from->name, &status);
   tool->title = idem__server_copy(server, from->title, &status);
   tool->description = idem__server_copy(server, from->description, &status);
-  const char *input = from->input_schema ? from->input_schema : no_arguments;
-  if (status == IDEM_OK) status = idem__definition_json(server, input, '{', &tool->input_schema);
-  if (status == IDEM_OK) {
-    status = idem__definition_json(server, from->output_schema, '{', &tool->output_schema);
-  }
   if (status == IDEM_OK) {
     status = idem__definition_json(server, from->annotations, '{', &tool->annotations);
   }
@@ -129,13 +129,13 @@ static idem_status copy_texts(idem_server *server, const idem_tool *from, idem__
 
 static idem_status define(idem_server *server, const idem_tool *from, idem__tool_entry *tool,
                           char *why, size_t why_len) {
+  static const char no_arguments[] = "{\"type\":\"object\",\"additionalProperties\":false}";
+  const char *input = from->input_schema ? from->input_schema : no_arguments;
   idem_status status = copy_texts(server, from, tool);
-  if (status == IDEM_E_INVAL) {
-    say(why, why_len, from->name,
-        "a schema, annotations, icons or meta is not the JSON it must be");
-  }
-  if (status == IDEM_OK) status = define_input(server, tool, why, why_len);
-  if (status == IDEM_OK) status = define_output(server, tool, why, why_len);
+  if (status == IDEM_E_INVAL) say(why, why_len, from->name, no_json);
+  if (status == IDEM_OK) status = define_input(server, input, tool, why, why_len);
+  if (status == IDEM_OK && from->output_schema)
+    status = define_output(server, from->output_schema, tool, why, why_len);
   return status;
 }
 
@@ -162,4 +162,34 @@ idem_status idem_server_add_tool(idem_server *server, const idem_tool *from, cha
 
 idem_status idem_server_remove_tool(idem_server *server, const char *name) {
   return idem__registry_change(server, IDEM__TOOLS, name, NULL);
+}
+
+/* ------------------------------------------------------------------ programs */
+
+/* Several threads may come first; the program of one of them stays. */
+static const idem_schema *program_of(_Atomic(idem_schema *) *slot, const char *text,
+                                     const idem_alloc *alloc) {
+  idem_schema *known = atomic_load_explicit(slot, memory_order_acquire), *made;
+  if (IDEM__LIKELY(known)) return known;
+  if (idem_schema_compile(&(idem_schema_opts){.alloc = alloc}, text, strlen(text), &made, NULL) !=
+      IDEM_OK)
+    return NULL;
+  if (atomic_compare_exchange_strong_explicit(slot, &known, made, memory_order_acq_rel,
+                                              memory_order_acquire))
+    return made;
+  idem_schema_free(made);
+  return known;
+}
+
+/* Entries do not change but for this, and nobody can tell. */
+static idem__tool_entry *to_fill(const idem__tool_entry *tool) {
+  return (idem__tool_entry *)(uintptr_t)tool;
+}
+
+const idem_schema *idem__tool_input(const idem__tool_entry *tool, const idem_alloc *alloc) {
+  return program_of(&to_fill(tool)->input, tool->input_schema, alloc);
+}
+
+const idem_schema *idem__tool_output(const idem__tool_entry *tool, const idem_alloc *alloc) {
+  return program_of(&to_fill(tool)->output, tool->output_schema, alloc);
 }

@@ -2,7 +2,7 @@
  * Reads the root document, then whatever references lead to, and keeps only what validating needs;
  * the documents themselves are gone when compiling ends. */
 #include "compile.h"
-#include "share.h"
+#include "parsed.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,7 +184,6 @@ static idem_status new_schema(const idem_schema_opts *opts, idem_schema **out) {
   idem_schema *schema = idem__calloc(&alloc, sizeof *schema);
   *out = schema;
   if (!schema) return IDEM_E_NOMEM;
-  atomic_init(&schema->refs, 1);
   schema->alloc = alloc;
   schema->seed = idem__seed_from(schema, &alloc);
   idem__region_init(&schema->memory, &schema->alloc, 1024);
@@ -294,14 +293,8 @@ idem_status idem__schema_compile_parsed(const idem_schema_opts *opts, yyjson_val
   return compile(opts, NULL, len, value, out, fault);
 }
 
-idem_schema *idem__schema_share(idem_schema *schema) {
-  atomic_fetch_add_explicit(&schema->refs, 1, memory_order_relaxed);
-  return schema;
-}
-
 void idem_schema_free(idem_schema *schema) {
   if (!schema) return;
-  if (atomic_fetch_sub_explicit(&schema->refs, 1, memory_order_acq_rel) != 1) return;
   for (regex *r = schema->patterns; r;) {
     regex *next = idem__regex_next(r);
     idem__regex_free(r);

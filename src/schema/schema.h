@@ -190,7 +190,6 @@ typedef struct resource {
 } resource;
 
 struct idem_schema {
-  _Atomic unsigned refs; /* see share.h */
   idem_alloc alloc;
   region memory;
   node *nodes;

@@ -209,32 +209,36 @@ static const idem__tool_entry *entry_of(idem_server *server, const char *name) {
   return idem__registry_tool(server->registry, name, strlen(name));
 }
 
-static void tools_with_the_same_schema_share_its_program(void **state) {
-  (void)state;
-  idem_server *server = mcp_test_server(NULL);
-  assert_int_equal(add_alike(server, "a", ALIKE), IDEM_OK);
-  assert_int_equal(add_alike(server, "b", "{\"type\":\"object\"}"), IDEM_OK);
-  assert_int_equal(add_alike(server, "c", " " ALIKE), IDEM_OK);
-  const idem__tool_entry *a = entry_of(server, "a"), *b = entry_of(server, "b");
-  const idem__tool_entry *c = entry_of(server, "c");
-  assert_ptr_equal(c->input, a->input);
-  assert_ptr_not_equal(b->input, a->input);
-  assert_ptr_equal(b->output, a->output);
-  assert_true(b->output_is_object);
-  idem_server_free(server);
-}
-
-static void a_shared_program_outlives_the_tool_it_was_made_for(void **state) {
+static void a_program_is_made_when_it_is_first_needed(void **state) {
   (void)state;
   idem_server *server = mcp_test_server(NULL);
   mcp_peer peer;
   assert_int_equal(add_alike(server, "a", ALIKE), IDEM_OK);
-  assert_int_equal(add_alike(server, "c", ALIKE), IDEM_OK);
-  assert_int_equal(idem_server_remove_tool(server, "a"), IDEM_OK);
+  assert_int_equal(add_alike(server, "b", " " ALIKE), IDEM_OK);
+  const idem__tool_entry *a = entry_of(server, "a"), *b = entry_of(server, "b");
+  assert_null(a->input);
+  assert_true(a->output_is_object && b->output_is_object);
   mcp_peer_open(&peer, server, "2025-11-25");
-  mcp_peer_expect_part(&peer, "tools/call", "\"name\":\"c\",\"arguments\":{\"n\":\"x\"}",
+  mcp_peer_expect_part(&peer, "tools/call", "\"name\":\"b\",\"arguments\":{\"n\":\"x\"}",
                        "arguments.n");
+  assert_null(a->input);
+  const idem_schema *made = b->input;
+  assert_non_null(made);
+  mcp_peer_expect_part(&peer, "tools/call", "\"name\":\"b\",\"arguments\":{\"n\":true}",
+                       "arguments.n");
+  assert_ptr_equal(b->input, made);
   mcp_peer_close(&peer);
+  idem_server_free(server);
+}
+
+static void a_faulty_schema_is_refused_also_beside_one_that_is_alike(void **state) {
+  (void)state;
+  idem_server *server = mcp_test_server(NULL);
+  static const char faulty[] =
+      "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integral\"}}}";
+  assert_int_equal(add_alike(server, "a", ALIKE), IDEM_OK);
+  assert_int_equal(add_alike(server, "b", faulty), IDEM_E_INVAL);
+  assert_int_equal(add_alike(server, "c", faulty), IDEM_E_INVAL);
   idem_server_free(server);
 }
 
@@ -320,8 +324,8 @@ int main(void) {
       cmocka_unit_test(arguments_that_disagree_are_refused),
       cmocka_unit_test(who_claims_nothing_but_sends_the_header_is_not_served_as_old),
       cmocka_unit_test(marks_that_cannot_work_are_refused),
-      cmocka_unit_test(tools_with_the_same_schema_share_its_program),
-      cmocka_unit_test(a_shared_program_outlives_the_tool_it_was_made_for),
+      cmocka_unit_test(a_program_is_made_when_it_is_first_needed),
+      cmocka_unit_test(a_faulty_schema_is_refused_also_beside_one_that_is_alike),
       cmocka_unit_test(marks_are_kept_by_each_tool_of_the_same_schema),
       cmocka_unit_test(any_allocation_may_fail),
       cmocka_unit_test(other_methods_answer_as_the_revision_wants),
