@@ -1,29 +1,50 @@
 /* keyword.c - finds a keyword by its text.
- * The table is small and its first bytes differ well within one length, so a scan by length and
- * second byte costs a few nanoseconds and needs no generated hash. */
+ * The table is sorted by length, and the second bytes of names of one length differ well, so looking
+ * through those costs a few nanoseconds and needs no generated hash. */
 #include "keyword.h"
 
 #include <string.h>
 
 typedef struct keyword_row {
   const char *text;
-  uint8_t len, vocabulary, drafts;
+  uint8_t vocabulary, drafts;
 } keyword_row;
 
-static const keyword_row rows[KEYWORD_COUNT] = {{"false", 5, 0, 0},
-#define K(name, text, vocabulary, draft)                                                           \
-  {text, sizeof(text) - 1, VOCABULARY_##vocabulary, DRAFT_##draft},
+static const keyword_row rows[KEYWORD_COUNT] = {{"false", 0, 0},
+#define K(name, text, vocabulary, draft) {text, VOCABULARY_##vocabulary, DRAFT_##draft},
                                                 IDEM_SCHEMA_KEYWORDS(K)
 #undef K
 };
 
+/* The first row of each length, from 2 on; what ends the longest is last. */
+#define LENGTH_MIN 2
+#define LENGTH_MAX 21
+static const uint8_t firsts[LENGTH_MAX - LENGTH_MIN + 2] = {KEYWORD_IF,
+                                                            KEYWORD_ID,
+                                                            KEYWORD_REF,
+                                                            KEYWORD_DEFS,
+                                                            KEYWORD_FORMAT,
+                                                            KEYWORD_SCHEMA,
+                                                            KEYWORD_COMMENT,
+                                                            KEYWORD_MIN_LENGTH,
+                                                            KEYWORD_MULTIPLE_OF,
+                                                            KEYWORD_DYNAMIC_REF,
+                                                            KEYWORD_DEPENDENCIES,
+                                                            KEYWORD_MIN_PROPERTIES,
+                                                            KEYWORD_DYNAMIC_ANCHOR,
+                                                            KEYWORD_ADDITIONAL_ITEMS,
+                                                            KEYWORD_EXCLUSIVE_MINIMUM,
+                                                            KEYWORD_DEPENDENT_REQUIRED,
+                                                            KEYWORD_ADDITIONAL_PROPERTIES,
+                                                            KEYWORD_ADDITIONAL_PROPERTIES,
+                                                            KEYWORD_ADDITIONAL_PROPERTIES,
+                                                            KEYWORD_UNEVALUATED_PROPERTIES,
+                                                            KEYWORD_COUNT};
+
 keyword idem__keyword_find(const char *text, size_t len) {
-  if (len < 2 || len > 21) return KEYWORD_NONE;
-  for (int k = KEYWORD_NONE + 1; k < KEYWORD_COUNT; k++) {
-    const keyword_row *row = &rows[k];
-    if (row->len == len && row->text[1] == text[1] && memcmp(row->text, text, len) == 0)
-      return (keyword)k;
-  }
+  if (len < LENGTH_MIN || len > LENGTH_MAX) return KEYWORD_NONE;
+  for (int k = firsts[len - LENGTH_MIN]; k < firsts[len - LENGTH_MIN + 1]; k++)
+    if (rows[k].text[1] == text[1] && memcmp(rows[k].text, text, len) == 0) return (keyword)k;
   return KEYWORD_NONE;
 }
 

@@ -1,5 +1,6 @@
 /* keyword.h - the keywords of both drafts, as one table.
- * Each row: name in C, name in JSON, the vocabulary it belongs to, the drafts that know it. */
+ * Each row: name in C, name in JSON, the vocabulary it belongs to, the drafts that know it. Shorter
+ * names come first: that is how keyword.c finds them. */
 #ifndef IDEM_SCHEMA_KEYWORD_H
 #define IDEM_SCHEMA_KEYWORD_H
 
@@ -20,58 +21,58 @@ enum {
 };
 
 #define IDEM_SCHEMA_KEYWORDS(K)                                                                    \
-  K(SCHEMA, "$schema", CORE, BOTH)                                                                 \
+  K(IF, "if", APPLICATOR, BOTH)                                                                    \
   K(ID, "$id", CORE, BOTH)                                                                         \
+  K(NOT, "not", APPLICATOR, BOTH)                                                                  \
   K(REF, "$ref", CORE, BOTH)                                                                       \
-  K(ANCHOR, "$anchor", CORE, 2020)                                                                 \
-  K(DYNAMIC_REF, "$dynamicRef", CORE, 2020)                                                        \
-  K(DYNAMIC_ANCHOR, "$dynamicAnchor", CORE, 2020)                                                  \
-  K(VOCABULARY, "$vocabulary", CORE, 2020)                                                         \
-  K(COMMENT, "$comment", CORE, BOTH)                                                               \
-  K(DEFS, "$defs", CORE, 2020)                                                                     \
-  K(DEFINITIONS, "definitions", CORE, BOTH)                                                        \
   K(TYPE, "type", VALIDATION, BOTH)                                                                \
   K(ENUM, "enum", VALIDATION, BOTH)                                                                \
+  K(THEN, "then", APPLICATOR, BOTH)                                                                \
+  K(ELSE, "else", APPLICATOR, BOTH)                                                                \
+  K(DEFS, "$defs", CORE, 2020)                                                                     \
   K(CONST, "const", VALIDATION, BOTH)                                                              \
-  K(MULTIPLE_OF, "multipleOf", VALIDATION, BOTH)                                                   \
-  K(MINIMUM, "minimum", VALIDATION, BOTH)                                                          \
-  K(MAXIMUM, "maximum", VALIDATION, BOTH)                                                          \
-  K(EXCLUSIVE_MINIMUM, "exclusiveMinimum", VALIDATION, BOTH)                                       \
-  K(EXCLUSIVE_MAXIMUM, "exclusiveMaximum", VALIDATION, BOTH)                                       \
-  K(MIN_LENGTH, "minLength", VALIDATION, BOTH)                                                     \
-  K(MAX_LENGTH, "maxLength", VALIDATION, BOTH)                                                     \
-  K(PATTERN, "pattern", VALIDATION, BOTH)                                                          \
-  K(MIN_ITEMS, "minItems", VALIDATION, BOTH)                                                       \
-  K(MAX_ITEMS, "maxItems", VALIDATION, BOTH)                                                       \
-  K(UNIQUE_ITEMS, "uniqueItems", VALIDATION, BOTH)                                                 \
-  K(MIN_CONTAINS, "minContains", VALIDATION, 2020)                                                 \
-  K(MAX_CONTAINS, "maxContains", VALIDATION, 2020)                                                 \
-  K(MIN_PROPERTIES, "minProperties", VALIDATION, BOTH)                                             \
-  K(MAX_PROPERTIES, "maxProperties", VALIDATION, BOTH)                                             \
-  K(REQUIRED, "required", VALIDATION, BOTH)                                                        \
-  K(DEPENDENT_REQUIRED, "dependentRequired", VALIDATION, 2020)                                     \
-  K(PREFIX_ITEMS, "prefixItems", APPLICATOR, 2020)                                                 \
   K(ITEMS, "items", APPLICATOR, BOTH)                                                              \
-  K(ADDITIONAL_ITEMS, "additionalItems", APPLICATOR, 7)                                            \
-  K(CONTAINS, "contains", APPLICATOR, BOTH)                                                        \
-  K(PROPERTIES, "properties", APPLICATOR, BOTH)                                                    \
-  K(PATTERN_PROPERTIES, "patternProperties", APPLICATOR, BOTH)                                     \
-  K(ADDITIONAL_PROPERTIES, "additionalProperties", APPLICATOR, BOTH)                               \
-  K(PROPERTY_NAMES, "propertyNames", APPLICATOR, BOTH)                                             \
-  K(DEPENDENT_SCHEMAS, "dependentSchemas", APPLICATOR, 2020)                                       \
-  K(DEPENDENCIES, "dependencies", APPLICATOR, BOTH)                                                \
   K(ALL_OF, "allOf", APPLICATOR, BOTH)                                                             \
   K(ANY_OF, "anyOf", APPLICATOR, BOTH)                                                             \
   K(ONE_OF, "oneOf", APPLICATOR, BOTH)                                                             \
-  K(NOT, "not", APPLICATOR, BOTH)                                                                  \
-  K(IF, "if", APPLICATOR, BOTH)                                                                    \
-  K(THEN, "then", APPLICATOR, BOTH)                                                                \
-  K(ELSE, "else", APPLICATOR, BOTH)                                                                \
-  K(UNEVALUATED_ITEMS, "unevaluatedItems", UNEVALUATED, 2020)                                      \
-  K(UNEVALUATED_PROPERTIES, "unevaluatedProperties", UNEVALUATED, 2020)                            \
   K(FORMAT, "format", FORMAT, BOTH)                                                                \
+  K(SCHEMA, "$schema", CORE, BOTH)                                                                 \
+  K(ANCHOR, "$anchor", CORE, 2020)                                                                 \
+  K(MINIMUM, "minimum", VALIDATION, BOTH)                                                          \
+  K(MAXIMUM, "maximum", VALIDATION, BOTH)                                                          \
+  K(PATTERN, "pattern", VALIDATION, BOTH)                                                          \
+  K(DEFAULT, "default", META, BOTH)                                                                \
+  K(COMMENT, "$comment", CORE, BOTH)                                                               \
+  K(MIN_ITEMS, "minItems", VALIDATION, BOTH)                                                       \
+  K(MAX_ITEMS, "maxItems", VALIDATION, BOTH)                                                       \
+  K(REQUIRED, "required", VALIDATION, BOTH)                                                        \
+  K(CONTAINS, "contains", APPLICATOR, BOTH)                                                        \
+  K(MIN_LENGTH, "minLength", VALIDATION, BOTH)                                                     \
+  K(MAX_LENGTH, "maxLength", VALIDATION, BOTH)                                                     \
+  K(MULTIPLE_OF, "multipleOf", VALIDATION, BOTH)                                                   \
+  K(PROPERTIES, "properties", APPLICATOR, BOTH)                                                    \
+  K(DYNAMIC_REF, "$dynamicRef", CORE, 2020)                                                        \
+  K(VOCABULARY, "$vocabulary", CORE, 2020)                                                         \
+  K(DEFINITIONS, "definitions", CORE, BOTH)                                                        \
+  K(UNIQUE_ITEMS, "uniqueItems", VALIDATION, BOTH)                                                 \
+  K(MIN_CONTAINS, "minContains", VALIDATION, 2020)                                                 \
+  K(MAX_CONTAINS, "maxContains", VALIDATION, 2020)                                                 \
+  K(PREFIX_ITEMS, "prefixItems", APPLICATOR, 2020)                                                 \
+  K(DEPENDENCIES, "dependencies", APPLICATOR, BOTH)                                                \
+  K(MIN_PROPERTIES, "minProperties", VALIDATION, BOTH)                                             \
+  K(MAX_PROPERTIES, "maxProperties", VALIDATION, BOTH)                                             \
+  K(PROPERTY_NAMES, "propertyNames", APPLICATOR, BOTH)                                             \
   K(CONTENT_SCHEMA, "contentSchema", CONTENT, 2020)                                                \
-  K(DEFAULT, "default", META, BOTH)
+  K(DYNAMIC_ANCHOR, "$dynamicAnchor", CORE, 2020)                                                  \
+  K(ADDITIONAL_ITEMS, "additionalItems", APPLICATOR, 7)                                            \
+  K(EXCLUSIVE_MINIMUM, "exclusiveMinimum", VALIDATION, BOTH)                                       \
+  K(EXCLUSIVE_MAXIMUM, "exclusiveMaximum", VALIDATION, BOTH)                                       \
+  K(DEPENDENT_SCHEMAS, "dependentSchemas", APPLICATOR, 2020)                                       \
+  K(UNEVALUATED_ITEMS, "unevaluatedItems", UNEVALUATED, 2020)                                      \
+  K(DEPENDENT_REQUIRED, "dependentRequired", VALIDATION, 2020)                                     \
+  K(PATTERN_PROPERTIES, "patternProperties", APPLICATOR, BOTH)                                     \
+  K(ADDITIONAL_PROPERTIES, "additionalProperties", APPLICATOR, BOTH)                               \
+  K(UNEVALUATED_PROPERTIES, "unevaluatedProperties", UNEVALUATED, 2020)
 
 typedef enum keyword {
   KEYWORD_NONE, /* unknown, or a place outside the table */
