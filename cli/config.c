@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SCRATCH_MAX ((size_t)32 << 20) /* "string" of a file of 4 MiB becomes {"type":"string"} */
+
 /* ------------------------------------------------------------------------ helpers */
 
 const char *config_text(yyjson_val *object, const char *name) {
@@ -25,11 +27,9 @@ bool config_true(yyjson_val *object, const char *name) {
 }
 
 const char *config_json(serve_config *self, yyjson_val *value) {
-  size_t len = 0;
-  char *text = value ? yyjson_val_write(value, 0, &len) : NULL;
-  const char *copy = text ? memory_text(&self->memory, text, len) : NULL;
-  free(text);
-  return copy;
+  self->scratch.len = 0;
+  if (!value || idem__json_put(&self->scratch, value) != IDEM_OK) return NULL;
+  return memory_text(&self->memory, self->scratch.data, self->scratch.len);
 }
 
 static char *join(serve_config *self, const char *path) {
@@ -131,6 +131,7 @@ bool config_inputs(serve_config *self) {
 /* With a fault, all are told. */
 bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files) {
   *self = (serve_config){.name = NULL};
+  idem__buf_init(&self->scratch, NULL, SCRATCH_MAX);
   if (!source_read(&self->source, path, log, files)) return false;
   if (!source_check(&self->source, embedded_idem_schema_json)) return false;
   yyjson_val *root = yyjson_doc_get_root(self->source.doc);
@@ -156,6 +157,7 @@ void config_free(serve_config *self) {
     idem_schema_free(self->tools[i].input);
     idem_schema_free(self->tools[i].output);
   }
+  idem__buf_deinit(&self->scratch);
   memory_free(&self->memory);
   source_free(&self->source);
 }

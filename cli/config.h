@@ -5,6 +5,7 @@
 
 #include "source.h"
 #include "template.h"
+#include "json/json.h"
 
 #include <idem/schema.h>
 
@@ -52,7 +53,7 @@ typedef struct tool_config {
   const char *title;
   const char *description;
   const char *annotations;
-  const char *input_schema;
+  const char *input_schema; /* of a hidden one; see config_input_schema */
   const char *output_schema;
   idem_schema *input;  /* see config_input */
   idem_schema *output; /* NULL: none */
@@ -144,8 +145,11 @@ typedef struct own_variable {
 typedef struct serve_config {
   config_source source;
   config_memory memory;
+  idem__buf scratch; /* for texts that are made and used at once */
   found_program *programs;
   own_variable *variables;
+  tool_env *usual_env; /* of tools that say nothing of theirs; NULL: not made yet */
+  size_t usual_env_count;
   const char *name;
   const char *version;
   const char *title;
@@ -178,6 +182,8 @@ bool config_http(serve_config *self, yyjson_val *value, tool_config *tool);
 /* A tool that prints values, one a line: told what was typed as {value}, and the other arguments. */
 void config_completion(serve_config *self, yyjson_val *value, const char *owner,
                        const char *const *names, size_t count, completion_config *completion);
+/* The text of the input schema, until the next text is made. */
+const char *config_input_schema(serve_config *self, const tool_config *tool);
 /* Compiles the input schema where that has not been done; false: told. A server compiles what it
  * serves itself, so that a start needs not do it twice. */
 bool config_input(serve_config *self, tool_config *tool);

@@ -59,10 +59,28 @@ static void take_value(serve_config *self, tool_config *tool, yyjson_val *at, to
   variable->value = made;
 }
 
+/* Most tools have nothing else, and one list serves them all. */
+static void pass_usual(serve_config *self, tool_config *tool) {
+  size_t count = sizeof always / sizeof *always;
+  if (self->usual_env) {
+    tool->env = self->usual_env;
+    tool->env_count = self->usual_env_count;
+    return;
+  }
+  tool->env = memory_zeroed(&self->memory, count, sizeof *tool->env);
+  for (size_t i = 0; i < count; i++) pass(self, tool, always[i]);
+  self->usual_env = tool->env;
+  self->usual_env_count = tool->env_count;
+}
+
 bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool) {
   yyjson_val *passed = yyjson_obj_get(value, "pass_env"), *given = yyjson_obj_get(value, "env");
   yyjson_val *key, *item;
   size_t i, max, count = sizeof always / sizeof *always;
+  if (!passed && !given) {
+    pass_usual(self, tool);
+    return true;
+  }
   tool->env = memory_zeroed(&self->memory, count + yyjson_arr_size(passed) + yyjson_obj_size(given),
                             sizeof *tool->env);
   for (i = 0; i < count; i++) pass(self, tool, always[i]);

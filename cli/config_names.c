@@ -11,7 +11,7 @@ void name_check_init(name_check *self, serve_config *config, tool_config *tool) 
   *self = (name_check){.config = config, .tool = tool, .at = tool->key};
   self->args = input ? NULL : yyjson_obj_get(value, "args");
   if (self->args) return;
-  if (!input) self->schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
+  if (tool->hidden) self->schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
   self->properties =
       yyjson_obj_get(input ? input : yyjson_doc_get_root(self->schema), "properties");
 }

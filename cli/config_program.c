@@ -78,6 +78,7 @@ static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool
                         name_check *check) {
   yyjson_val *key, *folder;
   size_t i, max;
+  if (!rules) return;
   tool->inside = memory_zeroed(&self->memory, yyjson_obj_size(rules) + 1, sizeof(inside_rule));
   idem__each_member(rules, i, max, key, folder) {
     check->at = key;
@@ -118,6 +119,8 @@ static const char *const *take_paths(serve_config *self, const tool_config *tool
                                      yyjson_val *list) {
   yyjson_val *item;
   size_t i, max, count = 0;
+  static const char *const none[] = {NULL};
+  if (!list) return none;
   const char **paths = memory_zeroed(&self->memory, yyjson_arr_size(list) + 1, sizeof *paths);
   yyjson_arr_foreach(list, i, max, item) {
     paths[count] = config_path(self, (config_owner){"tool", tool->name}, item, "allow");

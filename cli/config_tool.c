@@ -22,63 +22,95 @@ static const struct short_type {
 };
 #define SHORT_TYPES (sizeof short_types / sizeof *short_types)
 
-static const char *short_schema(serve_config *self, yyjson_val *value) {
-  if (yyjson_is_obj(value)) return config_json(self, value);
+/* NULL: there is no such type. */
+static const char *short_schema(yyjson_val *value) {
   for (size_t i = 0; i < SHORT_TYPES; i++)
     if (yyjson_equals_str(value, short_types[i].name)) return short_types[i].schema;
-  source_fault(&self->source, value,
-               "\"%s\" is no type: write string, integer, number, boolean, string[] or a schema",
-               yyjson_get_str(value));
-  return "true";
+  return NULL;
+}
+
+static void check_types(serve_config *self, yyjson_val *args) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  idem__each_member(args, i, max, key, value) {
+    if (yyjson_is_obj(value) || short_schema(value)) continue;
+    source_fault(&self->source, value,
+                 "\"%s\" is no type: write string, integer, number, boolean, string[] or a schema",
+                 yyjson_get_str(value));
+  }
 }
 
 static void put_text(idem__buf *out, const char *text) { idem__buf_put(out, text, strlen(text)); }
 
-/* {"name?": "string"} becomes a schema of type object. */
-static const char *schema_from_args(serve_config *self, yyjson_val *args) {
-  idem__buf properties, required;
+/* The length of an argument's name: one that ends with ? may be left out. */
+static size_t name_length(yyjson_val *key) {
+  size_t len = yyjson_get_len(key);
+  return len && yyjson_get_str(key)[len - 1] == '?' ? len - 1 : len;
+}
+
+static void put_properties(yyjson_val *args, idem__buf *out) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__buf_init(&properties, NULL, (size_t)4 << 20);
-  idem__buf_init(&required, NULL, (size_t)1 << 20);
-  put_text(&properties, "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{");
   idem__each_member(args, i, max, key, value) {
-    size_t len = yyjson_get_len(key);
-    bool optional = yyjson_get_str(key)[len - 1] == '?';
-    if (optional) len--;
-    if (properties.data[properties.len - 1] != '{') put_text(&properties, ",");
-    idem__text_json_string(&properties, yyjson_get_str(key), len);
-    put_text(&properties, ":");
-    put_text(&properties, short_schema(self, value));
-    if (optional) continue;
-    put_text(&required, required.len ? "," : "");
-    idem__text_json_string(&required, yyjson_get_str(key), len);
+    const char *schema = yyjson_is_str(value) ? short_schema(value) : NULL;
+    put_text(out, i ? "," : "");
+    idem__text_json_string(out, yyjson_get_str(key), name_length(key));
+    put_text(out, ":");
+    if (yyjson_is_obj(value))
+      idem__json_put(out, value);
+    else
+      put_text(out, schema ? schema : "true");
   }
-  put_text(&properties, "},\"required\":[");
-  idem__buf_put(&properties, required.data, required.len);
-  put_text(&properties, "]}");
-  const char *copy = memory_text(&self->memory, properties.data, properties.len);
-  idem__buf_deinit(&properties);
-  idem__buf_deinit(&required);
-  return copy;
+}
+
+static void put_required(yyjson_val *args, idem__buf *out) {
+  yyjson_val *key, *value;
+  size_t i, max, count = 0;
+  idem__each_member(args, i, max, key, value) {
+    size_t len = name_length(key);
+    if (len < yyjson_get_len(key)) continue;
+    put_text(out, count++ ? "," : "");
+    idem__text_json_string(out, yyjson_get_str(key), len);
+  }
+}
+
+/* {"name?": "string"} becomes a schema of type object. */
+static void put_schema(yyjson_val *args, idem__buf *out) {
+  put_text(out, "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{");
+  put_properties(args, out);
+  put_text(out, "},\"required\":[");
+  put_required(args, out);
+  put_text(out, "]}");
+}
+
+const char *config_input_schema(serve_config *self, const tool_config *tool) {
+  if (tool->hidden) return tool->input_schema;
+  yyjson_val *value = yyjson_obj_iter_get_val(tool->key), *input = yyjson_obj_get(value, "input");
+  idem__buf *out = &self->scratch;
+  out->len = 0;
+  if (input)
+    idem__json_put(out, input);
+  else
+    put_schema(yyjson_obj_get(value, "args"), out);
+  idem__buf_put(out, "", 1);
+  return out->data;
 }
 
 bool config_input(serve_config *self, tool_config *tool) {
   yyjson_val *value = yyjson_obj_iter_get_val(tool->key);
   idem_schema_fault fault;
   if (tool->input) return true;
-  if (idem_schema_compile(NULL, tool->input_schema, strlen(tool->input_schema), &tool->input,
-                          &fault) == IDEM_OK)
-    return true;
+  const char *text = config_input_schema(self, tool);
+  if (idem_schema_compile(NULL, text, strlen(text), &tool->input, &fault) == IDEM_OK) return true;
   config_schema_fault(self, tool, yyjson_obj_get(value, "input") ? "input" : "args", &fault);
   return false;
 }
 
-static void take_input(serve_config *self, yyjson_val *value, tool_config *tool) {
+static void check_input(serve_config *self, yyjson_val *value, const tool_config *tool) {
   yyjson_val *args = yyjson_obj_get(value, "args"), *input = yyjson_obj_get(value, "input");
   if (args && input)
     source_fault(&self->source, tool->key, "tool %s: give args or input, not both", tool->name);
-  tool->input_schema = input ? config_json(self, input) : schema_from_args(self, args);
+  check_types(self, args);
 }
 
 /* Rows of a query are checked, too; text is not. */
@@ -199,6 +231,6 @@ bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   tool->output_bytes = config_number(value, "output_bytes", (size_t)1 << 20);
   tool->deadline_ms = config_number(value, "deadline_ms", usual_deadline(value));
   take_output(self, value, tool);
-  take_input(self, value, tool);
+  check_input(self, value, tool);
   return take_kind(self, value, tool);
 }

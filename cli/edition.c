@@ -44,7 +44,7 @@ static bool add_tool(edition *self, idem_server *server, size_t index) {
   idem_tool tool = {.name = config->name,
                     .title = config->title,
                     .description = config->description,
-                    .input_schema = config->input_schema,
+                    .input_schema = config_input_schema(&self->config, config),
                     .output_schema = config->output_schema,
                     .annotations = config->annotations};
   edition_tool_handler(self, index, &tool.fn, &tool.user);

@@ -150,7 +150,7 @@ typedef struct survey {
 
 static bool look(void *user, const char *name, size_t len) {
   survey *self = user;
-  yyjson_val *value = value_of(self->from, &(piece){name, len, true});
+  yyjson_val *value = value_of(self->from, &(piece){name, (uint32_t)len, true});
   if (!value) self->absent = true;
   if (!yyjson_is_arr(value)) return true;
   if (self->list && self->list != value) self->two_lists = true;
@@ -178,7 +178,7 @@ static bool expand_slot(const slot *self, const values *from, word_list *out,
                         template_fault *fault) {
   bool holds = true;
   if (self->condition) {
-    piece name = {self->condition, strlen(self->condition), true};
+    piece name = {self->condition, (uint32_t)strlen(self->condition), true};
     yyjson_val *value = value_of(from, &name);
     holds = value && !yyjson_is_false(value);
   }

@@ -116,7 +116,7 @@ typedef struct survey {
 
 static bool look(void *user, const char *name, size_t len) {
   survey *self = user;
-  yyjson_val *value = value_of(self->arguments, &(piece){name, len, true});
+  yyjson_val *value = value_of(self->arguments, &(piece){name, (uint32_t)len, true});
   if (!value) self->absent = true;
   if (yyjson_is_arr(value)) self->list = value;
   return true;

@@ -29,10 +29,15 @@ static memory_block *add_block(config_memory *self, size_t least) {
   return block;
 }
 
+static size_t whole_steps(size_t bytes) {
+  size_t step = _Alignof(max_align_t);
+  return (bytes + step - 1) / step * step;
+}
+
 void *memory_zeroed(config_memory *self, size_t count, size_t size) {
   memory_block *block = self->last;
-  size_t step = sizeof(max_align_t), bytes = SIZE_MAX / 4; /* more than there can be */
-  if (!size || count < bytes / size) bytes = (count * size + step - 1) / step * step;
+  size_t bytes = SIZE_MAX / 4; /* more than there can be */
+  if (!size || count < bytes / size) bytes = whole_steps(count * size);
   if (!block || block->size - block->used < bytes) block = add_block(self, bytes);
   void *piece = (char *)block->bytes + block->used;
   block->used += bytes;
@@ -43,6 +48,12 @@ char *memory_text(config_memory *self, const char *text, size_t len) {
   char *copy = memory_zeroed(self, len + 1, 1);
   memcpy(copy, text, len);
   return copy;
+}
+
+/* Nothing was written there, so it is still zeroed. */
+void memory_give_back(config_memory *self, void *piece, size_t used) {
+  memory_block *block = self->last;
+  block->used = (size_t)((char *)piece - (char *)block->bytes) + whole_steps(used);
 }
 
 void memory_free(config_memory *self) {

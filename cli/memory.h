@@ -12,6 +12,8 @@ typedef struct config_memory {
 
 void *memory_zeroed(config_memory *self, size_t count, size_t size);
 char *memory_text(config_memory *self, const char *text, size_t len);
+/* The end of the newest piece, from `used` bytes on, was not needed. */
+void memory_give_back(config_memory *self, void *piece, size_t used);
 void memory_free(config_memory *self);
 
 #endif

@@ -46,9 +46,15 @@ static void refuse_params(idem_request *request, const char *sentence, const cha
   idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", sentence);
 }
 
+static yyjson_doc *schema_of(const plain_host *self, const tool_config *tool) {
+  const char *text = config_input_schema(&self->current->config, tool);
+  return yyjson_read(text, strlen(text), 0);
+}
+
 /* Array params by the order of the schema's properties; NULL: more than there are, or no memory. */
-static yyjson_doc *by_position(const tool_config *tool, yyjson_val *params) {
-  yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
+static yyjson_doc *by_position(const plain_host *self, const tool_config *tool,
+                               yyjson_val *params) {
+  yyjson_doc *schema = schema_of(self, tool);
   yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties");
   yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
   yyjson_mut_val *object = yyjson_mut_obj(doc);
@@ -97,7 +103,7 @@ static void run(idem_request *request, yyjson_val *params, void *user) {
     run_checked(request, self, index, params);
     return;
   }
-  yyjson_doc *made = by_position(&self->host->current->config.tools[index], params);
+  yyjson_doc *made = by_position(self->host, &self->host->current->config.tools[index], params);
   if (made)
     run_checked(request, self, index, yyjson_doc_get_root(made));
   else
@@ -122,7 +128,7 @@ static const char *returns(const tool_config *tool) {
 }
 
 static void describe(const plain_host *self, const tool_config *tool) {
-  yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
+  yyjson_doc *schema = schema_of(self, tool);
   yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties"), *key, *value;
   char lines[PARAMS_MAX][160];
   const char *params[PARAMS_MAX + 1] = {NULL};

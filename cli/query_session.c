@@ -202,7 +202,8 @@ static void no_argument(serve_config *config, tool_config *tool, yyjson_val *at,
 
 static void check_parameters(serve_config *config, tool_config *tool, yyjson_val *at,
                              sqlite3_stmt *statement) {
-  yyjson_doc *schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
+  const char *text = config_input_schema(config, tool);
+  yyjson_doc *schema = yyjson_read(text, strlen(text), 0);
   yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties");
   for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++) {
     const char *name = sqlite3_bind_parameter_name(statement, i);

@@ -37,15 +37,11 @@ static void say(const config_source *self, const char *place, bool is_fault, con
 static void say_at(const config_source *self, size_t offset, bool is_fault, const char *format,
                    va_list arguments) {
   char place[512];
-  size_t line = 1, column = 1;
-  for (size_t i = 0; i < offset && i < self->len; i++) {
-    column++;
-    if (self->text[i] != '\n') continue;
-    line++;
-    column = 1;
-  }
+  size_t line = 0;
+  while (line + 1 < self->line_count && self->lines[line + 1] <= offset) line++;
   const char *slash = self->log ? strrchr(self->path, '/') : NULL; /* logs hide whole paths */
-  snprintf(place, sizeof place, "%s:%zu:%zu: ", slash ? slash + 1 : self->path, line, column);
+  snprintf(place, sizeof place, "%s:%zu:%zu: ", slash ? slash + 1 : self->path, line + 1,
+           offset - self->lines[line] + 1);
   say(self, place, is_fault, format, arguments);
 }
 
@@ -64,7 +60,7 @@ void source_fault(config_source *self, yyjson_val *at, const char *format, ...) 
   va_list arguments;
   if (++self->faults > FAULTS_TOLD) return;
   va_start(arguments, format);
-  say_at(self, address ? (size_t)(address - self->parsed) : 0, true, format, arguments);
+  say_at(self, address ? (size_t)(address - self->text) : 0, true, format, arguments);
   va_end(arguments);
 }
 
@@ -72,7 +68,7 @@ void source_note(const config_source *self, yyjson_val *at, const char *format, 
   const char *address = address_of(at);
   va_list arguments;
   va_start(arguments, format);
-  say_at(self, address ? (size_t)(address - self->parsed) : 0, false, format, arguments);
+  say_at(self, address ? (size_t)(address - self->text) : 0, false, format, arguments);
   va_end(arguments);
 }
 
@@ -141,12 +137,25 @@ static bool read_text(config_source *self) {
   errno = 0;
   FILE *file = fopen(self->path, "r");
   if (!file) return cannot_read(self, strerror(errno));
-  self->text = calloc(1, FILE_MAX + 1);
+  self->text = calloc(1, FILE_MAX + 1 + YYJSON_PADDING_SIZE);
   if (self->text) self->len = fread(self->text, 1, FILE_MAX + 1, file);
   bool failed = !self->text || ferror(file);
   fclose(file);
   if (failed) return cannot_read(self, strerror(errno));
   if (self->len > FILE_MAX) return cannot_read(self, "it is larger than 4 MiB");
+  return true;
+}
+
+/* Once strings are unescaped in place, there are line ends in them. */
+static bool find_lines(config_source *self) {
+  const char *at, *end = self->text + self->len;
+  self->line_count = 1;
+  for (at = self->text; (at = memchr(at, '\n', (size_t)(end - at))); at++) self->line_count++;
+  self->lines = calloc(self->line_count, sizeof *self->lines);
+  if (!self->lines) return cannot_read(self, "out of memory");
+  uint32_t *line = self->lines;
+  for (at = self->text; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+    *++line = (uint32_t)(at + 1 - self->text);
   return true;
 }
 
@@ -186,12 +195,10 @@ static const char *mend(const config_source *self, const yyjson_read_err *fault)
 
 static bool parse(config_source *self) {
   yyjson_read_err fault;
-  self->parsed = calloc(1, self->len + YYJSON_PADDING_SIZE);
-  if (!self->parsed) return cannot_read(self, "out of memory");
-  memcpy(self->parsed, self->text, self->len);
-  self->doc = yyjson_read_opts(self->parsed, self->len, READ_FLAGS, NULL, &fault);
+  bool empty = !self->text[strspn(self->text, " \t\r\n")];
+  self->doc = yyjson_read_opts(self->text, self->len, READ_FLAGS, NULL, &fault);
   if (self->doc) return true;
-  if (!self->text[strspn(self->text, " \t\r\n")])
+  if (empty)
     no_json(self, 0, "the file is empty; idem init FILE writes one to start from");
   else if (fault.pos >= self->len)
     no_json(self, fault.pos,
@@ -205,12 +212,12 @@ bool source_read(config_source *self, const char *path, idem_log *log, source_fi
   *self = (config_source){.path = strdup(path), .log = log, .files = files};
   if (files) source_files_clear(files);
   if (self->path) source_note_file(self, path);
-  return self->path && read_text(self) && find_folder(self) && parse(self);
+  return self->path && read_text(self) && find_lines(self) && find_folder(self) && parse(self);
 }
 
 void source_free(config_source *self) {
   yyjson_doc_free(self->doc);
-  free(self->parsed);
+  free(self->lines);
   free(self->text);
   free(self->folder);
   free(self->path);

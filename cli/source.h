@@ -22,9 +22,10 @@ void source_files_clear(source_files *self);
 typedef struct config_source {
   char *path;   /* as it was given */
   char *folder; /* the real folder it is in: what relative paths are relative to */
-  char *text;   /* as it was written */
-  char *parsed; /* strings and numbers of `doc` stand here at the same offsets as in `text` */
+  char *text;   /* strings and numbers of `doc` stand here where they stand in the file */
   size_t len;
+  uint32_t *lines; /* where each begins */
+  size_t line_count;
   yyjson_doc *doc;
   unsigned faults;
   idem_log *log;       /* who is told of faults; NULL: stderr */

@@ -16,27 +16,43 @@ static bool is_again(idem__map *seen, yyjson_val *key) {
   return false;
 }
 
+/* The same for an object of few members, whose first one is `first`. */
+static bool is_among(yyjson_val *first, yyjson_val *key) {
+  size_t len = yyjson_get_len(key);
+  for (yyjson_val *at = first; at < key; at = unsafe_yyjson_get_next(at + 1))
+    if (yyjson_get_len(at) == len && memcmp(yyjson_get_str(at), yyjson_get_str(key), len) == 0)
+      return true;
+  return false;
+}
+
+static void check_twice(config_source *self, yyjson_val *value, unsigned depth);
+
 /* A name given twice is a mistake that JSON readers settle in silence, each in its own way. */
-static void check_twice(config_source *self, yyjson_val *value, unsigned depth) {
-  yyjson_val *key, *member, *item;
+static void check_members(config_source *self, yyjson_val *object, unsigned depth) {
+  yyjson_val *first = unsafe_yyjson_get_first(object), *key, *member;
   size_t i, count;
   idem__map seen;
-  if (yyjson_is_ctn(value) && depth == DEPTH_MAX) {
+  idem__map_init(&seen, NULL, 0);
+  idem__each_member(object, i, count, key, member) {
+    if (count > 16 ? is_again(&seen, key) : is_among(first, key))
+      source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
+    if (yyjson_is_ctn(member)) check_twice(self, member, depth + 1);
+  }
+  idem__map_deinit(&seen);
+}
+
+static void check_twice(config_source *self, yyjson_val *value, unsigned depth) {
+  yyjson_val *item;
+  size_t i, count;
+  if (depth == DEPTH_MAX) {
     source_fault(self, value, "more than %u values stand one inside the other here", DEPTH_MAX);
     return;
   }
-  if (yyjson_is_arr(value))
-    yyjson_arr_foreach(value, i, count, item) check_twice(self, item, depth + 1);
-  if (!yyjson_is_obj(value)) return;
-  idem__map_init(&seen, NULL, 0);
-  idem__each_member(value, i, count, key, member) {
-    bool again = yyjson_obj_size(value) > 16
-                     ? is_again(&seen, key)
-                     : source_key(value, yyjson_get_str(key), yyjson_get_len(key)) != key;
-    if (again) source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
-    check_twice(self, member, depth + 1);
+  if (yyjson_is_obj(value)) check_members(self, value, depth);
+  if (!yyjson_is_arr(value)) return;
+  yyjson_arr_foreach(value, i, count, item) {
+    if (yyjson_is_ctn(item)) check_twice(self, item, depth + 1);
   }
-  idem__map_deinit(&seen);
 }
 
 /* Names that other programs have for it, and what people write at first. */

@@ -8,7 +8,7 @@
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '-'; }
 
 static void add_piece(word_template *self, const char *text, size_t len, bool is_name) {
-  if (len) self->pieces[self->count++] = (piece){text, len, is_name};
+  if (len) self->pieces[self->count++] = (piece){text, (uint32_t)len, is_name};
 }
 
 /* Reads "name}" behind a brace; returns its length with the brace, 0 if it is none. */
@@ -26,10 +26,10 @@ static size_t most_pieces(const char *text, size_t len) {
 }
 
 const char *word_compile(word_template *self, const char *text, size_t len, config_memory *memory) {
-  const char *copy = memory_text(memory, text, len), *end = copy + len, *start = copy;
+  const char *end = text + len, *start = text;
   if (memchr(text, 0, len)) return "holds a NUL character";
   *self = (word_template){.pieces = memory_zeroed(memory, most_pieces(text, len), sizeof(piece))};
-  for (const char *at = copy; at < end;) {
+  for (const char *at = text; at < end;) {
     if (*at != '{' && *at != '}') {
       at++;
       continue;
@@ -48,15 +48,16 @@ const char *word_compile(word_template *self, const char *text, size_t len, conf
     start = at;
   }
   add_piece(self, start, (size_t)(end - start), false);
+  memory_give_back(memory, self->pieces, self->count * sizeof(piece));
   return NULL;
 }
 
-static const char *compile_words(word_template **words, size_t *count, yyjson_val *value,
+static const char *compile_words(word_template **words, uint32_t *count, yyjson_val *value,
                                  config_memory *memory, yyjson_val **at) {
   yyjson_val *item;
   size_t i, max;
   *at = value;
-  *count = yyjson_is_arr(value) ? yyjson_arr_size(value) : 1;
+  *count = yyjson_is_arr(value) ? (uint32_t)yyjson_arr_size(value) : 1;
   *words = memory_zeroed(memory, *count, sizeof(word_template));
   if (yyjson_is_str(value))
     return word_compile(*words, yyjson_get_str(value), yyjson_get_len(value), memory);

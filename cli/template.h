@@ -12,7 +12,7 @@
 /* Literal text, or the name of an argument. */
 typedef struct piece {
   const char *text;
-  size_t len;
+  uint32_t len;
   bool is_name;
 } piece;
 
@@ -26,9 +26,9 @@ typedef struct word_template {
 typedef struct slot {
   const char *condition;
   word_template *words;
-  size_t count;
   word_template *otherwise;
-  size_t otherwise_count;
+  uint32_t count;
+  uint32_t otherwise_count;
   bool after_dashes; /* a word "--" stands before it: nothing here is taken for an option */
 } slot;
 
@@ -49,7 +49,7 @@ typedef struct word_list {
 #define WORDS_MAX 4096u
 #define WORDS_BYTES_MAX ((size_t)1 << 20)
 
-/* NULL, or what is wrong with the text. */
+/* NULL, or what is wrong with the text, which must live as long as the memory does. */
 const char *word_compile(word_template *self, const char *text, size_t len, config_memory *memory);
 const char *template_compile(arguments_template *self, yyjson_val *array, config_memory *memory,
                              yyjson_val **at);
