@@ -9,7 +9,7 @@ import { inspect } from "./inspect.mjs";
 import * as sdk1 from "./sdk1.mjs";
 import * as sdk2 from "./sdk2.mjs";
 import { withServer } from "./server.mjs";
-import { tell, text, until } from "./talk.mjs";
+import { callWithProgress, tell, text, until } from "./talk.mjs";
 
 const [program, config] = process.argv.slice(2);
 const here = dirname(fileURLToPath(import.meta.url));
@@ -51,11 +51,10 @@ async function faults({ call }) {
   await assert.rejects(call("no_such_tool", {}), { code: -32602 });
 }
 
-async function progress({ call }) {
-  const seen = [];
-  const result = await call("countdown", { seconds: 1 }, { onprogress: (step) => seen.push(step) });
+async function progress(talk) {
+  const { result, steps } = await callWithProgress(talk, "countdown", { seconds: 1 }, 1);
   assert.equal(text(result).trim(), "counted to 1");
-  assert.deepEqual(seen, [{ progress: 1, total: 1, message: "second 1" }]);
+  assert.deepEqual(steps, [{ progress: 1, total: 1, message: "second 1" }]);
 }
 
 // Whether the demo's countdown to this number runs somewhere.

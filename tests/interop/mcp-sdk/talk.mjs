@@ -61,12 +61,25 @@ async function prompts({ client }) {
   assert.deepEqual(completion.values, ["testValue1", "testValue2"]);
 }
 
-async function progress({ call }) {
-  const seen = [];
-  const result = await call("test_tool_with_progress", {}, { onprogress: (step) => seen.push(step.progress) });
-  // An SDK may hand out an answer before the notification that came ahead of it in the same read.
-  for (let turn = 0; turn < 10 && seen.length < 3; turn++) await new Promise((next) => setImmediate(next));
-  assert.deepEqual(seen, [0, 50, 100]);
+// A call and the steps that were told before its answer. The SDKs no longer know whose progress it is
+// when the answer came in the same read, as it does on a busy machine; they tell their onerror then.
+export async function callWithProgress({ client, call }, name, args, count) {
+  const steps = [];
+  client.onerror = ({ message }) => {
+    const [, lost] = /^Received a progress notification for an unknown token: (.*)$/s.exec(message) ?? [];
+    if (!lost) return;
+    const { progressToken, _meta, ...step } = JSON.parse(lost).params;
+    steps.push(step);
+  };
+  const result = await call(name, args, { onprogress: (step) => steps.push(step) });
+  await until(`step ${count} of ${name}`, () => steps.length >= count);
+  client.onerror = undefined;
+  return { result, steps };
+}
+
+async function progress(talk) {
+  const { result, steps } = await callWithProgress(talk, "test_tool_with_progress", {}, 3);
+  assert.deepEqual(steps.map((step) => step.progress), [0, 50, 100]);
   assert.equal(text(result), "Finished after three steps");
 }
 
@@ -75,6 +88,7 @@ async function logs(talk) {
   const before = talk.heard("notifications/message").length;
   await talk.setLevel("debug");
   await talk.call("test_tool_with_logging", {});
+  await until("three lines", () => talk.heard("notifications/message").length >= before + 3);
   assert.equal(talk.heard("notifications/message").length, before + 3);
 }
 
