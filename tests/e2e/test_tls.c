@@ -1,10 +1,16 @@
 /* test_tls.c - https and wss: real clients, certificates that change, clients that must show one. */
 #include "certificate.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define BODY "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}"
@@ -153,6 +159,117 @@ static void clients_must_show_a_certificate_where_one_is_wanted(void **state) {
   stop(&server);
 }
 
+/* ------------------------------------------------------------- a peer that does not read */
+
+#define LARGE ((size_t)6 << 20) /* more than sockets hold */
+
+static bool pass_on(int from, int to) {
+  static char bytes[65536];
+  ssize_t got = read(from, bytes, sizeof bytes);
+  for (ssize_t done = 0, n; done < got; done += n)
+    if ((n = write(to, bytes + done, (size_t)(got - done))) < 0) return false;
+  return got > 0;
+}
+
+/* Between a client and the server: once the client has said a lot, nothing of the server's is read until
+ * it cannot send any more. */
+static void relay(int client, int server) {
+  struct pollfd ends[2] = {{.fd = client, .events = POLLIN}, {.fd = server, .events = POLLIN}};
+  size_t said = 0;
+  int waiting = 0, before = 0;
+  for (bool held = true;;) {
+    bool wait = held && said > LARGE / 2;
+    ends[1].fd = wait ? -1 : server;
+    int found = poll(ends, 2, wait ? 20 : -1);
+    if (found == 0 && ioctl(server, FIONREAD, &waiting) == 0) {
+      held = waiting == 0 || waiting != before;
+      before = waiting;
+    }
+    if (ends[0].revents && found > 0) {
+      if (!pass_on(client, server)) ends[0].fd = -1;
+      said += 65536;
+    }
+    if (ends[1].revents && found > 0 && !pass_on(server, client)) return;
+  }
+}
+
+static unsigned listen_somewhere(int *listener) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t len = sizeof address;
+  *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(*listener, (struct sockaddr *)&address, sizeof address), 0);
+  assert_int_equal(listen(*listener, 1), 0);
+  assert_int_equal(getsockname(*listener, (struct sockaddr *)&address, &len), 0);
+  return ntohs(address.sin_port);
+}
+
+/* A process of its own; *port is where it takes its one client. */
+static pid_t start_relay(const char *url, unsigned *port) {
+  char address[64];
+  int listener;
+  snprintf(address, sizeof address, "tcp://%.*s", (int)strcspn(strstr(url, "://") + 3, "/"),
+           strstr(url, "://") + 3);
+  *port = listen_somewhere(&listener);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    int server = child_connect(address), client = accept(listener, NULL, NULL);
+    relay(client, server);
+    _exit(0);
+  }
+  close(listener);
+  return pid;
+}
+
+/* How many x came in one run, the longest; reads until the end or `wanted` of them. */
+static size_t count_x(int fd, size_t wanted) {
+  static char bytes[65536];
+  size_t count = 0;
+  ssize_t got;
+  while (count < wanted && (got = read(fd, bytes, sizeof bytes)) > 0)
+    for (ssize_t i = 0; i < got && count < wanted; i++) count = bytes[i] == 'x' ? count + 1 : 0;
+  return count;
+}
+
+/* Asks for an echo of a lot through the relay; the head is sent before it, and a line's end after. */
+static void expect_whole_echo(const char *url, const char *head) {
+  char address[32], *message = malloc(LARGE + 256);
+  unsigned port;
+  pid_t between = start_relay(url, &port);
+  assert_non_null(message);
+  int at = snprintf(message, 256,
+                    "%s{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[\"", head);
+  memset(message + at, 'x', LARGE);
+  memcpy(message + at + LARGE, "\"]}\n", 5);
+  snprintf(address, sizeof address, "127.0.0.1:%u", port);
+  child client = CHILD("/usr/bin/env", "openssl", "s_client", "-quiet", "-connect", address);
+  child_send(client.in, message);
+  assert_int_equal(count_x(client.out, LARGE), LARGE);
+  kill(client.pid, SIGTERM);
+  child_end(&client);
+  kill(between, SIGKILL);
+  assert_int_equal(waitpid(between, NULL, 0), between);
+  free(message);
+}
+
+static void what_a_slow_peer_does_not_take_waits_encrypted(void **state) {
+  (void)state;
+  char https[128], tls[128], head[160];
+  child server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--tls", "127.0.0.1:0", "--tls-cert",
+                       cert, "--tls-key", key);
+  child_listening(&server, https, sizeof https);
+  child_listening(&server, tls, sizeof tls);
+  assert_memory_equal(https, "https:", 6);
+  assert_memory_equal(tls, "tls:", 4);
+  snprintf(head, sizeof head,
+           "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Content-Length: %zu\r\n\r\n",
+           strchr(https + 8, '/'), strlen(BODY) + 1 + LARGE);
+  expect_whole_echo(tls, "");
+  expect_whole_echo(https, head);
+  stop(&server);
+}
+
 static void without_good_files_it_does_not_start(void **state) {
   (void)state;
   child server = CHILD(REFERENCE, "--https", "127.0.0.1:0");
@@ -171,6 +288,7 @@ int main(void) {
       cmocka_unit_test(node_speaks_https_and_wss),
       cmocka_unit_test(a_changed_certificate_is_used_without_dropping_anyone),
       cmocka_unit_test(clients_must_show_a_certificate_where_one_is_wanted),
+      cmocka_unit_test(what_a_slow_peer_does_not_take_waits_encrypted),
       cmocka_unit_test(without_good_files_it_does_not_start),
   };
   return cmocka_run_group_tests(tests, certificate_set_up, certificate_tear_down);

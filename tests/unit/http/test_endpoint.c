@@ -249,6 +249,31 @@ static void time_turns_the_answer_into_a_stream_with_comments(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* As an answer of its own, or as the last event of a stream that has begun. */
+static void who_waits_too_long_is_told_and_the_work_is_cancelled(void **state) {
+  (void)state;
+  for (int streams = 0; streams < 2; streams++) {
+    http_peer peer;
+    assert_int_equal(
+        http_peer_init(&peer, &(http_peer_opts){.rules = &streaming, .request_ms = 20000}),
+        IDEM_OK);
+    send_post(&peer, streams ? ACCEPT : "", SLOW);
+    http_peer_wait(&peer, 15000);
+    http_peer_wait(&peer, 4999);
+    assert_int_equal(http_peer_count(&peer, "\"error\""), 0);
+    assert_int_equal(peer.cancelled, 0);
+    http_peer_wait(&peer, 1);
+    assert_int_equal(peer.cancelled, 1);
+    assert_int_equal(http_peer_count(&peer, "\"error\""), 1);
+    assert_int_equal(http_peer_count(&peer, "\r\n0\r\n\r\n"), streams ? 1 : 0);
+    http_peer_answer_slow(&peer); /* too late: nobody gets it */
+    expect(&peer, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"echo\"}", "200 OK",
+           "\"id\":2,\"result\"");
+    assert_int_equal(http_peer_count(&peer, "done"), 0);
+    http_peer_deinit(&peer);
+  }
+}
+
 static void http_1_0_streams_end_with_the_connection(void **state) {
   (void)state;
   http_peer peer;
@@ -505,6 +530,7 @@ int main(void) {
       cmocka_unit_test(every_accept_header_is_judged_by_its_own_words),
       cmocka_unit_test(a_late_error_keeps_its_status_until_the_stream_begins),
       cmocka_unit_test(time_turns_the_answer_into_a_stream_with_comments),
+      cmocka_unit_test(who_waits_too_long_is_told_and_the_work_is_cancelled),
       cmocka_unit_test(http_1_0_streams_end_with_the_connection),
       cmocka_unit_test(disconnecting_cancels_where_the_rules_say_so),
       cmocka_unit_test(a_comment_asks_whether_a_half_closed_reader_is_there),

@@ -119,6 +119,63 @@ static void a_broken_stream_is_taken_up_elsewhere(void **state) {
   close_pair(&first, &second, store);
 }
 
+static size_t times_in(const char *text, const char *wanted) {
+  size_t count = 0;
+  for (; (text = strstr(text, wanted)); text++) count++;
+  return count;
+}
+
+/* Proxies cut what is silent, and nobody else tells the store that the session is in use. */
+static void an_open_stream_hears_comments_and_keeps_its_session(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_conn stream;
+  char session[64];
+  mcp_web_open(&web, &(mcp_web_opts){.shop = {.session_idle_ms = 60000}});
+  mcp_web_hello(&web, "", session);
+  mcp_web_connect(&web, &stream);
+  mcp_web_send(&stream, "GET", "/mcp", session, NULL);
+  assert_int_equal(times_in(stream.output, "3\r\n:\n\n\r\n"), 1); /* at once */
+  for (size_t i = 0; i < 40; i++) {
+    web.now_ms += 15000;
+    mcp_web_settle(&stream);
+    assert_int_equal(times_in(stream.output, "3\r\n:\n\n\r\n"), i + 2);
+  }
+  expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "200 OK");
+  mcp_web_disconnect(&stream);
+  web.now_ms += 600000;
+  expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
+  mcp_web_close(&web);
+}
+
+/* What does not fit into its connection's queue waits in the session's log. */
+static void a_slow_reader_of_a_stream_misses_nothing(void **state) {
+  (void)state;
+  enum { UPDATES = 200 };
+  static const idem_http_opts small = {.queued_bytes = 4096};
+  mcp_web web;
+  mcp_web_conn stream;
+  char session[64];
+  mcp_web_open(&web, &(mcp_web_opts){.http = &small});
+  mcp_web_hello(&web, "", session);
+  mcp_web_connect(&web, &stream);
+  mcp_web_send(&stream, "GET", "/mcp", session, NULL);
+  free(mcp_web_ask(&web, "POST", "/mcp", session,
+                   "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"));
+  free(mcp_web_ask(&web, "POST", "/mcp", session,
+                   "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/subscribe\",\"params\":{"
+                   "\"uri\":\"x:1\"}}"));
+  for (int i = 0; i < UPDATES; i++) {
+    idem_server_resource_updated(web.fixture->server, "x:1");
+    mcp_web_deliver(&web);
+  }
+  assert_true(idem__http_conn_queued(stream.conn) < 8192);
+  mcp_web_settle(&stream);
+  assert_int_equal(times_in(stream.output, "resources/updated"), UPDATES);
+  mcp_web_disconnect(&stream);
+  mcp_web_close(&web);
+}
+
 /* ------------------------------------------------------------ ids in flight */
 
 typedef struct loops {
@@ -367,6 +424,8 @@ int main(void) {
       cmocka_unit_test(a_session_survives_its_process),
       cmocka_unit_test(a_stream_hears_of_what_was_subscribed_elsewhere),
       cmocka_unit_test(a_broken_stream_is_taken_up_elsewhere),
+      cmocka_unit_test(an_open_stream_hears_comments_and_keeps_its_session),
+      cmocka_unit_test(a_slow_reader_of_a_stream_misses_nothing),
       cmocka_unit_test(an_id_in_flight_is_refused_on_every_loop),
       cmocka_unit_test(long_ids_and_other_sessions_are_told_apart),
       cmocka_unit_test(a_cancellation_finds_its_request_on_any_loop),

@@ -65,6 +65,66 @@ static void the_stream_says_where_to_post_and_carries_the_answers(void **state) 
   mcp_web_close(&web);
 }
 
+static void a_slow_reader_of_the_stream_gets_every_answer(void **state) {
+  (void)state;
+  enum { ASKED = 20 };
+  static const idem_http_opts small = {.queued_bytes = 4096};
+  mcp_web web;
+  mcp_web_conn stream;
+  char target[128], call[128], answer[64];
+  mcp_web_open(&web, &(mcp_web_opts){.http = &small});
+  open_stream(&web, &stream, "", target);
+  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  for (int i = 2; i < ASKED; i++) {
+    snprintf(call, sizeof call, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/list\"}", i);
+    expect(mcp_web_ask(&web, "POST", target, "", call), "202 Accepted");
+  }
+  assert_true(idem__http_conn_queued(stream.conn) < 32768);
+  mcp_web_settle(&stream);
+  for (int i = 1; i < ASKED; i++) {
+    snprintf(answer, sizeof answer, "data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"result\"", i);
+    expect_on(&stream, answer);
+  }
+  mcp_web_disconnect(&stream);
+  mcp_web_deliver(&web);
+  mcp_web_close(&web);
+}
+
+static void drop_cancelled(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason, (void)user;
+  idem_request_drop(request);
+}
+
+static void keep(idem_request *request, void *user) {
+  (void)user;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, drop_cancelled, NULL);
+}
+
+/* A server that must go answers what it owes, then ends the stream. */
+static void a_stream_that_is_cut_off_says_so_first(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_conn stream;
+  char target[128];
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  web.fixture->keep = keep;
+  open_stream(&web, &stream, "", target);
+  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  expect(mcp_web_ask(&web, "POST", target, "", READY), "202 Accepted");
+  expect(mcp_web_ask(&web, "POST", target, "", CALL(2, "slow")), "202 Accepted");
+  idem__http_conn_close(stream.conn, web.now_ms);
+  mcp_web_settle(&stream);
+  assert_null(strstr(stream.output, "\"id\":2,"));
+  idem__http_conn_abort(stream.conn, web.now_ms);
+  mcp_web_settle(&stream);
+  expect_on(&stream, "\"id\":2,\"error\"");
+  assert_memory_equal(stream.output + stream.len - 5, "0\r\n\r\n", 5);
+  mcp_web_disconnect(&stream);
+  mcp_web_deliver(&web);
+  mcp_web_close(&web);
+}
+
 /* Where nobody waits for it on the stream: the POST itself is answered, with the request's id. */
 static void over_the_rate_a_post_is_answered_with_its_id(void **state) {
   (void)state;
@@ -294,6 +354,8 @@ static void state_comes_back_from_its_principal_alone(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_stream_says_where_to_post_and_carries_the_answers),
+      cmocka_unit_test(a_slow_reader_of_the_stream_gets_every_answer),
+      cmocka_unit_test(a_stream_that_is_cut_off_says_so_first),
       cmocka_unit_test(over_the_rate_a_post_is_answered_with_its_id),
       cmocka_unit_test(an_unknown_or_foreign_stream_takes_nothing),
       cmocka_unit_test(streams_are_checked_like_everything_else),

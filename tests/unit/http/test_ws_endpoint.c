@@ -133,6 +133,45 @@ static void a_quiet_socket_is_pinged_and_a_dead_one_closed(void **state) {
   http_peer_deinit(&peer);
 }
 
+static void who_waits_too_long_is_told_on_the_socket(void **state) {
+  (void)state;
+  http_peer peer;
+  char bytes[256];
+  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"slow\"}";
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.request_ms = 5000}), IDEM_OK);
+  open_websocket(&peer);
+  size_t len = frame(bytes, FIN | TEXT, ask, sizeof ask - 1, true);
+  http_peer_feed(&peer, bytes, len, 0);
+  http_peer_wait(&peer, 4999);
+  assert_int_equal(peer.output_len, 0);
+  http_peer_wait(&peer, 1);
+  assert_int_equal(peer.cancelled, 1);
+  assert_int_equal(http_peer_count(&peer, "\"id\":1,\"error\""), 1);
+  http_peer_answer_slow(&peer);
+  assert_int_equal(http_peer_count(&peer, "done"), 0);
+  http_peer_deinit(&peer);
+}
+
+/* What still runs is answered with an error, then the socket is closed with 1001. */
+static void a_server_that_must_go_answers_before_it_does(void **state) {
+  (void)state;
+  http_peer peer;
+  char bytes[256];
+  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"slow\"}";
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  open_websocket(&peer);
+  http_peer_feed(&peer, bytes, frame(bytes, FIN | TEXT, ask, sizeof ask - 1, true), 0);
+  idem__http_conn_close(peer.conn, peer.now_ms);
+  http_peer_settle(&peer);
+  assert_int_equal(http_peer_count(&peer, "\"error\""), 0);
+  idem__http_conn_abort(peer.conn, peer.now_ms);
+  http_peer_settle(&peer);
+  assert_int_equal(http_peer_count(&peer, "\"id\":1,\"error\""), 1);
+  assert_memory_equal(peer.output + peer.output_len - 4, "\x88\x02\x03\xe9", 4);
+  assert_int_equal(peer.cancelled, 1);
+  http_peer_deinit(&peer);
+}
+
 static void handshakes_that_are_not_right_are_refused(void **state) {
   (void)state;
   static const struct {
@@ -202,6 +241,8 @@ int main(void) {
       cmocka_unit_test(late_answers_travel_and_a_lost_peer_cancels),
       cmocka_unit_test(what_the_server_cannot_do_is_1011),
       cmocka_unit_test(a_quiet_socket_is_pinged_and_a_dead_one_closed),
+      cmocka_unit_test(who_waits_too_long_is_told_on_the_socket),
+      cmocka_unit_test(a_server_that_must_go_answers_before_it_does),
       cmocka_unit_test(handshakes_that_are_not_right_are_refused),
       cmocka_unit_test(a_handshake_needs_the_token),
       cmocka_unit_test(the_rate_limit_holds_on_sockets_too),
