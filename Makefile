@@ -44,7 +44,7 @@ install: all ## install into PREFIX (default /usr/local); DESTDIR is honoured
 	@cmake --install build/release --prefix "$(PREFIX)"
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (default 60)
-	@scripts/build fuzz $(JOBS)
+	@scripts/build fuzz $(JOBS) fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
 
 coverage: ## lines executed by the tests, per folder

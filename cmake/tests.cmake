@@ -31,6 +31,9 @@ endfunction()
 # What the tests labelled threads are made of: all that the thread sanitizer's build has to build.
 add_custom_target(threads)
 
+# What the tests labelled unit and transcript are made of: they are run with clang's sanitizers, too.
+add_custom_target(core-tests)
+
 # idem_test_labels(NAME LABEL...): the labels; "threads" is found by name.
 function(idem_test_labels name)
   set(labels ${ARGN})
@@ -51,6 +54,7 @@ foreach(source ${sources})
   idem_test_program(${name} ${source})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   idem_test_labels(${name} unit fast)
+  add_dependencies(core-tests ${name})
 endforeach()
 
 idem_glob(kinds ${PROJECT_SOURCE_DIR}/tests/*/CMakeLists.txt)
