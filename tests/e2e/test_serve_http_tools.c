@@ -34,6 +34,12 @@ static const char config[] =
     "  \"output_schema\":{\"type\":\"object\",\"required\":[\"ok\"]},\n"
     "  \"http\":{\"url\":\"http://127.0.0.1:%u/{what}\",\"headers\":{\"X-Key\":{\"command\":"
     "[\"echo\",\"s3cr3t-value\"]}}}},\n"
+    " \"typed\":{\"args\":{\"n\":\"number\",\"b\":\"boolean\",\"o?\":{\"type\":\"object\"}},"
+    "\"http\":{\"url\":\"http://127.0.0.1:%u/{n}?b={b}&o={o}\"}},\n"
+    " \"text\":{\"args\":{\"t\":\"string\"},\"http\":{\"url\":\"http://127.0.0.1:%u/t\",\"body\":"
+    "\"say {t}\",\"headers\":{\"Content-Type\":\"text/plain\"}}},\n"
+    " \"login\":{\"http\":{\"url\":\"http://127.0.0.1:%u/l\",\"form\":{\"user\":\"me\",\"pass\":"
+    "{\"command\":[\"echo\",\"s3cr3t-value&x=1\"]}}}},\n"
     " \"silent\":{\"idle_ms\":1000,\"http\":{\"url\":\"http://127.0.0.1:%u\"}}}}";
 
 /* -------------------------------------------------------------------- the other side */
@@ -43,7 +49,7 @@ static void open_listener(void) {
   socklen_t len = sizeof address;
   listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
-  assert_int_equal(listen(listener, 8), 0);
+  assert_int_equal(listen(listener, 80), 0);
   assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
   port = ntohs(address.sin_port);
 }
@@ -96,7 +102,7 @@ static int start(void **state) {
   char text[4096];
   (void)state;
   open_listener();
-  snprintf(text, sizeof text, config, port, port, port, port, port);
+  snprintf(text, sizeof text, config, port, port, port, port, port, port, port, port);
   unsetenv("http_proxy");
   unsetenv("all_proxy");
   unsetenv("ALL_PROXY");
@@ -178,6 +184,36 @@ static void a_form_is_encoded(void **state) {
   expect_not_in(seen, "&b=");
 }
 
+static void values_of_every_type_are_written_as_json_writes_them(void **state) {
+  (void)state;
+  call("typed", "{\"n\":-1.5,\"b\":true,\"o\":{\"a\":[1,\"&\"]}}", "200 OK", "", "");
+  expect_in(seen, "GET /-1.5?b=true&o=%7B%22a%22%3A%5B1%2C%22%26%22%5D%7D HTTP/1.1\r\n");
+  call("typed", "{\"n\":123456789012345678901234567890,\"b\":false}", "200 OK", "", "");
+  expect_in(seen, "GET /123456789012345678901234567890?b=false HTTP/1.1\r\n");
+}
+
+static void a_body_of_text_and_a_secret_in_a_form(void **state) {
+  (void)state;
+  call("text", "{\"t\":\"a&b\"}", "200 OK", "", "");
+  expect_in(seen, "\r\nContent-Type: text/plain\r\n");
+  expect_in(seen, "\r\n\r\nsay a&b");
+  call("login", "{}", "200 OK", "", "");
+  expect_in(seen, "\r\n\r\nuser=me&pass=s3cr3t-value%26x%3D1");
+}
+
+/* Who asks for more at a time is told at once; the others are answered when the other side is. */
+static void at_most_64_calls_are_under_way(void **state) {
+  enum { MOST = 64 };
+  int ids[MOST + 1], fds[MOST];
+  (void)state;
+  for (int i = 0; i <= MOST; i++) ids[i] = serving_send_call(&self, "get", "{\"city\":\"x\"}");
+  expect_in(serving_answer(&self, ids[MOST]), "the server is busy: too many calls are under way");
+  for (int i = 0; i < MOST; i++) fds[i] = take_request();
+  for (int i = 0; i < MOST; i++) answer(fds[i], "200 OK", "", "late");
+  for (int i = 0; i < MOST; i++)
+    expect_in(child_line_with(self.server.out, "\"late\""), "\"result\"");
+}
+
 static void json_is_structured_and_checked(void **state) {
   (void)state;
   expect_in(call("json", "{\"what\":\"a\"}", "200 OK", "", "{\"ok\":1.50}"),
@@ -250,6 +286,9 @@ int main(void) {
       cmocka_unit_test(no_value_leaves_its_place),
       cmocka_unit_test(a_json_body_keeps_types_and_quotes),
       cmocka_unit_test(a_form_is_encoded),
+      cmocka_unit_test(values_of_every_type_are_written_as_json_writes_them),
+      cmocka_unit_test(a_body_of_text_and_a_secret_in_a_form),
+      cmocka_unit_test(at_most_64_calls_are_under_way),
       cmocka_unit_test(json_is_structured_and_checked),
       cmocka_unit_test(a_failure_is_told_without_secrets),
       cmocka_unit_test(a_redirect_stays_at_home),

@@ -54,6 +54,40 @@ static void shell_characters_are_only_characters(void **state) {
   expect_in(serving_call(*state, "plain", "{\"a\":\"\"}"), "\"text\":\"[]\"");
 }
 
+/* Past what fits into a packet to the hand: it comes as a file in memory. */
+static void a_long_value_arrives_whole(void **state) {
+  enum { LEN = 100000 };
+  char *arguments = malloc(LEN + 16), *wanted = malloc(LEN + 16);
+  assert_true(arguments && wanted);
+  int at = snprintf(arguments, 16, "{\"a\":\"");
+  for (int i = 0; i < LEN; i++) arguments[at + i] = (char)('a' + i % 26);
+  memcpy(wanted, "[", 1);
+  memcpy(wanted + 1, arguments + at, LEN);
+  memcpy(wanted + 1 + LEN, "]", 2);
+  memcpy(arguments + at + LEN, "\"}", 3);
+  expect_in(serving_call(*state, "plain", arguments), wanted);
+  free(arguments);
+  free(wanted);
+}
+
+static void more_than_a_program_can_be_given_is_told(void **state) {
+  enum { WORDS = 5000 };
+  char *arguments = malloc(WORDS * 4 + 16);
+  assert_non_null(arguments);
+  int at = snprintf(arguments, 16, "{\"a\":[");
+  for (int i = 0; i < WORDS; i++) memcpy(arguments + at + i * 4, "\"x\",", 4);
+  memcpy(arguments + at + WORDS * 4 - 1, "]}", 3);
+  expect_in(serving_call(*state, "list", arguments),
+            "more than a program can be given (4096 words");
+  free(arguments);
+}
+
+static void numbers_keep_every_digit(void **state) {
+  expect_in(serving_call(*state, "flag", "{\"n\":123456789012345678901234567890}"),
+            "[--n][123456789012345678901234567890]");
+  expect_in(serving_call(*state, "flag", "{\"n\":-7}"), "[--n][-7]");
+}
+
 static void a_leading_dash_is_refused_unless_behind_dashes(void **state) {
   const char *answer = serving_call(*state, "plain", "{\"a\":\"--delete\"}");
   expect_in(answer, "\"isError\":true");
@@ -153,6 +187,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(shell_characters_are_only_characters),
       cmocka_unit_test(a_value_in_the_environment_stays_one_value),
+      cmocka_unit_test(a_long_value_arrives_whole),
+      cmocka_unit_test(more_than_a_program_can_be_given_is_told),
+      cmocka_unit_test(numbers_keep_every_digit),
       cmocka_unit_test(a_leading_dash_is_refused_unless_behind_dashes),
       cmocka_unit_test(an_absent_argument_takes_its_flag_along),
       cmocka_unit_test(a_list_repeats_its_place),

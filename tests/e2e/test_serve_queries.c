@@ -1,0 +1,147 @@
+/* test_serve_queries.c - values of every type on their way into a query and out of one; queries that are
+ * cancelled, take too long or lose their database. */
+#include "serving.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static serving self;
+
+#define ENDLESS "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+
+static const char config[] =
+    "{\"tools\":{\n"
+    " \"types\":{\"args\":{\"v?\":{}},\"script\":\"s.sql\",\"query\":"
+    "\"SELECT typeof(:v) AS t, :v AS v\"},\n"
+    " \"columns\":{\"script\":\"s.sql\",\"query\":\"SELECT * FROM c\"},\n"
+    " \"endless\":{\"args\":{\"least\":\"integer\"},\"script\":\"s.sql\",\"query\":\"" ENDLESS
+    "SELECT max(i) FROM n WHERE i > :least\",\"deadline_ms\":60000},\n"
+    " \"late\":{\"script\":\"s.sql\",\"query\":\"" ENDLESS "SELECT max(i) FROM n\","
+    "\"deadline_ms\":100},\n"
+    " \"many\":{\"script\":\"s.sql\",\"query\":\"" ENDLESS "SELECT i FROM n\",\"max_rows\":3},\n"
+    " \"fits\":{\"script\":\"s.sql\",\"query\":\"SELECT * FROM c\",\"output_schema\":{\"type\":"
+    "\"object\",\"properties\":{\"row_count\":{\"const\":7}}}},\n"
+    " \"stored\":{\"database\":\"d.db\",\"query\":\"SELECT a FROM t\"},\n"
+    " \"store\":{\"database\":\"d.db\",\"write\":true,\"args\":{\"a\":\"string\"},"
+    "\"query\":\"INSERT INTO t VALUES (:a)\"}}}";
+
+static void make_database(const char *name) {
+  char path[512];
+  sqlite3 *database;
+  serving_path(&self, name, path, sizeof path);
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(database,
+                                "CREATE TABLE t (a UNIQUE); INSERT INTO t VALUES ('first')", NULL,
+                                NULL, NULL),
+                   SQLITE_OK);
+  sqlite3_close(database);
+}
+
+static int start(void **state) {
+  (void)state;
+  serving_make(&self, config);
+  serving_file(&self, "s.sql",
+               "CREATE TABLE c (i, r, n, b, x, t); INSERT INTO c VALUES "
+               "(9007199254740993, 2.5, NULL, x'00ff', CAST(x'41ff' AS TEXT), 'a|b' || char(10));");
+  make_database("d.db");
+  serving_start(&self);
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  serving_end(&self);
+  return 0;
+}
+
+static void expect_bound(const char *argument, const char *row) {
+  char arguments[128], wanted[160];
+  snprintf(arguments, sizeof arguments, "{%s%s}", *argument ? "\"v\":" : "", argument);
+  snprintf(wanted, sizeof wanted, "\"rows\":[{%s}]", row);
+  expect_in(serving_call(&self, "types", arguments), wanted);
+}
+
+static void values_are_bound_by_their_type(void **state) {
+  (void)state;
+  expect_bound("\"x'; --\"", "\"t\":\"text\",\"v\":\"x'; --\"");
+  expect_bound("true", "\"t\":\"integer\",\"v\":1");
+  expect_bound("-9223372036854775808", "\"t\":\"integer\",\"v\":-9223372036854775808");
+  expect_bound("18446744073709551615", "\"t\":\"real\",\"v\":18446744073709552000.0");
+  expect_bound("123456789012345678901234567890", "\"t\":\"real\",\"v\":1.2345678901234568e29");
+  expect_bound("1.5", "\"t\":\"real\",\"v\":1.5");
+  expect_bound("[1,{\"a\":\"b\"}]", "\"t\":\"text\",\"v\":\"[1,{\\\"a\\\":\\\"b\\\"}]\"");
+  expect_bound("null", "\"t\":\"null\",\"v\":null");
+  expect_bound("", "\"t\":\"null\",\"v\":null");
+}
+
+/* What is no text is base64; a cell never breaks its line. */
+static void columns_of_every_type_come_back(void **state) {
+  (void)state;
+  const char *answer = serving_call(&self, "columns", "{}");
+  expect_in(answer, "{\"i\":9007199254740993,\"r\":2.5,\"n\":null,\"b\":\"AP8=\",\"x\":\"Qf8=\","
+                    "\"t\":\"a|b\\n\"}");
+  expect_in(answer, "9007199254740993 | 2.5 | null | AP8= | Qf8= | a|b\\\\n\\n\"");
+}
+
+static void limits_of_rows_and_time_are_told(void **state) {
+  (void)state;
+  expect_in(serving_call(&self, "many", "{}"), "There are more rows: cut after 3 (max_rows");
+  expect_in(serving_call(&self, "late", "{}"), "the query took longer than 100 ms (deadline_ms)");
+  expect_in(serving_call(&self, "fits", "{}"), "JSON that its output_schema does not allow");
+}
+
+/* More than there are threads: one that went on would leave none for the next. */
+static void a_cancelled_query_gives_its_thread_back(void **state) {
+  char message[160];
+  int ids[8];
+  (void)state;
+  for (int i = 0; i < 8; i++) ids[i] = serving_send_call(&self, "endless", "{\"least\":1}");
+  for (int i = 0; i < 8; i++) {
+    snprintf(message, sizeof message,
+             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+             "\"params\":{\"requestId\":%d}}\n",
+             ids[i]);
+    child_send(self.server.in, message);
+  }
+  expect_in(serving_call(&self, "columns", "{}"), "\"row_count\":1");
+  expect_in(serving_call(&self, "late", "{}"), "took longer than 100 ms");
+}
+
+static void what_is_stored_is_read_and_a_refusal_told(void **state) {
+  (void)state;
+  expect_in(serving_call(&self, "store", "{\"a\":\"second\"}"), "\"row_count\":0");
+  expect_in(serving_call(&self, "stored", "{}"), "[{\"a\":\"first\"},{\"a\":\"second\"}]");
+  const char *answer = serving_call(&self, "store", "{\"a\":\"first\"}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "the query failed: UNIQUE constraint failed: t.a");
+}
+
+/* The last: it removes what the others use. */
+static void a_database_that_is_gone_is_told_and_a_new_one_used(void **state) {
+  char path[512];
+  (void)state;
+  serving_path(&self, "d.db", path, sizeof path);
+  assert_int_equal(unlink(path), 0);
+  const char *answer = serving_call(&self, "stored", "{}");
+  expect_in(answer, "\"isError\":true");
+  expect_in(answer, "unable to open database file");
+  assert_int_equal(access(path, F_OK), -1); /* nobody has made an empty one */
+  child_line_with(self.server.err, "ERROR a tool call failed method=tools/call");
+  make_database("d.db");
+  expect_in(serving_call(&self, "stored", "{}"), "[{\"a\":\"first\"}]");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(values_are_bound_by_their_type),
+      cmocka_unit_test(columns_of_every_type_come_back),
+      cmocka_unit_test(limits_of_rows_and_time_are_told),
+      cmocka_unit_test(a_cancelled_query_gives_its_thread_back),
+      cmocka_unit_test(what_is_stored_is_read_and_a_refusal_told),
+      cmocka_unit_test(a_database_that_is_gone_is_told_and_a_new_one_used),
+  };
+  return cmocka_run_group_tests(tests, start, end);
+}
