@@ -25,6 +25,8 @@ static const char config[] =
     "  \"query\":\"INSERT INTO things VALUES (:name, 1)\"}\n"
     "},\"resources\":{\n"
     " \"docs\":{\"directory\":\"docs\",\"include\":[\"*.md\",\"*.bin\"]},\n"
+    " \"picked\":{\"directory\":\"picked\",\"complete\":{\"run\":[\"printf\","
+    "\"x.bin\\\\nxy.md\\\\nz\\\\n\"]}},\n"
     " \"one\":{\"file\":\"one.json\",\"max_bytes\":20}\n"
     "},\"prompts\":{\"ask\":{\"arguments\":{\"what\":\"w\",\"how?\":\"h\"},"
     "\"text\":\"Ask {what} {how}!\"},\n"
@@ -55,6 +57,8 @@ static void make_database(const serving *self) {
 
 static void make_files(const serving *self) {
   char path[512];
+  serving_path(self, "picked", path, sizeof path);
+  assert_int_equal(mkdir(path, 0755), 0);
   serving_path(self, "docs", path, sizeof path);
   assert_int_equal(mkdir(path, 0755), 0);
   serving_file(self, "docs/a b.md", "# Hello");
@@ -79,7 +83,8 @@ static int start(void **state) {
 
 static int end(void **state) {
   static const char *const files[] = {"docs/a b.md",    "docs/.hidden.md", "docs/link.md",
-                                      "docs/other.txt", "docs/x.bin",      "docs"};
+                                      "docs/other.txt", "docs/x.bin",      "docs",
+                                      "picked"};
   char path[512];
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     serving_path(*state, files[i], path, sizeof path);
@@ -234,6 +239,19 @@ static void paths_are_completed_from_the_files(void **state) {
             "\"values\":[\"a b.md\",\"x.bin\"],\"total\":2");
 }
 
+static void paths_are_completed_by_a_program_that_knows_them(void **state) {
+  static const char *const uris[] = {"idem://picked/{+path}", "idem://picked/{path}"};
+  char params[256];
+  for (int i = 0; i < 2; i++) {
+    snprintf(params, sizeof params,
+             "{\"ref\":{\"type\":\"ref/resource\",\"uri\":\"%s\"},"
+             "\"argument\":{\"name\":\"path\",\"value\":\"x\"}}",
+             uris[i]);
+    const char *answer = serving_ask(*state, "completion/complete", params);
+    expect_in(answer, i ? "error" : "\"values\":[\"x.bin\",\"xy.md\"],\"total\":2");
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_are_structured_and_a_table),
@@ -251,6 +269,7 @@ int main(void) {
       cmocka_unit_test(arguments_are_completed_by_a_program),
       cmocka_unit_test(a_program_that_cannot_help_completes_nothing),
       cmocka_unit_test(paths_are_completed_from_the_files),
+      cmocka_unit_test(paths_are_completed_by_a_program_that_knows_them),
   };
   return cmocka_run_group_tests(tests, start, end);
 }

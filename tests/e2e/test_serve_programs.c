@@ -18,6 +18,7 @@ static const char config[] =
     " \"hides\":{\"run\":[\"sh\",\"-c\",\"echo hidden >&2; exit 3\"],\"stderr\":\"hide\"},\n"
     " \"dies\":{\"run\":[\"sh\",\"-c\",\"kill -SEGV $$\"]},\n"
     " \"floods\":{\"run\":[\"yes\"],\"output_bytes\":1000},\n"
+    " \"floods_json\":{\"run\":[\"yes\"],\"output_bytes\":1000,\"output\":\"json\"},\n"
     " \"floods_errors\":{\"run\":[\"sh\",\"-c\",\"yes >&2\"],\"deadline_ms\":300},\n"
     " \"silent\":{\"run\":[\"sleep\",\"1000\"],\"idle_ms\":400},\n"
     " \"stubborn\":{\"run\":[\"sh\",\"-c\",\"trap '' TERM; echo progress: 1 $$ >&2;"
@@ -97,6 +98,9 @@ static void a_flood_is_cut_with_a_notice(void **state) {
   const char *answer = serving_call(*state, "floods", "{}");
   expect_in(answer, "The output was cut after 1000 bytes");
   assert_true(strlen(answer) < 4000);
+  answer = serving_call(*state, "floods_json", "{}");
+  expect_in(answer, "floods_json printed more than 1000 bytes of JSON (output_bytes)");
+  expect_in(answer, "\"isError\":true");
   answer = serving_call(*state, "floods_errors", "{}");
   expect_in(answer, "took longer than 300 ms");
   assert_true(strlen(answer) < 8000);

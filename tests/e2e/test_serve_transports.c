@@ -212,6 +212,42 @@ static void otherwise_it_serves_port_8420_of_this_machine(void **state) {
   close(port);
 }
 
+static void ask_as(const char *url, const char *host, const char *origin, const char *wanted) {
+  char text[512];
+  int fd = connect_web(url);
+  snprintf(text, sizeof text, "GET /healthz HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n", host,
+           origin ? "Origin: " : "", origin ? origin : "", origin ? "\r\n" : "");
+  child_send(fd, text);
+  read_answer(fd, wanted);
+  close(fd);
+}
+
+/* Names that others know this server by, pages that may ask, and a line for each request. */
+static void hosts_and_origins_are_those_that_were_named(void **state) {
+  char path[512], url[128];
+  serving_path(*state, "idem.json", path, sizeof path);
+  child server = CHILD(program, "serve", path, "--http", "127.0.0.1:0", "--allow-host",
+                       "tools.example", "--allow-origin", "app.example", "--access-log");
+  child_listening(&server, url, sizeof url);
+  ask_as(url, "tools.example", NULL, "HTTP/1.1 200 OK");
+  ask_as(url, "evil.example", NULL, "HTTP/1.1 403 ");
+  ask_as(url, "tools.example", "https://app.example",
+         "Access-Control-Allow-Origin: https://app.example");
+  ask_as(url, "tools.example", "https://evil.example", "HTTP/1.1 403 ");
+  expect_in(child_line_with(server.err, " request peer=\"http 127.0.0.1:"), "GET /healthz 200 ");
+  end_by_signal(&server);
+}
+
+static void others_are_let_in_without_a_token_if_asked_for(void **state) {
+  char path[512], url[128];
+  serving_path(*state, "idem.json", path, sizeof path);
+  child server = CHILD(program, "serve", path, "--http", "0.0.0.0:0", "--no-auth");
+  child_listening(&server, url, sizeof url);
+  assert_memory_equal(url, "http://0.0.0.0:", 15);
+  ask_http(url, "", "said by POST");
+  end_by_signal(&server);
+}
+
 /* By both of its addresses: where a client looks up localhost, it may try ::1 alone. */
 static void a_port_alone_is_on_localhost(void **state) {
   char path[512], url[128];
@@ -230,6 +266,8 @@ int main(void) {
       cmocka_unit_test(a_token_is_asked_for_where_it_can_be),
       cmocka_unit_test(a_pipe_or_socket_as_stdin_is_spoken_to),
       cmocka_unit_test(otherwise_it_serves_port_8420_of_this_machine),
+      cmocka_unit_test(hosts_and_origins_are_those_that_were_named),
+      cmocka_unit_test(others_are_let_in_without_a_token_if_asked_for),
       cmocka_unit_test(a_port_alone_is_on_localhost),
   };
   return cmocka_run_group_tests(tests, make, clean_up);
