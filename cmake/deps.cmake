@@ -21,14 +21,17 @@ function(idem_need name module minimum)
   add_library(deps::${name} ALIAS PkgConfig::${name})
 endfunction()
 
-# idem_archive(VARIABLE NAME LIBRARY): in VARIABLE, what the programs link for deps::NAME. Each shared
+# idem_archive(VARIABLE NAME LIBRARY...): in VARIABLE, what the programs link for deps::NAME; an archive
+# may have one of several names. Each shared
 # library costs a program about a tenth of a millisecond at its start, whether it is used or not.
-function(idem_archive variable name library)
+function(idem_archive variable name)
   set(${variable} deps::${name} PARENT_SCOPE)
   if(NOT IDEM_ARCHIVES)
     return()
   endif()
-  find_library(IDEM_ARCHIVE_${name} lib${library}.a HINTS ${${name}_LIBRARY_DIRS})
+  list(TRANSFORM ARGN PREPEND lib OUTPUT_VARIABLE files)
+  list(TRANSFORM files APPEND .a)
+  find_library(IDEM_ARCHIVE_${name} NAMES ${files} HINTS ${${name}_LIBRARY_DIRS})
   if(IDEM_ARCHIVE_${name})
     set(${variable} ${IDEM_ARCHIVE_${name}} PARENT_SCOPE)
   endif()

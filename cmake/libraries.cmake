@@ -32,10 +32,11 @@ set(idem_all idem)
 
 if(IDEM_UV_SOURCES)
   idem_need_libuv()
+  idem_archive(archive libuv uv_a uv)
   add_library(idem-uv STATIC ${IDEM_UV_SOURCES})
   target_compile_definitions(idem-uv PRIVATE ${idem_uv_definitions})
   target_include_directories(idem-uv PRIVATE src)
-  target_link_libraries(idem-uv PUBLIC idem deps::libuv ${CMAKE_DL_LIBS})
+  target_link_libraries(idem-uv PUBLIC idem ${archive} ${CMAKE_DL_LIBS})
   set_target_properties(idem-uv PROPERTIES C_VISIBILITY_PRESET hidden
                         INTERPROCEDURAL_OPTIMIZATION ${idem_lto})
   set(idem_all idem-uv idem)
