@@ -18,6 +18,7 @@ static const char config[] =
     "  {\"if\":\"b\",\"then\":[\"-b\"],\"else\":[\"-B\"]},\"--eq={a}\",\"end\"]},\n"
     " \"list\":{\"args\":{\"a\":\"string[]\"},\"run\":[" SHOW
     ",\"{a}\",[\"-I\",\"x{a}\"],\"{{}}\"]},\n"
+    " \"numbers\":{\"args\":{\"a\":{\"type\":\"array\"}},\"run\":[" SHOW ",\"{a}\"]},\n"
     " \"within\":{\"args\":{\"file\":\"string\"},\"run\":[\"cat\",\"{file}\"],"
     "\"inside\":{\"file\":\".\"}},\n"
     " \"feed\":{\"args\":{\"a\":\"string\"},\"run\":[\"cat\"],\"stdin\":\"<{a}>\"},\n"
@@ -56,28 +57,23 @@ static void shell_characters_are_only_characters(void **state) {
 
 /* Past what fits into a packet to the hand: it comes as a file in memory. */
 static void a_long_value_arrives_whole(void **state) {
-  enum { LEN = 100000 };
-  char *arguments = malloc(LEN + 16), *wanted = malloc(LEN + 16);
-  assert_true(arguments && wanted);
-  int at = snprintf(arguments, 16, "{\"a\":\"");
-  for (int i = 0; i < LEN; i++) arguments[at + i] = (char)('a' + i % 26);
-  memcpy(wanted, "[", 1);
-  memcpy(wanted + 1, arguments + at, LEN);
-  memcpy(wanted + 1 + LEN, "]", 2);
-  memcpy(arguments + at + LEN, "\"}", 3);
+  static char value[100001];
+  char *arguments = NULL, *wanted = NULL;
+  for (size_t i = 0; i < sizeof value - 1; i++) value[i] = (char)('a' + i % 26);
+  assert_true(asprintf(&arguments, "{\"a\":\"%s\"}", value) > 0);
+  assert_true(asprintf(&wanted, "[%s]", value) > 0);
   expect_in(serving_call(*state, "plain", arguments), wanted);
   free(arguments);
   free(wanted);
 }
 
 static void more_than_a_program_can_be_given_is_told(void **state) {
-  enum { WORDS = 5000 };
-  char *arguments = malloc(WORDS * 4 + 16);
-  assert_non_null(arguments);
-  int at = snprintf(arguments, 16, "{\"a\":[");
-  for (int i = 0; i < WORDS; i++) memcpy(arguments + at + i * 4, "\"x\",", 4);
-  memcpy(arguments + at + WORDS * 4 - 1, "]}", 3);
-  expect_in(serving_call(*state, "list", arguments),
+  static char words[10000]; /* "1,1,1" */
+  char *arguments = NULL;
+  memset(words, ',', sizeof words - 1);
+  for (size_t i = 0; i < sizeof words - 1; i += 2) words[i] = '1';
+  assert_true(asprintf(&arguments, "{\"a\":[%s]}", words) > 0);
+  expect_in(serving_call(*state, "numbers", arguments),
             "more than a program can be given (4096 words");
   free(arguments);
 }
