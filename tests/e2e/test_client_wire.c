@@ -6,10 +6,14 @@
 
 #include "support/unit.h"
 
+#include <arpa/inet.h>
 #include <idem/uv.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 typedef struct world {
   uv_loop_t loop;
@@ -236,6 +240,30 @@ static void on_request(script_conn *conn, const char *request, void *user) {
   } /* "silent" */
 }
 
+/* A listener that accepts nobody: once its queue is full, whoever knocks hears nothing. */
+static void a_connection_that_is_not_answered_is_given_up(void **state) {
+  (void)state;
+  enum { KNOCKS = 8 };
+  world in;
+  char url[64];
+  int knocks[KNOCKS], listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t len = sizeof address;
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+  assert_int_equal(listen(listener, 0), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+  for (int i = 0; i < KNOCKS; i++) {
+    knocks[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    (void)connect(knocks[i], (struct sockaddr *)&address, len);
+  }
+  set_up(&in);
+  snprintf(url, sizeof url, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+  assert_int_equal(connect_to(&in, url, &(idem_client_opts){.connect_ms = 50}), IDEM_E_TIMEOUT);
+  tear_down(&in);
+  for (int i = 0; i < KNOCKS; i++) close(knocks[i]);
+  close(listener);
+}
+
 static void only_a_proven_handshake_is_believed(void **state) {
   (void)state;
   world in;
@@ -333,6 +361,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_reference_server_talks_over_each_of_them),
       cmocka_unit_test(a_server_must_prove_who_it_is),
+      cmocka_unit_test(a_connection_that_is_not_answered_is_given_up),
       cmocka_unit_test(only_a_proven_handshake_is_believed),
       cmocka_unit_test(a_server_that_breaks_the_rules_loses_its_conn),
       cmocka_unit_test(what_is_no_url_is_refused),

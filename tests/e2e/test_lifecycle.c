@@ -283,6 +283,31 @@ static void sighup_with_listeners_reopens_the_log(void **state) {
   child_remove_folder(folder);
 }
 
+static void a_log_that_cannot_be_opened_anew_goes_on_in_the_old_file(void **state) {
+  (void)state;
+  char folder[64], log[96], moved[80], text[8192];
+  child_make_folder(folder, sizeof folder);
+  snprintf(log, sizeof log, "%s/log", folder);
+  snprintf(moved, sizeof moved, "%s-moved", folder);
+  setenv("IDEM_LOG", log, 1);
+  child server = CHILD(REFERENCE, "--tcp", "127.0.0.1:0", "--stdio");
+  unsetenv("IDEM_LOG");
+  child_send(server.in, ECHO);
+  child_expect_line(server.out, ECHOED);
+  assert_int_equal(rename(folder, moved), 0);
+  snprintf(log, sizeof log, "%s/log", moved);
+  kill(server.pid, SIGHUP);
+  do { /* an answer is a turn of its loop */
+    child_send(server.in, ECHO);
+    child_expect_line(server.out, ECHOED);
+    read_file(log, text, sizeof text);
+  } while (!strstr(text, "cannot open the log file anew, keeping the old one"));
+  assert_int_equal(child_end(&server), 0);
+  read_file(log, text, sizeof text);
+  assert_non_null(strstr(text, "stdin closed"));
+  child_remove_folder(moved);
+}
+
 static void a_log_file_that_cannot_be_opened_is_one_warning(void **state) {
   (void)state;
   setenv("IDEM_LOG", "/nonexistent/folder/log", 1);
@@ -300,6 +325,12 @@ static void a_stderr_that_nobody_reads_does_not_stop_the_server(void **state) {
     child_send(server.in, "{\"jsonrpc\":\"2.0\",\"method\":\"update\"}\n" ECHO);
     child_expect_line(server.out, ECHOED);
   }
+  static char text[1 << 18];
+  assert_true(read(server.err, text, sizeof text) > 0); /* there is room again */
+  child_send(server.in, "{\"jsonrpc\":\"2.0\",\"method\":\"update\"}\n" ECHO);
+  child_expect_line(server.out, ECHOED);
+  assert_non_null(
+      strstr(child_line_with(server.err, "log lines were dropped"), "nobody read them"));
   assert_int_equal(child_end(&server), 0);
 }
 
@@ -355,6 +386,7 @@ int main(void) {
       cmocka_unit_test(shutdown_over_a_socket_ends_that_conn_only),
       cmocka_unit_test(shutdown_over_a_socket_ends_the_server_where_allowed),
       cmocka_unit_test(sighup_with_listeners_reopens_the_log),
+      cmocka_unit_test(a_log_that_cannot_be_opened_anew_goes_on_in_the_old_file),
       cmocka_unit_test(a_log_file_that_cannot_be_opened_is_one_warning),
       cmocka_unit_test(a_stderr_that_nobody_reads_does_not_stop_the_server),
       cmocka_unit_test(logs_can_be_json),

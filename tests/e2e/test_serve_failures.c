@@ -27,6 +27,8 @@ static const char config[] =
     " \"slow\":{\"run\":[\"sleep\",\"1000\"],\"deadline_ms\":100},\n"
     " \"silent\":{\"run\":[\"sleep\",\"1000\"],\"idle_ms\":100},\n"
     " \"floods\":{\"run\":[\"yes\"],\"output_bytes\":1000},\n"
+    " \"hangs\":{\"run\":[\"sh\",\"-c\",\"sleep 1000 & echo progress: 1 $PPID $! >&2; wait\"],"
+    "\"progress\":true,\"deadline_ms\":500},\n"
     " \"no_program\":{\"run\":[\"./no_program\"]},\n"
     " \"no_json\":{\"args\":{\"t\":\"string\"},\"run\":[\"echo\",\"{t}\"],\"output\":\"json\"},\n"
     " \"bad_json\":{\"args\":{\"t\":\"string\"},\"run\":[\"printf\",\"\\\"%%s\\\"\",\"{t}\"],"
@@ -171,6 +173,22 @@ static void a_flood_of_failures_is_counted_not_written(void **state) {
   close(unheard);
 }
 
+/* It is told to end its program, then to kill it; 7 s after the deadline it is ended itself. */
+static void a_hand_that_hangs_is_given_up_with_all_it_runs(void **state) {
+  long hand = 0, sleeper = 0;
+  (void)state;
+  start(NULL);
+  int id = serving_send_call(&self, "hangs", "{}");
+  const char *told = strstr(child_line_with(self.server.out, "\"message\":\""), "\"message\":\"");
+  assert_int_equal(sscanf(told, "\"message\":\"%ld %ld\"", &hand, &sleeper), 2);
+  assert_int_equal(kill((pid_t)hand, SIGSTOP), 0);
+  expect_in(serving_answer(&self, id), "took longer than 500 ms (deadline_ms)");
+  expect_gone(hand);
+  expect_gone(sleeper);
+  expect_in(serving_call(&self, "counts", "{\"n\":1}"), "1\\n");
+  end(NULL);
+}
+
 static void a_line_names_the_peer_over_http(void **state) {
   char path[512], host[64], url[128], request[512];
   static const char body[] = "{\"jsonrpc\":\"2.0\",\"id\":\"a b\",\"method\":\"dies\"}";
@@ -215,6 +233,7 @@ int main(void) {
   const struct CMUnitTest alone[] = {
       cmocka_unit_test(a_flood_of_failures_is_counted_not_written),
       cmocka_unit_test(a_line_names_the_peer_over_http),
+      cmocka_unit_test(a_hand_that_hangs_is_given_up_with_all_it_runs),
   };
   int failed = cmocka_run_group_tests(programs, start, end);
   failed += cmocka_run_group_tests(others, start, end);

@@ -204,6 +204,12 @@ static void a_spawner_that_does_not_answer_is_given_up(void **state) {
     assert_int_equal(kill(hands[i], SIGKILL), 0);
     while (!is_zombie(hands[i])) poll(NULL, 0, 5);
   }
+  char message[160];
+  snprintf(message, sizeof message, /* who waits for a hand can give up, too */
+           "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+           "\"requestId\":%d}}\n",
+           serving_send_call(self, "quick", "{}"));
+  child_send(self->server.in, message);
   const char *answer = serving_call(self, "quick", "{}");
   expect_in(answer, "\"isError\":true");
   expect_in(answer, "quick could not be started: the spawner did not answer in time");

@@ -157,6 +157,52 @@ static void a_half_closed_client_gets_its_answers(void **state) {
   stop(&it);
 }
 
+static void reset(int fd) {
+  assert_int_equal(
+      setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger)),
+      0);
+  close(fd);
+}
+
+/* After the end of its input only errors are watched for. */
+static void a_half_closed_client_that_goes_is_noticed(void **state) {
+  (void)state;
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0", "--max-connections", "1");
+  for (int i = 0; i < 2; i++) {
+    int fd = child_connect(it.url);
+    ask(fd);
+    child_send(fd, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sleep\",\"params\":[600000]}\n");
+    shutdown(fd, SHUT_WR);
+    reset(fd);
+    bool answered = false; /* by the only place there is */
+    for (uint64_t until = child_now_ms() + 10000; !answered && child_now_ms() < until;) {
+      int next = child_connect(it.url);
+      struct pollfd reply = {.fd = next, .events = POLLIN};
+      char byte;
+      answered = send(next, ECHO, strlen(ECHO), MSG_NOSIGNAL) > 0 && poll(&reply, 1, 10000) > 0 &&
+                 recv(next, &byte, 1, MSG_PEEK) == 1;
+      shutdown(next, SHUT_WR);
+      if (answered) assert_string_equal(child_rest(next), ECHOED "\n");
+      close(next);
+    }
+    assert_true(answered);
+  }
+  stop(&it);
+}
+
+static void urgent_data_is_no_end(void **state) {
+  (void)state;
+  served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0");
+  int fd = child_connect(it.url);
+  ask(fd);
+  child_send(fd, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sleep\",\"params\":[50]}\n");
+  assert_int_equal(send(fd, "!", 1, MSG_OOB), 1);
+  shutdown(fd, SHUT_WR);
+  assert_string_equal(child_rest(fd), "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}\n");
+  close(fd);
+  stop(&it);
+}
+
 /* ------------------------------------------------------------------------- Unix sockets */
 
 static void a_unix_socket_is_its_owners_alone_and_goes_with_the_server(void **state) {
@@ -305,6 +351,8 @@ int main(void) {
       cmocka_unit_test(a_port_can_be_had_again_at_once),
       cmocka_unit_test(open_requests_are_answered_when_the_server_stops),
       cmocka_unit_test(a_half_closed_client_gets_its_answers),
+      cmocka_unit_test(a_half_closed_client_that_goes_is_noticed),
+      cmocka_unit_test(urgent_data_is_no_end),
       cmocka_unit_test(a_unix_socket_is_its_owners_alone_and_goes_with_the_server),
       cmocka_unit_test(a_stale_socket_is_replaced_and_a_live_one_is_not),
       cmocka_unit_test(a_file_that_is_no_socket_is_left_alone),
