@@ -202,6 +202,34 @@ static void a_killed_server_leaves_nothing_behind(void **state) {
   child_remove_folder(self.folder);
 }
 
+/* Many at a time need as many hands; afterwards most of them go. */
+static void no_more_hands_stay_than_a_quiet_server_needs(void **state) {
+  enum { CALLS = 40, STAY = 32 };
+  static serving self;
+  int ids[CALLS];
+  (void)state;
+  serving_make(&self, "{\"concurrency\":40,\"tools\":{\"waits\":{\"run\":[\"sh\",\"-c\","
+                      "\"echo progress: 1 >&2; exec sleep 1000\"],\"progress\":true},"
+                      "\"quick\":{\"run\":[\"echo\",\"hello\"]}}}");
+  serving_start(&self);
+  for (int i = 0; i < CALLS; i++) ids[i] = serving_send_call(&self, "waits", "{}");
+  for (int i = 0; i < CALLS; i++) child_line_with(self.server.out, "notifications/progress");
+  assert_int_equal(processes_below_us().hands, CALLS);
+  for (int i = 0; i < CALLS; i++) {
+    char message[160];
+    snprintf(message, sizeof message,
+             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+             "\"params\":{\"requestId\":%d}}\n",
+             ids[i]);
+    child_send(self.server.in, message);
+  }
+  uint64_t until = child_now_ms() + 10000;
+  while (processes_below_us().hands > STAY && child_now_ms() < until) poll(NULL, 0, 5);
+  assert_int_equal(processes_below_us().hands, STAY);
+  expect_in(serving_call(&self, "quick", "{}"), "hello");
+  serving_end(&self);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_environment_is_clean),
@@ -216,6 +244,7 @@ int main(void) {
       cmocka_unit_test(calls_wait_for_their_turn_and_too_many_are_told),
       cmocka_unit_test(nothing_outlives_the_server),
       cmocka_unit_test(a_killed_server_leaves_nothing_behind),
+      cmocka_unit_test(no_more_hands_stay_than_a_quiet_server_needs),
   };
   return cmocka_run_group_tests(tests, start, end);
 }

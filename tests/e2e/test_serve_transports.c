@@ -238,6 +238,25 @@ static void hosts_and_origins_are_those_that_were_named(void **state) {
   end_by_signal(&server);
 }
 
+/* Its clients are told by their own address, and hosts are checked there as well. */
+static void ipv6_is_served_and_guarded_like_ipv4(void **state) {
+  char path[512], url[128], health[160];
+  serving_path(*state, "idem.json", path, sizeof path);
+  child server = CHILD(program, "serve", path, "--http", "[::1]:0", "--access-log");
+  child_listening(&server, url, sizeof url);
+  assert_memory_equal(url, "http://[::1]:", 13);
+  snprintf(health, sizeof health, "%.*s/healthz", (int)(strlen(url) - strlen("/mcp")), url);
+  static const char *const headers[] = {"X-Usual: host", "Host: evil.example"};
+  for (int i = 0; i < 2; i++) {
+    child client = CHILD("/usr/bin/env", "curl", "-sg", "--max-time", "10", "-o", "/dev/null", "-w",
+                         "%{http_code}", "-H", headers[i], health);
+    assert_string_equal(child_rest(client.out), i ? "403" : "200");
+    assert_int_equal(child_end(&client), 0);
+  }
+  expect_in(child_line_with(server.err, " request peer=\"http [::1]:"), "GET /healthz 200 ");
+  end_by_signal(&server);
+}
+
 static void others_are_let_in_without_a_token_if_asked_for(void **state) {
   char path[512], url[128];
   serving_path(*state, "idem.json", path, sizeof path);
@@ -267,6 +286,7 @@ int main(void) {
       cmocka_unit_test(a_pipe_or_socket_as_stdin_is_spoken_to),
       cmocka_unit_test(otherwise_it_serves_port_8420_of_this_machine),
       cmocka_unit_test(hosts_and_origins_are_those_that_were_named),
+      cmocka_unit_test(ipv6_is_served_and_guarded_like_ipv4),
       cmocka_unit_test(others_are_let_in_without_a_token_if_asked_for),
       cmocka_unit_test(a_port_alone_is_on_localhost),
   };
