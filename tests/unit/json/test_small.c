@@ -77,6 +77,17 @@ static void every_byte_in_a_string_of_unknown_origin(void **state) {
   }
 }
 
+static void raw_text_of_unknown_origin(void **state) {
+  static const char *const texts[] = {"1", "true", "{\"a\":1}", "-1.5e+3",
+                                      "12345678901234567890123456"};
+  (void)state;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    yyjson_val val = {.tag = (uint64_t)strlen(texts[i]) << YYJSON_TAG_BIT | YYJSON_TYPE_RAW};
+    val.uni.str = texts[i];
+    writes_as_yyjson_does(&val, 256);
+  }
+}
+
 static void containers_empty_nested_and_mixed(void **state) {
   (void)state;
   static const char *const texts[] = {
@@ -156,6 +167,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(strings_of_every_length_with_and_without_escapes),
       cmocka_unit_test(every_byte_in_a_string_of_unknown_origin),
+      cmocka_unit_test(raw_text_of_unknown_origin),
       cmocka_unit_test(containers_empty_nested_and_mixed),
       cmocka_unit_test(numbers_at_the_edges),
       cmocka_unit_test(about_as_many_values_as_are_small),

@@ -242,6 +242,22 @@ static void a_faulty_schema_is_refused_also_beside_one_that_is_alike(void **stat
   idem_server_free(server);
 }
 
+static void names_are_of_few_letters_and_not_too_long(void **state) {
+  (void)state;
+  char longest[130];
+  idem_server *server = mcp_test_server(NULL);
+  static const char *const bad[] = {"", " ", "a b", "a/b", "caf\xc3\xa9", "a@", "a[", "a\n", "a{"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    assert_int_equal(add_alike(server, bad[i], ALIKE), IDEM_E_INVAL);
+  assert_int_equal(add_alike(server, "AZaz09_.-", ALIKE), IDEM_OK);
+  memset(longest, 'x', sizeof longest);
+  longest[129] = '\0';
+  assert_int_equal(add_alike(server, longest, ALIKE), IDEM_E_INVAL);
+  longest[128] = '\0';
+  assert_int_equal(add_alike(server, longest, ALIKE), IDEM_OK);
+  idem_server_free(server);
+}
+
 static void marks_are_kept_by_each_tool_of_the_same_schema(void **state) {
   (void)state;
   idem_server *server = mcp_test_server(NULL);
@@ -324,6 +340,7 @@ int main(void) {
       cmocka_unit_test(arguments_that_disagree_are_refused),
       cmocka_unit_test(who_claims_nothing_but_sends_the_header_is_not_served_as_old),
       cmocka_unit_test(marks_that_cannot_work_are_refused),
+      cmocka_unit_test(names_are_of_few_letters_and_not_too_long),
       cmocka_unit_test(a_program_is_made_when_it_is_first_needed),
       cmocka_unit_test(a_faulty_schema_is_refused_also_beside_one_that_is_alike),
       cmocka_unit_test(marks_are_kept_by_each_tool_of_the_same_schema),
