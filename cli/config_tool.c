@@ -92,8 +92,7 @@ const char *config_input_schema(serve_config *self, const tool_config *tool) {
     idem__json_put(out, input);
   else
     put_schema(yyjson_obj_get(value, "args"), out);
-  idem__buf_put(out, "", 1);
-  return out->data;
+  return idem__buf_put(out, "", 1) == IDEM_OK ? out->data : ""; /* no schema: a fault, told */
 }
 
 bool config_input(serve_config *self, tool_config *tool) {

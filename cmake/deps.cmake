@@ -21,9 +21,9 @@ function(idem_need name module minimum)
   add_library(deps::${name} ALIAS PkgConfig::${name})
 endfunction()
 
-# idem_archive(VARIABLE NAME LIBRARY...): in VARIABLE, what the programs link for deps::NAME; an archive
-# may have one of several names. Each shared
-# library costs a program about a tenth of a millisecond at its start, whether it is used or not.
+# idem_archive(VARIABLE NAME LIBRARY...): in VARIABLE, what the programs link for deps::NAME; its archive
+# may have one of several names. Each shared library costs a program about a tenth of a millisecond at
+# its start, whether it is used or not.
 function(idem_archive variable name)
   set(${variable} deps::${name} PARENT_SCOPE)
   if(NOT IDEM_ARCHIVES)
