@@ -238,11 +238,29 @@ IDEM_API idem_status idem_conn_feed_eof(idem_conn *conn);
  * hint: what is fed all the same is held back within limits.queued_input_bytes, then refused. */
 IDEM_API bool idem_conn_want_read(const idem_conn *conn);
 
+/* What a message on its way out is, so that nobody need read its text again. */
+typedef enum idem_outgoing_kind {
+  IDEM_OUTGOING_SEVERAL, /* messages one behind the other; never with IDEM_FRAMING_WHOLE */
+  IDEM_OUTGOING_RESULT,
+  IDEM_OUTGOING_ERROR,
+  IDEM_OUTGOING_BATCH, /* an array of answers */
+  IDEM_OUTGOING_CALL,
+  IDEM_OUTGOING_NOTIFICATION
+} idem_outgoing_kind;
+typedef struct idem_outgoing {
+  idem_outgoing_kind kind;
+  union {
+    int64_t code;  /* ERROR */
+    uint64_t call; /* CALL: its id */
+  };
+} idem_outgoing;
+
 /* Bytes to send. Owned: survives asynchronous writes and even the conn; counts as queued output
  * until freed. With IDEM_FRAMING_WHOLE a chunk is one message. */
 typedef struct idem_chunk {
   const char *data;
   size_t len;
+  idem_outgoing what;
   void *owner; /* private */
 } idem_chunk;
 /* True and a chunk, or false when there is nothing to send. */

@@ -13,52 +13,11 @@ const idem__http_rules idem__http_rules_jsonrpc = {.event_streams = true};
 
 /* ----------------------------------------------------------------- statuses */
 
-uint16_t idem__http_status_for(const idem__http_rules *rules, bool is_error, int64_t code) {
-  if (!is_error) return 200;
+uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what) {
+  if (what.kind != IDEM_OUTGOING_ERROR) return 200;
   for (size_t i = 0; i < rules->code_count; i++)
-    if (rules->codes[i].code == code) return rules->codes[i].status;
-  return code == IDEM_RPC_PARSE_ERROR || code == IDEM_RPC_INVALID_REQUEST ? 400 : 200;
-}
-
-/* Past a string or number token, as the engine writes ids. */
-static size_t skip_token(const char *text, size_t len) {
-  size_t at = 0;
-  if (len && text[0] == '"') {
-    for (at = 1; at < len && text[at] != '"'; at++)
-      if (text[at] == '\\') at++;
-    return at < len ? at + 1 : len;
-  }
-  while (at < len && text[at] != ',' && text[at] != '}') at++;
-  return at;
-}
-
-static bool starts(const char *text, size_t len, const char *prefix, size_t prefix_len) {
-  return len >= prefix_len && memcmp(text, prefix, prefix_len) == 0;
-}
-#define STARTS(text, len, literal) starts((text), (len), "" literal, sizeof(literal) - 1)
-
-static int64_t read_code(const char *text, size_t len) {
-  int64_t code = 0;
-  size_t at = len && text[0] == '-' ? 1 : 0;
-  for (; at < len && text[at] >= '0' && text[at] <= '9' && code < INT64_MAX / 10 - 10; at++)
-    code = code * 10 + (text[at] - '0');
-  return len && text[0] == '-' ? -code : code;
-}
-
-idem__outgoing idem__http_outgoing(const char *text, size_t len) {
-  static const char head[] = "{\"jsonrpc\":\"2.0\"", error[] = ",\"error\":{\"code\":";
-  if (len && text[0] == '[') return (idem__outgoing){.answer = true};
-  if (!starts(text, len, head, sizeof head - 1)) return (idem__outgoing){0};
-  text += sizeof head - 1, len -= sizeof head - 1;
-  if (STARTS(text, len, ",\"id\":")) {
-    size_t skip = 6 + skip_token(text + 6, len - 6);
-    text += skip, len -= skip;
-  }
-  if (STARTS(text, len, ",\"result\":")) return (idem__outgoing){.answer = true};
-  if (!starts(text, len, error, sizeof error - 1)) return (idem__outgoing){0};
-  return (idem__outgoing){.answer = true,
-                          .is_error = true,
-                          .code = read_code(text + sizeof error - 1, len - (sizeof error - 1))};
+    if (rules->codes[i].code == what.code) return rules->codes[i].status;
+  return what.code == IDEM_RPC_PARSE_ERROR || what.code == IDEM_RPC_INVALID_REQUEST ? 400 : 200;
 }
 
 /* -------------------------------------------------------------------- calls */
@@ -246,7 +205,7 @@ static void respond(call *visit, uint16_t status, idem_chunk *chunk) {
   retire(visit);
 }
 
-static void finish(call *visit, idem_chunk *chunk, const idem__outgoing *what) {
+static void finish(call *visit, idem_chunk *chunk) {
   if (visit->streaming) {
     put_event(visit, chunk->data, chunk->len, true);
     idem_chunk_free(chunk);
@@ -254,7 +213,7 @@ static void finish(call *visit, idem_chunk *chunk, const idem__outgoing *what) {
     retire(visit);
     return;
   }
-  uint16_t status = idem__http_status_for(rules_of(visit->rpc), what->is_error, what->code);
+  uint16_t status = idem__http_status_for(rules_of(visit->rpc), chunk->what);
   if (guest_of(visit)->status) status = guest_of(visit)->status(visit->guest, status);
   respond(visit, status, chunk);
 }
@@ -309,18 +268,18 @@ static bool may_take(call *visit) {
 static void pump(call *visit) {
   idem_chunk chunk;
   while (may_take(visit) && idem_conn_next_chunk(visit->conn, &chunk)) {
-    idem__outgoing what = idem__http_outgoing(chunk.data, chunk.len);
-    if (visit->exchange && what.answer) {
-      finish(visit, &chunk, &what);
+    bool answer = chunk.what.kind < IDEM_OUTGOING_CALL;
+    if (visit->exchange && answer) {
+      finish(visit, &chunk);
       return;
     }
     if (visit->exchange) {
       send_along(visit, &chunk);
     } else {
-      if (visit->detached) put_event(visit, chunk.data, chunk.len, what.answer);
+      if (visit->detached) put_event(visit, chunk.data, chunk.len, answer);
       idem_chunk_free(&chunk);
     }
-    if (visit->detached && what.answer) {
+    if (visit->detached && answer) {
       visit->detached = false;
       retire(visit);
       return;

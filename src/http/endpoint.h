@@ -36,14 +36,6 @@ struct idem__http_rpc {
   bool accept_streams; /* what was found */
 };
 
-/* What one message of the engine's is, read off its first bytes. */
-typedef struct idem__outgoing {
-  bool answer; /* a response or an array of them; else a request or notification of ours */
-  bool is_error;
-  int64_t code;
-} idem__outgoing;
-idem__outgoing idem__http_outgoing(const char *text, size_t len);
-
 idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
                                 void (*on_output)(idem_conn *conn, void *user),
                                 bool (*admit)(idem_conn *conn, void *user), const char *peer,

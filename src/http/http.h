@@ -148,7 +148,7 @@ typedef struct idem__http_rules {
 
 extern const idem__http_rules idem__http_rules_jsonrpc;
 /* The status an answer gets: by its code, 400 for parse errors and invalid requests. */
-uint16_t idem__http_status_for(const idem__http_rules *rules, bool is_error, int64_t code);
+uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what);
 
 /* ---------------------------------------------------------------- checks */
 

@@ -43,20 +43,9 @@ struct idem__http_client {
 
 /* ---------------------------------------------------------------- the outgoing */
 
-static bool starts(const char *text, size_t len, const char *with) {
-  size_t n = strlen(with);
-  return len >= n && memcmp(text, with, n) == 0;
-}
-
-/* The id of a call, 0 for anything else. The engine writes jsonrpc, id, method in this order. */
-static uint64_t call_of(const char *text, size_t len) {
-  static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":";
-  uint64_t id = 0;
-  size_t at = sizeof head - 1;
-  if (!starts(text, len, head)) return 0;
-  while (at < len && text[at] >= '0' && text[at] <= '9')
-    id = id * 10 + (uint64_t)(text[at++] - '0');
-  return starts(text + at, len - at, ",\"method\":") ? id : 0;
+/* The id of a call, 0 for anything else. */
+static uint64_t call_of(const idem_chunk *chunk) {
+  return chunk->what.kind == IDEM_OUTGOING_CALL ? chunk->what.call : 0;
 }
 
 static void free_post(idem__http_post *post) {
@@ -98,7 +87,7 @@ static void take_output(idem__http_client *client) {
   idem_chunk chunk;
   while (idem_conn_next_chunk(client->opts.conn, &chunk)) {
     idem__http_post *post = idem__calloc(&client->alloc, sizeof *post);
-    uint64_t call = call_of(chunk.data, chunk.len);
+    uint64_t call = call_of(&chunk);
     if (!post) {
       idem_chunk_free(&chunk);
       if (call) idem__call_fail(client->opts.conn, call, IDEM_E_NOMEM, "no memory");

@@ -64,7 +64,7 @@ static void send_array(idem__batch *batch) {
     /* The answers were counted when they came; do not count them twice against the limit. */
     conn->queued -= counted;
     conn->gathered -= counted;
-    status = idem__output_end(conn, chunk, start, false);
+    status = idem__output_end(conn, chunk, start, (idem_outgoing){IDEM_OUTGOING_BATCH, {0}});
     conn->queued += counted;
     conn->gathered += counted;
   }

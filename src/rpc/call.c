@@ -154,6 +154,11 @@ static bool may_tell_still(const idem_conn *conn, const outgoing *message) {
          !conn->free_later && conn->in_flight > 0 && idem__output_has_room(conn);
 }
 
+static idem_outgoing what_is(const outgoing *message) {
+  if (!message->id) return (idem_outgoing){IDEM_OUTGOING_NOTIFICATION, {0}};
+  return (idem_outgoing){IDEM_OUTGOING_CALL, {.call = *message->id}};
+}
+
 static idem_status send_message(idem_conn *conn, const outgoing *message) {
   idem__chunk *chunk;
   size_t start;
@@ -165,7 +170,7 @@ static idem_status send_message(idem_conn *conn, const outgoing *message) {
     idem__output_undo(conn, chunk, start);
     return status;
   }
-  return idem__output_end(conn, chunk, start, true);
+  return idem__output_end(conn, chunk, start, what_is(message));
 }
 
 static idem_status link_call(idem_conn *conn, idem__call *call, uint64_t timeout_ms) {

@@ -75,7 +75,10 @@ static idem_status frame(idem_conn *conn, idem__buf *buf, size_t start) {
   return IDEM_OK;
 }
 
-static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own) {
+static bool is_answer(idem_outgoing what) { return what.kind < IDEM_OUTGOING_CALL; }
+
+static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t start,
+                                    idem_outgoing what) {
   size_t body = start + head_room(conn);
   if (IDEM__UNLIKELY(conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn))) {
     idem__output_undo(conn, chunk, start);
@@ -93,7 +96,8 @@ static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t 
   size_t added = chunk->buf.len - start;
   chunk->counted += added;
   conn->queued += added;
-  if (IDEM__UNLIKELY(own)) {
+  chunk->what = start ? (idem_outgoing){IDEM_OUTGOING_SEVERAL, {0}} : what;
+  if (IDEM__UNLIKELY(!is_answer(what))) {
     chunk->own += added;
     conn->own += added;
   }
@@ -103,8 +107,14 @@ static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t 
   return IDEM_OK;
 }
 
-idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own) {
-  return end(conn, chunk, start, own);
+idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start,
+                             idem_outgoing what) {
+  return end(conn, chunk, start, what);
+}
+
+static idem_outgoing what_is(const idem__answer *answer) {
+  return (idem_outgoing){answer->is_error ? IDEM_OUTGOING_ERROR : IDEM_OUTGOING_RESULT,
+                         {answer->code}};
 }
 
 /* begin and end are inlined here, on the path of every answer, and called by everyone else. */
@@ -119,7 +129,7 @@ IDEM__HOT static idem_status try_answer(idem_conn *conn, const idem__id *id,
     idem__output_undo(conn, chunk, start);
     return status;
   }
-  return end(conn, chunk, start, false);
+  return end(conn, chunk, start, what_is(answer));
 }
 
 IDEM__COLD static idem_status answer_instead(idem_conn *conn, const idem__id *id,
@@ -158,7 +168,7 @@ IDEM__HOT bool idem_conn_next_chunk(idem_conn *conn, idem_chunk *chunk) {
   idem__chunk *first = IDEM__CONTAINER(conn->output.next, idem__chunk, link);
   idem__list_remove(&first->link);
   idem__list_append(&conn->taken, &first->link);
-  *chunk = (idem_chunk){first->buf.data, first->buf.len, first};
+  *chunk = (idem_chunk){first->buf.data, first->buf.len, first->what, first};
   return true;
 }
 

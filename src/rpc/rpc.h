@@ -183,6 +183,7 @@ typedef struct idem__chunk {
   idem_conn *conn; /* NULL once the conn is gone */
   size_t counted;  /* bytes this chunk adds to conn->queued */
   size_t own;      /* of these, our own calls and notifications: no answers */
+  idem_outgoing what;
   idem__buf buf;
 } idem__chunk;
 
@@ -477,9 +478,9 @@ IDEM__COLD void idem__dispatch_refuse(idem_conn *conn, const idem__id *id,
 
 /* output.c: messages on their way out. put appends one message: begin, write into the buffer, end. */
 idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start);
-/* Frames what was written since begin and counts it, as an answer or as a message of our `own`. LIMIT:
+/* Frames what was written since begin and counts it, as an answer or as a message of our own. LIMIT:
  * it does not fit and was taken back. */
-idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, bool own);
+idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, idem_outgoing what);
 IDEM__COLD void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start);
 /* One answer; on failure an "Internal error" with the same id; failing that the conn fails. */
 idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer);

@@ -397,34 +397,6 @@ static void a_reader_that_has_stopped_is_dropped(void **state) {
   http_peer_deinit(&peer);
 }
 
-/* ------------------------------------------------------------------ outgoing */
-
-static void what_the_engine_says_is_told_apart(void **state) {
-  (void)state;
-  static const struct {
-    const char *text;
-    bool answer, is_error;
-    int64_t code;
-  } cases[] = {
-      {"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}", true, false, 0},
-      {"{\"jsonrpc\":\"2.0\",\"id\":\"a\\\",\\\"error\\\":{\",\"result\":{}}", true, false, 0},
-      {"{\"jsonrpc\":\"2.0\",\"id\":1e5,\"error\":{\"code\":-32601,\"message\":\"\"}}", true, true,
-       -32601},
-      {"{\"jsonrpc\":\"2.0\",\"error\":{\"code\":7,\"message\":\"\"}}", true, true, 7},
-      {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}", false, false, 0},
-      {"{\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":{\"error\":{\"code\":1}}}", false, false,
-       0},
-      {"[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}]", true, false, 0},
-      {"", false, false, 0},
-      {"{\"jsonrpc\":\"2.0\",\"id\":\"", false, false, 0}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    idem__outgoing what = idem__http_outgoing(cases[i].text, strlen(cases[i].text));
-    assert_int_equal(what.answer, cases[i].answer);
-    assert_int_equal(what.is_error, cases[i].is_error);
-    assert_int_equal(what.code, cases[i].code);
-  }
-}
-
 /* -------------------------------------------------------------------- memory */
 
 static void scenario(fault_alloc *fault, void *user) {
@@ -537,7 +509,6 @@ int main(void) {
       cmocka_unit_test(work_outlives_its_peer_where_the_rules_say_so),
       cmocka_unit_test(a_slow_reader_of_a_stream_holds_back_the_sender),
       cmocka_unit_test(a_reader_that_has_stopped_is_dropped),
-      cmocka_unit_test(what_the_engine_says_is_told_apart),
       cmocka_unit_test(no_allocation_failure_leaks_or_crashes),
       cmocka_unit_test(serving_allocates_nothing_once_it_runs),
       cmocka_unit_test(an_idle_conn_is_small),
