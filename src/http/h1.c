@@ -219,7 +219,8 @@ static void head_complete(idem__http_conn *conn, const char *input, size_t used)
   request->head_len = (size_t)(input - request->base) + used;
   if (request->head.len) request->head.len = request->head_len; /* what follows was not its own */
   idem__http_judge(conn, request);
-  if (!conn->upgrading) conn->parser.upgrade = 0; /* to anything else we do not: go on as we are */
+  /* To anything else, or where it is refused, we do not upgrade: what follows is HTTP as before. */
+  if (!conn->upgrading || conn->refusal.status) conn->parser.upgrade = 0;
   if (!conn->refusal.status) return;
   bool long_body =
       conn->parser.content_length > DRAIN_MAX && (conn->parser.flags & F_CONTENT_LENGTH);

@@ -6,6 +6,7 @@
 
 #include "support/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------ handshake */
@@ -204,6 +205,31 @@ static void handshakes_that_are_not_right_are_refused(void **state) {
   }
 }
 
+/* A proxy sends the next request of somebody else on the same connection. */
+static void after_a_refused_handshake_the_next_request_is_served(void **state) {
+  (void)state;
+  static const char health[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  static const char *const refused[] = {
+      SHAKE(""),
+      SHAKE("Sec-WebSocket-Version: 8\r\n"),
+      SHAKE(VERSION "Sec-WebSocket-Key: x\r\n"),
+      SHAKE(VERSION "Origin: https://evil.example\r\n"),
+      SHAKE(VERSION "Expect: wonders\r\n"),
+      SHAKE("Content-Length: 2\r\n") "ab",
+      SHAKE("Transfer-Encoding: chunked\r\n") "1\r\na\r\n0\r\n\r\n"};
+  static const size_t pieces[] = {0, 1, 7};
+  for (size_t i = 0; i < 3 * sizeof refused / sizeof *refused; i++) {
+    http_peer peer;
+    char bytes[1024];
+    int len = snprintf(bytes, sizeof bytes, "%s%s%s", refused[i / 3], refused[i / 3], health);
+    assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+    http_peer_feed(&peer, bytes, (size_t)len, pieces[i % 3]);
+    if (http_peer_count(&peer, "HTTP/1.1 ") != 3 || http_peer_count(&peer, "HTTP/1.1 200 ") != 1)
+      fail_msg("case %zu in pieces of %zu:\n%s", i / 3, pieces[i % 3], peer.output);
+    http_peer_deinit(&peer);
+  }
+}
+
 static void a_handshake_needs_the_token(void **state) {
   (void)state;
   static const char *const tokens[] = {"secret", NULL};
@@ -244,6 +270,7 @@ int main(void) {
       cmocka_unit_test(who_waits_too_long_is_told_on_the_socket),
       cmocka_unit_test(a_server_that_must_go_answers_before_it_does),
       cmocka_unit_test(handshakes_that_are_not_right_are_refused),
+      cmocka_unit_test(after_a_refused_handshake_the_next_request_is_served),
       cmocka_unit_test(a_handshake_needs_the_token),
       cmocka_unit_test(the_rate_limit_holds_on_sockets_too),
   };
