@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,14 @@ static bool add_proxy(serve_options *self, const char *value) {
   return is_block(value) && add_text(&self->trusted_proxies, value);
 }
 
+static bool set_client_header(serve_options *self, const char *value) {
+  static const char marks[] = "!#$%&'*+-.^_`|~";
+  for (const char *at = value; *at; at++)
+    if (!isalnum((unsigned char)*at) && !strchr(marks, *at)) return false;
+  self->http.client_header = value;
+  return *value;
+}
+
 static bool read_tokens(serve_options *self, FILE *file) {
   self->token_text = calloc(1, TOKEN_BYTES);
   if (!self->token_text) return false;
@@ -187,8 +196,10 @@ static const struct flag {
     {NULL, "--no-auth", NULL, "let others than this machine in without a token", set_no_auth},
     {NULL, "--allow-host", "HOST[:PORT|:*]", "a Host to answer to; may be repeated", add_host},
     {NULL, "--allow-origin", "HOST[:PORT|:*]", "whose pages may ask; may be repeated", add_origin},
-    {NULL, "--trusted-proxy", "ADDRESS[/BITS]",
-     "whose X-Forwarded-For is believed; may be repeated", add_proxy},
+    {NULL, "--trusted-proxy", "ADDRESS[/BITS]", "a proxy that may name the client; may be repeated",
+     add_proxy},
+    {NULL, "--client-header", "NAME", "where a proxy names the client (X-Forwarded-For)",
+     set_client_header},
     {"what is told", "--access-log", NULL, "one line a request", set_access_log},
     {NULL, "--log-level", "debug|info|warn|error", "the least that is logged (info)", set_level},
     {NULL, "--log-format", "text|json", "for people or for programs (text)", set_format},

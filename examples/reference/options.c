@@ -29,7 +29,8 @@ static const char help_text[] =
     "  --workers N                    event loops for HTTP and WebSocket, a thread each (1)\n"
     "  --token-file FILE              bearer tokens, one a line; else IDEM_TOKEN, else none\n"
     "  --rate-limit N/SECONDS         messages a client may send\n"
-    "  --trusted-proxy ADDRESS[/BITS] whose X-Forwarded-For is believed; may be repeated\n"
+    "  --trusted-proxy ADDRESS[/BITS] a proxy that may name the client; may be repeated\n"
+    "  --client-header NAME           where it does (X-Forwarded-For)\n"
     "  --allow-host HOST[:PORT|:*]    a Host to answer to; may be repeated\n"
     "  --allow-origin HOST[:PORT|:*]  whose pages may ask; may be repeated\n"
     "  --access-log                   one line a request\n"
@@ -166,6 +167,7 @@ static const struct flag {
     {"--token-file", true, set_token_file},
     {"--rate-limit", true, set_rate_limit},
     {"--trusted-proxy", true, add_trusted_proxy},
+    {"--client-header", true, set_client_header},
     {"--allow-host", true, add_allow_host},
     {"--allow-origin", true, add_allow_origin},
     {"--access-log", false, set_access_log},

@@ -49,6 +49,7 @@ bool set_tls_key(options *parsed, const char *value);
 bool set_tls_client_ca(options *parsed, const char *value);
 bool set_workers(options *parsed, const char *value);
 bool add_trusted_proxy(options *parsed, const char *value);
+bool set_client_header(options *parsed, const char *value);
 bool add_allow_host(options *parsed, const char *value);
 bool add_allow_origin(options *parsed, const char *value);
 bool set_access_log(options *parsed, const char *value);

@@ -48,6 +48,10 @@ static bool add_text(text_list *list, const char *text) {
 bool add_trusted_proxy(options *parsed, const char *value) {
   return add_text(&parsed->trusted_proxies, value);
 }
+bool set_client_header(options *parsed, const char *value) {
+  parsed->http.client_header = value;
+  return *value;
+}
 bool add_allow_host(options *parsed, const char *value) {
   return add_text(&parsed->allow_hosts, value);
 }

@@ -40,8 +40,10 @@ typedef struct idem_http_opts {
    * whoever sends the same Authorization header is the same. */
   idem_http_principal_fn principal;
   void *principal_user;
-  const char *const *trusted_proxies; /* addresses or CIDR blocks whose X-Forwarded-For or
-                                         Forwarded header names the client */
+  const char *const *trusted_proxies; /* addresses or CIDR blocks that may name the client */
+  /* The one header they name it in, which they must set or clear in every request: "Forwarded" in
+   * the form of RFC 7239, any other as a list of addresses. NULL: "X-Forwarded-For". */
+  const char *client_header;
   const char *tls_cert; /* https:// and wss://: PEM files, read again when they change */
   const char *tls_key;
   const char *tls_client_ca; /* whose client certificates are wanted; NULL: none are asked for */

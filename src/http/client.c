@@ -1,6 +1,6 @@
 /* client.c - telling clients apart: addresses, trusted proxies, token buckets.
- * A forwarding header is believed only from a listed peer, and only up to the first hop that is
- * not listed; anything else in it is the client's own invention. See docs/internals/http.md. */
+ * One named header is believed, only from a listed peer, and only up to the first hop that is not
+ * listed; anything else is the client's own invention. See docs/internals/http.md. */
 #include "http.h"
 
 #include <stdatomic.h>
@@ -176,20 +176,41 @@ static bool last_element(idem__view *list, idem__view *element) {
 
 #define HOPS_MAX 16
 
+/* The headers of one name are one list, whose end the nearest proxy wrote: read backwards. */
+typedef struct hops {
+  const idem__http_request *request;
+  const char *name;
+  size_t name_len;
+  size_t next;     /* headers not looked at */
+  idem__view list; /* of the one before */
+} hops;
+
+static bool last_hop(hops *walk, idem__view *element) {
+  while (!last_element(&walk->list, element)) {
+    if (!walk->next) return false;
+    const idem__http_header *header = &walk->request->headers[--walk->next];
+    const char *name = walk->request->base + header->name;
+    if (!idem__text_equal_nocase(name, header->name_len, walk->name, walk->name_len)) continue;
+    walk->list = (idem__view){walk->request->base + header->value, header->value_len};
+  }
+  return true;
+}
+
 idem__ip idem__client_address(const idem__http_request *request, const idem__ip *peer,
-                              const idem__ip_block *trusted, size_t trusted_count) {
-  idem__ip client = *peer;
-  if (!trusted_count || !idem__ip_in(trusted, trusted_count, peer)) return client;
-  bool forwarded = request->known_count[IDEM__H_FORWARDED] == 1;
-  idem__http_known which = forwarded ? IDEM__H_FORWARDED : IDEM__H_X_FORWARDED_FOR;
-  if (request->known_count[which] != 1) return client;
-  idem__view list = idem__http_known_value(request, which), element;
-  for (int hop = 0; hop < HOPS_MAX && last_element(&list, &element); hop++) {
-    idem__ip address;
+                              const idem__proxies *proxies) {
+  idem__ip client = *peer, address;
+  if (!proxies->count || !idem__ip_in(proxies->blocks, proxies->count, peer)) return client;
+  hops walk = {.request = request,
+               .name = proxies->header,
+               .name_len = strlen(proxies->header),
+               .next = request->header_count};
+  bool forwarded = idem__text_equal_nocase(walk.name, walk.name_len, "forwarded", 9);
+  idem__view element;
+  for (int hop = 0; hop < HOPS_MAX && last_hop(&walk, &element); hop++) {
     if (forwarded) element = forwarded_for(element);
     if (!element.at || !idem__ip_parse(without_port(element), &address)) break;
     client = address;
-    if (!idem__ip_in(trusted, trusted_count, &address)) break;
+    if (!idem__ip_in(proxies->blocks, proxies->count, &address)) break;
   }
   return client;
 }

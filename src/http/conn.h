@@ -76,8 +76,7 @@ struct idem__http_hub {
   char **tokens;
   size_t *token_lens;
   size_t token_count;
-  idem__ip_block *trusted;
-  size_t trusted_count;
+  idem__proxies proxies;
   size_t header_bytes, header_count, body_bytes, queued_bytes;
   uint64_t request_ms, idle_ms;
   idem_http_principal_fn principal;

@@ -295,8 +295,7 @@ void idem__http_judge(idem__http_conn *conn, idem__http_request *request) {
   exchange->minor = request->minor;
   exchange->keep_alive = request->keep_alive;
   exchange->head_only = request->method == IDEM__HTTP_HEAD;
-  exchange->client =
-      idem__client_address(request, &conn->from, conn->hub->trusted, conn->hub->trusted_count);
+  exchange->client = idem__client_address(request, &conn->from, &conn->hub->proxies);
   if (conn->hub->access_log) idem__http_log_begin(exchange, request);
   judge(conn, request);
   invite_body(conn, request);

@@ -30,6 +30,8 @@ static inline bool idem__view_is(idem__view view, const char *text, size_t len) 
 #define idem__view_eq(view, literal) idem__view_is((view), "" literal, sizeof(literal) - 1)
 /* Without blanks (space, tab) at both ends. */
 idem__view idem__view_trim(idem__view view);
+/* What may be a header's name. */
+bool idem__view_is_token(idem__view text);
 /* The next element of a comma-separated list, trimmed; false at the end. */
 bool idem__view_next(idem__view *list, idem__view *element);
 
@@ -52,13 +54,11 @@ typedef enum idem__http_known {
   IDEM__H_ACCEPT,
   IDEM__H_EXPECT,
   IDEM__H_UPGRADE,
-  IDEM__H_FORWARDED,
   IDEM__H_USER_AGENT,
   IDEM__H_CONTENT_TYPE,
   IDEM__H_CONTENT_LENGTH,
   IDEM__H_CONTENT_ENCODING,
   IDEM__H_AUTHORIZATION,
-  IDEM__H_X_FORWARDED_FOR,
   IDEM__H_TRANSFER_ENCODING,
   IDEM__H_LAST_EVENT_ID,
   IDEM__H_MCP_NAME,
@@ -188,10 +188,17 @@ typedef struct idem__ip_block {
 } idem__ip_block;
 bool idem__ip_block_parse(idem__view text, idem__ip_block *block);
 bool idem__ip_in(const idem__ip_block *blocks, size_t count, const idem__ip *who);
-/* Who asks: the peer, or, where the peer is a trusted proxy, the last address in its Forwarded or
- * X-Forwarded-For header that is not one. */
+/* Who may say for whom it asks, and in which header: "Forwarded" in its own form, any other as a
+ * list of addresses. A second header that a proxy does not write would be the client's word. */
+typedef struct idem__proxies {
+  idem__ip_block *blocks;
+  size_t count;
+  char *header;
+} idem__proxies;
+/* Who asks: the peer, or, where the peer is a trusted proxy, the last address in the header that is
+ * not one. */
 idem__ip idem__client_address(const idem__http_request *request, const idem__ip *peer,
-                              const idem__ip_block *trusted, size_t trusted_count);
+                              const idem__proxies *proxies);
 
 /* Token buckets by client. May be shared by threads. Holds `clients` buckets and forgets the
  * fullest of a few when it needs room. */

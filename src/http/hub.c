@@ -34,15 +34,19 @@ static idem_status copy_tokens(idem__http_hub *hub, const char *const *tokens) {
   return IDEM_OK;
 }
 
-static idem_status copy_trusted(idem__http_hub *hub, const char *const *entries) {
-  size_t count = list_length(entries);
+static idem_status copy_proxies(idem__http_hub *hub, const idem_http_opts *http) {
+  const char *const *entries = http->trusted_proxies;
+  const char *header = http->client_header ? http->client_header : "X-Forwarded-For";
+  size_t count = list_length(entries), len = strlen(header);
+  if (!idem__view_is_token((idem__view){header, len})) return IDEM_E_INVAL;
   if (!count) return IDEM_OK;
-  hub->trusted = idem__calloc(&hub->alloc, count * sizeof *hub->trusted);
-  if (!hub->trusted) return IDEM_E_NOMEM;
-  hub->trusted_count = count;
+  hub->proxies.header = idem__strndup(&hub->alloc, header, len);
+  hub->proxies.blocks = idem__calloc(&hub->alloc, count * sizeof *hub->proxies.blocks);
+  if (!hub->proxies.header || !hub->proxies.blocks) return IDEM_E_NOMEM;
+  hub->proxies.count = count;
   for (size_t i = 0; i < count; i++) {
     idem__view text = {entries[i], strlen(entries[i])};
-    if (!idem__ip_block_parse(text, &hub->trusted[i])) return IDEM_E_INVAL;
+    if (!idem__ip_block_parse(text, &hub->proxies.blocks[i])) return IDEM_E_INVAL;
   }
   return IDEM_OK;
 }
@@ -67,7 +71,7 @@ static idem_status set_checks(idem__http_hub *hub, const idem_http_opts *http, b
   if (status == IDEM_OK)
     status = idem__host_list_init(&hub->origins, &hub->alloc, http->allow_origins);
   if (status == IDEM_OK) status = copy_tokens(hub, http->tokens);
-  return status == IDEM_OK ? copy_trusted(hub, http->trusted_proxies) : status;
+  return status == IDEM_OK ? copy_proxies(hub, http) : status;
 }
 
 idem_status idem__http_hub_new(const idem__http_hub_opts *opts, idem__http_hub **out) {
@@ -114,7 +118,8 @@ void idem__http_hub_free(idem__http_hub *hub) {
   }
   idem__free(&hub->alloc, hub->tokens);
   idem__free(&hub->alloc, hub->token_lens);
-  idem__free(&hub->alloc, hub->trusted);
+  idem__free(&hub->alloc, hub->proxies.blocks);
+  idem__free(&hub->alloc, hub->proxies.header);
   hub->free_block_count = FREE_BLOCKS; /* blocks still out there are freed, not kept */
   release(hub);
 }

@@ -389,23 +389,13 @@ void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *
 
 /* ----------------------------------------------------------------- OPTIONS */
 
-static bool is_token(idem__view text) {
-  static const char marks[] = "!#$%&'*+-.^_`|~";
-  for (size_t i = 0; i < text.len; i++) {
-    char c = text.at[i];
-    bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-    if (!plain && (!c || !strchr(marks, c))) return false;
-  }
-  return text.len > 0;
-}
-
 /* A browser knows no patterns of header names: those it names that begin so are named back to it. */
 static void put_prefixed(idem__buf *out, const char *prefix, const idem__http_request *request) {
   idem__view list = idem__http_header_value(request, "access-control-request-headers"), name;
   size_t len = strlen(prefix);
   while (list.at && idem__view_next(&list, &name)) {
     bool begins = name.len > len && idem__text_equal_nocase(name.at, len, prefix, len);
-    if (begins && is_token(name) && out->len + name.len < OPTIONS_ROOM - 128)
+    if (begins && idem__view_is_token(name) && out->len + name.len < OPTIONS_ROOM - 128)
       idem__buf_printf(out, ", %.*s", (int)name.len, name.at);
   }
 }

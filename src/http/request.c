@@ -12,6 +12,16 @@ idem__view idem__view_trim(idem__view view) {
   return view;
 }
 
+bool idem__view_is_token(idem__view text) {
+  static const char marks[] = "!#$%&'*+-.^_`|~";
+  for (size_t i = 0; i < text.len; i++) {
+    char c = text.at[i];
+    bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+    if (!plain && (!c || !strchr(marks, c))) return false;
+  }
+  return text.len > 0;
+}
+
 bool idem__view_next(idem__view *list, idem__view *element) {
   if (!list->at) return false;
   const char *comma = list->len ? memchr(list->at, ',', list->len) : NULL;
@@ -72,7 +82,6 @@ idem__http_known idem__http_known_header(const char *name, size_t len) {
   }
   case 7: return match(name, "upgrade", len, IDEM__H_UPGRADE);
   case 8: return match(name, "mcp-name", len, IDEM__H_MCP_NAME);
-  case 9: return match(name, "forwarded", len, IDEM__H_FORWARDED);
   case 10:
     return match_two(name, len, "user-agent", IDEM__H_USER_AGENT, "mcp-method", IDEM__H_MCP_METHOD);
   case 12: return match(name, "content-type", len, IDEM__H_CONTENT_TYPE);
@@ -82,7 +91,6 @@ idem__http_known idem__http_known_header(const char *name, size_t len) {
   case 14:
     return match_two(name, len, "content-length", IDEM__H_CONTENT_LENGTH, "mcp-session-id",
                      IDEM__H_MCP_SESSION_ID);
-  case 15: return match(name, "x-forwarded-for", len, IDEM__H_X_FORWARDED_FOR);
   case 16: return match(name, "content-encoding", len, IDEM__H_CONTENT_ENCODING);
   case 17: return match(name, "transfer-encoding", len, IDEM__H_TRANSFER_ENCODING);
   case 20: return match(name, "mcp-protocol-version", len, IDEM__H_MCP_PROTOCOL_VERSION);

@@ -147,6 +147,10 @@ static void clients_are_told_apart(void **state) {
   assert_int_equal(served, 20);
   assert_non_null(strstr(ask("http://api.example/", "X-Forwarded-For: 192.0.2.2"), "200 OK"));
   assert_non_null(strstr(ask("http://api.example/", "X-Forwarded-For: 192.0.2.1"), " 429 "));
+  /* Who has used up its share does not get another by a header that nginx does not write. */
+  assert_non_null(strstr(
+      ask("http://api.example/", "X-Forwarded-For: 192.0.2.1\r\nForwarded: for=198.51.100.1"),
+      " 429 "));
 }
 
 static void websockets_pass(void **state) {

@@ -427,15 +427,61 @@ static void only_a_trusted_proxy_may_name_the_client(void **state) {
   expect(&peer, POST("localhost", "X-Forwarded-For: 1.1.1.1, 9.9.9.9, 10.2.3.4\r\n"),
          "HTTP/1.1 429 ", "");
   expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9, 8.8.8.8\r\n"), "HTTP/1.1 200 ", "");
-  expect(&peer, POST("localhost", "Forwarded: for=\"[2001:db8::1]:4711\";proto=https\r\n"),
-         "HTTP/1.1 200 ", "");
-  expect(&peer, POST("localhost", "Forwarded: For=\"[2001:db8::1]\", for=10.0.0.9\r\n"),
-         "HTTP/1.1 429 ", "");
   http_peer_deinit(&peer);
   opts.from = "192.0.2.1";
   assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
   expect(&peer, POST("localhost", "X-Forwarded-For: 7.7.7.1\r\n"), "HTTP/1.1 200 ", "");
   expect(&peer, POST("localhost", "X-Forwarded-For: 7.7.7.2\r\n"), "HTTP/1.1 429 ", "");
+  http_peer_deinit(&peer);
+}
+
+/* What a proxy does not write it passes on: there the client says who it is. */
+static void one_header_of_a_proxy_is_believed(void **state) {
+  (void)state;
+  static const char *const trusted[] = {"127.0.0.1", "10.0.0.0/8", NULL};
+  idem_http_opts http = {.rate_count = 1, .rate_seconds = 10, .trusted_proxies = trusted};
+  http_peer peer;
+  http_peer_opts opts = {.http = &http};
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("localhost", "Forwarded: for=1.1.1.1\r\nX-Forwarded-For: 9.9.9.9\r\n"),
+         "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\nForwarded: for=1.1.1.2\r\n"),
+         "HTTP/1.1 429 ", "");
+  http_peer_deinit(&peer);
+  http.client_header = "forwarded";
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("localhost", "Forwarded: for=\"[2001:db8::1]:4711\";proto=https\r\n"),
+         "HTTP/1.1 200 ", "");
+  expect(&peer,
+         POST("localhost", "Forwarded: For=\"[2001:db8::1]\", for=10.0.0.9\r\n"
+                           "X-Forwarded-For: 7.7.7.7\r\n"),
+         "HTTP/1.1 429 ", "");
+  http_peer_deinit(&peer);
+  http.client_header = "X-Real-IP";
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("localhost", "X-Real-IP: 7.7.7.1\r\n"), "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", "X-Real-IP: 7.7.7.1\r\n"), "HTTP/1.1 429 ", "");
+  http_peer_deinit(&peer);
+  http.client_header = "no: name";
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_E_INVAL);
+  http_peer_deinit(&peer);
+}
+
+/* Some proxies add a line of their own to those of the client. */
+static void several_lines_of_the_header_are_one_list(void **state) {
+  (void)state;
+  static const char *const trusted[] = {"127.0.0.1", "10.0.0.0/8", NULL};
+  idem_http_opts http = {.rate_count = 1, .rate_seconds = 10, .trusted_proxies = trusted};
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http}), IDEM_OK);
+  expect(&peer, POST("localhost", "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 9.9.9.9\r\n"),
+         "HTTP/1.1 200 ", "");
+  expect(&peer,
+         POST("localhost", "X-Forwarded-For: 1.1.1.2, 9.9.9.9\r\nX-Other: 3\r\n"
+                           "x-forwarded-for: 10.0.0.1\r\n"),
+         "HTTP/1.1 429 ", "");
+  expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-For: 8.8.8.8\r\n"),
+         "HTTP/1.1 200 ", "");
   http_peer_deinit(&peer);
 }
 
@@ -474,6 +520,8 @@ int main(void) {
       cmocka_unit_test(each_batch_element_counts),
       cmocka_unit_test(a_notification_over_the_rate_is_dropped_without_a_body),
       cmocka_unit_test(only_a_trusted_proxy_may_name_the_client),
+      cmocka_unit_test(one_header_of_a_proxy_is_believed),
+      cmocka_unit_test(several_lines_of_the_header_are_one_list),
       cmocka_unit_test(answers_carry_the_security_headers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
