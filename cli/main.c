@@ -1,8 +1,8 @@
 /* main.c - idem: finds the verb in a table and runs it.
  * A new verb is a file of its own and a row here. See docs/internals/cli.md. */
 #include "cli.h"
-#include "spawner.h"
-#include "words.h"
+#include "program/spawner.h"
+#include "verbs/words.h"
 
 #include <errno.h>
 #include <idem/base.h>

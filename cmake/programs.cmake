@@ -1,5 +1,5 @@
 # programs.cmake - examples/NAME.c is the program NAME, examples/FOLDER/*.c is idem-FOLDER,
-# cli/*.c is idem and cli/FOLDER/*.c is idem-FOLDER.
+# cli/ is idem, with a folder for each subject; cli/validate is idem-validate.
 
 if(NOT CMAKE_RUNTIME_OUTPUT_DIRECTORY)
   set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
@@ -31,15 +31,13 @@ foreach(source ${found})
   idem_program(${name} ${source})
 endforeach()
 
-foreach(parent examples cli)
-  idem_glob(folders ${PROJECT_SOURCE_DIR}/${parent}/*)
-  foreach(folder ${folders})
-    get_filename_component(name ${folder} NAME)
-    idem_glob(sources ${folder}/*.c)
-    if(IS_DIRECTORY ${folder} AND sources)
-      idem_program(idem-${name} ${sources})
-    endif()
-  endforeach()
+idem_glob(folders ${PROJECT_SOURCE_DIR}/examples/*)
+foreach(folder ${folders} ${PROJECT_SOURCE_DIR}/cli/validate)
+  get_filename_component(name ${folder} NAME)
+  idem_glob(sources ${folder}/*.c)
+  if(IS_DIRECTORY ${folder} AND sources)
+    idem_program(idem-${name} ${sources})
+  endif()
 endforeach()
 
 # What one program needs beyond the libraries.
@@ -67,11 +65,13 @@ function(idem_embed variable)
   set(${variable} ${made} PARENT_SCOPE)
 endfunction()
 
-idem_glob(sources ${PROJECT_SOURCE_DIR}/cli/*.c)
+idem_glob(sources ${PROJECT_SOURCE_DIR}/cli/*.c ${PROJECT_SOURCE_DIR}/cli/*/*.c)
+list(FILTER sources EXCLUDE REGEX "/cli/validate/")
 if(sources)
   idem_need_sqlite3()
-  idem_embed(embedded ${PROJECT_SOURCE_DIR}/cli/idem.schema.json
-             ${PROJECT_SOURCE_DIR}/cli/starter.json)
+  idem_embed(embedded ${PROJECT_SOURCE_DIR}/cli/config/idem.schema.json
+             ${PROJECT_SOURCE_DIR}/cli/verbs/starter.json)
   idem_program(idem ${sources} ${embedded})
+  target_include_directories(idem-program PRIVATE ${PROJECT_SOURCE_DIR}/cli)
   target_link_libraries(idem-program PRIVATE deps::sqlite3)
 endif()

@@ -1,6 +1,7 @@
 # sources.cmake - which folder belongs to which library. A folder that is not there yet is empty.
 
-set(IDEM_CORE_FOLDERS base json frame rpc schema mcp http auth store)
+set(IDEM_CORE_FOLDERS
+    base json frame rpc schema store auth mcp mcp_server mcp_client http mcp_http)
 
 # idem_glob(VARIABLE PATTERN...): the files that match, looked for again at each build.
 function(idem_glob variable)

@@ -2,8 +2,8 @@
  * are, none of them becomes an option, two words or nothing at all in a program's arguments.
  * A tool's own members serve as the arguments of its "run": "{description}" is a value like any. */
 #include "../cli/cli.h"
-#include "../cli/source.h"
-#include "../cli/template.h"
+#include "../cli/config/source.h"
+#include "../cli/config/template.h"
 
 #include <fcntl.h>
 #include <stdio.h>

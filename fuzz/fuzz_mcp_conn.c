@@ -4,7 +4,7 @@
  * served changes and time passes. Whatever comes out is a message. */
 #include "../tests/support/mcp_fixture.h"
 #include "../tests/support/message_shape.h"
-#include "mcp/mcp.h"
+#include "mcp_server/mcp_server.h"
 
 #include <stdlib.h>
 

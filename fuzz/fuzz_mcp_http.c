@@ -4,7 +4,7 @@
 #include "../tests/support/mcp_fixture.h"
 #include "http_fuzz.h"
 
-#include "http/mcp_http.h"
+#include "mcp_http/mcp_http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,13 +1,9 @@
-/* mcp.h - what src/mcp offers the folders above it: servers, hubs, peers and their sessions, requests
- * seen as MCP, and what peers are told. The folder's own files include what they need of it.
- * The nouns stand in nouns.h. See docs/internals/mcp.md. */
-#ifndef IDEM_MCP_PRIVATE_H
-#define IDEM_MCP_PRIVATE_H
+/* mcp.h - what both roles of MCP share, for the server and the client: the version table and URI
+ * templates. It knows neither of them. See docs/internals/mcp.md. */
+#ifndef IDEM_MCP_SHARED_H
+#define IDEM_MCP_SHARED_H
 
-#include "context.h"
-#include "hub.h"
-#include "notify.h"
-#include "server.h"
-#include "session.h"
+#include "revision.h"
+#include "uritemplate.h"
 
 #endif

@@ -3,7 +3,9 @@
 #ifndef IDEM_MCP_REVISION_H
 #define IDEM_MCP_REVISION_H
 
-#include "nouns.h"
+#include "../rpc/rpc.h"
+
+#include <idem/mcp.h>
 
 /* What a revision does, and which fields it knows. */
 enum {
@@ -44,16 +46,13 @@ typedef struct idem__revision {
 #define IDEM__REVISIONS 5
 extern const idem__revision idem__revisions[IDEM__REVISIONS]; /* newest first */
 const idem__revision *idem__revision_find(const char *date, size_t len);
-/* The newest legacy revision that the server serves; NULL: none. */
-const idem__revision *idem__revision_legacy(const idem_server *server);
+/* The newest legacy one of these revisions (bits of idem_revision); NULL: none. */
+const idem__revision *idem__revision_legacy(uint32_t revisions);
 static inline bool idem__revision_has(const idem__revision *revision, uint32_t flag) {
   return (revision->flags & flag) != 0;
 }
 static inline size_t idem__revision_index(const idem__revision *revision) {
   return (size_t)(revision - idem__revisions);
 }
-
-/* ["2026-07-28", ...]: every revision served, newest first. */
-void idem__write_supported_versions(const idem_server *server, idem__writer *writer);
 
 #endif

@@ -2,7 +2,6 @@
  * The result is a flat list of literals and expressions that uritemplate_match.c runs backwards, from
  * a URI to the values of its variables. */
 #include "uritemplate.h"
-#include "context.h"
 
 #include <string.h>
 
@@ -207,14 +206,4 @@ void idem__uri_template_free(idem__uri_template *pattern, const idem_alloc *allo
   if (!pattern) return;
   idem__free(alloc, pattern->text);
   idem__free(alloc, pattern);
-}
-
-const char *idem_uri_variable(idem_request *request, const char *name) {
-  const idem__context *context = idem__context_of(request);
-  size_t len = strlen(name);
-  for (size_t i = 0; context && i < context->variable_count; i++) {
-    const idem__uri_variable *variable = &context->variables[i];
-    if (variable->name_len == len && memcmp(variable->name, name, len) == 0) return variable->value;
-  }
-  return NULL;
 }

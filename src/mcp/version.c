@@ -1,5 +1,5 @@
 /* version.c - the version table: what differs between revisions is a row of it. */
-#include "server.h"
+#include "mcp.h"
 
 #include <string.h>
 
@@ -36,10 +36,10 @@ const idem__revision *idem__revision_find(const char *date, size_t len) {
   return NULL;
 }
 
-const idem__revision *idem__revision_legacy(const idem_server *server) {
+const idem__revision *idem__revision_legacy(uint32_t revisions) {
   for (size_t i = 0; i < IDEM__REVISIONS; i++) {
     const idem__revision *row = &idem__revisions[i];
-    if (!idem__revision_has(row, IDEM__R_MODERN) && (server->opts.revisions & row->bit)) return row;
+    if (!idem__revision_has(row, IDEM__R_MODERN) && (revisions & row->bit)) return row;
   }
   return NULL;
 }

@@ -2,7 +2,7 @@
  * Its handle never keeps the loop alive. */
 #include "uv/runtime.h"
 
-#include "http/mcp_http.h"
+#include "mcp_http/mcp_http.h"
 
 #include <stdlib.h>
 #include <sys/random.h>

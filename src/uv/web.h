@@ -3,7 +3,7 @@
 #ifndef IDEM_UV_WEB_H
 #define IDEM_UV_WEB_H
 
-#include "http/mcp_http.h"
+#include "mcp_http/mcp_http.h"
 #include "modules/tls/tls.h"
 #include "uv/runtime.h"
 

@@ -3,7 +3,7 @@
 #ifndef IDEM_TEST_MCP_WEB_H
 #define IDEM_TEST_MCP_WEB_H
 
-#include "http/mcp_http.h"
+#include "mcp_http/mcp_http.h"
 #include "support/mcp_fixture.h"
 
 typedef struct mcp_web_opts {

@@ -3,7 +3,7 @@
 #include "fault_alloc.h"
 #include "peer.h"
 
-#include "mcp/mcp.h"
+#include "mcp_server/mcp_server.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,34 @@
+/* http_tool.h - tools that make one HTTP call. The host is fixed by the configuration; a value is
+ * encoded for the place it stands in and can never become another part of the request. */
+#ifndef IDEM_CLI_HTTP_TOOL_H
+#define IDEM_CLI_HTTP_TOOL_H
+
+#include "config/config.h"
+#include "service/call.h"
+
+#include <idem/uv.h>
+
+/* A request as it will be sent. */
+typedef struct http_request {
+  idem__buf url;
+  char **headers; /* "Name: value"; ends with NULL */
+  size_t header_count;
+  idem__buf body;
+} http_request;
+
+/* False: fault says which argument cannot be used. http_request_free either way. */
+bool http_build(http_request *self, const tool_config *tool, yyjson_val *arguments,
+                template_fault *fault);
+void http_request_free(http_request *self);
+
+typedef struct http_tool {
+  const tool_config *config;
+  const serve_config *file;
+  edition *edition;
+  idem_log *log;
+} http_tool;
+
+/* The handler; `user` is an http_tool. */
+void http_tool_call(idem_request *request, yyjson_val *arguments, void *user);
+
+#endif

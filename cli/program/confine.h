@@ -1,0 +1,59 @@
+/* confine.h - what a program may reach. Files by Landlock where the kernel has it: the system's
+ * folders and the configuration's to read, a temporary folder a tool to write. No sockets, by seccomp.
+ * More where the configuration says so. */
+#ifndef IDEM_CLI_CONFINE_H
+#define IDEM_CLI_CONFINE_H
+
+#include "config/config.h"
+
+#define CONFINE_KEPT 64u /* rulesets at a time */
+#define CONFINE_PATH 96u
+
+#define CONFINE_NONE (-1) /* nothing is to be put on */
+
+typedef struct tool_bounds {
+  int rules;          /* CONFINE_NONE: not made, or no longer kept */
+  uint64_t looked_ms; /* when its folder was last seen to be there; 0: never */
+} tool_bounds;
+
+typedef struct confinement {
+  const serve_config *config;
+  const char
+      *temporary;  /* each tool may write to a folder of its own in it; empty: there is none */
+  int abi;         /* of Landlock; 0: not there */
+  bool closes_net; /* seccomp is there */
+  tool_bounds *of_tool;
+  size_t kept[CONFINE_KEPT]; /* whose they are, in a ring */
+  size_t made;
+} confinement;
+
+/* Rulesets are made when a tool is first called; the first one is tried here. False: it could not be
+ * made where Landlock is there; stderr says why. */
+bool confinement_init(confinement *self, const serve_config *config, const char *temporary);
+void confinement_deinit(confinement *self);
+
+/* Tells the log what keeps programs in bounds here, and what does not. */
+void confinement_say(const confinement *self, idem_log *log);
+
+/* The bounds of one call. */
+typedef struct call_bounds {
+  char folder[CONFINE_PATH]; /* where its program may write; empty: there is no such place */
+  int rules;                 /* CONFINE_NONE: none */
+  bool own;                  /* both are this call's alone */
+} call_bounds;
+
+/* 0 or errno. Rules that are not its own stay ours and are there until the next call of this, or
+ * one of the two above. */
+int confinement_begin(confinement *self, const tool_config *tool, call_bounds *out);
+/* After the order was given, or not: then its own folder goes. */
+void confinement_ordered(call_bounds *bounds, bool given);
+/* Whether the tool's programs get no sockets. */
+bool confinement_closes_net(const confinement *self, const tool_config *tool);
+
+/* In a child without a way to gain privileges: 0, or errno in it. Safe between fork and exec. */
+int confine_files(int rules);
+int confine_net(void);
+/* confine_net.c: whether the filter was written for this machine. */
+bool confine_knows_machine(void);
+
+#endif

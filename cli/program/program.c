@@ -1,0 +1,172 @@
+/* program.c - calls of programs come in, wait for their turn, and get a slot. At most `concurrency`
+ * programs run; who waits is taken in turns, see turns.h. */
+#include "program.h"
+
+#include "service/edition.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPAWNER_AFTER_MS 20u
+
+void program_host_init(program_host *self, idem_log *log) {
+  *self = (program_host){.concurrency = 1, .spare = PIPES_NONE};
+  turns_init(&self->turns);
+  idem__list_init(&self->running);
+  hands_init(&self->hands, log);
+  signal(SIGPIPE, SIG_IGN); /* a program may end before it has read its input */
+}
+
+void program_tool_init(program_tool *self, program_host *host, edition *owner, size_t index) {
+  *self = (program_tool){.host = host,
+                         .edition = owner,
+                         .file = &owner->config,
+                         .config = &owner->config.tools[index],
+                         .bounds = &owner->bounds};
+  turns_tool_init(&self->turns);
+}
+
+/* ------------------------------------------------------------------------- turns */
+
+static void take_slot(call *self) {
+  program_host *host = self->tool->host;
+  idem__list_append(&host->running, &self->link);
+  host->running_count++;
+  call_start(self);
+}
+
+static void next_turn(program_host *host) {
+  turns_call *next;
+  if (host->turning) return; /* a program that could not be started gives its turn back at once */
+  host->turning = true;
+  while (host->running_count < host->concurrency && (next = turns_take(&host->turns)))
+    take_slot(IDEM__CONTAINER(next, call, turn));
+  host->turning = false;
+}
+
+static void start_spawner(program_host *self) {
+  if (self->runs_programs) hands_start(&self->hands);
+}
+
+void program_host_limits(program_host *self, const serve_config *config) {
+  self->runs_programs = false;
+  for (size_t i = 0; i < config->tool_count; i++)
+    self->runs_programs = self->runs_programs || config->tools[i].is_program;
+  if (self->loop) start_spawner(self);
+  self->concurrency = config->concurrency;
+  self->queue = config->queue;
+  next_turn(self);
+}
+
+static void on_soon(uv_timer_t *timer) { start_spawner(timer->data); }
+
+/* Whoever has started us waits for the first answer, which needs no spawner; a call that comes
+ * before it is there starts it. If it cannot be started, calls say so. */
+void program_host_on_loop(program_host *self, uv_loop_t *loop) {
+  self->loop = loop;
+  if (uv_timer_init(loop, &self->soon) != 0) return;
+  self->soon.data = self;
+  uv_unref((uv_handle_t *)&self->soon);
+  uv_timer_start(&self->soon, on_soon, SPAWNER_AFTER_MS, 0);
+}
+
+void program_call_ended(call *self) {
+  program_host *host = self->tool->host;
+  idem__list_remove(&self->link);
+  host->running_count--;
+  next_turn(host);
+}
+
+/* ------------------------------------------------------------------------- calls */
+
+static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
+  call *self = user;
+  (void)reason;
+  self->request = NULL;
+  idem_request_drop(request);
+  if (!self->turn.lane) {
+    call_cancel(self);
+    return;
+  }
+  turns_remove(&self->tool->host->turns, &self->turn);
+  call_free(self);
+}
+
+static const char busy[] = "the server is busy: too many calls are waiting; try again later";
+
+static void refuse_busy(idem_request *request, const program_tool *tool) {
+  failure_tell(request, tool->config, "refused, too many calls are waiting");
+  reply_failed(request, busy);
+}
+
+/* Room for one more that waits; who has the most of them may have to give way. */
+static bool make_room(program_host *host, const idem_request *request) {
+  if (host->turns.count < host->queue) return true;
+  turns_call *displaced = turns_displace(&host->turns, request);
+  if (!displaced) return false;
+  call *last = IDEM__CONTAINER(displaced, call, turn);
+  idem_request *owed = last->request;
+  last->request = NULL;
+  refuse_busy(owed, last->tool);
+  call_free(last);
+  return true;
+}
+
+static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arguments,
+                      template_fault *fault) {
+  call *self = calloc(1, sizeof *self);
+  snprintf(fault->sentence, sizeof fault->sentence, "out of memory");
+  if (!self) return NULL;
+  self->tool = tool;
+  self->request = request;
+  self->unread = PIPES_NONE;
+  edition_hold(tool->edition);
+  idem__list_init(&self->link);
+  idem__list_init(&self->turn.link);
+  idem__list_init(&self->user.link);
+  idem__buf_init(&self->output, NULL, tool->config->output_bytes);
+  idem__buf_init(&self->errors, NULL, (size_t)16 << 10);
+  if (program_prepare(tool->config, arguments, &self->words, &self->variables, &self->input, fault))
+    return self;
+  call_free(self);
+  return NULL;
+}
+
+void program_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
+  program_tool *tool = user;
+  program_host *host = tool->host;
+  template_fault fault;
+  bool must_wait = host->running_count >= host->concurrency;
+  call *self = call_new(tool, request, arguments, &fault);
+  if (!self) {
+    failure_tell(request, tool->config, "refused, %s", fault.sentence);
+    reply_failed(request, fault.sentence);
+    return;
+  }
+  host->loop = idem_request_loop(request);
+  if (must_wait &&
+      (!make_room(host, request) || !turns_add(&host->turns, &self->turn, &tool->turns, request))) {
+    refuse_busy(request, tool);
+    call_free(self);
+    return;
+  }
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, self);
+  if (!must_wait) take_slot(self);
+}
+
+/* Programs that were told to end have had their time while the loop shut down. What the loop still
+ * knew of them is gone with it. */
+void program_host_end(program_host *self) {
+  turns_call *next;
+  hands_end(&self->hands);
+  pipes_close(&self->spare);
+  while ((next = turns_take(&self->turns))) call_free(IDEM__CONTAINER(next, call, turn));
+  while (!idem__list_empty(&self->running)) {
+    call *left = IDEM__CONTAINER(self->running.next, call, link);
+    idem__list_remove(&left->link);
+    call_free(left);
+  }
+}

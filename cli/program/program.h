@@ -1,0 +1,115 @@
+/* program.h - tools that run a program: turns, running, stopping, answering.
+ * All on the loop of the server's one thread. See docs/internals/cli.md. */
+#ifndef IDEM_CLI_PROGRAM_H
+#define IDEM_CLI_PROGRAM_H
+
+#include "confine.h"
+#include "hands.h"
+#include "pipes.h"
+#include "service/call.h"
+#include "turns.h"
+
+#include <idem/uv.h>
+
+typedef struct program_host program_host;
+typedef struct call call;
+
+/* Why a call was stopped. */
+typedef enum stop_reason {
+  STOP_NOT = 0,
+  STOP_CANCELLED,
+  STOP_IDLE,
+  STOP_DEADLINE,
+  STOP_FLOOD
+} stop_reason;
+
+typedef struct program_tool {
+  turns_tool turns; /* the calls that wait */
+  program_host *host;
+  edition *edition;
+  const serve_config *file; /* the edition's */
+  const tool_config *config;
+  confinement *bounds;
+} program_tool;
+
+/* One for the life of the process: calls of every edition wait for the same turns. */
+struct program_host {
+  size_t concurrency;
+  size_t queue;
+  hands hands;
+  pipes spare; /* for the next program */
+  turns turns;
+  idem__list running;
+  size_t running_count;
+  bool turning;    /* next_turn is at work further up */
+  uv_loop_t *loop; /* NULL: it does not run yet */
+  uv_timer_t soon;
+  bool runs_programs;
+};
+
+/* One call of a tool, from its arguments to its answer. */
+struct call {
+  turns_call turn;
+  hand_user user;
+  idem__list link; /* in the host's running */
+  program_tool *tool;
+  idem_request *request; /* NULL once nobody waits for the answer */
+  word_list words;
+  word_list variables; /* those of its environment that hold arguments */
+  idem__buf input;
+  idem__buf output;
+  idem__buf errors; /* the end of what it wrote to stderr */
+  char line[256];   /* the line of stderr being read, for progress */
+  size_t line_len;
+  stop_reason stopped;
+  int status;
+  unsigned dead_hands;
+  bool started;   /* a hand runs it */
+  bool listening; /* to what it writes */
+  bool exited;
+  bool lost; /* and the hand with it */
+  bool output_ended;
+  bool errors_ended;
+  bool finished;
+  uint64_t began_ms;
+  uint64_t heard_ms; /* when it last wrote something */
+  uint64_t kill_ms;
+  uint64_t drop_ms; /* when a hand that does not report is given up */
+  uint64_t drain_ms;
+  unsigned handles;
+  uv_timer_t timer;
+  pipes unread; /* our ends, until we listen to them */
+  uv_pipe_t in, out, err;
+  uv_write_t write;
+};
+
+void program_host_init(program_host *self, idem_log *log);
+/* Takes the limits of a configuration. */
+void program_host_limits(program_host *self, const serve_config *config);
+/* The loop begins to run. */
+void program_host_on_loop(program_host *self, uv_loop_t *loop);
+void program_tool_init(program_tool *self, program_host *host, edition *owner, size_t index);
+/* The handler of a program tool; `user` is its program_tool. */
+void program_tool_call(idem_request *request, yyjson_val *arguments, void *user);
+/* After the loop: ends what still runs, and waits until it has. */
+void program_host_end(program_host *self);
+
+/* prepare.c: what would be run. False: fault says which argument cannot be used. */
+bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
+                     word_list *variables, idem__buf *input, template_fault *fault);
+/* run.c */
+void call_start(call *self);
+/* Nobody waits for the answer any more. It has its slot; it may be gone afterwards. */
+void call_cancel(call *self);
+void call_free(call *self);
+/* program.c: the call's program and pipes are gone. */
+void program_call_ended(call *self);
+/* complete.c: the same for a program that completes an argument. */
+void completion_answer(call *self);
+/* answer.c: ends the request with what came of it. */
+void call_answer(call *self);
+/* Whether its program failed, by what stands behind its name in a sentence; told in the log. */
+bool call_failed(const call *self, char *how, size_t size);
+void call_heard_errors(call *self, const char *bytes, size_t len);
+
+#endif

@@ -1,0 +1,164 @@
+/* turns.c - see turns.h. A lane holds the calls of one client for one tool in the order they came;
+ * it stands in the ring of its client and in the ring of its tool, and goes when it is empty. */
+#include "turns.h"
+
+#include "mcp_server/asker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct client {
+  idem__list link;
+  idem__list lanes;
+  idem__asker who;
+  size_t count;
+  char bytes[]; /* of `who` */
+} client;
+
+struct lane {
+  idem__list in_client;
+  idem__list in_tool;
+  idem__list calls;
+  client *client;
+  turns_tool *tool;
+};
+
+void turns_init(turns *self) {
+  *self = (turns){.count = 0};
+  idem__list_init(&self->clients);
+  idem__list_init(&self->tools);
+}
+
+void turns_tool_init(turns_tool *tool) {
+  idem__list_init(&tool->link);
+  idem__list_init(&tool->lanes);
+}
+
+/* ------------------------------------------------------------------ clients and lanes */
+
+static client *find_client(const turns *self, const idem_request *request) {
+  idem__asker who = idem__asker_of(request);
+  for (idem__list *at = self->clients.next; at != &self->clients; at = at->next) {
+    client *one = IDEM__CONTAINER(at, client, link);
+    if (one->who.thing == who.thing && one->who.len == who.len &&
+        memcmp(one->who.bytes, who.bytes, who.len) == 0)
+      return one;
+  }
+  return NULL;
+}
+
+static client *client_new(turns *self, const idem_request *request) {
+  idem__asker who = idem__asker_of(request);
+  client *made = calloc(1, sizeof *made + who.len);
+  if (!made) return NULL;
+  memcpy(made->bytes, who.bytes, who.len);
+  made->who = (idem__asker){who.thing, made->bytes, who.len};
+  idem__list_init(&made->lanes);
+  idem__list_append(&self->clients, &made->link);
+  return made;
+}
+
+static void client_free_if_done(client *self) {
+  if (self->count) return;
+  idem__list_remove(&self->link);
+  free(self);
+}
+
+static lane *find_lane(const client *self, const turns_tool *tool) {
+  for (idem__list *at = self->lanes.next; at != &self->lanes; at = at->next) {
+    lane *one = IDEM__CONTAINER(at, lane, in_client);
+    if (one->tool == tool) return one;
+  }
+  return NULL;
+}
+
+static lane *lane_new(turns *self, client *owner, turns_tool *tool) {
+  lane *made = calloc(1, sizeof *made);
+  if (!made) return NULL;
+  made->client = owner;
+  made->tool = tool;
+  idem__list_init(&made->calls);
+  idem__list_append(&owner->lanes, &made->in_client);
+  if (idem__list_empty(&tool->lanes)) idem__list_append(&self->tools, &tool->link);
+  idem__list_append(&tool->lanes, &made->in_tool);
+  return made;
+}
+
+static void lane_free_if_empty(lane *self) {
+  if (!idem__list_empty(&self->calls)) return;
+  idem__list_remove(&self->in_client);
+  idem__list_remove(&self->in_tool);
+  if (idem__list_empty(&self->tool->lanes)) idem__list_remove(&self->tool->link);
+  free(self);
+}
+
+/* ------------------------------------------------------------------ coming and going */
+
+bool turns_add(turns *self, turns_call *waiting, turns_tool *tool, const idem_request *request) {
+  client *owner = find_client(self, request);
+  if (!owner) owner = client_new(self, request);
+  if (!owner) return false;
+  waiting->lane = find_lane(owner, tool);
+  if (!waiting->lane) waiting->lane = lane_new(self, owner, tool);
+  if (!waiting->lane) {
+    client_free_if_done(owner);
+    return false;
+  }
+  idem__list_append(&waiting->lane->calls, &waiting->link);
+  owner->count++;
+  self->count++;
+  return true;
+}
+
+void turns_remove(turns *self, turns_call *waiting) {
+  client *owner = waiting->lane->client;
+  idem__list_remove(&waiting->link);
+  lane_free_if_empty(waiting->lane);
+  waiting->lane = NULL;
+  owner->count--;
+  self->count--;
+  client_free_if_done(owner);
+}
+
+/* ---------------------------------------------------------------------------- turns */
+
+static lane *next_lane(const turns *self) {
+  if (self->by_tool) {
+    const turns_tool *tool = IDEM__CONTAINER(self->tools.next, turns_tool, link);
+    return IDEM__CONTAINER(tool->lanes.next, lane, in_tool);
+  }
+  const client *one = IDEM__CONTAINER(self->clients.next, client, link);
+  return IDEM__CONTAINER(one->lanes.next, lane, in_client);
+}
+
+static void to_the_end(idem__list *ring, idem__list *link) {
+  idem__list_remove(link);
+  idem__list_append(ring, link);
+}
+
+/* Who has had a turn is last in every ring. */
+turns_call *turns_take(turns *self) {
+  if (!self->count) return NULL;
+  lane *chosen = next_lane(self);
+  turns_call *first = IDEM__CONTAINER(chosen->calls.next, turns_call, link);
+  self->by_tool = !self->by_tool;
+  to_the_end(&self->clients, &chosen->client->link);
+  to_the_end(&chosen->client->lanes, &chosen->in_client);
+  to_the_end(&self->tools, &chosen->tool->link);
+  to_the_end(&chosen->tool->lanes, &chosen->in_tool);
+  turns_remove(self, first);
+  return first;
+}
+
+turns_call *turns_displace(turns *self, const idem_request *request) {
+  const client *asks = find_client(self, request), *most = asks;
+  for (idem__list *at = self->clients.next; at != &self->clients; at = at->next) {
+    const client *one = IDEM__CONTAINER(at, client, link);
+    if (!most || one->count > most->count) most = one;
+  }
+  if (!most || most->count <= (asks ? asks->count : 0) + 1) return NULL;
+  const lane *last = IDEM__CONTAINER(most->lanes.prev, lane, in_client);
+  turns_call *displaced = IDEM__CONTAINER(last->calls.prev, turns_call, link);
+  turns_remove(self, displaced);
+  return displaced;
+}

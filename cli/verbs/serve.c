@@ -1,0 +1,86 @@
+/* serve.c - the verb `serve`: a configuration in, a complete MCP server out. */
+#include "serve.h"
+
+#include "cli.h"
+#include "service/service.h"
+
+#include <stdio.h>
+
+/* ------------------------------------------------------------------------- serving */
+
+static int serve(const serve_options *options, service *self) {
+  char counts[CONFIG_COUNTS];
+  idem_logf(self->log, IDEM_LOG_INFO, "configuration read", "%s",
+            config_counts(&self->current->config, counts));
+  confinement_say(&self->current->bounds, self->log);
+  idem_policy policy = idem_policy_preset(options->profile);
+  bool mcp = options->profile == IDEM_PROFILE_MCP;
+  idem_serve_opts opts = {.server = mcp ? self->server : NULL,
+                          .router = self->plain.router,
+                          .policy = mcp ? NULL : &policy,
+                          .log = self->log,
+                          .http = &options->http,
+                          .on_loop = service_on_loop,
+                          .on_hangup = service_on_hangup,
+                          .user = self};
+  return idem_run((const char *const *)options->urls, options->url_count, &opts);
+}
+
+static int with_service(const serve_options *options, edition *first, source_files *files) {
+  static service self; /* handles of the loop are in it, which may outlast us */
+  idem_log *log = NULL;
+  idem_log_open(&options->log, &log);
+  int code = service_init(&self, options, first, files, log) ? serve(options, &self) : 1;
+  service_deinit(&self);
+  idem_log_free(log);
+  return code;
+}
+
+static int say_fine(const char *path, const serve_config *config) {
+  char counts[CONFIG_COUNTS];
+  return printf("%s: %s: fine\n", path, config_counts(config, counts)) < 0;
+}
+
+/* What only shows when a server is filled with it. */
+static bool can_be_served(edition *self) {
+  program_host programs;
+  program_host_init(&programs, NULL);
+  idem_server *scratch = service_new_server(&self->config, NULL);
+  bool fine = scratch && edition_open(self, &programs) && edition_fill(self, scratch);
+  idem_server_free(scratch);
+  program_host_end(&programs);
+  return fine;
+}
+
+static int with_config(const serve_options *options) {
+  source_files files = {.count = 0};
+  bool inputs = options->check || options->dry_run || options->profile != IDEM_PROFILE_MCP;
+  edition *first = edition_read(options->path, NULL, &files, inputs);
+  int code = 1;
+  if (!first) {
+    source_files_clear(&files);
+    return code;
+  }
+  const serve_config *config = &first->config;
+  if (options->check)
+    code = can_be_served(first) ? say_fine(options->path, config) : 1;
+  else if (options->dry_run)
+    code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
+  else
+    return with_service(options, first, &files);
+  edition_free(first);
+  source_files_clear(&files);
+  return code;
+}
+
+static int run(int argc, char **argv) {
+  serve_options options;
+  int code;
+  if (serve_options_parse(&options, argc, argv, &code))
+    code = options.print_schema ? fputs(embedded_idem_schema_json, stdout) == EOF
+                                : with_config(&options);
+  serve_options_free(&options);
+  return code;
+}
+
+const verb serve_verb = {"serve", "serve what idem.json describes", serve_help, run};

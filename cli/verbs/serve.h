@@ -1,0 +1,53 @@
+/* serve.h - the verb `serve`: its options, and what it serves from a configuration. */
+#ifndef IDEM_CLI_SERVE_H
+#define IDEM_CLI_SERVE_H
+
+#include "config/config.h"
+
+#include <idem/uv.h>
+
+#define SERVE_URLS 16
+#define SERVE_LIST 64
+
+typedef struct serve_list {
+  const char *items[SERVE_LIST + 1]; /* ends with NULL */
+  size_t count;
+} serve_list;
+
+typedef struct serve_options {
+  const char *path;
+  idem_profile profile;
+  char *urls[SERVE_URLS];
+  size_t url_count;
+  bool exposed; /* an address that others than this machine reach */
+  bool open;    /* an address that asks for no token */
+  bool no_auth;
+  bool check;
+  bool print_schema;
+  const char *dry_run; /* a tool's name */
+  char **dry_run_values;
+  int dry_run_count;
+  serve_list tokens;
+  serve_list allow_hosts;
+  serve_list allow_origins;
+  serve_list trusted_proxies;
+  char *token_text;
+  const char *why; /* a flag's value was refused, if it is not only its form */
+  idem_http_opts http;
+  idem_log_setup log;
+} serve_options;
+
+/* True: go on; false: *code is the exit status. serve_options_free either way. */
+bool serve_options_parse(serve_options *self, int argc, char **argv, int *code);
+void serve_options_free(serve_options *self);
+/* For completion: the file and the tool that a line names whose last word is still being written; nothing is
+ * opened or judged. *tool is NULL where the tool is what is being written; false: no --dry-run. */
+bool serve_options_glance(int argc, char **argv, const char **path, const char **tool);
+/* The flags, each with its meaning, to stdout. */
+void serve_options_help(void);
+void serve_help(void);
+
+/* Shows what a call would run; the exit status. */
+int serve_dry_run(const serve_config *config, const char *name, char **given, int count);
+
+#endif

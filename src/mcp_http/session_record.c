@@ -1,0 +1,104 @@
+/* session_record.c - a legacy session as bytes for the store, and back: JSON, so that it can be read
+ * where it is kept. The principal it is bound to is part of it. See docs/internals/store.md. */
+#include "mcp_http.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ images */
+
+idem__kept_session *idem__kept_new(idem__mcp_shop *shop, const char *principal,
+                                   const idem__revision *revision, yyjson_val *params) {
+  idem__kept_session *session = idem__calloc(&shop->alloc, sizeof *session);
+  if (!session) return NULL;
+  session->shop = shop;
+  session->next_call = 1;
+  idem__list_init(&session->link);
+  idem__list_init(&session->askers);
+  session->principal = idem__strndup(&shop->alloc, principal, strlen(principal));
+  idem_status status =
+      idem__session_init(&session->legacy, &shop->alloc, shop->by_id.seed, revision, params);
+  if (session->principal && status == IDEM_OK) return session;
+  idem__kept_destroy(session);
+  return NULL;
+}
+
+void idem__kept_destroy(idem__kept_session *session) {
+  idem_alloc alloc = session->shop->alloc;
+  idem__session_deinit(&session->legacy);
+  idem__free(&alloc, session->principal);
+  idem__free(&alloc, session);
+}
+
+/* ----------------------------------------------------------------- writing */
+
+static void write_subscriptions(const idem__map *subscriptions, idem__writer *writer) {
+  size_t at = 0;
+  idem__write_key(writer, "subscriptions");
+  idem__write_array(writer);
+  for (const char *uri; (uri = idem__map_next(subscriptions, &at));) idem__write_text(writer, uri);
+  idem__write_array_end(writer);
+}
+
+idem_status idem__record_write(const idem__kept_session *session, idem__buf *out) {
+  const idem__mcp_session *legacy = &session->legacy;
+  idem__writer writer = idem__writer_on(out);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "principal", session->principal);
+  idem__write_member_text(&writer, "revision", legacy->revision->date);
+  idem__write_member_bool(&writer, "initialized", atomic_load(&legacy->initialized));
+  idem__write_member_int(&writer, "level", atomic_load(&legacy->log_level));
+  if (legacy->subscriptions.count) write_subscriptions(&legacy->subscriptions, &writer);
+  idem__write_member_value(&writer, "hello", yyjson_doc_get_root(legacy->hello));
+  idem__write_object_end(&writer);
+  return writer.status;
+}
+
+/* ----------------------------------------------------------------- reading */
+
+/* Takes over what may have changed; who asked for what is as the record says. */
+static idem_status take_over(idem__mcp_session *legacy, yyjson_val *root) {
+  yyjson_val *level = yyjson_obj_get(root, "level");
+  idem__map old = legacy->subscriptions;
+  idem_status status = IDEM_OK;
+  atomic_store(&legacy->initialized, yyjson_is_true(yyjson_obj_get(root, "initialized")));
+  if (yyjson_is_int(level)) atomic_store(&legacy->log_level, (int)yyjson_get_sint(level));
+  idem__map_init(&legacy->subscriptions, &legacy->alloc, old.seed);
+  yyjson_arr_iter iter = yyjson_arr_iter_with(yyjson_obj_get(root, "subscriptions"));
+  for (yyjson_val *uri; status == IDEM_OK && (uri = yyjson_arr_iter_next(&iter));) {
+    idem__session_change change = {.kind = IDEM__SESSION_SUBSCRIBE};
+    change.uri = yyjson_get_str(uri);
+    change.uri_len = yyjson_get_len(uri);
+    if (change.uri) status = idem__session_apply(legacy, &change, SIZE_MAX);
+  }
+  size_t at = 0;
+  for (char *uri; (uri = idem__map_next(&old, &at));) idem__free(&legacy->alloc, uri);
+  idem__map_deinit(&old);
+  return status;
+}
+
+static idem__kept_session *new_from(idem__mcp_shop *shop, yyjson_val *root) {
+  yyjson_val *principal = yyjson_obj_get(root, "principal");
+  yyjson_val *date = yyjson_obj_get(root, "revision");
+  yyjson_val *hello = yyjson_obj_get(root, "hello");
+  const idem__revision *revision =
+      yyjson_is_str(date) ? idem__revision_find(yyjson_get_str(date), yyjson_get_len(date)) : NULL;
+  if (!revision || !yyjson_is_str(principal) || !yyjson_is_obj(hello)) return NULL;
+  return idem__kept_new(shop, yyjson_get_str(principal), revision, hello);
+}
+
+idem_status idem__record_read(idem__mcp_shop *shop, const char *text, size_t len,
+                              idem__kept_session *into, idem__kept_session **out) {
+  yyjson_alc alc = {shop->alloc.malloc, shop->alloc.realloc, shop->alloc.free, shop->alloc.ctx};
+  yyjson_doc *doc =
+      yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
+  yyjson_val *root = yyjson_doc_get_root(doc);
+  idem__kept_session *session = into ? into : new_from(shop, root);
+  idem_status status = session && root ? take_over(&session->legacy, root) : IDEM_E_INVAL;
+  if (status != IDEM_OK && session && !into) {
+    idem__kept_destroy(session);
+    session = NULL;
+  }
+  yyjson_doc_free(doc);
+  if (out) *out = session;
+  return status;
+}

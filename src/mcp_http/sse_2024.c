@@ -1,0 +1,322 @@
+/* sse_2024.c - the transport of 2024-11-05: a GET holds an event stream open whose first event says
+ * where to post; what is posted there is answered on the stream. One conn of the engine a stream, on
+ * the thread of the GET; posts may come in on any. See docs/guide/mcp-eras.md. */
+#include "http/endpoint.h"
+#include "mcp_http.h"
+
+#include <string.h>
+
+/* One open stream. The shop's lock guards its place in the map, and its life for other threads. */
+typedef struct line {
+  idem__list link; /* in the desk, those that have ended included */
+  idem__mcp_desk *desk;
+  idem__http_exchange *exchange; /* NULL: going */
+  idem_conn *conn;
+  uint64_t comment_ms;
+  _Atomic uint64_t used_ms; /* when something was posted */
+  char id[IDEM__SESSION_ID + 1];
+  char principal[IDEM__PRINCIPAL];
+} line;
+
+static void refuse(idem__http_exchange *exchange, uint16_t status, const char *reason,
+                   const char *headers) {
+  idem__http_refuse(exchange, &(idem__http_refusal){.status = status, .reason = reason}, headers);
+}
+
+/* ------------------------------------------------------------------ its end */
+
+static void leave_shop(line *open) {
+  idem__mcp_shop *shop = open->desk->shop;
+  idem__shop_lock(shop);
+  if (idem__map_remove(&shop->sse_lines, open->id, IDEM__SESSION_ID))
+    idem__metrics_add(shop->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
+  idem__shop_unlock(shop);
+}
+
+static void free_line(line *open) {
+  leave_shop(open);
+  idem__list_remove(&open->link);
+  idem_conn_free(open->conn);
+  idem__free(&open->desk->alloc, open);
+}
+
+/* The conn may be on the stack: what has ended is freed when the desk is next called from outside. */
+static void end_line(line *open) {
+  idem__http_exchange *exchange = open->exchange;
+  if (!exchange) return;
+  open->exchange = NULL;
+  leave_shop(open);
+  idem__http_stream_end(exchange);
+  idem__server_wake(open->desk->hub->server);
+}
+
+void idem__sse_sweep(idem__mcp_desk *desk, bool all) {
+  for (idem__list *at = desk->sse_lines.next; at != &desk->sse_lines;) {
+    line *open = IDEM__CONTAINER(at, line, link);
+    at = at->next;
+    if (all || !open->exchange) free_line(open);
+  }
+}
+
+/* Called by the driver, never from inside the conn. */
+static void on_abort(idem__http_exchange *exchange, void *user) {
+  (void)exchange;
+  free_line(user);
+}
+
+/* ------------------------------------------------------------------- output */
+
+static void put_event(line *open, const char *event, const char *text, size_t len) {
+  idem__buf *out = &open->desk->rpc->event;
+  out->len = 0;
+  if (idem__sse_put_event(out, event, NULL, text, len) == IDEM_OK)
+    idem__http_stream_put(open->exchange, out->data, out->len);
+  out->len = 0;
+  idem__buf_trim(out, (size_t)64 << 10);
+}
+
+static void pump(line *open);
+static void on_room(void *user) { pump(user); }
+
+static void pump(line *open) {
+  idem_chunk chunk;
+  while (open->exchange &&
+         idem__http_conn_has_room(idem__http_exchange_conn(open->exchange), on_room, open) &&
+         idem_conn_next_chunk(open->conn, &chunk)) {
+    put_event(open, "message", chunk.data, chunk.len);
+    idem_chunk_free(&chunk);
+  }
+  if (open->exchange && idem_conn_done(open->conn)) end_line(open);
+}
+
+static void on_output(idem_conn *conn, void *user) {
+  line *open = user;
+  (void)conn;
+  if (!open->exchange) return;
+  idem__http_conn *http = idem__http_exchange_conn(open->exchange);
+  pump(open);
+  idem__http_conn_notify(http);
+}
+
+/* --------------------------------------------------------------------- time */
+
+static void set_time(line *open) {
+  uint64_t at = idem_conn_deadline(open->conn);
+  idem__http_set_time(open->exchange, at < open->comment_ms ? at : open->comment_ms);
+}
+
+static bool is_idle(const line *open, uint64_t now_ms) {
+  uint64_t used_ms = atomic_load_explicit(&open->used_ms, memory_order_relaxed);
+  return now_ms >= used_ms + open->desk->shop->opts.session_idle_ms &&
+         !idem_conn_in_flight(open->conn);
+}
+
+static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
+  line *open = user;
+  if (idem_conn_deadline(open->conn) <= now_ms) {
+    if (idem_conn_expire(open->conn) != IDEM_OK) {
+      end_line(open);
+      return;
+    }
+    pump(open);
+    if (open->exchange != exchange) return;
+  }
+  if (is_idle(open, now_ms)) {
+    end_line(open);
+    return;
+  }
+  if (open->comment_ms <= now_ms) {
+    idem__http_stream_put(exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
+    open->comment_ms = now_ms + open->desk->stream_ms;
+  }
+  set_time(open);
+}
+
+static void on_stop(void *user, bool now) {
+  line *open = user;
+  if (now)
+    idem_conn_abort(open->conn);
+  else
+    idem_conn_close(open->conn);
+  pump(open);
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static idem_status enter_shop(line *open) {
+  idem__mcp_shop *shop = open->desk->shop;
+  idem__shop_make_id(shop, open->id);
+  idem__shop_lock(shop);
+  bool full = shop->sse_lines.count >= shop->opts.max_sessions;
+  idem_status status =
+      full ? IDEM_E_LIMIT : idem__map_put(&shop->sse_lines, open->id, IDEM__SESSION_ID, open);
+  if (status == IDEM_OK) idem__metrics_add(shop->opts.metrics, IDEM__M_SESSIONS_OPENED, 1);
+  idem__shop_unlock(shop);
+  return status;
+}
+
+static line *new_line(idem__mcp_desk *desk, idem__http_exchange *exchange,
+                      const idem__http_request *request) {
+  line *open = idem__calloc(&desk->alloc, sizeof *open);
+  if (!open) return NULL;
+  open->desk = desk;
+  open->exchange = exchange;
+  atomic_init(&open->used_ms, idem__http_exchange_now(exchange));
+  idem__mcp_principal(idem__http_exchange_conn(exchange), request, open->principal);
+  desk->upgrading = open->principal;
+  idem_status status = idem__http_rpc_conn(desk->rpc, open, on_output, NULL,
+                                           idem__http_exchange_peer(exchange), &open->conn);
+  desk->upgrading = NULL;
+  if (status == IDEM_OK) status = enter_shop(open);
+  if (status == IDEM_OK) {
+    idem__list_append(&desk->sse_lines, &open->link);
+    return open;
+  }
+  idem_conn_free(open->conn);
+  idem__free(&desk->alloc, open);
+  return NULL;
+}
+
+static void say_where_to_post(line *open) {
+  char text[512];
+  idem__buf url;
+  idem__buf_fixed(&url, text, sizeof text);
+  if (idem__buf_printf(&url, "%s?sessionId=%s", open->desk->message_path, open->id) == IDEM_OK)
+    put_event(open, "endpoint", url.data, url.len);
+}
+
+void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request *request,
+                         void *user) {
+  idem__mcp_desk *desk = user;
+  if (!idem__http_accepts(request, "text/event-stream")) {
+    refuse(exchange, 406, "method-not-allowed", NULL);
+    return;
+  }
+  if (idem__http_head_of_events(exchange)) return;
+  line *open = new_line(desk, exchange, request);
+  if (!open) {
+    refuse(exchange, 503, "unavailable", NULL);
+    return;
+  }
+  idem__http_exchange_set_user(exchange, open);
+  idem__http_on_abort(exchange, on_abort, open);
+  idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop, open);
+  idem__http_on_time(exchange, UINT64_MAX, on_time);
+  idem__http_stream_begin(exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
+  say_where_to_post(open);
+  open->comment_ms = idem__http_exchange_now(exchange) + desk->stream_ms;
+  set_time(open);
+}
+
+/* ------------------------------------------------------------------ posting */
+
+/* The value of sessionId in a query; absent otherwise. */
+static idem__view session_of(idem__view query) {
+  static const char key[] = "sessionId=";
+  const char *at = query.at, *next;
+  for (size_t left = at ? query.len : 0; left; at = next + 1) {
+    next = memchr(at, '&', left);
+    size_t len = next ? (size_t)(next - at) : left;
+    if (len > sizeof key - 1 && memcmp(at, key, sizeof key - 1) == 0)
+      return (idem__view){at + sizeof key - 1, len - (sizeof key - 1)};
+    if (!next) break;
+    left -= len + 1;
+  }
+  return (idem__view){NULL, 0};
+}
+
+/* A message on its way to the thread of its stream. */
+typedef struct carried {
+  idem_alloc alloc;
+  idem__mcp_shop *shop;
+  const idem__mcp_desk *desk;
+  char id[IDEM__SESSION_ID];
+  size_t len;
+  char text[];
+} carried;
+
+static void take_message(line *open, const char *text, size_t len) {
+  idem_status status = idem__conn_message(open->conn, text, len, NULL);
+  if (status != IDEM_OK && status != IDEM_E_CLOSED) {
+    end_line(open);
+    return;
+  }
+  on_output(open->conn, open);
+  if (open->exchange) set_time(open);
+}
+
+/* On the stream's own thread, the only one that ends it: what is found stays. */
+static void deliver(void *arg) {
+  carried *message = arg;
+  idem__shop_lock(message->shop);
+  line *open = idem__map_get(&message->shop->sse_lines, message->id, IDEM__SESSION_ID);
+  idem__shop_unlock(message->shop);
+  if (open && open->desk == message->desk) take_message(open, message->text, message->len);
+  idem_alloc alloc = message->alloc;
+  idem__free(&alloc, message);
+}
+
+static carried *carry(const idem__mcp_desk *desk, idem__view id, idem__view body) {
+  carried *message = idem__malloc(&desk->alloc, sizeof *message + body.len);
+  if (!message) return NULL;
+  *message = (carried){.alloc = desk->alloc, .shop = desk->shop, .len = body.len};
+  memcpy(message->id, id.at, IDEM__SESSION_ID);
+  if (body.len) memcpy(message->text, body.at, body.len);
+  return message;
+}
+
+/* Finds whose stream it is and sends the message there; the status of the answer. */
+static uint16_t post(idem__mcp_desk *desk, idem__view id, const char *principal, idem__view body,
+                     uint64_t now_ms) {
+  idem__mcp_shop *shop = desk->shop;
+  carried *message = id.len == IDEM__SESSION_ID ? carry(desk, id, body) : NULL;
+  if (!message) return id.len == IDEM__SESSION_ID ? 503 : 404;
+  uint16_t status = 404;
+  idem__shop_lock(shop);
+  line *open = idem__map_get(&shop->sse_lines, id.at, id.len);
+  if (open && strcmp(open->principal, principal) == 0) {
+    atomic_store_explicit(&open->used_ms, now_ms, memory_order_relaxed);
+    message->desk = open->desk;
+    status = 202;
+    /* Its hub is there as long as the lock is held. One of our own is called when it is not. */
+    if (open->desk != desk && idem__hub_post(open->desk->hub, deliver, message) != IDEM_OK)
+      status = 503;
+  }
+  bool ours = status == 202 && message->desk == desk;
+  idem__shop_unlock(shop);
+  if (ours)
+    deliver(message);
+  else if (status != 202)
+    idem__free(&desk->alloc, message);
+  return status;
+}
+
+/* Takes the message's token. Without one it goes the way of other POSTs, where it is refused with its
+ * own id, now that there is none. */
+static bool is_limited(const idem__mcp_desk *desk, idem__http_exchange *exchange,
+                       const idem__http_request *request) {
+  idem__limiter *limiter = desk->rpc->opts.limiter;
+  uint32_t retry_s;
+  if (!limiter || idem__limiter_take(limiter, idem__http_exchange_client(exchange),
+                                     idem__http_exchange_now(exchange), &retry_s)) {
+    return false;
+  }
+  idem__http_rpc_serve(exchange, request, desk->rpc);
+  return true;
+}
+
+void idem__mcp_serve_message(idem__http_exchange *exchange, const idem__http_request *request,
+                             void *user) {
+  idem__mcp_desk *desk = user;
+  char principal[IDEM__PRINCIPAL];
+  if (is_limited(desk, exchange, request)) return;
+  idem__mcp_principal(idem__http_exchange_conn(exchange), request, principal);
+  uint16_t status = post(desk, session_of(request->query), principal, request->body,
+                         idem__http_exchange_now(exchange));
+  if (status != 202)
+    refuse(exchange, status, status == 404 ? "not-initialized" : "unavailable", NULL);
+  else
+    idem__http_respond(
+        exchange,
+        &(idem__http_answer){.status = 202, .type = "text/plain", .body = "Accepted", .len = 8});
+}

@@ -1,0 +1,132 @@
+/* stream.c - GET streams of legacy sessions: a cursor over what the session has kept for one of
+ * its streams. Notifications nobody asked for go to stream 0; a client that lost the stream of a
+ * POST comes back for the rest of that one. */
+#include "mcp_http.h"
+
+#include <string.h>
+
+static void close_stream(idem__get_stream *stream) {
+  idem__kept_session *session = stream->session;
+  idem__shop_lock(stream->desk->shop);
+  if (stream->stream == 0) session->get_streams--;
+  if (session->teller == stream) session->teller = NULL;
+  idem__shop_unlock(stream->desk->shop);
+  idem__list_remove(&stream->link);
+  idem__kept_unref(session);
+  idem__free(&stream->desk->alloc, stream);
+}
+
+static void end_stream(idem__get_stream *stream) {
+  idem__http_exchange *exchange = stream->exchange;
+  close_stream(stream);
+  idem__http_stream_end(exchange);
+}
+
+static void on_abort(idem__http_exchange *exchange, void *user) {
+  (void)exchange;
+  close_stream(user);
+}
+
+static void on_stop(void *user, bool now) {
+  (void)now; /* nobody waits for an answer on it */
+  end_stream(user);
+}
+
+static void put_comment(idem__get_stream *stream, uint64_t now_ms) {
+  idem__http_stream_put(stream->exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
+  stream->comment_ms = now_ms + stream->desk->stream_ms;
+  idem__http_set_time(stream->exchange, stream->comment_ms);
+}
+
+static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
+  idem__get_stream *stream = user;
+  (void)exchange;
+  idem__kept_alive(stream->session, now_ms);
+  put_comment(stream, now_ms);
+}
+
+bool idem__get_stream_tells(idem__get_stream *stream) {
+  idem__kept_session *session = stream->session;
+  if (stream->stream != 0) return false;
+  idem__shop_lock(stream->desk->shop);
+  if (!session->teller) { /* goes on where the one before it ended */
+    session->teller = stream;
+    if (stream->after < session->told) stream->after = session->told;
+  }
+  bool tells = session->teller == stream;
+  idem__shop_unlock(stream->desk->shop);
+  return tells;
+}
+
+static void note_told(const idem__get_stream *stream) {
+  idem__shop_lock(stream->desk->shop);
+  stream->session->told = stream->after;
+  idem__shop_unlock(stream->desk->shop);
+}
+
+static void on_room(void *user) { idem__get_stream_flush(user); }
+
+void idem__get_stream_flush(idem__get_stream *stream) {
+  idem__buf events;
+  if (stream->session->ended) {
+    end_stream(stream);
+    return;
+  }
+  if (!idem__http_conn_has_room(idem__http_exchange_conn(stream->exchange), on_room, stream)) {
+    return;
+  }
+  if (stream->stream == 0 && !idem__get_stream_tells(stream)) return; /* another's to tell */
+  idem__buf_init(&events, &stream->desk->alloc, SIZE_MAX / 4);
+  bool last = idem__kept_events_after(stream->session, stream->stream, &stream->after, &events);
+  if (events.len) idem__http_stream_put(stream->exchange, events.data, events.len);
+  idem__buf_deinit(&events);
+  if (stream->stream == 0) note_told(stream);
+  if (last) end_stream(stream);
+}
+
+void idem__get_streams_flush(idem__mcp_desk *desk) {
+  for (idem__list *at = desk->streams.next; at != &desk->streams;) {
+    idem__get_stream *stream = IDEM__CONTAINER(at, idem__get_stream, link);
+    at = at->next;
+    idem__get_stream_flush(stream);
+  }
+}
+
+void idem__get_streams_end(idem__mcp_desk *desk) {
+  while (!idem__list_empty(&desk->streams)) {
+    end_stream(IDEM__CONTAINER(desk->streams.next, idem__get_stream, link));
+  }
+}
+
+void idem__get_stream_open(idem__mcp_desk *desk, idem__http_exchange *exchange,
+                           idem__kept_session *session, uint32_t stream, uint32_t after,
+                           const char *first_event) {
+  idem__get_stream *open = idem__calloc(&desk->alloc, sizeof *open);
+  if (!open) {
+    idem__kept_unref(session);
+    idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
+                      NULL);
+    return;
+  }
+  open->desk = desk;
+  open->exchange = exchange;
+  open->session = session;
+  open->stream = stream;
+  open->after = after;
+  idem__shop_lock(desk->shop);
+  if (stream == 0) {
+    session->get_streams++;
+    session->had_stream = true;
+    session->teller = open;
+  }
+  idem__shop_unlock(desk->shop);
+  idem__list_append(&desk->streams, &open->link);
+  idem__http_exchange_set_user(exchange, open);
+  idem__http_on_abort(exchange, on_abort, open);
+  idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop, open);
+  idem__http_on_time(exchange, UINT64_MAX, on_time);
+  idem__http_stream_begin(exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
+  if (first_event) idem__http_stream_put(exchange, first_event, strlen(first_event));
+  put_comment(open, idem__http_exchange_now(exchange));
+  idem__get_stream_flush(open);
+}

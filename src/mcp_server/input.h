@@ -1,0 +1,25 @@
+/* input.h - questions to the client: what was answered, what is asked, and the state that travels with
+ * them, sealed. */
+#ifndef IDEM_MCP_INPUT_H
+#define IDEM_MCP_INPUT_H
+
+#include "nouns.h"
+
+/* Reads inputResponses and requestState of a request; false: refused. */
+bool idem__input_read(idem__context *context, yyjson_val *params);
+/* Takes back what a legacy peer was asked and has not answered. A task's side is in task.h. */
+void idem__input_cancel(idem__context *context);
+/* Copies what the handler wants to see again into the request's memory; NULL: nothing. */
+idem_status idem__input_keep_state(idem__context *context, const void *state, size_t len);
+/* Writes {"method","params"} of an ask, as a revision knows it. */
+void idem__input_write_ask(const idem_ask *ask, const idem__revision *revision,
+                           idem__writer *writer);
+
+/* Derives the server's keys for what travels from its options, or makes a random one. */
+idem_status idem__state_keys(idem_server *server);
+/* requestState, sealed with HMAC-SHA-256: expiry, principal, method, digest of the params. */
+idem_status idem__state_seal(idem__context *context, const void *state, size_t len, idem__buf *out);
+/* INVAL: tampered with, expired, somebody else's or another request's. The state is in `out`. */
+idem_status idem__state_open(idem__context *context, const char *text, size_t len, idem__buf *out);
+
+#endif

@@ -1,0 +1,62 @@
+/* server.h - what is served and how: options, the current snapshot, the hubs that serve it.
+ * Shared by threads; what changes while serving is atomic or guarded by a lock. */
+#ifndef IDEM_MCP_SERVER_H
+#define IDEM_MCP_SERVER_H
+
+#include "../store/store.h"
+#include "method.h"
+#include "registry.h"
+
+struct idem_server {
+  idem_alloc alloc;
+  idem_server_opts opts; /* strings replaced by owned copies */
+  idem__store *store;    /* what is shared with other loops, and may be with other servers */
+  idem__store_watcher *news, *task_changes;
+  _Atomic unsigned listening; /* open subscriptions/listen that name tasks */
+  idem_router *router;
+  idem_policy policy;
+  idem__registry *registry; /* guarded by lock */
+  _Atomic uint64_t generation;
+  idem__lock lock;
+  idem__list hubs;       /* guarded by lock */
+  idem__list ended_hubs; /* freed while requests were with handlers; guarded by lock */
+  idem_completion_fn complete;
+  void *complete_user;
+  struct idem__task_table *tasks; /* see task.c */
+  uint8_t state_key[32];          /* see state.c */
+  uint8_t state_key_old[32];
+  bool has_old_key;
+  struct idem__method_user *method_users; /* one for each method row */
+  idem__mcp_hub *own_hub;                 /* for loops of somebody's own; NULL until needed */
+  _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
+  idem__buf info[IDEM__REVISIONS];        /* serverInfo, as each revision knows it */
+};
+static inline bool idem__server_speaks(const idem_server *server, idem_revision revision) {
+  return (server->opts.revisions & (uint32_t)revision) != 0;
+}
+/* Shares a store with others; before serving. INVAL: it does not answer at once. */
+idem_status idem__server_use_store(idem_server *server, idem__store *store);
+void idem__server_lock(idem_server *server); /* short sections only */
+void idem__server_unlock(idem_server *server);
+/* Copies a text; NULL stays NULL. */
+char *idem__server_copy(idem_server *server, const char *text, idem_status *status);
+/* Somebody who shares the store has news for our peers. */
+void idem__server_on_news(const idem__store_change *change, void *user);
+/* Makes every hub deliver what waits for it. From any thread. */
+void idem__server_wake(idem_server *server);
+/* Something in these lists changed (bits of idem__list_kind): tells every hub. From any thread. */
+void idem__server_changed(idem_server *server, uint32_t kinds);
+/* The server's capabilities, {"tools":{...},...}, as a revision names them. */
+void idem__server_write_capabilities(idem__context *context, idem__writer *writer);
+/* {"name","version","title"?,...} as a revision knows them. */
+void idem__server_write_info(const idem_server *server, const idem__revision *revision,
+                             idem__writer *writer);
+bool idem__server_offers(const idem_server *server, const idem__registry *registry,
+                         idem__capability capability);
+uint64_t idem__server_wall_ms(const idem_server *server);
+void idem__server_random(const idem_server *server, void *bytes, size_t len);
+
+/* ["2026-07-28", ...]: every revision served, newest first. */
+void idem__write_supported_versions(const idem_server *server, idem__writer *writer);
+
+#endif

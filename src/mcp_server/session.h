@@ -1,0 +1,74 @@
+/* session.h - one conn seen as MCP, and what a legacy handshake agreed with it.
+ * A transport that is not a line is told and asked through an edge. */
+#ifndef IDEM_MCP_SESSION_H
+#define IDEM_MCP_SESSION_H
+
+#include "nouns.h"
+
+/* What a legacy handshake agreed. A line peer has its own; HTTP keeps them by id. */
+struct idem__mcp_session {
+  idem_alloc alloc;
+  const idem__revision *revision;
+  _Atomic bool initialized; /* notifications/initialized came */
+  _Atomic int log_level;    /* idem_mcp_level; -1: the peer set none */
+  yyjson_doc *hello;        /* the initialize params, for client_info and capabilities */
+  idem__map subscriptions;  /* uri -> owned copy; HTTP guards it with its own lock */
+};
+/* Makes one from initialize's params; the revision is agreed. */
+idem_status idem__session_init(idem__mcp_session *session, const idem_alloc *alloc, uint64_t seed,
+                               const idem__revision *revision, yyjson_val *params);
+void idem__session_deinit(idem__mcp_session *session);
+bool idem__session_subscribed(const idem__mcp_session *session, const char *uri);
+
+/* What may change in a session after its handshake. */
+typedef enum idem__session_change_kind {
+  IDEM__SESSION_INITIALIZED,
+  IDEM__SESSION_LEVEL,
+  IDEM__SESSION_SUBSCRIBE,
+  IDEM__SESSION_UNSUBSCRIBE
+} idem__session_change_kind;
+typedef struct idem__session_change {
+  idem__session_change_kind kind;
+  int level;
+  const char *uri;
+  size_t uri_len;
+} idem__session_change;
+/* Makes a change; one that was made already is made again to no effect. LIMIT: `max_subscriptions`
+ * are there; NOMEM. */
+idem_status idem__session_apply(idem__mcp_session *session, const idem__session_change *change,
+                                size_t max_subscriptions);
+/* The same for a peer's session, wherever that is kept. */
+idem_status idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *change);
+
+/* What a transport that is not a line tells and is told. NULL for line peers. */
+typedef struct idem__edge {
+  /* A request header by lower-case name; false: absent. */
+  bool (*header)(void *ctx, const char *name, const char **value, size_t *len);
+  /* The HTTP status of an error that no handler made. */
+  void (*set_status)(void *ctx, int status);
+  /* initialize succeeded: keep the session (made with idem__session_init by the callee). */
+  idem_status (*open_session)(void *ctx, const idem__revision *revision, yyjson_val *params,
+                              idem__mcp_session **out);
+  /* Makes a change in a session that others share. */
+  idem_status (*change_session)(void *ctx, const idem__session_change *change);
+} idem__edge;
+
+/* One conn seen as MCP. conn->attachment points to it. */
+struct idem__mcp_peer {
+  idem__list link; /* in hub->peers, for line peers with a session */
+  idem__mcp_hub *hub;
+  idem_conn *conn;
+  idem__mcp_session *session; /* NULL: no legacy handshake yet */
+  idem__mcp_session own;      /* a line peer's */
+  const char *principal;      /* "" when there is none; borrowed from the transport */
+  const idem__edge *edge;
+  void *edge_ctx;
+  const idem__revision *assumed; /* legacy service without a session (HTTP); NULL: none */
+};
+idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_hub *hub, idem_conn *conn);
+void idem__mcp_peer_deinit(idem__mcp_peer *peer);
+static inline idem__mcp_peer *idem__mcp_peer_of(const idem_conn *conn) {
+  return conn ? conn->attachment : NULL;
+}
+
+#endif

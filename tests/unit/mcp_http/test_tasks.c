@@ -1,0 +1,193 @@
+/* test_tasks.c - tasks live in the store: another server that shares it shows them, cancels them,
+ * answers their questions and waits for them, for their principal alone. */
+#include "mcp_server/task.h"
+#include "support/mcp_web.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define META                                                                                       \
+  "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
+  "\"io.modelcontextprotocol/clientCapabilities\":{\"elicitation\":{},\"extensions\":{"            \
+  "\"io.modelcontextprotocol/tasks\":{}}}}"
+
+typedef struct pair {
+  mcp_web owner, other;
+  idem__store *store;
+  idem_request *kept;
+  unsigned cancelled;
+} pair;
+
+static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
+  pair *both = user;
+  (void)reason;
+  both->cancelled++;
+  both->kept = NULL;
+  idem_request_drop(request);
+}
+
+static void keep(idem_request *request, void *user) {
+  pair *both = user;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, both);
+  both->kept = request;
+}
+
+static int open_pair(void **state) {
+  static pair both;
+  idem__store_memory_opts opts = {.seed = 5};
+  both = (pair){.cancelled = 0};
+  assert_int_equal(idem__store_memory_new(&opts, &both.store), IDEM_OK);
+  mcp_web_open(&both.owner, &(mcp_web_opts){.store = both.store});
+  mcp_web_open(&both.other, &(mcp_web_opts){.store = both.store});
+  both.other.fixture->drawn = 100; /* its ids are its own */
+  both.owner.fixture->keep = keep;
+  both.owner.fixture->user = &both;
+  *state = &both;
+  return 0;
+}
+
+static int close_pair(void **state) {
+  pair *both = *state;
+  mcp_web_close(&both->other);
+  mcp_web_close(&both->owner);
+  idem__store_unref(both->store);
+  return 0;
+}
+
+/* A request of 2026-07-28 by a bearer of `token`; members are those of params before _meta. */
+static char *ask(mcp_web *web, const char *token, const char *method, const char *name,
+                 const char *members) {
+  char headers[512], body[1024];
+  snprintf(headers, sizeof headers,
+           "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: %s\r\nMcp-Name: %s\r\n"
+           "Authorization: Bearer %s\r\n",
+           method, name, token);
+  snprintf(body, sizeof body,
+           "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\",\"params\":{%s," META "}}", method,
+           members);
+  return mcp_web_ask(web, "POST", "/mcp", headers, body);
+}
+
+static void expect(char *answer, const char *text) {
+  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
+  free(answer);
+}
+
+/* Starts the tool as a task of alice's. */
+static void start(pair *both, const char *tool, char id[IDEM__TASK_ID + 1]) {
+  char members[128];
+  snprintf(members, sizeof members, "\"name\":\"%s\",\"arguments\":{}", tool);
+  char *answer = ask(&both->owner, "alice", "tools/call", tool, members);
+  const char *at = strstr(answer, "\"taskId\":\"");
+  assert_non_null(at);
+  memcpy(id, at + 10, IDEM__TASK_ID);
+  id[IDEM__TASK_ID] = '\0';
+  free(answer);
+}
+
+static char *ask_task(mcp_web *web, const char *token, const char *method, const char *id,
+                      const char *more) {
+  char members[512];
+  snprintf(members, sizeof members, "\"taskId\":\"%s\"%s", id, more);
+  return ask(web, token, method, id, members);
+}
+
+static void a_task_is_seen_from_anywhere(void **state) {
+  pair *both = *state;
+  char id[IDEM__TASK_ID + 1];
+  start(both, "job", id);
+  expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"status\":\"working\"");
+  idem_task_status(both->kept, "half way");
+  expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"statusMessage\":\"half way\"");
+  idem_tool_text(both->kept, "12345678901234567890.10", 23);
+  expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "12345678901234567890.10");
+  expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"status\":\"completed\"");
+}
+
+static void nobody_else_can_use_a_task(void **state) {
+  pair *both = *state;
+  char id[IDEM__TASK_ID + 1];
+  start(both, "job", id);
+  mcp_web *const webs[] = {&both->owner, &both->other};
+  for (int i = 0; i < 2; i++) {
+    expect(ask_task(webs[i], "bob", "tasks/get", id, ""), "-32602");
+    expect(ask_task(webs[i], "bob", "tasks/cancel", id, ""), "-32602");
+    expect(ask_task(webs[i], "bob", "tasks/update", id, ",\"inputResponses\":{}"), "-32602");
+  }
+  assert_int_equal(both->cancelled, 0);
+  idem_tool_text(both->kept, "x", 1);
+}
+
+static void a_task_cancelled_elsewhere_stops_its_handler(void **state) {
+  pair *both = *state;
+  char id[IDEM__TASK_ID + 1];
+  start(both, "job", id);
+  expect(ask_task(&both->other, "alice", "tasks/cancel", id, ""), "200 OK");
+  mcp_web_deliver(&both->owner);
+  assert_int_equal(both->cancelled, 1);
+  expect(ask_task(&both->owner, "alice", "tasks/get", id, ""), "\"status\":\"cancelled\"");
+}
+
+static void a_question_answered_elsewhere_wakes_its_handler(void **state) {
+  pair *both = *state;
+  char id[IDEM__TASK_ID + 1];
+  start(both, "job_ask", id);
+  expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"who\":{\"method\"");
+  expect(ask_task(&both->other, "alice", "tasks/update", id,
+                  ",\"inputResponses\":{\"who\":{\"action\":\"accept\",\"content\":{\"name\":"
+                  "\"Ann\"}}}"),
+         "200 OK");
+  mcp_web_deliver(&both->owner);
+  expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"status\":\"completed\"");
+  expect(ask_task(&both->owner, "alice", "tasks/get", id, ""), "Ann");
+}
+
+static void whoever_ends_a_task_first_is_right(void **state) {
+  pair *both = *state;
+  char id[IDEM__TASK_ID + 1];
+  start(both, "job", id);
+  expect(ask_task(&both->other, "alice", "tasks/cancel", id, ""), "200 OK");
+  /* The handler answers before it hears of that. */
+  idem_request *kept = both->kept;
+  idem_tool_text(kept, "too late", 8);
+  mcp_web_deliver(&both->owner);
+  expect(ask_task(&both->owner, "alice", "tasks/get", id, ""), "\"status\":\"cancelled\"");
+  expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"status\":\"cancelled\"");
+}
+
+static void who_listens_elsewhere_is_told(void **state) {
+  pair *both = *state;
+  mcp_web_conn listener;
+  char id[IDEM__TASK_ID + 1], body[1024];
+  start(both, "job", id);
+  mcp_web_connect(&both->other, &listener);
+  snprintf(body, sizeof body,
+           "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"subscriptions/listen\",\"params\":{"
+           "\"notifications\":{\"taskIds\":[\"%s\"]}," META "}}",
+           id);
+  mcp_web_send(&listener, "POST", "/mcp",
+               "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n"
+               "Authorization: Bearer alice\r\n",
+               body);
+  assert_non_null(strstr(listener.output, "acknowledged"));
+  idem_tool_text(both->kept, "heard", 5);
+  mcp_web_settle(&listener);
+  assert_non_null(strstr(listener.output, "notifications/tasks"));
+  assert_non_null(strstr(listener.output, "heard"));
+  mcp_web_disconnect(&listener);
+}
+
+int main(void) {
+#define PROMISE(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
+  const struct CMUnitTest tests[] = {
+      PROMISE(a_task_is_seen_from_anywhere),
+      PROMISE(nobody_else_can_use_a_task),
+      PROMISE(a_task_cancelled_elsewhere_stops_its_handler),
+      PROMISE(a_question_answered_elsewhere_wakes_its_handler),
+      PROMISE(whoever_ends_a_task_first_is_right),
+      PROMISE(who_listens_elsewhere_is_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
