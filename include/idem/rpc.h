@@ -135,7 +135,7 @@ typedef struct idem_method_info {
 
 typedef struct idem_router_opts {
   const idem_alloc *alloc;
-  uint64_t seed;            /* for hash tables; give random bits so that peers cannot guess it */
+  uint64_t seed;            /* mixed into the secret that keys hash tables; may be 0 */
   size_t parse_bytes_total; /* memory all conns' messages may take as values; 0: 512 MiB */
 } idem_router_opts;
 

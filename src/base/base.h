@@ -4,8 +4,9 @@
 #ifndef IDEM_BASE_PRIVATE_H
 #define IDEM_BASE_PRIVATE_H
 
-#include <idem/base.h>
+#include "hash.h"
 
+#include <idem/base.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 
@@ -93,7 +94,7 @@ static inline idem_status idem__buf_put(idem__buf *buf, const void *bytes, size_
 
 /* Keyed by bytes; open addressing, grows by doubling, bounded by `max` entries (IDEM__MAP_MAX
  * unless the owner sets it lower after init). Keys are borrowed: the value's owner keeps them alive
- * until removal. The seed makes collisions unguessable. */
+ * until removal. They may be a peer's: nobody can choose keys that collide (hash.h). */
 #define IDEM__MAP_MAX ((size_t)1 << 24)
 typedef struct idem__map_entry {
   const char *key;
@@ -119,8 +120,6 @@ void *idem__map_remove(idem__map *map, const char *key, size_t key_len);
 /* Iterate: start with *pos = 0; NULL at the end. Removing the entry just returned is allowed only
  * by ending the walk. */
 void *idem__map_next(const idem__map *map, size_t *pos);
-uint64_t idem__hash(const void *bytes, size_t len, uint64_t seed);
-
 /* ------------------------------------------------------------ timer heap */
 
 /* Intrusive binary min-heap of deadlines. A timer sits in at most one heap; index 0 = not in one,

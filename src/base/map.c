@@ -1,70 +1,11 @@
 /* map.c - a hash map keyed by bytes, for ids, sessions and method names.
  * Linear probing with backward-shift deletion: no tombstones, so a table that lives for weeks stays
- * as fast as a new one. The hash is seeded twice over. See docs/internals/base.md. */
+ * as fast as a new one. Keys may be a peer's: the hash is keyed (hash.h). See docs/internals/base.md. */
 #include "base.h"
 
 #include <string.h>
 
 enum { SMALLEST = 4 };
-
-/* ---------------------------------------------------------------- hash */
-
-/* Odd constants with about half their bits set; nothing else is asked of them. */
-static const uint64_t MIX_A = 0x9e3779b97f4a7c15u;
-static const uint64_t MIX_B = 0xd1342543de82ef95u;
-static const uint64_t MIX_C = 0xaf251af3b0f025b5u;
-static const uint64_t MIX_D = 0xb564ef22ec7aece5u;
-
-/* Both halves of the 128-bit product, folded together. */
-static inline uint64_t fold(uint64_t a, uint64_t b) {
-#ifdef __SIZEOF_INT128__
-  __extension__ typedef unsigned __int128 wide;
-  wide product = (wide)a * b;
-  return (uint64_t)product ^ (uint64_t)(product >> 64);
-#else
-  uint64_t a_low = a & 0xffffffffu, a_high = a >> 32, b_low = b & 0xffffffffu, b_high = b >> 32;
-  uint64_t low = a_low * b_low, middle = a_high * b_low + (low >> 32);
-  uint64_t cross = a_low * b_high + (middle & 0xffffffffu);
-  uint64_t high = a_high * b_high + (middle >> 32) + (cross >> 32);
-  return (a * b) ^ high;
-#endif
-}
-
-static inline uint64_t read8(const unsigned char *p) {
-  uint64_t value;
-  memcpy(&value, p, sizeof value);
-  return value;
-}
-
-static inline uint64_t read4(const unsigned char *p) {
-  uint32_t value;
-  memcpy(&value, p, sizeof value);
-  return value;
-}
-
-/* Both factors of every product are masked with something the peer cannot know: a factor that can
- * be forced to zero would make all other bytes meaningless. */
-uint64_t idem__hash(const void *bytes, size_t len, uint64_t seed) {
-  const unsigned char *p = bytes;
-  uint64_t left = fold(seed ^ MIX_A, (uint64_t)len ^ MIX_B);
-  uint64_t right = fold(seed ^ MIX_C, MIX_D);
-  uint64_t a = 0, b = 0;
-  if (len > 16) {
-    const unsigned char *last = p + len - 16;
-    for (; p < last; p += 16) left = fold(read8(p) ^ left, read8(p + 8) ^ right) + right;
-    a = read8(last);
-    b = read8(last + 8);
-  } else if (len >= 8) {
-    a = read8(p);
-    b = read8(p + len - 8);
-  } else if (len >= 4) {
-    a = read4(p);
-    b = read4(p + len - 4);
-  } else if (len > 0) {
-    a = (uint64_t)p[0] << 16 | (uint64_t)p[len / 2] << 8 | p[len - 1];
-  }
-  return fold(fold(a ^ left, b ^ right) ^ left, MIX_D ^ right);
-}
 
 /* ----------------------------------------------------------------- map */
 

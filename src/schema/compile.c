@@ -185,7 +185,6 @@ static idem_status new_schema(const idem_schema_opts *opts, idem_schema **out) {
   *out = schema;
   if (!schema) return IDEM_E_NOMEM;
   schema->alloc = alloc;
-  schema->seed = idem__seed_from(schema, &alloc);
   idem__region_init(&schema->memory, &schema->alloc, 1024);
   return IDEM_OK;
 }
@@ -195,9 +194,9 @@ static void compiler_init(compiler *c, idem_schema *schema, const idem_schema_op
   *c = (compiler){.schema = schema, .registry = opts->registry, .fault = fault};
   const idem_alloc *alloc = &schema->alloc;
   idem__region_init(&c->scratch, alloc, 4096);
-  idem__map_init(&c->scope_by_uri, alloc, schema->seed);
-  idem__map_init(&c->anchors, alloc, schema->seed);
-  idem__map_init(&c->anchor_names, alloc, schema->seed);
+  idem__map_init(&c->scope_by_uri, alloc, 0);
+  idem__map_init(&c->anchors, alloc, 0);
+  idem__map_init(&c->anchor_names, alloc, 0);
   c->assert_formats = opts->assert_formats;
   c->max_bytes = opts->max_bytes ? opts->max_bytes : DEFAULT_BYTES;
   c->max_depth = opts->max_depth ? opts->max_depth : DEFAULT_DEPTH;

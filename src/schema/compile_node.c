@@ -76,8 +76,8 @@ static idem_status read_constants(draft_node *d, keyword k) {
   yyjson_val *item = k == KEYWORD_ENUM ? value + 1 : value;
   for (size_t i = 0; i < count; i++, item = idem__next(item)) list[i] = item;
   value_budget budget = {.depth = d->c->max_depth, .steps = 100000000, .scratch = &d->c->scratch};
-  idem_status status = idem__value_set_build(idem__draft_memory(d), list, (uint32_t)count,
-                                             d->c->schema->seed, &budget, set);
+  idem_status status =
+      idem__value_set_build(idem__draft_memory(d), list, (uint32_t)count, &budget, set);
   if (status == IDEM_E_NOMEM) return idem__compile_no_memory(d->c);
   if (status != IDEM_OK)
     return idem__compile_fail(d->c, status, d->self, k,

@@ -34,10 +34,8 @@ static uint64_t count_names(yyjson_val *const *k) {
 static idem_status table_init(name_table *t, compiler *c, uint64_t capacity) {
   region *memory = &c->schema->memory;
   *t = (name_table){.c = c};
-  t->rules = (object_rules){.additional = NODE_NONE,
-                            .names = NODE_NONE,
-                            .max_properties = UINT64_MAX,
-                            .seed = c->schema->seed};
+  t->rules =
+      (object_rules){.additional = NODE_NONE, .names = NODE_NONE, .max_properties = UINT64_MAX};
   if (capacity > UINT32_MAX / 8) return IDEM_E_LIMIT;
   t->capacity = (uint32_t)capacity;
   t->properties = idem__region_get(memory, t->capacity * sizeof *t->properties);
@@ -67,8 +65,7 @@ static idem_status intern(name_table *t, yyjson_val *name, uint32_t *index) {
   p->node = NODE_NONE;
   *index = t->rules.property_count++;
   if (!t->slots) return IDEM_OK;
-  uint32_t slot =
-      (uint32_t)idem__text_hash(p->name, len, p->words, t->rules.seed) & t->rules.slot_mask;
+  uint32_t slot = (uint32_t)idem__hash(p->name, len, 0) & t->rules.slot_mask;
   while (t->slots[slot]) slot = (slot + 1) & t->rules.slot_mask;
   t->slots[slot] = *index + 1;
   return IDEM_OK;

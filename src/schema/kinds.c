@@ -212,7 +212,7 @@ static size_t position_of(yyjson_val *array, const yyjson_val *item) {
 
 static bool hash_item(run *r, yyjson_val *item, uint64_t *hash) {
   value_budget budget = {.depth = r->depth, .steps = r->steps, .scratch = &r->ctx->scratch};
-  *hash = idem__value_hash(item, r->schema->seed, &budget);
+  *hash = idem__value_hash(item, &budget);
   r->steps = budget.steps;
   if (budget.exhausted) return idem__run_limit(r, budget.steps ? "max_depth" : "max_steps");
   return true;

@@ -279,15 +279,30 @@ bool idem__number_equal(const number *a, const number *b) {
   return a->form == NUMBER_LONG && idem__number_compare(a, b) == 0;
 }
 
-uint64_t idem__number_hash(const number *n, uint64_t seed) {
-  if (n->form == NUMBER_INTEGER) return idem__mix((uint64_t)n->integer, seed);
-  uint64_t hash = idem__mix(n->mantissa + (uint64_t)n->negative, seed ^ (uint64_t)n->exponent);
-  if (n->form != NUMBER_LONG) return hash;
+/* Sixteen digits make a word; how many there are tells a last word from a part of one. */
+static void hash_digits(idem__hasher *hasher, const number *n) {
   digit_walk w;
+  uint64_t word = 0, count = 0;
+  idem__hash_word(hasher, n->digits);
   walk_start(&w, n);
-  for (int digit = walk_next(&w); digit >= 0; digit = walk_next(&w))
-    hash = idem__mix(hash ^ (uint64_t)digit, seed + 1);
-  return hash;
+  for (int digit = walk_next(&w); digit >= 0; digit = walk_next(&w)) {
+    word = word << 4 | (uint64_t)digit;
+    if (++count % 16 == 0) idem__hash_word(hasher, word);
+  }
+  idem__hash_word(hasher, word);
+}
+
+void idem__number_hash(idem__hasher *hasher, const number *n) {
+  idem__hash_word(hasher, (uint64_t)n->form << 1 | n->negative);
+  if (n->form == NUMBER_INTEGER) {
+    idem__hash_word(hasher, (uint64_t)n->integer);
+    return;
+  }
+  idem__hash_word(hasher, (uint64_t)n->exponent);
+  if (n->form == NUMBER_LONG)
+    hash_digits(hasher, n);
+  else
+    idem__hash_word(hasher, n->mantissa);
 }
 
 /* ------------------------------------------------------------ divisibility */

@@ -4,7 +4,8 @@
 #ifndef IDEM_SCHEMA_NUMBER_H
 #define IDEM_SCHEMA_NUMBER_H
 
-#include <idem/base.h>
+#include "../base/base.h"
+
 #include <yyjson.h>
 
 typedef enum number_form { NUMBER_BAD, NUMBER_INTEGER, NUMBER_DECIMAL, NUMBER_LONG } number_form;
@@ -27,7 +28,7 @@ number idem__number_of(const yyjson_val *value);
 bool idem__number_is_integer(const number *n);
 int idem__number_compare(const number *a, const number *b); /* <0, 0, >0 */
 bool idem__number_equal(const number *a, const number *b);
-uint64_t idem__number_hash(const number *n, uint64_t seed);
+void idem__number_hash(idem__hasher *hasher, const number *n);
 /* Whether `n` is a multiple of `divisor` (positive). Sets *limit when the work would be too much.
  */
 bool idem__number_multiple(const number *n, const number *divisor, bool *limit);

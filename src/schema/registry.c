@@ -21,7 +21,7 @@ idem_status idem_schema_registry_new(const idem_alloc *alloc, idem_schema_regist
   *out = registry;
   if (!registry) return IDEM_E_NOMEM;
   registry->alloc = own;
-  idem__map_init(&registry->documents, &registry->alloc, idem__seed_from(registry, &own));
+  idem__map_init(&registry->documents, &registry->alloc, 0);
   return IDEM_OK;
 }
 

@@ -100,7 +100,6 @@ typedef struct object_rules {
   const uint32_t *slots; /* index + 1 by hash; NULL while the table is small */
   uint32_t property_count;
   uint32_t slot_mask;
-  uint64_t seed;
   const uint64_t *required; /* a bit per property */
   uint32_t required_count;
   uint32_t words; /* of a bit set over the properties */
@@ -120,7 +119,6 @@ typedef struct value_set {
   const uint64_t *hashes;
   const uint32_t *slots; /* index + 1 by hash; NULL while the set is small */
   uint32_t count, slot_mask;
-  uint64_t seed;
   uint8_t kinds;
 } value_set;
 
@@ -197,8 +195,7 @@ struct idem_schema {
   node_id root;
   resource *resources;
   uint32_t resource_count;
-  bool dynamic; /* some $dynamicRef needs the dynamic scope */
-  uint64_t seed;
+  bool dynamic;    /* some $dynamicRef needs the dynamic scope */
   regex *patterns; /* all, linked, to be freed */
 };
 
@@ -216,10 +213,10 @@ typedef struct value_budget {
   bool no_memory;
 } value_budget;
 
-uint64_t idem__value_hash(yyjson_val *value, uint64_t seed, value_budget *budget);
+uint64_t idem__value_hash(yyjson_val *value, value_budget *budget);
 bool idem__value_equal(yyjson_val *a, yyjson_val *b, value_budget *budget);
 idem_status idem__value_set_build(region *memory, yyjson_val *const *values, uint32_t count,
-                                  uint64_t seed, value_budget *budget, value_set *out);
+                                  value_budget *budget, value_set *out);
 bool idem__value_set_has(const value_set *set, yyjson_val *value, value_budget *budget);
 
 /* Whether a property has this name: short ones are compared as two words. */

@@ -54,53 +54,68 @@ static bool spend(value_budget *budget, uint64_t steps) {
   return true;
 }
 
-static uint64_t text_hash(const char *text, size_t len, uint64_t seed) {
-  return idem__text_hash(text, len, idem__text_words(text, len), seed);
+static void hash_value(idem__hasher *hasher, yyjson_val *value, value_budget *budget);
+
+/* Words before a value's own say what it is and how many follow: no two values are the same words. */
+static void hash_head(idem__hasher *hasher, uint8_t kind, size_t len) {
+  idem__hash_word(hasher, (uint64_t)len << 8 | kind);
 }
 
-static uint64_t hash_array(yyjson_val *value, uint64_t seed, value_budget *budget) {
-  uint64_t hash = idem__mix(seed, 5);
+static void hash_array(idem__hasher *hasher, yyjson_val *value, value_budget *budget) {
   size_t count = idem__length(value);
   yyjson_val *item = value + 1;
+  hash_head(hasher, KIND_ARRAY, count);
   for (size_t i = 0; i < count && !budget->exhausted; i++, item = idem__next(item))
-    hash = idem__mix(hash, idem__value_hash(item, seed, budget));
-  return hash;
+    hash_value(hasher, item, budget);
 }
 
-/* Members are added up, so that their order does not matter. */
-static uint64_t hash_object(yyjson_val *value, uint64_t seed, value_budget *budget) {
+/* Members are hashed alone and added up, so that their order does not matter. */
+static void hash_object(idem__hasher *hasher, yyjson_val *value, value_budget *budget) {
   uint64_t sum = 0;
   size_t count = idem__length(value);
   yyjson_val *key = value + 1;
+  hash_head(hasher, KIND_OBJECT, count);
   for (size_t i = 0; i < count && !budget->exhausted; i++, key = idem__next(key + 1)) {
-    uint64_t name = text_hash(key->uni.str, idem__length(key), seed);
-    sum += idem__mix(name, idem__value_hash(key + 1, seed, budget));
+    idem__hasher member = idem__hash_begin(0);
+    idem__hash_text(&member, key->uni.str, idem__length(key));
+    hash_value(&member, key + 1, budget);
+    sum += idem__hash_end(member);
   }
-  return idem__mix(sum, seed ^ 6);
+  idem__hash_word(hasher, sum);
 }
 
-uint64_t idem__value_hash(yyjson_val *value, uint64_t seed, value_budget *budget) {
+static void hash_number(idem__hasher *hasher, yyjson_val *value, value_budget *budget) {
+  number n = idem__number_of(value);
+  if (n.form == NUMBER_LONG) spend(budget, n.digits / 16);
+  hash_head(hasher, KIND_NUMBER, 0);
+  idem__number_hash(hasher, &n);
+}
+
+static void hash_string(idem__hasher *hasher, yyjson_val *value, value_budget *budget) {
+  size_t len = idem__length(value);
+  spend(budget, len / 64);
+  hash_head(hasher, KIND_STRING, len);
+  idem__hash_text(hasher, value->uni.str, len);
+}
+
+static void hash_value(idem__hasher *hasher, yyjson_val *value, value_budget *budget) {
   if (budget->depth == 0) budget->exhausted = true;
-  if (!spend(budget, 1) || budget->exhausted) return 0;
-  uint64_t hash = 0;
+  if (!spend(budget, 1) || budget->exhausted) return;
   budget->depth--;
   switch (idem__kind(value)) {
-  case KIND_NUMBER: {
-    number n = idem__number_of(value);
-    if (n.form == NUMBER_LONG) spend(budget, n.digits / 16);
-    hash = idem__number_hash(&n, seed);
-    break;
-  }
-  case KIND_STRING:
-    spend(budget, idem__length(value) / 64);
-    hash = text_hash(value->uni.str, idem__length(value), seed ^ 1);
-    break;
-  case KIND_ARRAY: hash = hash_array(value, seed, budget); break;
-  case KIND_OBJECT: hash = hash_object(value, seed, budget); break;
-  default: hash = idem__mix(seed ^ 2, value->tag & YYJSON_TAG_MASK);
+  case KIND_NUMBER: hash_number(hasher, value, budget); break;
+  case KIND_STRING: hash_string(hasher, value, budget); break;
+  case KIND_ARRAY: hash_array(hasher, value, budget); break;
+  case KIND_OBJECT: hash_object(hasher, value, budget); break;
+  default: hash_head(hasher, 0, value->tag & YYJSON_TAG_MASK);
   }
   budget->depth++;
-  return hash;
+}
+
+uint64_t idem__value_hash(yyjson_val *value, value_budget *budget) {
+  idem__hasher hasher = idem__hash_begin(0);
+  hash_value(&hasher, value, budget);
+  return idem__hash_end(hasher);
 }
 
 /* ----------------------------------------------------------------- equality */
@@ -137,7 +152,7 @@ static bool index_keys(key_index *index, yyjson_val *object, value_budget *budge
   }
   yyjson_val *key = object + 1;
   for (size_t i = 0; i < count; i++, key = idem__next(key + 1)) {
-    uint32_t slot = (uint32_t)text_hash(key->uni.str, idem__length(key), 0) & index->mask;
+    uint32_t slot = (uint32_t)idem__hash(key->uni.str, idem__length(key), 0) & index->mask;
     while (index->slots[slot] && spend(budget, 1)) slot = (slot + 1) & index->mask;
     if (budget->exhausted) return false;
     index->slots[slot] = key;
@@ -153,7 +168,7 @@ static yyjson_val *index_find(const key_index *index, const yyjson_val *key, val
       if (same_text(key, other)) return other + 1;
     return NULL;
   }
-  uint32_t slot = (uint32_t)text_hash(key->uni.str, idem__length(key), 0) & index->mask;
+  uint32_t slot = (uint32_t)idem__hash(key->uni.str, idem__length(key), 0) & index->mask;
   for (; index->slots[slot] && spend(budget, 1); slot = (slot + 1) & index->mask)
     if (same_text(key, index->slots[slot])) return index->slots[slot] + 1;
   return NULL;
@@ -206,8 +221,8 @@ bool idem__value_equal(yyjson_val *a, yyjson_val *b, value_budget *budget) {
 /* ---------------------------------------------------------------------- sets */
 
 idem_status idem__value_set_build(region *memory, yyjson_val *const *values, uint32_t count,
-                                  uint64_t seed, value_budget *budget, value_set *out) {
-  *out = (value_set){.count = count, .seed = seed};
+                                  value_budget *budget, value_set *out) {
+  *out = (value_set){.count = count};
   if (count > UINT32_MAX / 4) return IDEM_E_LIMIT;
   yyjson_val **list = idem__region_get(memory, count * sizeof *list);
   if (!list) return IDEM_E_NOMEM;
@@ -222,7 +237,7 @@ idem_status idem__value_set_build(region *memory, yyjson_val *const *values, uin
   uint64_t *hashes = idem__region_get(memory, count * sizeof *hashes);
   if (!slots || !hashes) return IDEM_E_NOMEM;
   for (uint32_t i = 0; i < count; i++) {
-    hashes[i] = idem__value_hash(list[i], seed, budget);
+    hashes[i] = idem__value_hash(list[i], budget);
     if (budget->exhausted) return IDEM_E_LIMIT;
     uint32_t slot = (uint32_t)hashes[i] & out->slot_mask;
     bool twin = false; /* the same value listed again would only lengthen the chain */
@@ -257,7 +272,7 @@ bool idem__value_set_has(const value_set *set, yyjson_val *value, value_budget *
   uint8_t kind = idem__kind(value);
   if (!(set->kinds & kind)) return false;
   if (!set->slots) return small_set_has(set, value, kind, budget);
-  uint64_t hash = idem__value_hash(value, set->seed, budget);
+  uint64_t hash = idem__value_hash(value, budget);
   if (budget->exhausted) return false;
   uint32_t slot = (uint32_t)hash & set->slot_mask;
   for (; set->slots[slot]; slot = (slot + 1) & set->slot_mask) {
@@ -270,11 +285,6 @@ bool idem__value_set_has(const value_set *set, yyjson_val *value, value_budget *
 
 /* ---------------------------------------------------------------- properties */
 
-static uint64_t property_hash(const object_rules *rules, const char *name, size_t len,
-                              idem__words words) {
-  return idem__text_hash(name, len, words, rules->seed);
-}
-
 uint32_t idem__property_find(const object_rules *rules, const char *name, size_t len) {
   idem__words words = idem__text_words(name, len);
   if (!rules->slots) {
@@ -282,7 +292,7 @@ uint32_t idem__property_find(const object_rules *rules, const char *name, size_t
       if (idem__property_is(&rules->properties[i], name, len, words)) return i;
     return UINT32_MAX;
   }
-  uint32_t slot = (uint32_t)property_hash(rules, name, len, words) & rules->slot_mask;
+  uint32_t slot = (uint32_t)idem__hash(name, len, 0) & rules->slot_mask;
   for (; rules->slots[slot]; slot = (slot + 1) & rules->slot_mask) {
     uint32_t i = rules->slots[slot] - 1;
     if (idem__property_is(&rules->properties[i], name, len, words)) return i;

@@ -4,6 +4,12 @@
 
 static number read(const char *text) { return idem__number_parse(text, strlen(text)); }
 
+static uint64_t hash(const number *n) {
+  idem__hasher hasher = idem__hash_begin(7);
+  idem__number_hash(&hasher, n);
+  return idem__hash_end(hasher);
+}
+
 static void equal_values_have_one_form(void **state) {
   (void)state;
   static const char *const pairs[][2] = {{"1", "1.0"},
@@ -19,7 +25,7 @@ static void equal_values_have_one_form(void **state) {
     number a = read(pairs[i][0]), b = read(pairs[i][1]);
     assert_true(idem__number_equal(&a, &b));
     assert_int_equal(idem__number_compare(&a, &b), 0);
-    assert_true(idem__number_hash(&a, 7) == idem__number_hash(&b, 7));
+    assert_true(hash(&a) == hash(&b));
   }
 }
 
