@@ -83,7 +83,7 @@ static void add_hint(const call *self, idem__buf *out) {
   static const char *const refusals[] = {"Permission denied", "Operation not permitted", "EACCES"};
   const char *text = self->errors.data;
   const confinement *bounds = self->tool->bounds;
-  bool refused = false, free = !bounds->abi && !bounds->closes_net;
+  bool refused = false, free = !bounds->abi && !bounds->seals;
   if (self->tool->config->unconfined || free || !text) return;
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals && !refused; i++)
     refused = memmem(text, self->errors.len, refusals[i], strlen(refusals[i]));

@@ -206,8 +206,9 @@ void confinement_ordered(call_bounds *bounds, bool given) {
   if (!given) rmdir(bounds->folder);
 }
 
-bool confinement_closes_net(const confinement *self, const tool_config *tool) {
-  return self->closes_net && !tool->allow_net && !tool->unconfined;
+seal_level confinement_seal(const confinement *self, const tool_config *tool) {
+  if (!self->seals || tool->unconfined) return SEAL_NONE;
+  return tool->allow_net ? SEAL_OTHERS : SEAL_SOCKETS;
 }
 
 /* ------------------------------------------------------------------ making and ending */
@@ -225,7 +226,7 @@ bool confinement_init(confinement *self, const serve_config *config, const char 
   *self = (confinement){.config = config,
                         .temporary = temporary,
                         .abi = abi > 0 ? (int)abi : 0,
-                        .closes_net = knows_seccomp()};
+                        .seals = knows_seccomp()};
   self->of_tool = calloc(config->tool_count + 1, sizeof *self->of_tool);
   if (!self->of_tool) return false;
   for (size_t i = 0; i < config->tool_count; i++) self->of_tool[i].rules = CONFINE_NONE;
@@ -253,10 +254,14 @@ static void say_open(const confinement *self, idem_log *log) {
   if (!self->abi)
     idem_logf(log, IDEM_LOG_WARN, "programs are not confined to files",
               "this kernel has no Landlock: they read and write what this user can");
-  if (!self->closes_net)
-    idem_logf(log, IDEM_LOG_WARN, "programs are not kept from the network",
-              "this kernel has no seccomp: %s",
-              self->abi >= 4 ? "TCP is closed to them, UDP is not" : "TCP and UDP are open");
+  else if (self->abi < 6)
+    idem_logf(log, IDEM_LOG_WARN, "programs may signal other processes",
+              "this kernel's Landlock is older than ABI 6: they end what this user can end");
+  if (!self->seals)
+    idem_logf(
+        log, IDEM_LOG_WARN, "programs are not kept from the network",
+        "this kernel has no seccomp: %s; limits and priorities of other processes are open, too",
+        self->abi >= 4 ? "TCP is closed to them, UDP is not" : "TCP and UDP are open");
   if (access("/proc/thread-self/children", R_OK) != 0)
     idem_logf(log, IDEM_LOG_WARN, "programs that detach may be left running",
               "there is no /proc/thread-self/children to find them by");
@@ -271,12 +276,14 @@ void confinement_say(const confinement *self, idem_log *log) {
     networked += tool->is_program && !tool->unconfined && tool->allow_net;
   }
   if (!programs) return;
-  idem_logf(log, IDEM_LOG_INFO, "programs are kept in bounds",
-            "in force: own groups that end as a whole, clean environment, no new privileges, no "
-            "core files, time and output limits%s%s%s",
-            self->abi ? ", files by Landlock" : "",
-            self->closes_net ? ", no sockets by seccomp" : "",
-            self->abi >= 6 ? ", no signals to others" : "");
+  idem_logf(
+      log, IDEM_LOG_INFO, "programs are kept in bounds",
+      "in force: own groups that end as a whole, clean environment, no new privileges, no "
+      "core files, time and output limits%s%s%s; open: modes, owners and times of this user's "
+      "files",
+      self->abi ? ", files by Landlock" : "",
+      self->seals ? ", no sockets and no hand on other processes by seccomp" : "",
+      self->abi >= 6 ? ", no signals to others" : "");
   say_open(self, log);
   if (unconfined || networked)
     idem_logf(log, IDEM_LOG_INFO, "some tools are given more",

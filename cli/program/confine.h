@@ -1,10 +1,12 @@
 /* confine.h - what a program may reach. Files by Landlock where the kernel has it: the system's
- * folders and the configuration's to read, a temporary folder a tool to write. No sockets, by seccomp.
+ * folders and the configuration's to read, a temporary folder a tool to write. No sockets and no hand on
+ * other processes, by seccomp.
  * More where the configuration says so. */
 #ifndef IDEM_CLI_CONFINE_H
 #define IDEM_CLI_CONFINE_H
 
 #include "config/config.h"
+#include "order.h"
 
 #define CONFINE_KEPT 64u /* rulesets at a time */
 #define CONFINE_PATH 96u
@@ -19,9 +21,9 @@ typedef struct tool_bounds {
 typedef struct confinement {
   const serve_config *config;
   const char
-      *temporary;  /* each tool may write to a folder of its own in it; empty: there is none */
-  int abi;         /* of Landlock; 0: not there */
-  bool closes_net; /* seccomp is there */
+      *temporary; /* each tool may write to a folder of its own in it; empty: there is none */
+  int abi;        /* of Landlock; 0: not there */
+  bool seals;     /* seccomp is there */
   tool_bounds *of_tool;
   size_t kept[CONFINE_KEPT]; /* whose they are, in a ring */
   size_t made;
@@ -47,13 +49,14 @@ typedef struct call_bounds {
 int confinement_begin(confinement *self, const tool_config *tool, call_bounds *out);
 /* After the order was given, or not: then its own folder goes. */
 void confinement_ordered(call_bounds *bounds, bool given);
-/* Whether the tool's programs get no sockets. */
-bool confinement_closes_net(const confinement *self, const tool_config *tool);
+/* Which system calls the tool's programs cannot make. */
+seal_level confinement_seal(const confinement *self, const tool_config *tool);
 
 /* In a child without a way to gain privileges: 0, or errno in it. Safe between fork and exec. */
 int confine_files(int rules);
-int confine_net(void);
-/* confine_net.c: whether the filter was written for this machine. */
+int confine_calls(seal_level seal);
+int confine_privileges(void);
+/* confine_calls.c: whether the filters were written for this machine. */
 bool confine_knows_machine(void);
 
 #endif

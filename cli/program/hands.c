@@ -30,8 +30,8 @@ struct hand {
   uv_poll_t poll;
   int socket;
   pid_t pid;
-  pid_t spawner; /* that made it */
-  bool sealed;   /* its programs get no sockets any more */
+  pid_t spawner;   /* that made it */
+  seal_level seal; /* what its programs have on them, for good */
   hand_user *user;
 };
 
@@ -223,15 +223,15 @@ static hand *hand_new(hands *self, int socket, pid_t pid) {
   return made;
 }
 
-/* A sealed one is of no use to who needs sockets; who does not takes it first. */
-static hand *find_idle(const hands *self, bool needs_sockets) {
-  hand *open = NULL;
+/* One that has more on it is of no use, one that has less can still put it on: the nearest is taken. */
+static hand *find_idle(const hands *self, seal_level seal) {
+  hand *nearest = NULL;
   for (idem__list *at = self->idle.next; at != &self->idle; at = at->next) {
     hand *each = IDEM__CONTAINER(at, hand, link);
-    if (each->sealed != needs_sockets) return each;
-    if (!each->sealed && !open) open = each;
+    if (each->seal == seal) return each;
+    if (each->seal < seal && (!nearest || each->seal > nearest->seal)) nearest = each;
   }
-  return open;
+  return nearest;
 }
 
 static void take_hand(hands *self, pid_t pid) {
@@ -349,7 +349,7 @@ static bool watch_spawner(hands *self) {
 
 void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
   self->loop = loop;
-  hand *idle = find_idle(self, user->needs_sockets);
+  hand *idle = find_idle(self, user->seal);
   if (idle) {
     hand_to(idle, user);
     return;
@@ -369,7 +369,7 @@ void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
 
 int hand_run(hand *self, const spawn_order *order) {
   int why = order_run_send(self->socket, order);
-  if (!why && order->closed_net) self->sealed = true;
+  if (!why) self->seal = order->seal;
   return why;
 }
 

@@ -14,10 +14,10 @@ typedef struct hand hand;
 
 /* Somebody who waits for a hand, then for what it reports. Lives where it wants to. */
 typedef struct hand_user {
-  idem__list link;    /* among those who wait */
-  hand *hand;         /* NULL: none yet, or no longer */
-  uint64_t since;     /* ms; when it began to wait */
-  bool needs_sockets; /* what it is to run; set before it is wanted */
+  idem__list link; /* among those who wait */
+  hand *hand;      /* NULL: none yet, or no longer */
+  uint64_t since;  /* ms; when it began to wait */
+  seal_level seal; /* of what it is to run; set before it is wanted */
   /* A hand is there and is theirs until it has reported. 0, or errno: no hand can be had;
    * ETIME: in time. */
   void (*ready)(struct hand_user *self, int why);

@@ -19,7 +19,7 @@ typedef struct order_head {
   uint32_t len; /* of the texts */
   uint8_t has_input;
   uint8_t has_rules;
-  uint8_t closed_net;
+  uint8_t seal;
   uint8_t apart; /* the texts are in the last descriptor */
 } order_head;
 
@@ -111,7 +111,7 @@ int order_run_send(int socket, const spawn_order *order) {
   order_head head = {.kind = ORDER_RUN,
                      .has_input = order->input >= 0,
                      .has_rules = order->rules >= 0,
-                     .closed_net = order->closed_net};
+                     .seal = (uint8_t)order->seal};
   size_t len = texts_len(order, &head);
   if (len > TEXT_BYTES) return E2BIG;
   head.len = (uint32_t)len;
@@ -232,7 +232,7 @@ int order_read(order_reader *self, order_packet *packet) {
                               .errors = packet->fds[1],
                               .input = head.has_input ? packet->fds[2] : -1,
                               .rules = head.has_rules ? packet->fds[head.has_input ? 3 : 2] : -1,
-                              .closed_net = head.closed_net};
+                              .seal = head.seal};
   int why = make_room(self, &head);
   if (!why) why = find_texts(self, &head, packet, &texts);
   return why ? why : take_texts(self, &head, texts);

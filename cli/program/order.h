@@ -8,6 +8,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* The filters of system calls that programs inherit from their hand, each more than the one before:
+ * they are put on once and never taken off. */
+typedef enum seal_level {
+  SEAL_NONE,
+  SEAL_OTHERS, /* other processes are left alone */
+  SEAL_SOCKETS /* and there are no sockets */
+} seal_level;
+
 /* What is to be started, and how. */
 typedef struct spawn_order {
   const char *program;
@@ -16,8 +24,8 @@ typedef struct spawn_order {
   const char *cwd;
   const char *scratch; /* a folder to remove when nothing runs any more; empty: none */
   int rules;           /* a Landlock ruleset to put on; -1: none */
-  bool closed_net;     /* no sockets */
-  int input;           /* -1: there is nothing to read */
+  seal_level seal;
+  int input; /* -1: there is nothing to read */
   int output;
   int errors;
 } spawn_order;

@@ -299,7 +299,7 @@ static int order_program(call *self, const pipes *ends) {
                        .cwd = config->cwd,
                        .scratch = own.own ? own.folder : "",
                        .rules = own.rules,
-                       .closed_net = confinement_closes_net(bounds, config),
+                       .seal = confinement_seal(bounds, config),
                        .input = ends->input[0],
                        .output = ends->output[1],
                        .errors = ends->errors[1]};
@@ -354,6 +354,6 @@ void call_start(call *self) {
   program_host *host = self->tool->host;
   self->user.ready = on_ready;
   self->user.reported = on_reported;
-  self->user.needs_sockets = !confinement_closes_net(self->tool->bounds, self->tool->config);
+  self->user.seal = confinement_seal(self->tool->bounds, self->tool->config);
   hands_want(&host->hands, host->loop, &self->user);
 }

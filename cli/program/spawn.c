@@ -70,11 +70,12 @@ static int become(void *user) {
 
 /* The filter is put on once and inherited: to make it costs as much as to start a small program. */
 static int seal(const spawn_order *order) {
-  static bool sealed;
-  if (sealed == order->closed_net) return 0;
-  if (sealed) return EPERM; /* there is no way back; the server asks another hand */
-  int why = confine_net();
-  sealed = !why;
+  static seal_level sealed;
+  if (sealed == order->seal) return 0;
+  if (sealed > order->seal) return EPERM; /* there is no way back; the server asks another hand */
+  int why = confine_privileges();
+  if (!why) why = confine_calls(order->seal);
+  if (!why) sealed = order->seal;
   return why;
 }
 

@@ -11,8 +11,8 @@ bool spawn_prepare(void);
 bool spawn_adopt_orphans(void);
 
 /* 0 and the program's pid, which is also its group; or the errno that says why it could not be
- * started, and then nothing is left behind. After the first one without sockets this process starts
- * no other kind: EPERM. */
+ * started, and then nothing is left behind. After one with a seal this process starts none with a
+ * lesser one: EPERM. */
 int spawn_program(const spawn_order *order, pid_t *pid);
 
 /* Ends every child but those that `spared` knows: one look, what appears since is for the next.

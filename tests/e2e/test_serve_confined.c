@@ -266,8 +266,11 @@ static void what_keeps_programs_in_bounds_is_said(void **state) {
   serving_path(*state, "idem.json", path, sizeof path);
   child server = CHILD(program, "serve", path, "--stdio", "--profile", "jsonrpc");
   expect_said(&server, said, sizeof said);
-  expect_in(said, "clean environment, no new privileges, no core files, time and output limits, "
-                  "files by Landlock, no sockets by seccomp, no signals to others");
+  expect_in(
+      said,
+      "clean environment, no new privileges, no core files, time and output limits, "
+      "files by Landlock, no sockets and no hand on other processes by seccomp, no signals to "
+      "others; open: modes, owners and times of this user's files");
   expect_in(said, " are not confined (confine: false), 1 may use the network (allow: net)");
   peek_plainly(&server, "Permission denied");
   assert_int_equal(child_end(&server), 0);
@@ -279,10 +282,11 @@ static void what_this_kernel_does_not_offer_is_said(void **state) {
   child server =
       CHILD(own_path, "--hide", program, "serve", path, "--stdio", "--profile", "jsonrpc");
   expect_said(&server, said, sizeof said);
-  expect_in(said, "clean environment, no new privileges, no core files, time and output limits\n");
+  expect_in(said, "clean environment, no new privileges, no core files, time and output limits; "
+                  "open: modes, owners and times of this user's files\n");
   expect_in(said, "WARN  programs are not confined to files detail=this kernel has no Landlock");
   expect_in(said, "WARN  programs are not kept from the network detail=this kernel has no seccomp: "
-                  "TCP and UDP are open");
+                  "TCP and UDP are open; limits and priorities of other processes are open, too");
   peek_plainly(&server, "\"result\":\"treasure\"");
   assert_int_equal(child_end(&server), 0);
 }
