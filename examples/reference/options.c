@@ -222,7 +222,7 @@ bool options_parse(options *parsed, int argc, char **argv, int *code) {
   *code = 1;
   for (int i = 1; i < argc; i++) {
     if (print_only(argv[i])) {
-      *code = 0;
+      *code = fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
       return false;
     }
     if (!parse_one(parsed, argv, &i)) return false;

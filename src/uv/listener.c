@@ -113,6 +113,11 @@ void idem__listener_input_ended(idem_listener *listener) {
   if (listener->on_finish) listener->on_finish(listener->finish_user);
 }
 
+void idem__listener_end_failed(idem_listener *listener) {
+  bool alone = listener->scheme == IDEM__SCHEME_STDIO;
+  if (alone && listener->on_failure) listener->on_failure(listener->finish_user);
+}
+
 void idem__listener_shutdown_asked(idem_listener *listener) {
   bool ends = listener->scheme == IDEM__SCHEME_STDIO || listener->opts.shutdown_ends_server;
   if (ends && listener->on_finish) listener->on_finish(listener->finish_user);

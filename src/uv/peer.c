@@ -132,6 +132,7 @@ static void lose(idem__peer *peer, ssize_t error) {
   bool left = error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT || error == -EPROTO;
   peer->broken = error == -EPROTO;
   note(peer, left ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "connection lost", strerror((int)-error));
+  if (!left && peer->listener) idem__listener_end_failed(peer->listener);
   idem__peer_close(peer);
 }
 

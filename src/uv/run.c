@@ -28,6 +28,7 @@ typedef struct server {
   size_t crowd; /* the most connections since memory was given back */
   bool finish_asked;
   bool stopping;
+  bool failed; /* stdin or stdout did: the exit status says so */
   bool out_of_time;
 } server;
 
@@ -36,6 +37,11 @@ typedef struct server {
 static void on_finish(void *user) {
   server *self = user;
   self->finish_asked = true;
+}
+
+static void on_failure(void *user) {
+  server *self = user;
+  self->failed = true;
 }
 
 static void on_stopped(void *user) {
@@ -140,7 +146,7 @@ static void wait_for_workers(server *self) {
   idem_logf(self->log, IDEM_LOG_WARN, "leaving while offloaded work still runs", "%u jobs",
             self->loop.active_reqs.count);
   fflush(NULL);
-  _exit(0);
+  _exit(self->failed ? 1 : 0);
 }
 
 /* Handles that handlers made and never closed keep a loop from closing; the server is static, so
@@ -160,6 +166,7 @@ static bool listen_to(server *self, const char *url) {
   }
   if (status != IDEM_OK) return false;
   self->listeners[self->count]->on_finish = on_finish;
+  self->listeners[self->count]->on_failure = on_failure;
   self->listeners[self->count]->finish_user = self;
   self->count++;
   self->live++;
@@ -182,11 +189,12 @@ static int serve_urls(server *self, const char *const *urls, size_t count) {
   bool started = true;
   for (size_t i = 0; i < count && started; i++) started = listen_to(self, urls[i]);
   if (self->opts.http && self->opts.http->workers > 1) idem__workers_take_turns();
+  self->failed |= !started;
   if (!started) begin_stop(self);
   serve_until_done(self);
   wait_for_workers(self);
   idem__signals_stop();
-  return started ? 0 : 1;
+  return self->failed ? 1 : 0;
 }
 
 static int run_server(server *self, const char *const *urls, size_t count) {

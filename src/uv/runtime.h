@@ -255,6 +255,8 @@ struct idem_listener {
   void *stopped_user;
   /* For idem_run: input has ended or the peer asked for shutdown. */
   void (*on_finish)(void *user);
+  /* And: stdin or stdout has failed, other than by who left. */
+  void (*on_failure)(void *user);
   void *finish_user;
 };
 
@@ -269,6 +271,8 @@ void idem__listener_begin_grace(idem_listener *listener);
 void idem__listener_peer_gone(idem_listener *listener);
 /* The stdio peer's input has ended. */
 void idem__listener_input_ended(idem_listener *listener);
+/* A peer's descriptor cannot be read or written, a full disk for example. */
+void idem__listener_end_failed(idem_listener *listener);
 void idem__listener_shutdown_asked(idem_listener *listener);
 
 /* --------------------------------------------------------- HTTP, WebSocket */

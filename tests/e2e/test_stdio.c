@@ -122,6 +122,24 @@ static void a_closed_output_ends_the_server_quietly(void **state) {
   assert_int_equal(child_end_timed(&server, &took), 0);
 }
 
+/* A full disk, a folder: whoever started the server must see that it could not do its work. */
+static void an_end_that_fails_is_a_failure(void **state) {
+  (void)state;
+  int full = open("/dev/full", O_WRONLY | O_CLOEXEC), folder = open("/", O_RDONLY | O_CLOEXEC);
+  assert_true(full >= 0 && folder >= 0);
+  child server = child_start_with(reference, CHILD_PIPE, full);
+  child_send(server.in, ASK);
+  child_line_with(server.err, "No space left on device");
+  assert_int_equal(child_end(&server), 1);
+  server = child_start_with(reference, folder, CHILD_PIPE);
+  child_line_with(server.err, "Is a directory");
+  assert_int_equal(child_end(&server), 1);
+  server = child_start_with((const char *const[]){REFERENCE, "--help", NULL}, CHILD_CLOSED, full);
+  assert_int_equal(child_end(&server), 1);
+  close(full);
+  close(folder);
+}
+
 static void an_output_nobody_reads_any_more_ends_the_server_quietly(void **state) {
   (void)state;
   child server = CHILD(REFERENCE);
@@ -292,6 +310,7 @@ int main(void) {
       cmocka_unit_test(dev_null_is_an_empty_input_and_a_patient_output),
       cmocka_unit_test(a_closed_input_is_an_ended_one),
       cmocka_unit_test(a_closed_output_ends_the_server_quietly),
+      cmocka_unit_test(an_end_that_fails_is_a_failure),
       cmocka_unit_test(an_output_nobody_reads_any_more_ends_the_server_quietly),
       cmocka_unit_test(an_input_that_does_not_block_works_as_well),
       cmocka_unit_test(flags_of_inherited_pipes_are_left_alone),
