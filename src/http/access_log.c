@@ -1,29 +1,76 @@
 /* access_log.c - one line a request, if wanted: who, what, the status, how much, how long; and a line for
  * who is refused, whether wanted or not, but not too many.
- * Method and target are the peer's words: they go through the log's escaping and redaction, and a
- * query is never written. See docs/internals/http.md. */
+ * Method and path are the peer's words: they go through the log's escaping and redaction, what is no
+ * plain word of a path is left out, and a query is never written. See docs/internals/http.md. */
 #include "conn.h"
 
 #include <string.h>
 
 #define GONE 499 /* as nginx says it */
 #define LINE_MAX 160
+#define SEGMENT_MAX 32
 #define REFUSALS_A_SECOND 10
 
-void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_request *request) {
+/* --------------------------------------------------------------------- paths */
+
+static bool lower(char c) { return c >= 'a' && c <= 'z'; }
+static bool upper(char c) { return c >= 'A' && c <= 'Z'; }
+static bool digit(char c) { return c >= '0' && c <= '9'; }
+
+static size_t span(idem__view text, size_t from, bool (*kind)(char c)) {
+  size_t at = from;
+  while (at < text.len && kind(text.at[at])) at++;
+  return at - from;
+}
+
+/* "tools", "Tools", "TOOLS", "v2", "2026". */
+static bool is_word(idem__view piece) {
+  size_t big = span(piece, 0, upper), small = span(piece, big, lower);
+  size_t digits = span(piece, big + small, digit);
+  if (big + small + digits < piece.len || (big > 1 && small)) return false;
+  if (!big && !small) return digits <= 4;
+  return digits <= 2 && !(digits && big);
+}
+
+/* Words joined by dots and dashes. Whatever else people put into a path may be a key of theirs. */
+static bool is_plain(idem__view segment) {
+  if (segment.len > SEGMENT_MAX) return false;
+  for (size_t from = 0, at = 0; at <= segment.len; at++) {
+    bool ends = at == segment.len || strchr("-_.", segment.at[at]);
+    if (!ends) continue;
+    if (!is_word((idem__view){segment.at + from, at - from})) return false;
+    from = at + 1;
+  }
+  return true;
+}
+
+static void put_path(idem__buf *line, idem__view path) {
+  for (size_t from = 0, at = 0; at <= path.len; at++) {
+    if (at < path.len && path.at[at] != '/') continue;
+    idem__view segment = {path.at + from, at - from};
+    if (!is_plain(segment)) segment = IDEM__VIEW("[redacted]");
+    if (line->len + segment.len > LINE_MAX - 8) segment = IDEM__VIEW("..."), at = path.len;
+    idem__buf_put(line, segment.at, segment.len);
+    if (at < path.len) idem__buf_put(line, "/", 1);
+    from = at + 1;
+  }
+}
+
+void idem__http_log_begin(idem__http_exchange *exchange, idem__http_request *request) {
   idem__http_conn *conn = exchange->conn;
   char text[LINE_MAX];
   idem__buf line;
-  idem__view target = {request->base + request->target.value, request->target.value_len};
-  const char *query = target.len ? memchr(target.at, '?', target.len) : NULL;
-  if (query) target.len = (size_t)(query - target.at);
   idem__buf_fixed(&line, text, sizeof text);
   const char *method = llhttp_method_name((llhttp_method_t)llhttp_get_method(&conn->parser));
-  size_t cut = idem__utf8_cut(target.at, target.len, LINE_MAX - 32);
   idem__buf_printf(&line, "%s ", method);
-  idem__buf_put(&line, target.at, cut);
+  if (idem__http_split_target(request))
+    put_path(&line, request->path);
+  else
+    idem__buf_puts(&line, "-");
   exchange->log_line = idem__strndup(&conn->hub->alloc, text, line.len);
 }
+
+/* ------------------------------------------------------------------- a line */
 
 /* Behind a trusted proxy both are named: who asked, and who passed it on. */
 static void put_peer(const idem__http_exchange *exchange, idem__buf *out) {
@@ -104,6 +151,13 @@ static idem_log_level level_of(uint16_t status) {
   return status >= 404 && status <= 406 ? IDEM_LOG_DEBUG : IDEM_LOG_WARN;
 }
 
+/* What the peer is told without a reason is not always its fault. */
+static const char *words_for(const idem__http_refusal *refusal) {
+  if (refusal->why) return refusal->why;
+  if (refusal->reason) return refusal->reason;
+  return refusal->code == IDEM_RPC_PARSE_ERROR ? "not HTTP" : "refused";
+}
+
 void idem__http_log_refusal(const idem__http_exchange *exchange,
                             const idem__http_refusal *refusal) {
   idem__http_conn *conn = exchange->conn;
@@ -115,8 +169,7 @@ void idem__http_log_refusal(const idem__http_exchange *exchange,
   char text[LINE_MAX + 96];
   idem__buf line;
   idem__buf_fixed(&line, text, sizeof text);
-  idem__buf_printf(&line, "%u %s", (unsigned)refusal->status,
-                   refusal->reason ? refusal->reason : "not HTTP");
+  idem__buf_printf(&line, "%u %s", (unsigned)refusal->status, words_for(refusal));
   if (refusal->hint) idem__buf_printf(&line, "; %s %s", refusal->hint, refusal->hint_value);
   if (missed) idem__buf_printf(&line, "; %zu more before", missed);
   write_line(exchange, level, "a request was refused", &line);

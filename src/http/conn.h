@@ -128,6 +128,6 @@ void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes);
 /* The peer went before its answer. */
 void idem__http_log_gone(idem__http_exchange *exchange);
 void idem__http_log_refusal(const idem__http_exchange *exchange, const idem__http_refusal *refusal);
-void idem__http_log_begin(idem__http_exchange *exchange, const idem__http_request *request);
+void idem__http_log_begin(idem__http_exchange *exchange, idem__http_request *request);
 
 #endif

@@ -235,15 +235,17 @@ static void finish_silent(call *visit, idem__message_kind kind) {
   }
 }
 
-static void finish_failed(call *visit) {
+/* Ours to answer for, whatever it was. */
+static void finish_failed(call *visit, idem_status status) {
   idem__http_exchange *exchange = visit->exchange;
   bool streaming = visit->streaming;
+  idem__http_refusal refusal = {
+      .status = 500, .code = IDEM_RPC_INTERNAL_ERROR, .why = idem_status_text(status)};
   retire(visit);
   if (streaming)
     idem__http_stream_end(exchange);
   else
-    idem__http_refuse(exchange,
-                      &(idem__http_refusal){.status = 500, .code = IDEM_RPC_INTERNAL_ERROR}, NULL);
+    idem__http_refuse(exchange, &refusal, NULL);
 }
 
 /* A message of ours that is no answer: it can only travel on a stream. */
@@ -301,7 +303,7 @@ static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) 
   if (idem_conn_deadline(visit->conn) <= now_ms) {
     idem_status status = idem_conn_expire(visit->conn);
     if (status != IDEM_OK) {
-      finish_failed(visit);
+      finish_failed(visit, status);
       return;
     }
     pump(visit);
@@ -416,8 +418,9 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
   idem__http_rpc *rpc = user;
   call *visit = take_call(rpc);
   if (!visit) {
-    idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
-                      NULL);
+    static const idem__http_refusal no_memory = {
+        .status = 503, .reason = "unavailable", .why = "no memory"};
+    idem__http_refuse(exchange, &no_memory, NULL);
     return;
   }
   idem__list_append(&rpc->active, &visit->link);
@@ -432,7 +435,7 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
   const char *body = request->body.len ? request->body.at : "";
   idem_status status = idem__conn_message(visit->conn, body, request->body.len, &kind);
   if (status != IDEM_OK) {
-    finish_failed(visit);
+    finish_failed(visit, status);
     return;
   }
   pump(visit);

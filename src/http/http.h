@@ -122,6 +122,7 @@ typedef struct idem__http_refusal {
   uint16_t status;     /* 0: not refused */
   int code;            /* JSON-RPC code; 0: IDEM_RPC_INVALID_REQUEST */
   const char *reason;  /* behaviour of errors: data.reason; NULL: no data */
+  const char *why;     /* for the log alone; NULL: the reason */
   const char *hint;    /* the flag to add, for data.hint; NULL: none */
   char hint_value[96]; /* what to give it: the peer's own text, cut, escaped when written */
   bool close;          /* the connection cannot go on */
@@ -154,7 +155,7 @@ uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what
 
 /* One entry of a host or origin list. */
 typedef struct idem__host_rule {
-  char *scheme; /* NULL: any */
+  char *scheme; /* of an origin; NULL: http or https */
   char *host;   /* lower case, no trailing dot; "[::1]" keeps its brackets */
   int port;     /* -1: any; 0: the listener's or none */
 } idem__host_rule;
@@ -171,6 +172,7 @@ void idem__host_list_deinit(idem__host_list *list, const idem_alloc *alloc);
 bool idem__host_allowed(const idem__host_list *list, idem__view authority, int listener_port);
 /* `origin` is an Origin header's value; `null` is never allowed. */
 bool idem__origin_allowed(const idem__host_list *list, idem__view origin, int listener_port);
+bool idem__web_scheme(idem__view scheme); /* http or https */
 /* Any of the tokens, in a time that depends on the lengths alone. */
 bool idem__token_allowed(const char *const *tokens, const size_t *lens, size_t count,
                          idem__view authorization);

@@ -30,6 +30,8 @@ static idem_status copy_tokens(idem__http_hub *hub, const char *const *tokens) {
     hub->tokens[i] = idem__strndup(&hub->alloc, tokens[i], hub->token_lens[i]);
     if (!hub->tokens[i]) return IDEM_E_NOMEM;
     hub->token_count++;
+    if (hub->log)
+      idem_log_add_secret(hub->log, tokens[i], hub->token_lens[i]); /* as far as it can */
   }
   return IDEM_OK;
 }

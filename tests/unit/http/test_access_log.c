@@ -1,5 +1,6 @@
 /* test_access_log.c - one line a request: who, what, the status, how long, and no secrets; and a line
  * for who is refused. */
+#include "support/fault_alloc.h"
 #include "support/http_peer.h"
 
 #include "support/unit.h"
@@ -25,15 +26,19 @@ static void keep_line(void *ctx, const char *line, size_t len) {
   in->lines++;
 }
 
-static void set_up_with(world *in, bool access_log) {
-  static const char *const trusted[] = {"127.0.0.1", NULL};
+static void set_up_as(world *in, const idem_http_opts *http, const idem_alloc *alloc) {
   static const idem__http_rules rules = {.event_streams = true};
-  idem_http_opts http = {.access_log = access_log, .trusted_proxies = trusted};
   *in = (world){.line = ""};
   idem_log_opts opts = {.level = IDEM_LOG_INFO, .write = keep_line, .write_ctx = in};
   assert_int_equal(idem_log_new(&opts, &in->log), IDEM_OK);
-  http_peer_opts peer = {.http = &http, .rules = &rules, .log = in->log};
+  http_peer_opts peer = {.http = http, .rules = &rules, .log = in->log, .alloc = alloc};
   assert_int_equal(http_peer_init(&in->peer, &peer), IDEM_OK);
+}
+
+static void set_up_with(world *in, bool access_log) {
+  static const char *const trusted[] = {"127.0.0.1", NULL};
+  idem_http_opts http = {.access_log = access_log, .trusted_proxies = trusted};
+  set_up_as(in, &http, NULL);
 }
 
 static void set_up(world *in) { set_up_with(in, true); }
@@ -61,6 +66,39 @@ static void it_tells_and_redacts(void **state) {
   expect_line(&in, "GET /healthz 403 ");
   expect_line(&in, "forbidden-host");
   assert_null(strstr(in.line, "hush"));
+  tear_down(&in);
+}
+
+/* Words are shown; what may be somebody's key is not, whether it is served or not. */
+static void a_path_shows_words_alone(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"/healthz", "GET /healthz 200"},
+      {"/else", "GET /else 404"},
+      {"/v2/mcp", "GET /v2/mcp 404"},
+      {"/.well-known/oauth-protected-resource", "GET /.well-known/oauth-protected-resource 404"},
+      {"/a/2026-07-28/Tools_x.json/", "GET /a/2026-07-28/Tools_x.json/ 404"},
+      {"/mcp/9f8a7b6c5d4e3f2a", "GET /mcp/[redacted] 404"},
+      {"/mcp/dGhlIHNhbXBsZSBub25jZQ/x?token=dGhl", "GET /mcp/[redacted]/x 404"},
+      {"/550e8400-e29b-41d4-a716-446655440000/mcp", "GET /[redacted]/mcp 404"},
+      {"/sk-live-Xk2", "GET /[redacted] 404"},
+      {"/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "GET /[redacted] 404"},
+      {"/%73ecret", "GET /[redacted] 404"},
+      {"/mcp/hush", "GET /mcp/[redacted] 404"},
+      {"http://user:word@localhost/else", "GET /else 400"},
+  };
+  static const char *const tokens[] = {"hush", NULL};
+  world in;
+  idem_http_opts http = {.access_log = true, .tokens = tokens};
+  set_up_as(&in, &http, NULL);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[256];
+    int len =
+        snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", cases[i][0]);
+    http_peer_reconnect(&in.peer);
+    http_peer_feed(&in.peer, text, (size_t)len, 0);
+    expect_line(&in, cases[i][1]);
+  }
   tear_down(&in);
 }
 
@@ -135,6 +173,25 @@ static void who_is_refused_has_a_line_without_asking(void **state) {
   tear_down(&in);
 }
 
+/* Good HTTP all along: whichever allocation fails, the log does not blame the peer. */
+static void what_we_cannot_do_is_not_the_peer_s_fault(void **state) {
+  (void)state;
+  size_t told = 0;
+  for (size_t n = 1; n < 40; n++) {
+    world in;
+    fault_alloc fault;
+    fault_alloc_init(&fault);
+    set_up_as(&in, NULL, &fault.alloc);
+    fault_alloc_fail_in(&fault, n);
+    http_peer_feed(&in.peer, POST_AS("", SLOW, "40"), sizeof(POST_AS("", SLOW, "40")) - 1, 0);
+    fault_alloc_fail_in(&fault, 0);
+    assert_null(strstr(in.line, "not HTTP"));
+    if (strstr(in.line, " no memory")) told++;
+    tear_down(&in);
+  }
+  assert_true(told > 0);
+}
+
 static void a_flood_of_refusals_does_not_flood_the_log(void **state) {
   (void)state;
   static const char bad[] = "GET /healthz HTTP/1.1\r\nHost: evil\r\n\r\n";
@@ -157,6 +214,8 @@ int main(void) {
       cmocka_unit_test(the_client_of_a_proxy_is_named),
       cmocka_unit_test(who_left_before_the_answer_has_a_line_too),
       cmocka_unit_test(who_is_refused_has_a_line_without_asking),
+      cmocka_unit_test(a_path_shows_words_alone),
+      cmocka_unit_test(what_we_cannot_do_is_not_the_peer_s_fault),
       cmocka_unit_test(a_flood_of_refusals_does_not_flood_the_log),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
