@@ -28,7 +28,7 @@ typedef int (*idem_http_principal_fn)(const idem_http_caller *caller, char *prin
 
 /* Lists end with NULL. An entry of a host list is `host` (the listener's port or none),
  * `host:port` (that one) or `host:*` (any); an origin entry may begin with a scheme
- * (`https://host`), and then only that scheme matches. Compared without case, one trailing dot
+ * (`https://host`), and then only that scheme matches, else http and https. Compared without case, one trailing dot
  * ignored. */
 typedef struct idem_http_opts {
   const char *const *allow_hosts; /* NULL: on a loopback address localhost, 127.0.0.1, [::1] on any

@@ -124,6 +124,17 @@ bool idem__host_allowed(const idem__host_list *list, idem__view text, int listen
   return false;
 }
 
+bool idem__web_scheme(idem__view scheme) {
+  return idem__view_eq(scheme, "http") || idem__view_eq(scheme, "https");
+}
+
+/* An entry without a scheme means pages of the web: what runs in a page of another kind is not
+ * where it says. */
+static bool scheme_matches(const idem__host_rule *rule, idem__view scheme) {
+  return rule->scheme ? idem__view_is(scheme, rule->scheme, strlen(rule->scheme))
+                      : idem__web_scheme(scheme);
+}
+
 bool idem__origin_allowed(const idem__host_list *list, idem__view origin, int listener_port) {
   size_t scheme = 0;
   while (scheme < origin.len && origin.at[scheme] != ':') scheme++;
@@ -133,10 +144,9 @@ bool idem__origin_allowed(const idem__host_list *list, idem__view origin, int li
   if (!split_authority(rest, &who)) return false;
   for (size_t i = 0; i < list->count; i++) {
     const idem__host_rule *rule = &list->rules[i];
-    if (rule->scheme &&
-        !idem__text_equal_nocase(origin.at, scheme, rule->scheme, strlen(rule->scheme)))
-      continue;
-    if (rule_matches(rule, &who, listener_port)) return true;
+    if (scheme_matches(rule, (idem__view){origin.at, scheme}) &&
+        rule_matches(rule, &who, listener_port))
+      return true;
   }
   return false;
 }

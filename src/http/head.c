@@ -96,9 +96,10 @@ static bool check_host(idem__http_conn *conn, const idem__http_request *request)
   return false;
 }
 
-static idem__view after_scheme(idem__view origin) {
+/* The entry that would allow it; only an application's needs its scheme. */
+static idem__view entry_for(idem__view origin) {
   for (size_t i = 0; i + 2 < origin.len; i++)
-    if (memcmp(origin.at + i, "://", 3) == 0)
+    if (memcmp(origin.at + i, "://", 3) == 0 && idem__web_scheme((idem__view){origin.at, i}))
       return (idem__view){origin.at + i + 3, origin.len - i - 3};
   return origin;
 }
@@ -114,7 +115,7 @@ static bool check_origin(idem__http_conn *conn, const idem__http_request *reques
     return conn->exchange.origin != NULL;
   }
   refuse(conn, 403, 0, "forbidden-origin");
-  if (once && !idem__view_eq(origin, "null")) hint(conn, "--allow-origin", after_scheme(origin));
+  if (once && !idem__view_eq(origin, "null")) hint(conn, "--allow-origin", entry_for(origin));
   return false;
 }
 

@@ -2,7 +2,7 @@
  * of older ones. Statuses and CORS headers are data (idem__mcp_rules). */
 #include "mcp_http.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 extern const idem__http_guest idem__mcp_guest;
@@ -161,18 +161,19 @@ static idem__kept_session *find_session(idem__mcp_desk *desk, idem__http_exchang
   return session;
 }
 
-/* "stream-sequence", both in hexadecimal. */
+/* "stream-sequence", both in hexadecimal, spelled as we do: one event has one id. */
 static bool read_event_id(idem__view id, uint32_t *stream, uint32_t *sequence) {
-  char copy[32], *end;
-  if (!id.at || id.len == 0 || id.len >= sizeof copy) return false;
+  char copy[32], again[32];
+  unsigned first, second;
+  if (!id.at || id.len >= sizeof copy) return false;
   memcpy(copy, id.at, id.len);
   copy[id.len] = '\0';
-  unsigned long first = strtoul(copy, &end, 16);
-  if (*end != '-' || end == copy || first > UINT32_MAX) return false;
-  unsigned long second = strtoul(end + 1, &end, 16);
-  if (*end != '\0' || second > UINT32_MAX) return false;
-  *stream = (uint32_t)first;
-  *sequence = (uint32_t)second;
+  if (strspn(copy, "0123456789abcdef-") != id.len) return false;
+  if (sscanf(copy, "%8x-%8x", &first, &second) != 2) return false;
+  snprintf(again, sizeof again, "%x-%x", first, second);
+  if (strcmp(copy, again) != 0) return false;
+  *stream = first;
+  *sequence = second;
   return true;
 }
 
@@ -186,7 +187,7 @@ static void serve_get(idem__mcp_desk *desk, idem__http_exchange *exchange,
   }
   idem__kept_session *session = find_session(desk, exchange, request);
   if (!session) return;
-  if (last.at && !read_event_id(last, &stream, &after)) {
+  if (request->known[IDEM__H_LAST_EVENT_ID] && !read_event_id(last, &stream, &after)) {
     idem__kept_unref(session);
     refuse(exchange, 400, "unavailable", NULL); /* there are no such events */
     return;

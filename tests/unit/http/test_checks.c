@@ -94,6 +94,14 @@ static void origins_follow_the_list_and_null_is_never_one(void **state) {
   assert_true(origin(secure, "https://app.example") && origin(secure, "HTTPS://app.example:8420"));
   assert_false(origin(secure, "http://app.example") || origin(secure, "https://app.example:1"));
   assert_true(origin(secure, "http://null.example:1"));
+  /* An entry without a scheme means pages of the web. */
+  static const char *const app[] = {"tauri://localhost", NULL};
+  assert_false(origin(NULL, "javascript://localhost") || origin(NULL, "data://localhost"));
+  assert_false(origin(NULL, "file://localhost") || origin(NULL, "ftp://127.0.0.1:21"));
+  assert_false(origin(NULL, "httpx://localhost") || origin(NULL, "ht://localhost"));
+  assert_false(origin(secure, "javascript://null.example"));
+  assert_true(origin(app, "tauri://localhost"));
+  assert_false(origin(app, "http://localhost"));
   assert_false(origin(secure, "null"));
 }
 
@@ -268,6 +276,15 @@ static void a_foreign_origin_is_refused_with_the_flag_to_add(void **state) {
          "\"data\":{\"reason\":\"forbidden-origin\"}}");
   expect(&peer, POST("localhost", "Origin: http://localhost\r\nOrigin: http://localhost\r\n"),
          "HTTP/1.1 403", "forbidden-origin");
+  http_peer_deinit(&peer);
+}
+
+static void an_application_s_origin_is_named_with_its_scheme(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  expect(&peer, POST("localhost", "Origin: tauri://localhost\r\n"), "HTTP/1.1 403 ",
+         "\"hint\":\"--allow-origin tauri://localhost\"");
   http_peer_deinit(&peer);
 }
 
@@ -511,6 +528,7 @@ int main(void) {
       cmocka_unit_test(a_foreign_host_is_refused_with_the_flag_to_add),
       cmocka_unit_test(every_host_is_accepted_elsewhere_unless_a_list_is_given),
       cmocka_unit_test(a_foreign_origin_is_refused_with_the_flag_to_add),
+      cmocka_unit_test(an_application_s_origin_is_named_with_its_scheme),
       cmocka_unit_test(an_allowed_origin_gets_its_cors_headers),
       cmocka_unit_test(headers_with_an_allowed_beginning_are_named_back),
       cmocka_unit_test(who_misses_the_endpoint_is_told_where_it_is),

@@ -166,8 +166,18 @@ static void refusals_name_a_known_reason(void **state) {
   mcp_web_hello(&web, "", session);
   snprintf(headers, sizeof headers, "%sMCP-Protocol-Version: 1\r\n", session);
   expect(mcp_web_ask(&web, "POST", "/mcp", headers, PING), "\"reason\":\"bad-version\"");
-  snprintf(headers, sizeof headers, "%sLast-Event-ID: x\r\n", session);
-  expect(mcp_web_ask(&web, "GET", "/mcp", headers, NULL), "\"reason\":\"unavailable\"");
+  static const char *const odd[] = {
+      "x",           "",           "1",    "-",     "1-",
+      "-1",          "+1-1",       "-1-1", "0x1-1", "1-0x1",
+      "1- 1",        "1 -1",       "1--1", "1-+1",  "01-1",
+      "1-01",        "A-1",        "1-A",  "1-1-1", "1-1\r\nLast-Event-ID: 1-1",
+      "100000000-1", "1-100000000"};
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    snprintf(headers, sizeof headers, "%sLast-Event-ID: %s\r\n", session, odd[i]);
+    char *answer = mcp_web_ask(&web, "GET", "/mcp", headers, NULL);
+    if (!strstr(answer, "\"reason\":\"unavailable\"")) fail_msg("\"%s\" was taken", odd[i]);
+    free(answer);
+  }
   mcp_web_close(&web);
 }
 
