@@ -101,12 +101,6 @@ static void answer_file(idem_request *request, const open_resource *self, const 
   close(fd);
 }
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c = idem__ascii_lower(c);
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The path behind the directory's URI, %XX undone; false: none that can be a path. */
 static bool path_in(const open_resource *self, const char *uri, char *path, size_t size) {
   size_t skip = strlen(self->uri), len = 0;
@@ -114,7 +108,7 @@ static bool path_in(const open_resource *self, const char *uri, char *path, size
   for (const char *at = uri + skip; *at; at++) {
     char c = *at;
     if (c == '%') {
-      int high = hex_digit(at[1]), low = high < 0 ? -1 : hex_digit(at[2]);
+      int high = idem__hex_value(at[1]), low = high < 0 ? -1 : idem__hex_value(at[2]);
       if (low < 0 || !(high | low)) return false;
       c = (char)(high * 16 + low);
       at += 2;

@@ -180,6 +180,13 @@ static inline idem__list *idem__spare_pop(idem__list **top) {
 
 /* ------------------------------------------------------------------ text */
 
+static inline bool idem__is_digit(char c) { return c >= '0' && c <= '9'; }
+/* -1: not a hexadecimal digit. */
+static inline int idem__hex_value(char c) {
+  if (idem__is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
 static inline char idem__ascii_lower(char c) {
   return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }

@@ -9,10 +9,8 @@ enum { NAME_MAX_BYTES = 96, BLANKS_MAX = 16, SHAPE_LOOK = 64, FENCED_PATH_MAX = 
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 static bool is_alnum(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  return idem__is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -65,18 +63,12 @@ typedef struct name {
   size_t len;
 } name;
 
-static int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  c = idem__ascii_lower(c);
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Reads `digits` hex digits; -1 if there are not as many. */
 static int read_hex(const char *text, size_t len, size_t digits) {
   int code = 0;
   if (len < digits) return -1;
   for (size_t i = 0; i < digits; i++) {
-    int digit = hex_value(text[i]);
+    int digit = idem__hex_value(text[i]);
     if (digit < 0) return -1;
     code = code * 16 + digit;
   }
@@ -200,7 +192,7 @@ static size_t token_end(const char *text, size_t len, size_t at) {
 }
 
 static bool has_digit(const char *text, size_t at, size_t end) {
-  while (at < end && !is_digit(text[at])) at++;
+  while (at < end && !idem__is_digit(text[at])) at++;
   return at < end;
 }
 
@@ -382,7 +374,7 @@ static size_t home_path(const char *text, size_t len, size_t at) {
 /* C:\x and C:/x, but no address. */
 static size_t drive_path(const char *text, size_t len, size_t at) {
   if (inside_word(text, at) || len - at < 4 || text[at + 1] != ':') return 0;
-  if (!separates(text, len, at + 2) || is_digit(text[at]) || is_blank(text[at + 3])) return 0;
+  if (!separates(text, len, at + 2) || idem__is_digit(text[at]) || is_blank(text[at + 3])) return 0;
   if (text[at + 2] == '/' && text[at + 3] == '/') return 0;
   return whole_path(text, len, at, at + 2);
 }

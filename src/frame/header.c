@@ -14,7 +14,6 @@ typedef struct span {
 } span;
 
 static bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
-static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 static char lower(char byte) { return byte >= 'A' && byte <= 'Z' ? (char)(byte + 32) : byte; }
 
 static bool is(span text, const char *name) {
@@ -38,7 +37,7 @@ static span cut(span *text, char byte) {
 }
 
 bool idem__frame_is_token(char byte) {
-  if (is_digit(byte) || (lower(byte) >= 'a' && lower(byte) <= 'z')) return true;
+  if (idem__is_digit(byte) || (lower(byte) >= 'a' && lower(byte) <= 'z')) return true;
   return byte && strchr("!#$%&'*+-.^_`|~", byte) != NULL;
 }
 
@@ -56,7 +55,7 @@ static bool parse_length(span value, uint64_t *length) {
   uint64_t number = 0;
   if (value.len == 0) return false;
   for (size_t i = 0; i < value.len; i++)
-    if (!is_digit(value.text[i]) || !add_digit(&number, value.text[i])) return false;
+    if (!idem__is_digit(value.text[i]) || !add_digit(&number, value.text[i])) return false;
   *length = number;
   return true;
 }
@@ -153,7 +152,8 @@ static bool sync_tail(idem__frame_sync *sync, char byte) {
   if (sync->matched == SYNC_CR) return sync_restart(sync, byte);
   if (byte == '\r') return sync_goto(sync, SYNC_CR);
   if (is_blank(byte)) return sync_goto(sync, SYNC_BLANKS_AFTER);
-  if (sync->matched == SYNC_DIGITS && is_digit(byte) && add_digit(&sync->value, byte)) return false;
+  if (sync->matched == SYNC_DIGITS && idem__is_digit(byte) && add_digit(&sync->value, byte))
+    return false;
   return sync_restart(sync, byte);
 }
 
@@ -164,7 +164,7 @@ bool idem__frame_sync_step(idem__frame_sync *sync, char byte) {
   }
   if (sync->matched > SYNC_BLANKS) return sync_tail(sync, byte);
   if (is_blank(byte)) return false;
-  if (!is_digit(byte)) return sync_restart(sync, byte);
+  if (!idem__is_digit(byte)) return sync_restart(sync, byte);
   sync->value = (uint64_t)(byte - '0');
   return sync_goto(sync, SYNC_DIGITS);
 }

@@ -26,20 +26,14 @@ static bool parse_ipv4(idem__view text, uint8_t out[4]) {
   return at == text.len;
 }
 
-static int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c = idem__ascii_lower(c);
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Reads colon-separated groups up to "::" or the end; -1: malformed. */
 static int parse_groups(idem__view text, uint8_t *out, int room) {
   int used = 0;
   while (text.len) {
     size_t len = 0;
     unsigned value = 0;
-    while (len < text.len && len < 4 && hex_digit(text.at[len]) >= 0)
-      value = value * 16 + (unsigned)hex_digit(text.at[len++]);
+    while (len < text.len && len < 4 && idem__hex_value(text.at[len]) >= 0)
+      value = value * 16 + (unsigned)idem__hex_value(text.at[len++]);
     if (len < text.len && text.at[len] == '.') {
       if (used + 4 > room || !parse_ipv4(text, out + used)) return -1;
       return used + 4;

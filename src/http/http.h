@@ -147,6 +147,11 @@ typedef struct idem__http_rules {
   void *user;
 } idem__http_rules;
 
+/* "404 Not Found": the number with its usual words; NULL: not a status that is known here. */
+const char *idem__http_reason(int status);
+/* The same for a status of ours; 500 for one that is not known. */
+idem__view idem__http_status_text(uint16_t status);
+
 extern const idem__http_rules idem__http_rules_jsonrpc;
 /* The status an answer gets: by its code, 400 for parse errors and invalid requests. */
 uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what);

@@ -265,38 +265,6 @@ bool idem__http_post_data(idem__http_post *post, const char *data, size_t len) {
 
 /* ------------------------------------------------------------------ HTTP errors */
 
-const char *idem__http_reason(int status) {
-  static const struct {
-    int status;
-    const char *text;
-  } known[] = {{300, "300 Multiple Choices"},
-               {301, "301 Moved Permanently"},
-               {302, "302 Found"},
-               {303, "303 See Other"},
-               {307, "307 Temporary Redirect"},
-               {308, "308 Permanent Redirect"},
-               {400, "400 Bad Request"},
-               {401, "401 Unauthorized"},
-               {403, "403 Forbidden"},
-               {404, "404 Not Found"},
-               {405, "405 Method Not Allowed"},
-               {406, "406 Not Acceptable"},
-               {408, "408 Request Timeout"},
-               {409, "409 Conflict"},
-               {410, "410 Gone"},
-               {413, "413 Content Too Large"},
-               {415, "415 Unsupported Media Type"},
-               {429, "429 Too Many Requests"},
-               {500, "500 Internal Server Error"},
-               {501, "501 Not Implemented"},
-               {502, "502 Bad Gateway"},
-               {503, "503 Service Unavailable"},
-               {504, "504 Gateway Timeout"}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (known[i].status == status) return known[i].text;
-  return NULL;
-}
-
 /* Seconds, as servers mostly write it; -1: a date, or nothing. */
 static long seconds_of(const char *retry_after) {
   long seconds = 0;

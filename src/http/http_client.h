@@ -64,7 +64,4 @@ bool idem__http_post_data(idem__http_post *post, const char *data, size_t len);
 /* Once for each ask. The post may be gone after it. */
 void idem__http_post_end(idem__http_post *post, const idem__http_outcome *outcome, uint64_t now_ms);
 
-/* "404 Not Found": the number with its usual words. */
-const char *idem__http_reason(int status);
-
 #endif

@@ -23,31 +23,6 @@ const char idem__http_busy[] =
 const size_t idem__http_busy_len = sizeof idem__http_busy - 1;
 _Static_assert(sizeof BUSY_BODY - 1 == 111, "the Content-Length above counts this body");
 
-static idem__view status_text(uint16_t status) {
-  switch (status) {
-  case 200: return IDEM__VIEW("200 OK");
-  case 202: return IDEM__VIEW("202 Accepted");
-  case 204: return IDEM__VIEW("204 No Content");
-  case 400: return IDEM__VIEW("400 Bad Request");
-  case 401: return IDEM__VIEW("401 Unauthorized");
-  case 403: return IDEM__VIEW("403 Forbidden");
-  case 404: return IDEM__VIEW("404 Not Found");
-  case 405: return IDEM__VIEW("405 Method Not Allowed");
-  case 406: return IDEM__VIEW("406 Not Acceptable");
-  case 408: return IDEM__VIEW("408 Request Timeout");
-  case 409: return IDEM__VIEW("409 Conflict");
-  case 413: return IDEM__VIEW("413 Content Too Large");
-  case 415: return IDEM__VIEW("415 Unsupported Media Type");
-  case 417: return IDEM__VIEW("417 Expectation Failed");
-  case 426: return IDEM__VIEW("426 Upgrade Required");
-  case 429: return IDEM__VIEW("429 Too Many Requests");
-  case 431: return IDEM__VIEW("431 Request Header Fields Too Large");
-  case 503: return IDEM__VIEW("503 Service Unavailable");
-  case 505: return IDEM__VIEW("505 HTTP Version Not Supported");
-  default: return IDEM__VIEW("500 Internal Server Error");
-  }
-}
-
 /* ------------------------------------------------------------ output queue */
 
 static void append_block(idem__http_conn *conn, block *out) {
@@ -231,7 +206,7 @@ static block *put_head(idem__http_exchange *exchange, const idem__http_answer *a
   block *out = conn->failed == IDEM_OK ? room_for(conn, room) : NULL;
   if (!out) return NULL;
   pen head = {out->data + out->len};
-  idem__view status = status_text(answer->status);
+  idem__view status = idem__http_status_text(answer->status);
   ink_literal(&head, "HTTP/1.1 ");
   ink(&head, status.at, status.len);
   ink_literal(&head, "\r\n");

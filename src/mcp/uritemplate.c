@@ -30,16 +30,9 @@ bool idem__uri_is_reserved(unsigned c) {
   return c != 0 && c < 128 && strchr(":/?#[]@!$&'()*+,;=", (int)c) != NULL;
 }
 
-static int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
 /* %00 is refused: values are handed on as C strings. */
 static idem__uri_token encoded_token(const char *text) {
-  int high = hex_value(text[1]), low = hex_value(text[2]);
+  int high = idem__hex_value(text[1]), low = idem__hex_value(text[2]);
   if (high < 0 || low < 0 || high + low == 0) return IDEM__URI_BAD;
   unsigned byte = (unsigned)high << 4 | (unsigned)low;
   return (idem__uri_token)(idem__uri_is_unreserved(byte) ? byte : IDEM__URI_ENCODED + byte);

@@ -15,8 +15,6 @@ typedef struct decimal {
   size_t first;  /* offset of the first significant digit in the token */
 } decimal;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /* An exponent's digits; saturates just below the int64 range. */
 static int64_t read_exponent(const char *at, const char *end, bool *huge) {
   bool negative = false;
@@ -36,7 +34,7 @@ static void scan_mantissa(const char *raw, size_t len, size_t from, size_t *end,
   size_t at = from, zeros = 0;
   int64_t fraction = 0;
   bool in_fraction = false;
-  for (; at < len && (is_digit(raw[at]) || raw[at] == '.'); at++) {
+  for (; at < len && (idem__is_digit(raw[at]) || raw[at] == '.'); at++) {
     if (raw[at] == '.') {
       in_fraction = true;
       continue;
@@ -74,7 +72,7 @@ static decimal take_apart(const char *raw, size_t len) {
 static size_t copy_digits(const char *raw, const decimal *number, char *out) {
   size_t count = 0;
   for (size_t at = number->first; count < number->digits; at++) {
-    if (is_digit(raw[at])) out[count++] = raw[at];
+    if (idem__is_digit(raw[at])) out[count++] = raw[at];
   }
   return count;
 }

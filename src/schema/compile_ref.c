@@ -183,17 +183,11 @@ idem_status idem__compile_anchor(compiler *c, uint32_t scope_index, yyjson_val *
 
 /* ---------------------------------------------------------- references */
 
-static int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static size_t percent_decode(char *text, size_t len) {
   size_t out = 0;
   for (size_t i = 0; i < len; i++) {
-    int high = text[i] == '%' && i + 2 < len ? hex_value(text[i + 1]) : -1;
-    int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+    int high = text[i] == '%' && i + 2 < len ? idem__hex_value(text[i + 1]) : -1;
+    int low = high >= 0 ? idem__hex_value(text[i + 2]) : -1;
     if (low >= 0) {
       text[out++] = (char)(high * 16 + low);
       i += 2;

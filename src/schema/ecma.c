@@ -44,18 +44,11 @@ static bool put_code_point(reader *r, uint32_t code) {
 }
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool read_hex(reader *r, size_t digits, uint32_t *value) {
   *value = 0;
   if ((size_t)(r->end - r->at) < digits) return false;
   for (size_t i = 0; i < digits; i++) {
-    int digit = hex_value(r->at[i]);
+    int digit = idem__hex_value(r->at[i]);
     if (digit < 0) return false;
     *value = *value * 16 + (uint32_t)digit;
   }
@@ -124,7 +117,7 @@ static bool read_property(reader *r, char p) {
   if (!close || close == r->at + 1) return refuse(r, "\\p needs a property name in braces");
   const char *name = r->at + 1;
   for (const char *c = name; c < close; c++)
-    if (!is_letter(*c) && !is_digit(*c) && *c != '_' && *c != '=')
+    if (!is_letter(*c) && !idem__is_digit(*c) && *c != '_' && *c != '=')
       return refuse(r, "a bad character in a property name");
   r->at = close + 1;
   put(r, p == 'p' ? "\\p{" : "\\P{", 3);
@@ -147,8 +140,8 @@ static bool read_unicode(reader *r) {
   uint32_t code = 0;
   if (r->at < r->end && *r->at == '{') {
     const char *start = ++r->at;
-    for (; r->at < r->end && hex_value(*r->at) >= 0 && code <= 0x10ffff; r->at++)
-      code = code * 16 + (uint32_t)hex_value(*r->at);
+    for (; r->at < r->end && idem__hex_value(*r->at) >= 0 && code <= 0x10ffff; r->at++)
+      code = code * 16 + (uint32_t)idem__hex_value(*r->at);
     if (r->at == start || r->at == r->end || *r->at != '}' || code > 0x10ffff)
       return refuse(r, "a bad \\u{...} escape");
     r->at++;
@@ -174,7 +167,7 @@ static bool read_control(reader *r) {
 /* \1 to \99 outside a class; \g{N} so that PCRE2 never takes it for an octal number. */
 static bool read_back_reference(reader *r, char first) {
   unsigned value = (unsigned)(first - '0');
-  while (r->at < r->end && is_digit(*r->at) && value < 1000)
+  while (r->at < r->end && idem__is_digit(*r->at) && value < 1000)
     value = value * 10 + (unsigned)(*r->at++ - '0');
   char text[16];
   int len = snprintf(text, sizeof text, "\\g{%u}", value);
@@ -227,11 +220,11 @@ static bool read_escape(reader *r, bool in_class) {
   case 'P': return read_property(r, c);
   case 'k': return in_class ? refuse(r, "\\k inside a class") : read_named_reference(r);
   case '0':
-    if (r->at < r->end && is_digit(*r->at)) return refuse(r, "an octal escape");
+    if (r->at < r->end && idem__is_digit(*r->at)) return refuse(r, "an octal escape");
     return PUT(r, "\\x{0}");
   default: break;
   }
-  if (is_digit(c))
+  if (idem__is_digit(c))
     return in_class ? refuse(r, "a digit escape inside a class") : read_back_reference(r, c);
   if (is_letter(c)) return refuse(r, "an escape that ECMA-262 does not have");
   if ((uint8_t)c >= 0x80) return put(r, &c, 1); /* the rest of the character follows by itself */
@@ -273,10 +266,10 @@ static bool read_class(reader *r) {
 static bool is_quantifier(const char *at, const char *end, size_t *len) {
   const char *p = at + 1;
   const char *digits = p;
-  while (p < end && is_digit(*p)) p++;
+  while (p < end && idem__is_digit(*p)) p++;
   if (p == digits) return false;
   if (p < end && *p == ',')
-    for (p++; p < end && is_digit(*p);) p++;
+    for (p++; p < end && idem__is_digit(*p);) p++;
   if (p == end || *p != '}') return false;
   *len = (size_t)(p + 1 - at);
   return true;

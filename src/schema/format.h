@@ -26,12 +26,9 @@ bool idem__format_uuid(const char *text, size_t len, format_env *env);
 /* An A-label's meaning checked by IDNA 2008 (RFC 5891, 5892); `label` includes "xn--". */
 bool idem__idna_label(const char *label, size_t len, format_env *env);
 
-static inline bool idem__is_digit(char c) { return c >= '0' && c <= '9'; }
 static inline bool idem__is_alpha(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-static inline bool idem__is_hex(char c) {
-  return idem__is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
+static inline bool idem__is_hex(char c) { return idem__hex_value(c) >= 0; }
 
 #endif

@@ -15,8 +15,6 @@
 #define LONG_DIVISOR_DIGITS 256
 #define LONG_DIVISION_WORK 4000000
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /* The parts of a number's text: where its digits are and where its point is. */
 typedef struct spelling {
   const char *first, *last; /* first and last nonzero digit; first NULL for zero */
@@ -27,7 +25,7 @@ typedef struct spelling {
 
 static bool read_digits(const char **at, const char *end, spelling *s) {
   const char *start = *at;
-  while (*at < end && is_digit(**at)) {
+  while (*at < end && idem__is_digit(**at)) {
     if (**at != '0') {
       if (!s->first) s->first = *at;
       s->last = *at;
@@ -43,7 +41,7 @@ static bool read_exponent(const char **at, const char *end, spelling *s) {
   if (*at < end && (**at == '-' || **at == '+')) ++*at;
   const char *start = *at;
   int64_t value = 0;
-  for (; *at < end && is_digit(**at); ++*at)
+  for (; *at < end && idem__is_digit(**at); ++*at)
     if (value < EXPONENT_MAX / 16) value = value * 10 + (**at - '0');
   s->exponent = negative ? -value : value;
   return *at > start;
@@ -101,7 +99,7 @@ static number parse_short(const char *text, size_t len) {
   size_t at = text[0] == '-', first = at, point = 0;
   uint64_t mantissa = 0;
   for (; at < len; at++) {
-    if (is_digit(text[at]))
+    if (idem__is_digit(text[at]))
       mantissa = mantissa * 10 + (uint64_t)(text[at] - '0');
     else if (text[at] == '.' && !point && at > first)
       point = at;

@@ -1,0 +1,60 @@
+/* status.c - HTTP statuses and their words: one table for what we send and what we are told. */
+#include "http.h"
+
+typedef struct status_row {
+  uint16_t status;
+  idem__view text;
+} status_row;
+
+#define ROW(number, words)                                                                         \
+  {                                                                                                \
+    number, { "" #number " " words, sizeof(#number " " words) - 1 }                                \
+  }
+static const status_row rows[] = {
+    ROW(200, "OK"),
+    ROW(202, "Accepted"),
+    ROW(204, "No Content"),
+    ROW(300, "Multiple Choices"),
+    ROW(301, "Moved Permanently"),
+    ROW(302, "Found"),
+    ROW(303, "See Other"),
+    ROW(307, "Temporary Redirect"),
+    ROW(308, "Permanent Redirect"),
+    ROW(400, "Bad Request"),
+    ROW(401, "Unauthorized"),
+    ROW(403, "Forbidden"),
+    ROW(404, "Not Found"),
+    ROW(405, "Method Not Allowed"),
+    ROW(406, "Not Acceptable"),
+    ROW(408, "Request Timeout"),
+    ROW(409, "Conflict"),
+    ROW(410, "Gone"),
+    ROW(413, "Content Too Large"),
+    ROW(415, "Unsupported Media Type"),
+    ROW(417, "Expectation Failed"),
+    ROW(426, "Upgrade Required"),
+    ROW(429, "Too Many Requests"),
+    ROW(431, "Request Header Fields Too Large"),
+    ROW(500, "Internal Server Error"),
+    ROW(501, "Not Implemented"),
+    ROW(502, "Bad Gateway"),
+    ROW(503, "Service Unavailable"),
+    ROW(504, "Gateway Timeout"),
+    ROW(505, "HTTP Version Not Supported"),
+};
+
+static const status_row *find(int status) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (rows[i].status == status) return &rows[i];
+  return NULL;
+}
+
+const char *idem__http_reason(int status) {
+  const status_row *row = find(status);
+  return row ? row->text.at : NULL;
+}
+
+idem__view idem__http_status_text(uint16_t status) {
+  const status_row *row = find(status);
+  return row ? row->text : find(500)->text;
+}
