@@ -4,10 +4,12 @@ SHELL := /bin/sh
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+PRESET ?= dev
+FOR ?= 600
 MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: all check test conformance load run install fuzz coverage bench format tidy clean help setup setup-test
+.PHONY: all check test attack conformance load run install fuzz coverage bench format tidy clean help setup setup-test
 
 all: ## release binaries into build/bin
 	@scripts/build release $(JOBS)
@@ -35,6 +37,10 @@ load: setup-test ## 10,000 idle connections and 2,000 streams: what they cost, a
 	@scripts/build release $(JOBS)
 	@scripts/build dev $(JOBS) load-clients
 	@build/dev/tests/load-clients build/bin/idem-reference 10000 2000 5 whole
+
+attack: setup-test ## a hostile session on every transport for FOR seconds (600); SEED and ROUND repeat one, PRESET=tsan
+	@scripts/build $(PRESET) $(JOBS) attack-servers
+	@build/$(PRESET)/tests/attack-servers build/$(PRESET)/bin seconds=$(FOR) seed=$(SEED) round=$(ROUND)
 
 run: setup ## build and serve the demo
 	@scripts/build release $(JOBS) idem-and-modules

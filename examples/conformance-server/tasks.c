@@ -110,6 +110,27 @@ static void ask_then_task(idem_request *request, yyjson_val *arguments, void *us
   take_steps(request, ASKING_MS, named, NULL);
 }
 
+/* Looks at who asked, and asks, long after the question came: its session may have ended by then. */
+static bool late_question(idem_request *request, unsigned number, void *user) {
+  (void)number, (void)user;
+  static const idem_ask ask = {.key = "name", .message = "Who are you?", .schema = name_form};
+  bool known = idem_client_info(request) && idem_client_capabilities(request);
+  if (known && idem_can_ask(request, IDEM_ASK_FORM))
+    idem_needs_input(request, &ask, 1, NULL, 0);
+  else
+    idem_tool_failed(request, "There is nobody to ask");
+  return true;
+}
+
+static void ask_late(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)arguments, (void)user;
+  const char *name = accepted_string(request, "name", "name");
+  if (idem_answer_to(request, "name"))
+    say(request, "Hello, %s!", name ? name : "nobody");
+  else
+    take_steps(request, ASKING_MS, late_question, NULL);
+}
+
 static const idem_tool tools[] = {
     {.name = "greet",
      .description = "Greets at once",
@@ -153,6 +174,10 @@ static const idem_tool tools[] = {
      .description = "Asks for a name, then greets in a task",
      .task = IDEM_TASK_BY_HAND,
      .fn = ask_then_task},
+    {.name = "test_late_question",
+     .description = "Asks for a name after a moment",
+     .task = IDEM_TASK_OPTIONAL,
+     .fn = ask_late},
 };
 
 bool tasks_register(idem_server *server) { return tools_add(server, tools, COUNT(tools)); }
