@@ -15,6 +15,7 @@
 
 #define LAST_MS 50   /* workers have the grace and this */
 #define CROWD_MIN 64 /* connections whose memory is worth giving back */
+#define CROWD_ENDS 8 /* times that it is given back while one crowd goes: 4^8 clients in quarters */
 
 typedef struct server {
   uv_loop_t loop;
@@ -25,7 +26,8 @@ typedef struct server {
   idem_listener **listeners;
   size_t count;
   size_t live;
-  size_t crowd; /* the most connections since memory was given back */
+  size_t crowd;       /* the most connections since memory was given back */
+  unsigned crowd_end; /* times that it may still be, though few are left of a crowd */
   bool finish_asked;
   bool stopping;
   bool failed; /* stdin or stdout did: the exit status says so */
@@ -111,13 +113,16 @@ static size_t connections(const server *self) {
 }
 
 /* What a crowd of clients has left lies between what others still use, where the C library keeps it
- * for ever unless it is asked. The process is ours here, so we ask, when three of four have gone. */
+ * for ever unless it is asked. The process is ours here, so we ask, when three of four have gone, and
+ * again as the rest of them go: the last few of a crowd would leave theirs behind. */
 static void give_memory_back(server *self) {
   if (self->stopping) return; /* listeners go one by one */
   size_t count = connections(self);
+  bool crowded = self->crowd >= CROWD_MIN;
   if (count >= self->crowd) {
     self->crowd = count;
-  } else if (self->crowd >= CROWD_MIN && count < self->crowd / 4) {
+  } else if (count <= self->crowd / 4 && (crowded || self->crowd_end)) {
+    self->crowd_end = crowded ? CROWD_ENDS : self->crowd_end - 1;
     self->crowd = count;
 #ifdef __GLIBC__
     malloc_trim(0);
