@@ -47,18 +47,37 @@ extern const idem__http_rules idem__mcp_rules;
 
 #define IDEM__SESSION_ID 32
 
-/* A POST whose handler may ask the client: answers come with another POST. */
+/* An id that a POST has in flight, as the others of its session see it. */
+typedef struct idem__claim {
+  struct idem__claim *next; /* of the same POST */
+  struct idem__asker *asker;
+  size_t len;
+  char *key;
+} idem__claim;
+
+/* A POST of a session: its handler may ask the client, whose answers come with another POST. */
 typedef struct idem__asker {
-  idem__list link;
   idem__mcp_desk *desk;
   idem_conn *conn;
   uint64_t first_call; /* of the ids reserved for it */
+  idem__claim *claims; /* this and below: guarded by the lock of what is in flight */
+  idem__claim first_claim;
+  char first_key[40];
 } idem__asker;
 #define IDEM__CALLS_RESERVED 4096u
 
+/* claims.c: what a session has in flight. The lock is for a few instructions; whoever holds it may take
+ * the shop's, never the other way round. */
+typedef struct idem__in_flight {
+  idem__lock lock;
+  idem__map claims; /* by the key of the id */
+  idem__map askers; /* by first_call */
+  uint64_t next_call;
+} idem__in_flight;
+
 /* The image of a legacy session: its record in the store, decoded, and what belongs to this process
- * alone (who is asking, open streams). Everything but `legacy`'s constants and atomics is guarded by
- * the shop's lock. */
+ * alone (who is asking, open streams). Everything but `legacy`'s constants, atomics and what is in flight
+ * is guarded by the shop's lock. */
 typedef struct idem__kept_session {
   idem__mcp_session legacy;
   idem__list link; /* in the shop, least recently used first */
@@ -67,15 +86,14 @@ typedef struct idem__kept_session {
   _Atomic bool ended;
   char id[IDEM__SESSION_ID + 1];
   char *principal;
-  uint64_t version; /* of the record it shows */
-  unsigned busy;    /* changes and events of this process on their way to the store */
-  uint64_t next_call;
+  uint64_t version;     /* of the record it shows */
+  unsigned busy;        /* changes and events of this process on their way to the store */
   bool had_stream;      /* a GET stream was open once: what it misses is kept */
   unsigned get_streams; /* open now */
   /* The GET stream that is told; NULL: the next that asks. */
   const struct idem__get_stream *teller;
   uint32_t told; /* the newest event a teller has sent */
-  idem__list askers;
+  idem__in_flight in_flight;
 } idem__kept_session;
 
 void idem__shop_lock(idem__mcp_shop *shop);
@@ -92,6 +110,7 @@ idem_status idem__kept_open(idem__mcp_shop *shop, const char *principal, uint64_
 /* Counted; NULL: unknown, ended, or somebody else's. */
 idem__kept_session *idem__kept_find(idem__mcp_shop *shop, idem__view id, const char *principal,
                                     uint64_t now_ms);
+void idem__kept_ref(idem__kept_session *session);
 void idem__kept_unref(idem__kept_session *session);
 /* It is still in use. */
 void idem__kept_alive(idem__kept_session *session, uint64_t now_ms);
@@ -99,6 +118,18 @@ void idem__kept_alive(idem__kept_session *session, uint64_t now_ms);
 void idem__kept_end(idem__kept_session *session);
 /* Makes a change, here and in the store. */
 idem_status idem__kept_change(idem__kept_session *session, const idem__session_change *change);
+
+void idem__in_flight_init(idem__kept_session *session);
+void idem__in_flight_deinit(idem__kept_session *session);
+void idem__in_flight_lock(idem__kept_session *session);
+void idem__in_flight_unlock(idem__kept_session *session);
+/* Reserves ids for its questions; NOMEM. Leaving drops its claims, too. Both take the lock. */
+idem_status idem__asker_join(idem__kept_session *session, idem__asker *asker);
+void idem__asker_leave(idem__kept_session *session, idem__asker *asker);
+/* With the lock held; who was found stays as long as it is. NULL: nobody. */
+idem__asker *idem__asker_of_call(const idem__kept_session *session, uint64_t id);
+idem__asker *idem__claim_holder(const idem__kept_session *session, const char *key, size_t len);
+void idem__claim_add(idem__kept_session *session, idem__asker *asker, const char *key, size_t len);
 
 /* mcp_log.c: the events of a session. Keeps one for its stream and writes it with its id. */
 idem_status idem__kept_event_add(idem__kept_session *session, uint32_t stream, const char *text,

@@ -71,6 +71,12 @@ static void touch(idem__mcp_shop *shop, const char *id, uint64_t ttl_ms) {
   idem__store_run(shop->store, &op);
 }
 
+void idem__kept_ref(idem__kept_session *session) {
+  idem__shop_lock(session->shop);
+  session->refs++;
+  idem__shop_unlock(session->shop);
+}
+
 void idem__kept_unref(idem__kept_session *session) {
   idem__mcp_shop *shop = session->shop;
   char id[IDEM__SESSION_ID + 1];

@@ -11,9 +11,8 @@ idem__kept_session *idem__kept_new(idem__mcp_shop *shop, const char *principal,
   idem__kept_session *session = idem__calloc(&shop->alloc, sizeof *session);
   if (!session) return NULL;
   session->shop = shop;
-  session->next_call = 1;
   idem__list_init(&session->link);
-  idem__list_init(&session->askers);
+  idem__in_flight_init(session);
   session->principal = idem__strndup(&shop->alloc, principal, strlen(principal));
   idem_status status =
       idem__session_init(&session->legacy, &shop->alloc, shop->by_id.seed, revision, params);
@@ -25,6 +24,7 @@ idem__kept_session *idem__kept_new(idem__mcp_shop *shop, const char *principal,
 void idem__kept_destroy(idem__kept_session *session) {
   idem_alloc alloc = session->shop->alloc;
   idem__session_deinit(&session->legacy);
+  idem__in_flight_deinit(session);
   idem__free(&alloc, session->principal);
   idem__free(&alloc, session);
 }

@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An id that a visit has in flight, as the other visits of its session see it. */
-typedef struct claim {
-  struct claim *next;
-  uint64_t hash;
-  size_t len;
-  char *key;
-} claim;
-
 /* What MCP keeps with each visit. */
 typedef struct visit {
   idem__mcp_peer peer;
@@ -26,9 +18,6 @@ typedef struct visit {
   uint16_t status;
   uint32_t stream; /* 0: not one yet */
   idem__asker asker;
-  claim *claims; /* guarded by the shop's lock */
-  claim first_claim;
-  char first_key[40];
   char *long_principal; /* one that does not fit; NULL: it does */
   char principal[2 * IDEM__SHA256_BYTES + 1];
 } visit;
@@ -51,7 +40,7 @@ static idem_status change_session(void *ctx, const idem__session_change *change)
   return idem__kept_change(guest->session, change);
 }
 
-static void join(visit *guest, idem__kept_session *session);
+static idem_status join(visit *guest, idem__kept_session *session);
 
 static idem_status open_session(void *ctx, const idem__revision *revision, yyjson_val *params,
                                 idem__mcp_session **out) {
@@ -61,7 +50,12 @@ static idem_status open_session(void *ctx, const idem__revision *revision, yyjso
       idem__kept_open(guest->desk->shop, guest->peer.principal, idem__conn_now_ms(guest->peer.conn),
                       revision, params, &session);
   if (status != IDEM_OK) return status;
-  join(guest, session);
+  status = join(guest, session);
+  if (status != IDEM_OK) { /* nobody will learn its id */
+    idem__kept_end(session);
+    idem__kept_unref(session);
+    return status;
+  }
   guest->new_session = true;
   *out = &session->legacy;
   return IDEM_OK;
@@ -75,16 +69,6 @@ static const idem__edge edge = {
 };
 
 /* ------------------------------------------------------------------ answers */
-
-/* The visit that asked a question, by its id; NULL: nobody. With the lock held. */
-static idem__asker *asker_of(idem__kept_session *session, uint64_t id) {
-  idem__list *askers = &session->askers;
-  for (idem__list *at = askers->next; at != askers; at = at->next) {
-    idem__asker *asker = IDEM__CONTAINER(at, idem__asker, link);
-    if (id >= asker->first_call && id < asker->first_call + IDEM__CALLS_RESERVED) return asker;
-  }
-  return NULL;
-}
 
 /* An answer on its way to another thread. */
 typedef struct carried {
@@ -103,10 +87,10 @@ static void free_carried(carried *answer) {
 
 static void deliver_carried(void *arg) {
   carried *answer = arg;
-  idem__shop_lock(answer->session->shop);
-  const idem__asker *asker = asker_of(answer->session, answer->id);
+  idem__in_flight_lock(answer->session);
+  const idem__asker *asker = idem__asker_of_call(answer->session, answer->id);
   idem_conn *target = asker && asker->desk == answer->desk ? asker->conn : NULL;
-  idem__shop_unlock(answer->session->shop);
+  idem__in_flight_unlock(answer->session);
   if (target && idem__conn_message(target, answer->text, answer->len, NULL) == IDEM_OK) {
     target->opts.on_output(target, target->opts.user);
   }
@@ -128,16 +112,16 @@ static idem_status write_response(idem__buf *out, const idem__message *message) 
 /* As long as the lock is held whoever asked is there, and so is its hub. */
 static bool post_to_asker(carried *answer) {
   idem__kept_session *session = answer->session;
-  idem__shop_lock(session->shop);
-  const idem__asker *asker = asker_of(session, answer->id);
   bool sent = false;
+  idem__kept_ref(session); /* for the way */
+  idem__in_flight_lock(session);
+  const idem__asker *asker = idem__asker_of_call(session, answer->id);
   if (asker) {
     answer->desk = asker->desk;
-    session->refs++; /* for the way */
     sent = idem__hub_post(asker->desk->hub, deliver_carried, answer) == IDEM_OK;
-    if (!sent) session->refs--;
   }
-  idem__shop_unlock(session->shop);
+  idem__in_flight_unlock(session);
+  if (!sent) idem__kept_unref(session);
   return sent;
 }
 
@@ -166,11 +150,11 @@ static bool carry(visit *guest, const idem__message *message) {
 static bool on_response(idem_conn *conn, const idem__message *message) {
   visit *guest = IDEM__CONTAINER(idem__mcp_peer_of(conn), visit, peer);
   if (!guest->session || message->id.kind != IDEM__ID_INTEGER) return false;
-  idem__shop_lock(guest->desk->shop);
-  const idem__asker *asker = asker_of(guest->session, (uint64_t)message->id.integer);
+  idem__in_flight_lock(guest->session);
+  const idem__asker *asker = idem__asker_of_call(guest->session, (uint64_t)message->id.integer);
   const idem__mcp_desk *desk = asker ? asker->desk : NULL;
   idem_conn *target = asker ? asker->conn : NULL;
-  idem__shop_unlock(guest->desk->shop);
+  idem__in_flight_unlock(guest->session);
   if (!target || target == conn) return false;
   if (desk != guest->desk) return carry(guest, message);
   idem__conn_enter(target);
@@ -186,7 +170,6 @@ typedef struct id_key {
   const idem_alloc *alloc;
   char *at;
   size_t len;
-  uint64_t hash;
   char room[128];
 } id_key;
 
@@ -198,7 +181,6 @@ static bool make_key(const idem__kept_session *session, const idem__id *id, id_k
   key->at = most <= sizeof key->room ? key->room : idem__malloc(key->alloc, most);
   if (!key->at) return false;
   key->len = idem__id_key(id, key->at);
-  key->hash = idem__hash(key->at, key->len, session->shop->by_id.seed);
   return true;
 }
 
@@ -206,54 +188,23 @@ static void free_key(id_key *key) {
   if (key->at != key->room) idem__free(key->alloc, key->at);
 }
 
-static bool is_claimed(const visit *guest, const id_key *key) {
-  for (const claim *at = guest->claims; at; at = at->next) {
-    if (at->hash == key->hash && at->len == key->len && memcmp(at->key, key->at, key->len) == 0)
-      return true;
-  }
-  return false;
-}
-
 /* With the lock held: the visit of this session, on any thread, that has the id in flight. */
-static visit *find_claim(idem__kept_session *session, const visit *except, const id_key *key) {
-  for (idem__list *at = session->askers.next; at != &session->askers; at = at->next) {
-    visit *other = IDEM__CONTAINER(at, visit, asker.link);
-    if (other != except && is_claimed(other, key)) return other;
-  }
-  return NULL;
+static visit *find_claim(const idem__kept_session *session, const id_key *key) {
+  idem__asker *holder = idem__claim_holder(session, key->at, key->len);
+  return holder ? IDEM__CONTAINER(holder, visit, asker) : NULL;
 }
 
-/* With the lock held. One POST has one id, nearly always: that one costs no memory of its own. Where
- * there is none to be had the id can be told apart on its own conn only. */
-static void add_claim(visit *guest, const id_key *key) {
-  bool fits = !guest->claims && key->len <= sizeof guest->first_key;
-  claim *fresh = fits ? &guest->first_claim : idem__malloc(key->alloc, sizeof *fresh + key->len);
-  if (!fresh) return;
-  char *copy = fits ? guest->first_key : (char *)(fresh + 1);
-  memcpy(copy, key->at, key->len);
-  *fresh = (claim){.next = guest->claims, .hash = key->hash, .len = key->len, .key = copy};
-  guest->claims = fresh;
-}
-
-static void drop_claims(visit *guest) {
-  while (guest->claims) {
-    claim *next = guest->claims->next;
-    if (guest->claims != &guest->first_claim) idem__free(&guest->desk->shop->alloc, guest->claims);
-    guest->claims = next;
-  }
-}
-
-/* This thread's visit of a session that owes an answer to an id; NULL: none. */
+/* This thread's visit of a session that owes an answer to an id; NULL: none. It stays: it is ours. */
 static visit *find_owing(idem__kept_session *session, const idem__mcp_desk *desk,
                          const idem__id *id) {
-  visit *found = NULL;
-  idem__shop_lock(session->shop);
-  for (idem__list *at = session->askers.next; at != &session->askers && !found; at = at->next) {
-    visit *other = IDEM__CONTAINER(at, visit, asker.link);
-    if (other->asker.desk == desk && idem__owed_find(other->peer.conn, id)) found = other;
-  }
-  idem__shop_unlock(session->shop);
-  return found;
+  id_key key;
+  if (!make_key(session, id, &key)) return NULL;
+  idem__in_flight_lock(session);
+  visit *found = find_claim(session, &key);
+  if (found && found->asker.desk != desk) found = NULL;
+  idem__in_flight_unlock(session);
+  free_key(&key);
+  return found && idem__owed_find(found->peer.conn, id) ? found : NULL;
 }
 
 static void cancel_visit(visit *owing, const idem__id *id) {
@@ -278,7 +229,7 @@ static void cancel_there(void *arg) {
   idem__free(&alloc, order);
 }
 
-/* With the lock held, so that the other desk is still there. Strings have a decoded text, too. */
+/* With the lock of what is in flight held, so that the other desk is still there. Strings have a decoded text, too. */
 static void send_far(const visit *guest, idem__mcp_desk *desk, const idem__id *id) {
   const idem_alloc *alloc = &guest->desk->alloc;
   size_t text_len = id->kind == IDEM__ID_STRING ? id->text_len : 0;
@@ -290,9 +241,9 @@ static void send_far(const visit *guest, idem__mcp_desk *desk, const idem__id *i
   order->id.raw = order->bytes;
   order->id.text = order->bytes + id->raw_len;
   order->id.text_len = text_len;
-  order->session->refs++;
+  idem__kept_ref(order->session);
   if (idem__hub_post(desk->hub, cancel_there, order) == IDEM_OK) return;
-  order->session->refs--;
+  idem__kept_unref(order->session); /* not the last: the guest holds it, too */
   idem__free(alloc, order);
 }
 
@@ -301,12 +252,13 @@ static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel
   visit *guest = IDEM__CONTAINER(idem__mcp_peer_of(conn), visit, peer);
   id_key key;
   if (!guest->session || !make_key(guest->session, id, &key)) return false;
-  idem__shop_lock(guest->desk->shop);
-  visit *other = find_claim(guest->session, guest, &key);
-  if (!other && !cancel) add_claim(guest, &key);
+  idem__in_flight_lock(guest->session);
+  visit *other = find_claim(guest->session, &key);
+  if (other == guest) other = NULL;
+  if (!other && !cancel) idem__claim_add(guest->session, &guest->asker, key.at, key.len);
   bool far = other && other->desk != guest->desk;
   if (far && cancel) send_far(guest, other->desk, id);
-  idem__shop_unlock(guest->desk->shop);
+  idem__in_flight_unlock(guest->session);
   free_key(&key);
   /* One of our own thread does not go away meanwhile. */
   if (other && cancel && !far) cancel_visit(other, id);
@@ -318,7 +270,6 @@ static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel
 static idem_status open_visit(void *at, idem_conn *conn, void *user) {
   visit *guest = at;
   guest->desk = user;
-  idem__list_init(&guest->asker.link);
   idem__mcp_peer_init(&guest->peer, guest->desk->hub, conn);
   guest->peer.edge = &edge;
   guest->peer.edge_ctx = guest;
@@ -330,28 +281,24 @@ static idem_status open_visit(void *at, idem_conn *conn, void *user) {
 
 static void close_visit(void *at) { idem__mcp_peer_deinit(&((visit *)at)->peer); }
 
-static void join(visit *guest, idem__kept_session *session) {
+/* The caller's count of the session is the visit's then, unless there is no memory. */
+static idem_status join(visit *guest, idem__kept_session *session) {
   idem_conn *conn = guest->peer.conn;
-  guest->session = session;
-  guest->peer.session = &session->legacy;
   guest->asker.desk = guest->desk;
   guest->asker.conn = conn;
-  idem__shop_lock(guest->desk->shop);
-  guest->asker.first_call = session->next_call;
-  session->next_call += IDEM__CALLS_RESERVED;
-  idem__list_append(&session->askers, &guest->asker.link);
-  idem__shop_unlock(guest->desk->shop);
+  idem_status status = idem__asker_join(session, &guest->asker);
+  if (status != IDEM_OK) return status;
+  guest->session = session;
+  guest->peer.session = &session->legacy;
   conn->next_call_id = guest->asker.first_call;
   conn->policy.batches = idem__revision_has(session->legacy.revision, IDEM__R_BATCH);
+  return IDEM_OK;
 }
 
 static void leave(visit *guest) {
   idem__kept_session *session = guest->session;
   if (!session) return;
-  idem__shop_lock(guest->desk->shop);
-  idem__list_remove(&guest->asker.link);
-  drop_claims(guest);
-  idem__shop_unlock(guest->desk->shop);
+  idem__asker_leave(session, &guest->asker);
   guest->session = NULL;
   guest->peer.session = NULL;
   idem__kept_unref(session);
@@ -421,7 +368,10 @@ static bool begin_visit(void *at, idem__http_exchange *exchange,
     idem__kept_session *session = idem__kept_find(guest->desk->shop, id, guest->peer.principal,
                                                   idem__http_exchange_now(exchange));
     if (!session) return refuse(exchange, 404, "not-initialized");
-    join(guest, session);
+    if (join(guest, session) != IDEM_OK) {
+      idem__kept_unref(session);
+      return refuse(exchange, 503, "unavailable");
+    }
     if (!version_fine(version, session)) return refuse(exchange, 400, "bad-version");
   } else if (!id.at) {
     guest->peer.assumed = assumed(guest, version);

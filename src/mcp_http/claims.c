@@ -1,0 +1,91 @@
+/* claims.c - what a session has in flight, on all threads: the ids its client waits for, each claimed by
+ * the POST that brought it, and the POSTs whose handlers may ask the client. Both are found by hash,
+ * under a lock of the session's own, so that however many there are nobody else waits. */
+#include "mcp_http.h"
+
+#include <string.h>
+
+/* What a map may keep when nothing is in flight: sessions are many, and mostly at rest. */
+#define SLOTS_KEPT 64
+
+void idem__in_flight_init(idem__kept_session *session) {
+  idem__in_flight *self = &session->in_flight;
+  idem__lock_init(&self->lock);
+  idem__map_init(&self->claims, &session->shop->alloc, session->shop->by_id.seed);
+  idem__map_init(&self->askers, &session->shop->alloc, session->shop->by_id.seed);
+  self->next_call = 1;
+}
+
+void idem__in_flight_deinit(idem__kept_session *session) {
+  idem__map_deinit(&session->in_flight.claims);
+  idem__map_deinit(&session->in_flight.askers);
+}
+
+void idem__in_flight_lock(idem__kept_session *session) {
+  idem__lock_take(&session->in_flight.lock);
+}
+void idem__in_flight_unlock(idem__kept_session *session) {
+  idem__lock_give(&session->in_flight.lock);
+}
+
+static void give_slots_back(idem__map *map) {
+  if (!map->count && map->cap > SLOTS_KEPT) idem__map_deinit(map);
+}
+
+/* ------------------------------------------------------------------ who may ask */
+
+idem_status idem__asker_join(idem__kept_session *session, idem__asker *asker) {
+  idem__in_flight *self = &session->in_flight;
+  idem__in_flight_lock(session);
+  asker->first_call = self->next_call;
+  self->next_call += IDEM__CALLS_RESERVED;
+  const char *key = (const char *)&asker->first_call;
+  idem_status status = idem__map_put(&self->askers, key, sizeof asker->first_call, asker);
+  idem__in_flight_unlock(session);
+  return status;
+}
+
+void idem__asker_leave(idem__kept_session *session, idem__asker *asker) {
+  idem__in_flight *self = &session->in_flight;
+  const idem_alloc *alloc = &session->shop->alloc;
+  idem__in_flight_lock(session);
+  idem__map_remove(&self->askers, (const char *)&asker->first_call, sizeof asker->first_call);
+  for (idem__claim *at = asker->claims, *next; at; at = next) {
+    next = at->next;
+    idem__map_remove(&self->claims, at->key, at->len);
+    if (at != &asker->first_claim) idem__free(alloc, at);
+  }
+  asker->claims = NULL;
+  give_slots_back(&self->claims);
+  give_slots_back(&self->askers);
+  idem__in_flight_unlock(session);
+}
+
+idem__asker *idem__asker_of_call(const idem__kept_session *session, uint64_t id) {
+  uint64_t first = (id - 1) / IDEM__CALLS_RESERVED * IDEM__CALLS_RESERVED + 1;
+  if (!id) return NULL;
+  return idem__map_get(&session->in_flight.askers, (const char *)&first, sizeof first);
+}
+
+/* ----------------------------------------------------------------------- claims */
+
+idem__asker *idem__claim_holder(const idem__kept_session *session, const char *key, size_t len) {
+  const idem__claim *claim = idem__map_get(&session->in_flight.claims, key, len);
+  return claim ? claim->asker : NULL;
+}
+
+/* One POST has one id, nearly always: that one costs no memory of its own. Where there is none to be
+ * had the id can be told apart on its own conn only. */
+void idem__claim_add(idem__kept_session *session, idem__asker *asker, const char *key, size_t len) {
+  const idem_alloc *alloc = &session->shop->alloc;
+  bool fits = !asker->claims && len <= sizeof asker->first_key;
+  idem__claim *claim = fits ? &asker->first_claim : idem__malloc(alloc, sizeof *claim + len);
+  if (!claim) return;
+  char *copy = fits ? asker->first_key : (char *)(claim + 1);
+  memcpy(copy, key, len);
+  *claim = (idem__claim){.next = asker->claims, .asker = asker, .len = len, .key = copy};
+  if (idem__map_put(&session->in_flight.claims, copy, len, claim) == IDEM_OK)
+    asker->claims = claim;
+  else if (!fits)
+    idem__free(alloc, claim); /* its own already, or no memory */
+}
