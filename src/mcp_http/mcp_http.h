@@ -80,7 +80,8 @@ typedef struct idem__in_flight {
  * is guarded by the shop's lock. */
 typedef struct idem__kept_session {
   idem__mcp_session legacy;
-  idem__list link; /* in the shop, least recently used first */
+  idem__list link; /* in the shop */
+  idem__list idle; /* among those that nobody holds, the first of them first */
   idem__mcp_shop *shop;
   unsigned refs; /* the shop's and one for each user */
   _Atomic bool ended;
@@ -153,13 +154,16 @@ struct idem__mcp_shop {
   _Atomic uint64_t now_ms; /* the newest time anybody told */
   idem__lock lock;
   idem__map by_id;
-  idem__list sessions; /* least recently used first */
+  idem__list sessions; /* all */
+  idem__list idle;     /* those that nobody uses, least recently used first */
   idem__list desks;
   idem__map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
 };
 void idem__shop_make_id(const idem__mcp_shop *shop, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
 idem__store_op idem__kept_op(const idem__kept_session *session, idem__store_verb verb);
+/* Counts one more user; with the lock held. */
+void idem__kept_hold(idem__kept_session *session);
 /* Around a change of our own, of which the store's watchers then tell us nothing new. */
 void idem__kept_busy(idem__kept_session *session, bool begin);
 

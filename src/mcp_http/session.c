@@ -48,11 +48,21 @@ idem__store_op idem__kept_op(const idem__kept_session *session, idem__store_verb
 
 /* ----------------------------------------------------------------- lifetime */
 
+/* With the lock held. */
+void idem__kept_hold(idem__kept_session *session) {
+  session->refs++;
+  idem__list_leave(&session->idle);
+}
+
 /* With the lock held. True: nobody but the shop holds it any more. */
 static bool release(idem__kept_session *session) {
-  if (--session->refs) return session->refs == 1 && !session->ended;
-  idem__kept_destroy(session);
-  return false;
+  if (--session->refs == 0) {
+    idem__kept_destroy(session);
+    return false;
+  }
+  bool idle = session->refs == 1 && !session->ended;
+  if (idle) idem__list_append(&session->shop->idle, &session->idle);
+  return idle;
 }
 
 /* With the lock held: the image goes; its record is gone or will be found again. */
@@ -61,6 +71,7 @@ static void forget(idem__kept_session *session) {
   session->ended = true;
   idem__map_remove(&session->shop->by_id, session->id, IDEM__SESSION_ID);
   idem__list_remove(&session->link);
+  idem__list_leave(&session->idle);
   idem__metrics_add(session->shop->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
   release(session);
 }
@@ -73,7 +84,7 @@ static void touch(idem__mcp_shop *shop, const char *id, uint64_t ttl_ms) {
 
 void idem__kept_ref(idem__kept_session *session) {
   idem__shop_lock(session->shop);
-  session->refs++;
+  idem__kept_hold(session);
   idem__shop_unlock(session->shop);
 }
 
@@ -141,6 +152,7 @@ idem_status idem__mcp_shop_new(const idem__mcp_shop_opts *opts, idem__mcp_shop *
   idem__map_init(&shop->by_id, &shop->alloc, opts->server->router->methods.seed);
   idem__map_init(&shop->sse_lines, &shop->alloc, shop->by_id.seed);
   idem__list_init(&shop->sessions);
+  idem__list_init(&shop->idle);
   idem__list_init(&shop->desks);
   shop->store = idem__store_ref(opts->server->store);
   idem_status status =
@@ -248,7 +260,7 @@ static idem__kept_session *image_of(idem__mcp_shop *shop, idem__view id, uint64_
     session = take_in(shop, fresh);
     if (session != fresh) idem__kept_destroy(fresh);
   }
-  if (session) session->refs++;
+  if (session) idem__kept_hold(session);
   idem__shop_unlock(shop);
   return session;
 }
@@ -269,11 +281,7 @@ static idem__kept_session *current(idem__mcp_shop *shop, idem__view id, uint64_t
   idem__shop_lock(shop);
   idem__kept_session *session = idem__map_get(&shop->by_id, id.at, id.len);
   if (session && session->version < version && !session->busy) session = NULL;
-  if (session) {
-    session->refs++;
-    idem__list_remove(&session->link);
-    idem__list_append(&shop->sessions, &session->link);
-  }
+  if (session) idem__kept_hold(session);
   idem__shop_unlock(shop);
   return session;
 }
@@ -305,11 +313,10 @@ void idem__shop_make_id(const idem__mcp_shop *shop, char id[IDEM__SESSION_ID + 1
 static bool evict(idem__mcp_shop *shop) {
   idem__kept_session *oldest = NULL;
   idem__shop_lock(shop);
-  for (idem__list *at = shop->sessions.next; at != &shop->sessions && !oldest; at = at->next) {
-    idem__kept_session *session = IDEM__CONTAINER(at, idem__kept_session, link);
-    if (session->refs == 1) oldest = session;
+  if (!idem__list_empty(&shop->idle)) {
+    oldest = IDEM__CONTAINER(shop->idle.next, idem__kept_session, idle);
+    idem__kept_hold(oldest);
   }
-  if (oldest) oldest->refs++;
   idem__shop_unlock(shop);
   if (!oldest) return false;
   idem__kept_end(oldest);
@@ -351,7 +358,7 @@ idem_status idem__kept_open(idem__mcp_shop *shop, const char *principal, uint64_
   }
   idem__shop_lock(shop);
   bool taken = take_in(shop, session) == session;
-  if (taken) session->refs++; /* the caller's */
+  if (taken) idem__kept_hold(session); /* the caller's */
   idem__shop_unlock(shop);
   if (!taken) {
     idem__kept_end(session);

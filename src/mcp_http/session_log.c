@@ -96,49 +96,61 @@ uint32_t idem__kept_next_stream(idem__kept_session *session) {
 
 /* ------------------------------------------------------------ notifications */
 
+#define HANDFUL 32 /* sessions that are looked at under the lock of all */
+
+typedef struct handful {
+  idem__kept_session *sessions[HANDFUL];
+  size_t count;
+} handful;
+
 static bool misses(const idem__kept_session *session, const char *uri) {
   if (!session->had_stream || session->get_streams) return false;
   return !uri || idem__session_subscribed(&session->legacy, uri);
 }
 
-/* Those that miss a notification, counted, so that the lock need not be held while it is kept. */
-static idem__kept_session **gather(idem__mcp_shop *shop, const char *uri, size_t *count) {
-  idem__kept_session **found = NULL;
-  size_t cap = 0;
-  *count = 0;
+/* Looks at a handful of sessions, from the mark on, and moves the mark behind them; true: there are
+ * more. Those that miss a notification are counted: the lock is not held while it is kept. */
+static bool gather(idem__mcp_shop *shop, idem__list *mark, const char *uri, handful *found) {
   idem__shop_lock(shop);
-  for (idem__list *at = shop->sessions.next; at != &shop->sessions; at = at->next) {
+  idem__list *at = mark->next;
+  idem__list_remove(mark);
+  found->count = 0;
+  for (size_t i = 0; i < HANDFUL && at != &shop->sessions; i++, at = at->next) {
     idem__kept_session *session = IDEM__CONTAINER(at, idem__kept_session, link);
     if (!misses(session, uri)) continue;
-    if (*count == cap) {
-      size_t more = cap ? cap * 2 : 16;
-      void *grown = idem__realloc(&shop->alloc, found, cap * sizeof(idem__kept_session *),
-                                  more * sizeof(idem__kept_session *));
-      if (!grown) break; /* it is a hint: some miss it */
-      found = grown;
-      cap = more;
-    }
-    session->refs++;
-    found[(*count)++] = session;
+    idem__kept_hold(session);
+    found->sessions[found->count++] = session;
   }
+  bool more = at != &shop->sessions;
+  if (more) idem__list_append(at, mark);
   idem__shop_unlock(shop);
-  return found;
+  return more;
+}
+
+/* The mark stands in the list of sessions as one that misses nothing. */
+static void keep_for_all(idem__mcp_shop *shop, const char *uri, const char *text, size_t len) {
+  idem__kept_session mark = {.shop = shop};
+  event_head head = {.stream = 0};
+  handful found;
+  idem__shop_lock(shop);
+  idem__list_append(shop->sessions.next, &mark.link);
+  idem__shop_unlock(shop);
+  for (bool more = true; more;) {
+    more = gather(shop, &mark.link, uri, &found);
+    for (size_t i = 0; i < found.count; i++) {
+      append(found.sessions[i], &head, text, len);
+      idem__kept_unref(found.sessions[i]);
+    }
+  }
 }
 
 void idem__shop_keep_notification(idem__mcp_desk *desk, const char *uri, const char *text,
                                   size_t len) {
   idem__mcp_shop *shop = desk->shop;
-  size_t count;
   /* Every desk hears of a change; one keeps it for those who are away. */
   idem__shop_lock(shop);
   bool first = shop->desks.next == &desk->link;
   idem__shop_unlock(shop);
   if (!first) return;
-  idem__kept_session **missing = gather(shop, uri, &count);
-  for (size_t i = 0; i < count; i++) {
-    event_head head = {.stream = 0};
-    append(missing[i], &head, text, len);
-    idem__kept_unref(missing[i]);
-  }
-  idem__free(&shop->alloc, missing);
+  keep_for_all(shop, uri, text, len);
 }

@@ -12,6 +12,7 @@ idem__kept_session *idem__kept_new(idem__mcp_shop *shop, const char *principal,
   if (!session) return NULL;
   session->shop = shop;
   idem__list_init(&session->link);
+  idem__list_init(&session->idle);
   idem__in_flight_init(session);
   session->principal = idem__strndup(&shop->alloc, principal, strlen(principal));
   idem_status status =

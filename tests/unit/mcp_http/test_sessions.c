@@ -418,6 +418,33 @@ static void the_oldest_idle_session_makes_room(void **state) {
   mcp_web_close(&web);
 }
 
+/* More than are looked at in one go. */
+static void all_who_are_away_find_what_they_missed(void **state) {
+  (void)state;
+  enum { AWAY = 100 };
+  static char lines[AWAY][64];
+  mcp_web web;
+  mcp_web_conn stream;
+  mcp_web_open(&web, &(mcp_web_opts){0});
+  for (int i = 0; i < AWAY; i++) {
+    mcp_web_hello(&web, "", lines[i]);
+    mcp_web_connect(&web, &stream);
+    mcp_web_send(&stream, "GET", "/mcp", lines[i], NULL);
+    mcp_web_disconnect(&stream);
+  }
+  assert_int_equal(mcp_fixture_add_tool(web.fixture, "late"), IDEM_OK);
+  mcp_web_deliver(&web);
+  for (int i = 0; i < AWAY; i++) {
+    char headers[128];
+    snprintf(headers, sizeof headers, "%sLast-Event-ID: 0-0\r\n", lines[i]);
+    mcp_web_connect(&web, &stream);
+    mcp_web_send(&stream, "GET", "/mcp", headers, NULL);
+    assert_non_null(strstr(stream.output, "tools/list_changed"));
+    mcp_web_disconnect(&stream);
+  }
+  mcp_web_close(&web);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_session_opened_here_is_served_there),
@@ -432,6 +459,7 @@ int main(void) {
       cmocka_unit_test(a_notification_goes_to_one_stream_of_a_session),
       cmocka_unit_test(thousands_of_abandoned_sessions_are_reaped),
       cmocka_unit_test(the_oldest_idle_session_makes_room),
+      cmocka_unit_test(all_who_are_away_find_what_they_missed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
