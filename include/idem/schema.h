@@ -87,16 +87,18 @@ typedef struct idem_schema_error {
 
 /* How to validate; zero means the default in brackets. */
 typedef struct idem_schema_check {
-  bool all_errors;          /* collect up to max_errors instead of stopping at the first */
-  bool verdict_only;        /* no errors at all, only the verdict */
-  bool show_values;         /* received and sentence may quote the instance (cut at 64 bytes) */
-  uint32_t max_errors;      /* [64] */
-  const char *root_name;    /* how sentences call the whole value ["value"] */
-  uint32_t max_depth;       /* nested evaluations [2,048] */
-  uint32_t max_references;  /* references followed without descending in the instance [256] */
-  uint64_t max_steps;       /* [1,000,000 plus 256 for each value in the instance] */
-  uint64_t max_regex_steps; /* backtracking over all pattern matches [10,000,000] */
-  size_t max_bytes;         /* instance text [64 MiB] */
+  bool all_errors;         /* collect up to max_errors instead of stopping at the first */
+  bool verdict_only;       /* no errors at all, only the verdict */
+  bool show_values;        /* received and sentence may quote the instance (cut at 64 bytes) */
+  uint32_t max_errors;     /* [64] */
+  const char *root_name;   /* how sentences call the whole value ["value"] */
+  uint32_t max_depth;      /* nested evaluations [2,048] */
+  uint32_t max_references; /* references followed without descending in the instance [256] */
+  uint64_t max_steps;      /* [1,000,000 plus 256 for each value in the instance] */
+  /* Work of all pattern matches that are not one lookup a character: backtracking (references,
+   * lookaround) and patterns of very many states [10,000,000] */
+  uint64_t max_regex_steps;
+  size_t max_bytes; /* instance text [64 MiB] */
 } idem_schema_check;
 
 typedef struct idem_schema_result {

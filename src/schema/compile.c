@@ -203,6 +203,7 @@ static void compiler_init(compiler *c, idem_schema *schema, const idem_schema_op
   if (c->max_depth > HIGHEST_DEPTH) c->max_depth = HIGHEST_DEPTH;
   c->max_subschemas = opts->max_subschemas ? opts->max_subschemas : DEFAULT_SUBSCHEMAS;
   c->max_pattern_bytes = opts->max_pattern_bytes ? opts->max_pattern_bytes : DEFAULT_PATTERN_BYTES;
+  c->effort = REGEX_EFFORT;
   uint8_t draft = opts->draft == IDEM_SCHEMA_DRAFT_07 ? DRAFT_7 : DRAFT_2020;
   c->default_speech = (dialect){draft, VOCABULARY_ALL};
 }

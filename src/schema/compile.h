@@ -75,7 +75,8 @@ typedef struct compiler {
   idem__map anchor_names; /* dynamic names: values are their number */
   uint32_t anchor_name_count;
   pending_ref *pending;
-  const regex *label; /* the hostname pattern, once made */
+  const regex *label;  /* the hostname pattern, once made */
+  regex_effort effort; /* left for patterns */
 } compiler;
 
 /* Says why and returns `status`. The path is that of `at`, then the keyword. */

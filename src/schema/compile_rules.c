@@ -176,11 +176,14 @@ idem_status idem__compile_pattern(compiler *c, yyjson_val *value, node_id self, 
   if ((*out = known_pattern(c, value))) return IDEM_OK;
   char why[160] = "";
   regex *pattern;
-  idem_status status = idem__regex_compile(&c->schema->memory, value->uni.str, idem__length(value),
-                                           c->max_pattern_bytes, &pattern, why, sizeof why);
+  idem_status status =
+      idem__regex_compile(&c->schema->memory, value->uni.str, idem__length(value),
+                          c->max_pattern_bytes, &c->effort, &pattern, why, sizeof why);
   if (status == IDEM_E_NOMEM) return idem__compile_no_memory(c);
-  if (status == IDEM_E_LIMIT)
+  if (status == IDEM_E_LIMIT && idem__length(value) > c->max_pattern_bytes)
     return idem__compile_fail(c, status, self, k, "the pattern is too long (max_pattern_bytes)");
+  if (status == IDEM_E_LIMIT)
+    return idem__compile_fail(c, status, self, k, "the patterns together are too large");
   if (status != IDEM_OK)
     return idem__compile_fail(c, status, self, k, "not a regular expression: %s", why);
   keep_pattern(c, pattern);
@@ -197,7 +200,11 @@ static const char label_pattern[] =
 static idem_status find_label(compiler *c, const regex **out) {
   if (!c->label) {
     regex *made;
-    idem_status status = idem__regex_compile_own(&c->schema->memory, label_pattern, &made);
+    idem_status status =
+        idem__regex_compile_own(&c->schema->memory, label_pattern, &c->effort, &made);
+    if (status == IDEM_E_LIMIT)
+      return idem__compile_fail(c, status, NODE_NONE, KEYWORD_FORMAT,
+                                "the patterns together are too large");
     if (status != IDEM_OK) return idem__compile_no_memory(c);
     keep_pattern(c, made);
     c->label = made;

@@ -159,5 +159,6 @@ bool idem__idna_label(const char *label, size_t len, format_env *env) {
   bool matched = false;
   idem_status status = idem__regex_match(env->label, env->matcher, text, text_len, &matched);
   if (status == IDEM_E_NOMEM) env->no_memory = true;
+  if (status == IDEM_E_LIMIT) env->limit = true;
   return matched;
 }

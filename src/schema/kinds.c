@@ -108,6 +108,7 @@ static bool check_format(run *r, node_id id, const string_rules *rules, const yy
   if (!idem__run_spend(r, idem__length(value) / 16)) return false;
   if (idem__format_check(rules->format, value->uni.str, idem__length(value), &env)) return true;
   if (env.no_memory) return idem__run_no_memory(r);
+  if (env.limit) return idem__run_limit(r, "max_regex_steps");
   return idem__complain(r, id, value, at, (complaint){.k = KEYWORD_FORMAT});
 }
 

@@ -257,7 +257,7 @@ typedef struct format_env {
   const regex *label;
   regex_matcher *matcher;
   const idem_alloc *alloc;
-  bool no_memory; /* out: the answer means nothing */
+  bool no_memory, limit; /* out: the answer means nothing */
 } format_env;
 bool idem__format_check(uint8_t format, const char *text, size_t len, format_env *env);
 

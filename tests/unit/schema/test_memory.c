@@ -7,6 +7,8 @@ static const char schema_text[] =
     "\"a\":{\"type\":\"integer\",\"minimum\":1,\"multipleOf\":0.5},\"b\":{\"$ref\":\"other#x\"},"
     "\"c\":{\"pattern\":\"^(a|b)+$\",\"format\":\"hostname\"},\"d\":{\"enum\":[1,2,3,4,5,6,7,8,9,"
     "{\"k\":[1,2]},123456789012345678901234567890]},\"e\":{\"uniqueItems\":true},"
+    "\"h\":{\"pattern\":\"^(?:[ab]*a[ab]{12}|x)$\"},\"i\":{\"pattern\":\"^(.)\\\\1$\"},"
+    "\"j\":{\"pattern\":\"^(?<n>\\\\p{Lu}|\\\\P{L})+$\"},"
     "\"q\":{},\"f\":{\"$dynamicRef\":\"#node\"},\"g\":{\"format\":\"regex\"}},"
     "\"patternProperties\":{\"^x-.*y\":{\"type\":\"string\"}},\"required\":[\"a\",\"q\"],"
     "\"dependentRequired\":{\"a\":[\"q\"]},\"unevaluatedProperties\":false,"
@@ -16,7 +18,8 @@ static const char schema_text[] =
 static const char other_text[] = "{\"$defs\":{\"y\":{\"$anchor\":\"x\",\"type\":\"null\"}}}";
 static const char good_text[] =
     "{\"a\":2,\"q\":null,\"b\":null,\"c\":\"abab\",\"d\":{\"k\":[1.0,2]},\"e\":[1,2,3,4,5,6,7,8,9,"
-    "10,11,{\"z\":1,\"y\":2}],\"f\":1,\"x-y\":\"s\",\"g\":\"[a-z]\"}";
+    "10,11,{\"z\":1,\"y\":2}],\"f\":1,\"x-y\":\"s\",\"g\":\"[a-z]\",\"h\":\"x\",\"i\":\"zz\","
+    "\"j\":\"A1\xc3\x89\"}";
 static const char bad_text[] = "{\"a\":\"x\",\"b\":1,\"c\":\"!\",\"zzz\":[1],\"e\":[1,1]}";
 
 /* Everything a caller does, with any allocation failing; statuses may be NOMEM, never nonsense. */

@@ -232,13 +232,26 @@ static void deep_instances_end_at_the_depth_bound(void **state) {
   free(deep);
 }
 
-static void catastrophic_patterns_end_at_the_regex_bound(void **state) {
+static void backtracking_patterns_end_at_the_regex_bound(void **state) {
   (void)state;
-  limited_by("{\"pattern\":\"^(a+)+$\"}", "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\"",
-             "max_regex_steps");
-  limited_by("{\"patternProperties\":{\"^(a|aa)+$\":false}}",
+  limited_by("{\"pattern\":\"^(a+)+\\\\1$\"}",
+             "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\"", "max_regex_steps");
+  limited_by("{\"patternProperties\":{\"^(?!(a|aa)+$)\":false}}",
              "{\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\":1}",
              "max_regex_steps");
+}
+
+/* A name is judged by a pattern of ours, which must not turn "no steps left" into "invalid". */
+static void formats_end_at_the_regex_bound(void **state) {
+  (void)state;
+  idem_schema_opts opts = {.assert_formats = true};
+  judge j = judge_new(compile_with(&opts, "{\"format\":\"hostname\"}"));
+  assert_true(accepts(&j, "\"xn--bcher-kva.example\""));
+  j.check.max_regex_steps = 3;
+  assert_false(accepts(&j, "\"xn--bcher-kva.example\""));
+  assert_int_equal(j.status, IDEM_E_LIMIT);
+  assert_string_equal(j.result.limit, "max_regex_steps");
+  judge_free(&j);
 }
 
 static void bounds_are_settable(void **state) {
@@ -250,7 +263,7 @@ static void bounds_are_settable(void **state) {
   j.check = (idem_schema_check){.max_depth = 1};
   assert_true(accepts(&j, "[\"xxy\"]"));
   judge_free(&j);
-  j = judge_new(compile("{\"items\":{\"items\":{\"pattern\":\"(x+x+)+[yz]\"}}}"));
+  j = judge_new(compile("{\"items\":{\"items\":{\"pattern\":\"(x+x+)+\\\\1[yz]\"}}}"));
   j.check = (idem_schema_check){.max_depth = 1};
   assert_false(accepts(&j, "[[\"xy\"]]"));
   assert_string_equal(j.result.limit, "max_depth");
@@ -303,7 +316,8 @@ int main(void) {
       cmocka_unit_test(exponential_trees_end_at_the_step_bound),
       cmocka_unit_test(self_references_end_at_the_reference_bound),
       cmocka_unit_test(deep_instances_end_at_the_depth_bound),
-      cmocka_unit_test(catastrophic_patterns_end_at_the_regex_bound),
+      cmocka_unit_test(backtracking_patterns_end_at_the_regex_bound),
+      cmocka_unit_test(formats_end_at_the_regex_bound),
       cmocka_unit_test(bounds_are_settable),
       cmocka_unit_test(huge_enums_cost_a_lookup),
   };
