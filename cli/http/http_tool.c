@@ -1,5 +1,5 @@
-/* http_tool.c - one HTTP call from its arguments to its answer. The request is the runtime's (fetch);
- * what may be shown of an answer that tells of a failure is decided here. */
+/* http_tool.c - one HTTP call from its arguments to its answer. It is made when it is its turn. The request
+ * is the runtime's (fetch); what may be shown of an answer that tells of a failure is decided here. */
 #include "http_tool.h"
 
 #include "service/edition.h"
@@ -9,20 +9,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX 64u /* of one edition, at a time */
+#define CALLS_MAX 64u /* at a time */
 #define EXCERPT_BYTES 2048u
 
 typedef struct http_call {
-  const http_tool *tool;
+  turns_call turn;
+  http_tool *tool;
   idem_request *request;
+  http_request built;
   idem__fetch *fetch;
 } http_call;
 
+static slots calls; /* of every edition */
+
 static void http_call_free(http_call *self) {
   edition *held = self->tool->edition;
+  http_request_free(&self->built);
   free(self);
-  held->http_calls--;
   edition_release(held);
+}
+
+static void http_call_end(http_call *self) {
+  http_call_free(self);
+  slots_give_back(&calls);
 }
 
 /* ------------------------------------------------------------------------ answering */
@@ -109,7 +118,7 @@ static void on_answer(const idem__fetch_answer *answer, void *user) {
   } else {
     answer_text(self, answer->body, answer->body_len);
   }
-  http_call_free(self);
+  http_call_end(self);
 }
 
 /* -------------------------------------------------------------------------- calling */
@@ -117,13 +126,19 @@ static void on_answer(const idem__fetch_answer *answer, void *user) {
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   http_call *self = user;
   (void)reason;
-  idem__fetch_cancel(self->fetch);
   idem_request_drop(request);
-  http_call_free(self);
+  if (self->turn.lane) {
+    slots_leave(&calls, &self->turn);
+    http_call_free(self);
+    return;
+  }
+  idem__fetch_cancel(self->fetch);
+  http_call_end(self);
 }
 
-static idem_status start(http_call *self, const http_request *built) {
+static idem_status start(http_call *self) {
   const tool_config *config = self->tool->config;
+  const http_request *built = &self->built;
   idem__fetch_opts opts = {.method = config->http->method,
                            .url = built->url.data,
                            .headers = (const char *const *)built->headers,
@@ -139,42 +154,64 @@ static idem_status start(http_call *self, const http_request *built) {
   return idem__fetch_start(idem_request_loop(self->request), &opts, on_answer, self, &self->fetch);
 }
 
-static void begin(const http_tool *tool, idem_request *request, const http_request *built) {
-  http_call *self = calloc(1, sizeof *self);
-  if (!self) {
-    reply_no_memory(request, tool->config);
-    return;
-  }
-  *self = (http_call){.tool = tool, .request = request};
-  tool->edition->http_calls++;
-  edition_hold(tool->edition);
-  idem_status status = start(self, built);
-  if (status == IDEM_OK) {
-    idem_request_keep(request);
-    idem_request_on_cancel(request, on_cancel, self);
-    return;
-  }
+/* It has its slot. */
+static void begin(http_call *self) {
+  idem_status status = start(self);
+  if (status == IDEM_OK) return;
   const char *what = status == IDEM_E_INVAL ? "that makes no request that can be sent"
                                             : "the request cannot be made here; the log says why";
-  failure_tell_ours(request, tool->config, "no request can be made: %s", idem_status_text(status));
+  idem_request_on_cancel(self->request, NULL, NULL);
+  failure_tell_ours(self->request, self->tool->config, "no request can be made: %s",
+                    idem_status_text(status));
   fail(self, what, "", 0);
+  http_call_end(self);
+}
+
+static void on_turn(turns_call *turn) { begin(IDEM__CONTAINER(turn, http_call, turn)); }
+
+static void give_way(http_call *self) {
+  idem_request_on_cancel(self->request, NULL, NULL);
+  reply_busy(self->request, self->tool->config);
   http_call_free(self);
 }
 
-void http_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
-  const http_tool *tool = user;
-  http_request built;
+static void on_give_way(turns_call *turn) { give_way(IDEM__CONTAINER(turn, http_call, turn)); }
+
+static http_call *http_call_new(http_tool *tool, idem_request *request, yyjson_val *arguments) {
+  http_call *self = calloc(1, sizeof *self);
   template_fault fault;
-  if (tool->edition->http_calls == CALLS_MAX) {
-    failure_tell(request, tool->config, "refused, %u calls are under way", CALLS_MAX);
-    reply_failed(request, "the server is busy: too many calls are under way; try again later");
+  if (!self) {
+    reply_no_memory(request, tool->config);
+    return NULL;
+  }
+  *self = (http_call){.tool = tool, .request = request};
+  idem__list_init(&self->turn.link);
+  edition_hold(tool->edition);
+  if (http_build(&self->built, tool->config, arguments, &fault)) return self;
+  failure_tell(request, tool->config, "refused, %s", fault.sentence);
+  reply_failed(request, fault.sentence);
+  http_call_free(self);
+  return NULL;
+}
+
+void http_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
+  http_tool *tool = user;
+  http_call *self = http_call_new(tool, request, arguments);
+  if (!self) return;
+  if (!calls.begin) slots_init(&calls, on_turn, on_give_way);
+  calls.limit = CALLS_MAX;
+  calls.queue = tool->edition->config.queue;
+  slot_answer answer = slots_ask(&calls, &self->turn, &tool->turns, request);
+  if (answer == SLOT_BUSY) {
+    give_way(self);
     return;
   }
-  if (http_build(&built, tool->config, arguments, &fault)) {
-    begin(tool, request, &built);
-  } else {
-    failure_tell(request, tool->config, "refused, %s", fault.sentence);
-    reply_failed(request, fault.sentence);
-  }
-  http_request_free(&built);
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, self);
+  if (answer == SLOT_TAKEN) begin(self);
+}
+
+void http_tool_init(http_tool *self, edition *owner, const tool_config *config, idem_log *log) {
+  *self = (http_tool){.config = config, .file = &owner->config, .edition = owner, .log = log};
+  turns_tool_init(&self->turns);
 }

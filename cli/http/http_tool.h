@@ -5,6 +5,7 @@
 
 #include "config/config.h"
 #include "service/call.h"
+#include "service/slots.h"
 
 #include <idem/uv.h>
 
@@ -22,12 +23,14 @@ bool http_build(http_request *self, const tool_config *tool, yyjson_val *argumen
 void http_request_free(http_request *self);
 
 typedef struct http_tool {
+  turns_tool turns; /* the calls that wait */
   const tool_config *config;
   const serve_config *file;
   edition *edition;
   idem_log *log;
 } http_tool;
 
+void http_tool_init(http_tool *self, edition *owner, const tool_config *config, idem_log *log);
 /* The handler; `user` is an http_tool. */
 void http_tool_call(idem_request *request, yyjson_val *arguments, void *user);
 

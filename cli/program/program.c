@@ -11,9 +11,12 @@
 
 #define SPAWNER_AFTER_MS 20u
 
+static void on_turn(turns_call *turn);
+static void on_give_way(turns_call *turn);
+
 void program_host_init(program_host *self, idem_log *log) {
-  *self = (program_host){.concurrency = 1, .spare = PIPES_NONE};
-  turns_init(&self->turns);
+  *self = (program_host){.spare = PIPES_NONE};
+  slots_init(&self->slots, on_turn, on_give_way);
   idem__list_init(&self->running);
   hands_init(&self->hands, log);
   signal(SIGPIPE, SIG_IGN); /* a program may end before it has read its input */
@@ -28,22 +31,21 @@ void program_tool_init(program_tool *self, program_host *host, edition *owner, s
   turns_tool_init(&self->turns);
 }
 
-/* ------------------------------------------------------------------------- turns */
+/* ------------------------------------------------------------------------- slots */
 
 static void take_slot(call *self) {
-  program_host *host = self->tool->host;
-  idem__list_append(&host->running, &self->link);
-  host->running_count++;
+  idem__list_append(&self->tool->host->running, &self->link);
   call_start(self);
 }
 
-static void next_turn(program_host *host) {
-  turns_call *next;
-  if (host->turning) return; /* a program that could not be started gives its turn back at once */
-  host->turning = true;
-  while (host->running_count < host->concurrency && (next = turns_take(&host->turns)))
-    take_slot(IDEM__CONTAINER(next, call, turn));
-  host->turning = false;
+static void on_turn(turns_call *turn) { take_slot(IDEM__CONTAINER(turn, call, turn)); }
+
+static void on_give_way(turns_call *turn) {
+  call *self = IDEM__CONTAINER(turn, call, turn);
+  idem_request *owed = self->request;
+  self->request = NULL;
+  reply_busy(owed, self->tool->config);
+  call_free(self);
 }
 
 static void start_spawner(program_host *self) {
@@ -55,9 +57,9 @@ void program_host_limits(program_host *self, const serve_config *config) {
   for (size_t i = 0; i < config->tool_count; i++)
     self->runs_programs = self->runs_programs || config->tools[i].is_program;
   if (self->loop) start_spawner(self);
-  self->concurrency = config->concurrency;
-  self->queue = config->queue;
-  next_turn(self);
+  self->slots.limit = config->concurrency;
+  self->slots.queue = config->queue;
+  slots_next(&self->slots);
 }
 
 static void on_soon(uv_timer_t *timer) { start_spawner(timer->data); }
@@ -75,8 +77,7 @@ void program_host_on_loop(program_host *self, uv_loop_t *loop) {
 void program_call_ended(call *self) {
   program_host *host = self->tool->host;
   idem__list_remove(&self->link);
-  host->running_count--;
-  next_turn(host);
+  slots_give_back(&host->slots);
 }
 
 /* ------------------------------------------------------------------------- calls */
@@ -90,28 +91,8 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
     call_cancel(self);
     return;
   }
-  turns_remove(&self->tool->host->turns, &self->turn);
+  slots_leave(&self->tool->host->slots, &self->turn);
   call_free(self);
-}
-
-static const char busy[] = "the server is busy: too many calls are waiting; try again later";
-
-static void refuse_busy(idem_request *request, const program_tool *tool) {
-  failure_tell(request, tool->config, "refused, too many calls are waiting");
-  reply_failed(request, busy);
-}
-
-/* Room for one more that waits; who has the most of them may have to give way. */
-static bool make_room(program_host *host, const idem_request *request) {
-  if (host->turns.count < host->queue) return true;
-  turns_call *displaced = turns_displace(&host->turns, request);
-  if (!displaced) return false;
-  call *last = IDEM__CONTAINER(displaced, call, turn);
-  idem_request *owed = last->request;
-  last->request = NULL;
-  refuse_busy(owed, last->tool);
-  call_free(last);
-  return true;
 }
 
 static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arguments,
@@ -138,7 +119,6 @@ void program_tool_call(idem_request *request, yyjson_val *arguments, void *user)
   program_tool *tool = user;
   program_host *host = tool->host;
   template_fault fault;
-  bool must_wait = host->running_count >= host->concurrency;
   call *self = call_new(tool, request, arguments, &fault);
   if (!self) {
     failure_tell(request, tool->config, "refused, %s", fault.sentence);
@@ -146,15 +126,15 @@ void program_tool_call(idem_request *request, yyjson_val *arguments, void *user)
     return;
   }
   host->loop = idem_request_loop(request);
-  if (must_wait &&
-      (!make_room(host, request) || !turns_add(&host->turns, &self->turn, &tool->turns, request))) {
-    refuse_busy(request, tool);
+  slot_answer answer = slots_ask(&host->slots, &self->turn, &tool->turns, request);
+  if (answer == SLOT_BUSY) {
+    reply_busy(request, tool->config);
     call_free(self);
     return;
   }
   idem_request_keep(request);
   idem_request_on_cancel(request, on_cancel, self);
-  if (!must_wait) take_slot(self);
+  if (answer == SLOT_TAKEN) take_slot(self);
 }
 
 /* Programs that were told to end have had their time while the loop shut down. What the loop still
@@ -163,7 +143,7 @@ void program_host_end(program_host *self) {
   turns_call *next;
   hands_end(&self->hands);
   pipes_close(&self->spare);
-  while ((next = turns_take(&self->turns))) call_free(IDEM__CONTAINER(next, call, turn));
+  while ((next = turns_take(&self->slots.turns))) call_free(IDEM__CONTAINER(next, call, turn));
   while (!idem__list_empty(&self->running)) {
     call *left = IDEM__CONTAINER(self->running.next, call, link);
     idem__list_remove(&left->link);

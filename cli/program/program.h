@@ -7,7 +7,7 @@
 #include "hands.h"
 #include "pipes.h"
 #include "service/call.h"
-#include "turns.h"
+#include "service/slots.h"
 
 #include <idem/uv.h>
 
@@ -34,14 +34,10 @@ typedef struct program_tool {
 
 /* One for the life of the process: calls of every edition wait for the same turns. */
 struct program_host {
-  size_t concurrency;
-  size_t queue;
   hands hands;
   pipes spare; /* for the next program */
-  turns turns;
+  slots slots;
   idem__list running;
-  size_t running_count;
-  bool turning;    /* next_turn is at work further up */
   uv_loop_t *loop; /* NULL: it does not run yet */
   uv_timer_t soon;
   bool runs_programs;

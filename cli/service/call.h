@@ -18,6 +18,8 @@ void edition_release(edition *self);
 void reply_failed(idem_request *request, const char *sentence);
 void reply_failed_because(idem_request *request, const char *format, ...) IDEM_PRINTF(2, 3);
 void reply_tool(idem_request *request, const tool_config *tool, const idem_tool_result *result);
+/* There is no room to wait for a turn; with a line in the log. */
+void reply_busy(idem_request *request, const tool_config *tool);
 /* "Internal error", and a line in the log. */
 void reply_no_memory(idem_request *request, const tool_config *tool);
 /* JSON text that a tool came to, as structured content, checked by its output schema. */

@@ -30,8 +30,7 @@ bool edition_open(edition *self, program_host *programs) {
     else if (!tool->http)
       query_tool_init(&self->query_tools[i], self, tool);
     else
-      self->http_tools[i] =
-          (http_tool){.config = tool, .file = config, .edition = self, .log = programs->hands.log};
+      http_tool_init(&self->http_tools[i], self, tool, programs->hands.log);
   }
   content_init(&self->content, config);
   return true;

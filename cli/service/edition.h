@@ -15,7 +15,6 @@ struct edition {
   program_tool *program_tools; /* one for each tool; those of other kinds are not used */
   query_tool *query_tools;
   http_tool *http_tools;
-  size_t http_calls; /* under way */
   content_host content;
   size_t calls; /* not ended yet */
   bool retired; /* another one is served: the last call's end frees it */

@@ -57,6 +57,11 @@ static bool join_texts(yyjson_mut_val *content, idem__buf *out) {
   return true;
 }
 
+void reply_busy(idem_request *request, const tool_config *tool) {
+  failure_tell(request, tool, "refused, too many calls are waiting");
+  reply_failed(request, "the server is busy: too many calls are waiting; try again later");
+}
+
 void reply_no_memory(idem_request *request, const tool_config *tool) {
   failure_tell_ours(request, tool, "out of memory");
   idem_request_drop(request);
