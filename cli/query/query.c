@@ -1,22 +1,27 @@
-/* query.c - calls of SQLite queries. A query runs on a thread of the pool, so that a slow one holds up
- * nobody; one that is known to be quick is tried on the loop first. Values reach it as bound
- * parameters only. */
+/* query.c - calls of SQLite queries. A query runs on a thread of the pool, when it is its turn, so that a
+ * slow one holds up nobody; one that is known to be quick is tried on the loop first. Values reach it as
+ * bound parameters only. */
 #include "query_session.h"
+#include "service/edition.h"
 
 #include <idem/uv.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define STEPS_BETWEEN_LOOKS 1000
-#define QUICK_US 300u /* that long may a query hold up the loop */
-#define SLOW_TIMES 3u /* then it is not tried there; one time may be the machine's */
+#define QUICK_US 300u                /* that long may a query hold up the loop */
+#define LOOP_BYTES ((size_t)1 << 20) /* of a value there: a function may read it to its end */
+#define TICK_MS 10u
+#define LASTING_US 250000u /* so long a quick one does not take, on a busy machine either */
+#define SLOW_TIMES 3u      /* then it is not tried there; one time may be the machine's */
 
 /* ------------------------------------------------------------------------- one call */
 
 typedef struct job {
+  turns_call turn;
+  idem__list link; /* among those that run */
+  slots *slots;    /* where it waits or has its slot */
+  idem_request *request;
   query_tool *asked;
   const tool_config *tool;
   query_session *session; /* NULL: one is opened */
@@ -26,11 +31,11 @@ typedef struct job {
   yyjson_mut_val *root;
   yyjson_mut_val *rows;
   idem__buf table;
-  uint64_t until_us;
+  query_limit limit;
+  _Atomic(sqlite3 *) database; /* what can be interrupted; NULL: nothing yet */
+  uint64_t began_us;
   uint64_t took_us;
-  atomic_bool unwanted;
   bool on_loop;
-  bool out_of_time;
   bool locked;
   bool truncated;
   int code; /* what SQLite said last */
@@ -38,18 +43,6 @@ typedef struct job {
   size_t bytes;
   char fault[256]; /* empty: it went well */
 } job;
-
-static uint64_t now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
-static int look_around(void *user) {
-  job *self = user;
-  self->out_of_time = now_us() >= self->until_us;
-  return self->out_of_time || atomic_load(&self->unwanted);
-}
 
 static int bind_value(sqlite3_stmt *statement, int at, yyjson_val *value) {
   switch (yyjson_get_type(value)) {
@@ -160,30 +153,43 @@ static void take_rows(job *self, const query_session *session) {
     }
   }
   self->locked = self->code == SQLITE_BUSY;
-  if (self->out_of_time)
-    snprintf(self->fault, sizeof self->fault, "took longer than %llu ms (deadline_ms)",
-             (unsigned long long)self->tool->deadline_ms);
-  else if (self->code != SQLITE_DONE)
+  if (self->code != SQLITE_DONE)
     snprintf(self->fault, sizeof self->fault, "failed: %s", sqlite3_errmsg(session->database));
 }
 
+/* What changed a database in time has changed it, however long its answer took; see session_open. */
+static bool is_late(job *self) {
+  if (self->on_loop || (self->tool->may_write && self->code == SQLITE_DONE))
+    return self->limit.out_of_time;
+  session_ended(self->session);
+  return self->limit.out_of_time;
+}
+
+static void say_late(job *self) {
+  snprintf(self->fault, sizeof self->fault, "took longer than %llu ms (deadline_ms)",
+           (unsigned long long)self->tool->deadline_ms);
+}
+
 static void ask_database(job *self) {
-  const query_session *session = self->session;
-  uint64_t began = now_us();
-  sqlite3_progress_handler(session->database, STEPS_BETWEEN_LOOKS, look_around, self);
+  query_session *session = self->session;
+  session->limit = &self->limit;
   if (bind_all(self, session->statement))
     take_rows(self, session);
   else
     snprintf(self->fault, sizeof self->fault, "failed: a value is too long to be bound");
-  self->took_us = now_us() - began;
+  if (is_late(self)) say_late(self);
+  self->took_us = session_now_us() - self->began_us;
 }
 
 /* On a thread of the pool. */
 static void work(void *user) {
   job *self = user;
-  if (!self->session) self->session = session_open(self->tool, self->fault, sizeof self->fault);
+  if (!self->session)
+    self->session = session_open(self->tool, &self->limit, self->fault, sizeof self->fault);
+  if (!self->session && self->limit.out_of_time) say_late(self);
   if (!self->session) return;
   self->fault[0] = 0;
+  atomic_store(&self->database, self->session->database);
   ask_database(self);
 }
 
@@ -234,9 +240,11 @@ static void answer_rows(idem_request *request, job *self) {
 /* SQLite's own sentence may quote what was searched for: the log gets what its code means. */
 static void tell_failure(idem_request *request, const job *self) {
   bool named = self->code != SQLITE_OK && self->code != SQLITE_ROW && self->code != SQLITE_DONE;
-  if (!self->session)
+  if (self->limit.out_of_time)
+    failure_tell(request, self->tool, "the query %s", self->fault);
+  else if (!self->session)
     failure_tell_ours(request, self->tool, "the database cannot be used: %s", self->fault);
-  else if (self->out_of_time || !named)
+  else if (!named)
     failure_tell(request, self->tool, "the query %s", self->fault);
   else
     failure_tell(request, self->tool, "the query failed: %s", sqlite3_errstr(self->code));
@@ -253,47 +261,180 @@ static void answer(idem_request *request, job *self) {
   reply_failed(request, sentence);
 }
 
+/* --------------------------------------------------------------------------- running */
+
+/* One for the life of the process. Two kinds of queries have slots of their own, one less each than
+ * there are threads: queries that last never have all threads, so that the others need not wait for
+ * one of them to end. */
+static struct {
+  slots brief;
+  slots lasting;
+  idem__list running;
+  uv_timer_t timer; /* while something runs */
+} host = {.running = {&host.running, &host.running}};
+
+/* Between two steps SQLite asks us; within one, such as counting a whole table, only this ends it. */
+static void stop_if_late(job *self, uint64_t now_us) {
+  sqlite3 *database = atomic_load(&self->database);
+  if (database && (now_us >= self->limit.until_us || atomic_load(&self->limit.unwanted)))
+    sqlite3_interrupt(database);
+}
+
+/* A call that turns out to last leaves its slot to one that does not. */
+static void move_if_lasting(job *self, uint64_t now_us) {
+  if (self->slots == &host.lasting || now_us - self->began_us < LASTING_US) return;
+  self->asked->lasting = true;
+  self->slots = &host.lasting;
+  host.lasting.taken++;
+  host.brief.taken--;
+}
+
+static void on_tick(uv_timer_t *timer) {
+  uint64_t now = session_now_us();
+  if (idem__list_empty(&host.running)) uv_timer_stop(timer);
+  for (idem__list *at = host.running.next; at != &host.running; at = at->next) {
+    job *self = IDEM__CONTAINER(at, job, link);
+    stop_if_late(self, now);
+    move_if_lasting(self, now);
+  }
+  slots_next(&host.brief); /* when all are where they belong */
+}
+
+static void watch(job *self) {
+  uv_loop_t *loop = idem_request_loop(self->request);
+  idem__list_append(&host.running, &self->link);
+  if (!host.timer.loop && uv_timer_init(loop, &host.timer) != 0) return;
+  uv_unref((uv_handle_t *)&host.timer);
+  if (!uv_is_active((uv_handle_t *)&host.timer))
+    uv_timer_start(&host.timer, on_tick, TICK_MS, TICK_MS);
+}
+
+static void job_end(job *self) {
+  slots *had = self->slots;
+  idem__list_remove(&self->link);
+  job_free(self);
+  slots_give_back(had);
+}
+
 static void after(idem_request *request, void *user) {
   job *self = user;
-  self->asked->quick = !self->tool->may_write && !self->fault[0] && self->took_us < QUICK_US;
-  self->asked->slow = 0;
-  if (atomic_load(&self->unwanted))
+  query_tool *asked = self->asked;
+  asked->quick = !self->tool->may_write && !self->fault[0] && self->took_us < QUICK_US;
+  asked->slow = 0;
+  asked->lasting = self->took_us >= LASTING_US;
+  if (atomic_load(&self->limit.unwanted))
     idem_request_drop(request);
   else
     answer(request, self);
+  job_end(self);
+}
+
+/* It has its slot. */
+static void run(job *self) {
+  idem_request *request = self->request;
+  self->session = session_take(self->asked);
+  if (self->session) session_let_go(self->session);
+  if (self->tool->may_write) session_let_all_go();
+  self->began_us = session_now_us();
+  self->limit.until_us = self->began_us + self->tool->deadline_ms * 1000u;
+  watch(self);
+  if (idem_offload(idem_request_loop(request), request, work, after, self) == IDEM_OK) return;
+  idem_request_on_cancel(request, NULL, NULL);
+  reply_no_memory(request, self->tool);
+  job_end(self);
+}
+
+static void give_way(job *self) {
+  idem_request_on_cancel(self->request, NULL, NULL);
+  reply_busy(self->request, self->tool);
   job_free(self);
 }
 
+static slot_answer ask_for_slot(job *self) {
+  query_tool *asked = self->asked;
+  turns_tool *tool = asked->lasting ? &asked->lasting_turns : &asked->brief_turns;
+  self->slots = asked->lasting ? &host.lasting : &host.brief;
+  self->slots->queue = asked->edition->config.queue;
+  return slots_ask(self->slots, &self->turn, tool, self->request);
+}
+
+/* What was found to last since it began to wait goes to where such calls wait. */
+static void on_turn(turns_call *turn) {
+  job *self = IDEM__CONTAINER(turn, job, turn);
+  if (!self->asked->lasting || self->slots == &host.lasting) {
+    run(self);
+    return;
+  }
+  slot_answer answer = ask_for_slot(self);
+  if (answer == SLOT_TAKEN) run(self);
+  if (answer == SLOT_BUSY) give_way(self);
+  slots_give_back(&host.brief);
+}
+
+static void on_give_way(turns_call *turn) { give_way(IDEM__CONTAINER(turn, job, turn)); }
+
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   job *self = user;
-  (void)request, (void)reason;
-  atomic_store(&self->unwanted, true);
+  (void)reason;
+  if (self->turn.lane) {
+    slots_leave(self->slots, &self->turn);
+    idem_request_drop(request);
+    job_free(self);
+    return;
+  }
+  atomic_store(&self->limit.unwanted, true);
+  stop_if_late(self, 0);
+}
+
+/* libuv's pool has four threads unless its variable says otherwise. */
+static void host_init(void) {
+  const char *given = getenv("UV_THREADPOOL_SIZE");
+  long threads = given ? strtol(given, NULL, 10) : 4;
+  if (host.brief.begin) return;
+  slots_init(&host.brief, on_turn, on_give_way);
+  slots_init(&host.lasting, on_turn, on_give_way);
+  host.brief.limit = host.lasting.limit = threads > 2 ? (size_t)threads - 1 : 1;
 }
 
 /* -------------------------------------------------------------------------- starting */
 
 /* The result is built in `result`. False: no memory. */
-static bool job_init(job *self, query_tool *asked, yyjson_mut_doc *result, uint64_t limit_us) {
+static bool job_init(job *self, query_tool *asked, yyjson_mut_doc *result) {
   self->asked = asked;
   self->tool = asked->config;
   self->result = result;
   self->root = yyjson_mut_obj(result);
   self->rows = yyjson_mut_obj_add_arr(result, self->root, "rows");
-  self->until_us = now_us() + limit_us;
+  self->began_us = session_now_us();
   idem__buf_init(&self->table, NULL, asked->config->output_bytes * 4 + 65536);
   return self->rows;
+}
+
+/* A text can make any function of the query work hard. */
+static bool binds_text(yyjson_val *arguments) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  idem__each_member(arguments, i, max, key, value) {
+    (void)key;
+    if (yyjson_is_str(value) || yyjson_is_ctn(value)) return true;
+  }
+  return false;
 }
 
 /* A query that was quick the last time has a moment on the loop: a thread would cost more than it
  * does. It only reads, so it can be begun again elsewhere. True: answered. */
 static bool answer_quickly(query_tool *asked, idem_request *request, yyjson_val *arguments) {
   job self = {.on_loop = true, .arguments = arguments};
-  if (!asked->quick || !(self.session = session_take(asked))) return false;
-  sqlite3_busy_timeout(self.session->database, 0);
+  if (!asked->quick || asked->config->output_bytes > LOOP_BYTES || binds_text(arguments) ||
+      !(self.session = session_take(asked)))
+    return false;
+  self.limit.impatient = true;
+  self.session->limit = &self.limit;
   session_hold(self.session, idem_request_loop(request));
-  if (job_init(&self, asked, idem_request_doc(request), QUICK_US)) ask_database(&self);
-  sqlite3_busy_timeout(self.session->database, SESSION_BUSY_MS);
-  bool answered = self.rows && !self.out_of_time && !self.locked;
+  bool built = job_init(&self, asked, idem_request_doc(request));
+  self.limit.until_us = self.began_us + QUICK_US;
+  if (built) ask_database(&self);
+  bool answered = built && !self.limit.out_of_time && !self.locked;
   asked->slow = self.took_us < QUICK_US ? 0 : asked->slow + 1;
   asked->quick = answered && asked->slow < SLOW_TIMES;
   if (answered)
@@ -304,18 +445,19 @@ static bool answer_quickly(query_tool *asked, idem_request *request, yyjson_val 
   return answered;
 }
 
-static job *job_new(query_tool *asked, yyjson_val *arguments) {
+static job *job_new(query_tool *asked, idem_request *request, yyjson_val *arguments) {
   job *self = calloc(1, sizeof *self);
   if (!self) return NULL;
+  self->request = request;
+  idem__list_init(&self->link);
+  idem__list_init(&self->turn.link);
   edition_hold(asked->edition);
   yyjson_mut_doc *copy = yyjson_mut_doc_new(NULL);
   if (copy) yyjson_mut_doc_set_root(copy, yyjson_val_mut_copy(copy, arguments));
   self->copied = copy ? yyjson_mut_doc_imut_copy(copy, NULL) : NULL;
   self->arguments = yyjson_doc_get_root(self->copied);
   yyjson_mut_doc_free(copy);
-  if (job_init(self, asked, yyjson_mut_doc_new(NULL), asked->config->deadline_ms * 1000u) &&
-      self->arguments)
-    return self;
+  if (job_init(self, asked, yyjson_mut_doc_new(NULL)) && self->arguments) return self;
   job_free(self);
   return NULL;
 }
@@ -323,17 +465,18 @@ static job *job_new(query_tool *asked, yyjson_val *arguments) {
 void query_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
   query_tool *tool = user;
   if (answer_quickly(tool, request, arguments)) return;
-  job *self = job_new(tool, arguments);
+  job *self = job_new(tool, request, arguments);
   if (!self) {
     reply_no_memory(request, tool->config);
     return;
   }
-  self->session = session_take(tool);
-  if (self->session) session_let_go(self->session);
-  if (tool->config->may_write) session_let_all_go();
+  host_init();
+  slot_answer answer = ask_for_slot(self);
+  if (answer == SLOT_BUSY) {
+    give_way(self);
+    return;
+  }
+  idem_request_keep(request);
   idem_request_on_cancel(request, on_cancel, self);
-  if (idem_offload(idem_request_loop(request), request, work, after, self) == IDEM_OK) return;
-  idem_request_on_cancel(request, NULL, NULL);
-  job_free(self);
-  reply_no_memory(request, tool->config);
+  if (answer == SLOT_TAKEN) run(self);
 }

@@ -5,16 +5,20 @@
 
 #include "config/config.h"
 #include "service/call.h"
+#include "service/slots.h"
 
 #include <idem/mcp.h>
 
 typedef struct query_tool {
+  turns_tool brief_turns; /* the calls that wait */
+  turns_tool lasting_turns;
   const tool_config *config;
   edition *edition;
   idem__list idle; /* sessions that were used before */
   size_t idle_count;
   bool quick;    /* it was, the last time on a thread */
   unsigned slow; /* times in a row that it took too long on the loop */
+  bool lasting;  /* it kept a thread so long that others are to have one they need not wait for */
 } query_tool;
 
 void query_tool_init(query_tool *self, edition *owner, const tool_config *config);

@@ -1,28 +1,72 @@
 /* query_session.c - see query_session.h. Also checks at the start that every query can be prepared. */
-#include "query_session.h"
+#include "query_functions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #define KEPT_EACH 4u /* sessions of a tool: as many as there are threads */
 #define KEPT_ALL 64u
 
 #define HOLD_MS 1u
+#define STEPS_BETWEEN_LOOKS 1000
+#define BUSY_LOOK_US 10000 /* between two tries to get a lock, at most */
 #define NO_DATABASE "has no database: "
 
 static size_t kept; /* by all tools; only the loop's thread keeps and holds */
 static idem__list holders = {&holders, &holders};
 static uv_timer_t hold_timer;
 
+/* ----------------------------------------------------------------------------- limits */
+
+uint64_t session_now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+bool session_ended(query_session *self) {
+  query_limit *limit = self->limit;
+  if (!limit) return false;
+  limit->out_of_time = limit->out_of_time || session_now_us() >= limit->until_us;
+  return limit->out_of_time || atomic_load(&limit->unwanted);
+}
+
+/* Between steps; and before a change is made for good, so that what is told to have taken too long
+ * was not done. */
+static int look(void *user) { return session_ended(user); }
+
+static int wait_for_lock(void *user, int times) {
+  query_session *self = user;
+  uint64_t now = session_now_us();
+  if (times == 0) self->busy_us = now;
+  if (!self->limit || self->limit->impatient || now - self->busy_us >= SESSION_BUSY_US ||
+      session_ended(self))
+    return 0;
+  usleep(times < 10 ? 1000u * (unsigned)(times + 1) : BUSY_LOOK_US);
+  return 1;
+}
+
+static void set_limits(query_session *self, const tool_config *tool) {
+  sqlite3_progress_handler(self->database, STEPS_BETWEEN_LOOKS, look, self);
+  sqlite3_commit_hook(self->database, look, self);
+  sqlite3_busy_handler(self->database, wait_for_lock, self);
+  sqlite3_limit(self->database, SQLITE_LIMIT_LENGTH, (int)tool->output_bytes + 65536);
+}
+
 /* ----------------------------------------------------------------- open and prepare */
 
-/* Whoever may only read must not reach other files either. */
+/* Whoever may only read must not reach other files either. The pragma would bring SQLite's own LIKE
+ * back, which knows no limit. */
 static int authorize(void *user, int action, const char *a, const char *b, const char *c,
                      const char *d) {
-  (void)user, (void)a, (void)b, (void)c, (void)d;
-  return action == SQLITE_ATTACH || action == SQLITE_DETACH ? SQLITE_DENY : SQLITE_OK;
+  (void)user, (void)b, (void)c, (void)d;
+  bool denied = action == SQLITE_ATTACH || action == SQLITE_DETACH ||
+                (action == SQLITE_PRAGMA && sqlite3_stricmp(a, "case_sensitive_like") == 0);
+  return denied ? SQLITE_DENY : SQLITE_OK;
 }
 
 static bool is_blank(const char *text) { return text[strspn(text, " \t\r\n;")] == 0; }
@@ -37,10 +81,11 @@ static int open_database(query_session *self, const tool_config *tool) {
     self->device = about.st_dev;
     self->inode = about.st_ino;
   }
-  sqlite3_busy_timeout(self->database, SESSION_BUSY_MS);
+  set_limits(self, tool);
   sqlite3_db_config(self->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-  sqlite3_limit(self->database, SQLITE_LIMIT_LENGTH, (int)tool->output_bytes + 65536);
   sqlite3_set_authorizer(self->database, authorize, NULL);
+  code = query_functions_add(self);
+  if (code != SQLITE_OK) return code;
   return tool->script ? sqlite3_exec(self->database, tool->script, NULL, NULL, NULL) : SQLITE_OK;
 }
 
@@ -76,15 +121,20 @@ static bool prepare(query_session *self, const tool_config *tool, char *why, siz
     fault = self->database ? sqlite3_errmsg(self->database) : "no memory";
   else
     fault = judge_query(self, tool, rest);
-  if (fault) snprintf(why, size, "%s%s", code != SQLITE_OK ? phase : "", fault);
+  if (self->limit->out_of_time)
+    snprintf(why, size, NO_DATABASE "that takes longer than %llu ms (deadline_ms)",
+             (unsigned long long)tool->deadline_ms);
+  else if (fault)
+    snprintf(why, size, "%s%s", code != SQLITE_OK ? phase : "", fault);
   self->may_hold = !fault && !tool->script && !tool->may_write && !is_wal(self->database);
   return !fault;
 }
 
-query_session *session_open(const tool_config *tool, char *why, size_t size) {
+query_session *session_open(const tool_config *tool, query_limit *limit, char *why, size_t size) {
   query_session *self = calloc(1, sizeof *self);
   snprintf(why, size, "no memory");
   if (!self) return NULL;
+  self->limit = limit;
   idem__list_init(&self->link);
   idem__list_init(&self->held);
   if (prepare(self, tool, why, size)) return self;
@@ -96,6 +146,7 @@ void session_close(query_session *self) {
   if (self->holds) session_let_go(self);
   sqlite3_finalize(self->statement);
   sqlite3_close(self->database);
+  sqlite3_close(self->helper);
   free(self);
 }
 
@@ -143,7 +194,7 @@ void session_keep(query_tool *tool, query_session *session) {
   }
   sqlite3_reset(session->statement);
   sqlite3_clear_bindings(session->statement);
-  sqlite3_progress_handler(session->database, 0, NULL, NULL);
+  session->limit = NULL;
   idem__list_append(&tool->idle, &session->link);
   tool->idle_count++;
   kept++;
@@ -186,6 +237,8 @@ void session_let_all_go(void) {
 void query_tool_init(query_tool *self, edition *owner, const tool_config *config) {
   *self = (query_tool){.config = config, .edition = owner};
   idem__list_init(&self->idle);
+  turns_tool_init(&self->brief_turns);
+  turns_tool_init(&self->lasting_turns);
 }
 
 void query_tool_deinit(query_tool *self) { close_idle(self); }
@@ -231,7 +284,8 @@ bool query_check(serve_config *config) {
     char why[256];
     if (tool->is_program || (!tool->database && !tool->script)) continue; /* told already */
     yyjson_val *value = yyjson_obj_iter_get_val(tool->key), *at = yyjson_obj_get(value, "query");
-    query_session *session = session_open(tool, why, sizeof why);
+    query_limit limit = {.until_us = session_now_us() + tool->deadline_ms * 1000u};
+    query_session *session = session_open(tool, &limit, why, sizeof why);
     if (session) {
       check_parameters(config, tool, at, session->statement);
       check_columns(config, tool, at, session->statement);

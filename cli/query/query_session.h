@@ -6,24 +6,40 @@
 #include "query.h"
 
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 #include <uv.h>
 
-#define SESSION_BUSY_MS 1000 /* how long a locked database is waited for */
+#define SESSION_BUSY_US 1000000u /* how long a locked database is waited for */
+
+/* How long a query may take. It is asked on the thread that runs the query. */
+typedef struct query_limit {
+  uint64_t until_us;
+  bool impatient;       /* a locked database is not waited for */
+  bool out_of_time;     /* the time was over when it was asked */
+  atomic_bool unwanted; /* set by any thread: nobody waits for the answer */
+} query_limit;
 
 typedef struct query_session {
   idem__list link; /* among its tool's idle ones */
   sqlite3 *database;
   sqlite3_stmt *statement;
-  dev_t device; /* the file that was opened */
+  sqlite3 *helper;    /* see query_functions.c; NULL: not needed yet */
+  query_limit *limit; /* of the call that uses it; NULL: it is idle */
+  uint64_t busy_us;   /* since when it waits for a lock */
+  dev_t device;       /* the file that was opened */
   ino_t inode;
   bool may_hold; /* changes by others cannot be missed while it holds: see session_hold */
   bool holds;
   idem__list held; /* among those that hold */
 } query_session;
 
-/* On any thread. NULL: `why` says what SQLite said. */
-query_session *session_open(const tool_config *tool, char *why, size_t size);
+uint64_t session_now_us(void);
+
+/* On any thread, within `limit`, which becomes the session's. NULL: `why` says what SQLite said. */
+query_session *session_open(const tool_config *tool, query_limit *limit, char *why, size_t size);
+/* Whether what the session does has to end. */
+bool session_ended(query_session *self);
 void session_close(query_session *self);
 
 /* On the loop. NULL: there is none. It may hold: let it go before it is used on another thread. */

@@ -1,0 +1,293 @@
+/* test_serve_query_limits.c - deadlines hold whatever a query does, and the functions that make it so come
+ * to what SQLite's own come to. */
+#include "serving.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAIRS 6000
+#define PAIRS_A_CALL 200
+#define SOON_MS 4000 /* on a busy machine; SQLite's own take much longer */
+#define FREE_MS 1000
+
+static serving self;
+
+/* One text for all that the functions say of one pair. */
+#define COMPARED                                                                                   \
+  "SELECT group_concat(r, ',') AS r FROM (SELECT (s LIKE p) || (s LIKE p ESCAPE e) || (s GLOB p)"  \
+  " || instr(s, p) || '.' || instr(CAST(s AS BLOB), CAST(p AS BLOB)) || '.' || hex(replace(s, p,"  \
+  " e)) || '.' || hex(trim(s, p)) || '.' || hex(ltrim(s, p)) || '.' || hex(rtrim(s, p)) AS r"      \
+  " FROM pairs WHERE id >= :from AND id < :from + 200 ORDER BY id)"
+
+#define MANY_A "printf('%.*c', 8000000, 'a')"
+
+#define LONG_STEP "length(randomblob(8000000)) + length(randomblob(8000000))"
+
+#define INWARD "(printf('%.*c', :n, 'a') LIKE '%' || printf('%.*c', 900, 'a') || 'b')"
+
+#define SCRIPT "\"script\":\"s.sql\","
+#define DATABASE "\"database\":\"d.db\","
+#define BOMB SCRIPT "\"args\":{\"p\":\"string\"},\"deadline_ms\":1000,\"output_bytes\":8388608,"
+#define LATE DATABASE "\"deadline_ms\":10,\"output_bytes\":8388608,"
+
+static const struct row {
+  const char *name, *about, *query;
+} rows[] = {
+    {"compared", DATABASE "\"args\":{\"from\":\"integer\"},\"deadline_ms\":60000,", COMPARED},
+    {"odd", SCRIPT, "SELECT * FROM odd"},
+    {"like", BOMB, "SELECT " MANY_A " LIKE '%' || :p AS r"},
+    {"glob", BOMB, "SELECT " MANY_A " GLOB '*[a-b]' || :p AS r"},
+    {"instr", BOMB, "SELECT instr(" MANY_A ", printf('%.*c', 2000000, 'a') || :p) AS r"},
+    {"replace", BOMB,
+     "SELECT length(replace(" MANY_A ", printf('%.*c', 2000000, 'a') || :p, 'x')) AS r"},
+    {"trim", BOMB, "SELECT length(trim(" MANY_A ", printf('%.*c', 300000, 'b') || :p)) AS r"},
+    {"patch", BOMB,
+     "SELECT length(json_patch((SELECT json_group_object('k' || i, 1) FROM many),"
+     " (SELECT json_group_object(:p || i, 1) FROM many))) AS r"},
+    {"inward", SCRIPT "\"args\":{\"n\":\"integer\"},\"deadline_ms\":1000,",
+     "SELECT " INWARD " + " INWARD " + " INWARD " + " INWARD " AS r"},
+    {"late", LATE, "SELECT " LONG_STEP " AS r"},
+    {"late_write", LATE "\"write\":true,", "INSERT INTO t SELECT " LONG_STEP},
+    {"count", DATABASE, "SELECT count(*) AS n FROM t"},
+    {"locked", DATABASE "\"write\":true,\"deadline_ms\":100,", "INSERT INTO t VALUES (1)"},
+};
+
+static void make_config(void) {
+  char config[16384] = "{\"tools\":{";
+  size_t len = strlen(config), count = sizeof rows / sizeof *rows;
+  for (size_t i = 0; i < count; i++)
+    len += (size_t)snprintf(config + len, sizeof config - len, "%s\"%s\":{%s\"query\":\"%s\"}",
+                            i ? ",\n" : "", rows[i].name, rows[i].about, rows[i].query);
+  snprintf(config + len, sizeof config - len, "}}");
+  serving_make(&self, config);
+}
+
+/* ------------------------------------------------------------------------- differential */
+
+/* Letters of both cases, everything that means something in a pattern, UTF-8 and what is none. */
+static size_t put_random(char *out, unsigned *seed) {
+  static const char *const pieces[] = {"a",
+                                       "A",
+                                       "b",
+                                       "%",
+                                       "_",
+                                       "*",
+                                       "?",
+                                       "[",
+                                       "]",
+                                       "^",
+                                       "-",
+                                       "\\",
+                                       "\xC3\xA4",
+                                       "\xC3",
+                                       "\xA4",
+                                       "\xFF",
+                                       "\xF0\x9F\x98\x80",
+                                       "\xED\xA0\x80",
+                                       "z",
+                                       " "};
+  size_t len = 0;
+  for (int left = rand_r(seed) % 9; left > 0; left--) {
+    const char *piece = pieces[(unsigned)rand_r(seed) % (sizeof pieces / sizeof *pieces)];
+    memcpy(out + len, piece, strlen(piece));
+    len += strlen(piece);
+  }
+  return len;
+}
+
+static void add_pair(sqlite3_stmt *insert, unsigned *seed) {
+  static const char *const escapes[] = {"\\", "%", "_", "a", "\xC3\xA4", "\xFF"};
+  char text[64];
+  sqlite3_bind_text(insert, 1, text, (int)put_random(text, seed), SQLITE_TRANSIENT);
+  sqlite3_bind_text(insert, 2, text, (int)put_random(text, seed), SQLITE_TRANSIENT);
+  sqlite3_bind_text(insert, 3, escapes[(unsigned)rand_r(seed) % 6], -1, SQLITE_STATIC);
+  assert_int_equal(sqlite3_step(insert), SQLITE_DONE);
+  sqlite3_reset(insert);
+}
+
+static sqlite3 *open_database(void) {
+  char path[512];
+  sqlite3 *database;
+  serving_path(&self, "d.db", path, sizeof path);
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  return database;
+}
+
+static void make_database(unsigned seed) {
+  sqlite3 *database = open_database();
+  sqlite3_stmt *insert;
+  assert_int_equal(sqlite3_exec(database,
+                                "CREATE TABLE t (a); BEGIN;"
+                                "CREATE TABLE pairs (id INTEGER PRIMARY KEY, p, s, e)",
+                                NULL, NULL, NULL),
+                   SQLITE_OK);
+  sqlite3_prepare_v2(database, "INSERT INTO pairs(p, s, e) VALUES (?, ?, ?)", -1, &insert, NULL);
+  for (int i = 0; i < PAIRS; i++) add_pair(insert, &seed);
+  sqlite3_finalize(insert);
+  assert_int_equal(sqlite3_exec(database, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(database);
+}
+
+static int start(void **state) {
+  unsigned seed = (unsigned)child_now_ms();
+  (void)state;
+  print_message("seed %u\n", seed);
+  make_config();
+  serving_file(
+      &self, "s.sql",
+      "CREATE TABLE many AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
+      " WHERE i < 40000) SELECT i FROM n;"
+      "CREATE TABLE odd AS SELECT x'61' LIKE 'a' AS a, 12 LIKE '1_' AS b, typeof(NULL LIKE"
+      " 'a') AS c, typeof('a' LIKE 'a' ESCAPE NULL) AS d, instr('', '') AS e, instr(123, 2)"
+      " AS f, typeof(instr(NULL, 1)) AS g, typeof(replace(5, '', 1)) AS h, replace(121, 1,"
+      " 'z') AS i, typeof(replace('a', 'a', NULL)) AS j, trim('  a ') AS k, typeof(trim('a',"
+      " NULL)) AS l, json_array(json_patch('{\"a\":1}', '{\"b\":2}')) AS m,"
+      " typeof(json_patch(NULL, '{}')) AS n;");
+  make_database(seed);
+  serving_start(&self);
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  serving_end(&self);
+  return 0;
+}
+
+static void compare_from(sqlite3_stmt *own, int from) {
+  char arguments[32];
+  static char wanted[1 << 17];
+  sqlite3_bind_int(own, 1, from);
+  assert_int_equal(sqlite3_step(own), SQLITE_ROW);
+  snprintf(wanted, sizeof wanted, "\"rows\":[{\"r\":\"%s\"}]", sqlite3_column_text(own, 0));
+  sqlite3_reset(own);
+  snprintf(arguments, sizeof arguments, "{\"from\":%d}", from);
+  expect_in(serving_call(&self, "compared", arguments), wanted);
+}
+
+static void functions_come_to_what_sqlite_s_own_come_to(void **state) {
+  sqlite3 *database = open_database();
+  sqlite3_stmt *own;
+  (void)state;
+  assert_int_equal(sqlite3_prepare_v2(database, COMPARED, -1, &own, NULL), SQLITE_OK);
+  for (int from = 1; from <= PAIRS; from += PAIRS_A_CALL) compare_from(own, from);
+  sqlite3_finalize(own);
+  sqlite3_close(database);
+}
+
+/* Blobs are like nothing where SQLite is built so, as Debian's is. */
+static void values_that_are_no_text_are_taken_as_sqlite_takes_them(void **state) {
+  const char *answer = serving_call(&self, "odd", "{}");
+  (void)state;
+  expect_in(answer, sqlite3_compileoption_used("LIKE_DOESNT_MATCH_BLOBS") ? "\"a\":0" : "\"a\":1");
+  expect_in(answer, "\"b\":1,\"c\":\"null\",\"d\":\"null\",\"e\":1,\"f\":2,\"g\":\"null\","
+                    "\"h\":\"integer\",\"i\":\"z2z\",\"j\":\"null\",\"k\":\"a\",\"l\":\"null\","
+                    "\"m\":\"[{\\\"a\\\":1,\\\"b\\\":2}]\",\"n\":\"null\"");
+}
+
+/* ---------------------------------------------------------------------------- deadlines */
+
+/* A pattern of letters that nearly fits everywhere. */
+static const char *bomb(size_t len) {
+  static char arguments[4096];
+  int at = snprintf(arguments, sizeof arguments, "{\"p\":\"");
+  memset(arguments + at, 'a', len);
+  snprintf(arguments + (size_t)at + len, sizeof arguments - (size_t)at - len, "b\"}");
+  return arguments;
+}
+
+static const char *call_soon(const char *tool, const char *arguments) {
+  uint64_t began = child_now_ms();
+  int id = serving_send_call(&self, tool, arguments);
+  serving_ask(&self, "ping", "{}"); /* the loop is free meanwhile */
+  uint64_t free = child_now_ms() - began;
+  const char *answer = serving_answer(&self, id);
+  uint64_t took = child_now_ms() - began;
+  print_message("%s: %u ms, the loop was free after %u\n", tool, (unsigned)took, (unsigned)free);
+  if (took > SOON_MS || free > FREE_MS) fail_msg("%s took %u ms", tool, (unsigned)took);
+  return answer;
+}
+
+static void a_function_ends_at_the_deadline(void **state) {
+  (void)state;
+  expect_in(call_soon("like", bomb(900)), "the query took longer than 1000 ms (deadline_ms)");
+  expect_in(call_soon("glob", bomb(900)), "the query took longer than 1000 ms (deadline_ms)");
+  expect_in(call_soon("trim", bomb(1)), "the query took longer than 1000 ms (deadline_ms)");
+  call_soon("instr", bomb(1));
+  call_soon("replace", bomb(1));
+  expect_in(call_soon("patch", bomb(1)), "the texts of json_patch are too long");
+}
+
+static void a_pattern_is_of_a_kilobyte_at_most(void **state) {
+  (void)state;
+  expect_in(call_soon("like", bomb(1024)), "LIKE or GLOB pattern too complex");
+}
+
+/* A query that has been quick so often that it is tried on the loop. */
+static void what_is_tried_on_the_loop_ends_there_at_once(void **state) {
+  (void)state;
+  for (int i = 0; i < 5; i++)
+    expect_in(serving_call(&self, "inward", "{\"n\":1}"), "\"rows\":[{\"r\":0}]");
+  expect_in(call_soon("inward", "{\"n\":1000000}"), "took longer than 1000 ms");
+}
+
+/* It is one step, so nobody could stop it on the way. */
+static void an_answer_after_the_deadline_is_an_error(void **state) {
+  (void)state;
+  expect_in(serving_call(&self, "late", "{}"), "the query took longer than 10 ms (deadline_ms)");
+}
+
+static void what_is_late_is_not_written(void **state) {
+  (void)state;
+  expect_in(serving_call(&self, "late_write", "{}"), "took longer than 10 ms (deadline_ms)");
+  expect_in(serving_call(&self, "count", "{}"), "\"rows\":[{\"n\":0}]");
+}
+
+static void a_lock_is_not_waited_for_past_the_deadline(void **state) {
+  sqlite3 *database = open_database();
+  (void)state;
+  assert_int_equal(sqlite3_exec(database, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+  expect_in(serving_call(&self, "locked", "{}"), "the query took longer than 100 ms (deadline_ms)");
+  assert_int_equal(sqlite3_exec(database, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(database);
+}
+
+/* ----------------------------------------------------------------------------- starting */
+
+static void expect_refused(const char *script, const char *why) {
+  serving refused;
+  char path[512];
+  serving_make(&refused, "{\"tools\":{\"t\":{\"script\":\"s.sql\",\"deadline_ms\":100,\"query\":"
+                         "\"SELECT 1 AS one\"}}}");
+  serving_file(&refused, "s.sql", script);
+  serving_path(&refused, "idem.json", path, sizeof path);
+  child checked = CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--check");
+  expect_in(child_rest(checked.err), why);
+  assert_int_equal(child_end(&checked), 1);
+  child_remove_folder(refused.folder);
+}
+
+static void a_script_keeps_to_the_rules_as_well(void **state) {
+  (void)state;
+  expect_refused("PRAGMA case_sensitive_like = 1;", "not authorized");
+  expect_refused("CREATE TABLE t AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+                 " SELECT max(i) FROM n;",
+                 "that takes longer than 100 ms (deadline_ms)");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(functions_come_to_what_sqlite_s_own_come_to),
+      cmocka_unit_test(values_that_are_no_text_are_taken_as_sqlite_takes_them),
+      cmocka_unit_test(a_function_ends_at_the_deadline),
+      cmocka_unit_test(a_pattern_is_of_a_kilobyte_at_most),
+      cmocka_unit_test(what_is_tried_on_the_loop_ends_there_at_once),
+      cmocka_unit_test(an_answer_after_the_deadline_is_an_error),
+      cmocka_unit_test(what_is_late_is_not_written),
+      cmocka_unit_test(a_lock_is_not_waited_for_past_the_deadline),
+      cmocka_unit_test(a_script_keeps_to_the_rules_as_well),
+  };
+  return cmocka_run_group_tests(tests, start, end);
+}
