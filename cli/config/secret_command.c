@@ -2,11 +2,12 @@
  * instance: it gets the whole environment and no bounds but time and size. No shell is involved. */
 #include "secret_command.h"
 
+#include "uv/program.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,22 +82,11 @@ static uint64_t now_ms(void) {
 
 /* A group of its own, so that all of it can be ended. */
 static int start(const char *const *argv, const char *folder, int output, pid_t *pid) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  posix_spawn_file_actions_addchdir_np(&actions, folder);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  int error =
-      posix_spawnp(pid, argv[0], &actions, &attributes, (char *const *)(uintptr_t)argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  return error;
+  return idem__program_start(
+      &(idem__program){.argv = argv,
+                       .folder = folder,
+                       .files = {IDEM__FILE_NULL, output, IDEM__FILE_SAME, IDEM__FILE_SAME}},
+      pid);
 }
 
 /* True: it has written all it had to. */
@@ -145,8 +135,9 @@ static bool run(const char *const *argv, const char *folder, char *text, size_t 
     return false;
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
-  snprintf(why, size, "ended with %s %d", WIFEXITED(status) ? "exit status" : "signal",
-           WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+  char how[64];
+  idem__program_end_text(status, how, sizeof how);
+  snprintf(why, size, "ended with %s", how);
   return false;
 }
 

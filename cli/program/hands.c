@@ -4,12 +4,12 @@
 
 #include "scratch.h"
 #include "spawner.h"
+#include "uv/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,29 +61,19 @@ static char **spawner_environment(void) {
   return made;
 }
 
+/* A session of its own: what the terminal sends to the server is not for it. */
 static int spawn_spawner(pid_t *pid, int socket) {
-  char *const argv[] = {"idem", SPAWNER_ARGUMENT, NULL};
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
+  static const char *const argv[] = {"idem", SPAWNER_ARGUMENT, NULL};
   char **environment = spawner_environment();
-  sigset_t none, all;
   if (!environment) return ENOMEM;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
-  for (int fd = 0; fd < 3; fd++)
-    posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-  posix_spawn_file_actions_adddup2(&files, socket, SPAWNER_SOCKET);
-  /* A session of its own: what the terminal sends to the server is not for it. */
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  int why = posix_spawn(pid, "/proc/self/exe", &files, &attributes, argv, environment);
+  int why = idem__program_start(
+      &(idem__program){.path = "/proc/self/exe",
+                       .argv = argv,
+                       .environment = (const char *const *)environment,
+                       .session = true,
+                       .files = {IDEM__FILE_NULL, IDEM__FILE_NULL, IDEM__FILE_NULL, socket}},
+      pid);
   free(environment);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
   return why;
 }
 

@@ -2,12 +2,11 @@
  * /dev/null or closed. Handles of libuv would change shared flags or abort on some of these, so
  * readiness comes through an epoll set of our own that libuv polls, made when first needed.
  * While nothing but input can make progress, idem__stdio_turn reads without any loop. */
+#include "uv/program.h"
 #include "uv/runtime.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -49,25 +48,6 @@ static ssize_t stdio_read(idem__peer *peer, char *into, size_t size) {
   return error == EIO ? 0 : -error; /* EIO: the terminal is gone */
 }
 
-static ssize_t plain_write(int fd, const struct iovec *pieces, int count) {
-  ssize_t n = count == 1 ? write(fd, pieces->iov_base, pieces->iov_len) : writev(fd, pieces, count);
-  return n < 0 ? -errno : n;
-}
-
-/* Writes to a pipe in a process that SIGPIPE would end: held back, and taken off again. */
-static ssize_t masked_write(int fd, const struct iovec *pieces, int count) {
-  sigset_t broken, before;
-  sigemptyset(&broken);
-  sigaddset(&broken, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &broken, &before);
-  ssize_t n = plain_write(fd, pieces, count);
-  if (n == -EPIPE && !sigismember(&before, SIGPIPE)) {
-    sigtimedwait(&broken, NULL, &(struct timespec){0});
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return n;
-}
-
 static ssize_t stdio_write(idem__peer *peer, const struct iovec *pieces, int count) {
   const stdio_peer *self = stdio_of(peer);
   if (self->kind == IDEM__OUTPUT_NONE) return -EPIPE;
@@ -77,8 +57,7 @@ static ssize_t stdio_write(idem__peer *peer, const struct iovec *pieces, int cou
     ssize_t n = sendmsg(self->out.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     return n < 0 ? -errno : n;
   }
-  return self->mask_sigpipe ? masked_write(self->out.fd, pieces, count)
-                            : plain_write(self->out.fd, pieces, count);
+  return idem__pipe_write(self->out.fd, pieces, count, self->mask_sigpipe);
 }
 
 /* ------------------------------------------------------------------ in the loop */

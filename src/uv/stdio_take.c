@@ -2,6 +2,7 @@
  * printf then lands on stderr while a handler's child finds an empty input.
  * Flags of what we inherited belong to other processes too: they are left alone wherever the system
  * offers another way, and put back where it does not. */
+#include "uv/program.h"
 #include "uv/runtime.h"
 
 #include <errno.h>
@@ -88,11 +89,6 @@ static idem__output_kind prepare_output(void) {
   return IDEM__OUTPUT_POLLED;
 }
 
-static bool sigpipe_kills(void) {
-  struct sigaction now;
-  return sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL;
-}
-
 /* ---------------------------------------------------------------- taking and giving back */
 
 static void close_held(void) {
@@ -122,7 +118,7 @@ idem_status idem__stdio_take(idem__stdio_ends *ends) {
   }
   ends->in = held.in;
   ends->out = held.out;
-  ends->mask_sigpipe = ends->kind == IDEM__OUTPUT_POLLED && sigpipe_kills();
+  ends->mask_sigpipe = ends->kind == IDEM__OUTPUT_POLLED && idem__sigpipe_kills();
   setvbuf(stdout, NULL, _IOLBF, 0); /* it is stderr now: what is printed should be seen */
   fflush(stdout);                   /* also what was printed before, and was no message either */
   held.taken = 1;
