@@ -1,5 +1,5 @@
-/* client.c - asks one question: client URL METHOD [PARAMS]. Prints the result; an error goes to
- * stderr and makes the exit code 1. */
+/* client.c - asks one question: client URL METHOD [PARAMS [PROGRAM [ARGUMENT...]]]; the program is for
+ * the URL "exec:". Prints the result; an error goes to stderr and makes the exit code 1. */
 #include <idem/uv.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,13 +40,14 @@ static void on_ready(idem_conn *conn, idem_status status, void *user) {
 
 int main(int argc, char **argv) {
   if (argc < 3) {
-    fprintf(stderr, "usage: client URL METHOD [PARAMS]\n");
+    fprintf(stderr, "usage: client URL METHOD [PARAMS [PROGRAM [ARGUMENT...]]]\n");
     return 2;
   }
   question self = {.method = argv[2], .params = argc > 3 ? argv[3] : NULL, .code = 1};
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.answer_junk = false; /* what a server says by mistake is not argued with */
-  idem_client_opts client = {.token = getenv("CLIENT_TOKEN")}; /* for http:// and ws:// */
+  idem_client_opts client = {.token = getenv("CLIENT_TOKEN"), /* for http:// and ws:// */
+                             .argv = argc > 4 ? (const char *const *)argv + 4 : NULL}; /* exec: */
   idem_serve_opts opts = {.policy = &policy, .client = &client};
   uv_loop_t *loop = uv_default_loop();
   idem_status status = idem_connect(loop, argv[1], &opts, on_ready, &self);

@@ -85,6 +85,13 @@ typedef struct idem_client_opts {
   uint64_t total_ms;   /* HTTP: for one message and its answer; 0: no limit but the call's own */
   uint64_t idle_ms;    /* HTTP: without a byte of an awaited answer; 0: 300,000 */
   size_t max_requests; /* HTTP: calls under way at once, the others wait; 0: 32 */
+  /* exec: the program and its arguments, as they are: no shell looks at them. argv[0] is looked for in
+   * PATH unless it has a slash. Both end with NULL. */
+  const char *const *argv;
+  const char *const *environment; /* exec: "NAME=value"; NULL: this process's */
+  const char *folder;             /* exec: where it starts; NULL: where this process is */
+  uint64_t exit_ms; /* exec: how long it may take to end once its input has; then it gets SIGTERM,
+                       and after as long again SIGKILL. 0: 2,000 */
   bool redirect_elsewhere; /* HTTP: follow 307 and 308 to other origins (never from https to http),
                               where no header, token or certificate of yours goes; else such a
                               redirect is an error */

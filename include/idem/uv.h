@@ -1,4 +1,4 @@
-/* idem/uv.h - the engine on libuv: stdio, TCP and Unix sockets, addressed by URL.
+/* idem/uv.h - the engine on libuv: stdio, TCP and Unix sockets, HTTP, child processes, addressed by URL.
  * Everything belongs to the loop it was made on and is called on that loop's thread. */
 #ifndef IDEM_UV_H
 #define IDEM_UV_H
@@ -32,6 +32,8 @@ typedef struct idem_serve_opts {
   void (*on_open)(idem_conn *conn, void *user);
   void (*on_close)(idem_conn *conn, void *user);
   void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
+  /* What a program ("exec:") writes to its stderr, as it comes: any bytes, split anywhere. */
+  void (*on_stderr)(idem_conn *conn, const char *data, size_t len, void *user);
   /* idem_run alone: the loop is there, before anything is served on it; handles of yours may go on
    * it. And SIGHUP came, after the log was opened anew: with this, it never ends the server. */
   void (*on_loop)(uv_loop_t *loop, void *user);
@@ -72,7 +74,16 @@ IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *
  *
  * "ws://host[:port]/path" and "wss://": one message a text frame; on_ready runs after the handshake
  * (PROTO: the server refused it; SYS: its certificate is not trusted). "tls://HOST:PORT": TCP behind
- * TLS, likewise. */
+ * TLS, likewise.
+ *
+ * "exec:" and "exec+lsp:" start the program that client->argv names and speak with it over its stdin and
+ * stdout; no text of a URL ever names a program. It is started inside this call (SYS: it cannot be,
+ * logged; INVAL: there is no argv). It leads a process group of its own. When the conn is closed, or the
+ * program ends its output, its input ends; if it is not gone after client->exit_ms its group gets SIGTERM,
+ * and after as long again SIGKILL. When the program has ended, all that is left of its group is killed.
+ * on_close runs when the program has ended, and idem_conn_close_reason then tells how.
+ * limits.idle_ms closes nothing. Its end is noticed by SIGCHLD through libuv: a process that waits
+ * for any child (waitpid -1) takes the exit status away. */
 typedef void (*idem_ready_fn)(idem_conn *conn, idem_status status, void *user);
 IDEM_API idem_status idem_connect(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                   idem_ready_fn on_ready, void *user);
@@ -90,6 +101,16 @@ IDEM_API idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_w
 IDEM_API uv_loop_t *idem_conn_loop(const idem_conn *conn);
 /* The loop a request is handled on, also once it is a task and its conn is gone. Ask in the handler. */
 IDEM_API uv_loop_t *idem_request_loop(const idem_request *request);
+/* Why a conn of this runtime ended: ask in on_close. What it points to is lent until that returns. */
+typedef struct idem_close_reason {
+  const char
+      *text;       /* one line: "exit status 3", "Connection reset by peer", "closed"; never NULL */
+  int exit_status; /* of a program; -1: it did not exit by itself, or there is none */
+  int signal;      /* that ended a program; 0: none */
+  const char *errors; /* the last bytes of its stderr, any bytes, at most 4,096; NULL: no program */
+  size_t errors_len;
+} idem_close_reason;
+IDEM_API idem_close_reason idem_conn_close_reason(const idem_conn *conn);
 /* A pointer of yours that stays with a conn of this runtime; NULL at first. (idem_conn_user is the
  * runtime's own here. The runtime frees its conns: end one with idem_conn_close or _abort.) */
 IDEM_API void idem_conn_set_data(idem_conn *conn, void *data);

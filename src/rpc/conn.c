@@ -89,6 +89,8 @@ const char *idem_conn_peer(const idem_conn *conn) {
 }
 void idem__conn_set_host(idem_conn *conn, void *host) { conn->host = host; }
 void *idem__conn_host(const idem_conn *conn) { return conn->host; }
+void idem__conn_set_driver(idem_conn *conn, void *driver) { conn->driver = driver; }
+void *idem__conn_driver(const idem_conn *conn) { return conn->driver; }
 void idem__conn_set_host_data(idem_conn *conn, void *data) { conn->host_data = data; }
 void *idem__conn_host_data(const idem_conn *conn) { return conn->host_data; }
 void idem__conn_lend_peer(idem_conn *conn, const char *peer, const void *client) {

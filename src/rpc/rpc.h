@@ -369,6 +369,7 @@ struct idem_conn {
   idem__framer framer;
   char *peer;
   void *host;            /* the runtime's: the loop it runs on */
+  void *driver;          /* the runtime's: what moves its bytes; NULL: nothing of its own */
   void *host_data;       /* the embedder's, kept by the runtime */
   const char *peer_lent; /* instead of `peer`, for a conn that serves one peer after the other */
   const void *client_lent;
@@ -430,6 +431,8 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
 /* What a runtime keeps with a conn, whoever its user is. */
 void idem__conn_set_host(idem_conn *conn, void *host);
 void *idem__conn_host(const idem_conn *conn);
+void idem__conn_set_driver(idem_conn *conn, void *driver);
+void *idem__conn_driver(const idem_conn *conn);
 void idem__conn_set_host_data(idem_conn *conn, void *data);
 void *idem__conn_host_data(const idem_conn *conn);
 /* Who the next messages come from, and the IDEM__CLIENT_BYTES by which such clients are told apart, an

@@ -24,6 +24,10 @@ void idem__client_hide_token(const idem__client_opts *client, idem_log *log);
 idem_status idem__connect_http(idem__runtime *runtime, const char *url, const idem_serve_opts *opts,
                                idem_ready_fn on_ready, void *user);
 
+/* The same for a program, which is started now. */
+idem_status idem__connect_exec(idem__runtime *runtime, const idem__url *url,
+                               const idem_serve_opts *opts, idem_ready_fn on_ready, void *user);
+
 /* Makes a fresh peer a WebSocket: the handshake is written, messages follow. `target` is path and
  * query. The peer's policy has whole framing. */
 idem_status idem__peer_websocket(idem__peer *peer, const idem__url *url, const char *target,

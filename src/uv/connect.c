@@ -337,13 +337,18 @@ idem_status idem_connect(uv_loop_t *loop, const char *text, const idem_serve_opt
     status = idem__url_parse_remote(text, &url, &target);
   else if (!http) /* whose URLs may hold more than ours */
     status = idem__url_parse(text, &url);
-  bool ours = ws || url.scheme == IDEM__SCHEME_TCP || url.scheme == IDEM__SCHEME_UNIX;
+  bool exec = url.scheme == IDEM__SCHEME_EXEC;
+  bool ours = ws || exec || url.scheme == IDEM__SCHEME_TCP || url.scheme == IDEM__SCHEME_UNIX;
   if (status != IDEM_OK || (!http && !ours)) return IDEM_E_INVAL;
   idem__runtime *runtime;
   status = idem__runtime_get(loop, opts->alloc, &runtime);
   if (status != IDEM_OK) return status;
-  status = http ? idem__connect_http(runtime, text, opts, on_ready, user)
-                : connect_socket(runtime, &url, target, opts, on_ready, user);
+  if (http)
+    status = idem__connect_http(runtime, text, opts, on_ready, user);
+  else if (exec)
+    status = idem__connect_exec(runtime, &url, opts, on_ready, user);
+  else
+    status = connect_socket(runtime, &url, target, opts, on_ready, user);
   idem__runtime_release(runtime);
   return status;
 }

@@ -200,7 +200,8 @@ static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opt
                          idem__web *first, idem_listener **out) {
   idem__url url;
   *out = NULL;
-  if (idem__url_parse(text, &url) != IDEM_OK) return IDEM_E_INVAL;
+  if (idem__url_parse(text, &url) != IDEM_OK || url.scheme == IDEM__SCHEME_EXEC)
+    return IDEM_E_INVAL;
   idem__runtime *runtime;
   idem_status status = idem__runtime_get(loop, opts->alloc, &runtime);
   if (status != IDEM_OK) return status;

@@ -22,12 +22,16 @@ static void note(const idem__peer *peer, idem_log_level level, const char *messa
   idem_log_write(peer->opts->log, &record);
 }
 
+static bool is_live(const idem__peer *peer) {
+  return !peer->closed && !peer->lingering && !peer->leaving;
+}
+
 /* --------------------------------------------------------- what the conn tells */
 
 static void on_output(idem_conn *conn, void *user) {
   (void)conn;
   idem__peer *peer = user;
-  if (!peer->busy && !peer->closed && !peer->lingering) idem__runtime_mark(peer->runtime, peer);
+  if (!peer->busy && is_live(peer)) idem__runtime_mark(peer->runtime, peer);
 }
 
 static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error, void *user) {
@@ -65,10 +69,11 @@ static void release_conn(idem__peer *peer) {
   idem_ready_fn on_ready = peer->on_ready;
   if (!conn) return;
   idem_status failure = opening_failure(peer);
+  if (!peer->reason.text) peer->reason.text = peer->eof ? "the peer ended its side" : "closed";
   if (on_ready)
     note(peer, IDEM_LOG_WARN, "cannot connect", fault_of(peer));
   else
-    note(peer, IDEM_LOG_DEBUG, "connection closed", NULL);
+    note(peer, IDEM_LOG_DEBUG, "connection closed", peer->reason.text);
   if (!on_ready && peer->opts->on_close) peer->opts->on_close(conn, peer->opts->user);
   if (peer->codec) peer->codec->free(peer);
   idem__buf_deinit(&peer->out);
@@ -84,12 +89,39 @@ static void release_chunks(idem__peer *peer) {
   peer->chunk_count = 0;
 }
 
+/* False: what is behind the wire is ended first. Nobody hears the conn meanwhile. */
+static bool depart(idem__peer *peer) {
+  if (!peer->wire->depart || peer->departed) return true;
+  if (peer->leaving) return false;
+  peer->leaving = true;
+  idem__list_remove(&peer->dirty);
+  idem__heap_remove(&peer->runtime->deadlines, &peer->deadline);
+  release_chunks(peer);
+  idem_conn_abort(peer->conn);
+  peer->wire->depart(peer);
+  return false;
+}
+
+bool idem__peer_depart_in(idem__peer *peer, uint64_t ms) {
+  idem__runtime *runtime = peer->runtime;
+  if (idem__heap_put(&runtime->deadlines, &peer->deadline, idem__clock_ms() + ms) != IDEM_OK)
+    return false;
+  idem__runtime_arm(runtime);
+  return true;
+}
+
+void idem__peer_departed(idem__peer *peer) {
+  peer->departed = true;
+  idem__peer_close(peer);
+}
+
 void idem__peer_close(idem__peer *peer) {
   if (peer->closed) return;
   if (peer->busy) {
     peer->doomed = true;
     return;
   }
+  if (!depart(peer)) return;
   peer->closed = true;
   idem__list_remove(&peer->dirty);
   idem__heap_remove(&peer->runtime->deadlines, &peer->deadline);
@@ -131,6 +163,7 @@ static void finish(idem__peer *peer) {
 static void lose(idem__peer *peer, ssize_t error) {
   bool left = error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT || error == -EPROTO;
   peer->broken = error == -EPROTO;
+  peer->reason.text = strerror((int)-error);
   note(peer, left ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "connection lost", strerror((int)-error));
   if (!left && peer->listener) idem__listener_end_failed(peer->listener);
   idem__peer_close(peer);
@@ -272,7 +305,7 @@ static void settle_live(idem__peer *peer) {
 
 /* Handshakes have succeeded: whoever waits for the conn gets it. */
 static void announce(idem__peer *peer) {
-  if (!peer->open_by_ms || peer->closed || peer->lingering || !is_open(peer)) return;
+  if (!peer->open_by_ms || !is_live(peer) || !is_open(peer)) return;
   idem_ready_fn on_ready = peer->on_ready;
   peer->open_by_ms = 0;
   peer->on_ready = NULL;
@@ -282,7 +315,7 @@ static void announce(idem__peer *peer) {
 }
 
 void idem__peer_settle(idem__peer *peer) {
-  if (peer->busy || peer->closed || peer->lingering) return;
+  if (peer->busy || !is_live(peer)) return;
   settle_live(peer);
   announce(peer);
 }
@@ -290,6 +323,8 @@ void idem__peer_settle(idem__peer *peer) {
 void idem__peer_expire(idem__peer *peer) {
   if (peer->lingering) {
     idem__peer_close(peer);
+  } else if (peer->leaving) {
+    peer->wire->depart(peer);
   } else if (!peer->busy && !peer->closed) {
     if (peer->open_by_ms && peer->open_by_ms <= idem__clock_ms()) {
       peer->open_failure = IDEM_E_TIMEOUT; /* too late for a handshake to succeed */
@@ -363,14 +398,14 @@ void idem__peer_writable(idem__peer *peer) { idem__peer_settle(peer); }
 /* -------------------------------------------------------------------- stopping */
 
 void idem__peer_drain(idem__peer *peer) {
-  if (peer->closed || peer->lingering) return;
+  if (!is_live(peer)) return;
   peer->draining = true;
   idem_conn_close(peer->conn);
   idem__runtime_mark(peer->runtime, peer);
 }
 
 void idem__peer_abort(idem__peer *peer) {
-  if (peer->closed || peer->lingering) return;
+  if (!is_live(peer)) return;
   peer->draining = true;
   idem_conn_abort(peer->conn);
   idem__runtime_mark(peer->runtime, peer);
@@ -382,6 +417,7 @@ idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const c
   const idem_serve_opts *opts = peer->opts;
   idem__list_init(&peer->node);
   idem__list_init(&peer->dirty);
+  peer->reason.exit_status = -1;
   idem_conn_opts conn_opts = {.router = opts->router,
                               .policy = policy,
                               .alloc = opts->alloc,
@@ -400,6 +436,7 @@ idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const c
                    : idem_conn_new(&conn_opts, &peer->conn);
   if (status != IDEM_OK) return status;
   idem__conn_set_host(peer->conn, peer->runtime->loop);
+  idem__conn_set_driver(peer->conn, peer);
   idem__metrics_add(opts->metrics, IDEM__M_CONNECTIONS_OPENED, 1);
   note(peer, IDEM_LOG_DEBUG, "connection opened", NULL);
   idem__runtime_mark(peer->runtime, peer); /* so that reading begins */
@@ -409,3 +446,10 @@ idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const c
 uv_loop_t *idem_conn_loop(const idem_conn *conn) { return idem__conn_host(conn); }
 void idem_conn_set_data(idem_conn *conn, void *data) { idem__conn_set_host_data(conn, data); }
 void *idem_conn_data(const idem_conn *conn) { return idem__conn_host_data(conn); }
+
+idem_close_reason idem_conn_close_reason(const idem_conn *conn) {
+  const idem__peer *peer = idem__conn_driver(conn);
+  idem_close_reason reason = peer ? peer->reason : (idem_close_reason){.exit_status = -1};
+  if (!reason.text) reason.text = "closed";
+  return reason;
+}

@@ -14,6 +14,7 @@
 #endif
 
 #define LAST_MS 50   /* workers have the grace and this */
+#define KILL_MS 500  /* for what was killed to be gone */
 #define CROWD_MIN 64 /* connections whose memory is worth giving back */
 #define CROWD_ENDS 8 /* times that it is given back while one crowd goes: 4^8 clients in quarters */
 
@@ -67,6 +68,7 @@ static void begin_stop(server *self) {
   log_stop(self);
   uv_update_time(&self->loop);
   uv_timer_start(&self->last_call, on_last_call, self->opts.grace_ms + LAST_MS, 0);
+  idem__exec_stop(&self->loop, false);
   for (size_t i = 0; i < self->count; i++) {
     idem__stdio_join_loop(self->listeners[i]);
     idem_listener_stop(self->listeners[i], on_stopped, self);
@@ -141,11 +143,21 @@ static void serve_until_done(server *self) {
 
 /* ------------------------------------------------------------------- beginning and end */
 
+/* Those that were connected to on this loop and have not ended in time. */
+static void end_programs(server *self) {
+  uint64_t until = idem__clock_ms() + KILL_MS;
+  uv_timer_start(&self->last_call, on_last_call, KILL_MS, 0);
+  while (idem__exec_stop(&self->loop, true) && idem__clock_ms() < until)
+    uv_run(&self->loop, UV_RUN_ONCE);
+}
+
 /* Work given to other threads may outlast the peers: it has the rest of the grace. */
 static void wait_for_workers(server *self) {
-  while (self->loop.active_reqs.count > 0 && !self->out_of_time) {
+  while (!self->out_of_time &&
+         (self->loop.active_reqs.count > 0 || idem__exec_stop(&self->loop, false))) {
     uv_run(&self->loop, UV_RUN_ONCE);
   }
+  end_programs(self);
   if (self->loop.active_reqs.count == 0) return;
   /* libuv would wait for its threads at exit, for as long as they like. */
   idem_logf(self->log, IDEM_LOG_WARN, "leaving while offloaded work still runs", "%u jobs",

@@ -8,7 +8,7 @@
 static pthread_mutex_t runtimes_lock = PTHREAD_MUTEX_INITIALIZER;
 static idem__runtime *runtimes;
 
-static idem__runtime *find(const uv_loop_t *loop) {
+idem__runtime *idem__runtime_find(const uv_loop_t *loop) {
   pthread_mutex_lock(&runtimes_lock);
   idem__runtime *runtime = runtimes;
   while (runtime && runtime->loop != loop) runtime = runtime->next;
@@ -46,6 +46,7 @@ static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__r
   runtime->alloc = idem__alloc_or_default(alloc);
   runtime->armed_ms = runtime->trim_ms = UINT64_MAX;
   idem__list_init(&runtime->dirty);
+  idem__list_init(&runtime->programs);
   idem__heap_init(&runtime->deadlines, &runtime->alloc);
   runtime->read_buffer = idem__malloc(&runtime->alloc, IDEM__READ_BYTES);
   if (!runtime->read_buffer || idem_pool_new(alloc, &runtime->pool) != IDEM_OK) {
@@ -62,7 +63,7 @@ static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__r
 }
 
 idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out) {
-  idem__runtime *runtime = find(loop);
+  idem__runtime *runtime = idem__runtime_find(loop);
   if (!runtime) {
     idem_status status = new_runtime(loop, alloc, &runtime);
     if (status != IDEM_OK) return status;

@@ -23,9 +23,10 @@ typedef enum idem__scheme {
   IDEM__SCHEME_STDIO,
   IDEM__SCHEME_TCP,
   IDEM__SCHEME_UNIX,
-  IDEM__SCHEME_HTTP, /* POST and WebSocket at a path */
-  IDEM__SCHEME_WS,   /* WebSocket alone */
-  IDEM__SCHEME_ADMIN /* /healthz and /metrics alone */
+  IDEM__SCHEME_HTTP,  /* POST and WebSocket at a path */
+  IDEM__SCHEME_WS,    /* WebSocket alone */
+  IDEM__SCHEME_ADMIN, /* /healthz and /metrics alone */
+  IDEM__SCHEME_EXEC   /* a program of ours, to connect to */
 } idem__scheme;
 
 typedef struct idem__url {
@@ -74,6 +75,7 @@ typedef struct idem__runtime {
   uv_timer_t timer; /* for the first of `deadlines` and for trimming; never keeps a loop alive */
   unsigned open_handles;
   idem__list dirty;
+  idem__list programs; /* the peers that are our children: see exec.c */
   idem__heap deadlines;
   uint64_t armed_ms;      /* when `timer` fires; UINT64_MAX: it does not */
   uint64_t trim_ms;       /* when to give memory back; UINT64_MAX: nothing was taken */
@@ -83,6 +85,7 @@ typedef struct idem__runtime {
 
 #define IDEM__READ_BYTES ((size_t)64 * 1024)
 
+idem__runtime *idem__runtime_find(const uv_loop_t *loop); /* NULL: there is none */
 idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out);
 void idem__runtime_release(idem__runtime *runtime);
 /* One of its handles, counted in open_handles, is closed. */
@@ -130,6 +133,9 @@ typedef struct idem__wire {
   /* NULL: a wire is open from the beginning. */
   bool (*open)(const idem__peer *peer);
   const char *(*fault)(const idem__peer *peer);
+  /* NULL, or: what is behind the wire is ended before the peer is closed. Runs first when the peer is
+   * over, then at the moments it asks for by idem__peer_depart_in, until idem__peer_departed. */
+  void (*depart)(idem__peer *peer);
 } idem__wire;
 
 /* What stands between a wire's bytes and the messages of a conn with whole framing. */
@@ -163,6 +169,7 @@ struct idem__peer {
   uint64_t open_by_ms; /* handshakes must have succeeded by then; 0: there are none, or they have */
   idem_ready_fn on_ready; /* of idem_connect, until it has run */
   void *ready_user;
+  idem_close_reason reason;
   idem_status open_failure; /* why it did not come to that, if it is known */
   bool busy;      /* inside a call of the conn; what must happen then waits until it returns */
   bool doomed;    /* to be closed as soon as it is not busy */
@@ -171,6 +178,8 @@ struct idem__peer {
   bool failed;    /* the conn said so */
   bool broken;    /* TLS said so */
   bool lingering; /* all is said; waiting for the other side to see it */
+  bool leaving;   /* all is said; the wire ends what is behind it */
+  bool departed;  /* and has */
   bool closed;
   void (*on_freed)(idem__peer *peer); /* frees the memory the peer is part of */
 };
@@ -190,6 +199,9 @@ void idem__peer_drain(idem__peer *peer);
 /* Like drain, and what still runs is answered with an error. */
 void idem__peer_abort(idem__peer *peer);
 void idem__peer_close(idem__peer *peer);
+/* False: no memory. */
+bool idem__peer_depart_in(idem__peer *peer, uint64_t ms);
+void idem__peer_departed(idem__peer *peer);
 /* The wire's handles are closed: the last moment of a peer. */
 void idem__peer_gone(idem__peer *peer);
 
@@ -215,6 +227,9 @@ struct idem__tls_module;
 struct idem__tls_session;
 idem_status idem__socket_secure(idem__peer *peer, const struct idem__tls_module *module,
                                 struct idem__tls_session *session, uint64_t open_by_ms);
+
+/* Ends the programs of a loop, patiently or at once. False: there are none (any more). */
+bool idem__exec_stop(const uv_loop_t *loop, bool at_once);
 
 /* -------------------------------------------------------------- listeners */
 

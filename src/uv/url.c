@@ -1,4 +1,4 @@
-/* url.c - addresses as people write them: stdio:, tcp://host:port, unix:/path.
+/* url.c - addresses as people write them: stdio:, tcp://host:port, unix:/path, exec:.
  * A scheme may end in +lsp, which asks for Content-Length framing. Nothing here does I/O. */
 #include "uv/runtime.h"
 
@@ -19,7 +19,8 @@ static const struct {
     {"http://", IDEM__SCHEME_HTTP, false},   {"ws://", IDEM__SCHEME_WS, false},
     {"admin://", IDEM__SCHEME_ADMIN, false}, {"https://", IDEM__SCHEME_HTTP, false},
     {"wss://", IDEM__SCHEME_WS, false},      {"tls://", IDEM__SCHEME_TCP, false},
-    {"tls+lsp://", IDEM__SCHEME_TCP, true},
+    {"tls+lsp://", IDEM__SCHEME_TCP, true},  {"exec:", IDEM__SCHEME_EXEC, false},
+    {"exec+lsp:", IDEM__SCHEME_EXEC, true},
 };
 
 static bool parse_port(const char *text, uint16_t *port) {

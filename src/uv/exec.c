@@ -1,0 +1,433 @@
+/* exec.c - the wire of a child process: its input and output are the conn's bytes, the end of its
+ * stderr is kept. It leads a group of its own, and nothing of that group outlives it.
+ * A peer that is over ends its program before it goes: end of input, SIGTERM, SIGKILL, a while apart.
+ * See docs/internals/uv.md. */
+#include "rpc/rpc.h"
+#include "uv/client.h"
+#include "uv/program.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STEP_MS 2000
+#define OPEN_MS 30000
+#define ERRORS_BYTES 4096
+#define READS_AT_THE_END 64 /* of stderr: a process that has left the group may write for ever */
+
+/* Our end of a pipe. */
+typedef struct exec_end {
+  int fd; /* -1: closed */
+  uv_poll_t poll;
+  bool made;
+  bool watched;
+} exec_end;
+
+typedef enum exec_step { RUNNING, INPUT_ENDED, TERM_SENT, KILL_SENT } exec_step;
+
+typedef struct exec_peer {
+  idem__peer peer;
+  idem_serve_opts opts;
+  exec_end in, out, errors; /* as the program calls them */
+  uv_idle_t idle;           /* the first turn; instead of out.poll, once the program has ended */
+  uv_signal_t child_ended;
+  bool watches_children;
+  unsigned open_handles;
+  pid_t pid; /* 0: not started, or reaped */
+  bool ended;
+  bool told; /* the conn is there */
+  bool wants_read;
+  bool mask_sigpipe;
+  exec_step step;
+  uint64_t step_ms;
+  char how[96];
+  size_t errors_len;
+  char errors_text[ERRORS_BYTES];
+} exec_peer;
+
+static exec_peer *exec_of(idem__peer *peer) { return IDEM__CONTAINER(peer, exec_peer, peer); }
+
+/* ---------------------------------------------------------------- reading and writing */
+
+/* Who has left the group may hold the pipe open; what the program has written is there all the same. */
+static ssize_t exec_read(idem__peer *peer, char *into, size_t size) {
+  const exec_peer *self = exec_of(peer);
+  ssize_t n = read(self->out.fd, into, size);
+  if (n >= 0) return n;
+  return errno == EAGAIN && self->ended ? 0 : -errno;
+}
+
+static ssize_t exec_write(idem__peer *peer, const struct iovec *pieces, int count) {
+  const exec_peer *self = exec_of(peer);
+  if (self->in.fd < 0) return -EPIPE;
+  return idem__pipe_write(self->in.fd, pieces, count, self->mask_sigpipe);
+}
+
+/* Keeps the last ERRORS_BYTES. */
+static void keep_errors(exec_peer *self, const char *data, size_t len) {
+  if (len > ERRORS_BYTES) {
+    data += len - ERRORS_BYTES;
+    len = ERRORS_BYTES;
+  }
+  size_t room = ERRORS_BYTES - self->errors_len, over = len > room ? len - room : 0;
+  memmove(self->errors_text, self->errors_text + over, self->errors_len - over);
+  memcpy(self->errors_text + self->errors_len - over, data, len);
+  self->errors_len += len - over;
+}
+
+/* False: there is no more for now. */
+static bool read_errors(exec_peer *self) {
+  char *buffer = self->peer.runtime->read_buffer;
+  ssize_t n = self->errors.fd < 0 ? 0 : read(self->errors.fd, buffer, IDEM__READ_BYTES);
+  if (n > 0) {
+    keep_errors(self, buffer, (size_t)n);
+    if (self->opts.on_stderr && self->peer.conn)
+      self->opts.on_stderr(self->peer.conn, buffer, (size_t)n, self->opts.user);
+    return true;
+  }
+  if (n == 0 || (errno != EAGAIN && errno != EINTR)) uv_poll_stop(&self->errors.poll);
+  return false;
+}
+
+/* ------------------------------------------------------------------------ in the loop */
+
+/* A program that is gone wants no answers, even those that are still to come. */
+static void close_if_over(exec_peer *self) {
+  if (self->ended && self->peer.eof) idem__peer_close(&self->peer);
+}
+
+static void take_output(exec_peer *self) {
+  idem__runtime *runtime = self->peer.runtime;
+  if (!self->peer.leaving) {
+    idem__peer_readable(&self->peer);
+    close_if_over(self);
+  } else if (exec_read(&self->peer, runtime->read_buffer, IDEM__READ_BYTES) == 0) {
+    uv_poll_stop(&self->out.poll); /* nobody listens any more, but it may have to finish a word */
+  }
+}
+
+static void on_out(uv_poll_t *poll, int status, int events) {
+  (void)status, (void)events;
+  take_output(poll->data);
+}
+
+/* First it tells that the conn is there; a turn of the loop ends after that. */
+static void on_idle(uv_idle_t *idle) {
+  exec_peer *self = idle->data;
+  if (!self->told) {
+    self->told = true;
+    idem__peer_settle(&self->peer);
+    if (!self->peer.closed) uv_idle_start(idle, on_idle);
+  } else if (self->ended && !self->peer.leaving) {
+    take_output(self);
+  } else {
+    uv_idle_stop(idle);
+  }
+}
+
+static void on_in(uv_poll_t *poll, int status, int events) {
+  (void)status, (void)events;
+  exec_peer *self = poll->data;
+  if (!self->peer.leaving) idem__peer_writable(&self->peer);
+}
+static void on_errors(uv_poll_t *poll, int status, int events) {
+  (void)status, (void)events;
+  read_errors(poll->data);
+}
+
+static bool watch(exec_end *end, bool wanted, int events, uv_poll_cb ready) {
+  if (end->watched == wanted) return true;
+  end->watched = wanted;
+  return (wanted ? uv_poll_start(&end->poll, events, ready) : uv_poll_stop(&end->poll)) == 0;
+}
+
+static idem_status exec_interest(idem__peer *peer, bool read, bool write) {
+  exec_peer *self = exec_of(peer);
+  self->wants_read = read;
+  if (read && self->ended)
+    uv_idle_start(&self->idle, on_idle);
+  else
+    uv_idle_stop(&self->idle);
+  bool watched = watch(&self->out, read && !self->ended, UV_READABLE, on_out) &&
+                 watch(&self->in, write, UV_WRITABLE, on_in);
+  return watched ? IDEM_OK : IDEM_E_SYS;
+}
+
+static bool exec_open(const idem__peer *peer) {
+  return IDEM__CONTAINER(peer, exec_peer, peer)->told;
+}
+
+static bool exec_end_output(idem__peer *peer) {
+  (void)peer;
+  return false; /* depart does */
+}
+
+/* ---------------------------------------------------------------------- the program's end */
+
+static void note_end(exec_peer *self, int status) {
+  idem_close_reason *reason = &self->peer.reason;
+  idem__program_end_text(status, self->how, sizeof self->how);
+  if (WIFEXITED(status)) reason->exit_status = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) reason->signal = WTERMSIG(status);
+  bool ours = (reason->signal == SIGTERM && self->step >= TERM_SENT) ||
+              (reason->signal == SIGKILL && self->step == KILL_SENT);
+  if (ours) strncat(self->how, ", sent by us", sizeof self->how - strlen(self->how) - 1);
+  reason->text = self->how;
+  reason->errors = self->errors_text;
+}
+
+/* Not reaped yet, its number cannot be anyone else's: so its group is ended now. */
+static bool reap(exec_peer *self) {
+  siginfo_t info = {0};
+  int status = 0;
+  if (waitid(P_PID, (id_t)self->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
+    if (info.si_pid == 0) return false;
+    kill(-self->pid, SIGKILL);
+  }
+  if (waitpid(self->pid, &status, 0) == self->pid)
+    note_end(self, status);
+  else
+    self->peer.reason.text = "somebody else waited for the program";
+  self->pid = 0;
+  self->ended = true;
+  return true;
+}
+
+static void tell_end(const exec_peer *self) {
+  const idem_close_reason *reason = &self->peer.reason;
+  bool quiet = reason->exit_status == 0 || self->step >= TERM_SENT;
+  size_t shown = self->errors_len < 400 ? self->errors_len : 400;
+  idem_logf(self->opts.log, quiet ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "program ended", "%s: %s%s%.*s",
+            idem_conn_peer(self->peer.conn), reason->text, shown ? "; stderr: " : "", (int)shown,
+            self->errors_text + self->errors_len - shown);
+}
+
+static void on_child_ended(uv_signal_t *handle, int number) {
+  (void)number;
+  exec_peer *self = handle->data;
+  if (self->pid == 0 || self->peer.closed || !reap(self)) return;
+  for (int i = 0; i < READS_AT_THE_END && read_errors(self); i++) continue;
+  self->peer.reason.errors_len = self->errors_len;
+  tell_end(self);
+  if (self->peer.leaving)
+    idem__peer_departed(&self->peer);
+  else if (self->peer.eof)
+    idem__peer_close(&self->peer);
+  else if (exec_interest(&self->peer, self->wants_read, self->in.watched) != IDEM_OK)
+    idem__peer_close(&self->peer);
+}
+
+static void close_end(exec_end *end) {
+  watch(end, false, 0, NULL);
+  if (end->fd >= 0) close(end->fd);
+  end->fd = -1;
+}
+
+static void send_signal(const exec_peer *self, int number) {
+  kill(-self->pid, number);
+  if (number == SIGTERM) kill(-self->pid, SIGCONT); /* who is stopped hears it, too */
+}
+
+/* The next rung; after the last the program is left to the kernel, which cannot end it either. */
+static void exec_depart(idem__peer *peer) {
+  exec_peer *self = exec_of(peer);
+  if (self->pid == 0 || self->step == KILL_SENT) {
+    if (self->pid) peer->reason.text = "it could not be ended";
+    idem__peer_departed(peer);
+    return;
+  }
+  self->step++;
+  if (self->step == INPUT_ENDED) {
+    close_end(&self->in);
+    watch(&self->out, !peer->eof, UV_READABLE, on_out);
+  } else {
+    send_signal(self, self->step == TERM_SENT ? SIGTERM : SIGKILL);
+  }
+  if (!idem__peer_depart_in(peer, self->step_ms)) {
+    self->step = KILL_SENT; /* no memory to be patient with */
+    send_signal(self, SIGKILL);
+  }
+}
+
+static void on_closed(uv_handle_t *handle) {
+  exec_peer *self = handle->data;
+  if (--self->open_handles == 0) idem__peer_gone(&self->peer);
+}
+
+static void exec_close(idem__peer *peer) {
+  exec_peer *self = exec_of(peer);
+  exec_end *ends[] = {&self->in, &self->out, &self->errors};
+  for (size_t i = 0; i < 3; i++) {
+    if (ends[i]->made) uv_close((uv_handle_t *)&ends[i]->poll, on_closed);
+    if (ends[i]->fd >= 0) close(ends[i]->fd);
+    ends[i]->fd = -1;
+  }
+  uv_close((uv_handle_t *)&self->idle, on_closed);
+  if (self->watches_children) uv_close((uv_handle_t *)&self->child_ended, on_closed);
+}
+
+static const idem__wire exec_wire = {.read = exec_read,
+                                     .write = exec_write,
+                                     .interest = exec_interest,
+                                     .end_output = exec_end_output,
+                                     .close = exec_close,
+                                     .reads_until_empty = true,
+                                     .open = exec_open,
+                                     .depart = exec_depart};
+
+static void exec_freed(idem__peer *peer) {
+  idem_alloc alloc = peer->runtime->alloc;
+  idem__free(&alloc, exec_of(peer));
+}
+
+/* ---------------------------------------------------------------------------- opening */
+
+/* The program's ends, while it is being started. */
+typedef struct exec_pipes {
+  int in[2], out[2], errors[2];
+} exec_pipes;
+
+static void close_pipe(int ends[2]) {
+  for (int i = 0; i < 2; i++)
+    if (ends[i] >= 0) close(ends[i]);
+}
+
+static void close_pipes(exec_pipes *pipes) {
+  close_pipe(pipes->in);
+  close_pipe(pipes->out);
+  close_pipe(pipes->errors);
+}
+
+static bool open_pipes(exec_pipes *pipes) {
+  *pipes = (exec_pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+  if (idem__pipe_open(pipes->in, 1) && idem__pipe_open(pipes->out, 0) &&
+      idem__pipe_open(pipes->errors, 0))
+    return true;
+  close_pipes(pipes);
+  return false;
+}
+
+static bool open_end(exec_peer *self, exec_end *end, int *fd) {
+  if (uv_poll_init(self->peer.runtime->loop, &end->poll, *fd) != 0) return false;
+  end->poll.data = self;
+  end->fd = *fd;
+  end->made = true;
+  *fd = -1;
+  self->open_handles++;
+  return true;
+}
+
+/* All the handles there can be; false: some may be open. */
+static bool open_handles(exec_peer *self, exec_pipes *pipes) {
+  uv_loop_t *loop = self->peer.runtime->loop;
+  uv_idle_init(loop, &self->idle);
+  self->open_handles = 1;
+  self->watches_children = uv_signal_init(loop, &self->child_ended) == 0;
+  if (self->watches_children) self->open_handles++;
+  self->idle.data = self->child_ended.data = self;
+  return self->watches_children && open_end(self, &self->in, &pipes->in[1]) &&
+         open_end(self, &self->out, &pipes->out[0]) &&
+         open_end(self, &self->errors, &pipes->errors[0]) &&
+         uv_signal_start(&self->child_ended, on_child_ended, SIGCHLD) == 0 &&
+         uv_poll_start(&self->errors.poll, UV_READABLE, on_errors) == 0;
+}
+
+/* What has no conn yet and is not to be heard of again. */
+static void discard(exec_peer *self) {
+  self->peer.closed = true;
+  exec_close(&self->peer);
+}
+
+/* The conn is there before the program, so that no failure has to end one. */
+static idem_status start(exec_peer *self, const idem_client_opts *client, exec_pipes *pipes) {
+  idem__program program = {
+      .argv = client->argv,
+      .environment = client->environment,
+      .folder = client->folder,
+      .files = {pipes->in[0], pipes->out[1], pipes->errors[1], IDEM__FILE_SAME}};
+  int why = idem__program_start(&program, &self->pid);
+  if (why == 0) return IDEM_OK;
+  self->pid = 0;
+  idem_logf(self->opts.log, IDEM_LOG_WARN, "cannot start the program", "%s: %s", client->argv[0],
+            strerror(why));
+  return why == ENOMEM ? IDEM_E_NOMEM : IDEM_E_SYS;
+}
+
+static idem_status open_peer(exec_peer *self, const idem_policy *policy, exec_pipes *pipes) {
+  const idem_client_opts *client = self->opts.client;
+  char name[128];
+  snprintf(name, sizeof name, "exec %s", client->argv[0]);
+  if (!open_handles(self, pipes)) {
+    discard(self);
+    return IDEM_E_SYS;
+  }
+  idem_status status = idem__peer_open(&self->peer, policy, name);
+  if (status != IDEM_OK) {
+    discard(self);
+    return status;
+  }
+  status = start(self, client, pipes);
+  if (status == IDEM_OK) return IDEM_OK;
+  self->opts.on_close = NULL; /* it never was open */
+  idem__peer_close(&self->peer);
+  return status;
+}
+
+static exec_peer *new_peer(idem__runtime *runtime, const idem_serve_opts *opts) {
+  exec_peer *self = idem__calloc(&runtime->alloc, sizeof *self);
+  if (!self) return NULL;
+  self->opts = *opts;
+  self->in.fd = self->out.fd = self->errors.fd = -1;
+  self->mask_sigpipe = idem__sigpipe_kills();
+  self->step_ms = opts->client->exit_ms ? opts->client->exit_ms : STEP_MS;
+  self->peer.wire = &exec_wire;
+  self->peer.runtime = runtime;
+  self->peer.opts = &self->opts;
+  self->peer.on_freed = exec_freed;
+  idem__list_init(&self->peer.node);
+  runtime->references++;
+  return self;
+}
+
+/* What the options point to is used here for the last time. */
+idem_status idem__connect_exec(idem__runtime *runtime, const idem__url *url,
+                               const idem_serve_opts *opts, idem_ready_fn on_ready, void *user) {
+  if (!opts->client || !opts->client->argv || !opts->client->argv[0]) return IDEM_E_INVAL;
+  idem_policy policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  if (url->content_length) policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
+  policy.limits.idle_ms = 0; /* it may well say nothing for an hour */
+  exec_pipes pipes;
+  if (!open_pipes(&pipes)) return IDEM_E_SYS;
+  exec_peer *self = new_peer(runtime, opts);
+  idem_status status = self ? open_peer(self, &policy, &pipes) : IDEM_E_NOMEM;
+  close_pipes(&pipes);
+  if (status != IDEM_OK) return status;
+  self->opts.client = NULL;
+  self->opts.policy = NULL;
+  idem__list_append(&runtime->programs, &self->peer.node);
+  self->peer.on_ready = on_ready;
+  self->peer.ready_user = user;
+  self->peer.open_by_ms = idem__clock_ms() + OPEN_MS;
+  uv_idle_start(&self->idle, on_idle);
+  return IDEM_OK;
+}
+
+/* ------------------------------------------------------------------- the end of the loop */
+
+bool idem__exec_stop(const uv_loop_t *loop, bool at_once) {
+  idem__runtime *runtime = idem__runtime_find(loop);
+  if (!runtime) return false;
+  for (idem__list *node = runtime->programs.next; node != &runtime->programs; node = node->next) {
+    exec_peer *self = exec_of(IDEM__CONTAINER(node, idem__peer, node));
+    if (!at_once) {
+      idem__peer_drain(&self->peer);
+    } else if (self->pid) {
+      self->step = KILL_SENT;
+      send_signal(self, SIGKILL);
+    }
+  }
+  return !idem__list_empty(&runtime->programs);
+}
