@@ -49,7 +49,7 @@ idem_status idem__record_write(const idem__kept_session *session, idem__buf *out
   idem__write_member_bool(&writer, "initialized", atomic_load(&legacy->initialized));
   idem__write_member_int(&writer, "level", atomic_load(&legacy->log_level));
   if (legacy->subscriptions.count) write_subscriptions(&legacy->subscriptions, &writer);
-  idem__write_member_value(&writer, "hello", yyjson_doc_get_root(legacy->hello));
+  idem__write_member_value(&writer, "hello", yyjson_doc_get_root(legacy->hello->doc));
   idem__write_object_end(&writer);
   return writer.status;
 }

@@ -14,12 +14,16 @@ struct idem__context {
   idem__view_of_registry *view;
   const idem__mcp_method *method;
   const idem__revision *revision;
-  const char *principal;      /* copied */
-  idem__mcp_session *session; /* legacy; NULL in 2026-07-28 and for stateless service */
+  const char *principal; /* copied */
+  /* Of a legacy session, where client_info and capabilities lie; NULL in 2026-07-28, where they are the
+   * request's own, and for stateless service. The session's while the first run of the handler is on the
+   * stack; `counted` from then on. */
+  struct idem__hello *hello;
+  bool hello_counted;
   yyjson_val *params;
   yyjson_val *meta;
   yyjson_val *client_info;
-  yyjson_val *capabilities;   /* the client's; NULL: none */
+  yyjson_val *capabilities; /* the client's; NULL: none */
   const char *progress_token; /* raw */
   size_t progress_token_len;
   double last_progress;

@@ -44,7 +44,6 @@ static idem_status open_session(idem__context *context, const idem__revision *re
     idem__list_append(&context->hub->peers, &peer->link);
     peer->conn->policy.batches = idem__revision_has(revision, IDEM__R_BATCH);
   }
-  context->session = peer->session;
   context->revision = revision;
   return IDEM_OK;
 }

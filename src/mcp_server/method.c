@@ -52,9 +52,18 @@ static const idem__mcp_method methods[] = {
 
 /* ----------------------------------------------------------------- context */
 
+/* The request outlives its message, and perhaps the session. */
+static void keep_context(void *attachment) {
+  idem__context *context = attachment;
+  if (!context->hello || context->hello_counted) return;
+  idem__hello_ref(context->hello);
+  context->hello_counted = true;
+}
+
 static void free_context(void *attachment) {
   idem__context *context = attachment;
   if (context->task) idem__task_abandon(context);
+  if (context->hello_counted) idem__hello_unref(context->hello);
   idem__view_unref(context->view);
   context->hub->contexts--;
 }
@@ -84,6 +93,7 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
   context->hub->contexts++;
   request->attachment = context;
   request->attachment_free = free_context;
+  request->attachment_keep = keep_context;
   return context;
 }
 
@@ -242,11 +252,11 @@ static bool refuse_claimless(idem__context *context) {
   return refuse_meta(context, "_meta." META_VERSION, "string", NULL);
 }
 
-static void adopt_session(idem__context *context, idem__mcp_session *session) {
-  context->session = session;
+static void adopt_session(idem__context *context, const idem__mcp_session *session) {
   context->revision = session->revision;
-  context->client_info = member(session->hello->root, "clientInfo");
-  context->capabilities = member(session->hello->root, "capabilities");
+  context->hello = session->hello;
+  context->client_info = member(session->hello->doc->root, "clientInfo");
+  context->capabilities = member(session->hello->doc->root, "capabilities");
   context->log_level = atomic_load_explicit(&session->log_level, memory_order_relaxed);
 }
 

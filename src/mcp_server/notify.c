@@ -78,9 +78,8 @@ void idem__run_set_level(idem__context *context, yyjson_val *params) {
     idem__reply_bad_param(context, "level", "a log level", level);
     return;
   }
-  if (context->session) {
-    idem__session_change change = {.kind = IDEM__SESSION_LEVEL, .level = parsed};
-    idem__session_change_for(idem__mcp_peer_of(context->request->conn), &change);
-  }
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
+  idem__session_change change = {.kind = IDEM__SESSION_LEVEL, .level = parsed};
+  if (peer->session) idem__session_change_for(peer, &change);
   idem__reply_text(context, "{}", 2);
 }

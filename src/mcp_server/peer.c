@@ -7,16 +7,36 @@
 
 /* ---------------------------------------------------------------- sessions */
 
-/* A copy of initialize's params that lives as long as the session. */
-static idem_status copy_hello(idem__mcp_session *session, yyjson_val *params) {
+static yyjson_doc *copy_params(const idem_alloc *alloc, yyjson_val *params) {
   size_t len;
-  yyjson_alc alc = {session->alloc.malloc, session->alloc.realloc, session->alloc.free,
-                    session->alloc.ctx};
+  yyjson_alc alc = {alloc->malloc, alloc->realloc, alloc->free, alloc->ctx};
   char *text = yyjson_val_write_opts(params, 0, &alc, &len, NULL);
-  if (!text) return IDEM_E_NOMEM;
-  session->hello = yyjson_read_opts(text, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
-  idem__free(&session->alloc, text);
-  return session->hello ? IDEM_OK : IDEM_E_NOMEM;
+  if (!text) return NULL;
+  yyjson_doc *doc = yyjson_read_opts(text, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
+  idem__free(alloc, text);
+  return doc;
+}
+
+/* A copy of initialize's params. */
+static idem_status copy_hello(idem__mcp_session *session, yyjson_val *params) {
+  idem__hello *hello = idem__calloc(&session->alloc, sizeof *hello);
+  if (!hello) return IDEM_E_NOMEM;
+  hello->alloc = session->alloc;
+  atomic_init(&hello->refs, 1);
+  session->hello = hello;
+  hello->doc = copy_params(&session->alloc, params);
+  return hello->doc ? IDEM_OK : IDEM_E_NOMEM;
+}
+
+void idem__hello_ref(idem__hello *hello) {
+  atomic_fetch_add_explicit(&hello->refs, 1, memory_order_relaxed);
+}
+
+void idem__hello_unref(idem__hello *hello) {
+  if (!hello || atomic_fetch_sub_explicit(&hello->refs, 1, memory_order_acq_rel) > 1) return;
+  idem_alloc alloc = hello->alloc;
+  yyjson_doc_free(hello->doc);
+  idem__free(&alloc, hello);
 }
 
 idem_status idem__session_init(idem__mcp_session *session, const idem_alloc *alloc, uint64_t seed,
@@ -39,7 +59,7 @@ static void forget_subscriptions(idem__mcp_session *session) {
 
 void idem__session_deinit(idem__mcp_session *session) {
   forget_subscriptions(session);
-  yyjson_doc_free(session->hello);
+  idem__hello_unref(session->hello);
   session->hello = NULL;
 }
 

@@ -5,13 +5,23 @@
 
 #include "nouns.h"
 
+/* What a legacy client said of itself: initialize's params, counted, since handlers look at them after
+ * the session has gone. */
+typedef struct idem__hello {
+  _Atomic unsigned refs;
+  idem_alloc alloc;
+  yyjson_doc *doc;
+} idem__hello;
+void idem__hello_ref(idem__hello *hello);
+void idem__hello_unref(idem__hello *hello); /* NULL is fine */
+
 /* What a legacy handshake agreed. A line peer has its own; HTTP keeps them by id. */
 struct idem__mcp_session {
   idem_alloc alloc;
   const idem__revision *revision;
   _Atomic bool initialized; /* notifications/initialized came */
   _Atomic int log_level;    /* idem_mcp_level; -1: the peer set none */
-  yyjson_doc *hello;        /* the initialize params, for client_info and capabilities */
+  idem__hello *hello;       /* for client_info and capabilities */
   idem__map subscriptions;  /* uri -> owned copy; HTTP guards it with its own lock */
 };
 /* Makes one from initialize's params; the revision is agreed. */

@@ -27,8 +27,8 @@ static idem_status change(const idem__context *context, idem__session_change_kin
                           yyjson_val *uri) {
   idem__session_change wanted = {
       .kind = kind, .uri = yyjson_get_str(uri), .uri_len = yyjson_get_len(uri)};
-  if (!context->session) return IDEM_E_STATE;
-  return idem__session_change_for(idem__mcp_peer_of(context->request->conn), &wanted);
+  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
+  return peer->session ? idem__session_change_for(peer, &wanted) : IDEM_E_STATE;
 }
 
 void idem__run_subscribe(idem__context *context, yyjson_val *params) {

@@ -160,6 +160,7 @@ IDEM__APART static idem_status park(idem_request *request) {
 }
 
 IDEM__APART static void keep_request(idem_request *request) {
+  if (request->attachment_keep) request->attachment_keep(request->attachment);
   idem_status status = keep_id(request);
   if (request->settled) {
     if (status != IDEM_OK) lose_id(request);

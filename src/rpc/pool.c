@@ -385,6 +385,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->owed.key = NULL;
   request->timer.index = 0;
   request->attachment_free = NULL;
+  request->attachment_keep = NULL;
   request->late_answer = NULL;
   request->attachment = NULL;
   request->id_kept = false;

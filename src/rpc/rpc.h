@@ -293,6 +293,7 @@ struct idem_request {
   void *cancel_user;
   void *attachment; /* what a layer above keeps of it; freed with it */
   void (*attachment_free)(void *attachment);
+  void (*attachment_keep)(void *attachment); /* the handler keeps it; may be called again */
   /* Settled before its handler answered: who takes the answer all the same. NULL: nobody. */
   void (*late_answer)(idem_request *request, const idem__answer *answer);
   idem_code_set codes; /* whose codes its errors take: the policy's, unless a layer above knows */

@@ -1,0 +1,230 @@
+/* test_mcp_lifetimes.c - what outlives a session or a connection owns what it reads: handlers of
+ * 2025-11-25 tasks, and of calls that were given up, look at their client long after it went. */
+#include "support/mcp_web.h"
+#include "support/unit.h"
+#include "support/ws_frame.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HELLO                                                                                      \
+  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"       \
+  "\"2025-11-25\",\"capabilities\":{\"elicitation\":{},\"sampling\":{},\"roots\":{}},"             \
+  "\"clientInfo\":{\"name\":\"somebody\",\"version\":\"1\"}}}"
+#define CALL(tool, more)                                                                           \
+  "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"" tool           \
+  "\",\"arguments\":{}" more "}}"
+#define TASK CALL("job", ",\"task\":{}")
+
+typedef struct world {
+  mcp_web web;
+  mcp_web_conn line; /* a WebSocket, a stream, or the POST that waits */
+  idem_request *kept;
+  bool drops; /* on cancel; else the handler goes on */
+  char session[64], target[128];
+} world;
+
+static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
+  world *w = user;
+  (void)reason;
+  if (!w->drops) return;
+  w->kept = NULL;
+  idem_request_drop(request);
+}
+
+static void keep(idem_request *request, void *user) {
+  world *w = user;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, w);
+  w->kept = request;
+}
+
+static void open_world(world *w, const mcp_web_opts *opts) {
+  *w = (world){.drops = false};
+  mcp_web_open(&w->web, opts);
+  w->web.fixture->keep = keep;
+  w->web.fixture->user = w;
+}
+
+/* A session of 2025-11-25 at /mcp whose client can be asked anything. */
+static void shake_hands(world *w, char line[64]) {
+  static const char mark[] = "Mcp-Session-Id: ";
+  char *answer = mcp_web_ask(&w->web, "POST", "/mcp", "", HELLO);
+  const char *at = strstr(answer, mark);
+  assert_non_null(at);
+  snprintf(line, 64, "%.*s\r\n", (int)strcspn(at, "\r"), at);
+  free(answer);
+}
+
+/* The handler looks at everything it can know of who asked. */
+static void look(idem_request *request) {
+  assert_string_equal(yyjson_get_str(yyjson_obj_get(idem_client_info(request), "name")),
+                      "somebody");
+  assert_true(yyjson_is_obj(yyjson_obj_get(idem_client_capabilities(request), "sampling")));
+  assert_true(idem_can_ask(request, IDEM_ASK_SAMPLING));
+  assert_true(idem_can_ask(request, IDEM_ASK_FORM));
+  assert_int_equal(idem_request_revision(request), IDEM_MCP_2025_11_25);
+  idem_progress(request, 1, 2, "on");
+  idem_mcp_log(request, IDEM_MCP_ERROR, "l", "still there");
+  idem_task_status(request, "still there");
+}
+
+/* ... and then asks, and is answered by nobody, and answers. */
+static void look_and_end(world *w) {
+  assert_non_null(w->kept);
+  look(w->kept);
+  idem_ask ask = {.key = "r", .kind = IDEM_ASK_ROOTS};
+  idem_needs_input(w->kept, &ask, 1, "s", 1);
+  mcp_web_deliver(&w->web);
+}
+
+/* --------------------------------------------------------------------- tasks */
+
+static void start_task(world *w) {
+  shake_hands(w, w->session);
+  free(mcp_web_ask(&w->web, "POST", "/mcp", w->session, TASK));
+  assert_non_null(w->kept);
+}
+
+static void a_task_knows_its_client_after_delete(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  start_task(&w);
+  free(mcp_web_ask(&w.web, "DELETE", "/mcp", w.session, NULL));
+  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 0);
+  look_and_end(&w);
+  mcp_web_close(&w.web);
+}
+
+static void a_task_knows_its_client_after_its_session_expired(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.shop = {.session_idle_ms = 1000}});
+  start_task(&w);
+  w.web.now_ms += 1000000;
+  char other[64];
+  shake_hands(&w, other); /* somebody comes, and the store looks at its clock */
+  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 1);
+  look_and_end(&w);
+  mcp_web_close(&w.web);
+}
+
+static void a_task_knows_its_client_after_its_session_was_evicted(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.shop = {.max_sessions = 1}});
+  start_task(&w);
+  char other[64];
+  shake_hands(&w, other);
+  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 1);
+  look_and_end(&w);
+  mcp_web_close(&w.web);
+}
+
+static void a_task_knows_its_client_after_its_stream_closed(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  mcp_web_connect(&w.web, &w.line);
+  mcp_web_send(&w.line, "GET", "/sse", "", NULL);
+  const char *at = strstr(w.line.output, "data: ");
+  assert_non_null(at);
+  snprintf(w.target, sizeof w.target, "%.*s", (int)strcspn(at + 6, "\n"), at + 6);
+  free(mcp_web_ask(&w.web, "POST", w.target, "", HELLO));
+  free(mcp_web_ask(&w.web, "POST", w.target, "", TASK));
+  mcp_web_disconnect(&w.line);
+  look_and_end(&w);
+  mcp_web_close(&w.web);
+}
+
+static void send_frame(world *w, const char *text) {
+  char bytes[1024];
+  size_t len = frame(bytes, FIN | TEXT, text, strlen(text), true);
+  assert_int_equal(idem__http_conn_feed(w->line.conn, bytes, len, w->web.now_ms), IDEM_OK);
+  mcp_web_settle(&w->line);
+}
+
+static void open_websocket(world *w) {
+  mcp_web_connect(&w->web, &w->line);
+  mcp_web_send(&w->line, "GET", "/mcp",
+               "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+               NULL);
+  assert_non_null(strstr(w->line.output, "101 "));
+  send_frame(w, HELLO);
+}
+
+static void a_task_knows_its_client_after_its_websocket_closed(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  open_websocket(&w);
+  send_frame(&w, TASK);
+  mcp_web_disconnect(&w.line);
+  look_and_end(&w);
+  mcp_web_close(&w.web);
+}
+
+static void a_task_knows_its_client_after_its_line_closed(void **state) {
+  (void)state;
+  world w;
+  idem_conn *conn;
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  assert_int_equal(idem_server_accept(w.web.fixture->server, &(idem_conn_opts){0}, &conn), IDEM_OK);
+  assert_int_equal(idem_conn_feed(conn, HELLO "\n", sizeof HELLO), IDEM_OK);
+  assert_int_equal(idem_conn_feed(conn, TASK "\n", sizeof TASK), IDEM_OK);
+  idem_conn_free(conn);
+  look_and_end(&w);
+  mcp_web_close(&w.web);
+}
+
+/* ------------------------------------------------------------- calls given up */
+
+/* A handler that goes on after its call was cancelled still knows who asked. */
+static void a_cancelled_call_knows_its_client(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  open_websocket(&w);
+  send_frame(&w, CALL("slow", ""));
+  assert_non_null(w.kept);
+  mcp_web_disconnect(&w.line);
+  look(w.kept);
+  assert_int_equal(idem_tool_text(w.kept, "late", 4), IDEM_E_CLOSED);
+  mcp_web_close(&w.web);
+}
+
+/* The same where the wire is done with it first, and the session goes afterwards. */
+static void a_call_cancelled_by_message_knows_its_client(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  shake_hands(&w, w.session);
+  mcp_web_connect(&w.web, &w.line);
+  mcp_web_send(&w.line, "POST", "/mcp", w.session, CALL("slow", ""));
+  assert_non_null(w.kept);
+  free(mcp_web_ask(&w.web, "POST", "/mcp", w.session,
+                   "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+                   "\"requestId\":2}}"));
+  mcp_web_settle(&w.line);
+  free(mcp_web_ask(&w.web, "DELETE", "/mcp", w.session, NULL));
+  mcp_web_disconnect(&w.line);
+  look(w.kept);
+  idem_tool_text(w.kept, "late", 4);
+  mcp_web_close(&w.web);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_task_knows_its_client_after_delete),
+      cmocka_unit_test(a_task_knows_its_client_after_its_session_expired),
+      cmocka_unit_test(a_task_knows_its_client_after_its_session_was_evicted),
+      cmocka_unit_test(a_task_knows_its_client_after_its_stream_closed),
+      cmocka_unit_test(a_task_knows_its_client_after_its_websocket_closed),
+      cmocka_unit_test(a_task_knows_its_client_after_its_line_closed),
+      cmocka_unit_test(a_cancelled_call_knows_its_client),
+      cmocka_unit_test(a_call_cancelled_by_message_knows_its_client),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
