@@ -59,9 +59,10 @@ static void end_guest(call *visit) {
   visit->begun = false;
 }
 
+/* The end of the conn tells handlers: what they look at, and that is the guest's, goes after it. */
 static void free_call(call *visit) {
-  end_guest(visit);
   idem_conn_free(visit->conn);
+  end_guest(visit);
   if (guest_of(visit)->close) guest_of(visit)->close(visit->guest);
   idem__free(&visit->rpc->alloc, visit);
 }

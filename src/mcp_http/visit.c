@@ -312,7 +312,6 @@ static void end_visit(void *at) {
   idem__free(&guest->desk->alloc, guest->long_principal);
   guest->long_principal = NULL;
   guest->request = NULL;
-  guest->peer.conn->policy.batches = false;
 }
 
 static bool refuse(idem__http_exchange *exchange, uint16_t status, const char *reason) {
@@ -362,6 +361,7 @@ static bool begin_visit(void *at, idem__http_exchange *exchange,
   guest->stream = 0;
   guest->new_session = false;
   guest->peer.assumed = NULL;
+  guest->peer.conn->policy.batches = false;
   if (!name_principal(guest, exchange, request)) return refuse(exchange, 503, "unavailable");
   guest->has_session_header = id.at != NULL;
   if (id.at && !modern) {

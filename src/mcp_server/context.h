@@ -23,7 +23,7 @@ struct idem__context {
   yyjson_val *params;
   yyjson_val *meta;
   yyjson_val *client_info;
-  yyjson_val *capabilities; /* the client's; NULL: none */
+  yyjson_val *capabilities;   /* the client's; NULL: none */
   const char *progress_token; /* raw */
   size_t progress_token_len;
   double last_progress;

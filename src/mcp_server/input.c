@@ -226,6 +226,7 @@ typedef struct question {
 
 typedef struct idem__round {
   idem__context *context;
+  idem_conn *conn; /* there as long as a question is pending */
   size_t count;
   size_t waiting;
   bool starting; /* questions are still being sent */
@@ -275,12 +276,12 @@ static yyjson_mut_val *cancelled_answer(yyjson_mut_doc *doc, idem_ask_kind kind)
   return yyjson_mut_obj_add_str(doc, answer, "action", "cancel") ? answer : NULL;
 }
 
+/* The end of the conn ends the request as well: its handler is told so, not run again. */
 static void on_answer(idem_conn *conn, const idem_response *response, void *user) {
-  (void)conn;
   question *asked = user;
   idem__round *round = asked->round;
   asked->pending = false;
-  if (round->over) return;
+  if (round->over || conn->free_later) return;
   yyjson_mut_doc *doc = idem_request_doc(round->context->request);
   bool good = response->status == IDEM_OK && yyjson_is_obj(response->result);
   asked->answer =
@@ -305,9 +306,12 @@ static idem_status send_question(idem__context *context, const idem_ask *ask, qu
   write_params(ask, context->revision, with_id ? id : NULL, &writer);
   idem_status status = writer.status;
   if (status == IDEM_OK) {
-    status = idem_call_json(context->request->conn, ask_method(ask->kind), params.data, params.len,
+    asked->pending = true; /* it may be answered before the call returns */
+    asked->round->waiting++;
+    status = idem_call_json(asked->round->conn, ask_method(ask->kind), params.data, params.len,
                             &(idem_call_opts){.timeout_ms = context->server->opts.input_ms},
                             on_answer, asked, &asked->call);
+    if (status != IDEM_OK) asked->pending = false;
   }
   idem__buf_deinit(&params);
   return status;
@@ -319,9 +323,7 @@ void idem__input_cancel(idem__context *context) {
   round->over = true;
   context->round = NULL;
   for (size_t i = 0; i < round->count; i++) {
-    if (round->questions[i].pending && context->request->conn) {
-      idem_cancel(context->request->conn, round->questions[i].call);
-    }
+    if (round->questions[i].pending) idem_cancel(round->conn, round->questions[i].call);
   }
 }
 
@@ -337,6 +339,7 @@ static idem__round *new_round(idem__context *context, size_t count) {
   if (!round) return NULL;
   memset(round, 0, size);
   round->context = context;
+  round->conn = context->request->conn;
   round->count = count;
   round->starting = true;
   return round;
@@ -361,8 +364,6 @@ static idem_status start_round(idem__context *context, const idem_ask *asks, siz
     if (!asked->key) return IDEM_E_NOMEM;
     idem_status status = send_question(context, &asks[i], asked);
     if (status != IDEM_OK) return status;
-    asked->pending = true;
-    round->waiting++;
   }
   round->starting = false;
   return IDEM_OK;
@@ -378,7 +379,7 @@ static idem_status ask_legacy(idem__context *context, const idem_ask *asks, size
   if (status == IDEM_OK) status = start_round(context, asks, count);
   if (status == IDEM_OK) {
     idem_request_on_cancel(context->request, on_asker_cancelled, context);
-    if (!count) finish_round(context->round);
+    finish_round(context->round); /* where nothing was asked, or all is answered */
     return IDEM_OK;
   }
   idem__input_cancel(context);
@@ -392,14 +393,14 @@ idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t
                              const void *state, size_t state_len) {
   idem__context *context = idem__context_of(request);
   if (!request->live || request->ended) return IDEM_E_STATE;
+  if (request->cancelled || (request->settled && !context->task)) {
+    idem_request_drop(request); /* nobody would run it again */
+    return IDEM_E_CLOSED;
+  }
   for (size_t i = 0; i < count; i++) {
     if (!can_ask(context, asks[i].kind)) return refuse_ask(context, required_for(asks[i].kind));
   }
   if (context->task) return idem__task_ask(context, asks, count, state, state_len);
-  if (request->settled) {
-    idem_request_drop(request);
-    return IDEM_E_CLOSED;
-  }
   if (idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return ask_modern(context, asks, count, state, state_len);
   }

@@ -2,6 +2,7 @@
  * revision, is the method in it, is the peer ready for it. The order of the checks decides which
  * error a peer sees; docs/internals/mcp_server.md names it. */
 #include "header.h"
+#include "input.h"
 #include "result.h"
 #include "server.h"
 #include "session.h"
@@ -63,6 +64,7 @@ static void keep_context(void *attachment) {
 static void free_context(void *attachment) {
   idem__context *context = attachment;
   if (context->task) idem__task_abandon(context);
+  if (context->round) idem__input_cancel(context); /* answered although it had asked */
   if (context->hello_counted) idem__hello_unref(context->hello);
   idem__view_unref(context->view);
   context->hub->contexts--;

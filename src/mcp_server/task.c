@@ -452,8 +452,8 @@ void idem__task_answer_waiters(idem__mcp_hub *hub, idem__task *task) {
     at = at->next;
     if (who->task != task) continue;
     if (asking) {
-      idem__task_send_asks(task, who->context);
-      return;
+      if (idem__task_send_asks(task, who->context)) return;
+      continue;
     }
     idem__context *context = who->context;
     idem__list_remove(&who->link);

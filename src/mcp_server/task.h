@@ -121,7 +121,8 @@ idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t 
 bool idem__task_take_answers(idem__task *task, yyjson_val *answers);
 /* On the hub's thread: runs the handler again with the answers. */
 void idem__task_resume(idem__task *task);
-/* 2025-11-25: sends open questions on the conn of a tasks/result. */
-void idem__task_send_asks(idem__task *task, idem__context *waiter);
+/* 2025-11-25: sends open questions on the conn of a tasks/result; false: they could not all be sent, and
+ * somebody else may be asked. */
+bool idem__task_send_asks(idem__task *task, idem__context *waiter);
 
 #endif

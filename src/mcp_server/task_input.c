@@ -214,7 +214,14 @@ static char *next_unsent(idem__task *task, size_t *index) {
   return copy;
 }
 
-void idem__task_send_asks(idem__task *task, idem__context *waiter) {
+static void take_back(idem__task *task, size_t index) {
+  idem__tasks_lock(task->server);
+  if (index < task->ask_count) task->asks[index].sent = false;
+  idem__tasks_unlock(task->server);
+  idem__task_unref(task);
+}
+
+bool idem__task_send_asks(idem__task *task, idem__context *waiter) {
   idem_server *server = task->server;
   size_t index;
   for (char *json; (json = next_unsent(task, &index));) {
@@ -227,7 +234,8 @@ void idem__task_send_asks(idem__task *task, idem__context *waiter) {
     idem__free(&server->alloc, json);
     if (status == IDEM_OK) continue;
     idem__free(&server->alloc, question);
-    idem__task_unref(task);
-    return;
+    take_back(task, index);
+    return false;
   }
+  return true;
 }

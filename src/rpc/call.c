@@ -253,7 +253,7 @@ idem_status idem__notify_own(idem_conn *conn, const char *method, const char *pa
 static void tell_cancelled(idem_conn *conn, uint64_t id) {
   char storage[128];
   idem__buf params;
-  if (!conn->policy.cancel.method || conn->eof) return;
+  if (!conn->policy.cancel.method || conn->eof || conn->closed) return;
   idem__buf_fixed(&params, storage, sizeof storage);
   idem_status status = idem__buf_printf(&params, "{\"%s\":%llu}", conn->policy.cancel.id_member,
                                         (unsigned long long)id);

@@ -177,8 +177,8 @@ static void forget_requests(idem__list *list) {
 }
 
 IDEM__COLD static void free_now(idem_conn *conn) {
-  conn->closed = true;
-  conn->depth++; /* callbacks from here on cannot free it again */
+  conn->closed = conn->free_later = true; /* callbacks see that it is going, */
+  conn->depth++;                          /* and cannot free it again */
   idem__call_close_all(conn);
   forget_requests(&conn->held);
   forget_requests(&conn->requests);

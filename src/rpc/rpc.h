@@ -382,8 +382,8 @@ struct idem_conn {
   idem_status failure;  /* final; returned by feed */
   bool eof;
   bool closed;
-  bool aborted; /* closed, and nothing more may be owed */
-  bool free_later;
+  bool aborted;              /* closed, and nothing more may be owed */
+  bool free_later;           /* it is going, at the latest when the outermost entry point returns */
   bool woken;                /* on_output was called and nothing was taken since */
   unsigned depth;            /* how many of our entry points are on the stack */
   idem__log_bucket warnings; /* what a peer does wrong cannot flood the log */

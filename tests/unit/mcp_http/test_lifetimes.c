@@ -1,4 +1,4 @@
-/* test_mcp_lifetimes.c - what outlives a session or a connection owns what it reads: handlers of
+/* test_lifetimes.c - what outlives a session or a connection owns what it reads: handlers of
  * 2025-11-25 tasks, and of calls that were given up, look at their client long after it went. */
 #include "support/mcp_web.h"
 #include "support/unit.h"
