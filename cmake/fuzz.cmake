@@ -5,7 +5,7 @@ if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
 endif()
 idem_glob(sources ${PROJECT_SOURCE_DIR}/fuzz/fuzz_*.c)
 add_custom_target(fuzz)
-set(idem_config_sources config/expand.c config/memory.c config/source.c config/source_check.c
+set(idem_config_sources config/expand.c config/memory.c config/regular_file.c config/source.c config/source_check.c
     config/template.c service/watch.c)
 foreach(source ${sources})
   get_filename_component(name ${source} NAME_WE)

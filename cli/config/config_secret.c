@@ -2,6 +2,7 @@
  * One that is missing is a fault that names its tool. Its value goes into no log and no answer. */
 #include "config.h"
 
+#include "regular_file.h"
 #include "secret_command.h"
 
 #include <errno.h>
@@ -26,8 +27,9 @@ static const char *trim(char *text, size_t len) {
 static const char *from_file(serve_config *self, const tool_config *tool, yyjson_val *at) {
   const char *path = yyjson_get_str(at);
   const char *real = config_file(self, (config_owner){"tool", tool->name}, at, "secret file");
-  FILE *file = real ? fopen(real, "r") : NULL;
-  if (real && !file) return fault(self, tool, at, path, strerror(errno));
+  const char *why;
+  FILE *file = real ? regular_file_open(real, &why) : NULL;
+  if (real && !file) return fault(self, tool, at, path, why);
   if (!file) return NULL;
   char *text = memory_zeroed(&self->memory, SECRET_BYTES + 1, 1);
   size_t len = fread(text, 1, SECRET_BYTES + 1, file);

@@ -1,6 +1,8 @@
 /* config_tool.c - what every kind of tool has: its arguments, schemas and limits. */
 #include "config.h"
 
+#include "regular_file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,11 +133,12 @@ static void take_output(serve_config *self, yyjson_val *value, tool_config *tool
 /* The statements that make a database in memory. */
 static const char *read_script(serve_config *self, const tool_config *tool, yyjson_val *at) {
   const char *path = config_file(self, (config_owner){"tool", tool->name}, at, "script");
-  FILE *file = path ? fopen(path, "r") : NULL;
+  const char *why;
+  FILE *file = path ? regular_file_open(path, &why) : NULL;
   if (!file) {
     if (path)
       source_fault(&self->source, at, "tool %s: script %s: %s", tool->name, yyjson_get_str(at),
-                   strerror(errno));
+                   why);
     return NULL;
   }
   char *text = memory_zeroed(&self->memory, SCRIPT_MAX + 1, 1);

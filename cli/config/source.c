@@ -2,6 +2,8 @@
  * number is its place in the file; objects and arrays are placed by the first thing in them. */
 #include "source.h"
 
+#include "regular_file.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -134,9 +136,10 @@ static void no_json(config_source *self, size_t offset, const char *format, ...)
 }
 
 static bool read_text(config_source *self) {
+  const char *why;
+  FILE *file = regular_file_open(self->path, &why);
+  if (!file) return cannot_read(self, why);
   errno = 0;
-  FILE *file = fopen(self->path, "r");
-  if (!file) return cannot_read(self, strerror(errno));
   self->text = calloc(1, FILE_MAX + 1 + YYJSON_PADDING_SIZE);
   if (self->text) self->len = fread(self->text, 1, FILE_MAX + 1, file);
   bool failed = !self->text || ferror(file);

@@ -3,6 +3,7 @@
 #include "serve.h"
 
 #include "cli.h"
+#include "config/regular_file.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -124,8 +125,7 @@ static bool read_tokens(serve_options *self, FILE *file) {
 static bool set_token_file(serve_options *self, const char *value) {
   self->why = "one such file is enough";
   if (self->token_text) return false;
-  FILE *file = fopen(value, "r");
-  self->why = strerror(errno);
+  FILE *file = regular_file_open(value, &self->why);
   if (!file) return false;
   bool whole = read_tokens(self, file);
   fclose(file);

@@ -26,8 +26,20 @@ const idem__tls_module *idem__tls_module_get(char *why, size_t size) {
   return module;
 }
 
+/* A FIFO in a file's place would stop the loop until someone writes to it. */
+static bool are_regular(const idem__tls_files *files, char *why, size_t size) {
+  for (size_t i = 0; i < 3; i++) {
+    struct stat now;
+    if (!files->names[i] || stat(files->names[i], &now) != 0 || S_ISREG(now.st_mode)) continue;
+    snprintf(why, size, "%s is no regular file", files->names[i]);
+    return false;
+  }
+  return true;
+}
+
 static idem_status load(const idem__tls_files *files, idem__tls_context **out, char *why,
                         size_t size) {
+  if (!are_regular(files, why, size)) return IDEM_E_SYS;
   idem__tls_opts opts = {
       .cert_file = files->names[0], .key_file = files->names[1], .ca_file = files->names[2]};
   return files->module->server_new(&opts, out, why, size);
