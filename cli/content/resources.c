@@ -57,11 +57,36 @@ static bool is_plain_path(const char *path) {
   }
 }
 
+static bool is_served_path(const resource_config *config, const char *path) {
+  return is_plain_path(path) && listing_includes(config, path);
+}
+
+/* What an open file or folder is called by now; false: that is not to be had. */
+static bool real_name(int fd, char name[PATH_MAX]) {
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t len = readlink(link, name, PATH_MAX - 1);
+  if (len <= 0) return false;
+  name[len] = 0;
+  return true;
+}
+
+/* A link must not give another name to what is not served under its own. */
+static bool is_served_file(const open_resource *self, int fd) {
+  char folder[PATH_MAX], file[PATH_MAX];
+  if (!real_name(self->folder, folder) || !real_name(fd, file)) return false;
+  size_t len = folder[1] ? strlen(folder) : 0; /* the root has no name before its slash */
+  return strncmp(file, folder, len) == 0 && file[len] == '/' &&
+         is_served_path(self->config, file + len + 1);
+}
+
 static int open_resource_file(const open_resource *self, const char *path) {
   const resource_config *config = self->config;
   if (!config->is_directory) return open(config->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (!is_plain_path(path) || !listing_includes(config, path)) return -1;
-  return open_beneath(self->folder, path);
+  int fd = is_served_path(config, path) ? open_beneath(self->folder, path) : -1;
+  if (fd < 0 || is_served_file(self, fd)) return fd;
+  close(fd);
+  return -1;
 }
 
 /* ------------------------------------------------------------------------- reading */

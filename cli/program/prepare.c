@@ -23,10 +23,10 @@ static const char *replace(void *user, const char *name, size_t len) {
   return NULL;
 }
 
+/* The folder itself is not in the folder: a program that was meant for a file would take all of it. */
 static bool is_within(const char *path, const char *folder) {
-  size_t len = strlen(folder);
-  if (strcmp(folder, "/") == 0) return true;
-  return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == 0);
+  size_t len = folder[1] ? strlen(folder) : 0; /* the root has no name before its slash */
+  return strncmp(path, folder, len) == 0 && path[len] == '/' && path[len + 1];
 }
 
 /* The real path, every link followed, if that is in the folder. */

@@ -254,7 +254,7 @@ static bool follow(idem__fetch *fetch) {
   idem__fetch_answer answer = answer_of(fetch);
   char *target = NULL;
   bool same = false;
-  if (fetch->redirects_left-- == 0) return stop(fetch, IDEM_E_LIMIT, "redirected too often");
+  if (fetch->redirects_left-- == 0) return stop(fetch, IDEM_E_PROTO, "redirected too often");
   idem_status status =
       module->resolve(fetch->url, idem__fetch_header(&answer, "Location"), &target, &same);
   if (status != IDEM_OK) return stop(fetch, IDEM_E_PROTO, "redirected to what is no HTTP URL");

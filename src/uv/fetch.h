@@ -31,7 +31,7 @@ typedef enum idem__redirects {
 } idem__redirects;
 
 typedef struct idem__fetch_answer {
-  /* OK: an answer came, whatever its HTTP status. TIMEOUT; LIMIT: too large, or redirected too often;
+  /* OK: an answer came, whatever its HTTP status. TIMEOUT; LIMIT: too large;
    * SYS: no connection (name, address, certificate); CLOSED: it broke before the end; PROTO: not
    * HTTP, or a redirect that may not be followed; NOMEM. */
   idem_status status;

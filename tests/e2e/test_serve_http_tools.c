@@ -260,6 +260,15 @@ static void a_redirect_stays_at_home(void **state) {
   expect_in(said, "\"isError\":true");
 }
 
+static void a_redirect_in_circles_is_told_as_that(void **state) {
+  (void)state;
+  int id = serving_send_call(&self, "json", "{\"what\":\"a\"}");
+  for (int i = 0; i < 6; i++) answer(take_request(), "302 Found", "Location: /a\r\n", "");
+  const char *said = serving_answer(&self, id);
+  expect_in(said, "redirected too often");
+  expect_not_in(said, "larger than");
+}
+
 static void silence_and_cancelling_end_a_call(void **state) {
   (void)state;
   char byte, message[128];
@@ -296,6 +305,7 @@ int main(void) {
       cmocka_unit_test(json_is_structured_and_checked),
       cmocka_unit_test(a_failure_is_told_without_secrets),
       cmocka_unit_test(a_redirect_stays_at_home),
+      cmocka_unit_test(a_redirect_in_circles_is_told_as_that),
       cmocka_unit_test(silence_and_cancelling_end_a_call),
   };
   return cmocka_run_group_tests(tests, start, end);

@@ -158,7 +158,10 @@ static void files_outside_the_folder_are_not_reached(void **state) {
                                         "{\"file\":\"~/.profile\"}",
                                         "{\"file\":\"/proc/self/root/etc/passwd\"}",
                                         "{\"file\":\"./././../x/../../etc/passwd\"}",
-                                        "{\"file\":\"-n\"}"};
+                                        "{\"file\":\"-n\"}",
+                                        "{\"file\":\"\"}",
+                                        "{\"file\":\".\"}",
+                                        "{\"file\":\"./\"}"};
   for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
     expect_in(serving_call(*state, "within", outside[i]), "no such file in the folder");
 }
