@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <uv.h>
 
 /* The kernel's interface as of ABI 6; headers of older systems know less of it. */
 typedef struct ruleset_attr {
@@ -50,7 +49,7 @@ static const char *const system_folders[] = {"/usr",   "/bin", "/sbin", "/lib", 
 #define IN_USR "/usr/" /* the first of them */
 static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                       "/dev/urandom"};
-#define LOOK_AGAIN_MS 1000u /* whether a folder is still there: some systems clean theirs up */
+#define FOLDER_NAME 17
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static uint64_t all_rights(int abi) {
@@ -60,15 +59,19 @@ static uint64_t all_rights(int abi) {
   return rights;
 }
 
-/* A folder that is not there cannot be reached anyway. */
-static bool allow(const confinement *self, int rules, const char *path, uint64_t rights) {
+static bool allow_open(const confinement *self, int rules, int fd, uint64_t rights) {
   struct stat about;
-  int fd = open(path, O_PATH | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT;
   rights &= all_rights(self->abi);
   if (fstat(fd, &about) == 0 && !S_ISDIR(about.st_mode)) rights &= OF_A_FILE;
   beneath_attr rule = {.allowed = rights, .folder = fd};
-  bool added = syscall(SYS_landlock_add_rule, rules, RULE_BENEATH, &rule, 0) == 0;
+  return syscall(SYS_landlock_add_rule, rules, RULE_BENEATH, &rule, 0) == 0;
+}
+
+/* A folder that is not there cannot be reached anyway. */
+static bool allow(const confinement *self, int rules, const char *path, uint64_t rights) {
+  int fd = open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT;
+  bool added = allow_open(self, rules, fd, rights);
   close(fd);
   return added;
 }
@@ -82,27 +85,33 @@ static void forget_rules(tool_bounds *self) {
   self->rules = CONFINE_NONE;
 }
 
-/* False: there is no such place. A ruleset knows the folder, not its name: with a new folder it is
- * out of date. */
-static bool folder_is_there(tool_bounds *bounds, const char *path) {
-  uint64_t now = uv_hrtime() / 1000000u;
-  if (bounds->looked_ms && now - bounds->looked_ms < LOOK_AGAIN_MS) return true;
-  if (access(path, F_OK) != 0) {
-    forget_rules(bounds);
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) return false;
-  }
-  bounds->looked_ms = now;
-  return true;
-}
-
 /* By name, so that it stays the tool's when the file is read again; names may hold any character. */
-static void tool_folder(const confinement *self, const tool_config *tool, char path[CONFINE_PATH]) {
+static void name_folder(const tool_config *tool, char name[FOLDER_NAME]) {
   uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
   for (const char *at = tool->name; *at; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
+  snprintf(name, FOLDER_NAME, "%016llx", (unsigned long long)hash);
+}
+
+/* The tool's, as it is now: some systems clean up, and in a public place others may put theirs there. -1:
+ * there is no such place, and the path is empty. */
+static int tool_folder(const confinement *self, const tool_config *tool, char path[CONFINE_PATH]) {
+  char name[FOLDER_NAME];
+  int base = scratch_open(self->temporary);
+  name_folder(tool, name);
+  int folder = base >= 0 ? scratch_open_inside(base, name) : -1;
   path[0] = 0;
-  if (!self->temporary[0]) return;
-  snprintf(path, CONFINE_PATH, "%s/%016llx", self->temporary, (unsigned long long)hash);
-  if (!folder_is_there(bounds_of(self, tool), path)) path[0] = 0;
+  if (folder >= 0) snprintf(path, CONFINE_PATH, "%s/%s", self->temporary->path, name);
+  if (base >= 0) close(base);
+  return folder;
+}
+
+/* A ruleset knows the folder, not its name: with a new folder it is out of date. */
+static void forget_old_rules(tool_bounds *bounds, int folder) {
+  struct stat about = {.st_ino = 0};
+  if (folder >= 0) fstat(folder, &about);
+  if (bounds->device != about.st_dev || bounds->folder != about.st_ino) forget_rules(bounds);
+  bounds->device = about.st_dev;
+  bounds->folder = about.st_ino;
 }
 
 static int create(const confinement *self, const tool_config *tool) {
@@ -129,7 +138,7 @@ static bool allow_listed(const confinement *self, int rules, const char *const *
 }
 
 static bool allow_usual(const confinement *self, int rules, const tool_config *tool,
-                        const char *temporary) {
+                        int temporary) {
   for (size_t i = 0; i < COUNT(system_folders); i++)
     if (!allow_system(self, rules, system_folders[i], MAY_READ | MAY_EXECUTE)) return false;
   for (size_t i = 0; i < COUNT(devices); i++)
@@ -139,10 +148,10 @@ static bool allow_usual(const confinement *self, int rules, const tool_config *t
   return allow(self, rules, self->config->source.folder, MAY_READ) &&
          allow(self, rules, tool->cwd, MAY_READ) &&
          allow_system(self, rules, tool->program, MAY_READ_FILE | MAY_EXECUTE) &&
-         (!temporary[0] || allow(self, rules, temporary, UINT64_MAX));
+         (temporary < 0 || allow_open(self, rules, temporary, UINT64_MAX));
 }
 
-static int rules_for(const confinement *self, const tool_config *tool, const char *temporary) {
+static int rules_for(const confinement *self, const tool_config *tool, int temporary) {
   int rules = create(self, tool);
   if (rules < 0) return -1;
   if (allow_usual(self, rules, tool, temporary) &&
@@ -163,8 +172,9 @@ static void keep(confinement *self, size_t index, int rules) {
   self->of_tool[index].rules = rules;
 }
 
-static int kept_rules(confinement *self, const tool_config *tool, const char *folder) {
-  const tool_bounds *known = bounds_of(self, tool);
+static int kept_rules(confinement *self, const tool_config *tool, int folder) {
+  tool_bounds *known = bounds_of(self, tool);
+  forget_old_rules(known, folder);
   if (known->rules >= 0) return known->rules;
   int rules = rules_for(self, tool, folder);
   if (rules < 0) return rules;
@@ -174,29 +184,35 @@ static int kept_rules(confinement *self, const tool_config *tool, const char *fo
 
 /* ------------------------------------------------------------------------- one call */
 
-/* In the tool's, which its rules do not name: calls at the same time cannot reach each other's. A tool's
- * folder that is gone since it was last looked for is made again. */
-static bool make_own_folder(const confinement *self, const tool_config *tool, call_bounds *out) {
-  for (int tries = 0; tries < 2 && out->folder[0]; tries++) {
-    size_t len = strlen(out->folder);
-    snprintf(out->folder + len, sizeof out->folder - len, "/XXXXXX");
-    out->own = mkdtemp(out->folder);
-    if (out->own || errno != ENOENT) break;
-    bounds_of(self, tool)->looked_ms = 0;
-    tool_folder(self, tool, out->folder);
-  }
-  return out->own;
+/* In the tool's, which its rules do not name: calls at the same time cannot reach each other's. */
+static int make_own_folder(call_bounds *out) {
+  size_t len = strlen(out->folder);
+  snprintf(out->folder + len, sizeof out->folder - len, "/XXXXXX");
+  out->own = mkdtemp(out->folder);
+  return out->own ? open(out->folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+}
+
+/* The folder's descriptor is the caller's. */
+static int find_folder(const confinement *self, const tool_config *tool, call_bounds *out) {
+  int folder = tool_folder(self, tool, out->folder);
+  if (folder < 0 || !tool->own_tmpdir) return folder;
+  close(folder);
+  return make_own_folder(out);
+}
+
+static int find_rules(confinement *self, const tool_config *tool, call_bounds *out, int folder) {
+  if (!self->abi || tool->unconfined) return 0;
+  out->rules = out->own ? rules_for(self, tool, folder) : kept_rules(self, tool, folder);
+  return out->rules >= 0 ? 0 : errno;
 }
 
 int confinement_begin(confinement *self, const tool_config *tool, call_bounds *out) {
   *out = (call_bounds){.rules = CONFINE_NONE};
-  tool_folder(self, tool, out->folder);
-  if (tool->own_tmpdir && out->folder[0] && !make_own_folder(self, tool, out)) return errno;
-  if (!self->abi || tool->unconfined) return 0;
-  out->rules = out->own ? rules_for(self, tool, out->folder) : kept_rules(self, tool, out->folder);
-  if (out->rules >= 0) return 0;
-  int why = errno;
-  confinement_ordered(out, false);
+  int folder = find_folder(self, tool, out);
+  bool lost = folder < 0 && tool->own_tmpdir && out->folder[0];
+  int why = lost ? errno : find_rules(self, tool, out, folder);
+  if (folder >= 0) close(folder);
+  if (why) confinement_ordered(out, false);
   return why;
 }
 
@@ -220,8 +236,14 @@ static bool knows_seccomp(void) {
   return confine_knows_machine() && syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
 }
 
-bool confinement_init(confinement *self, const serve_config *config, const char *temporary) {
-  call_bounds tried;
+/* Perhaps on another thread, which has no business with folders. False: errno. */
+static bool can_confine(const confinement *self, const tool_config *tool) {
+  int rules = self->abi ? rules_for(self, tool, CONFINE_NONE) : CONFINE_NONE;
+  if (rules >= 0) close(rules);
+  return rules >= 0 || !self->abi;
+}
+
+bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary) {
   long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION_FLAG);
   *self = (confinement){.config = config,
                         .temporary = temporary,
@@ -233,11 +255,10 @@ bool confinement_init(confinement *self, const serve_config *config, const char 
   for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
     if (!tool->is_program || tool->unconfined) continue;
-    int why = confinement_begin(self, tool, &tried);
-    confinement_ordered(&tried, false);
-    if (why)
-      fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name, strerror(why));
-    return !why;
+    bool fine = can_confine(self, tool);
+    if (!fine)
+      fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name, strerror(errno));
+    return fine;
   }
   return true;
 }

@@ -7,6 +7,7 @@
 
 #include "config/config.h"
 #include "order.h"
+#include "scratch.h"
 
 #define CONFINE_KEPT 64u /* rulesets at a time */
 #define CONFINE_PATH 96u
@@ -14,16 +15,16 @@
 #define CONFINE_NONE (-1) /* nothing is to be put on */
 
 typedef struct tool_bounds {
-  int rules;          /* CONFINE_NONE: not made, or no longer kept */
-  uint64_t looked_ms; /* when its folder was last seen to be there; 0: never */
+  int rules; /* CONFINE_NONE: not made, or no longer kept */
+  dev_t device;
+  ino_t folder; /* the temporary folder that its rules name */
 } tool_bounds;
 
 typedef struct confinement {
   const serve_config *config;
-  const char
-      *temporary; /* each tool may write to a folder of its own in it; empty: there is none */
-  int abi;        /* of Landlock; 0: not there */
-  bool seals;     /* seccomp is there */
+  scratch_folder *temporary; /* each tool may write to a folder of its own in it */
+  int abi;                   /* of Landlock; 0: not there */
+  bool seals;                /* seccomp is there */
   tool_bounds *of_tool;
   size_t kept[CONFINE_KEPT]; /* whose they are, in a ring */
   size_t made;
@@ -31,7 +32,7 @@ typedef struct confinement {
 
 /* Rulesets are made when a tool is first called; the first one is tried here. False: it could not be
  * made where Landlock is there; stderr says why. */
-bool confinement_init(confinement *self, const serve_config *config, const char *temporary);
+bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary);
 void confinement_deinit(confinement *self);
 
 /* Tells the log what keeps programs in bounds here, and what does not. */

@@ -2,7 +2,6 @@
  * one order down, one report up. A hand that is lost takes its call along and no other. */
 #include "hands.h"
 
-#include "scratch.h"
 #include "spawner.h"
 #include "uv/program.h"
 
@@ -81,6 +80,13 @@ static void ask_for_hand(hands *self) {
   if (order_note_send(self->socket, ORDER_HAND, 0, -1) == 0) self->coming++;
 }
 
+/* The spawner removes it if we cannot. */
+static void tell_folder(hands *self) {
+  if (self->told == self->folder.moves || self->socket < 0) return;
+  if (!self->folder.path[0] || order_folder_send(self->socket, self->folder.path) == 0)
+    self->told = self->folder.moves;
+}
+
 bool hands_start(hands *self) {
   int pair[2];
   if (self->socket >= 0) return true;
@@ -93,7 +99,8 @@ bool hands_start(hands *self) {
   }
   self->socket = pair[0];
   self->coming = 0;
-  if (self->folder[0]) order_folder_send(self->socket, self->folder);
+  self->told = 0;
+  tell_folder(self);
   ask_for_hand(self);
   return true;
 }
@@ -358,6 +365,7 @@ void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
 }
 
 int hand_run(hand *self, const spawn_order *order) {
+  tell_folder(self->owner);
   int why = order_run_send(self->socket, order);
   if (!why) self->seal = order->seal;
   return why;
@@ -385,14 +393,11 @@ void hand_drop(hand *self) {
 /* ------------------------------------------------------------------ beginning and end */
 
 void hands_init(hands *self, idem_log *log) {
-  const char *folder = getenv("TMPDIR");
   *self = (hands){.log = log, .socket = -1};
   idem__list_init(&self->idle);
   idem__list_init(&self->busy);
   idem__list_init(&self->waiting);
-  snprintf(self->folder, sizeof self->folder, "%s/idem-XXXXXX",
-           folder && *folder == '/' && strlen(folder) < 40 ? folder : "/tmp");
-  if (!mkdtemp(self->folder)) self->folder[0] = 0;
+  scratch_make(&self->folder);
 }
 
 /* Their sockets end, and so do they; the loop that knew them is gone. */
@@ -427,6 +432,6 @@ void hands_end(hands *self) {
     if (!wait_for_spawner(self->pid))
       idem_logf(self->log, IDEM_LOG_ERROR, "a program cannot be ended", "the spawner waits for it");
   }
-  if (self->folder[0]) scratch_remove(self->folder);
-  self->folder[0] = 0;
+  if (self->folder.path[0]) scratch_remove(self->folder.path);
+  self->folder.path[0] = 0;
 }

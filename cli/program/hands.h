@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "order.h"
+#include "scratch.h"
 
 #include <idem/base.h>
 #include <uv.h>
@@ -38,9 +39,10 @@ struct hands {
   idem__list waiting;
   size_t idle_count;
   size_t waiting_count;
-  size_t coming;     /* hands that were asked for */
-  unsigned failures; /* spawners that ended before they made a hand, in a row */
-  char folder[64];   /* that programs may write to; empty: there is none */
+  size_t coming;         /* hands that were asked for */
+  unsigned failures;     /* spawners that ended before they made a hand, in a row */
+  scratch_folder folder; /* that programs may write to */
+  unsigned told;         /* which of its moves the spawner knows of */
 };
 
 /* Makes the folder. */

@@ -197,6 +197,21 @@ static int leave_behind(void) {
   return 0;
 }
 
+/* A tree deeper than a path can name, and one of folders that nobody may look into. */
+static int dig(void) {
+  const char *folder = getenv("TMPDIR");
+  if (!folder || chdir(folder) != 0) return 1;
+  for (int i = 0; i < 1500; i++)
+    if (mkdir("a-deep-folder", 0700) != 0 || chdir("a-deep-folder") != 0) return 1;
+  if (chdir(folder) != 0) return 1;
+  for (int i = 0; i < 40; i++)
+    if (mkdir("shut", 0700) != 0 || chdir("shut") != 0) return 1;
+  for (int i = 0; i < 40; i++)
+    if (chdir("..") != 0 || chmod("shut", i % 2 ? 0 : 0500) != 0) return 1;
+  puts(folder);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "hop") == 0) return hop();
@@ -204,5 +219,6 @@ int main(int argc, char **argv) {
   if (strcmp(what, "knock") == 0) return knock();
   if (strcmp(what, "grab") == 0 && argc > 2) return grab((pid_t)atol(argv[2]));
   if (strcmp(what, "leave") == 0) return leave_behind();
+  if (strcmp(what, "dig") == 0) return dig();
   return 1;
 }

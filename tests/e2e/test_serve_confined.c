@@ -7,12 +7,14 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -63,6 +65,7 @@ static char *make_config(void) {
           "touch a/b/f a/b/c/f && ln -s / a/b/root && chmod 0 a/b/c && chmod 500 a/b && chmod 0 a "
           "&& "
           "pwd\"]},\n"
+          " \"digs\":{\"tmpdir\":\"call\",\"run\":[\"" HOSTILE "\",\"dig\"]},\n"
           " \"net\":{\"run\":[\"bash\",\"-c\",\"exec 3<>/dev/tcp/127.0.0.1/%d && echo in\"]},\n"
           " \"net_allowed\":{\"run\":[\"bash\",\"-c\",\"exec 3<>/dev/tcp/127.0.0.1/%d && "
           "echo in\"],\"allow\":{\"net\":true}},\n"
@@ -230,8 +233,90 @@ static void a_temporary_folder_that_was_removed_is_made_again(void **state) {
   assert_non_null(end = strstr(path, "/left"));
   *end = 0;
   child_remove_folder(path);
-  for (int i = 0; i < 2000 && strstr(serving_call(*state, "leave", "{}"), "isError"); i++) continue;
   expect_in(serving_call(*state, "leave", "{}"), path);
+}
+
+static void clean_up(const char *path) {
+  char command[320];
+  snprintf(command, sizeof command, "rm -r -- '%s'", path);
+  assert_int_equal(system(command), 0);
+}
+
+/* The server's own folder, in which the tool's is. */
+static void find_private_folder(serving *self, char *path, size_t size) {
+  const char *answer = serving_call(self, "leave", "{}"), *at = strstr(answer, "/left");
+  assert_non_null(at);
+  while (at[-1] != '"') at--;
+  snprintf(path, size, "%.*s", (int)(strstr(at, "/left") - at), at);
+  *strrchr(path, '/') = 0;
+}
+
+static void a_private_folder_that_was_removed_is_made_again(void **state) {
+  char path[256], again[256];
+  find_private_folder(*state, path, sizeof path);
+  clean_up(path);
+  find_private_folder(*state, again, sizeof again);
+  assert_string_equal(again, path);
+  expect_in(serving_call(*state, "temporary", "{}"), "\"text\":\"fine\\n\"");
+}
+
+/* In /tmp anyone can put something there once a cleaner took ours. */
+static void what_others_put_in_its_place_is_not_used(void **state) {
+  char path[256], target[512], elsewhere[256];
+  struct stat about;
+  find_private_folder(*state, path, sizeof path);
+  clean_up(path);
+  serving_path(&outside, "trap", target, sizeof target);
+  assert_int_equal(mkdir(target, 0700), 0);
+  assert_int_equal(symlink(target, path), 0);
+  find_private_folder(*state, elsewhere, sizeof elsewhere);
+  assert_string_not_equal(elsewhere, path);
+  assert_int_equal(rmdir(target), 0); /* it is empty */
+  assert_int_equal(unlink(path), 0);
+  if (geteuid() != 0) return; /* only root can make it another user's */
+  assert_int_equal(chown(elsewhere, 1, 1), 0);
+  find_private_folder(*state, path, sizeof path);
+  assert_string_not_equal(elsewhere, path);
+  clean_up(elsewhere);
+  assert_int_equal(chmod(path, 0777), 0);
+  find_private_folder(*state, elsewhere, sizeof elsewhere);
+  assert_string_equal(elsewhere, path);
+  assert_int_equal(stat(path, &about), 0);
+  assert_int_equal(about.st_mode & 0777, 0700);
+}
+
+/* Whatever moved, it goes with the server. */
+static void the_last_private_folder_goes_with_the_server(void **state) {
+  char path[256];
+  static serving self;
+  (void)state;
+  serving_make(&self, config_text);
+  serving_start(&self);
+  find_private_folder(&self, path, sizeof path);
+  clean_up(path);
+  assert_int_equal(symlink("/nowhere", path), 0);
+  char moved[256];
+  find_private_folder(&self, moved, sizeof moved);
+  assert_int_equal(kill(self.server.pid, SIGKILL), 0);
+  assert_int_equal(child_end(&self.server), -SIGKILL);
+  expect_no_folder(moved);
+  assert_int_equal(unlink(path), 0);
+  child_remove_folder(self.folder);
+}
+
+static void trees_too_deep_for_a_path_are_removed(void **state) {
+  char path[256];
+  static serving bound;
+  (void)state;
+  serving_make(&bound, config_text);
+  child_obey_modes(true);
+  serving_start(&bound);
+  child_obey_modes(false);
+  const char *told = strstr(serving_call(&bound, "digs", "{}"), "\"text\":\"/");
+  assert_non_null(told);
+  assert_int_equal(sscanf(told + 8, "%255[^\\]", path), 1);
+  assert_int_equal(access(path, F_OK), -1);
+  serving_end(&bound);
 }
 
 static void other_processes_cannot_be_signalled(void **state) {
@@ -323,6 +408,10 @@ int main(int argc, char **argv) {
       cmocka_unit_test(calls_can_have_a_temporary_folder_each),
       cmocka_unit_test(a_call_s_own_folder_goes_with_it),
       cmocka_unit_test(a_temporary_folder_that_was_removed_is_made_again),
+      cmocka_unit_test(a_private_folder_that_was_removed_is_made_again),
+      cmocka_unit_test(what_others_put_in_its_place_is_not_used),
+      cmocka_unit_test(the_last_private_folder_goes_with_the_server),
+      cmocka_unit_test(trees_too_deep_for_a_path_are_removed),
       cmocka_unit_test(other_processes_cannot_be_signalled),
       cmocka_unit_test(what_keeps_programs_in_bounds_is_said),
       cmocka_unit_test(what_this_kernel_does_not_offer_is_said),
