@@ -129,8 +129,9 @@ bool config_inputs(serve_config *self) {
 }
 
 /* With a fault, all are told. */
-bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files) {
-  *self = (serve_config){.name = NULL};
+bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files,
+                 bool cautious) {
+  *self = (serve_config){.cautious = cautious};
   idem__buf_init(&self->scratch, NULL, SCRATCH_MAX);
   if (!source_read(&self->source, path, log, files)) return false;
   if (!source_check(&self->source, embedded_idem_schema_json)) return false;

@@ -147,6 +147,8 @@ typedef struct serve_config {
   config_memory memory;
   idem__buf scratch; /* for texts that are made and used at once */
   found_program *programs;
+  found_program *commands; /* of secrets, by their real paths */
+  bool cautious;           /* it is a reload, in which nothing new is run */
   own_variable *variables;
   tool_env *usual_env; /* of tools that say nothing of theirs; NULL: not made yet */
   size_t usual_env_count;
@@ -168,8 +170,10 @@ typedef struct serve_config {
   size_t secret_count;
 } serve_config;
 
-/* False: it has faults, which were told to the log, or on stderr without one. config_free either way. */
-bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files);
+/* False: it has faults, which were told to the log, or on stderr without one. config_free either way.
+ * `cautious`: commands of secrets that were not run before are faults. */
+bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files,
+                 bool cautious);
 void config_free(serve_config *self);
 /* "2 tools, 1 resource, 0 prompts", written to `text`. */
 #define CONFIG_COUNTS 128

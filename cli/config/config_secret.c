@@ -6,6 +6,7 @@
 #include "secret_command.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,16 @@ static const char *from_environment(serve_config *self, const tool_config *tool,
   return NULL;
 }
 
+/* Found in PATH it is the system's. */
+static void note_command(serve_config *self, const char *name) {
+  char real[PATH_MAX], joined[PATH_MAX];
+  int len = snprintf(joined, sizeof joined, "%s/%s", *name == '/' ? "" : self->source.folder, name);
+  if (!strchr(name, '/') || len >= (int)sizeof joined || !realpath(joined, real)) return;
+  found_program *made = memory_zeroed(&self->memory, 1, sizeof *made);
+  *made = (found_program){self->commands, name, memory_text(&self->memory, real, strlen(real))};
+  self->commands = made;
+}
+
 static const char *from_command(serve_config *self, const tool_config *tool, yyjson_val *at) {
   const char **argv = memory_zeroed(&self->memory, yyjson_arr_size(at) + 1, sizeof *argv);
   char *text = memory_zeroed(&self->memory, SECRET_BYTES + 1, 1);
@@ -54,6 +65,11 @@ static const char *from_command(serve_config *self, const tool_config *tool, yyj
   yyjson_val *item;
   size_t i, max, len = 0;
   yyjson_arr_foreach(at, i, max, item) argv[i] = yyjson_get_str(item);
+  note_command(self, argv[0]);
+  if (self->cautious && !secret_command_known(argv, self->source.folder))
+    return fault(self, tool, at, argv[0],
+                 "is a new command, which a reload does not run: start again, or with "
+                 "--reload-may-loosen");
   if (!secret_command(argv, self->source.folder, text, &len, why, sizeof why))
     return fault(self, tool, at, argv[0], why);
   const char *secret = trim(text, len);

@@ -141,6 +141,14 @@ static bool run(const char *const *argv, const char *folder, char *text, size_t 
   return false;
 }
 
+bool secret_command_known(const char *const *argv, const char *folder) {
+  char *key = key_of(argv, folder);
+  const kept *at = remembered;
+  while (key && at && strcmp(at->key, key) != 0) at = at->next;
+  free(key);
+  return key && at;
+}
+
 bool secret_command(const char *const *argv, const char *folder, char *text, size_t *len, char *why,
                     size_t size) {
   char *key = key_of(argv, folder);

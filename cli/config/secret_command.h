@@ -11,5 +11,7 @@
  * SECRET_BYTES. A command that was run before is not run again. False: `why` is a sentence. */
 bool secret_command(const char *const *argv, const char *folder, char *text, size_t *len, char *why,
                     size_t size);
+/* Whether it was run before, and is remembered. */
+bool secret_command_known(const char *const *argv, const char *folder);
 
 #endif

@@ -52,6 +52,14 @@ static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/d
 #define FOLDER_NAME 17
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+bool confine_is_system(const char *path) {
+  for (size_t i = 0; i < COUNT(system_folders); i++) {
+    size_t len = strlen(system_folders[i]);
+    if (strncmp(path, system_folders[i], len) == 0 && (!path[len] || path[len] == '/')) return true;
+  }
+  return false;
+}
+
 static uint64_t all_rights(int abi) {
   uint64_t rights = 0x1fffu; /* ABI 1 */
   if (abi >= 2) rights |= MAY_REFER;

@@ -35,6 +35,9 @@ typedef struct confinement {
 bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary);
 void confinement_deinit(confinement *self);
 
+/* Whether every program may read it. */
+bool confine_is_system(const char *path);
+
 /* Tells the log what keeps programs in bounds here, and what does not. */
 void confinement_say(const confinement *self, idem_log *log);
 

@@ -1,15 +1,18 @@
 /* edition.c - see edition.h. */
 #include "edition.h"
 
+#include "program/bounds.h"
+
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------------- making */
 
-edition *edition_read(const char *path, idem_log *log, source_files *files, bool inputs) {
+edition *edition_read(const char *path, idem_log *log, source_files *files, bool inputs,
+                      bool cautious) {
   edition *self = calloc(1, sizeof *self);
   if (!self) return NULL;
-  if (config_load(&self->config, path, log, files) && query_check(&self->config) &&
-      (!inputs || config_inputs(&self->config)))
+  if (config_load(&self->config, path, log, files, cautious) && bounds_check(&self->config) &&
+      query_check(&self->config) && (!inputs || config_inputs(&self->config)))
     return self;
   config_free(&self->config);
   free(self);

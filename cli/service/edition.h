@@ -22,8 +22,9 @@ struct edition {
 
 /* Reads and checks a configuration whole; faults are told to `log`, on stderr if it is NULL.
  * `files` (may be NULL) gets what was looked at, also then. `inputs`: the tools' input schemas are
- * needed, not only by a server. NULL: there were faults. */
-edition *edition_read(const char *path, idem_log *log, source_files *files, bool inputs);
+ * needed, not only by a server. `cautious`: see config_load. NULL: there were faults. */
+edition *edition_read(const char *path, idem_log *log, source_files *files, bool inputs,
+                      bool cautious);
 /* What its tools need to be called; false: told. */
 bool edition_open(edition *self, program_host *programs);
 /* Who answers calls of a tool. */

@@ -3,6 +3,8 @@
  * exchanged at once. A faulty one is told of and changes nothing. */
 #include "service.h"
 
+#include "program/bounds.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,13 +12,27 @@
 
 /* ------------------------------------------------------------------------ reading */
 
+/* Who can write the file would otherwise be whoever its tools can be made to be. */
+static bool keeps_bounds(const service *self, const edition *next) {
+  bool may = self->options->may_loosen;
+  if (!bounds_loosened(&self->current->config, &next->config, self->log,
+                       may ? IDEM_LOG_INFO : IDEM_LOG_WARN) ||
+      may)
+    return true;
+  idem_logf(self->log, IDEM_LOG_WARN, "a reload that gives tools more is refused",
+            "start again, or with --reload-may-loosen");
+  return false;
+}
+
 /* On another thread: touches nothing that the loop uses but the log. */
 static void read_again(uv_work_t *work) {
   service *self = work->data;
-  edition *next = edition_read(self->options->path, self->log, &self->files,
-                               self->options->profile != IDEM_PROFILE_MCP);
+  edition *next =
+      edition_read(self->options->path, self->log, &self->files,
+                   self->options->profile != IDEM_PROFILE_MCP, !self->options->may_loosen);
   idem_server *scratch = next ? service_new_server(&next->config, self->log) : NULL;
-  if (scratch && edition_open(next, &self->programs) && edition_fill(next, scratch)) {
+  if (scratch && keeps_bounds(self, next) && edition_open(next, &self->programs) &&
+      edition_fill(next, scratch)) {
     self->next = next;
     self->scratch = scratch;
     return;
@@ -68,7 +84,7 @@ static void after_reading(uv_work_t *work, int status) {
     apply(self);
   else
     idem_logf(self->log, IDEM_LOG_WARN, "the old configuration stays in force",
-              "the new one has faults; they are told above");
+              "why the new one is not taken is told above");
   service_watch(self);
   if (!self->again) return;
   self->again = false;

@@ -55,7 +55,7 @@ static bool can_be_served(edition *self) {
 static int with_config(const serve_options *options) {
   source_files files = {.count = 0};
   bool inputs = options->check || options->dry_run || options->profile != IDEM_PROFILE_MCP;
-  edition *first = edition_read(options->path, NULL, &files, inputs);
+  edition *first = edition_read(options->path, NULL, &files, inputs, false);
   int code = 1;
   if (!first) {
     source_files_clear(&files);

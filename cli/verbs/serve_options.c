@@ -147,6 +147,10 @@ static bool set_profile(serve_options *self, const char *value) {
   return false;
 }
 
+static bool set_may_loosen(serve_options *self, const char *value) {
+  (void)value;
+  return self->may_loosen = true;
+}
 static bool set_no_auth(serve_options *self, const char *value) {
   (void)value;
   return self->no_auth = true;
@@ -200,6 +204,8 @@ static const struct flag {
      add_proxy},
     {NULL, "--client-header", "NAME", "where a proxy names the client (X-Forwarded-For)",
      set_client_header},
+    {"what a changed file may do", "--reload-may-loosen", NULL,
+     "give tools more than they had, without a new start", set_may_loosen},
     {"what is told", "--access-log", NULL, "one line a request", set_access_log},
     {NULL, "--log-level", "debug|info|warn|error", "the least that is logged (info)", set_level},
     {NULL, "--log-format", "text|json", "for people or for programs (text)", set_format},

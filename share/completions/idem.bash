@@ -45,7 +45,7 @@ _idem_serve() {
     --client-header) mapfile -t COMPREPLY < <(compgen -W "X-Forwarded-For Forwarded" -- "$current") ;;
     --dry-run) _idem_dry_run ;;
     *)
-      _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --allow-host
+      _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --reload-may-loosen --allow-host
         --allow-origin --trusted-proxy --client-header --access-log --log-level --log-format --check --dry-run --print-schema
         --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")

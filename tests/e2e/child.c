@@ -247,7 +247,12 @@ void child_remove_folder(const char *path) {
   DIR *folder = opendir(path);
   assert_non_null(folder);
   const struct dirent *entry;
-  while ((entry = readdir(folder))) unlinkat(dirfd(folder), entry->d_name, 0);
+  while ((entry = readdir(folder))) {
+    char inside[512];
+    if (unlinkat(dirfd(folder), entry->d_name, 0) == 0 || entry->d_name[0] == '.') continue;
+    snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name);
+    child_remove_folder(inside);
+  }
   closedir(folder);
   assert_int_equal(rmdir(path), 0);
 }

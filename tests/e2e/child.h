@@ -51,7 +51,7 @@ int child_connect(const char *url);
 int child_try_connect(const char *url);
 /* The URL in the next "listening on" line. */
 void child_listening(const child *running, char *url, size_t size);
-/* A new empty folder, removed with its files by child_remove_folder. */
+/* A new empty folder, removed with its files and folders by child_remove_folder. */
 void child_make_folder(char *path, size_t size);
 void child_remove_folder(const char *path);
 

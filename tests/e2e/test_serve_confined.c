@@ -51,7 +51,7 @@ static char *make_config(void) {
           " \"own\":{\"run\":[\"cat\",\"note\"]},\n"
           " \"write\":{\"run\":[\"sh\",\"-c\",\"echo x >made\"]},\n"
           " \"write_allowed\":{\"run\":[\"sh\",\"-c\",\"echo x >made && cat made\"],"
-          "\"allow\":{\"write\":[\".\"]}},\n"
+          "\"cwd\":\"out\",\"allow\":{\"write\":[\"out\"]}},\n"
           " \"temporary\":{\"run\":[\"sh\",\"-c\",\"echo fine >$TMPDIR/t && cat $TMPDIR/t\"]},\n"
           " \"leave\":{\"run\":[\"sh\",\"-c\",\"echo mine >$TMPDIR/left && echo $TMPDIR/left\"]},\n"
           " \"meddle\":{\"args\":{\"file\":\"string\"},\"run\":[\"sh\",\"-c\","
@@ -76,6 +76,12 @@ static char *make_config(void) {
   return config;
 }
 
+static void make_folder(const serving *self, const char *name) {
+  char path[512];
+  serving_path(self, name, path, sizeof path);
+  assert_int_equal(mkdir(path, 0755), 0);
+}
+
 static int start(void **state) {
   static serving self;
   serving_make(&outside, "{}");
@@ -83,6 +89,7 @@ static int start(void **state) {
   config_text = make_config();
   serving_make(&self, config_text);
   serving_file(&self, "note", "my own");
+  make_folder(&self, "out");
   serving_start(&self);
   *state = &self;
   return 0;
@@ -209,6 +216,7 @@ static void a_call_s_own_folder_goes_with_it(void **state) {
   static serving bound;
   (void)state;
   serving_make(&bound, config_text);
+  make_folder(&bound, "out");
   child_obey_modes(true);
   serving_start(&bound);
   child_obey_modes(false);
@@ -291,6 +299,7 @@ static void the_last_private_folder_goes_with_the_server(void **state) {
   static serving self;
   (void)state;
   serving_make(&self, config_text);
+  make_folder(&self, "out");
   serving_start(&self);
   find_private_folder(&self, path, sizeof path);
   clean_up(path);
@@ -309,6 +318,7 @@ static void trees_too_deep_for_a_path_are_removed(void **state) {
   static serving bound;
   (void)state;
   serving_make(&bound, config_text);
+  make_folder(&bound, "out");
   child_obey_modes(true);
   serving_start(&bound);
   child_obey_modes(false);

@@ -21,10 +21,10 @@ static const char config[] =
     "\"allow\":{\"write\":[\"project\"]},\n"
     "  \"run\":[\"git\",\"-c\",\"user.name=Ada\",\"-c\",\"user.email=ada@example.org\",\"commit\","
     "\"-q\",\"--allow-empty\",\"-m\",\"m: {message}\"]},\n"
-    " \"sqlite\":{\"args\":{\"sql\":\"string\"},\"allow\":{\"write\":[\".\"]},\n"
-    "  \"run\":[\"sqlite3\",\"-json\",\"data.db\"],\"stdin\":\"{sql}\"},\n"
+    " \"sqlite\":{\"args\":{\"sql\":\"string\"},\"allow\":{\"write\":[\"data\"]},\n"
+    "  \"run\":[\"sqlite3\",\"-json\",\"data/data.db\"],\"stdin\":\"{sql}\"},\n"
     " \"sqlite_read\":{\"args\":{\"sql\":\"string\"},"
-    "\"run\":[\"sqlite3\",\"-readonly\",\"data.db\"],\"stdin\":\"{sql}\"}\n"
+    "\"run\":[\"sqlite3\",\"-readonly\",\"data/data.db\"],\"stdin\":\"{sql}\"}\n"
     ",\"script\":{\"run\":[\"./script\"]},\n"
     " \"node\":{\"run\":[\"node\",\"-e\",\"const {{Worker}} = require('worker_threads');"
     "new Worker('console.log(6 * 7)', {{eval: true}})\"]},\n"
@@ -49,6 +49,8 @@ static int start(void **state) {
   char project[512];
   serving_make(&self, config);
   serving_file(&self, "poem.txt", "a rose\nis -a rose-\nis a daisy\n");
+  serving_path(&self, "data", project, sizeof project);
+  assert_int_equal(mkdir(project, 0755), 0);
   serving_path(&self, "project", project, sizeof project);
   RUN("git", "-c", "init.defaultBranch=main", "init", "-q", project);
   serving_file(&self, "project/hello.txt", "hello from git\n");

@@ -14,7 +14,7 @@
 
 static const char first[] =
     "{\"tools\":{\"say\":{\"args\":{\"w\":\"string\"},\"run\":[\"echo\",\"one\",\"{w}\"]},\n"
-    " \"wait\":{\"run\":[\"sh\",\"-c\",\"cat fifo; echo old\"],\"confine\":false}},\n"
+    " \"wait\":{\"run\":[\"sh\",\"-c\",\"cat fifo; echo old\"]}},\n"
     " \"resources\":{\"docs\":{\"directory\":\"docs\",\"include\":[\"*.md\"]},"
     "\"one\":{\"file\":\"one.txt\"}},\n"
     " \"prompts\":{\"p\":{\"text\":\"hello\"}}}";
@@ -72,7 +72,7 @@ static void a_changed_file_is_served_and_told_of(void **state) {
   rewrite(self, "idem.json",
           "{\"tools\":{\"say\":{\"args\":{\"w\":\"string\"},\"run\":[\"echo\",\"one\",\"{w}\"]},\n"
           " \"more\":{\"run\":[\"echo\",\"new\"]},"
-          " \"wait\":{\"run\":[\"sh\",\"-c\",\"cat fifo; echo old\"],\"confine\":false}},\n"
+          " \"wait\":{\"run\":[\"sh\",\"-c\",\"cat fifo; echo old\"]}},\n"
           " \"resources\":{\"docs\":{\"directory\":\"docs\",\"include\":[\"*.md\"]},"
           "\"one\":{\"file\":\"one.txt\"}},\n"
           " \"prompts\":{\"p\":{\"text\":\"hello\"}}}");
@@ -87,7 +87,7 @@ static void a_changed_command_behind_the_same_definition_is_not_news(void **stat
   rewrite(self, "idem.json",
           "{\"tools\":{\"say\":{\"args\":{\"w\":\"string\"},\"run\":[\"echo\",\"two\",\"{w}\"]},\n"
           " \"more\":{\"run\":[\"echo\",\"new\"]},"
-          " \"wait\":{\"run\":[\"sh\",\"-c\",\"cat fifo; echo old\"],\"confine\":false}},\n"
+          " \"wait\":{\"run\":[\"sh\",\"-c\",\"cat fifo; echo old\"]}},\n"
           " \"resources\":{\"docs\":{\"directory\":\"docs\",\"include\":[\"*.md\"]},"
           "\"one\":{\"file\":\"one.txt\"}},\n"
           " \"prompts\":{\"p\":{\"text\":\"hello\"}}}");
