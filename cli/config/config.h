@@ -147,8 +147,9 @@ typedef struct serve_config {
   config_memory memory;
   idem__buf scratch; /* for texts that are made and used at once */
   found_program *programs;
-  found_program *commands; /* of secrets, by their real paths */
-  bool cautious;           /* it is a reload, in which nothing new is run */
+  found_program *commands;     /* of secrets, by their real paths */
+  found_program *secret_files; /* likewise */
+  bool cautious;               /* it is a reload, in which nothing new is run */
   own_variable *variables;
   tool_env *usual_env; /* of tools that say nothing of theirs; NULL: not made yet */
   size_t usual_env_count;

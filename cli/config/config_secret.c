@@ -25,6 +25,12 @@ static const char *trim(char *text, size_t len) {
   return len && !memchr(text, 0, len) ? text : NULL;
 }
 
+static void note_file(serve_config *self, const char *name, const char *real) {
+  found_program *made = memory_zeroed(&self->memory, 1, sizeof *made);
+  *made = (found_program){self->secret_files, name, real};
+  self->secret_files = made;
+}
+
 static const char *from_file(serve_config *self, const tool_config *tool, yyjson_val *at) {
   const char *path = yyjson_get_str(at);
   const char *real = config_file(self, (config_owner){"tool", tool->name}, at, "secret file");
@@ -32,6 +38,7 @@ static const char *from_file(serve_config *self, const tool_config *tool, yyjson
   FILE *file = real ? regular_file_open(real, &why) : NULL;
   if (real && !file) return fault(self, tool, at, path, why);
   if (!file) return NULL;
+  note_file(self, path, real);
   char *text = memory_zeroed(&self->memory, SECRET_BYTES + 1, 1);
   size_t len = fread(text, 1, SECRET_BYTES + 1, file);
   fclose(file);

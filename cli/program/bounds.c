@@ -18,7 +18,7 @@ static bool is_beneath(const char *path, const char *folder) {
   return strncmp(path, folder, len) == 0 && (!path[len] || path[len] == '/');
 }
 
-static bool is_beneath_any(const char *path, const char *const *folders) {
+bool bounds_within(const char *path, const char *const *folders) {
   for (size_t i = 0; folders && folders[i]; i++)
     if (is_beneath(path, folders[i])) return true;
   return false;
@@ -62,8 +62,8 @@ static bool may_read(const comparison *self, const char *path) {
   if (!other || !other->is_program) return false;
   for (size_t i = 0; i < other->inside_count; i++)
     if (is_beneath(path, other->inside[i].folder)) return true;
-  return is_beneath(path, other->cwd) || is_beneath_any(path, other->allow_read) ||
-         is_beneath_any(path, other->allow_write);
+  return is_beneath(path, other->cwd) || bounds_within(path, other->allow_read) ||
+         bounds_within(path, other->allow_write);
 }
 
 static bool reads_more(comparison *self) {
@@ -80,7 +80,7 @@ static bool reads_more(comparison *self) {
 static bool writes_more(comparison *self) {
   const char *const *held = self->other ? self->other->allow_write : NULL;
   for (size_t i = 0; self->tool->allow_write && self->tool->allow_write[i]; i++)
-    if (!is_beneath_any(self->tool->allow_write[i], held))
+    if (!bounds_within(self->tool->allow_write[i], held))
       return say_path(self, "may write ", self->tool->allow_write[i]);
   return false;
 }
@@ -227,6 +227,12 @@ static const char *holds_command(const serve_config *self, const char *folder) {
   return NULL;
 }
 
+static bool holds_secret(const serve_config *self, const char *folder) {
+  for (const found_program *one = self->secret_files; one; one = one->next)
+    if (is_beneath(one->path, folder)) return true;
+  return false;
+}
+
 static void check_folder(serve_config *self, const tool_config *tool, const char *folder) {
   const tool_config *other;
   char what[HOW_MAX];
@@ -241,6 +247,10 @@ static void check_folder(serve_config *self, const tool_config *tool, const char
     refuse(self, tool, folder, what);
   } else if (holds_command(self, folder)) {
     refuse(self, tool, folder, "holds the command of a secret, which is not confined");
+  } else if (holds_secret(self, folder)) {
+    refuse(
+        self, tool, folder,
+        "holds the file of a secret, which the program could read and change: keep it elsewhere");
   }
 }
 

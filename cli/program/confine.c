@@ -3,6 +3,8 @@
  * at the start. */
 #include "confine.h"
 
+#include "bounds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -75,8 +77,25 @@ static bool allow_open(const confinement *self, int rules, int fd, uint64_t righ
   return syscall(SYS_landlock_add_rule, rules, RULE_BENEATH, &rule, 0) == 0;
 }
 
-/* A folder that is not there cannot be reached anyway. */
+typedef struct allowance {
+  const confinement *bounds;
+  int rules;
+  uint64_t rights;
+} allowance;
+
+static bool allow_beside(void *user, int fd, bool whole) {
+  const allowance *self = user;
+  return allow_open(self->bounds, self->rules, fd,
+                    self->rights & (whole ? UINT64_MAX : MAY_READ_FOLDER));
+}
+
+/* A folder that is not there cannot be reached anyway. Of one with secrets in it, what lies beside them. */
 static bool allow(const confinement *self, int rules, const char *path, uint64_t rights) {
+  char real[PATH_MAX];
+  if (self->hidden->count && realpath(path, real) && hidden_in(self->hidden, real)) {
+    allowance one = {self, rules, rights};
+    return hidden_pass_by(self->hidden, real, allow_beside, &one);
+  }
   int fd = open(path, O_PATH | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT;
   bool added = allow_open(self, rules, fd, rights);
@@ -208,8 +227,15 @@ static int find_folder(const confinement *self, const tool_config *tool, call_bo
   return make_own_folder(out);
 }
 
+/* Beside hidden files each name has its rule, and there are new names. */
+static void forget_all_rules(confinement *self) {
+  for (size_t i = 0; i < self->made && i < CONFINE_KEPT; i++)
+    forget_rules(&self->of_tool[self->kept[i]]);
+}
+
 static int find_rules(confinement *self, const tool_config *tool, call_bounds *out, int folder) {
   if (!self->abi || tool->unconfined) return 0;
+  if (hidden_out_of_date(self->hidden)) forget_all_rules(self);
   out->rules = out->own ? rules_for(self, tool, folder) : kept_rules(self, tool, folder);
   return out->rules >= 0 ? 0 : errno;
 }
@@ -251,30 +277,51 @@ static bool can_confine(const confinement *self, const tool_config *tool) {
   return rules >= 0 || !self->abi;
 }
 
-bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary) {
+/* A folder that may be written cannot spare a file; the file's own secrets are bounds_check's. */
+static bool writes_token(const serve_config *config, const char *token_file) {
+  char real[PATH_MAX];
+  if (!token_file || !realpath(token_file, real)) return false;
+  for (size_t i = 0; i < config->tool_count; i++) {
+    const tool_config *tool = &config->tools[i];
+    if (tool->unconfined || !bounds_within(real, tool->allow_write)) continue;
+    fprintf(stderr, "idem serve: tool %s may write the token file: put it elsewhere\n", tool->name);
+    return true;
+  }
+  return false;
+}
+
+bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary,
+                      const char *token_file) {
   long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION_FLAG);
   *self = (confinement){.config = config,
                         .temporary = temporary,
                         .abi = abi > 0 ? (int)abi : 0,
                         .seals = knows_seccomp()};
   self->of_tool = calloc(config->tool_count + 1, sizeof *self->of_tool);
-  if (!self->of_tool) return false;
+  self->hidden = calloc(1, sizeof *self->hidden);
+  if (!self->of_tool || !self->hidden || !hidden_init(self->hidden, config, token_file))
+    return false;
   for (size_t i = 0; i < config->tool_count; i++) self->of_tool[i].rules = CONFINE_NONE;
+  if (writes_token(config, token_file)) return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
     if (!tool->is_program || tool->unconfined) continue;
     bool fine = can_confine(self, tool);
     if (!fine)
-      fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name, strerror(errno));
+      fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name,
+              errno == E2BIG ? "a secret or token file lies among too many others: put it into a "
+                               "folder of its own"
+                             : strerror(errno));
     return fine;
   }
   return true;
 }
 
 void confinement_deinit(confinement *self) {
-  for (size_t i = 0; i < self->made && i < CONFINE_KEPT; i++)
-    forget_rules(&self->of_tool[self->kept[i]]);
+  if (self->of_tool) forget_all_rules(self);
   free(self->of_tool);
+  if (self->hidden) hidden_deinit(self->hidden);
+  free(self->hidden);
 }
 
 /* ------------------------------------------------------------------------- telling */

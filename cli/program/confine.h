@@ -6,6 +6,7 @@
 #define IDEM_CLI_CONFINE_H
 
 #include "config/config.h"
+#include "hidden.h"
 #include "order.h"
 #include "scratch.h"
 
@@ -26,13 +27,15 @@ typedef struct confinement {
   int abi;                   /* of Landlock; 0: not there */
   bool seals;                /* seccomp is there */
   tool_bounds *of_tool;
+  hidden_files *hidden;
   size_t kept[CONFINE_KEPT]; /* whose they are, in a ring */
   size_t made;
 } confinement;
 
 /* Rulesets are made when a tool is first called; the first one is tried here. False: it could not be
  * made where Landlock is there; stderr says why. */
-bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary);
+bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary,
+                      const char *token_file);
 void confinement_deinit(confinement *self);
 
 /* Whether every program may read it. */

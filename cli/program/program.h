@@ -41,6 +41,7 @@ struct program_host {
   uv_loop_t *loop; /* NULL: it does not run yet */
   uv_timer_t soon;
   bool runs_programs;
+  const char *token_file;
 };
 
 /* One call of a tool, from its arguments to its answer. */
@@ -79,7 +80,8 @@ struct call {
   uv_write_t write;
 };
 
-void program_host_init(program_host *self, idem_log *log);
+/* `token_file`: none of the programs may read it; NULL: there is none. */
+void program_host_init(program_host *self, idem_log *log, const char *token_file);
 /* Takes the limits of a configuration. */
 void program_host_limits(program_host *self, const serve_config *config);
 /* The loop begins to run. */

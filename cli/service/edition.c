@@ -25,7 +25,8 @@ bool edition_open(edition *self, program_host *programs) {
   self->query_tools = calloc(config->tool_count + 1, sizeof *self->query_tools);
   self->http_tools = calloc(config->tool_count + 1, sizeof *self->http_tools);
   if (!self->program_tools || !self->query_tools || !self->http_tools) return false;
-  if (!confinement_init(&self->bounds, config, &programs->hands.folder)) return false;
+  if (!confinement_init(&self->bounds, config, &programs->hands.folder, programs->token_file))
+    return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     tool_config *tool = &config->tools[i];
     if (tool->is_program)

@@ -29,7 +29,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
                   const source_files *files, idem_log *log) {
   *self = (service){.options = options, .log = log, .current = first, .files = *files};
   service_keep_secrets(self);
-  program_host_init(&self->programs, log);
+  program_host_init(&self->programs, log, options->token_file);
   self->server = service_new_server(&first->config, log);
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))
     return false;

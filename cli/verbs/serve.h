@@ -32,6 +32,7 @@ typedef struct serve_options {
   serve_list allow_hosts;
   serve_list allow_origins;
   serve_list trusted_proxies;
+  const char *token_file;
   char *token_text;
   const char *why; /* a flag's value was refused, if it is not only its form */
   idem_http_opts http;

@@ -127,6 +127,7 @@ static bool set_token_file(serve_options *self, const char *value) {
   if (self->token_text) return false;
   FILE *file = regular_file_open(value, &self->why);
   if (!file) return false;
+  self->token_file = value;
   bool whole = read_tokens(self, file);
   fclose(file);
   if (whole && !self->tokens.count) self->why = "there is no token in it";

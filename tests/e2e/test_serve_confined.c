@@ -336,6 +336,99 @@ static void other_processes_cannot_be_signalled(void **state) {
   expect_in(serving_call(*state, "signal", arguments), "\"isError\":true");
 }
 
+/* ------------------------------------------------------------------- secrets' files */
+
+static const char secretive[] =
+    "{\"tools\":{\"cat\":{\"args\":{\"f\":\"string\"},\"run\":[\"cat\",\"--\",\"{f}\"]},\n"
+    " \"list\":{\"run\":[\"ls\"]},\n"
+    " \"named\":{\"run\":[\"cat\",\"key\"],\"allow\":{\"read\":[\"key\"]}},\n"
+    " \"keeper\":{\"run\":[\"sh\",\"-c\",\"echo $K and $L\"],"
+    "\"env\":{\"K\":{\"file\":\"key\"},\"L\":{\"file\":\"deep/key\"}}}}}";
+
+static void start_secretive(serving *self) {
+  char path[512], tokens[512];
+  serving_make(self, secretive);
+  make_folder(self, "deep");
+  serving_file(self, "key", "swordfish");
+  serving_file(self, "deep/key", "trout");
+  serving_file(self, "deep/beside", "plain");
+  serving_file(self, "note", "my own");
+  serving_file(self, "tokens", "long-enough-a-token\n");
+  serving_path(self, "link", path, sizeof path);
+  assert_int_equal(symlink("key", path), 0);
+  serving_path(self, "idem.json", path, sizeof path);
+  serving_path(self, "tokens", tokens, sizeof tokens);
+  self->server =
+      CHILD(program, "serve", path, "--stdio", "--profile", "jsonrpc", "--token-file", tokens);
+}
+
+static void expect_told(serving *self, const char *method, const char *file, const char *wanted) {
+  char message[256];
+  snprintf(message, sizeof message, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"%s%s%s}\n",
+           method, *file ? ",\"params\":[\"" : "", file, *file ? "\"]" : "");
+  child_send(self->server.in, message);
+  expect_in(child_line(self->server.out), wanted);
+}
+
+static void files_of_secrets_and_tokens_are_no_program_s_to_read(void **state) {
+  static const char *const closed[] = {"key", "deep/key", "tokens", "link", "./deep/../key"};
+  serving self;
+  (void)state;
+  need_landlock(1);
+  start_secretive(&self);
+  for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+    expect_told(&self, "cat", closed[i], "Permission denied");
+  expect_told(&self, "cat", "note", "\"result\":\"my own\"");
+  expect_told(&self, "cat", "deep/beside", "\"result\":\"plain\"");
+  expect_told(&self, "list", "", "deep\\nidem.json\\nkey\\n");
+  expect_told(&self, "keeper", "", "\"result\":\"swordfish and trout\\n\"");
+  expect_told(&self, "named", "", "\"result\":\"swordfish\""); /* the file says so */
+  assert_int_equal(child_end(&self.server), 0);
+  child_remove_folder(self.folder);
+}
+
+static void what_appears_beside_a_secret_can_be_read(void **state) {
+  serving self;
+  (void)state;
+  need_landlock(1);
+  start_secretive(&self);
+  for (int i = 0; i < 5; i++) {
+    char name[32], wanted[64];
+    snprintf(name, sizeof name, "%slater%d", i % 2 ? "deep/" : "", i);
+    snprintf(wanted, sizeof wanted, "\"result\":\"%s\"", name);
+    serving_file(&self, name, name);
+    expect_told(&self, "cat", name, wanted);
+    expect_told(&self, "cat", "key", "Permission denied");
+  }
+  assert_int_equal(child_end(&self.server), 0);
+  child_remove_folder(self.folder);
+}
+
+static void expect_refused(const char *config, const char *flag, const char *wanted) {
+  serving self;
+  char path[512], tokens[512];
+  serving_make(&self, config);
+  make_folder(&self, "deep");
+  serving_file(&self, "deep/key", "trout");
+  serving_path(&self, "deep/key", tokens, sizeof tokens);
+  serving_path(&self, "idem.json", path, sizeof path);
+  child checked = *flag ? CHILD(program, "serve", "--check", path, flag, tokens)
+                        : CHILD(program, "serve", "--check", path);
+  expect_in(child_rest(checked.err), wanted);
+  assert_int_equal(child_end(&checked), 1);
+  child_remove_folder(self.folder);
+}
+
+/* There is no way to take one file out of a folder that may be written. */
+static void secrets_in_a_folder_to_write_are_refused(void **state) {
+  (void)state;
+  expect_refused("{\"tools\":{\"t\":{\"run\":[\"true\"],\"allow\":{\"write\":[\"deep\"]}},"
+                 "\"u\":{\"run\":[\"true\"],\"env\":{\"K\":{\"file\":\"deep/key\"}}}}}",
+                 "", "holds the file of a secret");
+  expect_refused("{\"tools\":{\"t\":{\"run\":[\"true\"],\"allow\":{\"write\":[\"deep\"]}}}}",
+                 "--token-file", "tool t may write the token file: put it elsewhere");
+}
+
 /* ---------------------------------------------------------------- what is said of it */
 
 static const char *own_path; /* of this program, which can hide things from another */
@@ -423,6 +516,9 @@ int main(int argc, char **argv) {
       cmocka_unit_test(the_last_private_folder_goes_with_the_server),
       cmocka_unit_test(trees_too_deep_for_a_path_are_removed),
       cmocka_unit_test(other_processes_cannot_be_signalled),
+      cmocka_unit_test(files_of_secrets_and_tokens_are_no_program_s_to_read),
+      cmocka_unit_test(what_appears_beside_a_secret_can_be_read),
+      cmocka_unit_test(secrets_in_a_folder_to_write_are_refused),
       cmocka_unit_test(what_keeps_programs_in_bounds_is_said),
       cmocka_unit_test(what_this_kernel_does_not_offer_is_said),
   };
