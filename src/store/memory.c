@@ -38,18 +38,21 @@ idem__store_record *idem__store_record_find(idem__store_memory *memory, const id
   return idem__map_get(&memory->rooms[op->space].by_name, op->name, op->name_len);
 }
 
-static void free_record(idem__store_memory *memory, idem__store_record *record) {
-  idem__store_drop_entries(memory, record, 0);
+/* Without the lock: a log may be long. */
+static void free_record(const idem__store_memory *memory, idem__store_record *record) {
+  if (!record) return;
+  idem__store_log_free(memory, &record->log);
   idem__store_value_unref(&memory->alloc, record->value);
-  memory->bytes -= record->charged;
   idem__free(&memory->alloc, record);
 }
 
 /* With the lock held. The memory is the caller's to free. */
-static void unlink_record(idem__store_room *room, idem__store_record *record) {
+static void unlink_record(idem__store_memory *memory, idem__store_room *room,
+                          idem__store_record *record) {
   idem__map_remove(&room->by_name, record->text, record->name_len);
   idem__heap_remove(&room->expiring, &record->timer);
   idem__list_remove(&record->link);
+  memory->bytes -= record->charged + record->log.bytes;
 }
 
 static idem__store_record *new_record(const idem__store_memory *memory, const idem__store_op *op) {
@@ -58,7 +61,6 @@ static idem__store_record *new_record(const idem__store_memory *memory, const id
       idem__calloc(&memory->alloc, sizeof *record + op->name_len + group_len);
   if (!record) return NULL;
   idem__list_init(&record->link);
-  record->entries_end = &record->entries;
   record->name_len = op->name_len;
   record->group_len = group_len;
   memcpy(record->text, op->name, op->name_len);
@@ -83,12 +85,13 @@ static idem_status set_expiry(idem__store_room *room, idem__store_record *record
 /* --------------------------------------------------------------- expiring */
 
 /* With the lock held: the next record whose time is over, taken out. */
-static idem__store_record *take_expired(idem__store_room *room, uint64_t now_ms) {
+static idem__store_record *take_expired(idem__store_memory *memory, idem__store_room *room,
+                                        uint64_t now_ms) {
   for (idem__timer *first; (first = idem__heap_first(&room->expiring));) {
     if (first->at_ms > now_ms) return NULL;
     idem__store_record *record = IDEM__CONTAINER(first, idem__store_record, timer);
     if (record->expires_ms <= now_ms) {
-      unlink_record(room, record);
+      unlink_record(memory, room, record);
       return record;
     }
     idem__heap_put(&room->expiring, first, record->expires_ms); /* in it: cannot fail */
@@ -100,7 +103,7 @@ static void expire(idem__store_memory *memory, const idem__store_op *op) {
   idem__store_room *room = &memory->rooms[op->space];
   for (;;) {
     idem__lock_take(&memory->lock);
-    idem__store_record *record = take_expired(room, op->now_ms);
+    idem__store_record *record = take_expired(memory, room, op->now_ms);
     idem__lock_give(&memory->lock);
     if (!record) return;
     idem__store_tell(memory, &(idem__store_change){.event = IDEM__STORE_WAS_EXPIRED,
@@ -108,9 +111,7 @@ static void expire(idem__store_memory *memory, const idem__store_op *op) {
                                                    .name = record->text,
                                                    .name_len = record->name_len,
                                                    .version = record->version});
-    idem__lock_take(&memory->lock);
     free_record(memory, record);
-    idem__lock_give(&memory->lock);
   }
 }
 
@@ -216,8 +217,7 @@ static idem_status put_locked(idem__store_memory *memory, const idem__store_op *
   status = set_value(memory, op, record, value);
   if (fresh && status == IDEM_OK) *spare = NULL;
   if (fresh && status != IDEM_OK) {
-    unlink_record(&memory->rooms[op->space], record);
-    memory->bytes -= record->charged;
+    unlink_record(memory, &memory->rooms[op->space], record);
     record->charged = 0;
   }
   if (status == IDEM_OK) answer->version = record->version;
@@ -242,11 +242,10 @@ static void run_remove(idem__store_memory *memory, const idem__store_op *op,
   idem__lock_take(&memory->lock);
   idem__store_record *record = idem__store_record_find(memory, op);
   answer->status = record ? check_version(record, op->expect, answer) : IDEM_E_NOTFOUND;
-  if (answer->status == IDEM_OK) {
-    unlink_record(&memory->rooms[op->space], record);
-    free_record(memory, record);
-  }
+  if (answer->status != IDEM_OK) record = NULL;
+  if (record) unlink_record(memory, &memory->rooms[op->space], record);
   idem__lock_give(&memory->lock);
+  free_record(memory, record);
 }
 
 /* ------------------------------------------------------------------ running */
@@ -314,7 +313,7 @@ static void free_memory(idem__store *store) {
     idem__store_room *room = &memory->rooms[i];
     while (!idem__list_empty(&room->records)) {
       idem__store_record *record = IDEM__CONTAINER(room->records.next, idem__store_record, link);
-      unlink_record(room, record);
+      unlink_record(memory, room, record);
       free_record(memory, record);
     }
     idem__map_deinit(&room->by_name);

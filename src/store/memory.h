@@ -12,10 +12,17 @@ typedef struct idem__store_value {
 } idem__store_value;
 
 typedef struct idem__store_entry {
-  struct idem__store_entry *next;
   uint64_t number;
   idem__store_value *value;
 } idem__store_entry;
+
+/* Entries by rising number, oldest first: a ring, so that any of them is found in a few steps. */
+typedef struct idem__store_log {
+  idem__store_entry *ring;
+  size_t first, count;
+  size_t cap; /* a power of two, or 0 */
+  size_t bytes;
+} idem__store_log;
 
 typedef struct idem__store_record {
   idem__list link;     /* in its space, by birth */
@@ -26,8 +33,7 @@ typedef struct idem__store_record {
   uint64_t counter;
   uint64_t last_entry;
   idem__store_value *value;
-  idem__store_entry *entries, **entries_end;
-  size_t log_bytes;
+  idem__store_log log;
   size_t charged; /* of the store's bytes, the log apart */
   size_t name_len;
   size_t group_len;
@@ -76,8 +82,8 @@ void idem__store_read(idem__store_memory *memory, const idem__store_op *op,
                       idem__store_answer *answer);
 void idem__store_list(idem__store_memory *memory, const idem__store_op *op,
                       idem__store_answer *answer);
-/* With the lock held. */
-void idem__store_drop_entries(idem__store_memory *memory, idem__store_record *record, size_t keep);
+/* Without the lock: the record is nobody else's any more, and its bytes are no longer counted. */
+void idem__store_log_free(const idem__store_memory *memory, idem__store_log *log);
 
 /* memory_watch.c: without the lock. */
 void idem__store_tell(idem__store_memory *memory, const idem__store_change *change);

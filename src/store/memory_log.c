@@ -6,63 +6,73 @@
 #include <string.h>
 
 #define HANDFUL 32
+#define LOOKED_AT 256 /* records, with the lock of all held */
 
-static size_t cost(const idem__store_entry *entry) { return sizeof *entry + entry->value->len; }
+static size_t cost(const idem__store_value *value) {
+  return sizeof(idem__store_entry) + value->len;
+}
 
-void idem__store_drop_entries(idem__store_memory *memory, idem__store_record *record, size_t keep) {
-  while (record->entries && record->log_bytes > keep) {
-    idem__store_entry *oldest = record->entries;
-    record->entries = oldest->next;
-    record->log_bytes -= cost(oldest);
-    memory->bytes -= cost(oldest);
-    idem__store_value_unref(&memory->alloc, oldest->value);
-    idem__free(&memory->alloc, oldest);
-  }
-  if (!record->entries) record->entries_end = &record->entries;
+static idem__store_entry *entry_at(const idem__store_log *log, size_t index) {
+  return &log->ring[(log->first + index) & (log->cap - 1)];
+}
+
+void idem__store_log_free(const idem__store_memory *memory, idem__store_log *log) {
+  for (size_t i = 0; i < log->count; i++)
+    idem__store_value_unref(&memory->alloc, entry_at(log, i)->value);
+  idem__free(&memory->alloc, log->ring);
 }
 
 /* ------------------------------------------------------------------ append */
 
-static idem__store_entry *new_entry(const idem__store_memory *memory, const idem__store_op *op) {
-  idem__store_entry *entry = idem__calloc(&memory->alloc, sizeof *entry);
-  if (!entry) return NULL;
-  entry->value = idem__store_value_new(&memory->alloc, op->bytes, op->len);
-  if (entry->value) return entry;
-  idem__free(&memory->alloc, entry);
-  return NULL;
+/* With the lock held. */
+static void drop_oldest(idem__store_memory *memory, idem__store_log *log, size_t keep) {
+  while (log->count && log->bytes > keep) {
+    idem__store_value *oldest = entry_at(log, 0)->value;
+    log->bytes -= cost(oldest);
+    memory->bytes -= cost(oldest);
+    idem__store_value_unref(&memory->alloc, oldest);
+    log->first = (log->first + 1) & (log->cap - 1);
+    log->count--;
+  }
 }
 
-static void free_entry(const idem__store_memory *memory, idem__store_entry *entry) {
-  if (!entry) return;
-  idem__store_value_unref(&memory->alloc, entry->value);
-  idem__free(&memory->alloc, entry);
+static bool make_room(const idem__store_memory *memory, idem__store_log *log) {
+  if (log->count < log->cap) return true;
+  size_t cap = log->cap ? log->cap * 2 : 4;
+  idem__store_entry *ring = idem__calloc(&memory->alloc, cap * sizeof *ring);
+  if (!ring) return false;
+  for (size_t i = 0; i < log->count; i++) ring[i] = *entry_at(log, i);
+  idem__free(&memory->alloc, log->ring);
+  log->ring = ring;
+  log->first = 0;
+  log->cap = cap;
+  return true;
 }
 
-/* With the lock held; true: the entry is the record's now. */
+/* With the lock held; true: the value is the record's now. */
 static bool keep_entry(idem__store_memory *memory, idem__store_record *record,
-                       idem__store_entry *entry, size_t limit) {
-  size_t size = cost(entry);
+                       idem__store_value *value, size_t limit) {
+  idem__store_log *log = &record->log;
+  size_t size = cost(value);
   if (limit && size > limit) return false;
-  if (limit) idem__store_drop_entries(memory, record, limit - size);
-  if (idem__store_charge(memory, size) != IDEM_OK) return false;
-  entry->number = record->last_entry;
-  *record->entries_end = entry;
-  record->entries_end = &entry->next;
-  record->log_bytes += size;
+  if (limit) drop_oldest(memory, log, limit - size);
+  if (!make_room(memory, log) || idem__store_charge(memory, size) != IDEM_OK) return false;
+  *entry_at(log, log->count++) = (idem__store_entry){.number = record->last_entry, .value = value};
+  log->bytes += size;
   return true;
 }
 
 void idem__store_append(idem__store_memory *memory, const idem__store_op *op,
                         idem__store_answer *answer) {
-  idem__store_entry *entry = new_entry(memory, op);
-  answer->status = entry ? IDEM_OK : IDEM_E_NOMEM;
+  idem__store_value *value = idem__store_value_new(&memory->alloc, op->bytes, op->len);
+  answer->status = value ? IDEM_OK : IDEM_E_NOMEM;
   idem__lock_take(&memory->lock);
   idem__store_record *record = idem__store_record_find(memory, op);
   if (!record) answer->status = IDEM_E_NOTFOUND;
   if (record) answer->number = ++record->last_entry; /* also of one that could not be kept */
-  if (record && entry && keep_entry(memory, record, entry, op->limit)) entry = NULL;
+  if (record && value && keep_entry(memory, record, value, op->limit)) value = NULL;
   idem__lock_give(&memory->lock);
-  free_entry(memory, entry);
+  idem__store_value_unref(&memory->alloc, value);
 }
 
 /* ----------------------------------------------------------- read and list */
@@ -74,12 +84,24 @@ typedef struct handful {
   size_t count;
 } handful;
 
+/* The first entry after a number, by halves. */
+static size_t entry_after(const idem__store_log *log, uint64_t after) {
+  size_t low = 0, high = log->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (entry_at(log, middle)->number <= after)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 /* With the lock held. */
-static void gather_entries(const idem__store_record *record, uint64_t after, handful *out) {
-  for (const idem__store_entry *at = record->entries; at && out->count < HANDFUL; at = at->next) {
-    if (at->number <= after) continue;
-    out->items[out->count].number = at->number;
-    out->values[out->count++] = idem__store_value_ref(at->value);
+static void gather_entries(const idem__store_log *log, uint64_t after, handful *out) {
+  for (size_t i = entry_after(log, after); i < log->count && out->count < HANDFUL; i++) {
+    out->items[out->count].number = entry_at(log, i)->number;
+    out->values[out->count++] = idem__store_value_ref(entry_at(log, i)->value);
   }
 }
 
@@ -87,23 +109,34 @@ static bool in_group(const idem__store_record *record, const char *group, size_t
   return record->group_len == len && memcmp(record->text + record->name_len, group, len) == 0;
 }
 
-/* With the lock held. A name that cannot be copied ends the handful: the caller sees less. */
-static void gather_records(const idem__store_memory *memory, const idem__store_op *op,
-                           uint64_t after, handful *out) {
-  const idem__list *records = &memory->rooms[op->space].records;
+static bool add_record(const idem__store_memory *memory, const idem__store_record *record,
+                       handful *out) {
+  idem__store_value *name = idem__store_value_new(&memory->alloc, record->text, record->name_len);
+  if (!name) return false;
+  out->items[out->count].number = record->birth;
+  out->items[out->count].version = record->version;
+  out->names[out->count] = name;
+  out->values[out->count++] = idem__store_value_ref(record->value);
+  return true;
+}
+
+/* Looks at records from the mark on, as many as one may with the lock of all held, and leaves the mark
+ * behind them; true: there are more. A name that cannot be copied ends it: the caller sees less. */
+static bool gather_records(idem__store_memory *memory, const idem__store_op *op, idem__list *mark,
+                           handful *out) {
+  idem__list *records = &memory->rooms[op->space].records, *at = mark->next;
   const char *group = op->group ? op->group : "";
   size_t group_len = strlen(group);
-  for (const idem__list *at = records->next; at != records && out->count < HANDFUL; at = at->next) {
-    idem__store_record *record =
-        IDEM__CONTAINER((idem__list *)(uintptr_t)at, idem__store_record, link);
-    if (record->birth <= after || !in_group(record, group, group_len)) continue;
-    idem__store_value *name = idem__store_value_new(&memory->alloc, record->text, record->name_len);
-    if (!name) return;
-    out->items[out->count].number = record->birth;
-    out->items[out->count].version = record->version;
-    out->names[out->count] = name;
-    out->values[out->count++] = idem__store_value_ref(record->value);
+  bool good = true;
+  idem__list_remove(mark);
+  for (size_t i = 0; good && i < LOOKED_AT && at != records && out->count < HANDFUL; i++) {
+    const idem__store_record *record = IDEM__CONTAINER(at, idem__store_record, link);
+    at = at->next;
+    if (record->birth > op->after && in_group(record, group, group_len))
+      good = add_record(memory, record, out);
   }
+  if (good && at != records) idem__list_append(at, mark);
+  return good && at != records;
 }
 
 /* Shows them, lets them go; false: the caller has had enough. */
@@ -123,7 +156,7 @@ static bool show(idem__store_memory *memory, const idem__store_op *op, handful *
     idem__store_value_unref(&memory->alloc, shown->values[i]);
     idem__store_value_unref(&memory->alloc, shown->names[i]);
   }
-  return more && *left && shown->count == HANDFUL;
+  return more && *left;
 }
 
 void idem__store_read(idem__store_memory *memory, const idem__store_op *op,
@@ -137,25 +170,30 @@ void idem__store_read(idem__store_memory *memory, const idem__store_op *op,
     idem__store_record *record = idem__store_record_find(memory, op);
     answer->status = record ? IDEM_OK : IDEM_E_NOTFOUND;
     if (record) answer->number = record->last_entry;
-    if (record && op->each) gather_entries(record, after, &found);
+    if (record && op->each) gather_entries(&record->log, after, &found);
     idem__lock_give(&memory->lock);
     if (found.count) after = found.items[found.count - 1].number;
-    more = show(memory, op, &found, &left);
+    more = show(memory, op, &found, &left) && found.count == HANDFUL;
   }
 }
 
+/* The mark stands among the records as one that was born before all of them: nobody lists it. */
 void idem__store_list(idem__store_memory *memory, const idem__store_op *op,
                       idem__store_answer *answer) {
-  uint64_t after = op->after;
+  idem__store_record mark = {.birth = 0};
   size_t left = op->limit ? op->limit : SIZE_MAX;
-  bool more = true;
-  while (more) {
+  idem__lock_take(&memory->lock);
+  idem__list_append(memory->rooms[op->space].records.next, &mark.link);
+  idem__lock_give(&memory->lock);
+  for (bool more = true; more;) {
     handful found = {.count = 0};
     idem__lock_take(&memory->lock);
-    gather_records(memory, op, after, &found);
+    more = gather_records(memory, op, &mark.link, &found);
     idem__lock_give(&memory->lock);
-    if (found.count) after = found.items[found.count - 1].number;
-    more = show(memory, op, &found, &left);
+    more = show(memory, op, &found, &left) && more;
   }
+  idem__lock_take(&memory->lock);
+  idem__list_leave(&mark.link);
+  idem__lock_give(&memory->lock);
   answer->status = IDEM_OK;
 }
