@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PURGED 64 /* tasks that are looked at for each that comes */
+
 typedef struct idem__task_table {
   idem__lock lock;
   idem__map by_id;
   idem__list all;
-  idem__task *dirty; /* changed, and not yet in the store; each counted */
+  idem__list *purge_at; /* in `all`: where the next purge goes on */
+  idem__task *dirty;    /* changed, and not yet in the store; each counted */
 } idem__task_table;
 
 /* News of a task that waits for a hub's thread. */
@@ -32,6 +35,7 @@ idem_status idem__tasks_new(idem_server *server) {
   idem__lock_init(&server->tasks->lock);
   idem__map_init(&server->tasks->by_id, &server->alloc, server->router->methods.seed);
   idem__list_init(&server->tasks->all);
+  server->tasks->purge_at = &server->tasks->all;
   return IDEM_OK;
 }
 
@@ -67,7 +71,9 @@ void idem__task_unref(idem__task *task) {
 }
 
 static void remove_task(idem__task *task) {
-  idem__map_remove(&task->server->tasks->by_id, task->id, IDEM__TASK_ID);
+  idem__task_table *table = task->server->tasks;
+  if (table->purge_at == &task->link) table->purge_at = task->link.next;
+  idem__map_remove(&table->by_id, task->id, IDEM__TASK_ID);
   idem__list_remove(&task->link);
   idem__task_release(task);
 }
@@ -87,26 +93,35 @@ void idem__tasks_free(idem_server *server) {
   server->tasks = NULL;
 }
 
-/* With the lock held: finished tasks whose time is over go; those that nobody gave their input are
+/* With the lock held: a finished task whose time is over goes; one that nobody gave its input is
  * cancelled. True: hubs are to be woken. */
-static bool purge(idem_server *server, uint64_t now_ms) {
-  idem__list *all = &server->tasks->all;
-  bool cancelled = false;
-  for (idem__list *at = all->next; at != all;) {
-    idem__task *task = IDEM__CONTAINER(at, idem__task, link);
-    at = at->next;
-    if (!task->hub && task->refs == 1) {
+static bool purge_one(idem__task *task, uint64_t now_ms) {
+  if (!task->hub) {
+    if (task->refs == 1)
       remove_task(task); /* somebody else's, and nobody here looks at it any more */
-      continue;
-    }
-    if (now_ms <= task->updated_ms + server->opts.task_ttl_ms) continue;
-    if (!task->hub) continue;
-    if (idem__task_terminal(task)) {
-      if (!task->cancel_asked) remove_task(task); /* else its handler is still to hear of it */
-    } else if (task->state == IDEM__TASK_INPUT) {
-      task->cancel_asked = cancelled = true;
-      idem__task_set_state(task, IDEM__TASK_CANCELLED);
-    }
+    return false;
+  }
+  if (now_ms <= task->updated_ms + task->server->opts.task_ttl_ms) return false;
+  if (idem__task_terminal(task)) {
+    if (!task->cancel_asked) remove_task(task); /* else its handler is still to hear of it */
+    return false;
+  }
+  if (task->state != IDEM__TASK_INPUT) return false;
+  task->cancel_asked = true;
+  idem__task_set_state(task, IDEM__TASK_CANCELLED);
+  return true;
+}
+
+/* With the lock held, which every thread waits for: a few of them each time, going round. */
+static bool purge(idem_server *server, uint64_t now_ms) {
+  idem__task_table *table = server->tasks;
+  size_t left = table->by_id.count < PURGED ? table->by_id.count : PURGED;
+  bool cancelled = false;
+  for (; left; left--) {
+    if (table->purge_at == &table->all) table->purge_at = table->all.next;
+    idem__task *task = IDEM__CONTAINER(table->purge_at, idem__task, link);
+    table->purge_at = task->link.next;
+    if (purge_one(task, now_ms)) cancelled = true;
   }
   return cancelled;
 }

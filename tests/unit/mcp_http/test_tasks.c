@@ -1,6 +1,7 @@
 /* test_tasks.c - tasks live in the store: another server that shares it shows them, cancels them,
  * answers their questions and waits for them, for their principal alone. */
 #include "mcp_server/task.h"
+#include "support/fault_alloc.h"
 #include "support/mcp_web.h"
 #include "support/unit.h"
 
@@ -179,6 +180,36 @@ static void who_listens_elsewhere_is_told(void **state) {
   mcp_web_disconnect(&listener);
 }
 
+/* Their memory goes with whatever is asked of tasks next, a few with each, so that nobody waits for all. */
+static void tasks_whose_time_is_over_go_a_few_at_a_time(void **state) {
+  (void)state;
+  enum { TASKS = 200 };
+  static pair both;
+  fault_alloc fault;
+  char id[IDEM__TASK_ID + 1];
+  fault_alloc_init(&fault);
+  mcp_web_open(&both.owner,
+               &(mcp_web_opts){.server = {.alloc = &fault.alloc, .task_ttl_ms = 1000}});
+  both.owner.fixture->keep = keep;
+  both.owner.fixture->user = &both;
+  size_t blocks[8];
+  for (int i = 0; i < TASKS; i++) {
+    start(&both, "job", id);
+    idem_tool_text(both.kept, "done", 4);
+  }
+  both.owner.fixture->wall_ms += 5000;
+  for (int i = 0; i < 8; i++) {
+    expect(ask_task(&both.owner, "alice", "tasks/get", id, ""), "\"error\"");
+    blocks[i] = fault.live_blocks;
+  }
+  assert_true(blocks[0] > blocks[1] && blocks[1] > blocks[2]);
+  assert_true(blocks[0] - blocks[2] < TASKS * 3);
+  assert_int_equal(blocks[6], blocks[7]);
+  assert_true(blocks[0] - blocks[7] > TASKS - 64);
+  mcp_web_close(&both.owner);
+  fault_alloc_assert_clean(&fault);
+}
+
 int main(void) {
 #define PROMISE(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
   const struct CMUnitTest tests[] = {
@@ -188,6 +219,7 @@ int main(void) {
       PROMISE(a_question_answered_elsewhere_wakes_its_handler),
       PROMISE(whoever_ends_a_task_first_is_right),
       PROMISE(who_listens_elsewhere_is_told),
+      cmocka_unit_test(tasks_whose_time_is_over_go_a_few_at_a_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
