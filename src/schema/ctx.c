@@ -11,6 +11,7 @@
 #define DEFAULT_REFERENCES 256
 #define BASE_STEPS 1000000
 #define STEPS_PER_VALUE 256
+#define MOST_STEPS 200000000
 #define DEFAULT_REGEX_STEPS 10000000
 #define DEFAULT_BYTES ((size_t)64 << 20)
 #define TEXT_MAX 4096
@@ -46,7 +47,9 @@ static void run_init(run *r, const idem_schema *schema, idem_schema_ctx *ctx,
                      const idem_schema_check *check, yyjson_val *value) {
   uint64_t values = (uint64_t)(idem__next(value) - value);
   *r = (run){.schema = schema, .ctx = ctx, .check = check};
-  r->steps = check->max_steps ? check->max_steps : BASE_STEPS + values * STEPS_PER_VALUE;
+  r->steps = BASE_STEPS + values * STEPS_PER_VALUE;
+  if (r->steps > MOST_STEPS) r->steps = MOST_STEPS;
+  if (check->max_steps) r->steps = check->max_steps;
   r->depth = check->max_depth ? check->max_depth : DEFAULT_DEPTH;
   if (r->depth > HIGHEST_DEPTH) r->depth = HIGHEST_DEPTH;
   r->max_references = check->max_references ? check->max_references : DEFAULT_REFERENCES;

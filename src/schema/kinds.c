@@ -63,9 +63,26 @@ static bool is_plainly_in_range(const number_rules *rules, const yyjson_val *val
   }
 }
 
+/* What reading a number's text costs; most are short. */
+static bool spend_digits(run *r, const yyjson_val *value) {
+  bool raw = (value->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_RAW;
+  return !raw || idem__length(value) < 16 || idem__run_spend(r, idem__length(value) / 16);
+}
+
+static bool check_multiple(run *r, node_id id, const number *n, const yyjson_val *value,
+                           const frame *at) {
+  const number *divisor = &r->schema->nodes[id].numbers->multiple;
+  bool limit = false;
+  if (!idem__run_spend(r, idem__number_multiple_steps(n, divisor))) return false;
+  if (idem__number_multiple(n, divisor, &limit)) return true;
+  if (limit) return idem__run_limit(r, "max_steps");
+  return idem__complain(r, id, value, at, (complaint){.k = KEYWORD_MULTIPLE_OF});
+}
+
 bool idem__check_number(run *r, node_id id, yyjson_val *value, const frame *at) {
   const number_rules *rules = r->schema->nodes[id].numbers;
   if (is_plainly_in_range(rules, value)) return true;
+  if (!spend_digits(r, value)) return false;
   number n = idem__number_of(value);
   if (n.form == NUMBER_INTEGER && rules->plain && n.integer >= rules->low &&
       n.integer <= rules->high)
@@ -74,10 +91,7 @@ bool idem__check_number(run *r, node_id id, yyjson_val *value, const frame *at) 
   if (n.form == NUMBER_LONG && !idem__run_spend(r, n.digits / 16)) return false;
   bool good = check_bounds(r, id, rules, &n, value, at);
   if ((!good && !r->collect) || !rules->has_multiple) return good;
-  bool limit = false;
-  if (idem__number_multiple(&n, &rules->multiple, &limit)) return good;
-  if (limit) return idem__run_limit(r, "max_steps");
-  return idem__complain(r, id, value, at, (complaint){.k = KEYWORD_MULTIPLE_OF});
+  return check_multiple(r, id, &n, value, at) && good;
 }
 
 /* --------------------------------------------------------------- strings */
@@ -131,6 +145,7 @@ static bool check_items(run *r, const array_rules *rules, yyjson_val *value, con
   size_t count = idem__length(value);
   size_t seen =
       rules->rest != NODE_NONE || rules->prefix_count > count ? count : rules->prefix_count;
+  if (!idem__run_spend(r, seen / 8)) return false; /* for those that need no evaluation */
   yyjson_val *item = value + 1;
   for (size_t i = 0; i < seen; i++, item = idem__next(item)) {
     node_id child = i < rules->prefix_count ? rules->prefix[i] : rules->rest;
@@ -157,6 +172,7 @@ static bool check_contains(run *r, node_id id, const array_rules *rules, yyjson_
                            const frame *at, marks *m) {
   uint64_t found = 0;
   size_t count = idem__length(value);
+  if (!idem__run_spend(r, count / 8)) return false;
   yyjson_val *item = value + 1;
   for (size_t i = 0; i < count && r->status == IDEM_OK; i++, item = idem__next(item)) {
     frame inside = {.parent = at, .index = i};
@@ -336,6 +352,8 @@ static bool check_member(object_check *o, yyjson_val *key, size_t position) {
   frame inside = {.parent = o->at, .key = key};
   const object_rules *rules = o->rules;
   bool good = true, known = false;
+  size_t len = idem__length(key);
+  if (len >= 64 && !idem__run_spend(o->r, len / 64)) return false;
   uint32_t index = rules->property_count ? find_name(o, key) : UINT32_MAX;
   if (index != UINT32_MAX) {
     o->present[index / 64] |= (uint64_t)1 << (index % 64);
@@ -358,6 +376,7 @@ static bool check_members(object_check *o) {
   bool good = true;
   size_t count = idem__length(o->value);
   yyjson_val *key = o->value + 1;
+  if (!idem__run_spend(o->r, count)) return false; /* a name is looked up for each */
   uint32_t references = o->r->references;
   o->r->references = o->r->max_references;
   for (size_t i = 0; i < count && (good || o->r->collect); i++, key = idem__next(key + 1))
@@ -402,6 +421,7 @@ static bool check_dependent_names(object_check *o) {
 
 static bool check_dependent_schemas(object_check *o) {
   bool good = true;
+  if (!idem__run_spend(o->r, o->rules->dependent_schema_count)) return false;
   for (uint32_t i = 0; i < o->rules->dependent_schema_count; i++) {
     const dependent_schema *d = &o->rules->dependent_schemas[i];
     if (!has_name(o, d->trigger)) continue;

@@ -378,6 +378,17 @@ static bool long_multiple(const number *n, const number *divisor, uint64_t shift
   return rest_is_zero(&rest, len);
 }
 
+/* Long division is up to nine subtractions a digit, each as long as the divisor; the rest is one
+ * division of 128 bits a digit. */
+uint64_t idem__number_multiple_steps(const number *n, const number *divisor) {
+  uint64_t digits = n->form == NUMBER_LONG ? n->digits : 0;
+  if (divisor->form != NUMBER_LONG) return digits / 4;
+  if (divisor->digits > LONG_DIVISOR_DIGITS) return 0; /* nothing is done */
+  int64_t shift = (n->form == NUMBER_INTEGER ? 0 : n->exponent) - divisor->exponent;
+  if (shift < 0 || shift > LONG_DIVISION_WORK) return 0;
+  return (digits + 20 + (uint64_t)shift) * (divisor->digits + 1) / 8;
+}
+
 /* n = V * 10^f, divisor = m * 10^e with neither V nor m divisible by ten (or f, e zero). When
  * f >= e, m must divide V * 10^(f-e). Otherwise m * 10^(e-f) must divide V, which needs V's own
  * trailing zeros: only INTEGER forms have them, so those are compared by stripping first. */

@@ -29,6 +29,8 @@ bool idem__number_is_integer(const number *n);
 int idem__number_compare(const number *a, const number *b); /* <0, 0, >0 */
 bool idem__number_equal(const number *a, const number *b);
 void idem__number_hash(idem__hasher *hasher, const number *n);
+/* What the next function costs, in steps of a validation. */
+uint64_t idem__number_multiple_steps(const number *n, const number *divisor);
 /* Whether `n` is a multiple of `divisor` (positive). Sets *limit when the work would be too much.
  */
 bool idem__number_multiple(const number *n, const number *divisor, bool *limit);

@@ -183,6 +183,7 @@ static bool check_unevaluated_properties(run *r, node_id rest, yyjson_val *value
                                          const marks *m) {
   bool good = true;
   size_t count = idem__length(value);
+  if (!idem__run_spend(r, count / 8)) return false;
   yyjson_val *key = value + 1;
   for (size_t i = 0; i < count; i++, key = idem__next(key + 1)) {
     if (idem__marked(m, i)) continue;
@@ -198,6 +199,7 @@ static bool check_unevaluated_items(run *r, node_id rest, yyjson_val *value, con
                                     const marks *m) {
   bool good = true;
   size_t count = idem__length(value);
+  if (!idem__run_spend(r, count / 8)) return false;
   yyjson_val *item = value + 1;
   for (size_t i = 0; i < count; i++, item = idem__next(item)) {
     if (idem__marked(m, i)) continue;
@@ -227,7 +229,11 @@ static bool is_integer(const yyjson_val *value) {
 
 static bool check_kind(run *r, const node *n, node_id id, yyjson_val *value, uint8_t kind,
                        const frame *at) {
-  if (kind == KIND_NUMBER && (n->kinds & KIND_INTEGER) && is_integer(value)) return true;
+  if (kind == KIND_NUMBER && (n->kinds & KIND_INTEGER)) {
+    bool raw = (value->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_RAW;
+    if (raw && !idem__run_spend(r, idem__length(value) / 64)) return false;
+    if (is_integer(value)) return true;
+  }
   return idem__complain(r, id, value, at, (complaint){.k = KEYWORD_TYPE});
 }
 
@@ -307,10 +313,10 @@ __attribute__((noinline)) static bool evaluate_closely(run *r, node_id id, yyjso
                                                        const frame *at, marks *m) {
   const node *n = &r->schema->nodes[id];
   uint8_t kind = idem__kind(value);
-  if (n->verdict == NODE_FALSE)
-    return idem__complain(r, id, value, at, (complaint){.k = KEYWORD_NONE});
   if (r->steps == 0) return idem__run_limit(r, "max_steps");
   r->steps--;
+  if (n->verdict == NODE_FALSE)
+    return idem__complain(r, id, value, at, (complaint){.k = KEYWORD_NONE});
   bool good = (n->kinds & kind) || check_kind(r, n, id, value, kind, at);
   if (!good && !r->collect) return false;
   if (n->plain_scalars && kind < KIND_ARRAY) return check_scalar(r, n, id, value, kind, at) && good;

@@ -77,6 +77,7 @@ static void hash_object(idem__hasher *hasher, yyjson_val *value, value_budget *b
   hash_head(hasher, KIND_OBJECT, count);
   for (size_t i = 0; i < count && !budget->exhausted; i++, key = idem__next(key + 1)) {
     idem__hasher member = idem__hash_begin(0);
+    if (!spend(budget, idem__length(key) / 64)) return;
     idem__hash_text(&member, key->uni.str, idem__length(key));
     hash_value(&member, key + 1, budget);
     sum += idem__hash_end(member);
@@ -84,9 +85,14 @@ static void hash_object(idem__hasher *hasher, yyjson_val *value, value_budget *b
   idem__hash_word(hasher, sum);
 }
 
+/* Digits are read one by one, also those that turn out to be zeros at the end. */
+static uint64_t digit_steps(const yyjson_val *value) {
+  return (value->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_RAW ? idem__length(value) / 16 : 0;
+}
+
 static void hash_number(idem__hasher *hasher, yyjson_val *value, value_budget *budget) {
+  if (!spend(budget, digit_steps(value))) return;
   number n = idem__number_of(value);
-  if (n.form == NUMBER_LONG) spend(budget, n.digits / 16);
   hash_head(hasher, KIND_NUMBER, 0);
   idem__number_hash(hasher, &n);
 }
@@ -152,6 +158,7 @@ static bool index_keys(key_index *index, yyjson_val *object, value_budget *budge
   }
   yyjson_val *key = object + 1;
   for (size_t i = 0; i < count; i++, key = idem__next(key + 1)) {
+    if (!spend(budget, idem__length(key) / 64)) return false;
     uint32_t slot = (uint32_t)idem__hash(key->uni.str, idem__length(key), 0) & index->mask;
     while (index->slots[slot] && spend(budget, 1)) slot = (slot + 1) & index->mask;
     if (budget->exhausted) return false;
@@ -161,13 +168,16 @@ static bool index_keys(key_index *index, yyjson_val *object, value_budget *budge
 }
 
 static yyjson_val *index_find(const key_index *index, const yyjson_val *key, value_budget *budget) {
+  size_t compared = idem__length(key) / 64;
   if (!index->slots) {
     size_t count = idem__length(index->object);
+    if (compared && !spend(budget, compared * count)) return NULL;
     yyjson_val *other = index->object + 1;
     for (; count; count--, other = idem__next(other + 1))
       if (same_text(key, other)) return other + 1;
     return NULL;
   }
+  if (!spend(budget, compared)) return NULL;
   uint32_t slot = (uint32_t)idem__hash(key->uni.str, idem__length(key), 0) & index->mask;
   for (; index->slots[slot] && spend(budget, 1); slot = (slot + 1) & index->mask)
     if (same_text(key, index->slots[slot])) return index->slots[slot] + 1;
@@ -189,10 +199,11 @@ static bool equal_objects(yyjson_val *a, yyjson_val *b, value_budget *budget) {
   return equal;
 }
 
-static bool equal_numbers(const yyjson_val *a, const yyjson_val *b) {
+static bool equal_numbers(const yyjson_val *a, const yyjson_val *b, value_budget *budget) {
   if (a->tag == b->tag && a->uni.u64 == b->uni.u64 &&
       (a->tag & YYJSON_TYPE_MASK) == YYJSON_TYPE_NUM)
     return true;
+  if (!spend(budget, digit_steps(a) + digit_steps(b))) return false;
   number x = idem__number_of(a), y = idem__number_of(b);
   return idem__number_equal(&x, &y);
 }
@@ -205,7 +216,7 @@ bool idem__value_equal(yyjson_val *a, yyjson_val *b, value_budget *budget) {
   bool equal;
   budget->depth--;
   switch (kind) {
-  case KIND_NUMBER: equal = equal_numbers(a, b); break;
+  case KIND_NUMBER: equal = equal_numbers(a, b, budget); break;
   case KIND_STRING:
     spend(budget, idem__length(a) / 64);
     equal = same_text(a, b);
@@ -258,9 +269,13 @@ idem_status idem__value_set_build(region *memory, yyjson_val *const *values, uin
 static bool small_set_has(const value_set *set, yyjson_val *value, uint8_t kind,
                           value_budget *budget) {
   if (kind == KIND_STRING) {
-    for (uint32_t i = 0; i < set->count; i++)
-      if (idem__kind(set->values[i]) == KIND_STRING && same_text(set->values[i], value))
-        return true;
+    size_t len = idem__length(value);
+    for (uint32_t i = 0; i < set->count; i++) {
+      yyjson_val *one = set->values[i];
+      if (idem__kind(one) != KIND_STRING || idem__length(one) != len) continue;
+      if (len >= 64 && !spend(budget, len / 64)) return false;
+      if (memcmp(one->uni.str, value->uni.str, len) == 0) return true;
+    }
     return false;
   }
   for (uint32_t i = 0; i < set->count; i++)
