@@ -60,8 +60,10 @@ struct idem__http_conn {
   void (*on_time)(void *user, uint64_t now_ms); /* of the upgraded conn */
   void *time_user;
   uint64_t time_at_ms;
-  idem_status failed; /* final */
-  unsigned inside;    /* depth of the driver's calls */
+  uint64_t message_by_ms; /* a WebSocket's message that has begun must be whole; UINT64_MAX: none */
+  uint64_t parting_ms;    /* when our goodbye to a WebSocket was said; 0: it was not */
+  idem_status failed;     /* final */
+  unsigned inside;        /* depth of the driver's calls */
   bool closing, lingering, eof, discard, resume, upgrading;
   idem__ip from;
   char peer[PEER_MAX];

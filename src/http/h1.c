@@ -10,7 +10,6 @@
 #define DRAIN_MAX ((size_t)64 * 1024) /* body of a refused request we read to keep the conn */
 #define BACKLOG_MAX ((size_t)64 * 1024)
 #define LINGER_MS 2000
-#define BODY_BYTES_PER_MS 16 /* a body this fast may take longer than request_ms */
 
 /* ------------------------------------------------------ parser's callbacks */
 
@@ -293,6 +292,13 @@ static bool can_parse(const idem__http_conn *conn) {
          conn->queued <= 2 * conn->hub->queued_bytes;
 }
 
+static idem_status feed_websocket(idem__http_conn *conn, const char *data, size_t len) {
+  if (!len) return IDEM_OK;
+  idem_status status = idem__websocket_feed(conn->websocket, data, len);
+  conn->message_by_ms = idem__websocket_due(conn->websocket, conn->now_ms, conn->hub->request_ms);
+  return status;
+}
+
 static idem_status parse(idem__http_conn *conn, const char *data, size_t len) {
   while (len && can_parse(conn)) {
     size_t used = 0;
@@ -306,7 +312,7 @@ static idem_status parse(idem__http_conn *conn, const char *data, size_t len) {
     len -= used;
   }
   if (conn->closing) return IDEM_OK;
-  if (conn->websocket) return len ? idem__websocket_feed(conn->websocket, data, len) : IDEM_OK;
+  if (conn->websocket) return feed_websocket(conn, data, len);
   idem_status status = conn->request ? keep_partial(conn, data) : IDEM_OK;
   return status == IDEM_OK ? keep_backlog(conn, data, len) : status;
 }
@@ -361,7 +367,7 @@ idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_con
   conn->hub = hub;
   idem__buf_init(&conn->backlog, &hub->alloc, (size_t)1 << 20);
   conn->now_ms = conn->last_ms = conn->heard_ms = opts->now_ms;
-  conn->time_at_ms = UINT64_MAX;
+  conn->time_at_ms = conn->message_by_ms = UINT64_MAX;
   conn->on_output = opts->on_output;
   conn->user = opts->user;
   conn->from = opts->from;
@@ -401,6 +407,8 @@ static idem_status leave(idem__http_conn *conn, idem_status status) {
   conn->inside--;
   if (status != IDEM_OK && conn->failed == IDEM_OK) conn->failed = status;
   if (conn->websocket && idem__websocket_finished(conn->websocket)) conn->closing = true;
+  if (conn->websocket && !conn->parting_ms && idem__websocket_closing(conn->websocket))
+    conn->parting_ms = conn->now_ms;
   return conn->failed;
 }
 
@@ -442,7 +450,20 @@ bool idem__http_conn_want_read(const idem__http_conn *conn) {
 
 static uint64_t request_deadline(const idem__http_conn *conn) {
   const idem__http_request *request = conn->request;
-  return request->began_ms + conn->hub->request_ms + request->body.len / BODY_BYTES_PER_MS;
+  return request->began_ms + conn->hub->request_ms + request->body.len / IDEM__BYTES_PER_MS;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* When a socket is given up. Our own pings prove nothing; once a goodbye was said, neither does what
+ * still comes. */
+static uint64_t websocket_end(const idem__http_conn *conn) {
+  if (conn->parting_ms) return conn->parting_ms + conn->hub->request_ms;
+  return earlier(conn->heard_ms + conn->hub->idle_ms, conn->message_by_ms);
+}
+
+static uint64_t websocket_deadline(const idem__http_conn *conn) {
+  return earlier(conn->time_at_ms, websocket_end(conn));
 }
 
 uint64_t idem__http_conn_deadline(const idem__http_conn *conn) {
@@ -453,10 +474,7 @@ uint64_t idem__http_conn_deadline(const idem__http_conn *conn) {
     uint64_t at = conn->exchange.at_ms;
     return conn->queued && idle < at ? idle : at;
   }
-  if (conn->websocket) {
-    uint64_t dead = conn->heard_ms + conn->hub->idle_ms; /* our own pings prove nothing */
-    return conn->time_at_ms < dead ? conn->time_at_ms : dead;
-  }
+  if (conn->websocket) return websocket_deadline(conn);
   return conn->request ? request_deadline(conn) : idle;
 }
 
@@ -487,8 +505,9 @@ static idem_status expire_websocket(idem__http_conn *conn) {
     return IDEM_OK;
   }
   if (idem__websocket_closing(conn->websocket) || conn->queued) return IDEM_E_TIMEOUT;
-  conn->heard_ms = conn->now_ms; /* as long again for the answer */
-  idem__websocket_close(conn->websocket, 1001, "idle");
+  bool slow = conn->message_by_ms <= conn->now_ms;
+  conn->message_by_ms = UINT64_MAX;
+  idem__websocket_close(conn->websocket, slow ? 1008 : 1001, slow ? "too slow" : "idle");
   return IDEM_OK;
 }
 

@@ -430,6 +430,10 @@ idem_status idem__websocket_send(idem__websocket *socket, const char *text, size
 idem_status idem__websocket_ping(idem__websocket *socket);
 /* Starts or answers the close handshake; 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011. */
 void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *reason);
+/* By when the message or frame that has begun must be whole, which is to be asked after each feed:
+ * limit_ms, and longer for one that comes fast enough. UINT64_MAX: none has begun. */
+uint64_t idem__websocket_due(idem__websocket *socket, uint64_t now_ms, uint64_t limit_ms);
+#define IDEM__BYTES_PER_MS 16 /* what comes this fast may take longer than its limit */
 /* Both sides have closed, or the peer broke the protocol and was told: end the connection. */
 bool idem__websocket_finished(const idem__websocket *socket);
 bool idem__websocket_closing(const idem__websocket *socket);

@@ -1,7 +1,8 @@
 /* websocket.c - one JSON-RPC message a text frame, framing by wslay; both roles.
- * wslay checks masks, opcodes, fragments, UTF-8 and sizes; we turn its verdicts into close codes,
- * refuse binary, and hand it heads and control frames in one piece, so that what it finds does
- * not depend on how the bytes came. See docs/internals/http.md. */
+ * wslay checks masks, opcodes, order of fragments and UTF-8; we gather messages (its own way costs a
+ * hundred bytes a fragment), turn its verdicts into close codes, refuse binary, and hand it heads and
+ * control frames in one piece, so that what it finds does not depend on how the bytes came.
+ * See docs/internals/http.md. */
 #include "http.h"
 
 #include <string.h>
@@ -9,9 +10,15 @@
 
 #define CONTROL_FRAME_MAX 131 /* two bytes, a mask, 125 bytes; the longest head has 14 */
 
+#define MESSAGE_KEEP 1024 /* capacity that stays between messages */
+
 struct idem__websocket {
   wslay_event_context_ptr context;
   idem__websocket_opts opts;
+  idem__buf message;      /* the text so far; bounded by bytes, whatever the fragments */
+  uint64_t message_count; /* of messages, and of control frames outside of them, that have ended */
+  uint64_t begun_count;   /* message_count when `begun_ms` was taken */
+  uint64_t begun_ms;      /* when what is unfinished was first seen so; 0: nothing was */
   const char *input;
   size_t input_len;
   idem_status failed;
@@ -19,6 +26,8 @@ struct idem__websocket {
   uint8_t piece_len;
   uint64_t payload_left; /* of the data frame whose head wslay has been given */
   uint8_t opcode;        /* of the frame being read */
+  bool inside;           /* a data message has begun and not ended */
+  bool lent;             /* its text is with on_message */
   bool sending;          /* wslay is writing: it must not be entered a second time */
   bool told;             /* on_close has run */
   bool closing;          /* a close frame of ours is queued or sent */
@@ -171,17 +180,43 @@ static uint16_t close_fault(const uint8_t *payload, size_t len) {
   return text ? 0 : WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA;
 }
 
+static void drop_message(idem__websocket *socket) {
+  if (socket->lent) return;
+  socket->message.len = 0;
+  idem__buf_trim(&socket->message, socket->closing ? 0 : MESSAGE_KEEP);
+}
+
+/* Nothing more is read; the peer is told why. */
+static void stop_reading(idem__websocket *socket, uint16_t code) {
+  if (!socket->closing) wslay_event_queue_close(socket->context, code, NULL, 0);
+  socket->closing = true;
+  wslay_event_shutdown_read(socket->context);
+  drop_message(socket);
+}
+
 static void on_frame_start(wslay_event_context_ptr context,
                            const struct wslay_event_on_frame_recv_start_arg *start, void *user) {
   idem__websocket *socket = user;
   (void)context;
   socket->opcode = start->opcode;
+  if (start->opcode & 0x08) return;
+  socket->inside = true;
+  if (start->payload_length > socket->message.max - socket->message.len)
+    stop_reading(socket, WSLAY_CODE_MESSAGE_TOO_BIG);
+}
+
+static void gather(idem__websocket *socket, const uint8_t *data, size_t len) {
+  if (socket->closing || !len) return;
+  if (idem__buf_put(&socket->message, data, len) == IDEM_OK) return;
+  socket->failed = IDEM_E_NOMEM;
+  wslay_event_shutdown_read(socket->context);
 }
 
 /* wslay answers any close frame in kind; to a malformed one our own verdict is queued first. */
 static void on_frame_chunk(wslay_event_context_ptr context,
                            const struct wslay_event_on_frame_recv_chunk_arg *chunk, void *user) {
   idem__websocket *socket = user;
+  if (!(socket->opcode & 0x08)) gather(socket, chunk->data, chunk->data_length);
   if (socket->opcode != WSLAY_CONNECTION_CLOSE) return;
   uint16_t fault = close_fault(chunk->data, chunk->data_length);
   if (!fault) return;
@@ -191,23 +226,33 @@ static void on_frame_chunk(wslay_event_context_ptr context,
 
 static idem_status flush(idem__websocket *socket);
 
+static void deliver(idem__websocket *socket) {
+  const char *text = socket->message.len ? socket->message.data : "";
+  socket->lent = true;
+  socket->opts.on_message(socket, text, socket->message.len, socket->opts.user);
+  socket->lent = false;
+}
+
 /* What each message gives rise to leaves before the next is looked at: wslay lets control frames
  * overtake, and after a close frame it sends nothing more. */
 static void on_frame_message(wslay_event_context_ptr context,
                              const struct wslay_event_on_msg_recv_arg *message, void *user) {
   idem__websocket *socket = user;
+  bool data = !(message->opcode & 0x08);
   (void)context;
+  if (data) socket->inside = false;
+  if (!socket->inside) socket->message_count++;
   if (message->opcode == WSLAY_CONNECTION_CLOSE) {
     socket->closing = true;
     tell_closed(socket, message->status_code ? message->status_code : WSLAY_CODE_NO_STATUS_RCVD);
   } else if (socket->closing) {
     return; /* what comes after our close frame is not for us */
   } else if (message->opcode == WSLAY_TEXT_FRAME) {
-    const char *text = message->msg_length ? (const char *)message->msg : "";
-    socket->opts.on_message(socket, text, message->msg_length, socket->opts.user);
+    deliver(socket);
   } else if (message->opcode == WSLAY_BINARY_FRAME) {
     idem__websocket_close(socket, WSLAY_CODE_UNSUPPORTED_DATA, "text only");
   }
+  if (data || socket->closing) drop_message(socket);
   flush(socket);
 }
 
@@ -235,7 +280,9 @@ idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocke
     return IDEM_E_NOMEM;
   }
   size_t max = opts->message_bytes ? opts->message_bytes : 10485760;
-  wslay_event_config_set_max_recv_msg_length(socket->context, max);
+  wslay_event_config_set_max_recv_msg_length(socket->context, max); /* of a frame, then */
+  wslay_event_config_set_no_buffering(socket->context, 1);
+  idem__buf_init(&socket->message, opts->alloc, max);
   *out = socket;
   return IDEM_OK;
 }
@@ -244,6 +291,7 @@ void idem__websocket_free(idem__websocket *socket) {
   if (!socket) return;
   tell_closed(socket, WSLAY_CODE_ABNORMAL_CLOSURE);
   wslay_event_context_free(socket->context);
+  idem__buf_deinit(&socket->message);
   if (socket->opts.on_free) socket->opts.on_free(socket->opts.user);
   idem__free(socket->opts.alloc, socket);
 }
@@ -290,7 +338,8 @@ idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size
   socket->input_len = len;
   int failure = wslay_event_want_read(socket->context) ? wslay_event_recv(socket->context) : 0;
   socket->input_len = 0;
-  if (failure == WSLAY_ERR_NOMEM) return socket->failed = IDEM_E_NOMEM;
+  if (failure == WSLAY_ERR_NOMEM) socket->failed = IDEM_E_NOMEM;
+  if (socket->failed != IDEM_OK) return socket->failed;
   if (failure) return break_off(socket);
   flush(socket);
   if (!wslay_event_get_read_enabled(socket->context)) {
@@ -323,6 +372,23 @@ void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *r
   wslay_event_queue_close(socket->context, code, (const uint8_t *)reason,
                           reason ? strlen(reason) : 0);
   flush(socket);
+  drop_message(socket);
+}
+
+static bool unfinished(const idem__websocket *socket) {
+  return !socket->closing && (socket->inside || socket->payload_left || socket->piece_len);
+}
+
+uint64_t idem__websocket_due(idem__websocket *socket, uint64_t now_ms, uint64_t limit_ms) {
+  if (!unfinished(socket)) {
+    socket->begun_ms = 0;
+    return UINT64_MAX;
+  }
+  if (!socket->begun_ms || socket->begun_count != socket->message_count) {
+    socket->begun_ms = now_ms;
+    socket->begun_count = socket->message_count;
+  }
+  return socket->begun_ms + limit_ms + socket->message.len / IDEM__BYTES_PER_MS;
 }
 
 bool idem__websocket_closing(const idem__websocket *socket) { return socket->closing; }

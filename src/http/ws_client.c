@@ -212,6 +212,10 @@ idem_status idem__ws_client_feed(idem__ws_client *client, const char *data, size
   return client->socket ? feed_frames(client, data, len) : feed_head(client, data, len);
 }
 
+uint64_t idem__ws_client_due(idem__ws_client *client, uint64_t now_ms, uint64_t limit_ms) {
+  return client->socket ? idem__websocket_due(client->socket, now_ms, limit_ms) : UINT64_MAX;
+}
+
 idem_status idem__ws_client_pump(idem__ws_client *client) {
   idem_chunk chunk;
   idem_status status = IDEM_OK;

@@ -27,6 +27,8 @@ void idem__ws_client_free(idem__ws_client *client);
 /* Feeds the conn with what the bytes mean. PROTO: the server does not want to (see fault), or broke
  * the protocol and was told. */
 idem_status idem__ws_client_feed(idem__ws_client *client, const char *data, size_t len);
+/* As idem__websocket_due; UINT64_MAX also before the handshake, which has a limit of its own. */
+uint64_t idem__ws_client_due(idem__ws_client *client, uint64_t now_ms, uint64_t limit_ms);
 /* Makes frames of the conn's output while `out` has room; says goodbye once the conn is done. */
 idem_status idem__ws_client_pump(idem__ws_client *client);
 bool idem__ws_client_open(const idem__ws_client *client); /* the handshake has succeeded */

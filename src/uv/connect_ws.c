@@ -10,7 +10,11 @@
 #define FRAMES_BYTES ((size_t)1024 * 1024) /* what frames may add to the conn's own limit */
 
 static idem_status ws_feed(idem__peer *peer, const char *data, size_t len) {
-  return idem__ws_client_feed(peer->codec_state, data, len);
+  uint64_t limit_ms = idem_conn_policy(peer->conn)->limits.frame_ms;
+  idem_status status = idem__ws_client_feed(peer->codec_state, data, len);
+  if (limit_ms)
+    peer->message_by_ms = idem__ws_client_due(peer->codec_state, idem__clock_ms(), limit_ms);
+  return status;
 }
 static idem_status ws_pump(idem__peer *peer) { return idem__ws_client_pump(peer->codec_state); }
 static bool ws_open(const idem__peer *peer) { return idem__ws_client_open(peer->codec_state); }

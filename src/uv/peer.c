@@ -266,6 +266,7 @@ static bool finished(const idem__peer *peer) {
 static idem_status watch_deadline(idem__peer *peer, bool again) {
   uint64_t deadline = idem_conn_deadline(peer->conn);
   if (peer->open_by_ms && peer->open_by_ms < deadline) deadline = peer->open_by_ms;
+  if (peer->message_by_ms && peer->message_by_ms < deadline) deadline = peer->message_by_ms;
   if (deadline == UINT64_MAX) {
     idem__heap_remove(&peer->runtime->deadlines, &peer->deadline);
     return IDEM_OK;
@@ -329,6 +330,10 @@ void idem__peer_expire(idem__peer *peer) {
     if (peer->open_by_ms && peer->open_by_ms <= idem__clock_ms()) {
       peer->open_failure = IDEM_E_TIMEOUT; /* too late for a handshake to succeed */
       idem__peer_close(peer);
+      return;
+    }
+    if (peer->message_by_ms && peer->message_by_ms <= idem__clock_ms()) {
+      lose(peer, -ETIMEDOUT);
       return;
     }
     expire(peer);

@@ -167,6 +167,7 @@ struct idem__peer {
   void *codec_state;
   idem__buf out;
   uint64_t open_by_ms; /* handshakes must have succeeded by then; 0: there are none, or they have */
+  uint64_t message_by_ms; /* a codec's message that has begun must be whole; 0, UINT64_MAX: none */
   idem_ready_fn on_ready; /* of idem_connect, until it has run */
   void *ready_user;
   idem_close_reason reason;

@@ -27,6 +27,7 @@ typedef struct world {
   script *server;
   script_conn *far;  /* its end of the last WebSocket */
   const char *habit; /* how the server answers the handshake */
+  uint64_t frame_ms; /* of the policy; 0: its own */
   char request[2048];
 } world;
 
@@ -70,6 +71,7 @@ static void on_ready(idem_conn *conn, idem_status status, void *user) {
 static idem_status connect_to(world *in, const char *url, const idem_client_opts *client) {
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.answer_junk = false;
+  if (in->frame_ms) policy.limits.frame_ms = in->frame_ms;
   idem_serve_opts opts = {
       .policy = &policy, .client = client, .on_open = on_open, .on_close = on_close, .user = in};
   in->readies = 0;
@@ -340,6 +342,31 @@ static void a_server_that_breaks_the_rules_loses_its_conn(void **state) {
   tear_down(&in);
 }
 
+/* Frames that keep coming do not stretch it: the message has its time. */
+static void a_message_of_the_server_that_does_not_end_ends_the_conn(void **state) {
+  (void)state;
+  world in;
+  char url[64];
+  set_up(&in);
+  in.server = script_start(&in.loop, on_request, &in);
+  in.habit = "open";
+  in.frame_ms = 100;
+  snprintf(url, sizeof url, "ws://127.0.0.1:%d/x", script_port(in.server));
+  assert_int_equal(connect_to(&in, url, NULL), IDEM_OK);
+  call(&in, "echo", "[1]");
+  script_send_bytes(in.far, "\x01\x01{", 3);
+  uint64_t next = child_now_ms() + 10, end = child_now_ms() + 10000;
+  while (!in.answers && child_now_ms() < end) {
+    uv_run(&in.loop, UV_RUN_ONCE);
+    if (in.answers || child_now_ms() < next) continue;
+    script_send_bytes(in.far, "\x00\x01 ", 3);
+    next = child_now_ms() + 10;
+  }
+  assert_int_equal(in.answers, 1);
+  assert_int_equal(in.last, IDEM_E_CLOSED);
+  tear_down(&in);
+}
+
 static void what_is_no_url_is_refused(void **state) {
   (void)state;
   world in;
@@ -364,6 +391,7 @@ int main(void) {
       cmocka_unit_test(a_connection_that_is_not_answered_is_given_up),
       cmocka_unit_test(only_a_proven_handshake_is_believed),
       cmocka_unit_test(a_server_that_breaks_the_rules_loses_its_conn),
+      cmocka_unit_test(a_message_of_the_server_that_does_not_end_ends_the_conn),
       cmocka_unit_test(what_is_no_url_is_refused),
   };
   return cmocka_run_group_tests(tests, make_certificates, certificate_tear_down);

@@ -1,5 +1,6 @@
 /* test_websocket.c - frames as they should be, and every way they should not, at any split. */
 #include "http/http.h"
+#include "support/fault_alloc.h"
 #include "support/ws_frame.h"
 
 #include <setjmp.h>
@@ -499,6 +500,119 @@ static void what_was_asked_first_is_answered_first(void **state) {
   free(what);
 }
 
+/* ---------------------------------------------------------------------- fragments */
+
+static size_t resident_bytes(void) {
+  unsigned long all = 0, resident = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%lu %lu", &all, &resident), 2);
+  fclose(file);
+  return resident * 4096;
+}
+
+static void feed_fragments(side *who, size_t count, const char *payload, size_t len) {
+  static char bytes[1 << 16];
+  size_t at = 0;
+  for (size_t i = 0; i < count; i++) {
+    at += frame(bytes + at, i ? 0 : TEXT, payload, len, true);
+    if (at < sizeof bytes - 256 && i + 1 < count) continue;
+    assert_int_equal(idem__websocket_feed(who->socket, bytes, at), IDEM_OK);
+    at = 0;
+  }
+}
+
+/* A frame may carry one byte, or none: what is kept are the bytes. */
+static void a_million_fragments_cost_their_bytes(void **state) {
+  (void)state;
+  enum { COUNT = 1000000 };
+  static const size_t lengths[] = {1, 0};
+  for (size_t i = 0; i < 2; i++) {
+    side *who = open_side(false, 0);
+    size_t before = resident_bytes();
+    feed_fragments(who, COUNT, " ", lengths[i]);
+    size_t now = resident_bytes();
+    if (now > before + ((size_t)16 << 20)) fail_msg("%zu MiB more", (now - before) >> 20);
+    char last[16];
+    assert_int_equal(idem__websocket_feed(who->socket, last, frame(last, FIN, "x", 1, true)),
+                     IDEM_OK);
+    assert_int_equal(who->count, 1);
+    assert_int_equal(who->code, 0);
+    close_side(who);
+  }
+}
+
+static void fragments_together_over_the_limit_are_1009(void **state) {
+  (void)state;
+  for (size_t count = 0; count < 3; count++) {
+    side *who = open_side(false, 100);
+    char text[60], bytes[256];
+    memset(text, 'a', sizeof text);
+    feed_fragments(who, 1, text, sizeof text);
+    for (size_t i = 0; i < count; i++)
+      idem__websocket_feed(who->socket, bytes, frame(bytes, 0, "", 0, true));
+    idem__websocket_feed(who->socket, bytes, frame(bytes, FIN, text, 41, true));
+    assert_int_equal(who->code, 1009);
+    assert_int_equal(who->count, 0);
+    assert_memory_equal(who->out, "\x88\x02\x03\xf1", 4);
+    close_side(who);
+    who = open_side(false, 100);
+    feed_fragments(who, 1, text, sizeof text);
+    idem__websocket_feed(who->socket, bytes, frame(bytes, FIN, text, 40, true));
+    assert_int_equal(who->count, 1);
+    close_side(who);
+  }
+}
+
+/* The text is ours and goes back with the message, or with our goodbye. */
+static void memory_goes_back(void **state) {
+  (void)state;
+  fault_alloc fault;
+  fault_alloc_init(&fault);
+  side *who = calloc(1, sizeof *who);
+  assert_non_null(who);
+  idem__websocket_opts opts = {.on_message = on_message,
+                               .on_close = on_close,
+                               .output = put,
+                               .user = who,
+                               .alloc = &fault.alloc};
+  assert_int_equal(idem__websocket_new(&opts, &who->socket), IDEM_OK);
+  size_t empty = fault.live_bytes;
+  char bytes[256], text[200];
+  memset(text, 'a', sizeof text);
+  feed_fragments(who, 5000, text, sizeof text);
+  assert_true(fault.live_bytes >= 1000000 && fault.live_bytes < 4000000);
+  idem__websocket_feed(who->socket, bytes, frame(bytes, FIN, "x", 1, true));
+  assert_int_equal(who->count, 1);
+  assert_true(fault.live_bytes <= empty + 1024);
+  feed_fragments(who, 5000, text, sizeof text);
+  idem__websocket_close(who->socket, 1008, "too slow");
+  assert_int_equal(fault.live_bytes, empty);
+  close_side(who);
+  fault_alloc_assert_clean(&fault);
+}
+
+static void what_has_begun_is_due(void **state) {
+  (void)state;
+  side *who = open_side(false, 0);
+  char bytes[256];
+  assert_true(idem__websocket_due(who->socket, 5, 100) == UINT64_MAX);
+  idem__websocket_feed(who->socket, bytes, frame(bytes, TEXT, "0123456789abcdef", 16, true));
+  assert_int_equal(idem__websocket_due(who->socket, 10, 100), 111);
+  idem__websocket_feed(who->socket, bytes, frame(bytes, FIN | PING, "", 0, true));
+  assert_int_equal(idem__websocket_due(who->socket, 50, 100), 111); /* a ping is no excuse */
+  size_t len = frame(bytes, FIN, "", 0, true);
+  len += frame(bytes + len, TEXT, "x", 1, true);
+  idem__websocket_feed(who->socket, bytes, len); /* the next one has its own time */
+  assert_int_equal(idem__websocket_due(who->socket, 60, 100), 160);
+  idem__websocket_feed(who->socket, bytes, frame(bytes, FIN, "", 0, true));
+  assert_true(idem__websocket_due(who->socket, 70, 100) == UINT64_MAX);
+  frame(bytes, FIN | PING, "ping", 4, true);
+  idem__websocket_feed(who->socket, bytes, 3); /* a frame's head, too */
+  assert_int_equal(idem__websocket_due(who->socket, 80, 100), 180);
+  close_side(who);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(text_is_delivered_at_any_split),
@@ -521,6 +635,10 @@ int main(void) {
       cmocka_unit_test(a_bad_close_frame_is_1002_or_1007),
       cmocka_unit_test(a_reason_may_be_cut_anywhere),
       cmocka_unit_test(what_was_asked_first_is_answered_first),
+      cmocka_unit_test(a_million_fragments_cost_their_bytes),
+      cmocka_unit_test(fragments_together_over_the_limit_are_1009),
+      cmocka_unit_test(memory_goes_back),
+      cmocka_unit_test(what_has_begun_is_due),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

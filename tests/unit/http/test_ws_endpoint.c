@@ -134,6 +134,32 @@ static void a_quiet_socket_is_pinged_and_a_dead_one_closed(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* Pings in between do not stretch it, and afterwards nothing does. */
+static void a_message_that_does_not_end_is_1008(void **state) {
+  (void)state;
+  http_peer peer;
+  char bytes[64], ping[16];
+  assert_int_equal(http_peer_init(&peer, NULL), IDEM_OK);
+  open_websocket(&peer);
+  size_t len = frame(ping, FIN | PING, "", 0, true);
+  http_peer_feed(&peer, bytes, frame(bytes, TEXT, "{", 1, true), 0);
+  for (int i = 0; i < 29; i++) {
+    http_peer_wait(&peer, 1000);
+    http_peer_feed(&peer, ping, len, 0);
+  }
+  assert_null(strstr(peer.output, "too slow"));
+  http_peer_wait(&peer, 1000);
+  assert_int_equal(http_peer_count(&peer, "\x88\x0a\x03\xf0too slow"), 1);
+  for (int i = 0; i < 29; i++) {
+    http_peer_wait(&peer, 1000);
+    http_peer_feed(&peer, ping, len, 0);
+  }
+  assert_int_equal(peer.status, IDEM_OK);
+  http_peer_wait(&peer, 1001);
+  assert_int_equal(peer.status, IDEM_E_TIMEOUT);
+  http_peer_deinit(&peer);
+}
+
 static void who_waits_too_long_is_told_on_the_socket(void **state) {
   (void)state;
   http_peer peer;
@@ -267,6 +293,7 @@ int main(void) {
       cmocka_unit_test(late_answers_travel_and_a_lost_peer_cancels),
       cmocka_unit_test(what_the_server_cannot_do_is_1011),
       cmocka_unit_test(a_quiet_socket_is_pinged_and_a_dead_one_closed),
+      cmocka_unit_test(a_message_that_does_not_end_is_1008),
       cmocka_unit_test(who_waits_too_long_is_told_on_the_socket),
       cmocka_unit_test(a_server_that_must_go_answers_before_it_does),
       cmocka_unit_test(handshakes_that_are_not_right_are_refused),
