@@ -52,11 +52,11 @@ typedef struct idem_http_opts {
   size_t rate_clients;       /* clients remembered; 0: 4,096 */
   size_t header_bytes;       /* request line and header section; 0: 65,536 */
   size_t header_count;       /* 0: 100, which is also the most */
-  uint64_t request_ms;       /* for a request, or a WebSocket message, to arrive once begun; 0: 30,000 */
-  uint64_t idle_ms;          /* between requests; 0: 300,000 */
-  uint64_t stream_ms;        /* between comments of an event stream; 0: 15,000 */
-  size_t queued_bytes;       /* unread answers of one connection before it is not read; 0: 1 MiB */
-  bool access_log;           /* one line a request, at info */
+  uint64_t request_ms; /* for a request or WebSocket message to arrive once begun; 0: 30,000 */
+  uint64_t idle_ms;    /* between requests; 0: 300,000 */
+  uint64_t stream_ms;  /* between comments of an event stream; 0: 15,000 */
+  size_t queued_bytes; /* unread answers of one connection before it is not read; 0: 1 MiB */
+  bool access_log;     /* one line a request, at info */
   bool no_admin;    /* /healthz and /metrics are not served here, but on an "admin://" URL alone */
   unsigned workers; /* event loops, one thread each; 0: 1 */
   /* MCP servers: sessions of revisions before 2026-07-28. The listeners of one server on one loop share

@@ -202,8 +202,9 @@ typedef struct idem_conn_opts {
    * later or now; do not free, close or abort the conn in it, nor feed it. */
   void (*on_output)(idem_conn *conn, void *user);
   void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
-  /* Asked before each request and notification, batch elements too; false: it comes too fast. The
-   * request is answered as rate limited, the notification dropped. NULL: everything may come. */
+  /* Asked before each request and notification, batch elements too, and for what is no message;
+   * false: it comes too fast. The request is answered as rate limited, the notification dropped.
+   * NULL: everything may come. */
   bool (*admit)(idem_conn *conn, void *user);
   /* Every message, whole and unframed, as it comes and goes. */
   void (*on_trace)(idem_conn *conn, idem_direction direction, const char *message, size_t len,

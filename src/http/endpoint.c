@@ -88,10 +88,20 @@ static call *pop_idle(idem__http_rpc *rpc) {
 }
 
 static void pump(call *visit);
-static void on_output(idem_conn *conn, void *user) {
-  (void)conn;
-  call *visit = user;
+static void set_time(call *visit);
+
+/* There is room, or output: what the engine held back may go on, which its deadline says. */
+static void look_again(call *visit) {
   pump(visit);
+  if (visit->exchange) set_time(visit);
+}
+
+static void on_output(idem_conn *conn, void *user) {
+  call *visit = user;
+  idem__http_conn *http = visit->exchange ? idem__http_exchange_conn(visit->exchange) : NULL;
+  (void)conn;
+  look_again(visit);
+  if (http) idem__http_conn_notify(http);
 }
 
 static bool on_admit(idem_conn *conn, void *user) {
@@ -258,7 +268,7 @@ static void send_along(call *visit, idem_chunk *chunk) {
   idem_chunk_free(chunk);
 }
 
-static void on_room(void *user) { pump(user); }
+static void on_room(void *user) { look_again(user); }
 
 /* A stream waits for a slow reader; a single answer does not, it is the last the peer gets until it
  * has read. */
@@ -445,6 +455,23 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
     finish_silent(visit, kind);
   else
     wait_for_answer(visit);
+}
+
+bool idem__http_rpc_admit(idem__http_rpc *rpc, idem__http_exchange *exchange) {
+  char header[48];
+  uint32_t retry_s;
+  if (!rpc->opts.limiter ||
+      idem__limiter_take(rpc->opts.limiter, idem__http_exchange_client(exchange),
+                         idem__http_exchange_now(exchange), &retry_s))
+    return true;
+  idem__metrics_add(rpc->opts.metrics, IDEM__M_RATE_LIMITED, 1);
+  idem__buf lines;
+  idem__buf_fixed(&lines, header, sizeof header - 1);
+  idem__buf_printf(&lines, "Retry-After: %u\r\n", (unsigned)retry_s);
+  header[lines.len] = 0;
+  idem__http_refuse(exchange, &(idem__http_refusal){.status = 429, .reason = "rate-limited"},
+                    header);
+  return false;
 }
 
 idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out) {

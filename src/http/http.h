@@ -517,6 +517,9 @@ idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc *
 void idem__http_rpc_free(idem__http_rpc *rpc);
 void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
                           void *user);
+/* Takes the client's token for what is no message and works as hard: opening a stream, taking one
+ * up, ending a session. False: there was none, and the exchange has been refused. */
+bool idem__http_rpc_admit(idem__http_rpc *rpc, idem__http_exchange *exchange);
 idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, const idem__http_request *request,
                                         void *user);
 

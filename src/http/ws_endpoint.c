@@ -8,11 +8,18 @@ typedef struct peer {
   idem__http_conn *http;
   idem__websocket *socket;
   idem_conn *conn;
+  uint64_t ping_ms; /* when the next one is due */
   bool closing, leaving;
 } peer;
 
 static void pump(peer *who);
-static void on_room(void *user) { pump(user); }
+static void set_time(peer *who);
+
+/* What the engine held back for want of room may go on: its deadline says so. */
+static void on_room(void *user) {
+  pump(user);
+  set_time(user);
+}
 
 static void pump(peer *who) {
   idem_chunk chunk;
@@ -30,7 +37,7 @@ static void pump(peer *who) {
 static void on_output(idem_conn *conn, void *user) {
   peer *who = user;
   (void)conn;
-  pump(who);
+  on_room(who);
   idem__http_conn_notify(who->http);
 }
 
@@ -44,9 +51,15 @@ static bool on_admit(idem_conn *conn, void *user) {
 
 static void on_time(void *user, uint64_t now_ms);
 
-static void set_time(peer *who, uint64_t now_ms) {
-  uint64_t at = idem_conn_deadline(who->conn), ping = now_ms + 2 * who->rpc->opts.stream_ms;
-  idem__http_conn_set_time(who->http, at < ping ? at : ping, on_time, who);
+static void set_time(peer *who) {
+  uint64_t at = idem_conn_deadline(who->conn);
+  idem__http_conn_set_time(who->http, at < who->ping_ms ? at : who->ping_ms, on_time, who);
+}
+
+/* Something was heard, or has just been asked. */
+static void put_off_ping(peer *who, uint64_t now_ms) {
+  who->ping_ms = now_ms + 2 * who->rpc->opts.stream_ms;
+  set_time(who);
 }
 
 static void on_time(void *user, uint64_t now_ms) {
@@ -55,10 +68,13 @@ static void on_time(void *user, uint64_t now_ms) {
     if (idem_conn_expire(who->conn) != IDEM_OK && who->socket)
       idem__websocket_close(who->socket, 1011, NULL);
     pump(who);
-  } else if (who->socket) {
-    idem__websocket_ping(who->socket);
   }
-  set_time(who, now_ms);
+  if (who->ping_ms > now_ms) {
+    set_time(who);
+    return;
+  }
+  if (who->socket) idem__websocket_ping(who->socket);
+  put_off_ping(who, now_ms);
 }
 
 static void on_message(idem__websocket *socket, const char *text, size_t len, void *user) {
@@ -69,7 +85,7 @@ static void on_message(idem__websocket *socket, const char *text, size_t len, vo
     return;
   }
   pump(who);
-  set_time(who, idem__http_conn_now(who->http));
+  put_off_ping(who, idem__http_conn_now(who->http));
 }
 
 static void on_stop(void *user, bool now) {
@@ -119,6 +135,6 @@ idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, const idem__http_
     return NULL;
   }
   idem__http_conn_on_stop(conn, on_stop, who);
-  set_time(who, idem__http_conn_now(conn));
+  put_off_ping(who, idem__http_conn_now(conn));
   return who->socket;
 }

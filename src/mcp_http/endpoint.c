@@ -214,6 +214,8 @@ void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *re
   idem__mcp_desk *desk = user;
   if (request->method == IDEM__HTTP_POST)
     idem__http_rpc_serve(exchange, request, desk->rpc);
+  else if (!idem__http_rpc_admit(desk->rpc, exchange))
+    return;
   else if (request->method == IDEM__HTTP_DELETE)
     serve_delete(desk, exchange, request);
   else

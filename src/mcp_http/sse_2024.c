@@ -13,7 +13,9 @@ typedef struct line {
   idem__http_exchange *exchange; /* NULL: going */
   idem_conn *conn;
   uint64_t comment_ms;
-  _Atomic uint64_t used_ms; /* when something was posted */
+  _Atomic uint64_t used_ms;     /* when something was posted */
+  const struct carried *taking; /* the message being taken; NULL: none */
+  bool paid;                    /* by its POST, for its first element */
   char id[IDEM__SESSION_ID + 1];
   char principal[IDEM__PRINCIPAL];
 } line;
@@ -76,7 +78,14 @@ static void put_event(line *open, const char *event, const char *text, size_t le
 }
 
 static void pump(line *open);
-static void on_room(void *user) { pump(user); }
+static void set_time(line *open);
+
+/* What the engine held back for want of room may go on: its deadline says so. */
+static void on_room(void *user) {
+  line *open = user;
+  pump(open);
+  if (open->exchange) set_time(open);
+}
 
 static void pump(line *open) {
   idem_chunk chunk;
@@ -94,8 +103,35 @@ static void on_output(idem_conn *conn, void *user) {
   (void)conn;
   if (!open->exchange) return;
   idem__http_conn *http = idem__http_exchange_conn(open->exchange);
-  pump(open);
+  on_room(open);
   idem__http_conn_notify(http);
+}
+
+/* -------------------------------------------------------------- admission */
+
+/* A message on its way to the thread of its stream. */
+typedef struct carried {
+  idem_alloc alloc;
+  idem__mcp_shop *shop;
+  const idem__mcp_desk *desk;
+  char id[IDEM__SESSION_ID];
+  idem__ip client; /* who posted it, and when */
+  uint64_t now_ms;
+  size_t len;
+  char text[];
+} carried;
+
+/* The POST has taken a token; the elements of a batch after the first take their own. */
+static bool on_admit(idem_conn *conn, void *user) {
+  line *open = user;
+  const carried *message = open->taking;
+  uint32_t retry_s;
+  bool paid = open->paid;
+  (void)conn;
+  open->paid = false;
+  return paid || !message ||
+         idem__limiter_take(open->desk->rpc->opts.limiter, &message->client, message->now_ms,
+                            &retry_s);
 }
 
 /* --------------------------------------------------------------------- time */
@@ -164,7 +200,7 @@ static line *new_line(idem__mcp_desk *desk, idem__http_exchange *exchange,
   atomic_init(&open->used_ms, idem__http_exchange_now(exchange));
   idem__mcp_principal(idem__http_exchange_conn(exchange), request, open->principal);
   desk->upgrading = open->principal;
-  idem_status status = idem__http_rpc_conn(desk->rpc, open, on_output, NULL,
+  idem_status status = idem__http_rpc_conn(desk->rpc, open, on_output, on_admit,
                                            idem__http_exchange_peer(exchange), &open->conn);
   desk->upgrading = NULL;
   if (status == IDEM_OK) status = enter_shop(open);
@@ -192,7 +228,7 @@ void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request
     refuse(exchange, 406, "method-not-allowed", NULL);
     return;
   }
-  if (idem__http_head_of_events(exchange)) return;
+  if (!idem__http_rpc_admit(desk->rpc, exchange) || idem__http_head_of_events(exchange)) return;
   line *open = new_line(desk, exchange, request);
   if (!open) {
     refuse(exchange, 503, "unavailable", NULL);
@@ -225,18 +261,11 @@ static idem__view session_of(idem__view query) {
   return (idem__view){NULL, 0};
 }
 
-/* A message on its way to the thread of its stream. */
-typedef struct carried {
-  idem_alloc alloc;
-  idem__mcp_shop *shop;
-  const idem__mcp_desk *desk;
-  char id[IDEM__SESSION_ID];
-  size_t len;
-  char text[];
-} carried;
-
-static void take_message(line *open, const char *text, size_t len) {
-  idem_status status = idem__conn_message(open->conn, text, len, NULL);
+static void take_message(line *open, const carried *message) {
+  open->taking = message;
+  open->paid = true;
+  idem_status status = idem__conn_message(open->conn, message->text, message->len, NULL);
+  open->taking = NULL;
   if (status != IDEM_OK && status != IDEM_E_CLOSED) {
     end_line(open);
     return;
@@ -251,31 +280,36 @@ static void deliver(void *arg) {
   idem__shop_lock(message->shop);
   line *open = idem__map_get(&message->shop->sse_lines, message->id, IDEM__SESSION_ID);
   idem__shop_unlock(message->shop);
-  if (open && open->desk == message->desk) take_message(open, message->text, message->len);
+  if (open && open->desk == message->desk) take_message(open, message);
   idem_alloc alloc = message->alloc;
   idem__free(&alloc, message);
 }
 
-static carried *carry(const idem__mcp_desk *desk, idem__view id, idem__view body) {
+static carried *carry(const idem__mcp_desk *desk, const idem__http_exchange *exchange,
+                      idem__view id, idem__view body) {
   carried *message = idem__malloc(&desk->alloc, sizeof *message + body.len);
   if (!message) return NULL;
-  *message = (carried){.alloc = desk->alloc, .shop = desk->shop, .len = body.len};
+  *message = (carried){.alloc = desk->alloc,
+                       .shop = desk->shop,
+                       .client = *idem__http_exchange_client(exchange),
+                       .now_ms = idem__http_exchange_now(exchange),
+                       .len = body.len};
   memcpy(message->id, id.at, IDEM__SESSION_ID);
   if (body.len) memcpy(message->text, body.at, body.len);
   return message;
 }
 
 /* Finds whose stream it is and sends the message there; the status of the answer. */
-static uint16_t post(idem__mcp_desk *desk, idem__view id, const char *principal, idem__view body,
-                     uint64_t now_ms) {
+static uint16_t post(idem__mcp_desk *desk, const idem__http_exchange *exchange, idem__view id,
+                     const char *principal, idem__view body) {
   idem__mcp_shop *shop = desk->shop;
-  carried *message = id.len == IDEM__SESSION_ID ? carry(desk, id, body) : NULL;
+  carried *message = id.len == IDEM__SESSION_ID ? carry(desk, exchange, id, body) : NULL;
   if (!message) return id.len == IDEM__SESSION_ID ? 503 : 404;
   uint16_t status = 404;
   idem__shop_lock(shop);
   line *open = idem__map_get(&shop->sse_lines, id.at, id.len);
   if (open && strcmp(open->principal, principal) == 0) {
-    atomic_store_explicit(&open->used_ms, now_ms, memory_order_relaxed);
+    atomic_store_explicit(&open->used_ms, message->now_ms, memory_order_relaxed);
     message->desk = open->desk;
     status = 202;
     /* Its hub is there as long as the lock is held. One of our own is called when it is not. */
@@ -311,8 +345,7 @@ void idem__mcp_serve_message(idem__http_exchange *exchange, const idem__http_req
   char principal[IDEM__PRINCIPAL];
   if (is_limited(desk, exchange, request)) return;
   idem__mcp_principal(idem__http_exchange_conn(exchange), request, principal);
-  uint16_t status = post(desk, session_of(request->query), principal, request->body,
-                         idem__http_exchange_now(exchange));
+  uint16_t status = post(desk, exchange, session_of(request->query), principal, request->body);
   if (status != 202)
     refuse(exchange, status, status == 404 ? "not-initialized" : "unavailable", NULL);
   else

@@ -20,11 +20,15 @@ void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answ
   }
 }
 
+/* What cannot be read as a message counts as one: it was as much work. */
 IDEM__COLD static void refuse_unknown(idem_conn *conn, const idem__answer *answer,
                                       const char *why) {
   static const idem__id unknown;
+  idem__answer too_fast = idem__answer_fault(conn->policy.codes, IDEM_FAULT_RATE_LIMITED, NULL);
+  bool admitted = !conn->opts.admit || conn->opts.admit(conn, conn->opts.user);
+  if (!admitted) idem__metrics_add(conn->opts.metrics, IDEM__M_RATE_LIMITED, 1);
   idem__conn_warn(conn, why, NULL, 0, NULL);
-  idem__dispatch_refuse(conn, &unknown, answer);
+  idem__dispatch_refuse(conn, &unknown, admitted ? answer : &too_fast);
 }
 
 IDEM__COLD static void refuse_parse(idem_conn *conn) {

@@ -397,6 +397,24 @@ static void a_reader_that_has_stopped_is_dropped(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* Its turn comes when the one before it is answered, which nobody hears of but by its answer. */
+static void what_waits_for_its_turn_has_it_at_once(void **state) {
+  (void)state;
+  static const char *const accepts[] = {"", ACCEPT};
+  for (size_t i = 0; i < 2; i++) {
+    http_peer peer;
+    http_peer_opts opts = {.rules = &streaming, .concurrency = 1};
+    assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+    send_post(&peer, accepts[i],
+              "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"slow\"},"
+              "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"echo\"}]");
+    assert_int_equal(peer.slow_count, 1);
+    http_peer_answer_slow(&peer);
+    assert_int_equal(http_peer_count(&peer, "\"id\":2,\"result\""), 1);
+    http_peer_deinit(&peer);
+  }
+}
+
 /* -------------------------------------------------------------------- memory */
 
 static void scenario(fault_alloc *fault, void *user) {
@@ -509,6 +527,7 @@ int main(void) {
       cmocka_unit_test(work_outlives_its_peer_where_the_rules_say_so),
       cmocka_unit_test(a_slow_reader_of_a_stream_holds_back_the_sender),
       cmocka_unit_test(a_reader_that_has_stopped_is_dropped),
+      cmocka_unit_test(what_waits_for_its_turn_has_it_at_once),
       cmocka_unit_test(no_allocation_failure_leaks_or_crashes),
       cmocka_unit_test(serving_allocates_nothing_once_it_runs),
       cmocka_unit_test(an_idle_conn_is_small),

@@ -90,6 +90,26 @@ static void late_answers_travel_and_a_lost_peer_cancels(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* Its turn comes when the one before it is answered, which nobody hears of but by its answer. */
+static void what_waits_for_its_turn_has_it_at_once(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.concurrency = 1}), IDEM_OK);
+  open_websocket(&peer);
+  char bytes[256];
+  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"slow\"}",
+                    next[] = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"echo\"}";
+  size_t len = frame(bytes, FIN | TEXT, ask, sizeof ask - 1, true);
+  len += frame(bytes + len, FIN | TEXT, next, sizeof next - 1, true);
+  http_peer_feed(&peer, bytes, len, 0);
+  assert_int_equal(peer.output_len, 0);
+  http_peer_answer_slow(&peer);
+  assert_int_equal(http_peer_count(&peer, "\"id\":2,\"result\""), 1);
+  http_peer_wait(&peer, 30000); /* and pings go on */
+  assert_int_equal(http_peer_count(&peer, "\x89"), 1);
+  http_peer_deinit(&peer);
+}
+
 /* Whichever allocation fails: the message is answered, or the socket is closed with 1011, or, where there
  * is no memory to say so, lost. */
 static void what_the_server_cannot_do_is_1011(void **state) {
@@ -291,6 +311,7 @@ int main(void) {
       cmocka_unit_test(digests_are_the_standard_ones),
       cmocka_unit_test(a_handshake_opens_a_socket_of_messages),
       cmocka_unit_test(late_answers_travel_and_a_lost_peer_cancels),
+      cmocka_unit_test(what_waits_for_its_turn_has_it_at_once),
       cmocka_unit_test(what_the_server_cannot_do_is_1011),
       cmocka_unit_test(a_quiet_socket_is_pinged_and_a_dead_one_closed),
       cmocka_unit_test(a_message_that_does_not_end_is_1008),

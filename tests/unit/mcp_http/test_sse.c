@@ -1,14 +1,16 @@
 /* test_sse.c - the transport of 2024-11-05: a stream that says where to post and carries every
  * answer, on whichever thread the posts come in; and who asks, as the embedder says. */
+#include "http/endpoint.h"
 #include "support/mcp_web.h"
 #include "support/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HELLO                                                                                      \
+#define HELLO_IN(revision)                                                                         \
   "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"       \
-  "\"2024-11-05\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
+  "\"" revision "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
+#define HELLO HELLO_IN("2024-11-05")
 #define READY "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"
 #define CALL(id, tool)                                                                             \
   "{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" tool     \
@@ -71,16 +73,43 @@ static void a_slow_reader_of_the_stream_gets_every_answer(void **state) {
   static const idem_http_opts small = {.queued_bytes = 4096};
   mcp_web web;
   mcp_web_conn stream;
-  char target[128], call[128], answer[64];
+  char target[128], ask[128], answer[64];
   mcp_web_open(&web, &(mcp_web_opts){.http = &small});
   open_stream(&web, &stream, "", target);
   expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
   for (int i = 2; i < ASKED; i++) {
-    snprintf(call, sizeof call, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/list\"}", i);
-    expect(mcp_web_ask(&web, "POST", target, "", call), "202 Accepted");
+    snprintf(ask, sizeof ask, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/list\"}", i);
+    expect(mcp_web_ask(&web, "POST", target, "", ask), "202 Accepted");
   }
   assert_true(idem__http_conn_queued(stream.conn) < 32768);
   mcp_web_settle(&stream);
+  for (int i = 1; i < ASKED; i++) {
+    snprintf(answer, sizeof answer, "data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"result\"", i);
+    expect_on(&stream, answer);
+  }
+  mcp_web_disconnect(&stream);
+  mcp_web_deliver(&web);
+  mcp_web_close(&web);
+}
+
+/* What the engine held back while nobody read goes on as soon as there is room, not with the next
+ * comment of the stream. */
+static void a_reader_that_caught_up_has_what_it_is_owed_at_once(void **state) {
+  (void)state;
+  enum { ASKED = 40 };
+  static const idem_http_opts small = {.queued_bytes = 4096};
+  mcp_web web;
+  mcp_web_conn stream;
+  char target[128], ask[128], answer[64];
+  mcp_web_open(&web, &(mcp_web_opts){.http = &small});
+  web.desk->rpc->policy.limits.queued_output_bytes = 8192;
+  open_stream(&web, &stream, "", target);
+  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  for (int i = 2; i < ASKED; i++) {
+    snprintf(ask, sizeof ask, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/list\"}", i);
+    expect(mcp_web_ask(&web, "POST", target, "", ask), "202 Accepted");
+  }
+  for (int i = 0; i < ASKED; i++) mcp_web_settle(&stream);
   for (int i = 1; i < ASKED; i++) {
     snprintf(answer, sizeof answer, "data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"result\"", i);
     expect_on(&stream, answer);
@@ -132,9 +161,9 @@ static void over_the_rate_a_post_is_answered_with_its_id(void **state) {
   mcp_web_conn stream;
   idem__limiter *limiter;
   char target[128];
-  assert_int_equal(idem__limiter_new(NULL, 1, 10, 0, 7, &limiter), IDEM_OK);
+  assert_int_equal(idem__limiter_new(NULL, 2, 20, 0, 7, &limiter), IDEM_OK);
   mcp_web_open(&web, &(mcp_web_opts){.limiter = limiter});
-  open_stream(&web, &stream, "", target);
+  open_stream(&web, &stream, "", target); /* which takes one, too */
   expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
   char *answer = mcp_web_ask(&web, "POST", target, "", CALL("s-2", "who"));
   assert_non_null(strstr(answer, "HTTP/1.1 429 "));
@@ -148,6 +177,63 @@ static void over_the_rate_a_post_is_answered_with_its_id(void **state) {
   mcp_web_disconnect(&stream);
   mcp_web_close(&web);
   idem__limiter_free(limiter);
+}
+
+#define PINGS                                                                                      \
+  "[{\"jsonrpc\":\"2.0\",\"id\":11,\"method\":\"ping\"},{\"jsonrpc\":\"2.0\",\"id\":12,"           \
+  "\"method\":\"ping\"},"                                                                          \
+  "{\"jsonrpc\":\"2.0\",\"id\":13,\"method\":\"ping\"}]"
+
+/* Each element of a batch is a message, whichever way it comes. */
+static void a_batch_costs_its_elements(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_conn stream;
+  idem__limiter *limiter;
+  char target[128];
+  assert_int_equal(idem__limiter_new(NULL, 4, 40, 0, 7, &limiter), IDEM_OK);
+  mcp_web_open(&web, &(mcp_web_opts){.limiter = limiter});
+  open_stream(&web, &stream, "", target); /* one */
+  expect(mcp_web_ask(&web, "POST", target, "", HELLO_IN("2025-03-26")), "202 Accepted");
+  expect(mcp_web_ask(&web, "POST", target, "", PINGS), "202 Accepted");
+  mcp_web_settle(&stream);
+  expect_on(&stream, "\"id\":11,\"result\"");
+  expect_on(&stream, "\"id\":12,\"result\"");
+  expect_on(&stream, "\"id\":13,\"error\":{\"code\":-32000,");
+  mcp_web_disconnect(&stream);
+  mcp_web_deliver(&web);
+  mcp_web_close(&web);
+  idem__limiter_free(limiter);
+}
+
+/* Streams are opened and taken up at the same rate; what nobody can read as a message counts, too. */
+static void every_way_in_passes_the_limit(void **state) {
+  (void)state;
+  static const struct {
+    const char *method, *target, *headers, *body;
+  } ways[] = {{"GET", "/sse", "", NULL},
+              {"GET", "/mcp", NULL, NULL},
+              {"GET", "/mcp", "Last-Event-ID: 1-1\r\n", NULL},
+              {"DELETE", "/mcp", NULL, NULL},
+              {"POST", "/mcp", "", "{nonsense"},
+              {"POST", "/mcp", "", "[]"}};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    mcp_web web;
+    idem__limiter *limiter;
+    char session[64], headers[128];
+    assert_int_equal(idem__limiter_new(NULL, 1, 20, 0, 7, &limiter), IDEM_OK);
+    mcp_web_open(&web, &(mcp_web_opts){.limiter = limiter});
+    mcp_web_hello(&web, "", session); /* the only token */
+    snprintf(headers, sizeof headers, "%s%s", session, ways[i].headers ? ways[i].headers : "");
+    char *answer = mcp_web_ask(&web, ways[i].method, ways[i].target, headers, ways[i].body);
+    if (!strstr(answer, "HTTP/1.1 429 ") || !strstr(answer, "Retry-After: ") ||
+        !strstr(answer, "rate-limited"))
+      fail_msg("way %zu:\n%s", i, answer);
+    free(answer);
+    mcp_web_deliver(&web);
+    mcp_web_close(&web);
+    idem__limiter_free(limiter);
+  }
 }
 
 static void an_unknown_or_foreign_stream_takes_nothing(void **state) {
@@ -357,6 +443,9 @@ int main(void) {
       cmocka_unit_test(a_slow_reader_of_the_stream_gets_every_answer),
       cmocka_unit_test(a_stream_that_is_cut_off_says_so_first),
       cmocka_unit_test(over_the_rate_a_post_is_answered_with_its_id),
+      cmocka_unit_test(a_reader_that_caught_up_has_what_it_is_owed_at_once),
+      cmocka_unit_test(a_batch_costs_its_elements),
+      cmocka_unit_test(every_way_in_passes_the_limit),
       cmocka_unit_test(an_unknown_or_foreign_stream_takes_nothing),
       cmocka_unit_test(streams_are_checked_like_everything_else),
       cmocka_unit_test(streams_are_capped_and_end_when_nobody_posts),
