@@ -21,9 +21,12 @@ typedef struct idem_serve_opts {
   const idem_policy *policy; /* stdio+lsp: sets its framing; sockets set guard_http */
   idem_log *log;
   idem_metrics *metrics;
-  const idem_alloc *alloc;    /* for conns; what a loop's conns share comes from the first one's */
-  uint64_t grace_ms;          /* how long a shutdown waits for running requests; 0: 1,500 */
-  size_t max_connections;     /* over all workers; 0: 1,000 */
+  const idem_alloc *alloc; /* for conns; what a loop's conns share comes from the first one's */
+  uint64_t grace_ms;       /* how long a shutdown waits for running requests; 0: 1,500 */
+  size_t max_connections;  /* over all workers; 0: 1,000. Then who waits gives way */
+  /* Of one client by its address, or as a trusted proxy names it; not of this machine or of the
+   * proxy itself. 0: a quarter of max_connections, and at least 8. */
+  size_t client_connections;
   const idem_http_opts *http; /* http:// and ws://: who may ask, limits, workers; NULL: defaults */
   const idem_client_opts
       *client;               /* for idem_connect: headers, trust, proxy, time; NULL: defaults */

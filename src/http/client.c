@@ -93,6 +93,18 @@ static bool is_ipv4(const idem__ip *address) {
   return memcmp(address->bytes, prefix, sizeof prefix) == 0;
 }
 
+idem__ip idem__ip_client(const idem__ip *who) {
+  idem__ip key = *who;
+  if (!is_ipv4(who)) memset(key.bytes + 8, 0, 8);
+  return key;
+}
+
+bool idem__ip_loopback(const idem__ip *who) {
+  static const idem__ip six = {{[15] = 1}};
+  if (is_ipv4(who)) return who->bytes[12] == 127;
+  return memcmp(who, &six, sizeof six) == 0;
+}
+
 bool idem__ip_block_parse(idem__view text, idem__ip_block *block) {
   const char *slash = text.len ? memchr(text.at, '/', text.len) : NULL;
   idem__view host = {text.at, slash ? (size_t)(slash - text.at) : text.len};
@@ -252,13 +264,6 @@ void idem__limiter_free(idem__limiter *limiter) {
   if (limiter) idem__free(limiter->alloc, limiter);
 }
 
-/* An IPv6 client owns a /64 at least: it is one client. */
-static idem__ip client_key(const idem__ip *who) {
-  idem__ip key = *who;
-  if (!is_ipv4(who)) memset(key.bytes + 8, 0, 8);
-  return key;
-}
-
 static bucket *find_bucket(idem__limiter *limiter, const idem__ip *key) {
   uint64_t hash = idem__hash(key->bytes, sizeof key->bytes, limiter->seed);
   bucket *set = limiter->buckets + (hash % limiter->sets) * WAYS, *fullest = set;
@@ -272,7 +277,7 @@ static bucket *find_bucket(idem__limiter *limiter, const idem__ip *key) {
 
 bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t now_ms,
                         uint32_t *retry_s) {
-  idem__ip key = client_key(who);
+  idem__ip key = idem__ip_client(who);
   uint64_t now_us = now_ms * 1000u;
   idem__lock_take(&limiter->busy);
   bucket *found = find_bucket(limiter, &key);

@@ -37,6 +37,7 @@ struct idem__http_exchange {
   uint16_t status;
   uint8_t minor;
   bool active, keep_alive, head_only, streaming;
+  bool counted; /* among its client's shares, as one that came through a proxy */
 };
 
 struct idem__http_conn {
@@ -65,6 +66,7 @@ struct idem__http_conn {
   idem_status failed;     /* final */
   unsigned inside;        /* depth of the driver's calls */
   bool closing, lingering, eof, discard, resume, upgrading;
+  bool heard; /* a byte has come */
   idem__ip from;
   char peer[PEER_MAX];
 };
@@ -80,7 +82,8 @@ struct idem__http_hub {
   size_t token_count;
   idem__proxies proxies;
   size_t header_bytes, header_count, body_bytes, queued_bytes;
-  uint64_t request_ms, idle_ms;
+  uint64_t request_ms, idle_ms, first_ms;
+  idem__shares *shares; /* NULL: none are counted */
   idem_http_principal_fn principal;
   void *principal_user;
   bool access_log;
@@ -114,6 +117,7 @@ void idem__http_judge(idem__http_conn *conn, idem__http_request *request);
 
 /* reply.c */
 void idem__http_exchange_drop(idem__http_exchange *exchange);
+void idem__http_give_share(idem__http_exchange *exchange);
 /* Appends to the conn's output. A failure is also kept in conn->failed. */
 idem_status idem__http_put(idem__http_conn *conn, const char *data, size_t len);
 /* The answer has been given: close, or go on with the backlog. */

@@ -391,6 +391,7 @@ void idem__http_conn_free(idem__http_conn *conn) {
   conn->inside++;
   abandon(&conn->exchange);
   idem__websocket_free(conn->websocket);
+  idem__http_give_share(&conn->exchange);
   idem__http_begin_closing(conn);
   idem__metrics_add(conn->hub->metrics, IDEM__M_CONNECTIONS_CLOSED, 1);
   while (conn->first) {
@@ -418,6 +419,7 @@ idem_status idem__http_conn_feed(idem__http_conn *conn, const char *data, size_t
   conn->now_ms = now_ms;
   if (conn->closing) return IDEM_OK; /* read and dropped, so that the last answer arrives */
   conn->last_ms = conn->heard_ms = now_ms;
+  conn->heard = true;
   conn->inside++;
   idem__metrics_add(conn->hub->metrics, IDEM__M_BYTES_IN, len);
   idem_status status = conn->backlog.len ? keep_backlog(conn, data, len) : parse(conn, data, len);
@@ -475,6 +477,7 @@ uint64_t idem__http_conn_deadline(const idem__http_conn *conn) {
     return conn->queued && idle < at ? idle : at;
   }
   if (conn->websocket) return websocket_deadline(conn);
+  if (!conn->heard) return conn->last_ms + conn->hub->first_ms;
   return conn->request ? request_deadline(conn) : idle;
 }
 
@@ -563,6 +566,13 @@ bool idem__http_conn_closing(const idem__http_conn *conn) { return conn->closing
 bool idem__http_conn_finished(const idem__http_conn *conn) {
   if (conn->failed != IDEM_OK) return true;
   return conn->closing && conn->eof && !conn->first && !conn->queued;
+}
+
+bool idem__http_conn_silent(const idem__http_conn *conn) { return !conn->heard; }
+
+bool idem__http_conn_may_go(const idem__http_conn *conn) {
+  if (conn->exchange.active || conn->websocket || conn->backlog.len || conn->queued) return false;
+  return !conn->request || !conn->request->head_len;
 }
 
 bool idem__http_conn_idle(const idem__http_conn *conn) {

@@ -70,6 +70,22 @@ static bool check_syntax(idem__http_conn *conn, idem__http_request *request) {
   return !conn->refusal.status;
 }
 
+/* ------------------------------------------------------------------ shares */
+
+/* Connections of a proxy are many clients': each may keep so many of them busy. */
+static bool check_share(idem__http_conn *conn) {
+  idem__http_hub *hub = conn->hub;
+  idem__http_exchange *exchange = &conn->exchange;
+  if (!hub->shares || !idem__http_hub_trusts(hub, &conn->from)) return true;
+  if (idem__http_hub_trusts(hub, &exchange->client) || idem__ip_loopback(&exchange->client))
+    return true;
+  exchange->counted = idem__shares_take(hub->shares, &exchange->client);
+  if (exchange->counted) return true;
+  idem__metrics_add(hub->metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
+  refuse(conn, 503, 0, "unavailable");
+  return false;
+}
+
 /* ------------------------------------------------------- hosts and origins */
 
 static bool host_allowed(idem__http_hub *hub, idem__view host) {
@@ -268,8 +284,8 @@ static bool check_rules(idem__http_conn *conn, const idem__http_request *request
 /* ------------------------------------------------------------------ story */
 
 static bool judge(idem__http_conn *conn, idem__http_request *request) {
-  if (!check_syntax(conn, request) || !check_host(conn, request) || !check_origin(conn, request) ||
-      !check_route(conn, request))
+  if (!check_syntax(conn, request) || !check_share(conn) || !check_host(conn, request) ||
+      !check_origin(conn, request) || !check_route(conn, request))
     return false;
   if (request->method == IDEM__HTTP_OPTIONS) return check_body(conn, request);
   return check_token(conn, request) && check_principal(conn, request) &&

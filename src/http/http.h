@@ -187,6 +187,9 @@ typedef struct idem__ip {
   uint8_t bytes[16];
 } idem__ip;
 bool idem__ip_parse(idem__view text, idem__ip *address); /* also "[v6]", no port */
+/* What tells clients apart: an IPv6 client owns a /64 at least, so that is one. */
+idem__ip idem__ip_client(const idem__ip *who);
+bool idem__ip_loopback(const idem__ip *who);
 #define IDEM__IP_TEXT 40
 void idem__ip_text(const idem__ip *address, char text[IDEM__IP_TEXT]);
 typedef struct idem__ip_block {
@@ -215,6 +218,15 @@ void idem__limiter_free(idem__limiter *limiter);
 /* Takes one token. False: *retry_s says in how many whole seconds (at least 1) there is one. */
 bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t now_ms,
                         uint32_t *retry_s);
+
+/* Connections by client: `most` each. May be shared by threads. */
+typedef struct idem__shares idem__shares;
+idem_status idem__shares_new(const idem_alloc *alloc, size_t most, uint64_t seed,
+                             idem__shares **out);
+void idem__shares_free(idem__shares *shares);
+/* False: it has its share, or there is no memory. What was taken is given back. */
+bool idem__shares_take(idem__shares *shares, const idem__ip *who);
+void idem__shares_give(idem__shares *shares, const idem__ip *who);
 
 /* ------------------------------------------------------------------- hub */
 
@@ -245,6 +257,7 @@ typedef struct idem__http_hub_opts {
   int port;          /* the listener's */
   bool loopback;     /* the listener's address is one */
   idem_unknown_id unknown_id;
+  idem__shares *shares;          /* of what comes through trusted proxies; NULL: no bound */
   uint64_t (*now_ns)(void *ctx); /* for the log; NULL: what the driver said last */
   void *clock_ctx;
   idem_log *log;
@@ -309,6 +322,11 @@ bool idem__http_conn_closing(const idem__http_conn *conn);
 bool idem__http_conn_finished(const idem__http_conn *conn);
 /* No request is being read or answered. */
 bool idem__http_conn_idle(const idem__http_conn *conn);
+/* Nothing but perhaps a part of a head is there: it may be closed if another needs its place. */
+bool idem__http_conn_may_go(const idem__http_conn *conn);
+bool idem__http_conn_silent(const idem__http_conn *conn); /* no byte has ever come */
+/* One of the trusted proxies, whose connections are many clients'. */
+bool idem__http_hub_trusts(const idem__http_hub *hub, const idem__ip *who);
 
 /* A whole "503, try later" answer for a connection there is no room for. */
 extern const char idem__http_busy[];

@@ -62,6 +62,8 @@ static void set_limits(idem__http_hub *hub, const idem__http_hub_opts *opts,
   hub->queued_bytes = or_default(http->queued_bytes, (size_t)1 << 20);
   hub->request_ms = http->request_ms ? http->request_ms : 30000;
   hub->idle_ms = http->idle_ms ? http->idle_ms : 300000;
+  hub->first_ms = http->first_ms ? http->first_ms : 10000;
+  if (hub->first_ms > hub->idle_ms) hub->first_ms = hub->idle_ms;
   hub->access_log = http->access_log;
   hub->principal = http->principal;
   hub->principal_user = http->principal_user;
@@ -88,6 +90,7 @@ idem_status idem__http_hub_new(const idem__http_hub_opts *opts, idem__http_hub *
   hub->route_count = opts->route_count;
   hub->port = opts->port;
   hub->unknown_id = opts->unknown_id;
+  hub->shares = opts->shares;
   hub->now_ns = opts->now_ns;
   hub->clock_ctx = opts->clock_ctx;
   hub->log = opts->log;
@@ -124,6 +127,10 @@ void idem__http_hub_free(idem__http_hub *hub) {
   idem__free(&hub->alloc, hub->proxies.header);
   hub->free_block_count = FREE_BLOCKS; /* blocks still out there are freed, not kept */
   release(hub);
+}
+
+bool idem__http_hub_trusts(const idem__http_hub *hub, const idem__ip *who) {
+  return hub->proxies.count && idem__ip_in(hub->proxies.blocks, hub->proxies.count, who);
 }
 
 void idem__http_hub_set_port(idem__http_hub *hub, int port) { hub->port = port; }

@@ -236,8 +236,14 @@ static block *put_head(idem__http_exchange *exchange, const idem__http_answer *a
 
 /* ----------------------------------------------------------------- answers */
 
+void idem__http_give_share(idem__http_exchange *exchange) {
+  if (exchange->counted) idem__shares_give(exchange->conn->hub->shares, &exchange->client);
+  exchange->counted = false;
+}
+
 void idem__http_exchange_drop(idem__http_exchange *exchange) {
   idem__http_conn *conn = exchange->conn;
+  if (conn && !conn->websocket) idem__http_give_share(exchange); /* a WebSocket keeps it */
   exchange->active = false;
   exchange->on_abort = NULL;
   exchange->on_input_end = NULL;

@@ -81,6 +81,18 @@ static idem_status open_peer(idem_listener *listener, int fd, const char *name, 
   return IDEM_OK;
 }
 
+/* Who came first and has never said a word makes room. Those who have are sessions, whatever they
+ * wait for. */
+static bool make_room(idem_listener *listener) {
+  for (idem__list *node = listener->peers.next; node != &listener->peers; node = node->next) {
+    idem__peer *peer = IDEM__CONTAINER(node, idem__peer, node);
+    if (peer->used || peer->closed || peer->busy || peer->lingering) continue;
+    idem__peer_close(peer);
+    return true;
+  }
+  return false;
+}
+
 static void welcome(idem_listener *listener, int fd, const idem__address *from) {
   if (listener->scheme != IDEM__SCHEME_UNIX) set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
   if (listener->web) {
@@ -90,7 +102,7 @@ static void welcome(idem_listener *listener, int fd, const idem__address *from) 
     idem__web_accept(listener->web, fd, from);
     return;
   }
-  if (listener->peer_count >= listener->opts.max_connections) {
+  if (listener->peer_count >= listener->opts.max_connections && !make_room(listener)) {
     close(fd);
     idem__metrics_add(listener->opts.metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
     warn_sometimes(listener, "connection refused", "max_connections reached");

@@ -8,6 +8,7 @@
 
 #define DEFAULT_MAX_CONNECTIONS 1000
 #define LAST_FLUSH_MS 200
+#define LEAST_SHARE 8
 
 /* ------------------------------------------------------------------------ freeing */
 
@@ -130,6 +131,9 @@ static void settle_options(idem_listener *listener, const idem__url *url,
   listener->opts = *opts;
   if (!listener->opts.grace_ms) listener->opts.grace_ms = IDEM__GRACE_MS;
   if (!listener->opts.max_connections) listener->opts.max_connections = DEFAULT_MAX_CONNECTIONS;
+  size_t quarter = listener->opts.max_connections / 4;
+  if (!listener->opts.client_connections)
+    listener->opts.client_connections = quarter > LEAST_SHARE ? quarter : LEAST_SHARE;
   listener->policy =
       opts->policy ? *opts->policy
                    : idem_policy_preset(opts->server ? IDEM_PROFILE_MCP : IDEM_PROFILE_JSONRPC);

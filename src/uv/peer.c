@@ -191,6 +191,7 @@ static size_t gather(const idem__peer *peer, struct iovec *pieces) {
 
 static void drop_written(idem__peer *peer, size_t written) {
   size_t done = 0;
+  peer->used = true;
   written += peer->chunk_offset;
   while (done < peer->chunk_count && written >= peer->chunks[done].len) {
     written -= peer->chunks[done].len;
@@ -344,7 +345,7 @@ void idem__peer_expire(idem__peer *peer) {
 /* -------------------------------------------------------------------- input */
 
 static void feed(idem__peer *peer, size_t len) {
-  peer->busy = true;
+  peer->used = peer->busy = true;
   idem_status status = peer->codec ? peer->codec->feed(peer, peer->runtime->read_buffer, len)
                                    : idem_conn_feed(peer->conn, peer->runtime->read_buffer, len);
   peer->busy = false;

@@ -173,6 +173,7 @@ struct idem__peer {
   idem_close_reason reason;
   idem_status open_failure; /* why it did not come to that, if it is known */
   bool busy;      /* inside a call of the conn; what must happen then waits until it returns */
+  bool used;      /* a byte has come or gone */
   bool doomed;    /* to be closed as soon as it is not busy */
   bool eof;       /* input has ended */
   bool draining;  /* we stopped reading for good */

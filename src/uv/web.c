@@ -121,6 +121,7 @@ void idem__web_free(idem__web *web) {
   if (web->metrics) idem__web_metrics_remove(web->metrics);
   if (web->own_metrics) idem_metrics_free(web->metrics);
   if (web->own_limiter) idem__limiter_free(web->limiter);
+  if (web->own_shares) idem__shares_free(web->shares);
   idem__heap_deinit(&web->deadlines);
   idem__free(alloc, web->path);
   idem__free(alloc, web->sse_path);
@@ -240,6 +241,17 @@ static idem_status make_limiter(idem__web *web) {
                            idem_random_seed(), &web->limiter);
 }
 
+static idem_status make_shares(idem__web *web) {
+  const idem_serve_opts *opts = &web->listener->opts;
+  if (web->first != web) {
+    web->shares = web->first->shares;
+    return IDEM_OK;
+  }
+  web->own_shares = true;
+  return idem__shares_new(&web->listener->runtime->alloc, opts->client_connections,
+                          idem_random_seed(), &web->shares);
+}
+
 static idem_status make_shop(idem__web *web) {
   const idem_serve_opts *opts = &web->listener->opts;
   if (web->first != web) {
@@ -314,6 +326,7 @@ static idem_status make_hub(idem__web *web, const idem__url *url, bool loopback,
                              .port = port,
                              .loopback = loopback,
                              .unknown_id = listener->policy.unknown_id,
+                             .shares = web->shares,
                              .now_ns = idem__clock_ns,
                              .log = listener->opts.log,
                              .metrics = web->metrics,
@@ -339,9 +352,12 @@ idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__
   web->armed_ms = UINT64_MAX;
   idem__list_init(&web->peers);
   idem__list_init(&web->dirty);
+  idem__list_init(&web->silent);
+  idem__list_init(&web->waiting);
   idem__heap_init(&web->deadlines, &listener->runtime->alloc);
   idem_status status = make_metrics(web);
   if (status == IDEM_OK) status = make_limiter(web);
+  if (status == IDEM_OK) status = make_shares(web);
   if (status == IDEM_OK) status = make_endpoint(web);
   if (status != IDEM_OK) {
     idem__web_free(web);

@@ -17,6 +17,8 @@ struct idem__web {
   bool own_metrics;
   idem__limiter *limiter;
   bool own_limiter;
+  idem__shares *shares;
+  bool own_shares;
   idem__http_hub *hub;
   idem__http_rpc *rpc;  /* plain JSON-RPC */
   idem__mcp_desk *desk; /* or MCP */
@@ -27,6 +29,8 @@ struct idem__web {
   idem__http_admin admin;
   struct idem__web_tls *tls; /* NULL: plain */
   idem__list peers;
+  idem__list silent,
+      waiting; /* who has never sent a byte; who is between requests, longest first */
   size_t count;
   idem__web *first;     /* whose port this is: itself, or where a worker's loop comes from */
   _Atomic size_t crowd; /* the first one's: connections of the port, on every loop */
@@ -50,6 +54,7 @@ typedef struct idem__web_peer {
   idem__http_conn *conn;
   idem__list node;  /* in web->peers */
   idem__list dirty; /* in web->dirty */
+  idem__list place; /* in web->silent or web->waiting, while it may give way */
   idem__timer deadline;
   idem__http_chunk chunk;
   size_t offset;                   /* how much of it is written */
@@ -57,6 +62,8 @@ typedef struct idem__web_peer {
   int fd;
   int events;
   bool busy, shut, closed;
+  bool counted; /* among its client's shares */
+  idem__ip from;
 } idem__web_peer;
 
 void idem__web_peer_settle(idem__web_peer *peer);

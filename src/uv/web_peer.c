@@ -20,7 +20,6 @@ static void on_closed(uv_handle_t *handle) {
   idem__web *web = peer->web;
   idem__free(&web->listener->runtime->alloc, peer);
   web->count--;
-  atomic_fetch_sub_explicit(&web->first->crowd, 1, memory_order_relaxed);
   if (web->count == 0 && web->stopping) idem__listener_look(web->listener);
 }
 
@@ -28,6 +27,9 @@ void idem__web_peer_close(idem__web_peer *peer) {
   if (peer->closed) return;
   idem__web *web = peer->web;
   peer->closed = true;
+  atomic_fetch_sub_explicit(&web->first->crowd, 1, memory_order_relaxed);
+  if (peer->counted) idem__shares_give(web->shares, &peer->from);
+  idem__list_remove(&peer->place);
   idem__list_remove(&peer->node);
   idem__list_remove(&peer->dirty);
   idem__heap_remove(&web->deadlines, &peer->deadline);
@@ -122,6 +124,15 @@ static bool overdue(const idem__web_peer *peer, uint64_t now) {
   return deadline <= now;
 }
 
+/* Who may give way has a place in the order of those who wait, at its end after whatever it did. */
+static void take_place(idem__web_peer *peer) {
+  idem__web *web = peer->web;
+  idem__list_remove(&peer->place);
+  if (unsent(peer) || !idem__http_conn_may_go(peer->conn)) return;
+  bool silent = idem__http_conn_silent(peer->conn);
+  idem__list_append(silent ? &web->silent : &web->waiting, &peer->place);
+}
+
 static void settle(idem__web_peer *peer, uint64_t now) {
   int rounds = 0;
   bool sent = send_output(peer, now);
@@ -137,8 +148,11 @@ static void settle(idem__web_peer *peer, uint64_t now) {
     return;
   }
   end_output(peer);
-  if (!watch_socket(peer) || !watch_deadline(peer, rounds == EXPIRES_A_TURN, now))
+  if (!watch_socket(peer) || !watch_deadline(peer, rounds == EXPIRES_A_TURN, now)) {
     idem__web_peer_close(peer);
+    return;
+  }
+  take_place(peer);
 }
 
 void idem__web_peer_settle(idem__web_peer *peer) {
@@ -226,7 +240,7 @@ static idem_status open_conn(idem__web_peer *peer, const idem__address *from) {
   snprintf(name, sizeof name, "http %s", text);
   return idem__http_conn_new(&(idem__http_conn_opts){.hub = peer->web->hub,
                                                      .peer = name,
-                                                     .from = ip_of(from),
+                                                     .from = peer->from,
                                                      .on_output = on_output,
                                                      .user = peer,
                                                      .now_ms = idem__web_now(peer->web)},
@@ -244,15 +258,40 @@ static void turn_away(idem__web *web, int fd) {
   close(fd);
 }
 
-void idem__web_accept(idem__web *web, int fd, const idem__address *from) {
+/* Whoever has waited longest for nothing makes room; who has never said a word comes first. */
+static bool make_room(idem__web *web) {
+  idem__list *from = idem__list_empty(&web->silent) ? &web->waiting : &web->silent;
+  if (idem__list_empty(from)) return false;
+  idem__metrics_add(web->metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
+  idem__web_peer_close(IDEM__CONTAINER(from->next, idem__web_peer, place));
+  return true;
+}
+
+/* Connections of this machine and of trusted proxies are not one client's. */
+static bool is_counted(const idem__web *web, const idem__ip *from) {
+  return !idem__ip_loopback(from) && !idem__http_hub_trusts(web->hub, from);
+}
+
+static idem__web_peer *new_peer(idem__web *web, int fd, const idem__address *from) {
   const idem_alloc *alloc = &web->listener->runtime->alloc;
+  idem__web_peer *peer = idem__calloc(alloc, sizeof *peer);
+  if (!peer) return NULL;
+  peer->from = ip_of(from);
+  bool counted = is_counted(web, &peer->from);
+  bool welcome = !counted || idem__shares_take(web->shares, &peer->from);
+  if (welcome && uv_poll_init(web->listener->runtime->loop, &peer->poll, fd) == 0) {
+    peer->counted = counted;
+    return peer;
+  }
+  if (welcome && counted) idem__shares_give(web->shares, &peer->from);
+  idem__free(alloc, peer);
+  return NULL;
+}
+
+void idem__web_accept(idem__web *web, int fd, const idem__address *from) {
   idem__web_peer *peer = NULL;
   size_t there = atomic_fetch_add_explicit(&web->first->crowd, 1, memory_order_relaxed);
-  if (there < web->listener->opts.max_connections) peer = idem__calloc(alloc, sizeof *peer);
-  if (peer && uv_poll_init(web->listener->runtime->loop, &peer->poll, fd) != 0) {
-    idem__free(alloc, peer);
-    peer = NULL;
-  }
+  if (there < web->listener->opts.max_connections || make_room(web)) peer = new_peer(web, fd, from);
   if (!peer) {
     atomic_fetch_sub_explicit(&web->first->crowd, 1, memory_order_relaxed);
     turn_away(web, fd);
@@ -263,6 +302,7 @@ void idem__web_accept(idem__web *web, int fd, const idem__address *from) {
   peer->poll.data = peer;
   idem__list_init(&peer->node);
   idem__list_init(&peer->dirty);
+  idem__list_init(&peer->place);
   idem__list_append(&web->peers, &peer->node);
   web->count++;
   if ((!web->tls || idem__web_secret_open(peer) == IDEM_OK) && open_conn(peer, from) == IDEM_OK)

@@ -236,16 +236,50 @@ static void clients_that_vanish_leave_no_descriptor_behind(void **state) {
   stop(&server);
 }
 
+/* A connection that is in use for as long as it is open. */
+static int open_websocket(const char *url) {
+  int fd = child_connect(tcp_of(url));
+  child_send(fd,
+             "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+             "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+  read_until(fd, "HTTP/1.1 101 ", 1);
+  return fd;
+}
+
+/* A thousand who say nothing do not lock the others out. */
+static void who_says_nothing_gives_way(void **state) {
+  (void)state;
+  char url[128];
+  child server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--max-connections", "3");
+  child_listening(&server, url, sizeof url);
+  int busy = open_websocket(url), one = child_connect(tcp_of(url));
+  child_send(one, POST);
+  read_until(one, ECHOED, 1);
+  int silent = child_connect(tcp_of(url)), two = child_connect(tcp_of(url));
+  child_send(two, POST);
+  read_until(two, ECHOED, 1);
+  expect_end(silent);
+  child_send(one, POST); /* who has spoken is still there, and now came last */
+  read_until(one, ECHOED, 1);
+  int three = child_connect(tcp_of(url));
+  child_send(three, POST);
+  read_until(three, ECHOED, 1);
+  expect_end(two);
+  child_send(one, POST);
+  read_until(one, ECHOED, 1);
+  for (int i = 0; i < 50; i++) close(child_connect(tcp_of(url)));
+  child_send(busy, "\x89\x80\x01\x01\x01\x01");
+  read_until(busy, "\x8a", 1);
+  close(busy), close(one), close(silent), close(two), close(three);
+  stop(&server);
+}
+
 static void over_the_cap_a_connection_is_politely_refused(void **state) {
   (void)state;
   char url[128];
   child server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--max-connections", "2");
   child_listening(&server, url, sizeof url);
-  int one = child_connect(tcp_of(url)), two = child_connect(tcp_of(url));
-  child_send(one, POST);
-  read_until(one, ECHOED, 1);
-  child_send(two, POST);
-  read_until(two, ECHOED, 1);
+  int one = open_websocket(url), two = open_websocket(url);
   int three = child_connect(tcp_of(url));
   read_until(three, "HTTP/1.1 503 Service Unavailable", 1);
   expect_end(three);
@@ -273,9 +307,7 @@ static void the_cap_is_one_for_all_workers(void **state) {
       CHILD(REFERENCE, "--http", "127.0.0.1:0", "--max-connections", "8", "--workers", "2");
   child_listening(&server, url, sizeof url);
   for (int i = 0; i < 8; i++) {
-    fds[i] = child_connect(tcp_of(url));
-    child_send(fds[i], POST);
-    read_until(fds[i], ECHOED, 1);
+    fds[i] = open_websocket(url);
   }
   for (int i = 0; i < 8; i++) {
     int more = child_connect(tcp_of(url));
@@ -522,6 +554,7 @@ int main(void) {
       cmocka_unit_test(a_burst_of_a_thousand_is_answered_in_order),
       cmocka_unit_test(stopping_answers_what_cannot_finish),
       cmocka_unit_test(clients_that_vanish_leave_no_descriptor_behind),
+      cmocka_unit_test(who_says_nothing_gives_way),
       cmocka_unit_test(over_the_cap_a_connection_is_politely_refused),
       cmocka_unit_test(the_cap_is_one_for_all_workers),
       cmocka_unit_test(workers_share_a_port_and_two_servers_do_not),

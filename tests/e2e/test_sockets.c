@@ -257,7 +257,15 @@ static void a_socket_file_of_someone_else_is_not_removed(void **state) {
 static void connections_beyond_the_maximum_are_closed(void **state) {
   (void)state;
   served it = SERVE(REFERENCE, "--tcp", "127.0.0.1:0", "--max-connections", "2");
-  int first = child_connect(it.url), second = child_connect(it.url), third = child_connect(it.url);
+  int silent[3] = {child_connect(it.url), child_connect(it.url), child_connect(it.url)};
+  int first = child_connect(it.url), second = child_connect(it.url);
+  ask(first); /* who has never said a word gives way to who does */
+  ask(second);
+  for (int i = 0; i < 3; i++) {
+    assert_string_equal(child_rest(silent[i]), "");
+    close(silent[i]);
+  }
+  int third = child_connect(it.url);
   assert_string_equal(child_rest(third), "");
   child_line_with(it.server.err, "max_connections reached");
   ask(first);

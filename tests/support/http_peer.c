@@ -121,6 +121,7 @@ static idem_status make_hub(http_peer *peer, const http_peer_opts *opts) {
                                                    .body_bytes = opts->body_bytes,
                                                    .port = 8420,
                                                    .loopback = !opts->not_loopback,
+                                                   .shares = opts->shares,
                                                    .now_ns = now_ns,
                                                    .clock_ctx = peer,
                                                    .log = opts->log,

@@ -1,4 +1,5 @@
 /* test_checks.c - who may ask: hosts, origins, tokens, proxies, rates. */
+#include "support/fault_alloc.h"
 #include "support/http_peer.h"
 
 #include <setjmp.h>
@@ -502,6 +503,65 @@ static void several_lines_of_the_header_are_one_list(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* ------------------------------------------------------------------- shares */
+
+static void a_client_has_its_share_and_no_more(void **state) {
+  (void)state;
+  fault_alloc fault;
+  idem__shares *shares;
+  idem__ip one, two, six, same, local;
+  fault_alloc_init(&fault);
+  assert_int_equal(idem__shares_new(&fault.alloc, 2, 1, &shares), IDEM_OK);
+  assert_true(idem__ip_parse(view("1.2.3.4"), &one) && idem__ip_parse(view("1.2.3.5"), &two));
+  assert_true(idem__ip_parse(view("2001:db8::1"), &six) &&
+              idem__ip_parse(view("2001:db8::2"), &same));
+  assert_true(idem__shares_take(shares, &one) && idem__shares_take(shares, &one));
+  assert_false(idem__shares_take(shares, &one));
+  assert_true(idem__shares_take(shares, &two));
+  assert_true(idem__shares_take(shares, &six) && idem__shares_take(shares, &same));
+  assert_false(idem__shares_take(shares, &six)); /* one network, one client */
+  idem__shares_give(shares, &one);
+  assert_true(idem__shares_take(shares, &one));
+  fault_alloc_fail_in(&fault, 1);
+  assert_true(idem__ip_parse(view("1.2.3.6"), &same));
+  assert_false(idem__shares_take(shares, &same));
+  idem__shares_give(shares, &two);
+  idem__shares_free(shares);
+  fault_alloc_assert_clean(&fault);
+  assert_true(idem__ip_parse(view("127.8.0.1"), &local) && idem__ip_loopback(&local));
+  assert_true(idem__ip_parse(view("::1"), &local) && idem__ip_loopback(&local));
+  assert_false(idem__ip_loopback(&one) || idem__ip_loopback(&six));
+}
+
+/* The connections are the proxy's: its clients are counted while they keep one busy. */
+static void a_proxy_s_client_has_its_share(void **state) {
+  (void)state;
+  static const char *const trusted[] = {"127.0.0.1", NULL};
+  static const char busy[] = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: "
+                             "websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "
+                             "dGhlIHNhbXBsZSBub25jZQ==\r\nX-Forwarded-For: 9.9.9.9\r\n\r\n";
+  idem_http_opts http = {.trusted_proxies = trusted};
+  idem__shares *shares;
+  http_peer peer;
+  assert_int_equal(idem__shares_new(NULL, 1, 1, &shares), IDEM_OK);
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = &http, .shares = shares}),
+                   IDEM_OK);
+  for (int i = 0; i < 3; i++) /* one after the other is one */
+    expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\n"), "HTTP/1.1 200 ", "");
+  idem__http_conn *first;
+  idem__http_conn_opts opts = {.hub = peer.hub, .now_ms = peer.now_ms};
+  assert_true(idem__ip_parse(view("127.0.0.1"), &opts.from));
+  assert_int_equal(idem__http_conn_new(&opts, &first), IDEM_OK);
+  assert_int_equal(idem__http_conn_feed(first, busy, sizeof busy - 1, peer.now_ms), IDEM_OK);
+  expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\n"), "HTTP/1.1 503 ", "unavailable");
+  expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.8\r\n"), "HTTP/1.1 200 ", "");
+  expect(&peer, POST("localhost", ""), "HTTP/1.1 200 ", "");
+  idem__http_conn_free(first);
+  expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\n"), "HTTP/1.1 200 ", "");
+  http_peer_deinit(&peer);
+  idem__shares_free(shares);
+}
+
 static void answers_carry_the_security_headers(void **state) {
   (void)state;
   http_peer peer;
@@ -539,6 +599,8 @@ int main(void) {
       cmocka_unit_test(a_notification_over_the_rate_is_dropped_without_a_body),
       cmocka_unit_test(only_a_trusted_proxy_may_name_the_client),
       cmocka_unit_test(one_header_of_a_proxy_is_believed),
+      cmocka_unit_test(a_client_has_its_share_and_no_more),
+      cmocka_unit_test(a_proxy_s_client_has_its_share),
       cmocka_unit_test(several_lines_of_the_header_are_one_list),
       cmocka_unit_test(answers_carry_the_security_headers),
   };

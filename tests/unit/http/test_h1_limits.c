@@ -244,8 +244,23 @@ static void dates_are_right(void **state) {
   }
 }
 
+/* Nobody connects to say nothing. */
+static void the_first_byte_has_its_own_time(void **state) {
+  http_peer *peer = *state;
+  assert_int_equal(idem__http_conn_deadline(peer->conn), peer->now_ms + 10000);
+  http_peer_wait(peer, 10000);
+  assert_true(idem__http_conn_closing(peer->conn));
+  http_peer_reconnect(peer);
+  feed(peer, "G", 0);
+  assert_int_equal(idem__http_conn_deadline(peer->conn), peer->now_ms + 30000);
+  http_peer_reconnect(peer);
+  feed(peer, ECHO, 0);
+  assert_int_equal(idem__http_conn_deadline(peer->conn), peer->now_ms + 300000);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      WITH_PEER(the_first_byte_has_its_own_time),
       cmocka_unit_test(a_long_head_is_431),
       cmocka_unit_test(a_head_at_the_limit_is_served),
       cmocka_unit_test(too_many_headers_are_431),
