@@ -173,14 +173,23 @@ static void other_processes_are_left_alone(void **state) {
   }
 }
 
+/* What it could without us: a container may have filters of its own. */
 static void a_program_may_change_itself(void **state) {
-  static const char *const open[] = {SETTERS, NULL};
+  char wanted[96];
+  size_t open = 0;
+  child alone = CHILD(HOSTILE, "grab", "0");
+  char *said = strdup(child_rest(alone.out));
+  assert_non_null(said);
+  assert_int_equal(child_end(&alone), 0);
   const char *answer = grab(*state, "grabs", 0);
-  if (strstr(answer, "migrate: Function not implemented")) { /* a kernel for one node alone */
-    print_message("this kernel moves no pages\n");
-    return;
+  for (char *line = strtok(said, "\n"); line; line = strtok(NULL, "\n")) {
+    if (!strstr(line, ": open")) continue;
+    snprintf(wanted, sizeof wanted, "%s\\n", line);
+    expect_in(answer, wanted);
+    open++;
   }
-  expect_each(answer, open, "open");
+  free(said);
+  assert_true(open >= 8);
 }
 
 static void who_is_not_confined_is_not_kept_from_others(void **state) {
