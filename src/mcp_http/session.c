@@ -149,7 +149,7 @@ idem_status idem__mcp_shop_new(const idem__mcp_shop_opts *opts, idem__mcp_shop *
   if (!shop->opts.session_idle_ms) shop->opts.session_idle_ms = 1800000;
   if (!shop->opts.log_bytes) shop->opts.log_bytes = (size_t)256 << 10;
   idem__lock_init(&shop->lock);
-  idem__map_init(&shop->by_id, &shop->alloc, opts->server->router->methods.seed);
+  idem__map_init(&shop->by_id, &shop->alloc, idem__router_seed(opts->server->router));
   idem__map_init(&shop->sse_lines, &shop->alloc, shop->by_id.seed);
   idem__list_init(&shop->sessions);
   idem__list_init(&shop->idle);

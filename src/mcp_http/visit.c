@@ -92,7 +92,7 @@ static void deliver_carried(void *arg) {
   idem_conn *target = asker && asker->desk == answer->desk ? asker->conn : NULL;
   idem__in_flight_unlock(answer->session);
   if (target && idem__conn_message(target, answer->text, answer->len, NULL) == IDEM_OK) {
-    target->opts.on_output(target, target->opts.user);
+    idem__conn_tell_output(target);
   }
   idem__kept_unref(answer->session);
   free_carried(answer);
@@ -157,9 +157,7 @@ static bool on_response(idem_conn *conn, const idem__message *message) {
   idem__in_flight_unlock(guest->session);
   if (!target || target == conn) return false;
   if (desk != guest->desk) return carry(guest, message);
-  idem__conn_enter(target);
-  idem__call_response(target, message);
-  idem__conn_leave_waking(target);
+  idem__conn_take_response(target, message);
   return true;
 }
 
@@ -204,7 +202,7 @@ static visit *find_owing(idem__kept_session *session, const idem__mcp_desk *desk
   if (found && found->asker.desk != desk) found = NULL;
   idem__in_flight_unlock(session);
   free_key(&key);
-  return found && idem__owed_find(found->peer.conn, id) ? found : NULL;
+  return found && idem__conn_owes(found->peer.conn, id) ? found : NULL;
 }
 
 static void cancel_visit(visit *owing, const idem__id *id) {
@@ -273,9 +271,9 @@ static idem_status open_visit(void *at, idem_conn *conn, void *user) {
   idem__mcp_peer_init(&guest->peer, guest->desk->hub, conn);
   guest->peer.edge = &edge;
   guest->peer.edge_ctx = guest;
-  conn->attachment = &guest->peer;
-  conn->stray_response = on_response;
-  conn->in_flight_elsewhere = in_flight_elsewhere;
+  idem__conn_attach(conn, &guest->peer, NULL);
+  idem__conn_set_siblings(conn, &(idem__conn_siblings){.stray_response = on_response,
+                                                       .in_flight_elsewhere = in_flight_elsewhere});
   return IDEM_OK;
 }
 
@@ -290,8 +288,8 @@ static idem_status join(visit *guest, idem__kept_session *session) {
   if (status != IDEM_OK) return status;
   guest->session = session;
   guest->peer.session = &session->legacy;
-  conn->next_call_id = guest->asker.first_call;
-  conn->policy.batches = idem__revision_has(session->legacy.revision, IDEM__R_BATCH);
+  idem__conn_count_calls_from(conn, guest->asker.first_call);
+  idem__conn_allow_batches(conn, idem__revision_has(session->legacy.revision, IDEM__R_BATCH));
   return IDEM_OK;
 }
 
@@ -361,7 +359,7 @@ static bool begin_visit(void *at, idem__http_exchange *exchange,
   guest->stream = 0;
   guest->new_session = false;
   guest->peer.assumed = NULL;
-  guest->peer.conn->policy.batches = false;
+  idem__conn_allow_batches(guest->peer.conn, false);
   if (!name_principal(guest, exchange, request)) return refuse(exchange, 503, "unavailable");
   guest->has_session_header = id.at != NULL;
   if (id.at && !modern) {
@@ -452,7 +450,7 @@ const idem__http_guest idem__mcp_guest = {
 };
 
 void idem_leave_stream(idem_request *request) {
-  idem__mcp_peer *peer = idem__mcp_peer_of(request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
   if (peer && peer->edge == &edge) leave_stream(peer);
 }
 

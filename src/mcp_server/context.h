@@ -45,11 +45,11 @@ struct idem__context {
   idem__task *task; /* what the request became */
 };
 static inline idem__context *idem__context_of(const idem_request *request) {
-  return request->attachment;
+  return idem__request_attachment(request);
 }
 /* The same while the request can be answered; NULL: it was, or it is not MCP's. */
 static inline idem__context *idem__context_open(const idem_request *request) {
-  return request->live && !request->ended ? idem__context_of(request) : NULL;
+  return idem__request_in_use(request) ? idem__context_of(request) : NULL;
 }
 /* Runs the handler (again): tool, resource or prompt, by what the context holds. */
 void idem__context_run(idem__context *context);

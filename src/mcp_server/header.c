@@ -31,7 +31,7 @@ static bool refuse(idem__context *context, const char *header, const char *why) 
 
 static bool get_header(const idem__context *context, const char *name, const char **value,
                        size_t *len) {
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   if (!peer->edge->header(peer->edge_ctx, name, value, len)) return false;
   while (*len && (**value == ' ' || **value == '\t')) ++*value, --*len;
   while (*len && ((*value)[*len - 1] == ' ' || (*value)[*len - 1] == '\t')) --*len;
@@ -53,13 +53,13 @@ static idem_status decode(const char *value, size_t len, idem__buf *out) {
 /* ------------------------------------------------------- Mcp-Method, Mcp-Name */
 
 bool idem__headers_check_method(idem__context *context) {
-  const idem_request *request = context->request;
   const char *value;
-  size_t len;
+  size_t len, name_len;
+  const char *name = idem__request_name(context->request, &name_len);
   if (!get_header(context, "mcp-method", &value, &len)) {
     return refuse(context, "Mcp-Method", "the header is missing");
   }
-  if (len == request->name_len && memcmp(value, request->name, len) == 0) return true;
+  if (len == name_len && memcmp(value, name, len) == 0) return true;
   return refuse(context, "Mcp-Method", "the header differs from the message");
 }
 

@@ -29,20 +29,21 @@ static const idem__revision *agree(const idem__context *context, yyjson_val *ask
 /* A line peer keeps its session itself; other transports keep it where the next request finds it. */
 static idem_status open_session(idem__context *context, const idem__revision *revision,
                                 yyjson_val *params) {
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   if (peer->edge) {
     idem_status status = peer->edge->open_session(peer->edge_ctx, revision, params, &peer->session);
     if (status != IDEM_OK) return status;
   } else {
-    idem_status status = idem__session_init(
-        &peer->own, &context->hub->alloc, context->server->router->methods.seed, revision, params);
+    idem_status status =
+        idem__session_init(&peer->own, &context->hub->alloc,
+                           idem__router_seed(context->server->router), revision, params);
     if (status != IDEM_OK) {
       idem__session_deinit(&peer->own);
       return status;
     }
     peer->session = &peer->own;
     idem__list_append(&context->hub->peers, &peer->link);
-    peer->conn->policy.batches = idem__revision_has(revision, IDEM__R_BATCH);
+    idem__conn_allow_batches(peer->conn, idem__revision_has(revision, IDEM__R_BATCH));
   }
   context->revision = revision;
   return IDEM_OK;
@@ -51,8 +52,8 @@ static idem_status open_session(idem__context *context, const idem__revision *re
 static bool refuse_again(idem__context *context) {
   static const char again[] = "{\"reason\":\"already-initialized\"}";
   static const char batched[] = "{\"reason\":\"batch-not-supported\"}";
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
-  if (context->request->batch) {
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
+  if (idem__request_batched(context->request)) {
     idem__refuse(context, 400, IDEM_RPC_INVALID_REQUEST, batched, sizeof batched - 1);
     return true;
   }

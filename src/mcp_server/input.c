@@ -84,7 +84,7 @@ idem_status idem__input_keep_state(idem__context *context, const void *state, si
   context->state = NULL;
   context->state_len = 0;
   if (!state) return IDEM_OK;
-  char *copy = idem__arena_malloc(&context->request->block->arena, len + 1);
+  char *copy = idem__arena_malloc(idem__request_memory(context->request), len + 1);
   if (!copy) return IDEM_E_NOMEM;
   memcpy(copy, state, len);
   context->state = copy;
@@ -249,7 +249,7 @@ static yyjson_val *collect(idem__context *context, idem__round *round) {
   }
   idem__write_object_end(&writer);
   if (writer.status == IDEM_OK) {
-    doc = idem__json_read(text.data, text.len, &context->request->block->arena, &status);
+    doc = idem__json_read(text.data, text.len, idem__request_memory(context->request), &status);
   }
   idem__buf_deinit(&text);
   return doc ? doc->root : NULL;
@@ -281,7 +281,7 @@ static void on_answer(idem_conn *conn, const idem_response *response, void *user
   question *asked = user;
   idem__round *round = asked->round;
   asked->pending = false;
-  if (round->over || conn->free_later) return;
+  if (round->over || idem__conn_going(conn)) return;
   yyjson_mut_doc *doc = idem_request_doc(round->context->request);
   bool good = response->status == IDEM_OK && yyjson_is_obj(response->result);
   asked->answer =
@@ -335,11 +335,11 @@ static void on_asker_cancelled(idem_request *request, idem_cancel_reason reason,
 
 static idem__round *new_round(idem__context *context, size_t count) {
   size_t size = sizeof(idem__round) + count * sizeof(question);
-  idem__round *round = idem__arena_malloc(&context->request->block->arena, size);
+  idem__round *round = idem__arena_malloc(idem__request_memory(context->request), size);
   if (!round) return NULL;
   memset(round, 0, size);
   round->context = context;
-  round->conn = context->request->conn;
+  round->conn = idem_request_conn(context->request);
   round->count = count;
   round->starting = true;
   return round;
@@ -347,7 +347,7 @@ static idem__round *new_round(idem__context *context, size_t count) {
 
 static char *copy_key(idem__context *context, const char *key) {
   size_t len = strlen(key);
-  char *copy = idem__arena_malloc(&context->request->block->arena, len + 1);
+  char *copy = idem__arena_malloc(idem__request_memory(context->request), len + 1);
   if (copy) memcpy(copy, key, len + 1);
   return copy;
 }
@@ -392,8 +392,8 @@ static idem_status ask_legacy(idem__context *context, const idem_ask *asks, size
 idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t count,
                              const void *state, size_t state_len) {
   idem__context *context = idem__context_of(request);
-  if (!request->live || request->ended) return IDEM_E_STATE;
-  if (request->cancelled || (request->settled && !context->task)) {
+  if (!idem__request_in_use(request)) return IDEM_E_STATE;
+  if (idem_request_cancelled(request) || (idem__request_settled(request) && !context->task)) {
     idem_request_drop(request); /* nobody would run it again */
     return IDEM_E_CLOSED;
   }

@@ -73,14 +73,14 @@ static void free_context(void *attachment) {
 static const char *copy_principal(idem_request *request, const char *principal) {
   size_t len = strlen(principal);
   if (!len) return "";
-  char *copy = idem__arena_malloc(&request->block->arena, len + 1);
+  char *copy = idem__arena_malloc(idem__request_memory(request), len + 1);
   if (copy) memcpy(copy, principal, len + 1);
   return copy;
 }
 
 static idem__context *new_context(idem_request *request, yyjson_val *params) {
-  idem__mcp_peer *peer = idem__mcp_peer_of(request->conn);
-  idem__context *context = idem__arena_malloc(&request->block->arena, sizeof *context);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
+  idem__context *context = idem__arena_malloc(idem__request_memory(request), sizeof *context);
   if (!context) return NULL;
   memset(context, 0, sizeof *context);
   context->request = request;
@@ -93,9 +93,7 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
   context->view = context->principal ? idem__hub_view(peer->hub) : NULL;
   if (!context->view) return NULL;
   context->hub->contexts++;
-  request->attachment = context;
-  request->attachment_free = free_context;
-  request->attachment_keep = keep_context;
+  idem__request_attach(request, context, free_context, keep_context);
   return context;
 }
 
@@ -112,7 +110,7 @@ static void read_progress_token(idem__context *context) {
   idem__buf *scratch = &context->hub->scratch;
   scratch->len = 0;
   if (idem__json_put(scratch, token) != IDEM_OK) return;
-  char *copy = idem__arena_malloc(&context->request->block->arena, scratch->len);
+  char *copy = idem__arena_malloc(idem__request_memory(context->request), scratch->len);
   if (!copy) return;
   memcpy(copy, scratch->data, scratch->len);
   context->progress_token = copy;
@@ -218,8 +216,8 @@ static bool pass_modern(idem__context *context, const idem__mcp_peer *peer) {
   yyjson_val *capabilities = member(context->meta, META_CAPABILITIES);
   /* Until the revision is known errors take the modern form: that is what was claimed. */
   context->revision = &idem__revisions[0];
-  context->request->codes = IDEM_CODES_MODERN;
-  if (context->request->batch) return refuse_batched(context);
+  idem__request_set_codes(context->request, IDEM_CODES_MODERN);
+  if (idem__request_batched(context->request)) return refuse_batched(context);
   if (!yyjson_is_str(version)) {
     return refuse_meta(context, "_meta." META_VERSION, "string", version);
   }
@@ -247,7 +245,7 @@ static bool has_modern_header(const idem__mcp_peer *peer) {
 
 static bool refuse_claimless(idem__context *context) {
   context->revision = &idem__revisions[0];
-  context->request->codes = IDEM_CODES_MODERN;
+  idem__request_set_codes(context->request, IDEM_CODES_MODERN);
   if (context->method && context->method->run == idem__run_initialize) {
     return refuse_header(context, "MCP-Protocol-Version", "initialize belongs to older revisions");
   }
@@ -271,7 +269,7 @@ static bool refuse_uninitialized(idem__context *context) {
 /* A server that speaks no legacy revision names what it speaks. */
 static bool refuse_legacy(idem__context *context) {
   context->revision = &idem__revisions[0];
-  context->request->codes = IDEM_CODES_MODERN;
+  idem__request_set_codes(context->request, IDEM_CODES_MODERN);
   return refuse_version(context, member(context->params, "protocolVersion"));
 }
 
@@ -287,23 +285,24 @@ static bool pass_legacy(idem__context *context, const idem__mcp_peer *peer) {
   } else if (!context->method || !context->method->before_initialize) {
     return refuse_uninitialized(context);
   }
-  context->request->codes = context->revision->codes;
+  idem__request_set_codes(context->request, context->revision->codes);
   return true;
 }
 
 /* ------------------------------------------------------------------ the gate */
 
 static bool refuse_unknown(idem__context *context) {
-  idem_request *request = context->request;
+  size_t name_len;
+  const char *name = idem__request_name(context->request, &name_len);
   idem__buf *data = &context->hub->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
   idem__write_key(&writer, "method");
-  idem__write_string(&writer, request->name, request->name_len);
+  idem__write_string(&writer, name, name_len);
   idem__write_object_end(&writer);
   bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
-  bool shown = request->name_len <= 256 && writer.status == IDEM_OK;
+  bool shown = name_len <= 256 && writer.status == IDEM_OK;
   idem__refuse(context, modern ? 404 : 0, IDEM_RPC_METHOD_NOT_FOUND, shown ? data->data : NULL,
                data->len);
   return false;
@@ -311,9 +310,7 @@ static bool refuse_unknown(idem__context *context) {
 
 static bool pass_method(idem__context *context) {
   const idem__mcp_method *method = context->method;
-  if (!method)
-    return context->request->method && context->request->method->fn ? true
-                                                                    : refuse_unknown(context);
+  if (!method) return idem__request_has_method(context->request) || refuse_unknown(context);
   if (!(method->revisions & context->revision->bit)) return refuse_unknown(context);
   if (!idem__server_offers(context->server, context->view->registry, method->capability)) {
     return refuse_unknown(context);
@@ -326,7 +323,7 @@ static const idem__mcp_method *row_of(const idem_request *request);
 
 static bool gate(idem_request *request, yyjson_val *params, void *user) {
   (void)user;
-  idem__mcp_peer *peer = idem__mcp_peer_of(request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
   idem__context *context = peer ? new_context(request, params) : NULL;
   if (!context) {
     idem_request_drop(request);
@@ -354,8 +351,8 @@ static void run_row(idem_request *request, yyjson_val *params, void *user) {
 }
 
 static const idem__mcp_method *row_of(const idem_request *request) {
-  if (!request->method || request->method->fn != run_row) return NULL;
-  return ((const idem__method_user *)request->method->user)->row;
+  const idem__method_user *method = idem__request_user_of(request, run_row);
+  return method ? method->row : NULL;
 }
 
 static void on_initialized(idem_conn *conn, yyjson_val *params, void *user) {

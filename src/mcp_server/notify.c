@@ -15,8 +15,8 @@ idem_status idem__notify_text(idem_conn *conn, const char *method, idem__buf *pa
 
 /* The conn that a request's notifications go to; NULL: nobody listens any more. */
 static idem_conn *stream_of(const idem__context *context) {
-  if (!context || context->task || context->request->settled) return NULL;
-  return context->request->conn;
+  if (!context || context->task || idem__request_settled(context->request)) return NULL;
+  return idem_request_conn(context->request);
 }
 
 static void send(idem_conn *conn, const char *method, idem__buf *params,
@@ -78,7 +78,7 @@ void idem__run_set_level(idem__context *context, yyjson_val *params) {
     idem__reply_bad_param(context, "level", "a log level", level);
     return;
   }
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   idem__session_change change = {.kind = IDEM__SESSION_LEVEL, .level = parsed};
   if (peer->session) idem__session_change_for(peer, &change);
   idem__reply_text(context, "{}", 2);

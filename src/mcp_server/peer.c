@@ -141,7 +141,6 @@ idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, con
     memcpy(name, principal, name_len + 1);
     peer->principal = name;
   }
-  (*out)->attachment = peer;
-  (*out)->attachment_free = free_line_peer;
+  idem__conn_attach(*out, peer, free_line_peer);
   return IDEM_OK;
 }

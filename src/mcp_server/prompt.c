@@ -197,7 +197,7 @@ idem_status idem_prompt_reply(idem_request *request, const char *description,
   idem__result result;
   idem__context *context = getter(request);
   if (!context) return idem__reply_misplaced(request);
-  yyjson_alc alc = idem__arena_alc(&request->block->arena);
+  yyjson_alc alc = idem__arena_alc(idem__request_memory(request));
   yyjson_doc *copy = yyjson_mut_is_arr(messages) ? yyjson_mut_val_imut_copy(messages, &alc) : NULL;
   idem__result_begin(&result, context, "complete");
   if (!copy) result.writer.status = yyjson_mut_is_arr(messages) ? IDEM_E_NOMEM : IDEM_E_INVAL;

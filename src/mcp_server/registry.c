@@ -50,7 +50,8 @@ static idem__registry *new_registry(idem_server *server) {
   registry->alloc = server->alloc;
   atomic_init(&registry->refs, 1);
   for (int kind = 0; kind < IDEM__LIST_KINDS; kind++) {
-    idem__map_init(&registry->lists[kind].by_name, &registry->alloc, server->router->methods.seed);
+    idem__map_init(&registry->lists[kind].by_name, &registry->alloc,
+                   idem__router_seed(server->router));
   }
   return registry;
 }

@@ -54,14 +54,14 @@ idem_status idem_mcp_reply(idem_request *request, const yyjson_val *result) {
 
 idem_status idem_mcp_reply_mut(idem_request *request, const yyjson_mut_val *result) {
   if (!result || !idem__context_open(request)) return idem_reply_mut(request, result);
-  yyjson_alc alc = idem__arena_alc(&request->block->arena);
+  yyjson_alc alc = idem__arena_alc(idem__request_memory(request));
   yyjson_doc *copy = yyjson_mut_val_imut_copy((yyjson_mut_val *)(uintptr_t)result, &alc);
   return copy ? idem_mcp_reply(request, copy->root) : idem_reply_mut(request, NULL);
 }
 
 idem_status idem_mcp_reply_json(idem_request *request, const char *json, size_t len) {
   if (!json || !idem__context_open(request)) return idem_reply_json(request, json, len);
-  yyjson_alc alc = idem__arena_alc(&request->block->arena);
+  yyjson_alc alc = idem__arena_alc(idem__request_memory(request));
   yyjson_read_err why = {0};
   yyjson_doc *copy =
       yyjson_read_opts((char *)(uintptr_t)json, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, &why);

@@ -183,7 +183,7 @@ static const char *modern_text(int64_t code) {
 
 idem_status idem__refuse(idem__context *context, int status, int64_t code, const char *data_json,
                          size_t len) {
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   if (status && peer && peer->edge) peer->edge->set_status(peer->edge_ctx, status);
   return idem__reply_error_own(context->request, code, modern_text(code), data_json, len);
 }

@@ -128,7 +128,7 @@ static idem_status join_store(idem_server *server, idem__store *store) {
 }
 
 static idem_status make_store(idem_server *server) {
-  uint64_t seed = server->router->methods.seed;
+  uint64_t seed = idem__router_seed(server->router);
   idem__store_memory_opts opts = {.seed = seed, .alloc = &server->alloc};
   idem__store *store;
   idem_status status = idem__store_memory_new(&opts, &store);

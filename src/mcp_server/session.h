@@ -78,7 +78,7 @@ struct idem__mcp_peer {
 idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_hub *hub, idem_conn *conn);
 void idem__mcp_peer_deinit(idem__mcp_peer *peer);
 static inline idem__mcp_peer *idem__mcp_peer_of(const idem_conn *conn) {
-  return conn ? conn->attachment : NULL;
+  return conn ? idem__conn_attachment(conn) : NULL;
 }
 
 #endif

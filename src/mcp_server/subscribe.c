@@ -27,7 +27,7 @@ static idem_status change(const idem__context *context, idem__session_change_kin
                           yyjson_val *uri) {
   idem__session_change wanted = {
       .kind = kind, .uri = yyjson_get_str(uri), .uri_len = yyjson_get_len(uri)};
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   return peer->session ? idem__session_change_for(peer, &wanted) : IDEM_E_STATE;
 }
 
@@ -59,7 +59,7 @@ typedef struct listener {
 } listener;
 
 static void write_subscription(const listener *who, idem__writer *writer) {
-  const idem__id *id = &who->context->request->id;
+  const idem__id *id = idem__request_id(who->context->request);
   idem__write_key(writer, "_meta");
   idem__write_object(writer);
   idem__write_key(writer, META_SUBSCRIPTION);
@@ -75,13 +75,14 @@ static void notify(listener *who, const char *method, const char *uri) {
   idem__write_member_text(&writer, "uri", uri);
   write_subscription(who, &writer);
   idem__write_object_end(&writer);
-  if (writer.status == IDEM_OK) idem__notify_text(who->context->request->conn, method, &params);
+  if (writer.status == IDEM_OK)
+    idem__notify_text(idem_request_conn(who->context->request), method, &params);
   idem__buf_deinit(&params);
 }
 
 void idem__hub_notify_updated(idem_conn *conn, const char *uri) {
   idem__buf params;
-  idem__buf_init(&params, &conn->alloc, (size_t)1 << 20);
+  idem__buf_init(&params, idem__conn_alloc(conn), (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "uri", uri);
@@ -134,7 +135,7 @@ void idem__listeners_task(idem__mcp_hub *hub, const idem__task *task, const char
     write_subscription(who, &writer);
     idem__write_object_end(&writer);
     if (writer.status == IDEM_OK) {
-      idem__notify_text(who->context->request->conn, "notifications/tasks", &params);
+      idem__notify_text(idem_request_conn(who->context->request), "notifications/tasks", &params);
     }
     idem__buf_deinit(&params);
   }
@@ -148,9 +149,9 @@ static void stop_listening(listener *who) {
 /* The closing result; on a line the cancellation says it once more, for clients that wait for it. */
 static void close_listener(listener *who) {
   idem__context *context = who->context;
-  idem_conn *conn = context->request->conn;
+  idem_conn *conn = idem_request_conn(context->request);
   idem__mcp_peer *peer = idem__mcp_peer_of(conn);
-  idem__id id = context->request->id;
+  idem__id id = *idem__request_id(context->request);
   char raw[64];
   bool tell = peer && !peer->edge && id.raw_len < sizeof raw;
   if (tell) memcpy(raw, id.raw, id.raw_len);
@@ -227,7 +228,8 @@ static void acknowledge(listener *who) {
   write_subscription(who, &writer);
   idem__write_object_end(&writer);
   if (writer.status == IDEM_OK) {
-    idem__notify_text(context->request->conn, "notifications/subscriptions/acknowledged", &params);
+    idem__notify_text(idem_request_conn(context->request),
+                      "notifications/subscriptions/acknowledged", &params);
   }
   idem__buf_deinit(&params);
 }
@@ -265,7 +267,7 @@ void idem__run_listen(idem__context *context, yyjson_val *params) {
   yyjson_val *resources = yyjson_obj_get(wanted, "resourceSubscriptions");
   yyjson_val *tasks = yyjson_obj_get(wanted, "taskIds");
   if (!listen_params_fine(context, wanted, resources, tasks)) return;
-  listener *who = idem__arena_malloc(&context->request->block->arena, sizeof *who);
+  listener *who = idem__arena_malloc(idem__request_memory(context->request), sizeof *who);
   if (!who) {
     idem_request_drop(context->request);
     return;

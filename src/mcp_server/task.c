@@ -81,8 +81,8 @@ static idem_status write_answer(const idem__context *context, const idem__answer
                                 idem__buf *out) {
   idem__buf whole;
   idem__buf_init(&whole, &context->hub->alloc, SIZE_MAX / 4);
-  idem_status status =
-      idem__answer_put(&whole, &context->server->policy, &context->request->id, answer);
+  idem_status status = idem__answer_put(&whole, &context->server->policy,
+                                        idem__request_id(context->request), answer);
   yyjson_doc *doc =
       status == IDEM_OK ? yyjson_read(whole.data, whole.len, YYJSON_READ_NUMBER_AS_RAW) : NULL;
   if (status == IDEM_OK && !doc) status = IDEM_E_NOMEM;
@@ -111,12 +111,12 @@ static void take_late_answer(idem_request *request, const idem__answer *answer) 
 idem_status idem_task_start(idem_request *request) {
   idem__context *context = idem__context_of(request);
   idem__task *task;
-  if (!idem_can_task(request) || request->settled) return IDEM_E_STATE;
+  if (!idem_can_task(request) || idem__request_settled(request)) return IDEM_E_STATE;
   idem_status status = idem__task_create(context, &task);
   if (status != IDEM_OK) return status;
   status = answer_created(context, task);
   context->task = task;
-  request->late_answer = take_late_answer;
+  idem__request_on_late_answer(request, take_late_answer);
   return status;
 }
 
@@ -463,7 +463,7 @@ void idem__task_answer_waiters(idem__mcp_hub *hub, idem__task *task) {
 }
 
 static bool wait_for(idem__context *context, idem__task *task) {
-  waiter *who = idem__arena_malloc(&context->request->block->arena, sizeof *who);
+  waiter *who = idem__arena_malloc(idem__request_memory(context->request), sizeof *who);
   if (!who) return false;
   who->context = context;
   who->task = task;

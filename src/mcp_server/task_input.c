@@ -121,7 +121,7 @@ static yyjson_val *collect(idem__task *task) {
   idem__write_object_end(&writer);
   idem__tasks_unlock(task->server);
   if (writer.status == IDEM_OK) {
-    doc = idem__json_read(json.data, json.len, &context->request->block->arena, &status);
+    doc = idem__json_read(json.data, json.len, idem__request_memory(context->request), &status);
   }
   idem__buf_deinit(&json);
   return doc ? doc->root : NULL;
@@ -190,9 +190,10 @@ static idem_status send_one(idem__task *task, idem__context *waiter, const char 
       yyjson_mut_obj_add_obj(doc, meta, "io.modelcontextprotocol/related-task");
   idem_status status = IDEM_E_NOMEM;
   if (yyjson_mut_obj_add_strcpy(doc, related, "taskId", task->id)) {
-    status = idem_call(
-        waiter->request->conn, yyjson_mut_get_str(yyjson_mut_obj_get(root, "method")), params,
-        &(idem_call_opts){.timeout_ms = task->server->opts.input_ms}, on_response, question, NULL);
+    status = idem_call(idem_request_conn(waiter->request),
+                       yyjson_mut_get_str(yyjson_mut_obj_get(root, "method")), params,
+                       &(idem_call_opts){.timeout_ms = task->server->opts.input_ms}, on_response,
+                       question, NULL);
   }
   yyjson_mut_doc_free(doc);
   yyjson_doc_free(parsed);

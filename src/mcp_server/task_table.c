@@ -33,7 +33,7 @@ idem_status idem__tasks_new(idem_server *server) {
   server->tasks = idem__calloc(&server->alloc, sizeof *server->tasks);
   if (!server->tasks) return IDEM_E_NOMEM;
   idem__lock_init(&server->tasks->lock);
-  idem__map_init(&server->tasks->by_id, &server->alloc, server->router->methods.seed);
+  idem__map_init(&server->tasks->by_id, &server->alloc, idem__router_seed(server->router));
   idem__list_init(&server->tasks->all);
   server->tasks->purge_at = &server->tasks->all;
   return IDEM_OK;
@@ -280,7 +280,7 @@ static idem__context *next_running(const idem__mcp_hub *hub) {
   idem__tasks_lock(hub->server);
   for (idem__list *at = all->next; at != all && !found; at = at->next) {
     const idem__task *task = IDEM__CONTAINER(at, idem__task, link);
-    if (task->hub == hub && task->context && !task->context->request->cancelled)
+    if (task->hub == hub && task->context && !idem_request_cancelled(task->context->request))
       found = task->context;
   }
   idem__tasks_unlock(hub->server);

@@ -71,7 +71,7 @@ void idem__context_run(idem__context *context) {
 static void run_again(void *ctx) { idem__context_run(ctx); }
 
 void idem__context_rerun(idem__context *context) {
-  context->request->on_cancel = NULL; /* it was for the time of waiting */
+  idem_request_on_cancel(context->request, NULL, NULL); /* it was for the time of waiting */
   idem__request_rerun(context->request, run_again, context);
 }
 
@@ -137,7 +137,7 @@ static bool find_arguments(idem__context *context, yyjson_val *params) {
 
 void idem__run_tools_call(idem__context *context, yyjson_val *params) {
   if (!find_tool(context, params) || !find_arguments(context, params)) return;
-  idem__mcp_peer *peer = idem__mcp_peer_of(context->request->conn);
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   if (peer->edge && idem__revision_has(context->revision, IDEM__R_MODERN) &&
       !idem__headers_check_params(context, context->tool, context->arguments)) {
     return;

@@ -1,6 +1,6 @@
 /* answer.c - writing one answer: the envelope by hand around the raw id, the result through the
  * writer. Members in this order: jsonrpc, id, then result or error; in error: code, message, data. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* batch.c - the answers of a batch, gathered until none is missing.
  * Answers are appended to one buffer as they come and sent as one array in the order of the
  * elements. The ids stay in flight until the array is sent. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* call.c - questions we ask the peer.
  * Ids are a counter, never reused on a conn. Every call ends exactly once: by its answer, a
  * time-out, a cancellation or the end of the conn. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 
@@ -98,7 +98,7 @@ void idem__call_response(idem_conn *conn, const idem__message *message) {
   } else if (response.status == IDEM_E_REMOTE &&
              (message->id.kind == IDEM__ID_NULL || message->id.kind == IDEM__ID_ABSENT)) {
     unclaimed_error(conn, response);
-  } else if (!conn->stray_response || !conn->stray_response(conn, message)) {
+  } else if (!conn->siblings.stray_response || !conn->siblings.stray_response(conn, message)) {
     response.message = NULL;
     response.message_len = 0;
     report(conn, "a response with an unknown id", &response);
@@ -179,7 +179,8 @@ static idem_status link_call(idem_conn *conn, idem__call *call, uint64_t timeout
   if (status != IDEM_OK) return status;
   if (timeout_ms) {
     idem__conn_now_ns(conn);
-    status = idem__heap_put(&conn->call_timers, &call->timer, idem__conn_now_ms(conn) + timeout_ms);
+    status =
+        idem__heap_put(&conn->call_timers, &call->timer, idem__conn_clock_ms(conn) + timeout_ms);
   }
   if (status != IDEM_OK) {
     idem__map_remove(&conn->calls_by_id, (const char *)&call->id, sizeof call->id);

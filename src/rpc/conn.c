@@ -1,7 +1,7 @@
 /* conn.c - one peer: a state machine that takes bytes and time and gives bytes.
  * Entry points that may run callbacks stand between enter and leave, so that a conn freed in one of
  * them goes when the outermost returns. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 
@@ -77,7 +77,7 @@ idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **out) {
     return IDEM_E_NOMEM;
   }
   idem__conn_now_ns(conn);
-  conn->active_ms = idem__conn_now_ms(conn);
+  conn->active_ms = idem__conn_clock_ms(conn);
   *out = conn;
   return IDEM_OK;
 }
@@ -122,7 +122,7 @@ void idem__conn_warn(idem_conn *conn, const char *message, const char *method, s
   idem_log_record record = record_of(conn, IDEM_LOG_WARN, message, id);
   record.method = method;
   record.method_len = method_len;
-  idem__log_limited(conn->opts.log, &record, &conn->warnings, idem__conn_now_ms(conn));
+  idem__log_limited(conn->opts.log, &record, &conn->warnings, idem__conn_clock_ms(conn));
 }
 
 void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message, const char *detail,
@@ -317,7 +317,7 @@ static void watch_frame(idem_conn *conn, bool progress) {
   if (!allowed || stopped(conn) || !idem__framer_inside(&conn->framer)) {
     conn->frame_at_ms = NEVER;
   } else if (progress || conn->frame_at_ms == NEVER) {
-    conn->frame_at_ms = idem__conn_now_ms(conn) + allowed;
+    conn->frame_at_ms = idem__conn_clock_ms(conn) + allowed;
   }
 }
 
@@ -337,7 +337,7 @@ IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t l
   if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
-  conn->active_ms = idem__conn_now_ms(conn);
+  conn->active_ms = idem__conn_clock_ms(conn);
   idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_IN, len);
   idem__framer_feed(&conn->framer, data, len);
   bool progress = take_frames(conn);
@@ -353,7 +353,7 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
   if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
-  conn->active_ms = idem__conn_now_ms(conn);
+  conn->active_ms = idem__conn_clock_ms(conn);
   conn->last_kind = IDEM__INVALID;
   if (len > conn->policy.limits.message_bytes)
     idem__dispatch_frame_fault(conn, IDEM__FRAME_OVERSIZE);
@@ -435,7 +435,7 @@ idem_status idem_conn_expire(idem_conn *conn) {
   if (conn->failure != IDEM_OK) return conn->failure;
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
-  uint64_t now_ms = idem__conn_now_ms(conn);
+  uint64_t now_ms = idem__conn_clock_ms(conn);
   expire_requests(conn, now_ms);
   idem__call_expire(conn, now_ms);
   expire_frame(conn, now_ms);

@@ -1,7 +1,7 @@
 /* dispatch.c - from a message's text to the handler it is for.
  * Responses and cancellations are acted on at once; requests and notifications run now or wait
  * their turn (policy.concurrency, or a peer that does not read its answers). */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 
@@ -313,8 +313,8 @@ IDEM__COLD static void hold_request(idem_request *request) {
 static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
   if (IDEM__UNLIKELY(conn->owed.count) && idem__owed_find(conn, &message->id))
     return IDEM__DUPLICATE_ID;
-  if (IDEM__UNLIKELY(conn->in_flight_elsewhere != NULL) &&
-      conn->in_flight_elsewhere(conn, &message->id, false)) {
+  if (IDEM__UNLIKELY(conn->siblings.in_flight_elsewhere != NULL) &&
+      conn->siblings.in_flight_elsewhere(conn, &message->id, false)) {
     return IDEM__DUPLICATE_ID;
   }
   if (IDEM__UNLIKELY(conn->in_flight >= conn->policy.limits.in_flight))
@@ -427,8 +427,8 @@ IDEM__COLD static void act_on_cancel(idem_conn *conn, idem__block *block, const 
   idem__owed *owed = idem__owed_find(conn, &id);
   if (owed && owed->request)
     cancel_request(conn, owed->request);
-  else if (!owed && conn->in_flight_elsewhere)
-    conn->in_flight_elsewhere(conn, &id, true);
+  else if (!owed && conn->siblings.in_flight_elsewhere)
+    conn->siblings.in_flight_elsewhere(conn, &id, true);
 }
 
 bool idem__conn_cancel_id(idem_conn *conn, const idem__id *id) {

@@ -1,6 +1,6 @@
 /* error.c - codes, reasons and named faults: the tables of what an error answer says.
  * Messages are the canonical texts; detail goes into data. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 

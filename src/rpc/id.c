@@ -1,7 +1,7 @@
 /* id.c - request ids: echoed as raw tokens, compared by value.
  * Strings compare by their decoded bytes, numbers by normalised decimal (1, 1.0 and 1e0 are equal)
  * without ever expanding an exponent; an exponent beyond int64 leaves the bytes to decide. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 

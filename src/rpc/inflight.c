@@ -1,7 +1,7 @@
 /* inflight.c - the ids a peer is waiting for.
  * One table per conn, keyed by the comparable form of the id. An entry lives in its request, or in
  * its batch until the batch's array is sent. Null ids are exempt: any number may be in flight. */
-#include "rpc.h"
+#include "inside.h"
 
 static bool comparable(const idem__id *id) {
   return id->kind == IDEM__ID_INTEGER || id->kind == IDEM__ID_NUMBER || id->kind == IDEM__ID_STRING;

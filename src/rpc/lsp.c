@@ -1,6 +1,6 @@
 /* lsp.c - the built-in methods of the lsp profile, added to a router by one call.
  * initialize is optional and never required first; shutdown works as a notification, too. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 

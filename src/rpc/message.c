@@ -1,7 +1,7 @@
 /* message.c - deciding what a piece of JSON is: request, notification, response or a mistake.
  * One walk over the top-level members, then the checks in the order the rules name them: the first
  * fault decides. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* output.c - messages on their way out.
  * Answers of one loop turn are gathered into one chunk; a chunk that was taken belongs to the
  * driver but still counts as queued until it is freed. With whole framing a chunk is one message. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 
@@ -182,7 +182,7 @@ IDEM__HOT void idem_chunk_free(idem_chunk *chunk) {
     conn->queued -= owner->counted;
     conn->own -= owner->own;
     idem__conn_now_ns(conn); /* writes end between feeds: the last time seen is an old one */
-    conn->active_ms = idem__conn_now_ms(conn);
+    conn->active_ms = idem__conn_clock_ms(conn);
   }
   idem__chunk_release(owner);
 }

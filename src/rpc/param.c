@@ -1,6 +1,6 @@
 /* param.c - reading params, and saying what was wrong with them.
  * The getters name the path on failure, so that a client can mend its call. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 

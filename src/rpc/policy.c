@@ -1,7 +1,7 @@
 /* policy.c - the presets of the profiles.
  * Every rule of the wire that is a choice is a field of idem_policy; this is the one table of their
  * defaults. */
-#include "rpc.h"
+#include "inside.h"
 
 static const idem_limits default_limits = {
     .message_bytes = 10485760,

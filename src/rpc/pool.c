@@ -2,7 +2,7 @@
  * Small things are kept in short lists; one large block and one large chunk are kept while large
  * messages keep coming. Everything out of the pool holds a reference, so the pool may be freed
  * first. */
-#include "rpc.h"
+#include "inside.h"
 
 #define SMALL_BLOCK 8192u
 #define SLAB_BYTES (sizeof(idem__block) + SMALL_BLOCK)

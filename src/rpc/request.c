@@ -1,7 +1,7 @@
 /* request.c - one question that is owed exactly one answer.
  * Two things end separately: the wire is done with a request (settled) and its handler is (ended).
  * A request is freed when both are true and its handler is not on the stack. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* router.c - what can be asked: names and the functions that answer.
  * Filled before serving, read-only while serving, so any number of threads may share it. */
-#include "rpc.h"
+#include "inside.h"
 
 #include <string.h>
 

@@ -1,0 +1,332 @@
+/* inside.h - what the files of src/rpc share: the insides of pools, routers, requests and conns.
+ * Other folders ask by the functions of rpc.h. A block is the memory of one message; an owed entry is
+ * an id we must answer. See docs/internals/rpc.md. */
+#ifndef IDEM_RPC_INSIDE_H
+#define IDEM_RPC_INSIDE_H
+
+#include "rpc.h"
+
+#include <stdatomic.h>
+
+/* ------------------------------------------------------------------ pool */
+
+/* Room for small messages, one after the other: each uses what is left, and gives back all of it
+ * unless a request outlives the message. Then it keeps what it has used, and the next begins
+ * behind it. */
+typedef struct idem__slab {
+  struct idem__slab *next;
+  struct idem__block *open; /* has all that is left of it; NULL: nobody */
+  size_t used;              /* by blocks that are kept */
+  unsigned blocks;          /* in it */
+  bool listed;              /* in pool->slabs */
+  _Alignas(16) char data[];
+} idem__slab;
+
+/* The memory of one message and of what came from it; shared by the requests of a batch. */
+typedef struct idem__block {
+  idem_pool *pool;
+  idem__slab *slab; /* NULL: large, an allocation of its own */
+  size_t cap;
+  size_t text_len;
+  unsigned refs;
+  unsigned held;        /* requests that wait in conn->held: counted once, however many */
+  size_t charged_bytes; /* counted against the router's parse_bytes_total */
+  const idem_router *router;
+  idem__arena arena;
+  yyjson_doc *doc;
+  _Alignas(16) char data[];
+} idem__block;
+
+/* NULL: no memory, or (*over) past the limits. */
+idem__block *idem__block_new(idem_pool *pool, const idem_router *router, size_t text_len,
+                             size_t limit, bool *over);
+/* The text has been read into it: the pool remembers how much that took. */
+void idem__block_parsed(idem__block *block);
+void idem__block_release(idem__block *block);
+/* Its message has been handled, but not all that came from it: it is cut to what it uses. */
+void idem__block_keep(idem__block *block);
+/* Counts the block's memory, as it is now, against the router's total; false: there is no room. */
+bool idem__block_charge(idem__block *block);
+
+/* A piece of output under construction or on its way. */
+typedef struct idem__chunk {
+  idem__list link;
+  idem_pool *pool;
+  idem_conn *conn; /* NULL once the conn is gone */
+  size_t counted;  /* bytes this chunk adds to conn->queued */
+  size_t own;      /* of these, our own calls and notifications: no answers */
+  idem_outgoing what;
+  idem__buf buf;
+} idem__chunk;
+
+struct idem_pool {
+  idem_alloc alloc;
+  unsigned refs;
+  idem__slab *spare; /* with one block, open and unused: what most messages take; may be NULL */
+  idem__slab *slabs; /* with room */
+  size_t slab_count;
+  idem__block *large_block;
+  idem__list *chunks; /* spare */
+  size_t chunk_count;
+  idem__chunk *large_chunk;
+  unsigned large_credit; /* small messages until the large ones are given back */
+  size_t appetite;       /* sixteenths of a byte that a byte of text took lately; 0: not known */
+  idem__list *fresh;     /* requests never kept */
+  idem__list ended;      /* requests that were kept: reused late, to notice a second reply */
+  size_t ended_count;
+};
+
+void idem__pool_ref(idem_pool *pool);
+void idem__pool_unref(idem_pool *pool);
+idem__chunk *idem__chunk_new(idem_pool *pool);
+void idem__chunk_release(idem__chunk *chunk);
+idem_request *idem__request_new(idem_pool *pool);
+void idem__request_release(idem_request *request);
+
+/* ---------------------------------------------------------------- router */
+
+typedef struct idem__method {
+  char *name;
+  size_t name_len;
+  idem_method_fn fn;
+  void *user;
+  idem_notification_fn notification_fn;
+  void *notification_user;
+  idem__method_label label;
+  char *description;
+  char *returns;
+  char **params; /* NULL-terminated */
+} idem__method;
+
+struct idem_router {
+  idem_alloc alloc;
+  idem__map methods;
+  idem__method **order; /* by registration */
+  size_t order_cap;
+  size_t parse_bytes_total;
+  _Atomic size_t parse_bytes_used;
+  void *lsp; /* what idem_router_lsp keeps */
+  idem__gate_fn gate;
+  void *gate_user;
+};
+
+const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len);
+void idem__lsp_free(idem_router *router);
+
+/* --------------------------------------------------------------- request */
+
+/* An id that will be answered: embedded in a request, or in a batch until its array is sent. */
+typedef struct idem__owed {
+  idem_request *request; /* NULL: answered, waiting for the rest of its batch */
+  const char *key;       /* NULL: not in the table */
+  size_t key_len;
+  size_t id_bytes;
+  char inline_key[16];
+} idem__owed;
+
+typedef struct idem__batch {
+  idem__list link; /* in conn->batches */
+  idem_conn *conn;
+  idem__block *block;
+  size_t count;   /* answers the array will have */
+  size_t waiting; /* answers still missing */
+  bool open;      /* elements are still being dispatched */
+  idem__buf answers;
+  struct idem__batch_part {
+    size_t offset, len;
+    idem__owed owed;
+  } parts[];
+} idem__batch;
+
+struct idem_request {
+  idem__list link; /* conn->requests, conn->held, or a list of the pool */
+  idem_pool *pool;
+  idem_conn *conn; /* NULL once the conn is gone */
+  idem__block *block;
+  const idem__method *method;
+  const char *name;
+  size_t name_len;
+  yyjson_val *params;
+  idem__id id; /* kind ABSENT: a notification */
+  char inline_id[40];
+  idem__owed owed;
+  idem__batch *batch;
+  size_t batch_index;
+  yyjson_mut_doc *doc;
+  idem__timer timer;
+  uint64_t started_ns;
+  idem_cancel_fn on_cancel;
+  void *cancel_user;
+  void *attachment; /* what a layer above keeps of it; freed with it */
+  void (*attachment_free)(void *attachment);
+  void (*attachment_keep)(void *attachment); /* the handler keeps it; may be called again */
+  idem__late_answer_fn late_answer;          /* NULL: nobody */
+  idem_code_set codes; /* whose codes its errors take: the policy's, unless a layer above knows */
+  bool id_kept;        /* id.raw is ours; false: it lies in the text being dispatched */
+  bool live;           /* belongs to a handler; false: in a list of the pool */
+  bool kept;           /* the handler will answer later */
+  bool in_handler;     /* the handler is on the stack */
+  bool held;           /* waits in conn->held */
+  bool running;        /* counted in conn->running */
+  bool parked;         /* written into the conn's books */
+  bool settled;        /* the wire is done with it: answered, cancelled or conn gone */
+  bool ended;          /* the handler is done with it */
+  bool cancelled;
+};
+
+/* The handler is done with it. */
+void idem__request_end(idem_request *request);
+/* It no longer waits in conn->held; no-op where it did not. */
+void idem__request_unhold(idem_request *request);
+/* Takes a request out of its conn without an answer (conn gone, cancelled without answer). */
+void idem__request_forget(idem_request *request);
+
+/* -------------------------------------------------------------- in flight */
+
+/* OK; EXISTS: an equal id is in flight; LIMIT: too many, or too many bytes of ids; NOMEM. */
+idem_status idem__owed_add(idem_conn *conn, idem__owed *owed, const idem__id *id,
+                           idem__block *block);
+void idem__owed_remove(idem_conn *conn, idem__owed *owed);
+
+idem__owed *idem__owed_find(idem_conn *conn, const idem__id *id);
+
+/* ------------------------------------------------------------------ batch */
+
+idem_status idem__batch_new(idem_conn *conn, idem__block *block, size_t max_answers,
+                            idem__batch **out);
+/* Adds room for one more answer; its index. */
+size_t idem__batch_expect(idem__batch *batch);
+idem_status idem__batch_answer(idem__batch *batch, size_t index, const idem__id *id,
+                               const idem__answer *answer);
+/* An answer will not come (cancelled without answer). */
+void idem__batch_skip(idem__batch *batch, size_t index);
+/* All elements have been dispatched; sends the array if nothing is missing. */
+void idem__batch_close(idem__batch *batch);
+void idem__batch_free(idem__batch *batch);
+
+/* ------------------------------------------------------------------- conn */
+
+typedef struct idem__call {
+  idem__list link;
+  idem__timer timer;
+  uint64_t id;
+  idem_response_fn fn;
+  void *user;
+} idem__call;
+
+struct idem_conn {
+  idem_alloc alloc;
+  idem_conn_opts opts;
+  idem_policy policy;
+  idem_pool *pool;
+  idem__framer framer;
+  char *peer;
+  void *host;            /* the runtime's: the loop it runs on */
+  void *driver;          /* the runtime's: what moves its bytes; NULL: nothing of its own */
+  void *host_data;       /* the embedder's, kept by the runtime */
+  const char *peer_lent; /* instead of `peer`, for a conn that serves one peer after the other */
+  const void *client_lent;
+  idem__message_kind last_kind;
+  const idem__method *last_method; /* what was asked last is often asked again */
+  uint64_t now_ns;
+  uint64_t active_ms;   /* the last time bytes came or went */
+  uint64_t frame_at_ms; /* when the partial frame is given up; UINT64_MAX: none under way */
+  idem_status failure;  /* final; returned by feed */
+  bool eof;
+  bool closed;
+  bool aborted;              /* closed, and nothing more may be owed */
+  bool free_later;           /* it is going, at the latest when the outermost entry point returns */
+  bool woken;                /* on_output was called and nothing was taken since */
+  unsigned depth;            /* how many of our entry points are on the stack */
+  idem__log_bucket warnings; /* what a peer does wrong cannot flood the log */
+
+  void *attachment; /* what a layer above keeps of this conn; freed with it */
+  void (*attachment_free)(void *attachment);
+  idem__conn_siblings siblings; /* of a peer that has several conns */
+
+  idem__list requests; /* being handled, not yet settled */
+  idem__list settled;  /* answered or cancelled, but their handlers still hold them */
+  idem__list held;     /* waiting for their turn */
+  size_t held_bytes;
+  size_t in_flight; /* requests owed an answer, batch elements included */
+  size_t id_bytes;
+  size_t running;
+  idem__map owed;
+  idem__heap request_timers;
+  idem__list batches;
+
+  idem__list calls;
+  size_t call_count;
+  idem__map calls_by_id;
+  idem__heap call_timers;
+  uint64_t next_call_id;
+
+  idem__list output; /* chunks ready to be taken; the last one grows */
+  idem__list taken;  /* chunks taken and not yet freed */
+  size_t queued;     /* bytes in both and in batches */
+  size_t own;        /* the part of it that is calls and notifications of ours */
+  size_t gathered;   /* the part of it in batches: no peer can read that yet */
+  size_t
+      last_head; /* length of the last Content-Length header: the next one's is guessed from it */
+};
+
+uint64_t idem__conn_now_ns(idem_conn *conn); /* reads the clock */
+static inline uint64_t idem__conn_clock_ms(const idem_conn *conn) {
+  return conn->now_ns / 1000000u;
+}
+/* Entry points that run callbacks stand between these; leave may free the conn. */
+void idem__conn_enter(idem_conn *conn);
+idem_status idem__conn_leave(idem_conn *conn);
+/* For entry points that the application calls, not the driver: on_output tells of new output. */
+void idem__conn_leave_waking(idem_conn *conn);
+IDEM__COLD void idem__conn_fail(idem_conn *conn, idem_status status);
+/* Something is to be taken or run: calls on_output unless an entry point is on the stack. */
+void idem__conn_wake(idem_conn *conn);
+/* Whether the first of what waits may run now. */
+bool idem__dispatch_ready(const idem_conn *conn);
+/* A warning about what the peer did, limited in rate. */
+IDEM__COLD void idem__conn_warn(idem_conn *conn, const char *message, const char *method,
+                                size_t method_len, const idem__id *id);
+/* What is only worth a line when someone is looking closely. */
+IDEM__COLD void idem__conn_debug(idem_conn *conn, const char *message, const char *method,
+                                 size_t method_len);
+/* A line of any level; `detail` is ours, a constant or NULL. */
+IDEM__COLD void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message,
+                                const char *detail, const idem__id *id);
+
+/* dispatch.c: one message, text and all. */
+void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
+IDEM__COLD void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event);
+/* Runs held messages while there is room. */
+void idem__dispatch_held(idem_conn *conn);
+/* Answers something that never became a request. Unless the policy leaves junk unanswered. */
+IDEM__COLD void idem__dispatch_refuse(idem_conn *conn, const idem__id *id,
+                                      const idem__answer *answer);
+
+/* output.c: messages on their way out. put appends one message: begin, write into the buffer, end. */
+idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start);
+/* Frames what was written since begin and counts it, as an answer or as a message of our own. LIMIT:
+ * it does not fit and was taken back. */
+idem_status idem__output_end(idem_conn *conn, idem__chunk *chunk, size_t start, idem_outgoing what);
+IDEM__COLD void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start);
+/* One answer; on failure an "Internal error" with the same id; failing that the conn fails. */
+idem_status idem__output_answer(idem_conn *conn, const idem__id *id, const idem__answer *answer);
+void idem__output_free(idem_conn *conn);
+/* Past the limit the peer must read first. What batches gather does not count here: it is sent when
+ * their last request has run, so to hold requests back for it would be to wait for ever. */
+static inline bool idem__output_has_room(const idem_conn *conn) {
+  return conn->queued - conn->gathered < conn->policy.limits.queued_output_bytes;
+}
+static inline size_t idem__output_hard_limit(const idem_conn *conn) {
+  return conn->policy.limits.queued_output_bytes * 2;
+}
+
+/* call.c */
+IDEM__APART void idem__call_response(idem_conn *conn, const idem__message *message);
+void idem__call_expire(idem_conn *conn, uint64_t now_ms);
+void idem__call_close_all(idem_conn *conn);
+
+/* lsp.c: the built-in `shutdown` ends the conn after its answer. */
+void idem__conn_shutdown_asked(idem_conn *conn);
+
+#endif

@@ -1,0 +1,77 @@
+/* layer.c - what layers above ask of a router, a request and a conn, whose insides are ours. */
+#include "inside.h"
+
+uint64_t idem__router_seed(const idem_router *router) { return router->methods.seed; }
+
+/* --------------------------------------------------------------- request */
+
+idem__arena *idem__request_memory(idem_request *request) { return &request->block->arena; }
+
+const idem__id *idem__request_id(const idem_request *request) { return &request->id; }
+
+const char *idem__request_name(const idem_request *request, size_t *len) {
+  *len = request->name_len;
+  return request->name;
+}
+
+void *idem__request_user_of(const idem_request *request, idem_method_fn fn) {
+  return request->method && request->method->fn == fn ? request->method->user : NULL;
+}
+
+bool idem__request_has_method(const idem_request *request) {
+  return request->method && request->method->fn;
+}
+
+bool idem__request_batched(const idem_request *request) { return request->batch != NULL; }
+bool idem__request_settled(const idem_request *request) { return request->settled; }
+bool idem__request_in_use(const idem_request *request) { return request->live && !request->ended; }
+
+void idem__request_set_codes(idem_request *request, idem_code_set codes) { request->codes = codes; }
+
+void idem__request_attach(idem_request *request, void *attachment,
+                          void (*free_fn)(void *attachment), void (*keep_fn)(void *attachment)) {
+  request->attachment = attachment;
+  request->attachment_free = free_fn;
+  request->attachment_keep = keep_fn;
+}
+
+void *idem__request_attachment(const idem_request *request) { return request->attachment; }
+
+void idem__request_on_late_answer(idem_request *request, idem__late_answer_fn fn) {
+  request->late_answer = fn;
+}
+
+/* ------------------------------------------------------------------ conn */
+
+bool idem__conn_owes(idem_conn *conn, const idem__id *id) {
+  return idem__owed_find(conn, id) != NULL;
+}
+
+uint64_t idem__conn_now_ms(const idem_conn *conn) { return idem__conn_clock_ms(conn); }
+
+void idem__conn_tell_output(idem_conn *conn) { conn->opts.on_output(conn, conn->opts.user); }
+
+bool idem__conn_going(const idem_conn *conn) { return conn->free_later; }
+
+const idem_alloc *idem__conn_alloc(const idem_conn *conn) { return &conn->alloc; }
+
+void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment)) {
+  conn->attachment = attachment;
+  conn->attachment_free = free_fn;
+}
+
+void *idem__conn_attachment(const idem_conn *conn) { return conn->attachment; }
+
+void idem__conn_allow_batches(idem_conn *conn, bool allowed) { conn->policy.batches = allowed; }
+
+void idem__conn_count_calls_from(idem_conn *conn, uint64_t id) { conn->next_call_id = id; }
+
+void idem__conn_set_siblings(idem_conn *conn, const idem__conn_siblings *siblings) {
+  conn->siblings = *siblings;
+}
+
+void idem__conn_take_response(idem_conn *conn, const idem__message *message) {
+  idem__conn_enter(conn);
+  idem__call_response(conn, message);
+  idem__conn_leave_waking(conn);
+}
