@@ -34,6 +34,7 @@ static const episode episodes[] = {
     {"modern", CONFORMANCE, 12, attack_modern},
     {"sse", CONFORMANCE, 8, attack_sse},
     {"mcp-socket", CONFORMANCE, 10, attack_mcp_socket},
+    {"mcp-stdio", CONFORMANCE, 2, attack_mcp_stdio},
     {"fragments", REFERENCE | CONFORMANCE, 1, attack_fragments},
     {"abandoned", CONFORMANCE, 1, attack_abandoned},
     {"silence", NARROW, 2, attack_silence},
@@ -115,6 +116,21 @@ static void attack_on(const server *victim, uint64_t seed, unsigned steps) {
   _exit(0);
 }
 
+bool attack_aside(const server *victim, shared *with, const char *name,
+                  void (*act)(attacker *self)) {
+  int status = 0;
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    attacker self = {.server = victim, .shared = with, .episode = name};
+    self.until_ms = now_ms() + EPISODE_MS;
+    act(&self);
+    _exit(0);
+  }
+  return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+         WEXITSTATUS(status) == 0;
+}
+
 typedef struct wave {
   pid_t pids[ATTACKERS];
 } wave;
@@ -151,16 +167,14 @@ static bool end_wave(const wave *these) {
 /* ---------------------------------------------------------------------------- waves */
 
 /* Sessions that attackers left alive may go on; who ends them must end all they were asked. */
-static void end_sessions(const server *victim) {
-  attacker self = {.server = victim, .shared = common, .episode = "end-sessions"};
-  self.until_ms = now_ms() + EPISODE_MS;
+static void end_sessions(attacker *self) {
   unsigned count = common->session_count < SESSIONS_MAX ? common->session_count : SESSIONS_MAX;
   for (unsigned i = 0; i < count; i++) {
     text request = {.data = NULL};
     char line[SESSION_MAX + 32];
     snprintf(line, sizeof line, "Mcp-Session-Id: %s\r\n", common->sessions[i]);
     http_request(&request, "DELETE", "/mcp", line, NULL);
-    http_once(&self, victim->http, &request, NULL);
+    http_once(self, self->server->http, &request, NULL);
     text_free(&request);
   }
   common->session_count = 0;
@@ -171,13 +185,13 @@ static bool play_wave(const server *victim, unsigned number, unsigned steps,
   wave these;
   begin_wave(&these, victim, number, steps);
   if (!end_wave(&these)) return false;
-  end_sessions(victim);
-  return server_settles(victim, before);
+  return attack_aside(victim, common, "end-sessions", end_sessions) &&
+         server_settles(victim, common, before);
 }
 
 static bool memory_returns(const server *victim, const measure *before, long *grown_kb) {
   measure after;
-  if (!server_measure(victim, &after)) return false;
+  if (!server_measure(victim, common, &after)) return false;
   *grown_kb = after.memory_kb - before->memory_kb;
   if (thread_sanitizer || *grown_kb <= GROWTH_KB) return true;
   fprintf(stderr, "attack: %s grew by %ld KiB (bound %d)\n", target_name(victim->target), *grown_kb,
@@ -219,8 +233,8 @@ static bool end_round(server *victim, unsigned way, chance *luck) {
 
 static bool attack_server(server *victim, chance *luck, long *grown_kb, unsigned way) {
   measure begin, warm;
-  bool good = server_measure(victim, &begin) && play_wave(victim, 0, wanted.steps, &begin) &&
-              server_measure(victim, &warm);
+  bool good = server_measure(victim, common, &begin) &&
+              play_wave(victim, 0, wanted.steps, &begin) && server_measure(victim, common, &warm);
   warm.files = begin.files;
   for (unsigned i = 1; good && i < WAVES; i++) good = play_wave(victim, i, wanted.steps, &begin);
   good = good && memory_returns(victim, &warm, grown_kb);

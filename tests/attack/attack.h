@@ -83,19 +83,21 @@ bool log_is_clean(FILE *log);
 /* Waits for its end; false: it did not end, or not with `wanted` (a status, or minus a signal). */
 bool server_end(server *self, int wanted);
 long process_memory_kb(pid_t pid);
-bool server_measure(const server *self, measure *now);
+typedef struct shared shared;
+bool server_measure(const server *self, shared *common, measure *now);
 /* Asks until in flight, files and processes are as before; says which were not. */
-bool server_settles(const server *self, const measure *before);
+bool server_settles(const server *self, shared *common, const measure *before);
 
 /* -------------------------------------------------------------- attackers (attack.c) */
 
 /* Seen by all processes. */
-typedef struct shared {
+struct shared {
   atomic_bool ending; /* the server is about to end: what is lost now is excused */
   atomic_ulong steps, connections, asked, answered, excused;
+  atomic_long in_flight, sessions_alive; /* as the server last said */
   atomic_uint session_count;
   char sessions[SESSIONS_MAX][SESSION_MAX]; /* left alive; the conductor ends them */
-} shared;
+};
 
 typedef struct attacker {
   const server *server;
@@ -109,6 +111,9 @@ typedef struct attacker {
  * server is ending, or a connection to it may be lost for that reason, it ends without a word. */
 _Noreturn void attack_found(attacker *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Does this in a process of its own, as whatever is found ends one; false: something was. */
+bool attack_aside(const server *victim, shared *common, const char *name,
+                  void (*act)(attacker *self));
 uint64_t now_ms(void);
 
 typedef struct episode {
@@ -138,11 +143,24 @@ bool wire_send_whole(wire *self, const char *data, size_t len);
 bool wire_more(wire *self);
 /* Takes in what is there already or comes within some milliseconds. */
 void wire_peek(wire *self, unsigned ms);
+/* The next line without its end; false: there is none. */
+bool wire_line(wire *self, text *line);
 /* Ends our output; what comes can still be read. */
 void wire_finish(wire *self);
 /* FINISH_IT ends our output and reads to the end. */
 void wire_end(wire *self, farewell how);
 farewell wire_any_farewell(attacker *self);
+
+/* A server of an attacker's own, on pipes. */
+typedef struct piped {
+  pid_t pid;
+  FILE *log;
+  wire line;
+} piped;
+
+piped piped_start(attacker *owner, const char *const *argv);
+/* Ends the pipes; the server must end with 0 and have no sanitizer's report. */
+void piped_end(piped *self);
 
 /* ------------------------------------------------- ledger.c: each id has one answer */
 
@@ -237,8 +255,9 @@ void attack_stdio(attacker *self);
 void attack_session(attacker *self);    /* sessions.c */
 void attack_modern(attacker *self);     /* modern.c */
 void attack_sse(attacker *self);        /* sse.c */
-void attack_mcp_socket(attacker *self); /* mcp_socket.c */
-void attack_fragments(attacker *self);  /* floods.c */
+void attack_mcp_socket(attacker *self); /* mcp_talk.c */
+void attack_mcp_stdio(attacker *self);
+void attack_fragments(attacker *self); /* floods.c */
 void attack_abandoned(attacker *self);
 void attack_silence(attacker *self);
 void attack_rate(attacker *self);

@@ -79,7 +79,7 @@ void attack_abandoned(attacker *self) {
     wire_end(&line, i % 16 == 0 ? RESET_IT : CLOSE_IT);
     text_free(&request);
   }
-  if (server_measure(self->server, &now) && now.in_flight > IN_FLIGHT_MAX)
+  if (server_measure(self->server, self->shared, &now) && now.in_flight > IN_FLIGHT_MAX)
     attack_found(self, "%ld requests in flight that nobody listens to", now.in_flight);
   text request = {.data = NULL};
   http_request(&request, "DELETE", "/mcp", headers, NULL);

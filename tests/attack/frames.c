@@ -2,13 +2,9 @@
  * odd ids, batches, readers that stop. What was asked well is answered, whatever stands around it. */
 #include "attack.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define LARGE 60000
 
@@ -91,16 +87,6 @@ static bool next_message(attacker *self, ledger *asked, text *into, bool batches
 
 /* --------------------------------------------------------------------------- lines */
 
-static bool next_line(wire *line, text *message) {
-  const char *end;
-  message->len = 0;
-  while (!line->got.len || !(end = memchr(line->got.data, '\n', line->got.len)))
-    if (!wire_more(line)) return false;
-  text_add(message, line->got.data, (size_t)(end - line->got.data));
-  text_cut(&line->got, message->len + 1);
-  return true;
-}
-
 static void send_lines(attacker *self, wire *line, ledger *asked) {
   text message = {.data = NULL};
   for (unsigned i = chance_below(&self->luck, 30) + 1; i; i--) {
@@ -115,7 +101,7 @@ static void send_lines(attacker *self, wire *line, ledger *asked) {
 static void hear_lines(wire *line, ledger *asked) {
   text message = {.data = NULL};
   wire_finish(line);
-  while (next_line(line, &message)) ledger_hear(asked, message.data, message.len);
+  while (wire_line(line, &message)) ledger_hear(asked, message.data, message.len);
   text_free(&message);
 }
 
@@ -151,7 +137,7 @@ static void hello(attacker *self, wire *line, ledger *asked) {
   text_add(&message, "\n", 1);
   ledger_ask(asked, id);
   wire_send(line, message.data, message.len);
-  while (!ledger_answered(asked, id) && next_line(line, &message))
+  while (!ledger_answered(asked, id) && wire_line(line, &message))
     ledger_hear(asked, message.data, message.len);
   text_free(&message);
 }
@@ -283,24 +269,12 @@ static void speak(attacker *self, wire *line, ledger *asked, bool frames, pid_t 
 
 void attack_stdio(attacker *self) {
   char program[256];
-  int in[2], out[2], status = 0;
   bool frames = self->server->target == EDITOR;
   ledger asked = {.owner = self};
-  FILE *log = tmpfile();
   snprintf(program, sizeof program, "%s/idem-reference", bin_folder);
-  const char *argv[] = {program, "--profile", frames ? "lsp" : "jsonrpc", NULL};
-  if (!log || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0 ||
-      pipe2(out, O_CLOEXEC) != 0)
-    attack_found(self, "no pipes");
-  pid_t pid = program_start(argv, in[1], out[1], log);
-  close(in[1]);
-  close(out[1]);
-  wire line = {.owner = self, .in = out[0], .out = in[0]};
-  speak(self, &line, &asked, frames, pid);
-  wire_end(&line, CLOSE_IT);
-  waitpid(pid, &status, 0);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || !log_is_clean(log))
-    attack_found(self, "a server on pipes ended with %x", (unsigned)status);
-  fclose(log);
+  piped pipes = piped_start(
+      self, (const char *const[]){program, "--profile", frames ? "lsp" : "jsonrpc", NULL});
+  speak(self, &pipes.line, &asked, frames, pipes.pid);
+  piped_end(&pipes);
   ledger_close(&asked);
 }

@@ -193,7 +193,7 @@ static void answers_are_whole(wire *line) {
       break;
     }
     while ((message = http_message(&reply)))
-      if (message[0] == '{') ledger_hear(&nobody, message, strlen(message));
+      if (strncmp(message, "{\"jsonrpc\"", 10) == 0) ledger_hear(&nobody, message, strlen(message));
     http_free(&reply);
   }
 }

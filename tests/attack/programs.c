@@ -2,7 +2,7 @@
  * every transport; arguments that make patterns and queries work for ever. */
 #include "attack.h"
 
-#include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 
 #define ACCEPT "Accept: application/json, text/event-stream\r\n"
@@ -44,14 +44,11 @@ static void call(attacker *self, text *into, const char *id) {
 /* ----------------------------------------------------------------------- on one line */
 
 static bool hear_line(wire *line, ledger *asked) {
-  const char *end;
-  while (!line->got.len || !(end = memchr(line->got.data, '\n', line->got.len)))
-    if (!wire_more(line)) return false;
-  size_t len = (size_t)(end - line->got.data);
-  line->got.data[len] = 0;
-  ledger_hear(asked, line->got.data, len);
-  text_cut(&line->got, len + 1);
-  return true;
+  text message = {.data = NULL};
+  bool came = wire_line(line, &message);
+  if (came) ledger_hear(asked, message.data, message.len);
+  text_free(&message);
+  return came;
 }
 
 static void ask_some(attacker *self, wire *line, ledger *asked) {
@@ -71,7 +68,7 @@ static void ask_some(attacker *self, wire *line, ledger *asked) {
   text_free(&bytes);
 }
 
-void attack_programs(attacker *self) {
+static void attack_by_line(attacker *self) {
   ledger asked = {.owner = self};
   wire line = chance_one_in(&self->luck, 2) ? wire_tcp(self, self->server->tcp)
                                             : wire_unix(self, self->server->unix_path);
@@ -94,15 +91,66 @@ void attack_programs(attacker *self) {
   text_free(&body);
 }
 
+/* ------------------------------------------------------------------------- by HTTP */
+
+#define META                                                                                       \
+  "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
+  "\"io.modelcontextprotocol/clientCapabilities\":{}}"
+
+static void add_headers(text *into, const char *name) {
+  text_printf(into,
+              ACCEPT "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: "
+                     "%.*s\r\n",
+              (int)strcspn(name, "\""), name);
+}
+
+/* Who leaves has cancelled. */
+static void attack_by_post(attacker *self) {
+  ledger asked = {.owner = self};
+  exchange reply;
+  text call_text = {.data = NULL}, body = {.data = NULL};
+  text headers = {.data = NULL}, request = {.data = NULL};
+  const char *id = ledger_new_id(&asked, true), *message;
+  any_arguments(self, &call_text);
+  text_printf(&body,
+              "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"tools/call\",\"params\":{" META
+              ",\"name\":%s}}",
+              id, call_text.data);
+  add_headers(&headers, call_text.data + 1);
+  http_request(&request, "POST", "/mcp", headers.data, body.data);
+  wire line = wire_tcp(self, self->server->http);
+  ledger_ask(&asked, id);
+  wire_send(&line, request.data, request.len);
+  if (chance_one_in(&self->luck, 3)) {
+    ledger_excuse(&asked, id);
+    wire_peek(&line, chance_below(&self->luck, 40));
+  } else {
+    if (!http_begin(&reply, &line)) attack_found(self, "closed instead of answering %s", id);
+    while ((message = http_message(&reply))) ledger_hear(&asked, message, strlen(message));
+    http_free(&reply);
+  }
+  wire_end(&line, chance_one_in(&self->luck, 2) ? RESET_IT : CLOSE_IT);
+  ledger_close(&asked);
+  text_free(&call_text);
+  text_free(&body);
+  text_free(&headers);
+  text_free(&request);
+}
+
+void attack_programs(attacker *self) {
+  if (chance_one_in(&self->luck, 12)) kill(self->server->pid, SIGHUP); /* read the file again */
+  if (chance_one_in(&self->luck, 3))
+    attack_by_post(self);
+  else
+    attack_by_line(self);
+}
+
 /* --------------------------------------------------------------------------- bombs */
 
 static void is_answered_soon(attacker *self, const char *tool, const text *body) {
   text request = {.data = NULL}, headers = {.data = NULL};
   uint64_t begun = now_ms();
-  text_printf(&headers,
-              ACCEPT
-              "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n",
-              tool);
+  add_headers(&headers, tool);
   http_request(&request, "POST", "/mcp", headers.data, body->data);
   int status = http_once(self, self->server->http, &request, NULL);
   if (status != 200) attack_found(self, "%s got status %d", tool, status);
@@ -118,16 +166,12 @@ static void repeat(text *into, const char *piece, unsigned count) {
 
 /* Each took a minute or more once, and everybody else's time with it. */
 void attack_patterns(attacker *self) {
-  static const char meta[] =
-      "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-      "\"io.modelcontextprotocol/clientCapabilities\":{}}";
   bool like = chance_one_in(&self->luck, 2);
   text body = {.data = NULL};
-  text_printf(
-      &body,
-      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{%s,\"name\":\"%s\","
-      "\"arguments\":{\"text\":\"",
-      meta, like ? "like" : "matches");
+  text_printf(&body,
+              "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{" META
+              ",\"name\":\"%s\",\"arguments\":{\"text\":\"",
+              like ? "like" : "matches");
   repeat(&body, "a", LONG);
   if (like) {
     text_printf(&body, "\",\"pattern\":\"%%");

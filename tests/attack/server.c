@@ -306,18 +306,21 @@ static long metric(const char *page, const char *name) {
   return at ? strtol(at + strlen(mark), NULL, 10) : -1;
 }
 
-bool server_measure(const server *self, measure *now) {
-  attacker asking = {.server = self, .shared = NULL, .episode = "measure"};
-  static shared nobody;
+static void read_metrics(attacker *self) {
   text request = {.data = NULL}, page = {.data = NULL};
-  asking.shared = &nobody;
-  asking.until_ms = now_ms() + EPISODE_MS;
   http_request(&request, "GET", "/metrics", "Connection: close\r\n", NULL);
-  bool told = http_once(&asking, self->http, &request, &page) == 200;
-  now->in_flight = told ? metric(page.data, "idem_requests_in_flight") : -1;
-  now->sessions = told ? metric(page.data, "idem_sessions") : -1;
+  if (http_once(self, self->server->http, &request, &page) != 200)
+    attack_found(self, "no metrics: %s", page.data);
+  self->shared->in_flight = metric(page.data, "idem_requests_in_flight");
+  self->shared->sessions_alive = metric(page.data, "idem_sessions");
   text_free(&request);
   text_free(&page);
+}
+
+bool server_measure(const server *self, shared *common, measure *now) {
+  bool told = attack_aside(self, common, "measure", read_metrics);
+  now->in_flight = told ? common->in_flight : -1;
+  now->sessions = told ? common->sessions_alive : -1;
   now->memory_kb = process_memory_kb(self->pid);
   now->files = open_files(self->pid);
   now->processes = programs_below(self->pid);
@@ -332,10 +335,11 @@ static bool same(target which, const measure *now, const measure *before) {
 }
 
 /* Nobody tells us when the server has noticed; so we look, and wait between looks. */
-bool server_settles(const server *self, const measure *before) {
+bool server_settles(const server *self, shared *common, const measure *before) {
   measure now = {.files = 0};
   for (uint64_t until = now_ms() + SETTLE_MS; now_ms() < until; poll(NULL, 0, 50)) {
-    if (server_measure(self, &now) && same(self->target, &now, before)) return true;
+    if (!server_measure(self, common, &now)) return false;
+    if (same(self->target, &now, before)) return true;
   }
   fprintf(stderr,
           "attack: %s does not come to rest: %ld files (%ld before), %ld requests in flight, "

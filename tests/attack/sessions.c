@@ -246,6 +246,8 @@ static void leave_behind(life *of) {
 
 /* Who waits when the session is ended hears the end: of the answer, or of the connection. */
 static void hear_ends(life *of) {
+  of->self->until_ms = now_ms() + PATIENCE_MS;
+  of->asked.foreign = true; /* what DELETE overtook is refused unread: its id is null */
   for (unsigned i = 0; i < PENDING; i++) {
     pending *one = &of->pendings[i];
     const char *message;

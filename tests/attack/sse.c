@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LARGE 100000
+#define OWED 250u       /* together more than a conn may have queued */
 #define PROMPT_MS 8000u /* answers owed to a reader that caught up */
 
 typedef struct stream {
@@ -84,7 +85,7 @@ static const char *ask(stream *of, bool large) {
 /* More than the kernel holds is owed; once it is read, the rest must follow at once. */
 static void stop_and_catch_up(stream *of) {
   const char *last = NULL;
-  for (unsigned i = 0; i < 90; i++) last = ask(of, true);
+  for (unsigned i = 0; i < OWED; i++) last = ask(of, true);
   uint64_t begun = now_ms();
   hear(of, last);
   if (now_ms() - begun > PROMPT_MS && !thread_sanitizer)
@@ -107,7 +108,7 @@ void attack_sse(attacker *self) {
     id = ask(of, false);
     if (ledger_owes(&of->asked, id) && !chance_one_in(&self->luck, 3)) hear(of, id);
   }
-  if (chance_one_in(&self->luck, 12)) stop_and_catch_up(of);
+  if (chance_one_in(&self->luck, 24)) stop_and_catch_up(of);
   http_free(&of->reply);
   wire_end(&of->line, chance_one_in(&self->luck, 2) ? RESET_IT : CLOSE_IT);
   if (chance_one_in(&self->luck, 3)) post(of, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}");

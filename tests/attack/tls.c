@@ -1,6 +1,6 @@
 /* tls.c - what comes before TLS is done: handshakes cut short or changed, plain text at a TLS port. Then
  * a real client, which must be served all the same. */
-#include "attack.h"
+#include "web_socket.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -67,6 +67,26 @@ static void ask_https(attacker *self, wire *line) {
   text_free(&request);
 }
 
+static void ask_wss(attacker *self, wire *line) {
+  text bytes = {.data = NULL}, message = {.data = NULL};
+  ledger asked = {.owner = self};
+  unsigned closed = 0;
+  if (!socket_open(line, "/")) attack_found(self, "no upgrade over TLS");
+  for (unsigned i = 0; i < 3; i++) {
+    const char *id = ledger_new_id(&asked, false);
+    message.len = 0;
+    text_printf(&message, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"get_data\"}", id);
+    ledger_ask(&asked, id);
+    socket_message(self, &bytes, message.data);
+  }
+  wire_send(line, bytes.data, bytes.len);
+  while (ledger_missing(&asked) && socket_next(line, &message, &closed))
+    ledger_hear(&asked, message.data, message.len);
+  ledger_close(&asked);
+  text_free(&bytes);
+  text_free(&message);
+}
+
 void attack_tls(attacker *self) {
   uint16_t port = self->server->https ? self->server->https : self->server->tls;
   for (unsigned i = chance_below(&self->luck, 6); i; i--)
@@ -76,6 +96,7 @@ void attack_tls(attacker *self) {
   FILE *log = tmpfile();
   if (!log) attack_found(self, "no file");
   pid_t pid = tunnel(self, port, &line, log);
-  for (unsigned i = chance_below(&self->luck, 4) + 1; i; i--) ask_https(self, &line);
+  for (unsigned i = chance_below(&self->luck, 4); i; i--) ask_https(self, &line);
+  ask_wss(self, &line);
   end_tunnel(&line, pid, log);
 }

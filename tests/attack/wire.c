@@ -3,12 +3,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static wire open_wire(attacker *owner, const struct sockaddr *to, socklen_t size) {
@@ -98,6 +100,16 @@ void wire_peek(wire *self, unsigned ms) {
   while (take(self, (int)ms) > 0) ms = 0;
 }
 
+bool wire_line(wire *self, text *line) {
+  const char *end;
+  line->len = 0;
+  while (!self->got.len || !(end = memchr(self->got.data, '\n', self->got.len)))
+    if (!wire_more(self)) return false;
+  text_add(line, self->got.data, (size_t)(end - self->got.data));
+  text_cut(&self->got, line->len + 1);
+  return true;
+}
+
 /* ------------------------------------------------------------------------- ending */
 
 farewell wire_any_farewell(attacker *self) {
@@ -123,4 +135,30 @@ void wire_end(wire *self, farewell how) {
   if (self->out >= 0 && self->out != self->in) close(self->out);
   self->in = self->out = -1;
   text_free(&self->got);
+}
+
+/* -------------------------------------------------------------------------- pipes */
+
+piped piped_start(attacker *owner, const char *const *argv) {
+  int in[2], out[2];
+  piped self = {.log = tmpfile()};
+  if (!self.log || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0 ||
+      pipe2(out, O_CLOEXEC) != 0)
+    attack_found(owner, "no pipes");
+  self.pid = program_start(argv, in[1], out[1], self.log);
+  close(in[1]);
+  close(out[1]);
+  self.line = (wire){.owner = owner, .in = out[0], .out = in[0]};
+  return self;
+}
+
+void piped_end(piped *self) {
+  int status = 0;
+  attacker *owner = self->line.owner;
+  wire_end(&self->line, FINISH_IT);
+  waitpid(self->pid, &status, 0);
+  if (!log_is_clean(self->log)) attack_found(owner, "a sanitizer's report");
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    attack_found(owner, "a server on pipes ended with %x", (unsigned)status);
+  fclose(self->log);
 }
