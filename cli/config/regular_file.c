@@ -14,8 +14,10 @@ FILE *regular_file_open(const char *path, const char **why) {
   bool regular = known && S_ISREG(about.st_mode);
   FILE *file = regular ? fdopen(fd, "r") : NULL;
   if (file) return file;
-  *why = known && !regular ? REGULAR_FILE_NOT : strerror(errno);
+  int fault = errno;
+  if (known && !regular) fault = S_ISDIR(about.st_mode) ? EISDIR : 0;
+  *why = fault ? strerror(fault) : REGULAR_FILE_NOT;
   if (fd >= 0) close(fd);
-  if (known && !regular) errno = 0;
+  errno = fault;
   return NULL;
 }

@@ -8,7 +8,7 @@
 
 #define REGULAR_FILE_NOT "is no regular file"
 
-/* For reading. NULL: *why says why, and errno does unless it is no regular file (then it is 0). */
+/* For reading. NULL: *why says why, and errno does unless it is no file of a kind that can be read (then it is 0). */
 FILE *regular_file_open(const char *path, const char **why);
 
 #endif
