@@ -76,8 +76,8 @@ static idem_status open_peer(idem_listener *listener, int fd, const char *name, 
     module->session_free(session);
     return status;
   }
-  status = idem__socket_secure(*out, module, session, idem__clock_ms() + HANDSHAKE_MS);
-  if (status != IDEM_OK) (*out)->doomed = true; /* closed when it is first looked at */
+  status = idem__socket_secure((*out)->driver.io, module, session, idem__clock_ms() + HANDSHAKE_MS);
+  if (status != IDEM_OK) (*out)->driver.doomed = true; /* closed when it is first looked at */
   return IDEM_OK;
 }
 
@@ -85,9 +85,9 @@ static idem_status open_peer(idem_listener *listener, int fd, const char *name, 
  * wait for. */
 static bool make_room(idem_listener *listener) {
   for (idem__list *node = listener->peers.next; node != &listener->peers; node = node->next) {
-    idem__peer *peer = IDEM__CONTAINER(node, idem__peer, node);
-    if (peer->used || peer->closed || peer->busy || peer->lingering) continue;
-    idem__peer_close(peer);
+    idem__driver *driver = IDEM__CONTAINER(node, idem__driver, node);
+    if (idem__peer_of(driver)->used || driver->busy || !idem__driver_live(driver)) continue;
+    idem__driver_close(driver);
     return true;
   }
   return false;
@@ -117,7 +117,7 @@ static void welcome(idem_listener *listener, int fd, const idem__address *from) 
     warn_sometimes(listener, "connection refused", idem_status_text(status));
     return;
   }
-  idem__list_append(&listener->peers, &peer->node);
+  idem__list_append(&listener->peers, &peer->driver.node);
   listener->peer_count++;
   if (listener->opts.on_open) listener->opts.on_open(peer->conn, listener->opts.user);
 }

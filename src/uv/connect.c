@@ -97,7 +97,7 @@ static idem_status add_layers(attempt *self, idem__peer *peer) {
   if (status == IDEM_OK && self->context)
     status = self->module->connect(self->context, self->url.host, &session);
   if (status == IDEM_OK && self->context)
-    status = idem__socket_secure(peer, self->module, session, self->open_by_ms);
+    status = idem__socket_secure(peer->driver.io, self->module, session, self->open_by_ms);
   return status;
 }
 
@@ -105,10 +105,10 @@ static idem_status add_layers(attempt *self, idem__peer *peer) {
 static void open_layers(attempt *self, idem__peer *peer) {
   peer->on_ready = self->on_ready;
   peer->ready_user = self->user;
-  peer->open_by_ms = self->open_by_ms;
+  peer->driver.open_by_ms = self->open_by_ms;
   peer->open_failure = add_layers(self, peer);
   finish(self);
-  if (peer->open_failure != IDEM_OK) idem__peer_close(peer);
+  if (peer->open_failure != IDEM_OK) idem__driver_close(&peer->driver);
 }
 
 static void succeed(attempt *self, int fd) {

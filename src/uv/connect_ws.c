@@ -42,7 +42,7 @@ static void name_host(const idem__url *url, char *host, size_t size) {
 
 idem_status idem__peer_websocket(idem__peer *peer, const idem__url *url, const char *target,
                                  const char *const *headers) {
-  const idem_alloc *alloc = &peer->runtime->alloc;
+  const idem_alloc *alloc = &peer->driver.runtime->alloc;
   char host[sizeof url->host + 16], path[2048];
   name_host(url, host, sizeof host);
   int len = snprintf(path, sizeof path, "%s%s", *target == '/' ? "" : "/", target);

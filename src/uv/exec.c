@@ -48,20 +48,20 @@ typedef struct exec_peer {
   char errors_text[ERRORS_BYTES];
 } exec_peer;
 
-static exec_peer *exec_of(idem__peer *peer) { return IDEM__CONTAINER(peer, exec_peer, peer); }
+static exec_peer *exec_of(const idem__driver *driver) { return driver->io; }
 
 /* ---------------------------------------------------------------- reading and writing */
 
 /* Who has left the group may hold the pipe open; what the program has written is there all the same. */
-static ssize_t exec_read(idem__peer *peer, char *into, size_t size) {
-  const exec_peer *self = exec_of(peer);
+static ssize_t exec_read(idem__driver *driver, char *into, size_t size) {
+  const exec_peer *self = exec_of(driver);
   ssize_t n = read(self->out.fd, into, size);
   if (n >= 0) return n;
   return errno == EAGAIN && self->ended ? 0 : -errno;
 }
 
-static ssize_t exec_write(idem__peer *peer, const struct iovec *pieces, int count) {
-  const exec_peer *self = exec_of(peer);
+static ssize_t exec_write(idem__driver *driver, const struct iovec *pieces, int count) {
+  const exec_peer *self = exec_of(driver);
   if (self->in.fd < 0) return -EPIPE;
   return idem__pipe_write(self->in.fd, pieces, count, self->mask_sigpipe);
 }
@@ -80,7 +80,7 @@ static void keep_errors(exec_peer *self, const char *data, size_t len) {
 
 /* False: there is no more for now. */
 static bool read_errors(exec_peer *self) {
-  char *buffer = self->peer.runtime->read_buffer;
+  char *buffer = self->peer.driver.runtime->read_buffer;
   ssize_t n = self->errors.fd < 0 ? 0 : read(self->errors.fd, buffer, IDEM__READ_BYTES);
   if (n > 0) {
     keep_errors(self, buffer, (size_t)n);
@@ -96,15 +96,15 @@ static bool read_errors(exec_peer *self) {
 
 /* A program that is gone wants no answers, even those that are still to come. */
 static void close_if_over(exec_peer *self) {
-  if (self->ended && self->peer.eof) idem__peer_close(&self->peer);
+  if (self->ended && self->peer.driver.eof) idem__driver_close(&self->peer.driver);
 }
 
 static void take_output(exec_peer *self) {
-  idem__runtime *runtime = self->peer.runtime;
-  if (!self->peer.leaving) {
-    idem__peer_readable(&self->peer);
+  idem__runtime *runtime = self->peer.driver.runtime;
+  if (!self->peer.driver.leaving) {
+    idem__driver_readable(&self->peer.driver);
     close_if_over(self);
-  } else if (exec_read(&self->peer, runtime->read_buffer, IDEM__READ_BYTES) == 0) {
+  } else if (exec_read(&self->peer.driver, runtime->read_buffer, IDEM__READ_BYTES) == 0) {
     uv_poll_stop(&self->out.poll); /* nobody listens any more, but it may have to finish a word */
   }
 }
@@ -119,9 +119,9 @@ static void on_idle(uv_idle_t *idle) {
   exec_peer *self = idle->data;
   if (!self->told) {
     self->told = true;
-    idem__peer_settle(&self->peer);
-    if (!self->peer.closed) uv_idle_start(idle, on_idle);
-  } else if (self->ended && !self->peer.leaving) {
+    idem__driver_settle(&self->peer.driver);
+    if (!self->peer.driver.closed) uv_idle_start(idle, on_idle);
+  } else if (self->ended && !self->peer.driver.leaving) {
     take_output(self);
   } else {
     uv_idle_stop(idle);
@@ -131,7 +131,7 @@ static void on_idle(uv_idle_t *idle) {
 static void on_in(uv_poll_t *poll, int status, int events) {
   (void)status, (void)events;
   exec_peer *self = poll->data;
-  if (!self->peer.leaving) idem__peer_writable(&self->peer);
+  if (!self->peer.driver.leaving) idem__driver_writable(&self->peer.driver);
 }
 static void on_errors(uv_poll_t *poll, int status, int events) {
   (void)status, (void)events;
@@ -144,8 +144,8 @@ static bool watch(exec_end *end, bool wanted, int events, uv_poll_cb ready) {
   return (wanted ? uv_poll_start(&end->poll, events, ready) : uv_poll_stop(&end->poll)) == 0;
 }
 
-static idem_status exec_interest(idem__peer *peer, bool read, bool write) {
-  exec_peer *self = exec_of(peer);
+static idem_status exec_interest(idem__driver *driver, bool read, bool write) {
+  exec_peer *self = exec_of(driver);
   self->wants_read = read;
   if (read && self->ended)
     uv_idle_start(&self->idle, on_idle);
@@ -156,12 +156,10 @@ static idem_status exec_interest(idem__peer *peer, bool read, bool write) {
   return watched ? IDEM_OK : IDEM_E_SYS;
 }
 
-static bool exec_open(const idem__peer *peer) {
-  return IDEM__CONTAINER(peer, exec_peer, peer)->told;
-}
+static bool exec_open(const idem__driver *driver) { return exec_of(driver)->told; }
 
-static bool exec_end_output(idem__peer *peer) {
-  (void)peer;
+static bool exec_end_output(idem__driver *driver) {
+  (void)driver;
   return false; /* depart does */
 }
 
@@ -208,16 +206,16 @@ static void tell_end(const exec_peer *self) {
 static void on_child_ended(uv_signal_t *handle, int number) {
   (void)number;
   exec_peer *self = handle->data;
-  if (self->pid == 0 || self->peer.closed || !reap(self)) return;
+  if (self->pid == 0 || self->peer.driver.closed || !reap(self)) return;
   for (int i = 0; i < READS_AT_THE_END && read_errors(self); i++) continue;
   self->peer.reason.errors_len = self->errors_len;
   tell_end(self);
-  if (self->peer.leaving)
-    idem__peer_departed(&self->peer);
-  else if (self->peer.eof)
-    idem__peer_close(&self->peer);
-  else if (exec_interest(&self->peer, self->wants_read, self->in.watched) != IDEM_OK)
-    idem__peer_close(&self->peer);
+  if (self->peer.driver.leaving)
+    idem__driver_departed(&self->peer.driver);
+  else if (self->peer.driver.eof)
+    idem__driver_close(&self->peer.driver);
+  else if (exec_interest(&self->peer.driver, self->wants_read, self->in.watched) != IDEM_OK)
+    idem__driver_close(&self->peer.driver);
 }
 
 static void close_end(exec_end *end) {
@@ -232,21 +230,21 @@ static void send_signal(const exec_peer *self, int number) {
 }
 
 /* The next rung; after the last the program is left to the kernel, which cannot end it either. */
-static void exec_depart(idem__peer *peer) {
-  exec_peer *self = exec_of(peer);
+static void exec_depart(idem__driver *driver) {
+  exec_peer *self = exec_of(driver);
   if (self->pid == 0 || self->step == KILL_SENT) {
-    if (self->pid) peer->reason.text = "it could not be ended";
-    idem__peer_departed(peer);
+    if (self->pid) self->peer.reason.text = "it could not be ended";
+    idem__driver_departed(driver);
     return;
   }
   self->step++;
   if (self->step == INPUT_ENDED) {
     close_end(&self->in);
-    watch(&self->out, !peer->eof, UV_READABLE, on_out);
+    watch(&self->out, !driver->eof, UV_READABLE, on_out);
   } else {
     send_signal(self, self->step == TERM_SENT ? SIGTERM : SIGKILL);
   }
-  if (!idem__peer_depart_in(peer, self->step_ms)) {
+  if (!idem__driver_depart_in(driver, self->step_ms)) {
     self->step = KILL_SENT; /* no memory to be patient with */
     send_signal(self, SIGKILL);
   }
@@ -254,11 +252,11 @@ static void exec_depart(idem__peer *peer) {
 
 static void on_closed(uv_handle_t *handle) {
   exec_peer *self = handle->data;
-  if (--self->open_handles == 0) idem__peer_gone(&self->peer);
+  if (--self->open_handles == 0) idem__driver_gone(&self->peer.driver);
 }
 
-static void exec_close(idem__peer *peer) {
-  exec_peer *self = exec_of(peer);
+static void exec_close(idem__driver *driver) {
+  exec_peer *self = exec_of(driver);
   exec_end *ends[] = {&self->in, &self->out, &self->errors};
   for (size_t i = 0; i < 3; i++) {
     if (ends[i]->made) uv_close((uv_handle_t *)&ends[i]->poll, on_closed);
@@ -279,8 +277,8 @@ static const idem__wire exec_wire = {.read = exec_read,
                                      .depart = exec_depart};
 
 static void exec_freed(idem__peer *peer) {
-  idem_alloc alloc = peer->runtime->alloc;
-  idem__free(&alloc, exec_of(peer));
+  idem_alloc alloc = peer->driver.runtime->alloc;
+  idem__free(&alloc, peer->driver.io);
 }
 
 /* ---------------------------------------------------------------------------- opening */
@@ -311,7 +309,7 @@ static bool open_pipes(exec_pipes *pipes) {
 }
 
 static bool open_end(exec_peer *self, exec_end *end, int *fd) {
-  if (uv_poll_init(self->peer.runtime->loop, &end->poll, *fd) != 0) return false;
+  if (uv_poll_init(self->peer.driver.runtime->loop, &end->poll, *fd) != 0) return false;
   end->poll.data = self;
   end->fd = *fd;
   end->made = true;
@@ -322,7 +320,7 @@ static bool open_end(exec_peer *self, exec_end *end, int *fd) {
 
 /* All the handles there can be; false: some may be open. */
 static bool open_handles(exec_peer *self, exec_pipes *pipes) {
-  uv_loop_t *loop = self->peer.runtime->loop;
+  uv_loop_t *loop = self->peer.driver.runtime->loop;
   uv_idle_init(loop, &self->idle);
   self->open_handles = 1;
   self->watches_children = uv_signal_init(loop, &self->child_ended) == 0;
@@ -333,12 +331,6 @@ static bool open_handles(exec_peer *self, exec_pipes *pipes) {
          open_end(self, &self->errors, &pipes->errors[0]) &&
          uv_signal_start(&self->child_ended, on_child_ended, SIGCHLD) == 0 &&
          uv_poll_start(&self->errors.poll, UV_READABLE, on_errors) == 0;
-}
-
-/* What has no conn yet and is not to be heard of again. */
-static void discard(exec_peer *self) {
-  self->peer.closed = true;
-  exec_close(&self->peer);
 }
 
 /* The conn is there before the program, so that no failure has to end one. */
@@ -361,18 +353,18 @@ static idem_status open_peer(exec_peer *self, const idem_policy *policy, exec_pi
   char name[128];
   snprintf(name, sizeof name, "exec %s", client->argv[0]);
   if (!open_handles(self, pipes)) {
-    discard(self);
+    idem__peer_discard(&self->peer);
     return IDEM_E_SYS;
   }
   idem_status status = idem__peer_open(&self->peer, policy, name);
   if (status != IDEM_OK) {
-    discard(self);
+    idem__peer_discard(&self->peer);
     return status;
   }
   status = start(self, client, pipes);
   if (status == IDEM_OK) return IDEM_OK;
   self->opts.on_close = NULL; /* it never was open */
-  idem__peer_close(&self->peer);
+  idem__driver_close(&self->peer.driver);
   return status;
 }
 
@@ -383,12 +375,11 @@ static exec_peer *new_peer(idem__runtime *runtime, const idem_serve_opts *opts) 
   self->in.fd = self->out.fd = self->errors.fd = -1;
   self->mask_sigpipe = idem__sigpipe_kills();
   self->step_ms = opts->client->exit_ms ? opts->client->exit_ms : STEP_MS;
-  self->peer.wire = &exec_wire;
-  self->peer.runtime = runtime;
+  self->peer.driver.wire = &exec_wire;
+  self->peer.driver.io = self;
   self->peer.opts = &self->opts;
   self->peer.on_freed = exec_freed;
-  idem__list_init(&self->peer.node);
-  runtime->references++;
+  idem__peer_init(&self->peer, runtime);
   return self;
 }
 
@@ -407,10 +398,10 @@ idem_status idem__connect_exec(idem__runtime *runtime, const idem__url *url,
   if (status != IDEM_OK) return status;
   self->opts.client = NULL;
   self->opts.policy = NULL;
-  idem__list_append(&runtime->programs, &self->peer.node);
+  idem__list_append(&runtime->programs, &self->peer.driver.node);
   self->peer.on_ready = on_ready;
   self->peer.ready_user = user;
-  self->peer.open_by_ms = idem__clock_ms() + OPEN_MS;
+  self->peer.driver.open_by_ms = idem__clock_ms() + OPEN_MS;
   uv_idle_start(&self->idle, on_idle);
   return IDEM_OK;
 }
@@ -421,9 +412,9 @@ bool idem__exec_stop(const uv_loop_t *loop, bool at_once) {
   idem__runtime *runtime = idem__runtime_find(loop);
   if (!runtime) return false;
   for (idem__list *node = runtime->programs.next; node != &runtime->programs; node = node->next) {
-    exec_peer *self = exec_of(IDEM__CONTAINER(node, idem__peer, node));
+    exec_peer *self = exec_of(IDEM__CONTAINER(node, idem__driver, node));
     if (!at_once) {
-      idem__peer_drain(&self->peer);
+      idem__driver_stop(&self->peer.driver, false);
     } else if (self->pid) {
       self->step = KILL_SENT;
       send_signal(self, SIGKILL);

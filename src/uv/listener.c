@@ -66,20 +66,25 @@ void idem__listener_peer_gone(idem_listener *listener) {
 
 /* -------------------------------------------------------------------------- grace */
 
-static void each_peer(idem_listener *listener, void (*action)(idem__peer *peer)) {
+/* The steps of stopping: finish, answer with an error, cut off. */
+static void stop_peers(idem_listener *listener, int step) {
   for (idem__list *node = listener->peers.next; node != &listener->peers; node = node->next) {
-    action(IDEM__CONTAINER(node, idem__peer, node));
+    idem__driver *driver = IDEM__CONTAINER(node, idem__driver, node);
+    if (step < 2)
+      idem__driver_stop(driver, step == 1);
+    else
+      idem__driver_close(driver);
   }
 }
 
 static void on_grace(uv_timer_t *timer) {
   idem_listener *listener = timer->data;
   if (++listener->grace_step == 1) {
-    each_peer(listener, idem__peer_abort);
+    stop_peers(listener, 1);
     if (listener->web) idem__web_stop(listener->web, 1);
     uv_timer_start(timer, on_grace, LAST_FLUSH_MS, 0);
   } else {
-    each_peer(listener, idem__peer_close);
+    stop_peers(listener, 2);
     if (listener->web) idem__web_stop(listener->web, 2);
   }
 }
@@ -100,7 +105,7 @@ void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), vo
     idem__runtime_end_subscriptions(listener->runtime, listener->opts.server);
   }
   if (!idem__list_empty(&listener->peers) || listener->web) idem__listener_begin_grace(listener);
-  each_peer(listener, idem__peer_drain);
+  stop_peers(listener, 0);
   if (listener->web) idem__web_stop(listener->web, 0);
   close_when_idle(listener);
 }

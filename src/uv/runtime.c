@@ -93,18 +93,18 @@ void idem__runtime_release(idem__runtime *runtime) {
 
 static void on_prepare(uv_prepare_t *prepare) { idem__runtime_flush(prepare->data); }
 
-void idem__runtime_mark(idem__runtime *runtime, idem__peer *peer) {
-  if (!idem__list_empty(&peer->dirty)) return;
-  idem__list_append(&runtime->dirty, &peer->dirty);
+void idem__runtime_mark(idem__runtime *runtime, idem__driver *driver) {
+  if (!idem__list_empty(&driver->dirty)) return;
+  idem__list_append(&runtime->dirty, &driver->dirty);
   uv_prepare_start(&runtime->flusher, on_prepare);
 }
 
 void idem__runtime_flush(idem__runtime *runtime) {
   uv_prepare_stop(&runtime->flusher);
   while (!idem__list_empty(&runtime->dirty)) {
-    idem__peer *peer = IDEM__CONTAINER(runtime->dirty.next, idem__peer, dirty);
-    idem__list_remove(&peer->dirty);
-    idem__peer_settle(peer);
+    idem__driver *driver = IDEM__CONTAINER(runtime->dirty.next, idem__driver, dirty);
+    idem__list_remove(&driver->dirty);
+    idem__driver_settle(driver);
   }
 }
 
@@ -142,7 +142,7 @@ void idem__runtime_expire(idem__runtime *runtime) {
   idem__timer *first;
   while ((first = idem__heap_first(&runtime->deadlines)) && first->at_ms <= now) {
     idem__heap_remove(&runtime->deadlines, first);
-    idem__peer_expire(IDEM__CONTAINER(first, idem__peer, deadline));
+    idem__driver_expire(IDEM__CONTAINER(first, idem__driver, deadline));
   }
   idem__runtime_arm(runtime);
 }

@@ -1,12 +1,9 @@
-/* runtime.h - what the files of src/uv share: the runtime of a loop, peers and their wires,
- * listeners, addresses. Only this folder includes uv.h.
+/* runtime.h - what the files of src/uv share: the runtime of a loop, peers, listeners, addresses. Only this folder includes uv.h.
  * See docs/internals/uv.md. */
 #ifndef IDEM_UV_RUNTIME_H
 #define IDEM_UV_RUNTIME_H
 
-#include <idem/uv.h>
-
-#include "base/base.h"
+#include "uv/driver.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -63,8 +60,8 @@ typedef struct idem__peer idem__peer;
 typedef struct idem__loop_hub idem__loop_hub;
 typedef struct idem__fetcher idem__fetcher;
 
-/* What all peers of one loop share. Made with the first of them, gone with the last. */
-typedef struct idem__runtime {
+/* What all drivers of one loop share. Made with the first of them, gone with the last. */
+struct idem__runtime {
   struct idem__runtime *next;
   uv_loop_t *loop;
   idem_alloc alloc;
@@ -81,7 +78,7 @@ typedef struct idem__runtime {
   uint64_t trim_ms;       /* when to give memory back; UINT64_MAX: nothing was taken */
   idem__loop_hub *hubs;   /* of MCP servers: see mcp.c */
   idem__fetcher *fetcher; /* libcurl, once it was needed: see fetcher.c */
-} idem__runtime;
+};
 
 #define IDEM__READ_BYTES ((size_t)64 * 1024)
 
@@ -107,9 +104,9 @@ void idem__runtime_release_shop(idem__runtime *runtime, const idem_server *serve
 void idem__runtime_close_hubs(idem__runtime *runtime);
 /* Those who listen for changes are told that it is over. */
 void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server);
-/* Has idem__runtime_flush called for the peer before the loop blocks. */
-void idem__runtime_mark(idem__runtime *runtime, idem__peer *peer);
-/* Sends what handlers have left in the conns since the last look. */
+/* Has idem__runtime_flush settle the driver before the loop blocks. */
+void idem__runtime_mark(idem__runtime *runtime, idem__driver *driver);
+/* Sends what handlers have left in the machines since the last look. */
 void idem__runtime_flush(idem__runtime *runtime);
 /* Ends what is overdue; then arms the timer for what comes next. */
 void idem__runtime_expire(idem__runtime *runtime);
@@ -118,25 +115,6 @@ uint64_t idem__runtime_deadline(const idem__runtime *runtime);
 void idem__runtime_arm(idem__runtime *runtime);
 
 /* ------------------------------------------------------------------ peers */
-
-/* How a peer's bytes move. read and write return a count, 0 for end of input, or -errno. */
-typedef struct idem__wire {
-  ssize_t (*read)(idem__peer *peer, char *into, size_t size);
-  ssize_t (*write)(idem__peer *peer, const struct iovec *pieces, int count);
-  /* Calls idem__peer_readable and idem__peer_writable as asked for from now on. */
-  idem_status (*interest)(idem__peer *peer, bool read, bool write);
-  /* Says to the other side that nothing more will come; false where that has no meaning. */
-  bool (*end_output)(idem__peer *peer);
-  /* Closes descriptors and handles; calls idem__peer_gone once they are. */
-  void (*close)(idem__peer *peer);
-  bool reads_until_empty; /* read never blocks, so it may be called again at once */
-  /* NULL: a wire is open from the beginning. */
-  bool (*open)(const idem__peer *peer);
-  const char *(*fault)(const idem__peer *peer);
-  /* NULL, or: what is behind the wire is ended before the peer is closed. Runs first when the peer is
-   * over, then at the moments it asks for by idem__peer_depart_in, until idem__peer_departed. */
-  void (*depart)(idem__peer *peer);
-} idem__wire;
 
 /* What stands between a wire's bytes and the messages of a conn with whole framing. */
 typedef struct idem__codec {
@@ -149,73 +127,63 @@ typedef struct idem__codec {
   void (*free)(idem__peer *peer); /* the conn still lives */
 } idem__codec;
 
-#define IDEM__PEER_CHUNKS 6 /* gathered into one write; a chunk holds many answers */
-
+/* A conn and its output on the way: the machine of stdio, sockets and programs. */
 struct idem__peer {
-  const idem__wire *wire;
-  idem__runtime *runtime;
+  idem__driver driver;
   const idem_serve_opts *opts;
   idem_listener *listener; /* NULL for one we connected to */
   idem_conn *conn;         /* NULL once lingering or closed */
-  idem__list node;         /* in the listener's peers */
-  idem__list dirty;        /* in the runtime's */
-  idem__timer deadline;    /* in the runtime's */
-  idem_chunk chunks[IDEM__PEER_CHUNKS];
+  idem_chunk chunks[IDEM__PIECES];
   size_t chunk_count;
   size_t chunk_offset;      /* how much of the first one is written; with a codec: of `out` */
   const idem__codec *codec; /* NULL: the wire's bytes are the conn's */
   void *codec_state;
   idem__buf out;
-  uint64_t open_by_ms; /* handshakes must have succeeded by then; 0: there are none, or they have */
   uint64_t message_by_ms; /* a codec's message that has begun must be whole; 0, UINT64_MAX: none */
   idem_ready_fn on_ready; /* of idem_connect, until it has run */
   void *ready_user;
   idem_close_reason reason;
-  idem_status open_failure; /* why it did not come to that, if it is known */
-  bool busy;      /* inside a call of the conn; what must happen then waits until it returns */
-  bool used;      /* a byte has come or gone */
-  bool doomed;    /* to be closed as soon as it is not busy */
-  bool eof;       /* input has ended */
-  bool draining;  /* we stopped reading for good */
-  bool failed;    /* the conn said so */
-  bool broken;    /* TLS said so */
-  bool lingering; /* all is said; waiting for the other side to see it */
-  bool leaving;   /* all is said; the wire ends what is behind it */
-  bool departed;  /* and has */
-  bool closed;
+  idem_status open_failure;           /* why it did not come to that, if it is known */
+  bool draining;                      /* we stopped reading for good */
+  bool broken;                        /* TLS said so */
+  bool used;                          /* a byte has come or gone */
   void (*on_freed)(idem__peer *peer); /* frees the memory the peer is part of */
 };
 
-/* Makes the conn of a zeroed peer whose wire, runtime, opts, listener and on_freed are set. On
- * failure the caller still owns descriptors and memory. */
+static inline idem__peer *idem__peer_of(idem__driver *driver) {
+  return IDEM__CONTAINER(driver, idem__peer, driver);
+}
+/* Of zeroed memory whose driver's wire and io, opts, listener and on_freed are set. */
+void idem__peer_init(idem__peer *peer, idem__runtime *runtime);
+/* Makes the conn. On failure there is a peer to discard. */
 idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const char *name);
-void idem__peer_readable(idem__peer *peer);
-void idem__peer_writable(idem__peer *peer);
-/* Feeds what was read: n bytes of the runtime's buffer, 0 for the end, or -errno. */
-void idem__peer_take(idem__peer *peer, ssize_t n);
-/* Looks at the conn again: sends, reads on or not, notices deadlines and the end. */
-void idem__peer_settle(idem__peer *peer);
-void idem__peer_expire(idem__peer *peer);
-/* No more requests; what runs may finish. */
-void idem__peer_drain(idem__peer *peer);
-/* Like drain, and what still runs is answered with an error. */
-void idem__peer_abort(idem__peer *peer);
-void idem__peer_close(idem__peer *peer);
-/* False: no memory. */
-bool idem__peer_depart_in(idem__peer *peer, uint64_t ms);
-void idem__peer_departed(idem__peer *peer);
-/* The wire's handles are closed: the last moment of a peer. */
-void idem__peer_gone(idem__peer *peer);
+/* Ends one that has no conn, by its wire. */
+void idem__peer_discard(idem__peer *peer);
 
-/* A peer on a socket. */
-typedef struct idem__socket_peer {
-  idem__peer peer;
+/* ---------------------------------------------------------------- sockets */
+
+/* The wire of a non-blocking socket. */
+typedef struct idem__socket {
+  idem__driver *driver;
   uv_poll_t poll;
   int fd;
   int events;
   bool wants_read, wants_write;
+  uint64_t probe_ms;           /* whoever ended its input is asked for at this pace; 0: not */
   struct idem__secure *secure; /* TLS; NULL: plain */
-  idem_serve_opts own_opts[];  /* one for a connected peer, which has no listener to hold it */
+} idem__socket;
+
+extern const idem__wire idem__socket_wire;
+/* Takes the descriptor; closes it on failure. The driver's wire and io are set. */
+idem_status idem__socket_init(idem__socket *socket, idem__driver *driver, uv_loop_t *loop, int fd);
+/* After the driver is gone. */
+void idem__socket_deinit(idem__socket *socket);
+
+/* A peer on a socket. */
+typedef struct idem__socket_peer {
+  idem__peer peer;
+  idem__socket socket;
+  idem_serve_opts own_opts[]; /* one for a connected peer, which has no listener to hold it */
 } idem__socket_peer;
 
 /* Takes the non-blocking socket; closes it on failure. `opts` is copied when there is no listener. */
@@ -227,7 +195,7 @@ idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
  * handshake must be over by then. */
 struct idem__tls_module;
 struct idem__tls_session;
-idem_status idem__socket_secure(idem__peer *peer, const struct idem__tls_module *module,
+idem_status idem__socket_secure(idem__socket *socket, const struct idem__tls_module *module,
                                 struct idem__tls_session *session, uint64_t open_by_ms);
 
 /* Ends the programs of a loop, patiently or at once. False: there are none (any more). */

@@ -4,55 +4,75 @@
 #include "uv/secure.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
 
-static idem__socket_peer *socket_of(idem__peer *peer) {
-  return IDEM__CONTAINER(peer, idem__socket_peer, peer);
-}
+static idem__socket *socket_of(const idem__driver *driver) { return driver->io; }
 
-static ssize_t socket_read(idem__peer *peer, char *into, size_t size) {
-  const idem__socket_peer *self = socket_of(peer);
+static ssize_t socket_read(idem__driver *driver, char *into, size_t size) {
+  const idem__socket *self = socket_of(driver);
   if (self->secure) return idem__secure_read(self->secure, self->fd, into, size);
   ssize_t n = recv(self->fd, into, size, MSG_DONTWAIT);
   return n < 0 ? -errno : n;
 }
 
-static ssize_t socket_write(idem__peer *peer, const struct iovec *pieces, int count) {
-  const idem__socket_peer *self = socket_of(peer);
-  if (self->secure) return idem__secure_write(self->secure, self->fd, pieces, count);
+static ssize_t send_pieces(int fd, const struct iovec *pieces, int count) {
   struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
                            .msg_iovlen = (size_t)count};
-  ssize_t n = sendmsg(self->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static ssize_t socket_write(idem__driver *driver, const struct iovec *pieces, int count) {
+  const idem__socket *self = socket_of(driver);
+  if (self->secure) return idem__secure_write(self->secure, self->fd, pieces, count);
+  ssize_t n = count == 1
+                  ? send(self->fd, pieces->iov_base, pieces->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                  : send_pieces(self->fd, pieces, count);
   return n < 0 ? -errno : n;
 }
 
+/* ------------------------------------------------------------------- readiness */
+
 /* After end of input only a reset or a full close can come; level-triggered readiness would report
  * the end for ever, so priority data stands in for "errors only". */
-static void look_for_reset(idem__socket_peer *self) {
+static void look_for_reset(idem__socket *self) {
   struct pollfd state = {.fd = self->fd, .events = POLLPRI};
   if (poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
-    idem__peer_take(&self->peer, -ECONNRESET);
+    idem__driver_take(self->driver, -ECONNRESET);
   } else {
     uv_poll_stop(&self->poll); /* urgent data, which nobody asked for */
   }
 }
 
-static idem_status watch(idem__socket_peer *self);
+/* Who has ended its input and is owed an answer may be gone: nothing is sent that would tell, so the
+ * kernel asks. One that is there acknowledges. */
+static void ask_for_life(const idem__socket *self) {
+  uint64_t ms = self->probe_ms;
+  int on = 1, tries = 3, first_s = ms > 1000 ? (int)(ms / 1000) : 1, again_s = (first_s + 2) / 3;
+  setsockopt(self->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(self->fd, IPPROTO_TCP, TCP_KEEPIDLE, &first_s, sizeof first_s);
+  setsockopt(self->fd, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof again_s);
+  setsockopt(self->fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+}
 
-/* What TLS has left over goes first; a lingering peer has nothing else. */
-static bool flush_secure(idem__socket_peer *self) {
+static idem_status watch(idem__socket *self);
+
+/* What TLS has left over goes first; a lingering driver has nothing else. */
+static bool flush_secure(idem__socket *self) {
   if (!idem__secure_flush(self->secure, self->fd)) {
-    idem__peer_take(&self->peer, -ECONNRESET);
+    idem__driver_take(self->driver, -ECONNRESET);
     return false;
   }
   return watch(self) == IDEM_OK;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
-  idem__socket_peer *self = poll->data;
+  idem__socket *self = poll->data;
+  idem__driver *driver = self->driver;
   if (status < 0) {
-    idem__peer_take(&self->peer, status == UV_EBADF ? -ECONNRESET : status);
+    idem__driver_take(driver, status == UV_EBADF ? -ECONNRESET : status);
     return;
   }
   if (events & UV_PRIORITIZED) {
@@ -60,12 +80,12 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
     return;
   }
   if (self->secure && (events & UV_WRITABLE) && !flush_secure(self)) return;
-  if (events & UV_READABLE) idem__peer_readable(&self->peer);
-  if ((events & UV_WRITABLE) && !self->peer.closed) idem__peer_writable(&self->peer);
+  if (events & UV_READABLE) idem__driver_readable(driver);
+  if ((events & UV_WRITABLE) && !driver->closed) idem__driver_writable(driver);
 }
 
-/* A handshake wants to read, whatever the peer wants, and has its own things to write. */
-static idem_status watch(idem__socket_peer *self) {
+/* A handshake wants to read, whatever the driver wants, and has its own things to write. */
+static idem_status watch(idem__socket *self) {
   bool read = self->wants_read, write = self->wants_write;
   if (self->secure) {
     bool ready = idem__secure_ready(self->secure);
@@ -76,71 +96,90 @@ static idem_status watch(idem__socket_peer *self) {
   if (events == 0) events = UV_PRIORITIZED;
   if (events == self->events) return IDEM_OK;
   self->events = events;
+  if (events == UV_PRIORITIZED && self->probe_ms) ask_for_life(self);
   return uv_poll_start(&self->poll, events, on_poll) == 0 ? IDEM_OK : IDEM_E_SYS;
 }
 
-static idem_status socket_interest(idem__peer *peer, bool read, bool write) {
-  idem__socket_peer *self = socket_of(peer);
+static idem_status socket_interest(idem__driver *driver, bool read, bool write) {
+  idem__socket *self = socket_of(driver);
   self->wants_read = read;
   self->wants_write = write;
   return watch(self);
 }
 
-static bool socket_end_output(idem__peer *peer) {
-  const idem__socket_peer *self = socket_of(peer);
+static bool socket_end_output(idem__driver *driver) {
+  const idem__socket *self = socket_of(driver);
   if (self->secure) return idem__secure_end(self->secure, self->fd);
   return shutdown(self->fd, SHUT_WR) == 0;
 }
 
-static bool socket_open(const idem__peer *peer) {
-  const idem__socket_peer *self = IDEM__CONTAINER(peer, idem__socket_peer, peer);
+static bool socket_is_open(const idem__driver *driver) {
+  const idem__socket *self = socket_of(driver);
   return !self->secure || idem__secure_ready(self->secure);
 }
 
-static const char *socket_fault(const idem__peer *peer) {
-  const idem__socket_peer *self = IDEM__CONTAINER(peer, idem__socket_peer, peer);
+static const char *socket_fault(const idem__driver *driver) {
+  const idem__socket *self = socket_of(driver);
   return self->secure ? idem__secure_fault(self->secure) : "";
 }
 
-static void on_closed(uv_handle_t *handle) {
-  idem__socket_peer *self = handle->data;
-  idem__peer_gone(&self->peer);
+static bool socket_holds(const idem__driver *driver) {
+  const idem__socket *self = socket_of(driver);
+  return self->secure && idem__secure_unsent(self->secure);
 }
 
-static void socket_close(idem__peer *peer) {
-  idem__socket_peer *self = socket_of(peer);
+static void on_closed(uv_handle_t *handle) {
+  idem__socket *self = handle->data;
+  idem__driver_gone(self->driver);
+}
+
+static void socket_close(idem__driver *driver) {
+  idem__socket *self = socket_of(driver);
   uv_close((uv_handle_t *)&self->poll, on_closed);
   close(self->fd);
   self->fd = -1;
 }
 
-static const idem__wire socket_wire = {.read = socket_read,
-                                       .write = socket_write,
-                                       .interest = socket_interest,
-                                       .end_output = socket_end_output,
-                                       .close = socket_close,
-                                       .reads_until_empty = true,
-                                       .open = socket_open,
-                                       .fault = socket_fault};
+const idem__wire idem__socket_wire = {.read = socket_read,
+                                      .write = socket_write,
+                                      .interest = socket_interest,
+                                      .end_output = socket_end_output,
+                                      .close = socket_close,
+                                      .reads_until_empty = true,
+                                      .open = socket_is_open,
+                                      .fault = socket_fault,
+                                      .holds = socket_holds};
+
+/* --------------------------------------------------------------------- opening */
+
+idem_status idem__socket_init(idem__socket *self, idem__driver *driver, uv_loop_t *loop, int fd) {
+  if (uv_poll_init(loop, &self->poll, fd) != 0) {
+    close(fd);
+    return IDEM_E_SYS;
+  }
+  self->driver = driver;
+  self->fd = fd;
+  self->poll.data = self;
+  driver->wire = &idem__socket_wire;
+  driver->io = self;
+  return IDEM_OK;
+}
+
+void idem__socket_deinit(idem__socket *self) { idem__secure_free(self->secure); }
+
+idem_status idem__socket_secure(idem__socket *self, const struct idem__tls_module *module,
+                                struct idem__tls_session *session, uint64_t open_by_ms) {
+  self->driver->open_by_ms = open_by_ms;
+  idem_status status =
+      idem__secure_new(&self->driver->runtime->alloc, module, session, &self->secure);
+  if (status == IDEM_OK) idem__secure_begin(self->secure, self->fd);
+  return status;
+}
 
 static void socket_freed(idem__peer *peer) {
-  idem_alloc alloc = peer->runtime->alloc;
-  idem__secure_free(socket_of(peer)->secure);
-  idem__free(&alloc, socket_of(peer));
-}
-
-/* The poll handle exists but the conn does not: only the handle needs closing. */
-static void on_stillborn_closed(uv_handle_t *handle) {
-  idem__socket_peer *self = handle->data;
-  idem__runtime *runtime = self->peer.runtime;
-  socket_freed(&self->peer);
-  idem__runtime_release(runtime);
-}
-
-static idem_status give_up(idem__socket_peer *self, idem_status status) {
-  uv_close((uv_handle_t *)&self->poll, on_stillborn_closed);
-  close(self->fd);
-  return status;
+  idem_alloc alloc = peer->driver.runtime->alloc;
+  idem__socket_deinit(peer->driver.io);
+  idem__free(&alloc, IDEM__CONTAINER(peer, idem__socket_peer, peer));
 }
 
 idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
@@ -148,33 +187,24 @@ idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
                               const char *name, idem__peer **out) {
   size_t size = sizeof(idem__socket_peer) + (listener ? 0 : sizeof *opts);
   idem__socket_peer *self = idem__calloc(&runtime->alloc, size);
-  idem_status status = self ? IDEM_OK : IDEM_E_NOMEM;
-  if (self && uv_poll_init(runtime->loop, &self->poll, fd) != 0) status = IDEM_E_SYS;
+  if (!self) {
+    close(fd);
+    return IDEM_E_NOMEM;
+  }
+  idem_status status = idem__socket_init(&self->socket, &self->peer.driver, runtime->loop, fd);
   if (status != IDEM_OK) {
     idem__free(&runtime->alloc, self);
-    close(fd);
     return status;
   }
-  self->fd = fd;
-  self->poll.data = self;
   if (!listener) self->own_opts[0] = *opts;
-  self->peer.wire = &socket_wire;
-  self->peer.runtime = runtime;
   self->peer.listener = listener;
   self->peer.opts = listener ? &listener->opts : self->own_opts;
   self->peer.on_freed = socket_freed;
-  runtime->references++;
+  idem__peer_init(&self->peer, runtime);
   status = idem__peer_open(&self->peer, policy, name);
-  if (status != IDEM_OK) return give_up(self, status);
-  *out = &self->peer;
-  return IDEM_OK;
-}
-
-idem_status idem__socket_secure(idem__peer *peer, const struct idem__tls_module *module,
-                                struct idem__tls_session *session, uint64_t open_by_ms) {
-  idem__socket_peer *self = socket_of(peer);
-  peer->open_by_ms = open_by_ms;
-  idem_status status = idem__secure_new(&peer->runtime->alloc, module, session, &self->secure);
-  if (status == IDEM_OK) idem__secure_begin(self->secure, self->fd);
+  if (status != IDEM_OK)
+    idem__peer_discard(&self->peer);
+  else
+    *out = &self->peer;
   return status;
 }

@@ -34,12 +34,12 @@ typedef struct stdio_peer {
   unsigned open_handles;
 } stdio_peer;
 
-static stdio_peer *stdio_of(idem__peer *peer) { return IDEM__CONTAINER(peer, stdio_peer, peer); }
+static stdio_peer *stdio_of(const idem__driver *driver) { return driver->io; }
 
 /* ------------------------------------------------------------- reading and writing */
 
-static ssize_t stdio_read(idem__peer *peer, char *into, size_t size) {
-  const stdio_peer *self = stdio_of(peer);
+static ssize_t stdio_read(idem__driver *driver, char *into, size_t size) {
+  const stdio_peer *self = stdio_of(driver);
   if (self->in.fd < 0) return 0;
   ssize_t n = read(self->in.fd, into, size);
   int error = errno;
@@ -48,8 +48,8 @@ static ssize_t stdio_read(idem__peer *peer, char *into, size_t size) {
   return error == EIO ? 0 : -error; /* EIO: the terminal is gone */
 }
 
-static ssize_t stdio_write(idem__peer *peer, const struct iovec *pieces, int count) {
-  const stdio_peer *self = stdio_of(peer);
+static ssize_t stdio_write(idem__driver *driver, const struct iovec *pieces, int count) {
+  const stdio_peer *self = stdio_of(driver);
   if (self->kind == IDEM__OUTPUT_NONE) return -EPIPE;
   if (self->kind == IDEM__OUTPUT_SOCKET) {
     struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
@@ -64,9 +64,9 @@ static ssize_t stdio_write(idem__peer *peer, const struct iovec *pieces, int cou
 
 static void ready(stdio_peer *self, const stdio_end *end) {
   if (end == &self->in) {
-    idem__peer_readable(&self->peer);
+    idem__driver_readable(&self->peer.driver);
   } else {
-    idem__peer_writable(&self->peer);
+    idem__driver_writable(&self->peer.driver);
   }
 }
 
@@ -107,7 +107,7 @@ static idem_status make_end(stdio_peer *self, stdio_end *end) {
   } else if (make_set(end, end == &self->in ? EPOLLIN : EPOLLOUT) != IDEM_OK) {
     return IDEM_E_SYS;
   }
-  uv_loop_t *loop = self->peer.runtime->loop;
+  uv_loop_t *loop = self->peer.driver.runtime->loop;
   if (end->always_ready) {
     uv_idle_init(loop, &end->handle.idle);
   } else if (uv_poll_init(loop, &end->handle.poll, end->set) != 0) {
@@ -148,15 +148,15 @@ static idem_status apply(stdio_peer *self) {
   return status == IDEM_OK ? apply_end(self, &self->out) : status;
 }
 
-static idem_status stdio_interest(idem__peer *peer, bool read, bool write) {
-  stdio_peer *self = stdio_of(peer);
+static idem_status stdio_interest(idem__driver *driver, bool read, bool write) {
+  stdio_peer *self = stdio_of(driver);
   self->in.wanted = read;
   self->out.wanted = write;
   return self->direct ? IDEM_OK : apply(self);
 }
 
-static bool stdio_end_output(idem__peer *peer) {
-  (void)peer;
+static bool stdio_end_output(idem__driver *driver) {
+  (void)driver;
   return false;
 }
 
@@ -164,7 +164,7 @@ static bool stdio_end_output(idem__peer *peer) {
 
 static void on_closed(uv_handle_t *handle) {
   stdio_peer *self = handle->data;
-  if (--self->open_handles == 0) idem__peer_gone(&self->peer);
+  if (--self->open_handles == 0) idem__driver_gone(&self->peer.driver);
 }
 
 static void close_end(stdio_end *end) {
@@ -173,11 +173,11 @@ static void close_end(stdio_end *end) {
   end->set = -1;
 }
 
-static void stdio_close(idem__peer *peer) {
-  stdio_peer *self = stdio_of(peer);
+static void stdio_close(idem__driver *driver) {
+  stdio_peer *self = stdio_of(driver);
   if (self->open_handles == 0) { /* the loop has not seen us yet, and must, to end us */
     self->in.always_ready = true;
-    uv_idle_init(peer->runtime->loop, &self->in.handle.idle);
+    uv_idle_init(driver->runtime->loop, &self->in.handle.idle);
     self->in.handle.idle.data = self;
     self->in.made = true;
     self->open_handles = 1;
@@ -195,14 +195,13 @@ static const idem__wire stdio_wire = {.read = stdio_read,
                                       .reads_until_empty = false};
 
 static void stdio_freed(idem__peer *peer) {
-  idem_alloc alloc = peer->runtime->alloc;
-  idem__free(&alloc, stdio_of(peer));
+  idem_alloc alloc = peer->driver.runtime->alloc;
+  idem__free(&alloc, peer->driver.io);
 }
 
 /* --------------------------------------------------------------------- opening */
 
-static idem_status open_peer(stdio_peer *self) {
-  idem_listener *listener = self->peer.listener;
+static idem_status take_ends(stdio_peer *self, const idem_listener *listener) {
   idem__stdio_ends ends;
   idem_status status = idem__stdio_take(&ends);
   if (status != IDEM_OK) {
@@ -214,27 +213,33 @@ static idem_status open_peer(stdio_peer *self) {
   self->out = (stdio_end){.fd = ends.out, .set = -1};
   self->kind = ends.kind;
   self->mask_sigpipe = ends.mask_sigpipe;
-  status = idem__peer_open(&self->peer, &listener->policy, "stdio");
-  if (status != IDEM_OK) idem__stdio_give_back();
+  return IDEM_OK;
+}
+
+static idem_status open_peer(stdio_peer *self, idem_listener *listener) {
+  self->peer.driver.wire = &stdio_wire;
+  self->peer.driver.io = self;
+  self->peer.listener = listener;
+  self->peer.opts = &listener->opts;
+  self->peer.on_freed = stdio_freed;
+  idem__peer_init(&self->peer, listener->runtime);
+  idem_status status = idem__peer_open(&self->peer, &listener->policy, "stdio");
+  if (status != IDEM_OK) idem__peer_discard(&self->peer);
   return status;
 }
 
 idem_status idem__stdio_open(idem_listener *listener) {
-  idem__runtime *runtime = listener->runtime;
-  stdio_peer *self = idem__calloc(&runtime->alloc, sizeof *self);
+  const idem_alloc *alloc = &listener->runtime->alloc;
+  stdio_peer *self = idem__calloc(alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
-  self->peer.wire = &stdio_wire;
-  self->peer.runtime = runtime;
-  self->peer.listener = listener;
-  self->peer.opts = &listener->opts;
-  self->peer.on_freed = stdio_freed;
-  idem_status status = open_peer(self);
+  idem_status status = take_ends(self, listener);
   if (status != IDEM_OK) {
-    idem__free(&runtime->alloc, self);
+    idem__free(alloc, self);
     return status;
   }
-  runtime->references++;
-  idem__list_append(&listener->peers, &self->peer.node);
+  status = open_peer(self, listener);
+  if (status != IDEM_OK) return status;
+  idem__list_append(&listener->peers, &self->peer.driver.node);
   listener->peer_count++;
   if (listener->opts.on_open) listener->opts.on_open(self->peer.conn, listener->opts.user);
   return IDEM_OK;
@@ -250,7 +255,7 @@ static unsigned live(const void *handle) { return uv_is_active(handle) ? 1 : 0; 
 
 /* Whether anything but us could make progress on the loop: a timer, a worker, another peer. */
 static bool loop_is_needed(const stdio_peer *self, const uv_async_t *ignored) {
-  const idem__runtime *runtime = self->peer.runtime;
+  const idem__runtime *runtime = self->peer.driver.runtime;
   const idem_listener *listener = self->peer.listener;
   if (runtime->loop->active_reqs.count > 0) return true;
   unsigned ours = live(&runtime->flusher) + live(&runtime->timer) + live(&listener->grace) +
@@ -271,48 +276,49 @@ static int poll_timeout(uint64_t deadline) {
 
 /* Waits for what the peer needs next. True: input is there. */
 static bool wait_directly(stdio_peer *self, int timeout) {
-  struct pollfd ends[2] = {{.fd = self->in.fd, .events = POLLIN},
-                           {.fd = self->peer.chunk_count ? self->out.fd : -1, .events = POLLOUT}};
+  struct pollfd ends[2] = {
+      {.fd = self->in.fd, .events = POLLIN},
+      {.fd = self->peer.driver.blocked ? self->out.fd : -1, .events = POLLOUT}};
   int found = poll(ends, 2, timeout);
-  uv_update_time(self->peer.runtime->loop);
+  uv_update_time(self->peer.driver.runtime->loop);
   if (found <= 0) return false;
-  if (ends[1].revents) idem__peer_writable(&self->peer);
-  return ends[0].revents != 0 && !self->peer.closed && self->in.wanted;
+  if (ends[1].revents) idem__driver_writable(&self->peer.driver);
+  return ends[0].revents != 0 && !self->peer.driver.closed && self->in.wanted;
 }
 
 static void read_directly(stdio_peer *self) {
-  idem__runtime *runtime = self->peer.runtime;
-  ssize_t n = stdio_read(&self->peer, runtime->read_buffer, IDEM__READ_BYTES);
+  idem__runtime *runtime = self->peer.driver.runtime;
+  ssize_t n = stdio_read(&self->peer.driver, runtime->read_buffer, IDEM__READ_BYTES);
   if (n == -EAGAIN) self->in_must_wait = true;
   uv_update_time(runtime->loop);
-  idem__peer_take(&self->peer, n);
+  idem__driver_take(&self->peer.driver, n);
 }
 
 static bool turn_directly(stdio_peer *self, const uv_async_t *ignored) {
-  idem__runtime_flush(self->peer.runtime);
-  if (self->peer.closed || !self->in.wanted || self->in.fd < 0) return false;
+  idem__runtime_flush(self->peer.driver.runtime);
+  if (self->peer.driver.closed || !self->in.wanted || self->in.fd < 0) return false;
   if (loop_is_needed(self, ignored)) return false;
-  int timeout = poll_timeout(idem__runtime_deadline(self->peer.runtime));
+  int timeout = poll_timeout(idem__runtime_deadline(self->peer.driver.runtime));
   if (timeout == 0) {
-    idem__runtime_expire(self->peer.runtime);
+    idem__runtime_expire(self->peer.driver.runtime);
     return true;
   }
-  bool wait = self->peer.chunk_count > 0 || timeout > 0 || self->in_must_wait;
+  bool wait = self->peer.driver.blocked || timeout > 0 || self->in_must_wait;
   if (!wait || wait_directly(self, timeout)) read_directly(self);
   return true;
 }
 
 void idem__stdio_join_loop(idem_listener *listener) {
   if (listener->scheme != IDEM__SCHEME_STDIO || idem__list_empty(&listener->peers)) return;
-  stdio_peer *self = stdio_of(IDEM__CONTAINER(listener->peers.next, idem__peer, node));
+  stdio_peer *self = stdio_of(IDEM__CONTAINER(listener->peers.next, idem__driver, node));
   self->direct = false;
-  if (!self->peer.closed && apply(self) != IDEM_OK) idem__peer_close(&self->peer);
+  if (!self->peer.driver.closed && apply(self) != IDEM_OK) idem__driver_close(&self->peer.driver);
 }
 
 bool idem__stdio_turn(idem_listener *listener, const uv_async_t *ignored) {
   if (idem__list_empty(&listener->peers)) return false;
-  stdio_peer *self = stdio_of(IDEM__CONTAINER(listener->peers.next, idem__peer, node));
-  if (self->peer.closed) return false;
+  stdio_peer *self = stdio_of(IDEM__CONTAINER(listener->peers.next, idem__driver, node));
+  if (self->peer.driver.closed) return false;
   self->direct = true;
   if (turn_directly(self, ignored)) return true;
   idem__stdio_join_loop(listener);
