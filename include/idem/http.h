@@ -60,6 +60,13 @@ typedef struct idem_http_opts {
   bool access_log;     /* one line a request, at info */
   bool no_admin;    /* /healthz and /metrics are not served here, but on an "admin://" URL alone */
   unsigned workers; /* event loops, one thread each; 0: 1 */
+  /* Requests whose handlers are at work, tasks and calls whose connection has gone included; who is past
+   * its bound is refused (too-many-in-flight). A client is who the principal function names, or the same
+   * Authorization header, or an address. They hold for the server or router, wherever its requests come
+   * from. A client's arguments may also take a quarter of the router's parse_bytes_total, no more. */
+  size_t max_in_flight;         /* of all; 0: 65,536 */
+  size_t max_in_flight_client;  /* of one client; 0: 16,384 */
+  size_t max_in_flight_session; /* of one session of MCP before 2026-07-28; 0: 1,024 */
   /* MCP servers: sessions of revisions before 2026-07-28. The listeners of one server on one loop share
    * them; the first one's settings hold. */
   size_t max_sessions;      /* 0: 10,000 */

@@ -59,9 +59,17 @@ static void end_guest(call *visit) {
   visit->begun = false;
 }
 
+static void set_detached(call *visit, bool detached) {
+  if (visit->detached == detached) return;
+  visit->detached = detached;
+  visit->rpc->detached_count += detached ? 1 : -(size_t)1;
+  if (guest_of(visit)->detached) guest_of(visit)->detached(visit->guest, detached);
+}
+
 /* The end of the conn tells handlers: what they look at, and that is the guest's, goes after it. */
 static void free_call(call *visit) {
   idem_conn_free(visit->conn);
+  set_detached(visit, false);
   end_guest(visit);
   if (guest_of(visit)->close) guest_of(visit)->close(visit->guest);
   idem__free(&visit->rpc->alloc, visit);
@@ -71,6 +79,7 @@ static void free_call(call *visit) {
  * used again is decided when it is wanted. */
 static void retire(call *visit) {
   idem__http_rpc *rpc = visit->rpc;
+  set_detached(visit, false);
   end_guest(visit);
   visit->exchange = NULL;
   idem__conn_lend_peer(visit->conn, NULL, NULL);
@@ -293,7 +302,6 @@ static void pump(call *visit) {
       idem_chunk_free(&chunk);
     }
     if (visit->detached && answer) {
-      visit->detached = false;
       retire(visit);
       return;
     }
@@ -334,9 +342,10 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
   (void)exchange;
   visit->exchange = NULL;
   idem__conn_lend_peer(visit->conn, NULL, NULL);
-  visit->detached = rules_of(visit->rpc)->outlives_peer;
-  if (guest_of(visit)->outlives) visit->detached = guest_of(visit)->outlives(visit->guest);
-  if (visit->detached) return; /* runs on; its answer goes nowhere */
+  bool outlives = rules_of(visit->rpc)->outlives_peer;
+  if (guest_of(visit)->outlives) outlives = guest_of(visit)->outlives(visit->guest);
+  set_detached(visit, outlives);
+  if (outlives) return; /* runs on; its answer goes nowhere */
   idem__list_remove(&visit->link);
   free_call(visit);
 }
@@ -379,7 +388,7 @@ void idem__http_visit_leave(void *guest) {
   if (!exchange || !visit->accepts_stream) return;
   commit_stream(visit);
   visit->exchange = NULL;
-  visit->detached = true;
+  set_detached(visit, true);
   idem__conn_lend_peer(visit->conn, NULL, NULL);
   idem__http_stream_end(exchange);
 }
@@ -390,8 +399,58 @@ void idem__http_visit_cancelled(void *guest) {
   if (visit->exchange) {
     finish_silent(visit, IDEM__NOTIFICATION);
   } else if (visit->detached) {
-    visit->detached = false;
     retire(visit);
+  }
+}
+
+bool idem__http_visit_streams(void *guest) {
+  const call *visit = IDEM__CONTAINER(guest, call, guest);
+  return visit->exchange ? visit->accepts_stream : visit->streaming;
+}
+
+/* -------------------------------------------------- visits without a connection */
+
+#define TEND_MS 1000u
+
+uint64_t idem__http_rpc_deadline(const idem__http_rpc *rpc) {
+  return rpc->detached_count ? rpc->tended_ms + TEND_MS : UINT64_MAX;
+}
+
+/* Nobody is there to read its answers; they are kept for one who may come back, or go nowhere. */
+static void settle_detached(call *visit) {
+  pump(visit);
+  if (visit->detached) idem__http_visit_cancelled(visit->guest); /* where there is no answer */
+}
+
+static void tend(call *visit, uint64_t now_ms) {
+  const idem__http_guest *guest = guest_of(visit);
+  bool orphaned = visit->begun && guest->orphaned && guest->orphaned(visit->guest);
+  if (orphaned && !idem__conn_aborted(visit->conn)) {
+    idem_conn_abort(visit->conn); /* answers, tells the handlers; may retire the visit */
+    if (visit->detached) settle_detached(visit);
+  } else if (visit->detached && idem_conn_deadline(visit->conn) <= now_ms) {
+    if (idem_conn_expire(visit->conn) == IDEM_OK)
+      settle_detached(visit);
+    else
+      retire(visit);
+  }
+}
+
+/* Handlers that are told may end other visits: each waits for its turn in a list of its own. */
+void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms) {
+  idem__list looked_at;
+  idem__list_init(&looked_at);
+  rpc->tended_ms = now_ms;
+  while (!idem__list_empty(&rpc->active)) {
+    call *visit = IDEM__CONTAINER(rpc->active.next, call, link);
+    idem__list_remove(&visit->link);
+    idem__list_append(&looked_at, &visit->link);
+    tend(visit, now_ms);
+  }
+  while (!idem__list_empty(&looked_at)) {
+    idem__list *link = looked_at.next;
+    idem__list_remove(link);
+    idem__list_append(&rpc->active, link);
   }
 }
 
@@ -438,7 +497,6 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
   visit->exchange = exchange;
   visit->streaming = visit->admitted = visit->limited = false;
   visit->accepts_stream = accepts_stream(rpc, request);
-  visit->detached = false;
   if (!begin_guest(visit, request)) return;
   idem__conn_lend_peer(visit->conn, idem__http_exchange_peer(exchange),
                        idem__http_exchange_client(exchange)->bytes);

@@ -30,8 +30,10 @@ struct idem__http_rpc {
   call *idle;
   size_t idle_count;
   idem__list active;
-  idem__buf event; /* an event under construction */
-  char accept[64]; /* the Accept judged last: nearly always the next one, too */
+  size_t detached_count; /* of these, without a peer */
+  uint64_t tended_ms;    /* when those were last looked at */
+  idem__buf event;       /* an event under construction */
+  char accept[64];       /* the Accept judged last: nearly always the next one, too */
   size_t accept_len;
   bool accept_streams; /* what was found */
 };

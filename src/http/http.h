@@ -502,12 +502,18 @@ typedef struct idem__http_guest {
   bool (*outlives)(void *guest);
   /* It has ended its input: does that cancel what it asked? */
   bool (*input_end_cancels)(void *guest);
+  /* The visit goes on without its peer, or no longer does. */
+  void (*detached)(void *guest, bool detached);
+  /* Whoever it worked for will not come back. */
+  bool (*orphaned)(void *guest);
 } idem__http_guest;
 /* Ends the event stream of a visit while its work goes on (guest->outlives must hold). */
 void idem__http_visit_leave(void *guest);
 /* The work of a visit was cancelled from elsewhere: ends the visit if nothing is owed any more. */
 void idem__http_visit_cancelled(void *guest);
 idem__http_exchange *idem__http_visit_exchange(void *guest); /* NULL: the peer is gone */
+/* Messages that are no answers reach the peer, now or when it comes back for them. */
+bool idem__http_visit_streams(void *guest);
 
 /* A JSON-RPC endpoint: POST a message, get the answer; or a WebSocket of messages. One a hub. */
 typedef struct idem__http_rpc idem__http_rpc;
@@ -533,6 +539,10 @@ typedef struct idem__http_rpc_opts {
 idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out);
 /* After the hub's conns are gone. */
 void idem__http_rpc_free(idem__http_rpc *rpc);
+/* What no connection looks after any more: visits that go on without their peers have their time, those
+ * of nobody end. Called when the deadline is over, and when somebody may have gone for good. */
+uint64_t idem__http_rpc_deadline(const idem__http_rpc *rpc);
+void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms);
 void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
                           void *user);
 /* Takes the client's token for what is no message and works as hard: opening a stream, taking one

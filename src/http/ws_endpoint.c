@@ -134,6 +134,7 @@ idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, const idem__http_
     idem__free(&rpc->alloc, who);
     return NULL;
   }
+  idem__conn_set_client(who->conn, idem__http_conn_client(conn)->bytes);
   idem__http_conn_on_stop(conn, on_stop, who);
   put_off_ping(who, idem__http_conn_now(conn));
   return who->socket;

@@ -58,10 +58,29 @@ static void on_notification(idem__mcp_hearer *hearer, const char *method, const 
   idem__buf_deinit(&text);
 }
 
+/* A session has ended: nobody will come back for what was asked in it. */
+static void end_orphans(idem__mcp_desk *desk) {
+  unsigned orphans = atomic_load(&desk->shop->orphans);
+  if (desk->orphans == orphans) return;
+  desk->orphans = orphans;
+  idem__http_rpc_tend(desk->rpc, atomic_load(&desk->shop->now_ms));
+}
+
 static void on_delivered(idem__mcp_hearer *hearer) {
   idem__mcp_desk *desk = IDEM__CONTAINER(hearer, idem__mcp_desk, hearer);
   idem__sse_sweep(desk, false);
+  end_orphans(desk);
   idem__get_streams_flush(desk);
+}
+
+static uint64_t desk_deadline(idem__mcp_hearer *hearer) {
+  return idem__http_rpc_deadline(IDEM__CONTAINER(hearer, idem__mcp_desk, hearer)->rpc);
+}
+
+static void on_time(idem__mcp_hearer *hearer, uint64_t now_ms) {
+  idem__mcp_desk *desk = IDEM__CONTAINER(hearer, idem__mcp_desk, hearer);
+  idem__shop_tend(desk->shop, now_ms);
+  idem__http_rpc_tend(desk->rpc, now_ms);
 }
 
 /* -------------------------------------------------------------------- desks */
@@ -107,6 +126,8 @@ idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk *
   }
   desk->hearer.on_notification = on_notification;
   desk->hearer.on_delivered = on_delivered;
+  desk->hearer.deadline = desk_deadline;
+  desk->hearer.on_time = on_time;
   idem__list_append(&desk->hub->hearers, &desk->hearer.link);
   idem__shop_join(desk->shop, desk);
   *out = desk;

@@ -83,7 +83,9 @@ typedef struct idem__kept_session {
   idem__list link; /* in the shop */
   idem__list idle; /* among those that nobody holds, the first of them first */
   idem__mcp_shop *shop;
-  unsigned refs; /* the shop's and one for each user */
+  unsigned refs;           /* the shop's and one for each user */
+  _Atomic unsigned visits; /* POSTs of it under way */
+  unsigned detached; /* of these, visits whose peer has gone: they do not keep it from ending */
   _Atomic bool ended;
   char id[IDEM__SESSION_ID + 1];
   char *principal;
@@ -113,6 +115,10 @@ idem__kept_session *idem__kept_find(idem__mcp_shop *shop, idem__view id, const c
                                     uint64_t now_ms);
 void idem__kept_ref(idem__kept_session *session);
 void idem__kept_unref(idem__kept_session *session);
+/* One of its users has lost its peer, or no longer has. */
+void idem__kept_detached(idem__kept_session *session, bool detached);
+/* Lets sessions whose time is over end, whoever comes or does not. */
+void idem__shop_tend(idem__mcp_shop *shop, uint64_t now_ms);
 /* It is still in use. */
 void idem__kept_alive(idem__kept_session *session, uint64_t now_ms);
 /* No more requests; its streams end. */
@@ -157,7 +163,8 @@ struct idem__mcp_shop {
   idem__list sessions; /* all */
   idem__list idle;     /* those that nobody uses, least recently used first */
   idem__list desks;
-  idem__map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
+  _Atomic unsigned orphans; /* how often a session ended that had visits: desks look for theirs */
+  idem__map sse_lines;      /* streams of 2024-11-05 by id: see mcp_sse.c */
 };
 void idem__shop_make_id(const idem__mcp_shop *shop, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
@@ -207,6 +214,7 @@ struct idem__mcp_desk {
   idem__mcp_hub *hub;
   idem_alloc alloc;
   idem__http_rpc *rpc;
+  unsigned orphans; /* as the shop said when we last looked */
   idem__list streams;
   idem__list sse_lines; /* see mcp_sse.c */
   uint64_t stream_ms;

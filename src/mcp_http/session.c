@@ -54,21 +54,31 @@ void idem__kept_hold(idem__kept_session *session) {
   idem__list_leave(&session->idle);
 }
 
-/* With the lock held. True: nobody but the shop holds it any more. */
-static bool release(idem__kept_session *session) {
-  if (--session->refs == 0) {
-    idem__kept_destroy(session);
-    return false;
-  }
-  bool idle = session->refs == 1 && !session->ended;
+/* With the lock held: nobody but the shop and those without a peer hold it. */
+static bool is_unused(const idem__kept_session *session) {
+  return session->refs == 1 + session->detached;
+}
+
+/* With the lock held, after its users have changed. True: nobody uses it any more. */
+static bool look_whether_idle(idem__kept_session *session) {
+  bool idle = is_unused(session) && !session->ended;
+  idem__list_leave(&session->idle);
   if (idle) idem__list_append(&session->shop->idle, &session->idle);
   return idle;
+}
+
+/* With the lock held. True: nobody uses it any more. */
+static bool release(idem__kept_session *session) {
+  if (--session->refs) return look_whether_idle(session);
+  idem__kept_destroy(session);
+  return false;
 }
 
 /* With the lock held: the image goes; its record is gone or will be found again. */
 static void forget(idem__kept_session *session) {
   if (session->ended) return;
   session->ended = true;
+  if (atomic_load(&session->visits)) atomic_fetch_add(&session->shop->orphans, 1);
   idem__map_remove(&session->shop->by_id, session->id, IDEM__SESSION_ID);
   idem__list_remove(&session->link);
   idem__list_leave(&session->idle);
@@ -98,6 +108,23 @@ void idem__kept_unref(idem__kept_session *session) {
   if (idle) touch(shop, id, shop->opts.session_idle_ms);
 }
 
+void idem__kept_detached(idem__kept_session *session, bool detached) {
+  idem__mcp_shop *shop = session->shop;
+  idem__shop_lock(shop);
+  session->detached += detached ? 1 : -1u;
+  bool idle = look_whether_idle(session) && detached;
+  idem__shop_unlock(shop);
+  if (idle) touch(shop, session->id, shop->opts.session_idle_ms);
+}
+
+/* Any operation makes the store look at its clock. */
+void idem__shop_tend(idem__mcp_shop *shop, uint64_t now_ms) {
+  static const char nobody[IDEM__SESSION_ID];
+  see_time(shop, now_ms);
+  idem__store_op op = op_for(shop, nobody, sizeof nobody, IDEM__STORE_TOUCH);
+  idem__store_run(shop->store, &op);
+}
+
 void idem__kept_alive(idem__kept_session *session, uint64_t now_ms) {
   see_time(session->shop, now_ms);
   touch(session->shop, session->id, session->shop->opts.session_idle_ms + BUSY_MS);
@@ -120,10 +147,11 @@ static bool note_change(idem__mcp_shop *shop, const idem__store_change *change, 
   idem__kept_session *session = idem__map_get(&shop->by_id, change->name, change->name_len);
   if (!session) return false;
   bool wake = session->get_streams && !session->busy;
+  bool asking = atomic_load(&session->visits) > 0;
   *behind = change->event == IDEM__STORE_WAS_PUT && wake && change->version > session->version;
   if (change->event == IDEM__STORE_WAS_REMOVED || change->event == IDEM__STORE_WAS_EXPIRED)
-    forget(session);
-  return wake;
+    forget(session); /* may be the last to hold it */
+  return wake || asking;
 }
 
 static void on_change(const idem__store_change *change, void *user) {

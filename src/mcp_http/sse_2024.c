@@ -203,7 +203,10 @@ static line *new_line(idem__mcp_desk *desk, idem__http_exchange *exchange,
   idem_status status = idem__http_rpc_conn(desk->rpc, open, on_output, on_admit,
                                            idem__http_exchange_peer(exchange), &open->conn);
   desk->upgrading = NULL;
-  if (status == IDEM_OK) status = enter_shop(open);
+  if (status == IDEM_OK) {
+    idem__conn_set_client(open->conn, idem__http_exchange_client(exchange)->bytes);
+    status = enter_shop(open);
+  }
   if (status == IDEM_OK) {
     idem__list_append(&desk->sse_lines, &open->link);
     return open;

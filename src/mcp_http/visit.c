@@ -61,7 +61,15 @@ static idem_status open_session(void *ctx, const idem__revision *revision, yyjso
   return IDEM_OK;
 }
 
+/* Questions travel on the event stream of the request. One that began may be taken up again as long as
+ * the session lives. */
+static bool can_reach(void *ctx) {
+  visit *guest = ctx;
+  return idem__http_visit_streams(guest) && !(guest->session && guest->session->ended);
+}
+
 static const idem__edge edge = {
+    .can_reach = can_reach,
     .header = get_header,
     .set_status = set_status,
     .open_session = open_session,
@@ -265,6 +273,12 @@ static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel
 
 /* -------------------------------------------------------------------- visits */
 
+static void whose(const idem_conn *conn, idem__whose *out) {
+  const visit *guest = IDEM__CONTAINER(idem__mcp_peer_of(conn), visit, peer);
+  out->client = guest->peer.principal;
+  out->session = guest->session ? guest->session->id : NULL;
+}
+
 static idem_status open_visit(void *at, idem_conn *conn, void *user) {
   visit *guest = at;
   guest->desk = user;
@@ -274,6 +288,7 @@ static idem_status open_visit(void *at, idem_conn *conn, void *user) {
   idem__conn_attach(conn, &guest->peer, NULL);
   idem__conn_set_siblings(conn, &(idem__conn_siblings){.stray_response = on_response,
                                                        .in_flight_elsewhere = in_flight_elsewhere});
+  idem__conn_set_whose(conn, whose);
   return IDEM_OK;
 }
 
@@ -286,6 +301,7 @@ static idem_status join(visit *guest, idem__kept_session *session) {
   guest->asker.conn = conn;
   idem_status status = idem__asker_join(session, &guest->asker);
   if (status != IDEM_OK) return status;
+  atomic_fetch_add(&session->visits, 1);
   guest->session = session;
   guest->peer.session = &session->legacy;
   idem__conn_count_calls_from(conn, guest->asker.first_call);
@@ -297,6 +313,7 @@ static void leave(visit *guest) {
   idem__kept_session *session = guest->session;
   if (!session) return;
   idem__asker_leave(session, &guest->asker);
+  atomic_fetch_sub(&session->visits, 1);
   guest->session = NULL;
   guest->peer.session = NULL;
   idem__kept_unref(session);
@@ -422,7 +439,18 @@ static idem_status put_event(void *at, const char *text, size_t len, bool last, 
 
 static bool outlives(void *at) {
   const visit *guest = at;
-  return is_resumable(guest);
+  return is_resumable(guest) && !guest->session->ended;
+}
+
+static void note_detached(void *at, bool detached) {
+  visit *guest = at;
+  if (guest->session) idem__kept_detached(guest->session, detached);
+  if (detached) idem__hub_wake(guest->desk->hub); /* its time is the hub's from now on */
+}
+
+static bool is_orphaned(void *at) {
+  const visit *guest = at;
+  return guest->session && guest->session->ended;
 }
 
 /* Disconnecting is cancelling from 2026-07-28 on; before, who ended its input still wants its answer. */
@@ -447,6 +475,8 @@ const idem__http_guest idem__mcp_guest = {
     .event = put_event,
     .outlives = outlives,
     .input_end_cancels = input_end_cancels,
+    .detached = note_detached,
+    .orphaned = is_orphaned,
 };
 
 void idem_leave_stream(idem_request *request) {

@@ -315,3 +315,26 @@ void idem__hub_deliver(idem__mcp_hub *hub) {
   }
   hub->delivering = false;
 }
+
+/* --------------------------------------------------------------------- time */
+
+uint64_t idem__hub_deadline(idem__mcp_hub *hub) {
+  uint64_t at = UINT64_MAX;
+  for (idem__list *link = hub->hearers.next; link != &hub->hearers; link = link->next) {
+    idem__mcp_hearer *hearer = IDEM__CONTAINER(link, idem__mcp_hearer, link);
+    uint64_t its = hearer->deadline(hearer);
+    if (its < at) at = its;
+  }
+  return at;
+}
+
+void idem__hub_expire(idem__mcp_hub *hub, uint64_t now_ms) {
+  for (idem__list *at = hub->hearers.next; at != &hub->hearers; at = at->next) {
+    idem__mcp_hearer *hearer = IDEM__CONTAINER(at, idem__mcp_hearer, link);
+    if (hearer->deadline(hearer) <= now_ms) hearer->on_time(hearer, now_ms);
+  }
+}
+
+void idem__hub_wake(idem__mcp_hub *hub) {
+  if (hub->wake) hub->wake(hub, hub->wake_user);
+}

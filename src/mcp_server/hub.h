@@ -25,6 +25,9 @@ typedef struct idem__mcp_hearer {
   idem__list link; /* in hub->hearers */
   void (*on_notification)(struct idem__mcp_hearer *hearer, const char *method, const char *uri);
   void (*on_delivered)(struct idem__mcp_hearer *hearer); /* after each delivery */
+  /* When it wants to be called without news; UINT64_MAX: not. In the time of its conns. */
+  uint64_t (*deadline)(struct idem__mcp_hearer *hearer);
+  void (*on_time)(struct idem__mcp_hearer *hearer, uint64_t now_ms);
 } idem__mcp_hearer;
 
 /* What one thread's peers share. */
@@ -68,6 +71,12 @@ idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, con
                              idem_conn **out);
 /* Tells peers what changed since the last time; coalesced. On the hub's thread. */
 void idem__hub_deliver(idem__mcp_hub *hub);
+/* What no conn looks after any more has its time here: the driver calls expire when it is over, and looks
+ * at the deadline after each delivery. */
+uint64_t idem__hub_deadline(idem__mcp_hub *hub);
+void idem__hub_expire(idem__mcp_hub *hub, uint64_t now_ms);
+/* Has the driver look. On the hub's thread. */
+void idem__hub_wake(idem__mcp_hub *hub);
 /* The current snapshot, counted. */
 idem__view_of_registry *idem__hub_view(idem__mcp_hub *hub);
 void idem__view_unref(idem__view_of_registry *view);

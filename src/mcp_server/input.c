@@ -5,6 +5,7 @@
 #include "input.h"
 #include "result.h"
 #include "server.h"
+#include "session.h"
 #include "task.h"
 
 #include <stdio.h>
@@ -369,6 +370,12 @@ static idem_status start_round(idem__context *context, const idem_ask *asks, siz
   return IDEM_OK;
 }
 
+/* Over HTTP a client that takes no event stream, or has lost the way back to it, cannot be asked. */
+static bool can_reach(const idem__context *context) {
+  const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
+  return peer && (!peer->edge || peer->edge->can_reach(peer->edge_ctx));
+}
+
 static idem_status ask_legacy(idem__context *context, const idem_ask *asks, size_t count,
                               const void *state, size_t state_len) {
   if (++context->rounds > ROUNDS_MAX) {
@@ -404,5 +411,6 @@ idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t
   if (idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return ask_modern(context, asks, count, state, state_len);
   }
+  if (count && !can_reach(context)) return refuse_ask(context, required_for(asks[0].kind));
   return ask_legacy(context, asks, count, state, state_len);
 }

@@ -114,6 +114,10 @@ void idem__mcp_peer_deinit(idem__mcp_peer *peer) {
   peer->session = NULL;
 }
 
+static void whose(const idem_conn *conn, idem__whose *out) {
+  out->client = idem__mcp_peer_of(conn)->principal;
+}
+
 static void free_line_peer(void *attachment) {
   idem__mcp_peer *peer = attachment;
   idem_alloc alloc = peer->hub->alloc;
@@ -142,5 +146,6 @@ idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, con
     peer->principal = name;
   }
   idem__conn_attach(*out, peer, free_line_peer);
+  idem__conn_set_whose(*out, whose);
   return IDEM_OK;
 }

@@ -54,6 +54,8 @@ idem_status idem__session_change_for(idem__mcp_peer *peer, const idem__session_c
 typedef struct idem__edge {
   /* A request header by lower-case name; false: absent. */
   bool (*header)(void *ctx, const char *name, const char **value, size_t *len);
+  /* A question would reach the client, now or when it comes back. */
+  bool (*can_reach)(void *ctx);
   /* The HTTP status of an error that no handler made. */
   void (*set_status)(void *ctx, int status);
   /* initialize succeeded: keep the session (made with idem__session_init by the callee). */

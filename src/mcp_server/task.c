@@ -112,7 +112,8 @@ idem_status idem_task_start(idem_request *request) {
   idem__context *context = idem__context_of(request);
   idem__task *task;
   if (!idem_can_task(request) || idem__request_settled(request)) return IDEM_E_STATE;
-  idem_status status = idem__task_create(context, &task);
+  idem_status status = idem__work_begin(request); /* it leaves its conn, not whose work it is */
+  if (status == IDEM_OK) status = idem__task_create(context, &task);
   if (status != IDEM_OK) return status;
   status = answer_created(context, task);
   context->task = task;

@@ -4,6 +4,7 @@
 #include "input.h"
 #include "result.h"
 #include "server.h"
+#include "session.h"
 #include "task.h"
 
 #include <string.h>
@@ -223,6 +224,8 @@ static void take_back(idem__task *task, size_t index) {
 }
 
 bool idem__task_send_asks(idem__task *task, idem__context *waiter) {
+  const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(waiter->request));
+  if (!peer || (peer->edge && !peer->edge->can_reach(peer->edge_ctx))) return false;
   idem_server *server = task->server;
   size_t index;
   for (char *json; (json = next_unsent(task, &index));) {

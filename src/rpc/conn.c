@@ -97,6 +97,10 @@ void idem__conn_lend_peer(idem_conn *conn, const char *peer, const void *client)
   conn->peer_lent = peer;
   conn->client_lent = client;
 }
+void idem__conn_set_client(idem_conn *conn, const void *address) {
+  memcpy(conn->client_address, address, IDEM__CLIENT_BYTES);
+  conn->has_client_address = true;
+}
 const void *idem__conn_client(const idem_conn *conn) { return conn->client_lent; }
 size_t idem_conn_in_flight(const idem_conn *conn) { return conn->in_flight; }
 size_t idem_conn_pending_calls(const idem_conn *conn) { return conn->call_count; }

@@ -155,6 +155,8 @@ IDEM__APART static idem_status park(idem_request *request) {
   if (!request->held) idem__list_append(&conn->requests, &request->link);
   if (conn->aborted) return IDEM_E_CLOSED;
   if (!idem__block_charge(request->block)) return IDEM_E_LIMIT;
+  idem_status shared = idem__work_begin(request);
+  if (shared != IDEM_OK) return shared;
   if (!request->batch && !request->owed.key && request->id.kind != IDEM__ID_ABSENT) {
     request->owed.request = request;
     idem_status status = idem__owed_add(conn, &request->owed, &request->id, request->block);
@@ -309,6 +311,15 @@ IDEM__COLD static void hold_request(idem_request *request) {
   idem__request_end(request);
 }
 
+/* Nobody is near a bound as long as all together are not past that of a session. */
+static inline bool work_is_full(const idem_conn *conn) {
+  const idem_router *router = conn->opts.router;
+  if (!router) return false;
+  size_t kept = atomic_load_explicit(&router->workload.requests, memory_order_relaxed);
+  size_t least = atomic_load_explicit(&router->workload.max_session, memory_order_relaxed);
+  return IDEM__UNLIKELY(kept >= least) && idem__work_full(conn);
+}
+
 /* Why a request cannot be taken in, if it cannot. Ids of a batch enter the table at once. */
 static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
   if (IDEM__UNLIKELY(conn->owed.count) && idem__owed_find(conn, &message->id))
@@ -323,7 +334,7 @@ static idem__reason admission_fault(idem_conn *conn, const idem__message *messag
                      conn->policy.limits.in_flight_id_bytes - conn->id_bytes)) {
     return IDEM__TOO_MANY_IN_FLIGHT; /* before a handler has done something */
   }
-  return IDEM__REASON_NONE;
+  return work_is_full(conn) ? IDEM__TOO_MANY_IN_FLIGHT : IDEM__REASON_NONE;
 }
 
 /* The batch's own entry for the id: it stays until the array is sent. */

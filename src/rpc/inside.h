@@ -98,6 +98,25 @@ typedef struct idem__method {
   char **params; /* NULL-terminated */
 } idem__method;
 
+/* work.c: requests that handlers have kept, by whose they are. */
+#define IDEM__IN_FLIGHT_TOTAL 65536u
+#define IDEM__IN_FLIGHT_CLIENT 16384u
+#define IDEM__IN_FLIGHT_SESSION 1024u
+typedef struct idem__work idem__work;
+typedef struct idem__workload {
+  idem__lock lock;
+  idem__map by_key; /* guarded by lock */
+  _Atomic size_t requests;
+  _Atomic size_t max_requests, max_client, max_session;
+  size_t max_client_bytes;
+} idem__workload;
+void idem__workload_init(idem__workload *workload, const idem_alloc *alloc, uint64_t seed,
+                         size_t parse_bytes_total);
+void idem__workload_deinit(idem__workload *workload);
+void idem__work_end(idem_request *request);
+/* Whoever asks has all it may have. */
+bool idem__work_full(const idem_conn *conn);
+
 struct idem_router {
   idem_alloc alloc;
   idem__map methods;
@@ -105,6 +124,7 @@ struct idem_router {
   size_t order_cap;
   size_t parse_bytes_total;
   _Atomic size_t parse_bytes_used;
+  idem__workload workload;
   void *lsp; /* what idem_router_lsp keeps */
   idem__gate_fn gate;
   void *gate_user;
@@ -161,16 +181,19 @@ struct idem_request {
   void (*attachment_free)(void *attachment);
   void (*attachment_keep)(void *attachment); /* the handler keeps it; may be called again */
   idem__late_answer_fn late_answer;          /* NULL: nobody */
-  idem_code_set codes; /* whose codes its errors take: the policy's, unless a layer above knows */
-  bool id_kept;        /* id.raw is ours; false: it lies in the text being dispatched */
-  bool live;           /* belongs to a handler; false: in a list of the pool */
-  bool kept;           /* the handler will answer later */
-  bool in_handler;     /* the handler is on the stack */
-  bool held;           /* waits in conn->held */
-  bool running;        /* counted in conn->running */
-  bool parked;         /* written into the conn's books */
-  bool settled;        /* the wire is done with it: answered, cancelled or conn gone */
-  bool ended;          /* the handler is done with it */
+  idem_code_set codes;  /* whose codes its errors take: the policy's, unless a layer above knows */
+  idem__work *works[2]; /* counted: of the client and the session it counts for */
+  size_t work_bytes;
+  bool counted;
+  bool id_kept;    /* id.raw is ours; false: it lies in the text being dispatched */
+  bool live;       /* belongs to a handler; false: in a list of the pool */
+  bool kept;       /* the handler will answer later */
+  bool in_handler; /* the handler is on the stack */
+  bool held;       /* waits in conn->held */
+  bool running;    /* counted in conn->running */
+  bool parked;     /* written into the conn's books */
+  bool settled;    /* the wire is done with it: answered, cancelled or conn gone */
+  bool ended;      /* the handler is done with it */
   bool cancelled;
 };
 
@@ -226,6 +249,9 @@ struct idem_conn {
   void *host_data;       /* the embedder's, kept by the runtime */
   const char *peer_lent; /* instead of `peer`, for a conn that serves one peer after the other */
   const void *client_lent;
+  unsigned char client_address[16]; /* of a conn that has one client for life, where it is known */
+  bool has_client_address;
+  void (*whose)(const idem_conn *conn, idem__whose *out);
   idem__message_kind last_kind;
   const idem__method *last_method; /* what was asked last is often asked again */
   uint64_t now_ns;

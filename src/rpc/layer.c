@@ -51,6 +51,12 @@ uint64_t idem__conn_now_ms(const idem_conn *conn) { return idem__conn_clock_ms(c
 
 void idem__conn_tell_output(idem_conn *conn) { conn->opts.on_output(conn, conn->opts.user); }
 
+bool idem__conn_aborted(const idem_conn *conn) { return conn->aborted; }
+
+void idem__conn_set_whose(idem_conn *conn, void (*fn)(const idem_conn *conn, idem__whose *out)) {
+  conn->whose = fn;
+}
+
 bool idem__conn_going(const idem_conn *conn) { return conn->free_later; }
 
 const idem_alloc *idem__conn_alloc(const idem_conn *conn) { return &conn->alloc; }

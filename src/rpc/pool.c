@@ -386,6 +386,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->timer.index = 0;
   request->attachment_free = NULL;
   request->attachment_keep = NULL;
+  request->counted = false;
   request->late_answer = NULL;
   request->attachment = NULL;
   request->id_kept = false;
@@ -423,6 +424,7 @@ IDEM__HOT void idem__request_release(idem_request *request) {
   request->conn = NULL;
   if (IDEM__UNLIKELY(request->attachment_free != NULL))
     request->attachment_free(request->attachment);
+  if (IDEM__UNLIKELY(request->counted)) idem__work_end(request);
   if (IDEM__LIKELY(request->block != NULL)) idem__block_release(request->block);
   request->block = NULL;
   idem__list_leave(&request->link);

@@ -16,6 +16,7 @@ idem_status idem_router_new(const idem_router_opts *opts, idem_router **out) {
   router->parse_bytes_total =
       opts->parse_bytes_total ? opts->parse_bytes_total : DEFAULT_PARSE_BYTES_TOTAL;
   idem__map_init(&router->methods, &router->alloc, opts->seed);
+  idem__workload_init(&router->workload, &router->alloc, opts->seed, router->parse_bytes_total);
   *out = router;
   return IDEM_OK;
 }
@@ -42,6 +43,7 @@ void idem_router_free(idem_router *router) {
   for (size_t i = 0; i < router->methods.count; i++) free_method(router, router->order[i]);
   idem__free(&router->alloc, router->order);
   idem__map_deinit(&router->methods);
+  idem__workload_deinit(&router->workload);
   idem__lsp_free(router);
   idem_alloc alloc = router->alloc;
   idem__free(&alloc, router);

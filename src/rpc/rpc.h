@@ -205,6 +205,8 @@ void *idem__conn_host_data(const idem_conn *conn);
  * address; both borrowed until changed. */
 #define IDEM__CLIENT_BYTES 16
 void idem__conn_lend_peer(idem_conn *conn, const char *peer, const void *client);
+/* The address of a conn's only client, IDEM__CLIENT_BYTES; copied. */
+void idem__conn_set_client(idem_conn *conn, const void *address);
 /* NULL: the conn has one client for life, or none at the moment. */
 const void *idem__conn_client(const idem_conn *conn);
 /* May serve another peer: nothing is owed, queued or pending, and it never failed. */
@@ -240,6 +242,22 @@ uint64_t idem__conn_now_ms(const idem_conn *conn); /* as of the last entry point
 /* What the layer above keeps of it: one, freed with the conn (NULL: not). */
 void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment));
 void *idem__conn_attachment(const idem_conn *conn);
+/* It was aborted: nothing more is owed. */
+bool idem__conn_aborted(const idem_conn *conn);
+/* Whose a conn's requests are, where a layer above knows more than an address; lent. */
+typedef struct idem__whose {
+  const char *client;  /* a name; NULL or "": the address is all there is */
+  const char *session; /* NULL: none */
+} idem__whose;
+void idem__conn_set_whose(idem_conn *conn, void (*fn)(const idem_conn *conn, idem__whose *out));
+/* work.c: bounds of what handlers may have kept, of all, of a client, of a session; 0 leaves one as it is.
+ * At any time. */
+void idem__router_limit_work(idem_router *router, size_t total, size_t client, size_t session);
+/* ... of the bytes of a client's messages among it. Before serving. */
+void idem__router_limit_work_bytes(idem_router *router, size_t client);
+size_t idem__router_work(const idem_router *router); /* how many there are */
+/* The handler keeps a request: LIMIT: that is one too many. No-op where it counts already. */
+idem_status idem__work_begin(idem_request *request);
 void idem__conn_allow_batches(idem_conn *conn, bool allowed);
 /* The ids of calls go up from here. */
 void idem__conn_count_calls_from(idem_conn *conn, uint64_t id);

@@ -14,14 +14,36 @@ struct idem__loop_hub {
   idem_server *server;
   idem__mcp_hub *hub;
   uv_async_t async;
+  uv_timer_t timer;     /* for what no connection looks after */
+  unsigned handles;     /* of the two, not closed */
   idem__mcp_shop *shop; /* its sessions, for every HTTP listener of the loop; NULL: none */
   size_t shop_users;
   idem_metrics *counters; /* the shop's own; NULL: somebody else's are used */
 };
 
+static void on_timer(uv_timer_t *timer);
+
+/* After each delivery and each turn: visits without a connection come and go with these. */
+static void arm(idem__loop_hub *entry) {
+  uint64_t at = idem__hub_deadline(entry->hub), now = idem__clock_ns(NULL) / 1000000u;
+  if (at == UINT64_MAX)
+    uv_timer_stop(&entry->timer);
+  else
+    uv_timer_start(&entry->timer, on_timer, at > now ? at - now : 0, 0);
+}
+
+static void on_timer(uv_timer_t *timer) {
+  idem__loop_hub *entry = timer->data;
+  if (!entry->hub) return;
+  idem__hub_expire(entry->hub, idem__clock_ns(NULL) / 1000000u);
+  arm(entry);
+}
+
 static void on_async(uv_async_t *async) {
   idem__loop_hub *entry = async->data;
-  if (entry->hub) idem__hub_deliver(entry->hub);
+  if (!entry->hub) return;
+  idem__hub_deliver(entry->hub);
+  arm(entry);
 }
 
 static void wake(idem__mcp_hub *hub, void *user) {
@@ -41,12 +63,15 @@ static idem_status new_entry(idem__runtime *runtime, idem_server *server, idem__
   if (!entry) return IDEM_E_NOMEM;
   entry->runtime = runtime;
   entry->server = server;
-  entry->async.data = entry;
+  entry->async.data = entry->timer.data = entry;
   if (uv_async_init(runtime->loop, &entry->async, on_async) != 0) {
     idem__free(&runtime->alloc, entry);
     return IDEM_E_SYS;
   }
+  uv_timer_init(runtime->loop, &entry->timer);
   uv_unref((uv_handle_t *)&entry->async);
+  uv_unref((uv_handle_t *)&entry->timer);
+  entry->handles = 2;
   runtime->open_handles++;
   entry->next = runtime->hubs;
   runtime->hubs = entry;
@@ -107,6 +132,7 @@ void idem__runtime_release_shop(idem__runtime *runtime, const idem_server *serve
 static void on_closed(uv_handle_t *handle) {
   idem__loop_hub *entry = handle->data;
   idem__runtime *runtime = entry->runtime;
+  if (--entry->handles) return;
   idem__free(&runtime->alloc, entry);
   idem__runtime_handle_closed(runtime);
 }
@@ -118,6 +144,7 @@ void idem__runtime_close_hubs(idem__runtime *runtime) {
     idem__hub_free(entry->hub);
     entry->hub = NULL;
     uv_close((uv_handle_t *)&entry->async, on_closed);
+    uv_close((uv_handle_t *)&entry->timer, on_closed);
   }
 }
 

@@ -296,8 +296,17 @@ static idem_status make_desk(idem__web *web, const idem__http_rpc_opts *rpc) {
   return status == IDEM_OK ? idem__mcp_desk_new(&desk, &web->desk) : status;
 }
 
+static void limit_work(const idem_serve_opts *opts) {
+  idem_router *router =
+      opts->server ? idem_server_router(opts->server) : (idem_router *)(uintptr_t)opts->router;
+  if (router && opts->http)
+    idem__router_limit_work(router, opts->http->max_in_flight, opts->http->max_in_flight_client,
+                            opts->http->max_in_flight_session);
+}
+
 static idem_status make_endpoint(idem__web *web) {
   const idem_serve_opts *opts = &web->listener->opts;
+  limit_work(opts);
   idem__runtime *runtime = web->listener->runtime;
   idem__http_rpc_opts rpc = {.router = opts->router,
                              .policy = &web->listener->policy,

@@ -73,6 +73,7 @@ void mcp_web_close(mcp_web *web) {
 
 void mcp_web_deliver(mcp_web *web) {
   while (atomic_exchange(&web->woken, false)) idem__hub_deliver(web->mcp);
+  if (idem__hub_deadline(web->mcp) <= web->now_ms) idem__hub_expire(web->mcp, web->now_ms);
 }
 
 /* -------------------------------------------------------------- connections */

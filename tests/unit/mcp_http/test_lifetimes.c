@@ -1,5 +1,6 @@
 /* test_lifetimes.c - what outlives a session or a connection owns what it reads: handlers of
  * 2025-11-25 tasks, and of calls that were given up, look at their client long after it went. */
+#include "http/endpoint.h"
 #include "support/mcp_web.h"
 #include "support/unit.h"
 #include "support/ws_frame.h"
@@ -9,7 +10,8 @@
 
 #define HELLO                                                                                      \
   "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"       \
-  "\"2025-11-25\",\"capabilities\":{\"elicitation\":{},\"sampling\":{},\"roots\":{}},"             \
+  "\"2025-11-25\",\"capabilities\":{\"elicitation\":{\"form\":{},\"url\":{}},"                     \
+  "\"sampling\":{},\"roots\":{}},"                                                                 \
   "\"clientInfo\":{\"name\":\"somebody\",\"version\":\"1\"}}}"
 #define CALL(tool, more)                                                                           \
   "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"" tool           \
@@ -215,6 +217,228 @@ static void a_call_cancelled_by_message_knows_its_client(void **state) {
   mcp_web_close(&w.web);
 }
 
+/* ------------------------------------------------------- calls that were left */
+
+static size_t detached(const world *w) { return w->web.desk->rpc->detached_count; }
+
+static size_t in_flight(const world *w) {
+  return idem__router_work(w->web.fixture->server->router);
+}
+
+/* A call in a session of its own, kept by its handler or waiting for an answer; its connection stays. */
+static void call_tool(world *w, const char *body) {
+  w->drops = true;
+  shake_hands(w, w->session);
+  mcp_web_connect(&w->web, &w->line);
+  mcp_web_send(&w->line, "POST", "/mcp", w->session, body);
+  assert_int_equal(in_flight(w), 1);
+}
+
+static void call_and_go(world *w, const char *body) {
+  call_tool(w, body);
+  mcp_web_disconnect(&w->line);
+  mcp_web_deliver(&w->web);
+  assert_int_equal(detached(w), 1);
+}
+
+static void expect_over(world *w) {
+  mcp_web_deliver(&w->web);
+  assert_int_equal(detached(w), 0);
+  assert_int_equal(in_flight(w), 0);
+  assert_null(w->kept);
+  mcp_web_close(&w->web);
+}
+
+static void delete_ends_calls_without_a_connection(void **state) {
+  (void)state;
+  static const char *const calls[] = {CALL("slow", ""), CALL("ask", ""), CALL("ask_all", "")};
+  for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+    world w;
+    open_world(&w, &(mcp_web_opts){.store = NULL});
+    call_and_go(&w, calls[i]);
+    free(mcp_web_ask(&w.web, "DELETE", "/mcp", w.session, NULL));
+    expect_over(&w);
+  }
+}
+
+static void delete_answers_calls_that_are_waited_for(void **state) {
+  (void)state;
+  static const char *const calls[] = {CALL("slow", ""), CALL("ask", "")};
+  for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+    world w;
+    open_world(&w, &(mcp_web_opts){.store = NULL});
+    call_tool(&w, calls[i]);
+    free(mcp_web_ask(&w.web, "DELETE", "/mcp", w.session, NULL));
+    mcp_web_settle(&w.line);
+    const char *answer = strstr(w.line.output, "\"id\":2,");
+    assert_non_null(answer); /* an error, or what the handler made of an unanswered question */
+    assert_null(strstr(answer + 1, "\"id\":2,"));
+    mcp_web_disconnect(&w.line);
+    expect_over(&w);
+  }
+}
+
+/* Time passes for it although no connection looks at the clock. */
+static void a_question_left_behind_ends_in_its_time(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.server = {.input_ms = 5000}});
+  call_and_go(&w, CALL("ask", ""));
+  w.web.now_ms += 4000;
+  mcp_web_deliver(&w.web);
+  assert_int_equal(detached(&w), 1);
+  w.web.now_ms += 2000;
+  expect_over(&w);
+}
+
+/* Calls do not keep alive the session of a client that has gone, and end with it. */
+static void expiry_ends_calls_without_a_connection(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.shop = {.session_idle_ms = 60000}});
+  call_and_go(&w, CALL("slow", ""));
+  w.web.now_ms += 59000;
+  mcp_web_deliver(&w.web);
+  assert_int_equal(detached(&w), 1);
+  w.web.now_ms += 2000;
+  mcp_web_deliver(&w.web);
+  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 0);
+  expect_over(&w);
+}
+
+/* While somebody waits for its answer a session does not expire. */
+static void a_call_waited_for_keeps_its_session(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(mcp_web_opts){.shop = {.session_idle_ms = 60000}});
+  call_tool(&w, CALL("slow", ""));
+  w.web.now_ms += 120000;
+  idem__shop_tend(w.web.shop, w.web.now_ms);
+  mcp_web_settle(&w.line);
+  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 1);
+  idem_tool_text(w.kept, "done", 4);
+  w.kept = NULL;
+  mcp_web_settle(&w.line);
+  assert_non_null(strstr(w.line.output, "done"));
+  mcp_web_disconnect(&w.line);
+  expect_over(&w);
+}
+
+static void a_session_of_calls_left_behind_makes_room(void **state) {
+  (void)state;
+  world w;
+  char other[64];
+  open_world(&w, &(mcp_web_opts){.shop = {.max_sessions = 1}});
+  call_and_go(&w, CALL("slow", ""));
+  shake_hands(&w, other);
+  expect_over(&w);
+}
+
+/* Without an event stream there is no way to ask: the tool fails, instead of waiting for nobody. */
+static void who_takes_no_stream_is_not_asked(void **state) {
+  (void)state;
+  world w;
+  char request[1024];
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  shake_hands(&w, w.session);
+  mcp_web_connect(&w.web, &w.line);
+  int len = snprintf(request, sizeof request,
+                     "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n%s"
+                     "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                     w.session, sizeof CALL("ask", "") - 1, CALL("ask", ""));
+  assert_int_equal(idem__http_conn_feed(w.line.conn, request, (size_t)len, w.web.now_ms), IDEM_OK);
+  mcp_web_settle(&w.line);
+  assert_non_null(strstr(w.line.output, "\"isError\":true"));
+  mcp_web_disconnect(&w.line);
+  expect_over(&w);
+}
+
+/* ------------------------------------------------------------------- bounds */
+
+enum { MANY = 12 };
+
+static void let_go(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason, (void)user;
+  idem_request_drop(request);
+}
+
+/* Nobody ever answers; the end of the server ends them. */
+static void keep_many(idem_request *request, void *user) {
+  (void)user;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, let_go, NULL);
+}
+
+/* Calls one after the other on connections that are lost at once; how many were taken in. */
+static size_t call_and_lose(world *w, const char *headers, const char *session, unsigned first) {
+  size_t taken = 0;
+  char lines[256], body[192];
+  for (unsigned i = 0; i < MANY; i++) {
+    snprintf(lines, sizeof lines, "%s%s", headers, session);
+    snprintf(body, sizeof body,
+             "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{\"name\":"
+             "\"slow\",\"arguments\":{}}}",
+             first + i);
+    char *answer = mcp_web_ask(&w->web, "POST", "/mcp", lines, body);
+    taken += !strstr(answer, "too-many-in-flight");
+    free(answer);
+  }
+  return taken;
+}
+
+static void work_in_flight_is_bounded(void **state) {
+  (void)state;
+  world w;
+  char a1[64], a2[64], b1[64];
+  static const char alice[] = "Authorization: Bearer alice\r\n";
+  static const char bob[] = "Authorization: Bearer bob\r\n";
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  w.web.fixture->keep = keep_many;
+  idem__router_limit_work(w.web.fixture->server->router, 20, 10, 7);
+  mcp_web_hello(&w.web, alice, a1);
+  mcp_web_hello(&w.web, alice, a2);
+  mcp_web_hello(&w.web, bob, b1);
+  assert_int_equal(call_and_lose(&w, alice, a1, 1), 7);
+  assert_int_equal(call_and_lose(&w, alice, a2, 1), 3); /* she has ten */
+  assert_int_equal(call_and_lose(&w, bob, b1, 1), 7);   /* he is not bound by hers */
+  assert_int_equal(in_flight(&w), 17);
+  mcp_web_close(&w.web);
+}
+
+/* A client's arguments take a quarter of what there is for all, while its handlers have them. */
+static void arguments_in_flight_are_bounded(void **state) {
+  (void)state;
+  enum { BYTES = 100000, MOST = 8 };
+  world w;
+  char session[64], *body = malloc(BYTES + 256);
+  assert_non_null(body);
+  open_world(&w, &(mcp_web_opts){.store = NULL});
+  w.web.fixture->keep = keep_many;
+  idem__router_limit_work_bytes(w.web.fixture->server->router, MOST * BYTES / 2);
+  mcp_web_hello(&w.web, "", session);
+  size_t taken = 0;
+  for (unsigned i = 0; i < 2 * MOST; i++) {
+    int head = snprintf(body, 256,
+                        "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{"
+                        "\"name\":\"slow\",\"arguments\":{},\"_meta\":{\"x\":\"",
+                        i);
+    memset(body + head, 'x', BYTES);
+    strcpy(body + head + BYTES, "\"}}}");
+    char *answer = mcp_web_ask(&w.web, "POST", "/mcp", session, body);
+    taken += !strstr(answer, "too-many-in-flight");
+    free(answer);
+  }
+  if (!taken || taken >= MOST)
+    fail_msg("%zu were taken in, %zu are in flight", taken, in_flight(&w));
+  assert_int_equal(in_flight(&w), taken);
+  char *answer = mcp_web_ask(&w.web, "POST", "/mcp", session,
+                             "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}");
+  assert_non_null(strstr(answer, "\"result\":{}"));
+  free(answer);
+  free(body);
+  mcp_web_close(&w.web);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_task_knows_its_client_after_delete),
@@ -225,6 +449,15 @@ int main(void) {
       cmocka_unit_test(a_task_knows_its_client_after_its_line_closed),
       cmocka_unit_test(a_cancelled_call_knows_its_client),
       cmocka_unit_test(a_call_cancelled_by_message_knows_its_client),
+      cmocka_unit_test(delete_ends_calls_without_a_connection),
+      cmocka_unit_test(delete_answers_calls_that_are_waited_for),
+      cmocka_unit_test(a_question_left_behind_ends_in_its_time),
+      cmocka_unit_test(expiry_ends_calls_without_a_connection),
+      cmocka_unit_test(a_call_waited_for_keeps_its_session),
+      cmocka_unit_test(a_session_of_calls_left_behind_makes_room),
+      cmocka_unit_test(who_takes_no_stream_is_not_asked),
+      cmocka_unit_test(work_in_flight_is_bounded),
+      cmocka_unit_test(arguments_in_flight_are_bounded),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
