@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define ACCEPT "Accept: application/json, text/event-stream\r\n"
+#define UPGRADE "Connection: Upgrade\r\nUpgrade: websocket\r\n"
 #define META                                                                                       \
   "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
   "\"io.modelcontextprotocol/clientCapabilities\":{}}"
@@ -52,13 +53,10 @@ static void odd_head(attacker *self, text *into) {
                                       "http://localhost/mcp"};
   static const char *const lines[] = {
       "Connection: upgrade\r\nUpgrade: websocket\r\n",
-      "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 12\r\n"
-      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
-      "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-      "Sec-WebSocket-Key: short\r\n",
+      (UPGRADE "Sec-WebSocket-Version: 12\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"),
+      (UPGRADE "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: short\r\n"),
       "Connection: Upgrade, keep-alive\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
-      "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://evil.example\r\n",
+      (UPGRADE "Sec-WebSocket-Version: 13\r\nOrigin: http://evil.example\r\n"),
       "Origin: null\r\n",
       "Origin: http://evil.example\r\n",
       "Authorization: Bearer x\r\n",

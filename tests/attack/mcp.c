@@ -65,14 +65,14 @@ void mcp_legacy_other(text *into, attacker *self, const char *id) {
       "\"resources/read\",\"params\":{\"uri\":\"test://nosuch\"}",
       "\"prompts/get\",\"params\":{\"name\":\"test_simple_prompt\"}",
       "\"logging/setLevel\",\"params\":{\"level\":\"debug\"}",
-      "\"completion/complete\",\"params\":{\"ref\":{\"type\":\"ref/prompt\",\"name\":"
-      "\"test_prompt_with_arguments\"},\"argument\":{\"name\":\"arg1\",\"value\":\"t\"}}",
+      ("\"completion/complete\",\"params\":{\"ref\":{\"type\":\"ref/prompt\",\"name\":"
+       "\"test_prompt_with_arguments\"},\"argument\":{\"name\":\"arg1\",\"value\":\"t\"}}"),
       "\"tasks/list\"",
       "\"nosuch/method\"",
       "\"tools/call\",\"params\":{\"name\":\"nosuch\"}",
       "\"tools/call\",\"params\":[]",
-      "\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},"
-      "\"clientInfo\":{\"name\":\"again\",\"version\":\"1\"}}",
+      ("\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},"
+       "\"clientInfo\":{\"name\":\"again\",\"version\":\"1\"}}"),
   };
   text_printf(into, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":%s}", id,
               CHANCE_OF(&self->luck, others));
@@ -85,9 +85,9 @@ void mcp_hello(text *into, attacker *self, const char *id, const char *revision)
       "{\"sampling\":{}}",
       "{}",
       "{\"elicitation\":{\"form\":{},\"url\":{}}}",
-      "{\"sampling\":{\"tools\":{}},\"elicitation\":{},\"roots\":{\"listChanged\":true},\"tasks\":"
-      "{\"list\":{},\"cancel\":{},\"requests\":{\"sampling\":{\"createMessage\":{}},"
-      "\"elicitation\":{\"create\":{}}}}}"};
+      ("{\"sampling\":{\"tools\":{}},\"elicitation\":{},\"roots\":{\"listChanged\":true},\"tasks\":"
+       "{\"list\":{},\"cancel\":{},\"requests\":{\"sampling\":{\"createMessage\":{}},"
+       "\"elicitation\":{\"create\":{}}}}}")};
   text_printf(into,
               "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"initialize\",\"params\":{"
               "\"protocolVersion\":\"%s\",\"capabilities\":%s,\"clientInfo\":{\"name\":\"attack\","
