@@ -43,8 +43,9 @@ const char *config_path(serve_config *self, config_owner owner, yyjson_val *at, 
   const char *path = yyjson_get_str(at);
   char *real = realpath(join(self, path), NULL);
   if (!real) {
-    source_fault(&self->source, at, "%s %s: %s %s: %s", owner.kind, owner.name, what, path,
-                 strerror(errno));
+    source_fault(&self->source, at, "%s %s: %s %s: %s%s", owner.kind, owner.name, what, path,
+                 strerror(errno),
+                 config_is_home(path) ? "; no shell reads ~: write the whole path" : "");
     return NULL;
   }
   const char *copy = memory_text(&self->memory, real, strlen(real));
@@ -70,6 +71,12 @@ static void take_head(serve_config *self, yyjson_val *root) {
   self->queue = config_number(root, "queue", 1000);
 }
 
+/* NULL: absent, or nothing that can be read. */
+static yyjson_val *part(const serve_config *self, yyjson_val *root, const char *name) {
+  yyjson_val *found = yyjson_obj_get(root, name);
+  return source_is_broken(&self->source, found) ? NULL : found;
+}
+
 /* At most one for each argument of a prompt and each resource. */
 static size_t count_hidden(yyjson_val *root) {
   yyjson_val *prompts = yyjson_obj_get(root, "prompts"), *key, *value;
@@ -81,12 +88,15 @@ static size_t count_hidden(yyjson_val *root) {
 }
 
 static void take_tools(serve_config *self, yyjson_val *root) {
-  yyjson_val *tools = yyjson_obj_get(root, "tools"), *key, *value;
+  yyjson_val *tools = part(self, root, "tools"), *key, *value;
   size_t i, max, most = yyjson_obj_size(tools) + count_hidden(root);
   self->tools = memory_zeroed(&self->memory, most + 1, sizeof *self->tools);
   idem__each_member(tools, i, max, key, value) {
-    self->tool_count++; /* counted at once: a half-read one is freed, too */
-    config_tool(self, key, &self->tools[i]);
+    if (source_is_broken(&self->source, value)) continue;
+    tool_config *tool = &self->tools[self->tool_count++]; /* a half-read one is freed, too */
+    unsigned faults = self->source.faults;
+    config_tool(self, key, tool);
+    if (self->source.faults == faults) config_notes(self, tool); /* a fault often explains it */
   }
   self->shown_count = self->tool_count;
 }
@@ -110,7 +120,7 @@ static void take_resources(serve_config *self, yyjson_val *resources) {
   self->resource_count = yyjson_obj_size(resources);
   self->resources = memory_zeroed(&self->memory, self->resource_count + 1, sizeof *self->resources);
   idem__each_member(resources, i, max, key, value) {
-    config_resource(self, key, &self->resources[i]);
+    if (!source_is_broken(&self->source, value)) config_resource(self, key, &self->resources[i]);
   }
 }
 
@@ -119,7 +129,9 @@ static void take_prompts(serve_config *self, yyjson_val *prompts) {
   size_t i, max;
   self->prompt_count = yyjson_obj_size(prompts);
   self->prompts = memory_zeroed(&self->memory, self->prompt_count + 1, sizeof *self->prompts);
-  idem__each_member(prompts, i, max, key, value) { config_prompt(self, key, &self->prompts[i]); }
+  idem__each_member(prompts, i, max, key, value) {
+    if (!source_is_broken(&self->source, value)) config_prompt(self, key, &self->prompts[i]);
+  }
 }
 
 bool config_inputs(serve_config *self) {
@@ -138,9 +150,10 @@ bool config_load(serve_config *self, const char *path, idem_log *log, source_fil
   yyjson_val *root = yyjson_doc_get_root(self->source.doc);
   take_head(self, root);
   take_tools(self, root);
-  take_servers(self, yyjson_obj_get(root, "mcpServers"));
-  take_resources(self, yyjson_obj_get(root, "resources"));
-  take_prompts(self, yyjson_obj_get(root, "prompts"));
+  take_servers(self, part(self, root, "mcpServers"));
+  take_resources(self, part(self, root, "resources"));
+  take_prompts(self, part(self, root, "prompts"));
+  self->readable = true;
   return self->source.faults == 0 || config_inputs(self);
 }
 

@@ -57,6 +57,8 @@ typedef struct tool_config {
   const char *output_schema;
   idem_schema *input;  /* see config_input */
   idem_schema *output; /* NULL: none */
+  bool input_faulty;   /* and told */
+  bool has_defaults;   /* in its input schema, which is compiled then */
   uint64_t deadline_ms;
   uint64_t idle_ms;
   size_t output_bytes;
@@ -150,6 +152,7 @@ typedef struct serve_config {
   found_program *commands;     /* of secrets, by their real paths */
   found_program *secret_files; /* likewise */
   bool cautious;               /* it is a reload, in which nothing new is run */
+  bool readable;               /* whatever its faults, further ones can be looked for */
   own_variable *variables;
   tool_env *usual_env; /* of tools that say nothing of theirs; NULL: not made yet */
   size_t usual_env_count;
@@ -184,6 +187,15 @@ const char *config_counts(const serve_config *self, char text[CONFIG_COUNTS]);
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool);
 bool config_program(serve_config *self, yyjson_val *value, tool_config *tool);
 bool config_http(serve_config *self, yyjson_val *value, tool_config *tool);
+/* Whether arguments of it have defaults, and whether they can be used. */
+void config_defaults(serve_config *self, tool_config *tool);
+/* A copy of the arguments with the defaults of those that are absent; `coerce`: texts become what the schema
+ * asks for. Needs config_input. NULL: no memory, or too deep. */
+yyjson_doc *config_fill(const tool_config *tool, yyjson_val *arguments, bool coerce);
+/* Tells what is allowed but hardly meant. */
+void config_notes(serve_config *self, const tool_config *tool);
+/* "~" or "~/...", which only a shell would read. */
+bool config_is_home(const char *text);
 /* A tool that prints values, one a line: told what was typed as {value}, and the other arguments. */
 void config_completion(serve_config *self, yyjson_val *value, const char *owner,
                        const char *const *names, size_t count, completion_config *completion);

@@ -116,6 +116,23 @@ static void take_arguments(serve_config *self, yyjson_val *given, prompt_config 
   take_completions(self, given, prompt);
 }
 
+static bool is_other(void *user, const char *name, size_t len) {
+  const char *wanted = user;
+  return strlen(wanted) != len || memcmp(wanted, name, len) != 0;
+}
+
+static void note_unused(serve_config *self, yyjson_val *given, const prompt_config *prompt) {
+  yyjson_val *key, *about;
+  size_t i, max;
+  idem__each_member(given, i, max, key, about) {
+    (void)about;
+    if (word_names(&prompt->text, is_other, (void *)(uintptr_t)prompt->argument_names[i]))
+      source_note(&self->source, key,
+                  "prompt %s: nothing uses the argument %s: write {%s} in its text, or remove it",
+                  prompt->name, prompt->argument_names[i], prompt->argument_names[i]);
+  }
+}
+
 bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt) {
   yyjson_val *value = yyjson_obj_iter_get_val(key), *text = yyjson_obj_get(value, "text");
   prompt->key = key;
@@ -128,5 +145,6 @@ bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt) {
   if (why) source_fault(&self->source, text, "prompt %s: the text %s", prompt->name, why);
   prompt_check check = {.config = self, .prompt = prompt, .at = text};
   if (!why) word_names(&prompt->text, check_name, &check);
+  if (!why) note_unused(self, yyjson_obj_get(value, "arguments"), prompt);
   return !why;
 }

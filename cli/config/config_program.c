@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +48,25 @@ static const char *find_in_path(serve_config *self, const char *name) {
 
 static const char *at_path(serve_config *self, yyjson_val *first, const tool_config *tool) {
   const char *path = config_path(self, (config_owner){"tool", tool->name}, first, "program");
-  if (path && !can_run(path))
-    source_fault(&self->source, first,
-                 "tool %s: %s cannot be run: chmod +x makes a program of a file", tool->name,
-                 yyjson_get_str(first));
+  struct stat about;
+  if (!path || can_run(path)) return path;
+  bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+  source_fault(&self->source, first, "tool %s: %s %s", tool->name, yyjson_get_str(first),
+               folder ? "is a folder: name a program in it"
+                      : "cannot be run: chmod +x makes a program of a file");
   return path;
+}
+
+/* What people usually meant by a name that is not in PATH. */
+static const char *mend(const serve_config *self, const char *name) {
+  char path[PATH_MAX];
+  struct stat about;
+  snprintf(path, sizeof path, "%s/%s", self->source.folder, name);
+  bool here = stat(path, &about) == 0;
+  if (here && S_ISDIR(about.st_mode)) return "here it is a folder: name a program in it";
+  if (here) return "for the file in this folder write ./ before it";
+  return strchr(name, ' ') ? "write each word by itself: [\"grep\", \"-n\"]"
+                           : "install it or write its path";
 }
 
 static bool take_program(serve_config *self, yyjson_val *run, tool_config *tool) {
@@ -66,9 +81,7 @@ static bool take_program(serve_config *self, yyjson_val *run, tool_config *tool)
   tool->program = strchr(name, '/') ? at_path(self, first, tool) : find_in_path(self, name);
   if (!tool->program && !strchr(name, '/'))
     source_fault(&self->source, first, "tool %s: there is no program %s in PATH: %s", tool->name,
-                 name,
-                 strchr(name, ' ') ? "write each word by itself: [\"grep\", \"-n\"]"
-                                   : "install it or write its path");
+                 name, mend(self, name));
   return tool->program;
 }
 
@@ -161,6 +174,6 @@ bool config_program(serve_config *self, yyjson_val *value, tool_config *tool) {
                   : self->source.folder;
   if (!take_words(self, value, tool)) return false;
   take_names(self, value, tool);
-  return take_program(self, yyjson_obj_get(value, "run"), tool) &&
-         config_environment(self, value, tool);
+  bool found = take_program(self, yyjson_obj_get(value, "run"), tool);
+  return config_environment(self, value, tool) && found;
 }

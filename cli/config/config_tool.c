@@ -44,7 +44,7 @@ static void check_types(serve_config *self, yyjson_val *args) {
 
 static void put_text(idem__buf *out, const char *text) { idem__buf_put(out, text, strlen(text)); }
 
-/* The length of an argument's name: one that ends with ? may be left out. */
+/* The length of an argument's name: one that ends with ? may be left out, as may one with a default. */
 static size_t name_length(yyjson_val *key) {
   size_t len = yyjson_get_len(key);
   return len && yyjson_get_str(key)[len - 1] == '?' ? len - 1 : len;
@@ -70,7 +70,7 @@ static void put_required(yyjson_val *args, idem__buf *out) {
   size_t i, max, count = 0;
   idem__each_member(args, i, max, key, value) {
     size_t len = name_length(key);
-    if (len < yyjson_get_len(key)) continue;
+    if (len < yyjson_get_len(key) || yyjson_obj_get(value, "default")) continue;
     put_text(out, count++ ? "," : "");
     idem__text_json_string(out, yyjson_get_str(key), len);
   }
@@ -100,10 +100,11 @@ const char *config_input_schema(serve_config *self, const tool_config *tool) {
 bool config_input(serve_config *self, tool_config *tool) {
   yyjson_val *value = yyjson_obj_iter_get_val(tool->key);
   idem_schema_fault fault;
-  if (tool->input) return true;
+  if (tool->input || tool->input_faulty) return tool->input;
   const char *text = config_input_schema(self, tool);
   if (idem_schema_compile(NULL, text, strlen(text), &tool->input, &fault) == IDEM_OK) return true;
   config_schema_fault(self, tool, yyjson_obj_get(value, "input") ? "input" : "args", &fault);
+  tool->input_faulty = true;
   return false;
 }
 
@@ -234,5 +235,6 @@ bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   tool->deadline_ms = config_number(value, "deadline_ms", usual_deadline(value));
   take_output(self, value, tool);
   check_input(self, value, tool);
+  config_defaults(self, tool);
   return take_kind(self, value, tool);
 }

@@ -42,8 +42,8 @@ static void say_at(const config_source *self, size_t offset, bool is_fault, cons
   size_t line = 0;
   while (line + 1 < self->line_count && self->lines[line + 1] <= offset) line++;
   const char *slash = self->log ? strrchr(self->path, '/') : NULL; /* logs hide whole paths */
-  snprintf(place, sizeof place, "%s:%zu:%zu: ", slash ? slash + 1 : self->path, line + 1,
-           offset - self->lines[line] + 1);
+  snprintf(place, sizeof place, "%s:%zu:%zu: %s", slash ? slash + 1 : self->path, line + 1,
+           offset - self->lines[line] + 1, is_fault || self->log ? "" : "note: ");
   say(self, place, is_fault, format, arguments);
 }
 
@@ -220,6 +220,7 @@ bool source_read(config_source *self, const char *path, idem_log *log, source_fi
 
 void source_free(config_source *self) {
   yyjson_doc_free(self->doc);
+  free(self->broken);
   free(self->lines);
   free(self->text);
   free(self->folder);

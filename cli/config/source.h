@@ -28,6 +28,8 @@ typedef struct config_source {
   size_t line_count;
   yyjson_doc *doc;
   unsigned faults;
+  yyjson_val **broken; /* parts that the schema refuses: nobody may read them */
+  size_t broken_count;
   idem_log *log;       /* who is told of faults; NULL: stderr */
   source_files *files; /* NULL: nobody wants to know */
 } config_source;
@@ -47,7 +49,10 @@ void source_note(const config_source *self, yyjson_val *at, const char *format, 
 yyjson_val *source_key(yyjson_val *object, const char *name, size_t len);
 /* The key or value that a JSON Pointer leads to, or as near as it gets. */
 yyjson_val *source_find(const config_source *self, const char *pointer);
-/* Checks the document against the schema in `schema_text`; false: it has faults, which were told. */
+/* Checks the document against the schema in `schema_text` and tells its faults; false: they are such that
+ * nothing of it can be read. Else all of it can but for what is broken. */
 bool source_check(config_source *self, const char *schema_text);
+/* Whether the schema refuses this: a member of the document, or a member of that, such as one tool. */
+bool source_is_broken(const config_source *self, yyjson_val *value);
 
 #endif

@@ -4,9 +4,11 @@
 
 #include <idem/schema.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 200u /* of values; whoever reads them later may recurse */
+#define DEPTH_MAX 200u  /* of values; whoever reads them later may recurse */
+#define ERRORS_MAX 100u /* of the schema; with more, nothing else is looked at */
 
 /* True: it was there before. Out of memory, it is not noticed. */
 static bool is_again(idem__map *seen, yyjson_val *key) {
@@ -25,34 +27,38 @@ static bool is_among(yyjson_val *first, yyjson_val *key) {
   return false;
 }
 
-static void check_twice(config_source *self, yyjson_val *value, unsigned depth);
+static bool check_twice(config_source *self, yyjson_val *value, unsigned depth);
 
 /* A name given twice is a mistake that JSON readers settle in silence, each in its own way. */
-static void check_members(config_source *self, yyjson_val *object, unsigned depth) {
+static bool check_members(config_source *self, yyjson_val *object, unsigned depth) {
   yyjson_val *first = unsafe_yyjson_get_first(object), *key, *member;
   size_t i, count;
+  bool flat = true;
   idem__map seen;
   idem__map_init(&seen, NULL, 0);
   idem__each_member(object, i, count, key, member) {
     if (count > 16 ? is_again(&seen, key) : is_among(first, key))
       source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
-    if (yyjson_is_ctn(member)) check_twice(self, member, depth + 1);
+    if (yyjson_is_ctn(member)) flat = check_twice(self, member, depth + 1) && flat;
   }
   idem__map_deinit(&seen);
+  return flat;
 }
 
-static void check_twice(config_source *self, yyjson_val *value, unsigned depth) {
+/* False: it is too deep for whoever recurses. */
+static bool check_twice(config_source *self, yyjson_val *value, unsigned depth) {
   yyjson_val *item;
   size_t i, count;
+  bool flat = true;
   if (depth == DEPTH_MAX) {
     source_fault(self, value, "more than %u values stand one inside the other here", DEPTH_MAX);
-    return;
+    return false;
   }
-  if (yyjson_is_obj(value)) check_members(self, value, depth);
-  if (!yyjson_is_arr(value)) return;
+  if (yyjson_is_obj(value)) return check_members(self, value, depth);
   yyjson_arr_foreach(value, i, count, item) {
-    if (yyjson_is_ctn(item)) check_twice(self, item, depth + 1);
+    if (yyjson_is_ctn(item)) flat = check_twice(self, item, depth + 1) && flat;
   }
+  return flat;
 }
 
 /* Names that other programs have for it, and what people write at first. */
@@ -116,6 +122,41 @@ static void tell_error(config_source *self, yyjson_val *schema, const idem_schem
                names);
 }
 
+/* ------------------------------------------------------------------ what is broken */
+
+/* "/tools/t/run/0" is of the tool t, and "/tools" of all tools. NULL: of the document. */
+static yyjson_val *part_of(const config_source *self, const char *path) {
+  const char *second = *path ? strchr(path + 1, '/') : NULL;
+  const char *third = second ? strchr(second + 1, '/') : NULL;
+  size_t len = third ? (size_t)(third - path) : strlen(path);
+  return len ? yyjson_doc_ptr_getn(self->doc, path, len) : NULL;
+}
+
+/* Nobody reads a property that nobody knows; what stands beside it can be looked at. */
+static bool is_harmless(const idem_schema_error *error) {
+  return strcmp(error->keyword, "additionalProperties") == 0;
+}
+
+/* False: the document itself is, or it cannot be said what is. */
+static bool find_broken(config_source *self, const idem_schema_result *result) {
+  self->broken = calloc(result->error_count + 1, sizeof(yyjson_val *));
+  if (!self->broken || result->limit || result->error_count >= ERRORS_MAX) return false;
+  for (size_t i = 0; i < result->error_count; i++) {
+    const idem_schema_error *error = &result->errors[i];
+    if (is_harmless(error)) continue;
+    yyjson_val *part = part_of(self, error->instance_path);
+    if (!part) return false;
+    self->broken[self->broken_count++] = part;
+  }
+  return true;
+}
+
+bool source_is_broken(const config_source *self, yyjson_val *value) {
+  for (size_t i = 0; i < self->broken_count; i++)
+    if (self->broken[i] == value) return true;
+  return false;
+}
+
 static void tell_errors(config_source *self, const char *schema_text,
                         const idem_schema_result *result) {
   yyjson_doc *schema = yyjson_read(schema_text, strlen(schema_text), 0);
@@ -127,7 +168,7 @@ static void tell_errors(config_source *self, const char *schema_text,
 
 bool source_check(config_source *self, const char *schema_text) {
   static const idem_schema_check check = {
-      .all_errors = true, .show_values = true, .root_name = "config", .max_errors = 20};
+      .all_errors = true, .show_values = true, .root_name = "config", .max_errors = ERRORS_MAX};
   idem_schema *schema = NULL;
   idem_schema_ctx *ctx = NULL;
   idem_schema_fault fault = {.sentence = "no memory"};
@@ -137,9 +178,12 @@ bool source_check(config_source *self, const char *schema_text) {
     idem_schema_validate(schema, ctx, yyjson_doc_get_root(self->doc), &check, &result);
   else
     source_fault(self, NULL, "%s", fault.sentence);
-  if (!result.valid) tell_errors(self, schema_text, &result);
+  bool readable = result.valid;
+  if (!result.valid) {
+    tell_errors(self, schema_text, &result);
+    readable = result.error_count && find_broken(self, &result);
+  }
   idem_schema_ctx_free(ctx);
   idem_schema_free(schema);
-  check_twice(self, yyjson_doc_get_root(self->doc), 0);
-  return result.valid && self->faults == 0;
+  return check_twice(self, yyjson_doc_get_root(self->doc), 0) && readable;
 }

@@ -11,9 +11,13 @@ edition *edition_read(const char *path, idem_log *log, source_files *files, bool
                       bool cautious) {
   edition *self = calloc(1, sizeof *self);
   if (!self) return NULL;
-  if (config_load(&self->config, path, log, files, cautious) && bounds_check(&self->config) &&
-      query_check(&self->config) && (!inputs || config_inputs(&self->config)))
-    return self;
+  bool fine = config_load(&self->config, path, log, files, cautious);
+  if (self->config.readable) { /* all faults at once */
+    fine = bounds_check(&self->config) && fine;
+    fine = query_check(&self->config) && fine;
+    if (inputs || !fine) fine = config_inputs(&self->config) && fine;
+  }
+  if (fine) return self;
   config_free(&self->config);
   free(self);
   return NULL;
@@ -24,11 +28,14 @@ bool edition_open(edition *self, program_host *programs) {
   self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
   self->query_tools = calloc(config->tool_count + 1, sizeof *self->query_tools);
   self->http_tools = calloc(config->tool_count + 1, sizeof *self->http_tools);
-  if (!self->program_tools || !self->query_tools || !self->http_tools) return false;
+  self->entries = calloc(config->tool_count + 1, sizeof *self->entries);
+  if (!self->program_tools || !self->query_tools || !self->http_tools || !self->entries)
+    return false;
   if (!confinement_init(&self->bounds, config, &programs->hands.folder, programs->token_file))
     return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     tool_config *tool = &config->tools[i];
+    self->entries[i] = (tool_entry){self, i};
     if (tool->is_program)
       program_tool_init(&self->program_tools[i], programs, self, i);
     else if (!tool->http)
@@ -58,18 +65,44 @@ static bool add_tool(edition *self, idem_server *server, size_t index) {
   return false;
 }
 
-void edition_tool_handler(edition *self, size_t index, idem_tool_fn *fn, void **user) {
-  const tool_config *config = &self->config.tools[index];
-  *fn = config->is_program ? program_tool_call : config->http ? http_tool_call : query_tool_call;
-  *user = config->is_program ? (void *)&self->program_tools[index]
-          : config->http     ? (void *)&self->http_tools[index]
-                             : (void *)&self->query_tools[index];
-}
-
 bool edition_fill(edition *self, idem_server *server) {
   bool fine = true;
   for (size_t i = 0; i < self->config.shown_count; i++) fine = add_tool(self, server, i) && fine;
   return content_fill(&self->content, server) && fine;
+}
+
+/* ------------------------------------------------------------------------ calling */
+
+static void call_kind(tool_entry *self, idem_request *request, yyjson_val *arguments) {
+  edition *owner = self->edition;
+  const tool_config *config = &owner->config.tools[self->index];
+  if (config->is_program)
+    program_tool_call(request, arguments, &owner->program_tools[self->index]);
+  else if (config->http)
+    http_tool_call(request, arguments, &owner->http_tools[self->index]);
+  else
+    query_tool_call(request, arguments, &owner->query_tools[self->index]);
+}
+
+/* A handler copies what it needs of the arguments before it returns. */
+static void call_tool(idem_request *request, yyjson_val *arguments, void *user) {
+  tool_entry *self = user;
+  const tool_config *config = &self->edition->config.tools[self->index];
+  if (!config->has_defaults) {
+    call_kind(self, request, arguments);
+    return;
+  }
+  yyjson_doc *filled = config_fill(config, arguments, false);
+  if (filled)
+    call_kind(self, request, yyjson_doc_get_root(filled));
+  else
+    reply_no_memory(request, config);
+  yyjson_doc_free(filled);
+}
+
+void edition_tool_handler(edition *self, size_t index, idem_tool_fn *fn, void **user) {
+  *fn = call_tool;
+  *user = &self->entries[index];
 }
 
 /* ------------------------------------------------------------------------- ending */
@@ -82,6 +115,7 @@ void edition_free(edition *self) {
     query_tool_deinit(&self->query_tools[i]);
   free(self->query_tools);
   free(self->http_tools);
+  free(self->entries);
   config_free(&self->config);
   free(self);
 }

@@ -9,12 +9,19 @@
 #include "program/program.h"
 #include "query/query.h"
 
+/* What a tool is called through, whatever its kind. */
+typedef struct tool_entry {
+  edition *edition;
+  size_t index;
+} tool_entry;
+
 struct edition {
   serve_config config;
   confinement bounds;
   program_tool *program_tools; /* one for each tool; those of other kinds are not used */
   query_tool *query_tools;
   http_tool *http_tools;
+  tool_entry *entries; /* one for each tool */
   content_host content;
   size_t calls; /* not ended yet */
   bool retired; /* another one is served: the last call's end frees it */

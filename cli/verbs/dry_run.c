@@ -38,7 +38,7 @@ static bool complain(const char *sentence) {
 /* Strings at first; then shaped by the schema. */
 static yyjson_doc *read_arguments(const tool_config *tool, char **given, int count) {
   yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
-  yyjson_mut_val *object = yyjson_mut_obj(doc), *shaped = NULL;
+  yyjson_mut_val *object = yyjson_mut_obj(doc);
   yyjson_mut_doc_set_root(doc, object);
   for (int i = 0; i < count; i++) {
     const char *equals = strchr(given[i], '=');
@@ -51,12 +51,8 @@ static yyjson_doc *read_arguments(const tool_config *tool, char **given, int cou
     yyjson_mut_val *name = yyjson_mut_strn(doc, given[i], (size_t)(equals - given[i]));
     yyjson_mut_obj_put(object, name, yyjson_mut_str(doc, equals + 1));
   }
-  yyjson_doc *plain = yyjson_mut_doc_imut_copy(doc, NULL), *typed = NULL;
-  if (plain && idem_schema_apply(tool->input, yyjson_doc_get_root(plain),
-                                 &(idem_schema_shape){.coerce = true}, doc, &shaped) == IDEM_OK) {
-    yyjson_mut_doc_set_root(doc, shaped);
-    typed = yyjson_mut_doc_imut_copy(doc, NULL);
-  }
+  yyjson_doc *plain = yyjson_mut_doc_imut_copy(doc, NULL);
+  yyjson_doc *typed = plain ? config_fill(tool, yyjson_doc_get_root(plain), true) : NULL;
   yyjson_doc_free(plain);
   yyjson_mut_doc_free(doc);
   return typed;

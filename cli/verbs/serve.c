@@ -12,6 +12,9 @@ static int serve(const serve_options *options, service *self) {
   char counts[CONFIG_COUNTS];
   idem_logf(self->log, IDEM_LOG_INFO, "configuration read", "%s",
             config_counts(&self->current->config, counts));
+  if (options->ignores_input)
+    idem_logf(self->log, IDEM_LOG_WARN, "stdin is not read",
+              "it is no pipe; --stdio serves what is in it");
   confinement_say(&self->current->bounds, self->log);
   idem_policy policy = idem_policy_preset(options->profile);
   bool mcp = options->profile == IDEM_PROFILE_MCP;

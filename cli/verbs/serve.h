@@ -22,7 +22,8 @@ typedef struct serve_options {
   bool exposed; /* an address that others than this machine reach */
   bool open;    /* an address that asks for no token */
   bool no_auth;
-  bool may_loosen; /* a reload may give tools more */
+  bool ignores_input; /* stdin is a file or device that nobody reads */
+  bool may_loosen;    /* a reload may give tools more */
   bool check;
   bool print_schema;
   const char *dry_run; /* a tool's name */

@@ -289,13 +289,27 @@ static bool take_word(serve_options *self, char **argv, int argc, int *index) {
   return true;
 }
 
+static bool serves_stdio(const serve_options *self) {
+  for (size_t i = 0; i < self->url_count; i++)
+    if (strcmp(self->urls[i], "stdio:") == 0) return true;
+  return false;
+}
+
+/* A file is surely meant to be read. /dev/null is what services are given; who named an address
+ * expects no more of it. */
+static bool ignores_input(const serve_options *self, const struct stat *input, bool chosen) {
+  if (serves_stdio(self)) return false;
+  return S_ISREG(input->st_mode) || (chosen && S_ISCHR(input->st_mode) && !isatty(STDIN_FILENO));
+}
+
 /* A host starts us with a pipe; a person at a terminal wants an address. */
 static bool choose_transport(serve_options *self) {
   struct stat about;
-  if (self->url_count > 0) return true;
-  bool piped =
-      fstat(STDIN_FILENO, &about) == 0 && (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode));
-  return piped ? add_stdio(self, NULL) : add_http(self, DEFAULT_HTTP);
+  bool open = fstat(STDIN_FILENO, &about) == 0, chosen = self->url_count == 0, fine = true;
+  bool piped = open && (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode));
+  if (chosen) fine = piped ? add_stdio(self, NULL) : add_http(self, DEFAULT_HTTP);
+  self->ignores_input = open && ignores_input(self, &about, chosen);
+  return fine;
 }
 
 /* http://HOST:PORT/mcp is /rpc for methods; lsp has a framing of its own. */
