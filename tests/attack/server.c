@@ -91,7 +91,10 @@ bool servers_prepare(void) {
   write_file("idem.json", serve_config);
   write_file("data.sql", "CREATE TABLE t(a); INSERT INTO t VALUES (1),(2),(3);");
   /* What we stop by hand has no stack to show; what is freed is kept a while, but not for ever. */
-  setenv("ASAN_OPTIONS", "quarantine_size_mb=32:allocator_may_return_null=1:detect_leaks=1", 1);
+  setenv("ASAN_OPTIONS",
+         "quarantine_size_mb=32:allocator_may_return_null=1:detect_leaks=1:"
+         "allocator_release_to_os_interval_ms=200",
+         1);
   write_file("not_races", not_races);
   snprintf(options, sizeof options, "history_size=4:suppressions=%s/not_races", work_folder);
   setenv("TSAN_OPTIONS", options, 1);
