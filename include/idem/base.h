@@ -75,7 +75,8 @@ IDEM_API const char *idem_log_level_text(idem_log_level level);
 typedef enum idem_log_format { IDEM_LOG_TEXT = 0, IDEM_LOG_JSON = 1 } idem_log_format;
 
 /* One log record. Strings are borrowed for the call and not yet escaped or redacted; NULL (or
- * length 0 with NULL) means the field is absent. `id` is the raw JSON token of a request id. */
+ * length 0 with NULL) means the field is absent. `id` is the raw JSON token of a request id. Method, id and
+ * detail are redacted. */
 typedef struct idem_log_record {
   idem_log_level level;
   const char *message; /* ours: a constant sentence, never a peer's text; escaped, not redacted */
@@ -86,6 +87,7 @@ typedef struct idem_log_record {
   const char *peer;   /* who: "stdio", "tcp 127.0.0.1:4242" */
   const char *detail; /* free text, may hold what a peer sent: escaped, cut and redacted */
   size_t detail_len;
+  bool plain; /* the detail is the operator's own: paths stand whole, added secrets still go */
 } idem_log_record;
 
 typedef struct idem_log idem_log;

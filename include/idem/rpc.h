@@ -113,6 +113,7 @@ typedef struct idem_policy {
   idem_null_id_error null_id_error;
   idem_code_set codes;
   idem_cancel_form cancel;
+  const char *quiet_notification; /* no reason for a warning where nobody listens (NULL: none) */
   size_t concurrency; /* requests handled at once; 0: no bound but in_flight. 1: in order */
   idem_limits limits;
 } idem_policy;

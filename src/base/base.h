@@ -274,6 +274,14 @@ void idem__redact_cut(idem__buf *out, const char *text, size_t len, const idem__
 
 /* Whether a record of this level would be written: ask before work is spent on making one. */
 bool idem__log_enabled(const idem_log *log, idem_log_level level);
+/* What a log begins with, so that the path of every message asks without a call. */
+typedef struct idem__log_head {
+  atomic_int level;
+} idem__log_head;
+static inline bool idem__log_is_debug(const idem_log *log) {
+  const idem__log_head *head = (const void *)log;
+  return head && atomic_load_explicit(&head->level, memory_order_relaxed) == IDEM_LOG_DEBUG;
+}
 
 /* For records a peer can cause at will: at most ten a second for each bucket, then one that says
  * how many were left out. Zero-initialised; belongs to one thread (usually to a conn). */
@@ -320,9 +328,11 @@ idem_status idem__metrics_label(idem_metrics *metrics, const char *method, size_
 /* All of these take a NULL metrics and then do nothing. */
 void idem__metrics_add(idem_metrics *metrics, idem__counter counter, uint64_t n);
 void idem__metrics_notification(idem_metrics *metrics, idem__method_label label);
-/* `ok` false counts status="error". `code` 0 means no error code. */
+/* `ok` false counts status="error", or "cancelled" if the code says so. `code` 0 means no error code. */
 void idem__metrics_request(idem_metrics *metrics, idem__method_label label, bool ok, int code,
                            uint64_t duration_ns);
+/* A request that ended without an answer: cancelled, or who asked has gone. */
+void idem__metrics_cancelled(idem_metrics *metrics, idem__method_label label);
 /* The sum of a counter over several threads. */
 uint64_t idem__metrics_total(idem_metrics *const *metrics, size_t count, idem__counter counter);
 /* An error answer that belongs to no method (parse errors, refused messages). */

@@ -23,9 +23,9 @@ enum {
 
 /* Secrets are only ever added: a slot is filled before the count that makes it visible. */
 struct idem_log {
+  idem__log_head head; /* first: see idem__log_is_debug */
   idem_log_opts opts;
   idem_alloc alloc;
-  atomic_int level;
   idem__lock busy;
   atomic_size_t secret_count;
   idem__secret secrets[SECRETS_MAX];
@@ -51,12 +51,12 @@ const char *idem_log_level_text(idem_log_level level) {
 }
 
 void idem_log_set_level(idem_log *log, idem_log_level level) {
-  if (log) atomic_store_explicit(&log->level, (int)level, memory_order_relaxed);
+  if (log) atomic_store_explicit(&log->head.level, (int)level, memory_order_relaxed);
 }
 
 idem_log_level idem_log_get_level(const idem_log *log) {
   if (!log) return IDEM_LOG_OFF;
-  return (idem_log_level)atomic_load_explicit(&log->level, memory_order_relaxed);
+  return (idem_log_level)atomic_load_explicit(&log->head.level, memory_order_relaxed);
 }
 
 bool idem__log_enabled(const idem_log *log, idem_log_level level) {
@@ -176,20 +176,20 @@ static void make_text(idem_log *log, const idem_log_record *record, idem__buf *l
   idem__buf_printf(line, "%s%s%s ", color, level_words[record->level], *color ? "\x1b[0m" : "");
   prepare(log, &f, record->message, strlen(record->message), MESSAGE_MAX, false);
   put_field(line, &f, write_text);
-  if (record->method) {
-    prepare(log, &f, record->method, record->method_len, FIELD_MAX, false);
-    put_text_field(line, " method=", &f, write_quoted);
-  }
   if (record->id) {
-    prepare(log, &f, record->id, record->id_len, FIELD_MAX, false);
+    prepare(log, &f, record->id, record->id_len, FIELD_MAX, true);
     put_text_field(line, " id=", &f, write_quoted);
+  }
+  if (record->method) {
+    prepare(log, &f, record->method, record->method_len, FIELD_MAX, true);
+    put_text_field(line, " method=", &f, write_quoted);
   }
   if (record->peer) {
     prepare(log, &f, record->peer, strlen(record->peer), FIELD_MAX, false);
     put_text_field(line, " peer=", &f, write_quoted);
   }
   if (record->detail) {
-    prepare(log, &f, record->detail, record->detail_len, DETAIL_MAX, true);
+    prepare(log, &f, record->detail, record->detail_len, DETAIL_MAX, !record->plain);
     put_text_field(line, " detail=", &f, write_text);
   }
   idem__buf_puts(line, "\n");
@@ -206,10 +206,10 @@ static idem_status write_json(idem__buf *line, const field *f, size_t max) {
 }
 
 static void put_member(const idem_log *log, idem__buf *line, const char *label, const char *text,
-                       size_t len, size_t max) {
+                       size_t len, size_t max, bool everything) {
   if (!text) return;
   field f;
-  prepare(log, &f, text, len, max, max == DETAIL_MAX);
+  prepare(log, &f, text, len, max, everything);
   put_text_field(line, label, &f, write_json);
 }
 
@@ -222,11 +222,12 @@ static void make_json(idem_log *log, const idem_log_record *record, idem__buf *l
   }
   idem__buf_printf(line, "\"severity\":\"%s\"", level_names[record->level]);
   const char *message = record->message, *peer = record->peer;
-  put_member(log, line, ",\"message\":", message, strlen(message), MESSAGE_MAX);
-  put_member(log, line, ",\"method\":", record->method, record->method_len, FIELD_MAX);
-  put_member(log, line, ",\"id\":", record->id, record->id_len, FIELD_MAX);
-  put_member(log, line, ",\"peer\":", peer, peer ? strlen(peer) : 0, FIELD_MAX);
-  put_member(log, line, ",\"detail\":", record->detail, record->detail_len, DETAIL_MAX);
+  put_member(log, line, ",\"message\":", message, strlen(message), MESSAGE_MAX, false);
+  put_member(log, line, ",\"method\":", record->method, record->method_len, FIELD_MAX, true);
+  put_member(log, line, ",\"id\":", record->id, record->id_len, FIELD_MAX, true);
+  put_member(log, line, ",\"peer\":", peer, peer ? strlen(peer) : 0, FIELD_MAX, false);
+  put_member(log, line, ",\"detail\":", record->detail, record->detail_len, DETAIL_MAX,
+             !record->plain);
   idem__buf_puts(line, "}\n");
 }
 
@@ -239,7 +240,7 @@ idem_status idem_log_new(const idem_log_opts *opts, idem_log **out) {
   if (!log) return IDEM_E_NOMEM;
   log->opts = *opts;
   log->alloc = idem__alloc_or_default(opts->alloc);
-  atomic_init(&log->level, (int)opts->level);
+  atomic_init(&log->head.level, (int)opts->level);
   atomic_init(&log->secret_count, 0);
   idem__lock_init(&log->busy);
   *out = log;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LABEL_NAME_MAX = 256 };
+enum { LABEL_NAME_MAX = 256, CANCELLED = -32800 };
 
 /* Only the owner writes a cell, so a plain read-modify-write loses nothing. */
 static inline void bump(idem__cell *cell, uint64_t n) {
@@ -135,10 +135,14 @@ void idem__metrics_request(idem_metrics *metrics, idem__method_label label, bool
   idem__row *row = row_of(metrics, label);
   size_t bucket = 0;
   while (bucket < IDEM__BUCKETS && duration_ns > idem__bucket_ns[bucket]) bucket++;
-  bump(ok ? &row->succeeded : &row->failed, 1);
+  bump(ok ? &row->succeeded : code == CANCELLED ? &row->cancelled : &row->failed, 1);
   bump(&row->buckets[bucket], 1);
   bump(&row->duration_ns, duration_ns);
   idem__metrics_error(metrics, code);
+}
+
+void idem__metrics_cancelled(idem_metrics *metrics, idem__method_label label) {
+  if (metrics) bump(&row_of(metrics, label)->cancelled, 1);
 }
 
 uint64_t idem__metrics_total(idem_metrics *const *metrics, size_t count, idem__counter counter) {

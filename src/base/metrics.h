@@ -21,6 +21,7 @@ typedef struct idem__row {
   idem__cell notifications;
   idem__cell succeeded;
   idem__cell failed;
+  idem__cell cancelled;
   idem__cell buckets[IDEM__BUCKETS + 1]; /* each on its own; summed up when rendered */
   idem__cell duration_ns;
 } idem__row;

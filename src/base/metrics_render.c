@@ -48,7 +48,7 @@ static const family families[] = {
 typedef struct total {
   const char *name;
   size_t name_len;
-  uint64_t notifications, succeeded, failed, duration_ns;
+  uint64_t notifications, succeeded, failed, cancelled, duration_ns;
   uint64_t buckets[IDEM__BUCKETS + 1];
 } total;
 
@@ -67,6 +67,7 @@ static void add_row(total *sum, const idem__row *row) {
   sum->notifications += read_cell(&row->notifications);
   sum->succeeded += read_cell(&row->succeeded);
   sum->failed += read_cell(&row->failed);
+  sum->cancelled += read_cell(&row->cancelled);
   sum->duration_ns += read_cell(&row->duration_ns);
   for (size_t i = 0; i <= IDEM__BUCKETS; i++) sum->buckets[i] += read_cell(&row->buckets[i]);
 }
@@ -75,6 +76,7 @@ static void add_total(total *sum, const total *more) {
   sum->notifications += more->notifications;
   sum->succeeded += more->succeeded;
   sum->failed += more->failed;
+  sum->cancelled += more->cancelled;
   sum->duration_ns += more->duration_ns;
   for (size_t i = 0; i <= IDEM__BUCKETS; i++) sum->buckets[i] += more->buckets[i];
 }
@@ -183,10 +185,12 @@ static idem_status put_notifications(idem__buf *out, const totals *all) {
 
 static idem_status put_requests(idem__buf *out, const totals *all) {
   static const char *const name = "mcp_requests_total";
-  idem_status status = put_head(out, name, "counter", "Requests answered, by method and outcome.");
+  idem_status status = put_head(out, name, "counter", "Requests ended, by method and outcome.");
   for (size_t i = 0; i < all->count && status == IDEM_OK; i++) {
     const total *sum = &all->items[i];
-    if (sum->failed) status = put_count(out, name, sum, ",status=\"error\"", sum->failed);
+    if (sum->cancelled) status = put_count(out, name, sum, ",status=\"cancelled\"", sum->cancelled);
+    if (status == IDEM_OK && sum->failed)
+      status = put_count(out, name, sum, ",status=\"error\"", sum->failed);
     if (status == IDEM_OK && sum->succeeded)
       status = put_count(out, name, sum, ",status=\"ok\"", sum->succeeded);
   }

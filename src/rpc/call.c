@@ -58,8 +58,9 @@ static idem_response read_response(const idem__message *message) {
   return response;
 }
 
-static void report(idem_conn *conn, const char *what, const idem_response *response) {
-  idem__conn_warn(conn, what, NULL, 0, NULL);
+static void report(idem_conn *conn, const char *what, const idem__id *id,
+                   const idem_response *response) {
+  idem__conn_warn(conn, what, NULL, 0, id);
   if (!conn->opts.on_protocol_error) return;
   idem_protocol_error error = {.what = what,
                                .code = response->code,
@@ -69,11 +70,11 @@ static void report(idem_conn *conn, const char *what, const idem_response *respo
 }
 
 /* An error that names no call. */
-static void unclaimed_error(idem_conn *conn, idem_response response) {
+static void unclaimed_error(idem_conn *conn, const idem__id *id, idem_response response) {
   idem_null_id_error rule = conn->policy.null_id_error;
   bool fail = rule == IDEM_NULL_ID_ERROR_FAIL_ALL ||
               (rule == IDEM_NULL_ID_ERROR_FAIL_ONLY && conn->call_count == 1);
-  report(conn, "an error answer with id null", &response);
+  report(conn, "an error answer with id null", id, &response);
   /* Calls made by the callbacks that run here are not the peer's target. */
   uint64_t before = conn->next_call_id;
   while (fail && !idem__list_empty(&conn->calls)) {
@@ -97,11 +98,11 @@ void idem__call_response(idem_conn *conn, const idem__message *message) {
     end_call(conn, call, &response);
   } else if (response.status == IDEM_E_REMOTE &&
              (message->id.kind == IDEM__ID_NULL || message->id.kind == IDEM__ID_ABSENT)) {
-    unclaimed_error(conn, response);
+    unclaimed_error(conn, &message->id, response);
   } else if (!conn->siblings.stray_response || !conn->siblings.stray_response(conn, message)) {
     response.message = NULL;
     response.message_len = 0;
-    report(conn, "a response with an unknown id", &response);
+    report(conn, "a response with an unknown id", &message->id, &response);
   }
 }
 

@@ -8,6 +8,7 @@
 /* "Content-Length: 100\r\n\r\n": the first guess at a header's length. */
 #define FIRST_HEAD 23u
 #define NEVER UINT64_MAX
+#define CUT_OFF "a request was cut off by the end of its connection"
 
 uint64_t idem__conn_now_ns(idem_conn *conn) {
   if (IDEM__LIKELY(conn->opts.now_ns != NULL))
@@ -105,64 +106,6 @@ const void *idem__conn_client(const idem_conn *conn) { return conn->client_lent;
 size_t idem_conn_in_flight(const idem_conn *conn) { return conn->in_flight; }
 size_t idem_conn_pending_calls(const idem_conn *conn) { return conn->call_count; }
 
-/* ------------------------------------------------------------------ logging */
-
-static idem_log_record record_of(const idem_conn *conn, idem_log_level level, const char *message,
-                                 const idem__id *id) {
-  return (idem_log_record){.level = level,
-                           .message = message,
-                           .id = id ? id->raw : NULL,
-                           .id_len = id ? id->raw_len : 0,
-                           .peer = idem_conn_peer(conn)[0] ? idem_conn_peer(conn) : NULL};
-}
-
-static bool logs(const idem_conn *conn, idem_log_level level) {
-  return conn->opts.log && level >= idem_log_get_level(conn->opts.log);
-}
-
-void idem__conn_warn(idem_conn *conn, const char *message, const char *method, size_t method_len,
-                     const idem__id *id) {
-  if (!logs(conn, IDEM_LOG_WARN)) return;
-  idem_log_record record = record_of(conn, IDEM_LOG_WARN, message, id);
-  record.method = method;
-  record.method_len = method_len;
-  idem__log_limited(conn->opts.log, &record, &conn->warnings, idem__conn_clock_ms(conn));
-}
-
-void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message, const char *detail,
-                     const idem__id *id) {
-  if (!logs(conn, level)) return;
-  idem_log_record record = record_of(conn, level, message, id);
-  record.detail = detail;
-  record.detail_len = detail ? strlen(detail) : 0;
-  idem_log_write(conn->opts.log, &record);
-}
-
-uint64_t idem__request_age_ms(const idem_request *request) {
-  return request->conn ? (idem__conn_now_ns(request->conn) - request->started_ns) / 1000000u : 0;
-}
-
-void idem__request_tell(const idem_request *request, idem__log_bucket *bucket, idem_log_level level,
-                        const char *message, const char *detail) {
-  idem_conn *conn = request->conn;
-  if (!conn || !logs(conn, level)) return;
-  idem_log_record record = record_of(conn, level, message, &request->id);
-  record.method = request->name;
-  record.method_len = request->name_len;
-  record.detail = detail;
-  record.detail_len = strlen(detail);
-  idem__log_limited(conn->opts.log, &record, bucket ? bucket : &conn->warnings,
-                    idem__conn_now_ns(conn) / 1000000u);
-}
-
-void idem__conn_debug(idem_conn *conn, const char *message, const char *method, size_t method_len) {
-  if (!logs(conn, IDEM_LOG_DEBUG)) return;
-  idem_log_record record = record_of(conn, IDEM_LOG_DEBUG, message, NULL);
-  record.method = method;
-  record.method_len = method_len;
-  idem_log_write(conn->opts.log, &record);
-}
-
 /* ------------------------------------------------------------------- ending */
 
 static void forget_requests(idem__list *list) {
@@ -191,7 +134,7 @@ IDEM__COLD static void free_now(idem_conn *conn) {
     idem__batch_free(IDEM__CONTAINER(conn->batches.next, idem__batch, link));
   }
   if (conn->attachment_free) conn->attachment_free(conn->attachment);
-  idem__log_bucket_end(conn->opts.log, &conn->warnings);
+  idem__conn_tell_end(conn);
   idem__output_free(conn);
   idem__framer_deinit(&conn->framer);
   idem__map_deinit(&conn->owed);
@@ -252,6 +195,7 @@ static void settle_held(idem_conn *conn) {
   idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   while (!idem__list_empty(&conn->held)) {
     idem_request *request = IDEM__CONTAINER(conn->held.next, idem_request, link);
+    idem__request_tell(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had not begun");
     idem__request_settle(request, &answer);
     idem__request_end(request);
   }
@@ -273,6 +217,7 @@ void idem_conn_abort(idem_conn *conn) {
   idem_conn_close(conn);
   while (!idem__list_empty(&conn->requests)) {
     idem_request *request = IDEM__CONTAINER(conn->requests.next, idem_request, link);
+    idem__request_tell(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
     idem__request_settle(request, &answer);
     idem__request_cancel(request, IDEM_CANCEL_CLOSED);
   }
@@ -309,7 +254,7 @@ static bool take_frames(idem_conn *conn) {
       idem__dispatch_text(conn, conn->framer.data, conn->framer.len);
       if (IDEM__LIKELY(idem__framer_drained(&conn->framer))) break;
     } else {
-      idem__dispatch_frame_fault(conn, event);
+      idem__dispatch_frame_fault(conn, event, conn->framer.dropped);
     }
   }
   return progress;
@@ -360,7 +305,7 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
   conn->active_ms = idem__conn_clock_ms(conn);
   conn->last_kind = IDEM__INVALID;
   if (len > conn->policy.limits.message_bytes)
-    idem__dispatch_frame_fault(conn, IDEM__FRAME_OVERSIZE);
+    idem__dispatch_frame_fault(conn, IDEM__FRAME_OVERSIZE, len);
   else
     idem__dispatch_text(conn, text, len);
   idem__dispatch_held(conn);
@@ -414,7 +359,7 @@ static void expire_requests(idem_conn *conn, uint64_t now_ms) {
     idem_request *request = IDEM__CONTAINER(timer, idem_request, timer);
     idem__answer answer = idem__answer_fault(request->codes, IDEM_FAULT_TIMEOUT, NULL);
     bool was_held = request->held;
-    idem__conn_note(conn, IDEM_LOG_WARN, "a request ran out of time", NULL, &request->id);
+    idem__request_tell(request, NULL, IDEM_LOG_WARN, "a request ran out of time", NULL);
     idem__request_settle(request, &answer);
     idem__request_cancel(request, IDEM_CANCEL_DEADLINE);
     if (was_held) idem__request_end(request);

@@ -21,35 +21,36 @@ void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answ
 }
 
 /* What cannot be read as a message counts as one: it was as much work. */
-IDEM__COLD static void refuse_unknown(idem_conn *conn, const idem__answer *answer,
-                                      const char *why) {
+IDEM__COLD static void refuse_unknown(idem_conn *conn, const idem__answer *answer, const char *what,
+                                      size_t size) {
   static const idem__id unknown;
   idem__answer too_fast = idem__answer_fault(conn->policy.codes, IDEM_FAULT_RATE_LIMITED, NULL);
   bool admitted = !conn->opts.admit || conn->opts.admit(conn, conn->opts.user);
   if (!admitted) idem__metrics_add(conn->opts.metrics, IDEM__M_RATE_LIMITED, 1);
-  idem__conn_warn(conn, why, NULL, 0, NULL);
-  idem__dispatch_refuse(conn, &unknown, admitted ? answer : &too_fast);
+  if (!admitted) answer = &too_fast;
+  idem__conn_tell_refusal(conn, what, NULL, answer, size);
+  idem__dispatch_refuse(conn, &unknown, answer);
 }
 
-IDEM__COLD static void refuse_parse(idem_conn *conn) {
+IDEM__COLD static void refuse_parse(idem_conn *conn, size_t size) {
   idem__answer answer = idem__answer_code(IDEM_RPC_PARSE_ERROR);
-  refuse_unknown(conn, &answer, "a message is not JSON");
+  refuse_unknown(conn, &answer, "a message is not JSON", size);
 }
 
-IDEM__COLD static void refuse_whole(idem_conn *conn, idem__reason reason) {
+IDEM__COLD static void refuse_whole(idem_conn *conn, idem__reason reason, size_t size) {
   idem__answer answer = idem__answer_invalid_request(reason);
-  refuse_unknown(conn, &answer, "a message was refused");
+  refuse_unknown(conn, &answer, "a message was refused", size);
 }
 
-void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event) {
+void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event, size_t size) {
   switch (event) {
-  case IDEM__FRAME_OVERSIZE: refuse_whole(conn, IDEM__OVERSIZE); break;
-  case IDEM__FRAME_HEADER_TOO_LARGE: refuse_whole(conn, IDEM__HEADER_TOO_LARGE); break;
-  case IDEM__FRAME_MISSING_LENGTH: refuse_whole(conn, IDEM__MISSING_CONTENT_LENGTH); break;
-  case IDEM__FRAME_BAD_LENGTH: refuse_whole(conn, IDEM__BAD_CONTENT_LENGTH); break;
-  case IDEM__FRAME_BAD_TYPE: refuse_whole(conn, IDEM__UNSUPPORTED_CONTENT_TYPE); break;
-  case IDEM__FRAME_BAD_CHARSET: refuse_whole(conn, IDEM__BAD_CHARSET); break;
-  case IDEM__FRAME_TRUNCATED: refuse_parse(conn); break;
+  case IDEM__FRAME_OVERSIZE: refuse_whole(conn, IDEM__OVERSIZE, size); break;
+  case IDEM__FRAME_HEADER_TOO_LARGE: refuse_whole(conn, IDEM__HEADER_TOO_LARGE, size); break;
+  case IDEM__FRAME_MISSING_LENGTH: refuse_whole(conn, IDEM__MISSING_CONTENT_LENGTH, size); break;
+  case IDEM__FRAME_BAD_LENGTH: refuse_whole(conn, IDEM__BAD_CONTENT_LENGTH, size); break;
+  case IDEM__FRAME_BAD_TYPE: refuse_whole(conn, IDEM__UNSUPPORTED_CONTENT_TYPE, size); break;
+  case IDEM__FRAME_BAD_CHARSET: refuse_whole(conn, IDEM__BAD_CHARSET, size); break;
+  case IDEM__FRAME_TRUNCATED: refuse_parse(conn, size); break;
   case IDEM__FRAME_HTTP:
     idem__conn_warn(conn, "an HTTP request on a port that speaks none; closing", NULL, 0, NULL);
     idem__conn_fail(conn, IDEM_E_PROTO);
@@ -62,9 +63,9 @@ void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event) {
 
 /* An answer for a message that has an id, or might have had one; inside a batch or alone. */
 IDEM__COLD static void refuse_message(idem_conn *conn, idem__batch *batch,
-                                      const idem__message *message, const idem__answer *answer) {
-  idem__conn_warn(conn, "a request was refused", message->method, message->method_len,
-                  &message->id);
+                                      const idem__message *message, const idem__answer *answer,
+                                      size_t size) {
+  idem__conn_tell_refusal(conn, "a request was refused", message, answer, size);
   if (!batch) {
     idem__dispatch_refuse(conn, &message->id, answer);
     return;
@@ -75,9 +76,10 @@ IDEM__COLD static void refuse_message(idem_conn *conn, idem__batch *batch,
 }
 
 IDEM__COLD static void refuse_reason(idem_conn *conn, idem__batch *batch,
-                                     const idem__message *message, idem__reason reason) {
+                                     const idem__message *message, idem__reason reason,
+                                     size_t size) {
   idem__answer answer = idem__answer_invalid_request(reason);
-  refuse_message(conn, batch, message, &answer);
+  refuse_message(conn, batch, message, &answer, size);
 }
 
 /* ----------------------------------------------------------------- running */
@@ -103,8 +105,7 @@ IDEM__COLD static void answer_not_found(idem_request *request) {
   if (request->name_len <= METHOD_SHOWN_MAX) {
     answer.value = (idem__value){IDEM__VALUE_MEMBER, request->name, request->name_len, "method"};
   }
-  idem__conn_warn(request->conn, "an unknown method was called", request->name, request->name_len,
-                  &request->id);
+  idem__request_tell(request, NULL, IDEM_LOG_WARN, "an unknown method was called", NULL);
   idem__request_settle(request, &answer);
   idem__request_end(request);
 }
@@ -183,10 +184,7 @@ static IDEM__INLINE void after_handler(idem_request *request) {
     return;
   }
   if (!request->kept) {
-    if (request->conn) {
-      idem__conn_note(request->conn, IDEM_LOG_ERROR, "a handler forgot to answer", NULL,
-                      &request->id);
-    }
+    idem__request_tell(request, NULL, IDEM_LOG_ERROR, "a handler forgot to answer", NULL);
     idem_request_drop(request);
     return;
   }
@@ -354,7 +352,7 @@ static void start_request(idem_request *request) {
 }
 
 IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
-                                     const idem__message *message) {
+                                     const idem__message *message, size_t size) {
   char storage[96];
   idem__buf data;
   idem__buf_fixed(&data, storage, sizeof storage);
@@ -363,25 +361,27 @@ IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
   idem__answer answer = {.is_error = true,
                          .code = IDEM_RPC_INVALID_PARAMS,
                          .value = {IDEM__VALUE_OWN, data.data, data.len, NULL}};
-  refuse_message(conn, batch, message, &answer);
+  refuse_message(conn, batch, message, &answer, size);
 }
 
 static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, idem__batch *batch,
                                         const idem__message *message) {
+  if (IDEM__UNLIKELY(idem__log_is_debug(conn->opts.log)))
+    idem__conn_debug(conn, "request", message->method, message->method_len, &message->id);
   idem__reason reason = admission_fault(conn, message);
   if (IDEM__UNLIKELY(reason != IDEM__REASON_NONE)) {
-    refuse_reason(conn, batch, message, reason);
+    refuse_reason(conn, batch, message, reason, block->text_len);
     return;
   }
   if (IDEM__UNLIKELY(message->params_refused != NULL)) {
-    refuse_params(conn, batch, message);
+    refuse_params(conn, batch, message, block->text_len);
     return;
   }
   const idem__method *method = find_method(conn, message);
   idem_request *request = make_request(conn, block, message, method);
   if (IDEM__UNLIKELY(!request)) {
     idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
-    refuse_message(conn, batch, message, &answer);
+    refuse_message(conn, batch, message, &answer, block->text_len);
     return;
   }
   conn->in_flight++;
@@ -399,6 +399,7 @@ static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, ide
 
 IDEM__COLD static void cancel_request(idem_conn *conn, idem_request *request) {
   bool was_held = request->held;
+  idem__request_tell(request, NULL, IDEM_LOG_INFO, "a request was cancelled", NULL);
   if (conn->policy.cancel.answer_code) {
     idem__answer answer = idem__answer_code(conn->policy.cancel.answer_code);
     idem__request_settle(request, &answer);
@@ -462,8 +463,8 @@ IDEM__COLD static void start_silent(idem_conn *conn, idem__block *block,
                                     const idem__message *message, const idem__method *method,
                                     bool waits) {
   if (waits && !held_has_room(conn, block)) {
-    idem__conn_warn(conn, "too much is waiting; a notification was dropped", message->method,
-                    message->method_len, NULL);
+    idem__conn_tell_dropped(conn, "a notification was dropped", message, "too much is waiting",
+                            block->text_len);
     return;
   }
   idem_request *request = make_request(conn, block, message, method);
@@ -483,6 +484,24 @@ IDEM__COLD static void start_silent(idem_conn *conn, idem__block *block,
   idem__request_end(request);
 }
 
+/* Some clients send one of a protocol that is not spoken here, to whoever it is. */
+static bool is_expected(const idem_conn *conn, const idem__message *message) {
+  const char *name = conn->policy.quiet_notification;
+  return name && strlen(name) == message->method_len &&
+         memcmp(name, message->method, message->method_len) == 0;
+}
+
+IDEM__COLD static void ignore_notification(idem_conn *conn, const idem__message *message,
+                                           const idem__method *method, size_t size) {
+  bool known = method && (method->notification_fn || runs_as_method(conn, method));
+  idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);
+  if (is_expected(conn, message))
+    idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
+  else
+    idem__conn_tell_dropped(conn, "a notification was ignored", message,
+                            known ? "Invalid params" : "Method not found", size);
+}
+
 IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block, const char *text,
                                             size_t text_len, const idem__message *message) {
   const idem__method *method =
@@ -493,11 +512,10 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
   }
   if (!method || (!method->notification_fn && !runs_as_method(conn, method)) ||
       message->params_refused) {
-    idem__metrics_notification(conn->opts.metrics, 0);
-    idem__conn_warn(conn, "a notification was ignored", message->method, message->method_len, NULL);
+    ignore_notification(conn, message, method, block->text_len);
     return;
   }
-  idem__conn_debug(conn, "notification", message->method, message->method_len);
+  idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
   bool waits = must_hold(conn, false);
   if (method->notification_fn && !waits)
     run_notification(conn, method, message->params);
@@ -514,11 +532,16 @@ static bool admitted(idem_conn *conn, const idem__message *message) {
   return conn->opts.admit(conn, conn->opts.user);
 }
 
-static void refuse_rate(idem_conn *conn, idem__batch *batch, const idem__message *message) {
+IDEM__COLD static void refuse_rate(idem_conn *conn, idem__batch *batch,
+                                   const idem__message *message, size_t size) {
   idem__metrics_add(conn->opts.metrics, IDEM__M_RATE_LIMITED, 1);
-  if (message->kind == IDEM__NOTIFICATION) return;
+  if (message->kind == IDEM__NOTIFICATION) {
+    idem__conn_tell_dropped(conn, "a notification was dropped", message,
+                            idem__reason_text(IDEM__RATE_LIMITED), size);
+    return;
+  }
   idem__answer answer = idem__answer_fault(conn->policy.codes, IDEM_FAULT_RATE_LIMITED, NULL);
-  refuse_message(conn, batch, message, &answer);
+  refuse_message(conn, batch, message, &answer, size);
 }
 
 IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const char *text,
@@ -527,21 +550,21 @@ IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const 
   idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
   conn->last_kind = message.kind;
   if (IDEM__UNLIKELY(!admitted(conn, &message))) {
-    refuse_rate(conn, batch, &message);
+    refuse_rate(conn, batch, &message, block->text_len);
     return;
   }
   switch (message.kind) {
   case IDEM__REQUEST: accept_request(conn, block, batch, &message); break;
   case IDEM__NOTIFICATION: accept_notification(conn, block, text, text_len, &message); break;
   case IDEM__RESPONSE: idem__call_response(conn, &message); break;
-  case IDEM__INVALID: refuse_reason(conn, batch, &message, message.reason); break;
+  case IDEM__INVALID: refuse_reason(conn, batch, &message, message.reason, block->text_len); break;
   }
 }
 
-IDEM__COLD static void refuse_batches(idem_conn *conn) {
+IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
   idem__answer answer = idem__answer_invalid_request(IDEM__BATCH_NOT_SUPPORTED);
   answer.message = conn->policy.batch_refusal;
-  refuse_unknown(conn, &answer, "a batch was refused");
+  refuse_unknown(conn, &answer, "a batch was refused", size);
 }
 
 IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text,
@@ -549,11 +572,11 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
   size_t count = yyjson_arr_size(block->doc->root);
   idem__batch *batch;
   if (!conn->policy.batches) {
-    refuse_batches(conn);
+    refuse_batches(conn, text_len);
   } else if (count == 0) {
-    refuse_whole(conn, IDEM__EMPTY_BATCH);
+    refuse_whole(conn, IDEM__EMPTY_BATCH, text_len);
   } else if (count > conn->policy.limits.batch) {
-    refuse_whole(conn, IDEM__BATCH_TOO_LARGE);
+    refuse_whole(conn, IDEM__BATCH_TOO_LARGE, text_len);
   } else if (idem__batch_new(conn, block, count, &batch) != IDEM_OK) {
     idem__conn_fail(conn, IDEM_E_NOMEM);
   } else {
@@ -581,13 +604,13 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
     if (status == IDEM_E_NOMEM)
       idem__conn_fail(conn, status);
     else if (block->arena.over_limit)
-      refuse_whole(conn, IDEM__OVERSIZE);
+      refuse_whole(conn, IDEM__OVERSIZE, text_len);
     else
-      refuse_parse(conn);
+      refuse_parse(conn, text_len);
   } else if (IDEM__UNLIKELY(!depth_within(conn, block, text_len))) {
-    refuse_parse(conn);
+    refuse_parse(conn, text_len);
   } else if (IDEM__UNLIKELY(block->arena.pieces != NULL) && !idem__block_charge(block)) {
-    refuse_whole(conn, IDEM__OVERSIZE);
+    refuse_whole(conn, IDEM__OVERSIZE, text_len);
   } else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(block->doc->root))) {
     dispatch_batch(conn, block, text, text_len);
   } else {
@@ -606,7 +629,7 @@ IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len
     if (block->refs > 1) idem__block_keep(block);
     idem__block_release(block);
   } else if (over) {
-    refuse_whole(conn, IDEM__OVERSIZE);
+    refuse_whole(conn, IDEM__OVERSIZE, len);
   } else {
     idem__conn_fail(conn, IDEM_E_NOMEM);
   }

@@ -195,6 +195,7 @@ struct idem_request {
   bool settled;    /* the wire is done with it: answered, cancelled or conn gone */
   bool ended;      /* the handler is done with it */
   bool cancelled;
+  bool told; /* the log has its line already: an error answer needs no other */
 };
 
 /* The handler is done with it. */
@@ -260,11 +261,12 @@ struct idem_conn {
   idem_status failure;  /* final; returned by feed */
   bool eof;
   bool closed;
-  bool aborted;              /* closed, and nothing more may be owed */
-  bool free_later;           /* it is going, at the latest when the outermost entry point returns */
-  bool woken;                /* on_output was called and nothing was taken since */
-  unsigned depth;            /* how many of our entry points are on the stack */
-  idem__log_bucket warnings; /* what a peer does wrong cannot flood the log */
+  bool aborted;    /* closed, and nothing more may be owed */
+  bool free_later; /* it is going, at the latest when the outermost entry point returns */
+  bool woken;      /* on_output was called and nothing was taken since */
+  unsigned depth;  /* how many of our entry points are on the stack */
+  /* What a peer can cause cannot flood the log; no kind of line hides another. */
+  idem__log_bucket warnings, faults, endings;
 
   void *attachment; /* what a layer above keeps of this conn; freed with it */
   void (*attachment_free)(void *attachment);
@@ -310,19 +312,31 @@ IDEM__COLD void idem__conn_fail(idem_conn *conn, idem_status status);
 void idem__conn_wake(idem_conn *conn);
 /* Whether the first of what waits may run now. */
 bool idem__dispatch_ready(const idem_conn *conn);
-/* A warning about what the peer did, limited in rate. */
+/* tell.c: lines of the log. A warning about what the peer did, limited in rate. */
 IDEM__COLD void idem__conn_warn(idem_conn *conn, const char *message, const char *method,
                                 size_t method_len, const idem__id *id);
 /* What is only worth a line when someone is looking closely. */
 IDEM__COLD void idem__conn_debug(idem_conn *conn, const char *message, const char *method,
-                                 size_t method_len);
+                                 size_t method_len, const idem__id *id);
 /* A line of any level; `detail` is ours, a constant or NULL. */
 IDEM__COLD void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message,
                                 const char *detail, const idem__id *id);
+/* Something never became a request: why, and how many bytes it had. `message` may be NULL. */
+IDEM__COLD void idem__conn_tell_refusal(idem_conn *conn, const char *what,
+                                        const idem__message *message, const idem__answer *answer,
+                                        size_t size);
+/* A notification that will have no effect. */
+IDEM__COLD void idem__conn_tell_dropped(idem_conn *conn, const char *what,
+                                        const idem__message *message, const char *reason,
+                                        size_t size);
+/* The line of an error answer, unless the request had one. */
+IDEM__COLD void idem__request_tell_error(idem_request *request, const idem__answer *answer);
+/* The conn goes: how many lines were left out. */
+void idem__conn_tell_end(idem_conn *conn);
 
 /* dispatch.c: one message, text and all. */
 void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
-IDEM__COLD void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event);
+IDEM__COLD void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event, size_t size);
 /* Runs held messages while there is room. */
 void idem__dispatch_held(idem_conn *conn);
 /* Answers something that never became a request. Unless the policy leaves junk unanswered. */

@@ -134,8 +134,6 @@ IDEM__HOT static idem_status try_answer(idem_conn *conn, const idem__id *id,
 
 IDEM__COLD static idem_status answer_instead(idem_conn *conn, const idem__id *id,
                                              idem_status status) {
-  idem__conn_note(conn, IDEM_LOG_ERROR, "an answer could not be sent", idem_status_text(status),
-                  id);
   idem__answer instead = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   idem_status second = try_answer(conn, id, &instead);
   if (second != IDEM_OK) idem__conn_fail(conn, second);

@@ -2,6 +2,7 @@
  * The getters name the path on failure, so that a client can mend its call. */
 #include "inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static yyjson_val *find(yyjson_val *params, const char *name, size_t position) {
@@ -105,12 +106,22 @@ static idem_status put_fault(idem__buf *out, const idem_param_fault *fault) {
   return status == IDEM_OK ? idem__buf_puts(out, "}") : status;
 }
 
+/* The log hears which param it was, not what stood there. */
+static void tell(idem_request *request, const idem_param_fault *fault) {
+  char detail[256];
+  if (!request->live || request->settled) return;
+  snprintf(detail, sizeof detail, "%.96s: expected %.96s, received %s", fault->param,
+           fault->expected, idem__json_type_name(fault->received));
+  idem__request_tell(request, NULL, IDEM_LOG_WARN, "params were refused", detail);
+}
+
 idem_status idem_reply_invalid_params(idem_request *request, const idem_param_fault *fault) {
   idem__buf data;
   idem_pool *pool = request->pool;
   idem__pool_ref(pool); /* replying may free the request, and its pool with it */
   idem__buf_init(&data, &pool->alloc, (size_t)1 << 20);
   idem_status status = put_fault(&data, fault);
+  tell(request, fault);
   status = idem_reply_error_json(request, IDEM_RPC_INVALID_PARAMS, NULL,
                                  status == IDEM_OK ? data.data : NULL, data.len);
   idem__buf_deinit(&data);

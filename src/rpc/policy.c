@@ -28,6 +28,7 @@ static idem_policy jsonrpc_policy(void) {
       .batch_refusal = "Invalid Request",
       .notifications_run_methods = true,
       .answer_junk = true,
+      .quiet_notification = "notifications/initialized",
       .limits = default_limits,
   };
 }

@@ -399,6 +399,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->settled = false;
   request->ended = false;
   request->cancelled = false;
+  request->told = false;
 }
 
 IDEM__HOT idem_request *idem__request_new(idem_pool *pool) {

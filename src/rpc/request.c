@@ -4,6 +4,7 @@
 #include "inside.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static void release_if_over(idem_request *request) {
@@ -55,18 +56,27 @@ static void wake_held(idem_conn *conn) {
     idem__conn_wake(conn);
 }
 
+/* Who asked gets "Internal error" instead. A conn that has failed has had its own line. */
+IDEM__COLD static void tell_unsent(idem_request *request, idem_status status) {
+  if (status == request->conn->failure) return;
+  idem__request_tell(request, NULL, IDEM_LOG_ERROR, "an answer could not be sent",
+                     idem_status_text(status));
+}
+
 IDEM__HOT idem_status idem__request_settle(idem_request *request, const idem__answer *answer) {
   idem_conn *conn = request->conn;
   idem__batch *batch = request->batch;
   idem_status status = IDEM_OK;
   assert(conn); /* as in leave_books */
   leave_books(request);
+  if (IDEM__UNLIKELY(answer->is_error)) idem__request_tell_error(request, answer);
   if (IDEM__LIKELY(request->id.kind != IDEM__ID_ABSENT)) {
     count(request, answer);
     request->batch = NULL;
     status = IDEM__UNLIKELY(batch != NULL)
                  ? idem__batch_answer(batch, request->batch_index, &request->id, answer)
                  : idem__output_answer(conn, &request->id, answer);
+    if (IDEM__UNLIKELY(status != IDEM_OK)) tell_unsent(request, status);
   }
   wake_held(conn);
   return status;
@@ -76,6 +86,8 @@ void idem__request_forget(idem_request *request) {
   idem_conn *conn = request->conn;
   idem__batch *batch = request->batch;
   leave_books(request);
+  if (request->id.kind != IDEM__ID_ABSENT)
+    idem__metrics_cancelled(conn->opts.metrics, request->method ? request->method->label : 0);
   request->batch = NULL;
   if (batch) idem__batch_skip(batch, request->batch_index);
   wake_held(conn);
@@ -99,8 +111,8 @@ void idem__request_cancel(idem_request *request, idem_cancel_reason reason) {
 static bool already_ended(idem_request *request) {
   if (IDEM__LIKELY(request->live && !request->ended)) return false;
   if (request->conn) {
-    idem__conn_note(request->conn, IDEM_LOG_ERROR, "a handler replied twice; the second is dropped",
-                    NULL, &request->id);
+    idem__request_tell(request, NULL, IDEM_LOG_ERROR,
+                       "a handler replied twice; the second is dropped", NULL);
   }
   return true;
 }
@@ -157,13 +169,12 @@ idem_status idem__reply_error_own(idem_request *request, int64_t code, const cha
 /* Codes that are not the application's are an internal fault, told to the log only. */
 static idem_status reply_error(idem_request *request, int64_t code, const char *message,
                                idem__value data) {
-  idem_conn *conn = request->live ? request->conn : NULL;
   idem__answer answer = {.is_error = true, .code = code, .message = message, .value = data};
   if (request->live && !idem__code_allowed(request->codes, code)) {
-    if (conn) {
-      idem__conn_note(conn, IDEM_LOG_ERROR, "a handler raised a reserved error code", NULL,
-                      &request->id);
-    }
+    char detail[32];
+    snprintf(detail, sizeof detail, "code %lld", (long long)code);
+    idem__request_tell(request, NULL, IDEM_LOG_ERROR, "a handler raised a reserved error code",
+                       detail);
     answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   }
   if (!answer.value.at) answer.value.kind = IDEM__VALUE_NONE;

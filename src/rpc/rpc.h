@@ -212,9 +212,10 @@ const void *idem__conn_client(const idem_conn *conn);
 /* May serve another peer: nothing is owed, queued or pending, and it never failed. */
 bool idem__conn_reusable(const idem_conn *conn);
 
-/* A line about a request and what came of it, with its method, id and peer; `detail` is redacted. The
- * bucket limits the rate; NULL: that of the conn's warnings. None once the conn is gone. */
-IDEM__COLD void idem__request_tell(const idem_request *request, idem__log_bucket *bucket,
+/* A line about a request and what came of it, with its method, id and peer; `detail` (may be NULL) is
+ * redacted. Above debug it stands for the line that an error answer would have. The bucket limits the
+ * rate; NULL: the conn's own for this level. None once the conn is gone. */
+IDEM__COLD void idem__request_tell(idem_request *request, idem__log_bucket *bucket,
                                    idem_log_level level, const char *message, const char *detail);
 
 /* Since it came; 0 once the conn is gone. */

@@ -139,4 +139,4 @@ void idem_log_reopen(idem_log *log) {
   if (fd >= 0) close(fd);
 }
 
-const char *idem__log_sink_name(void) { return sink.path[0] ? "file" : "stderr"; }
+const char *idem__log_sink_name(void) { return sink.path[0] ? sink.path : "stderr"; }

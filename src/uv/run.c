@@ -16,6 +16,7 @@
 #define LAST_MS 50   /* workers have the grace and this */
 #define KILL_MS 500  /* for what was killed to be gone */
 #define CROWD_MIN 64 /* connections whose memory is worth giving back */
+#define SINK_DETAIL 2048
 #define CROWD_ENDS 8 /* times that it is given back while one crowd goes: 4^8 clients in quarters */
 
 typedef struct server {
@@ -81,11 +82,20 @@ static bool must_stop(const server *self) {
 
 /* ------------------------------------------------------------------------- running */
 
+/* Where the log goes is the operator's own choice: its path stands whole. */
+static void tell_plainly(const server *self, const char *message, const char *detail) {
+  idem_log_write(self->log, &(idem_log_record){.level = IDEM_LOG_INFO,
+                                               .message = message,
+                                               .detail = detail,
+                                               .detail_len = strlen(detail),
+                                               .plain = true});
+}
+
 static void on_wake(uv_async_t *async) { (void)async; }
 
 static void hang_up(const server *self) {
   idem_log_reopen(self->log);
-  idem_logf(self->log, IDEM_LOG_INFO, "log reopened", "%s", idem__log_sink_name());
+  tell_plainly(self, "log reopened", idem__log_sink_name());
   if (self->opts.on_hangup && !self->stopping) self->opts.on_hangup(self->opts.user);
 }
 
@@ -197,10 +207,16 @@ static bool serves_sockets(const char *const *urls, size_t count) {
   return false;
 }
 
+static void tell_start(const server *self) {
+  char detail[SINK_DETAIL];
+  snprintf(detail, sizeof detail, "version %s, pid %ld, level %s, sink %s", idem_version(),
+           (long)getpid(), idem_log_level_text(idem_log_get_level(self->log)),
+           idem__log_sink_name());
+  tell_plainly(self, "idem started", detail);
+}
+
 static int serve_urls(server *self, const char *const *urls, size_t count) {
-  idem_logf(self->log, IDEM_LOG_INFO, "idem started", "version %s, pid %ld, level %s, sink %s",
-            idem_version(), (long)getpid(), idem_log_level_text(idem_log_get_level(self->log)),
-            idem__log_sink_name());
+  tell_start(self);
   idem__signals_start(&self->wake, self->opts.on_hangup || serves_sockets(urls, count));
   if (self->opts.on_loop) self->opts.on_loop(&self->loop, self->opts.user);
   bool started = true;

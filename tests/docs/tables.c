@@ -42,6 +42,7 @@ static void print_rules(void) {
   FLAG(notifications_run_methods);
   FLAG(guard_http);
   FLAG(answer_junk);
+  ROW("quiet_notification", "\"%s\"", policy->quiet_notification);
   ROW("unknown_id", "%s", unknown_ids[policy->unknown_id]);
   ROW("null_id_error", "%s", null_id_errors[policy->null_id_error]);
   ROW("codes", "%s", code_sets[policy->codes]);

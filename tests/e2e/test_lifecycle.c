@@ -276,7 +276,9 @@ static void sighup_with_listeners_reopens_the_log(void **state) {
   }
   assert_int_equal(child_end(&server), 0);
   read_file(moved, text, sizeof text);
-  assert_non_null(strstr(text, "sink file"));
+  char sink[128];
+  snprintf(sink, sizeof sink, "sink %s\n", log);
+  assert_non_null(strstr(text, sink));
   assert_null(strstr(text, "stdin closed"));
   read_file(log, text, sizeof text);
   assert_non_null(strstr(text, "stdin closed"));

@@ -60,7 +60,7 @@ static void a_text_line_reads_from_left_to_right(void **state) {
   (void)state;
   idem_log_record record = sample();
   expect(IDEM_LOG_TEXT, &record,
-         "WARN  request refused method=tools/call id=\"a-1\" peer=\"tcp 127.0.0.1:4242\" "
+         "WARN  request refused id=\"a-1\" method=tools/call peer=\"tcp 127.0.0.1:4242\" "
          "detail=no such tool\n");
 }
 
@@ -70,6 +70,51 @@ static void a_json_line_has_the_same_members(void **state) {
   expect(IDEM_LOG_JSON, &record,
          "{\"severity\":\"warn\",\"message\":\"request refused\",\"method\":\"tools/call\","
          "\"id\":\"\\\"a-1\\\"\",\"peer\":\"tcp 127.0.0.1:4242\",\"detail\":\"no such tool\"}\n");
+}
+
+/* A peer may put what is secret where a name or an id belongs. */
+static void method_and_id_are_redacted_as_detail_is(void **state) {
+  (void)state;
+  idem_log_record record = {.level = IDEM_LOG_WARN,
+                            .message = "m",
+                            .method = "password=hunter2",
+                            .method_len = 16,
+                            .id = "\"/home/ann/notes.txt\"",
+                            .id_len = 21};
+  expect(IDEM_LOG_TEXT, &record, "WARN  m id=\"[redacted]\" method=\"password=[redacted]\"\n");
+  expect(IDEM_LOG_JSON, &record,
+         "{\"severity\":\"warn\",\"message\":\"m\",\"method\":\"password=[redacted]\","
+         "\"id\":\"\\\"[redacted]\\\"\"}\n");
+}
+
+/* Names of methods look like paths and are none. */
+static void names_of_methods_stand_whole(void **state) {
+  (void)state;
+  static const char *const names[] = {"tools/call", "notifications/initialized", "$/cancelRequest",
+                                      "textDocument/didOpen", "list.items"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char wanted[128];
+    idem_log_record record = {
+        .level = IDEM_LOG_INFO, .message = "m", .method = names[i], .method_len = strlen(names[i])};
+    snprintf(wanted, sizeof wanted, "INFO  m method=%s\n", names[i]);
+    expect(IDEM_LOG_TEXT, &record, wanted);
+  }
+}
+
+static void a_plain_detail_keeps_its_paths_and_loses_added_secrets(void **state) {
+  (void)state;
+  idem_log_record record = {.level = IDEM_LOG_INFO,
+                            .message = "m",
+                            .detail = "sink /var/log/hunter2.log",
+                            .detail_len = 25,
+                            .plain = true};
+  expect(IDEM_LOG_TEXT, &record, "INFO  m detail=sink /var/log/hunter2.log\n");
+  idem_log *log = open_log(IDEM_LOG_JSON, IDEM_LOG_DEBUG);
+  assert_int_equal(idem_log_add_secret(log, "hunter2", 7), IDEM_OK);
+  idem_log_write(log, &record);
+  idem_log_free(log);
+  assert_string_equal(seen.text, "{\"severity\":\"info\",\"message\":\"m\",\"detail\":\"sink "
+                                 "/var/log/[redacted].log\"}\n");
 }
 
 static void absent_fields_are_left_out(void **state) {
@@ -205,8 +250,8 @@ static void no_field_can_begin_a_line_or_another_field(void **state) {
   record.detail = "d\x1b[2J\xc2\x85\xff";
   record.detail_len = strlen(record.detail);
   expect(IDEM_LOG_TEXT, &record,
-         "WARN  request refused method=\"x\\nERROR forged id=9 \\\"\\\\\" "
-         "id=\"\\\"a\\\\\\\" peer=root\\\"\" peer=p\\r\\u{202e}q "
+         "WARN  request refused id=\"\\\"a\\\\\\\" peer=root\\\"\" "
+         "method=\"x\\nERROR forged id=9 \\\"\\\\\" peer=p\\r\\u{202e}q "
          "detail=d\\x1b[2J\\u{0085}\\xff\n");
   expect(IDEM_LOG_JSON, &record,
          "{\"severity\":\"warn\",\"message\":\"request refused\","
@@ -414,6 +459,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_text_line_reads_from_left_to_right),
       cmocka_unit_test(a_json_line_has_the_same_members),
+      cmocka_unit_test(method_and_id_are_redacted_as_detail_is),
+      cmocka_unit_test(names_of_methods_stand_whole),
+      cmocka_unit_test(a_plain_detail_keeps_its_paths_and_loses_added_secrets),
       cmocka_unit_test(absent_fields_are_left_out),
       cmocka_unit_test(an_id_that_is_null_is_shown),
       cmocka_unit_test(timestamps_are_utc_with_microseconds),

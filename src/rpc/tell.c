@@ -1,0 +1,158 @@
+/* tell.c - what the log is told of messages, requests and conns.
+ * Every error answer has one line: at error where the fault is ours, at warn where it is the peer's,
+ * at debug where it is the application's own. What a peer can cause at will is limited in rate, a
+ * bucket for each kind, so that no kind hides another. See docs/internals/rpc.md. */
+#include "inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static idem_log_record record_of(const idem_conn *conn, idem_log_level level, const char *message,
+                                 const idem__id *id) {
+  return (idem_log_record){.level = level,
+                           .message = message,
+                           .id = id ? id->raw : NULL,
+                           .id_len = id && id->raw ? id->raw_len : 0,
+                           .peer = idem_conn_peer(conn)[0] ? idem_conn_peer(conn) : NULL};
+}
+
+static void add_detail(idem_log_record *record, const char *detail) {
+  record->detail = detail;
+  record->detail_len = detail ? strlen(detail) : 0;
+}
+
+static bool logs(const idem_conn *conn, idem_log_level level) {
+  return conn->opts.log && level >= idem_log_get_level(conn->opts.log);
+}
+
+static idem__log_bucket *bucket_of(idem_conn *conn, idem_log_level level) {
+  if (level == IDEM_LOG_ERROR) return &conn->faults;
+  return level == IDEM_LOG_INFO ? &conn->endings : &conn->warnings;
+}
+
+/* Debug is for who looks closely: nothing is left out. */
+static void write_limited(idem_conn *conn, const idem_log_record *record) {
+  if (record->level == IDEM_LOG_DEBUG)
+    idem_log_write(conn->opts.log, record);
+  else
+    idem__log_limited(conn->opts.log, record, bucket_of(conn, record->level),
+                      idem__conn_clock_ms(conn));
+}
+
+void idem__conn_tell_end(idem_conn *conn) {
+  idem__log_bucket_end(conn->opts.log, &conn->warnings);
+  idem__log_bucket_end(conn->opts.log, &conn->faults);
+  idem__log_bucket_end(conn->opts.log, &conn->endings);
+}
+
+/* --------------------------------------------------------------------- conns */
+
+void idem__conn_warn(idem_conn *conn, const char *message, const char *method, size_t method_len,
+                     const idem__id *id) {
+  if (!logs(conn, IDEM_LOG_WARN)) return;
+  idem_log_record record = record_of(conn, IDEM_LOG_WARN, message, id);
+  record.method = method;
+  record.method_len = method_len;
+  write_limited(conn, &record);
+}
+
+void idem__conn_note(idem_conn *conn, idem_log_level level, const char *message, const char *detail,
+                     const idem__id *id) {
+  if (!logs(conn, level)) return;
+  idem_log_record record = record_of(conn, level, message, id);
+  add_detail(&record, detail);
+  idem_log_write(conn->opts.log, &record);
+}
+
+void idem__conn_debug(idem_conn *conn, const char *message, const char *method, size_t method_len,
+                      const idem__id *id) {
+  if (!logs(conn, IDEM_LOG_DEBUG)) return;
+  idem_log_record record = record_of(conn, IDEM_LOG_DEBUG, message, id);
+  record.method = method;
+  record.method_len = method_len;
+  idem_log_write(conn->opts.log, &record);
+}
+
+/* ------------------------------------------------------------------ refusals */
+
+/* Of an error answer: whose fault it was. Codes outside the reserved range are the application's. */
+static idem_log_level level_of(int64_t code) {
+  if (code == IDEM_RPC_INTERNAL_ERROR) return IDEM_LOG_ERROR;
+  return code >= -32768 && code <= -32000 ? IDEM_LOG_WARN : IDEM_LOG_DEBUG;
+}
+
+/* The reason, or what the code means, and how much there was; never bytes of the message. */
+static void put_cause(char *out, size_t room, const idem__answer *answer, size_t size) {
+  const idem__value *value = &answer->value;
+  const char *text = idem__code_text(answer->code);
+  if (value->kind == IDEM__VALUE_MEMBER && strcmp(value->key, "reason") == 0)
+    snprintf(out, room, "%.*s, %zu bytes", (int)value->len, (const char *)value->at, size);
+  else if (text)
+    snprintf(out, room, "%s, %zu bytes", text, size);
+  else
+    snprintf(out, room, "code %lld, %zu bytes", (long long)answer->code, size);
+}
+
+void idem__conn_tell_refusal(idem_conn *conn, const char *what, const idem__message *message,
+                             const idem__answer *answer, size_t size) {
+  idem_log_level level = level_of(answer->code);
+  if (!logs(conn, level)) return;
+  char cause[128];
+  put_cause(cause, sizeof cause, answer, size);
+  idem_log_record record = record_of(conn, level, what, message ? &message->id : NULL);
+  record.method = message ? message->method : NULL;
+  record.method_len = message && message->method ? message->method_len : 0;
+  add_detail(&record, cause);
+  write_limited(conn, &record);
+}
+
+void idem__conn_tell_dropped(idem_conn *conn, const char *what, const idem__message *message,
+                             const char *reason, size_t size) {
+  if (!logs(conn, IDEM_LOG_WARN)) return;
+  char cause[128];
+  snprintf(cause, sizeof cause, "%s, %zu bytes", reason, size);
+  idem_log_record record = record_of(conn, IDEM_LOG_WARN, what, NULL);
+  record.method = message->method;
+  record.method_len = message->method_len;
+  add_detail(&record, cause);
+  write_limited(conn, &record);
+}
+
+/* ------------------------------------------------------------------ requests */
+
+uint64_t idem__request_age_ms(const idem_request *request) {
+  return request->conn ? (idem__conn_now_ns(request->conn) - request->started_ns) / 1000000u : 0;
+}
+
+void idem__request_tell(idem_request *request, idem__log_bucket *bucket, idem_log_level level,
+                        const char *message, const char *detail) {
+  idem_conn *conn = request->conn;
+  if (level != IDEM_LOG_DEBUG) request->told = true;
+  if (!conn || !logs(conn, level)) return;
+  idem_log_record record = record_of(conn, level, message, &request->id);
+  record.method = request->name;
+  record.method_len = request->name_len;
+  add_detail(&record, detail);
+  idem__conn_now_ns(conn);
+  if (bucket)
+    idem__log_limited(conn->opts.log, &record, bucket, idem__conn_clock_ms(conn));
+  else
+    write_limited(conn, &record);
+}
+
+static const char *words_for(const idem_request *request, idem_log_level level) {
+  bool notification = request->id.kind == IDEM__ID_ABSENT;
+  if (level == IDEM_LOG_ERROR) return notification ? "a notification failed" : "a request failed";
+  if (level == IDEM_LOG_DEBUG) return "a request was answered with an error";
+  return notification ? "a notification was refused" : "a request was refused";
+}
+
+void idem__request_tell_error(idem_request *request, const idem__answer *answer) {
+  idem_log_level level = level_of(answer->code);
+  bool told = request->told;
+  request->told = false;
+  if (told || answer->code == IDEM_RPC_REQUEST_CANCELLED || !logs(request->conn, level)) return;
+  char cause[128];
+  put_cause(cause, sizeof cause, answer, request->block->text_len);
+  idem__request_tell(request, NULL, level, words_for(request, level), cause);
+}
