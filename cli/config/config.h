@@ -187,6 +187,8 @@ const char *config_counts(const serve_config *self, char text[CONFIG_COUNTS]);
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool);
 bool config_program(serve_config *self, yyjson_val *value, tool_config *tool);
 bool config_http(serve_config *self, yyjson_val *value, tool_config *tool);
+/* Tells of values that would become a part of a program. */
+void config_shell(serve_config *self, yyjson_val *value, const tool_config *tool);
 /* Whether arguments of it have defaults, and whether they can be used. */
 void config_defaults(serve_config *self, tool_config *tool);
 /* A copy of the arguments with the defaults of those that are absent; `coerce`: texts become what the schema

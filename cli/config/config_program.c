@@ -174,6 +174,7 @@ bool config_program(serve_config *self, yyjson_val *value, tool_config *tool) {
                   : self->source.folder;
   if (!take_words(self, value, tool)) return false;
   take_names(self, value, tool);
+  config_shell(self, value, tool);
   bool found = take_program(self, yyjson_obj_get(value, "run"), tool);
   return config_environment(self, value, tool) && found;
 }

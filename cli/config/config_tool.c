@@ -180,7 +180,7 @@ static const struct kind_key {
     {"confine", true, false, false},  {"allow", true, false, false},
     {"tmpdir", true, false, false},   {"database", false, true, false},
     {"script", false, true, false},   {"write", false, true, false},
-    {"max_rows", false, true, false},
+    {"max_rows", false, true, false}, {"unsafe", true, false, false},
 };
 
 /* A key that would have no effect is a mistake. */
