@@ -21,15 +21,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       {.path = "/",
        .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
        .serve = echo}};
-  idem__http_hub *hub;
-  MUST(idem__http_hub_new(&(idem__http_hub_opts){.http = &http,
-                                                 .routes = routes,
-                                                 .route_count = 1,
-                                                 .body_bytes = 256,
-                                                 .port = 80,
-                                                 .loopback = true},
-                          &hub) == IDEM_OK);
-  http_fuzz_compare(hub, data, size);
-  idem__http_hub_free(hub);
+  idem__http_server *server;
+  MUST(idem__http_server_new(&(idem__http_server_opts){.http = &http,
+                                                       .routes = routes,
+                                                       .route_count = 1,
+                                                       .body_bytes = 256,
+                                                       .port = 80,
+                                                       .loopback = true},
+                             &server) == IDEM_OK);
+  http_fuzz_compare(server, data, size);
+  idem__http_server_free(server);
   return 0;
 }

@@ -14,7 +14,7 @@ enum { FUZZ_KEPT = 16 };
 
 typedef struct world {
   mcp_fixture fixture;
-  idem__mcp_hub *hub;
+  idem__mcp_worker *server;
   idem_conn *conn;
   uint64_t now_ms;
   bool woken;
@@ -56,8 +56,8 @@ static void on_trace(idem_conn *conn, idem_direction direction, const char *mess
 
 static uint64_t now(void *ctx) { return ((world *)ctx)->now_ms * 1000000u; }
 
-static void on_wake(idem__mcp_hub *hub, void *user) {
-  (void)hub;
+static void on_wake(idem__mcp_worker *server, void *user) {
+  (void)server;
   ((world *)user)->woken = true;
 }
 
@@ -119,7 +119,7 @@ static void act(world *w, const char *word, size_t len) {
   else if (strncmp(text, "updated", 7) == 0)
     idem_server_resource_updated(w->fixture.server, rest);
   else if (strncmp(text, "end", 3) == 0)
-    idem__listeners_close(w->hub);
+    idem__listeners_close(w->server);
   else if (strncmp(text, "wall", 4) == 0)
     w->fixture.wall_ms += 200000;
   else if (strncmp(text, "deliver", 7) == 0)
@@ -132,7 +132,7 @@ static void turn(world *w) {
   idem_chunk chunk;
   if (w->woken) {
     w->woken = false;
-    idem__hub_deliver(w->hub);
+    idem__worker_deliver(w->server);
   }
   if (idem_conn_deadline(w->conn) <= w->now_ms) idem_conn_expire(w->conn);
   while (idem_conn_next_chunk(w->conn, &chunk)) idem_chunk_free(&chunk);
@@ -165,12 +165,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (mcp_fixture_open(&w.fixture, &server) != IDEM_OK) abort();
   w.fixture.keep = keep;
   w.fixture.user = &w;
-  if (idem__hub_new(w.fixture.server, on_wake, &w, &w.hub) != IDEM_OK) abort();
-  if (idem__hub_accept(w.hub, &opts, data[0] & 1 ? "alice" : NULL, &w.conn) != IDEM_OK) abort();
+  if (idem__worker_new(w.fixture.server, on_wake, &w, &w.server) != IDEM_OK) abort();
+  if (idem__worker_accept(w.server, &opts, data[0] & 1 ? "alice" : NULL, &w.conn) != IDEM_OK)
+    abort();
   play(&w, (const char *)data + 1, size - 1);
   idem_conn_free(w.conn);
   while (w.kept_count) act_on_request(&w, data[0] & 2 ? 't' : 'd');
-  idem__hub_free(w.hub);
+  idem__worker_free(w.server);
   mcp_fixture_close(&w.fixture);
   return 0;
 }

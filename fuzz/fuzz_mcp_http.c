@@ -12,15 +12,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * one play leaves behind must not change the next one's answers. */
 typedef struct endpoint {
   mcp_fixture fixture;
-  idem__mcp_hub *mcp;
-  idem__mcp_shop *shop;
-  idem__mcp_desk *desk;
+  idem__mcp_worker *mcp;
+  idem__session_table *table;
+  idem__mcp_endpoint *endpoint;
   idem__http_route routes[3];
-  idem__http_hub *hub;
+  idem__http_server *server;
 } endpoint;
 
-static void on_wake(idem__mcp_hub *hub, void *user) {
-  (void)hub;
+static void on_wake(idem__mcp_worker *server, void *user) {
+  (void)server;
   (void)user;
 }
 
@@ -32,18 +32,19 @@ static uint64_t clock_ns(void *ctx) {
 static void open_endpoint(endpoint *e, bool stateless) {
   idem_server_opts server = {.page_size = 7, .max_tasks = 8};
   MUST(mcp_fixture_open(&e->fixture, &server) == IDEM_OK);
-  MUST(idem__hub_new(e->fixture.server, on_wake, NULL, &e->mcp) == IDEM_OK);
-  idem__mcp_shop_opts shop = {
+  MUST(idem__worker_new(e->fixture.server, on_wake, NULL, &e->mcp) == IDEM_OK);
+  idem__session_table_opts table = {
       .server = e->fixture.server, .max_sessions = 4, .stateless_legacy = stateless};
-  MUST(idem__mcp_shop_new(&shop, &e->shop) == IDEM_OK);
-  idem__mcp_desk_opts desk = {.shop = e->shop, .hub = e->mcp, .rpc = {.now_ns = clock_ns}};
-  MUST(idem__mcp_desk_new(&desk, &e->desk) == IDEM_OK);
+  MUST(idem__session_table_new(&table, &e->table) == IDEM_OK);
+  idem__mcp_endpoint_opts endpoint = {
+      .table = e->table, .server = e->mcp, .rpc = {.now_ns = clock_ns}};
+  MUST(idem__mcp_endpoint_new(&endpoint, &e->endpoint) == IDEM_OK);
   static const idem_http_opts http = {0};
   e->routes[0] = (idem__http_route){.path = "/mcp",
                                     .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
                                     .serve = idem__mcp_serve,
                                     .upgrade = idem__mcp_upgrade,
-                                    .user = e->desk,
+                                    .user = e->endpoint,
                                     .rules = &idem__mcp_rules};
   e->routes[1] = e->routes[0];
   e->routes[1].upgrade = NULL;
@@ -54,27 +55,27 @@ static void open_endpoint(endpoint *e, bool stateless) {
   e->routes[2].path = "/message";
   e->routes[2].methods = IDEM__HTTP_POST;
   e->routes[2].serve = idem__mcp_serve_message;
-  MUST(idem__http_hub_new(&(idem__http_hub_opts){.http = &http,
-                                                 .routes = e->routes,
-                                                 .route_count = 3,
-                                                 .body_bytes = 8192,
-                                                 .port = 80,
-                                                 .loopback = true},
-                          &e->hub) == IDEM_OK);
+  MUST(idem__http_server_new(&(idem__http_server_opts){.http = &http,
+                                                       .routes = e->routes,
+                                                       .route_count = 3,
+                                                       .body_bytes = 8192,
+                                                       .port = 80,
+                                                       .loopback = true},
+                             &e->server) == IDEM_OK);
 }
 
 static void close_endpoint(endpoint *e) {
-  idem__http_hub_free(e->hub);
-  idem__mcp_desk_free(e->desk);
-  idem__mcp_shop_free(e->shop);
-  idem__hub_free(e->mcp);
+  idem__http_server_free(e->server);
+  idem__mcp_endpoint_free(e->endpoint);
+  idem__session_table_free(e->table);
+  idem__worker_free(e->mcp);
   mcp_fixture_close(&e->fixture);
 }
 
 static http_fuzz_output play(const uint8_t *data, size_t size, bool stateless, unsigned seed) {
   endpoint e = {0};
   open_endpoint(&e, stateless);
-  http_fuzz_output out = http_fuzz_play(e.hub, data, size, seed);
+  http_fuzz_output out = http_fuzz_play(e.server, data, size, seed);
   close_endpoint(&e);
   return out;
 }

@@ -38,11 +38,11 @@ typedef struct line {
 typedef struct world {
   const uint8_t *at, *end;
   mcp_fixture fixture;
-  idem__mcp_hub *mcp;
-  idem__mcp_shop *shop;
-  idem__mcp_desk *desk;
+  idem__mcp_worker *mcp;
+  idem__session_table *table;
+  idem__mcp_endpoint *endpoint;
   idem__http_route routes[3];
-  idem__http_hub *hub;
+  idem__http_server *server;
   uint64_t now_ms;
   bool woken, ended;
   line lines[LINES];
@@ -128,8 +128,8 @@ static void act_on_kept(world *w, unsigned what) {
 
 /* -------------------------------------------------------------------- world */
 
-static void on_wake(idem__mcp_hub *hub, void *user) {
-  (void)hub;
+static void on_wake(idem__mcp_worker *server, void *user) {
+  (void)server;
   ((world *)user)->woken = true;
 }
 
@@ -144,34 +144,34 @@ static void open_world(world *w) {
   w->next_id = 1;
   idem_tool tool = {.name = "insist", .fn = tool_insist, .user = w, .task = IDEM_TASK_OPTIONAL};
   MUST(idem_server_add_tool(w->fixture.server, &tool, NULL, 0) == IDEM_OK);
-  MUST(idem__hub_new(w->fixture.server, on_wake, w, &w->mcp) == IDEM_OK);
-  idem__mcp_shop_opts shop = {
+  MUST(idem__worker_new(w->fixture.server, on_wake, w, &w->mcp) == IDEM_OK);
+  idem__session_table_opts table = {
       .server = w->fixture.server, .max_sessions = 2, .session_idle_ms = 30000};
-  MUST(idem__mcp_shop_new(&shop, &w->shop) == IDEM_OK);
-  idem__mcp_desk_opts desk = {.shop = w->shop, .hub = w->mcp};
-  desk.rpc.now_ns = clock_ns;
-  desk.rpc.clock_ctx = w;
-  MUST(idem__mcp_desk_new(&desk, &w->desk) == IDEM_OK);
+  MUST(idem__session_table_new(&table, &w->table) == IDEM_OK);
+  idem__mcp_endpoint_opts endpoint = {.table = w->table, .server = w->mcp};
+  endpoint.rpc.now_ns = clock_ns;
+  endpoint.rpc.clock_ctx = w;
+  MUST(idem__mcp_endpoint_new(&endpoint, &w->endpoint) == IDEM_OK);
   idem__router_limit_work(w->fixture.server->router, 24, 20, 8);
   w->routes[0] = (idem__http_route){.path = "/mcp",
                                     .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
                                     .serve = idem__mcp_serve,
                                     .upgrade = idem__mcp_upgrade,
-                                    .user = w->desk,
+                                    .user = w->endpoint,
                                     .rules = &idem__mcp_rules};
   w->routes[1] = (idem__http_route){.path = "/sse",
                                     .methods = IDEM__HTTP_GET,
                                     .serve = idem__mcp_serve_sse,
-                                    .user = w->desk,
+                                    .user = w->endpoint,
                                     .rules = &idem__mcp_rules};
   w->routes[2] = w->routes[1];
   w->routes[2].path = "/message";
   w->routes[2].methods = IDEM__HTTP_POST;
   w->routes[2].serve = idem__mcp_serve_message;
   static const idem_http_opts http = {0};
-  idem__http_hub_opts hub = {
+  idem__http_server_opts server = {
       .http = &http, .routes = w->routes, .route_count = 3, .port = 80, .loopback = true};
-  MUST(idem__http_hub_new(&hub, &w->hub) == IDEM_OK);
+  MUST(idem__http_server_new(&server, &w->server) == IDEM_OK);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -255,9 +255,9 @@ static void settle(world *w) {
   for (int turn = 0; turn < 3; turn++) {
     for (size_t i = 0; w->woken && i < 100; i++) {
       w->woken = false;
-      idem__hub_deliver(w->mcp);
+      idem__worker_deliver(w->mcp);
     }
-    if (idem__hub_deadline(w->mcp) <= w->now_ms) idem__hub_expire(w->mcp, w->now_ms);
+    if (idem__worker_deadline(w->mcp) <= w->now_ms) idem__worker_expire(w->mcp, w->now_ms);
     for (size_t i = 0; i < LINES; i++) settle_line(w, &w->lines[i]);
   }
 }
@@ -272,7 +272,7 @@ static line *http_line(world *w) {
   line *it = pick(w);
   if (!is_http(it)) close_line(it);
   if (it->http) return it;
-  idem__http_conn_opts opts = {.hub = w->hub, .peer = "fuzz", .now_ms = w->now_ms};
+  idem__http_conn_opts opts = {.server = w->server, .peer = "fuzz", .now_ms = w->now_ms};
   MUST(idem__http_conn_new(&opts, &it->http) == IDEM_OK);
   return it;
 }
@@ -329,7 +329,7 @@ static void act_open(world *w, unsigned what) {
   default:
     close_line(it);
     idem_conn_opts opts = {.now_ns = clock_ns, .clock_ctx = w};
-    MUST(idem__hub_accept(w->mcp, &opts, NULL, &it->conn) == IDEM_OK);
+    MUST(idem__worker_accept(w->mcp, &opts, NULL, &it->conn) == IDEM_OK);
   }
 }
 
@@ -472,15 +472,15 @@ static void stop_world(world *w) {
   }
 }
 
-/* In the order in which a driver ends: connections, endpoints, the loop's hub,
+/* In the order in which a driver ends: connections, endpoints, the loop's server,
  * the server. */
 static void end_world(world *w) {
   w->ended = true;
   for (size_t i = 0; i < LINES; i++) close_line(&w->lines[i]);
-  idem__http_hub_free(w->hub);
-  idem__mcp_desk_free(w->desk);
-  idem__mcp_shop_free(w->shop);
-  idem__hub_free(w->mcp);
+  idem__http_server_free(w->server);
+  idem__mcp_endpoint_free(w->endpoint);
+  idem__session_table_free(w->table);
+  idem__worker_free(w->mcp);
   while (w->kept_count) { /* handlers that went on all the same */
     idem_request *request = w->kept[0];
     forget(w, request);

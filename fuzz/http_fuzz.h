@@ -31,12 +31,12 @@ static void http_fuzz_collect(idem__http_conn *conn, http_fuzz_output *out, uint
 }
 
 /* `seed` 0: whole; otherwise pieces of pseudo-random length. */
-static http_fuzz_output http_fuzz_play(idem__http_hub *hub, const uint8_t *data, size_t size,
+static http_fuzz_output http_fuzz_play(idem__http_server *server, const uint8_t *data, size_t size,
                                        unsigned seed) {
   http_fuzz_output out = {calloc(1, 1), 0};
   idem__http_conn *conn;
   idem_status status = idem__http_conn_new(
-      &(idem__http_conn_opts){.hub = hub, .peer = "fuzz", .now_ms = 1000}, &conn);
+      &(idem__http_conn_opts){.server = server, .peer = "fuzz", .now_ms = 1000}, &conn);
   MUST(status == IDEM_OK && out.text);
   while (size && status == IDEM_OK) {
     size_t take = size;
@@ -62,10 +62,10 @@ static http_fuzz_output http_fuzz_play(idem__http_hub *hub, const uint8_t *data,
 }
 
 /* The same bytes in any pieces give the same answers. */
-static inline void http_fuzz_compare(idem__http_hub *hub, const uint8_t *data, size_t size) {
-  http_fuzz_output whole = http_fuzz_play(hub, data, size, 0);
+static inline void http_fuzz_compare(idem__http_server *server, const uint8_t *data, size_t size) {
+  http_fuzz_output whole = http_fuzz_play(server, data, size, 0);
   for (unsigned seed = 1; seed < 4; seed++) {
-    http_fuzz_output pieces = http_fuzz_play(hub, data, size, seed);
+    http_fuzz_output pieces = http_fuzz_play(server, data, size, seed);
     MUST(whole.len == pieces.len && memcmp(whole.text, pieces.text, whole.len) == 0);
     free(pieces.text);
   }

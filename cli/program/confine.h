@@ -1,5 +1,5 @@
 /* confine.h - what a program may reach. Files by Landlock where the kernel has it: the system's
- * folders and the configuration's to read, a temporary folder a tool to write. No sockets and no hand on
+ * folders and the configuration's to read, a temporary folder a tool to write. No sockets and no runner on
  * other processes, by seccomp.
  * More where the configuration says so. */
 #ifndef IDEM_CLI_CONFINE_H

@@ -1,4 +1,4 @@
-/* order.h - what the server, the spawner and its hands say to each other: packets over sockets, with
+/* order.h - what the server, the spawner and its runners say to each other: packets over sockets, with
  * the descriptors a program gets. Only these processes hold the sockets. See docs/internals/cli.md. */
 #ifndef IDEM_CLI_ORDER_H
 #define IDEM_CLI_ORDER_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The filters of system calls that programs inherit from their hand, each more than the one before:
+/* The filters of system calls that programs inherit from their runner, each more than the one before:
  * they are put on once and never taken off. */
 typedef enum seal_level {
   SEAL_NONE,
@@ -31,15 +31,15 @@ typedef struct spawn_order {
 } spawn_order;
 
 typedef enum order_kind {
-  ORDER_RUN = 1, /* to a hand: an order_head, its texts, its descriptors */
-  ORDER_TERM,    /* to a hand: asks the program and its group to end */
-  ORDER_KILL,    /* to a hand: ends everything that came of the program */
-  ORDER_HAND,    /* to the spawner: a new hand is wanted */
-  ORDER_DROP,    /* to the spawner: ends the hand `value`, and what it leaves behind */
+  ORDER_RUN = 1, /* to a runner: an order_head, its texts, its descriptors */
+  ORDER_TERM,    /* to a runner: asks the program and its group to end */
+  ORDER_KILL,    /* to a runner: ends everything that came of the program */
+  ORDER_HAND,    /* to the spawner: a new runner is wanted */
+  ORDER_DROP,    /* to the spawner: ends the runner `value`, and what it leaves behind */
   ORDER_FOLDER,  /* to the spawner: a folder to remove at the end; its path follows */
-  REPORT_EXITED, /* from a hand: `value` is the status that waitpid gave; nothing is left running */
+  REPORT_EXITED, /* from a runner: `value` is the status that waitpid gave; nothing is left running */
   REPORT_FAILED, /* from both: it could not be started; `value` is errno */
-  REPORT_HAND    /* from the spawner: `value` is the hand's pid; its socket comes along */
+  REPORT_HAND    /* from the spawner: `value` is the runner's pid; its socket comes along */
 } order_kind;
 
 typedef struct order_note {

@@ -18,7 +18,7 @@ void program_host_init(program_host *self, idem_log *log, const char *token_file
   *self = (program_host){.spare = PIPES_NONE, .token_file = token_file};
   slots_init(&self->slots, on_turn, on_give_way);
   idem__list_init(&self->running);
-  hands_init(&self->hands, log);
+  runners_init(&self->runners, log);
   signal(SIGPIPE, SIG_IGN); /* a program may end before it has read its input */
 }
 
@@ -49,7 +49,7 @@ static void on_give_way(turns_call *turn) {
 }
 
 static void start_spawner(program_host *self) {
-  if (self->runs_programs) hands_start(&self->hands);
+  if (self->runs_programs) runners_start(&self->runners);
 }
 
 void program_host_limits(program_host *self, const serve_config *config) {
@@ -141,7 +141,7 @@ void program_tool_call(idem_request *request, yyjson_val *arguments, void *user)
  * knew of them is gone with it. */
 void program_host_end(program_host *self) {
   turns_call *next;
-  hands_end(&self->hands);
+  runners_end(&self->runners);
   pipes_close(&self->spare);
   while ((next = turns_take(&self->slots.turns))) call_free(IDEM__CONTAINER(next, call, turn));
   while (!idem__list_empty(&self->running)) {

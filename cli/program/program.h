@@ -4,8 +4,8 @@
 #define IDEM_CLI_PROGRAM_H
 
 #include "confine.h"
-#include "hands.h"
 #include "pipes.h"
+#include "runners.h"
 #include "service/call.h"
 #include "service/slots.h"
 
@@ -34,7 +34,7 @@ typedef struct program_tool {
 
 /* One for the life of the process: calls of every edition wait for the same turns. */
 struct program_host {
-  hands hands;
+  runners runners;
   pipes spare; /* for the next program */
   slots slots;
   idem__list running;
@@ -47,7 +47,7 @@ struct program_host {
 /* One call of a tool, from its arguments to its answer. */
 struct call {
   turns_call turn;
-  hand_user user;
+  runner_user user;
   idem__list link; /* in the host's running */
   program_tool *tool;
   idem_request *request; /* NULL once nobody waits for the answer */
@@ -60,18 +60,18 @@ struct call {
   size_t line_len;
   stop_reason stopped;
   int status;
-  unsigned dead_hands;
-  bool started;   /* a hand runs it */
+  unsigned dead_runners;
+  bool started;   /* a runner runs it */
   bool listening; /* to what it writes */
   bool exited;
-  bool lost; /* and the hand with it */
+  bool lost; /* and the runner with it */
   bool output_ended;
   bool errors_ended;
   bool finished;
   uint64_t began_ms;
   uint64_t heard_ms; /* when it last wrote something */
   uint64_t kill_ms;
-  uint64_t drop_ms; /* when a hand that does not report is given up */
+  uint64_t drop_ms; /* when a runner that does not report is given up */
   uint64_t drain_ms;
   unsigned handles;
   uv_timer_t timer;

@@ -65,7 +65,7 @@ static uint64_t now_ms(const call *self) { return uv_now(self->tool->host->loop)
 static void stop(call *self, stop_reason reason) {
   if (self->stopped == STOP_NOT) self->stopped = reason;
   if (self->exited || self->kill_ms || self->finished) return;
-  hand_tell(self->user.hand, ORDER_TERM);
+  runner_tell(self->user.runner, ORDER_TERM);
   self->kill_ms = now_ms(self) + TERM_MS;
   schedule(self);
 }
@@ -75,8 +75,8 @@ void call_cancel(call *self) {
     stop(self, STOP_CANCELLED);
     return;
   }
-  /* It has its slot, and waits for a hand. */
-  hands_want_not(&self->tool->host->hands, &self->user);
+  /* It has its slot, and waits for a runner. */
+  runners_want_not(&self->tool->host->runners, &self->user);
   self->finished = true;
   program_call_ended(self);
   call_free(self);
@@ -85,11 +85,11 @@ void call_cancel(call *self) {
 /* First killed, then given up. */
 static void insist(call *self, uint64_t now) {
   if (self->drop_ms && now >= self->drop_ms) {
-    hand_drop(self->user.hand);
+    runner_drop(self->user.runner);
     return;
   }
   if (self->drop_ms || now < self->kill_ms) return;
-  hand_tell(self->user.hand, ORDER_KILL);
+  runner_tell(self->user.runner, ORDER_KILL);
   self->drop_ms = now + DROP_MS;
 }
 
@@ -212,7 +212,7 @@ static void on_fed(uv_write_t *write, int status) {
 
 /* ------------------------------------------------------------------------- ending */
 
-/* The hand is not ours any more: from here on nobody can be stopped. */
+/* The runner is not ours any more: from here on nobody can be stopped. */
 static void note_exit(call *self) {
   self->exited = true;
   self->drain_ms = now_ms(self) + DRAIN_MS;
@@ -239,7 +239,7 @@ static void could_not_start(call *self, int why) {
   finish(self);
 }
 
-static void on_reported(hand_user *user, order_note note) {
+static void on_reported(runner_user *user, order_note note) {
   call *self = IDEM__CONTAINER(user, call, user);
   if (note.kind == REPORT_FAILED) {
     could_not_start(self, note.value);
@@ -303,7 +303,7 @@ static int order_program(call *self, const pipes *ends) {
                        .input = ends->input[0],
                        .output = ends->output[1],
                        .errors = ends->errors[1]};
-  why = environment ? hand_run(self->user.hand, &order) : ENOMEM;
+  why = environment ? runner_run(self->user.runner, &order) : ENOMEM;
   confinement_ordered(&own, !why);
   free(environment);
   return why;
@@ -325,21 +325,21 @@ static void begin_time(call *self) {
   self->began_ms = self->heard_ms = now_ms(self);
 }
 
-static void on_ready(hand_user *user, int why) {
+static void on_ready(runner_user *user, int why) {
   call *self = IDEM__CONTAINER(user, call, user);
   pipes ends = PIPES_NONE, *spare = &self->tool->host->spare;
   if (!why && !pipes_open(&ends, spare, self->tool->config->has_stdin)) why = errno;
   if (!why) why = order_program(self, &ends);
-  bool dead = why == EPIPE && self->user.hand;
-  if (dead) hand_forget(self->user.hand);
-  if (dead && self->dead_hands++ < DEAD_HANDS) {
+  bool dead = why == EPIPE && self->user.runner;
+  if (dead) runner_forget(self->user.runner);
+  if (dead && self->dead_runners++ < DEAD_HANDS) {
     pipes_close(&ends);
     call_start(self);
     return;
   }
   begin_time(self);
   if (why) {
-    if (self->user.hand) hand_return(self->user.hand);
+    if (self->user.runner) runner_return(self->user.runner);
     could_not_start(self, why);
   } else {
     self->started = true;
@@ -355,5 +355,5 @@ void call_start(call *self) {
   self->user.ready = on_ready;
   self->user.reported = on_reported;
   self->user.seal = confinement_seal(self->tool->bounds, self->tool->config);
-  hands_want(&host->hands, host->loop, &self->user);
+  runners_want(&host->runners, host->loop, &self->user);
 }

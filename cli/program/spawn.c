@@ -72,7 +72,7 @@ static int become(void *user) {
 static int seal(const spawn_order *order) {
   static seal_level sealed;
   if (sealed == order->seal) return 0;
-  if (sealed > order->seal) return EPERM; /* there is no way back; the server asks another hand */
+  if (sealed > order->seal) return EPERM; /* there is no way back; the server asks another runner */
   int why = confine_privileges();
   if (!why) why = confine_calls(order->seal);
   if (!why) sealed = order->seal;
@@ -110,7 +110,8 @@ static void kill_listed(char *list, spawn_spared_fn spared) {
 }
 
 bool spawn_kill_children(spawn_spared_fn spared) {
-  static char list[32768]; /* more than there are hands; what does not fit is there the next time */
+  static char
+      list[32768]; /* more than there are runners; what does not fit is there the next time */
   int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   ssize_t got = read(fd, list, sizeof list - 1);

@@ -1,4 +1,4 @@
-/* spawner.c - makes the hands, and takes what a hand that was ended has left behind. It holds none of
+/* spawner.c - makes the runners, and takes what a runner that was ended has left behind. It holds none of
  * the server's memory and starts no threads. When the socket ends, so does everything. */
 #include "spawner.h"
 
@@ -21,38 +21,38 @@
 #define LOOK_AGAIN_MS 20
 #define HANDS_HAVE_MS 1000 /* to end what they run when the server is gone */
 
-static pid_t hands[SPAWNER_HANDS];
-static size_t hand_count;
+static pid_t runners[SPAWNER_HANDS];
+static size_t runner_count;
 static char folder[256];
 
-/* --------------------------------------------------------------------------- hands */
+/* --------------------------------------------------------------------------- runners */
 
 static size_t find_hand(pid_t pid) {
   size_t i = 0;
-  while (i < hand_count && hands[i] != pid) i++;
+  while (i < runner_count && runners[i] != pid) i++;
   return i;
 }
 
-static bool is_hand(pid_t pid) { return find_hand(pid) < hand_count; }
+static bool is_hand(pid_t pid) { return find_hand(pid) < runner_count; }
 
 static noreturn void become_hand(int pair[2]) {
   close(SPAWNER_SOCKET);
   close(pair[0]);
-  hand_main(pair[1]);
+  runner_main(pair[1]);
 }
 
-/* Our end of the server's side is closed at once: a hand must notice that the server is gone. */
+/* Our end of the server's side is closed at once: a runner must notice that the server is gone. */
 static void make_hand(void) {
   int pair[2], why = EAGAIN;
   pid_t pid = -1;
-  if (hand_count < SPAWNER_HANDS &&
+  if (runner_count < SPAWNER_HANDS &&
       socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0) {
     pid = fork();
     if (pid == 0) become_hand(pair);
     why = errno;
     close(pair[1]);
     if (pid > 0) {
-      hands[hand_count++] = pid;
+      runners[runner_count++] = pid;
       order_note_send(SPAWNER_SOCKET, REPORT_HAND, pid, pair[0]);
     }
     close(pair[0]);
@@ -65,14 +65,14 @@ static void drop_hand(pid_t pid) {
   if (is_hand(pid)) kill(pid, SIGKILL);
 }
 
-/* True: there are children yet. Where a hand has ended, some of them may be what it left behind. */
-static bool reap(bool *hand_ended) {
+/* True: there are children yet. Where a runner has ended, some of them may be what it left behind. */
+static bool reap(bool *runner_ended) {
   pid_t ended;
   while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) {
     size_t at = find_hand(ended);
-    if (at == hand_count) continue;
-    hands[at] = hands[--hand_count];
-    *hand_ended = true;
+    if (at == runner_count) continue;
+    runners[at] = runners[--runner_count];
+    *runner_ended = true;
   }
   return ended == 0;
 }
@@ -99,7 +99,7 @@ static long now_ms(void) {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* The hands end what they run by themselves; who does not is ended, and its children become ours. */
+/* The runners end what they run by themselves; who does not is ended, and its children become ours. */
 static void end_everything(void) {
   long until = now_ms() + HANDS_HAVE_MS;
   bool ignored;
@@ -144,7 +144,7 @@ static bool begin(void) {
          spawn_adopt_orphans();
 }
 
-/* What a hand left behind is looked for once more after the last of it was seen. */
+/* What a runner left behind is looked for once more after the last of it was seen. */
 int spawner_main(void) {
   bool strays = false;
   if (!begin()) {

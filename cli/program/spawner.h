@@ -1,5 +1,5 @@
 /* spawner.h - the processes that start programs. The spawner is started by the server, from the same
- * executable, and makes hands; a hand runs one program at a time and ends everything that came of
+ * executable, and makes runners; a runner runs one program at a time and ends everything that came of
  * it. When the server is gone, however it went, they end what runs and then themselves. */
 #ifndef IDEM_CLI_SPAWNER_H
 #define IDEM_CLI_SPAWNER_H
@@ -12,8 +12,8 @@
 
 /* The spawner; returns the exit status. */
 int spawner_main(void);
-/* A hand, in a process forked for it. */
-noreturn void hand_main(int socket);
+/* A runner, in a process forked for it. */
+noreturn void runner_main(int socket);
 
 /* For both: lets a child's end interrupt sleep_on, and nothing else. */
 void sleep_prepare(void);

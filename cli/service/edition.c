@@ -31,7 +31,7 @@ bool edition_open(edition *self, program_host *programs) {
   self->entries = calloc(config->tool_count + 1, sizeof *self->entries);
   if (!self->program_tools || !self->query_tools || !self->http_tools || !self->entries)
     return false;
-  if (!confinement_init(&self->bounds, config, &programs->hands.folder, programs->token_file))
+  if (!confinement_init(&self->bounds, config, &programs->runners.folder, programs->token_file))
     return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     tool_config *tool = &config->tools[i];
@@ -41,7 +41,7 @@ bool edition_open(edition *self, program_host *programs) {
     else if (!tool->http)
       query_tool_init(&self->query_tools[i], self, tool);
     else
-      http_tool_init(&self->http_tools[i], self, tool, programs->hands.log);
+      http_tool_init(&self->http_tools[i], self, tool, programs->runners.log);
   }
   content_init(&self->content, config);
   return true;

@@ -67,7 +67,7 @@ void idem__http_log_begin(idem__http_exchange *exchange, idem__http_request *req
     put_path(&line, request->path);
   else
     idem__buf_puts(&line, "-");
-  exchange->log_line = idem__strndup(&conn->hub->alloc, text, line.len);
+  exchange->log_line = idem__strndup(&conn->server->alloc, text, line.len);
 }
 
 /* ------------------------------------------------------------------- a line */
@@ -88,8 +88,8 @@ static void put_peer(const idem__http_exchange *exchange, idem__buf *out) {
 
 /* A late answer is given outside the driver's calls, who alone says what time it is. */
 static uint64_t now_ms(const idem__http_conn *conn) {
-  const idem__http_hub *hub = conn->hub;
-  uint64_t now = hub->now_ns ? hub->now_ns(hub->clock_ctx) / 1000000 : conn->now_ms;
+  const idem__http_server *server = conn->server;
+  uint64_t now = server->now_ns ? server->now_ns(server->clock_ctx) / 1000000 : conn->now_ms;
   return now < conn->now_ms ? conn->now_ms : now;
 }
 
@@ -101,11 +101,11 @@ static void write_line(const idem__http_exchange *exchange, idem_log_level level
   idem__buf_fixed(&who, peer, sizeof peer - 1);
   put_peer(exchange, &who);
   peer[who.len] = 0;
-  idem_log_write(exchange->conn->hub->log, &(idem_log_record){.level = level,
-                                                              .message = message,
-                                                              .peer = peer,
-                                                              .detail = line->data,
-                                                              .detail_len = line->len});
+  idem_log_write(exchange->conn->server->log, &(idem_log_record){.level = level,
+                                                                 .message = message,
+                                                                 .peer = peer,
+                                                                 .detail = line->data,
+                                                                 .detail_len = line->len});
 }
 
 void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes) {
@@ -130,18 +130,18 @@ void idem__http_log_gone(idem__http_exchange *exchange) {
 /* ---------------------------------------------------------------- refusals */
 
 /* Who floods us is not to flood the log as well. `missed`: so many had no line since the last one. */
-static bool may_tell(idem__http_hub *hub, uint64_t now_ms, size_t *missed) {
-  if (now_ms - hub->told_ms >= 1000) {
-    hub->told_ms = now_ms;
-    hub->told = 0;
+static bool may_tell(idem__http_server *server, uint64_t now_ms, size_t *missed) {
+  if (now_ms - server->told_ms >= 1000) {
+    server->told_ms = now_ms;
+    server->told = 0;
   }
-  if (hub->told == REFUSALS_A_SECOND) {
-    hub->untold++;
+  if (server->told == REFUSALS_A_SECOND) {
+    server->untold++;
     return false;
   }
-  *missed = hub->untold;
-  hub->untold = 0;
-  hub->told++;
+  *missed = server->untold;
+  server->untold = 0;
+  server->told++;
   return true;
 }
 
@@ -161,10 +161,10 @@ static const char *words_for(const idem__http_refusal *refusal) {
 void idem__http_log_refusal(const idem__http_exchange *exchange,
                             const idem__http_refusal *refusal) {
   idem__http_conn *conn = exchange->conn;
-  idem_log *log = conn->hub->log;
+  idem_log *log = conn->server->log;
   idem_log_level level = level_of(refusal->status);
   size_t missed;
-  if (!log || level < idem_log_get_level(log) || !may_tell(conn->hub, conn->now_ms, &missed))
+  if (!log || level < idem_log_get_level(log) || !may_tell(conn->server, conn->now_ms, &missed))
     return;
   char text[LINE_MAX + 96];
   idem__buf line;

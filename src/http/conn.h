@@ -1,6 +1,6 @@
-/* conn.h - the insides of hub and conn, for the files of this folder alone.
+/* conn.h - the insides of server and conn, for the files of this folder alone.
  * An idle connection is one of these structs and nothing else: requests being parsed and blocks of
- * output come from the hub's free lists and go back there. See docs/internals/http.md. */
+ * output come from the server's free lists and go back there. See docs/internals/http.md. */
 #ifndef IDEM_HTTP_CONN_H
 #define IDEM_HTTP_CONN_H
 
@@ -13,7 +13,7 @@
 /* Output bytes, or an answer of the engine's sent as it is. */
 typedef struct block {
   struct block *next;
-  idem__http_hub *hub;
+  idem__http_server *server;
   idem_chunk chunk; /* used instead of data when chunk.data is set */
   size_t len, cap;
   char data[];
@@ -42,7 +42,7 @@ struct idem__http_exchange {
 
 struct idem__http_conn {
   llhttp_t parser;
-  idem__http_hub *hub;
+  idem__http_server *server;
   idem__http_request *request; /* being read; NULL between requests */
   idem__http_exchange exchange;
   idem__websocket *websocket;
@@ -71,7 +71,7 @@ struct idem__http_conn {
   char peer[PEER_MAX];
 };
 
-struct idem__http_hub {
+struct idem__http_server {
   idem_alloc alloc;
   idem__host_list hosts, origins;
   bool check_hosts;
@@ -106,11 +106,11 @@ struct idem__http_hub {
   llhttp_settings_t settings;
 };
 
-/* hub.c */
-idem__http_request *idem__hub_take_request(idem__http_hub *hub);
-void idem__hub_give_request(idem__http_hub *hub, idem__http_request *request);
-block *idem__hub_take_block(idem__http_hub *hub, size_t room);
-void idem__hub_give_block(block *out);
+/* server.c */
+idem__http_request *idem__http_server_take_request(idem__http_server *server);
+void idem__http_server_give_request(idem__http_server *server, idem__http_request *request);
+block *idem__http_server_take_block(idem__http_server *server, size_t room);
+void idem__http_server_give_block(block *out);
 
 /* head.c: judges a complete head; fills the conn's refusal and exchange. */
 void idem__http_judge(idem__http_conn *conn, idem__http_request *request);

@@ -1,12 +1,12 @@
 /* endpoint.c - POST a JSON-RPC message, get its answer.
- * Each request is a short visit to a pooled conn of the engine. An answer keeps its HTTP status as
+ * Each request is a short serving to a pooled conn of the engine. An answer keeps its HTTP status as
  * long as it can: only a notification, or time, turns it into an event stream.
  * See docs/internals/http.md. */
 #include "endpoint.h"
 
 #include <string.h>
 
-#define IDLE_CALLS 64
+#define IDLE_SERVINGS 64
 #define EVENT_KEEP ((size_t)64 * 1024)
 
 const idem__http_rules idem__http_rules_jsonrpc = {.event_streams = true};
@@ -41,160 +41,161 @@ idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
                          .metrics = rpc->opts.metrics,
                          .peer = peer,
                          .seed = rpc->opts.seed};
-  /* A conn that keeps its peer for life is a WebSocket's; the others are lent to visits. */
+  /* A conn that keeps its peer for life is a WebSocket's; the others are lent to servings. */
   bool lasting = peer && rpc->opts.accept;
   idem_status status =
-      lasting ? rpc->opts.accept(rpc->opts.guest_user, &opts, out) : idem_conn_new(&opts, out);
+      lasting ? rpc->opts.accept(rpc->opts.protocol_user, &opts, out) : idem_conn_new(&opts, out);
   if (status == IDEM_OK) idem__conn_set_host(*out, rpc->opts.host);
   return status;
 }
 
-static const idem__http_guest *guest_of(const call *visit) {
-  static const idem__http_guest none;
-  return visit->rpc->opts.guest ? visit->rpc->opts.guest : &none;
+static const idem__http_protocol *protocol_of(const idem__http_serving *serving) {
+  static const idem__http_protocol none;
+  return serving->rpc->opts.protocol ? serving->rpc->opts.protocol : &none;
 }
 
-static void end_guest(call *visit) {
-  if (visit->begun && guest_of(visit)->end) guest_of(visit)->end(visit->guest);
-  visit->begun = false;
+static void end_protocol(idem__http_serving *serving) {
+  if (serving->begun && protocol_of(serving)->end) protocol_of(serving)->end(serving->state);
+  serving->begun = false;
 }
 
-static void set_detached(call *visit, bool detached) {
-  if (visit->detached == detached) return;
-  visit->detached = detached;
-  visit->rpc->detached_count += detached ? 1 : -(size_t)1;
-  if (guest_of(visit)->detached) guest_of(visit)->detached(visit->guest, detached);
+static void set_detached(idem__http_serving *serving, bool detached) {
+  if (serving->detached == detached) return;
+  serving->detached = detached;
+  serving->rpc->detached_count += detached ? 1 : -(size_t)1;
+  if (protocol_of(serving)->detached) protocol_of(serving)->detached(serving->state, detached);
 }
 
-/* The end of the conn tells handlers: what they look at, and that is the guest's, goes after it. */
-static void free_call(call *visit) {
-  idem_conn_free(visit->conn);
-  set_detached(visit, false);
-  end_guest(visit);
-  if (guest_of(visit)->close) guest_of(visit)->close(visit->guest);
-  idem__free(&visit->rpc->alloc, visit);
+/* The end of the conn tells handlers: what they look at, and that is the protocol's, goes after it. */
+static void free_serving(idem__http_serving *serving) {
+  idem_conn_free(serving->conn);
+  set_detached(serving, false);
+  end_protocol(serving);
+  if (protocol_of(serving)->close) protocol_of(serving)->close(serving->state);
+  idem__free(&serving->rpc->alloc, serving);
 }
 
 /* The call is over. Its conn may be on the stack (a reply is being sent), so whether it can be
  * used again is decided when it is wanted. */
-static void retire(call *visit) {
-  idem__http_rpc *rpc = visit->rpc;
-  set_detached(visit, false);
-  end_guest(visit);
-  visit->exchange = NULL;
-  idem__conn_lend_peer(visit->conn, NULL, NULL);
-  idem__list_remove(&visit->link);
-  visit->next = rpc->idle;
-  rpc->idle = visit;
+static void retire(idem__http_serving *serving) {
+  idem__http_rpc *rpc = serving->rpc;
+  set_detached(serving, false);
+  end_protocol(serving);
+  serving->exchange = NULL;
+  idem__conn_lend_peer(serving->conn, NULL, NULL);
+  idem__list_remove(&serving->link);
+  serving->next = rpc->idle;
+  rpc->idle = serving;
   rpc->idle_count++;
 }
 
-static call *pop_idle(idem__http_rpc *rpc) {
-  call *visit = rpc->idle;
-  rpc->idle = visit->next;
+static idem__http_serving *pop_idle(idem__http_rpc *rpc) {
+  idem__http_serving *serving = rpc->idle;
+  rpc->idle = serving->next;
   rpc->idle_count--;
-  return visit;
+  return serving;
 }
 
-static void pump(call *visit);
-static void set_time(call *visit);
+static void pump(idem__http_serving *serving);
+static void set_time(idem__http_serving *serving);
 
 /* There is room, or output: what the engine held back may go on, which its deadline says. */
-static void look_again(call *visit) {
-  pump(visit);
-  if (visit->exchange) set_time(visit);
+static void look_again(idem__http_serving *serving) {
+  pump(serving);
+  if (serving->exchange) set_time(serving);
 }
 
 static void on_output(idem_conn *conn, void *user) {
-  call *visit = user;
-  idem__http_conn *http = visit->exchange ? idem__http_exchange_conn(visit->exchange) : NULL;
+  idem__http_serving *serving = user;
+  idem__http_conn *http = serving->exchange ? idem__http_exchange_conn(serving->exchange) : NULL;
   (void)conn;
-  look_again(visit);
+  look_again(serving);
   if (http) idem__http_conn_notify(http);
 }
 
 static bool on_admit(idem_conn *conn, void *user) {
-  call *visit = user;
+  idem__http_serving *serving = user;
   (void)conn;
-  if (!visit->exchange) return true;
+  if (!serving->exchange) return true;
   bool admitted =
-      idem__limiter_take(visit->rpc->opts.limiter, idem__http_exchange_client(visit->exchange),
-                         idem__http_exchange_now(visit->exchange), &visit->retry_s);
+      idem__limiter_take(serving->rpc->opts.limiter, idem__http_exchange_client(serving->exchange),
+                         idem__http_exchange_now(serving->exchange), &serving->retry_s);
   if (admitted)
-    visit->admitted = true;
+    serving->admitted = true;
   else
-    visit->limited = true;
+    serving->limited = true;
   return admitted;
 }
 
-static call *new_call(idem__http_rpc *rpc) {
-  const idem__http_guest *guest = rpc->opts.guest;
-  call *visit = idem__calloc(&rpc->alloc, sizeof *visit + (guest ? guest->size : 0));
-  if (!visit) return NULL;
-  visit->rpc = rpc;
-  idem__list_init(&visit->link);
-  idem_status status = idem__http_rpc_conn(rpc, visit, on_output, on_admit, NULL, &visit->conn);
-  if (status == IDEM_OK && guest && guest->open) {
-    status = guest->open(visit->guest, visit->conn, rpc->opts.guest_user);
-    if (status != IDEM_OK) idem_conn_free(visit->conn);
+static idem__http_serving *new_serving(idem__http_rpc *rpc) {
+  const idem__http_protocol *protocol = rpc->opts.protocol;
+  idem__http_serving *serving =
+      idem__calloc(&rpc->alloc, sizeof *serving + (protocol ? protocol->size : 0));
+  if (!serving) return NULL;
+  serving->rpc = rpc;
+  idem__list_init(&serving->link);
+  idem_status status = idem__http_rpc_conn(rpc, serving, on_output, on_admit, NULL, &serving->conn);
+  if (status == IDEM_OK && protocol && protocol->open) {
+    status = protocol->open(serving->state, serving->conn, rpc->opts.protocol_user);
+    if (status != IDEM_OK) idem_conn_free(serving->conn);
   }
-  if (status == IDEM_OK) return visit;
-  idem__free(&rpc->alloc, visit);
+  if (status == IDEM_OK) return serving;
+  idem__free(&rpc->alloc, serving);
   return NULL;
 }
 
-static call *take_call(idem__http_rpc *rpc) {
-  while (rpc->idle_count > IDLE_CALLS) free_call(pop_idle(rpc));
+static idem__http_serving *take_serving(idem__http_rpc *rpc) {
+  while (rpc->idle_count > IDLE_SERVINGS) free_serving(pop_idle(rpc));
   while (rpc->idle) {
-    call *visit = pop_idle(rpc);
-    if (idem__conn_reusable(visit->conn)) return visit;
-    free_call(visit);
+    idem__http_serving *serving = pop_idle(rpc);
+    if (idem__conn_reusable(serving->conn)) return serving;
+    free_serving(serving);
   }
-  return new_call(rpc);
+  return new_serving(rpc);
 }
 
 /* ------------------------------------------------------------------- streams */
 
-/* Also when nobody is there to read it: a guest may keep it for one who comes back. */
-static void put_event(call *visit, const char *text, size_t len, bool last) {
-  idem__buf *event = &visit->rpc->event;
-  const idem__http_guest *guest = guest_of(visit);
+/* Also when nobody is there to read it: a protocol may keep it for one who comes back. */
+static void put_event(idem__http_serving *serving, const char *text, size_t len, bool last) {
+  idem__buf *event = &serving->rpc->event;
+  const idem__http_protocol *protocol = protocol_of(serving);
   event->len = 0;
-  idem_status status = guest->event ? guest->event(visit->guest, text, len, last, event)
-                                    : idem__sse_put_event(event, "message", NULL, text, len);
-  if (status == IDEM_OK && visit->exchange)
-    idem__http_stream_put(visit->exchange, event->data, event->len);
+  idem_status status = protocol->event ? protocol->event(serving->state, text, len, last, event)
+                                       : idem__sse_put_event(event, "message", NULL, text, len);
+  if (status == IDEM_OK && serving->exchange)
+    idem__http_stream_put(serving->exchange, event->data, event->len);
   event->len = 0;
   idem__buf_trim(event, EVENT_KEEP);
 }
 
-static void put_comment(call *visit) {
-  idem__http_stream_put(visit->exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
-  visit->stream_at_ms = idem__http_exchange_now(visit->exchange) + visit->rpc->opts.stream_ms;
+static void put_comment(idem__http_serving *serving) {
+  idem__http_stream_put(serving->exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
+  serving->stream_at_ms = idem__http_exchange_now(serving->exchange) + serving->rpc->opts.stream_ms;
 }
 
-static void begin_guest_stream(call *visit) {
-  idem__buf *event = &visit->rpc->event;
-  if (!guest_of(visit)->stream_begin) return;
+static void begin_protocol_stream(idem__http_serving *serving) {
+  idem__buf *event = &serving->rpc->event;
+  if (!protocol_of(serving)->stream_begin) return;
   event->len = 0;
-  guest_of(visit)->stream_begin(visit->guest, event);
-  if (event->len) idem__http_stream_put(visit->exchange, event->data, event->len);
+  protocol_of(serving)->stream_begin(serving->state, event);
+  if (event->len) idem__http_stream_put(serving->exchange, event->data, event->len);
   event->len = 0;
 }
 
 /* From here on the status is 200, whatever comes. The first comment goes out at once. */
-static void commit_stream(call *visit) {
-  if (visit->streaming) return;
-  visit->streaming = true;
+static void commit_stream(idem__http_serving *serving) {
+  if (serving->streaming) return;
+  serving->streaming = true;
   char text[1024];
   idem__buf lines;
   idem__buf_fixed(&lines, text, sizeof text - 1);
   idem__buf_puts(&lines, "X-Accel-Buffering: no\r\n");
-  if (guest_of(visit)->headers) guest_of(visit)->headers(visit->guest, &lines);
+  if (protocol_of(serving)->headers) protocol_of(serving)->headers(serving->state, &lines);
   text[lines.len] = 0;
-  idem__http_stream_begin(visit->exchange, 200, "text/event-stream", text);
-  begin_guest_stream(visit);
-  put_comment(visit);
+  idem__http_stream_begin(serving->exchange, 200, "text/event-stream", text);
+  begin_protocol_stream(serving);
+  put_comment(serving);
 }
 
 /* ------------------------------------------------------------------- answers */
@@ -203,65 +204,67 @@ static const idem__http_rules *rules_of(const idem__http_rpc *rpc) {
   return rpc->opts.rules ? rpc->opts.rules : &idem__http_rules_jsonrpc;
 }
 
-static void answer_headers(const call *visit, bool limited, idem__buf *out) {
-  const idem__http_rules *rules = rules_of(visit->rpc);
-  if (limited) idem__buf_printf(out, "Retry-After: %u\r\n", (unsigned)visit->retry_s);
-  if (rules->add_headers) rules->add_headers(visit->exchange, out, rules->user);
-  if (guest_of(visit)->headers) guest_of(visit)->headers(((call *)(uintptr_t)visit)->guest, out);
+static void answer_headers(const idem__http_serving *serving, bool limited, idem__buf *out) {
+  const idem__http_rules *rules = rules_of(serving->rpc);
+  if (limited) idem__buf_printf(out, "Retry-After: %u\r\n", (unsigned)serving->retry_s);
+  if (rules->add_headers) rules->add_headers(serving->exchange, out, rules->user);
+  if (protocol_of(serving)->headers)
+    protocol_of(serving)->headers(((idem__http_serving *)(uintptr_t)serving)->state, out);
 }
 
-static void respond(call *visit, uint16_t status, idem_chunk *chunk) {
+static void respond(idem__http_serving *serving, uint16_t status, idem_chunk *chunk) {
   char text[1024];
   idem__buf lines;
-  bool limited = visit->limited && !visit->admitted;
+  bool limited = serving->limited && !serving->admitted;
   idem__buf_fixed(&lines, text, sizeof text - 1);
-  answer_headers(visit, limited, &lines);
+  answer_headers(serving, limited, &lines);
   text[lines.len] = 0;
-  idem__http_respond(visit->exchange,
+  idem__http_respond(serving->exchange,
                      &(idem__http_answer){.status = limited ? 429 : status,
                                           .type = chunk ? "application/json" : NULL,
                                           .headers = lines.len ? text : NULL,
                                           .chunk = chunk});
-  retire(visit);
+  retire(serving);
 }
 
-static void finish(call *visit, idem_chunk *chunk) {
-  if (visit->streaming) {
-    put_event(visit, chunk->data, chunk->len, true);
+static void finish(idem__http_serving *serving, idem_chunk *chunk) {
+  if (serving->streaming) {
+    put_event(serving, chunk->data, chunk->len, true);
     idem_chunk_free(chunk);
-    idem__http_stream_end(visit->exchange);
-    retire(visit);
+    idem__http_stream_end(serving->exchange);
+    retire(serving);
     return;
   }
-  uint16_t status = idem__http_status_for(rules_of(visit->rpc), chunk->what);
-  if (guest_of(visit)->status) status = guest_of(visit)->status(visit->guest, status);
-  respond(visit, status, chunk);
+  uint16_t status = idem__http_status_for(rules_of(serving->rpc), chunk->what);
+  if (protocol_of(serving)->status) status = protocol_of(serving)->status(serving->state, status);
+  respond(serving, status, chunk);
 }
 
 /* Nothing is owed: a notification, a response, or a request cancelled without an answer. */
-static void finish_silent(call *visit, idem__message_kind kind) {
-  const idem__http_rules *rules = rules_of(visit->rpc);
+static void finish_silent(idem__http_serving *serving, idem__message_kind kind) {
+  const idem__http_rules *rules = rules_of(serving->rpc);
   uint16_t status = kind == IDEM__RESPONSE ? rules->response_status : rules->notification_status;
-  if (guest_of(visit)->silent_status) status = guest_of(visit)->silent_status(visit->guest, kind);
-  if (visit->streaming) {
-    idem__http_stream_end(visit->exchange);
-    retire(visit);
+  if (protocol_of(serving)->silent_status)
+    status = protocol_of(serving)->silent_status(serving->state, kind);
+  if (serving->streaming) {
+    idem__http_stream_end(serving->exchange);
+    retire(serving);
   } else if (status >= 400) {
-    idem__http_exchange *exchange = visit->exchange;
-    retire(visit);
+    idem__http_exchange *exchange = serving->exchange;
+    retire(serving);
     idem__http_refuse(exchange, &(idem__http_refusal){.status = status}, NULL);
   } else {
-    respond(visit, status ? status : 204, NULL);
+    respond(serving, status ? status : 204, NULL);
   }
 }
 
 /* Ours to answer for, whatever it was. */
-static void finish_failed(call *visit, idem_status status) {
-  idem__http_exchange *exchange = visit->exchange;
-  bool streaming = visit->streaming;
+static void finish_failed(idem__http_serving *serving, idem_status status) {
+  idem__http_exchange *exchange = serving->exchange;
+  bool streaming = serving->streaming;
   idem__http_refusal refusal = {
       .status = 500, .code = IDEM_RPC_INTERNAL_ERROR, .why = idem_status_text(status)};
-  retire(visit);
+  retire(serving);
   if (streaming)
     idem__http_stream_end(exchange);
   else
@@ -269,10 +272,10 @@ static void finish_failed(call *visit, idem_status status) {
 }
 
 /* A message of ours that is no answer: it can only travel on a stream. */
-static void send_along(call *visit, idem_chunk *chunk) {
-  if (visit->accepts_stream) {
-    commit_stream(visit);
-    put_event(visit, chunk->data, chunk->len, false);
+static void send_along(idem__http_serving *serving, idem_chunk *chunk) {
+  if (serving->accepts_stream) {
+    commit_stream(serving);
+    put_event(serving, chunk->data, chunk->len, false);
   }
   idem_chunk_free(chunk);
 }
@@ -281,28 +284,28 @@ static void on_room(void *user) { look_again(user); }
 
 /* A stream waits for a slow reader; a single answer does not, it is the last the peer gets until it
  * has read. */
-static bool may_take(call *visit) {
-  if (!visit->streaming || !visit->exchange) return true;
-  return idem__http_conn_has_room(idem__http_exchange_conn(visit->exchange), on_room, visit);
+static bool may_take(idem__http_serving *serving) {
+  if (!serving->streaming || !serving->exchange) return true;
+  return idem__http_conn_has_room(idem__http_exchange_conn(serving->exchange), on_room, serving);
 }
 
 /* Moves what the engine has said to the peer. The call is over after its answer. */
-static void pump(call *visit) {
+static void pump(idem__http_serving *serving) {
   idem_chunk chunk;
-  while (may_take(visit) && idem_conn_next_chunk(visit->conn, &chunk)) {
+  while (may_take(serving) && idem_conn_next_chunk(serving->conn, &chunk)) {
     bool answer = chunk.what.kind < IDEM_OUTGOING_CALL;
-    if (visit->exchange && answer) {
-      finish(visit, &chunk);
+    if (serving->exchange && answer) {
+      finish(serving, &chunk);
       return;
     }
-    if (visit->exchange) {
-      send_along(visit, &chunk);
+    if (serving->exchange) {
+      send_along(serving, &chunk);
     } else {
-      if (visit->detached) put_event(visit, chunk.data, chunk.len, answer);
+      if (serving->detached) put_event(serving, chunk.data, chunk.len, answer);
       idem_chunk_free(&chunk);
     }
-    if (visit->detached && answer) {
-      retire(visit);
+    if (serving->detached && answer) {
+      retire(serving);
       return;
     }
   }
@@ -310,105 +313,106 @@ static void pump(call *visit) {
 
 /* --------------------------------------------------------------------- time */
 
-static void set_time(call *visit) {
-  uint64_t at = idem_conn_deadline(visit->conn);
-  if (visit->accepts_stream && visit->stream_at_ms < at) at = visit->stream_at_ms;
-  idem__http_set_time(visit->exchange, at);
+static void set_time(idem__http_serving *serving) {
+  uint64_t at = idem_conn_deadline(serving->conn);
+  if (serving->accepts_stream && serving->stream_at_ms < at) at = serving->stream_at_ms;
+  idem__http_set_time(serving->exchange, at);
 }
 
 static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
-  call *visit = user;
+  idem__http_serving *serving = user;
   (void)exchange;
-  if (idem_conn_deadline(visit->conn) <= now_ms) {
-    idem_status status = idem_conn_expire(visit->conn);
+  if (idem_conn_deadline(serving->conn) <= now_ms) {
+    idem_status status = idem_conn_expire(serving->conn);
     if (status != IDEM_OK) {
-      finish_failed(visit, status);
+      finish_failed(serving, status);
       return;
     }
-    pump(visit);
-    if (!visit->exchange) return;
+    pump(serving);
+    if (!serving->exchange) return;
   }
-  if (visit->accepts_stream && visit->stream_at_ms <= now_ms) {
-    if (visit->streaming)
-      put_comment(visit);
+  if (serving->accepts_stream && serving->stream_at_ms <= now_ms) {
+    if (serving->streaming)
+      put_comment(serving);
     else
-      commit_stream(visit);
+      commit_stream(serving);
   }
-  set_time(visit);
+  set_time(serving);
 }
 
 static void on_abort(idem__http_exchange *exchange, void *user) {
-  call *visit = user;
+  idem__http_serving *serving = user;
   (void)exchange;
-  visit->exchange = NULL;
-  idem__conn_lend_peer(visit->conn, NULL, NULL);
-  bool outlives = rules_of(visit->rpc)->outlives_peer;
-  if (guest_of(visit)->outlives) outlives = guest_of(visit)->outlives(visit->guest);
-  set_detached(visit, outlives);
+  serving->exchange = NULL;
+  idem__conn_lend_peer(serving->conn, NULL, NULL);
+  bool outlives = rules_of(serving->rpc)->outlives_peer;
+  if (protocol_of(serving)->outlives) outlives = protocol_of(serving)->outlives(serving->state);
+  set_detached(serving, outlives);
   if (outlives) return; /* runs on; its answer goes nowhere */
-  idem__list_remove(&visit->link);
-  free_call(visit);
+  idem__list_remove(&serving->link);
+  free_serving(serving);
 }
 
 /* Who only ended its input still reads. Whether it does shows only when something is sent: one that
  * has gone answers a comment with a reset. */
 static bool on_input_end(idem__http_exchange *exchange, void *user) {
-  call *visit = user;
+  idem__http_serving *serving = user;
   (void)exchange;
-  bool cancels = rules_of(visit->rpc)->disconnect_cancels;
-  if (guest_of(visit)->input_end_cancels)
-    cancels = guest_of(visit)->input_end_cancels(visit->guest);
-  if (cancels || !visit->streaming) return cancels;
-  put_comment(visit);
-  set_time(visit);
+  bool cancels = rules_of(serving->rpc)->disconnect_cancels;
+  if (protocol_of(serving)->input_end_cancels)
+    cancels = protocol_of(serving)->input_end_cancels(serving->state);
+  if (cancels || !serving->streaming) return cancels;
+  put_comment(serving);
+  set_time(serving);
   return false;
 }
 
 /* The server is going: there is time for the answer, or there is not. */
 static void on_stop(void *user, bool now) {
-  call *visit = user;
+  idem__http_serving *serving = user;
   if (!now) return;
-  idem_conn_abort(visit->conn);
-  pump(visit);
+  idem_conn_abort(serving->conn);
+  pump(serving);
 }
 
-static void wait_for_answer(call *visit) {
-  idem__http_conn_on_stop(idem__http_exchange_conn(visit->exchange), on_stop, visit);
-  visit->stream_at_ms = idem__http_exchange_now(visit->exchange) + visit->rpc->opts.stream_ms;
-  idem__http_exchange_set_user(visit->exchange, visit);
-  idem__http_on_abort(visit->exchange, on_abort, visit);
-  idem__http_on_input_end(visit->exchange, on_input_end);
-  idem__http_on_time(visit->exchange, UINT64_MAX, on_time);
-  set_time(visit);
+static void wait_for_answer(idem__http_serving *serving) {
+  idem__http_conn_on_stop(idem__http_exchange_conn(serving->exchange), on_stop, serving);
+  serving->stream_at_ms = idem__http_exchange_now(serving->exchange) + serving->rpc->opts.stream_ms;
+  idem__http_exchange_set_user(serving->exchange, serving);
+  idem__http_on_abort(serving->exchange, on_abort, serving);
+  idem__http_on_input_end(serving->exchange, on_input_end);
+  idem__http_on_time(serving->exchange, UINT64_MAX, on_time);
+  set_time(serving);
 }
 
-void idem__http_visit_leave(void *guest) {
-  call *visit = IDEM__CONTAINER(guest, call, guest);
-  idem__http_exchange *exchange = visit->exchange;
-  if (!exchange || !visit->accepts_stream) return;
-  commit_stream(visit);
-  visit->exchange = NULL;
-  set_detached(visit, true);
-  idem__conn_lend_peer(visit->conn, NULL, NULL);
+void idem__http_serving_leave(void *protocol) {
+  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  idem__http_exchange *exchange = serving->exchange;
+  if (!exchange || !serving->accepts_stream) return;
+  commit_stream(serving);
+  serving->exchange = NULL;
+  set_detached(serving, true);
+  idem__conn_lend_peer(serving->conn, NULL, NULL);
   idem__http_stream_end(exchange);
 }
 
-void idem__http_visit_cancelled(void *guest) {
-  call *visit = IDEM__CONTAINER(guest, call, guest);
-  if (!visit->begun || idem_conn_in_flight(visit->conn) || idem_conn_queued(visit->conn)) return;
-  if (visit->exchange) {
-    finish_silent(visit, IDEM__NOTIFICATION);
-  } else if (visit->detached) {
-    retire(visit);
+void idem__http_serving_cancelled(void *protocol) {
+  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  if (!serving->begun || idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn))
+    return;
+  if (serving->exchange) {
+    finish_silent(serving, IDEM__NOTIFICATION);
+  } else if (serving->detached) {
+    retire(serving);
   }
 }
 
-bool idem__http_visit_streams(void *guest) {
-  const call *visit = IDEM__CONTAINER(guest, call, guest);
-  return visit->exchange ? visit->accepts_stream : visit->streaming;
+bool idem__http_serving_streams(void *protocol) {
+  const idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  return serving->exchange ? serving->accepts_stream : serving->streaming;
 }
 
-/* -------------------------------------------------- visits without a connection */
+/* -------------------------------------------------- servings without a connection */
 
 #define TEND_MS 1000u
 
@@ -417,35 +421,36 @@ uint64_t idem__http_rpc_deadline(const idem__http_rpc *rpc) {
 }
 
 /* Nobody is there to read its answers; they are kept for one who may come back, or go nowhere. */
-static void settle_detached(call *visit) {
-  pump(visit);
-  if (visit->detached) idem__http_visit_cancelled(visit->guest); /* where there is no answer */
+static void settle_detached(idem__http_serving *serving) {
+  pump(serving);
+  if (serving->detached)
+    idem__http_serving_cancelled(serving->state); /* where there is no answer */
 }
 
-static void tend(call *visit, uint64_t now_ms) {
-  const idem__http_guest *guest = guest_of(visit);
-  bool orphaned = visit->begun && guest->orphaned && guest->orphaned(visit->guest);
-  if (orphaned && !idem__conn_aborted(visit->conn)) {
-    idem_conn_abort(visit->conn); /* answers, tells the handlers; may retire the visit */
-    if (visit->detached) settle_detached(visit);
-  } else if (visit->detached && idem_conn_deadline(visit->conn) <= now_ms) {
-    if (idem_conn_expire(visit->conn) == IDEM_OK)
-      settle_detached(visit);
+static void tend(idem__http_serving *serving, uint64_t now_ms) {
+  const idem__http_protocol *protocol = protocol_of(serving);
+  bool orphaned = serving->begun && protocol->orphaned && protocol->orphaned(serving->state);
+  if (orphaned && !idem__conn_aborted(serving->conn)) {
+    idem_conn_abort(serving->conn); /* answers, tells the handlers; may retire the serving */
+    if (serving->detached) settle_detached(serving);
+  } else if (serving->detached && idem_conn_deadline(serving->conn) <= now_ms) {
+    if (idem_conn_expire(serving->conn) == IDEM_OK)
+      settle_detached(serving);
     else
-      retire(visit);
+      retire(serving);
   }
 }
 
-/* Handlers that are told may end other visits: each waits for its turn in a list of its own. */
+/* Handlers that are told may end other servings: each waits for its turn in a list of its own. */
 void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms) {
   idem__list looked_at;
   idem__list_init(&looked_at);
   rpc->tended_ms = now_ms;
   while (!idem__list_empty(&rpc->active)) {
-    call *visit = IDEM__CONTAINER(rpc->active.next, call, link);
-    idem__list_remove(&visit->link);
-    idem__list_append(&looked_at, &visit->link);
-    tend(visit, now_ms);
+    idem__http_serving *serving = IDEM__CONTAINER(rpc->active.next, idem__http_serving, link);
+    idem__list_remove(&serving->link);
+    idem__list_append(&looked_at, &serving->link);
+    tend(serving, now_ms);
   }
   while (!idem__list_empty(&looked_at)) {
     idem__list *link = looked_at.next;
@@ -454,8 +459,8 @@ void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms) {
   }
 }
 
-idem__http_exchange *idem__http_visit_exchange(void *guest) {
-  return IDEM__CONTAINER(guest, call, guest)->exchange;
+idem__http_exchange *idem__http_serving_exchange(void *protocol) {
+  return IDEM__CONTAINER(protocol, idem__http_serving, state)->exchange;
 }
 
 /* ------------------------------------------------------------- entry points */
@@ -474,45 +479,45 @@ static bool accepts_stream(idem__http_rpc *rpc, const idem__http_request *reques
   return streams;
 }
 
-/* False: the guest has answered. */
-static bool begin_guest(call *visit, const idem__http_request *request) {
-  const idem__http_guest *guest = guest_of(visit);
-  visit->begun = true;
-  if (!guest->begin || guest->begin(visit->guest, visit->exchange, request)) return true;
-  retire(visit);
+/* False: the protocol has answered. */
+static bool begin_protocol(idem__http_serving *serving, const idem__http_request *request) {
+  const idem__http_protocol *protocol = protocol_of(serving);
+  serving->begun = true;
+  if (!protocol->begin || protocol->begin(serving->state, serving->exchange, request)) return true;
+  retire(serving);
   return false;
 }
 
 void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
                           void *user) {
   idem__http_rpc *rpc = user;
-  call *visit = take_call(rpc);
-  if (!visit) {
+  idem__http_serving *serving = take_serving(rpc);
+  if (!serving) {
     static const idem__http_refusal no_memory = {
         .status = 503, .reason = "unavailable", .why = "no memory"};
     idem__http_refuse(exchange, &no_memory, NULL);
     return;
   }
-  idem__list_append(&rpc->active, &visit->link);
-  visit->exchange = exchange;
-  visit->streaming = visit->admitted = visit->limited = false;
-  visit->accepts_stream = accepts_stream(rpc, request);
-  if (!begin_guest(visit, request)) return;
-  idem__conn_lend_peer(visit->conn, idem__http_exchange_peer(exchange),
+  idem__list_append(&rpc->active, &serving->link);
+  serving->exchange = exchange;
+  serving->streaming = serving->admitted = serving->limited = false;
+  serving->accepts_stream = accepts_stream(rpc, request);
+  if (!begin_protocol(serving, request)) return;
+  idem__conn_lend_peer(serving->conn, idem__http_exchange_peer(exchange),
                        idem__http_exchange_client(exchange)->bytes);
   idem__message_kind kind;
   const char *body = request->body.len ? request->body.at : "";
-  idem_status status = idem__conn_message(visit->conn, body, request->body.len, &kind);
+  idem_status status = idem__conn_message(serving->conn, body, request->body.len, &kind);
   if (status != IDEM_OK) {
-    finish_failed(visit, status);
+    finish_failed(serving, status);
     return;
   }
-  pump(visit);
-  if (visit->exchange != exchange || visit->detached) return; /* answered, or left */
-  if (idem_conn_in_flight(visit->conn) == 0 && idem_conn_queued(visit->conn) == 0)
-    finish_silent(visit, kind);
+  pump(serving);
+  if (serving->exchange != exchange || serving->detached) return; /* answered, or left */
+  if (idem_conn_in_flight(serving->conn) == 0 && idem_conn_queued(serving->conn) == 0)
+    finish_silent(serving, kind);
   else
-    wait_for_answer(visit);
+    wait_for_answer(serving);
 }
 
 bool idem__http_rpc_admit(idem__http_rpc *rpc, idem__http_exchange *exchange) {
@@ -558,11 +563,11 @@ idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc *
 void idem__http_rpc_free(idem__http_rpc *rpc) {
   if (!rpc) return;
   while (!idem__list_empty(&rpc->active)) {
-    call *visit = IDEM__CONTAINER(rpc->active.next, call, link);
-    idem__list_remove(&visit->link);
-    free_call(visit);
+    idem__http_serving *serving = IDEM__CONTAINER(rpc->active.next, idem__http_serving, link);
+    idem__list_remove(&serving->link);
+    free_serving(serving);
   }
-  while (rpc->idle) free_call(pop_idle(rpc));
+  while (rpc->idle) free_serving(pop_idle(rpc));
   idem__buf_deinit(&rpc->event);
   if (rpc->pool != rpc->opts.pool) idem_pool_free(rpc->pool);
   idem_alloc alloc = rpc->alloc;

@@ -8,9 +8,9 @@
 
 /* One POST being answered by a conn of the engine. Calls are pooled with their conns: between
  * requests such a conn owes nothing and may serve the next peer. */
-typedef struct call {
-  struct call *next; /* in the pool */
-  idem__list link;   /* in rpc->active */
+typedef struct idem__http_serving {
+  struct idem__http_serving *next; /* in the pool */
+  idem__list link;                 /* in rpc->active */
   idem__http_rpc *rpc;
   idem_conn *conn;
   idem__http_exchange *exchange; /* NULL: the peer is gone */
@@ -18,16 +18,16 @@ typedef struct call {
   uint32_t retry_s;
   bool accepts_stream, streaming, admitted, limited;
   bool detached; /* the peer is gone and the work goes on */
-  bool begun;    /* the guest has seen it begin and not end */
-  _Alignas(16) char guest[];
-} call;
+  bool begun;    /* the protocol has seen it begin and not end */
+  _Alignas(16) char state[];
+} idem__http_serving;
 
 struct idem__http_rpc {
   idem_alloc alloc;
   idem__http_rpc_opts opts;
   idem_policy policy;
   idem_pool *pool;
-  call *idle;
+  idem__http_serving *idle;
   size_t idle_count;
   idem__list active;
   size_t detached_count; /* of these, without a peer */

@@ -51,7 +51,7 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t len) {
   if (request->head_len) return add_trailer(conn, len);
   if (request->too_many) return 0;
   if (request->in_value || !request->header_count) {
-    request->too_many = request->header_count >= conn->hub->header_count;
+    request->too_many = request->header_count >= conn->server->header_count;
     if (request->too_many) return 0;
     request->in_value = false;
     request->headers[request->header_count++] =
@@ -99,7 +99,7 @@ static bool own_body(idem__http_request *request) {
 static int on_body(llhttp_t *parser, const char *at, size_t len) {
   idem__http_conn *conn = conn_of(parser);
   idem__http_request *request = conn->request;
-  size_t room = conn->discard ? DRAIN_MAX : conn->hub->body_bytes;
+  size_t room = conn->discard ? DRAIN_MAX : conn->server->body_bytes;
   if (len > room - request->body.len) return stop(conn, 413, 0, "oversize");
   if (conn->discard || !request->body.len) {
     request->body = (idem__view){at, request->body.len + len};
@@ -136,7 +136,7 @@ void idem__http_begin_closing(idem__http_conn *conn) {
   conn->closing = true;
   idem__buf_deinit(&conn->backlog);
   if (!conn->request) return;
-  idem__hub_give_request(conn->hub, conn->request);
+  idem__http_server_give_request(conn->server, conn->request);
   conn->request = NULL;
 }
 
@@ -162,7 +162,7 @@ static void refuse_syntax(idem__http_conn *conn, llhttp_errno_t error) {
 /* ----------------------------------------------------------------- parsing */
 
 static bool begin_request(idem__http_conn *conn, const char *data) {
-  idem__http_request *request = idem__hub_take_request(conn->hub);
+  idem__http_request *request = idem__http_server_take_request(conn->server);
   if (!request) return false;
   request->base = data;
   request->body = (idem__view){NULL, 0};
@@ -183,7 +183,7 @@ static bool begin_request(idem__http_conn *conn, const char *data) {
 static idem_status continue_head(idem__http_conn *conn, const char *data, size_t *len,
                                  const char **input) {
   idem__http_request *request = conn->request;
-  size_t room = conn->hub->header_bytes - request->head.len;
+  size_t room = conn->server->header_bytes - request->head.len;
   if (*len > room) *len = room;
   if (!request->head.len) return IDEM_OK;
   idem_status status = idem__buf_put(&request->head, data, *len);
@@ -269,7 +269,7 @@ static idem_status step(idem__http_conn *conn, const char *data, size_t len, siz
   *used = len;
   if (conn->failed != IDEM_OK) return conn->failed;
   if (error == HPE_OK) {
-    if (request->head_len || (size_t)(input + len - request->base) < conn->hub->header_bytes)
+    if (request->head_len || (size_t)(input + len - request->base) < conn->server->header_bytes)
       return IDEM_OK;
     stop(conn, 431, 0, "header-too-large");
     refuse_and_close(conn);
@@ -289,13 +289,14 @@ static idem_status keep_backlog(idem__http_conn *conn, const char *data, size_t 
 
 static bool can_parse(const idem__http_conn *conn) {
   return !conn->closing && !conn->exchange.active && !conn->websocket &&
-         conn->queued <= 2 * conn->hub->queued_bytes;
+         conn->queued <= 2 * conn->server->queued_bytes;
 }
 
 static idem_status feed_websocket(idem__http_conn *conn, const char *data, size_t len) {
   if (!len) return IDEM_OK;
   idem_status status = idem__websocket_feed(conn->websocket, data, len);
-  conn->message_by_ms = idem__websocket_due(conn->websocket, conn->now_ms, conn->hub->request_ms);
+  conn->message_by_ms =
+      idem__websocket_due(conn->websocket, conn->now_ms, conn->server->request_ms);
   return status;
 }
 
@@ -352,20 +353,20 @@ static void dispatch(idem__http_conn *conn) {
     idem__http_serve_options(exchange, request);
   else
     exchange->route->serve(exchange, request, exchange->route->user);
-  idem__hub_give_request(conn->hub, request);
+  idem__http_server_give_request(conn->server, request);
 }
 
 /* ------------------------------------------------------------ entry points */
 
 idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_conn **out) {
-  idem__http_hub *hub = opts->hub;
-  idem__http_conn *conn = idem__calloc(&hub->alloc, sizeof *conn);
+  idem__http_server *server = opts->server;
+  idem__http_conn *conn = idem__calloc(&server->alloc, sizeof *conn);
   *out = NULL;
   if (!conn) return IDEM_E_NOMEM;
-  llhttp_init(&conn->parser, HTTP_REQUEST, &hub->settings);
+  llhttp_init(&conn->parser, HTTP_REQUEST, &server->settings);
   conn->parser.data = conn;
-  conn->hub = hub;
-  idem__buf_init(&conn->backlog, &hub->alloc, (size_t)1 << 20);
+  conn->server = server;
+  idem__buf_init(&conn->backlog, &server->alloc, (size_t)1 << 20);
   conn->now_ms = conn->last_ms = conn->heard_ms = opts->now_ms;
   conn->time_at_ms = conn->message_by_ms = UINT64_MAX;
   conn->on_output = opts->on_output;
@@ -374,7 +375,7 @@ idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_con
   size_t len = opts->peer ? strlen(opts->peer) : 0;
   if (len >= PEER_MAX) len = PEER_MAX - 1;
   if (len) memcpy(conn->peer, opts->peer, len);
-  idem__metrics_add(hub->metrics, IDEM__M_CONNECTIONS_OPENED, 1);
+  idem__metrics_add(server->metrics, IDEM__M_CONNECTIONS_OPENED, 1);
   *out = conn;
   return IDEM_OK;
 }
@@ -393,13 +394,13 @@ void idem__http_conn_free(idem__http_conn *conn) {
   idem__websocket_free(conn->websocket);
   idem__http_give_share(&conn->exchange);
   idem__http_begin_closing(conn);
-  idem__metrics_add(conn->hub->metrics, IDEM__M_CONNECTIONS_CLOSED, 1);
+  idem__metrics_add(conn->server->metrics, IDEM__M_CONNECTIONS_CLOSED, 1);
   while (conn->first) {
     block *next = conn->first->next;
-    idem__hub_give_block(conn->first);
+    idem__http_server_give_block(conn->first);
     conn->first = next;
   }
-  idem__free(&conn->hub->alloc, conn);
+  idem__free(&conn->server->alloc, conn);
 }
 
 void *idem__http_conn_user(const idem__http_conn *conn) { return conn->user; }
@@ -421,7 +422,7 @@ idem_status idem__http_conn_feed(idem__http_conn *conn, const char *data, size_t
   conn->last_ms = conn->heard_ms = now_ms;
   conn->heard = true;
   conn->inside++;
-  idem__metrics_add(conn->hub->metrics, IDEM__M_BYTES_IN, len);
+  idem__metrics_add(conn->server->metrics, IDEM__M_BYTES_IN, len);
   idem_status status = conn->backlog.len ? keep_backlog(conn, data, len) : parse(conn, data, len);
   return leave(conn, status);
 }
@@ -445,14 +446,14 @@ idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms) {
 bool idem__http_conn_want_read(const idem__http_conn *conn) {
   if (conn->eof) return false;
   if (conn->closing) return true;
-  return conn->queued <= conn->hub->queued_bytes && conn->backlog.len < BACKLOG_MAX;
+  return conn->queued <= conn->server->queued_bytes && conn->backlog.len < BACKLOG_MAX;
 }
 
 /* ------------------------------------------------------------------- time */
 
 static uint64_t request_deadline(const idem__http_conn *conn) {
   const idem__http_request *request = conn->request;
-  return request->began_ms + conn->hub->request_ms + request->body.len / IDEM__BYTES_PER_MS;
+  return request->began_ms + conn->server->request_ms + request->body.len / IDEM__BYTES_PER_MS;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -460,8 +461,8 @@ static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* When a socket is given up. Our own pings prove nothing; once a goodbye was said, neither does what
  * still comes. */
 static uint64_t websocket_end(const idem__http_conn *conn) {
-  if (conn->parting_ms) return conn->parting_ms + conn->hub->request_ms;
-  return earlier(conn->heard_ms + conn->hub->idle_ms, conn->message_by_ms);
+  if (conn->parting_ms) return conn->parting_ms + conn->server->request_ms;
+  return earlier(conn->heard_ms + conn->server->idle_ms, conn->message_by_ms);
 }
 
 static uint64_t websocket_deadline(const idem__http_conn *conn) {
@@ -470,21 +471,21 @@ static uint64_t websocket_deadline(const idem__http_conn *conn) {
 
 uint64_t idem__http_conn_deadline(const idem__http_conn *conn) {
   if (conn->resume) return 0;
-  uint64_t idle = conn->last_ms + conn->hub->idle_ms;
+  uint64_t idle = conn->last_ms + conn->server->idle_ms;
   if (conn->closing) return conn->queued ? idle : conn->last_ms + LINGER_MS;
   if (conn->exchange.active) {
     uint64_t at = conn->exchange.at_ms;
     return conn->queued && idle < at ? idle : at;
   }
   if (conn->websocket) return websocket_deadline(conn);
-  if (!conn->heard) return conn->last_ms + conn->hub->first_ms;
+  if (!conn->heard) return conn->last_ms + conn->server->first_ms;
   return conn->request ? request_deadline(conn) : idle;
 }
 
 static idem_status resume(idem__http_conn *conn) {
   conn->resume = false;
   idem__buf input = conn->backlog;
-  idem__buf_init(&conn->backlog, &conn->hub->alloc, input.max);
+  idem__buf_init(&conn->backlog, &conn->server->alloc, input.max);
   idem_status status = parse(conn, input.data, input.len);
   idem__buf_deinit(&input);
   if (conn->eof && !conn->exchange.active && !conn->backlog.len) idem__http_begin_closing(conn);
@@ -493,7 +494,7 @@ static idem_status resume(idem__http_conn *conn) {
 
 static void expire_exchange(idem__http_conn *conn) {
   idem__http_exchange *exchange = &conn->exchange;
-  if (conn->queued && conn->last_ms + conn->hub->idle_ms <= conn->now_ms) {
+  if (conn->queued && conn->last_ms + conn->server->idle_ms <= conn->now_ms) {
     conn->failed = IDEM_E_TIMEOUT; /* the peer reads nothing */
     return;
   }

@@ -74,37 +74,37 @@ static bool check_syntax(idem__http_conn *conn, idem__http_request *request) {
 
 /* Connections of a proxy are many clients': each may keep so many of them busy. */
 static bool check_share(idem__http_conn *conn) {
-  idem__http_hub *hub = conn->hub;
+  idem__http_server *server = conn->server;
   idem__http_exchange *exchange = &conn->exchange;
-  if (!hub->shares || !idem__http_hub_trusts(hub, &conn->from)) return true;
-  if (idem__http_hub_trusts(hub, &exchange->client) || idem__ip_loopback(&exchange->client))
+  if (!server->shares || !idem__http_server_trusts(server, &conn->from)) return true;
+  if (idem__http_server_trusts(server, &exchange->client) || idem__ip_loopback(&exchange->client))
     return true;
-  exchange->counted = idem__shares_take(hub->shares, &exchange->client);
+  exchange->counted = idem__shares_take(server->shares, &exchange->client);
   if (exchange->counted) return true;
-  idem__metrics_add(hub->metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
+  idem__metrics_add(server->metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
   refuse(conn, 503, 0, "unavailable");
   return false;
 }
 
 /* ------------------------------------------------------- hosts and origins */
 
-static bool host_allowed(idem__http_hub *hub, idem__view host) {
-  size_t len = hub->good_host_len;
-  if (len && len == host.len && memcmp(hub->good_host, host.at, len) == 0) return true;
-  if (!idem__host_allowed(&hub->hosts, host, hub->port)) return false;
-  if (host.len > sizeof hub->good_host) return true;
-  memcpy(hub->good_host, host.at, host.len);
-  hub->good_host_len = host.len;
+static bool host_allowed(idem__http_server *server, idem__view host) {
+  size_t len = server->good_host_len;
+  if (len && len == host.len && memcmp(server->good_host, host.at, len) == 0) return true;
+  if (!idem__host_allowed(&server->hosts, host, server->port)) return false;
+  if (host.len > sizeof server->good_host) return true;
+  memcpy(server->good_host, host.at, host.len);
+  server->good_host_len = host.len;
   return true;
 }
 
 static bool check_host(idem__http_conn *conn, const idem__http_request *request) {
-  idem__http_hub *hub = conn->hub;
-  if (!hub->check_hosts) return true;
+  idem__http_server *server = conn->server;
+  if (!server->check_hosts) return true;
   idem__view host = idem__http_known_value(request, IDEM__H_HOST);
-  bool named =
-      !request->authority.at || idem__host_allowed(&hub->hosts, request->authority, hub->port);
-  bool allowed = host_allowed(hub, host);
+  bool named = !request->authority.at ||
+               idem__host_allowed(&server->hosts, request->authority, server->port);
+  bool allowed = host_allowed(server, host);
   if (named && allowed) return true;
   refuse(conn, named ? 403 : 400, 0, "forbidden-host");
   hint(conn, "--allow-host", named ? host : request->authority);
@@ -121,12 +121,12 @@ static idem__view entry_for(idem__view origin) {
 }
 
 static bool check_origin(idem__http_conn *conn, const idem__http_request *request) {
-  const idem__http_hub *hub = conn->hub;
+  const idem__http_server *server = conn->server;
   if (!request->known[IDEM__H_ORIGIN]) return true;
   idem__view origin = idem__http_known_value(request, IDEM__H_ORIGIN);
   bool once = request->known_count[IDEM__H_ORIGIN] == 1;
-  if (once && idem__origin_allowed(&hub->origins, origin, hub->port)) {
-    conn->exchange.origin = idem__strndup(&hub->alloc, origin.at, origin.len);
+  if (once && idem__origin_allowed(&server->origins, origin, server->port)) {
+    conn->exchange.origin = idem__strndup(&server->alloc, origin.at, origin.len);
     if (!conn->exchange.origin) conn->failed = IDEM_E_NOMEM;
     return conn->exchange.origin != NULL;
   }
@@ -137,27 +137,28 @@ static bool check_origin(idem__http_conn *conn, const idem__http_request *reques
 
 /* ---------------------------------------------------------- route and token */
 
-static const idem__http_route *find_route(const idem__http_hub *hub, idem__view path) {
-  for (size_t i = 0; i < hub->route_count; i++) {
-    size_t len = strlen(hub->routes[i].path);
-    if (len == path.len && memcmp(hub->routes[i].path, path.at, len) == 0) return &hub->routes[i];
+static const idem__http_route *find_route(const idem__http_server *server, idem__view path) {
+  for (size_t i = 0; i < server->route_count; i++) {
+    size_t len = strlen(server->routes[i].path);
+    if (len == path.len && memcmp(server->routes[i].path, path.at, len) == 0)
+      return &server->routes[i];
   }
   return NULL;
 }
 
 /* Who opens the bare address in a browser is shown the way. */
 static void tell_path(idem__http_conn *conn) {
-  const idem__http_hub *hub = conn->hub;
-  for (size_t i = 0; i < hub->route_count; i++) {
-    const char *path = hub->routes[i].path;
-    if (!hub->routes[i].told) continue;
+  const idem__http_server *server = conn->server;
+  for (size_t i = 0; i < server->route_count; i++) {
+    const char *path = server->routes[i].path;
+    if (!server->routes[i].told) continue;
     hint(conn, "the endpoint is", (idem__view){path, strlen(path)});
     return;
   }
 }
 
 static bool check_route(idem__http_conn *conn, const idem__http_request *request) {
-  conn->exchange.route = find_route(conn->hub, request->path);
+  conn->exchange.route = find_route(conn->server, request->path);
   if (conn->exchange.route || request->method == IDEM__HTTP_OPTIONS) return true;
   refuse(conn, 404, 0, "unavailable");
   tell_path(conn);
@@ -165,13 +166,14 @@ static bool check_route(idem__http_conn *conn, const idem__http_request *request
 }
 
 static bool check_token(idem__http_conn *conn, const idem__http_request *request) {
-  idem__http_hub *hub = conn->hub;
-  if (!hub->token_count || !conn->exchange.route->token) return true;
+  idem__http_server *server = conn->server;
+  if (!server->token_count || !conn->exchange.route->token) return true;
   bool once = request->known_count[IDEM__H_AUTHORIZATION] == 1;
   idem__view given = idem__http_known_value(request, IDEM__H_AUTHORIZATION);
-  const char *const *tokens = (const char *const *)(void *)hub->tokens;
-  if (once && idem__token_allowed(tokens, hub->token_lens, hub->token_count, given)) return true;
-  idem__metrics_add(hub->metrics, IDEM__M_AUTH_FAILURES, 1);
+  const char *const *tokens = (const char *const *)(void *)server->tokens;
+  if (once && idem__token_allowed(tokens, server->token_lens, server->token_count, given))
+    return true;
+  idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
   refuse(conn, 401, 0, "unauthorized");
   return false;
 }
@@ -191,24 +193,24 @@ const char *idem_http_caller_address(const idem_http_caller *caller) { return ca
 
 /* The embedder says who it is, or that it may not ask. */
 static bool ask_principal(idem__http_conn *conn, const idem__http_request *request) {
-  idem__http_hub *hub = conn->hub;
+  idem__http_server *server = conn->server;
   char principal[IDEM_PRINCIPAL_MAX + 1] = "";
   idem_http_caller caller = {.request = request};
   idem__ip_text(&conn->exchange.client, caller.address);
-  int status = hub->principal(&caller, principal, sizeof principal, hub->principal_user);
+  int status = server->principal(&caller, principal, sizeof principal, server->principal_user);
   principal[IDEM_PRINCIPAL_MAX] = '\0';
   if (status != 0) {
-    idem__metrics_add(hub->metrics, IDEM__M_AUTH_FAILURES, 1);
+    idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
     refuse(conn, (uint16_t)(status >= 400 && status < 600 ? status : 403), 0, "unauthorized");
     return false;
   }
-  conn->exchange.principal = idem__strndup(&hub->alloc, principal, strlen(principal));
+  conn->exchange.principal = idem__strndup(&server->alloc, principal, strlen(principal));
   if (!conn->exchange.principal) conn->failed = IDEM_E_NOMEM;
   return conn->exchange.principal != NULL;
 }
 
 static bool check_principal(idem__http_conn *conn, const idem__http_request *request) {
-  if (!conn->hub->principal || !conn->exchange.route->token) return true;
+  if (!conn->server->principal || !conn->exchange.route->token) return true;
   return ask_principal(conn, request);
 }
 
@@ -250,7 +252,7 @@ static const char *type_fault(idem__view value) {
 
 static bool check_body(idem__http_conn *conn, const idem__http_request *request) {
   bool long_body = (conn->parser.flags & F_CONTENT_LENGTH) &&
-                   conn->parser.content_length > conn->hub->body_bytes;
+                   conn->parser.content_length > conn->server->body_bytes;
   idem__view encoding = idem__http_known_value(request, IDEM__H_CONTENT_ENCODING);
   const char *fault = NULL;
   if (long_body) {
@@ -312,8 +314,8 @@ void idem__http_judge(idem__http_conn *conn, idem__http_request *request) {
   exchange->minor = request->minor;
   exchange->keep_alive = request->keep_alive;
   exchange->head_only = request->method == IDEM__HTTP_HEAD;
-  exchange->client = idem__client_address(request, &conn->from, &conn->hub->proxies);
-  if (conn->hub->access_log) idem__http_log_begin(exchange, request);
+  exchange->client = idem__client_address(request, &conn->from, &conn->server->proxies);
+  if (conn->server->access_log) idem__http_log_begin(exchange, request);
   judge(conn, request);
   invite_body(conn, request);
 }

@@ -1,5 +1,5 @@
 /* http.h - what src/http offers the others: HTTP/1.1, event streams and WebSocket without I/O.
- * A hub holds what the connections of one thread share (checks, routes, pools); a conn is one TCP
+ * A server holds what the connections of one thread share (checks, routes, pools); a conn is one TCP
  * connection: bytes in, owned chunks out, time passed in; an exchange is one answer owed.
  * See docs/internals/http.md. */
 #ifndef IDEM_HTTP_PRIVATE_H
@@ -10,7 +10,7 @@
 #include <idem/http.h>
 #include <idem/rpc.h>
 
-typedef struct idem__http_hub idem__http_hub;
+typedef struct idem__http_server idem__http_server;
 typedef struct idem__http_conn idem__http_conn;
 typedef struct idem__http_exchange idem__http_exchange;
 typedef struct idem__limiter idem__limiter;
@@ -75,7 +75,7 @@ typedef struct idem__http_header {
 
 #define IDEM__HTTP_HEADERS 100
 
-/* One request as it arrived. Lives in the hub's pool; views are valid until its handler returns. */
+/* One request as it arrived. Lives in the server's pool; views are valid until its handler returns. */
 typedef struct idem__http_request {
   const char *base;         /* the head's bytes: lent input, or head.data */
   idem__buf head;           /* the head, when it came in pieces */
@@ -228,7 +228,7 @@ void idem__shares_free(idem__shares *shares);
 bool idem__shares_take(idem__shares *shares, const idem__ip *who);
 void idem__shares_give(idem__shares *shares, const idem__ip *who);
 
-/* ------------------------------------------------------------------- hub */
+/* ------------------------------------------------------------------- server */
 
 /* Answers the exchange now (idem__http_respond and friends) or later. The request is borrowed. */
 typedef void (*idem__http_serve_fn)(idem__http_exchange *exchange,
@@ -249,7 +249,7 @@ typedef struct idem__http_route {
 } idem__http_route;
 
 /* What the connections of one thread share: checks, routes, free lists, the date line. */
-typedef struct idem__http_hub_opts {
+typedef struct idem__http_server_opts {
   const idem_http_opts *http;     /* NULL: all defaults. Copied. */
   const idem__http_route *routes; /* borrowed, as are the rules in them */
   size_t route_count;
@@ -263,21 +263,21 @@ typedef struct idem__http_hub_opts {
   idem_log *log;
   idem_metrics *metrics;
   const idem_alloc *alloc;
-} idem__http_hub_opts;
+} idem__http_server_opts;
 /* INVAL: a list holds what is no host, origin or address. */
-idem_status idem__http_hub_new(const idem__http_hub_opts *opts, idem__http_hub **out);
+idem_status idem__http_server_new(const idem__http_server_opts *opts, idem__http_server **out);
 /* After its conns are gone; chunks may outlive it. */
-void idem__http_hub_free(idem__http_hub *hub);
-void idem__http_hub_set_port(idem__http_hub *hub, int port); /* before serving */
+void idem__http_server_free(idem__http_server *server);
+void idem__http_server_set_port(idem__http_server *server, int port); /* before serving */
 /* Wall-clock seconds since 1970, for Date; without it no Date is sent. */
-void idem__http_hub_set_date(idem__http_hub *hub, uint64_t wall_s);
+void idem__http_server_set_date(idem__http_server *server, uint64_t wall_s);
 /* Gives pooled memory back. */
-void idem__http_hub_trim(idem__http_hub *hub);
+void idem__http_server_trim(idem__http_server *server);
 
 /* ------------------------------------------------------------------ conn */
 
 typedef struct idem__http_conn_opts {
-  idem__http_hub *hub;
+  idem__http_server *server;
   const char *peer; /* for the log; copied, cut at 63 bytes */
   idem__ip from;    /* the socket's other end */
   /* Output or a changed deadline where a call of the driver's did not cause it. */
@@ -299,7 +299,7 @@ idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms);
 /* False while answers must be read or given first. */
 bool idem__http_conn_want_read(const idem__http_conn *conn);
 
-/* Owned bytes to send; they count as queued until freed, and survive the conn and the hub. Free
+/* Owned bytes to send; they count as queued until freed, and survive the conn and the server. Free
  * with the conn they came from, or with NULL when it is gone. */
 typedef struct idem__http_chunk {
   const char *data;
@@ -326,7 +326,7 @@ bool idem__http_conn_idle(const idem__http_conn *conn);
 bool idem__http_conn_may_go(const idem__http_conn *conn);
 bool idem__http_conn_silent(const idem__http_conn *conn); /* no byte has ever come */
 /* One of the trusted proxies, whose connections are many clients'. */
-bool idem__http_hub_trusts(const idem__http_hub *hub, const idem__ip *who);
+bool idem__http_server_trusts(const idem__http_server *server, const idem__ip *who);
 
 /* A whole "503, try later" answer for a connection there is no room for. */
 extern const char idem__http_busy[];
@@ -358,7 +358,7 @@ void idem__http_set_time(idem__http_exchange *exchange, uint64_t at_ms);
  * cancels what it asked. Without one the route's rules do. */
 void idem__http_on_input_end(idem__http_exchange *exchange,
                              bool (*fn)(idem__http_exchange *exchange, void *user));
-idem__http_hub *idem__http_exchange_hub(const idem__http_exchange *exchange);
+idem__http_server *idem__http_exchange_server(const idem__http_exchange *exchange);
 const idem__ip *idem__http_exchange_client(const idem__http_exchange *exchange);
 const char *idem__http_exchange_peer(const idem__http_exchange *exchange);
 uint64_t idem__http_exchange_now(const idem__http_exchange *exchange);
@@ -479,51 +479,51 @@ const char *idem__http_conn_principal(const idem__http_conn *conn);
 
 /* ------------------------------------------------------------- endpoints */
 
-/* A protocol with opinions about each POST. It has `size` bytes of its own with each visit of a
+/* A protocol with opinions about each POST. It has `size` bytes of its own with each serving of a
  * POST to a conn of the engine: `open` and `close` frame the conn's life, `begin` and `end` each
- * visit's. What is NULL has no opinion. */
-typedef struct idem__http_guest {
+ * serving's. What is NULL has no opinion. */
+typedef struct idem__http_protocol {
   size_t size;
-  idem_status (*open)(void *guest, idem_conn *conn, void *user);
-  void (*close)(void *guest);
+  idem_status (*open)(void *protocol, idem_conn *conn, void *user);
+  void (*close)(void *protocol);
   /* False: it has answered the exchange itself. The request is borrowed until begin returns. */
-  bool (*begin)(void *guest, idem__http_exchange *exchange, const idem__http_request *request);
-  void (*end)(void *guest);
+  bool (*begin)(void *protocol, idem__http_exchange *exchange, const idem__http_request *request);
+  void (*end)(void *protocol);
   /* The status of an answer, or of nothing to answer with (`silent` names the message's kind). */
-  uint16_t (*status)(void *guest, uint16_t otherwise);
-  uint16_t (*silent_status)(void *guest, idem__message_kind kind);
+  uint16_t (*status)(void *protocol, uint16_t otherwise);
+  uint16_t (*silent_status)(void *protocol, idem__message_kind kind);
   /* More header lines with CRLF, before the head is sent. */
-  void (*headers)(void *guest, idem__buf *out);
+  void (*headers)(void *protocol, idem__buf *out);
   /* Writes the stream's first event, if there is one. */
-  void (*stream_begin)(void *guest, idem__buf *out);
+  void (*stream_begin)(void *protocol, idem__buf *out);
   /* Writes one event; `exchange_gone`: nobody reads it now, but somebody may come back for it. */
-  idem_status (*event)(void *guest, const char *text, size_t len, bool last, idem__buf *out);
+  idem_status (*event)(void *protocol, const char *text, size_t len, bool last, idem__buf *out);
   /* The peer is gone: does the work go on? */
-  bool (*outlives)(void *guest);
+  bool (*outlives)(void *protocol);
   /* It has ended its input: does that cancel what it asked? */
-  bool (*input_end_cancels)(void *guest);
-  /* The visit goes on without its peer, or no longer does. */
-  void (*detached)(void *guest, bool detached);
+  bool (*input_end_cancels)(void *protocol);
+  /* The serving goes on without its peer, or no longer does. */
+  void (*detached)(void *protocol, bool detached);
   /* Whoever it worked for will not come back. */
-  bool (*orphaned)(void *guest);
-} idem__http_guest;
-/* Ends the event stream of a visit while its work goes on (guest->outlives must hold). */
-void idem__http_visit_leave(void *guest);
-/* The work of a visit was cancelled from elsewhere: ends the visit if nothing is owed any more. */
-void idem__http_visit_cancelled(void *guest);
-idem__http_exchange *idem__http_visit_exchange(void *guest); /* NULL: the peer is gone */
+  bool (*orphaned)(void *protocol);
+} idem__http_protocol;
+/* Ends the event stream of a serving while its work goes on (protocol->outlives must hold). */
+void idem__http_serving_leave(void *protocol);
+/* The work of a serving was cancelled from elsewhere: ends the serving if nothing is owed any more. */
+void idem__http_serving_cancelled(void *protocol);
+idem__http_exchange *idem__http_serving_exchange(void *protocol); /* NULL: the peer is gone */
 /* Messages that are no answers reach the peer, now or when it comes back for them. */
-bool idem__http_visit_streams(void *guest);
+bool idem__http_serving_streams(void *protocol);
 
-/* A JSON-RPC endpoint: POST a message, get the answer; or a WebSocket of messages. One a hub. */
+/* A JSON-RPC endpoint: POST a message, get the answer; or a WebSocket of messages. One a server. */
 typedef struct idem__http_rpc idem__http_rpc;
 typedef struct idem__http_rpc_opts {
   const idem_router *router;
-  const idem_policy *policy;     /* copied; its framing is ignored */
-  idem_pool *pool;               /* NULL: one of its own */
-  const idem__http_rules *rules; /* NULL: the plain JSON-RPC ones */
-  const idem__http_guest *guest; /* NULL: none */
-  void *guest_user;
+  const idem_policy *policy;           /* copied; its framing is ignored */
+  idem_pool *pool;                     /* NULL: one of its own */
+  const idem__http_rules *rules;       /* NULL: the plain JSON-RPC ones */
+  const idem__http_protocol *protocol; /* NULL: none */
+  void *protocol_user;
   /* Makes the conn of a WebSocket; NULL: a plain one. */
   idem_status (*accept)(void *user, const idem_conn_opts *opts, idem_conn **out);
   idem__limiter *limiter; /* NULL: no rate limit */
@@ -537,7 +537,7 @@ typedef struct idem__http_rpc_opts {
   uint64_t seed;
 } idem__http_rpc_opts;
 idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out);
-/* After the hub's conns are gone. */
+/* After the server's conns are gone. */
 void idem__http_rpc_free(idem__http_rpc *rpc);
 /* What no connection looks after any more: visits that go on without their peers have their time, those
  * of nobody end. Called when the deadline is over, and when somebody may have gone for good. */

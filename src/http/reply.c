@@ -37,7 +37,7 @@ static void append_block(idem__http_conn *conn, block *out) {
 static block *room_for(idem__http_conn *conn, size_t len) {
   block *out = conn->last;
   if (out && !out->chunk.data && out->cap - out->len >= len) return out;
-  out = idem__hub_take_block(conn->hub, len);
+  out = idem__http_server_take_block(conn->server, len);
   if (!out) {
     conn->failed = IDEM_E_NOMEM;
     return NULL;
@@ -63,7 +63,7 @@ static void put_chunk(idem__http_conn *conn, idem_chunk *chunk) {
     idem_chunk_free(chunk);
     return;
   }
-  block *out = idem__hub_take_block(conn->hub, 0);
+  block *out = idem__http_server_take_block(conn->server, 0);
   if (!out) {
     conn->failed = IDEM_E_NOMEM;
     idem_chunk_free(chunk);
@@ -84,7 +84,7 @@ void idem__http_conn_notify(idem__http_conn *conn) {
 }
 
 bool idem__http_conn_has_room(idem__http_conn *conn, void (*fn)(void *user), void *user) {
-  if (conn->queued <= conn->hub->queued_bytes) return true;
+  if (conn->queued <= conn->server->queued_bytes) return true;
   conn->on_room = fn;
   conn->room_user = user;
   return false;
@@ -121,14 +121,14 @@ bool idem__http_conn_next_chunk(idem__http_conn *conn, idem__http_chunk *chunk) 
   chunk->data = out->chunk.data ? out->chunk.data : out->data;
   chunk->len = out->chunk.data ? out->chunk.len : out->len;
   chunk->owner = out;
-  idem__metrics_add(conn->hub->metrics, IDEM__M_BYTES_OUT, chunk->len);
+  idem__metrics_add(conn->server->metrics, IDEM__M_BYTES_OUT, chunk->len);
   return true;
 }
 
 /* Half is a good moment: the queue neither runs dry nor is filled again at once. */
 static void tell_room(idem__http_conn *conn) {
   void (*fn)(void *user) = conn->on_room;
-  if (!fn || conn->queued > conn->hub->queued_bytes / 2) return;
+  if (!fn || conn->queued > conn->server->queued_bytes / 2) return;
   conn->on_room = NULL;
   conn->inside++;
   fn(conn->room_user);
@@ -143,28 +143,28 @@ void idem__http_chunk_free(idem__http_conn *conn, idem__http_chunk *chunk, uint6
     if (conn->backlog.len && !conn->exchange.active && !conn->closing) conn->resume = true;
     tell_room(conn);
   }
-  idem__hub_give_block(chunk->owner);
+  idem__http_server_give_block(chunk->owner);
   *chunk = (idem__http_chunk){0};
 }
 
 /* ------------------------------------------------------------------- heads */
 
 /* Appends to memory that was made large enough. */
-typedef struct pen {
+typedef struct head_writer {
   char *at;
-} pen;
-static void ink(pen *out, const char *text, size_t len) {
+} head_writer;
+static void write_bytes(head_writer *out, const char *text, size_t len) {
   memcpy(out->at, text, len);
   out->at += len;
 }
-#define ink_literal(out, literal) ink((out), "" literal, sizeof(literal) - 1)
-static void ink_text(pen *out, const char *text) { ink(out, text, strlen(text)); }
-static void ink_number(pen *out, size_t number) {
+#define write_literal(out, literal) write_bytes((out), "" literal, sizeof(literal) - 1)
+static void write_text(head_writer *out, const char *text) { write_bytes(out, text, strlen(text)); }
+static void write_number(head_writer *out, size_t number) {
   char digits[24];
   size_t at = sizeof digits;
   do digits[--at] = (char)('0' + number % 10);
   while (number /= 10);
-  ink(out, digits + at, sizeof digits - at);
+  write_bytes(out, digits + at, sizeof digits - at);
 }
 
 static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
@@ -176,24 +176,24 @@ static const char *exposed(const idem__http_exchange *exchange) {
   return rules ? rules->expose_headers : NULL;
 }
 
-static void ink_cors(pen *out, const idem__http_exchange *exchange) {
+static void write_cors(head_writer *out, const idem__http_exchange *exchange) {
   if (!exchange->origin) return;
-  ink_literal(out, "Access-Control-Allow-Origin: ");
-  ink_text(out, exchange->origin);
-  ink_literal(out, "\r\nVary: Origin\r\n"
-                   "Access-Control-Expose-Headers: Retry-After, WWW-Authenticate");
+  write_literal(out, "Access-Control-Allow-Origin: ");
+  write_text(out, exchange->origin);
+  write_literal(out, "\r\nVary: Origin\r\n"
+                     "Access-Control-Expose-Headers: Retry-After, WWW-Authenticate");
   if (exposed(exchange)) {
-    ink_literal(out, ", ");
-    ink_text(out, exposed(exchange));
+    write_literal(out, ", ");
+    write_text(out, exposed(exchange));
   }
-  ink_literal(out, "\r\n");
+  write_literal(out, "\r\n");
 }
 
-static void ink_connection(pen *out, const idem__http_exchange *exchange) {
+static void write_connection(head_writer *out, const idem__http_exchange *exchange) {
   if (!exchange->keep_alive)
-    ink_literal(out, "Connection: close\r\n");
+    write_literal(out, "Connection: close\r\n");
   else if (exchange->minor == 0)
-    ink_literal(out, "Connection: keep-alive\r\n");
+    write_literal(out, "Connection: keep-alive\r\n");
 }
 
 /* Writes a head and leaves room for `extra` bytes after it. `length` SIZE_MAX: a stream. */
@@ -205,29 +205,29 @@ static block *put_head(idem__http_exchange *exchange, const idem__http_answer *a
                 text_length(exposed(exchange)) + type_len + extra;
   block *out = conn->failed == IDEM_OK ? room_for(conn, room) : NULL;
   if (!out) return NULL;
-  pen head = {out->data + out->len};
+  head_writer head = {out->data + out->len};
   idem__view status = idem__http_status_text(answer->status);
-  ink_literal(&head, "HTTP/1.1 ");
-  ink(&head, status.at, status.len);
-  ink_literal(&head, "\r\n");
-  ink(&head, conn->hub->date, conn->hub->date_len);
-  ink(&head, security_headers, sizeof security_headers - 1);
+  write_literal(&head, "HTTP/1.1 ");
+  write_bytes(&head, status.at, status.len);
+  write_literal(&head, "\r\n");
+  write_bytes(&head, conn->server->date, conn->server->date_len);
+  write_bytes(&head, security_headers, sizeof security_headers - 1);
   if (answer->type) {
-    ink_literal(&head, "Content-Type: ");
-    ink(&head, answer->type, type_len);
-    ink_literal(&head, "\r\n");
+    write_literal(&head, "Content-Type: ");
+    write_bytes(&head, answer->type, type_len);
+    write_literal(&head, "\r\n");
   }
   if (length != SIZE_MAX && answer->status != 204) {
-    ink_literal(&head, "Content-Length: ");
-    ink_number(&head, length);
-    ink_literal(&head, "\r\n");
+    write_literal(&head, "Content-Length: ");
+    write_number(&head, length);
+    write_literal(&head, "\r\n");
   } else if (length == SIZE_MAX && exchange->minor == 1) {
-    ink_literal(&head, "Transfer-Encoding: chunked\r\n");
+    write_literal(&head, "Transfer-Encoding: chunked\r\n");
   }
-  ink_connection(&head, exchange);
-  ink_cors(&head, exchange);
-  if (answer->headers) ink(&head, answer->headers, headers_len);
-  ink_literal(&head, "\r\n");
+  write_connection(&head, exchange);
+  write_cors(&head, exchange);
+  if (answer->headers) write_bytes(&head, answer->headers, headers_len);
+  write_literal(&head, "\r\n");
   size_t len = (size_t)(head.at - out->data) - out->len;
   out->len += len;
   conn->queued += len;
@@ -237,7 +237,7 @@ static block *put_head(idem__http_exchange *exchange, const idem__http_answer *a
 /* ----------------------------------------------------------------- answers */
 
 void idem__http_give_share(idem__http_exchange *exchange) {
-  if (exchange->counted) idem__shares_give(exchange->conn->hub->shares, &exchange->client);
+  if (exchange->counted) idem__shares_give(exchange->conn->server->shares, &exchange->client);
   exchange->counted = false;
 }
 
@@ -254,9 +254,9 @@ void idem__http_exchange_drop(idem__http_exchange *exchange) {
     if (!conn->websocket) conn->on_stop = NULL;
   }
   if (!conn || (!exchange->origin && !exchange->log_line && !exchange->principal)) return;
-  idem__free(&conn->hub->alloc, exchange->origin);
-  idem__free(&conn->hub->alloc, exchange->principal);
-  idem__free(&conn->hub->alloc, exchange->log_line);
+  idem__free(&conn->server->alloc, exchange->origin);
+  idem__free(&conn->server->alloc, exchange->principal);
+  idem__free(&conn->server->alloc, exchange->log_line);
   exchange->origin = exchange->log_line = exchange->principal = NULL;
 }
 
@@ -353,13 +353,13 @@ void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *
   idem__buf body, lines;
   idem__buf_fixed(&body, body_text, sizeof body_text);
   idem__buf_fixed(&lines, header_text, sizeof header_text - 1);
-  idem__http_put_error(&body, refusal, exchange->conn->hub->unknown_id);
+  idem__http_put_error(&body, refusal, exchange->conn->server->unknown_id);
   put_refusal_headers(&lines, exchange, refusal->status, !headers);
   if (headers) idem__buf_put(&lines, headers, strlen(headers));
   header_text[lines.len] = 0;
   exchange->note = refusal->reason;
   idem__http_log_refusal(exchange, refusal);
-  idem__metrics_error(exchange->conn->hub->metrics,
+  idem__metrics_error(exchange->conn->server->metrics,
                       refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST);
   idem__http_respond(exchange, &(idem__http_answer){.status = refusal->status,
                                                     .type = "application/json",
@@ -465,8 +465,8 @@ void idem__http_on_time(idem__http_exchange *exchange, uint64_t at_ms,
   exchange->at_ms = at_ms;
 }
 void idem__http_set_time(idem__http_exchange *exchange, uint64_t at_ms) { exchange->at_ms = at_ms; }
-idem__http_hub *idem__http_exchange_hub(const idem__http_exchange *exchange) {
-  return exchange->conn->hub;
+idem__http_server *idem__http_exchange_server(const idem__http_exchange *exchange) {
+  return exchange->conn->server;
 }
 idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange) {
   return exchange->conn;

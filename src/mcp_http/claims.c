@@ -8,23 +8,23 @@
 /* What a map may keep when nothing is in flight: sessions are many, and mostly at rest. */
 #define SLOTS_KEPT 64
 
-void idem__in_flight_init(idem__kept_session *session) {
+void idem__in_flight_init(idem__http_session *session) {
   idem__in_flight *self = &session->in_flight;
   idem__lock_init(&self->lock);
-  idem__map_init(&self->claims, &session->shop->alloc, session->shop->by_id.seed);
-  idem__map_init(&self->askers, &session->shop->alloc, session->shop->by_id.seed);
+  idem__map_init(&self->claims, &session->table->alloc, session->table->by_id.seed);
+  idem__map_init(&self->posts, &session->table->alloc, session->table->by_id.seed);
   self->next_call = 1;
 }
 
-void idem__in_flight_deinit(idem__kept_session *session) {
+void idem__in_flight_deinit(idem__http_session *session) {
   idem__map_deinit(&session->in_flight.claims);
-  idem__map_deinit(&session->in_flight.askers);
+  idem__map_deinit(&session->in_flight.posts);
 }
 
-void idem__in_flight_lock(idem__kept_session *session) {
+void idem__in_flight_lock(idem__http_session *session) {
   idem__lock_take(&session->in_flight.lock);
 }
-void idem__in_flight_unlock(idem__kept_session *session) {
+void idem__in_flight_unlock(idem__http_session *session) {
   idem__lock_give(&session->in_flight.lock);
 }
 
@@ -34,58 +34,60 @@ static void give_slots_back(idem__map *map) {
 
 /* ------------------------------------------------------------------ who may ask */
 
-idem_status idem__asker_join(idem__kept_session *session, idem__asker *asker) {
+idem_status idem__post_join(idem__http_session *session, idem__session_post *post) {
   idem__in_flight *self = &session->in_flight;
   idem__in_flight_lock(session);
-  asker->first_call = self->next_call;
+  post->first_call = self->next_call;
   self->next_call += IDEM__CALLS_RESERVED;
-  const char *key = (const char *)&asker->first_call;
-  idem_status status = idem__map_put(&self->askers, key, sizeof asker->first_call, asker);
+  const char *key = (const char *)&post->first_call;
+  idem_status status = idem__map_put(&self->posts, key, sizeof post->first_call, post);
   idem__in_flight_unlock(session);
   return status;
 }
 
-void idem__asker_leave(idem__kept_session *session, idem__asker *asker) {
+void idem__post_leave(idem__http_session *session, idem__session_post *post) {
   idem__in_flight *self = &session->in_flight;
-  const idem_alloc *alloc = &session->shop->alloc;
+  const idem_alloc *alloc = &session->table->alloc;
   idem__in_flight_lock(session);
-  idem__map_remove(&self->askers, (const char *)&asker->first_call, sizeof asker->first_call);
-  for (idem__claim *at = asker->claims, *next; at; at = next) {
+  idem__map_remove(&self->posts, (const char *)&post->first_call, sizeof post->first_call);
+  for (idem__claim *at = post->claims, *next; at; at = next) {
     next = at->next;
     idem__map_remove(&self->claims, at->key, at->len);
-    if (at != &asker->first_claim) idem__free(alloc, at);
+    if (at != &post->first_claim) idem__free(alloc, at);
   }
-  asker->claims = NULL;
+  post->claims = NULL;
   give_slots_back(&self->claims);
-  give_slots_back(&self->askers);
+  give_slots_back(&self->posts);
   idem__in_flight_unlock(session);
 }
 
-idem__asker *idem__asker_of_call(const idem__kept_session *session, uint64_t id) {
+idem__session_post *idem__post_of_call(const idem__http_session *session, uint64_t id) {
   uint64_t first = (id - 1) / IDEM__CALLS_RESERVED * IDEM__CALLS_RESERVED + 1;
   if (!id) return NULL;
-  return idem__map_get(&session->in_flight.askers, (const char *)&first, sizeof first);
+  return idem__map_get(&session->in_flight.posts, (const char *)&first, sizeof first);
 }
 
 /* ----------------------------------------------------------------------- claims */
 
-idem__asker *idem__claim_holder(const idem__kept_session *session, const char *key, size_t len) {
+idem__session_post *idem__claim_holder(const idem__http_session *session, const char *key,
+                                       size_t len) {
   const idem__claim *claim = idem__map_get(&session->in_flight.claims, key, len);
-  return claim ? claim->asker : NULL;
+  return claim ? claim->post : NULL;
 }
 
 /* One POST has one id, nearly always: that one costs no memory of its own. Where there is none to be
  * had the id can be told apart on its own conn only. */
-void idem__claim_add(idem__kept_session *session, idem__asker *asker, const char *key, size_t len) {
-  const idem_alloc *alloc = &session->shop->alloc;
-  bool fits = !asker->claims && len <= sizeof asker->first_key;
-  idem__claim *claim = fits ? &asker->first_claim : idem__malloc(alloc, sizeof *claim + len);
+void idem__claim_add(idem__http_session *session, idem__session_post *post, const char *key,
+                     size_t len) {
+  const idem_alloc *alloc = &session->table->alloc;
+  bool fits = !post->claims && len <= sizeof post->first_key;
+  idem__claim *claim = fits ? &post->first_claim : idem__malloc(alloc, sizeof *claim + len);
   if (!claim) return;
-  char *copy = fits ? asker->first_key : (char *)(claim + 1);
+  char *copy = fits ? post->first_key : (char *)(claim + 1);
   memcpy(copy, key, len);
-  *claim = (idem__claim){.next = asker->claims, .asker = asker, .len = len, .key = copy};
+  *claim = (idem__claim){.next = post->claims, .post = post, .len = len, .key = copy};
   if (idem__map_put(&session->in_flight.claims, copy, len, claim) == IDEM_OK)
-    asker->claims = claim;
+    post->claims = claim;
   else if (!fits)
     idem__free(alloc, claim); /* its own already, or no memory */
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const idem__http_guest idem__mcp_guest;
+extern const idem__http_protocol idem__mcp_protocol;
 
 const idem__http_rules idem__mcp_rules = {
     .notification_status = 202,
@@ -34,116 +34,116 @@ static idem_status write_notification(idem__buf *out, const char *method, const 
   return writer.status;
 }
 
-static bool wants(idem__mcp_desk *desk, idem__get_stream *stream, const char *uri) {
+static bool wants(idem__mcp_endpoint *endpoint, idem__get_stream *stream, const char *uri) {
   if (!stream->session->legacy.initialized || !idem__get_stream_tells(stream)) return false;
   if (!uri) return true;
-  idem__shop_lock(desk->shop);
+  idem__session_table_lock(endpoint->table);
   bool subscribed = idem__session_subscribed(&stream->session->legacy, uri);
-  idem__shop_unlock(desk->shop);
+  idem__session_table_unlock(endpoint->table);
   return subscribed;
 }
 
-static void on_notification(idem__mcp_hearer *hearer, const char *method, const char *uri) {
-  idem__mcp_desk *desk = IDEM__CONTAINER(hearer, idem__mcp_desk, hearer);
+static void on_notification(idem__mcp_subscriber *subscriber, const char *method, const char *uri) {
+  idem__mcp_endpoint *endpoint = IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   idem__buf text;
-  idem__buf_init(&text, &desk->alloc, (size_t)1 << 20);
+  idem__buf_init(&text, &endpoint->alloc, (size_t)1 << 20);
   if (write_notification(&text, method, uri) == IDEM_OK) {
-    for (idem__list *at = desk->streams.next; at != &desk->streams; at = at->next) {
+    for (idem__list *at = endpoint->streams.next; at != &endpoint->streams; at = at->next) {
       idem__get_stream *stream = IDEM__CONTAINER(at, idem__get_stream, link);
-      if (!wants(desk, stream, uri)) continue;
-      idem__kept_event_add(stream->session, 0, text.data, text.len, false, NULL);
+      if (!wants(endpoint, stream, uri)) continue;
+      idem__http_session_event_add(stream->session, 0, text.data, text.len, false, NULL);
     }
-    idem__shop_keep_notification(desk, uri, text.data, text.len);
+    idem__session_table_keep_notification(endpoint, uri, text.data, text.len);
   }
   idem__buf_deinit(&text);
 }
 
 /* A session has ended: nobody will come back for what was asked in it. */
-static void end_orphans(idem__mcp_desk *desk) {
-  unsigned orphans = atomic_load(&desk->shop->orphans);
-  if (desk->orphans == orphans) return;
-  desk->orphans = orphans;
-  idem__http_rpc_tend(desk->rpc, atomic_load(&desk->shop->now_ms));
+static void end_orphans(idem__mcp_endpoint *endpoint) {
+  unsigned orphans = atomic_load(&endpoint->table->orphans);
+  if (endpoint->orphans == orphans) return;
+  endpoint->orphans = orphans;
+  idem__http_rpc_tend(endpoint->rpc, atomic_load(&endpoint->table->now_ms));
 }
 
-static void on_delivered(idem__mcp_hearer *hearer) {
-  idem__mcp_desk *desk = IDEM__CONTAINER(hearer, idem__mcp_desk, hearer);
-  idem__sse_sweep(desk, false);
-  end_orphans(desk);
-  idem__get_streams_flush(desk);
+static void on_delivered(idem__mcp_subscriber *subscriber) {
+  idem__mcp_endpoint *endpoint = IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
+  idem__sse_sweep(endpoint, false);
+  end_orphans(endpoint);
+  idem__get_streams_flush(endpoint);
 }
 
-static uint64_t desk_deadline(idem__mcp_hearer *hearer) {
-  return idem__http_rpc_deadline(IDEM__CONTAINER(hearer, idem__mcp_desk, hearer)->rpc);
+static uint64_t desk_deadline(idem__mcp_subscriber *subscriber) {
+  return idem__http_rpc_deadline(IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber)->rpc);
 }
 
-static void on_time(idem__mcp_hearer *hearer, uint64_t now_ms) {
-  idem__mcp_desk *desk = IDEM__CONTAINER(hearer, idem__mcp_desk, hearer);
-  idem__shop_tend(desk->shop, now_ms);
-  idem__http_rpc_tend(desk->rpc, now_ms);
+static void on_time(idem__mcp_subscriber *subscriber, uint64_t now_ms) {
+  idem__mcp_endpoint *endpoint = IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
+  idem__session_table_tend(endpoint->table, now_ms);
+  idem__http_rpc_tend(endpoint->rpc, now_ms);
 }
 
-/* -------------------------------------------------------------------- desks */
+/* -------------------------------------------------------------------- endpoints */
 
 static idem_status accept_websocket(void *user, const idem_conn_opts *opts, idem_conn **out) {
-  const idem__mcp_desk *desk = user;
-  return idem__hub_accept(desk->hub, opts, desk->upgrading, out);
+  const idem__mcp_endpoint *endpoint = user;
+  return idem__worker_accept(endpoint->worker, opts, endpoint->upgrading, out);
 }
 
 idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, const idem__http_request *request,
                                    void *user) {
-  idem__mcp_desk *desk = user;
+  idem__mcp_endpoint *endpoint = user;
   char principal[IDEM__PRINCIPAL];
   idem__mcp_principal(conn, request, principal);
-  desk->upgrading = principal;
-  idem__websocket *socket = idem__http_rpc_upgrade(conn, request, desk->rpc);
-  desk->upgrading = NULL;
+  endpoint->upgrading = principal;
+  idem__websocket *socket = idem__http_rpc_upgrade(conn, request, endpoint->rpc);
+  endpoint->upgrading = NULL;
   return socket;
 }
 
-idem_status idem__mcp_desk_new(const idem__mcp_desk_opts *opts, idem__mcp_desk **out) {
-  idem_alloc alloc = opts->hub->alloc;
-  idem__mcp_desk *desk = idem__calloc(&alloc, sizeof *desk);
-  if (!desk) return IDEM_E_NOMEM;
-  desk->alloc = alloc;
-  desk->shop = opts->shop;
-  desk->hub = opts->hub;
-  desk->message_path = opts->message_path ? opts->message_path : "/message";
-  desk->stream_ms = opts->rpc.stream_ms ? opts->rpc.stream_ms : 15000;
-  idem__list_init(&desk->streams);
-  idem__list_init(&desk->sse_lines);
+idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mcp_endpoint **out) {
+  idem_alloc alloc = opts->worker->alloc;
+  idem__mcp_endpoint *endpoint = idem__calloc(&alloc, sizeof *endpoint);
+  if (!endpoint) return IDEM_E_NOMEM;
+  endpoint->alloc = alloc;
+  endpoint->table = opts->table;
+  endpoint->worker = opts->worker;
+  endpoint->message_path = opts->message_path ? opts->message_path : "/message";
+  endpoint->stream_ms = opts->rpc.stream_ms ? opts->rpc.stream_ms : 15000;
+  idem__list_init(&endpoint->streams);
+  idem__list_init(&endpoint->sse_lines);
   idem__http_rpc_opts rpc = opts->rpc;
-  rpc.router = opts->hub->server->router;
-  rpc.policy = &opts->hub->server->policy;
+  rpc.router = opts->worker->server->router;
+  rpc.policy = &opts->worker->server->policy;
   rpc.rules = &idem__mcp_rules;
-  rpc.guest = &idem__mcp_guest;
-  rpc.guest_user = desk;
+  rpc.protocol = &idem__mcp_protocol;
+  rpc.protocol_user = endpoint;
   rpc.accept = accept_websocket;
-  idem_status status = idem__http_rpc_new(&rpc, &desk->rpc);
+  idem_status status = idem__http_rpc_new(&rpc, &endpoint->rpc);
   if (status != IDEM_OK) {
-    idem__free(&alloc, desk);
+    idem__free(&alloc, endpoint);
     return status;
   }
-  desk->hearer.on_notification = on_notification;
-  desk->hearer.on_delivered = on_delivered;
-  desk->hearer.deadline = desk_deadline;
-  desk->hearer.on_time = on_time;
-  idem__list_append(&desk->hub->hearers, &desk->hearer.link);
-  idem__shop_join(desk->shop, desk);
-  *out = desk;
+  endpoint->subscriber.on_notification = on_notification;
+  endpoint->subscriber.on_delivered = on_delivered;
+  endpoint->subscriber.deadline = desk_deadline;
+  endpoint->subscriber.on_time = on_time;
+  idem__list_append(&endpoint->worker->subscribers, &endpoint->subscriber.link);
+  idem__session_table_join(endpoint->table, endpoint);
+  *out = endpoint;
   return IDEM_OK;
 }
 
-void idem__mcp_desk_free(idem__mcp_desk *desk) {
-  if (!desk) return;
-  idem__list_remove(&desk->hearer.link);
-  idem__shop_leave(desk->shop, desk);
-  idem__sse_sweep(desk, true);
-  idem__http_rpc_free(desk->rpc);
-  /* Nobody can post to us any more; what was on its way finds nothing, while the shop is still there. */
-  idem__hub_run_posted(desk->hub);
-  idem_alloc alloc = desk->alloc;
-  idem__free(&alloc, desk);
+void idem__mcp_endpoint_free(idem__mcp_endpoint *endpoint) {
+  if (!endpoint) return;
+  idem__list_remove(&endpoint->subscriber.link);
+  idem__session_table_leave(endpoint->table, endpoint);
+  idem__sse_sweep(endpoint, true);
+  idem__http_rpc_free(endpoint->rpc);
+  /* Nobody can post to us any more; what was on its way finds nothing, while the table is still there. */
+  idem__worker_run_posted(endpoint->worker);
+  idem_alloc alloc = endpoint->alloc;
+  idem__free(&alloc, endpoint);
 }
 
 /* ------------------------------------------------------------ GET and DELETE */
@@ -154,13 +154,13 @@ static void refuse(idem__http_exchange *exchange, uint16_t status, const char *r
 }
 
 /* The session a GET or DELETE names; NULL: it was refused. */
-static idem__kept_session *find_session(idem__mcp_desk *desk, idem__http_exchange *exchange,
+static idem__http_session *find_session(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
                                         const idem__http_request *request) {
   char principal[IDEM__PRINCIPAL];
   idem__view id = idem__http_header_value(request, "mcp-session-id");
   idem__view version = idem__http_header_value(request, "mcp-protocol-version");
   const idem__revision *named = version.at ? idem__revision_find(version.at, version.len) : NULL;
-  bool legacy = idem__revision_legacy(desk->hub->server->opts.revisions) != NULL;
+  bool legacy = idem__revision_legacy(endpoint->worker->server->opts.revisions) != NULL;
   if (!legacy || (named && idem__revision_has(named, IDEM__R_MODERN))) {
     refuse(exchange, 405, "method-not-allowed", "Allow: POST\r\n");
     return NULL;
@@ -176,8 +176,8 @@ static idem__kept_session *find_session(idem__mcp_desk *desk, idem__http_exchang
     return NULL;
   }
   idem__mcp_principal(idem__http_exchange_conn(exchange), request, principal);
-  idem__kept_session *session =
-      idem__kept_find(desk->shop, id, principal, idem__http_exchange_now(exchange));
+  idem__http_session *session =
+      idem__http_session_find(endpoint->table, id, principal, idem__http_exchange_now(exchange));
   if (!session) refuse(exchange, 404, "not-initialized", NULL);
   return session;
 }
@@ -198,7 +198,7 @@ static bool read_event_id(idem__view id, uint32_t *stream, uint32_t *sequence) {
   return true;
 }
 
-static void serve_get(idem__mcp_desk *desk, idem__http_exchange *exchange,
+static void serve_get(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
                       const idem__http_request *request) {
   uint32_t stream = 0, after = 0;
   idem__view last = idem__http_header_value(request, "last-event-id");
@@ -206,39 +206,39 @@ static void serve_get(idem__mcp_desk *desk, idem__http_exchange *exchange,
     refuse(exchange, 406, "method-not-allowed", NULL);
     return;
   }
-  idem__kept_session *session = find_session(desk, exchange, request);
+  idem__http_session *session = find_session(endpoint, exchange, request);
   if (!session) return;
   if (request->known[IDEM__H_LAST_EVENT_ID] && !read_event_id(last, &stream, &after)) {
-    idem__kept_unref(session);
+    idem__http_session_unref(session);
     refuse(exchange, 400, "unavailable", NULL); /* there are no such events */
     return;
   }
   if (idem__http_head_of_events(exchange)) {
-    idem__kept_unref(session);
+    idem__http_session_unref(session);
     return;
   }
-  if (!last.at) after = idem__kept_sequence(session); /* a new stream begins now */
-  idem__get_stream_open(desk, exchange, session, stream, after, NULL);
+  if (!last.at) after = idem__http_session_sequence(session); /* a new stream begins now */
+  idem__get_stream_open(endpoint, exchange, session, stream, after, NULL);
 }
 
-static void serve_delete(idem__mcp_desk *desk, idem__http_exchange *exchange,
+static void serve_delete(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
                          const idem__http_request *request) {
-  idem__kept_session *session = find_session(desk, exchange, request);
+  idem__http_session *session = find_session(endpoint, exchange, request);
   if (!session) return;
-  idem__kept_end(session);
-  idem__kept_unref(session);
+  idem__http_session_end(session);
+  idem__http_session_unref(session);
   idem__http_respond(exchange, &(idem__http_answer){.status = 204});
-  idem__server_wake(desk->hub->server); /* its streams notice */
+  idem__server_wake(endpoint->worker->server); /* its streams notice */
 }
 
 void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *request, void *user) {
-  idem__mcp_desk *desk = user;
+  idem__mcp_endpoint *endpoint = user;
   if (request->method == IDEM__HTTP_POST)
-    idem__http_rpc_serve(exchange, request, desk->rpc);
-  else if (!idem__http_rpc_admit(desk->rpc, exchange))
+    idem__http_rpc_serve(exchange, request, endpoint->rpc);
+  else if (!idem__http_rpc_admit(endpoint->rpc, exchange))
     return;
   else if (request->method == IDEM__HTTP_DELETE)
-    serve_delete(desk, exchange, request);
+    serve_delete(endpoint, exchange, request);
   else
-    serve_get(desk, exchange, request);
+    serve_get(endpoint, exchange, request);
 }

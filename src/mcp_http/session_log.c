@@ -19,26 +19,26 @@ static idem_status write_event(idem__buf *out, uint32_t stream, uint32_t sequenc
 }
 
 /* The event's number; 0: it has none, the session is gone or there is no memory. */
-static uint32_t append(idem__kept_session *session, const event_head *head, const char *text,
+static uint32_t append(idem__http_session *session, const event_head *head, const char *text,
                        size_t len) {
   idem__buf entry;
-  idem__store_op op = idem__kept_op(session, IDEM__STORE_APPEND);
-  idem__buf_init(&entry, &session->shop->alloc, SIZE_MAX / 4);
+  idem__store_op op = idem__http_session_op(session, IDEM__STORE_APPEND);
+  idem__buf_init(&entry, &session->table->alloc, SIZE_MAX / 4);
   idem_status status = idem__buf_put(&entry, head, sizeof *head);
   if (status == IDEM_OK) status = idem__buf_put(&entry, text, len);
   op.bytes = entry.data;
   op.len = entry.len;
-  op.limit = session->shop->opts.log_bytes;
+  op.limit = session->table->opts.log_bytes;
   idem__store_answer answer = {.status = status};
-  idem__kept_busy(session, true);
-  if (status == IDEM_OK) answer = idem__store_ask(session->shop->store, &op, NULL);
-  idem__kept_busy(session, false);
+  idem__http_session_busy(session, true);
+  if (status == IDEM_OK) answer = idem__store_ask(session->table->store, &op, NULL);
+  idem__http_session_busy(session, false);
   idem__buf_deinit(&entry);
   return (uint32_t)answer.number;
 }
 
-idem_status idem__kept_event_add(idem__kept_session *session, uint32_t stream, const char *text,
-                                 size_t len, bool last, idem__buf *out) {
+idem_status idem__http_session_event_add(idem__http_session *session, uint32_t stream,
+                                         const char *text, size_t len, bool last, idem__buf *out) {
   event_head head = {.stream = stream, .last = last};
   uint32_t sequence = append(session, &head, text, len);
   if (!out) return IDEM_OK;
@@ -71,26 +71,26 @@ static bool show_event(const idem__store_item *item, void *user) {
   return !reading->last;
 }
 
-bool idem__kept_events_after(idem__kept_session *session, uint32_t stream, uint32_t *after,
-                             idem__buf *out) {
+bool idem__http_session_events_after(idem__http_session *session, uint32_t stream, uint32_t *after,
+                                     idem__buf *out) {
   reader reading = {.stream = stream, .after = after, .out = out};
-  idem__store_op op = idem__kept_op(session, IDEM__STORE_READ);
+  idem__store_op op = idem__http_session_op(session, IDEM__STORE_READ);
   op.after = *after;
   op.each = show_event;
   op.user = &reading;
-  idem__store_ask(session->shop->store, &op, NULL);
+  idem__store_ask(session->table->store, &op, NULL);
   return reading.last;
 }
 
-uint32_t idem__kept_sequence(idem__kept_session *session) {
-  idem__store_op op = idem__kept_op(session, IDEM__STORE_READ);
-  return (uint32_t)idem__store_ask(session->shop->store, &op, NULL).number;
+uint32_t idem__http_session_sequence(idem__http_session *session) {
+  idem__store_op op = idem__http_session_op(session, IDEM__STORE_READ);
+  return (uint32_t)idem__store_ask(session->table->store, &op, NULL).number;
 }
 
-uint32_t idem__kept_next_stream(idem__kept_session *session) {
-  idem__store_op op = idem__kept_op(session, IDEM__STORE_COUNT);
+uint32_t idem__http_session_next_stream(idem__http_session *session) {
+  idem__store_op op = idem__http_session_op(session, IDEM__STORE_COUNT);
   op.after = 1;
-  idem__store_answer answer = idem__store_ask(session->shop->store, &op, NULL);
+  idem__store_answer answer = idem__store_ask(session->table->store, &op, NULL);
   return answer.status == IDEM_OK ? (uint32_t)answer.number + 1 : 0;
 }
 
@@ -99,58 +99,59 @@ uint32_t idem__kept_next_stream(idem__kept_session *session) {
 #define HANDFUL 32 /* sessions that are looked at under the lock of all */
 
 typedef struct handful {
-  idem__kept_session *sessions[HANDFUL];
+  idem__http_session *sessions[HANDFUL];
   size_t count;
 } handful;
 
-static bool misses(const idem__kept_session *session, const char *uri) {
+static bool misses(const idem__http_session *session, const char *uri) {
   if (!session->had_stream || session->get_streams) return false;
   return !uri || idem__session_subscribed(&session->legacy, uri);
 }
 
 /* Looks at a handful of sessions, from the mark on, and moves the mark behind them; true: there are
  * more. Those that miss a notification are counted: the lock is not held while it is kept. */
-static bool gather(idem__mcp_shop *shop, idem__list *mark, const char *uri, handful *found) {
-  idem__shop_lock(shop);
+static bool gather(idem__session_table *table, idem__list *mark, const char *uri, handful *found) {
+  idem__session_table_lock(table);
   idem__list *at = mark->next;
   idem__list_remove(mark);
   found->count = 0;
-  for (size_t i = 0; i < HANDFUL && at != &shop->sessions; i++, at = at->next) {
-    idem__kept_session *session = IDEM__CONTAINER(at, idem__kept_session, link);
+  for (size_t i = 0; i < HANDFUL && at != &table->sessions; i++, at = at->next) {
+    idem__http_session *session = IDEM__CONTAINER(at, idem__http_session, link);
     if (!misses(session, uri)) continue;
-    idem__kept_hold(session);
+    idem__http_session_hold(session);
     found->sessions[found->count++] = session;
   }
-  bool more = at != &shop->sessions;
+  bool more = at != &table->sessions;
   if (more) idem__list_append(at, mark);
-  idem__shop_unlock(shop);
+  idem__session_table_unlock(table);
   return more;
 }
 
 /* The mark stands in the list of sessions as one that misses nothing. */
-static void keep_for_all(idem__mcp_shop *shop, const char *uri, const char *text, size_t len) {
-  idem__kept_session mark = {.shop = shop};
+static void keep_for_all(idem__session_table *table, const char *uri, const char *text,
+                         size_t len) {
+  idem__http_session mark = {.table = table};
   event_head head = {.stream = 0};
   handful found;
-  idem__shop_lock(shop);
-  idem__list_append(shop->sessions.next, &mark.link);
-  idem__shop_unlock(shop);
+  idem__session_table_lock(table);
+  idem__list_append(table->sessions.next, &mark.link);
+  idem__session_table_unlock(table);
   for (bool more = true; more;) {
-    more = gather(shop, &mark.link, uri, &found);
+    more = gather(table, &mark.link, uri, &found);
     for (size_t i = 0; i < found.count; i++) {
       append(found.sessions[i], &head, text, len);
-      idem__kept_unref(found.sessions[i]);
+      idem__http_session_unref(found.sessions[i]);
     }
   }
 }
 
-void idem__shop_keep_notification(idem__mcp_desk *desk, const char *uri, const char *text,
-                                  size_t len) {
-  idem__mcp_shop *shop = desk->shop;
-  /* Every desk hears of a change; one keeps it for those who are away. */
-  idem__shop_lock(shop);
-  bool first = shop->desks.next == &desk->link;
-  idem__shop_unlock(shop);
+void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const char *uri,
+                                           const char *text, size_t len) {
+  idem__session_table *table = endpoint->table;
+  /* Every endpoint hears of a change; one keeps it for those who are away. */
+  idem__session_table_lock(table);
+  bool first = table->endpoints.next == &endpoint->link;
+  idem__session_table_unlock(table);
   if (!first) return;
-  keep_for_all(shop, uri, text, len);
+  keep_for_all(table, uri, text, len);
 }

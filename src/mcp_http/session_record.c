@@ -6,24 +6,24 @@
 
 /* ------------------------------------------------------------------ images */
 
-idem__kept_session *idem__kept_new(idem__mcp_shop *shop, const char *principal,
-                                   const idem__revision *revision, yyjson_val *params) {
-  idem__kept_session *session = idem__calloc(&shop->alloc, sizeof *session);
+idem__http_session *idem__http_session_new(idem__session_table *table, const char *principal,
+                                           const idem__revision *revision, yyjson_val *params) {
+  idem__http_session *session = idem__calloc(&table->alloc, sizeof *session);
   if (!session) return NULL;
-  session->shop = shop;
+  session->table = table;
   idem__list_init(&session->link);
   idem__list_init(&session->idle);
   idem__in_flight_init(session);
-  session->principal = idem__strndup(&shop->alloc, principal, strlen(principal));
+  session->principal = idem__strndup(&table->alloc, principal, strlen(principal));
   idem_status status =
-      idem__session_init(&session->legacy, &shop->alloc, shop->by_id.seed, revision, params);
+      idem__session_init(&session->legacy, &table->alloc, table->by_id.seed, revision, params);
   if (session->principal && status == IDEM_OK) return session;
-  idem__kept_destroy(session);
+  idem__http_session_destroy(session);
   return NULL;
 }
 
-void idem__kept_destroy(idem__kept_session *session) {
-  idem_alloc alloc = session->shop->alloc;
+void idem__http_session_destroy(idem__http_session *session) {
+  idem_alloc alloc = session->table->alloc;
   idem__session_deinit(&session->legacy);
   idem__in_flight_deinit(session);
   idem__free(&alloc, session->principal);
@@ -40,7 +40,7 @@ static void write_subscriptions(const idem__map *subscriptions, idem__writer *wr
   idem__write_array_end(writer);
 }
 
-idem_status idem__record_write(const idem__kept_session *session, idem__buf *out) {
+idem_status idem__record_write(const idem__http_session *session, idem__buf *out) {
   const idem__mcp_session *legacy = &session->legacy;
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
@@ -77,26 +77,26 @@ static idem_status take_over(idem__mcp_session *legacy, yyjson_val *root) {
   return status;
 }
 
-static idem__kept_session *new_from(idem__mcp_shop *shop, yyjson_val *root) {
+static idem__http_session *new_from(idem__session_table *table, yyjson_val *root) {
   yyjson_val *principal = yyjson_obj_get(root, "principal");
   yyjson_val *date = yyjson_obj_get(root, "revision");
   yyjson_val *hello = yyjson_obj_get(root, "hello");
   const idem__revision *revision =
       yyjson_is_str(date) ? idem__revision_find(yyjson_get_str(date), yyjson_get_len(date)) : NULL;
   if (!revision || !yyjson_is_str(principal) || !yyjson_is_obj(hello)) return NULL;
-  return idem__kept_new(shop, yyjson_get_str(principal), revision, hello);
+  return idem__http_session_new(table, yyjson_get_str(principal), revision, hello);
 }
 
-idem_status idem__record_read(idem__mcp_shop *shop, const char *text, size_t len,
-                              idem__kept_session *into, idem__kept_session **out) {
-  yyjson_alc alc = {shop->alloc.malloc, shop->alloc.realloc, shop->alloc.free, shop->alloc.ctx};
+idem_status idem__record_read(idem__session_table *table, const char *text, size_t len,
+                              idem__http_session *into, idem__http_session **out) {
+  yyjson_alc alc = {table->alloc.malloc, table->alloc.realloc, table->alloc.free, table->alloc.ctx};
   yyjson_doc *doc =
       yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
   yyjson_val *root = yyjson_doc_get_root(doc);
-  idem__kept_session *session = into ? into : new_from(shop, root);
+  idem__http_session *session = into ? into : new_from(table, root);
   idem_status status = session && root ? take_over(&session->legacy, root) : IDEM_E_INVAL;
   if (status != IDEM_OK && session && !into) {
-    idem__kept_destroy(session);
+    idem__http_session_destroy(session);
     session = NULL;
   }
   yyjson_doc_free(doc);

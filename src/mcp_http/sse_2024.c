@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* One open stream. The shop's lock guards its place in the map, and its life for other threads. */
+/* One open stream. The table's lock guards its place in the map, and its life for other threads. */
 typedef struct line {
-  idem__list link; /* in the desk, those that have ended included */
-  idem__mcp_desk *desk;
+  idem__list link; /* in the endpoint, those that have ended included */
+  idem__mcp_endpoint *endpoint;
   idem__http_exchange *exchange; /* NULL: going */
   idem_conn *conn;
   uint64_t comment_ms;
@@ -28,32 +28,32 @@ static void refuse(idem__http_exchange *exchange, uint16_t status, const char *r
 /* ------------------------------------------------------------------ its end */
 
 static void leave_shop(line *open) {
-  idem__mcp_shop *shop = open->desk->shop;
-  idem__shop_lock(shop);
-  if (idem__map_remove(&shop->sse_lines, open->id, IDEM__SESSION_ID))
-    idem__metrics_add(shop->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
-  idem__shop_unlock(shop);
+  idem__session_table *table = open->endpoint->table;
+  idem__session_table_lock(table);
+  if (idem__map_remove(&table->sse_lines, open->id, IDEM__SESSION_ID))
+    idem__metrics_add(table->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
+  idem__session_table_unlock(table);
 }
 
 static void free_line(line *open) {
   leave_shop(open);
   idem__list_remove(&open->link);
   idem_conn_free(open->conn);
-  idem__free(&open->desk->alloc, open);
+  idem__free(&open->endpoint->alloc, open);
 }
 
-/* The conn may be on the stack: what has ended is freed when the desk is next called from outside. */
+/* The conn may be on the stack: what has ended is freed when the endpoint is next called from outside. */
 static void end_line(line *open) {
   idem__http_exchange *exchange = open->exchange;
   if (!exchange) return;
   open->exchange = NULL;
   leave_shop(open);
   idem__http_stream_end(exchange);
-  idem__server_wake(open->desk->hub->server);
+  idem__server_wake(open->endpoint->worker->server);
 }
 
-void idem__sse_sweep(idem__mcp_desk *desk, bool all) {
-  for (idem__list *at = desk->sse_lines.next; at != &desk->sse_lines;) {
+void idem__sse_sweep(idem__mcp_endpoint *endpoint, bool all) {
+  for (idem__list *at = endpoint->sse_lines.next; at != &endpoint->sse_lines;) {
     line *open = IDEM__CONTAINER(at, line, link);
     at = at->next;
     if (all || !open->exchange) free_line(open);
@@ -69,7 +69,7 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
 /* ------------------------------------------------------------------- output */
 
 static void put_event(line *open, const char *event, const char *text, size_t len) {
-  idem__buf *out = &open->desk->rpc->event;
+  idem__buf *out = &open->endpoint->rpc->event;
   out->len = 0;
   if (idem__sse_put_event(out, event, NULL, text, len) == IDEM_OK)
     idem__http_stream_put(open->exchange, out->data, out->len);
@@ -112,8 +112,8 @@ static void on_output(idem_conn *conn, void *user) {
 /* A message on its way to the thread of its stream. */
 typedef struct carried {
   idem_alloc alloc;
-  idem__mcp_shop *shop;
-  const idem__mcp_desk *desk;
+  idem__session_table *table;
+  const idem__mcp_endpoint *endpoint;
   char id[IDEM__SESSION_ID];
   idem__ip client; /* who posted it, and when */
   uint64_t now_ms;
@@ -130,7 +130,7 @@ static bool on_admit(idem_conn *conn, void *user) {
   (void)conn;
   open->paid = false;
   return paid || !message ||
-         idem__limiter_take(open->desk->rpc->opts.limiter, &message->client, message->now_ms,
+         idem__limiter_take(open->endpoint->rpc->opts.limiter, &message->client, message->now_ms,
                             &retry_s);
 }
 
@@ -143,7 +143,7 @@ static void set_time(line *open) {
 
 static bool is_idle(const line *open, uint64_t now_ms) {
   uint64_t used_ms = atomic_load_explicit(&open->used_ms, memory_order_relaxed);
-  return now_ms >= used_ms + open->desk->shop->opts.session_idle_ms &&
+  return now_ms >= used_ms + open->endpoint->table->opts.session_idle_ms &&
          !idem_conn_in_flight(open->conn);
 }
 
@@ -163,7 +163,7 @@ static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) 
   }
   if (open->comment_ms <= now_ms) {
     idem__http_stream_put(exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
-    open->comment_ms = now_ms + open->desk->stream_ms;
+    open->comment_ms = now_ms + open->endpoint->stream_ms;
   }
   set_time(open);
 }
@@ -180,39 +180,39 @@ static void on_stop(void *user, bool now) {
 /* ------------------------------------------------------------------ opening */
 
 static idem_status enter_shop(line *open) {
-  idem__mcp_shop *shop = open->desk->shop;
-  idem__shop_make_id(shop, open->id);
-  idem__shop_lock(shop);
-  bool full = shop->sse_lines.count >= shop->opts.max_sessions;
+  idem__session_table *table = open->endpoint->table;
+  idem__session_table_make_id(table, open->id);
+  idem__session_table_lock(table);
+  bool full = table->sse_lines.count >= table->opts.max_sessions;
   idem_status status =
-      full ? IDEM_E_LIMIT : idem__map_put(&shop->sse_lines, open->id, IDEM__SESSION_ID, open);
-  if (status == IDEM_OK) idem__metrics_add(shop->opts.metrics, IDEM__M_SESSIONS_OPENED, 1);
-  idem__shop_unlock(shop);
+      full ? IDEM_E_LIMIT : idem__map_put(&table->sse_lines, open->id, IDEM__SESSION_ID, open);
+  if (status == IDEM_OK) idem__metrics_add(table->opts.metrics, IDEM__M_SESSIONS_OPENED, 1);
+  idem__session_table_unlock(table);
   return status;
 }
 
-static line *new_line(idem__mcp_desk *desk, idem__http_exchange *exchange,
+static line *new_line(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
                       const idem__http_request *request) {
-  line *open = idem__calloc(&desk->alloc, sizeof *open);
+  line *open = idem__calloc(&endpoint->alloc, sizeof *open);
   if (!open) return NULL;
-  open->desk = desk;
+  open->endpoint = endpoint;
   open->exchange = exchange;
   atomic_init(&open->used_ms, idem__http_exchange_now(exchange));
   idem__mcp_principal(idem__http_exchange_conn(exchange), request, open->principal);
-  desk->upgrading = open->principal;
-  idem_status status = idem__http_rpc_conn(desk->rpc, open, on_output, on_admit,
+  endpoint->upgrading = open->principal;
+  idem_status status = idem__http_rpc_conn(endpoint->rpc, open, on_output, on_admit,
                                            idem__http_exchange_peer(exchange), &open->conn);
-  desk->upgrading = NULL;
+  endpoint->upgrading = NULL;
   if (status == IDEM_OK) {
     idem__conn_set_client(open->conn, idem__http_exchange_client(exchange)->bytes);
     status = enter_shop(open);
   }
   if (status == IDEM_OK) {
-    idem__list_append(&desk->sse_lines, &open->link);
+    idem__list_append(&endpoint->sse_lines, &open->link);
     return open;
   }
   idem_conn_free(open->conn);
-  idem__free(&desk->alloc, open);
+  idem__free(&endpoint->alloc, open);
   return NULL;
 }
 
@@ -220,19 +220,19 @@ static void say_where_to_post(line *open) {
   char text[512];
   idem__buf url;
   idem__buf_fixed(&url, text, sizeof text);
-  if (idem__buf_printf(&url, "%s?sessionId=%s", open->desk->message_path, open->id) == IDEM_OK)
+  if (idem__buf_printf(&url, "%s?sessionId=%s", open->endpoint->message_path, open->id) == IDEM_OK)
     put_event(open, "endpoint", url.data, url.len);
 }
 
 void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request *request,
                          void *user) {
-  idem__mcp_desk *desk = user;
+  idem__mcp_endpoint *endpoint = user;
   if (!idem__http_accepts(request, "text/event-stream")) {
     refuse(exchange, 406, "method-not-allowed", NULL);
     return;
   }
-  if (!idem__http_rpc_admit(desk->rpc, exchange) || idem__http_head_of_events(exchange)) return;
-  line *open = new_line(desk, exchange, request);
+  if (!idem__http_rpc_admit(endpoint->rpc, exchange) || idem__http_head_of_events(exchange)) return;
+  line *open = new_line(endpoint, exchange, request);
   if (!open) {
     refuse(exchange, 503, "unavailable", NULL);
     return;
@@ -243,7 +243,7 @@ void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request
   idem__http_on_time(exchange, UINT64_MAX, on_time);
   idem__http_stream_begin(exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
   say_where_to_post(open);
-  open->comment_ms = idem__http_exchange_now(exchange) + desk->stream_ms;
+  open->comment_ms = idem__http_exchange_now(exchange) + endpoint->stream_ms;
   set_time(open);
 }
 
@@ -280,20 +280,20 @@ static void take_message(line *open, const carried *message) {
 /* On the stream's own thread, the only one that ends it: what is found stays. */
 static void deliver(void *arg) {
   carried *message = arg;
-  idem__shop_lock(message->shop);
-  line *open = idem__map_get(&message->shop->sse_lines, message->id, IDEM__SESSION_ID);
-  idem__shop_unlock(message->shop);
-  if (open && open->desk == message->desk) take_message(open, message);
+  idem__session_table_lock(message->table);
+  line *open = idem__map_get(&message->table->sse_lines, message->id, IDEM__SESSION_ID);
+  idem__session_table_unlock(message->table);
+  if (open && open->endpoint == message->endpoint) take_message(open, message);
   idem_alloc alloc = message->alloc;
   idem__free(&alloc, message);
 }
 
-static carried *carry(const idem__mcp_desk *desk, const idem__http_exchange *exchange,
+static carried *carry(const idem__mcp_endpoint *endpoint, const idem__http_exchange *exchange,
                       idem__view id, idem__view body) {
-  carried *message = idem__malloc(&desk->alloc, sizeof *message + body.len);
+  carried *message = idem__malloc(&endpoint->alloc, sizeof *message + body.len);
   if (!message) return NULL;
-  *message = (carried){.alloc = desk->alloc,
-                       .shop = desk->shop,
+  *message = (carried){.alloc = endpoint->alloc,
+                       .table = endpoint->table,
                        .client = *idem__http_exchange_client(exchange),
                        .now_ms = idem__http_exchange_now(exchange),
                        .len = body.len};
@@ -303,52 +303,53 @@ static carried *carry(const idem__mcp_desk *desk, const idem__http_exchange *exc
 }
 
 /* Finds whose stream it is and sends the message there; the status of the answer. */
-static uint16_t post(idem__mcp_desk *desk, const idem__http_exchange *exchange, idem__view id,
-                     const char *principal, idem__view body) {
-  idem__mcp_shop *shop = desk->shop;
-  carried *message = id.len == IDEM__SESSION_ID ? carry(desk, exchange, id, body) : NULL;
+static uint16_t post(idem__mcp_endpoint *endpoint, const idem__http_exchange *exchange,
+                     idem__view id, const char *principal, idem__view body) {
+  idem__session_table *table = endpoint->table;
+  carried *message = id.len == IDEM__SESSION_ID ? carry(endpoint, exchange, id, body) : NULL;
   if (!message) return id.len == IDEM__SESSION_ID ? 503 : 404;
   uint16_t status = 404;
-  idem__shop_lock(shop);
-  line *open = idem__map_get(&shop->sse_lines, id.at, id.len);
+  idem__session_table_lock(table);
+  line *open = idem__map_get(&table->sse_lines, id.at, id.len);
   if (open && strcmp(open->principal, principal) == 0) {
     atomic_store_explicit(&open->used_ms, message->now_ms, memory_order_relaxed);
-    message->desk = open->desk;
+    message->endpoint = open->endpoint;
     status = 202;
-    /* Its hub is there as long as the lock is held. One of our own is called when it is not. */
-    if (open->desk != desk && idem__hub_post(open->desk->hub, deliver, message) != IDEM_OK)
+    /* Its worker is there as long as the lock is held. One of our own is called when it is not. */
+    if (open->endpoint != endpoint &&
+        idem__worker_post(open->endpoint->worker, deliver, message) != IDEM_OK)
       status = 503;
   }
-  bool ours = status == 202 && message->desk == desk;
-  idem__shop_unlock(shop);
+  bool ours = status == 202 && message->endpoint == endpoint;
+  idem__session_table_unlock(table);
   if (ours)
     deliver(message);
   else if (status != 202)
-    idem__free(&desk->alloc, message);
+    idem__free(&endpoint->alloc, message);
   return status;
 }
 
 /* Takes the message's token. Without one it goes the way of other POSTs, where it is refused with its
  * own id, now that there is none. */
-static bool is_limited(const idem__mcp_desk *desk, idem__http_exchange *exchange,
+static bool is_limited(const idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
                        const idem__http_request *request) {
-  idem__limiter *limiter = desk->rpc->opts.limiter;
+  idem__limiter *limiter = endpoint->rpc->opts.limiter;
   uint32_t retry_s;
   if (!limiter || idem__limiter_take(limiter, idem__http_exchange_client(exchange),
                                      idem__http_exchange_now(exchange), &retry_s)) {
     return false;
   }
-  idem__http_rpc_serve(exchange, request, desk->rpc);
+  idem__http_rpc_serve(exchange, request, endpoint->rpc);
   return true;
 }
 
 void idem__mcp_serve_message(idem__http_exchange *exchange, const idem__http_request *request,
                              void *user) {
-  idem__mcp_desk *desk = user;
+  idem__mcp_endpoint *endpoint = user;
   char principal[IDEM__PRINCIPAL];
-  if (is_limited(desk, exchange, request)) return;
+  if (is_limited(endpoint, exchange, request)) return;
   idem__mcp_principal(idem__http_exchange_conn(exchange), request, principal);
-  uint16_t status = post(desk, exchange, session_of(request->query), principal, request->body);
+  uint16_t status = post(endpoint, exchange, session_of(request->query), principal, request->body);
   if (status != 202)
     refuse(exchange, status, status == 404 ? "not-initialized" : "unavailable", NULL);
   else

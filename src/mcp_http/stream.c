@@ -6,14 +6,14 @@
 #include <string.h>
 
 static void close_stream(idem__get_stream *stream) {
-  idem__kept_session *session = stream->session;
-  idem__shop_lock(stream->desk->shop);
+  idem__http_session *session = stream->session;
+  idem__session_table_lock(stream->endpoint->table);
   if (stream->stream == 0) session->get_streams--;
-  if (session->teller == stream) session->teller = NULL;
-  idem__shop_unlock(stream->desk->shop);
+  if (session->primary == stream) session->primary = NULL;
+  idem__session_table_unlock(stream->endpoint->table);
   idem__list_remove(&stream->link);
-  idem__kept_unref(session);
-  idem__free(&stream->desk->alloc, stream);
+  idem__http_session_unref(session);
+  idem__free(&stream->endpoint->alloc, stream);
 }
 
 static void end_stream(idem__get_stream *stream) {
@@ -34,34 +34,34 @@ static void on_stop(void *user, bool now) {
 
 static void put_comment(idem__get_stream *stream, uint64_t now_ms) {
   idem__http_stream_put(stream->exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
-  stream->comment_ms = now_ms + stream->desk->stream_ms;
+  stream->comment_ms = now_ms + stream->endpoint->stream_ms;
   idem__http_set_time(stream->exchange, stream->comment_ms);
 }
 
 static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
   idem__get_stream *stream = user;
   (void)exchange;
-  idem__kept_alive(stream->session, now_ms);
+  idem__http_session_alive(stream->session, now_ms);
   put_comment(stream, now_ms);
 }
 
 bool idem__get_stream_tells(idem__get_stream *stream) {
-  idem__kept_session *session = stream->session;
+  idem__http_session *session = stream->session;
   if (stream->stream != 0) return false;
-  idem__shop_lock(stream->desk->shop);
-  if (!session->teller) { /* goes on where the one before it ended */
-    session->teller = stream;
+  idem__session_table_lock(stream->endpoint->table);
+  if (!session->primary) { /* goes on where the one before it ended */
+    session->primary = stream;
     if (stream->after < session->told) stream->after = session->told;
   }
-  bool tells = session->teller == stream;
-  idem__shop_unlock(stream->desk->shop);
+  bool tells = session->primary == stream;
+  idem__session_table_unlock(stream->endpoint->table);
   return tells;
 }
 
 static void note_told(const idem__get_stream *stream) {
-  idem__shop_lock(stream->desk->shop);
+  idem__session_table_lock(stream->endpoint->table);
   stream->session->told = stream->after;
-  idem__shop_unlock(stream->desk->shop);
+  idem__session_table_unlock(stream->endpoint->table);
 }
 
 static void on_room(void *user) { idem__get_stream_flush(user); }
@@ -76,51 +76,52 @@ void idem__get_stream_flush(idem__get_stream *stream) {
     return;
   }
   if (stream->stream == 0 && !idem__get_stream_tells(stream)) return; /* another's to tell */
-  idem__buf_init(&events, &stream->desk->alloc, SIZE_MAX / 4);
-  bool last = idem__kept_events_after(stream->session, stream->stream, &stream->after, &events);
+  idem__buf_init(&events, &stream->endpoint->alloc, SIZE_MAX / 4);
+  bool last =
+      idem__http_session_events_after(stream->session, stream->stream, &stream->after, &events);
   if (events.len) idem__http_stream_put(stream->exchange, events.data, events.len);
   idem__buf_deinit(&events);
   if (stream->stream == 0) note_told(stream);
   if (last) end_stream(stream);
 }
 
-void idem__get_streams_flush(idem__mcp_desk *desk) {
-  for (idem__list *at = desk->streams.next; at != &desk->streams;) {
+void idem__get_streams_flush(idem__mcp_endpoint *endpoint) {
+  for (idem__list *at = endpoint->streams.next; at != &endpoint->streams;) {
     idem__get_stream *stream = IDEM__CONTAINER(at, idem__get_stream, link);
     at = at->next;
     idem__get_stream_flush(stream);
   }
 }
 
-void idem__get_streams_end(idem__mcp_desk *desk) {
-  while (!idem__list_empty(&desk->streams)) {
-    end_stream(IDEM__CONTAINER(desk->streams.next, idem__get_stream, link));
+void idem__get_streams_end(idem__mcp_endpoint *endpoint) {
+  while (!idem__list_empty(&endpoint->streams)) {
+    end_stream(IDEM__CONTAINER(endpoint->streams.next, idem__get_stream, link));
   }
 }
 
-void idem__get_stream_open(idem__mcp_desk *desk, idem__http_exchange *exchange,
-                           idem__kept_session *session, uint32_t stream, uint32_t after,
+void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
+                           idem__http_session *session, uint32_t stream, uint32_t after,
                            const char *first_event) {
-  idem__get_stream *open = idem__calloc(&desk->alloc, sizeof *open);
+  idem__get_stream *open = idem__calloc(&endpoint->alloc, sizeof *open);
   if (!open) {
-    idem__kept_unref(session);
+    idem__http_session_unref(session);
     idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
                       NULL);
     return;
   }
-  open->desk = desk;
+  open->endpoint = endpoint;
   open->exchange = exchange;
   open->session = session;
   open->stream = stream;
   open->after = after;
-  idem__shop_lock(desk->shop);
+  idem__session_table_lock(endpoint->table);
   if (stream == 0) {
     session->get_streams++;
     session->had_stream = true;
-    session->teller = open;
+    session->primary = open;
   }
-  idem__shop_unlock(desk->shop);
-  idem__list_append(&desk->streams, &open->link);
+  idem__session_table_unlock(endpoint->table);
+  idem__list_append(&endpoint->streams, &open->link);
   idem__http_exchange_set_user(exchange, open);
   idem__http_on_abort(exchange, on_abort, open);
   idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop, open);

@@ -38,13 +38,13 @@ static bool refuse_unknown(idem__context *context, const char *key, const char *
 static bool read_prompt(idem__context *context, yyjson_val *ref, idem_completion_query *query) {
   if (!read_text(context, ref, "name", "ref.name", &query->prompt)) return false;
   const char *name = query->prompt;
-  if (idem__registry_prompt(context->view->registry, name, strlen(name))) return true;
+  if (idem__registry_prompt(context->lists->registry, name, strlen(name))) return true;
   return refuse_unknown(context, "prompt", name);
 }
 
 /* A template as it is listed, or the URI of a resource that is. */
 static bool read_template(idem__context *context, yyjson_val *ref, idem_completion_query *query) {
-  const idem__registry_list *lists = context->view->registry->lists;
+  const idem__registry_list *lists = context->lists->registry->lists;
   if (!read_text(context, ref, "uri", "ref.uri", &query->uri_template)) return false;
   const char *uri = query->uri_template;
   size_t len = strlen(uri);

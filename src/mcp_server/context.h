@@ -1,17 +1,17 @@
 /* context.h - one request seen as MCP, whatever its era. It lives in the request's memory and holds
- * its snapshot and its hub until the request ends, which may be long after the conn. */
+ * its snapshot and its worker until the request ends, which may be long after the conn. */
 #ifndef IDEM_MCP_CONTEXT_H
 #define IDEM_MCP_CONTEXT_H
 
-#include "hub.h"
 #include "method.h"
+#include "worker.h"
 
 /* One request seen as MCP. Lives in the request's own memory; request->attachment points to it. */
 struct idem__context {
   idem_request *request;
   idem_server *server;
-  idem__mcp_hub *hub;
-  idem__view_of_registry *view;
+  idem__mcp_worker *worker;
+  idem__worker_lists *lists;
   const idem__mcp_method *method;
   const idem__revision *revision;
   const char *principal; /* copied */

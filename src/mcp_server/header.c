@@ -80,7 +80,7 @@ bool idem__headers_check(idem__context *context, yyjson_val *params) {
   }
   if (len && value[0] != '=' && yyjson_equals_strn(name, value, len)) return true;
   idem__buf decoded;
-  idem__buf_init(&decoded, &context->hub->alloc, HEADER_VALUE_MAX);
+  idem__buf_init(&decoded, &context->worker->alloc, HEADER_VALUE_MAX);
   idem_status status = decode(value, len, &decoded);
   /* A name that is no string is a fault of the params, told by the method itself. */
   bool same =
@@ -132,7 +132,7 @@ static bool check_rule(idem__context *context, const idem__header_rule *rule,
   if (!present) return refuse(context, rule->header, "the header is missing");
   if (!val) return refuse(context, rule->header, "the arguments hold no such value");
   idem__buf decoded;
-  idem__buf_init(&decoded, &context->hub->alloc, HEADER_VALUE_MAX);
+  idem__buf_init(&decoded, &context->worker->alloc, HEADER_VALUE_MAX);
   idem_status status = decode(value, len, &decoded);
   bool same = status == IDEM_OK && same_value(rule, val, &decoded);
   idem__buf_deinit(&decoded);

@@ -35,14 +35,14 @@ static idem_status open_session(idem__context *context, const idem__revision *re
     if (status != IDEM_OK) return status;
   } else {
     idem_status status =
-        idem__session_init(&peer->own, &context->hub->alloc,
+        idem__session_init(&peer->own, &context->worker->alloc,
                            idem__router_seed(context->server->router), revision, params);
     if (status != IDEM_OK) {
       idem__session_deinit(&peer->own);
       return status;
     }
     peer->session = &peer->own;
-    idem__list_append(&context->hub->peers, &peer->link);
+    idem__list_append(&context->worker->peers, &peer->link);
     idem__conn_allow_batches(peer->conn, idem__revision_has(revision, IDEM__R_BATCH));
   }
   context->revision = revision;

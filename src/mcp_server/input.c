@@ -95,7 +95,7 @@ idem_status idem__input_keep_state(idem__context *context, const void *state, si
 
 static bool read_state(idem__context *context, yyjson_val *sealed) {
   idem__buf plain;
-  idem__buf_init(&plain, &context->hub->alloc, (size_t)1 << 20);
+  idem__buf_init(&plain, &context->worker->alloc, (size_t)1 << 20);
   idem_status status = yyjson_is_str(sealed) ? idem__state_open(context, yyjson_get_str(sealed),
                                                                 yyjson_get_len(sealed), &plain)
                                              : IDEM_E_INVAL;
@@ -183,7 +183,7 @@ void idem__input_write_ask(const idem_ask *ask, const idem__revision *revision,
 static idem_status write_sealed(idem__context *context, const void *state, size_t len,
                                 idem__writer *writer) {
   idem__buf sealed;
-  idem__buf_init(&sealed, &context->hub->alloc, (size_t)1 << 20);
+  idem__buf_init(&sealed, &context->worker->alloc, (size_t)1 << 20);
   idem_status status = idem__state_seal(context, state, len, &sealed);
   if (status == IDEM_OK) {
     idem__write_key(writer, "requestState");
@@ -240,7 +240,7 @@ static yyjson_val *collect(idem__context *context, idem__round *round) {
   idem__buf text;
   idem_status status;
   yyjson_doc *doc = NULL;
-  idem__buf_init(&text, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
   idem__writer writer = idem__writer_on(&text);
   idem__write_object(&writer);
   for (size_t i = 0; i < round->count; i++) {
@@ -302,7 +302,7 @@ static idem_status send_question(idem__context *context, const idem_ask *ask, qu
   char id[33];
   bool with_id = idem__revision_has(context->revision, IDEM__F_ELICIT_ID);
   if (with_id) make_elicitation_id(context, id);
-  idem__buf_init(&params, &context->hub->alloc, (size_t)16 << 20);
+  idem__buf_init(&params, &context->worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&params);
   write_params(ask, context->revision, with_id ? id : NULL, &writer);
   idem_status status = writer.status;

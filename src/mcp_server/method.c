@@ -66,8 +66,8 @@ static void free_context(void *attachment) {
   if (context->task) idem__task_abandon(context);
   if (context->round) idem__input_cancel(context); /* answered although it had asked */
   if (context->hello_counted) idem__hello_unref(context->hello);
-  idem__view_unref(context->view);
-  context->hub->contexts--;
+  idem__worker_lists_unref(context->lists);
+  context->worker->contexts--;
 }
 
 static const char *copy_principal(idem_request *request, const char *principal) {
@@ -84,15 +84,15 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
   if (!context) return NULL;
   memset(context, 0, sizeof *context);
   context->request = request;
-  context->server = peer->hub->server;
-  context->hub = peer->hub;
+  context->server = peer->worker->server;
+  context->worker = peer->worker;
   context->params = params;
   context->log_level = -1;
   context->last_progress = -1;
   context->principal = copy_principal(request, peer->principal);
-  context->view = context->principal ? idem__hub_view(peer->hub) : NULL;
-  if (!context->view) return NULL;
-  context->hub->contexts++;
+  context->lists = context->principal ? idem__worker_snapshot(peer->worker) : NULL;
+  if (!context->lists) return NULL;
+  context->worker->contexts++;
   idem__request_attach(request, context, free_context, keep_context);
   return context;
 }
@@ -107,7 +107,7 @@ static void read_progress_token(idem__context *context) {
   if (!token) return;
   if (!yyjson_is_str(token) && !idem__json_get_int(token, &number)) return;
   /* The token goes back as it came; its text is gone, so it is written anew from its value. */
-  idem__buf *scratch = &context->hub->scratch;
+  idem__buf *scratch = &context->worker->scratch;
   scratch->len = 0;
   if (idem__json_put(scratch, token) != IDEM_OK) return;
   char *copy = idem__arena_malloc(idem__request_memory(context->request), scratch->len);
@@ -130,7 +130,7 @@ int idem__level_parse(yyjson_val *val) {
 
 static bool refuse_meta(idem__context *context, const char *param, const char *expected,
                         yyjson_val *received) {
-  idem__buf *data = &context->hub->scratch;
+  idem__buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -148,7 +148,7 @@ static bool header_value(const idem__mcp_peer *peer, const char *name, const cha
 }
 
 static bool refuse_header(idem__context *context, const char *header, const char *why) {
-  idem__buf *data = &context->hub->scratch;
+  idem__buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -172,7 +172,7 @@ static bool version_header_matches(idem__context *context, const idem__mcp_peer 
 }
 
 static bool refuse_version(idem__context *context, yyjson_val *requested) {
-  idem__buf *data = &context->hub->scratch;
+  idem__buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -294,7 +294,7 @@ static bool pass_legacy(idem__context *context, const idem__mcp_peer *peer) {
 static bool refuse_unknown(idem__context *context) {
   size_t name_len;
   const char *name = idem__request_name(context->request, &name_len);
-  idem__buf *data = &context->hub->scratch;
+  idem__buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -312,7 +312,7 @@ static bool pass_method(idem__context *context) {
   const idem__mcp_method *method = context->method;
   if (!method) return idem__request_has_method(context->request) || refuse_unknown(context);
   if (!(method->revisions & context->revision->bit)) return refuse_unknown(context);
-  if (!idem__server_offers(context->server, context->view->registry, method->capability)) {
+  if (!idem__server_offers(context->server, context->lists->registry, method->capability)) {
     return refuse_unknown(context);
   }
   return true;

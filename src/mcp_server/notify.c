@@ -31,7 +31,7 @@ void idem_progress(idem_request *request, double progress, double total, const c
   if (!conn || !context->progress_token || progress <= context->last_progress) return;
   context->last_progress = progress;
   idem__buf params;
-  idem__buf_init(&params, &context->hub->alloc, (size_t)1 << 20);
+  idem__buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_key(&writer, "progressToken");
@@ -61,7 +61,7 @@ void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logge
   idem_conn *conn = stream_of(context);
   if (!conn || !wants(context, level)) return;
   idem__buf params;
-  idem__buf_init(&params, &context->hub->alloc, (size_t)1 << 20);
+  idem__buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "level", level_names[level]);

@@ -9,13 +9,13 @@
 idem_status idem__notify_text(idem_conn *conn, const char *method, idem__buf *params);
 
 /* notifications/resources/updated, as legacy peers know it. */
-void idem__hub_notify_updated(idem_conn *conn, const char *uri);
+void idem__worker_notify_updated(idem_conn *conn, const char *uri);
 
 /* Those who listen: what changed in the lists, a resource, a task of their principal that they named. */
-void idem__listeners_tell(idem__mcp_hub *hub, uint32_t changed, const char *updated_uri);
-void idem__listeners_task(idem__mcp_hub *hub, const idem__task *task, const char *task_json,
+void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char *updated_uri);
+void idem__listeners_task(idem__mcp_worker *worker, const idem__task *task, const char *task_json,
                           size_t len);
 /* Ends every subscriptions/listen. */
-void idem__listeners_close(idem__mcp_hub *hub);
+void idem__listeners_close(idem__mcp_worker *worker);
 
 #endif

@@ -24,12 +24,12 @@ static const char *const list_names[IDEM__LIST_KINDS] = {
     [IDEM__PROMPTS] = "prompts",
 };
 
-void idem__pages_free(idem__view_of_registry *view) {
+void idem__pages_free(idem__worker_lists *lists) {
   for (size_t kind = 0; kind < IDEM__LIST_KINDS; kind++) {
     for (size_t revision = 0; revision < IDEM__REVISIONS; revision++) {
-      for (idem__page *page = view->pages[kind][revision]; page;) {
+      for (idem__page *page = lists->pages[kind][revision]; page;) {
         idem__page *next = page->next;
-        idem__free(view->alloc, page);
+        idem__free(lists->alloc, page);
         page = next;
       }
     }
@@ -97,7 +97,7 @@ void idem__entry_write(idem__list_kind kind, const void *entry, const idem__revi
 }
 
 static void write_page(idem__result *result, idem__list_kind kind, size_t first) {
-  const idem__registry *registry = result->context->view->registry;
+  const idem__registry *registry = result->context->lists->registry;
   const idem__registry_list *list = &registry->lists[kind];
   size_t end = first + result->context->server->opts.page_size;
   if (end > list->count) end = list->count;
@@ -114,7 +114,7 @@ static void write_page(idem__result *result, idem__list_kind kind, size_t first)
 /* ----------------------------------------------------------------- preparing */
 
 static idem__page **slot_of(idem__context *context, idem__list_kind kind, size_t first) {
-  idem__page **slot = &context->view->pages[kind][idem__revision_index(context->revision)];
+  idem__page **slot = &context->lists->pages[kind][idem__revision_index(context->revision)];
   while (*slot && (*slot)->first != first) slot = &(*slot)->next;
   return slot;
 }
@@ -127,7 +127,7 @@ static idem__page *prepare(idem__context *context, idem__list_kind kind, size_t 
     idem__result_abandon(&result);
     return NULL;
   }
-  idem__page *page = idem__malloc(context->view->alloc, sizeof *page + result.buf.len);
+  idem__page *page = idem__malloc(context->lists->alloc, sizeof *page + result.buf.len);
   if (page) {
     page->next = NULL;
     page->first = first;
@@ -141,7 +141,7 @@ static idem__page *prepare(idem__context *context, idem__list_kind kind, size_t 
 void idem__page_reply(idem__context *context, idem__list_kind kind, yyjson_val *params) {
   yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
   size_t first = 0;
-  if (cursor && !read_cursor(context->view->registry, kind, cursor, &first)) {
+  if (cursor && !read_cursor(context->lists->registry, kind, cursor, &first)) {
     idem__reply_bad_param(context, "cursor", "a cursor of the list as it is now", cursor);
     return;
   }

@@ -1,7 +1,7 @@
 /* peer.c - a conn seen as MCP, and what a legacy handshake agreed with it. */
-#include "hub.h"
 #include "server.h"
 #include "session.h"
+#include "worker.h"
 
 #include <string.h>
 
@@ -94,14 +94,14 @@ idem_status idem__session_apply(idem__mcp_session *session, const idem__session_
 
 idem_status idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *change) {
   if (peer->edge) return peer->edge->change_session(peer->edge_ctx, change);
-  return idem__session_apply(peer->session, change, peer->hub->server->opts.max_subscriptions);
+  return idem__session_apply(peer->session, change, peer->worker->server->opts.max_subscriptions);
 }
 
 /* ------------------------------------------------------------------- peers */
 
-idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_hub *hub, idem_conn *conn) {
+idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, idem_conn *conn) {
   memset(peer, 0, sizeof *peer);
-  peer->hub = hub;
+  peer->worker = worker;
   peer->conn = conn;
   peer->principal = "";
   idem__list_init(&peer->link);
@@ -120,26 +120,26 @@ static void whose(const idem_conn *conn, idem__whose *out) {
 
 static void free_line_peer(void *attachment) {
   idem__mcp_peer *peer = attachment;
-  idem_alloc alloc = peer->hub->alloc;
+  idem_alloc alloc = peer->worker->alloc;
   idem__mcp_peer_deinit(peer);
   idem__free(&alloc, peer);
 }
 
-idem_status idem__hub_accept(idem__mcp_hub *hub, const idem_conn_opts *opts, const char *principal,
-                             idem_conn **out) {
+idem_status idem__worker_accept(idem__mcp_worker *worker, const idem_conn_opts *opts,
+                                const char *principal, idem_conn **out) {
   idem_conn_opts ours = *opts;
-  ours.router = hub->server->router;
-  if (!ours.policy) ours.policy = &hub->server->policy;
-  if (!ours.log) ours.log = hub->server->opts.log;
+  ours.router = worker->server->router;
+  if (!ours.policy) ours.policy = &worker->server->policy;
+  if (!ours.log) ours.log = worker->server->opts.log;
   size_t name_len = principal ? strlen(principal) : 0;
-  idem__mcp_peer *peer = idem__malloc(&hub->alloc, sizeof *peer + name_len + 1);
+  idem__mcp_peer *peer = idem__malloc(&worker->alloc, sizeof *peer + name_len + 1);
   if (!peer) return IDEM_E_NOMEM;
   idem_status status = idem_conn_new(&ours, out);
   if (status != IDEM_OK) {
-    idem__free(&hub->alloc, peer);
+    idem__free(&worker->alloc, peer);
     return status;
   }
-  idem__mcp_peer_init(peer, hub, *out);
+  idem__mcp_peer_init(peer, worker, *out);
   if (name_len) {
     char *name = (char *)(peer + 1);
     memcpy(name, principal, name_len + 1);

@@ -118,7 +118,7 @@ void idem__run_prompts_get(idem__context *context, yyjson_val *params) {
     return;
   }
   context->prompt =
-      idem__registry_prompt(context->view->registry, yyjson_get_str(name), yyjson_get_len(name));
+      idem__registry_prompt(context->lists->registry, yyjson_get_str(name), yyjson_get_len(name));
   if (!context->prompt)
     reply_unknown(context, name);
   else if (read_arguments(context, yyjson_obj_get(params, "arguments")) &&

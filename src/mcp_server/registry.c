@@ -1,6 +1,6 @@
 /* registry.c - what is served, as immutable snapshots.
  * A change copies the lists (not the entries), swaps one pointer under the server's lock and tells
- * the hubs; requests finish on the snapshot they began with. While nobody has seen a snapshot, as
+ * the workers; requests finish on the snapshot they began with. While nobody has seen a snapshot, as
  * when a server is filled, entries are added to it as it is. */
 #include "server.h"
 

@@ -88,7 +88,7 @@ const idem__resource_entry *idem__registry_resource(const idem__registry *regist
                                                     size_t len);
 
 /* Makes the next snapshot with `entry` added (taken over, also on failure) or with the named one
- * removed (entry NULL) and swaps it in; tells hubs. OK, EXISTS, NOTFOUND, NOMEM. */
+ * removed (entry NULL) and swaps it in; tells workers. OK, EXISTS, NOTFOUND, NOMEM. */
 idem_status idem__registry_change(idem_server *server, idem__list_kind kind, const char *name,
                                   idem__entry *entry);
 

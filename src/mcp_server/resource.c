@@ -107,7 +107,7 @@ void idem__run_resources_read(idem__context *context, yyjson_val *params) {
   const char *text = yyjson_get_str(uri);
   size_t len = yyjson_get_len(uri);
   idem_status status =
-      find_resource(context->view->registry, text, len, idem__request_memory(context->request),
+      find_resource(context->lists->registry, text, len, idem__request_memory(context->request),
                     &context->resource, &context->variables, &context->variable_count);
   context->uri = text;
   if (status == IDEM_E_NOTFOUND)

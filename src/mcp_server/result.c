@@ -9,11 +9,11 @@
 #include <string.h>
 
 void idem__result_begin(idem__result *result, idem__context *context, const char *result_type) {
-  idem__buf *scratch = &context->hub->scratch;
+  idem__buf *scratch = &context->worker->scratch;
   result->context = context;
-  /* The hub's buffer is lent: it is one result at a time, written and sent in one go. */
+  /* The worker's buffer is lent: it is one result at a time, written and sent in one go. */
   result->buf = *scratch;
-  idem__buf_init(scratch, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(scratch, &context->worker->alloc, SIZE_MAX / 4);
   result->buf.len = 0;
   result->writer = idem__writer_on(&result->buf);
   result->failed_tool = false;
@@ -26,11 +26,11 @@ void idem__result_begin(idem__result *result, idem__context *context, const char
 }
 
 /* Returns the lent buffer; what was lent out meanwhile goes. */
-static void give_back(idem__mcp_hub *hub, idem__buf *buf) {
-  idem__buf_deinit(&hub->scratch);
-  hub->scratch = *buf;
-  hub->scratch.len = 0;
-  idem__buf_trim(&hub->scratch, 65536);
+static void give_back(idem__mcp_worker *worker, idem__buf *buf) {
+  idem__buf_deinit(&worker->scratch);
+  worker->scratch = *buf;
+  worker->scratch.len = 0;
+  idem__buf_trim(&worker->scratch, 65536);
 }
 
 void idem__result_cacheable(idem__result *result) {
@@ -83,12 +83,14 @@ idem_status idem__result_close(idem__result *result, const yyjson_mut_val *meta)
   return result->writer.status;
 }
 
-void idem__result_abandon(idem__result *result) { give_back(result->context->hub, &result->buf); }
+void idem__result_abandon(idem__result *result) {
+  give_back(result->context->worker, &result->buf);
+}
 
 idem_status idem__result_end(idem__result *result, const yyjson_mut_val *meta) {
   idem__context *context = result->context;
   idem_status status = idem__result_close(result, meta);
-  idem__mcp_hub *hub = context->hub; /* the context may go with the request */
+  idem__mcp_worker *worker = context->worker; /* the context may go with the request */
   if (status != IDEM_OK) {
     drop_unwritable(context, status);
   } else if (context->task) {
@@ -97,7 +99,7 @@ idem_status idem__result_end(idem__result *result, const yyjson_mut_val *meta) {
   } else {
     status = idem__reply_own(context->request, result->buf.data, result->buf.len);
   }
-  give_back(hub, &result->buf);
+  give_back(worker, &result->buf);
   return status;
 }
 
@@ -110,7 +112,7 @@ idem_status idem__reply_text(idem__context *context, const char *json, size_t le
 static idem_status finish_task_with_error(idem__context *context, int64_t code, const char *message,
                                           const char *data_json, size_t len) {
   idem__buf error;
-  idem__buf_init(&error, &context->hub->alloc, (size_t)1 << 20);
+  idem__buf_init(&error, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&error);
   const char *text = message ? message : idem__code_text(code);
   idem__write_object(&writer);
@@ -139,7 +141,7 @@ idem_status idem__reply_failure(idem__context *context, int64_t code, const char
 idem_status idem__reply_missing(idem__context *context, int64_t code, const char *message,
                                 const char *key, const char *text, size_t len) {
   idem__buf data;
-  idem__buf_init(&data, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&data, &context->worker->alloc, SIZE_MAX / 4);
   idem__writer writer = idem__writer_on(&data);
   idem__write_object(&writer);
   idem__write_key(&writer, key);
@@ -194,7 +196,7 @@ idem_status idem__refuse_capability(idem__context *context, const char *required
     return idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
   }
   idem__buf data;
-  idem__buf_init(&data, &context->hub->alloc, 65536);
+  idem__buf_init(&data, &context->worker->alloc, 65536);
   idem__writer writer = idem__writer_on(&data);
   idem__write_object(&writer);
   idem__write_member_raw(&writer, "requiredCapabilities", required);

@@ -161,8 +161,8 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   if (!server) return IDEM_E_NOMEM;
   server->alloc = alloc;
   idem__lock_init(&server->lock);
-  idem__list_init(&server->hubs);
-  idem__list_init(&server->ended_hubs);
+  idem__list_init(&server->workers);
+  idem__list_init(&server->ended_workers);
   server->policy = idem_policy_preset(IDEM_PROFILE_MCP);
   idem_status status = copy_options(server, opts);
   if (status == IDEM_OK) status = make_parts(server);
@@ -176,9 +176,9 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
 
 void idem_server_free(idem_server *server) {
   if (!server) return;
-  stop_watching(server);           /* others who share the store may go on */
-  idem__hub_free(server->own_hub); /* those of loops go with their listeners */
-  idem__hubs_destroy_ended(server);
+  stop_watching(server);                 /* others who share the store may go on */
+  idem__worker_free(server->own_worker); /* those of loops go with their listeners */
+  idem__workers_destroy_ended(server);
   idem__tasks_free(server);
   leave_store(server);
   if (server->registry) idem__registry_unref(server->registry);
@@ -194,16 +194,17 @@ idem_router *idem_server_router(idem_server *server) { return server->router; }
 
 /* ---------------------------------------------------------------- accepting */
 
-/* The hub of a loop of somebody's own: one for the server, told at once. */
-static idem__mcp_hub *plain_hub(idem_server *server) {
-  idem__mcp_hub *hub = server->own_hub;
-  if (!hub && idem__hub_new(server, NULL, NULL, &hub) == IDEM_OK) server->own_hub = hub;
-  return hub;
+/* The worker of a loop of somebody's own: one for the server, told at once. */
+static idem__mcp_worker *plain_hub(idem_server *server) {
+  idem__mcp_worker *worker = server->own_worker;
+  if (!worker && idem__worker_new(server, NULL, NULL, &worker) == IDEM_OK)
+    server->own_worker = worker;
+  return worker;
 }
 
 idem_status idem_server_accept(idem_server *server, const idem_conn_opts *opts, idem_conn **out) {
-  idem__mcp_hub *hub = plain_hub(server);
-  return hub ? idem__hub_accept(hub, opts, NULL, out) : IDEM_E_NOMEM;
+  idem__mcp_worker *worker = plain_hub(server);
+  return worker ? idem__worker_accept(worker, opts, NULL, out) : IDEM_E_NOMEM;
 }
 
 /* ------------------------------------------------------- what it says of itself */
@@ -244,7 +245,7 @@ static void write_changing(idem__writer *writer, const char *name, bool subscrib
 
 void idem__server_write_capabilities(idem__context *context, idem__writer *writer) {
   const idem_server *server = context->server;
-  const idem__registry *registry = context->view->registry;
+  const idem__registry *registry = context->lists->registry;
   idem__write_object(writer);
   if (idem__server_offers(server, registry, IDEM__CAP_TOOLS)) {
     write_changing(writer, "tools", false);

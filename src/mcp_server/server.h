@@ -1,4 +1,4 @@
-/* server.h - what is served and how: options, the current snapshot, the hubs that serve it.
+/* server.h - what is served and how: options, the current snapshot, the workers that serve it.
  * Shared by threads; what changes while serving is atomic or guarded by a lock. */
 #ifndef IDEM_MCP_SERVER_H
 #define IDEM_MCP_SERVER_H
@@ -18,8 +18,8 @@ struct idem_server {
   idem__registry *registry; /* guarded by lock */
   _Atomic uint64_t generation;
   idem__lock lock;
-  idem__list hubs;       /* guarded by lock */
-  idem__list ended_hubs; /* freed while requests were with handlers; guarded by lock */
+  idem__list workers;       /* guarded by lock */
+  idem__list ended_workers; /* freed while requests were with handlers; guarded by lock */
   idem_completion_fn complete;
   void *complete_user;
   struct idem__task_table *tasks; /* see task.c */
@@ -27,7 +27,7 @@ struct idem_server {
   uint8_t state_key_old[32];
   bool has_old_key;
   struct idem__method_user *method_users; /* one for each method row */
-  idem__mcp_hub *own_hub;                 /* for loops of somebody's own; NULL until needed */
+  idem__mcp_worker *own_worker;           /* for loops of somebody's own; NULL until needed */
   _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
   idem__buf info[IDEM__REVISIONS];        /* serverInfo, as each revision knows it */
 };
@@ -42,9 +42,9 @@ void idem__server_unlock(idem_server *server);
 char *idem__server_copy(idem_server *server, const char *text, idem_status *status);
 /* Somebody who shares the store has news for our peers. */
 void idem__server_on_news(const idem__store_change *change, void *user);
-/* Makes every hub deliver what waits for it. From any thread. */
+/* Makes every worker deliver what waits for it. From any thread. */
 void idem__server_wake(idem_server *server);
-/* Something in these lists changed (bits of idem__list_kind): tells every hub. From any thread. */
+/* Something in these lists changed (bits of idem__list_kind): tells every worker. From any thread. */
 void idem__server_changed(idem_server *server, uint32_t kinds);
 /* The server's capabilities, {"tools":{...},...}, as a revision names them. */
 void idem__server_write_capabilities(idem__context *context, idem__writer *writer);

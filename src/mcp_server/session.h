@@ -67,8 +67,8 @@ typedef struct idem__edge {
 
 /* One conn seen as MCP. conn->attachment points to it. */
 struct idem__mcp_peer {
-  idem__list link; /* in hub->peers, for line peers with a session */
-  idem__mcp_hub *hub;
+  idem__list link; /* in worker->peers, for line peers with a session */
+  idem__mcp_worker *worker;
   idem_conn *conn;
   idem__mcp_session *session; /* NULL: no legacy handshake yet */
   idem__mcp_session own;      /* a line peer's */
@@ -77,7 +77,7 @@ struct idem__mcp_peer {
   void *edge_ctx;
   const idem__revision *assumed; /* legacy service without a session (HTTP); NULL: none */
 };
-idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_hub *hub, idem_conn *conn);
+idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, idem_conn *conn);
 void idem__mcp_peer_deinit(idem__mcp_peer *peer);
 static inline idem__mcp_peer *idem__mcp_peer_of(const idem_conn *conn) {
   return conn ? idem__conn_attachment(conn) : NULL;

@@ -45,7 +45,7 @@ static idem_status add_question(idem__hmac *hmac, const idem__context *context) 
   idem__buf text;
   idem_status status = IDEM_OK;
   yyjson_obj_iter iter = yyjson_obj_iter_with(context->params);
-  idem__buf_init(&text, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
   for (yyjson_val *key; (key = yyjson_obj_iter_next(&iter)) && status == IDEM_OK;) {
     bool skip = false;
     for (size_t i = 0; i < 3; i++) skip |= yyjson_equals_str(key, changing[i]);
@@ -90,7 +90,7 @@ idem_status idem__state_seal(idem__context *context, const void *state, size_t l
   head[0] = SEAL_VERSION;
   put_expiry(head + 1, idem__server_wall_ms(server) + server->opts.state_ms);
   idem__server_random(server, head + 9, NONCE_BYTES);
-  idem__buf_init(&plain, &context->hub->alloc, STATE_MAX + 256);
+  idem__buf_init(&plain, &context->worker->alloc, STATE_MAX + 256);
   idem_status status = idem__buf_put(&plain, head, sizeof head);
   if (status == IDEM_OK) status = idem__buf_put(&plain, state, len);
   if (status == IDEM_OK) {
@@ -124,7 +124,7 @@ static bool seal_holds(const idem__context *context, const idem__buf *plain) {
 idem_status idem__state_open(idem__context *context, const char *text, size_t len, idem__buf *out) {
   idem__buf plain;
   if (len > STATE_MAX * 2) return IDEM_E_INVAL;
-  idem__buf_init(&plain, &context->hub->alloc, STATE_MAX * 2);
+  idem__buf_init(&plain, &context->worker->alloc, STATE_MAX * 2);
   idem_status status = idem__base64_decode(&plain, text, len, IDEM__BASE64_URL);
   if (status == IDEM_OK && !seal_holds(context, &plain)) status = IDEM_E_INVAL;
   if (status == IDEM_OK) {

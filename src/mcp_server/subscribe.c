@@ -51,7 +51,7 @@ void idem__run_unsubscribe(idem__context *context, yyjson_val *params) {
 
 /* One open subscriptions/listen. Lives in its request's memory. */
 typedef struct listener {
-  idem__list link; /* in hub->listeners */
+  idem__list link; /* in worker->listeners */
   idem__context *context;
   uint32_t kinds;        /* bits of idem__list_kind */
   yyjson_val *resources; /* array of uris, or NULL */
@@ -69,7 +69,7 @@ static void write_subscription(const listener *who, idem__writer *writer) {
 
 static void notify(listener *who, const char *method, const char *uri) {
   idem__buf params;
-  idem__buf_init(&params, &who->context->hub->alloc, (size_t)1 << 20);
+  idem__buf_init(&params, &who->context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "uri", uri);
@@ -80,7 +80,7 @@ static void notify(listener *who, const char *method, const char *uri) {
   idem__buf_deinit(&params);
 }
 
-void idem__hub_notify_updated(idem_conn *conn, const char *uri) {
+void idem__worker_notify_updated(idem_conn *conn, const char *uri) {
   idem__buf params;
   idem__buf_init(&params, idem__conn_alloc(conn), (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
@@ -108,8 +108,8 @@ static const char *changed_method(uint32_t kind) {
   return "notifications/resources/list_changed";
 }
 
-void idem__listeners_tell(idem__mcp_hub *hub, uint32_t changed, const char *updated_uri) {
-  for (idem__list *at = hub->listeners.next; at != &hub->listeners;) {
+void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char *updated_uri) {
+  for (idem__list *at = worker->listeners.next; at != &worker->listeners;) {
     listener *who = IDEM__CONTAINER(at, listener, link);
     at = at->next;
     if (changed & who->kinds) notify(who, changed_method(changed), NULL);
@@ -119,16 +119,16 @@ void idem__listeners_tell(idem__mcp_hub *hub, uint32_t changed, const char *upda
   }
 }
 
-void idem__listeners_task(idem__mcp_hub *hub, const idem__task *task, const char *task_json,
+void idem__listeners_task(idem__mcp_worker *worker, const idem__task *task, const char *task_json,
                           size_t len) {
-  for (idem__list *at = hub->listeners.next; at != &hub->listeners;) {
+  for (idem__list *at = worker->listeners.next; at != &worker->listeners;) {
     listener *who = IDEM__CONTAINER(at, listener, link);
     at = at->next;
     if (!names(who->tasks, task->id)) continue;
     /* An id alone opens nothing: it is its principal's task. */
     if (strcmp(who->context->principal, task->principal) != 0) continue;
     idem__buf params;
-    idem__buf_init(&params, &hub->alloc, (size_t)16 << 20);
+    idem__buf_init(&params, &worker->alloc, (size_t)16 << 20);
     idem__writer writer = idem__writer_on(&params);
     /* The task's members and ours in one object. */
     idem__write_raw(&writer, task_json, len - 1);
@@ -172,9 +172,9 @@ static void close_listener(listener *who) {
   }
 }
 
-void idem__listeners_close(idem__mcp_hub *hub) {
-  while (!idem__list_empty(&hub->listeners)) {
-    close_listener(IDEM__CONTAINER(hub->listeners.next, listener, link));
+void idem__listeners_close(idem__mcp_worker *worker) {
+  while (!idem__list_empty(&worker->listeners)) {
+    close_listener(IDEM__CONTAINER(worker->listeners.next, listener, link));
   }
 }
 
@@ -199,7 +199,7 @@ static uint32_t honoured_kinds(idem__context *context, yyjson_val *wanted) {
   uint32_t kinds = 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     bool offered =
-        idem__server_offers(context->server, context->view->registry, rows[i].capability);
+        idem__server_offers(context->server, context->lists->registry, rows[i].capability);
     if (offered && yyjson_is_true(yyjson_obj_get(wanted, rows[i].key))) {
       kinds |= 1u << rows[i].kind;
     }
@@ -210,7 +210,7 @@ static uint32_t honoured_kinds(idem__context *context, yyjson_val *wanted) {
 static void acknowledge(listener *who) {
   idem__context *context = who->context;
   idem__buf params;
-  idem__buf_init(&params, &context->hub->alloc, (size_t)1 << 20);
+  idem__buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_key(&writer, "notifications");
@@ -272,14 +272,14 @@ void idem__run_listen(idem__context *context, yyjson_val *params) {
     idem_request_drop(context->request);
     return;
   }
-  bool offers = idem__server_offers(context->server, context->view->registry, IDEM__CAP_RESOURCES);
+  bool offers = idem__server_offers(context->server, context->lists->registry, IDEM__CAP_RESOURCES);
   who->context = context;
   who->kinds = honoured_kinds(context, wanted);
   who->resources = offers ? resources : NULL;
   who->tasks = tasks;
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_listener_gone, who);
-  idem__list_append(&context->hub->listeners, &who->link);
+  idem__list_append(&context->worker->listeners, &who->link);
   if (tasks) atomic_fetch_add(&context->server->listening, 1);
   acknowledge(who);
 }

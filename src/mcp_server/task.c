@@ -80,7 +80,7 @@ static idem_status answer_created(idem__context *context, idem__task *task) {
 static idem_status write_answer(const idem__context *context, const idem__answer *answer,
                                 idem__buf *out) {
   idem__buf whole;
-  idem__buf_init(&whole, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&whole, &context->worker->alloc, SIZE_MAX / 4);
   idem_status status = idem__answer_put(&whole, &context->server->policy,
                                         idem__request_id(context->request), answer);
   yyjson_doc *doc =
@@ -100,7 +100,7 @@ static void take_late_answer(idem_request *request, const idem__answer *answer) 
   idem__context *context = idem__context_of(request);
   idem__buf text;
   if (!context->task) return;
-  idem__buf_init(&text, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
   /* What cannot be written counts as abandoned. */
   if (write_answer(context, answer, &text) == IDEM_OK) {
     idem__task_finish(context, answer->is_error, false, text.data, text.len);
@@ -365,7 +365,7 @@ void idem__run_tasks_list(idem__context *context, yyjson_val *params) {
 
 /* Somebody waits for a task's result. Lives in its request's memory. */
 typedef struct waiter {
-  idem__list link; /* in hub->waiters */
+  idem__list link; /* in worker->waiters */
   idem__context *context;
   idem__task *task;
 } waiter;
@@ -421,7 +421,7 @@ static void answer_cancelled(idem__context *context, const idem__task *task) {
 
 static void answer_result(idem__context *context, idem__task *task) {
   idem__buf text;
-  idem__buf_init(&text, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
   idem__tasks_lock(context->server);
   bool has = task->outcome != NULL && task->state != IDEM__TASK_CANCELLED;
   bool is_error = task->is_error, cancelled = task->state == IDEM__TASK_CANCELLED;
@@ -443,12 +443,12 @@ static void answer_result(idem__context *context, idem__task *task) {
   idem__buf_deinit(&text);
 }
 
-void idem__task_answer_waiters(idem__mcp_hub *hub, idem__task *task) {
-  idem__tasks_lock(hub->server);
+void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
+  idem__tasks_lock(worker->server);
   bool over = idem__task_terminal(task);
   bool asking = task->state == IDEM__TASK_INPUT;
-  idem__tasks_unlock(hub->server);
-  for (idem__list *at = hub->waiters.next; at != &hub->waiters && (over || asking);) {
+  idem__tasks_unlock(worker->server);
+  for (idem__list *at = worker->waiters.next; at != &worker->waiters && (over || asking);) {
     waiter *who = IDEM__CONTAINER(at, waiter, link);
     at = at->next;
     if (who->task != task) continue;
@@ -470,7 +470,7 @@ static bool wait_for(idem__context *context, idem__task *task) {
   who->task = task;
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_waiter_gone, who);
-  idem__list_append(&context->hub->waiters, &who->link);
+  idem__list_append(&context->worker->waiters, &who->link);
   return true;
 }
 
@@ -487,6 +487,6 @@ void idem__run_tasks_result(idem__context *context, yyjson_val *params) {
     idem_request_drop(context->request);
     idem__task_unref(task);
   } else {
-    idem__task_answer_waiters(context->hub, task);
+    idem__task_answer_waiters(context->worker, task);
   }
 }

@@ -1,5 +1,5 @@
 /* task.h - tasks in both forms: 2025-11-25's own and the extension of 2026-07-28.
- * A task is shared by threads under the tasks' lock; its context belongs to the thread of its hub. */
+ * A task is shared by threads under the tasks' lock; its context belongs to the thread of its worker. */
 #ifndef IDEM_MCP_TASK_H
 #define IDEM_MCP_TASK_H
 
@@ -23,8 +23,8 @@ typedef struct idem__task_ask_entry {
 } idem__task_ask_entry;
 
 #define IDEM__TASK_ID 32
-/* Shared by threads under the table's lock; `context` belongs to the hub's thread alone. One whose
- * handler runs elsewhere has no hub: its image shows what the store has. */
+/* Shared by threads under the table's lock; `context` belongs to the worker's thread alone. One whose
+ * handler runs elsewhere has no worker: its image shows what the store has. */
 struct idem__task {
   idem__list link;  /* in the table, by creation */
   uint64_t version; /* of its record */
@@ -36,7 +36,7 @@ struct idem__task {
   unsigned refs;
   char id[IDEM__TASK_ID + 1];
   char *principal;
-  idem__mcp_hub *hub;
+  idem__mcp_worker *worker;
   idem__context *context; /* the handler's; NULL once it has answered */
   idem__task_state state;
   char *message;
@@ -63,22 +63,22 @@ void idem__task_unref(idem__task *task);
 static inline bool idem__task_terminal(const idem__task *task) {
   return task->state >= IDEM__TASK_COMPLETED;
 }
-/* With the lock held: a new state; every hub will be told. */
+/* With the lock held: a new state; every worker will be told. */
 void idem__task_set_state(idem__task *task, idem__task_state state);
-/* Wakes the hubs after such changes; without the lock. */
+/* Wakes the workers after such changes; without the lock. */
 void idem__tasks_wake(idem_server *server);
 /* With the lock held: the members of a task, in the form of a revision; `detailed` adds what it
  * asks for or came to. */
 void idem__task_write(const idem__task *task, const idem__revision *revision, bool detailed,
                       idem__writer *writer);
-/* What other threads left for this hub. */
-void idem__tasks_deliver(idem__mcp_hub *hub);
-/* The hub goes: its tasks that wait for input end, handlers of others are told to stop. */
-void idem__tasks_forget_hub(idem__mcp_hub *hub);
+/* What other threads left for this worker. */
+void idem__tasks_deliver(idem__mcp_worker *worker);
+/* The worker goes: its tasks that wait for input end, handlers of others are told to stop. */
+void idem__tasks_forget_hub(idem__mcp_worker *worker);
 /* With the lock held: */
 void idem__task_free_asks(idem__task *task);
 void idem__task_release(idem__task *task);
-/* ... has every hub told of the task as it is. */
+/* ... has every worker told of the task as it is. */
 void idem__task_tell(idem__task *task);
 /* ... an image comes into the table; one that is there, not counted. */
 idem_status idem__task_enter(idem_server *server, idem__task *task);
@@ -110,16 +110,16 @@ idem_status idem__task_finish(idem__context *context, bool is_error, bool tool_f
 void idem__task_abandon(idem__context *context);
 /* What a capability object says, {"list":{},...}; nothing where there are no tasks. */
 void idem__tasks_write_capability(const idem__context *context, idem__writer *writer);
-/* On the hub's thread: acts on what happened to one of its tasks, and answers who waits for it. */
+/* On the worker's thread: acts on what happened to one of its tasks, and answers who waits for it. */
 void idem__task_act(idem__task *task);
-void idem__task_answer_waiters(idem__mcp_hub *hub, idem__task *task);
+void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task);
 
 /* task_input.c */
 idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t count,
                            const void *state, size_t state_len);
 /* With the lock held: takes answers by key; true when none is missing any more. */
 bool idem__task_take_answers(idem__task *task, yyjson_val *answers);
-/* On the hub's thread: runs the handler again with the answers. */
+/* On the worker's thread: runs the handler again with the answers. */
 void idem__task_resume(idem__task *task);
 /* 2025-11-25: sends open questions on the conn of a tasks/result; false: they could not all be sent, and
  * somebody else may be asked. */

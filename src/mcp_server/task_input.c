@@ -14,7 +14,7 @@
 static char *ask_text(idem__context *context, const idem_ask *ask) {
   idem__buf json;
   char *copy = NULL;
-  idem__buf_init(&json, &context->hub->alloc, (size_t)16 << 20);
+  idem__buf_init(&json, &context->worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&json);
   idem__input_write_ask(ask, context->revision, &writer);
   if (writer.status == IDEM_OK) {
@@ -112,7 +112,7 @@ static yyjson_val *collect(idem__task *task) {
   idem__buf json;
   idem_status status;
   yyjson_doc *doc = NULL;
-  idem__buf_init(&json, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&json, &context->worker->alloc, SIZE_MAX / 4);
   idem__writer writer = idem__writer_on(&json);
   idem__tasks_lock(task->server);
   idem__write_object(&writer);

@@ -1,9 +1,9 @@
 /* task_record.c - tasks as records in the store, so that any process that shares it can look at them,
  * cancel them and answer their questions. The process whose handler runs has the image that counts;
  * what others changed is merged into it. See docs/internals/store.md. */
-#include "hub.h"
 #include "server.h"
 #include "task.h"
+#include "worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +160,7 @@ static void take_record(idem__task *task, uint64_t version, const char *text, si
   yyjson_doc *doc =
       yyjson_read(text, len, YYJSON_READ_NUMBER_AS_RAW); /* results keep their digits */
   if (!doc) return;
-  if (task->hub)
+  if (task->worker)
     merge_into_own(task, yyjson_doc_get_root(doc));
   else
     take_all(task, yyjson_doc_get_root(doc));
@@ -289,7 +289,7 @@ static void save_once(idem__task *task) {
     status = idem__task_put(task, false, 0);
   }
   /* It took longer than its record lived. */
-  if (status == IDEM_E_NOTFOUND && task->hub) idem__task_put(task, true, 0);
+  if (status == IDEM_E_NOTFOUND && task->worker) idem__task_put(task, true, 0);
 }
 
 /* Whether this thread is to save, or to save again: one at a time, for all that changed meanwhile. */

@@ -1,6 +1,6 @@
 /* task_table.c - images of the tasks that concern this server, shared by its threads; what others may
  * know of them is in the store (task_record.c). Ids are unguessable and bound to a principal. A
- * finished task is kept for its time to live; the table is bounded. Changes are told to every hub,
+ * finished task is kept for its time to live; the table is bounded. Changes are told to every worker,
  * whose own thread acts on them. */
 #include "context.h"
 #include "notify.h"
@@ -20,7 +20,7 @@ typedef struct idem__task_table {
   idem__task *dirty;    /* changed, and not yet in the store; each counted */
 } idem__task_table;
 
-/* News of a task that waits for a hub's thread. */
+/* News of a task that waits for a worker's thread. */
 typedef struct idem__task_event {
   struct idem__task_event *next;
   idem__task *task;
@@ -94,9 +94,9 @@ void idem__tasks_free(idem_server *server) {
 }
 
 /* With the lock held: a finished task whose time is over goes; one that nobody gave its input is
- * cancelled. True: hubs are to be woken. */
+ * cancelled. True: workers are to be woken. */
 static bool purge_one(idem__task *task, uint64_t now_ms) {
-  if (!task->hub) {
+  if (!task->worker) {
     if (task->refs == 1)
       remove_task(task); /* somebody else's, and nobody here looks at it any more */
     return false;
@@ -149,7 +149,7 @@ static idem__task *new_task(idem__context *context) {
   idem__list_init(&task->link);
   task->server = server;
   task->refs = 2; /* the table's and the context's */
-  task->hub = context->hub;
+  task->worker = context->worker;
   task->context = context;
   task->created_ms = task->updated_ms = idem__server_wall_ms(server);
   task->principal = idem__strndup(&server->alloc, context->principal, strlen(context->principal));
@@ -197,20 +197,20 @@ idem__task *idem__task_find(idem_server *server, const char *principal, const ch
 
 /* ------------------------------------------------------------------ telling */
 
-/* Without memory for the news the hub looks at every task instead. */
-static void leave_event(idem__mcp_hub *hub, idem__task *task) {
-  for (idem__task_event *at = hub->task_events; at; at = at->next) {
+/* Without memory for the news the worker looks at every task instead. */
+static void leave_event(idem__mcp_worker *worker, idem__task *task) {
+  for (idem__task_event *at = worker->task_events; at; at = at->next) {
     if (at->task == task) return;
   }
-  idem__task_event *event = idem__malloc(&hub->alloc, sizeof *event);
+  idem__task_event *event = idem__malloc(&worker->alloc, sizeof *event);
   if (!event) {
-    hub->task_missed = true;
+    worker->task_missed = true;
     return;
   }
   event->task = task;
   task->refs++;
-  event->next = hub->task_events;
-  hub->task_events = event;
+  event->next = worker->task_events;
+  worker->task_events = event;
 }
 
 /* Until idem__tasks_wake, which runs without the lock. */
@@ -234,8 +234,8 @@ void idem__task_set_state(idem__task *task, idem__task_state state) {
 void idem__task_tell(idem__task *task) {
   idem_server *server = task->server;
   idem__server_lock(server); /* the tasks' lock is always taken first */
-  for (idem__list *at = server->hubs.next; at != &server->hubs; at = at->next) {
-    leave_event(IDEM__CONTAINER(at, idem__mcp_hub, link), task);
+  for (idem__list *at = server->workers.next; at != &server->workers; at = at->next) {
+    leave_event(IDEM__CONTAINER(at, idem__mcp_worker, link), task);
   }
   idem__server_unlock(server);
 }
@@ -259,52 +259,52 @@ void idem__tasks_wake(idem_server *server) {
   idem__server_wake(server);
 }
 
-static void tell_listeners(idem__mcp_hub *hub, idem__task *task) {
+static void tell_listeners(idem__mcp_worker *worker, idem__task *task) {
   idem__buf json;
-  if (idem__list_empty(&hub->listeners)) return;
-  idem__buf_init(&json, &hub->alloc, (size_t)16 << 20);
+  if (idem__list_empty(&worker->listeners)) return;
+  idem__buf_init(&json, &worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&json);
-  idem__tasks_lock(hub->server);
+  idem__tasks_lock(worker->server);
   idem__write_object(&writer);
   idem__task_write(task, &idem__revisions[0], true, &writer);
   idem__write_object_end(&writer);
-  idem__tasks_unlock(hub->server);
-  if (writer.status == IDEM_OK) idem__listeners_task(hub, task, json.data, json.len);
+  idem__tasks_unlock(worker->server);
+  if (writer.status == IDEM_OK) idem__listeners_task(worker, task, json.data, json.len);
   idem__buf_deinit(&json);
 }
 
-/* A task of this hub whose handler was not told yet that nobody will hear its answer. */
-static idem__context *next_running(const idem__mcp_hub *hub) {
-  idem__list *all = &hub->server->tasks->all;
+/* A task of this worker whose handler was not told yet that nobody will hear its answer. */
+static idem__context *next_running(const idem__mcp_worker *worker) {
+  idem__list *all = &worker->server->tasks->all;
   idem__context *found = NULL;
-  idem__tasks_lock(hub->server);
+  idem__tasks_lock(worker->server);
   for (idem__list *at = all->next; at != all && !found; at = at->next) {
     const idem__task *task = IDEM__CONTAINER(at, idem__task, link);
-    if (task->hub == hub && task->context && !idem_request_cancelled(task->context->request))
+    if (task->worker == worker && task->context && !idem_request_cancelled(task->context->request))
       found = task->context;
   }
-  idem__tasks_unlock(hub->server);
+  idem__tasks_unlock(worker->server);
   return found;
 }
 
-void idem__tasks_forget_hub(idem__mcp_hub *hub) {
-  for (idem__context *context; (context = next_running(hub));) {
+void idem__tasks_forget_hub(idem__mcp_worker *worker) {
+  for (idem__context *context; (context = next_running(worker));) {
     idem__request_cancel(context->request, IDEM_CANCEL_CLOSED);
   }
-  idem__tasks_lock(hub->server);
-  while (hub->task_events) {
-    idem__task_event *next = hub->task_events->next;
-    idem__task_release(hub->task_events->task);
-    idem__free(&hub->alloc, hub->task_events);
-    hub->task_events = next;
+  idem__tasks_lock(worker->server);
+  while (worker->task_events) {
+    idem__task_event *next = worker->task_events->next;
+    idem__task_release(worker->task_events->task);
+    idem__free(&worker->alloc, worker->task_events);
+    worker->task_events = next;
   }
-  idem__tasks_unlock(hub->server);
+  idem__tasks_unlock(worker->server);
 }
 
-static void deliver_one(idem__mcp_hub *hub, idem__task *task) {
-  tell_listeners(hub, task);
-  if (task->hub == hub) idem__task_act(task);
-  idem__task_answer_waiters(hub, task);
+static void deliver_one(idem__mcp_worker *worker, idem__task *task) {
+  tell_listeners(worker, task);
+  if (task->worker == worker) idem__task_act(task);
+  idem__task_answer_waiters(worker, task);
   idem__task_unref(task);
 }
 
@@ -322,22 +322,22 @@ static idem__task *task_at(idem_server *server, size_t position) {
   return found;
 }
 
-void idem__tasks_deliver(idem__mcp_hub *hub) {
-  idem__tasks_lock(hub->server);
-  idem__task_event *events = hub->task_events;
-  bool missed = hub->task_missed;
-  hub->task_events = NULL;
-  hub->task_missed = false;
-  idem__tasks_unlock(hub->server);
+void idem__tasks_deliver(idem__mcp_worker *worker) {
+  idem__tasks_lock(worker->server);
+  idem__task_event *events = worker->task_events;
+  bool missed = worker->task_missed;
+  worker->task_events = NULL;
+  worker->task_missed = false;
+  idem__tasks_unlock(worker->server);
   while (events) {
     idem__task_event *next = events->next;
     idem__task *task = events->task;
-    idem__free(&hub->alloc, events);
-    deliver_one(hub, task);
+    idem__free(&worker->alloc, events);
+    deliver_one(worker, task);
     events = next;
   }
   idem__task *task;
-  for (size_t i = 0; missed && (task = task_at(hub->server, i)); i++) deliver_one(hub, task);
+  for (size_t i = 0; missed && (task = task_at(worker->server, i)); i++) deliver_one(worker, task);
 }
 
 /* ------------------------------------------------------------------ writing */

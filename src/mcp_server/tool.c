@@ -92,7 +92,7 @@ static bool arguments_fine(idem__context *context) {
   static const idem_schema_check check = {.root_name = "arguments"};
   const idem_schema *schema = idem__tool_input(context->tool, &context->server->alloc);
   idem_schema_result result;
-  idem_status status = schema ? idem_schema_validate(schema, context->hub->schema,
+  idem_status status = schema ? idem_schema_validate(schema, context->worker->schema,
                                                      context->arguments, &check, &result)
                               : IDEM_E_NOMEM;
   if (status == IDEM_OK && result.valid) return true;
@@ -119,7 +119,7 @@ static bool find_tool(idem__context *context, yyjson_val *params) {
     return false;
   }
   context->tool =
-      idem__registry_tool(context->view->registry, yyjson_get_str(name), yyjson_get_len(name));
+      idem__registry_tool(context->lists->registry, yyjson_get_str(name), yyjson_get_len(name));
   if (context->tool) return true;
   idem_reply_fault(context->request, IDEM_FAULT_TOOL_NOT_FOUND, yyjson_get_str(name));
   return false;
@@ -182,7 +182,7 @@ idem_status idem_tool_failed(idem_request *request, const char *text) {
 static void write_content_translated(idem__context *context, const yyjson_mut_val *content,
                                      idem__writer *writer) {
   idem__buf text;
-  idem__buf_init(&text, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
   idem_status status = idem__json_put_mut(&text, content);
   yyjson_doc *doc = NULL;
   if (status == IDEM_OK) {
@@ -216,7 +216,7 @@ static bool structured_fine(idem__context *context, const idem_tool_result *answ
   if (!context->tool || !context->tool->output_schema) return true;
   const idem_schema *schema = idem__tool_output(context->tool, &context->server->alloc);
   idem_status status =
-      schema ? idem_schema_validate_text(schema, context->hub->schema, text->data, text->len,
+      schema ? idem_schema_validate_text(schema, context->worker->schema, text->data, text->len,
                                          &(idem_schema_check){.root_name = "structuredContent"},
                                          &verdict)
              : IDEM_E_NOMEM;
@@ -257,7 +257,7 @@ idem_status idem_tool_reply(idem_request *request, const idem_tool_result *answe
   if (!context) return idem_reply_json(request, "{}", 2);
   idem__buf structured;
   idem__result result;
-  idem__buf_init(&structured, &context->hub->alloc, SIZE_MAX / 4);
+  idem__buf_init(&structured, &context->worker->alloc, SIZE_MAX / 4);
   /* Clients hold structured content against the schema, of failures as well: what breaks it is left
    * out of a failure and is our own fault in a success. */
   bool fine = !answer->structured || structured_fine(context, answer, &structured);

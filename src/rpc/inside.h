@@ -70,7 +70,7 @@ struct idem_pool {
   size_t chunk_count;
   idem__chunk *large_chunk;
   unsigned large_credit; /* small messages until the large ones are given back */
-  size_t appetite;       /* sixteenths of a byte that a byte of text took lately; 0: not known */
+  size_t parse_ratio;    /* sixteenths of a byte that a byte of text took lately; 0: not known */
   idem__list *fresh;     /* requests never kept */
   idem__list ended;      /* requests that were kept: reused late, to notice a second reply */
   size_t ended_count;

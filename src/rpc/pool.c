@@ -42,7 +42,7 @@ IDEM__COLD static void free_large(idem_pool *pool) {
   pool->large_block = NULL;
   free_chunk(pool->large_chunk);
   pool->large_chunk = NULL;
-  pool->appetite = 0;
+  pool->parse_ratio = 0;
 }
 
 static void unlist(idem_pool *pool) {
@@ -118,15 +118,15 @@ static void age_large(idem_pool *pool) {
  * ones took is remembered; never so that a block becomes larger than one that is kept. */
 static size_t need_for(const idem_pool *pool, size_t text_len) {
   size_t estimate = idem__json_read_estimate(text_len);
-  if (IDEM__LIKELY(!pool->appetite) || text_len > LARGE_KEPT) return estimate;
-  size_t learnt = text_len * pool->appetite / 16;
+  if (IDEM__LIKELY(!pool->parse_ratio) || text_len > LARGE_KEPT) return estimate;
+  size_t learnt = text_len * pool->parse_ratio / 16;
   return learnt > estimate && learnt <= LARGE_KEPT / 9 * 8 ? learnt : estimate;
 }
 
 IDEM__APART static void learn_need(idem_pool *pool, const idem__block *block) {
   size_t need = block->arena.used + block->arena.piece_bytes;
-  size_t took = need / (block->text_len / 16 + 1) + 1, before = pool->appetite;
-  pool->appetite = took > before ? took : before - before / 8;
+  size_t took = need / (block->text_len / 16 + 1) + 1, before = pool->parse_ratio;
+  pool->parse_ratio = took > before ? took : before - before / 8;
 }
 
 /* yyjson takes room for more values than most messages have; what they do not use is left to what

@@ -1,4 +1,4 @@
-/* mcp.c - an MCP server on a loop: one hub for each server and loop, woken from any thread.
+/* mcp.c - an MCP server on a loop: one worker for each server and loop, woken from any thread.
  * Its handle never keeps the loop alive. */
 #include "uv/runtime.h"
 
@@ -8,24 +8,24 @@
 #include <sys/random.h>
 #include <time.h>
 
-struct idem__loop_hub {
-  idem__loop_hub *next;
+struct idem__loop_worker {
+  idem__loop_worker *next;
   idem__runtime *runtime;
   idem_server *server;
-  idem__mcp_hub *hub;
+  idem__mcp_worker *worker;
   uv_async_t async;
-  uv_timer_t timer;     /* for what no connection looks after */
-  unsigned handles;     /* of the two, not closed */
-  idem__mcp_shop *shop; /* its sessions, for every HTTP listener of the loop; NULL: none */
-  size_t shop_users;
-  idem_metrics *counters; /* the shop's own; NULL: somebody else's are used */
+  uv_timer_t timer;           /* for what no connection looks after */
+  unsigned handles;           /* of the two, not closed */
+  idem__session_table *table; /* its sessions, for every HTTP listener of the loop; NULL: none */
+  size_t session_users;
+  idem_metrics *counters; /* the table's own; NULL: somebody else's are used */
 };
 
 static void on_timer(uv_timer_t *timer);
 
 /* After each delivery and each turn: visits without a connection come and go with these. */
-static void arm(idem__loop_hub *entry) {
-  uint64_t at = idem__hub_deadline(entry->hub), now = idem__clock_ns(NULL) / 1000000u;
+static void arm(idem__loop_worker *entry) {
+  uint64_t at = idem__worker_deadline(entry->worker), now = idem__clock_ns(NULL) / 1000000u;
   if (at == UINT64_MAX)
     uv_timer_stop(&entry->timer);
   else
@@ -33,33 +33,33 @@ static void arm(idem__loop_hub *entry) {
 }
 
 static void on_timer(uv_timer_t *timer) {
-  idem__loop_hub *entry = timer->data;
-  if (!entry->hub) return;
-  idem__hub_expire(entry->hub, idem__clock_ns(NULL) / 1000000u);
+  idem__loop_worker *entry = timer->data;
+  if (!entry->worker) return;
+  idem__worker_expire(entry->worker, idem__clock_ns(NULL) / 1000000u);
   arm(entry);
 }
 
 static void on_async(uv_async_t *async) {
-  idem__loop_hub *entry = async->data;
-  if (!entry->hub) return;
-  idem__hub_deliver(entry->hub);
+  idem__loop_worker *entry = async->data;
+  if (!entry->worker) return;
+  idem__worker_deliver(entry->worker);
   arm(entry);
 }
 
-static void wake(idem__mcp_hub *hub, void *user) {
-  (void)hub;
-  idem__loop_hub *entry = user;
+static void wake(idem__mcp_worker *worker, void *user) {
+  (void)worker;
+  idem__loop_worker *entry = user;
   uv_async_send(&entry->async);
 }
 
-static idem__loop_hub *find(const idem__runtime *runtime, const idem_server *server) {
-  idem__loop_hub *entry = runtime->hubs;
+static idem__loop_worker *find(const idem__runtime *runtime, const idem_server *server) {
+  idem__loop_worker *entry = runtime->mcp_workers;
   while (entry && entry->server != server) entry = entry->next;
   return entry;
 }
 
-static idem_status new_entry(idem__runtime *runtime, idem_server *server, idem__loop_hub **out) {
-  idem__loop_hub *entry = idem__calloc(&runtime->alloc, sizeof *entry);
+static idem_status new_entry(idem__runtime *runtime, idem_server *server, idem__loop_worker **out) {
+  idem__loop_worker *entry = idem__calloc(&runtime->alloc, sizeof *entry);
   if (!entry) return IDEM_E_NOMEM;
   entry->runtime = runtime;
   entry->server = server;
@@ -73,64 +73,66 @@ static idem_status new_entry(idem__runtime *runtime, idem_server *server, idem__
   uv_unref((uv_handle_t *)&entry->timer);
   entry->handles = 2;
   runtime->open_handles++;
-  entry->next = runtime->hubs;
-  runtime->hubs = entry;
+  entry->next = runtime->mcp_workers;
+  runtime->mcp_workers = entry;
   *out = entry;
   return IDEM_OK;
 }
 
-/* An entry whose hub could not be made stays, and the next to come tries again. */
-idem_status idem__runtime_hub(idem__runtime *runtime, idem_server *server, idem__mcp_hub **out) {
-  idem__loop_hub *entry = find(runtime, server);
+/* An entry whose worker could not be made stays, and the next to come tries again. */
+idem_status idem__runtime_worker(idem__runtime *runtime, idem_server *server,
+                                 idem__mcp_worker **out) {
+  idem__loop_worker *entry = find(runtime, server);
   idem_status status = entry ? IDEM_OK : new_entry(runtime, server, &entry);
-  if (status == IDEM_OK && !entry->hub) status = idem__hub_new(server, wake, entry, &entry->hub);
-  *out = status == IDEM_OK ? entry->hub : NULL;
+  if (status == IDEM_OK && !entry->worker)
+    status = idem__worker_new(server, wake, entry, &entry->worker);
+  *out = status == IDEM_OK ? entry->worker : NULL;
   return status;
 }
 
 /* ------------------------------------------------------------------ sessions */
 
-static idem_status open_shop(idem__loop_hub *entry, idem__mcp_shop_opts *opts) {
+static idem_status open_sessions(idem__loop_worker *entry, idem__session_table_opts *opts) {
   idem_status status = IDEM_OK;
   if (!opts->metrics) {
     status = idem_metrics_new(&entry->runtime->alloc, &entry->counters);
     if (status == IDEM_OK) status = idem__web_metrics_add(entry->counters);
     opts->metrics = entry->counters;
   }
-  if (status == IDEM_OK) status = idem__mcp_shop_new(opts, &entry->shop);
+  if (status == IDEM_OK) status = idem__session_table_new(opts, &entry->table);
   return status;
 }
 
-static void close_shop(idem__loop_hub *entry) {
-  idem__mcp_shop_free(entry->shop);
+static void close_sessions(idem__loop_worker *entry) {
+  idem__session_table_free(entry->table);
   if (entry->counters) idem__web_metrics_remove(entry->counters);
   idem_metrics_free(entry->counters);
   entry->counters = NULL;
-  entry->shop = NULL;
+  entry->table = NULL;
 }
 
-idem_status idem__runtime_shop(idem__runtime *runtime, const idem__mcp_shop_opts *opts,
-                               idem__mcp_shop **out) {
-  idem__loop_hub *entry = find(runtime, opts->server);
-  idem__mcp_shop_opts own = *opts;
-  idem_status status = entry->shop ? IDEM_OK : open_shop(entry, &own);
+idem_status idem__runtime_sessions(idem__runtime *runtime, const idem__session_table_opts *opts,
+                                   idem__session_table **out) {
+  idem__loop_worker *entry = find(runtime, opts->server);
+  idem__session_table_opts own = *opts;
+  idem_status status = entry->table ? IDEM_OK : open_sessions(entry, &own);
   if (status == IDEM_OK)
-    entry->shop_users++;
+    entry->session_users++;
   else
-    close_shop(entry);
-  *out = entry->shop;
+    close_sessions(entry);
+  *out = entry->table;
   return status;
 }
 
-void idem__runtime_release_shop(idem__runtime *runtime, const idem_server *server) {
-  idem__loop_hub *entry = find(runtime, server);
-  if (--entry->shop_users == 0) close_shop(entry);
+void idem__runtime_release_sessions(idem__runtime *runtime, const idem_server *server) {
+  idem__loop_worker *entry = find(runtime, server);
+  if (--entry->session_users == 0) close_sessions(entry);
 }
 
 /* --------------------------------------------------------------------- ending */
 
 static void on_closed(uv_handle_t *handle) {
-  idem__loop_hub *entry = handle->data;
+  idem__loop_worker *entry = handle->data;
   idem__runtime *runtime = entry->runtime;
   if (--entry->handles) return;
   idem__free(&runtime->alloc, entry);
@@ -138,34 +140,34 @@ static void on_closed(uv_handle_t *handle) {
 }
 
 void idem__runtime_close_hubs(idem__runtime *runtime) {
-  while (runtime->hubs) {
-    idem__loop_hub *entry = runtime->hubs;
-    runtime->hubs = entry->next;
-    idem__hub_free(entry->hub);
-    entry->hub = NULL;
+  while (runtime->mcp_workers) {
+    idem__loop_worker *entry = runtime->mcp_workers;
+    runtime->mcp_workers = entry->next;
+    idem__worker_free(entry->worker);
+    entry->worker = NULL;
     uv_close((uv_handle_t *)&entry->async, on_closed);
     uv_close((uv_handle_t *)&entry->timer, on_closed);
   }
 }
 
 void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server) {
-  const idem__loop_hub *entry = find(runtime, server);
-  if (entry && entry->hub) idem__listeners_close(entry->hub);
+  const idem__loop_worker *entry = find(runtime, server);
+  if (entry && entry->worker) idem__listeners_close(entry->worker);
 }
 
 idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
                                  const idem_conn_opts *opts, idem_conn **out) {
-  idem__mcp_hub *hub;
-  idem_status status = idem__runtime_hub(runtime, server, &hub);
-  return status == IDEM_OK ? idem__hub_accept(hub, opts, NULL, out) : status;
+  idem__mcp_worker *worker;
+  idem_status status = idem__runtime_worker(runtime, server, &worker);
+  return status == IDEM_OK ? idem__worker_accept(worker, opts, NULL, out) : status;
 }
 
 /* ----------------------------------------------------------- for handlers */
 
 uv_loop_t *idem_request_loop(const idem_request *request) {
   const idem__context *context = idem__context_of(request);
-  if (context && context->hub->wake == wake) {
-    const idem__loop_hub *entry = context->hub->wake_user;
+  if (context && context->worker->wake == wake) {
+    const idem__loop_worker *entry = context->worker->wake_user;
     return entry->runtime->loop;
   }
   const idem_conn *conn = idem_request_conn(request);

@@ -221,7 +221,7 @@ static int serve_urls(server *self, const char *const *urls, size_t count) {
   if (self->opts.on_loop) self->opts.on_loop(&self->loop, self->opts.user);
   bool started = true;
   for (size_t i = 0; i < count && started; i++) started = listen_to(self, urls[i]);
-  if (self->opts.http && self->opts.http->workers > 1) idem__workers_take_turns();
+  if (self->opts.http && self->opts.http->workers > 1) idem__workers_schedule_as_batch();
   self->failed |= !started;
   if (!started) begin_stop(self);
   serve_until_done(self);

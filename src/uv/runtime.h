@@ -57,7 +57,7 @@ idem__address idem__address_of_path(const char *path);
 /* ---------------------------------------------------------------- runtime */
 
 typedef struct idem__peer idem__peer;
-typedef struct idem__loop_hub idem__loop_hub;
+typedef struct idem__loop_worker idem__loop_worker;
 typedef struct idem__fetcher idem__fetcher;
 
 /* What all drivers of one loop share. Made with the first of them, gone with the last. */
@@ -74,10 +74,10 @@ struct idem__runtime {
   idem__list dirty;
   idem__list programs; /* the peers that are our children: see exec.c */
   idem__heap deadlines;
-  uint64_t armed_ms;      /* when `timer` fires; UINT64_MAX: it does not */
-  uint64_t trim_ms;       /* when to give memory back; UINT64_MAX: nothing was taken */
-  idem__loop_hub *hubs;   /* of MCP servers: see mcp.c */
-  idem__fetcher *fetcher; /* libcurl, once it was needed: see fetcher.c */
+  uint64_t armed_ms;              /* when `timer` fires; UINT64_MAX: it does not */
+  uint64_t trim_ms;               /* when to give memory back; UINT64_MAX: nothing was taken */
+  idem__loop_worker *mcp_workers; /* of MCP servers: see mcp.c */
+  idem__fetcher *fetcher;         /* libcurl, once it was needed: see fetcher.c */
 };
 
 #define IDEM__READ_BYTES ((size_t)64 * 1024)
@@ -91,16 +91,17 @@ void idem__fetcher_close(idem__fetcher *fetcher); /* takes NULL */
 /* mcp.c: a conn of an MCP server. */
 idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
                                  const idem_conn_opts *opts, idem_conn **out);
-struct idem__mcp_hub;
-idem_status idem__runtime_hub(idem__runtime *runtime, idem_server *server,
-                              struct idem__mcp_hub **out);
-/* The sessions of a server whose hub there is, shared by the HTTP listeners of the loop; the first one's
+struct idem__mcp_worker;
+idem_status idem__runtime_worker(idem__runtime *runtime, idem_server *server,
+                                 struct idem__mcp_worker **out);
+/* The sessions of a server whose worker there is, shared by the HTTP listeners of the loop; the first one's
  * options hold. Each gives it back. */
-struct idem__mcp_shop;
-struct idem__mcp_shop_opts;
-idem_status idem__runtime_shop(idem__runtime *runtime, const struct idem__mcp_shop_opts *opts,
-                               struct idem__mcp_shop **out);
-void idem__runtime_release_shop(idem__runtime *runtime, const idem_server *server);
+struct idem__session_table;
+struct idem__session_table_opts;
+idem_status idem__runtime_sessions(idem__runtime *runtime,
+                                   const struct idem__session_table_opts *opts,
+                                   struct idem__session_table **out);
+void idem__runtime_release_sessions(idem__runtime *runtime, const idem_server *server);
 void idem__runtime_close_hubs(idem__runtime *runtime);
 /* Those who listen for changes are told that it is over. */
 void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server);

@@ -1,4 +1,4 @@
-/* web.c - HTTP and WebSocket on one loop: the hub, the endpoint, timers, and an orderly end.
+/* web.c - HTTP and WebSocket on one loop: the server, the endpoint, timers, and an orderly end.
  * Several loops may serve one port, each with a server like this one; they share the router and the
  * rate limiter. See docs/internals/uv.md. */
 #include "uv/web.h"
@@ -12,7 +12,7 @@ uint64_t idem__web_now(idem__web *web) {
   uint64_t now = idem__clock_ms();
   if (now / 1000 != web->date_s) {
     web->date_s = now / 1000;
-    idem__http_hub_set_date(web->hub, (uint64_t)time(NULL));
+    idem__http_server_set_date(web->server, (uint64_t)time(NULL));
   }
   return now;
 }
@@ -44,7 +44,7 @@ static void on_timer(uv_timer_t *timer) {
     idem__heap_remove(&web->deadlines, first);
     idem__web_peer_expire(IDEM__CONTAINER(first, idem__web_peer, deadline));
   }
-  if (web->count == 0) idem__http_hub_trim(web->hub);
+  if (web->count == 0) idem__http_server_trim(web->server);
   idem__web_arm(web);
 }
 
@@ -113,11 +113,11 @@ void idem__web_free(idem__web *web) {
   const idem_alloc *alloc = &web->listener->runtime->alloc;
   idem__workers_free(web);
   idem__web_tls_free(web);
-  idem__http_hub_free(web->hub);
+  idem__http_server_free(web->server);
   idem__http_rpc_free(web->rpc);
-  idem__mcp_desk_free(web->desk);
-  if (web->holds_shop)
-    idem__runtime_release_shop(web->listener->runtime, web->listener->opts.server);
+  idem__mcp_endpoint_free(web->endpoint);
+  if (web->holds_sessions)
+    idem__runtime_release_sessions(web->listener->runtime, web->listener->opts.server);
   if (web->metrics) idem__web_metrics_remove(web->metrics);
   if (web->own_metrics) idem_metrics_free(web->metrics);
   if (web->own_limiter) idem__limiter_free(web->limiter);
@@ -162,7 +162,7 @@ static idem__http_route mcp_route(idem__web *web, const idem__url *url, const ch
                             .token = true,
                             .serve = idem__mcp_serve,
                             .upgrade = idem__mcp_upgrade,
-                            .user = web->desk,
+                            .user = web->endpoint,
                             .rules = &idem__mcp_rules};
 }
 
@@ -170,7 +170,7 @@ static idem__http_route mcp_route(idem__web *web, const idem__url *url, const ch
 static size_t add_sse_routes(idem__web *web, const idem__url *url, const char *path, size_t count) {
   if (!web->sse_path || url->scheme == IDEM__SCHEME_WS) return count;
   if (strcmp(web->sse_path, path) == 0 || strcmp(web->message_path, path) == 0) return count;
-  idem__http_route route = {.token = true, .user = web->desk, .rules = &idem__mcp_rules};
+  idem__http_route route = {.token = true, .user = web->endpoint, .rules = &idem__mcp_rules};
   route.path = web->sse_path;
   route.methods = IDEM__HTTP_GET;
   route.serve = idem__mcp_serve_sse;
@@ -190,7 +190,7 @@ static bool is_usual(const char *path) {
 static size_t make_routes(idem__web *web, const idem__url *url, const char *path) {
   const idem_http_opts *http = web->listener->opts.http;
   size_t count = 0;
-  if (url->scheme != IDEM__SCHEME_ADMIN && web->desk) {
+  if (url->scheme != IDEM__SCHEME_ADMIN && web->endpoint) {
     web->routes[count++] = mcp_route(web, url, path);
     count = add_sse_routes(web, url, path, count);
   } else if (url->scheme != IDEM__SCHEME_ADMIN) {
@@ -252,20 +252,20 @@ static idem_status make_shares(idem__web *web) {
                           idem_random_seed(), &web->shares);
 }
 
-static idem_status make_shop(idem__web *web) {
+static idem_status make_sessions(idem__web *web) {
   const idem_serve_opts *opts = &web->listener->opts;
   if (web->first != web) {
-    web->shop = web->first->shop;
+    web->table = web->first->table;
     return IDEM_OK;
   }
-  idem__mcp_shop_opts shop = {.server = opts->server, .metrics = opts->metrics};
+  idem__session_table_opts table = {.server = opts->server, .metrics = opts->metrics};
   if (opts->http) {
-    shop.max_sessions = opts->http->max_sessions;
-    shop.session_idle_ms = opts->http->session_idle_ms;
-    shop.stateless_legacy = opts->http->stateless_legacy;
+    table.max_sessions = opts->http->max_sessions;
+    table.session_idle_ms = opts->http->session_idle_ms;
+    table.stateless_legacy = opts->http->stateless_legacy;
   }
-  idem_status status = idem__runtime_shop(web->listener->runtime, &shop, &web->shop);
-  web->holds_shop = status == IDEM_OK;
+  idem_status status = idem__runtime_sessions(web->listener->runtime, &table, &web->table);
+  web->holds_sessions = status == IDEM_OK;
   return status;
 }
 
@@ -285,15 +285,15 @@ static idem_status set_sse_paths(idem__web *web) {
   return web->sse_path && web->message_path ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-static idem_status make_desk(idem__web *web, const idem__http_rpc_opts *rpc) {
-  idem__mcp_desk_opts desk = {.rpc = *rpc};
+static idem_status make_mcp_endpoint(idem__web *web, const idem__http_rpc_opts *rpc) {
+  idem__mcp_endpoint_opts endpoint = {.rpc = *rpc};
   idem_status status =
-      idem__runtime_hub(web->listener->runtime, web->listener->opts.server, &desk.hub);
-  if (status == IDEM_OK) status = make_shop(web);
+      idem__runtime_worker(web->listener->runtime, web->listener->opts.server, &endpoint.worker);
+  if (status == IDEM_OK) status = make_sessions(web);
   if (status == IDEM_OK) status = set_sse_paths(web);
-  desk.message_path = web->message_path;
-  desk.shop = web->shop;
-  return status == IDEM_OK ? idem__mcp_desk_new(&desk, &web->desk) : status;
+  endpoint.message_path = web->message_path;
+  endpoint.table = web->table;
+  return status == IDEM_OK ? idem__mcp_endpoint_new(&endpoint, &web->endpoint) : status;
 }
 
 static void limit_work(const idem_serve_opts *opts) {
@@ -319,7 +319,7 @@ static idem_status make_endpoint(idem__web *web) {
                              .metrics = web->metrics,
                              .alloc = &runtime->alloc,
                              .seed = idem_random_seed()};
-  return opts->server ? make_desk(web, &rpc) : idem__http_rpc_new(&rpc, &web->rpc);
+  return opts->server ? make_mcp_endpoint(web, &rpc) : idem__http_rpc_new(&rpc, &web->rpc);
 }
 
 static idem_status make_hub(idem__web *web, const idem__url *url, bool loopback, int port) {
@@ -327,20 +327,20 @@ static idem_status make_hub(idem__web *web, const idem__url *url, bool loopback,
   web->path = idem__strndup(&listener->runtime->alloc, url->path, strlen(url->path));
   if (!web->path) return IDEM_E_NOMEM;
   size_t count = make_routes(web, url, web->path);
-  return idem__http_hub_new(
-      &(idem__http_hub_opts){.http = listener->opts.http,
-                             .routes = web->routes,
-                             .route_count = count,
-                             .body_bytes = listener->policy.limits.message_bytes,
-                             .port = port,
-                             .loopback = loopback,
-                             .unknown_id = listener->policy.unknown_id,
-                             .shares = web->shares,
-                             .now_ns = idem__clock_ns,
-                             .log = listener->opts.log,
-                             .metrics = web->metrics,
-                             .alloc = &listener->runtime->alloc},
-      &web->hub);
+  return idem__http_server_new(
+      &(idem__http_server_opts){.http = listener->opts.http,
+                                .routes = web->routes,
+                                .route_count = count,
+                                .body_bytes = listener->policy.limits.message_bytes,
+                                .port = port,
+                                .loopback = loopback,
+                                .unknown_id = listener->policy.unknown_id,
+                                .shares = web->shares,
+                                .now_ns = idem__clock_ns,
+                                .log = listener->opts.log,
+                                .metrics = web->metrics,
+                                .alloc = &listener->runtime->alloc},
+      &web->server);
 }
 
 static void make_handles(idem__web *web) {

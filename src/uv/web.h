@@ -19,11 +19,11 @@ struct idem__web {
   bool own_limiter;
   idem__shares *shares;
   bool own_shares;
-  idem__http_hub *hub;
-  idem__http_rpc *rpc;  /* plain JSON-RPC */
-  idem__mcp_desk *desk; /* or MCP */
-  idem__mcp_shop *shop;
-  bool holds_shop; /* as one of the loop's; else it is lent */
+  idem__http_server *server;
+  idem__http_rpc *rpc;          /* plain JSON-RPC */
+  idem__mcp_endpoint *endpoint; /* or MCP */
+  idem__session_table *table;
+  bool holds_sessions; /* as one of the loop's; else it is lent */
   char *path, *sse_path, *message_path;
   idem__http_route routes[5];
   idem__http_admin admin;
@@ -58,7 +58,7 @@ typedef struct idem__web_peer {
   idem__timer deadline;
   idem__http_chunk chunk;
   size_t offset;                   /* how much of it is written */
-  struct idem__web_secret *secret; /* TLS; NULL: plain */
+  struct idem__tls_stream *secret; /* TLS; NULL: plain */
   int fd;
   int events;
   bool busy, shut, closed;
@@ -77,24 +77,24 @@ uint64_t idem__web_now(idem__web *web);
 
 /* web_tls.c: encryption between the socket and the conn. */
 typedef struct idem__web_tls idem__web_tls;
-typedef struct idem__web_secret idem__web_secret;
+typedef struct idem__tls_stream idem__tls_stream;
 /* Loads the module and the files; logs what is wrong. */
 idem_status idem__web_tls_open(idem__web *web);
 void idem__web_tls_free(idem__web *web);
-idem_status idem__web_secret_open(idem__web_peer *peer);
-void idem__web_secret_free(idem__web_peer *peer);
+idem_status idem__tls_stream_open(idem__web_peer *peer);
+void idem__tls_stream_free(idem__web_peer *peer);
 /* Feeds the conn with what the bytes mean. False: the connection is over, once all is sent. */
-bool idem__web_secret_take(idem__web_peer *peer, const char *data, size_t len, uint64_t now);
+bool idem__tls_stream_take(idem__web_peer *peer, const char *data, size_t len, uint64_t now);
 /* As send_output, and what TLS itself has to say. False: the connection is lost. */
-bool idem__web_secret_send(idem__web_peer *peer, uint64_t now);
-bool idem__web_secret_unsent(const idem__web_peer *peer);
-void idem__web_secret_end(idem__web_peer *peer);
+bool idem__tls_stream_send(idem__web_peer *peer, uint64_t now);
+bool idem__tls_stream_unsent(const idem__web_peer *peer);
+void idem__tls_stream_end(idem__web_peer *peer);
 /* When a handshake that has not finished is given up; UINT64_MAX: it has. */
-uint64_t idem__web_secret_deadline(const idem__web_peer *peer);
+uint64_t idem__tls_stream_deadline(const idem__web_peer *peer);
 
 /* workers.c */
 /* For the thread that calls it, one of several that serve a port. */
-void idem__workers_take_turns(void);
+void idem__workers_schedule_as_batch(void);
 idem_status idem__workers_start(idem__web *web, const idem__url *url, size_t count);
 void idem__workers_stop(idem__web *web);
 /* Joins those that have ended. */

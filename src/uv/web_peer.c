@@ -35,7 +35,7 @@ void idem__web_peer_close(idem__web_peer *peer) {
   idem__heap_remove(&web->deadlines, &peer->deadline);
   if (peer->conn) idem__http_chunk_free(peer->conn, &peer->chunk, 0);
   idem__http_conn_free(peer->conn);
-  idem__web_secret_free(peer);
+  idem__tls_stream_free(peer);
   peer->conn = NULL;
   uv_close((uv_handle_t *)&peer->poll, on_closed);
   close(peer->fd);
@@ -45,7 +45,7 @@ void idem__web_peer_close(idem__web_peer *peer) {
 
 /* False: the connection is lost. */
 static bool send_output(idem__web_peer *peer, uint64_t now) {
-  if (peer->secret) return idem__web_secret_send(peer, now);
+  if (peer->secret) return idem__tls_stream_send(peer, now);
   for (;;) {
     if (!peer->chunk.owner) {
       peer->offset = 0;
@@ -65,7 +65,7 @@ static bool send_output(idem__web_peer *peer, uint64_t now) {
 static void on_poll(uv_poll_t *poll, int status, int events);
 
 static bool unsent(const idem__web_peer *peer) {
-  return peer->chunk.owner || (peer->secret && idem__web_secret_unsent(peer));
+  return peer->chunk.owner || (peer->secret && idem__tls_stream_unsent(peer));
 }
 
 /* Who has ended its input and is owed an answer may be gone: nothing is sent that would tell, so the
@@ -93,7 +93,7 @@ static bool watch_socket(idem__web_peer *peer) {
 
 static uint64_t deadline_of(const idem__web_peer *peer) {
   uint64_t at = idem__http_conn_deadline(peer->conn);
-  uint64_t secret = peer->secret ? idem__web_secret_deadline(peer) : UINT64_MAX;
+  uint64_t secret = peer->secret ? idem__tls_stream_deadline(peer) : UINT64_MAX;
   return secret < at ? secret : at;
 }
 
@@ -114,7 +114,7 @@ static bool watch_deadline(idem__web_peer *peer, bool again, uint64_t now) {
 static void end_output(idem__web_peer *peer) {
   if (peer->shut || unsent(peer) || !idem__http_conn_closing(peer->conn)) return;
   peer->shut = true;
-  if (peer->secret) idem__web_secret_end(peer);
+  if (peer->secret) idem__tls_stream_end(peer);
   shutdown(peer->fd, SHUT_WR);
 }
 
@@ -162,7 +162,7 @@ void idem__web_peer_settle(idem__web_peer *peer) {
 void idem__web_peer_expire(idem__web_peer *peer) {
   if (peer->busy || peer->closed) return;
   uint64_t now = idem__web_now(peer->web);
-  if (peer->secret && idem__web_secret_deadline(peer) <= now) {
+  if (peer->secret && idem__tls_stream_deadline(peer) <= now) {
     idem__web_peer_close(peer);
     return;
   }
@@ -188,7 +188,7 @@ static bool read_some(idem__web_peer *peer, uint64_t now) {
   if (n == 0)
     idem__http_conn_feed_eof(peer->conn, now);
   else if (peer->secret)
-    goes_on = idem__web_secret_take(peer, buffer, (size_t)n, now);
+    goes_on = idem__tls_stream_take(peer, buffer, (size_t)n, now);
   else
     idem__http_conn_feed(peer->conn, buffer, (size_t)n, now);
   peer->busy = false;
@@ -238,7 +238,7 @@ static idem_status open_conn(idem__web_peer *peer, const idem__address *from) {
   char text[64], name[80];
   idem__address_text(from, text, sizeof text);
   snprintf(name, sizeof name, "http %s", text);
-  return idem__http_conn_new(&(idem__http_conn_opts){.hub = peer->web->hub,
+  return idem__http_conn_new(&(idem__http_conn_opts){.server = peer->web->server,
                                                      .peer = name,
                                                      .from = peer->from,
                                                      .on_output = on_output,
@@ -269,7 +269,7 @@ static bool make_room(idem__web *web) {
 
 /* Connections of this machine and of trusted proxies are not one client's. */
 static bool is_counted(const idem__web *web, const idem__ip *from) {
-  return !idem__ip_loopback(from) && !idem__http_hub_trusts(web->hub, from);
+  return !idem__ip_loopback(from) && !idem__http_server_trusts(web->server, from);
 }
 
 static idem__web_peer *new_peer(idem__web *web, int fd, const idem__address *from) {
@@ -305,7 +305,7 @@ void idem__web_accept(idem__web *web, int fd, const idem__address *from) {
   idem__list_init(&peer->place);
   idem__list_append(&web->peers, &peer->node);
   web->count++;
-  if ((!web->tls || idem__web_secret_open(peer) == IDEM_OK) && open_conn(peer, from) == IDEM_OK)
+  if ((!web->tls || idem__tls_stream_open(peer) == IDEM_OK) && open_conn(peer, from) == IDEM_OK)
     idem__web_peer_settle(peer);
   else
     idem__web_peer_close(peer);

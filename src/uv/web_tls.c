@@ -17,7 +17,7 @@ struct idem__web_tls {
   char *plain, *cipher; /* one of each for the loop */
 };
 
-struct idem__web_secret {
+struct idem__tls_stream {
   idem__tls_session *session;
   uint64_t opened_ms;
   char *rest; /* bytes for the wire that wait; NULL: none */
@@ -49,7 +49,7 @@ void idem__web_tls_free(idem__web *web) {
 
 /* ------------------------------------------------------------- a connection */
 
-idem_status idem__web_secret_open(idem__web_peer *peer) {
+idem_status idem__tls_stream_open(idem__web_peer *peer) {
   idem__web *web = peer->web;
   peer->secret = idem__calloc(&web->listener->runtime->alloc, sizeof *peer->secret);
   if (!peer->secret) return IDEM_E_NOMEM;
@@ -57,7 +57,7 @@ idem_status idem__web_secret_open(idem__web_peer *peer) {
   return idem__tls_files_accept(web->tls->files, &peer->secret->session);
 }
 
-void idem__web_secret_free(idem__web_peer *peer) {
+void idem__tls_stream_free(idem__web_peer *peer) {
   const idem_alloc *alloc = &peer->web->listener->runtime->alloc;
   if (!peer->secret) return;
   peer->web->tls->module->session_free(peer->secret->session);
@@ -66,14 +66,14 @@ void idem__web_secret_free(idem__web_peer *peer) {
   peer->secret = NULL;
 }
 
-uint64_t idem__web_secret_deadline(const idem__web_peer *peer) {
+uint64_t idem__tls_stream_deadline(const idem__web_peer *peer) {
   bool ready = peer->web->tls->module->ready(peer->secret->session);
   return ready ? UINT64_MAX : peer->secret->opened_ms + HANDSHAKE_MS;
 }
 
-bool idem__web_secret_unsent(const idem__web_peer *peer) { return peer->secret->rest != NULL; }
+bool idem__tls_stream_unsent(const idem__web_peer *peer) { return peer->secret->rest != NULL; }
 
-bool idem__web_secret_take(idem__web_peer *peer, const char *data, size_t len, uint64_t now) {
+bool idem__tls_stream_take(idem__web_peer *peer, const char *data, size_t len, uint64_t now) {
   const idem__web_tls *tls = peer->web->tls;
   if (tls->module->feed(peer->secret->session, data, len) != IDEM_OK) return false;
   for (;;) {
@@ -97,7 +97,7 @@ static ssize_t send_some(const idem__web_peer *peer, const char *data, size_t le
 
 /* 1: nothing waits any more; 0: the socket takes no more; -1: lost. */
 static int send_rest(idem__web_peer *peer) {
-  idem__web_secret *secret = peer->secret;
+  idem__tls_stream *secret = peer->secret;
   if (!secret->rest) return 1;
   ssize_t n = send_some(peer, secret->rest + secret->rest_at, secret->rest_len - secret->rest_at);
   if (n < 0) return -1;
@@ -111,7 +111,7 @@ static int send_rest(idem__web_peer *peer) {
 /* What the socket does not take is kept. As send_rest, or 2: there was nothing to say. */
 static int send_cipher(idem__web_peer *peer) {
   const idem__web_tls *tls = peer->web->tls;
-  idem__web_secret *secret = peer->secret;
+  idem__tls_stream *secret = peer->secret;
   size_t len = tls->module->take(secret->session, tls->cipher, BUFFER_BYTES);
   if (!len) return 2;
   ssize_t n = send_some(peer, tls->cipher, len);
@@ -127,7 +127,7 @@ static int send_cipher(idem__web_peer *peer) {
 /* Encrypts the next slice; false: there is none, or not yet. */
 static bool encrypt_slice(idem__web_peer *peer, uint64_t now) {
   const idem__tls_module *module = peer->web->tls->module;
-  idem__web_secret *secret = peer->secret;
+  idem__tls_stream *secret = peer->secret;
   if (secret->over || !module->ready(secret->session)) return false;
   if (!peer->chunk.owner) {
     peer->offset = 0;
@@ -141,7 +141,7 @@ static bool encrypt_slice(idem__web_peer *peer, uint64_t now) {
   return true;
 }
 
-bool idem__web_secret_send(idem__web_peer *peer, uint64_t now) {
+bool idem__tls_stream_send(idem__web_peer *peer, uint64_t now) {
   int sent = send_rest(peer);
   while (sent == 1) {
     sent = send_cipher(peer);
@@ -150,7 +150,7 @@ bool idem__web_secret_send(idem__web_peer *peer, uint64_t now) {
   return sent == 0 && !(peer->secret->over && !peer->shut);
 }
 
-void idem__web_secret_end(idem__web_peer *peer) {
+void idem__tls_stream_end(idem__web_peer *peer) {
   peer->web->tls->module->close(peer->secret->session);
   peer->secret->over = true;
   send_cipher(peer);

@@ -11,7 +11,7 @@
 /* Woken by a client on its own CPU, a thread would push it aside and find the one request that has
  * just been sent; a batch thread waits its turn and finds more of them. What it starts is scheduled
  * as ever, and a policy that somebody chose is kept. Where this is forbidden nothing is lost. */
-void idem__workers_take_turns(void) {
+void idem__workers_schedule_as_batch(void) {
   struct sched_param none = {0};
   if (sched_getscheduler(0) == SCHED_OTHER)
     sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none);
@@ -65,7 +65,7 @@ static void run(void *user) {
   sigset_t all;
   sigfillset(&all); /* signals are the first thread's */
   pthread_sigmask(SIG_BLOCK, &all, NULL);
-  idem__workers_take_turns();
+  idem__workers_schedule_as_batch();
   serve(worker);
   close_loop(worker);
   atomic_store(&worker->ended, true);

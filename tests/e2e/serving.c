@@ -131,7 +131,7 @@ static void look_at(long pid, processes *all) {
   snprintf(path, sizeof path, "/proc/%ld/comm", pid);
   read_small(path, name, sizeof name);
   name[strcspn(name, "\n")] = 0;
-  all->hands += strcmp(name, "idem-hand") == 0;
+  all->runners += strcmp(name, "idem-runner") == 0;
   if (strcmp(name, "idem-spawner") == 0) all->spawner = pid;
   if (strncmp(name, "idem", 4) != 0 && strlen(all->others) + sizeof name < sizeof all->others)
     strcat(strcat(all->others, name), " ");
@@ -139,7 +139,7 @@ static void look_at(long pid, processes *all) {
 }
 
 processes processes_below_us(void) {
-  processes all = {.hands = 0};
+  processes all = {.runners = 0};
   look_below(getpid(), &all);
   return all;
 }

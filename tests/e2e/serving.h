@@ -34,7 +34,7 @@ void expect_gone(long pid);
 
 /* The processes that this one has started, and theirs. */
 typedef struct processes {
-  size_t hands;
+  size_t runners;
   long spawner;
   char others[512]; /* the names of those that are none of idem's own */
 } processes;

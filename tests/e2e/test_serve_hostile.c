@@ -260,7 +260,7 @@ static void a_lost_spawner_is_replaced_and_calls_go_on(void **state) {
 }
 
 /* The spawner's children; those that have ended are none. */
-static size_t list_hands(long spawner, pid_t *pids, size_t room) {
+static size_t list_runners(long spawner, pid_t *pids, size_t room) {
   char path[64];
   size_t count = 0;
   snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", spawner, spawner);
@@ -286,17 +286,17 @@ static void none_of_the_server_s_secrets_are_in_the_spawner(void **state) {
 /* The call is there first, so that the server has not heard of their end when it chooses one. */
 static void a_hand_that_died_idle_fails_no_call(void **state) {
   serving *self = *state;
-  pid_t hands[64];
+  pid_t runners[64];
   int status;
   expect_in(serving_call(self, "quick", "{}"), "hello");
   long spawner = processes_below_us().spawner;
   assert_int_equal(kill(self->server.pid, SIGSTOP), 0);
   assert_int_equal(waitpid(self->server.pid, &status, WUNTRACED), self->server.pid);
   int id = serving_send_call(self, "quick", "{}");
-  size_t count = list_hands(spawner, hands, 64);
+  size_t count = list_runners(spawner, runners, 64);
   assert_true(count > 0);
-  for (size_t i = 0; i < count; i++) assert_int_equal(kill(hands[i], SIGKILL), 0);
-  while (list_hands(spawner, hands, 64) > 0) poll(NULL, 0, 5);
+  for (size_t i = 0; i < count; i++) assert_int_equal(kill(runners[i], SIGKILL), 0);
+  while (list_runners(spawner, runners, 64) > 0) poll(NULL, 0, 5);
   assert_int_equal(kill(self->server.pid, SIGCONT), 0);
   expect_in(serving_answer(self, id), "\"text\":\"hello\\n\"");
 }
@@ -315,13 +315,13 @@ static bool is_zombie(pid_t pid) {
 /* Without a hand that could do it, the call depends on a spawner that stands still. */
 static void a_spawner_that_does_not_answer_is_given_up(void **state) {
   serving *self = *state;
-  pid_t hands[64];
+  pid_t runners[64];
   long spawner = processes_below_us().spawner;
   assert_int_equal(kill((pid_t)spawner, SIGSTOP), 0);
-  size_t count = list_hands(spawner, hands, 64);
+  size_t count = list_runners(spawner, runners, 64);
   for (size_t i = 0; i < count; i++) {
-    assert_int_equal(kill(hands[i], SIGKILL), 0);
-    while (!is_zombie(hands[i])) poll(NULL, 0, 5);
+    assert_int_equal(kill(runners[i], SIGKILL), 0);
+    while (!is_zombie(runners[i])) poll(NULL, 0, 5);
   }
   char message[160];
   snprintf(message, sizeof message, /* who waits for a hand can give up, too */

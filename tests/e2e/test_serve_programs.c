@@ -214,7 +214,7 @@ static void no_more_hands_stay_than_a_quiet_server_needs(void **state) {
   serving_start(&self);
   for (int i = 0; i < CALLS; i++) ids[i] = serving_send_call(&self, "waits", "{}");
   for (int i = 0; i < CALLS; i++) child_line_with(self.server.out, "notifications/progress");
-  assert_int_equal(processes_below_us().hands, CALLS);
+  assert_int_equal(processes_below_us().runners, CALLS);
   for (int i = 0; i < CALLS; i++) {
     char message[160];
     snprintf(message, sizeof message,
@@ -224,8 +224,8 @@ static void no_more_hands_stay_than_a_quiet_server_needs(void **state) {
     child_send(self.server.in, message);
   }
   uint64_t until = child_now_ms() + 10000;
-  while (processes_below_us().hands > STAY && child_now_ms() < until) poll(NULL, 0, 5);
-  assert_int_equal(processes_below_us().hands, STAY);
+  while (processes_below_us().runners > STAY && child_now_ms() < until) poll(NULL, 0, 5);
+  assert_int_equal(processes_below_us().runners, STAY);
   expect_in(serving_call(&self, "quick", "{}"), "hello");
   serving_end(&self);
 }

@@ -99,7 +99,7 @@ static void a_busy_tool_does_not_starve_the_others(void **state) {
   print_message("%d of the busy tool's calls came before the last of the others'\n",
                 busy_before_last);
   assert_true(busy_before_last < CALLS / 4);
-  assert_true(processes_below_us().hands <= 8);
+  assert_true(processes_below_us().runners <= 8);
   int descriptors = count_descriptors(self->server.pid);
   print_message("%d descriptors after calls of %d tools\n", descriptors, TOOLS);
   assert_true(descriptors < TOOLS / 4);

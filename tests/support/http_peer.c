@@ -96,7 +96,7 @@ static void serve_metrics(idem__http_exchange *exchange, const idem__http_reques
   idem_metrics_text_free(peer->metrics, text);
 }
 
-static idem_status make_hub(http_peer *peer, const http_peer_opts *opts) {
+static idem_status make_server(http_peer *peer, const http_peer_opts *opts) {
   peer->admin = (idem__http_admin){0};
   peer->routes[0] = (idem__http_route){.path = "/",
                                        .methods = IDEM__HTTP_POST,
@@ -115,19 +115,19 @@ static idem_status make_hub(http_peer *peer, const http_peer_opts *opts) {
                                        .token = true,
                                        .serve = serve_metrics,
                                        .user = peer};
-  return idem__http_hub_new(&(idem__http_hub_opts){.http = opts->http,
-                                                   .routes = peer->routes,
-                                                   .route_count = 3,
-                                                   .body_bytes = opts->body_bytes,
-                                                   .port = 8420,
-                                                   .loopback = !opts->not_loopback,
-                                                   .shares = opts->shares,
-                                                   .now_ns = now_ns,
-                                                   .clock_ctx = peer,
-                                                   .log = opts->log,
-                                                   .metrics = peer->metrics,
-                                                   .alloc = &peer->alloc},
-                            &peer->hub);
+  return idem__http_server_new(&(idem__http_server_opts){.http = opts->http,
+                                                         .routes = peer->routes,
+                                                         .route_count = 3,
+                                                         .body_bytes = opts->body_bytes,
+                                                         .port = 8420,
+                                                         .loopback = !opts->not_loopback,
+                                                         .shares = opts->shares,
+                                                         .now_ns = now_ns,
+                                                         .clock_ctx = peer,
+                                                         .log = opts->log,
+                                                         .metrics = peer->metrics,
+                                                         .alloc = &peer->alloc},
+                               &peer->server);
 }
 
 static const char *from_address = "127.0.0.1";
@@ -136,7 +136,7 @@ idem_status http_peer_reconnect(http_peer *peer) {
   idem__http_conn_free(peer->conn);
   peer->conn = NULL;
   http_peer_forget_output(peer);
-  idem__http_conn_opts opts = {.hub = peer->hub,
+  idem__http_conn_opts opts = {.server = peer->server,
                                .peer = "http 127.0.0.1:4242",
                                .on_output = on_output,
                                .user = peer,
@@ -158,13 +158,13 @@ idem_status http_peer_init(http_peer *peer, const http_peer_opts *opts) {
                                opts->http->rate_clients, 7, &peer->limiter);
   if (status == IDEM_OK) status = make_router(peer);
   if (status == IDEM_OK) status = make_endpoint(peer, opts);
-  if (status == IDEM_OK) status = make_hub(peer, opts);
+  if (status == IDEM_OK) status = make_server(peer, opts);
   return status == IDEM_OK ? http_peer_reconnect(peer) : status;
 }
 
 void http_peer_deinit(http_peer *peer) {
   idem__http_conn_free(peer->conn);
-  idem__http_hub_free(peer->hub);
+  idem__http_server_free(peer->server);
   while (peer->slow_count) idem_request_drop(peer->slow[--peer->slow_count]);
   idem__http_rpc_free(peer->rpc);
   idem_router_free(peer->router);

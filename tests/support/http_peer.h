@@ -27,7 +27,7 @@ typedef struct http_peer {
   idem__limiter *limiter;
   idem_metrics *metrics;
   idem__http_rpc *rpc;
-  idem__http_hub *hub;
+  idem__http_server *server;
   idem__http_conn *conn;
   idem__http_route routes[3];
   idem__http_admin admin;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void on_wake(idem__mcp_hub *hub, void *user) {
-  (void)hub;
+static void on_wake(idem__mcp_worker *server, void *user) {
+  (void)server;
   atomic_store(&((mcp_web *)user)->woken, true);
 }
 
@@ -21,66 +21,66 @@ static void make_fixture(mcp_web *web, const mcp_web_opts *opts) {
   if (opts->store) assert_int_equal(idem__server_use_store(web->own.server, opts->store), IDEM_OK);
 }
 
-static void make_desk(mcp_web *web, const mcp_web_opts *opts) {
-  idem__mcp_shop_opts shop = opts->shop;
-  shop.server = web->fixture->server;
-  web->shop = opts->shared;
-  web->own_shop = !opts->shared;
-  if (!web->shop) assert_int_equal(idem__mcp_shop_new(&shop, &web->shop), IDEM_OK);
-  idem__mcp_desk_opts desk = {.shop = web->shop, .hub = web->mcp};
-  desk.rpc.now_ns = clock_ns;
-  desk.rpc.clock_ctx = web;
-  desk.rpc.limiter = opts->limiter;
-  assert_int_equal(idem__mcp_desk_new(&desk, &web->desk), IDEM_OK);
+static void make_endpoint(mcp_web *web, const mcp_web_opts *opts) {
+  idem__session_table_opts table = opts->table;
+  table.server = web->fixture->server;
+  web->table = opts->shared;
+  web->own_table = !opts->shared;
+  if (!web->table) assert_int_equal(idem__session_table_new(&table, &web->table), IDEM_OK);
+  idem__mcp_endpoint_opts endpoint = {.table = web->table, .worker = web->mcp};
+  endpoint.rpc.now_ns = clock_ns;
+  endpoint.rpc.clock_ctx = web;
+  endpoint.rpc.limiter = opts->limiter;
+  assert_int_equal(idem__mcp_endpoint_new(&endpoint, &web->endpoint), IDEM_OK);
 }
 
 void mcp_web_open(mcp_web *web, const mcp_web_opts *opts) {
   *web = (mcp_web){.now_ms = 1000};
   make_fixture(web, opts);
-  assert_int_equal(idem__hub_new(web->fixture->server, on_wake, web, &web->mcp), IDEM_OK);
-  make_desk(web, opts);
+  assert_int_equal(idem__worker_new(web->fixture->server, on_wake, web, &web->mcp), IDEM_OK);
+  make_endpoint(web, opts);
   web->routes[0] =
       (idem__http_route){.path = "/mcp",
                          .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
                          .token = true,
                          .serve = idem__mcp_serve,
                          .upgrade = idem__mcp_upgrade,
-                         .user = web->desk,
+                         .user = web->endpoint,
                          .rules = &idem__mcp_rules};
   web->routes[1] = (idem__http_route){.path = "/sse",
                                       .methods = IDEM__HTTP_GET,
                                       .token = true,
                                       .serve = idem__mcp_serve_sse,
-                                      .user = web->desk,
+                                      .user = web->endpoint,
                                       .rules = &idem__mcp_rules};
   web->routes[2] = web->routes[1];
   web->routes[2].path = "/message";
   web->routes[2].methods = IDEM__HTTP_POST;
   web->routes[2].serve = idem__mcp_serve_message;
-  idem__http_hub_opts hub = {.http = opts->http, .routes = web->routes, .route_count = 3};
-  hub.port = 80;
-  hub.loopback = true;
-  assert_int_equal(idem__http_hub_new(&hub, &web->hub), IDEM_OK);
+  idem__http_server_opts server = {.http = opts->http, .routes = web->routes, .route_count = 3};
+  server.port = 80;
+  server.loopback = true;
+  assert_int_equal(idem__http_server_new(&server, &web->server), IDEM_OK);
 }
 
 void mcp_web_close(mcp_web *web) {
-  idem__http_hub_free(web->hub);
-  idem__mcp_desk_free(web->desk);
-  if (web->own_shop) idem__mcp_shop_free(web->shop);
-  idem__hub_free(web->mcp);
+  idem__http_server_free(web->server);
+  idem__mcp_endpoint_free(web->endpoint);
+  if (web->own_table) idem__session_table_free(web->table);
+  idem__worker_free(web->mcp);
   if (web->own_fixture) mcp_fixture_close(&web->own);
 }
 
 void mcp_web_deliver(mcp_web *web) {
-  while (atomic_exchange(&web->woken, false)) idem__hub_deliver(web->mcp);
-  if (idem__hub_deadline(web->mcp) <= web->now_ms) idem__hub_expire(web->mcp, web->now_ms);
+  while (atomic_exchange(&web->woken, false)) idem__worker_deliver(web->mcp);
+  if (idem__worker_deadline(web->mcp) <= web->now_ms) idem__worker_expire(web->mcp, web->now_ms);
 }
 
 /* -------------------------------------------------------------- connections */
 
 void mcp_web_connect(mcp_web *web, mcp_web_conn *conn) {
   *conn = (mcp_web_conn){.web = web, .output = calloc(1, 1)};
-  idem__http_conn_opts opts = {.hub = web->hub, .peer = "test", .now_ms = web->now_ms};
+  idem__http_conn_opts opts = {.server = web->server, .peer = "test", .now_ms = web->now_ms};
   assert_non_null(conn->output);
   assert_int_equal(idem__http_conn_new(&opts, &conn->conn), IDEM_OK);
 }

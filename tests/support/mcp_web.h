@@ -8,23 +8,23 @@
 
 typedef struct mcp_web_opts {
   idem_server_opts server;
-  idem__mcp_shop_opts shop; /* its server is filled in */
+  idem__session_table_opts table; /* its server is filled in */
   const idem_http_opts *http;
-  idem__limiter *limiter; /* NULL: none */
-  idem__store *store;     /* NULL: one of its own */
-  idem__mcp_shop *shared; /* another thread's shop of `fixture`; NULL: its own */
-  mcp_fixture *fixture;   /* NULL: its own */
+  idem__limiter *limiter;      /* NULL: none */
+  idem__store *store;          /* NULL: one of its own */
+  idem__session_table *shared; /* another thread's table of `fixture`; NULL: its own */
+  mcp_fixture *fixture;        /* NULL: its own */
 } mcp_web_opts;
 
 typedef struct mcp_web {
   mcp_fixture own;
   mcp_fixture *fixture;
-  bool own_fixture, own_shop;
-  idem__mcp_hub *mcp;
-  idem__mcp_shop *shop;
-  idem__mcp_desk *desk;
+  bool own_fixture, own_table;
+  idem__mcp_worker *mcp;
+  idem__session_table *table;
+  idem__mcp_endpoint *endpoint;
   idem__http_route routes[3];
-  idem__http_hub *hub;
+  idem__http_server *server;
   uint64_t now_ms;
   _Atomic bool woken;
 } mcp_web;

@@ -8,7 +8,7 @@
 #include "mcp_schema.h"
 
 struct fault_alloc;
-struct idem__mcp_hub;
+struct idem__mcp_worker;
 
 typedef struct peer_text {
   char *data; /* NUL-terminated, may hold NULs */
@@ -45,8 +45,8 @@ typedef struct peer {
   size_t calls_ended;
   bool malformed_output; /* the output did not follow its framing */
   mcp_fixture fixture;   /* where the peer is an MCP server */
-  struct idem__mcp_hub *hub;
-  bool woken; /* the hub has news to deliver */
+  struct idem__mcp_worker *hub;
+  bool woken; /* the worker has news to deliver */
   mcp_schema *checker;
 } peer;
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_wake(idem__mcp_hub *hub, void *user) {
+static void on_wake(idem__mcp_worker *hub, void *user) {
   (void)hub;
   ((peer *)user)->woken = true;
 }
@@ -19,7 +19,7 @@ static void keep(idem_request *request, void *user) { peer_keep(user, request, 0
 void peer_deliver(peer *p) {
   if (!p->hub || !p->woken) return;
   p->woken = false;
-  idem__hub_deliver(p->hub);
+  idem__worker_deliver(p->hub);
 }
 
 /* What fails is counted from here on: how a server is made is tested elsewhere. */
@@ -39,13 +39,13 @@ idem_status peer_open_mcp(peer *p, const peer_opts *opts, const idem_conn_opts *
   idem_status status = open_fixture(p, opts);
   p->fixture.keep = keep;
   p->fixture.user = p;
-  if (status == IDEM_OK) status = idem__hub_new(p->fixture.server, on_wake, p, &p->hub);
-  if (status == IDEM_OK) status = idem__hub_accept(p->hub, conn_opts, opts->principal, &p->conn);
+  if (status == IDEM_OK) status = idem__worker_new(p->fixture.server, on_wake, p, &p->hub);
+  if (status == IDEM_OK) status = idem__worker_accept(p->hub, conn_opts, opts->principal, &p->conn);
   return status;
 }
 
 void peer_close_mcp(peer *p) {
-  idem__hub_free(p->hub);
+  idem__worker_free(p->hub);
   p->hub = NULL;
   mcp_fixture_close(&p->fixture);
 }

@@ -549,7 +549,7 @@ static void a_proxy_s_client_has_its_share(void **state) {
   for (int i = 0; i < 3; i++) /* one after the other is one */
     expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\n"), "HTTP/1.1 200 ", "");
   idem__http_conn *first;
-  idem__http_conn_opts opts = {.hub = peer.hub, .now_ms = peer.now_ms};
+  idem__http_conn_opts opts = {.server = peer.server, .now_ms = peer.now_ms};
   assert_true(idem__ip_parse(view("127.0.0.1"), &opts.from));
   assert_int_equal(idem__http_conn_new(&opts, &first), IDEM_OK);
   assert_int_equal(idem__http_conn_feed(first, busy, sizeof busy - 1, peer.now_ms), IDEM_OK);

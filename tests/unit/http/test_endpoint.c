@@ -491,7 +491,7 @@ static void an_idle_conn_is_small(void **state) {
   size_t before = fault.live_bytes;
   idem__http_conn *conns[100];
   for (size_t i = 0; i < 100; i++)
-    assert_int_equal(idem__http_conn_new(&(idem__http_conn_opts){.hub = peer.hub}, &conns[i]),
+    assert_int_equal(idem__http_conn_new(&(idem__http_conn_opts){.server = peer.server}, &conns[i]),
                      IDEM_OK);
   for (size_t i = 0; i < 100; i++) {
     idem__http_chunk chunk;

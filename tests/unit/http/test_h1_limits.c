@@ -238,7 +238,7 @@ static void dates_are_right(void **state) {
                {1785196800, "Date: Tue, 28 Jul 2026 00:00:00 GMT\r\n"}};
   for (size_t i = 0; i < sizeof dates / sizeof *dates; i++) {
     http_peer_forget_output(peer);
-    idem__http_hub_set_date(peer->hub, dates[i].wall_s);
+    idem__http_server_set_date(peer->server, dates[i].wall_s);
     feed(peer, ECHO, 0);
     assert_non_null(strstr(peer->output, dates[i].text));
   }

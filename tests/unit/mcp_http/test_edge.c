@@ -195,7 +195,7 @@ static void sessions_are_counted(void **state) {
   idem_metrics *metrics;
   char session[64];
   assert_int_equal(idem_metrics_new(NULL, &metrics), IDEM_OK);
-  mcp_web_open(&web, &(mcp_web_opts){.shop = {.metrics = metrics, .session_idle_ms = 1000}});
+  mcp_web_open(&web, &(mcp_web_opts){.table = {.metrics = metrics, .session_idle_ms = 1000}});
   mcp_web_hello(&web, "", session);
   mcp_web_hello(&web, "", session);
   expect_sessions(metrics, 2, 0);

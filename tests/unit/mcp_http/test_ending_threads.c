@@ -392,7 +392,7 @@ enum {
 
 static void open_world(world *w, bool stubborn) {
   *w = (world){.stubborn = stubborn};
-  mcp_web_open(&w->web, &(mcp_web_opts){.shop = {.session_idle_ms = 600000}});
+  mcp_web_open(&w->web, &(mcp_web_opts){.table = {.session_idle_ms = 600000}});
   w->web.fixture->keep = keep;
   w->web.fixture->user = w;
   idem_tool tool = {.name = "insist", .fn = tool_insist, .user = w, .task = IDEM_TASK_OPTIONAL};
@@ -405,14 +405,14 @@ static void take_step(world *w, size_t step) {
   settle_lines(w);
 }
 
-/* As a driver ends: connections, then endpoints, then the loop's hub, then the server. */
+/* As a driver ends: connections, then endpoints, then the loop's server, then the server. */
 static void end_world(world *w) {
   w->ended = true;
   drop_lines(w);
-  idem__http_hub_free(w->web.hub);
-  idem__mcp_desk_free(w->web.desk);
-  idem__mcp_shop_free(w->web.shop);
-  idem__hub_free(w->web.mcp);
+  idem__http_server_free(w->web.server);
+  idem__mcp_endpoint_free(w->web.endpoint);
+  idem__session_table_free(w->web.table);
+  idem__worker_free(w->web.mcp);
   answer_kept(w); /* handlers that went on all the same */
   mcp_fixture_close(&w->web.own);
 }
@@ -504,7 +504,7 @@ static void *work(void *arg) {
 static void ends_while_others_work(worker *self, unsigned number) {
   *self = (worker){.number = number};
   mcp_web_open(&self->world.web,
-               &(mcp_web_opts){.fixture = shared.first.fixture, .shared = shared.first.shop});
+               &(mcp_web_opts){.fixture = shared.first.fixture, .shared = shared.first.table});
 }
 
 static void loops_may_end_while_others_work(void **state) {

@@ -94,7 +94,7 @@ static void a_task_knows_its_client_after_delete(void **state) {
   open_world(&w, &(mcp_web_opts){.store = NULL});
   start_task(&w);
   free(mcp_web_ask(&w.web, "DELETE", "/mcp", w.session, NULL));
-  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 0);
+  assert_int_equal(idem__session_table_sessions(w.web.table), 0);
   look_and_end(&w);
   mcp_web_close(&w.web);
 }
@@ -102,12 +102,12 @@ static void a_task_knows_its_client_after_delete(void **state) {
 static void a_task_knows_its_client_after_its_session_expired(void **state) {
   (void)state;
   world w;
-  open_world(&w, &(mcp_web_opts){.shop = {.session_idle_ms = 1000}});
+  open_world(&w, &(mcp_web_opts){.table = {.session_idle_ms = 1000}});
   start_task(&w);
   w.web.now_ms += 1000000;
   char other[64];
   shake_hands(&w, other); /* somebody comes, and the store looks at its clock */
-  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 1);
+  assert_int_equal(idem__session_table_sessions(w.web.table), 1);
   look_and_end(&w);
   mcp_web_close(&w.web);
 }
@@ -115,11 +115,11 @@ static void a_task_knows_its_client_after_its_session_expired(void **state) {
 static void a_task_knows_its_client_after_its_session_was_evicted(void **state) {
   (void)state;
   world w;
-  open_world(&w, &(mcp_web_opts){.shop = {.max_sessions = 1}});
+  open_world(&w, &(mcp_web_opts){.table = {.max_sessions = 1}});
   start_task(&w);
   char other[64];
   shake_hands(&w, other);
-  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 1);
+  assert_int_equal(idem__session_table_sessions(w.web.table), 1);
   look_and_end(&w);
   mcp_web_close(&w.web);
 }
@@ -219,7 +219,7 @@ static void a_call_cancelled_by_message_knows_its_client(void **state) {
 
 /* ------------------------------------------------------- calls that were left */
 
-static size_t detached(const world *w) { return w->web.desk->rpc->detached_count; }
+static size_t detached(const world *w) { return w->web.endpoint->rpc->detached_count; }
 
 static size_t in_flight(const world *w) {
   return idem__router_work(w->web.fixture->server->router);
@@ -295,14 +295,14 @@ static void a_question_left_behind_ends_in_its_time(void **state) {
 static void expiry_ends_calls_without_a_connection(void **state) {
   (void)state;
   world w;
-  open_world(&w, &(mcp_web_opts){.shop = {.session_idle_ms = 60000}});
+  open_world(&w, &(mcp_web_opts){.table = {.session_idle_ms = 60000}});
   call_and_go(&w, CALL("slow", ""));
   w.web.now_ms += 59000;
   mcp_web_deliver(&w.web);
   assert_int_equal(detached(&w), 1);
   w.web.now_ms += 2000;
   mcp_web_deliver(&w.web);
-  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 0);
+  assert_int_equal(idem__session_table_sessions(w.web.table), 0);
   expect_over(&w);
 }
 
@@ -310,12 +310,12 @@ static void expiry_ends_calls_without_a_connection(void **state) {
 static void a_call_waited_for_keeps_its_session(void **state) {
   (void)state;
   world w;
-  open_world(&w, &(mcp_web_opts){.shop = {.session_idle_ms = 60000}});
+  open_world(&w, &(mcp_web_opts){.table = {.session_idle_ms = 60000}});
   call_tool(&w, CALL("slow", ""));
   w.web.now_ms += 120000;
-  idem__shop_tend(w.web.shop, w.web.now_ms);
+  idem__session_table_tend(w.web.table, w.web.now_ms);
   mcp_web_settle(&w.line);
-  assert_int_equal(idem__mcp_shop_sessions(w.web.shop), 1);
+  assert_int_equal(idem__session_table_sessions(w.web.table), 1);
   idem_tool_text(w.kept, "done", 4);
   w.kept = NULL;
   mcp_web_settle(&w.line);
@@ -328,7 +328,7 @@ static void a_session_of_calls_left_behind_makes_room(void **state) {
   (void)state;
   world w;
   char other[64];
-  open_world(&w, &(mcp_web_opts){.shop = {.max_sessions = 1}});
+  open_world(&w, &(mcp_web_opts){.table = {.max_sessions = 1}});
   call_and_go(&w, CALL("slow", ""));
   shake_hands(&w, other);
   expect_over(&w);

@@ -131,7 +131,7 @@ static void an_open_stream_hears_comments_and_keeps_its_session(void **state) {
   mcp_web web;
   mcp_web_conn stream;
   char session[64];
-  mcp_web_open(&web, &(mcp_web_opts){.shop = {.session_idle_ms = 60000}});
+  mcp_web_open(&web, &(mcp_web_opts){.table = {.session_idle_ms = 60000}});
   mcp_web_hello(&web, "", session);
   mcp_web_connect(&web, &stream);
   mcp_web_send(&stream, "GET", "/mcp", session, NULL);
@@ -204,7 +204,7 @@ static void open_loops(loops *both) {
   *both = (loops){.count = 0};
   mcp_web_open(&both->first, &(mcp_web_opts){.store = NULL});
   mcp_web_open(&both->second,
-               &(mcp_web_opts){.fixture = both->first.fixture, .shared = both->first.shop});
+               &(mcp_web_opts){.fixture = both->first.fixture, .shared = both->first.table});
   both->first.fixture->keep = keep;
   both->first.fixture->user = both;
   mcp_web_hello(&both->first, "", both->session);
@@ -363,7 +363,7 @@ static void thousands_of_abandoned_sessions_are_reaped(void **state) {
   idem__store *store = new_store();
   mcp_web_open(&web, &(mcp_web_opts){.server = {.random = draw},
                                      .store = store,
-                                     .shop = {.session_idle_ms = 60000}});
+                                     .table = {.session_idle_ms = 60000}});
   mcp_web_hello(&web, "", used);
   mcp_web_hello(&web, "", streaming);
   mcp_web_connect(&web, &stream);
@@ -372,20 +372,20 @@ static void thousands_of_abandoned_sessions_are_reaped(void **state) {
   assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), ABANDONED + 2);
   web.now_ms += 59999;
   expect(mcp_web_ask(&web, "POST", "/mcp", used, PING), "200 OK");
-  assert_int_equal(idem__mcp_shop_sessions(web.shop), ABANDONED + 2);
+  assert_int_equal(idem__session_table_sessions(web.table), ABANDONED + 2);
   web.now_ms += 1;
   expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
   /* The one that was used and the one that somebody listens to are still there. */
-  assert_int_equal(idem__mcp_shop_sessions(web.shop), 2);
+  assert_int_equal(idem__session_table_sessions(web.table), 2);
   assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), 2);
   expect(mcp_web_ask(&web, "POST", "/mcp", used, PING), "200 OK");
   web.now_ms += 3600000;
   expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "200 OK");
-  assert_int_equal(idem__mcp_shop_sessions(web.shop), 1);
+  assert_int_equal(idem__session_table_sessions(web.table), 1);
   mcp_web_disconnect(&stream);
   web.now_ms += 60000;
   expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "404 Not Found");
-  assert_int_equal(idem__mcp_shop_sessions(web.shop), 0);
+  assert_int_equal(idem__session_table_sessions(web.table), 0);
   assert_int_equal(idem__store_memory_bytes(store), 0);
   mcp_web_close(&web);
   idem__store_unref(store);
@@ -396,7 +396,7 @@ static void the_oldest_idle_session_makes_room(void **state) {
   mcp_web web;
   mcp_web_conn streams[2];
   char first[64], second[64], third[64];
-  mcp_web_open(&web, &(mcp_web_opts){.shop = {.max_sessions = 2}});
+  mcp_web_open(&web, &(mcp_web_opts){.table = {.max_sessions = 2}});
   mcp_web_hello(&web, "", first);
   mcp_web_hello(&web, "", second);
   expect(mcp_web_ask(&web, "POST", "/mcp", first, PING), "200 OK");

@@ -102,7 +102,7 @@ static void a_reader_that_caught_up_has_what_it_is_owed_at_once(void **state) {
   mcp_web_conn stream;
   char target[128], ask[128], answer[64];
   mcp_web_open(&web, &(mcp_web_opts){.http = &small});
-  web.desk->rpc->policy.limits.queued_output_bytes = 8192;
+  web.endpoint->rpc->policy.limits.queued_output_bytes = 8192;
   open_stream(&web, &stream, "", target);
   expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
   for (int i = 2; i < ASKED; i++) {
@@ -278,7 +278,7 @@ static void streams_are_capped_and_end_when_nobody_posts(void **state) {
   mcp_web web;
   mcp_web_conn streams[2];
   char target[2][128];
-  mcp_web_open(&web, &(mcp_web_opts){.shop = {.max_sessions = 2, .session_idle_ms = 60000}});
+  mcp_web_open(&web, &(mcp_web_opts){.table = {.max_sessions = 2, .session_idle_ms = 60000}});
   for (int i = 0; i < 2; i++) open_stream(&web, &streams[i], "", target[i]);
   expect(mcp_web_ask(&web, "GET", "/sse", "", NULL), "503 Service Unavailable");
   web.now_ms += 45000;
@@ -304,7 +304,7 @@ typedef struct two_loops {
 static void open_two_loops(two_loops *in) {
   mcp_web_open(&in->first, &(mcp_web_opts){.store = NULL});
   mcp_web_open(&in->second,
-               &(mcp_web_opts){.fixture = in->first.fixture, .shared = in->first.shop});
+               &(mcp_web_opts){.fixture = in->first.fixture, .shared = in->first.table});
   open_stream(&in->first, &in->stream, "", in->target);
   expect(mcp_web_ask(&in->second, "POST", in->target, "", HELLO), "202 Accepted");
 }

@@ -126,7 +126,7 @@ static void loops_share_sessions_and_streams(void **state) {
   for (unsigned i = 0; i < THREADS; i++) {
     workers[i].number = i;
     mcp_web_open(&workers[i].web,
-                 &(mcp_web_opts){.fixture = world.first.fixture, .shared = world.first.shop});
+                 &(mcp_web_opts){.fixture = world.first.fixture, .shared = world.first.table});
     workers[i].number = i;
   }
   for (unsigned i = 0; i < THREADS; i++)

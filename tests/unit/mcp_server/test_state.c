@@ -24,10 +24,10 @@ static void on_trace(idem_conn *conn, idem_direction direction, const char *mess
   mcp_schema_trace(((line_peer *)user)->checker, direction, message, len);
 }
 
-static void open_peer(line_peer *peer, idem__mcp_hub *hub, const char *principal) {
+static void open_peer(line_peer *peer, idem__mcp_worker *hub, const char *principal) {
   peer->checker = mcp_schema_new();
   idem_conn_opts opts = {.on_trace = on_trace, .user = peer};
-  assert_int_equal(idem__hub_accept(hub, &opts, principal, &peer->conn), IDEM_OK);
+  assert_int_equal(idem__worker_accept(hub, &opts, principal, &peer->conn), IDEM_OK);
 }
 
 static void close_peer(line_peer *peer) {
@@ -81,15 +81,15 @@ static void find_text(const line_peer *peer, const char *key, char *out, size_t 
 /* A server, a hub and a peer of it. */
 typedef struct world {
   mcp_fixture fixture;
-  idem__mcp_hub *hub;
+  idem__mcp_worker *hub;
   line_peer peer;
 } world;
 
 static void open_world(world *w, const idem_server_opts *opts, const char *principal) {
   *w = (world){0};
   assert_int_equal(mcp_fixture_open(&w->fixture, opts), IDEM_OK);
-  assert_int_equal(idem__hub_new(w->fixture.server, NULL, NULL, &w->hub), IDEM_OK);
-  w->fixture.server->own_hub = w->hub;
+  assert_int_equal(idem__worker_new(w->fixture.server, NULL, NULL, &w->hub), IDEM_OK);
+  w->fixture.server->own_worker = w->hub;
   open_peer(&w->peer, w->hub, principal);
 }
 

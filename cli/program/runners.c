@@ -1,6 +1,6 @@
-/* hands.c - see hands.h. Each hand has a socket of its own to the server, so nothing is multiplexed:
- * one order down, one report up. A hand that is lost takes its call along and no other. */
-#include "hands.h"
+/* runners.c - see runners.h. Each runner has a socket of its own to the server, so nothing is multiplexed:
+ * one order down, one report up. A runner that is lost takes its call along and no other. */
+#include "runners.h"
 
 #include "spawner.h"
 #include "uv/program.h"
@@ -21,17 +21,17 @@
 #define HANDS_COMING 64u /* that many questions fit into a socket */
 #define SPAWNER_TRIES 3u
 #define END_MS 5000   /* for the spawner to end what it can */
-#define HAND_MS 5000u /* for it to make a hand */
+#define HAND_MS 5000u /* for it to make a runner */
 
-struct hand {
+struct runner {
   idem__list link; /* in idle or busy */
-  hands *owner;
+  runners *owner;
   uv_poll_t poll;
   int socket;
   pid_t pid;
   pid_t spawner;   /* that made it */
   seal_level seal; /* what its programs have on them, for good */
-  hand_user *user;
+  runner_user *user;
 };
 
 static order_packet packet; /* one thread, and each is used before the next */
@@ -76,18 +76,18 @@ static int spawn_spawner(pid_t *pid, int socket) {
   return why;
 }
 
-static void ask_for_hand(hands *self) {
+static void ask_for_hand(runners *self) {
   if (order_note_send(self->socket, ORDER_HAND, 0, -1) == 0) self->coming++;
 }
 
 /* The spawner removes it if we cannot. */
-static void tell_folder(hands *self) {
+static void tell_folder(runners *self) {
   if (self->told == self->folder.moves || self->socket < 0) return;
   if (!self->folder.path[0] || order_folder_send(self->socket, self->folder.path) == 0)
     self->told = self->folder.moves;
 }
 
-bool hands_start(hands *self) {
+bool runners_start(runners *self) {
   int pair[2];
   if (self->socket >= 0) return true;
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
@@ -105,11 +105,11 @@ bool hands_start(hands *self) {
   return true;
 }
 
-/* ----------------------------------------------------------------------------- hands */
+/* ----------------------------------------------------------------------------- runners */
 
 static void on_hand_closed(uv_handle_t *handle) { free(handle->data); }
 
-static void let_go(hand *self) {
+static void let_go(runner *self) {
   idem__list_remove(&self->link);
   uv_close((uv_handle_t *)&self->poll, on_hand_closed); /* before its descriptor is anyone else's */
   close(self->socket);
@@ -117,8 +117,8 @@ static void let_go(hand *self) {
 
 /* The one that was busy last is the first again: what it needs is still near. Where there are too
  * many, the one that has been idle longest goes. */
-static void give_back(hand *self) {
-  hands *owner = self->owner;
+static void give_back(runner *self) {
+  runners *owner = self->owner;
   self->user = NULL;
   if (self->spawner != owner->pid) {
     let_go(self);
@@ -127,31 +127,31 @@ static void give_back(hand *self) {
   idem__list_remove(&self->link);
   idem__list_append(owner->idle.next, &self->link);
   if (owner->idle_count >= IDLE_HANDS)
-    let_go(IDEM__CONTAINER(owner->idle.prev, hand, link));
+    let_go(IDEM__CONTAINER(owner->idle.prev, runner, link));
   else
     owner->idle_count++;
 }
 
-static void lose(hand *self) {
-  hand_user *user = self->user;
+static void lose(runner *self) {
+  runner_user *user = self->user;
   if (!user) self->owner->idle_count--;
   let_go(self);
   if (!user) return;
-  user->hand = NULL;
+  user->runner = NULL;
   user->reported(user, (order_note){.kind = 0});
 }
 
-static void hear_hand(hand *self) {
+static void hear_hand(runner *self) {
   order_receive(self->socket, &packet, false);
   if (packet.len < 0 && errno == EAGAIN) return;
   order_close_fds(&packet);
   order_note note = order_note_of(&packet);
-  hand_user *user = self->user;
+  runner_user *user = self->user;
   if (packet.len <= 0 || !user || (note.kind != REPORT_EXITED && note.kind != REPORT_FAILED)) {
     lose(self);
     return;
   }
-  user->hand = NULL;
+  user->runner = NULL;
   give_back(self);
   user->reported(user, note);
 }
@@ -161,37 +161,37 @@ static void on_hand(uv_poll_t *poll, int status, int events) {
   hear_hand(poll->data);
 }
 
-static void hand_to(hand *self, hand_user *user) {
+static void runner_to(runner *self, runner_user *user) {
   self->owner->idle_count--;
   idem__list_remove(&self->link);
   idem__list_append(&self->owner->busy, &self->link);
   self->user = user;
-  user->hand = self;
+  user->runner = self;
   user->ready(user, 0);
 }
 
 /* -------------------------------------------------------------------------- waiting */
 
-static hand_user *take_waiting(hands *self) {
+static runner_user *take_waiting(runners *self) {
   if (idem__list_empty(&self->waiting)) return NULL;
-  hand_user *user = IDEM__CONTAINER(self->waiting.next, hand_user, link);
-  hands_want_not(self, user);
+  runner_user *user = IDEM__CONTAINER(self->waiting.next, runner_user, link);
+  runners_want_not(self, user);
   return user;
 }
 
-void hands_want_not(hands *self, hand_user *user) {
+void runners_want_not(runners *self, runner_user *user) {
   idem__list_remove(&user->link);
   if (--self->waiting_count > 0 || !self->poll) return;
   uv_unref((uv_handle_t *)self->poll);
   uv_timer_stop(self->patience);
 }
 
-static void fail_waiting(hands *self, int why) {
-  hand_user *user = take_waiting(self);
+static void fail_waiting(runners *self, int why) {
+  runner_user *user = take_waiting(self);
   if (user) user->ready(user, why);
 }
 
-static void ask_for_more(hands *self) {
+static void ask_for_more(runners *self) {
   while (self->coming < self->waiting_count && self->coming < HANDS_COMING) {
     size_t before = self->coming;
     ask_for_hand(self);
@@ -202,8 +202,8 @@ static void ask_for_more(hands *self) {
 /* -------------------------------------------------------------- the spawner's reports */
 
 /* Idle. NULL: no memory. */
-static hand *hand_new(hands *self, int socket, pid_t pid) {
-  hand *made = calloc(1, sizeof *made);
+static runner *runner_new(runners *self, int socket, pid_t pid) {
+  runner *made = calloc(1, sizeof *made);
   if (!made || uv_poll_init(self->loop, &made->poll, socket) != 0) {
     free(made);
     return NULL;
@@ -221,33 +221,33 @@ static hand *hand_new(hands *self, int socket, pid_t pid) {
 }
 
 /* One that has more on it is of no use, one that has less can still put it on: the nearest is taken. */
-static hand *find_idle(const hands *self, seal_level seal) {
-  hand *nearest = NULL;
+static runner *find_idle(const runners *self, seal_level seal) {
+  runner *nearest = NULL;
   for (idem__list *at = self->idle.next; at != &self->idle; at = at->next) {
-    hand *each = IDEM__CONTAINER(at, hand, link);
+    runner *each = IDEM__CONTAINER(at, runner, link);
     if (each->seal == seal) return each;
     if (each->seal < seal && (!nearest || each->seal > nearest->seal)) nearest = each;
   }
   return nearest;
 }
 
-static void take_hand(hands *self, pid_t pid) {
+static void take_hand(runners *self, pid_t pid) {
   int socket = packet.fds[0];
   packet.fd_count = 0;
   self->failures = 0;
-  hand *made = hand_new(self, socket, pid);
+  runner *made = runner_new(self, socket, pid);
   if (!made) {
     close(socket);
     fail_waiting(self, ENOMEM);
     return;
   }
-  hand_user *user = take_waiting(self);
-  if (user) hand_to(made, user);
+  runner_user *user = take_waiting(self);
+  if (user) runner_to(made, user);
 }
 
 static void on_closed(uv_handle_t *handle) { free(handle); }
 
-static void forget_spawner(hands *self) {
+static void forget_spawner(runners *self) {
   if (self->poll) {
     uv_close((uv_handle_t *)self->poll, on_closed);
     uv_close((uv_handle_t *)self->patience, on_closed);
@@ -261,18 +261,18 @@ static void forget_spawner(hands *self) {
   self->pid = 0;
 }
 
-static bool watch_spawner(hands *self);
+static bool watch_spawner(runners *self);
 static void on_impatient(uv_timer_t *timer);
 
-/* Its hands work on what they have: they answer to the server alone. */
-static void replace_spawner(hands *self, const char *what) {
+/* Its runners work on what they have: they answer to the server alone. */
+static void replace_spawner(runners *self, const char *what) {
   forget_spawner(self);
-  while (!idem__list_empty(&self->idle)) let_go(IDEM__CONTAINER(self->idle.next, hand, link));
+  while (!idem__list_empty(&self->idle)) let_go(IDEM__CONTAINER(self->idle.next, runner, link));
   self->idle_count = 0;
   self->failures++;
   idem_logf(self->log, IDEM_LOG_ERROR, what, "%s",
             self->failures < SPAWNER_TRIES ? "a new one is started" : "it does so again and again");
-  if (self->failures < SPAWNER_TRIES && hands_start(self) && watch_spawner(self)) {
+  if (self->failures < SPAWNER_TRIES && runners_start(self) && watch_spawner(self)) {
     ask_for_more(self);
     return;
   }
@@ -280,7 +280,7 @@ static void replace_spawner(hands *self, const char *what) {
 }
 
 static void on_spawner(uv_poll_t *poll, int status, int events) {
-  hands *self = poll->data;
+  runners *self = poll->data;
   (void)status, (void)events;
   order_receive(self->socket, &packet, false);
   if (packet.len < 0 && errno == EAGAIN) return;
@@ -299,23 +299,23 @@ static void on_spawner(uv_poll_t *poll, int status, int events) {
 }
 
 /* Who waits longest is first; its time ends before the others'. */
-static void schedule(hands *self) {
+static void schedule(runners *self) {
   if (idem__list_empty(&self->waiting) || !self->poll) return;
-  const hand_user *first = IDEM__CONTAINER(self->waiting.next, hand_user, link);
+  const runner_user *first = IDEM__CONTAINER(self->waiting.next, runner_user, link);
   uint64_t now = uv_now(self->loop), at = first->since + HAND_MS;
   uv_timer_start(self->patience, on_impatient, at > now ? at - now : 0, 0);
 }
 
-static bool waits_too_long(const hands *self) {
+static bool waits_too_long(const runners *self) {
   if (idem__list_empty(&self->waiting)) return false;
-  const hand_user *first = IDEM__CONTAINER(self->waiting.next, hand_user, link);
+  const runner_user *first = IDEM__CONTAINER(self->waiting.next, runner_user, link);
   return uv_now(self->loop) >= first->since + HAND_MS;
 }
 
 /* Who has waited too long is told; the others may have more luck with another spawner. If it was us
  * who stood still, there is something to hear. */
 static void on_impatient(uv_timer_t *timer) {
-  hands *self = timer->data;
+  runners *self = timer->data;
   struct pollfd heard = {.fd = self->socket, .events = POLLIN};
   if (waits_too_long(self) && poll(&heard, 1, 0) == 0) {
     replace_spawner(self, "the spawner does not answer");
@@ -324,7 +324,7 @@ static void on_impatient(uv_timer_t *timer) {
   schedule(self);
 }
 
-static bool watch_spawner(hands *self) {
+static bool watch_spawner(runners *self) {
   if (self->poll) return true;
   uv_poll_t *poll = calloc(1, sizeof *poll);
   uv_timer_t *patience = calloc(1, sizeof *patience);
@@ -344,15 +344,15 @@ static bool watch_spawner(hands *self) {
 
 /* --------------------------------------------------------------------------- callers */
 
-void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
+void runners_want(runners *self, uv_loop_t *loop, runner_user *user) {
   self->loop = loop;
-  hand *idle = find_idle(self, user->seal);
+  runner *idle = find_idle(self, user->seal);
   if (idle) {
-    hand_to(idle, user);
+    runner_to(idle, user);
     return;
   }
   if (self->failures >= SPAWNER_TRIES) self->failures = 0; /* a call is a reason to try again */
-  if (!hands_start(self) || !watch_spawner(self)) {
+  if (!runners_start(self) || !watch_spawner(self)) {
     user->ready(user, errno ? errno : ENOMEM);
     return;
   }
@@ -360,31 +360,31 @@ void hands_want(hands *self, uv_loop_t *loop, hand_user *user) {
   idem__list_append(&self->waiting, &user->link);
   self->waiting_count++;
   if (self->waiting_count == 1) schedule(self);
-  uv_ref((uv_handle_t *)self->poll); /* a hand is worth waiting for */
+  uv_ref((uv_handle_t *)self->poll); /* a runner is worth waiting for */
   ask_for_more(self);
 }
 
-int hand_run(hand *self, const spawn_order *order) {
+int runner_run(runner *self, const spawn_order *order) {
   tell_folder(self->owner);
   int why = order_run_send(self->socket, order);
   if (!why) self->seal = order->seal;
   return why;
 }
 
-void hand_return(hand *self) {
-  self->user->hand = NULL;
+void runner_return(runner *self) {
+  self->user->runner = NULL;
   give_back(self);
 }
 
-void hand_forget(hand *self) {
-  self->user->hand = NULL;
+void runner_forget(runner *self) {
+  self->user->runner = NULL;
   let_go(self);
 }
 
-void hand_tell(hand *self, order_kind kind) { order_note_send(self->socket, kind, 0, -1); }
+void runner_tell(runner *self, order_kind kind) { order_note_send(self->socket, kind, 0, -1); }
 
-void hand_drop(hand *self) {
-  hands *owner = self->owner;
+void runner_drop(runner *self) {
+  runners *owner = self->owner;
   if (owner->socket >= 0 && self->spawner == owner->pid)
     order_note_send(owner->socket, ORDER_DROP, self->pid, -1);
   lose(self);
@@ -392,8 +392,8 @@ void hand_drop(hand *self) {
 
 /* ------------------------------------------------------------------ beginning and end */
 
-void hands_init(hands *self, idem_log *log) {
-  *self = (hands){.log = log, .socket = -1};
+void runners_init(runners *self, idem_log *log) {
+  *self = (runners){.log = log, .socket = -1};
   idem__list_init(&self->idle);
   idem__list_init(&self->busy);
   idem__list_init(&self->waiting);
@@ -401,9 +401,9 @@ void hands_init(hands *self, idem_log *log) {
 }
 
 /* Their sockets end, and so do they; the loop that knew them is gone. */
-static void close_hands(idem__list *list) {
+static void close_runners(idem__list *list) {
   for (idem__list *at = list->next, *next; at != list; at = next) {
-    hand *one = IDEM__CONTAINER(at, hand, link);
+    runner *one = IDEM__CONTAINER(at, runner, link);
     next = at->next;
     close(one->socket);
     free(one);
@@ -419,9 +419,9 @@ static bool wait_for_spawner(pid_t pid) {
   return ended && waitpid(pid, NULL, 0) == pid;
 }
 
-void hands_end(hands *self) {
-  close_hands(&self->idle);
-  close_hands(&self->busy);
+void runners_end(runners *self) {
+  close_runners(&self->idle);
+  close_runners(&self->busy);
   free(self->poll);
   free(self->patience);
   self->poll = NULL;

@@ -1,4 +1,4 @@
-/* test_hubs.c - a loop may end while handlers still work for it: what they hold stays good, and
+/* test_workers.c - a loop may end while handlers still work for it: what they hold stays good, and
  * their answers go nowhere. */
 #include "support/mcp_peer.h"
 #include "support/unit.h"
@@ -31,7 +31,7 @@ static void keep(idem_request *request, yyjson_val *arguments, void *user) {
   idem_request_on_cancel(request, on_cancelled, NULL);
 }
 
-static void wake(idem__mcp_hub *hub, void *user) {
+static void wake(idem__mcp_worker *hub, void *user) {
   (void)hub;
   (void)user;
 }
@@ -39,18 +39,18 @@ static void wake(idem__mcp_hub *hub, void *user) {
 /* A call is kept, then its conn and its hub go. */
 static idem_server *outlive(const char *call) {
   idem_server *server = mcp_test_server(NULL);
-  idem__mcp_hub *hub;
+  idem__mcp_worker *hub;
   idem_conn *conn;
   idem_tool tool = {.name = "keep", .task = IDEM_TASK_OPTIONAL, .fn = keep};
   assert_int_equal(idem_server_add_tool(server, &tool, NULL, 0), IDEM_OK);
-  assert_int_equal(idem__hub_new(server, wake, NULL, &hub), IDEM_OK);
-  assert_int_equal(idem__hub_accept(hub, &(idem_conn_opts){0}, NULL, &conn), IDEM_OK);
+  assert_int_equal(idem__worker_new(server, wake, NULL, &hub), IDEM_OK);
+  assert_int_equal(idem__worker_accept(hub, &(idem_conn_opts){0}, NULL, &conn), IDEM_OK);
   kept = NULL;
   cancelled = 0;
   assert_int_equal(idem_conn_feed(conn, call, strlen(call)), IDEM_OK);
   assert_non_null(kept);
   idem_conn_free(conn);
-  idem__hub_free(hub);
+  idem__worker_free(hub);
   assert_int_equal(cancelled, 1);
   return server;
 }
@@ -79,7 +79,7 @@ static void a_dropped_task_may_outlive_its_hub(void **state) {
 }
 
 /* A hub's own thread would deliver these; here they are only counted. */
-static uint32_t changes(idem__mcp_hub *hub) { return atomic_exchange(&hub->changed, 0); }
+static uint32_t changes(idem__mcp_worker *hub) { return atomic_exchange(&hub->changed, 0); }
 
 static idem_server *with_tool(const char *description, void *user) {
   idem_server *server = mcp_test_server(NULL);
@@ -90,22 +90,22 @@ static idem_server *with_tool(const char *description, void *user) {
 
 static void only_lists_that_differ_are_told_of_when_all_is_replaced(void **state) {
   (void)state;
-  idem__mcp_hub *hub;
+  idem__mcp_worker *hub;
   int other;
   idem_server *server = with_tool("one", NULL);
-  assert_int_equal(idem__hub_new(server, wake, NULL, &hub), IDEM_OK);
+  assert_int_equal(idem__worker_new(server, wake, NULL, &hub), IDEM_OK);
   idem_server *same = with_tool("one", &other), *changed = with_tool("two", NULL);
   idem_server_replace(server, same);
   assert_int_equal(changes(hub), 0);
-  idem__view_of_registry *view = idem__hub_view(hub);
+  idem__worker_lists *view = idem__worker_snapshot(hub);
   assert_ptr_equal(idem__registry_tool(view->registry, "keep", 4)->user, &other);
   idem_server_replace(server, changed);
   assert_int_equal(changes(hub), 1u << IDEM__TOOLS);
   idem_server_free(same);
   idem_server_free(changed);
   assert_ptr_equal(idem__registry_tool(view->registry, "keep", 4)->user, &other);
-  idem__view_unref(view);
-  idem__hub_free(hub);
+  idem__worker_lists_unref(view);
+  idem__worker_free(hub);
   idem_server_free(server);
 }
 

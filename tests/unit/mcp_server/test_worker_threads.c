@@ -1,4 +1,4 @@
-/* test_hub_threads.c - hubs on threads of their own share one server: what it
+/* test_worker_threads.c - hubs on threads of their own share one server: what it
  * serves changes under them, tasks of one are cancelled, answered and listened
  * to from the other, and news arrives. */
 #include "mcp_server/mcp_server.h"
@@ -16,7 +16,7 @@ typedef struct worker {
   mcp_fixture *fixture;
   int number;
   _Atomic bool woken;
-  idem__mcp_hub *hub;
+  idem__mcp_worker *hub;
   idem_conn *conn;
   size_t messages;
   size_t list_changes;
@@ -52,7 +52,7 @@ static void draw(void *ctx, void *bytes, size_t len) {
   }
 }
 
-static void on_wake(idem__mcp_hub *hub, void *user) {
+static void on_wake(idem__mcp_worker *hub, void *user) {
   (void)hub;
   atomic_store(&((worker *)user)->woken, true);
 }
@@ -81,7 +81,7 @@ static void on_trace(idem_conn *conn, idem_direction direction, const char *mess
 
 static void drain(worker *w) {
   idem_chunk chunk;
-  if (atomic_exchange(&w->woken, false)) idem__hub_deliver(w->hub);
+  if (atomic_exchange(&w->woken, false)) idem__worker_deliver(w->hub);
   while (idem_conn_next_chunk(w->conn, &chunk)) idem_chunk_free(&chunk);
 }
 
@@ -129,8 +129,8 @@ static void listen_to_all(worker *w, size_t turn) {
 static void *work(void *user) {
   worker *w = user;
   idem_conn_opts opts = {.on_trace = on_trace, .user = w};
-  assert_int_equal(idem__hub_new(w->fixture->server, on_wake, w, &w->hub), IDEM_OK);
-  assert_int_equal(idem__hub_accept(w->hub, &opts, "alice", &w->conn), IDEM_OK);
+  assert_int_equal(idem__worker_new(w->fixture->server, on_wake, w, &w->hub), IDEM_OK);
+  assert_int_equal(idem__worker_accept(w->hub, &opts, "alice", &w->conn), IDEM_OK);
   for (size_t turn = 0; turn < TURNS; turn++) {
     act_on_tasks(w, turn);
     change_what_is_served(w, turn);
@@ -138,7 +138,7 @@ static void *work(void *user) {
   }
   drain(w);
   idem_conn_free(w->conn);
-  idem__hub_free(w->hub);
+  idem__worker_free(w->hub);
   return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* hand.c - a process that runs one program at a time. It is the reaper of everything the program
+/* runner.c - a process that runs one program at a time. It is the reaper of everything the program
  * starts, so whoever forks, detaches or starts a session of its own still becomes its child in the
  * end, and no other call's. A program's end is reported when nothing of it is left. */
 #include "spawner.h"
@@ -41,7 +41,7 @@ int sleep_on(int socket, int timeout_ms) {
 
 /* -------------------------------------------------------------------------- running */
 
-typedef struct hand {
+typedef struct runner {
   int socket;
   order_packet packet;
   order_reader reader;
@@ -49,10 +49,10 @@ typedef struct hand {
   int status;
   char scratch[CONFINE_PATH]; /* the program's own folder; empty: none */
   bool alone;                 /* the server is gone */
-} hand;
+} runner;
 
 /* Reaps what there is to reap. True: the program itself has ended. */
-static bool reap(hand *self) {
+static bool reap(runner *self) {
   int status;
   pid_t ended;
   while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
@@ -64,7 +64,7 @@ static bool reap(hand *self) {
 }
 
 /* The program is not reaped yet, so its group is still its own. */
-static void obey(hand *self) {
+static void obey(runner *self) {
   order_receive(self->socket, &self->packet, false);
   if (self->packet.len < 0) return;
   self->alone = self->packet.len == 0;
@@ -74,7 +74,7 @@ static void obey(hand *self) {
 }
 
 /* If it has ended by now, the sleep is a short one. */
-static void wait_for_program(hand *self) {
+static void wait_for_program(runner *self) {
   do
     if (sleep_on(self->alone ? -1 : self->socket, -1)) obey(self);
   while (!reap(self));
@@ -92,14 +92,14 @@ static void end_the_rest(void) {
 }
 
 /* The order is gone when the program has ended. */
-static int take_order(hand *self) {
+static int take_order(runner *self) {
   self->scratch[0] = 0;
   int why = order_read(&self->reader, &self->packet);
   if (!why) snprintf(self->scratch, sizeof self->scratch, "%s", self->reader.order.scratch);
   return why;
 }
 
-static void run(hand *self) {
+static void run(runner *self) {
   int why = take_order(self);
   if (!why) why = spawn_program(&self->reader.order, &self->pid);
   order_read_end(&self->reader);
@@ -114,10 +114,10 @@ static void run(hand *self) {
                     -1);
 }
 
-noreturn void hand_main(int socket) {
-  static hand self;
+noreturn void runner_main(int socket) {
+  static runner self;
   self.socket = socket;
-  prctl(PR_SET_NAME, "idem-hand", 0, 0, 0);
+  prctl(PR_SET_NAME, "idem-runner", 0, 0, 0);
   if (setsid() < 0 || !spawn_adopt_orphans()) _exit(1);
   for (;;) {
     order_receive(socket, &self.packet, true);

@@ -1,0 +1,86 @@
+/* worker.h - what the peers of one thread share: the snapshot in use, a schema context, who listens.
+ * News from other threads waits in a worker until its own thread delivers it. */
+#ifndef IDEM_MCP_WORKER_H
+#define IDEM_MCP_WORKER_H
+
+#include "registry.h"
+
+/* A registry as one thread uses it: counted without atomics, with its prepared lists. */
+typedef struct idem__worker_lists {
+  idem__registry *registry;
+  unsigned refs;
+  struct idem__page *pages[IDEM__LIST_KINDS][IDEM__REVISIONS]; /* prepared answers: see page.c */
+  const idem_alloc *alloc;
+} idem__worker_lists;
+
+/* News of a resource that waits to be told. */
+typedef struct idem__updated_uri {
+  struct idem__updated_uri *next;
+  char uri[];
+} idem__updated_uri;
+#define IDEM__UPDATES_MAX 10000u
+
+/* Told as well: an endpoint of the HTTP folder, for its legacy streams. Several may serve one worker. */
+typedef struct idem__mcp_subscriber {
+  idem__list link; /* in worker->subscribers */
+  void (*on_notification)(struct idem__mcp_subscriber *subscriber, const char *method,
+                          const char *uri);
+  void (*on_delivered)(struct idem__mcp_subscriber *subscriber); /* after each delivery */
+  /* When it wants to be called without news; UINT64_MAX: not. In the time of its conns. */
+  uint64_t (*deadline)(struct idem__mcp_subscriber *subscriber);
+  void (*on_time)(struct idem__mcp_subscriber *subscriber, uint64_t now_ms);
+} idem__mcp_subscriber;
+
+/* What one thread's peers share. */
+struct idem__mcp_worker {
+  idem__list link; /* in server->workers */
+  idem_server *server;
+  idem_alloc alloc;
+  size_t contexts; /* requests not yet ended */
+  idem__worker_lists *lists;
+  idem_schema_ctx *schema;
+  idem__list peers;     /* line peers with a session, for unsolicited legacy notifications */
+  idem__list listeners; /* subscriptions/listen requests: see subscribe.c */
+  /* Changes waiting to be told; set from any thread. */
+  _Atomic uint32_t changed;   /* bit per idem__list_kind */
+  idem__updated_uri *updated; /* guarded by the server's lock */
+  size_t updated_count;
+  struct idem__posted *posted, **posted_end; /* guarded by the server's lock */
+  idem__list waiters;                        /* tasks/result of 2025-11-25: see task.c */
+  struct idem__task_event *task_events;      /* guarded by the tasks' lock */
+  bool task_missed;                          /* so is this: there was no memory for an event */
+  bool delivering, again; /* what happens meanwhile is delivered by the same loop */
+  idem__buf scratch;      /* a result under construction; one at a time */
+  /* Called from any thread: make this worker's thread call idem__worker_deliver soon. NULL: it is called
+   * at once (one thread, a loop of somebody's own). */
+  void (*wake)(idem__mcp_worker *worker, void *user);
+  void *wake_user;
+  idem__list subscribers;
+};
+idem_status idem__worker_new(idem_server *server,
+                             void (*wake)(idem__mcp_worker *worker, void *user), void *wake_user,
+                             idem__mcp_worker **out);
+/* Cancels the tasks whose handlers still run on it. */
+void idem__worker_free(idem__mcp_worker *worker);
+/* With the server: what workers left that ended before their requests. */
+void idem__workers_destroy_ended(idem_server *server);
+/* Has `fn` called on the worker's thread, soon. From any thread. NOMEM: it will not be. */
+idem_status idem__worker_post(idem__mcp_worker *worker, void (*fn)(void *arg), void *arg);
+/* Calls them now, before what they use goes. On the worker's thread. */
+void idem__worker_run_posted(idem__mcp_worker *worker);
+/* A conn for one line peer of this worker; `principal` is copied and may be NULL. */
+idem_status idem__worker_accept(idem__mcp_worker *worker, const idem_conn_opts *opts,
+                                const char *principal, idem_conn **out);
+/* Tells peers what changed since the last time; coalesced. On the worker's thread. */
+void idem__worker_deliver(idem__mcp_worker *worker);
+/* What no conn looks after any more has its time here: the driver calls expire when it is over, and looks
+ * at the deadline after each delivery. */
+uint64_t idem__worker_deadline(idem__mcp_worker *worker);
+void idem__worker_expire(idem__mcp_worker *worker, uint64_t now_ms);
+/* Has the driver look. On the worker's thread. */
+void idem__worker_wake(idem__mcp_worker *worker);
+/* The current snapshot, counted. */
+idem__worker_lists *idem__worker_snapshot(idem__mcp_worker *worker);
+void idem__worker_lists_unref(idem__worker_lists *lists);
+
+#endif
