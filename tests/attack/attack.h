@@ -57,7 +57,8 @@ typedef enum target {
 typedef struct server {
   target target;
   pid_t pid;
-  FILE *log; /* what it wrote to stderr */
+  FILE *log;       /* what it wrote to stderr */
+  bool quarantine; /* the sanitizer keeps what is freed */
   uint16_t http, tcp, ws, https, tls;
   char unix_path[108];
 } server;

@@ -90,11 +90,6 @@ bool servers_prepare(void) {
   write_file("files/one.txt", "one\n");
   write_file("idem.json", serve_config);
   write_file("data.sql", "CREATE TABLE t(a); INSERT INTO t VALUES (1),(2),(3);");
-  /* What we stop by hand has no stack to show; what is freed is kept a while, but not for ever. */
-  setenv("ASAN_OPTIONS",
-         "quarantine_size_mb=32:allocator_may_return_null=1:detect_leaks=1:"
-         "allocator_release_to_os_interval_ms=200",
-         1);
   write_file("not_races", not_races);
   snprintf(options, sizeof options, "history_size=4:suppressions=%s/not_races", work_folder);
   setenv("TSAN_OPTIONS", options, 1);
@@ -216,12 +211,25 @@ static unsigned say_all(command *line, server *self, const char *workers) {
   return (self->target == REFERENCE ? 4 : 3) + say_tls(line, "--tls");
 }
 
+/* What is freed is kept in half of the rounds, to find who uses it all the same; in the others not, so
+ * that memory that grows is seen. */
+static void set_quarantine(bool keep) {
+  char options[160];
+  snprintf(options, sizeof options,
+           "%s:allocator_may_return_null=1:detect_leaks=1:allocator_release_to_os_interval_ms=200",
+           keep ? "quarantine_size_mb=32"
+                : "quarantine_size_mb=0:thread_local_quarantine_size_kb=0");
+  setenv("ASAN_OPTIONS", options, 1);
+}
+
 bool server_start(server *self, target which, chance *luck) {
   static unsigned number;
   command line = {.count = 0};
   *self = (server){.target = which, .log = tmpfile()};
   if (!self->log) return false;
   snprintf(self->unix_path, sizeof self->unix_path, "%s/%u.sock", work_folder, number++);
+  self->quarantine = chance_one_in(luck, 2);
+  set_quarantine(self->quarantine);
   unsigned listeners = say_all(&line, self, chance_one_in(luck, 3) ? "1" : "3");
   self->pid = program_start(line.words, -1, -1, self->log);
   return self->pid > 0 && listens(self, listeners);
