@@ -96,7 +96,7 @@ typedef struct idem_schema_check {
   uint32_t max_references; /* references followed without descending in the instance [256] */
   uint64_t max_steps;      /* [1,000,000 plus 256 for each value, at most 200,000,000] */
   /* Work of all pattern matches that are not one lookup a character: backtracking (references,
-   * lookaround) and patterns of very many states [10,000,000] */
+   * lookaround) and patterns of very many states [2,000,000] */
   uint64_t max_regex_steps;
   size_t max_bytes; /* instance text [64 MiB] */
 } idem_schema_check;

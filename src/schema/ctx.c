@@ -12,7 +12,7 @@
 #define BASE_STEPS 1000000
 #define STEPS_PER_VALUE 256
 #define MOST_STEPS 200000000
-#define DEFAULT_REGEX_STEPS 10000000
+#define DEFAULT_REGEX_STEPS 2000000
 #define DEFAULT_BYTES ((size_t)64 << 20)
 #define TEXT_MAX 4096
 /* Instances up to this size are parsed in memory the context keeps. */
