@@ -23,6 +23,8 @@ static int serve(const serve_options *options, service *self) {
                           .policy = mcp ? NULL : &policy,
                           .log = self->log,
                           .http = &options->http,
+                          .max_connections = options->max_connections,
+                          .client_connections = options->client_connections,
                           .on_loop = service_on_loop,
                           .on_hangup = service_on_hangup,
                           .user = self};

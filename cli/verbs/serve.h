@@ -37,6 +37,7 @@ typedef struct serve_options {
   char *token_text;
   const char *why; /* a flag's value was refused, if it is not only its form */
   idem_http_opts http;
+  size_t max_connections, client_connections;
   idem_log_setup log;
 } serve_options;
 

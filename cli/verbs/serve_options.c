@@ -109,6 +109,47 @@ static bool set_client_header(serve_options *self, const char *value) {
   return *value;
 }
 
+/* Of `most` at most; `end` is what follows. */
+static bool read_count(const char *text, unsigned long most, unsigned long *count,
+                       const char **end) {
+  size_t digits = strspn(text, "0123456789");
+  *count = strtoul(text, NULL, 10);
+  *end = text + digits;
+  return digits > 0 && digits < 10 && *count > 0 && *count <= most;
+}
+
+/* "100/10": messages, and in how many seconds. */
+static bool set_rate_limit(serve_options *self, const char *value) {
+  unsigned long count, seconds;
+  const char *end;
+  if (!read_count(value, 1000000, &count, &end) || *end != '/') return false;
+  if (!read_count(end + 1, 86400, &seconds, &end) || *end) return false;
+  self->http.rate_count = (uint32_t)count;
+  self->http.rate_seconds = (uint32_t)seconds;
+  return true;
+}
+static bool set_max_connections(serve_options *self, const char *value) {
+  unsigned long count;
+  const char *end;
+  if (!read_count(value, 1000000, &count, &end) || *end) return false;
+  self->max_connections = count;
+  return true;
+}
+static bool set_client_connections(serve_options *self, const char *value) {
+  unsigned long count;
+  const char *end;
+  if (!read_count(value, 1000000, &count, &end) || *end) return false;
+  self->client_connections = count;
+  return true;
+}
+static bool set_first(serve_options *self, const char *value) {
+  unsigned long ms;
+  const char *end;
+  if (!read_count(value, 86400000, &ms, &end) || *end) return false;
+  self->http.first_ms = ms;
+  return true;
+}
+
 static bool read_tokens(serve_options *self, FILE *file) {
   self->token_text = calloc(1, TOKEN_BYTES);
   if (!self->token_text) return false;
@@ -205,6 +246,12 @@ static const struct flag {
      add_proxy},
     {NULL, "--client-header", "NAME", "where a proxy names the client (X-Forwarded-For)",
      set_client_header},
+    {"how much one may ask for", "--rate-limit", "N/SECONDS", "messages a client may send",
+     set_rate_limit},
+    {NULL, "--max-connections", "N", "at once, on each address (1000)", set_max_connections},
+    {NULL, "--client-connections", "N", "of one client that is not this machine (a quarter)",
+     set_client_connections},
+    {NULL, "--first-ms", "N", "until a connection must say something (10000)", set_first},
     {"what a changed file may do", "--reload-may-loosen", NULL,
      "give tools more than they had, without a new start", set_may_loosen},
     {"what is told", "--access-log", NULL, "one line a request", set_access_log},

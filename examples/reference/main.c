@@ -30,6 +30,7 @@ static int serve(const options *parsed, idem_log *log) {
                           .http = &parsed->http,
                           .grace_ms = parsed->grace_ms,
                           .max_connections = parsed->max_connections,
+                          .client_connections = parsed->client_connections,
                           .shutdown_ends_server = parsed->shutdown_ends_server};
   idem_status status = parsed->profile == IDEM_PROFILE_MCP
                            ? mcp_server_new(parsed, log, &opts.server)

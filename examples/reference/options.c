@@ -35,6 +35,9 @@ static const char help_text[] =
     "  --allow-origin HOST[:PORT|:*]  whose pages may ask; may be repeated\n"
     "  --access-log                   one line a request\n"
     "  --max-connections N            at once, on each address (1000)\n"
+    "  --client-connections N         of them, for one client that is not this machine (a "
+    "quarter)\n"
+    "  --first-ms N                   until a connection must say something (10000)\n"
     "  --grace-ms N                   for running requests when shutting down (1500)\n"
     "  --shutdown-ends-server         the lsp `shutdown` over a socket ends the process, too\n"
     "  --log-level LEVEL              debug, info, warn or error (info)\n"
@@ -137,6 +140,20 @@ static bool set_max_connections(options *parsed, const char *value) {
   return true;
 }
 
+static bool set_client_connections(options *parsed, const char *value) {
+  unsigned long count;
+  if (!parse_count(value, &count)) return false;
+  parsed->client_connections = count;
+  return true;
+}
+
+static bool set_first(options *parsed, const char *value) {
+  unsigned long count;
+  if (!parse_count(value, &count)) return false;
+  parsed->http.first_ms = count;
+  return true;
+}
+
 static bool set_grace(options *parsed, const char *value) {
   unsigned long count;
   if (!parse_count(value, &count)) return false;
@@ -155,6 +172,8 @@ static const struct flag {
     {"--tcp", true, add_tcp},
     {"--unix", true, add_unix},
     {"--max-connections", true, set_max_connections},
+    {"--client-connections", true, set_client_connections},
+    {"--first-ms", true, set_first},
     {"--grace-ms", true, set_grace},
     {"--shutdown-ends-server", false, set_shutdown_ends},
     {"--log-level", true, set_level},

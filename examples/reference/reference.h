@@ -22,7 +22,7 @@ typedef struct options {
   char *urls[REFERENCE_URLS];
   size_t url_count;
   idem_log_setup log;
-  size_t max_connections;
+  size_t max_connections, client_connections;
   uint64_t grace_ms;
   bool shutdown_ends_server;
   idem_http_opts http;

@@ -53,7 +53,7 @@ typedef struct idem_http_opts {
   size_t header_bytes;       /* request line and header section; 0: 65,536 */
   size_t header_count;       /* 0: 100, which is also the most */
   uint64_t request_ms; /* for a request or WebSocket message to arrive once begun; 0: 30,000 */
-  uint64_t first_ms;   /* for the first byte of a connection; 0: 10,000 */
+  uint64_t first_ms;   /* for the first byte of a connection, of sockets too; 0: 10,000 */
   uint64_t idle_ms;    /* between requests; 0: 300,000 */
   uint64_t stream_ms;  /* between comments of an event stream; 0: 15,000 */
   size_t queued_bytes; /* unread answers of one connection before it is not read; 0: 1 MiB */

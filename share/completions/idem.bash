@@ -42,11 +42,12 @@ _idem_serve() {
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") ;;
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --allow-host | --allow-origin | --trusted-proxy) ;;
+    --rate-limit | --max-connections | --client-connections | --first-ms) ;;
     --client-header) mapfile -t COMPREPLY < <(compgen -W "X-Forwarded-For Forwarded" -- "$current") ;;
     --dry-run) _idem_dry_run ;;
     *)
       _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --reload-may-loosen --allow-host
-        --allow-origin --trusted-proxy --client-header --access-log --log-level --log-format --check --dry-run --print-schema
+        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --first-ms --access-log --log-level --log-format --check --dry-run --print-schema
         --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
       ;;

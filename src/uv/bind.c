@@ -1,6 +1,7 @@
 /* bind.c - listening sockets: having an address, accepting, and giving the address back.
  * A Unix socket's file is made with mode 0600, replaces one that nobody listens on any more, and is
  * removed only while it is still ours. */
+#include "uv/clients.h"
 #include "uv/tls_files.h"
 
 #include <errno.h>
@@ -93,6 +94,47 @@ static bool make_room(idem_listener *listener) {
   return false;
 }
 
+static void turn_away(idem_listener *listener, const char *why) {
+  idem__metrics_add(listener->opts.metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
+  warn_sometimes(listener, "connection refused", why);
+}
+
+static void settle_in(idem_listener *listener, idem__peer *peer, const idem__client *client) {
+  peer->client = *client;
+  peer->first_by_ms = idem__clock_ms() + idem__clients_first_ms(listener->clients);
+  idem__list_append(&listener->peers, &peer->driver.node);
+  listener->peer_count++;
+  if (listener->opts.on_open) listener->opts.on_open(peer->conn, listener->opts.user);
+}
+
+/* Who has his share makes nobody give way. */
+static const char *refusal(idem_listener *listener, const idem__client *client) {
+  if (!idem__clients_enter(listener->clients, client)) return "client_connections reached";
+  if (listener->peer_count < listener->opts.max_connections || make_room(listener)) return NULL;
+  idem__clients_leave(listener->clients, client);
+  return "max_connections reached";
+}
+
+static void welcome_peer(idem_listener *listener, int fd, const idem__address *from) {
+  idem__client client = idem__clients_know(listener->clients, fd, from);
+  const char *why = refusal(listener, &client);
+  if (why) {
+    close(fd);
+    turn_away(listener, why);
+    return;
+  }
+  char name[96];
+  name_peer(listener, fd, from, name, sizeof name);
+  idem__peer *peer;
+  idem_status status = open_peer(listener, fd, name, &peer);
+  if (status == IDEM_OK) {
+    settle_in(listener, peer, &client);
+    return;
+  }
+  idem__clients_leave(listener->clients, &client);
+  turn_away(listener, idem_status_text(status));
+}
+
 static void welcome(idem_listener *listener, int fd, const idem__address *from) {
   if (listener->scheme != IDEM__SCHEME_UNIX) set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
   if (listener->web) {
@@ -102,24 +144,7 @@ static void welcome(idem_listener *listener, int fd, const idem__address *from) 
     idem__web_accept(listener->web, fd, from);
     return;
   }
-  if (listener->peer_count >= listener->opts.max_connections && !make_room(listener)) {
-    close(fd);
-    idem__metrics_add(listener->opts.metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
-    warn_sometimes(listener, "connection refused", "max_connections reached");
-    return;
-  }
-  char name[96];
-  name_peer(listener, fd, from, name, sizeof name);
-  idem__peer *peer;
-  idem_status status = open_peer(listener, fd, name, &peer);
-  if (status != IDEM_OK) {
-    idem__metrics_add(listener->opts.metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
-    warn_sometimes(listener, "connection refused", idem_status_text(status));
-    return;
-  }
-  idem__list_append(&listener->peers, &peer->driver.node);
-  listener->peer_count++;
-  if (listener->opts.on_open) listener->opts.on_open(peer->conn, listener->opts.user);
+  welcome_peer(listener, fd, from);
 }
 
 static void on_accept(uv_poll_t *poll, int status, int events) {

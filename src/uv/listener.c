@@ -1,6 +1,7 @@
 /* listener.c - serving an address: from idem_serve to the end of the last peer.
  * Stopping has three steps: what runs may finish, then it is answered with an error, then whoever
  * does not read that is cut off. */
+#include "uv/clients.h"
 #include "uv/tls_files.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ static void free_listener(idem_listener *listener) {
   idem__runtime *runtime = listener->runtime;
   idem__web_free(listener->web);
   idem__tls_files_free(listener->tls);
+  idem__clients_free(listener->clients);
   idem_alloc alloc = runtime->alloc;
   idem__free(&alloc, listener->url);
   idem__free(&alloc, listener);
@@ -176,14 +178,23 @@ static bool is_web(idem__scheme scheme) {
   return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
 }
 
+static idem_status open_clients(idem_listener *listener) {
+  idem_status status = idem__clients_new(listener, &listener->clients);
+  if (status == IDEM_E_INVAL)
+    idem__listener_tell(listener, IDEM_LOG_ERROR, "cannot serve ",
+                        "a trusted proxy is no address of one");
+  return status;
+}
+
 static idem_status open_listener(idem_listener *listener, const idem__url *url) {
   if (url->scheme == IDEM__SCHEME_STDIO) return idem__stdio_open(listener);
   if (is_web(url->scheme)) {
     idem_status status = idem__web_open(listener, url, &listener->web);
     if (status != IDEM_OK) return status;
     listener->open_handles += IDEM__WEB_HANDLES;
-  } else if (url->tls) {
-    idem_status status = idem__tls_files_open(listener, &listener->tls);
+  } else {
+    idem_status status = open_clients(listener);
+    if (status == IDEM_OK && url->tls) status = idem__tls_files_open(listener, &listener->tls);
     if (status != IDEM_OK) return status;
   }
   return idem__listener_bind(listener, url);

@@ -31,6 +31,17 @@ static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error,
   }
 }
 
+static bool on_admit(idem_conn *conn, void *user) {
+  const idem__peer *peer = user;
+  (void)conn;
+  return idem__clients_admit(peer->listener->clients, &peer->client);
+}
+
+static bool is_limited(const idem__peer *peer) {
+  const idem_listener *listener = peer->listener;
+  return listener && listener->clients && idem__clients_limited(listener->clients);
+}
+
 static void on_shutdown(idem_conn *conn, void *user) {
   (void)conn;
   const idem__peer *peer = user;
@@ -91,6 +102,7 @@ static void peer_close(idem__driver *driver) {
 static void peer_gone(idem__driver *driver) {
   idem__peer *peer = idem__peer_of(driver);
   idem_listener *listener = peer->listener;
+  if (listener && listener->clients) idem__clients_leave(listener->clients, &peer->client);
   peer->on_freed(peer);
   if (listener) idem__listener_peer_gone(listener);
 }
@@ -181,9 +193,14 @@ static void peer_end(idem__driver *driver) {
   if (peer->listener) idem__listener_input_ended(peer->listener);
 }
 
+static bool is_silent(const idem__peer *peer) { return peer->first_by_ms && !peer->used; }
+
 static void peer_expire(idem__driver *driver) {
   idem__peer *peer = idem__peer_of(driver);
-  if (peer->message_by_ms && peer->message_by_ms <= idem__clock_ms()) {
+  if (is_silent(peer) && peer->first_by_ms <= idem__clock_ms()) {
+    peer->reason.text = "the peer said nothing";
+    idem__driver_close(driver);
+  } else if (peer->message_by_ms && peer->message_by_ms <= idem__clock_ms()) {
     peer_lost(driver, -ETIMEDOUT);
     idem__driver_close(driver);
   } else {
@@ -196,6 +213,7 @@ static void peer_look(idem__driver *driver, idem__wants *wants) {
   wants->deadline = idem_conn_deadline(peer->conn);
   if (peer->message_by_ms && peer->message_by_ms < wants->deadline)
     wants->deadline = peer->message_by_ms;
+  if (is_silent(peer) && peer->first_by_ms < wants->deadline) wants->deadline = peer->first_by_ms;
   wants->input = !peer->draining && idem_conn_want_read(peer->conn);
   wants->end_output = false;
   wants->done = idem_conn_done(peer->conn);
@@ -257,6 +275,7 @@ idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const c
                               .on_output = on_output,
                               .on_protocol_error = on_protocol_error,
                               .on_shutdown = on_shutdown,
+                              .admit = is_limited(peer) ? on_admit : NULL,
                               .user = peer,
                               .log = opts->log,
                               .metrics = opts->metrics,

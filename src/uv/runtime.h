@@ -3,6 +3,7 @@
 #ifndef IDEM_UV_RUNTIME_H
 #define IDEM_UV_RUNTIME_H
 
+#include "http/http.h"
 #include "uv/driver.h"
 
 #include <sys/socket.h>
@@ -129,10 +130,17 @@ typedef struct idem__codec {
 } idem__codec;
 
 /* A conn and its output on the way: the machine of stdio, sockets and programs. */
+/* Whom a listener's peer belongs to. */
+typedef struct idem__client {
+  idem__ip ip;
+  bool counted; /* among its client's connections */
+} idem__client;
+
 struct idem__peer {
   idem__driver driver;
   const idem_serve_opts *opts;
   idem_listener *listener; /* NULL for one we connected to */
+  idem__client client;     /* of a listener's */
   idem_conn *conn;         /* NULL once lingering or closed */
   idem_chunk chunks[IDEM__PIECES];
   size_t chunk_count;
@@ -140,6 +148,7 @@ struct idem__peer {
   const idem__codec *codec; /* NULL: the wire's bytes are the conn's */
   void *codec_state;
   idem__buf out;
+  uint64_t first_by_ms;   /* who has not said a word by then goes; 0: no hurry */
   uint64_t message_by_ms; /* a codec's message that has begun must be whole; 0, UINT64_MAX: none */
   idem_ready_fn on_ready; /* of idem_connect, until it has run */
   void *ready_user;
@@ -204,6 +213,13 @@ bool idem__exec_stop(const uv_loop_t *loop, bool at_once);
 
 /* -------------------------------------------------------------- listeners */
 
+/* clients.c: what each client of a listener may take. The others are in clients.h. */
+typedef struct idem__clients idem__clients;
+void idem__clients_leave(idem__clients *self, const idem__client *client);
+bool idem__clients_limited(const idem__clients *self);
+/* Takes a token of the rate limit; for who is limited. */
+bool idem__clients_admit(idem__clients *self, const idem__client *client);
+
 #define IDEM__GRACE_MS 1500 /* with the last flush, well within two seconds */
 
 typedef struct idem__accept_point {
@@ -220,6 +236,7 @@ struct idem_listener {
   idem__scheme scheme;
   struct idem__web *web;       /* HTTP and WebSocket; else NULL */
   struct idem__tls_files *tls; /* of tls://; else NULL */
+  idem__clients *clients;      /* of sockets without HTTP; else NULL */
   struct idem__web *first; /* a worker's: whose port, rate limiter, sessions and room it shares */
   bool reuse_port;         /* one of several loops on this port */
   char *url;

@@ -1,6 +1,7 @@
 /* web_peer.c - one HTTP connection on a non-blocking socket.
  * Input is read into the loop's one buffer and fed; output is tried at once, and only what the
  * socket does not take waits for it. See docs/internals/uv.md. */
+#include "uv/clients.h"
 #include "uv/web.h"
 
 #include <errno.h>
@@ -221,19 +222,6 @@ static void on_output(idem__http_conn *conn, void *user) {
   idem__web_mark(peer->web, peer);
 }
 
-static idem__ip ip_of(const idem__address *from) {
-  idem__ip ip = {{0}};
-  if (from->storage.ss_family == AF_INET6) {
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)&from->storage;
-    memcpy(ip.bytes, &v6->sin6_addr, sizeof ip.bytes);
-  } else {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)&from->storage;
-    memset(ip.bytes + 10, 0xff, 2);
-    memcpy(ip.bytes + 12, &v4->sin_addr, 4);
-  }
-  return ip;
-}
-
 static idem_status open_conn(idem__web_peer *peer, const idem__address *from) {
   char text[64], name[80];
   idem__address_text(from, text, sizeof text);
@@ -272,26 +260,25 @@ static bool is_counted(const idem__web *web, const idem__ip *from) {
   return !idem__ip_loopback(from) && !idem__http_server_trusts(web->server, from);
 }
 
-static idem__web_peer *new_peer(idem__web *web, int fd, const idem__address *from) {
+/* Who has his share makes nobody give way. */
+static idem__web_peer *new_peer(idem__web *web, int fd, const idem__address *from, bool has_room) {
   const idem_alloc *alloc = &web->listener->runtime->alloc;
   idem__web_peer *peer = idem__calloc(alloc, sizeof *peer);
   if (!peer) return NULL;
-  peer->from = ip_of(from);
-  bool counted = is_counted(web, &peer->from);
-  bool welcome = !counted || idem__shares_take(web->shares, &peer->from);
-  if (welcome && uv_poll_init(web->listener->runtime->loop, &peer->poll, fd) == 0) {
-    peer->counted = counted;
+  peer->from = idem__address_ip(from);
+  peer->counted = is_counted(web, &peer->from);
+  bool welcome = !peer->counted || idem__shares_take(web->shares, &peer->from);
+  if (welcome && (has_room || make_room(web)) &&
+      uv_poll_init(web->listener->runtime->loop, &peer->poll, fd) == 0)
     return peer;
-  }
-  if (welcome && counted) idem__shares_give(web->shares, &peer->from);
+  if (welcome && peer->counted) idem__shares_give(web->shares, &peer->from);
   idem__free(alloc, peer);
   return NULL;
 }
 
 void idem__web_accept(idem__web *web, int fd, const idem__address *from) {
-  idem__web_peer *peer = NULL;
   size_t there = atomic_fetch_add_explicit(&web->first->crowd, 1, memory_order_relaxed);
-  if (there < web->listener->opts.max_connections || make_room(web)) peer = new_peer(web, fd, from);
+  idem__web_peer *peer = new_peer(web, fd, from, there < web->listener->opts.max_connections);
   if (!peer) {
     atomic_fetch_sub_explicit(&web->first->crowd, 1, memory_order_relaxed);
     turn_away(web, fd);
