@@ -31,7 +31,7 @@ typedef struct memories {
 void memories_free(memories *list);
 
 /* Every function of the store may be called from any thread. OK; NOTFOUND; LIMIT: the store is full;
- * NOMEM; SYS: SQLite failed, and stderr says how. */
+ * NOMEM; TIMEOUT: two seconds were not enough; SYS: SQLite failed, and stderr says how. */
 idem_status store_open(const char *path, store **out, char *why, size_t why_len);
 void store_close(store *self);
 idem_status store_remember(store *self, const char *text, size_t len, int64_t *id);
@@ -39,7 +39,7 @@ idem_status store_forget(store *self, int64_t id);
 idem_status store_read(store *self, int64_t id, memories *found);
 /* The latest, at most `limit`, with ids below `before`. */
 idem_status store_latest(store *self, int64_t before, int64_t limit, memories *found);
-/* Those with any of the words, the best first. INVAL: there is no word in the query. */
+/* Those with any of the words, or of three letters and more with a word that begins so, the best first. INVAL: there is no word in the query. */
 idem_status store_recall(store *self, const char *query, size_t len, int64_t limit,
                          memories *found);
 

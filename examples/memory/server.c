@@ -56,6 +56,9 @@ static void fail(idem_request *request, idem_status status) {
   switch (status) {
   case IDEM_E_NOTFOUND: idem_tool_failed(request, "There is no such memory."); break;
   case IDEM_E_LIMIT: idem_tool_failed(request, "The memory is full: forget something."); break;
+  case IDEM_E_TIMEOUT:
+    idem_tool_failed(request, "That takes too long: ask with fewer words.");
+    break;
   case IDEM_E_INVAL: idem_tool_failed(request, "There is no word in the query."); break;
   default: idem_tool_failed(request, "The memory cannot be reached; its log says why."); break;
   }

@@ -9,8 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define BUSY_MS 2000 /* another assistant may use the same file */
+#define DEADLINE_MS 2000
+#define STEPS_BETWEEN_LOOKS 1000
+#define PREFIX_LEAST 3 /* bytes; the index reads all that begins with a letter before it looks up */
 
 static const char schema[] =
     "PRAGMA journal_mode=WAL;"
@@ -41,7 +45,16 @@ struct store {
   sqlite3 *db;
   pthread_mutex_t lock;
   sqlite3_stmt *statements[STATEMENTS];
+  uint64_t until_ms; /* of the statement that runs */
 };
+
+static uint64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+static int look(void *user) { return now_ms() >= ((store *)user)->until_ms; }
 
 /* ------------------------------------------------------------- opening and closing */
 
@@ -60,10 +73,12 @@ idem_status store_open(const char *path, store **out, char *why, size_t why_len)
   *out = self;
   if (!self) return IDEM_E_NOMEM;
   pthread_mutex_init(&self->lock, NULL);
+  self->until_ms = UINT64_MAX; /* to open has all its time */
   if (sqlite3_open_v2(path, &self->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) ==
           SQLITE_OK &&
       sqlite3_busy_timeout(self->db, BUSY_MS) == SQLITE_OK &&
       sqlite3_exec(self->db, schema, NULL, NULL, NULL) == SQLITE_OK && prepare(self)) {
+    sqlite3_progress_handler(self->db, STEPS_BETWEEN_LOOKS, look, self);
     return IDEM_OK;
   }
   snprintf(why, why_len, "%s", self->db ? sqlite3_errmsg(self->db) : "no memory");
@@ -84,10 +99,13 @@ void store_close(store *self) {
 
 static sqlite3_stmt *begin(store *self, int which) {
   pthread_mutex_lock(&self->lock);
+  self->until_ms = now_ms() + DEADLINE_MS;
   return self->statements[which];
 }
 
 static idem_status end(store *self, sqlite3_stmt *statement, idem_status status) {
+  if (status == IDEM_E_SYS && sqlite3_errcode(self->db) == SQLITE_INTERRUPT)
+    status = IDEM_E_TIMEOUT;
   if (status == IDEM_E_SYS) fprintf(stderr, "idem-memory: %s\n", sqlite3_errmsg(self->db));
   sqlite3_reset(statement);
   sqlite3_clear_bindings(statement);
@@ -109,6 +127,11 @@ static idem_status take_row(sqlite3_stmt *statement, memory *into) {
   return IDEM_OK;
 }
 
+void memories_free(memories *list) {
+  for (size_t i = 0; i < list->count; i++) free(list->items[i].text);
+  list->count = 0;
+}
+
 static idem_status take_rows(store *self, sqlite3_stmt *statement, memories *found) {
   idem_status status = IDEM_OK;
   int step = SQLITE_DONE;
@@ -119,12 +142,9 @@ static idem_status take_rows(store *self, sqlite3_stmt *statement, memories *fou
     if (status == IDEM_OK) found->count++;
   }
   if (status == IDEM_OK && step != SQLITE_DONE && step != SQLITE_ROW) status = IDEM_E_SYS;
-  return end(self, statement, status);
-}
-
-void memories_free(memories *list) {
-  for (size_t i = 0; i < list->count; i++) free(list->items[i].text);
-  list->count = 0;
+  status = end(self, statement, status);
+  if (status != IDEM_OK) memories_free(found);
+  return status;
 }
 
 static int64_t within(int64_t limit) { return limit < 1 ? 1 : limit > ROWS_MAX ? ROWS_MAX : limit; }
@@ -165,7 +185,7 @@ idem_status store_latest(store *self, int64_t before, int64_t limit, memories *f
 
 static bool in_word(char c) { return isalnum((unsigned char)c) || (unsigned char)c >= 0x80; }
 
-/* Each word as "word" *, joined by OR: at most WORDS_MAX of them, in room for all. */
+/* Each word as "word" *, short ones as "word", joined by OR: at most WORDS_MAX of them, in room for all. */
 static size_t write_match(const char *query, size_t len, char *match) {
   size_t words = 0, at = 0;
   for (size_t i = 0; i < len && words < WORDS_MAX;) {
@@ -182,8 +202,11 @@ static size_t write_match(const char *query, size_t len, char *match) {
     match[at++] = '"';
     memcpy(match + at, query + start, i - start);
     at += i - start;
-    memcpy(match + at, "\" *", 4);
-    at += 3;
+    match[at++] = '"';
+    if (i - start >= PREFIX_LEAST) {
+      memcpy(match + at, " *", 2);
+      at += 2;
+    }
   }
   match[at] = '\0';
   return words;

@@ -45,6 +45,22 @@ static void what_was_remembered_survives_a_restart(void **state) {
   child_remove_folder(where.folder);
 }
 
+/* To look up all that begins with a letter took SQLite's index seconds. */
+static void a_short_word_is_a_whole_word(void **state) {
+  (void)state;
+  place where = new_place();
+  mcp_client client = open_memory(&where, "2025-11-25");
+  mcp_call(&client, "remember", "{\"text\":\"Apples are on the list.\"}");
+  mcp_call(&client, "remember", "{\"text\":\"Vitamin a is not.\"}");
+  const char *answer = mcp_call(&client, "recall", "{\"query\":\"a\"}");
+  mcp_expect(answer, "Vitamin");
+  assert_null(strstr(answer, "Apples"));
+  mcp_expect(mcp_call(&client, "recall", "{\"query\":\"appl\"}"), "Apples");
+  mcp_expect(mcp_call(&client, "recall", "{\"query\":\"vit\"}"), "Vitamin");
+  end(&client);
+  child_remove_folder(where.folder);
+}
+
 static void two_assistants_share_one_file(void **state) {
   (void)state;
   place where = new_place();
@@ -237,6 +253,7 @@ static void an_unknown_option_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_remembered_survives_a_restart),
+      cmocka_unit_test(a_short_word_is_a_whole_word),
       cmocka_unit_test(two_assistants_share_one_file),
       cmocka_unit_test(memories_are_resources),
       cmocka_unit_test(only_the_latest_are_listed_and_all_can_be_read),
