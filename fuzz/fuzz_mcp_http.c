@@ -37,7 +37,7 @@ static void open_endpoint(endpoint *e, bool stateless) {
       .server = e->fixture.server, .max_sessions = 4, .stateless_legacy = stateless};
   MUST(idem__session_table_new(&table, &e->table) == IDEM_OK);
   idem__mcp_endpoint_opts endpoint = {
-      .table = e->table, .server = e->mcp, .rpc = {.now_ns = clock_ns}};
+      .table = e->table, .worker = e->mcp, .rpc = {.now_ns = clock_ns}};
   MUST(idem__mcp_endpoint_new(&endpoint, &e->endpoint) == IDEM_OK);
   static const idem_http_opts http = {0};
   e->routes[0] = (idem__http_route){.path = "/mcp",

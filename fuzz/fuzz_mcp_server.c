@@ -128,8 +128,8 @@ static void act_on_kept(world *w, unsigned what) {
 
 /* -------------------------------------------------------------------- world */
 
-static void on_wake(idem__mcp_worker *server, void *user) {
-  (void)server;
+static void on_wake(idem__mcp_worker *worker, void *user) {
+  (void)worker;
   ((world *)user)->woken = true;
 }
 
@@ -148,7 +148,7 @@ static void open_world(world *w) {
   idem__session_table_opts table = {
       .server = w->fixture.server, .max_sessions = 2, .session_idle_ms = 30000};
   MUST(idem__session_table_new(&table, &w->table) == IDEM_OK);
-  idem__mcp_endpoint_opts endpoint = {.table = w->table, .server = w->mcp};
+  idem__mcp_endpoint_opts endpoint = {.table = w->table, .worker = w->mcp};
   endpoint.rpc.now_ns = clock_ns;
   endpoint.rpc.clock_ctx = w;
   MUST(idem__mcp_endpoint_new(&endpoint, &w->endpoint) == IDEM_OK);
@@ -169,9 +169,9 @@ static void open_world(world *w) {
   w->routes[2].methods = IDEM__HTTP_POST;
   w->routes[2].serve = idem__mcp_serve_message;
   static const idem_http_opts http = {0};
-  idem__http_server_opts server = {
+  idem__http_server_opts opts = {
       .http = &http, .routes = w->routes, .route_count = 3, .port = 80, .loopback = true};
-  MUST(idem__http_server_new(&server, &w->server) == IDEM_OK);
+  MUST(idem__http_server_new(&opts, &w->server) == IDEM_OK);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -472,7 +472,7 @@ static void stop_world(world *w) {
   }
 }
 
-/* In the order in which a driver ends: connections, endpoints, the loop's server,
+/* In the order in which a driver ends: connections, endpoints, the worker,
  * the server. */
 static void end_world(world *w) {
   w->ended = true;

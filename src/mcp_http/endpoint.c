@@ -3,6 +3,7 @@
 #include "mcp_http.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern const idem__http_protocol idem__mcp_protocol;
@@ -184,17 +185,19 @@ static idem__http_session *find_session(idem__mcp_endpoint *endpoint, idem__http
 
 /* "stream-sequence", both in hexadecimal, spelled as we do: one event has one id. */
 static bool read_event_id(idem__view id, uint32_t *stream, uint32_t *sequence) {
-  char copy[32], again[32];
-  unsigned first, second;
+  char copy[32], again[32], *end;
   if (!id.at || id.len >= sizeof copy) return false;
   memcpy(copy, id.at, id.len);
   copy[id.len] = '\0';
   if (strspn(copy, "0123456789abcdef-") != id.len) return false;
-  if (sscanf(copy, "%8x-%8x", &first, &second) != 2) return false;
-  snprintf(again, sizeof again, "%x-%x", first, second);
+  unsigned long first = strtoul(copy, &end, 16);
+  if (*end != '-') return false;
+  unsigned long second = strtoul(end + 1, &end, 16);
+  if (first > UINT32_MAX || second > UINT32_MAX) return false;
+  snprintf(again, sizeof again, "%lx-%lx", first, second);
   if (strcmp(copy, again) != 0) return false;
-  *stream = first;
-  *sequence = second;
+  *stream = (uint32_t)first;
+  *sequence = (uint32_t)second;
   return true;
 }
 

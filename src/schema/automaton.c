@@ -9,7 +9,7 @@ void idem__automaton_free(automaton *a) { idem__classes_free(&a->classes); }
 
 bool idem__state_memory_init(state_memory *states, const idem_alloc *alloc) {
   if (states->memory) return true;
-  states->memory = idem__calloc(alloc, 6 * MAX_INSTRUCTIONS * sizeof *states->memory);
+  states->memory = idem__calloc(alloc, (size_t)6 * MAX_INSTRUCTIONS * sizeof *states->memory);
   if (!states->memory) return false;
   state_set *sets[] = {&states->now, &states->all, &states->next};
   for (size_t i = 0; i < 3; i++) {

@@ -145,7 +145,7 @@ static bool read_escape(reader *r, char_set *set, int64_t *single) {
   }
   bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   if (letter || (uint8_t)c >= 0x80) return decline(r);
-  *single = c;
+  *single = (uint8_t)c;
   return true;
 }
 

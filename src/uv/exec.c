@@ -210,12 +210,11 @@ static void on_child_ended(uv_signal_t *handle, int number) {
   for (int i = 0; i < READS_AT_THE_END && read_errors(self); i++) continue;
   self->peer.reason.errors_len = self->errors_len;
   tell_end(self);
-  if (self->peer.driver.leaving)
-    idem__driver_departed(&self->peer.driver);
-  else if (self->peer.driver.eof)
-    idem__driver_close(&self->peer.driver);
-  else if (exec_interest(&self->peer.driver, self->wants_read, self->in.watched) != IDEM_OK)
-    idem__driver_close(&self->peer.driver);
+  idem__driver *driver = &self->peer.driver;
+  if (driver->leaving)
+    idem__driver_departed(driver);
+  else if (driver->eof || exec_interest(driver, self->wants_read, self->in.watched) != IDEM_OK)
+    idem__driver_close(driver);
 }
 
 static void close_end(exec_end *end) {

@@ -14,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 #define FIRST_FREE 4 /* below are those that a program's may become */
 
 /* ------------------------------------------------------------------------ starting */

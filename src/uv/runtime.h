@@ -185,9 +185,9 @@ typedef struct idem__socket {
 
 extern const idem__wire idem__socket_wire;
 /* Takes the descriptor; closes it on failure. The driver's wire and io are set. */
-idem_status idem__socket_init(idem__socket *socket, idem__driver *driver, uv_loop_t *loop, int fd);
+idem_status idem__socket_init(idem__socket *self, idem__driver *driver, uv_loop_t *loop, int fd);
 /* After the driver is gone. */
-void idem__socket_deinit(idem__socket *socket);
+void idem__socket_deinit(idem__socket *self);
 
 /* A peer on a socket. */
 typedef struct idem__socket_peer {
@@ -205,7 +205,7 @@ idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
  * handshake must be over by then. */
 struct idem__tls_module;
 struct idem__tls_session;
-idem_status idem__socket_secure(idem__socket *socket, const struct idem__tls_module *module,
+idem_status idem__socket_secure(idem__socket *self, const struct idem__tls_module *module,
                                 struct idem__tls_session *session, uint64_t open_by_ms);
 
 /* Ends the programs of a loop, patiently or at once. False: there are none (any more). */

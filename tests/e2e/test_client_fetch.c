@@ -224,7 +224,8 @@ static void redirects_stay_at_home(void **state) {
   FETCH(&in, "/hop/4", .url = NULL);
   assert_int_equal(in.status, IDEM_OK); /* five of them */
   FETCH(&in, "/hop/5", .url = NULL);
-  assert_int_equal(in.status, IDEM_E_LIMIT);
+  assert_int_equal(in.status, IDEM_E_PROTO);
+  assert_string_equal(in.why, "redirected too often");
   in.asked = 0;
   FETCH(&in, "/away", .headers = secret);
   assert_int_equal(in.status, IDEM_E_PROTO);

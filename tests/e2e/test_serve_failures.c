@@ -78,12 +78,12 @@ static int end(void **state) {
 /* Calls, and expects a line of this level that says so, with the id of the call. */
 static void expect_line(const char *tool, const char *arguments, const char *level,
                         const char *why) {
-  char detail[256], id[32];
+  char detail[256], id[64];
   int asked = serving_send_call(&self, tool, arguments);
   serving_answer(&self, asked);
   const char *line = child_line_with(self.server.err, "method=tools/call");
   snprintf(detail, sizeof detail, "detail=%s: %s", tool, why);
-  snprintf(id, sizeof id, " id=%d peer=stdio ", asked);
+  snprintf(id, sizeof id, " id=%d method=tools/call peer=stdio ", asked);
   expect_in(line, level);
   expect_in(line, id);
   expect_in(line, detail);

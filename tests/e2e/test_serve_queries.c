@@ -129,7 +129,7 @@ static void a_database_that_is_gone_is_told_and_a_new_one_used(void **state) {
   expect_in(answer, "\"isError\":true");
   expect_in(answer, "unable to open database file");
   assert_int_equal(access(path, F_OK), -1); /* nobody has made an empty one */
-  child_line_with(self.server.err, "ERROR a tool call failed method=tools/call");
+  child_line_with(self.server.err, "ERROR a tool call failed id=");
   make_database("d.db");
   expect_in(serving_call(&self, "stored", "{}"), "[{\"a\":\"first\"}]");
 }

@@ -28,8 +28,12 @@ static uint64_t hash_elsewhere(void) {
 static void each_process_has_a_secret_of_its_own(void **state) {
   (void)state;
   uint64_t first = hash_elsewhere();
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+  assert_true(first == hash_elsewhere()); /* there, what one run found the next finds again */
+#else
   assert_true(first != hash_elsewhere());
   assert_true(first != idem__hash("id", 2, 0));
+#endif
 }
 
 /* Python's hash of bytes is the same function, under a key of zeros with PYTHONHASHSEED=0. */
