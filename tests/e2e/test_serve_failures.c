@@ -161,7 +161,7 @@ static void a_flood_of_failures_is_counted_not_written(void **state) {
   self.server.in = -1;
   child_rest(self.server.out);
   const char *log = child_rest(self.server.err);
-  size_t lines = count(log, "a tool call failed method="), left_out = 0;
+  size_t lines = count(log, "a tool call failed id="), left_out = 0;
   for (const char *at = log; (at = strstr(at, "similar records suppressed detail="));) {
     at += strlen("similar records suppressed detail=");
     left_out += strtoul(at, NULL, 10);
