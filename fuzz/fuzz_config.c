@@ -70,10 +70,11 @@ static char folder[64], path[80];
 
 static void read_config(idem_log *log) {
   config_source source;
-  if (source_read(&source, path, log, NULL) && source_check(&source, embedded_idem_schema_json)) {
+  /* With some faults reading goes on, to tell of all at once; nothing is served then. */
+  if (source_read(&source, path, log, NULL) && source_check(&source, embedded_idem_schema_json) &&
+      source.faults == 0) {
     yyjson_val *name, *tool, *tools = yyjson_obj_get(yyjson_doc_get_root(source.doc), "tools");
     size_t i, count;
-    check(source.faults == 0);
     idem__each_member(tools, i, count, name, tool) {
       yyjson_val *run = yyjson_obj_get(tool, "run");
       if (run) expand(tool, run);
