@@ -240,11 +240,9 @@ static void answer_rows(idem_request *request, job *self) {
 /* SQLite's own sentence may quote what was searched for: the log gets what its code means. */
 static void tell_failure(idem_request *request, const job *self) {
   bool named = self->code != SQLITE_OK && self->code != SQLITE_ROW && self->code != SQLITE_DONE;
-  if (self->limit.out_of_time)
-    failure_tell(request, self->tool, "the query %s", self->fault);
-  else if (!self->session)
+  if (!self->session && !self->limit.out_of_time)
     failure_tell_ours(request, self->tool, "the database cannot be used: %s", self->fault);
-  else if (!named)
+  else if (!named || self->limit.out_of_time)
     failure_tell(request, self->tool, "the query %s", self->fault);
   else
     failure_tell(request, self->tool, "the query failed: %s", sqlite3_errstr(self->code));

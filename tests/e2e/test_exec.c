@@ -188,7 +188,7 @@ static void a_program_answers_and_ends_with_its_conn(void **state) {
   static char large[1 << 20];
   world in;
   memset(large, 'x', sizeof large);
-  memcpy(large, "[\"", 2);
+  large[0] = '[', large[1] = '"';
   memcpy(large + sizeof large - 3, "\"]", 3);
   START(&in, REFERENCE, "--log-level", "error");
   for (int i = 0; i < 50; i++) call(&in, "echo", "[\"a\"]");

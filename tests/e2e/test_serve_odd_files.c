@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char program[] = IDEM_BIN_DIR "/idem";
+
 static void put_fifo(const serving *self, const char *name) {
   char path[512];
   serving_path(self, name, path, sizeof path);
@@ -36,7 +38,7 @@ static void expect_refused(const char *config, const char *odd, const char *why)
   serving_path(&self, "idem.json", path, sizeof path);
   serving_path(&self, "tokens", tokens, sizeof tokens);
   if (strcmp(odd, "tokens") != 0) serving_file(&self, "tokens", "a-token-of-some-length");
-  child checked = CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--check", "--token-file", tokens);
+  child checked = CHILD(program, "serve", path, "--check", "--token-file", tokens);
   expect_in(child_rest(checked.err), why);
   assert_int_not_equal(child_end(&checked), 0);
   child_remove_folder(self.folder);
@@ -61,7 +63,7 @@ static void a_check_waits_for_no_fifo(void **state) {
 
 static void a_device_is_no_file_either(void **state) {
   (void)state;
-  child checked = CHILD(IDEM_BIN_DIR "/idem", "serve", "/dev/zero", "--check");
+  child checked = CHILD(program, "serve", "/dev/zero", "--check");
   expect_in(child_rest(checked.err), "is no regular file");
   assert_int_equal(child_end(&checked), 1);
 }

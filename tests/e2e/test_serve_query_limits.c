@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char program[] = IDEM_BIN_DIR "/idem";
+
 #define PAIRS 6000
 #define PAIRS_A_CALL 200
 #define SOON_MS 4000 /* on a busy machine; SQLite's own take much longer */
@@ -92,8 +94,7 @@ static size_t put_random(char *out, unsigned *seed) {
   size_t len = 0;
   for (int left = rand_r(seed) % 9; left > 0; left--) {
     const char *piece = pieces[(unsigned)rand_r(seed) % (sizeof pieces / sizeof *pieces)];
-    memcpy(out + len, piece, strlen(piece));
-    len += strlen(piece);
+    while (*piece) out[len++] = *piece++;
   }
   return len;
 }
@@ -264,7 +265,7 @@ static void expect_refused(const char *script, const char *why) {
                          "\"SELECT 1 AS one\"}}}");
   serving_file(&refused, "s.sql", script);
   serving_path(&refused, "idem.json", path, sizeof path);
-  child checked = CHILD(IDEM_BIN_DIR "/idem", "serve", path, "--check");
+  child checked = CHILD(program, "serve", path, "--check");
   expect_in(child_rest(checked.err), why);
   assert_int_equal(child_end(&checked), 1);
   child_remove_folder(refused.folder);

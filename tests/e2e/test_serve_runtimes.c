@@ -57,7 +57,8 @@ static void make_program(const serving *self) {
   serving_file(self, "openmp.c", openmp);
   snprintf(command, sizeof command, "gcc -O1 -fopenmp -o '%s/openmp' '%s/openmp.c'", self->folder,
            self->folder);
-  if (system(command) != 0) fail_msg("gcc with OpenMP is missing: scripts/setup test gets it");
+  if (system(command) != 0) /* NOLINT: the words are ours */
+    fail_msg("gcc with OpenMP is missing: scripts/setup test gets it");
 }
 
 static int start(void **state) {
@@ -104,7 +105,7 @@ static bool left_out; /* CTest reports it */
 static void java_works(void **state) {
   serving self;
   (void)state;
-  if (system("java -version >/dev/null 2>&1") != 0) {
+  if (system("java -version >/dev/null 2>&1") != 0) { /* NOLINT: the words are ours */
     print_message("NOT TESTED: there is no Java here\n");
     left_out = true;
     skip();

@@ -160,7 +160,8 @@ static void detonate(const bomb *b) {
   double seconds = seconds_since(&start);
   const char *limit = j.result.limit ? j.result.limit : "none",
              *wanted = b->limit ? b->limit : "none";
-  if (j.status != (b->limit ? IDEM_E_LIMIT : IDEM_OK) || strcmp(limit, wanted) || valid != b->valid)
+  if (j.status != (b->limit ? IDEM_E_LIMIT : IDEM_OK) || strcmp(limit, wanted) != 0 ||
+      valid != b->valid)
     fail_msg("%s: status %d, limit %s, valid %d", b->name, j.status, limit, valid);
   if (seconds > 10) fail_msg("%s: %.1f s", b->name, seconds);
   if (getenv("BOMB_TIMES")) printf("%-45s %8.1f ms  %s\n", b->name, seconds * 1000, limit);
