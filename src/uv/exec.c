@@ -217,9 +217,16 @@ static void on_child_ended(uv_signal_t *handle, int number) {
     idem__driver_close(driver);
 }
 
+static void on_closed(uv_handle_t *handle) {
+  exec_peer *self = handle->data;
+  if (--self->open_handles == 0) idem__driver_gone(&self->peer.driver);
+}
+
+/* The handle first, and for good: libuv would look at the number again when it is another's. */
 static void close_end(exec_end *end) {
-  watch(end, false, 0, NULL);
+  if (end->made) uv_close((uv_handle_t *)&end->poll, on_closed);
   if (end->fd >= 0) close(end->fd);
+  end->made = false;
   end->fd = -1;
 }
 
@@ -249,19 +256,10 @@ static void exec_depart(idem__driver *driver) {
   }
 }
 
-static void on_closed(uv_handle_t *handle) {
-  exec_peer *self = handle->data;
-  if (--self->open_handles == 0) idem__driver_gone(&self->peer.driver);
-}
-
 static void exec_close(idem__driver *driver) {
   exec_peer *self = exec_of(driver);
   exec_end *ends[] = {&self->in, &self->out, &self->errors};
-  for (size_t i = 0; i < 3; i++) {
-    if (ends[i]->made) uv_close((uv_handle_t *)&ends[i]->poll, on_closed);
-    if (ends[i]->fd >= 0) close(ends[i]->fd);
-    ends[i]->fd = -1;
-  }
+  for (size_t i = 0; i < 3; i++) close_end(ends[i]);
   uv_close((uv_handle_t *)&self->idle, on_closed);
   if (self->watches_children) uv_close((uv_handle_t *)&self->child_ended, on_closed);
 }

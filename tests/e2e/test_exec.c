@@ -7,10 +7,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -403,6 +405,43 @@ static void who_left_the_group_cannot_hold_the_conn_open(void **state) {
   wait_until_gone(escaped);
 }
 
+static void on_event(uv_poll_t *poll, int status, int events) {
+  (void)status, (void)events;
+  *(bool *)poll->data = true;
+  uv_poll_stop(poll);
+}
+
+/* The number of its input, closed long before the program ends, is another's by then. */
+static void the_end_of_a_program_touches_no_other_descriptor(void **state) {
+  (void)state;
+  world in;
+  uv_poll_t poll;
+  bool ready = false;
+  int probe[2];
+  set_up(&in);
+  assert_int_equal(pipe2(probe, O_CLOEXEC), 0); /* the numbers of its first pipe, its input */
+  close(probe[0]);
+  close(probe[1]);
+  idem_client_opts client = {.argv = SHELL("cat; echo ended >&2; exec sleep 1000"), .exit_ms = 100};
+  assert_int_equal(try_start(&in, "exec:", client), IDEM_OK);
+  while (!in.readies) uv_run(&in.loop, UV_RUN_ONCE);
+  idem_conn_close(in.conn);
+  while (!in.stderr_bytes) uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(fcntl(probe[1], F_GETFD), -1);
+  assert_int_equal(eventfd(0, EFD_CLOEXEC), probe[0]);
+  assert_int_equal(eventfd(0, EFD_CLOEXEC), probe[1]);
+  assert_int_equal(uv_poll_init(&in.loop, &poll, probe[1]), 0);
+  poll.data = &ready;
+  uv_poll_start(&poll, UV_READABLE, on_event);
+  while (!in.closed) uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(eventfd_write(probe[1], 1), 0);
+  while (!ready) uv_run(&in.loop, UV_RUN_ONCE);
+  uv_close((uv_handle_t *)&poll, NULL);
+  close(probe[0]);
+  close(probe[1]);
+  tear_down(&in);
+}
+
 static void a_flood_of_complaints_is_read_and_bounded(void **state) {
   (void)state;
   world in;
@@ -542,6 +581,7 @@ int main(void) {
       cmocka_unit_test(what_a_program_still_says_does_not_hold_it_up),
       cmocka_unit_test(its_group_ends_with_a_program),
       cmocka_unit_test(who_left_the_group_cannot_hold_the_conn_open),
+      cmocka_unit_test(the_end_of_a_program_touches_no_other_descriptor),
       cmocka_unit_test(a_flood_of_complaints_is_read_and_bounded),
       cmocka_unit_test(what_cannot_be_started_is_refused),
       cmocka_unit_test(without_descriptors_there_is_no_program),
