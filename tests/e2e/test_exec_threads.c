@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-/* libuv closes descriptors by the bare system call, which the thread sanitizer does not see: a number
- * that another loop is given next looks shared to it. */
-const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void) { return "called_from_lib:libuv.so\n"; }
-
 enum { THREADS = 4, PROGRAMS = 12 };
 
 typedef struct world {
