@@ -12,7 +12,9 @@
 
 #define HOW_MAX 512u
 
+/* What a faulty file names nowhere is beneath nothing: its faults are told all at once. */
 static bool is_beneath(const char *path, const char *folder) {
+  if (!path || !folder) return false;
   size_t len = strlen(folder);
   while (len && folder[len - 1] == '/') len--;
   return strncmp(path, folder, len) == 0 && (!path[len] || path[len] == '/');
@@ -209,12 +211,45 @@ static bool holds_configuration(const serve_config *self, const char *folder) {
          (realpath(self->source.path, real) && is_beneath(real, folder));
 }
 
+/* By its name, also with a version behind: python3.11. */
+static bool is_interpreter(const char *program) {
+  static const char *const names[] = {"sh",     "bash",   "dash", "ash",  "ksh",  "zsh",
+                                      "fish",   "python", "perl", "ruby", "node", "php",
+                                      "nodejs", "lua",    "deno", "tclsh"};
+  if (!program) return false;
+  const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    size_t len = strlen(names[i]);
+    if (strncmp(name, names[i], len) == 0 && !name[len + strspn(name + len, "0123456789.")])
+      return true;
+  }
+  return false;
+}
+
+/* What an interpreter is told to run: its first word that is no flag. */
+static bool runs_script_in(const tool_config *tool, const char *folder) {
+  yyjson_val *run = member(tool, "run"), *item;
+  char path[PATH_MAX], real[PATH_MAX];
+  size_t i, max;
+  if (!yyjson_is_arr(run) || !is_interpreter(yyjson_get_str(yyjson_arr_get_first(run))))
+    return false;
+  yyjson_arr_foreach(run, i, max, item) {
+    const char *word = yyjson_get_str(item);
+    if (i == 0 || !word || *word == '-') continue;
+    snprintf(path, sizeof path, "%s%s%s", *word == '/' || !tool->cwd ? "" : tool->cwd,
+             *word == '/' || !tool->cwd ? "" : "/", word);
+    return realpath(path, real) && is_beneath(real, folder);
+  }
+  return false;
+}
+
 /* One that another tool runs with more than the writer has. */
 static const tool_config *holds_program(const serve_config *self, const tool_config *writer,
                                         const char *folder) {
   for (size_t i = 0; i < self->tool_count; i++) {
     comparison one = {.config = self, .tool = &self->tools[i], .other = writer};
-    if (one.tool->is_program && one.tool != writer && is_beneath(one.tool->program, folder) &&
+    if (!one.tool->is_program || one.tool == writer) continue;
+    if ((is_beneath(one.tool->program, folder) || runs_script_in(one.tool, folder)) &&
         has_more(&one))
       return one.tool;
   }

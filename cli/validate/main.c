@@ -2,6 +2,7 @@
  * Exit 0 when all are valid, 1 when one is not, 2 for a bad schema or usage. */
 #include "validate.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static const char help[] =
     "exit status:\n"
     "  0  every instance is valid (or the schema is good, or the suite passed)\n"
     "  1  an instance is invalid or got no verdict; its errors are printed\n"
-    "  2  bad schema or bad usage; the reason is on standard error\n"
+    "  2  bad schema, bad usage or no room to write; the reason is on standard error\n"
     "\n"
     "examples:\n"
     "  idem-validate tool.schema.json call.json\n"
@@ -199,7 +200,7 @@ static int judge_all(settings *s, const request *q) {
   return worst;
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
   settings s = {.check.all_errors = true};
   if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
     fputs(help, stdout);
@@ -219,4 +220,12 @@ int main(int argc, char **argv) {
   free(q.suites);
   free(q.files);
   return result;
+}
+
+/* What did not reach its reader was not said. */
+int main(int argc, char **argv) {
+  int result = run(argc, argv);
+  if (fflush(stdout) == 0 && !ferror(stdout)) return result;
+  fprintf(stderr, "idem-validate: cannot write to stdout: %s\n", strerror(errno));
+  return EXIT_USAGE;
 }

@@ -70,6 +70,18 @@ static void a_configuration_that_its_tool_may_write_is_refused(void **state) {
   expect_refused("out", "", NULL);
 }
 
+/* The faults behind it are told, too. */
+static void a_program_that_is_not_there_is_one_fault_of_several(void **state) {
+  static const char query[] = ",\"q\":{\"query\":\"nonsense\",\"database\":\"data.db\"}";
+  char more[512];
+  (void)state;
+  snprintf(more, sizeof more, ",\"u\":{\"run\":[\"./nothing\"],\"confine\":false}%s", query);
+  expect_refused("out", more, "cannot be prepared");
+  snprintf(more, sizeof more, ",\"u\":{\"run\":[\"out/tool\"],\"cwd\":\"no\",\"confine\":false}%s",
+           query);
+  expect_refused("out", more, "cannot be prepared");
+}
+
 static void a_program_that_may_do_more_is_not_another_s_to_write(void **state) {
   (void)state;
   expect_refused("out", ",\"u\":{\"run\":[\"out/tool\"],\"confine\":false}",
@@ -77,6 +89,10 @@ static void a_program_that_may_do_more_is_not_another_s_to_write(void **state) {
   expect_refused("out", ",\"u\":{\"run\":[\"out/tool\"],\"allow\":{\"net\":true}}",
                  "holds the program of u, which may do more");
   expect_refused("out", ",\"u\":{\"run\":[\"out/tool\"]}", NULL);
+  expect_refused("out", ",\"u\":{\"run\":[\"sh\",\"-e\",\"out/tool\"],\"confine\":false}",
+                 "holds the program of u, which may do more");
+  expect_refused("out", ",\"u\":{\"run\":[\"sh\",\"out/tool\"]}", NULL);
+  expect_refused("out", ",\"u\":{\"run\":[\"cat\",\"out/tool\"],\"confine\":false}", NULL);
   expect_refused("out",
                  ",\"u\":{\"run\":[\"true\"],\"env\":{\"K\":{\"command\":[\"./out/tool\"]}}}",
                  "holds the command of a secret, which is not confined");
@@ -210,6 +226,7 @@ static void a_flag_allows_it_and_the_log_says_what(void **state) {
 int main(void) {
   const struct CMUnitTest alone[] = {
       cmocka_unit_test(a_configuration_that_its_tool_may_write_is_refused),
+      cmocka_unit_test(a_program_that_is_not_there_is_one_fault_of_several),
       cmocka_unit_test(a_program_that_may_do_more_is_not_another_s_to_write),
       cmocka_unit_test(a_flag_allows_it_and_the_log_says_what),
   };
