@@ -13,6 +13,7 @@ export CTEST_OUTPUT_ON_FAILURE = 1
 
 all: ## release binaries into build/bin
 	@scripts/build release $(JOBS)
+	@scripts/built build
 
 check: ## the fast loop: sanitizers, warnings as errors, unit tests and transcripts
 	@scripts/build dev $(JOBS)

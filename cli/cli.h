@@ -16,6 +16,7 @@ typedef struct verb {
 
 extern const verb serve_verb;
 extern const verb init_verb;
+extern const verb list_verb;
 
 /* Says on stderr what cannot be understood and where help is; returns 2. */
 int usage_fault(const verb *asked, const char *what, const char *about);

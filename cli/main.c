@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const verb *const verbs[] = {&serve_verb, &init_verb};
+static const verb *const verbs[] = {&serve_verb, &init_verb, &list_verb};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 static void print_overview(FILE *stream) {

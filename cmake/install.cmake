@@ -34,10 +34,15 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/idem-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/idem-config.cmake ${PROJECT_BINARY_DIR}/idem-config-version.cmake
         DESTINATION ${idem_package_dir})
 
-# `idem` is for users; the other programs are fixtures for tests and stay in build/bin. With it come
+# `idem`, `idem-validate` and `idem-memory` are for users; the other programs are fixtures for tests and stay in build/bin. With it come
 # its man pages, its completion for each shell where the shell looks for it, and a systemd unit.
 if(TARGET idem-program)
   install(TARGETS idem-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  foreach(program validate memory)
+    if(TARGET idem-${program}-program)
+      install(TARGETS idem-${program}-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    endif()
+  endforeach()
   install(FILES share/man/idem.1 share/man/idem-serve.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   install(FILES share/man/idem.json.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
   install(FILES share/completions/idem.bash

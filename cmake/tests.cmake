@@ -44,6 +44,11 @@ function(idem_test_labels name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 60)
 endfunction()
 
+# What the tests of cli's parts link: those that need neither a process nor the rest of the program.
+idem_glob(cli_parts ${PROJECT_SOURCE_DIR}/cli/config/template.c ${PROJECT_SOURCE_DIR}/cli/config/expand.c
+          ${PROJECT_SOURCE_DIR}/cli/config/memory.c ${PROJECT_SOURCE_DIR}/cli/service/turns.c
+          ${PROJECT_SOURCE_DIR}/cli/service/slots.c)
+
 idem_glob(sources ${PROJECT_SOURCE_DIR}/tests/unit/*/test_*.c)
 foreach(source ${sources})
   get_filename_component(folder ${source} DIRECTORY)
@@ -52,9 +57,23 @@ foreach(source ${sources})
   string(REGEX REPLACE "^test_" "" stem ${stem})
   set(name unit.${folder}.${stem})
   idem_test_program(${name} ${source})
+  if(folder STREQUAL "cli")
+    target_sources(${name} PRIVATE ${cli_parts})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli)
+  endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   idem_test_labels(${name} unit fast)
   add_dependencies(core-tests ${name})
+endforeach()
+
+# What uses the store is tested once more with one that answers later: the variable is a seed.
+foreach(stem edge lifetimes sessions sse tasks)
+  foreach(seed 1 2 3)
+    set(name unit.mcp_http.${stem}.later${seed})
+    add_test(NAME ${name} COMMAND unit.mcp_http.${stem} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    idem_test_labels(${name} unit fast)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT IDEM_LATER_STORE=${seed})
+  endforeach()
 endforeach()
 
 idem_glob(kinds ${PROJECT_SOURCE_DIR}/tests/*/CMakeLists.txt)

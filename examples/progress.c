@@ -3,6 +3,7 @@
 #include <idem/uv.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <uv.h>
 
 typedef struct countdown {
   uv_timer_t timer;

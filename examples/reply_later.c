@@ -3,6 +3,7 @@
 #include <idem/uv.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <uv.h>
 
 /* ------------------------------------------------------------ wait {"ms"}: a timer */
 

@@ -65,8 +65,8 @@ static void forget(world *w, const idem_request *request) {
 
 static void look(idem_request *request) {
   (void)idem_can_ask(request, IDEM_ASK_FORM);
-  (void)yyjson_obj_size(idem_client_info(request));
-  (void)yyjson_obj_size(idem_client_capabilities(request));
+  (void)yyjson_obj_size(idem_peer_info(request));
+  (void)yyjson_obj_size(idem_peer_capabilities(request));
   (void)strlen(idem_principal(request));
   idem_progress(request, 1, 2, "on");
   idem_mcp_log(request, IDEM_MCP_ERROR, "l", "text");

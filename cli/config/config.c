@@ -32,7 +32,7 @@ const char *config_json(serve_config *self, yyjson_val *value) {
   return memory_text(&self->memory, self->scratch.data, self->scratch.len);
 }
 
-static char *join(serve_config *self, const char *path) {
+const char *config_join(serve_config *self, const char *path) {
   size_t size = strlen(self->source.folder) + strlen(path) + 2;
   char *joined = memory_zeroed(&self->memory, size, 1);
   snprintf(joined, size, "%s/%s", *path == '/' ? "" : self->source.folder, path);
@@ -41,7 +41,7 @@ static char *join(serve_config *self, const char *path) {
 
 const char *config_path(serve_config *self, config_owner owner, yyjson_val *at, const char *what) {
   const char *path = yyjson_get_str(at);
-  char *real = realpath(join(self, path), NULL);
+  char *real = realpath(config_join(self, path), NULL);
   if (!real) {
     source_fault(&self->source, at, "%s %s: %s %s: %s%s", owner.kind, owner.name, what, path,
                  strerror(errno),
@@ -54,7 +54,7 @@ const char *config_path(serve_config *self, config_owner owner, yyjson_val *at, 
 }
 
 const char *config_file(serve_config *self, config_owner owner, yyjson_val *at, const char *what) {
-  source_note_file(&self->source, join(self, yyjson_get_str(at)));
+  source_note_file(&self->source, config_join(self, yyjson_get_str(at)));
   return config_path(self, owner, at, what);
 }
 

@@ -46,9 +46,27 @@ typedef struct http_config {
   size_t body_count;
 } http_config;
 
+/* Where what a program writes to stderr goes. */
+typedef enum errors_mode {
+  ERRORS_SHOW = 0, /* its end to the caller when the program fails */
+  ERRORS_HIDE,     /* not to the caller */
+  ERRORS_LOG,      /* as shown, and to the log */
+  ERRORS_WITH,     /* beside the output, also when all went well */
+  ERRORS_MERGE     /* into the output, in the order it was written */
+} errors_mode;
+
+/* What there is unless the file says otherwise. */
+#define CONFIG_IDLE_MS 120000u
+#define CONFIG_COMPLETE_MS 5000u
+#define CONFIG_OUTPUT_BYTES ((size_t)1 << 20)
+#define CONFIG_MAX_ROWS 1000u
+#define CONFIG_PROCESSES 1024u
+#define CONFIG_MAX_BYTES ((size_t)4 << 20)
+
 typedef struct tool_config {
   yyjson_val *key; /* in the source, for faults */
-  bool hidden;     /* runs for the server's own needs; nobody can call it */
+  yyjson_val *definition;
+  bool hidden; /* runs for the server's own needs; nobody can call it */
   const char *name;
   const char *title;
   const char *description;
@@ -59,11 +77,12 @@ typedef struct tool_config {
   idem_schema *output; /* NULL: none */
   bool input_faulty;   /* and told */
   bool has_defaults;   /* in its input schema, which is compiled then */
+  bool is_program;     /* and what a program has below is used */
   uint64_t deadline_ms;
   uint64_t idle_ms;
   size_t output_bytes;
+  size_t processes; /* and threads, that may come of a program at a time */
   /* a program */
-  bool is_program;
   const char *program; /* the real file */
   arguments_template run;
   word_template stdin_text;
@@ -72,19 +91,23 @@ typedef struct tool_config {
   size_t env_count;
   inside_rule *inside;
   size_t inside_count;
-  uint64_t exit_ok[4]; /* a bit a status; see tool_exit_ok */
+  const char *const *folders; /* of `inside`, then the file's; end with NULL */
+  uint64_t exit_ok[4];        /* a bit a status; see tool_exit_ok */
+  errors_mode errors;
   bool has_stdin;
   bool output_json;
-  bool hide_stderr;
   bool progress;
+  bool keep; /* it stays, and is asked in JSON-RPC */
   bool unconfined;
   bool own_tmpdir; /* of each call; else of the tool */
   bool allow_net;
   const char *const *allow_read; /* end with NULL */
   const char *const *allow_write;
   /* a query */
-  const char *database; /* one of the two */
-  const char *script;   /* SQL that makes one in memory */
+  const char *database;        /* one of the two */
+  const char *database_writer; /* a program that may write its folder; NULL: none */
+  const char *script;          /* SQL that makes one in memory */
+  const char *script_path;
   const char *query;
   bool may_write;
   size_t max_rows;
@@ -149,7 +172,7 @@ typedef struct serve_config {
   config_memory memory;
   idem__buf scratch; /* for texts that are made and used at once */
   found_program *programs;
-  found_program *commands;     /* of secrets, by their real paths */
+  found_program *commands;     /* of secrets, by their absolute names */
   found_program *secret_files; /* likewise */
   bool cautious;               /* it is a reload, in which nothing new is run */
   bool readable;               /* whatever its faults, further ones can be looked for */
@@ -182,6 +205,9 @@ void config_free(serve_config *self);
 /* "2 tools, 1 resource, 0 prompts", written to `text`. */
 #define CONFIG_COUNTS 128
 const char *config_counts(const serve_config *self, char text[CONFIG_COUNTS]);
+
+/* Of a tool of its kind. */
+uint64_t config_usual_deadline(const tool_config *tool);
 
 /* The parts, one file each; false: faults were told. */
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool);
@@ -219,8 +245,7 @@ typedef struct name_check {
   serve_config *config;
   tool_config *tool;
   yyjson_val *at;
-  yyjson_val *args; /* NULL: the names are those of `properties` */
-  yyjson_val *properties;
+  idem__map names; /* of the arguments */
   yyjson_doc *schema;
 } name_check;
 void name_check_init(name_check *self, serve_config *config, tool_config *tool);
@@ -238,6 +263,8 @@ bool config_true(yyjson_val *object, const char *name);
 typedef struct config_owner {
   const char *kind, *name;
 } config_owner;
+/* Beside the configuration, unless it is absolute. */
+const char *config_join(serve_config *self, const char *path);
 /* The real path of a file or folder that the text `at` names, relative to the configuration; NULL: told. */
 const char *config_path(serve_config *self, config_owner owner, yyjson_val *at, const char *what);
 /* The same, and a change of it is a reason to read the configuration again. */

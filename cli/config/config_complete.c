@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMPLETE_MS 5000u
 #define COMPLETE_BYTES ((size_t)64 << 10)
 
 static void put_text(idem__buf *out, const char *text) { idem__buf_put(out, text, strlen(text)); }
@@ -49,10 +48,11 @@ void config_completion(serve_config *self, yyjson_val *value, const char *owner,
   *tool = (tool_config){.hidden = true,
                         .is_program = true,
                         .key = yyjson_obj_get(value, "run"),
+                        .definition = value,
                         .name = name_of(self, owner),
                         .input_schema = schema_of(self, names, count),
-                        .idle_ms = COMPLETE_MS,
-                        .deadline_ms = config_number(value, "deadline_ms", COMPLETE_MS),
+                        .idle_ms = CONFIG_COMPLETE_MS,
+                        .deadline_ms = config_number(value, "deadline_ms", CONFIG_COMPLETE_MS),
                         .output_bytes = COMPLETE_BYTES};
   config_program(self, value, tool);
   template_names(&tool->run, is_value, &completion->uses_value);

@@ -32,7 +32,7 @@ bool config_resource(serve_config *self, yyjson_val *key, resource_config *resou
                                 .mime_type = config_text(value, "mime_type"),
                                 .is_directory = folder,
                                 .include = take_include(self, yyjson_obj_get(value, "include")),
-                                .max_bytes = config_number(value, "max_bytes", (size_t)4 << 20)};
+                                .max_bytes = config_number(value, "max_bytes", CONFIG_MAX_BYTES)};
   if (!file == !folder) {
     source_fault(&self->source, key, "resource %s: needs either \"file\" or \"directory\"",
                  resource->name);

@@ -4,39 +4,42 @@
 
 #include <string.h>
 
+/* As they are, or without the ? of one that may be left out. */
+static void add_names(name_check *self, yyjson_val *arguments, bool marked) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  idem__each_member(arguments, i, max, key, value) {
+    const char *text = yyjson_get_str(key);
+    size_t len = yyjson_get_len(key);
+    if (marked && len && text[len - 1] == '?') len--;
+    if (idem__map_put(&self->names, text, len, value) == IDEM_E_NOMEM) memory_exhausted();
+  }
+}
+
 /* A tool of the file has its arguments there; those of a completion are made. */
 void name_check_init(name_check *self, serve_config *config, tool_config *tool) {
   yyjson_val *value = tool->hidden ? NULL : yyjson_obj_iter_get_val(tool->key);
   yyjson_val *input = yyjson_obj_get(value, "input");
+  yyjson_val *args = input ? NULL : yyjson_obj_get(value, "args");
   *self = (name_check){.config = config, .tool = tool, .at = tool->key};
-  self->args = input ? NULL : yyjson_obj_get(value, "args");
-  if (self->args) return;
+  idem__map_init(&self->names, NULL, 0);
+  if (args) {
+    add_names(self, args, true);
+    return;
+  }
   if (tool->hidden) self->schema = yyjson_read(tool->input_schema, strlen(tool->input_schema), 0);
-  self->properties =
-      yyjson_obj_get(input ? input : yyjson_doc_get_root(self->schema), "properties");
+  if (!input) input = yyjson_doc_get_root(self->schema);
+  add_names(self, yyjson_obj_get(input, "properties"), false);
 }
 
-void name_check_deinit(name_check *self) { yyjson_doc_free(self->schema); }
-
-/* As it is, or with the ? of one that may be left out. */
-static bool is_argument(yyjson_val *args, const char *name, size_t len) {
-  yyjson_val *key, *value;
-  size_t i, max;
-  idem__each_member(args, i, max, key, value) {
-    (void)value;
-    const char *text = yyjson_get_str(key);
-    size_t known = yyjson_get_len(key);
-    if (known && text[known - 1] == '?') known--;
-    if (known == len && memcmp(text, name, len) == 0) return true;
-  }
-  return false;
+void name_check_deinit(name_check *self) {
+  idem__map_deinit(&self->names);
+  yyjson_doc_free(self->schema);
 }
 
 bool name_check_see(void *user, const char *name, size_t len) {
   name_check *self = user;
-  if (self->args ? is_argument(self->args, name, len)
-                 : yyjson_obj_getn(self->properties, name, len) != NULL)
-    return true;
+  if (idem__map_get(&self->names, name, len)) return true;
   const char *near = config_input(self->config, self->tool)
                          ? idem_schema_suggest_property(self->tool->input, name, len)
                          : NULL;

@@ -10,38 +10,55 @@ static bool is_name_char(char c) {
   return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* "{name}" in a template; ":name", "@name" or "$name" in a query. */
-static bool text_uses(const char *text, size_t text_len, const char *name, size_t len, bool sql) {
-  const char *end = text + text_len;
-  for (const char *at = text; (at = memmem(at, (size_t)(end - at), name, len)); at++) {
-    char before = at > text ? at[-1] : 0, behind = at + len < end ? at[len] : 0;
-    if (sql ? before && strchr(":@$", before) && !is_name_char(behind)
-            : before == '{' && behind == '}')
-      return true;
-  }
-  return false;
+#define NAME_MAX_SEEN 256 /* longer names are taken for used */
+
+static void use(idem__map *used, const char *name, size_t len) {
+  static char here;
+  if (len && idem__map_put(used, name, len, &here) == IDEM_E_NOMEM) memory_exhausted();
 }
 
-static bool uses(yyjson_val *value, const char *name, size_t len, bool sql) {
+/* "{name}" in a template. */
+static void see_template(idem__map *used, const char *text, size_t len) {
+  const char *end = text + len;
+  for (const char *at = text; (at = memchr(at, '{', (size_t)(end - at)));) {
+    size_t most = (size_t)(end - ++at) < NAME_MAX_SEEN ? (size_t)(end - at) : NAME_MAX_SEEN;
+    const char *close = memchr(at, '}', most);
+    if (close) use(used, at, (size_t)(close - at));
+  }
+}
+
+/* ":name", "@name" or "$name" in a query. */
+static void see_query(idem__map *used, const char *text, size_t len) {
+  const char *end = text + len;
+  for (const char *at = text; at < end; at++) {
+    const char *from = at + 1, *to = from;
+    if (!strchr(":@$", *at) || !*at) continue;
+    while (to < end && is_name_char(*to)) to++;
+    use(used, from, (size_t)(to - from));
+    at = to - 1;
+  }
+}
+
+static void see(idem__map *used, yyjson_val *value) {
   yyjson_val *key, *item;
   size_t i, max;
-  if (yyjson_is_str(value))
-    return text_uses(yyjson_get_str(value), yyjson_get_len(value), name, len, sql);
-  if (yyjson_equals_strn(yyjson_obj_get(value, "if"), name, len)) return true;
+  if (yyjson_is_str(value)) see_template(used, yyjson_get_str(value), yyjson_get_len(value));
   if (yyjson_is_arr(value)) {
-    yyjson_arr_foreach(value, i, max, item) if (uses(item, name, len, sql)) return true;
+    yyjson_arr_foreach(value, i, max, item) see(used, item);
   }
-  if (yyjson_is_obj(value)) {
-    idem__each_member(value, i, max, key, item) if (uses(item, name, len, sql)) return true;
+  idem__each_member(value, i, max, key, item) {
+    if (yyjson_equals_str(key, "if") && yyjson_is_str(item))
+      use(used, yyjson_get_str(item), yyjson_get_len(item));
+    see(used, item);
   }
-  return false;
 }
 
-static bool tool_uses(yyjson_val *tool, const char *name, size_t len) {
+static void see_tool(idem__map *used, yyjson_val *tool) {
   static const char *const places[] = {"run", "stdin", "env", "http"};
+  yyjson_val *query = yyjson_obj_get(tool, "query");
   for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-    if (uses(yyjson_obj_get(tool, places[i]), name, len, false)) return true;
-  return uses(yyjson_obj_get(tool, "query"), name, len, true);
+    see(used, yyjson_obj_get(tool, places[i]));
+  if (yyjson_is_str(query)) see_query(used, yyjson_get_str(query), yyjson_get_len(query));
 }
 
 static const char *where_to(const tool_config *tool) {
@@ -53,17 +70,21 @@ static const char *where_to(const tool_config *tool) {
 static void note_unused(serve_config *self, const tool_config *tool, yyjson_val *value) {
   yyjson_val *args = yyjson_obj_get(value, "args"), *key, *item;
   size_t i, max;
+  idem__map used;
   if (!args) args = yyjson_obj_get(yyjson_obj_get(value, "input"), "properties");
+  idem__map_init(&used, NULL, 0);
+  see_tool(&used, value);
   idem__each_member(args, i, max, key, item) {
     const char *name = yyjson_get_str(key);
     size_t len = yyjson_get_len(key);
     (void)item;
     if (len && name[len - 1] == '?') len--;
-    if (tool_uses(value, name, len)) continue;
+    if (len >= NAME_MAX_SEEN || idem__map_get(&used, name, len)) continue;
     source_note(&self->source, key,
                 "tool %s: nothing uses the argument %.*s: write %s%.*s%s, or remove it", tool->name,
                 (int)len, name, tool->query ? ":" : "{", (int)len, name, where_to(tool));
   }
+  idem__map_deinit(&used);
 }
 
 /* ----------------------------------------------------------------------- home folders */
@@ -96,7 +117,7 @@ static void note_words(serve_config *self, const tool_config *tool, yyjson_val *
 
 void config_notes(serve_config *self, const tool_config *tool) {
   yyjson_val *value = yyjson_obj_iter_get_val(tool->key);
-  note_unused(self, tool, value);
+  if (!tool->keep) note_unused(self, tool, value); /* else all are told to the program */
   note_words(self, tool, yyjson_obj_get(value, "run"));
   note_home(self, tool, yyjson_obj_get(value, "env"));
 }

@@ -103,6 +103,16 @@ static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool
   }
 }
 
+/* What a caller may know of paths: how they go on in these. */
+static void take_folders(serve_config *self, tool_config *tool) {
+  const char **folders = memory_zeroed(&self->memory, tool->inside_count + 2, sizeof *folders);
+  size_t count = 0;
+  for (size_t i = 0; i < tool->inside_count; i++)
+    if (tool->inside[i].folder) folders[count++] = tool->inside[i].folder;
+  folders[count] = self->source.folder;
+  tool->folders = folders;
+}
+
 static void take_names(serve_config *self, yyjson_val *value, tool_config *tool) {
   name_check check;
   name_check_init(&check, self, tool);
@@ -160,21 +170,81 @@ static void take_exit_ok(yyjson_val *list, tool_config *tool) {
   }
 }
 
+static void take_errors(serve_config *self, yyjson_val *value, tool_config *tool) {
+  static const char *const names[] = {[ERRORS_SHOW] = "show",
+                                      [ERRORS_HIDE] = "hide",
+                                      [ERRORS_LOG] = "log",
+                                      [ERRORS_WITH] = "with",
+                                      [ERRORS_MERGE] = "merge"};
+  yyjson_val *mode = yyjson_obj_get(value, "stderr");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (yyjson_equals_str(mode, names[i])) tool->errors = (errors_mode)i;
+  if (tool->errors < ERRORS_WITH) return;
+  if (tool->output_json)
+    source_fault(&self->source, mode, "tool %s: JSON with something beside it is none: remove %s",
+                 tool->name, "\"stderr\" or \"output\"");
+  if (tool->errors == ERRORS_MERGE && tool->progress)
+    source_fault(&self->source, mode,
+                 "tool %s: progress is read from stderr, which \"merge\" makes output: write "
+                 "\"with\"",
+                 tool->name);
+}
+
+static bool see_any(void *user, const char *name, size_t len) {
+  (void)user, (void)name, (void)len;
+  return false;
+}
+
+static bool has_conditions(const arguments_template *run) {
+  for (size_t i = 0; i < run->count; i++)
+    if (run->slots[i].condition) return true;
+  return false;
+}
+
+/* It is started once, for all calls: nothing of a call can be in how it is started. */
+static void check_kept(serve_config *self, yyjson_val *value, const tool_config *tool) {
+  static const char *const senseless[] = {"stdin", "exit_ok", "progress", "tmpdir", "unsafe"};
+  yyjson_val *run = yyjson_obj_get(value, "run"), *at;
+  if (!template_names(&tool->run, see_any, NULL) || has_conditions(&tool->run))
+    source_fault(&self->source, run,
+                 "tool %s: a program that stays (keep) is started once, so its words cannot hold "
+                 "arguments; it is told them with each call",
+                 tool->name);
+  for (size_t i = 0; i < tool->env_count; i++)
+    if (tool->env[i].value)
+      source_fault(&self->source, yyjson_obj_get(value, "env"),
+                   "tool %s: a program that stays (keep) has the same variables for all calls",
+                   tool->name);
+  for (size_t i = 0; i < sizeof senseless / sizeof *senseless; i++)
+    if ((at = source_key(value, senseless[i], strlen(senseless[i]))))
+      source_fault(&self->source, at, "tool %s: \"%s\" means nothing beside \"keep\"", tool->name,
+                   senseless[i]);
+  if (tool->errors >= ERRORS_WITH)
+    source_fault(&self->source, yyjson_obj_get(value, "stderr"),
+                 "tool %s: stderr of a program that stays (keep) belongs to no call: show, hide or "
+                 "log",
+                 tool->name);
+}
+
 bool config_program(serve_config *self, yyjson_val *value, tool_config *tool) {
   yyjson_val *cwd = yyjson_obj_get(value, "cwd");
-  const char *output = config_text(value, "output"), *errors = config_text(value, "stderr"),
-             *tmpdir = config_text(value, "tmpdir");
+  const char *output = config_text(value, "output"), *tmpdir = config_text(value, "tmpdir");
   tool->output_json = output && strcmp(output, "json") == 0;
-  tool->hide_stderr = errors && strcmp(errors, "hide") == 0;
   tool->own_tmpdir = tmpdir && strcmp(tmpdir, "call") == 0;
   tool->progress = config_true(value, "progress");
+  tool->processes = config_number(value, "processes", CONFIG_PROCESSES);
+  take_errors(self, value, tool);
   take_exit_ok(yyjson_obj_get(value, "exit_ok"), tool);
   take_allow(self, value, tool);
   tool->cwd = cwd ? config_path(self, (config_owner){"tool", tool->name}, cwd, "folder")
                   : self->source.folder;
   if (!take_words(self, value, tool)) return false;
   take_names(self, value, tool);
+  take_folders(self, tool);
   config_shell(self, value, tool);
   bool found = take_program(self, yyjson_obj_get(value, "run"), tool);
-  return config_environment(self, value, tool) && found;
+  bool fine = config_environment(self, value, tool) && found;
+  tool->keep = config_true(value, "keep");
+  if (tool->keep) check_kept(self, value, tool);
+  return fine;
 }

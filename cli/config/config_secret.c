@@ -25,9 +25,10 @@ static const char *trim(char *text, size_t len) {
   return len && !memchr(text, 0, len) ? text : NULL;
 }
 
-static void note_file(serve_config *self, const char *name, const char *real) {
+/* By its name, not by where that leads today. */
+static void note_file(serve_config *self, const char *name) {
   found_program *made = memory_zeroed(&self->memory, 1, sizeof *made);
-  *made = (found_program){self->secret_files, name, real};
+  *made = (found_program){self->secret_files, name, config_join(self, name)};
   self->secret_files = made;
 }
 
@@ -35,10 +36,10 @@ static const char *from_file(serve_config *self, const tool_config *tool, yyjson
   const char *path = yyjson_get_str(at);
   const char *real = config_file(self, (config_owner){"tool", tool->name}, at, "secret file");
   const char *why;
-  FILE *file = real ? regular_file_open(real, &why) : NULL;
+  FILE *file = real ? regular_file_open_secret(real, &why) : NULL;
   if (real && !file) return fault(self, tool, at, path, why);
   if (!file) return NULL;
-  note_file(self, path, real);
+  note_file(self, path);
   char *text = memory_zeroed(&self->memory, SECRET_BYTES + 1, 1);
   size_t len = fread(text, 1, SECRET_BYTES + 1, file);
   fclose(file);
@@ -57,11 +58,9 @@ static const char *from_environment(serve_config *self, const tool_config *tool,
 
 /* Found in PATH it is the system's. */
 static void note_command(serve_config *self, const char *name) {
-  char real[PATH_MAX], joined[PATH_MAX];
-  int len = snprintf(joined, sizeof joined, "%s/%s", *name == '/' ? "" : self->source.folder, name);
-  if (!strchr(name, '/') || len >= (int)sizeof joined || !realpath(joined, real)) return;
+  if (!strchr(name, '/')) return;
   found_program *made = memory_zeroed(&self->memory, 1, sizeof *made);
-  *made = (found_program){self->commands, name, memory_text(&self->memory, real, strlen(real))};
+  *made = (found_program){self->commands, name, config_join(self, name)};
   self->commands = made;
 }
 

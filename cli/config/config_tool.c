@@ -132,10 +132,11 @@ static void take_output(serve_config *self, yyjson_val *value, tool_config *tool
 /* ------------------------------------------------------------------- which kind */
 
 /* The statements that make a database in memory. */
-static const char *read_script(serve_config *self, const tool_config *tool, yyjson_val *at) {
+static const char *read_script(serve_config *self, tool_config *tool, yyjson_val *at) {
   const char *path = config_file(self, (config_owner){"tool", tool->name}, at, "script");
   const char *why;
   FILE *file = path ? regular_file_open(path, &why) : NULL;
+  tool->script_path = path;
   if (!file) {
     if (path)
       source_fault(&self->source, at, "tool %s: script %s: %s", tool->name, yyjson_get_str(at),
@@ -155,7 +156,7 @@ static void take_query(serve_config *self, yyjson_val *value, tool_config *tool)
   yyjson_val *database = yyjson_obj_get(value, "database");
   yyjson_val *script = yyjson_obj_get(value, "script");
   tool->may_write = config_true(value, "write");
-  tool->max_rows = config_number(value, "max_rows", 1000);
+  tool->max_rows = config_number(value, "max_rows", CONFIG_MAX_ROWS);
   if (!database == !script)
     source_fault(&self->source, tool->key, "tool %s: a query needs either a database or a script",
                  tool->name);
@@ -172,15 +173,16 @@ static const struct kind_key {
   const char *key;
   bool run, query, http;
 } kind_keys[] = {
-    {"stdin", true, false, false},    {"cwd", true, false, false},
-    {"inside", true, false, false},   {"env", true, false, false},
-    {"pass_env", true, false, false}, {"output", true, false, true},
-    {"stderr", true, false, false},   {"progress", true, false, false},
-    {"idle_ms", true, false, true},   {"exit_ok", true, false, false},
-    {"confine", true, false, false},  {"allow", true, false, false},
-    {"tmpdir", true, false, false},   {"database", false, true, false},
-    {"script", false, true, false},   {"write", false, true, false},
-    {"max_rows", false, true, false}, {"unsafe", true, false, false},
+    {"stdin", true, false, false},     {"cwd", true, false, false},
+    {"inside", true, false, false},    {"env", true, false, false},
+    {"pass_env", true, false, false},  {"output", true, false, true},
+    {"stderr", true, false, false},    {"progress", true, false, false},
+    {"idle_ms", true, false, true},    {"exit_ok", true, false, false},
+    {"confine", true, false, false},   {"allow", true, false, false},
+    {"processes", true, false, false}, {"tmpdir", true, false, false},
+    {"database", false, true, false},  {"script", false, true, false},
+    {"write", false, true, false},     {"max_rows", false, true, false},
+    {"unsafe", true, false, false},    {"keep", true, false, false},
 };
 
 /* A key that would have no effect is a mistake. */
@@ -218,21 +220,24 @@ static bool take_kind(serve_config *self, yyjson_val *value, tool_config *tool) 
   return true;
 }
 
-static uint64_t usual_deadline(yyjson_val *value) {
+uint64_t config_usual_deadline(const tool_config *tool) {
+  if (tool->hidden) return CONFIG_COMPLETE_MS;
+  yyjson_val *value = tool->definition;
   return yyjson_obj_get(value, "query") ? 10000 : yyjson_obj_get(value, "http") ? 30000 : 600000;
 }
 
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   yyjson_val *value = yyjson_obj_iter_get_val(key);
   tool->key = key;
+  tool->definition = value;
   tool->name = yyjson_get_str(key);
   tool->title = config_text(value, "title");
   tool->description = config_text(value, "description");
   tool->annotations = config_json(self, yyjson_obj_get(value, "annotations"));
   tool->output_schema = config_json(self, yyjson_obj_get(value, "output_schema"));
-  tool->idle_ms = config_number(value, "idle_ms", 120000);
-  tool->output_bytes = config_number(value, "output_bytes", (size_t)1 << 20);
-  tool->deadline_ms = config_number(value, "deadline_ms", usual_deadline(value));
+  tool->idle_ms = config_number(value, "idle_ms", CONFIG_IDLE_MS);
+  tool->output_bytes = config_number(value, "output_bytes", CONFIG_OUTPUT_BYTES);
+  tool->deadline_ms = config_number(value, "deadline_ms", config_usual_deadline(tool));
   take_output(self, value, tool);
   check_input(self, value, tool);
   config_defaults(self, tool);

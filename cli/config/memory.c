@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdnoreturn.h>
 #include <string.h>
 
 #define BLOCK_BYTES ((size_t)64 << 10)
@@ -16,13 +17,15 @@ struct memory_block {
   max_align_t bytes[];
 };
 
+noreturn void memory_exhausted(void) {
+  fputs("idem: out of memory\n", stderr);
+  exit(1);
+}
+
 static memory_block *add_block(config_memory *self, size_t least) {
   size_t size = least > BLOCK_BYTES / 4 ? least : BLOCK_BYTES;
   memory_block *block = calloc(1, sizeof *block + size);
-  if (!block) {
-    fputs("idem: out of memory\n", stderr);
-    exit(1);
-  }
+  if (!block) memory_exhausted();
   block->size = size;
   block->before = self->last;
   self->last = block;

@@ -4,6 +4,7 @@
 #define IDEM_CLI_MEMORY_H
 
 #include <stddef.h>
+#include <stdnoreturn.h>
 
 typedef struct memory_block memory_block;
 typedef struct config_memory {
@@ -15,5 +16,7 @@ char *memory_text(config_memory *self, const char *text, size_t len);
 /* The end of the newest piece, from `used` bytes on, was not needed. */
 void memory_give_back(config_memory *self, void *piece, size_t used);
 void memory_free(config_memory *self);
+/* Says so, and ends the program. */
+noreturn void memory_exhausted(void);
 
 #endif

@@ -12,6 +12,8 @@
 
 #define FILE_MAX ((size_t)4 << 20)
 #define FAULTS_TOLD 100u
+#define PLACE_BYTES 512u
+#define SENTENCE_BYTES 1024u
 #define READ_FLAGS                                                                                 \
   (YYJSON_READ_INSITU | YYJSON_READ_ALLOW_COMMENTS | YYJSON_READ_ALLOW_TRAILING_COMMAS |           \
    YYJSON_READ_NUMBER_AS_RAW)
@@ -23,26 +25,36 @@ static void say(const config_source *self, const char *place, bool is_fault, con
 static void say_at(const config_source *self, size_t offset, bool is_fault, const char *format,
                    va_list arguments) IDEM_PRINTF(4, 0);
 
+/* The file is the operator's own, and so is the log: paths stand whole. */
+static void tell(const config_source *self, const char *place, bool is_fault,
+                 const char *sentence) {
+  char detail[PLACE_BYTES + SENTENCE_BYTES];
+  int len = snprintf(detail, sizeof detail, "%s%s", place, sentence);
+  idem_log_write(self->log, &(idem_log_record){.level = is_fault ? IDEM_LOG_ERROR : IDEM_LOG_WARN,
+                                               .message = is_fault ? "fault in the configuration"
+                                                                   : "note on the configuration",
+                                               .detail = detail,
+                                               .detail_len = (size_t)len,
+                                               .plain = true});
+}
+
 /* One fault, one line. */
 static void say(const config_source *self, const char *place, bool is_fault, const char *format,
                 va_list arguments) {
-  char sentence[1024];
+  char sentence[SENTENCE_BYTES];
   vsnprintf(sentence, sizeof sentence, format, arguments);
   if (self->log)
-    idem_logf(self->log, is_fault ? IDEM_LOG_ERROR : IDEM_LOG_WARN,
-              is_fault ? "fault in the configuration" : "note on the configuration", "%s%s", place,
-              sentence);
+    tell(self, place, is_fault, sentence);
   else
     fprintf(stderr, "%s%s\n", place, sentence);
 }
 
 static void say_at(const config_source *self, size_t offset, bool is_fault, const char *format,
                    va_list arguments) {
-  char place[512];
+  char place[PLACE_BYTES];
   size_t line = 0;
   while (line + 1 < self->line_count && self->lines[line + 1] <= offset) line++;
-  const char *slash = self->log ? strrchr(self->path, '/') : NULL; /* logs hide whole paths */
-  snprintf(place, sizeof place, "%s:%zu:%zu: %s", slash ? slash + 1 : self->path, line + 1,
+  snprintf(place, sizeof place, "%s:%zu:%zu: %s", self->path, line + 1,
            offset - self->lines[line] + 1, is_fault || self->log ? "" : "note: ");
   say(self, place, is_fault, format, arguments);
 }

@@ -4,6 +4,7 @@
 
 #include "config/config.h"
 #include "listing.h"
+#include "program/hidden.h"
 
 #include <idem/mcp.h>
 
@@ -11,11 +12,12 @@
 typedef struct open_resource {
   const resource_config *config;
   config_source *source;
-  int folder;       /* what files are opened beneath */
-  char uri[192];    /* of a file, or what comes before a directory's path */
-  file_list files;  /* of a directory, as they were listed */
-  file_stamp stamp; /* of a file */
-  bool dirty;       /* something has changed in a folder that is watched for it */
+  hidden_files *hidden; /* what is never served */
+  int folder;           /* what files are opened beneath */
+  char uri[192];        /* of a file, or what comes before a directory's path */
+  file_list files;      /* of a directory, as they were listed */
+  file_stamp stamp;     /* of a file */
+  bool dirty;           /* something has changed in a folder that is watched for it */
 } open_resource;
 
 typedef struct content_host {
@@ -23,7 +25,8 @@ typedef struct content_host {
   open_resource *resources;
 } content_host;
 
-void content_init(content_host *self, serve_config *config);
+/* `hidden` outlives it. */
+void content_init(content_host *self, serve_config *config, hidden_files *hidden);
 /* False: something could not be added, and that was told. */
 bool content_fill(content_host *self, idem_server *server);
 void content_deinit(content_host *self);

@@ -18,6 +18,7 @@ typedef struct walk {
   file_list *list;
   const resource_config *config;
   int folder;
+  hidden_moment hidden;
   void (*see)(void *user, const char *path);
   void *user;
 } walk;
@@ -32,7 +33,9 @@ bool listing_includes(const resource_config *config, const char *path) {
 
 static bool take_file(walk *self, const char *path, const struct stat *about) {
   file_list *list = self->list;
-  if (!listing_includes(self->config, path) || !idem__utf8_valid(path, strlen(path))) return true;
+  if (!listing_includes(self->config, path) || !idem__utf8_valid(path, strlen(path)) ||
+      hidden_is(&self->hidden, about, NULL))
+    return true;
   char *copy = strdup(path);
   if (!copy) return false;
   list->files[list->count++] = (listed_file){.path = copy, .stamp = stamp_of(about)};
@@ -116,10 +119,18 @@ static int by_path(const void *one, const void *other) {
 }
 
 bool listing_read(file_list *self, const resource_config *config, int folder,
-                  void (*see)(void *user, const char *path), void *user) {
+                  const hidden_files *hidden, void (*see)(void *user, const char *path),
+                  void *user) {
   *self = (file_list){.files = calloc(LIST_MAX, sizeof *self->files)};
-  walk files = {.list = self, .config = config, .folder = folder, .see = see, .user = user};
-  if (!self->files || !walk_folder(&files, "", 0)) return false;
+  walk files = {.list = self,
+                .config = config,
+                .folder = folder,
+                .hidden = hidden_look(hidden),
+                .see = see,
+                .user = user};
+  bool whole = self->files && walk_folder(&files, "", 0);
+  hidden_moment_free(&files.hidden);
+  if (!whole) return false;
   qsort(self->files, self->count, sizeof *self->files, by_path);
   return true;
 }

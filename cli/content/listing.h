@@ -3,6 +3,7 @@
 #define IDEM_CLI_LISTING_H
 
 #include "config/config.h"
+#include "program/hidden.h"
 #include "service/watch.h"
 
 typedef struct listed_file {
@@ -16,9 +17,10 @@ typedef struct file_list {
   size_t looked; /* entries seen, of every kind */
 } file_list;
 
-/* Every folder on the way is told to `see` (may be NULL) by its path beneath. False: no memory. */
+/* Without what is hidden. Every folder on the way is told to `see` (may be NULL) by its path beneath. False: no memory. */
 bool listing_read(file_list *self, const resource_config *config, int folder,
-                  void (*see)(void *user, const char *path), void *user);
+                  const hidden_files *hidden, void (*see)(void *user, const char *path),
+                  void *user);
 void listing_free(file_list *self);
 
 /* Whether a file of that name is served. */

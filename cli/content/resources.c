@@ -1,6 +1,9 @@
 /* resources.c - files as resources. A directory's files are opened beneath it by the kernel
- * (openat2), so that neither ".." nor a link leads out of it; hidden files are not served. */
+ * (openat2), so that neither ".." nor a link leads out of it; hidden files are not served, nor those of secrets
+ * and tokens, by whatever name. */
 #include "content.h"
+
+#include "config/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,9 +83,21 @@ static bool is_served_file(const open_resource *self, int fd) {
          is_served_path(self->config, file + len + 1);
 }
 
+/* Looked at each time: a secret may have become another file. */
+static bool is_kept(const open_resource *self, int fd) {
+  char name[PATH_MAX];
+  struct stat about;
+  if (fstat(fd, &about) != 0) return true;
+  hidden_moment now = hidden_look(self->hidden);
+  bool kept = hidden_is(&now, &about, real_name(fd, name) ? name : NULL);
+  hidden_moment_free(&now);
+  return kept;
+}
+
 static int open_resource_file(const open_resource *self, const char *path) {
   const resource_config *config = self->config;
-  if (!config->is_directory) return open(config->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (!config->is_directory)
+    return regular_file_open_unlinked(config->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   int fd = is_served_path(config, path) ? open_beneath(self->folder, path) : -1;
   if (fd < 0 || is_served_file(self, fd)) return fd;
   close(fd);
@@ -111,7 +126,7 @@ static void answer_file(idem_request *request, const open_resource *self, const 
   struct stat about;
   idem__buf bytes;
   int fd = open_resource_file(self, path);
-  if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
+  if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || is_kept(self, fd)) {
     if (fd >= 0) close(fd);
     idem_resource_missing(request);
     return;
@@ -262,7 +277,7 @@ static void look_at_directory(open_resource *self, idem_server *server, watcher 
   file_list now;
   sight folders = {.resource = self, .watches = watches};
   watcher_begin(watches, self);
-  bool whole = listing_read(&now, self->config, self->folder, see_folder, &folders);
+  bool whole = listing_read(&now, self->config, self->folder, self->hidden, see_folder, &folders);
   watcher_end(watches, self);
   if (whole) tell_difference(self, server, &now);
   if (whole) {
@@ -307,9 +322,41 @@ void content_unwatch(content_host *self, watcher *watches) {
 
 /* ------------------------------------------------------------------------ together */
 
+/* One that is served alone is a mistake; of a folder's it is good to know. */
+static bool may_serve_file(const open_resource *self) {
+  struct stat about;
+  hidden_moment now = hidden_look(self->hidden);
+  bool serves =
+      stat(self->config->path, &about) != 0 || !hidden_is(&now, &about, self->config->path);
+  hidden_moment_free(&now);
+  if (serves) return true;
+  source_fault(
+      self->source, self->config->key,
+      "resource %s: this is the file of a secret or of tokens, or root's alone: it is never "
+      "served",
+      self->config->name);
+  return false;
+}
+
+static void note_kept(const open_resource *self) {
+  const char *folder = self->config->path;
+  size_t len = folder[1] ? strlen(folder) : 0;
+  for (size_t i = 0; i < self->hidden->count; i++) {
+    const char *path = self->hidden->paths[i];
+    if (strncmp(path, folder, len) != 0 || path[len] != '/' ||
+        !is_served_path(self->config, path + len + 1))
+      continue;
+    source_note(self->source, self->config->key,
+                "resource %s: %s is %s: it is not served with the others", self->config->name,
+                path + len + 1,
+                i < self->hidden->named ? "the file of a secret or of tokens" : "root's alone");
+  }
+}
+
 static bool fill_one(open_resource *self, idem_server *server) {
   const resource_config *config = self->config;
   if (!config->is_directory) {
+    if (!may_serve_file(self)) return false;
     self->stamp = stamp_file(config->path);
     snprintf(self->uri, sizeof self->uri, "idem://%s", config->name);
     return add(self, server, self->uri, config->name, mime_of(config, config->path), false);
@@ -320,21 +367,22 @@ static bool fill_one(open_resource *self, idem_server *server) {
     return false;
   }
   char pattern[256];
+  note_kept(self);
   snprintf(self->uri, sizeof self->uri, "idem://%s/", config->name);
   snprintf(pattern, sizeof pattern, "%s{+path}", self->uri);
   if (!add(self, server, pattern, config->name, config->mime_type, true)) return false;
-  if (!listing_read(&self->files, config, self->folder, NULL, NULL)) return false;
+  if (!listing_read(&self->files, config, self->folder, self->hidden, NULL, NULL)) return false;
   for (size_t i = 0; i < self->files.count; i++)
     if (!list_file(self, server, self->files.files[i].path)) return false;
   return true;
 }
 
-void content_init(content_host *self, serve_config *config) {
+void content_init(content_host *self, serve_config *config, hidden_files *hidden) {
   *self = (content_host){.config = config};
   self->resources = calloc(config->resource_count + 1, sizeof *self->resources);
   for (size_t i = 0; self->resources && i < config->resource_count; i++)
-    self->resources[i] =
-        (open_resource){.config = &config->resources[i], .source = &config->source, .folder = -1};
+    self->resources[i] = (open_resource){
+        .config = &config->resources[i], .source = &config->source, .hidden = hidden, .folder = -1};
 }
 
 bool content_fill(content_host *self, idem_server *server) {

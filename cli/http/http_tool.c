@@ -126,6 +126,7 @@ static void on_answer(const idem__fetch_answer *answer, void *user) {
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   http_call *self = user;
   (void)reason;
+  outcome_cancelled(request, self->tool->config);
   idem_request_drop(request);
   if (self->turn.lane) {
     slots_leave(&calls, &self->turn);

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define TAIL_BYTES 2048u
+#define TAIL_BYTES 2048u  /* of what a failure complains of */
+#define WITH_BYTES 16384u /* of what is asked for beside the output; as much as is kept */
+#define LOGGED_LINES 64u
+#define LOGGED_LINE 1024u
 
 /* -------------------------------------------------------------------------- stderr */
 
@@ -25,14 +28,16 @@ static bool take_progress(const call *self, const char *line) {
   return true;
 }
 
-/* Keeps the end: the beginning makes room. */
+/* Keeps the end: the beginning makes room, half of it at once, so that lines of a byte cost no more than
+ * one long line. */
 static void keep_errors(call *self, const char *bytes, size_t len) {
-  size_t max = self->errors.max;
-  if (len > max) {
-    bytes += len - max;
-    len = max;
+  size_t kept = self->errors.max / 2;
+  if (len > kept) {
+    bytes += len - kept;
+    len = kept;
   }
-  if (self->errors.len + len > max) idem__buf_consume(&self->errors, self->errors.len + len - max);
+  if (self->errors.len + len > self->errors.max)
+    idem__buf_consume(&self->errors, self->errors.len + len - kept);
   idem__buf_put(&self->errors, bytes, len);
 }
 
@@ -58,38 +63,123 @@ void call_heard_errors(call *self, const char *bytes, size_t len) {
   }
 }
 
+/* ---------------------------------------------------------------------- the owner's log */
+
+static void log_line(idem_log *log, idem_log_level level, const char *message, const char *name,
+                     const char *line, size_t len) {
+  char detail[LOGGED_LINE + 160];
+  if (len > LOGGED_LINE) len = LOGGED_LINE;
+  int size = snprintf(detail, sizeof detail, "%.128s: %.*s", name, (int)len, line);
+  idem_log_write(log, &(idem_log_record){.level = level,
+                                         .message = message,
+                                         .detail = detail,
+                                         .detail_len = size > 0 ? (size_t)size : 0,
+                                         .plain = true});
+}
+
+static void log_lines(const program_tool *tool, idem_log_level level, const char *message,
+                      const idem__buf *text) {
+  idem_log *log = tool->host->runners.log;
+  const char *name = tool->config->name, *at = text->data, *end = at + text->len;
+  for (unsigned i = 0; at < end; i++) {
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    if (!stop) stop = end;
+    if (i == LOGGED_LINES) {
+      log_line(log, level, message, name, "(more)", 6);
+      return;
+    }
+    log_line(log, level, message, name, at, (size_t)(stop - at));
+    at = stop + (stop < end);
+  }
+}
+
+/* Redaction protects peers, not operators from their own file names: paths stay, secrets and tokens go. */
+void program_log_lines(const program_tool *tool, idem_log_level level, const char *message,
+                       const char *text, size_t len) {
+  idem_log *log = tool->host->runners.log;
+  idem__redaction rules = {
+      .secrets = tool->file->secrets, .secret_count = tool->file->secret_count, .keep_paths = true};
+  idem__buf safe;
+  if (!len || !log || level < idem_log_get_level(log)) return;
+  idem__buf_init(&safe, NULL, (size_t)256 << 10);
+  if (idem__redact_by(&safe, text, len, &rules) == IDEM_OK) log_lines(tool, level, message, &safe);
+  idem__buf_deinit(&safe);
+}
+
+void program_log_errors(const program_tool *tool, const char *errors, size_t len) {
+  program_log_lines(tool, tool->config->errors == ERRORS_LOG ? IDEM_LOG_INFO : IDEM_LOG_DEBUG,
+                    "stderr of a tool", errors, len);
+}
+
 /* ------------------------------------------------------------------------- content */
 
-static void add_tail(const call *self, idem__buf *out) {
-  const serve_config *config = self->tool->file;
-  idem__buf safe, clean;
-  if (self->tool->config->hide_stderr || !self->errors.len) return;
+void program_put_redacted(const program_tool *tool, const char *text, size_t len, idem__buf *out) {
+  idem__redaction rules = {.secrets = tool->file->secrets,
+                           .secret_count = tool->file->secret_count,
+                           .folders = tool->config->folders};
+  idem__buf safe;
   idem__buf_init(&safe, NULL, (size_t)256 << 10);
-  idem__buf_init(&clean, NULL, (size_t)768 << 10);
-  if (idem__redact(&safe, self->errors.data, self->errors.len, config->secrets,
-                   config->secret_count) == IDEM_OK) {
-    reply_put_clean(&clean, safe.data, safe.len);
-    size_t skip = clean.len > TAIL_BYTES ? clean.len - TAIL_BYTES : 0;
-    while (skip < clean.len && ((unsigned char)clean.data[skip] & 0xC0u) == 0x80u) skip++;
-    idem__buf_printf(out, "\nstderr%s: ", skip ? " (its end)" : "");
-    idem__buf_put(out, clean.data + skip, clean.len - skip);
-  }
+  if (idem__redact_by(&safe, text, len, &rules) == IDEM_OK)
+    reply_put_clean(out, safe.data, safe.len);
   idem__buf_deinit(&safe);
+}
+
+void program_put_tail(const program_tool *tool, const char *errors, size_t len, idem__buf *out) {
+  size_t most = tool->config->errors == ERRORS_WITH ? WITH_BYTES : TAIL_BYTES;
+  idem__buf clean;
+  if (tool->config->errors == ERRORS_HIDE || !len) return;
+  idem__buf_init(&clean, NULL, (size_t)768 << 10);
+  program_put_redacted(tool, errors, len, &clean);
+  size_t skip = clean.len > most ? clean.len - most : 0;
+  while (skip < clean.len && ((unsigned char)clean.data[skip] & 0xC0u) == 0x80u) skip++;
+  idem__buf_printf(out, "\nstderr%s: ", skip ? " (its end)" : "");
+  idem__buf_put(out, clean.data + skip, clean.len - skip);
   idem__buf_deinit(&clean);
 }
 
-/* A program that was refused a file or a socket says only that; who reads it should know of "allow". */
+static void add_tail(const call *self, idem__buf *out) {
+  program_put_tail(self->tool, self->errors.data, self->errors.len, out);
+}
+
+/* What programs say when they were refused a file or a socket; many tell it in words of their own. */
+static const struct refusal {
+  const char *text;
+  bool network; /* no hint where it has the network */
+} refusals[] = {
+    {"Permission denied", false},
+    {"Operation not permitted", false},
+    {"EACCES", false},
+    {"Read-only file system", false},
+    {"readonly database", false},
+    {"unable to open database", false},
+    {"Couldn't connect to server", true},
+    {"Could not resolve host", true},
+    {"Failed to connect", true},
+    {"Temporary failure in name resolution", true},
+    {"EAI_AGAIN", true},
+    {"Name or service not known", true},
+    {"Connection refused", true},
+    {"Network is unreachable", true},
+};
+
+static bool says_refused(const tool_config *tool, const char *errors, size_t len) {
+  for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+    const struct refusal *one = &refusals[i];
+    if (one->network && tool->allow_net) continue;
+    if (memmem(errors, len, one->text, strlen(one->text))) return true;
+  }
+  return false;
+}
+
+void program_put_hint(const program_tool *tool, const char *errors, size_t len, idem__buf *out) {
+  bool open = !tool->bounds->abi && !tool->bounds->seals;
+  if (tool->config->unconfined || open || !len || !says_refused(tool->config, errors, len)) return;
+  idem__buf_printf(out, "%s%s is confined; \"allow\" in its definition names what it may reach.",
+                   out->data[out->len - 1] == '\n' ? "" : "\n", tool->config->name);
+}
+
 static void add_hint(const call *self, idem__buf *out) {
-  static const char *const refusals[] = {"Permission denied", "Operation not permitted", "EACCES"};
-  const char *text = self->errors.data;
-  const confinement *bounds = self->tool->bounds;
-  bool refused = false, free = !bounds->abi && !bounds->seals;
-  if (self->tool->config->unconfined || free || !text) return;
-  for (size_t i = 0; i < sizeof refusals / sizeof *refusals && !refused; i++)
-    refused = memmem(text, self->errors.len, refusals[i], strlen(refusals[i]));
-  if (refused)
-    idem__buf_printf(out, "%s%s is confined; \"allow\" in its definition names what it may reach.",
-                     out->data[out->len - 1] == '\n' ? "" : "\n", self->tool->config->name);
+  program_put_hint(self->tool, self->errors.data, self->errors.len, out);
 }
 
 /* What stands behind its name in a sentence. False: it went well, or only its output was cut. */
@@ -102,6 +192,9 @@ static bool how_it_failed(const call *self, char *how, size_t size) {
   else if (self->stopped == STOP_DEADLINE)
     snprintf(how, size, "was stopped: it took longer than %llu ms (deadline_ms)",
              (unsigned long long)config->deadline_ms);
+  else if (self->stopped == STOP_CROWDED)
+    snprintf(how, size, "was stopped: it had more than %zu processes and threads (processes)",
+             config->processes);
   else if (self->lost)
     snprintf(how, size, "was ended: the process that watched over it was lost");
   else if (WIFSIGNALED(self->status))
@@ -133,11 +226,12 @@ static bool judge(const call *self, idem__buf *sentence) {
     add_hint(self, sentence);
     return true;
   }
+  if (config->errors == ERRORS_WITH) add_tail(self, sentence);
   if (self->stopped != STOP_FLOOD) return false;
   failure_tell(self->request, config, "was stopped: more than %zu bytes (output_bytes)",
                config->output_bytes);
   idem__buf_printf(sentence,
-                   "The output was cut after %zu bytes (output_bytes) and %s was stopped.",
+                   "\nThe output was cut after %zu bytes (output_bytes) and %s was stopped.",
                    config->output_bytes, config->name);
   return false;
 }
@@ -170,12 +264,13 @@ static void answer_text(call *self, idem__buf *sentence, bool failed) {
 
 void call_answer(call *self) {
   idem__buf sentence;
+  program_log_errors(self->tool, self->errors.data, self->errors.len);
   if (!self->request) return;
   if (self->tool->config->hidden) {
     completion_answer(self);
     return;
   }
-  idem__buf_init(&sentence, NULL, (size_t)8 << 10);
+  idem__buf_init(&sentence, NULL, (size_t)32 << 10);
   bool failed = judge(self, &sentence);
   if (self->tool->config->output_json && self->stopped == STOP_FLOOD)
     reply_failed_because(self->request, "%s printed more than %zu bytes of JSON (output_bytes)",

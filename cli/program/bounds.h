@@ -9,11 +9,19 @@
 bool bounds_check(serve_config *self);
 
 /* Whether a path is in one of the folders, or one of them; the list ends with NULL and may be NULL. */
+/* Whether the folder is on the way that `path` takes, links and all: then who may write the one decides what
+ * the other is. */
+bool bounds_on_way(const char *path, const char *folder);
 bool bounds_within(const char *path, const char *const *folders);
 
-/* Whether a tool is given more in `now` than the one of its name in `before`, or a new one more than nothing;
- * the log is told of each at `level`. */
+/* Whether a path is the folder or in it; either may be NULL. */
+bool bounds_beneath(const char *path, const char *folder);
+
+/* loosened.c: whether a tool reaches more than another one, which may be NULL. */
+bool bounds_has_more(const serve_config *config, const tool_config *tool, const tool_config *other);
+/* Whether tools, resources or limits have more in `now` than those of their name in `before`, or new ones
+ * more than is usual; the log is told of all of it, as of what is so or would be. */
 bool bounds_loosened(const serve_config *before, const serve_config *now, idem_log *log,
-                     idem_log_level level);
+                     bool refused);
 
 #endif

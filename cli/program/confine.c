@@ -3,6 +3,8 @@
  * at the start. */
 #include "confine.h"
 
+#include "config/regular_file.h"
+
 #include "bounds.h"
 
 #include <errno.h>
@@ -89,18 +91,33 @@ static bool allow_beside(void *user, int fd, bool whole) {
                     self->rights & (whole ? UINT64_MAX : MAY_READ_FOLDER));
 }
 
-/* A folder that is not there cannot be reached anyway. Of one with secrets in it, what lies beside them. */
-static bool allow(const confinement *self, int rules, const char *path, uint64_t rights) {
-  char real[PATH_MAX];
-  if (self->hidden->count && realpath(path, real) && hidden_in(self->hidden, real)) {
-    allowance one = {self, rules, rights};
-    return hidden_pass_by(self->hidden, real, allow_beside, &one);
-  }
-  int fd = open(path, O_PATH | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT;
+static bool allow_fd(const confinement *self, int rules, int fd, uint64_t rights) {
+  if (fd < 0) return errno == ENOENT || errno == ENOTDIR;
   bool added = allow_open(self, rules, fd, rights);
   close(fd);
   return added;
+}
+
+/* A folder that is not there cannot be reached anyway. Of one with secrets in it, what lies beside them. */
+static bool allow(const confinement *self, int rules, const char *path, uint64_t rights) {
+  char real[PATH_MAX];
+  if (self->hidden->count && realpath(path, real) &&
+      hidden_in(self->hidden, real, rights & MAY_WRITE_FILE)) {
+    allowance one = {self, rules, rights};
+    return hidden_pass_by(self->hidden, real, allow_beside, &one);
+  }
+  return allow_fd(self, rules, open(path, O_PATH | O_CLOEXEC), rights);
+}
+
+/* One that the configuration names was without links when that was read. A link by now was put there by
+ * somebody who would like to be allowed what it leads to: there is no rule for it. */
+static bool allow_named(const confinement *self, int rules, const char *path, uint64_t rights) {
+  int fd = regular_file_open_unlinked(path, O_PATH | O_CLOEXEC);
+  if (fd < 0 && errno == ELOOP) return true;
+  if (fd < 0 || !hidden_in(self->hidden, path, rights & MAY_WRITE_FILE))
+    return allow_fd(self, rules, fd, rights);
+  close(fd);
+  return allow(self, rules, path, rights);
 }
 
 static tool_bounds *bounds_of(const confinement *self, const tool_config *tool) {
@@ -149,18 +166,20 @@ static int create(const confinement *self, const tool_config *tool) {
   return (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 }
 
+static bool is_in_usr(const char *path) { return strncmp(path, IN_USR, strlen(IN_USR)) == 0; }
+
 /* What is in there already needs no rule of its own, and each one costs every start of a program:
  * where /bin and /lib are links into /usr, that is half of them. */
 static bool allow_system(const confinement *self, int rules, const char *path, uint64_t rights) {
   char real[PATH_MAX];
-  if (realpath(path, real) && strncmp(real, IN_USR, strlen(IN_USR)) == 0) return true;
+  if (realpath(path, real) && is_in_usr(real)) return true;
   return allow(self, rules, path, rights);
 }
 
 static bool allow_listed(const confinement *self, int rules, const char *const *paths,
                          uint64_t rights) {
   for (size_t i = 0; paths && paths[i]; i++)
-    if (!allow(self, rules, paths[i], rights)) return false;
+    if (!allow_named(self, rules, paths[i], rights)) return false;
   return true;
 }
 
@@ -171,22 +190,32 @@ static bool allow_usual(const confinement *self, int rules, const tool_config *t
   for (size_t i = 0; i < COUNT(devices); i++)
     if (!allow(self, rules, devices[i], MAY_READ_FILE | MAY_WRITE_FILE)) return false;
   for (size_t i = 0; i < tool->inside_count; i++)
-    if (!allow(self, rules, tool->inside[i].folder, MAY_READ)) return false;
-  return allow(self, rules, self->config->source.folder, MAY_READ) &&
-         allow(self, rules, tool->cwd, MAY_READ) &&
+    if (!allow_named(self, rules, tool->inside[i].folder, MAY_READ)) return false;
+  return allow_named(self, rules, self->config->source.folder, MAY_READ) &&
+         allow_named(self, rules, tool->cwd, MAY_READ) &&
          allow_system(self, rules, tool->program, MAY_READ_FILE | MAY_EXECUTE) &&
          (temporary < 0 || allow_open(self, rules, temporary, UINT64_MAX));
 }
 
-static int rules_for(const confinement *self, const tool_config *tool, int temporary) {
+static int try_rules(const confinement *self, const tool_config *tool, int temporary) {
   int rules = create(self, tool);
   if (rules < 0) return -1;
   if (allow_usual(self, rules, tool, temporary) &&
       allow_listed(self, rules, tool->allow_read, MAY_READ | MAY_EXECUTE) &&
       allow_listed(self, rules, tool->allow_write, UINT64_MAX & ~(uint64_t)MAY_EXECUTE))
     return rules;
+  int why = errno;
   close(rules);
+  errno = why;
   return -1;
+}
+
+/* Rather the system's own files are open, which is said, than nothing can be run. */
+static int rules_for(const confinement *self, const tool_config *tool, int temporary) {
+  int rules = try_rules(self, tool, temporary);
+  if (rules < 0 && errno == E2BIG && hidden_give_up(self->hidden))
+    rules = try_rules(self, tool, temporary);
+  return rules;
 }
 
 /* ------------------------------------------------------------------------- keeping */
@@ -278,16 +307,74 @@ static bool can_confine(const confinement *self, const tool_config *tool) {
 }
 
 /* A folder that may be written cannot spare a file; the file's own secrets are bounds_check's. */
+static bool on_way_of_any(const char *path, const char *const *folders) {
+  for (size_t i = 0; folders && folders[i]; i++)
+    if (bounds_on_way(path, folders[i])) return true;
+  return false;
+}
+
 static bool writes_token(const serve_config *config, const char *token_file) {
-  char real[PATH_MAX];
-  if (!token_file || !realpath(token_file, real)) return false;
+  if (!token_file) return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
-    if (tool->unconfined || !bounds_within(real, tool->allow_write)) continue;
+    if (tool->unconfined || !on_way_of_any(token_file, tool->allow_write)) continue;
     fprintf(stderr, "idem serve: tool %s may write the token file: put it elsewhere\n", tool->name);
     return true;
   }
   return false;
+}
+
+static bool same_text(const char *one, const char *other) {
+  return one && other ? strcmp(one, other) == 0 : one == other;
+}
+
+static bool same_paths(const char *const *one, const char *const *other) {
+  size_t i = 0;
+  while (one && other && one[i] && other[i] && strcmp(one[i], other[i]) == 0) i++;
+  return (one ? one[i] : NULL) == (other ? other[i] : NULL);
+}
+
+static bool same_inside(const tool_config *one, const tool_config *other) {
+  bool same = one->inside_count == other->inside_count;
+  for (size_t i = 0; same && i < one->inside_count; i++)
+    same = same_text(one->inside[i].folder, other->inside[i].folder);
+  return same;
+}
+
+static bool same_files(const tool_config *one, const tool_config *other) {
+  return (same_text(one->program, other->program) ||
+          (is_in_usr(one->program) && is_in_usr(other->program))) &&
+         same_text(one->cwd, other->cwd) && same_inside(one, other) &&
+         same_paths(one->allow_read, other->allow_read) &&
+         same_paths(one->allow_write, other->allow_write);
+}
+
+/* There may be hundreds, most of which reach the same: each kind is tried once. */
+static bool is_like_one_before(const serve_config *config, size_t index) {
+  for (size_t i = 0; i < index; i++) {
+    const tool_config *before = &config->tools[i];
+    if (before->is_program && !before->unconfined && same_files(before, &config->tools[index]))
+      return true;
+  }
+  return false;
+}
+
+/* All that cannot be are told. */
+static bool can_confine_all(const confinement *self) {
+  const serve_config *config = self->config;
+  bool fine = true;
+  for (size_t i = 0; i < config->tool_count; i++) {
+    const tool_config *tool = &config->tools[i];
+    if (!tool->is_program || tool->unconfined || is_like_one_before(config, i) ||
+        can_confine(self, tool))
+      continue;
+    fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name,
+            errno == E2BIG ? "a secret or token file lies among too many others: put it into a "
+                             "folder of its own"
+                           : strerror(errno));
+    fine = false;
+  }
+  return fine;
 }
 
 bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary,
@@ -302,19 +389,7 @@ bool confinement_init(confinement *self, const serve_config *config, scratch_fol
   if (!self->of_tool || !self->hidden || !hidden_init(self->hidden, config, token_file))
     return false;
   for (size_t i = 0; i < config->tool_count; i++) self->of_tool[i].rules = CONFINE_NONE;
-  if (writes_token(config, token_file)) return false;
-  for (size_t i = 0; i < config->tool_count; i++) {
-    const tool_config *tool = &config->tools[i];
-    if (!tool->is_program || tool->unconfined) continue;
-    bool fine = can_confine(self, tool);
-    if (!fine)
-      fprintf(stderr, "idem serve: tool %s cannot be confined: %s\n", tool->name,
-              errno == E2BIG ? "a secret or token file lies among too many others: put it into a "
-                               "folder of its own"
-                             : strerror(errno));
-    return fine;
-  }
-  return true;
+  return !writes_token(config, token_file) && can_confine_all(self);
 }
 
 void confinement_deinit(confinement *self) {
@@ -333,6 +408,10 @@ static void say_open(const confinement *self, idem_log *log) {
   else if (self->abi < 6)
     idem_logf(log, IDEM_LOG_WARN, "programs may signal other processes",
               "this kernel's Landlock is older than ABI 6: they end what this user can end");
+  if (self->hidden->gave_up)
+    idem_logf(log, IDEM_LOG_WARN, "programs may read what only root may",
+              "there are too many names in /etc to leave out shadow, sudoers and keys: run the "
+              "server as another user");
   if (!self->seals)
     idem_logf(
         log, IDEM_LOG_WARN, "programs are not kept from the network",
@@ -343,15 +422,36 @@ static void say_open(const confinement *self, idem_log *log) {
               "there is no /proc/thread-self/children to find them by");
 }
 
-void confinement_say(const confinement *self, idem_log *log) {
-  size_t programs = 0, unconfined = 0, networked = 0;
-  for (size_t i = 0; i < self->config->tool_count; i++) {
-    const tool_config *tool = &self->config->tools[i];
-    programs += tool->is_program;
-    unconfined += tool->is_program && tool->unconfined;
-    networked += tool->is_program && !tool->unconfined && tool->allow_net;
+/* Of the tools that run programs. */
+typedef struct tool_counts {
+  size_t programs, unconfined, networked;
+} tool_counts;
+
+static tool_counts count_tools(const serve_config *config) {
+  tool_counts count = {0, 0, 0};
+  for (size_t i = 0; i < config->tool_count; i++) {
+    const tool_config *tool = &config->tools[i];
+    count.programs += tool->is_program;
+    count.unconfined += tool->is_program && tool->unconfined;
+    count.networked += tool->is_program && !tool->unconfined && tool->allow_net;
   }
-  if (!programs) return;
+  return count;
+}
+
+bool confinement_brief(const confinement *self, char text[CONFINE_BRIEF]) {
+  tool_counts count = count_tools(self->config);
+  if (!count.programs) return false;
+  int len = snprintf(text, CONFINE_BRIEF, "programs %s, %s",
+                     self->abi ? "read the system's folders and this one, write to a temporary one"
+                               : "reach all files of this user (no Landlock)",
+                     self->seals ? "have no network" : "may have the network (no seccomp)");
+  if (count.unconfined || count.networked)
+    snprintf(text + len, CONFINE_BRIEF - (size_t)len, "; but %zu unconfined, %zu with network",
+             count.unconfined, count.networked);
+  return true;
+}
+
+static void say_in_force(const confinement *self, idem_log *log, const tool_counts *count) {
   idem_logf(
       log, IDEM_LOG_INFO, "programs are kept in bounds",
       "in force: own groups that end as a whole, clean environment, no new privileges, no "
@@ -360,12 +460,18 @@ void confinement_say(const confinement *self, idem_log *log) {
       self->abi ? ", files by Landlock" : "",
       self->seals ? ", no sockets and no hand on other processes by seccomp" : "",
       self->abi >= 6 ? ", no signals to others" : "");
-  say_open(self, log);
-  if (unconfined || networked)
+  if (count->unconfined || count->networked)
     idem_logf(log, IDEM_LOG_INFO, "some tools are given more",
               "of %zu that run programs %zu are not confined (confine: false), %zu may use the "
               "network (allow: net)",
-              programs, unconfined, networked);
+              count->programs, count->unconfined, count->networked);
+}
+
+void confinement_say(const confinement *self, idem_log *log, bool briefly) {
+  tool_counts count = count_tools(self->config);
+  if (!count.programs) return;
+  if (!briefly) say_in_force(self, log, &count);
+  say_open(self, log);
 }
 
 /* ------------------------------------------------------------------------ in a child */

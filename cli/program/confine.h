@@ -41,8 +41,11 @@ void confinement_deinit(confinement *self);
 /* Whether every program may read it. */
 bool confine_is_system(const char *path);
 
-/* Tells the log what keeps programs in bounds here, and what does not. */
-void confinement_say(const confinement *self, idem_log *log);
+/* Tells the log what keeps programs in bounds here, and what does not; `briefly`: the latter alone. */
+void confinement_say(const confinement *self, idem_log *log, bool briefly);
+/* The same in one short line; false: no programs are run. */
+#define CONFINE_BRIEF 256
+bool confinement_brief(const confinement *self, char text[CONFINE_BRIEF]);
 
 /* The bounds of one call. */
 typedef struct call_bounds {

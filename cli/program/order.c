@@ -17,6 +17,7 @@ typedef struct order_head {
   uint32_t arguments;
   uint32_t variables;
   uint32_t len; /* of the texts */
+  uint32_t processes;
   uint8_t has_input;
   uint8_t has_rules;
   uint8_t seal;
@@ -111,7 +112,8 @@ int order_run_send(int socket, const spawn_order *order) {
   order_head head = {.kind = ORDER_RUN,
                      .has_input = order->input >= 0,
                      .has_rules = order->rules >= 0,
-                     .seal = (uint8_t)order->seal};
+                     .seal = (uint8_t)order->seal,
+                     .processes = order->processes};
   size_t len = texts_len(order, &head);
   if (len > TEXT_BYTES) return E2BIG;
   head.len = (uint32_t)len;
@@ -232,7 +234,8 @@ int order_read(order_reader *self, order_packet *packet) {
                               .errors = packet->fds[1],
                               .input = head.has_input ? packet->fds[2] : -1,
                               .rules = head.has_rules ? packet->fds[head.has_input ? 3 : 2] : -1,
-                              .seal = head.seal};
+                              .seal = head.seal,
+                              .processes = head.processes};
   int why = make_room(self, &head);
   if (!why) why = find_texts(self, &head, packet, &texts);
   return why ? why : take_texts(self, &head, texts);

@@ -25,7 +25,8 @@ typedef struct spawn_order {
   const char *scratch; /* a folder to remove when nothing runs any more; empty: none */
   int rules;           /* a Landlock ruleset to put on; -1: none */
   seal_level seal;
-  int input; /* -1: there is nothing to read */
+  uint32_t processes; /* that may come of it at a time, threads included; 0: as many as it likes */
+  int input;          /* -1: there is nothing to read */
   int output;
   int errors;
 } spawn_order;
@@ -39,7 +40,8 @@ typedef enum order_kind {
   ORDER_FOLDER,  /* to the spawner: a folder to remove at the end; its path follows */
   REPORT_EXITED, /* from a runner: `value` is the status that waitpid gave; nothing is left running */
   REPORT_FAILED, /* from both: it could not be started; `value` is errno */
-  REPORT_HAND    /* from the spawner: `value` is the runner's pid; its socket comes along */
+  REPORT_HAND,   /* from the spawner: `value` is the runner's pid; its socket comes along */
+  REPORT_CROWDED /* as REPORT_EXITED; it was ended because more processes came of it than may */
 } order_kind;
 
 typedef struct order_note {

@@ -84,6 +84,26 @@ static bool set_variables(const tool_config *tool, const values *from, size_t by
   return true;
 }
 
+/* The arguments as they are, but for those that name files. */
+static bool put_arguments(const tool_config *tool, yyjson_val *arguments, const real_files *files,
+                          idem__buf *out, template_fault *fault) {
+  yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+  yyjson_mut_val *copy =
+      doc && arguments ? yyjson_val_mut_copy(doc, arguments) : yyjson_mut_obj(doc);
+  size_t len = 0;
+  bool fine = copy;
+  for (size_t i = 0; fine && i < tool->inside_count; i++)
+    if (files->paths[i])
+      fine = yyjson_mut_obj_put(copy, yyjson_mut_str(doc, tool->inside[i].argument),
+                                yyjson_mut_str(doc, files->paths[i]));
+  char *text = fine ? yyjson_mut_val_write(copy, 0, &len) : NULL;
+  fine = text && idem__buf_put(out, text, len) == IDEM_OK;
+  if (!fine) snprintf(fault->sentence, sizeof fault->sentence, "the arguments are too large");
+  free(text);
+  yyjson_mut_doc_free(doc);
+  return fine;
+}
+
 bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
                      word_list *variables, idem__buf *input, template_fault *fault) {
   real_files files = {tool, calloc(tool->inside_count + 1, sizeof(char *))};
@@ -93,7 +113,8 @@ bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *
   bool fine = files.paths && resolve_all(&files, arguments, fault) &&
               template_expand(&tool->run, &from, words, fault) &&
               set_variables(tool, &from, words->bytes, variables, fault) &&
-              (!tool->has_stdin || word_render(&tool->stdin_text, &from, input, fault));
+              (!tool->has_stdin || word_render(&tool->stdin_text, &from, input, fault)) &&
+              (!tool->keep || put_arguments(tool, arguments, &files, input, fault));
   for (size_t i = 0; files.paths && i < tool->inside_count; i++) free(files.paths[i]);
   free(files.paths);
   return fine;

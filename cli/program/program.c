@@ -18,6 +18,7 @@ void program_host_init(program_host *self, idem_log *log, const char *token_file
   *self = (program_host){.spare = PIPES_NONE, .token_file = token_file};
   slots_init(&self->slots, on_turn, on_give_way);
   idem__list_init(&self->running);
+  idem__list_init(&self->kept);
   runners_init(&self->runners, log);
   signal(SIGPIPE, SIG_IGN); /* a program may end before it has read its input */
 }
@@ -68,9 +69,10 @@ static void on_soon(uv_timer_t *timer) { start_spawner(timer->data); }
  * before it is there starts it. If it cannot be started, calls say so. */
 void program_host_on_loop(program_host *self, uv_loop_t *loop) {
   self->loop = loop;
-  if (uv_timer_init(loop, &self->soon) != 0) return;
+  if (uv_timer_init(loop, &self->soon) != 0 || uv_timer_init(loop, &self->kept_timer) != 0) return;
   self->soon.data = self;
   uv_unref((uv_handle_t *)&self->soon);
+  uv_unref((uv_handle_t *)&self->kept_timer);
   uv_timer_start(&self->soon, on_soon, SPAWNER_AFTER_MS, 0);
 }
 
@@ -86,6 +88,7 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
   call *self = user;
   (void)reason;
   self->request = NULL;
+  outcome_cancelled(request, self->tool->config);
   idem_request_drop(request);
   if (!self->turn.lane) {
     call_cancel(self);
@@ -107,8 +110,9 @@ static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arg
   idem__list_init(&self->link);
   idem__list_init(&self->turn.link);
   idem__list_init(&self->user.link);
+  idem__list_init(&self->kept_link);
   idem__buf_init(&self->output, NULL, tool->config->output_bytes);
-  idem__buf_init(&self->errors, NULL, (size_t)16 << 10);
+  idem__buf_init(&self->errors, NULL, (size_t)32 << 10); /* at least half of it is kept */
   if (program_prepare(tool->config, arguments, &self->words, &self->variables, &self->input, fault))
     return self;
   call_free(self);
@@ -144,6 +148,8 @@ void program_host_end(program_host *self) {
   runners_end(&self->runners);
   pipes_close(&self->spare);
   while ((next = turns_take(&self->slots.turns))) call_free(IDEM__CONTAINER(next, call, turn));
+  idem_router_free(self->kept_router);
+  self->kept_router = NULL;
   while (!idem__list_empty(&self->running)) {
     call *left = IDEM__CONTAINER(self->running.next, call, link);
     idem__list_remove(&left->link);

@@ -10,9 +10,11 @@
 #include "service/slots.h"
 
 #include <idem/uv.h>
+#include <uv.h>
 
 typedef struct program_host program_host;
 typedef struct call call;
+typedef struct kept_program kept_program;
 
 /* Why a call was stopped. */
 typedef enum stop_reason {
@@ -20,7 +22,8 @@ typedef enum stop_reason {
   STOP_CANCELLED,
   STOP_IDLE,
   STOP_DEADLINE,
-  STOP_FLOOD
+  STOP_FLOOD,
+  STOP_CROWDED /* by its runner */
 } stop_reason;
 
 typedef struct program_tool {
@@ -30,6 +33,7 @@ typedef struct program_tool {
   const serve_config *file; /* the edition's */
   const tool_config *config;
   confinement *bounds;
+  kept_program *kept; /* NULL: each call starts a program */
 } program_tool;
 
 /* One for the life of the process: calls of every edition wait for the same turns. */
@@ -40,6 +44,9 @@ struct program_host {
   idem__list running;
   uv_loop_t *loop; /* NULL: it does not run yet */
   uv_timer_t soon;
+  uv_timer_t kept_timer;
+  idem__list kept; /* programs that stay, of all editions */
+  idem_router *kept_router;
   bool runs_programs;
   const char *token_file;
 };
@@ -75,7 +82,10 @@ struct call {
   uint64_t drain_ms;
   unsigned handles;
   uv_timer_t timer;
-  pipes unread; /* our ends, until we listen to them */
+  idem__list kept_link; /* among the calls of a program that stays */
+  uint64_t kept_id;     /* 0: it was not asked yet */
+  uint64_t kept_heard;  /* how often it had been heard by then */
+  pipes unread;         /* our ends, until we listen to them */
   uv_pipe_t in, out, err;
   uv_write_t write;
 };
@@ -95,7 +105,12 @@ void program_host_end(program_host *self);
 /* prepare.c: what would be run. False: fault says which argument cannot be used. */
 bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
                      word_list *variables, idem__buf *input, template_fault *fault);
-/* run.c */
+/* run.c: has a runner start the program of a tool; 0 or errno. */
+typedef struct program_files {
+  int input, output, errors; /* input -1: it is empty */
+} program_files;
+int program_order(const program_tool *tool, runner *by, const word_list *words,
+                  const word_list *variables, program_files files);
 void call_start(call *self);
 /* Nobody waits for the answer any more. It has its slot; it may be gone afterwards. */
 void call_cancel(call *self);
@@ -109,5 +124,15 @@ void call_answer(call *self);
 /* Whether its program failed, by what stands behind its name in a sentence; told in the log. */
 bool call_failed(const call *self, char *how, size_t size);
 void call_heard_errors(call *self, const char *bytes, size_t len);
+/* What a caller may see of a program's words: secrets, tokens and foreign paths are taken out. */
+void program_put_redacted(const program_tool *tool, const char *text, size_t len, idem__buf *out);
+/* The end of stderr, unless the tool hides it. */
+void program_put_tail(const program_tool *tool, const char *errors, size_t len, idem__buf *out);
+/* Who reads there that something was refused should know of "allow". */
+void program_put_hint(const program_tool *tool, const char *errors, size_t len, idem__buf *out);
+/* To the owner's log, a line each: what was written to stderr, where that is wanted; or any text. */
+void program_log_errors(const program_tool *tool, const char *errors, size_t len);
+void program_log_lines(const program_tool *tool, idem_log_level level, const char *message,
+                       const char *text, size_t len);
 
 #endif

@@ -1,7 +1,7 @@
 /* run.c - one program from its start to its end: read while it writes, stopped when it must.
  * A call ends when its process is gone and its pipes are read out; whoever still holds them then
  * has a moment, and is not waited for. */
-#include "program.h"
+#include "keep.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -71,6 +71,10 @@ static void stop(call *self, stop_reason reason) {
 }
 
 void call_cancel(call *self) {
+  if (self->tool->kept) {
+    kept_cancel(self);
+    return;
+  }
   if (self->started) {
     stop(self, STOP_CANCELLED);
     return;
@@ -245,7 +249,8 @@ static void on_reported(runner_user *user, order_note note) {
     could_not_start(self, note.value);
     return;
   }
-  self->lost = note.kind != REPORT_EXITED;
+  if (note.kind == REPORT_CROWDED && self->stopped == STOP_NOT) self->stopped = STOP_CROWDED;
+  self->lost = note.kind == 0;
   self->status = note.value;
   note_exit(self);
 }
@@ -267,8 +272,8 @@ static bool feed(call *self, int *end) {
 }
 
 /* What the configuration gives, and where it may write. */
-static char **make_environment(const call *self, const char *folder, char *temporary, size_t size) {
-  const tool_config *config = self->tool->config;
+static char **make_environment(const tool_config *config, const word_list *variables,
+                               const char *folder, char *temporary, size_t size) {
   char **environment = calloc(config->env_count + 2, sizeof *environment);
   size_t count = 0;
   if (!environment) return NULL;
@@ -279,34 +284,41 @@ static char **make_environment(const call *self, const char *folder, char *tempo
     given = given || strncmp(one->assignment, "TMPDIR=", 7) == 0;
     if (!one->value) environment[count++] = (char *)(uintptr_t)one->assignment;
   }
-  for (size_t i = 0; i < self->variables.count; i++)
-    environment[count++] = self->variables.items[i];
+  for (size_t i = 0; i < variables->count; i++) environment[count++] = variables->items[i];
   if (!given) environment[count] = temporary;
   return environment;
 }
 
-static int order_program(call *self, const pipes *ends) {
-  const tool_config *config = self->tool->config;
-  confinement *bounds = self->tool->bounds;
+int program_order(const program_tool *tool, runner *by, const word_list *words,
+                  const word_list *variables, program_files files) {
+  const tool_config *config = tool->config;
   call_bounds own;
   char temporary[CONFINE_PATH + 8];
-  int why = confinement_begin(bounds, config, &own);
+  int why = confinement_begin(tool->bounds, config, &own);
   if (why) return why;
-  char **environment = make_environment(self, own.folder, temporary, sizeof temporary);
+  char **environment = make_environment(config, variables, own.folder, temporary, sizeof temporary);
   spawn_order order = {.program = config->program,
-                       .argv = self->words.items,
+                       .argv = words->items,
                        .environment = environment,
                        .cwd = config->cwd,
                        .scratch = own.own ? own.folder : "",
                        .rules = own.rules,
-                       .seal = confinement_seal(bounds, config),
-                       .input = ends->input[0],
-                       .output = ends->output[1],
-                       .errors = ends->errors[1]};
-  why = environment ? runner_run(self->user.runner, &order) : ENOMEM;
+                       .seal = confinement_seal(tool->bounds, config),
+                       .processes = (uint32_t)config->processes,
+                       .input = files.input,
+                       .output = files.output,
+                       .errors = files.errors};
+  why = environment ? runner_run(by, &order) : ENOMEM;
   confinement_ordered(&own, !why);
   free(environment);
   return why;
+}
+
+static int order_program(call *self, const pipes *ends) {
+  bool merged = self->tool->config->errors == ERRORS_MERGE;
+  program_files files = {ends->input[0], ends->output[1],
+                         merged ? ends->output[1] : ends->errors[1]};
+  return program_order(self->tool, self->user.runner, &self->words, &self->variables, files);
 }
 
 /* The program runs already; if it cannot be fed, it is ended. */
@@ -351,6 +363,10 @@ static void on_ready(runner_user *user, int why) {
 }
 
 void call_start(call *self) {
+  if (self->tool->kept) {
+    kept_call(self);
+    return;
+  }
   program_host *host = self->tool->host;
   self->user.ready = on_ready;
   self->user.reported = on_reported;

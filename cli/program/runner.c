@@ -4,6 +4,7 @@
 #include "spawner.h"
 
 #include "confine.h"
+#include "crowd.h"
 #include "scratch.h"
 #include "spawn.h"
 
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #define LOOK_AGAIN_MS 20 /* while something does not die: who forks quickly is met again */
+#define COUNT_MS 100     /* between two looks at how much came of a program */
 
 /* ------------------------------------------------------------------------- sleeping */
 
@@ -47,6 +49,8 @@ typedef struct runner {
   order_reader reader;
   pid_t pid;
   int status;
+  uint32_t processes;         /* that may come of it; 0: any number */
+  bool crowded;               /* more did, and it was ended */
   char scratch[CONFINE_PATH]; /* the program's own folder; empty: none */
   bool alone;                 /* the server is gone */
 } runner;
@@ -73,11 +77,22 @@ static void obey(runner *self) {
        self->alone || order_note_of(&self->packet).kind != ORDER_TERM ? SIGKILL : SIGTERM);
 }
 
-/* If it has ended by now, the sleep is a short one. */
+/* What stays in its group dies in one go; who left is ended with the rest. */
+static void end_crowd(runner *self) {
+  self->crowded = true;
+  kill(self->pid, SIGKILL);
+  kill(-self->pid, SIGKILL);
+}
+
+/* If it has ended by now, the sleep is a short one. A program that ends soon is not counted. */
 static void wait_for_program(runner *self) {
-  do
-    if (sleep_on(self->alone ? -1 : self->socket, -1)) obey(self);
-  while (!reap(self));
+  for (;;) {
+    bool counts = self->processes && !self->crowded;
+    bool heard = sleep_on(self->alone ? -1 : self->socket, counts ? COUNT_MS : -1);
+    if (heard) obey(self);
+    if (reap(self)) return;
+    if (!heard && counts && crowd_is_past(self->processes)) end_crowd(self);
+  }
 }
 
 /* Killing a parent makes its children ours, so we look again until there are none. */
@@ -95,6 +110,8 @@ static void end_the_rest(void) {
 static int take_order(runner *self) {
   self->scratch[0] = 0;
   int why = order_read(&self->reader, &self->packet);
+  self->crowded = false;
+  self->processes = why ? 0 : self->reader.order.processes;
   if (!why) snprintf(self->scratch, sizeof self->scratch, "%s", self->reader.order.scratch);
   return why;
 }
@@ -109,9 +126,8 @@ static void run(runner *self) {
     end_the_rest();
   }
   if (self->scratch[0]) scratch_remove(self->scratch);
-  if (!self->alone)
-    order_note_send(self->socket, why ? REPORT_FAILED : REPORT_EXITED, why ? why : self->status,
-                    -1);
+  order_kind kind = why ? REPORT_FAILED : self->crowded ? REPORT_CROWDED : REPORT_EXITED;
+  if (!self->alone) order_note_send(self->socket, kind, why ? why : self->status, -1);
 }
 
 noreturn void runner_main(int socket) {

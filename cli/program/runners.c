@@ -147,7 +147,9 @@ static void hear_hand(runner *self) {
   order_close_fds(&packet);
   order_note note = order_note_of(&packet);
   runner_user *user = self->user;
-  if (packet.len <= 0 || !user || (note.kind != REPORT_EXITED && note.kind != REPORT_FAILED)) {
+  bool known =
+      note.kind == REPORT_EXITED || note.kind == REPORT_CROWDED || note.kind == REPORT_FAILED;
+  if (packet.len <= 0 || !user || !known) {
     lose(self);
     return;
   }

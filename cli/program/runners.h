@@ -22,7 +22,7 @@ typedef struct runner_user {
   /* A runner is there and is theirs until it has reported. 0, or errno: no runner can be had;
    * ETIME: in time. */
   void (*ready)(struct runner_user *self, int why);
-  /* REPORT_EXITED or REPORT_FAILED and its value; the runner is given back already. Kind 0: the runner
+  /* REPORT_EXITED, REPORT_CROWDED or REPORT_FAILED and its value; the runner is given back already. Kind 0: the runner
    * was lost, and with it what it ran. */
   void (*reported)(struct runner_user *self, order_note note);
 } runner_user;

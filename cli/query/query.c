@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 #define QUICK_US 300u                /* that long may a query hold up the loop */
 #define LOOP_BYTES ((size_t)1 << 20) /* of a value there: a function may read it to its end */
@@ -374,6 +375,7 @@ static void on_give_way(turns_call *turn) { give_way(IDEM__CONTAINER(turn, job, 
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   job *self = user;
   (void)reason;
+  outcome_cancelled(request, self->tool);
   if (self->turn.lane) {
     slots_leave(self->slots, &self->turn);
     idem_request_drop(request);

@@ -1,9 +1,12 @@
 /* query_session.c - see query_session.h. Also checks at the start that every query can be prepared. */
+#include "query_files.h"
 #include "query_functions.h"
+
+#include "config/regular_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +20,13 @@
 #define HOLD_MS 1u
 #define STEPS_BETWEEN_LOOKS 1000
 #define BUSY_LOOK_US 10000 /* between two tries to get a lock, at most */
+#define VERSIONS_AT 18     /* in the header of a database */
+#define WITH_WAL 2
 #define NO_DATABASE "has no database: "
+#define WAL_IS_MAPPED                                                                              \
+  "one in WAL mode is mapped: cut short, it would end the server. Keep it elsewhere, or use "      \
+  "another "                                                                                       \
+  "journal_mode"
 
 static size_t kept; /* by all tools; only the loop's thread keeps and holds */
 static idem__list holders = {&holders, &holders};
@@ -74,29 +83,12 @@ static int authorize(void *user, int action, const char *a, const char *b, const
 
 static bool is_blank(const char *text) { return text[strspn(text, " \t\r\n;")] == 0; }
 
-/* In place of SQLite's open: a FIFO would be waited for until someone writes to it. */
-static int open_without_waiting(const char *path, int flags, int mode) {
-  struct stat about;
-  int fd = open(path, flags | O_NONBLOCK | O_NOCTTY, mode);
-  if (fd < 0 || (fstat(fd, &about) == 0 && !S_ISFIFO(about.st_mode))) return fd;
-  close(fd);
-  errno = EINVAL;
-  return -1;
-}
-
-static void set_open(void) {
-  sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
-  if (vfs && vfs->iVersion >= 3 && vfs->xSetSystemCall)
-    vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)open_without_waiting);
-}
-
 static int open_database(query_session *self, const tool_config *tool) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, set_open);
   int mode = tool->may_write || tool->script ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
   struct stat about;
-  int code = sqlite3_open_v2(tool->script ? ":memory:" : tool->database, &self->database,
-                             mode | SQLITE_OPEN_NOMUTEX, NULL);
+  int code =
+      sqlite3_open_v2(tool->script ? ":memory:" : tool->database, &self->database,
+                      mode | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, query_files_vfs(tool));
   if (code != SQLITE_OK) return code;
   if (!tool->script && stat(tool->database, &about) == 0) {
     self->device = about.st_dev;
@@ -130,6 +122,37 @@ static bool is_wal(sqlite3 *database) {
   return wal;
 }
 
+/* Of the file's header: how it is written and read, 2 with a WAL. */
+static bool says_wal(int fd) {
+  uint8_t versions[2] = {0, 0};
+  return pread(fd, versions, sizeof versions, VERSIONS_AT) == (ssize_t)sizeof versions &&
+         (versions[0] == WITH_WAL || versions[1] == WITH_WAL);
+}
+
+/* Why a database that a program may put anything in the place of cannot be opened. NULL: SQLite knows better. */
+static const char *judge_file(const char *path, bool *wal) {
+  struct stat about;
+  int fd = regular_file_open_unlinked(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0)
+    return errno == ELOOP    ? "a link is in its place, or on the way to it"
+           : errno == ENOENT ? "it is not there"
+                             : NULL;
+  bool regular = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+  *wal = regular && says_wal(fd);
+  close(fd);
+  return regular ? NULL : "it " REGULAR_FILE_NOT;
+}
+
+static void say_unopened(const tool_config *tool, const char *fault, char *why, size_t size) {
+  bool wal = false;
+  const char *cause = judge_file(tool->database, &wal);
+  if (wal)
+    snprintf(why, size, NO_DATABASE "%.200s may write its folder, and " WAL_IS_MAPPED,
+             tool->database_writer);
+  else
+    snprintf(why, size, NO_DATABASE "%s", cause ? cause : fault);
+}
+
 static bool prepare(query_session *self, const tool_config *tool, char *why, size_t size) {
   const char *rest = "", *fault, *phase = NO_DATABASE;
   int code = open_database(self, tool);
@@ -145,6 +168,8 @@ static bool prepare(query_session *self, const tool_config *tool, char *why, siz
   if (self->limit->out_of_time)
     snprintf(why, size, NO_DATABASE "that takes longer than %llu ms (deadline_ms)",
              (unsigned long long)tool->deadline_ms);
+  else if (code == SQLITE_CANTOPEN && tool->database_writer)
+    say_unopened(tool, fault, why, size);
   else if (fault)
     snprintf(why, size, "%s%s", code != SQLITE_OK ? phase : "", fault);
   self->may_hold = !fault && !tool->script && !tool->may_write && !is_wal(self->database);

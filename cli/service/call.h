@@ -5,6 +5,7 @@
 
 #include "config/config.h"
 #include "failure.h"
+#include "outcome.h"
 
 #include <idem/mcp.h>
 

@@ -2,6 +2,7 @@
 #include "edition.h"
 
 #include "program/bounds.h"
+#include "program/keep.h"
 
 #include <stdlib.h>
 
@@ -23,6 +24,29 @@ edition *edition_read(const char *path, idem_log *log, source_files *files, bool
   return NULL;
 }
 
+/* Tools that name the same program that stays share it. */
+static bool open_program(edition *self, program_host *programs, size_t index) {
+  program_tool *tool = &self->program_tools[index];
+  program_tool_init(tool, programs, self, index);
+  if (!tool->config->keep) return true;
+  for (size_t i = 0; i < index && !tool->kept; i++)
+    if (kept_is_shared(tool->config, &self->config.tools[i]))
+      tool->kept = self->program_tools[i].kept;
+  if (!tool->kept) tool->kept = kept_new(tool);
+  if (tool->kept) kept_join(tool->kept, tool->config);
+  return tool->kept;
+}
+
+/* The first tool that names it is its owner. */
+static void each_kept(edition *self, void (*each)(kept_program *one)) {
+  for (size_t i = self->program_tools ? self->config.tool_count : 0; i-- > 0;) {
+    kept_program *one = self->program_tools[i].kept;
+    bool shared = false;
+    for (size_t j = 0; j < i; j++) shared = shared || self->program_tools[j].kept == one;
+    if (one && !shared) each(one);
+  }
+}
+
 bool edition_open(edition *self, program_host *programs) {
   serve_config *config = &self->config;
   self->program_tools = calloc(config->tool_count + 1, sizeof *self->program_tools);
@@ -36,14 +60,14 @@ bool edition_open(edition *self, program_host *programs) {
   for (size_t i = 0; i < config->tool_count; i++) {
     tool_config *tool = &config->tools[i];
     self->entries[i] = (tool_entry){self, i};
-    if (tool->is_program)
-      program_tool_init(&self->program_tools[i], programs, self, i);
-    else if (!tool->http)
+    if (tool->is_program && !open_program(self, programs, i)) return false;
+    if (tool->is_program) continue;
+    if (!tool->http)
       query_tool_init(&self->query_tools[i], self, tool);
     else
       http_tool_init(&self->http_tools[i], self, tool, programs->runners.log);
   }
-  content_init(&self->content, config);
+  content_init(&self->content, config, self->bounds.hidden);
   return true;
 }
 
@@ -110,6 +134,7 @@ void edition_tool_handler(edition *self, size_t index, idem_tool_fn *fn, void **
 void edition_free(edition *self) {
   if (self->content.config) content_deinit(&self->content);
   confinement_deinit(&self->bounds);
+  each_kept(self, kept_free);
   free(self->program_tools);
   for (size_t i = 0; self->query_tools && i < self->config.tool_count; i++)
     query_tool_deinit(&self->query_tools[i]);
@@ -122,7 +147,9 @@ void edition_free(edition *self) {
 
 void edition_retire(edition *self) {
   self->retired = true;
-  if (!self->calls) edition_free(self);
+  self->calls++; /* while its programs are told */
+  each_kept(self, kept_retire);
+  edition_release(self);
 }
 
 void edition_hold(edition *self) { self->calls++; }

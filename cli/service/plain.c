@@ -188,7 +188,9 @@ bool plain_init(plain_host *self, idem_profile profile, const serve_config *conf
   if (idem_schema_ctx_new(NULL, &self->checker) != IDEM_OK ||
       idem_router_new(&(idem_router_opts){.seed = idem_random_seed()}, &self->router) != IDEM_OK)
     return false;
-  if (profile != IDEM_PROFILE_LSP) return true;
+  if (profile != IDEM_PROFILE_LSP)
+    return idem_router_discover(self->router, config->title ? config->title : config->name,
+                                config->version) == IDEM_OK;
   idem_lsp_opts opts = {.server_name = config->name, .server_version = config->version, .log = log};
   return idem_router_lsp(self->router, &opts) == IDEM_OK;
 }

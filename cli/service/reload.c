@@ -15,11 +15,8 @@
 /* Who can write the file would otherwise be whoever its tools can be made to be. */
 static bool keeps_bounds(const service *self, const edition *next) {
   bool may = self->options->may_loosen;
-  if (!bounds_loosened(&self->current->config, &next->config, self->log,
-                       may ? IDEM_LOG_INFO : IDEM_LOG_WARN) ||
-      may)
-    return true;
-  idem_logf(self->log, IDEM_LOG_WARN, "a reload that gives tools more is refused",
+  if (!bounds_loosened(&self->current->config, &next->config, self->log, !may) || may) return true;
+  idem_logf(self->log, IDEM_LOG_WARN, "a reload that gives more is refused",
             "start again, or with --reload-may-loosen");
   return false;
 }

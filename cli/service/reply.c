@@ -86,6 +86,7 @@ static void reply_plain_text(idem_request *request, const tool_config *tool,
 }
 
 void reply_tool(idem_request *request, const tool_config *tool, const idem_tool_result *result) {
+  if (!result->is_error) outcome_answered(request, tool);
   if (!is_plain(request))
     idem_tool_reply(request, result);
   else if (result->structured && !result->is_error)

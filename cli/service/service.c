@@ -1,6 +1,8 @@
 /* service.c - see service.h: from a first edition to a server that can be run, and its end. */
 #include "service.h"
 
+#include "uv/runtime.h"
+
 idem_server *service_new_server(const serve_config *config, idem_log *log) {
   idem_server *server = NULL;
   idem_server_opts opts = {.name = config->name,
@@ -29,6 +31,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
                   const source_files *files, idem_log *log) {
   *self = (service){.options = options, .log = log, .current = first, .files = *files};
   service_keep_secrets(self);
+  outcome_begin(log, idem__log_is_watched());
   program_host_init(&self->programs, log, options->token_file);
   self->server = service_new_server(&first->config, log);
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))
@@ -43,6 +46,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
 void service_deinit(service *self) {
   program_host_end(&self->programs);
   failure_end(self->log);
+  outcome_end();
   idem_server_free(self->scratch);
   idem_server_free(self->server);
   plain_deinit(&self->plain);

@@ -3,19 +3,31 @@
 
 #include "cli.h"
 #include "service/service.h"
+#include "uv/runtime.h"
+#include "welcome.h"
 
 #include <stdio.h>
 
 /* ------------------------------------------------------------------------- serving */
 
+/* A person looks on who has not asked for less. */
+static bool welcomes(const serve_options *options) {
+  return idem__log_is_watched() && options->log.format == IDEM_LOG_TEXT &&
+         options->log.level <= IDEM_LOG_INFO;
+}
+
 static int serve(const serve_options *options, service *self) {
   char counts[CONFIG_COUNTS];
-  idem_logf(self->log, IDEM_LOG_INFO, "configuration read", "%s",
-            config_counts(&self->current->config, counts));
+  bool welcomed = welcomes(options);
+  if (welcomed)
+    welcome(stderr, self->current, options->path, options);
+  else
+    idem_logf(self->log, IDEM_LOG_INFO, "configuration read", "%s",
+              config_counts(&self->current->config, counts));
   if (options->ignores_input)
     idem_logf(self->log, IDEM_LOG_WARN, "stdin is not read",
               "it is no pipe; --stdio serves what is in it");
-  confinement_say(&self->current->bounds, self->log);
+  confinement_say(&self->current->bounds, self->log, welcomed);
   idem_policy policy = idem_policy_preset(options->profile);
   bool mcp = options->profile == IDEM_PROFILE_MCP;
   idem_serve_opts opts = {.server = mcp ? self->server : NULL,
@@ -60,8 +72,10 @@ static bool can_be_served(edition *self, const char *token_file) {
 static int with_config(const serve_options *options) {
   source_files files = {.count = 0};
   bool inputs = options->check || options->dry_run || options->profile != IDEM_PROFILE_MCP;
-  edition *first = edition_read(options->path, NULL, &files, inputs, false);
   int code = 1;
+  if (!options->check && !options->dry_run)
+    idem__stdio_fill_holes(); /* no file of ours becomes the stdout that is missing */
+  edition *first = edition_read(options->path, NULL, &files, inputs, false);
   if (!first) {
     source_files_clear(&files);
     return code;

@@ -128,24 +128,31 @@ static bool set_rate_limit(serve_options *self, const char *value) {
   self->http.rate_seconds = (uint32_t)seconds;
   return true;
 }
-static bool set_max_connections(serve_options *self, const char *value) {
+static bool read_size(const char *text, unsigned long most, size_t *size) {
   unsigned long count;
   const char *end;
-  if (!read_count(value, 1000000, &count, &end) || *end) return false;
-  self->max_connections = count;
+  if (!read_count(text, most, &count, &end) || *end) return false;
+  *size = count;
   return true;
+}
+static bool set_max_connections(serve_options *self, const char *value) {
+  return read_size(value, 1000000, &self->max_connections);
 }
 static bool set_client_connections(serve_options *self, const char *value) {
-  unsigned long count;
-  const char *end;
-  if (!read_count(value, 1000000, &count, &end) || *end) return false;
-  self->client_connections = count;
-  return true;
+  return read_size(value, 1000000, &self->client_connections);
+}
+static bool set_max_in_flight(serve_options *self, const char *value) {
+  return read_size(value, 1000000, &self->http.max_in_flight);
+}
+static bool set_client_in_flight(serve_options *self, const char *value) {
+  return read_size(value, 1000000, &self->http.max_in_flight_client);
+}
+static bool set_session_in_flight(serve_options *self, const char *value) {
+  return read_size(value, 1000000, &self->http.max_in_flight_session);
 }
 static bool set_first(serve_options *self, const char *value) {
-  unsigned long ms;
-  const char *end;
-  if (!read_count(value, 86400000, &ms, &end) || *end) return false;
+  size_t ms;
+  if (!read_size(value, 86400000, &ms)) return false;
   self->http.first_ms = ms;
   return true;
 }
@@ -166,7 +173,7 @@ static bool read_tokens(serve_options *self, FILE *file) {
 static bool set_token_file(serve_options *self, const char *value) {
   self->why = "one such file is enough";
   if (self->token_text) return false;
-  FILE *file = regular_file_open(value, &self->why);
+  FILE *file = regular_file_open_secret(value, &self->why);
   if (!file) return false;
   self->token_file = value;
   bool whole = read_tokens(self, file);
@@ -251,6 +258,11 @@ static const struct flag {
     {NULL, "--max-connections", "N", "at once, on each address (1000)", set_max_connections},
     {NULL, "--client-connections", "N", "of one client that is not this machine (a quarter)",
      set_client_connections},
+    {NULL, "--max-in-flight", "N", "calls under way, of all (65536)", set_max_in_flight},
+    {NULL, "--client-in-flight", "N", "calls under way, of one client (16384)",
+     set_client_in_flight},
+    {NULL, "--session-in-flight", "N", "calls under way, of one session (1024)",
+     set_session_in_flight},
     {NULL, "--first-ms", "N", "until a connection must say something (10000)", set_first},
     {"what a changed file may do", "--reload-may-loosen", NULL,
      "give tools more than they had, without a new start", set_may_loosen},

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 bool tools_add(idem_server *server, const idem_tool *tools, size_t count) {
   char why[256] = "";

@@ -8,6 +8,8 @@
 
 static const char name_form[] =
     JSON({"type" : "object", "properties" : {"name" : {"type" : "string"}}, "required" : ["name"]});
+static const char color_form[] = JSON(
+    {"type" : "object", "properties" : {"color" : {"type" : "string"}}, "required" : ["color"]});
 static const char ok_form[] =
     JSON({"type" : "object", "properties" : {"ok" : {"type" : "boolean"}}, "required" : ["ok"]});
 
@@ -91,21 +93,23 @@ static void ask_everything(idem_request *request, yyjson_val *arguments, void *u
   free(params);
 }
 
-static void ask_step(idem_request *request, const char *key, const char *message,
-                     const char *state) {
-  idem_needs_input(request, &(idem_ask){.key = key, .message = message, .schema = name_form}, 1,
-                   state, strlen(state));
+static void ask_step(idem_request *request, const idem_ask *step, const char *state) {
+  idem_needs_input(request, step, 1, state, strlen(state));
 }
 
 static void two_steps(idem_request *request, yyjson_val *arguments, void *user) {
   (void)arguments, (void)user;
+  static const idem_ask step1 = {
+      .key = "step1", .message = "Step 1: your name?", .schema = name_form};
+  static const idem_ask step2 = {
+      .key = "step2", .message = "Step 2: your favourite colour?", .schema = color_form};
   if (state_is(request, "second") && idem_answer_to(request, "step2"))
     say(request, "Both steps are done");
   else if (state_is(request, "second") ||
            (state_is(request, "first") && idem_answer_to(request, "step1")))
-    ask_step(request, "step2", "Step 2: your favourite colour?", "second");
+    ask_step(request, &step2, "second");
   else
-    ask_step(request, "step1", "Step 1: your name?", "first");
+    ask_step(request, &step1, "first");
 }
 
 /* -------------------------------------------------------------------- capabilities */

@@ -114,7 +114,7 @@ static void ask_then_task(idem_request *request, yyjson_val *arguments, void *us
 static bool late_question(idem_request *request, unsigned number, void *user) {
   (void)number, (void)user;
   static const idem_ask ask = {.key = "name", .message = "Who are you?", .schema = name_form};
-  bool known = idem_client_info(request) && idem_client_capabilities(request);
+  bool known = idem_peer_info(request) && idem_peer_capabilities(request);
   if (known && idem_can_ask(request, IDEM_ASK_FORM))
     idem_needs_input(request, &ask, 1, NULL, 0);
   else

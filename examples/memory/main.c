@@ -3,6 +3,7 @@
 #include "memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <idem/uv.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,11 @@ int main(int argc, char **argv) {
   store *memory_store;
   int code = read_options(argc, argv, &given);
   if (code >= 0) return code;
+  if (strcmp(given.url, "stdio:") == 0 &&
+      fcntl(STDOUT_FILENO, F_GETFD) < 0) { /* SQLite would put /dev/null there */
+    fputs("idem-memory: stdout is closed: there is nowhere to answer\n", stderr);
+    return 1;
+  }
   umask(077); /* memories are the user's own */
   if (store_open(given.path, &memory_store, why, sizeof why) != IDEM_OK) {
     fprintf(stderr, "idem-memory: %s: %s\n", given.path, why);

@@ -315,15 +315,6 @@ static const idem_tool tools[] = {
      .fn = list},
 };
 
-static const idem_prompt prompt = {
-    .name = "about",
-    .title = "What do I know about ...",
-    .description = "Begins with what is remembered about a topic.",
-    .arguments =
-        (const idem_prompt_argument[]){
-            {.name = "topic", .description = "some words", .required = true}, {0}},
-    .fn = about};
-
 static const idem_resource any_memory = {.uri = "memory://{id}",
                                          .name = "memory",
                                          .description = "One memory, by its id.",
@@ -339,10 +330,18 @@ static bool fill(service *self, char *why, size_t why_len) {
     tool.user = self;
     if (idem_server_add_tool(self->server, &tool, why, why_len) != IDEM_OK) return false;
   }
-  idem_prompt begin = prompt;
   idem_resource any = any_memory;
-  begin.user = any.user = self;
-  return idem_server_add_prompt(self->server, &begin, why, why_len) == IDEM_OK &&
+  any.user = self;
+  idem_prompt prompt = {
+      .name = "about",
+      .title = "What do I know about ...",
+      .description = "Begins with what is remembered about a topic.",
+      .arguments =
+          (const idem_prompt_argument[]){
+              {.name = "topic", .description = "some words", .required = true}, {0}},
+      .fn = about,
+      .user = self};
+  return idem_server_add_prompt(self->server, &prompt, why, why_len) == IDEM_OK &&
          idem_server_add_resource(self->server, &any, why, why_len) == IDEM_OK;
 }
 

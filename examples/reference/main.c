@@ -7,6 +7,7 @@
 static idem_policy policy_for(const options *parsed) {
   idem_policy policy = idem_policy_preset(parsed->profile);
   if (parsed->framing_given) policy.framing = parsed->framing;
+  policy.codes = parsed->codes;
   return policy;
 }
 

@@ -57,6 +57,7 @@ idem_status mcp_server_new(const options *parsed, idem_log *log, idem_server **o
   idem_server_opts opts = {.name = "idem-reference",
                            .version = idem_version(),
                            .revisions = parsed->revisions,
+                           .codes = parsed->codes,
                            .log = log};
   idem_server_os(&opts);
   idem_status status = idem_server_new(&opts, out);

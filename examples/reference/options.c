@@ -16,16 +16,17 @@ static const char help_text[] =
     "otherwise),\n"
     "                                 lsp, mcp (every revision), mcp-2025-11-25, mcp-2026-07-28\n"
     "  --framing line|content-length  how messages are told apart (the profile's own)\n"
+    "  --codes standard|erlmcp        the numbers of errors (standard)\n"
     "  --stdio                        serve stdin and stdout, also beside addresses\n"
-    "  --tcp HOST:PORT                serve TCP; port 0 takes a free one\n"
+    "  --tcp [HOST:]PORT              serve TCP; port 0 takes a free one\n"
     "  --unix PATH                    serve a Unix socket\n"
-    "  --http HOST:PORT               serve HTTP at / (mcp: at /mcp), WebSocket too\n"
-    "  --ws HOST:PORT                 serve WebSocket alone, at the same path\n"
-    "  --https, --wss HOST:PORT       the same behind TLS\n"
-    "  --tls HOST:PORT                serve TCP behind TLS\n"
+    "  --http [HOST:]PORT             serve HTTP at / (mcp: at /mcp), WebSocket too\n"
+    "  --ws [HOST:]PORT               serve WebSocket alone, at the same path\n"
+    "  --https, --wss [HOST:]PORT     the same behind TLS\n"
+    "  --tls [HOST:]PORT              serve TCP behind TLS\n"
     "  --tls-cert, --tls-key FILE     PEM files for it, read again when they change\n"
     "  --tls-client-ca FILE           ask for client certificates of this authority\n"
-    "  --admin HOST:PORT              serve /healthz and /metrics alone\n"
+    "  --admin [HOST:]PORT            serve /healthz and /metrics alone\n"
     "  --workers N                    event loops for HTTP and WebSocket, a thread each (1)\n"
     "  --token-file FILE              bearer tokens, one a line; else IDEM_TOKEN, else none\n"
     "  --rate-limit N/SECONDS         messages a client may send\n"
@@ -43,9 +44,14 @@ static const char help_text[] =
     "  --log-level LEVEL              debug, info, warn or error (info)\n"
     "  --log-format text|json         for people or for programs (text)\n"
     "  --no-color                     never colour the log\n"
-    "  --version, --help\n"
+    "  -V, --version, -h, --help\n"
+    "\n"
+    "A PORT alone is on this machine (localhost). Exit status: 0; 1 for what could not start or\n"
+    "failed; 2 for a command line that is wrong.\n"
     "\n"
     "Logs go to stderr, or to the file named by IDEM_LOG.\n";
+
+#define USAGE 2 /* the exit status of a command line that is wrong */
 
 typedef bool (*option_fn)(options *parsed, const char *value);
 
@@ -81,6 +87,12 @@ static bool set_framing(options *parsed, const char *value) {
   return true;
 }
 
+static bool set_codes(options *parsed, const char *value) {
+  bool own = strcmp(value, "erlmcp") == 0;
+  parsed->codes = own ? IDEM_CODES_ERLMCP : IDEM_CODES_STANDARD;
+  return own || strcmp(value, "standard") == 0;
+}
+
 bool add_url(options *parsed, const char *scheme, const char *rest) {
   if (parsed->url_count == REFERENCE_URLS) return false;
   size_t size = strlen(scheme) + strlen(rest) + 1;
@@ -91,12 +103,26 @@ bool add_url(options *parsed, const char *scheme, const char *rest) {
   return true;
 }
 
+static bool is_port(const char *text) {
+  size_t digits = strspn(text, "0123456789");
+  return digits > 0 && digits < 6 && !text[digits] && strtoul(text, NULL, 10) <= 65535;
+}
+
+/* A port alone is this machine's, as it is for idem. */
+bool add_address(options *parsed, const char *scheme, const char *address) {
+  char local[32];
+  const char *colon = strrchr(address, ':');
+  if (!is_port(colon ? colon + 1 : address)) return false;
+  snprintf(local, sizeof local, "localhost:%.5s", address);
+  return add_url(parsed, scheme, colon ? address : local);
+}
+
 static bool add_stdio(options *parsed, const char *value) {
   (void)value;
   return add_url(parsed, "stdio:", "");
 }
 static bool add_tcp(options *parsed, const char *value) {
-  return strchr(value, ':') && add_url(parsed, "tcp://", value);
+  return add_address(parsed, "tcp://", value);
 }
 static bool add_unix(options *parsed, const char *value) {
   return *value && add_url(parsed, "unix:", value);
@@ -168,6 +194,7 @@ static const struct flag {
 } flags[] = {
     {"--profile", true, set_profile},
     {"--framing", true, set_framing},
+    {"--codes", true, set_codes},
     {"--stdio", false, add_stdio},
     {"--tcp", true, add_tcp},
     {"--unix", true, add_unix},
@@ -227,9 +254,9 @@ static bool parse_one(options *parsed, char **argv, int *index) {
 }
 
 static bool print_only(const char *text) {
-  if (strcmp(text, "--help") == 0)
+  if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0)
     fputs(help_text, stdout);
-  else if (strcmp(text, "--version") == 0)
+  else if (strcmp(text, "--version") == 0 || strcmp(text, "-V") == 0)
     printf("idem-reference %s\n", idem_version());
   else
     return false;
@@ -238,7 +265,7 @@ static bool print_only(const char *text) {
 
 bool options_parse(options *parsed, int argc, char **argv, int *code) {
   *parsed = (options){.log = {.level = IDEM_LOG_INFO}};
-  *code = 1;
+  *code = USAGE;
   for (int i = 1; i < argc; i++) {
     if (print_only(argv[i])) {
       *code = fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
@@ -246,6 +273,7 @@ bool options_parse(options *parsed, int argc, char **argv, int *code) {
     }
     if (!parse_one(parsed, argv, &i)) return false;
   }
+  *code = 1;
   if (!settle_http(parsed)) return complain("cannot start", "no memory");
   return parsed->url_count > 0 || add_stdio(parsed, NULL);
 }

@@ -17,6 +17,7 @@ typedef struct text_list {
 typedef struct options {
   idem_profile profile;
   uint32_t revisions; /* mcp: bits of idem_revision; 0: all */
+  idem_code_set codes;
   bool framing_given;
   idem_framing framing;
   char *urls[REFERENCE_URLS];
@@ -38,6 +39,7 @@ void options_free(options *parsed);
 bool add_http(options *parsed, const char *value);
 bool add_ws(options *parsed, const char *value);
 bool add_admin(options *parsed, const char *value);
+bool add_address(options *parsed, const char *scheme, const char *address);
 bool add_url(options *parsed, const char *scheme, const char *rest);
 bool set_token_file(options *parsed, const char *value);
 bool set_rate_limit(options *parsed, const char *value);

@@ -3,6 +3,7 @@
 #include "reference.h"
 
 #include <stdlib.h>
+#include <uv.h>
 
 #define LONGEST_MS INT64_C(86400000)
 

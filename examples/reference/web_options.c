@@ -2,27 +2,22 @@
 #include "reference.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define TOKEN_BYTES 65536
 
-bool add_http(options *parsed, const char *value) {
-  return strchr(value, ':') && add_url(parsed, "http://", value);
-}
-bool add_ws(options *parsed, const char *value) {
-  return strchr(value, ':') && add_url(parsed, "ws://", value);
-}
+bool add_http(options *parsed, const char *value) { return add_address(parsed, "http://", value); }
+bool add_ws(options *parsed, const char *value) { return add_address(parsed, "ws://", value); }
 bool add_https(options *parsed, const char *value) {
-  return strchr(value, ':') && add_url(parsed, "https://", value);
+  return add_address(parsed, "https://", value);
 }
-bool add_wss(options *parsed, const char *value) {
-  return strchr(value, ':') && add_url(parsed, "wss://", value);
-}
-bool add_tls(options *parsed, const char *value) {
-  return strchr(value, ':') && add_url(parsed, "tls://", value);
-}
+bool add_wss(options *parsed, const char *value) { return add_address(parsed, "wss://", value); }
+bool add_tls(options *parsed, const char *value) { return add_address(parsed, "tls://", value); }
 bool set_tls_cert(options *parsed, const char *value) {
   parsed->http.tls_cert = value;
   return *value;
@@ -36,7 +31,7 @@ bool set_tls_client_ca(options *parsed, const char *value) {
   return *value;
 }
 bool add_admin(options *parsed, const char *value) {
-  return strchr(value, ':') && add_url(parsed, "admin://", value);
+  return add_address(parsed, "admin://", value);
 }
 
 static bool add_text(text_list *list, const char *text) {
@@ -94,10 +89,20 @@ static bool split_tokens(options *parsed) {
   return parsed->tokens.count > 0;
 }
 
+/* A FIFO would be waited for until someone writes to it. */
+static FILE *open_regular(const char *path) {
+  struct stat about;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return NULL;
+  if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) return fdopen(fd, "r");
+  close(fd);
+  return NULL;
+}
+
 /* A file without a token would open the door: it is refused. */
 bool set_token_file(options *parsed, const char *value) {
   if (parsed->token_text) return false;
-  FILE *file = fopen(value, "r");
+  FILE *file = open_regular(value);
   if (!file) return false;
   char *text = parsed->token_text = calloc(1, TOKEN_BYTES);
   size_t len = text ? fread(text, 1, TOKEN_BYTES - 1, file) : 0;

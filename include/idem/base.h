@@ -58,6 +58,13 @@ typedef struct idem_alloc {
   void *ctx;
 } idem_alloc;
 
+/* ----------------------------------------------------------- JSON in C */
+
+/* JSON as a text of C, without escaped quotes: IDEM_JSON({"type": "object"}) is "{\"type\": \"object\"}".
+ * What the preprocessor reads as words of C must be such: a backslash in a string is doubled (a pattern
+ * "\\d+" is written so in JSON, too), and names that are macros stay as they are within quotes only. */
+#define IDEM_JSON(...) #__VA_ARGS__
+
 /* ------------------------------------------------------------------ logs */
 
 typedef enum idem_log_level {
@@ -103,6 +110,8 @@ typedef struct idem_log_opts {
   /* Wall clock in microseconds since 1970; NULL leaves the timestamp out. */
   uint64_t (*wall_us)(void *ctx);
   void *wall_ctx;
+  bool
+      brief_time; /* text only: hours, minutes and seconds as wall_us gives them, which may be local time */
   const idem_alloc *alloc; /* NULL: the C library's */
 } idem_log_opts;
 

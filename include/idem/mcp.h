@@ -5,6 +5,10 @@
  * result, a failure, a need for input or an error, and the engine encodes that for the peer in hand.
  * A handler's request follows the rules of rpc.h: answer, keep or drop it, exactly once.
  *
+ * Handlers run on the thread of the loop their request came to. With several loops (idem_http_opts.workers)
+ * the same handler runs on several threads at once, each with its own request; what `user` points to must
+ * bear that.
+ *
  * JSON given as text (schemas, annotations, icons, _meta) is checked when it is given: INVAL, and
  * `why` where there is one says what is wrong. Strings are copied. */
 #ifndef IDEM_MCP_H
@@ -35,7 +39,9 @@ typedef struct idem_server_opts {
   uint64_t task_ttl_ms;     /* how long a finished task is kept; 0: 5 min */
   uint64_t task_poll_ms;    /* the poll interval suggested; 0: 1,000 */
   size_t max_tasks;         /* 0: 10,000 */
-  size_t max_subscriptions; /* of one peer; 0: 1,000 */
+  size_t max_task_bytes;    /* of their results, and of answers to their questions; 0: 256 MiB */
+  size_t
+      max_subscriptions; /* of one peer; 0: 1,000; a URI has at most 8 KiB, 256 bytes on average */
   /* 32 bytes or more; seals requestState so that any process with the same key can open it. NULL: a
    * random key of this process. `state_key_old`, if given, is still accepted. */
   const void *state_key;
@@ -44,6 +50,8 @@ typedef struct idem_server_opts {
   size_t state_key_old_len;
   uint64_t state_ms;  /* how long a requestState is good; 0: 10 min */
   uint32_t revisions; /* which to serve: bits of idem_revision; 0: all */
+  /* IDEM_CODES_ERLMCP: its numbers and texts in the revisions before 2026-07-28; else each revision's own. */
+  idem_code_set codes;
   idem_log *log;
   const idem_alloc *alloc;
   /* Randomness for ids and keys (required), and wall-clock milliseconds since 1970 for time stamps
@@ -100,23 +108,32 @@ typedef struct idem_tool {
   const char *name; /* 1 to 128 of A-Z a-z 0-9 _ . - */
   const char *title;
   const char *description;
-  const char *input_schema;  /* JSON Schema of type object; NULL: no arguments */
-  const char *output_schema; /* JSON Schema of the structured content; NULL: none */
-  const char *annotations;   /* JSON object: readOnlyHint, destructiveHint, ... */
-  const char *icons;         /* JSON array */
-  const char *meta;          /* JSON object */
+  const char *input_schema; /* JSON Schema of type object; NULL: no arguments */
+  /* JSON Schema of the structured content; NULL: none. A promise: a success without such content is
+   * "Internal error" for the peer, and the log names the tool. */
+  const char *output_schema;
+  const char *annotations; /* JSON object: readOnlyHint, destructiveHint, ... */
+  const char *icons;       /* JSON array */
+  const char *meta;        /* JSON object */
   idem_task_support task;
   idem_tool_fn fn;
   void *user;
+  void (*release)(
+      void *user); /* when no handler can be given `user` any more; NULL: nothing to do */
 } idem_tool;
 
 /* OK; EXISTS; INVAL: a bad name or schema (`why`, may be NULL, gets a sentence); NOMEM. Also while
  * serving, from any thread: peers that can be told are. */
 IDEM_API idem_status idem_server_add_tool(idem_server *server, const idem_tool *tool, char *why,
                                           size_t why_len);
+/* OK; NOTFOUND; NOMEM. Calls that began before go on, and each thread looks up the change for itself: `user`
+ * may not be freed when this returns, but when `release` is called with it. That is once, on any thread, after
+ * the last call has ended; for what is never removed, with the server, and after idem_server_replace with the
+ * server that has it then. It is not called where adding failed. */
 IDEM_API idem_status idem_server_remove_tool(idem_server *server, const char *name);
 
-/* Answers of a tool. Each ends the request (rules of idem_reply). */
+/* Answers of a tool. Each ends the request (rules of idem_reply). A text alone is INVAL where the tool
+ * has an output schema. */
 IDEM_API idem_status idem_tool_text(idem_request *request, const char *text, size_t len);
 /* The tool ran and failed: a text the model can act on. */
 IDEM_API idem_status idem_tool_failed(idem_request *request, const char *text);
@@ -163,8 +180,9 @@ typedef struct idem_resource {
   bool is_template;
   idem_resource_fn fn;
   void *user;
+  void (*release)(void *user); /* as a tool's */
 } idem_resource;
-/* Statuses and threads as for tools. Removing: NOTFOUND. */
+/* Statuses, threads and `release` as for tools. */
 IDEM_API idem_status idem_server_add_resource(idem_server *server, const idem_resource *resource,
                                               char *why, size_t why_len);
 IDEM_API idem_status idem_server_remove_resource(idem_server *server, const char *uri);
@@ -203,6 +221,7 @@ typedef struct idem_prompt {
   const char *meta;
   idem_prompt_fn fn;
   void *user;
+  void (*release)(void *user); /* as a tool's */
 } idem_prompt;
 IDEM_API idem_status idem_server_add_prompt(idem_server *server, const idem_prompt *prompt,
                                             char *why, size_t why_len);
@@ -212,6 +231,25 @@ IDEM_API idem_status idem_server_remove_prompt(idem_server *server, const char *
 IDEM_API idem_status idem_prompt_text(idem_request *request, const char *text, size_t len);
 IDEM_API idem_status idem_prompt_reply(idem_request *request, const char *description,
                                        yyjson_mut_val *messages);
+
+/* ------------------------------------------------------------- named faults */
+
+/* Faults with a name; their code follows the policy's code set, or that of the peer's revision. Also for
+ * requests that are not MCP's. */
+typedef enum idem_fault {
+  IDEM_FAULT_RESOURCE_NOT_FOUND = 0,   /* subject: the uri */
+  IDEM_FAULT_TOOL_NOT_FOUND = 1,       /* the tool's name */
+  IDEM_FAULT_PROMPT_NOT_FOUND = 2,     /* the prompt's name */
+  IDEM_FAULT_CAPABILITY = 3,           /* the capability's name */
+  IDEM_FAULT_NOT_INITIALIZED = 4,      /* no subject */
+  IDEM_FAULT_SUBSCRIPTION = 5,         /* the uri */
+  IDEM_FAULT_VALIDATION = 6,           /* details */
+  IDEM_FAULT_TRANSPORT = 7,            /* no subject */
+  IDEM_FAULT_TIMEOUT = 8,              /* no subject */
+  IDEM_FAULT_RATE_LIMITED = 9,         /* no subject */
+  IDEM_FAULT_DESCRIPTION_TOO_LONG = 10 /* the tool's name */
+} idem_fault;
+IDEM_API idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char *subject);
 
 /* -------------------------------------------------------------- completion */
 
@@ -251,8 +289,8 @@ IDEM_API void idem_mcp_log(idem_request *request, idem_mcp_level level, const ch
                            const char *text);
 
 /* Over HTTP, in a legacy session: closes the event stream that waits for this request's answer. The
- * client comes back for it (Last-Event-ID). Saves connections while work takes long; elsewhere it
- * does nothing. */
+ * client comes back for it (Last-Event-ID). Saves connections while work takes long; elsewhere, and where
+ * no event was sent that the client could come back after (before 2025-11-25), it does nothing. */
 IDEM_API void idem_leave_stream(idem_request *request);
 
 /* -------------------------------------------------- inside a handler: asking */
@@ -268,21 +306,46 @@ typedef struct idem_ask {
   const char *key; /* names the answer; unique among the asks of one request */
   idem_ask_kind kind;
   const char *message;
-  const char *schema; /* FORM: JSON Schema text of the form */
-  const char *url;    /* URL */
-  const char *params; /* SAMPLING: JSON object text */
+  /* FORM: JSON Schema text of type object whose properties are strings, numbers, booleans or choices
+   * (enum, oneOf with titles, arrays of them), nothing nested. NULL: nothing to fill in */
+  const char *schema;
+  const char *url;    /* URL: absolute */
+  const char *params; /* SAMPLING: JSON object text with messages and maxTokens */
 } idem_ask;
 /* Ends this run of the handler: do not touch the request after it. When the answers are there the
  * handler is called again with the same arguments, nothing else left of the run before:
- * idem_answer_to gives the answers, idem_state what was put into `state`. Refused with an error the
- * peer understands if it cannot be asked such things. */
+ * idem_answer_to gives the answers, idem_state what was put into `state`.
+ *
+ * Questions are checked first. One that the peer's revision or capabilities do not allow is refused
+ * with an error the peer understands (-32021 in 2026-07-28, a failed tool before): sampling with
+ * `tools` or `includeContext` that were not declared, a choice of several before 2025-11-25. What an
+ * older revision says otherwise is converted: titled choices, several blocks in one message. INVAL: a
+ * question that is none (a nested form, params without messages, a key twice); the log says what is
+ * wrong, the peer gets "Internal error". */
 IDEM_API idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t count,
                                       const void *state, size_t state_len);
 /* True if the peer can be asked this. */
 IDEM_API bool idem_can_ask(const idem_request *request, idem_ask_kind kind);
-/* The answer to an ask of the round before: {action, content?}, {role, content, model} or {roots};
- * NULL: not given. */
+/* The answer to an ask of the round before: {action, content?}, {role, content, model} or {roots}, of
+ * the right shape; `content` of a form that was accepted fits its schema. NULL: not given, ask (again).
+ * A client that could not answer, or answered what does not fit: before 2026-07-28 {"error": {code,
+ * message}} takes the answer's place, for a form or URL with the action "cancel" beside it; in
+ * 2026-07-28 it has not answered. */
 IDEM_API yyjson_val *idem_answer_to(const idem_request *request, const char *key);
+/* The same in one word. */
+typedef enum idem_answer_kind {
+  IDEM_ANSWER_NONE = 0,    /* not given: first run, not asked, or it did not fit (2026-07-28) */
+  IDEM_ANSWER_GIVEN = 1,   /* accepted, sampled, listed */
+  IDEM_ANSWER_REFUSED = 2, /* the user said no: "decline", "cancel", or the error code -1 */
+  IDEM_ANSWER_FAILED = 3   /* an error of the client's, nothing in time, or what does not fit */
+} idem_answer_kind;
+typedef struct idem_answer_error {
+  int64_t code;        /* 0: there is no error */
+  const char *message; /* the client's, not yet escaped; "" where there is none */
+} idem_answer_error;
+/* `error`, which may be NULL, is filled for what failed or was refused by an error. */
+IDEM_API idem_answer_kind idem_answer_of(const idem_request *request, const char *key,
+                                         idem_answer_error *error);
 /* What was kept since the round before; NULL: nothing, or this is the first. The peer cannot change
  * it, but it can read it. */
 IDEM_API const void *idem_state(const idem_request *request, size_t *len);
@@ -293,9 +356,9 @@ IDEM_API idem_status idem_requires(idem_request *request, const char *capabiliti
 
 /* Turns the request into a task: the peer gets its id now, the handler goes on, and its answer
  * becomes the task's result. The request has no conn from then on. STATE: the peer cannot have tasks,
- * or it is one already; LIMIT: max_tasks are alive; NOMEM: answer directly then. The function of
- * idem_request_on_cancel is called when the peer cancels the task (PEER) and when the loop ends
- * (CLOSED). */
+ * or it is one already; LIMIT: max_tasks are alive, or so much work; NOMEM. The request is then as it was:
+ * answer directly. The function of idem_request_on_cancel is called when the peer cancels the task (PEER)
+ * and when the loop ends (CLOSED). */
 IDEM_API idem_status idem_task_start(idem_request *request);
 IDEM_API bool idem_can_task(const idem_request *request);
 /* A line for who polls. */
@@ -303,14 +366,17 @@ IDEM_API void idem_task_status(idem_request *request, const char *message);
 
 /* ----------------------------------------------------------- who is asking */
 
+/* These, and the other questions about a request above, may be asked of any request. One that is not MCP's has
+ * nothing: "", 0, NULL or false. */
+
 /* The authenticated principal, "" when there is none. */
 IDEM_API const char *idem_principal(const idem_request *request);
 IDEM_API idem_revision idem_request_revision(const idem_request *request);
 /* The request's _meta, or NULL. traceparent, tracestate and baggage are in it. */
 IDEM_API yyjson_val *idem_request_meta(const idem_request *request);
-/* clientInfo and capabilities as the peer gave them, or NULL. */
-IDEM_API yyjson_val *idem_client_info(const idem_request *request);
-IDEM_API yyjson_val *idem_client_capabilities(const idem_request *request);
+/* clientInfo and clientCapabilities as the peer gave them, or NULL. */
+IDEM_API yyjson_val *idem_peer_info(const idem_request *request);
+IDEM_API yyjson_val *idem_peer_capabilities(const idem_request *request);
 
 #ifdef __cplusplus
 }

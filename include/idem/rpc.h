@@ -3,7 +3,7 @@
  * Ownership, in five sentences:
  * 1. What you pass in is borrowed for the call: idem copies or serialises before it returns. The
  *    exceptions are `user` pointers, and the router, log and metrics of a conn, which must outlive
- *    it; the router must outlive the requests kept from it, too.
+ *    it; router and metrics must outlive the requests kept from it, too.
  * 2. What idem passes to a callback is borrowed until the callback returns, except an idem_request,
  *    which is yours until you reply.
  * 3. Every request is answered exactly once; the reply call ends it even if it returns an error. A
@@ -67,10 +67,43 @@ typedef enum idem_null_id_error {
 } idem_null_id_error;
 
 typedef enum idem_code_set {
-  IDEM_CODES_STANDARD = 0, /* the codes of JSON-RPC and of MCP before 2026-07-28 */
-  IDEM_CODES_MODERN = 1,   /* the codes of MCP 2026-07-28 */
-  IDEM_CODES_ERLMCP = 2    /* the numbers erlmcp uses, -32001 to -32011 */
+  IDEM_CODES_STANDARD = 0, /* the codes of JSON-RPC, and of MCP's older revisions */
+  IDEM_CODES_MODERN = 1,   /* the codes of MCP's newer revisions */
+  IDEM_CODES_ERLMCP = 2    /* the numbers erlmcp uses, -32001 to -32012 */
 } idem_code_set;
+
+/* Whose a code is. */
+typedef enum idem_code_class {
+  IDEM_CODE_PROTOCOL = 0,   /* of JSON-RPC or of the set in hand */
+  IDEM_CODE_SERVER = 1,     /* -32000 to -32099, left to implementations */
+  IDEM_CODE_RESERVED = 2,   /* -32768 to -32000 otherwise: nobody's yet */
+  IDEM_CODE_APPLICATION = 3 /* any other */
+} idem_code_class;
+/* Whether an application may raise it (idem_reply_error sends "Internal error" instead of others). */
+IDEM_API bool idem_code_allowed(idem_code_set codes, int64_t code);
+/* "Parse error", "Tool not found", ...: what it is called in that set; NULL: it has no name. */
+IDEM_API const char *idem_code_name(idem_code_set codes, int64_t code);
+IDEM_API idem_code_class idem_code_class_of(idem_code_set codes, int64_t code);
+/* At which level an answer with it is logged: error for our own faults, warn for the peer's, debug for
+ * the application's. */
+IDEM_API idem_log_level idem_code_severity(int64_t code);
+
+typedef enum idem_error_detail {
+  IDEM_ERROR_DETAIL_FULL = 0,   /* data as the errors are described */
+  IDEM_ERROR_DETAIL_REASON = 1, /* of what idem itself says only {"reason"} */
+  IDEM_ERROR_DETAIL_NONE = 2    /* no data of idem's own; an application's errors keep theirs */
+} idem_error_detail;
+
+typedef enum idem_shutdown_answer {
+  IDEM_SHUTDOWN_BY_CLIENT = 0, /* null for a client whose `initialize` had `capabilities` */
+  IDEM_SHUTDOWN_TEXT = 1,      /* {"message":"Shutting down gracefully"} for everyone */
+  IDEM_SHUTDOWN_NULL = 2       /* null for everyone, as LSP has it */
+} idem_shutdown_answer;
+
+typedef enum idem_error_message {
+  IDEM_MESSAGE_CANONICAL = 0, /* "Invalid params": the cause stands in data alone */
+  IDEM_MESSAGE_CAUSE = 1 /* "Unknown tool: nosuch": in the message, too; what an MCP server says */
+} idem_error_message;
 
 /* Zero means "no limit" only where a comment says so. */
 typedef struct idem_limits {
@@ -87,6 +120,7 @@ typedef struct idem_limits {
   uint64_t idle_ms;           /* without traffic and without work; 300,000; 0: no limit */
   uint64_t request_ms;        /* for a handler to answer; 0 (default): no limit */
   uint64_t call_ms;           /* for a peer to answer a call; 0 (default): no limit */
+  uint64_t exit_ms;           /* for `exit` to come after `shutdown` (lsp); 2,000; 0: no limit */
 } idem_limits;
 
 /* How the peer cancels a request, as a notification; method NULL: it cannot. */
@@ -100,19 +134,27 @@ typedef struct idem_cancel_form {
  * strings are borrowed and must outlive the conns. */
 typedef struct idem_policy {
   idem_framing framing;
-  bool null_id;              /* accept "id":null as a request with that id (else invalid-id-type) */
-  bool fractional_id;        /* accept numbers that are not integers as ids */
-  bool null_params;          /* "params":null counts as absent (else -32602) */
-  bool array_params;         /* accept params by position (else -32602) */
-  bool batches;              /* accept arrays */
-  const char *batch_refusal; /* the message that answers an array where batches are refused */
+  bool null_id;           /* accept "id":null as a request with that id (else invalid-id-type) */
+  bool fractional_id;     /* accept numbers that are not integers as ids */
+  bool null_params;       /* "params":null counts as absent (else -32602) */
+  bool array_params;      /* accept params by position (else -32602) */
+  bool scalar_params;     /* accept texts, numbers and booleans as params (else -32600) */
+  bool duplicate_members; /* of members that appear twice the last wins (else -32600) */
+  bool strict_methods;    /* a method is 1 to 256 of letters, digits and _ . / $ - (else -32600) */
+  bool byte_order_mark;   /* skip one in front of a message (else it is no JSON) */
+  bool batches;           /* accept arrays */
+  const char *batch_refusal;      /* the message that answers an array where batches are refused */
   bool notifications_run_methods; /* a notification naming a method runs it, its reply swallowed */
   bool guard_http;  /* close the conn when its bytes look like HTTP; uv.h sets it on sockets */
   bool answer_junk; /* answer what is no message; false for a client reading a server's output */
   idem_unknown_id unknown_id;
   idem_null_id_error null_id_error;
   idem_code_set codes;
+  idem_error_message error_message;
   idem_cancel_form cancel;
+  idem_shutdown_answer shutdown_answer;
+  idem_error_detail error_detail;
+  unsigned notification_status;   /* HTTP: of an accepted notification; 0: 204, MCP: 202 */
   const char *quiet_notification; /* no reason for a warning where nobody listens (NULL: none) */
   size_t concurrency; /* requests handled at once; 0: no bound but in_flight. 1: in order */
   idem_limits limits;
@@ -123,11 +165,12 @@ IDEM_API idem_policy idem_policy_preset(idem_profile profile);
 
 /* ------------------------------------------------------------------- router */
 
-/* Answers, keeps or forgets the request (see rule 3). `params` is NULL, an object or an array. */
+/* Answers, keeps or forgets the request (see rule 3). `params` is NULL, an object or an array; where the
+ * policy has scalar_params anything. */
 typedef void (*idem_method_fn)(idem_request *request, yyjson_val *params, void *user);
 typedef void (*idem_notification_fn)(idem_conn *conn, yyjson_val *params, void *user);
 
-/* For listMethods and describeMethods. All may be NULL; strings are copied. */
+/* For listMethods, describeMethods and rpc.discover. All may be NULL; strings are copied. */
 typedef struct idem_method_info {
   const char *description;
   const char *const *params; /* NULL-terminated list of "name: type" */
@@ -159,7 +202,7 @@ IDEM_API idem_status idem_router_describe(idem_router *router, const char *name,
 IDEM_API idem_status idem_router_label(const idem_router *router, idem_metrics *metrics);
 
 /* The built-in methods of the lsp profile: initialize, listMethods, describeMethods, version,
- * setLogLevel, shutdown. `log` (may be NULL) is what setLogLevel sets. */
+ * setLogLevel, shutdown, and the notification exit. `log` (may be NULL) is what setLogLevel sets. */
 typedef struct idem_lsp_opts {
   const char *server_name;    /* copied */
   const char *server_version; /* strict SemVer; copied */
@@ -167,6 +210,11 @@ typedef struct idem_lsp_opts {
 } idem_lsp_opts;
 /* EXISTS: a name is taken, or it was called before. NOMEM. After a failure free the router. */
 IDEM_API idem_status idem_router_lsp(idem_router *router, const idem_lsp_opts *opts);
+
+/* The built-in method rpc.discover: what can be asked, as an OpenRPC document of this title and version (copied), made of what
+ * idem_router_describe was told by then. No name of an application begins so. EXISTS: called before. NOMEM. */
+IDEM_API idem_status idem_router_discover(idem_router *router, const char *title,
+                                          const char *version);
 
 /* --------------------------------------------------------------------- pool */
 
@@ -184,9 +232,10 @@ typedef enum idem_direction { IDEM_IN = 0, IDEM_OUT = 1 } idem_direction;
 
 /* What a peer did wrong, for on_protocol_error. */
 typedef struct idem_protocol_error {
-  const char *what;    /* "response with an unknown id", ... a constant */
-  int64_t code;        /* the code of an error answer with id null; else 0 */
-  const char *message; /* its message, not yet escaped; or NULL */
+  const char *what; /* "response with an unknown id", ... a constant */
+  int64_t code;     /* the code of an error answer with id null; else 0 */
+  const char
+      *message; /* its message, not yet escaped; of what is no message, why ("oversize"); or NULL */
   size_t message_len;
 } idem_protocol_error;
 
@@ -210,7 +259,8 @@ typedef struct idem_conn_opts {
   /* Every message, whole and unframed, as it comes and goes. */
   void (*on_trace)(idem_conn *conn, idem_direction direction, const char *message, size_t len,
                    void *user);
-  /* The peer asked for shutdown (lsp built-in); the conn is closing already. */
+  /* The peer has gone after `shutdown` (lsp built-in): it said `exit`, ended its input or let
+   * limits.exit_ms pass. The conn is closing already. */
   void (*on_shutdown)(idem_conn *conn, void *user);
   void *user;
   idem_log *log;
@@ -350,22 +400,6 @@ typedef struct idem_param_fault {
 } idem_param_fault;
 IDEM_API idem_status idem_reply_invalid_params(idem_request *request,
                                                const idem_param_fault *fault);
-
-/* Faults with a name; their code follows the policy's code set. */
-typedef enum idem_fault {
-  IDEM_FAULT_RESOURCE_NOT_FOUND = 0,   /* subject: the uri */
-  IDEM_FAULT_TOOL_NOT_FOUND = 1,       /* the tool's name */
-  IDEM_FAULT_PROMPT_NOT_FOUND = 2,     /* the prompt's name */
-  IDEM_FAULT_CAPABILITY = 3,           /* the capability's name */
-  IDEM_FAULT_NOT_INITIALIZED = 4,      /* no subject */
-  IDEM_FAULT_SUBSCRIPTION = 5,         /* the uri */
-  IDEM_FAULT_VALIDATION = 6,           /* details */
-  IDEM_FAULT_TRANSPORT = 7,            /* no subject */
-  IDEM_FAULT_TIMEOUT = 8,              /* no subject */
-  IDEM_FAULT_RATE_LIMITED = 9,         /* no subject */
-  IDEM_FAULT_DESCRIPTION_TOO_LONG = 10 /* the tool's name */
-} idem_fault;
-IDEM_API idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char *subject);
 
 /* ----------------------------------------------------------- reading params */
 

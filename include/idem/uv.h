@@ -6,15 +6,17 @@
 #include <idem/http.h>
 #include <idem/mcp.h>
 #include <idem/rpc.h>
-#include <uv.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* libuv's, whose header is no strict C11: who makes a loop includes <uv.h>, who is handed one need not. */
+typedef struct uv_loop_s uv_loop_t;
+
 typedef struct idem_listener idem_listener;
 
-/* What a served or connected conn is made of. Zero means the default. */
+/* What is served, to whom, and how. Zero means the default. */
 typedef struct idem_serve_opts {
   const idem_router *router; /* what can be asked; not with `server` */
   idem_server *server;       /* an MCP server; its router and policy are used */
@@ -28,15 +30,11 @@ typedef struct idem_serve_opts {
    * proxy itself. 0: a quarter of max_connections, and at least 8. */
   size_t client_connections;
   const idem_http_opts *http; /* http:// and ws://: who may ask, limits, workers; NULL: defaults */
-  const idem_client_opts
-      *client;               /* for idem_connect: headers, trust, proxy, time; NULL: defaults */
-  bool shutdown_ends_server; /* the lsp `shutdown` over a socket stops the server, too */
+  bool shutdown_ends_server;  /* the lsp `shutdown` over a socket stops the server, too */
   /* A peer came or went: one pair a conn. May be NULL. */
   void (*on_open)(idem_conn *conn, void *user);
   void (*on_close)(idem_conn *conn, void *user);
   void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
-  /* What a program ("exec:") writes to its stderr, as it comes: any bytes, split anywhere. */
-  void (*on_stderr)(idem_conn *conn, const char *data, size_t len, void *user);
   /* idem_run alone: the loop is there, before anything is served on it; handles of yours may go on
    * it. And SIGHUP came, after the log was opened anew: with this, it never ends the server. */
   void (*on_loop)(uv_loop_t *loop, void *user);
@@ -50,7 +48,7 @@ typedef struct idem_serve_opts {
  * and "unix+lsp:" frame with Content-Length; "http://HOST:PORT/path" (POST, and
  * WebSocket where it is asked for), "ws://HOST:PORT/path" (WebSocket alone), both also as "https://"
  * and "wss://" (http->tls_cert and tls_key), "admin://HOST:PORT"
- * (/healthz and /metrics of the process's HTTP listeners). opts, its policy and its http are copied.
+ * (/healthz, and /metrics of every listener of the process that has metrics). opts, its policy and its http are copied.
  * INVAL: not such a URL, or http holds what is no host or address. SYS: the address cannot be had (logged). The listener is valid until its stop has
  * finished. */
 IDEM_API idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
@@ -61,6 +59,24 @@ IDEM_API const char *idem_listener_url(const idem_listener *listener);
  * flushes, closes, then calls `stopped` (may be NULL) and frees the listener. A second call before
  * that does nothing, and its `stopped` is not called. */
 IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), void *user);
+
+/* What a connected conn is made of. Zero means the default. */
+typedef struct idem_connect_opts {
+  const idem_router *router; /* what the other side may ask; not with `server`; NULL: nothing */
+  idem_server *server;       /* an MCP server for the other side to ask */
+  const idem_policy *policy; /* NULL: plain JSON-RPC; +lsp sets its framing */
+  idem_log *log;
+  idem_metrics *metrics;
+  const idem_alloc *alloc;        /* as in idem_serve_opts */
+  const idem_client_opts *client; /* headers, trust, proxy, time, a program; NULL: defaults */
+  /* The conn came or went: one pair. May be NULL. */
+  void (*on_open)(idem_conn *conn, void *user);
+  void (*on_close)(idem_conn *conn, void *user);
+  void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
+  /* What a program ("exec:") writes to its stderr, as it comes: any bytes, split anywhere. */
+  void (*on_stderr)(idem_conn *conn, const char *data, size_t len, void *user);
+  void *user;
+} idem_connect_opts;
 
 /* Connects as a client (or as a peer that also serves). on_ready runs once: with a conn, or with
  * NULL and why not; never from inside this call, and not at all when it fails itself (INVAL: not a
@@ -88,7 +104,7 @@ IDEM_API void idem_listener_stop(idem_listener *listener, void (*stopped)(void *
  * limits.idle_ms closes nothing. Its end is noticed by SIGCHLD through libuv: a process that waits
  * for any child (waitpid -1) takes the exit status away. */
 typedef void (*idem_ready_fn)(idem_conn *conn, idem_status status, void *user);
-IDEM_API idem_status idem_connect(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
+IDEM_API idem_status idem_connect(uv_loop_t *loop, const char *url, const idem_connect_opts *opts,
                                   idem_ready_fn on_ready, void *user);
 
 /* Runs `work` on another thread, then `after` on the loop, where the request must be answered. The

@@ -3,12 +3,13 @@ _idem() {
   local program=$1 current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "init serve help version --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "init list serve help version --help --version" -- "$current")
     return
   fi
   case $verb in
-    help) mapfile -t COMPREPLY < <(compgen -W "init serve" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "init list serve" -- "$current") ;;
     init) _idem_words "--help" || mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    list) _idem_words "--help" || mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current") ;;
     serve) _idem_serve ;;
   esac
 }
@@ -42,12 +43,12 @@ _idem_serve() {
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") ;;
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --allow-host | --allow-origin | --trusted-proxy) ;;
-    --rate-limit | --max-connections | --client-connections | --first-ms) ;;
+    --rate-limit | --max-connections | --client-connections | --max-in-flight | --client-in-flight | --session-in-flight | --first-ms) ;;
     --client-header) mapfile -t COMPREPLY < <(compgen -W "X-Forwarded-For Forwarded" -- "$current") ;;
     --dry-run) _idem_dry_run ;;
     *)
       _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --reload-may-loosen --allow-host
-        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --first-ms --access-log --log-level --log-format --check --dry-run --print-schema
+        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --access-log --log-level --log-format --check --dry-run --print-schema
         --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
       ;;

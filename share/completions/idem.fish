@@ -1,13 +1,15 @@
 # idem.fish - completion of idem for fish.
 complete -c idem -f
 complete -c idem -n __fish_use_subcommand -a init -d 'write a commented idem.json'
+complete -c idem -n __fish_use_subcommand -a list -d 'say what idem.json serves'
 complete -c idem -n __fish_use_subcommand -a serve -d 'serve what idem.json describes'
 complete -c idem -n __fish_use_subcommand -a help -d 'an overview, or help of a verb'
 complete -c idem -n __fish_use_subcommand -a version -d 'the version'
 complete -c idem -n __fish_use_subcommand -s V -l version -d 'the version'
 complete -c idem -s h -l help -d 'examples and every flag'
-complete -c idem -n '__fish_seen_subcommand_from help' -a 'init serve'
+complete -c idem -n '__fish_seen_subcommand_from help' -a 'init list serve'
 complete -c idem -n '__fish_seen_subcommand_from init' -F
+complete -c idem -n '__fish_seen_subcommand_from list' -k -a '(__fish_complete_suffix .json)'
 
 # What the program itself offers behind --dry-run: tools of the file, then their arguments.
 function __idem_words
@@ -34,6 +36,9 @@ complete -c idem -n $serve -l client-header -x -a 'X-Forwarded-For Forwarded' -d
 complete -c idem -n $serve -l rate-limit -x -d 'messages a client may send'
 complete -c idem -n $serve -l max-connections -x -d 'at once, on each address'
 complete -c idem -n $serve -l client-connections -x -d 'of one client that is not this machine'
+complete -c idem -n $serve -l max-in-flight -x -d 'calls under way, of all'
+complete -c idem -n $serve -l client-in-flight -x -d 'calls under way, of one client'
+complete -c idem -n $serve -l session-in-flight -x -d 'calls under way, of one session'
 complete -c idem -n $serve -l first-ms -x -d 'until a connection must say something'
 complete -c idem -n $serve -l access-log -d 'one line a request'
 complete -c idem -n $serve -l log-level -x -a 'debug info warn error' -d 'the least that is logged'

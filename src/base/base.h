@@ -65,6 +65,8 @@ void idem__buf_deinit(idem__buf *buf);
 IDEM__COLD idem_status idem__buf_grow(idem__buf *buf, size_t extra);
 /* Gives back memory above `keep` bytes of capacity; only when empty. */
 void idem__buf_trim(idem__buf *buf, size_t keep);
+/* Gives back what is not in use. */
+void idem__buf_fit(idem__buf *buf);
 /* Removes the first n bytes (all of them if there are fewer). */
 void idem__buf_consume(idem__buf *buf, size_t n);
 idem_status idem__buf_printf(idem__buf *buf, const char *format, ...) IDEM_PRINTF(2, 3);
@@ -265,6 +267,15 @@ typedef struct idem__secret {
 } idem__secret;
 idem_status idem__redact(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,
                          size_t secret_count);
+/* The same for who may know of some paths. */
+typedef struct idem__redaction {
+  const idem__secret *secrets;
+  size_t secret_count;
+  const char *const *folders; /* real paths, end with NULL: what is in them is named from there */
+  bool keep_paths;            /* all of them */
+} idem__redaction;
+idem_status idem__redact_by(idem__buf *out, const char *text, size_t len,
+                            const idem__redaction *rules);
 /* The same for a log line: reads about as much as fits into out->max, writes what fits, never fails
  * and never shows a part of a secret. `only_secrets` leaves the other rules out. */
 void idem__redact_cut(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,
@@ -316,8 +327,18 @@ typedef enum idem__counter {
   IDEM__M_COUNTERS /* how many */
 } idem__counter;
 
-/* The method label of a count: 0 is `other`, 1.. are registered names. */
+/* The label of a count, a method or a tool: 0 is `other`, 1.. are registered names. */
 typedef uint32_t idem__method_label;
+
+/* How a request or the call of a tool ended. The first three are all that requests know. */
+typedef enum idem__outcome {
+  IDEM__OUTCOME_OK,
+  IDEM__OUTCOME_ERROR, /* an error answer */
+  IDEM__OUTCOME_CANCELLED,
+  IDEM__OUTCOME_FAILED, /* a tool said isError */
+  IDEM__OUTCOME_ASKED,  /* a tool needs input first, and is called again with it */
+  IDEM__OUTCOMES
+} idem__outcome;
 
 /* Registers a name (valid UTF-8 of at most 256 bytes), or finds it again; the same name gives the
  * same label in every metrics that registers the same names in the same order. The name "other" is
@@ -331,6 +352,11 @@ void idem__metrics_notification(idem_metrics *metrics, idem__method_label label)
 /* `ok` false counts status="error", or "cancelled" if the code says so. `code` 0 means no error code. */
 void idem__metrics_request(idem_metrics *metrics, idem__method_label label, bool ok, int code,
                            uint64_t duration_ns);
+/* The same for tools: names of their own, and rows. `duration_ns` UINT64_MAX: not known. */
+idem_status idem__metrics_tool_label(idem_metrics *metrics, const char *tool, size_t len,
+                                     idem__method_label *label);
+void idem__metrics_tool(idem_metrics *metrics, idem__method_label label, idem__outcome outcome,
+                        uint64_t duration_ns);
 /* A request that ended without an answer: cancelled, or who asked has gone. */
 void idem__metrics_cancelled(idem_metrics *metrics, idem__method_label label);
 /* The sum of a counter over several threads. */

@@ -30,7 +30,8 @@ static size_t next_capacity(const idem__buf *buf, size_t need) {
 }
 
 idem_status idem__buf_grow(idem__buf *buf, size_t extra) {
-  if (extra > buf->max - buf->len) return IDEM_E_LIMIT;
+  /* What a writer of JSON left of its working room may hold more than max. */
+  if (buf->len > buf->max || extra > buf->max - buf->len) return IDEM_E_LIMIT;
   size_t need = buf->len + extra;
   if (need <= buf->cap) return IDEM_OK;
   size_t cap = next_capacity(buf, need);
@@ -41,17 +42,24 @@ idem_status idem__buf_grow(idem__buf *buf, size_t extra) {
   return IDEM_OK;
 }
 
-void idem__buf_trim(idem__buf *buf, size_t keep) {
-  if (buf->len || buf->cap <= keep) return;
-  if (keep == 0) {
-    idem__buf_deinit(buf);
-    return;
-  }
-  /* Shrinking may fail like any other allocation; then the memory simply stays. */
+/* Shrinking may fail like any other allocation; then the memory simply stays. */
+static void shrink(idem__buf *buf, size_t keep) {
   char *data = idem__realloc(buf->alloc, buf->data, buf->cap, keep);
   if (!data) return;
   buf->data = data;
   buf->cap = keep;
+}
+
+void idem__buf_trim(idem__buf *buf, size_t keep) {
+  if (buf->len || buf->cap <= keep) return;
+  if (keep == 0)
+    idem__buf_deinit(buf);
+  else
+    shrink(buf, keep);
+}
+
+void idem__buf_fit(idem__buf *buf) {
+  if (buf->len && buf->len < buf->cap) shrink(buf, buf->len);
 }
 
 void idem__buf_consume(idem__buf *buf, size_t n) {

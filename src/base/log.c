@@ -89,6 +89,16 @@ static idem_status put_timestamp(idem__buf *line, uint64_t wall_us) {
                           rest / 3600, rest / 60 % 60, rest % 60, micros);
 }
 
+static void put_time(const idem_log *log, idem__buf *line) {
+  uint64_t now = log->opts.wall_us(log->opts.wall_ctx);
+  unsigned of_day = (unsigned)(now / 1000000 % 86400);
+  if (log->opts.brief_time)
+    idem__buf_printf(line, "%02u:%02u:%02u", of_day / 3600, of_day / 60 % 60, of_day % 60);
+  else
+    put_timestamp(line, now);
+  idem__buf_puts(line, " ");
+}
+
 /* -------------------------------------------------------------- fields */
 
 /* A field of a record, ready to be written: secrets are gone from it, escapes are still to come. */
@@ -169,10 +179,7 @@ static void put_text_field(idem__buf *line, const char *label, const field *f, w
 static void make_text(idem_log *log, const idem_log_record *record, idem__buf *line) {
   field f;
   const char *color = log->opts.color ? level_colors[record->level] : "";
-  if (log->opts.wall_us) {
-    put_timestamp(line, log->opts.wall_us(log->opts.wall_ctx));
-    idem__buf_puts(line, " ");
-  }
+  if (log->opts.wall_us) put_time(log, line);
   idem__buf_printf(line, "%s%s%s ", color, level_words[record->level], *color ? "\x1b[0m" : "");
   prepare(log, &f, record->message, strlen(record->message), MESSAGE_MAX, false);
   put_field(line, &f, write_text);

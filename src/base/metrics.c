@@ -19,90 +19,113 @@ idem_status idem_metrics_new(const idem_alloc *alloc, idem_metrics **out) {
   if (!metrics) return IDEM_E_NOMEM;
   metrics->alloc = idem__alloc_or_default(alloc);
   /* The names are our own, so the seed need not be secret. */
-  idem__map_init(&metrics->labels, &metrics->alloc, 0);
-  atomic_init(&metrics->label_count, 0);
+  idem__map_init(&metrics->methods.by_name, &metrics->alloc, 0);
+  idem__map_init(&metrics->tools.by_name, &metrics->alloc, 0);
+  atomic_init(&metrics->methods.count, 0);
+  atomic_init(&metrics->tools.count, 0);
   *out = metrics;
   return IDEM_OK;
+}
+
+static void free_labels(idem__label_set *set, const idem_alloc *alloc) {
+  size_t count = atomic_load_explicit(&set->count, memory_order_acquire);
+  for (size_t i = 0; i < count; i++) {
+    idem__label *label = idem__label_slot(set, i);
+    idem__free(alloc, label->name);
+    idem__free(alloc, atomic_load_explicit(&label->row, memory_order_relaxed));
+  }
+  for (size_t i = 0; i < IDEM__LABEL_CHUNKS; i++) idem__free(alloc, set->chunks[i]);
+  idem__map_deinit(&set->by_name);
 }
 
 void idem_metrics_free(idem_metrics *metrics) {
   if (!metrics) return;
   idem_alloc alloc = metrics->alloc;
-  size_t count = atomic_load_explicit(&metrics->label_count, memory_order_acquire);
-  for (size_t i = 0; i < count; i++) {
-    idem__label *label = idem__metrics_slot(metrics, i);
-    idem__free(&alloc, label->name);
-    idem__free(&alloc, atomic_load_explicit(&label->row, memory_order_relaxed));
-  }
-  for (size_t i = 0; i < IDEM__LABEL_CHUNKS; i++) idem__free(&alloc, metrics->chunks[i]);
-  idem__map_deinit(&metrics->labels);
+  free_labels(&metrics->methods, &alloc);
+  free_labels(&metrics->tools, &alloc);
   idem__free(&alloc, metrics);
 }
 
 /* -------------------------------------------------------------- labels */
 
 /* Chunk c holds 64 << c labels, so that a label never moves once a reader may have seen it. */
-idem__label *idem__metrics_slot(const idem_metrics *metrics, size_t index) {
+idem__label *idem__label_slot(const idem__label_set *set, size_t index) {
   size_t chunk = 0, size = IDEM__LABEL_FIRST;
   for (; index >= size; chunk++, size *= 2) index -= size;
-  return &metrics->chunks[chunk][index];
+  return &set->chunks[chunk][index];
 }
 
-static idem_status add_chunk_for(idem_metrics *metrics, size_t index) {
+static idem_status add_chunk_for(idem__label_set *set, const idem_alloc *alloc, size_t index) {
   size_t chunk = 0, size = IDEM__LABEL_FIRST;
   for (; index >= size; chunk++, size *= 2) index -= size;
   if (chunk >= IDEM__LABEL_CHUNKS) return IDEM_E_LIMIT;
-  if (metrics->chunks[chunk]) return IDEM_OK;
-  metrics->chunks[chunk] = idem__calloc(&metrics->alloc, size * sizeof(idem__label));
-  return metrics->chunks[chunk] ? IDEM_OK : IDEM_E_NOMEM;
+  if (set->chunks[chunk]) return IDEM_OK;
+  set->chunks[chunk] = idem__calloc(alloc, size * sizeof(idem__label));
+  return set->chunks[chunk] ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-static idem_status add_label(idem_metrics *metrics, const char *method, size_t len, size_t count) {
-  idem_status status = add_chunk_for(metrics, count);
+static idem_status add_label(idem__label_set *set, const idem_alloc *alloc, const char *name,
+                             size_t len, size_t count) {
+  idem_status status = add_chunk_for(set, alloc, count);
   if (status != IDEM_OK) return status;
-  idem__label *label = idem__metrics_slot(metrics, count);
-  label->name = idem__strndup(&metrics->alloc, method, len);
+  idem__label *label = idem__label_slot(set, count);
+  label->name = idem__strndup(alloc, name, len);
   if (!label->name) return IDEM_E_NOMEM;
   label->name_len = len;
   label->number = (idem__method_label)count + 1;
-  status = idem__map_put(&metrics->labels, label->name, len, label);
+  status = idem__map_put(&set->by_name, label->name, len, label);
   if (status != IDEM_OK) {
-    idem__free(&metrics->alloc, label->name);
+    idem__free(alloc, label->name);
     label->name = NULL;
     return status;
   }
-  atomic_store_explicit(&metrics->label_count, count + 1, memory_order_release);
+  atomic_store_explicit(&set->count, count + 1, memory_order_release);
   return IDEM_OK;
 }
 
-idem_status idem__metrics_label(idem_metrics *metrics, const char *method, size_t len,
-                                idem__method_label *label) {
-  *label = 0;
-  if (!metrics || (len == 5 && memcmp(method, "other", 5) == 0)) return IDEM_OK;
+static idem_status find_label(idem__label_set *set, const idem_alloc *alloc, const char *name,
+                              size_t len, idem__method_label *label) {
+  if (len == 5 && memcmp(name, "other", 5) == 0) return IDEM_OK;
   if (len > LABEL_NAME_MAX) return IDEM_E_LIMIT;
-  if (!idem__utf8_valid(method, len)) return IDEM_E_INVAL;
-  const idem__label *known = idem__map_get(&metrics->labels, method, len);
-  size_t count = atomic_load_explicit(&metrics->label_count, memory_order_relaxed);
+  if (!idem__utf8_valid(name, len)) return IDEM_E_INVAL;
+  const idem__label *known = idem__map_get(&set->by_name, name, len);
+  size_t count = atomic_load_explicit(&set->count, memory_order_relaxed);
   if (!known) {
-    idem_status status = add_label(metrics, method, len, count);
+    idem_status status = add_label(set, alloc, name, len, count);
     if (status != IDEM_OK) return status;
   }
   *label = known ? known->number : (idem__method_label)count + 1;
   return IDEM_OK;
 }
 
-/* The counts of a method are made when it is first used; without memory for them they go to
+idem_status idem__metrics_label(idem_metrics *metrics, const char *method, size_t len,
+                                idem__method_label *label) {
+  *label = 0;
+  return metrics ? find_label(&metrics->methods, &metrics->alloc, method, len, label) : IDEM_OK;
+}
+
+idem_status idem__metrics_tool_label(idem_metrics *metrics, const char *tool, size_t len,
+                                     idem__method_label *label) {
+  *label = 0;
+  return metrics ? find_label(&metrics->tools, &metrics->alloc, tool, len, label) : IDEM_OK;
+}
+
+/* The counts of a name are made when it is first used; without memory for them they go to
  * `other`. */
-static idem__row *row_of(idem_metrics *metrics, idem__method_label number) {
-  size_t count = atomic_load_explicit(&metrics->label_count, memory_order_relaxed);
-  if (number == 0 || number > count) return &metrics->other;
-  idem__label *label = idem__metrics_slot(metrics, number - 1);
+static idem__row *row_of(idem__label_set *set, const idem_alloc *alloc, idem__method_label number) {
+  size_t count = atomic_load_explicit(&set->count, memory_order_relaxed);
+  if (number == 0 || number > count) return &set->other;
+  idem__label *label = idem__label_slot(set, number - 1);
   idem__row *row = atomic_load_explicit(&label->row, memory_order_relaxed);
   if (row) return row;
-  row = idem__calloc(&metrics->alloc, sizeof *row);
-  if (!row) return &metrics->other;
+  row = idem__calloc(alloc, sizeof *row);
+  if (!row) return &set->other;
   atomic_store_explicit(&label->row, row, memory_order_release);
   return row;
+}
+
+static inline idem__row *method_row(idem_metrics *metrics, idem__method_label label) {
+  return row_of(&metrics->methods, &metrics->alloc, label);
 }
 
 /* ------------------------------------------------------------ counting */
@@ -119,7 +142,7 @@ void idem__metrics_add(idem_metrics *metrics, idem__counter counter, uint64_t n)
 }
 
 void idem__metrics_notification(idem_metrics *metrics, idem__method_label label) {
-  if (metrics) bump(&row_of(metrics, label)->notifications, 1);
+  if (metrics) bump(&method_row(metrics, label)->notifications, 1);
 }
 
 void idem__metrics_error(idem_metrics *metrics, int code) {
@@ -129,20 +152,35 @@ void idem__metrics_error(idem_metrics *metrics, int code) {
   bump(&metrics->errors[i], 1);
 }
 
+static void count_duration(idem__row *row, uint64_t duration_ns) {
+  size_t bucket = 0;
+  while (bucket < IDEM__BUCKETS && duration_ns > idem__bucket_ns[bucket]) bucket++;
+  bump(&row->buckets[bucket], 1);
+  bump(&row->duration_ns, duration_ns);
+}
+
 void idem__metrics_request(idem_metrics *metrics, idem__method_label label, bool ok, int code,
                            uint64_t duration_ns) {
   if (!metrics) return;
-  idem__row *row = row_of(metrics, label);
-  size_t bucket = 0;
-  while (bucket < IDEM__BUCKETS && duration_ns > idem__bucket_ns[bucket]) bucket++;
-  bump(ok ? &row->succeeded : code == CANCELLED ? &row->cancelled : &row->failed, 1);
-  bump(&row->buckets[bucket], 1);
-  bump(&row->duration_ns, duration_ns);
+  idem__row *row = method_row(metrics, label);
+  idem__outcome outcome = ok                  ? IDEM__OUTCOME_OK
+                          : code == CANCELLED ? IDEM__OUTCOME_CANCELLED
+                                              : IDEM__OUTCOME_ERROR;
+  bump(&row->outcomes[outcome], 1);
+  count_duration(row, duration_ns);
   idem__metrics_error(metrics, code);
 }
 
 void idem__metrics_cancelled(idem_metrics *metrics, idem__method_label label) {
-  if (metrics) bump(&row_of(metrics, label)->cancelled, 1);
+  if (metrics) bump(&method_row(metrics, label)->outcomes[IDEM__OUTCOME_CANCELLED], 1);
+}
+
+void idem__metrics_tool(idem_metrics *metrics, idem__method_label label, idem__outcome outcome,
+                        uint64_t duration_ns) {
+  if (!metrics) return;
+  idem__row *row = row_of(&metrics->tools, &metrics->alloc, label);
+  bump(&row->outcomes[outcome], 1);
+  if (duration_ns != UINT64_MAX) count_duration(row, duration_ns);
 }
 
 uint64_t idem__metrics_total(idem_metrics *const *metrics, size_t count, idem__counter counter) {

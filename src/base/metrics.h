@@ -16,12 +16,10 @@ enum {
 
 typedef _Atomic uint64_t idem__cell;
 
-/* What is counted for one method. */
+/* What is counted for one method or tool. */
 typedef struct idem__row {
   idem__cell notifications;
-  idem__cell succeeded;
-  idem__cell failed;
-  idem__cell cancelled;
+  idem__cell outcomes[IDEM__OUTCOMES];
   idem__cell buckets[IDEM__BUCKETS + 1]; /* each on its own; summed up when rendered */
   idem__cell duration_ns;
 } idem__row;
@@ -33,19 +31,25 @@ typedef struct idem__label {
   _Atomic(idem__row *) row; /* NULL until first used */
 } idem__label;
 
+/* The names of one kind of thing, a row for each. */
+typedef struct idem__label_set {
+  idem__row other;
+  atomic_size_t count;                     /* stored after the label it makes visible */
+  idem__label *chunks[IDEM__LABEL_CHUNKS]; /* read up to count only */
+  idem__map by_name;                       /* the owner's, for registering */
+} idem__label_set;
+
 struct idem_metrics {
   idem_alloc alloc;
   idem__cell counters[IDEM__M_COUNTERS];
   idem__cell errors[IDEM__ERROR_CODES + 1];
-  idem__row other;
-  atomic_size_t label_count;               /* stored after the label it makes visible */
-  idem__label *chunks[IDEM__LABEL_CHUNKS]; /* read up to label_count only */
-  idem__map labels;                        /* the owner's, for registering */
+  idem__label_set methods;
+  idem__label_set tools;
 };
 
 extern const uint64_t idem__bucket_ns[IDEM__BUCKETS];
 extern const int idem__error_codes[IDEM__ERROR_CODES];
 
-idem__label *idem__metrics_slot(const idem_metrics *metrics, size_t index);
+idem__label *idem__label_slot(const idem__label_set *set, size_t index);
 
 #endif

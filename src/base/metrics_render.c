@@ -44,18 +44,24 @@ static const family families[] = {
      IDEM__M_AUTH_FAILURES, IDEM__M_COUNTERS},
 };
 
-/* The sum of one method's rows. */
+/* The sum of the rows of one name. */
 typedef struct total {
   const char *name;
   size_t name_len;
-  uint64_t notifications, succeeded, failed, cancelled, duration_ns;
+  uint64_t notifications, duration_ns;
+  uint64_t outcomes[IDEM__OUTCOMES];
   uint64_t buckets[IDEM__BUCKETS + 1];
 } total;
 
 typedef struct totals {
+  const char *label; /* what the names are: "method", "tool" */
   total *items;
   size_t count;
 } totals;
+
+typedef const idem__label_set *(*set_fn)(const idem_metrics *metrics);
+static const idem__label_set *methods_of(const idem_metrics *metrics) { return &metrics->methods; }
+static const idem__label_set *tools_of(const idem_metrics *metrics) { return &metrics->tools; }
 
 /* ------------------------------------------------------------- summing */
 
@@ -65,19 +71,15 @@ static uint64_t read_cell(const idem__cell *cell) {
 
 static void add_row(total *sum, const idem__row *row) {
   sum->notifications += read_cell(&row->notifications);
-  sum->succeeded += read_cell(&row->succeeded);
-  sum->failed += read_cell(&row->failed);
-  sum->cancelled += read_cell(&row->cancelled);
   sum->duration_ns += read_cell(&row->duration_ns);
+  for (size_t i = 0; i < IDEM__OUTCOMES; i++) sum->outcomes[i] += read_cell(&row->outcomes[i]);
   for (size_t i = 0; i <= IDEM__BUCKETS; i++) sum->buckets[i] += read_cell(&row->buckets[i]);
 }
 
 static void add_total(total *sum, const total *more) {
   sum->notifications += more->notifications;
-  sum->succeeded += more->succeeded;
-  sum->failed += more->failed;
-  sum->cancelled += more->cancelled;
   sum->duration_ns += more->duration_ns;
+  for (size_t i = 0; i < IDEM__OUTCOMES; i++) sum->outcomes[i] += more->outcomes[i];
   for (size_t i = 0; i <= IDEM__BUCKETS; i++) sum->buckets[i] += more->buckets[i];
 }
 
@@ -90,26 +92,26 @@ static int compare(const void *left, const void *right) {
   return order ? order : (a->name_len > b->name_len) - (a->name_len < b->name_len);
 }
 
-static size_t label_count(const idem_metrics *metrics) {
-  return atomic_load_explicit(&metrics->label_count, memory_order_acquire);
+static size_t label_count(const idem__label_set *set) {
+  return atomic_load_explicit(&set->count, memory_order_acquire);
 }
 
-static size_t most_rows(idem_metrics *const *metrics, size_t count) {
+static size_t most_rows(idem_metrics *const *metrics, size_t count, set_fn set_of) {
   size_t most = 0;
   for (size_t i = 0; i < count; i++) {
+    const idem__label_set *set = set_of(metrics[i]);
     most++;
-    for (size_t k = 0, labels = label_count(metrics[i]); k < labels; k++)
-      if (atomic_load_explicit(&idem__metrics_slot(metrics[i], k)->row, memory_order_acquire))
-        most++;
+    for (size_t k = 0, labels = label_count(set); k < labels; k++)
+      if (atomic_load_explicit(&idem__label_slot(set, k)->row, memory_order_acquire)) most++;
   }
   return most;
 }
 
 /* Rows made between counting and collecting are left for the next time. */
-static void collect_one(totals *all, size_t room, const idem_metrics *metrics) {
-  add_row(&all->items[all->count++], &metrics->other);
-  for (size_t k = 0, labels = label_count(metrics); k < labels && all->count < room; k++) {
-    const idem__label *label = idem__metrics_slot(metrics, k);
+static void collect_one(totals *all, size_t room, const idem__label_set *set) {
+  add_row(&all->items[all->count++], &set->other);
+  for (size_t k = 0, labels = label_count(set); k < labels && all->count < room; k++) {
+    const idem__label *label = idem__label_slot(set, k);
     const idem__row *row = atomic_load_explicit(&label->row, memory_order_acquire);
     if (!row) continue;
     total *sum = &all->items[all->count++];
@@ -130,13 +132,15 @@ static void merge_equal(totals *all) {
   all->count = kept + 1;
 }
 
-static idem_status collect(idem_metrics *const *metrics, size_t count, totals *all) {
-  size_t room = most_rows(metrics, count);
-  *all = (totals){.items = idem__calloc(&metrics[0]->alloc, room * sizeof *all->items)};
+static idem_status collect(idem_metrics *const *metrics, size_t count, set_fn set_of,
+                           const char *label, totals *all) {
+  size_t room = most_rows(metrics, count, set_of);
+  *all = (totals){.label = label,
+                  .items = idem__calloc(&metrics[0]->alloc, room * sizeof *all->items)};
   if (!all->items) return IDEM_E_NOMEM;
   for (size_t i = 0; i < count; i++) {
     /* Each object still to come needs a place for its `other`. */
-    collect_one(all, room - (count - 1 - i), metrics[i]);
+    collect_one(all, room - (count - 1 - i), set_of(metrics[i]));
   }
   qsort(all->items, all->count, sizeof *all->items, compare);
   merge_equal(all);
@@ -150,7 +154,7 @@ static idem_status put_head(idem__buf *out, const char *name, const char *type, 
 }
 
 /* In a label value backslash, quote and newline are escaped, and nothing else is. */
-static idem_status put_method(idem__buf *out, const total *sum) {
+static idem_status put_name(idem__buf *out, const total *sum) {
   if (!sum->name) return idem__buf_puts(out, "other");
   idem_status status = IDEM_OK;
   for (size_t i = 0; i < sum->name_len && status == IDEM_OK; i++) {
@@ -166,10 +170,10 @@ static idem_status put_method(idem__buf *out, const total *sum) {
 }
 
 /* name{method="m" then `labels` (which begins with a comma or is empty) and the number. */
-static idem_status put_count(idem__buf *out, const char *name, const total *sum, const char *labels,
-                             uint64_t number) {
-  idem_status status = idem__buf_printf(out, "%s{method=\"", name);
-  if (status == IDEM_OK) status = put_method(out, sum);
+static idem_status put_count(idem__buf *out, const char *name, const char *label, const total *sum,
+                             const char *labels, uint64_t number) {
+  idem_status status = idem__buf_printf(out, "%s{%s=\"", name, label);
+  if (status == IDEM_OK) status = put_name(out, sum);
   if (status != IDEM_OK) return status;
   return idem__buf_printf(out, "\"%s} %llu\n", labels, (unsigned long long)number);
 }
@@ -179,33 +183,49 @@ static idem_status put_notifications(idem__buf *out, const totals *all) {
   idem_status status = put_head(out, name, "counter", "Notifications received, by method.");
   for (size_t i = 0; i < all->count && status == IDEM_OK; i++)
     if (all->items[i].notifications)
-      status = put_count(out, name, &all->items[i], "", all->items[i].notifications);
+      status = put_count(out, name, all->label, &all->items[i], "", all->items[i].notifications);
   return status;
 }
 
-static idem_status put_requests(idem__buf *out, const totals *all) {
-  static const char *const name = "mcp_requests_total";
-  idem_status status = put_head(out, name, "counter", "Requests ended, by method and outcome.");
-  for (size_t i = 0; i < all->count && status == IDEM_OK; i++) {
+static idem_status put_outcomes(idem__buf *out, const char *name, const char *help,
+                                const totals *all) {
+  /* In the order of the alphabet, as other labels are. */
+  static const struct {
+    idem__outcome outcome;
+    const char *labels;
+  } rows[] = {
+      {IDEM__OUTCOME_ASKED, ",status=\"asked\""},
+      {IDEM__OUTCOME_CANCELLED, ",status=\"cancelled\""},
+      {IDEM__OUTCOME_ERROR, ",status=\"error\""},
+      {IDEM__OUTCOME_FAILED, ",status=\"failed\""},
+      {IDEM__OUTCOME_OK, ",status=\"ok\""},
+  };
+  idem_status status = put_head(out, name, "counter", help);
+  for (size_t i = 0; i < all->count; i++) {
     const total *sum = &all->items[i];
-    if (sum->cancelled) status = put_count(out, name, sum, ",status=\"cancelled\"", sum->cancelled);
-    if (status == IDEM_OK && sum->failed)
-      status = put_count(out, name, sum, ",status=\"error\"", sum->failed);
-    if (status == IDEM_OK && sum->succeeded)
-      status = put_count(out, name, sum, ",status=\"ok\"", sum->succeeded);
+    for (size_t k = 0; k < IDEM__OUTCOMES && status == IDEM_OK; k++) {
+      uint64_t number = sum->outcomes[rows[k].outcome];
+      if (number) status = put_count(out, name, all->label, sum, rows[k].labels, number);
+    }
   }
   return status;
 }
 
-static idem_status put_sum(idem__buf *out, const total *sum) {
-  idem_status status = idem__buf_puts(out, "mcp_request_duration_seconds_sum{method=\"");
-  if (status == IDEM_OK) status = put_method(out, sum);
+static idem_status put_sum(idem__buf *out, const char *name, const char *label, const total *sum) {
+  idem_status status = idem__buf_printf(out, "%s_sum{%s=\"", name, label);
+  if (status == IDEM_OK) status = put_name(out, sum);
   if (status != IDEM_OK) return status;
   return idem__buf_printf(out, "\"} %llu.%09llu\n", (unsigned long long)(sum->duration_ns / NANOS),
                           (unsigned long long)(sum->duration_ns % NANOS));
 }
 
-static idem_status put_histogram(idem__buf *out, const total *sum) {
+/* `bucket` and `counted` are the family's name with _bucket and _count behind it. */
+typedef struct histogram {
+  const char *name, *bucket, *counted, *help;
+} histogram;
+
+static idem_status put_histogram(idem__buf *out, const histogram *of, const char *label,
+                                 const total *sum) {
   uint64_t so_far = 0;
   idem_status status = IDEM_OK;
   for (size_t i = 0; i <= IDEM__BUCKETS && status == IDEM_OK; i++) {
@@ -215,11 +235,11 @@ static idem_status put_histogram(idem__buf *out, const total *sum) {
     idem__buf_printf(&text, "%s\"", name);
     bound[text.len] = '\0';
     so_far += sum->buckets[i];
-    status = put_count(out, "mcp_request_duration_seconds_bucket", sum, bound, so_far);
+    status = put_count(out, of->bucket, label, sum, bound, so_far);
   }
-  if (status == IDEM_OK) status = put_sum(out, sum);
+  if (status == IDEM_OK) status = put_sum(out, of->name, label, sum);
   if (status != IDEM_OK) return status;
-  return put_count(out, "mcp_request_duration_seconds_count", sum, "", so_far);
+  return put_count(out, of->counted, label, sum, "", so_far);
 }
 
 static bool has_requests(const total *sum) {
@@ -228,11 +248,10 @@ static bool has_requests(const total *sum) {
   return false;
 }
 
-static idem_status put_durations(idem__buf *out, const totals *all) {
-  idem_status status = put_head(out, "mcp_request_duration_seconds", "histogram",
-                                "Time from a request to its answer, by method.");
+static idem_status put_durations(idem__buf *out, const histogram *of, const totals *all) {
+  idem_status status = put_head(out, of->name, "histogram", of->help);
   for (size_t i = 0; i < all->count && status == IDEM_OK; i++)
-    if (has_requests(&all->items[i])) status = put_histogram(out, &all->items[i]);
+    if (has_requests(&all->items[i])) status = put_histogram(out, of, all->label, &all->items[i]);
   return status;
 }
 
@@ -263,15 +282,34 @@ static idem_status put_family(idem__buf *out, const family *f, idem_metrics *con
                           (unsigned long long)(plus > minus ? plus - minus : 0));
 }
 
-static idem_status put_all(idem__buf *out, const totals *all, idem_metrics *const *metrics,
-                           size_t count) {
-  idem_status status = put_notifications(out, all);
-  if (status == IDEM_OK) status = put_requests(out, all);
-  if (status == IDEM_OK) status = put_durations(out, all);
+static idem_status put_methods(idem__buf *out, const totals *methods) {
+  static const histogram durations = {
+      "mcp_request_duration_seconds", "mcp_request_duration_seconds_bucket",
+      "mcp_request_duration_seconds_count", "Time from a request to its answer, by method."};
+  idem_status status = put_notifications(out, methods);
+  if (status == IDEM_OK)
+    status =
+        put_outcomes(out, "mcp_requests_total", "Requests ended, by method and outcome.", methods);
+  return status == IDEM_OK ? put_durations(out, &durations, methods) : status;
+}
+
+static idem_status put_tools(idem__buf *out, const totals *tools) {
+  static const histogram durations = {
+      "mcp_tool_duration_seconds", "mcp_tool_duration_seconds_bucket",
+      "mcp_tool_duration_seconds_count", "Time from the call of a tool to its end, by tool."};
+  idem_status status = put_outcomes(out, "mcp_tool_calls_total",
+                                    "Calls of tools ended, by tool and outcome.", tools);
+  return status == IDEM_OK ? put_durations(out, &durations, tools) : status;
+}
+
+static idem_status put_all(idem__buf *out, const totals *methods, const totals *tools,
+                           idem_metrics *const *metrics, size_t count) {
+  idem_status status = put_methods(out, methods);
+  if (status == IDEM_OK) status = put_tools(out, tools);
   if (status == IDEM_OK) status = put_errors(out, metrics, count);
   for (size_t i = 0; i < sizeof families / sizeof *families && status == IDEM_OK; i++)
     status = put_family(out, &families[i], metrics, count);
-  return status;
+  return status == IDEM_OK ? idem__buf_put(out, "", 1) : status;
 }
 
 idem_status idem_metrics_render(idem_metrics *const *metrics, size_t count, char **text,
@@ -279,14 +317,14 @@ idem_status idem_metrics_render(idem_metrics *const *metrics, size_t count, char
   *text = NULL;
   *len = 0;
   if (count == 0) return IDEM_E_INVAL;
-  totals all;
-  idem_status status = collect(metrics, count, &all);
-  if (status != IDEM_OK) return status;
+  totals methods = {0}, tools = {0};
   idem__buf out;
   idem__buf_init(&out, &metrics[0]->alloc, TEXT_MAX);
-  status = put_all(&out, &all, metrics, count);
-  if (status == IDEM_OK) status = idem__buf_put(&out, "", 1);
-  idem__free(&metrics[0]->alloc, all.items);
+  idem_status status = collect(metrics, count, methods_of, "method", &methods);
+  if (status == IDEM_OK) status = collect(metrics, count, tools_of, "tool", &tools);
+  if (status == IDEM_OK) status = put_all(&out, &methods, &tools, metrics, count);
+  idem__free(&metrics[0]->alloc, methods.items);
+  idem__free(&metrics[0]->alloc, tools.items);
   if (status != IDEM_OK) {
     idem__buf_deinit(&out);
     return status;

@@ -15,6 +15,8 @@ typedef struct scan {
   size_t copied;  /* text before this has been written */
   size_t url_end; /* inside the scheme, host and path of a URL until here */
   bool cut;       /* write what fits and then stop quietly */
+  bool keep_paths;
+  const char *const *folders; /* that may be known; NULL: none */
 } scan;
 
 /* ------------------------------------------------------------- writing */
@@ -219,7 +221,7 @@ static idem_status try_url(scan *s, size_t at, size_t *next) {
   size_t host = at + 3, end = host, user_end = 0;
   for (; end < s->len && !ends_authority(s->text[end]); end++)
     if (s->text[end] == '@') user_end = end;
-  if (at >= 4 && word_is(s, at - 4, at, "file")) {
+  if (at >= 4 && !s->keep_paths && word_is(s, at - 4, at, "file")) {
     size_t path_end = idem__path_end(s->text, s->len, end, 0, 0);
     return path_end > end + 1 ? hide(s, at, end, path_end, next) : IDEM_OK;
   }
@@ -231,9 +233,40 @@ static idem_status try_url(scan *s, size_t at, size_t *next) {
   return IDEM_OK;
 }
 
+/* How much of the path at..end is the name of a folder that may be known, the slash behind it included. */
+static size_t known_folder(const scan *s, size_t at, size_t end) {
+  for (const char *const *folder = s->folders; folder && *folder; folder++) {
+    size_t len = strlen(*folder);
+    if (len < 2 || end - at < len || memcmp(s->text + at, *folder, len) != 0) continue;
+    if (end - at == len || s->text[at + len] == '/') return len + (end - at > len);
+  }
+  return 0;
+}
+
+/* Whether the path goes up again, or to the root: then it may leave the folder it begins with. */
+static bool wanders(const scan *s, size_t at, size_t end) {
+  for (; at + 1 < end; at++) {
+    if (s->text[at] == '/' && s->text[at + 1] == '/') return true;
+    if (s->text[at] == '.' && s->text[at + 1] == '.') return true;
+  }
+  return false;
+}
+
+/* The folder's name goes; what follows is read by all rules as if it stood there alone. */
+static idem_status name_from(scan *s, size_t at, size_t known, size_t end, size_t *next) {
+  idem_status status = put(s, s->text + s->copied, at - s->copied);
+  if (status == IDEM_OK && at + known == end) status = put(s, ".", 1);
+  s->copied = *next = at + known;
+  return status;
+}
+
 static idem_status try_path(scan *s, size_t at, size_t *next) {
-  size_t end = at < s->url_end ? 0 : idem__path_at(s->text, s->len, at);
-  return end ? hide(s, at, at, end, next) : IDEM_OK;
+  size_t end = at < s->url_end || s->keep_paths ? 0 : idem__path_at(s->text, s->len, at);
+  if (!end) return IDEM_OK;
+  size_t known = known_folder(s, at, end);
+  if (known && !wanders(s, at, end) && extend(s, at, at + known) == at + known)
+    return name_from(s, at, known, end, next);
+  return hide(s, at, at, end, next);
 }
 
 /* ------------------------------------------------------------ the walk */
@@ -273,6 +306,18 @@ static idem_status walk(scan *s, size_t stop, size_t rules) {
 idem_status idem__redact(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,
                          size_t secret_count) {
   scan s = {.text = text, .len = len, .secrets = secrets, .secret_count = secret_count, .out = out};
+  return walk(&s, len, sizeof all_rules / sizeof *all_rules);
+}
+
+idem_status idem__redact_by(idem__buf *out, const char *text, size_t len,
+                            const idem__redaction *rules) {
+  scan s = {.text = text,
+            .len = len,
+            .secrets = rules->secrets,
+            .secret_count = rules->secret_count,
+            .folders = rules->folders,
+            .keep_paths = rules->keep_paths,
+            .out = out};
   return walk(&s, len, sizeof all_rules / sizeof *all_rules);
 }
 

@@ -70,6 +70,54 @@ void idem__http_log_begin(idem__http_exchange *exchange, idem__http_request *req
   exchange->log_line = idem__strndup(&conn->server->alloc, text, line.len);
 }
 
+/* ------------------------------------------------------------------ messages */
+
+/* What a log line shows of these is cut at 128 bytes in any case. */
+#define WORD_MAX 128
+struct idem__http_logged {
+  size_t method_len, id_len;
+  char method[WORD_MAX], id[WORD_MAX];
+  char subject[WORD_MAX + 16]; /* " tool=NAME"; "": none */
+};
+
+static size_t copy_word(char *out, const char *text, size_t len) {
+  size_t cut = text ? idem__utf8_cut(text, len, WORD_MAX) : 0;
+  if (cut) memcpy(out, text, cut);
+  return cut;
+}
+
+static const idem__http_subject *find_subject(const idem__http_subject *rows,
+                                              const idem__message *message) {
+  for (; rows && rows->method; rows++) {
+    if (strlen(rows->method) == message->method_len &&
+        memcmp(rows->method, message->method, message->method_len) == 0)
+      return rows;
+  }
+  return NULL;
+}
+
+static void put_subject(struct idem__http_logged *logged, const idem__http_subject *subject,
+                        const idem__message *message) {
+  yyjson_val *name = yyjson_obj_get(message->params, subject->member);
+  idem__buf out;
+  idem__buf_fixed(&out, logged->subject, sizeof logged->subject - 1);
+  if (!yyjson_is_str(name)) return;
+  size_t shown = idem__utf8_cut(yyjson_get_str(name), yyjson_get_len(name), WORD_MAX);
+  idem__buf_printf(&out, " %s=%.*s", subject->label, (int)shown, yyjson_get_str(name));
+}
+
+void idem__http_log_message(idem__http_exchange *exchange, const idem__message *message,
+                            const idem__http_subject *subjects) {
+  if (!exchange->log_line || exchange->logged) return;
+  struct idem__http_logged *logged = idem__calloc(&exchange->conn->server->alloc, sizeof *logged);
+  exchange->logged = logged;
+  if (!logged) return;
+  logged->method_len = copy_word(logged->method, message->method, message->method_len);
+  logged->id_len = copy_word(logged->id, message->id.raw, message->id.raw_len);
+  const idem__http_subject *subject = message->method ? find_subject(subjects, message) : NULL;
+  if (subject) put_subject(logged, subject, message);
+}
+
 /* ------------------------------------------------------------------- a line */
 
 /* Behind a trusted proxy both are named: who asked, and who passed it on. */
@@ -101,23 +149,33 @@ static void write_line(const idem__http_exchange *exchange, idem_log_level level
   idem__buf_fixed(&who, peer, sizeof peer - 1);
   put_peer(exchange, &who);
   peer[who.len] = 0;
-  idem_log_write(exchange->conn->server->log, &(idem_log_record){.level = level,
-                                                                 .message = message,
-                                                                 .peer = peer,
-                                                                 .detail = line->data,
-                                                                 .detail_len = line->len});
+  idem_log_record record = {.level = level,
+                            .message = message,
+                            .peer = peer,
+                            .detail = line->data,
+                            .detail_len = line->len};
+  if (exchange->logged && exchange->logged->method_len) {
+    record.method = exchange->logged->method;
+    record.method_len = exchange->logged->method_len;
+  }
+  if (exchange->logged && exchange->logged->id_len) {
+    record.id = exchange->logged->id;
+    record.id_len = exchange->logged->id_len;
+  }
+  idem_log_write(exchange->conn->server->log, &record);
 }
 
 void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes) {
   const idem__http_conn *conn = exchange->conn;
   if (!exchange->log_line) return;
-  char text[LINE_MAX + 96];
+  char text[LINE_MAX + 96 + WORD_MAX + 16];
   idem__buf line;
   idem__buf_fixed(&line, text, sizeof text);
-  idem__buf_printf(&line, "%s %u %zu bytes %llu ms%s%s", exchange->log_line,
+  idem__buf_printf(&line, "%s %u %zu bytes %llu ms%s%s%s", exchange->log_line,
                    (unsigned)exchange->status, bytes,
                    (unsigned long long)(now_ms(conn) - exchange->began_ms),
-                   exchange->note ? " " : "", exchange->note ? exchange->note : "");
+                   exchange->logged ? exchange->logged->subject : "", exchange->note ? " " : "",
+                   exchange->note ? exchange->note : "");
   write_line(exchange, IDEM_LOG_INFO, "request", &line);
 }
 

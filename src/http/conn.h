@@ -30,10 +30,12 @@ struct idem__http_exchange {
   uint64_t at_ms;
   uint64_t began_ms;
   idem__ip client;
-  char *origin;     /* an allowed one, to be named in the answer; else NULL */
-  char *principal;  /* as the embedder said; NULL: it was not asked */
-  char *log_line;   /* method and target, when they are to be logged; else NULL */
-  const char *note; /* for the log */
+  idem__http_request *held;         /* kept beyond its handler; NULL: it is not */
+  char *origin;                     /* an allowed one, to be named in the answer; else NULL */
+  char *principal;                  /* as the embedder said; NULL: it was not asked */
+  char *log_line;                   /* method and target, when they are to be logged; else NULL */
+  const char *note;                 /* for the log */
+  struct idem__http_logged *logged; /* the message it brought, for the log; NULL: none was read */
   uint16_t status;
   uint8_t minor;
   bool active, keep_alive, head_only, streaming;
@@ -63,10 +65,15 @@ struct idem__http_conn {
   uint64_t time_at_ms;
   uint64_t message_by_ms; /* a WebSocket's message that has begun must be whole; UINT64_MAX: none */
   uint64_t parting_ms;    /* when our goodbye to a WebSocket was said; 0: it was not */
-  idem_status failed;     /* final */
-  unsigned inside;        /* depth of the driver's calls */
+  idem_http_wait *judging; /* who asks will be said later; NULL: it is known */
+  uint64_t judge_by_ms;    /* judging: then it is too late */
+  idem_status failed;      /* final */
+  unsigned inside;         /* depth of the driver's calls */
+  idem__list unfinished;   /* in the server's, while it has such bytes */
+  size_t unfinished_bytes; /* see unfinished.c */
   bool closing, lingering, eof, discard, resume, upgrading;
-  bool heard; /* a byte has come */
+  bool judged; /* it was said who asks: its head is looked at further */
+  bool heard;  /* a byte has come */
   idem__ip from;
   char peer[PEER_MAX];
 };
@@ -82,7 +89,7 @@ struct idem__http_server {
   size_t token_count;
   idem__proxies proxies;
   size_t header_bytes, header_count, body_bytes, queued_bytes;
-  uint64_t request_ms, idle_ms, first_ms;
+  uint64_t request_ms, request_most_ms, idle_ms, first_ms;
   idem__shares *shares; /* NULL: none are counted */
   idem_http_principal_fn principal;
   void *principal_user;
@@ -90,6 +97,7 @@ struct idem__http_server {
   uint64_t told_ms;    /* of refusals: when the second began, how many had a line in it, */
   size_t told, untold; /* and how many since then have not */
   const idem__http_route *routes;
+  const idem__http_name *given_names; /* of headers, by the rules of a route; NULL: none */
   size_t route_count;
   int port;
   idem_unknown_id unknown_id;
@@ -100,6 +108,11 @@ struct idem__http_server {
   idem__http_request *free_requests;
   block *free_blocks;
   size_t free_request_count, free_block_count;
+  size_t held, held_bytes; /* requests that wait before they begin */
+  size_t max_held, max_held_bytes;
+  uint64_t waiting_ms;
+  idem__list unfinished; /* conns with half a message, who began first in front */
+  size_t unfinished_bytes, max_unfinished_bytes;
   size_t users; /* the owner and every block out there */
   char date[48];
   size_t date_len;
@@ -112,8 +125,25 @@ void idem__http_server_give_request(idem__http_server *server, idem__http_reques
 block *idem__http_server_take_block(idem__http_server *server, size_t room);
 void idem__http_server_give_block(block *out);
 
-/* head.c: judges a complete head; fills the conn's refusal and exchange. */
+/* head.c: judges a complete head; fills the conn's refusal and exchange, unless conn->judging says that who
+ * asks will be known later: then take_principal, and the rest of it. */
 void idem__http_judge(idem__http_conn *conn, idem__http_request *request);
+bool idem__http_take_principal(idem__http_conn *conn, int status, const char *principal);
+void idem__http_judge_rest(idem__http_conn *conn, idem__http_request *request);
+
+/* later.c */
+struct idem_http_caller {
+  idem__http_conn *conn;
+  const idem__http_request *request;
+  char address[IDEM__IP_TEXT];
+};
+/* Nobody waits for who asks any more. */
+void idem__http_judge_gone(idem__http_conn *conn);
+
+/* hold.c: what was lent to a request becomes its own. */
+idem_status idem__http_own_request(idem__http_request *request);
+bool idem__http_own_body(idem__http_request *request);
+bool idem__http_may_wait(idem__http_server *server, size_t bytes);
 
 /* reply.c */
 void idem__http_exchange_drop(idem__http_exchange *exchange);
@@ -125,8 +155,14 @@ void idem__http_exchange_ended(idem__http_exchange *exchange);
 
 void idem__http_serve_options(idem__http_exchange *exchange, const idem__http_request *request);
 
+/* unfinished.c: after each of the driver's calls; others may have to give way. */
+void idem__http_count_unfinished(idem__http_conn *conn);
+void idem__http_uncount_unfinished(idem__http_conn *conn);
+
 /* h1.c */
 void idem__http_begin_closing(idem__http_conn *conn);
+/* What it has begun is refused, and nothing more is read. */
+void idem__http_give_way(idem__http_conn *conn, uint64_t now_ms);
 void idem__h1_settings(llhttp_settings_t *settings);
 
 /* access_log.c */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define IDLE_SERVINGS 64
-#define EVENT_KEEP ((size_t)64 * 1024)
 
 const idem__http_rules idem__http_rules_jsonrpc = {.event_streams = true};
 
@@ -49,13 +48,14 @@ idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
   return status;
 }
 
-static const idem__http_protocol *protocol_of(const idem__http_serving *serving) {
+const idem__http_protocol *idem__http_protocol_of(const idem__http_serving *serving) {
   static const idem__http_protocol none;
   return serving->rpc->opts.protocol ? serving->rpc->opts.protocol : &none;
 }
 
 static void end_protocol(idem__http_serving *serving) {
-  if (serving->begun && protocol_of(serving)->end) protocol_of(serving)->end(serving->state);
+  if (serving->begun && idem__http_protocol_of(serving)->end)
+    idem__http_protocol_of(serving)->end(serving->state);
   serving->begun = false;
 }
 
@@ -63,22 +63,33 @@ static void set_detached(idem__http_serving *serving, bool detached) {
   if (serving->detached == detached) return;
   serving->detached = detached;
   serving->rpc->detached_count += detached ? 1 : -(size_t)1;
-  if (protocol_of(serving)->detached) protocol_of(serving)->detached(serving->state, detached);
+  if (idem__http_protocol_of(serving)->detached)
+    idem__http_protocol_of(serving)->detached(serving->state, detached);
+}
+
+/* A message of the engine's that could not be written yet. */
+static void drop_chunk(idem__http_serving *serving) {
+  if (serving->in_hand) idem_chunk_free(&serving->chunk);
+  serving->in_hand = serving->writing = serving->beginning = false;
+  serving->leaving = serving->cancelled = false;
 }
 
 /* The end of the conn tells handlers: what they look at, and that is the protocol's, goes after it. */
 static void free_serving(idem__http_serving *serving) {
+  drop_chunk(serving);
   idem_conn_free(serving->conn);
   set_detached(serving, false);
   end_protocol(serving);
-  if (protocol_of(serving)->close) protocol_of(serving)->close(serving->state);
+  if (idem__http_protocol_of(serving)->close)
+    idem__http_protocol_of(serving)->close(serving->state);
   idem__free(&serving->rpc->alloc, serving);
 }
 
 /* The call is over. Its conn may be on the stack (a reply is being sent), so whether it can be
  * used again is decided when it is wanted. */
-static void retire(idem__http_serving *serving) {
+void idem__http_serving_retire(idem__http_serving *serving) {
   idem__http_rpc *rpc = serving->rpc;
+  drop_chunk(serving);
   set_detached(serving, false);
   end_protocol(serving);
   serving->exchange = NULL;
@@ -100,7 +111,7 @@ static void pump(idem__http_serving *serving);
 static void set_time(idem__http_serving *serving);
 
 /* There is room, or output: what the engine held back may go on, which its deadline says. */
-static void look_again(idem__http_serving *serving) {
+void idem__http_serving_look(idem__http_serving *serving) {
   pump(serving);
   if (serving->exchange) set_time(serving);
 }
@@ -109,7 +120,7 @@ static void on_output(idem_conn *conn, void *user) {
   idem__http_serving *serving = user;
   idem__http_conn *http = serving->exchange ? idem__http_exchange_conn(serving->exchange) : NULL;
   (void)conn;
-  look_again(serving);
+  idem__http_serving_look(serving);
   if (http) idem__http_conn_notify(http);
 }
 
@@ -127,6 +138,16 @@ static bool on_admit(idem_conn *conn, void *user) {
   return admitted;
 }
 
+static const idem__http_rules *rules_of(const idem__http_rpc *rpc) {
+  return rpc->opts.rules ? rpc->opts.rules : &idem__http_rules_jsonrpc;
+}
+
+static void on_heard(idem_conn *conn, const idem__message *message) {
+  const idem__http_serving *serving = idem_conn_user(conn);
+  if (serving->exchange)
+    idem__http_log_message(serving->exchange, message, rules_of(serving->rpc)->subjects);
+}
+
 static idem__http_serving *new_serving(idem__http_rpc *rpc) {
   const idem__http_protocol *protocol = rpc->opts.protocol;
   idem__http_serving *serving =
@@ -139,7 +160,10 @@ static idem__http_serving *new_serving(idem__http_rpc *rpc) {
     status = protocol->open(serving->state, serving->conn, rpc->opts.protocol_user);
     if (status != IDEM_OK) idem_conn_free(serving->conn);
   }
-  if (status == IDEM_OK) return serving;
+  if (status == IDEM_OK) {
+    idem__conn_set_heard(serving->conn, on_heard);
+    return serving;
+  }
   idem__free(&rpc->alloc, serving);
   return NULL;
 }
@@ -154,62 +178,15 @@ static idem__http_serving *take_serving(idem__http_rpc *rpc) {
   return new_serving(rpc);
 }
 
-/* ------------------------------------------------------------------- streams */
-
-/* Also when nobody is there to read it: a protocol may keep it for one who comes back. */
-static void put_event(idem__http_serving *serving, const char *text, size_t len, bool last) {
-  idem__buf *event = &serving->rpc->event;
-  const idem__http_protocol *protocol = protocol_of(serving);
-  event->len = 0;
-  idem_status status = protocol->event ? protocol->event(serving->state, text, len, last, event)
-                                       : idem__sse_put_event(event, "message", NULL, text, len);
-  if (status == IDEM_OK && serving->exchange)
-    idem__http_stream_put(serving->exchange, event->data, event->len);
-  event->len = 0;
-  idem__buf_trim(event, EVENT_KEEP);
-}
-
-static void put_comment(idem__http_serving *serving) {
-  idem__http_stream_put(serving->exchange, IDEM__SSE_COMMENT, sizeof IDEM__SSE_COMMENT - 1);
-  serving->stream_at_ms = idem__http_exchange_now(serving->exchange) + serving->rpc->opts.stream_ms;
-}
-
-static void begin_protocol_stream(idem__http_serving *serving) {
-  idem__buf *event = &serving->rpc->event;
-  if (!protocol_of(serving)->stream_begin) return;
-  event->len = 0;
-  protocol_of(serving)->stream_begin(serving->state, event);
-  if (event->len) idem__http_stream_put(serving->exchange, event->data, event->len);
-  event->len = 0;
-}
-
-/* From here on the status is 200, whatever comes. The first comment goes out at once. */
-static void commit_stream(idem__http_serving *serving) {
-  if (serving->streaming) return;
-  serving->streaming = true;
-  char text[1024];
-  idem__buf lines;
-  idem__buf_fixed(&lines, text, sizeof text - 1);
-  idem__buf_puts(&lines, "X-Accel-Buffering: no\r\n");
-  if (protocol_of(serving)->headers) protocol_of(serving)->headers(serving->state, &lines);
-  text[lines.len] = 0;
-  idem__http_stream_begin(serving->exchange, 200, "text/event-stream", text);
-  begin_protocol_stream(serving);
-  put_comment(serving);
-}
-
 /* ------------------------------------------------------------------- answers */
-
-static const idem__http_rules *rules_of(const idem__http_rpc *rpc) {
-  return rpc->opts.rules ? rpc->opts.rules : &idem__http_rules_jsonrpc;
-}
 
 static void answer_headers(const idem__http_serving *serving, bool limited, idem__buf *out) {
   const idem__http_rules *rules = rules_of(serving->rpc);
   if (limited) idem__buf_printf(out, "Retry-After: %u\r\n", (unsigned)serving->retry_s);
   if (rules->add_headers) rules->add_headers(serving->exchange, out, rules->user);
-  if (protocol_of(serving)->headers)
-    protocol_of(serving)->headers(((idem__http_serving *)(uintptr_t)serving)->state, out);
+  if (idem__http_protocol_of(serving)->headers)
+    idem__http_protocol_of(serving)->headers(((idem__http_serving *)(uintptr_t)serving)->state,
+                                             out);
 }
 
 static void respond(idem__http_serving *serving, uint16_t status, idem_chunk *chunk) {
@@ -224,35 +201,38 @@ static void respond(idem__http_serving *serving, uint16_t status, idem_chunk *ch
                                           .type = chunk ? "application/json" : NULL,
                                           .headers = lines.len ? text : NULL,
                                           .chunk = chunk});
-  retire(serving);
+  idem__http_serving_retire(serving);
+}
+
+static uint16_t status_of(const idem__http_serving *serving, const idem_chunk *chunk) {
+  uint16_t status = idem__http_status_for(rules_of(serving->rpc), chunk->what);
+  if (idem__http_protocol_of(serving)->status)
+    status = idem__http_protocol_of(serving)->status((void *)(uintptr_t)serving->state, status);
+  return status;
 }
 
 static void finish(idem__http_serving *serving, idem_chunk *chunk) {
-  if (serving->streaming) {
-    put_event(serving, chunk->data, chunk->len, true);
-    idem_chunk_free(chunk);
-    idem__http_stream_end(serving->exchange);
-    retire(serving);
-    return;
-  }
-  uint16_t status = idem__http_status_for(rules_of(serving->rpc), chunk->what);
-  if (protocol_of(serving)->status) status = protocol_of(serving)->status(serving->state, status);
-  respond(serving, status, chunk);
+  respond(serving, status_of(serving, chunk), chunk);
 }
 
 /* Nothing is owed: a notification, a response, or a request cancelled without an answer. */
 static void finish_silent(idem__http_serving *serving, idem__message_kind kind) {
   const idem__http_rules *rules = rules_of(serving->rpc);
   uint16_t status = kind == IDEM__RESPONSE ? rules->response_status : rules->notification_status;
-  if (protocol_of(serving)->silent_status)
-    status = protocol_of(serving)->silent_status(serving->state, kind);
+  if (kind == IDEM__NOTIFICATION && serving->rpc->policy.notification_status)
+    status = (uint16_t)serving->rpc->policy.notification_status;
+  if (idem__http_protocol_of(serving)->silent_status)
+    status = idem__http_protocol_of(serving)->silent_status(serving->state, kind);
   if (serving->streaming) {
     idem__http_stream_end(serving->exchange);
-    retire(serving);
-  } else if (status >= 400) {
+    idem__http_serving_retire(serving);
+  } else if (status >= 400 && !serving->limited) {
     idem__http_exchange *exchange = serving->exchange;
-    retire(serving);
-    idem__http_refuse(exchange, &(idem__http_refusal){.status = status}, NULL);
+    idem__http_refusal refusal = {.status = status};
+    if (idem__http_protocol_of(serving)->silent_refusal)
+      idem__http_protocol_of(serving)->silent_refusal(serving->state, kind, &refusal);
+    idem__http_serving_retire(serving);
+    idem__http_refuse(exchange, &refusal, NULL);
   } else {
     respond(serving, status ? status : 204, NULL);
   }
@@ -264,23 +244,14 @@ static void finish_failed(idem__http_serving *serving, idem_status status) {
   bool streaming = serving->streaming;
   idem__http_refusal refusal = {
       .status = 500, .code = IDEM_RPC_INTERNAL_ERROR, .why = idem_status_text(status)};
-  retire(serving);
+  idem__http_serving_retire(serving);
   if (streaming)
     idem__http_stream_end(exchange);
   else
     idem__http_refuse(exchange, &refusal, NULL);
 }
 
-/* A message of ours that is no answer: it can only travel on a stream. */
-static void send_along(idem__http_serving *serving, idem_chunk *chunk) {
-  if (serving->accepts_stream) {
-    commit_stream(serving);
-    put_event(serving, chunk->data, chunk->len, false);
-  }
-  idem_chunk_free(chunk);
-}
-
-static void on_room(void *user) { look_again(user); }
+static void on_room(void *user) { idem__http_serving_look(user); }
 
 /* A stream waits for a slow reader; a single answer does not, it is the last the peer gets until it
  * has read. */
@@ -289,25 +260,37 @@ static bool may_take(idem__http_serving *serving) {
   return idem__http_conn_has_room(idem__http_exchange_conn(serving->exchange), on_room, serving);
 }
 
-/* Moves what the engine has said to the peer. The call is over after its answer. */
+/* What is no answer can only travel on a stream; so does everything once there is one, and what is kept for
+ * whoever comes back. */
+static bool travels(const idem__http_serving *serving, bool answer) {
+  if (!serving->exchange) return serving->detached;
+  return serving->streaming || (!answer && serving->accepts_stream);
+}
+
+/* Who takes event streams alone gets one; what is refused keeps its status. */
+static bool wants_event(const idem__http_serving *serving, const idem_chunk *chunk) {
+  return serving->exchange && serving->stream_only && status_of(serving, chunk) == 200;
+}
+
+/* False: the call is over. */
+static bool take_chunk(idem__http_serving *serving, idem_chunk *chunk) {
+  bool answer = chunk->what.kind < IDEM_OUTGOING_CALL;
+  if (travels(serving, answer) || wants_event(serving, chunk)) {
+    return idem__http_serving_event(serving, chunk);
+  }
+  if (serving->exchange && answer) {
+    finish(serving, chunk);
+    return false;
+  }
+  idem_chunk_free(chunk);
+  return true;
+}
+
+/* Moves what the engine has said to the peer, one message after the other. */
 static void pump(idem__http_serving *serving) {
   idem_chunk chunk;
-  while (may_take(serving) && idem_conn_next_chunk(serving->conn, &chunk)) {
-    bool answer = chunk.what.kind < IDEM_OUTGOING_CALL;
-    if (serving->exchange && answer) {
-      finish(serving, &chunk);
-      return;
-    }
-    if (serving->exchange) {
-      send_along(serving, &chunk);
-    } else {
-      if (serving->detached) put_event(serving, chunk.data, chunk.len, answer);
-      idem_chunk_free(&chunk);
-    }
-    if (serving->detached && answer) {
-      retire(serving);
-      return;
-    }
+  while (!serving->writing && may_take(serving) && idem_conn_next_chunk(serving->conn, &chunk)) {
+    if (!take_chunk(serving, &chunk)) return;
   }
 }
 
@@ -333,9 +316,9 @@ static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) 
   }
   if (serving->accepts_stream && serving->stream_at_ms <= now_ms) {
     if (serving->streaming)
-      put_comment(serving);
+      idem__http_serving_comment(serving);
     else
-      commit_stream(serving);
+      idem__http_serving_commit(serving);
   }
   set_time(serving);
 }
@@ -346,7 +329,8 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
   serving->exchange = NULL;
   idem__conn_lend_peer(serving->conn, NULL, NULL);
   bool outlives = rules_of(serving->rpc)->outlives_peer;
-  if (protocol_of(serving)->outlives) outlives = protocol_of(serving)->outlives(serving->state);
+  if (idem__http_protocol_of(serving)->outlives)
+    outlives = idem__http_protocol_of(serving)->outlives(serving->state);
   set_detached(serving, outlives);
   if (outlives) return; /* runs on; its answer goes nowhere */
   idem__list_remove(&serving->link);
@@ -359,10 +343,10 @@ static bool on_input_end(idem__http_exchange *exchange, void *user) {
   idem__http_serving *serving = user;
   (void)exchange;
   bool cancels = rules_of(serving->rpc)->disconnect_cancels;
-  if (protocol_of(serving)->input_end_cancels)
-    cancels = protocol_of(serving)->input_end_cancels(serving->state);
+  if (idem__http_protocol_of(serving)->input_end_cancels)
+    cancels = idem__http_protocol_of(serving)->input_end_cancels(serving->state);
   if (cancels || !serving->streaming) return cancels;
-  put_comment(serving);
+  idem__http_serving_comment(serving);
   set_time(serving);
   return false;
 }
@@ -385,11 +369,51 @@ static void wait_for_answer(idem__http_serving *serving) {
   set_time(serving);
 }
 
+/* ------------------------------------------------------- waiting to begin */
+
+static const idem__http_refusal no_memory = {
+    .status = 503, .reason = "unavailable", .why = "no memory"};
+
+static void refuse_waiting(idem__http_serving *serving, const idem__http_refusal *refusal) {
+  idem__http_exchange *exchange = serving->exchange;
+  idem__http_serving_retire(serving);
+  idem__http_refuse(exchange, refusal, NULL);
+}
+
+static void on_abort_waiting(idem__http_exchange *exchange, void *user) {
+  (void)exchange;
+  idem__http_serving_retire(user);
+}
+
+static void on_stop_waiting(void *user, bool now) {
+  static const idem__http_refusal going = {
+      .status = 503, .reason = "unavailable", .why = "the server is going"};
+  if (now) refuse_waiting(user, &going);
+}
+
+/* What it waits for has its own bounds in time. */
+static void wait_to_begin(idem__http_serving *serving, const idem__http_request *request) {
+  static const idem__http_refusal too_many = {
+      .status = 503, .reason = "unavailable", .why = "too many requests wait"};
+  idem__http_exchange *exchange = serving->exchange;
+  idem_status status = idem__http_hold(exchange, request);
+  if (status != IDEM_OK) {
+    refuse_waiting(serving, status == IDEM_E_LIMIT ? &too_many : &no_memory);
+    return;
+  }
+  idem__http_exchange_set_user(exchange, serving);
+  idem__http_on_abort(exchange, on_abort_waiting, serving);
+  idem__http_on_input_end(exchange, on_input_end);
+  idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop_waiting, serving);
+}
+
 void idem__http_serving_leave(void *protocol) {
   idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
   idem__http_exchange *exchange = serving->exchange;
   if (!exchange || !serving->accepts_stream) return;
-  commit_stream(serving);
+  idem__http_serving_commit(serving);
+  serving->leaving = serving->writing; /* whoever is to come back needs what is being written */
+  if (serving->leaving) return;
   serving->exchange = NULL;
   set_detached(serving, true);
   idem__conn_lend_peer(serving->conn, NULL, NULL);
@@ -398,12 +422,15 @@ void idem__http_serving_leave(void *protocol) {
 
 void idem__http_serving_cancelled(void *protocol) {
   idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  serving->cancelled = serving->writing; /* then this is looked at again */
   if (!serving->begun || idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn))
     return;
   if (serving->exchange) {
-    finish_silent(serving, IDEM__NOTIFICATION);
+    if (serving->accepts_stream) idem__http_serving_commit(serving); /* empty: it was a request */
+    serving->cancelled = serving->writing;
+    if (!serving->cancelled) finish_silent(serving, IDEM__NOTIFICATION);
   } else if (serving->detached) {
-    retire(serving);
+    idem__http_serving_retire(serving);
   }
 }
 
@@ -428,7 +455,7 @@ static void settle_detached(idem__http_serving *serving) {
 }
 
 static void tend(idem__http_serving *serving, uint64_t now_ms) {
-  const idem__http_protocol *protocol = protocol_of(serving);
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
   bool orphaned = serving->begun && protocol->orphaned && protocol->orphaned(serving->state);
   if (orphaned && !idem__conn_aborted(serving->conn)) {
     idem_conn_abort(serving->conn); /* answers, tells the handlers; may retire the serving */
@@ -437,7 +464,7 @@ static void tend(idem__http_serving *serving, uint64_t now_ms) {
     if (idem_conn_expire(serving->conn) == IDEM_OK)
       settle_detached(serving);
     else
-      retire(serving);
+      idem__http_serving_retire(serving);
   }
 }
 
@@ -465,49 +492,51 @@ idem__http_exchange *idem__http_serving_exchange(void *protocol) {
 
 /* ------------------------------------------------------------- entry points */
 
-static bool accepts_stream(idem__http_rpc *rpc, const idem__http_request *request) {
-  if (!rules_of(rpc)->event_streams || !request->known[IDEM__H_ACCEPT]) return false;
+/* No Accept, like anything, means that everything is fine. */
+static unsigned judge_accept(const idem__http_request *request) {
+  unsigned found = 0;
+  if (idem__http_accepts(request, "application/json")) found |= IDEM__TAKES_JSON;
+  if (idem__http_accepts(request, "text/event-stream")) found |= IDEM__TAKES_STREAM;
+  return found;
+}
+
+static unsigned takes(idem__http_rpc *rpc, const idem__http_request *request) {
+  const unsigned any = IDEM__TAKES_JSON | IDEM__TAKES_STREAM;
+  if (!request->known[IDEM__H_ACCEPT]) return any;
   idem__view value = idem__http_known_value(request, IDEM__H_ACCEPT);
-  bool rememberable = request->known_count[IDEM__H_ACCEPT] == 1 && value.len <= sizeof rpc->accept;
+  bool once = request->known_count[IDEM__H_ACCEPT] == 1;
+  bool rememberable = once && value.len <= sizeof rpc->accept;
+  if (once && !value.len) return any;
   if (rememberable && value.len == rpc->accept_len && memcmp(value.at, rpc->accept, value.len) == 0)
-    return rpc->accept_streams;
-  bool streams = idem__http_accepts_exactly(request, "text/event-stream");
-  if (!rememberable) return streams;
+    return rpc->accept_takes;
+  unsigned found = judge_accept(request);
+  if (!rememberable) return found;
   memcpy(rpc->accept, value.at, value.len);
   rpc->accept_len = value.len;
-  rpc->accept_streams = streams;
-  return streams;
+  rpc->accept_takes = found;
+  return found;
 }
 
-/* False: the protocol has answered. */
-static bool begin_protocol(idem__http_serving *serving, const idem__http_request *request) {
-  const idem__http_protocol *protocol = protocol_of(serving);
-  serving->begun = true;
-  if (!protocol->begin || protocol->begin(serving->state, serving->exchange, request)) return true;
-  retire(serving);
-  return false;
+static const idem__http_refusal not_acceptable = {
+    .status = 406, .reason = "unavailable", .hint = "Accept: application/json, text/event-stream"};
+
+/* The request goes back to its connection after this, and then is another's. */
+static idem_status take_message(idem__http_serving *serving, const idem__http_request *request,
+                                idem__message_kind *kind) {
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
+  const char *body = request->body.len ? request->body.at : "";
+  idem_status status = idem__conn_message(serving->conn, body, request->body.len, kind);
+  if (protocol->taken) protocol->taken(serving->state);
+  return status;
 }
 
-void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
-                          void *user) {
-  idem__http_rpc *rpc = user;
-  idem__http_serving *serving = take_serving(rpc);
-  if (!serving) {
-    static const idem__http_refusal no_memory = {
-        .status = 503, .reason = "unavailable", .why = "no memory"};
-    idem__http_refuse(exchange, &no_memory, NULL);
-    return;
-  }
-  idem__list_append(&rpc->active, &serving->link);
-  serving->exchange = exchange;
-  serving->streaming = serving->admitted = serving->limited = false;
-  serving->accepts_stream = accepts_stream(rpc, request);
-  if (!begin_protocol(serving, request)) return;
+/* The protocol has said that it may begin. */
+static void take_in(idem__http_exchange *exchange, const idem__http_request *request, void *user) {
+  idem__http_serving *serving = user;
+  idem__message_kind kind;
   idem__conn_lend_peer(serving->conn, idem__http_exchange_peer(exchange),
                        idem__http_exchange_client(exchange)->bytes);
-  idem__message_kind kind;
-  const char *body = request->body.len ? request->body.at : "";
-  idem_status status = idem__conn_message(serving->conn, body, request->body.len, &kind);
+  idem_status status = take_message(serving, request, &kind);
   if (status != IDEM_OK) {
     finish_failed(serving, status);
     return;
@@ -518,6 +547,43 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
     finish_silent(serving, kind);
   else
     wait_for_answer(serving);
+}
+
+static void begin(idem__http_serving *serving, idem__http_exchange *exchange,
+                  const idem__http_request *request) {
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
+  serving->begun = true;
+  switch (protocol->begin ? protocol->begin(serving->state, exchange, request) : IDEM__HTTP_NOW) {
+  case IDEM__HTTP_NOW: take_in(exchange, request, serving); break;
+  case IDEM__HTTP_REFUSED: idem__http_serving_retire(serving); break;
+  case IDEM__HTTP_LATER: wait_to_begin(serving, request); break;
+  }
+}
+
+void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
+                          void *user) {
+  idem__http_rpc *rpc = user;
+  unsigned what = takes(rpc, request);
+  idem__http_serving *serving = what ? take_serving(rpc) : NULL;
+  if (!serving) {
+    idem__http_refuse(exchange, what ? &no_memory : &not_acceptable, NULL);
+    return;
+  }
+  idem__list_append(&rpc->active, &serving->link);
+  serving->exchange = exchange;
+  serving->streaming = serving->admitted = serving->limited = false;
+  serving->accepts_stream = rules_of(rpc)->event_streams && (what & IDEM__TAKES_STREAM);
+  serving->stream_only = serving->accepts_stream && !(what & IDEM__TAKES_JSON);
+  begin(serving, exchange, request);
+}
+
+void idem__http_serving_begin(void *protocol, const idem__http_refusal *refusal) {
+  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  idem__http_exchange *exchange = serving->exchange;
+  if (refusal)
+    refuse_waiting(serving, refusal);
+  else
+    idem__http_serve_held(exchange, take_in, serving);
 }
 
 bool idem__http_rpc_admit(idem__http_rpc *rpc, idem__http_exchange *exchange) {

@@ -16,9 +16,13 @@ typedef struct idem__http_serving {
   idem__http_exchange *exchange; /* NULL: the peer is gone */
   uint64_t stream_at_ms;         /* when to become a stream, or for the next comment */
   uint32_t retry_s;
-  bool accepts_stream, streaming, admitted, limited;
+  bool accepts_stream, stream_only, streaming, admitted, limited;
   bool detached; /* the peer is gone and the work goes on */
   bool begun;    /* the protocol has seen it begin and not end */
+  bool writing;  /* the protocol will write what was begun: nothing more is taken until then */
+  bool beginning, leaving, cancelled; /* what comes after it is written */
+  bool in_hand;
+  idem_chunk chunk; /* in_hand: the message being written */
   _Alignas(16) char state[];
 } idem__http_serving;
 
@@ -33,14 +37,28 @@ struct idem__http_rpc {
   size_t detached_count; /* of these, without a peer */
   uint64_t tended_ms;    /* when those were last looked at */
   idem__buf event;       /* an event under construction */
-  char accept[64];       /* the Accept judged last: nearly always the next one, too */
+#define IDEM__TAKES_JSON 1u
+#define IDEM__TAKES_STREAM 2u
+  char accept[64]; /* the Accept judged last: nearly always the next one, too */
   size_t accept_len;
-  bool accept_streams; /* what was found */
+  unsigned accept_takes; /* what was found */
 };
 
 idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
                                 void (*on_output)(idem_conn *conn, void *user),
                                 bool (*admit)(idem_conn *conn, void *user), const char *peer,
                                 idem_conn **out);
+
+const idem__http_protocol *idem__http_protocol_of(const idem__http_serving *serving);
+/* The call is over. */
+void idem__http_serving_retire(idem__http_serving *serving);
+/* There is room, or output: what the engine held back may go on. */
+void idem__http_serving_look(idem__http_serving *serving);
+
+/* serving_stream.c: its answer as an event stream. From commit on the status is 200, whatever comes. */
+void idem__http_serving_commit(idem__http_serving *serving);
+void idem__http_serving_comment(idem__http_serving *serving);
+/* Takes the chunk. False: it was the answer, and the call is over. */
+bool idem__http_serving_event(idem__http_serving *serving, idem_chunk *chunk);
 
 #endif

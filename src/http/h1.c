@@ -86,16 +86,6 @@ static int on_headers_complete(llhttp_t *parser) {
   return HPE_PAUSED;
 }
 
-/* Moves the body so far into memory of its own. */
-static bool own_body(idem__http_request *request) {
-  if (!request->body.len || request->body.at == request->body_copy.data) return true;
-  request->body_copy.len = 0;
-  if (idem__buf_put(&request->body_copy, request->body.at, request->body.len) != IDEM_OK)
-    return false;
-  request->body.at = request->body_copy.data;
-  return true;
-}
-
 static int on_body(llhttp_t *parser, const char *at, size_t len) {
   idem__http_conn *conn = conn_of(parser);
   idem__http_request *request = conn->request;
@@ -105,7 +95,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len) {
     request->body = (idem__view){at, request->body.len + len};
     return 0;
   }
-  if (!own_body(request)) return stop_no_memory(conn);
+  if (!idem__http_own_body(request)) return stop_no_memory(conn);
   if (idem__buf_put(&request->body_copy, at, len) != IDEM_OK) return stop_no_memory(conn);
   request->body = (idem__view){request->body_copy.data, request->body_copy.len};
   return 0;
@@ -134,6 +124,8 @@ void idem__h1_settings(llhttp_settings_t *settings) {
 void idem__http_begin_closing(idem__http_conn *conn) {
   if (!conn->closing) conn->last_ms = conn->now_ms;
   conn->closing = true;
+  conn->judged = false;
+  idem__http_judge_gone(conn);
   idem__buf_deinit(&conn->backlog);
   if (!conn->request) return;
   idem__http_server_give_request(conn->server, conn->request);
@@ -168,7 +160,8 @@ static bool begin_request(idem__http_conn *conn, const char *data) {
   request->body = (idem__view){NULL, 0};
   request->target = (idem__http_header){0};
   request->head_len = request->trailer_bytes = request->header_count = 0;
-  request->in_value = request->too_many = false;
+  request->in_value = request->too_many = request->in_use = false;
+  request->held = 0;
   request->began_ms = conn->now_ms;
   conn->request = request;
   conn->discard = conn->upgrading = false;
@@ -205,19 +198,15 @@ static idem_status keep_partial(idem__http_conn *conn, const char *end) {
     request->base = request->head.data;
     if (request->head_len) idem__http_split_target(request); /* its views have moved */
   }
-  return conn->discard || own_body(request) ? IDEM_OK : IDEM_E_NOMEM;
+  return conn->discard || idem__http_own_body(request) ? IDEM_OK : IDEM_E_NOMEM;
 }
 
 static bool body_expected(const llhttp_t *parser) {
   return (parser->flags & F_CHUNKED) || parser->content_length > 0;
 }
 
-/* The head is complete: judge it before its body is read. */
-static void head_complete(idem__http_conn *conn, const char *input, size_t used) {
-  idem__http_request *request = conn->request;
-  request->head_len = (size_t)(input - request->base) + used;
-  if (request->head.len) request->head.len = request->head_len; /* what follows was not its own */
-  idem__http_judge(conn, request);
+/* What was found of the head, for its body. */
+static void head_judged(idem__http_conn *conn) {
   /* To anything else, or where it is refused, we do not upgrade: what follows is HTTP as before. */
   if (!conn->upgrading || conn->refusal.status) conn->parser.upgrade = 0;
   if (!conn->refusal.status) return;
@@ -225,6 +214,27 @@ static void head_complete(idem__http_conn *conn, const char *input, size_t used)
       conn->parser.content_length > DRAIN_MAX && (conn->parser.flags & F_CONTENT_LENGTH);
   conn->discard = true;
   if (conn->refusal.close || (long_body && body_expected(&conn->parser))) refuse_and_close(conn);
+}
+
+static void end_without_body(idem__http_conn *conn, const char *at);
+
+/* The head is complete: judge it before its body is read. */
+static void head_complete(idem__http_conn *conn, const char *input, size_t used) {
+  idem__http_request *request = conn->request;
+  request->head_len = (size_t)(input - request->base) + used;
+  if (request->head.len) request->head.len = request->head_len; /* what follows was not its own */
+  idem__http_judge(conn, request);
+  if (!conn->judging) head_judged(conn);
+}
+
+/* Who asks was said at last. */
+static void continue_judging(idem__http_conn *conn) {
+  conn->judged = false;
+  conn->request->began_ms = conn->now_ms; /* its body has all its time */
+  idem__http_judge_rest(conn, conn->request);
+  head_judged(conn);
+  if (!conn->closing && conn->failed == IDEM_OK && !body_expected(&conn->parser))
+    end_without_body(conn, "");
 }
 
 static void resume_parser(llhttp_t *parser, llhttp_errno_t error) {
@@ -252,8 +262,8 @@ static void paused(idem__http_conn *conn, const char *input, size_t used) {
     return;
   }
   head_complete(conn, input, used);
-  if (!conn->closing && conn->failed == IDEM_OK && !body_expected(&conn->parser))
-    end_without_body(conn, input + used);
+  if (conn->judging || conn->closing || conn->failed != IDEM_OK) return;
+  if (!body_expected(&conn->parser)) end_without_body(conn, input + used);
 }
 
 /* Parses up to the next pause. */
@@ -288,15 +298,15 @@ static idem_status keep_backlog(idem__http_conn *conn, const char *data, size_t 
 }
 
 static bool can_parse(const idem__http_conn *conn) {
-  return !conn->closing && !conn->exchange.active && !conn->websocket &&
+  return !conn->closing && !conn->exchange.active && !conn->websocket && !conn->judging &&
          conn->queued <= 2 * conn->server->queued_bytes;
 }
 
 static idem_status feed_websocket(idem__http_conn *conn, const char *data, size_t len) {
   if (!len) return IDEM_OK;
   idem_status status = idem__websocket_feed(conn->websocket, data, len);
-  conn->message_by_ms =
-      idem__websocket_due(conn->websocket, conn->now_ms, conn->server->request_ms);
+  conn->message_by_ms = idem__websocket_due(conn->websocket, conn->now_ms, conn->server->request_ms,
+                                            conn->server->request_most_ms);
   return status;
 }
 
@@ -345,6 +355,7 @@ static void dispatch(idem__http_conn *conn) {
   idem__http_exchange *exchange = &conn->exchange;
   conn->request = NULL;
   exchange->active = true;
+  request->in_use = true;
   if (conn->upgrading && !conn->refusal.status)
     upgrade(conn, exchange, request);
   else if (conn->refusal.status)
@@ -353,7 +364,8 @@ static void dispatch(idem__http_conn *conn) {
     idem__http_serve_options(exchange, request);
   else
     exchange->route->serve(exchange, request, exchange->route->user);
-  idem__http_server_give_request(conn->server, request);
+  request->in_use = false;
+  if (!request->held) idem__http_server_give_request(conn->server, request);
 }
 
 /* ------------------------------------------------------------ entry points */
@@ -390,6 +402,7 @@ static void abandon(idem__http_exchange *exchange) {
 void idem__http_conn_free(idem__http_conn *conn) {
   if (!conn) return;
   conn->inside++;
+  idem__http_uncount_unfinished(conn);
   abandon(&conn->exchange);
   idem__websocket_free(conn->websocket);
   idem__http_give_share(&conn->exchange);
@@ -406,6 +419,7 @@ void idem__http_conn_free(idem__http_conn *conn) {
 void *idem__http_conn_user(const idem__http_conn *conn) { return conn->user; }
 
 static idem_status leave(idem__http_conn *conn, idem_status status) {
+  idem__http_count_unfinished(conn);
   conn->inside--;
   if (status != IDEM_OK && conn->failed == IDEM_OK) conn->failed = status;
   if (conn->websocket && idem__websocket_finished(conn->websocket)) conn->closing = true;
@@ -439,7 +453,9 @@ idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms) {
   conn->inside++;
   bool cancels = conn->exchange.active && input_end_cancels(&conn->exchange);
   if (cancels) abandon(&conn->exchange);
-  if (cancels || (!conn->exchange.active && !conn->backlog.len)) idem__http_begin_closing(conn);
+  bool waits = conn->judging || conn->judged;
+  if (cancels || (!conn->exchange.active && !conn->backlog.len && !waits))
+    idem__http_begin_closing(conn);
   return leave(conn, IDEM_OK);
 }
 
@@ -453,7 +469,8 @@ bool idem__http_conn_want_read(const idem__http_conn *conn) {
 
 static uint64_t request_deadline(const idem__http_conn *conn) {
   const idem__http_request *request = conn->request;
-  return request->began_ms + conn->server->request_ms + request->body.len / IDEM__BYTES_PER_MS;
+  return request->began_ms + idem__time_to_arrive(conn->server->request_ms,
+                                                  conn->server->request_most_ms, request->body.len);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -478,12 +495,15 @@ uint64_t idem__http_conn_deadline(const idem__http_conn *conn) {
     return conn->queued && idle < at ? idle : at;
   }
   if (conn->websocket) return websocket_deadline(conn);
+  if (conn->judging) return conn->judge_by_ms;
   if (!conn->heard) return conn->last_ms + conn->server->first_ms;
   return conn->request ? request_deadline(conn) : idle;
 }
 
 static idem_status resume(idem__http_conn *conn) {
   conn->resume = false;
+  if (conn->judged) continue_judging(conn);
+  if (conn->closing || conn->failed != IDEM_OK) return conn->failed;
   idem__buf input = conn->backlog;
   idem__buf_init(&conn->backlog, &conn->server->alloc, input.max);
   idem_status status = parse(conn, input.data, input.len);
@@ -515,6 +535,12 @@ static idem_status expire_websocket(idem__http_conn *conn) {
   return IDEM_OK;
 }
 
+/* Nobody said in time who asks, or there is no more time. */
+static void refuse_judging(idem__http_conn *conn) {
+  stop(conn, 503, 0, "unavailable");
+  refuse_and_close(conn);
+}
+
 static idem_status overdue(idem__http_conn *conn) {
   if (conn->resume) return resume(conn);
   if (conn->closing) return IDEM_E_TIMEOUT;
@@ -522,6 +548,8 @@ static idem_status overdue(idem__http_conn *conn) {
     expire_exchange(conn);
   } else if (conn->websocket) {
     return expire_websocket(conn);
+  } else if (conn->judging) {
+    refuse_judging(conn);
   } else if (conn->request) {
     stop(conn, 408, 0, "unavailable");
     refuse_and_close(conn);
@@ -543,6 +571,9 @@ static void stop_conn(idem__http_conn *conn, bool now) {
   if (conn->exchange.active || conn->websocket) {
     conn->exchange.keep_alive = false;
     if (conn->on_stop) conn->on_stop(conn->stop_user, now);
+  } else if (conn->judging && !conn->closing) {
+    conn->exchange.keep_alive = false;
+    if (now) refuse_judging(conn);
   } else if (!conn->closing) {
     idem__http_begin_closing(conn);
   }
@@ -560,6 +591,19 @@ void idem__http_conn_abort(idem__http_conn *conn, uint64_t now_ms) {
   conn->inside++;
   stop_conn(conn, true);
   leave(conn, IDEM_OK);
+}
+
+void idem__http_give_way(idem__http_conn *conn, uint64_t now_ms) {
+  conn->now_ms = now_ms;
+  conn->inside++;
+  if (conn->websocket) {
+    idem__websocket_close(conn->websocket, 1013, "too much is unfinished");
+  } else {
+    stop(conn, 503, 0, "unavailable");
+    refuse_and_close(conn);
+  }
+  leave(conn, IDEM_OK);
+  idem__http_conn_notify(conn);
 }
 
 bool idem__http_conn_closing(const idem__http_conn *conn) { return conn->closing; }

@@ -38,7 +38,7 @@ static void sort_headers(idem__http_request *request) {
   for (size_t i = 0; i < request->header_count; i++) {
     const idem__http_header *header = &request->headers[i];
     idem__http_known which =
-        idem__http_known_header(request->base + header->name, header->name_len);
+        idem__http_known_header(request->given, request->base + header->name, header->name_len);
     request->known[which] = (uint8_t)(i + 1);
     request->known_count[which]++;
   }
@@ -178,11 +178,6 @@ static bool check_token(idem__http_conn *conn, const idem__http_request *request
   return false;
 }
 
-struct idem_http_caller {
-  const idem__http_request *request;
-  char address[IDEM__IP_TEXT];
-};
-
 const char *idem_http_caller_header(const idem_http_caller *caller, const char *name, size_t *len) {
   idem__view value = idem__http_header_value(caller->request, name);
   *len = value.len;
@@ -191,22 +186,30 @@ const char *idem_http_caller_header(const idem_http_caller *caller, const char *
 
 const char *idem_http_caller_address(const idem_http_caller *caller) { return caller->address; }
 
-/* The embedder says who it is, or that it may not ask. */
-static bool ask_principal(idem__http_conn *conn, const idem__http_request *request) {
+bool idem__http_take_principal(idem__http_conn *conn, int status, const char *principal) {
   idem__http_server *server = conn->server;
-  char principal[IDEM_PRINCIPAL_MAX + 1] = "";
-  idem_http_caller caller = {.request = request};
-  idem__ip_text(&conn->exchange.client, caller.address);
-  int status = server->principal(&caller, principal, sizeof principal, server->principal_user);
-  principal[IDEM_PRINCIPAL_MAX] = '\0';
   if (status != 0) {
     idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
     refuse(conn, (uint16_t)(status >= 400 && status < 600 ? status : 403), 0, "unauthorized");
     return false;
   }
-  conn->exchange.principal = idem__strndup(&server->alloc, principal, strlen(principal));
+  size_t len = idem__utf8_cut(principal, strlen(principal), IDEM_PRINCIPAL_MAX);
+  conn->exchange.principal = idem__strndup(&server->alloc, principal, len);
   if (!conn->exchange.principal) conn->failed = IDEM_E_NOMEM;
   return conn->exchange.principal != NULL;
+}
+
+/* The embedder says who it is, that it may not ask, or that it will say so later. */
+static bool ask_principal(idem__http_conn *conn, const idem__http_request *request) {
+  idem__http_server *server = conn->server;
+  char principal[IDEM_PRINCIPAL_MAX + 1] = "";
+  idem_http_caller caller = {.conn = conn, .request = request};
+  idem__ip_text(&conn->exchange.client, caller.address);
+  int status = server->principal(&caller, principal, sizeof principal, server->principal_user);
+  principal[IDEM_PRINCIPAL_MAX] = '\0';
+  if (status == IDEM_HTTP_LATER && conn->judging) return false;
+  idem__http_judge_gone(conn); /* it did not want to wait after all */
+  return idem__http_take_principal(conn, status, principal);
 }
 
 static bool check_principal(idem__http_conn *conn, const idem__http_request *request) {
@@ -266,7 +269,10 @@ static bool check_body(idem__http_conn *conn, const idem__http_request *request)
     fault = "unsupported-content-type";
   else
     fault = type_fault(idem__http_known_value(request, IDEM__H_CONTENT_TYPE));
-  if (fault) refuse(conn, 415, 0, fault);
+  if (fault) {
+    refuse(conn, 415, 0, fault);
+    conn->refusal.hint = "Content-Type: application/json";
+  }
   return !fault;
 }
 
@@ -285,14 +291,18 @@ static bool check_rules(idem__http_conn *conn, const idem__http_request *request
 
 /* ------------------------------------------------------------------ story */
 
+/* Who asks is known: what it asks. */
+static bool judge_asked(idem__http_conn *conn, const idem__http_request *request) {
+  return check_method(conn, request) && check_body(conn, request) && check_expect(conn, request) &&
+         check_rules(conn, request);
+}
+
 static bool judge(idem__http_conn *conn, idem__http_request *request) {
   if (!check_syntax(conn, request) || !check_share(conn) || !check_host(conn, request) ||
       !check_origin(conn, request) || !check_route(conn, request))
     return false;
   if (request->method == IDEM__HTTP_OPTIONS) return check_body(conn, request);
-  return check_token(conn, request) && check_principal(conn, request) &&
-         check_method(conn, request) && check_body(conn, request) && check_expect(conn, request) &&
-         check_rules(conn, request);
+  return check_token(conn, request) && check_principal(conn, request) && judge_asked(conn, request);
 }
 
 static void invite_body(idem__http_conn *conn, const idem__http_request *request) {
@@ -310,6 +320,7 @@ void idem__http_judge(idem__http_conn *conn, idem__http_request *request) {
   request->method = method_of(llhttp_get_method(&conn->parser));
   request->minor = conn->parser.http_minor;
   request->keep_alive = llhttp_should_keep_alive(&conn->parser) != 0;
+  request->given = conn->server->given_names;
   sort_headers(request);
   exchange->minor = request->minor;
   exchange->keep_alive = request->keep_alive;
@@ -317,5 +328,10 @@ void idem__http_judge(idem__http_conn *conn, idem__http_request *request) {
   exchange->client = idem__client_address(request, &conn->from, &conn->server->proxies);
   if (conn->server->access_log) idem__http_log_begin(exchange, request);
   judge(conn, request);
+  if (!conn->judging) invite_body(conn, request);
+}
+
+void idem__http_judge_rest(idem__http_conn *conn, idem__http_request *request) {
+  if (!conn->refusal.status) judge_asked(conn, request);
   invite_body(conn, request);
 }

@@ -61,13 +61,17 @@ typedef enum idem__http_known {
   IDEM__H_AUTHORIZATION,
   IDEM__H_TRANSFER_ENCODING,
   IDEM__H_LAST_EVENT_ID,
-  IDEM__H_MCP_NAME,
-  IDEM__H_MCP_METHOD,
-  IDEM__H_MCP_SESSION_ID,
-  IDEM__H_MCP_PROTOCOL_VERSION,
-  IDEM__H_KNOWN
+  IDEM__H_GIVEN, /* the first of those that a route's rules name */
+  IDEM__H_KNOWN = IDEM__H_GIVEN + 4
 } idem__http_known;
-idem__http_known idem__http_known_header(const char *name, size_t len);
+/* A header that a protocol on top asks for with every request: small letters and hyphens, four or more. */
+typedef struct idem__http_name {
+  const char *text;
+  size_t len;
+} idem__http_name;
+/* `given`: up to IDEM__H_KNOWN - IDEM__H_GIVEN names, ended by one without text; NULL: none. */
+idem__http_known idem__http_known_header(const idem__http_name *given, const char *name,
+                                         size_t len);
 
 typedef struct idem__http_header {
   uint32_t name, name_len, value, value_len; /* offsets from `base` */
@@ -92,6 +96,9 @@ typedef struct idem__http_request {
   bool in_value; /* parsing: the last header's value has begun */
   bool too_many; /* parsing: another one than there is room for has begun */
   bool keep_alive;
+  bool in_use;                  /* its handler is on the stack */
+  size_t held;                  /* bytes that count while it waits; 0: it does not */
+  const idem__http_name *given; /* what IDEM__H_GIVEN and those behind it stand for */
   uint8_t known[IDEM__H_KNOWN]; /* index + 1 into headers; 0: absent */
   uint8_t known_count[IDEM__H_KNOWN];
   size_t header_count;
@@ -128,7 +135,13 @@ typedef struct idem__http_refusal {
   bool close;          /* the connection cannot go on */
 } idem__http_refusal;
 
+/* What a method is about, for the access log: " LABEL=" and the text in this member of params. */
+typedef struct idem__http_subject {
+  const char *method, *member, *label;
+} idem__http_subject;
+
 typedef struct idem__http_rules {
+  const idem__http_name *names; /* headers that the protocol asks for; NULL: none */
   uint16_t notification_status; /* an accepted notification; 0: 204 */
   uint16_t response_status;     /* a posted response; 0: 204; 400 and above: -32600 in the body */
   const idem__http_code_status *codes; /* status by error code; others are 200 */
@@ -144,6 +157,7 @@ typedef struct idem__http_rules {
   void (*check_head)(const idem__http_request *request, idem__http_refusal *refusal, void *user);
   /* Headers to add to the answer of an exchange: whole lines with CRLF. NULL: none. */
   idem_status (*add_headers)(idem__http_exchange *exchange, idem__buf *out, void *user);
+  const idem__http_subject *subjects; /* ends with a NULL method; NULL: none */
   void *user;
 } idem__http_rules;
 
@@ -365,7 +379,18 @@ uint64_t idem__http_exchange_now(const idem__http_exchange *exchange);
 void *idem__http_exchange_user(const idem__http_exchange *exchange);
 void idem__http_exchange_set_user(idem__http_exchange *exchange, void *user);
 /* For the access log. Borrowed until the exchange ends. */
+/* The message that a request brought, for its line in the log: what is asked of whom under which id. Of
+ * several the first. */
+void idem__http_log_message(idem__http_exchange *exchange, const idem__message *message,
+                            const idem__http_subject *subjects);
 void idem__http_set_note(idem__http_exchange *exchange, const char *note);
+
+/* Keeps the request of an exchange beyond its handler, which calls this: until the exchange ends, or has been
+ * served at last. LIMIT: too many wait already, or too much; NOMEM. */
+idem_status idem__http_hold(idem__http_exchange *exchange, const idem__http_request *lent);
+/* Calls it as the route's function is called, with the request that was held and then is no longer. */
+void idem__http_serve_held(idem__http_exchange *exchange, idem__http_serve_fn fn, void *user);
+void idem__http_let_go(idem__http_exchange *exchange);
 
 /* A body of unknown length. begin sends the head; the connection is not kept for HTTP/1.0. */
 idem_status idem__http_stream_begin(idem__http_exchange *exchange, uint16_t status,
@@ -446,12 +471,20 @@ void idem__websocket_free(idem__websocket *socket);
 idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len);
 idem_status idem__websocket_send(idem__websocket *socket, const char *text, size_t len);
 idem_status idem__websocket_ping(idem__websocket *socket);
-/* Starts or answers the close handshake; 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011. */
+/* Starts or answers the close handshake; 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 1013. */
 void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *reason);
 /* By when the message or frame that has begun must be whole, which is to be asked after each feed:
- * limit_ms, and longer for one that comes fast enough. UINT64_MAX: none has begun. */
-uint64_t idem__websocket_due(idem__websocket *socket, uint64_t now_ms, uint64_t limit_ms);
+ * limit_ms, and longer for one that comes fast enough, up to most_ms. UINT64_MAX: none has begun. */
+uint64_t idem__websocket_due(idem__websocket *socket, uint64_t now_ms, uint64_t limit_ms,
+                             uint64_t most_ms);
+/* The memory that a message takes whose end has not come. */
+size_t idem__websocket_unfinished(const idem__websocket *socket);
 #define IDEM__BYTES_PER_MS 16 /* what comes this fast may take longer than its limit */
+/* How long what has brought so many bytes may take. */
+static inline uint64_t idem__time_to_arrive(uint64_t limit_ms, uint64_t most_ms, size_t bytes) {
+  uint64_t earned = limit_ms + bytes / IDEM__BYTES_PER_MS;
+  return earned < most_ms ? earned : most_ms;
+}
 /* Both sides have closed, or the peer broke the protocol and was told: end the connection. */
 bool idem__websocket_finished(const idem__websocket *socket);
 bool idem__websocket_closing(const idem__websocket *socket);
@@ -476,8 +509,17 @@ const char *idem__http_conn_peer(const idem__http_conn *conn);
 /* Who asks, as the embedder said, while the exchange lasts (and in an upgrade function); NULL: it was
  * not asked. */
 const char *idem__http_conn_principal(const idem__http_conn *conn);
+/* Whoever came through has shown a token, or was asked for by the embedder. */
+bool idem__http_conn_checks_who(const idem__http_conn *conn);
 
 /* ------------------------------------------------------------- endpoints */
+
+/* Something is known, is not to be, or will be known. */
+typedef enum idem__http_when {
+  IDEM__HTTP_NOW,
+  IDEM__HTTP_REFUSED,
+  IDEM__HTTP_LATER
+} idem__http_when;
 
 /* A protocol with opinions about each POST. It has `size` bytes of its own with each serving of a
  * POST to a conn of the engine: `open` and `close` frame the conn's life, `begin` and `end` each
@@ -486,18 +528,25 @@ typedef struct idem__http_protocol {
   size_t size;
   idem_status (*open)(void *protocol, idem_conn *conn, void *user);
   void (*close)(void *protocol);
-  /* False: it has answered the exchange itself. The request is borrowed until begin returns. */
-  bool (*begin)(void *protocol, idem__http_exchange *exchange, const idem__http_request *request);
+  /* NOW: its message is taken in. REFUSED: it has answered the exchange itself. LATER: the exchange is held;
+   * idem__http_serving_begin follows, unless `end` comes first. The request is borrowed until `taken`. */
+  idem__http_when (*begin)(void *protocol, idem__http_exchange *exchange,
+                           const idem__http_request *request);
+  /* The message is taken in; parts of a batch may run later. */
+  void (*taken)(void *protocol);
   void (*end)(void *protocol);
   /* The status of an answer, or of nothing to answer with (`silent` names the message's kind). */
   uint16_t (*status)(void *protocol, uint16_t otherwise);
   uint16_t (*silent_status)(void *protocol, idem__message_kind kind);
+  /* Says why, where that status is a refusal. */
+  void (*silent_refusal)(void *protocol, idem__message_kind kind, idem__http_refusal *refusal);
   /* More header lines with CRLF, before the head is sent. */
   void (*headers)(void *protocol, idem__buf *out);
-  /* Writes the stream's first event, if there is one. */
-  void (*stream_begin)(void *protocol, idem__buf *out);
-  /* Writes one event; `exchange_gone`: nobody reads it now, but somebody may come back for it. */
-  idem_status (*event)(void *protocol, const char *text, size_t len, bool last, idem__buf *out);
+  /* Writes the stream's first event, if there is one. LATER: idem__http_serving_write follows. */
+  idem__http_when (*stream_begin)(void *protocol, idem__buf *out);
+  /* Writes one event; where nobody reads it now, somebody may come back for it. REFUSED: it cannot. LATER:
+   * idem__http_serving_write follows, until which the text is lent. */
+  idem__http_when (*event)(void *protocol, const char *text, size_t len, bool last, idem__buf *out);
   /* The peer is gone: does the work go on? */
   bool (*outlives)(void *protocol);
   /* It has ended its input: does that cancel what it asked? */
@@ -507,6 +556,10 @@ typedef struct idem__http_protocol {
   /* Whoever it worked for will not come back. */
   bool (*orphaned)(void *protocol);
 } idem__http_protocol;
+/* What `begin` waited for is there: the message is taken in, or (not NULL) refused. */
+void idem__http_serving_begin(void *protocol, const idem__http_refusal *refusal);
+/* What stream_begin or event waited for is there: bytes for the stream, perhaps none. */
+void idem__http_serving_write(void *protocol, const char *bytes, size_t len);
 /* Ends the event stream of a serving while its work goes on (protocol->outlives must hold). */
 void idem__http_serving_leave(void *protocol);
 /* The work of a serving was cancelled from elsewhere: ends the serving if nothing is owed any more. */
@@ -539,7 +592,7 @@ typedef struct idem__http_rpc_opts {
 idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out);
 /* After the server's conns are gone. */
 void idem__http_rpc_free(idem__http_rpc *rpc);
-/* What no connection looks after any more: visits that go on without their peers have their time, those
+/* What no connection looks after any more: POSTs that go on without their peers have their time, those
  * of nobody end. Called when the deadline is over, and when somebody may have gone for good. */
 uint64_t idem__http_rpc_deadline(const idem__http_rpc *rpc);
 void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms);

@@ -299,8 +299,10 @@ static idem_status put_http_error(idem__buf *out, uint64_t call,
 /* A JSON-RPC error in the body is the server's own word; it is this call's even where the server
  * could not read the id. */
 static idem_status put_own_error(idem__buf *out, uint64_t call, const idem__http_outcome *outcome) {
+  yyjson_alc alc = idem__json_alc(out->alloc);
   yyjson_doc *doc = is_type(outcome->type, "application/json")
-                        ? yyjson_read(outcome->body, outcome->len, YYJSON_READ_BIGNUM_AS_RAW)
+                        ? yyjson_read_opts((char *)(uintptr_t)outcome->body, outcome->len,
+                                           YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL)
                         : NULL;
   yyjson_val *error = yyjson_obj_get(yyjson_doc_get_root(doc), "error");
   idem_status status = IDEM_E_NOTFOUND;

@@ -94,6 +94,10 @@ const char *idem__http_conn_principal(const idem__http_conn *conn) {
   return conn->exchange.principal;
 }
 
+bool idem__http_conn_checks_who(const idem__http_conn *conn) {
+  return conn->server->token_count || conn->server->principal;
+}
+
 void idem__http_conn_on_stop(idem__http_conn *conn, void (*fn)(void *user, bool now), void *user) {
   conn->on_stop = fn;
   conn->stop_user = user;
@@ -245,6 +249,7 @@ void idem__http_exchange_drop(idem__http_exchange *exchange) {
   idem__http_conn *conn = exchange->conn;
   if (conn && !conn->websocket) idem__http_give_share(exchange); /* a WebSocket keeps it */
   exchange->active = false;
+  if (exchange->held) idem__http_let_go(exchange);
   exchange->on_abort = NULL;
   exchange->on_input_end = NULL;
   exchange->on_time = NULL;
@@ -254,6 +259,8 @@ void idem__http_exchange_drop(idem__http_exchange *exchange) {
     if (!conn->websocket) conn->on_stop = NULL;
   }
   if (!conn || (!exchange->origin && !exchange->log_line && !exchange->principal)) return;
+  idem__free(&conn->server->alloc, exchange->logged);
+  exchange->logged = NULL;
   idem__free(&conn->server->alloc, exchange->origin);
   idem__free(&conn->server->alloc, exchange->principal);
   idem__free(&conn->server->alloc, exchange->log_line);

@@ -72,7 +72,7 @@ static inline idem__http_known match_two(const char *name, size_t len, const cha
   return same_name(name, want, len) ? which : match(name, other, len, otherwise);
 }
 
-idem__http_known idem__http_known_header(const char *name, size_t len) {
+static idem__http_known match_own(const char *name, size_t len) {
   switch (len) {
   case 4: return match(name, "host", len, IDEM__H_HOST);
   case 6: {
@@ -81,21 +81,27 @@ idem__http_known idem__http_known_header(const char *name, size_t len) {
     return which ? which : match(name, "expect", len, IDEM__H_EXPECT);
   }
   case 7: return match(name, "upgrade", len, IDEM__H_UPGRADE);
-  case 8: return match(name, "mcp-name", len, IDEM__H_MCP_NAME);
-  case 10:
-    return match_two(name, len, "user-agent", IDEM__H_USER_AGENT, "mcp-method", IDEM__H_MCP_METHOD);
+  case 10: return match(name, "user-agent", len, IDEM__H_USER_AGENT);
   case 12: return match(name, "content-type", len, IDEM__H_CONTENT_TYPE);
   case 13:
     return match_two(name, len, "authorization", IDEM__H_AUTHORIZATION, "last-event-id",
                      IDEM__H_LAST_EVENT_ID);
-  case 14:
-    return match_two(name, len, "content-length", IDEM__H_CONTENT_LENGTH, "mcp-session-id",
-                     IDEM__H_MCP_SESSION_ID);
+  case 14: return match(name, "content-length", len, IDEM__H_CONTENT_LENGTH);
   case 16: return match(name, "content-encoding", len, IDEM__H_CONTENT_ENCODING);
   case 17: return match(name, "transfer-encoding", len, IDEM__H_TRANSFER_ENCODING);
-  case 20: return match(name, "mcp-protocol-version", len, IDEM__H_MCP_PROTOCOL_VERSION);
   default: return IDEM__H_OTHER;
   }
+}
+
+idem__http_known idem__http_known_header(const idem__http_name *given, const char *name,
+                                         size_t len) {
+  idem__http_known which = match_own(name, len);
+  if (which != IDEM__H_OTHER || !given) return which;
+  for (int i = 0; given[i].text; i++) {
+    if (given[i].len == len && same_name(name, given[i].text, len))
+      return (idem__http_known)(IDEM__H_GIVEN + i);
+  }
+  return IDEM__H_OTHER;
 }
 
 static idem__view value_at(const idem__http_request *request, size_t index) {
@@ -123,7 +129,7 @@ static idem__view search_value(const idem__http_request *request, const char *na
 
 idem__view idem__http_header_value(const idem__http_request *request, const char *name) {
   size_t len = strlen(name);
-  idem__http_known which = idem__http_known_header(name, len);
+  idem__http_known which = idem__http_known_header(request->given, name, len);
   if (which == IDEM__H_OTHER) return search_value(request, name, len);
   if (request->known_count[which] != 1) return (idem__view){NULL, 0};
   return value_at(request, (size_t)request->known[which] - 1);

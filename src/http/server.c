@@ -60,7 +60,13 @@ static void set_limits(idem__http_server *server, const idem__http_server_opts *
   if (server->header_count > IDEM__HTTP_HEADERS) server->header_count = IDEM__HTTP_HEADERS;
   server->body_bytes = or_default(opts->body_bytes, 10485760);
   server->queued_bytes = or_default(http->queued_bytes, (size_t)1 << 20);
+  server->max_held = or_default(http->max_waiting, 1024);
+  server->waiting_ms = http->waiting_ms ? http->waiting_ms : 10000;
+  server->max_held_bytes = or_default(http->waiting_bytes, (size_t)64 << 20);
+  server->max_unfinished_bytes = or_default(http->unfinished_bytes, (size_t)256 << 20);
   server->request_ms = http->request_ms ? http->request_ms : 30000;
+  server->request_most_ms = http->request_most_ms ? http->request_most_ms : 120000;
+  if (server->request_most_ms < server->request_ms) server->request_most_ms = server->request_ms;
   server->idle_ms = http->idle_ms ? http->idle_ms : 300000;
   server->first_ms = http->first_ms ? http->first_ms : 10000;
   if (server->first_ms > server->idle_ms) server->first_ms = server->idle_ms;
@@ -79,6 +85,15 @@ static idem_status set_checks(idem__http_server *server, const idem_http_opts *h
   return status == IDEM_OK ? copy_proxies(server, http) : status;
 }
 
+/* One protocol on top is all there is at a listener. */
+static const idem__http_name *given_names(const idem__http_server_opts *opts) {
+  for (size_t i = 0; i < opts->route_count; i++) {
+    const idem__http_rules *rules = opts->routes[i].rules;
+    if (rules && rules->names) return rules->names;
+  }
+  return NULL;
+}
+
 idem_status idem__http_server_new(const idem__http_server_opts *opts, idem__http_server **out) {
   static const idem_http_opts defaults = {0};
   const idem_http_opts *http = opts->http ? opts->http : &defaults;
@@ -87,8 +102,10 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem__http
   if (!server) return IDEM_E_NOMEM;
   server->alloc = idem__alloc_or_default(opts->alloc);
   server->users = 1;
+  idem__list_init(&server->unfinished);
   server->routes = opts->routes;
   server->route_count = opts->route_count;
+  server->given_names = given_names(opts);
   server->port = opts->port;
   server->unknown_id = opts->unknown_id;
   server->shares = opts->shares;

@@ -375,11 +375,16 @@ void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *r
   drop_message(socket);
 }
 
+size_t idem__websocket_unfinished(const idem__websocket *socket) {
+  return socket->closing || socket->lent ? 0 : socket->message.cap;
+}
+
 static bool unfinished(const idem__websocket *socket) {
   return !socket->closing && (socket->inside || socket->payload_left || socket->piece_len);
 }
 
-uint64_t idem__websocket_due(idem__websocket *socket, uint64_t now_ms, uint64_t limit_ms) {
+uint64_t idem__websocket_due(idem__websocket *socket, uint64_t now_ms, uint64_t limit_ms,
+                             uint64_t most_ms) {
   if (!unfinished(socket)) {
     socket->begun_ms = 0;
     return UINT64_MAX;
@@ -388,7 +393,7 @@ uint64_t idem__websocket_due(idem__websocket *socket, uint64_t now_ms, uint64_t 
     socket->begun_ms = now_ms;
     socket->begun_count = socket->message_count;
   }
-  return socket->begun_ms + limit_ms + socket->message.len / IDEM__BYTES_PER_MS;
+  return socket->begun_ms + idem__time_to_arrive(limit_ms, most_ms, socket->message.len);
 }
 
 bool idem__websocket_closing(const idem__websocket *socket) { return socket->closing; }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define HEAD_BYTES ((size_t)16 * 1024)
+#define MOST_LIMITS 4u /* times the limit: what a message that comes fast enough may take */
 #define OUT_BYTES ((size_t)64 * 1024) /* queued frames; then the conn keeps its output */
 
 struct idem__ws_client {
@@ -213,7 +214,8 @@ idem_status idem__ws_client_feed(idem__ws_client *client, const char *data, size
 }
 
 uint64_t idem__ws_client_due(idem__ws_client *client, uint64_t now_ms, uint64_t limit_ms) {
-  return client->socket ? idem__websocket_due(client->socket, now_ms, limit_ms) : UINT64_MAX;
+  if (!client->socket) return UINT64_MAX;
+  return idem__websocket_due(client->socket, now_ms, limit_ms, MOST_LIMITS * limit_ms);
 }
 
 idem_status idem__ws_client_pump(idem__ws_client *client) {

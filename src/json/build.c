@@ -96,6 +96,12 @@ void idem__write_value(idem__writer *writer, const yyjson_val *val) {
   writer->comma = true;
 }
 
+void idem__write_name(idem__writer *writer, const yyjson_val *name) {
+  idem__write_value(writer, name);
+  put(writer, ":", 1);
+  writer->comma = false;
+}
+
 void idem__write_mutable(idem__writer *writer, const yyjson_mut_val *val) {
   separate(writer);
   if (writer->status == IDEM_OK) writer->status = idem__json_put_mut(writer->out, val);

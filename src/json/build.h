@@ -19,7 +19,8 @@ void idem__write_object(idem__writer *writer);     /* { */
 void idem__write_object_end(idem__writer *writer); /* } */
 void idem__write_array(idem__writer *writer);
 void idem__write_array_end(idem__writer *writer);
-void idem__write_key(idem__writer *writer, const char *key); /* ours: not escaped */
+void idem__write_key(idem__writer *writer, const char *key);         /* ours: not escaped */
+void idem__write_name(idem__writer *writer, const yyjson_val *name); /* somebody's: escaped */
 void idem__write_string(idem__writer *writer, const char *text, size_t len);
 void idem__write_text(idem__writer *writer, const char *text); /* NUL-terminated */
 void idem__write_int(idem__writer *writer, int64_t number);

@@ -30,6 +30,11 @@ void idem__arena_init(idem__arena *arena, const idem_alloc *alloc, char *block, 
 void idem__arena_deinit(idem__arena *arena);
 void *idem__arena_malloc(idem__arena *arena, size_t size);
 yyjson_alc idem__arena_alc(idem__arena *arena);
+/* The same for what lives longer or shorter than a message. yyjson never gets NULL: that would be memory that no
+ * bound, no count and no test of ours sees. */
+static inline yyjson_alc idem__json_alc(const idem_alloc *alloc) {
+  return (yyjson_alc){alloc->malloc, alloc->realloc, alloc->free, alloc->ctx};
+}
 
 /* --------------------------------------------------------------- reading */
 
@@ -38,6 +43,8 @@ yyjson_alc idem__arena_alc(idem__arena *arena);
 yyjson_doc *idem__json_read(const char *text, size_t len, idem__arena *arena, idem_status *status);
 /* What a read of `len` bytes takes at first, so that a block can be chosen. */
 size_t idem__json_read_estimate(size_t len);
+/* ... and at most, with the old values still there while they are moved to more room. */
+size_t idem__json_read_bound(size_t len);
 #define IDEM__JSON_DEPTH_MAX 4096 /* the most a limit can be set to */
 /* True when no value nests deeper than `limit`. Linear in the number of values. */
 bool idem__json_depth_within(const yyjson_doc *doc, size_t text_len, size_t limit);
@@ -55,11 +62,13 @@ bool idem__json_is_number(yyjson_val *val);
 bool idem__json_get_double(yyjson_val *val, double *out);
 /* True for a number whose value is an integer within int64, however it is written. */
 bool idem__json_get_int(yyjson_val *val, int64_t *out);
+/* A number as JSON spells it, NUL-terminated, as a value; false: it is none. */
+bool idem__json_number_of(const char *text, yyjson_val *out);
 
 /* --------------------------------------------------------------- writing */
 
-/* Append a value as compact JSON. INVAL: it holds bad UTF-8, NaN, infinity or a raw newline; the
- * buffer is then as it was. */
+/* Append a value as compact JSON. INVAL: it holds bad UTF-8, NaN, infinity or a raw newline; LIMIT: it does
+ * not fit. The buffer is then as it was. */
 idem_status idem__json_put(idem__buf *out, const yyjson_val *val);
 /* The same by yyjson alone: for what is large or needs escapes. */
 idem_status idem__json_put_any(idem__buf *out, const yyjson_val *val);

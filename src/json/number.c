@@ -34,6 +34,13 @@ static bool raw_double(yyjson_val *val, double *out) {
   return isfinite(*out) != 0;
 }
 
+bool idem__json_number_of(const char *text, yyjson_val *out) {
+  char memory[512]; /* used only by a yyjson that was built without its own reader of doubles */
+  yyjson_alc pool;
+  yyjson_alc_pool_init(&pool, memory, sizeof memory);
+  return yyjson_read_number(text, out, YYJSON_READ_NOFLAG, &pool, NULL) != NULL;
+}
+
 bool idem__json_get_double(yyjson_val *val, double *out) {
   if (!val) return false;
   if (unsafe_yyjson_is_raw(val)) return raw_double(val, out);

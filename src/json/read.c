@@ -30,6 +30,10 @@ size_t idem__json_read_estimate(size_t len) {
   return len + values * sizeof(yyjson_val) + 128;
 }
 
+size_t idem__json_read_bound(size_t len) {
+  return len > SIZE_MAX / 64 ? SIZE_MAX / 2 : len * 32 + 4096;
+}
+
 bool idem__json_depth_within(const yyjson_doc *doc, size_t text_len, size_t limit) {
   if (limit > IDEM__JSON_DEPTH_MAX) limit = IDEM__JSON_DEPTH_MAX;
   if (text_len / 2 <= limit) return true; /* each level costs two bytes */

@@ -47,6 +47,8 @@ extern const idem__http_rules idem__mcp_rules;
 /* --------------------------------------------------------------- sessions */
 
 #define IDEM__SESSION_ID 32
+/* A session in use does not expire, unless whoever used it died without a word. */
+#define IDEM__SESSION_BUSY_MS ((uint64_t)24 * 60 * 60 * 1000)
 
 /* An id that a POST has in flight, as the others of its session see it. */
 typedef struct idem__claim {
@@ -84,16 +86,18 @@ typedef struct idem__http_session {
   idem__list link; /* in the table */
   idem__list idle; /* among those that nobody holds, the first of them first */
   idem__session_table *table;
-  unsigned refs;           /* the table's and one for each user */
-  _Atomic unsigned visits; /* POSTs of it under way */
-  unsigned detached; /* of these, visits whose peer has gone: they do not keep it from ending */
+  unsigned refs;              /* the table's and one for each user */
+  _Atomic unsigned under_way; /* POSTs of it under way */
+  unsigned detached; /* of these, those whose peer has gone: they do not keep it from ending */
   _Atomic bool ended;
   char id[IDEM__SESSION_ID + 1];
   char *principal;
-  uint64_t version;     /* of the record it shows */
-  unsigned busy;        /* changes and events of this process on their way to the store */
-  bool had_stream;      /* a GET stream was open once: what it misses is kept */
-  unsigned get_streams; /* open now */
+  uint64_t version;      /* of the record it shows */
+  unsigned busy;         /* changes and events of this process on their way to the store */
+  _Atomic unsigned news; /* counts what a store that answers later told of its log */
+  _Atomic bool behind;   /* the record is newer than the image, which open streams go by */
+  bool had_stream;       /* a GET stream was open once: what it misses is kept */
+  unsigned get_streams;  /* open now */
   /* The GET stream that is told; NULL: the next that asks. */
   const struct idem__get_stream *primary;
   uint32_t told; /* the newest event a primary has sent */
@@ -107,13 +111,55 @@ bool idem__session_table_stateless(const idem__session_table *table);
 /* Desks come and go; one of them acts for all where once is enough. */
 void idem__session_table_join(idem__session_table *table, idem__mcp_endpoint *endpoint);
 void idem__session_table_leave(idem__session_table *table, idem__mcp_endpoint *endpoint);
-/* LIMIT: the table is full of sessions in use. */
-idem_status idem__http_session_open(idem__session_table *table, const char *principal,
-                                    uint64_t now_ms, const idem__revision *revision,
-                                    yyjson_val *params, idem__http_session **out);
-/* Counted; NULL: unknown, ended, or somebody else's. */
-idem__http_session *idem__http_session_find(idem__session_table *table, idem__view id,
-                                            const char *principal, uint64_t now_ms);
+/* What is asked of the store is heard of on the queue's thread, now or later. Who asked keeps the struct until
+ * then, or forgets it (idem__store_forget of its `pending`, where nothing else is said).
+ *
+ * Finding one: counted; NOTFOUND: unknown, ended, or somebody else's; else why nobody knows. */
+typedef struct idem__session_finding {
+  idem__session_table *table;
+  idem__store_queue *queue;
+  idem__store_pending *pending;
+  const char *principal; /* borrowed; NULL: anybody's */
+  void (*found)(idem__http_session *session, idem_status status, void *user);
+  void *user;
+  char id[IDEM__SESSION_ID];
+} idem__session_finding;
+void idem__http_session_find(idem__session_finding *finding, idem__view id, uint64_t now_ms);
+/* ... whose `id` is set, as the store has it now. */
+void idem__http_session_load(idem__session_finding *finding);
+
+/* Opening one. `done` gets it counted. LIMIT: the table is full of sessions in use. `handle` points to it while
+ * it lasts; who abandons it is not called, and a session that comes of it ends. */
+typedef struct idem__session_first {
+  idem__session_table *table;
+  idem__store_queue *queue;
+  const char *principal;
+  uint64_t now_ms;
+  const idem__revision *revision;
+  yyjson_val *params;
+} idem__session_first;
+typedef struct idem__session_opening idem__session_opening;
+typedef void (*idem__session_opened)(idem__http_session *session, idem_status status, void *user);
+void idem__http_session_open(const idem__session_first *first, idem__session_opened done,
+                             void *user, idem__session_opening **handle);
+void idem__session_opening_abandon(idem__session_opening *opening); /* takes NULL */
+
+/* Makes a change, here and in the store. `done` (may be NULL) is called in any case: it must not need what may
+ * go before. */
+typedef void (*idem__session_done)(idem_status status, void *user);
+void idem__http_session_change(idem__http_session *session, idem__store_queue *queue,
+                               const idem__session_change *change, idem__session_done done,
+                               void *user);
+
+/* Ending one, and knowing that it has. */
+typedef struct idem__session_removing {
+  idem__http_session *session; /* counted by the caller */
+  idem__store_pending *pending;
+  idem__session_done removed;
+  void *user;
+} idem__session_removing;
+void idem__http_session_remove(idem__store_queue *queue, idem__session_removing *removing);
+
 void idem__http_session_ref(idem__http_session *session);
 void idem__http_session_unref(idem__http_session *session);
 /* One of its users has lost its peer, or no longer has. */
@@ -124,10 +170,6 @@ void idem__session_table_tend(idem__session_table *table, uint64_t now_ms);
 void idem__http_session_alive(idem__http_session *session, uint64_t now_ms);
 /* No more requests; its streams end. */
 void idem__http_session_end(idem__http_session *session);
-/* Makes a change, here and in the store. */
-idem_status idem__http_session_change(idem__http_session *session,
-                                      const idem__session_change *change);
-
 void idem__in_flight_init(idem__http_session *session);
 void idem__in_flight_deinit(idem__http_session *session);
 void idem__in_flight_lock(idem__http_session *session);
@@ -142,20 +184,44 @@ idem__session_post *idem__claim_holder(const idem__http_session *session, const 
 void idem__claim_add(idem__http_session *session, idem__session_post *post, const char *key,
                      size_t len);
 
-/* mcp_log.c: the events of a session. Keeps one for its stream and writes it with its id. */
-idem_status idem__http_session_event_add(idem__http_session *session, uint32_t stream,
-                                         const char *text, size_t len, bool last, idem__buf *out);
-/* Writes the events of a stream after a sequence number; *after moves on; true: the last was there. */
-bool idem__http_session_events_after(idem__http_session *session, uint32_t stream, uint32_t *after,
-                                     idem__buf *out);
-/* The number of the newest event; a number for a new stream (0 is the GET stream; 0: none to be had). */
-uint32_t idem__http_session_sequence(idem__http_session *session);
-uint32_t idem__http_session_next_stream(idem__http_session *session);
+/* session_log.c: the events of a session. Keeps one for its GET stream. */
+void idem__http_session_keep(idem__http_session *session, const char *text, size_t len);
+/* Keeps one for a stream, or numbers a stream (0 is the GET stream); `added` gets the number, 0: none. */
+typedef struct idem__session_event {
+  idem__http_session *session;
+  idem__store_queue *queue;
+  idem__store_pending *pending;
+  void (*added)(uint32_t number, void *user);
+  void *user;
+  bool counting;
+} idem__session_event;
+void idem__http_session_add(idem__session_event *event, uint32_t stream, const char *text,
+                            size_t len, bool last);
+void idem__http_session_next_stream(idem__session_event *event);
+void idem__session_event_forget(idem__session_event *event);
+idem_status idem__session_event_write(idem__buf *out, uint32_t stream, uint32_t number,
+                                      const char *text, size_t len);
+/* Writes the events of a stream after a number; `after` moves on. */
+typedef struct idem__session_reading {
+  idem__http_session *session;
+  idem__store_queue *queue;
+  idem__store_pending *pending;
+  uint32_t stream, after;
+  bool newest_alone; /* only the number of the newest event is wanted */
+  bool last;         /* the stream's last event was there */
+  uint32_t newest;
+  idem__buf events; /* the caller's */
+  void (*read)(idem_status status, void *user);
+  void *user;
+} idem__session_reading;
+void idem__http_session_read(idem__session_reading *reading);
 /* Sessions without an open GET stream that had one keep a notification for later. */
 void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const char *uri,
                                            const char *text, size_t len);
 
-/* mcp_session.c, for mcp_log.c */
+/* The maximum of a session's record: what initialize said, and what the client subscribes to. */
+#define IDEM__RECORD_BYTES ((size_t)64 << 20)
+/* session.c, for its sisters */
 struct idem__session_table {
   idem_alloc alloc;
   idem__session_table_opts opts;
@@ -168,12 +234,20 @@ struct idem__session_table {
   idem__list idle;     /* those that nobody uses, least recently used first */
   idem__list endpoints;
   _Atomic unsigned
-      orphans;         /* how often a session ended that had visits: endpoints look for theirs */
+      orphans; /* how often a session ended that had POSTs under way: endpoints look for theirs */
   idem__map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
 };
 void idem__session_table_make_id(const idem__session_table *table, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
 idem__store_op idem__http_session_op(const idem__http_session *session, idem__store_verb verb);
+idem__store_op idem__session_table_op(idem__session_table *table, const char *id, size_t len,
+                                      idem__store_verb verb);
+void idem__session_table_see_time(idem__session_table *table, uint64_t now_ms);
+/* With the lock held: the image goes; its record is gone or will be found again. */
+void idem__http_session_forget(idem__http_session *session);
+/* With the lock held: an image comes into the table, unless there is one; NULL: no memory. */
+idem__http_session *idem__session_table_take_in(idem__session_table *table,
+                                                idem__http_session *fresh);
 /* Counts one more user; with the lock held. */
 void idem__http_session_hold(idem__http_session *session);
 /* Around a change of our own, of which the store's watchers then tell us nothing new. */
@@ -199,6 +273,10 @@ typedef struct idem__get_stream {
   uint32_t stream;
   uint32_t after;
   uint64_t comment_ms;
+  unsigned news;                 /* of its session's, when the log was last read */
+  bool is_reading, again;        /* the log is being read; there was news meanwhile */
+  idem__session_reading reading; /* of what its session has kept for it */
+  idem__session_finding loading; /* of a session that is behind */
 } idem__get_stream;
 void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
                            idem__http_session *session, uint32_t stream, uint32_t after,
@@ -210,24 +288,32 @@ void idem__get_streams_flush(idem__mcp_endpoint *endpoint);
 bool idem__get_stream_tells(idem__get_stream *stream);
 void idem__get_streams_end(idem__mcp_endpoint *endpoint);
 
+/* lookup.c: GET and DELETE, which name a session. */
+void idem__mcp_lookup(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
+                      const idem__http_request *request);
+
 struct idem__mcp_endpoint {
   idem__list link; /* in the table */
   idem__mcp_subscriber subscriber;
   const char *message_path;
   const char *upgrading; /* the principal of the WebSocket being made */
+  bool upgrading_claimed;
   idem__session_table *table;
   idem__mcp_worker *worker;
   idem_alloc alloc;
   idem__http_rpc *rpc;
-  unsigned orphans; /* as the table said when we last looked */
+  idem__store_queue *queue; /* what is asked of its sessions' store */
+  unsigned orphans;         /* as the table said when we last looked */
   idem__list streams;
   idem__list sse_lines; /* see mcp_sse.c */
   uint64_t stream_ms;
+  idem__http_refusal bad_version; /* names the revisions that are served */
 };
 
-/* Who asks: as the embedder says, or who the bearer of this token is, or "". */
+/* Who asks: as the embedder says, or who the bearer of this token is, or "". True: it is a mere claim, a
+ * header that nobody has checked. */
 #define IDEM__PRINCIPAL (IDEM_PRINCIPAL_MAX + 1)
-void idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *request,
+bool idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *request,
                          char out[IDEM__PRINCIPAL]);
 
 #endif

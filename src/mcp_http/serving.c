@@ -14,10 +14,20 @@ typedef struct mcp_serving {
   idem__http_session *session;       /* counted; NULL: none */
   bool new_session;                  /* its id goes into the answer's head */
   bool has_session_header;
-  bool modern; /* its header says so, as it must */
+  bool modern;      /* its header says so, as it must */
+  bool bad_version; /* its header names a revision that is not served */
+  bool numbered;    /* an event that its client can come back after was sent */
   uint16_t status;
   uint32_t stream; /* 0: not one yet */
   idem__session_post post;
+  bool unavailable; /* nobody can say whether it is a session */
+  idem__session_finding finding;
+  idem__session_opening *opening;
+  idem__edge_done opened; /* whom to tell then */
+  void *opened_user;
+  idem__session_event event; /* being kept, or the stream being numbered */
+  const char *text;          /* the event's, lent */
+  size_t text_len;
   char *long_principal; /* one that does not fit; NULL: it does */
   char principal[2 * IDEM__SHA256_BYTES + 1];
 } mcp_serving;
@@ -35,30 +45,38 @@ static bool get_header(void *ctx, const char *name, const char **value, size_t *
 
 static void set_status(void *ctx, int status) { ((mcp_serving *)ctx)->status = (uint16_t)status; }
 
-static idem_status change_session(void *ctx, const idem__session_change *change) {
+static void change_session(void *ctx, const idem__session_change *change, idem__edge_done done,
+                           void *user) {
   mcp_serving *serving = ctx;
-  return idem__http_session_change(serving->session, change);
+  idem__http_session_change(serving->session, serving->endpoint->queue, change, done, user);
 }
 
 static idem_status join(mcp_serving *serving, idem__http_session *session);
 
-static idem_status open_session(void *ctx, const idem__revision *revision, yyjson_val *params,
-                                idem__mcp_session **out) {
-  mcp_serving *serving = ctx;
-  idem__http_session *session;
-  idem_status status =
-      idem__http_session_open(serving->endpoint->table, serving->peer.principal,
-                              idem__conn_now_ms(serving->peer.conn), revision, params, &session);
-  if (status != IDEM_OK) return status;
-  status = join(serving, session);
-  if (status != IDEM_OK) { /* nobody will learn its id */
+static void on_opened(idem__http_session *session, idem_status status, void *user) {
+  mcp_serving *serving = user;
+  if (status == IDEM_OK) status = join(serving, session);
+  if (status == IDEM_OK) {
+    serving->new_session = true;
+  } else if (session) { /* nobody will learn its id */
     idem__http_session_end(session);
     idem__http_session_unref(session);
-    return status;
   }
-  serving->new_session = true;
-  *out = &session->legacy;
-  return IDEM_OK;
+  serving->opened(status, serving->opened_user);
+}
+
+static void open_session(void *ctx, const idem__revision *revision, yyjson_val *params,
+                         idem__edge_done done, void *user) {
+  mcp_serving *serving = ctx;
+  serving->opened = done;
+  serving->opened_user = user;
+  idem__http_session_open(&(idem__session_first){.table = serving->endpoint->table,
+                                                 .queue = serving->endpoint->queue,
+                                                 .principal = serving->peer.principal,
+                                                 .now_ms = idem__conn_now_ms(serving->peer.conn),
+                                                 .revision = revision,
+                                                 .params = params},
+                          on_opened, serving, &serving->opening);
 }
 
 /* Questions travel on the event stream of the request. One that began may be taken up again as long as
@@ -136,7 +154,7 @@ static bool send_to_post(carried *answer) {
 static bool carry(mcp_serving *serving, const idem__message *message) {
   const idem_alloc *alloc = &serving->endpoint->alloc;
   idem__buf text;
-  idem__buf_init(&text, alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, alloc, idem__answer_bytes(serving->endpoint->worker->server));
   carried *answer = write_response(&text, message) == IDEM_OK
                         ? idem__malloc(alloc, sizeof *answer + text.len)
                         : NULL;
@@ -273,11 +291,11 @@ static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel
   return other != NULL;
 }
 
-/* -------------------------------------------------------------------- visits */
+/* -------------------------------------------------------------------- POSTs */
 
 static void whose(const idem_conn *conn, idem__whose *out) {
   const mcp_serving *serving = IDEM__CONTAINER(idem__mcp_peer_of(conn), mcp_serving, peer);
-  out->client = serving->peer.principal;
+  out->client = idem__mcp_peer_client(&serving->peer);
   out->session = serving->session ? serving->session->id : NULL;
 }
 
@@ -303,7 +321,7 @@ static idem_status join(mcp_serving *serving, idem__http_session *session) {
   serving->post.conn = conn;
   idem_status status = idem__post_join(session, &serving->post);
   if (status != IDEM_OK) return status;
-  atomic_fetch_add(&session->visits, 1);
+  atomic_fetch_add(&session->under_way, 1);
   serving->session = session;
   serving->peer.session = &session->legacy;
   idem__conn_count_calls_from(conn, serving->post.first_call);
@@ -311,11 +329,21 @@ static idem_status join(mcp_serving *serving, idem__http_session *session) {
   return IDEM_OK;
 }
 
+/* Nobody waits for what the store was asked. */
+static void stop_waiting(mcp_serving *serving) {
+  idem__store_forget(serving->finding.pending);
+  if (!serving->opening) return;
+  idem__session_opening_abandon(serving->opening);
+  serving->opened(IDEM_E_CLOSED, serving->opened_user);
+}
+
 static void leave(mcp_serving *serving) {
   idem__http_session *session = serving->session;
+  stop_waiting(serving);
   if (!session) return;
+  idem__session_event_forget(&serving->event);
   idem__post_leave(session, &serving->post);
-  atomic_fetch_sub(&session->visits, 1);
+  atomic_fetch_sub(&session->under_way, 1);
   serving->session = NULL;
   serving->peer.session = NULL;
   idem__http_session_unref(session);
@@ -331,9 +359,11 @@ static void end_serving(void *at) {
   serving->request = NULL;
 }
 
-static bool refuse(idem__http_exchange *exchange, uint16_t status, const char *reason) {
-  idem__http_refuse(exchange, &(idem__http_refusal){.status = status, .reason = reason}, NULL);
-  return false;
+static void take_leave_of_request(void *at) { ((mcp_serving *)at)->request = NULL; }
+
+static idem__http_when refuse(idem__http_exchange *exchange, const idem__http_refusal *refusal) {
+  idem__http_refuse(exchange, refusal, NULL);
+  return IDEM__HTTP_REFUSED;
 }
 
 /* The revision a legacy request without a session speaks: as its header says, or 2025-03-26. */
@@ -344,18 +374,20 @@ static const idem__revision *assumed(const mcp_serving *serving, idem__view vers
   return revision && !idem__revision_has(revision, IDEM__R_MODERN) ? revision : NULL;
 }
 
-/* A version header that no revision has is refused, unless the message itself claims one: then the
- * gate compares the two. */
-static bool version_fine(idem__view version, const idem__http_session *session) {
-  if (!version.at || !session) return true;
-  return idem__revision_find(version.at, version.len) != NULL;
+/* A version header that is not served is refused, unless the message itself may claim one: then the gate
+ * compares the two. */
+static bool version_fine(const mcp_serving *serving, idem__view version) {
+  if (!version.at) return true;
+  const idem__revision *named = idem__revision_find(version.at, version.len);
+  return named && (serving->endpoint->worker->server->opts.revisions & named->bit);
 }
 
 /* Most are a token's digest or nothing, so that a mcp_serving that waits keeps no more room than for one. */
 static bool name_principal(mcp_serving *serving, const idem__http_exchange *exchange,
                            const idem__http_request *request) {
   char text[IDEM__PRINCIPAL];
-  idem__mcp_principal(idem__http_exchange_conn(exchange), request, text);
+  serving->peer.principal_claimed =
+      idem__mcp_principal(idem__http_exchange_conn(exchange), request, text);
   size_t len = strlen(text);
   char *to = serving->principal;
   if (len >= sizeof serving->principal)
@@ -366,8 +398,64 @@ static bool name_principal(mcp_serving *serving, const idem__http_exchange *exch
   return true;
 }
 
-static bool begin_serving(void *at, idem__http_exchange *exchange,
-                          const idem__http_request *request) {
+static const idem__http_refusal unavailable = {.status = 503, .reason = "unavailable"};
+static const idem__http_refusal no_session = {
+    .status = 404,
+    .reason = "not-initialized",
+    .hint = "the session is unknown or has ended: initialize again"};
+
+/* Why it may not begin; NULL: it may. Where the store does not say, its message is taken in all the same, so
+ * that it is refused with its id. */
+static const idem__http_refusal *enter(mcp_serving *serving, idem__http_session *session,
+                                       idem_status status) {
+  idem__view version = idem__http_header_value(serving->request, "mcp-protocol-version");
+  if (status == IDEM_E_NOTFOUND) return &no_session;
+  serving->unavailable = serving->peer.unavailable = session == NULL;
+  if (!session) return NULL;
+  if (join(serving, session) != IDEM_OK) {
+    idem__http_session_unref(session);
+    return &unavailable;
+  }
+  return version_fine(serving, version) ? NULL : &serving->endpoint->bad_version;
+}
+
+/* The session was looked for while the exchange was held. */
+static void on_found_later(idem__http_session *session, idem_status status, void *user) {
+  mcp_serving *serving = user;
+  idem__http_serving_begin(serving, enter(serving, session, status));
+}
+
+typedef struct found_now {
+  mcp_serving *serving;
+  bool found;
+  const idem__http_refusal *refusal;
+} found_now;
+
+static void on_found_now(idem__http_session *session, idem_status status, void *user) {
+  found_now *now = user;
+  now->found = true;
+  now->refusal = enter(now->serving, session, status);
+}
+
+/* The answer may be there at once. */
+static idem__http_when find_session(mcp_serving *serving, idem__http_exchange *exchange,
+                                    idem__view id) {
+  found_now now = {.serving = serving};
+  idem__session_finding *finding = &serving->finding;
+  *finding = (idem__session_finding){.table = serving->endpoint->table,
+                                     .queue = serving->endpoint->queue,
+                                     .principal = serving->peer.principal,
+                                     .found = on_found_now,
+                                     .user = &now};
+  idem__http_session_find(finding, id, idem__http_exchange_now(exchange));
+  finding->found = on_found_later;
+  finding->user = serving;
+  if (!now.found) return IDEM__HTTP_LATER;
+  return now.refusal ? refuse(exchange, now.refusal) : IDEM__HTTP_NOW;
+}
+
+static idem__http_when begin_serving(void *at, idem__http_exchange *exchange,
+                                     const idem__http_request *request) {
   mcp_serving *serving = at;
   idem__view id = idem__http_header_value(request, "mcp-session-id");
   idem__view version = idem__http_header_value(request, "mcp-protocol-version");
@@ -376,24 +464,19 @@ static bool begin_serving(void *at, idem__http_exchange *exchange,
   serving->request = request;
   serving->status = 0;
   serving->stream = 0;
-  serving->new_session = false;
+  serving->new_session = serving->numbered = serving->bad_version = false;
+  serving->unavailable = serving->peer.unavailable = false;
   serving->peer.assumed = NULL;
   idem__conn_allow_batches(serving->peer.conn, false);
-  if (!name_principal(serving, exchange, request)) return refuse(exchange, 503, "unavailable");
+  if (!name_principal(serving, exchange, request)) return refuse(exchange, &unavailable);
   serving->has_session_header = id.at != NULL;
-  if (id.at && !modern) {
-    idem__http_session *session = idem__http_session_find(
-        serving->endpoint->table, id, serving->peer.principal, idem__http_exchange_now(exchange));
-    if (!session) return refuse(exchange, 404, "not-initialized");
-    if (join(serving, session) != IDEM_OK) {
-      idem__http_session_unref(session);
-      return refuse(exchange, 503, "unavailable");
-    }
-    if (!version_fine(version, session)) return refuse(exchange, 400, "bad-version");
-  } else if (!id.at) {
-    serving->peer.assumed = assumed(serving, version);
+  if (id.at && !modern) return find_session(serving, exchange, id);
+  if (!id.at) serving->peer.assumed = assumed(serving, version);
+  serving->bad_version = !version_fine(serving, version);
+  if (serving->peer.assumed && idem__revision_has(serving->peer.assumed, IDEM__R_BATCH)) {
+    idem__conn_allow_batches(serving->peer.conn, true);
   }
-  return true;
+  return IDEM__HTTP_NOW;
 }
 
 static uint16_t answer_status(void *at, uint16_t otherwise) {
@@ -403,14 +486,32 @@ static uint16_t answer_status(void *at, uint16_t otherwise) {
   return otherwise;
 }
 
+/* What is not answered belongs to a session, where the era has them. */
+static bool belongs(const mcp_serving *serving, idem__message_kind kind) {
+  if (serving->session) return true;
+  return kind != IDEM__RESPONSE && (serving->modern || serving->peer.assumed);
+}
+
 static uint16_t silent_status(void *at, idem__message_kind kind) {
   const mcp_serving *serving = at;
-  if (kind == IDEM__RESPONSE && !serving->session) return 400;
+  if (serving->unavailable) return 503;
+  if (serving->bad_version || !belongs(serving, kind)) return 400;
   return 202;
+}
+
+static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal *refusal) {
+  const mcp_serving *serving = at;
+  if (serving->bad_version) {
+    *refusal = serving->endpoint->bad_version;
+  } else if (!serving->unavailable && !belongs(serving, kind)) {
+    refusal->reason = "not-initialized";
+    refusal->hint = "send the Mcp-Session-Id that initialize gave";
+  }
 }
 
 static void add_headers(void *at, idem__buf *out) {
   mcp_serving *serving = at;
+  if (serving->unavailable) idem__buf_puts(out, "Retry-After: 1\r\n");
   if (!serving->new_session) return;
   idem__buf_printf(out, "Mcp-Session-Id: %s\r\n", serving->session->id);
 }
@@ -419,25 +520,88 @@ static void add_headers(void *at, idem__buf *out) {
 
 static bool is_resumable(const mcp_serving *serving) { return serving->session != NULL; }
 
-static void stream_begin(void *at, idem__buf *out) {
-  mcp_serving *serving = at;
-  if (!is_resumable(serving)) return;
-  serving->stream = idem__http_session_next_stream(serving->session);
+/* An event without data, so that a client that loses the stream at once can come back. */
+static void write_first(const mcp_serving *serving, idem__buf *out) {
   if (!serving->stream) return; /* the session has ended: nobody will come back */
   if (!idem__revision_has(serving->session->legacy.revision, IDEM__R_PRIME_EVENT)) return;
-  /* An event without data, so that a client that loses the stream at once can come back. */
   idem__buf_printf(out, "id: %x-0\nretry: 500\ndata:\n\n", (unsigned)serving->stream);
 }
 
-static idem_status put_event(void *at, const char *text, size_t len, bool last, idem__buf *out) {
+/* Asks for a number; the store may give it at once, and then `*number` is it. */
+typedef struct number_now {
+  bool given;
+  uint32_t number;
+} number_now;
+
+static void on_number_now(uint32_t number, void *user) {
+  *(number_now *)user = (number_now){.given = true, .number = number};
+}
+
+static void prepare_event(mcp_serving *serving, number_now *now) {
+  serving->event = (idem__session_event){.session = serving->session,
+                                         .queue = serving->endpoint->queue,
+                                         .added = on_number_now,
+                                         .user = now};
+}
+
+static void on_stream_numbered(uint32_t number, void *user) {
+  mcp_serving *serving = user;
+  char text[64];
+  idem__buf out;
+  idem__buf_fixed(&out, text, sizeof text);
+  serving->stream = number;
+  write_first(serving, &out);
+  idem__http_serving_write(serving, out.data, out.len);
+}
+
+static idem__http_when stream_begin(void *at, idem__buf *out) {
   mcp_serving *serving = at;
-  if (!is_resumable(serving) || !serving->stream) {
-    return idem__sse_put_event(out, "message", NULL, text, len);
-  }
+  number_now now = {.given = false};
+  if (!is_resumable(serving)) return IDEM__HTTP_NOW;
+  prepare_event(serving, &now);
+  idem__http_session_next_stream(&serving->event);
+  serving->event.added = on_stream_numbered;
+  serving->event.user = serving;
+  if (!now.given) return IDEM__HTTP_LATER;
+  serving->stream = now.number;
+  write_first(serving, out);
+  return IDEM__HTTP_NOW;
+}
+
+/* Where nobody is there to read it, whoever has come back is told. */
+static idem__http_when write_numbered(mcp_serving *serving, uint32_t number, idem__buf *out) {
   idem_status status =
-      idem__http_session_event_add(serving->session, serving->stream, text, len, last, out);
+      idem__session_event_write(out, serving->stream, number, serving->text, serving->text_len);
   if (!idem__http_serving_exchange(serving)) idem__server_wake(serving->endpoint->worker->server);
-  return status;
+  serving->numbered = true;
+  return status == IDEM_OK ? IDEM__HTTP_NOW : IDEM__HTTP_REFUSED;
+}
+
+static void on_event_numbered(uint32_t number, void *user) {
+  mcp_serving *serving = user;
+  idem__buf out;
+  idem__buf_init(&out, &serving->endpoint->alloc,
+                 2 * idem__answer_bytes(serving->endpoint->worker->server));
+  bool written = write_numbered(serving, number, &out) == IDEM__HTTP_NOW;
+  idem__http_serving_write(serving, out.data, written ? out.len : 0);
+  idem__buf_deinit(&out);
+}
+
+static idem__http_when put_event(void *at, const char *text, size_t len, bool last,
+                                 idem__buf *out) {
+  mcp_serving *serving = at;
+  number_now now = {.given = false};
+  if (!is_resumable(serving) || !serving->stream) {
+    idem_status status = idem__sse_put_event(out, "message", NULL, text, len);
+    return status == IDEM_OK ? IDEM__HTTP_NOW : IDEM__HTTP_REFUSED;
+  }
+  serving->text = text;
+  serving->text_len = len;
+  prepare_event(serving, &now);
+  idem__http_session_add(&serving->event, serving->stream, text, len, last);
+  serving->event.added = on_event_numbered;
+  serving->event.user = serving;
+  return now.given ? write_numbered(serving, now.number, out) : IDEM__HTTP_LATER;
 }
 
 static bool outlives(void *at) {
@@ -463,7 +627,10 @@ static bool input_end_cancels(void *at) { return ((const mcp_serving *)at)->mode
 /* The answer may be fetched later; the stream that waits for it is closed. */
 static void leave_stream(idem__mcp_peer *peer) {
   mcp_serving *serving = IDEM__CONTAINER(peer, mcp_serving, peer);
-  if (is_resumable(serving)) idem__http_serving_leave(serving);
+  /* Before 2025-11-25 a stream does not begin with an event: there is nothing to come back after yet. */
+  bool primed = is_resumable(serving) &&
+                idem__revision_has(serving->session->legacy.revision, IDEM__R_PRIME_EVENT);
+  if (primed || serving->numbered) idem__http_serving_leave(serving);
 }
 
 const idem__http_protocol idem__mcp_protocol = {
@@ -471,9 +638,11 @@ const idem__http_protocol idem__mcp_protocol = {
     .open = open_serving,
     .close = close_serving,
     .begin = begin_serving,
+    .taken = take_leave_of_request,
     .end = end_serving,
     .status = answer_status,
     .silent_status = silent_status,
+    .silent_refusal = silent_refusal,
     .headers = add_headers,
     .stream_begin = stream_begin,
     .event = put_event,
@@ -488,7 +657,7 @@ void idem_leave_stream(idem_request *request) {
   if (peer && peer->edge == &edge) leave_stream(peer);
 }
 
-void idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *request,
+bool idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *request,
                          char out[IDEM__PRINCIPAL]) {
   const char *told = idem__http_conn_principal(conn);
   idem__view token = idem__http_known_value(request, IDEM__H_AUTHORIZATION);
@@ -496,9 +665,10 @@ void idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *
   idem__sha256 sha;
   out[0] = '\0';
   if (told) snprintf(out, IDEM__PRINCIPAL, "%s", told);
-  if (told || !token.at) return;
+  if (told || !token.at) return false;
   idem__sha256_init(&sha);
   idem__sha256_add(&sha, token.at, token.len);
   idem__sha256_end(&sha, digest);
   for (size_t i = 0; i < sizeof digest; i++) snprintf(out + i * 2, 3, "%02x", digest[i]);
+  return !idem__http_conn_checks_who(conn);
 }

@@ -18,80 +18,127 @@ static idem_status write_event(idem__buf *out, uint32_t stream, uint32_t sequenc
   return idem__sse_put_event(out, "message", id, text, len);
 }
 
-/* The event's number; 0: it has none, the session is gone or there is no memory. */
-static uint32_t append(idem__http_session *session, const event_head *head, const char *text,
-                       size_t len) {
-  idem__buf entry;
+/* ---------------------------------------------------------------- appending */
+
+static idem__store_op append_op(const idem__http_session *session, const idem__buf *entry) {
   idem__store_op op = idem__http_session_op(session, IDEM__STORE_APPEND);
-  idem__buf_init(&entry, &session->table->alloc, SIZE_MAX / 4);
-  idem_status status = idem__buf_put(&entry, head, sizeof *head);
-  if (status == IDEM_OK) status = idem__buf_put(&entry, text, len);
-  op.bytes = entry.data;
-  op.len = entry.len;
+  op.bytes = entry->data;
+  op.len = entry->len;
   op.limit = session->table->opts.log_bytes;
-  idem__store_answer answer = {.status = status};
-  idem__http_session_busy(session, true);
-  if (status == IDEM_OK) answer = idem__store_ask(session->table->store, &op, NULL);
-  idem__http_session_busy(session, false);
-  idem__buf_deinit(&entry);
-  return (uint32_t)answer.number;
+  return op;
 }
 
-idem_status idem__http_session_event_add(idem__http_session *session, uint32_t stream,
-                                         const char *text, size_t len, bool last, idem__buf *out) {
+static idem_status write_entry(idem__buf *entry, const event_head *head, const char *text,
+                               size_t len) {
+  idem_status status = idem__buf_put(entry, head, sizeof *head);
+  return status == IDEM_OK ? idem__buf_put(entry, text, len) : status;
+}
+
+/* Nobody waits for its number. Of what an immediate store is told its watchers need not tell us. */
+static void append(idem__http_session *session, const event_head *head, const char *text,
+                   size_t len) {
+  idem__buf entry;
+  bool immediate = session->table->store->kind->immediate;
+  idem__buf_init(&entry, &session->table->alloc, sizeof *head + len);
+  if (write_entry(&entry, head, text, len) == IDEM_OK) {
+    idem__store_op op = append_op(session, &entry);
+    if (immediate) idem__http_session_busy(session, true);
+    idem__store_run(session->table->store, &op);
+    if (immediate) idem__http_session_busy(session, false);
+  }
+  idem__buf_deinit(&entry);
+}
+
+void idem__http_session_keep(idem__http_session *session, const char *text, size_t len) {
+  append(session, &(event_head){.stream = 0}, text, len);
+}
+
+/* An event has no number where the session is gone, or there is no memory, or nobody heard of it. */
+static void on_appended(const idem__store_answer *answer, void *user) {
+  idem__session_event *event = user;
+  idem__http_session_busy(event->session, false);
+  event->added((uint32_t)answer->number, event->user);
+}
+
+void idem__http_session_add(idem__session_event *event, uint32_t stream, const char *text,
+                            size_t len, bool last) {
+  idem__http_session *session = event->session;
   event_head head = {.stream = stream, .last = last};
-  uint32_t sequence = append(session, &head, text, len);
-  if (!out) return IDEM_OK;
+  idem__buf entry;
+  idem__buf_init(&entry, &session->table->alloc, sizeof head + len);
+  idem__http_session_busy(session, true);
+  if (write_entry(&entry, &head, text, len) == IDEM_OK) {
+    idem__store_op op = append_op(session, &entry);
+    op.done = on_appended;
+    op.user = event;
+    idem__store_submit(session->table->store, event->queue, &op, &event->pending);
+  } else {
+    on_appended(&(idem__store_answer){.status = IDEM_E_NOMEM}, event);
+  }
+  idem__buf_deinit(&entry);
+}
+
+void idem__session_event_forget(idem__session_event *event) {
+  if (!event->pending) return;
+  idem__store_forget(event->pending);
+  if (event->counting) return;
+  idem__http_session_busy(event->session, false);
+}
+
+idem_status idem__session_event_write(idem__buf *out, uint32_t stream, uint32_t number,
+                                      const char *text, size_t len) {
   /* Without a number there is nothing to come back to, but who is here shall have it. */
-  if (!sequence) return idem__sse_put_event(out, "message", NULL, text, len);
-  return write_event(out, stream, sequence, text, len);
+  if (!number) return idem__sse_put_event(out, "message", NULL, text, len);
+  return write_event(out, stream, number, text, len);
+}
+
+static void on_counted(const idem__store_answer *answer, void *user) {
+  idem__session_event *event = user;
+  event->counting = false;
+  event->added(answer->status == IDEM_OK ? (uint32_t)answer->number + 1 : 0, event->user);
+}
+
+void idem__http_session_next_stream(idem__session_event *event) {
+  idem__store_op op = idem__http_session_op(event->session, IDEM__STORE_COUNT);
+  op.after = 1;
+  op.done = on_counted;
+  op.user = event;
+  event->counting = true;
+  idem__store_submit(event->session->table->store, event->queue, &op, &event->pending);
 }
 
 /* ----------------------------------------------------------------- reading */
 
-typedef struct reader {
-  uint32_t stream;
-  uint32_t *after;
-  idem__buf *out;
-  bool last;
-} reader;
-
 static bool show_event(const idem__store_item *item, void *user) {
-  reader *reading = user;
+  idem__session_reading *reading = user;
   event_head head;
   if (item->len < sizeof head) return true;
   memcpy(&head, item->bytes, sizeof head);
   if (head.stream != reading->stream) return true;
-  if (write_event(reading->out, head.stream, (uint32_t)item->number, item->bytes + sizeof head,
+  if (write_event(&reading->events, head.stream, (uint32_t)item->number, item->bytes + sizeof head,
                   item->len - sizeof head) != IDEM_OK) {
     return false;
   }
-  *reading->after = (uint32_t)item->number;
+  reading->after = (uint32_t)item->number;
   reading->last = head.last != 0;
   return !reading->last;
 }
 
-bool idem__http_session_events_after(idem__http_session *session, uint32_t stream, uint32_t *after,
-                                     idem__buf *out) {
-  reader reading = {.stream = stream, .after = after, .out = out};
-  idem__store_op op = idem__http_session_op(session, IDEM__STORE_READ);
-  op.after = *after;
-  op.each = show_event;
-  op.user = &reading;
-  idem__store_ask(session->table->store, &op, NULL);
-  return reading.last;
+static void on_read(const idem__store_answer *answer, void *user) {
+  idem__session_reading *reading = user;
+  reading->newest = (uint32_t)answer->number;
+  reading->read(answer->status, reading->user);
 }
 
-uint32_t idem__http_session_sequence(idem__http_session *session) {
+void idem__http_session_read(idem__session_reading *reading) {
+  idem__http_session *session = reading->session;
   idem__store_op op = idem__http_session_op(session, IDEM__STORE_READ);
-  return (uint32_t)idem__store_ask(session->table->store, &op, NULL).number;
-}
-
-uint32_t idem__http_session_next_stream(idem__http_session *session) {
-  idem__store_op op = idem__http_session_op(session, IDEM__STORE_COUNT);
-  op.after = 1;
-  idem__store_answer answer = idem__store_ask(session->table->store, &op, NULL);
-  return answer.status == IDEM_OK ? (uint32_t)answer.number + 1 : 0;
+  op.after = reading->after;
+  op.each = reading->newest_alone ? NULL : show_event;
+  op.done = on_read;
+  op.user = reading;
+  reading->last = false;
+  idem__store_submit(session->table->store, reading->queue, &op, &reading->pending);
 }
 
 /* ------------------------------------------------------------ notifications */

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define MOST_SUBSCRIPTIONS ((size_t)1 << 32) /* as many as the record has */
+
 /* ------------------------------------------------------------------ images */
 
 idem__http_session *idem__http_session_new(idem__session_table *table, const char *principal,
@@ -64,12 +66,13 @@ static idem_status take_over(idem__mcp_session *legacy, yyjson_val *root) {
   atomic_store(&legacy->initialized, yyjson_is_true(yyjson_obj_get(root, "initialized")));
   if (yyjson_is_int(level)) atomic_store(&legacy->log_level, (int)yyjson_get_sint(level));
   idem__map_init(&legacy->subscriptions, &legacy->alloc, old.seed);
+  legacy->subscribed_bytes = 0;
   yyjson_arr_iter iter = yyjson_arr_iter_with(yyjson_obj_get(root, "subscriptions"));
   for (yyjson_val *uri; status == IDEM_OK && (uri = yyjson_arr_iter_next(&iter));) {
     idem__session_change change = {.kind = IDEM__SESSION_SUBSCRIBE};
     change.uri = yyjson_get_str(uri);
     change.uri_len = yyjson_get_len(uri);
-    if (change.uri) status = idem__session_apply(legacy, &change, SIZE_MAX);
+    if (change.uri) status = idem__session_apply(legacy, &change, MOST_SUBSCRIPTIONS);
   }
   size_t at = 0;
   for (char *uri; (uri = idem__map_next(&old, &at));) idem__free(&legacy->alloc, uri);
@@ -89,7 +92,7 @@ static idem__http_session *new_from(idem__session_table *table, yyjson_val *root
 
 idem_status idem__record_read(idem__session_table *table, const char *text, size_t len,
                               idem__http_session *into, idem__http_session **out) {
-  yyjson_alc alc = {table->alloc.malloc, table->alloc.realloc, table->alloc.free, table->alloc.ctx};
+  yyjson_alc alc = idem__json_alc(&table->alloc);
   yyjson_doc *doc =
       yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
   yyjson_val *root = yyjson_doc_get_root(doc);

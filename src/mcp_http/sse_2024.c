@@ -27,7 +27,7 @@ static void refuse(idem__http_exchange *exchange, uint16_t status, const char *r
 
 /* ------------------------------------------------------------------ its end */
 
-static void leave_shop(line *open) {
+static void leave_table(line *open) {
   idem__session_table *table = open->endpoint->table;
   idem__session_table_lock(table);
   if (idem__map_remove(&table->sse_lines, open->id, IDEM__SESSION_ID))
@@ -36,7 +36,7 @@ static void leave_shop(line *open) {
 }
 
 static void free_line(line *open) {
-  leave_shop(open);
+  leave_table(open);
   idem__list_remove(&open->link);
   idem_conn_free(open->conn);
   idem__free(&open->endpoint->alloc, open);
@@ -47,7 +47,7 @@ static void end_line(line *open) {
   idem__http_exchange *exchange = open->exchange;
   if (!exchange) return;
   open->exchange = NULL;
-  leave_shop(open);
+  leave_table(open);
   idem__http_stream_end(exchange);
   idem__server_wake(open->endpoint->worker->server);
 }
@@ -179,7 +179,7 @@ static void on_stop(void *user, bool now) {
 
 /* ------------------------------------------------------------------ opening */
 
-static idem_status enter_shop(line *open) {
+static idem_status enter_table(line *open) {
   idem__session_table *table = open->endpoint->table;
   idem__session_table_make_id(table, open->id);
   idem__session_table_lock(table);
@@ -198,14 +198,15 @@ static line *new_line(idem__mcp_endpoint *endpoint, idem__http_exchange *exchang
   open->endpoint = endpoint;
   open->exchange = exchange;
   atomic_init(&open->used_ms, idem__http_exchange_now(exchange));
-  idem__mcp_principal(idem__http_exchange_conn(exchange), request, open->principal);
+  endpoint->upgrading_claimed =
+      idem__mcp_principal(idem__http_exchange_conn(exchange), request, open->principal);
   endpoint->upgrading = open->principal;
   idem_status status = idem__http_rpc_conn(endpoint->rpc, open, on_output, on_admit,
                                            idem__http_exchange_peer(exchange), &open->conn);
   endpoint->upgrading = NULL;
   if (status == IDEM_OK) {
     idem__conn_set_client(open->conn, idem__http_exchange_client(exchange)->bytes);
-    status = enter_shop(open);
+    status = enter_table(open);
   }
   if (status == IDEM_OK) {
     idem__list_append(&endpoint->sse_lines, &open->link);

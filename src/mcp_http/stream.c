@@ -12,6 +12,9 @@ static void close_stream(idem__get_stream *stream) {
   if (session->primary == stream) session->primary = NULL;
   idem__session_table_unlock(stream->endpoint->table);
   idem__list_remove(&stream->link);
+  idem__store_forget(stream->reading.pending);
+  idem__store_forget(stream->loading.pending);
+  idem__buf_deinit(&stream->reading.events);
   idem__http_session_unref(session);
   idem__free(&stream->endpoint->alloc, stream);
 }
@@ -43,6 +46,8 @@ static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) 
   (void)exchange;
   idem__http_session_alive(stream->session, now_ms);
   put_comment(stream, now_ms);
+  /* Of a change nobody may have been told. */
+  if (!stream->session->table->store->kind->immediate) idem__get_stream_flush(stream);
 }
 
 bool idem__get_stream_tells(idem__get_stream *stream) {
@@ -66,30 +71,73 @@ static void note_told(const idem__get_stream *stream) {
 
 static void on_room(void *user) { idem__get_stream_flush(user); }
 
+/* Everything that is kept for a session, with what the format adds to short ones, and one that is larger. */
+static size_t events_bytes(const idem__get_stream *stream) {
+  const idem__session_table *table = stream->session->table;
+  return table->opts.log_bytes * 4 + idem__answer_bytes(table->opts.server);
+}
+
+/* The image it goes by is behind its record: what was subscribed to may be another. */
+static void load(idem__get_stream *stream) {
+  idem__http_session *session = stream->session;
+  idem__session_table_lock(session->table);
+  bool behind = session->behind && !stream->loading.pending;
+  if (behind) session->behind = false;
+  idem__session_table_unlock(session->table);
+  if (behind) idem__http_session_load(&stream->loading);
+}
+
+static void on_loaded(idem__http_session *session, idem_status status, void *user) {
+  (void)status, (void)user;
+  if (session) idem__http_session_unref(session);
+}
+
+/* Events are put out as they were kept; those that come while the log is read are read next. */
+static void on_read(idem_status status, void *user) {
+  idem__get_stream *stream = user;
+  idem__buf *events = &stream->reading.events;
+  (void)status;
+  stream->is_reading = false;
+  stream->after = stream->reading.after;
+  if (events->len) idem__http_stream_put(stream->exchange, events->data, events->len);
+  idem__buf_deinit(events);
+  if (stream->stream == 0) note_told(stream);
+  if (stream->reading.last)
+    end_stream(stream);
+  else if (stream->again)
+    idem__get_stream_flush(stream);
+}
+
 void idem__get_stream_flush(idem__get_stream *stream) {
-  idem__buf events;
   if (stream->session->ended) {
     end_stream(stream);
     return;
   }
+  load(stream);
+  stream->again = stream->is_reading;
+  if (stream->is_reading) return;
   if (!idem__http_conn_has_room(idem__http_exchange_conn(stream->exchange), on_room, stream)) {
     return;
   }
   if (stream->stream == 0 && !idem__get_stream_tells(stream)) return; /* another's to tell */
-  idem__buf_init(&events, &stream->endpoint->alloc, SIZE_MAX / 4);
-  bool last =
-      idem__http_session_events_after(stream->session, stream->stream, &stream->after, &events);
-  if (events.len) idem__http_stream_put(stream->exchange, events.data, events.len);
-  idem__buf_deinit(&events);
-  if (stream->stream == 0) note_told(stream);
-  if (last) end_stream(stream);
+  stream->is_reading = true;
+  stream->news = stream->session->news;
+  stream->reading.after = stream->after;
+  idem__http_session_read(&stream->reading);
+}
+
+/* A store that answers later wakes us with each answer: its log is read when there is news of it. */
+static bool has_news(const idem__get_stream *stream) {
+  const idem__http_session *session = stream->session;
+  if (session->table->store->kind->immediate) return true;
+  return session->ended || session->behind || stream->news != session->news;
 }
 
 void idem__get_streams_flush(idem__mcp_endpoint *endpoint) {
   for (idem__list *at = endpoint->streams.next; at != &endpoint->streams;) {
     idem__get_stream *stream = IDEM__CONTAINER(at, idem__get_stream, link);
     at = at->next;
-    idem__get_stream_flush(stream);
+    if (has_news(stream)) idem__get_stream_flush(stream);
   }
 }
 
@@ -114,6 +162,15 @@ void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem__http_exchange *ex
   open->session = session;
   open->stream = stream;
   open->after = after;
+  idem__session_reading *reading = &open->reading;
+  *reading = (idem__session_reading){.session = session, .queue = endpoint->queue};
+  reading->stream = stream;
+  reading->read = on_read;
+  reading->user = open;
+  idem__buf_init(&reading->events, &endpoint->alloc, events_bytes(open));
+  open->loading = (idem__session_finding){
+      .table = endpoint->table, .queue = endpoint->queue, .found = on_loaded};
+  memcpy(open->loading.id, session->id, IDEM__SESSION_ID);
   idem__session_table_lock(endpoint->table);
   if (stream == 0) {
     session->get_streams++;

@@ -12,7 +12,7 @@ typedef struct idem__client_identity {
   size_t len;
 } idem__client_identity;
 
-/* A principal; without one a session, which several connections may share; without that the
+/* A principal whose name was checked; without one a session, which several connections may share; without that the
  * connection, or over HTTP, where each request has its own, the address it came from: behind a trusted
  * proxy the one that the proxy names. For requests of any profile. */
 idem__client_identity idem__client_identity_of(const idem_request *request);

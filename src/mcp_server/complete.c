@@ -134,7 +134,8 @@ idem_status idem_completion_reply(idem_request *request, const char *const *valu
                                   bool has_more) {
   idem__result result;
   idem__context *context = idem__context_open(request);
-  if (!context || context->method->run != idem__run_complete) return idem__reply_misplaced(request);
+  if (!context || context->method != &idem__mcp_methods[IDEM__METHOD_COMPLETE])
+    return idem__reply_misplaced(request);
   idem__result_begin(&result, context, "complete");
   write_completion(&result.writer, values, count, has_more);
   return idem__result_end(&result, NULL);

@@ -38,11 +38,18 @@ struct idem__context {
   size_t variable_count;
   /* input rounds: see input.c */
   yyjson_val *answers; /* object by key; NULL: none */
+  yyjson_val *early;   /* answers that came before the question; NULL: none */
   const void *state;
   size_t state_len;
   struct idem__round *round; /* legacy: questions under way */
   unsigned rounds;
   idem__task *task; /* what the request became */
+  /* of a tool's call, for who looks: see tool_count.c */
+  idem_metrics *metrics; /* NULL: not counted */
+  idem__method_label tool_label;
+  int outcome; /* idem__outcome, as far as it is known; -1: not yet */
+  bool was_task;
+  uint64_t task_ms;
 };
 static inline idem__context *idem__context_of(const idem_request *request) {
   return idem__request_attachment(request);
@@ -51,6 +58,10 @@ static inline idem__context *idem__context_of(const idem_request *request) {
 static inline idem__context *idem__context_open(const idem_request *request) {
   return idem__request_in_use(request) ? idem__context_of(request) : NULL;
 }
+/* tool_count.c: the call of a tool begins; a task that it became ends; the context goes. */
+void idem__tool_count_begin(idem__context *context);
+void idem__tool_count_task(idem__context *context, idem__outcome outcome);
+void idem__tool_count_end(idem__context *context);
 /* Runs the handler (again): tool, resource or prompt, by what the context holds. */
 void idem__context_run(idem__context *context);
 /* ... a request whose handler had asked for more and has it now. */

@@ -24,7 +24,7 @@ static idem_status copy_compact(idem_server *server, yyjson_val *value, char **o
 idem_status idem__definition_read(idem_server *server, const char *text, char open, char **out,
                                   yyjson_doc **doc) {
   const idem_alloc *alloc = &server->alloc;
-  yyjson_alc alc = {alloc->malloc, alloc->realloc, alloc->free, alloc->ctx};
+  yyjson_alc alc = idem__json_alc(alloc);
   idem_status status;
   *doc = idem__json_read_text(text, strlen(text), DEPTH_MAX, &alc, &status);
   if (!*doc) return status;

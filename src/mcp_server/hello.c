@@ -2,7 +2,9 @@
 #include "result.h"
 #include "server.h"
 #include "session.h"
+#include "wait.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void idem__write_supported_versions(const idem_server *server, idem__writer *writer) {
@@ -13,6 +15,17 @@ void idem__write_supported_versions(const idem_server *server, idem__writer *wri
     }
   }
   idem__write_array_end(writer);
+}
+
+const char *idem__supported_versions(const idem_server *server, char out[IDEM__VERSIONS]) {
+  size_t len = 0;
+  out[0] = '\0';
+  for (size_t i = 0; i < IDEM__REVISIONS; i++) {
+    if (!(server->opts.revisions & idem__revisions[i].bit)) continue;
+    len += (size_t)snprintf(out + len, IDEM__VERSIONS - len, "%s%s", len ? ", " : "",
+                            idem__revisions[i].date);
+  }
+  return out;
 }
 
 /* The version asked for, if it is a legacy one we serve; else our newest: never an error. */
@@ -26,39 +39,21 @@ static const idem__revision *agree(const idem__context *context, yyjson_val *ask
   return idem__revision_legacy(context->server->opts.revisions);
 }
 
-/* A line peer keeps its session itself; other transports keep it where the next request finds it. */
-static idem_status open_session(idem__context *context, const idem__revision *revision,
-                                yyjson_val *params) {
-  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
-  if (peer->edge) {
-    idem_status status = peer->edge->open_session(peer->edge_ctx, revision, params, &peer->session);
-    if (status != IDEM_OK) return status;
-  } else {
-    idem_status status =
-        idem__session_init(&peer->own, &context->worker->alloc,
-                           idem__router_seed(context->server->router), revision, params);
-    if (status != IDEM_OK) {
-      idem__session_deinit(&peer->own);
-      return status;
-    }
-    peer->session = &peer->own;
-    idem__list_append(&context->worker->peers, &peer->link);
-    idem__conn_allow_batches(peer->conn, idem__revision_has(revision, IDEM__R_BATCH));
-  }
-  context->revision = revision;
-  return IDEM_OK;
-}
-
 static bool refuse_again(idem__context *context) {
   static const char again[] = "{\"reason\":\"already-initialized\"}";
+  char text[IDEM__CAUSE];
   static const char batched[] = "{\"reason\":\"batch-not-supported\"}";
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   if (idem__request_batched(context->request)) {
-    idem__refuse(context, 400, IDEM_RPC_INVALID_REQUEST, batched, sizeof batched - 1);
+    idem__refuse_for(context, 400, IDEM_RPC_INVALID_REQUEST,
+                     idem__cause(context, text, "Invalid Request: initialize in a batch"), batched,
+                     sizeof batched - 1);
     return true;
   }
   if (!peer->session) return false;
-  idem__refuse(context, 400, IDEM_RPC_INVALID_REQUEST, again, sizeof again - 1);
+  idem__refuse_for(context, 400, IDEM_RPC_INVALID_REQUEST,
+                   idem__cause(context, text, "Invalid Request: already initialized"), again,
+                   sizeof again - 1);
   return true;
 }
 
@@ -74,6 +69,66 @@ static void answer_initialize(idem__context *context) {
   idem__result_end(&result, NULL);
 }
 
+/* ------------------------------------------------------------------ sessions */
+
+static void on_opened(idem__context *context, idem_status status, void *user) {
+  const idem__revision *revision = user;
+  context->revision = revision;
+  if (status == IDEM_OK)
+    answer_initialize(context);
+  else if (idem__is_unknown(status))
+    idem__refuse_unavailable(context);
+  else
+    idem_request_drop(context->request);
+}
+
+static idem_status open_line_session(const idem__context *context, idem__mcp_peer *peer,
+                                     const idem__revision *revision, yyjson_val *params) {
+  idem_status status =
+      idem__session_init(&peer->own, &context->worker->alloc,
+                         idem__router_seed(context->server->router), revision, params);
+  if (status != IDEM_OK) {
+    idem__session_deinit(&peer->own);
+    return status;
+  }
+  peer->session = &peer->own;
+  idem__list_append(&context->worker->peers, &peer->link);
+  idem__conn_allow_batches(peer->conn, idem__revision_has(revision, IDEM__R_BATCH));
+  return IDEM_OK;
+}
+
+/* A line peer keeps its session itself; other transports keep it where the next request finds it. */
+static void open_session(idem__context *context, const idem__revision *revision,
+                         yyjson_val *params) {
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
+  void *agreed = (void *)(uintptr_t)revision;
+  if (!peer->edge) {
+    on_opened(context, open_line_session(context, peer, revision, params), agreed);
+    return;
+  }
+  idem__wait *wait = idem__wait_begin(context, on_opened, agreed);
+  if (!wait) return;
+  peer->edge->open_session(peer->edge_ctx, revision, params, idem__wait_end, wait);
+  idem__wait_keep(wait);
+}
+
+/* What keeping it costs. The values below one follow it in memory. */
+static size_t weight(yyjson_val *value) {
+  size_t bytes = 0;
+  if (!value) return 0;
+  const yyjson_val *end = unsafe_yyjson_get_next(value);
+  for (yyjson_val *each = value; each < end; each++) {
+    bool has_text = yyjson_is_str(each) || yyjson_is_raw(each);
+    bytes += sizeof *each + (has_text ? unsafe_yyjson_get_len(each) : 0);
+  }
+  return bytes;
+}
+
+static void refuse_size(idem__context *context) {
+  static const char large[] = "{\"reason\":\"client-info-too-large\"}";
+  idem__refuse(context, 400, IDEM_RPC_INVALID_PARAMS, large, sizeof large - 1);
+}
+
 void idem__run_initialize(idem__context *context, yyjson_val *params) {
   yyjson_val *version = params ? yyjson_obj_get(params, "protocolVersion") : NULL;
   yyjson_val *capabilities = params ? yyjson_obj_get(params, "capabilities") : NULL;
@@ -85,10 +140,10 @@ void idem__run_initialize(idem__context *context, yyjson_val *params) {
     idem__reply_bad_param(context, "capabilities", "object", capabilities);
   } else if (info && !yyjson_is_obj(info)) {
     idem__reply_bad_param(context, "clientInfo", "object", info);
-  } else if (open_session(context, agree(context, version), params) != IDEM_OK) {
-    idem_request_drop(context->request);
+  } else if (weight(capabilities) + weight(info) > IDEM__HELLO_BYTES) {
+    refuse_size(context);
   } else {
-    answer_initialize(context);
+    open_session(context, agree(context, version), params);
   }
 }
 

@@ -3,6 +3,7 @@
  * real requests to the client, their answers collected, the handler run again. Either way the
  * handler sees the same: it is called again, and its questions have answers. */
 #include "input.h"
+#include "ask.h"
 #include "result.h"
 #include "server.h"
 #include "session.h"
@@ -15,48 +16,14 @@
 
 /* ------------------------------------------------------------ what can be asked */
 
-static bool has(yyjson_val *object, const char *key) {
-  return object && yyjson_is_obj(yyjson_obj_get(object, key));
-}
-
-/* An empty elicitation capability means forms. */
-static bool can_elicit(const idem__context *context, const char *mode) {
-  yyjson_val *elicitation =
-      context->capabilities ? yyjson_obj_get(context->capabilities, "elicitation") : NULL;
-  if (!yyjson_is_obj(elicitation)) return false;
-  if (has(elicitation, mode)) return true;
-  return strcmp(mode, "form") == 0 && !has(elicitation, "url");
-}
-
-static bool can_ask(const idem__context *context, idem_ask_kind kind) {
-  switch (kind) {
-  case IDEM_ASK_FORM:
-    return idem__revision_has(context->revision, IDEM__F_ELICIT) && can_elicit(context, "form");
-  case IDEM_ASK_URL:
-    return idem__revision_has(context->revision, IDEM__F_ELICIT_URL) && can_elicit(context, "url");
-  case IDEM_ASK_SAMPLING: return has(context->capabilities, "sampling");
-  case IDEM_ASK_ROOTS: return has(context->capabilities, "roots");
-  }
-  return false;
-}
-
 bool idem_can_ask(const idem_request *request, idem_ask_kind kind) {
-  return can_ask(idem__context_of(request), kind);
-}
-
-static const char *required_for(idem_ask_kind kind) {
-  switch (kind) {
-  case IDEM_ASK_FORM: return "{\"elicitation\":{\"form\":{}}}";
-  case IDEM_ASK_URL: return "{\"elicitation\":{\"url\":{}}}";
-  case IDEM_ASK_SAMPLING: return "{\"sampling\":{}}";
-  case IDEM_ASK_ROOTS: break;
-  }
-  return "{\"roots\":{}}";
+  const idem__context *context = idem__context_of(request);
+  return context && idem__ask_possible(context, kind);
 }
 
 /* The peer cannot be asked: a modern one is told what to declare, an older one's tool fails. */
 static idem_status refuse_ask(idem__context *context, const char *required) {
-  if (context->tool && !context->task && !idem__revision_has(context->revision, IDEM__R_MODERN)) {
+  if (context->tool && !idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return idem_tool_failed(context->request,
                             "This needs a client that can be asked for more; this one cannot.");
   }
@@ -64,21 +31,46 @@ static idem_status refuse_ask(idem__context *context, const char *required) {
 }
 
 idem_status idem_requires(idem_request *request, const char *capabilities) {
-  return refuse_ask(idem__context_of(request), capabilities);
+  idem__context *context = idem__context_open(request);
+  return context ? refuse_ask(context, capabilities) : idem__reply_misplaced(request);
 }
 
 /* ------------------------------------------------------------------- answers */
 
 yyjson_val *idem_answer_to(const idem_request *request, const char *key) {
   const idem__context *context = idem__context_of(request);
-  yyjson_val *answer = context->answers ? yyjson_obj_get(context->answers, key) : NULL;
-  return yyjson_is_obj(answer) ? answer : NULL;
+  return context && context->answers ? yyjson_obj_get(context->answers, key) : NULL;
+}
+
+/* 2025-11-25 and before have a code for a user who will not have a model asked. */
+#define USER_REJECTED (-1)
+
+static idem_answer_kind kind_of_error(yyjson_val *error, idem_answer_error *out) {
+  int64_t code = 0;
+  idem__json_get_int(yyjson_obj_get(error, "code"), &code);
+  if (out) {
+    out->code = code;
+    out->message = yyjson_get_str(yyjson_obj_get(error, "message"));
+  }
+  return code == USER_REJECTED ? IDEM_ANSWER_REFUSED : IDEM_ANSWER_FAILED;
+}
+
+idem_answer_kind idem_answer_of(const idem_request *request, const char *key,
+                                idem_answer_error *error) {
+  yyjson_val *answer = idem_answer_to(request, key);
+  yyjson_val *failure = yyjson_obj_get(answer, "error");
+  yyjson_val *action = yyjson_obj_get(answer, "action");
+  if (error) *error = (idem_answer_error){.message = ""};
+  if (!answer) return IDEM_ANSWER_NONE;
+  if (failure) return kind_of_error(failure, error);
+  if (action && !yyjson_equals_str(action, "accept")) return IDEM_ANSWER_REFUSED;
+  return IDEM_ANSWER_GIVEN;
 }
 
 const void *idem_state(const idem_request *request, size_t *len) {
   const idem__context *context = idem__context_of(request);
-  if (len) *len = context->state_len;
-  return context->state;
+  if (len) *len = context ? context->state_len : 0;
+  return context ? context->state : NULL;
 }
 
 idem_status idem__input_keep_state(idem__context *context, const void *state, size_t len) {
@@ -93,14 +85,44 @@ idem_status idem__input_keep_state(idem__context *context, const void *state, si
   return IDEM_OK;
 }
 
-static bool read_state(idem__context *context, yyjson_val *sealed) {
+/* Text of our own as values in the request's memory; NULL: there is none. */
+static yyjson_val *parse_kept(idem__context *context, const idem__buf *text, idem_status status) {
+  yyjson_doc *doc = NULL;
+  if (status == IDEM_OK) {
+    doc = idem__json_read(text->data, text->len, idem__request_memory(context->request), &status);
+  }
+  return doc ? doc->root : NULL;
+}
+
+/* What is sealed: whether there is a state, the contracts of what was asked, the state. */
+typedef struct sealed_head {
+  uint8_t has_state;
+  uint8_t contracts[4]; /* their length */
+} sealed_head;
+
+static bool take_sealed(idem__context *context, const idem__buf *plain, yyjson_val **contracts) {
+  sealed_head head;
+  idem_status status;
+  if (plain->len < sizeof head) return false;
+  memcpy(&head, plain->data, sizeof head);
+  size_t len = (size_t)head.contracts[0] << 24 | (size_t)head.contracts[1] << 16 |
+               (size_t)head.contracts[2] << 8 | head.contracts[3];
+  const char *at = plain->data + sizeof head;
+  if (len > plain->len - sizeof head) return false;
+  yyjson_doc *doc =
+      len ? idem__json_read(at, len, idem__request_memory(context->request), &status) : NULL;
+  *contracts = doc ? doc->root : NULL;
+  const char *state = head.has_state ? at + len : NULL;
+  return idem__input_keep_state(context, state, plain->len - sizeof head - len) == IDEM_OK;
+}
+
+static bool read_state(idem__context *context, yyjson_val *sealed, yyjson_val **contracts) {
   idem__buf plain;
   idem__buf_init(&plain, &context->worker->alloc, (size_t)1 << 20);
   idem_status status = yyjson_is_str(sealed) ? idem__state_open(context, yyjson_get_str(sealed),
                                                                 yyjson_get_len(sealed), &plain)
                                              : IDEM_E_INVAL;
-  if (status == IDEM_OK)
-    status = idem__input_keep_state(context, plain.len ? plain.data : "", plain.len);
+  if (status == IDEM_OK && !take_sealed(context, &plain, contracts)) status = IDEM_E_NOMEM;
   idem__buf_deinit(&plain);
   if (status == IDEM_OK) return true;
   if (status == IDEM_E_INVAL) {
@@ -112,104 +134,139 @@ static bool read_state(idem__context *context, yyjson_val *sealed) {
   return false;
 }
 
+/* Does the answer to this key fit its contract? The log hears why not. */
+static bool fits(idem__context *context, yyjson_val *contract, yyjson_val *answer) {
+  char why[256];
+  if (idem__answer_fits(context->worker, context->revision, contract, answer, why, sizeof why)) {
+    return true;
+  }
+  idem__request_tell(context->request, NULL, IDEM_LOG_WARN, "an answer does not fit", why);
+  return false;
+}
+
+/* Those of the answers that were asked for and fit; the others count as not given. */
+static bool take_answers(idem__context *context, yyjson_val *answers, yyjson_val *contracts) {
+  idem__buf text;
+  size_t i, max;
+  yyjson_val *key, *contract;
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem__writer writer = idem__writer_on(&text);
+  idem__write_object(&writer);
+  idem__each_member(contracts, i, max, key, contract) {
+    yyjson_val *answer = yyjson_obj_get(answers, yyjson_get_str(key));
+    if (answer && fits(context, contract, answer)) {
+      idem__write_member_value(&writer, yyjson_get_str(key), answer);
+    }
+  }
+  idem__write_object_end(&writer);
+  context->answers = parse_kept(context, &text, writer.status);
+  idem__buf_deinit(&text);
+  return context->answers != NULL;
+}
+
 bool idem__input_read(idem__context *context, yyjson_val *params) {
   if (!idem__revision_has(context->revision, IDEM__R_MODERN)) return true;
-  yyjson_val *answers = yyjson_obj_get(params, "inputResponses");
+  yyjson_val *answers = yyjson_obj_get(params, "inputResponses"), *contracts = NULL;
   yyjson_val *sealed = yyjson_obj_get(params, "requestState");
   if (answers && !yyjson_is_obj(answers)) {
     idem__reply_bad_param(context, "inputResponses", "object", answers);
     return false;
   }
-  context->answers = answers;
-  return !sealed || read_state(context, sealed);
-}
-
-/* -------------------------------------------------------------- writing an ask */
-
-static const char *ask_method(idem_ask_kind kind) {
-  switch (kind) {
-  case IDEM_ASK_SAMPLING: return "sampling/createMessage";
-  case IDEM_ASK_ROOTS: return "roots/list";
-  case IDEM_ASK_FORM:
-  case IDEM_ASK_URL: break;
-  }
-  return "elicitation/create";
-}
-
-static void write_form(const idem_ask *ask, const idem__revision *revision, idem__writer *writer) {
-  idem__write_object(writer);
-  if (idem__revision_has(revision, IDEM__F_ELICIT_URL)) {
-    idem__write_member_text(writer, "mode", "form");
-  }
-  idem__write_member_text(writer, "message", ask->message ? ask->message : "");
-  idem__write_member_raw(writer, "requestedSchema",
-                         ask->schema ? ask->schema : "{\"type\":\"object\",\"properties\":{}}");
-  idem__write_object_end(writer);
-}
-
-static void write_url(const idem_ask *ask, const char *elicitation_id, idem__writer *writer) {
-  idem__write_object(writer);
-  idem__write_member_text(writer, "mode", "url");
-  idem__write_member_text(writer, "message", ask->message ? ask->message : "");
-  idem__write_member_text(writer, "url", ask->url ? ask->url : "");
-  idem__write_member_text(writer, "elicitationId", elicitation_id);
-  idem__write_object_end(writer);
-}
-
-static void write_params(const idem_ask *ask, const idem__revision *revision,
-                         const char *elicitation_id, idem__writer *writer) {
-  switch (ask->kind) {
-  case IDEM_ASK_FORM: write_form(ask, revision, writer); break;
-  case IDEM_ASK_URL: write_url(ask, elicitation_id, writer); break;
-  case IDEM_ASK_SAMPLING:
-    idem__write_raw(writer, ask->params ? ask->params : "{}",
-                    ask->params ? strlen(ask->params) : 2);
-    break;
-  case IDEM_ASK_ROOTS: idem__write_raw(writer, "{}", 2); break;
-  }
-}
-
-void idem__input_write_ask(const idem_ask *ask, const idem__revision *revision,
-                           idem__writer *writer) {
-  idem__write_object(writer);
-  idem__write_member_text(writer, "method", ask_method(ask->kind));
-  idem__write_key(writer, "params");
-  write_params(ask, revision, NULL, writer);
-  idem__write_object_end(writer);
+  if (sealed && !read_state(context, sealed, &contracts)) return false;
+  if (!contracts) context->early = answers;
+  if (!answers || !contracts || take_answers(context, answers, contracts)) return true;
+  idem_request_drop(context->request);
+  return false;
 }
 
 /* --------------------------------------------------------------------- modern */
 
-static idem_status write_sealed(idem__context *context, const void *state, size_t len,
-                                idem__writer *writer) {
-  idem__buf sealed;
+static idem_status put_sealed(const idem__context *context, const idem_ask *asks, size_t count,
+                              const void *state, size_t len, idem__buf *out) {
+  sealed_head head = {.has_state = state != NULL};
+  idem_status status = idem__buf_put(out, &head, sizeof head);
+  idem__writer writer = idem__writer_on(out);
+  if (status != IDEM_OK || len > IDEM__STATE_MAX) return status == IDEM_OK ? IDEM_E_LIMIT : status;
+  if (count) idem__write_object(&writer);
+  for (size_t i = 0; i < count; i++) {
+    idem__write_key(&writer, asks[i].key);
+    idem__ask_write_contract(context, &asks[i], &writer);
+  }
+  if (count) idem__write_object_end(&writer);
+  if (writer.status != IDEM_OK) return writer.status;
+  size_t contracts = out->len - sizeof head;
+  for (size_t i = 0; i < 4; i++) head.contracts[i] = (uint8_t)(contracts >> (24 - i * 8));
+  memcpy(out->data, &head, sizeof head);
+  return state ? idem__buf_put(out, state, len) : IDEM_OK;
+}
+
+static idem_status write_sealed(idem__context *context, const idem_ask *asks, size_t count,
+                                const void *state, size_t len, idem__writer *writer) {
+  idem__buf plain, sealed;
+  idem__buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX);
   idem__buf_init(&sealed, &context->worker->alloc, (size_t)1 << 20);
-  idem_status status = idem__state_seal(context, state, len, &sealed);
+  idem_status status = put_sealed(context, asks, count, state, len, &plain);
+  if (status == IDEM_OK) status = idem__state_seal(context, plain.data, plain.len, &sealed);
   if (status == IDEM_OK) {
     idem__write_key(writer, "requestState");
     idem__write_string(writer, sealed.data, sealed.len);
   }
   idem__buf_deinit(&sealed);
+  idem__buf_deinit(&plain);
   return status;
 }
 
+static idem_status run_again(idem__context *context, const void *state, size_t state_len) {
+  idem_status status = idem__input_keep_state(context, state, state_len);
+  idem_request_keep(context->request);
+  if (status == IDEM_OK)
+    idem__context_rerun(context);
+  else
+    idem_request_drop(context->request);
+  return status;
+}
+
+/* Answers that came unasked are held back until the handler asks: then it is known what they must be. True:
+ * all are there and fit, and are the request's answers now. */
+static bool take_early(idem__context *context, const idem_ask *asks, size_t count) {
+  yyjson_val *early = context->early;
+  idem__buf text;
+  idem__writer writer = idem__writer_on(&text);
+  context->early = NULL; /* good for one round */
+  if (!early || !count) return false;
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem__write_object(&writer);
+  for (size_t i = 0; i < count; i++) {
+    idem__write_key(&writer, asks[i].key);
+    idem__ask_write_contract(context, &asks[i], &writer);
+  }
+  idem__write_object_end(&writer);
+  yyjson_val *contracts = parse_kept(context, &text, writer.status);
+  idem__buf_deinit(&text);
+  if (!contracts || !take_answers(context, early, contracts)) return false;
+  if (yyjson_obj_size(context->answers) == count) return true;
+  context->answers = NULL;
+  return false;
+}
+
+/* What was asked travels with the state, so that whoever gets the answers knows what they must be. */
 static idem_status ask_modern(idem__context *context, const idem_ask *asks, size_t count,
                               const void *state, size_t state_len) {
+  if (take_early(context, asks, count)) return run_again(context, state, state_len);
   idem__result result;
   idem__result_begin(&result, context, "input_required");
+  context->outcome = IDEM__OUTCOME_ASKED;
   if (count) {
     idem__write_key(&result.writer, "inputRequests");
     idem__write_object(&result.writer);
     for (size_t i = 0; i < count; i++) {
       idem__write_key(&result.writer, asks[i].key);
-      idem__input_write_ask(&asks[i], context->revision, &result.writer);
+      idem__ask_write(context, &asks[i], &result.writer);
     }
     idem__write_object_end(&result.writer);
   }
-  if (state || !count) {
-    idem_status status = write_sealed(context, state ? state : "", state_len, &result.writer);
-    if (status != IDEM_OK && result.writer.status == IDEM_OK) result.writer.status = status;
-  }
+  idem_status status = write_sealed(context, asks, count, state, state_len, &result.writer);
+  if (status != IDEM_OK && result.writer.status == IDEM_OK) result.writer.status = status;
   return idem__result_end(&result, NULL);
 }
 
@@ -219,10 +276,10 @@ static idem_status ask_modern(idem__context *context, const idem_ask *asks, size
 typedef struct question {
   struct idem__round *round;
   char *key;
-  idem_ask_kind kind;
+  char *contract;
   uint64_t call;
   bool pending;
-  yyjson_mut_val *answer;
+  char *answer; /* JSON; NULL: none yet */
 } question;
 
 typedef struct idem__round {
@@ -236,24 +293,18 @@ typedef struct idem__round {
 } idem__round;
 
 /* What the client said, as the parsed object that a modern request would have carried. */
-static yyjson_val *collect(idem__context *context, idem__round *round) {
+static yyjson_val *collect(idem__context *context, const idem__round *round) {
   idem__buf text;
-  idem_status status;
-  yyjson_doc *doc = NULL;
-  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&text);
   idem__write_object(&writer);
   for (size_t i = 0; i < round->count; i++) {
-    if (!round->questions[i].answer) continue;
-    idem__write_key(&writer, round->questions[i].key);
-    idem__write_mutable(&writer, round->questions[i].answer);
+    idem__write_member_raw(&writer, round->questions[i].key, round->questions[i].answer);
   }
   idem__write_object_end(&writer);
-  if (writer.status == IDEM_OK) {
-    doc = idem__json_read(text.data, text.len, idem__request_memory(context->request), &status);
-  }
+  yyjson_val *object = parse_kept(context, &text, writer.status);
   idem__buf_deinit(&text);
-  return doc ? doc->root : NULL;
+  return object;
 }
 
 static void finish_round(idem__round *round) {
@@ -262,19 +313,48 @@ static void finish_round(idem__round *round) {
   round->over = true;
   context->round = NULL;
   context->answers = collect(context, round);
-  if (!context->answers) {
+  if (!context->answers)
     idem_request_drop(context->request);
-    return;
-  }
-  idem__context_rerun(context);
+  else if (!idem__work_grow(context->request, 0))
+    idem__refuse_for_room(context, IDEM_E_LIMIT);
+  else
+    idem__context_rerun(context);
 }
 
-/* An elicitation that the client refused or could not do counts as cancelled; other questions stay
- * without an answer, and the handler decides. */
-static yyjson_mut_val *cancelled_answer(yyjson_mut_doc *doc, idem_ask_kind kind) {
-  if (kind != IDEM_ASK_FORM && kind != IDEM_ASK_URL) return NULL;
-  yyjson_mut_val *answer = yyjson_mut_obj(doc);
-  return yyjson_mut_obj_add_str(doc, answer, "action", "cancel") ? answer : NULL;
+static char *keep_text(idem__context *context, const char *text, size_t len) {
+  char *copy = idem__arena_malloc(idem__request_memory(context->request), len + 1);
+  if (!copy) return NULL;
+  memcpy(copy, text, len);
+  copy[len] = '\0';
+  return copy;
+}
+
+/* What a response comes to as the answer to its question. False: it is none. */
+static bool write_answer(const question *asked, const idem_response *response, idem__buf *text,
+                         idem_status *status) {
+  const idem__context *context = asked->round->context;
+  idem__writer writer = idem__writer_on(text);
+  text->len = 0;
+  bool fits = idem__answer_write(context->worker, context->revision, asked->contract,
+                                 strlen(asked->contract), response, &writer);
+  *status = writer.status;
+  return fits;
+}
+
+static void take_response(question *asked, const idem_response *response) {
+  idem__context *context = asked->round->context;
+  idem__buf text;
+  idem_status status;
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  bool fits = write_answer(asked, response, &text, &status);
+  if (fits && !idem__work_grow(context->request, text.len + 1)) /* it waits for the others */
+    fits = write_answer(asked, &(idem_response){.status = IDEM_E_LIMIT}, &text, &status);
+  if (status == IDEM_OK) asked->answer = keep_text(context, text.data, text.len);
+  if (!fits) {
+    idem__request_tell(context->request, NULL, IDEM_LOG_WARN, "a question was not answered",
+                       asked->answer ? asked->answer : "");
+  }
+  idem__buf_deinit(&text);
 }
 
 /* The end of the conn ends the request as well: its handler is told so, not run again. */
@@ -283,35 +363,24 @@ static void on_answer(idem_conn *conn, const idem_response *response, void *user
   idem__round *round = asked->round;
   asked->pending = false;
   if (round->over || idem__conn_going(conn)) return;
-  yyjson_mut_doc *doc = idem_request_doc(round->context->request);
-  bool good = response->status == IDEM_OK && yyjson_is_obj(response->result);
-  asked->answer =
-      good ? yyjson_val_mut_copy(doc, response->result) : cancelled_answer(doc, asked->kind);
+  take_response(asked, response);
   round->waiting--;
   finish_round(round);
 }
 
-static void make_elicitation_id(const idem__context *context, char out[33]) {
-  uint8_t bytes[16];
-  idem__server_random(context->server, bytes, sizeof bytes);
-  for (size_t i = 0; i < sizeof bytes; i++) snprintf(out + i * 2, 3, "%02x", bytes[i]);
-}
-
 static idem_status send_question(idem__context *context, const idem_ask *ask, question *asked) {
   idem__buf params;
-  char id[33];
-  bool with_id = idem__revision_has(context->revision, IDEM__F_ELICIT_ID);
-  if (with_id) make_elicitation_id(context, id);
   idem__buf_init(&params, &context->worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&params);
-  write_params(ask, context->revision, with_id ? id : NULL, &writer);
+  idem__ask_write_params(context, ask, &writer);
   idem_status status = writer.status;
   if (status == IDEM_OK) {
     asked->pending = true; /* it may be answered before the call returns */
     asked->round->waiting++;
-    status = idem_call_json(asked->round->conn, ask_method(ask->kind), params.data, params.len,
-                            &(idem_call_opts){.timeout_ms = context->server->opts.input_ms},
-                            on_answer, asked, &asked->call);
+    status =
+        idem_call_json(asked->round->conn, idem__ask_method(ask->kind), params.data, params.len,
+                       &(idem_call_opts){.timeout_ms = context->server->opts.input_ms}, on_answer,
+                       asked, &asked->call);
     if (status != IDEM_OK) asked->pending = false;
   }
   idem__buf_deinit(&params);
@@ -346,10 +415,13 @@ static idem__round *new_round(idem__context *context, size_t count) {
   return round;
 }
 
-static char *copy_key(idem__context *context, const char *key) {
-  size_t len = strlen(key);
-  char *copy = idem__arena_malloc(idem__request_memory(context->request), len + 1);
-  if (copy) memcpy(copy, key, len + 1);
+static char *keep_contract(idem__context *context, const idem_ask *ask) {
+  idem__buf text;
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem__writer writer = idem__writer_on(&text);
+  idem__ask_write_contract(context, ask, &writer);
+  char *copy = writer.status == IDEM_OK ? keep_text(context, text.data, text.len) : NULL;
+  idem__buf_deinit(&text);
   return copy;
 }
 
@@ -360,9 +432,9 @@ static idem_status start_round(idem__context *context, const idem_ask *asks, siz
   for (size_t i = 0; i < count; i++) {
     question *asked = &round->questions[i];
     asked->round = round;
-    asked->kind = asks[i].kind;
-    asked->key = copy_key(context, asks[i].key);
-    if (!asked->key) return IDEM_E_NOMEM;
+    asked->key = keep_text(context, asks[i].key, strlen(asks[i].key));
+    asked->contract = keep_contract(context, &asks[i]);
+    if (!asked->key || !asked->contract) return IDEM_E_NOMEM;
     idem_status status = send_question(context, &asks[i], asked);
     if (status != IDEM_OK) return status;
   }
@@ -370,8 +442,7 @@ static idem_status start_round(idem__context *context, const idem_ask *asks, siz
   return IDEM_OK;
 }
 
-/* Over HTTP a client that takes no event stream, or has lost the way back to it, cannot be asked. */
-static bool can_reach(const idem__context *context) {
+bool idem__can_reach(const idem__context *context) {
   const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   return peer && (!peer->edge || peer->edge->can_reach(peer->edge_ctx));
 }
@@ -396,21 +467,73 @@ static idem_status ask_legacy(idem__context *context, const idem_ask *asks, size
 
 /* ---------------------------------------------------------------------- asking */
 
+#define NEEDED "Accept: application/json, text/event-stream"
+static const char streamless[] =
+    "This has to ask the client on an event stream, which its request rules out; send " NEEDED ".";
+
+idem_status idem__refuse_streamless(idem__context *context) {
+  static const char data[] = "{\"reason\":\"unavailable\",\"hint\":\"" NEEDED "\"}";
+  char text[IDEM__CAUSE];
+  const char *cause =
+      idem__cause(context, text, "Invalid Request: this needs an event stream; send %s", NEEDED);
+  return idem__refuse_for(context, 406, IDEM_RPC_INVALID_REQUEST, cause, data, sizeof data - 1);
+}
+
+/* A question that is none is the handler's fault: the log says what is wrong with it. */
+static idem_status refuse_wrong(idem__context *context, const idem_ask *ask,
+                                const idem__ask_fault *fault) {
+  char detail[384];
+  snprintf(detail, sizeof detail, "%.64s: %s", ask->key ? ask->key : "", fault->sentence);
+  idem__request_tell(context->request, NULL, IDEM_LOG_ERROR, "a handler asked what cannot be asked",
+                     detail);
+  idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  return IDEM_E_INVAL;
+}
+
+static bool asked_twice(const idem_ask *asks, size_t count) {
+  for (size_t i = 0; i + 1 < count; i++) {
+    if (strcmp(asks[i].key, asks[count - 1].key) == 0) return true;
+  }
+  return false;
+}
+
+/* What is not asked has been answered then. */
+static idem_status check_asks(idem__context *context, const idem_ask *asks, size_t count,
+                              bool *answered) {
+  *answered = true;
+  for (size_t i = 0; i < count; i++) {
+    idem__ask_fault fault;
+    if (!idem__ask_check(context, &asks[i], &fault)) {
+      return fault.required ? refuse_ask(context, fault.required)
+                            : refuse_wrong(context, &asks[i], &fault);
+    }
+    if (asked_twice(asks, i + 1)) {
+      snprintf(fault.sentence, sizeof fault.sentence, "the key of another question, too");
+      return refuse_wrong(context, &asks[i], &fault);
+    }
+  }
+  *answered = false;
+  return IDEM_OK;
+}
+
 idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t count,
                              const void *state, size_t state_len) {
   idem__context *context = idem__context_of(request);
   if (!idem__request_in_use(request)) return IDEM_E_STATE;
+  if (!context) return idem__reply_misplaced(request);
   if (idem_request_cancelled(request) || (idem__request_settled(request) && !context->task)) {
     idem_request_drop(request); /* nobody would run it again */
     return IDEM_E_CLOSED;
   }
-  for (size_t i = 0; i < count; i++) {
-    if (!can_ask(context, asks[i].kind)) return refuse_ask(context, required_for(asks[i].kind));
-  }
+  bool answered = false;
+  idem_status status = check_asks(context, asks, count, &answered);
+  if (answered) return status;
   if (context->task) return idem__task_ask(context, asks, count, state, state_len);
   if (idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return ask_modern(context, asks, count, state, state_len);
   }
-  if (count && !can_reach(context)) return refuse_ask(context, required_for(asks[0].kind));
+  if (count && !idem__can_reach(context)) {
+    return context->tool ? idem_tool_failed(request, streamless) : idem__refuse_streamless(context);
+  }
   return ask_legacy(context, asks, count, state, state_len);
 }

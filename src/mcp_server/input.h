@@ -7,16 +7,20 @@
 
 /* Reads inputResponses and requestState of a request; false: refused. */
 bool idem__input_read(idem__context *context, yyjson_val *params);
+/* A question or notification of this request has a way to the client: always on a line; over HTTP its
+ * Accept lets one be an event stream, or one was begun that can be taken up again. */
+bool idem__can_reach(const idem__context *context);
+/* The refusal where there is none, with a hint. */
+idem_status idem__refuse_streamless(idem__context *context);
 /* Takes back what a legacy peer was asked and has not answered. A task's side is in task.h. */
 void idem__input_cancel(idem__context *context);
 /* Copies what the handler wants to see again into the request's memory; NULL: nothing. */
 idem_status idem__input_keep_state(idem__context *context, const void *state, size_t len);
-/* Writes {"method","params"} of an ask, as a revision knows it. */
-void idem__input_write_ask(const idem_ask *ask, const idem__revision *revision,
-                           idem__writer *writer);
-
 /* Derives the server's keys for what travels from its options, or makes a random one. */
 idem_status idem__state_keys(idem_server *server);
+/* Bytes of a state that a handler may keep, and of what is sealed with it. */
+#define IDEM__STATE_MAX ((size_t)65536)
+#define IDEM__SEALED_MAX ((size_t)262144)
 /* requestState, sealed with HMAC-SHA-256: expiry, principal, method, digest of the params. */
 idem_status idem__state_seal(idem__context *context, const void *state, size_t len, idem__buf *out);
 /* INVAL: tampered with, expired, somebody else's or another request's. The state is in `out`. */

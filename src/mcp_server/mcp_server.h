@@ -8,6 +8,7 @@
 #include "notify.h"
 #include "server.h"
 #include "session.h"
+#include "wait.h"
 #include "worker.h"
 
 #endif

@@ -1,7 +1,7 @@
-/* method.c - every MCP method as a row, and the gate that each request passes: which era, which
+/* method.c - what runs each method of the table, and the gate that each request passes: which era, which
  * revision, is the method in it, is the peer ready for it. The order of the checks decides which
  * error a peer sees; docs/internals/mcp_server.md names it. */
-#include "header.h"
+#include "header_check.h"
 #include "input.h"
 #include "result.h"
 #include "server.h"
@@ -10,46 +10,33 @@
 
 #include <string.h>
 
-#define LEGACY                                                                                     \
-  (IDEM_MCP_2024_11_05 | IDEM_MCP_2025_03_26 | IDEM_MCP_2025_06_18 | IDEM_MCP_2025_11_25)
-#define MODERN IDEM_MCP_2026_07_28
-#define ALL (LEGACY | MODERN)
-
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define META_CLIENT_INFO "io.modelcontextprotocol/clientInfo"
 #define META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
 
-static const idem__mcp_method methods[] = {
-    {"initialize", LEGACY, IDEM__CAP_NONE, IDEM__NAME_NONE, true, idem__run_initialize},
-    {"ping", LEGACY, IDEM__CAP_NONE, IDEM__NAME_NONE, true, idem__run_ping},
-    {"server/discover", MODERN, IDEM__CAP_NONE, IDEM__NAME_NONE, false, idem__run_discover},
-    {"tools/list", ALL, IDEM__CAP_TOOLS, IDEM__NAME_NONE, false, idem__run_tools_list},
-    {"tools/call", ALL, IDEM__CAP_TOOLS, IDEM__NAME_NAME, false, idem__run_tools_call},
-    {"resources/list", ALL, IDEM__CAP_RESOURCES, IDEM__NAME_NONE, false, idem__run_resources_list},
-    {"resources/templates/list", ALL, IDEM__CAP_RESOURCES, IDEM__NAME_NONE, false,
-     idem__run_templates_list},
-    {"resources/read", ALL, IDEM__CAP_RESOURCES, IDEM__NAME_URI, false, idem__run_resources_read},
-    {"resources/subscribe", LEGACY, IDEM__CAP_RESOURCES, IDEM__NAME_NONE, false,
-     idem__run_subscribe},
-    {"resources/unsubscribe", LEGACY, IDEM__CAP_RESOURCES, IDEM__NAME_NONE, false,
-     idem__run_unsubscribe},
-    {"subscriptions/listen", MODERN, IDEM__CAP_NONE, IDEM__NAME_NONE, false, idem__run_listen},
-    {"prompts/list", ALL, IDEM__CAP_PROMPTS, IDEM__NAME_NONE, false, idem__run_prompts_list},
-    {"prompts/get", ALL, IDEM__CAP_PROMPTS, IDEM__NAME_NAME, false, idem__run_prompts_get},
-    {"completion/complete", ALL, IDEM__CAP_COMPLETIONS, IDEM__NAME_NONE, false, idem__run_complete},
-    {"logging/setLevel", LEGACY, IDEM__CAP_LOGGING, IDEM__NAME_NONE, false, idem__run_set_level},
-    {"tasks/get", IDEM_MCP_2025_11_25 | MODERN, IDEM__CAP_TASKS, IDEM__NAME_TASK, false,
-     idem__run_tasks_get},
-    {"tasks/cancel", IDEM_MCP_2025_11_25 | MODERN, IDEM__CAP_TASKS, IDEM__NAME_TASK, false,
-     idem__run_tasks_cancel},
-    {"tasks/update", MODERN, IDEM__CAP_TASKS, IDEM__NAME_TASK, false, idem__run_tasks_update},
-    {"tasks/result", IDEM_MCP_2025_11_25, IDEM__CAP_TASKS, IDEM__NAME_NONE, false,
-     idem__run_tasks_result},
-    {"tasks/list", IDEM_MCP_2025_11_25, IDEM__CAP_TASKS, IDEM__NAME_NONE, false,
-     idem__run_tasks_list},
+static const idem__method_run runs[IDEM__METHODS] = {
+    [IDEM__METHOD_INITIALIZE] = idem__run_initialize,
+    [IDEM__METHOD_PING] = idem__run_ping,
+    [IDEM__METHOD_DISCOVER] = idem__run_discover,
+    [IDEM__METHOD_TOOLS_LIST] = idem__run_tools_list,
+    [IDEM__METHOD_TOOLS_CALL] = idem__run_tools_call,
+    [IDEM__METHOD_RESOURCES_LIST] = idem__run_resources_list,
+    [IDEM__METHOD_TEMPLATES_LIST] = idem__run_templates_list,
+    [IDEM__METHOD_RESOURCES_READ] = idem__run_resources_read,
+    [IDEM__METHOD_SUBSCRIBE] = idem__run_subscribe,
+    [IDEM__METHOD_UNSUBSCRIBE] = idem__run_unsubscribe,
+    [IDEM__METHOD_LISTEN] = idem__run_listen,
+    [IDEM__METHOD_PROMPTS_LIST] = idem__run_prompts_list,
+    [IDEM__METHOD_PROMPTS_GET] = idem__run_prompts_get,
+    [IDEM__METHOD_COMPLETE] = idem__run_complete,
+    [IDEM__METHOD_SET_LEVEL] = idem__run_set_level,
+    [IDEM__METHOD_TASKS_GET] = idem__run_tasks_get,
+    [IDEM__METHOD_TASKS_CANCEL] = idem__run_tasks_cancel,
+    [IDEM__METHOD_TASKS_UPDATE] = idem__run_tasks_update,
+    [IDEM__METHOD_TASKS_RESULT] = idem__run_tasks_result,
+    [IDEM__METHOD_TASKS_LIST] = idem__run_tasks_list,
 };
-#define METHOD_COUNT (sizeof methods / sizeof methods[0])
 
 /* ----------------------------------------------------------------- context */
 
@@ -64,6 +51,7 @@ static void keep_context(void *attachment) {
 static void free_context(void *attachment) {
   idem__context *context = attachment;
   if (context->task) idem__task_abandon(context);
+  if (context->metrics) idem__tool_count_end(context);
   if (context->round) idem__input_cancel(context); /* answered although it had asked */
   if (context->hello_counted) idem__hello_unref(context->hello);
   idem__worker_lists_unref(context->lists);
@@ -89,6 +77,7 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
   context->params = params;
   context->log_level = -1;
   context->last_progress = -1;
+  context->outcome = -1;
   context->principal = copy_principal(request, peer->principal);
   context->lists = context->principal ? idem__worker_snapshot(peer->worker) : NULL;
   if (!context->lists) return NULL;
@@ -101,20 +90,25 @@ static yyjson_val *member(yyjson_val *object, const char *key) {
   return object && yyjson_is_obj(object) ? yyjson_obj_get(object, key) : NULL;
 }
 
-static void read_progress_token(idem__context *context) {
+/* False: refused. Without memory for it the request goes on untold. */
+static bool read_progress_token(idem__context *context) {
   yyjson_val *token = member(context->meta, "progressToken");
   int64_t number;
-  if (!token) return;
-  if (!yyjson_is_str(token) && !idem__json_get_int(token, &number)) return;
+  if (!token) return true;
+  if (!yyjson_is_str(token) && !idem__json_get_int(token, &number)) {
+    idem__reply_bad_param(context, "_meta.progressToken", "string or integer", token);
+    return false;
+  }
   /* The token goes back as it came; its text is gone, so it is written anew from its value. */
   idem__buf *scratch = &context->worker->scratch;
   scratch->len = 0;
-  if (idem__json_put(scratch, token) != IDEM_OK) return;
+  if (idem__json_put(scratch, token) != IDEM_OK) return true;
   char *copy = idem__arena_malloc(idem__request_memory(context->request), scratch->len);
-  if (!copy) return;
+  if (!copy) return true;
   memcpy(copy, scratch->data, scratch->len);
   context->progress_token = copy;
   context->progress_token_len = scratch->len;
+  return true;
 }
 
 int idem__level_parse(yyjson_val *val) {
@@ -138,7 +132,10 @@ static bool refuse_meta(idem__context *context, const char *param, const char *e
   idem__write_member_text(&writer, "expected", expected);
   idem__write_member_text(&writer, "received", idem__json_type_name(received));
   idem__write_object_end(&writer);
-  idem__refuse(context, 400, IDEM_RPC_INVALID_PARAMS, data->data, data->len);
+  char text[IDEM__CAUSE];
+  const char *cause = idem__cause(context, text, "Invalid params: %s: expected %s, received %s",
+                                  param, expected, idem__json_type_name(received));
+  idem__refuse_for(context, 400, IDEM_RPC_INVALID_PARAMS, cause, data->data, data->len);
   return false;
 }
 
@@ -155,7 +152,9 @@ static bool refuse_header(idem__context *context, const char *header, const char
   idem__write_member_text(&writer, "header", header);
   idem__write_member_text(&writer, "details", why);
   idem__write_object_end(&writer);
-  idem__refuse(context, 400, -32020, data->data, data->len);
+  char text[IDEM__CAUSE];
+  const char *cause = idem__cause(context, text, "Header mismatch: %s: %s", header, why);
+  idem__refuse_for(context, 400, -32020, cause, data->data, data->len);
   return false;
 }
 
@@ -178,11 +177,13 @@ static bool refuse_version(idem__context *context, yyjson_val *requested) {
   idem__write_object(&writer);
   idem__write_key(&writer, "supported");
   idem__write_supported_versions(context->server, &writer);
-  idem__write_key(&writer, "requested"); /* always a string, also where none was named */
-  idem__write_string(&writer, yyjson_is_str(requested) ? yyjson_get_str(requested) : "",
-                     yyjson_get_len(requested));
+  idem__write_member_value(&writer, "requested", requested);
   idem__write_object_end(&writer);
-  idem__refuse(context, 400, -32022, data->data, data->len);
+  char text[IDEM__CAUSE], supported[IDEM__VERSIONS];
+  const char *cause =
+      idem__cause(context, text, "Unsupported protocol version: %.64s (supported: %s)",
+                  yyjson_get_str(requested), idem__supported_versions(context->server, supported));
+  idem__refuse_for(context, 400, -32022, cause, data->data, data->len);
   return false;
 }
 
@@ -221,6 +222,9 @@ static bool pass_modern(idem__context *context, const idem__mcp_peer *peer) {
   if (!yyjson_is_str(version)) {
     return refuse_meta(context, "_meta." META_VERSION, "string", version);
   }
+  if (!yyjson_get_len(version)) {
+    return refuse_meta(context, "_meta." META_VERSION, "a revision", version);
+  }
   if (!yyjson_is_obj(capabilities)) {
     return refuse_meta(context, "_meta." META_CAPABILITIES, "object", capabilities);
   }
@@ -229,6 +233,9 @@ static bool pass_modern(idem__context *context, const idem__mcp_peer *peer) {
   if (!modern_revision(context, version)) return false;
   context->capabilities = capabilities;
   context->client_info = member(context->meta, META_CLIENT_INFO);
+  if (context->client_info && !yyjson_is_obj(context->client_info)) {
+    return refuse_meta(context, "_meta." META_CLIENT_INFO, "object", context->client_info);
+  }
   if (peer->edge && !idem__headers_check(context, context->params)) return false;
   return modern_log_level(context);
 }
@@ -243,13 +250,17 @@ static bool has_modern_header(const idem__mcp_peer *peer) {
   return revision && idem__revision_has(revision, IDEM__R_MODERN);
 }
 
+/* What was said belongs to the newer era, and does not say in which revision. */
 static bool refuse_claimless(idem__context *context) {
   context->revision = &idem__revisions[0];
   idem__request_set_codes(context->request, IDEM_CODES_MODERN);
-  if (context->method && context->method->run == idem__run_initialize) {
-    return refuse_header(context, "MCP-Protocol-Version", "initialize belongs to older revisions");
-  }
   return refuse_meta(context, "_meta." META_VERSION, "string", NULL);
+}
+
+static bool refuse_old_handshake(idem__context *context) {
+  context->revision = &idem__revisions[0];
+  idem__request_set_codes(context->request, IDEM_CODES_MODERN);
+  return refuse_header(context, "MCP-Protocol-Version", "initialize belongs to older revisions");
 }
 
 static void adopt_session(idem__context *context, const idem__mcp_session *session) {
@@ -260,32 +271,86 @@ static void adopt_session(idem__context *context, const idem__mcp_session *sessi
   context->log_level = atomic_load_explicit(&session->log_level, memory_order_relaxed);
 }
 
+static idem_code_set legacy_codes(const idem__context *context) {
+  bool own = context->server->opts.codes == IDEM_CODES_ERLMCP;
+  return own ? IDEM_CODES_ERLMCP : context->revision->codes;
+}
+
 static bool refuse_uninitialized(idem__context *context) {
+  if (context->server->opts.codes == IDEM_CODES_ERLMCP) {
+    idem__answer fault = idem__answer_fault(IDEM_CODES_ERLMCP, IDEM_FAULT_NOT_INITIALIZED, NULL);
+    idem__refuse_for(context, 400, fault.code, fault.message, NULL, 0);
+    return false;
+  }
   static const char data[] = "{\"reason\":\"not-initialized\"}";
-  idem__refuse(context, 400, IDEM_RPC_INVALID_REQUEST, data, sizeof data - 1);
+  char text[IDEM__CAUSE];
+  const char *cause = idem__cause(
+      context, text, "Invalid Request: not initialized; send initialize first, or %s in _meta",
+      META_VERSION);
+  idem__refuse_for(context, 400, IDEM_RPC_INVALID_REQUEST, cause, data, sizeof data - 1);
   return false;
 }
 
 /* A server that speaks no legacy revision names what it speaks. */
 static bool refuse_legacy(idem__context *context) {
+  yyjson_val *requested = member(context->params, "protocolVersion");
+  if (!yyjson_is_str(requested)) return refuse_claimless(context);
   context->revision = &idem__revisions[0];
   idem__request_set_codes(context->request, IDEM_CODES_MODERN);
-  return refuse_version(context, member(context->params, "protocolVersion"));
+  return refuse_version(context, requested);
+}
+
+/* A header that names no revision served here: told with those that are. */
+static bool version_header_served(idem__context *context, const idem__mcp_peer *peer) {
+  const char *value;
+  size_t len;
+  if (!header_value(peer, "mcp-protocol-version", &value, &len)) return true;
+  const idem__revision *revision = idem__revision_find(value, len);
+  if (revision && (context->server->opts.revisions & revision->bit)) return true;
+  char text[IDEM__CAUSE], supported[IDEM__VERSIONS];
+  idem__supported_versions(context->server, supported);
+  idem__buf *data = &context->worker->scratch;
+  data->len = 0;
+  idem__writer writer = idem__writer_on(data);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "reason", "bad-version");
+  idem__write_key(&writer, "supported");
+  idem__write_supported_versions(context->server, &writer);
+  idem__write_object_end(&writer);
+  const char *cause = idem__cause(
+      context, text, "Invalid Request: unsupported MCP-Protocol-Version: %.*s (supported: %s)",
+      (int)idem__utf8_cut(value, len, 64), value, supported);
+  idem__refuse_for(context, 400, IDEM_RPC_INVALID_REQUEST, cause, data->data, data->len);
+  return false;
+}
+
+/* Over HTTP everything but initialize belongs to a session. */
+static bool may_come_first(const idem__context *context, const idem__mcp_peer *peer) {
+  if (!context->method || !context->method->before_initialize) return false;
+  return !peer->edge || context->method == &idem__mcp_methods[IDEM__METHOD_INITIALIZE];
 }
 
 static bool pass_legacy(idem__context *context, const idem__mcp_peer *peer) {
   const idem__revision *newest = idem__revision_legacy(context->server->opts.revisions);
-  if (has_modern_header(peer)) return refuse_claimless(context);
+  bool hello = context->method == &idem__mcp_methods[IDEM__METHOD_INITIALIZE];
+  if (has_modern_header(peer)) {
+    return hello ? refuse_old_handshake(context) : refuse_claimless(context);
+  }
+  if (peer->unavailable) {
+    idem__refuse_unavailable(context);
+    return false;
+  }
   if (!newest) return refuse_legacy(context);
   context->revision = newest;
+  if (!version_header_served(context, peer)) return false;
   if (peer->session) {
     adopt_session(context, peer->session);
   } else if (peer->assumed) {
     context->revision = peer->assumed;
-  } else if (!context->method || !context->method->before_initialize) {
+  } else if (!may_come_first(context, peer)) {
     return refuse_uninitialized(context);
   }
-  idem__request_set_codes(context->request, context->revision->codes);
+  idem__request_set_codes(context->request, legacy_codes(context));
   return true;
 }
 
@@ -321,6 +386,17 @@ static bool pass_method(idem__context *context) {
 /* Which row a registered method is; NULL for a method of the application's own. */
 static const idem__mcp_method *row_of(const idem_request *request);
 
+/* Whoever says a part of what the newer era says means it: what is missing is named. */
+static bool is_modern(const idem__context *context) {
+  static const char *const parts[] = {META_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL};
+  if (member(context->meta, META_VERSION)) return true;
+  if (!idem__server_speaks(context->server, IDEM_MCP_2026_07_28)) return false;
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    if (member(context->meta, parts[i])) return true;
+  }
+  return context->method && context->method->revisions == IDEM_MCP_2026_07_28;
+}
+
 static bool gate(idem_request *request, yyjson_val *params, void *user) {
   (void)user;
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
@@ -332,22 +408,21 @@ static bool gate(idem_request *request, yyjson_val *params, void *user) {
   context->method = row_of(request);
   context->meta = member(params, "_meta");
   if (!yyjson_is_obj(context->meta)) context->meta = NULL;
-  bool claim = member(context->meta, META_VERSION) != NULL;
-  if (!(claim ? pass_modern(context, peer) : pass_legacy(context, peer))) return false;
+  if (!(is_modern(context) ? pass_modern(context, peer) : pass_legacy(context, peer))) return false;
   if (!pass_method(context)) return false;
-  read_progress_token(context);
-  return true;
+  return read_progress_token(context);
 }
 
 /* ----------------------------------------------------------------- registering */
 
 typedef struct idem__method_user {
   const idem__mcp_method *row;
+  idem__method_run run;
 } idem__method_user;
 
 static void run_row(idem_request *request, yyjson_val *params, void *user) {
   const idem__method_user *method = user;
-  method->row->run(idem__context_of(request), params);
+  method->run(idem__context_of(request), params);
 }
 
 static const idem__mcp_method *row_of(const idem_request *request) {
@@ -360,7 +435,7 @@ static void on_initialized(idem_conn *conn, yyjson_val *params, void *user) {
   (void)user;
   idem__mcp_peer *peer = idem__mcp_peer_of(conn);
   idem__session_change change = {.kind = IDEM__SESSION_INITIALIZED};
-  if (peer && peer->session) idem__session_change_for(peer, &change);
+  if (peer && peer->session) idem__session_change_for(peer, &change, NULL, NULL);
 }
 
 /* Known, and of no consequence here. */
@@ -384,12 +459,12 @@ static idem_status register_notifications(idem_server *server) {
 }
 
 idem_status idem__methods_register(idem_server *server) {
-  server->method_users = idem__calloc(&server->alloc, METHOD_COUNT * sizeof *server->method_users);
+  server->method_users = idem__calloc(&server->alloc, IDEM__METHODS * sizeof *server->method_users);
   if (!server->method_users) return IDEM_E_NOMEM;
-  for (size_t i = 0; i < METHOD_COUNT; i++) {
-    server->method_users[i].row = &methods[i];
-    idem_status status =
-        idem_router_method(server->router, methods[i].name, run_row, &server->method_users[i]);
+  for (size_t i = 0; i < IDEM__METHODS; i++) {
+    server->method_users[i] = (idem__method_user){&idem__mcp_methods[i], runs[i]};
+    idem_status status = idem_router_method(server->router, idem__mcp_methods[i].name, run_row,
+                                            &server->method_users[i]);
     if (status != IDEM_OK) return status;
   }
   idem__router_set_gate(server->router, gate, server);

@@ -1,37 +1,11 @@
-/* method.h - the methods of MCP: a row for each, and the functions that run them.
- * The table and the gate that every request passes are in method.c. */
+/* method.h - the functions that run the methods of MCP, one for each row of src/mcp/method_table.c.
+ * Which runs which, and the gate that every request passes, are in method.c. */
 #ifndef IDEM_MCP_METHOD_H
 #define IDEM_MCP_METHOD_H
 
 #include "nouns.h"
 
-typedef enum idem__capability {
-  IDEM__CAP_NONE,
-  IDEM__CAP_TOOLS,
-  IDEM__CAP_RESOURCES,
-  IDEM__CAP_PROMPTS,
-  IDEM__CAP_COMPLETIONS,
-  IDEM__CAP_LOGGING,
-  IDEM__CAP_TASKS
-} idem__capability;
-
-/* Where 2026-07-28's Mcp-Name header comes from. */
-typedef enum idem__name_source {
-  IDEM__NAME_NONE,
-  IDEM__NAME_NAME,
-  IDEM__NAME_URI,
-  IDEM__NAME_TASK
-} idem__name_source;
-
 typedef void (*idem__method_run)(idem__context *context, yyjson_val *params);
-typedef struct idem__mcp_method {
-  const char *name;
-  uint32_t revisions; /* bits of idem_revision */
-  idem__capability capability;
-  idem__name_source name_source;
-  bool before_initialize; /* a legacy peer may call it first */
-  idem__method_run run;
-} idem__mcp_method;
 /* A log level's name; -1: not one. */
 int idem__level_parse(yyjson_val *val);
 /* Registers every method and notification on the server's router. */

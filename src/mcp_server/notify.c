@@ -3,6 +3,7 @@
 #include "notify.h"
 #include "result.h"
 #include "session.h"
+#include "wait.h"
 
 #include <string.h>
 
@@ -71,6 +72,14 @@ void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logge
   send(conn, "notifications/message", &params, &writer);
 }
 
+static void on_level_set(idem__context *context, idem_status status, void *user) {
+  (void)user;
+  if (idem__is_unknown(status))
+    idem__refuse_unavailable(context);
+  else
+    idem__reply_text(context, "{}", 2);
+}
+
 void idem__run_set_level(idem__context *context, yyjson_val *params) {
   yyjson_val *level = params ? yyjson_obj_get(params, "level") : NULL;
   int parsed = idem__level_parse(level);
@@ -80,6 +89,12 @@ void idem__run_set_level(idem__context *context, yyjson_val *params) {
   }
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   idem__session_change change = {.kind = IDEM__SESSION_LEVEL, .level = parsed};
-  if (peer->session) idem__session_change_for(peer, &change);
-  idem__reply_text(context, "{}", 2);
+  if (!peer->session) {
+    on_level_set(context, IDEM_OK, NULL);
+    return;
+  }
+  idem__wait *wait = idem__wait_begin(context, on_level_set, NULL);
+  if (!wait) return;
+  idem__session_change_for(peer, &change, idem__wait_end, wait);
+  idem__wait_keep(wait);
 }

@@ -1,6 +1,6 @@
 /* page.c - lists, prepared once for each snapshot, revision and page.
- * A cursor is the position of the page's first entry and the snapshot it was made for, so that a
- * cursor of a list that has changed since is refused instead of skipping or repeating entries. */
+ * A cursor is its list, the position of the page's first entry and the snapshot it was made for, so that a
+ * cursor of another list, or of one that has changed since, is refused instead of skipping or repeating entries. */
 #include "page.h"
 #include "result.h"
 #include "server.h"
@@ -54,9 +54,19 @@ bool idem__parse_position(yyjson_val *cursor, int64_t *position) {
   return *end == '\0';
 }
 
-static void write_cursor(idem__writer *writer, const idem__registry *registry, size_t first) {
+/* What the cursors of a list begin with: no digit, and none of tasks/list does. */
+static const char list_signs[IDEM__LIST_KINDS] = {
+    [IDEM__TOOLS] = 't',
+    [IDEM__RESOURCES] = 'r',
+    [IDEM__TEMPLATES] = 'm',
+    [IDEM__PROMPTS] = 'p',
+};
+
+static void write_cursor(idem__writer *writer, const idem__registry *registry, idem__list_kind kind,
+                         size_t first) {
   char cursor[64];
-  snprintf(cursor, sizeof cursor, "%llx.%zx", (unsigned long long)registry->generation, first);
+  snprintf(cursor, sizeof cursor, "%c%llx.%zx", list_signs[kind],
+           (unsigned long long)registry->generation, first);
   idem__write_member_text(writer, "nextCursor", cursor);
 }
 
@@ -73,7 +83,7 @@ static bool read_cursor(const idem__registry *registry, idem__list_kind kind, yy
                         size_t *first) {
   const char *text = yyjson_get_str(cursor);
   unsigned long long generation, position;
-  const char *end = text ? read_hex(text, &generation) : NULL;
+  const char *end = text && text[0] == list_signs[kind] ? read_hex(text + 1, &generation) : NULL;
   if (!end || *end != '.') return false;
   end = read_hex(end + 1, &position);
   if (!end || end != text + yyjson_get_len(cursor)) return false;
@@ -107,7 +117,7 @@ static void write_page(idem__result *result, idem__list_kind kind, size_t first)
     idem__entry_write(kind, list->entries[i], result->context->revision, &result->writer);
   }
   idem__write_array_end(&result->writer);
-  if (end < list->count) write_cursor(&result->writer, registry, end);
+  if (end < list->count) write_cursor(&result->writer, registry, kind, end);
   idem__result_cacheable(result);
 }
 
@@ -141,7 +151,8 @@ static idem__page *prepare(idem__context *context, idem__list_kind kind, size_t 
 void idem__page_reply(idem__context *context, idem__list_kind kind, yyjson_val *params) {
   yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
   size_t first = 0;
-  if (cursor && !read_cursor(context->lists->registry, kind, cursor, &first)) {
+  bool begins = !cursor || yyjson_equals_str(cursor, "");
+  if (!begins && !read_cursor(context->lists->registry, kind, cursor, &first)) {
     idem__reply_bad_param(context, "cursor", "a cursor of the list as it is now", cursor);
     return;
   }

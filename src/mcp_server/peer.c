@@ -5,26 +5,33 @@
 
 #include <string.h>
 
+#define ESCAPED 6 /* a byte of a string in JSON text, at most */
+
 /* ---------------------------------------------------------------- sessions */
 
-static yyjson_doc *copy_params(const idem_alloc *alloc, yyjson_val *params) {
-  size_t len;
-  yyjson_alc alc = {alloc->malloc, alloc->realloc, alloc->free, alloc->ctx};
-  char *text = yyjson_val_write_opts(params, 0, &alc, &len, NULL);
-  if (!text) return NULL;
-  yyjson_doc *doc = yyjson_read_opts(text, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
-  idem__free(alloc, text);
-  return doc;
+/* Of initialize's params only what handlers may ask for: a session keeps it for as long as it lives. */
+static idem_status write_hello(idem__buf *out, yyjson_val *params) {
+  idem__writer writer = idem__writer_on(out);
+  idem__write_object(&writer);
+  idem__write_member_value(&writer, "clientInfo", yyjson_obj_get(params, "clientInfo"));
+  idem__write_member_value(&writer, "capabilities", yyjson_obj_get(params, "capabilities"));
+  idem__write_object_end(&writer);
+  return writer.status;
 }
 
-/* A copy of initialize's params. */
 static idem_status copy_hello(idem__mcp_session *session, yyjson_val *params) {
   idem__hello *hello = idem__calloc(&session->alloc, sizeof *hello);
+  const idem_alloc *alloc = &session->alloc;
+  yyjson_alc alc = idem__json_alc(alloc);
+  idem__buf text;
   if (!hello) return IDEM_E_NOMEM;
   hello->alloc = session->alloc;
   atomic_init(&hello->refs, 1);
   session->hello = hello;
-  hello->doc = copy_params(&session->alloc, params);
+  idem__buf_init(&text, &session->alloc, IDEM__HELLO_BYTES * ESCAPED);
+  if (write_hello(&text, params) == IDEM_OK)
+    hello->doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
+  idem__buf_deinit(&text);
   return hello->doc ? IDEM_OK : IDEM_E_NOMEM;
 }
 
@@ -69,12 +76,22 @@ bool idem__session_subscribed(const idem__mcp_session *session, const char *uri)
 
 static idem_status subscribe(idem__mcp_session *session, const char *uri, size_t len, size_t max) {
   if (idem__map_get(&session->subscriptions, uri, len)) return IDEM_OK;
-  if (session->subscriptions.count >= max) return IDEM_E_LIMIT;
+  if (session->subscriptions.count >= max || len > IDEM__SUBSCRIBED_URI_BYTES) return IDEM_E_LIMIT;
+  if (session->subscribed_bytes + len > max * IDEM__SUBSCRIBED_URI_MEAN) return IDEM_E_LIMIT;
   char *copy = idem__strndup(&session->alloc, uri, len);
   if (!copy) return IDEM_E_NOMEM;
   idem_status status = idem__map_put(&session->subscriptions, copy, len, copy);
-  if (status != IDEM_OK) idem__free(&session->alloc, copy);
+  if (status == IDEM_OK)
+    session->subscribed_bytes += len;
+  else
+    idem__free(&session->alloc, copy);
   return status;
+}
+
+static void unsubscribe(idem__mcp_session *session, const char *uri, size_t len) {
+  char *copy = idem__map_remove(&session->subscriptions, uri, len);
+  if (copy) session->subscribed_bytes -= len;
+  idem__free(&session->alloc, copy);
 }
 
 idem_status idem__session_apply(idem__mcp_session *session, const idem__session_change *change,
@@ -84,17 +101,20 @@ idem_status idem__session_apply(idem__mcp_session *session, const idem__session_
   case IDEM__SESSION_LEVEL: atomic_store(&session->log_level, change->level); break;
   case IDEM__SESSION_SUBSCRIBE:
     return subscribe(session, change->uri, change->uri_len, max_subscriptions);
-  case IDEM__SESSION_UNSUBSCRIBE:
-    idem__free(&session->alloc,
-               idem__map_remove(&session->subscriptions, change->uri, change->uri_len));
-    break;
+  case IDEM__SESSION_UNSUBSCRIBE: unsubscribe(session, change->uri, change->uri_len); break;
   }
   return IDEM_OK;
 }
 
-idem_status idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *change) {
-  if (peer->edge) return peer->edge->change_session(peer->edge_ctx, change);
-  return idem__session_apply(peer->session, change, peer->worker->server->opts.max_subscriptions);
+void idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *change,
+                              idem__edge_done done, void *user) {
+  if (peer->edge) {
+    peer->edge->change_session(peer->edge_ctx, change, done, user);
+    return;
+  }
+  idem_status status =
+      idem__session_apply(peer->session, change, peer->worker->server->opts.max_subscriptions);
+  if (done) done(status, user);
 }
 
 /* ------------------------------------------------------------------- peers */
@@ -114,8 +134,12 @@ void idem__mcp_peer_deinit(idem__mcp_peer *peer) {
   peer->session = NULL;
 }
 
+const char *idem__mcp_peer_client(const idem__mcp_peer *peer) {
+  return peer->principal_claimed ? NULL : peer->principal;
+}
+
 static void whose(const idem_conn *conn, idem__whose *out) {
-  out->client = idem__mcp_peer_of(conn)->principal;
+  out->client = idem__mcp_peer_client(idem__mcp_peer_of(conn));
 }
 
 static void free_line_peer(void *attachment) {
@@ -131,6 +155,7 @@ idem_status idem__worker_accept(idem__mcp_worker *worker, const idem_conn_opts *
   ours.router = worker->server->router;
   if (!ours.policy) ours.policy = &worker->server->policy;
   if (!ours.log) ours.log = worker->server->opts.log;
+  idem__server_admit_limits(worker->server, &ours.policy->limits);
   size_t name_len = principal ? strlen(principal) : 0;
   idem__mcp_peer *peer = idem__malloc(&worker->alloc, sizeof *peer + name_len + 1);
   if (!peer) return IDEM_E_NOMEM;

@@ -100,7 +100,7 @@ static idem_status fill_entry(idem_server *server, const idem_prompt *prompt,
     status = idem__definition_copy(server, texts, sizeof texts / sizeof texts[0], why, why_len);
   }
   entry->fn = prompt->fn;
-  entry->user = prompt->user;
+  entry->head.user = prompt->user;
   return status;
 }
 
@@ -117,6 +117,7 @@ idem_status idem_server_add_prompt(idem_server *server, const idem_prompt *promp
     idem__entry_unref(&entry->head, &server->alloc);
     return status;
   }
+  entry->head.release = prompt->release;
   return idem__registry_change(server, IDEM__PROMPTS, prompt->name, &entry->head);
 }
 

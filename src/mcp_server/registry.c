@@ -18,9 +18,11 @@ void *idem__entry_new(idem_server *server, size_t size,
 }
 
 void idem__entry_unref(idem__entry *entry, const idem_alloc *alloc) {
-  if (atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) == 1) {
-    entry->free(entry, alloc);
-  }
+  if (atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) != 1) return;
+  void (*release)(void *user) = entry->release;
+  void *user = entry->user;
+  entry->free(entry, alloc);
+  if (release) release(user);
 }
 
 /* ---------------------------------------------------------------- snapshots */
@@ -144,7 +146,9 @@ idem_status idem__registry_change(idem_server *server, idem__list_kind kind, con
   idem__server_lock(server);
   idem_status status = swap(server, kind, name, entry, &old);
   idem__server_unlock(server);
-  /* The caller's own count: on success the snapshot has one of its own. */
+  /* The caller's own count: on success the snapshot has one of its own. On failure `user` stays the
+   * application's. */
+  if (entry && status != IDEM_OK) entry->release = NULL;
   if (entry) idem__entry_unref(entry, &server->alloc);
   if (status != IDEM_OK) return status;
   if (old) idem__registry_unref(old);

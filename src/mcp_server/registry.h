@@ -12,6 +12,8 @@ typedef struct idem__entry {
   _Atomic unsigned refs;
   const char *name; /* by which it is found: its own, or its URI */
   void (*free)(void *entry, const idem_alloc *alloc);
+  void (*release)(void *user); /* the application's, after that; NULL: none */
+  void *user;
 } idem__entry;
 /* A zeroed entry of this size, counted once; NULL: no memory. */
 void *idem__entry_new(idem_server *server, size_t size,
@@ -25,11 +27,9 @@ typedef struct idem__tool_entry {
   uint64_t input_hash;                  /* of the text of its schema */
   _Atomic(idem_schema *) input, output; /* NULL: not compiled yet; see idem__tool_input */
   bool output_is_object;
-  struct idem__header_rule *headers; /* x-mcp-header: see header.c */
-  size_t header_count;
+  idem__header_rules headers; /* x-mcp-header: see header_check.c */
   idem_task_support task;
   idem_tool_fn fn;
-  void *user;
 } idem__tool_entry;
 
 typedef struct idem__resource_entry {
@@ -38,7 +38,6 @@ typedef struct idem__resource_entry {
   int64_t size;
   struct idem__uri_template *pattern; /* NULL: a plain URI */
   idem_resource_fn fn;
-  void *user;
 } idem__resource_entry;
 
 typedef struct idem__prompt_entry {
@@ -50,7 +49,6 @@ typedef struct idem__prompt_entry {
   } * arguments;
   size_t argument_count;
   idem_prompt_fn fn;
-  void *user;
 } idem__prompt_entry;
 
 /* One kind of thing that is listed. */

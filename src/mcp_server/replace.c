@@ -16,12 +16,15 @@ static bool write_list(const idem__registry *registry, idem__list_kind kind,
   return writer.status == IDEM_OK;
 }
 
-/* As a peer of this revision would see them; without memory they count as different. */
+#define LIST_BYTES ((size_t)256 << 20)
+
+/* As a peer of this revision would see them; without memory, or where there is too much to compare, they
+ * count as different. */
 static bool same_list(const idem__registry *one, const idem__registry *other, idem__list_kind kind,
                       const idem__revision *revision) {
   idem__buf left, right;
-  idem__buf_init(&left, &one->alloc, SIZE_MAX / 4);
-  idem__buf_init(&right, &one->alloc, SIZE_MAX / 4);
+  idem__buf_init(&left, &one->alloc, LIST_BYTES);
+  idem__buf_init(&right, &one->alloc, LIST_BYTES);
   bool same = write_list(one, kind, revision, &left) && write_list(other, kind, revision, &right) &&
               left.len == right.len && memcmp(left.data, right.data, left.len) == 0;
   idem__buf_deinit(&left);

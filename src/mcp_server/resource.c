@@ -34,7 +34,7 @@ static void write_annotations(const char *json, const idem__revision *revision,
   }
   idem__arena arena;
   idem_status status = IDEM_OK;
-  idem__arena_init(&arena, writer->out->alloc, NULL, 0, SIZE_MAX / 2);
+  idem__arena_init(&arena, writer->out->alloc, NULL, 0, idem__json_read_bound(strlen(json)));
   yyjson_doc *doc = idem__json_read(json, strlen(json), &arena, &status);
   if (doc)
     write_old_annotations(yyjson_doc_get_root(doc), writer);
@@ -93,9 +93,12 @@ const idem__resource_entry *idem__registry_resource(const idem__registry *regist
 /* ---------------------------------------------------------------- reading */
 
 static idem_status reply_missing(idem__context *context, const char *uri, size_t len) {
-  idem__answer fault =
-      idem__answer_fault(context->revision->codes, IDEM_FAULT_RESOURCE_NOT_FOUND, NULL);
-  return idem__reply_missing(context, fault.code, fault.message, "uri", uri, len);
+  idem__answer fault = idem__answer_fault(idem__request_codes(context->request),
+                                          IDEM_FAULT_RESOURCE_NOT_FOUND, NULL);
+  char text[IDEM__CAUSE];
+  const char *cause = idem__cause(context, text, "Resource not found: %.*s",
+                                  (int)idem__utf8_cut(uri, len, IDEM__CAUSE), uri);
+  return idem__reply_missing(context, fault.code, cause ? cause : fault.message, "uri", uri, len);
 }
 
 void idem__run_resources_read(idem__context *context, yyjson_val *params) {

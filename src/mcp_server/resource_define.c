@@ -98,7 +98,7 @@ static idem_status fill_entry(idem_server *server, const idem_resource *resource
   }
   entry->size = resource->size;
   entry->fn = resource->fn;
-  entry->user = resource->user;
+  entry->head.user = resource->user;
   return status;
 }
 
@@ -115,6 +115,7 @@ idem_status idem_server_add_resource(idem_server *server, const idem_resource *r
     idem__entry_unref(&entry->head, &server->alloc);
     return status;
   }
+  entry->head.release = resource->release;
   return idem__registry_change(server, resource->is_template ? IDEM__TEMPLATES : IDEM__RESOURCES,
                                resource->uri, &entry->head);
 }

@@ -13,8 +13,9 @@ void idem__result_begin(idem__result *result, idem__context *context, const char
   result->context = context;
   /* The worker's buffer is lent: it is one result at a time, written and sent in one go. */
   result->buf = *scratch;
-  idem__buf_init(scratch, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(scratch, &context->worker->alloc, idem__answer_bytes(context->server));
   result->buf.len = 0;
+  result->buf.max = scratch->max; /* conns may have come that take more */
   result->writer = idem__writer_on(&result->buf);
   result->failed_tool = false;
   if (result_type && idem__revision_has(context->revision, IDEM__R_MODERN)) {
@@ -138,10 +139,19 @@ idem_status idem__reply_failure(idem__context *context, int64_t code, const char
   return idem__reply_error_own(context->request, code, message, data_json, len);
 }
 
+/* Past a bound it is told what any work past a bound is told. */
+void idem__refuse_for_room(idem__context *context, idem_status status) {
+  static const char data[] = "{\"reason\":\"too-many-in-flight\"}";
+  if (status == IDEM_E_LIMIT)
+    idem__refuse(context, 0, IDEM_RPC_INVALID_REQUEST, data, sizeof data - 1);
+  else
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+}
+
 idem_status idem__reply_missing(idem__context *context, int64_t code, const char *message,
                                 const char *key, const char *text, size_t len) {
   idem__buf data;
-  idem__buf_init(&data, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(&data, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&data);
   idem__write_object(&writer);
   idem__write_key(&writer, key);
@@ -160,7 +170,9 @@ idem_status idem__reply_misplaced(idem_request *request) {
 
 idem_status idem__reply_bad_param(idem__context *context, const char *param, const char *expected,
                                   yyjson_val *received) {
-  char storage[512];
+  char storage[512], cause[IDEM__CAUSE];
+  const char *message = idem__cause(context, cause, "Invalid params: %s: expected %s, received %s",
+                                    param, expected, idem__json_type_name(received));
   idem__buf data;
   idem__buf_fixed(&data, storage, sizeof storage);
   idem__writer writer = idem__writer_on(&data);
@@ -170,7 +182,7 @@ idem_status idem__reply_bad_param(idem__context *context, const char *param, con
   idem__write_member_text(&writer, "received", idem__json_type_name(received));
   idem__write_object_end(&writer);
   bool fits = writer.status == IDEM_OK;
-  return idem__reply_failure(context, IDEM_RPC_INVALID_PARAMS, NULL, fits ? data.data : NULL,
+  return idem__reply_failure(context, IDEM_RPC_INVALID_PARAMS, message, fits ? data.data : NULL,
                              data.len);
 }
 
@@ -185,13 +197,25 @@ static const char *modern_text(int64_t code) {
 
 idem_status idem__refuse(idem__context *context, int status, int64_t code, const char *data_json,
                          size_t len) {
+  return idem__refuse_for(context, status, code, NULL, data_json, len);
+}
+
+idem_status idem__refuse_for(idem__context *context, int status, int64_t code, const char *cause,
+                             const char *data_json, size_t len) {
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   if (status && peer && peer->edge) peer->edge->set_status(peer->edge_ctx, status);
-  return idem__reply_error_own(context->request, code, modern_text(code), data_json, len);
+  return idem__reply_error_own(context->request, code, cause ? cause : modern_text(code), data_json,
+                               len);
+}
+
+idem_status idem__refuse_unavailable(idem__context *context) {
+  static const char data[] = "{\"reason\":\"unavailable\"}";
+  return idem__refuse(context, 503, IDEM_RPC_INTERNAL_ERROR, data, sizeof data - 1);
 }
 
 idem_status idem__refuse_capability(idem__context *context, const char *required) {
   const int64_t code = -32021;
+  char text[IDEM__CAUSE];
   if (!context->task && !idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
   }
@@ -202,9 +226,11 @@ idem_status idem__refuse_capability(idem__context *context, const char *required
   idem__write_member_raw(&writer, "requiredCapabilities", required);
   idem__write_object_end(&writer);
   const char *json = writer.status == IDEM_OK ? data.data : NULL;
-  idem_status status = context->task
-                           ? idem__reply_failure(context, code, modern_text(code), json, data.len)
-                           : idem__refuse(context, 400, code, json, data.len);
+  const char *cause =
+      idem__cause(context, text, "Missing required client capability: %s", required);
+  const char *message = cause ? cause : modern_text(code);
+  idem_status status = context->task ? idem__reply_failure(context, code, message, json, data.len)
+                                     : idem__refuse_for(context, 400, code, cause, json, data.len);
   idem__buf_deinit(&data);
   return status;
 }
@@ -217,17 +243,21 @@ const char *idem_principal(const idem_request *request) {
 }
 
 idem_revision idem_request_revision(const idem_request *request) {
-  return idem__context_of(request)->revision->bit;
+  const idem__context *context = idem__context_of(request);
+  return context ? context->revision->bit : (idem_revision)0;
 }
 
 yyjson_val *idem_request_meta(const idem_request *request) {
-  return idem__context_of(request)->meta;
+  const idem__context *context = idem__context_of(request);
+  return context ? context->meta : NULL;
 }
 
-yyjson_val *idem_client_info(const idem_request *request) {
-  return idem__context_of(request)->client_info;
+yyjson_val *idem_peer_info(const idem_request *request) {
+  const idem__context *context = idem__context_of(request);
+  return context ? context->client_info : NULL;
 }
 
-yyjson_val *idem_client_capabilities(const idem_request *request) {
-  return idem__context_of(request)->capabilities;
+yyjson_val *idem_peer_capabilities(const idem_request *request) {
+  const idem__context *context = idem__context_of(request);
+  return context ? context->capabilities : NULL;
 }

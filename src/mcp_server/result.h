@@ -29,24 +29,35 @@ idem_status idem__reply_text(idem__context *context, const char *json, size_t le
 /* An error that a handler or feature made: HTTP status stays 200. */
 idem_status idem__reply_failure(idem__context *context, int64_t code, const char *message,
                                 const char *data_json, size_t len);
+/* A request that LIMIT or NOMEM keeps from going on. */
+void idem__refuse_for_room(idem__context *context, idem_status status);
 /* ... whose data names what is missing: {key: text}. */
 idem_status idem__reply_missing(idem__context *context, int64_t code, const char *message,
                                 const char *key, const char *text, size_t len);
+/* The code, message and data of a named fault in a code set. */
+IDEM__COLD idem__answer idem__answer_fault(idem_code_set codes, idem_fault fault,
+                                           const char *subject);
 /* An answer that comes too late, or to a request of another kind: ends the request. STATE. */
 idem_status idem__reply_misplaced(idem_request *request);
 /* -32602 with {"param","expected","received"}. */
 idem_status idem__reply_bad_param(idem__context *context, const char *param, const char *expected,
                                   yyjson_val *received);
+/* The message of an error that names its cause: at most 256 bytes, one line. NULL: the policy wants the
+ * canonical text. `out` holds it until the answer is given. */
+#define IDEM__CAUSE 257
+__attribute__((format(printf, 3, 4))) const char *
+idem__cause(const idem__context *context, char out[IDEM__CAUSE], const char *format, ...);
+const char *idem__cause_of_fault(const idem__context *context, idem_fault fault,
+                                 const char *subject, char out[IDEM__CAUSE]);
 /* An error found before any handler: takes an HTTP status with it (0: leave 200). */
 idem_status idem__refuse(idem__context *context, int status, int64_t code, const char *data_json,
                          size_t len);
+/* What it needs does not answer: nobody knows whether anything happened. */
+idem_status idem__refuse_unavailable(idem__context *context);
+/* ... with a message that names its cause; NULL: the canonical one. */
+idem_status idem__refuse_for(idem__context *context, int status, int64_t code, const char *cause,
+                             const char *data_json, size_t len);
 /* -32021 or what the revision has for it; `required` is JSON object text. */
 idem_status idem__refuse_capability(idem__context *context, const char *required);
-
-/* Writes an array of content blocks as a revision knows them: unknown kinds become text, unknown
- * fields are left out. */
-void idem__content_write(yyjson_val *blocks, const idem__revision *revision, idem__writer *writer);
-void idem__content_write_block(yyjson_val *block, const idem__revision *revision,
-                               idem__writer *writer);
 
 #endif

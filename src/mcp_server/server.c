@@ -36,6 +36,7 @@ static void set_defaults(idem_server_opts *opts) {
   if (!opts->task_ttl_ms) opts->task_ttl_ms = 300000;
   if (!opts->task_poll_ms) opts->task_poll_ms = 1000;
   if (!opts->max_tasks) opts->max_tasks = 10000;
+  if (!opts->max_task_bytes) opts->max_task_bytes = (size_t)256 << 20;
   if (!opts->max_subscriptions) opts->max_subscriptions = 1000;
   if (!opts->state_ms) opts->state_ms = 600000;
   if (!opts->revisions) opts->revisions = ALL_REVISIONS;
@@ -93,11 +94,20 @@ static void write_info(const idem_server_opts *opts, const idem__revision *revis
   idem__write_object_end(writer);
 }
 
+void idem__server_admit_limits(idem_server *server, const idem_limits *limits) {
+  size_t queued = limits->queued_output_bytes;
+  size_t most = queued > SIZE_MAX / 2 ? queued : queued * 2;
+  size_t now = idem__answer_bytes(server);
+  while (now < most && !atomic_compare_exchange_weak(&server->answer_bytes, &now, most)) continue;
+}
+
+#define INFO_BYTES ((size_t)16 << 20) /* icons may be data: URIs */
+
 /* It goes into every answer of 2026-07-28: written once. */
 static idem_status prepare_info(idem_server *server) {
   idem_status status = IDEM_OK;
   for (size_t i = 0; i < IDEM__REVISIONS && status == IDEM_OK; i++) {
-    idem__buf_init(&server->info[i], &server->alloc, SIZE_MAX / 4);
+    idem__buf_init(&server->info[i], &server->alloc, INFO_BYTES);
     idem__writer writer = idem__writer_on(&server->info[i]);
     write_info(&server->opts, &idem__revisions[i], &writer);
     status = writer.status;
@@ -136,7 +146,6 @@ static idem_status make_store(idem_server *server) {
 }
 
 idem_status idem__server_use_store(idem_server *server, idem__store *store) {
-  if (!store->kind->immediate) return IDEM_E_INVAL;
   leave_store(server);
   return join_store(server, idem__store_ref(store));
 }
@@ -164,6 +173,8 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   idem__list_init(&server->workers);
   idem__list_init(&server->ended_workers);
   server->policy = idem_policy_preset(IDEM_PROFILE_MCP);
+  if (opts->codes == IDEM_CODES_ERLMCP) server->policy.codes = IDEM_CODES_ERLMCP;
+  idem__server_admit_limits(server, &server->policy.limits);
   idem_status status = copy_options(server, opts);
   if (status == IDEM_OK) status = make_parts(server);
   if (status != IDEM_OK) {

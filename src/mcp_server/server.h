@@ -12,9 +12,13 @@ struct idem_server {
   idem_server_opts opts; /* strings replaced by owned copies */
   idem__store *store;    /* what is shared with other loops, and may be with other servers */
   idem__store_watcher *news, *task_changes;
+  struct idem__task_news *task_news; /* others' changes to tasks, to be loaded; the tasks' lock */
+  size_t task_news_count;
   _Atomic unsigned listening; /* open subscriptions/listen that name tasks */
   idem_router *router;
   idem_policy policy;
+  _Atomic size_t
+      answer_bytes;         /* the maximum of what is written for a peer: see idem__answer_bytes */
   idem__registry *registry; /* guarded by lock */
   _Atomic uint64_t generation;
   idem__lock lock;
@@ -34,7 +38,14 @@ struct idem_server {
 static inline bool idem__server_speaks(const idem_server *server, idem_revision revision) {
   return (server->opts.revisions & (uint32_t)revision) != 0;
 }
-/* Shares a store with others; before serving. INVAL: it does not answer at once. */
+/* The maximum of a buffer that holds an answer, or what one is made of: what the most patient conn there was
+ * could have taken. */
+static inline size_t idem__answer_bytes(const idem_server *server) {
+  return atomic_load_explicit(&server->answer_bytes, memory_order_relaxed);
+}
+/* A conn with these limits is served, too. */
+void idem__server_admit_limits(idem_server *server, const idem_limits *limits);
+/* Shares a store with others; before serving. */
 idem_status idem__server_use_store(idem_server *server, idem__store *store);
 void idem__server_lock(idem_server *server); /* short sections only */
 void idem__server_unlock(idem_server *server);
@@ -56,6 +67,9 @@ bool idem__server_offers(const idem_server *server, const idem__registry *regist
 uint64_t idem__server_wall_ms(const idem_server *server);
 void idem__server_random(const idem_server *server, void *bytes, size_t len);
 
+/* "2026-07-28, ...": the same for people. */
+#define IDEM__VERSIONS 72
+const char *idem__supported_versions(const idem_server *server, char out[IDEM__VERSIONS]);
 /* ["2026-07-28", ...]: every revision served, newest first. */
 void idem__write_supported_versions(const idem_server *server, idem__writer *writer);
 

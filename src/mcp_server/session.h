@@ -5,8 +5,9 @@
 
 #include "nouns.h"
 
-/* What a legacy client said of itself: initialize's params, counted, since handlers look at them after
- * the session has gone. */
+/* What a legacy client said of itself, clientInfo and capabilities, counted, since handlers look at them
+ * after the session has gone. */
+#define IDEM__HELLO_BYTES ((size_t)64 * 1024)
 typedef struct idem__hello {
   _Atomic unsigned refs;
   idem_alloc alloc;
@@ -23,7 +24,10 @@ struct idem__mcp_session {
   _Atomic int log_level;    /* idem_mcp_level; -1: the peer set none */
   idem__hello *hello;       /* for client_info and capabilities */
   idem__map subscriptions;  /* uri -> owned copy; HTTP guards it with its own lock */
+  size_t subscribed_bytes;
 };
+#define IDEM__SUBSCRIBED_URI_BYTES ((size_t)8 * 1024)
+#define IDEM__SUBSCRIBED_URI_MEAN ((size_t)256)
 /* Makes one from initialize's params; the revision is agreed. */
 idem_status idem__session_init(idem__mcp_session *session, const idem_alloc *alloc, uint64_t seed,
                                const idem__revision *revision, yyjson_val *params);
@@ -44,11 +48,15 @@ typedef struct idem__session_change {
   size_t uri_len;
 } idem__session_change;
 /* Makes a change; one that was made already is made again to no effect. LIMIT: `max_subscriptions`
- * are there; NOMEM. */
+ * are there, the uri is longer than IDEM__SUBSCRIBED_URI_BYTES, or all together are longer than so many of
+ * IDEM__SUBSCRIBED_URI_MEAN; NOMEM. */
 idem_status idem__session_apply(idem__mcp_session *session, const idem__session_change *change,
                                 size_t max_subscriptions);
-/* The same for a peer's session, wherever that is kept. */
-idem_status idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *change);
+/* Said once: now, or later, when the request it was about may be gone. */
+typedef void (*idem__edge_done)(idem_status status, void *user);
+/* The same for a peer's session, wherever that is kept; `done` may be NULL. */
+void idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *change,
+                              idem__edge_done done, void *user);
 
 /* What a transport that is not a line tells and is told. NULL for line peers. */
 typedef struct idem__edge {
@@ -58,11 +66,13 @@ typedef struct idem__edge {
   bool (*can_reach)(void *ctx);
   /* The HTTP status of an error that no handler made. */
   void (*set_status)(void *ctx, int status);
-  /* initialize succeeded: keep the session (made with idem__session_init by the callee). */
-  idem_status (*open_session)(void *ctx, const idem__revision *revision, yyjson_val *params,
-                              idem__mcp_session **out);
+  /* initialize succeeded: keep the session (made with idem__session_init by the callee) and make it the
+   * peer's. */
+  void (*open_session)(void *ctx, const idem__revision *revision, yyjson_val *params,
+                       idem__edge_done done, void *user);
   /* Makes a change in a session that others share. */
-  idem_status (*change_session)(void *ctx, const idem__session_change *change);
+  void (*change_session)(void *ctx, const idem__session_change *change, idem__edge_done done,
+                         void *user);
 } idem__edge;
 
 /* One conn seen as MCP. conn->attachment points to it. */
@@ -73,12 +83,17 @@ struct idem__mcp_peer {
   idem__mcp_session *session; /* NULL: no legacy handshake yet */
   idem__mcp_session own;      /* a line peer's */
   const char *principal;      /* "" when there is none; borrowed from the transport */
+  bool principal_claimed; /* nobody has checked it: good to tell peers apart, not to share out by */
   const idem__edge *edge;
   void *edge_ctx;
+  bool unavailable; /* nobody can say whether it has a session: what it asks is refused */
   const idem__revision *assumed; /* legacy service without a session (HTTP); NULL: none */
 };
 idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, idem_conn *conn);
 void idem__mcp_peer_deinit(idem__mcp_peer *peer);
+/* The name by which a share is counted; NULL: none that was checked. */
+const char *idem__mcp_peer_client(const idem__mcp_peer *peer);
+
 static inline idem__mcp_peer *idem__mcp_peer_of(const idem_conn *conn) {
   return conn ? idem__conn_attachment(conn) : NULL;
 }

@@ -7,10 +7,9 @@
 
 #include <string.h>
 
-#define SEAL_VERSION 1
+#define SEAL_VERSION 2
 #define NONCE_BYTES 12
 #define HEAD_BYTES (1 + 8 + NONCE_BYTES)
-#define STATE_MAX ((size_t)65536)
 
 static void key_from(const void *bytes, size_t len, uint8_t key[IDEM__SHA256_BYTES]) {
   idem__sha256 sha;
@@ -45,7 +44,7 @@ static idem_status add_question(idem__hmac *hmac, const idem__context *context) 
   idem__buf text;
   idem_status status = IDEM_OK;
   yyjson_obj_iter iter = yyjson_obj_iter_with(context->params);
-  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   for (yyjson_val *key; (key = yyjson_obj_iter_next(&iter)) && status == IDEM_OK;) {
     bool skip = false;
     for (size_t i = 0; i < 3; i++) skip |= yyjson_equals_str(key, changing[i]);
@@ -86,11 +85,11 @@ idem_status idem__state_seal(idem__context *context, const void *state, size_t l
   const idem_server *server = context->server;
   uint8_t head[HEAD_BYTES], tag[IDEM__SHA256_BYTES];
   idem__buf plain;
-  if (len > STATE_MAX) return IDEM_E_LIMIT;
+  if (len > IDEM__SEALED_MAX) return IDEM_E_LIMIT;
   head[0] = SEAL_VERSION;
   put_expiry(head + 1, idem__server_wall_ms(server) + server->opts.state_ms);
   idem__server_random(server, head + 9, NONCE_BYTES);
-  idem__buf_init(&plain, &context->worker->alloc, STATE_MAX + 256);
+  idem__buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX + 256);
   idem_status status = idem__buf_put(&plain, head, sizeof head);
   if (status == IDEM_OK) status = idem__buf_put(&plain, state, len);
   if (status == IDEM_OK) {
@@ -123,8 +122,8 @@ static bool seal_holds(const idem__context *context, const idem__buf *plain) {
 
 idem_status idem__state_open(idem__context *context, const char *text, size_t len, idem__buf *out) {
   idem__buf plain;
-  if (len > STATE_MAX * 2) return IDEM_E_INVAL;
-  idem__buf_init(&plain, &context->worker->alloc, STATE_MAX * 2);
+  if (len > IDEM__SEALED_MAX * 2) return IDEM_E_INVAL;
+  idem__buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX * 2);
   idem_status status = idem__base64_decode(&plain, text, len, IDEM__BASE64_URL);
   if (status == IDEM_OK && !seal_holds(context, &plain)) status = IDEM_E_INVAL;
   if (status == IDEM_OK) {

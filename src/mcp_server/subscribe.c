@@ -1,11 +1,14 @@
 /* subscribe.c - who wants to know of changes: resources/subscribe of legacy sessions, and
  * subscriptions/listen of 2026-07-28, a request that stays open and carries its notifications. */
+#include "input.h"
 #include "notify.h"
 #include "result.h"
 #include "server.h"
 #include "session.h"
 #include "task.h"
+#include "wait.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define META_SUBSCRIPTION "io.modelcontextprotocol/subscriptionId"
@@ -23,28 +26,47 @@ static void refuse_subscription(idem__context *context) {
   idem_reply_fault(context->request, IDEM_FAULT_SUBSCRIPTION, NULL);
 }
 
-static idem_status change(const idem__context *context, idem__session_change_kind kind,
-                          yyjson_val *uri) {
+static void change(idem__context *context, idem__session_change_kind kind, yyjson_val *uri,
+                   idem__wait_fn changed) {
   idem__session_change wanted = {
       .kind = kind, .uri = yyjson_get_str(uri), .uri_len = yyjson_get_len(uri)};
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
-  return peer->session ? idem__session_change_for(peer, &wanted) : IDEM_E_STATE;
+  if (!peer->session) {
+    changed(context, IDEM_E_STATE, NULL);
+    return;
+  }
+  idem__wait *wait = idem__wait_begin(context, changed, NULL);
+  if (!wait) return;
+  idem__session_change_for(peer, &wanted, idem__wait_end, wait);
+  idem__wait_keep(wait);
 }
 
-void idem__run_subscribe(idem__context *context, yyjson_val *params) {
-  yyjson_val *uri = uri_param(context, params);
-  if (!uri) return;
-  if (change(context, IDEM__SESSION_SUBSCRIBE, uri) == IDEM_OK)
+static void on_subscribed(idem__context *context, idem_status status, void *user) {
+  (void)user;
+  if (status == IDEM_OK)
     idem__reply_text(context, "{}", 2);
+  else if (idem__is_unknown(status))
+    idem__refuse_unavailable(context);
   else
     refuse_subscription(context);
 }
 
+static void on_unsubscribed(idem__context *context, idem_status status, void *user) {
+  (void)user;
+  if (idem__is_unknown(status))
+    idem__refuse_unavailable(context);
+  else
+    idem__reply_text(context, "{}", 2);
+}
+
+void idem__run_subscribe(idem__context *context, yyjson_val *params) {
+  yyjson_val *uri = uri_param(context, params);
+  if (uri) change(context, IDEM__SESSION_SUBSCRIBE, uri, on_subscribed);
+}
+
 void idem__run_unsubscribe(idem__context *context, yyjson_val *params) {
   yyjson_val *uri = uri_param(context, params);
-  if (!uri) return;
-  change(context, IDEM__SESSION_UNSUBSCRIBE, uri);
-  idem__reply_text(context, "{}", 2);
+  if (uri) change(context, IDEM__SESSION_UNSUBSCRIBE, uri, on_unsubscribed);
 }
 
 /* ------------------------------------------------------------------- listen */
@@ -240,13 +262,33 @@ static bool strings_within(idem__context *context, yyjson_val *list) {
   if (!yyjson_arr_iter_init(list, &iter)) return yyjson_is_arr(list);
   if (yyjson_arr_size(list) > context->server->opts.max_subscriptions) return false;
   for (yyjson_val *each; (each = yyjson_arr_iter_next(&iter));) {
-    if (!yyjson_is_str(each)) return false;
+    if (!yyjson_is_str(each) || yyjson_get_len(each) > IDEM__SUBSCRIBED_URI_BYTES) return false;
   }
   return true;
 }
 
+/* The first filter that is no switch; NULL: all are. */
+static const char *bad_switch(yyjson_val *wanted) {
+  static const char *const names[] = {"toolsListChanged", "promptsListChanged",
+                                      "resourcesListChanged"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    yyjson_val *value = yyjson_obj_get(wanted, names[i]);
+    if (value && !yyjson_is_bool(value)) return names[i];
+  }
+  return NULL;
+}
+
+static bool refuse_switch(idem__context *context, yyjson_val *wanted, const char *name) {
+  char path[64];
+  snprintf(path, sizeof path, "notifications.%s", name);
+  idem__reply_bad_param(context, path, "boolean", yyjson_obj_get(wanted, name));
+  return false;
+}
+
 static bool listen_params_fine(idem__context *context, yyjson_val *wanted, yyjson_val *resources,
                                yyjson_val *tasks) {
+  const char *bad = yyjson_is_obj(wanted) ? bad_switch(wanted) : NULL;
+  if (bad) return refuse_switch(context, wanted, bad);
   if (!yyjson_is_obj(wanted)) {
     idem__reply_bad_param(context, "notifications", "object", wanted);
   } else if (!strings_within(context, resources)) {
@@ -267,6 +309,10 @@ void idem__run_listen(idem__context *context, yyjson_val *params) {
   yyjson_val *resources = yyjson_obj_get(wanted, "resourceSubscriptions");
   yyjson_val *tasks = yyjson_obj_get(wanted, "taskIds");
   if (!listen_params_fine(context, wanted, resources, tasks)) return;
+  if (!idem__can_reach(context)) {
+    idem__refuse_streamless(context);
+    return;
+  }
   listener *who = idem__arena_malloc(idem__request_memory(context->request), sizeof *who);
   if (!who) {
     idem_request_drop(context->request);

@@ -5,8 +5,8 @@
 #include "page.h"
 #include "result.h"
 #include "server.h"
+#include "wait.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define EXTENSION "io.modelcontextprotocol/tasks"
@@ -34,7 +34,7 @@ bool idem__task_possible(const idem__context *context) {
 
 bool idem_can_task(const idem_request *request) {
   const idem__context *context = idem__context_of(request);
-  return !context->task && idem__task_possible(context);
+  return context && !context->task && idem__task_possible(context);
 }
 
 void idem__tasks_write_capability(const idem__context *context, idem__writer *writer) {
@@ -52,39 +52,44 @@ void idem__tasks_write_capability(const idem__context *context, idem__writer *wr
 
 /* ------------------------------------------------------------------ beginning */
 
-/* The peer gets the task's id; the handler keeps the request. */
+/* The peer gets the task's id; the handler keeps the request. Where that fails the request is as before,
+ * or settled if it failed so late that the peer was told "Internal error". */
 static idem_status answer_created(idem__context *context, idem__task *task) {
   idem__result result;
   idem__result_begin(&result, context, "task");
-  idem__tasks_lock(context->server);
+  idem__task_view view = idem__task_view_of(task);
   if (modern(context)) {
-    idem__task_write(task, context->revision, false, &result.writer);
+    idem__task_view_write(&view, context->revision, false, &result.writer);
   } else {
     idem__write_key(&result.writer, "task");
     idem__write_object(&result.writer);
-    idem__task_write(task, context->revision, false, &result.writer);
+    idem__task_view_write(&view, context->revision, false, &result.writer);
     idem__write_object_end(&result.writer);
   }
-  idem__tasks_unlock(context->server);
+  idem__task_view_end(&view);
   idem_status status = idem__result_close(&result, NULL);
   if (status == IDEM_OK) {
     idem__answer answer = {.value = {IDEM__VALUE_OWN, result.buf.data, result.buf.len, NULL}};
-    idem__request_settle(context->request, &answer);
-    idem__request_detach(context->request);
+    status = idem__request_settle(context->request, &answer);
   }
   idem__result_abandon(&result);
   return status;
+}
+
+/* What a handler said, with every digit it said. */
+static yyjson_doc *read_kept(const idem_server *server, const char *json, size_t len) {
+  yyjson_alc alc = idem__json_alc(&server->alloc);
+  return yyjson_read_opts((char *)(uintptr_t)json, len, YYJSON_READ_NUMBER_AS_RAW, &alc, NULL);
 }
 
 /* The result or the error of an answer, as text. */
 static idem_status write_answer(const idem__context *context, const idem__answer *answer,
                                 idem__buf *out) {
   idem__buf whole;
-  idem__buf_init(&whole, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(&whole, &context->worker->alloc, idem__answer_bytes(context->server));
   idem_status status = idem__answer_put(&whole, &context->server->policy,
                                         idem__request_id(context->request), answer);
-  yyjson_doc *doc =
-      status == IDEM_OK ? yyjson_read(whole.data, whole.len, YYJSON_READ_NUMBER_AS_RAW) : NULL;
+  yyjson_doc *doc = status == IDEM_OK ? read_kept(context->server, whole.data, whole.len) : NULL;
   if (status == IDEM_OK && !doc) status = IDEM_E_NOMEM;
   if (doc) {
     yyjson_val *root = yyjson_doc_get_root(doc);
@@ -100,7 +105,7 @@ static void take_late_answer(idem_request *request, const idem__answer *answer) 
   idem__context *context = idem__context_of(request);
   idem__buf text;
   if (!context->task) return;
-  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   /* What cannot be written counts as abandoned. */
   if (write_answer(context, answer, &text) == IDEM_OK) {
     idem__task_finish(context, answer->is_error, false, text.data, text.len);
@@ -108,6 +113,46 @@ static void take_late_answer(idem_request *request, const idem__answer *answer) 
   idem__buf_deinit(&text);
 }
 
+/* Its record is written: the peer is told, and the handler's answer will be the task's. */
+static idem_status announce(idem__context *context, idem__task *task) {
+  idem_status status = answer_created(context, task);
+  if (status != IDEM_OK) {
+    idem__task_discard(task);
+    return status;
+  }
+  idem__request_detach(context->request);
+  idem__tasks_lock(context->server);
+  task->context = context;
+  idem__tasks_unlock(context->server);
+  context->task = task;
+  idem__request_on_late_answer(context->request, take_late_answer);
+  return IDEM_OK;
+}
+
+static void note_status(idem__task *task, idem_status status, void *user) {
+  (void)task;
+  *(idem_status *)user = status;
+}
+
+/* The store refused the record of a task that its peer was told of, or does not say: it has failed. */
+static void on_written_late(idem__task *task, idem_status status, void *user) {
+  idem_server *server = task->server;
+  (void)user;
+  if (status == IDEM_OK || status == IDEM_E_CLOSED) {
+    idem__task_first_saved(task, status == IDEM_OK ? task->worker->store_queue : NULL);
+    return;
+  }
+  idem__tasks_lock(server);
+  task->saving = task->save_again = false;
+  if (!idem__task_terminal(task)) {
+    task->cancel_asked = true;
+    idem__task_lose_outcome(task);
+  }
+  idem__tasks_unlock(server);
+  idem__tasks_wake(server);
+}
+
+/* A handler is told on the spot. A store that answers later may refuse when the peer knows already. */
 idem_status idem_task_start(idem_request *request) {
   idem__context *context = idem__context_of(request);
   idem__task *task;
@@ -115,28 +160,53 @@ idem_status idem_task_start(idem_request *request) {
   idem_status status = idem__work_begin(request); /* it leaves its conn, not whose work it is */
   if (status == IDEM_OK) status = idem__task_create(context, &task);
   if (status != IDEM_OK) return status;
-  status = answer_created(context, task);
-  context->task = task;
-  idem__request_on_late_answer(request, take_late_answer);
+  bool immediate = context->server->store->kind->immediate;
+  if (immediate) idem__task_write_first(task, NULL, note_status, &status);
+  if (status != IDEM_OK) {
+    idem__task_discard(task);
+    return status;
+  }
+  if (immediate) idem__task_first_saved(task, NULL);
+  status = announce(context, task);
+  if (status == IDEM_OK && !immediate)
+    idem__task_write_first(task, context->worker->store_queue, on_written_late, NULL);
   return status;
 }
 
 void idem_task_status(idem_request *request, const char *message) {
   idem__context *context = idem__context_of(request);
-  idem__task *task = context->task;
+  idem__task *task = context ? context->task : NULL;
   if (!task) return;
-  idem_status status = IDEM_OK;
-  char *copy = idem__server_copy(context->server, message, &status);
+  idem_server *server = context->server;
+  idem__task_text *copy = message ? idem__task_text_new(server, message, strlen(message)) : NULL;
   idem__tasks_lock(context->server);
-  idem__free(&context->server->alloc, task->message);
+  idem__task_text_unref(server, task->message);
   task->message = copy;
   if (!idem__task_terminal(task)) idem__task_set_state(task, task->state);
   idem__tasks_unlock(context->server);
   idem__tasks_wake(context->server);
 }
 
-static bool refuse_core(idem__context *context) {
-  idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
+/* 2025-11-25 wants this code; the message says what it is about. */
+static bool refuse_core(idem__context *context, const char *why) {
+  char text[IDEM__CAUSE];
+  const char *cause = idem__cause(context, text, "Tool %s %s", context->tool->name, why);
+  idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, cause, NULL, 0);
+  return false;
+}
+
+/* `task` is an object, its `ttl` a number of milliseconds; false: refused. */
+static bool task_param_fine(idem__context *context) {
+  yyjson_val *task = yyjson_obj_get(context->params, "task");
+  yyjson_val *ttl = yyjson_is_obj(task) ? yyjson_obj_get(task, "ttl") : NULL;
+  int64_t ms;
+  if (task && !yyjson_is_obj(task)) {
+    idem__reply_bad_param(context, "task", "object", task);
+  } else if (ttl && (!idem__json_get_int(ttl, &ms) || ms < 0)) {
+    idem__reply_bad_param(context, "task.ttl", "a number of milliseconds", ttl);
+  } else {
+    return true;
+  }
   return false;
 }
 
@@ -145,9 +215,74 @@ static bool refuse_required(idem__context *context) {
     idem__refuse_capability(context, REQUIRED);
     return false;
   }
-  if (idem__revision_has(context->revision, IDEM__R_TASKS)) return refuse_core(context);
+  if (idem__revision_has(context->revision, IDEM__R_TASKS))
+    return refuse_core(context, "runs as a task: send task");
   idem_tool_failed(context->request, "This tool runs as a task, which this client cannot follow.");
   return false;
+}
+
+/* A task that is to begin when its record is there. */
+typedef struct starting {
+  idem__wait *wait;
+  idem__task *task;
+  bool written; /* the store has said something */
+  bool later;   /* after the call that asked it */
+  bool begun;
+} starting;
+
+static void on_started(idem__context *context, idem_status status, void *user) {
+  starting *start = user;
+  if (status == IDEM_OK)
+    status = announce(context, start->task);
+  else
+    idem__task_discard(start->task);
+  start->task = NULL;
+  start->begun = status == IDEM_OK;
+  if (idem__is_unknown(status))
+    idem__refuse_unavailable(context);
+  else if (status != IDEM_OK)
+    idem__refuse_for_room(context, status);
+  else if (start->later)
+    idem__context_rerun(context);
+}
+
+static void on_written(idem__task *task, idem_status status, void *user) {
+  starting *start = user;
+  idem_alloc alloc = task->server->alloc;
+  bool later = start->later;
+  start->written = true;
+  idem__task_first_saved(task, NULL);
+  idem__wait_end(status, start->wait);
+  if (start->task) idem__task_discard(start->task); /* nobody waited for it */
+  if (later) idem__free(&alloc, start);
+}
+
+/* True: the handler may run. */
+static bool start_first(idem__context *context) {
+  idem_server *server = context->server;
+  idem__task *task = NULL;
+  idem_status status = idem__work_begin(context->request);
+  if (status == IDEM_OK) status = idem__task_create(context, &task);
+  starting *start = status == IDEM_OK ? idem__calloc(&server->alloc, sizeof *start) : NULL;
+  if (!start) {
+    if (task && status == IDEM_OK) idem__task_discard(task);
+    idem__refuse_for_room(context, status == IDEM_OK ? IDEM_E_NOMEM : status);
+    return false;
+  }
+  start->task = task;
+  start->wait = idem__wait_begin(context, on_started, start);
+  if (!start->wait) {
+    idem__task_discard(task);
+    idem__free(&server->alloc, start);
+    return false;
+  }
+  idem__wait *wait = start->wait;
+  idem__task_write_first(task, context->worker->store_queue, on_written, start);
+  bool begun = start->begun;
+  start->later = !start->written;
+  if (start->written) idem__free(&server->alloc, start);
+  idem__wait_keep(wait);
+  return begun;
 }
 
 bool idem__task_admit(idem__context *context, yyjson_val *params) {
@@ -155,16 +290,16 @@ bool idem__task_admit(idem__context *context, yyjson_val *params) {
   idem_task_support support = context->tool->task;
   bool possible = idem__task_possible(context);
   bool core = idem__revision_has(context->revision, IDEM__R_TASKS);
+  if (core && !task_param_fine(context)) return false;
   if (support == IDEM_TASK_NEVER) {
-    return core && asks_for_task(context) ? refuse_core(context) : true;
+    if (!core || !asks_for_task(context)) return true;
+    return refuse_core(context, "does not run as a task: leave task out");
   }
   if (support == IDEM_TASK_REQUIRED && !possible) return refuse_required(context);
   /* A core peer that asked for a task must get one, also where the handler would choose. */
   bool start = possible && (support != IDEM_TASK_BY_HAND || core);
   if (!start) return true;
-  if (idem_task_start(context->request) == IDEM_OK) return true;
-  idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
-  return false;
+  return start_first(context);
 }
 
 /* --------------------------------------------------------------------- ending */
@@ -184,21 +319,89 @@ static idem__task_state outcome_state(const idem__context *context, bool is_erro
   return tool_failed && !modern(context) ? IDEM__TASK_FAILED : IDEM__TASK_COMPLETED;
 }
 
+static const char no_room[] =
+    "{\"code\":-32603,\"message\":\"Internal error\",\"data\":{\"reason\":"
+    "\"no-room-for-the-result\"}}";
+
+#define WHY_MAX 256u
+
+/* What a failure says of itself: an error's message, the first text of a failed tool. Counted; NULL: it says
+ * nothing. */
+static idem__task_text *why_failed(idem_server *server, bool is_error, const char *json,
+                                   size_t len) {
+  yyjson_alc alc = idem__json_alc(&server->alloc);
+  yyjson_doc *doc =
+      yyjson_read_opts((char *)(uintptr_t)json, len, YYJSON_READ_NUMBER_AS_RAW, &alc, NULL);
+  yyjson_val *root = yyjson_doc_get_root(doc);
+  yyjson_val *text =
+      is_error ? yyjson_obj_get(root, "message")
+               : yyjson_obj_get(yyjson_arr_get_first(yyjson_obj_get(root, "content")), "text");
+  const char *says = yyjson_get_str(text);
+  size_t said = says ? idem__utf8_cut(says, yyjson_get_len(text), WHY_MAX) : 0;
+  idem__task_text *copy = says ? idem__task_text_new(server, says, said) : NULL;
+  yyjson_doc_free(doc);
+  return copy;
+}
+
+/* With the lock held: a task that is over says how it failed, or nothing: what it did last is past. */
+static void set_last_words(idem__task *task, idem__task_text *words) {
+  idem__task_text_unref(task->server, task->message);
+  task->message = words;
+}
+
+/* Charged. False: there is no room for it; where there is but no memory it is NULL. */
+static bool keep_outcome(idem_server *server, const char *json, size_t len,
+                         idem__task_text **outcome) {
+  *outcome = NULL;
+  if (!idem__tasks_charge(server, len)) return false;
+  *outcome = idem__task_text_new(server, json, len);
+  if (*outcome)
+    (*outcome)->charged = len;
+  else
+    idem__tasks_release_bytes(server, len);
+  return true;
+}
+
+/* Sets the outcome of one that has none yet. One that there is no room for is a failure. */
+static void end_task(idem__task *task, idem__task_state state, bool is_error, const char *json,
+                     size_t len) {
+  idem_server *server = task->server;
+  idem__task_text *outcome;
+  bool fits = keep_outcome(server, json, len, &outcome);
+  idem__task_text *why =
+      state == IDEM__TASK_FAILED ? why_failed(server, is_error, json, len) : NULL;
+  idem__tasks_lock(server);
+  bool ends = !idem__task_terminal(task);
+  if (ends) {
+    set_last_words(task, why);
+    idem__task_text_unref(server, task->outcome);
+    task->outcome = outcome;
+    task->is_error = is_error;
+    idem__task_set_state(task, state);
+    if (!fits) idem__task_lose_outcome(task);
+  }
+  idem__tasks_unlock(server);
+  if (ends) return;
+  idem__task_text_unref(server, outcome);
+  idem__task_text_unref(server, why);
+}
+
+void idem__task_lose_outcome(idem__task *task) {
+  idem_server *server = task->server;
+  idem__task_text_unref(server, task->outcome);
+  task->outcome = idem__task_text_new(server, no_room, sizeof no_room - 1);
+  task->is_error = true;
+  idem__task_set_state(task, IDEM__TASK_FAILED);
+}
+
 idem_status idem__task_finish(idem__context *context, bool is_error, bool tool_failed,
                               const char *json, size_t len) {
   idem_server *server = context->server;
-  idem__task *task = context->task;
-  char *copy = idem__strndup(&server->alloc, json, len);
-  idem__tasks_lock(server);
-  if (!idem__task_terminal(task)) {
-    task->outcome = copy;
-    task->outcome_len = copy ? len : 0;
-    task->is_error = is_error;
-    copy = NULL;
-    idem__task_set_state(task, outcome_state(context, is_error, tool_failed));
-  }
-  idem__tasks_unlock(server);
-  idem__free(&server->alloc, copy);
+  idem__task_state state = outcome_state(context, is_error, tool_failed);
+  idem__tool_count_task(context, is_error      ? IDEM__OUTCOME_ERROR
+                                 : tool_failed ? IDEM__OUTCOME_FAILED
+                                               : IDEM__OUTCOME_OK);
+  end_task(context->task, state, is_error, json, len);
   leave(context);
   idem_request_drop(context->request); /* settled long ago: this only ends it */
   idem__tasks_wake(server);
@@ -208,18 +411,9 @@ idem_status idem__task_finish(idem__context *context, bool is_error, bool tool_f
 void idem__task_abandon(idem__context *context) {
   static const char error[] = "{\"code\":-32603,\"message\":\"Internal error\"}";
   idem_server *server = context->server;
-  idem__task *task = context->task;
-  char *copy = idem__strndup(&server->alloc, error, sizeof error - 1);
-  idem__tasks_lock(server);
-  if (!idem__task_terminal(task)) {
-    task->outcome = copy;
-    task->outcome_len = copy ? sizeof error - 1 : 0;
-    task->is_error = true;
-    copy = NULL;
-    idem__task_set_state(task, IDEM__TASK_FAILED);
-  }
-  idem__tasks_unlock(server);
-  idem__free(&server->alloc, copy);
+  bool cancelled = idem_request_cancelled(context->request);
+  idem__tool_count_task(context, cancelled ? IDEM__OUTCOME_CANCELLED : IDEM__OUTCOME_ERROR);
+  end_task(context->task, IDEM__TASK_FAILED, true, error, sizeof error - 1);
   leave(context);
   idem__tasks_wake(server);
 }
@@ -240,28 +434,76 @@ void idem__task_act(idem__task *task) {
 
 /* -------------------------------------------------------------------- methods */
 
-static idem__task *find(idem__context *context, yyjson_val *params) {
+typedef void (*task_fn)(idem__context *context, idem__task *task);
+
+/* A task that a method names, looked for in the store. */
+typedef struct finding {
+  idem__task_loading loading;
+  idem__wait *wait;
+  task_fn fn;
+  idem__task *task; /* counted */
+} finding;
+
+static void on_found(idem__context *context, idem_status status, void *user) {
+  const finding *found = user;
+  bool theirs = found->task && strcmp(found->task->principal, context->principal) == 0;
+  if (theirs)
+    found->fn(context, found->task);
+  else if (found->task || status == IDEM_OK || status == IDEM_E_NOTFOUND)
+    idem__reply_bad_param(context, "taskId", "the id of a task",
+                          yyjson_obj_get(context->params, "taskId"));
+  else
+    idem__refuse_unavailable(context);
+}
+
+static void on_loaded(idem__task *task, idem_status status, void *user) {
+  finding *found = user;
+  idem_alloc alloc = found->loading.server->alloc;
+  found->task = task;
+  idem__wait_end(status, found->wait);
+  if (task) idem__task_unref(task);
+  idem__free(&alloc, found);
+}
+
+static void look_for(idem__context *context, const char *id, task_fn fn) {
+  idem_server *server = context->server;
+  finding *found = idem__calloc(&server->alloc, sizeof *found);
+  idem__wait *wait = found ? idem__wait_begin(context, on_found, found) : NULL;
+  if (!wait) {
+    if (!found) idem_request_drop(context->request);
+    idem__free(&server->alloc, found);
+    return;
+  }
+  found->fn = fn;
+  found->wait = wait;
+  found->loading = (idem__task_loading){
+      .server = server, .queue = context->worker->store_queue, .loaded = on_loaded, .user = found};
+  memcpy(found->loading.id, id, IDEM__TASK_ID);
+  idem__task_load(&found->loading);
+  idem__wait_keep(wait);
+}
+
+/* Calls it with the task that the params name, now or later, or refuses. */
+static void with_task(idem__context *context, yyjson_val *params, task_fn fn) {
   yyjson_val *id = params ? yyjson_obj_get(params, "taskId") : NULL;
   if (modern(context) && !declares_extension(context)) {
     idem__refuse_capability(context, REQUIRED);
-    return NULL;
-  }
-  if (!yyjson_is_str(id)) {
+  } else if (!yyjson_is_str(id)) {
     idem__reply_bad_param(context, "taskId", "string", id);
-    return NULL;
+  } else if (yyjson_get_len(id) != IDEM__TASK_ID) {
+    idem__reply_bad_param(context, "taskId", "the id of a task", id);
+  } else {
+    idem__tasks_purge(context->server);
+    look_for(context, yyjson_get_str(id), fn);
   }
-  idem__task *task =
-      idem__task_find(context->server, context->principal, yyjson_get_str(id), yyjson_get_len(id));
-  if (!task) idem__reply_bad_param(context, "taskId", "the id of a task", id);
-  return task;
 }
 
-static void answer_task(idem__context *context, const idem__task *task) {
+static void answer_task(idem__context *context, idem__task *task) {
   idem__result result;
   idem__result_begin(&result, context, "complete");
-  idem__tasks_lock(context->server);
-  idem__task_write(task, context->revision, true, &result.writer);
-  idem__tasks_unlock(context->server);
+  idem__task_view view = idem__task_view_of(task);
+  idem__task_view_write(&view, context->revision, true, &result.writer);
+  idem__task_view_end(&view);
   idem__result_end(&result, NULL);
 }
 
@@ -272,20 +514,16 @@ static void answer_acknowledged(idem__context *context) {
 }
 
 void idem__run_tasks_get(idem__context *context, yyjson_val *params) {
-  idem__task *task = find(context, params);
-  if (!task) return;
-  answer_task(context, task);
-  idem__task_unref(task);
+  with_task(context, params, answer_task);
 }
 
-void idem__run_tasks_cancel(idem__context *context, yyjson_val *params) {
+static void cancel_task(idem__context *context, idem__task *task) {
   idem_server *server = context->server;
-  idem__task *task = find(context, params);
-  if (!task) return;
   idem__tasks_lock(server);
   bool was_over = idem__task_terminal(task);
   if (!was_over) {
     task->cancel_asked = true;
+    set_last_words(task, NULL);
     idem__task_set_state(task, IDEM__TASK_CANCELLED);
   }
   idem__tasks_unlock(server);
@@ -296,34 +534,39 @@ void idem__run_tasks_cancel(idem__context *context, yyjson_val *params) {
   else
     answer_task(context, task);
   idem__tasks_wake(server);
-  idem__task_unref(task);
 }
 
-void idem__run_tasks_update(idem__context *context, yyjson_val *params) {
+void idem__run_tasks_cancel(idem__context *context, yyjson_val *params) {
+  with_task(context, params, cancel_task);
+}
+
+static void update_task(idem__context *context, idem__task *task) {
   idem_server *server = context->server;
-  yyjson_val *answers = params ? yyjson_obj_get(params, "inputResponses") : NULL;
-  idem__task *task = find(context, params);
-  if (!task) return;
+  yyjson_val *answers = yyjson_obj_get(context->params, "inputResponses");
   if (!yyjson_is_obj(answers)) {
     idem__reply_bad_param(context, "inputResponses", "object", answers);
   } else {
-    idem__tasks_lock(server);
-    if (task->state == IDEM__TASK_INPUT && idem__task_take_answers(task, answers)) {
-      task->resume = true;
-      idem__task_set_state(task, IDEM__TASK_WORKING);
-    }
-    idem__tasks_unlock(server);
-    answer_acknowledged(context);
+    idem_status status = idem__task_take_answers(task, context, answers);
+    if (status == IDEM_OK)
+      answer_acknowledged(context);
+    else
+      idem__refuse_for_room(context, status);
     idem__tasks_wake(server);
   }
-  idem__task_unref(task);
+}
+
+void idem__run_tasks_update(idem__context *context, yyjson_val *params) {
+  with_task(context, params, update_task);
 }
 
 /* ------------------------------------------------------- tasks/list, tasks/result */
 
+/* A page of tasks/list, gathered while its request waits. */
 typedef struct task_page {
-  idem__context *context;
-  idem__writer *writer;
+  idem__task_listing listing;
+  idem__wait *wait;
+  idem__buf tasks;
+  idem__writer writer;
   size_t count;
   uint64_t last; /* shown */
   bool more;
@@ -331,36 +574,79 @@ typedef struct task_page {
 
 static bool write_listed(const idem__task *task, uint64_t number, void *user) {
   task_page *page = user;
-  page->more = page->count == page->context->server->opts.page_size;
-  if (page->more) return false;
-  idem__write_object(page->writer);
-  idem__task_write(task, page->context->revision, false, page->writer);
-  idem__write_object_end(page->writer);
+  const idem__context *context = idem__wait_context(page->wait);
+  page->more = context && page->count == context->server->opts.page_size;
+  if (!context || page->more) return false;
+  idem__task_view view = idem__task_view_take(task); /* its image is nobody else's */
+  idem__write_object(&page->writer);
+  idem__task_view_write(&view, context->revision, false, &page->writer);
+  idem__write_object_end(&page->writer);
+  idem__task_view_end(&view);
   page->count++;
   page->last = number;
   return true;
 }
 
-void idem__run_tasks_list(idem__context *context, yyjson_val *params) {
-  yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
-  int64_t from = 0;
-  if (context->principal[0] == '\0') {
-    idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
-    return;
-  }
-  if (cursor && (!yyjson_is_str(cursor) || !idem__parse_position(cursor, &from))) {
-    idem__reply_bad_param(context, "cursor", "a cursor of this list", cursor);
+static void answer_page(idem__context *context, idem_status status, void *user) {
+  task_page *page = user;
+  idem__write_array_end(&page->writer);
+  if (status == IDEM_OK) status = page->writer.status;
+  if (idem__is_unknown(status)) {
+    idem__refuse_unavailable(context);
     return;
   }
   idem__result result;
   idem__result_begin(&result, context, NULL);
   idem__write_key(&result.writer, "tasks");
-  idem__write_array(&result.writer);
-  task_page page = {.context = context, .writer = &result.writer};
-  idem__tasks_list(context->server, context->principal, (uint64_t)from, write_listed, &page);
-  idem__write_array_end(&result.writer);
-  if (page.more) idem__write_position(&result.writer, "nextCursor", (size_t)page.last);
+  idem__write_raw(&result.writer, page->tasks.data, page->tasks.len);
+  if (page->more) idem__write_position(&result.writer, "nextCursor", (size_t)page->last);
+  if (status != IDEM_OK) result.writer.status = status;
   idem__result_end(&result, NULL);
+}
+
+static void on_listed(idem_status status, void *user) {
+  task_page *page = user;
+  idem_alloc alloc = page->listing.server->alloc;
+  idem__wait_end(status, page->wait);
+  idem__buf_deinit(&page->tasks);
+  idem__free(&alloc, page);
+}
+
+static void list_tasks(idem__context *context, uint64_t after) {
+  idem_server *server = context->server;
+  task_page *page = idem__calloc(&server->alloc, sizeof *page);
+  idem__wait *wait = page ? idem__wait_begin(context, answer_page, page) : NULL;
+  if (!wait) {
+    if (!page) idem_request_drop(context->request);
+    idem__free(&server->alloc, page);
+    return;
+  }
+  page->wait = wait;
+  idem__buf_init(&page->tasks, &server->alloc, idem__answer_bytes(server));
+  page->writer = idem__writer_on(&page->tasks);
+  idem__write_array(&page->writer);
+  page->listing = (idem__task_listing){.server = server,
+                                       .queue = context->worker->store_queue,
+                                       .principal = context->principal,
+                                       .after = after,
+                                       .limit = server->opts.page_size + 1,
+                                       .each = write_listed,
+                                       .listed = on_listed,
+                                       .user = page};
+  idem__tasks_list(&page->listing);
+  idem__wait_keep(wait);
+}
+
+void idem__run_tasks_list(idem__context *context, yyjson_val *params) {
+  yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
+  int64_t from = 0;
+  if (context->principal[0] == '\0')
+    idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
+  else if (cursor && !yyjson_equals_str(cursor, "") &&
+           (!yyjson_is_str(cursor) || !idem__parse_position(cursor, &from)))
+    idem__reply_bad_param(context, "cursor", "a cursor of this list", cursor);
+  else
+    list_tasks(context, (uint64_t)from);
 }
 
 /* Somebody waits for a task's result. Lives in its request's memory. */
@@ -382,9 +668,11 @@ static void on_waiter_gone(idem_request *request, idem_cancel_reason reason, voi
 }
 
 /* The original result, with a word about which task it belongs to. */
-static idem_status write_with_relation(idem__buf *out, const idem__task *task) {
-  yyjson_doc *parsed = yyjson_read(task->outcome, task->outcome_len, YYJSON_READ_NUMBER_AS_RAW);
-  yyjson_mut_doc *doc = parsed ? yyjson_doc_mut_copy(parsed, NULL) : NULL;
+static idem_status write_with_relation(idem__buf *out, const idem__task *task,
+                                       const idem__task_text *outcome) {
+  yyjson_alc alc = idem__json_alc(&task->server->alloc);
+  yyjson_doc *parsed = read_kept(task->server, outcome->bytes, outcome->len);
+  yyjson_mut_doc *doc = parsed ? yyjson_doc_mut_copy(parsed, &alc) : NULL;
   yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
   yyjson_mut_val *meta = yyjson_mut_obj_get(root, "_meta");
   if (!meta) meta = yyjson_mut_obj_add_obj(doc, root, "_meta");
@@ -399,14 +687,20 @@ static idem_status write_with_relation(idem__buf *out, const idem__task *task) {
   return status;
 }
 
-static void reply_error_object(idem_request *request, const char *json, size_t len) {
-  yyjson_doc *doc = yyjson_read(json, len, 0);
-  yyjson_val *data = yyjson_obj_get(yyjson_doc_get_root(doc), "data");
-  char *text = data ? yyjson_val_write(data, 0, NULL) : NULL;
-  idem__reply_error_own(request, yyjson_get_sint(yyjson_obj_get(yyjson_doc_get_root(doc), "code")),
-                        yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(doc), "message")), text,
-                        text ? strlen(text) : 0);
-  free(text);
+static void reply_error_object(idem__context *context, const idem__task_text *outcome) {
+  yyjson_doc *doc = read_kept(context->server, outcome->bytes, outcome->len);
+  yyjson_val *error = yyjson_doc_get_root(doc), *data = yyjson_obj_get(error, "data");
+  int64_t code = IDEM_RPC_INTERNAL_ERROR;
+  idem__json_get_int(yyjson_obj_get(error, "code"), &code);
+  idem__buf text;
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  bool has_data = data && idem__json_put(&text, data) == IDEM_OK;
+  if (!doc || (data && !has_data))
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  else
+    idem__reply_error_own(context->request, code, yyjson_get_str(yyjson_obj_get(error, "message")),
+                          has_data ? text.data : NULL, text.len);
+  idem__buf_deinit(&text);
   yyjson_doc_free(doc);
 }
 
@@ -419,28 +713,32 @@ static void answer_cancelled(idem__context *context, const idem__task *task) {
   idem__reply_failure(context, TASK_CANCELLED, "Task cancelled", text.data, text.len);
 }
 
-static void answer_result(idem__context *context, idem__task *task) {
+static void reply_result_object(idem__context *context, const idem__task *task,
+                                const idem__task_text *outcome) {
   idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
-  idem__tasks_lock(context->server);
-  bool has = task->outcome != NULL && task->state != IDEM__TASK_CANCELLED;
-  bool is_error = task->is_error, cancelled = task->state == IDEM__TASK_CANCELLED;
-  idem_status status = IDEM_E_NOTFOUND;
-  if (has) {
-    status = is_error ? idem__buf_put(&text, task->outcome, task->outcome_len)
-                      : write_with_relation(&text, task);
-  }
-  idem__tasks_unlock(context->server);
-  if (cancelled) {
-    answer_cancelled(context, task);
-  } else if (status != IDEM_OK) {
-    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
-  } else if (is_error) {
-    reply_error_object(context->request, text.data, text.len);
-  } else {
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  if (write_with_relation(&text, task, outcome) == IDEM_OK)
     idem__reply_text(context, text.data, text.len);
-  }
+  else
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
   idem__buf_deinit(&text);
+}
+
+static void answer_result(idem__context *context, idem__task *task) {
+  idem_server *server = context->server;
+  idem__tasks_lock(server);
+  idem__task_text *outcome = idem__task_text_ref(task->outcome);
+  bool is_error = task->is_error, cancelled = task->state == IDEM__TASK_CANCELLED;
+  idem__tasks_unlock(server);
+  if (cancelled)
+    answer_cancelled(context, task);
+  else if (!outcome)
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  else if (is_error)
+    reply_error_object(context, outcome);
+  else
+    reply_result_object(context, task, outcome);
+  idem__task_text_unref(server, outcome);
 }
 
 void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
@@ -468,25 +766,27 @@ static bool wait_for(idem__context *context, idem__task *task) {
   if (!who) return false;
   who->context = context;
   who->task = task;
+  idem__tasks_lock(context->server);
+  task->refs++;
+  idem__tasks_unlock(context->server);
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_waiter_gone, who);
   idem__list_append(&context->worker->waiters, &who->link);
   return true;
 }
 
-void idem__run_tasks_result(idem__context *context, yyjson_val *params) {
-  idem__task *task = find(context, params);
-  if (!task) return;
+static void await_result(idem__context *context, idem__task *task) {
   idem__tasks_lock(context->server);
   bool over = idem__task_terminal(task);
   idem__tasks_unlock(context->server);
-  if (over) {
+  if (over)
     answer_result(context, task);
-    idem__task_unref(task);
-  } else if (!wait_for(context, task)) {
-    idem_request_drop(context->request);
-    idem__task_unref(task);
-  } else {
+  else if (wait_for(context, task))
     idem__task_answer_waiters(context->worker, task);
-  }
+  else
+    idem_request_drop(context->request);
+}
+
+void idem__run_tasks_result(idem__context *context, yyjson_val *params) {
+  with_task(context, params, await_result);
 }

@@ -1,6 +1,7 @@
 /* task_input.c - a task whose handler needs more. The questions wait in the task; answers come by
  * tasks/update (2026-07-28) or as responses to requests sent to whoever waits in tasks/result
  * (2025-11-25). When none is missing the handler runs again on its own thread. */
+#include "ask.h"
 #include "input.h"
 #include "result.h"
 #include "server.h"
@@ -11,26 +12,32 @@
 
 /* ----------------------------------------------------------------- asking */
 
-static char *ask_text(idem__context *context, const idem_ask *ask) {
+static idem__task_text *ask_text(idem__context *context, const idem_ask *ask) {
   idem__buf json;
-  char *copy = NULL;
+  idem__task_text *copy = NULL;
   idem__buf_init(&json, &context->worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&json);
-  idem__input_write_ask(ask, context->revision, &writer);
+  idem__ask_write(context, ask, &writer);
   if (writer.status == IDEM_OK) {
-    copy = idem__strndup(&context->server->alloc, json.data, json.len);
+    copy = idem__task_text_new(context->server, json.data, json.len);
   }
   idem__buf_deinit(&json);
   return copy;
 }
 
-static void free_entries(idem_server *server, idem__task_ask_entry *entries, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    idem__free(&server->alloc, entries[i].key);
-    idem__free(&server->alloc, entries[i].json);
-    idem__free(&server->alloc, entries[i].answer);
-  }
-  idem__free(&server->alloc, entries);
+/* What the peer is asked under. A client shows each name once, and its answer may be late, so no round
+ * has the names of another: from the second on they end in '#' and its number, and what has a '#' in
+ * the first ends in "#1". */
+static idem__task_text *make_name(idem__context *context, const char *key, uint64_t round) {
+  idem__buf name;
+  idem__buf_init(&name, &context->worker->alloc, (size_t)16 << 20);
+  bool plain = round == 1 && !strchr(key, '#');
+  idem_status written = plain ? idem__buf_printf(&name, "%s", key)
+                              : idem__buf_printf(&name, "%s#%llu", key, (unsigned long long)round);
+  idem__task_text *copy =
+      written == IDEM_OK ? idem__task_text_new(context->server, name.data, name.len) : NULL;
+  idem__buf_deinit(&name);
+  return copy;
 }
 
 static idem__task_ask_entry *copy_asks(idem__context *context, const idem_ask *asks, size_t count) {
@@ -38,12 +45,13 @@ static idem__task_ask_entry *copy_asks(idem__context *context, const idem_ask *a
   idem__task_ask_entry *entries = idem__calloc(&server->alloc, (count + 1) * sizeof *entries);
   idem_status status = entries ? IDEM_OK : IDEM_E_NOMEM;
   for (size_t i = 0; i < count && status == IDEM_OK; i++) {
-    entries[i].key = idem__server_copy(server, asks[i].key, &status);
+    entries[i].key = idem__task_text_new(server, asks[i].key, strlen(asks[i].key));
+    entries[i].name = make_name(context, asks[i].key, context->task->round + 1);
     entries[i].json = ask_text(context, &asks[i]);
-    if (!entries[i].json) status = IDEM_E_NOMEM;
+    if (!entries[i].key || !entries[i].name || !entries[i].json) status = IDEM_E_NOMEM;
   }
   if (status == IDEM_OK) return entries;
-  if (entries) free_entries(server, entries, count);
+  if (entries) idem__task_free_entries(server, entries, count);
   return NULL;
 }
 
@@ -70,10 +78,11 @@ idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t 
   if (!over) {
     task->asks = entries;
     task->ask_count = count;
+    task->round++;
     idem__task_set_state(task, IDEM__TASK_INPUT);
   }
   idem__tasks_unlock(server);
-  if (old) free_entries(server, old, old_count);
+  if (old) idem__task_free_entries(server, old, old_count);
   if (over) { /* cancelled meanwhile: there is nothing to wait for */
     idem_request_drop(context->request);
     return IDEM_E_STATE;
@@ -86,25 +95,88 @@ idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t 
 
 /* --------------------------------------------------------------- answering */
 
-static bool take_answer(idem__task *task, idem__task_ask_entry *entry, yyjson_val *answer) {
-  idem__buf json;
-  if (entry->answer || !yyjson_is_obj(answer)) return false;
-  idem__buf_init(&json, &task->server->alloc, (size_t)16 << 20);
-  if (idem__json_put(&json, answer) == IDEM_OK) {
-    entry->answer = idem__strndup(&task->server->alloc, json.data, json.len);
-  }
-  idem__buf_deinit(&json);
-  return entry->answer != NULL;
+/* With the lock held: an answer that is text already. */
+static idem_status keep_answer(idem__task *task, idem__task_ask_entry *entry,
+                               idem__task_text *answer) {
+  if (!idem__task_text_charge(task->server, answer)) return IDEM_E_LIMIT;
+  entry->answer = idem__task_text_ref(answer);
+  return IDEM_OK;
 }
 
-bool idem__task_take_answers(idem__task *task, yyjson_val *answers) {
-  size_t missing = 0;
+static bool fits(idem__context *context, const idem__task_text *contract, yyjson_val *answer) {
+  char why[256] = "no memory";
+  yyjson_alc alc = idem__json_alc(&context->server->alloc);
+  yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)contract->bytes, contract->len,
+                                     YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
+  bool fine = doc && idem__answer_fits(context->worker, context->revision, yyjson_doc_get_root(doc),
+                                       answer, why, sizeof why);
+  if (!fine)
+    idem__request_tell(context->request, NULL, IDEM_LOG_WARN, "an answer does not fit", why);
+  yyjson_doc_free(doc);
+  return fine;
+}
+
+static idem_status write_answer(idem__context *context, yyjson_val *answer, idem__task_text **out) {
+  idem__buf json;
+  idem__buf_init(&json, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_status status = idem__json_put(&json, answer);
+  if (status == IDEM_OK) {
+    *out = idem__task_text_new(context->server, json.data, json.len);
+    if (!*out) status = IDEM_E_NOMEM;
+  }
+  idem__buf_deinit(&json);
+  return status;
+}
+
+/* Puts into a view of the task, whose questions are open, the answers that fit: the text is made while
+ * nobody waits for it. An answer that was there is not the view's any more. */
+static idem_status write_fitting(idem__context *context, yyjson_val *answers,
+                                 idem__task_view *view) {
+  idem_status status = view->status;
+  for (size_t i = 0; i < view->ask_count && status == IDEM_OK; i++) {
+    idem__task_ask_entry *entry = &view->asks[i];
+    yyjson_val *answer = yyjson_obj_get(answers, idem__task_text_bytes(entry->name));
+    idem__task_text_unref(context->server, entry->answer);
+    entry->answer = NULL;
+    if (answer && entry->json && fits(context, entry->json, answer) && yyjson_is_obj(answer))
+      status = write_answer(context, answer, &entry->answer);
+  }
+  return status;
+}
+
+/* With the lock held. STATE: some are missing still. */
+static idem_status take_written(idem__task *task, const idem__task_view *written) {
+  idem_status all = IDEM_OK;
   for (size_t i = 0; i < task->ask_count; i++) {
     idem__task_ask_entry *entry = &task->asks[i];
-    take_answer(task, entry, yyjson_obj_get(answers, entry->key));
-    missing += entry->answer == NULL;
+    idem__task_text *answer = i < written->ask_count ? written->asks[i].answer : NULL;
+    if (entry->answer) continue;
+    idem_status status = answer ? keep_answer(task, entry, answer) : IDEM_E_STATE;
+    if (status == IDEM_E_LIMIT) return status;
+    if (status != IDEM_OK) all = status;
   }
-  return missing == 0;
+  return all;
+}
+
+/* With the lock held: every question has its answer. */
+static void go_on(idem__task *task) {
+  task->resume = true;
+  idem__task_set_state(task, IDEM__TASK_WORKING);
+}
+
+/* Answers to questions that nobody asks any more are acknowledged like others. */
+idem_status idem__task_take_answers(idem__task *task, idem__context *context, yyjson_val *answers) {
+  idem__task_view view = idem__task_view_of(task);
+  idem_status status = write_fitting(context, answers, &view);
+  idem__tasks_lock(task->server);
+  bool open = task->state == IDEM__TASK_INPUT && task->round == view.round;
+  if (status == IDEM_OK && open) {
+    status = take_written(task, &view);
+    if (status == IDEM_OK) go_on(task);
+  }
+  idem__tasks_unlock(task->server);
+  idem__task_view_end(&view);
+  return status == IDEM_E_STATE ? IDEM_OK : status;
 }
 
 static yyjson_val *collect(idem__task *task) {
@@ -112,18 +184,19 @@ static yyjson_val *collect(idem__task *task) {
   idem__buf json;
   idem_status status;
   yyjson_doc *doc = NULL;
-  idem__buf_init(&json, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(&json, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&json);
-  idem__tasks_lock(task->server);
+  idem__task_view view = idem__task_view_of(task);
   idem__write_object(&writer);
-  for (size_t i = 0; i < task->ask_count; i++) {
-    idem__write_member_raw(&writer, task->asks[i].key, task->asks[i].answer);
+  for (size_t i = 0; i < view.ask_count; i++) {
+    idem__write_member_raw(&writer, idem__task_text_bytes(view.asks[i].key),
+                           idem__task_text_bytes(view.asks[i].answer));
   }
   idem__write_object_end(&writer);
-  idem__tasks_unlock(task->server);
-  if (writer.status == IDEM_OK) {
+  if (writer.status == IDEM_OK && view.status == IDEM_OK) {
     doc = idem__json_read(json.data, json.len, idem__request_memory(context->request), &status);
   }
+  idem__task_view_end(&view);
   idem__buf_deinit(&json);
   return doc ? doc->root : NULL;
 }
@@ -131,7 +204,9 @@ static yyjson_val *collect(idem__task *task) {
 void idem__task_resume(idem__task *task) {
   idem__context *context = task->context;
   context->answers = collect(task);
-  if (context->answers)
+  if (context->answers && !idem__work_grow(context->request, 0))
+    idem__refuse_for_room(context, IDEM_E_LIMIT);
+  else if (context->answers)
     idem__context_rerun(context);
   else
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
@@ -142,48 +217,86 @@ void idem__task_resume(idem__task *task) {
 /* One question on its way; outlives the waiter's request. */
 typedef struct asked {
   idem__task *task;
+  uint64_t round;
   size_t index;
 } asked;
 
-static void take_response(const asked *question, const idem_response *response) {
-  idem__task *task = question->task;
+/* With the lock held: the question it is about, which is open; NULL: its round is over. */
+static idem__task_ask_entry *open_question(const asked *question) {
+  const idem__task *task = question->task;
+  if (task->state != IDEM__TASK_INPUT || task->round != question->round) return NULL;
+  return question->index < task->ask_count ? &task->asks[question->index] : NULL;
+}
+
+/* Counted. */
+static idem__task_text *contract_of(const asked *question) {
+  idem__tasks_lock(question->task->server);
+  const idem__task_ask_entry *entry = open_question(question);
+  idem__task_text *contract = entry ? idem__task_text_ref(entry->json) : NULL;
+  idem__tasks_unlock(question->task->server);
+  return contract;
+}
+
+/* What the response comes to, as text. Without the lock. NULL: nobody asks, or it cannot be told. */
+static idem__task_text *read_response(idem_conn *conn, const asked *question,
+                                      const idem_response *response) {
+  const idem__mcp_peer *peer = idem__mcp_peer_of(conn);
+  idem_server *server = question->task->server;
+  idem__task_text *contract = contract_of(question), *answer = NULL;
+  idem__buf text;
+  idem__buf_init(&text, &server->alloc, (size_t)16 << 20);
+  idem__writer writer = idem__writer_on(&text);
+  if (contract && peer && peer->session) {
+    idem__answer_write(peer->worker, peer->session->revision, contract->bytes, contract->len,
+                       response, &writer);
+    if (writer.status == IDEM_OK && text.len)
+      answer = idem__task_text_new(server, text.data, text.len);
+  }
+  idem__buf_deinit(&text);
+  idem__task_text_unref(server, contract);
+  return answer;
+}
+
+/* With the lock held. */
+static void take_response(idem__task *task, idem__task_ask_entry *entry, idem__task_text *answer) {
   static const char cancelled[] = "{\"action\":\"cancel\"}";
-  idem__task_ask_entry *entry = &task->asks[question->index];
-  bool good = response->status == IDEM_OK && yyjson_is_obj(response->result);
-  if (good && take_answer(task, entry, response->result)) return;
-  entry->answer = idem__strndup(&task->server->alloc, cancelled, sizeof cancelled - 1);
+  if (entry->answer) return; /* by tasks/update, which was first */
+  if (answer && keep_answer(task, entry, answer) == IDEM_OK) return;
+  entry->answer = idem__task_text_new(task->server, cancelled, sizeof cancelled - 1);
+}
+
+static bool all_answered(const idem__task *task) {
+  for (size_t i = 0; i < task->ask_count; i++) {
+    if (!task->asks[i].answer) return false;
+  }
+  return true;
 }
 
 static void on_response(idem_conn *conn, const idem_response *response, void *user) {
-  (void)conn;
   asked *question = user;
   idem__task *task = question->task;
   idem_server *server = task->server;
+  bool gone = response->status == IDEM_E_CLOSED;
+  idem__task_text *answer = gone ? NULL : read_response(conn, question, response);
   idem__tasks_lock(server);
-  if (task->state == IDEM__TASK_INPUT && question->index < task->ask_count) {
-    /* The waiter went away: somebody else may be asked. */
-    if (response->status == IDEM_E_CLOSED)
-      task->asks[question->index].sent = false;
-    else
-      take_response(question, response);
-    size_t missing = 0;
-    for (size_t i = 0; i < task->ask_count; i++) missing += task->asks[i].answer == NULL;
-    if (!missing) {
-      task->resume = true;
-      idem__task_set_state(task, IDEM__TASK_WORKING);
-    }
-  }
+  idem__task_ask_entry *entry = open_question(question);
+  if (entry && gone) entry->sent = false; /* the waiter went away: somebody else may be asked */
+  if (entry && !gone) take_response(task, entry, answer);
+  if (entry && all_answered(task)) go_on(task);
   idem__tasks_unlock(server);
+  idem__task_text_unref(server, answer);
   idem__task_unref(task);
   idem__free(&server->alloc, question);
   idem__tasks_wake(server);
 }
 
 /* {"method","params"} plus which task it is for. */
-static idem_status send_one(idem__task *task, idem__context *waiter, const char *json,
+static idem_status send_one(idem__task *task, idem__context *waiter, const idem__task_text *json,
                             asked *question) {
-  yyjson_doc *parsed = yyjson_read(json, strlen(json), YYJSON_READ_NUMBER_AS_RAW);
-  yyjson_mut_doc *doc = parsed ? yyjson_doc_mut_copy(parsed, NULL) : NULL;
+  yyjson_alc alc = idem__json_alc(&task->server->alloc);
+  yyjson_doc *parsed = yyjson_read_opts((char *)(uintptr_t)json->bytes, json->len,
+                                        YYJSON_READ_NUMBER_AS_RAW, &alc, NULL);
+  yyjson_mut_doc *doc = parsed ? yyjson_doc_mut_copy(parsed, &alc) : NULL;
   yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
   yyjson_mut_val *params = yyjson_mut_obj_get(root, "params");
   yyjson_mut_val *meta = yyjson_mut_obj_add_obj(doc, params, "_meta");
@@ -201,24 +314,26 @@ static idem_status send_one(idem__task *task, idem__context *waiter, const char 
   return status;
 }
 
-/* The text of the next question nobody was asked; owned. NULL: none. */
-static char *next_unsent(idem__task *task, size_t *index) {
-  char *copy = NULL;
+/* The text of the next question nobody was asked; counted. NULL: none. */
+static idem__task_text *next_unsent(idem__task *task, asked *question) {
+  idem__task_text *json = NULL;
   idem__tasks_lock(task->server);
-  for (size_t i = 0; i < task->ask_count && !copy; i++) {
+  for (size_t i = 0; i < task->ask_count && !json; i++) {
     if (task->asks[i].sent || task->asks[i].answer) continue;
-    copy = idem__strndup(&task->server->alloc, task->asks[i].json, strlen(task->asks[i].json));
-    task->asks[i].sent = copy != NULL;
-    *index = i;
+    json = idem__task_text_ref(task->asks[i].json);
+    task->asks[i].sent = json != NULL;
+    *question = (asked){task, task->round, i};
   }
-  if (copy) task->refs++;
+  if (json) task->refs++;
   idem__tasks_unlock(task->server);
-  return copy;
+  return json;
 }
 
-static void take_back(idem__task *task, size_t index) {
+static void take_back(const asked *question) {
+  idem__task *task = question->task;
   idem__tasks_lock(task->server);
-  if (index < task->ask_count) task->asks[index].sent = false;
+  idem__task_ask_entry *entry = open_question(question);
+  if (entry) entry->sent = false;
   idem__tasks_unlock(task->server);
   idem__task_unref(task);
 }
@@ -227,18 +342,18 @@ bool idem__task_send_asks(idem__task *task, idem__context *waiter) {
   const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(waiter->request));
   if (!peer || (peer->edge && !peer->edge->can_reach(peer->edge_ctx))) return false;
   idem_server *server = task->server;
-  size_t index;
-  for (char *json; (json = next_unsent(task, &index));) {
+  asked next;
+  for (idem__task_text *json; (json = next_unsent(task, &next));) {
     asked *question = idem__malloc(&server->alloc, sizeof *question);
     idem_status status = IDEM_E_NOMEM;
     if (question) {
-      *question = (asked){task, index};
+      *question = next;
       status = send_one(task, waiter, json, question);
     }
-    idem__free(&server->alloc, json);
+    idem__task_text_unref(server, json);
     if (status == IDEM_OK) continue;
     idem__free(&server->alloc, question);
-    take_back(task, index);
+    take_back(&next);
     return false;
   }
   return true;

@@ -12,6 +12,7 @@
  * waited for longer than that. */
 #define WORKING_MS ((uint64_t)24 * 60 * 60 * 1000)
 #define SAVE_TRIES 16
+#define NEWS_MAX 1024 /* of others' changes that wait to be looked at; news is a hint */
 
 static const char *const state_words[] = {
     [IDEM__TASK_WORKING] = "working",     [IDEM__TASK_INPUT] = "input_required",
@@ -32,52 +33,52 @@ static idem__store_op op_for(const idem_server *server, const char *id, idem__st
 
 /* ----------------------------------------------------------------- writing */
 
-static void write_asks(const idem__task *task, idem__writer *writer) {
+static void write_asks(const idem__task_view *view, idem__writer *writer) {
   idem__write_key(writer, "asks");
   idem__write_array(writer);
-  for (size_t i = 0; i < task->ask_count; i++) {
+  for (size_t i = 0; i < view->ask_count; i++) {
     idem__write_object(writer);
-    idem__write_member_text(writer, "key", task->asks[i].key);
-    idem__write_member_raw(writer, "ask", task->asks[i].json);
-    idem__write_member_raw(writer, "answer", task->asks[i].answer);
+    idem__write_member_text(writer, "key", idem__task_text_bytes(view->asks[i].name));
+    idem__write_member_raw(writer, "ask", idem__task_text_bytes(view->asks[i].json));
+    idem__write_member_raw(writer, "answer", idem__task_text_bytes(view->asks[i].answer));
     idem__write_object_end(writer);
   }
   idem__write_array_end(writer);
 }
 
-/* With the lock held. */
-static idem_status write_record(const idem__task *task, idem__buf *out) {
+static idem_status write_record(const idem__task_view *view, idem__buf *out) {
   idem__writer writer = idem__writer_on(out);
+  if (view->status != IDEM_OK) return view->status;
   idem__write_object(&writer);
-  idem__write_member_text(&writer, "principal", task->principal);
-  idem__write_member_text(&writer, "state", state_words[task->state]);
-  idem__write_member_text(&writer, "message", task->message);
-  idem__write_member_int(&writer, "created", (int64_t)task->created_ms);
-  idem__write_member_int(&writer, "updated", (int64_t)task->updated_ms);
-  idem__write_member_bool(&writer, "isError", task->is_error);
-  if (task->ask_count) write_asks(task, &writer);
-  idem__write_member_raw(&writer, "outcome", task->outcome);
+  idem__write_member_text(&writer, "principal", view->task->principal);
+  idem__write_member_text(&writer, "state", state_words[view->state]);
+  idem__write_member_text(&writer, "message", idem__task_text_bytes(view->message));
+  idem__write_member_int(&writer, "created", (int64_t)view->created_ms);
+  idem__write_member_int(&writer, "updated", (int64_t)view->updated_ms);
+  idem__write_member_bool(&writer, "isError", view->is_error);
+  idem__write_member_int(&writer, "round", (int64_t)view->round);
+  if (view->ask_count) write_asks(view, &writer);
+  idem__write_member_raw(&writer, "outcome", idem__task_text_bytes(view->outcome));
   idem__write_object_end(&writer);
   return writer.status;
 }
 
 /* ----------------------------------------------------------------- reading */
 
-static char *copy_value(idem_server *server, yyjson_val *val) {
+static idem__task_text *copy_value(idem_server *server, yyjson_val *val) {
   idem__buf json;
-  char *copy = NULL;
+  idem__task_text *copy = NULL;
   if (!val) return NULL;
-  idem__buf_init(&json, &server->alloc, SIZE_MAX / 4);
+  idem__buf_init(&json, &server->alloc, idem__answer_bytes(server));
   if (idem__json_put(&json, val) == IDEM_OK)
-    copy = idem__strndup(&server->alloc, json.data, json.len);
+    copy = idem__task_text_new(server, json.data, json.len);
   idem__buf_deinit(&json);
   return copy;
 }
 
-static char *copy_text(idem_server *server, yyjson_val *val) {
-  return yyjson_is_str(val)
-             ? idem__strndup(&server->alloc, yyjson_get_str(val), yyjson_get_len(val))
-             : NULL;
+static idem__task_text *copy_text(idem_server *server, yyjson_val *val) {
+  return yyjson_is_str(val) ? idem__task_text_new(server, yyjson_get_str(val), yyjson_get_len(val))
+                            : NULL;
 }
 
 static idem__task_state read_state(yyjson_val *root) {
@@ -88,15 +89,14 @@ static idem__task_state read_state(yyjson_val *root) {
   return IDEM__TASK_FAILED;
 }
 
-static uint64_t read_time(yyjson_val *root, const char *key) {
+static uint64_t read_number(yyjson_val *root, const char *key) {
   yyjson_val *raw = yyjson_obj_get(root, key);
   return yyjson_is_raw(raw) ? strtoull(yyjson_get_raw(raw), NULL, 10) : 0;
 }
 
 static void take_outcome(idem__task *task, yyjson_val *root) {
-  idem__free(&task->server->alloc, task->outcome);
+  idem__task_text_unref(task->server, task->outcome);
   task->outcome = copy_value(task->server, yyjson_obj_get(root, "outcome"));
-  task->outcome_len = task->outcome ? strlen(task->outcome) : 0;
   task->is_error = yyjson_is_true(yyjson_obj_get(root, "isError"));
 }
 
@@ -109,16 +109,17 @@ static void take_all(idem__task *task, yyjson_val *root) {
   task->asks = idem__calloc(&server->alloc, (yyjson_arr_size(asks) + 1) * sizeof *task->asks);
   while (task->asks && (ask = yyjson_arr_iter_next(&iter))) {
     idem__task_ask_entry *entry = &task->asks[task->ask_count];
-    entry->key = copy_text(server, yyjson_obj_get(ask, "key"));
+    entry->name = copy_text(server, yyjson_obj_get(ask, "key"));
     entry->json = copy_value(server, yyjson_obj_get(ask, "ask"));
     entry->answer = copy_value(server, yyjson_obj_get(ask, "answer"));
     task->ask_count++;
-    if (!entry->key || !entry->json) break;
+    if (!entry->name || !entry->json) break;
   }
-  idem__free(&server->alloc, task->message);
+  idem__task_text_unref(server, task->message);
   task->message = copy_text(server, yyjson_obj_get(root, "message"));
-  task->created_ms = read_time(root, "created");
-  task->updated_ms = read_time(root, "updated");
+  task->created_ms = read_number(root, "created");
+  task->updated_ms = read_number(root, "updated");
+  task->round = read_number(root, "round");
   task->state = read_state(root);
   take_outcome(task, root);
 }
@@ -129,14 +130,16 @@ static void take_answers(idem__task *task, yyjson_val *root) {
   for (yyjson_val *ask; (ask = yyjson_arr_iter_next(&iter));) {
     for (size_t i = 0; i < task->ask_count; i++) {
       idem__task_ask_entry *entry = &task->asks[i];
-      if (entry->answer || !yyjson_equals_str(yyjson_obj_get(ask, "key"), entry->key)) continue;
+      if (entry->answer || !entry->name ||
+          !yyjson_equals_str(yyjson_obj_get(ask, "key"), entry->name->bytes))
+        continue;
       entry->answer = copy_value(task->server, yyjson_obj_get(ask, "answer"));
     }
   }
 }
 
 /* With the lock held: the owner's image learns what others did: they cancel, or answer. Whoever
- * brought a task to its end first is right. */
+ * brought a task to its end first is right; who answers a round that is over is too late. */
 static void merge_into_own(idem__task *task, yyjson_val *root) {
   idem__task_state theirs = read_state(root);
   if (theirs >= IDEM__TASK_COMPLETED) {
@@ -144,10 +147,10 @@ static void merge_into_own(idem__task *task, yyjson_val *root) {
     take_outcome(task, root);
     task->cancel_asked |= running && theirs == IDEM__TASK_CANCELLED;
     task->state = theirs;
-    task->updated_ms = read_time(root, "updated");
+    task->updated_ms = read_number(root, "updated");
     return;
   }
-  if (idem__task_terminal(task)) return;
+  if (idem__task_terminal(task) || read_number(root, "round") != task->round) return;
   take_answers(task, root);
   if (task->state == IDEM__TASK_INPUT && theirs == IDEM__TASK_WORKING) {
     task->resume = true;
@@ -155,10 +158,15 @@ static void merge_into_own(idem__task *task, yyjson_val *root) {
   }
 }
 
+/* Numbers stay as they are spelled: results keep their digits. */
+static yyjson_doc *read_record(const idem_server *server, const char *text, size_t len) {
+  yyjson_alc alc = idem__json_alc(&server->alloc);
+  return yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_NUMBER_AS_RAW, &alc, NULL);
+}
+
 /* With the lock held: a record whose version is newer than the image's. */
 static void take_record(idem__task *task, uint64_t version, const char *text, size_t len) {
-  yyjson_doc *doc =
-      yyjson_read(text, len, YYJSON_READ_NUMBER_AS_RAW); /* results keep their digits */
+  yyjson_doc *doc = read_record(task->server, text, len);
   if (!doc) return;
   if (task->worker)
     merge_into_own(task, yyjson_doc_get_root(doc));
@@ -168,15 +176,22 @@ static void take_record(idem__task *task, uint64_t version, const char *text, si
   yyjson_doc_free(doc);
 }
 
+static char *copy_principal(const idem_server *server, yyjson_val *root) {
+  yyjson_val *who = yyjson_obj_get(root, "principal");
+  return yyjson_is_str(who)
+             ? idem__strndup(&server->alloc, yyjson_get_str(who), yyjson_get_len(who))
+             : NULL;
+}
+
 static idem__task *new_image(idem_server *server, const char *id, const char *text, size_t len) {
-  yyjson_doc *doc = yyjson_read(text, len, 0);
+  yyjson_doc *doc = read_record(server, text, len);
   idem__task *task = idem__calloc(&server->alloc, sizeof *task);
   if (task) {
     idem__list_init(&task->link);
     task->server = server;
     task->refs = 1; /* the table's */
     memcpy(task->id, id, IDEM__TASK_ID);
-    task->principal = copy_text(server, yyjson_obj_get(yyjson_doc_get_root(doc), "principal"));
+    task->principal = copy_principal(server, yyjson_doc_get_root(doc));
   }
   yyjson_doc_free(doc);
   if (task && task->principal) return task;
@@ -186,65 +201,115 @@ static idem__task *new_image(idem_server *server, const char *id, const char *te
 
 /* ----------------------------------------------------------------- loading */
 
-typedef struct loading {
-  idem_server *server;
-  const char *id;
-  bool only_known; /* no image is made for a task that has none */
-  bool changed;
-  idem__task *task; /* counted */
-} loading;
+/* With the lock held: an image where there was none; NULL: no memory. */
+static idem__task *enter_image(idem_server *server, const char *id,
+                               const idem__store_answer *record) {
+  idem__task *task = new_image(server, id, record->bytes, record->len);
+  if (!task || idem__task_enter(server, task) == IDEM_OK) return task;
+  idem__task_release(task);
+  return NULL;
+}
 
 static void on_loaded(const idem__store_answer *answer, void *user) {
-  loading *load = user;
-  idem_server *server = load->server;
+  idem__task_loading *loading = user;
+  idem_server *server = loading->server;
+  bool there = answer->status == IDEM_OK;
   idem__tasks_lock(server);
-  idem__task *task = idem__task_known(server, load->id);
-  if (!task && answer->status == IDEM_OK && !load->only_known) {
-    task = new_image(server, load->id, answer->bytes, answer->len);
-    if (task && idem__task_enter(server, task) != IDEM_OK) {
-      idem__task_release(task);
-      task = NULL;
-    }
-  }
-  if (task && answer->status == IDEM_OK && answer->version > task->version && !task->busy) {
+  idem__task *task = idem__task_known(server, loading->id);
+  if (!task && there && !loading->only_known) task = enter_image(server, loading->id, answer);
+  if (task && there && answer->version > task->version && !task->busy) {
     take_record(task, answer->version, answer->bytes, answer->len);
-    load->changed = true;
+    loading->changed = true;
   }
   if (task) task->refs++;
-  load->task = task;
   idem__tasks_unlock(server);
+  loading->loaded(task, answer->status, loading->user);
 }
 
-idem__task *idem__task_load(idem_server *server, const char *id, bool only_known, bool *changed) {
-  loading load = {.server = server, .id = id, .only_known = only_known};
-  idem__store_op op = op_for(server, id, IDEM__STORE_GET);
+void idem__task_load(idem__task_loading *loading) {
+  idem__store_op op = op_for(loading->server, loading->id, IDEM__STORE_GET);
   op.done = on_loaded;
-  op.user = &load;
-  idem__store_ask(server->store, &op, NULL);
-  if (changed) *changed = load.changed;
-  return load.task;
+  op.user = loading;
+  loading->changed = false;
+  idem__store_submit(loading->server->store, loading->queue, &op, &loading->pending);
 }
+
+/* --------------------------------------------------------------------- news */
 
 /* Somebody else changed a task: whoever waits for it here must hear. */
+typedef struct idem__task_news {
+  struct idem__task_news *next;
+  idem__task_loading loading;
+} idem__task_news;
+
+static void on_news_loaded(idem__task *task, idem_status status, void *user) {
+  idem__task_news *news = user;
+  idem_server *server = news->loading.server;
+  bool changed = task && news->loading.changed;
+  (void)status;
+  idem__tasks_lock(server);
+  if (changed) idem__task_tell(task);
+  if (task) idem__task_release(task);
+  idem__tasks_unlock(server);
+  idem__free(&server->alloc, news);
+  if (changed) idem__server_wake(server);
+}
+
+/* With the lock held: does anybody care? */
+static bool is_news(idem_server *server, const char *id, uint64_t version) {
+  const idem__task *known = idem__task_known(server, id);
+  return known ? !known->busy && version > known->version : atomic_load(&server->listening) > 0;
+}
+
+/* An immediate store is asked on whichever thread this is, another by a worker. */
+static void take_news(idem_server *server, idem__task_news *news) {
+  if (server->store->kind->immediate) {
+    idem__task_load(&news->loading);
+    return;
+  }
+  idem__tasks_lock(server);
+  news->next = server->task_news;
+  server->task_news = news;
+  server->task_news_count++;
+  idem__tasks_unlock(server);
+  idem__server_wake(server);
+}
+
 void idem__task_on_change(const idem__store_change *change, void *user) {
   idem_server *server = user;
   char id[IDEM__TASK_ID + 1] = {0};
-  bool changed = false;
   if (change->event != IDEM__STORE_WAS_PUT || change->name_len != IDEM__TASK_ID) return;
   memcpy(id, change->name, IDEM__TASK_ID);
   idem__tasks_lock(server);
-  const idem__task *known = idem__task_known(server, id);
-  bool news = known ? !known->busy && change->version > known->version
-                    : atomic_load(&server->listening) > 0;
+  bool wanted = is_news(server, id, change->version) && server->task_news_count < NEWS_MAX;
   idem__tasks_unlock(server);
+  idem__task_news *news = wanted ? idem__calloc(&server->alloc, sizeof *news) : NULL;
   if (!news) return;
-  idem__task *task = idem__task_load(server, id, false, &changed);
-  if (!task) return;
+  news->loading = (idem__task_loading){.server = server, .loaded = on_news_loaded, .user = news};
+  memcpy(news->loading.id, id, sizeof id);
+  take_news(server, news);
+}
+
+static idem__task_news *next_news(idem_server *server) {
   idem__tasks_lock(server);
-  if (changed) idem__task_tell(task);
+  idem__task_news *news = server->task_news;
+  if (news) {
+    server->task_news = news->next;
+    server->task_news_count--;
+  }
   idem__tasks_unlock(server);
-  idem__task_unref(task);
-  if (changed) idem__server_wake(server);
+  return news;
+}
+
+void idem__tasks_load_news(idem__mcp_worker *worker) {
+  for (idem__task_news *news; (news = next_news(worker->server));) {
+    news->loading.queue = worker->store_queue;
+    idem__task_load(&news->loading);
+  }
+}
+
+void idem__tasks_free_news(idem_server *server) {
+  for (idem__task_news *news; (news = next_news(server));) idem__free(&server->alloc, news);
 }
 
 /* ------------------------------------------------------------------ saving */
@@ -256,50 +321,60 @@ static uint64_t time_to_live(const idem__task *task) {
   return task->state == IDEM__TASK_INPUT ? 2 * ttl_ms : WORKING_MS;
 }
 
-idem_status idem__task_put(idem__task *task, bool fresh, size_t limit) {
+static void on_put(const idem__store_answer *answer, void *user) {
+  idem__task *task = user;
+  idem_server *server = task->server;
+  idem__tasks_lock(server);
+  task->busy--;
+  if (answer->status == IDEM_OK && answer->version > task->version) task->version = answer->version;
+  idem__tasks_unlock(server);
+  task->put_done(task, answer->status, task->put_user);
+  idem__task_unref(task);
+}
+
+void idem__task_put(idem__task *task, idem__store_queue *queue, bool fresh, size_t limit,
+                    idem__task_done done, void *user) {
   idem_server *server = task->server;
   idem__buf text;
   idem__store_op op = op_for(server, task->id, IDEM__STORE_PUT);
-  idem__buf_init(&text, &server->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &server->alloc, idem__answer_bytes(server));
   idem__tasks_lock(server);
-  idem_status status = write_record(task, &text);
+  idem__task_view view = idem__task_view_take(task);
   op.ttl_ms = time_to_live(task);
   op.expect = fresh ? IDEM__STORE_ABSENT : task->version;
   task->busy++;
+  task->refs++;
   idem__tasks_unlock(server);
+  idem_status status = write_record(&view, &text);
+  idem__task_view_end(&view);
   op.bytes = text.data;
   op.len = text.len;
   op.group = task->principal;
   op.limit = limit;
-  idem__store_answer answer = {.status = status};
-  if (status == IDEM_OK) answer = idem__store_ask(server->store, &op, NULL);
-  idem__tasks_lock(server);
-  task->busy--;
-  if (answer.status == IDEM_OK && answer.version > task->version) task->version = answer.version;
-  idem__tasks_unlock(server);
+  op.done = on_put;
+  op.user = task;
+  task->put_done = done;
+  task->put_user = user;
+  if (status == IDEM_OK)
+    idem__store_submit(server->store, queue, &op, NULL);
+  else
+    on_put(&(idem__store_answer){.status = status}, task);
   idem__buf_deinit(&text);
-  return answer.status;
 }
 
-static void save_once(idem__task *task) {
-  idem_status status = idem__task_put(task, false, 0);
-  for (unsigned i = 0; i < SAVE_TRIES && status == IDEM_E_STATE; i++) {
-    idem__task *same = idem__task_load(task->server, task->id, true, NULL);
-    if (same) idem__task_unref(same);
-    status = idem__task_put(task, false, 0);
-  }
-  /* It took longer than its record lived. */
-  if (status == IDEM_E_NOTFOUND && task->worker) idem__task_put(task, true, 0);
+void idem__task_remove_record(const idem__task *task) {
+  idem__store_op op = op_for(task->server, task->id, IDEM__STORE_REMOVE);
+  op.expect = IDEM__STORE_ANY;
+  idem__store_run(task->server->store, &op);
 }
 
-/* Whether this thread is to save, or to save again: one at a time, for all that changed meanwhile. */
-static bool begin_saving(idem__task *task) {
+/* True: the task is over, and without its outcome it may fit. */
+static bool lose_outcome(idem__task *task) {
   idem__tasks_lock(task->server);
-  bool begin = !task->saving;
-  task->save_again = !begin;
-  task->saving = true;
+  bool over = idem__task_terminal(task);
+  if (over) idem__task_lose_outcome(task);
   idem__tasks_unlock(task->server);
-  return begin;
+  return over;
 }
 
 static bool end_saving(idem__task *task) {
@@ -311,42 +386,117 @@ static bool end_saving(idem__task *task) {
   return end;
 }
 
-void idem__task_save(idem__task *task) {
-  if (!begin_saving(task)) return;
-  do save_once(task);
-  while (!end_saving(task));
+static void on_saved(idem__task *task, idem_status status, void *user);
+
+static void put_again(idem__task *task) {
+  idem__task_put(task, task->save.queue, task->save.fresh, 0, on_saved, NULL);
+}
+
+static void on_reloaded(idem__task *same, idem_status status, void *user) {
+  (void)status;
+  if (same) idem__task_unref(same);
+  put_again(user);
+}
+
+static void save_now(idem__task *task) {
+  idem__task_saving *save = &task->save;
+  save->tries = 0;
+  save->fresh = save->bare = false;
+  put_again(task);
+}
+
+/* Whether to read the record and try once more: somebody was faster, or nobody knows what happened. */
+static bool may_retry(idem__task_saving *save, idem_status status) {
+  bool again = status == IDEM_E_STATE || status == IDEM_E_TIMEOUT || status == IDEM_E_SYS;
+  return again && save->tries++ < SAVE_TRIES;
+}
+
+/* What else may be done; false: nothing. */
+static bool try_otherwise(idem__task *task, idem_status status) {
+  idem__task_saving *save = &task->save;
+  if (may_retry(save, status)) {
+    idem__task_load(&save->loading);
+  } else if (status == IDEM_E_LIMIT && task->worker && !save->bare && lose_outcome(task)) {
+    save->bare = true;
+    put_again(task);
+  } else if (status == IDEM_E_NOTFOUND && task->worker && !save->fresh) {
+    save->fresh = true; /* it took longer than its record lived */
+    put_again(task);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+static void on_saved(idem__task *task, idem_status status, void *user) {
+  (void)user;
+  if (status != IDEM_OK && try_otherwise(task, status)) return;
+  if (end_saving(task))
+    idem__task_unref(task);
+  else
+    save_now(task); /* it has changed meanwhile */
+}
+
+/* Counted while it is being saved. */
+static void begin_saving(idem__task *task, idem__store_queue *queue) {
+  task->save.queue = queue;
+  task->save.loading = (idem__task_loading){.server = task->server,
+                                            .queue = queue,
+                                            .only_known = true,
+                                            .loaded = on_reloaded,
+                                            .user = task};
+  memcpy(task->save.loading.id, task->id, sizeof task->id);
+  save_now(task);
+}
+
+/* One thread saves, for all that changed meanwhile. */
+void idem__task_save(idem__task *task, idem__store_queue *queue) {
+  idem__tasks_lock(task->server);
+  bool begin = !task->saving;
+  if (begin) task->refs++;
+  task->save_again = !begin;
+  task->saving = true;
+  idem__tasks_unlock(task->server);
+  if (begin) begin_saving(task, queue);
+}
+
+void idem__task_first_saved(idem__task *task, idem__store_queue *queue) {
+  if (end_saving(task)) return;
+  idem__tasks_lock(task->server);
+  task->refs++;
+  idem__tasks_unlock(task->server);
+  begin_saving(task, queue);
 }
 
 /* ----------------------------------------------------------------- listing */
 
-typedef struct lister {
-  idem_server *server;
-  idem__task_each each;
-  void *user;
-} lister;
-
 static bool show_record(const idem__store_item *item, void *user) {
-  const lister *list = user;
+  const idem__task_listing *listing = user;
   char id[IDEM__TASK_ID + 1] = {0};
   if (item->name_len != IDEM__TASK_ID) return true;
   memcpy(id, item->name, IDEM__TASK_ID);
-  idem__task *image = new_image(list->server, id, item->bytes, item->len);
+  idem__task *image = new_image(listing->server, id, item->bytes, item->len);
   if (!image) return true;
   take_record(image, item->version, item->bytes, item->len);
-  bool more = list->each(image, item->number, list->user);
+  bool more = listing->each(image, item->number, listing->user);
   idem__task_release(image);
   return more;
 }
 
-void idem__tasks_list(idem_server *server, const char *principal, uint64_t after,
-                      idem__task_each each, void *user) {
-  lister list = {.server = server, .each = each, .user = user};
-  idem__store_op op = op_for(server, "", IDEM__STORE_LIST);
+static void on_listed(const idem__store_answer *answer, void *user) {
+  const idem__task_listing *listing = user;
+  listing->listed(answer->status, listing->user);
+}
+
+void idem__tasks_list(idem__task_listing *listing) {
+  idem__store_op op = op_for(listing->server, "", IDEM__STORE_LIST);
   op.name = NULL;
   op.name_len = 0;
-  op.group = principal;
-  op.after = after;
+  op.group = listing->principal;
+  op.after = listing->after;
+  op.limit = listing->limit;
   op.each = show_record;
-  op.user = &list;
-  idem__store_ask(server->store, &op, NULL);
+  op.done = on_listed;
+  op.user = listing;
+  idem__store_submit(listing->server->store, listing->queue, &op, NULL);
 }

@@ -18,6 +18,7 @@ typedef struct idem__task_table {
   idem__list all;
   idem__list *purge_at; /* in `all`: where the next purge goes on */
   idem__task *dirty;    /* changed, and not yet in the store; each counted */
+  _Atomic size_t bytes; /* of outcomes and answers */
 } idem__task_table;
 
 /* News of a task that waits for a worker's thread. */
@@ -41,14 +42,29 @@ idem_status idem__tasks_new(idem_server *server) {
 
 /* ----------------------------------------------------------------- lifetime */
 
-void idem__task_free_asks(idem__task *task) {
-  const idem_alloc *alloc = &task->server->alloc;
-  for (size_t i = 0; i < task->ask_count; i++) {
-    idem__free(alloc, task->asks[i].key);
-    idem__free(alloc, task->asks[i].json);
-    idem__free(alloc, task->asks[i].answer);
+bool idem__tasks_charge(idem_server *server, size_t bytes) {
+  size_t used = atomic_fetch_add_explicit(&server->tasks->bytes, bytes, memory_order_relaxed);
+  if (used + bytes <= server->opts.max_task_bytes) return true;
+  idem__tasks_release_bytes(server, bytes);
+  return false;
+}
+
+void idem__tasks_release_bytes(idem_server *server, size_t bytes) {
+  atomic_fetch_sub_explicit(&server->tasks->bytes, bytes, memory_order_relaxed);
+}
+
+void idem__task_free_entries(idem_server *server, idem__task_ask_entry *entries, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    idem__task_text_unref(server, entries[i].key);
+    idem__task_text_unref(server, entries[i].name);
+    idem__task_text_unref(server, entries[i].json);
+    idem__task_text_unref(server, entries[i].answer);
   }
-  idem__free(alloc, task->asks);
+  idem__free(&server->alloc, entries);
+}
+
+void idem__task_free_asks(idem__task *task) {
+  idem__task_free_entries(task->server, task->asks, task->ask_count);
   task->asks = NULL;
   task->ask_count = 0;
 }
@@ -57,9 +73,9 @@ void idem__task_release(idem__task *task) {
   if (--task->refs) return;
   const idem_alloc *alloc = &task->server->alloc;
   idem__task_free_asks(task);
+  idem__task_text_unref(task->server, task->message);
+  idem__task_text_unref(task->server, task->outcome);
   idem__free(alloc, task->principal);
-  idem__free(alloc, task->message);
-  idem__free(alloc, task->outcome);
   idem__free(alloc, task);
 }
 
@@ -80,6 +96,7 @@ static void remove_task(idem__task *task) {
 
 void idem__tasks_free(idem_server *server) {
   if (!server->tasks) return;
+  idem__tasks_free_news(server);
   while (server->tasks->dirty) { /* there is nobody left to save them for */
     idem__task *task = server->tasks->dirty;
     server->tasks->dirty = task->next_dirty;
@@ -142,7 +159,7 @@ idem__task *idem__task_known(idem_server *server, const char *id) {
   return idem__map_get(&server->tasks->by_id, id, IDEM__TASK_ID);
 }
 
-static idem__task *new_task(idem__context *context) {
+static idem__task *new_task(const idem__context *context) {
   idem_server *server = context->server;
   idem__task *task = idem__calloc(&server->alloc, sizeof *task);
   if (!task) return NULL;
@@ -150,7 +167,6 @@ static idem__task *new_task(idem__context *context) {
   task->server = server;
   task->refs = 2; /* the table's and the context's */
   task->worker = context->worker;
-  task->context = context;
   task->created_ms = task->updated_ms = idem__server_wall_ms(server);
   task->principal = idem__strndup(&server->alloc, context->principal, strlen(context->principal));
   make_id(server, task->id);
@@ -159,40 +175,49 @@ static idem__task *new_task(idem__context *context) {
   return NULL;
 }
 
-static void purge_now(idem_server *server) {
+void idem__tasks_purge(idem_server *server) {
   idem__tasks_lock(server);
   bool wake = purge(server, idem__server_wall_ms(server));
   idem__tasks_unlock(server);
   if (wake) idem__tasks_wake(server);
 }
 
-idem_status idem__task_create(idem__context *context, idem__task **out) {
+/* Where the store answers later the bound must hold before it does. */
+static bool is_full(const idem_server *server) {
+  return !server->store->kind->immediate && server->tasks->by_id.count >= server->opts.max_tasks;
+}
+
+idem_status idem__task_create(const idem__context *context, idem__task **out) {
   idem_server *server = context->server;
-  purge_now(server);
+  idem__tasks_purge(server);
   idem__task *task = new_task(context);
   if (!task) return IDEM_E_NOMEM;
   idem__tasks_lock(server);
-  idem_status status = idem__task_enter(server, task);
-  idem__tasks_unlock(server);
-  bool entered = status == IDEM_OK;
-  if (entered) status = idem__task_put(task, true, server->opts.max_tasks);
-  idem__tasks_lock(server);
-  if (entered && status != IDEM_OK) remove_task(task);
-  if (!entered) task->refs = 1;
-  if (status != IDEM_OK) idem__task_release(task);
+  idem_status status = is_full(server) ? IDEM_E_LIMIT : idem__task_enter(server, task);
+  if (status != IDEM_OK) {
+    task->refs = 1;
+    idem__task_release(task);
+  }
   idem__tasks_unlock(server);
   *out = task;
   return status;
 }
 
-idem__task *idem__task_find(idem_server *server, const char *principal, const char *id,
-                            size_t len) {
-  if (len != IDEM__TASK_ID) return NULL;
-  purge_now(server);
-  idem__task *task = idem__task_load(server, id, false, NULL);
-  if (!task || strcmp(task->principal, principal) == 0) return task;
-  idem__task_unref(task);
-  return NULL;
+/* What changes meanwhile waits for it. */
+void idem__task_write_first(idem__task *task, idem__store_queue *queue, idem__task_done written,
+                            void *user) {
+  task->saving = true;
+  idem__task_put(task, queue, true, task->server->opts.max_tasks, written, user);
+}
+
+void idem__task_discard(idem__task *task) {
+  idem_server *server = task->server;
+  idem__task_remove_record(task);
+  idem__tasks_lock(server);
+  task->context = NULL;
+  remove_task(task);
+  idem__task_release(task);
+  idem__tasks_unlock(server);
 }
 
 /* ------------------------------------------------------------------ telling */
@@ -251,11 +276,16 @@ static idem__task *next_dirty(idem_server *server) {
   return task;
 }
 
-void idem__tasks_wake(idem_server *server) {
+static void save_dirty(idem_server *server, idem__store_queue *queue) {
   for (idem__task *task; (task = next_dirty(server));) {
-    idem__task_save(task);
+    idem__task_save(task, queue);
     idem__task_unref(task);
   }
+}
+
+/* An immediate store is told on whichever thread this is, another by a worker. */
+void idem__tasks_wake(idem_server *server) {
+  if (server->store->kind->immediate) save_dirty(server, NULL);
   idem__server_wake(server);
 }
 
@@ -264,11 +294,11 @@ static void tell_listeners(idem__mcp_worker *worker, idem__task *task) {
   if (idem__list_empty(&worker->listeners)) return;
   idem__buf_init(&json, &worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&json);
-  idem__tasks_lock(worker->server);
+  idem__task_view view = idem__task_view_of(task);
   idem__write_object(&writer);
-  idem__task_write(task, &idem__revisions[0], true, &writer);
+  idem__task_view_write(&view, &idem__revisions[0], true, &writer);
   idem__write_object_end(&writer);
-  idem__tasks_unlock(worker->server);
+  idem__task_view_end(&view);
   if (writer.status == IDEM_OK) idem__listeners_task(worker, task, json.data, json.len);
   idem__buf_deinit(&json);
 }
@@ -291,6 +321,7 @@ void idem__tasks_forget_hub(idem__mcp_worker *worker) {
   for (idem__context *context; (context = next_running(worker));) {
     idem__request_cancel(context->request, IDEM_CANCEL_CLOSED);
   }
+  save_dirty(worker->server, worker->store_queue);
   idem__tasks_lock(worker->server);
   while (worker->task_events) {
     idem__task_event *next = worker->task_events->next;
@@ -323,6 +354,10 @@ static idem__task *task_at(idem_server *server, size_t position) {
 }
 
 void idem__tasks_deliver(idem__mcp_worker *worker) {
+  if (!worker->server->store->kind->immediate) {
+    save_dirty(worker->server, worker->store_queue);
+    idem__tasks_load_news(worker);
+  }
   idem__tasks_lock(worker->server);
   idem__task_event *events = worker->task_events;
   bool missed = worker->task_missed;
@@ -338,56 +373,4 @@ void idem__tasks_deliver(idem__mcp_worker *worker) {
   }
   idem__task *task;
   for (size_t i = 0; missed && (task = task_at(worker->server, i)); i++) deliver_one(worker, task);
-}
-
-/* ------------------------------------------------------------------ writing */
-
-/* Days since 1970 to a date; the proleptic Gregorian calendar, years from March. */
-static void write_time(idem__writer *writer, const char *key, uint64_t wall_ms) {
-  uint64_t days = wall_ms / 86400000u, ms = wall_ms % 86400000u;
-  uint64_t shifted = days + 719468, era = shifted / 146097, day_of_era = shifted % 146097;
-  uint64_t year_of_era =
-      (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-  uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-  uint64_t month_index = (5 * day_of_year + 2) / 153;
-  uint64_t day = day_of_year - (153 * month_index + 2) / 5 + 1;
-  uint64_t month = month_index < 10 ? month_index + 3 : month_index - 9;
-  uint64_t year = year_of_era + era * 400 + (month <= 2);
-  char text[64];
-  snprintf(text, sizeof text, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ", (unsigned)year,
-           (unsigned)month, (unsigned)day, (unsigned)(ms / 3600000), (unsigned)(ms / 60000 % 60),
-           (unsigned)(ms / 1000 % 60), (unsigned)(ms % 1000));
-  idem__write_member_text(writer, key, text);
-}
-
-static void write_open_asks(const idem__task *task, idem__writer *writer) {
-  idem__write_key(writer, "inputRequests");
-  idem__write_object(writer);
-  for (size_t i = 0; i < task->ask_count; i++) {
-    if (task->asks[i].answer) continue;
-    idem__write_member_raw(writer, task->asks[i].key, task->asks[i].json);
-  }
-  idem__write_object_end(writer);
-}
-
-static void write_detail(const idem__task *task, idem__writer *writer) {
-  if (task->state == IDEM__TASK_INPUT) write_open_asks(task, writer);
-  if (!task->outcome || !idem__task_terminal(task)) return;
-  if (task->state == IDEM__TASK_CANCELLED) return;
-  idem__write_key(writer, task->is_error ? "error" : "result");
-  idem__write_raw(writer, task->outcome, task->outcome_len);
-}
-
-void idem__task_write(const idem__task *task, const idem__revision *revision, bool detailed,
-                      idem__writer *writer) {
-  bool modern = idem__revision_has(revision, IDEM__R_MODERN);
-  idem__write_member_text(writer, "taskId", task->id);
-  idem__write_member_text(writer, "status", idem__task_state_word(task->state));
-  idem__write_member_text(writer, "statusMessage", task->message);
-  write_time(writer, "createdAt", task->created_ms);
-  write_time(writer, "lastUpdatedAt", task->updated_ms);
-  idem__write_member_int(writer, modern ? "ttlMs" : "ttl", (int64_t)task->server->opts.task_ttl_ms);
-  idem__write_member_int(writer, modern ? "pollIntervalMs" : "pollInterval",
-                         (int64_t)task->server->opts.task_poll_ms);
-  if (detailed && modern) write_detail(task, writer);
 }

@@ -1,6 +1,6 @@
 /* tool.c - tools/list and tools/call: arguments checked before the handler, structured content
  * after it, the result written as the peer's revision knows it. */
-#include "header.h"
+#include "header_check.h"
 #include "input.h"
 #include "page.h"
 #include "result.h"
@@ -60,11 +60,11 @@ void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revisi
 void idem__context_run(idem__context *context) {
   idem_request *request = context->request;
   if (context->tool) {
-    context->tool->fn(request, context->arguments, context->tool->user);
+    context->tool->fn(request, context->arguments, context->tool->head.user);
   } else if (context->resource) {
-    context->resource->fn(request, context->uri, context->resource->user);
+    context->resource->fn(request, context->uri, context->resource->head.user);
   } else {
-    context->prompt->fn(request, context->arguments, context->prompt->user);
+    context->prompt->fn(request, context->arguments, context->prompt->head.user);
   }
 }
 
@@ -73,6 +73,25 @@ static void run_again(void *ctx) { idem__context_run(ctx); }
 void idem__context_rerun(idem__context *context) {
   idem_request_on_cancel(context->request, NULL, NULL); /* it was for the time of waiting */
   idem__request_rerun(context->request, run_again, context);
+}
+
+/* "arguments.b: expected ..." without the word that the sentence around it has. */
+static const char *without_root(const char *sentence) {
+  static const char root[] = "arguments";
+  size_t len = sizeof root - 1;
+  if (strncmp(sentence, root, len) != 0) return sentence;
+  if (sentence[len] == '.') return sentence + len + 1;
+  return strncmp(sentence + len, ": ", 2) == 0 ? sentence + len + 2 : sentence;
+}
+
+static void reply_invalid_arguments(idem__context *context, const char *sentence) {
+  char text[IDEM__CAUSE];
+  const char *cause = idem__cause(context, text, "Invalid arguments for tool %s: %s",
+                                  context->tool->name, without_root(sentence));
+  idem__answer answer =
+      idem__answer_fault(idem__request_codes(context->request), IDEM_FAULT_VALIDATION, sentence);
+  if (cause) answer.message = cause;
+  idem__reply_answer(context->request, &answer);
 }
 
 /* From 2025-11-25 on bad arguments are the tool's failure, so that the model sees what was wrong. */
@@ -84,7 +103,7 @@ static void refuse_arguments(idem__context *context, const char *sentence, const
   if (idem__revision_has(context->revision, IDEM__R_INPUT_FAILS_TOOL)) {
     idem_tool_failed(context->request, sentence);
   } else {
-    idem_reply_fault(context->request, IDEM_FAULT_VALIDATION, sentence);
+    reply_invalid_arguments(context, sentence);
   }
 }
 
@@ -120,7 +139,10 @@ static bool find_tool(idem__context *context, yyjson_val *params) {
   }
   context->tool =
       idem__registry_tool(context->lists->registry, yyjson_get_str(name), yyjson_get_len(name));
-  if (context->tool) return true;
+  if (context->tool) {
+    idem__tool_count_begin(context);
+    return true;
+  }
   idem_reply_fault(context->request, IDEM_FAULT_TOOL_NOT_FOUND, yyjson_get_str(name));
   return false;
 }
@@ -156,10 +178,21 @@ static void write_text_block(idem__writer *writer, const char *text, size_t len)
   idem__write_object_end(writer);
 }
 
+/* Clients hold what a tool promised against it: a success without structured content is our own fault. */
+static bool breaks_promise(idem__context *context, bool structured, bool is_error) {
+  const idem__tool_entry *tool = context->tool;
+  if (structured || is_error || !tool || !tool->output_schema) return false;
+  idem__request_tell(context->request, NULL, IDEM_LOG_ERROR,
+                     "a tool with an output schema gave no structured content", tool->name);
+  idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  return true;
+}
+
 static idem_status reply_with_text(idem_request *request, const char *text, size_t len,
                                    bool is_error) {
   idem__context *context = idem__context_open(request);
   if (!context) return idem_reply_json(request, "{}", 2);
+  if (breaks_promise(context, false, is_error)) return IDEM_E_INVAL;
   idem__result result;
   idem__result_begin(&result, context, "complete");
   idem__write_lead_text(&result.writer, "\"content\":[");
@@ -167,6 +200,7 @@ static idem_status reply_with_text(idem_request *request, const char *text, size
   idem__write_array_end(&result.writer);
   if (is_error) idem__write_member_bool(&result.writer, "isError", true);
   result.failed_tool = is_error;
+  context->outcome = is_error ? IDEM__OUTCOME_FAILED : IDEM__OUTCOME_OK;
   return idem__result_end(&result, NULL);
 }
 
@@ -182,11 +216,12 @@ idem_status idem_tool_failed(idem_request *request, const char *text) {
 static void write_content_translated(idem__context *context, const yyjson_mut_val *content,
                                      idem__writer *writer) {
   idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   idem_status status = idem__json_put_mut(&text, content);
+  yyjson_alc alc = idem__json_alc(&context->worker->alloc);
   yyjson_doc *doc = NULL;
   if (status == IDEM_OK) {
-    doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, NULL, NULL);
+    doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
     if (!doc) status = IDEM_E_NOMEM;
   }
   if (doc)
@@ -255,9 +290,10 @@ static void write_answer(idem__result *result, const idem_tool_result *answer,
 idem_status idem_tool_reply(idem_request *request, const idem_tool_result *answer) {
   idem__context *context = idem__context_open(request);
   if (!context) return idem_reply_json(request, "{}", 2);
+  if (breaks_promise(context, answer->structured != NULL, answer->is_error)) return IDEM_E_INVAL;
   idem__buf structured;
   idem__result result;
-  idem__buf_init(&structured, &context->worker->alloc, SIZE_MAX / 4);
+  idem__buf_init(&structured, &context->worker->alloc, idem__answer_bytes(context->server));
   /* Clients hold structured content against the schema, of failures as well: what breaks it is left
    * out of a failure and is our own fault in a success. */
   bool fine = !answer->structured || structured_fine(context, answer, &structured);
@@ -269,6 +305,7 @@ idem_status idem_tool_reply(idem_request *request, const idem_tool_result *answe
   idem__result_begin(&result, context, "complete");
   write_answer(&result, answer, &structured, fine);
   result.failed_tool = answer->is_error;
+  context->outcome = answer->is_error ? IDEM__OUTCOME_FAILED : IDEM__OUTCOME_OK;
   idem_status status = idem__result_end(&result, answer->meta);
   idem__buf_deinit(&structured);
   return status;

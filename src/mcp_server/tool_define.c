@@ -2,7 +2,7 @@
  * One bad tool is refused with a sentence; the rest is served. */
 #include "../schema/parsed.h"
 #include "define.h"
-#include "header.h"
+#include "header_check.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void free_entry(void *self, const idem_alloc *alloc) {
                          tool->input_schema, tool->output_schema, tool->annotations,
                          tool->icons,        tool->meta};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) idem__free(alloc, owned[i]);
-  idem__header_rules_free(tool, alloc);
+  idem__header_rules_free(&tool->headers, alloc);
   idem_schema_free(atomic_load_explicit(&tool->input, memory_order_acquire));
   idem_schema_free(atomic_load_explicit(&tool->output, memory_order_acquire));
   idem__free(alloc, tool);
@@ -68,11 +68,20 @@ static bool is_known_input(idem_server *server, const idem__tool_entry *tool) {
   const idem__registry_list *list = &server->registry->lists[IDEM__TOOLS];
   for (size_t back = 1; back <= NEIGHBOURS && back <= list->count && !known; back++) {
     const idem__tool_entry *other = (const void *)list->entries[list->count - back];
-    known = other->input_hash == tool->input_hash && !other->header_count &&
+    known = other->input_hash == tool->input_hash && !other->headers.count &&
             same_text(other->input_schema, tool->input_schema);
   }
   idem__server_unlock(server);
   return known;
+}
+
+static idem_status find_headers(idem_server *server, yyjson_val *schema, idem__tool_entry *tool,
+                                char *why, size_t why_len) {
+  const char *sentence = NULL;
+  idem_status status = idem__header_rules_find(&server->alloc, schema, &tool->headers, &sentence);
+  if (status == IDEM_E_INVAL && why && why_len)
+    snprintf(why, why_len, "tool %s: x-mcp-header %s", tool->name, sentence);
+  return status;
 }
 
 static idem_status check_input(idem_server *server, const yyjson_doc *doc, idem__tool_entry *tool,
@@ -84,7 +93,7 @@ static idem_status check_input(idem_server *server, const yyjson_doc *doc, idem_
   }
   /* The text was written anew, so that nothing is escaped that need not be. */
   if (status == IDEM_OK && strstr(tool->input_schema, "x-mcp-header"))
-    status = idem__header_rules(server, doc->root, tool, why, why_len);
+    status = find_headers(server, doc->root, tool, why, why_len);
   return status;
 }
 
@@ -149,12 +158,13 @@ idem_status idem_server_add_tool(idem_server *server, const idem_tool *from, cha
   if (!tool) return IDEM_E_NOMEM;
   tool->task = from->task;
   tool->fn = from->fn;
-  tool->user = from->user;
+  tool->head.user = from->user;
   idem_status status = define(server, from, tool, why, why_len);
   if (status != IDEM_OK) {
     idem__entry_unref(&tool->head, &server->alloc);
     return status;
   }
+  tool->head.release = from->release;
   status = idem__registry_change(server, IDEM__TOOLS, tool->name, &tool->head);
   if (status == IDEM_E_EXISTS) say(why, why_len, from->name, "there is one of that name already");
   return status;

@@ -90,6 +90,21 @@ static void link_hub(idem__mcp_worker *worker) {
   idem__server_unlock(worker->server);
 }
 
+static void on_store(void *user) {
+  idem__mcp_worker *worker = user;
+  worker->wake(worker, worker->wake_user);
+}
+
+static idem_status make_parts(idem__mcp_worker *worker) {
+  idem__store_queue_opts queue = {.user = worker, .alloc = &worker->alloc};
+  if (worker->wake) queue.wake = on_store;
+  idem_status status = idem__store_queue_new(&queue, &worker->store_queue);
+  if (status == IDEM_OK) status = idem_schema_ctx_new(&worker->alloc, &worker->schema);
+  if (status != IDEM_OK) return status;
+  worker->lists = new_lists(worker);
+  return worker->lists ? IDEM_OK : IDEM_E_NOMEM;
+}
+
 idem_status idem__worker_new(idem_server *server,
                              void (*wake)(idem__mcp_worker *worker, void *user), void *wake_user,
                              idem__mcp_worker **out) {
@@ -104,14 +119,11 @@ idem_status idem__worker_new(idem_server *server,
   idem__list_init(&worker->listeners);
   idem__list_init(&worker->waiters);
   idem__list_init(&worker->subscribers);
-  idem__buf_init(&worker->scratch, &worker->alloc, SIZE_MAX / 4);
-  idem_status status = idem_schema_ctx_new(&worker->alloc, &worker->schema);
-  if (status == IDEM_OK) {
-    worker->lists = new_lists(worker);
-    if (!worker->lists) status = IDEM_E_NOMEM;
-  }
+  idem__buf_init(&worker->scratch, &worker->alloc, idem__answer_bytes(server));
+  idem_status status = make_parts(worker);
   if (status != IDEM_OK) {
     idem_schema_ctx_free(worker->schema);
+    idem__store_queue_free(worker->store_queue);
     idem__free(&server->alloc, worker);
     return status;
   }
@@ -130,7 +142,9 @@ static void free_updates(idem__mcp_worker *worker) {
 
 static void destroy(idem__mcp_worker *worker) {
   idem__worker_lists_unref(worker->lists);
+  idem__ask_rules_free(worker);
   idem_schema_ctx_free(worker->schema);
+  idem_metrics_free(worker->metrics);
   idem__buf_deinit(&worker->scratch);
   idem_alloc alloc = worker->alloc;
   idem__free(&alloc, worker);
@@ -142,9 +156,11 @@ void idem__worker_free(idem__mcp_worker *worker) {
   idem__server_lock(worker->server);
   idem__list_remove(&worker->link);
   idem__server_unlock(worker->server);
-  worker->wake = NULL;
   idem__worker_run_posted(worker); /* so that what it holds is let go of */
   idem__tasks_forget_hub(worker);
+  idem__store_queue_free(worker->store_queue);
+  worker->store_queue = NULL;
+  worker->wake = NULL;
   free_updates(worker);
   if (!worker->contexts) {
     destroy(worker);
@@ -222,12 +238,15 @@ void idem__server_on_news(const idem__store_change *change, void *user) {
   if (change->event == IDEM__STORE_WAS_TOLD) tell_hubs(user, change->name, change->name_len);
 }
 
-/* By way of the store, so that the peers of other servers hear of it, too. */
+/* By way of the store, so that the peers of other servers hear of it, too. Whether one that answers later
+ * tells it nobody waits for: news is a hint. */
 void idem_server_resource_updated(idem_server *server, const char *uri) {
   idem__store_op op = {.verb = IDEM__STORE_TELL, .space = IDEM__STORE_NEWS, .name = uri};
   op.name_len = strlen(uri);
-  idem_status status = idem__store_ask(server->store, &op, NULL).status;
-  if (status != IDEM_OK) tell_hubs(server, uri, op.name_len);
+  if (!server->store->kind->immediate)
+    idem__store_run(server->store, &op);
+  else if (idem__store_ask(server->store, &op, NULL).status != IDEM_OK)
+    tell_hubs(server, uri, op.name_len);
 }
 
 static const char *const changed_methods[IDEM__LIST_KINDS] = {
@@ -306,6 +325,7 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
   while (worker->again) {
     worker->again = false;
     idem__worker_run_posted(worker);
+    idem__store_queue_run(worker->store_queue);
     deliver_changes(worker);
     deliver_updates(worker);
     idem__tasks_deliver(worker);
@@ -320,7 +340,7 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
 /* --------------------------------------------------------------------- time */
 
 uint64_t idem__worker_deadline(idem__mcp_worker *worker) {
-  uint64_t at = UINT64_MAX;
+  uint64_t at = idem__store_queue_deadline(worker->store_queue);
   for (idem__list *link = worker->subscribers.next; link != &worker->subscribers;
        link = link->next) {
     idem__mcp_subscriber *subscriber = IDEM__CONTAINER(link, idem__mcp_subscriber, link);
@@ -331,6 +351,8 @@ uint64_t idem__worker_deadline(idem__mcp_worker *worker) {
 }
 
 void idem__worker_expire(idem__mcp_worker *worker, uint64_t now_ms) {
+  if (idem__store_queue_deadline(worker->store_queue) <= now_ms)
+    idem__store_queue_expire(worker->store_queue, now_ms);
   for (idem__list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
     idem__mcp_subscriber *subscriber = IDEM__CONTAINER(at, idem__mcp_subscriber, link);
     if (subscriber->deadline(subscriber) <= now_ms) subscriber->on_time(subscriber, now_ms);

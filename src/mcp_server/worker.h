@@ -3,6 +3,8 @@
 #ifndef IDEM_MCP_WORKER_H
 #define IDEM_MCP_WORKER_H
 
+#include "../store/store.h"
+#include "ask.h"
 #include "registry.h"
 
 /* A registry as one thread uses it: counted without atomics, with its prepared lists. */
@@ -39,6 +41,7 @@ struct idem__mcp_worker {
   size_t contexts; /* requests not yet ended */
   idem__worker_lists *lists;
   idem_schema_ctx *schema;
+  idem_schema *ask_rules[IDEM__ASK_RULES]; /* NULL: not compiled yet; see ask_rules.c */
   idem__list peers;     /* line peers with a session, for unsolicited legacy notifications */
   idem__list listeners; /* subscriptions/listen requests: see subscribe.c */
   /* Changes waiting to be told; set from any thread. */
@@ -56,6 +59,16 @@ struct idem__mcp_worker {
   void (*wake)(idem__mcp_worker *worker, void *user);
   void *wake_user;
   idem__list subscribers;
+  idem__store_queue *store_queue; /* what its requests ask of the store; NULL once it has ended */
+  /* Counters of tools: of its own where a runtime shows them (told once they are there), since calls may
+   * outlive the metrics of their conns; else those of each conn. */
+  idem_metrics *metrics;
+  idem_status (*show_metrics)(idem_metrics *metrics);
+  struct idem__tool_label {
+    const void *tool, *metrics;
+    uint64_t generation;
+    idem__method_label label;
+  } tool_labels[8]; /* found lately */
 };
 idem_status idem__worker_new(idem_server *server,
                              void (*wake)(idem__mcp_worker *worker, void *user), void *wake_user,

@@ -49,9 +49,18 @@ IDEM__APART static idem_status put_value(idem__buf *out, const idem_policy *poli
   return idem__buf_puts(out, "null");
 }
 
+/* What idem itself says of an error may be too much for some; what an application says is its own. */
+static bool is_hidden(const idem_policy *policy, const idem__value *value) {
+  if (policy->error_detail == IDEM_ERROR_DETAIL_FULL) return false;
+  if (value->kind != IDEM__VALUE_OWN && value->kind != IDEM__VALUE_MEMBER) return false;
+  bool reason = value->kind == IDEM__VALUE_MEMBER && strcmp(value->key, "reason") == 0;
+  return !(reason && policy->error_detail == IDEM_ERROR_DETAIL_REASON);
+}
+
 /* Data that turns out to be null means no data member. */
 static idem_status put_data(idem__buf *out, const idem_policy *policy, const idem__value *value) {
   static const char member[] = ",\"data\":";
+  if (is_hidden(policy, value)) return IDEM_OK;
   size_t before = out->len, start = before + sizeof member - 1;
   TRY(idem__buf_put(out, member, sizeof member - 1));
   TRY(put_value(out, policy, value));

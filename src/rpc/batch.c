@@ -14,7 +14,7 @@ idem_status idem__batch_new(idem_conn *conn, idem__block *block, size_t max_answ
   batch->block = block;
   block->refs++;
   batch->open = true;
-  idem__buf_init(&batch->answers, &conn->alloc, SIZE_MAX / 4);
+  idem__buf_init(&batch->answers, &conn->alloc, idem__output_bound(conn));
   idem__list_append(&conn->batches, &batch->link);
   *out = batch;
   return IDEM_OK;

@@ -66,7 +66,8 @@ idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **out) {
   conn->opts = *opts;
   conn->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
   conn->next_call_id = 1;
-  conn->frame_at_ms = NEVER;
+  conn->frame_at_ms = conn->leave_at_ms = NEVER;
+  conn->in_flight_max = conn->policy.limits.in_flight;
   conn->last_head = FIRST_HEAD;
   init_lists(conn);
   init_framer(conn);
@@ -103,6 +104,10 @@ void idem__conn_set_client(idem_conn *conn, const void *address) {
   conn->has_client_address = true;
 }
 const void *idem__conn_client(const idem_conn *conn) { return conn->client_lent; }
+const void *idem__conn_address(const idem_conn *conn) {
+  if (conn->client_lent) return conn->client_lent;
+  return conn->has_client_address ? conn->client_address : NULL;
+}
 size_t idem_conn_in_flight(const idem_conn *conn) { return conn->in_flight; }
 size_t idem_conn_pending_calls(const idem_conn *conn) { return conn->call_count; }
 
@@ -112,6 +117,10 @@ static void forget_requests(idem__list *list) {
   while (!idem__list_empty(list)) {
     idem_request *request = IDEM__CONTAINER(list->next, idem_request, link);
     bool was_held = request->held;
+    if (request->refusal) {
+      idem__refusal_forget(request);
+      continue;
+    }
     if (!request->settled) idem__request_forget(request);
     idem__list_remove(&request->link);
     request->conn = NULL;
@@ -192,9 +201,14 @@ void idem__conn_wake(idem_conn *conn) {
 
 /* Requests that no handler has seen are answered; what they would have done is not done. */
 static void settle_held(idem_conn *conn) {
-  idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  idem__answer answer = conn->leaving ? idem__answer_invalid_request(IDEM__UNAVAILABLE)
+                                      : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   while (!idem__list_empty(&conn->held)) {
     idem_request *request = IDEM__CONTAINER(conn->held.next, idem_request, link);
+    if (request->refusal) {
+      idem__refusal_send(request);
+      continue;
+    }
     idem__request_tell(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had not begun");
     idem__request_settle(request, &answer);
     idem__request_end(request);
@@ -230,9 +244,22 @@ bool idem_conn_done(const idem_conn *conn) {
          idem__list_empty(&conn->output);
 }
 
-void idem__conn_shutdown_asked(idem_conn *conn) {
+void idem__conn_exit(idem_conn *conn) {
+  if (conn->left) return;
+  conn->left = true;
+  conn->leave_at_ms = NEVER;
   idem_conn_close(conn);
   if (conn->opts.on_shutdown) conn->opts.on_shutdown(conn, conn->opts.user);
+}
+
+/* Whoever asked may still say goodbye: many clients do, and take a closed conn for a crash. */
+void idem__conn_shutdown_asked(idem_conn *conn) {
+  uint64_t allowed = conn->policy.limits.exit_ms;
+  if (conn->leaving) return;
+  conn->leaving = true;
+  conn->in_flight_max = 0;
+  if (allowed) conn->leave_at_ms = idem__conn_clock_ms(conn) + allowed;
+  if (conn->eof) idem__conn_exit(conn);
 }
 
 /* ------------------------------------------------------------------ feeding */
@@ -254,7 +281,7 @@ static bool take_frames(idem_conn *conn) {
       idem__dispatch_text(conn, conn->framer.data, conn->framer.len);
       if (IDEM__LIKELY(idem__framer_drained(&conn->framer))) break;
     } else {
-      idem__dispatch_frame_fault(conn, event, conn->framer.dropped);
+      idem__refuse_frame(conn, event, conn->framer.dropped);
     }
   }
   return progress;
@@ -305,7 +332,7 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
   conn->active_ms = idem__conn_clock_ms(conn);
   conn->last_kind = IDEM__INVALID;
   if (len > conn->policy.limits.message_bytes)
-    idem__dispatch_frame_fault(conn, IDEM__FRAME_OVERSIZE, len);
+    idem__refuse_frame(conn, IDEM__FRAME_OVERSIZE, len);
   else
     idem__dispatch_text(conn, text, len);
   idem__dispatch_held(conn);
@@ -314,8 +341,9 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
 }
 
 bool idem__conn_reusable(const idem_conn *conn) {
-  return conn->failure == IDEM_OK && !conn->closed && !conn->eof && !conn->depth && idle(conn) &&
-         idem__list_empty(&conn->requests) && idem__list_empty(&conn->settled);
+  return conn->failure == IDEM_OK && !conn->closed && !conn->leaving && !conn->eof &&
+         !conn->depth && idle(conn) && idem__list_empty(&conn->requests) &&
+         idem__list_empty(&conn->settled);
 }
 
 idem_status idem_conn_feed_eof(idem_conn *conn) {
@@ -329,6 +357,7 @@ idem_status idem_conn_feed_eof(idem_conn *conn) {
   conn->frame_at_ms = NEVER;
   idem__call_close_all(conn);
   idem__dispatch_held(conn);
+  if (conn->leaving) idem__conn_exit(conn);
   return idem__conn_leave(conn);
 }
 
@@ -348,6 +377,7 @@ uint64_t idem_conn_deadline(const idem_conn *conn) {
   if (idem__dispatch_ready(conn)) return 0;
   uint64_t at = conn->closed ? NEVER : idle_at(conn);
   if (conn->frame_at_ms < at) at = conn->frame_at_ms;
+  if (conn->leave_at_ms < at) at = conn->leave_at_ms;
   at = earlier(at, idem__heap_first(&conn->request_timers));
   return earlier(at, idem__heap_first(&conn->call_timers));
 }
@@ -357,7 +387,7 @@ static void expire_requests(idem_conn *conn, uint64_t now_ms) {
     idem__timer *timer = idem__heap_first(&conn->request_timers);
     if (!timer || timer->at_ms > now_ms) return;
     idem_request *request = IDEM__CONTAINER(timer, idem_request, timer);
-    idem__answer answer = idem__answer_fault(request->codes, IDEM_FAULT_TIMEOUT, NULL);
+    idem__answer answer = idem__answer_timed_out(request->codes);
     bool was_held = request->held;
     idem__request_tell(request, NULL, IDEM_LOG_WARN, "a request ran out of time", NULL);
     idem__request_settle(request, &answer);
@@ -371,6 +401,13 @@ static void expire_frame(idem_conn *conn, uint64_t now_ms) {
   conn->frame_at_ms = NEVER;
   idem__conn_warn(conn, "a frame did not arrive in time and was dropped", NULL, 0, NULL);
   idem__framer_reset(&conn->framer);
+}
+
+static void expire_goodbye(idem_conn *conn, uint64_t now_ms) {
+  if (conn->leave_at_ms > now_ms) return;
+  idem__conn_note(conn, IDEM_LOG_INFO, "closing a connection that did not exit after shutdown",
+                  NULL, NULL);
+  idem__conn_exit(conn);
 }
 
 static void expire_idle(idem_conn *conn, uint64_t now_ms) {
@@ -388,6 +425,7 @@ idem_status idem_conn_expire(idem_conn *conn) {
   expire_requests(conn, now_ms);
   idem__call_expire(conn, now_ms);
   expire_frame(conn, now_ms);
+  expire_goodbye(conn, now_ms);
   expire_idle(conn, now_ms);
   idem__dispatch_held(conn);
   return idem__conn_leave(conn);

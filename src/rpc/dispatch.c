@@ -7,81 +7,6 @@
 
 #define METHOD_SHOWN_MAX 256u
 
-/* ---------------------------------------------------------------- refusing */
-
-void idem__dispatch_refuse(idem_conn *conn, const idem__id *id, const idem__answer *answer) {
-  idem__metrics_error(conn->opts.metrics, (int)answer->code);
-  if (conn->policy.answer_junk) {
-    idem__output_answer(conn, id, answer);
-  } else if (conn->opts.on_protocol_error) {
-    /* Nobody hears of it on the wire, so our own side does. */
-    idem_protocol_error error = {.what = "something that is no message"};
-    conn->opts.on_protocol_error(conn, &error, conn->opts.user);
-  }
-}
-
-/* What cannot be read as a message counts as one: it was as much work. */
-IDEM__COLD static void refuse_unknown(idem_conn *conn, const idem__answer *answer, const char *what,
-                                      size_t size) {
-  static const idem__id unknown;
-  idem__answer too_fast = idem__answer_fault(conn->policy.codes, IDEM_FAULT_RATE_LIMITED, NULL);
-  bool admitted = !conn->opts.admit || conn->opts.admit(conn, conn->opts.user);
-  if (!admitted) idem__metrics_add(conn->opts.metrics, IDEM__M_RATE_LIMITED, 1);
-  if (!admitted) answer = &too_fast;
-  idem__conn_tell_refusal(conn, what, NULL, answer, size);
-  idem__dispatch_refuse(conn, &unknown, answer);
-}
-
-IDEM__COLD static void refuse_parse(idem_conn *conn, size_t size) {
-  idem__answer answer = idem__answer_code(IDEM_RPC_PARSE_ERROR);
-  refuse_unknown(conn, &answer, "a message is not JSON", size);
-}
-
-IDEM__COLD static void refuse_whole(idem_conn *conn, idem__reason reason, size_t size) {
-  idem__answer answer = idem__answer_invalid_request(reason);
-  refuse_unknown(conn, &answer, "a message was refused", size);
-}
-
-void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event, size_t size) {
-  switch (event) {
-  case IDEM__FRAME_OVERSIZE: refuse_whole(conn, IDEM__OVERSIZE, size); break;
-  case IDEM__FRAME_HEADER_TOO_LARGE: refuse_whole(conn, IDEM__HEADER_TOO_LARGE, size); break;
-  case IDEM__FRAME_MISSING_LENGTH: refuse_whole(conn, IDEM__MISSING_CONTENT_LENGTH, size); break;
-  case IDEM__FRAME_BAD_LENGTH: refuse_whole(conn, IDEM__BAD_CONTENT_LENGTH, size); break;
-  case IDEM__FRAME_BAD_TYPE: refuse_whole(conn, IDEM__UNSUPPORTED_CONTENT_TYPE, size); break;
-  case IDEM__FRAME_BAD_CHARSET: refuse_whole(conn, IDEM__BAD_CHARSET, size); break;
-  case IDEM__FRAME_TRUNCATED: refuse_parse(conn, size); break;
-  case IDEM__FRAME_HTTP:
-    idem__conn_warn(conn, "an HTTP request on a port that speaks none; closing", NULL, 0, NULL);
-    idem__conn_fail(conn, IDEM_E_PROTO);
-    break;
-  case IDEM__FRAME_NOMEM: idem__conn_fail(conn, IDEM_E_NOMEM); break;
-  case IDEM__FRAME_MORE:
-  case IDEM__FRAME_MESSAGE: break;
-  }
-}
-
-/* An answer for a message that has an id, or might have had one; inside a batch or alone. */
-IDEM__COLD static void refuse_message(idem_conn *conn, idem__batch *batch,
-                                      const idem__message *message, const idem__answer *answer,
-                                      size_t size) {
-  idem__conn_tell_refusal(conn, "a request was refused", message, answer, size);
-  if (!batch) {
-    idem__dispatch_refuse(conn, &message->id, answer);
-    return;
-  }
-  if (!conn->policy.answer_junk) return;
-  idem__metrics_error(conn->opts.metrics, (int)answer->code);
-  idem__batch_answer(batch, idem__batch_expect(batch), &message->id, answer);
-}
-
-IDEM__COLD static void refuse_reason(idem_conn *conn, idem__batch *batch,
-                                     const idem__message *message, idem__reason reason,
-                                     size_t size) {
-  idem__answer answer = idem__answer_invalid_request(reason);
-  refuse_message(conn, batch, message, &answer, size);
-}
-
 /* ----------------------------------------------------------------- running */
 
 /* A notification makes no answer, so it need not wait for the peer to read. */
@@ -90,14 +15,14 @@ static bool may_run(const idem_conn *conn, bool answered) {
   return !answered || idem__output_has_room(conn);
 }
 
-static bool must_hold(const idem_conn *conn, bool answered) {
+bool idem__dispatch_must_hold(const idem_conn *conn, bool answered) {
   return !idem__list_empty(&conn->held) || !may_run(conn, answered);
 }
 
 bool idem__dispatch_ready(const idem_conn *conn) {
   if (idem__list_empty(&conn->held)) return false;
   const idem_request *first = IDEM__CONTAINER(conn->held.next, idem_request, link);
-  return may_run(conn, first->id.kind != IDEM__ID_ABSENT);
+  return may_run(conn, first->refusal || first->id.kind != IDEM__ID_ABSENT);
 }
 
 IDEM__COLD static void answer_not_found(idem_request *request) {
@@ -235,9 +160,24 @@ static bool runs_as_method(const idem_conn *conn, const idem__method *method) {
   return method->fn && conn->policy.notifications_run_methods;
 }
 
-/* A request or notification that waited. */
+/* What waited behind `shutdown` is not begun any more. */
+static void refuse_held(idem_request *request) {
+  idem__answer answer = idem__answer_invalid_request(IDEM__UNAVAILABLE);
+  idem__request_settle(request, &answer);
+  idem__request_end(request);
+}
+
+/* A request, notification or refusal that waited. */
 IDEM__APART static void run_held(idem_request *request) {
   idem_conn *conn = request->conn;
+  if (request->refusal) {
+    idem__refusal_send(request);
+    return;
+  }
+  if (conn->leaving && request->id.kind != IDEM__ID_ABSENT) {
+    refuse_held(request);
+    return;
+  }
   idem__list_remove(&request->link);
   idem__request_unhold(request);
   request->parked = false; /* to be linked anew if it is kept */
@@ -326,8 +266,8 @@ static idem__reason admission_fault(idem_conn *conn, const idem__message *messag
       conn->siblings.in_flight_elsewhere(conn, &message->id, false)) {
     return IDEM__DUPLICATE_ID;
   }
-  if (IDEM__UNLIKELY(conn->in_flight >= conn->policy.limits.in_flight))
-    return IDEM__TOO_MANY_IN_FLIGHT;
+  if (IDEM__UNLIKELY(conn->in_flight >= conn->in_flight_max))
+    return conn->leaving ? IDEM__UNAVAILABLE : IDEM__TOO_MANY_IN_FLIGHT;
   if (IDEM__UNLIKELY(message->id.raw_len >
                      conn->policy.limits.in_flight_id_bytes - conn->id_bytes)) {
     return IDEM__TOO_MANY_IN_FLIGHT; /* before a handler has done something */
@@ -345,7 +285,7 @@ IDEM__APART static idem_status join_batch(idem_request *request, idem__batch *ba
 }
 
 static void start_request(idem_request *request) {
-  if (IDEM__UNLIKELY(must_hold(request->conn, true)))
+  if (IDEM__UNLIKELY(idem__dispatch_must_hold(request->conn, true)))
     hold_request(request);
   else
     run_method(request);
@@ -361,7 +301,7 @@ IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
   idem__answer answer = {.is_error = true,
                          .code = IDEM_RPC_INVALID_PARAMS,
                          .value = {IDEM__VALUE_OWN, data.data, data.len, NULL}};
-  refuse_message(conn, batch, message, &answer, size);
+  idem__refuse_message(conn, batch, message, &answer, size);
 }
 
 static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, idem__batch *batch,
@@ -370,7 +310,7 @@ static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, ide
     idem__conn_debug(conn, "request", message->method, message->method_len, &message->id);
   idem__reason reason = admission_fault(conn, message);
   if (IDEM__UNLIKELY(reason != IDEM__REASON_NONE)) {
-    refuse_reason(conn, batch, message, reason, block->text_len);
+    idem__refuse_reason(conn, batch, message, reason, block->text_len);
     return;
   }
   if (IDEM__UNLIKELY(message->params_refused != NULL)) {
@@ -381,7 +321,7 @@ static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, ide
   idem_request *request = make_request(conn, block, message, method);
   if (IDEM__UNLIKELY(!request)) {
     idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
-    refuse_message(conn, batch, message, &answer, block->text_len);
+    idem__refuse_message(conn, batch, message, &answer, block->text_len);
     return;
   }
   conn->in_flight++;
@@ -516,7 +456,7 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
     return;
   }
   idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
-  bool waits = must_hold(conn, false);
+  bool waits = idem__dispatch_must_hold(conn, false);
   if (method->notification_fn && !waits)
     run_notification(conn, method, message->params);
   else
@@ -540,8 +480,8 @@ IDEM__COLD static void refuse_rate(idem_conn *conn, idem__batch *batch,
                             idem__reason_text(IDEM__RATE_LIMITED), size);
     return;
   }
-  idem__answer answer = idem__answer_fault(conn->policy.codes, IDEM_FAULT_RATE_LIMITED, NULL);
-  refuse_message(conn, batch, message, &answer, size);
+  idem__answer answer = idem__answer_rate_limited(conn->policy.codes);
+  idem__refuse_message(conn, batch, message, &answer, size);
 }
 
 IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const char *text,
@@ -549,6 +489,7 @@ IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const 
   idem__message message;
   idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
   conn->last_kind = message.kind;
+  if (IDEM__UNLIKELY(conn->heard != NULL)) conn->heard(conn, &message);
   if (IDEM__UNLIKELY(!admitted(conn, &message))) {
     refuse_rate(conn, batch, &message, block->text_len);
     return;
@@ -557,14 +498,16 @@ IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const 
   case IDEM__REQUEST: accept_request(conn, block, batch, &message); break;
   case IDEM__NOTIFICATION: accept_notification(conn, block, text, text_len, &message); break;
   case IDEM__RESPONSE: idem__call_response(conn, &message); break;
-  case IDEM__INVALID: refuse_reason(conn, batch, &message, message.reason, block->text_len); break;
+  case IDEM__INVALID:
+    idem__refuse_reason(conn, batch, &message, message.reason, block->text_len);
+    break;
   }
 }
 
 IDEM__COLD static void refuse_batches(idem_conn *conn, size_t size) {
   idem__answer answer = idem__answer_invalid_request(IDEM__BATCH_NOT_SUPPORTED);
   answer.message = conn->policy.batch_refusal;
-  refuse_unknown(conn, &answer, "a batch was refused", size);
+  idem__refuse_unknown(conn, &answer, "a batch was refused", size);
 }
 
 IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, const char *text,
@@ -574,9 +517,9 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
   if (!conn->policy.batches) {
     refuse_batches(conn, text_len);
   } else if (count == 0) {
-    refuse_whole(conn, IDEM__EMPTY_BATCH, text_len);
+    idem__refuse_whole(conn, IDEM__EMPTY_BATCH, text_len);
   } else if (count > conn->policy.limits.batch) {
-    refuse_whole(conn, IDEM__BATCH_TOO_LARGE, text_len);
+    idem__refuse_whole(conn, IDEM__BATCH_TOO_LARGE, text_len);
   } else if (idem__batch_new(conn, block, count, &batch) != IDEM_OK) {
     idem__conn_fail(conn, IDEM_E_NOMEM);
   } else {
@@ -604,13 +547,13 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
     if (status == IDEM_E_NOMEM)
       idem__conn_fail(conn, status);
     else if (block->arena.over_limit)
-      refuse_whole(conn, IDEM__OVERSIZE, text_len);
+      idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
     else
-      refuse_parse(conn, text_len);
+      idem__refuse_parse(conn, text_len);
   } else if (IDEM__UNLIKELY(!depth_within(conn, block, text_len))) {
-    refuse_parse(conn, text_len);
+    idem__refuse_parse(conn, text_len);
   } else if (IDEM__UNLIKELY(block->arena.pieces != NULL) && !idem__block_charge(block)) {
-    refuse_whole(conn, IDEM__OVERSIZE, text_len);
+    idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
   } else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(block->doc->root))) {
     dispatch_batch(conn, block, text, text_len);
   } else {
@@ -620,6 +563,11 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
 
 IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len) {
   bool over;
+  if (IDEM__UNLIKELY(conn->policy.byte_order_mark) && len >= 3 &&
+      memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+    text += 3;
+    len -= 3;
+  }
   if (IDEM__UNLIKELY(conn->opts.on_trace != NULL))
     conn->opts.on_trace(conn, IDEM_IN, text, len, conn->opts.user);
   idem__block *block =
@@ -629,7 +577,7 @@ IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len
     if (block->refs > 1) idem__block_keep(block);
     idem__block_release(block);
   } else if (over) {
-    refuse_whole(conn, IDEM__OVERSIZE, len);
+    idem__refuse_whole(conn, IDEM__OVERSIZE, len);
   } else {
     idem__conn_fail(conn, IDEM_E_NOMEM);
   }

@@ -1,4 +1,4 @@
-/* error.c - codes, reasons and named faults: the tables of what an error answer says.
+/* error.c - codes and reasons: the tables of what an error answer says.
  * Messages are the canonical texts; detail goes into data. */
 #include "inside.h"
 
@@ -49,7 +49,7 @@ const char *idem__code_text(int64_t code) {
   }
 }
 
-/* The codes MCP 2026-07-28 defines in the range it reserves for itself. */
+/* What the set MODERN allows of the range it keeps for itself. */
 static bool modern_code(int64_t code) { return code <= -32020 && code >= -32022; }
 
 bool idem__code_allowed(idem_code_set codes, int64_t code) {
@@ -58,6 +58,37 @@ bool idem__code_allowed(idem_code_set codes, int64_t code) {
   if (code < -32099) return false;
   if (codes != IDEM_CODES_MODERN) return true;
   return code != -32002 && (code > -32020 || modern_code(code));
+}
+
+bool idem_code_allowed(idem_code_set codes, int64_t code) {
+  return idem__code_allowed(codes, code);
+}
+
+const char *idem_code_name(idem_code_set codes, int64_t code) {
+  static const char *const own[] = {"Resource not found",
+                                    "Tool not found",
+                                    "Prompt not found",
+                                    "Capability not supported",
+                                    "Server not initialized",
+                                    "Subscription failed",
+                                    "Validation failed",
+                                    "Transport error",
+                                    "Request timed out",
+                                    "Rate limited",
+                                    "Tool description exceeds maximum length",
+                                    "Message too large"};
+  const char *text = idem__code_text(code);
+  if (text || codes != IDEM_CODES_ERLMCP || code > -32001 || code < -32012) return text;
+  return own[-32001 - code];
+}
+
+idem_code_class idem_code_class_of(idem_code_set codes, int64_t code) {
+  if (code < -32768 || code > -32000) {
+    return code == IDEM_RPC_REQUEST_CANCELLED ? IDEM_CODE_PROTOCOL : IDEM_CODE_APPLICATION;
+  }
+  if (idem_code_name(codes, code)) return IDEM_CODE_PROTOCOL;
+  if (codes == IDEM_CODES_MODERN && modern_code(code)) return IDEM_CODE_PROTOCOL;
+  return code >= -32099 ? IDEM_CODE_SERVER : IDEM_CODE_RESERVED;
 }
 
 idem__answer idem__answer_code(int64_t code) {
@@ -71,47 +102,21 @@ idem__answer idem__answer_invalid_request(idem__reason reason) {
                         .value = {IDEM__VALUE_MEMBER, text, strlen(text), "reason"}};
 }
 
-/* One row a fault: its code in each code set, the member its subject goes into, its message where
- * the code has no canonical one. */
-typedef struct fault_row {
-  int codes[3];
-  const char *key;
-  const char *message;
-} fault_row;
-
-static const fault_row faults[] = {
-    [IDEM_FAULT_RESOURCE_NOT_FOUND] = {{-32002, -32602, -32001}, "uri", "Resource not found"},
-    [IDEM_FAULT_TOOL_NOT_FOUND] = {{-32602, -32602, -32002}, "tool", "Tool not found"},
-    [IDEM_FAULT_PROMPT_NOT_FOUND] = {{-32602, -32602, -32003}, "prompt", "Prompt not found"},
-    [IDEM_FAULT_CAPABILITY] = {{-32601, -32021, -32004}, "capability", "Capability not supported"},
-    [IDEM_FAULT_NOT_INITIALIZED] = {{-32600, -32600, -32005}, NULL, "Not initialized"},
-    [IDEM_FAULT_SUBSCRIPTION] = {{-32000, -32000, -32006}, "uri", "Subscription failed"},
-    [IDEM_FAULT_VALIDATION] = {{-32602, -32602, -32007}, "details", "Validation failed"},
-    [IDEM_FAULT_TRANSPORT] = {{-32000, -32000, -32008}, NULL, "Transport error"},
-    [IDEM_FAULT_TIMEOUT] = {{-32603, -32603, -32009}, NULL, "Request timed out"},
-    [IDEM_FAULT_RATE_LIMITED] = {{-32000, -32000, -32010}, NULL, "Rate limited"},
-    [IDEM_FAULT_DESCRIPTION_TOO_LONG] = {{-32602, -32602, -32011}, "tool", "Description too long"},
-};
-
-/* The faults whose data is a reason instead of a subject. */
-static const char *fault_reason(idem_fault fault, int64_t code) {
-  if (fault == IDEM_FAULT_RATE_LIMITED) return idem__reason_text(IDEM__RATE_LIMITED);
-  if (fault == IDEM_FAULT_NOT_INITIALIZED && code == IDEM_RPC_INVALID_REQUEST) {
-    return idem__reason_text(IDEM__NOT_INITIALIZED);
-  }
-  return NULL;
+/* What a set has a number of its own for; `own` is that of IDEM_CODES_ERLMCP. */
+static idem__answer answer_by_set(idem_code_set codes, int64_t common, int64_t own,
+                                  const char *message) {
+  idem__answer answer = idem__answer_code(codes == IDEM_CODES_ERLMCP ? own : common);
+  if (!idem__code_text(answer.code)) answer.message = message;
+  return answer;
 }
 
-idem__answer idem__answer_fault(idem_code_set codes, idem_fault fault, const char *subject) {
-  const fault_row *row = &faults[fault];
-  int64_t code = row->codes[codes];
-  const char *reason = fault_reason(fault, code);
-  const char *text = reason ? reason : row->key ? subject : NULL;
-  idem__answer answer = idem__answer_code(code);
-  if (!idem__code_text(code)) answer.message = row->message;
-  if (text) {
-    const char *key = reason ? "reason" : row->key;
-    answer.value = (idem__value){IDEM__VALUE_MEMBER, text, strlen(text), key};
-  }
+idem__answer idem__answer_rate_limited(idem_code_set codes) {
+  const char *reason = idem__reason_text(IDEM__RATE_LIMITED);
+  idem__answer answer = answer_by_set(codes, -32000, -32010, "Rate limited");
+  answer.value = (idem__value){IDEM__VALUE_MEMBER, reason, strlen(reason), "reason"};
   return answer;
+}
+
+idem__answer idem__answer_timed_out(idem_code_set codes) {
+  return answer_by_set(codes, IDEM_RPC_INTERNAL_ERROR, -32009, "Request timed out");
 }

@@ -125,13 +125,17 @@ struct idem_router {
   size_t parse_bytes_total;
   _Atomic size_t parse_bytes_used;
   idem__workload workload;
-  void *lsp; /* what idem_router_lsp keeps */
+  void *lsp;       /* what idem_router_lsp keeps */
+  void *discovery; /* what idem_router_discover keeps */
   idem__gate_fn gate;
   void *gate_user;
 };
 
 const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len);
 void idem__lsp_free(idem_router *router);
+void idem__discovery_free(idem_router *router);
+/* As idem_router_method, for names that applications may not have. */
+idem_status idem__router_own(idem_router *router, const char *name, idem_method_fn fn, void *user);
 
 /* --------------------------------------------------------------- request */
 
@@ -158,6 +162,8 @@ typedef struct idem__batch {
   } parts[];
 } idem__batch;
 
+typedef struct idem__refusal idem__refusal;
+
 struct idem_request {
   idem__list link; /* conn->requests, conn->held, or a list of the pool */
   idem_pool *pool;
@@ -172,6 +178,7 @@ struct idem_request {
   idem__owed owed;
   idem__batch *batch;
   size_t batch_index;
+  idem__refusal *refusal; /* it never became a request and only waits for its turn; else NULL */
   yyjson_mut_doc *doc;
   idem__timer timer;
   uint64_t started_ns;
@@ -195,7 +202,10 @@ struct idem_request {
   bool settled;    /* the wire is done with it: answered, cancelled or conn gone */
   bool ended;      /* the handler is done with it */
   bool cancelled;
-  bool told; /* the log has its line already: an error answer needs no other */
+  bool told;      /* the log has its line already: an error answer needs no other */
+  bool measured;  /* answered on a conn with metrics: took_ns and succeeded hold */
+  bool succeeded; /* ... with a result */
+  uint64_t took_ns;
 };
 
 /* The handler is done with it. */
@@ -260,6 +270,10 @@ struct idem_conn {
   uint64_t frame_at_ms; /* when the partial frame is given up; UINT64_MAX: none under way */
   idem_status failure;  /* final; returned by feed */
   bool eof;
+  bool lsp_client;      /* its `initialize` had capabilities */
+  bool leaving;         /* it asked for shutdown: no more requests */
+  bool left;            /* ... and has gone, or time was up */
+  uint64_t leave_at_ms; /* when that will be; UINT64_MAX: not by itself */
   bool closed;
   bool aborted;    /* closed, and nothing more may be owed */
   bool free_later; /* it is going, at the latest when the outermost entry point returns */
@@ -271,12 +285,15 @@ struct idem_conn {
   void *attachment; /* what a layer above keeps of this conn; freed with it */
   void (*attachment_free)(void *attachment);
   idem__conn_siblings siblings; /* of a peer that has several conns */
+  void (*heard)(idem_conn *conn, const idem__message *message); /* each message; NULL: nobody */
 
   idem__list requests; /* being handled, not yet settled */
   idem__list settled;  /* answered or cancelled, but their handlers still hold them */
   idem__list held;     /* waiting for their turn */
   size_t held_bytes;
+  size_t held_refusals;
   size_t in_flight; /* requests owed an answer, batch elements included */
+  size_t in_flight_max;
   size_t id_bytes;
   size_t running;
   idem__map owed;
@@ -336,12 +353,27 @@ void idem__conn_tell_end(idem_conn *conn);
 
 /* dispatch.c: one message, text and all. */
 void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
-IDEM__COLD void idem__dispatch_frame_fault(idem_conn *conn, idem__frame_event event, size_t size);
 /* Runs held messages while there is room. */
 void idem__dispatch_held(idem_conn *conn);
-/* Answers something that never became a request. Unless the policy leaves junk unanswered. */
-IDEM__COLD void idem__dispatch_refuse(idem_conn *conn, const idem__id *id,
-                                      const idem__answer *answer);
+/* A message must wait for its turn; `answered`: it makes an answer. */
+bool idem__dispatch_must_hold(const idem_conn *conn, bool answered);
+
+/* refuse.c: answers to what never becomes a request, unless the policy leaves junk unanswered. They
+ * wait for their turn where requests do. `size` is the message's, for the log. */
+IDEM__COLD void idem__refuse_unknown(idem_conn *conn, const idem__answer *answer, const char *what,
+                                     size_t size);
+IDEM__COLD void idem__refuse_parse(idem_conn *conn, size_t size);
+IDEM__COLD void idem__refuse_whole(idem_conn *conn, idem__reason reason, size_t size);
+IDEM__COLD void idem__refuse_frame(idem_conn *conn, idem__frame_event event, size_t size);
+/* A message that has an id, or might have had one; inside a batch (else NULL) or alone. */
+IDEM__COLD void idem__refuse_message(idem_conn *conn, idem__batch *batch,
+                                     const idem__message *message, const idem__answer *answer,
+                                     size_t size);
+IDEM__COLD void idem__refuse_reason(idem_conn *conn, idem__batch *batch,
+                                    const idem__message *message, idem__reason reason, size_t size);
+/* One that waited: its turn has come, or nobody is there any more. */
+IDEM__COLD void idem__refusal_send(idem_request *request);
+IDEM__COLD void idem__refusal_forget(idem_request *request);
 
 /* output.c: messages on their way out. put appends one message: begin, write into the buffer, end. */
 idem_status idem__output_begin(idem_conn *conn, idem__chunk **chunk, size_t *start);
@@ -360,13 +392,19 @@ static inline bool idem__output_has_room(const idem_conn *conn) {
 static inline size_t idem__output_hard_limit(const idem_conn *conn) {
   return conn->policy.limits.queued_output_bytes * 2;
 }
+/* The maximum of a buffer for output: what is larger could not be queued. */
+static inline size_t idem__output_bound(const idem_conn *conn) {
+  size_t limit = idem__output_hard_limit(conn);
+  return limit > SIZE_MAX / 2 ? limit : limit + 65536; /* frames, and commas of batches */
+}
 
 /* call.c */
 IDEM__APART void idem__call_response(idem_conn *conn, const idem__message *message);
 void idem__call_expire(idem_conn *conn, uint64_t now_ms);
 void idem__call_close_all(idem_conn *conn);
 
-/* lsp.c: the built-in `shutdown` ends the conn after its answer. */
+/* The peer will go (`shutdown`): it may ask no more. And it goes (`exit`). */
 void idem__conn_shutdown_asked(idem_conn *conn);
+void idem__conn_exit(idem_conn *conn);
 
 #endif

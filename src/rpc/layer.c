@@ -26,6 +26,15 @@ bool idem__request_batched(const idem_request *request) { return request->batch 
 bool idem__request_settled(const idem_request *request) { return request->settled; }
 bool idem__request_in_use(const idem_request *request) { return request->live && !request->ended; }
 
+idem_code_set idem__request_codes(const idem_request *request) { return request->codes; }
+
+bool idem__request_measured(const idem_request *request, bool *succeeded, uint64_t *took_ns) {
+  if (!request->measured) return false;
+  *succeeded = request->succeeded;
+  *took_ns = request->took_ns;
+  return true;
+}
+
 void idem__request_set_codes(idem_request *request, idem_code_set codes) { request->codes = codes; }
 
 void idem__request_attach(idem_request *request, void *attachment,
@@ -51,6 +60,8 @@ uint64_t idem__conn_now_ms(const idem_conn *conn) { return idem__conn_clock_ms(c
 
 void idem__conn_tell_output(idem_conn *conn) { conn->opts.on_output(conn, conn->opts.user); }
 
+bool idem__conn_closed(const idem_conn *conn) { return conn->closed; }
+
 bool idem__conn_aborted(const idem_conn *conn) { return conn->aborted; }
 
 void idem__conn_set_whose(idem_conn *conn, void (*fn)(const idem_conn *conn, idem__whose *out)) {
@@ -58,6 +69,8 @@ void idem__conn_set_whose(idem_conn *conn, void (*fn)(const idem_conn *conn, ide
 }
 
 bool idem__conn_going(const idem_conn *conn) { return conn->free_later; }
+
+idem_metrics *idem__conn_metrics(const idem_conn *conn) { return conn->opts.metrics; }
 
 const idem_alloc *idem__conn_alloc(const idem_conn *conn) { return &conn->alloc; }
 
@@ -74,6 +87,11 @@ void idem__conn_count_calls_from(idem_conn *conn, uint64_t id) { conn->next_call
 
 void idem__conn_set_siblings(idem_conn *conn, const idem__conn_siblings *siblings) {
   conn->siblings = *siblings;
+}
+
+void idem__conn_set_heard(idem_conn *conn,
+                          void (*fn)(idem_conn *conn, const idem__message *message)) {
+  conn->heard = fn;
 }
 
 void idem__conn_take_response(idem_conn *conn, const idem__message *message) {

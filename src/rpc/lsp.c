@@ -1,5 +1,6 @@
 /* lsp.c - the built-in methods of the lsp profile, added to a router by one call.
- * initialize is optional and never required first; shutdown works as a notification, too. */
+ * initialize is optional and never required first; shutdown works as a notification, too, and leaves
+ * the conn open for exit. */
 #include "inside.h"
 
 #include <string.h>
@@ -20,8 +21,8 @@ static void answer(idem_request *request, yyjson_mut_val *result) {
 }
 
 static void on_initialize(idem_request *request, yyjson_val *params, void *user) {
-  (void)params;
   const lsp_state *state = user;
+  if (yyjson_is_obj(yyjson_obj_get(params, "capabilities"))) request->conn->lsp_client = true;
   yyjson_mut_doc *doc = idem_request_doc(request);
   yyjson_mut_val *result = yyjson_mut_obj(doc);
   yyjson_mut_val *info = yyjson_mut_obj_add_obj(doc, result, "serverInfo");
@@ -108,13 +109,28 @@ static void on_set_log_level(idem_request *request, yyjson_val *params, void *us
   answer(request, built ? result : NULL);
 }
 
+static bool wants_null(const idem_conn *conn) {
+  idem_shutdown_answer answer = conn->policy.shutdown_answer;
+  return answer == IDEM_SHUTDOWN_NULL || (answer == IDEM_SHUTDOWN_BY_CLIENT && conn->lsp_client);
+}
+
 static void on_shutdown(idem_request *request, yyjson_val *params, void *user) {
   (void)params;
   (void)user;
-  static const char result[] = "{\"message\":\"Shutting down gracefully\"}";
-  idem_conn *conn = idem_request_conn(request);
-  idem_reply_json(request, result, sizeof result - 1);
+  static const char text[] = "{\"message\":\"Shutting down gracefully\"}";
+  idem_conn *conn = request->conn;
+  idem__request_tell(request, NULL, IDEM_LOG_INFO, "shutdown was asked for", NULL);
+  if (wants_null(conn))
+    idem_reply(request, NULL);
+  else
+    idem__reply_own(request, text, sizeof text - 1);
   idem__conn_shutdown_asked(conn);
+}
+
+static void on_exit_told(idem_conn *conn, yyjson_val *params, void *user) {
+  (void)params;
+  (void)user;
+  idem__conn_exit(conn);
 }
 
 typedef struct builtin {
@@ -140,7 +156,7 @@ static idem_status add_builtins(idem_router *router, lsp_state *state) {
     }
     if (status != IDEM_OK) return status;
   }
-  return IDEM_OK;
+  return idem_router_notification(router, "exit", on_exit_told, NULL);
 }
 
 idem_status idem_router_lsp(idem_router *router, const idem_lsp_opts *opts) {

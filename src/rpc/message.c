@@ -67,18 +67,37 @@ static bool id_accepted(const idem_policy *policy, const idem__id *id) {
   return true;
 }
 
-static bool params_fine(yyjson_val *params) {
-  return !params || unsafe_yyjson_is_ctn(params) || unsafe_yyjson_is_null(params);
+static bool params_fine(const idem_policy *policy, yyjson_val *params) {
+  return !params || unsafe_yyjson_is_ctn(params) || unsafe_yyjson_is_null(params) ||
+         policy->scalar_params;
 }
 
-static idem__reason first_fault(const members *found, const idem__message *message, bool id_fine) {
-  if (IDEM__UNLIKELY(found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(METHOD) | BIT(PARAMS))))
+#define STRICT_METHOD_MAX 256u
+
+IDEM__APART static bool is_plain_method(const char *name, size_t len) {
+  for (size_t i = 0; i < len; i++) {
+    char c = name[i];
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (!letter && !(c >= '0' && c <= '9') && (!c || !strchr("_./$-", c))) return false;
+  }
+  return len > 0 && len <= STRICT_METHOD_MAX;
+}
+
+static bool method_fine(const idem_policy *policy, const idem__message *message) {
+  return message->method && (IDEM__LIKELY(!policy->strict_methods) ||
+                             is_plain_method(message->method, message->method_len));
+}
+
+static idem__reason first_fault(const idem_policy *policy, const members *found,
+                                const idem__message *message, bool id_fine) {
+  if (IDEM__UNLIKELY(found->twice & (BIT(JSONRPC) | BIT(ID) | BIT(METHOD) | BIT(PARAMS))) &&
+      !policy->duplicate_members)
     return IDEM__DUPLICATE_MEMBER;
   if (IDEM__UNLIKELY(!message->version_ok)) return IDEM__BAD_VERSION;
   if (IDEM__UNLIKELY(!id_fine)) return IDEM__INVALID_ID_TYPE;
   if (IDEM__UNLIKELY(!member(found, METHOD))) return IDEM__MISSING_METHOD;
-  if (IDEM__UNLIKELY(!message->method)) return IDEM__INVALID_METHOD_TYPE;
-  if (IDEM__UNLIKELY(!params_fine(member(found, PARAMS)))) return IDEM__INVALID_PARAMS_TYPE;
+  if (IDEM__UNLIKELY(!method_fine(policy, message))) return IDEM__INVALID_METHOD_TYPE;
+  if (IDEM__UNLIKELY(!params_fine(policy, member(found, PARAMS)))) return IDEM__INVALID_PARAMS_TYPE;
   return IDEM__REASON_NONE;
 }
 
@@ -93,10 +112,10 @@ static void accept_params(const idem_policy *policy, yyjson_val *params, idem__m
   }
 }
 
-static void read_id(const yyjson_doc *doc, const char *text, size_t text_len, const members *found,
-                    idem__message *message) {
+static void read_id(const idem_policy *policy, const yyjson_doc *doc, const char *text,
+                    size_t text_len, const members *found, idem__message *message) {
   if (IDEM__UNLIKELY(!(found->seen & BIT(ID)))) return;
-  if (IDEM__UNLIKELY(found->twice & BIT(ID))) {
+  if (IDEM__UNLIKELY(found->twice & BIT(ID)) && !policy->duplicate_members) {
     message->id.kind = IDEM__ID_INVALID;
     return;
   }
@@ -137,7 +156,7 @@ IDEM__HOT void idem__message_classify(const idem_policy *policy, const yyjson_do
   }
   members found;
   find_members(val, &found);
-  read_id(doc, text, text_len, &found, message);
+  read_id(policy, doc, text, text_len, &found, message);
   message->version_ok = version_ok(member(&found, JSONRPC));
   yyjson_val *method = member(&found, METHOD);
   if (IDEM__UNLIKELY(!method) && found.seen & (BIT(RESULT) | BIT(ERROR))) {
@@ -149,7 +168,7 @@ IDEM__HOT void idem__message_classify(const idem_policy *policy, const yyjson_do
     message->method_len = unsafe_yyjson_get_len(method);
   }
   bool id_fine = id_accepted(policy, &message->id);
-  idem__reason reason = first_fault(&found, message, id_fine);
+  idem__reason reason = first_fault(policy, &found, message, id_fine);
   if (IDEM__UNLIKELY(reason != IDEM__REASON_NONE)) {
     refuse(message, reason, id_fine);
     return;

@@ -7,6 +7,7 @@
 
 #define CHUNK_FULL 65536u
 #define HEAD_MAX 48u
+#define FIT_FROM 65536u
 
 static idem__chunk *last_chunk(idem_conn *conn) {
   if (idem__list_empty(&conn->output) || conn->policy.framing == IDEM_FRAMING_WHOLE) return NULL;
@@ -25,6 +26,7 @@ static IDEM__INLINE idem_status begin(idem_conn *conn, idem__chunk **chunk, size
     current = idem__chunk_new(conn->pool);
     if (IDEM__UNLIKELY(!current)) return IDEM_E_NOMEM;
     current->conn = conn;
+    current->buf.max = idem__output_bound(conn);
     idem__list_append(&conn->output, &current->link);
   }
   *chunk = current;
@@ -103,6 +105,8 @@ static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t 
   }
   if (conn->policy.framing != IDEM_FRAMING_WHOLE) /* else the outer protocol counts its own */
     idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_OUT, added);
+  else if (IDEM__UNLIKELY(conn->queued > FIT_FROM)) /* many small ones wait, each in a buffer */
+    idem__buf_fit(&chunk->buf);
   idem__conn_wake(conn);
   return IDEM_OK;
 }

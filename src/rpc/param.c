@@ -122,7 +122,7 @@ idem_status idem_reply_invalid_params(idem_request *request, const idem_param_fa
   idem__buf_init(&data, &pool->alloc, (size_t)1 << 20);
   idem_status status = put_fault(&data, fault);
   tell(request, fault);
-  status = idem_reply_error_json(request, IDEM_RPC_INVALID_PARAMS, NULL,
+  status = idem__reply_error_own(request, IDEM_RPC_INVALID_PARAMS, NULL,
                                  status == IDEM_OK ? data.data : NULL, data.len);
   idem__buf_deinit(&data);
   idem__pool_unref(pool);

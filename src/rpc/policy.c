@@ -15,6 +15,7 @@ static const idem_limits default_limits = {
     .header_bytes = 8192,
     .frame_ms = 30000,
     .idle_ms = 300000,
+    .exit_ms = 2000,
 };
 
 static idem_policy jsonrpc_policy(void) {
@@ -51,6 +52,7 @@ static idem_policy mcp_policy(void) {
   policy.array_params = false;
   policy.batches = false;
   policy.notifications_run_methods = false;
+  policy.error_message = IDEM_MESSAGE_CAUSE;
   policy.cancel = (idem_cancel_form){"notifications/cancelled", "requestId", 0};
   return policy;
 }

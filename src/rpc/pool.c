@@ -315,7 +315,7 @@ IDEM__COLD static idem__chunk *make_chunk(idem_pool *pool) {
   idem__chunk *chunk = idem__calloc(&pool->alloc, sizeof *chunk);
   if (!chunk) return NULL;
   chunk->pool = pool;
-  idem__buf_init(&chunk->buf, &pool->alloc, SIZE_MAX / 4);
+  idem__buf_init(&chunk->buf, &pool->alloc, CHUNK_START); /* its conn sets the maximum */
   if (idem__buf_reserve(&chunk->buf, CHUNK_START) != IDEM_OK) {
     idem__free(&pool->alloc, chunk);
     return NULL;
@@ -380,6 +380,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->conn = NULL;
   request->block = NULL;
   request->batch = NULL;
+  request->refusal = NULL;
   request->doc = NULL;
   request->on_cancel = NULL;
   request->owed.key = NULL;
@@ -400,6 +401,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->ended = false;
   request->cancelled = false;
   request->told = false;
+  request->measured = false;
 }
 
 IDEM__HOT idem_request *idem__request_new(idem_pool *pool) {

@@ -44,10 +44,12 @@ static IDEM__INLINE void leave_books(idem_request *request) {
 static void count(idem_request *request, const idem__answer *answer) {
   idem_conn *conn = request->conn;
   if (!conn->opts.metrics) return;
-  uint64_t now = idem__conn_now_ns(conn);
+  request->took_ns = idem__conn_now_ns(conn) - request->started_ns;
+  request->measured = true;
+  request->succeeded = !answer->is_error;
   idem__metrics_request(conn->opts.metrics, request->method ? request->method->label : 0,
                         !answer->is_error, answer->is_error ? (int)answer->code : 0,
-                        now - request->started_ns);
+                        request->took_ns);
 }
 
 /* What waited for this one to finish may run now; a conn that was ending may have ended. */
@@ -131,6 +133,10 @@ IDEM__HOT static idem_status reply(idem_request *request, const idem__answer *an
   return status;
 }
 
+idem_status idem__reply_answer(idem_request *request, const idem__answer *answer) {
+  return reply(request, answer);
+}
+
 /* A NULL value is the result null. */
 static idem_status reply_value(idem_request *request, idem__value value) {
   if (IDEM__UNLIKELY(!value.at) && value.kind != IDEM__VALUE_FOREIGN) value.kind = IDEM__VALUE_NONE;
@@ -197,37 +203,6 @@ idem_status idem_reply_error_text(idem_request *request, int64_t code, const cha
   size_t len = details ? strlen(details) : 0;
   return reply_error(request, code, message,
                      (idem__value){IDEM__VALUE_MEMBER, details, len, "details"});
-}
-
-static idem_status put_required_capability(idem__buf *out, const char *name) {
-  idem_status status = idem__buf_puts(out, "{\"requiredCapabilities\":{");
-  if (status == IDEM_OK) status = idem__text_json_string(out, name, strlen(name));
-  return status == IDEM_OK ? idem__buf_puts(out, ":{}}}") : status;
-}
-
-/* 2026-07-28 names the capability as the object a client would declare. */
-static idem_status reply_capability(idem_request *request, idem__answer answer,
-                                    const char *subject) {
-  idem__buf data;
-  idem__buf_init(&data, &request->pool->alloc, 65536);
-  idem_status made = put_required_capability(&data, subject);
-  answer.value = (idem__value){IDEM__VALUE_OWN, data.data, data.len, NULL};
-  if (made != IDEM_OK) answer.value.kind = IDEM__VALUE_NONE;
-  idem_status status = reply(request, &answer);
-  idem__buf_deinit(&data);
-  return status;
-}
-
-idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char *subject) {
-  idem__answer answer = idem__answer_fault(request->codes, fault, subject);
-  if (fault == IDEM_FAULT_CAPABILITY && request->codes == IDEM_CODES_MODERN && subject) {
-    idem_pool *pool = request->pool;
-    idem__pool_ref(pool);
-    idem_status status = reply_capability(request, answer, subject);
-    idem__pool_unref(pool);
-    return status;
-  }
-  return reply(request, &answer);
 }
 
 void idem_request_drop(idem_request *request) {

@@ -45,6 +45,7 @@ void idem_router_free(idem_router *router) {
   idem__map_deinit(&router->methods);
   idem__workload_deinit(&router->workload);
   idem__lsp_free(router);
+  idem__discovery_free(router);
   idem_alloc alloc = router->alloc;
   idem__free(&alloc, router);
 }
@@ -73,7 +74,6 @@ static idem__method *new_method(idem_router *router, const char *name, size_t le
 /* The entry of a name, made where there is none. */
 static idem_status entry_of(idem_router *router, const char *name, idem__method **out) {
   size_t len = strlen(name);
-  if (len >= 4 && memcmp(name, "rpc.", 4) == 0) return IDEM_E_INVAL;
   *out = idem__map_get(&router->methods, name, len);
   if (*out) return IDEM_OK;
   if (reserve_order(router) != IDEM_OK) return IDEM_E_NOMEM;
@@ -92,10 +92,11 @@ static idem_status entry_of(idem_router *router, const char *name, idem__method 
   return IDEM_OK;
 }
 
-idem_status idem_router_method(idem_router *router, const char *name, idem_method_fn fn,
-                               void *user) {
+/* JSON-RPC 2.0 section 4 keeps it for the protocol and its extensions. */
+static bool is_reserved(const char *name) { return strncmp(name, "rpc.", 4) == 0; }
+
+idem_status idem__router_own(idem_router *router, const char *name, idem_method_fn fn, void *user) {
   idem__method *method;
-  if (!fn) return IDEM_E_INVAL;
   idem_status status = entry_of(router, name, &method);
   if (status != IDEM_OK) return status;
   if (method->fn) return IDEM_E_EXISTS;
@@ -104,10 +105,15 @@ idem_status idem_router_method(idem_router *router, const char *name, idem_metho
   return IDEM_OK;
 }
 
+idem_status idem_router_method(idem_router *router, const char *name, idem_method_fn fn,
+                               void *user) {
+  return fn && !is_reserved(name) ? idem__router_own(router, name, fn, user) : IDEM_E_INVAL;
+}
+
 idem_status idem_router_notification(idem_router *router, const char *name, idem_notification_fn fn,
                                      void *user) {
   idem__method *method;
-  if (!fn) return IDEM_E_INVAL;
+  if (!fn || is_reserved(name)) return IDEM_E_INVAL;
   idem_status status = entry_of(router, name, &method);
   if (status != IDEM_OK) return status;
   if (method->notification_fn) return IDEM_E_EXISTS;

@@ -127,9 +127,9 @@ const char *idem__code_text(int64_t code); /* "Parse error", ...; NULL for other
 bool idem__code_allowed(idem_code_set codes, int64_t code);
 IDEM__COLD idem__answer idem__answer_invalid_request(idem__reason reason);
 IDEM__COLD idem__answer idem__answer_code(int64_t code);
-/* The code, message and data of a named fault in a code set. */
-IDEM__COLD idem__answer idem__answer_fault(idem_code_set codes, idem_fault fault,
-                                           const char *subject);
+/* What a code set says of a peer that asks too often, and of a handler that took too long. */
+IDEM__COLD idem__answer idem__answer_rate_limited(idem_code_set codes);
+IDEM__COLD idem__answer idem__answer_timed_out(idem_code_set codes);
 /* Appends {"jsonrpc":"2.0","id":ID,"result"|"error":...}; the buffer is as before on failure. An id
  * without raw token is written as the policy's unknown id. */
 idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const idem__id *id,
@@ -160,6 +160,8 @@ bool idem__request_has_method(const idem_request *request);
 bool idem__request_batched(const idem_request *request);
 /* The wire is done with it: answered, cancelled, or the conn is gone. */
 bool idem__request_settled(const idem_request *request);
+/* Answered on a conn with metrics: how, and after how long. */
+bool idem__request_measured(const idem_request *request, bool *succeeded, uint64_t *took_ns);
 /* Its handler may still use it. */
 bool idem__request_in_use(const idem_request *request);
 /* Whose codes its errors take from now on. */
@@ -172,6 +174,9 @@ void *idem__request_attachment(const idem_request *request);
 /* Settled before its handler answered: who takes the answer all the same. */
 typedef void (*idem__late_answer_fn)(idem_request *request, const idem__answer *answer);
 void idem__request_on_late_answer(idem_request *request, idem__late_answer_fn fn);
+idem_code_set idem__request_codes(const idem_request *request);
+/* Any answer, for layers with forms of their own. Ends the request. */
+idem_status idem__reply_answer(idem_request *request, const idem__answer *answer);
 /* A result that idem wrote: not checked again. */
 idem_status idem__reply_own(idem_request *request, const char *json, size_t len);
 idem_status idem__reply_error_own(idem_request *request, int64_t code, const char *message,
@@ -209,6 +214,8 @@ void idem__conn_lend_peer(idem_conn *conn, const char *peer, const void *client)
 void idem__conn_set_client(idem_conn *conn, const void *address);
 /* NULL: the conn has one client for life, or none at the moment. */
 const void *idem__conn_client(const idem_conn *conn);
+/* Of whoever it is; NULL: there is none. */
+const void *idem__conn_address(const idem_conn *conn);
 /* May serve another peer: nothing is owed, queued or pending, and it never failed. */
 bool idem__conn_reusable(const idem_conn *conn);
 
@@ -218,6 +225,8 @@ bool idem__conn_reusable(const idem_conn *conn);
 IDEM__COLD void idem__request_tell(idem_request *request, idem__log_bucket *bucket,
                                    idem_log_level level, const char *message, const char *detail);
 
+/* Whether it has such a line above debug. */
+bool idem__request_is_told(const idem_request *request);
 /* Since it came; 0 once the conn is gone. */
 uint64_t idem__request_age_ms(const idem_request *request);
 
@@ -238,11 +247,14 @@ bool idem__conn_cancel_id(idem_conn *conn, const idem__id *id);
 void idem__conn_tell_output(idem_conn *conn);
 /* It is being freed: its last callbacks run. */
 bool idem__conn_going(const idem_conn *conn);
+idem_metrics *idem__conn_metrics(const idem_conn *conn); /* NULL: nothing is counted */
 const idem_alloc *idem__conn_alloc(const idem_conn *conn);
 uint64_t idem__conn_now_ms(const idem_conn *conn); /* as of the last entry point */
 /* What the layer above keeps of it: one, freed with the conn (NULL: not). */
 void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment));
 void *idem__conn_attachment(const idem_conn *conn);
+/* It was closed: what runs may finish. */
+bool idem__conn_closed(const idem_conn *conn);
 /* It was aborted: nothing more is owed. */
 bool idem__conn_aborted(const idem_conn *conn);
 /* Whose a conn's requests are, where a layer above knows more than an address; lent. */
@@ -259,6 +271,9 @@ void idem__router_limit_work_bytes(idem_router *router, size_t client);
 size_t idem__router_work(const idem_router *router); /* how many there are */
 /* The handler keeps a request: LIMIT: that is one too many. No-op where it counts already. */
 idem_status idem__work_begin(idem_request *request);
+/* A request's memory has grown since its message came, or is about to by `more` bytes: counted for all and
+ * for its client. False: there is no room, and nothing was counted. */
+bool idem__work_grow(idem_request *request, size_t more);
 void idem__conn_allow_batches(idem_conn *conn, bool allowed);
 /* The ids of calls go up from here. */
 void idem__conn_count_calls_from(idem_conn *conn, uint64_t id);
@@ -270,6 +285,9 @@ typedef struct idem__conn_siblings {
   bool (*in_flight_elsewhere)(idem_conn *conn, const idem__id *id, bool cancel);
 } idem__conn_siblings;
 void idem__conn_set_siblings(idem_conn *conn, const idem__conn_siblings *siblings);
+/* Called with each message before it is dispatched, for a transport that logs; only for looking. */
+void idem__conn_set_heard(idem_conn *conn,
+                          void (*fn)(idem_conn *conn, const idem__message *message));
 /* A response that another conn of the same peer received, as if it had come here. */
 void idem__conn_take_response(idem_conn *conn, const idem__message *message);
 

@@ -76,7 +76,7 @@ void idem__conn_debug(idem_conn *conn, const char *message, const char *method, 
 /* ------------------------------------------------------------------ refusals */
 
 /* Of an error answer: whose fault it was. Codes outside the reserved range are the application's. */
-static idem_log_level level_of(int64_t code) {
+idem_log_level idem_code_severity(int64_t code) {
   if (code == IDEM_RPC_INTERNAL_ERROR) return IDEM_LOG_ERROR;
   return code >= -32768 && code <= -32000 ? IDEM_LOG_WARN : IDEM_LOG_DEBUG;
 }
@@ -95,7 +95,7 @@ static void put_cause(char *out, size_t room, const idem__answer *answer, size_t
 
 void idem__conn_tell_refusal(idem_conn *conn, const char *what, const idem__message *message,
                              const idem__answer *answer, size_t size) {
-  idem_log_level level = level_of(answer->code);
+  idem_log_level level = idem_code_severity(answer->code);
   if (!logs(conn, level)) return;
   char cause[128];
   put_cause(cause, sizeof cause, answer, size);
@@ -124,6 +124,8 @@ uint64_t idem__request_age_ms(const idem_request *request) {
   return request->conn ? (idem__conn_now_ns(request->conn) - request->started_ns) / 1000000u : 0;
 }
 
+bool idem__request_is_told(const idem_request *request) { return request->told; }
+
 void idem__request_tell(idem_request *request, idem__log_bucket *bucket, idem_log_level level,
                         const char *message, const char *detail) {
   idem_conn *conn = request->conn;
@@ -148,7 +150,7 @@ static const char *words_for(const idem_request *request, idem_log_level level) 
 }
 
 void idem__request_tell_error(idem_request *request, const idem__answer *answer) {
-  idem_log_level level = level_of(answer->code);
+  idem_log_level level = idem_code_severity(answer->code);
   bool told = request->told;
   request->told = false;
   if (told || answer->code == IDEM_RPC_REQUEST_CANCELLED || !logs(request->conn, level)) return;

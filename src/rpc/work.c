@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define KEY_MAX 256u
+#define GROWTH_FREE 4096u
 
 struct idem__work {
   size_t requests, bytes;
@@ -31,18 +32,25 @@ static void set(_Atomic size_t *limit, size_t value) {
   if (value) atomic_store_explicit(limit, value, memory_order_relaxed);
 }
 
+static size_t get(const _Atomic size_t *value) {
+  return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+static void set_no_more_than(_Atomic size_t *limit, size_t value, size_t most) {
+  if (!value) value = get(limit);
+  set(limit, value < most ? value : most);
+}
+
+/* None has more than all of them together: the smallest bound is a session's, see work_is_full. */
 void idem__router_limit_work(idem_router *router, size_t total, size_t client, size_t session) {
-  set(&router->workload.max_requests, total);
-  set(&router->workload.max_client, client);
-  set(&router->workload.max_session, session);
+  idem__workload *workload = &router->workload;
+  set(&workload->max_requests, total);
+  set_no_more_than(&workload->max_client, client, get(&workload->max_requests));
+  set_no_more_than(&workload->max_session, session, get(&workload->max_client));
 }
 
 void idem__router_limit_work_bytes(idem_router *router, size_t client) {
   router->workload.max_client_bytes = client;
-}
-
-static size_t get(const _Atomic size_t *value) {
-  return atomic_load_explicit(value, memory_order_relaxed);
 }
 
 /* ------------------------------------------------------------------- whose */
@@ -62,9 +70,7 @@ static void make_key(work_key *key, char kind, const void *name, size_t len) {
 /* A name is a client wherever it comes from; without one the address is. */
 static void find_keys(const idem_conn *conn, work_key *client, work_key *session) {
   idem__whose whose = {.client = NULL};
-  const void *address = conn->client_lent          ? conn->client_lent
-                        : conn->has_client_address ? conn->client_address
-                                                   : NULL;
+  const void *address = idem__conn_address(conn);
   if (conn->whose) conn->whose(conn, &whose);
   if (whose.client && *whose.client)
     make_key(client, 'n', whose.client, strlen(whose.client));
@@ -141,6 +147,36 @@ idem_status idem__work_begin(idem_request *request) {
   if (status != IDEM_OK) atomic_fetch_sub_explicit(&workload->requests, 1, memory_order_relaxed);
   request->counted = status == IDEM_OK;
   return status;
+}
+
+/* The only request of a client may grow as large as one can come. A little is counted, and never refused:
+ * the request would fail for the want of what its end gives back. */
+static bool grow_share(idem__workload *workload, idem_request *request, size_t bytes) {
+  if (!request->counted) return true;
+  idem__lock_take(&workload->lock);
+  const idem__work *client = request->works[0];
+  bool fits = bytes <= GROWTH_FREE || !client || client->requests == 1 ||
+              client->bytes + bytes <= workload->max_client_bytes;
+  for (size_t i = 0; i < 2 && fits; i++)
+    if (request->works[i]) request->works[i]->bytes += bytes;
+  idem__lock_give(&workload->lock);
+  if (fits) request->work_bytes += bytes;
+  return fits;
+}
+
+bool idem__work_grow(idem_request *request, size_t more) {
+  idem__block *block = request->block;
+  idem_router *router = (idem_router *)(uintptr_t)block->router;
+  size_t bytes = block->cap + block->arena.piece_bytes + more;
+  if (!router || bytes <= block->charged_bytes) return true;
+  more = bytes - block->charged_bytes;
+  size_t used = atomic_fetch_add_explicit(&router->parse_bytes_used, more, memory_order_relaxed);
+  if (used + more <= router->parse_bytes_total && grow_share(&router->workload, request, more)) {
+    block->charged_bytes = bytes;
+    return true;
+  }
+  atomic_fetch_sub_explicit(&router->parse_bytes_used, more, memory_order_relaxed);
+  return false;
 }
 
 void idem__work_end(idem_request *request) {

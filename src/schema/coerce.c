@@ -108,7 +108,7 @@ static yyjson_mut_val *number_value(shaper *s, const number *n, const char *text
   if (len < sizeof spelled) { /* a double, where it says the same */
     memcpy(spelled, text, len);
     spelled[len] = 0;
-    if (yyjson_read_number(spelled, &real, YYJSON_READ_NOFLAG, NULL, NULL)) {
+    if (idem__json_number_of(spelled, &real)) {
       number back = idem__number_of(&real);
       if (yyjson_is_real(&real) && idem__number_equal(n, &back))
         return made(s, yyjson_mut_real(s->doc, real.uni.f64));
@@ -126,7 +126,10 @@ static bool is_json_number(const char *text, size_t len) {
 
 static yyjson_mut_val *shape_spelled(shaper *s, node_id id, yyjson_val *value, uint8_t wanted,
                                      uint32_t depth) {
-  yyjson_doc *doc = yyjson_read(value->uni.str, idem__length(value), YYJSON_READ_BIGNUM_AS_RAW);
+  yyjson_read_err error = {0};
+  yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)value->uni.str, idem__length(value),
+                                     YYJSON_READ_BIGNUM_AS_RAW, &s->doc->alc, &error);
+  if (error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION) s->status = IDEM_E_NOMEM;
   yyjson_val *root = yyjson_doc_get_root(doc);
   yyjson_mut_val *out = NULL;
   if (root && (wanted & idem__kind(root))) out = shape_value(s, id, root, depth);

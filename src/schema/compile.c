@@ -110,8 +110,7 @@ static idem_status charge(compiler *c, size_t len) {
 }
 
 static idem_status parse(compiler *c, const char *text, size_t len, yyjson_doc **doc) {
-  yyjson_alc alc = {c->schema->alloc.malloc, c->schema->alloc.realloc, c->schema->alloc.free,
-                    c->schema->alloc.ctx};
+  yyjson_alc alc = idem__json_alc(&c->schema->alloc);
   yyjson_read_err error = {0};
   *doc = NULL;
   idem_status status = charge(c, len);

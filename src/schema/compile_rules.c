@@ -98,7 +98,7 @@ static bool as_double(bool has, const number *bound, double *out) {
     return true;
   }
   idem__number_print(bound, text, sizeof text);
-  if (!yyjson_read_number(text, &value, YYJSON_READ_NOFLAG, NULL, NULL)) return false;
+  if (!idem__json_number_of(text, &value)) return false;
   double real = yyjson_get_num(&value);
   yyjson_val back = {.tag = YYJSON_TYPE_NUM | YYJSON_SUBTYPE_REAL, .uni.f64 = real};
   number n = idem__number_of(&back);

@@ -10,8 +10,8 @@
 #define HIGHEST_DEPTH 16384
 #define DEFAULT_REFERENCES 256
 #define BASE_STEPS 1000000
-#define STEPS_PER_VALUE 256
-#define MOST_STEPS 200000000
+#define STEPS_PER_VALUE 64
+#define MOST_STEPS 40000000
 #define DEFAULT_REGEX_STEPS 2000000
 #define DEFAULT_BYTES ((size_t)64 << 20)
 #define TEXT_MAX 4096
@@ -105,7 +105,7 @@ static bool pool_ready(idem_schema_ctx *ctx, size_t len) {
 
 static yyjson_doc *parse(idem_schema_ctx *ctx, const char *text, size_t len,
                          yyjson_read_err *error) {
-  yyjson_alc alc = {ctx->alloc.malloc, ctx->alloc.realloc, ctx->alloc.free, ctx->alloc.ctx};
+  yyjson_alc alc = idem__json_alc(&ctx->alloc);
   if (len <= POOLED_BYTES) {
     error->code = YYJSON_READ_ERROR_MEMORY_ALLOCATION;
     if (!pool_ready(ctx, len)) return NULL;

@@ -10,11 +10,6 @@ struct idem_schema_registry {
   idem__map documents;
 };
 
-static yyjson_alc json_alloc(idem_schema_registry *registry) {
-  return (yyjson_alc){registry->alloc.malloc, registry->alloc.realloc, registry->alloc.free,
-                      registry->alloc.ctx};
-}
-
 idem_status idem_schema_registry_new(const idem_alloc *alloc, idem_schema_registry **out) {
   idem_alloc own = idem__alloc_or_default(alloc);
   idem_schema_registry *registry = idem__calloc(&own, sizeof *registry);
@@ -48,7 +43,7 @@ static size_t without_empty_fragment(const char *uri, size_t len) {
 
 static idem_status read_document(idem_schema_registry *registry, const char *text, size_t len,
                                  yyjson_doc **doc) {
-  yyjson_alc alc = json_alloc(registry);
+  yyjson_alc alc = idem__json_alc(&registry->alloc);
   yyjson_read_err error;
   /* Without INSITU yyjson only reads the text. */
   *doc = yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_NUMBER_AS_RAW, &alc, &error);

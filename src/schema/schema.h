@@ -12,7 +12,7 @@
 #include "number.h"
 #include "regex.h"
 #include "region.h"
-#include "json/each.h"
+#include "json/json.h"
 
 typedef uint32_t node_id;
 #define NODE_NONE UINT32_MAX

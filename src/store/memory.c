@@ -28,8 +28,11 @@ void idem__store_value_unref(const idem_alloc *alloc, idem__store_value *value) 
 
 /* ---------------------------------------------------------------- records */
 
-idem_status idem__store_charge(idem__store_memory *memory, size_t bytes) {
-  if (bytes > memory->max_bytes - memory->bytes) return IDEM_E_LIMIT;
+/* What tasks come to is for their clients to say, so they leave a quarter to the others. */
+idem_status idem__store_charge(idem__store_memory *memory, idem__store_space space, size_t bytes) {
+  size_t most = memory->max_bytes;
+  if (space == IDEM__STORE_TASKS) most -= most / 4;
+  if (memory->bytes > most || bytes > most - memory->bytes) return IDEM_E_LIMIT;
   memory->bytes += bytes;
   return IDEM_OK;
 }
@@ -169,7 +172,7 @@ static idem_status enter(idem__store_memory *memory, const idem__store_op *op,
   if (!record) return IDEM_E_NOMEM;
   if (op->limit && room->by_name.count >= op->limit) return IDEM_E_LIMIT;
   size_t size = sizeof *record + record->name_len + record->group_len;
-  idem_status status = idem__store_charge(memory, size);
+  idem_status status = idem__store_charge(memory, op->space, size);
   if (status != IDEM_OK) return status;
   record->charged = size;
   status = idem__map_put(&room->by_name, record->text, record->name_len, record);
@@ -188,8 +191,9 @@ static idem_status enter(idem__store_memory *memory, const idem__store_op *op,
 static idem_status set_value(idem__store_memory *memory, const idem__store_op *op,
                              idem__store_record *record, idem__store_value **value) {
   size_t old_len = record->value ? record->value->len : 0;
-  idem_status status =
-      (*value)->len > old_len ? idem__store_charge(memory, (*value)->len - old_len) : IDEM_OK;
+  idem_status status = IDEM_OK;
+  if ((*value)->len > old_len)
+    status = idem__store_charge(memory, op->space, (*value)->len - old_len);
   if (status == IDEM_OK) status = set_expiry(&memory->rooms[op->space], record, op);
   if (status != IDEM_OK) return status;
   if ((*value)->len < old_len) memory->bytes -= old_len - (*value)->len;

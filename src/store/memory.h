@@ -73,7 +73,7 @@ static inline idem__store_value *idem__store_value_ref(idem__store_value *value)
 }
 idem__store_record *idem__store_record_find(idem__store_memory *memory, const idem__store_op *op);
 /* Makes room for so many bytes; LIMIT. */
-idem_status idem__store_charge(idem__store_memory *memory, size_t bytes);
+idem_status idem__store_charge(idem__store_memory *memory, idem__store_space space, size_t bytes);
 
 /* memory_log.c: the logs of records, and lists of them; without the lock. */
 void idem__store_append(idem__store_memory *memory, const idem__store_op *op,

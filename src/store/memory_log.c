@@ -56,7 +56,8 @@ static bool keep_entry(idem__store_memory *memory, idem__store_record *record,
   size_t size = cost(value);
   if (limit && size > limit) return false;
   if (limit) drop_oldest(memory, log, limit - size);
-  if (!make_room(memory, log) || idem__store_charge(memory, size) != IDEM_OK) return false;
+  if (!make_room(memory, log) || idem__store_charge(memory, IDEM__STORE_SESSIONS, size) != IDEM_OK)
+    return false;
   *entry_at(log, log->count++) = (idem__store_entry){.number = record->last_entry, .value = value};
   log->bytes += size;
   return true;

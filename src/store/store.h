@@ -4,10 +4,11 @@
  * A store keeps *records*. A record has a key (a space and a name), a value, a version, a time to
  * live, and beside its value a bounded log of entries and a counter, which go when it goes. An
  * operation is data, so that a remote store may queue it, send several in one round trip, and answer
- * later; a local one answers before the call returns. Who may see a record is written in its value
+ * later; a local one answers before the call returns. Whoever asks names the queue of its own thread,
+ * where it hears of the answer. Who may see a record is written in its value
  * by the caller (a session's principal): the store compares nothing but keys and versions.
  *
- * Every store passes tests/unit/store. See docs/internals/store.md and decision 10. */
+ * Every store passes tests/unit/store. See docs/internals/store.md and decisions 10 and 13. */
 #ifndef IDEM_STORE_PRIVATE_H
 #define IDEM_STORE_PRIVATE_H
 
@@ -50,8 +51,9 @@ typedef enum idem__store_verb {
 
 /* What an operation came to. `bytes` are the store's until the function returns.
  * OK; NOTFOUND: no such record; EXISTS: it was to be absent; STATE: its version is another, which
- * `version` tells; LIMIT: the space, or the store, is full; INVAL: no such name or space; NOMEM; from a
- * store that is elsewhere also SYS and TIMEOUT: then it is not known whether it happened. */
+ * `version` tells; LIMIT: the space, the store, or the queue is full; INVAL: no such name or space;
+ * NOMEM; from a store that answers later also SYS, TIMEOUT and CLOSED (nobody waits any more): then it
+ * is not known whether it happened. */
 typedef struct idem__store_answer {
   idem_status status;
   uint64_t version;
@@ -72,9 +74,9 @@ typedef struct idem__store_item {
 } idem__store_item;
 typedef bool (*idem__store_each)(const idem__store_item *item, void *user);
 
-/* What is pointed to is lent until `done`, which runs exactly once: before idem__store_run returns if
- * the store is immediate, else later, on the thread of the loop that the store was given. No lock of
- * the store's is held then; further operations may be run from it. */
+/* What is pointed to is lent for the call that runs it. `done` runs exactly once, and no lock of the
+ * store's is held then; further operations may be run from it. Operations that one thread runs on one
+ * record happen in that order; their answers may come in any. */
 typedef struct idem__store_op {
   idem__store_verb verb;
   idem__store_space space;
@@ -124,6 +126,8 @@ typedef struct idem__store_watcher idem__store_watcher;
 typedef struct idem__store_kind {
   const char *name;
   bool immediate; /* every answer is there when run returns */
+  /* One that answers later copies what it needs of the operation, calls `done` on whichever thread it
+   * likes, once, and for what is still open when it is freed with CLOSED. */
   void (*run)(idem__store *store, const idem__store_op *op);
   idem_status (*watch)(idem__store *store, idem__store_space space, idem__store_watch_fn fn,
                        void *user, idem__store_watcher **out);
@@ -137,6 +141,8 @@ struct idem__store {
   _Atomic unsigned refs;
 };
 
+/* `done` and `each` are called before it returns if the store is immediate, else later and on any
+ * thread: for those who want no answer, and for queues. */
 static inline void idem__store_run(idem__store *store, const idem__store_op *op) {
   store->kind->run(store, op);
 }
@@ -154,6 +160,51 @@ void idem__store_unref(idem__store *store); /* takes NULL; the last one frees it
 /* For immediate stores: runs it and gives its answer. `value` (may be NULL) takes a copy of the bytes;
  * where that fails the status says so. SYS: the store did not answer at once. */
 idem__store_answer idem__store_ask(idem__store *store, const idem__store_op *op, idem__buf *value);
+
+/* ------------------------------------------------------------ the queue of a thread */
+
+/* The operations that one thread waits for: bounded in number, bytes and time. Their answers, whoever
+ * brings them, are heard on that thread alone, in idem__store_queue_run. An immediate store needs none
+ * of it. */
+typedef struct idem__store_queue idem__store_queue;
+typedef struct idem__store_pending idem__store_pending; /* one of them */
+
+/* Zero means the default. */
+typedef struct idem__store_queue_opts {
+  size_t max_count; /* that the store has not answered, also those nobody waits for; 16,384 */
+  size_t max_bytes; /* of what was asked and answered; 64 MiB */
+  uint64_t wait_ms; /* then it ends with TIMEOUT; 10,000 */
+  /* On any thread, with a lock held: run is to be called on the queue's own, and the deadline looked at.
+   * NULL: answers come on that thread, and run is called at once. */
+  void (*wake)(void *user);
+  void *user;
+  const idem_alloc *alloc;
+} idem__store_queue_opts;
+idem_status idem__store_queue_new(const idem__store_queue_opts *opts, idem__store_queue **out);
+/* What is open ends with CLOSED before it returns; nothing is heard of it later. Takes NULL. */
+void idem__store_queue_free(idem__store_queue *queue);
+void idem__store_queue_run(idem__store_queue *queue);
+/* In a clock of its driver's: when expire wants to be called; UINT64_MAX: not. */
+uint64_t idem__store_queue_deadline(const idem__store_queue *queue);
+void idem__store_queue_expire(idem__store_queue *queue, uint64_t now_ms);
+/* Those that somebody waits for, and those that the store has not answered. */
+size_t idem__store_queue_waiting(const idem__store_queue *queue);
+size_t idem__store_queue_open(idem__store_queue *queue);
+
+void idem__store_submit_later(idem__store *store, idem__store_queue *queue,
+                              const idem__store_op *op, idem__store_pending **handle);
+/* Runs it; `done` is called on this thread: before it returns (an immediate store, or a full queue), or
+ * later. `pending` (may be NULL) points to it meanwhile and is NULL again when `done` is called. Without a
+ * queue, whose thread has ended, a store that answers later is not asked: CLOSED. */
+static inline void idem__store_submit(idem__store *store, idem__store_queue *queue,
+                                      const idem__store_op *op, idem__store_pending **pending) {
+  if (IDEM__LIKELY(store->kind->immediate))
+    store->kind->run(store, op);
+  else
+    idem__store_submit_later(store, queue, op, pending);
+}
+/* It may happen, but nobody wants to know any more: `done` will not be called. Takes NULL. */
+void idem__store_forget(idem__store_pending *pending);
 
 /* ---------------------------------------------------------------- kinds */
 

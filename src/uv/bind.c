@@ -100,7 +100,9 @@ static void turn_away(idem_listener *listener, const char *why) {
 }
 
 static void settle_in(idem_listener *listener, idem__peer *peer, const idem__client *client) {
+  idem__ip address = idem__ip_client(&client->ip);
   peer->client = *client;
+  idem__conn_set_client(peer->conn, address.bytes);
   peer->first_by_ms = idem__clock_ms() + idem__clients_first_ms(listener->clients);
   idem__list_append(&listener->peers, &peer->driver.node);
   listener->peer_count++;

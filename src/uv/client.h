@@ -20,13 +20,27 @@ idem_status idem__client_opts_init(idem__client_opts *client, const idem_alloc *
 void idem__client_opts_deinit(idem__client_opts *client, const idem_alloc *alloc);
 void idem__client_hide_token(const idem__client_opts *client, idem_log *log);
 
+/* What a peer is made of, connected or accepted. */
+static inline idem_serve_opts idem__peer_opts_of(const idem_connect_opts *opts) {
+  return (idem_serve_opts){.router = opts->router,
+                           .server = opts->server,
+                           .policy = opts->policy,
+                           .log = opts->log,
+                           .metrics = opts->metrics,
+                           .alloc = opts->alloc,
+                           .on_open = opts->on_open,
+                           .on_close = opts->on_close,
+                           .on_protocol_error = opts->on_protocol_error,
+                           .user = opts->user};
+}
+
 /* Takes its own reference of the runtime. Statuses as for idem_connect. */
-idem_status idem__connect_http(idem__runtime *runtime, const char *url, const idem_serve_opts *opts,
-                               idem_ready_fn on_ready, void *user);
+idem_status idem__connect_http(idem__runtime *runtime, const char *url,
+                               const idem_connect_opts *opts, idem_ready_fn on_ready, void *user);
 
 /* The same for a program, which is started now. */
 idem_status idem__connect_exec(idem__runtime *runtime, const idem__url *url,
-                               const idem_serve_opts *opts, idem_ready_fn on_ready, void *user);
+                               const idem_connect_opts *opts, idem_ready_fn on_ready, void *user);
 
 /* Makes a fresh peer a WebSocket: the handshake is written, messages follow. `target` is path and
  * query. The peer's policy has whole framing. */

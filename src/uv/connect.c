@@ -283,9 +283,9 @@ static idem_status load_tls(attempt *self) {
   return IDEM_E_SYS;
 }
 
-static idem_status prepare(attempt *self, const char *target) {
+static idem_status prepare(attempt *self, const idem_client_opts *client, const char *target) {
   const idem_alloc *alloc = &self->runtime->alloc;
-  idem_status status = idem__client_opts_init(&self->client, alloc, self->opts.client);
+  idem_status status = idem__client_opts_init(&self->client, alloc, client);
   if (status != IDEM_OK) return status;
   uint64_t allowed = self->client.opts.connect_ms ? self->client.opts.connect_ms : CONNECT_MS;
   self->open_by_ms = idem__clock_ms() + allowed;
@@ -300,18 +300,19 @@ static idem_status prepare(attempt *self, const char *target) {
 }
 
 static idem_status connect_socket(idem__runtime *runtime, const idem__url *url, const char *target,
-                                  const idem_serve_opts *opts, idem_ready_fn on_ready, void *user) {
+                                  const idem_connect_opts *opts, idem_ready_fn on_ready,
+                                  void *user) {
   attempt *self = idem__calloc(&runtime->alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
   runtime->references++;
   self->runtime = runtime;
-  self->opts = *opts;
+  self->opts = idem__peer_opts_of(opts);
   self->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
   if (url->content_length) self->policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
   self->url = *url;
   self->on_ready = on_ready;
   self->user = user;
-  idem_status status = prepare(self, target);
+  idem_status status = prepare(self, opts->client, target);
   if (status != IDEM_OK) {
     free_attempt(self);
     return status;
@@ -325,7 +326,7 @@ static bool begins(const char *text, const char *with) {
   return strncmp(text, with, strlen(with)) == 0;
 }
 
-idem_status idem_connect(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
+idem_status idem_connect(uv_loop_t *loop, const char *text, const idem_connect_opts *opts,
                          idem_ready_fn on_ready, void *user) {
   idem__url url = {0};
   const char *target = NULL;

@@ -14,7 +14,7 @@
 
 typedef struct web_client {
   idem__runtime *runtime;
-  idem_serve_opts opts;
+  idem_connect_opts opts;
   idem_policy policy;
   idem__client_opts client;
   char *url;
@@ -219,7 +219,7 @@ static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error,
 }
 
 static idem_status open_conn(web_client *self) {
-  const idem_serve_opts *opts = &self->opts;
+  const idem_connect_opts *opts = &self->opts;
   idem_conn_opts conn_opts = {.router = opts->router,
                               .policy = &self->policy,
                               .alloc = opts->alloc,
@@ -283,8 +283,8 @@ static idem_status prepare(web_client *self, const char *url) {
   return IDEM_OK;
 }
 
-idem_status idem__connect_http(idem__runtime *runtime, const char *url, const idem_serve_opts *opts,
-                               idem_ready_fn on_ready, void *user) {
+idem_status idem__connect_http(idem__runtime *runtime, const char *url,
+                               const idem_connect_opts *opts, idem_ready_fn on_ready, void *user) {
   web_client *self = idem__calloc(&runtime->alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
   runtime->references++;

@@ -8,7 +8,6 @@
 #define READS_A_TURN 4
 #define EXPIRES_A_TURN 16
 #define LINGER_MS 500
-#define TRIM_AFTER_MS 1000
 
 void idem__driver_init(idem__driver *driver, idem__runtime *runtime) {
   driver->runtime = runtime;
@@ -99,7 +98,7 @@ static void lose(idem__driver *driver, ssize_t error) {
 
 /* Writes until there is nothing left or the other side must read first. 0, or -errno. */
 static ssize_t send_output(idem__driver *driver) {
-  struct iovec pieces[IDEM__PIECES];
+  struct iovec *pieces = driver->runtime->pieces;
   for (;;) {
     int count = driver->machine->next(driver, pieces);
     driver->blocked = count > 0;
@@ -123,15 +122,15 @@ static void expire(idem__driver *driver) {
   driver->busy = false;
 }
 
-static bool is_over(const idem__driver *driver, const idem__wants *wants) {
+static bool is_over(const idem__driver *driver) {
   if (driver->failed || driver->doomed) return true;
-  if (!wants->done || driver->blocked) return false;
+  if (!driver->wants.done || driver->blocked) return false;
   return driver->machine->lingers || !driver->wire->holds || !driver->wire->holds(driver);
 }
 
 /* The deadline of a machine recedes with every message; one that is in the heap already and earlier
  * only costs a look when it comes. */
-static bool watch_deadline(idem__driver *driver, uint64_t deadline, bool again) {
+static inline bool watch_deadline(idem__driver *driver, uint64_t deadline, bool again) {
   if (driver->open_by_ms && driver->open_by_ms < deadline) deadline = driver->open_by_ms;
   if (deadline == UINT64_MAX) {
     idem__heap_remove(&driver->runtime->deadlines, &driver->deadline);
@@ -149,32 +148,31 @@ static void end_output(idem__driver *driver) {
   driver->wire->end_output(driver);
 }
 
-static void watch(idem__driver *driver, const idem__wants *wants, bool again) {
-  bool reading = wants->input && !driver->eof;
-  if (wants->end_output) end_output(driver);
+static inline void watch(idem__driver *driver, bool again) {
+  bool reading = driver->wants.input && !driver->eof;
+  if (driver->wants.end_output) end_output(driver);
   if (driver->wire->interest(driver, reading, driver->blocked) != IDEM_OK ||
-      !watch_deadline(driver, wants->deadline, again))
+      !watch_deadline(driver, driver->wants.deadline, again))
     idem__driver_close(driver);
 }
 
-static void settle(idem__driver *driver) {
-  idem__wants wants = {.deadline = UINT64_MAX};
+static inline void settle(idem__driver *driver) {
   int rounds = 0;
   ssize_t sent = send_output(driver);
-  driver->machine->look(driver, &wants);
-  while (sent == 0 && rounds < EXPIRES_A_TURN && overdue(driver, wants.deadline) &&
-         !is_over(driver, &wants)) {
+  driver->machine->look(driver);
+  while (sent == 0 && rounds < EXPIRES_A_TURN && overdue(driver, driver->wants.deadline) &&
+         !is_over(driver)) {
     expire(driver);
     sent = send_output(driver);
-    driver->machine->look(driver, &wants);
+    driver->machine->look(driver);
     rounds++;
   }
   if (sent < 0)
     lose(driver, sent);
-  else if (is_over(driver, &wants))
+  else if (is_over(driver))
     finish(driver);
   else
-    watch(driver, &wants, rounds == EXPIRES_A_TURN);
+    watch(driver, rounds == EXPIRES_A_TURN);
 }
 
 /* Handshakes have succeeded: whoever waits for that is told. */
@@ -210,7 +208,7 @@ static void expire_live(idem__driver *driver) {
   }
   wake(driver);
   expire(driver);
-  settle(driver);
+  settle_live(driver);
 }
 
 void idem__driver_expire(idem__driver *driver) {
@@ -224,19 +222,12 @@ void idem__driver_expire(idem__driver *driver) {
 
 /* -------------------------------------------------------------------- input */
 
-static void trim_later(idem__runtime *runtime) {
-  if (runtime->trim_ms != UINT64_MAX) return;
-  runtime->trim_ms = idem__clock_ms() + TRIM_AFTER_MS;
-  idem__runtime_arm(runtime);
-}
-
 /* A full buffer: there is more, and memory of this size is not needed for long. */
 static bool feed_more(idem__driver *driver) {
-  idem__wants wants;
-  trim_later(driver->runtime);
+  idem__runtime_trim_later(driver->runtime);
   if (driver->failed || driver->doomed) return false;
-  driver->machine->look(driver, &wants);
-  return wants.input;
+  driver->machine->look(driver);
+  return driver->wants.input;
 }
 
 static bool drop(idem__driver *driver, ssize_t n) {
@@ -245,7 +236,7 @@ static bool drop(idem__driver *driver, ssize_t n) {
 }
 
 /* False when there is no more to read for now. */
-static bool take(idem__driver *driver, ssize_t n) {
+static inline bool take(idem__driver *driver, ssize_t n) {
   if (n == -EAGAIN || n == -EINTR) return false;
   if (driver->lingering) return drop(driver, n);
   if (n < 0) {
@@ -292,4 +283,14 @@ void idem__driver_stop(idem__driver *driver, bool now) {
   driver->machine->stop(driver, now);
   driver->busy = busy;
   idem__driver_mark(driver);
+}
+
+void idem__drivers_stop(idem__list *list, int step) {
+  for (idem__list *node = list->next; node != list; node = node->next) {
+    idem__driver *driver = IDEM__CONTAINER(node, idem__driver, node);
+    if (step < 2)
+      idem__driver_stop(driver, step == 1);
+    else
+      idem__driver_close(driver);
+  }
 }

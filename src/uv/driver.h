@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <uv.h>
 
 typedef struct idem__driver idem__driver;
 typedef struct idem__runtime idem__runtime;
@@ -37,7 +38,7 @@ typedef struct idem__wire {
   void (*depart)(idem__driver *driver);
 } idem__wire;
 
-/* What a machine wants now. */
+/* What a machine wants now. Kept in the driver, where writing it costs least. */
 typedef struct idem__wants {
   uint64_t deadline; /* ms: when `expire` has something to do; UINT64_MAX: never */
   bool input;
@@ -58,7 +59,7 @@ typedef struct idem__machine {
   int (*next)(idem__driver *driver, struct iovec *pieces);
   /* So much was; true: all of it. */
   bool (*sent)(idem__driver *driver, size_t len);
-  void (*look)(idem__driver *driver, idem__wants *wants);
+  void (*look)(idem__driver *driver); /* sets `wants` */
   void (*expire)(idem__driver *driver);
   /* No more requests: what runs may finish, or is answered with an error now. */
   void (*stop)(idem__driver *driver, bool now);
@@ -82,6 +83,7 @@ struct idem__driver {
   idem__list node;      /* in its owner's list, until it is gone */
   idem__list dirty;     /* in the runtime's */
   idem__timer deadline; /* in the runtime's */
+  idem__wants wants;
   uint64_t open_by_ms; /* handshakes must have succeeded by then; 0: there are none, or they have */
   bool busy;           /* inside a call of the machine */
   bool doomed;         /* to be closed as soon as it is not busy */
@@ -112,6 +114,8 @@ void idem__driver_mark(idem__driver *driver);
 void idem__driver_settle(idem__driver *driver);
 void idem__driver_expire(idem__driver *driver);
 void idem__driver_stop(idem__driver *driver, bool now);
+/* The steps of stopping all of a list: finish, answer with an error, cut off. */
+void idem__drivers_stop(idem__list *list, int step);
 void idem__driver_close(idem__driver *driver);
 /* False: no memory. */
 bool idem__driver_depart_in(idem__driver *driver, uint64_t ms);

@@ -4,6 +4,7 @@
  * See docs/internals/uv.md. */
 #include "rpc/rpc.h"
 #include "uv/client.h"
+#include "uv/keeper.h"
 #include "uv/program.h"
 
 #include <errno.h>
@@ -31,12 +32,17 @@ typedef enum exec_step { RUNNING, INPUT_ENDED, TERM_SENT, KILL_SENT } exec_step;
 typedef struct exec_peer {
   idem__peer peer;
   idem_serve_opts opts;
+  const idem_client_opts *client; /* until the program was started */
+  void (*on_stderr)(idem_conn *conn, const char *data, size_t len, void *user);
   exec_end in, out, errors; /* as the program calls them */
   uv_idle_t idle;           /* the first turn; instead of out.poll, once the program has ended */
   uv_signal_t child_ended;
   bool watches_children;
   unsigned open_handles;
-  pid_t pid; /* 0: not started, or reaped */
+  const idem__exec_keeper *keeper; /* NULL: the program is our own child */
+  void *keeper_user;
+  pid_t pid; /* of our child, until it is reaped */
+  bool runs; /* it was started, and its end is not known */
   bool ended;
   bool told; /* the conn is there */
   bool wants_read;
@@ -84,8 +90,8 @@ static bool read_errors(exec_peer *self) {
   ssize_t n = self->errors.fd < 0 ? 0 : read(self->errors.fd, buffer, IDEM__READ_BYTES);
   if (n > 0) {
     keep_errors(self, buffer, (size_t)n);
-    if (self->opts.on_stderr && self->peer.conn)
-      self->opts.on_stderr(self->peer.conn, buffer, (size_t)n, self->opts.user);
+    if (self->on_stderr && self->peer.conn)
+      self->on_stderr(self->peer.conn, buffer, (size_t)n, self->opts.user);
     return true;
   }
   if (n == 0 || (errno != EAGAIN && errno != EINTR)) uv_poll_stop(&self->errors.poll);
@@ -190,23 +196,23 @@ static bool reap(exec_peer *self) {
   else
     self->peer.reason.text = "somebody else waited for the program";
   self->pid = 0;
-  self->ended = true;
   return true;
 }
 
 static void tell_end(const exec_peer *self) {
   const idem_close_reason *reason = &self->peer.reason;
-  bool quiet = reason->exit_status == 0 || self->step >= TERM_SENT;
+  bool quiet =
+      reason->exit_status == 0 || self->step >= TERM_SENT || self->keeper; /* who tells it */
   size_t shown = self->errors_len < 400 ? self->errors_len : 400;
   idem_logf(self->opts.log, quiet ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "program ended", "%s: %s%s%.*s",
             idem_conn_peer(self->peer.conn), reason->text, shown ? "; stderr: " : "", (int)shown,
             self->errors_text + self->errors_len - shown);
 }
 
-static void on_child_ended(uv_signal_t *handle, int number) {
-  (void)number;
-  exec_peer *self = handle->data;
-  if (self->pid == 0 || self->peer.driver.closed || !reap(self)) return;
+/* Its end is known. */
+static void end_program(exec_peer *self) {
+  self->runs = false;
+  self->ended = true;
   for (int i = 0; i < READS_AT_THE_END && read_errors(self); i++) continue;
   self->peer.reason.errors_len = self->errors_len;
   tell_end(self);
@@ -215,6 +221,20 @@ static void on_child_ended(uv_signal_t *handle, int number) {
     idem__driver_departed(driver);
   else if (driver->eof || exec_interest(driver, self->wants_read, self->in.watched) != IDEM_OK)
     idem__driver_close(driver);
+}
+
+static void on_child_ended(uv_signal_t *handle, int number) {
+  (void)number;
+  exec_peer *self = handle->data;
+  if (self->pid != 0 && !self->peer.driver.closed && reap(self)) end_program(self);
+}
+
+void idem__exec_ended(idem_conn *conn, int status) {
+  idem__peer *peer = idem__conn_driver(conn);
+  exec_peer *self = exec_of(&peer->driver);
+  if (!self->runs || peer->driver.closed) return;
+  note_end(self, status);
+  end_program(self);
 }
 
 static void on_closed(uv_handle_t *handle) {
@@ -231,6 +251,10 @@ static void close_end(exec_end *end) {
 }
 
 static void send_signal(const exec_peer *self, int number) {
+  if (self->keeper) {
+    self->keeper->signal(self->keeper_user, number);
+    return;
+  }
   kill(-self->pid, number);
   if (number == SIGTERM) kill(-self->pid, SIGCONT); /* who is stopped hears it, too */
 }
@@ -238,8 +262,8 @@ static void send_signal(const exec_peer *self, int number) {
 /* The next rung; after the last the program is left to the kernel, which cannot end it either. */
 static void exec_depart(idem__driver *driver) {
   exec_peer *self = exec_of(driver);
-  if (self->pid == 0 || self->step == KILL_SENT) {
-    if (self->pid) self->peer.reason.text = "it could not be ended";
+  if (!self->runs || self->step == KILL_SENT) {
+    if (self->runs) self->peer.reason.text = "it could not be ended";
     idem__driver_departed(driver);
     return;
   }
@@ -320,35 +344,43 @@ static bool open_handles(exec_peer *self, exec_pipes *pipes) {
   uv_loop_t *loop = self->peer.driver.runtime->loop;
   uv_idle_init(loop, &self->idle);
   self->open_handles = 1;
-  self->watches_children = uv_signal_init(loop, &self->child_ended) == 0;
+  self->watches_children = !self->keeper && uv_signal_init(loop, &self->child_ended) == 0;
   if (self->watches_children) self->open_handles++;
   self->idle.data = self->child_ended.data = self;
-  return self->watches_children && open_end(self, &self->in, &pipes->in[1]) &&
+  return (self->keeper || self->watches_children) && open_end(self, &self->in, &pipes->in[1]) &&
          open_end(self, &self->out, &pipes->out[0]) &&
          open_end(self, &self->errors, &pipes->errors[0]) &&
-         uv_signal_start(&self->child_ended, on_child_ended, SIGCHLD) == 0 &&
+         (self->keeper || uv_signal_start(&self->child_ended, on_child_ended, SIGCHLD) == 0) &&
          uv_poll_start(&self->errors.poll, UV_READABLE, on_errors) == 0;
 }
 
 /* The conn is there before the program, so that no failure has to end one. */
-static idem_status start(exec_peer *self, const idem_client_opts *client, exec_pipes *pipes) {
+static idem_status start(exec_peer *self, const char *name, exec_pipes *pipes) {
+  const idem_client_opts *client = self->client;
+  if (self->keeper) {
+    int failed =
+        self->keeper->start(self->keeper_user, pipes->in[0], pipes->out[1], pipes->errors[1]);
+    self->runs = !failed;
+    return failed ? IDEM_E_SYS : IDEM_OK;
+  }
   idem__program program = {
       .argv = client->argv,
       .environment = client->environment,
       .folder = client->folder,
       .files = {pipes->in[0], pipes->out[1], pipes->errors[1], IDEM__FILE_SAME}};
   int why = idem__program_start(&program, &self->pid);
+  self->runs = why == 0;
   if (why == 0) return IDEM_OK;
   self->pid = 0;
-  idem_logf(self->opts.log, IDEM_LOG_WARN, "cannot start the program", "%s: %s", client->argv[0],
+  idem_logf(self->opts.log, IDEM_LOG_WARN, "cannot start the program", "%s: %s", name,
             strerror(why));
   return why == ENOMEM ? IDEM_E_NOMEM : IDEM_E_SYS;
 }
 
-static idem_status open_peer(exec_peer *self, const idem_policy *policy, exec_pipes *pipes) {
-  const idem_client_opts *client = self->opts.client;
+static idem_status open_peer(exec_peer *self, const idem_policy *policy, const char *program,
+                             exec_pipes *pipes) {
   char name[128];
-  snprintf(name, sizeof name, "exec %s", client->argv[0]);
+  snprintf(name, sizeof name, "exec %s", program);
   if (!open_handles(self, pipes)) {
     idem__peer_discard(&self->peer);
     return IDEM_E_SYS;
@@ -358,20 +390,22 @@ static idem_status open_peer(exec_peer *self, const idem_policy *policy, exec_pi
     idem__peer_discard(&self->peer);
     return status;
   }
-  status = start(self, client, pipes);
+  status = start(self, program, pipes);
   if (status == IDEM_OK) return IDEM_OK;
   self->opts.on_close = NULL; /* it never was open */
   idem__driver_close(&self->peer.driver);
   return status;
 }
 
-static exec_peer *new_peer(idem__runtime *runtime, const idem_serve_opts *opts) {
+static exec_peer *new_peer(idem__runtime *runtime, const idem_connect_opts *opts) {
   exec_peer *self = idem__calloc(&runtime->alloc, sizeof *self);
   if (!self) return NULL;
-  self->opts = *opts;
+  self->opts = idem__peer_opts_of(opts);
+  self->client = opts->client;
+  self->on_stderr = opts->on_stderr;
   self->in.fd = self->out.fd = self->errors.fd = -1;
   self->mask_sigpipe = idem__sigpipe_kills();
-  self->step_ms = opts->client->exit_ms ? opts->client->exit_ms : STEP_MS;
+  self->step_ms = opts->client && opts->client->exit_ms ? opts->client->exit_ms : STEP_MS;
   self->peer.driver.wire = &exec_wire;
   self->peer.driver.io = self;
   self->peer.opts = &self->opts;
@@ -381,26 +415,61 @@ static exec_peer *new_peer(idem__runtime *runtime, const idem_serve_opts *opts) 
 }
 
 /* What the options point to is used here for the last time. */
-idem_status idem__connect_exec(idem__runtime *runtime, const idem__url *url,
-                               const idem_serve_opts *opts, idem_ready_fn on_ready, void *user) {
-  if (!opts->client || !opts->client->argv || !opts->client->argv[0]) return IDEM_E_INVAL;
-  idem_policy policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
-  if (url->content_length) policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
-  policy.limits.idle_ms = 0; /* it may well say nothing for an hour */
+static idem_status open_program(exec_peer *self, idem_policy *policy, const char *program) {
   exec_pipes pipes;
-  if (!open_pipes(&pipes)) return IDEM_E_SYS;
-  exec_peer *self = new_peer(runtime, opts);
-  idem_status status = self ? open_peer(self, &policy, &pipes) : IDEM_E_NOMEM;
+  idem__runtime *runtime = self->peer.driver.runtime;
+  policy->limits.idle_ms = 0; /* it may well say nothing for an hour */
+  if (!open_pipes(&pipes)) {
+    idem__driver_gone(&self->peer.driver);
+    return IDEM_E_SYS;
+  }
+  idem_status status = open_peer(self, policy, program, &pipes);
   close_pipes(&pipes);
   if (status != IDEM_OK) return status;
-  self->opts.client = NULL;
+  self->client = NULL;
   self->opts.policy = NULL;
   idem__list_append(&runtime->programs, &self->peer.driver.node);
+  return IDEM_OK;
+}
+
+static idem_policy policy_of(const idem_connect_opts *opts) {
+  return opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
+}
+
+idem_status idem__connect_exec(idem__runtime *runtime, const idem__url *url,
+                               const idem_connect_opts *opts, idem_ready_fn on_ready, void *user) {
+  if (!opts->client || !opts->client->argv || !opts->client->argv[0]) return IDEM_E_INVAL;
+  idem_policy policy = policy_of(opts);
+  if (url->content_length) policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
+  exec_peer *self = new_peer(runtime, opts);
+  idem_status status = self ? open_program(self, &policy, opts->client->argv[0]) : IDEM_E_NOMEM;
+  if (status != IDEM_OK) return status;
   self->peer.on_ready = on_ready;
   self->peer.ready_user = user;
   self->peer.driver.open_by_ms = idem__clock_ms() + OPEN_MS;
   uv_idle_start(&self->idle, on_idle);
   return IDEM_OK;
+}
+
+/* Nobody waits for the conn: it is handed out here. */
+idem_status idem__connect_kept(uv_loop_t *loop, const idem_connect_opts *opts, const char *program,
+                               const idem__exec_keeper *keeper, void *keeper_user,
+                               idem_conn **conn) {
+  idem__runtime *runtime = NULL;
+  idem_policy policy = policy_of(opts);
+  idem_status status = idem__runtime_get(loop, opts->alloc, &runtime);
+  if (status != IDEM_OK) return status;
+  exec_peer *self = new_peer(runtime, opts);
+  if (!self) status = IDEM_E_NOMEM;
+  if (self) {
+    self->keeper = keeper;
+    self->keeper_user = keeper_user;
+    self->told = true;
+    status = open_program(self, &policy, program);
+  }
+  if (status == IDEM_OK) *conn = self->peer.conn;
+  idem__runtime_release(runtime);
+  return status;
 }
 
 /* ------------------------------------------------------------------- the end of the loop */
@@ -412,7 +481,7 @@ bool idem__exec_stop(const uv_loop_t *loop, bool at_once) {
     exec_peer *self = exec_of(IDEM__CONTAINER(node, idem__driver, node));
     if (!at_once) {
       idem__driver_stop(&self->peer.driver, false);
-    } else if (self->pid) {
+    } else if (self->runs) {
       self->step = KILL_SENT;
       send_signal(self, SIGKILL);
     }

@@ -11,6 +11,21 @@
 #define LAST_FLUSH_MS 200
 #define LEAST_SHARE 8
 
+static bool is_web(idem__scheme scheme) {
+  return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
+}
+
+bool idem__url_is_web(const char *text) {
+  idem__url url;
+  return idem__url_parse(text, &url) == IDEM_OK && is_web(url.scheme);
+}
+
+bool idem__url_counts(const char *text, const idem_serve_opts *opts) {
+  idem__url url;
+  if (idem__url_parse(text, &url) != IDEM_OK || !is_web(url.scheme)) return false;
+  return url.scheme == IDEM__SCHEME_ADMIN || !opts->http || !opts->http->no_admin;
+}
+
 /* ------------------------------------------------------------------------ freeing */
 
 static void free_listener(idem_listener *listener) {
@@ -18,6 +33,7 @@ static void free_listener(idem_listener *listener) {
   idem__web_free(listener->web);
   idem__tls_files_free(listener->tls);
   idem__clients_free(listener->clients);
+  if (listener->counted) idem__web_metrics_remove(listener->opts.metrics);
   idem_alloc alloc = runtime->alloc;
   idem__free(&alloc, listener->url);
   idem__free(&alloc, listener);
@@ -68,25 +84,14 @@ void idem__listener_peer_gone(idem_listener *listener) {
 
 /* -------------------------------------------------------------------------- grace */
 
-/* The steps of stopping: finish, answer with an error, cut off. */
-static void stop_peers(idem_listener *listener, int step) {
-  for (idem__list *node = listener->peers.next; node != &listener->peers; node = node->next) {
-    idem__driver *driver = IDEM__CONTAINER(node, idem__driver, node);
-    if (step < 2)
-      idem__driver_stop(driver, step == 1);
-    else
-      idem__driver_close(driver);
-  }
-}
-
 static void on_grace(uv_timer_t *timer) {
   idem_listener *listener = timer->data;
   if (++listener->grace_step == 1) {
-    stop_peers(listener, 1);
+    idem__drivers_stop(&listener->peers, 1);
     if (listener->web) idem__web_stop(listener->web, 1);
     uv_timer_start(timer, on_grace, LAST_FLUSH_MS, 0);
   } else {
-    stop_peers(listener, 2);
+    idem__drivers_stop(&listener->peers, 2);
     if (listener->web) idem__web_stop(listener->web, 2);
   }
 }
@@ -107,7 +112,7 @@ void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), vo
     idem__runtime_end_subscriptions(listener->runtime, listener->opts.server);
   }
   if (!idem__list_empty(&listener->peers) || listener->web) idem__listener_begin_grace(listener);
-  stop_peers(listener, 0);
+  idem__drivers_stop(&listener->peers, 0);
   if (listener->web) idem__web_stop(listener->web, 0);
   close_when_idle(listener);
 }
@@ -174,10 +179,6 @@ static idem_status new_listener(idem__runtime *runtime, const char *text, const 
   return IDEM_OK;
 }
 
-static bool is_web(idem__scheme scheme) {
-  return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
-}
-
 static idem_status open_clients(idem_listener *listener) {
   idem_status status = idem__clients_new(listener, &listener->clients);
   if (status == IDEM_E_INVAL)
@@ -186,17 +187,31 @@ static idem_status open_clients(idem_listener *listener) {
   return status;
 }
 
+/* What is counted for a listener without HTTP is seen at /metrics, too. */
+static void show_metrics(idem_listener *listener) {
+  idem_metrics *metrics = listener->opts.metrics;
+  listener->counted = metrics && idem__web_metrics_add(metrics) == IDEM_OK;
+}
+
+/* A rate limit holds for whoever is on stdin, too. */
+static idem_status open_stdio(idem_listener *listener) {
+  const idem_http_opts *http = listener->opts.http;
+  idem_status status = http && http->rate_count ? open_clients(listener) : IDEM_OK;
+  return status == IDEM_OK ? idem__stdio_open(listener) : status;
+}
+
 static idem_status open_listener(idem_listener *listener, const idem__url *url) {
-  if (url->scheme == IDEM__SCHEME_STDIO) return idem__stdio_open(listener);
-  if (is_web(url->scheme)) {
-    idem_status status = idem__web_open(listener, url, &listener->web);
-    if (status != IDEM_OK) return status;
-    listener->open_handles += IDEM__WEB_HANDLES;
-  } else {
-    idem_status status = open_clients(listener);
-    if (status == IDEM_OK && url->tls) status = idem__tls_files_open(listener, &listener->tls);
-    if (status != IDEM_OK) return status;
+  if (!is_web(url->scheme)) show_metrics(listener);
+  if (url->scheme == IDEM__SCHEME_STDIO) return open_stdio(listener);
+  idem_status status = IDEM_OK;
+  if (url->tls) status = idem__tls_files_open(listener, &listener->tls);
+  if (status == IDEM_OK && is_web(url->scheme)) {
+    status = idem__web_open(listener, &listener->web);
+    listener->open_handles += status == IDEM_OK; /* for its handle */
+  } else if (status == IDEM_OK) {
+    status = open_clients(listener);
   }
+  if (status != IDEM_OK) return status;
   return idem__listener_bind(listener, url);
 }
 
@@ -216,6 +231,15 @@ void idem__listener_tell(const idem_listener *listener, idem_log_level level, co
                                                         .detail_len = detail ? strlen(detail) : 0});
 }
 
+/* They hold wherever the requests come from. */
+static void limit_work(const idem_serve_opts *opts) {
+  idem_router *router =
+      opts->server ? idem_server_router(opts->server) : (idem_router *)(uintptr_t)opts->router;
+  if (router && opts->http)
+    idem__router_limit_work(router, opts->http->max_in_flight, opts->http->max_in_flight_client,
+                            opts->http->max_in_flight_session);
+}
+
 static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
                          idem__web *first, idem_listener **out) {
   idem__url url;
@@ -231,6 +255,7 @@ static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opt
     idem__runtime_release(runtime);
     return status;
   }
+  if (!first) limit_work(opts);
   listener->reuse_port = first != NULL;
   listener->first = first;
   status = open_listener(listener, &url);

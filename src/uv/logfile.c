@@ -32,6 +32,14 @@ static uint64_t wall_us(void *ctx) {
   return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
+/* As the clock on the wall shows it. */
+static uint64_t local_us(void *ctx) {
+  uint64_t now = wall_us(ctx);
+  time_t seconds = (time_t)(now / 1000000u);
+  struct tm here;
+  return localtime_r(&seconds, &here) ? now + (uint64_t)(here.tm_gmtoff * 1000000) : now;
+}
+
 /* --------------------------------------------------------------------- writing */
 
 static bool has_room(void) {
@@ -115,11 +123,13 @@ static bool wants_color(const idem_log_setup *setup) {
 
 idem_status idem_log_open(const idem_log_setup *setup, idem_log **out) {
   int error = choose_sink();
+  bool brief = setup->format == IDEM_LOG_TEXT && idem__log_is_watched();
   idem_log_opts opts = {.level = setup->level,
                         .format = setup->format,
                         .color = setup->format == IDEM_LOG_TEXT && wants_color(setup),
                         .write = write_line,
-                        .wall_us = wall_us};
+                        .wall_us = brief ? local_us : wall_us,
+                        .brief_time = brief};
   idem_status status = idem_log_new(&opts, out);
   if (status == IDEM_OK && error != 0) {
     idem_logf(*out, IDEM_LOG_WARN, "cannot open the file named by IDEM_LOG, using stderr", "%s",
@@ -138,5 +148,7 @@ void idem_log_reopen(idem_log *log) {
   }
   if (fd >= 0) close(fd);
 }
+
+bool idem__log_is_watched(void) { return isatty(sink.fd); }
 
 const char *idem__log_sink_name(void) { return sink.path[0] ? sink.path : "stderr"; }

@@ -23,7 +23,7 @@ struct idem__loop_worker {
 
 static void on_timer(uv_timer_t *timer);
 
-/* After each delivery and each turn: visits without a connection come and go with these. */
+/* After each delivery and each turn: POSTs without a connection come and go with these. */
 static void arm(idem__loop_worker *entry) {
   uint64_t at = idem__worker_deadline(entry->worker), now = idem__clock_ns(NULL) / 1000000u;
   if (at == UINT64_MAX)
@@ -79,13 +79,18 @@ static idem_status new_entry(idem__runtime *runtime, idem_server *server, idem__
   return IDEM_OK;
 }
 
+static idem_status new_worker(idem__loop_worker *entry) {
+  idem_status status = idem__worker_new(entry->server, wake, entry, &entry->worker);
+  if (status == IDEM_OK) entry->worker->show_metrics = idem__web_metrics_add;
+  return status;
+}
+
 /* An entry whose worker could not be made stays, and the next to come tries again. */
 idem_status idem__runtime_worker(idem__runtime *runtime, idem_server *server,
                                  idem__mcp_worker **out) {
   idem__loop_worker *entry = find(runtime, server);
   idem_status status = entry ? IDEM_OK : new_entry(runtime, server, &entry);
-  if (status == IDEM_OK && !entry->worker)
-    status = idem__worker_new(server, wake, entry, &entry->worker);
+  if (status == IDEM_OK && !entry->worker) status = new_worker(entry);
   *out = status == IDEM_OK ? entry->worker : NULL;
   return status;
 }
@@ -139,10 +144,11 @@ static void on_closed(uv_handle_t *handle) {
   idem__runtime_handle_closed(runtime);
 }
 
-void idem__runtime_close_hubs(idem__runtime *runtime) {
+void idem__runtime_close_workers(idem__runtime *runtime) {
   while (runtime->mcp_workers) {
     idem__loop_worker *entry = runtime->mcp_workers;
     runtime->mcp_workers = entry->next;
+    if (entry->worker && entry->worker->metrics) idem__web_metrics_remove(entry->worker->metrics);
     idem__worker_free(entry->worker);
     entry->worker = NULL;
     uv_close((uv_handle_t *)&entry->async, on_closed);

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define LAST_MS 5000 /* for a server to read anything of what a closed client has left for it */
+
 static void note(const idem__peer *peer, idem_log_level level, const char *message,
                  const char *detail) {
   idem_log_record record = {.level = level,
@@ -156,6 +158,7 @@ static bool sent_encoded(idem__peer *peer, size_t len) {
 static bool peer_sent(idem__driver *driver, size_t len) {
   idem__peer *peer = idem__peer_of(driver);
   peer->used = true;
+  peer->last_by_ms = 0;
   if (peer->codec) return sent_encoded(peer, len);
   size_t done = 0;
   len += peer->chunk_offset;
@@ -203,16 +206,31 @@ static void peer_expire(idem__driver *driver) {
   } else if (peer->message_by_ms && peer->message_by_ms <= idem__clock_ms()) {
     peer_lost(driver, -ETIMEDOUT);
     idem__driver_close(driver);
+  } else if (peer->last_by_ms && peer->last_by_ms <= idem__clock_ms()) {
+    peer->reason.text = "the peer reads nothing";
+    idem__driver_close(driver);
   } else {
     judge(peer, idem_conn_expire(peer->conn));
   }
 }
 
-static void peer_look(idem__driver *driver, idem__wants *wants) {
-  const idem__peer *peer = idem__peer_of(driver);
+/* A listener's peers are cut off by whoever stops the listener. */
+static void watch_the_end(idem__peer *peer) {
+  bool stuck = !peer->listener && peer->driver.blocked && idem__conn_closed(peer->conn);
+  if (!stuck)
+    peer->last_by_ms = 0;
+  else if (!peer->last_by_ms)
+    peer->last_by_ms = idem__clock_ms() + LAST_MS;
+}
+
+static void peer_look(idem__driver *driver) {
+  idem__wants *wants = &driver->wants;
+  idem__peer *peer = idem__peer_of(driver);
+  watch_the_end(peer);
   wants->deadline = idem_conn_deadline(peer->conn);
   if (peer->message_by_ms && peer->message_by_ms < wants->deadline)
     wants->deadline = peer->message_by_ms;
+  if (peer->last_by_ms && peer->last_by_ms < wants->deadline) wants->deadline = peer->last_by_ms;
   if (is_silent(peer) && peer->first_by_ms < wants->deadline) wants->deadline = peer->first_by_ms;
   wants->input = !peer->draining && idem_conn_want_read(peer->conn);
   wants->end_output = false;

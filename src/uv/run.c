@@ -25,6 +25,7 @@ typedef struct server {
   uv_timer_t last_call;
   idem_serve_opts opts;
   idem_log *log;
+  idem_metrics *metrics; /* of what is served without HTTP, where /metrics is; else NULL */
   idem_listener **listeners;
   size_t count;
   size_t live;
@@ -186,8 +187,11 @@ static void close_loop(server *self) {
   }
 }
 
+/* HTTP listeners count for themselves, a thread each. */
 static bool listen_to(server *self, const char *url) {
-  idem_status status = idem_serve(&self->loop, url, &self->opts, &self->listeners[self->count]);
+  idem_serve_opts opts = self->opts;
+  if (self->metrics && !idem__url_is_web(url)) opts.metrics = self->metrics;
+  idem_status status = idem_serve(&self->loop, url, &opts, &self->listeners[self->count]);
   if (status == IDEM_E_INVAL) {
     idem_logf(self->log, IDEM_LOG_ERROR, "not an address to serve", "%s", url);
   }
@@ -230,6 +234,17 @@ static int serve_urls(server *self, const char *const *urls, size_t count) {
   return self->failed ? 1 : 0;
 }
 
+/* Counting costs a little with each message: it is done where somebody can look. */
+static void start_counting(server *self, const char *const *urls, size_t count) {
+  const idem_serve_opts *opts = &self->opts;
+  const idem_router *router = opts->server ? idem_server_router(opts->server) : opts->router;
+  bool seen = false;
+  for (size_t i = 0; i < count; i++) seen |= idem__url_counts(urls[i], opts);
+  if (!seen || opts->metrics) return;
+  if (idem_metrics_new(opts->alloc, &self->metrics) == IDEM_OK && router)
+    (void)idem_router_label(router, self->metrics); /* without memory all is `other` */
+}
+
 static int run_server(server *self, const char *const *urls, size_t count) {
   if (uv_loop_init(&self->loop) != 0) {
     idem_logf(self->log, IDEM_LOG_ERROR, "cannot make an event loop", "%s", urls[0]);
@@ -239,8 +254,10 @@ static int run_server(server *self, const char *const *urls, size_t count) {
   uv_timer_init(&self->loop, &self->last_call);
   uv_unref((uv_handle_t *)&self->wake);
   self->last_call.data = self;
+  start_counting(self, urls, count);
   int code = serve_urls(self, urls, count);
   close_loop(self);
+  idem_metrics_free(self->metrics);
   return code;
 }
 

@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 
+#define TRIM_AFTER_MS 1000
+
 static pthread_mutex_t runtimes_lock = PTHREAD_MUTEX_INITIALIZER;
 static idem__runtime *runtimes;
 
@@ -47,6 +49,7 @@ static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__r
   runtime->armed_ms = runtime->trim_ms = UINT64_MAX;
   idem__list_init(&runtime->dirty);
   idem__list_init(&runtime->programs);
+  idem__list_init(&runtime->trims);
   idem__heap_init(&runtime->deadlines, &runtime->alloc);
   runtime->read_buffer = idem__malloc(&runtime->alloc, IDEM__READ_BYTES);
   if (!runtime->read_buffer || idem_pool_new(alloc, &runtime->pool) != IDEM_OK) {
@@ -83,7 +86,7 @@ static void on_handle_closed(uv_handle_t *handle) { idem__runtime_handle_closed(
 void idem__runtime_release(idem__runtime *runtime) {
   if (--runtime->references > 0) return;
   delist(runtime);
-  idem__runtime_close_hubs(runtime);
+  idem__runtime_close_workers(runtime);
   idem__fetcher_close(runtime->fetcher);
   uv_close((uv_handle_t *)&runtime->flusher, on_handle_closed);
   uv_close((uv_handle_t *)&runtime->timer, on_handle_closed);
@@ -133,11 +136,25 @@ void idem__runtime_arm(idem__runtime *runtime) {
   runtime->armed_ms = at;
 }
 
+void idem__runtime_trim_later(idem__runtime *runtime) {
+  if (runtime->trim_ms != UINT64_MAX) return;
+  runtime->trim_ms = idem__clock_ms() + TRIM_AFTER_MS;
+  idem__runtime_arm(runtime);
+}
+
+static void trim(idem__runtime *runtime) {
+  idem_pool_trim(runtime->pool);
+  for (idem__list *node = runtime->trims.next; node != &runtime->trims; node = node->next) {
+    idem__trim *one = IDEM__CONTAINER(node, idem__trim, node);
+    one->run(one);
+  }
+}
+
 void idem__runtime_expire(idem__runtime *runtime) {
   uint64_t now = idem__clock_ms();
   if (now >= runtime->trim_ms) {
     runtime->trim_ms = UINT64_MAX;
-    idem_pool_trim(runtime->pool);
+    trim(runtime);
   }
   idem__timer *first;
   while ((first = idem__heap_first(&runtime->deadlines)) && first->at_ms <= now) {

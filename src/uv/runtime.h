@@ -69,10 +69,12 @@ struct idem__runtime {
   idem_pool *pool;
   size_t references;
   char *read_buffer;
-  uv_prepare_t flusher; /* runs before the loop blocks, while `dirty` is not empty */
+  struct iovec pieces[IDEM__PIECES]; /* of the write that is being made */
+  uv_prepare_t flusher;              /* runs before the loop blocks, while `dirty` is not empty */
   uv_timer_t timer; /* for the first of `deadlines` and for trimming; never keeps a loop alive */
   unsigned open_handles;
   idem__list dirty;
+  idem__list trims;    /* what else to trim when the pool is: see idem__trim */
   idem__list programs; /* the peers that are our children: see exec.c */
   idem__heap deadlines;
   uint64_t armed_ms;              /* when `timer` fires; UINT64_MAX: it does not */
@@ -103,7 +105,7 @@ idem_status idem__runtime_sessions(idem__runtime *runtime,
                                    const struct idem__session_table_opts *opts,
                                    struct idem__session_table **out);
 void idem__runtime_release_sessions(idem__runtime *runtime, const idem_server *server);
-void idem__runtime_close_hubs(idem__runtime *runtime);
+void idem__runtime_close_workers(idem__runtime *runtime);
 /* Those who listen for changes are told that it is over. */
 void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server);
 /* Has idem__runtime_flush settle the driver before the loop blocks. */
@@ -115,6 +117,12 @@ void idem__runtime_expire(idem__runtime *runtime);
 /* The next moment expire has something to do. */
 uint64_t idem__runtime_deadline(const idem__runtime *runtime);
 void idem__runtime_arm(idem__runtime *runtime);
+/* Memory of the loop is given back in a moment: the pool's, and what its trims run for. */
+void idem__runtime_trim_later(idem__runtime *runtime);
+typedef struct idem__trim {
+  idem__list node; /* in the runtime's */
+  void (*run)(struct idem__trim *trim);
+} idem__trim;
 
 /* ------------------------------------------------------------------ peers */
 
@@ -150,6 +158,7 @@ struct idem__peer {
   idem__buf out;
   uint64_t first_by_ms;   /* who has not said a word by then goes; 0: no hurry */
   uint64_t message_by_ms; /* a codec's message that has begun must be whole; 0, UINT64_MAX: none */
+  uint64_t last_by_ms;    /* what a closed client has left to say is taken by then; 0: no hurry */
   idem_ready_fn on_ready; /* of idem_connect, until it has run */
   void *ready_user;
   idem_close_reason reason;
@@ -184,8 +193,10 @@ typedef struct idem__socket {
 } idem__socket;
 
 extern const idem__wire idem__socket_wire;
-/* Takes the descriptor; closes it on failure. The driver's wire and io are set. */
+/* Takes the descriptor unless it fails: SYS. The driver's wire and io are set. */
 idem_status idem__socket_init(idem__socket *self, idem__driver *driver, uv_loop_t *loop, int fd);
+/* Bytes that were written wait inside. */
+bool idem__socket_holds(const idem__socket *self);
 /* After the driver is gone. */
 void idem__socket_deinit(idem__socket *self);
 
@@ -235,7 +246,7 @@ struct idem_listener {
   idem_policy policy;
   idem__scheme scheme;
   struct idem__web *web;       /* HTTP and WebSocket; else NULL */
-  struct idem__tls_files *tls; /* of tls://; else NULL */
+  struct idem__tls_files *tls; /* of tls://, https:// and wss://; else NULL */
   idem__clients *clients;      /* of sockets without HTTP; else NULL */
   struct idem__web *first; /* a worker's: whose port, rate limiter, sessions and room it shares */
   bool reuse_port;         /* one of several loops on this port */
@@ -252,6 +263,7 @@ struct idem_listener {
   uint64_t unwarned;
   bool stopping;
   bool closing;
+  bool counted; /* its counters are among those of /metrics */
   char unix_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
   uint64_t unix_device, unix_inode;
   void (*stopped)(void *user);
@@ -282,7 +294,7 @@ void idem__listener_shutdown_asked(idem_listener *listener);
 
 /* What serves HTTP on one loop. Its handles count as the listener's. */
 typedef struct idem__web idem__web;
-idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__web **out);
+idem_status idem__web_open(idem_listener *listener, idem__web **out);
 /* The port is known; the URL is set. Starts the other workers, if there are to be any. */
 idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopback, int port);
 /* Takes the socket, whatever happens. */
@@ -293,8 +305,7 @@ size_t idem__web_count(const idem__web *web);
 void idem__web_stop(idem__web *web, int step);
 /* No connection is left and the workers have ended. */
 bool idem__web_idle(const idem__web *web);
-/* Closes its handles; `closed` runs for each of the `handles` it has. */
-#define IDEM__WEB_HANDLES 3
+/* Closes its handle; then `closed` runs. */
 void idem__web_close(idem__web *web, uv_close_cb closed);
 void idem__web_free(idem__web *web);
 /* The end of the last connection or worker is near: look whether all is idle. */
@@ -306,7 +317,10 @@ idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serv
 /* A module's table, loaded for good; NULL: `why` says what is missing. */
 const void *idem__module_load(const char *name, const char *symbol, char *why, size_t size);
 
-/* Every counter of the process's HTTP listeners, for /metrics on any thread. */
+bool idem__url_is_web(const char *text);
+/* Whether /metrics is served there. */
+bool idem__url_counts(const char *text, const idem_serve_opts *opts);
+/* Every counter of the process's listeners, for /metrics on any thread. */
 idem_status idem__web_metrics_add(idem_metrics *metrics);
 void idem__web_metrics_remove(idem_metrics *metrics);
 idem_status idem__web_metrics_render(char **text, size_t *len, idem_metrics **owner);
@@ -349,5 +363,7 @@ void idem__stdio_join_loop(idem_listener *listener);
 
 /* "stderr" or "file", for the first line of a log. */
 const char *idem__log_sink_name(void);
+/* Whether a person looks on: the log goes to a terminal. */
+bool idem__log_is_watched(void);
 
 #endif

@@ -18,7 +18,7 @@ static ssize_t socket_read(idem__driver *driver, char *into, size_t size) {
   return n < 0 ? -errno : n;
 }
 
-static ssize_t send_pieces(int fd, const struct iovec *pieces, int count) {
+IDEM__APART static ssize_t send_pieces(int fd, const struct iovec *pieces, int count) {
   struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
                            .msg_iovlen = (size_t)count};
   return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -102,6 +102,8 @@ static idem_status watch(idem__socket *self) {
 
 static idem_status socket_interest(idem__driver *driver, bool read, bool write) {
   idem__socket *self = socket_of(driver);
+  if (read == self->wants_read && write == self->wants_write && self->events && !self->secure)
+    return IDEM_OK;
   self->wants_read = read;
   self->wants_write = write;
   return watch(self);
@@ -123,9 +125,11 @@ static const char *socket_fault(const idem__driver *driver) {
   return self->secure ? idem__secure_fault(self->secure) : "";
 }
 
-static bool socket_holds(const idem__driver *driver) {
-  const idem__socket *self = socket_of(driver);
+bool idem__socket_holds(const idem__socket *self) {
   return self->secure && idem__secure_unsent(self->secure);
+}
+static bool socket_holds(const idem__driver *driver) {
+  return idem__socket_holds(socket_of(driver));
 }
 
 static void on_closed(uv_handle_t *handle) {
@@ -153,10 +157,7 @@ const idem__wire idem__socket_wire = {.read = socket_read,
 /* --------------------------------------------------------------------- opening */
 
 idem_status idem__socket_init(idem__socket *self, idem__driver *driver, uv_loop_t *loop, int fd) {
-  if (uv_poll_init(loop, &self->poll, fd) != 0) {
-    close(fd);
-    return IDEM_E_SYS;
-  }
+  if (uv_poll_init(loop, &self->poll, fd) != 0) return IDEM_E_SYS;
   self->driver = driver;
   self->fd = fd;
   self->poll.data = self;
@@ -187,13 +188,11 @@ idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
                               const char *name, idem__peer **out) {
   size_t size = sizeof(idem__socket_peer) + (listener ? 0 : sizeof *opts);
   idem__socket_peer *self = idem__calloc(&runtime->alloc, size);
-  if (!self) {
-    close(fd);
-    return IDEM_E_NOMEM;
-  }
-  idem_status status = idem__socket_init(&self->socket, &self->peer.driver, runtime->loop, fd);
+  idem_status status = IDEM_E_NOMEM;
+  if (self) status = idem__socket_init(&self->socket, &self->peer.driver, runtime->loop, fd);
   if (status != IDEM_OK) {
     idem__free(&runtime->alloc, self);
+    close(fd);
     return status;
   }
   if (!listener) self->own_opts[0] = *opts;

@@ -201,12 +201,22 @@ static void stdio_freed(idem__peer *peer) {
 
 /* --------------------------------------------------------------------- opening */
 
+/* A server that nobody could ever hear does not begin. */
+static idem_status take_open_ends(idem__stdio_ends *ends) {
+  idem_status status = idem__stdio_take(ends);
+  if (status != IDEM_OK || ends->kind != IDEM__OUTPUT_NONE) return status;
+  idem__stdio_give_back();
+  return IDEM_E_CLOSED;
+}
+
 static idem_status take_ends(stdio_peer *self, const idem_listener *listener) {
   idem__stdio_ends ends;
-  idem_status status = idem__stdio_take(&ends);
+  idem_status status = take_open_ends(&ends);
   if (status != IDEM_OK) {
     idem_logf(listener->opts.log, IDEM_LOG_ERROR, "cannot serve stdio", "%s",
-              status == IDEM_E_STATE ? "it is served already" : "the descriptors cannot be moved");
+              status == IDEM_E_STATE    ? "it is served already"
+              : status == IDEM_E_CLOSED ? "stdout is closed: there is nowhere to answer"
+                                        : "the descriptors cannot be moved");
     return status;
   }
   self->in = (stdio_end){.fd = ends.in, .set = -1};

@@ -9,90 +9,39 @@
 /* -------------------------------------------------------------------- clock */
 
 uint64_t idem__web_now(idem__web *web) {
-  uint64_t now = idem__clock_ms();
+  web->now_ns = idem__clock_ns(NULL);
+  uint64_t now = web->now_ns / 1000000u;
   if (now / 1000 != web->date_s) {
     web->date_s = now / 1000;
     idem__http_server_set_date(web->server, (uint64_t)time(NULL));
   }
+  web->now_ms = now;
   return now;
 }
 
-/* ------------------------------------------------------------ flush, deadlines */
-
-static void on_prepare(uv_prepare_t *prepare) {
-  idem__web *web = prepare->data;
-  uv_prepare_stop(prepare);
-  while (!idem__list_empty(&web->dirty)) {
-    idem__web_peer *peer = IDEM__CONTAINER(web->dirty.next, idem__web_peer, dirty);
-    idem__list_remove(&peer->dirty);
-    idem__web_peer_settle(peer);
-  }
-}
-
-void idem__web_mark(idem__web *web, idem__web_peer *peer) {
-  if (!idem__list_empty(&peer->dirty)) return;
-  idem__list_append(&web->dirty, &peer->dirty);
-  uv_prepare_start(&web->flusher, on_prepare);
-}
-
-static void on_timer(uv_timer_t *timer) {
-  idem__web *web = timer->data;
-  uint64_t now = idem__web_now(web);
-  idem__timer *first;
-  web->armed_ms = UINT64_MAX;
-  while ((first = idem__heap_first(&web->deadlines)) && first->at_ms <= now) {
-    idem__heap_remove(&web->deadlines, first);
-    idem__web_peer_expire(IDEM__CONTAINER(first, idem__web_peer, deadline));
-  }
-  if (web->count == 0) idem__http_server_trim(web->server);
-  idem__web_arm(web);
-}
-
-/* Only ever moved forward; a timer that fires too early costs one look. */
-void idem__web_arm(idem__web *web) {
-  const idem__timer *first = idem__heap_first(&web->deadlines);
-  if (!first || first->at_ms >= web->armed_ms) return;
-  uint64_t now = idem__clock_ms();
-  uv_update_time(web->listener->runtime->loop);
-  uv_timer_start(&web->timer, on_timer, first->at_ms > now ? first->at_ms - now : 0, 0);
-  web->armed_ms = first->at_ms;
+static void trim_server(idem__trim *trim) {
+  const idem__web *web = IDEM__CONTAINER(trim, idem__web, trim);
+  if (web->count == 0 && web->server) idem__http_server_trim(web->server);
 }
 
 /* ------------------------------------------------------------------- stopping */
 
-static void on_worker_ended(uv_async_t *async) {
+static void on_news(uv_async_t *async) {
   idem__web *web = async->data;
+  idem__crowd_give_way(web);
   idem__workers_reap(web);
   if (web->workers_running == 0) uv_unref((uv_handle_t *)async);
   if (web->stopping) idem__listener_look(web->listener);
-}
-
-static void stop_peer(idem__web_peer *peer, int step) {
-  uint64_t now = idem__web_now(peer->web);
-  if (step == 2) {
-    idem__web_peer_close(peer);
-    return;
-  }
-  peer->busy = true;
-  if (step == 0)
-    idem__http_conn_close(peer->conn, now);
-  else
-    idem__http_conn_abort(peer->conn, now);
-  peer->busy = false;
-  idem__web_peer_settle(peer);
 }
 
 void idem__web_stop(idem__web *web, int step) {
   web->stopping = true;
   if (step == 0 && web->workers_running > 0) {
     /* The loop must stay alive for the news that the last of them has ended. */
-    uv_ref((uv_handle_t *)&web->worker_ended);
+    uv_ref((uv_handle_t *)&web->news);
     idem__workers_stop(web);
   }
-  for (idem__list *node = web->peers.next, *next; node != &web->peers; node = next) {
-    next = node->next;
-    stop_peer(IDEM__CONTAINER(node, idem__web_peer, node), step);
-  }
+  idem__drivers_stop(&web->peers, step);
 }
 
 size_t idem__web_count(const idem__web *web) {
@@ -101,10 +50,9 @@ size_t idem__web_count(const idem__web *web) {
 bool idem__web_idle(const idem__web *web) { return web->count == 0 && web->workers_running == 0; }
 
 void idem__web_close(idem__web *web, uv_close_cb closed) {
-  web->flusher.data = web->timer.data = web->worker_ended.data = web->listener;
-  uv_close((uv_handle_t *)&web->flusher, closed);
-  uv_close((uv_handle_t *)&web->timer, closed);
-  uv_close((uv_handle_t *)&web->worker_ended, closed);
+  idem__crowd_leave(web);
+  web->news.data = web->listener;
+  uv_close((uv_handle_t *)&web->news, closed);
 }
 
 /* Without its handles: they are closed, or never were opened. */
@@ -112,7 +60,7 @@ void idem__web_free(idem__web *web) {
   if (!web) return;
   const idem_alloc *alloc = &web->listener->runtime->alloc;
   idem__workers_free(web);
-  idem__web_tls_free(web);
+  idem__list_remove(&web->trim.node);
   idem__http_server_free(web->server);
   idem__http_rpc_free(web->rpc);
   idem__mcp_endpoint_free(web->endpoint);
@@ -122,7 +70,6 @@ void idem__web_free(idem__web *web) {
   if (web->own_metrics) idem_metrics_free(web->metrics);
   if (web->own_limiter) idem__limiter_free(web->limiter);
   if (web->own_shares) idem__shares_free(web->shares);
-  idem__heap_deinit(&web->deadlines);
   idem__free(alloc, web->path);
   idem__free(alloc, web->sse_path);
   idem__free(alloc, web->message_path);
@@ -296,17 +243,8 @@ static idem_status make_mcp_endpoint(idem__web *web, const idem__http_rpc_opts *
   return status == IDEM_OK ? idem__mcp_endpoint_new(&endpoint, &web->endpoint) : status;
 }
 
-static void limit_work(const idem_serve_opts *opts) {
-  idem_router *router =
-      opts->server ? idem_server_router(opts->server) : (idem_router *)(uintptr_t)opts->router;
-  if (router && opts->http)
-    idem__router_limit_work(router, opts->http->max_in_flight, opts->http->max_in_flight_client,
-                            opts->http->max_in_flight_session);
-}
-
 static idem_status make_endpoint(idem__web *web) {
   const idem_serve_opts *opts = &web->listener->opts;
-  limit_work(opts);
   idem__runtime *runtime = web->listener->runtime;
   idem__http_rpc_opts rpc = {.router = opts->router,
                              .policy = &web->listener->policy,
@@ -322,7 +260,7 @@ static idem_status make_endpoint(idem__web *web) {
   return opts->server ? make_mcp_endpoint(web, &rpc) : idem__http_rpc_new(&rpc, &web->rpc);
 }
 
-static idem_status make_hub(idem__web *web, const idem__url *url, bool loopback, int port) {
+static idem_status make_server(idem__web *web, const idem__url *url, bool loopback, int port) {
   const idem_listener *listener = web->listener;
   web->path = idem__strndup(&listener->runtime->alloc, url->path, strlen(url->path));
   if (!web->path) return IDEM_E_NOMEM;
@@ -343,27 +281,26 @@ static idem_status make_hub(idem__web *web, const idem__url *url, bool loopback,
       &web->server);
 }
 
-static void make_handles(idem__web *web) {
-  uv_loop_t *loop = web->listener->runtime->loop;
-  uv_prepare_init(loop, &web->flusher);
-  uv_timer_init(loop, &web->timer);
-  uv_async_init(loop, &web->worker_ended, on_worker_ended);
-  uv_unref((uv_handle_t *)&web->timer);
-  uv_unref((uv_handle_t *)&web->worker_ended);
-  web->flusher.data = web->timer.data = web->worker_ended.data = web;
+static void make_handle(idem__web *web) {
+  uv_async_init(web->listener->runtime->loop, &web->news, on_news);
+  uv_unref((uv_handle_t *)&web->news);
+  web->news.data = web;
+  idem__crowd_join(web);
 }
 
-idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__web **out) {
+idem_status idem__web_open(idem_listener *listener, idem__web **out) {
   idem__web *web = idem__calloc(&listener->runtime->alloc, sizeof *web);
   if (!web) return IDEM_E_NOMEM;
   web->listener = listener;
   web->first = listener->first ? listener->first : web;
-  web->armed_ms = UINT64_MAX;
   idem__list_init(&web->peers);
-  idem__list_init(&web->dirty);
-  idem__list_init(&web->silent);
-  idem__list_init(&web->waiting);
-  idem__heap_init(&web->deadlines, &listener->runtime->alloc);
+  web->trim.run = trim_server;
+  idem__list_append(&listener->runtime->trims, &web->trim.node);
+  idem__list_init(&web->silent.peers);
+  idem__list_init(&web->waiting.peers);
+  idem__lock_init(&web->loops_lock);
+  idem__list_init(&web->loops);
+  idem__list_init(&web->loop);
   idem_status status = make_metrics(web);
   if (status == IDEM_OK) status = make_limiter(web);
   if (status == IDEM_OK) status = make_shares(web);
@@ -372,19 +309,14 @@ idem_status idem__web_open(idem_listener *listener, const idem__url *url, idem__
     idem__web_free(web);
     return status;
   }
-  if (url->tls) status = idem__web_tls_open(web);
-  if (status != IDEM_OK) {
-    idem__web_free(web);
-    return status;
-  }
-  make_handles(web);
+  make_handle(web);
   *out = web;
   return IDEM_OK;
 }
 
 idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopback, int port) {
   const idem_listener *listener = web->listener;
-  idem_status status = make_hub(web, url, loopback, port);
+  idem_status status = make_server(web, url, loopback, port);
   if (status == IDEM_E_INVAL)
     idem_logf(listener->opts.log, IDEM_LOG_ERROR, "cannot serve",
               "%s: a list of hosts, origins, tokens or proxies holds what is none", listener->url);

@@ -4,12 +4,19 @@
 #define IDEM_UV_WEB_H
 
 #include "mcp_http/mcp_http.h"
-#include "modules/tls/tls.h"
 #include "uv/runtime.h"
 
 #include <stdatomic.h>
 
 typedef struct idem__worker idem__worker;
+
+/* Connections of one loop that may give way, longest first. Its thread has the list; the rest is for the
+ * other loops of the port to look at. */
+typedef struct idem__web_queue {
+  idem__list peers;
+  _Atomic size_t count;
+  _Atomic uint64_t since_ns; /* the first one's time */
+} idem__web_queue;
 
 struct idem__web {
   idem_listener *listener;
@@ -27,70 +34,55 @@ struct idem__web {
   char *path, *sse_path, *message_path;
   idem__http_route routes[5];
   idem__http_admin admin;
-  struct idem__web_tls *tls; /* NULL: plain */
   idem__list peers;
-  idem__list silent,
-      waiting; /* who has never sent a byte; who is between requests, longest first */
+  idem__web_queue silent, waiting; /* who has never sent a byte; who is between requests */
   size_t count;
-  idem__web *first;     /* whose port this is: itself, or where a worker's loop comes from */
-  _Atomic size_t crowd; /* the first one's: connections of the port, on every loop */
-  idem__list dirty;
-  idem__heap deadlines;
-  uint64_t armed_ms;
+  idem__web *first;      /* whose port this is: itself, or where a worker's loop comes from */
+  _Atomic size_t crowd;  /* the first one's: connections of the port, on every loop */
+  size_t leaving;        /* the first one's: those of them that are being closed to make room */
+  idem__lock loops_lock; /* the first one's, over its loops */
+  idem__list loops;
+  idem__list loop; /* its place among them */
+  idem__trim trim;
+  uint64_t now_ms; /* as of the turn that runs */
+  uint64_t now_ns; /* the same, to tell apart who came in one millisecond */
   uint64_t date_s;
-  uv_prepare_t flusher; /* runs before the loop blocks, while `dirty` is not empty */
-  uv_timer_t timer;
-  uv_async_t worker_ended;
+  uv_async_t news; /* a worker has ended, or somebody is to give way */
   idem__worker *workers;
   size_t worker_count, workers_running;
   int stop_step;
   bool stopping;
 };
 
-/* A connection: its socket, its state machine, and what the socket has not taken yet. */
+/* An HTTP connection. */
 typedef struct idem__web_peer {
-  uv_poll_t poll;
+  idem__driver driver; /* its node is in web->peers */
+  idem__socket socket;
   idem__web *web;
   idem__http_conn *conn;
-  idem__list node;  /* in web->peers */
-  idem__list dirty; /* in web->dirty */
-  idem__list place; /* in web->silent or web->waiting, while it may give way */
-  idem__timer deadline;
+  idem__list place; /* in a queue, while it may give way */
+  idem__web_queue *queue;
+  uint64_t since_ns;
   idem__http_chunk chunk;
-  size_t offset;                   /* how much of it is written */
-  struct idem__tls_stream *secret; /* TLS; NULL: plain */
-  int fd;
-  int events;
-  bool busy, shut, closed;
-  bool counted; /* among its client's shares */
+  size_t offset; /* how much of it is written */
+  bool counted;  /* among its client's shares */
   idem__ip from;
 } idem__web_peer;
 
-void idem__web_peer_settle(idem__web_peer *peer);
-void idem__web_peer_expire(idem__web_peer *peer);
-void idem__web_peer_close(idem__web_peer *peer);
-/* Looks at the peer before the loop blocks. */
-void idem__web_mark(idem__web *web, idem__web_peer *peer);
-void idem__web_arm(idem__web *web);
-/* Milliseconds of the clock; also keeps the Date line right. */
+/* Milliseconds of the clock, also in now_ms; keeps the Date line right. */
 uint64_t idem__web_now(idem__web *web);
 
-/* web_tls.c: encryption between the socket and the conn. */
-typedef struct idem__web_tls idem__web_tls;
-typedef struct idem__tls_stream idem__tls_stream;
-/* Loads the module and the files; logs what is wrong. */
-idem_status idem__web_tls_open(idem__web *web);
-void idem__web_tls_free(idem__web *web);
-idem_status idem__tls_stream_open(idem__web_peer *peer);
-void idem__tls_stream_free(idem__web_peer *peer);
-/* Feeds the conn with what the bytes mean. False: the connection is over, once all is sent. */
-bool idem__tls_stream_take(idem__web_peer *peer, const char *data, size_t len, uint64_t now);
-/* As send_output, and what TLS itself has to say. False: the connection is lost. */
-bool idem__tls_stream_send(idem__web_peer *peer, uint64_t now);
-bool idem__tls_stream_unsent(const idem__web_peer *peer);
-void idem__tls_stream_end(idem__web_peer *peer);
-/* When a handshake that has not finished is given up; UINT64_MAX: it has. */
-uint64_t idem__tls_stream_deadline(const idem__web_peer *peer);
+/* crowd.c */
+/* From when its handle is open until it is closed. */
+void idem__crowd_join(idem__web *web);
+void idem__crowd_leave(idem__web *web);
+/* Puts a connection at the end of a queue, or in none (NULL). */
+void idem__crowd_place(idem__web_peer *peer, idem__web_queue *queue);
+/* For a newcomer, who is counted already: who has waited longest, on any loop, goes. False: too few wait. */
+bool idem__crowd_make_room(idem__web *web);
+/* While there are more than may be: closes its own that have waited longest of all, or tells the loop whose
+ * turn it is. On news, too. */
+void idem__crowd_give_way(idem__web *web);
 
 /* workers.c */
 /* For the thread that calls it, one of several that serve a port. */

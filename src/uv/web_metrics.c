@@ -1,4 +1,4 @@
-/* web_metrics.c - the counters of every HTTP listener and worker of the process, for /metrics.
+/* web_metrics.c - the counters of every listener and worker of the process, for /metrics.
  * A listener on any thread may render them all while others come and go. See docs/internals/uv.md. */
 #include "uv/runtime.h"
 

@@ -69,7 +69,7 @@ static void run(void *user) {
   serve(worker);
   close_loop(worker);
   atomic_store(&worker->ended, true);
-  uv_async_send(&worker->web->worker_ended);
+  uv_async_send(&worker->web->news);
 }
 
 /* ---------------------------------------------------------- on the first thread */

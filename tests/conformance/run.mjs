@@ -1,5 +1,6 @@
 // run.mjs - runs what a revision of MCP requires, and what the suite reports beside it, each revision
 // against a server of its own, all at once. Run by the script `run`.
+import { basename } from "node:path";
 import { printScenario, runRevision } from "./suite.mjs";
 
 const [server, work, ...wanted] = process.argv.slice(2);
@@ -50,7 +51,7 @@ function report({ revision, scenarios, trouble, text }) {
 
 const results = await Promise.all(
   (wanted.length ? wanted : Object.keys(revisions)).map((revision) =>
-    runRevision({ command: [server], work, label: "server", revision }),
+    runRevision({ command: [server], work, label: basename(server), revision }),
   ),
 );
 process.exit(results.map(report).every(Boolean) ? 0 : 1);

@@ -10,7 +10,7 @@ const dashboard = JSON.parse(readFileSync(path, 'utf8'));
 const faults = [];
 
 // A server that has been asked something, so that series with labels are there, too.
-const server = spawn(join(bin, 'idem-reference'), ['--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'] });
+const server = spawn(join(bin, 'idem-reference'), ['--profile', 'mcp', '--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'] });
 const base = await new Promise((resolve, reject) => {
   let log = '';
   server.on('error', reject).on('exit', () => reject(new Error(`idem-reference ended: ${log}`)));
@@ -20,11 +20,20 @@ const base = await new Promise((resolve, reject) => {
     if (found) resolve(found[1]);
   });
 });
-const post = (message) =>
-  fetch(base, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(message) });
-await post({ jsonrpc: '2.0', id: 1, method: 'echo', params: [1] });
-await post({ jsonrpc: '2.0', id: 2, method: 'fail' });
-await post({ jsonrpc: '2.0', method: 'update' });
+const kinds = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' };
+let session = {};
+const post = async (message) => {
+  const body = JSON.stringify({ jsonrpc: '2.0', ...message });
+  const answer = await fetch(base, { method: 'POST', headers: { ...kinds, ...session }, body });
+  await answer.text();
+  return answer.headers.get('mcp-session-id');
+};
+const hello = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'check', version: '1' } };
+session = { 'Mcp-Session-Id': await post({ id: 0, method: 'initialize', params: hello }) };
+await post({ method: 'notifications/initialized' });
+await post({ id: 1, method: 'echo', params: { a: 1 } });
+await post({ id: 2, method: 'fail' });
+await post({ id: 3, method: 'tools/call', params: { name: 'echo', arguments: { text: 'x' } } });
 const text = await (await fetch(new URL('/metrics', base))).text();
 server.kill('SIGTERM');
 

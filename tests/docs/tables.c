@@ -31,12 +31,18 @@ static const char *or_none(const char *text) { return text ? text : "none"; }
 static void print_rules(void) {
   static const char *const unknown_ids[] = {"null", "omit"};
   static const char *const null_id_errors[] = {"report", "fail_only", "fail_all"};
+  static const char *const error_details[] = {"full", "reason", "none"};
+  static const char *const shutdown_answers[] = {"by_client", "text", "null"};
   static const char *const code_sets[] = {"standard", "modern", "erlmcp"};
   ROW("framing", "%s", framing_text(policy->framing));
   FLAG(null_id);
   FLAG(fractional_id);
   FLAG(null_params);
   FLAG(array_params);
+  FLAG(scalar_params);
+  FLAG(duplicate_members);
+  FLAG(strict_methods);
+  FLAG(byte_order_mark);
   FLAG(batches);
   ROW("batch_refusal", "\"%s\"", policy->batch_refusal);
   FLAG(notifications_run_methods);
@@ -46,9 +52,13 @@ static void print_rules(void) {
   ROW("unknown_id", "%s", unknown_ids[policy->unknown_id]);
   ROW("null_id_error", "%s", null_id_errors[policy->null_id_error]);
   ROW("codes", "%s", code_sets[policy->codes]);
+  ROW("error_message", "%s", policy->error_message ? "cause" : "canonical");
   ROW("cancel.method", "%s", or_none(policy->cancel.method));
   ROW("cancel.id_member", "%s", or_none(policy->cancel.id_member));
   ROW("cancel.answer_code", "%d", policy->cancel.answer_code);
+  ROW("error_detail", "%s", error_details[policy->error_detail]);
+  ROW("notification_status", "%u", policy->notification_status);
+  ROW("shutdown_answer", "%s", shutdown_answers[policy->shutdown_answer]);
   ROW("concurrency", "%zu", policy->concurrency);
 }
 
@@ -66,6 +76,7 @@ static void print_limits(void) {
   LIMIT(idle_ms);
   LIMIT(request_ms);
   LIMIT(call_ms);
+  LIMIT(exit_ms);
 }
 
 static int print_metrics(void) {

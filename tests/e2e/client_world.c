@@ -48,12 +48,12 @@ void connect_to(world *in, const char *url, const idem_client_opts *client) {
   policy.answer_junk = false;
   policy.limits.message_bytes = 4096;
   if (in->idle_ms) policy.limits.idle_ms = in->idle_ms;
-  idem_serve_opts opts = {.router = in->router,
-                          .policy = &policy,
-                          .client = client,
-                          .on_close = on_close,
-                          .on_protocol_error = on_protocol_error,
-                          .user = in};
+  idem_connect_opts opts = {.router = in->router,
+                            .policy = &policy,
+                            .client = client,
+                            .on_close = on_close,
+                            .on_protocol_error = on_protocol_error,
+                            .user = in};
   assert_int_equal(idem_connect(&in->loop, url, &opts, on_ready, in), IDEM_OK);
   assert_int_equal(in->readies, 0);
   while (!in->readies) uv_run(&in->loop, UV_RUN_ONCE);

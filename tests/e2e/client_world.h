@@ -8,6 +8,7 @@
 #include "support/unit.h"
 
 #include <idem/uv.h>
+#include <uv.h>
 
 typedef struct answer {
   int times;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <uv.h>
 
 #define WAIT_MS 10000
 
@@ -67,11 +68,11 @@ static void converse(fault_alloc *fault, void *user) {
       "read line; echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}'; read line; echo bye >&2",
       NULL};
   idem_client_opts client = {.ca_file = cert, .token = "secret", .argv = argv};
-  idem_serve_opts opts = {.alloc = &fault->alloc,
-                          .client = &client,
-                          .on_open = on_open,
-                          .on_close = on_close,
-                          .user = in};
+  idem_connect_opts opts = {.alloc = &fault->alloc,
+                            .client = &client,
+                            .on_open = on_open,
+                            .on_close = on_close,
+                            .user = in};
   idem_status status = idem_connect(&in->loop, in->url, &opts, on_ready, in);
   assert_true(status == IDEM_OK || fault->failures > 0);
   uv_run(&in->loop, UV_RUN_DEFAULT);

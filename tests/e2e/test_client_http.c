@@ -354,13 +354,13 @@ static void what_is_no_url_or_header_is_refused(void **state) {
   set_up(&in, on_request);
   static const char *const urls[] = {"http://", "https://a:b@c/", "http://a b/", "http://[::1"};
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++)
-    assert_int_equal(idem_connect(&in.loop, urls[i], &(idem_serve_opts){0}, on_ready, &in),
+    assert_int_equal(idem_connect(&in.loop, urls[i], &(idem_connect_opts){0}, on_ready, &in),
                      IDEM_E_INVAL);
   static const char *const headers[] = {"Content-Length: 5", NULL};
   idem_client_opts bad[] = {{.token = "a\r\nb"}, {.token = ""}, {.headers = headers}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     assert_int_equal(
-        idem_connect(&in.loop, in.url, &(idem_serve_opts){.client = &bad[i]}, on_ready, &in),
+        idem_connect(&in.loop, in.url, &(idem_connect_opts){.client = &bad[i]}, on_ready, &in),
         IDEM_E_INVAL);
   tear_down(&in);
   assert_int_equal(in.readies, 0);

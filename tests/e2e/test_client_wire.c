@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <uv.h>
 
 typedef struct world {
   uv_loop_t loop;
@@ -72,7 +73,7 @@ static idem_status connect_to(world *in, const char *url, const idem_client_opts
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.answer_junk = false;
   if (in->frame_ms) policy.limits.frame_ms = in->frame_ms;
-  idem_serve_opts opts = {
+  idem_connect_opts opts = {
       .policy = &policy, .client = client, .on_open = on_open, .on_close = on_close, .user = in};
   in->readies = 0;
   assert_int_equal(idem_connect(&in->loop, url, &opts, on_ready, in), IDEM_OK);
@@ -191,7 +192,7 @@ static void a_server_must_prove_who_it_is(void **state) {
        &(idem_client_opts){.ca_file = cert, .cert_file = strange_cert, .key_file = strange_key});
   idem_client_opts missing = {.ca_file = "/nonexistent.pem"};
   assert_int_equal(
-      idem_connect(&in.loop, tls, &(idem_serve_opts){.client = &missing}, on_ready, &in),
+      idem_connect(&in.loop, tls, &(idem_connect_opts){.client = &missing}, on_ready, &in),
       IDEM_E_SYS);
   kill(server.pid, SIGTERM);
   assert_int_equal(child_end(&server), 0);
@@ -287,7 +288,7 @@ static void only_a_proven_handshake_is_believed(void **state) {
   assert_int_equal(connect_to(&in, url, &(idem_client_opts){.connect_ms = 50}), IDEM_E_TIMEOUT);
   static const char *const header[] = {"Sec-WebSocket-Key: mine", NULL};
   idem_client_opts bad = {.headers = header};
-  assert_int_equal(idem_connect(&in.loop, url, &(idem_serve_opts){.client = &bad}, on_ready, &in),
+  assert_int_equal(idem_connect(&in.loop, url, &(idem_connect_opts){.client = &bad}, on_ready, &in),
                    IDEM_E_INVAL);
   assert_int_equal(in.opened, 0);
   tear_down(&in);
@@ -367,6 +368,44 @@ static void a_message_of_the_server_that_does_not_end_ends_the_conn(void **state
   tear_down(&in);
 }
 
+/* Whoever connects is in the queue of one that accepts nobody; the kernel takes little for it. */
+static int listen_only(char *url, size_t size) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t len = sizeof at;
+  int fd = socket(AF_INET, SOCK_STREAM, 0), small = 4096;
+  assert_true(fd >= 0);
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+  assert_int_equal(listen(fd, 1), 0);
+  assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+  snprintf(url, size, "tcp://127.0.0.1:%d", ntohs(at.sin_port));
+  return fd;
+}
+
+static void a_closed_client_does_not_wait_for_a_server_that_reads_nothing(void **state) {
+  (void)state;
+  enum { BYTES = 9000000 };
+  world in;
+  char url[64], *params = malloc(BYTES);
+  assert_non_null(params);
+  memset(params, 'x', BYTES);
+  params[0] = '[';
+  params[1] = params[BYTES - 2] = '"';
+  params[BYTES - 1] = ']';
+  set_up(&in);
+  int fd = listen_only(url, sizeof url);
+  assert_int_equal(connect_to(&in, url, NULL), IDEM_OK);
+  assert_int_equal(idem_notify_json(in.conn, "hello", params, BYTES), IDEM_OK);
+  uint64_t began_ms = uv_now(&in.loop);
+  idem_conn_close(in.conn);
+  while (!in.closed && uv_now(&in.loop) - began_ms < 20000) uv_run(&in.loop, UV_RUN_ONCE);
+  close(fd);
+  assert_int_equal(in.closed, 1);
+  assert_in_range(uv_now(&in.loop) - began_ms, 4000, 20000); /* it had its chance */
+  tear_down(&in);
+  free(params);
+}
+
 static void what_is_no_url_is_refused(void **state) {
   (void)state;
   world in;
@@ -375,7 +414,7 @@ static void what_is_no_url_is_refused(void **state) {
                                      "wss://a b/",    "ws://a/\r\n", "ws://a/#x",
                                      "ws://a:99999/", "tls://a",     "ws://[::1"};
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-    if (idem_connect(&in.loop, urls[i], &(idem_serve_opts){0}, on_ready, &in) != IDEM_E_INVAL)
+    if (idem_connect(&in.loop, urls[i], &(idem_connect_opts){0}, on_ready, &in) != IDEM_E_INVAL)
       fail_msg("%s", urls[i]);
   }
   assert_int_equal(connect_to(&in, "ws://127.0.0.1:1/", NULL), IDEM_E_SYS);
@@ -392,6 +431,7 @@ int main(void) {
       cmocka_unit_test(only_a_proven_handshake_is_believed),
       cmocka_unit_test(a_server_that_breaks_the_rules_loses_its_conn),
       cmocka_unit_test(a_message_of_the_server_that_does_not_end_ends_the_conn),
+      cmocka_unit_test(a_closed_client_does_not_wait_for_a_server_that_reads_nothing),
       cmocka_unit_test(what_is_no_url_is_refused),
   };
   return cmocka_run_group_tests(tests, make_certificates, certificate_tear_down);

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <uv.h>
 
 typedef struct world {
   uv_loop_t loop;
@@ -110,14 +111,14 @@ static idem_status try_start(world *in, const char *url, idem_client_opts client
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.answer_junk = false;
   if (!client.exit_ms) client.exit_ms = 5000;
-  idem_serve_opts opts = {.router = in->router,
-                          .policy = &policy,
-                          .client = &client,
-                          .on_open = on_open,
-                          .on_close = on_close,
-                          .on_stderr = on_stderr,
-                          .on_protocol_error = on_protocol_error,
-                          .user = in};
+  idem_connect_opts opts = {.router = in->router,
+                            .policy = &policy,
+                            .client = &client,
+                            .on_open = on_open,
+                            .on_close = on_close,
+                            .on_stderr = on_stderr,
+                            .on_protocol_error = on_protocol_error,
+                            .user = in};
   return idem_connect(&in->loop, url, &opts, on_ready, in);
 }
 
@@ -466,7 +467,7 @@ static void what_cannot_be_started_is_refused(void **state) {
   assert_int_equal(try_start(&in, "exec:", (idem_client_opts){.argv = none}), IDEM_E_INVAL);
   assert_int_equal(try_start(&in, "exec:cat", (idem_client_opts){.argv = ARGV("cat")}),
                    IDEM_E_INVAL);
-  assert_int_equal(idem_connect(&in.loop, "exec:", &(idem_serve_opts){0}, on_ready, &in),
+  assert_int_equal(idem_connect(&in.loop, "exec:", &(idem_connect_opts){0}, on_ready, &in),
                    IDEM_E_INVAL);
   assert_int_equal(idem_serve(&in.loop, "exec:", &(idem_serve_opts){0}, &listener), IDEM_E_INVAL);
   assert_int_equal(try_start(&in, "exec:", (idem_client_opts){.argv = ARGV("/no/such/program")}),
@@ -510,7 +511,7 @@ static void without_descriptors_there_is_no_program(void **state) {
 static void on_server_loop(uv_loop_t *loop, void *user) {
   const idem_client_opts client = {
       .argv = SHELL("trap '' TERM; echo $$ >&3; cat >/dev/null; while :; do sleep 1000; done")};
-  idem_serve_opts opts = {.client = &client};
+  idem_connect_opts opts = {.client = &client};
   static world in;
   assert_int_equal(idem_connect(loop, "exec:", &opts, on_ready, &in), IDEM_OK);
   (void)user;

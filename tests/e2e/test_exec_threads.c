@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <uv.h>
 
 enum { THREADS = 4, PROGRAMS = 12 };
 
@@ -48,7 +49,7 @@ static void start(uv_loop_t *loop, program *self) {
       "read line; echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}'; read line; exit $0", status,
       NULL};
   idem_client_opts client = {.argv = argv, .exit_ms = 20000};
-  idem_serve_opts opts = {.client = &client, .on_close = on_close, .user = self};
+  idem_connect_opts opts = {.client = &client, .on_close = on_close, .user = self};
   if (idem_connect(loop, "exec:", &opts, on_ready, self) != IDEM_OK) self->in->failures++;
 }
 

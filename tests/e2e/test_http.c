@@ -331,6 +331,66 @@ static void expect_metric(const char *url, const char *line) {
   }
 }
 
+/* What /metrics says on a connection that stays open. */
+static const char *read_metrics(int fd) {
+  static char text[1 << 16];
+  size_t len = 0, whole = sizeof text;
+  child_send(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  while (len < whole) {
+    ssize_t n = recv(fd, text + len, sizeof text - 1 - len, 0);
+    assert_true(n > 0);
+    len += (size_t)n;
+    text[len] = '\0';
+    const char *body = strstr(text, "\r\n\r\n"), *size = strstr(text, "Content-Length: ");
+    if (body && size) whole = (size_t)(body + 4 - text) + strtoul(size + 16, NULL, 10);
+  }
+  return text;
+}
+
+/* So many beside the one that asks. */
+static void expect_connections(int admin, int count) {
+  char line[64];
+  uint64_t end = child_now_ms() + 20000;
+  snprintf(line, sizeof line, "\nidem_connections %d\n", count + 1);
+  while (!strstr(read_metrics(admin), line))
+    if (child_now_ms() > end) fail_msg("no %s", line);
+}
+
+/* The kernel spreads them over the loops as it likes: whichever loop a newcomer comes to, who has waited
+ * longest goes, on whichever loop that is. */
+static void who_says_nothing_gives_way_on_any_loop(void **state) {
+  (void)state;
+  enum { MOST = 8, ROUNDS = 8 };
+  char url[128], admin[128];
+  child server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--max-connections", "8", "--workers",
+                       "4", "--first-ms", "600000", "--admin", "127.0.0.1:0");
+  child_listening(&server, url, sizeof url);
+  child_listening(&server, admin, sizeof admin);
+  int watch = child_connect(tcp_of(admin));
+  for (int round = 0; round < ROUNDS; round++) {
+    int silent[MOST], asking[MOST];
+    expect_connections(watch, 0);
+    for (int i = 0; i < MOST; i++) silent[i] = child_connect(tcp_of(url));
+    expect_connections(watch, MOST);
+    for (int i = 0; i < MOST; i++) {
+      asking[i] = child_connect(tcp_of(url));
+      child_send(asking[i], POST);
+      read_until(asking[i], ECHOED, 1);
+    }
+    for (int i = 0; i < MOST; i++) {
+      expect_end(silent[i]);
+      close(silent[i]);
+    }
+    for (int i = 0; i < MOST; i++) { /* nobody who spoke had to go */
+      child_send(asking[i], POST);
+      read_until(asking[i], ECHOED, 1);
+    }
+    for (int i = 0; i < MOST; i++) close(asking[i]);
+  }
+  close(watch);
+  stop(&server);
+}
+
 /* How many threads of a process let others finish before they run. */
 static int patient_threads(pid_t pid) {
   char path[64];
@@ -392,6 +452,39 @@ static void health_and_metrics_have_an_address_of_their_own(void **state) {
   read_until(other, "HTTP/1.1 404 ", 1);
   close(other);
   close(fd);
+  stop(&server);
+}
+
+/* Whatever a process serves, its counters are in one place. */
+static void metrics_count_every_transport(void **state) {
+  (void)state;
+  char tcp[128], unixed[128], admin[128], folder[64], path[96];
+  child_make_folder(folder, sizeof folder);
+  snprintf(path, sizeof path, "%s/socket", folder);
+  child server =
+      CHILD(REFERENCE, "--stdio", "--tcp", "127.0.0.1:0", "--unix", path, "--admin", "127.0.0.1:0");
+  child_line_with(server.err, "listening on stdio:");
+  child_listening(&server, tcp, sizeof tcp);
+  child_listening(&server, unixed, sizeof unixed);
+  child_listening(&server, admin, sizeof admin);
+  child_send(server.in, BODY "\n");
+  read_until(server.out, ECHOED, 1);
+  expect_metric(admin, "\nmcp_requests_total{method=\"echo\",status=\"ok\"} 1\n");
+  expect_metric(admin, "\nmcp_request_duration_seconds_count{method=\"echo\"} 1\n");
+  int fd = child_connect(tcp), other = child_connect(unixed);
+  child_send(fd, BODY "\n");
+  read_until(fd, ECHOED, 1);
+  child_send(other, BODY "\nnonsense\n");
+  read_until(other, "-32700", 1);
+  expect_metric(admin, "\nmcp_requests_total{method=\"echo\",status=\"ok\"} 3\n");
+  expect_metric(admin, "\nidem_errors_total{code=\"-32700\"} 1\n");
+  child_send(fd, "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"sleep\",\"params\":{\"ms\":60000}}\n");
+  expect_metric(admin, "\nidem_requests_in_flight 1\n");
+  struct linger reset = {.l_onoff = 1};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  close(fd);
+  expect_metric(admin, "\nmcp_requests_total{method=\"sleep\",status=\"cancelled\"} 1\n");
+  close(other);
   stop(&server);
 }
 
@@ -527,13 +620,12 @@ static void node_fetch_and_websocket_are_answered(void **state) {
 
 static void bad_flags_do_not_start(void **state) {
   (void)state;
-  static const char *const bad[][3] = {{"--rate-limit", "5", NULL},
-                                       {"--workers", "0", NULL},
-                                       {"--token-file", "/nonexistent", NULL},
-                                       {"--http", "nowhere", NULL}};
+  static const char *const bad[][3] = {
+      {"--rate-limit", "5", NULL}, {"--workers", "0", NULL}, {"--token-file", "/nonexistent", NULL},
+      {"--http", "nowhere", NULL}, {"--tcp", "99999", NULL}, {"--nonsense", "1", NULL}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     child server = CHILD(REFERENCE, bad[i][0], bad[i][1]);
-    assert_int_equal(child_end(&server), 1);
+    assert_int_equal(child_end(&server), 2);
   }
   child server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--allow-host", "a b");
   child_line_with(server.err, "cannot serve");
@@ -541,6 +633,17 @@ static void bad_flags_do_not_start(void **state) {
   server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--trusted-proxy", "a.b", "--workers", "2");
   child_line_with(server.err, "cannot serve");
   assert_int_equal(child_end(&server), 1);
+}
+
+/* As idem does. */
+static void a_port_alone_is_on_this_machine(void **state) {
+  (void)state;
+  char url[128];
+  child server = CHILD(REFERENCE, "--http", "0");
+  child_listening(&server, url, sizeof url);
+  assert_memory_equal(url, "http://localhost:", 17);
+  stop(&server);
+  assert_memory_equal(OUTPUT(REFERENCE, "-V"), "idem-reference ", 15);
 }
 
 int main(void) {
@@ -555,15 +658,18 @@ int main(void) {
       cmocka_unit_test(stopping_answers_what_cannot_finish),
       cmocka_unit_test(clients_that_vanish_leave_no_descriptor_behind),
       cmocka_unit_test(who_says_nothing_gives_way),
+      cmocka_unit_test(who_says_nothing_gives_way_on_any_loop),
       cmocka_unit_test(over_the_cap_a_connection_is_politely_refused),
       cmocka_unit_test(the_cap_is_one_for_all_workers),
       cmocka_unit_test(workers_share_a_port_and_two_servers_do_not),
       cmocka_unit_test(health_and_metrics_have_an_address_of_their_own),
+      cmocka_unit_test(metrics_count_every_transport),
       cmocka_unit_test(curl_is_answered),
       cmocka_unit_test(the_token_may_stand_in_the_environment),
       cmocka_unit_test(the_rate_limit_is_kept_per_client),
       cmocka_unit_test(node_fetch_and_websocket_are_answered),
       cmocka_unit_test(bad_flags_do_not_start),
+      cmocka_unit_test(a_port_alone_is_on_this_machine),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,11 +207,31 @@ static void send_framed(int fd, const char *body) {
   child_send(fd, message);
 }
 
-static void shutdown_is_answered_and_ends_a_server_on_stdio(void **state) {
+#define SHUTDOWN "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"shutdown\"}"
+#define EXIT "{\"jsonrpc\":\"2.0\",\"method\":\"exit\"}"
+
+static void exit_after_shutdown_ends_a_server_on_stdio(void **state) {
   (void)state;
   child server = CHILD(REFERENCE, "--profile", "lsp");
-  send_framed(server.in, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"shutdown\"}");
+  send_framed(server.in, SHUTDOWN);
+  send_framed(server.in, EXIT);
   assert_non_null(strstr(child_rest(server.out), "Shutting down gracefully"));
+  uint64_t took;
+  const char *log = child_rest(server.err);
+  assert_non_null(strstr(log, "INFO  shutdown was asked for id=1 method=shutdown peer=stdio"));
+  assert_null(strstr(log, "did not exit"));
+  assert_int_equal(child_end_timed(&server, &took), 0);
+}
+
+static void shutdown_without_exit_ends_a_server_on_stdio_after_two_seconds(void **state) {
+  (void)state;
+  child server = CHILD(REFERENCE, "--profile", "lsp");
+  uint64_t began = child_now_ms();
+  send_framed(server.in, SHUTDOWN);
+  assert_non_null(strstr(child_rest(server.out), "Shutting down gracefully"));
+  assert_true(child_now_ms() - began >= 1900);
+  const char *log = child_rest(server.err);
+  assert_non_null(strstr(log, "INFO  closing a connection that did not exit after shutdown"));
   uint64_t took;
   assert_int_equal(child_end_timed(&server, &took), 0);
 }
@@ -222,7 +242,8 @@ static void shutdown_over_a_socket_ends_that_conn_only(void **state) {
   char url[128];
   child_listening(&server, url, sizeof url);
   int first = child_connect(url), second = child_connect(url);
-  send_framed(first, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"shutdown\"}");
+  send_framed(first, SHUTDOWN);
+  send_framed(first, EXIT);
   assert_non_null(strstr(child_rest(first), "Shutting down gracefully"));
   send_framed(second, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_data\"}");
   assert_memory_equal(child_line(second), "Content-Length: ", 16);
@@ -240,6 +261,7 @@ static void shutdown_over_a_socket_ends_the_server_where_allowed(void **state) {
   child_listening(&server, url, sizeof url);
   int fd = child_connect(url);
   send_framed(fd, "{\"jsonrpc\":\"2.0\",\"method\":\"shutdown\"}");
+  send_framed(fd, EXIT);
   assert_string_equal(child_rest(fd), "");
   uint64_t took;
   assert_int_equal(child_end_timed(&server, &took), 0);
@@ -352,12 +374,17 @@ static int complains(child server, const char *about) {
   return child_end(&server);
 }
 
+static void a_wrong_command_line_ends_with_2(void **state) {
+  (void)state;
+  assert_int_equal(complains(CHILD(REFERENCE, "--nonsense"), "try: idem-reference --help"), 2);
+  assert_int_equal(complains(CHILD(REFERENCE, "--profile", "x"), "--profile"), 2);
+  assert_int_equal(complains(CHILD(REFERENCE, "--profile"), "missing"), 2);
+  assert_int_equal(complains(CHILD(REFERENCE, "--tcp", "127.0.0.1:99999"), "--tcp"), 2);
+}
+
 static void what_cannot_start_ends_with_1(void **state) {
   (void)state;
-  assert_int_equal(complains(CHILD(REFERENCE, "--nonsense"), "try: idem-reference --help"), 1);
-  assert_int_equal(complains(CHILD(REFERENCE, "--profile", "x"), "--profile"), 1);
-  assert_int_equal(complains(CHILD(REFERENCE, "--profile"), "missing"), 1);
-  assert_int_equal(complains(CHILD(REFERENCE, "--tcp", "127.0.0.1:99999"), "not an address"), 1);
+  assert_int_equal(complains(CHILD(REFERENCE, "--tcp", ":1"), "not an address"), 1);
   assert_int_equal(complains(CHILD(REFERENCE, "--unix", "/nonexistent/a"), "cannot listen"), 1);
 }
 
@@ -384,7 +411,8 @@ int main(void) {
       cmocka_unit_test(a_peer_that_does_not_read_cannot_grow_memory),
       cmocka_unit_test(a_peer_that_reads_late_gets_every_answer),
       cmocka_unit_test(work_that_never_ends_does_not_keep_the_server),
-      cmocka_unit_test(shutdown_is_answered_and_ends_a_server_on_stdio),
+      cmocka_unit_test(exit_after_shutdown_ends_a_server_on_stdio),
+      cmocka_unit_test(shutdown_without_exit_ends_a_server_on_stdio_after_two_seconds),
       cmocka_unit_test(shutdown_over_a_socket_ends_that_conn_only),
       cmocka_unit_test(shutdown_over_a_socket_ends_the_server_where_allowed),
       cmocka_unit_test(sighup_with_listeners_reopens_the_log),
@@ -392,6 +420,7 @@ int main(void) {
       cmocka_unit_test(a_log_file_that_cannot_be_opened_is_one_warning),
       cmocka_unit_test(a_stderr_that_nobody_reads_does_not_stop_the_server),
       cmocka_unit_test(logs_can_be_json),
+      cmocka_unit_test(a_wrong_command_line_ends_with_2),
       cmocka_unit_test(what_cannot_start_ends_with_1),
       cmocka_unit_test(help_and_version_go_to_stdout),
   };

@@ -43,14 +43,67 @@ static void stop(child *server) {
   assert_int_equal(child_end(server), 0);
 }
 
+static void expect_metrics(const char *url, const char *const *lines) {
+  char address[128];
+  snprintf(address, sizeof address, "tcp%.*s", (int)strcspn(strstr(url, "://") + 3, "/") + 3,
+           strstr(url, "://"));
+  int fd = child_connect(address);
+  child_send(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  const char *text = child_rest(fd);
+  for (; *lines; lines++)
+    if (!strstr(text, *lines)) fail_msg("no %s in: %s", *lines, text);
+  close(fd);
+}
+
 /* ----------------------------------------------------------------------- stdio */
+
+static void the_codes_of_erlmcp_reach_mcp(void **state) {
+  (void)state;
+  child server = CHILD(REFERENCE, "--profile", "mcp", "--codes", "erlmcp");
+  ask(&server, REQUEST(1, SUBTRACT));
+  assert_non_null(strstr(child_line(server.out), "\"id\":1,\"error\":{\"code\":-32005,"));
+  ask(&server, HELLO);
+  child_line(server.out);
+  ask(&server, REQUEST(2, "\"tools/call\",\"params\":{\"name\":\"nosuch\"}"));
+  assert_non_null(strstr(child_line(server.out), "\"id\":2,\"error\":{\"code\":-32002,"));
+  ask(&server, REQUEST(3, "\"prompts/get\",\"params\":{\"name\":\"nosuch\"}"));
+  assert_non_null(strstr(child_line(server.out), "\"id\":3,\"error\":{\"code\":-32003,"));
+  ask(&server, REQUEST(4, "\"resources/read\",\"params\":{\"uri\":\"no:such\"}"));
+  assert_non_null(strstr(child_line(server.out), "\"id\":4,\"error\":{\"code\":-32001,"));
+  ask(&server, REQUEST(5, "\"tools/call\",\"params\":{\"name\":\"echo\",\"arguments\":{}}"));
+  assert_non_null(strstr(child_line(server.out), "\"id\":5,\"error\":{\"code\":-32007,"));
+  assert_int_equal(child_end(&server), 0);
+}
+
+static void tools_called_on_stdio_are_counted_by_name(void **state) {
+  (void)state;
+  char admin[128];
+  child server = CHILD(REFERENCE, "--profile", "mcp", "--stdio", "--admin", "127.0.0.1:0");
+  child_line_with(server.err, "listening on stdio:");
+  child_listening(&server, admin, sizeof admin);
+  ask(&server, HELLO);
+  child_line(server.out);
+  ask(&server, REQUEST(1, ECHO_TOOL));
+  child_line(server.out);
+  ask(&server, REQUEST(2, "\"tools/call\",\"params\":{\"name\":\"nosuch\"}"));
+  child_line(server.out);
+  expect_metrics(admin,
+                 (const char *const[]){
+                     "\nmcp_tool_calls_total{tool=\"echo\",status=\"ok\"} 1\n",
+                     "\nmcp_tool_duration_seconds_count{tool=\"echo\"} 1\n",
+                     "\nmcp_requests_total{method=\"tools/call\",status=\"ok\"} 1\n",
+                     "\nmcp_requests_total{method=\"tools/call\",status=\"error\"} 1\n", NULL});
+  stop(&server);
+}
 
 static void methods_wait_for_the_handshake(void **state) {
   (void)state;
   child server = CHILD(REFERENCE, "--profile", "mcp");
-  expect(&server, REQUEST(1, SUBTRACT),
-         "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","
-         "\"data\":{\"reason\":\"not-initialized\"}}}");
+  expect(
+      &server, REQUEST(1, SUBTRACT),
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32600,\"message\":\"Invalid Request: not "
+      "initialized; send initialize first, or io.modelcontextprotocol/protocolVersion in _meta\","
+      "\"data\":{\"reason\":\"not-initialized\"}}}");
   ask(&server, HELLO);
   assert_non_null(strstr(child_line(server.out), "\"protocolVersion\":\"2025-06-18\""));
   expect(&server, REQUEST(2, SUBTRACT), RESULT(2, "{\"value\":19}"));
@@ -224,6 +277,8 @@ static void websockets_are_served_at_the_same_path(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(methods_wait_for_the_handshake),
+      cmocka_unit_test(the_codes_of_erlmcp_reach_mcp),
+      cmocka_unit_test(tools_called_on_stdio_are_counted_by_name),
       cmocka_unit_test(results_are_objects_of_the_revision),
       cmocka_unit_test(errors_are_errors_as_elsewhere),
       cmocka_unit_test(there_is_a_tool_a_resource_and_a_prompt),

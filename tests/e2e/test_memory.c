@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #define MEMORY IDEM_BIN_DIR "/idem-memory"
+#define LATE_MS 2000 /* on a busy machine */
 
 typedef struct place {
   char folder[128];
@@ -57,6 +58,27 @@ static void a_short_word_is_a_whole_word(void **state) {
   assert_null(strstr(answer, "Apples"));
   mcp_expect(mcp_call(&client, "recall", "{\"query\":\"appl\"}"), "Apples");
   mcp_expect(mcp_call(&client, "recall", "{\"query\":\"vit\"}"), "Vitamin");
+  end(&client);
+  child_remove_folder(where.folder);
+}
+
+/* A file that someone made endless under it: what is looked for is never found and never not found. */
+static void what_takes_the_store_long_ends_with_an_error(void **state) {
+  (void)state;
+  place where = new_place();
+  mcp_client client = open_memory(&where, "2025-11-25");
+  mcp_call(&client, "remember", "{\"text\":\"Apples are on the list.\"}");
+  static const char endless[] =
+      "DROP TABLE memory; CREATE VIEW memory AS WITH RECURSIVE n(i) AS (SELECT 1 "
+      "UNION ALL SELECT i + 1 FROM n) SELECT -i AS id, 'x' AS text, 'y' AS created FROM n";
+  child changed = CHILD("/usr/bin/env", "sqlite3", where.path, endless);
+  assert_int_equal(child_end(&changed), 0);
+  uint64_t began = child_now_ms();
+  mcp_expect(mcp_call(&client, "recall", "{\"query\":\"apples\"}"), "That takes too long");
+  uint64_t took = child_now_ms() - began;
+  print_message("it ended after %u ms\n", (unsigned)took);
+  assert_true(took >= 2000 && took < 2000 + LATE_MS);
+  mcp_expect(mcp_ask(&client, "ping", ""), "\"result\"");
   end(&client);
   child_remove_folder(where.folder);
 }
@@ -254,6 +276,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_remembered_survives_a_restart),
       cmocka_unit_test(a_short_word_is_a_whole_word),
+      cmocka_unit_test(what_takes_the_store_long_ends_with_an_error),
       cmocka_unit_test(two_assistants_share_one_file),
       cmocka_unit_test(memories_are_resources),
       cmocka_unit_test(only_the_latest_are_listed_and_all_can_be_read),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <uv.h>
 
 typedef struct world {
   uv_loop_t loop;
@@ -118,8 +119,8 @@ static void set_up(world *in) {
 static void meet(world *in, void (*on_close)(idem_conn *conn, void *user)) {
   idem_serve_opts opts = {.router = in->router, .user = in, .on_close = on_close};
   assert_int_equal(idem_serve(&in->loop, "tcp://127.0.0.1:0", &opts, &in->listener), IDEM_OK);
-  opts = (idem_serve_opts){0};
-  assert_int_equal(idem_connect(&in->loop, idem_listener_url(in->listener), &opts, on_ready, in),
+  assert_int_equal(idem_connect(&in->loop, idem_listener_url(in->listener), &(idem_connect_opts){0},
+                                on_ready, in),
                    IDEM_OK);
   uv_run(&in->loop, UV_RUN_DEFAULT);
 }
@@ -157,9 +158,9 @@ static void after_runs_though_the_peer_is_gone(void **state) {
   idem_serve_opts opts = {
       .router = in.router, .user = &in, .grace_ms = 1, .on_close = let_work_go_on};
   assert_int_equal(idem_serve(&in.loop, "tcp://127.0.0.1:0", &opts, &in.listener), IDEM_OK);
-  assert_int_equal(
-      idem_connect(&in.loop, idem_listener_url(in.listener), &(idem_serve_opts){0}, on_ready, &in),
-      IDEM_OK);
+  assert_int_equal(idem_connect(&in.loop, idem_listener_url(in.listener), &(idem_connect_opts){0},
+                                on_ready, &in),
+                   IDEM_OK);
   while (in.failures == 0) uv_run(&in.loop, UV_RUN_ONCE);
   stop(&in);
   uv_run(&in.loop, UV_RUN_DEFAULT);

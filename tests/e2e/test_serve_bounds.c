@@ -53,6 +53,8 @@ static void expect_refused(const char *write, const char *more, const char *want
   char path[512], link[512];
   serving_path(&self, "out/tool", path, sizeof path);
   assert_int_equal(chmod(path, 0755), 0);
+  serving_path(&self, "out/led", link, sizeof link);
+  assert_int_equal(symlink("/bin/true", link), 0);
   serving_path(&self, "link", link, sizeof link);
   assert_int_equal(symlink(self.folder, link), 0);
   expect_checked(&self, wanted ? 1 : 0, wanted ? wanted : "fine");
@@ -68,6 +70,41 @@ static void a_configuration_that_its_tool_may_write_is_refused(void **state) {
   expect_refused("/", "", "reaches other processes through /proc");
   expect_refused("/proc/self", "", "reaches other processes through /proc");
   expect_refused("out", "", NULL);
+}
+
+static void expect_way_refused(const char *config_at, const char *served_at, const char *link_at,
+                               const char *link_to, bool hard) {
+  static const char config[] =
+      "{\"tools\":{\"t\":{\"run\":[\"true\"],\"allow\":{\"write\":[\"%s/w\"]}}}}";
+  static serving self;
+  char text[1024], path[512], to[512];
+  serving_make(&self, "{}");
+  const char *const folders[] = {"w", "real"};
+  for (size_t i = 0; i < 2; i++) {
+    serving_path(&self, folders[i], path, sizeof path);
+    assert_int_equal(mkdir(path, 0755), 0);
+  }
+  snprintf(text, sizeof text, config, self.folder);
+  serving_file(&self, config_at, text);
+  serving_path(&self, link_at, path, sizeof path);
+  serving_path(&self, link_to, to, sizeof to);
+  if (hard)
+    assert_int_equal(link(to, path), 0);
+  else
+    assert_int_equal(symlink(to, path), 0);
+  serving_path(&self, served_at, path, sizeof path);
+  child checked = CHILD(program, "serve", "--check", path);
+  expect_in(child_rest(checked.err), hard ? "has another name" : "holds this configuration");
+  assert_int_equal(child_end(&checked), 1);
+  unmake(&self);
+}
+
+/* Who may turn a link on the way to the file says which file it is. */
+static void a_configuration_that_is_reached_through_such_a_folder_is_refused(void **state) {
+  (void)state;
+  expect_way_refused("real/idem.json", "w/idem.json", "w/idem.json", "real/idem.json", false);
+  expect_way_refused("real/idem.json", "w/now/idem.json", "w/now", "real", false);
+  expect_way_refused("idem.json", "idem.json", "w/other", "idem.json", true);
 }
 
 /* The faults behind it are told, too. */
@@ -88,8 +125,13 @@ static void a_program_that_may_do_more_is_not_another_s_to_write(void **state) {
                  "holds the program of u, which may do more");
   expect_refused("out", ",\"u\":{\"run\":[\"out/tool\"],\"allow\":{\"net\":true}}",
                  "holds the program of u, which may do more");
+  expect_refused("out", ",\"u\":{\"run\":[\"./out/led\"],\"confine\":false}",
+                 "holds the program of u, which may do more");
   expect_refused("out", ",\"u\":{\"run\":[\"out/tool\"]}", NULL);
   expect_refused("out", ",\"u\":{\"run\":[\"sh\",\"-e\",\"out/tool\"],\"confine\":false}",
+                 "holds the program of u, which may do more");
+  expect_refused("out",
+                 ",\"u\":{\"run\":[\"timeout\",\"5\",\"sh\",\"out/tool\"],\"confine\":false}",
                  "holds the program of u, which may do more");
   expect_refused("out", ",\"u\":{\"run\":[\"sh\",\"out/tool\"]}", NULL);
   expect_refused("out", ",\"u\":{\"run\":[\"cat\",\"out/tool\"],\"confine\":false}", NULL);
@@ -162,12 +204,183 @@ static void a_reload_that_gives_more_is_refused(void **state) {
   serving *self = *state;
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
     change(self, more[i].name, more[i].part);
-    expect_in(child_line_with(self->server.err, "a tool is given more than before"),
+    expect_in(child_line_with(self->server.err, "a tool would be given more than before"),
               more[i].wanted);
-    child_line_with(self->server.err, "a reload that gives tools more is refused");
+    child_line_with(self->server.err, "a reload that gives more is refused");
     child_line_with(self->server.err, "the old configuration stays in force");
     expect_in(serving_call(self, "a", "{}"), "first\\n");
   }
+}
+
+/* ------------------------------------------------------------------------- key by key */
+
+static const char keys[] =
+    "{\"concurrency\":4,\"queue\":50,\"tools\":{\n"
+    " \"a\":{\"run\":[\"echo\",\"first\"]},\n"
+    " \"f\":{\"args\":{\"p\":\"string\"},\"run\":[\"cat\",\"{p}\"],\"inside\":{\"p\":\"out\"},"
+    "\"stderr\":\"hide\",\"tmpdir\":\"call\",\"deadline_ms\":5000,\"idle_ms\":4000,"
+    "\"output_bytes\":1000,\"processes\":20},\n"
+    " \"s\":{\"args\":{\"p\":\"string\"},\"run\":[\"sh\",\"-c\",\"echo 1\",\"sh\",\"{p}\"]},\n"
+    " \"q\":{\"query\":\"select 1\",\"database\":\"data.db\",\"max_rows\":10},\n"
+    " \"w\":{\"query\":\"select 1\",\"script\":\"make.sql\"},\n"
+    " \"h\":{\"http\":{\"url\":\"https://one.example.org/\"}},\n"
+    " \"hs\":{\"args\":{\"i\":{\"enum\":[\"me\"]}},\"http\":{\"url\":\"https://key.example.org/"
+    "show/{i}\","
+    "\"method\":\"GET\",\"headers\":{\"K\":{\"file\":\"other\"}}}},\n"
+    " \"qw\":{\"args\":{\"x\":{\"enum\":[\"y\"]}},\"query\":\"create table t as select :x\","
+    "\"database\":\"data.db\",\"write\":true},\n"
+    " \"net\":{\"args\":{\"x\":{\"enum\":[\"net\"]}},\"run\":[\"echo\",\"net\",\"{x}\"],"
+    "\"allow\":{\"net\":true}},\n"
+    " \"put\":{\"run\":[\"echo\",\"put\"],\"allow\":{\"write\":[\"out\"]}},\n"
+    " \"var\":{\"run\":[\"echo\",\"var\"],\"pass_env\":[\"HOME\"]},\n"
+    " \"sec\":{\"run\":[\"echo\",\"sec\"],\"env\":{\"K\":{\"file\":\"other\"}}}},\n"
+    "\"resources\":{\"d\":{\"directory\":\"out\",\"include\":[\"*.md\"],\"max_bytes\":1000},"
+    "\"r\":{\"file\":\"key\"}},\n"
+    "\"prompts\":{\"p\":{\"text\":\"{x}\",\"arguments\":{\"x\":{\"description\":\"x\","
+    "\"complete\":{\"run\":[\"echo\",\"x\"]}}}}}}";
+
+/* The file with one part of it replaced. */
+static void replace(const serving *self, const char *from, const char *to) {
+  char text[4096], path[512], name[512];
+  const char *at = strstr(keys, from);
+  assert_non_null(at);
+  snprintf(text, sizeof text, "%.*s%s%s", (int)(at - keys), keys, to, at + strlen(from));
+  serving_file(self, "new~", text);
+  serving_path(self, "new~", path, sizeof path);
+  serving_path(self, "idem.json", name, sizeof name);
+  assert_int_equal(rename(path, name), 0);
+}
+
+static void start_with_keys(serving *self, const char *outside) {
+  char path[512];
+  make(self, keys);
+  serving_file(self, "make.sql", "create table t(x);");
+  serving_file(self, "other", "swordfish");
+  snprintf(path, sizeof path, "%s/other.sql", outside);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs("create table t(x);", file);
+  fclose(file);
+  serving_start(self);
+}
+
+static void every_key_that_loosens_is_refused(void **state) {
+  char outside[256], script[320], database[320], folder[320];
+  static serving self;
+  (void)state;
+  child_make_folder(outside, sizeof outside);
+  snprintf(script, sizeof script, "\"script\":\"%s/other.sql\"", outside);
+  snprintf(database, sizeof database, "\"database\":\"%s/other.sql\"", outside);
+  snprintf(folder, sizeof folder, "\"directory\":\"%s\"", outside);
+  const struct {
+    const char *from, *to, *wanted;
+  } rows[] = {
+      {"\"concurrency\":4", "\"concurrency\":5", "the server has concurrency 5, not 4"},
+      {"\"queue\":50", "\"queue\":51", "the server has queue 51, not 50"},
+      {"\"queue\":50,", "", "the server has queue 1000, not 50"},
+      {"\"p\":\"out\"", "\"p\":\".\"", "f takes more files as p"},
+      {"\"inside\":{\"p\":\"out\"},", "", "f takes any file as p"},
+      {"\"stderr\":\"hide\",", "", "f shows its stderr"},
+      {"\"tmpdir\":\"call\",", "", "f shares a temporary folder among its calls"},
+      {"\"deadline_ms\":5000", "\"deadline_ms\":5001", "f has deadline_ms 5001, not 5000"},
+      {"\"deadline_ms\":5000,", "", "f has deadline_ms 600000, not 5000"},
+      {"\"idle_ms\":4000", "\"idle_ms\":4001", "f has idle_ms 4001, not 4000"},
+      {"\"output_bytes\":1000", "\"output_bytes\":1001", "f has output_bytes 1001, not 1000"},
+      {"\"processes\":20", "\"processes\":21", "f has processes 21, not 20"},
+      {"echo 1\",\"sh\",\"{p}\"]", "echo {p}\"],\"unsafe\":true",
+       "s takes values as parts of programs (unsafe)"},
+      {"\"max_rows\":10", "\"max_rows\":11", "q has max_rows 11, not 10"},
+      {"\"max_rows\":10", "\"write\":true", "q may write data.db"},
+      {"\"database\":\"data.db\"", database, "q may read "},
+      {"\"script\":\"make.sql\"", script, "w may read "},
+      {"one.example", "two.example", "h asks https://two.example.org"},
+      {"https://one", "http://one", "h asks http://one.example.org"},
+      {"/show/", "/delete/", "hs has a secret and asks something else of https://key.example.org"},
+      {"\"GET\"", "\"POST\"", "hs has a secret and asks something else of "},
+      {"[\"me\"]", "[\"me\",\"you\"]", "hs has a secret and asks something else of "},
+      {"key.example", "two.example", "hs sends a secret to https://two.example.org"},
+      {"create table t", "create table u", "qw runs another statement and may write data.db"},
+      {"[\"y\"]", "[\"y\",\"z\"]", "qw runs another statement and may write data.db"},
+      {"[\"echo\",\"net\"", "[\"printf\",\"net\"", "net has the network and runs something else"},
+      {"[\"net\"]", "[\"net\",\"web\"]", "net has the network and runs something else"},
+      {"[\"echo\",\"put\"", "[\"echo\"", "put has folders to write and runs something else"},
+      {"[\"echo\",\"var\"", "[\"echo\"", "var has variables of the server and runs something else"},
+      {"[\"echo\",\"sec\"", "[\"echo\"", "sec has a secret and runs something else"},
+      {"\"directory\":\"out\"", "\"directory\":\"/etc\"", "d serves /etc"},
+      {"\"directory\":\"out\"", "\"directory\":\".\"", "d serves "},
+      {"\"include\":[\"*.md\"],", "", "d includes more files"},
+      {"[\"*.md\"]", "[\"*.md\",\"*.txt\"]", "d includes more files"},
+      {"\"max_bytes\":1000", "\"max_bytes\":1001", "d has max_bytes 1001, not 1000"},
+      {"\"resources\":{", "\"resources\":{\"e\":{\"directory\":\"/etc\"},", "e serves /etc"},
+      {"\"directory\":\"out\"", folder, "d serves "},
+      {"\"file\":\"key\"", "\"file\":\"/etc/passwd\"", "r serves "},
+      {"[\"echo\",\"x\"]", "[\"echo\",\"x\"],\"confine\":false", "completion of x is not confined"},
+      {"[\"echo\",\"x\"]", "[\"echo\",\"x\"],\"env\":{\"K\":{\"file\":\"make.sql\"}}",
+       "completion of x is given the secret K"},
+      {"[\"echo\",\"x\"]", "[\"echo\",\"x\"],\"pass_env\":[\"HOME\"]",
+       "completion of x is given the variable HOME"},
+      {"[\"echo\",\"x\"]", "[\"echo\",\"x\"],\"deadline_ms\":5001",
+       "completion of x has deadline_ms 5001, not 5000"},
+      {"\"tools\":{", "\"tools\":{\"n\":{\"run\":[\"id\"],\"deadline_ms\":600001},",
+       "n has deadline_ms 600001, not 600000"},
+  };
+  start_with_keys(&self, outside);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    print_message("%s\n", rows[i].wanted);
+    replace(&self, rows[i].from, rows[i].to);
+    expect_in(child_line_with(self.server.err, "would be given more than before"), rows[i].wanted);
+    child_line_with(self.server.err, "a reload that gives more is refused");
+    child_line_with(self.server.err, "the old configuration stays in force");
+  }
+  close(self.server.in);
+  unmake(&self);
+  child_remove_folder(outside);
+}
+
+/* Who reads the log before a start sees all of it. */
+static void all_that_a_tool_would_be_given_is_logged(void **state) {
+  static const char *const wanted[] = {"a is given the secret K",
+                                       "a is given the variable HOME",
+                                       "a may use the network",
+                                       "a may write out",
+                                       "a may read /var",
+                                       "a has a secret and runs",
+                                       "a has output_bytes 2000000",
+                                       "a has processes 1025"};
+  serving *self = *state;
+  change(self, "a",
+         "{\"run\":[\"id\"],\"env\":{\"K\":{\"file\":\"key\"}},\"pass_env\":[\"HOME\"],"
+         "\"allow\":{\"net\":true,\"write\":[\"out\"],\"read\":[\"/var\"]},"
+         "\"processes\":1025,\"output_bytes\":2000000}");
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    expect_in(child_line_with(self->server.err, wanted[i]), "WARN  a tool would be given more");
+  child_line_with(self->server.err, "the old configuration stays in force");
+}
+
+static void a_key_that_takes_away_is_served(void **state) {
+  static const char *const rows[][2] = {
+      {"\"concurrency\":4", "\"concurrency\":3"},
+      {"\"deadline_ms\":5000", "\"deadline_ms\":4999"},
+      {"\"max_bytes\":1000", "\"max_bytes\":999"},
+      {"\"resources\":{", "\"resources\":{\"e\":{\"directory\":\"out\"},"},
+      {"\"tools\":{", "\"tools\":{\"n\":{\"run\":[\"id\"],\"deadline_ms\":600000},"},
+      {"\"inside\":{\"p\":\"out\"}", "\"inside\":{\"p\":\"out\"},\"title\":\"t\""},
+      {"\"allow\":{\"net\":true}", "\"allow\":{\"net\":false}"},
+      {"[\"echo\",\"put\"],\"allow\":{\"write\":[\"out\"]}", "[\"echo\"]"},
+      {"\"pass_env\":[\"HOME\"]", "\"pass_env\":[\"HOME\"],\"title\":\"t\""},
+  };
+  char outside[256];
+  static serving self;
+  (void)state;
+  child_make_folder(outside, sizeof outside);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    start_with_keys(&self, outside);
+    replace(&self, rows[i][0], rows[i][1]);
+    child_line_with(self.server.err, "configuration reloaded");
+    close(self.server.in);
+    unmake(&self);
+  }
+  child_remove_folder(outside);
 }
 
 static void a_tool_cannot_be_given_the_configuration_by_a_reload(void **state) {
@@ -197,7 +410,7 @@ static void a_reload_that_gives_the_same_or_less_is_served(void **state) {
   child_line_with(self->server.err, "configuration reloaded");
   expect_in(serving_call(self, "wide", "{}"), "narrow\\n");
   change(self, "new", "{\"run\":[\"echo\",\"new\"]}"); /* and "wide" has its width again */
-  expect_in(child_line_with(self->server.err, "a tool is given more than before"),
+  expect_in(child_line_with(self->server.err, "a tool would be given more than before"),
             "wide may use the network");
   child_line_with(self->server.err, "the old configuration stays in force");
 }
@@ -226,12 +439,16 @@ static void a_flag_allows_it_and_the_log_says_what(void **state) {
 int main(void) {
   const struct CMUnitTest alone[] = {
       cmocka_unit_test(a_configuration_that_its_tool_may_write_is_refused),
+      cmocka_unit_test(a_configuration_that_is_reached_through_such_a_folder_is_refused),
       cmocka_unit_test(a_program_that_is_not_there_is_one_fault_of_several),
       cmocka_unit_test(a_program_that_may_do_more_is_not_another_s_to_write),
+      cmocka_unit_test(every_key_that_loosens_is_refused),
+      cmocka_unit_test(a_key_that_takes_away_is_served),
       cmocka_unit_test(a_flag_allows_it_and_the_log_says_what),
   };
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_reload_that_gives_more_is_refused),
+      cmocka_unit_test(all_that_a_tool_would_be_given_is_logged),
       cmocka_unit_test(a_tool_cannot_be_given_the_configuration_by_a_reload),
       cmocka_unit_test(a_new_command_of_a_secret_is_not_run_by_a_reload),
       cmocka_unit_test(a_reload_that_gives_the_same_or_less_is_served),

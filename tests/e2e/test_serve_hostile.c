@@ -43,6 +43,13 @@ static const char config[] =
     "\"progress\":true},\n"
     " \"stays\":{\"run\":[\"sh\",\"-c\",\"trap 'echo asked; exit 0' TERM; setsid sleep 1000 & "
     "echo progress: 1 >&2; while :; do sleep 0.01; done\"],\"progress\":true},\n"
+    " \"drips\":{\"run\":[\"sh\",\"-c\",\"echo progress: 1 >&2; exec yes '' >&2\"],"
+    "\"progress\":true,\"deadline_ms\":9000},\n"
+    " \"bombs\":{\"run\":[\"" HOSTILE "\",\"multiply\",\"200\"],\"processes\":50},\n"
+    " \"bombs_apart\":{\"run\":[\"" HOSTILE
+    "\",\"multiply\",\"200\",\"apart\"],\"processes\":50},\n"
+    " \"threads\":{\"run\":[\"" HOSTILE "\",\"threads\",\"200\"],\"processes\":50},\n"
+    " \"fits\":{\"run\":[\"" HOSTILE "\",\"multiply\",\"200\"],\"processes\":250},\n"
     " \"quick\":{\"run\":[\"echo\",\"hello\"]}\n"
     "}}";
 
@@ -108,6 +115,18 @@ static void one_call_s_end_is_not_another_s(void **state) {
   child_line_with(self->server.out, "\"progressToken\":\"slow\"");
   expect_in(serving_call(self, "detaches", "{}"), "done");
   expect_in(serving_answer(self, slow), "\"text\":\"slept\\n\"");
+  expect_only_idem();
+}
+
+/* A call like any other is answered meanwhile, and the deadline is kept. */
+static void a_flood_of_short_lines_stops_nobody(void **state) {
+  serving *self = *state;
+  uint64_t began = child_now_ms();
+  int drips = serving_send_call(self, "drips", "{}");
+  child_line_with(self->server.out, "\"progressToken\":\"drips\"");
+  for (int i = 0; i < 3; i++) expect_in(serving_ask(self, "ping", "{}"), "\"result\":{}");
+  expect_in(serving_answer(self, drips), "9000 ms");
+  assert_in_range(child_now_ms() - began, 1, 19000);
   expect_only_idem();
 }
 
@@ -271,6 +290,22 @@ static size_t list_runners(long spawner, pid_t *pids, size_t room) {
   return count;
 }
 
+/* Also where each of them leaves the group, and where they are threads of one. */
+static void a_program_has_so_many_processes_and_no_more(void **state) {
+  static const char *const bombs[] = {"bombs", "bombs_apart", "threads"};
+  for (size_t i = 0; i < 3; i++) {
+    const char *answer = serving_call(*state, bombs[i], "{}");
+    expect_in(answer, " was stopped: it had more than 50 processes and threads (processes)");
+    expect_not_in(answer, "was not ended");
+    expect_only_idem();
+    expect_in(serving_call(*state, "quick", "{}"), "hello");
+  }
+  const char *answer = serving_call(*state, "fits", "{}");
+  expect_in(answer, "was not ended");
+  expect_not_in(answer, "was stopped");
+  expect_only_idem();
+}
+
 static void none_of_the_server_s_secrets_are_in_the_spawner(void **state) {
   char path[64], held[65536];
   (void)state;
@@ -423,6 +458,7 @@ int main(void) {
       cmocka_unit_test(who_hops_from_process_to_process_is_caught),
       cmocka_unit_test(a_tree_of_processes_ends_as_a_whole),
       cmocka_unit_test(one_call_s_end_is_not_another_s),
+      cmocka_unit_test(a_flood_of_short_lines_stops_nobody),
       cmocka_unit_test(no_door_to_the_network_is_open),
       cmocka_unit_test(other_processes_are_left_alone),
       cmocka_unit_test(a_program_may_change_itself),
@@ -432,6 +468,7 @@ int main(void) {
       cmocka_unit_test(nothing_by_number_outlives_a_call),
       cmocka_unit_test(a_hangup_reads_the_file_again_and_disturbs_no_call),
       cmocka_unit_test(who_kills_its_keeper_is_ended_and_told_of),
+      cmocka_unit_test(a_program_has_so_many_processes_and_no_more),
       cmocka_unit_test(none_of_the_server_s_secrets_are_in_the_spawner),
       cmocka_unit_test(a_lost_spawner_is_replaced_and_calls_go_on),
       cmocka_unit_test(a_hand_that_died_idle_fails_no_call),

@@ -38,13 +38,16 @@ static void expect_refused(const char *config, const char *odd, const char *why)
   serving_path(&self, "idem.json", path, sizeof path);
   serving_path(&self, "tokens", tokens, sizeof tokens);
   if (strcmp(odd, "tokens") != 0) serving_file(&self, "tokens", "a-token-of-some-length");
-  child checked = CHILD(program, "serve", path, "--check", "--token-file", tokens);
-  expect_in(child_rest(checked.err), why);
-  assert_int_not_equal(child_end(&checked), 0);
+  for (int i = 0; i < 2; i++) {
+    child checked =
+        CHILD(program, "serve", path, i ? "--stdio" : "--check", "--token-file", tokens);
+    expect_in(child_rest(checked.err), why);
+    assert_int_not_equal(child_end(&checked), 0);
+  }
   child_remove_folder(self.folder);
 }
 
-static void a_check_waits_for_no_fifo(void **state) {
+static void neither_a_check_nor_a_start_waits_for_a_fifo(void **state) {
   (void)state;
   expect_refused("{}", "idem.json", "is no regular file");
   expect_refused("{}", "tokens", "is no regular file");
@@ -190,6 +193,7 @@ static void a_link_serves_only_what_is_served_by_its_own_name(void **state) {
 /* ------------------------------------------------------------------------ many files */
 
 #define MANY 50000 /* names that one file can have everywhere */
+#define FOLDERS 4
 #define LOOK_CPU_MS 200
 
 /* Names of one file, which are made faster than files. */
@@ -220,14 +224,14 @@ static long cpu_ms(pid_t pid) {
 
 /* None of the many is served: all of them would have to be looked at. */
 static void a_folder_of_many_files_does_not_stop_the_loop(void **state) {
-  static const char *const names[] = {"d/a", "d/b"};
+  static const char *const names[FOLDERS] = {"d/a", "d/b", "d/c", "d/e"};
   serving self;
   char path[512];
   (void)state;
   serving_make(&self, "{\"resources\":{\"d\":{\"directory\":\"d\",\"include\":[\"*.md\"]}}}");
   serving_path(&self, "d", path, sizeof path);
   assert_int_equal(mkdir(path, 0700), 0);
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < FOLDERS; i++) {
     serving_path(&self, names[i], path, sizeof path);
     make_many(path);
   }
@@ -242,7 +246,7 @@ static void a_folder_of_many_files_does_not_stop_the_loop(void **state) {
   assert_true(took < LOOK_CPU_MS);
   serving_path(&self, "d/new.md", path, sizeof path);
   assert_int_equal(unlink(path), 0);
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < FOLDERS; i++) {
     serving_path(&self, names[i], path, sizeof path);
     child_remove_folder(path);
   }
@@ -253,7 +257,7 @@ static void a_folder_of_many_files_does_not_stop_the_loop(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_check_waits_for_no_fifo),
+      cmocka_unit_test(neither_a_check_nor_a_start_waits_for_a_fifo),
       cmocka_unit_test(a_device_is_no_file_either),
       cmocka_unit_test(a_reload_waits_for_no_fifo),
       cmocka_unit_test(calls_and_reads_wait_for_no_fifo),

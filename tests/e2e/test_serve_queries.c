@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static serving self;
@@ -26,7 +27,9 @@ static const char config[] =
     "\"object\",\"properties\":{\"row_count\":{\"const\":7}}}},\n"
     " \"stored\":{\"database\":\"d.db\",\"query\":\"SELECT a FROM t\"},\n"
     " \"store\":{\"database\":\"d.db\",\"write\":true,\"args\":{\"a\":\"string\"},"
-    "\"query\":\"INSERT INTO t VALUES (:a)\"}}}";
+    "\"query\":\"INSERT INTO t VALUES (:a)\"},\n"
+    " \"writer\":{\"run\":[\"true\"],\"allow\":{\"write\":[\"out\"]}},\n"
+    " \"beside\":{\"database\":\"out/d.db\",\"query\":\"SELECT a FROM t\"}}}";
 
 static void make_database(const char *name) {
   char path[512];
@@ -40,6 +43,12 @@ static void make_database(const char *name) {
   sqlite3_close(database);
 }
 
+static void make_folder(const char *name) {
+  char path[512];
+  serving_path(&self, name, path, sizeof path);
+  assert_int_equal(mkdir(path, 0755), 0);
+}
+
 static int start(void **state) {
   (void)state;
   serving_make(&self, config);
@@ -47,6 +56,8 @@ static int start(void **state) {
                "CREATE TABLE c (i, r, n, b, x, t); INSERT INTO c VALUES "
                "(9007199254740993, 2.5, NULL, x'00ff', CAST(x'41ff' AS TEXT), 'a|b' || char(10));");
   make_database("d.db");
+  make_folder("out");
+  make_database("out/d.db");
   serving_start(&self);
   return 0;
 }
@@ -119,6 +130,49 @@ static void what_is_stored_is_read_and_a_refusal_told(void **state) {
   expect_in(answer, "the query failed: UNIQUE constraint failed: t.a");
 }
 
+/* A program that may write the folder of a database turns it into one that is mapped, and cuts that
+ * short under the server's feet. */
+static void a_database_that_a_program_may_write_is_not_mapped(void **state) {
+  (void)state;
+  char path[512];
+  sqlite3 *database;
+  expect_in(serving_call(&self, "beside", "{}"), "[{\"a\":\"first\"}]");
+  serving_path(&self, "out/d.db", path, sizeof path);
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(database, "PRAGMA journal_mode=wal; INSERT INTO t VALUES ('more')",
+                                NULL, NULL, NULL),
+                   SQLITE_OK);
+  expect_in(serving_call(&self, "beside", "{}"), "\"isError\":true");
+  serving_path(&self, "out/d.db-shm", path, sizeof path);
+  assert_int_equal(truncate(path, 0), 0);
+  expect_in(serving_call(&self, "beside", "{}"), "\"isError\":true");
+  expect_in(serving_call(&self, "stored", "{}"), "first");
+  assert_int_equal(truncate(path, 32768), 0); /* it is mapped here, too */
+  sqlite3_close(database);
+}
+
+/* Not every one that cannot be opened is one in WAL mode. */
+static void what_is_in_the_place_of_a_database_is_told(void **state) {
+  char path[512];
+  (void)state;
+  serving_path(&self, "out/d.db", path, sizeof path);
+  assert_int_equal(unlink(path), 0);
+  expect_in(serving_call(&self, "beside", "{}"), "has no database: it is not there");
+  assert_int_equal(symlink("../d.db", path), 0);
+  expect_in(serving_call(&self, "beside", "{}"), "has no database: a link is in its place");
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  expect_in(serving_call(&self, "beside", "{}"), "has no database: it is no regular file");
+  assert_int_equal(unlink(path), 0);
+  make_database("out/d.db");
+  sqlite3 *database;
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(database, "PRAGMA journal_mode=wal", NULL, NULL, NULL), SQLITE_OK);
+  sqlite3_close(database);
+  expect_in(serving_call(&self, "beside", "{}"),
+            "writer may write its folder, and one in WAL mode");
+}
+
 /* The last: it removes what the others use. */
 static void a_database_that_is_gone_is_told_and_a_new_one_used(void **state) {
   char path[512];
@@ -141,6 +195,8 @@ int main(void) {
       cmocka_unit_test(limits_of_rows_and_time_are_told),
       cmocka_unit_test(a_cancelled_query_gives_its_thread_back),
       cmocka_unit_test(what_is_stored_is_read_and_a_refusal_told),
+      cmocka_unit_test(a_database_that_a_program_may_write_is_not_mapped),
+      cmocka_unit_test(what_is_in_the_place_of_a_database_is_told),
       cmocka_unit_test(a_database_that_is_gone_is_told_and_a_new_one_used),
   };
   return cmocka_run_group_tests(tests, start, end);

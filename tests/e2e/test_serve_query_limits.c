@@ -2,6 +2,7 @@
  * to what SQLite's own come to. */
 #include "serving.h"
 
+#include <dirent.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@ static const char program[] = IDEM_BIN_DIR "/idem";
 #define PAIRS_A_CALL 200
 #define SOON_MS 4000 /* on a busy machine; SQLite's own take much longer */
 #define FREE_MS 1000
+#define WIDE_ROWS "200000"
+#define ON_LOOP 100
 
 static serving self;
 
@@ -54,6 +57,9 @@ static const struct row {
     {"late", LATE, "SELECT " LONG_STEP " AS r"},
     {"late_write", LATE "\"write\":true,", "INSERT INTO t SELECT " LONG_STEP},
     {"count", DATABASE, "SELECT count(*) AS n FROM t"},
+    {"counts", "\"database\":\"wide.db\",\"deadline_ms\":60000,", "SELECT count(*) AS n FROM t"},
+    {"counts_late", "\"database\":\"wide.db\",\"deadline_ms\":50,", "SELECT count(*) AS n FROM t"},
+    {"numbered", DATABASE "\"args\":{\"n\":\"integer\"},", "SELECT :n AS r"},
     {"locked", DATABASE "\"write\":true,\"deadline_ms\":100,", "INSERT INTO t VALUES (1)"},
 };
 
@@ -109,12 +115,28 @@ static void add_pair(sqlite3_stmt *insert, unsigned *seed) {
   sqlite3_reset(insert);
 }
 
-static sqlite3 *open_database(void) {
+static sqlite3 *open_file(const char *name) {
   char path[512];
   sqlite3 *database;
-  serving_path(&self, "d.db", path, sizeof path);
+  serving_path(&self, name, path, sizeof path);
   assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
   return database;
+}
+
+static sqlite3 *open_database(void) { return open_file("d.db"); }
+
+/* A page a row, so that to count them takes long, and is one step. */
+static void make_wide_database(void) {
+  sqlite3 *database = open_file("wide.db");
+  assert_int_equal(
+      sqlite3_exec(database,
+                   "PRAGMA page_size = 512; PRAGMA journal_mode = off; PRAGMA synchronous "
+                   "= off; CREATE TABLE t (a); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
+                   "SELECT i + 1 FROM n WHERE i < " WIDE_ROWS
+                   ") INSERT INTO t SELECT zeroblob(440) FROM n",
+                   NULL, NULL, NULL),
+      SQLITE_OK);
+  sqlite3_close(database);
 }
 
 static void make_database(unsigned seed) {
@@ -148,6 +170,7 @@ static int start(void **state) {
       " NULL)) AS l, json_array(json_patch('{\"a\":1}', '{\"b\":2}')) AS m,"
       " typeof(json_patch(NULL, '{}')) AS n;");
   make_database(seed);
+  make_wide_database();
   serving_start(&self);
   return 0;
 }
@@ -241,6 +264,55 @@ static void an_answer_after_the_deadline_is_an_error(void **state) {
   expect_in(serving_call(&self, "late", "{}"), "the query took longer than 10 ms (deadline_ms)");
 }
 
+/* Nor is this, but it looks whether it was interrupted. */
+static void counting_a_table_is_interrupted(void **state) {
+  (void)state;
+  serving_call(&self, "counts", "{}"); /* what is read once is read faster */
+  uint64_t began = child_now_ms();
+  expect_in(serving_call(&self, "counts", "{}"), "\"rows\":[{\"n\":" WIDE_ROWS "}]");
+  uint64_t whole = child_now_ms() - began;
+  began = child_now_ms();
+  expect_in(serving_call(&self, "counts_late", "{}"), "took longer than 50 ms (deadline_ms)");
+  uint64_t took = child_now_ms() - began;
+  print_message("to count takes %u ms, and was ended after %u\n", (unsigned)whole, (unsigned)took);
+  assert_true(took < whole / 2);
+}
+
+/* How often threads other than the loop's have gone to sleep: once for each piece of work they did. */
+static long sleeps_of_threads(void) {
+  char path[64], line[128];
+  long sum = 0, count;
+  snprintf(path, sizeof path, "/proc/%ld/task", (long)self.server.pid);
+  DIR *threads = opendir(path);
+  assert_non_null(threads);
+  for (const struct dirent *entry; (entry = readdir(threads));) {
+    if (entry->d_name[0] == '.' || atol(entry->d_name) == (long)self.server.pid) continue;
+    snprintf(path, sizeof path, "/proc/%ld/task/%.16s/status", (long)self.server.pid,
+             entry->d_name);
+    FILE *status = fopen(path, "r");
+    while (status && fgets(line, sizeof line, status))
+      if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1) sum += count;
+    if (status) fclose(status);
+  }
+  closedir(threads);
+  return sum;
+}
+
+static long sleeps_for(const char *tool, const char *arguments) {
+  for (int i = 0; i < 5; i++) serving_call(&self, tool, arguments); /* it is known to be quick */
+  long before = sleeps_of_threads();
+  for (int i = 0; i < ON_LOOP; i++) serving_call(&self, tool, arguments);
+  return sleeps_of_threads() - before;
+}
+
+static void a_query_that_binds_text_does_not_run_on_the_loop(void **state) {
+  (void)state;
+  long number = sleeps_for("numbered", "{\"n\":1}"), text = sleeps_for("brief", "{\"p\":\"a\"}");
+  print_message("threads slept %ld times for a number, %ld times for a text\n", number, text);
+  assert_true(text >= ON_LOOP);
+  assert_true(number < ON_LOOP / 2);
+}
+
 static void what_is_late_is_not_written(void **state) {
   (void)state;
   expect_in(serving_call(&self, "late_write", "{}"), "took longer than 10 ms (deadline_ms)");
@@ -287,6 +359,8 @@ int main(void) {
       cmocka_unit_test(a_pattern_is_of_a_kilobyte_at_most),
       cmocka_unit_test(what_is_tried_on_the_loop_ends_there_at_once),
       cmocka_unit_test(an_answer_after_the_deadline_is_an_error),
+      cmocka_unit_test(counting_a_table_is_interrupted),
+      cmocka_unit_test(a_query_that_binds_text_does_not_run_on_the_loop),
       cmocka_unit_test(what_is_late_is_not_written),
       cmocka_unit_test(a_lock_is_not_waited_for_past_the_deadline),
       cmocka_unit_test(a_script_keeps_to_the_rules_as_well),

@@ -184,6 +184,41 @@ static int connect_from(const char *url, const char *address) {
   return fd;
 }
 
+/* Each call may have a session of its own. */
+static void shake_hands(const char *url, const char *address, const char *header, char *line,
+                        size_t size) {
+  static const char body[] =
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"2025-11-25\",\"capabilities\":{}}}";
+  char text[1024];
+  int fd = connect_from(url, address);
+  snprintf(text, sizeof text,
+           "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Accept: application/json, text/event-stream\r\nConnection: close\r\n%s"
+           "Content-Length: %zu\r\n\r\n%s",
+           header, sizeof body - 1, body);
+  child_send(fd, text);
+  const char *id = strstr(child_rest(fd), "Mcp-Session-Id: ");
+  assert_non_null(id);
+  snprintf(line, size, "%s%.*s\r\n", header, (int)strcspn(id, "\r"), id);
+  close(fd);
+}
+
+static int post_in_session(const char *url, const char *address, const char *header) {
+  static const char body[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\","
+                             "\"params\":{\"name\":\"hold\",\"arguments\":{}}}";
+  char line[256], text[1024];
+  shake_hands(url, address, header, line, sizeof line);
+  int fd = connect_from(url, address);
+  snprintf(text, sizeof text,
+           "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Accept: application/json, text/event-stream\r\nConnection: close\r\n%s"
+           "Content-Length: %zu\r\n\r\n%s",
+           line, sizeof body - 1, body);
+  child_send(fd, text);
+  return fd;
+}
+
 static int post_call(const char *url, const char *address, const char *header) {
   static const char mcp[] =
       "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"hold\","
@@ -220,8 +255,10 @@ static void expect_one_is_told(struct pollfd *posts, size_t count, int modest) {
 }
 
 /* A greedy client is told, one who asks for little is not, however they are told apart. */
-static void greedy_and_modest(const char *flag, const char *value, const char *const addresses[2],
-                              const char *const headers[2]) {
+static void greedy_and_modest_by(int (*post)(const char *url, const char *address,
+                                             const char *header),
+                                 const char *flag, const char *value,
+                                 const char *const addresses[2], const char *const headers[2]) {
   serving self;
   char url[128], path[512];
   struct pollfd posts[POSTS];
@@ -231,9 +268,9 @@ static void greedy_and_modest(const char *flag, const char *value, const char *c
   child server = CHILD(program, "serve", path, "--http", "127.0.0.1:0", flag, value);
   child_listening(&server, url, sizeof url);
   for (int i = 0; i < POSTS; i++)
-    posts[i] = (struct pollfd){.fd = post_call(url, addresses[0], headers[0]), .events = POLLIN};
+    posts[i] = (struct pollfd){.fd = post(url, addresses[0], headers[0]), .events = POLLIN};
   expect_one_is_told(posts, POSTS, -1);
-  int modest = post_call(url, addresses[1], headers[1]);
+  int modest = post(url, addresses[1], headers[1]);
   expect_one_is_told(posts, POSTS, modest);
   serving_file(&self, "go", "");
   expect_in(child_rest(modest), "\"result\":");
@@ -246,6 +283,11 @@ static void greedy_and_modest(const char *flag, const char *value, const char *c
   kill(server.pid, SIGTERM);
   assert_int_equal(child_end(&server), 0);
   child_remove_folder(self.folder);
+}
+
+static void greedy_and_modest(const char *flag, const char *value, const char *const addresses[2],
+                              const char *const headers[2]) {
+  greedy_and_modest_by(post_call, flag, value, addresses, headers);
 }
 
 /* Each POST is a connection of its own; it is the address that has many. */
@@ -261,6 +303,14 @@ static void a_trusted_proxy_s_clients_are_told_apart(void **state) {
   (void)state;
   greedy_and_modest(
       "--trusted-proxy", "127.0.0.0/8", (const char *const[]){"127.0.0.1", "127.0.0.1"},
+      (const char *const[]){"X-Forwarded-For: 192.0.2.1\r\n", "X-Forwarded-For: 192.0.2.2\r\n"});
+}
+
+static void an_address_is_one_client_whatever_sessions_it_has(void **state) {
+  (void)state;
+  greedy_and_modest_by(
+      post_in_session, "--trusted-proxy", "127.0.0.0/8",
+      (const char *const[]){"127.0.0.1", "127.0.0.1"},
       (const char *const[]){"X-Forwarded-For: 192.0.2.1\r\n", "X-Forwarded-For: 192.0.2.2\r\n"});
 }
 
@@ -286,6 +336,7 @@ int main(void) {
       cmocka_unit_test(a_greedy_client_does_not_starve_another),
       cmocka_unit_test(a_client_s_posts_count_together),
       cmocka_unit_test(a_trusted_proxy_s_clients_are_told_apart),
+      cmocka_unit_test(an_address_is_one_client_whatever_sessions_it_has),
   };
   return cmocka_run_group_tests(tests, start, end);
 }

@@ -2,7 +2,6 @@
 #include "child.h"
 
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -396,6 +395,30 @@ static void expect_rate_limit(const char *url) {
   close(one), close(other);
 }
 
+static void the_rate_limit_holds_on_stdio(void **state) {
+  (void)state;
+  char admin[128];
+  child server = CHILD(REFERENCE, "--stdio", "--admin", "127.0.0.1:0", "--rate-limit", "2/3600");
+  child_line_with(server.err, "listening on stdio:");
+  child_listening(&server, admin, sizeof admin);
+  child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_data\"}\n");
+  child_expect_line(server.out, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[\"hello\",5]}");
+  child_send(server.in, "{\"jsonrpc\":\"2.0\",\"method\":\"update\"}\n"
+                        "{\"jsonrpc\":\"2.0\",\"method\":\"update\"}\n"
+                        "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"get_data\"}\n");
+  assert_non_null(strstr(child_line(server.out), "\"id\":2,\"error\":{\"code\":-32000,"));
+  child_line_with(server.err, "WARN  a notification was dropped method=update peer=stdio "
+                              "detail=rate-limited, ");
+  char address[128];
+  snprintf(address, sizeof address, "tcp%s", strstr(admin, "://"));
+  address[strcspn(address + 6, "/") + 6] = 0;
+  int fd = child_connect(address);
+  child_send(fd, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  assert_non_null(strstr(child_rest(fd), "\nidem_rate_limited_total 2\n"));
+  close(fd);
+  assert_int_equal(child_end(&server), 0);
+}
+
 static void the_rate_limit_holds_on_sockets(void **state) {
   (void)state;
   char tcp[128], local[128];
@@ -411,65 +434,6 @@ static void the_rate_limit_holds_on_sockets(void **state) {
   child_remove_folder(at.folder);
 }
 
-/* An address of this machine that is not its own alone; false: it has none. */
-static bool outer_address(struct sockaddr_in *found) {
-  struct ifaddrs *all, *one;
-  bool has = false;
-  assert_int_equal(getifaddrs(&all), 0);
-  for (one = all; one && !has; one = one->ifa_next) {
-    if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET) continue;
-    memcpy(found, one->ifa_addr, sizeof *found);
-    has = ntohl(found->sin_addr.s_addr) >> 24 != 127;
-  }
-  freeifaddrs(all);
-  return has;
-}
-
-static int connect_to(struct sockaddr_in to, const char *url) {
-  to.sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1));
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-  return fd;
-}
-
-static void expect_open(int fd) {
-  struct pollfd state = {.fd = fd, .events = POLLIN};
-  assert_int_equal(poll(&state, 1, 50), 0);
-}
-
-/* Three of four for one client: the fourth is for others, and nobody gives way to who has its share. */
-static void check_share(const char *scheme, const char *flag) {
-  struct sockaddr_in outer;
-  if (!outer_address(&outer)) {
-    print_message("no address but loopback: shares over %s are not looked at\n", scheme);
-    return;
-  }
-  served it = SERVE(REFERENCE, flag, "0.0.0.0:0", "--max-connections", "4", "--client-connections",
-                    "3", "--first-ms", "60000");
-  struct sockaddr_in inner = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  int other = connect_to(inner, it.url), fds[3];
-  for (int i = 0; i < 3; i++) fds[i] = connect_to(outer, it.url);
-  for (int i = 0; i < 3; i++) {
-    int refused = connect_to(outer, it.url);
-    child_rest(refused);
-    close(refused);
-  }
-  expect_open(other);
-  expect_open(fds[0]);
-  close(other), close(fds[0]), close(fds[1]), close(fds[2]);
-  stop(&it);
-}
-
-static void a_client_has_a_share_of_the_connections(void **state) {
-  (void)state;
-  check_share("TCP", "--tcp");
-}
-
-static void a_client_over_its_share_makes_nobody_give_way(void **state) {
-  (void)state;
-  check_share("HTTP", "--http");
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(several_addresses_are_served_at_once),
@@ -477,8 +441,7 @@ int main(void) {
       cmocka_unit_test(a_taken_port_is_refused),
       cmocka_unit_test(who_says_nothing_has_a_short_time),
       cmocka_unit_test(the_rate_limit_holds_on_sockets),
-      cmocka_unit_test(a_client_has_a_share_of_the_connections),
-      cmocka_unit_test(a_client_over_its_share_makes_nobody_give_way),
+      cmocka_unit_test(the_rate_limit_holds_on_stdio),
       cmocka_unit_test(a_port_can_be_had_again_at_once),
       cmocka_unit_test(open_requests_are_answered_when_the_server_stops),
       cmocka_unit_test(a_half_closed_client_gets_its_answers),

@@ -110,16 +110,25 @@ static void a_closed_input_is_an_ended_one(void **state) {
   child server = child_start_with(reference, CHILD_CLOSED, CHILD_PIPE);
   child_line_with(server.err, "stdin closed, shutting down gracefully");
   assert_int_equal(child_end(&server), 0);
-  server = child_start_with(reference, CHILD_CLOSED, CHILD_CLOSED);
-  assert_int_equal(child_end(&server), 0);
 }
 
-static void a_closed_output_ends_the_server_quietly(void **state) {
+/* One that was closed from the start is a mistake of whoever started it; logs must not land there either. */
+static void a_server_without_an_output_does_not_start(void **state) {
+  static const char memory[] = IDEM_BIN_DIR "/idem-memory";
+  static const char *const other[] = {memory, NULL};
+  static const char *const logged[] = {"/bin/sh", "-c", "IDEM_LOG=/dev/stderr exec \"$0\"",
+                                       REFERENCE, NULL};
+  static const char idem[] = IDEM_BIN_DIR "/idem";
+  static const char *const served[] = {idem, "serve", "--stdio", "cli/verbs/starter.json", NULL};
+  const char *const *const programs[] = {reference, other, logged, served};
   (void)state;
-  child server = child_start_with(reference, CHILD_PIPE, CHILD_CLOSED);
-  child_send(server.in, ASK);
-  uint64_t took;
-  assert_int_equal(child_end_timed(&server, &took), 0);
+  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+    child server = child_start_with(programs[i], CHILD_PIPE, CHILD_CLOSED);
+    child_line_with(server.err, "stdout is closed: there is nowhere to answer");
+    assert_int_equal(child_end(&server), 1);
+  }
+  child server = child_start_with(reference, CHILD_CLOSED, CHILD_CLOSED);
+  assert_int_equal(child_end(&server), 1);
 }
 
 /* A full disk, a folder: whoever started the server must see that it could not do its work. */
@@ -309,7 +318,7 @@ int main(void) {
       cmocka_unit_test(a_file_is_read_while_a_request_waits),
       cmocka_unit_test(dev_null_is_an_empty_input_and_a_patient_output),
       cmocka_unit_test(a_closed_input_is_an_ended_one),
-      cmocka_unit_test(a_closed_output_ends_the_server_quietly),
+      cmocka_unit_test(a_server_without_an_output_does_not_start),
       cmocka_unit_test(an_end_that_fails_is_a_failure),
       cmocka_unit_test(an_output_nobody_reads_any_more_ends_the_server_quietly),
       cmocka_unit_test(an_input_that_does_not_block_works_as_well),

@@ -10,10 +10,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define BODY "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}"
+#define LOOKED_MS 2500 /* files are looked at once a second at most */
 #define ECHOED "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[1]}"
 
 /* Runs a program; its output in *text, its end. */
@@ -280,6 +282,39 @@ static void without_good_files_it_does_not_start(void **state) {
   assert_int_equal(child_end(&server), 1);
 }
 
+/* As a certificate, a key, an authority, a file of tokens. */
+static void a_fifo_in_a_file_s_place_is_not_waited_for(void **state) {
+  (void)state;
+  char fifo[96], text[8192], url[128];
+  snprintf(fifo, sizeof fifo, "%s/fifo", folder);
+  assert_int_equal(mkfifo(fifo, 0600), 0);
+  const char *const flags[][3] = {{fifo, key, cert}, {cert, fifo, cert}, {cert, key, fifo}};
+  for (size_t i = 0; i < 3; i++) {
+    child server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--tls-cert", flags[i][0],
+                         "--tls-key", flags[i][1], "--tls-client-ca", flags[i][2]);
+    child_line_with(server.err, "is no regular file");
+    assert_int_equal(child_end(&server), 1);
+  }
+  child server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--token-file", fifo);
+  assert_non_null(strstr(child_rest(server.err), "--token-file"));
+  assert_int_equal(child_end(&server), 2);
+  server = CHILD(REFERENCE, "--https", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key);
+  child_listening(&server, url, sizeof url);
+  char authority[96];
+  snprintf(authority, sizeof authority, "%s/before.pem", folder);
+  assert_int_equal(RUN(text, "/usr/bin/env", "cp", cert, authority), 0);
+  assert_int_equal(rename(fifo, cert), 0);
+  uint64_t end = child_now_ms() + LOOKED_MS; /* by then it was looked at more than once */
+  while (child_now_ms() < end) {
+    assert_int_equal(ask(url, authority, text, sizeof text), 0);
+    assert_string_equal(text, ECHOED);
+  }
+  kill(server.pid, SIGTERM);
+  assert_non_null(strstr(child_rest(server.err), "is no regular file"));
+  assert_int_equal(child_end(&server), 0);
+  assert_int_equal(unlink(cert), 0);
+}
+
 int main(void) {
   signal(SIGPIPE, SIG_IGN);
   const struct CMUnitTest tests[] = {
@@ -290,6 +325,7 @@ int main(void) {
       cmocka_unit_test(clients_must_show_a_certificate_where_one_is_wanted),
       cmocka_unit_test(what_a_slow_peer_does_not_take_waits_encrypted),
       cmocka_unit_test(without_good_files_it_does_not_start),
+      cmocka_unit_test(a_fifo_in_a_file_s_place_is_not_waited_for),
   };
   return cmocka_run_group_tests(tests, certificate_set_up, certificate_tear_down);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <uv.h>
 
 typedef struct world {
   uv_loop_t loop;

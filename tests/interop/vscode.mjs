@@ -1,5 +1,5 @@
 // vscode.mjs - conversations of vscode-jsonrpc with idem-reference under lsp, over stdio and TCP:
-// requests, notifications, errors, cancellation, many at once, shutdown. Run by the script `vscode`.
+// requests, notifications, errors, cancellation, many at once, shutdown and exit. Run by the script `vscode`.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -66,9 +66,16 @@ async function talk(connection) {
   assert.deepEqual(protocolErrors, []);
 }
 
+// As an editor does: shutdown, then exit on a connection that is still open.
 async function sayGoodbye(connection) {
   const closed = new Promise((resolve) => connection.onClose(resolve));
-  assert.deepEqual(await connection.sendRequest("shutdown"), { message: "Shutting down gracefully" });
+  let isClosed = false;
+  closed.then(() => { isClosed = true; });
+  assert.equal(await connection.sendRequest("shutdown"), null);
+  const late = await rejection(connection.sendRequest("get_data"));
+  assert.deepEqual([late.code, late.data], [rpc.ErrorCodes.InvalidRequest, { reason: "unavailable" }]);
+  assert.equal(isClosed, false, "the server left before exit was said");
+  await connection.sendNotification("exit");
   return closed;
 }
 

@@ -6,7 +6,7 @@
  * IDEM_SEED plays one seed again; IDEM_RUNS says how many seeds to play. */
 #include "support/fault_alloc.h"
 
-#include <idem/rpc.h>
+#include <idem/mcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -73,6 +73,7 @@ static idem_status make_endpoint(http_peer *peer, const http_peer_opts *opts) {
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.limits.request_ms = opts->request_ms;
   policy.concurrency = opts->concurrency;
+  policy.notification_status = opts->notification_status;
   return idem__http_rpc_new(&(idem__http_rpc_opts){.router = peer->router,
                                                    .policy = &policy,
                                                    .rules = opts->rules,

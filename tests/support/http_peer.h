@@ -12,9 +12,10 @@ typedef struct http_peer_opts {
   const idem_alloc *alloc;
   idem_log *log;
   size_t body_bytes;
-  uint64_t request_ms;  /* for a handler to answer; 0: no limit */
-  size_t concurrency;   /* of a conn of the engine; 0: no limit */
-  idem__shares *shares; /* NULL: none are counted */
+  uint64_t request_ms;          /* for a handler to answer; 0: no limit */
+  size_t concurrency;           /* of a conn of the engine; 0: no limit */
+  unsigned notification_status; /* of the policy */
+  idem__shares *shares;         /* NULL: none are counted */
   bool not_loopback;
   bool secret_path; /* who misses the endpoint is not told where it is */
   const char *from; /* the peer's address; NULL: 127.0.0.1 */

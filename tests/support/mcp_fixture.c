@@ -2,6 +2,7 @@
 #include "mcp_fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char ICONS[] = "[{\"src\":\"https://x.example/i.png\",\"mimeType\":\"image/png\"}]";
@@ -71,10 +72,10 @@ static void tool_who(idem_request *request, yyjson_val *arguments, void *user) {
   (void)arguments, (void)user;
   char text[256];
   yyjson_val *meta = idem_request_meta(request);
-  snprintf(text, sizeof text, "%s|%s|%d|%s|%s", text_of(idem_client_info(request), "name"),
+  snprintf(text, sizeof text, "%s|%s|%d|%s|%s", text_of(idem_peer_info(request), "name"),
            idem_principal(request), (int)idem_request_revision(request),
            text_of(meta, "traceparent"),
-           yyjson_get_type_desc(yyjson_obj_get(idem_client_capabilities(request), "roots")));
+           yyjson_get_type_desc(yyjson_obj_get(idem_peer_capabilities(request), "roots")));
   say(request, text);
 }
 
@@ -181,6 +182,41 @@ static void tool_ask_all(idem_request *request, yyjson_val *arguments, void *use
   snprintf(text, sizeof text, "%s|%s|%zu", text_of(idem_answer_to(request, "u"), "action"),
            text_of(idem_answer_to(request, "s"), "model"),
            yyjson_arr_size(yyjson_obj_get(idem_answer_to(request, "r"), "roots")));
+  say(request, text);
+}
+
+/* Asks what its arguments say, once, and tells what came of it. */
+static idem_ask ask_of(yyjson_val *arguments, char **json) {
+  yyjson_val *form = yyjson_obj_get(arguments, "form");
+  yyjson_val *sampling = yyjson_obj_get(arguments, "sampling");
+  yyjson_val *url = yyjson_obj_get(arguments, "url");
+  idem_ask ask = {.key = "q", .message = "Well?"};
+  *json = form || sampling ? yyjson_val_write(form ? form : sampling, 0, NULL) : NULL;
+  ask.kind = form ? IDEM_ASK_FORM : sampling ? IDEM_ASK_SAMPLING : IDEM_ASK_ROOTS;
+  ask.schema = form ? *json : NULL;
+  ask.params = sampling ? *json : NULL;
+  if (url) ask.kind = IDEM_ASK_URL;
+  ask.url = yyjson_get_str(url);
+  return ask;
+}
+
+static void tool_ask_any(idem_request *request, yyjson_val *arguments, void *user) {
+  static const char *const words[] = {"none", "given", "refused", "failed"};
+  (void)user;
+  char *json;
+  idem_answer_error error;
+  idem_answer_kind kind = idem_answer_of(request, "q", &error);
+  if (kind == IDEM_ANSWER_NONE) {
+    idem_ask ask = ask_of(arguments, &json);
+    idem_needs_input(request, &ask, 1, NULL, 0);
+    free(json);
+    return;
+  }
+  char text[1024];
+  json = yyjson_val_write(idem_answer_to(request, "q"), 0, NULL);
+  snprintf(text, sizeof text, "%s %d %s %s", words[kind], (int)error.code, error.message,
+           json ? json : "");
+  free(json);
   say(request, text);
 }
 
@@ -315,6 +351,9 @@ static idem_status add_tools(mcp_fixture *fixture) {
        .user = list},
       {.name = "null", .fn = tool_structured, .user = null},
       {.name = "wrong", .output_schema = sum, .fn = tool_structured, .user = wrong},
+      {.name = "broken_word", .output_schema = sum, .fn = tool_name},
+      {.name = "broken_reply", .output_schema = sum, .fn = tool_everything},
+      {.name = "kept_word", .output_schema = sum, .fn = tool_fail},
       {.name = "fails", .output_schema = sum, .fn = tool_failed_structured, .user = wrong},
       {.name = "fail", .fn = tool_fail},
       {.name = "error", .fn = tool_error},
@@ -326,6 +365,10 @@ static idem_status add_tools(mcp_fixture *fixture) {
       {.name = "who", .fn = tool_who},
       {.name = "ask", .fn = tool_ask},
       {.name = "ask_all", .fn = tool_ask_all},
+      {.name = "ask_any",
+       .input_schema = "{\"type\":\"object\"}",
+       .fn = tool_ask_any,
+       .task = IDEM_TASK_BY_HAND},
       {.name = "nag", .fn = tool_nag},
       {.name = "later", .fn = tool_later},
       {.name = "needs", .fn = tool_needs},

@@ -155,10 +155,11 @@ void mcp_peer_expect_part(mcp_peer *peer, const char *method, const char *member
 void mcp_peer_expect_bad_param(mcp_peer *peer, const char *method, const char *members,
                                const char *param, const char *expected, const char *received) {
   char wanted[512];
-  snprintf(wanted, sizeof wanted,
-           "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{\"param\":\"%s\","
-           "\"expected\":\"%s\",\"received\":\"%s\"}}",
-           param, expected, received);
+  snprintf(
+      wanted, sizeof wanted,
+      "\"error\":{\"code\":-32602,\"message\":\"Invalid params: %s: expected %s, received %s\","
+      "\"data\":{\"param\":\"%s\",\"expected\":\"%s\",\"received\":\"%s\"}}",
+      param, expected, received, param, expected, received);
   mcp_peer_expect(peer, method, members, wanted);
 }
 

@@ -13,12 +13,36 @@ static void on_wake(idem__mcp_worker *server, void *user) {
 
 static uint64_t clock_ns(void *ctx) { return ((mcp_web *)ctx)->now_ms * 1000000u; }
 
+/* Those whose stores answer later, on one thread: all of these stores go on while a test waits. */
+static mcp_web *machines;
+
+/* Each server asks a store of its own that answers later, around one that they may share. */
+static void make_later(mcp_web *web, const mcp_web_opts *opts) {
+  const char *seed = getenv("IDEM_LATER_STORE");
+  later_store_opts later = {.seed = seed ? strtoull(seed, NULL, 10) : 0};
+  if (opts->later) later = *opts->later;
+  if (!opts->later && !seed) return;
+  idem_server *server = web->own.server;
+  web->later = later_store_new(idem__store_ref(server->store), &later);
+  assert_non_null(web->later);
+  assert_int_equal(idem__server_use_store(server, web->later), IDEM_OK);
+  web->next = machines;
+  machines = web;
+}
+
+static void leave_machines(mcp_web *web) {
+  mcp_web **at = &machines;
+  while (*at && *at != web) at = &(*at)->next;
+  if (*at) *at = web->next;
+}
+
 static void make_fixture(mcp_web *web, const mcp_web_opts *opts) {
   web->fixture = opts->fixture ? opts->fixture : &web->own;
   web->own_fixture = !opts->fixture;
   if (opts->fixture) return;
   assert_int_equal(mcp_fixture_open(&web->own, &opts->server), IDEM_OK);
   if (opts->store) assert_int_equal(idem__server_use_store(web->own.server, opts->store), IDEM_OK);
+  make_later(web, opts);
 }
 
 static void make_endpoint(mcp_web *web, const mcp_web_opts *opts) {
@@ -69,11 +93,26 @@ void mcp_web_close(mcp_web *web) {
   if (web->own_table) idem__session_table_free(web->table);
   idem__worker_free(web->mcp);
   if (web->own_fixture) mcp_fixture_close(&web->own);
+  leave_machines(web);
+  idem__store_unref(web->later);
+}
+
+/* One step of the server, or of a store that it or another machine waits for. */
+static bool go_on(mcp_web *web) {
+  bool more = atomic_exchange(&web->woken, false);
+  if (more) idem__worker_deliver(web->mcp);
+  for (mcp_web *at = machines; at; at = at->next) more = later_store_pump(at->later) || more;
+  return more;
 }
 
 void mcp_web_deliver(mcp_web *web) {
-  while (atomic_exchange(&web->woken, false)) idem__worker_deliver(web->mcp);
-  if (idem__worker_deadline(web->mcp) <= web->now_ms) idem__worker_expire(web->mcp, web->now_ms);
+  bool due = true;
+  while (due) {
+    while (go_on(web)) {
+    }
+    due = idem__worker_deadline(web->mcp) <= web->now_ms;
+    if (due) idem__worker_expire(web->mcp, web->now_ms);
+  }
 }
 
 /* -------------------------------------------------------------- connections */
@@ -104,13 +143,14 @@ static void collect(mcp_web_conn *conn) {
 
 void mcp_web_settle(mcp_web_conn *conn) {
   mcp_web *web = conn->web;
-  mcp_web_deliver(web);
-  while (idem__http_conn_deadline(conn->conn) <= web->now_ms) {
-    assert_int_equal(idem__http_conn_expire(conn->conn, web->now_ms), IDEM_OK);
+  for (bool more = true; more;) {
+    size_t before = conn->len;
+    mcp_web_deliver(web);
+    bool due = idem__http_conn_deadline(conn->conn) <= web->now_ms;
+    if (due) assert_int_equal(idem__http_conn_expire(conn->conn, web->now_ms), IDEM_OK);
     collect(conn);
+    more = due || conn->len > before; /* who has read may be told more */
   }
-  mcp_web_deliver(web);
-  collect(conn);
 }
 
 void mcp_web_send(mcp_web_conn *conn, const char *method, const char *target, const char *headers,
@@ -122,10 +162,10 @@ void mcp_web_send(mcp_web_conn *conn, const char *method, const char *target, co
     snprintf(about_body, sizeof about_body,
              "Content-Type: application/json\r\nContent-Length: %zu\r\n", strlen(body));
   }
-  int len = snprintf(text, room,
-                     "%s %s HTTP/1.1\r\nHost: localhost\r\n"
-                     "Accept: application/json, text/event-stream\r\n%s%s\r\n%s",
-                     method, target, headers, about_body, body ? body : "");
+  static const char both[] = "Accept: application/json, text/event-stream\r\n";
+  int len =
+      snprintf(text, room, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s%s%s\r\n%s", method, target,
+               strstr(headers, "Accept: ") ? "" : both, headers, about_body, body ? body : "");
   assert_int_equal(idem__http_conn_feed(conn->conn, text, (size_t)len, conn->web->now_ms), IDEM_OK);
   free(text);
   mcp_web_settle(conn);

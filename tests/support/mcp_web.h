@@ -4,6 +4,7 @@
 #define IDEM_TEST_MCP_WEB_H
 
 #include "mcp_http/mcp_http.h"
+#include "support/later_store.h"
 #include "support/mcp_fixture.h"
 
 typedef struct mcp_web_opts {
@@ -14,6 +15,9 @@ typedef struct mcp_web_opts {
   idem__store *store;          /* NULL: one of its own */
   idem__session_table *shared; /* another thread's table of `fixture`; NULL: its own */
   mcp_fixture *fixture;        /* NULL: its own */
+  /* The store is asked through one that answers later; NULL: as IDEM_LATER_STORE of the environment, a
+   * seed, says. */
+  const later_store_opts *later;
 } mcp_web_opts;
 
 typedef struct mcp_web {
@@ -27,6 +31,8 @@ typedef struct mcp_web {
   idem__http_server *server;
   uint64_t now_ms;
   _Atomic bool woken;
+  idem__store *later;   /* NULL: the store answers at once */
+  struct mcp_web *next; /* of those whose stores answer later */
 } mcp_web;
 
 typedef struct mcp_web_conn {
@@ -44,7 +50,7 @@ void mcp_web_deliver(mcp_web *web);
 
 void mcp_web_connect(mcp_web *web, mcp_web_conn *conn);
 void mcp_web_disconnect(mcp_web_conn *conn);
-/* Sends a request: `headers` are lines with CRLF, `body` may be NULL. */
+/* Sends a request: `headers` are lines with CRLF, both types accepted unless they say otherwise, `body` may be NULL. */
 void mcp_web_send(mcp_web_conn *conn, const char *method, const char *target, const char *headers,
                   const char *body);
 /* Runs what is due, collects output. */

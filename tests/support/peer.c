@@ -117,6 +117,7 @@ static void take_bytes(peer *p, const char *data, size_t len) {
 
 void peer_collect(peer *p) {
   idem_chunk chunk;
+  if (p->conn && !p->freed) peer_wait(p);
   while (p->conn && !p->freed && idem_conn_next_chunk(p->conn, &chunk)) {
     take_bytes(p, chunk.data, chunk.len);
     idem_chunk_free(&chunk);

@@ -47,6 +47,8 @@ typedef struct peer {
   mcp_fixture fixture;   /* where the peer is an MCP server */
   struct idem__mcp_worker *hub;
   bool woken; /* the worker has news to deliver */
+  struct idem__store
+      *later; /* a store that answers later, if the environment wants one; NULL: none */
   mcp_schema *checker;
 } peer;
 
@@ -98,5 +100,7 @@ idem_status peer_open_mcp(peer *p, const peer_opts *opts, const idem_conn_opts *
 void peer_close_mcp(peer *p);
 bool peer_act_mcp(peer *p, const char *action);
 void peer_deliver(peer *p);
+/* Lets a store that answers later do so. */
+void peer_wait(peer *p);
 
 #endif

@@ -1,6 +1,7 @@
 /* peer_mcp.c - the peer of transcripts as an MCP server: the fixture behind a hub of its own, whose
  * news waits until the test (or the next message) has it delivered. */
 #include "fault_alloc.h"
+#include "later_store.h"
 #include "peer.h"
 
 #include "mcp_server/mcp_server.h"
@@ -17,9 +18,26 @@ static void on_wake(idem__mcp_worker *hub, void *user) {
 static void keep(idem_request *request, void *user) { peer_keep(user, request, 0); }
 
 void peer_deliver(peer *p) {
-  if (!p->hub || !p->woken) return;
-  p->woken = false;
-  idem__worker_deliver(p->hub);
+  while (p->hub && p->woken) {
+    p->woken = false;
+    idem__worker_deliver(p->hub);
+    peer_wait(p);
+  }
+}
+
+void peer_wait(peer *p) {
+  if (!p->hub || !p->later) return;
+  while (later_store_pump(p->later)) idem__store_queue_run(p->hub->store_queue);
+}
+
+/* As IDEM_LATER_STORE of the environment, a seed, says. */
+static idem_status use_later(peer *p) {
+  const char *seed = getenv("IDEM_LATER_STORE");
+  if (!seed) return IDEM_OK;
+  idem_server *server = p->fixture.server;
+  later_store_opts opts = {.seed = strtoull(seed, NULL, 10)};
+  p->later = later_store_new(idem__store_ref(server->store), &opts);
+  return idem__server_use_store(server, p->later);
 }
 
 /* What fails is counted from here on: how a server is made is tested elsewhere. */
@@ -31,6 +49,7 @@ static idem_status open_fixture(peer *p, const peer_opts *opts) {
   server.alloc = opts->alloc;
   server.log = opts->log;
   idem_status status = mcp_fixture_open(&p->fixture, &server);
+  if (status == IDEM_OK) status = use_later(p);
   if (fail_at) memory->fail_at = memory->calls + fail_at;
   return status;
 }
@@ -48,6 +67,8 @@ void peer_close_mcp(peer *p) {
   idem__worker_free(p->hub);
   p->hub = NULL;
   mcp_fixture_close(&p->fixture);
+  idem__store_unref(p->later);
+  p->later = NULL;
 }
 
 /* -------------------------------------------------------------------- actions */

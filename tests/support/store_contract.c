@@ -9,6 +9,7 @@
 
 static const store_maker *maker;
 static uint64_t now_ms;
+static idem__store_queue *queue;
 
 typedef struct told {
   unsigned count[IDEM__STORE_WAS_TOLD + 1];
@@ -22,8 +23,15 @@ typedef struct reply {
   unsigned times;
 } reply;
 
+/* An operation that is waited for, and who looks at its items. */
+typedef struct waited {
+  reply got;
+  idem__store_each each;
+  void *user;
+} waited;
+
 static void on_done(const idem__store_answer *answer, void *user) {
-  reply *got = user;
+  reply *got = &((waited *)user)->got;
   got->times++;
   got->answer = *answer;
   assert_true(answer->len < sizeof got->bytes);
@@ -31,17 +39,25 @@ static void on_done(const idem__store_answer *answer, void *user) {
   got->bytes[answer->len] = '\0';
 }
 
+static bool on_item(const idem__store_item *item, void *user) {
+  const waited *one = user;
+  return one->each(item, one->user);
+}
+
 static reply run(idem__store *store, idem__store_op op) {
-  reply got = {.times = 0};
+  waited one = {.each = op.each, .user = op.user};
   if (op.name && !op.name_len) op.name_len = strlen(op.name);
   op.now_ms = now_ms;
   op.done = on_done;
-  op.user = op.each ? op.user : &got;
-  if (op.each) op.done = NULL;
-  idem__store_run(store, &op);
-  while (!op.each && !got.times && maker->pump) maker->pump(store);
-  if (!op.each) assert_int_equal(got.times, 1);
-  return got;
+  op.each = op.each ? on_item : NULL;
+  op.user = &one;
+  idem__store_submit(store, queue, &op, NULL);
+  while (!one.got.times && maker->pump) {
+    maker->pump(store);
+    idem__store_queue_run(queue);
+  }
+  assert_int_equal(one.got.times, 1);
+  return one.got;
 }
 
 static void pass(idem__store *store, uint64_t ms) {
@@ -69,14 +85,19 @@ static reply append(idem__store *store, const char *name, const char *text, size
                                      .limit = limit});
 }
 
+static void ignore_wake(void *user) { (void)user; }
+
 static int make_store(void **state) {
   now_ms = 1000;
   *state = maker->make(0);
+  if (idem__store_queue_new(&(idem__store_queue_opts){.wake = ignore_wake}, &queue) != IDEM_OK)
+    return -1;
   return *state ? 0 : -1;
 }
 
 static int free_store(void **state) {
   idem__store_unref(*state);
+  idem__store_queue_free(queue);
   return 0;
 }
 

@@ -68,6 +68,7 @@ static void set_limit(const reader *r, idem_limits *limits, const char *name, co
       {"idle_ms", NULL, &limits->idle_ms},
       {"request_ms", NULL, &limits->request_ms},
       {"call_ms", NULL, &limits->call_ms},
+      {"exit_ms", NULL, &limits->exit_ms},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     if (strcmp(name, rows[i].name) != 0) continue;
@@ -83,12 +84,21 @@ static bool set_policy_choice(const reader *r, idem_policy *policy, const char *
   static const char *const unknown_id[] = {"null", "omit", NULL};
   static const char *const null_id_error[] = {"report", "fail_only", "fail_all", NULL};
   static const char *const codes[] = {"standard", "modern", "erlmcp", NULL};
-  if (strcmp(name, "unknown_id") == 0) {
+  static const char *const error_detail[] = {"full", "reason", "none", NULL};
+  static const char *const shutdown_answer[] = {"by_client", "text", "null", NULL};
+  static const char *const error_message[] = {"canonical", "cause", NULL};
+  if (strcmp(name, "error_message") == 0) {
+    policy->error_message = (idem_error_message)read_choice(r, value, error_message);
+  } else if (strcmp(name, "unknown_id") == 0) {
     policy->unknown_id = (idem_unknown_id)read_choice(r, value, unknown_id);
   } else if (strcmp(name, "null_id_error") == 0) {
     policy->null_id_error = (idem_null_id_error)read_choice(r, value, null_id_error);
   } else if (strcmp(name, "codes") == 0) {
     policy->codes = (idem_code_set)read_choice(r, value, codes);
+  } else if (strcmp(name, "error_detail") == 0) {
+    policy->error_detail = (idem_error_detail)read_choice(r, value, error_detail);
+  } else if (strcmp(name, "shutdown_answer") == 0) {
+    policy->shutdown_answer = (idem_shutdown_answer)read_choice(r, value, shutdown_answer);
   } else if (strcmp(name, "concurrency") == 0) {
     policy->concurrency = (size_t)read_number(r, value);
   } else {
@@ -106,6 +116,10 @@ static void set_policy(const reader *r, idem_policy *policy, const char *name, c
       {"fractional_id", &policy->fractional_id},
       {"null_params", &policy->null_params},
       {"array_params", &policy->array_params},
+      {"scalar_params", &policy->scalar_params},
+      {"duplicate_members", &policy->duplicate_members},
+      {"strict_methods", &policy->strict_methods},
+      {"byte_order_mark", &policy->byte_order_mark},
       {"batches", &policy->batches},
       {"notifications_run_methods", &policy->notifications_run_methods},
       {"guard_http", &policy->guard_http},
@@ -148,6 +162,8 @@ static void set_server(const reader *r, idem_server_opts *server, const char *na
     server->ttl_ms = number;
   else if (strcmp(name, "max_tasks") == 0)
     server->max_tasks = (size_t)number;
+  else if (strcmp(name, "max_task_bytes") == 0)
+    server->max_task_bytes = (size_t)number;
   else if (strcmp(name, "max_subscriptions") == 0)
     server->max_subscriptions = (size_t)number;
   else if (strcmp(name, "input_ms") == 0)

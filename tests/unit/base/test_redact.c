@@ -397,6 +397,45 @@ static void hostile_texts_take_linear_time(void **state) {
   }
 }
 
+static void check_by(const idem__redaction *rules, const row *one) {
+  idem__buf out;
+  idem__buf_init(&out, NULL, 1 << 16);
+  assert_int_equal(idem__redact_by(&out, one->text, strlen(one->text), rules), IDEM_OK);
+  idem__buf_put(&out, "", 1);
+  assert_string_equal(out.data, one->wanted);
+  idem__buf_deinit(&out);
+}
+
+static void what_is_in_a_known_folder_is_named_from_there(void **state) {
+  (void)state;
+  static const char *const folders[] = {"/srv/app/docs", "/srv/app", "/", NULL};
+  static const idem__redaction rules = {.secrets = known, .secret_count = 2, .folders = folders};
+  static const row rows[] = {
+      {"/srv/app/src/main.c:3:5: error", "src/main.c:3:5: error"},
+      {"open \"/srv/app/docs/a b.md\"", "open \"a b.md\""},
+      {"in /srv/app, then", "in ., then"},
+      {"/srv/application/x", R},
+      {"/srv/app/../../etc/passwd", R},
+      {"/srv/app//etc/passwd", R},
+      {"/home/bob/x and /srv/app/x", R " and x"},
+      {"/srv/app/s3cr3t-value/x token=abc", R "/x token=" R},
+      {"token=/srv/app/x", "token=" R},
+      {"file:///srv/app/x", "file://" R},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_by(&rules, &rows[i]);
+}
+
+static void paths_can_be_kept_and_nothing_else(void **state) {
+  (void)state;
+  static const idem__redaction rules = {.secrets = known, .secret_count = 2, .keep_paths = true};
+  static const row rows[] = {
+      {"/home/bob/x: file:///etc/hosts", "/home/bob/x: file:///etc/hosts"},
+      {"/home/s3cr3t-value: Bearer abc", "/home/" R ": Bearer " R},
+      {"password=/home/x", "password=" R},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_by(&rules, &rows[i]);
+}
+
 static void redact_once(fault_alloc *fault, void *user) {
   (void)user;
   idem__buf out;
@@ -432,6 +471,8 @@ int main(void) {
       cmocka_unit_test(what_does_not_fit_leaves_the_buffer_as_it_was),
       cmocka_unit_test(a_cut_shows_no_part_of_a_secret),
       cmocka_unit_test(only_secrets_leaves_everything_else),
+      cmocka_unit_test(what_is_in_a_known_folder_is_named_from_there),
+      cmocka_unit_test(paths_can_be_kept_and_nothing_else),
       cmocka_unit_test(hostile_texts_take_linear_time),
       cmocka_unit_test(no_want_of_memory_leaks),
   };

@@ -27,7 +27,11 @@ static void keep_line(void *ctx, const char *line, size_t len) {
 }
 
 static void set_up_as(world *in, const idem_http_opts *http, const idem_alloc *alloc) {
-  static const idem__http_rules rules = {.event_streams = true};
+  static const idem__http_subject subjects[] = {{"tools/call", "name", "tool"},
+                                                {"prompts/get", "name", "prompt"},
+                                                {"resources/read", "uri", "resource"},
+                                                {NULL, NULL, NULL}};
+  static const idem__http_rules rules = {.event_streams = true, .subjects = subjects};
   *in = (world){.line = ""};
   idem_log_opts opts = {.level = IDEM_LOG_INFO, .write = keep_line, .write_ctx = in};
   assert_int_equal(idem_log_new(&opts, &in->log), IDEM_OK);
@@ -66,6 +70,38 @@ static void it_tells_and_redacts(void **state) {
   expect_line(&in, "GET /healthz 403 ");
   expect_line(&in, "forbidden-host");
   assert_null(strstr(in.line, "hush"));
+  tear_down(&in);
+}
+
+/* What was asked, of whom and under which id; what a peer may have hidden in a name is hidden here, too. */
+static void it_names_the_message(void **state) {
+  (void)state;
+#define ABOUT(method, member, name)                                                                \
+  "{\"jsonrpc\":\"2.0\",\"id\":\"a7\",\"method\":\"" method "\",\"params\":{\"" member             \
+  "\":\"" name "\"}}"
+  static const char *const cases[][2] = {
+      {"{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"echo\"}", "request id=5 method=echo "},
+      {"{\"jsonrpc\":\"2.0\",\"method\":\"heard\"}", "request method=heard "},
+      {ABOUT("tools/call", "name", "lint"), "id=\"a7\" method=tools/call "},
+      {ABOUT("tools/call", "name", "lint"), " ms tool=lint"},
+      {ABOUT("prompts/get", "name", "hello"), " ms prompt=hello"},
+      {ABOUT("resources/read", "uri", "item:7"), " ms resource=item:7"},
+      {ABOUT("resources/read", "uri", "x:?token=hush"), " ms resource=x:?token=[redacted]"},
+      {ABOUT("tools/call", "name", "a\\nb"), "tool=a\\nb"},
+      {"[{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"echo\"},1]", "request id=6 method=echo "},
+      {"nonsense", "request peer="},
+  };
+  world in;
+  set_up(&in);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[512];
+    int len = snprintf(text, sizeof text,
+                       "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       "Content-Length: %zu\r\n\r\n%s",
+                       strlen(cases[i][0]), cases[i][0]);
+    http_peer_feed(&in.peer, text, (size_t)len, 0);
+    expect_line(&in, cases[i][1]);
+  }
   tear_down(&in);
 }
 
@@ -210,6 +246,7 @@ static void a_flood_of_refusals_does_not_flood_the_log(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(it_tells_and_redacts),
+      cmocka_unit_test(it_names_the_message),
       cmocka_unit_test(a_late_answer_took_as_long_as_it_took),
       cmocka_unit_test(the_client_of_a_proxy_is_named),
       cmocka_unit_test(who_left_before_the_answer_has_a_line_too),

@@ -50,6 +50,15 @@ static void statuses_follow_the_answer(void **state) {
   http_peer_deinit(&peer);
 }
 
+static void the_status_of_a_notification_is_a_choice(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.notification_status = 202}), IDEM_OK);
+  expect(&peer, "{\"jsonrpc\":\"2.0\",\"method\":\"hello\"}", "HTTP/1.1 202 Accepted\r\n", "\r\n");
+  expect(&peer, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1}", "HTTP/1.1 204 ", "\r\n");
+  http_peer_deinit(&peer);
+}
+
 static void notifications_and_responses_get_204_and_nothing(void **state) {
   (void)state;
   http_peer peer;
@@ -169,18 +178,32 @@ static void a_notification_turns_the_answer_into_a_stream(void **state) {
   http_peer_deinit(&peer);
 }
 
-static void without_the_accept_header_nothing_is_streamed(void **state) {
+static void who_takes_json_alone_gets_no_stream(void **state) {
   (void)state;
   http_peer peer;
   assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.rules = &streaming}), IDEM_OK);
-  static const char *const accepts[] = {"", "Accept: */*\r\n", "Accept: application/json\r\n",
-                                        "Accept: text/event-stream;q=0\r\n"};
-  for (size_t i = 0; i < 4; i++) {
+  static const char *const accepts[] = {"Accept: application/json\r\n",
+                                        "Accept: application/*, text/event-stream;q=0\r\n"};
+  for (size_t i = 0; i < 2; i++) {
     http_peer_forget_output(&peer);
     send_post(&peer, accepts[i], CHATTY);
     assert_non_null(strstr(peer.output, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"told\"}"));
     assert_non_null(strstr(peer.output, "Content-Type: application/json\r\n"));
   }
+  http_peer_deinit(&peer);
+}
+
+static void who_takes_streams_alone_gets_one(void **state) {
+  (void)state;
+  http_peer peer;
+  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.rules = &streaming}), IDEM_OK);
+  send_post(&peer, "Accept: text/event-stream\r\n",
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"}");
+  assert_non_null(strstr(peer.output, "Content-Type: text/event-stream\r\n"));
+  assert_non_null(strstr(peer.output, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\""));
+  http_peer_forget_output(&peer);
+  send_post(&peer, "Accept: text/event-stream\r\n", "{nonsense");
+  assert_non_null(strstr(peer.output, "HTTP/1.1 400 "));
   http_peer_deinit(&peer);
 }
 
@@ -190,19 +213,21 @@ static void every_accept_header_is_judged_by_its_own_words(void **state) {
 #define LONG_WORDS "application/json, application/x-something-of-a-length-that-is-not-remembered, "
   static const struct {
     const char *accept;
-    bool streamed;
-  } cases[] = {{"Accept: text/event-stream\r\n", true},
-               {"Accept: text/event-strean\r\n", false},
-               {"Accept: text/event-stream\r\n", true},
-               {"", false},
-               {"Accept:\r\n", false},
-               {"Accept: text/event-stream, a/b\r\n", true},
-               {"Accept: text/event-stream;q=0\r\n", false},
-               {"Accept: " LONG_WORDS "text/event-stream\r\n", true},
-               {"Accept: " LONG_WORDS "text/event-strean\r\n", false},
-               {"Accept: a/b\r\nAccept: text/event-stream\r\n", true},
-               {"Accept: a/b\r\n", false},
-               {"Accept: text/event-stream\r\nAccept: a/b\r\n", true}};
+    bool streamed, refused;
+  } cases[] = {{"Accept: text/event-stream\r\n", true, false},
+               {"Accept: text/event-strean\r\n", false, true},
+               {"Accept: text/event-stream\r\n", true, false},
+               {"", true, false},
+               {"Accept: */*\r\n", true, false},
+               {"Accept: text/*\r\n", true, false},
+               {"Accept:\r\n", true, false},
+               {"Accept: text/event-stream, a/b\r\n", true, false},
+               {"Accept: text/event-stream;q=0\r\n", false, true},
+               {"Accept: " LONG_WORDS "text/event-stream\r\n", true, false},
+               {"Accept: " LONG_WORDS "text/event-strean\r\n", false, false},
+               {"Accept: a/b\r\nAccept: text/event-stream\r\n", true, false},
+               {"Accept: a/b\r\n", false, true},
+               {"Accept: text/event-stream\r\nAccept: a/b\r\n", true, false}};
   http_peer peer;
   assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.rules = &streaming}), IDEM_OK);
   for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) { /* each one twice running */
@@ -210,7 +235,11 @@ static void every_accept_header_is_judged_by_its_own_words(void **state) {
     send_post(&peer, cases[i / 2].accept, CHATTY);
     assert_int_equal(http_peer_count(&peer, "Content-Type: text/event-stream\r\n"),
                      cases[i / 2].streamed);
-    assert_non_null(strstr(peer.output, "\"result\":\"told\""));
+    assert_non_null(
+        strstr(peer.output, cases[i / 2].refused
+                                ? "\"hint\":\"Accept: application/json, text/event-stream\""
+                                : "\"result\":\"told\""));
+    assert_int_equal(http_peer_count(&peer, "HTTP/1.1 406 "), cases[i / 2].refused);
   }
   http_peer_deinit(&peer);
 }
@@ -257,7 +286,7 @@ static void who_waits_too_long_is_told_and_the_work_is_cancelled(void **state) {
     assert_int_equal(
         http_peer_init(&peer, &(http_peer_opts){.rules = &streaming, .request_ms = 20000}),
         IDEM_OK);
-    send_post(&peer, streams ? ACCEPT : "", SLOW);
+    send_post(&peer, streams ? ACCEPT : "Accept: application/json\r\n", SLOW);
     http_peer_wait(&peer, 15000);
     http_peer_wait(&peer, 4999);
     assert_int_equal(http_peer_count(&peer, "\"error\""), 0);
@@ -512,11 +541,13 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(statuses_follow_the_answer),
       cmocka_unit_test(notifications_and_responses_get_204_and_nothing),
+      cmocka_unit_test(the_status_of_a_notification_is_a_choice),
       cmocka_unit_test(rules_change_the_statuses),
       cmocka_unit_test(rules_may_ask_for_headers_and_add_some),
       cmocka_unit_test(a_large_answer_is_sent_whole),
       cmocka_unit_test(a_notification_turns_the_answer_into_a_stream),
-      cmocka_unit_test(without_the_accept_header_nothing_is_streamed),
+      cmocka_unit_test(who_takes_json_alone_gets_no_stream),
+      cmocka_unit_test(who_takes_streams_alone_gets_one),
       cmocka_unit_test(every_accept_header_is_judged_by_its_own_words),
       cmocka_unit_test(a_late_error_keeps_its_status_until_the_stream_begins),
       cmocka_unit_test(time_turns_the_answer_into_a_stream_with_comments),

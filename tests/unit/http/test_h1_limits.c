@@ -258,9 +258,25 @@ static void the_first_byte_has_its_own_time(void **state) {
   assert_int_equal(idem__http_conn_deadline(peer->conn), peer->now_ms + 300000);
 }
 
+/* Bytes earn time for the rest of a body, up to a bound. */
+static void a_body_has_no_more_than_its_time(void **state) {
+  http_peer *peer = *state;
+  char piece[16000];
+  memset(piece, ' ', sizeof piece);
+  feed(peer,
+       "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+       "Content-Length: 9000000\r\n\r\n",
+       0);
+  http_peer_feed(peer, piece, sizeof piece, 0);
+  assert_int_equal(idem__http_conn_deadline(peer->conn), peer->now_ms + 31000);
+  for (int i = 0; i < 500; i++) http_peer_feed(peer, piece, sizeof piece, 0);
+  assert_int_equal(idem__http_conn_deadline(peer->conn), peer->now_ms + 120000);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       WITH_PEER(the_first_byte_has_its_own_time),
+      WITH_PEER(a_body_has_no_more_than_its_time),
       cmocka_unit_test(a_long_head_is_431),
       cmocka_unit_test(a_head_at_the_limit_is_served),
       cmocka_unit_test(too_many_headers_are_431),

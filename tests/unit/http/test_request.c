@@ -24,11 +24,16 @@ static const struct {
     {"authorization", IDEM__H_AUTHORIZATION},
     {"transfer-encoding", IDEM__H_TRANSFER_ENCODING},
     {"last-event-id", IDEM__H_LAST_EVENT_ID},
-    {"mcp-name", IDEM__H_MCP_NAME},
-    {"mcp-method", IDEM__H_MCP_METHOD},
-    {"mcp-session-id", IDEM__H_MCP_SESSION_ID},
-    {"mcp-protocol-version", IDEM__H_MCP_PROTOCOL_VERSION},
+    {"x-name", IDEM__H_GIVEN},
+    {"x-method-of", IDEM__H_GIVEN + 1},
+    {"x-id-of-session", IDEM__H_GIVEN + 2},
+    {"x-version-of-the-protocol", IDEM__H_GIVEN + 3},
 };
+static const idem__http_name given[] = {{"x-name", 6},
+                                        {"x-method-of", 11},
+                                        {"x-id-of-session", 15},
+                                        {"x-version-of-the-protocol", 25},
+                                        {NULL, 0}};
 #define KNOWN (sizeof known / sizeof known[0])
 
 static void every_known_name_is_known_without_case(void **state) {
@@ -41,8 +46,8 @@ static void every_known_name_is_known_without_case(void **state) {
       char c = known[i].name[k];
       upper[k] = (char)(c >= 'a' && c <= 'z' ? c - 32 : c);
     }
-    assert_int_equal(idem__http_known_header(known[i].name, len), known[i].which);
-    assert_int_equal(idem__http_known_header(upper, len), known[i].which);
+    assert_int_equal(idem__http_known_header(given, known[i].name, len), known[i].which);
+    assert_int_equal(idem__http_known_header(given, upper, len), known[i].which);
   }
 }
 
@@ -59,7 +64,7 @@ static void one_other_character_is_another_name(void **state) {
         memcpy(name, known[i].name, len);
         name[k] = *c;
         bool same = idem__ascii_lower(*c) == known[i].name[k];
-        assert_int_equal(idem__http_known_header(name, len) == known[i].which, same);
+        assert_int_equal(idem__http_known_header(given, name, len) == known[i].which, same);
       }
     }
   }
@@ -71,6 +76,7 @@ static void fill(idem__http_request *request, char *text, const char *const (*he
   size_t at = 0;
   memset(request, 0, sizeof *request);
   request->base = text;
+  request->given = given;
   for (size_t i = 0; i < count; i++) {
     idem__http_header *header = &request->headers[i];
     header->name = (uint32_t)at;
@@ -79,7 +85,7 @@ static void fill(idem__http_request *request, char *text, const char *const (*he
     header->value = (uint32_t)at;
     header->value_len = (uint32_t)strlen(headers[i][1]);
     at += (size_t)snprintf(text + at, 64, "%s", headers[i][1]);
-    idem__http_known which = idem__http_known_header(headers[i][0], header->name_len);
+    idem__http_known which = idem__http_known_header(given, headers[i][0], header->name_len);
     request->known[which] = (uint8_t)(i + 1);
     request->known_count[which]++;
   }
@@ -93,15 +99,15 @@ static bool is(const idem__http_request *request, const char *name, const char *
 
 static void a_value_is_found_unless_there_are_two(void **state) {
   (void)state;
-  static const char *const headers[][2] = {{"Mcp-Name", " echo "}, {"X-Other", "1"},
-                                           {"MCP-Method", "a"},    {"mcp-method", "b"},
-                                           {"X-Twice", "first"},   {"x-twice", "second"}};
+  static const char *const headers[][2] = {{"X-Name", " echo "}, {"X-Other", "1"},
+                                           {"X-Method-Of", "a"}, {"x-method-of", "b"},
+                                           {"X-Twice", "first"}, {"x-twice", "second"}};
   static idem__http_request request;
   char text[256];
   fill(&request, text, headers, 6);
-  assert_true(is(&request, "mcp-name", "echo"));
+  assert_true(is(&request, "x-name", "echo"));
   assert_true(is(&request, "x-other", "1"));
-  assert_true(is(&request, "mcp-method", NULL));
+  assert_true(is(&request, "x-method-of", NULL));
   assert_true(is(&request, "x-twice", NULL));
   assert_true(is(&request, "mcp-session-id", NULL));
 }

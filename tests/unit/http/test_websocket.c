@@ -596,20 +596,20 @@ static void what_has_begun_is_due(void **state) {
   (void)state;
   side *who = open_side(false, 0);
   char bytes[256];
-  assert_true(idem__websocket_due(who->socket, 5, 100) == UINT64_MAX);
+  assert_true(idem__websocket_due(who->socket, 5, 100, 1000) == UINT64_MAX);
   idem__websocket_feed(who->socket, bytes, frame(bytes, TEXT, "0123456789abcdef", 16, true));
-  assert_int_equal(idem__websocket_due(who->socket, 10, 100), 111);
+  assert_int_equal(idem__websocket_due(who->socket, 10, 100, 1000), 111);
   idem__websocket_feed(who->socket, bytes, frame(bytes, FIN | PING, "", 0, true));
-  assert_int_equal(idem__websocket_due(who->socket, 50, 100), 111); /* a ping is no excuse */
+  assert_int_equal(idem__websocket_due(who->socket, 50, 100, 1000), 111); /* a ping is no excuse */
   size_t len = frame(bytes, FIN, "", 0, true);
   len += frame(bytes + len, TEXT, "x", 1, true);
   idem__websocket_feed(who->socket, bytes, len); /* the next one has its own time */
-  assert_int_equal(idem__websocket_due(who->socket, 60, 100), 160);
+  assert_int_equal(idem__websocket_due(who->socket, 60, 100, 1000), 160);
   idem__websocket_feed(who->socket, bytes, frame(bytes, FIN, "", 0, true));
-  assert_true(idem__websocket_due(who->socket, 70, 100) == UINT64_MAX);
+  assert_true(idem__websocket_due(who->socket, 70, 100, 1000) == UINT64_MAX);
   frame(bytes, FIN | PING, "ping", 4, true);
   idem__websocket_feed(who->socket, bytes, 3); /* a frame's head, too */
-  assert_int_equal(idem__websocket_due(who->socket, 80, 100), 180);
+  assert_int_equal(idem__websocket_due(who->socket, 80, 100, 1000), 180);
   close_side(who);
 }
 

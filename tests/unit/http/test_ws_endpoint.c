@@ -180,6 +180,33 @@ static void a_message_that_does_not_end_is_1008(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* Bytes earn time, but not without end: two megabytes would have earned two minutes more. */
+static void a_large_message_that_does_not_end_is_1008(void **state) {
+  (void)state;
+  enum { BYTES = 2000000 };
+  const idem_http_opts http = {.request_most_ms = 40000};
+  for (int usual = 0; usual < 2; usual++) {
+    http_peer peer;
+    char *text = calloc(1, BYTES), *bytes = malloc(BYTES + 16);
+    assert_true(text && bytes);
+    assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.http = usual ? NULL : &http}),
+                     IDEM_OK);
+    open_websocket(&peer);
+    memset(text, ' ', BYTES);
+    http_peer_feed(&peer, bytes, frame(bytes, TEXT, text, BYTES, true), 0);
+    for (int i = 1; i < (usual ? 120 : 40); i++) {
+      http_peer_wait(&peer, 1000);
+      http_peer_feed(&peer, bytes, frame(bytes, 0, " ", 1, true), 0);
+    }
+    assert_null(strstr(peer.output, "too slow"));
+    http_peer_wait(&peer, 1000);
+    assert_int_equal(http_peer_count(&peer, "\x88\x0a\x03\xf0too slow"), 1);
+    http_peer_deinit(&peer);
+    free(text);
+    free(bytes);
+  }
+}
+
 static void who_waits_too_long_is_told_on_the_socket(void **state) {
   (void)state;
   http_peer peer;
@@ -315,6 +342,7 @@ int main(void) {
       cmocka_unit_test(what_the_server_cannot_do_is_1011),
       cmocka_unit_test(a_quiet_socket_is_pinged_and_a_dead_one_closed),
       cmocka_unit_test(a_message_that_does_not_end_is_1008),
+      cmocka_unit_test(a_large_message_that_does_not_end_is_1008),
       cmocka_unit_test(who_waits_too_long_is_told_on_the_socket),
       cmocka_unit_test(a_server_that_must_go_answers_before_it_does),
       cmocka_unit_test(handshakes_that_are_not_right_are_refused),

@@ -14,13 +14,20 @@ static idem__http_session *session;
 static _Atomic unsigned held[IDS];
 static _Atomic unsigned claimed;
 
+static void on_found(idem__http_session *found, idem_status status, void *user) {
+  (void)user;
+  assert_int_equal(status, IDEM_OK);
+  session = found;
+}
+
 static int open_session(void **state) {
   (void)state;
   char line[64];
   mcp_web_open(&web, &(mcp_web_opts){0});
   mcp_web_hello(&web, "", line);
   const char *id = strchr(line, ' ') + 1;
-  session = idem__http_session_find(web.table, (idem__view){id, IDEM__SESSION_ID}, "", 1);
+  idem__session_finding finding = {.table = web.table, .principal = "", .found = on_found};
+  idem__http_session_find(&finding, (idem__view){id, IDEM__SESSION_ID}, 1);
   assert_non_null(session);
   return 0;
 }

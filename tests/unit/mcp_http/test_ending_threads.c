@@ -43,10 +43,10 @@ static void forget(world *w, const idem_request *request) {
 }
 
 static void look(idem_request *request) {
-  const char *name = yyjson_get_str(yyjson_obj_get(idem_client_info(request), "name"));
+  const char *name = yyjson_get_str(yyjson_obj_get(idem_peer_info(request), "name"));
   if (name) assert_string_equal(name, "somebody");
   (void)idem_can_ask(request, IDEM_ASK_FORM);
-  (void)yyjson_obj_size(idem_client_capabilities(request));
+  (void)yyjson_obj_size(idem_peer_capabilities(request));
   (void)strlen(idem_principal(request));
   idem_progress(request, 1, 2, "on");
   idem_mcp_log(request, IDEM_MCP_ERROR, "l", "text");

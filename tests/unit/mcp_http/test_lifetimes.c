@@ -60,9 +60,8 @@ static void shake_hands(world *w, char line[64]) {
 
 /* The handler looks at everything it can know of who asked. */
 static void look(idem_request *request) {
-  assert_string_equal(yyjson_get_str(yyjson_obj_get(idem_client_info(request), "name")),
-                      "somebody");
-  assert_true(yyjson_is_obj(yyjson_obj_get(idem_client_capabilities(request), "sampling")));
+  assert_string_equal(yyjson_get_str(yyjson_obj_get(idem_peer_info(request), "name")), "somebody");
+  assert_true(yyjson_is_obj(yyjson_obj_get(idem_peer_capabilities(request), "sampling")));
   assert_true(idem_can_ask(request, IDEM_ASK_SAMPLING));
   assert_true(idem_can_ask(request, IDEM_ASK_FORM));
   assert_int_equal(idem_request_revision(request), IDEM_MCP_2025_11_25);
@@ -176,6 +175,7 @@ static void a_task_knows_its_client_after_its_line_closed(void **state) {
   assert_int_equal(idem_server_accept(w.web.fixture->server, &(idem_conn_opts){0}, &conn), IDEM_OK);
   assert_int_equal(idem_conn_feed(conn, HELLO "\n", sizeof HELLO), IDEM_OK);
   assert_int_equal(idem_conn_feed(conn, TASK "\n", sizeof TASK), IDEM_OK);
+  mcp_web_deliver(&w.web);
   idem_conn_free(conn);
   look_and_end(&w);
   mcp_web_close(&w.web);
@@ -353,89 +353,52 @@ static void who_takes_no_stream_is_not_asked(void **state) {
   expect_over(&w);
 }
 
-/* ------------------------------------------------------------------- bounds */
-
-enum { MANY = 12 };
-
-static void let_go(idem_request *request, idem_cancel_reason reason, void *user) {
-  (void)reason, (void)user;
-  idem_request_drop(request);
+static void say_much(idem_request *request, yyjson_val *arguments, void *user) {
+  static char line[1 << 19];
+  (void)arguments, (void)user;
+  memset(line, 'x', sizeof line - 1);
+  for (int i = 0; i < 40; i++) idem_mcp_log(request, IDEM_MCP_ERROR, NULL, line);
+  idem_tool_text(request, "said", 4);
 }
 
-/* Nobody ever answers; the end of the server ends them. */
-static void keep_many(idem_request *request, void *user) {
-  (void)user;
-  idem_request_keep(request);
-  idem_request_on_cancel(request, let_go, NULL);
+static void feed_post(mcp_web_conn *to, const char *headers, const char *body) {
+  char text[1024];
+  int len = snprintf(text, sizeof text,
+                     "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, "
+                     "text/event-stream\r\nContent-Type: application/json\r\n%s"
+                     "Content-Length: %zu\r\n\r\n%s",
+                     headers, strlen(body), body);
+  assert_int_equal(idem__http_conn_feed(to->conn, text, (size_t)len, to->web->now_ms), IDEM_OK);
 }
 
-/* Calls one after the other on connections that are lost at once; how many were taken in. */
-static size_t call_and_lose(world *w, const char *headers, const char *session, unsigned first) {
-  size_t taken = 0;
-  char lines[256], body[192];
-  for (unsigned i = 0; i < MANY; i++) {
-    snprintf(lines, sizeof lines, "%s%s", headers, session);
-    snprintf(body, sizeof body,
-             "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{\"name\":"
-             "\"slow\",\"arguments\":{}}}",
-             first + i);
-    char *answer = mcp_web_ask(&w->web, "POST", "/mcp", lines, body);
-    taken += !strstr(answer, "too-many-in-flight");
-    free(answer);
-  }
-  return taken;
-}
-
-static void work_in_flight_is_bounded(void **state) {
+/* The rest of a batch waits while its client reads. By then the request that brought it is another's. */
+static void a_batch_that_waits_reads_no_other_request(void **state) {
   (void)state;
   world w;
-  char a1[64], a2[64], b1[64];
-  static const char alice[] = "Authorization: Bearer alice\r\n";
-  static const char bob[] = "Authorization: Bearer bob\r\n";
-  open_world(&w, &(mcp_web_opts){.store = NULL});
-  w.web.fixture->keep = keep_many;
-  idem__router_limit_work(w.web.fixture->server->router, 20, 10, 7);
-  mcp_web_hello(&w.web, alice, a1);
-  mcp_web_hello(&w.web, alice, a2);
-  mcp_web_hello(&w.web, bob, b1);
-  assert_int_equal(call_and_lose(&w, alice, a1, 1), 7);
-  assert_int_equal(call_and_lose(&w, alice, a2, 1), 3); /* she has ten */
-  assert_int_equal(call_and_lose(&w, bob, b1, 1), 7);   /* he is not bound by hers */
-  assert_int_equal(in_flight(&w), 17);
-  mcp_web_close(&w.web);
-}
-
-/* A client's arguments take a quarter of what there is for all, while its handlers have them. */
-static void arguments_in_flight_are_bounded(void **state) {
-  (void)state;
-  enum { BYTES = 100000, MOST = 8 };
-  world w;
-  char session[64], *body = malloc(BYTES + 256);
-  assert_non_null(body);
-  open_world(&w, &(mcp_web_opts){.store = NULL});
-  w.web.fixture->keep = keep_many;
-  idem__router_limit_work_bytes(w.web.fixture->server->router, MOST * BYTES / 2);
-  mcp_web_hello(&w.web, "", session);
-  size_t taken = 0;
-  for (unsigned i = 0; i < 2 * MOST; i++) {
-    int head = snprintf(body, 256,
-                        "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{"
-                        "\"name\":\"slow\",\"arguments\":{},\"_meta\":{\"x\":\"",
-                        i);
-    memset(body + head, 'x', BYTES);
-    strcpy(body + head + BYTES, "\"}}}");
-    char *answer = mcp_web_ask(&w.web, "POST", "/mcp", session, body);
-    taken += !strstr(answer, "too-many-in-flight");
-    free(answer);
-  }
-  if (!taken || taken >= MOST)
-    fail_msg("%zu were taken in, %zu are in flight", taken, in_flight(&w));
-  assert_int_equal(in_flight(&w), taken);
-  char *answer = mcp_web_ask(&w.web, "POST", "/mcp", session,
-                             "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}");
-  assert_non_null(strstr(answer, "\"result\":{}"));
+  mcp_web_conn other;
+  char line[64];
+  open_world(&w, &(mcp_web_opts){0});
+  idem_tool noisy = {.name = "noisy", .fn = say_much};
+  assert_int_equal(idem_server_add_tool(w.web.fixture->server, &noisy, NULL, 0), IDEM_OK);
+  char *answer = mcp_web_ask(&w.web, "POST", "/mcp", "",
+                             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
+                             "\"protocolVersion\":\"2025-03-26\",\"capabilities\":{}}}");
+  const char *at = strstr(answer, "Mcp-Session-Id: ");
+  assert_non_null(at);
+  snprintf(line, 64, "%.*s\r\n", (int)strcspn(at, "\r"), at);
   free(answer);
-  free(body);
+  mcp_web_connect(&w.web, &w.line);
+  mcp_web_connect(&w.web, &other);
+  feed_post(
+      &w.line, line,
+      "[{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"noisy\"}},"
+      "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ping\"}]");
+  feed_post(&other, "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: ping\r\n", "{");
+  mcp_web_settle(&w.line);
+  assert_null(strstr(w.line.output, "\"error\":{"));
+  assert_non_null(strstr(w.line.output, "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}"));
+  mcp_web_disconnect(&w.line);
+  mcp_web_disconnect(&other);
   mcp_web_close(&w.web);
 }
 
@@ -456,8 +419,7 @@ int main(void) {
       cmocka_unit_test(a_call_waited_for_keeps_its_session),
       cmocka_unit_test(a_session_of_calls_left_behind_makes_room),
       cmocka_unit_test(who_takes_no_stream_is_not_asked),
-      cmocka_unit_test(work_in_flight_is_bounded),
-      cmocka_unit_test(arguments_in_flight_are_bounded),
+      cmocka_unit_test(a_batch_that_waits_reads_no_other_request),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

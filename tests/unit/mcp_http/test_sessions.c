@@ -445,6 +445,130 @@ static void all_who_are_away_find_what_they_missed(void **state) {
   mcp_web_close(&web);
 }
 
+/* Answers `before`, `count` times `piece`, `after`. */
+static char *ask_long(mcp_web *web, const char *headers, const char *before, const char *piece,
+                      size_t count, const char *after) {
+  size_t size = strlen(before) + count * strlen(piece) + strlen(after) + 1;
+  char *body = malloc(size), *at = stpcpy(body, before);
+  for (size_t i = 0; i < count; i++) at = stpcpy(at, piece);
+  strcpy(at, after);
+  char *answer = mcp_web_ask(web, "POST", "/mcp", headers, body);
+  free(body);
+  return answer;
+}
+
+#define HELLO                                                                                      \
+  "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"                           \
+  "\"protocolVersion\":\"2025-11-25\","
+
+/* A session keeps what may be asked for, and no more of that than a client has to say. */
+static void a_session_keeps_little_of_its_handshake(void **state) {
+  (void)state;
+  mcp_web web;
+  idem__store *store = new_store();
+  mcp_web_open(&web, &(mcp_web_opts){.store = store});
+  expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"x\":[1", ",1", 200000, "]}}"), "200 OK");
+  assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), 1);
+  assert_true(idem__store_memory_bytes(store) < 2000);
+  expect(ask_long(&web, "", HELLO "\"capabilities\":{\"x\":[1", ",1", 10000, "]}}}"),
+         "\"data\":{\"reason\":\"client-info-too-large\"}");
+  expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"clientInfo\":{\"name\":\"", "x", 70000,
+                  "\",\"version\":\"1\"}}}"),
+         "400 Bad Request");
+  expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"clientInfo\":{\"name\":\"", "\\u0001",
+                  60000, "\",\"version\":\"1\"}}}"),
+         "200 OK");
+  mcp_web_close(&web);
+  idem__store_unref(store);
+}
+
+static void a_session_keeps_no_endless_uris(void **state) {
+  (void)state;
+  static const char subscribe[] =
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/subscribe\",\"params\":{\"uri\":\"x:";
+  mcp_web web;
+  char session[64];
+  mcp_web_open(&web, &(mcp_web_opts){0});
+  mcp_web_hello(&web, "", session);
+  expect(ask_long(&web, session, subscribe, "x", 8000, "\"}}"), "\"result\":{}");
+  expect(ask_long(&web, session, subscribe, "x", 8192, "\"}}"), "\"error\":");
+  mcp_web_close(&web);
+}
+
+static size_t subscriptions(mcp_web *web, const char *session) {
+  const idem__http_session *found =
+      idem__map_get(&web->table->by_id, session + strlen("Mcp-Session-Id: "), IDEM__SESSION_ID);
+  assert_non_null(found);
+  return found->legacy.subscriptions.count;
+}
+
+/* What is refused leaves nothing behind, neither for want of room in the session nor in the store. */
+static void a_refused_subscription_is_none(void **state) {
+  (void)state;
+  static const char subscribe[] =
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/subscribe\",\"params\":{\"uri\":\"x:%d";
+  mcp_web web;
+  char session[64], body[160];
+  idem__store *store;
+  idem__store_memory_opts opts = {.seed = 5, .max_bytes = 12000};
+  assert_int_equal(idem__store_memory_new(&opts, &store), IDEM_OK);
+  mcp_web_open(&web, &(mcp_web_opts){.store = store, .server = {.max_subscriptions = 100}});
+  mcp_web_hello(&web, "", session);
+  size_t taken = 0;
+  for (int i = 0; i < 60; i++) {
+    snprintf(body, sizeof body, subscribe, i);
+    char *answer = ask_long(&web, session, body, "x", 1000, "\"}}");
+    taken += strstr(answer, "\"result\":{}") != NULL;
+    free(answer);
+  }
+  assert_in_range(taken, 2, 11);
+  assert_int_equal(subscriptions(&web, session), taken);
+  mcp_web_close(&web);
+  idem__store_unref(store);
+  mcp_web_open(&web, &(mcp_web_opts){.server = {.max_subscriptions = 100}});
+  mcp_web_hello(&web, "", session);
+  for (int i = 0; i < 60; i++) {
+    snprintf(body, sizeof body, subscribe, i);
+    free(ask_long(&web, session, body, "x", 1000, "\"}}"));
+  }
+  assert_int_equal(subscriptions(&web, session), 25);
+  mcp_web_close(&web);
+}
+
+/* Tasks leave room for sessions, and one that finds none costs few others theirs. */
+static void a_store_full_of_tasks_keeps_its_sessions(void **state) {
+  (void)state;
+  enum { SESSIONS = 12 };
+  static char big[40000];
+  static char lines[SESSIONS][64];
+  mcp_web web;
+  idem__store *store;
+  idem__store_memory_opts opts = {.seed = 5, .max_bytes = 40000};
+  idem__store_op op = {.verb = IDEM__STORE_PUT, .space = IDEM__STORE_TASKS, .name_len = 1};
+  assert_int_equal(idem__store_memory_new(&opts, &store), IDEM_OK);
+  mcp_web_open(&web, &(mcp_web_opts){.store = store});
+  op.expect = IDEM__STORE_ANY;
+  op.bytes = big;
+  op.len = 4000;
+  for (op.name = "0123456789"; *op.name; op.name++) idem__store_ask(store, &op, NULL);
+  for (int i = 0; i < SESSIONS; i++) mcp_web_hello(&web, "", lines[i]);
+  op.space = IDEM__STORE_SESSIONS;
+  op.len = 40000 - idem__store_memory_bytes(store) - 200; /* now it is full */
+  op.name = "x";
+  assert_int_equal(idem__store_ask(store, &op, NULL).status, IDEM_OK);
+  free(ask_long(&web, "", HELLO "\"capabilities\":{},\"clientInfo\":{\"name\":\"", "x", 30000,
+                "\",\"version\":\"1\"}}}"));
+  size_t left = 0;
+  for (int i = 0; i < SESSIONS; i++) {
+    char *answer = mcp_web_ask(&web, "POST", "/mcp", lines[i], PING);
+    left += strstr(answer, "200 OK") != NULL;
+    free(answer);
+  }
+  assert_in_range(left, SESSIONS - 4, SESSIONS);
+  mcp_web_close(&web);
+  idem__store_unref(store);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_session_opened_here_is_served_there),
@@ -460,6 +584,10 @@ int main(void) {
       cmocka_unit_test(thousands_of_abandoned_sessions_are_reaped),
       cmocka_unit_test(the_oldest_idle_session_makes_room),
       cmocka_unit_test(all_who_are_away_find_what_they_missed),
+      cmocka_unit_test(a_session_keeps_little_of_its_handshake),
+      cmocka_unit_test(a_session_keeps_no_endless_uris),
+      cmocka_unit_test(a_refused_subscription_is_none),
+      cmocka_unit_test(a_store_full_of_tasks_keeps_its_sessions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,8 +101,10 @@ static void a_task_is_seen_from_anywhere(void **state) {
   start(both, "job", id);
   expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"status\":\"working\"");
   idem_task_status(both->kept, "half way");
+  mcp_web_deliver(&both->owner);
   expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"statusMessage\":\"half way\"");
   idem_tool_text(both->kept, "12345678901234567890.10", 23);
+  mcp_web_deliver(&both->owner);
   expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "12345678901234567890.10");
   expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"status\":\"completed\"");
 }
@@ -174,6 +176,7 @@ static void who_listens_elsewhere_is_told(void **state) {
                body);
   assert_non_null(strstr(listener.output, "acknowledged"));
   idem_tool_text(both->kept, "heard", 5);
+  mcp_web_deliver(&both->owner);
   mcp_web_settle(&listener);
   assert_non_null(strstr(listener.output, "notifications/tasks"));
   assert_non_null(strstr(listener.output, "heard"));
@@ -196,6 +199,7 @@ static void tasks_whose_time_is_over_go_a_few_at_a_time(void **state) {
   for (int i = 0; i < TASKS; i++) {
     start(&both, "job", id);
     idem_tool_text(both.kept, "done", 4);
+    mcp_web_deliver(&both.owner);
   }
   both.owner.fixture->wall_ms += 5000;
   for (int i = 0; i < 8; i++) {

@@ -263,8 +263,8 @@ static void marks_are_kept_by_each_tool_of_the_same_schema(void **state) {
   idem_server *server = mcp_test_server(NULL);
   assert_int_equal(add_alike(server, "a", marked), IDEM_OK);
   assert_int_equal(add_alike(server, "b", marked), IDEM_OK);
-  assert_int_equal(entry_of(server, "a")->header_count, 3);
-  assert_int_equal(entry_of(server, "b")->header_count, 3);
+  assert_int_equal(entry_of(server, "a")->headers.count, 3);
+  assert_int_equal(entry_of(server, "b")->headers.count, 3);
   idem_server_free(server);
 }
 

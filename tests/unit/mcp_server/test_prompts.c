@@ -170,7 +170,7 @@ static void bad_arguments_never_reach_the_prompt(void **state) {
                               "arguments.extra", "string", "object");
     mcp_peer_expect(
         &peer, "prompts/get", "\"name\":\"none\"",
-        "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{\"prompt\":"
+        "\"error\":{\"code\":-32602,\"message\":\"Unknown prompt: none\",\"data\":{\"prompt\":"
         "\"none\"}}");
     mcp_peer_close(&peer);
   }

@@ -236,11 +236,12 @@ static void a_missing_resource_is_an_error_that_names_it(void **state) {
     mcp_peer peer;
     mcp_peer_open(&peer, server, mcp_test_revisions[i]);
     mcp_peer_expect(&peer, "resources/read", "\"uri\":\"test://none\"",
-                    peer.modern
-                        ? "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{"
-                          "\"uri\":\"test://none\"}}"
-                        : "\"error\":{\"code\":-32002,\"message\":\"Resource not found\",\"data\":{"
-                          "\"uri\":\"test://none\"}}");
+                    peer.modern ? "\"error\":{\"code\":-32602,\"message\":\"Resource not found: "
+                                  "test://none\",\"data\":{"
+                                  "\"uri\":\"test://none\"}}"
+                                : "\"error\":{\"code\":-32002,\"message\":\"Resource not found: "
+                                  "test://none\",\"data\":{"
+                                  "\"uri\":\"test://none\"}}");
     mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"test://text\\u0000\"",
                          "\"data\":{\"uri\":\"test://text\\u0000\"}");
     mcp_peer_close_with(&peer, server);
@@ -254,9 +255,10 @@ static void a_reader_may_say_that_there_is_none(void **state) {
   add_template(server, "x:y{?a}", "a");
   mcp_peer_open(&peer, server, "2026-07-28");
   mcp_peer_expect_part(&peer, "resources/read", "\"uri\":\"x:y?a=1\"", "\"text\":\"1\"");
-  mcp_peer_expect(&peer, "resources/read", "\"uri\":\"x:y\"",
-                  "\"error\":{\"code\":-32602,\"message\":\"Invalid params\",\"data\":{\"uri\":\"x:"
-                  "y\"}}");
+  mcp_peer_expect(
+      &peer, "resources/read", "\"uri\":\"x:y\"",
+      "\"error\":{\"code\":-32602,\"message\":\"Resource not found: x:y\",\"data\":{\"uri\":\"x:"
+      "y\"}}");
   mcp_peer_close_with(&peer, server);
 }
 

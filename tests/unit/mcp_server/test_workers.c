@@ -98,12 +98,12 @@ static void only_lists_that_differ_are_told_of_when_all_is_replaced(void **state
   idem_server_replace(server, same);
   assert_int_equal(changes(hub), 0);
   idem__worker_lists *view = idem__worker_snapshot(hub);
-  assert_ptr_equal(idem__registry_tool(view->registry, "keep", 4)->user, &other);
+  assert_ptr_equal(idem__registry_tool(view->registry, "keep", 4)->head.user, &other);
   idem_server_replace(server, changed);
   assert_int_equal(changes(hub), 1u << IDEM__TOOLS);
   idem_server_free(same);
   idem_server_free(changed);
-  assert_ptr_equal(idem__registry_tool(view->registry, "keep", 4)->user, &other);
+  assert_ptr_equal(idem__registry_tool(view->registry, "keep", 4)->head.user, &other);
   idem__worker_lists_unref(view);
   idem__worker_free(hub);
   idem_server_free(server);

@@ -1,5 +1,6 @@
 /* test_back_pressure.c - a peer that does not read cannot grow memory, and two peers that both serve
  * and call cannot wait for each other for ever. */
+#include "rpc/rpc.h"
 #include "support/fault_alloc.h"
 #include "support/unit.h"
 
@@ -304,6 +305,30 @@ static void requests_are_refused_when_too_much_waits(void **state) {
   close_deaf(&peer);
 }
 
+/* With whole framing each answer is a chunk of its own. These have 37 bytes, the least there is, and a chunk
+ * without its text has some 200. */
+static void small_answers_that_wait_take_no_large_buffers(void **state) {
+  (void)state;
+  enum { MOST = 1 << 20 };
+  static const char ask[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\",\"params\":[1]}";
+  fault_alloc memory;
+  fault_alloc_init(&memory);
+  idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  policy.framing = IDEM_FRAMING_WHOLE;
+  policy.limits.queued_output_bytes = MOST;
+  idem_router *router = open_router(&memory, NULL);
+  idem_conn *conn = open_conn(&memory, router, &policy, NULL);
+  while (idem_conn_want_read(conn))
+    assert_int_equal(idem__conn_message(conn, ask, sizeof ask - 1, NULL), IDEM_OK);
+  if (memory.live_bytes > (size_t)8 * MOST)
+    fail_msg("%zu bytes for %zu", memory.live_bytes, idem_conn_queued(conn));
+  idem_chunk chunk;
+  while (idem_conn_next_chunk(conn, &chunk)) idem_chunk_free(&chunk);
+  idem_conn_free(conn);
+  idem_router_free(router);
+  fault_alloc_assert_clean(&memory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reading_pauses_when_output_is_not_taken),
@@ -314,6 +339,7 @@ int main(void) {
       cmocka_unit_test(two_peers_that_call_and_notify_never_deadlock),
       cmocka_unit_test(notifications_are_dropped_when_too_much_waits),
       cmocka_unit_test(requests_are_refused_when_too_much_waits),
+      cmocka_unit_test(small_answers_that_wait_take_no_large_buffers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include "support/fault_alloc.h"
 #include "support/unit.h"
 
-#include <idem/rpc.h>
+#include <idem/mcp.h>
 #include <stdlib.h>
 
 typedef struct stage {

@@ -111,6 +111,54 @@ static void the_built_ins_list_and_describe_methods(void **state) {
   idem_router_free(router);
 }
 
+static void rpc_discover_is_an_openrpc_document(void **state) {
+  (void)state;
+  idem_router *router;
+  static const char *const params[] = {"level: string", "b: whatever", NULL};
+  idem_method_info info = {.description = "does it", .params = params, .returns = "object"};
+  assert_int_equal(idem_router_new(NULL, &router), IDEM_OK);
+  assert_int_equal(idem_router_method(router, "a", nothing, NULL), IDEM_OK);
+  assert_int_equal(idem_router_notification(router, "only_heard", hear, NULL), IDEM_OK);
+  assert_int_equal(idem_router_describe(router, "a", &info), IDEM_OK);
+  assert_int_equal(idem_router_discover(router, "mine", "1.2.3"), IDEM_OK);
+  assert_int_equal(idem_router_discover(router, "mine", "1.2.3"), IDEM_E_EXISTS);
+  assert_int_equal(idem_router_method(router, "rpc.discover", nothing, NULL), IDEM_E_INVAL);
+  expect_answer(router, "rpc.discover",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"openrpc\":\"1.3.2\","
+                "\"info\":{\"title\":\"mine\",\"version\":\"1.2.3\"},\"methods\":["
+                "{\"name\":\"a\",\"description\":\"does it\",\"params\":["
+                "{\"name\":\"level\",\"schema\":{\"type\":\"string\"}},"
+                "{\"name\":\"b\",\"schema\":{}}],"
+                "\"result\":{\"name\":\"result\",\"schema\":{\"type\":\"object\"}}},"
+                "{\"name\":\"rpc.discover\",\"description\":\"Describes the methods, as OpenRPC\","
+                "\"params\":[],\"result\":{\"name\":\"result\",\"schema\":{\"type\":\"object\"}}}"
+                "]}}\n");
+  idem_router_free(router);
+}
+
+static void discover_once(fault_alloc *fault, void *user) {
+  idem_router *router;
+  (void)user;
+  if (idem_router_new(&(idem_router_opts){.alloc = &fault->alloc}, &router) != IDEM_OK) return;
+  (void)idem_router_discover(router, "mine", "1.2.3");
+  idem_router_free(router);
+}
+
+static void discovery_leaks_nothing_without_memory(void **state) {
+  (void)state;
+  assert_true(fault_alloc_sweep(discover_once, NULL, 100) >= 4);
+}
+
+static void json_is_written_without_escapes(void **state) {
+  static const char text[] = IDEM_JSON({"type" : [ "a", "b\\d \"c\"" ]});
+  (void)state;
+  yyjson_doc *doc = yyjson_read(text, sizeof text - 1, 0);
+  assert_string_equal(
+      yyjson_get_str(yyjson_arr_get(yyjson_obj_get(yyjson_doc_get_root(doc), "type"), 1)),
+      "b\\d \"c\"");
+  yyjson_doc_free(doc);
+}
+
 static void drop_line(void *ctx, const char *line, size_t len) {
   (void)ctx;
   (void)line;
@@ -240,6 +288,9 @@ int main(void) {
       cmocka_unit_test(names_that_begin_with_rpc_are_refused),
       cmocka_unit_test(only_what_is_registered_can_be_described),
       cmocka_unit_test(the_built_ins_list_and_describe_methods),
+      cmocka_unit_test(rpc_discover_is_an_openrpc_document),
+      cmocka_unit_test(discovery_leaks_nothing_without_memory),
+      cmocka_unit_test(json_is_written_without_escapes),
       cmocka_unit_test(set_log_level_sets_the_log),
       cmocka_unit_test(a_router_survives_the_want_of_memory),
       cmocka_unit_test(the_memory_of_all_messages_of_a_router_is_bounded),

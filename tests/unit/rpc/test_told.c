@@ -2,7 +2,7 @@
  * and that nothing is told twice. */
 #include "support/unit.h"
 
-#include <idem/rpc.h>
+#include <idem/mcp.h>
 #include <stdio.h>
 
 typedef struct fixture {

@@ -142,6 +142,29 @@ static const bomb bombs[] = {
      NULL,
      true,
      200000},
+    {"many branches that look at every member, and one for what is left",
+     {"{\"allOf\":[", "{\"properties\":{\"p%d\":{\"type\":\"integer\"}}}",
+      "],\"unevaluatedProperties\":false}", 200, true},
+     {"{", "\"k%d\":1", "}", 20000, true},
+     "max_steps",
+     false,
+     0},
+    {"no bomb: fifty such branches",
+     {"{\"allOf\":[", "{\"properties\":{\"p%d\":{\"type\":\"integer\"}}}",
+      "],\"unevaluatedProperties\":{\"type\":\"integer\"}}", 50, true},
+     {"{", "\"k%d\":1", "}", 20000, true},
+     NULL,
+     true,
+     1100000},
+    {"no bomb: four megabytes of small objects, each tried as three kinds",
+     {"{\"items\":{\"anyOf\":[{\"required\":[\"c\"]},{\"type\":\"string\"},{\"type\":\"object\","
+      "\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":0},\"b\":{\"type\":\"string\","
+      "\"maxLength\":9}},\"required\":[\"a\",\"b\"],\"additionalProperties\":false}]}}",
+      "", "", 0, false},
+     {"[", "{\"a\":%d,\"b\":\"text\"}", "]", 180000, true},
+     NULL,
+     true,
+     0},
 };
 
 static double seconds_since(const struct timespec *start) {

@@ -1,5 +1,6 @@
 /* test_coerce.c - strings become what a schema asks for, defaults are filled, names suggested. */
 #include "schema_help.h"
+#include "support/fault_alloc.h"
 
 /* Shapes `value` by `schema` and compares the JSON it becomes. */
 static void becomes(const char *schema_text, const char *value, idem_schema_shape shape,
@@ -103,6 +104,32 @@ static void shaping_is_bounded(void **state) {
   idem_schema_free(schema);
 }
 
+/* Strings that hold JSON are read with the document's memory, so that a failure there is one of ours, too. */
+static void shape_with(fault_alloc *fault, void *user) {
+  const idem_schema *schema = user;
+  static const char value[] = "{\"o\":\"{\\\"i\\\":\\\"5\\\"}\",\"l\":\"[1,2]\"}";
+  yyjson_doc *in = yyjson_read(value, strlen(value), 0);
+  const yyjson_alc alc = {fault->alloc.malloc, fault->alloc.realloc, fault->alloc.free,
+                          fault->alloc.ctx};
+  yyjson_mut_doc *doc = yyjson_mut_doc_new(&alc);
+  yyjson_mut_val *out = NULL;
+  idem_status status =
+      doc ? idem_schema_apply(schema, yyjson_doc_get_root(in), &coerce, doc, &out) : IDEM_E_NOMEM;
+  assert_int_equal(status, fault->failures ? IDEM_E_NOMEM : IDEM_OK);
+  if (status == IDEM_OK) assert_true(yyjson_mut_is_obj(yyjson_mut_obj_get(out, "o")));
+  yyjson_mut_doc_free(doc);
+  yyjson_doc_free(in);
+}
+
+static void a_string_is_not_left_as_it_was_for_want_of_memory(void **state) {
+  (void)state;
+  idem_schema *schema = compile("{\"properties\":{\"o\":{\"type\":\"object\",\"properties\":{\"i\":"
+                                "{\"type\":\"integer\"}}},\"l\":{\"type\":\"array\"}}}");
+  assert_true(fault_alloc_sweep(shape_with, schema, 100) >= 5);
+  assert_true(fault_alloc_sweep_ever_after(shape_with, schema, 100) >= 5);
+  idem_schema_free(schema);
+}
+
 static void near_names_are_suggested(void **state) {
   (void)state;
   idem_schema *schema = compile("{\"properties\":{\"query\":{},\"limit\":{},\"id\":{}},"
@@ -130,6 +157,7 @@ int main(void) {
       cmocka_unit_test(nothing_changes_unless_asked),
       cmocka_unit_test(defaults_fill_what_is_absent),
       cmocka_unit_test(shaping_is_bounded),
+      cmocka_unit_test(a_string_is_not_left_as_it_was_for_want_of_memory),
       cmocka_unit_test(near_names_are_suggested),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

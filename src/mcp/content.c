@@ -1,7 +1,7 @@
 /* content.c - content blocks: building them, and writing them as a revision knows them.
  * A kind that the peer's revision does not know becomes a text that says what it was; fields it
  * does not know are left out. */
-#include "result.h"
+#include "content.h"
 
 #include <string.h>
 
@@ -19,11 +19,15 @@ bool idem_content_text(yyjson_mut_doc *doc, yyjson_mut_val *content, const char 
 
 static bool add_base64(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key,
                        const void *data, size_t len) {
+  if (len > SIZE_MAX / 2) return false;
   idem__buf text;
-  idem__buf_init(&text, NULL, SIZE_MAX / 4);
+  size_t room = len / 3 * 4 + 5;
+  char *memory = doc->alc.malloc(doc->alc.ctx, room); /* what the document itself is made of */
+  if (!memory) return false;
+  idem__buf_fixed(&text, memory, room);
   bool added = idem__base64_encode(&text, data, len, IDEM__BASE64_STANDARD) == IDEM_OK &&
-               yyjson_mut_obj_add_strncpy(doc, object, key, text.len ? text.data : "", text.len);
-  idem__buf_deinit(&text);
+               yyjson_mut_obj_add_strncpy(doc, object, key, memory, text.len);
+  doc->alc.free(doc->alc.ctx, memory);
   return added;
 }
 

@@ -1,0 +1,199 @@
+/* welcome.c - see welcome.h. All of it is the operator's own text; what a terminal could take for an order
+ * is escaped all the same. */
+#include "welcome.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define OTHER_LINES 14u /* that are not names */
+#define LEAST_NAMES 5u
+#define NAME_WIDTH 20
+
+typedef struct page {
+  FILE *out;
+  size_t lines; /* names that are still shown */
+  size_t width;
+  size_t left_out;
+} page;
+
+/* ------------------------------------------------------------------------ names */
+
+/* The first line, cut to what fits. */
+static void put_line(const page *self, const char *text, size_t room) {
+  char storage[1024];
+  idem__buf line;
+  idem__buf_fixed(&line, storage, sizeof storage);
+  size_t len = strcspn(text, "\r\n");
+  size_t max = room < sizeof storage / 8 ? room : sizeof storage / 8;
+  idem__text_escape(&line, text, len, len > max && max > 3 ? max - 3 : max);
+  fprintf(self->out, "%.*s", (int)line.len, line.data);
+}
+
+static void put_name(page *self, const char *name, const char *about) {
+  if (!self->lines) {
+    self->left_out++;
+    return;
+  }
+  self->lines--;
+  fprintf(self->out, "  %-*.64s ", NAME_WIDTH, name);
+  size_t taken = strlen(name) > NAME_WIDTH ? strlen(name) + 3 : NAME_WIDTH + 3;
+  if (about) put_line(self, about, self->width > taken + 20 ? self->width - taken : 20);
+  fputc('\n', self->out);
+}
+
+static void put_names(page *self, const serve_config *config) {
+  char uri[160];
+  for (size_t i = 0; i < config->shown_count; i++) {
+    const tool_config *tool = &config->tools[i];
+    put_name(self, tool->name, tool->description ? tool->description : tool->title);
+  }
+  for (size_t i = 0; i < config->resource_count; i++) {
+    const resource_config *one = &config->resources[i];
+    snprintf(uri, sizeof uri, "idem://%.100s%s", one->name, one->is_directory ? "/..." : "");
+    put_name(self, uri, one->description ? one->description : one->title);
+  }
+  for (size_t i = 0; i < config->prompt_count; i++) {
+    const prompt_config *one = &config->prompts[i];
+    snprintf(uri, sizeof uri, "%.100s (prompt)", one->name);
+    put_name(self, uri, one->description ? one->description : one->title);
+  }
+  if (self->left_out) fprintf(self->out, "  and %zu more: idem list\n", self->left_out);
+}
+
+/* ----------------------------------------------------------------------- addresses */
+
+/* A port of 0 is known once it is taken, and told then. */
+static bool is_open_port(const char *url) {
+  const char *colon = strrchr(url, ':');
+  return colon && colon[1] == '0' && (colon[2] == '/' || !colon[2]);
+}
+
+static const char *web_url(const serve_options *options) {
+  for (size_t i = 0; options && i < options->url_count; i++)
+    if (strncmp(options->urls[i], "http", 4) == 0) return options->urls[i];
+  return NULL;
+}
+
+static void put_addresses(const page *self, const serve_options *options) {
+  for (size_t i = 0; options && i < options->url_count; i++)
+    fprintf(self->out, "at        %s%s\n", options->urls[i],
+            is_open_port(options->urls[i]) ? " (any free port, told below)" : "");
+}
+
+/* ----------------------------------------------------------------------- settings */
+
+/* Whether the word `idem` starts this very program. */
+static bool is_in_path(const char *program) {
+  const char *folders = getenv("PATH");
+  for (const char *at = folders ? folders : ""; *at;) {
+    char path[1024];
+    size_t len = strcspn(at, ":");
+    snprintf(path, sizeof path, "%.*s/idem", (int)(len < 900 ? len : 0), at);
+    char *real = realpath(path, NULL);
+    bool same = real && strcmp(real, program) == 0;
+    free(real);
+    if (same) return true;
+    at += len + (at[len] == ':');
+  }
+  return false;
+}
+
+static void put_string(idem__buf *out, const char *text) {
+  idem__text_json_string(out, text, strlen(text));
+}
+
+static void put_command(idem__buf *out, const char *path) {
+  char *program = realpath("/proc/self/exe", NULL), *file = realpath(path, NULL);
+  idem__buf_puts(out, "{\"command\": ");
+  put_string(out, !program || is_in_path(program) ? "idem" : program);
+  idem__buf_puts(out, ", \"args\": [\"serve\", ");
+  put_string(out, file ? file : path);
+  idem__buf_puts(out, "]}");
+  free(program);
+  free(file);
+}
+
+static void put_address(idem__buf *out, const char *url, bool token) {
+  idem__buf_puts(out, "{\"type\": \"http\", \"url\": ");
+  put_string(out, url);
+  if (token) idem__buf_puts(out, ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}");
+  idem__buf_puts(out, "}");
+}
+
+static void put_settings(const page *self, const serve_config *config, const char *path,
+                         const serve_options *options) {
+  char storage[8192];
+  idem__buf text;
+  const char *url = web_url(options);
+  if (options && (options->profile != IDEM_PROFILE_MCP || (url && is_open_port(url)))) return;
+  idem__buf_fixed(&text, storage, sizeof storage);
+  idem__buf_puts(&text, "settings  {\"mcpServers\": {");
+  put_string(&text, config->name);
+  idem__buf_puts(&text, ": ");
+  if (options && url)
+    put_address(&text, url, options->tokens.count);
+  else
+    put_command(&text, path);
+  if (idem__buf_puts(&text, "}}\n") == IDEM_OK) fwrite(text.data, 1, text.len, self->out);
+}
+
+/* ------------------------------------------------------------------------- trying */
+
+/* What an argument could be, for a call that is only looked at. */
+static const char *example_of(yyjson_val *type) {
+  const char *name =
+      yyjson_is_obj(type) ? yyjson_get_str(yyjson_obj_get(type, "type")) : yyjson_get_str(type);
+  if (!name || strcmp(name, "string") == 0) return "TEXT";
+  if (strcmp(name, "boolean") == 0) return "true";
+  return strcmp(name, "integer") == 0 || strcmp(name, "number") == 0 ? "1" : "TEXT";
+}
+
+/* A dry run starts nothing, whatever the tool. */
+static void put_try(const page *self, const serve_config *config, const char *path) {
+  yyjson_val *key, *value;
+  size_t i, max;
+  if (!config->shown_count) return;
+  const tool_config *tool = &config->tools[0];
+  fputs("try       idem serve ", self->out);
+  if (strcmp(path, "idem.json") != 0) fprintf(self->out, "%s ", path);
+  fprintf(self->out, "--dry-run %s", tool->name);
+  idem__each_member(yyjson_obj_get(yyjson_obj_iter_get_val(tool->key), "args"), i, max, key,
+                    value) {
+    size_t len = yyjson_get_len(key);
+    if (len && yyjson_get_str(key)[len - 1] == '?') continue;
+    if (yyjson_obj_get(value, "default")) continue;
+    fprintf(self->out, " %s=%s", yyjson_get_str(key), example_of(value));
+  }
+  fputc('\n', self->out);
+}
+
+/* -------------------------------------------------------------------------- whole */
+
+static page open_page(FILE *out) {
+  struct winsize size;
+  page made = {.out = out, .lines = SIZE_MAX, .width = 100};
+  if (!isatty(fileno(out)) || ioctl(fileno(out), TIOCGWINSZ, &size) != 0) return made;
+  size_t rows = size.ws_row ? size.ws_row : 24;
+  made.lines = rows > OTHER_LINES + LEAST_NAMES ? rows - OTHER_LINES : LEAST_NAMES;
+  made.width = size.ws_col ? size.ws_col : 80;
+  return made;
+}
+
+void welcome(FILE *out, const edition *served, const char *path, const serve_options *options) {
+  const serve_config *config = &served->config;
+  page self = open_page(out);
+  char counts[CONFIG_COUNTS], bounds[CONFINE_BRIEF];
+  put_line(&self, config->title ? config->title : config->name, self.width);
+  fprintf(out, ": %s\n\n", config_counts(config, counts));
+  if (config->shown_count || config->resource_count || config->prompt_count) {
+    put_names(&self, config);
+    fputc('\n', out);
+  }
+  put_addresses(&self, options);
+  if (confinement_brief(&served->bounds, bounds)) fprintf(out, "bounds    %s\n", bounds);
+  put_try(&self, config, path);
+  put_settings(&self, config, path, options);
+  fflush(out);
+}

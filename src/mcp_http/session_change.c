@@ -1,0 +1,259 @@
+/* session_change.c - what changes in a session: opening it, and what its client sets later. A change is made in
+ * the image and written with the version it was made from; where another process was faster the record is
+ * read again and the change made once more. The store answers now or later. */
+#include "mcp_http.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CHANGE_TRIES 16
+#define EVICTED 4 /* for one that comes, at most: a store may be full of something else */
+
+/* ------------------------------------------------------------------ changing */
+
+typedef struct changing {
+  idem_alloc alloc;
+  idem__http_session *session; /* counted */
+  idem__store_queue *queue;
+  idem__session_change change; /* its text follows */
+  idem__session_done done;
+  void *user;
+  unsigned tries;
+  idem_status status; /* why the record is read */
+  idem__session_finding reading;
+} changing;
+
+/* A session that ended meanwhile needs no change any more. */
+static void end_change(changing *one, idem_status status) {
+  idem_alloc alloc = one->alloc;
+  idem__session_done done = one->done;
+  void *user = one->user;
+  idem__http_session_unref(one->session);
+  idem__free(&alloc, one);
+  if (done) done(status == IDEM_E_NOTFOUND ? IDEM_OK : status, user);
+}
+
+static void try_change(changing *one);
+
+static bool is_overtaken(idem_status status) {
+  return status == IDEM_E_STATE || status == IDEM_E_EXISTS;
+}
+
+/* The image is what the record says again. */
+static void on_reloaded(idem__http_session *same, idem_status status, void *user) {
+  changing *one = user;
+  if (same) idem__http_session_unref(same);
+  if (same && is_overtaken(one->status) && ++one->tries < CHANGE_TRIES)
+    try_change(one);
+  else
+    end_change(one, same ? one->status : status);
+}
+
+/* It was not written, or nobody knows: the image is not to be believed. */
+static void give_back(changing *one, idem_status status) {
+  idem__http_session *session = one->session;
+  idem__session_table_lock(session->table);
+  session->version = 0;
+  idem__session_table_unlock(session->table);
+  one->status = status;
+  if (idem__is_unknown(status))
+    end_change(one, status);
+  else
+    idem__http_session_load(&one->reading);
+}
+
+static void on_put(const idem__store_answer *answer, void *user) {
+  changing *one = user;
+  idem__http_session *session = one->session;
+  idem__session_table_lock(session->table);
+  session->busy--;
+  if (answer->status == IDEM_OK && answer->version > session->version)
+    session->version = answer->version;
+  idem__session_table_unlock(session->table);
+  if (answer->status == IDEM_OK || answer->status == IDEM_E_NOTFOUND)
+    end_change(one, answer->status);
+  else
+    give_back(one, answer->status);
+}
+
+/* Applies the change and writes the record anew. */
+static void try_change(changing *one) {
+  idem__http_session *session = one->session;
+  idem__session_table *table = session->table;
+  idem__buf text;
+  idem__store_op op = idem__http_session_op(session, IDEM__STORE_PUT);
+  idem__buf_init(&text, &table->alloc, IDEM__RECORD_BYTES);
+  idem__session_table_lock(table);
+  idem_status status = idem__session_apply(&session->legacy, &one->change,
+                                           table->opts.server->opts.max_subscriptions);
+  if (status == IDEM_OK) status = idem__record_write(session, &text);
+  op.expect = session->version;
+  if (status == IDEM_OK) session->busy++;
+  idem__session_table_unlock(table);
+  op.bytes = text.data;
+  op.len = text.len;
+  /* Whoever changes it is using it. */
+  op.ttl_ms = table->opts.session_idle_ms + IDEM__SESSION_BUSY_MS;
+  op.done = on_put;
+  op.user = one;
+  if (status == IDEM_OK)
+    idem__store_submit(table->store, one->queue, &op, NULL);
+  else
+    give_back(one, status);
+  idem__buf_deinit(&text);
+}
+
+void idem__http_session_change(idem__http_session *session, idem__store_queue *queue,
+                               const idem__session_change *change, idem__session_done done,
+                               void *user) {
+  idem__session_table *table = session->table;
+  changing *one = idem__calloc(&table->alloc, sizeof *one + change->uri_len);
+  if (!one) {
+    if (done) done(IDEM_E_NOMEM, user);
+    return;
+  }
+  *one = (changing){.alloc = table->alloc,
+                    .session = session,
+                    .queue = queue,
+                    .change = *change,
+                    .done = done,
+                    .user = user,
+                    .reading = {.table = table, .queue = queue, .found = on_reloaded, .user = one}};
+  if (change->uri_len) memcpy(one + 1, change->uri, change->uri_len);
+  one->change.uri = (const char *)(one + 1);
+  memcpy(one->reading.id, session->id, IDEM__SESSION_ID);
+  idem__http_session_ref(session);
+  try_change(one);
+}
+
+/* ------------------------------------------------------------------- opening */
+
+void idem__session_table_make_id(const idem__session_table *table, char id[IDEM__SESSION_ID + 1]) {
+  uint8_t bytes[IDEM__SESSION_ID / 2];
+  idem__server_random(table->opts.server, bytes, sizeof bytes);
+  for (size_t i = 0; i < sizeof bytes; i++) snprintf(id + i * 2, 3, "%02x", bytes[i]);
+}
+
+struct idem__session_opening {
+  idem__http_session *session; /* not in the table yet */
+  idem__store_queue *queue;
+  idem__session_opening **handle;
+  idem__session_opened done; /* NULL: nobody wants it any more */
+  void *user;
+  unsigned evicted;
+  idem__session_removing evicting;
+};
+
+static void put_record(idem__session_opening *opening);
+
+static void end_opening(idem__session_opening *opening, idem__http_session *session,
+                        idem_status status) {
+  idem_alloc alloc = opening->session->table->alloc;
+  idem__session_opened done = opening->done;
+  void *user = opening->user;
+  if (opening->handle) *opening->handle = NULL;
+  if (!session) idem__http_session_destroy(opening->session);
+  idem__free(&alloc, opening);
+  if (done) done(session, status, user);
+}
+
+/* The record is there, and so shall be the image. */
+static void enter(idem__session_opening *opening) {
+  idem__http_session *session = opening->session;
+  idem__session_table *table = session->table;
+  idem__session_table_lock(table);
+  bool taken = opening->done && idem__session_table_take_in(table, session) == session;
+  if (taken) idem__http_session_hold(session); /* the caller's */
+  idem__session_table_unlock(table);
+  if (!taken) idem__http_session_end(session);
+  end_opening(opening, taken ? session : NULL, taken ? IDEM_OK : IDEM_E_NOMEM);
+}
+
+static void on_evicted(idem_status status, void *user) {
+  idem__session_opening *opening = user;
+  idem__http_session_unref(opening->evicting.session);
+  if (status == IDEM_OK)
+    put_record(opening);
+  else
+    end_opening(opening, NULL, status);
+}
+
+/* Ends the session that nobody has used for longest; false: all are in use. */
+static bool evict(idem__session_opening *opening) {
+  idem__session_table *table = opening->session->table;
+  idem__http_session *oldest = NULL;
+  idem__session_table_lock(table);
+  if (!idem__list_empty(&table->idle)) {
+    oldest = IDEM__CONTAINER(table->idle.next, idem__http_session, idle);
+    idem__http_session_hold(oldest);
+  }
+  idem__session_table_unlock(table);
+  if (!oldest) return false;
+  opening->evicted++;
+  opening->evicting =
+      (idem__session_removing){.session = oldest, .removed = on_evicted, .user = opening};
+  idem__http_session_remove(opening->queue, &opening->evicting);
+  return true;
+}
+
+/* A record whose writing nobody heard of may be there: nobody will learn its id. */
+static void make_sure(idem__session_opening *opening, idem_status status) {
+  if (idem__is_unknown(status)) idem__http_session_end(opening->session);
+}
+
+static void on_written(const idem__store_answer *answer, void *user) {
+  idem__session_opening *opening = user;
+  opening->session->version = answer->version;
+  make_sure(opening, answer->status);
+  if (answer->status == IDEM_OK)
+    enter(opening);
+  else if (answer->status != IDEM_E_LIMIT || opening->evicted == EVICTED || !evict(opening))
+    end_opening(opening, NULL, answer->status);
+}
+
+static void put_record(idem__session_opening *opening) {
+  idem__session_table *table = opening->session->table;
+  idem__buf text;
+  idem__store_op op = idem__http_session_op(opening->session, IDEM__STORE_PUT);
+  idem__buf_init(&text, &table->alloc, IDEM__RECORD_BYTES);
+  idem_status status = idem__record_write(opening->session, &text);
+  op.bytes = text.data;
+  op.len = text.len;
+  op.expect = IDEM__STORE_ABSENT;
+  op.limit = table->opts.max_sessions;
+  op.ttl_ms = table->opts.session_idle_ms + IDEM__SESSION_BUSY_MS;
+  op.done = on_written;
+  op.user = opening;
+  if (status == IDEM_OK)
+    idem__store_submit(table->store, opening->queue, &op, NULL);
+  else
+    end_opening(opening, NULL, status);
+  idem__buf_deinit(&text);
+}
+
+void idem__http_session_open(const idem__session_first *first, idem__session_opened done,
+                             void *user, idem__session_opening **handle) {
+  idem__session_table *table = first->table;
+  idem__session_table_see_time(table, first->now_ms);
+  idem__http_session *session =
+      idem__http_session_new(table, first->principal, first->revision, first->params);
+  idem__session_opening *opening = session ? idem__calloc(&table->alloc, sizeof *opening) : NULL;
+  if (!opening) {
+    if (session) idem__http_session_destroy(session);
+    done(NULL, IDEM_E_NOMEM, user);
+    return;
+  }
+  *opening = (idem__session_opening){
+      .session = session, .queue = first->queue, .handle = handle, .done = done, .user = user};
+  *handle = opening;
+  idem__session_table_make_id(table, session->id);
+  put_record(opening);
+}
+
+/* Its record may be there already: then it goes when we hear of it. */
+void idem__session_opening_abandon(idem__session_opening *opening) {
+  if (!opening) return;
+  *opening->handle = NULL;
+  opening->handle = NULL;
+  opening->done = NULL;
+}

@@ -1,0 +1,228 @@
+/* test_waiting.c - requests that wait for the store before they begin: held within bounds, answered when it
+ * answers, refused with their id when it does not, and gone with their client, at every step. */
+#include "support/mcp_web.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PING "{\"jsonrpc\":\"2.0\",\"id\":41,\"method\":\"ping\"}"
+#define HELLO                                                                                      \
+  "{\"jsonrpc\":\"2.0\",\"id\":41,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"      \
+  "\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
+#define CALL(name)                                                                                 \
+  "{\"jsonrpc\":\"2.0\",\"id\":41,\"method\":\"tools/call\",\"params\":{\"name\":\"" name          \
+  "\",\"arguments\":{},\"task\":{}}}"
+#define METHOD(name, params)                                                                       \
+  "{\"jsonrpc\":\"2.0\",\"id\":41,\"method\":\"" name "\",\"params\":" params "}"
+
+typedef struct world {
+  mcp_web web;
+  mcp_web_conn conn;
+  char session[128];
+} world;
+
+static void open_world(world *w, const idem_http_opts *http) {
+  static const later_store_opts later = {.seed = 3};
+  mcp_web_open(&w->web, &(mcp_web_opts){.later = &later, .http = http});
+  mcp_web_hello(&w->web, "Authorization: Bearer alice\r\n", w->session);
+  strcat(w->session, "Authorization: Bearer alice\r\n");
+}
+
+/* Sends it while the store is silent. */
+static void send_and_wait(world *w, const char *method, const char *body) {
+  bool hello = body && strstr(body, "\"initialize\"");
+  later_store_hold(w->web.later, true);
+  mcp_web_connect(&w->web, &w->conn);
+  mcp_web_send(&w->conn, method, "/mcp", hello ? "" : w->session, body);
+}
+
+static void expect_alive(world *w) {
+  later_store_hold(w->web.later, false);
+  char *answer = mcp_web_ask(&w->web, "POST", "/mcp", w->session, PING);
+  assert_non_null(strstr(answer, "\"id\":41,\"result\":{}"));
+  free(answer);
+}
+
+static void a_request_is_answered_when_its_session_is_found(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, NULL);
+  send_and_wait(&w, "POST", PING);
+  assert_int_equal(w.conn.len, 0);
+  assert_int_equal(later_store_waiting(w.web.later), 1);
+  later_store_hold(w.web.later, false);
+  mcp_web_settle(&w.conn);
+  assert_non_null(strstr(w.conn.output, "\"id\":41,\"result\":{}"));
+  mcp_web_disconnect(&w.conn);
+  mcp_web_close(&w.web);
+}
+
+/* Each is stopped at its first wait, its second, ...: by its client, or by the server's end. */
+typedef struct question {
+  const char *method, *body;
+} question;
+static const question questions[] = {
+    {"POST", PING},
+    {"POST", HELLO},
+    {"GET", NULL},
+    {"DELETE", NULL},
+    {"POST", METHOD("logging/setLevel", "{\"level\":\"info\"}")},
+    {"POST", METHOD("resources/subscribe", "{\"uri\":\"x:1\"}")},
+    {"POST", METHOD("resources/unsubscribe", "{\"uri\":\"x:1\"}")},
+    {"POST", METHOD("tasks/list", "{}")},
+    {"POST", METHOD("tasks/get", "{\"taskId\":\"03030303030303030303030303030303\"}")},
+    {"POST", METHOD("tasks/result", "{\"taskId\":\"03030303030303030303030303030303\"}")},
+    {"POST", METHOD("tasks/cancel", "{\"taskId\":\"03030303030303030303030303030303\"}")},
+    {"POST", CALL("job")},
+    {"POST", CALL("job_ask")},
+    {"POST", CALL("progress")},
+};
+enum { QUESTIONS = sizeof questions / sizeof questions[0], STEPS = 8 };
+
+/* Lets so many operations happen; each answer may lead to the next. */
+static void let_happen(world *w, unsigned steps) {
+  for (; steps; steps--) {
+    later_store_hold(w->web.later, false);
+    later_store_pump(w->web.later);
+    later_store_hold(w->web.later, true);
+    mcp_web_settle(&w->conn);
+  }
+}
+
+static void play(const question *asked, unsigned steps, bool server_ends) {
+  world w;
+  open_world(&w, NULL);
+  send_and_wait(&w, asked->method, asked->body);
+  let_happen(&w, steps);
+  mcp_web_disconnect(&w.conn);
+  bool ended = strcmp(asked->method, "DELETE") == 0;
+  if (!server_ends && !ended) {
+    expect_alive(&w);
+    assert_int_equal(idem__store_queue_waiting(w.web.endpoint->queue), 0);
+    assert_int_equal(idem__store_queue_waiting(w.web.mcp->store_queue), 0);
+  }
+  mcp_web_close(&w.web);
+}
+
+static void who_waits_goes_with_its_client_at_every_step(void **state) {
+  (void)state;
+  for (size_t i = 0; i < QUESTIONS; i++)
+    for (unsigned steps = 0; steps < STEPS; steps++) play(&questions[i], steps, false);
+}
+
+static void who_waits_goes_with_the_server_at_every_step(void **state) {
+  (void)state;
+  for (size_t i = 0; i < QUESTIONS; i++)
+    for (unsigned steps = 0; steps < STEPS; steps++) play(&questions[i], steps, true);
+}
+
+/* ------------------------------------------------------------------- silence */
+
+static void pass(world *w, uint64_t ms) {
+  for (uint64_t until = w->web.now_ms + ms; w->web.now_ms < until;) {
+    w->web.now_ms += 500;
+    mcp_web_settle(&w->conn);
+  }
+}
+
+static void a_silent_store_ends_a_request_with_its_id(void **state) {
+  (void)state;
+  for (size_t i = 0; i < QUESTIONS; i++) {
+    world w;
+    bool post = strcmp(questions[i].method, "POST") == 0;
+    open_world(&w, NULL);
+    send_and_wait(&w, questions[i].method, questions[i].body);
+    pass(&w, 9000);
+    assert_int_equal(w.conn.len, 0);
+    pass(&w, 5000);
+    assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
+    assert_non_null(strstr(w.conn.output, "\"reason\":\"unavailable\""));
+    if (post) assert_non_null(strstr(w.conn.output, "\"id\":41,\"error\":{\"code\":-32603"));
+    mcp_web_disconnect(&w.conn);
+    expect_alive(&w);
+    mcp_web_close(&w.web);
+  }
+}
+
+static void a_store_that_fails_is_told_apart_from_one_that_knows_nothing(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, NULL);
+  later_store_fail(w.web.later, IDEM_E_SYS);
+  char *answer = mcp_web_ask(&w.web, "POST", "/mcp", w.session, PING);
+  assert_non_null(strstr(answer, "503 Service Unavailable"));
+  assert_non_null(strstr(answer, "Retry-After: 1"));
+  assert_non_null(strstr(answer, "\"id\":41,\"error\""));
+  free(answer);
+  /* What needs no store is served. */
+  answer = mcp_web_ask(&w.web, "POST", "/mcp",
+                       "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: server/discover\r\n",
+                       METHOD("server/discover",
+                              "{\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28"
+                              "\",\"io.modelcontextprotocol/clientCapabilities\":{}}}"));
+  assert_non_null(strstr(answer, "supportedVersions"));
+  free(answer);
+  later_store_fail(w.web.later, IDEM_OK);
+  expect_alive(&w);
+  mcp_web_close(&w.web);
+}
+
+static void no_more_wait_than_may(void **state) {
+  (void)state;
+  world w;
+  mcp_web_conn second;
+  open_world(&w, &(idem_http_opts){.max_waiting = 1});
+  send_and_wait(&w, "POST", PING);
+  mcp_web_connect(&w.web, &second);
+  mcp_web_send(&second, "POST", "/mcp", w.session, PING);
+  assert_non_null(strstr(second.output, "503 Service Unavailable"));
+  assert_int_equal(w.conn.len, 0);
+  mcp_web_disconnect(&second);
+  mcp_web_disconnect(&w.conn);
+  expect_alive(&w);
+  mcp_web_close(&w.web);
+}
+
+static void no_more_bytes_wait_than_may(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, &(idem_http_opts){.waiting_bytes = 8192});
+  static char body[9000];
+  memset(body, ' ', sizeof body - 1);
+  memcpy(body, PING, sizeof PING - 1);
+  send_and_wait(&w, "POST", body);
+  assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
+  mcp_web_disconnect(&w.conn);
+  expect_alive(&w);
+  mcp_web_close(&w.web);
+}
+
+static void a_server_that_stops_refuses_who_waits(void **state) {
+  (void)state;
+  static const question some[] = {{"POST", PING}, {"GET", NULL}, {"DELETE", NULL}};
+  for (size_t i = 0; i < 3; i++) {
+    world w;
+    open_world(&w, NULL);
+    send_and_wait(&w, some[i].method, some[i].body);
+    idem__http_conn_abort(w.conn.conn, w.web.now_ms);
+    mcp_web_settle(&w.conn);
+    assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
+    mcp_web_disconnect(&w.conn);
+    mcp_web_close(&w.web);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_request_is_answered_when_its_session_is_found),
+      cmocka_unit_test(who_waits_goes_with_its_client_at_every_step),
+      cmocka_unit_test(who_waits_goes_with_the_server_at_every_step),
+      cmocka_unit_test(a_silent_store_ends_a_request_with_its_id),
+      cmocka_unit_test(a_store_that_fails_is_told_apart_from_one_that_knows_nothing),
+      cmocka_unit_test(no_more_wait_than_may),
+      cmocka_unit_test(no_more_bytes_wait_than_may),
+      cmocka_unit_test(a_server_that_stops_refuses_who_waits),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* test_ways.c - what has to travel has a way to, or is refused at once: Accept, versions, sessions, streams
+ * that are left and calls that are cancelled. */
+#include "support/mcp_web.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void expect(char *answer, const char *status, const char *text) {
+  if (!strstr(answer, status) || !strstr(answer, text))
+    fail_msg("no %s and %s in:\n%s", status, text, answer);
+  free(answer);
+}
+
+#define JSON_ALONE "Accept: application/json\r\n"
+#define HINT "Accept: application/json, text/event-stream"
+
+static void hello(mcp_web *web, const char *date, const char *capabilities, char line[64]) {
+  char body[512];
+  snprintf(
+      body, sizeof body,
+      "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"%s\",\"capabilities\":%s,\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}",
+      date, capabilities);
+  char *answer = mcp_web_ask(web, "POST", "/mcp", "", body);
+  const char *id = strstr(answer, "Mcp-Session-Id: ");
+  assert_non_null(id);
+  snprintf(line, 64, "%.*s", (int)(strcspn(id, "\n") + 1), id);
+  free(answer);
+}
+
+static void what_needs_a_stream_is_refused_where_there_can_be_none(void **state) {
+  (void)state;
+  mcp_web web;
+  char session[64], headers[160];
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  hello(&web, "2025-11-25", "{\"elicitation\":{},\"roots\":{}}", session);
+  snprintf(headers, sizeof headers, "%s" JSON_ALONE, session);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers,
+                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
+                     "\"ask\"}}"),
+         "200 OK", HINT ".\"}],\"isError\":true");
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers,
+                     "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/read\",\"params\":{"
+                     "\"uri\":\"ask:\"}}"),
+         "406 ", "\"hint\":\"" HINT "\"");
+  expect(mcp_web_ask(
+             &web, "POST", "/mcp",
+             JSON_ALONE "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n",
+             "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"subscriptions/listen\",\"params\":{"
+             "\"notifications\":{},\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":"
+             "\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}"),
+         "406 ",
+         "\"id\":3,\"error\":{\"code\":-32600,\"message\":\"Invalid Request: this needs an");
+  mcp_web_close(&web);
+}
+
+#define PING "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"
+#define READY "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"
+#define SUPPORTED "supported: 2026-07-28, 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
+
+static void a_version_that_is_not_served_is_refused_for_everything(void **state) {
+  (void)state;
+  mcp_web web;
+  char session[64], headers[160];
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  hello(&web, "2025-11-25", "{}", session);
+  snprintf(headers, sizeof headers, "%sMCP-Protocol-Version: 1900-01-01\r\n", session);
+  static const char *const bodies[] = {
+      PING, READY, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{}}",
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"};
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    expect(mcp_web_ask(&web, "POST", "/mcp", headers, bodies[i]), "400 ", SUPPORTED);
+    expect(mcp_web_ask(&web, "POST", "/mcp", "MCP-Protocol-Version: 1900-01-01\r\n", bodies[i]),
+           "400 ", SUPPORTED);
+  }
+  mcp_web_close(&web);
+}
+
+static void without_a_session_there_is_nothing_but_initialize(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  expect(mcp_web_ask(&web, "POST", "/mcp", "", PING), "400 ", "not initialized; send initialize");
+  expect(mcp_web_ask(&web, "POST", "/mcp", "", READY), "400 ",
+         "\"hint\":\"send the Mcp-Session-Id that initialize gave\"");
+  expect(mcp_web_ask(&web, "POST", "/mcp", "MCP-Protocol-Version: 2026-07-28\r\n", READY),
+         "202 Accepted", "");
+  expect(mcp_web_ask(&web, "POST", "/mcp", "Mcp-Session-Id: 00000000000000000000000000000000\r\n",
+                     PING),
+         "404 ", "\"hint\":\"the session is unknown or has ended: initialize again\"");
+  mcp_web_close(&web);
+}
+
+static void batches_need_no_session_where_nothing_does(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_open(&web, &(mcp_web_opts){.table = {.stateless_legacy = true}});
+  expect(mcp_web_ask(&web, "POST", "/mcp", "", "[" PING "]"), "200 OK", "[{\"jsonrpc\"");
+  expect(mcp_web_ask(&web, "POST", "/mcp", "MCP-Protocol-Version: 2025-06-18\r\n", "[" PING "]"),
+         "400 ", "batch-not-supported");
+  mcp_web_close(&web);
+}
+
+/* ---------------------------------------------------------- leaving, cancelling */
+
+typedef struct world {
+  mcp_web web;
+  mcp_web_conn waiting;
+  idem_request *kept;
+  char session[64];
+} world;
+
+static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason;
+  ((world *)user)->kept = NULL;
+  idem_request_drop(request);
+}
+
+static void keep(idem_request *request, void *user) {
+  world *in = user;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, in);
+  in->kept = request;
+}
+
+static void set_up(world *in, const char *date) {
+  *in = (world){.kept = NULL};
+  mcp_web_open(&in->web, &(mcp_web_opts){.store = NULL});
+  in->web.fixture->keep = keep;
+  in->web.fixture->user = in;
+  hello(&in->web, date, "{}", in->session);
+  mcp_web_connect(&in->web, &in->waiting);
+  mcp_web_send(&in->waiting, "POST", "/mcp", in->session,
+               "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":"
+               "\"slow\",\"_meta\":{\"progressToken\":1}}}");
+  assert_non_null(in->kept);
+}
+
+static void tear_down(world *in) {
+  mcp_web_disconnect(&in->waiting);
+  mcp_web_close(&in->web);
+}
+
+/* Without an event there is no id to come back with: who would leave stays, and the answer comes. */
+static void a_stream_is_left_only_where_its_client_can_come_back(void **state) {
+  (void)state;
+  world in;
+  set_up(&in, "2025-06-18");
+  idem_leave_stream(in.kept);
+  mcp_web_settle(&in.waiting);
+  idem_tool_text(in.kept, "done", 4);
+  mcp_web_settle(&in.waiting);
+  assert_non_null(strstr(in.waiting.output, "\"text\":\"done\""));
+  tear_down(&in);
+  set_up(&in, "2025-06-18");
+  idem_progress(in.kept, 1, 2, NULL); /* has an id */
+  idem_leave_stream(in.kept);
+  mcp_web_settle(&in.waiting);
+  assert_non_null(strstr(in.waiting.output, "id: "));
+  assert_non_null(strstr(in.waiting.output, "\r\n0\r\n\r\n"));
+  idem_tool_text(in.kept, "done", 4);
+  mcp_web_settle(&in.waiting);
+  assert_null(strstr(in.waiting.output, "\"text\":\"done\""));
+  tear_down(&in);
+}
+
+static void a_cancelled_call_ends_as_an_empty_stream(void **state) {
+  (void)state;
+  static const char *const dates[] = {"2025-03-26", "2025-06-18", "2025-11-25"};
+  for (size_t i = 0; i < 3; i++) {
+    world in;
+    set_up(&in, dates[i]);
+    expect(mcp_web_ask(&in.web, "POST", "/mcp", in.session,
+                       "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+                       "\"requestId\":7}}"),
+           "202 Accepted", "");
+    mcp_web_settle(&in.waiting);
+    assert_null(in.kept);
+    assert_non_null(strstr(in.waiting.output, "Content-Type: text/event-stream\r\n"));
+    assert_non_null(strstr(in.waiting.output, "\r\n0\r\n\r\n"));
+    assert_null(strstr(in.waiting.output, "jsonrpc"));
+    tear_down(&in);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_needs_a_stream_is_refused_where_there_can_be_none),
+      cmocka_unit_test(a_version_that_is_not_served_is_refused_for_everything),
+      cmocka_unit_test(without_a_session_there_is_nothing_but_initialize),
+      cmocka_unit_test(batches_need_no_session_where_nothing_does),
+      cmocka_unit_test(a_stream_is_left_only_where_its_client_can_come_back),
+      cmocka_unit_test(a_cancelled_call_ends_as_an_empty_stream),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
