@@ -8,13 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <uv.h>
 
 #define QUICK_US 300u                /* that long may a query hold up the loop */
 #define LOOP_BYTES ((size_t)1 << 20) /* of a value there: a function may read it to its end */
 #define TICK_MS 10u
-#define LASTING_US 250000u /* so long a quick one does not take, on a busy machine either */
-#define SLOW_TIMES 3u      /* then it is not tried there; one time may be the machine's */
+#define LASTING_US 250000u /* of a thread: so long a quick one does not take */
+#define WAITING_US                                                                                 \
+  1000000u            /* on the clock: a busy machine alone does not keep a quick one so long */
+#define SLOW_TIMES 3u /* then it is not tried there; one time may be the machine's */
 
 /* ------------------------------------------------------------------------- one call */
 
@@ -36,6 +39,8 @@ typedef struct job {
   _Atomic(sqlite3 *) database; /* what can be interrupted; NULL: nothing yet */
   uint64_t began_us;
   uint64_t took_us;
+  _Atomic uint64_t started_us; /* when it got its thread; 0: not yet */
+  uint64_t worked_us;          /* of the thread's own time */
   bool on_loop;
   bool locked;
   bool truncated;
@@ -182,9 +187,13 @@ static void ask_database(job *self) {
   self->took_us = session_now_us() - self->began_us;
 }
 
-/* On a thread of the pool. */
-static void work(void *user) {
-  job *self = user;
+static uint64_t thread_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+static void open_and_ask(job *self) {
   if (!self->session)
     self->session = session_open(self->tool, &self->limit, self->fault, sizeof self->fault);
   if (!self->session && self->limit.out_of_time) say_late(self);
@@ -192,6 +201,15 @@ static void work(void *user) {
   self->fault[0] = 0;
   atomic_store(&self->database, self->session->database);
   ask_database(self);
+}
+
+/* On a thread of the pool. */
+static void work(void *user) {
+  job *self = user;
+  uint64_t before = thread_us();
+  atomic_store(&self->started_us, session_now_us());
+  open_and_ask(self);
+  self->worked_us = thread_us() - before;
 }
 
 /* -------------------------------------------------------------------------- answering */
@@ -280,9 +298,15 @@ static void stop_if_late(job *self, uint64_t now_us) {
 }
 
 /* A call that turns out to last leaves its slot to one that does not. */
-static void move_if_lasting(job *self, uint64_t now_us) {
-  if (self->slots == &host.lasting || now_us - self->began_us < LASTING_US) return;
-  self->asked->lasting = true;
+static void notice_lasting(job *self, uint64_t now_us) {
+  uint64_t started = atomic_load(&self->started_us);
+  if (started && now_us - started >= LASTING_US) self->asked->lasting = true;
+}
+
+/* So do its tool's others, though they be younger by a moment: a slot of the lasting ones must not be
+ * given away while some of those that will need one still sit elsewhere. */
+static void move_if_lasting(job *self) {
+  if (self->slots == &host.lasting || !self->asked->lasting) return;
   self->slots = &host.lasting;
   host.lasting.taken++;
   host.brief.taken--;
@@ -294,8 +318,10 @@ static void on_tick(uv_timer_t *timer) {
   for (idem__list *at = host.running.next; at != &host.running; at = at->next) {
     job *self = IDEM__CONTAINER(at, job, link);
     stop_if_late(self, now);
-    move_if_lasting(self, now);
+    notice_lasting(self, now);
   }
+  for (idem__list *at = host.running.next; at != &host.running; at = at->next)
+    move_if_lasting(IDEM__CONTAINER(at, job, link));
   slots_next(&host.brief); /* when all are where they belong */
 }
 
@@ -318,9 +344,10 @@ static void job_end(job *self) {
 static void after(idem_request *request, void *user) {
   job *self = user;
   query_tool *asked = self->asked;
+  uint64_t on_the_clock = session_now_us() - atomic_load(&self->started_us);
   asked->quick = !self->tool->may_write && !self->fault[0] && self->took_us < QUICK_US;
   asked->slow = 0;
-  asked->lasting = self->took_us >= LASTING_US;
+  asked->lasting = self->worked_us >= LASTING_US || on_the_clock >= WAITING_US;
   if (atomic_load(&self->limit.unwanted))
     idem_request_drop(request);
   else
