@@ -223,18 +223,23 @@ static void watch_the_end(idem__peer *peer) {
     peer->last_by_ms = idem__clock_ms() + LAST_MS;
 }
 
+static void look_encoded(idem__peer *peer, idem__wants *wants) {
+  if (peer->message_by_ms && peer->message_by_ms < wants->deadline)
+    wants->deadline = peer->message_by_ms;
+  if (peer->codec->look) peer->codec->look(peer, wants);
+}
+
 static void peer_look(idem__driver *driver) {
   idem__wants *wants = &driver->wants;
   idem__peer *peer = idem__peer_of(driver);
   watch_the_end(peer);
   wants->deadline = idem_conn_deadline(peer->conn);
-  if (peer->message_by_ms && peer->message_by_ms < wants->deadline)
-    wants->deadline = peer->message_by_ms;
   if (peer->last_by_ms && peer->last_by_ms < wants->deadline) wants->deadline = peer->last_by_ms;
   if (is_silent(peer) && peer->first_by_ms < wants->deadline) wants->deadline = peer->first_by_ms;
   wants->input = !peer->draining && idem_conn_want_read(peer->conn);
   wants->end_output = false;
   wants->done = idem_conn_done(peer->conn);
+  if (peer->codec) look_encoded(peer, wants);
 }
 
 /* ------------------------------------------------------------ opening, stopping */
@@ -317,7 +322,11 @@ void idem__peer_discard(idem__peer *peer) {
   peer->driver.wire->close(&peer->driver);
 }
 
-uv_loop_t *idem_conn_loop(const idem_conn *conn) { return idem__conn_host(conn); }
+uv_loop_t *idem_conn_loop(const idem_conn *conn) {
+  const idem__peer *peer = idem__conn_driver(conn);
+  if (peer && !peer->driver.runtime->lent) peer->driver.runtime->lent = true;
+  return idem__conn_host(conn);
+}
 void idem_conn_set_data(idem_conn *conn, void *data) { idem__conn_set_host_data(conn, data); }
 void *idem_conn_data(const idem_conn *conn) { return idem__conn_host_data(conn); }
 

@@ -77,6 +77,7 @@ struct idem__runtime {
   idem__list trims;    /* what else to trim when the pool is: see idem__trim */
   idem__list programs; /* the peers that are our children: see exec.c */
   idem__heap deadlines;
+  bool lent;                      /* somebody has the loop and may have put handles there */
   uint64_t armed_ms;              /* when `timer` fires; UINT64_MAX: it does not */
   uint64_t trim_ms;               /* when to give memory back; UINT64_MAX: nothing was taken */
   idem__loop_worker *mcp_workers; /* of MCP servers: see mcp.c */

@@ -251,6 +251,7 @@ idem_status idem__stdio_open(idem_listener *listener) {
   if (status != IDEM_OK) return status;
   idem__list_append(&listener->peers, &self->peer.driver.node);
   listener->peer_count++;
+  if (listener->opts.on_loop) listener->runtime->lent = true;
   if (listener->opts.on_open) listener->opts.on_open(self->peer.conn, listener->opts.user);
   return IDEM_OK;
 }
@@ -263,11 +264,11 @@ static void count_live(uv_handle_t *handle, void *count) {
 
 static unsigned live(const void *handle) { return uv_is_active(handle) ? 1 : 0; }
 
-/* Whether anything but us could make progress on the loop: a timer, a worker, another peer. */
-static bool loop_is_needed(const stdio_peer *self, const uv_async_t *ignored) {
+/* Whether a handle of somebody else's is alive, one that does not keep the loop alive included: of
+ * those libuv keeps no count. */
+static bool others_are_alive(const stdio_peer *self, const uv_async_t *ignored) {
   const idem__runtime *runtime = self->peer.driver.runtime;
   const idem_listener *listener = self->peer.listener;
-  if (runtime->loop->active_reqs.count > 0) return true;
   unsigned ours = live(&runtime->flusher) + live(&runtime->timer) + live(&listener->grace) +
                   live(&listener->retry) + live(ignored);
   if (self->in.made) ours += live(&self->in.handle);
@@ -275,6 +276,14 @@ static bool loop_is_needed(const stdio_peer *self, const uv_async_t *ignored) {
   unsigned all = 0;
   uv_walk(runtime->loop, count_live, &all);
   return all > ours;
+}
+
+/* Whether anything but us could make progress on the loop: a timer, a worker, another peer. Without
+ * its loop nobody can have put anything there, and our own we know. */
+static bool loop_is_needed(const stdio_peer *self, const uv_async_t *ignored) {
+  const idem__runtime *runtime = self->peer.driver.runtime;
+  if (runtime->mcp_workers || runtime->loop->active_reqs.count > 0) return true;
+  return runtime->lent && others_are_alive(self, ignored);
 }
 
 static int poll_timeout(uint64_t deadline) {

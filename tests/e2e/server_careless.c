@@ -1,5 +1,5 @@
 /* server_careless.c - a server whose handlers do what handlers should not: print, read stdin in a
- * child, leave through exit(), never come back. */
+ * child, leave through exit(), never come back, wait by handles that keep no loop alive. */
 #include <idem/idem.h>
 #include <idem/uv.h>
 
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <uv.h>
 
 static void print(idem_request *request, yyjson_val *params, void *user) {
   (void)params, (void)user;
@@ -55,6 +56,25 @@ static void stall(idem_request *request, yyjson_val *params, void *user) {
   idem_offload(loop, request, stall_work, stall_after, NULL);
 }
 
+/* Answers by a timer of which the loop makes no account, asked for the loop but once. */
+static void on_quiet_timer(uv_timer_t *timer) {
+  idem_request *request = timer->data;
+  idem_reply_json(request, "\"in time\"", 9);
+}
+static void quiet_timer(idem_request *request, yyjson_val *params, void *user) {
+  static uv_timer_t timer;
+  static bool made;
+  (void)params, (void)user;
+  if (!made) {
+    uv_timer_init(idem_conn_loop(idem_request_conn(request)), &timer);
+    uv_unref((uv_handle_t *)&timer);
+  }
+  made = true;
+  timer.data = request;
+  idem_request_keep(request);
+  uv_timer_start(&timer, on_quiet_timer, 1, 0);
+}
+
 int main(void) {
   idem_router *router;
   if (idem_router_new(NULL, &router) != IDEM_OK) return 1;
@@ -63,6 +83,7 @@ int main(void) {
   idem_router_method(router, "child", child, NULL);
   idem_router_method(router, "leave", leave, NULL);
   idem_router_method(router, "stall", stall, NULL);
+  idem_router_method(router, "quiet_timer", quiet_timer, NULL);
   printf("a banner before serving\n");
   const char *urls[] = {"stdio:"};
   int code = idem_run(urls, 1, &(idem_serve_opts){.router = router});

@@ -199,6 +199,21 @@ static void work_that_never_ends_does_not_keep_the_server(void **state) {
   assert_true(took < 2000);
 }
 
+/* A server on stdio blocks in read when nothing but input can make progress; whoever was given the loop
+ * once may have something there at any time. */
+static void handles_that_keep_no_loop_alive_are_served_on_stdio(void **state) {
+  (void)state;
+  child server = CHILD(CARELESS);
+  for (int i = 0; i < 3; i++) {
+    child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"quiet_timer\"}\n");
+    child_expect_line(server.out, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"in time\"}");
+    child_send(server.in, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"print\"}\n");
+    child_expect_line(server.out, "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":\"printed\"}");
+  }
+  close_input(&server);
+  assert_int_equal(child_end(&server), 0);
+}
+
 /* ---------------------------------------------------------------------------- shutdown */
 
 static void send_framed(int fd, const char *body) {
@@ -411,6 +426,7 @@ int main(void) {
       cmocka_unit_test(a_peer_that_does_not_read_cannot_grow_memory),
       cmocka_unit_test(a_peer_that_reads_late_gets_every_answer),
       cmocka_unit_test(work_that_never_ends_does_not_keep_the_server),
+      cmocka_unit_test(handles_that_keep_no_loop_alive_are_served_on_stdio),
       cmocka_unit_test(exit_after_shutdown_ends_a_server_on_stdio),
       cmocka_unit_test(shutdown_without_exit_ends_a_server_on_stdio_after_two_seconds),
       cmocka_unit_test(shutdown_over_a_socket_ends_that_conn_only),
