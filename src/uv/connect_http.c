@@ -1,10 +1,12 @@
-/* connect_http.c - a conn whose messages are POSTed: the protocol of src/http/http_client.c over the
- * requests of fetch.c. There is no socket to be ready or lost, so the conn lives until it is closed,
- * and what cannot be delivered fails the call it belongs to. See docs/internals/uv.md. */
+/* connect_http.c - an asker: a peer whose messages are POSTed, by the protocol of
+ * src/http/http_client.c as its codec and the requests of fetch.c. There is no socket to be ready or
+ * lost, so the conn lives until it is closed, and what cannot be delivered fails the call it belongs
+ * to. See docs/internals/uv.md. */
 #include "http/http_client.h"
 #include "uv/client.h"
 #include "uv/fetch.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,109 +14,114 @@
 #define FAR_MS 3600000 /* a timer keeps the loop alive as an open socket would */
 #define IDLE_MS 300000
 
-typedef struct web_client {
-  idem__runtime *runtime;
-  idem_connect_opts opts;
+typedef struct asker {
+  idem__peer peer;
+  idem_serve_opts opts;
   idem_policy policy;
   idem__client_opts client;
   char *url;
   const char **headers; /* of a POST; the first two are ours */
-  idem_conn *conn;
   idem__http_client *http;
-  uv_prepare_t flusher; /* runs before the loop blocks, when the conn may have changed */
-  uv_timer_t timer;     /* the first turn; deadlines */
-  unsigned open_handles;
+  uv_timer_t timer;  /* the first turn; then it only keeps the loop alive */
   uint64_t close_ms; /* when what is under way is given up; UINT64_MAX: the conn is open */
-  bool failed, closed;
-  idem_ready_fn on_ready;
-  void *user;
-} web_client;
+} asker;
 
 /* One request under way. */
 typedef struct asked {
-  web_client *self;
+  asker *self;
   idem__http_post *post;
   idem__fetch *fetch;
 } asked;
 
-/* ------------------------------------------------------------------------ the end */
+static asker *asker_of(const idem__driver *driver) { return driver->io; }
+static const idem_alloc *alloc_of(const asker *self) { return &self->peer.driver.runtime->alloc; }
 
-static void free_client(web_client *self) {
-  idem__runtime *runtime = self->runtime;
-  idem__client_opts_deinit(&self->client, &runtime->alloc);
-  idem__free(&runtime->alloc, self->headers);
-  idem__free(&runtime->alloc, self->url);
-  idem__free(&runtime->alloc, self);
-  idem__runtime_release(runtime);
+/* --------------------------------------------------------------- a wire without bytes */
+
+static ssize_t wire_read(idem__driver *driver, char *into, size_t size) {
+  (void)driver, (void)into, (void)size; /* unreachable: nothing says that there is input */
+  return -EAGAIN;
 }
 
-static void on_handle_closed(uv_handle_t *handle) {
-  web_client *self = handle->data;
-  if (--self->open_handles == 0) free_client(self);
+static ssize_t wire_write(idem__driver *driver, const struct iovec *pieces, int count) {
+  (void)driver, (void)pieces, (void)count; /* unreachable: the codec gives no bytes */
+  return -EAGAIN;
 }
 
-static void close_client(web_client *self) {
-  idem_conn *conn = self->conn;
-  if (self->closed) return;
-  self->closed = true;
-  if (conn && self->opts.on_close) self->opts.on_close(conn, self->opts.user);
-  idem__http_client_free(self->http);
-  self->http = NULL;
-  self->conn = NULL;
-  idem_conn_free(conn);
-  if (conn) idem__metrics_add(self->opts.metrics, IDEM__M_CONNECTIONS_CLOSED, 1);
-  uv_close((uv_handle_t *)&self->flusher, on_handle_closed);
-  uv_close((uv_handle_t *)&self->timer, on_handle_closed);
+static idem_status wire_interest(idem__driver *driver, bool read, bool write) {
+  (void)driver, (void)read, (void)write; /* who is not wanted is held: see http_client.c */
+  return IDEM_OK;
 }
 
-/* ----------------------------------------------------------------------- settling */
-
-static void settle(web_client *self);
-static void on_prepare(uv_prepare_t *prepare) {
-  uv_prepare_stop(prepare);
-  settle(prepare->data);
-}
-static void on_timer(uv_timer_t *timer) { settle(timer->data); }
-
-static void mark(web_client *self) {
-  if (!self->closed) uv_prepare_start(&self->flusher, on_prepare);
+static bool wire_end_output(idem__driver *driver) {
+  (void)driver;
+  return false;
 }
 
-static void on_output(idem_conn *conn, void *user) {
-  (void)conn;
-  mark(user);
+static void on_closed(uv_handle_t *handle) {
+  asker *self = handle->data;
+  idem__driver_gone(&self->peer.driver);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
-static void arm(web_client *self, uint64_t now) {
-  uint64_t at = earlier(idem_conn_deadline(self->conn), idem__http_client_deadline(self->http));
-  at = earlier(earlier(at, self->close_ms), now + FAR_MS);
-  uv_update_time(self->runtime->loop);
-  uv_timer_start(&self->timer, on_timer, at > now ? at - now : 0, 0);
+static void wire_close(idem__driver *driver) {
+  uv_close((uv_handle_t *)&asker_of(driver)->timer, on_closed);
 }
 
-/* True: all is said, or nobody will hear the rest. */
-static bool finished(web_client *self, uint64_t now) {
-  if (self->failed) return true;
-  if (!idem_conn_done(self->conn)) return false;
-  if (self->close_ms == UINT64_MAX) self->close_ms = now + LAST_MS;
-  return idem__http_client_posts(self->http) == 0 || now >= self->close_ms;
+static const idem__wire asker_wire = {.read = wire_read,
+                                      .write = wire_write,
+                                      .interest = wire_interest,
+                                      .end_output = wire_end_output,
+                                      .close = wire_close};
+
+static void asker_freed(idem__peer *peer) {
+  asker *self = asker_of(&peer->driver);
+  idem_alloc alloc = *alloc_of(self);
+  idem__client_opts_deinit(&self->client, &alloc);
+  idem__free(&alloc, self->headers);
+  idem__free(&alloc, self->url);
+  idem__free(&alloc, self);
 }
 
-static void settle(web_client *self) {
-  if (self->closed) return;
-  uint64_t now = idem__clock_ms();
-  if (idem_conn_deadline(self->conn) <= now) {
-    idem_status status = idem_conn_expire(self->conn);
-    self->failed |= status != IDEM_OK && status != IDEM_E_CLOSED;
-  }
-  if (!self->failed) idem__http_client_pump(self->http, now);
-  if (finished(self, now))
-    close_client(self);
-  else
-    arm(self, now);
+/* ------------------------------------------------------------------------- the codec */
+
+static idem_status asker_feed(idem__peer *peer, const char *data, size_t len) {
+  (void)peer, (void)data, (void)len; /* unreachable: the wire has no input */
+  return IDEM_OK;
 }
+
+/* Each message of the conn's becomes a request; what they bring comes to the conn without us. */
+static idem_status asker_pump(idem__peer *peer) {
+  idem__http_client_pump(peer->codec_state, idem__clock_ms());
+  return IDEM_OK;
+}
+
+/* When all is said, what is under way has a moment. */
+static void asker_look(idem__peer *peer, idem__wants *wants) {
+  asker *self = asker_of(&peer->driver);
+  uint64_t now = idem__clock_ms(), at = idem__http_client_deadline(self->http);
+  if (wants->done && self->close_ms == UINT64_MAX) self->close_ms = now + LAST_MS;
+  if (self->close_ms < at) at = self->close_ms;
+  if (at < wants->deadline) wants->deadline = at;
+  wants->done = wants->done && (idem__http_client_posts(self->http) == 0 || now >= self->close_ms);
+}
+
+static bool asker_is_open(const idem__peer *peer) {
+  (void)peer;
+  return true;
+}
+
+static const char *asker_fault(const idem__peer *peer) {
+  return idem_status_text(peer->open_failure);
+}
+
+static void asker_free(idem__peer *peer) { idem__http_client_free(peer->codec_state); }
+
+static const idem__codec asker_codec = {.feed = asker_feed,
+                                        .pump = asker_pump,
+                                        .look = asker_look,
+                                        .open = asker_is_open,
+                                        .fault = asker_fault,
+                                        .free = asker_free};
 
 /* ----------------------------------------------------------------------- requests */
 
@@ -126,13 +133,13 @@ static bool on_head(const idem__fetch_answer *answer, void *user) {
 
 static bool on_data(const char *data, size_t len, void *user) {
   const asked *one = user;
-  mark(one->self);
+  idem__driver_mark(&one->self->peer.driver);
   return idem__http_post_data(one->post, data, len);
 }
 
 static void on_answer(const idem__fetch_answer *answer, void *user) {
   asked one = *(const asked *)user;
-  idem__free(&one.self->runtime->alloc, user);
+  idem__free(alloc_of(one.self), user);
   idem__http_outcome outcome = {.status = answer->status,
                                 .why = answer->why,
                                 .http_status = answer->http_status,
@@ -141,14 +148,14 @@ static void on_answer(const idem__fetch_answer *answer, void *user) {
                                 .body = answer->body,
                                 .len = answer->body_len};
   idem__http_post_end(one.post, &outcome, idem__clock_ms());
-  mark(one.self);
+  idem__driver_mark(&one.self->peer.driver);
 }
 
 static void cancel_ask(void *user, void *handle) {
-  web_client *self = user;
+  asker *self = user;
   asked *one = handle;
   idem__fetch_cancel(one->fetch);
-  idem__free(&self->runtime->alloc, one);
+  idem__free(alloc_of(self), one);
 }
 
 static void hold_ask(void *user, void *handle, bool held) {
@@ -158,12 +165,12 @@ static void hold_ask(void *user, void *handle, bool held) {
 }
 
 /* The list is filled in for each request: what it accepts, then what is said always. */
-static void set_headers(web_client *self, const char *accept, const char *second) {
+static void set_headers(asker *self, const char *accept, const char *second) {
   self->headers[0] = accept;
   self->headers[1] = second;
 }
 
-static idem_status start_fetch(web_client *self, asked *one, const idem__http_ask *ask) {
+static idem_status start_fetch(asker *self, asked *one, const idem__http_ask *ask) {
   const idem_client_opts *client = &self->client.opts;
   idem__fetch_opts opts = {.method = ask->body ? "POST" : "GET",
                            .url = self->url,
@@ -183,17 +190,17 @@ static idem_status start_fetch(web_client *self, asked *one, const idem__http_as
                            .key_file = client->key_file,
                            .no_verify = client->no_verify,
                            .log = self->opts.log,
-                           .alloc = &self->runtime->alloc,
+                           .alloc = alloc_of(self),
                            .on_head = on_head,
                            .on_data = on_data};
-  return idem__fetch_start(self->runtime->loop, &opts, on_answer, one, &one->fetch);
+  return idem__fetch_start(self->peer.driver.runtime->loop, &opts, on_answer, one, &one->fetch);
 }
 
 static idem_status send_ask(void *user, idem__http_post *post, const idem__http_ask *ask,
                             void **handle) {
-  web_client *self = user;
+  asker *self = user;
   char last[1200];
-  asked *one = idem__calloc(&self->runtime->alloc, sizeof *one);
+  asked *one = idem__calloc(alloc_of(self), sizeof *one);
   if (!one) return IDEM_E_NOMEM;
   one->self = self;
   one->post = post;
@@ -206,72 +213,64 @@ static idem_status send_ask(void *user, idem__http_post *post, const idem__http_
   }
   idem_status status = start_fetch(self, one, ask);
   set_headers(self, "", "");
-  if (status != IDEM_OK) idem__free(&self->runtime->alloc, one);
+  if (status != IDEM_OK) idem__free(alloc_of(self), one);
   *handle = status == IDEM_OK ? one : NULL;
   return status;
 }
 
 /* ------------------------------------------------------------------------ opening */
 
-static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error, void *user) {
-  const web_client *self = user;
-  if (self->opts.on_protocol_error) self->opts.on_protocol_error(conn, error, self->opts.user);
+static idem_status open_client(asker *self) {
+  idem__http_client_opts opts = {.conn = self->peer.conn,
+                                 .max_requests = self->client.opts.max_requests,
+                                 .log = self->opts.log,
+                                 .alloc = alloc_of(self),
+                                 .send = send_ask,
+                                 .cancel = cancel_ask,
+                                 .hold = hold_ask,
+                                 .user = self};
+  idem_status status = idem__http_client_new(&opts, &self->http);
+  if (status != IDEM_OK) return status;
+  self->peer.codec = &asker_codec;
+  self->peer.codec_state = self->http;
+  return IDEM_OK;
 }
 
-static idem_status open_conn(web_client *self) {
-  const idem_connect_opts *opts = &self->opts;
-  idem_conn_opts conn_opts = {.router = opts->router,
-                              .policy = &self->policy,
-                              .alloc = opts->alloc,
-                              .pool = self->runtime->pool,
-                              .now_ns = idem__clock_ns,
-                              .on_output = on_output,
-                              .on_protocol_error = on_protocol_error,
-                              .user = self,
-                              .log = opts->log,
-                              .metrics = opts->metrics,
-                              .peer = self->url,
-                              .seed = idem_random_seed()};
-  idem_status status =
-      opts->server ? idem__runtime_accept(self->runtime, opts->server, &conn_opts, &self->conn)
-                   : idem_conn_new(&conn_opts, &self->conn);
-  if (status != IDEM_OK) return status;
-  idem__conn_set_host(self->conn, self->runtime->loop);
-  idem__metrics_add(opts->metrics, IDEM__M_CONNECTIONS_OPENED, 1);
-  return idem__http_client_new(
-      &(idem__http_client_opts){.conn = self->conn,
-                                .max_requests = self->client.opts.max_requests,
-                                .log = opts->log,
-                                .alloc = &self->runtime->alloc,
-                                .send = send_ask,
-                                .cancel = cancel_ask,
-                                .hold = hold_ask,
-                                .user = self},
-      &self->http);
+static void on_far_timer(uv_timer_t *timer) { (void)timer; }
+
+static void open_now(asker *self, idem_ready_fn on_ready) {
+  idem__peer *peer = &self->peer;
+  peer->open_failure = open_client(self);
+  if (peer->open_failure != IDEM_OK) {
+    idem__driver_close(&peer->driver); /* which tells */
+    return;
+  }
+  peer->on_ready = NULL;
+  /* At once, so that a single turn of the loop ends after it. */
+  uv_timer_start(&self->timer, on_far_timer, 0, FAR_MS);
+  if (self->opts.on_open) self->opts.on_open(peer->conn, self->opts.user);
+  on_ready(peer->conn, IDEM_OK, peer->ready_user);
 }
 
 static void on_first_turn(uv_timer_t *timer) {
-  web_client *self = timer->data;
-  idem_status status = open_conn(self);
-  if (status != IDEM_OK) {
-    self->opts.on_close = NULL; /* it never was open */
-    idem_ready_fn on_ready = self->on_ready;
-    void *user = self->user;
-    close_client(self);
-    on_ready(NULL, status, user);
+  asker *self = timer->data;
+  idem_ready_fn on_ready = self->peer.on_ready;
+  void *user = self->peer.ready_user;
+  idem_status status = idem__peer_open(&self->peer, &self->policy, self->url);
+  if (status == IDEM_OK) {
+    open_now(self, on_ready);
     return;
   }
-  uv_timer_start(&self->timer, on_timer, 0,
-                 0); /* so that a single turn of the loop ends after it */
-  if (self->opts.on_open) self->opts.on_open(self->conn, self->opts.user);
-  self->on_ready(self->conn, IDEM_OK, self->user);
+  idem__peer_discard(&self->peer);
+  on_ready(NULL, status, user);
 }
 
-static idem_status prepare(web_client *self, const char *url) {
-  const idem_alloc *alloc = &self->runtime->alloc;
-  idem_status status = idem__client_opts_init(&self->client, alloc, self->opts.client);
+static idem_status prepare(asker *self, const char *url, const idem_client_opts *client) {
+  const idem_alloc *alloc = alloc_of(self);
+  idem_status status = idem__client_opts_init(&self->client, alloc, client);
   if (status != IDEM_OK) return status;
-  status = idem__fetch_check(self->runtime->loop, url, self->client.headers, self->opts.log);
+  status =
+      idem__fetch_check(self->peer.driver.runtime->loop, url, self->client.headers, self->opts.log);
   if (status != IDEM_OK) return status;
   self->url = idem__strndup(alloc, url, strlen(url));
   size_t count = 0;
@@ -283,29 +282,35 @@ static idem_status prepare(web_client *self, const char *url) {
   return IDEM_OK;
 }
 
+static idem_policy policy_of(const idem_connect_opts *opts) {
+  idem_policy policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  policy.framing = IDEM_FRAMING_WHOLE;
+  policy.guard_http = false;
+  policy.limits.idle_ms = 0; /* nothing is held open that could be idle */
+  return policy;
+}
+
 idem_status idem__connect_http(idem__runtime *runtime, const char *url,
                                const idem_connect_opts *opts, idem_ready_fn on_ready, void *user) {
-  web_client *self = idem__calloc(&runtime->alloc, sizeof *self);
+  asker *self = idem__calloc(&runtime->alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
-  runtime->references++;
-  self->runtime = runtime;
-  self->opts = *opts;
-  self->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
-  self->policy.framing = IDEM_FRAMING_WHOLE;
-  self->policy.guard_http = false;
-  self->policy.limits.idle_ms = 0; /* nothing is held open that could be idle */
-  self->on_ready = on_ready;
-  self->user = user;
+  self->opts = idem__peer_opts_of(opts);
+  self->policy = policy_of(opts);
   self->close_ms = UINT64_MAX;
-  idem_status status = prepare(self, url);
+  self->peer.driver.wire = &asker_wire;
+  self->peer.driver.io = self;
+  self->peer.opts = &self->opts;
+  self->peer.on_ready = on_ready;
+  self->peer.ready_user = user;
+  self->peer.on_freed = asker_freed;
+  idem__peer_init(&self->peer, runtime);
+  idem_status status = prepare(self, url, opts->client);
   if (status != IDEM_OK) {
-    free_client(self);
+    idem__driver_gone(&self->peer.driver);
     return status;
   }
-  uv_prepare_init(runtime->loop, &self->flusher);
   uv_timer_init(runtime->loop, &self->timer);
-  self->flusher.data = self->timer.data = self;
-  self->open_handles = 2;
+  self->timer.data = self;
   uv_timer_start(&self->timer, on_first_turn, 0, 0);
   return IDEM_OK;
 }

@@ -1,6 +1,6 @@
 /* driver.h - the driver: what moves bytes between a wire and a machine.
- * A machine is protocol without I/O (machine tables in peer.c, web_peer.c, connect_http.c); a wire is
- * descriptors without protocol (socket.c, stdio.c, exec.c). The driver reads, feeds, sends, pauses,
+ * A machine is protocol without I/O (machine tables in peer.c, web_peer.c); a wire is descriptors without
+ * protocol (socket.c, stdio.c, exec.c; connect_http.c's has none). The driver reads, feeds, sends, pauses,
  * keeps time and ends, the same way for each pair of them. See docs/internals/uv.md. */
 #ifndef IDEM_UV_DRIVER_H
 #define IDEM_UV_DRIVER_H

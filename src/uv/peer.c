@@ -131,9 +131,10 @@ static void take_chunks(idem__peer *peer) {
 /* What a codec makes of the conn's output. */
 static int next_encoded(idem__peer *peer, struct iovec *pieces) {
   peer->driver.failed |= peer->codec->pump(peer) != IDEM_OK;
+  if (!peer->out.len) return 0;
   pieces[0].iov_base = peer->out.data + peer->chunk_offset;
   pieces[0].iov_len = peer->out.len - peer->chunk_offset;
-  return peer->out.len > 0;
+  return 1;
 }
 
 static int peer_next(idem__driver *driver, struct iovec *pieces) {

@@ -133,6 +133,8 @@ typedef struct idem__codec {
   idem_status (*feed)(idem__peer *peer, const char *data, size_t len);
   /* Puts the conn's output into peer->out as far as it has room, and the end when there is one. */
   idem_status (*pump)(idem__peer *peer);
+  /* What it wants beyond the conn, if it does: an earlier deadline, not to be done yet. */
+  void (*look)(idem__peer *peer, idem__wants *wants);
   bool (*open)(const idem__peer *peer); /* its handshake has succeeded */
   const char *(*fault)(const idem__peer *peer);
   void (*free)(idem__peer *peer); /* the conn still lives */
