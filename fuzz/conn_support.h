@@ -63,6 +63,18 @@ static void fuzz_subtract(idem_request *request, yyjson_val *params, void *user)
   if (doc) idem_reply_mut(request, yyjson_mut_real(doc, a - b));
 }
 
+/* A pattern's values are parts of the name. */
+static void fuzz_value(idem_request *request, yyjson_val *params, void *user) {
+  (void)params;
+  (void)user;
+  size_t name_len, len;
+  const char *name = idem_request_method(request, &name_len);
+  const char *value = idem_request_value(request, "b", &len);
+  if (!value || !len || value < name || value + len > name + name_len) abort();
+  yyjson_mut_doc *doc = idem_request_doc(request);
+  if (doc) idem_reply_mut(request, yyjson_mut_strncpy(doc, value, len));
+}
+
 static void fuzz_hear(idem_conn *conn, yyjson_val *params, void *user) {
   (void)conn;
   (void)params;
@@ -77,6 +89,7 @@ static void fuzz_register(fuzz_world *world) {
   if (status == IDEM_OK) {
     status = idem_router_method(world->router, "subtract", fuzz_subtract, world);
   }
+  if (status == IDEM_OK) status = idem_router_pattern(world->router, "{a}-{b}.x", fuzz_value, NULL);
   if (status == IDEM_OK) {
     status = idem_router_notification(world->router, "update", fuzz_hear, world);
   }

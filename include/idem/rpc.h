@@ -193,7 +193,15 @@ IDEM_API idem_status idem_router_method(idem_router *router, const char *name, i
                                         void *user);
 IDEM_API idem_status idem_router_notification(idem_router *router, const char *name,
                                               idem_notification_fn fn, void *user);
-/* NOTFOUND when no such name is registered; NOMEM: it then has no description. */
+/* A method for all names of a form: text, and values in braces, "list.{action}", "doc.{id}.get". A value is one
+ * byte or more up to the next '.', '/' or the byte that follows it in the pattern. A name that is registered as such
+ * wins; of several patterns the one registered first does. In metrics, listMethods and rpc.discover it stands as
+ * written. Names over 1,024 bytes fit no pattern. INVAL: no value in it, more than 8, one twice, two side by side, a value's
+ * name that is not of letters, digits and _ or holds the byte that follows the value, a stray brace, over 256 bytes,
+ * "rpc."; LIMIT: more than 256 patterns; else as idem_router_method. Where notifications run methods, they run these, too. */
+IDEM_API idem_status idem_router_pattern(idem_router *router, const char *pattern,
+                                         idem_method_fn fn, void *user);
+/* NOTFOUND when no such name or pattern is registered; NOMEM: it then has no description. */
 IDEM_API idem_status idem_router_describe(idem_router *router, const char *name,
                                           const idem_method_info *info);
 /* Gives the router's method names to a metrics object; do it for each before serving, or its
@@ -345,6 +353,10 @@ IDEM_API size_t idem_conn_pending_calls(const idem_conn *conn);
 /* All of these are valid until you end the request, even if it was cancelled or the conn is gone. */
 IDEM_API const char *idem_request_method(const idem_request *request, size_t *len);
 IDEM_API yyjson_val *idem_request_params(const idem_request *request);
+/* What a value of the pattern that this method was found by stands for: {action} of "list.{action}" in
+ * "list.open" is "open". Not NUL-terminated; any bytes that a name may have. NULL: the pattern has no such value, or a name was
+ * found. */
+IDEM_API const char *idem_request_value(const idem_request *request, const char *name, size_t *len);
 /* The id as it stood in the message: the raw JSON token. NULL for a notification. */
 IDEM_API const char *idem_request_id(const idem_request *request, size_t *len);
 /* NULL once the conn is gone. */
@@ -452,6 +464,61 @@ IDEM_API idem_status idem_cancel(idem_conn *conn, uint64_t id);
 IDEM_API idem_status idem_notify(idem_conn *conn, const char *method, const yyjson_mut_val *params);
 IDEM_API idem_status idem_notify_json(idem_conn *conn, const char *method, const char *params_json,
                                       size_t len);
+
+/* ---------------------------------------------------- messages without a conn */
+
+/* For who keeps the books of ids and calls elsewhere: queues, proxies, tests. Nothing here answers, matches or
+ * remembers anything. */
+typedef enum idem_message_kind {
+  IDEM_MESSAGE_REQUEST = 0,
+  IDEM_MESSAGE_NOTIFICATION = 1,
+  IDEM_MESSAGE_RESULT = 2,
+  IDEM_MESSAGE_ERROR = 3,
+  IDEM_MESSAGE_INVALID = 4 /* is none of these */
+} idem_message_kind;
+
+/* What a message says; what its kind does not have is zero. */
+typedef struct idem_message {
+  idem_message_kind kind;
+  const char
+      *id; /* its JSON, byte for byte: 7, "seven", null; NULL: it has none that can be read */
+  size_t id_len;
+  const char *method; /* REQUEST, NOTIFICATION; INVALID where it could be read */
+  size_t method_len;
+  int64_t code; /* ERROR; INVALID: what a conn would answer; 0: nothing, it is a response */
+  /* ERROR: its message (NULL when it is composed: what the code is called); INVALID: the reason that a
+   * conn would give ("bad-version"), or NULL. */
+  const char *text;
+  size_t text_len;
+  yyjson_val *value; /* params, result or data; NULL: there are none */
+  /* Only where it is composed, instead of `value`: */
+  const yyjson_mut_val *value_mut;
+  const char *value_json; /* checked and made compact */
+  size_t value_json_len;
+} idem_message;
+
+typedef struct idem_messages idem_messages;
+/* Reads one unframed message, or a batch, by the rules of a conn with this policy (NULL: the jsonrpc preset) and within its
+ * limits. What is no JSON, too large, or a batch that is refused is one INVALID message. The text is not needed
+ * afterwards. NOMEM; STATE as idem_conn_new. */
+IDEM_API idem_status idem_messages_read(const char *text, size_t len, const idem_policy *policy,
+                                        const idem_alloc *alloc, idem_messages **out);
+IDEM_API void idem_messages_free(idem_messages *messages);
+/* At least one. */
+IDEM_API size_t idem_messages_count(const idem_messages *messages);
+/* It was an array: the answers belong into one, too. */
+IDEM_API bool idem_messages_is_batch(const idem_messages *messages);
+/* Lives as long as `messages`; NULL past the last. */
+IDEM_API const idem_message *idem_messages_at(const idem_messages *messages, size_t index);
+
+/* Writes a message as a conn would, unframed and compact, with the id of your choice: its JSON, kept byte for byte. An
+ * ERROR without id is written with the policy's unknown id. *text is NUL-terminated and freed with
+ * idem_message_text_free and the same allocator. INVAL: kind INVALID; a request or result without an id, a notification with one; an
+ * id that is no string, number or null; no method; params that are no object or array; what is not JSON, not UTF-8 or not
+ * finite; a text with a NUL. LIMIT: more than limits.message_bytes. NOMEM. */
+IDEM_API idem_status idem_message_compose(const idem_message *message, const idem_policy *policy,
+                                          const idem_alloc *alloc, char **text, size_t *len);
+IDEM_API void idem_message_text_free(const idem_alloc *alloc, char *text);
 
 #ifdef __cplusplus
 }

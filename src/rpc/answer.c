@@ -35,8 +35,8 @@ IDEM__APART static idem_status put_member(idem__buf *out, const idem__value *val
   return idem__buf_puts(out, "}");
 }
 
-IDEM__APART static idem_status put_value(idem__buf *out, const idem_policy *policy,
-                                         const idem__value *value) {
+IDEM__APART idem_status idem__value_put(idem__buf *out, const idem_policy *policy,
+                                        const idem__value *value) {
   switch (value->kind) {
   case IDEM__VALUE_PARSED: return idem__json_put(out, value->at);
   case IDEM__VALUE_MUTABLE: return idem__json_put_mut(out, value->at);
@@ -63,7 +63,7 @@ static idem_status put_data(idem__buf *out, const idem_policy *policy, const ide
   if (is_hidden(policy, value)) return IDEM_OK;
   size_t before = out->len, start = before + sizeof member - 1;
   TRY(idem__buf_put(out, member, sizeof member - 1));
-  TRY(put_value(out, policy, value));
+  TRY(idem__value_put(out, policy, value));
   if (out->len - start == 4 && memcmp(out->data + start, "null", 4) == 0) out->len = before;
   return IDEM_OK;
 }
@@ -83,7 +83,7 @@ static idem_status put_result(idem__buf *out, const idem_policy *policy,
   TRY(idem__buf_puts(out, ",\"result\":"));
   if (IDEM__LIKELY(answer->value.kind == IDEM__VALUE_PARSED))
     return idem__json_put(out, answer->value.at);
-  return put_value(out, policy, &answer->value);
+  return idem__value_put(out, policy, &answer->value);
 }
 
 /* More than the head and the name of the result take. */

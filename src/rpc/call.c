@@ -45,7 +45,7 @@ static bool read_error(yyjson_val *error, idem_response *response) {
 }
 
 /* `error: null` beside a result is a result; anything else that is not exactly one is malformed. */
-static idem_response read_response(const idem__message *message) {
+idem_response idem__response_read(const idem__message *message) {
   idem_response response = {.status = IDEM_E_PROTO};
   bool has_error = message->error && !unsafe_yyjson_is_null(message->error);
   if (!message->version_ok || message->repeated) return response;
@@ -92,7 +92,7 @@ static idem__call *find_call(const idem_conn *conn, const idem__id *id) {
 }
 
 void idem__call_response(idem_conn *conn, const idem__message *message) {
-  idem_response response = read_response(message);
+  idem_response response = idem__response_read(message);
   idem__call *call = find_call(conn, &message->id);
   if (call) {
     end_call(conn, call, &response);

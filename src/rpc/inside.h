@@ -95,7 +95,8 @@ typedef struct idem__method {
   idem__method_label label;
   char *description;
   char *returns;
-  char **params; /* NULL-terminated */
+  char **params;   /* NULL-terminated */
+  bool is_pattern; /* the name has values in braces */
 } idem__method;
 
 /* work.c: requests that handlers have kept, by whose they are. */
@@ -122,6 +123,8 @@ struct idem_router {
   idem__map methods;
   idem__method **order; /* by registration */
   size_t order_cap;
+  idem__method **patterns; /* of them, by registration; pattern.c */
+  size_t pattern_count;
   size_t parse_bytes_total;
   _Atomic size_t parse_bytes_used;
   idem__workload workload;
@@ -132,6 +135,9 @@ struct idem_router {
 };
 
 const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len);
+/* Where no name fits: the first pattern that does; NULL: none. */
+IDEM__COLD const idem__method *idem__pattern_find(const idem_router *router, const char *name,
+                                                  size_t len);
 void idem__lsp_free(idem_router *router);
 void idem__discovery_free(idem_router *router);
 /* As idem_router_method, for names that applications may not have. */
@@ -239,6 +245,11 @@ void idem__batch_close(idem__batch *batch);
 void idem__batch_free(idem__batch *batch);
 
 /* ------------------------------------------------------------------- conn */
+
+/* Appends a value in whichever form it comes. */
+idem_status idem__value_put(idem__buf *out, const idem_policy *policy, const idem__value *value);
+/* What a response says: its status is PROTO where that is not exactly one thing. */
+idem_response idem__response_read(const idem__message *message);
 
 typedef struct idem__call {
   idem__list link;

@@ -42,6 +42,7 @@ void idem_router_free(idem_router *router) {
   if (!router) return;
   for (size_t i = 0; i < router->methods.count; i++) free_method(router, router->order[i]);
   idem__free(&router->alloc, router->order);
+  idem__free(&router->alloc, router->patterns);
   idem__map_deinit(&router->methods);
   idem__workload_deinit(&router->workload);
   idem__lsp_free(router);
@@ -153,7 +154,10 @@ idem_status idem_router_describe(idem_router *router, const char *name,
 }
 
 const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len) {
-  return router ? idem__map_get(&router->methods, name, len) : NULL;
+  if (!router) return NULL;
+  const idem__method *method = idem__map_get(&router->methods, name, len);
+  if (IDEM__LIKELY(method != NULL) || !router->pattern_count) return method;
+  return idem__pattern_find(router, name, len);
 }
 
 idem_status idem_router_label(const idem_router *router, idem_metrics *metrics) {
