@@ -1,0 +1,192 @@
+/* sqlite_file.c - the file of a store: how it is opened, what tables it has, the statements that are prepared once.
+ * The file is for its owner alone, in WAL mode; a file of somebody else's is not touched. */
+#include "sqlite_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define APPLICATION 0x1de3 /* application_id of our files */
+#define FORMAT "1"         /* user_version */
+
+static const char *const schema =
+    "CREATE TABLE totals(id INTEGER PRIMARY KEY CHECK(id = 1), clock INTEGER, bytes INTEGER,"
+    " count0 INTEGER, count1 INTEGER, count2 INTEGER, count3 INTEGER, count4 INTEGER, count5 "
+    "INTEGER,"
+    " count6 INTEGER, count7 INTEGER);"
+    "INSERT INTO totals VALUES(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);"
+    "CREATE TABLE records(id INTEGER PRIMARY KEY, space INTEGER, name BLOB, members TEXT, value "
+    "BLOB,"
+    " version INTEGER, birth INTEGER, expires INTEGER, counter INTEGER, last_entry INTEGER,"
+    " log_bytes INTEGER, UNIQUE(space, name));"
+    "CREATE INDEX by_birth ON records(space, members, birth);"
+    "CREATE INDEX by_expiry ON records(expires) WHERE expires > 0;"
+    "CREATE TABLE entries(record INTEGER, number INTEGER, bytes BLOB,"
+    " PRIMARY KEY(record, number)) WITHOUT ROWID;"
+    "CREATE TABLE news(id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER, event INTEGER, space "
+    "INTEGER,"
+    " name BLOB, version INTEGER);"
+    "PRAGMA user_version = " FORMAT ";"
+    "PRAGMA application_id = 7651;";
+
+static const char *const texts[SQL_STATEMENTS] = {
+    [SQL_BEGIN_READ] = "BEGIN",
+    [SQL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
+    [SQL_COMMIT] = "COMMIT",
+    [SQL_ROLLBACK] = "ROLLBACK",
+    [SQL_GET_TOTALS] = "SELECT * FROM totals",
+    [SQL_SET_TOTALS] =
+        ("UPDATE totals SET clock = ?, bytes = ?, count0 = ?, count1 = ?, count2 = ?,"
+         " count3 = ?, count4 = ?, count5 = ?, count6 = ?, count7 = ?"),
+    [SQL_FIND] = ("SELECT id, version, expires, counter, last_entry, log_bytes, length(value),"
+                  " length(CAST(members AS BLOB)) FROM records WHERE space = ? AND name = ?"),
+    [SQL_GET_VALUE] = "SELECT value FROM records WHERE id = ?",
+    [SQL_MAKE] =
+        ("INSERT INTO records(space, name, members, value, version, birth, expires, counter,"
+         " last_entry, log_bytes) VALUES(?, ?, ?, ?, ?, ?, ?, 0, 0, 0)"),
+    [SQL_CHANGE] = "UPDATE records SET value = ?, version = ?, expires = ? WHERE id = ?",
+    [SQL_SET_EXPIRY] = "UPDATE records SET expires = ? WHERE id = ?",
+    [SQL_SET_COUNTER] = "UPDATE records SET counter = ? WHERE id = ?",
+    [SQL_SET_LOG] = "UPDATE records SET last_entry = ?, log_bytes = ? WHERE id = ?",
+    [SQL_DELETE] = "DELETE FROM records WHERE id = ?",
+    [SQL_DELETE_LOG] = "DELETE FROM entries WHERE record = ?",
+    [SQL_ADD_ENTRY] = "INSERT INTO entries(record, number, bytes) VALUES(?, ?, ?)",
+    [SQL_OLDEST_ENTRY] =
+        "SELECT number, length(bytes) FROM entries WHERE record = ? ORDER BY number LIMIT 1",
+    [SQL_DELETE_ENTRY] = "DELETE FROM entries WHERE record = ? AND number = ?",
+    [SQL_READ_LOG] =
+        "SELECT number, bytes FROM entries WHERE record = ? AND number > ? ORDER BY number",
+    [SQL_LIST] = ("SELECT birth, version, name, value FROM records WHERE space = ? AND members = ?"
+                  " AND birth > ? AND (expires = 0 OR expires > ?) ORDER BY birth LIMIT ?"),
+    [SQL_EXPIRED] = ("SELECT id, space, name, version, log_bytes, length(value),"
+                     " length(CAST(members AS BLOB)) FROM records"
+                     " WHERE expires > 0 AND expires <= ? LIMIT 1"),
+    [SQL_ADD_NEWS] = "INSERT INTO news(at, event, space, name, version) VALUES(?, ?, ?, ?, ?)",
+    [SQL_READ_NEWS] =
+        "SELECT id, event, space, name, version FROM news WHERE id > ? ORDER BY id LIMIT 1",
+    [SQL_LAST_NEWS] = "SELECT seq FROM sqlite_sequence WHERE name = 'news'",
+    [SQL_FORGET_NEWS] = "DELETE FROM news WHERE at < ?",
+    [SQL_DATA_VERSION] = "PRAGMA data_version",
+};
+
+/* ------------------------------------------------------------- statements */
+
+sqlite3_stmt *sqlite_use(sqlite_store *store, sqlite_statement which) {
+  return store->statements[which];
+}
+
+bool sqlite_step(sqlite_store *store, sqlite3_stmt *statement) {
+  int code = sqlite3_step(statement);
+  if (code != SQLITE_ROW && code != SQLITE_DONE) store->broken = true;
+  return code == SQLITE_ROW;
+}
+
+void sqlite_done(sqlite3_stmt *statement) {
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+}
+
+bool sqlite_execute(sqlite_store *store, sqlite3_stmt *statement) {
+  bool was_broken = store->broken;
+  store->broken = false;
+  while (sqlite_step(store, statement)) continue;
+  bool good = !store->broken;
+  store->broken = store->broken || was_broken;
+  sqlite_done(statement);
+  return good;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static bool fail(const sqlite_store *store, const char *what, char *why, size_t size) {
+  snprintf(why, size, "%s: %s", what, sqlite3_errmsg(store->database));
+  return false;
+}
+
+static int64_t ask_number(sqlite3 *database, const char *sql) {
+  sqlite3_stmt *statement = NULL;
+  int64_t number = -1;
+  if (sqlite3_prepare_v2(database, sql, -1, &statement, NULL) == SQLITE_OK &&
+      sqlite3_step(statement) == SQLITE_ROW)
+    number = sqlite3_column_int64(statement, 0);
+  sqlite3_finalize(statement);
+  return number;
+}
+
+static bool run_sql(const sqlite_store *store, const char *sql, char *why, size_t size) {
+  if (sqlite3_exec(store->database, sql, NULL, NULL, NULL) == SQLITE_OK) return true;
+  return fail(store, "the store's file cannot be used", why, size);
+}
+
+/* Two processes may open a new file at once: who comes second finds the tables there. */
+static bool make_tables(const sqlite_store *store, char *why, size_t size) {
+  if (!run_sql(store, "BEGIN IMMEDIATE", why, size)) return false;
+  int64_t tables = ask_number(store->database, "SELECT count(*) FROM sqlite_master");
+  int64_t whose = ask_number(store->database, "PRAGMA application_id");
+  int64_t format = ask_number(store->database, "PRAGMA user_version");
+  if (tables != 0 && (whose != APPLICATION || format != FORMAT[0] - '0')) {
+    run_sql(store, "ROLLBACK", why, size);
+    snprintf(why, size, "the file is not a store of this version of idem");
+    return false;
+  }
+  if (tables == 0 && !run_sql(store, schema, why, size)) return false;
+  return run_sql(store, "COMMIT", why, size);
+}
+
+static bool set_up(const sqlite_store *store, const idem__sqlite_opts *opts, char *why,
+                   size_t size) {
+  static const char *const sync[] = {[IDEM__SQLITE_NORMAL] = "PRAGMA synchronous = NORMAL",
+                                     [IDEM__SQLITE_FULL] = "PRAGMA synchronous = FULL",
+                                     [IDEM__SQLITE_OFF] = "PRAGMA synchronous = OFF"};
+  sqlite3_busy_timeout(store->database, opts->busy_ms ? (int)opts->busy_ms : 5000);
+  sqlite3_db_config(store->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  return run_sql(store, "PRAGMA journal_mode = WAL; PRAGMA trusted_schema = OFF", why, size) &&
+         run_sql(store, sync[opts->sync], why, size) && make_tables(store, why, size);
+}
+
+static bool prepare(sqlite_store *store, char *why, size_t size) {
+  for (int i = 0; i < SQL_STATEMENTS; i++)
+    if (sqlite3_prepare_v3(store->database, texts[i], -1, SQLITE_PREPARE_PERSISTENT,
+                           &store->statements[i], NULL) != SQLITE_OK)
+      return fail(store, "the store's file is damaged", why, size);
+  return true;
+}
+
+/* News from before are nobody's. */
+static void begin_news(sqlite_store *store) {
+  sqlite3_stmt *last = sqlite_use(store, SQL_LAST_NEWS);
+  if (sqlite_step(store, last)) store->news_seen = (uint64_t)sqlite3_column_int64(last, 0);
+  sqlite_done(last);
+  store->data_version = -1;
+}
+
+/* For its owner alone; SQLite gives the files beside it the same mode. */
+static bool make_file(const char *path, char *why, size_t size) {
+  int made = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+  struct stat found;
+  bool regular = made >= 0 && fstat(made, &found) == 0 && S_ISREG(found.st_mode);
+  if (made < 0)
+    snprintf(why, size, "the store's file cannot be opened: %s", strerror(errno));
+  else if (!regular)
+    snprintf(why, size, "the store's file is not a regular file");
+  if (made >= 0) close(made);
+  return regular;
+}
+
+bool sqlite_file_open(sqlite_store *store, const idem__sqlite_opts *opts, char *why, size_t size) {
+  if (!make_file(opts->path, why, size)) return false;
+  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+  if (sqlite3_open_v2(opts->path, &store->database, flags, NULL) != SQLITE_OK)
+    return fail(store, "the store's file cannot be opened", why, size);
+  if (!set_up(store, opts, why, size) || !prepare(store, why, size)) return false;
+  begin_news(store);
+  return !store->broken || fail(store, "the store's file cannot be read", why, size);
+}
+
+void sqlite_file_close(sqlite_store *store) {
+  for (int i = 0; i < SQL_STATEMENTS; i++) sqlite3_finalize(store->statements[i]);
+  sqlite3_close(store->database);
+}

@@ -1,0 +1,341 @@
+/* sqlite_records.c - the operations of a store on its file's records, each inside the writer's transaction.
+ * What they come to is known to others when the transaction has been committed. */
+#include "sqlite_store.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRY_COST 64u   /* of a log's bytes, beside what it holds */
+#define RECORD_COST 128u /* of the store's */
+#define SLACK_FROM                                                                                 \
+  60000u               /* ms: times to live from here on are written with some slack, so that ... */
+#define SLACK_PART 16u /* ... not every touch is a write: this part of them */
+
+/* A record as it was found. */
+typedef struct found {
+  int64_t id; /* 0: there is none */
+  uint64_t version, expires, counter, last_entry, log_bytes;
+  uint64_t value_len, group_len;
+} found;
+
+static uint64_t column(sqlite3_stmt *row, int at) {
+  return (uint64_t)sqlite3_column_int64(row, at);
+}
+
+static void bind(sqlite3_stmt *statement, int at, uint64_t number) {
+  sqlite3_bind_int64(statement, at, (sqlite3_int64)number);
+}
+
+/* Also of no bytes: NULL would be another thing. */
+static void bind_bytes(sqlite3_stmt *statement, int at, const void *bytes, size_t len) {
+  sqlite3_bind_blob64(statement, at, len ? bytes : "", len, SQLITE_STATIC);
+}
+
+static found find(sqlite_store *store, const idem__store_op *op) {
+  sqlite3_stmt *row = sqlite_use(store, SQL_FIND);
+  found record = {.id = 0};
+  bind(row, 1, op->space);
+  bind_bytes(row, 2, op->name, op->name_len);
+  if (sqlite_step(store, row))
+    record = (found){.id = sqlite3_column_int64(row, 0),
+                     .version = column(row, 1),
+                     .expires = column(row, 2),
+                     .counter = column(row, 3),
+                     .last_entry = column(row, 4),
+                     .log_bytes = column(row, 5),
+                     .value_len = column(row, 6),
+                     .group_len = column(row, 7)};
+  sqlite_done(row);
+  if (record.expires && record.expires <= op->now_ms) record.id = 0; /* not swept yet */
+  return record;
+}
+
+static uint64_t cost(const found *record, size_t name_len) {
+  return RECORD_COST + name_len + record->group_len + record->value_len + record->log_bytes;
+}
+
+/* What tasks come to is for their clients to say, so they leave a quarter to the others. */
+static bool charge(sqlite_store *store, idem__store_space space, uint64_t bytes) {
+  uint64_t most = store->max_bytes;
+  if (space == IDEM__STORE_TASKS) most -= most / 4;
+  if (store->totals.bytes > most || bytes > most - store->totals.bytes) return false;
+  store->totals.bytes += bytes;
+  return true;
+}
+
+/* ---------------------------------------------------------------- removing */
+
+static void delete_record(sqlite_store *store, int64_t id, idem__store_space space, uint64_t size) {
+  static const sqlite_statement both[] = {SQL_DELETE_LOG, SQL_DELETE};
+  for (int i = 0; i < 2; i++) {
+    sqlite3_stmt *statement = sqlite_use(store, both[i]);
+    sqlite3_bind_int64(statement, 1, id);
+    sqlite_execute(store, statement);
+  }
+  store->totals.bytes -= size < store->totals.bytes ? size : store->totals.bytes;
+  if (store->totals.counts[space]) store->totals.counts[space]--;
+}
+
+/* A record of a space that this version does not know counts as the last one's. */
+static idem__store_space space_of(uint64_t number) {
+  return number < IDEM__STORE_SPACES ? (idem__store_space)number : IDEM__STORE_NEWS;
+}
+
+static bool expire_one(sqlite_store *store, uint64_t now_ms) {
+  sqlite3_stmt *row = sqlite_use(store, SQL_EXPIRED);
+  bind(row, 1, now_ms);
+  bool there = sqlite_step(store, row);
+  if (there) {
+    found record = {.id = sqlite3_column_int64(row, 0),
+                    .log_bytes = column(row, 4),
+                    .value_len = column(row, 5),
+                    .group_len = column(row, 6)};
+    idem__store_space space = space_of(column(row, 1));
+    size_t name_len = (size_t)sqlite3_column_bytes(row, 2);
+    sqlite_note(store, IDEM__STORE_WAS_EXPIRED, space, sqlite3_column_blob(row, 2), name_len,
+                column(row, 3));
+    delete_record(store, record.id, space, cost(&record, name_len));
+  }
+  sqlite_done(row);
+  return there;
+}
+
+bool sqlite_expire(sqlite_store *store, uint64_t now_ms) {
+  for (int i = 0; i < 64; i++)
+    if (!expire_one(store, now_ms) || store->broken) return false;
+  return true;
+}
+
+static bool version_fits(const found *record, uint64_t expect, idem__store_answer *answer) {
+  answer->version = record->id ? record->version : 0;
+  answer->status = IDEM_OK;
+  if (expect == IDEM__STORE_ANY) return true;
+  if (expect == IDEM__STORE_ABSENT)
+    answer->status = record->id ? IDEM_E_EXISTS : IDEM_OK;
+  else if (!record->id)
+    answer->status = IDEM_E_NOTFOUND;
+  else if (record->version != expect)
+    answer->status = IDEM_E_STATE;
+  return answer->status == IDEM_OK;
+}
+
+static void run_remove(sqlite_store *store, sqlite_job *job) {
+  found record = find(store, &job->op);
+  job->answer.status = IDEM_E_NOTFOUND;
+  if (!record.id || !version_fits(&record, job->op.expect, &job->answer)) return;
+  delete_record(store, record.id, job->op.space, cost(&record, job->op.name_len));
+}
+
+/* ----------------------------------------------------------------- putting */
+
+static uint64_t expiry(const idem__store_op *op) {
+  uint64_t slack = op->ttl_ms >= SLACK_FROM ? op->ttl_ms / SLACK_PART : 0;
+  return op->ttl_ms ? op->now_ms + op->ttl_ms + slack : 0;
+}
+
+static idem_status make(sqlite_store *store, const idem__store_op *op) {
+  const char *group = op->group ? op->group : "";
+  found made = {.group_len = strlen(group), .value_len = op->len};
+  if (op->limit && store->totals.counts[op->space] >= op->limit) return IDEM_E_LIMIT;
+  if (!charge(store, op->space, cost(&made, op->name_len))) return IDEM_E_LIMIT;
+  sqlite3_stmt *statement = sqlite_use(store, SQL_MAKE);
+  bind(statement, 1, op->space);
+  bind_bytes(statement, 2, op->name, op->name_len);
+  sqlite3_bind_text(statement, 3, group, -1, SQLITE_STATIC);
+  bind_bytes(statement, 4, op->bytes, op->len);
+  bind(statement, 5, store->totals.clock + 2);
+  bind(statement, 6, store->totals.clock + 1);
+  bind(statement, 7, expiry(op));
+  store->totals.clock += 2;
+  store->totals.counts[op->space]++;
+  return sqlite_execute(store, statement) ? IDEM_OK : IDEM_E_SYS;
+}
+
+static idem_status change(sqlite_store *store, const idem__store_op *op, const found *record) {
+  if (op->len > record->value_len && !charge(store, op->space, op->len - record->value_len))
+    return IDEM_E_LIMIT;
+  if (op->len < record->value_len) store->totals.bytes -= record->value_len - op->len;
+  sqlite3_stmt *statement = sqlite_use(store, SQL_CHANGE);
+  bind_bytes(statement, 1, op->bytes, op->len);
+  bind(statement, 2, ++store->totals.clock);
+  bind(statement, 3, expiry(op));
+  sqlite3_bind_int64(statement, 4, record->id);
+  return sqlite_execute(store, statement) ? IDEM_OK : IDEM_E_SYS;
+}
+
+/* One whose time is over but who is still there must go first: its log and counter do not live on. */
+static void clear_the_way(sqlite_store *store, const idem__store_op *op) {
+  while (!store->broken && sqlite_expire(store, op->now_ms)) continue;
+}
+
+static void run_put(sqlite_store *store, sqlite_job *job) {
+  found record = find(store, &job->op);
+  if (!version_fits(&record, job->op.expect, &job->answer)) return;
+  if (!record.id) clear_the_way(store, &job->op);
+  job->answer.status = record.id ? change(store, &job->op, &record) : make(store, &job->op);
+  if (job->answer.status == IDEM_OK) job->answer.version = store->totals.clock;
+}
+
+static void run_touch(sqlite_store *store, sqlite_job *job) {
+  found record = find(store, &job->op);
+  job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
+  job->answer.version = record.version;
+  uint64_t at = expiry(&job->op), wanted = job->op.ttl_ms ? job->op.now_ms + job->op.ttl_ms : 0;
+  bool enough = wanted ? record.expires >= wanted && record.expires <= at : !record.expires;
+  if (!record.id || enough) return;
+  sqlite3_stmt *statement = sqlite_use(store, SQL_SET_EXPIRY);
+  bind(statement, 1, at);
+  sqlite3_bind_int64(statement, 2, record.id);
+  sqlite_execute(store, statement);
+}
+
+/* ----------------------------------------------------------------- getting */
+
+static void run_get(sqlite_store *store, sqlite_job *job) {
+  found record = find(store, &job->op);
+  job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
+  job->answer.version = record.id ? record.version : 0;
+  if (!record.id) return;
+  sqlite3_stmt *row = sqlite_use(store, SQL_GET_VALUE);
+  sqlite3_bind_int64(row, 1, record.id);
+  if (sqlite_step(store, row)) {
+    const void *bytes = sqlite3_column_blob(row, 0);
+    job->answer.len = (size_t)sqlite3_column_bytes(row, 0);
+    job->value = malloc(job->answer.len + 1);
+    if (!job->value)
+      job->answer = (idem__store_answer){.status = IDEM_E_NOMEM};
+    else if (job->answer.len)
+      memcpy(job->value, bytes, job->answer.len);
+    job->answer.bytes = job->value;
+  }
+  sqlite_done(row);
+}
+
+static void run_count(sqlite_store *store, sqlite_job *job) {
+  found record = find(store, &job->op);
+  job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
+  if (!record.id) return;
+  job->answer.number = record.counter;
+  sqlite3_stmt *statement = sqlite_use(store, SQL_SET_COUNTER);
+  bind(statement, 1, record.counter + job->op.after);
+  sqlite3_bind_int64(statement, 2, record.id);
+  sqlite_execute(store, statement);
+}
+
+/* -------------------------------------------------------------------- logs */
+
+static void drop_oldest(sqlite_store *store, found *record) {
+  sqlite3_stmt *row = sqlite_use(store, SQL_OLDEST_ENTRY);
+  sqlite3_bind_int64(row, 1, record->id);
+  bool there = sqlite_step(store, row);
+  uint64_t number = there ? column(row, 0) : 0, size = there ? ENTRY_COST + column(row, 1) : 0;
+  sqlite_done(row);
+  if (!there) size = record->log_bytes; /* a log that holds nothing costs nothing */
+  record->log_bytes -= size < record->log_bytes ? size : record->log_bytes;
+  store->totals.bytes -= size < store->totals.bytes ? size : store->totals.bytes;
+  if (!there) return;
+  sqlite3_stmt *statement = sqlite_use(store, SQL_DELETE_ENTRY);
+  sqlite3_bind_int64(statement, 1, record->id);
+  bind(statement, 2, number);
+  sqlite_execute(store, statement);
+}
+
+static void keep_entry(sqlite_store *store, const idem__store_op *op, found *record) {
+  uint64_t size = ENTRY_COST + op->len;
+  if (op->limit && size > op->limit) return;
+  while (op->limit && record->log_bytes && record->log_bytes > op->limit - size)
+    drop_oldest(store, record);
+  if (!charge(store, IDEM__STORE_SESSIONS, size)) return;
+  record->log_bytes += size;
+  sqlite3_stmt *statement = sqlite_use(store, SQL_ADD_ENTRY);
+  sqlite3_bind_int64(statement, 1, record->id);
+  bind(statement, 2, record->last_entry);
+  bind_bytes(statement, 3, op->bytes, op->len);
+  sqlite_execute(store, statement);
+}
+
+static void run_append(sqlite_store *store, sqlite_job *job) {
+  found record = find(store, &job->op);
+  job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
+  if (!record.id) return;
+  job->answer.number = ++record.last_entry; /* also of one that cannot be kept */
+  keep_entry(store, &job->op, &record);
+  sqlite3_stmt *statement = sqlite_use(store, SQL_SET_LOG);
+  bind(statement, 1, record.last_entry);
+  bind(statement, 2, record.log_bytes);
+  sqlite3_bind_int64(statement, 3, record.id);
+  sqlite_execute(store, statement);
+}
+
+static void run_read(sqlite_store *store, sqlite_job *job) {
+  found record = find(store, &job->op);
+  job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
+  job->answer.number = record.id ? record.last_entry : 0;
+  if (!record.id || !job->op.each) return;
+  sqlite3_stmt *row = sqlite_use(store, SQL_READ_LOG);
+  sqlite3_bind_int64(row, 1, record.id);
+  bind(row, 2, job->op.after);
+  for (bool more = true; more && sqlite_step(store, row);) {
+    idem__store_item item = {.number = column(row, 0), .bytes = sqlite3_column_blob(row, 1)};
+    item.len = (size_t)sqlite3_column_bytes(row, 1);
+    more = job->op.each(&item, job->op.user);
+  }
+  sqlite_done(row);
+}
+
+static void run_list(sqlite_store *store, sqlite_job *job) {
+  sqlite3_stmt *row = sqlite_use(store, SQL_LIST);
+  bind(row, 1, job->op.space);
+  sqlite3_bind_text(row, 2, job->op.group ? job->op.group : "", -1, SQLITE_STATIC);
+  bind(row, 3, job->op.after);
+  bind(row, 4, job->op.now_ms);
+  bind(row, 5, job->op.limit ? job->op.limit : INT64_MAX);
+  for (bool more = true; more && sqlite_step(store, row);) {
+    idem__store_item item = {.number = column(row, 0),
+                             .version = column(row, 1),
+                             .name = sqlite3_column_blob(row, 2),
+                             .bytes = sqlite3_column_blob(row, 3)};
+    item.name_len = (size_t)sqlite3_column_bytes(row, 2);
+    item.len = (size_t)sqlite3_column_bytes(row, 3);
+    more = job->op.each(&item, job->op.user);
+  }
+  sqlite_done(row);
+  job->answer.status = IDEM_OK;
+}
+
+/* ------------------------------------------------------------------ running */
+
+bool sqlite_changes(const idem__store_op *op) {
+  return op->verb != IDEM__STORE_GET && op->verb != IDEM__STORE_READ &&
+         op->verb != IDEM__STORE_LIST;
+}
+
+static void note_change(sqlite_store *store, const sqlite_job *job) {
+  const idem__store_op *op = &job->op;
+  static const idem__store_event events[] = {[IDEM__STORE_PUT] = IDEM__STORE_WAS_PUT,
+                                             [IDEM__STORE_REMOVE] = IDEM__STORE_WAS_REMOVED,
+                                             [IDEM__STORE_APPEND] = IDEM__STORE_WAS_APPENDED,
+                                             [IDEM__STORE_TELL] = IDEM__STORE_WAS_TOLD};
+  bool told = op->verb == IDEM__STORE_PUT || op->verb == IDEM__STORE_REMOVE ||
+              op->verb == IDEM__STORE_APPEND || op->verb == IDEM__STORE_TELL;
+  bool appended = op->verb == IDEM__STORE_APPEND;
+  if (told && job->answer.status == IDEM_OK)
+    sqlite_note(store, events[op->verb], op->space, op->name, op->name_len,
+                appended ? job->answer.number : job->answer.version);
+}
+
+void sqlite_perform(sqlite_store *store, sqlite_job *job) {
+  switch (job->op.verb) {
+  case IDEM__STORE_GET: run_get(store, job); break;
+  case IDEM__STORE_TOUCH: run_touch(store, job); break;
+  case IDEM__STORE_PUT: run_put(store, job); break;
+  case IDEM__STORE_REMOVE: run_remove(store, job); break;
+  case IDEM__STORE_APPEND: run_append(store, job); break;
+  case IDEM__STORE_READ: run_read(store, job); break;
+  case IDEM__STORE_COUNT: run_count(store, job); break;
+  case IDEM__STORE_LIST: run_list(store, job); break;
+  case IDEM__STORE_TELL: job->answer.status = IDEM_OK; break;
+  }
+  note_change(store, job);
+}

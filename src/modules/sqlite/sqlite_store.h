@@ -1,0 +1,113 @@
+/* sqlite_store.h - the store in a SQLite file: what its files share. See docs/internals/modules.md. */
+#ifndef IDEM_MODULES_SQLITE_STORE_H
+#define IDEM_MODULES_SQLITE_STORE_H
+
+#include "sqlite.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+/* An operation on its way to the writer, with all that it points to behind it. */
+typedef struct sqlite_job {
+  idem__list link;
+  idem__store_op op;
+  size_t size;
+  idem__store_answer answer;
+  char *value; /* of a GET: the answer's bytes; from malloc */
+} sqlite_job;
+
+/* Spaces that a file can count: more than there are, for those to come. */
+#define SQLITE_SPACES 8
+_Static_assert(IDEM__STORE_SPACES <= SQLITE_SPACES, "the file counts no more spaces");
+
+/* What the file says of itself, read when a transaction begins and written when it ends. */
+typedef struct sqlite_totals {
+  uint64_t clock; /* counts changes: versions and births, never twice the same */
+  uint64_t bytes;
+  uint64_t counts[SQLITE_SPACES];
+} sqlite_totals;
+
+typedef enum sqlite_statement {
+  SQL_BEGIN_READ,
+  SQL_BEGIN_WRITE,
+  SQL_COMMIT,
+  SQL_ROLLBACK,
+  SQL_GET_TOTALS,
+  SQL_SET_TOTALS,
+  SQL_FIND,
+  SQL_GET_VALUE,
+  SQL_MAKE,
+  SQL_CHANGE,
+  SQL_SET_EXPIRY,
+  SQL_SET_COUNTER,
+  SQL_SET_LOG,
+  SQL_DELETE,
+  SQL_DELETE_LOG,
+  SQL_ADD_ENTRY,
+  SQL_OLDEST_ENTRY,
+  SQL_DELETE_ENTRY,
+  SQL_READ_LOG,
+  SQL_LIST,
+  SQL_EXPIRED,
+  SQL_ADD_NEWS,
+  SQL_READ_NEWS,
+  SQL_LAST_NEWS,
+  SQL_FORGET_NEWS,
+  SQL_DATA_VERSION,
+  SQL_STATEMENTS
+} sqlite_statement;
+
+typedef struct sqlite_store {
+  idem__store head;
+  size_t max_bytes, queued_count, queued_bytes;
+  /* The writer's alone. */
+  sqlite3 *database;
+  sqlite3_stmt *statements[SQL_STATEMENTS];
+  sqlite_totals totals;
+  bool broken;          /* a statement failed: the transaction cannot be kept */
+  uint64_t news_seen;   /* the last that watchers were told */
+  int64_t data_version; /* of the file, when news were last looked for */
+  uint64_t forget_ms;   /* when old news go next */
+  /* Shared, under the lock. */
+  pthread_mutex_t lock;
+  pthread_cond_t work;  /* there is something to do, or time to end */
+  pthread_cond_t quiet; /* no watcher is being told */
+  idem__list queue;
+  size_t count, bytes;
+  bool ending;
+  idem__list watchers;
+  idem__store_watcher *told;   /* whose function runs */
+  _Atomic uint64_t stopped_ms; /* tests stop the clock and move it; 0: it runs */
+  pthread_t writer;
+} sqlite_store;
+
+uint64_t sqlite_now_ms(sqlite_store *store);
+
+/* sqlite_file.c: the file and its statements. */
+bool sqlite_file_open(sqlite_store *store, const idem__sqlite_opts *opts, char *why, size_t size);
+void sqlite_file_close(sqlite_store *store);
+/* Ready to bind; it is reset by sqlite_done. */
+sqlite3_stmt *sqlite_use(sqlite_store *store, sqlite_statement which);
+/* One step: true, there is a row. A failure marks the store as broken. */
+bool sqlite_step(sqlite_store *store, sqlite3_stmt *statement);
+void sqlite_done(sqlite3_stmt *statement);
+/* For statements that give no rows. */
+bool sqlite_execute(sqlite_store *store, sqlite3_stmt *statement);
+
+/* sqlite_records.c: an operation inside a transaction; fills job->answer. */
+void sqlite_perform(sqlite_store *store, sqlite_job *job);
+/* Records whose time is over go, some at a time; true: there are more. */
+bool sqlite_expire(sqlite_store *store, uint64_t now_ms);
+bool sqlite_changes(const idem__store_op *op);
+
+/* sqlite_news.c: who is told of changes, in this process and others. */
+void sqlite_note(sqlite_store *store, idem__store_event event, idem__store_space space,
+                 const void *name, size_t name_len, uint64_t version);
+/* Tells watchers what is new, whoever did it; own changes do not show in the file's version. */
+void sqlite_tell_news(sqlite_store *store, bool own_changes);
+void sqlite_forget_news(sqlite_store *store, uint64_t now_ms);
+idem_status sqlite_watch(idem__store *head, idem__store_space space, idem__store_watch_fn fn,
+                         void *user, idem__store_watcher **out);
+void sqlite_unwatch(idem__store *head, idem__store_watcher *watcher);
+
+#endif
