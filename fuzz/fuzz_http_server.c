@@ -35,24 +35,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const char *const proxies[] = {"0.0.0.0/0", "::/0", NULL};
   static const idem_http_opts http = {.trusted_proxies = proxies};
   idem__http_rpc *rpc;
-  idem__http_server *server;
+  idem_http_server *server;
   make_router();
   MUST(idem__http_rpc_new(&(idem__http_rpc_opts){.router = router, .rules = &rules}, &rpc) ==
        IDEM_OK);
-  idem__http_route route = {.path = "/",
-                            .methods = IDEM__HTTP_POST,
-                            .token = true,
-                            .serve = idem__http_rpc_serve,
-                            .upgrade = idem__http_rpc_upgrade,
-                            .user = rpc,
-                            .rules = &rules};
-  MUST(idem__http_server_new(&(idem__http_server_opts){.http = &http,
-                                                       .routes = &route,
-                                                       .route_count = 1,
-                                                       .body_bytes = 4096,
-                                                       .port = 80,
-                                                       .loopback = true},
-                             &server) == IDEM_OK);
+  MUST(idem__http_server_new(
+           &(idem__http_server_opts){
+               .http = &http, .body_bytes = 4096, .port = 80, .loopback = true},
+           &server) == IDEM_OK);
+  MUST(idem__http_rpc_add(rpc, server, "/", false, false) == IDEM_OK);
   http_fuzz_compare(server, data, size);
   idem__http_server_free(server);
   idem__http_rpc_free(rpc);

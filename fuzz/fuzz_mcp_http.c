@@ -15,8 +15,7 @@ typedef struct endpoint {
   idem__mcp_worker *mcp;
   idem__session_table *table;
   idem__mcp_endpoint *endpoint;
-  idem__http_route routes[3];
-  idem__http_server *server;
+  idem_http_server *server;
 } endpoint;
 
 static void on_wake(idem__mcp_worker *server, void *user) {
@@ -40,28 +39,12 @@ static void open_endpoint(endpoint *e, bool stateless) {
       .table = e->table, .worker = e->mcp, .rpc = {.now_ns = clock_ns}};
   MUST(idem__mcp_endpoint_new(&endpoint, &e->endpoint) == IDEM_OK);
   static const idem_http_opts http = {0};
-  e->routes[0] = (idem__http_route){.path = "/mcp",
-                                    .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
-                                    .serve = idem__mcp_serve,
-                                    .upgrade = idem__mcp_upgrade,
-                                    .user = e->endpoint,
-                                    .rules = &idem__mcp_rules};
-  e->routes[1] = e->routes[0];
-  e->routes[1].upgrade = NULL;
-  e->routes[2] = e->routes[1];
-  e->routes[1].path = "/sse";
-  e->routes[1].methods = IDEM__HTTP_GET;
-  e->routes[1].serve = idem__mcp_serve_sse;
-  e->routes[2].path = "/message";
-  e->routes[2].methods = IDEM__HTTP_POST;
-  e->routes[2].serve = idem__mcp_serve_message;
-  MUST(idem__http_server_new(&(idem__http_server_opts){.http = &http,
-                                                       .routes = e->routes,
-                                                       .route_count = 3,
-                                                       .body_bytes = 8192,
-                                                       .port = 80,
-                                                       .loopback = true},
-                             &e->server) == IDEM_OK);
+  MUST(idem__http_server_new(
+           &(idem__http_server_opts){
+               .http = &http, .body_bytes = 8192, .port = 80, .loopback = true},
+           &e->server) == IDEM_OK);
+  MUST(idem__mcp_endpoint_add(e->endpoint, e->server, "/mcp", false, false) == IDEM_OK);
+  MUST(idem__mcp_endpoint_add_sse(e->endpoint, e->server, "/sse") == IDEM_OK);
 }
 
 static void close_endpoint(endpoint *e) {

@@ -27,7 +27,7 @@ enum { LINES = 6, KEPT = 16, SESSIONS = 3, TASKS = 4, ASKED = 512 };
 
 /* A connection: HTTP of any kind, or a line of the engine's own. */
 typedef struct line {
-  idem__http_conn *http;
+  idem_http_conn *http;
   idem_conn *conn;
   http_fuzz_output out;
   char target[96]; /* where a stream of 2024-11-05 wants its posts */
@@ -41,8 +41,7 @@ typedef struct world {
   idem__mcp_worker *mcp;
   idem__session_table *table;
   idem__mcp_endpoint *endpoint;
-  idem__http_route routes[3];
-  idem__http_server *server;
+  idem_http_server *server;
   uint64_t now_ms;
   bool woken, ended;
   line lines[LINES];
@@ -153,25 +152,11 @@ static void open_world(world *w) {
   endpoint.rpc.clock_ctx = w;
   MUST(idem__mcp_endpoint_new(&endpoint, &w->endpoint) == IDEM_OK);
   idem__router_limit_work(w->fixture.server->router, 24, 20, 8);
-  w->routes[0] = (idem__http_route){.path = "/mcp",
-                                    .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
-                                    .serve = idem__mcp_serve,
-                                    .upgrade = idem__mcp_upgrade,
-                                    .user = w->endpoint,
-                                    .rules = &idem__mcp_rules};
-  w->routes[1] = (idem__http_route){.path = "/sse",
-                                    .methods = IDEM__HTTP_GET,
-                                    .serve = idem__mcp_serve_sse,
-                                    .user = w->endpoint,
-                                    .rules = &idem__mcp_rules};
-  w->routes[2] = w->routes[1];
-  w->routes[2].path = "/message";
-  w->routes[2].methods = IDEM__HTTP_POST;
-  w->routes[2].serve = idem__mcp_serve_message;
   static const idem_http_opts http = {0};
-  idem__http_server_opts opts = {
-      .http = &http, .routes = w->routes, .route_count = 3, .port = 80, .loopback = true};
+  idem__http_server_opts opts = {.http = &http, .port = 80, .loopback = true};
   MUST(idem__http_server_new(&opts, &w->server) == IDEM_OK);
+  MUST(idem__mcp_endpoint_add(w->endpoint, w->server, "/mcp", false, false) == IDEM_OK);
+  MUST(idem__mcp_endpoint_add_sse(w->endpoint, w->server, "/sse") == IDEM_OK);
 }
 
 /* ------------------------------------------------------------------ reading */

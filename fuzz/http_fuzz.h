@@ -18,8 +18,8 @@ typedef struct http_fuzz_output {
   size_t len;
 } http_fuzz_output;
 
-static void http_fuzz_collect(idem__http_conn *conn, http_fuzz_output *out, uint64_t now_ms) {
-  idem__http_chunk chunk;
+static void http_fuzz_collect(idem_http_conn *conn, http_fuzz_output *out, uint64_t now_ms) {
+  idem_http_chunk chunk;
   while (idem__http_conn_next_chunk(conn, &chunk)) {
     out->text = realloc(out->text, out->len + chunk.len + 1);
     MUST(out->text);
@@ -31,10 +31,10 @@ static void http_fuzz_collect(idem__http_conn *conn, http_fuzz_output *out, uint
 }
 
 /* `seed` 0: whole; otherwise pieces of pseudo-random length. */
-static http_fuzz_output http_fuzz_play(idem__http_server *server, const uint8_t *data, size_t size,
+static http_fuzz_output http_fuzz_play(idem_http_server *server, const uint8_t *data, size_t size,
                                        unsigned seed) {
   http_fuzz_output out = {calloc(1, 1), 0};
-  idem__http_conn *conn;
+  idem_http_conn *conn;
   idem_status status = idem__http_conn_new(
       &(idem__http_conn_opts){.server = server, .peer = "fuzz", .now_ms = 1000}, &conn);
   MUST(status == IDEM_OK && out.text);
@@ -62,7 +62,7 @@ static http_fuzz_output http_fuzz_play(idem__http_server *server, const uint8_t 
 }
 
 /* The same bytes in any pieces give the same answers. */
-static inline void http_fuzz_compare(idem__http_server *server, const uint8_t *data, size_t size) {
+static inline void http_fuzz_compare(idem_http_server *server, const uint8_t *data, size_t size) {
   http_fuzz_output whole = http_fuzz_play(server, data, size, 0);
   for (unsigned seed = 1; seed < 4; seed++) {
     http_fuzz_output pieces = http_fuzz_play(server, data, size, seed);

@@ -1,6 +1,6 @@
-/* idem/http.h - HTTP and WebSocket: who may ask a server, and how a client asks.
- * Plain data: hand it to idem_serve in idem_serve_opts and to idem_connect in idem_connect_opts (uv.h). Zero means the
- * default, and the defaults are the strict ones. Strings and lists are copied. */
+/* idem/http.h - HTTP and WebSocket: who may ask a server, what else it serves, and how a client asks.
+ * Options are plain data: hand them to idem_serve in idem_serve_opts and to idem_connect in idem_connect_opts (uv.h). Zero
+ * means the default, and the defaults are the strict ones. Strings and lists are copied. */
 #ifndef IDEM_HTTP_H
 #define IDEM_HTTP_H
 
@@ -38,6 +38,134 @@ IDEM_API void idem_http_resume(idem_http_wait *wait, int status, const char *pri
 #define IDEM_PRINCIPAL_MAX 255
 typedef int (*idem_http_principal_fn)(const idem_http_caller *caller, char *principal, size_t size,
                                       void *user);
+
+/* ------------------------------------------------------------------ routes */
+
+/* Paths of your own beside the protocol's: a page, a feed, a document that must be public. Each request is given to the
+ * function of its route, on the thread of the loop it came to (with several workers: on several at once).
+ *
+ * The exchange is the answer owed for a request. It ends exactly once: by idem_http_respond, by
+ * idem_http_stream_end, or because nobody waits any more; then it is gone, and its pointer with it. A function
+ * that can answer only later keeps it (idem_http_keep); one that returns without either has 500 sent for it. */
+typedef struct idem_http_request idem_http_request; /* lent until the function returns */
+typedef struct idem_http_exchange idem_http_exchange;
+
+typedef enum idem_http_method {
+  IDEM_HTTP_GET = 1,
+  IDEM_HTTP_HEAD = 2,
+  IDEM_HTTP_POST = 4,
+  IDEM_HTTP_DELETE = 8,
+  IDEM_HTTP_OPTIONS = 16,
+  IDEM_HTTP_PUT = 32,
+  IDEM_HTTP_PATCH = 64,
+  IDEM_HTTP_OTHER = 128
+} idem_http_method;
+
+IDEM_API idem_http_method idem_http_request_method(const idem_http_request *request);
+/* Texts of a request are what was sent, with nothing decoded, and not NUL-terminated. The query stands behind the
+ * '?'; NULL: there is none. A header is found by its name, without case; NULL: absent, or there more than once. */
+IDEM_API const char *idem_http_request_path(const idem_http_request *request, size_t *len);
+IDEM_API const char *idem_http_request_query(const idem_http_request *request, size_t *len);
+IDEM_API const char *idem_http_request_header(const idem_http_request *request, const char *name,
+                                              size_t *len);
+IDEM_API const char *idem_http_request_body(const idem_http_request *request, size_t *len);
+
+typedef void (*idem_http_serve_fn)(idem_http_exchange *exchange, const idem_http_request *request,
+                                   void *user);
+
+/* Zero is strict: what is not said otherwise is asked of whoever asks the protocol's path, too. Refusals have the JSON
+ * bodies of the protocol's: 404 for a path that nobody serves, 405 with Allow for another method. */
+typedef struct idem_http_route {
+  const char *path; /* begins with '/'; compared as it is, without the query */
+  bool
+      below; /* and every path that goes on from it with a '/' ("/": all there are). Of several routes the longest
+                       path has it, and one that fits exactly before any other */
+  unsigned methods; /* of idem_http_method; HEAD comes with GET, OPTIONS is answered for you */
+  idem_http_serve_fn serve;
+  void *user;
+  /* Who may ask: the bearers of the listener's tokens, whom its principal function lets in; or those of tokens and
+   * a principal function of the route's own, which then stand alone; or everybody. */
+  bool no_token;
+  const char *const *tokens;
+  idem_http_principal_fn principal;
+  void *principal_user;
+  const char *challenge; /* WWW-Authenticate of a 401; NULL: "Bearer" */
+  bool any_host;         /* no matter under which name it is asked */
+  bool
+      any_origin; /* pages of any origin may ask and read the answer (CORS "*"), without credentials */
+  bool no_rate_limit; /* a request takes nothing from its client's rate (rate_count) */
+  /* CORS, as comma-separated lists: request headers beyond Authorization, Content-Type and Accept; the beginning of
+   * others; response headers beyond Retry-After and WWW-Authenticate. NULL: none. */
+  const char *allow_headers, *allow_prefix, *expose_headers;
+  /* "Name: value", sent with every answer, refusals included; ends with NULL. One that is named Cache-Control or
+   * Content-Security-Policy stands instead of "no-store" and of "default-src 'none'; frame-ancestors 'none'". */
+  const char *const *headers;
+  const char *const
+      *types; /* what a body may be, "image/png"; "*" for any; NULL: application/json in UTF-8 */
+  size_t body_bytes; /* 0: as long as a message may be, which is the most */
+  /* Exchanges that are kept, on one loop; then 503. 0: 1,024 */
+  size_t max_kept;
+  uint64_t answer_ms; /* for a kept one to be answered or to become a stream, then 503; 0: 30,000 */
+} idem_http_route;
+
+/* An answer. Headers are "Name: value" and end with NULL; they stand instead of the route's of the same name, and
+ * Content-Length, Transfer-Encoding, Connection, Date and Content-Type are not theirs to say. The body is copied
+ * unless it `lasts`, until after the listener. Sent to HEAD, it is counted and left out. */
+typedef struct idem_http_answer {
+  int status;       /* of RFC 9110, from 200 on */
+  const char *type; /* Content-Type; NULL: none */
+  const char *const *headers;
+  const void *body;
+  size_t len;
+  bool lasts;
+} idem_http_answer;
+/* Ends the exchange, also where it fails. INVAL: no such status or header; the client gets 500. */
+IDEM_API idem_status idem_http_respond(idem_http_exchange *exchange,
+                                       const idem_http_answer *answer);
+
+/* Who asks, as the principal function said; NULL: none was asked. Valid while the exchange is. */
+IDEM_API const char *idem_http_exchange_principal(const idem_http_exchange *exchange);
+
+/* Keeps an exchange beyond the route's function, which calls this, once. `on_gone` runs when nobody waits any more: the client
+ * has left, the time (answer_ms) is over, the listener is stopping; the exchange is gone then. It does not run
+ * after respond or stream_end. LIMIT: so many are kept already (max_kept); NOMEM: answer with 503.
+ * What you need of the request, copy. */
+typedef struct idem_http_keep_opts {
+  void (*on_gone)(void *user);
+  /* A stream whose reader was too slow can be written again. NULL: nobody wants to know. */
+  void (*on_room)(idem_http_exchange *exchange, void *user);
+  void *user;
+} idem_http_keep_opts;
+IDEM_API idem_status idem_http_keep(idem_http_exchange *exchange, const idem_http_keep_opts *opts);
+
+/* A body that comes in pieces, from a kept exchange: its head, without body and len. One of text/event-stream is kept
+ * alive with a comment every stream_ms. A client that ends its input has left a stream; a listener that stops
+ * ends it. INVAL: as respond, and the exchange has ended with 500. CLOSED: HEAD asked, and has its answer; the
+ * exchange has ended. */
+IDEM_API idem_status idem_http_stream_begin(idem_http_exchange *exchange,
+                                            const idem_http_answer *head);
+/* Appends bytes, all or none. LIMIT: more than queued_bytes are unread: nothing was added, and on_room tells when to
+ * go on. Drop it, or end the stream of a reader who is too slow; one who reads nothing for idle_ms is cut off. Any other
+ * failure is the connection's, and on_gone follows. */
+IDEM_API idem_status idem_http_stream_write(idem_http_exchange *exchange, const void *data,
+                                            size_t len);
+IDEM_API void idem_http_stream_end(idem_http_exchange *exchange);
+
+/* A file in memory, as a route's function: GET and HEAD, If-None-Match, Accept-Encoding. `user` is a file, which is lent
+ * until after the listener. Give the route a Cache-Control ("no-cache" asks again each time, which costs a 304). */
+typedef struct idem_http_file {
+  const char *type;     /* Content-Type */
+  const char *etag;     /* with its quotes; NULL: none */
+  const char *encoding; /* Content-Encoding of `body`: "gzip", "br"; NULL: none */
+  const void *body;
+  size_t len;
+  const void *plain; /* for who does not take the encoding; NULL: it gets 406 */
+  size_t plain_len;
+} idem_http_file;
+IDEM_API void idem_http_serve_file(idem_http_exchange *exchange, const idem_http_request *request,
+                                   void *user);
+
+/* ----------------------------------------------------------------- serving */
 
 /* Lists end with NULL. An entry of a host list is `host` (the listener's port or none),
  * `host:port` (that one) or `host:*` (any); an origin entry may begin with a scheme
@@ -100,6 +228,10 @@ typedef struct idem_http_opts {
    * NULL: "/sse" and "/message"; "" for the first: not served. */
   const char *sse_path;
   const char *message_path;
+  /* Of your own, at every URL but "admin://"; 256 at most. What `user` points to must outlive the listener. A path of the
+   * protocol's, or two that are the same: INVAL. */
+  const idem_http_route *routes;
+  size_t route_count;
 } idem_http_opts;
 
 /* idem_connect to "http://", "https://", "ws://", "wss://" and "tls://". */

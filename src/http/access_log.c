@@ -56,8 +56,8 @@ static void put_path(idem__buf *line, idem__view path) {
   }
 }
 
-void idem__http_log_begin(idem__http_exchange *exchange, idem__http_request *request) {
-  idem__http_conn *conn = exchange->conn;
+void idem__http_log_begin(idem_http_exchange *exchange, idem_http_request *request) {
+  idem_http_conn *conn = exchange->conn;
   char text[LINE_MAX];
   idem__buf line;
   idem__buf_fixed(&line, text, sizeof text);
@@ -106,7 +106,7 @@ static void put_subject(struct idem__http_logged *logged, const idem__http_subje
   idem__buf_printf(&out, " %s=%.*s", subject->label, (int)shown, yyjson_get_str(name));
 }
 
-void idem__http_log_message(idem__http_exchange *exchange, const idem__message *message,
+void idem__http_log_message(idem_http_exchange *exchange, const idem__message *message,
                             const idem__http_subject *subjects) {
   if (!exchange->log_line || exchange->logged) return;
   struct idem__http_logged *logged = idem__calloc(&exchange->conn->server->alloc, sizeof *logged);
@@ -121,9 +121,9 @@ void idem__http_log_message(idem__http_exchange *exchange, const idem__message *
 /* ------------------------------------------------------------------- a line */
 
 /* Behind a trusted proxy both are named: who asked, and who passed it on. */
-static void put_peer(const idem__http_exchange *exchange, idem__buf *out) {
+static void put_peer(const idem_http_exchange *exchange, idem__buf *out) {
   static const idem__ip unknown; /* its head could not be read */
-  const idem__http_conn *conn = exchange->conn;
+  const idem_http_conn *conn = exchange->conn;
   char client[IDEM__IP_TEXT];
   if (memcmp(&exchange->client, &conn->from, sizeof conn->from) == 0 ||
       memcmp(&exchange->client, &unknown, sizeof unknown) == 0) {
@@ -135,14 +135,14 @@ static void put_peer(const idem__http_exchange *exchange, idem__buf *out) {
 }
 
 /* A late answer is given outside the driver's calls, who alone says what time it is. */
-static uint64_t now_ms(const idem__http_conn *conn) {
-  const idem__http_server *server = conn->server;
+static uint64_t now_ms(const idem_http_conn *conn) {
+  const idem_http_server *server = conn->server;
   uint64_t now = server->now_ns ? server->now_ns(server->clock_ctx) / 1000000 : conn->now_ms;
   return now < conn->now_ms ? conn->now_ms : now;
 }
 
 /* With whose request it was. */
-static void write_line(const idem__http_exchange *exchange, idem_log_level level,
+static void write_line(const idem_http_exchange *exchange, idem_log_level level,
                        const char *message, const idem__buf *line) {
   char peer[PEER_MAX + IDEM__IP_TEXT + 8];
   idem__buf who;
@@ -165,8 +165,8 @@ static void write_line(const idem__http_exchange *exchange, idem_log_level level
   idem_log_write(exchange->conn->server->log, &record);
 }
 
-void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes) {
-  const idem__http_conn *conn = exchange->conn;
+void idem__http_log_access(const idem_http_exchange *exchange, size_t bytes) {
+  const idem_http_conn *conn = exchange->conn;
   if (!exchange->log_line) return;
   char text[LINE_MAX + 96 + WORD_MAX + 16];
   idem__buf line;
@@ -179,7 +179,7 @@ void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes) {
   write_line(exchange, IDEM_LOG_INFO, "request", &line);
 }
 
-void idem__http_log_gone(idem__http_exchange *exchange) {
+void idem__http_log_gone(idem_http_exchange *exchange) {
   if (!exchange->status) exchange->status = GONE;
   exchange->note = "client-gone";
   idem__http_log_access(exchange, 0);
@@ -188,7 +188,7 @@ void idem__http_log_gone(idem__http_exchange *exchange) {
 /* ---------------------------------------------------------------- refusals */
 
 /* Who floods us is not to flood the log as well. `missed`: so many had no line since the last one. */
-static bool may_tell(idem__http_server *server, uint64_t now_ms, size_t *missed) {
+static bool may_tell(idem_http_server *server, uint64_t now_ms, size_t *missed) {
   if (now_ms - server->told_ms >= 1000) {
     server->told_ms = now_ms;
     server->told = 0;
@@ -216,9 +216,8 @@ static const char *words_for(const idem__http_refusal *refusal) {
   return refusal->code == IDEM_RPC_PARSE_ERROR ? "not HTTP" : "refused";
 }
 
-void idem__http_log_refusal(const idem__http_exchange *exchange,
-                            const idem__http_refusal *refusal) {
-  idem__http_conn *conn = exchange->conn;
+void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http_refusal *refusal) {
+  idem_http_conn *conn = exchange->conn;
   idem_log *log = conn->server->log;
   idem_log_level level = level_of(refusal->status);
   size_t missed;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-void idem__http_serve_health(idem__http_exchange *exchange, const idem__http_request *request,
+void idem__http_serve_health(idem_http_exchange *exchange, const idem_http_request *request,
                              void *user) {
   const idem__http_admin *admin = user;
   const char *fault = admin->health ? admin->health(admin->health_ctx) : NULL;
@@ -21,7 +21,7 @@ void idem__http_serve_health(idem__http_exchange *exchange, const idem__http_req
                                                     .len = body.len});
 }
 
-void idem__http_respond_metrics(idem__http_exchange *exchange, const char *text, size_t len) {
+void idem__http_respond_metrics(idem_http_exchange *exchange, const char *text, size_t len) {
   if (!text) {
     idem__http_refuse(exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable"},
                       NULL);

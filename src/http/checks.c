@@ -163,13 +163,43 @@ static bool same_secret(const char *token, size_t token_len, idem__view given) {
   return difference == 0;
 }
 
-bool idem__token_allowed(const char *const *tokens, const size_t *lens, size_t count,
-                         idem__view authorization) {
+idem_status idem__token_list_init(idem__token_list *list, const idem_alloc *alloc,
+                                  const char *const *tokens, idem_log *log) {
+  size_t count = 0;
+  *list = (idem__token_list){NULL, NULL, 0};
+  while (tokens && tokens[count]) count++;
+  if (!count) return tokens ? IDEM_E_INVAL : IDEM_OK;
+  list->texts = idem__calloc(alloc, count * sizeof *list->texts);
+  list->lens = idem__calloc(alloc, count * sizeof *list->lens);
+  if (!list->texts || !list->lens) return IDEM_E_NOMEM;
+  for (size_t i = 0; i < count; i++) {
+    list->lens[i] = strlen(tokens[i]);
+    if (!list->lens[i]) return IDEM_E_INVAL;
+    list->texts[i] = idem__strndup(alloc, tokens[i], list->lens[i]);
+    if (!list->texts[i]) return IDEM_E_NOMEM;
+    list->count++;
+    if (log) idem_log_add_secret(log, tokens[i], list->lens[i]); /* as far as it can */
+  }
+  return IDEM_OK;
+}
+
+void idem__token_list_deinit(idem__token_list *list, const idem_alloc *alloc) {
+  for (size_t i = 0; i < list->count; i++) {
+    memset(list->texts[i], 0, list->lens[i]);
+    idem__free(alloc, list->texts[i]);
+  }
+  idem__free(alloc, list->texts);
+  idem__free(alloc, list->lens);
+  *list = (idem__token_list){NULL, NULL, 0};
+}
+
+bool idem__token_allowed(const idem__token_list *list, idem__view authorization) {
   if (!authorization.at || authorization.len < 8) return false;
   if (!idem__text_equal_nocase(authorization.at, 7, "Bearer ", 7)) return false;
   idem__view given = {authorization.at + 7, authorization.len - 7};
   given = idem__view_trim(given);
   bool allowed = false;
-  for (size_t i = 0; i < count; i++) allowed |= same_secret(tokens[i], lens[i], given);
+  for (size_t i = 0; i < list->count; i++)
+    allowed |= same_secret(list->texts[i], list->lens[i], given);
   return allowed && given.len > 0;
 }

@@ -184,7 +184,7 @@ static bool last_element(idem__view *list, idem__view *element) {
 
 /* The headers of one name are one list, whose end the nearest proxy wrote: read backwards. */
 typedef struct hops {
-  const idem__http_request *request;
+  const idem_http_request *request;
   const char *name;
   size_t name_len;
   size_t next;     /* headers not looked at */
@@ -202,7 +202,7 @@ static bool last_hop(hops *walk, idem__view *element) {
   return true;
 }
 
-idem__ip idem__client_address(const idem__http_request *request, const idem__ip *peer,
+idem__ip idem__client_address(const idem_http_request *request, const idem__ip *peer,
                               const idem__proxies *proxies) {
   idem__ip client = *peer, address;
   if (!proxies->count || !idem__ip_in(proxies->blocks, proxies->count, peer)) return client;

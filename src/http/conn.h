@@ -13,24 +13,39 @@
 /* Output bytes, or an answer of the engine's sent as it is. */
 typedef struct block {
   struct block *next;
-  idem__http_server *server;
+  idem_http_server *server;
   idem_chunk chunk; /* used instead of data when chunk.data is set */
   size_t len, cap;
   char data[];
 } block;
 
-struct idem__http_exchange {
-  idem__http_conn *conn;
-  const idem__http_route *route; /* NULL: none was found */
+/* A route as it is served: see route.c. */
+typedef struct idem__http_copy idem__http_copy;
+typedef struct idem__http_route {
+  idem_http_route is; /* as it was given, its texts copied, defaults filled in */
+  idem__http_binding binding;
+  size_t path_len;
+  unsigned methods; /* HEAD with GET */
+  bool embedded;    /* an embedder's */
+  size_t kept;      /* exchanges */
+  idem__buf lines;  /* headers of every answer */
+  idem__token_list tokens;
+  const char **types;
+  idem__http_copy *copies;
+} idem__http_route;
+
+struct idem_http_exchange {
+  idem_http_conn *conn;
+  idem__http_route *route; /* NULL: none was found */
   void *user;
-  void (*on_abort)(idem__http_exchange *exchange, void *user);
+  void (*on_abort)(idem_http_exchange *exchange, void *user);
   void *abort_user;
-  bool (*on_input_end)(idem__http_exchange *exchange, void *user);
-  void (*on_time)(idem__http_exchange *exchange, uint64_t now_ms, void *user);
+  bool (*on_input_end)(idem_http_exchange *exchange, void *user);
+  void (*on_time)(idem_http_exchange *exchange, uint64_t now_ms, void *user);
   uint64_t at_ms;
   uint64_t began_ms;
   idem__ip client;
-  idem__http_request *held;         /* kept beyond its handler; NULL: it is not */
+  idem_http_request *held;          /* kept beyond its handler; NULL: it is not */
   char *origin;                     /* an allowed one, to be named in the answer; else NULL */
   char *principal;                  /* as the embedder said; NULL: it was not asked */
   char *log_line;                   /* method and target, when they are to be logged; else NULL */
@@ -40,13 +55,14 @@ struct idem__http_exchange {
   uint8_t minor;
   bool active, keep_alive, head_only, streaming;
   bool counted; /* among its client's shares, as one that came through a proxy */
+  bool kept;    /* by the function of an embedder's route; its user is what keeps it */
 };
 
-struct idem__http_conn {
+struct idem_http_conn {
   llhttp_t parser;
-  idem__http_server *server;
-  idem__http_request *request; /* being read; NULL between requests */
-  idem__http_exchange exchange;
+  idem_http_server *server;
+  idem_http_request *request; /* being read; NULL between requests */
+  idem_http_exchange exchange;
   idem__websocket *websocket;
   block *first, *last; /* output */
   idem__buf backlog;   /* input that waits for an answer to be given */
@@ -54,7 +70,7 @@ struct idem__http_conn {
   uint64_t now_ms, last_ms;   /* last: bytes came or went */
   uint64_t heard_ms;          /* bytes came */
   idem__http_refusal refusal; /* of the request being read */
-  void (*on_output)(idem__http_conn *conn, void *user);
+  void (*on_output)(idem_http_conn *conn, void *user);
   void *user;
   void (*on_room)(void *user); /* waits for output to be read */
   void *room_user;
@@ -78,34 +94,34 @@ struct idem__http_conn {
   char peer[PEER_MAX];
 };
 
-struct idem__http_server {
+struct idem_http_server {
   idem_alloc alloc;
   idem__host_list hosts, origins;
   bool check_hosts;
   char good_host[64]; /* the last one that was allowed: nearly always the next one, too */
   size_t good_host_len;
-  char **tokens;
-  size_t *token_lens;
-  size_t token_count;
+  idem__token_list tokens;
   idem__proxies proxies;
   size_t header_bytes, header_count, body_bytes, queued_bytes;
   uint64_t request_ms, request_most_ms, idle_ms, first_ms;
+  uint64_t stream_ms;
   idem__shares *shares; /* NULL: none are counted */
+  idem__limiter *limiter;
   idem_http_principal_fn principal;
   void *principal_user;
   bool access_log;
   uint64_t told_ms;    /* of refusals: when the second began, how many had a line in it, */
   size_t told, untold; /* and how many since then have not */
-  const idem__http_route *routes;
+  idem__http_route *routes;
+  size_t route_count, route_room;
   const idem__http_name *given_names; /* of headers, by the rules of a route; NULL: none */
-  size_t route_count;
   int port;
   idem_unknown_id unknown_id;
   uint64_t (*now_ns)(void *ctx); /* NULL: none */
   void *clock_ctx;
   idem_log *log;
   idem_metrics *metrics;
-  idem__http_request *free_requests;
+  idem_http_request *free_requests;
   block *free_blocks;
   size_t free_request_count, free_block_count;
   size_t held, held_bytes; /* requests that wait before they begin */
@@ -120,56 +136,79 @@ struct idem__http_server {
 };
 
 /* server.c */
-idem__http_request *idem__http_server_take_request(idem__http_server *server);
-void idem__http_server_give_request(idem__http_server *server, idem__http_request *request);
-block *idem__http_server_take_block(idem__http_server *server, size_t room);
+idem_http_request *idem__http_server_take_request(idem_http_server *server);
+void idem__http_server_give_request(idem_http_server *server, idem_http_request *request);
+block *idem__http_server_take_block(idem_http_server *server, size_t room);
 void idem__http_server_give_block(block *out);
+
+/* route.c */
+void idem__http_routes_free(idem_http_server *server);
+/* One that fits exactly, else the longest of those that hold what is below them; NULL: none. */
+idem__http_route *idem__http_find_route(const idem_http_server *server, idem__view path);
+/* Lists of "Name: value". Good: each is a header that is not ours to say. */
+bool idem__http_good_lines(const char *const *lines);
+bool idem__http_good_value(const char *value);
+bool idem__http_lines_name(const char *const *lines, idem__view name);
+idem__view idem__http_line_name(const char *line);
+idem_status idem__http_put_lines(idem__buf *out, const char *const *lines);
+/* Those of `lines`, which end with CRLF each, that are not named. */
+idem_status idem__http_put_others(idem__buf *out, idem__view lines, const char *const *named);
+
+/* route_answer.c: the function of an embedder's route is called, and what comes of it is looked after. */
+void idem__http_serve_embedded(idem_http_exchange *exchange, const idem_http_request *request);
+
+/* What may come of a request's body. */
+static inline size_t idem__http_body_most(const idem_http_conn *conn) {
+  return conn->exchange.route ? conn->exchange.route->is.body_bytes : conn->server->body_bytes;
+}
 
 /* head.c: judges a complete head; fills the conn's refusal and exchange, unless conn->judging says that who
  * asks will be known later: then take_principal, and the rest of it. */
-void idem__http_judge(idem__http_conn *conn, idem__http_request *request);
-bool idem__http_take_principal(idem__http_conn *conn, int status, const char *principal);
-void idem__http_judge_rest(idem__http_conn *conn, idem__http_request *request);
+void idem__http_judge(idem_http_conn *conn, idem_http_request *request);
+bool idem__http_take_principal(idem_http_conn *conn, int status, const char *principal);
+void idem__http_judge_rest(idem_http_conn *conn, idem_http_request *request);
 
 /* later.c */
 struct idem_http_caller {
-  idem__http_conn *conn;
-  const idem__http_request *request;
+  idem_http_conn *conn;
+  const idem_http_request *request;
   char address[IDEM__IP_TEXT];
 };
 /* Nobody waits for who asks any more. */
-void idem__http_judge_gone(idem__http_conn *conn);
+void idem__http_judge_gone(idem_http_conn *conn);
 
 /* hold.c: what was lent to a request becomes its own. */
-idem_status idem__http_own_request(idem__http_request *request);
-bool idem__http_own_body(idem__http_request *request);
-bool idem__http_may_wait(idem__http_server *server, size_t bytes);
+idem_status idem__http_own_request(idem_http_request *request);
+bool idem__http_own_body(idem_http_request *request);
+bool idem__http_may_wait(idem_http_server *server, size_t bytes);
 
 /* reply.c */
-void idem__http_exchange_drop(idem__http_exchange *exchange);
-void idem__http_give_share(idem__http_exchange *exchange);
+void idem__http_exchange_drop(idem_http_exchange *exchange);
+void idem__http_give_share(idem_http_exchange *exchange);
 /* Appends to the conn's output. A failure is also kept in conn->failed. */
-idem_status idem__http_put(idem__http_conn *conn, const char *data, size_t len);
+idem_status idem__http_put(idem_http_conn *conn, const char *data, size_t len);
 /* The answer has been given: close, or go on with the backlog. */
-void idem__http_exchange_ended(idem__http_exchange *exchange);
+void idem__http_exchange_ended(idem_http_exchange *exchange);
 
-void idem__http_serve_options(idem__http_exchange *exchange, const idem__http_request *request);
+/* The lines that every answer has unless its route says otherwise. */
+idem__view idem__http_usual_lines(void);
+void idem__http_serve_options(idem_http_exchange *exchange, const idem_http_request *request);
 
 /* unfinished.c: after each of the driver's calls; others may have to give way. */
-void idem__http_count_unfinished(idem__http_conn *conn);
-void idem__http_uncount_unfinished(idem__http_conn *conn);
+void idem__http_count_unfinished(idem_http_conn *conn);
+void idem__http_uncount_unfinished(idem_http_conn *conn);
 
 /* h1.c */
-void idem__http_begin_closing(idem__http_conn *conn);
+void idem__http_begin_closing(idem_http_conn *conn);
 /* What it has begun is refused, and nothing more is read. */
-void idem__http_give_way(idem__http_conn *conn, uint64_t now_ms);
+void idem__http_give_way(idem_http_conn *conn, uint64_t now_ms);
 void idem__h1_settings(llhttp_settings_t *settings);
 
 /* access_log.c */
-void idem__http_log_access(const idem__http_exchange *exchange, size_t bytes);
+void idem__http_log_access(const idem_http_exchange *exchange, size_t bytes);
 /* The peer went before its answer. */
-void idem__http_log_gone(idem__http_exchange *exchange);
-void idem__http_log_refusal(const idem__http_exchange *exchange, const idem__http_refusal *refusal);
-void idem__http_log_begin(idem__http_exchange *exchange, idem__http_request *request);
+void idem__http_log_gone(idem_http_exchange *exchange);
+void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http_refusal *refusal);
+void idem__http_log_begin(idem_http_exchange *exchange, idem_http_request *request);
 
 #endif

@@ -118,7 +118,7 @@ void idem__http_serving_look(idem__http_serving *serving) {
 
 static void on_output(idem_conn *conn, void *user) {
   idem__http_serving *serving = user;
-  idem__http_conn *http = serving->exchange ? idem__http_exchange_conn(serving->exchange) : NULL;
+  idem_http_conn *http = serving->exchange ? idem__http_exchange_conn(serving->exchange) : NULL;
   (void)conn;
   idem__http_serving_look(serving);
   if (http) idem__http_conn_notify(http);
@@ -227,7 +227,7 @@ static void finish_silent(idem__http_serving *serving, idem__message_kind kind) 
     idem__http_stream_end(serving->exchange);
     idem__http_serving_retire(serving);
   } else if (status >= 400 && !serving->limited) {
-    idem__http_exchange *exchange = serving->exchange;
+    idem_http_exchange *exchange = serving->exchange;
     idem__http_refusal refusal = {.status = status};
     if (idem__http_protocol_of(serving)->silent_refusal)
       idem__http_protocol_of(serving)->silent_refusal(serving->state, kind, &refusal);
@@ -240,7 +240,7 @@ static void finish_silent(idem__http_serving *serving, idem__message_kind kind) 
 
 /* Ours to answer for, whatever it was. */
 static void finish_failed(idem__http_serving *serving, idem_status status) {
-  idem__http_exchange *exchange = serving->exchange;
+  idem_http_exchange *exchange = serving->exchange;
   bool streaming = serving->streaming;
   idem__http_refusal refusal = {
       .status = 500, .code = IDEM_RPC_INTERNAL_ERROR, .why = idem_status_text(status)};
@@ -302,7 +302,7 @@ static void set_time(idem__http_serving *serving) {
   idem__http_set_time(serving->exchange, at);
 }
 
-static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
+static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
   idem__http_serving *serving = user;
   (void)exchange;
   if (idem_conn_deadline(serving->conn) <= now_ms) {
@@ -323,7 +323,7 @@ static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) 
   set_time(serving);
 }
 
-static void on_abort(idem__http_exchange *exchange, void *user) {
+static void on_abort(idem_http_exchange *exchange, void *user) {
   idem__http_serving *serving = user;
   (void)exchange;
   serving->exchange = NULL;
@@ -339,7 +339,7 @@ static void on_abort(idem__http_exchange *exchange, void *user) {
 
 /* Who only ended its input still reads. Whether it does shows only when something is sent: one that
  * has gone answers a comment with a reset. */
-static bool on_input_end(idem__http_exchange *exchange, void *user) {
+static bool on_input_end(idem_http_exchange *exchange, void *user) {
   idem__http_serving *serving = user;
   (void)exchange;
   bool cancels = rules_of(serving->rpc)->disconnect_cancels;
@@ -375,12 +375,12 @@ static const idem__http_refusal no_memory = {
     .status = 503, .reason = "unavailable", .why = "no memory"};
 
 static void refuse_waiting(idem__http_serving *serving, const idem__http_refusal *refusal) {
-  idem__http_exchange *exchange = serving->exchange;
+  idem_http_exchange *exchange = serving->exchange;
   idem__http_serving_retire(serving);
   idem__http_refuse(exchange, refusal, NULL);
 }
 
-static void on_abort_waiting(idem__http_exchange *exchange, void *user) {
+static void on_abort_waiting(idem_http_exchange *exchange, void *user) {
   (void)exchange;
   idem__http_serving_retire(user);
 }
@@ -392,10 +392,10 @@ static void on_stop_waiting(void *user, bool now) {
 }
 
 /* What it waits for has its own bounds in time. */
-static void wait_to_begin(idem__http_serving *serving, const idem__http_request *request) {
+static void wait_to_begin(idem__http_serving *serving, const idem_http_request *request) {
   static const idem__http_refusal too_many = {
       .status = 503, .reason = "unavailable", .why = "too many requests wait"};
-  idem__http_exchange *exchange = serving->exchange;
+  idem_http_exchange *exchange = serving->exchange;
   idem_status status = idem__http_hold(exchange, request);
   if (status != IDEM_OK) {
     refuse_waiting(serving, status == IDEM_E_LIMIT ? &too_many : &no_memory);
@@ -409,7 +409,7 @@ static void wait_to_begin(idem__http_serving *serving, const idem__http_request 
 
 void idem__http_serving_leave(void *protocol) {
   idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
-  idem__http_exchange *exchange = serving->exchange;
+  idem_http_exchange *exchange = serving->exchange;
   if (!exchange || !serving->accepts_stream) return;
   idem__http_serving_commit(serving);
   serving->leaving = serving->writing; /* whoever is to come back needs what is being written */
@@ -486,21 +486,21 @@ void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms) {
   }
 }
 
-idem__http_exchange *idem__http_serving_exchange(void *protocol) {
+idem_http_exchange *idem__http_serving_exchange(void *protocol) {
   return IDEM__CONTAINER(protocol, idem__http_serving, state)->exchange;
 }
 
 /* ------------------------------------------------------------- entry points */
 
 /* No Accept, like anything, means that everything is fine. */
-static unsigned judge_accept(const idem__http_request *request) {
+static unsigned judge_accept(const idem_http_request *request) {
   unsigned found = 0;
   if (idem__http_accepts(request, "application/json")) found |= IDEM__TAKES_JSON;
   if (idem__http_accepts(request, "text/event-stream")) found |= IDEM__TAKES_STREAM;
   return found;
 }
 
-static unsigned takes(idem__http_rpc *rpc, const idem__http_request *request) {
+static unsigned takes(idem__http_rpc *rpc, const idem_http_request *request) {
   const unsigned any = IDEM__TAKES_JSON | IDEM__TAKES_STREAM;
   if (!request->known[IDEM__H_ACCEPT]) return any;
   idem__view value = idem__http_known_value(request, IDEM__H_ACCEPT);
@@ -521,7 +521,7 @@ static const idem__http_refusal not_acceptable = {
     .status = 406, .reason = "unavailable", .hint = "Accept: application/json, text/event-stream"};
 
 /* The request goes back to its connection after this, and then is another's. */
-static idem_status take_message(idem__http_serving *serving, const idem__http_request *request,
+static idem_status take_message(idem__http_serving *serving, const idem_http_request *request,
                                 idem__message_kind *kind) {
   const idem__http_protocol *protocol = idem__http_protocol_of(serving);
   const char *body = request->body.len ? request->body.at : "";
@@ -531,7 +531,7 @@ static idem_status take_message(idem__http_serving *serving, const idem__http_re
 }
 
 /* The protocol has said that it may begin. */
-static void take_in(idem__http_exchange *exchange, const idem__http_request *request, void *user) {
+static void take_in(idem_http_exchange *exchange, const idem_http_request *request, void *user) {
   idem__http_serving *serving = user;
   idem__message_kind kind;
   idem__conn_lend_peer(serving->conn, idem__http_exchange_peer(exchange),
@@ -549,8 +549,8 @@ static void take_in(idem__http_exchange *exchange, const idem__http_request *req
     wait_for_answer(serving);
 }
 
-static void begin(idem__http_serving *serving, idem__http_exchange *exchange,
-                  const idem__http_request *request) {
+static void begin(idem__http_serving *serving, idem_http_exchange *exchange,
+                  const idem_http_request *request) {
   const idem__http_protocol *protocol = idem__http_protocol_of(serving);
   serving->begun = true;
   switch (protocol->begin ? protocol->begin(serving->state, exchange, request) : IDEM__HTTP_NOW) {
@@ -560,7 +560,7 @@ static void begin(idem__http_serving *serving, idem__http_exchange *exchange,
   }
 }
 
-void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
+void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request *request,
                           void *user) {
   idem__http_rpc *rpc = user;
   unsigned what = takes(rpc, request);
@@ -579,28 +579,15 @@ void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_reques
 
 void idem__http_serving_begin(void *protocol, const idem__http_refusal *refusal) {
   idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
-  idem__http_exchange *exchange = serving->exchange;
+  idem_http_exchange *exchange = serving->exchange;
   if (refusal)
     refuse_waiting(serving, refusal);
   else
     idem__http_serve_held(exchange, take_in, serving);
 }
 
-bool idem__http_rpc_admit(idem__http_rpc *rpc, idem__http_exchange *exchange) {
-  char header[48];
-  uint32_t retry_s;
-  if (!rpc->opts.limiter ||
-      idem__limiter_take(rpc->opts.limiter, idem__http_exchange_client(exchange),
-                         idem__http_exchange_now(exchange), &retry_s))
-    return true;
-  idem__metrics_add(rpc->opts.metrics, IDEM__M_RATE_LIMITED, 1);
-  idem__buf lines;
-  idem__buf_fixed(&lines, header, sizeof header - 1);
-  idem__buf_printf(&lines, "Retry-After: %u\r\n", (unsigned)retry_s);
-  header[lines.len] = 0;
-  idem__http_refuse(exchange, &(idem__http_refusal){.status = 429, .reason = "rate-limited"},
-                    header);
-  return false;
+bool idem__http_rpc_admit(idem__http_rpc *rpc, idem_http_exchange *exchange) {
+  return idem__http_admit(rpc->opts.limiter, exchange);
 }
 
 idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out) {
@@ -624,6 +611,17 @@ idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc *
   }
   *out = rpc;
   return IDEM_OK;
+}
+
+idem_status idem__http_rpc_add(idem__http_rpc *rpc, idem_http_server *server, const char *path,
+                               bool websocket_alone, bool told) {
+  idem_http_route route = {.path = path,
+                           .methods = websocket_alone ? 0 : IDEM_HTTP_POST,
+                           .serve = idem__http_rpc_serve,
+                           .user = rpc};
+  idem__http_binding binding = {
+      .told = told, .upgrade = idem__http_rpc_upgrade, .rules = rpc->opts.rules};
+  return idem__http_server_add(server, &route, &binding);
 }
 
 void idem__http_rpc_free(idem__http_rpc *rpc) {

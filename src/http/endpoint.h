@@ -13,8 +13,8 @@ typedef struct idem__http_serving {
   idem__list link;                 /* in rpc->active */
   idem__http_rpc *rpc;
   idem_conn *conn;
-  idem__http_exchange *exchange; /* NULL: the peer is gone */
-  uint64_t stream_at_ms;         /* when to become a stream, or for the next comment */
+  idem_http_exchange *exchange; /* NULL: the peer is gone */
+  uint64_t stream_at_ms;        /* when to become a stream, or for the next comment */
   uint32_t retry_s;
   bool accepts_stream, stream_only, streaming, admitted, limited;
   bool detached; /* the peer is gone and the work goes on */

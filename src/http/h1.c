@@ -13,29 +13,29 @@
 
 /* ------------------------------------------------------ parser's callbacks */
 
-static idem__http_conn *conn_of(llhttp_t *parser) { return parser->data; }
+static idem_http_conn *conn_of(llhttp_t *parser) { return parser->data; }
 
 /* Ends parsing: the refusal is answered and the connection closed. */
-static int stop(idem__http_conn *conn, uint16_t status, int code, const char *reason) {
+static int stop(idem_http_conn *conn, uint16_t status, int code, const char *reason) {
   if (!conn->refusal.status)
     conn->refusal = (idem__http_refusal){.status = status, .code = code, .reason = reason};
   conn->refusal.close = true;
   return -1;
 }
 
-static int stop_no_memory(idem__http_conn *conn) {
+static int stop_no_memory(idem_http_conn *conn) {
   conn->failed = IDEM_E_NOMEM;
   return -1;
 }
 
 static int on_url(llhttp_t *parser, const char *at, size_t len) {
-  idem__http_request *request = conn_of(parser)->request;
+  idem_http_request *request = conn_of(parser)->request;
   if (!request->target.value_len) request->target.value = (uint32_t)(at - request->base);
   request->target.value_len += (uint32_t)len;
   return 0;
 }
 
-static int add_trailer(idem__http_conn *conn, size_t len) {
+static int add_trailer(idem_http_conn *conn, size_t len) {
   conn->request->trailer_bytes += len;
   return conn->request->trailer_bytes > TRAILER_MAX ? stop(conn, 400, 0, "header-too-large") : 0;
 }
@@ -46,8 +46,8 @@ static int on_extension(llhttp_t *parser, const char *at, size_t len) {
 }
 
 static int on_header_field(llhttp_t *parser, const char *at, size_t len) {
-  idem__http_conn *conn = conn_of(parser);
-  idem__http_request *request = conn->request;
+  idem_http_conn *conn = conn_of(parser);
+  idem_http_request *request = conn->request;
   if (request->head_len) return add_trailer(conn, len);
   if (request->too_many) return 0;
   if (request->in_value || !request->header_count) {
@@ -62,8 +62,8 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t len) {
 }
 
 static int on_header_value(llhttp_t *parser, const char *at, size_t len) {
-  idem__http_conn *conn = conn_of(parser);
-  idem__http_request *request = conn->request;
+  idem_http_conn *conn = conn_of(parser);
+  idem_http_request *request = conn->request;
   if (request->head_len) return add_trailer(conn, len);
   if (request->too_many) return 0;
   idem__http_header *header = &request->headers[request->header_count - 1];
@@ -76,7 +76,7 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t len) {
 /* One too many is refused when it is whole: by then a fault in it has shown, wherever input was
  * split. */
 static int on_header_value_complete(llhttp_t *parser) {
-  idem__http_conn *conn = conn_of(parser);
+  idem_http_conn *conn = conn_of(parser);
   conn->request->in_value = true; /* an empty value has no span */
   return conn->request->too_many ? stop(conn, 431, 0, "header-too-large") : 0;
 }
@@ -87,9 +87,9 @@ static int on_headers_complete(llhttp_t *parser) {
 }
 
 static int on_body(llhttp_t *parser, const char *at, size_t len) {
-  idem__http_conn *conn = conn_of(parser);
-  idem__http_request *request = conn->request;
-  size_t room = conn->discard ? DRAIN_MAX : conn->server->body_bytes;
+  idem_http_conn *conn = conn_of(parser);
+  idem_http_request *request = conn->request;
+  size_t room = conn->discard ? DRAIN_MAX : idem__http_body_most(conn);
   if (len > room - request->body.len) return stop(conn, 413, 0, "oversize");
   if (conn->discard || !request->body.len) {
     request->body = (idem__view){at, request->body.len + len};
@@ -121,7 +121,7 @@ void idem__h1_settings(llhttp_settings_t *settings) {
 
 /* ----------------------------------------------------------------- closing */
 
-void idem__http_begin_closing(idem__http_conn *conn) {
+void idem__http_begin_closing(idem_http_conn *conn) {
   if (!conn->closing) conn->last_ms = conn->now_ms;
   conn->closing = true;
   conn->judged = false;
@@ -132,17 +132,17 @@ void idem__http_begin_closing(idem__http_conn *conn) {
   conn->request = NULL;
 }
 
-static void dispatch(idem__http_conn *conn);
+static void dispatch(idem_http_conn *conn);
 
 /* Answers what could not be parsed or would take too long to, and closes. */
-static void refuse_and_close(idem__http_conn *conn) {
+static void refuse_and_close(idem_http_conn *conn) {
   conn->exchange.active = true;
   conn->exchange.keep_alive = false;
   idem__http_refuse(&conn->exchange, &conn->refusal, NULL);
   idem__http_begin_closing(conn);
 }
 
-static void refuse_syntax(idem__http_conn *conn, llhttp_errno_t error) {
+static void refuse_syntax(idem_http_conn *conn, llhttp_errno_t error) {
   bool length = error == HPE_UNEXPECTED_CONTENT_LENGTH || error == HPE_INVALID_CONTENT_LENGTH;
   if (length)
     stop(conn, 400, 0, "bad-content-length");
@@ -153,8 +153,8 @@ static void refuse_syntax(idem__http_conn *conn, llhttp_errno_t error) {
 
 /* ----------------------------------------------------------------- parsing */
 
-static bool begin_request(idem__http_conn *conn, const char *data) {
-  idem__http_request *request = idem__http_server_take_request(conn->server);
+static bool begin_request(idem_http_conn *conn, const char *data) {
+  idem_http_request *request = idem__http_server_take_request(conn->server);
   if (!request) return false;
   request->base = data;
   request->body = (idem__view){NULL, 0};
@@ -166,16 +166,16 @@ static bool begin_request(idem__http_conn *conn, const char *data) {
   conn->request = request;
   conn->discard = conn->upgrading = false;
   conn->refusal.status = 0;
-  conn->exchange = (idem__http_exchange){
-      .conn = conn, .at_ms = UINT64_MAX, .minor = 1, .began_ms = conn->now_ms};
+  conn->exchange =
+      (idem_http_exchange){.conn = conn, .at_ms = UINT64_MAX, .minor = 1, .began_ms = conn->now_ms};
   return true;
 }
 
 /* No more than the limit is looked at. What was begun before goes on in a copy of its own, so that
  * the head's parts stay in one piece. */
-static idem_status continue_head(idem__http_conn *conn, const char *data, size_t *len,
+static idem_status continue_head(idem_http_conn *conn, const char *data, size_t *len,
                                  const char **input) {
-  idem__http_request *request = conn->request;
+  idem_http_request *request = conn->request;
   size_t room = conn->server->header_bytes - request->head.len;
   if (*len > room) *len = room;
   if (!request->head.len) return IDEM_OK;
@@ -187,8 +187,8 @@ static idem_status continue_head(idem__http_conn *conn, const char *data, size_t
 }
 
 /* Input ends (at `end`) inside a request: what was lent is copied. */
-static idem_status keep_partial(idem__http_conn *conn, const char *end) {
-  idem__http_request *request = conn->request;
+static idem_status keep_partial(idem_http_conn *conn, const char *end) {
+  idem_http_request *request = conn->request;
   bool lent = !request->head.len;
   size_t head = request->head_len;
   if (!head) head = lent ? (size_t)(end - request->base) : request->head.len;
@@ -206,7 +206,7 @@ static bool body_expected(const llhttp_t *parser) {
 }
 
 /* What was found of the head, for its body. */
-static void head_judged(idem__http_conn *conn) {
+static void head_judged(idem_http_conn *conn) {
   /* To anything else, or where it is refused, we do not upgrade: what follows is HTTP as before. */
   if (!conn->upgrading || conn->refusal.status) conn->parser.upgrade = 0;
   if (!conn->refusal.status) return;
@@ -216,11 +216,11 @@ static void head_judged(idem__http_conn *conn) {
   if (conn->refusal.close || (long_body && body_expected(&conn->parser))) refuse_and_close(conn);
 }
 
-static void end_without_body(idem__http_conn *conn, const char *at);
+static void end_without_body(idem_http_conn *conn, const char *at);
 
 /* The head is complete: judge it before its body is read. */
-static void head_complete(idem__http_conn *conn, const char *input, size_t used) {
-  idem__http_request *request = conn->request;
+static void head_complete(idem_http_conn *conn, const char *input, size_t used) {
+  idem_http_request *request = conn->request;
   request->head_len = (size_t)(input - request->base) + used;
   if (request->head.len) request->head.len = request->head_len; /* what follows was not its own */
   idem__http_judge(conn, request);
@@ -228,7 +228,7 @@ static void head_complete(idem__http_conn *conn, const char *input, size_t used)
 }
 
 /* Who asks was said at last. */
-static void continue_judging(idem__http_conn *conn) {
+static void continue_judging(idem_http_conn *conn) {
   conn->judged = false;
   conn->request->began_ms = conn->now_ms; /* its body has all its time */
   idem__http_judge_rest(conn, conn->request);
@@ -245,7 +245,7 @@ static void resume_parser(llhttp_t *parser, llhttp_errno_t error) {
 }
 
 /* A request without a body ends with its head; the parser tells when it is asked again. */
-static void end_without_body(idem__http_conn *conn, const char *at) {
+static void end_without_body(idem_http_conn *conn, const char *at) {
   llhttp_errno_t error = llhttp_execute(&conn->parser, at, 0);
   if (error == HPE_PAUSED || error == HPE_PAUSED_UPGRADE) {
     resume_parser(&conn->parser, error);
@@ -256,7 +256,7 @@ static void end_without_body(idem__http_conn *conn, const char *at) {
 }
 
 /* What paused the parser: a head or a message. */
-static void paused(idem__http_conn *conn, const char *input, size_t used) {
+static void paused(idem_http_conn *conn, const char *input, size_t used) {
   if (conn->request->head_len) {
     dispatch(conn);
     return;
@@ -267,10 +267,10 @@ static void paused(idem__http_conn *conn, const char *input, size_t used) {
 }
 
 /* Parses up to the next pause. */
-static idem_status step(idem__http_conn *conn, const char *data, size_t len, size_t *used) {
+static idem_status step(idem_http_conn *conn, const char *data, size_t len, size_t *used) {
   if (!conn->request && !begin_request(conn, data)) return IDEM_E_NOMEM;
   const char *input = data;
-  idem__http_request *request = conn->request;
+  idem_http_request *request = conn->request;
   if (!request->head_len) {
     idem_status status = continue_head(conn, data, &len, &input);
     if (status != IDEM_OK) return status;
@@ -293,16 +293,16 @@ static idem_status step(idem__http_conn *conn, const char *data, size_t len, siz
   return conn->failed;
 }
 
-static idem_status keep_backlog(idem__http_conn *conn, const char *data, size_t len) {
+static idem_status keep_backlog(idem_http_conn *conn, const char *data, size_t len) {
   return len ? idem__buf_put(&conn->backlog, data, len) : IDEM_OK;
 }
 
-static bool can_parse(const idem__http_conn *conn) {
+static bool can_parse(const idem_http_conn *conn) {
   return !conn->closing && !conn->exchange.active && !conn->websocket && !conn->judging &&
          conn->queued <= 2 * conn->server->queued_bytes;
 }
 
-static idem_status feed_websocket(idem__http_conn *conn, const char *data, size_t len) {
+static idem_status feed_websocket(idem_http_conn *conn, const char *data, size_t len) {
   if (!len) return IDEM_OK;
   idem_status status = idem__websocket_feed(conn->websocket, data, len);
   conn->message_by_ms = idem__websocket_due(conn->websocket, conn->now_ms, conn->server->request_ms,
@@ -310,7 +310,7 @@ static idem_status feed_websocket(idem__http_conn *conn, const char *data, size_
   return status;
 }
 
-static idem_status parse(idem__http_conn *conn, const char *data, size_t len) {
+static idem_status parse(idem_http_conn *conn, const char *data, size_t len) {
   while (len && can_parse(conn)) {
     size_t used = 0;
     if (!conn->request && (*data == '\r' || *data == '\n')) { /* empty lines between requests */
@@ -330,11 +330,11 @@ static idem_status parse(idem__http_conn *conn, const char *data, size_t len) {
 
 /* ---------------------------------------------------------------- dispatch */
 
-static void upgrade(idem__http_conn *conn, idem__http_exchange *exchange,
-                    const idem__http_request *request) {
+static void upgrade(idem_http_conn *conn, idem_http_exchange *exchange,
+                    const idem_http_request *request) {
   char accept[IDEM__WEBSOCKET_ACCEPT];
   idem__websocket_accept(idem__http_header_value(request, "sec-websocket-key"), accept);
-  conn->websocket = exchange->route->upgrade(conn, request, exchange->route->user);
+  conn->websocket = exchange->route->binding.upgrade(conn, request, exchange->route->is.user);
   if (!conn->websocket) {
     conn->failed = IDEM_E_NOMEM;
     return;
@@ -350,9 +350,9 @@ static void upgrade(idem__http_conn *conn, idem__http_exchange *exchange,
 }
 
 /* A whole request is here: it is answered now, or the conn waits for its answer. */
-static void dispatch(idem__http_conn *conn) {
-  idem__http_request *request = conn->request;
-  idem__http_exchange *exchange = &conn->exchange;
+static void dispatch(idem_http_conn *conn) {
+  idem_http_request *request = conn->request;
+  idem_http_exchange *exchange = &conn->exchange;
   conn->request = NULL;
   exchange->active = true;
   request->in_use = true;
@@ -360,19 +360,21 @@ static void dispatch(idem__http_conn *conn) {
     upgrade(conn, exchange, request);
   else if (conn->refusal.status)
     idem__http_refuse(exchange, &conn->refusal, NULL);
-  else if (request->method == IDEM__HTTP_OPTIONS)
+  else if (request->method == IDEM_HTTP_OPTIONS)
     idem__http_serve_options(exchange, request);
+  else if (exchange->route->embedded)
+    idem__http_serve_embedded(exchange, request);
   else
-    exchange->route->serve(exchange, request, exchange->route->user);
+    exchange->route->is.serve(exchange, request, exchange->route->is.user);
   request->in_use = false;
   if (!request->held) idem__http_server_give_request(conn->server, request);
 }
 
 /* ------------------------------------------------------------ entry points */
 
-idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_conn **out) {
-  idem__http_server *server = opts->server;
-  idem__http_conn *conn = idem__calloc(&server->alloc, sizeof *conn);
+idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem_http_conn **out) {
+  idem_http_server *server = opts->server;
+  idem_http_conn *conn = idem__calloc(&server->alloc, sizeof *conn);
   *out = NULL;
   if (!conn) return IDEM_E_NOMEM;
   llhttp_init(&conn->parser, HTTP_REQUEST, &server->settings);
@@ -393,13 +395,13 @@ idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_con
 }
 
 /* Nobody waits for the answer any more, or the request never came to its end. */
-static void abandon(idem__http_exchange *exchange) {
+static void abandon(idem_http_exchange *exchange) {
   if (exchange->log_line) idem__http_log_gone(exchange);
   if (exchange->active && exchange->on_abort) exchange->on_abort(exchange, exchange->abort_user);
   idem__http_exchange_drop(exchange);
 }
 
-void idem__http_conn_free(idem__http_conn *conn) {
+void idem__http_conn_free(idem_http_conn *conn) {
   if (!conn) return;
   conn->inside++;
   idem__http_uncount_unfinished(conn);
@@ -416,9 +418,9 @@ void idem__http_conn_free(idem__http_conn *conn) {
   idem__free(&conn->server->alloc, conn);
 }
 
-void *idem__http_conn_user(const idem__http_conn *conn) { return conn->user; }
+void *idem__http_conn_user(const idem_http_conn *conn) { return conn->user; }
 
-static idem_status leave(idem__http_conn *conn, idem_status status) {
+static idem_status leave(idem_http_conn *conn, idem_status status) {
   idem__http_count_unfinished(conn);
   conn->inside--;
   if (status != IDEM_OK && conn->failed == IDEM_OK) conn->failed = status;
@@ -428,7 +430,7 @@ static idem_status leave(idem__http_conn *conn, idem_status status) {
   return conn->failed;
 }
 
-idem_status idem__http_conn_feed(idem__http_conn *conn, const char *data, size_t len,
+idem_status idem__http_conn_feed(idem_http_conn *conn, const char *data, size_t len,
                                  uint64_t now_ms) {
   if (conn->failed != IDEM_OK) return conn->failed;
   conn->now_ms = now_ms;
@@ -441,13 +443,13 @@ idem_status idem__http_conn_feed(idem__http_conn *conn, const char *data, size_t
   return leave(conn, status);
 }
 
-static bool input_end_cancels(idem__http_exchange *exchange) {
+static bool input_end_cancels(idem_http_exchange *exchange) {
   if (exchange->on_input_end) return exchange->on_input_end(exchange, exchange->user);
-  const idem__http_rules *rules = exchange->route ? exchange->route->rules : NULL;
+  const idem__http_rules *rules = exchange->route ? exchange->route->binding.rules : NULL;
   return rules && rules->disconnect_cancels;
 }
 
-idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms) {
+idem_status idem__http_conn_feed_eof(idem_http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->eof = true;
   conn->inside++;
@@ -459,7 +461,7 @@ idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms) {
   return leave(conn, IDEM_OK);
 }
 
-bool idem__http_conn_want_read(const idem__http_conn *conn) {
+bool idem__http_conn_want_read(const idem_http_conn *conn) {
   if (conn->eof) return false;
   if (conn->closing) return true;
   return conn->queued <= conn->server->queued_bytes && conn->backlog.len < BACKLOG_MAX;
@@ -467,8 +469,8 @@ bool idem__http_conn_want_read(const idem__http_conn *conn) {
 
 /* ------------------------------------------------------------------- time */
 
-static uint64_t request_deadline(const idem__http_conn *conn) {
-  const idem__http_request *request = conn->request;
+static uint64_t request_deadline(const idem_http_conn *conn) {
+  const idem_http_request *request = conn->request;
   return request->began_ms + idem__time_to_arrive(conn->server->request_ms,
                                                   conn->server->request_most_ms, request->body.len);
 }
@@ -477,16 +479,16 @@ static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* When a socket is given up. Our own pings prove nothing; once a goodbye was said, neither does what
  * still comes. */
-static uint64_t websocket_end(const idem__http_conn *conn) {
+static uint64_t websocket_end(const idem_http_conn *conn) {
   if (conn->parting_ms) return conn->parting_ms + conn->server->request_ms;
   return earlier(conn->heard_ms + conn->server->idle_ms, conn->message_by_ms);
 }
 
-static uint64_t websocket_deadline(const idem__http_conn *conn) {
+static uint64_t websocket_deadline(const idem_http_conn *conn) {
   return earlier(conn->time_at_ms, websocket_end(conn));
 }
 
-uint64_t idem__http_conn_deadline(const idem__http_conn *conn) {
+uint64_t idem__http_conn_deadline(const idem_http_conn *conn) {
   if (conn->resume) return 0;
   uint64_t idle = conn->last_ms + conn->server->idle_ms;
   if (conn->closing) return conn->queued ? idle : conn->last_ms + LINGER_MS;
@@ -500,7 +502,7 @@ uint64_t idem__http_conn_deadline(const idem__http_conn *conn) {
   return conn->request ? request_deadline(conn) : idle;
 }
 
-static idem_status resume(idem__http_conn *conn) {
+static idem_status resume(idem_http_conn *conn) {
   conn->resume = false;
   if (conn->judged) continue_judging(conn);
   if (conn->closing || conn->failed != IDEM_OK) return conn->failed;
@@ -512,8 +514,8 @@ static idem_status resume(idem__http_conn *conn) {
   return status;
 }
 
-static void expire_exchange(idem__http_conn *conn) {
-  idem__http_exchange *exchange = &conn->exchange;
+static void expire_exchange(idem_http_conn *conn) {
+  idem_http_exchange *exchange = &conn->exchange;
   if (conn->queued && conn->last_ms + conn->server->idle_ms <= conn->now_ms) {
     conn->failed = IDEM_E_TIMEOUT; /* the peer reads nothing */
     return;
@@ -522,7 +524,7 @@ static void expire_exchange(idem__http_conn *conn) {
   if (exchange->on_time) exchange->on_time(exchange, conn->now_ms, exchange->user);
 }
 
-static idem_status expire_websocket(idem__http_conn *conn) {
+static idem_status expire_websocket(idem_http_conn *conn) {
   if (conn->time_at_ms <= conn->now_ms) {
     conn->time_at_ms = UINT64_MAX;
     conn->on_time(conn->time_user, conn->now_ms);
@@ -536,12 +538,12 @@ static idem_status expire_websocket(idem__http_conn *conn) {
 }
 
 /* Nobody said in time who asks, or there is no more time. */
-static void refuse_judging(idem__http_conn *conn) {
+static void refuse_judging(idem_http_conn *conn) {
   stop(conn, 503, 0, "unavailable");
   refuse_and_close(conn);
 }
 
-static idem_status overdue(idem__http_conn *conn) {
+static idem_status overdue(idem_http_conn *conn) {
   if (conn->resume) return resume(conn);
   if (conn->closing) return IDEM_E_TIMEOUT;
   if (conn->exchange.active) {
@@ -559,7 +561,7 @@ static idem_status overdue(idem__http_conn *conn) {
   return IDEM_OK;
 }
 
-idem_status idem__http_conn_expire(idem__http_conn *conn, uint64_t now_ms) {
+idem_status idem__http_conn_expire(idem_http_conn *conn, uint64_t now_ms) {
   if (conn->failed != IDEM_OK) return conn->failed;
   conn->now_ms = now_ms;
   if (idem__http_conn_deadline(conn) > now_ms) return IDEM_OK;
@@ -567,7 +569,7 @@ idem_status idem__http_conn_expire(idem__http_conn *conn, uint64_t now_ms) {
   return leave(conn, overdue(conn));
 }
 
-static void stop_conn(idem__http_conn *conn, bool now) {
+static void stop_conn(idem_http_conn *conn, bool now) {
   if (conn->exchange.active || conn->websocket) {
     conn->exchange.keep_alive = false;
     if (conn->on_stop) conn->on_stop(conn->stop_user, now);
@@ -579,21 +581,21 @@ static void stop_conn(idem__http_conn *conn, bool now) {
   }
 }
 
-void idem__http_conn_close(idem__http_conn *conn, uint64_t now_ms) {
+void idem__http_conn_close(idem_http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->inside++;
   stop_conn(conn, false);
   leave(conn, IDEM_OK);
 }
 
-void idem__http_conn_abort(idem__http_conn *conn, uint64_t now_ms) {
+void idem__http_conn_abort(idem_http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->inside++;
   stop_conn(conn, true);
   leave(conn, IDEM_OK);
 }
 
-void idem__http_give_way(idem__http_conn *conn, uint64_t now_ms) {
+void idem__http_give_way(idem_http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->inside++;
   if (conn->websocket) {
@@ -606,20 +608,20 @@ void idem__http_give_way(idem__http_conn *conn, uint64_t now_ms) {
   idem__http_conn_notify(conn);
 }
 
-bool idem__http_conn_closing(const idem__http_conn *conn) { return conn->closing; }
+bool idem__http_conn_closing(const idem_http_conn *conn) { return conn->closing; }
 
-bool idem__http_conn_finished(const idem__http_conn *conn) {
+bool idem__http_conn_finished(const idem_http_conn *conn) {
   if (conn->failed != IDEM_OK) return true;
   return conn->closing && conn->eof && !conn->first && !conn->queued;
 }
 
-bool idem__http_conn_silent(const idem__http_conn *conn) { return !conn->heard; }
+bool idem__http_conn_silent(const idem_http_conn *conn) { return !conn->heard; }
 
-bool idem__http_conn_may_go(const idem__http_conn *conn) {
+bool idem__http_conn_may_go(const idem_http_conn *conn) {
   if (conn->exchange.active || conn->websocket || conn->backlog.len || conn->queued) return false;
   return !conn->request || !conn->request->head_len;
 }
 
-bool idem__http_conn_idle(const idem__http_conn *conn) {
+bool idem__http_conn_idle(const idem_http_conn *conn) {
   return !conn->request && !conn->exchange.active && !conn->websocket && !conn->backlog.len;
 }

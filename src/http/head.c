@@ -5,34 +5,36 @@
 
 #include <string.h>
 
-static void refuse(idem__http_conn *conn, uint16_t status, int code, const char *reason) {
+static void refuse(idem_http_conn *conn, uint16_t status, int code, const char *reason) {
   conn->refusal = (idem__http_refusal){.status = status, .code = code, .reason = reason};
 }
 
-static void refuse_syntax(idem__http_conn *conn) {
+static void refuse_syntax(idem_http_conn *conn) {
   refuse(conn, 400, IDEM_RPC_PARSE_ERROR, NULL);
   conn->refusal.close = true;
 }
 
-static void hint(idem__http_conn *conn, const char *flag, idem__view value) {
+static void hint(idem_http_conn *conn, const char *flag, idem__view value) {
   size_t len = idem__utf8_cut(value.at, value.len, sizeof conn->refusal.hint_value - 1);
   conn->refusal.hint = flag;
   memcpy(conn->refusal.hint_value, value.at, len);
   conn->refusal.hint_value[len] = 0;
 }
 
-static idem__http_method method_of(uint8_t method) {
+static idem_http_method method_of(uint8_t method) {
   switch (method) {
-  case HTTP_GET: return IDEM__HTTP_GET;
-  case HTTP_HEAD: return IDEM__HTTP_HEAD;
-  case HTTP_POST: return IDEM__HTTP_POST;
-  case HTTP_DELETE: return IDEM__HTTP_DELETE;
-  case HTTP_OPTIONS: return IDEM__HTTP_OPTIONS;
-  default: return IDEM__HTTP_OTHER;
+  case HTTP_GET: return IDEM_HTTP_GET;
+  case HTTP_HEAD: return IDEM_HTTP_HEAD;
+  case HTTP_POST: return IDEM_HTTP_POST;
+  case HTTP_DELETE: return IDEM_HTTP_DELETE;
+  case HTTP_OPTIONS: return IDEM_HTTP_OPTIONS;
+  case HTTP_PUT: return IDEM_HTTP_PUT;
+  case HTTP_PATCH: return IDEM_HTTP_PATCH;
+  default: return IDEM_HTTP_OTHER;
   }
 }
 
-static void sort_headers(idem__http_request *request) {
+static void sort_headers(idem_http_request *request) {
   memset(request->known, 0, sizeof request->known);
   memset(request->known_count, 0, sizeof request->known_count);
   for (size_t i = 0; i < request->header_count; i++) {
@@ -47,14 +49,14 @@ static void sort_headers(idem__http_request *request) {
 /* ---------------------------------------------------------------- syntax */
 
 /* Only "chunked", once, and never in HTTP/1.0: two readers must not disagree where a body ends. */
-static bool good_transfer_encoding(const idem__http_request *request) {
+static bool good_transfer_encoding(const idem_http_request *request) {
   if (!request->known[IDEM__H_TRANSFER_ENCODING]) return true;
   idem__view value = idem__http_known_value(request, IDEM__H_TRANSFER_ENCODING);
   return request->known_count[IDEM__H_TRANSFER_ENCODING] == 1 && request->minor == 1 &&
          idem__view_eq(value, "chunked") && !request->known[IDEM__H_CONTENT_LENGTH];
 }
 
-static bool check_syntax(idem__http_conn *conn, idem__http_request *request) {
+static bool check_syntax(idem_http_conn *conn, idem_http_request *request) {
   if (conn->parser.http_major != 1 || conn->parser.http_minor > 1) {
     refuse_syntax(conn);
     conn->refusal.status = 505;
@@ -73,9 +75,9 @@ static bool check_syntax(idem__http_conn *conn, idem__http_request *request) {
 /* ------------------------------------------------------------------ shares */
 
 /* Connections of a proxy are many clients': each may keep so many of them busy. */
-static bool check_share(idem__http_conn *conn) {
-  idem__http_server *server = conn->server;
-  idem__http_exchange *exchange = &conn->exchange;
+static bool check_share(idem_http_conn *conn) {
+  idem_http_server *server = conn->server;
+  idem_http_exchange *exchange = &conn->exchange;
   if (!server->shares || !idem__http_server_trusts(server, &conn->from)) return true;
   if (idem__http_server_trusts(server, &exchange->client) || idem__ip_loopback(&exchange->client))
     return true;
@@ -88,7 +90,7 @@ static bool check_share(idem__http_conn *conn) {
 
 /* ------------------------------------------------------- hosts and origins */
 
-static bool host_allowed(idem__http_server *server, idem__view host) {
+static bool host_allowed(idem_http_server *server, idem__view host) {
   size_t len = server->good_host_len;
   if (len && len == host.len && memcmp(server->good_host, host.at, len) == 0) return true;
   if (!idem__host_allowed(&server->hosts, host, server->port)) return false;
@@ -98,9 +100,10 @@ static bool host_allowed(idem__http_server *server, idem__view host) {
   return true;
 }
 
-static bool check_host(idem__http_conn *conn, const idem__http_request *request) {
-  idem__http_server *server = conn->server;
-  if (!server->check_hosts) return true;
+static bool check_host(idem_http_conn *conn, const idem_http_request *request) {
+  idem_http_server *server = conn->server;
+  const idem__http_route *route = conn->exchange.route;
+  if (!server->check_hosts || (route && route->is.any_host)) return true;
   idem__view host = idem__http_known_value(request, IDEM__H_HOST);
   bool named = !request->authority.at ||
                idem__host_allowed(&server->hosts, request->authority, server->port);
@@ -120,9 +123,10 @@ static idem__view entry_for(idem__view origin) {
   return origin;
 }
 
-static bool check_origin(idem__http_conn *conn, const idem__http_request *request) {
-  const idem__http_server *server = conn->server;
-  if (!request->known[IDEM__H_ORIGIN]) return true;
+static bool check_origin(idem_http_conn *conn, const idem_http_request *request) {
+  const idem_http_server *server = conn->server;
+  const idem__http_route *route = conn->exchange.route;
+  if (!request->known[IDEM__H_ORIGIN] || (route && route->is.any_origin)) return true;
   idem__view origin = idem__http_known_value(request, IDEM__H_ORIGIN);
   bool once = request->known_count[IDEM__H_ORIGIN] == 1;
   if (once && idem__origin_allowed(&server->origins, origin, server->port)) {
@@ -137,42 +141,37 @@ static bool check_origin(idem__http_conn *conn, const idem__http_request *reques
 
 /* ---------------------------------------------------------- route and token */
 
-static const idem__http_route *find_route(const idem__http_server *server, idem__view path) {
-  for (size_t i = 0; i < server->route_count; i++) {
-    size_t len = strlen(server->routes[i].path);
-    if (len == path.len && memcmp(server->routes[i].path, path.at, len) == 0)
-      return &server->routes[i];
-  }
-  return NULL;
-}
-
 /* Who opens the bare address in a browser is shown the way. */
-static void tell_path(idem__http_conn *conn) {
-  const idem__http_server *server = conn->server;
+static void tell_path(idem_http_conn *conn) {
+  const idem_http_server *server = conn->server;
   for (size_t i = 0; i < server->route_count; i++) {
-    const char *path = server->routes[i].path;
-    if (!server->routes[i].told) continue;
-    hint(conn, "the endpoint is", (idem__view){path, strlen(path)});
+    const idem__http_route *route = &server->routes[i];
+    if (!route->binding.told) continue;
+    hint(conn, "the endpoint is", (idem__view){route->is.path, route->path_len});
     return;
   }
 }
 
-static bool check_route(idem__http_conn *conn, const idem__http_request *request) {
-  conn->exchange.route = find_route(conn->server, request->path);
-  if (conn->exchange.route || request->method == IDEM__HTTP_OPTIONS) return true;
+static bool check_route(idem_http_conn *conn, const idem_http_request *request) {
+  if (conn->exchange.route || request->method == IDEM_HTTP_OPTIONS) return true;
   refuse(conn, 404, 0, "unavailable");
   tell_path(conn);
   return false;
 }
 
-static bool check_token(idem__http_conn *conn, const idem__http_request *request) {
-  idem__http_server *server = conn->server;
-  if (!server->token_count || !conn->exchange.route->token) return true;
+/* Tokens and principal function of the route's own stand alone. */
+static bool has_own_checks(const idem__http_route *route) {
+  return route->tokens.count || route->is.principal;
+}
+
+static bool check_token(idem_http_conn *conn, const idem_http_request *request) {
+  const idem_http_server *server = conn->server;
+  const idem__http_route *route = conn->exchange.route;
+  const idem__token_list *tokens = has_own_checks(route) ? &route->tokens : &server->tokens;
+  if (!tokens->count || route->is.no_token) return true;
   bool once = request->known_count[IDEM__H_AUTHORIZATION] == 1;
   idem__view given = idem__http_known_value(request, IDEM__H_AUTHORIZATION);
-  const char *const *tokens = (const char *const *)(void *)server->tokens;
-  if (once && idem__token_allowed(tokens, server->token_lens, server->token_count, given))
-    return true;
+  if (once && idem__token_allowed(tokens, given)) return true;
   idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
   refuse(conn, 401, 0, "unauthorized");
   return false;
@@ -186,8 +185,8 @@ const char *idem_http_caller_header(const idem_http_caller *caller, const char *
 
 const char *idem_http_caller_address(const idem_http_caller *caller) { return caller->address; }
 
-bool idem__http_take_principal(idem__http_conn *conn, int status, const char *principal) {
-  idem__http_server *server = conn->server;
+bool idem__http_take_principal(idem_http_conn *conn, int status, const char *principal) {
+  idem_http_server *server = conn->server;
   if (status != 0) {
     idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
     refuse(conn, (uint16_t)(status >= 400 && status < 600 ? status : 403), 0, "unauthorized");
@@ -200,40 +199,43 @@ bool idem__http_take_principal(idem__http_conn *conn, int status, const char *pr
 }
 
 /* The embedder says who it is, that it may not ask, or that it will say so later. */
-static bool ask_principal(idem__http_conn *conn, const idem__http_request *request) {
-  idem__http_server *server = conn->server;
+static bool ask_principal(idem_http_conn *conn, const idem_http_request *request,
+                          idem_http_principal_fn fn, void *user) {
   char principal[IDEM_PRINCIPAL_MAX + 1] = "";
   idem_http_caller caller = {.conn = conn, .request = request};
   idem__ip_text(&conn->exchange.client, caller.address);
-  int status = server->principal(&caller, principal, sizeof principal, server->principal_user);
+  int status = fn(&caller, principal, sizeof principal, user);
   principal[IDEM_PRINCIPAL_MAX] = '\0';
   if (status == IDEM_HTTP_LATER && conn->judging) return false;
   idem__http_judge_gone(conn); /* it did not want to wait after all */
   return idem__http_take_principal(conn, status, principal);
 }
 
-static bool check_principal(idem__http_conn *conn, const idem__http_request *request) {
-  if (!conn->server->principal || !conn->exchange.route->token) return true;
-  return ask_principal(conn, request);
+static bool check_principal(idem_http_conn *conn, const idem_http_request *request) {
+  const idem_http_server *server = conn->server;
+  const idem__http_route *route = conn->exchange.route;
+  bool own = has_own_checks(route);
+  idem_http_principal_fn fn = own ? route->is.principal : server->principal;
+  if (!fn || route->is.no_token) return true;
+  return ask_principal(conn, request, fn, own ? route->is.principal_user : server->principal_user);
 }
 
-static bool check_method(idem__http_conn *conn, const idem__http_request *request) {
+static bool check_method(idem_http_conn *conn, const idem_http_request *request) {
   const idem__http_route *route = conn->exchange.route;
-  unsigned methods = route->methods;
-  if (methods & IDEM__HTTP_GET) methods |= IDEM__HTTP_HEAD;
-  if (route->upgrade && request->method == IDEM__HTTP_GET && idem__websocket_asked(request)) {
+  if (route->binding.upgrade && request->method == IDEM_HTTP_GET &&
+      idem__websocket_asked(request)) {
     conn->upgrading = true;
     idem__websocket_check(request, &conn->refusal);
     return !conn->refusal.status;
   }
-  if (methods & (unsigned)request->method) return true;
+  if (route->methods & (unsigned)request->method) return true;
   refuse(conn, 405, 0, "method-not-allowed");
   return false;
 }
 
 /* ------------------------------------------------------------------- body */
 
-static const char *type_fault(idem__view value) {
+static const char *json_fault(idem__view value) {
   if (idem__view_eq(value, "application/json")) return NULL; /* nearly always */
   const char *semicolon = value.len ? memchr(value.at, ';', value.len) : NULL;
   size_t len = semicolon ? (size_t)(semicolon - value.at) : value.len;
@@ -253,38 +255,61 @@ static const char *type_fault(idem__view value) {
   return NULL;
 }
 
-static bool check_body(idem__http_conn *conn, const idem__http_request *request) {
-  bool long_body = (conn->parser.flags & F_CONTENT_LENGTH) &&
-                   conn->parser.content_length > conn->server->body_bytes;
+/* Of the types that a route takes instead of JSON. */
+static const char *type_fault(const char *const *types, idem__view value) {
+  const char *semicolon = value.len ? memchr(value.at, ';', value.len) : NULL;
+  if (semicolon) value.len = (size_t)(semicolon - value.at);
+  value = idem__view_trim(value);
+  for (; *types; types++)
+    if (strcmp(*types, "*") == 0 || idem__view_is(value, *types, strlen(*types))) return NULL;
+  return "unsupported-content-type";
+}
+
+static const char *body_fault(const idem__http_route *route, const idem_http_request *request) {
   idem__view encoding = idem__http_known_value(request, IDEM__H_CONTENT_ENCODING);
-  const char *fault = NULL;
+  idem__view type = idem__http_known_value(request, IDEM__H_CONTENT_TYPE);
+  if (encoding.at && !idem__view_eq(encoding, "identity")) return "unsupported-content-type";
+  if (route && route->is.types) return type_fault(route->is.types, type);
+  if (request->known_count[IDEM__H_CONTENT_TYPE] != 1) return "unsupported-content-type";
+  return json_fault(type);
+}
+
+static void hint_type(idem_http_conn *conn, const idem__http_route *route) {
+  const char *const *types = route ? route->is.types : NULL;
+  if (!types)
+    conn->refusal.hint = "Content-Type: application/json";
+  else if (*types)
+    hint(conn, "Content-Type:", (idem__view){*types, strlen(*types)});
+}
+
+static bool check_body(idem_http_conn *conn, const idem_http_request *request) {
+  const unsigned with_body = IDEM_HTTP_POST | IDEM_HTTP_PUT | IDEM_HTTP_PATCH;
+  const idem__http_route *route = conn->exchange.route;
+  bool long_body = (conn->parser.flags & F_CONTENT_LENGTH) &&
+                   conn->parser.content_length > idem__http_body_most(conn);
   if (long_body) {
     refuse(conn, 413, 0, "oversize");
     conn->refusal.close = true;
     return false;
   }
-  if (request->method != IDEM__HTTP_POST) return true;
-  if (request->known_count[IDEM__H_CONTENT_TYPE] != 1 ||
-      (encoding.at && !idem__view_eq(encoding, "identity")))
-    fault = "unsupported-content-type";
-  else
-    fault = type_fault(idem__http_known_value(request, IDEM__H_CONTENT_TYPE));
+  if (!((unsigned)request->method & with_body)) return true;
+  const char *fault = body_fault(route, request);
   if (fault) {
     refuse(conn, 415, 0, fault);
-    conn->refusal.hint = "Content-Type: application/json";
+    hint_type(conn, route);
   }
   return !fault;
 }
 
-static bool check_expect(idem__http_conn *conn, const idem__http_request *request) {
+static bool check_expect(idem_http_conn *conn, const idem_http_request *request) {
   if (!request->known[IDEM__H_EXPECT] || request->minor == 0) return true;
   if (idem__view_eq(idem__http_known_value(request, IDEM__H_EXPECT), "100-continue")) return true;
   refuse(conn, 417, 0, "unavailable");
   return false;
 }
 
-static bool check_rules(idem__http_conn *conn, const idem__http_request *request) {
-  const idem__http_rules *rules = conn->exchange.route->rules;
+static bool check_rules(idem_http_conn *conn, const idem_http_request *request) {
+  const idem__http_rules *rules = conn->exchange.route->binding.rules;
   if (rules && rules->check_head) rules->check_head(request, &conn->refusal, rules->user);
   return !conn->refusal.status;
 }
@@ -292,20 +317,22 @@ static bool check_rules(idem__http_conn *conn, const idem__http_request *request
 /* ------------------------------------------------------------------ story */
 
 /* Who asks is known: what it asks. */
-static bool judge_asked(idem__http_conn *conn, const idem__http_request *request) {
+static bool judge_asked(idem_http_conn *conn, const idem_http_request *request) {
   return check_method(conn, request) && check_body(conn, request) && check_expect(conn, request) &&
          check_rules(conn, request);
 }
 
-static bool judge(idem__http_conn *conn, idem__http_request *request) {
-  if (!check_syntax(conn, request) || !check_share(conn) || !check_host(conn, request) ||
-      !check_origin(conn, request) || !check_route(conn, request))
+static bool judge(idem_http_conn *conn, idem_http_request *request) {
+  if (!check_syntax(conn, request)) return false;
+  conn->exchange.route = idem__http_find_route(conn->server, request->path);
+  if (!check_share(conn) || !check_host(conn, request) || !check_origin(conn, request) ||
+      !check_route(conn, request))
     return false;
-  if (request->method == IDEM__HTTP_OPTIONS) return check_body(conn, request);
+  if (request->method == IDEM_HTTP_OPTIONS) return check_body(conn, request);
   return check_token(conn, request) && check_principal(conn, request) && judge_asked(conn, request);
 }
 
-static void invite_body(idem__http_conn *conn, const idem__http_request *request) {
+static void invite_body(idem_http_conn *conn, const idem_http_request *request) {
   bool expected = (conn->parser.flags & F_CHUNKED) || conn->parser.content_length > 0;
   if (!request->known[IDEM__H_EXPECT] || request->minor == 0 || !expected) return;
   static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -315,8 +342,8 @@ static void invite_body(idem__http_conn *conn, const idem__http_request *request
     idem__http_put(conn, text, sizeof text - 1);
 }
 
-void idem__http_judge(idem__http_conn *conn, idem__http_request *request) {
-  idem__http_exchange *exchange = &conn->exchange;
+void idem__http_judge(idem_http_conn *conn, idem_http_request *request) {
+  idem_http_exchange *exchange = &conn->exchange;
   request->method = method_of(llhttp_get_method(&conn->parser));
   request->minor = conn->parser.http_minor;
   request->keep_alive = llhttp_should_keep_alive(&conn->parser) != 0;
@@ -324,14 +351,14 @@ void idem__http_judge(idem__http_conn *conn, idem__http_request *request) {
   sort_headers(request);
   exchange->minor = request->minor;
   exchange->keep_alive = request->keep_alive;
-  exchange->head_only = request->method == IDEM__HTTP_HEAD;
+  exchange->head_only = request->method == IDEM_HTTP_HEAD;
   exchange->client = idem__client_address(request, &conn->from, &conn->server->proxies);
   if (conn->server->access_log) idem__http_log_begin(exchange, request);
   judge(conn, request);
   if (!conn->judging) invite_body(conn, request);
 }
 
-void idem__http_judge_rest(idem__http_conn *conn, idem__http_request *request) {
+void idem__http_judge_rest(idem_http_conn *conn, idem_http_request *request) {
   if (!conn->refusal.status) judge_asked(conn, request);
   invite_body(conn, request);
 }

@@ -3,7 +3,7 @@
  * See docs/internals/http.md. */
 #include "conn.h"
 
-idem_status idem__http_own_request(idem__http_request *request) {
+idem_status idem__http_own_request(idem_http_request *request) {
   if (!request->head.len) {
     idem_status status = idem__buf_put(&request->head, request->base, request->head_len);
     if (status != IDEM_OK) return status;
@@ -13,7 +13,7 @@ idem_status idem__http_own_request(idem__http_request *request) {
   return idem__http_own_body(request) ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-bool idem__http_own_body(idem__http_request *request) {
+bool idem__http_own_body(idem_http_request *request) {
   if (!request->body.len || request->body.at == request->body_copy.data) return true;
   request->body_copy.len = 0;
   if (idem__buf_put(&request->body_copy, request->body.at, request->body.len) != IDEM_OK)
@@ -22,17 +22,17 @@ bool idem__http_own_body(idem__http_request *request) {
   return true;
 }
 
-static size_t size_of(const idem__http_request *request) {
+static size_t size_of(const idem_http_request *request) {
   return sizeof *request + request->head_len + request->body.len;
 }
 
-bool idem__http_may_wait(idem__http_server *server, size_t bytes) {
+bool idem__http_may_wait(idem_http_server *server, size_t bytes) {
   return server->held < server->max_held && bytes <= server->max_held_bytes - server->held_bytes;
 }
 
-idem_status idem__http_hold(idem__http_exchange *exchange, const idem__http_request *lent) {
-  idem__http_server *server = exchange->conn->server;
-  idem__http_request *request = (idem__http_request *)(uintptr_t)lent; /* the server's own */
+idem_status idem__http_hold(idem_http_exchange *exchange, const idem_http_request *lent) {
+  idem_http_server *server = exchange->conn->server;
+  idem_http_request *request = (idem_http_request *)(uintptr_t)lent; /* the server's own */
   if (!idem__http_may_wait(server, size_of(request))) return IDEM_E_LIMIT;
   idem_status status = idem__http_own_request(request);
   if (status != IDEM_OK) return status;
@@ -44,9 +44,9 @@ idem_status idem__http_hold(idem__http_exchange *exchange, const idem__http_requ
 }
 
 /* One whose function is on the stack goes back to the pool after it. */
-void idem__http_let_go(idem__http_exchange *exchange) {
-  idem__http_server *server = exchange->conn->server;
-  idem__http_request *request = exchange->held;
+void idem__http_let_go(idem_http_exchange *exchange) {
+  idem_http_server *server = exchange->conn->server;
+  idem_http_request *request = exchange->held;
   if (!request) return;
   exchange->held = NULL;
   server->held--;
@@ -56,9 +56,9 @@ void idem__http_let_go(idem__http_exchange *exchange) {
 }
 
 /* The exchange may have ended when the function returns; its connection is there. */
-void idem__http_serve_held(idem__http_exchange *exchange, idem__http_serve_fn fn, void *user) {
-  idem__http_conn *conn = exchange->conn;
-  idem__http_request *request = exchange->held;
+void idem__http_serve_held(idem_http_exchange *exchange, idem_http_serve_fn fn, void *user) {
+  idem_http_conn *conn = exchange->conn;
+  idem_http_request *request = exchange->held;
   request->in_use = true;
   idem__http_let_go(exchange);
   fn(exchange, request, user);

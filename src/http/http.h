@@ -10,9 +10,8 @@
 #include <idem/http.h>
 #include <idem/rpc.h>
 
-typedef struct idem__http_server idem__http_server;
-typedef struct idem__http_conn idem__http_conn;
-typedef struct idem__http_exchange idem__http_exchange;
+typedef struct idem_http_server idem_http_server;
+typedef struct idem_http_conn idem_http_conn;
 typedef struct idem__limiter idem__limiter;
 typedef struct idem__websocket idem__websocket;
 
@@ -36,15 +35,6 @@ bool idem__view_is_token(idem__view text);
 bool idem__view_next(idem__view *list, idem__view *element);
 
 /* --------------------------------------------------------------- request */
-
-typedef enum idem__http_method {
-  IDEM__HTTP_GET = 1,
-  IDEM__HTTP_HEAD = 2,
-  IDEM__HTTP_POST = 4,
-  IDEM__HTTP_DELETE = 8,
-  IDEM__HTTP_OPTIONS = 16,
-  IDEM__HTTP_OTHER = 32
-} idem__http_method;
 
 /* Headers found while parsing, so that checks need no search. */
 typedef enum idem__http_known {
@@ -80,7 +70,7 @@ typedef struct idem__http_header {
 #define IDEM__HTTP_HEADERS 100
 
 /* One request as it arrived. Lives in the server's pool; views are valid until its handler returns. */
-typedef struct idem__http_request {
+struct idem_http_request {
   const char *base;         /* the head's bytes: lent input, or head.data */
   idem__buf head;           /* the head, when it came in pieces */
   idem__buf body_copy;      /* the body, when it came in pieces */
@@ -91,7 +81,7 @@ typedef struct idem__http_request {
   size_t head_len;          /* set when the head is complete */
   size_t trailer_bytes;     /* names and values after the last chunk, and chunk extensions */
   uint64_t began_ms;
-  idem__http_method method;
+  idem_http_method method;
   uint8_t minor; /* HTTP/1.minor */
   bool in_value; /* parsing: the last header's value has begun */
   bool too_many; /* parsing: another one than there is room for has begun */
@@ -103,18 +93,20 @@ typedef struct idem__http_request {
   uint8_t known_count[IDEM__H_KNOWN];
   size_t header_count;
   idem__http_header headers[IDEM__HTTP_HEADERS];
-  struct idem__http_request *next; /* in the pool */
-} idem__http_request;
+  struct idem_http_request *next; /* in the pool */
+};
 
-idem__view idem__http_known_value(const idem__http_request *request, idem__http_known which);
+idem__view idem__http_known_value(const idem_http_request *request, idem__http_known which);
 /* By name, without case. Absent unless there is exactly one. */
-idem__view idem__http_header_value(const idem__http_request *request, const char *name);
+idem__view idem__http_header_value(const idem_http_request *request, const char *name);
 /* Does the Accept header (absent: yes) admit this type? */
-bool idem__http_accepts(const idem__http_request *request, const char *type);
+bool idem__http_accepts(const idem_http_request *request, const char *type);
 /* Does it name this very type (not by a wildcard), with a q other than 0? */
-bool idem__http_accepts_exactly(const idem__http_request *request, const char *type);
+bool idem__http_accepts_exactly(const idem_http_request *request, const char *type);
+/* Does Accept-Encoding (absent: no) admit this one? */
+bool idem__http_accepts_encoding(const idem_http_request *request, const char *encoding);
 /* Fills path, query and authority. False: not a target we serve. */
-bool idem__http_split_target(idem__http_request *request);
+bool idem__http_split_target(idem_http_request *request);
 
 /* ----------------------------------------------------------------- rules */
 
@@ -146,17 +138,13 @@ typedef struct idem__http_rules {
   uint16_t response_status;     /* a posted response; 0: 204; 400 and above: -32600 in the body */
   const idem__http_code_status *codes; /* status by error code; others are 200 */
   size_t code_count;
-  bool event_streams;         /* an answer may become an event stream where Accept names it */
-  bool disconnect_cancels;    /* end of input from the peer cancels what it asked */
-  bool outlives_peer;         /* work goes on when the connection is gone */
-  const char *allow_headers;  /* CORS, beyond Authorization, Content-Type, Accept; NULL: none */
-  const char *allow_prefix;   /* CORS: headers that begin so, as a browser names them; NULL: none */
-  const char *expose_headers; /* CORS, beyond Retry-After and WWW-Authenticate; NULL: none */
-  const char *challenge;      /* WWW-Authenticate of a 401; NULL: "Bearer" */
+  bool event_streams;      /* an answer may become an event stream where Accept names it */
+  bool disconnect_cancels; /* end of input from the peer cancels what it asked */
+  bool outlives_peer;      /* work goes on when the connection is gone */
   /* Looks at the head before the body is read. NULL: nothing more to check. */
-  void (*check_head)(const idem__http_request *request, idem__http_refusal *refusal, void *user);
+  void (*check_head)(const idem_http_request *request, idem__http_refusal *refusal, void *user);
   /* Headers to add to the answer of an exchange: whole lines with CRLF. NULL: none. */
-  idem_status (*add_headers)(idem__http_exchange *exchange, idem__buf *out, void *user);
+  idem_status (*add_headers)(idem_http_exchange *exchange, idem__buf *out, void *user);
   const idem__http_subject *subjects; /* ends with a NULL method; NULL: none */
   void *user;
 } idem__http_rules;
@@ -192,9 +180,18 @@ bool idem__host_allowed(const idem__host_list *list, idem__view authority, int l
 /* `origin` is an Origin header's value; `null` is never allowed. */
 bool idem__origin_allowed(const idem__host_list *list, idem__view origin, int listener_port);
 bool idem__web_scheme(idem__view scheme); /* http or https */
+/* Bearer tokens, any of which opens. */
+typedef struct idem__token_list {
+  char **texts;
+  size_t *lens;
+  size_t count;
+} idem__token_list;
+/* NULL list: none. They become secrets of the log. INVAL: an empty list, which would open to nobody, or an empty token. */
+idem_status idem__token_list_init(idem__token_list *list, const idem_alloc *alloc,
+                                  const char *const *tokens, idem_log *log);
+void idem__token_list_deinit(idem__token_list *list, const idem_alloc *alloc);
 /* Any of the tokens, in a time that depends on the lengths alone. */
-bool idem__token_allowed(const char *const *tokens, const size_t *lens, size_t count,
-                         idem__view authorization);
+bool idem__token_allowed(const idem__token_list *list, idem__view authorization);
 
 /* An address: IPv4 is kept as ::ffff:a.b.c.d. */
 typedef struct idem__ip {
@@ -221,7 +218,7 @@ typedef struct idem__proxies {
 } idem__proxies;
 /* Who asks: the peer, or, where the peer is a trusted proxy, the last address in the header that is
  * not one. */
-idem__ip idem__client_address(const idem__http_request *request, const idem__ip *peer,
+idem__ip idem__client_address(const idem_http_request *request, const idem__ip *peer,
                               const idem__proxies *proxies);
 
 /* Token buckets by client. May be shared by threads. Holds `clients` buckets and forgets the
@@ -244,34 +241,27 @@ void idem__shares_give(idem__shares *shares, const idem__ip *who);
 
 /* ------------------------------------------------------------------- server */
 
-/* Answers the exchange now (idem__http_respond and friends) or later. The request is borrowed. */
-typedef void (*idem__http_serve_fn)(idem__http_exchange *exchange,
-                                    const idem__http_request *request, void *user);
 /* Takes over a connection whose handshake succeeded; NULL refuses (no memory). */
-typedef idem__websocket *(*idem__http_upgrade_fn)(idem__http_conn *conn,
-                                                  const idem__http_request *request, void *user);
+typedef idem__websocket *(*idem__http_upgrade_fn)(idem_http_conn *conn,
+                                                  const idem_http_request *request, void *user);
 
-typedef struct idem__http_route {
-  const char *path;              /* exact */
-  unsigned methods;              /* of idem__http_method; HEAD comes with GET, OPTIONS by itself */
-  bool token;                    /* behind the token where one is set */
+/* What only the route of a protocol has. Its function keeps exchanges by itself (on_abort and friends), and counts
+ * messages, not requests, against rates. */
+typedef struct idem__http_binding {
   bool told;                     /* whoever misses it is told its path */
-  idem__http_serve_fn serve;     /* POST carries application/json, or was refused before */
   idem__http_upgrade_fn upgrade; /* GET with Upgrade: websocket; NULL: not offered */
-  void *user;
-  const idem__http_rules *rules; /* NULL: the plain JSON-RPC ones */
-} idem__http_route;
+  const idem__http_rules *rules; /* NULL: the plain JSON-RPC ones; borrowed */
+} idem__http_binding;
 
 /* What the connections of one thread share: checks, routes, free lists, the date line. */
 typedef struct idem__http_server_opts {
-  const idem_http_opts *http;     /* NULL: all defaults. Copied. */
-  const idem__http_route *routes; /* borrowed, as are the rules in them */
-  size_t route_count;
-  size_t body_bytes; /* a request's body; 0: 10,485,760 */
-  int port;          /* the listener's */
-  bool loopback;     /* the listener's address is one */
+  const idem_http_opts *http; /* NULL: all defaults. Copied; its routes are not looked at */
+  size_t body_bytes;          /* a request's body; 0: 10,485,760 */
+  int port;                   /* the listener's */
+  bool loopback;              /* the listener's address is one */
   idem_unknown_id unknown_id;
   idem__shares *shares;          /* of what comes through trusted proxies; NULL: no bound */
+  idem__limiter *limiter;        /* of requests to routes that are no protocol's; NULL: no limit */
   uint64_t (*now_ns)(void *ctx); /* for the log; NULL: what the driver said last */
   void *clock_ctx;
   idem_log *log;
@@ -279,68 +269,73 @@ typedef struct idem__http_server_opts {
   const idem_alloc *alloc;
 } idem__http_server_opts;
 /* INVAL: a list holds what is no host, origin or address. */
-idem_status idem__http_server_new(const idem__http_server_opts *opts, idem__http_server **out);
+idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_server **out);
+/* Before serving. The route is copied. `binding` NULL: one of an embedder's. INVAL: no such path, a path that is served
+ * already, or a header that is none; LIMIT: there are IDEM__HTTP_ROUTES. */
+#define IDEM__HTTP_ROUTES 256
+idem_status idem__http_server_add(idem_http_server *server, const idem_http_route *is,
+                                  const idem__http_binding *binding);
 /* After its conns are gone; chunks may outlive it. */
-void idem__http_server_free(idem__http_server *server);
-void idem__http_server_set_port(idem__http_server *server, int port); /* before serving */
+void idem__http_server_free(idem_http_server *server);
+void idem__http_server_set_port(idem_http_server *server, int port); /* before serving */
 /* Wall-clock seconds since 1970, for Date; without it no Date is sent. */
-void idem__http_server_set_date(idem__http_server *server, uint64_t wall_s);
+void idem__http_server_set_date(idem_http_server *server, uint64_t wall_s);
 /* Gives pooled memory back. */
-void idem__http_server_trim(idem__http_server *server);
+void idem__http_server_trim(idem_http_server *server);
 
 /* ------------------------------------------------------------------ conn */
 
 typedef struct idem__http_conn_opts {
-  idem__http_server *server;
+  idem_http_server *server;
   const char *peer; /* for the log; copied, cut at 63 bytes */
   idem__ip from;    /* the socket's other end */
   /* Output or a changed deadline where a call of the driver's did not cause it. */
-  void (*on_output)(idem__http_conn *conn, void *user);
+  void (*on_output)(idem_http_conn *conn, void *user);
   void *user;
   uint64_t now_ms;
 } idem__http_conn_opts;
 
-idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem__http_conn **out);
+idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem_http_conn **out);
 /* The peer is gone: what it asked is cancelled. */
-void idem__http_conn_free(idem__http_conn *conn);
-void *idem__http_conn_user(const idem__http_conn *conn);
+void idem__http_conn_free(idem_http_conn *conn);
+void *idem__http_conn_user(const idem_http_conn *conn);
 
 /* Takes input; handlers run inside. What is bad is answered and the conn goes on or closes by
  * itself. A failure (NOMEM, LIMIT) means: free it. */
-idem_status idem__http_conn_feed(idem__http_conn *conn, const char *data, size_t len,
+idem_status idem__http_conn_feed(idem_http_conn *conn, const char *data, size_t len,
                                  uint64_t now_ms);
-idem_status idem__http_conn_feed_eof(idem__http_conn *conn, uint64_t now_ms);
+idem_status idem__http_conn_feed_eof(idem_http_conn *conn, uint64_t now_ms);
 /* False while answers must be read or given first. */
-bool idem__http_conn_want_read(const idem__http_conn *conn);
+bool idem__http_conn_want_read(const idem_http_conn *conn);
 
 /* Owned bytes to send; they count as queued until freed, and survive the conn and the server. Free
  * with the conn they came from, or with NULL when it is gone. */
-typedef struct idem__http_chunk {
+typedef struct idem_http_chunk {
   const char *data;
   size_t len;
   void *owner; /* private */
-} idem__http_chunk;
-bool idem__http_conn_next_chunk(idem__http_conn *conn, idem__http_chunk *chunk);
-void idem__http_chunk_free(idem__http_conn *conn, idem__http_chunk *chunk, uint64_t now_ms);
+} idem_http_chunk;
+bool idem__http_conn_next_chunk(idem_http_conn *conn, idem_http_chunk *chunk);
+void idem__http_chunk_free(idem_http_conn *conn, idem_http_chunk *chunk, uint64_t now_ms);
 
-uint64_t idem__http_conn_deadline(const idem__http_conn *conn); /* ms; UINT64_MAX: never */
-idem_status idem__http_conn_expire(idem__http_conn *conn, uint64_t now_ms);
+uint64_t idem__http_conn_deadline(const idem_http_conn *conn); /* ms; UINT64_MAX: never */
+idem_status idem__http_conn_expire(idem_http_conn *conn, uint64_t now_ms);
 /* No more requests: answers what runs, then closes. */
-void idem__http_conn_close(idem__http_conn *conn, uint64_t now_ms);
+void idem__http_conn_close(idem_http_conn *conn, uint64_t now_ms);
 /* Like close, and what still runs is answered with an error now. */
-void idem__http_conn_abort(idem__http_conn *conn, uint64_t now_ms);
+void idem__http_conn_abort(idem_http_conn *conn, uint64_t now_ms);
 /* True: send what there is, shut down the write side, and go on feeding until end of input or
  * until `finished`. */
-bool idem__http_conn_closing(const idem__http_conn *conn);
+bool idem__http_conn_closing(const idem_http_conn *conn);
 /* True: nothing will come of this conn any more; free it. */
-bool idem__http_conn_finished(const idem__http_conn *conn);
+bool idem__http_conn_finished(const idem_http_conn *conn);
 /* No request is being read or answered. */
-bool idem__http_conn_idle(const idem__http_conn *conn);
+bool idem__http_conn_idle(const idem_http_conn *conn);
 /* Nothing but perhaps a part of a head is there: it may be closed if another needs its place. */
-bool idem__http_conn_may_go(const idem__http_conn *conn);
-bool idem__http_conn_silent(const idem__http_conn *conn); /* no byte has ever come */
+bool idem__http_conn_may_go(const idem_http_conn *conn);
+bool idem__http_conn_silent(const idem_http_conn *conn); /* no byte has ever come */
 /* One of the trusted proxies, whose connections are many clients'. */
-bool idem__http_server_trusts(const idem__http_server *server, const idem__ip *who);
+bool idem__http_server_trusts(const idem_http_server *server, const idem__ip *who);
 
 /* A whole "503, try later" answer for a connection there is no room for. */
 extern const char idem__http_busy[];
@@ -356,51 +351,55 @@ typedef struct idem__http_answer {
   const char *headers; /* more header lines with CRLF; NULL: none */
   const char *body;
   size_t len;
+  bool lasts;        /* the body: it is sent as it is */
   idem_chunk *chunk; /* instead of body: taken and freed */
+  idem__view policy; /* instead of the route's own lines; absent: those */
 } idem__http_answer;
-void idem__http_respond(idem__http_exchange *exchange, const idem__http_answer *answer);
+void idem__http_respond(idem_http_exchange *exchange, const idem__http_answer *answer);
 /* `headers`: more lines; with a 405 they say what is allowed instead of the route. NULL: none. */
-void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *refusal,
+void idem__http_refuse(idem_http_exchange *exchange, const idem__http_refusal *refusal,
                        const char *headers);
-void idem__http_on_abort(idem__http_exchange *exchange,
-                         void (*fn)(idem__http_exchange *exchange, void *user), void *user);
+void idem__http_on_abort(idem_http_exchange *exchange,
+                         void (*fn)(idem_http_exchange *exchange, void *user), void *user);
 /* `fn` runs at the time given (UINT64_MAX: not). */
-void idem__http_on_time(idem__http_exchange *exchange, uint64_t at_ms,
-                        void (*fn)(idem__http_exchange *exchange, uint64_t now_ms, void *user));
-void idem__http_set_time(idem__http_exchange *exchange, uint64_t at_ms);
+void idem__http_on_time(idem_http_exchange *exchange, uint64_t at_ms,
+                        void (*fn)(idem_http_exchange *exchange, uint64_t now_ms, void *user));
+void idem__http_set_time(idem_http_exchange *exchange, uint64_t at_ms);
 /* The peer has ended its input and may be there still: `fn`, with the exchange's user, says whether that
  * cancels what it asked. Without one the route's rules do. */
-void idem__http_on_input_end(idem__http_exchange *exchange,
-                             bool (*fn)(idem__http_exchange *exchange, void *user));
-idem__http_server *idem__http_exchange_server(const idem__http_exchange *exchange);
-const idem__ip *idem__http_exchange_client(const idem__http_exchange *exchange);
-const char *idem__http_exchange_peer(const idem__http_exchange *exchange);
-uint64_t idem__http_exchange_now(const idem__http_exchange *exchange);
-void *idem__http_exchange_user(const idem__http_exchange *exchange);
-void idem__http_exchange_set_user(idem__http_exchange *exchange, void *user);
+void idem__http_on_input_end(idem_http_exchange *exchange,
+                             bool (*fn)(idem_http_exchange *exchange, void *user));
+idem_http_server *idem__http_exchange_server(const idem_http_exchange *exchange);
+const idem__ip *idem__http_exchange_client(const idem_http_exchange *exchange);
+const char *idem__http_exchange_peer(const idem_http_exchange *exchange);
+uint64_t idem__http_exchange_now(const idem_http_exchange *exchange);
+void *idem__http_exchange_user(const idem_http_exchange *exchange);
+void idem__http_exchange_set_user(idem_http_exchange *exchange, void *user);
 /* For the access log. Borrowed until the exchange ends. */
 /* The message that a request brought, for its line in the log: what is asked of whom under which id. Of
  * several the first. */
-void idem__http_log_message(idem__http_exchange *exchange, const idem__message *message,
+void idem__http_log_message(idem_http_exchange *exchange, const idem__message *message,
                             const idem__http_subject *subjects);
-void idem__http_set_note(idem__http_exchange *exchange, const char *note);
+void idem__http_set_note(idem_http_exchange *exchange, const char *note);
 
 /* Keeps the request of an exchange beyond its handler, which calls this: until the exchange ends, or has been
  * served at last. LIMIT: too many wait already, or too much; NOMEM. */
-idem_status idem__http_hold(idem__http_exchange *exchange, const idem__http_request *lent);
+idem_status idem__http_hold(idem_http_exchange *exchange, const idem_http_request *lent);
 /* Calls it as the route's function is called, with the request that was held and then is no longer. */
-void idem__http_serve_held(idem__http_exchange *exchange, idem__http_serve_fn fn, void *user);
-void idem__http_let_go(idem__http_exchange *exchange);
+void idem__http_serve_held(idem_http_exchange *exchange, idem_http_serve_fn fn, void *user);
+void idem__http_let_go(idem_http_exchange *exchange);
 
-/* A body of unknown length. begin sends the head; the connection is not kept for HTTP/1.0. */
-idem_status idem__http_stream_begin(idem__http_exchange *exchange, uint16_t status,
-                                    const char *type, const char *headers);
-idem_status idem__http_stream_put(idem__http_exchange *exchange, const char *data, size_t len);
-void idem__http_stream_end(idem__http_exchange *exchange);
+/* A body of unknown length. begin sends the head; the connection is not kept for HTTP/1.0. stream_head takes it from an
+ * answer without a body. */
+idem_status idem__http_stream_head(idem_http_exchange *exchange, const idem__http_answer *head);
+idem_status idem__http_stream_begin(idem_http_exchange *exchange, uint16_t status, const char *type,
+                                    const char *headers);
+idem_status idem__http_stream_put(idem_http_exchange *exchange, const char *data, size_t len);
+void idem__http_stream_end(idem_http_exchange *exchange);
 /* True: it was HEAD that asked for an event stream, and all of it has been said. */
-bool idem__http_head_of_events(idem__http_exchange *exchange);
+bool idem__http_head_of_events(idem_http_exchange *exchange);
 /* Bytes the peer has not read yet. */
-size_t idem__http_exchange_queued(const idem__http_exchange *exchange);
+size_t idem__http_exchange_queued(const idem_http_exchange *exchange);
 
 /* Appends a JSON-RPC error object. */
 idem_status idem__http_put_error(idem__buf *out, const idem__http_refusal *refusal,
@@ -447,9 +446,9 @@ void idem__sha1(const void *data, size_t len, uint8_t digest[IDEM__SHA1_BYTES]);
 /* The Sec-WebSocket-Accept that answers a key. */
 void idem__websocket_accept(idem__view key, char accept[IDEM__WEBSOCKET_ACCEPT]);
 /* Is this request a WebSocket handshake at all? */
-bool idem__websocket_asked(const idem__http_request *request);
+bool idem__websocket_asked(const idem_http_request *request);
 /* Is it a good one? Fills the refusal otherwise (426 for another version). */
-void idem__websocket_check(const idem__http_request *request, idem__http_refusal *refusal);
+void idem__websocket_check(const idem_http_request *request, idem__http_refusal *refusal);
 
 typedef struct idem__websocket_opts {
   bool client;          /* masks what it sends */
@@ -490,27 +489,27 @@ bool idem__websocket_finished(const idem__websocket *socket);
 bool idem__websocket_closing(const idem__websocket *socket);
 
 /* For upgrade functions: the conn's queue of bytes, and when to look again. */
-idem_status idem__http_conn_put(idem__http_conn *conn, const char *data, size_t len);
+idem_status idem__http_conn_put(idem_http_conn *conn, const char *data, size_t len);
 /* Tells the driver about output, unless one of its calls is running. */
-void idem__http_conn_notify(idem__http_conn *conn);
-size_t idem__http_conn_queued(const idem__http_conn *conn);
+void idem__http_conn_notify(idem_http_conn *conn);
+size_t idem__http_conn_queued(const idem_http_conn *conn);
 /* False: too much is queued; `fn` (once) runs when there is room again. */
-bool idem__http_conn_has_room(idem__http_conn *conn, void (*fn)(void *user), void *user);
+bool idem__http_conn_has_room(idem_http_conn *conn, void (*fn)(void *user), void *user);
 /* When the upgraded conn wants `fn` called; UINT64_MAX: not. */
-void idem__http_conn_set_time(idem__http_conn *conn, uint64_t at_ms,
+void idem__http_conn_set_time(idem_http_conn *conn, uint64_t at_ms,
                               void (*fn)(void *user, uint64_t now_ms), void *user);
 /* How the upgraded conn, or the exchange's owner, is told to come to an end. `now`: with an error
  * for whatever still runs. */
-void idem__http_conn_on_stop(idem__http_conn *conn, void (*fn)(void *user, bool now), void *user);
-idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange);
-uint64_t idem__http_conn_now(const idem__http_conn *conn);
-const idem__ip *idem__http_conn_client(const idem__http_conn *conn);
-const char *idem__http_conn_peer(const idem__http_conn *conn);
+void idem__http_conn_on_stop(idem_http_conn *conn, void (*fn)(void *user, bool now), void *user);
+idem_http_conn *idem__http_exchange_conn(const idem_http_exchange *exchange);
+uint64_t idem__http_conn_now(const idem_http_conn *conn);
+const idem__ip *idem__http_conn_client(const idem_http_conn *conn);
+const char *idem__http_conn_peer(const idem_http_conn *conn);
 /* Who asks, as the embedder said, while the exchange lasts (and in an upgrade function); NULL: it was
  * not asked. */
-const char *idem__http_conn_principal(const idem__http_conn *conn);
+const char *idem__http_conn_principal(const idem_http_conn *conn);
 /* Whoever came through has shown a token, or was asked for by the embedder. */
-bool idem__http_conn_checks_who(const idem__http_conn *conn);
+bool idem__http_conn_checks_who(const idem_http_conn *conn);
 
 /* ------------------------------------------------------------- endpoints */
 
@@ -530,8 +529,8 @@ typedef struct idem__http_protocol {
   void (*close)(void *protocol);
   /* NOW: its message is taken in. REFUSED: it has answered the exchange itself. LATER: the exchange is held;
    * idem__http_serving_begin follows, unless `end` comes first. The request is borrowed until `taken`. */
-  idem__http_when (*begin)(void *protocol, idem__http_exchange *exchange,
-                           const idem__http_request *request);
+  idem__http_when (*begin)(void *protocol, idem_http_exchange *exchange,
+                           const idem_http_request *request);
   /* The message is taken in; parts of a batch may run later. */
   void (*taken)(void *protocol);
   void (*end)(void *protocol);
@@ -564,7 +563,7 @@ void idem__http_serving_write(void *protocol, const char *bytes, size_t len);
 void idem__http_serving_leave(void *protocol);
 /* The work of a serving was cancelled from elsewhere: ends the serving if nothing is owed any more. */
 void idem__http_serving_cancelled(void *protocol);
-idem__http_exchange *idem__http_serving_exchange(void *protocol); /* NULL: the peer is gone */
+idem_http_exchange *idem__http_serving_exchange(void *protocol); /* NULL: the peer is gone */
 /* Messages that are no answers reach the peer, now or when it comes back for them. */
 bool idem__http_serving_streams(void *protocol);
 
@@ -590,18 +589,22 @@ typedef struct idem__http_rpc_opts {
   uint64_t seed;
 } idem__http_rpc_opts;
 idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out);
+/* Serves it at a path; `told`: whoever misses it is told where it is. */
+idem_status idem__http_rpc_add(idem__http_rpc *rpc, idem_http_server *server, const char *path,
+                               bool websocket_alone, bool told);
 /* After the server's conns are gone. */
 void idem__http_rpc_free(idem__http_rpc *rpc);
 /* What no connection looks after any more: POSTs that go on without their peers have their time, those
  * of nobody end. Called when the deadline is over, and when somebody may have gone for good. */
 uint64_t idem__http_rpc_deadline(const idem__http_rpc *rpc);
 void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms);
-void idem__http_rpc_serve(idem__http_exchange *exchange, const idem__http_request *request,
+void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request *request,
                           void *user);
 /* Takes the client's token for what is no message and works as hard: opening a stream, taking one
  * up, ending a session. False: there was none, and the exchange has been refused. */
-bool idem__http_rpc_admit(idem__http_rpc *rpc, idem__http_exchange *exchange);
-idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, const idem__http_request *request,
+bool idem__http_rpc_admit(idem__http_rpc *rpc, idem_http_exchange *exchange);
+bool idem__http_admit(idem__limiter *limiter, idem_http_exchange *exchange);
+idem__websocket *idem__http_rpc_upgrade(idem_http_conn *conn, const idem_http_request *request,
                                         void *user);
 
 /* GET /healthz; user: an idem__http_admin. */
@@ -610,9 +613,9 @@ typedef struct idem__http_admin {
   const char *(*health)(void *ctx);
   void *health_ctx;
 } idem__http_admin;
-void idem__http_serve_health(idem__http_exchange *exchange, const idem__http_request *request,
+void idem__http_serve_health(idem_http_exchange *exchange, const idem_http_request *request,
                              void *user);
 /* Answers GET /metrics with what was rendered; NULL: with 503. */
-void idem__http_respond_metrics(idem__http_exchange *exchange, const char *text, size_t len);
+void idem__http_respond_metrics(idem_http_exchange *exchange, const char *text, size_t len);
 
 #endif

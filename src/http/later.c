@@ -6,7 +6,7 @@
 
 struct idem_http_wait {
   idem_alloc alloc;
-  idem__http_conn *conn; /* NULL: nobody waits any more */
+  idem_http_conn *conn; /* NULL: nobody waits any more */
   void (*on_gone)(void *user);
   void *user;
   size_t bytes;
@@ -14,8 +14,8 @@ struct idem_http_wait {
 
 idem_http_wait *idem_http_caller_wait(const idem_http_caller *caller, void (*on_gone)(void *user),
                                       void *user) {
-  idem__http_conn *conn = caller->conn;
-  idem__http_server *server = conn->server;
+  idem_http_conn *conn = caller->conn;
+  idem_http_server *server = conn->server;
   size_t bytes = sizeof *caller->request + caller->request->head_len;
   if (conn->judging || !idem__http_may_wait(server, bytes)) return NULL;
   idem_http_wait *wait = idem__malloc(&server->alloc, sizeof *wait);
@@ -31,14 +31,14 @@ idem_http_wait *idem_http_caller_wait(const idem_http_caller *caller, void (*on_
 
 /* The connection waits no longer. */
 static void leave(idem_http_wait *wait) {
-  idem__http_server *server = wait->conn->server;
+  idem_http_server *server = wait->conn->server;
   server->held--;
   server->held_bytes -= wait->bytes;
   wait->conn->judging = NULL;
   wait->conn = NULL;
 }
 
-void idem__http_judge_gone(idem__http_conn *conn) {
+void idem__http_judge_gone(idem_http_conn *conn) {
   idem_http_wait *wait = conn->judging;
   if (!wait) return;
   leave(wait);
@@ -47,7 +47,7 @@ void idem__http_judge_gone(idem__http_conn *conn) {
 
 /* What follows runs in the driver's calls, as handlers do. */
 void idem_http_resume(idem_http_wait *wait, int status, const char *principal) {
-  idem__http_conn *conn = wait->conn;
+  idem_http_conn *conn = wait->conn;
   if (conn) {
     leave(wait);
     idem__http_take_principal(conn, status, principal ? principal : "");

@@ -8,10 +8,14 @@
 #define COPY_MAX ((size_t)32 * 1024) /* larger answers of the engine's are sent as they are */
 #define OPTIONS_ROOM 4096            /* the header lines that answer OPTIONS */
 
-static const char security_headers[] = "X-Content-Type-Options: nosniff\r\n"
-                                       "Cache-Control: no-store\r\n"
-                                       "Content-Security-Policy: default-src 'none'; "
-                                       "frame-ancestors 'none'\r\n";
+static const char usual_lines[] = "X-Content-Type-Options: nosniff\r\n"
+                                  "Cache-Control: no-store\r\n"
+                                  "Content-Security-Policy: default-src 'none'; "
+                                  "frame-ancestors 'none'\r\n";
+
+idem__view idem__http_usual_lines(void) {
+  return (idem__view){usual_lines, sizeof usual_lines - 1};
+}
 
 #define BUSY_BODY                                                                                  \
   "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"Invalid Request\","   \
@@ -25,7 +29,7 @@ _Static_assert(sizeof BUSY_BODY - 1 == 111, "the Content-Length above counts thi
 
 /* ------------------------------------------------------------ output queue */
 
-static void append_block(idem__http_conn *conn, block *out) {
+static void append_block(idem_http_conn *conn, block *out) {
   if (conn->last)
     conn->last->next = out;
   else
@@ -34,7 +38,7 @@ static void append_block(idem__http_conn *conn, block *out) {
 }
 
 /* A block with this much room at the end of the queue. */
-static block *room_for(idem__http_conn *conn, size_t len) {
+static block *room_for(idem_http_conn *conn, size_t len) {
   block *out = conn->last;
   if (out && !out->chunk.data && out->cap - out->len >= len) return out;
   out = idem__http_server_take_block(conn->server, len);
@@ -46,7 +50,7 @@ static block *room_for(idem__http_conn *conn, size_t len) {
   return out;
 }
 
-idem_status idem__http_put(idem__http_conn *conn, const char *data, size_t len) {
+idem_status idem__http_put(idem_http_conn *conn, const char *data, size_t len) {
   if (conn->failed != IDEM_OK) return conn->failed;
   block *out = len ? room_for(conn, len) : NULL;
   if (!out) return len ? IDEM_E_NOMEM : IDEM_OK;
@@ -57,7 +61,7 @@ idem_status idem__http_put(idem__http_conn *conn, const char *data, size_t len) 
 }
 
 /* Takes the chunk, whatever happens. */
-static void put_chunk(idem__http_conn *conn, idem_chunk *chunk) {
+static void put_chunk(idem_http_conn *conn, idem_chunk *chunk) {
   if (chunk->len <= COPY_MAX) {
     idem__http_put(conn, chunk->data, chunk->len);
     idem_chunk_free(chunk);
@@ -75,49 +79,49 @@ static void put_chunk(idem__http_conn *conn, idem_chunk *chunk) {
   append_block(conn, out);
 }
 
-idem_status idem__http_conn_put(idem__http_conn *conn, const char *data, size_t len) {
+idem_status idem__http_conn_put(idem_http_conn *conn, const char *data, size_t len) {
   return idem__http_put(conn, data, len);
 }
 
-void idem__http_conn_notify(idem__http_conn *conn) {
+void idem__http_conn_notify(idem_http_conn *conn) {
   if (!conn->inside && conn->on_output) conn->on_output(conn, conn->user);
 }
 
-bool idem__http_conn_has_room(idem__http_conn *conn, void (*fn)(void *user), void *user) {
+bool idem__http_conn_has_room(idem_http_conn *conn, void (*fn)(void *user), void *user) {
   if (conn->queued <= conn->server->queued_bytes) return true;
   conn->on_room = fn;
   conn->room_user = user;
   return false;
 }
 
-const char *idem__http_conn_principal(const idem__http_conn *conn) {
+const char *idem__http_conn_principal(const idem_http_conn *conn) {
   return conn->exchange.principal;
 }
 
-bool idem__http_conn_checks_who(const idem__http_conn *conn) {
-  return conn->server->token_count || conn->server->principal;
+bool idem__http_conn_checks_who(const idem_http_conn *conn) {
+  return conn->server->tokens.count || conn->server->principal;
 }
 
-void idem__http_conn_on_stop(idem__http_conn *conn, void (*fn)(void *user, bool now), void *user) {
+void idem__http_conn_on_stop(idem_http_conn *conn, void (*fn)(void *user, bool now), void *user) {
   conn->on_stop = fn;
   conn->stop_user = user;
 }
 
-void idem__http_conn_set_time(idem__http_conn *conn, uint64_t at_ms,
+void idem__http_conn_set_time(idem_http_conn *conn, uint64_t at_ms,
                               void (*fn)(void *user, uint64_t now_ms), void *user) {
   conn->time_at_ms = at_ms;
   conn->on_time = fn;
   conn->time_user = user;
 }
 
-size_t idem__http_conn_queued(const idem__http_conn *conn) { return conn->queued; }
-uint64_t idem__http_conn_now(const idem__http_conn *conn) { return conn->now_ms; }
-const idem__ip *idem__http_conn_client(const idem__http_conn *conn) {
+size_t idem__http_conn_queued(const idem_http_conn *conn) { return conn->queued; }
+uint64_t idem__http_conn_now(const idem_http_conn *conn) { return conn->now_ms; }
+const idem__ip *idem__http_conn_client(const idem_http_conn *conn) {
   return &conn->exchange.client;
 }
-const char *idem__http_conn_peer(const idem__http_conn *conn) { return conn->peer; }
+const char *idem__http_conn_peer(const idem_http_conn *conn) { return conn->peer; }
 
-bool idem__http_conn_next_chunk(idem__http_conn *conn, idem__http_chunk *chunk) {
+bool idem__http_conn_next_chunk(idem_http_conn *conn, idem_http_chunk *chunk) {
   block *out = conn->first;
   if (!out) return false;
   conn->first = out->next;
@@ -130,7 +134,7 @@ bool idem__http_conn_next_chunk(idem__http_conn *conn, idem__http_chunk *chunk) 
 }
 
 /* Half is a good moment: the queue neither runs dry nor is filled again at once. */
-static void tell_room(idem__http_conn *conn) {
+static void tell_room(idem_http_conn *conn) {
   void (*fn)(void *user) = conn->on_room;
   if (!fn || conn->queued > conn->server->queued_bytes / 2) return;
   conn->on_room = NULL;
@@ -139,7 +143,7 @@ static void tell_room(idem__http_conn *conn) {
   conn->inside--;
 }
 
-void idem__http_chunk_free(idem__http_conn *conn, idem__http_chunk *chunk, uint64_t now_ms) {
+void idem__http_chunk_free(idem_http_conn *conn, idem_http_chunk *chunk, uint64_t now_ms) {
   if (!chunk->owner) return;
   if (conn) {
     conn->queued -= chunk->len;
@@ -148,7 +152,7 @@ void idem__http_chunk_free(idem__http_conn *conn, idem__http_chunk *chunk, uint6
     tell_room(conn);
   }
   idem__http_server_give_block(chunk->owner);
-  *chunk = (idem__http_chunk){0};
+  *chunk = (idem_http_chunk){0};
 }
 
 /* ------------------------------------------------------------------- heads */
@@ -175,17 +179,21 @@ static size_t text_length(const char *text) { return text ? strlen(text) : 0; }
 
 #define HEAD_ROOM 640 /* everything of fixed length that a head may hold */
 
-static const char *exposed(const idem__http_exchange *exchange) {
-  const idem__http_rules *rules = exchange->route ? exchange->route->rules : NULL;
-  return rules ? rules->expose_headers : NULL;
+static const char *exposed(const idem_http_exchange *exchange) {
+  return exchange->route ? exchange->route->is.expose_headers : NULL;
 }
 
-static void write_cors(head_writer *out, const idem__http_exchange *exchange) {
-  if (!exchange->origin) return;
+static bool is_for_any_origin(const idem_http_exchange *exchange) {
+  return exchange->route && exchange->route->is.any_origin;
+}
+
+static void write_cors(head_writer *out, const idem_http_exchange *exchange) {
+  bool any = is_for_any_origin(exchange);
+  if (!exchange->origin && !any) return;
   write_literal(out, "Access-Control-Allow-Origin: ");
-  write_text(out, exchange->origin);
-  write_literal(out, "\r\nVary: Origin\r\n"
-                     "Access-Control-Expose-Headers: Retry-After, WWW-Authenticate");
+  write_text(out, any ? "*" : exchange->origin);
+  if (!any) write_literal(out, "\r\nVary: Origin");
+  write_literal(out, "\r\nAccess-Control-Expose-Headers: Retry-After, WWW-Authenticate");
   if (exposed(exchange)) {
     write_literal(out, ", ");
     write_text(out, exposed(exchange));
@@ -193,19 +201,27 @@ static void write_cors(head_writer *out, const idem__http_exchange *exchange) {
   write_literal(out, "\r\n");
 }
 
-static void write_connection(head_writer *out, const idem__http_exchange *exchange) {
+static void write_connection(head_writer *out, const idem_http_exchange *exchange) {
   if (!exchange->keep_alive)
     write_literal(out, "Connection: close\r\n");
   else if (exchange->minor == 0)
     write_literal(out, "Connection: keep-alive\r\n");
 }
 
+/* What the answer says itself, or its route, or what is usual. */
+static idem__view policy_of(const idem_http_exchange *exchange, const idem__http_answer *answer) {
+  if (answer->policy.at) return answer->policy;
+  if (!exchange->route) return idem__http_usual_lines();
+  return (idem__view){exchange->route->lines.data, exchange->route->lines.len};
+}
+
 /* Writes a head and leaves room for `extra` bytes after it. `length` SIZE_MAX: a stream. */
-static block *put_head(idem__http_exchange *exchange, const idem__http_answer *answer,
-                       size_t length, size_t extra) {
-  idem__http_conn *conn = exchange->conn;
+static block *put_head(idem_http_exchange *exchange, const idem__http_answer *answer, size_t length,
+                       size_t extra) {
+  idem_http_conn *conn = exchange->conn;
   size_t type_len = text_length(answer->type), headers_len = text_length(answer->headers);
-  size_t room = HEAD_ROOM + headers_len + text_length(exchange->origin) +
+  idem__view policy = policy_of(exchange, answer);
+  size_t room = HEAD_ROOM + policy.len + headers_len + text_length(exchange->origin) +
                 text_length(exposed(exchange)) + type_len + extra;
   block *out = conn->failed == IDEM_OK ? room_for(conn, room) : NULL;
   if (!out) return NULL;
@@ -215,13 +231,13 @@ static block *put_head(idem__http_exchange *exchange, const idem__http_answer *a
   write_bytes(&head, status.at, status.len);
   write_literal(&head, "\r\n");
   write_bytes(&head, conn->server->date, conn->server->date_len);
-  write_bytes(&head, security_headers, sizeof security_headers - 1);
+  write_bytes(&head, policy.at, policy.len);
   if (answer->type) {
     write_literal(&head, "Content-Type: ");
     write_bytes(&head, answer->type, type_len);
     write_literal(&head, "\r\n");
   }
-  if (length != SIZE_MAX && answer->status != 204) {
+  if (length != SIZE_MAX && answer->status != 204 && answer->status != 304) {
     write_literal(&head, "Content-Length: ");
     write_number(&head, length);
     write_literal(&head, "\r\n");
@@ -240,13 +256,13 @@ static block *put_head(idem__http_exchange *exchange, const idem__http_answer *a
 
 /* ----------------------------------------------------------------- answers */
 
-void idem__http_give_share(idem__http_exchange *exchange) {
+void idem__http_give_share(idem_http_exchange *exchange) {
   if (exchange->counted) idem__shares_give(exchange->conn->server->shares, &exchange->client);
   exchange->counted = false;
 }
 
-void idem__http_exchange_drop(idem__http_exchange *exchange) {
-  idem__http_conn *conn = exchange->conn;
+void idem__http_exchange_drop(idem_http_exchange *exchange) {
+  idem_http_conn *conn = exchange->conn;
   if (conn && !conn->websocket) idem__http_give_share(exchange); /* a WebSocket keeps it */
   exchange->active = false;
   if (exchange->held) idem__http_let_go(exchange);
@@ -267,8 +283,8 @@ void idem__http_exchange_drop(idem__http_exchange *exchange) {
   exchange->origin = exchange->log_line = exchange->principal = NULL;
 }
 
-void idem__http_exchange_ended(idem__http_exchange *exchange) {
-  idem__http_conn *conn = exchange->conn;
+void idem__http_exchange_ended(idem_http_exchange *exchange) {
+  idem_http_conn *conn = exchange->conn;
   bool keep_alive = exchange->keep_alive && !(conn->eof && !conn->backlog.len);
   idem__http_exchange_drop(exchange);
   if (!keep_alive)
@@ -278,7 +294,7 @@ void idem__http_exchange_ended(idem__http_exchange *exchange) {
   idem__http_conn_notify(conn);
 }
 
-void idem__http_respond(idem__http_exchange *exchange, const idem__http_answer *answer) {
+void idem__http_respond(idem_http_exchange *exchange, const idem__http_answer *answer) {
   size_t length = answer->chunk ? answer->chunk->len : answer->len;
   bool body = length && !exchange->head_only;
   size_t extra = body && length <= COPY_MAX ? length : 0;
@@ -289,6 +305,8 @@ void idem__http_respond(idem__http_exchange *exchange, const idem__http_answer *
       put_chunk(exchange->conn, answer->chunk);
     else
       idem_chunk_free(answer->chunk);
+  } else if (written && body && answer->lasts) {
+    put_chunk(exchange->conn, &(idem_chunk){.data = answer->body, .len = answer->len});
   } else if (written && body) {
     idem__http_put(exchange->conn, answer->body, answer->len);
   }
@@ -331,30 +349,40 @@ idem_status idem__http_put_error(idem__buf *out, const idem__http_refusal *refus
   return status == IDEM_OK ? idem__buf_puts(out, "}}") : status;
 }
 
-static void put_allow(idem__buf *out, const idem__http_route *route) {
+/* Returns what stands before another. */
+static const char *put_methods(idem__buf *out, unsigned methods, const char *between) {
   static const struct {
-    idem__http_method method;
+    idem_http_method method;
     const char *name;
-  } names[] = {{IDEM__HTTP_GET, "GET, HEAD, "},
-               {IDEM__HTTP_POST, "POST, "},
-               {IDEM__HTTP_DELETE, "DELETE, "}};
-  idem__buf_puts(out, "Allow: ");
-  for (size_t i = 0; route && i < sizeof names / sizeof *names; i++)
-    if (route->methods & (unsigned)names[i].method) idem__buf_printf(out, "%s", names[i].name);
-  idem__buf_puts(out, "OPTIONS\r\n");
+  } names[] = {{IDEM_HTTP_GET, "GET"},        {IDEM_HTTP_HEAD, "HEAD"},
+               {IDEM_HTTP_POST, "POST"},      {IDEM_HTTP_PUT, "PUT"},
+               {IDEM_HTTP_PATCH, "PATCH"},    {IDEM_HTTP_DELETE, "DELETE"},
+               {IDEM_HTTP_OPTIONS, "OPTIONS"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (!(methods & (unsigned)names[i].method)) continue;
+    idem__buf_printf(out, "%s%s", between, names[i].name);
+    between = ", ";
+  }
+  return between;
 }
 
-static void put_refusal_headers(idem__buf *out, const idem__http_exchange *exchange,
-                                uint16_t status, bool allow) {
-  const idem__http_rules *rules = exchange->route ? exchange->route->rules : NULL;
-  const char *challenge = rules && rules->challenge ? rules->challenge : "Bearer";
+static void put_allow(idem__buf *out, const idem__http_route *route) {
+  idem__buf_puts(out, "Allow: ");
+  put_methods(out, (route ? route->methods : 0) | IDEM_HTTP_OPTIONS, "");
+  idem__buf_puts(out, "\r\n");
+}
+
+static void put_refusal_headers(idem__buf *out, const idem_http_exchange *exchange, uint16_t status,
+                                bool allow) {
+  const char *challenge = exchange->route ? exchange->route->is.challenge : NULL;
+  if (!challenge) challenge = "Bearer";
   if (status == 401) idem__buf_printf(out, "WWW-Authenticate: %s\r\n", challenge);
   if (status == 405 && allow) put_allow(out, exchange->route);
   if (status == 426) idem__buf_puts(out, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
   if (status == 503) idem__buf_puts(out, "Retry-After: 1\r\n");
 }
 
-void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *refusal,
+void idem__http_refuse(idem_http_exchange *exchange, const idem__http_refusal *refusal,
                        const char *headers) {
   char body_text[1024], header_text[1024];
   idem__buf body, lines;
@@ -375,10 +403,28 @@ void idem__http_refuse(idem__http_exchange *exchange, const idem__http_refusal *
                                                     .len = body.len});
 }
 
+/* ------------------------------------------------------------------- rates */
+
+bool idem__http_admit(idem__limiter *limiter, idem_http_exchange *exchange) {
+  char header[48];
+  uint32_t retry_s;
+  idem_http_conn *conn = exchange->conn;
+  if (!limiter || idem__limiter_take(limiter, &exchange->client, conn->now_ms, &retry_s))
+    return true;
+  idem__metrics_add(conn->server->metrics, IDEM__M_RATE_LIMITED, 1);
+  idem__buf lines;
+  idem__buf_fixed(&lines, header, sizeof header - 1);
+  idem__buf_printf(&lines, "Retry-After: %u\r\n", (unsigned)retry_s);
+  header[lines.len] = 0;
+  idem__http_refuse(exchange, &(idem__http_refusal){.status = 429, .reason = "rate-limited"},
+                    header);
+  return false;
+}
+
 /* ----------------------------------------------------------------- OPTIONS */
 
 /* A browser knows no patterns of header names: those it names that begin so are named back to it. */
-static void put_prefixed(idem__buf *out, const char *prefix, const idem__http_request *request) {
+static void put_prefixed(idem__buf *out, const char *prefix, const idem_http_request *request) {
   idem__view list = idem__http_header_value(request, "access-control-request-headers"), name;
   size_t len = strlen(prefix);
   while (list.at && idem__view_next(&list, &name)) {
@@ -389,20 +435,19 @@ static void put_prefixed(idem__buf *out, const char *prefix, const idem__http_re
 }
 
 /* What a browser asks before it asks: who may, with which methods and headers. */
-void idem__http_serve_options(idem__http_exchange *exchange, const idem__http_request *request) {
+void idem__http_serve_options(idem_http_exchange *exchange, const idem_http_request *request) {
   const idem__http_route *route = exchange->route;
-  const idem__http_rules *rules = route ? route->rules : NULL;
   char text[OPTIONS_ROOM];
   idem__buf lines;
   idem__buf_fixed(&lines, text, sizeof text - 1);
   put_allow(&lines, route);
-  if (exchange->origin && route) {
+  if (route && (exchange->origin || route->is.any_origin)) {
     idem__buf_puts(&lines, "Access-Control-Allow-Methods: ");
-    idem__buf_printf(&lines, "%s%s%s", route->methods & IDEM__HTTP_GET ? "GET, HEAD, " : "",
-                     route->methods & IDEM__HTTP_DELETE ? "DELETE, " : "", "POST\r\n");
-    idem__buf_puts(&lines, "Access-Control-Allow-Headers: Authorization, Content-Type, Accept");
-    if (rules && rules->allow_headers) idem__buf_printf(&lines, ", %s", rules->allow_headers);
-    if (rules && rules->allow_prefix) put_prefixed(&lines, rules->allow_prefix, request);
+    const unsigned post = IDEM_HTTP_POST;
+    put_methods(&lines, route->methods & post, put_methods(&lines, route->methods & ~post, ""));
+    idem__buf_puts(&lines, "\r\nAccess-Control-Allow-Headers: Authorization, Content-Type, Accept");
+    if (route->is.allow_headers) idem__buf_printf(&lines, ", %s", route->is.allow_headers);
+    if (route->is.allow_prefix) put_prefixed(&lines, route->is.allow_prefix, request);
     idem__buf_puts(&lines, "\r\nAccess-Control-Max-Age: 600\r\n");
   }
   text[lines.len] = 0;
@@ -411,17 +456,21 @@ void idem__http_serve_options(idem__http_exchange *exchange, const idem__http_re
 
 /* ----------------------------------------------------------------- streams */
 
-idem_status idem__http_stream_begin(idem__http_exchange *exchange, uint16_t status,
-                                    const char *type, const char *headers) {
+idem_status idem__http_stream_head(idem_http_exchange *exchange, const idem__http_answer *head) {
   if (exchange->minor == 0) exchange->keep_alive = false;
   exchange->streaming = true;
-  exchange->status = status;
-  idem__http_answer answer = {.status = status, .type = type, .headers = headers};
-  return put_head(exchange, &answer, SIZE_MAX, 0) ? IDEM_OK : IDEM_E_NOMEM;
+  exchange->status = head->status;
+  return put_head(exchange, head, SIZE_MAX, 0) ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-idem_status idem__http_stream_put(idem__http_exchange *exchange, const char *data, size_t len) {
-  idem__http_conn *conn = exchange->conn;
+idem_status idem__http_stream_begin(idem_http_exchange *exchange, uint16_t status, const char *type,
+                                    const char *headers) {
+  return idem__http_stream_head(
+      exchange, &(idem__http_answer){.status = status, .type = type, .headers = headers});
+}
+
+idem_status idem__http_stream_put(idem_http_exchange *exchange, const char *data, size_t len) {
+  idem_http_conn *conn = exchange->conn;
   if (!len || exchange->head_only) return conn->failed;
   if (exchange->minor == 0) {
     idem__http_put(conn, data, len);
@@ -438,57 +487,57 @@ idem_status idem__http_stream_put(idem__http_exchange *exchange, const char *dat
   return conn->failed;
 }
 
-void idem__http_stream_end(idem__http_exchange *exchange) {
+void idem__http_stream_end(idem_http_exchange *exchange) {
   if (exchange->minor == 1 && !exchange->head_only) idem__http_put(exchange->conn, "0\r\n\r\n", 5);
   if (exchange->log_line) idem__http_log_access(exchange, 0);
   idem__http_exchange_ended(exchange);
 }
 
-bool idem__http_head_of_events(idem__http_exchange *exchange) {
+bool idem__http_head_of_events(idem_http_exchange *exchange) {
   if (!exchange->head_only) return false;
   idem__http_stream_begin(exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
   idem__http_stream_end(exchange);
   return true;
 }
 
-size_t idem__http_exchange_queued(const idem__http_exchange *exchange) {
+size_t idem__http_exchange_queued(const idem_http_exchange *exchange) {
   return exchange->conn->queued;
 }
 
 /* --------------------------------------------------------------- accessors */
 
-void idem__http_on_abort(idem__http_exchange *exchange,
-                         void (*fn)(idem__http_exchange *exchange, void *user), void *user) {
+void idem__http_on_abort(idem_http_exchange *exchange,
+                         void (*fn)(idem_http_exchange *exchange, void *user), void *user) {
   exchange->on_abort = fn;
   exchange->abort_user = user;
 }
-void idem__http_on_input_end(idem__http_exchange *exchange,
-                             bool (*fn)(idem__http_exchange *exchange, void *user)) {
+void idem__http_on_input_end(idem_http_exchange *exchange,
+                             bool (*fn)(idem_http_exchange *exchange, void *user)) {
   exchange->on_input_end = fn;
 }
-void idem__http_on_time(idem__http_exchange *exchange, uint64_t at_ms,
-                        void (*fn)(idem__http_exchange *exchange, uint64_t now_ms, void *user)) {
+void idem__http_on_time(idem_http_exchange *exchange, uint64_t at_ms,
+                        void (*fn)(idem_http_exchange *exchange, uint64_t now_ms, void *user)) {
   exchange->on_time = fn;
   exchange->at_ms = at_ms;
 }
-void idem__http_set_time(idem__http_exchange *exchange, uint64_t at_ms) { exchange->at_ms = at_ms; }
-idem__http_server *idem__http_exchange_server(const idem__http_exchange *exchange) {
+void idem__http_set_time(idem_http_exchange *exchange, uint64_t at_ms) { exchange->at_ms = at_ms; }
+idem_http_server *idem__http_exchange_server(const idem_http_exchange *exchange) {
   return exchange->conn->server;
 }
-idem__http_conn *idem__http_exchange_conn(const idem__http_exchange *exchange) {
+idem_http_conn *idem__http_exchange_conn(const idem_http_exchange *exchange) {
   return exchange->conn;
 }
-const idem__ip *idem__http_exchange_client(const idem__http_exchange *exchange) {
+const idem__ip *idem__http_exchange_client(const idem_http_exchange *exchange) {
   return &exchange->client;
 }
-const char *idem__http_exchange_peer(const idem__http_exchange *exchange) {
+const char *idem__http_exchange_peer(const idem_http_exchange *exchange) {
   return exchange->conn->peer;
 }
-uint64_t idem__http_exchange_now(const idem__http_exchange *exchange) {
+uint64_t idem__http_exchange_now(const idem_http_exchange *exchange) {
   return exchange->conn->now_ms;
 }
-void *idem__http_exchange_user(const idem__http_exchange *exchange) { return exchange->user; }
-void idem__http_exchange_set_user(idem__http_exchange *exchange, void *user) {
+void *idem__http_exchange_user(const idem_http_exchange *exchange) { return exchange->user; }
+void idem__http_exchange_set_user(idem_http_exchange *exchange, void *user) {
   exchange->user = user;
 }
-void idem__http_set_note(idem__http_exchange *exchange, const char *note) { exchange->note = note; }
+void idem__http_set_note(idem_http_exchange *exchange, const char *note) { exchange->note = note; }

@@ -104,17 +104,17 @@ idem__http_known idem__http_known_header(const idem__http_name *given, const cha
   return IDEM__H_OTHER;
 }
 
-static idem__view value_at(const idem__http_request *request, size_t index) {
+static idem__view value_at(const idem_http_request *request, size_t index) {
   const idem__http_header *header = &request->headers[index];
   return idem__view_trim((idem__view){request->base + header->value, header->value_len});
 }
 
-idem__view idem__http_known_value(const idem__http_request *request, idem__http_known which) {
+idem__view idem__http_known_value(const idem_http_request *request, idem__http_known which) {
   if (!request->known[which]) return (idem__view){NULL, 0};
   return value_at(request, (size_t)request->known[which] - 1);
 }
 
-static idem__view search_value(const idem__http_request *request, const char *name,
+static idem__view search_value(const idem_http_request *request, const char *name,
                                size_t name_len) {
   idem__view found = {NULL, 0};
   for (size_t i = 0; i < request->header_count; i++) {
@@ -127,7 +127,7 @@ static idem__view search_value(const idem__http_request *request, const char *na
   return found;
 }
 
-idem__view idem__http_header_value(const idem__http_request *request, const char *name) {
+idem__view idem__http_header_value(const idem_http_request *request, const char *name) {
   size_t len = strlen(name);
   idem__http_known which = idem__http_known_header(request->given, name, len);
   if (which == IDEM__H_OTHER) return search_value(request, name, len);
@@ -177,7 +177,7 @@ static bool list_accepts(idem__view list, const char *type, bool wildcards) {
 }
 
 /* Nearly always there is one such header, and it has been found already. */
-static bool accepts(const idem__http_request *request, const char *type, bool wildcards) {
+static bool accepts(const idem_http_request *request, const char *type, bool wildcards) {
   if (request->known_count[IDEM__H_ACCEPT] == 1) {
     return list_accepts(idem__http_known_value(request, IDEM__H_ACCEPT), type, wildcards);
   }
@@ -191,17 +191,28 @@ static bool accepts(const idem__http_request *request, const char *type, bool wi
   return false;
 }
 
-bool idem__http_accepts(const idem__http_request *request, const char *type) {
+bool idem__http_accepts(const idem_http_request *request, const char *type) {
   return !request->known[IDEM__H_ACCEPT] || accepts(request, type, true);
 }
 
-bool idem__http_accepts_exactly(const idem__http_request *request, const char *type) {
+bool idem__http_accepts_exactly(const idem_http_request *request, const char *type) {
   return request->known[IDEM__H_ACCEPT] && accepts(request, type, false);
+}
+
+bool idem__http_accepts_encoding(const idem_http_request *request, const char *encoding) {
+  idem__view list = idem__http_header_value(request, "accept-encoding"), element, parameters;
+  bool any = false;
+  while (idem__view_next(&list, &element)) {
+    idem__view name = media_type(element, &parameters);
+    if (idem__view_is(name, encoding, strlen(encoding))) return !quality_is_zero(parameters);
+    if (idem__view_eq(name, "*")) any = !quality_is_zero(parameters);
+  }
+  return any;
 }
 
 /* ---------------------------------------------------------------- target */
 
-static void split_query(idem__http_request *request, idem__view path) {
+static void split_query(idem_http_request *request, idem__view path) {
   const char *mark = path.len ? memchr(path.at, '?', path.len) : NULL;
   request->query = (idem__view){NULL, 0};
   if (mark) {
@@ -218,7 +229,7 @@ static size_t scheme_length(idem__view target) {
   return 0;
 }
 
-bool idem__http_split_target(idem__http_request *request) {
+bool idem__http_split_target(idem_http_request *request) {
   idem__view target = {request->base + request->target.value, request->target.value_len};
   request->authority = (idem__view){NULL, 0};
   if (target.len && target.at[0] == '/') {
@@ -227,7 +238,7 @@ bool idem__http_split_target(idem__http_request *request) {
   }
   if (target.len == 1 && target.at[0] == '*') {
     split_query(request, target);
-    return request->method == IDEM__HTTP_OPTIONS;
+    return request->method == IDEM_HTTP_OPTIONS;
   }
   size_t skip = scheme_length(target);
   if (!skip) return false;

@@ -18,25 +18,7 @@ static size_t list_length(const char *const *list) {
   return count;
 }
 
-static idem_status copy_tokens(idem__http_server *server, const char *const *tokens) {
-  size_t count = list_length(tokens);
-  if (!count) return tokens ? IDEM_E_INVAL : IDEM_OK; /* an empty list would open to nobody */
-  server->tokens = idem__calloc(&server->alloc, count * sizeof *server->tokens);
-  server->token_lens = idem__calloc(&server->alloc, count * sizeof *server->token_lens);
-  if (!server->tokens || !server->token_lens) return IDEM_E_NOMEM;
-  for (size_t i = 0; i < count; i++) {
-    server->token_lens[i] = strlen(tokens[i]);
-    if (!server->token_lens[i]) return IDEM_E_INVAL;
-    server->tokens[i] = idem__strndup(&server->alloc, tokens[i], server->token_lens[i]);
-    if (!server->tokens[i]) return IDEM_E_NOMEM;
-    server->token_count++;
-    if (server->log)
-      idem_log_add_secret(server->log, tokens[i], server->token_lens[i]); /* as far as it can */
-  }
-  return IDEM_OK;
-}
-
-static idem_status copy_proxies(idem__http_server *server, const idem_http_opts *http) {
+static idem_status copy_proxies(idem_http_server *server, const idem_http_opts *http) {
   const char *const *entries = http->trusted_proxies;
   const char *header = http->client_header ? http->client_header : "X-Forwarded-For";
   size_t count = list_length(entries), len = strlen(header);
@@ -53,7 +35,7 @@ static idem_status copy_proxies(idem__http_server *server, const idem_http_opts 
   return IDEM_OK;
 }
 
-static void set_limits(idem__http_server *server, const idem__http_server_opts *opts,
+static void set_limits(idem_http_server *server, const idem__http_server_opts *opts,
                        const idem_http_opts *http) {
   server->header_bytes = or_default(http->header_bytes, 65536);
   server->header_count = or_default(http->header_count, IDEM__HTTP_HEADERS);
@@ -67,6 +49,7 @@ static void set_limits(idem__http_server *server, const idem__http_server_opts *
   server->request_ms = http->request_ms ? http->request_ms : 30000;
   server->request_most_ms = http->request_most_ms ? http->request_most_ms : 120000;
   if (server->request_most_ms < server->request_ms) server->request_most_ms = server->request_ms;
+  server->stream_ms = http->stream_ms ? http->stream_ms : 15000;
   server->idle_ms = http->idle_ms ? http->idle_ms : 300000;
   server->first_ms = http->first_ms ? http->first_ms : 10000;
   if (server->first_ms > server->idle_ms) server->first_ms = server->idle_ms;
@@ -75,40 +58,29 @@ static void set_limits(idem__http_server *server, const idem__http_server_opts *
   server->principal_user = http->principal_user;
 }
 
-static idem_status set_checks(idem__http_server *server, const idem_http_opts *http,
-                              bool loopback) {
+static idem_status set_checks(idem_http_server *server, const idem_http_opts *http, bool loopback) {
   server->check_hosts = loopback || http->allow_hosts;
   idem_status status = idem__host_list_init(&server->hosts, &server->alloc, http->allow_hosts);
   if (status == IDEM_OK)
     status = idem__host_list_init(&server->origins, &server->alloc, http->allow_origins);
-  if (status == IDEM_OK) status = copy_tokens(server, http->tokens);
+  if (status == IDEM_OK)
+    status = idem__token_list_init(&server->tokens, &server->alloc, http->tokens, server->log);
   return status == IDEM_OK ? copy_proxies(server, http) : status;
 }
 
-/* One protocol on top is all there is at a listener. */
-static const idem__http_name *given_names(const idem__http_server_opts *opts) {
-  for (size_t i = 0; i < opts->route_count; i++) {
-    const idem__http_rules *rules = opts->routes[i].rules;
-    if (rules && rules->names) return rules->names;
-  }
-  return NULL;
-}
-
-idem_status idem__http_server_new(const idem__http_server_opts *opts, idem__http_server **out) {
+idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_server **out) {
   static const idem_http_opts defaults = {0};
   const idem_http_opts *http = opts->http ? opts->http : &defaults;
   *out = NULL;
-  idem__http_server *server = idem__calloc(opts->alloc, sizeof *server);
+  idem_http_server *server = idem__calloc(opts->alloc, sizeof *server);
   if (!server) return IDEM_E_NOMEM;
   server->alloc = idem__alloc_or_default(opts->alloc);
   server->users = 1;
   idem__list_init(&server->unfinished);
-  server->routes = opts->routes;
-  server->route_count = opts->route_count;
-  server->given_names = given_names(opts);
   server->port = opts->port;
   server->unknown_id = opts->unknown_id;
   server->shares = opts->shares;
+  server->limiter = opts->limiter;
   server->now_ns = opts->now_ns;
   server->clock_ctx = opts->clock_ctx;
   server->log = opts->log;
@@ -124,39 +96,35 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem__http
   return IDEM_OK;
 }
 
-static void release(idem__http_server *server) {
+static void release(idem_http_server *server) {
   if (--server->users > 0) return;
   idem_alloc alloc = server->alloc;
   idem__free(&alloc, server);
 }
 
-void idem__http_server_free(idem__http_server *server) {
+void idem__http_server_free(idem_http_server *server) {
   if (!server) return;
   idem__http_server_trim(server);
   idem__host_list_deinit(&server->hosts, &server->alloc);
   idem__host_list_deinit(&server->origins, &server->alloc);
-  for (size_t i = 0; i < server->token_count; i++) {
-    memset(server->tokens[i], 0, server->token_lens[i]);
-    idem__free(&server->alloc, server->tokens[i]);
-  }
-  idem__free(&server->alloc, server->tokens);
-  idem__free(&server->alloc, server->token_lens);
+  idem__http_routes_free(server);
+  idem__token_list_deinit(&server->tokens, &server->alloc);
   idem__free(&server->alloc, server->proxies.blocks);
   idem__free(&server->alloc, server->proxies.header);
   server->free_block_count = FREE_BLOCKS; /* blocks still out there are freed, not kept */
   release(server);
 }
 
-bool idem__http_server_trusts(const idem__http_server *server, const idem__ip *who) {
+bool idem__http_server_trusts(const idem_http_server *server, const idem__ip *who) {
   return server->proxies.count && idem__ip_in(server->proxies.blocks, server->proxies.count, who);
 }
 
-void idem__http_server_set_port(idem__http_server *server, int port) { server->port = port; }
+void idem__http_server_set_port(idem_http_server *server, int port) { server->port = port; }
 
 /* ------------------------------------------------------------- free lists */
 
-idem__http_request *idem__http_server_take_request(idem__http_server *server) {
-  idem__http_request *request = server->free_requests;
+idem_http_request *idem__http_server_take_request(idem_http_server *server) {
+  idem_http_request *request = server->free_requests;
   if (request) {
     server->free_requests = request->next;
     server->free_request_count--;
@@ -169,13 +137,13 @@ idem__http_request *idem__http_server_take_request(idem__http_server *server) {
   return request;
 }
 
-static void free_request(idem__http_server *server, idem__http_request *request) {
+static void free_request(idem_http_server *server, idem_http_request *request) {
   idem__buf_deinit(&request->head);
   idem__buf_deinit(&request->body_copy);
   idem__free(&server->alloc, request);
 }
 
-void idem__http_server_give_request(idem__http_server *server, idem__http_request *request) {
+void idem__http_server_give_request(idem_http_server *server, idem_http_request *request) {
   request->head.len = 0;
   request->body_copy.len = 0;
   if (server->free_request_count >= FREE_REQUESTS) {
@@ -188,7 +156,7 @@ void idem__http_server_give_request(idem__http_server *server, idem__http_reques
   server->free_request_count++;
 }
 
-block *idem__http_server_take_block(idem__http_server *server, size_t room) {
+block *idem__http_server_take_block(idem_http_server *server, size_t room) {
   block *out = server->free_blocks;
   if (out && room <= BLOCK_ROOM) {
     server->free_blocks = out->next;
@@ -208,7 +176,7 @@ block *idem__http_server_take_block(idem__http_server *server, size_t room) {
 }
 
 void idem__http_server_give_block(block *out) {
-  idem__http_server *server = out->server;
+  idem_http_server *server = out->server;
   if (out->chunk.data) idem_chunk_free(&out->chunk);
   if (out->cap == BLOCK_ROOM && server->free_block_count < FREE_BLOCKS) {
     out->next = server->free_blocks;
@@ -220,9 +188,9 @@ void idem__http_server_give_block(block *out) {
   release(server);
 }
 
-void idem__http_server_trim(idem__http_server *server) {
+void idem__http_server_trim(idem_http_server *server) {
   while (server->free_requests) {
-    idem__http_request *next = server->free_requests->next;
+    idem_http_request *next = server->free_requests->next;
     free_request(server, server->free_requests);
     server->free_requests = next;
   }
@@ -248,7 +216,7 @@ static void civil(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
   *year = (unsigned)(year_of_era + era * 400 + (*month <= 2));
 }
 
-void idem__http_server_set_date(idem__http_server *server, uint64_t wall_s) {
+void idem__http_server_set_date(idem_http_server *server, uint64_t wall_s) {
   static const char weekdays[] = "ThuFriSatSunMonTueWed";
   static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
   uint64_t days = wall_s / 86400, second = wall_s % 86400;

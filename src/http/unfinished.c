@@ -6,7 +6,7 @@
 
 #define SMALL ((size_t)64 << 10)
 
-static size_t bytes_of(const idem__http_conn *conn) {
+static size_t bytes_of(const idem_http_conn *conn) {
   size_t bytes = 0;
   if (conn->closing || conn->failed != IDEM_OK) return 0;
   if (conn->websocket)
@@ -16,28 +16,28 @@ static size_t bytes_of(const idem__http_conn *conn) {
   return bytes > SMALL ? bytes : 0;
 }
 
-void idem__http_uncount_unfinished(idem__http_conn *conn) {
+void idem__http_uncount_unfinished(idem_http_conn *conn) {
   if (!conn->unfinished_bytes) return;
   conn->server->unfinished_bytes -= conn->unfinished_bytes;
   conn->unfinished_bytes = 0;
   idem__list_remove(&conn->unfinished);
 }
 
-static void count(idem__http_conn *conn, size_t bytes) {
-  idem__http_server *server = conn->server;
+static void count(idem_http_conn *conn, size_t bytes) {
+  idem_http_server *server = conn->server;
   if (!conn->unfinished_bytes) idem__list_append(&server->unfinished, &conn->unfinished);
   server->unfinished_bytes += bytes - conn->unfinished_bytes;
   conn->unfinished_bytes = bytes;
 }
 
 /* The last one may stay, however large: some message has to be the one that is let in. */
-static bool too_much(const idem__http_server *server) {
+static bool too_much(const idem_http_server *server) {
   return server->unfinished_bytes > server->max_unfinished_bytes &&
          server->unfinished.next->next != &server->unfinished;
 }
 
-void idem__http_count_unfinished(idem__http_conn *conn) {
-  idem__http_server *server = conn->server;
+void idem__http_count_unfinished(idem_http_conn *conn) {
+  idem_http_server *server = conn->server;
   size_t bytes = bytes_of(conn);
   if (!bytes) {
     idem__http_uncount_unfinished(conn);
@@ -45,7 +45,7 @@ void idem__http_count_unfinished(idem__http_conn *conn) {
   }
   count(conn, bytes);
   while (too_much(server)) {
-    idem__http_conn *oldest = IDEM__CONTAINER(server->unfinished.next, idem__http_conn, unfinished);
+    idem_http_conn *oldest = IDEM__CONTAINER(server->unfinished.next, idem_http_conn, unfinished);
     idem__http_uncount_unfinished(oldest);
     idem__http_give_way(oldest, conn->now_ms);
   }

@@ -49,14 +49,14 @@ void idem__websocket_accept(idem__view key, char accept[IDEM__WEBSOCKET_ACCEPT])
   idem__base64_encode(&out, digest, sizeof digest, IDEM__BASE64_STANDARD);
 }
 
-bool idem__websocket_asked(const idem__http_request *request) {
+bool idem__websocket_asked(const idem_http_request *request) {
   idem__view list = idem__http_known_value(request, IDEM__H_UPGRADE), element;
   while (idem__view_next(&list, &element))
     if (idem__view_eq(element, "websocket")) return true;
   return false;
 }
 
-static bool names_upgrade(const idem__http_request *request) {
+static bool names_upgrade(const idem_http_request *request) {
   idem__view list = idem__http_header_value(request, "connection"), element;
   while (idem__view_next(&list, &element))
     if (idem__view_eq(element, "upgrade")) return true;
@@ -74,7 +74,7 @@ static bool good_key(idem__view key) {
   return true;
 }
 
-void idem__websocket_check(const idem__http_request *request, idem__http_refusal *refusal) {
+void idem__websocket_check(const idem_http_request *request, idem__http_refusal *refusal) {
   if (!idem__view_eq(idem__http_header_value(request, "sec-websocket-version"), "13"))
     *refusal = (idem__http_refusal){.status = 426, .reason = "unavailable"};
   else if (request->minor != 1 || !names_upgrade(request) ||

@@ -5,7 +5,7 @@
 
 typedef struct peer {
   idem__http_rpc *rpc;
-  idem__http_conn *http;
+  idem_http_conn *http;
   idem__websocket *socket;
   idem_conn *conn;
   uint64_t ping_ms; /* when the next one is due */
@@ -110,7 +110,7 @@ static void on_free(void *user) {
   idem__free(&who->rpc->alloc, who);
 }
 
-idem__websocket *idem__http_rpc_upgrade(idem__http_conn *conn, const idem__http_request *request,
+idem__websocket *idem__http_rpc_upgrade(idem_http_conn *conn, const idem_http_request *request,
                                         void *user) {
   idem__http_rpc *rpc = user;
   (void)request;

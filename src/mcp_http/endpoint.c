@@ -24,9 +24,6 @@ const idem__http_rules idem__mcp_rules = {
     .response_status = 202,
     .event_streams = true,
     .disconnect_cancels = true,
-    .allow_headers = "Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name",
-    .allow_prefix = "Mcp-Param-",
-    .expose_headers = "Mcp-Session-Id, MCP-Protocol-Version",
 };
 
 /* ------------------------------------------------------------------ telling */
@@ -111,7 +108,7 @@ static idem_status accept_websocket(void *user, const idem_conn_opts *opts, idem
   return status;
 }
 
-idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, const idem__http_request *request,
+idem__websocket *idem__mcp_upgrade(idem_http_conn *conn, const idem_http_request *request,
                                    void *user) {
   idem__mcp_endpoint *endpoint = user;
   char principal[IDEM__PRINCIPAL];
@@ -180,11 +177,46 @@ void idem__mcp_endpoint_free(idem__mcp_endpoint *endpoint) {
   idem__free(&alloc, endpoint);
 }
 
+/* ------------------------------------------------------------------- routes */
+
+static idem_status add_route(idem__mcp_endpoint *endpoint, idem_http_server *http, const char *path,
+                             unsigned methods, idem_http_serve_fn serve,
+                             const idem__http_binding *binding) {
+  idem_http_route route = {
+      .path = path,
+      .methods = methods,
+      .serve = serve,
+      .user = endpoint,
+      .allow_headers = "Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name",
+      .allow_prefix = "Mcp-Param-",
+      .expose_headers = "Mcp-Session-Id, MCP-Protocol-Version"};
+  return idem__http_server_add(http, &route, binding);
+}
+
+/* GET and DELETE are for the sessions of older revisions. */
+idem_status idem__mcp_endpoint_add(idem__mcp_endpoint *endpoint, idem_http_server *http,
+                                   const char *path, bool websocket_alone, bool told) {
+  unsigned methods = IDEM_HTTP_POST | IDEM_HTTP_GET | IDEM_HTTP_DELETE;
+  idem__http_binding binding = {.told = told, .upgrade = idem__mcp_upgrade};
+  binding.rules = &idem__mcp_rules;
+  return add_route(endpoint, http, path, websocket_alone ? 0 : methods, idem__mcp_serve, &binding);
+}
+
+idem_status idem__mcp_endpoint_add_sse(idem__mcp_endpoint *endpoint, idem_http_server *http,
+                                       const char *path) {
+  idem__http_binding binding = {.rules = &idem__mcp_rules};
+  idem_status status =
+      add_route(endpoint, http, path, IDEM_HTTP_GET, idem__mcp_serve_sse, &binding);
+  if (status != IDEM_OK) return status;
+  return add_route(endpoint, http, endpoint->message_path, IDEM_HTTP_POST, idem__mcp_serve_message,
+                   &binding);
+}
+
 /* ------------------------------------------------------------------ serving */
 
-void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *request, void *user) {
+void idem__mcp_serve(idem_http_exchange *exchange, const idem_http_request *request, void *user) {
   idem__mcp_endpoint *endpoint = user;
-  if (request->method == IDEM__HTTP_POST)
+  if (request->method == IDEM_HTTP_POST)
     idem__http_rpc_serve(exchange, request, endpoint->rpc);
   else if (!idem__http_rpc_admit(endpoint->rpc, exchange))
     return;

@@ -8,7 +8,7 @@
 
 typedef struct lookup {
   idem__mcp_endpoint *endpoint;
-  idem__http_exchange *exchange;
+  idem_http_exchange *exchange;
   bool ends;    /* DELETE */
   bool resumes; /* Last-Event-ID names an event, or what is none */
   bool known_event;
@@ -20,7 +20,7 @@ typedef struct lookup {
   char principal[IDEM__PRINCIPAL];
 } lookup;
 
-static void refuse(idem__http_exchange *exchange, uint16_t status, const char *reason,
+static void refuse(idem_http_exchange *exchange, uint16_t status, const char *reason,
                    const char *headers) {
   idem__http_refuse(exchange, &(idem__http_refusal){.status = status, .reason = reason}, headers);
 }
@@ -35,12 +35,12 @@ static void end_lookup(lookup *one) {
 }
 
 static void refuse_lookup(lookup *one, uint16_t status, const char *reason) {
-  idem__http_exchange *exchange = one->exchange;
+  idem_http_exchange *exchange = one->exchange;
   end_lookup(one);
   refuse(exchange, status, reason, status == 503 ? "Retry-After: 1\r\n" : NULL);
 }
 
-static void on_abort(idem__http_exchange *exchange, void *user) {
+static void on_abort(idem_http_exchange *exchange, void *user) {
   (void)exchange;
   end_lookup(user);
 }
@@ -53,7 +53,7 @@ static void on_stop(void *user, bool now) {
 
 static void on_removed(idem_status status, void *user) {
   lookup *one = user;
-  idem__http_exchange *exchange = one->exchange;
+  idem_http_exchange *exchange = one->exchange;
   idem_server *server = one->endpoint->worker->server;
   if (status != IDEM_OK) {
     refuse_lookup(one, 503, "unavailable");
@@ -93,7 +93,7 @@ static void on_newest(idem_status status, void *user) {
 }
 
 static void listen_to(lookup *one) {
-  idem__http_exchange *exchange = one->exchange;
+  idem_http_exchange *exchange = one->exchange;
   if (one->resumes && !one->known_event) {
     refuse_lookup(one, 400, "unavailable"); /* there are no such events */
   } else if (idem__http_head_of_events(exchange)) {
@@ -143,15 +143,15 @@ static bool read_event_id(idem__view id, uint32_t *stream, uint32_t *sequence) {
 }
 
 /* False: it was refused. */
-static bool check(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
-                  const idem__http_request *request) {
+static bool check(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
+                  const idem_http_request *request) {
   idem__view id = idem__http_header_value(request, "mcp-session-id");
   idem__view version = idem__http_header_value(request, "mcp-protocol-version");
   const idem__revision *named = version.at ? idem__revision_find(version.at, version.len) : NULL;
   bool legacy = idem__revision_legacy(endpoint->worker->server->opts.revisions) != NULL;
   static const idem__http_refusal no_session = {
       .status = 400, .reason = "not-initialized", .hint = "this URL is for an MCP client"};
-  if (request->method != IDEM__HTTP_DELETE && !idem__http_accepts(request, "text/event-stream"))
+  if (request->method != IDEM_HTTP_DELETE && !idem__http_accepts(request, "text/event-stream"))
     refuse(exchange, 406, "method-not-allowed", NULL);
   else if (!legacy || (named && idem__revision_has(named, IDEM__R_MODERN)))
     refuse(exchange, 405, "method-not-allowed", "Allow: POST\r\n");
@@ -165,16 +165,16 @@ static bool check(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
 }
 
 /* What the head says; the request is lent. */
-static void read_head(lookup *one, const idem__http_request *request) {
+static void read_head(lookup *one, const idem_http_request *request) {
   idem__view last = idem__http_header_value(request, "last-event-id");
-  one->ends = request->method == IDEM__HTTP_DELETE;
+  one->ends = request->method == IDEM_HTTP_DELETE;
   one->resumes = request->known[IDEM__H_LAST_EVENT_ID] != 0;
   one->known_event = read_event_id(last, &one->stream, &one->after);
   idem__mcp_principal(idem__http_exchange_conn(one->exchange), request, one->principal);
 }
 
-void idem__mcp_lookup(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
-                      const idem__http_request *request) {
+void idem__mcp_lookup(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
+                      const idem_http_request *request) {
   if (!check(endpoint, exchange, request)) return;
   lookup *one = idem__calloc(&endpoint->alloc, sizeof *one);
   if (!one) {

@@ -31,14 +31,20 @@ typedef struct idem__mcp_endpoint_opts {
 } idem__mcp_endpoint_opts;
 idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mcp_endpoint **out);
 void idem__mcp_endpoint_free(idem__mcp_endpoint *endpoint);
+/* Serves it at a path; `told`: whoever misses it is told where it is. */
+idem_status idem__mcp_endpoint_add(idem__mcp_endpoint *endpoint, idem_http_server *http,
+                                   const char *path, bool websocket_alone, bool told);
+/* And 2024-11-05's transport: streams at `path`, messages at the endpoint's message_path. */
+idem_status idem__mcp_endpoint_add_sse(idem__mcp_endpoint *endpoint, idem_http_server *http,
+                                       const char *path);
 /* The route functions; user: the endpoint. */
-void idem__mcp_serve(idem__http_exchange *exchange, const idem__http_request *request, void *user);
-idem__websocket *idem__mcp_upgrade(idem__http_conn *conn, const idem__http_request *request,
+void idem__mcp_serve(idem_http_exchange *exchange, const idem_http_request *request, void *user);
+idem__websocket *idem__mcp_upgrade(idem_http_conn *conn, const idem_http_request *request,
                                    void *user);
 /* 2024-11-05's transport (mcp_sse.c): GET the stream, POST a message. */
-void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request *request,
+void idem__mcp_serve_sse(idem_http_exchange *exchange, const idem_http_request *request,
                          void *user);
-void idem__mcp_serve_message(idem__http_exchange *exchange, const idem__http_request *request,
+void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_request *request,
                              void *user);
 /* Frees the streams that have ended, or all. */
 void idem__sse_sweep(idem__mcp_endpoint *endpoint, bool all);
@@ -268,7 +274,7 @@ void idem__http_session_destroy(idem__http_session *session);
 typedef struct idem__get_stream {
   idem__list link; /* in endpoint->streams */
   idem__mcp_endpoint *endpoint;
-  idem__http_exchange *exchange;
+  idem_http_exchange *exchange;
   idem__http_session *session;
   uint32_t stream;
   uint32_t after;
@@ -278,7 +284,7 @@ typedef struct idem__get_stream {
   idem__session_reading reading; /* of what its session has kept for it */
   idem__session_finding loading; /* of a session that is behind */
 } idem__get_stream;
-void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
+void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
                            idem__http_session *session, uint32_t stream, uint32_t after,
                            const char *first_event);
 /* Sends what its session has kept for it. */
@@ -289,8 +295,8 @@ bool idem__get_stream_tells(idem__get_stream *stream);
 void idem__get_streams_end(idem__mcp_endpoint *endpoint);
 
 /* lookup.c: GET and DELETE, which name a session. */
-void idem__mcp_lookup(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
-                      const idem__http_request *request);
+void idem__mcp_lookup(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
+                      const idem_http_request *request);
 
 struct idem__mcp_endpoint {
   idem__list link; /* in the table */
@@ -313,7 +319,7 @@ struct idem__mcp_endpoint {
 /* Who asks: as the embedder says, or who the bearer of this token is, or "". True: it is a mere claim, a
  * header that nobody has checked. */
 #define IDEM__PRINCIPAL (IDEM_PRINCIPAL_MAX + 1)
-bool idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *request,
+bool idem__mcp_principal(const idem_http_conn *conn, const idem_http_request *request,
                          char out[IDEM__PRINCIPAL]);
 
 #endif

@@ -10,9 +10,9 @@
 typedef struct mcp_serving {
   idem__mcp_peer peer;
   idem__mcp_endpoint *endpoint;
-  const idem__http_request *request; /* while the message is being taken in */
-  idem__http_session *session;       /* counted; NULL: none */
-  bool new_session;                  /* its id goes into the answer's head */
+  const idem_http_request *request; /* while the message is being taken in */
+  idem__http_session *session;      /* counted; NULL: none */
+  bool new_session;                 /* its id goes into the answer's head */
   bool has_session_header;
   bool modern;      /* its header says so, as it must */
   bool bad_version; /* its header names a revision that is not served */
@@ -361,7 +361,7 @@ static void end_serving(void *at) {
 
 static void take_leave_of_request(void *at) { ((mcp_serving *)at)->request = NULL; }
 
-static idem__http_when refuse(idem__http_exchange *exchange, const idem__http_refusal *refusal) {
+static idem__http_when refuse(idem_http_exchange *exchange, const idem__http_refusal *refusal) {
   idem__http_refuse(exchange, refusal, NULL);
   return IDEM__HTTP_REFUSED;
 }
@@ -383,8 +383,8 @@ static bool version_fine(const mcp_serving *serving, idem__view version) {
 }
 
 /* Most are a token's digest or nothing, so that a mcp_serving that waits keeps no more room than for one. */
-static bool name_principal(mcp_serving *serving, const idem__http_exchange *exchange,
-                           const idem__http_request *request) {
+static bool name_principal(mcp_serving *serving, const idem_http_exchange *exchange,
+                           const idem_http_request *request) {
   char text[IDEM__PRINCIPAL];
   serving->peer.principal_claimed =
       idem__mcp_principal(idem__http_exchange_conn(exchange), request, text);
@@ -438,7 +438,7 @@ static void on_found_now(idem__http_session *session, idem_status status, void *
 }
 
 /* The answer may be there at once. */
-static idem__http_when find_session(mcp_serving *serving, idem__http_exchange *exchange,
+static idem__http_when find_session(mcp_serving *serving, idem_http_exchange *exchange,
                                     idem__view id) {
   found_now now = {.serving = serving};
   idem__session_finding *finding = &serving->finding;
@@ -454,8 +454,8 @@ static idem__http_when find_session(mcp_serving *serving, idem__http_exchange *e
   return now.refusal ? refuse(exchange, now.refusal) : IDEM__HTTP_NOW;
 }
 
-static idem__http_when begin_serving(void *at, idem__http_exchange *exchange,
-                                     const idem__http_request *request) {
+static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
+                                     const idem_http_request *request) {
   mcp_serving *serving = at;
   idem__view id = idem__http_header_value(request, "mcp-session-id");
   idem__view version = idem__http_header_value(request, "mcp-protocol-version");
@@ -657,7 +657,7 @@ void idem_leave_stream(idem_request *request) {
   if (peer && peer->edge == &edge) leave_stream(peer);
 }
 
-bool idem__mcp_principal(const idem__http_conn *conn, const idem__http_request *request,
+bool idem__mcp_principal(const idem_http_conn *conn, const idem_http_request *request,
                          char out[IDEM__PRINCIPAL]) {
   const char *told = idem__http_conn_principal(conn);
   idem__view token = idem__http_known_value(request, IDEM__H_AUTHORIZATION);

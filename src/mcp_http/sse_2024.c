@@ -10,7 +10,7 @@
 typedef struct line {
   idem__list link; /* in the endpoint, those that have ended included */
   idem__mcp_endpoint *endpoint;
-  idem__http_exchange *exchange; /* NULL: going */
+  idem_http_exchange *exchange; /* NULL: going */
   idem_conn *conn;
   uint64_t comment_ms;
   _Atomic uint64_t used_ms;     /* when something was posted */
@@ -20,7 +20,7 @@ typedef struct line {
   char principal[IDEM__PRINCIPAL];
 } line;
 
-static void refuse(idem__http_exchange *exchange, uint16_t status, const char *reason,
+static void refuse(idem_http_exchange *exchange, uint16_t status, const char *reason,
                    const char *headers) {
   idem__http_refuse(exchange, &(idem__http_refusal){.status = status, .reason = reason}, headers);
 }
@@ -44,7 +44,7 @@ static void free_line(line *open) {
 
 /* The conn may be on the stack: what has ended is freed when the endpoint is next called from outside. */
 static void end_line(line *open) {
-  idem__http_exchange *exchange = open->exchange;
+  idem_http_exchange *exchange = open->exchange;
   if (!exchange) return;
   open->exchange = NULL;
   leave_table(open);
@@ -61,7 +61,7 @@ void idem__sse_sweep(idem__mcp_endpoint *endpoint, bool all) {
 }
 
 /* Called by the driver, never from inside the conn. */
-static void on_abort(idem__http_exchange *exchange, void *user) {
+static void on_abort(idem_http_exchange *exchange, void *user) {
   (void)exchange;
   free_line(user);
 }
@@ -102,7 +102,7 @@ static void on_output(idem_conn *conn, void *user) {
   line *open = user;
   (void)conn;
   if (!open->exchange) return;
-  idem__http_conn *http = idem__http_exchange_conn(open->exchange);
+  idem_http_conn *http = idem__http_exchange_conn(open->exchange);
   on_room(open);
   idem__http_conn_notify(http);
 }
@@ -147,7 +147,7 @@ static bool is_idle(const line *open, uint64_t now_ms) {
          !idem_conn_in_flight(open->conn);
 }
 
-static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
+static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
   line *open = user;
   if (idem_conn_deadline(open->conn) <= now_ms) {
     if (idem_conn_expire(open->conn) != IDEM_OK) {
@@ -191,8 +191,8 @@ static idem_status enter_table(line *open) {
   return status;
 }
 
-static line *new_line(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
-                      const idem__http_request *request) {
+static line *new_line(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
+                      const idem_http_request *request) {
   line *open = idem__calloc(&endpoint->alloc, sizeof *open);
   if (!open) return NULL;
   open->endpoint = endpoint;
@@ -225,7 +225,7 @@ static void say_where_to_post(line *open) {
     put_event(open, "endpoint", url.data, url.len);
 }
 
-void idem__mcp_serve_sse(idem__http_exchange *exchange, const idem__http_request *request,
+void idem__mcp_serve_sse(idem_http_exchange *exchange, const idem_http_request *request,
                          void *user) {
   idem__mcp_endpoint *endpoint = user;
   if (!idem__http_accepts(request, "text/event-stream")) {
@@ -289,7 +289,7 @@ static void deliver(void *arg) {
   idem__free(&alloc, message);
 }
 
-static carried *carry(const idem__mcp_endpoint *endpoint, const idem__http_exchange *exchange,
+static carried *carry(const idem__mcp_endpoint *endpoint, const idem_http_exchange *exchange,
                       idem__view id, idem__view body) {
   carried *message = idem__malloc(&endpoint->alloc, sizeof *message + body.len);
   if (!message) return NULL;
@@ -304,7 +304,7 @@ static carried *carry(const idem__mcp_endpoint *endpoint, const idem__http_excha
 }
 
 /* Finds whose stream it is and sends the message there; the status of the answer. */
-static uint16_t post(idem__mcp_endpoint *endpoint, const idem__http_exchange *exchange,
+static uint16_t post(idem__mcp_endpoint *endpoint, const idem_http_exchange *exchange,
                      idem__view id, const char *principal, idem__view body) {
   idem__session_table *table = endpoint->table;
   carried *message = id.len == IDEM__SESSION_ID ? carry(endpoint, exchange, id, body) : NULL;
@@ -332,8 +332,8 @@ static uint16_t post(idem__mcp_endpoint *endpoint, const idem__http_exchange *ex
 
 /* Takes the message's token. Without one it goes the way of other POSTs, where it is refused with its
  * own id, now that there is none. */
-static bool is_limited(const idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
-                       const idem__http_request *request) {
+static bool is_limited(const idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
+                       const idem_http_request *request) {
   idem__limiter *limiter = endpoint->rpc->opts.limiter;
   uint32_t retry_s;
   if (!limiter || idem__limiter_take(limiter, idem__http_exchange_client(exchange),
@@ -344,7 +344,7 @@ static bool is_limited(const idem__mcp_endpoint *endpoint, idem__http_exchange *
   return true;
 }
 
-void idem__mcp_serve_message(idem__http_exchange *exchange, const idem__http_request *request,
+void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_request *request,
                              void *user) {
   idem__mcp_endpoint *endpoint = user;
   char principal[IDEM__PRINCIPAL];

@@ -20,12 +20,12 @@ static void close_stream(idem__get_stream *stream) {
 }
 
 static void end_stream(idem__get_stream *stream) {
-  idem__http_exchange *exchange = stream->exchange;
+  idem_http_exchange *exchange = stream->exchange;
   close_stream(stream);
   idem__http_stream_end(exchange);
 }
 
-static void on_abort(idem__http_exchange *exchange, void *user) {
+static void on_abort(idem_http_exchange *exchange, void *user) {
   (void)exchange;
   close_stream(user);
 }
@@ -41,7 +41,7 @@ static void put_comment(idem__get_stream *stream, uint64_t now_ms) {
   idem__http_set_time(stream->exchange, stream->comment_ms);
 }
 
-static void on_time(idem__http_exchange *exchange, uint64_t now_ms, void *user) {
+static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
   idem__get_stream *stream = user;
   (void)exchange;
   idem__http_session_alive(stream->session, now_ms);
@@ -147,7 +147,7 @@ void idem__get_streams_end(idem__mcp_endpoint *endpoint) {
   }
 }
 
-void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem__http_exchange *exchange,
+void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
                            idem__http_session *session, uint32_t stream, uint32_t after,
                            const char *first_event) {
   idem__get_stream *open = idem__calloc(&endpoint->alloc, sizeof *open);

@@ -70,7 +70,6 @@ void idem__web_free(idem__web *web) {
   if (web->own_metrics) idem_metrics_free(web->metrics);
   if (web->own_limiter) idem__limiter_free(web->limiter);
   if (web->own_shares) idem__shares_free(web->shares);
-  idem__free(alloc, web->path);
   idem__free(alloc, web->sse_path);
   idem__free(alloc, web->message_path);
   idem__free(alloc, web);
@@ -78,7 +77,7 @@ void idem__web_free(idem__web *web) {
 
 /* ------------------------------------------------------------------ /metrics */
 
-static void serve_metrics(idem__http_exchange *exchange, const idem__http_request *request,
+static void serve_metrics(idem_http_exchange *exchange, const idem_http_request *request,
                           void *user) {
   char *text;
   size_t len;
@@ -101,64 +100,50 @@ static const char *health(void *ctx) {
 
 /* ------------------------------------------------------------------- opening */
 
-/* GET and DELETE are for the sessions of older revisions. */
-static idem__http_route mcp_route(idem__web *web, const idem__url *url, const char *path) {
-  unsigned methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE;
-  return (idem__http_route){.path = path,
-                            .methods = url->scheme == IDEM__SCHEME_WS ? 0 : methods,
-                            .token = true,
-                            .serve = idem__mcp_serve,
-                            .upgrade = idem__mcp_upgrade,
-                            .user = web->endpoint,
-                            .rules = &idem__mcp_rules};
-}
-
-/* The transport of 2024-11-05 has two paths of its own, unless somebody else has them. */
-static size_t add_sse_routes(idem__web *web, const idem__url *url, const char *path, size_t count) {
-  if (!web->sse_path || url->scheme == IDEM__SCHEME_WS) return count;
-  if (strcmp(web->sse_path, path) == 0 || strcmp(web->message_path, path) == 0) return count;
-  idem__http_route route = {.token = true, .user = web->endpoint, .rules = &idem__mcp_rules};
-  route.path = web->sse_path;
-  route.methods = IDEM__HTTP_GET;
-  route.serve = idem__mcp_serve_sse;
-  web->routes[count++] = route;
-  route.path = web->message_path;
-  route.methods = IDEM__HTTP_POST;
-  route.serve = idem__mcp_serve_message;
-  web->routes[count++] = route;
-  return count;
-}
-
 /* A path that everybody uses may be told; one of the embedder's own may be a secret. */
 static bool is_usual(const char *path) {
   return strcmp(path, "/") == 0 || strcmp(path, "/mcp") == 0 || strcmp(path, "/rpc") == 0;
 }
 
-static size_t make_routes(idem__web *web, const idem__url *url, const char *path) {
-  const idem_http_opts *http = web->listener->opts.http;
-  size_t count = 0;
-  if (url->scheme != IDEM__SCHEME_ADMIN && web->endpoint) {
-    web->routes[count++] = mcp_route(web, url, path);
-    count = add_sse_routes(web, url, path, count);
-  } else if (url->scheme != IDEM__SCHEME_ADMIN) {
-    web->routes[count++] =
-        (idem__http_route){.path = path,
-                           .methods = url->scheme == IDEM__SCHEME_WS ? 0 : IDEM__HTTP_POST,
-                           .token = true,
-                           .serve = idem__http_rpc_serve,
-                           .upgrade = idem__http_rpc_upgrade,
-                           .user = web->rpc};
-  }
-  if (count) web->routes[0].told = is_usual(path);
-  if (url->scheme != IDEM__SCHEME_ADMIN && http && http->no_admin) return count;
+/* The transport of 2024-11-05 has two paths of its own, unless somebody else has them. */
+static idem_status add_sse(const idem__web *web, const idem__url *url) {
+  if (!web->sse_path || url->scheme == IDEM__SCHEME_WS) return IDEM_OK;
+  if (strcmp(web->sse_path, url->path) == 0 || strcmp(web->message_path, url->path) == 0)
+    return IDEM_OK;
+  return idem__mcp_endpoint_add_sse(web->endpoint, web->server, web->sse_path);
+}
+
+static idem_status add_protocol(const idem__web *web, const idem__url *url) {
+  bool websocket_alone = url->scheme == IDEM__SCHEME_WS, told = is_usual(url->path);
+  if (!web->endpoint)
+    return idem__http_rpc_add(web->rpc, web->server, url->path, websocket_alone, told);
+  idem_status status =
+      idem__mcp_endpoint_add(web->endpoint, web->server, url->path, websocket_alone, told);
+  return status == IDEM_OK ? add_sse(web, url) : status;
+}
+
+static idem_status add_admin(idem__web *web) {
+  static const idem__http_binding plain = {0};
   web->admin = (idem__http_admin){.health = health, .health_ctx = web};
-  web->routes[count++] = (idem__http_route){.path = "/healthz",
-                                            .methods = IDEM__HTTP_GET,
-                                            .serve = idem__http_serve_health,
-                                            .user = &web->admin};
-  web->routes[count++] = (idem__http_route){
-      .path = "/metrics", .methods = IDEM__HTTP_GET, .token = true, .serve = serve_metrics};
-  return count;
+  idem_http_route healthz = {.path = "/healthz",
+                             .methods = IDEM_HTTP_GET,
+                             .serve = idem__http_serve_health,
+                             .user = &web->admin,
+                             .no_token = true};
+  idem_http_route metrics = {.path = "/metrics", .methods = IDEM_HTTP_GET, .serve = serve_metrics};
+  idem_status status = idem__http_server_add(web->server, &healthz, &plain);
+  return status == IDEM_OK ? idem__http_server_add(web->server, &metrics, &plain) : status;
+}
+
+static idem_status add_routes(idem__web *web, const idem__url *url) {
+  static const idem_http_opts defaults = {0};
+  const idem_http_opts *http = web->listener->opts.http ? web->listener->opts.http : &defaults;
+  bool admin_alone = url->scheme == IDEM__SCHEME_ADMIN;
+  idem_status status = admin_alone ? IDEM_OK : add_protocol(web, url);
+  if (status == IDEM_OK && (admin_alone || !http->no_admin)) status = add_admin(web);
+  for (size_t i = 0; i < http->route_count && !admin_alone && status == IDEM_OK; i++)
+    status = idem__http_server_add(web->server, &http->routes[i], NULL);
+  return status;
 }
 
 static idem_status make_metrics(idem__web *web) {
@@ -262,23 +247,20 @@ static idem_status make_endpoint(idem__web *web) {
 
 static idem_status make_server(idem__web *web, const idem__url *url, bool loopback, int port) {
   const idem_listener *listener = web->listener;
-  web->path = idem__strndup(&listener->runtime->alloc, url->path, strlen(url->path));
-  if (!web->path) return IDEM_E_NOMEM;
-  size_t count = make_routes(web, url, web->path);
-  return idem__http_server_new(
+  idem_status status = idem__http_server_new(
       &(idem__http_server_opts){.http = listener->opts.http,
-                                .routes = web->routes,
-                                .route_count = count,
                                 .body_bytes = listener->policy.limits.message_bytes,
                                 .port = port,
                                 .loopback = loopback,
                                 .unknown_id = listener->policy.unknown_id,
                                 .shares = web->shares,
+                                .limiter = web->limiter,
                                 .now_ns = idem__clock_ns,
                                 .log = listener->opts.log,
                                 .metrics = web->metrics,
                                 .alloc = &listener->runtime->alloc},
       &web->server);
+  return status == IDEM_OK ? add_routes(web, url) : status;
 }
 
 static void make_handle(idem__web *web) {
@@ -319,7 +301,8 @@ idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopbac
   idem_status status = make_server(web, url, loopback, port);
   if (status == IDEM_E_INVAL)
     idem_logf(listener->opts.log, IDEM_LOG_ERROR, "cannot serve",
-              "%s: a list of hosts, origins, tokens or proxies holds what is none", listener->url);
+              "%s: a list of hosts, origins, tokens, proxies or routes holds what is none",
+              listener->url);
   unsigned workers = listener->opts.http ? listener->opts.http->workers : 1;
   if (status != IDEM_OK || listener->reuse_port || workers < 2) return status;
   return idem__workers_start(web, url, workers - 1);

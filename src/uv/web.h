@@ -26,13 +26,12 @@ struct idem__web {
   bool own_limiter;
   idem__shares *shares;
   bool own_shares;
-  idem__http_server *server;
+  idem_http_server *server;
   idem__http_rpc *rpc;          /* plain JSON-RPC */
   idem__mcp_endpoint *endpoint; /* or MCP */
   idem__session_table *table;
   bool holds_sessions; /* as one of the loop's; else it is lent */
-  char *path, *sse_path, *message_path;
-  idem__http_route routes[5];
+  char *sse_path, *message_path;
   idem__http_admin admin;
   idem__list peers;
   idem__web_queue silent, waiting; /* who has never sent a byte; who is between requests */
@@ -59,11 +58,11 @@ typedef struct idem__web_peer {
   idem__driver driver; /* its node is in web->peers */
   idem__socket socket;
   idem__web *web;
-  idem__http_conn *conn;
+  idem_http_conn *conn;
   idem__list place; /* in a queue, while it may give way */
   idem__web_queue *queue;
   uint64_t since_ns;
-  idem__http_chunk chunk;
+  idem_http_chunk chunk;
   size_t offset; /* how much of it is written */
   bool counted;  /* among its client's shares */
   idem__ip from;

@@ -122,7 +122,7 @@ static const idem__machine web_peer_machine = {.wake = web_peer_wake,
 
 /* ------------------------------------------------------------------- opening */
 
-static void on_output(idem__http_conn *conn, void *user) {
+static void on_output(idem_http_conn *conn, void *user) {
   idem__web_peer *peer = user;
   (void)conn;
   idem__driver_mark(&peer->driver);

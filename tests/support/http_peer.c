@@ -54,7 +54,7 @@ static void hello(idem_conn *conn, yyjson_val *params, void *user) {
 
 static uint64_t now_ns(void *ctx) { return ((http_peer *)ctx)->now_ms * 1000000u; }
 
-static void on_output(idem__http_conn *conn, void *user) {
+static void on_output(idem_http_conn *conn, void *user) {
   (void)conn;
   ((http_peer *)user)->wakes++;
 }
@@ -86,7 +86,7 @@ static idem_status make_endpoint(http_peer *peer, const http_peer_opts *opts) {
                             &peer->rpc);
 }
 
-static void serve_metrics(idem__http_exchange *exchange, const idem__http_request *request,
+static void serve_metrics(idem_http_exchange *exchange, const idem_http_request *request,
                           void *user) {
   const http_peer *peer = user;
   char *text = NULL;
@@ -97,38 +97,47 @@ static void serve_metrics(idem__http_exchange *exchange, const idem__http_reques
   idem_metrics_text_free(peer->metrics, text);
 }
 
+static idem_status add_routes(http_peer *peer, const http_peer_opts *opts) {
+  static const idem__http_binding plain = {0};
+  idem__http_binding rpc = {
+      .told = !opts->secret_path, .upgrade = idem__http_rpc_upgrade, .rules = opts->rules};
+  idem_http_route routes[] = {
+      {.path = "/",
+       .methods = IDEM_HTTP_POST,
+       .serve = idem__http_rpc_serve,
+       .user = peer->rpc,
+       .allow_headers = opts->allow_headers,
+       .allow_prefix = opts->allow_prefix,
+       .expose_headers = opts->expose_headers},
+      {.path = "/healthz",
+       .methods = IDEM_HTTP_GET,
+       .serve = idem__http_serve_health,
+       .user = &peer->admin,
+       .no_token = true},
+      {.path = "/metrics", .methods = IDEM_HTTP_GET, .serve = serve_metrics, .user = peer}};
+  idem_status status = IDEM_OK;
+  for (size_t i = 0; i < 3 && status == IDEM_OK; i++)
+    status = idem__http_server_add(peer->server, &routes[i], i == 0 ? &rpc : &plain);
+  for (size_t i = 0; opts->http && i < opts->http->route_count && status == IDEM_OK; i++)
+    status = idem__http_server_add(peer->server, &opts->http->routes[i], NULL);
+  return status;
+}
+
 static idem_status make_server(http_peer *peer, const http_peer_opts *opts) {
-  peer->admin = (idem__http_admin){0};
-  peer->routes[0] = (idem__http_route){.path = "/",
-                                       .methods = IDEM__HTTP_POST,
-                                       .token = true,
-                                       .told = !opts->secret_path,
-                                       .serve = idem__http_rpc_serve,
-                                       .upgrade = idem__http_rpc_upgrade,
-                                       .user = peer->rpc,
-                                       .rules = opts->rules};
-  peer->routes[1] = (idem__http_route){.path = "/healthz",
-                                       .methods = IDEM__HTTP_GET,
-                                       .serve = idem__http_serve_health,
-                                       .user = &peer->admin};
-  peer->routes[2] = (idem__http_route){.path = "/metrics",
-                                       .methods = IDEM__HTTP_GET,
-                                       .token = true,
-                                       .serve = serve_metrics,
-                                       .user = peer};
-  return idem__http_server_new(&(idem__http_server_opts){.http = opts->http,
-                                                         .routes = peer->routes,
-                                                         .route_count = 3,
-                                                         .body_bytes = opts->body_bytes,
-                                                         .port = 8420,
-                                                         .loopback = !opts->not_loopback,
-                                                         .shares = opts->shares,
-                                                         .now_ns = now_ns,
-                                                         .clock_ctx = peer,
-                                                         .log = opts->log,
-                                                         .metrics = peer->metrics,
-                                                         .alloc = &peer->alloc},
-                               &peer->server);
+  idem_status status =
+      idem__http_server_new(&(idem__http_server_opts){.http = opts->http,
+                                                      .body_bytes = opts->body_bytes,
+                                                      .port = 8420,
+                                                      .loopback = !opts->not_loopback,
+                                                      .shares = opts->shares,
+                                                      .limiter = peer->limiter,
+                                                      .now_ns = now_ns,
+                                                      .clock_ctx = peer,
+                                                      .log = opts->log,
+                                                      .metrics = peer->metrics,
+                                                      .alloc = &peer->alloc},
+                            &peer->server);
+  return status == IDEM_OK ? add_routes(peer, opts) : status;
 }
 
 static const char *from_address = "127.0.0.1";
@@ -180,7 +189,7 @@ static void note(http_peer *peer, idem_status status) {
 }
 
 static void collect(http_peer *peer) {
-  idem__http_chunk chunk;
+  idem_http_chunk chunk;
   while (peer->conn && idem__http_conn_next_chunk(peer->conn, &chunk)) {
     if (peer->output_cap < peer->output_len + chunk.len + 1) {
       peer->output_cap = 2 * (peer->output_len + chunk.len + 1);

@@ -9,6 +9,7 @@
 typedef struct http_peer_opts {
   const idem_http_opts *http;
   const idem__http_rules *rules;
+  const char *allow_headers, *allow_prefix, *expose_headers; /* of "/" */
   const idem_alloc *alloc;
   idem_log *log;
   size_t body_bytes;
@@ -28,9 +29,8 @@ typedef struct http_peer {
   idem__limiter *limiter;
   idem_metrics *metrics;
   idem__http_rpc *rpc;
-  idem__http_server *server;
-  idem__http_conn *conn;
-  idem__http_route routes[3];
+  idem_http_server *server;
+  idem_http_conn *conn;
   idem__http_admin admin;
   uint64_t now_ms;
   idem_request *slow[HTTP_PEER_SLOW]; /* requests kept */

@@ -63,28 +63,13 @@ void mcp_web_open(mcp_web *web, const mcp_web_opts *opts) {
   make_fixture(web, opts);
   assert_int_equal(idem__worker_new(web->fixture->server, on_wake, web, &web->mcp), IDEM_OK);
   make_endpoint(web, opts);
-  web->routes[0] =
-      (idem__http_route){.path = "/mcp",
-                         .methods = IDEM__HTTP_POST | IDEM__HTTP_GET | IDEM__HTTP_DELETE,
-                         .token = true,
-                         .serve = idem__mcp_serve,
-                         .upgrade = idem__mcp_upgrade,
-                         .user = web->endpoint,
-                         .rules = &idem__mcp_rules};
-  web->routes[1] = (idem__http_route){.path = "/sse",
-                                      .methods = IDEM__HTTP_GET,
-                                      .token = true,
-                                      .serve = idem__mcp_serve_sse,
-                                      .user = web->endpoint,
-                                      .rules = &idem__mcp_rules};
-  web->routes[2] = web->routes[1];
-  web->routes[2].path = "/message";
-  web->routes[2].methods = IDEM__HTTP_POST;
-  web->routes[2].serve = idem__mcp_serve_message;
-  idem__http_server_opts server = {.http = opts->http, .routes = web->routes, .route_count = 3};
+  idem__http_server_opts server = {.http = opts->http};
   server.port = 80;
   server.loopback = true;
   assert_int_equal(idem__http_server_new(&server, &web->server), IDEM_OK);
+  assert_int_equal(idem__mcp_endpoint_add(web->endpoint, web->server, "/mcp", false, false),
+                   IDEM_OK);
+  assert_int_equal(idem__mcp_endpoint_add_sse(web->endpoint, web->server, "/sse"), IDEM_OK);
 }
 
 void mcp_web_close(mcp_web *web) {
@@ -130,7 +115,7 @@ void mcp_web_disconnect(mcp_web_conn *conn) {
 }
 
 static void collect(mcp_web_conn *conn) {
-  idem__http_chunk chunk;
+  idem_http_chunk chunk;
   while (idem__http_conn_next_chunk(conn->conn, &chunk)) {
     conn->output = realloc(conn->output, conn->len + chunk.len + 1);
     assert_non_null(conn->output);

@@ -27,8 +27,7 @@ typedef struct mcp_web {
   idem__mcp_worker *mcp;
   idem__session_table *table;
   idem__mcp_endpoint *endpoint;
-  idem__http_route routes[3];
-  idem__http_server *server;
+  idem_http_server *server;
   uint64_t now_ms;
   _Atomic bool woken;
   idem__store *later;   /* NULL: the store answers at once */
@@ -37,7 +36,7 @@ typedef struct mcp_web {
 
 typedef struct mcp_web_conn {
   mcp_web *web;
-  idem__http_conn *conn;
+  idem_http_conn *conn;
   char *output; /* everything so far, NUL-terminated */
   size_t len;
 } mcp_web_conn;

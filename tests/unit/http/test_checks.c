@@ -110,16 +110,19 @@ static void origins_follow_the_list_and_null_is_never_one(void **state) {
 
 static void any_of_the_tokens_opens(void **state) {
   (void)state;
-  static const char *const tokens[] = {"alpha-token", "beta"};
-  static const size_t lens[] = {11, 4};
-  assert_true(idem__token_allowed(tokens, lens, 2, view("Bearer alpha-token")));
-  assert_true(idem__token_allowed(tokens, lens, 2, view("bearer  beta ")));
+  static const char *const tokens[] = {"alpha-token", "beta", NULL};
+  const idem_alloc alloc = idem__alloc_or_default(NULL);
+  idem__token_list list;
+  assert_int_equal(idem__token_list_init(&list, &alloc, tokens, NULL), IDEM_OK);
+  assert_true(idem__token_allowed(&list, view("Bearer alpha-token")));
+  assert_true(idem__token_allowed(&list, view("bearer  beta ")));
   static const char *const bad[] = {
       "Bearer ",         "Bearer alph", "Bearer alpha-tokenx",     "Basic beta", "Bearerbeta",
       "Bearer betabeta", "beta",        "Bearer alpha-token,beta", "",           "Bearer BETA"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    if (idem__token_allowed(tokens, lens, 2, view(bad[i]))) fail_msg("%s opened", bad[i]);
-  assert_false(idem__token_allowed(tokens, lens, 2, (idem__view){NULL, 0}));
+    if (idem__token_allowed(&list, view(bad[i]))) fail_msg("%s opened", bad[i]);
+  assert_false(idem__token_allowed(&list, (idem__view){NULL, 0}));
+  idem__token_list_deinit(&list, &alloc);
 }
 
 /* ---------------------------------------------------------------- addresses */
@@ -291,11 +294,11 @@ static void an_application_s_origin_is_named_with_its_scheme(void **state) {
 
 static void an_allowed_origin_gets_its_cors_headers(void **state) {
   (void)state;
-  idem__http_rules rules = {.allow_headers = "Mcp-Method", .expose_headers = "Mcp-Session-Id"};
   static const char *const list[] = {"app.example", NULL};
   idem_http_opts http = {.allow_origins = list};
   http_peer peer;
-  http_peer_opts opts = {.http = &http, .rules = &rules};
+  http_peer_opts opts = {
+      .http = &http, .allow_headers = "Mcp-Method", .expose_headers = "Mcp-Session-Id"};
   assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
   expect(&peer, POST("localhost", "Origin: https://app.example\r\n"), "HTTP/1.1 200 OK",
          "Access-Control-Allow-Origin: https://app.example\r\nVary: Origin\r\n"
@@ -321,9 +324,9 @@ static void an_allowed_origin_gets_its_cors_headers(void **state) {
 /* To a browser "Mcp-Param-*" is the name of one header. */
 static void headers_with_an_allowed_beginning_are_named_back(void **state) {
   (void)state;
-  static const idem__http_rules rules = {.allow_headers = "X-One", .allow_prefix = "X-Param-"};
+  static const http_peer_opts opts = {.allow_headers = "X-One", .allow_prefix = "X-Param-"};
   http_peer peer;
-  assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.rules = &rules}), IDEM_OK);
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
   expect(&peer, PREFLIGHT("content-type,x-param-city, X-Param-Zip ,x-param-,x-other,x-param-a b"),
          "HTTP/1.1 204 ", "Content-Type, Accept, X-One, x-param-city, X-Param-Zip\r\n");
   expect(&peer, PREFLIGHT("x-other"), "HTTP/1.1 204 ", "Content-Type, Accept, X-One\r\n");
@@ -548,7 +551,7 @@ static void a_proxy_s_client_has_its_share(void **state) {
                    IDEM_OK);
   for (int i = 0; i < 3; i++) /* one after the other is one */
     expect(&peer, POST("localhost", "X-Forwarded-For: 9.9.9.9\r\n"), "HTTP/1.1 200 ", "");
-  idem__http_conn *first;
+  idem_http_conn *first;
   idem__http_conn_opts opts = {.server = peer.server, .now_ms = peer.now_ms};
   assert_true(idem__ip_parse(view("127.0.0.1"), &opts.from));
   assert_int_equal(idem__http_conn_new(&opts, &first), IDEM_OK);

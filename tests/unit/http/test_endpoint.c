@@ -93,13 +93,13 @@ static void rules_change_the_statuses(void **state) {
   http_peer_deinit(&peer);
 }
 
-static void check_head(const idem__http_request *request, idem__http_refusal *refusal, void *user) {
+static void check_head(const idem_http_request *request, idem__http_refusal *refusal, void *user) {
   (void)user;
   if (!idem__http_header_value(request, "X-Needed").at)
     *refusal = (idem__http_refusal){.status = 406, .reason = "unavailable"};
 }
 
-static idem_status add_headers(idem__http_exchange *exchange, idem__buf *out, void *user) {
+static idem_status add_headers(idem_http_exchange *exchange, idem__buf *out, void *user) {
   (void)exchange;
   return idem__buf_printf(out, "X-Added: %s\r\n", (const char *)user);
 }
@@ -518,12 +518,12 @@ static void an_idle_conn_is_small(void **state) {
   assert_int_equal(http_peer_init(&peer, &(http_peer_opts){.alloc = &fault.alloc}), IDEM_OK);
   send_post(&peer, "", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"}");
   size_t before = fault.live_bytes;
-  idem__http_conn *conns[100];
+  idem_http_conn *conns[100];
   for (size_t i = 0; i < 100; i++)
     assert_int_equal(idem__http_conn_new(&(idem__http_conn_opts){.server = peer.server}, &conns[i]),
                      IDEM_OK);
   for (size_t i = 0; i < 100; i++) {
-    idem__http_chunk chunk;
+    idem_http_chunk chunk;
     const char *text = post("", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"echo\"}");
     assert_int_equal(idem__http_conn_feed(conns[i], text, 60, 0), IDEM_OK);
     assert_int_equal(idem__http_conn_feed(conns[i], text + 60, strlen(text) - 60, 0), IDEM_OK);

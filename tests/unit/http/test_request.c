@@ -71,7 +71,7 @@ static void one_other_character_is_another_name(void **state) {
 }
 
 /* A request with these headers, laid out in `text`. */
-static void fill(idem__http_request *request, char *text, const char *const (*headers)[2],
+static void fill(idem_http_request *request, char *text, const char *const (*headers)[2],
                  size_t count) {
   size_t at = 0;
   memset(request, 0, sizeof *request);
@@ -92,7 +92,7 @@ static void fill(idem__http_request *request, char *text, const char *const (*he
   request->header_count = count;
 }
 
-static bool is(const idem__http_request *request, const char *name, const char *value) {
+static bool is(const idem_http_request *request, const char *name, const char *value) {
   idem__view found = idem__http_header_value(request, name);
   return value ? found.at && idem__view_is(found, value, strlen(value)) : !found.at;
 }
@@ -102,7 +102,7 @@ static void a_value_is_found_unless_there_are_two(void **state) {
   static const char *const headers[][2] = {{"X-Name", " echo "}, {"X-Other", "1"},
                                            {"X-Method-Of", "a"}, {"x-method-of", "b"},
                                            {"X-Twice", "first"}, {"x-twice", "second"}};
-  static idem__http_request request;
+  static idem_http_request request;
   char text[256];
   fill(&request, text, headers, 6);
   assert_true(is(&request, "x-name", "echo"));
@@ -116,7 +116,7 @@ static void every_accept_header_counts(void **state) {
   (void)state;
   static const char *const headers[][2] = {{"Accept", "text/plain"},
                                            {"accept", "application/json;q=0.5"}};
-  static idem__http_request request;
+  static idem_http_request request;
   char text[256];
   fill(&request, text, headers, 1);
   assert_false(idem__http_accepts(&request, "application/json"));

@@ -200,25 +200,25 @@ static void one_that_answers_on_the_spot_need_not_wait(void **state) {
 
 /* ----------------------------------------------------------------- no memory */
 
-static void serve(idem__http_exchange *exchange, const idem__http_request *request, void *user) {
+static void serve(idem_http_exchange *exchange, const idem_http_request *request, void *user) {
   (void)request, (void)user;
   idem__http_respond(exchange, &(idem__http_answer){.status = 200, .body = "x", .len = 1});
 }
 
 static void judge_once(fault_alloc *fault, void *user) {
   static const char text[] = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  static const idem__http_route route = {
-      .path = "/x", .methods = IDEM__HTTP_GET, .token = true, .serve = serve};
+  static const idem_http_route route = {.path = "/x", .methods = IDEM_HTTP_GET, .serve = serve};
   world w = {.count = 0};
   idem_http_opts http = {.principal = judge, .principal_user = &w};
-  idem__http_server_opts opts = {.http = &http, .routes = &route, .route_count = 1};
-  idem__http_server *server;
-  idem__http_conn *conn;
+  idem__http_server_opts opts = {.http = &http};
+  idem_http_server *server;
+  idem_http_conn *conn;
   (void)user;
   opts.loopback = true;
   opts.alloc = &fault->alloc;
   if (idem__http_server_new(&opts, &server) != IDEM_OK) return;
-  if (idem__http_conn_new(&(idem__http_conn_opts){.server = server}, &conn) == IDEM_OK) {
+  if (idem__http_server_add(server, &route, &(idem__http_binding){0}) == IDEM_OK &&
+      idem__http_conn_new(&(idem__http_conn_opts){.server = server}, &conn) == IDEM_OK) {
     idem__http_conn_feed(conn, text, sizeof text - 1, 1000);
     if (w.count) idem_http_resume(w.waits[0], 0, "alice");
     idem__http_conn_expire(conn, 1000);
