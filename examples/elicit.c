@@ -27,15 +27,18 @@ static void book(idem_request *request, yyjson_val *arguments, void *user) {
   (void)user;
   int64_t guests;
   idem_param_fault fault;
-  yyjson_val *answer = idem_answer_to(request, "table");
+  idem_answer_error error;
   if (idem_param_int(arguments, "guests", 0, &guests, &fault) != IDEM_OK) {
     idem_reply_invalid_params(request, &fault);
-  } else if (!answer) {
-    idem_needs_input(request, &which_table, 1, NULL, 0);
-  } else if (yyjson_equals_str(yyjson_obj_get(answer, "action"), "accept")) {
-    confirm(request, guests, yyjson_obj_get(answer, "content"));
-  } else {
-    idem_tool_text(request, "Nothing was booked.", 19);
+    return;
+  }
+  switch (idem_answer_of(request, "table", &error)) {
+  case IDEM_ANSWER_NONE: idem_needs_input(request, &which_table, 1, NULL, 0); break;
+  case IDEM_ANSWER_GIVEN:
+    confirm(request, guests, yyjson_obj_get(idem_answer_to(request, "table"), "content"));
+    break;
+  case IDEM_ANSWER_REFUSED: idem_tool_text(request, "Nothing was booked.", 19); break;
+  case IDEM_ANSWER_FAILED: idem_tool_failed(request, "The question went unanswered."); break;
   }
 }
 

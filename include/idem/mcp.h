@@ -32,14 +32,24 @@ typedef struct idem_server_opts {
   const char *website_url;
   const char *icons;        /* JSON array */
   const char *instructions; /* how to use the server, for the model */
-  size_t page_size;         /* entries of a list in one answer; 0: 1,000 */
-  uint64_t ttl_ms;          /* how long lists may be cached (2026-07-28); 0: not at all */
-  bool cache_private;       /* cacheScope "private" instead of "public" */
-  uint64_t input_ms;        /* how long a legacy peer may take to answer a question; 0: 10 min */
-  uint64_t task_ttl_ms;     /* how long a finished task is kept; 0: 5 min */
-  uint64_t task_poll_ms;    /* the poll interval suggested; 0: 1,000 */
-  size_t max_tasks;         /* 0: 10,000 */
-  size_t max_task_bytes;    /* of their results, and of answers to their questions; 0: 256 MiB */
+  /* Capabilities beside those of what is served, JSON objects: extensions by their names (2026-07-28),
+   * {"com.example/maps":{}}, and what stands in no specification. */
+  const char *extensions;
+  const char *experimental;
+  bool no_logging;  /* no handler sends log lines to its peer: the capability is not declared */
+  size_t page_size; /* entries of a list in one answer; 0: 1,000 */
+  uint64_t ttl_ms;  /* how long results may be cached (2026-07-28); 0: not at all */
+  /* ... of one kind. 0: ttl_ms; IDEM_TTL_NONE: not at all. */
+  uint64_t tools_ttl_ms, resources_ttl_ms, templates_ttl_ms, prompts_ttl_ms;
+  uint64_t read_ttl_ms; /* what resources hold, unless the resource says otherwise */
+  uint64_t discover_ttl_ms;
+  bool cache_private;    /* cacheScope "private" instead of "public" */
+  uint64_t input_ms;     /* how long a legacy peer may take to answer a question; 0: 10 min */
+  uint64_t task_ttl_ms;  /* how long a finished task is kept; 0: 5 min */
+  uint64_t task_poll_ms; /* the poll interval suggested; 0: 1,000 */
+  bool no_task_status;   /* notifications/tasks/status are not sent (2025-11-25) */
+  size_t max_tasks;      /* 0: 10,000 */
+  size_t max_task_bytes; /* of their results, and of answers to their questions; 0: 256 MiB */
   size_t
       max_subscriptions; /* of one peer; 0: 1,000; a URI has at most 8 KiB, 256 bytes on average */
   /* 32 bytes or more; seals requestState so that any process with the same key can open it. NULL: a
@@ -60,6 +70,8 @@ typedef struct idem_server_opts {
   uint64_t (*wall_ms)(void *ctx);
   void *os_ctx;
 } idem_server_opts;
+
+#define IDEM_TTL_NONE UINT64_MAX
 
 typedef enum idem_revision {
   IDEM_MCP_2024_11_05 = 1,
@@ -177,6 +189,8 @@ typedef struct idem_resource {
   const char *icons;       /* JSON array */
   const char *meta;        /* JSON object */
   int64_t size;            /* bytes; 0: not told */
+  uint64_t ttl_ms;    /* how long what it holds may be cached (2026-07-28); 0: as the server says */
+  bool cache_private; /* ... by who asked alone, also where the server says "public" */
   bool is_template;
   idem_resource_fn fn;
   void *user;
@@ -287,6 +301,20 @@ typedef enum idem_mcp_level {
  * none gets info and above, another nothing. `logger` may be NULL. */
 IDEM_API void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logger,
                            const char *text);
+/* ... whose data is any JSON value, given as text. INVAL: it is none. */
+IDEM_API idem_status idem_mcp_log_json(idem_request *request, idem_mcp_level level,
+                                       const char *logger, const char *json, size_t len);
+/* A line outside any request, for every legacy peer whose level lets it through; over HTTP on its GET
+ * stream. 2026-07-28 knows log lines of requests alone. From any thread. INVAL: no JSON; NOMEM; LIMIT: more
+ * than 1,000 lines, or 4 MiB of them, wait to be told. */
+IDEM_API idem_status idem_server_log(idem_server *server, idem_mcp_level level, const char *logger,
+                                     const char *json, size_t len);
+/* Asks a peer of a legacy session whether it is there. `fn` hears IDEM_OK, or TIMEOUT when nothing came for
+ * `timeout_ms` (0: 30 s). Over HTTP the conn is a request's (idem_request_conn), whose event stream carries
+ * it. STATE: there is no session, no ping in its revision, or no way to reach the peer; else statuses of
+ * idem_call. */
+IDEM_API idem_status idem_mcp_ping(idem_conn *conn, uint64_t timeout_ms, idem_response_fn fn,
+                                   void *user);
 
 /* Over HTTP, in a legacy session: closes the event stream that waits for this request's answer. The
  * client comes back for it (Last-Event-ID). Saves connections while work takes long; elsewhere, and where
@@ -309,8 +337,9 @@ typedef struct idem_ask {
   /* FORM: JSON Schema text of type object whose properties are strings, numbers, booleans or choices
    * (enum, oneOf with titles, arrays of them), nothing nested. NULL: nothing to fill in */
   const char *schema;
-  const char *url;    /* URL: absolute */
-  const char *params; /* SAMPLING: JSON object text with messages and maxTokens */
+  const char *url;            /* URL: absolute */
+  const char *elicitation_id; /* URL: for idem_server_elicitation_complete; NULL: a random one */
+  const char *params;         /* SAMPLING: JSON object text with messages and maxTokens */
 } idem_ask;
 /* Ends this run of the handler: do not touch the request after it. When the answers are there the
  * handler is called again with the same arguments, nothing else left of the run before:
@@ -324,6 +353,16 @@ typedef struct idem_ask {
  * wrong, the peer gets "Internal error". */
 IDEM_API idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t count,
                                       const void *state, size_t state_len);
+/* Refuses the request until the user has been to these addresses (asks of IDEM_ASK_URL); the client
+ * tries again by itself: -32042 with the list in 2025-11-25, idem_needs_input in 2026-07-28, and before,
+ * or where the client cannot open addresses, a failure. Statuses of idem_needs_input. */
+IDEM_API idem_status idem_requires_url(idem_request *request, const idem_ask *asks, size_t count);
+/* What a URL was visited for is done: the client that was asked to (2025-11-25), and no other, is told by
+ * notifications/elicitation/complete, once. Whether it was the right user who went there is yours to
+ * verify before. From any thread. NOTFOUND: nobody was asked in this process, or it was told already (those
+ * who share the store look, too), or 10,000 were asked since; NOMEM, LIMIT as idem_server_log. */
+IDEM_API idem_status idem_server_elicitation_complete(idem_server *server,
+                                                      const char *elicitation_id);
 /* True if the peer can be asked this. */
 IDEM_API bool idem_can_ask(const idem_request *request, idem_ask_kind kind);
 /* The answer to an ask of the round before: {action, content?}, {role, content, model} or {roots}, of
@@ -361,7 +400,8 @@ IDEM_API idem_status idem_requires(idem_request *request, const char *capabiliti
  * and when the loop ends (CLOSED). */
 IDEM_API idem_status idem_task_start(idem_request *request);
 IDEM_API bool idem_can_task(const idem_request *request);
-/* A line for who polls. */
+/* A line for who polls; in 2025-11-25 the session that began the task is told of it, as of each change of its
+ * status (notifications/tasks/status). */
 IDEM_API void idem_task_status(idem_request *request, const char *message);
 
 /* ----------------------------------------------------------- who is asking */

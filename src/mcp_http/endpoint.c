@@ -28,41 +28,41 @@ const idem__http_rules idem__mcp_rules = {
 
 /* ------------------------------------------------------------------ telling */
 
-static idem_status write_notification(idem__buf *out, const char *method, const char *uri) {
+#define NEWS_BYTES ((size_t)5 << 20) /* a log line may have 4 MiB */
+
+static idem_status write_notification(idem__buf *out, const idem__mcp_news *news) {
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "jsonrpc", "2.0");
-  idem__write_member_text(&writer, "method", method);
-  if (uri) {
+  idem__write_member_text(&writer, "method", news->method);
+  if (news->params) {
     idem__write_key(&writer, "params");
-    idem__write_object(&writer);
-    idem__write_member_text(&writer, "uri", uri);
-    idem__write_object_end(&writer);
+    idem__write_raw(&writer, news->params, news->len);
   }
   idem__write_object_end(&writer);
   return writer.status;
 }
 
-static bool wants(idem__mcp_endpoint *endpoint, idem__get_stream *stream, const char *uri) {
+static bool wants(idem__mcp_endpoint *endpoint, idem__get_stream *stream,
+                  const idem__mcp_news *news) {
   if (!stream->session->legacy.initialized || !idem__get_stream_tells(stream)) return false;
-  if (!uri) return true;
   idem__session_table_lock(endpoint->table);
-  bool subscribed = idem__session_subscribed(&stream->session->legacy, uri);
+  bool wanted = idem__session_wants(&stream->session->legacy, news);
   idem__session_table_unlock(endpoint->table);
-  return subscribed;
+  return wanted;
 }
 
-static void on_notification(idem__mcp_subscriber *subscriber, const char *method, const char *uri) {
+static void on_news(idem__mcp_subscriber *subscriber, const idem__mcp_news *news) {
   idem__mcp_endpoint *endpoint = IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   idem__buf text;
-  idem__buf_init(&text, &endpoint->alloc, (size_t)1 << 20);
-  if (write_notification(&text, method, uri) == IDEM_OK) {
+  idem__buf_init(&text, &endpoint->alloc, NEWS_BYTES);
+  if (write_notification(&text, news) == IDEM_OK) {
     for (idem__list *at = endpoint->streams.next; at != &endpoint->streams; at = at->next) {
       idem__get_stream *stream = IDEM__CONTAINER(at, idem__get_stream, link);
-      if (!wants(endpoint, stream, uri)) continue;
+      if (!wants(endpoint, stream, news)) continue;
       idem__http_session_keep(stream->session, text.data, text.len);
     }
-    idem__session_table_keep_notification(endpoint, uri, text.data, text.len);
+    idem__session_table_keep_notification(endpoint, news, text.data, text.len);
   }
   idem__buf_deinit(&text);
 }
@@ -154,7 +154,7 @@ idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mc
     idem__free(&alloc, endpoint);
     return status;
   }
-  endpoint->subscriber.on_notification = on_notification;
+  endpoint->subscriber.on_news = on_news;
   endpoint->subscriber.on_delivered = on_delivered;
   endpoint->subscriber.deadline = endpoint_deadline;
   endpoint->subscriber.on_time = on_time;

@@ -222,7 +222,7 @@ typedef struct idem__session_reading {
 } idem__session_reading;
 void idem__http_session_read(idem__session_reading *reading);
 /* Sessions without an open GET stream that had one keep a notification for later. */
-void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const char *uri,
+void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const idem__mcp_news *news,
                                            const char *text, size_t len);
 
 /* The maximum of a session's record: what initialize said, and what the client subscribes to. */

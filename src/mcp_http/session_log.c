@@ -150,21 +150,23 @@ typedef struct handful {
   size_t count;
 } handful;
 
-static bool misses(const idem__http_session *session, const char *uri) {
+static bool misses(const idem__http_session *session, const idem__mcp_news *news) {
   if (!session->had_stream || session->get_streams) return false;
-  return !uri || idem__session_subscribed(&session->legacy, uri);
+  if (!news->uri && !news->session && news->level < 0) return true;
+  return idem__session_wants(&session->legacy, news);
 }
 
 /* Looks at a handful of sessions, from the mark on, and moves the mark behind them; true: there are
  * more. Those that miss a notification are counted: the lock is not held while it is kept. */
-static bool gather(idem__session_table *table, idem__list *mark, const char *uri, handful *found) {
+static bool gather(idem__session_table *table, idem__list *mark, const idem__mcp_news *news,
+                   handful *found) {
   idem__session_table_lock(table);
   idem__list *at = mark->next;
   idem__list_remove(mark);
   found->count = 0;
   for (size_t i = 0; i < HANDFUL && at != &table->sessions; i++, at = at->next) {
     idem__http_session *session = IDEM__CONTAINER(at, idem__http_session, link);
-    if (!misses(session, uri)) continue;
+    if (!misses(session, news)) continue;
     idem__http_session_hold(session);
     found->sessions[found->count++] = session;
   }
@@ -175,7 +177,7 @@ static bool gather(idem__session_table *table, idem__list *mark, const char *uri
 }
 
 /* The mark stands in the list of sessions as one that misses nothing. */
-static void keep_for_all(idem__session_table *table, const char *uri, const char *text,
+static void keep_for_all(idem__session_table *table, const idem__mcp_news *news, const char *text,
                          size_t len) {
   idem__http_session mark = {.table = table};
   event_head head = {.stream = 0};
@@ -184,7 +186,7 @@ static void keep_for_all(idem__session_table *table, const char *uri, const char
   idem__list_append(table->sessions.next, &mark.link);
   idem__session_table_unlock(table);
   for (bool more = true; more;) {
-    more = gather(table, &mark.link, uri, &found);
+    more = gather(table, &mark.link, news, &found);
     for (size_t i = 0; i < found.count; i++) {
       append(found.sessions[i], &head, text, len);
       idem__http_session_unref(found.sessions[i]);
@@ -192,7 +194,7 @@ static void keep_for_all(idem__session_table *table, const char *uri, const char
   }
 }
 
-void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const char *uri,
+void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const idem__mcp_news *news,
                                            const char *text, size_t len) {
   idem__session_table *table = endpoint->table;
   /* Every endpoint hears of a change; one keeps it for those who are away. */
@@ -200,5 +202,5 @@ void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const c
   bool first = table->endpoints.next == &endpoint->link;
   idem__session_table_unlock(table);
   if (!first) return;
-  keep_for_all(table, uri, text, len);
+  keep_for_all(table, news, text, len);
 }

@@ -19,6 +19,7 @@ idem__http_session *idem__http_session_new(idem__session_table *table, const cha
   session->principal = idem__strndup(&table->alloc, principal, strlen(principal));
   idem_status status =
       idem__session_init(&session->legacy, &table->alloc, table->by_id.seed, revision, params);
+  session->legacy.name = session->id;
   if (session->principal && status == IDEM_OK) return session;
   idem__http_session_destroy(session);
   return NULL;

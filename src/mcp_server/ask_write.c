@@ -2,6 +2,7 @@
  * older form says the same: choices with titles, several blocks in one message. */
 #include "ask.h"
 #include "context.h"
+#include "news.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -96,18 +97,28 @@ static void write_form(const idem__context *context, const idem_ask *ask, idem__
   idem__write_object_end(writer);
 }
 
+/* The id by which the client hears that the visit is over. */
+static void write_elicitation_id(const idem__context *context, const idem_ask *ask,
+                                 idem__writer *writer) {
+  uint8_t bytes[16];
+  char made[33];
+  const char *id = ask->elicitation_id;
+  if (!id) {
+    idem__server_random(context->server, bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) snprintf(made + i * 2, 3, "%02x", bytes[i]);
+    id = made;
+  }
+  idem__write_member_text(writer, "elicitationId", id);
+  if (ask->elicitation_id) idem__elicitation_expect(context, id);
+}
+
 static void write_url(const idem__context *context, const idem_ask *ask, idem__writer *writer) {
   idem__write_object(writer);
   idem__write_member_text(writer, "mode", "url");
   idem__write_member_text(writer, "message", ask->message ? ask->message : "");
   idem__write_member_text(writer, "url", ask->url ? ask->url : "");
-  if (idem__revision_has(context->revision, IDEM__F_ELICIT_ID)) {
-    uint8_t bytes[16];
-    char id[33];
-    idem__server_random(context->server, bytes, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++) snprintf(id + i * 2, 3, "%02x", bytes[i]);
-    idem__write_member_text(writer, "elicitationId", id);
-  }
+  if (idem__revision_has(context->revision, IDEM__F_ELICIT_ID))
+    write_elicitation_id(context, ask, writer);
   idem__write_object_end(writer);
 }
 

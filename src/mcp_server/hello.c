@@ -91,6 +91,10 @@ static idem_status open_line_session(const idem__context *context, idem__mcp_pee
     idem__session_deinit(&peer->own);
     return status;
   }
+  idem_server *server = context->server;
+  snprintf(peer->name, sizeof peer->name, "line-%llu",
+           (unsigned long long)atomic_fetch_add(&server->line_sessions, 1));
+  peer->own.name = peer->name;
   peer->session = &peer->own;
   idem__list_append(&context->worker->peers, &peer->link);
   idem__conn_allow_batches(peer->conn, idem__revision_has(revision, IDEM__R_BATCH));
@@ -152,6 +156,16 @@ void idem__run_ping(idem__context *context, yyjson_val *params) {
   idem__reply_text(context, "{}", 2);
 }
 
+#define PING_MS 30000u
+
+idem_status idem_mcp_ping(idem_conn *conn, uint64_t timeout_ms, idem_response_fn fn, void *user) {
+  const idem__mcp_peer *peer = idem__mcp_peer_of(conn);
+  idem_call_opts opts = {.timeout_ms = timeout_ms ? timeout_ms : PING_MS};
+  if (!peer || !peer->session) return IDEM_E_STATE;
+  if (peer->edge && !peer->edge->can_reach(peer->edge_ctx)) return IDEM_E_STATE;
+  return idem_call(conn, "ping", NULL, &opts, fn, user, NULL);
+}
+
 void idem__run_discover(idem__context *context, yyjson_val *params) {
   (void)params;
   idem__result result;
@@ -161,6 +175,6 @@ void idem__run_discover(idem__context *context, yyjson_val *params) {
   idem__write_key(&result.writer, "capabilities");
   idem__server_write_capabilities(context, &result.writer);
   idem__write_member_text(&result.writer, "instructions", context->server->opts.instructions);
-  idem__result_cacheable(&result);
+  idem__result_cacheable(&result, context->server->opts.discover_ttl_ms, false);
   idem__result_end(&result, NULL);
 }

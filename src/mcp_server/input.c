@@ -516,6 +516,16 @@ static idem_status check_asks(idem__context *context, const idem_ask *asks, size
   return IDEM_OK;
 }
 
+idem_status idem__input_check_urls(idem__context *context, const idem_ask *asks, size_t count,
+                                   bool *answered) {
+  static const idem__ask_fault fault = {.sentence = "kind: expected addresses to visit"};
+  bool urls = count > 0;
+  for (size_t i = 0; i < count; i++) urls = urls && asks[i].kind == IDEM_ASK_URL;
+  *answered = true;
+  if (!urls) return refuse_wrong(context, count ? asks : &(idem_ask){.key = ""}, &fault);
+  return check_asks(context, asks, count, answered);
+}
+
 idem_status idem_needs_input(idem_request *request, const idem_ask *asks, size_t count,
                              const void *state, size_t state_len) {
   idem__context *context = idem__context_of(request);

@@ -10,6 +10,9 @@ bool idem__input_read(idem__context *context, yyjson_val *params);
 /* A question or notification of this request has a way to the client: always on a line; over HTTP its
  * Accept lets one be an event stream, or one was begun that can be taken up again. */
 bool idem__can_reach(const idem__context *context);
+/* Are these addresses that the client can be sent to? `answered`: no, and the request is. */
+idem_status idem__input_check_urls(idem__context *context, const idem_ask *asks, size_t count,
+                                   bool *answered);
 /* The refusal where there is none, with a hint. */
 idem_status idem__refuse_streamless(idem__context *context);
 /* Takes back what a legacy peer was asked and has not answered. A task's side is in task.h. */

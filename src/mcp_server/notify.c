@@ -2,6 +2,7 @@
  * for; and the level a legacy peer sets for the latter. */
 #include "notify.h"
 #include "result.h"
+#include "server.h"
 #include "session.h"
 #include "wait.h"
 
@@ -50,8 +51,23 @@ void idem_progress(idem_request *request, double progress, double total, const c
   send(conn, "notifications/progress", &params, &writer);
 }
 
+#define DATA_DEPTH 512
+
+idem_status idem__log_params(idem__buf *out, idem_mcp_level level, const char *logger,
+                             const char *json, size_t len) {
+  idem__writer writer = idem__writer_on(out);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "level", level_names[level]);
+  idem__write_member_text(&writer, "logger", logger);
+  idem__write_key(&writer, "data");
+  if (writer.status == IDEM_OK) writer.status = idem__json_put_text(out, json, len, DATA_DEPTH);
+  idem__write_object_end(&writer);
+  return writer.status;
+}
+
 /* A legacy peer that set no level gets info and above; a modern one asks for each request. */
 static bool wants(const idem__context *context, idem_mcp_level level) {
+  if (context->server->opts.no_logging) return false;
   if (context->log_level >= 0) return (int)level >= context->log_level;
   return !idem__revision_has(context->revision, IDEM__R_MODERN) && level >= IDEM_MCP_INFO;
 }
@@ -70,6 +86,19 @@ void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logge
   idem__write_member_text(&writer, "data", text);
   idem__write_object_end(&writer);
   send(conn, "notifications/message", &params, &writer);
+}
+
+idem_status idem_mcp_log_json(idem_request *request, idem_mcp_level level, const char *logger,
+                              const char *json, size_t len) {
+  idem__context *context = idem__context_of(request);
+  idem_conn *conn = stream_of(context);
+  if (!conn || !wants(context, level)) return IDEM_OK;
+  idem__buf params;
+  idem__buf_init(&params, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_status status = idem__log_params(&params, level, logger, json, len);
+  if (status == IDEM_OK) status = idem__notify_text(conn, "notifications/message", &params);
+  idem__buf_deinit(&params);
+  return status;
 }
 
 static void on_level_set(idem__context *context, idem_status status, void *user) {

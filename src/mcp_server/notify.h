@@ -8,8 +8,9 @@
 /* A notification on the request's own stream. `params` is what was written. */
 idem_status idem__notify_text(idem_conn *conn, const char *method, idem__buf *params);
 
-/* notifications/resources/updated, as legacy peers know it. */
-void idem__worker_notify_updated(idem_conn *conn, const char *uri);
+/* The params of notifications/message; `json` is any value. INVAL: it is none. */
+idem_status idem__log_params(idem__buf *out, idem_mcp_level level, const char *logger,
+                             const char *json, size_t len);
 
 /* Those who listen: what changed in the lists, a resource, a task of their principal that they named. */
 void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char *updated_uri);

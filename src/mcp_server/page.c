@@ -106,6 +106,16 @@ void idem__entry_write(idem__list_kind kind, const void *entry, const idem__revi
   }
 }
 
+static uint64_t ttl_of(const idem_server_opts *opts, idem__list_kind kind) {
+  const uint64_t times[IDEM__LIST_KINDS] = {
+      [IDEM__TOOLS] = opts->tools_ttl_ms,
+      [IDEM__RESOURCES] = opts->resources_ttl_ms,
+      [IDEM__TEMPLATES] = opts->templates_ttl_ms,
+      [IDEM__PROMPTS] = opts->prompts_ttl_ms,
+  };
+  return times[kind];
+}
+
 static void write_page(idem__result *result, idem__list_kind kind, size_t first) {
   const idem__registry *registry = result->context->lists->registry;
   const idem__registry_list *list = &registry->lists[kind];
@@ -118,7 +128,7 @@ static void write_page(idem__result *result, idem__list_kind kind, size_t first)
   }
   idem__write_array_end(&result->writer);
   if (end < list->count) write_cursor(&result->writer, registry, kind, end);
-  idem__result_cacheable(result);
+  idem__result_cacheable(result, ttl_of(&result->context->server->opts, kind), false);
 }
 
 /* ----------------------------------------------------------------- preparing */

@@ -36,6 +36,8 @@ typedef struct idem__resource_entry {
   idem__entry head;
   char *uri, *name, *title, *description, *mime_type, *annotations, *icons, *meta;
   int64_t size;
+  uint64_t ttl_ms;
+  bool cache_private;
   struct idem__uri_template *pattern; /* NULL: a plain URI */
   idem_resource_fn fn;
 } idem__resource_entry;

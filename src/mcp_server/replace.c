@@ -54,6 +54,7 @@ void idem_server_replace(idem_server *server, idem_server *from) {
   for (int kind = 0; kind < IDEM__LIST_KINDS; kind++) {
     if (next->lists[kind].count) server->ever[kind] = true;
   }
+  if (from->ever_tasks) server->ever_tasks = true;
   idem__server_unlock(server);
   from->registry = old; /* freed with it, or with the last request that began on it */
   if (kinds) idem__server_changed(server, kinds);

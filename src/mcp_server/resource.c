@@ -4,6 +4,7 @@
 #include "mcp/uritemplate.h"
 #include "page.h"
 #include "result.h"
+#include "server.h"
 
 #include <string.h>
 
@@ -137,7 +138,10 @@ static void begin_contents(idem__result *result, idem__context *context) {
 
 static idem_status end_contents(idem__result *result) {
   idem__write_array_end(&result->writer);
-  idem__result_cacheable(result);
+  const idem__context *context = result->context;
+  const idem__resource_entry *resource = context->resource;
+  uint64_t ttl_ms = resource->ttl_ms ? resource->ttl_ms : context->server->opts.read_ttl_ms;
+  idem__result_cacheable(result, ttl_ms, resource->cache_private);
   return idem__result_end(result, NULL);
 }
 

@@ -97,6 +97,8 @@ static idem_status fill_entry(idem_server *server, const idem_resource *resource
     status = idem__definition_copy(server, texts, sizeof texts / sizeof texts[0], why, why_len);
   }
   entry->size = resource->size;
+  entry->ttl_ms = resource->ttl_ms;
+  entry->cache_private = resource->cache_private;
   entry->fn = resource->fn;
   entry->head.user = resource->user;
   return status;

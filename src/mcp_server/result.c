@@ -34,12 +34,16 @@ static void give_back(idem__mcp_worker *worker, idem__buf *buf) {
   idem__buf_trim(&worker->scratch, 65536);
 }
 
-void idem__result_cacheable(idem__result *result) {
+#define TTL_MAX ((uint64_t)1 << 53) /* what every reader of JSON can hold */
+
+void idem__result_cacheable(idem__result *result, uint64_t ttl_ms, bool cache_private) {
   const idem__context *context = result->context;
   if (!idem__revision_has(context->revision, IDEM__R_MODERN)) return;
-  idem__write_member_int(&result->writer, "ttlMs", (int64_t)context->server->opts.ttl_ms);
-  idem__write_member_text(&result->writer, "cacheScope",
-                          context->server->opts.cache_private ? "private" : "public");
+  uint64_t ttl = ttl_ms ? ttl_ms : context->server->opts.ttl_ms;
+  if (ttl == IDEM_TTL_NONE) ttl = 0;
+  idem__write_member_int(&result->writer, "ttlMs", (int64_t)(ttl < TTL_MAX ? ttl : TTL_MAX - 1));
+  bool own = cache_private || context->server->opts.cache_private;
+  idem__write_member_text(&result->writer, "cacheScope", own ? "private" : "public");
 }
 
 /* The members of an object, without its braces. */

@@ -16,8 +16,8 @@ typedef struct idem__result {
   bool failed_tool; /* the result says isError: a core task then counts as failed */
 } idem__result;
 void idem__result_begin(idem__result *result, idem__context *context, const char *result_type);
-/* Adds ttlMs and cacheScope where the revision has them. */
-void idem__result_cacheable(idem__result *result);
+/* Adds ttlMs and cacheScope where the revision has them. 0: as the server's options say. */
+void idem__result_cacheable(idem__result *result, uint64_t ttl_ms, bool cache_private);
 /* Adds serverInfo to _meta where the revision has it, together with `meta` (object, or NULL), closes
  * the object and sends it (to the peer, or into the task). Ends the request. */
 idem_status idem__result_end(idem__result *result, const yyjson_mut_val *meta);

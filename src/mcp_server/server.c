@@ -3,6 +3,7 @@
 #include "context.h"
 #include "define.h"
 #include "input.h"
+#include "news.h"
 #include "task.h"
 
 #include <string.h>
@@ -42,9 +43,42 @@ static void set_defaults(idem_server_opts *opts) {
   if (!opts->revisions) opts->revisions = ALL_REVISIONS;
 }
 
+/* An extension's name has a prefix; ours is in the list already. */
+static bool extensions_fine(idem_server *server, const char *text) {
+  idem_status status;
+  yyjson_alc alc = idem__json_alc(&server->alloc);
+  yyjson_doc *doc = idem__json_read_text(text, strlen(text), 64, &alc, &status);
+  size_t i, max;
+  yyjson_val *name, *settings;
+  bool fine = doc != NULL;
+  idem__each_member(yyjson_doc_get_root(doc), i, max, name, settings) {
+    const char *slash = strchr(yyjson_get_str(name), '/');
+    if (!slash || slash == yyjson_get_str(name) || !slash[1] || !yyjson_is_obj(settings))
+      fine = false;
+    if (yyjson_equals_str(name, IDEM__TASKS_EXTENSION)) fine = false;
+  }
+  yyjson_doc_free(doc);
+  return fine;
+}
+
+static idem_status copy_json(idem_server *server, const idem_server_opts *opts) {
+  char *icons = NULL, *extensions = NULL, *experimental = NULL;
+  idem_status status = idem__definition_json(server, opts->icons, '[', &icons);
+  if (status == IDEM_OK) status = idem__definition_json(server, opts->extensions, '{', &extensions);
+  if (status == IDEM_OK)
+    status = idem__definition_json(server, opts->experimental, '{', &experimental);
+  if (status == IDEM_OK && extensions && !extensions_fine(server, extensions))
+    status = IDEM_E_INVAL;
+  server->opts.icons = icons;
+  server->opts.extensions = extensions;
+  server->opts.experimental = experimental;
+  return status;
+}
+
 static idem_status copy_options(idem_server *server, const idem_server_opts *opts) {
   idem_status status = IDEM_OK;
   server->opts = *opts;
+  server->opts.icons = server->opts.extensions = server->opts.experimental = NULL;
   set_defaults(&server->opts);
   server->opts.name = idem__server_copy(server, opts->name, &status);
   server->opts.version = idem__server_copy(server, opts->version, &status);
@@ -52,19 +86,14 @@ static idem_status copy_options(idem_server *server, const idem_server_opts *opt
   server->opts.description = idem__server_copy(server, opts->description, &status);
   server->opts.website_url = idem__server_copy(server, opts->website_url, &status);
   server->opts.instructions = idem__server_copy(server, opts->instructions, &status);
-  server->opts.icons = NULL;
-  if (status == IDEM_OK && opts->icons) {
-    status =
-        idem__definition_json(server, opts->icons, '[', (char **)(uintptr_t)&server->opts.icons);
-  }
-  return status;
+  return status == IDEM_OK ? copy_json(server, opts) : status;
 }
 
 static void free_options(idem_server *server) {
-  const char *const owned[] = {server->opts.name,        server->opts.version,
-                               server->opts.title,       server->opts.description,
-                               server->opts.website_url, server->opts.instructions,
-                               server->opts.icons};
+  const char *const owned[] = {
+      server->opts.name,        server->opts.version,     server->opts.title,
+      server->opts.description, server->opts.website_url, server->opts.instructions,
+      server->opts.icons,       server->opts.extensions,  server->opts.experimental};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) {
     idem__free(&server->alloc, (void *)(uintptr_t)owned[i]);
   }
@@ -153,6 +182,7 @@ idem_status idem__server_use_store(idem_server *server, idem__store *store) {
 static idem_status make_parts(idem_server *server) {
   idem_router_opts router = {.alloc = &server->alloc, .seed = random_seed(server)};
   idem_status status = idem_router_new(&router, &server->router);
+  idem__map_init(&server->elicitations, &server->alloc, router.seed);
   if (status == IDEM_OK) status = prepare_info(server);
   if (status == IDEM_OK) status = idem__registry_first(server);
   if (status == IDEM_OK) status = idem__state_keys(server);
@@ -172,6 +202,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   idem__lock_init(&server->lock);
   idem__list_init(&server->workers);
   idem__list_init(&server->ended_workers);
+  idem__list_init(&server->expected);
   server->policy = idem_policy_preset(IDEM_PROFILE_MCP);
   if (opts->codes == IDEM_CODES_ERLMCP) server->policy.codes = IDEM_CODES_ERLMCP;
   idem__server_admit_limits(server, &server->policy.limits);
@@ -191,6 +222,7 @@ void idem_server_free(idem_server *server) {
   idem__worker_free(server->own_worker); /* those of loops go with their listeners */
   idem__workers_destroy_ended(server);
   idem__tasks_free(server);
+  idem__elicitations_free(server);
   leave_store(server);
   if (server->registry) idem__registry_unref(server->registry);
   idem_router_free(server->router);
@@ -239,9 +271,9 @@ bool idem__server_offers(const idem_server *server, const idem__registry *regist
            server->ever[IDEM__RESOURCES] || server->ever[IDEM__TEMPLATES];
   case IDEM__CAP_PROMPTS: return has_any(registry, IDEM__PROMPTS) || server->ever[IDEM__PROMPTS];
   case IDEM__CAP_COMPLETIONS: return server->complete != NULL;
-  case IDEM__CAP_NONE:
-  case IDEM__CAP_LOGGING:
-  case IDEM__CAP_TASKS: break;
+  case IDEM__CAP_TASKS: return server->ever_tasks;
+  case IDEM__CAP_LOGGING: return !server->opts.no_logging;
+  case IDEM__CAP_NONE: break;
   }
   return true;
 }
@@ -251,6 +283,22 @@ static void write_changing(idem__writer *writer, const char *name, bool subscrib
   idem__write_object(writer);
   if (subscribe) idem__write_member_bool(writer, "subscribe", true);
   idem__write_member_bool(writer, "listChanged", true);
+  idem__write_object_end(writer);
+}
+
+/* The extension of tasks beside those of the program. */
+static void write_extensions(const idem__context *context, idem__writer *writer) {
+  const idem_server *server = context->server;
+  const char *more = server->opts.extensions;
+  if (!idem__revision_has(context->revision, IDEM__R_MODERN)) return;
+  if (!server->ever_tasks) {
+    idem__write_member_raw(writer, "extensions", more);
+    return;
+  }
+  idem__write_key(writer, "extensions");
+  idem__write_object(writer);
+  idem__write_member_raw(writer, IDEM__TASKS_EXTENSION, "{}");
+  if (more && more[1] != '}') idem__write_raw(writer, more + 1, strlen(more) - 2);
   idem__write_object_end(writer);
 }
 
@@ -270,7 +318,9 @@ void idem__server_write_capabilities(idem__context *context, idem__writer *write
   if (server->complete && idem__revision_has(context->revision, IDEM__R_COMPLETIONS)) {
     idem__write_member_raw(writer, "completions", "{}");
   }
-  idem__write_member_raw(writer, "logging", "{}");
+  if (!server->opts.no_logging) idem__write_member_raw(writer, "logging", "{}");
   idem__tasks_write_capability(context, writer);
+  write_extensions(context, writer);
+  idem__write_member_raw(writer, "experimental", server->opts.experimental);
   idem__write_object_end(writer);
 }

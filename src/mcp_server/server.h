@@ -33,6 +33,10 @@ struct idem_server {
   struct idem__method_user *method_users; /* one for each method row */
   idem__mcp_worker *own_worker;           /* for loops of somebody's own; NULL until needed */
   _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
+  _Atomic bool ever_tasks;                /* so do tasks, once a tool may become one */
+  _Atomic uint64_t line_sessions;         /* so many there have been: their names */
+  idem__map elicitations;                 /* by id, guarded by lock: see elicitation.c */
+  idem__list expected;                    /* ... by age */
   idem__buf info[IDEM__REVISIONS];        /* serverInfo, as each revision knows it */
 };
 static inline bool idem__server_speaks(const idem_server *server, idem_revision revision) {

@@ -20,6 +20,7 @@ void idem__hello_unref(idem__hello *hello); /* NULL is fine */
 struct idem__mcp_session {
   idem_alloc alloc;
   const idem__revision *revision;
+  const char *name;         /* tells it from every other of its server; its owner's */
   _Atomic bool initialized; /* notifications/initialized came */
   _Atomic int log_level;    /* idem_mcp_level; -1: the peer set none */
   idem__hello *hello;       /* for client_info and capabilities */
@@ -82,6 +83,7 @@ struct idem__mcp_peer {
   idem_conn *conn;
   idem__mcp_session *session; /* NULL: no legacy handshake yet */
   idem__mcp_session own;      /* a line peer's */
+  char name[24];              /* ... and its name */
   const char *principal;      /* "" when there is none; borrowed from the transport */
   bool principal_claimed; /* nobody has checked it: good to tell peers apart, not to share out by */
   const idem__edge *edge;

@@ -102,19 +102,6 @@ static void notify(listener *who, const char *method, const char *uri) {
   idem__buf_deinit(&params);
 }
 
-void idem__worker_notify_updated(idem_conn *conn, const char *uri) {
-  idem__buf params;
-  idem__buf_init(&params, idem__conn_alloc(conn), (size_t)1 << 20);
-  idem__writer writer = idem__writer_on(&params);
-  idem__write_object(&writer);
-  idem__write_member_text(&writer, "uri", uri);
-  idem__write_object_end(&writer);
-  if (writer.status == IDEM_OK) {
-    idem__notify_text(conn, "notifications/resources/updated", &params);
-  }
-  idem__buf_deinit(&params);
-}
-
 static bool names(yyjson_val *list, const char *text) {
   yyjson_arr_iter iter;
   if (!yyjson_arr_iter_init(list, &iter)) return false;
@@ -285,6 +272,10 @@ static bool refuse_switch(idem__context *context, yyjson_val *wanted, const char
   return false;
 }
 
+static bool offers_tasks(const idem__context *context) {
+  return idem__server_offers(context->server, context->lists->registry, IDEM__CAP_TASKS);
+}
+
 static bool listen_params_fine(idem__context *context, yyjson_val *wanted, yyjson_val *resources,
                                yyjson_val *tasks) {
   const char *bad = yyjson_is_obj(wanted) ? bad_switch(wanted) : NULL;
@@ -296,7 +287,7 @@ static bool listen_params_fine(idem__context *context, yyjson_val *wanted, yyjso
                           resources);
   } else if (!strings_within(context, tasks)) {
     idem__reply_bad_param(context, "notifications.taskIds", "an array of strings", tasks);
-  } else if (tasks && !idem__task_possible(context)) {
+  } else if (tasks && offers_tasks(context) && !idem__task_possible(context)) {
     idem__refuse_capability(context, "{\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}}");
   } else {
     return true;
@@ -322,10 +313,10 @@ void idem__run_listen(idem__context *context, yyjson_val *params) {
   who->context = context;
   who->kinds = honoured_kinds(context, wanted);
   who->resources = offers ? resources : NULL;
-  who->tasks = tasks;
+  who->tasks = offers_tasks(context) ? tasks : NULL;
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_listener_gone, who);
   idem__list_append(&context->worker->listeners, &who->link);
-  if (tasks) atomic_fetch_add(&context->server->listening, 1);
+  if (who->tasks) atomic_fetch_add(&context->server->listening, 1);
   acknowledge(who);
 }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define EXTENSION "io.modelcontextprotocol/tasks"
+#define EXTENSION IDEM__TASKS_EXTENSION
 #define TASK_CANCELLED (-32000)
 #define REQUIRED "{\"extensions\":{\"" EXTENSION "\":{}}}"
 
@@ -38,9 +38,7 @@ bool idem_can_task(const idem_request *request) {
 }
 
 void idem__tasks_write_capability(const idem__context *context, idem__writer *writer) {
-  if (modern(context)) {
-    idem__write_member_raw(writer, "extensions", "{\"" EXTENSION "\":{}}");
-  } else if (idem__revision_has(context->revision, IDEM__R_TASKS)) {
+  if (context->server->ever_tasks && idem__revision_has(context->revision, IDEM__R_TASKS)) {
     /* Without a principal ids are all that keeps tasks apart: they are not listed then. */
     bool list = context->principal[0] != '\0';
     idem__write_member_raw(
@@ -290,6 +288,7 @@ bool idem__task_admit(idem__context *context, yyjson_val *params) {
   idem_task_support support = context->tool->task;
   bool possible = idem__task_possible(context);
   bool core = idem__revision_has(context->revision, IDEM__R_TASKS);
+  if (!context->server->ever_tasks) return true; /* not declared: `task` means nothing */
   if (core && !task_param_fine(context)) return false;
   if (support == IDEM_TASK_NEVER) {
     if (!core || !asks_for_task(context)) return true;

@@ -74,6 +74,8 @@ struct idem__task {
   unsigned refs;
   char id[IDEM__TASK_ID + 1];
   char *principal;
+  char *session; /* the name of the one that began it, told of its status; NULL: nobody is */
+  const idem__revision *revision; /* ... in whose words */
   idem__mcp_worker *worker;
   idem__context *context; /* the handler's; NULL once it has answered */
   idem__task_state state;
@@ -191,6 +193,8 @@ typedef struct idem__task_listing {
   void *user;
 } idem__task_listing;
 void idem__tasks_list(idem__task_listing *listing);
+
+#define IDEM__TASKS_EXTENSION "io.modelcontextprotocol/tasks"
 
 /* task.c */
 bool idem__task_possible(const idem__context *context);

@@ -5,6 +5,7 @@
 #include "context.h"
 #include "notify.h"
 #include "server.h"
+#include "session.h"
 #include "task.h"
 
 #include <stdio.h>
@@ -76,6 +77,7 @@ void idem__task_release(idem__task *task) {
   idem__task_text_unref(task->server, task->message);
   idem__task_text_unref(task->server, task->outcome);
   idem__free(alloc, task->principal);
+  idem__free(alloc, task->session);
   idem__free(alloc, task);
 }
 
@@ -159,6 +161,17 @@ idem__task *idem__task_known(idem_server *server, const char *id) {
   return idem__map_get(&server->tasks->by_id, id, IDEM__TASK_ID);
 }
 
+/* Whose status is told of in 2025-11-25; false: no memory. */
+static bool keep_session(const idem__context *context, idem__task *task) {
+  const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
+  const char *name = peer && peer->session ? peer->session->name : NULL;
+  if (context->server->opts.no_task_status) return true;
+  if (!name || !idem__revision_has(context->revision, IDEM__R_TASKS)) return true;
+  task->revision = context->revision;
+  task->session = idem__strndup(&context->server->alloc, name, strlen(name));
+  return task->session != NULL;
+}
+
 static idem__task *new_task(const idem__context *context) {
   idem_server *server = context->server;
   idem__task *task = idem__calloc(&server->alloc, sizeof *task);
@@ -170,7 +183,8 @@ static idem__task *new_task(const idem__context *context) {
   task->created_ms = task->updated_ms = idem__server_wall_ms(server);
   task->principal = idem__strndup(&server->alloc, context->principal, strlen(context->principal));
   make_id(server, task->id);
-  if (task->principal) return task;
+  if (task->principal && keep_session(context, task)) return task;
+  idem__free(&server->alloc, task->principal);
   idem__free(&server->alloc, task);
   return NULL;
 }
@@ -303,6 +317,26 @@ static void tell_listeners(idem__mcp_worker *worker, idem__task *task) {
   idem__buf_deinit(&json);
 }
 
+/* notifications/tasks/status, for the session that began it. */
+static void tell_session(idem__mcp_worker *worker, const idem__task *task) {
+  idem__buf params;
+  if (!task->session) return;
+  idem__buf_init(&params, &worker->alloc, (size_t)1 << 20);
+  idem__writer writer = idem__writer_on(&params);
+  idem__task_view view = idem__task_view_of(task);
+  idem__write_object(&writer);
+  idem__task_view_write(&view, task->revision, false, &writer);
+  idem__write_object_end(&writer);
+  idem__task_view_end(&view);
+  idem__mcp_news news = {.method = "notifications/tasks/status",
+                         .params = params.data,
+                         .len = params.len,
+                         .session = task->session,
+                         .level = -1};
+  if (writer.status == IDEM_OK) idem__worker_tell(worker, &news);
+  idem__buf_deinit(&params);
+}
+
 /* A task of this worker whose handler was not told yet that nobody will hear its answer. */
 static idem__context *next_running(const idem__mcp_worker *worker) {
   idem__list *all = &worker->server->tasks->all;
@@ -334,6 +368,7 @@ void idem__tasks_forget_hub(idem__mcp_worker *worker) {
 
 static void deliver_one(idem__mcp_worker *worker, idem__task *task) {
   tell_listeners(worker, task);
+  tell_session(worker, task);
   if (task->worker == worker) idem__task_act(task);
   idem__task_answer_waiters(worker, task);
   idem__task_unref(task);

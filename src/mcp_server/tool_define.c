@@ -165,6 +165,7 @@ idem_status idem_server_add_tool(idem_server *server, const idem_tool *from, cha
     return status;
   }
   tool->head.release = from->release;
+  if (from->task != IDEM_TASK_NEVER) server->ever_tasks = true; /* before any peer can see it */
   status = idem__registry_change(server, IDEM__TOOLS, tool->name, &tool->head);
   if (status == IDEM_E_EXISTS) say(why, why_len, from->name, "there is one of that name already");
   return status;

@@ -115,6 +115,7 @@ idem_status idem__worker_new(idem_server *server,
   worker->wake = wake;
   worker->wake_user = wake_user;
   worker->posted_end = &worker->posted;
+  worker->news_end = &worker->news;
   idem__list_init(&worker->peers);
   idem__list_init(&worker->listeners);
   idem__list_init(&worker->waiters);
@@ -162,6 +163,7 @@ void idem__worker_free(idem__mcp_worker *worker) {
   worker->store_queue = NULL;
   worker->wake = NULL;
   free_updates(worker);
+  idem__worker_forget_news(worker);
   if (!worker->contexts) {
     destroy(worker);
     return;
@@ -235,7 +237,11 @@ static void tell_hubs(idem_server *server, const char *uri, size_t len) {
 }
 
 void idem__server_on_news(const idem__store_change *change, void *user) {
-  if (change->event == IDEM__STORE_WAS_TOLD) tell_hubs(user, change->name, change->name_len);
+  if (change->event != IDEM__STORE_WAS_TOLD) return;
+  if (change->name_len && change->name[0] == IDEM__NEWS_ELICITATION)
+    idem__elicitation_complete(user, change->name + 1, change->name_len - 1);
+  else
+    tell_hubs(user, change->name, change->name_len);
 }
 
 /* By way of the store, so that the peers of other servers hear of it, too. Whether one that answers later
@@ -256,41 +262,30 @@ static const char *const changed_methods[IDEM__LIST_KINDS] = {
     [IDEM__PROMPTS] = "notifications/prompts/list_changed",
 };
 
-/* Legacy peers on a line are told unasked, once their handshake is over. */
-static void tell_line_peers(idem__mcp_worker *worker, const char *method) {
-  for (idem__list *at = worker->peers.next; at != &worker->peers;) {
-    idem__mcp_peer *peer = IDEM__CONTAINER(at, idem__mcp_peer, link);
-    at = at->next;
-    if (peer->session && peer->session->initialized) idem_notify(peer->conn, method, NULL);
-  }
-}
-
-static void tell_subscribers(idem__mcp_worker *worker, const char *method, const char *uri) {
-  for (idem__list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
-    idem__mcp_subscriber *subscriber = IDEM__CONTAINER(at, idem__mcp_subscriber, link);
-    subscriber->on_notification(subscriber, method, uri);
-  }
-}
-
 static void tell_changed(idem__mcp_worker *worker, const char *method, uint32_t kind) {
-  tell_line_peers(worker, method);
+  idem__worker_tell(worker, &(idem__mcp_news){.method = method, .level = -1});
   idem__listeners_tell(worker, kind, NULL);
-  tell_subscribers(worker, method, NULL);
 }
 
-static void tell_line_subscribers(idem__mcp_worker *worker, const char *uri) {
-  for (idem__list *at = worker->peers.next; at != &worker->peers;) {
-    idem__mcp_peer *peer = IDEM__CONTAINER(at, idem__mcp_peer, link);
-    at = at->next;
-    if (!peer->session || !idem__session_subscribed(peer->session, uri)) continue;
-    idem__worker_notify_updated(peer->conn, uri);
-  }
+static void tell_subscribed(idem__mcp_worker *worker, const char *uri) {
+  idem__buf params;
+  idem__buf_init(&params, &worker->alloc, (size_t)1 << 20);
+  idem__writer writer = idem__writer_on(&params);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "uri", uri);
+  idem__write_object_end(&writer);
+  idem__mcp_news news = {.method = "notifications/resources/updated",
+                         .params = params.data,
+                         .len = params.len,
+                         .uri = uri,
+                         .level = -1};
+  if (writer.status == IDEM_OK) idem__worker_tell(worker, &news);
+  idem__buf_deinit(&params);
 }
 
 static void tell_updated(idem__mcp_worker *worker, const char *uri) {
-  tell_line_subscribers(worker, uri);
+  tell_subscribed(worker, uri);
   idem__listeners_tell(worker, 0, uri);
-  tell_subscribers(worker, "notifications/resources/updated", uri);
 }
 
 static void deliver_changes(idem__mcp_worker *worker) {
@@ -328,6 +323,7 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
     idem__store_queue_run(worker->store_queue);
     deliver_changes(worker);
     deliver_updates(worker);
+    idem__worker_tell_waiting(worker);
     idem__tasks_deliver(worker);
     for (idem__list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
       idem__mcp_subscriber *subscriber = IDEM__CONTAINER(at, idem__mcp_subscriber, link);

@@ -5,6 +5,7 @@
 
 #include "../store/store.h"
 #include "ask.h"
+#include "news.h"
 #include "registry.h"
 
 /* A registry as one thread uses it: counted without atomics, with its prepared lists. */
@@ -25,8 +26,7 @@ typedef struct idem__updated_uri {
 /* Told as well: an endpoint of the HTTP folder, for its legacy streams. Several may serve one worker. */
 typedef struct idem__mcp_subscriber {
   idem__list link; /* in worker->subscribers */
-  void (*on_notification)(struct idem__mcp_subscriber *subscriber, const char *method,
-                          const char *uri);
+  void (*on_news)(struct idem__mcp_subscriber *subscriber, const idem__mcp_news *news);
   void (*on_delivered)(struct idem__mcp_subscriber *subscriber); /* after each delivery */
   /* When it wants to be called without news; UINT64_MAX: not. In the time of its conns. */
   uint64_t (*deadline)(struct idem__mcp_subscriber *subscriber);
@@ -48,12 +48,14 @@ struct idem__mcp_worker {
   _Atomic uint32_t changed;   /* bit per idem__list_kind */
   idem__updated_uri *updated; /* guarded by the server's lock */
   size_t updated_count;
-  struct idem__posted *posted, **posted_end; /* guarded by the server's lock */
-  idem__list waiters;                        /* tasks/result of 2025-11-25: see task.c */
-  struct idem__task_event *task_events;      /* guarded by the tasks' lock */
-  bool task_missed;                          /* so is this: there was no memory for an event */
-  bool delivering, again; /* what happens meanwhile is delivered by the same loop */
-  idem__buf scratch;      /* a result under construction; one at a time */
+  struct idem__posted *posted, **posted_end;   /* guarded by the server's lock */
+  struct idem__waiting_news *news, **news_end; /* so are these: see news.c */
+  size_t waiting_news, waiting_bytes;
+  idem__list waiters;                   /* tasks/result of 2025-11-25: see task.c */
+  struct idem__task_event *task_events; /* guarded by the tasks' lock */
+  bool task_missed;                     /* so is this: there was no memory for an event */
+  bool delivering, again;               /* what happens meanwhile is delivered by the same loop */
+  idem__buf scratch;                    /* a result under construction; one at a time */
   /* Called from any thread: make this worker's thread call idem__worker_deliver soon. NULL: it is called
    * at once (one thread, a loop of somebody's own). */
   void (*wake)(idem__mcp_worker *worker, void *user);

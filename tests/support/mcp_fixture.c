@@ -67,6 +67,15 @@ static void tool_log(idem_request *request, yyjson_val *arguments, void *user) {
   say(request, "logged");
 }
 
+static void tool_log_json(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)user;
+  char *json = yyjson_val_write(yyjson_obj_get(arguments, "data"), 0, NULL);
+  bool bad = idem_mcp_log_json(request, IDEM_MCP_ERROR, "l", "{\"a\"", 4) == IDEM_E_INVAL;
+  if (json) idem_mcp_log_json(request, IDEM_MCP_WARNING, "l", json, strlen(json));
+  free(json);
+  say(request, bad ? "logged" : "unheard");
+}
+
 /* What a handler can learn of who asks. */
 static void tool_who(idem_request *request, yyjson_val *arguments, void *user) {
   (void)arguments, (void)user;
@@ -197,6 +206,7 @@ static idem_ask ask_of(yyjson_val *arguments, char **json) {
   ask.params = sampling ? *json : NULL;
   if (url) ask.kind = IDEM_ASK_URL;
   ask.url = yyjson_get_str(url);
+  ask.elicitation_id = yyjson_get_str(yyjson_obj_get(arguments, "id"));
   return ask;
 }
 
@@ -218,6 +228,21 @@ static void tool_ask_any(idem_request *request, yyjson_val *arguments, void *use
            json ? json : "");
   free(json);
   say(request, text);
+}
+
+/* Wants the user to have been somewhere, or everywhere its arguments say, first. */
+static void tool_visit(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)user;
+  bool wrong = yyjson_obj_get(arguments, "wrong") != NULL;
+  const idem_ask asks[] = {{.key = "u",
+                            .kind = wrong ? IDEM_ASK_ROOTS : IDEM_ASK_URL,
+                            .message = "Sign in",
+                            .url = "https://x.example/in",
+                            .elicitation_id = "visit-1"}};
+  if (idem_answer_to(request, "u"))
+    say(request, "been there");
+  else
+    idem_requires_url(request, asks, 1);
 }
 
 /* Never content with an answer. */
@@ -362,6 +387,8 @@ static idem_status add_tools(mcp_fixture *fixture) {
       {.name = "everything", .fn = tool_everything},
       {.name = "progress", .fn = tool_progress},
       {.name = "log", .fn = tool_log},
+      {.name = "log_json", .input_schema = "{\"type\":\"object\"}", .fn = tool_log_json},
+      {.name = "visit", .input_schema = "{\"type\":\"object\"}", .fn = tool_visit},
       {.name = "who", .fn = tool_who},
       {.name = "ask", .fn = tool_ask},
       {.name = "ask_all", .fn = tool_ask_all},
@@ -408,7 +435,7 @@ static idem_status add_resources(mcp_fixture *fixture) {
        .fn = read_text,
        .user = a,
        .annotations = "{\"audience\":[\"user\"],\"lastModified\":\"2025-01-12T15:00:58Z\"}"},
-      {.uri = "file:///b", .name = "b", .fn = read_blob},
+      {.uri = "file:///b", .name = "b", .fn = read_blob, .ttl_ms = 5000, .cache_private = true},
       {.uri = "ask:", .name = "asking", .fn = read_asking},
       {.uri = "item:{id}", .name = "items", .title = "Items", .is_template = true, .fn = read_item},
   };

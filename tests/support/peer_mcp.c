@@ -154,6 +154,27 @@ static void act_deliver(peer *p, const char *rest) {
   (void)rest;
   peer_deliver(p);
 }
+static void act_visited(peer *p, const char *id) {
+  idem_status status = idem_server_elicitation_complete(p->fixture.server, id);
+  if (status != IDEM_OK) peer_see(p, "visited %s", idem_status_text(status));
+}
+/* "LEVEL JSON" */
+static void act_log(peer *p, const char *rest) {
+  char *json;
+  long level = strtol(rest, &json, 10);
+  json += *json == ' ';
+  idem_status status =
+      idem_server_log(p->fixture.server, (idem_mcp_level)level, "out", json, strlen(json));
+  if (status != IDEM_OK) peer_see(p, "log %s", idem_status_text(status));
+}
+static void on_pong(idem_conn *conn, const idem_response *response, void *user) {
+  (void)conn;
+  peer_see(user, "pong %s", idem_status_text(response->status));
+}
+static void act_ping(peer *p, const char *rest) {
+  idem_status status = idem_mcp_ping(p->conn, strtoull(rest, NULL, 10), on_pong, p);
+  if (status != IDEM_OK) peer_see(p, "ping %s", idem_status_text(status));
+}
 static void act_end_listeners(peer *p, const char *rest) {
   (void)rest;
   idem__listeners_close(p->hub);
@@ -178,6 +199,9 @@ static const struct {
     {"remove-prompt", act_remove_prompt},
     {"remove-resource", act_remove_resource},
     {"updated", act_updated},
+    {"visited", act_visited},
+    {"log", act_log},
+    {"ping", act_ping},
     {"deliver", act_deliver},
     {"end-listeners", act_end_listeners},
     {"wall", act_wall},

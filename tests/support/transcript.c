@@ -155,23 +155,45 @@ static void set_mcp_server(scenario *scene) {
 
 static void set_server(const reader *r, idem_server_opts *server, const char *name,
                        const char *value) {
+  struct {
+    const char *name;
+    uint64_t *time;
+    size_t *size;
+    bool *flag;
+  } fields[] = {
+      {"page_size", .size = &server->page_size},
+      {"ttl_ms", .time = &server->ttl_ms},
+      {"tools_ttl_ms", .time = &server->tools_ttl_ms},
+      {"resources_ttl_ms", .time = &server->resources_ttl_ms},
+      {"templates_ttl_ms", .time = &server->templates_ttl_ms},
+      {"prompts_ttl_ms", .time = &server->prompts_ttl_ms},
+      {"read_ttl_ms", .time = &server->read_ttl_ms},
+      {"discover_ttl_ms", .time = &server->discover_ttl_ms},
+      {"max_tasks", .size = &server->max_tasks},
+      {"max_task_bytes", .size = &server->max_task_bytes},
+      {"max_subscriptions", .size = &server->max_subscriptions},
+      {"input_ms", .time = &server->input_ms},
+      {"no_task_status", .flag = &server->no_task_status},
+      {"no_logging", .flag = &server->no_logging},
+  };
+  if (strcmp(name, "more") == 0) { /* capabilities of the program's own */
+    server->extensions = "{\"com.example/maps\":{\"zoom\":3}}";
+    server->experimental = "{\"wings\":{}}";
+    return;
+  }
   uint64_t number = read_number(r, value);
-  if (strcmp(name, "page_size") == 0)
-    server->page_size = (size_t)number;
-  else if (strcmp(name, "ttl_ms") == 0)
-    server->ttl_ms = number;
-  else if (strcmp(name, "max_tasks") == 0)
-    server->max_tasks = (size_t)number;
-  else if (strcmp(name, "max_task_bytes") == 0)
-    server->max_task_bytes = (size_t)number;
-  else if (strcmp(name, "max_subscriptions") == 0)
-    server->max_subscriptions = (size_t)number;
-  else if (strcmp(name, "input_ms") == 0)
-    server->input_ms = number;
-  else if (strcmp(name, "revisions") == 0)
+  if (strcmp(name, "revisions") == 0) {
     server->revisions = (uint32_t)number;
-  else
-    complain(r, "no such option of the server", name);
+    return;
+  }
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+    if (strcmp(name, fields[i].name) != 0) continue;
+    if (fields[i].time) *fields[i].time = number;
+    if (fields[i].size) *fields[i].size = (size_t)number;
+    if (fields[i].flag) *fields[i].flag = number != 0;
+    return;
+  }
+  complain(r, "no such option of the server", name);
 }
 
 /* "@ KEY [NAME] [VALUE]" */
