@@ -313,14 +313,21 @@ static bool on_way_of_any(const char *path, const char *const *folders) {
   return false;
 }
 
-static bool writes_token(const serve_config *config, const char *token_file) {
-  if (!token_file) return false;
+static bool writes_one(const serve_config *config, const char *own_file) {
   for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
-    if (tool->unconfined || !on_way_of_any(token_file, tool->allow_write)) continue;
-    fprintf(stderr, "idem serve: tool %s may write the token file: put it elsewhere\n", tool->name);
+    if (tool->unconfined || !on_way_of_any(own_file, tool->allow_write)) continue;
+    fprintf(stderr,
+            "idem serve: tool %s may write %s, a file of the server's own: put it elsewhere\n",
+            tool->name, own_file);
     return true;
   }
+  return false;
+}
+
+static bool writes_any(const serve_config *config, const char *const *own_files) {
+  for (size_t i = 0; own_files && own_files[i]; i++)
+    if (writes_one(config, own_files[i])) return true;
   return false;
 }
 
@@ -378,7 +385,7 @@ static bool can_confine_all(const confinement *self) {
 }
 
 bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary,
-                      const char *token_file) {
+                      const char *const *own_files) {
   long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION_FLAG);
   *self = (confinement){.config = config,
                         .temporary = temporary,
@@ -386,10 +393,10 @@ bool confinement_init(confinement *self, const serve_config *config, scratch_fol
                         .seals = knows_seccomp()};
   self->of_tool = calloc(config->tool_count + 1, sizeof *self->of_tool);
   self->hidden = calloc(1, sizeof *self->hidden);
-  if (!self->of_tool || !self->hidden || !hidden_init(self->hidden, config, token_file))
+  if (!self->of_tool || !self->hidden || !hidden_init(self->hidden, config, own_files))
     return false;
   for (size_t i = 0; i < config->tool_count; i++) self->of_tool[i].rules = CONFINE_NONE;
-  return !writes_token(config, token_file) && can_confine_all(self);
+  return !writes_any(config, own_files) && can_confine_all(self);
 }
 
 void confinement_deinit(confinement *self) {

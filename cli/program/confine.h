@@ -35,7 +35,7 @@ typedef struct confinement {
 /* Rulesets are made when a tool is first called; the first one is tried here. False: it could not be
  * made where Landlock is there; stderr says why. */
 bool confinement_init(confinement *self, const serve_config *config, scratch_folder *temporary,
-                      const char *token_file);
+                      const char *const *own_files);
 void confinement_deinit(confinement *self);
 
 /* Whether every program may read it. */

@@ -66,11 +66,12 @@ static bool add_system(hidden_files *self) {
   return fine;
 }
 
-bool hidden_init(hidden_files *self, const serve_config *config, const char *token_file) {
+bool hidden_init(hidden_files *self, const serve_config *config, const char *const *own_files) {
   *self = (hidden_files){.count = 0};
   for (const found_program *one = config->secret_files; one; one = one->next)
     if (!add(self, one->path)) return false;
-  if (token_file && !add(self, token_file)) return false;
+  for (size_t i = 0; own_files && own_files[i]; i++)
+    if (!add(self, own_files[i])) return false;
   self->named = self->count;
   return add_system(self);
 }

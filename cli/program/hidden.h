@@ -38,7 +38,7 @@ typedef struct hidden_files {
 } hidden_files;
 
 /* Those of the configuration, and the tokens' where there is one. False: no memory. */
-bool hidden_init(hidden_files *self, const serve_config *config, const char *token_file);
+bool hidden_init(hidden_files *self, const serve_config *config, const char *const *own_files);
 void hidden_deinit(hidden_files *self);
 
 /* Whether one of them is in there; a file that is named itself is not hidden. `writable`: who may write there has

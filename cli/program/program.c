@@ -14,8 +14,8 @@
 static void on_turn(turns_call *turn);
 static void on_give_way(turns_call *turn);
 
-void program_host_init(program_host *self, idem_log *log, const char *token_file) {
-  *self = (program_host){.spare = PIPES_NONE, .token_file = token_file};
+void program_host_init(program_host *self, idem_log *log, const char *const *own_files) {
+  *self = (program_host){.spare = PIPES_NONE, .own_files = own_files};
   slots_init(&self->slots, on_turn, on_give_way);
   idem__list_init(&self->running);
   idem__list_init(&self->kept);

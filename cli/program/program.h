@@ -48,7 +48,7 @@ struct program_host {
   idem__list kept; /* programs that stay, of all editions */
   idem_router *kept_router;
   bool runs_programs;
-  const char *token_file;
+  const char *const *own_files;
 };
 
 /* One call of a tool, from its arguments to its answer. */
@@ -90,8 +90,8 @@ struct call {
   uv_write_t write;
 };
 
-/* `token_file`: none of the programs may read it; NULL: there is none. */
-void program_host_init(program_host *self, idem_log *log, const char *token_file);
+/* `own_files`: of the server's, none of which a program may read (tokens, the store); ends with NULL, NULL: none. */
+void program_host_init(program_host *self, idem_log *log, const char *const *own_files);
 /* Takes the limits of a configuration. */
 void program_host_limits(program_host *self, const serve_config *config);
 /* The loop begins to run. */

@@ -55,7 +55,7 @@ bool edition_open(edition *self, program_host *programs) {
   self->entries = calloc(config->tool_count + 1, sizeof *self->entries);
   if (!self->program_tools || !self->query_tools || !self->http_tools || !self->entries)
     return false;
-  if (!confinement_init(&self->bounds, config, &programs->runners.folder, programs->token_file))
+  if (!confinement_init(&self->bounds, config, &programs->runners.folder, programs->own_files))
     return false;
   for (size_t i = 0; i < config->tool_count; i++) {
     tool_config *tool = &config->tools[i];

@@ -32,7 +32,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
   *self = (service){.options = options, .log = log, .current = first, .files = *files};
   service_keep_secrets(self);
   outcome_begin(log, idem__log_is_watched());
-  program_host_init(&self->programs, log, options->token_file);
+  program_host_init(&self->programs, log, options->own_files);
   self->server = service_new_server(&first->config, log);
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))
     return false;

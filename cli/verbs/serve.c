@@ -35,6 +35,7 @@ static int serve(const serve_options *options, service *self) {
                           .policy = mcp ? NULL : &policy,
                           .log = self->log,
                           .http = &options->http,
+                          .store = options->store,
                           .max_connections = options->max_connections,
                           .client_connections = options->client_connections,
                           .on_loop = service_on_loop,
@@ -59,9 +60,9 @@ static int say_fine(const char *path, const serve_config *config) {
 }
 
 /* What only shows when a server is filled with it. */
-static bool can_be_served(edition *self, const char *token_file) {
+static bool can_be_served(edition *self, const char *const *own_files) {
   program_host programs;
-  program_host_init(&programs, NULL, token_file);
+  program_host_init(&programs, NULL, own_files);
   idem_server *scratch = service_new_server(&self->config, NULL);
   bool fine = scratch && edition_open(self, &programs) && edition_fill(self, scratch);
   idem_server_free(scratch);
@@ -82,7 +83,7 @@ static int with_config(const serve_options *options) {
   }
   const serve_config *config = &first->config;
   if (options->check)
-    code = can_be_served(first, options->token_file) ? say_fine(options->path, config) : 1;
+    code = can_be_served(first, options->own_files) ? say_fine(options->path, config) : 1;
   else if (options->dry_run)
     code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
   else

@@ -35,7 +35,10 @@ typedef struct serve_options {
   serve_list trusted_proxies;
   const char *token_file;
   char *token_text;
-  const char *why; /* a flag's value was refused, if it is not only its form */
+  const char *store;        /* a URL; NULL: in memory */
+  char *store_files[4];     /* of a store in a file: it, and what SQLite puts beside it */
+  const char *own_files[6]; /* what no program may read: the token file and these; ends with NULL */
+  const char *why;          /* a flag's value was refused, if it is not only its form */
   idem_http_opts http;
   size_t max_connections, client_connections;
   idem_log_setup log;
@@ -44,6 +47,8 @@ typedef struct serve_options {
 /* True: go on; false: *code is the exit status. serve_options_free either way. */
 bool serve_options_parse(serve_options *self, int argc, char **argv, int *code);
 void serve_options_free(serve_options *self);
+/* Fills own_files and store_files (serve_files.c). False: no memory. */
+bool serve_options_name_files(serve_options *self);
 /* For completion: the file and the tool that a line names whose last word is still being written; nothing is
  * opened or judged. *tool is NULL where the tool is what is being written; false: no --dry-run. */
 bool serve_options_glance(int argc, char **argv, const char **path, const char **tool);

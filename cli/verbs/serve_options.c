@@ -182,6 +182,11 @@ static bool set_token_file(serve_options *self, const char *value) {
   return whole && self->tokens.count > 0;
 }
 
+static bool set_store(serve_options *self, const char *value) {
+  self->store = value;
+  return strcmp(value, "memory:") == 0 || (strncmp(value, "sqlite:", 7) == 0 && value[7]);
+}
+
 static bool set_profile(serve_options *self, const char *value) {
   static const struct {
     const char *name;
@@ -264,6 +269,8 @@ static const struct flag {
     {NULL, "--session-in-flight", "N", "calls under way, of one session (1024)",
      set_session_in_flight},
     {NULL, "--first-ms", "N", "until a connection must say something (10000)", set_first},
+    {"what is kept", "--store", "URL",
+     "where sessions and tasks are: memory: or sqlite:PATH (memory:)", set_store},
     {"what a changed file may do", "--reload-may-loosen", NULL,
      "give tools more than they had, without a new start", set_may_loosen},
     {"what is told", "--access-log", NULL, "one line a request", set_access_log},
@@ -408,7 +415,9 @@ bool serve_options_parse(serve_options *self, int argc, char **argv, int *code) 
   self->http.allow_hosts = list_of(&self->allow_hosts);
   self->http.allow_origins = list_of(&self->allow_origins);
   self->http.trusted_proxies = list_of(&self->trusted_proxies);
-  bool fine = choose_transport(self) && guard(self);
+  bool fine = serve_options_name_files(self) && choose_transport(self) && guard(self);
+  if (fine && self->store && self->profile != IDEM_PROFILE_MCP)
+    fine = refuse("a store keeps sessions and tasks, which plain methods have not", "--store");
   for (size_t i = 0; i < self->url_count; i++)
     fine = fine && fit_url(&self->urls[i], self->profile);
   return fine;
@@ -436,5 +445,7 @@ bool serve_options_glance(int argc, char **argv, const char **path, const char *
 
 void serve_options_free(serve_options *self) {
   for (size_t i = 0; i < self->url_count; i++) free(self->urls[i]);
+  for (size_t i = 0; i < sizeof self->store_files / sizeof *self->store_files; i++)
+    free(self->store_files[i]);
   free(self->token_text);
 }

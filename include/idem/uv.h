@@ -30,7 +30,14 @@ typedef struct idem_serve_opts {
    * proxy itself. 0: a quarter of max_connections, and at least 8. */
   size_t client_connections;
   const idem_http_opts *http; /* http:// and ws://: who may ask, limits, workers; NULL: defaults */
-  bool shutdown_ends_server;  /* the lsp `shutdown` over a socket stops the server, too */
+  /* Where `server` keeps what outlives a request: sessions of revisions before 2026-07-28 with their events, tasks, news of
+   * changes, and the key of requestState unless it was given one. NULL and "memory:": in this process, gone with it.
+   * "sqlite:/path": in a file, for the processes of one machine that name it; "?sync=full" behind it survives a loss
+   * of power, too, "normal" (unless told otherwise) the death of any process, "off" neither. A server has
+   * one store, chosen when it is first served. INVAL: another is in use, there is no server, or it is no such
+   * URL. SYS: it cannot be opened (logged). */
+  const char *store;
+  bool shutdown_ends_server; /* the lsp `shutdown` over a socket stops the server, too */
   /* A peer came or went: one pair a conn. May be NULL. */
   void (*on_open)(idem_conn *conn, void *user);
   void (*on_close)(idem_conn *conn, void *user);

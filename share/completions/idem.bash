@@ -44,11 +44,12 @@ _idem_serve() {
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --allow-host | --allow-origin | --trusted-proxy) ;;
     --rate-limit | --max-connections | --client-connections | --max-in-flight | --client-in-flight | --session-in-flight | --first-ms) ;;
+    --store) mapfile -t COMPREPLY < <(compgen -W "memory: sqlite:" -- "$current") ;;
     --client-header) mapfile -t COMPREPLY < <(compgen -W "X-Forwarded-For Forwarded" -- "$current") ;;
     --dry-run) _idem_dry_run ;;
     *)
       _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --reload-may-loosen --allow-host
-        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --access-log --log-level --log-format --check --dry-run --print-schema
+        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --store --access-log --log-level --log-format --check --dry-run --print-schema
         --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
       ;;

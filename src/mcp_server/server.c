@@ -179,6 +179,14 @@ idem_status idem__server_use_store(idem_server *server, idem__store *store) {
   return join_store(server, idem__store_ref(store));
 }
 
+const char *idem__server_store_name(const idem_server *server) { return server->store_name; }
+
+idem_status idem__server_name_store(idem_server *server, const char *name) {
+  idem_status status = IDEM_OK;
+  server->store_name = idem__server_copy(server, name, &status);
+  return status;
+}
+
 static idem_status make_parts(idem_server *server) {
   idem_router_opts router = {.alloc = &server->alloc, .seed = random_seed(server)};
   idem_status status = idem_router_new(&router, &server->router);
@@ -227,6 +235,7 @@ void idem_server_free(idem_server *server) {
   if (server->registry) idem__registry_unref(server->registry);
   idem_router_free(server->router);
   idem__free(&server->alloc, server->method_users);
+  idem__free(&server->alloc, server->store_name);
   free_options(server);
   for (size_t i = 0; i < IDEM__REVISIONS; i++) idem__buf_deinit(&server->info[i]);
   idem_alloc alloc = server->alloc;

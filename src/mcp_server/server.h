@@ -27,6 +27,7 @@ struct idem_server {
   idem_completion_fn complete;
   void *complete_user;
   struct idem__task_table *tasks; /* see task.c */
+  char *store_name;               /* NULL: its own store, in memory */
   uint8_t state_key[32];          /* see state.c */
   uint8_t state_key_old[32];
   bool has_old_key;
@@ -51,6 +52,13 @@ static inline size_t idem__answer_bytes(const idem_server *server) {
 void idem__server_admit_limits(idem_server *server, const idem_limits *limits);
 /* Shares a store with others; before serving. */
 idem_status idem__server_use_store(idem_server *server, idem__store *store);
+/* What seals requestState for all who share a store, where nobody chose a key; before serving. */
+#define IDEM__STATE_KEY_BYTES 32
+bool idem__server_has_own_state_key(const idem_server *server);
+void idem__server_set_state_key(idem_server *server, const uint8_t key[IDEM__STATE_KEY_BYTES]);
+/* The name under which the driver opened its store; NULL: it has one of its own. A copy is kept. */
+const char *idem__server_store_name(const idem_server *server);
+idem_status idem__server_name_store(idem_server *server, const char *name);
 void idem__server_lock(idem_server *server); /* short sections only */
 void idem__server_unlock(idem_server *server);
 /* Copies a text; NULL stays NULL. */

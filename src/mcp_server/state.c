@@ -32,6 +32,14 @@ idem_status idem__state_keys(idem_server *server) {
   return IDEM_OK;
 }
 
+bool idem__server_has_own_state_key(const idem_server *server) {
+  return server->opts.state_key != NULL;
+}
+
+void idem__server_set_state_key(idem_server *server, const uint8_t key[IDEM__STATE_KEY_BYTES]) {
+  memcpy(server->state_key, key, IDEM__STATE_KEY_BYTES);
+}
+
 static void add_text(idem__hmac *hmac, const char *text, size_t len) {
   uint64_t size = len; /* lengths keep neighbouring texts apart */
   idem__hmac_add(hmac, &size, sizeof size);

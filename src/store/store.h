@@ -20,6 +20,7 @@ typedef enum idem__store_space {
   IDEM__STORE_SESSIONS, /* legacy sessions over HTTP, with the log of their events */
   IDEM__STORE_TASKS,
   IDEM__STORE_NEWS, /* no records: only what is told (a resource was updated) */
+  IDEM__STORE_KEYS, /* secrets of all who share the store: what seals requestState */
   IDEM__STORE_SPACES
 } idem__store_space;
 

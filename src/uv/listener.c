@@ -247,7 +247,8 @@ static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opt
   if (idem__url_parse(text, &url) != IDEM_OK || url.scheme == IDEM__SCHEME_EXEC)
     return IDEM_E_INVAL;
   idem__runtime *runtime;
-  idem_status status = idem__runtime_get(loop, opts->alloc, &runtime);
+  idem_status status = idem__store_join(opts);
+  if (status == IDEM_OK) status = idem__runtime_get(loop, opts->alloc, &runtime);
   if (status != IDEM_OK) return status;
   idem_listener *listener;
   status = new_listener(runtime, text, &url, opts, &listener);

@@ -255,7 +255,7 @@ static int run_server(server *self, const char *const *urls, size_t count) {
   uv_unref((uv_handle_t *)&self->wake);
   self->last_call.data = self;
   start_counting(self, urls, count);
-  int code = serve_urls(self, urls, count);
+  int code = idem__store_join(&self->opts) == IDEM_OK ? serve_urls(self, urls, count) : 1;
   close_loop(self);
   idem_metrics_free(self->metrics);
   return code;

@@ -317,6 +317,8 @@ void idem__listener_look(idem_listener *listener);
 idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                idem__web *first, idem_listener **out);
 
+/* Opens the store that `store` names, for a server that has none yet; see idem_serve_opts. */
+idem_status idem__store_join(const idem_serve_opts *opts);
 /* A module's table, loaded for good; NULL: `why` says what is missing. */
 const void *idem__module_load(const char *name, const char *symbol, char *why, size_t size);
 

@@ -438,7 +438,7 @@ static void secrets_in_a_folder_to_write_are_refused(void **state) {
                  "\"u\":{\"run\":[\"true\"],\"env\":{\"K\":{\"file\":\"deep/key\"}}}}}",
                  "", "holds the file of a secret");
   expect_refused("{\"tools\":{\"t\":{\"run\":[\"true\"],\"allow\":{\"write\":[\"deep\"]}}}}",
-                 "--token-file", "tool t may write the token file: put it elsewhere");
+                 "--token-file", "a file of the server's own: put it elsewhere");
 }
 
 /* Each name beside it takes a rule. The tool that comes second is looked at, too. */

@@ -1,0 +1,169 @@
+/* store.c - the store that a server is told to use: opened by its URL before anything is served, and asked once for the key
+ * that all who share it seal requestState with. See docs/internals/uv.md. */
+#include "mcp_server/server.h"
+#include "modules/sqlite/sqlite.h"
+#include "uv/runtime.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define WAIT_S 10 /* for a store that answers later, before serving */
+
+/* ---------------------------------------------------------------- opening */
+
+typedef struct opened {
+  idem__store *store;
+  char why[256];
+} opened;
+
+static bool read_sync(const char *text, idem__sqlite_sync *sync) {
+  static const char *const names[] = {[IDEM__SQLITE_NORMAL] = "sync=normal",
+                                      [IDEM__SQLITE_FULL] = "sync=full",
+                                      [IDEM__SQLITE_OFF] = "sync=off"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(text, names[i]) != 0) continue;
+    *sync = (idem__sqlite_sync)i;
+    return true;
+  }
+  return false;
+}
+
+static idem_status open_file(const idem__sqlite_opts *opts, opened *self) {
+  const idem__sqlite_module *module =
+      idem__module_load("sqlite", IDEM__SQLITE_SYMBOL, self->why, sizeof self->why);
+  if (module && module->version != IDEM__SQLITE_VERSION) {
+    snprintf(self->why, sizeof self->why, "idem-sqlite.so is not a module of this version");
+    module = NULL;
+  }
+  if (!module) return IDEM_E_SYS;
+  idem_status status = module->open(opts, &self->store, self->why, sizeof self->why);
+  return status == IDEM_E_INVAL ? IDEM_E_SYS : status;
+}
+
+/* "sqlite:/path" or "sqlite:/path?sync=full". */
+static idem_status open_sqlite(const char *rest, opened *self) {
+  char path[4096];
+  idem__sqlite_opts opts = {.path = path};
+  size_t len = strcspn(rest, "?");
+  snprintf(self->why, sizeof self->why, "a store is named sqlite:/path or sqlite:/path?sync=full");
+  if (!len || len >= sizeof path) return IDEM_E_INVAL;
+  if (rest[len] && !read_sync(rest + len + 1, &opts.sync)) return IDEM_E_INVAL;
+  memcpy(path, rest, len);
+  path[len] = 0;
+  return open_file(&opts, self);
+}
+
+/* ------------------------------------------------------------- asking once */
+
+/* Two have it: who waits, and the store, which may answer when nobody waits any more. */
+typedef struct question {
+  pthread_mutex_t lock;
+  pthread_cond_t answered;
+  unsigned holders;
+  bool there;
+  idem_status status;
+  uint8_t key[IDEM__STATE_KEY_BYTES];
+} question;
+
+static void let_go(question *self) {
+  unsigned left = --self->holders;
+  pthread_mutex_unlock(&self->lock);
+  if (left) return;
+  pthread_mutex_destroy(&self->lock);
+  pthread_cond_destroy(&self->answered);
+  free(self);
+}
+
+static void on_answer(const idem__store_answer *answer, void *user) {
+  question *self = user;
+  pthread_mutex_lock(&self->lock);
+  self->there = true;
+  self->status = answer->status;
+  if (answer->len == sizeof self->key) memcpy(self->key, answer->bytes, sizeof self->key);
+  pthread_cond_signal(&self->answered);
+  let_go(self);
+}
+
+static question *new_question(void) {
+  question *self = calloc(1, sizeof *self);
+  if (!self) return NULL;
+  pthread_mutex_init(&self->lock, NULL);
+  pthread_cond_init(&self->answered, NULL);
+  self->holders = 2;
+  self->status = IDEM_E_TIMEOUT;
+  return self;
+}
+
+static idem_status ask(idem__store *store, idem__store_op op, uint8_t *key) {
+  question *self = new_question();
+  if (!self) return IDEM_E_NOMEM;
+  op.space = IDEM__STORE_KEYS;
+  op.name = "requestState";
+  op.name_len = strlen(op.name);
+  op.done = on_answer;
+  op.user = self;
+  idem__store_run(store, &op);
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += WAIT_S;
+  pthread_mutex_lock(&self->lock);
+  while (!self->there && pthread_cond_timedwait(&self->answered, &self->lock, &until) == 0)
+    continue;
+  idem_status status = self->status;
+  if (key && status == IDEM_OK) memcpy(key, self->key, sizeof self->key);
+  let_go(self);
+  return status;
+}
+
+/* Whoever comes first makes it. */
+static idem_status share_state_key(idem_server *server, idem__store *store) {
+  uint8_t key[IDEM__STATE_KEY_BYTES];
+  if (idem__server_has_own_state_key(server)) return IDEM_OK;
+  if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) return IDEM_E_SYS;
+  idem_status status = ask(
+      store,
+      (idem__store_op){
+          .verb = IDEM__STORE_PUT, .bytes = key, .len = sizeof key, .expect = IDEM__STORE_ABSENT},
+      NULL);
+  if (status == IDEM_E_EXISTS) status = ask(store, (idem__store_op){.verb = IDEM__STORE_GET}, key);
+  if (status == IDEM_OK) idem__server_set_state_key(server, key);
+  return status;
+}
+
+/* ----------------------------------------------------------------- joining */
+
+static idem_status use(idem_server *server, opened *self) {
+  idem_status status = share_state_key(server, self->store);
+  if (status != IDEM_OK) snprintf(self->why, sizeof self->why, "it does not answer");
+  if (status == IDEM_OK) status = idem__server_use_store(server, self->store);
+  idem__store_unref(self->store);
+  return status;
+}
+
+static idem_status open_and_use(idem_server *server, const char *url, opened *self) {
+  idem_status status = IDEM_E_INVAL;
+  snprintf(self->why, sizeof self->why, "stores are named memory: and sqlite:/path");
+  if (strcmp(url, "memory:") == 0) return IDEM_OK;
+  if (strncmp(url, "sqlite:", 7) == 0) status = open_sqlite(url + 7, self);
+  return status == IDEM_OK ? use(server, self) : status;
+}
+
+idem_status idem__store_join(const idem_serve_opts *opts) {
+  opened self = {.store = NULL};
+  if (!opts->store) return IDEM_OK;
+  const char *name = opts->server ? idem__server_store_name(opts->server) : NULL;
+  if (name && strcmp(name, opts->store) == 0) return IDEM_OK;
+  idem_status status = IDEM_E_INVAL;
+  if (!opts->server || name)
+    snprintf(self.why, sizeof self.why, "%s",
+             name ? "the server has another store" : "only MCP servers have one");
+  else
+    status = open_and_use(opts->server, opts->store, &self);
+  if (status == IDEM_OK) status = idem__server_name_store(opts->server, opts->store);
+  if (status != IDEM_OK)
+    idem_logf(opts->log, IDEM_LOG_ERROR, "the store cannot be used", "%s", self.why);
+  return status;
+}

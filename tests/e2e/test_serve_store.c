@@ -1,0 +1,167 @@
+/* test_serve_store.c - `idem serve --store sqlite:...`: a session outlives the process that opened it, is shared by
+ * processes that name the same file, and no program of a tool reads that file. */
+#include "serving.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char idem[] = IDEM_BIN_DIR "/idem";
+static const char config[] =
+    "{\"tools\":{\"show\":{\"args\":{\"file\":\"string\"},\"run\":[\"cat\",\"--\",\"{file}\"]}}}";
+
+typedef struct node {
+  child server;
+  char host[64]; /* 127.0.0.1:PORT */
+} node;
+
+static node start(const serving *files, const char *store) {
+  node self;
+  char url[128], path[300];
+  serving_path(files, "idem.json", path, sizeof path);
+  self.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--store", store);
+  child_listening(&self.server, url, sizeof url);
+  assert_int_equal(sscanf(url, "http://%63[^/]", self.host), 1);
+  return self;
+}
+
+static void stop(node *self, int signal) {
+  kill(self->server.pid, signal);
+  assert_int_equal(child_end(&self->server), signal == SIGKILL ? -SIGKILL : 0);
+}
+
+/* One request, one connection; the whole answer. */
+static const char *post(const node *self, const char *session, const char *body) {
+  char url[80], head[512];
+  snprintf(url, sizeof url, "tcp://%s", self->host);
+  int fd = child_connect(url);
+  snprintf(
+      head, sizeof head,
+      "POST /mcp HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
+      "Accept: application/json, text/event-stream\r\n%s%s%sContent-Length: %zu\r\n\r\n",
+      self->host, session ? "Mcp-Session-Id: " : "", session ? session : "", session ? "\r\n" : "",
+      strlen(body));
+  child_send(fd, head);
+  child_send(fd, body);
+  const char *answer = child_rest(fd);
+  close(fd);
+  return answer;
+}
+
+static void open_session(const node *self, char session[80]) {
+  const char *answer = post(
+      self, NULL,
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}");
+  const char *header = strcasestr(answer, "mcp-session-id:");
+  assert_non_null(header);
+  assert_int_equal(sscanf(header + strlen("mcp-session-id:"), " %79[!-~]", session), 1);
+  expect_in(post(self, session, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
+            " 202 ");
+}
+
+static void expect_served(const node *self, const char *session) {
+  const char *answer =
+      post(self, session, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}");
+  expect_in(answer, " 200 ");
+  expect_in(answer, "\"id\":7,\"result\":{\"tools\":[{\"name\":\"show\"");
+}
+
+static void store_url(const serving *files, char *url, size_t size) {
+  char path[300];
+  serving_path(files, "store.db", path, sizeof path);
+  snprintf(url, size, "sqlite:%s", path);
+}
+
+static void a_session_outlives_its_process(void **state) {
+  serving files;
+  char store[320], session[80];
+  (void)state;
+  serving_make(&files, config);
+  store_url(&files, store, sizeof store);
+  node first = start(&files, store);
+  open_session(&first, session);
+  expect_served(&first, session);
+  stop(&first, SIGKILL);
+  node second = start(&files, store);
+  expect_served(&second, session);
+  stop(&second, SIGTERM);
+  node third = start(&files, store);
+  expect_served(&third, session);
+  stop(&third, SIGTERM);
+  child_remove_folder(files.folder);
+}
+
+static void processes_that_name_one_file_share_its_sessions(void **state) {
+  serving files;
+  char store[320], session[80];
+  (void)state;
+  serving_make(&files, config);
+  store_url(&files, store, sizeof store);
+  node one = start(&files, store), other = start(&files, store);
+  open_session(&one, session);
+  expect_served(&other, session);
+  expect_in(post(&other, "0123456789abcdef", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"),
+            " 404 ");
+  stop(&one, SIGTERM);
+  expect_served(&other, session);
+  stop(&other, SIGTERM);
+  child_remove_folder(files.folder);
+}
+
+static void no_program_reads_the_store(void **state) {
+  serving files;
+  char store[320], session[80];
+  struct stat found;
+  (void)state;
+  serving_make(&files, config);
+  serving_file(&files, "plain.txt", "readable");
+  store_url(&files, store, sizeof store);
+  node self = start(&files, store);
+  open_session(&self, session);
+  assert_int_equal(stat(store + strlen("sqlite:"), &found), 0);
+  assert_int_equal(found.st_mode & 0777, 0600);
+  static const char call[] =
+      "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":"
+      "\"show\",\"arguments\":{\"file\":\"%s\"}}}";
+  char body[256];
+  snprintf(body, sizeof body, call, "plain.txt");
+  expect_in(post(&self, session, body), "readable");
+  static const char *const hidden[] = {"store.db", "store.db-wal", "store.db-shm"};
+  for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+    snprintf(body, sizeof body, call, hidden[i]);
+    expect_in(post(&self, session, body), "Permission denied");
+  }
+  stop(&self, SIGTERM);
+  child_remove_folder(files.folder);
+}
+
+static void expect_refused(const char *store, const char *reason, int status) {
+  serving files;
+  char path[300];
+  serving_make(&files, config);
+  serving_path(&files, "idem.json", path, sizeof path);
+  child server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--store", store);
+  expect_in(child_rest(server.err), reason);
+  assert_int_equal(child_end(&server), status);
+  child_remove_folder(files.folder);
+}
+
+static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
+  (void)state;
+  expect_refused("sqlite:/nowhere/at/all.db", "No such file", 1);
+  expect_refused("sqlite:/tmp/idem.db?sync=perhaps", "sqlite:/path?sync=full", 1);
+  expect_refused("mysql://localhost", "this flag wants URL", 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_session_outlives_its_process),
+      cmocka_unit_test(processes_that_name_one_file_share_its_sessions),
+      cmocka_unit_test(no_program_reads_the_store),
+      cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
