@@ -100,6 +100,23 @@ static const char schema_2020_12[] = JSON({
   "additionalProperties" : false
 });
 
+static const char promise[] =
+    JSON({"type" : "object", "properties" : {"sum" : {"type" : "integer"}}, "required" : ["sum"]});
+
+static void promised(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)arguments, (void)user;
+  yyjson_mut_doc *doc = idem_request_doc(request);
+  yyjson_mut_val *sum = yyjson_mut_obj(doc);
+  yyjson_mut_obj_add_int(doc, sum, "sum", 3);
+  idem_tool_reply(request, &(idem_tool_result){.structured = sum});
+}
+
+/* What clients would refuse the engine does not send: they hear of an internal error, the log of the tool. */
+static void broken(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)arguments, (void)user;
+  idem_tool_text(request, "three", 5);
+}
+
 static const idem_tool tools[] = {
     {.name = "test_simple_text",
      .description = "Answers with a simple text",
@@ -123,6 +140,14 @@ static const idem_tool tools[] = {
        "properties" : {"region" : {"type" : "string", "x-mcp-header" : "Region"}}
      }),
      .fn = region},
+    {.name = "test_kept_promise",
+     .description = "Answers as its output schema says",
+     .output_schema = promise,
+     .fn = promised},
+    {.name = "test_broken_promise",
+     .description = "Does not",
+     .output_schema = promise,
+     .fn = broken},
 };
 
 bool content_register(idem_server *server) { return tools_add(server, tools, COUNT(tools)); }

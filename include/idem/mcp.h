@@ -284,7 +284,8 @@ IDEM_API idem_status idem_completion_reply(idem_request *request, const char *co
 
 /* ------------------------------------------------- inside a handler: telling */
 
-/* Sent to a peer that asked for it, and only when it is more than the last time. */
+/* Sent to a peer that asked for it, and only when it is more than the last time. Of a task it goes to the session
+ * that began it (2025-11-25), until the task is over. */
 IDEM_API void idem_progress(idem_request *request, double progress, double total,
                             const char *message); /* total 0: unknown */
 typedef enum idem_mcp_level {

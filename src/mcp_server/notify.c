@@ -4,6 +4,7 @@
 #include "result.h"
 #include "server.h"
 #include "session.h"
+#include "task.h"
 #include "wait.h"
 
 #include <string.h>
@@ -27,28 +28,53 @@ static void send(idem_conn *conn, const char *method, idem__buf *params,
   idem__buf_deinit(params);
 }
 
+static void write_progress(const idem__context *context, double total, const char *message,
+                           idem__writer *writer) {
+  idem__write_object(writer);
+  idem__write_key(writer, "progressToken");
+  idem__write_raw(writer, context->progress_token, context->progress_token_len);
+  idem__write_key(writer, "progress");
+  idem__write_double(writer, context->last_progress);
+  if (total > 0) {
+    idem__write_key(writer, "total");
+    idem__write_double(writer, total);
+  }
+  if (idem__revision_has(context->revision, IDEM__R_PROGRESS_MESSAGE)) {
+    idem__write_member_text(writer, "message", message);
+  }
+  if (context->task) idem__task_write_related(context->task->id, writer);
+  idem__write_object_end(writer);
+}
+
+/* The session that began it goes on hearing of it under the same token, until it is over. */
+static bool hears_of_task(const idem__context *context) {
+  if (!context || !context->task || !context->task->session) return false;
+  idem__tasks_lock(context->server);
+  bool over = idem__task_terminal(context->task);
+  idem__tasks_unlock(context->server);
+  return !over;
+}
+
 void idem_progress(idem_request *request, double progress, double total, const char *message) {
   idem__context *context = idem__context_of(request);
   idem_conn *conn = stream_of(context);
-  if (!conn || !context->progress_token || progress <= context->last_progress) return;
+  bool of_task = !conn && hears_of_task(context);
+  if ((!conn && !of_task) || !context->progress_token || progress <= context->last_progress) return;
   context->last_progress = progress;
   idem__buf params;
   idem__buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
-  idem__write_object(&writer);
-  idem__write_key(&writer, "progressToken");
-  idem__write_raw(&writer, context->progress_token, context->progress_token_len);
-  idem__write_key(&writer, "progress");
-  idem__write_double(&writer, progress);
-  if (total > 0) {
-    idem__write_key(&writer, "total");
-    idem__write_double(&writer, total);
-  }
-  if (idem__revision_has(context->revision, IDEM__R_PROGRESS_MESSAGE)) {
-    idem__write_member_text(&writer, "message", message);
-  }
-  idem__write_object_end(&writer);
-  send(conn, "notifications/progress", &params, &writer);
+  write_progress(context, total, message, &writer);
+  idem__mcp_news news = {.method = "notifications/progress",
+                         .params = params.data,
+                         .len = params.len,
+                         .session = of_task ? context->task->session : NULL,
+                         .level = -1};
+  if (of_task && writer.status == IDEM_OK) idem__server_tell(context->server, &news);
+  if (of_task)
+    idem__buf_deinit(&params);
+  else
+    send(conn, "notifications/progress", &params, &writer);
 }
 
 #define DATA_DEPTH 512

@@ -128,6 +128,9 @@ void idem__task_view_end(idem__task_view *view);
 void idem__task_view_write(const idem__task_view *view, const idem__revision *revision,
                            bool detailed, idem__writer *writer);
 
+/* "_meta" that says which task something belongs to (2025-11-25). */
+void idem__task_write_related(const char *task_id, idem__writer *writer);
+
 /* task_table.c: every function takes the lock by itself unless it says otherwise. */
 idem_status idem__tasks_new(idem_server *server);
 void idem__tasks_free(idem_server *server);

@@ -165,7 +165,6 @@ idem__task *idem__task_known(idem_server *server, const char *id) {
 static bool keep_session(const idem__context *context, idem__task *task) {
   const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
   const char *name = peer && peer->session ? peer->session->name : NULL;
-  if (context->server->opts.no_task_status) return true;
   if (!name || !idem__revision_has(context->revision, IDEM__R_TASKS)) return true;
   task->revision = context->revision;
   task->session = idem__strndup(&context->server->alloc, name, strlen(name));
@@ -320,7 +319,7 @@ static void tell_listeners(idem__mcp_worker *worker, idem__task *task) {
 /* notifications/tasks/status, for the session that began it. */
 static void tell_session(idem__mcp_worker *worker, const idem__task *task) {
   idem__buf params;
-  if (!task->session) return;
+  if (!task->session || worker->server->opts.no_task_status) return;
   idem__buf_init(&params, &worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__task_view view = idem__task_view_of(task);

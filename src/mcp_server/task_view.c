@@ -137,3 +137,13 @@ void idem__task_view_write(const idem__task_view *view, const idem__revision *re
                          (int64_t)opts->task_poll_ms);
   if (detailed && modern) write_detail(view, writer);
 }
+
+void idem__task_write_related(const char *task_id, idem__writer *writer) {
+  idem__write_key(writer, "_meta");
+  idem__write_object(writer);
+  idem__write_key(writer, "io.modelcontextprotocol/related-task");
+  idem__write_object(writer);
+  idem__write_member_text(writer, "taskId", task_id);
+  idem__write_object_end(writer);
+  idem__write_object_end(writer);
+}

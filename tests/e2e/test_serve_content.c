@@ -170,6 +170,7 @@ static void files_of_a_folder_are_listed_and_read(void **state) {
   expect_in(serving_ask(*state, "resources/templates/list", "{}"), "idem://docs/{+path}");
 }
 
+/* MUST resources.paths 2026-07-28 */
 static void nothing_outside_a_folder_is_read(void **state) {
   static const char *const outside[] = {
       "../secret.md",       "%2e%2e/secret.md",    "..%2fsecret.md",

@@ -131,7 +131,40 @@ async function subscriptions(talk) {
   assert.equal(heard("notifications/resources/updated").length, 1);
 }
 
-const chapters = { lists, calls, reads, prompts, progress, logs, cancels, asks, subscriptions };
+// A user who refuses is asked once, and the call ends.
+async function refused({ client }) {
+  const prompt = `Refuse ${Math.random()}`;
+  const result = await client.callTool({ name: "test_sampling", arguments: { prompt } }).catch((error) => error);
+  assert.equal(refusals.get(prompt), 1);
+  assert.ok(result instanceof Error || result.content, "the call did not end");
+}
+
+// Clients hold results against the output schema that they were shown: what breaks it must not come to that.
+async function promises({ client }) {
+  await client.listTools();
+  const kept = await client.callTool({ name: "test_kept_promise", arguments: {} });
+  assert.deepEqual(kept.structuredContent, { sum: 3 });
+  await assert.rejects(client.callTool({ name: "test_broken_promise", arguments: {} }), (error) => {
+    assert.equal(error.code, -32603);
+    assert.match(error.message, /Internal error/);
+    return true;
+  });
+}
+
+// The answer of a call whose stream was closed meanwhile is fetched by the SDK, where there are streams.
+async function lostStream({ client }) {
+  assert.match(text(await client.callTool({ name: "test_reconnection", arguments: {} })), /./);
+}
+
+// What people are shown is the message.
+async function messages({ client }) {
+  await assert.rejects(client.callTool({ name: "no_such_tool", arguments: {} }), /Unknown tool: no_such_tool/);
+  await assert.rejects(client.readResource({ uri: "test://missing" }), /Resource not found: test:\/\/missing/);
+  await assert.rejects(client.getPrompt({ name: "no_such_prompt" }), /no_such_prompt/);
+  assert.match(text(await client.callTool({ name: "greet", arguments: { name: 7 } })), /name.*string/);
+}
+
+const chapters = { lists, calls, reads, prompts, progress, logs, cancels, asks, refused, promises, lostStream, messages, subscriptions };
 
 // Holds the whole conversation with a client that `open` connected.
 export async function converse(name, open) {
@@ -161,10 +194,16 @@ export const elicit = ({ requestedSchema }) => {
   }
   return { action: "accept", content };
 };
-export const sample = ({ messages }) => ({
-  model: "parrot",
-  role: "assistant",
-  content: { type: "text", text: `answer to: ${messages[0].content.text}` },
-});
+// How often a model was asked what its user refuses.
+const refusals = new Map();
+
+export const sample = ({ messages }) => {
+  const prompt = messages[0].content.text;
+  if (prompt.startsWith("Refuse")) {
+    refusals.set(prompt, (refusals.get(prompt) ?? 0) + 1);
+    throw Object.assign(new Error("User rejected sampling request"), { code: -1 });
+  }
+  return { model: "parrot", role: "assistant", content: { type: "text", text: `answer to: ${prompt}` } };
+};
 export const roots = () => ({ roots: [{ uri: "file:///one" }, { uri: "file:///two", name: "two" }] });
 export { text, until };

@@ -386,6 +386,7 @@ static void an_empty_token_list_is_refused(void **state) {
   http_peer_deinit(&peer);
 }
 
+/* MUST tools.rate 2025-03-26+ */
 static void over_the_rate_is_429_with_the_id_and_when_to_retry(void **state) {
   (void)state;
   idem_http_opts http = {.rate_count = 2, .rate_seconds = 10};

@@ -40,6 +40,7 @@ static void settle(mcp_web *web, mcp_web_conn *one, mcp_web_conn *other) {
   mcp_web_settle(other);
 }
 
+/* MUST elicitation.complete-own 2025-11-25 */
 static void who_was_sent_somewhere_hears_that_it_is_over_and_nobody_else(void **state) {
   (void)state;
   mcp_web web;
@@ -100,6 +101,37 @@ static void a_task_is_told_of_in_the_session_that_began_it(void **state) {
   assert_null(strstr(other.output, "tasks/status"));
   mcp_web_disconnect(&mine);
   mcp_web_disconnect(&other);
+  mcp_web_close(&web);
+}
+
+/* The id of a task does not open it to another user of 2025-11-25, whose list does not have it.
+ * MUST tasks.bound 2025-11-25 */
+static void a_task_of_another_is_none(void **state) {
+  (void)state;
+  mcp_web web;
+  static const char *const methods[] = {"tasks/get", "tasks/result", "tasks/cancel"};
+  char ann[64], bob[64], headers[128], body[256];
+  mcp_web_open(&web, &(mcp_web_opts){0});
+  mcp_web_hello(&web, "Authorization: Bearer ann\r\n", ann);
+  mcp_web_hello(&web, "Authorization: Bearer bob\r\n", bob);
+  snprintf(headers, sizeof headers, "%sAuthorization: Bearer ann\r\n", ann);
+  char *made = mcp_web_ask(&web, "POST", "/mcp", headers, CALL("job_fail", ",\"task\":{}"));
+  const char *id = strstr(made, "\"taskId\":\"");
+  assert_non_null(id);
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers,
+                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/list\"}"),
+         "taskId");
+  snprintf(headers, sizeof headers, "%sAuthorization: Bearer bob\r\n", bob);
+  for (size_t i = 0; i < 3; i++) {
+    snprintf(body, sizeof body,
+             "{\"jsonrpc\":\"2.0\",\"id\":%zu,\"method\":\"%s\",\"params\":{\"taskId\":\"%.32s\"}}",
+             i, methods[i], id + 10);
+    expect(mcp_web_ask(&web, "POST", "/mcp", headers, body), "-32602");
+  }
+  expect(mcp_web_ask(&web, "POST", "/mcp", headers,
+                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/list\"}"),
+         "\"tasks\":[]");
+  free(made);
   mcp_web_close(&web);
 }
 
@@ -197,6 +229,7 @@ int main(void) {
       cmocka_unit_test(who_was_sent_somewhere_hears_that_it_is_over_and_nobody_else),
       cmocka_unit_test(a_visit_may_end_in_another_process),
       cmocka_unit_test(a_task_is_told_of_in_the_session_that_began_it),
+      cmocka_unit_test(a_task_of_another_is_none),
       cmocka_unit_test(a_log_line_reaches_each_session_by_its_level),
       cmocka_unit_test(lines_that_nobody_takes_are_bounded),
       cmocka_unit_test(a_ping_goes_on_the_stream_of_a_request),

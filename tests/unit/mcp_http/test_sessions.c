@@ -47,6 +47,7 @@ static void a_session_opened_here_is_served_there(void **state) {
   close_pair(&first, &second, store);
 }
 
+/* MUST elicitation.bound 2025-11-25 */
 static void a_session_survives_its_process(void **state) {
   (void)state;
   mcp_web before, after;
@@ -314,6 +315,7 @@ static size_t times_told(const mcp_web_conn *stream) {
 }
 
 /* Streamable HTTP: the same message is not sent on several streams. */
+/* MUST http.one-stream 2025-03-26..2025-11-25 */
 static void a_notification_goes_to_one_stream_of_a_session(void **state) {
   (void)state;
   loops both;

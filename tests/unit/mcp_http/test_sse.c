@@ -155,6 +155,7 @@ static void a_stream_that_is_cut_off_says_so_first(void **state) {
 }
 
 /* Where nobody waits for it on the stream: the POST itself is answered, with the request's id. */
+/* MUST tools.rate 2024-11-05 */
 static void over_the_rate_a_post_is_answered_with_its_id(void **state) {
   (void)state;
   mcp_web web;

@@ -171,6 +171,7 @@ static void who_claims_nothing_but_sends_the_header_is_not_served_as_old(void **
 
 /* --------------------------------------------------------------------- defining */
 
+/* MUST tools.header-rules 2026-07-28 */
 static void marks_that_cannot_work_are_refused(void **state) {
   (void)state;
   static const char *const bad[] = {

@@ -317,6 +317,7 @@ static void expect_refused(idem_server *server, idem_resource resource) {
   assert_int_equal(idem_server_add_resource(server, &resource, NULL, 0), IDEM_E_INVAL);
 }
 
+/* MUST resources.custom-uris 2025-06-18+ */
 static void a_bad_definition_is_refused_with_a_sentence(void **state) {
   (void)state;
   idem_server *server = mcp_test_server(NULL);

@@ -170,6 +170,7 @@ static void a_seal_is_good_for_a_while_only(void **state) {
   close_world(&w);
 }
 
+/* MUST elicitation.bound 2026-07-28 */
 static void a_seal_is_one_principals(void **state) {
   (void)state;
   world w;

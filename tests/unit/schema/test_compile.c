@@ -2,6 +2,7 @@
 #include "schema/keyword.h"
 #include "schema_help.h"
 
+/* MUST base.schema-valid 2025-11-25+ */
 static void bad_keyword_values_are_named(void **state) {
   (void)state;
   static const struct {
@@ -49,6 +50,7 @@ static void bad_keyword_values_are_named(void **state) {
   }
 }
 
+/* MUST base.schema-dialect 2025-11-25+ */
 static void an_unknown_dialect_is_never_permissive(void **state) {
   (void)state;
   idem_schema_fault fault =
@@ -69,6 +71,7 @@ static void keywords_are_found_by_their_whole_name(void **state) {
 
 /* ---------------------------------------------------------------- registry */
 
+/* MUST base.no-fetch 2026-07-28 */
 static void references_reach_registered_documents_only(void **state) {
   (void)state;
   idem_schema_registry *registry;
