@@ -109,10 +109,13 @@ static void peer_gone(idem__driver *driver) {
   if (listener) idem__listener_peer_gone(listener);
 }
 
-/* A peer that leaves is nothing special; a full disk under stdout is. */
+/* A peer that leaves is nothing special. Whoever is behind stdout was owed what can no longer be written: a full disk,
+ * a reader that has gone. */
 static void peer_lost(idem__driver *driver, ssize_t error) {
   idem__peer *peer = idem__peer_of(driver);
-  bool left = error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT || error == -EPROTO;
+  bool stdio = peer->listener && peer->listener->scheme == IDEM__SCHEME_STDIO;
+  bool left = !stdio &&
+              (error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT || error == -EPROTO);
   peer->broken = error == -EPROTO;
   peer->reason.text = strerror((int)-error);
   note(peer, left ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "connection lost", peer->reason.text);

@@ -149,14 +149,26 @@ static void an_end_that_fails_is_a_failure(void **state) {
   close(folder);
 }
 
-static void an_output_nobody_reads_any_more_ends_the_server_quietly(void **state) {
+/* Whoever asked has no answer, and whoever started the server should know why: it used to end as if all were well. */
+static void an_output_nobody_reads_any_more_is_a_failure_that_is_told(void **state) {
   (void)state;
   child server = CHILD(REFERENCE);
   close(server.out);
   server.out = -1;
   child_send(server.in, ASK);
+  child_line_with(server.err, "connection lost peer=stdio detail=Broken pipe");
   uint64_t took;
-  assert_int_equal(child_end_timed(&server, &took), 0);
+  assert_int_equal(child_end_timed(&server, &took), 1);
+}
+
+static void an_output_nobody_reads_is_no_failure_where_nothing_is_owed(void **state) {
+  (void)state;
+  child server = CHILD(REFERENCE);
+  child_line_with(server.err, "listening on stdio:");
+  close(server.out);
+  server.out = -1;
+  child_send(server.in, "{\"jsonrpc\":\"2.0\",\"method\":\"update\"}\n");
+  assert_int_equal(child_end(&server), 0);
 }
 
 static void an_input_that_does_not_block_works_as_well(void **state) {
@@ -320,7 +332,8 @@ int main(void) {
       cmocka_unit_test(a_closed_input_is_an_ended_one),
       cmocka_unit_test(a_server_without_an_output_does_not_start),
       cmocka_unit_test(an_end_that_fails_is_a_failure),
-      cmocka_unit_test(an_output_nobody_reads_any_more_ends_the_server_quietly),
+      cmocka_unit_test(an_output_nobody_reads_any_more_is_a_failure_that_is_told),
+      cmocka_unit_test(an_output_nobody_reads_is_no_failure_where_nothing_is_owed),
       cmocka_unit_test(an_input_that_does_not_block_works_as_well),
       cmocka_unit_test(flags_of_inherited_pipes_are_left_alone),
       cmocka_unit_test(a_flag_that_had_to_change_is_put_back),
