@@ -330,13 +330,14 @@ typedef enum idem__counter {
 /* The label of a count, a method or a tool: 0 is `other`, 1.. are registered names. */
 typedef uint32_t idem__method_label;
 
-/* How a request or the call of a tool ended. The first three are all that requests know. */
+/* How a request or the call of a tool ended. The first four are all that requests know. */
 typedef enum idem__outcome {
   IDEM__OUTCOME_OK,
   IDEM__OUTCOME_ERROR, /* an error answer */
   IDEM__OUTCOME_CANCELLED,
-  IDEM__OUTCOME_FAILED, /* a tool said isError */
-  IDEM__OUTCOME_ASKED,  /* a tool needs input first, and is called again with it */
+  IDEM__OUTCOME_TIMEOUT, /* an error answer, because time was up */
+  IDEM__OUTCOME_FAILED,  /* a tool said isError */
+  IDEM__OUTCOME_ASKED,   /* a tool needs input first, and is called again with it */
   IDEM__OUTCOMES
 } idem__outcome;
 
@@ -349,9 +350,9 @@ idem_status idem__metrics_label(idem_metrics *metrics, const char *method, size_
 /* All of these take a NULL metrics and then do nothing. */
 void idem__metrics_add(idem_metrics *metrics, idem__counter counter, uint64_t n);
 void idem__metrics_notification(idem_metrics *metrics, idem__method_label label);
-/* `ok` false counts status="error", or "cancelled" if the code says so. `code` 0 means no error code. */
-void idem__metrics_request(idem_metrics *metrics, idem__method_label label, bool ok, int code,
-                           uint64_t duration_ns);
+/* `code` 0 means no error code. */
+void idem__metrics_request(idem_metrics *metrics, idem__method_label label, idem__outcome outcome,
+                           int code, uint64_t duration_ns);
 /* The same for tools: names of their own, and rows. `duration_ns` UINT64_MAX: not known. */
 idem_status idem__metrics_tool_label(idem_metrics *metrics, const char *tool, size_t len,
                                      idem__method_label *label);

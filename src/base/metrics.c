@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LABEL_NAME_MAX = 256, CANCELLED = -32800 };
+enum { LABEL_NAME_MAX = 256 };
 
 /* Only the owner writes a cell, so a plain read-modify-write loses nothing. */
 static inline void bump(idem__cell *cell, uint64_t n) {
@@ -159,13 +159,10 @@ static void count_duration(idem__row *row, uint64_t duration_ns) {
   bump(&row->duration_ns, duration_ns);
 }
 
-void idem__metrics_request(idem_metrics *metrics, idem__method_label label, bool ok, int code,
-                           uint64_t duration_ns) {
+void idem__metrics_request(idem_metrics *metrics, idem__method_label label, idem__outcome outcome,
+                           int code, uint64_t duration_ns) {
   if (!metrics) return;
   idem__row *row = method_row(metrics, label);
-  idem__outcome outcome = ok                  ? IDEM__OUTCOME_OK
-                          : code == CANCELLED ? IDEM__OUTCOME_CANCELLED
-                                              : IDEM__OUTCOME_ERROR;
   bump(&row->outcomes[outcome], 1);
   count_duration(row, duration_ns);
   idem__metrics_error(metrics, code);

@@ -199,6 +199,7 @@ static idem_status put_outcomes(idem__buf *out, const char *name, const char *he
       {IDEM__OUTCOME_ERROR, ",status=\"error\""},
       {IDEM__OUTCOME_FAILED, ",status=\"failed\""},
       {IDEM__OUTCOME_OK, ",status=\"ok\""},
+      {IDEM__OUTCOME_TIMEOUT, ",status=\"timeout\""},
   };
   idem_status status = put_head(out, name, "counter", help);
   for (size_t i = 0; i < all->count; i++) {

@@ -44,16 +44,14 @@ void idem__tool_count_task(idem__context *context, idem__outcome outcome) {
 
 void idem__tool_count_end(idem__context *context) {
   idem__outcome outcome = IDEM__OUTCOME_CANCELLED;
-  bool succeeded;
+  idem__outcome answered;
   uint64_t took = UINT64_MAX;
   if (context->was_task) {
     outcome = (idem__outcome)context->outcome;
     took = context->task_ms * 1000000u;
-  } else if (idem__request_measured(context->request, &succeeded, &took)) {
-    bool known = succeeded && context->outcome >= 0;
-    outcome = known       ? (idem__outcome)context->outcome
-              : succeeded ? IDEM__OUTCOME_OK
-                          : IDEM__OUTCOME_ERROR;
+  } else if (idem__request_measured(context->request, &answered, &took)) {
+    bool known = answered == IDEM__OUTCOME_OK && context->outcome >= 0;
+    outcome = known ? (idem__outcome)context->outcome : answered;
   }
   idem__metrics_tool(context->metrics, context->tool_label, outcome, took);
 }

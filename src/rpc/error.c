@@ -118,5 +118,10 @@ idem__answer idem__answer_rate_limited(idem_code_set codes) {
 }
 
 idem__answer idem__answer_timed_out(idem_code_set codes) {
-  return answer_by_set(codes, IDEM_RPC_INTERNAL_ERROR, -32009, "Request timed out");
+  static const char reason[] = "timed-out";
+  idem__answer answer = answer_by_set(codes, IDEM_RPC_INTERNAL_ERROR, -32009, "Request timed out");
+  answer.timed_out = true;
+  if (answer.code == IDEM_RPC_INTERNAL_ERROR) /* which says nothing by itself */
+    answer.value = (idem__value){IDEM__VALUE_MEMBER, reason, sizeof reason - 1, "reason"};
+  return answer;
 }

@@ -208,9 +208,9 @@ struct idem_request {
   bool settled;    /* the wire is done with it: answered, cancelled or conn gone */
   bool ended;      /* the handler is done with it */
   bool cancelled;
-  bool told;      /* the log has its line already: an error answer needs no other */
-  bool measured;  /* answered on a conn with metrics: took_ns and succeeded hold */
-  bool succeeded; /* ... with a result */
+  bool told;             /* the log has its line already: an error answer needs no other */
+  bool measured;         /* answered on a conn with metrics: took_ns and outcome hold */
+  unsigned char outcome; /* an idem__outcome */
   uint64_t took_ns;
 };
 

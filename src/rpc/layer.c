@@ -28,9 +28,10 @@ bool idem__request_in_use(const idem_request *request) { return request->live &&
 
 idem_code_set idem__request_codes(const idem_request *request) { return request->codes; }
 
-bool idem__request_measured(const idem_request *request, bool *succeeded, uint64_t *took_ns) {
+bool idem__request_measured(const idem_request *request, idem__outcome *outcome,
+                            uint64_t *took_ns) {
   if (!request->measured) return false;
-  *succeeded = request->succeeded;
+  *outcome = (idem__outcome)request->outcome;
   *took_ns = request->took_ns;
   return true;
 }

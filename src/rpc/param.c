@@ -109,7 +109,7 @@ static idem_status put_fault(idem__buf *out, const idem_param_fault *fault) {
 /* The log hears which param it was, not what stood there. */
 static void tell(idem_request *request, const idem_param_fault *fault) {
   char detail[256];
-  if (!request->live || request->settled) return;
+  if (!request->live || request->settled || request->told) return;
   snprintf(detail, sizeof detail, "%.96s: expected %.96s, received %s", fault->param,
            fault->expected, idem__json_type_name(fault->received));
   idem__request_tell(request, NULL, IDEM_LOG_WARN, "params were refused", detail);

@@ -41,15 +41,21 @@ static IDEM__INLINE void leave_books(idem_request *request) {
   if (IDEM__UNLIKELY(!request->ended)) idem__list_append(&conn->settled, &request->link);
 }
 
+IDEM__COLD static idem__outcome outcome_of_error(const idem__answer *answer) {
+  if (answer->timed_out) return IDEM__OUTCOME_TIMEOUT;
+  return answer->code == IDEM_RPC_REQUEST_CANCELLED ? IDEM__OUTCOME_CANCELLED : IDEM__OUTCOME_ERROR;
+}
+
 static void count(idem_request *request, const idem__answer *answer) {
   idem_conn *conn = request->conn;
   if (!conn->opts.metrics) return;
   request->took_ns = idem__conn_now_ns(conn) - request->started_ns;
   request->measured = true;
-  request->succeeded = !answer->is_error;
-  idem__metrics_request(conn->opts.metrics, request->method ? request->method->label : 0,
-                        !answer->is_error, answer->is_error ? (int)answer->code : 0,
-                        request->took_ns);
+  idem__outcome outcome =
+      IDEM__UNLIKELY(answer->is_error) ? outcome_of_error(answer) : IDEM__OUTCOME_OK;
+  request->outcome = (unsigned char)outcome;
+  idem__metrics_request(conn->opts.metrics, request->method ? request->method->label : 0, outcome,
+                        answer->is_error ? (int)answer->code : 0, request->took_ns);
 }
 
 /* What waited for this one to finish may run now; a conn that was ending may have ended. */

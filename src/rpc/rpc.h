@@ -118,6 +118,7 @@ typedef struct idem__value {
 /* What goes into an answer. */
 typedef struct idem__answer {
   bool is_error;
+  bool timed_out; /* an error, since its time was up: counted as such */
   int64_t code;
   const char *message; /* NULL: the canonical text of the code */
   idem__value value;   /* the result, or the error's data */
@@ -160,8 +161,8 @@ bool idem__request_has_method(const idem_request *request);
 bool idem__request_batched(const idem_request *request);
 /* The wire is done with it: answered, cancelled, or the conn is gone. */
 bool idem__request_settled(const idem_request *request);
-/* Answered on a conn with metrics: how, and after how long. */
-bool idem__request_measured(const idem_request *request, bool *succeeded, uint64_t *took_ns);
+/* Answered on a conn with metrics: how (OK, ERROR or TIMEOUT), and after how long. */
+bool idem__request_measured(const idem_request *request, idem__outcome *outcome, uint64_t *took_ns);
 /* Its handler may still use it. */
 bool idem__request_in_use(const idem_request *request);
 /* Whose codes its errors take from now on. */

@@ -69,7 +69,7 @@ static void fresh_metrics_show_every_family_and_no_method(void **state) {
  * comment or a name, perhaps labels, a blank and a number. */
 static void the_text_keeps_the_rules_of_the_format(void **state) {
   idem_metrics *metrics = *state;
-  idem__metrics_request(metrics, label_of(metrics, "a \"b\"\\c"), true, 0, 1);
+  idem__metrics_request(metrics, label_of(metrics, "a \"b\"\\c"), IDEM__OUTCOME_OK, 0, 1);
   idem__metrics_notification(metrics, 0);
   render(&metrics, 1);
   char family[128] = "";
@@ -95,8 +95,8 @@ static void requests_count_by_method_and_outcome(void **state) {
   idem__method_label list = label_of(metrics, "tools/list"), call = label_of(metrics, "tools/call");
   assert_int_equal(list, 1);
   assert_int_equal(call, 2);
-  for (int i = 0; i < 3; i++) idem__metrics_request(metrics, list, true, 0, 1000);
-  idem__metrics_request(metrics, call, false, -32602, 1000);
+  for (int i = 0; i < 3; i++) idem__metrics_request(metrics, list, IDEM__OUTCOME_OK, 0, 1000);
+  idem__metrics_request(metrics, call, IDEM__OUTCOME_ERROR, -32602, 1000);
   idem__metrics_notification(metrics, call);
   const char *text = render(&metrics, 1);
   expect_line(text, "mcp_requests_total{method=\"tools/list\",status=\"ok\"} 3");
@@ -110,10 +110,10 @@ static void requests_count_by_method_and_outcome(void **state) {
 static void durations_fill_cumulative_buckets(void **state) {
   idem_metrics *metrics = *state;
   idem__method_label label = label_of(metrics, "m");
-  idem__metrics_request(metrics, label, true, 0, 100000);
-  idem__metrics_request(metrics, label, true, 0, 100001);
-  idem__metrics_request(metrics, label, true, 0, 10000000000);
-  idem__metrics_request(metrics, label, true, 0, 10000000001);
+  idem__metrics_request(metrics, label, IDEM__OUTCOME_OK, 0, 100000);
+  idem__metrics_request(metrics, label, IDEM__OUTCOME_OK, 0, 100001);
+  idem__metrics_request(metrics, label, IDEM__OUTCOME_OK, 0, 10000000000);
+  idem__metrics_request(metrics, label, IDEM__OUTCOME_OK, 0, 10000000001);
   const char *text = render(&metrics, 1);
   const char *prefix = "mcp_request_duration_seconds";
   static const char *const lines[] = {"_bucket{method=\"m\",le=\"0.0001\"} 1",
@@ -132,8 +132,8 @@ static void durations_fill_cumulative_buckets(void **state) {
 
 static void unregistered_methods_are_other(void **state) {
   idem_metrics *metrics = *state;
-  idem__metrics_request(metrics, 0, true, 0, 1);
-  idem__metrics_request(metrics, 4711, true, 0, 1);
+  idem__metrics_request(metrics, 0, IDEM__OUTCOME_OK, 0, 1);
+  idem__metrics_request(metrics, 4711, IDEM__OUTCOME_OK, 0, 1);
   idem__metrics_notification(metrics, UINT32_MAX);
   const char *text = render(&metrics, 1);
   expect_line(text, "mcp_requests_total{method=\"other\",status=\"ok\"} 2");
@@ -194,7 +194,7 @@ static void counters_add_up_over_all_metrics(void **state) {
     idem__metrics_add(all[i], IDEM__M_RATE_LIMITED, 1);
     idem__metrics_add(all[i], IDEM__M_AUTH_FAILURES, 2);
     idem__metrics_add(all[i], IDEM__M_REFUSED_CONNECTIONS, 3);
-    idem__metrics_request(all[i], label_of(all[i], "m"), true, 0, 500000000);
+    idem__metrics_request(all[i], label_of(all[i], "m"), IDEM__OUTCOME_OK, 0, 500000000);
   }
   assert_int_equal(idem__metrics_total(all, 3, IDEM__M_BYTES_OUT), 60);
   const char *text = render(all, 3);
@@ -243,7 +243,7 @@ static void null_metrics_count_nothing(void **state) {
   idem__method_label label = 9;
   idem__metrics_add(NULL, IDEM__M_BYTES_IN, 1);
   idem__metrics_notification(NULL, 1);
-  idem__metrics_request(NULL, 1, true, 0, 1);
+  idem__metrics_request(NULL, 1, IDEM__OUTCOME_OK, 0, 1);
   idem__metrics_error(NULL, -32700);
   assert_int_equal(idem__metrics_label(NULL, "a", 1, &label), IDEM_OK);
   assert_int_equal(label, 0);
@@ -272,8 +272,8 @@ static void ten_thousand_unused_methods_cost_no_histograms(void **state) {
   }
   assert_true(fault.live_bytes < 1400 * 1024);
   size_t before = fault.live_bytes;
-  idem__metrics_request(metrics, 7000, true, 0, 1);
-  idem__metrics_request(metrics, 7000, true, 0, 1);
+  idem__metrics_request(metrics, 7000, IDEM__OUTCOME_OK, 0, 1);
+  idem__metrics_request(metrics, 7000, IDEM__OUTCOME_OK, 0, 1);
   assert_true(fault.live_bytes - before < 256);
   expect_line(render(&metrics, 1), "mcp_requests_total{method=\"method/6999\",status=\"ok\"} 2");
   idem_metrics_free(metrics);
@@ -301,8 +301,8 @@ static void without_memory_for_a_row_the_count_goes_to_other(void **state) {
   assert_int_equal(idem_metrics_new(&fault.alloc, &metrics), IDEM_OK);
   idem__method_label label = label_of(metrics, "m");
   fault_alloc_fail_in(&fault, 1);
-  idem__metrics_request(metrics, label, true, 0, 1);
-  idem__metrics_request(metrics, label, true, 0, 1);
+  idem__metrics_request(metrics, label, IDEM__OUTCOME_OK, 0, 1);
+  idem__metrics_request(metrics, label, IDEM__OUTCOME_OK, 0, 1);
   const char *text = render(&metrics, 1);
   expect_line(text, "mcp_requests_total{method=\"other\",status=\"ok\"} 1");
   expect_line(text, "mcp_requests_total{method=\"m\",status=\"ok\"} 1");

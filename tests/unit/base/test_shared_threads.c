@@ -57,7 +57,8 @@ static void *count_requests(void *arg) {
   idem_metrics *metrics = arg;
   for (int i = 0; i < COUNTS; i++) {
     idem__metrics_add(metrics, IDEM__M_BYTES_IN, 3);
-    idem__metrics_request(metrics, 1, i % 2 == 0, i % 2 == 0 ? 0 : -32603, 1000);
+    idem__metrics_request(metrics, 1, i % 2 == 0 ? IDEM__OUTCOME_OK : IDEM__OUTCOME_ERROR,
+                          i % 2 == 0 ? 0 : -32603, 1000);
   }
   return NULL;
 }

@@ -270,6 +270,7 @@ static void time_that_ran_out_is_told_of(void **state) {
   self.now_ns += 2000000000u;
   assert_int_equal(idem_conn_expire(self.conn), IDEM_OK);
   assert_string_equal(self.lines, "WARN  a request ran out of time id=3 method=keep peer=test\n");
+  expect_counted(&self, "mcp_requests_total{method=\"keep\",status=\"timeout\"} 1\n");
   idem_request_drop(self.kept);
   close_fixture(&self);
 }
