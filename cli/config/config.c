@@ -67,6 +67,8 @@ static void take_head(serve_config *self, yyjson_val *root) {
   self->title = config_text(root, "title");
   self->description = config_text(root, "description");
   self->instructions = config_text(root, "instructions");
+  self->codes = yyjson_equals_str(yyjson_obj_get(root, "codes"), "erlmcp") ? IDEM_CODES_ERLMCP
+                                                                           : IDEM_CODES_STANDARD;
   self->concurrency = config_number(root, "concurrency", 8);
   self->queue = config_number(root, "queue", 1000);
 }

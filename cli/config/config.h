@@ -7,6 +7,7 @@
 #include "template.h"
 #include "json/json.h"
 
+#include <idem/rpc.h>
 #include <idem/schema.h>
 
 typedef struct tool_env {
@@ -184,6 +185,7 @@ typedef struct serve_config {
   const char *title;
   const char *description;
   const char *instructions;
+  idem_code_set codes;
   size_t concurrency;
   size_t queue;
   tool_config *tools; /* the hidden ones come last */

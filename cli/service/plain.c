@@ -2,6 +2,7 @@
  * answered as one that never was. */
 #include "plain.h"
 
+#include "plain_fault.h"
 #include "rpc/rpc.h"
 
 #include <stdio.h>
@@ -41,21 +42,14 @@ static void refuse_unknown(idem_request *request, const plain_method *self) {
     idem_request_drop(request);
 }
 
-static void refuse_params(idem_request *request, const char *sentence, const char *logged) {
-  idem__request_tell(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused", logged);
-  idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", sentence);
-}
-
 static yyjson_doc *schema_of(const plain_host *self, const tool_config *tool) {
   const char *text = config_input_schema(&self->current->config, tool);
   return yyjson_read(text, strlen(text), 0);
 }
 
 /* Array params by the order of the schema's properties; NULL: more than there are, or no memory. */
-static yyjson_doc *by_position(const plain_host *self, const tool_config *tool,
-                               yyjson_val *params) {
-  yyjson_doc *schema = schema_of(self, tool);
-  yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties");
+static yyjson_doc *by_position(yyjson_val *schema, yyjson_val *params) {
+  yyjson_val *properties = yyjson_obj_get(schema, "properties");
   yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
   yyjson_mut_val *object = yyjson_mut_obj(doc);
   yyjson_obj_iter names = yyjson_obj_iter_with(properties);
@@ -69,8 +63,19 @@ static yyjson_doc *by_position(const plain_host *self, const tool_config *tool,
   if (fine) yyjson_mut_doc_set_root(doc, object);
   yyjson_doc *made = fine ? yyjson_mut_doc_imut_copy(doc, NULL) : NULL;
   yyjson_mut_doc_free(doc);
-  yyjson_doc_free(schema);
   return made;
+}
+
+static void refuse_arguments(idem_request *request, const plain_method *self, size_t index,
+                             yyjson_val *arguments, const idem_schema_result *result) {
+  yyjson_doc *schema = schema_of(self->host, &self->host->current->config.tools[index]);
+  bool listed = yyjson_is_arr(idem_request_params(request));
+  if (schema && result->error_count)
+    plain_fault_reply(request, yyjson_doc_get_root(schema), arguments, &result->errors[0], listed);
+  else
+    idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params",
+                          "params cannot be checked");
+  yyjson_doc_free(schema);
 }
 
 static void run_checked(idem_request *request, plain_method *self, size_t index,
@@ -82,9 +87,7 @@ static void run_checked(idem_request *request, plain_method *self, size_t index,
   idem_schema_validate(current->config.tools[index].input, self->host->checker, arguments,
                        &(idem_schema_check){.root_name = "params"}, &result);
   if (!result.valid) {
-    bool known = result.error_count;
-    refuse_params(request, known ? result.errors[0].sentence : "cannot be checked",
-                  known ? result.errors[0].log_sentence : "cannot be checked");
+    refuse_arguments(request, self, index, arguments, &result);
     return;
   }
   edition_tool_handler(current, index, &fn, &user);
@@ -92,24 +95,31 @@ static void run_checked(idem_request *request, plain_method *self, size_t index,
 }
 
 /* Handlers copy what they need of the arguments before they return. */
+static void run_listed(idem_request *request, plain_method *self, size_t index,
+                       yyjson_val *params) {
+  yyjson_doc *schema = schema_of(self->host, &self->host->current->config.tools[index]);
+  yyjson_val *root = yyjson_doc_get_root(schema);
+  size_t count = yyjson_obj_size(yyjson_obj_get(root, "properties"));
+  yyjson_doc *made = schema ? by_position(root, params) : NULL;
+  if (made)
+    run_checked(request, self, index, yyjson_doc_get_root(made));
+  else if (schema && yyjson_arr_size(params) > count)
+    plain_fault_reply_more(request, params, count);
+  else
+    idem_request_drop(request);
+  yyjson_doc_free(made);
+  yyjson_doc_free(schema);
+}
+
 static void run(idem_request *request, yyjson_val *params, void *user) {
   plain_method *self = user;
   size_t index = index_of(self);
-  if (index == ABSENT) {
+  if (index == ABSENT)
     refuse_unknown(request, self);
-    return;
-  }
-  if (yyjson_is_obj(params)) {
+  else if (yyjson_is_obj(params))
     run_checked(request, self, index, params);
-    return;
-  }
-  yyjson_doc *made = by_position(self->host, &self->host->current->config.tools[index], params);
-  if (made)
-    run_checked(request, self, index, yyjson_doc_get_root(made));
   else
-    refuse_params(request, "there are more params than the method has",
-                  "more params than the method has");
-  yyjson_doc_free(made);
+    run_listed(request, self, index, params);
 }
 
 /* ------------------------------------------------------------------------ methods */
@@ -120,13 +130,13 @@ static plain_method *find(const plain_host *self, const char *name) {
   return at;
 }
 
-/* "name: type" for each property, for describeMethods. */
 /* Rows are an object; JSON without a schema may be anything. */
 static const char *returns(const tool_config *tool) {
   if (tool->output_schema || (!tool->is_program && !tool->http)) return "object";
   return tool->output_json ? "any" : "string";
 }
 
+/* "name: type" for each property, for describeMethods. */
 static void describe(const plain_host *self, const tool_config *tool) {
   yyjson_doc *schema = schema_of(self, tool);
   yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties"), *key, *value;

@@ -12,9 +12,20 @@
 
 /* ------------------------------------------------------------------------ reading */
 
+/* Back within what the server was started with: somebody who tightened a tool and undoes it gives nothing that was
+ * not given before. */
+static bool goes_back(const service *self, const edition *next) {
+  if (bounds_loosened(&self->started->config, &next->config, NULL, false)) return false;
+  if (bounds_loosened(&self->current->config, &next->config, NULL, false))
+    idem_logf(self->log, IDEM_LOG_INFO, "tools are given back what the server was started with",
+              "no more than that");
+  return true;
+}
+
 /* Who can write the file would otherwise be whoever its tools can be made to be. */
 static bool keeps_bounds(const service *self, const edition *next) {
   bool may = self->options->may_loosen;
+  if (!may && goes_back(self, next)) return true;
   if (!bounds_loosened(&self->current->config, &next->config, self->log, !may) || may) return true;
   idem_logf(self->log, IDEM_LOG_WARN, "a reload that gives more is refused",
             "start again, or with --reload-may-loosen");
@@ -27,7 +38,7 @@ static void read_again(uv_work_t *work) {
   edition *next =
       edition_read(self->options->path, self->log, &self->files,
                    self->options->profile != IDEM_PROFILE_MCP, !self->options->may_loosen);
-  idem_server *scratch = next ? service_new_server(&next->config, self->log) : NULL;
+  idem_server *scratch = next ? service_new_server(&next->config, self->options, self->log) : NULL;
   if (scratch && keeps_bounds(self, next) && edition_open(next, &self->programs) &&
       edition_fill(next, scratch)) {
     self->next = next;
@@ -47,9 +58,9 @@ static bool differ(const char *one, const char *other) {
 static void warn_of_head(const service *self, const serve_config *before, const serve_config *now) {
   if (differ(before->name, now->name) || differ(before->version, now->version) ||
       differ(before->title, now->title) || differ(before->description, now->description) ||
-      differ(before->instructions, now->instructions))
+      differ(before->instructions, now->instructions) || before->codes != now->codes)
     idem_logf(self->log, IDEM_LOG_WARN, "some changes wait for the next start",
-              "name, version, title, description and instructions of the server");
+              "name, version, title, description, instructions and codes of the server");
 }
 
 static void apply(service *self) {

@@ -3,13 +3,19 @@
 
 #include "uv/runtime.h"
 
-idem_server *service_new_server(const serve_config *config, idem_log *log) {
+idem_code_set service_codes(const serve_config *config, const serve_options *options) {
+  return options->codes_given ? options->codes : config->codes;
+}
+
+idem_server *service_new_server(const serve_config *config, const serve_options *options,
+                                idem_log *log) {
   idem_server *server = NULL;
   idem_server_opts opts = {.name = config->name,
                            .version = config->version,
                            .title = config->title,
                            .description = config->description,
                            .instructions = config->instructions,
+                           .codes = service_codes(config, options),
                            .log = log};
   idem_server_os(&opts);
   return idem_server_new(&opts, &server) == IDEM_OK ? server : NULL;
@@ -29,11 +35,13 @@ void service_keep_secrets(const service *self) {
 
 bool service_init(service *self, const serve_options *options, edition *first,
                   const source_files *files, idem_log *log) {
-  *self = (service){.options = options, .log = log, .current = first, .files = *files};
+  *self = (service){
+      .options = options, .log = log, .current = first, .started = first, .files = *files};
+  edition_hold(first);
   service_keep_secrets(self);
   outcome_begin(log, idem__log_is_watched());
   program_host_init(&self->programs, log, options->own_files);
-  self->server = service_new_server(&first->config, log);
+  self->server = service_new_server(&first->config, options, log);
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))
     return false;
   program_host_limits(&self->programs, &first->config);
@@ -51,6 +59,7 @@ void service_deinit(service *self) {
   idem_server_free(self->server);
   plain_deinit(&self->plain);
   if (self->next) edition_free(self->next);
+  if (self->started != self->current) edition_release(self->started);
   edition_free(self->current);
   source_files_clear(&self->files);
 }

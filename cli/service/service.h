@@ -13,6 +13,7 @@ typedef struct service {
   program_host programs;
   plain_host plain; /* the profiles jsonrpc and lsp */
   edition *current;
+  edition *started; /* the first one: what a later one may go back to */
   watcher watcher;
   source_files files; /* what the last reading looked at, good or not */
   bool files_dirty;
@@ -31,7 +32,10 @@ bool service_init(service *self, const serve_options *options, edition *first,
                   const source_files *files, idem_log *log);
 void service_deinit(service *self);
 void service_keep_secrets(const service *self); /* out of the log */
-idem_server *service_new_server(const serve_config *config, idem_log *log);
+idem_server *service_new_server(const serve_config *config, const serve_options *options,
+                                idem_log *log);
+/* Which codes errors have: the flag's, or else the file's. */
+idem_code_set service_codes(const serve_config *config, const serve_options *options);
 
 /* complete.c: completion/complete. Declared once an edition has something to complete. */
 void service_complete(service *self);

@@ -29,6 +29,7 @@ static int serve(const serve_options *options, service *self) {
               "it is no pipe; --stdio serves what is in it");
   confinement_say(&self->current->bounds, self->log, welcomed);
   idem_policy policy = idem_policy_preset(options->profile);
+  policy.codes = service_codes(&self->current->config, options);
   bool mcp = options->profile == IDEM_PROFILE_MCP;
   idem_serve_opts opts = {.server = mcp ? self->server : NULL,
                           .router = self->plain.router,
@@ -60,10 +61,10 @@ static int say_fine(const char *path, const serve_config *config) {
 }
 
 /* What only shows when a server is filled with it. */
-static bool can_be_served(edition *self, const char *const *own_files) {
+static bool can_be_served(edition *self, const serve_options *options) {
   program_host programs;
-  program_host_init(&programs, NULL, own_files);
-  idem_server *scratch = service_new_server(&self->config, NULL);
+  program_host_init(&programs, NULL, options->own_files);
+  idem_server *scratch = service_new_server(&self->config, options, NULL);
   bool fine = scratch && edition_open(self, &programs) && edition_fill(self, scratch);
   idem_server_free(scratch);
   program_host_end(&programs);
@@ -83,7 +84,7 @@ static int with_config(const serve_options *options) {
   }
   const serve_config *config = &first->config;
   if (options->check)
-    code = can_be_served(first, options->own_files) ? say_fine(options->path, config) : 1;
+    code = can_be_served(first, options) ? say_fine(options->path, config) : 1;
   else if (options->dry_run)
     code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);
   else

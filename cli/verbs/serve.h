@@ -17,6 +17,8 @@ typedef struct serve_list {
 typedef struct serve_options {
   const char *path;
   idem_profile profile;
+  idem_code_set codes;
+  bool codes_given; /* by a flag: else the file says which */
   char *urls[SERVE_URLS];
   size_t url_count;
   bool exposed; /* an address that others than this machine reach */

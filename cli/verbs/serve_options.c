@@ -201,6 +201,12 @@ static bool set_profile(serve_options *self, const char *value) {
   return false;
 }
 
+static bool set_codes(serve_options *self, const char *value) {
+  self->codes = strcmp(value, "erlmcp") == 0 ? IDEM_CODES_ERLMCP : IDEM_CODES_STANDARD;
+  self->codes_given = true;
+  return self->codes == IDEM_CODES_ERLMCP || strcmp(value, "standard") == 0;
+}
+
 static bool set_may_loosen(serve_options *self, const char *value) {
   (void)value;
   return self->may_loosen = true;
@@ -249,6 +255,8 @@ static const struct flag {
     {NULL, "--stdio", NULL, "lines on stdin and stdout, also beside addresses", add_stdio},
     {NULL, "--profile", "mcp|jsonrpc|lsp",
      "what is spoken there: MCP, or tools as plain methods (mcp)", set_profile},
+    {NULL, "--codes", "standard|erlmcp", "numbers and texts of errors (standard, or the file's)",
+     set_codes},
     {"who may ask", "--token-file", "FILE", "bearer tokens, one a line, any of which opens",
      set_token_file},
     {NULL, "--no-auth", NULL, "let others than this machine in without a token", set_no_auth},

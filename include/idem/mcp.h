@@ -62,6 +62,7 @@ typedef struct idem_server_opts {
   uint32_t revisions; /* which to serve: bits of idem_revision; 0: all */
   /* IDEM_CODES_ERLMCP: its numbers and texts in the revisions before 2026-07-28; else each revision's own. */
   idem_code_set codes;
+  size_t max_description_bytes; /* of a tool; 0: no limit, with IDEM_CODES_ERLMCP 10,000 */
   idem_log *log;
   const idem_alloc *alloc;
   /* Randomness for ids and keys (required), and wall-clock milliseconds since 1970 for time stamps
@@ -134,8 +135,9 @@ typedef struct idem_tool {
       void *user); /* when no handler can be given `user` any more; NULL: nothing to do */
 } idem_tool;
 
-/* OK; EXISTS; INVAL: a bad name or schema (`why`, may be NULL, gets a sentence); NOMEM. Also while
- * serving, from any thread: peers that can be told are. */
+/* OK; EXISTS; INVAL: a bad name or schema; LIMIT: the description is longer than the server's
+ * max_description_bytes, which IDEM_FAULT_DESCRIPTION_TOO_LONG tells a peer; NOMEM. `why`, may be NULL, gets a sentence. Also
+ * while serving, from any thread: peers that can be told are. */
 IDEM_API idem_status idem_server_add_tool(idem_server *server, const idem_tool *tool, char *why,
                                           size_t why_len);
 /* OK; NOTFOUND; NOMEM. Calls that began before go on, and each thread looks up the change for itself: `user`

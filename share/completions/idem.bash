@@ -39,6 +39,7 @@ _idem_serve() {
   case $previous in
     --http | --ws | --tcp) mapfile -t COMPREPLY < <(compgen -W "127.0.0.1:8420 0" -- "$current") ;;
     --profile) mapfile -t COMPREPLY < <(compgen -W "mcp jsonrpc lsp" -- "$current") ;;
+    --codes) mapfile -t COMPREPLY < <(compgen -W "standard erlmcp" -- "$current") ;;
     --log-level) mapfile -t COMPREPLY < <(compgen -W "debug info warn error" -- "$current") ;;
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") ;;
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
@@ -48,7 +49,7 @@ _idem_serve() {
     --client-header) mapfile -t COMPREPLY < <(compgen -W "X-Forwarded-For Forwarded" -- "$current") ;;
     --dry-run) _idem_dry_run ;;
     *)
-      _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --token-file --no-auth --reload-may-loosen --allow-host
+      _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --codes --token-file --no-auth --reload-may-loosen --allow-host
         --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --store --access-log --log-level --log-format --check --dry-run --print-schema
         --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")

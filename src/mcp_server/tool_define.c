@@ -148,12 +148,26 @@ static idem_status define(idem_server *server, const idem_tool *from, idem__tool
   return status;
 }
 
+#define ERLMCP_DESCRIPTION_BYTES 10000u
+
+static bool description_fits(const idem_server *server, const idem_tool *from, char *why,
+                             size_t why_len) {
+  size_t most = server->opts.max_description_bytes;
+  if (!most && server->opts.codes == IDEM_CODES_ERLMCP) most = ERLMCP_DESCRIPTION_BYTES;
+  size_t len = most && from->description ? strlen(from->description) : 0;
+  if (len > most && why && why_len)
+    snprintf(why, why_len, "tool %s: its description exceeds the maximum length: %zu bytes of %zu",
+             from->name, len, most);
+  return len <= most;
+}
+
 idem_status idem_server_add_tool(idem_server *server, const idem_tool *from, char *why,
                                  size_t why_len) {
   if (!name_fine(from->name) || !from->fn) {
     say(why, why_len, from->name, "a name is 1 to 128 of A-Z a-z 0-9 _ . - and has a function");
     return IDEM_E_INVAL;
   }
+  if (!description_fits(server, from, why, why_len)) return IDEM_E_LIMIT;
   idem__tool_entry *tool = idem__entry_new(server, sizeof *tool, free_entry);
   if (!tool) return IDEM_E_NOMEM;
   tool->task = from->task;

@@ -409,9 +409,25 @@ static void a_reload_that_gives_the_same_or_less_is_served(void **state) {
   change(self, "wide", "{\"run\":[\"echo\",\"narrow\"]}");
   child_line_with(self->server.err, "configuration reloaded");
   expect_in(serving_call(self, "wide", "{}"), "narrow\\n");
-  change(self, "new", "{\"run\":[\"echo\",\"new\"]}"); /* and "wide" has its width again */
-  expect_in(child_line_with(self->server.err, "a tool would be given more than before"),
-            "wide may use the network");
+}
+
+/* Someone who tightened a tool and finds that it needs what it had should not have to start the server again. */
+static void a_reload_may_go_back_to_what_the_server_was_started_with(void **state) {
+  serving *self = *state;
+  change(self, "wide", "{\"run\":[\"echo\",\"narrow\"]}");
+  child_line_with(self->server.err, "configuration reloaded");
+  change(self, "wide",
+         "{\"run\":[\"echo\",\"wide\"],\"allow\":{\"write\":[\"out\"]}}"); /* half of it */
+  child_line_with(self->server.err, "tools are given back what the server was started with");
+  child_line_with(self->server.err, "configuration reloaded");
+  expect_in(serving_call(self, "wide", "{}"), "wide\\n");
+  change(self, "new",
+         "{\"run\":[\"echo\",\"new\"]}"); /* all of it, and a tool with default bounds */
+  child_line_with(self->server.err, "tools are given back what the server was started with");
+  child_line_with(self->server.err, "configuration reloaded");
+  change(self, "wide",
+         "{\"run\":[\"echo\",\"wide\"],\"allow\":{\"net\":true,\"write\":[\"out\",\"/var/tmp\"]}}");
+  child_line_with(self->server.err, "a tool would be given more than before");
   child_line_with(self->server.err, "the old configuration stays in force");
 }
 
@@ -452,6 +468,7 @@ int main(void) {
       cmocka_unit_test(a_tool_cannot_be_given_the_configuration_by_a_reload),
       cmocka_unit_test(a_new_command_of_a_secret_is_not_run_by_a_reload),
       cmocka_unit_test(a_reload_that_gives_the_same_or_less_is_served),
+      cmocka_unit_test(a_reload_may_go_back_to_what_the_server_was_started_with),
   };
   int failed = cmocka_run_group_tests(alone, NULL, NULL);
   return failed + cmocka_run_group_tests(tests, start, end);

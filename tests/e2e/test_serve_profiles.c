@@ -13,6 +13,10 @@ static const char config[] =
     " \"data\":{\"run\":[\"echo\",\"{{\\\"k\\\":[1,2.50]}}\"],\"output\":\"json\"},\n"
     " \"rows\":{\"script\":\"s.sql\",\"query\":\"SELECT 7 AS x\"},\n"
     " \"fail\":{\"run\":[\"sh\",\"-c\",\"echo partly; echo because >&2; exit 3\"]},\n"
+    " \"deep\":{\"input\":{\"type\":\"object\",\"properties\":{\"how\":{\"enum\":[\"a\",\"b\"]},"
+    "\"size\":{\"enum\":[1,2]},\"list\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
+    "\"to\":{\"type\":\"object\",\"required\":[\"a/b~c\"],\"properties\":{\"a/b~c\":{\"type\":"
+    "\"string\"}}}}},\"run\":[\"echo\",\"{how}\",\"{size}\"]},\n"
     " \"slow\":{\"run\":[\"sleep\",\"600\"]}}}";
 
 static const char program[] = IDEM_BIN_DIR "/idem";
@@ -51,19 +55,87 @@ static void params_are_arguments_by_name_or_position(void **state) {
             "\"result\":\"x; $(y) 7\\n\"");
   expect_in(serving_ask(&self, "join", "[\"x\",7]"), "\"result\":\"x 7\\n\"");
   expect_in(serving_ask(&self, "join", "[\"x\",7,\"z\"]"), "\"result\":\"x 7 z\\n\"");
-  const char *answer = serving_ask(&self, "join", "[\"x\",7,\"z\",1]");
-  expect_in(answer, "\"code\":-32602");
-  expect_in(answer, "more params than the method has");
-  answer = serving_ask(&self, "join", "[\"x\",\"seven\"]");
-  expect_in(answer, "\"code\":-32602");
-  expect_in(answer, "params.n");
-  expect_in(serving_ask(&self, "join", "{\"a\":\"x\"}"), "\"code\":-32602");
-  answer = serving_ask(&self, "join", "[\"-n\",7]");
+  const char *answer = serving_ask(&self, "join", "[\"-n\",7]");
   expect_in(answer, "\"code\":-32000");
   expect_in(answer, "must not begin with '-'");
   expect_in(serving_ask(&self, "joni", "[]"), "\"code\":-32601");
   expect_in(serving_ask(&self, "tools/call", "{\"name\":\"join\"}"), "\"code\":-32601");
   finish();
+}
+
+static void params_that_do_not_fit_are_named(void **state) {
+  static const struct {
+    const char *params, *wanted;
+  } rows[] = {
+      {"[\"x\",7,\"z\",1]", "\"param\":\"[3]\",\"expected\":\"nothing\",\"received\":\"number\"}"},
+      {"[\"x\",\"seven\"]", "\"param\":\"[1]\",\"expected\":\"integer\",\"received\":\"string\"}"},
+      {"{\"a\":\"x\"}", "\"param\":\"n\",\"expected\":\"integer\",\"received\":\"nothing\"}"},
+      {"{\"a\":\"x\",\"n\":1,\"d\":0}",
+       "\"param\":\"d\",\"expected\":\"only known properties\",\"received\":\"number\"}"},
+  };
+  static const struct {
+    const char *params, *wanted;
+  } deep[] = {
+      {"{\"how\":\"fast\"}", "\"param\":\"how\",\"expected\":\"one of the accepted values\","
+                             "\"received\":\"fast\",\"accepted\":[\"a\",\"b\"]}"},
+      {"{\"how\":7}", "\"received\":\"number\",\"accepted\":[\"a\",\"b\"]}"},
+      {"{\"size\":3}", "\"param\":\"size\",\"expected\":\"one of 1, 2\",\"received\":\"number\"}"},
+      {"{\"list\":[\"x\",1]}",
+       "\"param\":\"list[1]\",\"expected\":\"string\",\"received\":\"number\"}"},
+      {"{\"to\":{}}", "\"param\":\"to.a/b~c\",\"expected\":\"string\",\"received\":\"nothing\"}"},
+      {"[\"a\",1,[],{}]", "\"param\":\"[3].a/b~c\",\"expected\":\"string\""},
+  };
+  (void)state;
+  begin("jsonrpc", "--stdio", NULL);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *answer = serving_ask(&self, "join", rows[i].params);
+    expect_in(answer, "\"code\":-32602,\"message\":\"Invalid params\",\"data\":{");
+    expect_in(answer, rows[i].wanted);
+    child_line_with(self.server.err, "arguments of a tool were refused");
+  }
+  for (size_t i = 0; i < sizeof deep / sizeof *deep; i++)
+    expect_in(serving_ask(&self, "deep", deep[i].params), deep[i].wanted);
+  finish();
+}
+
+static void errors_have_the_codes_of_the_flag_or_of_the_file(void **state) {
+  char path[512];
+  (void)state;
+  begin("jsonrpc", "--codes", "erlmcp");
+  expect_in(serving_ask(&self, "join", "{}"),
+            "\"code\":-32007,\"message\":\"Validation failed\",\"data\":{\"details\":\"params: ");
+  finish();
+  serving_make(&self, "{\"codes\":\"erlmcp\",\"tools\":{\"t\":{\"run\":[\"true\"]}}}");
+  serving_path(&self, "idem.json", path, sizeof path);
+  self.server = CHILD(program, "serve", path, "--stdio");
+  expect_in(serving_ask(&self, "tools/list", "{}"),
+            "\"code\":-32005,\"message\":\"Server not initialized\"}");
+  close(self.server.in);
+  self.server.in = -1;
+  assert_int_equal(child_end(&self.server), 0);
+  self.server = CHILD(program, "serve", path, "--stdio", "--codes", "standard");
+  expect_in(serving_ask(&self, "tools/list", "{}"), "\"code\":-32600");
+  finish();
+}
+
+static void a_description_that_is_too_long_for_the_codes_is_told_at_its_place(void **state) {
+  char path[512];
+  static char text[12000];
+  (void)state;
+  snprintf(
+      text, sizeof text,
+      "{\"codes\":\"erlmcp\",\"tools\":{\"t\":{\"run\":[\"true\"],\"description\":\"%010001d\"}}}",
+      0);
+  serving_make(&self, text);
+  serving_path(&self, "idem.json", path, sizeof path);
+  child checked = CHILD(program, "serve", "--check", path);
+  expect_in(child_rest(checked.err),
+            "tool t: its description exceeds the maximum length: 10001 bytes of 10000");
+  assert_int_equal(child_end(&checked), 1);
+  checked = CHILD(program, "serve", "--check", path, "--codes", "standard");
+  expect_in(child_rest(checked.out), "fine");
+  assert_int_equal(child_end(&checked), 0);
+  child_remove_folder(self.folder);
 }
 
 static void results_are_content_and_failures_errors(void **state) {
@@ -214,6 +286,9 @@ static void websocket_serves_them_too(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(params_are_arguments_by_name_or_position),
+      cmocka_unit_test(params_that_do_not_fit_are_named),
+      cmocka_unit_test(errors_have_the_codes_of_the_flag_or_of_the_file),
+      cmocka_unit_test(a_description_that_is_too_long_for_the_codes_is_told_at_its_place),
       cmocka_unit_test(results_are_content_and_failures_errors),
       cmocka_unit_test(methods_follow_the_file),
       cmocka_unit_test(lsp_has_its_framing_and_its_own_methods),
