@@ -81,24 +81,59 @@ idem_log_level idem_code_severity(int64_t code) {
   return code >= -32768 && code <= -32000 ? IDEM_LOG_WARN : IDEM_LOG_DEBUG;
 }
 
-/* The reason, or what the code means, and how much there was; never bytes of the message. */
-static void put_cause(char *out, size_t room, const idem__answer *answer, size_t size) {
+#define CAUSE 320u
+#define CAUSE_SHOWN 240
+
+/* The reason in data of ours; NULL: there is none. */
+static const char *reason_in(const idem__value *value, size_t *len) {
+  static const char start[] = "{\"reason\":\"";
+  const char *text = value->at;
+  if (value->kind == IDEM__VALUE_MEMBER && strcmp(value->key, "reason") == 0) {
+    *len = value->len;
+    return text;
+  }
+  if (value->kind != IDEM__VALUE_OWN || value->len < sizeof start ||
+      memcmp(text, start, sizeof start - 1) != 0)
+    return NULL;
+  const char *end = memchr(text + sizeof start - 1, '"', value->len - sizeof start + 1);
+  if (!end) return NULL;
+  *len = (size_t)(end - text) - (sizeof start - 1);
+  return text + sizeof start - 1;
+}
+
+/* What we say of an error beyond its code. What an application says is between it and its peer. */
+static const char *cause_in(const idem__answer *answer, size_t *len) {
   const idem__value *value = &answer->value;
   const char *text = idem__code_text(answer->code);
-  if (value->kind == IDEM__VALUE_MEMBER && strcmp(value->key, "reason") == 0)
-    snprintf(out, room, "%.*s, %zu bytes", (int)value->len, (const char *)value->at, size);
+  const char *reason = reason_in(value, len);
+  if (reason) return reason;
+  if (value->kind != IDEM__VALUE_OWN && value->kind != IDEM__VALUE_MEMBER) return NULL;
+  if (!answer->message || (text && strcmp(answer->message, text) == 0)) {
+    *len = value->len;
+    return value->kind == IDEM__VALUE_OWN && value->len <= CAUSE_SHOWN ? value->at : NULL;
+  }
+  *len = idem__utf8_cut(answer->message, strlen(answer->message), CAUSE_SHOWN);
+  return answer->message;
+}
+
+/* The reason, or what the code means, and how much there was; never bytes of what did not parse. */
+static void put_cause(char out[CAUSE], const idem__answer *answer, size_t size) {
+  size_t len;
+  const char *cause = cause_in(answer, &len), *text = idem__code_text(answer->code);
+  if (cause)
+    snprintf(out, CAUSE, "%.*s, %zu bytes", (int)len, cause, size);
   else if (text)
-    snprintf(out, room, "%s, %zu bytes", text, size);
+    snprintf(out, CAUSE, "%s, %zu bytes", text, size);
   else
-    snprintf(out, room, "code %lld, %zu bytes", (long long)answer->code, size);
+    snprintf(out, CAUSE, "code %lld, %zu bytes", (long long)answer->code, size);
 }
 
 void idem__conn_tell_refusal(idem_conn *conn, const char *what, const idem__message *message,
                              const idem__answer *answer, size_t size) {
   idem_log_level level = idem_code_severity(answer->code);
   if (!logs(conn, level)) return;
-  char cause[128];
-  put_cause(cause, sizeof cause, answer, size);
+  char cause[CAUSE];
+  put_cause(cause, answer, size);
   idem_log_record record = record_of(conn, level, what, message ? &message->id : NULL);
   record.method = message ? message->method : NULL;
   record.method_len = message && message->method ? message->method_len : 0;
@@ -154,7 +189,7 @@ void idem__request_tell_error(idem_request *request, const idem__answer *answer)
   bool told = request->told;
   request->told = false;
   if (told || answer->code == IDEM_RPC_REQUEST_CANCELLED || !logs(request->conn, level)) return;
-  char cause[128];
-  put_cause(cause, sizeof cause, answer, request->block->text_len);
+  char cause[CAUSE];
+  put_cause(cause, answer, request->block->text_len);
   idem__request_tell(request, NULL, level, words_for(request, level), cause);
 }

@@ -2,6 +2,7 @@
 #include "child.h"
 
 #include <fcntl.h>
+#include <idem/base.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -305,6 +306,7 @@ static void sighup_with_listeners_reopens_the_log(void **state) {
   unsetenv("IDEM_LOG");
   child_send(server.in, ECHO);
   child_expect_line(server.out, ECHOED); /* it serves, so its log is open */
+  pid_t server_pid = server.pid;
   assert_int_equal(rename(log, moved), 0);
   kill(server.pid, SIGHUP);
   while (access(log, F_OK) != 0) { /* an answer is a turn of its loop */
@@ -313,11 +315,14 @@ static void sighup_with_listeners_reopens_the_log(void **state) {
   }
   assert_int_equal(child_end(&server), 0);
   read_file(moved, text, sizeof text);
-  char sink[128];
-  snprintf(sink, sizeof sink, "sink %s\n", log);
+  char sink[192];
+  snprintf(sink, sizeof sink, ", pid %d, level info, sink %s\n", (int)server_pid, log);
   assert_non_null(strstr(text, sink));
+  assert_non_null(strstr(text, "INFO  idem started detail=version " IDEM_VERSION ", pid "));
   assert_null(strstr(text, "stdin closed"));
   read_file(log, text, sizeof text);
+  snprintf(sink, sizeof sink, "INFO  log reopened detail=%s\n", log);
+  assert_non_null(strstr(text, sink));
   assert_non_null(strstr(text, "stdin closed"));
   child_remove_folder(folder);
 }

@@ -75,6 +75,37 @@ static void the_codes_of_erlmcp_reach_mcp(void **state) {
   assert_int_equal(child_end(&server), 0);
 }
 
+static void the_log_says_why_a_request_was_refused(void **state) {
+  static const struct {
+    const char *message, *line;
+  } rows[] = {
+      {REQUEST(1, SUBTRACT), "id=1 method=subtract peer=stdio detail=not-initialized, "},
+      {HELLO, NULL},
+      {REQUEST(2, "\"tools/call\",\"params\":{\"name\":\"no\\u001bsuch\"}"),
+       "id=2 method=tools/call peer=stdio detail=Unknown tool: no\\\\x1bsuch, "},
+      {REQUEST(3, "\"resources/read\",\"params\":{\"uri\":\"file:///home/joe/x\"}"),
+       "id=3 method=resources/read peer=stdio detail=Resource not found: file://[redacted], "},
+      {REQUEST(4, "\"prompts/get\",\"params\":{\"name\":7}"),
+       "id=4 method=prompts/get peer=stdio detail=Invalid params: name: expected string, received "
+       "number, "},
+      {REQUEST(5, "\"tools/list\",\"params\":[]"),
+       "id=5 method=tools/list peer=stdio detail={\"param\":\"params\",\"expected\":\"object\","
+       "\"received\":\"array\"}, "},
+      {HELLO, "method=initialize peer=stdio detail=already-initialized, "},
+  };
+  (void)state;
+  child server = CHILD(REFERENCE, "--profile", "mcp");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    ask(&server, rows[i].message);
+    child_line(server.out);
+    if (!rows[i].line) continue;
+    const char *line = child_line_with(server.err, "WARN  a request was refused");
+    if (!strstr(line, rows[i].line)) fail_msg("wanted %s in: %s", rows[i].line, line);
+    assert_string_equal(line + strlen(line) - 6, " bytes");
+  }
+  assert_int_equal(child_end(&server), 0);
+}
+
 static void tools_called_on_stdio_are_counted_by_name(void **state) {
   (void)state;
   char admin[128];
@@ -278,6 +309,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(methods_wait_for_the_handshake),
       cmocka_unit_test(the_codes_of_erlmcp_reach_mcp),
+      cmocka_unit_test(the_log_says_why_a_request_was_refused),
       cmocka_unit_test(tools_called_on_stdio_are_counted_by_name),
       cmocka_unit_test(results_are_objects_of_the_revision),
       cmocka_unit_test(errors_are_errors_as_elsewhere),

@@ -185,9 +185,9 @@ static void refusals_are_warnings_with_reason_and_size(void **state) {
   expect(&self, "[]", "WARN  a message was refused peer=test detail=empty-batch, 2 bytes\n");
   expect(&self, REQUEST("7", "nope"),
          "WARN  an unknown method was called id=7 method=nope peer=test\n");
-  expect(
-      &self, REQUEST("7", "missing"),
-      "WARN  a request was refused id=7 method=missing peer=test detail=code -32002, 43 bytes\n");
+  expect(&self, REQUEST("7", "missing"),
+         "WARN  a request was refused id=7 method=missing peer=test detail=Resource not found, 43 "
+         "bytes\n");
   expect(&self, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"picky\",\"params\":{\"level\":5}}",
          "WARN  params were refused id=7 method=picky peer=test detail=level: expected string, "
          "received number\n");
@@ -211,9 +211,9 @@ static void a_failing_notification_has_its_line(void **state) {
   open_fixture(&self, IDEM_PROFILE_JSONRPC, IDEM_LOG_INFO);
   expect(&self, NOTIFICATION("fail"),
          "ERROR a notification failed method=fail peer=test detail=Internal error, 33 bytes\n");
-  expect(
-      &self, NOTIFICATION("missing"),
-      "WARN  a notification was refused method=missing peer=test detail=code -32002, 36 bytes\n");
+  expect(&self, NOTIFICATION("missing"),
+         "WARN  a notification was refused method=missing peer=test detail=Resource not found, 36 "
+         "bytes\n");
   expect(&self, NOTIFICATION("picky"),
          "WARN  params were refused method=picky peer=test detail=level: expected string, "
          "received nothing\n");
