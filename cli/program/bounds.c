@@ -54,6 +54,43 @@ static bool is_interpreter(const char *program) {
   return false;
 }
 
+/* python -m NAME finds NAME in the folder it runs in before all others: who may write there decides what it is. */
+static bool runs_module_in(const tool_config *tool, const char *name, const char *folder) {
+  char path[PATH_MAX];
+  if (!tool->cwd) return false;
+  if (bounds_beneath(tool->cwd, folder)) return true;
+  size_t start = strlen(tool->cwd);
+  int len = snprintf(path, sizeof path - 3, "%s/%s", tool->cwd, name);
+  if (len < 0 || (size_t)len >= sizeof path - 3) return true;
+  for (char *at = path + start; *at; at++)
+    if (*at == '.') *at = '/';
+  if (access(path, F_OK) == 0 && bounds_on_way(path, folder)) return true;
+  memcpy(path + len, ".py", 4);
+  return access(path, F_OK) == 0 && bounds_on_way(path, folder);
+}
+
+static bool is_python(const char *program) {
+  const char *slash = strrchr(program, '/');
+  return strncmp(slash ? slash + 1 : program, "python", 6) == 0;
+}
+
+/* The module that a Python among these words is to run, by "-m", "NAME" or "-mNAME"; NULL: none. */
+static const char *module_of(yyjson_val *run) {
+  bool python = false, named = false;
+  yyjson_val *item;
+  size_t i, max;
+  yyjson_arr_foreach(run, i, max, item) {
+    const char *word = yyjson_get_str(item);
+    if (!word) return NULL;
+    if (named) return word;
+    named = python && strcmp(word, "-m") == 0;
+    if (python && strncmp(word, "-m", 2) == 0 && word[2]) return word + 2;
+    if (python && *word != '-') return NULL; /* a script, and what follows is its own */
+    python = python || is_python(word);
+  }
+  return NULL;
+}
+
 /* What an interpreter is told to run is one of its words; which, only it knows. */
 static bool runs_script_in(const tool_config *tool, const char *folder) {
   yyjson_val *run = yyjson_obj_get(tool->definition, "run"), *item;
@@ -61,6 +98,8 @@ static bool runs_script_in(const tool_config *tool, const char *folder) {
   size_t i, max;
   if (!yyjson_is_arr(run) || !is_interpreter(yyjson_get_str(yyjson_arr_get_first(run))))
     return false;
+  const char *module = module_of(run);
+  if (module && runs_module_in(tool, module, folder)) return true;
   yyjson_arr_foreach(run, i, max, item) {
     const char *word = yyjson_get_str(item);
     if (i == 0 || !word || *word == '-') continue;

@@ -115,6 +115,34 @@ static void print_environment(const tool_config *tool, const word_list *variable
   puts(given ? "" : " TMPDIR");
 }
 
+/* What a program that stays is asked, as the line it will read. */
+static void print_question(const tool_config *tool, const idem__buf *input) {
+  idem_message question = {.kind = IDEM_MESSAGE_REQUEST,
+                           .id = "1",
+                           .id_len = 1,
+                           .method = tool->name,
+                           .method_len = strlen(tool->name),
+                           .value_json = input->data,
+                           .value_json_len = input->len};
+  char *text;
+  size_t len;
+  idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
+  policy.limits.message_bytes = input->len + 4096;
+  bool composed = idem_message_compose(&question, &policy, NULL, &text, &len) == IDEM_OK;
+  printf("stays        started once, then a line for each call:\n");
+  printf("stdin        %s\n", composed ? text : "(too large to show)");
+  idem_message_text_free(NULL, text);
+}
+
+static void print_input(const tool_config *tool, const idem__buf *input) {
+  if (tool->keep)
+    print_question(tool, input);
+  else if (tool->has_stdin)
+    printf("stdin        %zu bytes\n", input->len);
+  else
+    puts("stdin        empty");
+}
+
 static void print_program(const tool_config *tool, const word_list *words,
                           const word_list *variables, const idem__buf *input) {
   printf("program      %s\n", tool->program);
@@ -125,8 +153,7 @@ static void print_program(const tool_config *tool, const word_list *words,
   }
   printf("folder       %s\n", tool->cwd);
   print_environment(tool, variables);
-  printf("stdin        %s", tool->has_stdin ? "" : "empty\n");
-  if (tool->has_stdin) printf("%zu bytes\n", input->len);
+  print_input(tool, input);
   printf("limits       idle %llu ms, deadline %llu ms, output %zu bytes\n",
          (unsigned long long)tool->idle_ms, (unsigned long long)tool->deadline_ms,
          tool->output_bytes);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define OTHER_LINES 14u /* that are not names */
+#define CURL_LINES 5u   /* and where there is something for curl to ask */
 #define LEAST_NAMES 5u
 #define NAME_WIDTH 20
 
@@ -169,21 +170,46 @@ static void put_try(const page *self, const serve_config *config, const char *pa
   fputc('\n', self->out);
 }
 
+/* NULL: nothing that curl could ask, or it is not known yet. */
+static const char *curl_url(const serve_options *options) {
+  const char *url = web_url(options);
+  return url && !is_open_port(url) ? url : NULL;
+}
+
+/* What can be pasted into a shell: nothing but curl stands between a person and an answer. */
+static void put_curl(const page *self, const serve_options *options) {
+  static const char question[] =
+      " -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list'"
+      " -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"_meta\":{"
+      "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+      "\"io.modelcontextprotocol/clientCapabilities\":{}}}}'\n";
+  static const char plain[] = " -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"}'\n";
+  const char *url = curl_url(options);
+  if (!url) return;
+  fprintf(self->out, "ask       curl %s -H 'Content-Type: application/json'", url);
+  if (options->tokens.count) fputs(" -H 'Authorization: Bearer TOKEN'", self->out);
+  if (options->profile == IDEM_PROFILE_MCP)
+    fputs(question, self->out);
+  else
+    fprintf(self->out, plain,
+            options->profile == IDEM_PROFILE_LSP ? "listMethods" : "rpc.discover");
+}
+
 /* -------------------------------------------------------------------------- whole */
 
-static page open_page(FILE *out) {
+static page open_page(FILE *out, size_t others) {
   struct winsize size;
   page made = {.out = out, .lines = SIZE_MAX, .width = 100};
   if (!isatty(fileno(out)) || ioctl(fileno(out), TIOCGWINSZ, &size) != 0) return made;
   size_t rows = size.ws_row ? size.ws_row : 24;
-  made.lines = rows > OTHER_LINES + LEAST_NAMES ? rows - OTHER_LINES : LEAST_NAMES;
+  made.lines = rows > others + LEAST_NAMES ? rows - others : LEAST_NAMES;
   made.width = size.ws_col ? size.ws_col : 80;
   return made;
 }
 
 void welcome(FILE *out, const edition *served, const char *path, const serve_options *options) {
   const serve_config *config = &served->config;
-  page self = open_page(out);
+  page self = open_page(out, OTHER_LINES + (curl_url(options) ? CURL_LINES : 0));
   char counts[CONFIG_COUNTS], bounds[CONFINE_BRIEF];
   put_line(&self, config->title ? config->title : config->name, self.width);
   fprintf(out, ": %s\n\n", config_counts(config, counts));
@@ -194,6 +220,7 @@ void welcome(FILE *out, const edition *served, const char *path, const serve_opt
   put_addresses(&self, options);
   if (confinement_brief(&served->bounds, bounds)) fprintf(out, "bounds    %s\n", bounds);
   put_try(&self, config, path);
+  put_curl(&self, options);
   put_settings(&self, config, path, options);
   fflush(out);
 }

@@ -50,6 +50,7 @@ static void expect_refused(const char *write, const char *more, const char *want
            more);
   make(&self, config);
   serving_file(&self, "out/tool", "#!/bin/sh\necho secret\n");
+  serving_file(&self, "out/run.py", "");
   char path[512], link[512];
   serving_path(&self, "out/tool", path, sizeof path);
   assert_int_equal(chmod(path, 0755), 0);
@@ -133,6 +134,16 @@ static void a_program_that_may_do_more_is_not_another_s_to_write(void **state) {
   expect_refused("out",
                  ",\"u\":{\"run\":[\"timeout\",\"5\",\"sh\",\"out/tool\"],\"confine\":false}",
                  "holds the program of u, which may do more");
+  static const char *const modules[] = {
+      "[\"python3\",\"-m\",\"out.run\"]", "[\"python3\",\"-B\",\"-mout.run\"]",
+      "[\"env\",\"python3\",\"-m\",\"out\"]", "[\"python3\",\"-m\",\"json.tool\"],\"cwd\":\"out\""};
+  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+    char tool[256];
+    snprintf(tool, sizeof tool, ",\"u\":{\"run\":%s,\"confine\":false}", modules[i]);
+    expect_refused("out", tool, "holds the program of u, which may do more");
+  }
+  expect_refused("out", ",\"u\":{\"run\":[\"python3\",\"-m\",\"json.tool\"],\"confine\":false}",
+                 NULL);
   expect_refused("out", ",\"u\":{\"run\":[\"sh\",\"out/tool\"]}", NULL);
   expect_refused("out", ",\"u\":{\"run\":[\"cat\",\"out/tool\"],\"confine\":false}", NULL);
   expect_refused("out",
