@@ -29,9 +29,11 @@ static const char examples[] =
 static const char notes[] =
     "\n"
     "A PORT alone is on this machine (localhost); port 0 takes a free one. Logs go to stderr, or\n"
-    "to the file named by IDEM_LOG. Ctrl-C or TERM ends it and every program it started.\n"
+    "to the file named by IDEM_LOG. Ctrl-C or TERM ends it and every program it started. So does\n"
+    "the end of stdin where that is served: what was asked has 1.5 seconds to be answered.\n"
     "\n"
-    "exit status: 0 ended well, 1 it cannot serve or the file has faults, 2 asked wrongly\n"
+    "exit status: 0 ended well, 1 it cannot serve, the file has faults or stdout broke, 2 asked "
+    "wrongly\n"
     "read on: man idem-serve, man idem.json\n";
 
 void serve_help(void) {

@@ -146,7 +146,7 @@ IDEM_API void *idem_conn_data(const idem_conn *conn);
  * stdio alone without on_hangup SIGHUP, too; else that reopens the log), then shuts down gracefully; a second
  * signal ends the process at once. opts->log NULL: a log as idem_log_open makes it, at level info.
  * Returns the process's exit code: 0, or 1 for what could not start and when stdin or stdout fails
- * (a full disk; not a reader who left); does not return when offloaded work outlasts the grace, but
+ * (a full disk, a reader who left what is owed to it); does not return when offloaded work outlasts the grace, but
  * exits with it. One at a time in a process. */
 IDEM_API int idem_run(const char *const *urls, size_t count, const idem_serve_opts *opts);
 

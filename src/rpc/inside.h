@@ -93,10 +93,10 @@ typedef struct idem__method {
   idem_notification_fn notification_fn;
   void *notification_user;
   idem__method_label label;
+  bool is_pattern; /* the name has values in braces */
   char *description;
   char *returns;
-  char **params;   /* NULL-terminated */
-  bool is_pattern; /* the name has values in braces */
+  char **params; /* NULL-terminated */
 } idem__method;
 
 /* work.c: requests that handlers have kept, by whose they are. */

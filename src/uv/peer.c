@@ -248,12 +248,14 @@ static void peer_look(idem__driver *driver) {
 
 /* ------------------------------------------------------------ opening, stopping */
 
+/* A peer that has ended its input asks nothing more: what it asked before is begun and answered in its order, within
+ * the grace. */
 static void peer_stop(idem__driver *driver, bool now) {
   idem__peer *peer = idem__peer_of(driver);
   peer->draining = true;
   if (now)
     idem_conn_abort(peer->conn);
-  else
+  else if (!driver->eof)
     idem_conn_close(peer->conn);
 }
 

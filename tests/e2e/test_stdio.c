@@ -260,6 +260,33 @@ static void content_length_frames_come_and_go(void **state) {
   assert_int_equal(child_end(&server), 0);
 }
 
+/* One request runs at a time here, so the others wait when the input ends: whoever pipes a file of them gets all answers. */
+static void requests_that_wait_at_the_end_of_input_are_answered_in_order(void **state) {
+  static const char *const bodies[] = {
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sleep\",\"params\":{\"ms\":100}}",
+      "{\"jsonrpc\":\"1.0\",\"id\":2,\"method\":\"echo\"}",
+      "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"echo\",\"params\":[3]}"};
+  static const char *const answers[] = {"\"id\":1,\"result\":null}",
+                                        "\"id\":2,\"error\":{\"code\":-32600",
+                                        "\"id\":3,\"result\":[3]}"};
+  char message[256];
+  (void)state;
+  child server = CHILD(REFERENCE, "--profile", "lsp");
+  for (size_t i = 0; i < 3; i++) {
+    snprintf(message, sizeof message, "Content-Length: %zu\r\n\r\n%s", strlen(bodies[i]),
+             bodies[i]);
+    child_send(server.in, message);
+  }
+  close(server.in);
+  server.in = -1;
+  const char *at = child_rest(server.out);
+  for (size_t i = 0; i < 3; i++) {
+    at = strstr(at, answers[i]);
+    assert_non_null(at);
+  }
+  assert_int_equal(child_end(&server), 0);
+}
+
 /* --------------------------------------------------------------------- stdout discipline */
 
 static void what_a_handler_prints_lands_on_stderr(void **state) {
@@ -338,6 +365,7 @@ int main(void) {
       cmocka_unit_test(flags_of_inherited_pipes_are_left_alone),
       cmocka_unit_test(a_flag_that_had_to_change_is_put_back),
       cmocka_unit_test(content_length_frames_come_and_go),
+      cmocka_unit_test(requests_that_wait_at_the_end_of_input_are_answered_in_order),
       cmocka_unit_test(what_a_handler_prints_lands_on_stderr),
       cmocka_unit_test(what_was_printed_before_serving_lands_on_stderr),
       cmocka_unit_test(a_handlers_child_cannot_eat_the_input),
