@@ -148,7 +148,7 @@ static void set_framing(const reader *r, scenario *scene, const char *value) {
 }
 
 static void set_mcp_server(scenario *scene) {
-  scene->mcp_server = scene->memory_only = true;
+  scene->mcp_server = true;
   scene->profile = IDEM_PROFILE_MCP;
   scene->policy = idem_policy_preset(IDEM_PROFILE_MCP);
 }
@@ -203,6 +203,8 @@ static void read_setting(const reader *r, scenario *scene, const char *text) {
   if (scene->step_count) complain(r, "settings come before the first step", text);
   if (found == 1 && strcmp(key, "memory") == 0) {
     scene->memory_only = true;
+  } else if (found == 1 && strcmp(key, "lines") == 0) {
+    scene->lines_only = true;
   } else if (found == 1 && strcmp(key, "sockets") == 0) {
     scene->sockets_only = scene->policy.guard_http = true;
   } else if (found == 2 && strcmp(key, "profile") == 0 && strcmp(first, "mcp-server") == 0) {
@@ -356,14 +358,11 @@ static const struct {
   const char *mark;
   step_kind kind;
   bool quoted;
-  bool memory_only;
 } marks[] = {
-    {">> ", STEP_SEND_RAW, true, false}, {">q ", STEP_SEND, true, false},
-    {"> ", STEP_SEND, false, false},     {"<? ", STEP_EXPECT_ANY, false, false},
-    {"<< ", STEP_EXPECT, true, false},   {"< ", STEP_EXPECT, false, false},
-    {": ", STEP_ACT, false, true},       {"= ", STEP_SEE, false, false},
-    {"~ ", STEP_ADVANCE, false, true},   {"-", STEP_NOTHING, false, false},
-    {"$", STEP_EOF, false, false},       {"!", STEP_CLOSED, false, false},
+    {">> ", STEP_SEND_RAW, true},    {">q ", STEP_SEND, true},   {"> ", STEP_SEND, false},
+    {"<? ", STEP_EXPECT_ANY, false}, {"<< ", STEP_EXPECT, true}, {"< ", STEP_EXPECT, false},
+    {": ", STEP_ACT, false},         {"= ", STEP_SEE, false},    {"~ ", STEP_ADVANCE, false},
+    {"-", STEP_NOTHING, false},      {"$", STEP_EOF, false},     {"!", STEP_CLOSED, false},
 };
 
 static void read_step(const reader *r, scenario *scene, const char *line) {
@@ -375,7 +374,8 @@ static void read_step(const reader *r, scenario *scene, const char *line) {
     add_step(r, scene, marks[i].kind, marks[i].quoted ? read_quoted(r, rest) : read_plain(rest));
     step *last = &scene->steps[scene->step_count - 1];
     if (last->kind == STEP_ADVANCE) last->number = read_number(r, rest);
-    if (marks[i].memory_only) scene->memory_only = true;
+    if (marks[i].kind == STEP_ACT) scene->acts = true;
+    if (marks[i].kind == STEP_ADVANCE) scene->memory_only = true;
     return;
   }
   complain(r, "no such step", line);

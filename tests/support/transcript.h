@@ -33,6 +33,8 @@ typedef struct scenario {
   idem_profile profile;
   idem_policy policy;
   bool memory_only;  /* what it needs cannot be had from a real server */
+  bool acts;         /* our own side does something: whoever plays it is the server's process */
+  bool lines_only;   /* MCP's, of a shape that HTTP does not allow */
   bool sockets_only; /* the rule is one of socket listeners, not of stdio */
   bool test_methods; /* the methods that misbehave are registered, too */
   bool mcp_server;   /* the MCP fixture is served */

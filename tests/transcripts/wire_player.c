@@ -454,7 +454,7 @@ static transport transport_named(const char *name) {
 }
 
 static bool can_play(const scenario *scene, transport how) {
-  if (scene->memory_only) return false;
+  if (scene->memory_only || scene->acts || scene->mcp_server) return false;
   if (how == OVER_HTTP || how == OVER_WS) return web_can_carry(scene, how == OVER_WS);
   return !scene->sockets_only || how != OVER_STDIO;
 }
