@@ -15,10 +15,15 @@ idem_status idem__input_check_urls(idem__context *context, const idem_ask *asks,
                                    bool *answered);
 /* The refusal where there is none, with a hint. */
 idem_status idem__refuse_streamless(idem__context *context);
+/* input_round.c: asks a peer of before 2026-07-28 and runs the handler again with what it says. */
+idem_status idem__input_ask(idem__context *context, const idem_ask *asks, size_t count,
+                            const void *state, size_t state_len);
 /* Takes back what a legacy peer was asked and has not answered. A task's side is in task.h. */
 void idem__input_cancel(idem__context *context);
 /* Copies what the handler wants to see again into the request's memory; NULL: nothing. */
 idem_status idem__input_keep_state(idem__context *context, const void *state, size_t len);
+/* A text that is kept with the request, parsed; NULL: none, or the status says that it is none. */
+yyjson_val *idem__input_parse(idem__context *context, const idem__buf *text, idem_status status);
 /* Derives the server's keys for what travels from its options, or makes a random one. */
 idem_status idem__state_keys(idem_server *server);
 /* Bytes of a state that a handler may keep, and of what is sealed with it. */

@@ -9,18 +9,15 @@
 
 #include <string.h>
 
-#define EXTENSION IDEM__TASKS_EXTENSION
-#define TASK_CANCELLED (-32000)
-#define REQUIRED "{\"extensions\":{\"" EXTENSION "\":{}}}"
-
 static bool modern(const idem__context *context) {
   return idem__revision_has(context->revision, IDEM__R_MODERN);
 }
 
-static bool declares_extension(const idem__context *context) {
+bool idem__task_declared(const idem__context *context) {
   yyjson_val *extensions =
       context->capabilities ? yyjson_obj_get(context->capabilities, "extensions") : NULL;
-  return yyjson_is_obj(extensions) && yyjson_is_obj(yyjson_obj_get(extensions, EXTENSION));
+  return yyjson_is_obj(extensions) &&
+         yyjson_is_obj(yyjson_obj_get(extensions, IDEM__TASKS_EXTENSION));
 }
 
 static bool asks_for_task(const idem__context *context) {
@@ -28,7 +25,7 @@ static bool asks_for_task(const idem__context *context) {
 }
 
 bool idem__task_possible(const idem__context *context) {
-  if (modern(context)) return declares_extension(context);
+  if (modern(context)) return idem__task_declared(context);
   return idem__revision_has(context->revision, IDEM__R_TASKS) && asks_for_task(context);
 }
 
@@ -75,7 +72,7 @@ static idem_status answer_created(idem__context *context, idem__task *task) {
 }
 
 /* What a handler said, with every digit it said. */
-static yyjson_doc *read_kept(const idem_server *server, const char *json, size_t len) {
+yyjson_doc *idem__task_read(const idem_server *server, const char *json, size_t len) {
   yyjson_alc alc = idem__json_alc(&server->alloc);
   return yyjson_read_opts((char *)(uintptr_t)json, len, YYJSON_READ_NUMBER_AS_RAW, &alc, NULL);
 }
@@ -87,7 +84,8 @@ static idem_status write_answer(const idem__context *context, const idem__answer
   idem__buf_init(&whole, &context->worker->alloc, idem__answer_bytes(context->server));
   idem_status status = idem__answer_put(&whole, &context->server->policy,
                                         idem__request_id(context->request), answer);
-  yyjson_doc *doc = status == IDEM_OK ? read_kept(context->server, whole.data, whole.len) : NULL;
+  yyjson_doc *doc =
+      status == IDEM_OK ? idem__task_read(context->server, whole.data, whole.len) : NULL;
   if (status == IDEM_OK && !doc) status = IDEM_E_NOMEM;
   if (doc) {
     yyjson_val *root = yyjson_doc_get_root(doc);
@@ -210,7 +208,7 @@ static bool task_param_fine(idem__context *context) {
 
 static bool refuse_required(idem__context *context) {
   if (modern(context)) {
-    idem__refuse_capability(context, REQUIRED);
+    idem__refuse_capability(context, IDEM__TASKS_REQUIRED);
     return false;
   }
   if (idem__revision_has(context->revision, IDEM__R_TASKS))
@@ -343,7 +341,7 @@ static idem__task_text *why_failed(idem_server *server, bool is_error, const cha
 }
 
 /* With the lock held: a task that is over says how it failed, or nothing: what it did last is past. */
-static void set_last_words(idem__task *task, idem__task_text *words) {
+void idem__task_set_words(idem__task *task, idem__task_text *words) {
   idem__task_text_unref(task->server, task->message);
   task->message = words;
 }
@@ -372,7 +370,7 @@ static void end_task(idem__task *task, idem__task_state state, bool is_error, co
   idem__tasks_lock(server);
   bool ends = !idem__task_terminal(task);
   if (ends) {
-    set_last_words(task, why);
+    idem__task_set_words(task, why);
     idem__task_text_unref(server, task->outcome);
     task->outcome = outcome;
     task->is_error = is_error;
@@ -429,363 +427,4 @@ void idem__task_act(idem__task *task) {
     idem__request_cancel(task->context->request, IDEM_CANCEL_PEER);
   else if (resume)
     idem__task_resume(task);
-}
-
-/* -------------------------------------------------------------------- methods */
-
-typedef void (*task_fn)(idem__context *context, idem__task *task);
-
-/* A task that a method names, looked for in the store. */
-typedef struct finding {
-  idem__task_loading loading;
-  idem__wait *wait;
-  task_fn fn;
-  idem__task *task; /* counted */
-} finding;
-
-static void on_found(idem__context *context, idem_status status, void *user) {
-  const finding *found = user;
-  bool theirs = found->task && strcmp(found->task->principal, context->principal) == 0;
-  if (theirs)
-    found->fn(context, found->task);
-  else if (found->task || status == IDEM_OK || status == IDEM_E_NOTFOUND)
-    idem__reply_bad_param(context, "taskId", "the id of a task",
-                          yyjson_obj_get(context->params, "taskId"));
-  else
-    idem__refuse_unavailable(context);
-}
-
-static void on_loaded(idem__task *task, idem_status status, void *user) {
-  finding *found = user;
-  idem_alloc alloc = found->loading.server->alloc;
-  found->task = task;
-  idem__wait_end(status, found->wait);
-  if (task) idem__task_unref(task);
-  idem__free(&alloc, found);
-}
-
-static void look_for(idem__context *context, const char *id, task_fn fn) {
-  idem_server *server = context->server;
-  finding *found = idem__calloc(&server->alloc, sizeof *found);
-  idem__wait *wait = found ? idem__wait_begin(context, on_found, found) : NULL;
-  if (!wait) {
-    if (!found) idem_request_drop(context->request);
-    idem__free(&server->alloc, found);
-    return;
-  }
-  found->fn = fn;
-  found->wait = wait;
-  found->loading = (idem__task_loading){
-      .server = server, .queue = context->worker->store_queue, .loaded = on_loaded, .user = found};
-  memcpy(found->loading.id, id, IDEM__TASK_ID);
-  idem__task_load(&found->loading);
-  idem__wait_keep(wait);
-}
-
-/* Calls it with the task that the params name, now or later, or refuses. */
-static void with_task(idem__context *context, yyjson_val *params, task_fn fn) {
-  yyjson_val *id = params ? yyjson_obj_get(params, "taskId") : NULL;
-  if (modern(context) && !declares_extension(context)) {
-    idem__refuse_capability(context, REQUIRED);
-  } else if (!yyjson_is_str(id)) {
-    idem__reply_bad_param(context, "taskId", "string", id);
-  } else if (yyjson_get_len(id) != IDEM__TASK_ID) {
-    idem__reply_bad_param(context, "taskId", "the id of a task", id);
-  } else {
-    idem__tasks_purge(context->server);
-    look_for(context, yyjson_get_str(id), fn);
-  }
-}
-
-static void answer_task(idem__context *context, idem__task *task) {
-  idem__result result;
-  idem__result_begin(&result, context, "complete");
-  idem__task_view view = idem__task_view_of(task);
-  idem__task_view_write(&view, context->revision, true, &result.writer);
-  idem__task_view_end(&view);
-  idem__result_end(&result, NULL);
-}
-
-static void answer_acknowledged(idem__context *context) {
-  idem__result result;
-  idem__result_begin(&result, context, "complete");
-  idem__result_end(&result, NULL);
-}
-
-void idem__run_tasks_get(idem__context *context, yyjson_val *params) {
-  with_task(context, params, answer_task);
-}
-
-static void cancel_task(idem__context *context, idem__task *task) {
-  idem_server *server = context->server;
-  idem__tasks_lock(server);
-  bool was_over = idem__task_terminal(task);
-  if (!was_over) {
-    task->cancel_asked = true;
-    set_last_words(task, NULL);
-    idem__task_set_state(task, IDEM__TASK_CANCELLED);
-  }
-  idem__tasks_unlock(server);
-  if (modern(context))
-    answer_acknowledged(context);
-  else if (was_over)
-    idem__reply_bad_param(context, "taskId", "a task that is not over", NULL);
-  else
-    answer_task(context, task);
-  idem__tasks_wake(server);
-}
-
-void idem__run_tasks_cancel(idem__context *context, yyjson_val *params) {
-  with_task(context, params, cancel_task);
-}
-
-static void update_task(idem__context *context, idem__task *task) {
-  idem_server *server = context->server;
-  yyjson_val *answers = yyjson_obj_get(context->params, "inputResponses");
-  if (!yyjson_is_obj(answers)) {
-    idem__reply_bad_param(context, "inputResponses", "object", answers);
-  } else {
-    idem_status status = idem__task_take_answers(task, context, answers);
-    if (status == IDEM_OK)
-      answer_acknowledged(context);
-    else
-      idem__refuse_for_room(context, status);
-    idem__tasks_wake(server);
-  }
-}
-
-void idem__run_tasks_update(idem__context *context, yyjson_val *params) {
-  with_task(context, params, update_task);
-}
-
-/* ------------------------------------------------------- tasks/list, tasks/result */
-
-/* A page of tasks/list, gathered while its request waits. */
-typedef struct task_page {
-  idem__task_listing listing;
-  idem__wait *wait;
-  idem__buf tasks;
-  idem__writer writer;
-  size_t count;
-  uint64_t last; /* shown */
-  bool more;
-} task_page;
-
-static bool write_listed(const idem__task *task, uint64_t number, void *user) {
-  task_page *page = user;
-  const idem__context *context = idem__wait_context(page->wait);
-  page->more = context && page->count == context->server->opts.page_size;
-  if (!context || page->more) return false;
-  idem__task_view view = idem__task_view_take(task); /* its image is nobody else's */
-  idem__write_object(&page->writer);
-  idem__task_view_write(&view, context->revision, false, &page->writer);
-  idem__write_object_end(&page->writer);
-  idem__task_view_end(&view);
-  page->count++;
-  page->last = number;
-  return true;
-}
-
-static void answer_page(idem__context *context, idem_status status, void *user) {
-  task_page *page = user;
-  idem__write_array_end(&page->writer);
-  if (status == IDEM_OK) status = page->writer.status;
-  if (idem__is_unknown(status)) {
-    idem__refuse_unavailable(context);
-    return;
-  }
-  idem__result result;
-  idem__result_begin(&result, context, NULL);
-  idem__write_key(&result.writer, "tasks");
-  idem__write_raw(&result.writer, page->tasks.data, page->tasks.len);
-  if (page->more) idem__write_position(&result.writer, "nextCursor", (size_t)page->last);
-  if (status != IDEM_OK) result.writer.status = status;
-  idem__result_end(&result, NULL);
-}
-
-static void on_listed(idem_status status, void *user) {
-  task_page *page = user;
-  idem_alloc alloc = page->listing.server->alloc;
-  idem__wait_end(status, page->wait);
-  idem__buf_deinit(&page->tasks);
-  idem__free(&alloc, page);
-}
-
-static void list_tasks(idem__context *context, uint64_t after) {
-  idem_server *server = context->server;
-  task_page *page = idem__calloc(&server->alloc, sizeof *page);
-  idem__wait *wait = page ? idem__wait_begin(context, answer_page, page) : NULL;
-  if (!wait) {
-    if (!page) idem_request_drop(context->request);
-    idem__free(&server->alloc, page);
-    return;
-  }
-  page->wait = wait;
-  idem__buf_init(&page->tasks, &server->alloc, idem__answer_bytes(server));
-  page->writer = idem__writer_on(&page->tasks);
-  idem__write_array(&page->writer);
-  page->listing = (idem__task_listing){.server = server,
-                                       .queue = context->worker->store_queue,
-                                       .principal = context->principal,
-                                       .after = after,
-                                       .limit = server->opts.page_size + 1,
-                                       .each = write_listed,
-                                       .listed = on_listed,
-                                       .user = page};
-  idem__tasks_list(&page->listing);
-  idem__wait_keep(wait);
-}
-
-void idem__run_tasks_list(idem__context *context, yyjson_val *params) {
-  yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
-  int64_t from = 0;
-  if (context->principal[0] == '\0')
-    idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
-  else if (cursor && !yyjson_equals_str(cursor, "") &&
-           (!yyjson_is_str(cursor) || !idem__parse_position(cursor, &from)))
-    idem__reply_bad_param(context, "cursor", "a cursor of this list", cursor);
-  else
-    list_tasks(context, (uint64_t)from);
-}
-
-/* Somebody waits for a task's result. Lives in its request's memory. */
-typedef struct waiter {
-  idem__list link; /* in worker->waiters */
-  idem__context *context;
-  idem__task *task;
-} waiter;
-
-static void stop_waiting(waiter *who) {
-  idem__list_remove(&who->link);
-  idem__task_unref(who->task);
-}
-
-static void on_waiter_gone(idem_request *request, idem_cancel_reason reason, void *user) {
-  (void)reason;
-  stop_waiting(user);
-  idem_request_drop(request);
-}
-
-/* The original result, with a word about which task it belongs to. */
-static idem_status write_with_relation(idem__buf *out, const idem__task *task,
-                                       const idem__task_text *outcome) {
-  yyjson_alc alc = idem__json_alc(&task->server->alloc);
-  yyjson_doc *parsed = read_kept(task->server, outcome->bytes, outcome->len);
-  yyjson_mut_doc *doc = parsed ? yyjson_doc_mut_copy(parsed, &alc) : NULL;
-  yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
-  yyjson_mut_val *meta = yyjson_mut_obj_get(root, "_meta");
-  if (!meta) meta = yyjson_mut_obj_add_obj(doc, root, "_meta");
-  yyjson_mut_val *related =
-      yyjson_mut_obj_add_obj(doc, meta, "io.modelcontextprotocol/related-task");
-  idem_status status = IDEM_E_NOMEM;
-  if (yyjson_mut_obj_add_strcpy(doc, related, "taskId", task->id)) {
-    status = idem__json_put_mut(out, root);
-  }
-  yyjson_mut_doc_free(doc);
-  yyjson_doc_free(parsed);
-  return status;
-}
-
-static void reply_error_object(idem__context *context, const idem__task_text *outcome) {
-  yyjson_doc *doc = read_kept(context->server, outcome->bytes, outcome->len);
-  yyjson_val *error = yyjson_doc_get_root(doc), *data = yyjson_obj_get(error, "data");
-  int64_t code = IDEM_RPC_INTERNAL_ERROR;
-  idem__json_get_int(yyjson_obj_get(error, "code"), &code);
-  idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
-  bool has_data = data && idem__json_put(&text, data) == IDEM_OK;
-  if (!doc || (data && !has_data))
-    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
-  else
-    idem__reply_error_own(context->request, code, yyjson_get_str(yyjson_obj_get(error, "message")),
-                          has_data ? text.data : NULL, text.len);
-  idem__buf_deinit(&text);
-  yyjson_doc_free(doc);
-}
-
-/* A cancelled request would have had no answer; whoever asks for it must get one, and nothing broke. */
-static void answer_cancelled(idem__context *context, const idem__task *task) {
-  char data[64];
-  idem__buf text;
-  idem__buf_fixed(&text, data, sizeof data);
-  idem__buf_printf(&text, "{\"taskId\":\"%s\"}", task->id);
-  idem__reply_failure(context, TASK_CANCELLED, "Task cancelled", text.data, text.len);
-}
-
-static void reply_result_object(idem__context *context, const idem__task *task,
-                                const idem__task_text *outcome) {
-  idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
-  if (write_with_relation(&text, task, outcome) == IDEM_OK)
-    idem__reply_text(context, text.data, text.len);
-  else
-    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
-  idem__buf_deinit(&text);
-}
-
-static void answer_result(idem__context *context, idem__task *task) {
-  idem_server *server = context->server;
-  idem__tasks_lock(server);
-  idem__task_text *outcome = idem__task_text_ref(task->outcome);
-  bool is_error = task->is_error, cancelled = task->state == IDEM__TASK_CANCELLED;
-  idem__tasks_unlock(server);
-  if (cancelled)
-    answer_cancelled(context, task);
-  else if (!outcome)
-    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
-  else if (is_error)
-    reply_error_object(context, outcome);
-  else
-    reply_result_object(context, task, outcome);
-  idem__task_text_unref(server, outcome);
-}
-
-void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
-  idem__tasks_lock(worker->server);
-  bool over = idem__task_terminal(task);
-  bool asking = task->state == IDEM__TASK_INPUT;
-  idem__tasks_unlock(worker->server);
-  for (idem__list *at = worker->waiters.next; at != &worker->waiters && (over || asking);) {
-    waiter *who = IDEM__CONTAINER(at, waiter, link);
-    at = at->next;
-    if (who->task != task) continue;
-    if (asking) {
-      if (idem__task_send_asks(task, who->context)) return;
-      continue;
-    }
-    idem__context *context = who->context;
-    idem__list_remove(&who->link);
-    answer_result(context, task);
-    idem__task_unref(task);
-  }
-}
-
-static bool wait_for(idem__context *context, idem__task *task) {
-  waiter *who = idem__arena_malloc(idem__request_memory(context->request), sizeof *who);
-  if (!who) return false;
-  who->context = context;
-  who->task = task;
-  idem__tasks_lock(context->server);
-  task->refs++;
-  idem__tasks_unlock(context->server);
-  idem_request_keep(context->request);
-  idem_request_on_cancel(context->request, on_waiter_gone, who);
-  idem__list_append(&context->worker->waiters, &who->link);
-  return true;
-}
-
-static void await_result(idem__context *context, idem__task *task) {
-  idem__tasks_lock(context->server);
-  bool over = idem__task_terminal(task);
-  idem__tasks_unlock(context->server);
-  if (over)
-    answer_result(context, task);
-  else if (wait_for(context, task))
-    idem__task_answer_waiters(context->worker, task);
-  else
-    idem_request_drop(context->request);
-}
-
-void idem__run_tasks_result(idem__context *context, yyjson_val *params) {
-  with_task(context, params, await_result);
 }

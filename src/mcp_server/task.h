@@ -197,8 +197,6 @@ typedef struct idem__task_listing {
 } idem__task_listing;
 void idem__tasks_list(idem__task_listing *listing);
 
-#define IDEM__TASKS_EXTENSION "io.modelcontextprotocol/tasks"
-
 /* task.c */
 bool idem__task_possible(const idem__context *context);
 /* Before a tool's handler: makes the request a task where tool and peer want one; false: refused, or it is to
@@ -213,8 +211,22 @@ void idem__task_abandon(idem__context *context);
 void idem__task_lose_outcome(idem__task *task);
 /* What a capability object says, {"list":{},...}; nothing where there are no tasks. */
 void idem__tasks_write_capability(const idem__context *context, idem__writer *writer);
-/* On the worker's thread: acts on what happened to one of its tasks, and answers who waits for it. */
+/* On the worker's thread: acts on what happened to one of its tasks. */
 void idem__task_act(idem__task *task);
+#define IDEM__TASKS_EXTENSION "io.modelcontextprotocol/tasks"
+#define IDEM__TASKS_REQUIRED "{\"extensions\":{\"" IDEM__TASKS_EXTENSION "\":{}}}"
+/* The peer of 2026-07-28 knows tasks. */
+bool idem__task_declared(const idem__context *context);
+/* With the lock held: what its status says from now on; takes the text, which may be NULL. */
+void idem__task_set_words(idem__task *task, idem__task_text *words);
+/* What a task keeps, parsed; NULL: no memory. */
+yyjson_doc *idem__task_read(const idem_server *server, const char *json, size_t len);
+
+/* task_method.c: calls it with the task that the params name, now or later, or refuses. */
+typedef void (*idem__task_fn)(idem__context *context, idem__task *task);
+void idem__with_task(idem__context *context, yyjson_val *params, idem__task_fn fn);
+
+/* task_result.c: answers, or asks, who waits for its result on this worker. */
 void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task);
 
 /* task_input.c */

@@ -1,0 +1,149 @@
+/* task_result.c - tasks/result of 2025-11-25: who asks for it waits on its worker until the task is over, and
+ * is asked meanwhile what the task asks. */
+#include "result.h"
+#include "server.h"
+#include "task.h"
+
+#define TASK_CANCELLED (-32000)
+
+/* Somebody waits for a task's result. Lives in its request's memory. */
+typedef struct waiter {
+  idem__list link; /* in worker->waiters */
+  idem__context *context;
+  idem__task *task;
+} waiter;
+
+static void stop_waiting(waiter *who) {
+  idem__list_remove(&who->link);
+  idem__task_unref(who->task);
+}
+
+static void on_waiter_gone(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason;
+  stop_waiting(user);
+  idem_request_drop(request);
+}
+
+/* The original result, with a word about which task it belongs to. */
+static idem_status write_with_relation(idem__buf *out, const idem__task *task,
+                                       const idem__task_text *outcome) {
+  yyjson_alc alc = idem__json_alc(&task->server->alloc);
+  yyjson_doc *parsed = idem__task_read(task->server, outcome->bytes, outcome->len);
+  yyjson_mut_doc *doc = parsed ? yyjson_doc_mut_copy(parsed, &alc) : NULL;
+  yyjson_mut_val *root = yyjson_mut_doc_get_root(doc);
+  yyjson_mut_val *meta = yyjson_mut_obj_get(root, "_meta");
+  if (!meta) meta = yyjson_mut_obj_add_obj(doc, root, "_meta");
+  yyjson_mut_val *related =
+      yyjson_mut_obj_add_obj(doc, meta, "io.modelcontextprotocol/related-task");
+  idem_status status = IDEM_E_NOMEM;
+  if (yyjson_mut_obj_add_strcpy(doc, related, "taskId", task->id)) {
+    status = idem__json_put_mut(out, root);
+  }
+  yyjson_mut_doc_free(doc);
+  yyjson_doc_free(parsed);
+  return status;
+}
+
+static void reply_error_object(idem__context *context, const idem__task_text *outcome) {
+  yyjson_doc *doc = idem__task_read(context->server, outcome->bytes, outcome->len);
+  yyjson_val *error = yyjson_doc_get_root(doc), *data = yyjson_obj_get(error, "data");
+  int64_t code = IDEM_RPC_INTERNAL_ERROR;
+  idem__json_get_int(yyjson_obj_get(error, "code"), &code);
+  idem__buf text;
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  bool has_data = data && idem__json_put(&text, data) == IDEM_OK;
+  if (!doc || (data && !has_data))
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  else
+    idem__reply_error_own(context->request, code, yyjson_get_str(yyjson_obj_get(error, "message")),
+                          has_data ? text.data : NULL, text.len);
+  idem__buf_deinit(&text);
+  yyjson_doc_free(doc);
+}
+
+/* A cancelled request would have had no answer; whoever asks for it must get one, and nothing broke. */
+static void answer_cancelled(idem__context *context, const idem__task *task) {
+  char data[64];
+  idem__buf text;
+  idem__buf_fixed(&text, data, sizeof data);
+  idem__buf_printf(&text, "{\"taskId\":\"%s\"}", task->id);
+  idem__reply_failure(context, TASK_CANCELLED, "Task cancelled", text.data, text.len);
+}
+
+static void reply_result_object(idem__context *context, const idem__task *task,
+                                const idem__task_text *outcome) {
+  idem__buf text;
+  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  if (write_with_relation(&text, task, outcome) == IDEM_OK)
+    idem__reply_text(context, text.data, text.len);
+  else
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  idem__buf_deinit(&text);
+}
+
+static void answer_result(idem__context *context, idem__task *task) {
+  idem_server *server = context->server;
+  idem__tasks_lock(server);
+  idem__task_text *outcome = idem__task_text_ref(task->outcome);
+  bool is_error = task->is_error, cancelled = task->state == IDEM__TASK_CANCELLED;
+  idem__tasks_unlock(server);
+  if (cancelled)
+    answer_cancelled(context, task);
+  else if (!outcome)
+    idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
+  else if (is_error)
+    reply_error_object(context, outcome);
+  else
+    reply_result_object(context, task, outcome);
+  idem__task_text_unref(server, outcome);
+}
+
+void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
+  idem__tasks_lock(worker->server);
+  bool over = idem__task_terminal(task);
+  bool asking = task->state == IDEM__TASK_INPUT;
+  idem__tasks_unlock(worker->server);
+  for (idem__list *at = worker->waiters.next; at != &worker->waiters && (over || asking);) {
+    waiter *who = IDEM__CONTAINER(at, waiter, link);
+    at = at->next;
+    if (who->task != task) continue;
+    if (asking) {
+      if (idem__task_send_asks(task, who->context)) return;
+      continue;
+    }
+    idem__context *context = who->context;
+    idem__list_remove(&who->link);
+    answer_result(context, task);
+    idem__task_unref(task);
+  }
+}
+
+static bool wait_for(idem__context *context, idem__task *task) {
+  waiter *who = idem__arena_malloc(idem__request_memory(context->request), sizeof *who);
+  if (!who) return false;
+  who->context = context;
+  who->task = task;
+  idem__tasks_lock(context->server);
+  task->refs++;
+  idem__tasks_unlock(context->server);
+  idem_request_keep(context->request);
+  idem_request_on_cancel(context->request, on_waiter_gone, who);
+  idem__list_append(&context->worker->waiters, &who->link);
+  return true;
+}
+
+static void await_result(idem__context *context, idem__task *task) {
+  idem__tasks_lock(context->server);
+  bool over = idem__task_terminal(task);
+  idem__tasks_unlock(context->server);
+  if (over)
+    answer_result(context, task);
+  else if (wait_for(context, task))
+    idem__task_answer_waiters(context->worker, task);
+  else
+    idem_request_drop(context->request);
+}
+
+void idem__run_tasks_result(idem__context *context, yyjson_val *params) {
+  idem__with_task(context, params, await_result);
+}
