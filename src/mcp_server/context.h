@@ -43,6 +43,7 @@ struct idem__context {
   size_t state_len;
   struct idem__round *round; /* legacy: questions under way */
   unsigned rounds;
+  unsigned changes; /* tries to change somebody else's task: see task_method.c */
   idem__task *task; /* what the request became */
   /* of a tool's call, for who looks: see tool_count.c */
   idem_metrics *metrics; /* NULL: not counted */

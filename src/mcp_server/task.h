@@ -66,6 +66,8 @@ struct idem__task {
   unsigned busy;    /* changes of ours on their way to the store */
   bool dirty;       /* changed, and not in the store yet */
   bool saving, save_again;
+  idem_status saved; /* what became of the last try */
+  unsigned awaited;  /* requests that are answered when it is saved */
   idem__task_saving save;
   idem__task_done put_done; /* one at a time, too */
   void *put_user;
@@ -225,6 +227,8 @@ yyjson_doc *idem__task_read(const idem_server *server, const char *json, size_t 
 /* task_method.c: calls it with the task that the params name, now or later, or refuses. */
 typedef void (*idem__task_fn)(idem__context *context, idem__task *task);
 void idem__with_task(idem__context *context, yyjson_val *params, idem__task_fn fn);
+/* On the worker's thread: answers who waited until a change was kept, or could not be. */
+void idem__tasks_answer_saved(idem__mcp_worker *worker);
 
 /* task_result.c: answers, or asks, who waits for its result on this worker. */
 void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task);

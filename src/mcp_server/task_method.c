@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define CHANGES_MAX 8 /* tries, when others change the same task */
+
 /* A task that a method names, looked for in the store. */
 typedef struct finding {
   idem__task_loading loading;
@@ -88,8 +90,107 @@ void idem__run_tasks_get(idem__context *context, yyjson_val *params) {
   idem__with_task(context, params, answer_task);
 }
 
+/* ----------------------------------------------------- tasks/cancel, tasks/update */
+
+/* Somebody changed a task whose handler runs elsewhere, and is told when the store has it: whoever runs the
+ * handler hears of it from there alone. Lives in its request's memory. */
+typedef struct unsaved {
+  idem__list link; /* in worker->unsaved */
+  idem__context *context;
+  idem__task *task;
+  idem__task_fn change, answer;
+} unsaved;
+
+/* The task is still counted. */
+static void stop_awaiting(unsaved *one) {
+  idem__list_remove(&one->link);
+  idem__tasks_lock(one->task->server);
+  one->task->awaited--;
+  idem__tasks_unlock(one->task->server);
+}
+
+static void on_unsaved_gone(idem_request *request, idem_cancel_reason reason, void *user) {
+  idem__task *task = ((unsaved *)user)->task;
+  (void)reason;
+  stop_awaiting(user);
+  idem__task_unref(task);
+  idem_request_drop(request);
+}
+
+/* True: it is known what became of it. */
+static bool is_settled(idem__task *task, idem_status *status) {
+  idem__tasks_lock(task->server);
+  bool settled = !task->dirty && !task->saving;
+  *status = task->saved;
+  idem__tasks_unlock(task->server);
+  return settled;
+}
+
+static unsaved *first_settled(const idem__mcp_worker *worker, idem_status *status) {
+  for (idem__list *at = worker->unsaved.next; at != &worker->unsaved; at = at->next) {
+    unsaved *one = IDEM__CONTAINER(at, unsaved, link);
+    if (is_settled(one->task, status)) return one;
+  }
+  return NULL;
+}
+
+static void answer_settled(const unsaved *it, idem_status status) {
+  idem__context *context = it->context;
+  if (status == IDEM_OK)
+    it->answer(context, it->task);
+  else if (status == IDEM_E_LIMIT)
+    idem__refuse_for_room(context, status);
+  else if (idem__is_unknown(status) || context->changes++ == CHANGES_MAX)
+    idem__refuse_unavailable(context);
+  else
+    look_for(context, it->task->id, it->change); /* somebody was faster */
+}
+
+/* Each answer may end others, so the search begins anew. */
+void idem__tasks_answer_saved(idem__mcp_worker *worker) {
+  idem_status status;
+  for (unsaved *one; (one = first_settled(worker, &status));) {
+    unsaved it = *one; /* goes with its request */
+    stop_awaiting(one);
+    idem_request_on_cancel(it.context->request, NULL, NULL);
+    answer_settled(&it, status);
+    idem__task_unref(it.task);
+  }
+}
+
+/* Answers when the change is kept: at once where the handler is one of ours. */
+static void answer_saved(idem__context *context, idem__task *task, idem__task_fn change,
+                         idem__task_fn answer) {
+  idem_server *server = context->server;
+  unsaved *one =
+      task->worker ? NULL : idem__arena_malloc(idem__request_memory(context->request), sizeof *one);
+  if (!one) {
+    answer(context, task);
+    idem__tasks_wake(server);
+    return;
+  }
+  *one = (unsaved){.context = context, .task = task, .change = change, .answer = answer};
+  idem__tasks_lock(server);
+  task->refs++;
+  task->awaited++;
+  task->saved = IDEM_OK;
+  idem__tasks_unlock(server);
+  idem_request_keep(context->request);
+  idem_request_on_cancel(context->request, on_unsaved_gone, one);
+  idem__list_append(&context->worker->unsaved, &one->link);
+  idem__mcp_worker *worker = context->worker;
+  idem__tasks_wake(server);
+  idem__tasks_answer_saved(worker);
+}
+
+static void acknowledge(idem__context *context, idem__task *task) {
+  (void)task;
+  answer_acknowledged(context);
+}
+
 static void cancel_task(idem__context *context, idem__task *task) {
   idem_server *server = context->server;
+  bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
   idem__tasks_lock(server);
   bool was_over = idem__task_terminal(task);
   if (!was_over) {
@@ -98,13 +199,10 @@ static void cancel_task(idem__context *context, idem__task *task) {
     idem__task_set_state(task, IDEM__TASK_CANCELLED);
   }
   idem__tasks_unlock(server);
-  if (idem__revision_has(context->revision, IDEM__R_MODERN))
-    answer_acknowledged(context);
-  else if (was_over)
+  if (was_over && !modern)
     idem__reply_bad_param(context, "taskId", "a task that is not over", NULL);
   else
-    answer_task(context, task);
-  idem__tasks_wake(server);
+    answer_saved(context, task, cancel_task, modern ? acknowledge : answer_task);
 }
 
 void idem__run_tasks_cancel(idem__context *context, yyjson_val *params) {
@@ -112,18 +210,16 @@ void idem__run_tasks_cancel(idem__context *context, yyjson_val *params) {
 }
 
 static void update_task(idem__context *context, idem__task *task) {
-  idem_server *server = context->server;
   yyjson_val *answers = yyjson_obj_get(context->params, "inputResponses");
   if (!yyjson_is_obj(answers)) {
     idem__reply_bad_param(context, "inputResponses", "object", answers);
-  } else {
-    idem_status status = idem__task_take_answers(task, context, answers);
-    if (status == IDEM_OK)
-      answer_acknowledged(context);
-    else
-      idem__refuse_for_room(context, status);
-    idem__tasks_wake(server);
+    return;
   }
+  idem_status status = idem__task_take_answers(task, context, answers);
+  if (status == IDEM_OK)
+    answer_saved(context, task, update_task, acknowledge);
+  else
+    idem__refuse_for_room(context, status);
 }
 
 void idem__run_tasks_update(idem__context *context, yyjson_val *params) {

@@ -428,13 +428,29 @@ static bool try_otherwise(idem__task *task, idem_status status) {
   return true;
 }
 
+/* What became of it; true: somebody waits for that. A change of somebody else's task that the store did not
+ * take is forgotten: the next load shows the task as it is. */
+static bool note_saved(idem__task *task, idem_status status) {
+  idem__tasks_lock(task->server);
+  task->saved = status;
+  if (status != IDEM_OK && !task->worker) task->version = 0;
+  bool awaited = task->awaited > 0;
+  idem__tasks_unlock(task->server);
+  return awaited;
+}
+
+/* What its owner says of a task is said until it is kept. Who changes another's begins anew instead: read
+ * anew, the task may be over, or ask something else. */
 static void on_saved(idem__task *task, idem_status status, void *user) {
   (void)user;
-  if (status != IDEM_OK && try_otherwise(task, status)) return;
+  idem_server *server = task->server;
+  if (status != IDEM_OK && task->worker && try_otherwise(task, status)) return;
+  bool awaited = note_saved(task, status);
   if (end_saving(task))
     idem__task_unref(task);
   else
     save_now(task); /* it has changed meanwhile */
+  if (awaited) idem__server_wake(server);
 }
 
 /* Counted while it is being saved. */

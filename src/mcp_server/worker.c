@@ -119,6 +119,7 @@ idem_status idem__worker_new(idem_server *server,
   idem__list_init(&worker->peers);
   idem__list_init(&worker->listeners);
   idem__list_init(&worker->waiters);
+  idem__list_init(&worker->unsaved);
   idem__list_init(&worker->subscribers);
   idem__buf_init(&worker->scratch, &worker->alloc, idem__answer_bytes(server));
   idem_status status = make_parts(worker);

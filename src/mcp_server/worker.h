@@ -51,7 +51,8 @@ struct idem__mcp_worker {
   struct idem__posted *posted, **posted_end;   /* guarded by the server's lock */
   struct idem__waiting_news *news, **news_end; /* so are these: see news.c */
   size_t waiting_news, waiting_bytes;
-  idem__list waiters;                   /* tasks/result of 2025-11-25: see task.c */
+  idem__list waiters;                   /* tasks/result of 2025-11-25: see task_result.c */
+  idem__list unsaved;                   /* who is told once it is kept: see task_method.c */
   struct idem__task_event *task_events; /* guarded by the tasks' lock */
   bool task_missed;                     /* so is this: there was no memory for an event */
   bool delivering, again;               /* what happens meanwhile is delivered by the same loop */

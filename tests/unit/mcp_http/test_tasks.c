@@ -133,6 +133,110 @@ static void a_task_cancelled_elsewhere_stops_its_handler(void **state) {
   expect(ask_task(&both->owner, "alice", "tasks/get", id, ""), "\"status\":\"cancelled\"");
 }
 
+/* ---------------------------------------------------------- what the store has not taken */
+
+/* The other server asks through a store that answers when the test lets it. */
+static void open_uneven(pair *both) {
+  static const later_store_opts later = {.seed = 9};
+  idem__store_memory_opts opts = {.seed = 5};
+  *both = (pair){.cancelled = 0};
+  assert_int_equal(idem__store_memory_new(&opts, &both->store), IDEM_OK);
+  mcp_web_open(&both->owner, &(mcp_web_opts){.store = both->store});
+  mcp_web_open(&both->other, &(mcp_web_opts){.store = both->store, .later = &later});
+  both->other.fixture->drawn = 100;
+  both->owner.fixture->keep = keep;
+  both->owner.fixture->user = both;
+}
+
+static void close_uneven(pair *both) {
+  mcp_web_close(&both->other);
+  mcp_web_close(&both->owner);
+  idem__store_unref(both->store);
+}
+
+/* Asks the other server to cancel the task, as far as having read its record. */
+static void begin_cancelling(pair *both, const char *id, mcp_web_conn *conn) {
+  char headers[256], body[512];
+  snprintf(headers, sizeof headers,
+           "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tasks/cancel\r\nMcp-Name: %s\r\n"
+           "Authorization: Bearer alice\r\n",
+           id);
+  snprintf(body, sizeof body,
+           "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/cancel\",\"params\":{\"taskId\":"
+           "\"%s\"," META "}}",
+           id);
+  later_store_hold(both->other.later, true);
+  mcp_web_connect(&both->other, conn);
+  mcp_web_send(conn, "POST", "/mcp", headers, body);
+  later_store_hold(both->other.later, false);
+  assert_true(later_store_pump(both->other.later));
+  later_store_hold(both->other.later, true);
+}
+
+static void a_cancellation_that_is_not_kept_is_not_acknowledged(void **state) {
+  (void)state;
+  static pair both;
+  mcp_web_conn conn;
+  char id[IDEM__TASK_ID + 1];
+  open_uneven(&both);
+  start(&both, "job", id);
+  begin_cancelling(&both, id, &conn);
+  later_store_fail(both.other.later, IDEM_E_SYS);
+  mcp_web_settle(&conn);
+  assert_int_equal(conn.len, 0);
+  later_store_hold(both.other.later, false);
+  mcp_web_settle(&conn);
+  assert_non_null(strstr(conn.output, "503 Service Unavailable"));
+  mcp_web_disconnect(&conn);
+  later_store_fail(both.other.later, IDEM_OK);
+  mcp_web_deliver(&both.owner);
+  assert_int_equal(both.cancelled, 0);
+  expect(ask_task(&both.other, "alice", "tasks/get", id, ""), "\"status\":\"working\"");
+  expect(ask_task(&both.other, "alice", "tasks/cancel", id, ""), "200 OK");
+  mcp_web_deliver(&both.owner);
+  assert_int_equal(both.cancelled, 1);
+  close_uneven(&both);
+}
+
+static void a_cancellation_is_not_lost_to_a_change_of_the_owner(void **state) {
+  (void)state;
+  static pair both;
+  mcp_web_conn conn;
+  char id[IDEM__TASK_ID + 1];
+  open_uneven(&both);
+  start(&both, "job", id);
+  begin_cancelling(&both, id, &conn);
+  mcp_web_settle(&conn); /* what is to be written is on its way */
+  idem_task_status(both.kept, "half way");
+  mcp_web_deliver(&both.owner);
+  later_store_hold(both.other.later, false);
+  mcp_web_settle(&conn);
+  assert_non_null(strstr(conn.output, "200 OK"));
+  mcp_web_disconnect(&conn);
+  mcp_web_deliver(&both.owner);
+  assert_int_equal(both.cancelled, 1);
+  expect(ask_task(&both.owner, "alice", "tasks/get", id, ""), "\"status\":\"cancelled\"");
+  close_uneven(&both);
+}
+
+/* Who goes while its change is on its way is not answered; what was asked may happen. */
+static void who_waits_for_a_change_to_be_kept_may_go(void **state) {
+  (void)state;
+  static pair both;
+  mcp_web_conn conn;
+  char id[IDEM__TASK_ID + 1];
+  open_uneven(&both);
+  start(&both, "job", id);
+  begin_cancelling(&both, id, &conn);
+  mcp_web_settle(&conn);
+  mcp_web_disconnect(&conn);
+  later_store_hold(both.other.later, false);
+  mcp_web_deliver(&both.other);
+  mcp_web_deliver(&both.owner);
+  assert_int_equal(both.cancelled, 1);
+  close_uneven(&both);
+}
+
 static void a_question_answered_elsewhere_wakes_its_handler(void **state) {
   pair *both = *state;
   char id[IDEM__TASK_ID + 1];
@@ -223,6 +327,9 @@ int main(void) {
       PROMISE(a_question_answered_elsewhere_wakes_its_handler),
       PROMISE(whoever_ends_a_task_first_is_right),
       PROMISE(who_listens_elsewhere_is_told),
+      cmocka_unit_test(a_cancellation_that_is_not_kept_is_not_acknowledged),
+      cmocka_unit_test(a_cancellation_is_not_lost_to_a_change_of_the_owner),
+      cmocka_unit_test(who_waits_for_a_change_to_be_kept_may_go),
       cmocka_unit_test(tasks_whose_time_is_over_go_a_few_at_a_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
