@@ -92,8 +92,8 @@ static yyjson_val *member(yyjson_val *object, const char *key) {
 
 /* False: refused. Without memory for it the request goes on untold. */
 static bool read_progress_token(idem__context *context) {
-  yyjson_val *token = member(context->meta, "progressToken");
   int64_t number;
+  yyjson_val *token = member(context->meta, "progressToken");
   if (!token) return true;
   if (!yyjson_is_str(token) && !idem__json_get_int(token, &number)) {
     idem__reply_bad_param(context, "_meta.progressToken", "string or integer", token);
@@ -406,10 +406,14 @@ static bool gate(idem_request *request, yyjson_val *params, void *user) {
     return false;
   }
   context->method = row_of(request);
-  context->meta = member(params, "_meta");
-  if (!yyjson_is_obj(context->meta)) context->meta = NULL;
+  yyjson_val *meta = member(params, "_meta");
+  context->meta = yyjson_is_obj(meta) ? meta : NULL;
   if (!(is_modern(context) ? pass_modern(context, peer) : pass_legacy(context, peer))) return false;
   if (!pass_method(context)) return false;
+  if (meta && !context->meta) {
+    idem__reply_bad_param(context, "_meta", "object", meta);
+    return false;
+  }
   return read_progress_token(context);
 }
 

@@ -63,7 +63,7 @@ function markProbes(path) {
   for (const [, ids, list] of readFileSync(path, "utf8").matchAll(/^ *probe\("([^"]+)", (\[[^\]]*\]|since\("[^"]+"\)|[A-Z]+),/gm)) {
     const dates = sets[list] ?? [...list.matchAll(/since\("([^"]+)"\)/g)].flatMap(([, date]) => revisions(date + "+"))
       .concat([...list.matchAll(/(?<!since\()"(\d{4}-\d\d-\d\d)"/g)].map(([, date]) => date));
-    for (const id of ids.split(" ")) mark(id, dates, "must.probes");
+    for (const id of ids.split(" ").filter(Boolean)) mark(id, dates, "must.probes");
   }
 }
 

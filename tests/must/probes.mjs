@@ -722,6 +722,169 @@ probe("http.origin", ["2024-11-05"], async () => {
   }
 }, { on: ["http"] });
 
+// -------------------------------------------------- what no MUST says and clients were hurt by
+
+const also = (revisions, run, options) => probe("", revisions, run, options);
+
+// A stream or question without a way to travel is refused at once.
+also([MODERN], async (peer) => {
+  const { status, answer } = await peer.ask("subscriptions/listen", { notifications: { toolsListChanged: true } }, { headers: { accept: "application/json" } });
+  assert.equal(status, 406);
+  assert.match(JSON.stringify(answer.error), /text\/event-stream/);
+}, { on: ["http"] });
+also(STREAMS, async (peer) => {
+  const { answer } = await peer.call("test_sampling", { prompt: "x" }, { headers: { accept: "application/json" } });
+  assert.equal(answer.result.isError, true);
+  assert.match(text({ answer }), /event.stream/);
+}, { on: ["http"], fresh: true, caps: ASKING });
+for (const [accept, wanted] of [[null, 200], ["*/*", 200], ["text/html", 406], ["image/*", 406], ["text/event-stream", 200], ["application/json", 200],
+  ["application/*", 200], ["application/json;q=0, text/event-stream", 200], ["text/html, application/json;q=0.1", 200]]) {
+  also(since("2025-03-26"), async (peer) => {
+    const { status, headers } = await peer.ask("tools/list", {}, { headers: { accept } });
+    assert.equal(status, wanted, String(accept));
+    if (accept === "text/event-stream") assert.match(headers["content-type"], /event-stream/);
+    if (accept === "application/json") assert.match(headers["content-type"], /json/);
+  }, { on: ["http"] });
+}
+// An answer is not lost with its stream, also where no event brings the client back.
+also(since("2025-03-26"), async (peer) => {
+  const { text: body } = await peer.wire.post(peer.message("tools/call", { name: "test_reconnection" }));
+  if (body.includes('"result"')) return;
+  const last = [...body.matchAll(/^id: ?(.+)$/gm)].at(-1)[1];
+  assert.match((await peer.wire.get({ "last-event-id": last })).text, /"result"/);
+}, { on: ["http"] });
+// Who is cancelled before anything was sent ends as an empty stream.
+also(STREAMS, async (peer) => {
+  const message = peer.message("tools/call", { name: "test_slow" });
+  const asked = peer.wire.post(message);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await peer.wire.post({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: message.id } });
+  const { status, headers, text: body } = await asked;
+  assert.equal(status, 200);
+  assert.match(headers["content-type"], /event-stream/);
+  assert.ok(!body.includes('"result"') && !body.includes('"error"'));
+}, { on: ["http"] });
+// A version that is not served names those that are, whatever the method, with a session and without.
+for (const method of ["tools/list", "ping", "nope", "initialize", "notifications/initialized", "notifications/cancelled"]) {
+  also(STREAMS, async (peer) => {
+    const message = method.startsWith("notifications/") ? { jsonrpc: "2.0", method } : peer.message(method, {});
+    for (const session of [peer.wire.headers["mcp-session-id"], null]) {
+      const { status, text: body } = await peer.wire.post(message, { "mcp-protocol-version": "1999-01-01", "mcp-session-id": session });
+      assert.equal(status, 400, `${method} ${session ? "in" : "without"} a session`);
+      assert.match(body, /2025-11-25/);
+    }
+  }, { on: ["http"] });
+}
+also(STREAMS, async (peer) => {
+  const told = {};
+  for (const [name, headers] of [["unknown", { "mcp-session-id": "0".repeat(32) }], ["none", { "mcp-session-id": null }]]) {
+    const { status, answer } = await peer.ask("tools/list", {}, { headers });
+    told[name] = [status, answer?.error?.message];
+  }
+  assert.equal(told.unknown[0], 404);
+  assert.equal(told.none[0], 400);
+  assert.notEqual(told.unknown[1], told.none[1]);
+}, { on: ["http"] });
+// Half a claim is the newer era, and is told what is missing.
+for (const [_meta, missing] of [[{ "io.modelcontextprotocol/clientCapabilities": {} }, "protocolVersion"], [{ "io.modelcontextprotocol/protocolVersion": MODERN }, "clientCapabilities"],
+  [{ "io.modelcontextprotocol/clientInfo": { name: "x", version: "1" } }, "protocolVersion"], [{ "io.modelcontextprotocol/logLevel": "info" }, "protocolVersion"]]) {
+  also(ALL, async (peer) => {
+    const { answer, status } = await peer.wire.exchange({ jsonrpc: "2.0", id: 9, method: "tools/list", params: { _meta } }, 9);
+    assert.equal(answer.error.code, -32602);
+    assert.match(answer.error.message, new RegExp(missing));
+    if (peer.wire.kind === "http") assert.equal(status, 400);
+  });
+}
+for (const method of ["server/discover", "subscriptions/listen", "tasks/update"]) {
+  also(ALL, async (peer) => {
+    const { answer } = await peer.wire.exchange({ jsonrpc: "2.0", id: 9, method, params: {} }, 9);
+    assert.equal(answer.error.code, -32602, method);
+    assert.match(answer.error.message, /protocolVersion|_meta/);
+  });
+}
+for (const clientInfo of [7, "x", [], null]) {
+  also([MODERN], async (peer) => {
+    assert.equal((await peer.error("tools/list", { _meta: { "io.modelcontextprotocol/clientInfo": clientInfo } })).code, -32602);
+  });
+}
+// Messages name the cause, in one line that is bounded and escaped.
+for (const [method, params, wanted] of [["tools/call", { name: "nosuch" }, /nosuch/], ["prompts/get", { name: "nosuch" }, /nosuch/], ["resources/read", { uri: "test://nosuch" }, /test:\/\/nosuch/],
+  ["tools/list", { cursor: "zz" }, /cursor/], ["completion/complete", { ref: { type: "ref/prompt", name: "nosuch" }, argument: { name: "a", value: "" } }, /./]]) {
+  also(ALL, async (peer) => assert.match((await peer.error(method, params)).message, wanted));
+}
+also(ALL, async (peer) => {
+  for (const name of ["x".repeat(5000), "line\nbreak\u0007", "\u202eesrever"]) {
+    const { answer } = await peer.wire.exchange(peer.message("tools/call", { name }, 5), 5, { "mcp-name": `=?base64?${Buffer.from(name).toString("base64")}?=` });
+    const { message } = answer.error;
+    assert.ok(Buffer.byteLength(message) <= 256, `${message.length}`);
+    assert.ok(!/[\u0000-\u001f\u202e]/.test(message));
+  }
+});
+also(ALL, async (peer) => {
+  const { answer } = await peer.call("greet", { name: 7 });
+  assert.match(answer.error?.message ?? text({ answer }), /name.*string/);
+});
+// Lists: an empty cursor is the first page, and cursors of others are none.
+also(ALL, async (peer) => assert.ok((await peer.result("tools/list", { cursor: "" })).tools.length));
+// Params of no kind.
+for (const params of [7, "x", true, []]) {
+  also(ALL, async (peer) => {
+    const { answer } = await peer.wire.exchange({ jsonrpc: "2.0", id: 9, method: "tools/list", params }, 9);
+    assert.ok([-32600, -32602].includes(answer.error.code), JSON.stringify(answer));
+  });
+}
+also(LEGACY, async (peer) => {
+  for (const _meta of [7, "x", [], true, null]) {
+    const { answer } = await peer.wire.exchange({ ...peer.message("tools/list", {}), id: 9, params: { _meta } }, 9);
+    assert.equal(answer.error.code, -32602, JSON.stringify(_meta));
+  }
+});
+// Methods are exactly their names.
+for (const method of ["Tools/list", "tools/list ", "tools/list/", "tools", "", "rpc.x", "notifications/initialized", "__proto__"]) {
+  also(ALL, async (peer) => {
+    const { answer } = await peer.wire.exchange(peer.message(method, {}, 9), 9);
+    const unmirrored = peer.modern && peer.wire.kind === "http" ? [-32020] : []; // a header has no space at its end
+    assert.ok([-32601, -32600, ...unmirrored].includes(answer.error.code), `${method}: ${JSON.stringify(answer)}`);
+  });
+}
+// A handshake that is repeated, or of the wrong kind, does not change the session.
+also(LEGACY, async (peer) => {
+  for (const params of [{}, { protocolVersion: 7, capabilities: {} }, { protocolVersion: peer.revision, capabilities: [] }, { protocolVersion: peer.revision, capabilities: {}, clientInfo: 7 }]) {
+    assert.ok((await peer.ask("initialize", params)).answer.error, JSON.stringify(params));
+  }
+  const { answer } = await peer.ask("initialize", { protocolVersion: peer.revision, capabilities: {}, clientInfo: { name: "x", version: "1" } });
+  assert.ok(answer.error);
+  assert.ok((await peer.result("tools/list")).tools);
+}, { on: ["stdio"] });
+// Unknown members are let be.
+also(ALL, async (peer) => {
+  const message = { ...peer.message("tools/call", { name: "greet", arguments: { name: "Ada" }, extra: [1], unknown: null }), more: { x: 1 } };
+  const { answer } = await peer.wire.exchange(message, message.id);
+  assert.ok(answer.result && !answer.result.isError);
+});
+// Arguments may be left out, and null is none of an object.
+also(ALL, async (peer) => {
+  assert.ok((await peer.call("test_simple_text")).answer.result);
+  const { answer } = await peer.call("test_simple_text", null);
+  assert.ok(answer.error || answer.result.isError);
+});
+// Subscriptions of older revisions.
+also(LEGACY, async (peer) => {
+  for (const uri of [7, null, undefined]) assert.equal((await peer.error("resources/subscribe", { uri })).code, -32602);
+  assert.deepEqual(await peer.result("resources/subscribe", { uri: "test://watched-resource" }), {});
+  assert.deepEqual(await peer.result("resources/unsubscribe", { uri: "test://watched-resource" }), {});
+  assert.deepEqual(await peer.result("resources/unsubscribe", { uri: "test://watched-resource" }), {});
+});
+also(LEGACY, async (peer) => {
+  const from = peer.wire.messages.length;
+  await peer.result("resources/subscribe", { uri: "test://watched-resource" });
+  await peer.call("test_trigger_resource_update");
+  const { message } = await peer.wire.find((one) => one.method === "notifications/resources/updated", from);
+  assert.equal(message.params.uri, "test://watched-resource");
+  await peer.call("test_trigger_tool_change");
+  await peer.wire.find((one) => one.method === "notifications/tools/list_changed", from);
+}, { on: ["stdio"], fresh: true });
+
 // ---------------------------------------------------------------------- authorization
 
 probe("auth.before auth.401 auth.every-request auth.bound", since("2025-03-26"), async ({ revision }) => {

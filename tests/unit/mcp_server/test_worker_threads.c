@@ -21,6 +21,8 @@ typedef struct worker {
   size_t messages;
   size_t list_changes;
   size_t task_news;
+  size_t lines;
+  size_t statuses;
 } worker;
 
 /* Task ids that threads show each other. */
@@ -69,6 +71,8 @@ static void on_trace(idem_conn *conn, idem_direction direction, const char *mess
   if (direction == IDEM_IN) return;
   w->messages++;
   w->list_changes += find(message, len, "tools/list_changed") != NULL;
+  w->lines += find(message, len, "notifications/message") != NULL;
+  w->statuses += find(message, len, "notifications/tasks/status") != NULL;
   w->task_news += find(message, len, "\"notifications/tasks\"") != NULL;
   const char *id = find(message, len, created);
   if (id) show(id + sizeof created - 1);
@@ -92,6 +96,31 @@ static void ask(worker *w, int id, const char *method, const char *members) {
                      id, method, members);
   assert_int_equal(idem_conn_feed(w->conn, line, (size_t)len), IDEM_OK);
   drain(w);
+}
+
+/* The same conn is a legacy session, too, and hears outside its requests. */
+static void say(worker *w, const char *line) {
+  assert_int_equal(idem_conn_feed(w->conn, line, strlen(line)), IDEM_OK);
+  drain(w);
+}
+
+static void shake_hands(worker *w) {
+  say(w, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+         "\"2025-11-25\",\"capabilities\":{\"elicitation\":{\"url\":{}}},\"clientInfo\":{\"name\":"
+         "\"c\","
+         "\"version\":\"1\"}}}\n");
+  say(w, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+}
+
+static void tell_sessions(worker *w) {
+  idem_server *server = w->fixture->server;
+  say(w,
+      "{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"tools/call\",\"params\":{\"name\":\"visit\"}}\n");
+  idem_server_elicitation_complete(server, "visit-1");
+  say(w,
+      "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"job_fail\","
+      "\"task\":{}}}\n");
+  idem_server_log(server, IDEM_MCP_ERROR, "threads", "[1]", 3);
 }
 
 static void act_on_tasks(worker *w, size_t turn) {
@@ -131,8 +160,10 @@ static void *work(void *user) {
   idem_conn_opts opts = {.on_trace = on_trace, .user = w};
   assert_int_equal(idem__worker_new(w->fixture->server, on_wake, w, &w->hub), IDEM_OK);
   assert_int_equal(idem__worker_accept(w->hub, &opts, "alice", &w->conn), IDEM_OK);
+  shake_hands(w);
   for (size_t turn = 0; turn < TURNS; turn++) {
     act_on_tasks(w, turn);
+    tell_sessions(w);
     change_what_is_served(w, turn);
     if (turn % 50 == 10) listen_to_all(w, turn);
   }
@@ -157,6 +188,8 @@ static void hubs_on_threads_share_a_server(void **state) {
   for (int i = 0; i < THREADS; i++) {
     assert_true(workers[i].messages >= TURNS * 4);
     assert_true(workers[i].list_changes >= TURNS / 2);
+    assert_true(workers[i].lines >= TURNS / 2);
+    assert_true(workers[i].statuses >= TURNS / 2);
   }
   mcp_fixture_close(&fixture);
 }
