@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -74,7 +73,8 @@ static void let_go(question *self) {
   if (left) return;
   pthread_mutex_destroy(&self->lock);
   pthread_cond_destroy(&self->answered);
-  free(self);
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  idem__free(&alloc, self);
 }
 
 static void on_answer(const idem__store_answer *answer, void *user) {
@@ -88,7 +88,9 @@ static void on_answer(const idem__store_answer *answer, void *user) {
 }
 
 static question *new_question(void) {
-  question *self = calloc(1, sizeof *self);
+  idem_alloc alloc =
+      idem__alloc_or_default(NULL); /* the store's thread may be the one to free it */
+  question *self = idem__calloc(&alloc, sizeof *self);
   if (!self) return NULL;
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->answered, NULL);
