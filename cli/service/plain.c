@@ -66,12 +66,20 @@ static yyjson_doc *by_position(yyjson_val *schema, yyjson_val *params) {
   return made;
 }
 
+static void tell_refused(idem_request *request, const char *why) {
+  idem__request_tell(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused", why);
+}
+
 static void refuse_arguments(idem_request *request, const plain_method *self, size_t index,
                              yyjson_val *arguments, const idem_schema_result *result) {
   yyjson_doc *schema = schema_of(self->host, &self->host->current->config.tools[index]);
   bool listed = yyjson_is_arr(idem_request_params(request));
-  if (schema && result->error_count)
-    plain_fault_reply(request, yyjson_doc_get_root(schema), arguments, &result->errors[0], listed);
+  const idem_schema_error *error = result->error_count ? &result->errors[0] : NULL;
+  tell_refused(request, error ? error->log_sentence : "cannot be checked");
+  if (error && idem__request_codes(request) == IDEM_CODES_ERLMCP)
+    idem_reply_fault(request, IDEM_FAULT_VALIDATION, error->sentence);
+  else if (schema && error)
+    plain_fault_reply(request, yyjson_doc_get_root(schema), arguments, error, listed);
   else
     idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params",
                           "params cannot be checked");
@@ -94,6 +102,11 @@ static void run_checked(idem_request *request, plain_method *self, size_t index,
   fn(request, arguments, user);
 }
 
+static void refuse_more(idem_request *request, yyjson_val *params, size_t count) {
+  tell_refused(request, "more params than the method has");
+  plain_fault_reply_more(request, params, count);
+}
+
 /* Handlers copy what they need of the arguments before they return. */
 static void run_listed(idem_request *request, plain_method *self, size_t index,
                        yyjson_val *params) {
@@ -104,7 +117,7 @@ static void run_listed(idem_request *request, plain_method *self, size_t index,
   if (made)
     run_checked(request, self, index, yyjson_doc_get_root(made));
   else if (schema && yyjson_arr_size(params) > count)
-    plain_fault_reply_more(request, params, count);
+    refuse_more(request, params, count);
   else
     idem_request_drop(request);
   yyjson_doc_free(made);

@@ -2,10 +2,8 @@
  * call methods know them as paths: address.zip, list[1], [0]. */
 #include "plain_fault.h"
 
-#include "rpc/rpc.h"
-#include "json/json.h"
+#include "config/config.h"
 
-#include <idem/mcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,12 +145,6 @@ static void reply(idem_request *request, place *self, const idem_schema_error *e
 void plain_fault_reply(idem_request *request, yyjson_val *schema, yyjson_val *arguments,
                        const idem_schema_error *error, bool by_position) {
   place self = {.at = arguments, .schema = schema, .by_position = by_position};
-  idem__request_tell(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused",
-                     error->log_sentence);
-  if (idem__request_codes(request) == IDEM_CODES_ERLMCP) {
-    idem_reply_fault(request, IDEM_FAULT_VALIDATION, error->sentence);
-    return;
-  }
   idem__buf_fixed(&self.out, self.path, sizeof self.path - 1);
   walk(&self, error->instance_path);
   reply(request, &self, error);
@@ -161,8 +153,6 @@ void plain_fault_reply(idem_request *request, yyjson_val *schema, yyjson_val *ar
 void plain_fault_reply_more(idem_request *request, yyjson_val *params, size_t count) {
   char path[32];
   snprintf(path, sizeof path, "[%zu]", count);
-  idem__request_tell(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused",
-                     "more params than the method has");
   idem_reply_invalid_params(request,
                             &(idem_param_fault){.param = path,
                                                 .expected = "nothing",

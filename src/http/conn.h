@@ -117,6 +117,7 @@ struct idem_http_server {
   const idem__http_name *given_names; /* of headers, by the rules of a route; NULL: none */
   int port;
   idem_unknown_id unknown_id;
+  idem_code_set codes;
   uint64_t (*now_ns)(void *ctx); /* NULL: none */
   void *clock_ctx;
   idem_log *log;

@@ -260,6 +260,7 @@ typedef struct idem__http_server_opts {
   int port;                   /* the listener's */
   bool loopback;              /* the listener's address is one */
   idem_unknown_id unknown_id;
+  idem_code_set codes;           /* of refusals */
   idem__shares *shares;          /* of what comes through trusted proxies; NULL: no bound */
   idem__limiter *limiter;        /* of requests to routes that are no protocol's; NULL: no limit */
   uint64_t (*now_ns)(void *ctx); /* for the log; NULL: what the driver said last */

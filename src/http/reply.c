@@ -349,6 +349,26 @@ idem_status idem__http_put_error(idem__buf *out, const idem__http_refusal *refus
   return status == IDEM_OK ? idem__buf_puts(out, "}}") : status;
 }
 
+/* A set of codes of its own has a number for what is too large; its data says how large it may be. */
+static int put_too_large(idem__buf *out, const idem_http_conn *conn) {
+  static const int code = -32012;
+  const idem_http_server *server = conn->server;
+  idem__buf_printf(out,
+                   "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":%d,\"message\":\"%s\","
+                   "\"data\":{\"maxSize\":%zu,\"unit\":\"bytes\"}}}",
+                   server->unknown_id == IDEM_UNKNOWN_ID_NULL ? "\"id\":null," : "", code,
+                   idem_code_name(server->codes, code), idem__http_body_most(conn));
+  return code;
+}
+
+/* Returns the code. */
+static int put_body(idem__buf *out, const idem_http_conn *conn, const idem__http_refusal *refusal) {
+  const idem_http_server *server = conn->server;
+  if (server->codes == IDEM_CODES_ERLMCP && refusal->status == 413) return put_too_large(out, conn);
+  idem__http_put_error(out, refusal, server->unknown_id);
+  return refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST;
+}
+
 /* Returns what stands before another. */
 static const char *put_methods(idem__buf *out, unsigned methods, const char *between) {
   static const struct {
@@ -388,14 +408,13 @@ void idem__http_refuse(idem_http_exchange *exchange, const idem__http_refusal *r
   idem__buf body, lines;
   idem__buf_fixed(&body, body_text, sizeof body_text);
   idem__buf_fixed(&lines, header_text, sizeof header_text - 1);
-  idem__http_put_error(&body, refusal, exchange->conn->server->unknown_id);
+  int code = put_body(&body, exchange->conn, refusal);
   put_refusal_headers(&lines, exchange, refusal->status, !headers);
   if (headers) idem__buf_put(&lines, headers, strlen(headers));
   header_text[lines.len] = 0;
   exchange->note = refusal->reason;
   idem__http_log_refusal(exchange, refusal);
-  idem__metrics_error(exchange->conn->server->metrics,
-                      refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST);
+  idem__metrics_error(exchange->conn->server->metrics, code);
   idem__http_respond(exchange, &(idem__http_answer){.status = refusal->status,
                                                     .type = "application/json",
                                                     .headers = header_text,

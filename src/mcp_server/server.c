@@ -224,6 +224,8 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   return IDEM_OK;
 }
 
+idem_code_set idem__server_codes(const idem_server *server) { return server->policy.codes; }
+
 void idem_server_free(idem_server *server) {
   if (!server) return;
   stop_watching(server);                 /* others who share the store may go on */

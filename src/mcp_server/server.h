@@ -85,4 +85,7 @@ const char *idem__supported_versions(const idem_server *server, char out[IDEM__V
 /* ["2026-07-28", ...]: every revision served, newest first. */
 void idem__write_supported_versions(const idem_server *server, idem__writer *writer);
 
+/* Whose codes its errors have where no revision says otherwise. */
+idem_code_set idem__server_codes(const idem_server *server);
+
 #endif

@@ -1,6 +1,7 @@
 /* listener.c - serving an address: from idem_serve to the end of the last peer.
  * Stopping has three steps: what runs may finish, then it is answered with an error, then whoever
  * does not read that is cut off. */
+#include "mcp_server/server.h"
 #include "uv/clients.h"
 #include "uv/tls_files.h"
 
@@ -149,6 +150,7 @@ static void settle_options(idem_listener *listener, const idem__url *url,
   listener->policy =
       opts->policy ? *opts->policy
                    : idem_policy_preset(opts->server ? IDEM_PROFILE_MCP : IDEM_PROFILE_JSONRPC);
+  if (opts->server && !opts->policy) listener->policy.codes = idem__server_codes(opts->server);
   listener->opts.policy = &listener->policy;
   if (url->content_length) listener->policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
   if (url->scheme == IDEM__SCHEME_STDIO) {

@@ -253,6 +253,7 @@ static idem_status make_server(idem__web *web, const idem__url *url, bool loopba
                                 .port = port,
                                 .loopback = loopback,
                                 .unknown_id = listener->policy.unknown_id,
+                                .codes = listener->policy.codes,
                                 .shares = web->shares,
                                 .limiter = web->limiter,
                                 .now_ns = idem__clock_ns,

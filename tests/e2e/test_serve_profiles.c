@@ -98,6 +98,20 @@ static void params_that_do_not_fit_are_named(void **state) {
   finish();
 }
 
+/* A line of more than ten megabytes. */
+static void expect_too_large(const char *path) {
+  static char line[10485762];
+  memset(line, 'x', sizeof line - 1);
+  self.server = CHILD(program, "serve", path, "--stdio");
+  child_send(self.server.in, line);
+  close(self.server.in);
+  self.server.in = -1;
+  expect_in(child_line(self.server.out),
+            "\"code\":-32012,\"message\":\"Message too large\",\"data\":{\"maxSize\":10485760,"
+            "\"unit\":\"bytes\"}");
+  assert_int_equal(child_end(&self.server), 0);
+}
+
 static void errors_have_the_codes_of_the_flag_or_of_the_file(void **state) {
   char path[512];
   (void)state;
@@ -113,6 +127,7 @@ static void errors_have_the_codes_of_the_flag_or_of_the_file(void **state) {
   close(self.server.in);
   self.server.in = -1;
   assert_int_equal(child_end(&self.server), 0);
+  expect_too_large(path);
   self.server = CHILD(program, "serve", path, "--stdio", "--codes", "standard");
   expect_in(serving_ask(&self, "tools/list", "{}"), "\"code\":-32600");
   finish();

@@ -127,6 +127,7 @@ static idem_status make_server(http_peer *peer, const http_peer_opts *opts) {
   idem_status status =
       idem__http_server_new(&(idem__http_server_opts){.http = opts->http,
                                                       .body_bytes = opts->body_bytes,
+                                                      .codes = opts->codes,
                                                       .port = 8420,
                                                       .loopback = !opts->not_loopback,
                                                       .shares = opts->shares,

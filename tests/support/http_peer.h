@@ -13,6 +13,7 @@ typedef struct http_peer_opts {
   const idem_alloc *alloc;
   idem_log *log;
   size_t body_bytes;
+  idem_code_set codes;
   uint64_t request_ms;          /* for a handler to answer; 0: no limit */
   size_t concurrency;           /* of a conn of the engine; 0: no limit */
   unsigned notification_status; /* of the policy */

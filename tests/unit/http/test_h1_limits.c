@@ -77,6 +77,16 @@ static void a_body_over_the_limit_is_413(void **state) {
                   "HTTP/1.1 200 OK", ECHO_ANSWER, 1);
 }
 
+static void in_the_set_erlmcp_a_body_over_the_limit_says_how_large_it_may_be(void **state) {
+  (void)state;
+  http_peer_opts opts = {.body_bytes = 52, .codes = IDEM_CODES_ERLMCP};
+  play_all_splits(
+      &opts, ECHO, "HTTP/1.1 413 ",
+      "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32012,\"message\":\"Message too "
+      "large\",\"data\":{\"maxSize\":52,\"unit\":\"bytes\"}}}",
+      1);
+}
+
 static void oversized_chunk_extensions_are_refused(void **state) {
   (void)state;
   char *text = repeat(HEAD "Transfer-Encoding: chunked\r\n\r\n1;a=", "0123456789abcdef", 300,
@@ -282,6 +292,7 @@ int main(void) {
       cmocka_unit_test(too_many_headers_are_431),
       cmocka_unit_test(which_fault_is_told_does_not_depend_on_the_split),
       cmocka_unit_test(a_body_over_the_limit_is_413),
+      cmocka_unit_test(in_the_set_erlmcp_a_body_over_the_limit_says_how_large_it_may_be),
       cmocka_unit_test(oversized_chunk_extensions_are_refused),
       cmocka_unit_test(oversized_trailers_are_refused),
       cmocka_unit_test(a_refused_body_is_read_and_the_conn_goes_on),
