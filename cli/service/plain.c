@@ -143,13 +143,30 @@ static plain_method *find(const plain_host *self, const char *name) {
   return at;
 }
 
+static bool answers_rows(const tool_config *tool) { return !tool->is_program && !tool->http; }
+
 /* Rows are an object; JSON without a schema may be anything. */
 static const char *returns(const tool_config *tool) {
-  if (tool->output_schema || (!tool->is_program && !tool->http)) return "object";
+  if (tool->output_schema || answers_rows(tool)) return "object";
   return tool->output_json ? "any" : "string";
 }
 
-/* "name: type" for each property, for describeMethods. */
+/* NULL: no more is known than its type. */
+static const char *result_schema(const tool_config *tool) {
+  static const char rows[] = IDEM_JSON({
+    "type" : "object",
+    "properties" : {
+      "rows" : {"type" : "array", "items" : {"type" : "object"}},
+      "row_count" : {"type" : "integer", "minimum" : 0},
+      "truncated" : {"type" : "boolean"}
+    },
+    "required" : [ "rows", "row_count", "truncated" ]
+  });
+  if (tool->output_schema) return tool->output_schema;
+  return answers_rows(tool) ? rows : NULL;
+}
+
+/* "name: type" for each property, for describeMethods; the whole schemas, for rpc.discover. */
 static void describe(const plain_host *self, const tool_config *tool) {
   yyjson_doc *schema = schema_of(self, tool);
   yyjson_val *properties = yyjson_obj_get(yyjson_doc_get_root(schema), "properties"), *key, *value;
@@ -162,10 +179,13 @@ static void describe(const plain_host *self, const tool_config *tool) {
     snprintf(lines[i], sizeof lines[i], "%s: %s", yyjson_get_str(key), type ? type : "any");
     params[i] = lines[i];
   }
-  idem_router_describe(self->router, tool->name,
-                       &(idem_method_info){.description = tool->description,
-                                           .params = params,
-                                           .returns = returns(tool)});
+  idem_router_describe(
+      self->router, tool->name,
+      &(idem_method_info){.description = tool->description,
+                          .params = params,
+                          .returns = returns(tool),
+                          .params_schema = config_input_schema(&self->current->config, tool),
+                          .result_schema = result_schema(tool)});
   yyjson_doc_free(schema);
 }
 

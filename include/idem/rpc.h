@@ -175,6 +175,10 @@ typedef struct idem_method_info {
   const char *description;
   const char *const *params; /* NULL-terminated list of "name: type" */
   const char *returns;
+  /* For rpc.discover, JSON Schemas as text: of the params as an object, whose properties are the params,
+   * in their order and instead of `params`; and of the result, instead of `returns`. */
+  const char *params_schema;
+  const char *result_schema;
 } idem_method_info;
 
 typedef struct idem_router_opts {
@@ -201,7 +205,8 @@ IDEM_API idem_status idem_router_notification(idem_router *router, const char *n
  * "rpc."; LIMIT: more than 256 patterns; else as idem_router_method. Where notifications run methods, they run these, too. */
 IDEM_API idem_status idem_router_pattern(idem_router *router, const char *pattern,
                                          idem_method_fn fn, void *user);
-/* NOTFOUND when no such name or pattern is registered; NOMEM: it then has no description. */
+/* NOTFOUND when no such name or pattern is registered; INVAL: a schema is no JSON object; NOMEM. After the last two it
+ * has no description. */
 IDEM_API idem_status idem_router_describe(idem_router *router, const char *name,
                                           const idem_method_info *info);
 /* Gives the router's method names to a metrics object; do it for each before serving, or its

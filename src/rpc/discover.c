@@ -2,6 +2,8 @@
  * is; it is made of what idem_router_describe was told. See docs/internals/rpc.md. */
 #include "inside.h"
 
+#include "json/each.h"
+
 #include <string.h>
 
 typedef struct discovery {
@@ -32,19 +34,88 @@ static bool add_param(yyjson_mut_doc *doc, yyjson_mut_val *params, const char *t
          add_schema(doc, entry, text + skip, strlen(text + skip));
 }
 
+/* ------------------------------------------------------------------- params by a schema */
+
+#define SCHEMA_DEPTH 64 /* deeper down nobody looks */
+
+/* A reference leads to another part of the schema it was taken from, so what holds one is only known by its type. */
+static bool holds_reference(yyjson_val *value, int depth) {
+  yyjson_val *key, *item;
+  size_t i, max;
+  bool found = depth == SCHEMA_DEPTH;
+  idem__each_member(value, i, max, key, item) {
+    found = found || yyjson_equals_str(key, "$ref") || yyjson_equals_str(key, "$dynamicRef") ||
+            holds_reference(item, depth + 1);
+  }
+  yyjson_arr_foreach(value, i, max, item) found = found || holds_reference(item, depth + 1);
+  return found;
+}
+
+static bool copy_schema(yyjson_mut_doc *doc, yyjson_mut_val *to, yyjson_val *schema) {
+  const char *type = yyjson_get_str(yyjson_obj_get(schema, "type"));
+  if (holds_reference(schema, 0))
+    return add_schema(doc, to, type ? type : "", type ? strlen(type) : 0);
+  return yyjson_mut_obj_add_val(doc, to, "schema", yyjson_val_mut_copy(doc, schema));
+}
+
+static bool is_required(yyjson_val *schema, yyjson_val *name) {
+  yyjson_val *item;
+  size_t i, max;
+  yyjson_arr_foreach(yyjson_obj_get(schema, "required"), i, max, item) {
+    if (yyjson_equals(item, name)) return true;
+  }
+  return false;
+}
+
+static bool add_property(yyjson_mut_doc *doc, yyjson_mut_val *params, yyjson_val *name,
+                         yyjson_val *schema, bool required) {
+  yyjson_mut_val *entry = yyjson_mut_arr_add_obj(doc, params);
+  yyjson_val *description = yyjson_obj_get(schema, "description");
+  bool built = entry && yyjson_mut_obj_add_val(doc, entry, "name", yyjson_val_mut_copy(doc, name));
+  if (built && yyjson_is_str(description))
+    built =
+        yyjson_mut_obj_add_val(doc, entry, "description", yyjson_val_mut_copy(doc, description));
+  if (built && required) built = yyjson_mut_obj_add_bool(doc, entry, "required", true);
+  return built && copy_schema(doc, entry, schema);
+}
+
+static bool add_properties(yyjson_mut_doc *doc, yyjson_mut_val *params, yyjson_val *schema) {
+  yyjson_val *properties = yyjson_obj_get(schema, "properties"), *name, *property;
+  size_t i, max;
+  bool built = true;
+  idem__each_member(properties, i, max, name, property) {
+    built = built && add_property(doc, params, name, property, is_required(schema, name));
+  }
+  return built;
+}
+
+/* ------------------------------------------------------------------------------ methods */
+
+static bool add_params(yyjson_mut_doc *doc, yyjson_mut_val *entry, const idem__method *method) {
+  yyjson_mut_val *params = yyjson_mut_obj_add_arr(doc, entry, "params");
+  bool built = params;
+  if (built && method->params_schema)
+    return add_properties(doc, params, yyjson_doc_get_root(method->params_schema));
+  for (size_t i = 0; built && method->params && method->params[i]; i++)
+    built = add_param(doc, params, method->params[i]);
+  return built;
+}
+
+static bool add_result(yyjson_mut_doc *doc, yyjson_mut_val *entry, const idem__method *method) {
+  const char *returns = method->returns ? method->returns : "any";
+  yyjson_mut_val *result = yyjson_mut_obj_add_obj(doc, entry, "result");
+  if (!result || !yyjson_mut_obj_add_str(doc, result, "name", "result")) return false;
+  if (method->result_schema)
+    return copy_schema(doc, result, yyjson_doc_get_root(method->result_schema));
+  return add_schema(doc, result, returns, strlen(returns));
+}
+
 static bool add_method(yyjson_mut_doc *doc, yyjson_mut_val *list, const idem__method *method) {
   yyjson_mut_val *entry = yyjson_mut_arr_add_obj(doc, list);
-  const char *returns = method->returns ? method->returns : "any";
   bool built = entry && yyjson_mut_obj_add_str(doc, entry, "name", method->name);
   if (built && method->description)
     built = yyjson_mut_obj_add_str(doc, entry, "description", method->description);
-  yyjson_mut_val *params = built ? yyjson_mut_obj_add_arr(doc, entry, "params") : NULL;
-  built = params;
-  for (size_t i = 0; built && method->params && method->params[i]; i++)
-    built = add_param(doc, params, method->params[i]);
-  yyjson_mut_val *result = built ? yyjson_mut_obj_add_obj(doc, entry, "result") : NULL;
-  return result && yyjson_mut_obj_add_str(doc, result, "name", "result") &&
-         add_schema(doc, result, returns, strlen(returns));
+  return built && add_params(doc, entry, method) && add_result(doc, entry, method);
 }
 
 static void on_discover(idem_request *request, yyjson_val *params, void *user) {

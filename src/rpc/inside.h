@@ -97,6 +97,8 @@ typedef struct idem__method {
   char *description;
   char *returns;
   char **params; /* NULL-terminated */
+  yyjson_doc *params_schema;
+  yyjson_doc *result_schema;
 } idem__method;
 
 /* work.c: requests that handlers have kept, by whose they are. */

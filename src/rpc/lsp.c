@@ -142,12 +142,16 @@ typedef struct builtin {
 static idem_status add_builtins(idem_router *router, lsp_state *state) {
   static const char *const level_params[] = {"level: string", NULL};
   const builtin builtins[] = {
-      {"initialize", on_initialize, {"Names the server", NULL, "object"}},
-      {"listMethods", on_list_methods, {"Lists the methods", NULL, "array"}},
-      {"describeMethods", on_describe_methods, {"Describes the methods", NULL, "array"}},
-      {"version", on_version, {"Tells the server's version", NULL, "object"}},
-      {"setLogLevel", on_set_log_level, {"Sets the log level", level_params, "object"}},
-      {"shutdown", on_shutdown, {"Shuts down gracefully", NULL, "object"}},
+      {"initialize", on_initialize, {.description = "Names the server", .returns = "object"}},
+      {"listMethods", on_list_methods, {.description = "Lists the methods", .returns = "array"}},
+      {"describeMethods",
+       on_describe_methods,
+       {.description = "Describes the methods", .returns = "array"}},
+      {"version", on_version, {.description = "Tells the server's version", .returns = "object"}},
+      {"setLogLevel",
+       on_set_log_level,
+       {.description = "Sets the log level", .params = level_params, .returns = "object"}},
+      {"shutdown", on_shutdown, {.description = "Shuts down gracefully", .returns = "object"}},
   };
   for (size_t i = 0; i < sizeof builtins / sizeof builtins[0]; i++) {
     idem_status status = idem_router_method(router, builtins[i].name, builtins[i].fn, state);

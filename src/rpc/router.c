@@ -28,8 +28,11 @@ static void clear_info(idem_router *router, idem__method *method) {
     idem__free(&router->alloc, method->params[i]);
   }
   idem__free(&router->alloc, method->params);
+  yyjson_doc_free(method->params_schema);
+  yyjson_doc_free(method->result_schema);
   method->description = method->returns = NULL;
   method->params = NULL;
+  method->params_schema = method->result_schema = NULL;
 }
 
 static void free_method(idem_router *router, idem__method *method) {
@@ -139,18 +142,33 @@ static idem_status copy_params(idem_router *router, const char *const *params, c
   return IDEM_OK;
 }
 
+static idem_status read_schema(idem_router *router, const char *text, yyjson_doc **out) {
+  yyjson_alc alc = idem__json_alc(&router->alloc);
+  yyjson_read_err error;
+  if (!text) return IDEM_OK;
+  *out = yyjson_read_opts((char *)(uintptr_t)text, strlen(text), YYJSON_READ_NOFLAG, &alc, &error);
+  if (!*out) return error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION ? IDEM_E_NOMEM : IDEM_E_INVAL;
+  return yyjson_is_obj(yyjson_doc_get_root(*out)) ? IDEM_OK : IDEM_E_INVAL;
+}
+
+static idem_status copy_info(idem_router *router, const idem_method_info *info,
+                             idem__method *method) {
+  idem_status status = copy_text(router, info->description, &method->description);
+  if (status == IDEM_OK) status = copy_text(router, info->returns, &method->returns);
+  if (status == IDEM_OK) status = copy_params(router, info->params, &method->params);
+  if (status == IDEM_OK) status = read_schema(router, info->params_schema, &method->params_schema);
+  if (status == IDEM_OK) status = read_schema(router, info->result_schema, &method->result_schema);
+  return status;
+}
+
 idem_status idem_router_describe(idem_router *router, const char *name,
                                  const idem_method_info *info) {
   idem__method *method = idem__map_get(&router->methods, name, strlen(name));
   if (!method) return IDEM_E_NOTFOUND;
   clear_info(router, method);
-  if (copy_text(router, info->description, &method->description) == IDEM_OK &&
-      copy_text(router, info->returns, &method->returns) == IDEM_OK &&
-      copy_params(router, info->params, &method->params) == IDEM_OK) {
-    return IDEM_OK;
-  }
-  clear_info(router, method);
-  return IDEM_E_NOMEM;
+  idem_status status = copy_info(router, info, method);
+  if (status != IDEM_OK) clear_info(router, method);
+  return status;
 }
 
 const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len) {

@@ -136,10 +136,50 @@ static void rpc_discover_is_an_openrpc_document(void **state) {
   idem_router_free(router);
 }
 
+static void rpc_discover_has_the_schemas_of_params_and_results(void **state) {
+  (void)state;
+  idem_router *router;
+  idem_method_info info = {
+      .params_schema = IDEM_JSON({
+        "properties" : {
+          "n" : {"type" : "integer", "minimum" : 1, "description" : "how many"},
+          "list" : {"type" : "array", "items" : {"$ref" : "#/$defs/one"}}
+        },
+        "required" : ["n"],
+        "$defs" : {"one" : {"type" : "string"}}
+      }),
+      .result_schema =
+          IDEM_JSON({"type" : "object", "properties" : {"ok" : {"type" : "boolean"}}})};
+  assert_int_equal(idem_router_new(NULL, &router), IDEM_OK);
+  assert_int_equal(idem_router_method(router, "a", nothing, NULL), IDEM_OK);
+  assert_int_equal(idem_router_describe(router, "a", &(idem_method_info){.params_schema = "{"}),
+                   IDEM_E_INVAL);
+  assert_int_equal(idem_router_describe(router, "a", &(idem_method_info){.result_schema = "[]"}),
+                   IDEM_E_INVAL);
+  assert_int_equal(idem_router_describe(router, "a", &info), IDEM_OK);
+  assert_int_equal(idem_router_discover(router, "mine", "1.2.3"), IDEM_OK);
+  expect_answer(router, "rpc.discover",
+                "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"openrpc\":\"1.3.2\","
+                "\"info\":{\"title\":\"mine\",\"version\":\"1.2.3\"},\"methods\":["
+                "{\"name\":\"a\",\"params\":["
+                "{\"name\":\"n\",\"description\":\"how many\",\"required\":true,\"schema\":"
+                "{\"type\":\"integer\",\"minimum\":1,\"description\":\"how many\"}},"
+                "{\"name\":\"list\",\"schema\":{\"type\":\"array\"}}],"
+                "\"result\":{\"name\":\"result\",\"schema\":"
+                "{\"type\":\"object\",\"properties\":{\"ok\":{\"type\":\"boolean\"}}}}},"
+                "{\"name\":\"rpc.discover\",\"description\":\"Describes the methods, as OpenRPC\","
+                "\"params\":[],\"result\":{\"name\":\"result\",\"schema\":{\"type\":\"object\"}}}"
+                "]}}\n");
+  idem_router_free(router);
+}
+
 static void discover_once(fault_alloc *fault, void *user) {
   idem_router *router;
   (void)user;
   if (idem_router_new(&(idem_router_opts){.alloc = &fault->alloc}, &router) != IDEM_OK) return;
+  idem_method_info info = {.params_schema = "{\"properties\":{\"a\":{}}}", .result_schema = "{}"};
+  if (idem_router_method(router, "a", nothing, NULL) == IDEM_OK)
+    (void)idem_router_describe(router, "a", &info);
   (void)idem_router_discover(router, "mine", "1.2.3");
   idem_router_free(router);
 }
@@ -289,6 +329,7 @@ int main(void) {
       cmocka_unit_test(only_what_is_registered_can_be_described),
       cmocka_unit_test(the_built_ins_list_and_describe_methods),
       cmocka_unit_test(rpc_discover_is_an_openrpc_document),
+      cmocka_unit_test(rpc_discover_has_the_schemas_of_params_and_results),
       cmocka_unit_test(discovery_leaks_nothing_without_memory),
       cmocka_unit_test(json_is_written_without_escapes),
       cmocka_unit_test(set_log_level_sets_the_log),
