@@ -9,7 +9,8 @@ FOR ?= 600
 MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: all check test attack conformance load run install fuzz coverage bench format tidy clean help setup setup-test
+.PHONY: all check test attack conformance load run install fuzz coverage bench format tidy clean help setup setup-test \
+        amalgamation dist
 
 all: ## release binaries into build/bin
 	@scripts/build release $(JOBS)
@@ -67,6 +68,13 @@ format: ## lay out every C file as .clang-format says
 tidy: ## clang with every warning, then clang-tidy
 	@scripts/build tidy $(JOBS)
 	@scripts/tidy $(JOBS)
+
+amalgamation: ## the JSON-RPC engine as idem.c and idem.h, in build/amalgamation
+	@scripts/amalgamate
+	@ls -l build/amalgamation/idem.[ch]
+
+dist: ## the source archive, in build/dist
+	@scripts/dist
 
 clean: ## remove everything built
 	@rm -rf build

@@ -26,6 +26,8 @@ function(idem_program name)
 endfunction()
 
 idem_glob(found ${PROJECT_SOURCE_DIR}/examples/*.c)
+# Made of the amalgamation, not of the libraries: tests/amalgamation builds it.
+list(FILTER found EXCLUDE REGEX "/one_file.c$")
 foreach(source ${found})
   get_filename_component(name ${source} NAME_WE)
   idem_program(${name} ${source})
