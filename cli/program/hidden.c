@@ -102,6 +102,13 @@ void hidden_deinit(hidden_files *self) {
 
 /* -------------------------------------------------------------------------- asking */
 
+bool hidden_same(const hidden_files *self, const hidden_files *other) {
+  if (self->named != other->named) return false;
+  for (size_t i = 0; i < self->named; i++)
+    if (strcmp(self->names[i], other->names[i]) != 0) return false;
+  return true;
+}
+
 static bool is_in(const char *path, const char *folder, size_t len) {
   return strncmp(path, folder, len) == 0 && path[len] == '/';
 }

@@ -41,6 +41,8 @@ typedef struct hidden_files {
 bool hidden_init(hidden_files *self, const serve_config *config, const char *const *own_files);
 void hidden_deinit(hidden_files *self);
 
+/* Whether the configuration and the command line name the same. */
+bool hidden_same(const hidden_files *self, const hidden_files *other);
 /* Whether one of them is in there; a file that is named itself is not hidden. `writable`: who may write there has
  * been given the system's. */
 bool hidden_in(const hidden_files *self, const char *real, bool writable);

@@ -238,6 +238,7 @@ static int start(void *user, int input, int output, int errors) {
   template_fault fault;
   word_list words = {.items = NULL}, variables = {.items = NULL};
   int why = ENOMEM;
+  self->files = kept_files(self->tool->config); /* before it reads them */
   if (template_expand(&self->tool->config->run, &none, &words, &fault))
     why = program_order(self->tool, self->user.runner, &words, &variables,
                         (program_files){input, output, errors});

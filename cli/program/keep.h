@@ -13,6 +13,14 @@ kept_program *kept_new(program_tool *first);
 void kept_join(kept_program *self, const tool_config *tool);
 /* Whether two tools of a file can share one. */
 bool kept_is_shared(const tool_config *one, const tool_config *other);
+/* keep_pass_on.c: whether a program of the edition before runs, and is what `next` of the edition to come would start;
+ * then it becomes that edition's, and `next` can be freed. */
+bool kept_stays(const kept_program *self, const kept_program *next);
+void kept_pass_on(kept_program *self, const kept_program *next);
+/* Whose it is: it may have been passed on. */
+bool kept_is_of(const kept_program *self, const edition *owner);
+/* What the files of its words are by now, as a number. */
+uint64_t kept_files(const tool_config *tool);
 /* Another edition is served: it ends when its last call has. */
 void kept_retire(kept_program *self);
 /* It has no process any more, or no loop runs. */

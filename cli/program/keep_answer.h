@@ -23,6 +23,7 @@ struct kept_program {
   uint64_t idle_ms;
   size_t message_bytes;
   uint64_t idle_since_ms;
+  uint64_t files; /* what it was started from, see kept_files */
   uint64_t heard; /* how often it has said something of use */
   uint64_t not_before_ms;
   unsigned failures; /* in a row */

@@ -37,13 +37,13 @@ static bool open_program(edition *self, program_host *programs, size_t index) {
   return tool->kept;
 }
 
-/* The first tool that names it is its owner. */
+/* The first tool that names it is its owner, unless it was passed on. */
 static void each_kept(edition *self, void (*each)(kept_program *one)) {
   for (size_t i = self->program_tools ? self->config.tool_count : 0; i-- > 0;) {
     kept_program *one = self->program_tools[i].kept;
     bool shared = false;
     for (size_t j = 0; j < i; j++) shared = shared || self->program_tools[j].kept == one;
-    if (one && !shared) each(one);
+    if (one && !shared && kept_is_of(one, self)) each(one);
   }
 }
 
@@ -129,6 +129,35 @@ void edition_tool_handler(edition *self, size_t index, idem_tool_fn *fn, void **
   *user = &self->entries[index];
 }
 
+/* ---------------------------------------------------------------------- passing on */
+
+static kept_program *find_running(const edition *self, const kept_program *next) {
+  for (size_t i = 0; i < self->config.tool_count; i++) {
+    kept_program *one = self->program_tools[i].kept;
+    if (one && kept_is_of(one, self) && kept_stays(one, next)) return one;
+  }
+  return NULL;
+}
+
+static void replace_kept(edition *self, const kept_program *old, kept_program *by) {
+  for (size_t i = 0; i < self->config.tool_count; i++)
+    if (self->program_tools[i].kept == old) self->program_tools[i].kept = by;
+}
+
+/* Calls of this edition may still be asked of what is the next one's: so that one outlives this. */
+void edition_pass_on(edition *self, edition *next) {
+  for (size_t i = 0; i < next->config.tool_count; i++) {
+    kept_program *fresh = next->program_tools[i].kept;
+    kept_program *running = fresh ? find_running(self, fresh) : NULL;
+    if (!running) continue;
+    replace_kept(next, fresh, running);
+    kept_pass_on(running, fresh);
+    kept_free(fresh);
+    if (!self->next) edition_hold(next);
+    self->next = next;
+  }
+}
+
 /* ------------------------------------------------------------------------- ending */
 
 void edition_free(edition *self) {
@@ -142,7 +171,9 @@ void edition_free(edition *self) {
   free(self->http_tools);
   free(self->entries);
   config_free(&self->config);
+  edition *next = self->next;
   free(self);
+  if (next) edition_release(next);
 }
 
 void edition_retire(edition *self) {

@@ -23,8 +23,9 @@ struct edition {
   http_tool *http_tools;
   tool_entry *entries; /* one for each tool */
   content_host content;
-  size_t calls; /* not ended yet */
-  bool retired; /* another one is served: the last call's end frees it */
+  size_t calls;  /* not ended yet */
+  edition *next; /* has programs of this one that stay, for which it is held; NULL: none */
+  bool retired;  /* another one is served: the last call's end frees it */
 };
 
 /* Reads and checks a configuration whole; faults are told to `log`, on stderr if it is NULL.
@@ -38,6 +39,8 @@ bool edition_open(edition *self, program_host *programs);
 void edition_tool_handler(edition *self, size_t index, idem_tool_fn *fn, void **user);
 /* Adds all of it to a server; false: told. */
 bool edition_fill(edition *self, idem_server *server);
+/* Programs that stay and are the same in the next one are passed on to it. */
+void edition_pass_on(edition *self, edition *next);
 /* Frees it, now or after its last call. */
 void edition_retire(edition *self);
 /* At the end, when no loop runs any more: whatever its calls say. */

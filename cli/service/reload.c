@@ -77,6 +77,7 @@ static void apply(service *self) {
   service_complete(self);
   warn_of_head(self, &before->config, &now->config);
   content_unwatch(&before->content, &self->watcher);
+  edition_pass_on(before, now);
   edition_retire(before);
   idem_logf(self->log, IDEM_LOG_INFO, "configuration reloaded", "%s",
             config_counts(&now->config, counts));

@@ -224,13 +224,72 @@ static void it_is_confined_and_files_are_inside(void **state) {
   expect_in(serving_call(&self, "look", "{\"file\":\"../key\"}"), "no such file in the folder");
 }
 
-static void a_reload_ends_it_and_starts_the_new_one(void **state) {
-  static char changed[sizeof config + 64];
-  (void)state;
-  long pid = number("pid");
-  snprintf(changed, sizeof changed, "{\"name\":\"new\",%s", config + 1);
+/* The configuration with a line before it, and every `from` in it replaced by `to`. */
+static void reload(const char *head, const char *from, const char *to) {
+  static char changed[2 * sizeof config];
+  size_t len = (size_t)snprintf(changed, sizeof changed, "{%s", head);
+  for (const char *at = config + 1, *found; *at; at = found) {
+    found = from ? strstr(at, from) : NULL;
+    size_t plain = found ? (size_t)(found - at) : strlen(at);
+    len += (size_t)snprintf(changed + len, sizeof changed - len, "%.*s%s", (int)plain, at,
+                            found ? to : "");
+    found = found ? found + strlen(from) : at + plain;
+  }
   serving_file(&self, "idem.json", changed);
   child_line_with(self.server.err, "configuration reloaded");
+}
+
+static void a_reload_that_leaves_it_alone_leaves_it_running(void **state) {
+  (void)state;
+  long pid = number("pid"), other = number("other");
+  int running = serving_send_call(&self, "wait", "{\"ms\":700}");
+  reload("\"queue\":99,", NULL, NULL);
+  assert_int_equal(number("pid"), pid);
+  expect_in(serving_answer(&self, running), "\"text\":\"700\"");
+  reload("\"queue\":98,", ",\"other\"]", ",\"another\"]");
+  expect_gone(other);
+  assert_int_equal(number("pid"), pid);
+  assert_int_not_equal(number("other"), other);
+  assert_int_equal(number("same"), pid);
+}
+
+static void a_reload_that_changes_it_ends_it_after_its_calls(void **state) {
+  (void)state;
+  long pid = number("pid");
+  int running = serving_send_call(&self, "wait", "{\"ms\":700}");
+  reload("\"queue\":97,", NULL, NULL); /* passed on with its call, and changed then */
+  reload("\"queue\":96,", "\"keep\":true,\"env\"", "\"keep\":true,\"stderr\":\"log\",\"env\"");
+  long now = number("pid");
+  assert_int_not_equal(now, pid);
+  expect_in(serving_answer(&self, running), "\"text\":\"700\"");
+  expect_gone(pid);
+  reload("\"queue\":95,", NULL, NULL);
+  expect_gone(now);
+}
+
+static void a_changed_secret_or_script_starts_it_anew(void **state) {
+  char text[sizeof program + 16];
+  (void)state;
+  long pid = number("pid");
+  serving_file(&self, "key", "open-sesame-4712\n");
+  child_line_with(self.server.err, "configuration reloaded");
+  expect_gone(pid);
+  pid = number("pid");
+  snprintf(text, sizeof text, "%s# changed\n", program);
+  serving_file(&self, "kept.py", text);
+  reload("\"queue\":94,", NULL, NULL);
+  expect_gone(pid);
+  assert_int_not_equal(number("pid"), pid);
+}
+
+static void one_that_dies_after_a_reload_comes_again(void **state) {
+  (void)state;
+  long pid = number("pid");
+  int waiting = serving_send_call(&self, "wait", "{\"ms\":60000}");
+  reload("\"queue\":93,", NULL, NULL);
+  int dying = serving_send_call(&self, "die", "{}");
+  expect_in(serving_answer(&self, waiting), "wait: its program has ended (exit status 7)");
+  expect_in(serving_answer(&self, dying), "die: its program has ended (exit status 7)");
   expect_gone(pid);
   assert_int_not_equal(number("pid"), pid);
 }
@@ -260,7 +319,10 @@ int main(void) {
       cmocka_unit_test(one_that_is_refused_something_is_told_to_be_confined),
       cmocka_unit_test(an_idle_one_is_stopped_and_comes_again),
       cmocka_unit_test(it_is_confined_and_files_are_inside),
-      cmocka_unit_test(a_reload_ends_it_and_starts_the_new_one),
+      cmocka_unit_test(a_reload_that_leaves_it_alone_leaves_it_running),
+      cmocka_unit_test(a_reload_that_changes_it_ends_it_after_its_calls),
+      cmocka_unit_test(a_changed_secret_or_script_starts_it_anew),
+      cmocka_unit_test(one_that_dies_after_a_reload_comes_again),
   };
   const struct CMUnitTest alone[] = {cmocka_unit_test(it_is_gone_with_the_server)};
   int failed = cmocka_run_group_tests(tests, start, end);
