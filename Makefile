@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
 .PHONY: all check test attack conformance load run install fuzz coverage bench format tidy clean help setup setup-test \
-        amalgamation dist
+        amalgamation dist deb setup-chroot
 
 all: ## release binaries into build/bin
 	@scripts/build release $(JOBS)
@@ -75,6 +75,12 @@ amalgamation: ## the JSON-RPC engine as idem.c and idem.h, in build/amalgamation
 
 dist: ## the source archive, in build/dist
 	@scripts/dist
+
+setup-chroot:
+	@scripts/setup chroot
+
+deb: setup-chroot ## Debian packages for SUITES (bookworm trixie) in build/deb, each built and tried in a chroot; as root
+	@scripts/deb $(SUITES)
 
 clean: ## remove everything built
 	@rm -rf build
