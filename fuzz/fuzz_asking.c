@@ -89,7 +89,8 @@ static void end(world *in, ask *one, int status, idem_status outcome, const char
   int code = one->streaming ? 200 : codes[(size_t)status % (sizeof codes / sizeof *codes)];
   const char *type = status % 3 ? "application/json" : "text/plain";
   one->live = false;
-  if (!one->streaming) idem__http_post_head(one->post, code, type);
+  if (!one->streaming)
+    idem__http_post_head(one->post, &(idem__http_outcome){.http_status = code, .type = type});
   idem__http_post_end(one->post,
                       &(idem__http_outcome){.status = outcome,
                                             .why = "why",
@@ -118,7 +119,9 @@ static void act_http(world *in, uint8_t action, const char *text, size_t len) {
     break;
   default:
     if (!one) break;
-    if (!one->streaming) one->streaming = idem__http_post_head(one->post, 200, "text/event-stream");
+    if (!one->streaming)
+      one->streaming = idem__http_post_head(
+          one->post, &(idem__http_outcome){.http_status = 200, .type = "text/event-stream"});
     if (!idem__http_post_data(one->post, text, len)) end(in, one, 0, IDEM_E_CANCELLED, "", 0);
   }
   if (idem_conn_deadline(in->conn) <= in->now_ms) idem_conn_expire(in->conn);

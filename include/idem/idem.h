@@ -5,6 +5,7 @@
 #include <idem/base.h>
 #include <idem/http.h>
 #include <idem/mcp.h>
+#include <idem/mcp_client.h>
 #include <idem/rpc.h>
 #include <idem/schema.h>
 

@@ -446,6 +446,8 @@ typedef struct idem_response {
   const char *message; /* REMOTE; else NULL, or a sentence for people that says what happened */
   size_t message_len;
   yyjson_val *data; /* REMOTE, may be NULL */
+  bool
+      not_sent; /* the question certainly never left: it was still queued, or nobody could be reached */
 } idem_response;
 typedef void (*idem_response_fn)(idem_conn *conn, const idem_response *response, void *user);
 

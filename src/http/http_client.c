@@ -11,12 +11,18 @@
 #define LOOK_MS 1000  /* how often calls that were cancelled are noticed at the latest */
 #define REST_MS 100   /* at least, before a stream is taken up again, whatever it asks for */
 #define EVENT_ID_BYTES 1024
-#define SHOWN_BYTES 256 /* of the body of an HTTP error */
+#define SHOWN_BYTES 256   /* of the body of an HTTP error */
+#define LINES_BYTES 65536 /* of headers for one request */
+
+/* What a post is for. */
+typedef enum post_kind { POST_MESSAGE, POST_STREAM, POST_GOODBYE } post_kind;
 
 struct idem__http_post {
   idem__http_client *client;
-  idem__list link;    /* in queue or posts */
-  idem_chunk chunk;   /* owner NULL: the server has it */
+  idem__list link; /* in queue or posts */
+  post_kind kind;
+  idem_chunk chunk;   /* owner NULL: the server has it, or there is none */
+  idem_outgoing what; /* of the chunk */
   uint64_t call;      /* whose answer is expected; 0: none is */
   void *handle;       /* of the request under way */
   bool asking;        /* there is one */
@@ -24,6 +30,9 @@ struct idem__http_post {
   bool resumed;       /* it is a GET */
   bool held;          /* and not read for now */
   bool over;          /* nobody waits for it */
+  bool parked;        /* it was refused, and waits to be sent again or given up */
+  bool opened;        /* a stream that was there once */
+  unsigned refusals;
   bool parsing;       /* the parser has been made */
   uint64_t at_ms;     /* asking: when it is cut off if `over`; else when the stream is resumed */
   unsigned tries;     /* in a row without an event */
@@ -39,7 +48,19 @@ struct idem__http_client {
   size_t calls, others; /* of `posts` */
   size_t count;         /* of both */
   uint64_t deadline_ms;
+  bool cuts, elsewhere, finished, needs_stream;
+  idem__http_post *stream; /* the standing one; NULL: none */
 };
+
+static const idem_outgoing *what_of(const idem__http_post *post) {
+  return post->kind == POST_MESSAGE ? &post->what : NULL;
+}
+
+static const idem__http_hooks no_hooks;
+
+static const idem__http_hooks *hooks_of(const idem__http_client *client) {
+  return client->opts.hooks ? client->opts.hooks : &no_hooks;
+}
 
 /* ---------------------------------------------------------------- the outgoing */
 
@@ -51,6 +72,8 @@ static uint64_t call_of(const idem_chunk *chunk) {
 static void free_post(idem__http_post *post) {
   idem__http_client *client = post->client;
   idem__list_remove(&post->link);
+  if (client->stream == post) client->stream = NULL;
+  if (hooks_of(client)->gone) hooks_of(client)->gone(client->opts.hooks_user, post);
   if (post->asking) client->opts.cancel(client->opts.user, post->handle);
   if (post->chunk.owner) idem_chunk_free(&post->chunk);
   if (post->parsing) idem__sse_parser_deinit(&post->parser);
@@ -70,17 +93,39 @@ static void fail_call(idem__http_post *post, idem_status status, const char *why
   idem__http_client *client = post->client;
   if (post->call)
     idem__call_fail(client->opts.conn, post->call, status, why);
-  else
+  else if (post->kind == POST_MESSAGE)
     idem_logf(client->opts.log, IDEM_LOG_WARN, "a message was not delivered", "%s", why);
 }
 
-static bool ask(idem__http_post *post, const idem__http_ask *what) {
+/* The protocol on top adds what it has to say, and says where. */
+static idem_status prepare(idem__http_post *post, idem__http_ask *ask, idem__buf *lines) {
   const idem__http_client_opts *opts = &post->client->opts;
-  idem_status status = opts->send(opts->user, post, what, &post->handle);
+  const idem__http_hooks *hooks = hooks_of(post->client);
+  if (!hooks->prepare) return IDEM_OK;
+  idem_status status = hooks->prepare(opts->hooks_user, what_of(post), ask, lines);
+  ask->lines = lines->data;
+  ask->lines_len = lines->len;
+  return status;
+}
+
+static bool ask(idem__http_post *post, idem__http_ask *what) {
+  const idem__http_client_opts *opts = &post->client->opts;
+  idem__buf lines;
+  idem__buf_init(&lines, &post->client->alloc, LINES_BYTES);
+  idem_status status = prepare(post, what, &lines);
+  if (status == IDEM_OK) status = opts->send(opts->user, post, what, &post->handle);
+  idem__buf_deinit(&lines);
   post->asking = status == IDEM_OK;
   post->streaming = post->held = false;
   if (!post->asking) fail_call(post, status, idem_status_text(status));
   return post->asking;
+}
+
+static bool ask_with_message(idem__http_post *post) {
+  return ask(post, &(idem__http_ask){.method = "POST",
+                                     .body = post->chunk.data,
+                                     .len = post->chunk.len,
+                                     .accept = "application/json, text/event-stream"});
 }
 
 static void take_output(idem__http_client *client) {
@@ -95,6 +140,7 @@ static void take_output(idem__http_client *client) {
     }
     post->client = client;
     post->chunk = chunk;
+    post->what = chunk.what;
     post->call = call;
     idem__list_append(&client->queue, &post->link);
     client->count++;
@@ -114,8 +160,22 @@ static void send_post(idem__http_post *post) {
     client->calls++;
   else
     client->others++;
-  if (!ask(post, &(idem__http_ask){.body = post->chunk.data, .len = post->chunk.len}))
-    end_post(post);
+  if (!ask_with_message(post)) end_post(post);
+}
+
+static idem__http_verdict may_send(idem__http_post *post) {
+  const idem__http_client *client = post->client;
+  const idem__http_hooks *hooks = hooks_of(client);
+  if (!hooks->may_send) return IDEM__HTTP_GO;
+  return hooks->may_send(client->opts.hooks_user, post, what_of(post));
+}
+
+static void send_if_allowed(idem__http_post *post) {
+  idem__http_verdict verdict = has_room(post) ? may_send(post) : IDEM__HTTP_WAIT;
+  if (verdict == IDEM__HTTP_DROP)
+    free_post(post);
+  else if (verdict != IDEM__HTTP_WAIT)
+    send_post(post);
 }
 
 /* What waits for room lets messages of the other kind pass: an answer we owe may be what the server
@@ -126,8 +186,8 @@ static void send_queue(idem__http_client *client) {
     next = node->next;
     if (post->call && !idem__call_pending(client->opts.conn, post->call))
       free_post(post);
-    else if (has_room(post))
-      send_post(post);
+    else
+      send_if_allowed(post);
   }
 }
 
@@ -135,6 +195,7 @@ static void send_queue(idem__http_client *client) {
 
 static bool resumable(const idem__http_post *post) {
   size_t len = post->parsing ? post->parser.last_id.len : 0;
+  if (post->kind == POST_STREAM) return post->opened && post->tries < post->client->opts.retries;
   return len > 0 && len <= EVENT_ID_BYTES && post->tries < post->client->opts.retries;
 }
 
@@ -148,14 +209,22 @@ static void rest(idem__http_post *post, uint64_t now_ms) {
   post->at_ms = now_ms + (wait < REST_MS ? REST_MS : wait);
 }
 
-static void resume(idem__http_post *post) {
-  char id[EVENT_ID_BYTES + 1];
+/* The last event's id, if there was one that can be told. */
+static const char *last_id(const idem__http_post *post, char id[EVENT_ID_BYTES + 1]) {
   const idem__buf *last = &post->parser.last_id;
+  if (!post->parsing || !last->len || last->len > EVENT_ID_BYTES) return NULL;
   memcpy(id, last->data, last->len);
   id[last->len] = 0;
-  idem__sse_parser_restart(&post->parser);
+  return id;
+}
+
+static void resume(idem__http_post *post) {
+  char id[EVENT_ID_BYTES + 1];
+  const char *last = last_id(post, id);
+  if (post->parsing) idem__sse_parser_restart(&post->parser);
   post->resumed = true;
-  if (!ask(post, &(idem__http_ask){.last_event_id = id})) end_post(post);
+  idem__http_ask what = {.method = "GET", .accept = "text/event-stream", .last_event_id = last};
+  if (!ask(post, &what)) end_post(post);
 }
 
 /* ------------------------------------------------------------------ looking after */
@@ -163,14 +232,16 @@ static void resume(idem__http_post *post) {
 /* The post may be gone after it. */
 static void look_at(idem__http_post *post, uint64_t now_ms) {
   const idem_conn *conn = post->client->opts.conn;
-  bool wanted = !post->call || idem__call_pending(conn, post->call);
+  bool done = idem_conn_done(conn);
+  bool wanted =
+      post->call ? idem__call_pending(conn, post->call) : post->kind != POST_STREAM || !done;
   if (!wanted && !post->over) {
     post->over = true;
-    post->at_ms = now_ms + (idem_conn_done(conn) ? 0 : AFTER_MS);
+    post->at_ms = now_ms + (done || post->client->cuts ? 0 : AFTER_MS);
   }
   if (post->over && (!post->asking || post->at_ms <= now_ms))
     end_post(post);
-  else if (!post->asking && post->at_ms <= now_ms)
+  else if (!post->asking && !post->parked && post->at_ms <= now_ms)
     resume(post);
 }
 
@@ -193,15 +264,23 @@ static void let_go(idem__http_client *client) {
 }
 
 static void note_deadline(idem__http_client *client, const idem__http_post *post, uint64_t now_ms) {
-  bool fixed = !post->asking || post->over;
+  bool fixed = (!post->asking && !post->parked) || post->over;
   uint64_t at = fixed ? post->at_ms : now_ms + LOOK_MS;
   if (!post->call && !fixed) return;
   if (at < client->deadline_ms) client->deadline_ms = at;
 }
 
+static void say_goodbye(idem__http_client *client) {
+  const idem__http_hooks *hooks = hooks_of(client);
+  if (client->finished || !idem_conn_done(client->opts.conn)) return;
+  client->finished = true;
+  if (hooks->finish) hooks->finish(client->opts.hooks_user);
+}
+
 void idem__http_client_pump(idem__http_client *client, uint64_t now_ms) {
   let_go(client);
   take_output(client);
+  say_goodbye(client);
   for (idem__list *node = client->posts.next, *next; node != &client->posts; node = next) {
     next = node->next;
     look_at(IDEM__CONTAINER(node, idem__http_post, link), now_ms);
@@ -228,7 +307,11 @@ static bool still_pending(const idem__http_post *post) {
 
 static void on_event(void *user, const idem__sse_event *event) {
   idem__http_post *post = user;
+  const idem__http_client *client = post->client;
+  bool message = idem__view_eq(event->event, "message");
   post->tries = 0;
+  if (!message && post->kind == POST_STREAM && hooks_of(client)->event)
+    hooks_of(client)->event(client->opts.hooks_user, event);
   if (!idem__view_eq(event->event, "message") || !event->data.len) return;
   idem_status status =
       idem__conn_message(post->client->opts.conn, event->data.at, event->data.len, NULL);
@@ -243,11 +326,21 @@ static void begin_stream(idem__http_post *post) {
   post->parsing = true;
 }
 
-bool idem__http_post_head(idem__http_post *post, int http_status, const char *type) {
-  post->streaming = http_status == 200 && is_type(type, "text/event-stream");
+static void forget_message(idem__http_post *post) {
   if (post->chunk.owner) idem_chunk_free(&post->chunk);
   post->chunk = (idem_chunk){0};
+}
+
+static bool succeeded(int http_status) { return http_status >= 200 && http_status <= 299; }
+
+bool idem__http_post_head(idem__http_post *post, const idem__http_outcome *head) {
+  idem__http_client *client = post->client;
+  const idem__http_hooks *hooks = hooks_of(client);
+  if (hooks->head) hooks->head(client->opts.hooks_user, what_of(post), head);
+  post->streaming = head->http_status == 200 && is_type(head->type, "text/event-stream");
+  if (succeeded(head->http_status)) forget_message(post);
   if (post->streaming) begin_stream(post);
+  if (post->streaming) post->opened = true;
   return post->streaming;
 }
 
@@ -362,9 +455,43 @@ static void fail_stream(idem__http_post *post, const idem__http_outcome *outcome
     fail_call(post, IDEM_E_PROTO, "the event stream ended without an answer");
 }
 
+/* Whoever knows better may have it sent again, now or later. True: the post goes on. */
+static bool refused(idem__http_post *post, const idem__http_outcome *outcome) {
+  idem__http_client *client = post->client;
+  const idem__http_hooks *hooks = hooks_of(client);
+  if (!hooks->refused || outcome->status != IDEM_OK || outcome->http_status < 400 ||
+      post->kind != POST_MESSAGE || !post->chunk.owner)
+    return false;
+  post->parked = true;
+  post->refusals++;
+  idem__http_verdict verdict =
+      hooks->refused(client->opts.hooks_user, post, what_of(post), outcome);
+  if (verdict == IDEM__HTTP_WAIT) return true;
+  post->parked = false;
+  return verdict == IDEM__HTTP_AGAIN && ask_with_message(post);
+}
+
+/* The standing stream is opened again while somebody wants it. */
+static bool conclude_stream(idem__http_post *post, const idem__http_outcome *outcome,
+                            uint64_t now_ms) {
+  idem__http_client *client = post->client;
+  const idem__http_hooks *hooks = hooks_of(client);
+  bool lost = outcome->status != IDEM_OK || outcome->http_status >= 500 || post->streaming;
+  if (lost && post->broken == IDEM_OK && resumable(post) && !client->needs_stream) {
+    begin_stream(post);
+    rest(post, now_ms);
+    return true;
+  }
+  if (hooks->stream_lost) hooks->stream_lost(client->opts.hooks_user, outcome);
+  return false;
+}
+
 /* True: the post goes on with another request. */
 static bool conclude(idem__http_post *post, const idem__http_outcome *outcome, uint64_t now_ms) {
   if (post->call && !still_pending(post)) return false;
+  if (post->kind == POST_GOODBYE) return false;
+  if (post->kind == POST_STREAM) return conclude_stream(post, outcome, now_ms);
+  if (refused(post, outcome)) return true;
   bool lost = outcome->status != IDEM_OK || outcome->http_status >= 500;
   if (post->streaming || (post->resumed && lost)) {
     if (post->broken == IDEM_OK && post->call && resumable(post)) {
@@ -378,9 +505,9 @@ static bool conclude(idem__http_post *post, const idem__http_outcome *outcome, u
   }
   if (outcome->status != IDEM_OK)
     fail_call(post, outcome->status, outcome->why);
-  else if (outcome->http_status < 200 || outcome->http_status > 299)
+  else if (!succeeded(outcome->http_status))
     fail_http(post, outcome);
-  else
+  else if (!post->client->elsewhere)
     take_json(post, outcome);
   return false;
 }
@@ -389,9 +516,64 @@ void idem__http_post_end(idem__http_post *post, const idem__http_outcome *outcom
                          uint64_t now_ms) {
   post->asking = post->held = false;
   post->handle = NULL;
-  if (post->chunk.owner) idem_chunk_free(&post->chunk);
-  post->chunk = (idem_chunk){0};
   if (!conclude(post, outcome, now_ms)) end_post(post);
+}
+
+/* ----------------------------------------------------------- for a protocol on top */
+
+void idem__http_client_cut(idem__http_client *client) { client->cuts = true; }
+void idem__http_client_elsewhere(idem__http_client *client) { client->elsewhere = true; }
+
+static idem_status add_post(idem__http_client *client, post_kind kind, idem__http_post **out) {
+  idem__http_post *post = idem__calloc(&client->alloc, sizeof *post);
+  if (!post) return IDEM_E_NOMEM;
+  post->client = client;
+  post->kind = kind;
+  idem__list_append(&client->posts, &post->link);
+  client->count++;
+  client->others++;
+  *out = post;
+  return IDEM_OK;
+}
+
+idem_status idem__http_client_stream(idem__http_client *client, bool needed) {
+  idem__http_post *post;
+  if (client->stream) return IDEM_E_EXISTS;
+  idem_status status = add_post(client, POST_STREAM, &post);
+  if (status != IDEM_OK) return status;
+  client->stream = post;
+  client->needs_stream = needed;
+  idem__http_ask what = {.method = "GET", .accept = "text/event-stream"};
+  if (ask(post, &what)) return IDEM_OK;
+  end_post(post);
+  return IDEM_E_SYS;
+}
+
+idem_status idem__http_client_goodbye(idem__http_client *client) {
+  idem__http_post *post;
+  idem_status status = add_post(client, POST_GOODBYE, &post);
+  if (status != IDEM_OK) return status;
+  if (!ask(post, &(idem__http_ask){.method = "DELETE"})) end_post(post);
+  return IDEM_OK;
+}
+
+void idem__http_client_release(idem__http_client *client) { send_queue(client); }
+
+unsigned idem__http_post_refusals(const idem__http_post *post) { return post->refusals; }
+
+void idem__http_post_again(idem__http_post *post) {
+  post->parked = false;
+  if (!ask_with_message(post)) end_post(post);
+}
+
+void idem__http_post_give_up(idem__http_post *post, const idem__http_outcome *outcome) {
+  post->parked = false;
+  if (post->call && !still_pending(post)) {
+    end_post(post);
+    return;
+  }
+  fail_http(post, outcome);
+  end_post(post);
 }
 
 /* --------------------------------------------------------------------- the life */
@@ -409,6 +591,7 @@ idem_status idem__http_client_new(const idem__http_client_opts *opts, idem__http
   idem__list_init(&client->queue);
   idem__list_init(&client->posts);
   *out = client;
+  if (hooks_of(client)->start) hooks_of(client)->start(opts->hooks_user, client);
   return IDEM_OK;
 }
 

@@ -12,9 +12,14 @@ typedef struct idem__http_post idem__http_post;
 
 /* A request to make: the first one of a post, or one that takes its stream up again. */
 typedef struct idem__http_ask {
-  const char *body; /* a message to POST; NULL: GET */
+  const char *method; /* "POST", "GET", "DELETE" */
+  const char *url;    /* NULL: the client's own */
+  const char *body;   /* of a POST */
   size_t len;
-  const char *last_event_id; /* GET only; no line end in it */
+  const char *accept;        /* what the answer may be; NULL: anything */
+  const char *last_event_id; /* of a GET; NULL: none; no line end in it */
+  const char *lines;         /* more headers, each ended by a NUL */
+  size_t lines_len;
 } idem__http_ask;
 
 /* How one ended. */
@@ -26,7 +31,42 @@ typedef struct idem__http_outcome {
   const char *retry_after; /* Retry-After, or NULL */
   const char *body;        /* unless it was streamed */
   size_t len;
+  /* The index-th header of a name; NULL: there are no more. The function may be NULL. */
+  const char *(*header)(const void *answer, const char *name, size_t index);
+  const void *answer;
 } idem__http_outcome;
+
+typedef enum idem__http_verdict {
+  IDEM__HTTP_GO,   /* it is sent; a refusal stands */
+  IDEM__HTTP_WAIT, /* not yet: until idem__http_client_release, or idem__http_post_again */
+  IDEM__HTTP_DROP, /* not at all */
+  IDEM__HTTP_AGAIN /* a refused one is sent once more, now */
+} idem__http_verdict;
+
+/* What a protocol on top has to say about its requests. All may be NULL. `what` is the message of a post; NULL: it
+ * has none, but is a stream or a goodbye. */
+typedef struct idem__http_hooks {
+  void (*start)(void *user, idem__http_client *client);
+  /* May it be sent, and where; more headers for it. */
+  idem__http_verdict (*may_send)(void *user, idem__http_post *post, const idem_outgoing *what);
+  idem_status (*prepare)(void *user, const idem_outgoing *what, idem__http_ask *ask,
+                         idem__buf *lines);
+  /* The head of its answer: status, headers; no body yet. */
+  void (*head)(void *user, const idem_outgoing *what, const idem__http_outcome *outcome);
+  /* The answer is a refusal (4xx, 5xx). */
+  idem__http_verdict (*refused)(void *user, idem__http_post *post, const idem_outgoing *what,
+                                const idem__http_outcome *outcome);
+  /* Nothing more comes of it. */
+  void (*gone)(void *user, idem__http_post *post);
+  /* An event that is no message; an event of a stream that has none of its own. */
+  void (*event)(void *user, const idem__sse_event *event);
+  /* The standing stream is over for good. */
+  void (*stream_lost)(void *user, const idem__http_outcome *outcome);
+  /* The conn has said all it had: the last moment to say goodbye. */
+  void (*finish)(void *user);
+  /* A request as it goes out, for who watches. */
+  void (*sent)(void *user, const char *method, const char *url, const char *const *headers);
+} idem__http_hooks;
 
 typedef struct idem__http_client_opts {
   idem_conn *conn;     /* with whole framing; lent. Its output is taken here and nowhere else */
@@ -43,6 +83,8 @@ typedef struct idem__http_client_opts {
   /* Its answer is read on, or not for now. */
   void (*hold)(void *user, void *handle, bool held);
   void *user;
+  const idem__http_hooks *hooks; /* NULL: none */
+  void *hooks_user;
 } idem__http_client_opts;
 
 idem_status idem__http_client_new(const idem__http_client_opts *opts, idem__http_client **out);
@@ -57,8 +99,25 @@ uint64_t idem__http_client_deadline(const idem__http_client *client); /* UINT64_
 /* Messages on their way. */
 size_t idem__http_client_posts(const idem__http_client *client);
 
+/* For a protocol on top. Who goes away has cancelled: a request nobody waits for is cut off at once. */
+void idem__http_client_cut(idem__http_client *client);
+/* Answers come by the standing stream: the end of a POST ends no call. */
+void idem__http_client_elsewhere(idem__http_client *client);
+/* Opens the standing stream, which is taken up again whenever it breaks. `needed`: without it nothing works. NOMEM,
+ * EXISTS. */
+idem_status idem__http_client_stream(idem__http_client *client, bool needed);
+/* A DELETE, whose answer nobody looks at. */
+idem_status idem__http_client_goodbye(idem__http_client *client);
+/* What waits is looked at again. */
+void idem__http_client_release(idem__http_client *client);
+/* One that was refused and waits is sent again, or its refusal stands. */
+void idem__http_post_again(idem__http_post *post);
+/* How often it was refused so far. */
+unsigned idem__http_post_refusals(const idem__http_post *post);
+void idem__http_post_give_up(idem__http_post *post, const idem__http_outcome *outcome);
+
 /* The head of an answer: true if its body is to be given to `data` as it comes. */
-bool idem__http_post_head(idem__http_post *post, int http_status, const char *type);
+bool idem__http_post_head(idem__http_post *post, const idem__http_outcome *head);
 /* False: it is of no use; end it. */
 bool idem__http_post_data(idem__http_post *post, const char *data, size_t len);
 /* Once for each ask. The post may be gone after it. */

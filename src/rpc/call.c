@@ -17,6 +17,8 @@ static void unlink_call(idem_conn *conn, idem__call *call) {
 static void end_call(idem_conn *conn, idem__call *call, idem_response *response) {
   unlink_call(conn, call);
   response->id = call->id;
+  response->not_sent |= response->status != IDEM_OK && response->status != IDEM_E_REMOTE &&
+                        call->put_at >= conn->taken_out;
   if (call->fn) call->fn(conn, response, call->user);
   idem__free(&conn->alloc, call);
 }
@@ -61,12 +63,11 @@ idem_response idem__response_read(const idem__message *message) {
 static void report(idem_conn *conn, const char *what, const idem__id *id,
                    const idem_response *response) {
   idem__conn_warn(conn, what, NULL, 0, id);
-  if (!conn->opts.on_protocol_error) return;
   idem_protocol_error error = {.what = what,
                                .code = response->code,
                                .message = response->message,
                                .message_len = response->message_len};
-  conn->opts.on_protocol_error(conn, &error, conn->opts.user);
+  idem__conn_tell_fault(conn, &error);
 }
 
 /* An error that names no call. */
@@ -201,6 +202,7 @@ static idem_status start_call(idem_conn *conn, const outgoing *what, const idem_
   call->fn = fn;
   call->user = user;
   idem__list_init(&call->link);
+  call->put_at = conn->put;
   uint64_t call_id = call->id;
   outgoing message = *what;
   message.id = &call_id;
@@ -230,6 +232,12 @@ idem_status idem_call_json(idem_conn *conn, const char *method, const char *para
                            uint64_t *id) {
   outgoing message = {.method = method, .params_text = params_json, .params_len = len};
   return start_call(conn, &message, opts, fn, user, id);
+}
+
+idem_status idem__call_own(idem_conn *conn, const char *method, const char *params_json, size_t len,
+                           idem_response_fn fn, void *user, uint64_t *id) {
+  outgoing message = {.method = method, .params_text = params_json, .params_len = len, .own = true};
+  return start_call(conn, &message, NULL, fn, user, id);
 }
 
 idem_status idem_notify(idem_conn *conn, const char *method, const yyjson_mut_val *params) {
@@ -286,12 +294,20 @@ bool idem__call_pending(const idem_conn *conn, uint64_t id) {
   return idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id) != NULL;
 }
 
+void *idem__call_user(const idem_conn *conn, uint64_t id, idem_response_fn fn) {
+  const idem__call *call = idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
+  return call && call->fn == fn ? call->user : NULL;
+}
+
 bool idem__call_fail(idem_conn *conn, uint64_t id, idem_status status, const char *why) {
   idem__call *call = idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
   if (!call) return false;
   idem__conn_enter(conn);
   end_call(conn, call,
-           &(idem_response){.status = status, .message = why, .message_len = strlen(why)});
+           &(idem_response){.status = status,
+                            .message = why,
+                            .message_len = strlen(why),
+                            .not_sent = status == IDEM_E_SYS});
   idem__conn_leave_waking(conn);
   return true;
 }

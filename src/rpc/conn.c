@@ -379,7 +379,10 @@ uint64_t idem_conn_deadline(const idem_conn *conn) {
   if (conn->frame_at_ms < at) at = conn->frame_at_ms;
   if (conn->leave_at_ms < at) at = conn->leave_at_ms;
   at = earlier(at, idem__heap_first(&conn->request_timers));
-  return earlier(at, idem__heap_first(&conn->call_timers));
+  at = earlier(at, idem__heap_first(&conn->call_timers));
+  if (IDEM__LIKELY(!conn->layer) || !conn->layer->deadline) return at;
+  uint64_t layer_at = conn->layer->deadline(conn);
+  return layer_at < at ? layer_at : at;
 }
 
 static void expire_requests(idem_conn *conn, uint64_t now_ms) {
@@ -424,6 +427,7 @@ idem_status idem_conn_expire(idem_conn *conn) {
   uint64_t now_ms = idem__conn_clock_ms(conn);
   expire_requests(conn, now_ms);
   idem__call_expire(conn, now_ms);
+  if (conn->layer && conn->layer->expire) conn->layer->expire(conn, now_ms);
   expire_frame(conn, now_ms);
   expire_goodbye(conn, now_ms);
   expire_idle(conn, now_ms);

@@ -570,6 +570,8 @@ IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len
   }
   if (IDEM__UNLIKELY(conn->opts.on_trace != NULL))
     conn->opts.on_trace(conn, IDEM_IN, text, len, conn->opts.user);
+  if (IDEM__UNLIKELY(conn->layer != NULL) && conn->layer->trace)
+    conn->layer->trace(conn, IDEM_IN, text, len);
   idem__block *block =
       idem__block_new(conn->pool, conn->opts.router, len, conn->policy.limits.parse_bytes, &over);
   if (IDEM__LIKELY(block != NULL)) {

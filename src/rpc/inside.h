@@ -259,6 +259,7 @@ typedef struct idem__call {
   uint64_t id;
   idem_response_fn fn;
   void *user;
+  uint64_t put_at; /* bytes put out before it: it has left when so many were taken */
 } idem__call;
 
 struct idem_conn {
@@ -299,6 +300,7 @@ struct idem_conn {
   void (*attachment_free)(void *attachment);
   idem__conn_siblings siblings; /* of a peer that has several conns */
   void (*heard)(idem_conn *conn, const idem__message *message); /* each message; NULL: nobody */
+  const idem__conn_layer *layer;                                /* NULL: none */
 
   idem__list requests; /* being handled, not yet settled */
   idem__list settled;  /* answered or cancelled, but their handlers still hold them */
@@ -319,11 +321,13 @@ struct idem_conn {
   idem__heap call_timers;
   uint64_t next_call_id;
 
-  idem__list output; /* chunks ready to be taken; the last one grows */
-  idem__list taken;  /* chunks taken and not yet freed */
-  size_t queued;     /* bytes in both and in batches */
-  size_t own;        /* the part of it that is calls and notifications of ours */
-  size_t gathered;   /* the part of it in batches: no peer can read that yet */
+  idem__list output;  /* chunks ready to be taken; the last one grows */
+  idem__list taken;   /* chunks taken and not yet freed */
+  size_t queued;      /* bytes in both and in batches */
+  uint64_t put;       /* bytes put out since the beginning, */
+  uint64_t taken_out; /* and those of them that were taken */
+  size_t own;         /* the part of it that is calls and notifications of ours */
+  size_t gathered;    /* the part of it in batches: no peer can read that yet */
   size_t
       last_head; /* length of the last Content-Length header: the next one's is guessed from it */
 };
@@ -359,6 +363,8 @@ IDEM__COLD void idem__conn_tell_refusal(idem_conn *conn, const char *what,
 IDEM__COLD void idem__conn_tell_dropped(idem_conn *conn, const char *what,
                                         const idem__message *message, const char *reason,
                                         size_t size);
+/* Whoever watches this conn is told what the peer did wrong. */
+IDEM__COLD void idem__conn_tell_fault(idem_conn *conn, const idem_protocol_error *error);
 /* The line of an error answer, unless the request had one. */
 IDEM__COLD void idem__request_tell_error(idem_request *request, const idem__answer *answer);
 /* The conn goes: how many lines were left out. */

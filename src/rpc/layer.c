@@ -47,6 +47,11 @@ void idem__request_attach(idem_request *request, void *attachment,
 
 void *idem__request_attachment(const idem_request *request) { return request->attachment; }
 
+void idem__request_discard(idem_request *request) {
+  idem__request_forget(request);
+  idem__request_end(request);
+}
+
 void idem__request_on_late_answer(idem_request *request, idem__late_answer_fn fn) {
   request->late_answer = fn;
 }
@@ -81,6 +86,14 @@ void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *
 }
 
 void *idem__conn_attachment(const idem_conn *conn) { return conn->attachment; }
+
+void idem__conn_set_layer(idem_conn *conn, const idem__conn_layer *layer) { conn->layer = layer; }
+
+void idem__conn_look(idem_conn *conn) { idem__conn_wake(conn); }
+
+uint64_t idem__conn_read_clock(idem_conn *conn) { return idem__conn_now_ns(conn) / 1000000u; }
+
+void idem__conn_set_cancel(idem_conn *conn, idem_cancel_form form) { conn->policy.cancel = form; }
 
 void idem__conn_allow_batches(idem_conn *conn, bool allowed) { conn->policy.batches = allowed; }
 

@@ -90,6 +90,8 @@ static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t 
     conn->opts.on_trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body,
                         conn->opts.user);
   }
+  if (IDEM__UNLIKELY(conn->layer != NULL) && conn->layer->trace)
+    conn->layer->trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body);
   idem_status status = frame(conn, &chunk->buf, start);
   if (IDEM__UNLIKELY(status != IDEM_OK)) {
     idem__output_undo(conn, chunk, start);
@@ -98,6 +100,7 @@ static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t 
   size_t added = chunk->buf.len - start;
   chunk->counted += added;
   conn->queued += added;
+  conn->put += added;
   chunk->what = start ? (idem_outgoing){IDEM_OUTGOING_SEVERAL, {0}} : what;
   if (IDEM__UNLIKELY(!is_answer(what))) {
     chunk->own += added;
@@ -170,6 +173,7 @@ IDEM__HOT bool idem_conn_next_chunk(idem_conn *conn, idem_chunk *chunk) {
   idem__chunk *first = IDEM__CONTAINER(conn->output.next, idem__chunk, link);
   idem__list_remove(&first->link);
   idem__list_append(&conn->taken, &first->link);
+  conn->taken_out += first->buf.len;
   *chunk = (idem_chunk){first->buf.data, first->buf.len, first->what, first};
   return true;
 }

@@ -18,14 +18,14 @@ static void send_alone(idem_conn *conn, const idem__id *id, const idem__answer *
   idem__metrics_error(conn->opts.metrics, (int)answer->code);
   if (conn->policy.answer_junk) {
     idem__output_answer(conn, id, answer);
-  } else if (conn->opts.on_protocol_error) {
+  } else {
     /* Nobody hears of it on the wire, so our own side does. */
     const idem__value *value = &answer->value;
     bool known = value->kind == IDEM__VALUE_MEMBER && strcmp(value->key, "reason") == 0;
     idem_protocol_error error = {.what = "something that is no message",
                                  .message = known ? value->at : NULL,
                                  .message_len = known ? value->len : 0};
-    conn->opts.on_protocol_error(conn, &error, conn->opts.user);
+    idem__conn_tell_fault(conn, &error);
   }
 }
 

@@ -235,6 +235,12 @@ uint64_t idem__request_age_ms(const idem_request *request);
 idem_status idem__notify_own(idem_conn *conn, const char *method, const char *params_json,
                              size_t len);
 
+/* A call whose params idem wrote: not checked again. */
+idem_status idem__call_own(idem_conn *conn, const char *method, const char *params_json, size_t len,
+                           idem_response_fn fn, void *user, uint64_t *id);
+/* The user of a pending call whose function this is; NULL: there is none. */
+void *idem__call_user(const idem_conn *conn, uint64_t id, idem_response_fn fn);
+
 /* For transports that carry each call by itself: ends one whose answer will not come, with a
  * sentence for people. False: it is not pending. */
 bool idem__call_fail(idem_conn *conn, uint64_t id, idem_status status, const char *why);
@@ -254,6 +260,26 @@ uint64_t idem__conn_now_ms(const idem_conn *conn); /* as of the last entry point
 /* What the layer above keeps of it: one, freed with the conn (NULL: not). */
 void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment));
 void *idem__conn_attachment(const idem_conn *conn);
+/* A protocol above that watches and waits on a conn of its own; its functions find it as the attachment. All may
+ * be NULL. */
+typedef struct idem__conn_layer {
+  /* As the functions of idem_conn_opts, and before them. */
+  void (*trace)(idem_conn *conn, idem_direction direction, const char *message, size_t len);
+  void (*protocol_error)(idem_conn *conn, const idem_protocol_error *error);
+  /* When `expire` wants to be called; UINT64_MAX: not. It runs inside idem_conn_expire. */
+  uint64_t (*deadline)(const idem_conn *conn);
+  void (*expire)(idem_conn *conn, uint64_t now_ms);
+} idem__conn_layer;
+void idem__conn_set_layer(idem_conn *conn, const idem__conn_layer *layer);
+/* Has whoever drives it look at chunks and deadline again; inside an entry point it does so anyway. */
+void idem__conn_look(idem_conn *conn);
+/* Reads the clock: milliseconds. */
+uint64_t idem__conn_read_clock(idem_conn *conn);
+/* Calls that follow are cancelled in this form; a NULL method: the peer is not told. */
+void idem__conn_set_cancel(idem_conn *conn, idem_cancel_form form);
+/* Ends a request that nobody is to answer, by the rules of a protocol above. */
+void idem__request_discard(idem_request *request);
+
 /* It was closed: what runs may finish. */
 bool idem__conn_closed(const idem_conn *conn);
 /* It was aborted: nothing more is owed. */

@@ -73,6 +73,11 @@ void idem__conn_debug(idem_conn *conn, const char *message, const char *method, 
   idem_log_write(conn->opts.log, &record);
 }
 
+void idem__conn_tell_fault(idem_conn *conn, const idem_protocol_error *error) {
+  if (conn->layer && conn->layer->protocol_error) conn->layer->protocol_error(conn, error);
+  if (conn->opts.on_protocol_error) conn->opts.on_protocol_error(conn, error, conn->opts.user);
+}
+
 /* ------------------------------------------------------------------ refusals */
 
 /* Of an error answer: whose fault it was. Codes outside the reserved range are the application's. */

@@ -5,6 +5,7 @@
 
 #include "uv/runtime.h"
 
+#include "http/http_client.h"
 #include "rpc/rpc.h"
 
 /* A copy of the user's, its strings ours. */
@@ -34,9 +35,11 @@ static inline idem_serve_opts idem__peer_opts_of(const idem_connect_opts *opts) 
                            .user = opts->user};
 }
 
-/* Takes its own reference of the runtime. Statuses as for idem_connect. */
+/* Takes its own reference of the runtime. Statuses as for idem_connect. The hooks of a protocol on top (NULL: none)
+ * and their user must outlive the conn. */
 idem_status idem__connect_http(idem__runtime *runtime, const char *url,
-                               const idem_connect_opts *opts, idem_ready_fn on_ready, void *user);
+                               const idem_connect_opts *opts, const idem__http_hooks *hooks,
+                               void *hooks_user, idem_ready_fn on_ready, void *user);
 
 /* The same for a program, which is started now. */
 idem_status idem__connect_exec(idem__runtime *runtime, const idem__url *url,

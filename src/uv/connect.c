@@ -345,7 +345,7 @@ idem_status idem_connect(uv_loop_t *loop, const char *text, const idem_connect_o
   status = idem__runtime_get(loop, opts->alloc, &runtime);
   if (status != IDEM_OK) return status;
   if (http)
-    status = idem__connect_http(runtime, text, opts, on_ready, user);
+    status = idem__connect_http(runtime, text, opts, NULL, NULL, on_ready, user);
   else if (exec)
     status = idem__connect_exec(runtime, &url, opts, on_ready, user);
   else

@@ -20,7 +20,8 @@ typedef struct asker {
   idem_policy policy;
   idem__client_opts client;
   char *url;
-  const char **headers; /* of a POST; the first two are ours */
+  const idem__http_hooks *hooks; /* of a protocol on top; NULL: none */
+  void *hooks_user;
   idem__http_client *http;
   uv_timer_t timer;  /* the first turn; then it only keeps the loop alive */
   uint64_t close_ms; /* when what is under way is given up; UINT64_MAX: the conn is open */
@@ -77,7 +78,6 @@ static void asker_freed(idem__peer *peer) {
   asker *self = asker_of(&peer->driver);
   idem_alloc alloc = *alloc_of(self);
   idem__client_opts_deinit(&self->client, &alloc);
-  idem__free(&alloc, self->headers);
   idem__free(&alloc, self->url);
   idem__free(&alloc, self);
 }
@@ -125,10 +125,33 @@ static const idem__codec asker_codec = {.feed = asker_feed,
 
 /* ----------------------------------------------------------------------- requests */
 
+static const char *header_of(const void *of, const char *name, size_t index) {
+  const idem__fetch_answer *answer = of;
+  const char *each, *value;
+  size_t pos = 0;
+  while (idem__fetch_next_header(answer, &pos, &each, &value)) {
+    if (idem__text_equal_nocase(each, strlen(each), name, strlen(name)) && index-- == 0)
+      return value;
+  }
+  return NULL;
+}
+
+static idem__http_outcome outcome_of(const idem__fetch_answer *answer) {
+  return (idem__http_outcome){.status = answer->status,
+                              .why = answer->why,
+                              .http_status = answer->http_status,
+                              .type = idem__fetch_header(answer, "Content-Type"),
+                              .retry_after = idem__fetch_header(answer, "Retry-After"),
+                              .body = answer->body,
+                              .len = answer->body_len,
+                              .header = header_of,
+                              .answer = answer};
+}
+
 static bool on_head(const idem__fetch_answer *answer, void *user) {
   const asked *one = user;
-  return idem__http_post_head(one->post, answer->http_status,
-                              idem__fetch_header(answer, "Content-Type"));
+  idem__http_outcome head = outcome_of(answer);
+  return idem__http_post_head(one->post, &head);
 }
 
 static bool on_data(const char *data, size_t len, void *user) {
@@ -140,13 +163,7 @@ static bool on_data(const char *data, size_t len, void *user) {
 static void on_answer(const idem__fetch_answer *answer, void *user) {
   asked one = *(const asked *)user;
   idem__free(alloc_of(one.self), user);
-  idem__http_outcome outcome = {.status = answer->status,
-                                .why = answer->why,
-                                .http_status = answer->http_status,
-                                .type = idem__fetch_header(answer, "Content-Type"),
-                                .retry_after = idem__fetch_header(answer, "Retry-After"),
-                                .body = answer->body,
-                                .len = answer->body_len};
+  idem__http_outcome outcome = outcome_of(answer);
   idem__http_post_end(one.post, &outcome, idem__clock_ms());
   idem__driver_mark(&one.self->peer.driver);
 }
@@ -164,17 +181,49 @@ static void hold_ask(void *user, void *handle, bool held) {
   idem__fetch_hold(one->fetch, held);
 }
 
-/* The list is filled in for each request: what it accepts, then what is said always. */
-static void set_headers(asker *self, const char *accept, const char *second) {
-  self->headers[0] = accept;
-  self->headers[1] = second;
+/* ------------------------------------------------------------------- their headers */
+
+static size_t name_length(const char *line) { return strcspn(line, ":"); }
+
+/* Whether the lines of this request, each ended by a NUL, have one of that name. */
+static bool is_said(const idem__http_ask *ask, const char *line) {
+  const char *each = ask->lines, *end = each + ask->lines_len;
+  for (; each && each < end; each += strlen(each) + 1) {
+    if (idem__text_equal_nocase(each, name_length(each), line, name_length(line))) return true;
+  }
+  return false;
 }
 
-static idem_status start_fetch(asker *self, asked *one, const idem__http_ask *ask) {
+static size_t count_lines(const asker *self, const idem__http_ask *ask) {
+  size_t count = 4;
+  for (size_t i = 0; i < ask->lines_len; i++) count += ask->lines[i] == 0;
+  for (size_t i = 0; self->client.headers[i]; i++) count++;
+  return count;
+}
+
+/* What the request accepts and carries, what the protocol on top says, then what is said always. */
+static const char **list_headers(const asker *self, const idem__http_ask *ask, char *accept,
+                                 char *last) {
+  const char **list = idem__calloc(alloc_of(self), count_lines(self, ask) * sizeof *list);
+  size_t count = 0;
+  if (!list) return NULL;
+  if (ask->accept) list[count++] = accept;
+  if (ask->body) list[count++] = "Content-Type: application/json";
+  if (ask->last_event_id) list[count++] = last;
+  const char *each = ask->lines, *end = each + ask->lines_len;
+  for (; each && each < end; each += strlen(each) + 1) list[count++] = each;
+  for (size_t i = 0; self->client.headers[i]; i++) {
+    if (!is_said(ask, self->client.headers[i])) list[count++] = self->client.headers[i];
+  }
+  return list;
+}
+
+static idem_status start_fetch(asker *self, asked *one, const idem__http_ask *ask,
+                               const char *const *headers) {
   const idem_client_opts *client = &self->client.opts;
-  idem__fetch_opts opts = {.method = ask->body ? "POST" : "GET",
-                           .url = self->url,
-                           .headers = self->headers,
+  idem__fetch_opts opts = {.method = ask->method,
+                           .url = ask->url ? ask->url : self->url,
+                           .headers = headers,
                            .body = ask->body,
                            .body_len = ask->len,
                            .max_bytes = self->policy.limits.message_bytes,
@@ -193,26 +242,25 @@ static idem_status start_fetch(asker *self, asked *one, const idem__http_ask *as
                            .alloc = alloc_of(self),
                            .on_head = on_head,
                            .on_data = on_data};
+  if (self->hooks && self->hooks->sent)
+    self->hooks->sent(self->hooks_user, opts.method, opts.url, headers);
   return idem__fetch_start(self->peer.driver.runtime->loop, &opts, on_answer, one, &one->fetch);
 }
 
 static idem_status send_ask(void *user, idem__http_post *post, const idem__http_ask *ask,
                             void **handle) {
   asker *self = user;
-  char last[1200];
+  char last[1200], accept[128];
   asked *one = idem__calloc(alloc_of(self), sizeof *one);
-  if (!one) return IDEM_E_NOMEM;
-  one->self = self;
-  one->post = post;
-  if (ask->body) {
-    set_headers(self, "Accept: application/json, text/event-stream",
-                "Content-Type: application/json");
-  } else {
-    snprintf(last, sizeof last, "Last-Event-ID: %s", ask->last_event_id);
-    set_headers(self, "Accept: text/event-stream", last);
+  snprintf(last, sizeof last, "Last-Event-ID: %s", ask->last_event_id ? ask->last_event_id : "");
+  snprintf(accept, sizeof accept, "Accept: %s", ask->accept ? ask->accept : "");
+  const char **headers = one ? list_headers(self, ask, accept, last) : NULL;
+  idem_status status = headers ? IDEM_OK : IDEM_E_NOMEM;
+  if (status == IDEM_OK) {
+    *one = (asked){.self = self, .post = post};
+    status = start_fetch(self, one, ask, headers);
   }
-  idem_status status = start_fetch(self, one, ask);
-  set_headers(self, "", "");
+  idem__free(alloc_of(self), headers);
   if (status != IDEM_OK) idem__free(alloc_of(self), one);
   *handle = status == IDEM_OK ? one : NULL;
   return status;
@@ -228,7 +276,9 @@ static idem_status open_client(asker *self) {
                                  .send = send_ask,
                                  .cancel = cancel_ask,
                                  .hold = hold_ask,
-                                 .user = self};
+                                 .user = self,
+                                 .hooks = self->hooks,
+                                 .hooks_user = self->hooks_user};
   idem_status status = idem__http_client_new(&opts, &self->http);
   if (status != IDEM_OK) return status;
   self->peer.codec = &asker_codec;
@@ -273,11 +323,7 @@ static idem_status prepare(asker *self, const char *url, const idem_client_opts 
       idem__fetch_check(self->peer.driver.runtime->loop, url, self->client.headers, self->opts.log);
   if (status != IDEM_OK) return status;
   self->url = idem__strndup(alloc, url, strlen(url));
-  size_t count = 0;
-  while (self->client.headers[count]) count++;
-  self->headers = idem__calloc(alloc, (count + 3) * sizeof *self->headers);
-  if (!self->url || !self->headers) return IDEM_E_NOMEM;
-  memcpy(self->headers + 2, self->client.headers, count * sizeof *self->headers);
+  if (!self->url) return IDEM_E_NOMEM;
   idem__client_hide_token(&self->client, self->opts.log);
   return IDEM_OK;
 }
@@ -291,12 +337,15 @@ static idem_policy policy_of(const idem_connect_opts *opts) {
 }
 
 idem_status idem__connect_http(idem__runtime *runtime, const char *url,
-                               const idem_connect_opts *opts, idem_ready_fn on_ready, void *user) {
+                               const idem_connect_opts *opts, const idem__http_hooks *hooks,
+                               void *hooks_user, idem_ready_fn on_ready, void *user) {
   asker *self = idem__calloc(&runtime->alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
   self->opts = idem__peer_opts_of(opts);
   self->policy = policy_of(opts);
   self->close_ms = UINT64_MAX;
+  self->hooks = hooks;
+  self->hooks_user = hooks_user;
   self->peer.driver.wire = &asker_wire;
   self->peer.driver.io = self;
   self->peer.opts = &self->opts;

@@ -74,7 +74,8 @@ static void end_with(world *in, int which, idem__http_outcome outcome) {
 }
 
 static void end_json(world *in, int which, int status, const char *body) {
-  idem__http_post_head(in->asks[which].post, status, "application/json");
+  idem__http_post_head(in->asks[which].post,
+                       &(idem__http_outcome){.http_status = status, .type = "application/json"});
   end_with(in, which,
            (idem__http_outcome){.http_status = status,
                                 .why = "",
@@ -84,7 +85,9 @@ static void end_json(world *in, int which, int status, const char *body) {
 }
 
 static bool stream(world *in, int which, const char *text, size_t piece) {
-  assert_true(idem__http_post_head(in->asks[which].post, 200, "Text/Event-Stream; charset=utf-8"));
+  assert_true(idem__http_post_head(
+      in->asks[which].post,
+      &(idem__http_outcome){.http_status = 200, .type = "Text/Event-Stream; charset=utf-8"}));
   for (size_t at = 0, len = strlen(text); at < len; at += piece) {
     size_t take = len - at < piece ? len - at : piece;
     if (!idem__http_post_data(in->asks[which].post, text + at, take)) return false;
