@@ -1,5 +1,5 @@
 // probes.mjs - what the specification demands of servers, asked of a running one: each probe names its rows of list.txt and is
-// made in each revision it says, on stdin and stdout and over HTTP: `node probes.mjs CONFORMANCE-SERVER REFERENCE CALCULATOR [ID]`.
+// made in each revision it says, on stdin and stdout and over HTTP: `node probes.mjs CONFORMANCE-SERVER REFERENCE CALCULATOR IDEM-VALIDATE [ID]`.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -7,14 +7,14 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { Line, MODERN, Peer, Web, events, meta, request } from "./talk.mjs";
+import { judge } from "./schemas.mjs";
+import { Line, MODERN, Peer, Web, events, request } from "./talk.mjs";
 
 const LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 const ALL = [...LEGACY, MODERN];
 const since = (date) => ALL.filter((one) => one >= date);
 const STREAMS = ["2025-03-26", "2025-06-18", "2025-11-25"]; // legacy sessions over HTTP
 const ASKING = { sampling: {}, roots: {}, elicitation: { form: {}, url: {} } };
-const TASKS = { extensions: { "io.modelcontextprotocol/tasks": {} } };
 
 const probes = [];
 // `on`: the transports; `fresh`: a peer of its own, that did not shake hands if it is "raw".
@@ -915,7 +915,7 @@ probe("auth.before auth.401 auth.every-request auth.bound", since("2025-03-26"),
 
 // ---------------------------------------------------------------------------- playing
 
-const [server, reference, calculator, only] = process.argv.slice(2);
+const [server, reference, calculator, validate, only] = process.argv.slice(2);
 async function listening(command) {
   const child = spawn(command[0], [...command.slice(1), "--http", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
   const ended = once(child, "exit");
@@ -972,5 +972,8 @@ for (const one of probes.filter(({ ids }) => !only || ids.includes(only))) {
 }
 for (const peer of shared.values()) if ((await peer.wire.close()) !== 0) failed++;
 if ((await main.stop()) !== 0) failed++;
-console.log(`${made} probes, ${failed} failed`);
+const { count, faults } = judge(validate);
+for (const fault of faults) console.error(fault);
+console.log(`${made} probes, ${failed} failed; ${count} messages, ${faults.length} kinds of them not as their schema wants`);
+failed += faults.length;
 process.exit(failed ? 1 : 0);

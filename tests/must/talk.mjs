@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import http from "node:http";
+import { saw } from "./schemas.mjs";
 
 export const MODERN = "2026-07-28";
 const KEY = "io.modelcontextprotocol/";
@@ -42,6 +43,7 @@ export class Line {
     this.lines = [];
     this.messages = [];
     this.waiting = [];
+    this.methods = new Map(); // of what was asked, by id
     createInterface({ input: this.child.stdout }).on("line", (line) => this.take(line));
     this.child.stdin.on("error", () => {});
   }
@@ -49,6 +51,7 @@ export class Line {
     this.lines.push(line);
     const message = JSON.parse(line); // what is no JSON ends the test
     this.messages.push(message);
+    saw(this.revision ?? MODERN, message, this.methods.get(JSON.stringify(message.id)));
     if (message.method && "id" in message) this.onRequest?.(message);
     for (const wait of this.waiting.splice(0)) wait();
   }
@@ -56,6 +59,7 @@ export class Line {
     this.child.stdin.write(text);
   }
   send(message) {
+    if (message.method) this.methods.set(JSON.stringify(message.id), message.method);
     this.write((typeof message === "string" ? message : JSON.stringify(message)) + "\n");
   }
   // The first message from `from` on that fits.
@@ -157,6 +161,7 @@ export class Web {
   async exchange(message, id, headers) {
     const response = await this.post(message, headers);
     const all = messagesOf(response);
+    for (const one of all) saw(this.revision, one, JSON.stringify(one.id) === JSON.stringify(message.id) ? message.method : undefined);
     const at = all.findIndex((one) => !one.method && JSON.stringify(one.id) === JSON.stringify(id));
     const answer = at < 0 ? all.at(-1) : all[at];
     return { ...response, answer, before: at < 0 ? [] : all.slice(0, at), raw: response.text };
