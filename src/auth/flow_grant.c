@@ -1,0 +1,337 @@
+/* flow_grant.c - from a known client to a token: the ways of RFC 6749, 7636, 8628, 7523 and 8693, and refreshing. The
+ * answer of a browser is checked for state and issuer before its code goes anywhere. */
+#include "flow.h"
+
+#include <string.h>
+
+#define GRANT_PREFIX "urn:ietf:params:oauth:grant-type:"
+
+static bool add(idem__auth_flow *flow, idem__buf *form, const char *name, const char *value) {
+  return flow_good(flow, idem__auth_form_add(form, name, value));
+}
+
+/* The challenge's word comes first, then all that the resource knows; what was asked for before, and what the user
+ * wants, is added. */
+static bool choose_scope(idem__auth_flow *flow) {
+  const char *asked = flow->texts[TEXT_CHALLENGED_SCOPE];
+  if (!asked) asked = flow->resource_scopes;
+  idem_status status;
+  char *with_own =
+      idem__auth_scope_union(&flow->alloc, asked, flow->texts[TEXT_OWN_SCOPE], &status);
+  char *all = NULL;
+  if (status == IDEM_OK)
+    all = idem__auth_scope_union(&flow->alloc, flow->texts[TEXT_SCOPE], with_own, &status);
+  bool offline = flow->opts.refresh &&
+                 idem__auth_scope_has(flow->server.scopes, "offline_access") &&
+                 flow->opts.grant == IDEM__AUTH_CODE;
+  char *wanted =
+      status == IDEM_OK
+          ? idem__auth_scope_union(&flow->alloc, all, offline ? "offline_access" : NULL, &status)
+          : NULL;
+  bool good = flow_good(flow, status) && flow_copy(flow, TEXT_SCOPE, wanted);
+  idem__free(&flow->alloc, with_own);
+  idem__free(&flow->alloc, all);
+  idem__free(&flow->alloc, wanted);
+  return good;
+}
+
+/* ------------------------------------------------------------------- the code */
+
+static bool put_challenge(idem__auth_flow *flow, char *out, size_t size) {
+  uint8_t digest[IDEM__SHA256_BYTES];
+  idem__sha256 sha;
+  idem__buf text;
+  idem__buf_fixed(&text, out, size - 1);
+  idem__sha256_init(&sha);
+  idem__sha256_add(&sha, flow->texts[TEXT_VERIFIER], strlen(flow->texts[TEXT_VERIFIER]));
+  idem__sha256_end(&sha, digest);
+  if (!flow_good(flow, idem__base64_encode(&text, digest, sizeof digest, IDEM__BASE64_URL)))
+    return false;
+  out[text.len] = 0;
+  return true;
+}
+
+static bool add_authorization_request(idem__auth_flow *flow, const char *challenge) {
+  idem__buf *form = &flow->form;
+  form->len = 0;
+  return add(flow, form, "response_type", "code") &&
+         add(flow, form, "client_id", flow->texts[TEXT_CLIENT_ID]) &&
+         add(flow, form, "redirect_uri", flow->texts[TEXT_REDIRECT_URI]) &&
+         add(flow, form, "code_challenge", challenge) &&
+         add(flow, form, "code_challenge_method", "S256") &&
+         add(flow, form, "state", flow->texts[TEXT_STATE]) &&
+         add(flow, form, "scope", flow->texts[TEXT_SCOPE]) &&
+         add(flow, form, "resource", flow->texts[TEXT_RESOURCE]);
+}
+
+static void browse(idem__auth_flow *flow) {
+  char challenge[64];
+  const char *endpoint = flow->server.authorization_endpoint;
+  if (!endpoint) {
+    flow_fail(flow, "the authorization server has no authorization endpoint");
+    return;
+  }
+  if (!flow_random_text(flow, TEXT_STATE) || !flow_random_text(flow, TEXT_VERIFIER) ||
+      !put_challenge(flow, challenge, sizeof challenge) ||
+      !add_authorization_request(flow, challenge))
+    return;
+  flow->url.len = 0;
+  idem_status status = idem__buf_put(&flow->url, endpoint, strlen(endpoint));
+  if (status == IDEM_OK) status = idem__buf_put(&flow->url, strchr(endpoint, '?') ? "&" : "?", 1);
+  if (status == IDEM_OK) status = idem__buf_put(&flow->url, flow->form.data, flow->form.len);
+  if (status == IDEM_OK) status = idem__buf_put(&flow->url, "", 1);
+  if (!flow_good(flow, status)) return;
+  flow->state = FLOW_BROWSE;
+  flow->step = (idem__auth_step){.want = IDEM__AUTH_BROWSE, .url = flow->url.data};
+}
+
+/* RFC 9207: what another server answered must not go to this one. Compared as it is, nothing is made alike. */
+static bool issuer_fits(const idem__auth_flow *flow, const char *iss) {
+  if (!iss) return !flow->server.names_itself;
+  return strcmp(iss, flow->server.issuer) == 0;
+}
+
+static void ask_for_token(idem__auth_flow *flow) {
+  idem__buf *form = &flow->form;
+  form->len = 0;
+  if (add(flow, form, "grant_type", "authorization_code") &&
+      add(flow, form, "code", flow->texts[TEXT_CODE]) &&
+      add(flow, form, "redirect_uri", flow->texts[TEXT_REDIRECT_URI]) &&
+      add(flow, form, "code_verifier", flow->texts[TEXT_VERIFIER]) &&
+      add(flow, form, "resource", flow->texts[TEXT_RESOURCE]) && flow_add_client(flow))
+    flow_post(flow, FLOW_TOKEN, flow->server.token_endpoint);
+}
+
+typedef struct redirect {
+  char *state, *iss, *error, *code;
+} redirect;
+
+static void judge_redirect(idem__auth_flow *flow, const redirect *got) {
+  const char *expected = flow->texts[TEXT_STATE];
+  size_t len = strlen(expected);
+  if (!got->state || strlen(got->state) != len || !idem__equal_secret(got->state, expected, len))
+    flow_fail(flow, "the browser came back with another state: this answer is not to our question");
+  else if (!issuer_fits(flow, got->iss))
+    flow_fail(flow, "the browser came back from another authorization server, or from one that "
+                    "does not say which it is");
+  else if (got->error)
+    flow_fail(flow, "the authorization server said: %.100s", got->error);
+  else if (!got->code)
+    flow_fail(flow, "the browser came back without a code");
+  else if (flow_copy(flow, TEXT_CODE, got->code))
+    ask_for_token(flow);
+}
+
+void flow_code_came(idem__auth_flow *flow, const char *query, size_t len) {
+  const idem_alloc *alloc = &flow->alloc;
+  redirect got = {.state = idem__auth_form_get(alloc, query, len, "state"),
+                  .iss = idem__auth_form_get(alloc, query, len, "iss"),
+                  .error = idem__auth_form_get(alloc, query, len, "error"),
+                  .code = idem__auth_form_get(alloc, query, len, "code")};
+  judge_redirect(flow, &got);
+  char *all[] = {got.state, got.iss, got.error, got.code};
+  for (size_t i = 0; i < 4; i++) idem__free(alloc, all[i]);
+}
+
+/* ----------------------------------------------------------------- the others */
+
+static void ask_as_ourselves(idem__auth_flow *flow) {
+  idem__buf *form = &flow->form;
+  form->len = 0;
+  if (add(flow, form, "grant_type", "client_credentials") &&
+      add(flow, form, "scope", flow->texts[TEXT_SCOPE]) &&
+      add(flow, form, "resource", flow->texts[TEXT_RESOURCE]) && flow_add_client(flow))
+    flow_post(flow, FLOW_TOKEN, flow->server.token_endpoint);
+}
+
+static void ask_with_assertion(idem__auth_flow *flow, const char *assertion) {
+  idem__buf *form = &flow->form;
+  form->len = 0;
+  if (add(flow, form, "grant_type", GRANT_PREFIX "jwt-bearer") &&
+      add(flow, form, "assertion", assertion) &&
+      add(flow, form, "scope", flow->texts[TEXT_SCOPE]) &&
+      add(flow, form, "resource", flow->texts[TEXT_RESOURCE]) && flow_add_client(flow))
+    flow_post(flow, FLOW_TOKEN, flow->server.token_endpoint);
+}
+
+/* RFC 8693 at the company's server: what it says of the user, for this authorization server. */
+static void exchange(idem__auth_flow *flow) {
+  idem__buf *form = &flow->form;
+  form->len = flow->header.len = 0;
+  if (add(flow, form, "grant_type", GRANT_PREFIX "token-exchange") &&
+      add(flow, form, "requested_token_type", "urn:ietf:params:oauth:token-type:id-jag") &&
+      add(flow, form, "audience", flow->server.issuer) &&
+      add(flow, form, "resource", flow->texts[TEXT_RESOURCE]) &&
+      add(flow, form, "scope", flow->texts[TEXT_SCOPE]) &&
+      add(flow, form, "subject_token", flow->texts[TEXT_ASSERTION]) &&
+      add(flow, form, "subject_token_type", "urn:ietf:params:oauth:token-type:id_token") &&
+      add(flow, form, "client_id", flow->texts[TEXT_IDP_CLIENT_ID]))
+    flow_post(flow, FLOW_EXCHANGE, flow->texts[TEXT_IDP_TOKEN_ENDPOINT]);
+}
+
+static void ask_device(idem__auth_flow *flow) {
+  idem__buf *form = &flow->form;
+  form->len = 0;
+  if (!flow->server.device_endpoint)
+    flow_fail(flow, "the authorization server knows no devices");
+  else if (add(flow, form, "scope", flow->texts[TEXT_SCOPE]) &&
+           add(flow, form, "resource", flow->texts[TEXT_RESOURCE]) && flow_add_client(flow))
+    flow_post(flow, FLOW_DEVICE, flow->server.device_endpoint);
+}
+
+void flow_begin_grant(idem__auth_flow *flow) {
+  if (!choose_scope(flow)) return;
+  switch (flow->opts.grant) {
+  case IDEM__AUTH_CODE: browse(flow); return;
+  case IDEM__AUTH_DEVICE: ask_device(flow); return;
+  case IDEM__AUTH_CLIENT_CREDENTIALS: ask_as_ourselves(flow); return;
+  case IDEM__AUTH_JWT_BEARER: ask_with_assertion(flow, flow->texts[TEXT_ASSERTION]); return;
+  case IDEM__AUTH_ENTERPRISE: exchange(flow); return;
+  }
+}
+
+void flow_refresh(idem__auth_flow *flow) {
+  idem__buf *form = &flow->form;
+  form->len = 0;
+  if (add(flow, form, "grant_type", "refresh_token") &&
+      add(flow, form, "refresh_token", flow->texts[TEXT_REFRESH_TOKEN]) &&
+      add(flow, form, "resource", flow->texts[TEXT_RESOURCE]) && flow_add_client(flow))
+    flow_post(flow, FLOW_REFRESH, flow->server.token_endpoint);
+}
+
+/* -------------------------------------------------------------------- answers */
+
+static const char *text_of(yyjson_val *root, const char *name) {
+  yyjson_val *value = yyjson_obj_get(root, name);
+  const char *text = yyjson_get_str(value);
+  return text && *text && strlen(text) == yyjson_get_len(value) ? text : NULL;
+}
+
+static uint64_t seconds_of(yyjson_val *root, const char *name, uint64_t usual) {
+  int64_t seconds;
+  yyjson_val *value = yyjson_obj_get(root, name);
+  bool good = value && idem__json_get_int(value, &seconds) && seconds >= 0 && seconds < 1000000000;
+  return good ? (uint64_t)seconds : usual;
+}
+
+/* Header values are one line of visible characters: nothing else goes into one. */
+static bool is_token(const char *text) {
+  for (const char *at = text; *at; at++)
+    if ((uint8_t)*at <= ' ' || (uint8_t)*at >= 127) return false;
+  return true;
+}
+
+static void take_token(idem__auth_flow *flow, yyjson_val *root) {
+  const char *token = text_of(root, "access_token"), *type = text_of(root, "token_type");
+  const char *refresh = text_of(root, "refresh_token");
+  if (!token || !is_token(token) || !type ||
+      !idem__text_equal_nocase(type, strlen(type), "Bearer", 6)) {
+    flow_fail(flow, "the authorization server gave no bearer token");
+    return;
+  }
+  uint64_t lives = seconds_of(root, "expires_in", UINT64_MAX);
+  flow->expires_s = lives == UINT64_MAX ? UINT64_MAX : flow->opts.now_s(flow->opts.user) + lives;
+  flow->bearer.len = 0;
+  idem_status status = idem__buf_printf(&flow->bearer, "Bearer %s", token);
+  if (status == IDEM_OK) status = idem__buf_put(&flow->bearer, "", 1);
+  if (!flow_good(flow, status) || !flow_copy(flow, TEXT_ACCESS_TOKEN, token)) return;
+  if (refresh && !flow_copy(flow, TEXT_REFRESH_TOKEN, refresh)) return;
+  flow->bearer.len--;
+  flow->state = FLOW_DONE;
+  flow->step = (idem__auth_step){.want = IDEM__AUTH_DONE};
+}
+
+static void wait_for_device(idem__auth_flow *flow) {
+  if (flow->opts.now_s(flow->opts.user) >= flow->device_until_s) {
+    flow_fail(flow, "nobody entered the code in time");
+    return;
+  }
+  flow->state = FLOW_DEVICE_WAIT;
+  flow->step = (idem__auth_step){.want = IDEM__AUTH_WAIT,
+                                 .wait_ms = flow->interval_ms,
+                                 .url = flow->url.data,
+                                 .user_code = flow->texts[TEXT_USER_CODE]};
+}
+
+/* A refresh token that is over is forgotten, and a person or program asked again. */
+static void take_error(idem__auth_flow *flow, const char *error, int status) {
+  bool polling = flow->state == FLOW_DEVICE_POLL;
+  if (polling && error && strcmp(error, "slow_down") == 0) flow->interval_ms += 5000;
+  if (polling && error &&
+      (strcmp(error, "authorization_pending") == 0 || strcmp(error, "slow_down") == 0)) {
+    wait_for_device(flow);
+  } else if (flow->state == FLOW_REFRESH) {
+    if (flow_copy(flow, TEXT_REFRESH_TOKEN, NULL)) flow_find(flow);
+  } else if (error && is_token(error)) {
+    flow_fail(flow, "the authorization server gave no token: %.100s", error);
+  } else {
+    flow_fail(flow, "the authorization server gave no token (%d)", status);
+  }
+}
+
+static yyjson_doc *read_answer(idem__auth_flow *flow, const char *body, size_t len) {
+  yyjson_alc alc = idem__json_alc(&flow->alloc);
+  idem_status status;
+  return idem__json_read_text(body, len, 32, &alc, &status);
+}
+
+void flow_token_came(idem__auth_flow *flow, int status, const char *body, size_t len) {
+  yyjson_doc *doc = read_answer(flow, body, len);
+  yyjson_val *root = yyjson_doc_get_root(doc);
+  if (status == 0)
+    flow_fail(flow, "the authorization server does not answer");
+  else if (status == 200 && doc)
+    take_token(flow, root);
+  else
+    take_error(flow, text_of(root, "error"), status);
+  yyjson_doc_free(doc);
+}
+
+void flow_exchanged(idem__auth_flow *flow, int status, const char *body, size_t len) {
+  yyjson_doc *doc = read_answer(flow, body, len);
+  const char *assertion = text_of(yyjson_doc_get_root(doc), "access_token");
+  yyjson_val *type = yyjson_obj_get(yyjson_doc_get_root(doc), "issued_token_type");
+  if (status != 200 || !assertion ||
+      (type && !yyjson_equals_str(type, "urn:ietf:params:oauth:token-type:id-jag")))
+    flow_fail(flow, "the identity provider gave no assertion (%d)", status);
+  else if (flow_copy(flow, TEXT_GRANTED_ASSERTION, assertion))
+    ask_with_assertion(flow, flow->texts[TEXT_GRANTED_ASSERTION]);
+  yyjson_doc_free(doc);
+}
+
+static void show_device(idem__auth_flow *flow, yyjson_val *root) {
+  const char *code = text_of(root, "device_code"), *shown = text_of(root, "user_code");
+  const char *url = text_of(root, "verification_uri");
+  const char *whole = text_of(root, "verification_uri_complete");
+  if (whole && idem__auth_url_is_safe(whole)) url = whole;
+  if (!code || !shown || !is_token(shown) || !url || !idem__auth_url_is_safe(url)) {
+    flow_fail(flow, "the authorization server did not say what to show");
+    return;
+  }
+  flow->interval_ms = seconds_of(root, "interval", 5) * 1000;
+  if (flow->interval_ms < 1000) flow->interval_ms = 1000;
+  flow->device_until_s = flow->opts.now_s(flow->opts.user) + seconds_of(root, "expires_in", 600);
+  flow->url.len = 0;
+  idem_status status = idem__buf_put(&flow->url, url, strlen(url) + 1);
+  if (!flow_good(flow, status) || !flow_copy(flow, TEXT_DEVICE_CODE, code) ||
+      !flow_copy(flow, TEXT_USER_CODE, shown))
+    return;
+  wait_for_device(flow);
+}
+
+void flow_device_came(idem__auth_flow *flow, int status, const char *body, size_t len) {
+  yyjson_doc *doc = read_answer(flow, body, len);
+  if (status == 200 && doc)
+    show_device(flow, yyjson_doc_get_root(doc));
+  else
+    take_error(flow, text_of(yyjson_doc_get_root(doc), "error"), status);
+  yyjson_doc_free(doc);
+}
+
+void flow_device_poll(idem__auth_flow *flow) {
+  idem__buf *form = &flow->form;
+  form->len = 0;
+  if (add(flow, form, "grant_type", GRANT_PREFIX "device_code") &&
+      add(flow, form, "device_code", flow->texts[TEXT_DEVICE_CODE]) && flow_add_client(flow))
+    flow_post(flow, FLOW_DEVICE_POLL, flow->server.token_endpoint);
+}

@@ -1,0 +1,488 @@
+/* test_flow.c - a client on its way to a token, played against servers that are a table of answers: every grant, what is
+ * checked on the way, and that secrets go to nobody else. */
+#include "auth/auth.h"
+#include "support/fault_alloc.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+
+#define URL "https://mcp.example/mcp"
+#define AS "https://as.example"
+
+static uint64_t now;
+static unsigned dice;
+
+static void roll(void *bytes, size_t len, void *user) {
+  (void)user;
+  memset(bytes, (int)++dice, len);
+}
+static uint64_t clock_s(void *user) {
+  (void)user;
+  return now;
+}
+
+static idem_status sign(const char *claims, size_t len, idem__buf *out, void *user) {
+  (void)user;
+  return idem__buf_printf(out, "signed.%.*s", (int)len, claims);
+}
+
+static idem__auth_opts options(idem__auth_grant grant) {
+  return (idem__auth_opts){.url = URL,
+                           .grant = grant,
+                           .redirect_uri = "http://127.0.0.1:7/callback",
+                           .random = roll,
+                           .now_s = clock_s};
+}
+
+static idem__auth_flow *start(const idem__auth_opts *opts) {
+  idem__auth_flow *flow;
+  now = 1000;
+  dice = 0;
+  assert_int_equal(idem__auth_flow_new(opts, &flow), IDEM_OK);
+  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_IDLE);
+  return flow;
+}
+
+static void refuse_with(idem__auth_flow *flow, int status, const char *header, bool first) {
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  idem__auth_challenge challenge = {.bearer = false};
+  idem__auth_challenge_read(&alloc, header, strlen(header), &challenge);
+  idem__auth_refused(flow, status, &challenge, first);
+  idem__auth_challenge_deinit(&alloc, &challenge);
+}
+
+static const char resource_document[] = "{\"resource\":\"" URL "\",\"authorization_servers\":[\"" AS
+                                        "\"],\"scopes_supported\":[\"r\",\"w\"]}";
+static const char server_document[] =
+    "{\"issuer\":\"" AS "\",\"authorization_endpoint\":\"" AS
+    "/authorize\",\"token_endpoint\":\"" AS "/token\",\"registration_endpoint\":\"" AS
+    "/register\",\"device_authorization_endpoint\":\"" AS
+    "/device\",\"code_challenge_methods_supported\":[\"S256\"],"
+    "\"token_endpoint_auth_methods_supported\":[\"none\",\"client_secret_basic\",\"private_key_"
+    "jwt\"],"
+    "\"authorization_response_iss_parameter_supported\":true,"
+    "\"client_id_metadata_document_supported\":true,\"scopes_supported\":[\"offline_access\"]}";
+static const char token_document[] = "{\"access_token\":\"T1\",\"token_type\":\"bearer\",\"expires_"
+                                     "in\":60,\"refresh_token\":\"R1\"}";
+
+/* The next thing is to ask `url`; it is answered. */
+static void answer(idem__auth_flow *flow, const char *url, int status, const char *body) {
+  const idem__auth_step *step = idem__auth_step_of(flow);
+  if (step->want != IDEM__AUTH_FETCH || strcmp(step->url, url) != 0)
+    fail_msg("wants %d %s %s", (int)step->want, step->url ? step->url : "",
+             step->why ? step->why : "");
+  idem__auth_fetched(flow, status, body, strlen(body));
+}
+
+static void find_servers(idem__auth_flow *flow) {
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
+         resource_document);
+  answer(flow, AS "/.well-known/oauth-authorization-server", 200, server_document);
+}
+
+static void expect_form(const idem__auth_flow *flow, const char *part) {
+  const char *form = idem__auth_step_of(flow)->form;
+  if (!form || !strstr(form, part)) fail_msg("\"%s\" is not in \"%s\"", part, form ? form : "");
+}
+
+static void expect_failed(idem__auth_flow *flow, const char *part) {
+  const idem__auth_step *step = idem__auth_step_of(flow);
+  assert_int_equal(step->want, IDEM__AUTH_FAILED);
+  if (!strstr(step->why, part)) fail_msg("\"%s\" is not in \"%s\"", part, step->why);
+  idem__auth_flow_free(flow);
+}
+
+static void take_token(idem__auth_flow *flow) {
+  answer(flow, AS "/token", 200, token_document);
+  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_DONE);
+  assert_string_equal(idem__auth_authorization(flow), "Bearer T1");
+  assert_int_equal(idem__auth_expires(flow), now + 60);
+}
+
+/* Through registration to the browser. */
+static idem__auth_flow *to_browser(const char *header) {
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  opts.refresh = true;
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, header, true);
+  find_servers(flow);
+  const char *json = idem__auth_step_of(flow)->json;
+  assert_non_null(strstr(json, "\"application_type\":\"native\""));
+  assert_non_null(strstr(json, "\"refresh_token\""));
+  answer(flow, AS "/register", 201, "{\"client_id\":\"c 1\"}");
+  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_BROWSE);
+  return flow;
+}
+
+static char state_text[64];
+
+/* The state that the authorization URL carries. */
+static const char *state_of(const idem__auth_flow *flow) {
+  const char *at = strstr(idem__auth_step_of(flow)->url, "&state=");
+  assert_non_null(at);
+  snprintf(state_text, sizeof state_text, "%.*s", (int)strcspn(at + 7, "&"), at + 7);
+  return state_text;
+}
+
+static void come_back(idem__auth_flow *flow, const char *rest) {
+  char query[256];
+  snprintf(query, sizeof query, "state=%s%s", state_of(flow), rest);
+  idem__auth_redirected(flow, query, strlen(query));
+}
+
+#define ISS "&iss=https%3A%2F%2Fas.example"
+
+static void a_person_in_a_browser_leads_to_a_token(void **state) {
+  (void)state;
+  idem__auth_flow *flow = to_browser("Bearer");
+  const char *url = idem__auth_step_of(flow)->url;
+  assert_non_null(strstr(url, AS "/authorize?response_type=code&client_id=c%201"));
+  assert_non_null(strstr(url, "code_challenge_method=S256"));
+  assert_non_null(strstr(url, "scope=r%20w%20offline_access"));
+  assert_non_null(strstr(url, "resource=https%3A%2F%2Fmcp.example%2Fmcp"));
+  come_back(flow, "&code=C" ISS);
+  expect_form(flow, "grant_type=authorization_code&code=C&redirect_uri=");
+  expect_form(flow, "code_verifier=");
+  expect_form(flow, "client_id=c%201");
+  take_token(flow);
+  idem__auth_flow_free(flow);
+}
+
+static void the_challenge_names_the_scope(void **state) {
+  (void)state;
+  idem__auth_flow *flow = to_browser("Bearer scope=\"only\"");
+  assert_non_null(strstr(idem__auth_step_of(flow)->url, "scope=only%20offline_access"));
+  idem__auth_flow_free(flow);
+}
+
+static void an_answer_that_is_not_ours_goes_nowhere(void **state) {
+  static const struct {
+    const char *rest, *why;
+  } rows[] = {{"&code=C", "does not say which"},
+              {"&code=C&iss=https%3A%2F%2Fas.example%2F", "another authorization server"},
+              {"&code=C&iss=https%3A%2F%2Fevil", "another authorization server"},
+              {"&error=access_denied" ISS, "access_denied"},
+              {"&state=x&code=C" ISS, "another state"},
+              {ISS, "without a code"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    idem__auth_flow *flow = to_browser("Bearer");
+    come_back(flow, rows[i].rest);
+    expect_failed(flow, rows[i].why);
+  }
+  idem__auth_flow *flow = to_browser("Bearer");
+  idem__auth_redirected(flow, "code=C&state=guess", 18);
+  expect_failed(flow, "another state");
+}
+
+static void metadata_of_somebody_else_are_refused(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  (void)state;
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer resource_metadata=\"https://mcp.example/meta\"", true);
+  answer(flow, "https://mcp.example/meta", 200,
+         "{\"resource\":\"https://evil/mcp\",\"authorization_servers\":[\"" AS "\"]}");
+  expect_failed(flow, "another resource");
+  flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
+         resource_document);
+  answer(flow, AS "/.well-known/oauth-authorization-server", 404, "");
+  answer(flow, AS "/.well-known/openid-configuration", 200,
+         "{\"issuer\":\"https://other\",\"token_endpoint\":\"https://other/t\"}");
+  expect_failed(flow, "of another (https://other)");
+  flow = start(&opts);
+  refuse_with(flow, 401, "Bearer resource_metadata=\"http://169.254.169.254/\"", true);
+  expect_failed(flow, "not https");
+}
+
+static void a_server_of_before_is_its_own_authorization_server(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  (void)state;
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "", true);
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 404, "");
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 404, "");
+  answer(flow, "https://mcp.example/.well-known/oauth-authorization-server", 404, "");
+  answer(flow, "https://mcp.example/register", 201, "{\"client_id\":\"c\"}");
+  const char *url = idem__auth_step_of(flow)->url;
+  assert_int_equal(strncmp(url, "https://mcp.example/authorize?", 30), 0);
+  assert_null(strstr(url, "resource="));
+  come_back(flow, "&code=C");
+  answer(flow, "https://mcp.example/token", 200, token_document);
+  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_DONE);
+  idem__auth_flow_free(flow);
+  opts.strict_resource = true;
+  flow = start(&opts);
+  refuse_with(flow, 401, "", true);
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 404, "");
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 404, "");
+  expect_failed(flow, "does not say who");
+}
+
+/* ------------------------------------------------------------- refused again */
+
+static void more_scope_is_asked_for_once(void **state) {
+  (void)state;
+  idem__auth_flow *flow = to_browser("Bearer scope=\"r\"");
+  come_back(flow, "&code=C" ISS);
+  take_token(flow);
+  refuse_with(flow, 403, "Bearer error=\"insufficient_scope\", scope=\"w\"", true);
+  find_servers(flow); /* and the client is still known there */
+  assert_non_null(strstr(idem__auth_step_of(flow)->url, "scope=r%20offline_access%20w"));
+  come_back(flow, "&code=C" ISS);
+  take_token(flow);
+  refuse_with(flow, 403, "Bearer error=\"insufficient_scope\", scope=\"w\"", false);
+  expect_failed(flow, "asked for already");
+}
+
+static void endless_refusals_end(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CLIENT_CREDENTIALS);
+  (void)state;
+  opts.client_id = "me";
+  opts.client_secret = "s";
+  idem__auth_flow *flow = start(&opts);
+  for (int i = 0; i < 3; i++) {
+    refuse_with(flow, 401, "Bearer", i == 0);
+    find_servers(flow);
+    answer(flow, AS "/token", 200, "{\"access_token\":\"T\",\"token_type\":\"Bearer\"}");
+    assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_DONE);
+  }
+  refuse_with(flow, 401, "Bearer", false);
+  expect_failed(flow, "3 authorizations");
+}
+
+static void a_refresh_token_is_used_and_forgotten_when_it_is_over(void **state) {
+  (void)state;
+  idem__auth_flow *flow = to_browser("Bearer");
+  come_back(flow, "&code=C" ISS);
+  take_token(flow);
+  refuse_with(flow, 401, "Bearer error=\"invalid_token\"", true);
+  assert_null(idem__auth_authorization(flow));
+  expect_form(flow, "grant_type=refresh_token&refresh_token=R1");
+  take_token(flow);
+  refuse_with(flow, 401, "Bearer", true);
+  answer(flow, AS "/token", 400, "{\"error\":\"invalid_grant\"}");
+  find_servers(flow);
+  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_BROWSE);
+  idem__auth_flow_free(flow);
+}
+
+static void a_server_that_moved_does_not_see_the_old_client(void **state) {
+  (void)state;
+  idem__auth_flow *flow = to_browser("Bearer");
+  come_back(flow, "&code=C" ISS);
+  answer(flow, AS "/token", 200, "{\"access_token\":\"T\",\"token_type\":\"Bearer\"}");
+  refuse_with(flow, 401, "Bearer", true);
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
+         "{\"resource\":\"" URL "\",\"authorization_servers\":[\"https://new.example\"]}");
+  answer(flow, "https://new.example/.well-known/oauth-authorization-server", 200,
+         "{\"issuer\":\"https://new.example\",\"authorization_endpoint\":\"https://new.example/a\","
+         "\"token_endpoint\":\"https://new.example/t\",\"registration_endpoint\":\"https://"
+         "new.example/r\","
+         "\"code_challenge_methods_supported\":[\"S256\"]}");
+  assert_null(strstr(idem__auth_step_of(flow)->json, "c 1"));
+  answer(flow, "https://new.example/r", 201, "{\"client_id\":\"c2\",\"client_secret\":\"s2\"}");
+  assert_non_null(strstr(idem__auth_step_of(flow)->url, "client_id=c2"));
+  idem__auth_flow_free(flow);
+}
+
+/* ------------------------------------------------------------------- others */
+
+static void a_program_asks_as_itself(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CLIENT_CREDENTIALS);
+  (void)state;
+  opts.client_id = "me:";
+  opts.client_secret = "s&t";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  assert_string_equal(idem__auth_step_of(flow)->authorization,
+                      "Basic bWUlM0E6cyUyNnQ="); /* me%3A:s%26t */
+  assert_null(strstr(idem__auth_step_of(flow)->form, "s%26t"));
+  take_token(flow);
+  idem__auth_flow_free(flow);
+  opts.client_secret = NULL;
+  opts.sign = sign;
+  flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  expect_form(
+      flow,
+      "client_assertion=signed.%7B%22iss%22%3A%22me%3A%22%2C%22sub%22%3A%22me%3A%22%2C%22aud%22");
+  assert_null(idem__auth_step_of(flow)->authorization);
+  take_token(flow);
+  idem__auth_flow_free(flow);
+}
+
+static void an_assertion_is_shown_once(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_JWT_BEARER);
+  (void)state;
+  opts.assertion = "j.w.t";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  expect_form(flow,
+              "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=j.w.t");
+  answer(flow, AS "/token", 400, "{\"error\":\"invalid_grant\"}");
+  expect_failed(flow, "invalid_grant");
+}
+
+static void a_company_vouches_for_its_user(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_ENTERPRISE);
+  (void)state;
+  opts.client_id = "me";
+  opts.client_secret = "s";
+  opts.assertion = "id.token";
+  opts.idp_token_endpoint = "https://idp.example/token";
+  opts.idp_client_id = "at-idp";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  expect_form(flow, "audience=https%3A%2F%2Fas.example&resource=");
+  expect_form(flow, "subject_token=id.token");
+  assert_null(idem__auth_step_of(flow)
+                  ->authorization); /* our secret at one server is nothing for another */
+  answer(
+      flow, "https://idp.example/token", 200,
+      "{\"access_token\":\"jag\",\"issued_token_type\":\"urn:ietf:params:oauth:token-type:id-jag\","
+      "\"token_type\":\"N_A\"}");
+  expect_form(flow, "assertion=jag");
+  assert_non_null(idem__auth_step_of(flow)->authorization);
+  take_token(flow);
+  idem__auth_flow_free(flow);
+}
+
+static void a_device_waits_for_its_person(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_DEVICE);
+  (void)state;
+  opts.client_id = "tv";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  answer(flow, AS "/device", 200,
+         "{\"device_code\":\"D\",\"user_code\":\"ABCD\",\"verification_uri\":\"" AS
+         "/go\",\"interval\":2,\"expires_in\":100}");
+  const idem__auth_step *step = idem__auth_step_of(flow);
+  assert_int_equal(step->want, IDEM__AUTH_WAIT);
+  assert_string_equal(step->user_code, "ABCD");
+  assert_string_equal(step->url, AS "/go");
+  assert_int_equal(step->wait_ms, 2000);
+  idem__auth_waited(flow);
+  answer(flow, AS "/token", 400, "{\"error\":\"slow_down\"}");
+  assert_int_equal(idem__auth_step_of(flow)->wait_ms, 7000);
+  idem__auth_waited(flow);
+  expect_form(flow, "device_code=D&client_id=tv");
+  take_token(flow);
+  refuse_with(flow, 401, "", true);
+  idem__auth_flow_free(flow);
+  flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  answer(flow, AS "/device", 200,
+         "{\"device_code\":\"D\",\"user_code\":\"ABCD\",\"verification_uri\":\"" AS "/go\"}");
+  now += 600;
+  idem__auth_waited(flow);
+  answer(flow, AS "/token", 400, "{\"error\":\"authorization_pending\"}");
+  expect_failed(flow, "in time");
+}
+
+static void a_client_may_be_a_document(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  (void)state;
+  opts.client_document = "https://me.example/client.json";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  assert_non_null(
+      strstr(idem__auth_step_of(flow)->url, "client_id=https%3A%2F%2Fme.example%2Fclient.json"));
+  idem__auth_flow_free(flow);
+}
+
+static void tokens_that_would_break_a_header_are_refused(void **state) {
+  static const char *const bad[] = {"{\"access_token\":\"a\\r\\nX: y\",\"token_type\":\"Bearer\"}",
+                                    "{\"access_token\":\"\",\"token_type\":\"Bearer\"}",
+                                    "{\"access_token\":\"T\",\"token_type\":\"mac\"}",
+                                    "{\"access_token\":\"T\"}",
+                                    "{\"access_token\":7,\"token_type\":\"Bearer\"}",
+                                    "[]",
+                                    "nothing"};
+  (void)state;
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    idem__auth_flow *flow = to_browser("Bearer");
+    come_back(flow, "&code=C" ISS);
+    answer(flow, AS "/token", 200, bad[i]);
+    expect_failed(flow, "token");
+  }
+}
+
+static void what_is_kept_goes_on_in_another_process(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  char text[1024];
+  idem__buf kept;
+  (void)state;
+  idem__auth_flow *flow = to_browser("Bearer");
+  come_back(flow, "&code=C" ISS);
+  take_token(flow);
+  idem__buf_fixed(&kept, text, sizeof text);
+  assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
+  idem__auth_flow_free(flow);
+  flow = start(&opts);
+  assert_int_equal(idem__auth_flow_take(flow, kept.data, kept.len), IDEM_OK);
+  assert_string_equal(idem__auth_authorization(flow), "Bearer T1");
+  refuse_with(flow, 401, "Bearer", true);
+  expect_form(flow, "refresh_token=R1");
+  expect_form(flow, "client_id=c%201");
+  take_token(flow);
+  assert_int_equal(idem__auth_flow_take(flow, "{\"token_endpoint\":\"http://evil/\"}", 32),
+                   IDEM_E_INVAL);
+  idem__auth_flow_free(flow);
+}
+
+/* ------------------------------------------------------------------ no memory */
+
+static void play(fault_alloc *fault, void *user) {
+  idem__auth_opts opts = options(IDEM__AUTH_CLIENT_CREDENTIALS);
+  idem__auth_challenge challenge = {.bearer = true};
+  idem__auth_flow *flow;
+  (void)user;
+  opts.client_id = "me";
+  opts.client_secret = "s";
+  opts.scope = "x";
+  opts.alloc = &fault->alloc;
+  if (idem__auth_flow_new(&opts, &flow) != IDEM_OK) return;
+  idem__auth_refused(flow, 401, &challenge, true);
+  const char *const bodies[] = {resource_document, server_document, token_document};
+  for (int i = 0; i < 3; i++) idem__auth_fetched(flow, 200, bodies[i], strlen(bodies[i]));
+  idem__auth_want want = idem__auth_step_of(flow)->want;
+  assert_true(want == IDEM__AUTH_DONE || want == IDEM__AUTH_FAILED);
+  idem__auth_flow_free(flow);
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  assert_true(fault_alloc_sweep(play, NULL, 500) > 20);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_person_in_a_browser_leads_to_a_token),
+      cmocka_unit_test(the_challenge_names_the_scope),
+      cmocka_unit_test(an_answer_that_is_not_ours_goes_nowhere),
+      cmocka_unit_test(metadata_of_somebody_else_are_refused),
+      cmocka_unit_test(a_server_of_before_is_its_own_authorization_server),
+      cmocka_unit_test(more_scope_is_asked_for_once),
+      cmocka_unit_test(endless_refusals_end),
+      cmocka_unit_test(a_refresh_token_is_used_and_forgotten_when_it_is_over),
+      cmocka_unit_test(a_server_that_moved_does_not_see_the_old_client),
+      cmocka_unit_test(a_program_asks_as_itself),
+      cmocka_unit_test(an_assertion_is_shown_once),
+      cmocka_unit_test(a_company_vouches_for_its_user),
+      cmocka_unit_test(a_device_waits_for_its_person),
+      cmocka_unit_test(a_client_may_be_a_document),
+      cmocka_unit_test(tokens_that_would_break_a_header_are_refused),
+      cmocka_unit_test(what_is_kept_goes_on_in_another_process),
+      cmocka_unit_test(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
