@@ -8,6 +8,7 @@
 #include "uv/program.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,10 +67,20 @@ static ssize_t exec_read(idem__driver *driver, char *into, size_t size) {
   return errno == EAGAIN && self->ended ? 0 : -errno;
 }
 
+static bool has_more_to_say(const exec_peer *self) {
+  struct pollfd out = {.fd = self->out.fd, .events = POLLIN};
+  return poll(&out, 1, 0) > 0 && (out.revents & POLLIN);
+}
+
+/* A program that no longer listens may have said why: that is read before it is given up. */
 static ssize_t exec_write(idem__driver *driver, const struct iovec *pieces, int count) {
   const exec_peer *self = exec_of(driver);
-  if (self->in.fd < 0) return -EPIPE;
-  return idem__pipe_write(self->in.fd, pieces, count, self->mask_sigpipe);
+  ssize_t written = -EPIPE;
+  if (self->in.fd >= 0) written = idem__pipe_write(self->in.fd, pieces, count, self->mask_sigpipe);
+  if (written != -EPIPE || !has_more_to_say(self)) return written;
+  written = 0;
+  for (int i = 0; i < count; i++) written += (ssize_t)pieces[i].iov_len;
+  return written;
 }
 
 /* Keeps the last ERRORS_BYTES. */
