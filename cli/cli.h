@@ -1,6 +1,6 @@
 /* cli.h - the verbs of the program `idem`: one file and one row each.
  * A verb gets the words after its name and returns the exit status: 0 well, 1 it failed, 2 it was
- * asked wrongly. */
+ * asked wrongly; `call` has more. */
 #ifndef IDEM_CLI_H
 #define IDEM_CLI_H
 
@@ -17,6 +17,7 @@ typedef struct verb {
 extern const verb serve_verb;
 extern const verb init_verb;
 extern const verb list_verb;
+extern const verb call_verb;
 
 /* Says on stderr what cannot be understood and where help is; returns 2. */
 int usage_fault(const verb *asked, const char *what, const char *about);

@@ -1,5 +1,6 @@
 /* main.c - idem: finds the verb in a table and runs it.
  * A new verb is a file of its own and a row here. See docs/internals/cli.md. */
+#include "call/words.h"
 #include "cli.h"
 #include "program/spawner.h"
 #include "verbs/words.h"
@@ -11,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const verb *const verbs[] = {&serve_verb, &init_verb, &list_verb};
+static const verb *const verbs[] = {&serve_verb, &call_verb, &init_verb, &list_verb};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 static void print_overview(FILE *stream) {
@@ -20,6 +21,7 @@ static void print_overview(FILE *stream) {
         "  idem init                 write a commented idem.json to start from\n"
         "  idem serve --check        say what is wrong with it, if anything\n"
         "  idem serve                serve it at http://127.0.0.1:8420/mcp\n"
+        "  idem call idem.json       see what it serves, as an assistant does; call its tools\n"
         "\n"
         "verbs:\n",
         stream);
@@ -28,7 +30,7 @@ static void print_overview(FILE *stream) {
   fputs("  help [VERB]  this text, or a verb's own, with examples and every flag\n"
         "  version      which idem this is; so does --version\n"
         "\n"
-        "exit status: 0 well, 1 it failed, 2 asked wrongly\n",
+        "exit status: 0 well, 1 it failed, 2 asked wrongly (idem help call has more)\n",
         stream);
 }
 
@@ -79,9 +81,10 @@ static int run_verb(int argc, char **argv) {
   if (is_one_of(argv[1], version_words)) return printf("idem %s\n", idem_version()), 0;
   if (strcmp(argv[1], SPAWNER_ARGUMENT) == 0) return spawner_main();
   if (strcmp(argv[1], WORDS_ARGUMENT) == 0) return words_print(argc - 2, argv + 2);
+  if (strcmp(argv[1], CALL_WORDS_ARGUMENT) == 0) return call_words(argc - 2, argv + 2);
   const verb *asked = find_verb(argv[1]);
   if (!asked) return unknown_verb(argv[1]);
-  for (int i = 2; i < argc; i++)
+  for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
     if (is_one_of(argv[i], help_words + 1)) return help(asked->name);
   signal(SIGCHLD, SIG_DFL); /* ignored by who started us, it would hide how our children end */
   return asked->run(argc - 2, argv + 2);

@@ -47,7 +47,10 @@ endfunction()
 # What the tests of cli's parts link: those that need neither a process nor the rest of the program.
 idem_glob(cli_parts ${PROJECT_SOURCE_DIR}/cli/config/template.c ${PROJECT_SOURCE_DIR}/cli/config/expand.c
           ${PROJECT_SOURCE_DIR}/cli/config/memory.c ${PROJECT_SOURCE_DIR}/cli/service/turns.c
-          ${PROJECT_SOURCE_DIR}/cli/service/slots.c)
+          ${PROJECT_SOURCE_DIR}/cli/service/slots.c ${PROJECT_SOURCE_DIR}/cli/config/regular_file.c)
+foreach(part arguments cache expand histogram inline_image print say servers target text)
+  list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/call/${part}.c)
+endforeach()
 
 idem_glob(sources ${PROJECT_SOURCE_DIR}/tests/unit/*/test_*.c)
 foreach(source ${sources})

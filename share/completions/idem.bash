@@ -3,14 +3,15 @@ _idem() {
   local program=$1 current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "init list serve help version --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "call init list serve help version --help --version" -- "$current")
     return
   fi
   case $verb in
-    help) mapfile -t COMPREPLY < <(compgen -W "init list serve" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "call init list serve" -- "$current") ;;
     init) _idem_words "--help" || mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     list) _idem_words "--help" || mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current") ;;
     serve) _idem_serve ;;
+    call) _idem_call ;;
   esac
 }
 
@@ -53,6 +54,34 @@ _idem_serve() {
         --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --store --access-log --log-level --log-format --check --dry-run --print-schema
         --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
+      ;;
+  esac
+}
+
+# Servers that assistants know, and what a server told of its tools: from the program itself.
+_idem_call_words() {
+  local line=${COMP_LINE:0:COMP_POINT} words word
+  read -ra words <<<"$line"
+  [[ $line == *" " ]] && words+=("")
+  [[ $current == "=" ]] && current=
+  while read -r word; do
+    [[ $word == "$current"* ]] && COMPREPLY+=("$word")
+    [[ $word == *= ]] && compopt -o nospace 2>/dev/null
+  done < <("$program" --call-words "${words[@]:2}" 2>/dev/null)
+  ((${#COMPREPLY[@]}))
+}
+
+_idem_call() {
+  case $previous in
+    --profile) mapfile -t COMPREPLY < <(compgen -W "mcp jsonrpc lsp" -- "$current") ;;
+    --revision) mapfile -t COMPREPLY < <(compgen -W "2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28" -- "$current") ;;
+    --method | --notify) mapfile -t COMPREPLY < <(compgen -W "tools/list tools/call resources/list resources/read prompts/list prompts/get ping" -- "$current") ;;
+    --config | --token-file | --ca-file | --output | -o | --answers | --sampling) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    --read | --prompt | --complete | --data | -d | --header | -H | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
+    *)
+      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --config --header --token-file --ca-file --no-verify --json --raw
+        --output --answers --no-input --sampling --timeout --deadline --no-cache --bench --connections --rate --ramp --help" ||
+        { _idem_call_words; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.json' -- "$current"); }
       ;;
   esac
 }

@@ -1,0 +1,30 @@
+/* cache.h - what servers said of themselves, kept from one command line to the next: the revision they speak
+ * and their tools. For completion, and so that a call need not ask first.
+ * In XDG_CACHE_HOME/idem/call, for the user alone; the file is named by a digest of the target, whose headers and
+ * environment are not in it. */
+#ifndef IDEM_CLI_CALL_CACHE_H
+#define IDEM_CLI_CALL_CACHE_H
+
+#include "target.h"
+#include "text.h"
+
+#include <yyjson.h>
+
+#define CACHE_FRESH_MS 3600000u /* a server whose tools have changed refuses the call itself */
+
+typedef struct call_cache {
+  yyjson_doc *doc; /* {"v", "at", "about": {revision, ...}, "tools": [...]} */
+  uint64_t age_ms;
+} call_cache;
+
+/* False: nothing is kept of it, or nothing that can be used. Free either way. */
+bool cache_load(call_cache *self, const call_target *target);
+void cache_free(call_cache *self);
+/* Lent; NULL: not kept. */
+yyjson_val *cache_tools(const call_cache *self);
+const char *cache_revision(const call_cache *self);
+/* Keeps it; what fails here only makes the next call slower. `about` is JSON text or NULL. */
+void cache_store(const call_target *target, const char *about, size_t about_len, yyjson_val *tools);
+void cache_forget(const call_target *target);
+
+#endif

@@ -1,0 +1,32 @@
+/* print.h - results for people and for pipes: texts as texts, bytes as files or pictures, JSON as JSON.
+ * What a server says reaches a terminal escaped, a pipe byte for byte. */
+#ifndef IDEM_CLI_CALL_PRINT_H
+#define IDEM_CLI_CALL_PRINT_H
+
+#include "call.h"
+
+#include <stdio.h>
+#include <yyjson.h>
+
+typedef struct call_printer {
+  const call_options *options;
+  FILE *out;
+  bool terminal;  /* `out` is one */
+  unsigned files; /* written so far, for their names */
+  bool failed;    /* a file could not be written; stderr has said so */
+} call_printer;
+
+void printer_open(call_printer *self, const call_options *options);
+/* A tool's content, or its structured content as JSON where that is wanted. */
+void print_tool(call_printer *self, yyjson_val *result, yyjson_val *content, yyjson_val *structured,
+                bool is_error);
+void print_resource(call_printer *self, yyjson_val *result);
+void print_prompt(call_printer *self, yyjson_val *result);
+void print_completion(call_printer *self, yyjson_val *result);
+/* Any value: indented on a terminal, else one line. */
+void print_json(call_printer *self, yyjson_val *value);
+
+/* A picture in the terminal's own protocol; false: it has none for this. */
+bool inline_image(FILE *out, const char *mime_type, const char *base64, size_t len);
+
+#endif

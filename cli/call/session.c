@@ -1,0 +1,222 @@
+/* session.c - see session.h: the loop, signals, the deadline, the end.
+ * Exit statuses are decided in one place each; whoever ends the session says which. */
+#include "session.h"
+#include "text.h"
+
+#include "config/memory.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXIT_MS 1000u
+
+call_questions *questions_of(void *user) {
+  call_session *self = user;
+  return &self->questions;
+}
+
+/* -------------------------------------------------------------------------- --raw */
+
+static void put_raw(text *line, double seconds, char mark, const char *data, size_t len) {
+  text_printf(line, "%10.6f %c ", seconds, mark);
+  if (isatty(2))
+    text_escape(line, data, len, TEXT_LINE);
+  else
+    text_put(line, data, len);
+  text_puts(line, "\n");
+}
+
+/* A head has several lines, a message one. */
+void session_raw(const call_session *self, char mark, const char *data, size_t len) {
+  double seconds = (double)(uv_hrtime() - self->begun_ns) / 1e9;
+  text all = {.data = NULL};
+  while (len) {
+    const char *end = memchr(data, '\n', len);
+    size_t line = end ? (size_t)(end - data) : len, used = line + (end != NULL);
+    if (line && data[line - 1] == '\r') line--;
+    if (line) put_raw(&all, seconds, mark, data, line);
+    data += used;
+    len -= used;
+  }
+  if (all.len) fwrite(all.data, 1, all.len, stderr);
+  text_free(&all);
+}
+
+const char *session_transport(const call_session *self) {
+  static char scheme[16];
+  if (!self->target.url) return "stdio";
+  snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(self->target.url, ":"), self->target.url);
+  return scheme;
+}
+
+idem_client_opts session_wire(const call_session *self) {
+  const call_options *options = self->options;
+  uint64_t timeout = options->timeout_ms;
+  return (idem_client_opts){.headers = self->target.headers,
+                            .token = self->target.token,
+                            .ca_file = options->ca_file,
+                            .no_verify = options->no_verify,
+                            .connect_ms = timeout && timeout < 10000 ? timeout : 0,
+                            .idle_ms = options->timeout_ms,
+                            .argv = self->target.argv,
+                            .environment = self->target.environment,
+                            .folder = self->target.folder,
+                            .exit_ms = EXIT_MS};
+}
+
+/* ---------------------------------------------------------------------- the signals */
+
+/* The programs that we have started lead groups of their own, which would outlive us. */
+static void kill_children(void) {
+  char path[64], line[4096];
+  snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
+  FILE *file = fopen(path, "re");
+  if (!file) return;
+  if (fgets(line, sizeof line, file)) {
+    char *rest, *word = strtok_r(line, " \n", &rest);
+    for (; word; word = strtok_r(NULL, " \n", &rest)) {
+      pid_t child = (pid_t)strtol(word, NULL, 10);
+      if (child > 1) kill(-child, SIGKILL);
+    }
+  }
+  fclose(file);
+}
+
+static void cancel(call_session *self) {
+  if (self->options->profile == IDEM_PROFILE_MCP)
+    session_cancel_mcp(self);
+  else
+    session_cancel_plain(self);
+}
+
+static void on_interrupt(uv_signal_t *signal, int number) {
+  call_session *self = signal->data;
+  (void)number;
+  if (self->interrupts++) {
+    progress_clear(&self->progress);
+    kill_children();
+    _exit(CALL_GIVEN_UP);
+  }
+  progress_clear(&self->progress);
+  if (!self->over) call_say("cancelled; the server is told (Ctrl-C again leaves at once)");
+  cancel(self);
+}
+
+static void on_deadline(uv_timer_t *timer) {
+  call_session *self = timer->data;
+  self->late = true;
+  progress_clear(&self->progress);
+  if (!self->over)
+    call_say("the deadline of %.3g s has passed: cancelled",
+             (double)self->options->deadline_ms / 1000);
+  cancel(self);
+}
+
+/* ------------------------------------------------------------------------- the whole */
+
+static void open_signals(call_session *self) {
+  uv_signal_init(&self->loop, &self->interrupt);
+  uv_signal_init(&self->loop, &self->terminate);
+  uv_timer_init(&self->loop, &self->deadline);
+  self->interrupt.data = self->terminate.data = self->deadline.data = self;
+  uv_signal_start(&self->interrupt, on_interrupt, SIGINT);
+  uv_signal_start(&self->terminate, on_interrupt, SIGTERM);
+  uv_unref((uv_handle_t *)&self->interrupt);
+  uv_unref((uv_handle_t *)&self->terminate);
+  if (self->options->deadline_ms)
+    uv_timer_start(&self->deadline, on_deadline, self->options->deadline_ms, 0);
+  uv_unref((uv_handle_t *)&self->deadline);
+}
+
+static void close_signals(call_session *self) {
+  uv_close((uv_handle_t *)&self->interrupt, NULL);
+  uv_close((uv_handle_t *)&self->terminate, NULL);
+  uv_close((uv_handle_t *)&self->deadline, NULL);
+  uv_run(&self->loop, UV_RUN_DEFAULT);
+}
+
+/* What was printed is out before the server's end is waited for. */
+void session_end(call_session *self, int code) {
+  progress_clear(&self->progress);
+  fflush(stdout);
+  if (!self->over) self->code = code;
+  self->over = true;
+  self->calling = false;
+  questions_end(&self->questions);
+  if (self->client) idem_mcp_client_close(self->client);
+  if (self->conn) idem_conn_close(self->conn);
+}
+
+static void on_form(void *user) {
+  call_session *self = user;
+  progress_clear(&self->progress);
+}
+
+static bool prepare(call_session *self) {
+  bool plain = self->options->profile != IDEM_PROFILE_MCP;
+  if (!target_find(&self->target, self->options)) return false;
+  if (!arguments_read(&self->arguments, self->options)) return false;
+  self->cached = !plain && !self->options->no_cache && cache_load(&self->cache, &self->target) &&
+                 self->cache.age_ms < CACHE_FRESH_MS;
+  if (self->only_prepare && plain) return true;
+  if (!questions_init(&self->questions, self->options, &self->loop)) return false;
+  self->questions.before = on_form;
+  self->questions.user = self;
+  return true;
+}
+
+/* A cache that was wrong costs one more turn. */
+static void run_loop(call_session *self) {
+  bool plain = self->options->profile != IDEM_PROFILE_MCP;
+  do {
+    self->again = false;
+    if (!(plain ? session_begin_plain(self) : session_begin_mcp(self))) break;
+    uv_run(&self->loop, UV_RUN_DEFAULT);
+  } while (self->again);
+}
+
+static int run(call_session *self) {
+  const call_options *options = self->options;
+  signal(SIGPIPE, SIG_IGN);
+  printer_open(&self->printer, options);
+  progress_init(&self->progress);
+  look_init(&self->look);
+  if (uv_loop_init(&self->loop) != 0) memory_exhausted();
+  self->log = trouble_log();
+  if (!prepare(self)) {
+    self->code = CALL_ASKED_WRONGLY;
+  } else if (self->only_prepare && options->profile != IDEM_PROFILE_MCP) {
+    self->code = CALL_WELL;
+  } else {
+    open_signals(self);
+    run_loop(self);
+    close_signals(self);
+  }
+  if (!self->code && self->printer.failed) self->code = CALL_NO_PEER;
+  return self->code;
+}
+
+int session_run(call_session *self, const call_options *options) {
+  *self = (call_session){.options = options, .code = CALL_NO_PEER, .begun_ns = uv_hrtime()};
+  return run(self);
+}
+
+int session_prepare(call_session *self, const call_options *options) {
+  *self = (call_session){
+      .options = options, .code = CALL_NO_PEER, .begun_ns = uv_hrtime(), .only_prepare = true};
+  return run(self);
+}
+
+void session_free(call_session *self) {
+  uv_loop_close(&self->loop);
+  questions_free(&self->questions);
+  look_free(&self->look);
+  cache_free(&self->cache);
+  arguments_free(&self->arguments);
+  text_free(&self->made);
+  idem_log_free(self->log);
+  target_free(&self->target);
+}

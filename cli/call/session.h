@@ -1,0 +1,75 @@
+/* session.h - one call from its connection to its exit status, with MCP or without. */
+#ifndef IDEM_CLI_CALL_SESSION_H
+#define IDEM_CLI_CALL_SESSION_H
+
+#include "arguments.h"
+#include "cache.h"
+#include "call.h"
+#include "look.h"
+#include "print.h"
+#include "progress.h"
+#include "questions.h"
+#include "target.h"
+#include "trouble.h"
+
+#include <idem/mcp_client.h>
+#include <idem/uv.h>
+#include <uv.h>
+
+typedef struct call_session {
+  const call_options *options;
+  call_target target;
+  call_arguments arguments;
+  text made; /* the arguments as JSON */
+  call_cache cache;
+  bool cached;  /* the cache is used for this call */
+  bool at_once; /* not even server/discover is asked */
+  bool again;   /* what the cache said was wrong: begin anew without it */
+  call_questions questions;
+  call_progress progress;
+  call_printer printer;
+  call_look look;
+  unsigned looked; /* lists asked for so far */
+  idem_log *log;
+  uv_loop_t loop;
+  uv_signal_t interrupt, terminate;
+  uv_timer_t deadline;
+  uint64_t begun_ns;
+  idem_mcp_client *client;
+  idem_conn *conn; /* without MCP */
+  uint64_t call;
+  bool calling;
+  unsigned interrupts;
+  bool late; /* the deadline has passed */
+  bool over; /* `code` is the exit status */
+  int code;
+  bool told_stray;
+  bool lost; /* the call has ended with its connection; `fate` is what became of it */
+  idem_mcp_fate fate;
+  bool only_prepare; /* --bench: all but the call itself */
+  idem_revision revision;
+  bool mirrors; /* the tool wants arguments in HTTP headers, too */
+  char server[128];
+} call_session;
+
+/* What both kinds share. `begin` connects; the loop runs until everything is closed. */
+int session_run(call_session *self, const call_options *options);
+/* The same, up to where the call would be made; 0: `made` holds its arguments, `revision` what is spoken. */
+int session_prepare(call_session *self, const call_options *options);
+bool session_begin_mcp(call_session *self);
+bool session_begin_plain(call_session *self);
+void session_free(call_session *self);
+/* The one end: prints nothing, closes everything. */
+void session_end(call_session *self, int code);
+/* Ctrl-C or the deadline: the call is cancelled. */
+void session_cancel_mcp(call_session *self);
+void session_cancel_plain(call_session *self);
+
+/* One line of --raw, to stderr. */
+void session_raw(const call_session *self, char mark, const char *data, size_t len);
+/* "http", "stdio", "unix", ... */
+const char *session_transport(const call_session *self);
+/* What both connect with. */
+idem_client_opts session_wire(const call_session *self);
+
+#endif

@@ -1,0 +1,569 @@
+/* session_mcp.c - a call to an MCP server: what is asked in which order, and what its end means.
+ * With a fresh cache a tool is called at once; its schema has then accepted the arguments before anything is sent. */
+#include "session.h"
+
+#include "config/memory.h"
+
+#include <idem/schema.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void begin_call(call_session *self);
+
+static const char *phase_of(idem_mcp_phase phase) {
+  static const char *const phases[] = {"connecting", "asking what it speaks (server/discover)",
+                                       "shaking hands (initialize)", "the call"};
+  return phases[phase];
+}
+
+/* ------------------------------------------------------------------------ the ends */
+
+/* Of what the system refused the log knows more. */
+static const char *what_of(const idem_mcp_trouble *trouble) {
+  bool system = trouble->status == IDEM_E_SYS && trouble->phase == IDEM_MCP_PHASE_CONNECT;
+  return system && *trouble_logged() ? trouble_logged() : trouble->text;
+}
+
+static void end_by_trouble(call_session *self, const idem_mcp_trouble *trouble) {
+  call_trouble why = {.status = trouble->status,
+                      .phase = phase_of(trouble->phase),
+                      .what = what_of(trouble),
+                      .http_status = trouble->http_status,
+                      .exit_status = trouble->exit_status,
+                      .signal = trouble->signal,
+                      .errors = trouble->errors,
+                      .errors_len = trouble->errors_len,
+                      .stray = trouble->stray,
+                      .stray_len = trouble->stray_len,
+                      .fate = self->fate,
+                      .sent = self->lost};
+  progress_clear(&self->progress);
+  session_end(self, trouble_tell(&self->target, &why));
+}
+
+/* A server that answers a call with an error has answered; anything else is a matter of the connection. */
+static void end_by_result(call_session *self, const idem_mcp_result *result) {
+  progress_clear(&self->progress);
+  if (self->interrupts || self->late) {
+    session_end(self, CALL_GIVEN_UP); /* it was said already */
+    return;
+  }
+  if (result->status == IDEM_E_REMOTE) {
+    session_end(self, trouble_remote(result->code, result->message, result->message_len,
+                                     result->data, result->http_status));
+    return;
+  }
+  bool web = self->target.url && strncmp(self->target.url, "http", 4) == 0;
+  if (result->status == IDEM_E_CLOSED && !web) { /* how it ended is known a little later: on_lost */
+    self->lost = true;
+    self->calling = false;
+    self->fate = result->fate;
+    return;
+  }
+  char *message = result->message ? strndup(result->message, result->message_len) : NULL;
+  idem_mcp_trouble about = idem_mcp_client_trouble(self->client);
+  call_trouble why = {.status = result->status,
+                      .phase = self->options->subject ? "the call" : "looking at what is there",
+                      .what = message ? message : idem_status_text(result->status),
+                      .http_status = result->http_status,
+                      .exit_status = -1,
+                      .stray = about.stray,
+                      .stray_len = about.stray_len,
+                      .fate = result->fate,
+                      .sent = true};
+  session_end(self, trouble_tell(&self->target, &why));
+  free(message);
+}
+
+static bool is_stale(const call_session *self, const idem_mcp_result *result) {
+  if (!self->cached || result->status == IDEM_OK || result->fate == IDEM_MCP_UNKNOWN) return false;
+  if (result->status == IDEM_E_STATE || result->status == IDEM_E_INVAL) return true;
+  bool refused = result->status == IDEM_E_REMOTE;
+  return refused && (result->http_status == 400 || result->http_status == 404 ||
+                     result->http_status == 405 || result->code == IDEM_RPC_METHOD_NOT_FOUND ||
+                     result->code == IDEM_RPC_INVALID_REQUEST || result->code == -32022);
+}
+
+/* What was remembered of this server no longer holds; it has done nothing yet. */
+static void begin_anew(call_session *self) {
+  cache_forget(&self->target);
+  self->cached = false;
+  self->again = true;
+  self->calling = false;
+  if (self->client) idem_mcp_client_close(self->client);
+}
+
+/* --------------------------------------------------------------------- the answers */
+
+static void on_tool(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
+  call_session *self = user;
+  (void)client;
+  if (is_stale(self, result)) {
+    begin_anew(self);
+    return;
+  }
+  if (result->status != IDEM_OK) {
+    end_by_result(self, result);
+    return;
+  }
+  progress_clear(&self->progress);
+  print_tool(&self->printer, result->result, result->content, result->structured, result->is_error);
+  session_end(self, result->is_error ? CALL_TOOL_FAILED : CALL_WELL);
+}
+
+static void on_other(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
+  call_session *self = user;
+  (void)client;
+  if (is_stale(self, result)) {
+    begin_anew(self);
+    return;
+  }
+  if (result->status != IDEM_OK) {
+    end_by_result(self, result);
+    return;
+  }
+  progress_clear(&self->progress);
+  switch (self->options->kind) {
+  case CALL_READ: print_resource(&self->printer, result->result); break;
+  case CALL_PROMPT: print_prompt(&self->printer, result->result); break;
+  case CALL_COMPLETE: print_completion(&self->printer, result->result); break;
+  default: print_json(&self->printer, result->result);
+  }
+  session_end(self, CALL_WELL);
+}
+
+static void on_progress(idem_mcp_client *client, const idem_mcp_progress *news, void *user) {
+  call_session *self = idem_mcp_client_user(client);
+  (void)user;
+  progress_show(&self->progress, news, uv_now(&self->loop));
+}
+
+/* ------------------------------------------------------------------------ the tools */
+
+static yyjson_val *find_tool(yyjson_val *tools, const char *name) {
+  yyjson_arr_iter at;
+  yyjson_val *one;
+  if (!yyjson_arr_iter_init(tools, &at)) return NULL;
+  while ((one = yyjson_arr_iter_next(&at)))
+    if (yyjson_equals_str(yyjson_obj_get(one, "name"), name)) return one;
+  return NULL;
+}
+
+static void unknown_tool(call_session *self, yyjson_val *tools) {
+  size_t count = yyjson_arr_size(tools), used = 0;
+  const char **names = calloc(count + 1, sizeof *names);
+  const char *wanted = self->options->subject, *fault;
+  text all = {.data = NULL};
+  yyjson_arr_iter at;
+  yyjson_val *one;
+  if (!names) memory_exhausted();
+  yyjson_arr_iter_init(tools, &at);
+  while (count && (one = yyjson_arr_iter_next(&at))) {
+    yyjson_val *name = yyjson_obj_get(one, "name");
+    if (!yyjson_is_str(name)) continue;
+    names[used++] = yyjson_get_str(name);
+    text_puts(&all, " ");
+    text_escape_cut(&all, yyjson_get_str(name), yyjson_get_len(name), 128);
+  }
+  const char *near = idem_schema_suggest(wanted, strlen(wanted), names, used);
+  if ((fault = idem_mcp_tool_fault(self->client, wanted)))
+    call_say("%s must not be called: %s", wanted, fault);
+  else
+    call_say("there is no tool %s%s%s%s", wanted, near ? "; did you mean " : "", near ? near : "",
+             near ? "?" : "");
+  if (!fault) fprintf(stderr, "there are:%s\n", all.data ? all.data : " none");
+  text_free(&all);
+  free((void *)names);
+  session_end(self, CALL_ASKED_WRONGLY);
+}
+
+static bool mirrors_arguments(yyjson_val *schema) {
+  char *written = schema ? yyjson_val_write(schema, 0, NULL) : NULL;
+  bool found = written && strstr(written, "\"x-mcp-header\"");
+  free(written);
+  return found;
+}
+
+/* The arguments by a schema. False: they do not fit; `why` says so. */
+static bool make_arguments(call_session *self, yyjson_val *tool, text *why) {
+  text note = {.data = NULL};
+  self->made.len = 0;
+  self->mirrors = self->only_prepare && mirrors_arguments(yyjson_obj_get(tool, "inputSchema"));
+  bool fine = arguments_make(&self->arguments, yyjson_obj_get(tool, "inputSchema"), &self->made,
+                             why, &note);
+  if (note.len) call_say("%s: %s", self->options->subject, note.data);
+  text_free(&note);
+  return fine;
+}
+
+static void refuse_arguments(call_session *self, text *why) {
+  char *rest, *line = strtok_r(why->data, "\n", &rest);
+  for (; line; line = strtok_r(NULL, "\n", &rest)) call_say("%s", line);
+  session_end(self, CALL_ASKED_WRONGLY);
+}
+
+static void cannot_begin(call_session *self, idem_status status) {
+  call_trouble why = {
+      .status = status, .phase = "the call", .what = idem_status_text(status), .exit_status = -1};
+  if (status == IDEM_E_STATE) why.what = "the server's revision does not have this";
+  session_end(self, trouble_tell(&self->target, &why));
+}
+
+/* --bench goes on from here by itself. */
+static bool stops_here(call_session *self) {
+  if (!self->only_prepare) return false;
+  self->revision = idem_mcp_client_revision(self->client);
+  session_end(self, CALL_WELL);
+  return true;
+}
+
+static void call_tool(call_session *self) {
+  if (stops_here(self)) return;
+  idem_mcp_call_opts opts = {.on_progress = on_progress};
+  idem_status status =
+      idem_mcp_call_tool_json(self->client, self->options->subject, self->made.data, self->made.len,
+                              &opts, on_tool, self, &self->call);
+  self->calling = status == IDEM_OK;
+  if (status != IDEM_OK) cannot_begin(self, status);
+}
+
+static void remember(call_session *self, yyjson_val *tools) {
+  text about = {.data = NULL};
+  if (self->options->no_cache || self->options->revisions)
+    return; /* it may have another, better one */
+  text_printf(&about, "{\"revision\":\"%s\"}",
+              idem_mcp_revision_date(idem_mcp_client_revision(self->client)));
+  cache_store(&self->target, about.data, about.len, tools);
+  text_free(&about);
+}
+
+static void on_tools(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
+  call_session *self = user;
+  text why = {.data = NULL};
+  (void)client;
+  self->calling = false;
+  if (result->status != IDEM_OK) {
+    end_by_result(self, result);
+    return;
+  }
+  remember(self, result->items);
+  yyjson_val *tool = find_tool(result->items, self->options->subject);
+  if (!tool)
+    unknown_tool(self, result->items);
+  else if (!make_arguments(self, tool, &why))
+    refuse_arguments(self, &why);
+  else
+    call_tool(self);
+  text_free(&why);
+}
+
+static void list_tools(call_session *self) {
+  idem_status status =
+      idem_mcp_list(self->client, IDEM_MCP_TOOLS, NULL, on_tools, self, &self->call);
+  self->calling = status == IDEM_OK;
+  if (status != IDEM_OK) cannot_begin(self, status);
+}
+
+/* --------------------------------------------------------------------------- looking */
+
+static void look_on(call_session *self);
+
+/* A list that the server does not have is no fault of anybody's. */
+static void on_list(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
+  call_session *self = user;
+  (void)client;
+  self->calling = false;
+  bool absent = result->status == IDEM_E_REMOTE && result->code == IDEM_RPC_METHOD_NOT_FOUND;
+  if (result->status != IDEM_OK && !absent) {
+    end_by_result(self, result);
+    return;
+  }
+  if (self->looked == IDEM_MCP_TOOLS && !absent) remember(self, result->items);
+  look_take(&self->look, (idem_mcp_list_kind)self->looked, result->items);
+  self->looked++;
+  look_on(self);
+}
+
+static bool has_list(const call_session *self, idem_mcp_list_kind kind) {
+  static const char *const names[] = {"tools", "resources", "resources", "prompts"};
+  return idem_mcp_client_declares(self->client, (const char *const[]){names[kind], NULL});
+}
+
+static void look_on(call_session *self) {
+  while (self->looked < LOOK_LISTS && !has_list(self, (idem_mcp_list_kind)self->looked))
+    self->looked++;
+  if (self->looked == LOOK_LISTS) {
+    look_print(&self->look, &self->printer, self->client, session_transport(self));
+    session_end(self, CALL_WELL);
+    return;
+  }
+  idem_status status = idem_mcp_list(self->client, (idem_mcp_list_kind)self->looked, NULL, on_list,
+                                     self, &self->call);
+  self->calling = status == IDEM_OK;
+  if (status != IDEM_OK) cannot_begin(self, status);
+}
+
+/* ---------------------------------------------------------------------- other calls */
+
+static void get_prompt(call_session *self, const idem_mcp_call_opts *opts, idem_status *status) {
+  text why = {.data = NULL}, note = {.data = NULL};
+  arguments_make(&self->arguments, NULL, &self->made, &why, &note);
+  yyjson_doc *doc = yyjson_read(self->made.data, self->made.len, YYJSON_READ_NUMBER_AS_RAW);
+  yyjson_mut_doc *copy = doc ? yyjson_doc_mut_copy(doc, NULL) : NULL;
+  if (!copy) memory_exhausted();
+  *status = idem_mcp_get_prompt(self->client, self->options->subject, yyjson_mut_doc_get_root(copy),
+                                opts, on_other, self, &self->call);
+  yyjson_mut_doc_free(copy);
+  yyjson_doc_free(doc);
+  text_free(&why);
+  text_free(&note);
+}
+
+static bool is_template(const char *subject) {
+  return strchr(subject, '{') || strstr(subject, "://");
+}
+
+/* The first word is completed, the others are its context. */
+static void complete(call_session *self, const idem_mcp_call_opts *opts, idem_status *status) {
+  const given_argument *first = arguments_first(&self->arguments);
+  const char *subject = self->options->subject;
+  yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+  yyjson_mut_val *context = yyjson_mut_obj(doc);
+  char *name = strndup(first->name, first->name_len);
+  if (!doc || !name) memory_exhausted();
+  for (size_t i = 1; i < self->arguments.count; i++) {
+    const given_argument *one = &self->arguments.items[i];
+    yyjson_mut_obj_put(context, yyjson_mut_strn(doc, one->name, one->name_len),
+                       yyjson_mut_strn(doc, one->value.data, one->value.len));
+  }
+  bool template = is_template(subject);
+  idem_mcp_completion what = {.prompt = template ? NULL : subject,
+                              .uri_template = template ? subject : NULL,
+                              .argument = name,
+                              .value = first->value.data,
+                              .context = self->arguments.count > 1 ? context : NULL};
+  *status = idem_mcp_complete(self->client, &what, opts, on_other, self, &self->call);
+  free(name);
+  yyjson_mut_doc_free(doc);
+}
+
+static void notify(call_session *self) {
+  idem_status status =
+      idem_mcp_notify(self->client, self->options->subject, self->arguments.base_text.data,
+                      self->arguments.base_text.len);
+  if (status == IDEM_OK)
+    session_end(self, CALL_WELL);
+  else
+    cannot_begin(self, status);
+}
+
+static void begin_other(call_session *self) {
+  const call_options *options = self->options;
+  const idem_mcp_call_opts opts = {.on_progress = on_progress};
+  const text *params = &self->arguments.base_text;
+  idem_status status = IDEM_OK;
+  if (stops_here(self)) return;
+  switch (options->kind) {
+  case CALL_READ:
+    status = idem_mcp_read(self->client, options->subject, &opts, on_other, self, &self->call);
+    break;
+  case CALL_PROMPT: get_prompt(self, &opts, &status); break;
+  case CALL_COMPLETE: complete(self, &opts, &status); break;
+  default:
+    status = idem_mcp_method(self->client, options->subject, params->data, params->len, &opts,
+                             on_other, self, &self->call);
+  }
+  self->calling = status == IDEM_OK;
+  if (status != IDEM_OK) cannot_begin(self, status);
+}
+
+/* ----------------------------------------------------------------------- connecting */
+
+/* What the server told last time spares it the question, where the arguments fit that. */
+static bool learn_from_cache(call_session *self) {
+  size_t len;
+  text list = {.data = NULL};
+  char *tools = yyjson_val_write(cache_tools(&self->cache), 0, &len);
+  if (!tools) return false;
+  text_puts(&list, "{\"tools\":");
+  text_put(&list, tools, len);
+  text_puts(&list, "}");
+  idem_status status = idem_mcp_client_learn_tools(self->client, list.data, list.len,
+                                                   CACHE_FRESH_MS - self->cache.age_ms);
+  text_free(&list);
+  free(tools);
+  return status == IDEM_OK;
+}
+
+static void begin_call(call_session *self) {
+  switch (self->options->kind) {
+  case CALL_LOOK: look_on(self); break;
+  case CALL_TOOL:
+    if (self->cached && learn_from_cache(self))
+      call_tool(self);
+    else
+      list_tools(self);
+    break;
+  case CALL_NOTIFY: notify(self); break;
+  default: begin_other(self);
+  }
+}
+
+static void name_server(call_session *self) {
+  yyjson_val *info = idem_mcp_client_server_info(self->client);
+  yyjson_val *name = yyjson_obj_get(info, "title");
+  if (!yyjson_is_str(name)) name = yyjson_obj_get(info, "name");
+  text shown = {.data = NULL};
+  if (yyjson_is_str(name)) text_escape_cut(&shown, yyjson_get_str(name), yyjson_get_len(name), 100);
+  snprintf(self->server, sizeof self->server, "%.120s", shown.len ? shown.data : "the server");
+  self->questions.server = self->server;
+  text_free(&shown);
+}
+
+static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
+  call_session *self = user;
+  self->client = client;
+  if (status == IDEM_OK && !self->over && !self->interrupts && !self->late) {
+    name_server(self);
+    begin_call(self);
+    return;
+  }
+  idem_mcp_trouble trouble = idem_mcp_client_trouble(client);
+  self->client = NULL; /* it is gone when we return */
+  if (self->interrupts || self->late)
+    session_end(self, CALL_GIVEN_UP);
+  else if (self->cached)
+    begin_anew(self);
+  else
+    end_by_trouble(self, &trouble);
+}
+
+/* -------------------------------------------------------------------------- hearing */
+
+static void on_log(idem_mcp_client *client, const idem_mcp_log_line *line, void *user) {
+  static const char *const levels[] = {"debug", "info",     "notice", "warning",
+                                       "error", "critical", "alert",  "emergency"};
+  call_session *self = user;
+  (void)client;
+  if (line->level < IDEM_MCP_WARNING || self->options->raw) return;
+  progress_clear(&self->progress);
+  fprintf(stderr, "[%s] ", levels[line->level]);
+  size_t len = 0;
+  char *written = yyjson_is_str(line->data) ? NULL : yyjson_val_write(line->data, 0, &len);
+  if (yyjson_is_str(line->data))
+    text_show_line(stderr, yyjson_get_str(line->data), yyjson_get_len(line->data), 2000);
+  else if (written)
+    text_show_line(stderr, written, len, 2000);
+  fputc('\n', stderr);
+  free(written);
+}
+
+/* Told once: a server that logs to stdout does so all the time. */
+static void on_problem(idem_mcp_client *client, const idem_mcp_problem *problem, void *user) {
+  call_session *self = user;
+  (void)client;
+  if (self->told_stray || !problem->bytes || self->options->raw) return;
+  self->told_stray = true;
+  progress_clear(&self->progress);
+  fputs("idem call: the server wrote to its stdout what is no message, and it is passed over: ",
+        stderr);
+  text_show_line(stderr, problem->bytes, problem->bytes_len, 120);
+  fputc('\n', stderr);
+}
+
+static void on_traffic(idem_mcp_client *client, const idem_mcp_traffic *traffic, void *user) {
+  (void)client;
+  progress_clear(&((call_session *)user)->progress);
+  session_raw(user, traffic->direction == IDEM_OUT ? '>' : '<', traffic->data, traffic->len);
+}
+
+static void on_stderr_of(idem_mcp_client *client, const char *data, size_t len, void *user) {
+  (void)client;
+  session_raw(user, '!', data, len);
+}
+
+static void on_lost(idem_mcp_client *client, const idem_mcp_trouble *trouble, void *user) {
+  call_session *self = user;
+  (void)client;
+  if (!self->over && !self->again) end_by_trouble(self, trouble);
+}
+
+static void on_close(idem_mcp_client *client, void *user) {
+  call_session *self = user;
+  idem_mcp_trouble trouble = idem_mcp_client_trouble(client);
+  self->client = NULL;
+  if (!self->over && !self->again) end_by_trouble(self, &trouble);
+}
+
+static idem_revision revision_named(const char *date) {
+  static const idem_revision all[] = {IDEM_MCP_2024_11_05, IDEM_MCP_2025_03_26, IDEM_MCP_2025_06_18,
+                                      IDEM_MCP_2025_11_25, IDEM_MCP_2026_07_28};
+  for (size_t i = 0; date && i < sizeof all / sizeof *all; i++)
+    if (strcmp(idem_mcp_revision_date(all[i]), date) == 0) return all[i];
+  return (idem_revision)0;
+}
+
+/* Only what would be asked again anyway may be spared: arguments that the schema of last time refuses are judged by
+ * the one of today. */
+static void use_cache(call_session *self, idem_mcp_client_opts *opts) {
+  text why = {.data = NULL};
+  idem_revision known = self->cached ? revision_named(cache_revision(&self->cache)) : 0;
+  bool allowed = known && (!self->options->revisions || (self->options->revisions & known));
+  yyjson_val *tool = find_tool(cache_tools(&self->cache), self->options->subject);
+  if (self->options->kind == CALL_TOOL)
+    self->cached = self->cached && allowed && tool && make_arguments(self, tool, &why);
+  else
+    self->cached = self->cached && allowed && self->options->kind != CALL_LOOK;
+  text_free(&why);
+  if (!self->cached) return;
+  opts->known = known;
+  opts->at_once = self->at_once = known == IDEM_MCP_2026_07_28;
+}
+
+static void set_observers(const call_session *self, idem_mcp_client_opts *opts) {
+  opts->on_log = on_log;
+  opts->on_problem = on_problem;
+  opts->on_lost = on_lost;
+  opts->on_close = on_close;
+  if (!self->options->raw) return;
+  opts->on_traffic = on_traffic;
+  opts->on_stderr = on_stderr_of;
+}
+
+bool session_begin_mcp(call_session *self) {
+  idem_client_opts wire = session_wire(self);
+  uint64_t timeout = self->options->timeout_ms;
+  idem_mcp_client_opts opts = {.name = "idem call",
+                               .version = idem_version(),
+                               .revisions = self->options->revisions,
+                               .idle_ms = timeout,
+                               .handshake_ms = timeout,
+                               .tasks = true,
+                               .wire = &wire,
+                               .user = self,
+                               .log = self->log};
+  set_observers(self, &opts);
+  questions_declare(&self->questions, &opts);
+  use_cache(self, &opts);
+  idem_status status = idem_mcp_connect(&self->loop, self->target.argv ? "exec:" : self->target.url,
+                                        &opts, on_ready, self, &self->client);
+  if (status == IDEM_OK) return true;
+  const char *logged = trouble_logged();
+  call_trouble why = {.status = status,
+                      .phase = self->target.argv ? "starting it" : "connecting",
+                      .what = *logged ? logged : idem_status_text(status),
+                      .exit_status = -1};
+  if (status == IDEM_E_INVAL && !self->target.argv) {
+    call_say("%s: this is no URL to connect to", self->target.url);
+    self->code = CALL_ASKED_WRONGLY;
+  } else {
+    self->code = trouble_tell(&self->target, &why);
+  }
+  self->over = true;
+  return false;
+}
+
+void session_cancel_mcp(call_session *self) {
+  if (self->calling) idem_mcp_cancel(self->client, self->call);
+  session_end(self, CALL_GIVEN_UP);
+}

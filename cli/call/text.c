@@ -1,0 +1,194 @@
+/* text.c - see text.h. */
+#include "text.h"
+
+#include "config/memory.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ----------------------------------------------------------------------- growing */
+
+static void make_room(text *self, size_t more) {
+  if (more >= SIZE_MAX / 2 - self->len) memory_exhausted();
+  size_t wanted = self->len + more + 1;
+  if (wanted <= self->room) return;
+  size_t room = self->room * 2 > wanted ? self->room * 2 : wanted + 64;
+  char *data = realloc(self->data, room);
+  if (!data) memory_exhausted();
+  self->data = data;
+  self->room = room;
+}
+
+void text_put(text *self, const char *data, size_t len) {
+  make_room(self, len);
+  if (len) memcpy(self->data + self->len, data, len);
+  self->len += len;
+  self->data[self->len] = 0;
+}
+
+void text_puts(text *self, const char *words) { text_put(self, words, strlen(words)); }
+
+void text_printf(text *self, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int len = vsnprintf(NULL, 0, format, args);
+  if (len > 0) {
+    make_room(self, (size_t)len);
+    vsnprintf(self->data + self->len, (size_t)len + 1, format, again);
+    self->len += (size_t)len;
+  }
+  va_end(again);
+  va_end(args);
+}
+
+void text_free(text *self) {
+  free(self->data);
+  *self = (text){.data = NULL};
+}
+
+/* ---------------------------------------------------------------------- escaping */
+
+/* The character at data[0..len) and its bytes; 0: these are no UTF-8. */
+static size_t decode(const unsigned char *data, size_t len, uint32_t *code) {
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  size_t more = data[0] < 0x80                      ? 1
+                : data[0] >= 0xc2 && data[0] < 0xe0 ? 2
+                : data[0] >= 0xe0 && data[0] < 0xf0 ? 3
+                : data[0] >= 0xf0 && data[0] < 0xf5 ? 4
+                                                    : 0;
+  if (!more || more > len) return 0;
+  *code = more == 1 ? data[0] : data[0] & (0x7fu >> more);
+  for (size_t i = 1; i < more; i++) {
+    if ((data[i] & 0xc0) != 0x80) return 0;
+    *code = *code << 6 | (data[i] & 0x3fu);
+  }
+  bool fine = *code >= least[more] && *code <= 0x10ffff && (*code < 0xd800 || *code > 0xdfff);
+  return fine ? more : 0;
+}
+
+static bool is_dangerous(uint32_t code) {
+  if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) return true;
+  if (code < 0x61c) return code == 0xad;
+  return code == 0x61c || code == 0x180e || (code >= 0x200b && code <= 0x200f) ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
+         code == 0xfeff || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+/* Zero-width joiners are parts of letters and faces in many scripts. */
+static bool may_stay(uint32_t code, text_form form) {
+  if (form == TEXT_LINES && (code == '\n' || code == '\t')) return true;
+  return code == 0x200c || code == 0x200d || !is_dangerous(code);
+}
+
+static void put_escape(text *self, uint32_t code) {
+  switch (code) {
+  case '\n': text_puts(self, "\\n"); break;
+  case '\r': text_puts(self, "\\r"); break;
+  case '\t': text_puts(self, "\\t"); break;
+  default: text_printf(self, code < 0x80 ? "\\x%02x" : "\\u{%04x}", (unsigned)code);
+  }
+}
+
+static size_t put_character(text *self, const char *data, size_t len, text_form form) {
+  uint32_t code = 0;
+  size_t used = decode((const unsigned char *)data, len, &code);
+  if (!used)
+    text_printf(self, "\\x%02x", (unsigned)(unsigned char)*data);
+  else if (may_stay(code, form))
+    text_put(self, data, used);
+  else if (!(code == '\r' && form == TEXT_LINES && len > 1 && data[1] == '\n'))
+    put_escape(self, code);
+  return used ? used : 1;
+}
+
+static size_t plain_run(const char *data, size_t len) {
+  size_t i = 0;
+  while (i < len && data[i] >= 0x20 && data[i] < 0x7f) i++;
+  return i;
+}
+
+void text_escape(text *self, const char *data, size_t len, text_form form) {
+  for (size_t i = 0; i < len;) {
+    size_t run = plain_run(data + i, len - i);
+    if (run) text_put(self, data + i, run);
+    i += run;
+    if (i < len) i += put_character(self, data + i, len - i, form);
+  }
+}
+
+void text_escape_cut(text *self, const char *data, size_t len, size_t max) {
+  size_t begin = self->len, i = 0;
+  while (i < len) {
+    size_t before = self->len;
+    i += put_character(self, data + i, len - i, TEXT_LINE);
+    if (self->len - begin <= max) continue;
+    self->len = before;
+    text_puts(self, "...");
+    return;
+  }
+}
+
+void text_show(FILE *out, const char *data, size_t len) {
+  text shown = {.data = NULL};
+  if (!isatty(fileno(out))) {
+    fwrite(data, 1, len, out);
+    return;
+  }
+  text_escape(&shown, data, len, TEXT_LINES);
+  if (shown.len) fwrite(shown.data, 1, shown.len, out);
+  text_free(&shown);
+}
+
+void text_show_line(FILE *out, const char *data, size_t len, size_t max) {
+  text shown = {.data = NULL};
+  text_escape_cut(&shown, data, len, max);
+  if (shown.len) fwrite(shown.data, 1, shown.len, out);
+  text_free(&shown);
+}
+
+/* ------------------------------------------------------------------------ base64 */
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+static int value_of(char letter) {
+  if (letter >= 'A' && letter <= 'Z') return letter - 'A';
+  if (letter >= 'a' && letter <= 'z') return letter - 'a' + 26;
+  if (letter >= '0' && letter <= '9') return letter - '0' + 52;
+  if (letter == '+' || letter == '-') return 62;
+  return letter == '/' || letter == '_' ? 63 : -1;
+}
+
+bool text_base64(text *self, const char *data, size_t len) {
+  uint32_t bits = 0;
+  unsigned have = 0;
+  while (len && data[len - 1] == '=') len--;
+  if (len % 4 == 1) return false;
+  make_room(self, len / 4 * 3 + 3);
+  for (size_t i = 0; i < len; i++) {
+    int value = value_of(data[i]);
+    if (value < 0) return false;
+    bits = bits << 6 | (uint32_t)value;
+    have += 6;
+    if (have < 8) continue;
+    have -= 8;
+    self->data[self->len++] = (char)(bits >> have & 0xff);
+  }
+  self->data[self->len] = 0;
+  return true;
+}
+
+void text_put_base64(text *self, const char *data, size_t len) {
+  const unsigned char *at = (const unsigned char *)data;
+  for (size_t i = 0; i < len; i += 3) {
+    size_t left = len - i;
+    uint32_t bits = (uint32_t)at[i] << 16 | (left > 1 ? (uint32_t)at[i + 1] << 8 : 0) |
+                    (left > 2 ? at[i + 2] : 0);
+    char four[4] = {letters[bits >> 18], letters[bits >> 12 & 63],
+                    left > 1 ? letters[bits >> 6 & 63] : '=', left > 2 ? letters[bits & 63] : '='};
+    text_put(self, four, 4);
+  }
+}

@@ -1,0 +1,181 @@
+/* trouble.c - see trouble.h. Everything is escaped: a server that fails may say anything. */
+#include "trouble.h"
+#include "text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STDERR_LINES 20u
+#define LINE_BYTES 400u
+
+/* ------------------------------------------------------------------------ the log */
+
+static char last_line[1024];
+
+/* Without its level; the detail says it best. */
+static void on_line(void *ctx, const char *line, size_t len) {
+  (void)ctx;
+  const char *detail = memmem(line, len, "detail=", 7);
+  if (detail) detail += 7;
+  if (detail) len -= (size_t)(detail - line), line = detail;
+  size_t cut = len < sizeof last_line ? len : sizeof last_line - 1;
+  while (cut && line[cut - 1] == '\n') cut--;
+  memcpy(last_line, line, cut);
+  last_line[cut] = 0;
+}
+
+idem_log *trouble_log(void) {
+  idem_log *log = NULL;
+  idem_log_opts opts = {.level = IDEM_LOG_WARN, .write = on_line};
+  return idem_log_new(&opts, &log) == IDEM_OK ? log : NULL;
+}
+
+const char *trouble_logged(void) { return last_line; }
+
+/* --------------------------------------------------------------------- what to try */
+
+static bool contains(const char *words, const char *part) {
+  return words && strcasestr(words, part);
+}
+
+/* The status, from the sentence where nobody kept it. */
+static int http_status_of(const call_trouble *why) {
+  if (why->http_status || !why->what || strncmp(why->what, "HTTP ", 5) != 0)
+    return why->http_status;
+  return (int)strtol(why->what + 5, NULL, 10);
+}
+
+static const char *try_url(const call_trouble *why) {
+  int http_status = http_status_of(why);
+  if (http_status == 401)
+    return "it wants to know who asks: -H 'Authorization: Bearer TOKEN', or --token-file FILE";
+  if (http_status == 403) return "it refuses this caller: another token, or another Host";
+  if (http_status == 404 || http_status == 405)
+    return "is the path right? MCP servers are often at /mcp, older ones at /sse";
+  if (http_status >= 500) return "the server itself is in trouble: look at its log";
+  if (http_status == 400) return "--raw shows what was sent and what came back";
+  if (contains(why->what, "refused")) return "is the server running, and at this port?";
+  if (contains(why->what, "certificate") || contains(why->what, "TLS") ||
+      contains(why->what, "SSL"))
+    return "--ca-file FILE names whom to trust";
+  if (contains(why->what, "resolve") || contains(why->what, "not known"))
+    return "is the name of the host right?";
+  if (contains(why->what, "No such file")) return "is the server running? there is no such socket";
+  if (why->status == IDEM_E_LIMIT) return "--raw shows how far it came";
+  return "--raw shows what was sent and what came back";
+}
+
+static const char *try_command(const call_trouble *why) {
+  if (contains(why->what, "No such file") || contains(why->what, "ENOENT") ||
+      contains(why->what, "not found") || why->exit_status == 127)
+    return "is the program installed, and in PATH?";
+  if (contains(why->what, "Permission") || why->exit_status == 126)
+    return "may this file be executed?";
+  if (why->stray_len) return "a server's stdout carries messages alone; its log belongs on stderr";
+  if (why->signal == 9) return "it was killed: is there enough memory?";
+  if (why->exit_status >= 0 || why->signal) return "run the command by hand to see what it says";
+  return "does this command speak MCP on stdin and stdout? --raw shows what it says";
+}
+
+static const char *advice(const call_target *target, const call_trouble *why) {
+  if (why->status == IDEM_E_CANCELLED) return NULL;
+  if (why->status == IDEM_E_TIMEOUT)
+    return "--timeout TIME waits longer; --raw shows how far it came";
+  return target->argv ? try_command(why) : try_url(why);
+}
+
+/* --------------------------------------------------------------------- what is said */
+
+static void put_row(const char *name, const char *data, size_t len, size_t max) {
+  fprintf(stderr, "  %-8s ", name);
+  text_show_line(stderr, data, len, max);
+  fputc('\n', stderr);
+}
+
+static const char *last_lines(const char *data, size_t len, size_t *left) {
+  size_t lines = 0, at = len;
+  if (at && data[at - 1] == '\n') at--;
+  while (at && !(data[at - 1] == '\n' && ++lines == STDERR_LINES)) at--;
+  *left = len - at;
+  return data + at;
+}
+
+static void put_errors(const call_trouble *why) {
+  size_t left;
+  const char *at = last_lines(why->errors, why->errors_len, &left);
+  fputs("  stderr\n", stderr);
+  while (left) {
+    const char *end = memchr(at, '\n', left);
+    size_t len = end ? (size_t)(end - at) : left;
+    fputs("    | ", stderr);
+    text_show_line(stderr, at, len && at[len - 1] == '\r' ? len - 1 : len, LINE_BYTES);
+    fputc('\n', stderr);
+    len += end != NULL;
+    at += len;
+    left -= len;
+  }
+}
+
+static void put_end(const call_trouble *why) {
+  char how[96] = "";
+  if (why->signal)
+    snprintf(how, sizeof how, "signal %d (%s)", why->signal, strsignal(why->signal));
+  else if (why->exit_status >= 0)
+    snprintf(how, sizeof how, "exit status %d", why->exit_status);
+  if (*how && (!why->what || !strstr(why->what, how))) put_row("ended", how, strlen(how), 100);
+}
+
+static const char *fate_of(const call_trouble *why) {
+  if (!why->sent || why->fate == IDEM_MCP_ANSWERED) return NULL;
+  return why->fate == IDEM_MCP_NOT_SENT ? "it was not sent: nothing happened there"
+                                        : "it was sent: the server may have carried it out";
+}
+
+static const char *first_words(const call_trouble *why) {
+  switch (why->status) {
+  case IDEM_E_TIMEOUT: return "no answer in time";
+  case IDEM_E_CANCELLED: return "cancelled";
+  case IDEM_E_PROTO: return "the server breaks the protocol";
+  case IDEM_E_LIMIT: return "the server sends too much";
+  default: return why->sent ? "the server is lost" : "cannot connect";
+  }
+}
+
+static int status_of(const call_trouble *why) {
+  return why->status == IDEM_E_TIMEOUT || why->status == IDEM_E_CANCELLED ? CALL_GIVEN_UP
+                                                                          : CALL_NO_PEER;
+}
+
+int trouble_tell(const call_target *target, const call_trouble *why) {
+  const char *fate = fate_of(why), *try = advice(target, why);
+  fflush(stdout);
+  call_say("%s", first_words(why));
+  put_row(target->argv ? "command" : "url", target->argv ? target->said : target->url,
+          strlen(target->argv ? target->said : target->url), 1000);
+  if (why->phase) put_row("phase", why->phase, strlen(why->phase), 200);
+  if (why->what && *why->what) put_row("what", why->what, strlen(why->what), 1000);
+  put_end(why);
+  if (why->errors_len) put_errors(why);
+  if (why->stray_len) put_row("stdout", why->stray, why->stray_len, 300);
+  if (fate) put_row("call", fate, strlen(fate), 200);
+  if (try) put_row("try", try, strlen(try), 300);
+  return status_of(why);
+}
+
+int trouble_remote(int64_t code, const char *message, size_t len, yyjson_val *data,
+                   int http_status) {
+  text line = {.data = NULL};
+  size_t data_len;
+  char *written = data ? yyjson_val_write(data, 0, &data_len) : NULL;
+  text_printf(&line, "the server answered with error %lld: ", (long long)code);
+  text_escape_cut(&line, message ? message : "", message ? len : 0, 4000);
+  if (http_status && http_status != 200) text_printf(&line, " (HTTP %d)", http_status);
+  call_say("%s", line.data);
+  if (written) put_row("data", written, data_len, 4000);
+  if (http_status == 401)
+    put_row("try", "-H 'Authorization: Bearer TOKEN', or --token-file FILE", 52, 100);
+  free(written);
+  text_free(&line);
+  return CALL_REFUSED;
+}

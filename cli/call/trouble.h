@@ -1,0 +1,37 @@
+/* trouble.h - why there is no answer, in a form that helps: whom, which phase, how it ended, what it said, what to
+ * try. Never "connection closed". */
+#ifndef IDEM_CLI_CALL_TROUBLE_H
+#define IDEM_CLI_CALL_TROUBLE_H
+
+#include "call.h"
+#include "target.h"
+
+#include <idem/mcp_client.h>
+
+/* What is known; zero and NULL where nothing is. Texts are a stranger's. */
+typedef struct call_trouble {
+  idem_status status;
+  const char *phase;
+  const char *what; /* one line */
+  int http_status;
+  int exit_status; /* -1: none */
+  int signal;
+  const char *errors; /* of stderr */
+  size_t errors_len;
+  const char *stray; /* of stdout */
+  size_t stray_len;
+  idem_mcp_fate fate;
+  bool sent; /* `fate` is known */
+} call_trouble;
+
+/* The first line, then what is known. Returns the exit status. */
+int trouble_tell(const call_target *target, const call_trouble *why);
+/* An error that the server answered with. Returns CALL_REFUSED. */
+int trouble_remote(int64_t code, const char *message, size_t len, yyjson_val *data,
+                   int http_status);
+
+/* A log whose last line can be asked for: what the library says when something cannot even begin. */
+idem_log *trouble_log(void);
+const char *trouble_logged(void);
+
+#endif

@@ -1,0 +1,93 @@
+/* words.c - what a shell may offer behind `idem call`: servers that assistants know, tools and arguments that a server
+ * told of the last time it was asked. Runs whenever someone presses a key: files are read, nothing is asked or started, and
+ * only names that no shell could take for more than a word are printed. */
+#include "words.h"
+#include "cache.h"
+#include "call.h"
+#include "servers.h"
+#include "target.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SAFE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+
+static bool is_safe(yyjson_val *name) {
+  const char *words = yyjson_get_str(name);
+  size_t len = yyjson_get_len(name);
+  return len && len <= 128 && words[0] != '-' && strspn(words, SAFE_LETTERS) >= len;
+}
+
+static void print_servers(const char *config) {
+  known_servers servers;
+  if (servers_find(&servers, config)) {
+    for (size_t i = 0; i < servers.count; i++) {
+      const char *name = servers.items[i].name;
+      if (*name && *name != '-' && strspn(name, SAFE_LETTERS) == strlen(name)) puts(name);
+    }
+  }
+  servers_free(&servers);
+}
+
+static yyjson_val *find_tool(yyjson_val *tools, const char *name) {
+  yyjson_arr_iter at;
+  yyjson_val *one;
+  if (!yyjson_arr_iter_init(tools, &at)) return NULL;
+  while ((one = yyjson_arr_iter_next(&at)))
+    if (yyjson_equals_str(yyjson_obj_get(one, "name"), name)) return one;
+  return NULL;
+}
+
+static void print_tools(yyjson_val *tools) {
+  yyjson_arr_iter at;
+  yyjson_val *one;
+  if (!yyjson_arr_iter_init(tools, &at)) return;
+  while ((one = yyjson_arr_iter_next(&at))) {
+    yyjson_val *name = yyjson_obj_get(one, "name");
+    if (is_safe(name)) puts(yyjson_get_str(name));
+  }
+}
+
+/* NAME= was written already. */
+static bool is_given(int argc, char **argv, yyjson_val *name) {
+  size_t len = yyjson_get_len(name);
+  for (int i = 0; i < argc - 1; i++)
+    if (strncmp(argv[i], yyjson_get_str(name), len) == 0 && strchr("=:", argv[i][len]) &&
+        argv[i][len])
+      return true;
+  return false;
+}
+
+static void print_arguments(yyjson_val *tool, int argc, char **argv) {
+  yyjson_obj_iter at;
+  yyjson_val *key;
+  yyjson_val *known = yyjson_obj_get(yyjson_obj_get(tool, "inputSchema"), "properties");
+  if (strchr(argv[argc - 1], '=') || !yyjson_obj_iter_init(known, &at)) return;
+  while ((key = yyjson_obj_iter_next(&at)))
+    if (is_safe(key) && !is_given(argc, argv, key)) printf("%s=\n", yyjson_get_str(key));
+}
+
+static void print_known(const call_glance *line, int argc, char **argv) {
+  call_target target;
+  call_cache cache = {.doc = NULL};
+  if (target_glance(&target, line->target, line->config) && cache_load(&cache, &target)) {
+    if (line->at_tool)
+      print_tools(cache_tools(&cache));
+    else if (line->tool)
+      print_arguments(find_tool(cache_tools(&cache), line->tool), argc, argv);
+  }
+  cache_free(&cache);
+  target_free(&target);
+}
+
+int call_words(int argc, char **argv) {
+  call_glance line;
+  if (argc == 0) return 0;
+  call_options_glance(&line, argc, argv);
+  if (line.elsewhere) return 0;
+  if (line.at_target)
+    print_servers(line.config);
+  else if (line.target)
+    print_known(&line, argc, argv);
+  return 0;
+}

@@ -1,0 +1,154 @@
+// zoo.mjs KIND - servers that misbehave, each in one way: on stdin and stdout, or (http-KIND) at a URL that is printed.
+import { createServer } from "node:http";
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { writeSync } from "node:fs";
+
+const kind = process.argv[2];
+const evil = "\x1b[2J\x1b]0;owned\x07\u202eelif\u2069";
+const tool = (name, inputSchema = { type: "object" }) => ({ name, description: `about ${evil}`, inputSchema });
+
+function result(message) {
+  switch (message.method) {
+    case "initialize":
+      return { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: `zoo${kind === "escapes" ? evil : ""}`, version: "1" } };
+    case "tools/list":
+      if (kind === "endless-pages") return { tools: [tool(`t${Math.random()}`)], nextCursor: `${Math.random()}` };
+      return { tools: [tool("go"), tool("bomb", bomb())] };
+    case "tools/call":
+      return { content: [{ type: "text", text: kind === "escapes" ? evil : "well" }] };
+    default:
+      return {};
+  }
+}
+
+// A schema that is deep and wide beyond any need.
+function bomb() {
+  let schema = { type: "string" };
+  for (let i = 0; i < (kind === "bomb" ? 90 : 0); i++) schema = { anyOf: [{ not: schema }, { type: "object", properties: { a: schema.anyOf ? {} : schema } }] };
+  return { type: "object", properties: { a: schema } };
+}
+
+const put = (text) => { for (let at = 0; at < text.length; ) at += writeAll(text.slice(at, at + 65536)); };
+function writeAll(piece) {
+  const bytes = Buffer.from(piece);
+  for (let at = 0; at < bytes.length; ) {
+    try { at += writeSync(1, bytes, at); } catch (error) { if (error.code !== "EAGAIN") process.exit(0); }
+  }
+  return piece.length;
+}
+const send = (message) => put(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n");
+const answer = (message) => send({ id: message.id, result: result(message) });
+
+const acts = {
+  stray(message) { put("server is starting up...\n"); answer(message); put(`${evil}\n`); },
+  "wrong-ids"(message) { send({ id: 99999, result: {} }); send({ id: null, result: {} }); send({ id: "x", error: { code: 1, message: "no" } }); answer(message); answer(message); send({ result: {} }); },
+  null(message) { message.method === "tools/call" ? put("null\n[]\n[[]]\n7\n") : 0; answer(message); },
+  "ignores-term": answer,
+  "answers-notifications"(message) { answer(message); },
+  refuses(message) { message.method === "tools/call" ? send({ id: message.id, error: { code: -32000, message: `no: ${evil}`, data: { evil } } }) : answer(message); },
+  silent() {},
+  "silent-call"(message) { if (message.method !== "tools/call") answer(message); },
+  dies(message) { if (message.method === "tools/call") { console.error("out of paper"); process.exit(7); } answer(message); },
+  huge(message) {
+    if (message.method !== "tools/call") return answer(message);
+    put(`{"jsonrpc":"2.0","id":${message.id},"result":{"content":[{"type":"text","text":"`);
+    const piece = "x".repeat(1 << 20);
+    for (let i = 0; i < 100; i++) put(piece);
+    put('"}]}}\n');
+  },
+  "endless-progress"(message) {
+    if (message.method !== "tools/call") return answer(message);
+    let n = 0;
+    setInterval(() => send({ method: "notifications/progress", params: { progressToken: message.params?._meta?.progressToken, progress: ++n, message: evil } }), 5);
+  },
+  "late-progress"(message) { answer(message); send({ method: "notifications/progress", params: { progressToken: message.params?._meta?.progressToken ?? 0, progress: 1 } }); },
+  "holds-pipe"(message) {
+    if (message.method !== "tools/call") return answer(message);
+    spawn("sleep", ["20"], { stdio: ["ignore", "inherit", "inherit"], detached: true }).unref();
+    process.exit(0);
+  },
+  // Asks while the call waits, and tells what was answered.
+  "asks-secret"(message) {
+    if (message.method !== "tools/call") return answer(message);
+    ask(message, { message: "Who?", requestedSchema: { type: "object", properties: { password: { type: "string" } }, required: ["password"] } },
+      (said) => `length ${said?.content?.password?.length}`);
+  },
+  "asks-url"(message) {
+    if (message.method !== "tools/call") return answer(message);
+    ask(message, { mode: "url", elicitationId: "e", message: "Visit", url: "https://example.org/a/long/path?with=everything&token=\u202ex" }, (said) => `action ${said?.action}`);
+  },
+  steps(message) {
+    if (message.method !== "tools/call") return answer(message);
+    let n = 0;
+    const timer = setInterval(() => {
+      send({ method: "notifications/progress", params: { progressToken: message.params._meta.progressToken, progress: ++n, total: 4, message: `step ${evil}` } });
+      if (n === 4) { clearInterval(timer); answer(message); }
+    }, 100);
+  },
+  "tells-cancel"(message) {
+    if (message.method === "tools/call") send({ method: "notifications/message", params: { level: "warning", data: "the call is here" } });
+    else answer(message);
+  },
+  "garbage"(message) { if (message.method === "tools/call") put("\0\x01\xff{{{{\n".repeat(3)); answer(message); },
+  "bad-result"(message) { message.method === "tools/call" ? send({ id: message.id, result: 7 }) : answer(message); },
+};
+acts["tells-cancel-stays"] = acts["tells-cancel"];
+const act = acts[kind] ?? answer;
+const stays = kind === "ignores-term" || kind === "tells-cancel-stays";
+
+const asked = new Map();
+function ask(message, params, told) {
+  asked.set("q1", (said) => send({ id: message.id, result: { content: [{ type: "text", text: told(said) }] } }));
+  send({ id: "q1", method: "elicitation/create", params });
+}
+
+if (kind.startsWith("http-")) {
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (piece) => (body += piece));
+    request.on("end", () => visit(request, response, body));
+  });
+  server.listen(0, "127.0.0.1", () => console.log(`listening on http://127.0.0.1:${server.address().port}/mcp`));
+} else {
+  if (stays) for (const name of ["SIGTERM", "SIGINT", "SIGHUP"]) process.on(name, () => {});
+  const lines = createInterface({ input: process.stdin });
+  lines.on("line", (line) => {
+    const message = JSON.parse(line);
+    if (!message.method) return asked.get(message.id)?.(message.result ?? message.error);
+    if (message.method === "server/discover") return send({ id: message.id, error: { code: -32601, message: "Method not found" } });
+    if (message.id !== undefined || kind === "answers-notifications") act(message);
+  });
+  lines.on("close", () => { if (!stays) process.exit(0); });
+  if (stays) setInterval(() => {}, 1000);
+}
+
+function visit(request, response, body) {
+  const message = body ? JSON.parse(body) : {};
+  const json = (value, status = 200) => { response.writeHead(status, { "Content-Type": "application/json" }); response.end(JSON.stringify(value)); };
+  const about = () => json({ jsonrpc: "2.0", id: message.id, result: result(message) });
+  if (kind === "http-circle") { response.writeHead(307, { Location: request.url === "/mcp" ? "/elsewhere" : "/mcp" }); return response.end(); }
+  if (kind === "http-404") { response.writeHead(404); return response.end(`<html>${evil}`); }
+  if (kind === "http-500") { response.writeHead(500); return response.end("oops"); }
+  if (kind === "http-401") { response.writeHead(401, { "WWW-Authenticate": "Bearer" }); return response.end(); }
+  if (kind === "http-html") { response.writeHead(200, { "Content-Type": "text/html" }); return response.end("<html>welcome"); }
+  if (request.method === "GET") { response.writeHead(405); return response.end(); }
+  if (request.method === "DELETE") { response.writeHead(200); return response.end(); }
+  if (message.method === "server/discover") return json({ jsonrpc: "2.0", id: message.id, error: { code: -32601, message: "Method not found" } }, 404);
+  if (message.id === undefined) { response.writeHead(202); return response.end(); }
+  if (message.method !== "tools/call") return about();
+  if (kind === "http-drip") {
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    setInterval(() => response.write(":"), 50);
+    return;
+  }
+  if (kind === "http-huge") {
+    response.writeHead(200, { "Content-Type": "application/json" });
+    response.write(`{"jsonrpc":"2.0","id":${message.id},"result":{"content":[{"type":"text","text":"`);
+    let left = 100;
+    const more = () => { while (left-- > 0) if (!response.write("x".repeat(1 << 20))) return response.once("drain", more); response.end('"}]}}'); };
+    return more();
+  }
+  if (kind === "http-cut") { response.writeHead(200, { "Content-Type": "application/json", "Content-Length": 1000 }); response.write('{"jsonrpc"'); return setTimeout(() => response.destroy(), 50); }
+  about();
+}

@@ -1,0 +1,102 @@
+/* test_call_text.c - what a stranger's text becomes before a terminal shows it. */
+#include "support/unit.h"
+
+#include "call/text.h"
+
+#include <string.h>
+
+static void escapes(const char *given, size_t len, text_form form, const char *expected) {
+  text made = {.data = NULL};
+  text_escape(&made, given, len, form);
+  assert_string_equal(made.data ? made.data : "", expected);
+  text_free(&made);
+}
+#define ESCAPES(given, form, expected) escapes(given, sizeof(given) - 1, form, expected)
+
+static void no_byte_moves_the_cursor(void **state) {
+  (void)state;
+  ESCAPES("\033[2J\033]0;x\a", TEXT_LINES, "\\x1b[2J\\x1b]0;x\\x07");
+  ESCAPES("a\bb\rc\x7f", TEXT_LINES, "a\\x08b\\rc\\x7f");
+  ESCAPES("\xc2\x9b"
+          "31m",
+          TEXT_LINES, "\\u{009b}31m");
+  ESCAPES("\0", TEXT_LINES, "\\x00");
+}
+
+static void nothing_turns_the_direction_of_reading(void **state) {
+  (void)state;
+  ESCAPES("a\xe2\x80\xae"
+          "b",
+          TEXT_LINES, "a\\u{202e}b");
+  ESCAPES("\xe2\x81\xa6", TEXT_LINES, "\\u{2066}");
+  ESCAPES("\xd8\x9c", TEXT_LINES, "\\u{061c}");
+  ESCAPES("\xf3\xa0\x81\x81", TEXT_LINES, "\\u{e0041}");
+  ESCAPES("\xe2\x80\x8b", TEXT_LINES, "\\u{200b}");
+}
+
+static void letters_of_every_script_stay(void **state) {
+  (void)state;
+  ESCAPES(
+      "gr\xc3\xbc\xc3\x9f \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x94\xac",
+      TEXT_LINES,
+      "gr\xc3\xbc\xc3\x9f \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x94\xac");
+}
+
+static void line_ends_stay_where_lines_are_meant(void **state) {
+  (void)state;
+  ESCAPES("a\n\tb", TEXT_LINES, "a\n\tb");
+  ESCAPES("a\r\nb", TEXT_LINES, "a\nb");
+  ESCAPES("a\n\tb\r", TEXT_LINE, "a\\n\\tb\\r");
+}
+
+static void what_is_no_utf8_is_shown_as_bytes(void **state) {
+  (void)state;
+  ESCAPES("\xff\xc3", TEXT_LINES, "\\xff\\xc3");
+  ESCAPES("\xc0\xaf", TEXT_LINES, "\\xc0\\xaf");
+  ESCAPES("\xed\xa0\x80", TEXT_LINES, "\\xed\\xa0\\x80");
+  ESCAPES("\xf4\x90\x80\x80", TEXT_LINES, "\\xf4\\x90\\x80\\x80");
+}
+
+static void a_cut_never_splits_an_escape(void **state) {
+  (void)state;
+  text made = {.data = NULL};
+  text_escape_cut(&made, "abc\033def", 7, 5);
+  assert_string_equal(made.data, "abc...");
+  text_free(&made);
+  text_escape_cut(&made, "abc", 3, 3);
+  assert_string_equal(made.data, "abc");
+  text_free(&made);
+}
+
+static void base64_comes_back(void **state) {
+  (void)state;
+  for (size_t len = 0; len < 70; len++) {
+    char bytes[70];
+    text made = {.data = NULL}, back = {.data = NULL};
+    for (size_t i = 0; i < len; i++) bytes[i] = (char)(i * 37 + 200);
+    text_put(&made, "", 0);
+    text_put_base64(&made, bytes, len);
+    assert_true(text_base64(&back, made.data, made.len));
+    assert_int_equal(back.len, len);
+    assert_memory_equal(back.data, bytes, len);
+    text_free(&made);
+    text_free(&back);
+  }
+  text refused = {.data = NULL};
+  assert_false(text_base64(&refused, "a", 1));
+  assert_false(text_base64(&refused, "ab*d", 4));
+  text_free(&refused);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_byte_moves_the_cursor),
+      cmocka_unit_test(nothing_turns_the_direction_of_reading),
+      cmocka_unit_test(letters_of_every_script_stay),
+      cmocka_unit_test(line_ends_stay_where_lines_are_meant),
+      cmocka_unit_test(what_is_no_utf8_is_shown_as_bytes),
+      cmocka_unit_test(a_cut_never_splits_an_escape),
+      cmocka_unit_test(base64_comes_back),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
