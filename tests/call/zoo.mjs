@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { writeSync } from "node:fs";
+import { writeFileSync, writeSync } from "node:fs";
 
 const kind = process.argv[2];
 const evil = "\x1b[2J\x1b]0;owned\x07\u202eelif\u2069";
@@ -117,6 +117,7 @@ if (kind.startsWith("http-")) {
     const message = JSON.parse(line);
     if (!message.method) return asked.get(message.id)?.(message.result ?? message.error);
     if (message.method === "server/discover") return send({ id: message.id, error: { code: -32601, message: "Method not found" } });
+    if (message.method === "notifications/cancelled") return writeFileSync("told", "");
     if (message.id !== undefined || kind === "answers-notifications") act(message);
   });
   lines.on("close", () => { if (!stays) process.exit(0); });

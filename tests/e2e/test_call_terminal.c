@@ -169,6 +169,7 @@ static void ctrl_c_cancels_and_says_so(void **state) {
   tty_child_type(&at, "\x03");
   tty_child_until(&at, "cancelled; the server is told");
   expect_end(5);
+  assert_int_equal(access("told", F_OK), 0); /* by the server, in the folder in hand */
 }
 
 static void a_second_ctrl_c_leaves_at_once(void **state) {
