@@ -16,7 +16,8 @@
  * only faults and rare events need is kept out of the way of what every message runs through: COLD
  * is laid elsewhere and makes the branch to it the unlikely one; APART is merely not inlined; HOT
  * is on the way of every message and laid beside the others of its kind; INLINE is a part of one
- * of those that has a name of its own for the reader alone. */
+ * of those that has a name of its own for the reader alone. LIKELY and UNLIKELY stand only where
+ * counting shows them: reading a message's members (docs/internals/bench.md). */
 #if defined(__GNUC__)
 #define IDEM__COLD __attribute__((cold, noinline))
 #define IDEM__APART __attribute__((noinline))
@@ -79,10 +80,10 @@ static inline void idem__buf_fixed(idem__buf *buf, char *storage, size_t size) {
 }
 
 static inline idem_status idem__buf_reserve(idem__buf *buf, size_t extra) {
-  return IDEM__LIKELY(buf->cap - buf->len >= extra) ? IDEM_OK : idem__buf_grow(buf, extra);
+  return buf->cap - buf->len >= extra ? IDEM_OK : idem__buf_grow(buf, extra);
 }
 static inline idem_status idem__buf_put(idem__buf *buf, const void *bytes, size_t len) {
-  if (IDEM__UNLIKELY(buf->cap - buf->len < len)) {
+  if (buf->cap - buf->len < len) {
     idem_status status = idem__buf_grow(buf, len);
     if (status != IDEM_OK) return status;
   }
@@ -166,7 +167,7 @@ static inline void idem__list_remove(idem__list *node) {
 }
 /* For a node that is mostly in no list: looks before it writes. */
 static inline void idem__list_leave(idem__list *node) {
-  if (IDEM__UNLIKELY(!idem__list_empty(node))) idem__list_remove(node);
+  if (!idem__list_empty(node)) idem__list_remove(node);
 }
 /* Spare nodes as a stack, linked by `next`: the one used last, which the cache still holds, first. */
 static inline void idem__spare_push(idem__list **top, idem__list *node) {
@@ -175,7 +176,7 @@ static inline void idem__spare_push(idem__list **top, idem__list *node) {
 }
 static inline idem__list *idem__spare_pop(idem__list **top) {
   idem__list *node = *top;
-  if (IDEM__LIKELY(node != NULL)) *top = node->next;
+  if (node != NULL) *top = node->next;
   return node;
 }
 #define IDEM__CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

@@ -45,8 +45,8 @@ IDEM__COLD static idem__frame_event overflow(idem__framer *framer, size_t n) {
 
 /* A complete line within the limit. MORE means it was blank. */
 static IDEM__INLINE idem__frame_event deliver(idem__framer *framer, const char *line, size_t len) {
-  if (IDEM__UNLIKELY(is_blank(line, len))) return IDEM__FRAME_MORE;
-  if (IDEM__UNLIKELY(framer->first_line)) {
+  if (is_blank(line, len)) return IDEM__FRAME_MORE;
+  if (framer->first_line) {
     framer->first_line = false;
     if (idem__frame_is_http(line, len)) return idem__frame_end(framer, IDEM__FRAME_HTTP);
   }
@@ -75,11 +75,11 @@ IDEM__APART static idem__frame_event finish_held(idem__framer *framer, size_t n)
 
 /* The line ends after n bytes of input. */
 static IDEM__INLINE idem__frame_event finish_line(idem__framer *framer, size_t n) {
-  if (IDEM__UNLIKELY(framer->partial.len)) return finish_held(framer, n);
+  if (framer->partial.len) return finish_held(framer, n);
   const char *line = framer->input;
   size_t len = n;
-  if (len && IDEM__UNLIKELY(line[len - 1] == '\r')) len--;
-  if (IDEM__UNLIKELY(len > framer->opts.max_message)) return overflow(framer, n);
+  if (len && (line[len - 1] == '\r')) len--;
+  if (len > framer->opts.max_message) return overflow(framer, n);
   idem__frame_take(framer, n + 1);
   return deliver(framer, line, len);
 }
@@ -121,13 +121,13 @@ IDEM__HOT idem__frame_event idem__frame_line_next(idem__framer *framer) {
     const char *end = memchr(framer->input, '\n', framer->input_len);
     size_t n = end ? (size_t)(end - framer->input) : framer->input_len;
     idem__frame_event event;
-    if (IDEM__UNLIKELY(framer->state != LINE_TEXT))
+    if (framer->state != LINE_TEXT)
       event = skip(framer, n, end != NULL);
-    else if (IDEM__LIKELY(end != NULL))
+    else if (end != NULL)
       event = finish_line(framer, n);
     else
       event = hold_rest(framer);
-    if (IDEM__LIKELY(event != IDEM__FRAME_MORE)) return event;
+    if (event != IDEM__FRAME_MORE) return event;
   }
   return framer->eof ? last_line(framer) : IDEM__FRAME_MORE;
 }

@@ -27,7 +27,7 @@ void idem__arena_init(idem__arena *arena, const idem_alloc *alloc, char *block, 
 }
 
 void idem__arena_deinit(idem__arena *arena) {
-  while (IDEM__UNLIKELY(arena->pieces != NULL)) {
+  while (arena->pieces != NULL) {
     idem__arena_piece *piece = arena->pieces;
     arena->pieces = piece->next;
     idem__free(arena->alloc, piece);
@@ -38,7 +38,7 @@ void idem__arena_deinit(idem__arena *arena) {
 
 static bool within_limit(idem__arena *arena, size_t extra) {
   size_t taken = arena->used + arena->piece_bytes;
-  if (IDEM__LIKELY(extra <= arena->limit && taken <= arena->limit - extra)) return true;
+  if (extra <= arena->limit && taken <= arena->limit - extra) return true;
   arena->over_limit = true;
   return false;
 }
@@ -70,9 +70,8 @@ IDEM__COLD static void *new_piece(idem__arena *arena, size_t size) {
 
 IDEM__HOT void *idem__arena_malloc(idem__arena *arena, size_t size) {
   size_t start = ALIGN_UP(arena->used);
-  if (IDEM__UNLIKELY(!within_limit(arena, size))) return NULL;
-  if (IDEM__UNLIKELY(start > arena->cap || size > arena->cap - start))
-    return new_piece(arena, size);
+  if (!within_limit(arena, size)) return NULL;
+  if (start > arena->cap || size > arena->cap - start) return new_piece(arena, size);
   arena->last = start;
   arena->used = start + size;
   return arena->block + start;

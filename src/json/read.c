@@ -17,8 +17,7 @@ IDEM__HOT yyjson_doc *idem__json_read(const char *text, size_t len, idem__arena 
   } source = {text};
   yyjson_doc *doc = yyjson_read_opts(source.out, len, YYJSON_READ_BIGNUM_AS_RAW, &alc, &error);
   *status = IDEM_OK;
-  if (IDEM__UNLIKELY(!doc) && error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION &&
-      !arena->over_limit) {
+  if (!doc && error.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION && !arena->over_limit) {
     *status = IDEM_E_NOMEM;
   }
   return doc;
@@ -85,7 +84,7 @@ static const char *skip_value(const char *at, const char *end) {
 static inline const char *skip_key(const char *at, const char *end, size_t decoded_len) {
   /* A quote inside a key has a backslash before it; so without one this ends it. */
   const char *quote = at + decoded_len;
-  if (IDEM__LIKELY(*quote == '"' && quote[-1] != '\\')) return quote + 1;
+  if (*quote == '"' && quote[-1] != '\\') return quote + 1;
   return skip_string(at, end);
 }
 
@@ -94,7 +93,7 @@ IDEM__HOT void idem__json_raw_after(const yyjson_doc *doc, const char *text, siz
   const char *end = text + text_len;
   size_t key_len = (size_t)(key->tag >> YYJSON_TAG_BIT);
   const char *at = skip_key(text + (key->uni.str - doc->str_pool), end, key_len);
-  if (IDEM__LIKELY(end - at > 1 && at[0] == ':' && at[1] > ' '))
+  if (end - at > 1 && at[0] == ':' && at[1] > ' ')
     at++; /* nothing stands between */
   else
     while (at < end && (is_blank(*at) || *at == ':')) at++;

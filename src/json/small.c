@@ -36,7 +36,7 @@ static IDEM__INLINE void copy_short(char *to, const char *from, size_t len) {
  * us, or no room before `limit`. */
 static IDEM__INLINE char *put_string(char *at, const char *limit, yyjson_val *val) {
   size_t len = unsafe_yyjson_get_len(val);
-  if (IDEM__UNLIKELY(!has_no_escapes(val) || (size_t)(limit - at) < len + SLACK)) return NULL;
+  if (!has_no_escapes(val) || (size_t)(limit - at) < len + SLACK) return NULL;
   at[0] = '"';
   if (len < SHORT_STRING)
     copy_short(at + 1, val->uni.str, len);
@@ -81,7 +81,7 @@ static char *put_raw(char *at, yyjson_val *val) {
 }
 
 static char *put_scalar(char *at, const char *limit, yyjson_val *val) {
-  if (IDEM__UNLIKELY((size_t)(limit - at) < SLACK)) return NULL;
+  if ((size_t)(limit - at) < SLACK) return NULL;
   switch (unsafe_yyjson_get_type(val)) {
   case YYJSON_TYPE_RAW: return put_raw(at, val);
   case YYJSON_TYPE_NULL: return put_word(at, "null", 4);
@@ -105,14 +105,14 @@ static IDEM__INLINE char *put_value(char *at, const char *limit, yyjson_val *val
 /* Behind the last member stands a comma too many: the bracket takes its place.
  */
 IDEM__HOT static char *put_object(char *at, const char *limit, yyjson_val *val) {
-  if (IDEM__UNLIKELY((size_t)(limit - at) < SLACK)) return NULL;
+  if ((size_t)(limit - at) < SLACK) return NULL;
   yyjson_val *key = unsafe_yyjson_get_first(val);
   size_t left = unsafe_yyjson_get_len(val);
-  if (IDEM__UNLIKELY(!left)) return put_word(at, "{}", 2);
+  if (!left) return put_word(at, "{}", 2);
   for (*at++ = '{'; left; left--) {
-    if (IDEM__UNLIKELY(!(at = put_string(at, limit, key)))) return NULL;
+    if (!(at = put_string(at, limit, key))) return NULL;
     *at++ = ':';
-    if (IDEM__UNLIKELY(!(at = put_value(at, limit, key + 1)))) return NULL;
+    if (!(at = put_value(at, limit, key + 1))) return NULL;
     *at++ = ',';
     key = unsafe_yyjson_get_next(key + 1);
   }
@@ -121,7 +121,7 @@ IDEM__HOT static char *put_object(char *at, const char *limit, yyjson_val *val) 
 }
 
 static char *put_array(char *at, const char *limit, yyjson_val *val) {
-  if (IDEM__UNLIKELY((size_t)(limit - at) < SLACK)) return NULL;
+  if ((size_t)(limit - at) < SLACK) return NULL;
   yyjson_val *item = unsafe_yyjson_get_first(val);
   size_t left = unsafe_yyjson_get_len(val);
   if (!left) return put_word(at, "[]", 2);
@@ -171,10 +171,10 @@ IDEM__HOT idem_status idem__json_put(idem__buf *out, const yyjson_val *val) {
     yyjson_val *out;
   } source = {val};
   yyjson_val *end = end_of(source.out);
-  if (IDEM__UNLIKELY(end - source.out > SMALL_VALUES)) return idem__json_put_any(out, val);
+  if (end - source.out > SMALL_VALUES) return idem__json_put_any(out, val);
   char *at = try_small(out, source.out);
-  if (IDEM__UNLIKELY(!at)) at = try_again(out, source.out, end);
-  if (IDEM__UNLIKELY(!at)) return idem__json_put_any(out, val);
+  if (!at) at = try_again(out, source.out, end);
+  if (!at) return idem__json_put_any(out, val);
   out->len = (size_t)(at - out->data);
   return IDEM_OK;
 }

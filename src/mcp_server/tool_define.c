@@ -195,7 +195,7 @@ idem_status idem_server_remove_tool(idem_server *server, const char *name) {
 static const idem_schema *program_of(_Atomic(idem_schema *) *slot, const char *text,
                                      const idem_alloc *alloc) {
   idem_schema *known = atomic_load_explicit(slot, memory_order_acquire), *made;
-  if (IDEM__LIKELY(known)) return known;
+  if (known) return known;
   if (idem_schema_compile(&(idem_schema_opts){.alloc = alloc}, text, strlen(text), &made, NULL) !=
       IDEM_OK)
     return NULL;

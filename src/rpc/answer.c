@@ -7,7 +7,7 @@
 #define TRY(expression)                                                                            \
   do {                                                                                             \
     idem_status try_status = (expression);                                                         \
-    if (IDEM__UNLIKELY(try_status != IDEM_OK)) return try_status;                                  \
+    if (try_status != IDEM_OK) return try_status;                                                  \
   } while (0)
 
 /* Everything up to the result or the error; the room for it was reserved. */
@@ -17,7 +17,7 @@ static void put_head(idem__buf *out, const idem_policy *policy, const idem__id *
   char *at = out->data + out->len;
   memcpy(at, start, sizeof start - 1);
   at += sizeof start - 1;
-  if (IDEM__LIKELY(id->raw != NULL) || policy->unknown_id == IDEM_UNKNOWN_ID_NULL) {
+  if (id->raw != NULL || policy->unknown_id == IDEM_UNKNOWN_ID_NULL) {
     memcpy(at, member, sizeof member - 1);
     at += sizeof member - 1;
     size_t len = id->raw ? id->raw_len : 4;
@@ -81,8 +81,7 @@ IDEM__APART static idem_status put_error(idem__buf *out, const idem_policy *poli
 static idem_status put_result(idem__buf *out, const idem_policy *policy,
                               const idem__answer *answer) {
   TRY(idem__buf_puts(out, ",\"result\":"));
-  if (IDEM__LIKELY(answer->value.kind == IDEM__VALUE_PARSED))
-    return idem__json_put(out, answer->value.at);
+  if (answer->value.kind == IDEM__VALUE_PARSED) return idem__json_put(out, answer->value.at);
   return idem__value_put(out, policy, &answer->value);
 }
 
@@ -93,11 +92,10 @@ IDEM__HOT idem_status idem__answer_put(idem__buf *out, const idem_policy *policy
                                        const idem__id *id, const idem__answer *answer) {
   size_t before = out->len;
   idem_status status = idem__buf_reserve(out, ENVELOPE + id->raw_len);
-  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
+  if (status != IDEM_OK) return status;
   put_head(out, policy, id);
-  status = IDEM__UNLIKELY(answer->is_error) ? put_error(out, policy, answer)
-                                            : put_result(out, policy, answer);
-  if (IDEM__LIKELY(status == IDEM_OK)) status = idem__buf_puts(out, "}");
-  if (IDEM__UNLIKELY(status != IDEM_OK)) out->len = before;
+  status = answer->is_error ? put_error(out, policy, answer) : put_result(out, policy, answer);
+  if (status == IDEM_OK) status = idem__buf_puts(out, "}");
+  if (status != IDEM_OK) out->len = before;
   return status;
 }

@@ -174,7 +174,7 @@ idem_status idem_router_describe(idem_router *router, const char *name,
 const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len) {
   if (!router) return NULL;
   const idem__method *method = idem__map_get(&router->methods, name, len);
-  if (IDEM__LIKELY(method != NULL) || !router->pattern_count) return method;
+  if (method != NULL || !router->pattern_count) return method;
   return idem__pattern_find(router, name, len);
 }
 

@@ -199,7 +199,7 @@ void idem__store_submit_later(idem__store *store, idem__store_queue *queue,
  * queue, whose thread has ended, a store that answers later is not asked: CLOSED. */
 static inline void idem__store_submit(idem__store *store, idem__store_queue *queue,
                                       const idem__store_op *op, idem__store_pending **pending) {
-  if (IDEM__LIKELY(store->kind->immediate))
+  if (store->kind->immediate)
     store->kind->run(store, op);
   else
     idem__store_submit_later(store, queue, op, pending);

@@ -33,7 +33,7 @@ void idem__crowd_place(idem__web_peer *peer, idem__web_queue *queue) {
   peer->since_ns = peer->web->now_ns;
   idem__list_append(&queue->peers, &peer->place);
   show(queue, get(&queue->count) + 1);
-  if (IDEM__UNLIKELY(over(peer->web) > 0)) uv_async_send(&peer->web->news);
+  if (over(peer->web) > 0) uv_async_send(&peer->web->news);
 }
 
 static bool close_longest(idem__web *web) {
