@@ -198,8 +198,9 @@ typedef struct idem_mcp_client_opts {
   const char *version; /* with a name: required */
   const char *title;
   uint32_t revisions; /* which to speak: bits of idem_revision; 0: all */
-  idem_revision
-      known; /* what the server speaks, from an earlier connection: nothing is probed. 0: not known */
+  /* What the server spoke at an earlier connection; 0: not known. An older one is then asked for initialize first, and
+   * probed only if it refuses that; for 2026-07-28 see at_once. */
+  idem_revision known;
   /* HTTP and 2026-07-28, with `known`: not even server/discover is asked, the client is ready at once and
    * knows nothing of the server. Where that turns out wrong, calls fail. */
   bool at_once;

@@ -1,6 +1,8 @@
 /* mcp_asker.c - see mcp_asker.h. */
 #include "support/mcp_asker.h"
 
+#include "mcp_client/mcp_client.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +79,7 @@ bool mcp_asker_open(mcp_asker *self, const idem_mcp_client_opts *opts) {
   own.alloc = &self->fault.alloc;
   own.user = self;
   if (idem_mcp_client_new(&own, &self->client) != IDEM_OK) return false;
+  if (self->link) idem__mcp_client_set_link(self->client, self->link, self);
   idem_conn_opts conn = {.now_ns = now_ns, .clock_ctx = self, .alloc = &self->fault.alloc};
   if (idem_mcp_client_open(self->client, &conn, on_ready, self, &self->conn) != IDEM_OK)
     return false;

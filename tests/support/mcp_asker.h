@@ -13,6 +13,7 @@ typedef struct mcp_asker {
   fault_alloc fault;
   idem_mcp_client *client;
   idem_conn *conn;
+  const struct idem__mcp_link *link; /* the client's from the beginning; NULL: none */
   uint64_t now_ms;
   bool ready;            /* on_ready has run */
   idem_status status;    /* with this */
