@@ -4,7 +4,7 @@
 #ifndef IDEM_HTTP_H
 #define IDEM_HTTP_H
 
-#include <idem/base.h>
+#include <idem/rpc.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -233,6 +233,101 @@ typedef struct idem_http_opts {
   const idem_http_route *routes;
   size_t route_count;
 } idem_http_opts;
+
+/* ------------------------------------------------- HTTP in a loop of your own */
+
+/* With libuv nothing of this is needed: idem_serve takes "http://" addresses (uv.h). Without it a server and its connections are
+ * machines: bytes go in, owned chunks come out, and each says when it must be called again. A server and all that came
+ * from it belong to one thread; several threads have a server each, and may share routers and MCP servers.
+ * Times are milliseconds of the server's clock.
+ *
+ *   bytes from the peer        idem_http_conn_feed; at their end _feed_eof; read only while _want_read
+ *   room to write              idem_http_conn_next_chunk, write, idem_http_chunk_free once it is written
+ *   time                       idem_http_conn_deadline and _expire, idem_http_server_deadline and _expire
+ *   the end                    _closing: once all is written, end the output (SHUT_WR), go on reading; _finished: free it
+ *
+ * After each of these calls look again at all of them. examples/epoll_http.c is such a loop. */
+typedef struct idem_http_server idem_http_server;
+typedef struct idem_http_conn idem_http_conn;
+
+typedef struct idem_http_server_opts {
+  const idem_http_opts *
+      http; /* who may ask, limits, routes; NULL: defaults. Workers, TLS, connections and admin paths
+                                 are yours to care for */
+  int port;          /* the listener's: entries of host lists without a port mean this one */
+  bool loopback;     /* the listener's address is one: Host is checked without a list, too */
+  size_t body_bytes; /* 0: 10,485,760 */
+  uint64_t (*now_ns)(void *ctx); /* a monotonic clock, also for the requests; must be given */
+  void *clock_ctx;
+  /* From any thread: have idem_http_server_expire called soon on the server's. NULL: nothing happens
+   * on another, and the deadline says it. */
+  void (*wake)(void *user);
+  void *wake_user;
+  idem_log *log;
+  idem_metrics *metrics;
+  const idem_alloc *alloc;
+  uint64_t seed; /* random bits, mixed into hash tables */
+} idem_http_server_opts;
+/* INVAL: no clock, or a list holds what is no host, origin, token, address or route; NOMEM. */
+IDEM_API idem_status idem_http_server_new(const idem_http_server_opts *opts,
+                                          idem_http_server **out);
+/* After its conns; chunks may outlive it. */
+IDEM_API void idem_http_server_free(idem_http_server *server);
+/* Before the first connection. As in idem_http_opts.routes; LIMIT: there are 256. */
+IDEM_API idem_status idem_http_server_add_route(idem_http_server *server,
+                                                const idem_http_route *route);
+/* JSON-RPC at a path: POST and WebSocket. The router must outlive the server; policy NULL: plain JSON-RPC. After
+ * a failure free the server. MCP: idem_http_server_add_mcp (mcp_http.h). */
+IDEM_API idem_status idem_http_server_add_router(idem_http_server *server, const char *path,
+                                                 const idem_router *router,
+                                                 const idem_policy *policy);
+/* What no connection looks after: when to call expire (UINT64_MAX: not), and doing it. At any time, too, as after `wake`. */
+IDEM_API uint64_t idem_http_server_deadline(const idem_http_server *server);
+IDEM_API void idem_http_server_expire(idem_http_server *server);
+/* For the Date header, once a second; without it none is sent. */
+IDEM_API void idem_http_server_set_date(idem_http_server *server, uint64_t unix_seconds);
+
+typedef struct idem_http_conn_opts {
+  const char *address; /* the other end's, "192.0.2.7" or "2001:db8::1"; NULL: it has none */
+  const char *peer;    /* for the log, cut at 63 bytes; NULL: the address */
+  /* There is output or another deadline, and none of your calls caused it: mark the conn and look after it at the end of
+   * the turn. Do not free it here. */
+  void (*on_output)(idem_http_conn *conn, void *user);
+  void *user;
+} idem_http_conn_opts;
+/* INVAL: not an address; NOMEM. */
+IDEM_API idem_status idem_http_conn_new(idem_http_server *server, const idem_http_conn_opts *opts,
+                                        idem_http_conn **out);
+/* The peer is gone: what it asked is cancelled. */
+IDEM_API void idem_http_conn_free(idem_http_conn *conn);
+IDEM_API void *idem_http_conn_user(const idem_http_conn *conn);
+/* Handlers run inside. What is bad is answered, and the conn goes on or closes by itself. A failure (NOMEM, LIMIT, TIMEOUT)
+ * means that it has finished. */
+IDEM_API idem_status idem_http_conn_feed(idem_http_conn *conn, const char *data, size_t len);
+IDEM_API idem_status idem_http_conn_feed_eof(idem_http_conn *conn);
+/* False while answers must be given or read first. */
+IDEM_API bool idem_http_conn_want_read(const idem_http_conn *conn);
+
+/* Bytes to send, yours until freed. They count as queued until then, and survive the conn and the server: free them with
+ * the conn they came from, or with NULL when it is gone. */
+typedef struct idem_http_chunk {
+  const char *data;
+  size_t len;
+  void *owner; /* private; NULL: none */
+} idem_http_chunk;
+IDEM_API bool idem_http_conn_next_chunk(idem_http_conn *conn, idem_http_chunk *chunk);
+IDEM_API void idem_http_chunk_free(idem_http_conn *conn, idem_http_chunk *chunk);
+
+IDEM_API uint64_t
+idem_http_conn_deadline(const idem_http_conn *conn); /* UINT64_MAX: never; 0: now */
+IDEM_API idem_status idem_http_conn_expire(idem_http_conn *conn);
+/* No more requests: answers what runs, then closes. abort: what still runs is answered with an error now. */
+IDEM_API void idem_http_conn_close(idem_http_conn *conn);
+IDEM_API void idem_http_conn_abort(idem_http_conn *conn);
+IDEM_API bool idem_http_conn_closing(const idem_http_conn *conn);
+IDEM_API bool idem_http_conn_finished(const idem_http_conn *conn);
+
+/* ------------------------------------------------------------------ asking */
 
 /* idem_connect to "http://", "https://", "ws://", "wss://" and "tls://". */
 typedef struct idem_client_opts {

@@ -6,6 +6,7 @@
 #include <idem/http.h>
 #include <idem/mcp.h>
 #include <idem/mcp_client.h>
+#include <idem/mcp_http.h>
 #include <idem/rpc.h>
 #include <idem/schema.h>
 

@@ -120,6 +120,13 @@ struct idem_http_server {
   idem_code_set codes;
   uint64_t (*now_ns)(void *ctx); /* NULL: none */
   void *clock_ctx;
+  /* Of one in somebody's own loop: see own_loop.c. */
+  idem__limiter *own_limiter;
+  idem__http_tenant *tenants;
+  size_t in_flight[3]; /* the most: of all, of a client, of a session */
+  uint64_t seed;
+  void (*wake)(void *user);
+  void *wake_user;
   idem_log *log;
   idem_metrics *metrics;
   idem_http_request *free_requests;
@@ -141,6 +148,9 @@ idem_http_request *idem__http_server_take_request(idem_http_server *server);
 void idem__http_server_give_request(idem_http_server *server, idem_http_request *request);
 block *idem__http_server_take_block(idem_http_server *server, size_t room);
 void idem__http_server_give_block(block *out);
+
+/* own_loop.c */
+void idem__http_tenants_free(idem_http_server *server);
 
 /* route.c */
 void idem__http_routes_free(idem_http_server *server);

@@ -10,8 +10,6 @@
 #include <idem/http.h>
 #include <idem/rpc.h>
 
-typedef struct idem_http_server idem_http_server;
-typedef struct idem_http_conn idem_http_conn;
 typedef struct idem__limiter idem__limiter;
 typedef struct idem__websocket idem__websocket;
 
@@ -284,6 +282,19 @@ void idem__http_server_set_date(idem_http_server *server, uint64_t wall_s);
 /* Gives pooled memory back. */
 void idem__http_server_trim(idem_http_server *server);
 
+/* What is served on top and has a time of its own: it goes with the server, which it was given to (OK). */
+typedef struct idem__http_tenant {
+  struct idem__http_tenant *next;
+  uint64_t (*deadline)(void *user);
+  void (*expire)(void *user, uint64_t now_ms); /* also where nothing is due: there may be news */
+  void (*free)(void *user);
+  void *user;
+} idem__http_tenant;
+idem_status idem__http_server_own(idem_http_server *server, const idem__http_tenant *tenant);
+/* For tenants, whose deadline is over by then: has expire called soon, from any thread; and the limits of idem_http_opts. */
+void idem__http_server_wake(const idem_http_server *server);
+void idem__http_server_limit_work(const idem_http_server *server, idem_router *router);
+
 /* ------------------------------------------------------------------ conn */
 
 typedef struct idem__http_conn_opts {
@@ -311,11 +322,6 @@ bool idem__http_conn_want_read(const idem_http_conn *conn);
 
 /* Owned bytes to send; they count as queued until freed, and survive the conn and the server. Free
  * with the conn they came from, or with NULL when it is gone. */
-typedef struct idem_http_chunk {
-  const char *data;
-  size_t len;
-  void *owner; /* private */
-} idem_http_chunk;
 bool idem__http_conn_next_chunk(idem_http_conn *conn, idem_http_chunk *chunk);
 void idem__http_chunk_free(idem_http_conn *conn, idem_http_chunk *chunk, uint64_t now_ms);
 
@@ -589,6 +595,8 @@ typedef struct idem__http_rpc_opts {
   const idem_alloc *alloc;
   uint64_t seed;
 } idem__http_rpc_opts;
+/* What a server has for an endpoint of its own. */
+idem__http_rpc_opts idem__http_server_rpc_opts(const idem_http_server *server);
 idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc **out);
 /* Serves it at a path; `told`: whoever misses it is told where it is. */
 idem_status idem__http_rpc_add(idem__http_rpc *rpc, idem_http_server *server, const char *path,

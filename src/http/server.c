@@ -108,6 +108,7 @@ void idem__http_server_free(idem_http_server *server) {
   idem__http_server_trim(server);
   idem__host_list_deinit(&server->hosts, &server->alloc);
   idem__host_list_deinit(&server->origins, &server->alloc);
+  idem__http_tenants_free(server);
   idem__http_routes_free(server);
   idem__token_list_deinit(&server->tokens, &server->alloc);
   idem__free(&server->alloc, server->proxies.blocks);
