@@ -193,11 +193,18 @@ idem_status idem__http_own_request(idem_http_request *request);
 bool idem__http_own_body(idem_http_request *request);
 bool idem__http_may_wait(idem_http_server *server, size_t bytes);
 
+/* output.c */
+#define IDEM__HTTP_COPY ((size_t)32 * 1024) /* larger answers are sent as they are */
+/* A block with this much room at the end of the queue. */
+block *idem__http_room_for(idem_http_conn *conn, size_t len);
+/* Appends to the conn's output. A failure is also kept in conn->failed. */
+idem_status idem__http_put(idem_http_conn *conn, const char *data, size_t len);
+/* Takes the chunk, whatever happens. */
+void idem__http_put_chunk(idem_http_conn *conn, idem_chunk *chunk);
+
 /* reply.c */
 void idem__http_exchange_drop(idem_http_exchange *exchange);
 void idem__http_give_share(idem_http_exchange *exchange);
-/* Appends to the conn's output. A failure is also kept in conn->failed. */
-idem_status idem__http_put(idem_http_conn *conn, const char *data, size_t len);
 /* The answer has been given: close, or go on with the backlog. */
 void idem__http_exchange_ended(idem_http_exchange *exchange);
 
@@ -209,11 +216,23 @@ void idem__http_serve_options(idem_http_exchange *exchange, const idem_http_requ
 void idem__http_count_unfinished(idem_http_conn *conn);
 void idem__http_uncount_unfinished(idem_http_conn *conn);
 
-/* h1.c */
-void idem__http_begin_closing(idem_http_conn *conn);
-/* What it has begun is refused, and nothing more is read. */
-void idem__http_give_way(idem_http_conn *conn, uint64_t now_ms);
+/* h1_parser.c */
+#define IDEM__H1_DRAIN ((size_t)64 * 1024) /* body of a refused request we read to keep the conn */
 void idem__h1_settings(llhttp_settings_t *settings);
+/* Ends parsing, for a callback: the refusal is answered and the connection closed. Returns -1. */
+int idem__h1_stop(idem_http_conn *conn, uint16_t status, int code, const char *reason);
+
+/* h1.c */
+idem_status idem__h1_parse(idem_http_conn *conn, const char *data, size_t len);
+/* Input that waits until an answer is given, and taking it up. */
+idem_status idem__h1_keep_backlog(idem_http_conn *conn, const char *data, size_t len);
+idem_status idem__h1_resume(idem_http_conn *conn);
+/* Answers what could not be parsed or would take too long to, and closes. */
+void idem__h1_refuse_and_close(idem_http_conn *conn);
+void idem__http_begin_closing(idem_http_conn *conn);
+
+/* conn.c: what it has begun is refused, and nothing more is read. */
+void idem__http_give_way(idem_http_conn *conn, uint64_t now_ms);
 
 /* access_log.c */
 void idem__http_log_access(const idem_http_exchange *exchange, size_t bytes);

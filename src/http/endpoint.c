@@ -1,6 +1,5 @@
-/* endpoint.c - POST a JSON-RPC message, get its answer.
- * Each request is a short serving to a pooled conn of the engine. An answer keeps its HTTP status as
- * long as it can: only a notification, or time, turns it into an event stream.
+/* endpoint.c - the JSON-RPC endpoint: POST a message, get its answer.
+ * Each request is a short serving (serving.c) to a pooled conn of the engine.
  * See docs/internals/http.md. */
 #include "endpoint.h"
 
@@ -9,15 +8,6 @@
 #define IDLE_SERVINGS 64
 
 const idem__http_rules idem__http_rules_jsonrpc = {.event_streams = true};
-
-/* ----------------------------------------------------------------- statuses */
-
-uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what) {
-  if (what.kind != IDEM_OUTGOING_ERROR) return 200;
-  for (size_t i = 0; i < rules->code_count; i++)
-    if (rules->codes[i].code == what.code) return rules->codes[i].status;
-  return what.code == IDEM_RPC_PARSE_ERROR || what.code == IDEM_RPC_INVALID_REQUEST ? 400 : 200;
-}
 
 /* -------------------------------------------------------------------- calls */
 
@@ -59,7 +49,7 @@ static void end_protocol(idem__http_serving *serving) {
   serving->begun = false;
 }
 
-static void set_detached(idem__http_serving *serving, bool detached) {
+void idem__http_serving_detach(idem__http_serving *serving, bool detached) {
   if (serving->detached == detached) return;
   serving->detached = detached;
   serving->rpc->detached_count += detached ? 1 : -(size_t)1;
@@ -75,10 +65,10 @@ static void drop_chunk(idem__http_serving *serving) {
 }
 
 /* The end of the conn tells handlers: what they look at, and that is the protocol's, goes after it. */
-static void free_serving(idem__http_serving *serving) {
+void idem__http_serving_free(idem__http_serving *serving) {
   drop_chunk(serving);
   idem_conn_free(serving->conn);
-  set_detached(serving, false);
+  idem__http_serving_detach(serving, false);
   end_protocol(serving);
   if (idem__http_protocol_of(serving)->close)
     idem__http_protocol_of(serving)->close(serving->state);
@@ -90,7 +80,7 @@ static void free_serving(idem__http_serving *serving) {
 void idem__http_serving_retire(idem__http_serving *serving) {
   idem__http_rpc *rpc = serving->rpc;
   drop_chunk(serving);
-  set_detached(serving, false);
+  idem__http_serving_detach(serving, false);
   end_protocol(serving);
   serving->exchange = NULL;
   idem__conn_lend_peer(serving->conn, NULL, NULL);
@@ -105,15 +95,6 @@ static idem__http_serving *pop_idle(idem__http_rpc *rpc) {
   rpc->idle = serving->next;
   rpc->idle_count--;
   return serving;
-}
-
-static void pump(idem__http_serving *serving);
-static void set_time(idem__http_serving *serving);
-
-/* There is room, or output: what the engine held back may go on, which its deadline says. */
-void idem__http_serving_look(idem__http_serving *serving) {
-  pump(serving);
-  if (serving->exchange) set_time(serving);
 }
 
 static void on_output(idem_conn *conn, void *user) {
@@ -138,14 +119,15 @@ static bool on_admit(idem_conn *conn, void *user) {
   return admitted;
 }
 
-static const idem__http_rules *rules_of(const idem__http_rpc *rpc) {
+const idem__http_rules *idem__http_rpc_rules(const idem__http_rpc *rpc) {
   return rpc->opts.rules ? rpc->opts.rules : &idem__http_rules_jsonrpc;
 }
 
 static void on_heard(idem_conn *conn, const idem__message *message) {
   const idem__http_serving *serving = idem_conn_user(conn);
   if (serving->exchange)
-    idem__http_log_message(serving->exchange, message, rules_of(serving->rpc)->subjects);
+    idem__http_log_message(serving->exchange, message,
+                           idem__http_rpc_rules(serving->rpc)->subjects);
 }
 
 static idem__http_serving *new_serving(idem__http_rpc *rpc) {
@@ -169,325 +151,13 @@ static idem__http_serving *new_serving(idem__http_rpc *rpc) {
 }
 
 static idem__http_serving *take_serving(idem__http_rpc *rpc) {
-  while (rpc->idle_count > IDLE_SERVINGS) free_serving(pop_idle(rpc));
+  while (rpc->idle_count > IDLE_SERVINGS) idem__http_serving_free(pop_idle(rpc));
   while (rpc->idle) {
     idem__http_serving *serving = pop_idle(rpc);
     if (idem__conn_reusable(serving->conn)) return serving;
-    free_serving(serving);
+    idem__http_serving_free(serving);
   }
   return new_serving(rpc);
-}
-
-/* ------------------------------------------------------------------- answers */
-
-static void answer_headers(const idem__http_serving *serving, bool limited, idem__buf *out) {
-  const idem__http_rules *rules = rules_of(serving->rpc);
-  if (limited) idem__buf_printf(out, "Retry-After: %u\r\n", (unsigned)serving->retry_s);
-  if (rules->add_headers) rules->add_headers(serving->exchange, out, rules->user);
-  if (idem__http_protocol_of(serving)->headers)
-    idem__http_protocol_of(serving)->headers(((idem__http_serving *)(uintptr_t)serving)->state,
-                                             out);
-}
-
-static void respond(idem__http_serving *serving, uint16_t status, idem_chunk *chunk) {
-  char text[1024];
-  idem__buf lines;
-  bool limited = serving->limited && !serving->admitted;
-  idem__buf_fixed(&lines, text, sizeof text - 1);
-  answer_headers(serving, limited, &lines);
-  text[lines.len] = 0;
-  idem__http_respond(serving->exchange,
-                     &(idem__http_answer){.status = limited ? 429 : status,
-                                          .type = chunk ? "application/json" : NULL,
-                                          .headers = lines.len ? text : NULL,
-                                          .chunk = chunk});
-  idem__http_serving_retire(serving);
-}
-
-static uint16_t status_of(const idem__http_serving *serving, const idem_chunk *chunk) {
-  uint16_t status = idem__http_status_for(rules_of(serving->rpc), chunk->what);
-  if (idem__http_protocol_of(serving)->status)
-    status = idem__http_protocol_of(serving)->status((void *)(uintptr_t)serving->state, status);
-  return status;
-}
-
-static void finish(idem__http_serving *serving, idem_chunk *chunk) {
-  respond(serving, status_of(serving, chunk), chunk);
-}
-
-/* Nothing is owed: a notification, a response, or a request cancelled without an answer. */
-static void finish_silent(idem__http_serving *serving, idem__message_kind kind) {
-  const idem__http_rules *rules = rules_of(serving->rpc);
-  uint16_t status = kind == IDEM__RESPONSE ? rules->response_status : rules->notification_status;
-  if (kind == IDEM__NOTIFICATION && serving->rpc->policy.notification_status)
-    status = (uint16_t)serving->rpc->policy.notification_status;
-  if (idem__http_protocol_of(serving)->silent_status)
-    status = idem__http_protocol_of(serving)->silent_status(serving->state, kind);
-  if (serving->streaming) {
-    idem__http_stream_end(serving->exchange);
-    idem__http_serving_retire(serving);
-  } else if (status >= 400 && !serving->limited) {
-    idem_http_exchange *exchange = serving->exchange;
-    idem__http_refusal refusal = {.status = status};
-    if (idem__http_protocol_of(serving)->silent_refusal)
-      idem__http_protocol_of(serving)->silent_refusal(serving->state, kind, &refusal);
-    idem__http_serving_retire(serving);
-    idem__http_refuse(exchange, &refusal, NULL);
-  } else {
-    respond(serving, status ? status : 204, NULL);
-  }
-}
-
-/* Ours to answer for, whatever it was. */
-static void finish_failed(idem__http_serving *serving, idem_status status) {
-  idem_http_exchange *exchange = serving->exchange;
-  bool streaming = serving->streaming;
-  idem__http_refusal refusal = {
-      .status = 500, .code = IDEM_RPC_INTERNAL_ERROR, .why = idem_status_text(status)};
-  idem__http_serving_retire(serving);
-  if (streaming)
-    idem__http_stream_end(exchange);
-  else
-    idem__http_refuse(exchange, &refusal, NULL);
-}
-
-static void on_room(void *user) { idem__http_serving_look(user); }
-
-/* A stream waits for a slow reader; a single answer does not, it is the last the peer gets until it
- * has read. */
-static bool may_take(idem__http_serving *serving) {
-  if (!serving->streaming || !serving->exchange) return true;
-  return idem__http_conn_has_room(idem__http_exchange_conn(serving->exchange), on_room, serving);
-}
-
-/* What is no answer can only travel on a stream; so does everything once there is one, and what is kept for
- * whoever comes back. */
-static bool travels(const idem__http_serving *serving, bool answer) {
-  if (!serving->exchange) return serving->detached;
-  return serving->streaming || (!answer && serving->accepts_stream);
-}
-
-/* Who takes event streams alone gets one; what is refused keeps its status. */
-static bool wants_event(const idem__http_serving *serving, const idem_chunk *chunk) {
-  return serving->exchange && serving->stream_only && status_of(serving, chunk) == 200;
-}
-
-/* False: the call is over. */
-static bool take_chunk(idem__http_serving *serving, idem_chunk *chunk) {
-  bool answer = chunk->what.kind < IDEM_OUTGOING_CALL;
-  if (travels(serving, answer) || wants_event(serving, chunk)) {
-    return idem__http_serving_event(serving, chunk);
-  }
-  if (serving->exchange && answer) {
-    finish(serving, chunk);
-    return false;
-  }
-  idem_chunk_free(chunk);
-  return true;
-}
-
-/* Moves what the engine has said to the peer, one message after the other. */
-static void pump(idem__http_serving *serving) {
-  idem_chunk chunk;
-  while (!serving->writing && may_take(serving) && idem_conn_next_chunk(serving->conn, &chunk)) {
-    if (!take_chunk(serving, &chunk)) return;
-  }
-}
-
-/* --------------------------------------------------------------------- time */
-
-static void set_time(idem__http_serving *serving) {
-  uint64_t at = idem_conn_deadline(serving->conn);
-  if (serving->accepts_stream && serving->stream_at_ms < at) at = serving->stream_at_ms;
-  idem__http_set_time(serving->exchange, at);
-}
-
-static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
-  idem__http_serving *serving = user;
-  (void)exchange;
-  if (idem_conn_deadline(serving->conn) <= now_ms) {
-    idem_status status = idem_conn_expire(serving->conn);
-    if (status != IDEM_OK) {
-      finish_failed(serving, status);
-      return;
-    }
-    pump(serving);
-    if (!serving->exchange) return;
-  }
-  if (serving->accepts_stream && serving->stream_at_ms <= now_ms) {
-    if (serving->streaming)
-      idem__http_serving_comment(serving);
-    else
-      idem__http_serving_commit(serving);
-  }
-  set_time(serving);
-}
-
-static void on_abort(idem_http_exchange *exchange, void *user) {
-  idem__http_serving *serving = user;
-  (void)exchange;
-  serving->exchange = NULL;
-  idem__conn_lend_peer(serving->conn, NULL, NULL);
-  bool outlives = rules_of(serving->rpc)->outlives_peer;
-  if (idem__http_protocol_of(serving)->outlives)
-    outlives = idem__http_protocol_of(serving)->outlives(serving->state);
-  set_detached(serving, outlives);
-  if (outlives) return; /* runs on; its answer goes nowhere */
-  idem__list_remove(&serving->link);
-  free_serving(serving);
-}
-
-/* Who only ended its input still reads. Whether it does shows only when something is sent: one that
- * has gone answers a comment with a reset. */
-static bool on_input_end(idem_http_exchange *exchange, void *user) {
-  idem__http_serving *serving = user;
-  (void)exchange;
-  bool cancels = rules_of(serving->rpc)->disconnect_cancels;
-  if (idem__http_protocol_of(serving)->input_end_cancels)
-    cancels = idem__http_protocol_of(serving)->input_end_cancels(serving->state);
-  if (cancels || !serving->streaming) return cancels;
-  idem__http_serving_comment(serving);
-  set_time(serving);
-  return false;
-}
-
-/* The server is going: there is time for the answer, or there is not. */
-static void on_stop(void *user, bool now) {
-  idem__http_serving *serving = user;
-  if (!now) return;
-  idem_conn_abort(serving->conn);
-  pump(serving);
-}
-
-static void wait_for_answer(idem__http_serving *serving) {
-  idem__http_conn_on_stop(idem__http_exchange_conn(serving->exchange), on_stop, serving);
-  serving->stream_at_ms = idem__http_exchange_now(serving->exchange) + serving->rpc->opts.stream_ms;
-  idem__http_exchange_set_user(serving->exchange, serving);
-  idem__http_on_abort(serving->exchange, on_abort, serving);
-  idem__http_on_input_end(serving->exchange, on_input_end);
-  idem__http_on_time(serving->exchange, UINT64_MAX, on_time);
-  set_time(serving);
-}
-
-/* ------------------------------------------------------- waiting to begin */
-
-static const idem__http_refusal no_memory = {
-    .status = 503, .reason = "unavailable", .why = "no memory"};
-
-static void refuse_waiting(idem__http_serving *serving, const idem__http_refusal *refusal) {
-  idem_http_exchange *exchange = serving->exchange;
-  idem__http_serving_retire(serving);
-  idem__http_refuse(exchange, refusal, NULL);
-}
-
-static void on_abort_waiting(idem_http_exchange *exchange, void *user) {
-  (void)exchange;
-  idem__http_serving_retire(user);
-}
-
-static void on_stop_waiting(void *user, bool now) {
-  static const idem__http_refusal going = {
-      .status = 503, .reason = "unavailable", .why = "the server is going"};
-  if (now) refuse_waiting(user, &going);
-}
-
-/* What it waits for has its own bounds in time. */
-static void wait_to_begin(idem__http_serving *serving, const idem_http_request *request) {
-  static const idem__http_refusal too_many = {
-      .status = 503, .reason = "unavailable", .why = "too many requests wait"};
-  idem_http_exchange *exchange = serving->exchange;
-  idem_status status = idem__http_hold(exchange, request);
-  if (status != IDEM_OK) {
-    refuse_waiting(serving, status == IDEM_E_LIMIT ? &too_many : &no_memory);
-    return;
-  }
-  idem__http_exchange_set_user(exchange, serving);
-  idem__http_on_abort(exchange, on_abort_waiting, serving);
-  idem__http_on_input_end(exchange, on_input_end);
-  idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop_waiting, serving);
-}
-
-void idem__http_serving_leave(void *protocol) {
-  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
-  idem_http_exchange *exchange = serving->exchange;
-  if (!exchange || !serving->accepts_stream) return;
-  idem__http_serving_commit(serving);
-  serving->leaving = serving->writing; /* whoever is to come back needs what is being written */
-  if (serving->leaving) return;
-  serving->exchange = NULL;
-  set_detached(serving, true);
-  idem__conn_lend_peer(serving->conn, NULL, NULL);
-  idem__http_stream_end(exchange);
-}
-
-void idem__http_serving_cancelled(void *protocol) {
-  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
-  serving->cancelled = serving->writing; /* then this is looked at again */
-  if (!serving->begun || idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn))
-    return;
-  if (serving->exchange) {
-    if (serving->accepts_stream) idem__http_serving_commit(serving); /* empty: it was a request */
-    serving->cancelled = serving->writing;
-    if (!serving->cancelled) finish_silent(serving, IDEM__NOTIFICATION);
-  } else if (serving->detached) {
-    idem__http_serving_retire(serving);
-  }
-}
-
-bool idem__http_serving_streams(void *protocol) {
-  const idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
-  return serving->exchange ? serving->accepts_stream : serving->streaming;
-}
-
-/* -------------------------------------------------- servings without a connection */
-
-#define TEND_MS 1000u
-
-uint64_t idem__http_rpc_deadline(const idem__http_rpc *rpc) {
-  return rpc->detached_count ? rpc->tended_ms + TEND_MS : UINT64_MAX;
-}
-
-/* Nobody is there to read its answers; they are kept for one who may come back, or go nowhere. */
-static void settle_detached(idem__http_serving *serving) {
-  pump(serving);
-  if (serving->detached)
-    idem__http_serving_cancelled(serving->state); /* where there is no answer */
-}
-
-static void tend(idem__http_serving *serving, uint64_t now_ms) {
-  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
-  bool orphaned = serving->begun && protocol->orphaned && protocol->orphaned(serving->state);
-  if (orphaned && !idem__conn_aborted(serving->conn)) {
-    idem_conn_abort(serving->conn); /* answers, tells the handlers; may retire the serving */
-    if (serving->detached) settle_detached(serving);
-  } else if (serving->detached && idem_conn_deadline(serving->conn) <= now_ms) {
-    if (idem_conn_expire(serving->conn) == IDEM_OK)
-      settle_detached(serving);
-    else
-      idem__http_serving_retire(serving);
-  }
-}
-
-/* Handlers that are told may end other servings: each waits for its turn in a list of its own. */
-void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms) {
-  idem__list looked_at;
-  idem__list_init(&looked_at);
-  rpc->tended_ms = now_ms;
-  while (!idem__list_empty(&rpc->active)) {
-    idem__http_serving *serving = IDEM__CONTAINER(rpc->active.next, idem__http_serving, link);
-    idem__list_remove(&serving->link);
-    idem__list_append(&looked_at, &serving->link);
-    tend(serving, now_ms);
-  }
-  while (!idem__list_empty(&looked_at)) {
-    idem__list *link = looked_at.next;
-    idem__list_remove(link);
-    idem__list_append(&rpc->active, link);
-  }
-}
-
-idem_http_exchange *idem__http_serving_exchange(void *protocol) {
-  return IDEM__CONTAINER(protocol, idem__http_serving, state)->exchange;
 }
 
 /* ------------------------------------------------------------- entry points */
@@ -538,15 +208,15 @@ static void take_in(idem_http_exchange *exchange, const idem_http_request *reque
                        idem__http_exchange_client(exchange)->bytes);
   idem_status status = take_message(serving, request, &kind);
   if (status != IDEM_OK) {
-    finish_failed(serving, status);
+    idem__http_serving_finish_failed(serving, status);
     return;
   }
-  pump(serving);
+  idem__http_serving_pump(serving);
   if (serving->exchange != exchange || serving->detached) return; /* answered, or left */
   if (idem_conn_in_flight(serving->conn) == 0 && idem_conn_queued(serving->conn) == 0)
-    finish_silent(serving, kind);
+    idem__http_serving_finish_silent(serving, kind);
   else
-    wait_for_answer(serving);
+    idem__http_serving_wait(serving);
 }
 
 static void begin(idem__http_serving *serving, idem_http_exchange *exchange,
@@ -556,7 +226,7 @@ static void begin(idem__http_serving *serving, idem_http_exchange *exchange,
   switch (protocol->begin ? protocol->begin(serving->state, exchange, request) : IDEM__HTTP_NOW) {
   case IDEM__HTTP_NOW: take_in(exchange, request, serving); break;
   case IDEM__HTTP_REFUSED: idem__http_serving_retire(serving); break;
-  case IDEM__HTTP_LATER: wait_to_begin(serving, request); break;
+  case IDEM__HTTP_LATER: idem__http_serving_wait_to_begin(serving, request); break;
   }
 }
 
@@ -566,13 +236,13 @@ void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request 
   unsigned what = takes(rpc, request);
   idem__http_serving *serving = what ? take_serving(rpc) : NULL;
   if (!serving) {
-    idem__http_refuse(exchange, what ? &no_memory : &not_acceptable, NULL);
+    idem__http_refuse(exchange, what ? &idem__http_no_memory : &not_acceptable, NULL);
     return;
   }
   idem__list_append(&rpc->active, &serving->link);
   serving->exchange = exchange;
   serving->streaming = serving->admitted = serving->limited = false;
-  serving->accepts_stream = rules_of(rpc)->event_streams && (what & IDEM__TAKES_STREAM);
+  serving->accepts_stream = idem__http_rpc_rules(rpc)->event_streams && (what & IDEM__TAKES_STREAM);
   serving->stream_only = serving->accepts_stream && !(what & IDEM__TAKES_JSON);
   begin(serving, exchange, request);
 }
@@ -581,7 +251,7 @@ void idem__http_serving_begin(void *protocol, const idem__http_refusal *refusal)
   idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
   idem_http_exchange *exchange = serving->exchange;
   if (refusal)
-    refuse_waiting(serving, refusal);
+    idem__http_serving_refuse(serving, refusal);
   else
     idem__http_serve_held(exchange, take_in, serving);
 }
@@ -629,9 +299,9 @@ void idem__http_rpc_free(idem__http_rpc *rpc) {
   while (!idem__list_empty(&rpc->active)) {
     idem__http_serving *serving = IDEM__CONTAINER(rpc->active.next, idem__http_serving, link);
     idem__list_remove(&serving->link);
-    free_serving(serving);
+    idem__http_serving_free(serving);
   }
-  while (rpc->idle) free_serving(pop_idle(rpc));
+  while (rpc->idle) idem__http_serving_free(pop_idle(rpc));
   idem__buf_deinit(&rpc->event);
   if (rpc->pool != rpc->opts.pool) idem_pool_free(rpc->pool);
   idem_alloc alloc = rpc->alloc;

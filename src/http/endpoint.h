@@ -50,8 +50,27 @@ idem_status idem__http_rpc_conn(idem__http_rpc *rpc, void *user,
                                 idem_conn **out);
 
 const idem__http_protocol *idem__http_protocol_of(const idem__http_serving *serving);
+const idem__http_rules *idem__http_rpc_rules(const idem__http_rpc *rpc);
 /* The call is over. */
 void idem__http_serving_retire(idem__http_serving *serving);
+/* With its conn: what handlers look at, and that is the protocol's, goes after it. */
+void idem__http_serving_free(idem__http_serving *serving);
+/* It goes on without its peer, or no longer does. */
+void idem__http_serving_detach(idem__http_serving *serving, bool detached);
+
+/* serving.c */
+extern const idem__http_refusal idem__http_no_memory;
+/* Moves what the engine has said to the peer, one message after the other. */
+void idem__http_serving_pump(idem__http_serving *serving);
+/* The message is taken in and not answered yet; or it may not even begin. */
+void idem__http_serving_wait(idem__http_serving *serving);
+void idem__http_serving_wait_to_begin(idem__http_serving *serving,
+                                      const idem_http_request *request);
+void idem__http_serving_refuse(idem__http_serving *serving, const idem__http_refusal *refusal);
+/* Nothing is owed: a notification, a response, or a request cancelled without an answer. */
+void idem__http_serving_finish_silent(idem__http_serving *serving, idem__message_kind kind);
+/* Ours to answer for, whatever it was. */
+void idem__http_serving_finish_failed(idem__http_serving *serving, idem_status status);
 /* There is room, or output: what the engine held back may go on. */
 void idem__http_serving_look(idem__http_serving *serving);
 

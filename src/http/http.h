@@ -6,31 +6,12 @@
 #define IDEM_HTTP_PRIVATE_H
 
 #include "../rpc/rpc.h"
+#include "checks.h"
+#include "stream.h"
+#include "view.h"
 
 #include <idem/http.h>
 #include <idem/rpc.h>
-
-typedef struct idem__limiter idem__limiter;
-typedef struct idem__websocket idem__websocket;
-
-/* ------------------------------------------------------------------ text */
-
-/* Borrowed bytes. `at` NULL: absent, which differs from empty. */
-typedef struct idem__view {
-  const char *at;
-  size_t len;
-} idem__view;
-#define IDEM__VIEW(literal) ((idem__view){"" literal, sizeof(literal) - 1})
-static inline bool idem__view_is(idem__view view, const char *text, size_t len) {
-  return view.at && idem__text_equal_nocase(view.at, view.len, text, len);
-}
-#define idem__view_eq(view, literal) idem__view_is((view), "" literal, sizeof(literal) - 1)
-/* Without blanks (space, tab) at both ends. */
-idem__view idem__view_trim(idem__view view);
-/* What may be a header's name. */
-bool idem__view_is_token(idem__view text);
-/* The next element of a comma-separated list, trimmed; false at the end. */
-bool idem__view_next(idem__view *list, idem__view *element);
 
 /* --------------------------------------------------------------- request */
 
@@ -115,7 +96,7 @@ typedef struct idem__http_code_status {
 } idem__http_code_status;
 
 /* A refusal before any handler: a status and a JSON-RPC error. */
-typedef struct idem__http_refusal {
+struct idem__http_refusal {
   uint16_t status;     /* 0: not refused */
   int code;            /* JSON-RPC code; 0: IDEM_RPC_INVALID_REQUEST */
   const char *reason;  /* behaviour of errors: data.reason; NULL: no data */
@@ -123,7 +104,7 @@ typedef struct idem__http_refusal {
   const char *hint;    /* the flag to add, for data.hint; NULL: none */
   char hint_value[96]; /* what to give it: the peer's own text, cut, escaped when written */
   bool close;          /* the connection cannot go on */
-} idem__http_refusal;
+};
 
 /* What a method is about, for the access log: " LABEL=" and the text in this member of params. */
 typedef struct idem__http_subject {
@@ -155,87 +136,6 @@ idem__view idem__http_status_text(uint16_t status);
 extern const idem__http_rules idem__http_rules_jsonrpc;
 /* The status an answer gets: by its code, 400 for parse errors and invalid requests. */
 uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what);
-
-/* ---------------------------------------------------------------- checks */
-
-/* One entry of a host or origin list. */
-typedef struct idem__host_rule {
-  char *scheme; /* of an origin; NULL: http or https */
-  char *host;   /* lower case, no trailing dot; "[::1]" keeps its brackets */
-  int port;     /* -1: any; 0: the listener's or none */
-} idem__host_rule;
-typedef struct idem__host_list {
-  idem__host_rule *rules;
-  size_t count;
-} idem__host_list;
-
-/* NULL list: the loopback names on any port. INVAL for an entry that is no host. */
-idem_status idem__host_list_init(idem__host_list *list, const idem_alloc *alloc,
-                                 const char *const *entries);
-void idem__host_list_deinit(idem__host_list *list, const idem_alloc *alloc);
-/* `authority` is host, host:port or [v6]:port as a peer wrote it. */
-bool idem__host_allowed(const idem__host_list *list, idem__view authority, int listener_port);
-/* `origin` is an Origin header's value; `null` is never allowed. */
-bool idem__origin_allowed(const idem__host_list *list, idem__view origin, int listener_port);
-bool idem__web_scheme(idem__view scheme); /* http or https */
-/* Bearer tokens, any of which opens. */
-typedef struct idem__token_list {
-  char **texts;
-  size_t *lens;
-  size_t count;
-} idem__token_list;
-/* NULL list: none. They become secrets of the log. INVAL: an empty list, which would open to nobody, or an empty token. */
-idem_status idem__token_list_init(idem__token_list *list, const idem_alloc *alloc,
-                                  const char *const *tokens, idem_log *log);
-void idem__token_list_deinit(idem__token_list *list, const idem_alloc *alloc);
-/* Any of the tokens, in a time that depends on the lengths alone. */
-bool idem__token_allowed(const idem__token_list *list, idem__view authorization);
-
-/* An address: IPv4 is kept as ::ffff:a.b.c.d. */
-typedef struct idem__ip {
-  uint8_t bytes[16];
-} idem__ip;
-bool idem__ip_parse(idem__view text, idem__ip *address); /* also "[v6]", no port */
-/* What tells clients apart: an IPv6 client owns a /64 at least, so that is one. */
-idem__ip idem__ip_client(const idem__ip *who);
-bool idem__ip_loopback(const idem__ip *who);
-#define IDEM__IP_TEXT 40
-void idem__ip_text(const idem__ip *address, char text[IDEM__IP_TEXT]);
-typedef struct idem__ip_block {
-  idem__ip address;
-  unsigned bits;
-} idem__ip_block;
-bool idem__ip_block_parse(idem__view text, idem__ip_block *block);
-bool idem__ip_in(const idem__ip_block *blocks, size_t count, const idem__ip *who);
-/* Who may say for whom it asks, and in which header: "Forwarded" in its own form, any other as a
- * list of addresses. A second header that a proxy does not write would be the client's word. */
-typedef struct idem__proxies {
-  idem__ip_block *blocks;
-  size_t count;
-  char *header;
-} idem__proxies;
-/* Who asks: the peer, or, where the peer is a trusted proxy, the last address in the header that is
- * not one. */
-idem__ip idem__client_address(const idem_http_request *request, const idem__ip *peer,
-                              const idem__proxies *proxies);
-
-/* Token buckets by client. May be shared by threads. Holds `clients` buckets and forgets the
- * fullest of a few when it needs room. */
-idem_status idem__limiter_new(const idem_alloc *alloc, uint32_t count, uint32_t seconds,
-                              size_t clients, uint64_t seed, idem__limiter **out);
-void idem__limiter_free(idem__limiter *limiter);
-/* Takes one token. False: *retry_s says in how many whole seconds (at least 1) there is one. */
-bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t now_ms,
-                        uint32_t *retry_s);
-
-/* Connections by client: `most` each. May be shared by threads. */
-typedef struct idem__shares idem__shares;
-idem_status idem__shares_new(const idem_alloc *alloc, size_t most, uint64_t seed,
-                             idem__shares **out);
-void idem__shares_free(idem__shares *shares);
-/* False: it has its share, or there is no memory. What was taken is given back. */
-bool idem__shares_take(idem__shares *shares, const idem__ip *who);
-void idem__shares_give(idem__shares *shares, const idem__ip *who);
 
 /* ------------------------------------------------------------------- server */
 
@@ -412,88 +312,7 @@ size_t idem__http_exchange_queued(const idem_http_exchange *exchange);
 idem_status idem__http_put_error(idem__buf *out, const idem__http_refusal *refusal,
                                  idem_unknown_id unknown_id);
 
-/* ---------------------------------------------------------- event streams */
-
-/* Appends one event: an optional name and id, then the text as data lines, whatever line ends it
- * holds. */
-idem_status idem__sse_put_event(idem__buf *out, const char *event, const char *id, const char *data,
-                                size_t len);
-#define IDEM__SSE_COMMENT ":\n\n"
-
-/* The client's side: cuts a stream into events at any split of the input, within `max` bytes each,
- * and keeps what a reconnection needs. */
-typedef struct idem__sse_event {
-  idem__view event; /* "message" unless the stream said otherwise */
-  idem__view data;
-  idem__view id; /* the last id seen on the stream, not only on this event */
-} idem__sse_event;
-typedef struct idem__sse_parser {
-  idem__buf line, data, event, id, last_id; /* `id` takes effect at the end of its event */
-  size_t max;
-  uint64_t retry_ms; /* as the stream asked; 0: it did not */
-  uint8_t bom;       /* bytes of a leading byte order mark seen; 3: past the beginning */
-  bool after_cr, has_data, failed;
-  void (*on_event)(void *user, const idem__sse_event *event);
-  void *user;
-} idem__sse_parser;
-void idem__sse_parser_init(idem__sse_parser *parser, const idem_alloc *alloc, size_t max,
-                           void (*on_event)(void *user, const idem__sse_event *event), void *user);
-void idem__sse_parser_deinit(idem__sse_parser *parser);
-/* LIMIT: an event larger than max. NOMEM. Both are final. */
-idem_status idem__sse_parser_feed(idem__sse_parser *parser, const char *data, size_t len);
-/* The stream broke: forgets the half event, keeps last_id and retry_ms for the next one. */
-void idem__sse_parser_restart(idem__sse_parser *parser);
-
-/* -------------------------------------------------------------- WebSocket */
-
-#define IDEM__SHA1_BYTES 20
-void idem__sha1(const void *data, size_t len, uint8_t digest[IDEM__SHA1_BYTES]);
-
-#define IDEM__WEBSOCKET_ACCEPT 28
-/* The Sec-WebSocket-Accept that answers a key. */
-void idem__websocket_accept(idem__view key, char accept[IDEM__WEBSOCKET_ACCEPT]);
-/* Is this request a WebSocket handshake at all? */
-bool idem__websocket_asked(const idem_http_request *request);
-/* Is it a good one? Fills the refusal otherwise (426 for another version). */
-void idem__websocket_check(const idem_http_request *request, idem__http_refusal *refusal);
-
-typedef struct idem__websocket_opts {
-  bool client;          /* masks what it sends */
-  size_t message_bytes; /* 0: 10,485,760 */
-  /* One whole text message. `text` is borrowed and valid UTF-8. */
-  void (*on_message)(idem__websocket *socket, const char *text, size_t len, void *user);
-  /* The close handshake has been seen, or the peer broke the protocol: once. */
-  void (*on_close)(idem__websocket *socket, uint16_t code, void *user);
-  /* Takes bytes for the wire. */
-  idem_status (*output)(void *user, const char *data, size_t len);
-  void (*on_free)(void *user);
-  void (*random)(void *ctx, uint8_t *bytes, size_t len); /* client: masks */
-  void *random_ctx;
-  void *user;
-  const idem_alloc *alloc;
-} idem__websocket_opts;
-idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocket **out);
-void idem__websocket_free(idem__websocket *socket);
-idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len);
-idem_status idem__websocket_send(idem__websocket *socket, const char *text, size_t len);
-idem_status idem__websocket_ping(idem__websocket *socket);
-/* Starts or answers the close handshake; 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 1013. */
-void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *reason);
-/* By when the message or frame that has begun must be whole, which is to be asked after each feed:
- * limit_ms, and longer for one that comes fast enough, up to most_ms. UINT64_MAX: none has begun. */
-uint64_t idem__websocket_due(idem__websocket *socket, uint64_t now_ms, uint64_t limit_ms,
-                             uint64_t most_ms);
-/* The memory that a message takes whose end has not come. */
-size_t idem__websocket_unfinished(const idem__websocket *socket);
-#define IDEM__BYTES_PER_MS 16 /* what comes this fast may take longer than its limit */
-/* How long what has brought so many bytes may take. */
-static inline uint64_t idem__time_to_arrive(uint64_t limit_ms, uint64_t most_ms, size_t bytes) {
-  uint64_t earned = limit_ms + bytes / IDEM__BYTES_PER_MS;
-  return earned < most_ms ? earned : most_ms;
-}
-/* Both sides have closed, or the peer broke the protocol and was told: end the connection. */
-bool idem__websocket_finished(const idem__websocket *socket);
-bool idem__websocket_closing(const idem__websocket *socket);
+/* -------------------------------------------------------- the upgraded conn */
 
 /* For upgrade functions: the conn's queue of bytes, and when to look again. */
 idem_status idem__http_conn_put(idem_http_conn *conn, const char *data, size_t len);
