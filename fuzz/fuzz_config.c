@@ -75,7 +75,7 @@ static void read_config(idem_log *log) {
       source.faults == 0) {
     yyjson_val *name, *tool, *tools = yyjson_obj_get(yyjson_doc_get_root(source.doc), "tools");
     size_t i, count;
-    idem__each_member(tools, i, count, name, tool) {
+    idem_each_member(tools, i, count, name, tool) {
       yyjson_val *run = yyjson_obj_get(tool, "run");
       if (run) expand(tool, run);
     }

@@ -83,7 +83,7 @@ static yyjson_val *part(const serve_config *self, yyjson_val *root, const char *
 static size_t count_hidden(yyjson_val *root) {
   yyjson_val *prompts = yyjson_obj_get(root, "prompts"), *key, *value;
   size_t i, max, count = yyjson_obj_size(yyjson_obj_get(root, "resources"));
-  idem__each_member(prompts, i, max, key, value) {
+  idem_each_member(prompts, i, max, key, value) {
     count += yyjson_obj_size(yyjson_obj_get(value, "arguments"));
   }
   return count;
@@ -93,7 +93,7 @@ static void take_tools(serve_config *self, yyjson_val *root) {
   yyjson_val *tools = part(self, root, "tools"), *key, *value;
   size_t i, max, most = yyjson_obj_size(tools) + count_hidden(root);
   self->tools = memory_zeroed(&self->memory, most + 1, sizeof *self->tools);
-  idem__each_member(tools, i, max, key, value) {
+  idem_each_member(tools, i, max, key, value) {
     if (source_is_broken(&self->source, value)) continue;
     tool_config *tool = &self->tools[self->tool_count++]; /* a half-read one is freed, too */
     unsigned faults = self->source.faults;
@@ -107,7 +107,7 @@ static void take_tools(serve_config *self, yyjson_val *root) {
 static void take_servers(serve_config *self, yyjson_val *servers) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__each_member(servers, i, max, key, value) {
+  idem_each_member(servers, i, max, key, value) {
     (void)value;
     source_note(&self->source, key,
                 "the MCP server %s is not served: idem cannot stand before other servers yet; its "
@@ -121,7 +121,7 @@ static void take_resources(serve_config *self, yyjson_val *resources) {
   size_t i, max;
   self->resource_count = yyjson_obj_size(resources);
   self->resources = memory_zeroed(&self->memory, self->resource_count + 1, sizeof *self->resources);
-  idem__each_member(resources, i, max, key, value) {
+  idem_each_member(resources, i, max, key, value) {
     if (!source_is_broken(&self->source, value)) config_resource(self, key, &self->resources[i]);
   }
 }
@@ -131,7 +131,7 @@ static void take_prompts(serve_config *self, yyjson_val *prompts) {
   size_t i, max;
   self->prompt_count = yyjson_obj_size(prompts);
   self->prompts = memory_zeroed(&self->memory, self->prompt_count + 1, sizeof *self->prompts);
-  idem__each_member(prompts, i, max, key, value) {
+  idem_each_member(prompts, i, max, key, value) {
     if (!source_is_broken(&self->source, value)) config_prompt(self, key, &self->prompts[i]);
   }
 }

@@ -87,7 +87,7 @@ static void take_completions(serve_config *self, yyjson_val *given, prompt_confi
   size_t i, max;
   prompt->completions =
       memory_zeroed(&self->memory, prompt->argument_count + 1, sizeof *prompt->completions);
-  idem__each_member(given, i, max, key, about) {
+  idem_each_member(given, i, max, key, about) {
     yyjson_val *command = yyjson_obj_get(about, "complete"), *list = yyjson_obj_get(about, "enum");
     if (command && list)
       source_fault(&self->source, key, "prompt %s: give enum or complete, not both", prompt->name);
@@ -103,7 +103,7 @@ static void take_arguments(serve_config *self, yyjson_val *given, prompt_config 
   const char **names = memory_zeroed(&self->memory, count + 1, sizeof *names);
   const char **abouts = memory_zeroed(&self->memory, count + 1, sizeof *abouts);
   bool *required = memory_zeroed(&self->memory, count + 1, sizeof *required);
-  idem__each_member(given, i, max, key, about) {
+  idem_each_member(given, i, max, key, about) {
     size_t len = yyjson_get_len(key);
     required[i] = yyjson_get_str(key)[len - 1] != '?';
     names[i] = memory_text(&self->memory, yyjson_get_str(key), required[i] ? len : len - 1);
@@ -124,7 +124,7 @@ static bool is_other(void *user, const char *name, size_t len) {
 static void note_unused(serve_config *self, yyjson_val *given, const prompt_config *prompt) {
   yyjson_val *key, *about;
   size_t i, max;
-  idem__each_member(given, i, max, key, about) {
+  idem_each_member(given, i, max, key, about) {
     (void)about;
     if (word_names(&prompt->text, is_other, (void *)(uintptr_t)prompt->argument_names[i]))
       source_note(&self->source, key,

@@ -15,7 +15,7 @@ static bool has_default(yyjson_val *schema, unsigned depth) {
     yyjson_arr_foreach(schema, i, max, item) if (has_default(item, depth + 1)) return true;
     return false;
   }
-  idem__each_member(schema, i, max, key, item) {
+  idem_each_member(schema, i, max, key, item) {
     if (yyjson_equals_str(key, "default") || has_default(item, depth + 1)) return true;
   }
   return false;
@@ -67,7 +67,7 @@ void config_defaults(serve_config *self, tool_config *tool) {
   tool->has_defaults = has_default(input ? input : args, 0);
   if (!tool->has_defaults) return;
   if (input) args = yyjson_obj_get(input, "properties");
-  idem__each_member(args, i, max, key, schema) {
+  idem_each_member(args, i, max, key, schema) {
     check_default(self, tool, key, schema);
     note_required(self, tool, key, schema, required);
   }

@@ -85,7 +85,7 @@ bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool
                             sizeof *tool->env);
   for (i = 0; i < count; i++) pass(self, tool, always[i]);
   yyjson_arr_foreach(passed, i, max, item) pass(self, tool, yyjson_get_str(item));
-  idem__each_member(given, i, max, key, item) {
+  idem_each_member(given, i, max, key, item) {
     bool secret = yyjson_is_obj(item);
     const char *text = secret ? config_secret(self, tool, item) : yyjson_get_str(item);
     if (!text) continue;

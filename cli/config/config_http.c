@@ -107,7 +107,7 @@ static size_t take_fields(serve_config *self, const tool_config *tool, yyjson_va
   yyjson_val *key, *value;
   size_t i, max, count = 0;
   *out = memory_zeroed(&self->memory, yyjson_obj_size(given) + 1, sizeof **out);
-  idem__each_member(given, i, max, key, value) {
+  idem_each_member(given, i, max, key, value) {
     http_field *field = &(*out)[count++];
     field->name = yyjson_get_str(key);
     if (yyjson_is_obj(value))
@@ -122,7 +122,7 @@ static void check_headers(serve_config *self, const tool_config *tool, yyjson_va
                           http_config *http) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__each_member(given, i, max, key, value) {
+  idem_each_member(given, i, max, key, value) {
     const char *name = yyjson_get_str(key);
     if (strcasecmp(name, "Content-Type") == 0) http->has_content_type = true;
     for (size_t j = 0; j < sizeof reserved_headers / sizeof *reserved_headers; j++)
@@ -140,7 +140,7 @@ static size_t count_texts(yyjson_val *value) {
   yyjson_val *key, *item;
   size_t i, max, count = yyjson_is_str(value);
   if (yyjson_is_arr(value)) yyjson_arr_foreach(value, i, max, item) count += count_texts(item);
-  if (yyjson_is_obj(value)) idem__each_member(value, i, max, key, item) {
+  if (yyjson_is_obj(value)) idem_each_member(value, i, max, key, item) {
       count += count_texts(item);
     }
   return count;
@@ -155,7 +155,7 @@ static void compile_texts(serve_config *self, const tool_config *tool, yyjson_va
             &http->body_texts[http->body_count++]);
   if (yyjson_is_arr(value))
     yyjson_arr_foreach(value, i, max, item) compile_texts(self, tool, item, http);
-  if (yyjson_is_obj(value)) idem__each_member(value, i, max, key, item) {
+  if (yyjson_is_obj(value)) idem_each_member(value, i, max, key, item) {
       compile_texts(self, tool, item, http);
     }
 }
@@ -193,7 +193,7 @@ static void check_text_body(serve_config *self, const tool_config *tool, const h
 static void check_fields(name_check *check, yyjson_val *given, const http_field *fields) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__each_member(given, i, max, key, value) name_check_word(check, value, &fields[i].value);
+  idem_each_member(given, i, max, key, value) name_check_word(check, value, &fields[i].value);
 }
 
 /* In the order of compile_texts. */
@@ -202,7 +202,7 @@ static void check_texts(name_check *check, yyjson_val *value, const word_templat
   size_t i, max;
   if (yyjson_is_str(value)) name_check_word(check, value, (*next)++);
   if (yyjson_is_arr(value)) yyjson_arr_foreach(value, i, max, item) check_texts(check, item, next);
-  if (yyjson_is_obj(value)) idem__each_member(value, i, max, key, item) {
+  if (yyjson_is_obj(value)) idem_each_member(value, i, max, key, item) {
       check_texts(check, item, next);
     }
 }

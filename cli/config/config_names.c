@@ -8,7 +8,7 @@
 static void add_names(name_check *self, yyjson_val *arguments, bool marked) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__each_member(arguments, i, max, key, value) {
+  idem_each_member(arguments, i, max, key, value) {
     const char *text = yyjson_get_str(key);
     size_t len = yyjson_get_len(key);
     if (marked && len && text[len - 1] == '?') len--;

@@ -46,7 +46,7 @@ static void see(idem__map *used, yyjson_val *value) {
   if (yyjson_is_arr(value)) {
     yyjson_arr_foreach(value, i, max, item) see(used, item);
   }
-  idem__each_member(value, i, max, key, item) {
+  idem_each_member(value, i, max, key, item) {
     if (yyjson_equals_str(key, "if") && yyjson_is_str(item))
       use(used, yyjson_get_str(item), yyjson_get_len(item));
     see(used, item);
@@ -74,7 +74,7 @@ static void note_unused(serve_config *self, const tool_config *tool, yyjson_val 
   if (!args) args = yyjson_obj_get(yyjson_obj_get(value, "input"), "properties");
   idem__map_init(&used, NULL, 0);
   see_tool(&used, value);
-  idem__each_member(args, i, max, key, item) {
+  idem_each_member(args, i, max, key, item) {
     const char *name = yyjson_get_str(key);
     size_t len = yyjson_get_len(key);
     (void)item;
@@ -104,7 +104,7 @@ static void note_home(serve_config *self, const tool_config *tool, yyjson_val *v
     yyjson_arr_foreach(value, i, max, item) note_home(self, tool, item);
   }
   if (yyjson_is_obj(value)) {
-    idem__each_member(value, i, max, key, item) note_home(self, tool, item);
+    idem_each_member(value, i, max, key, item) note_home(self, tool, item);
   }
 }
 

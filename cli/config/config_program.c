@@ -93,7 +93,7 @@ static void take_inside(serve_config *self, yyjson_val *rules, tool_config *tool
   size_t i, max;
   if (!rules) return;
   tool->inside = memory_zeroed(&self->memory, yyjson_obj_size(rules) + 1, sizeof(inside_rule));
-  idem__each_member(rules, i, max, key, folder) {
+  idem_each_member(rules, i, max, key, folder) {
     check->at = key;
     name_check_see(check, yyjson_get_str(key), yyjson_get_len(key));
     tool->inside[tool->inside_count++] = (inside_rule){

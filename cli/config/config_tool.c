@@ -34,7 +34,7 @@ static const char *short_schema(yyjson_val *value) {
 static void check_types(serve_config *self, yyjson_val *args) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__each_member(args, i, max, key, value) {
+  idem_each_member(args, i, max, key, value) {
     if (yyjson_is_obj(value) || short_schema(value)) continue;
     source_fault(&self->source, value,
                  "\"%s\" is no type: write string, integer, number, boolean, string[] or a schema",
@@ -53,7 +53,7 @@ static size_t name_length(yyjson_val *key) {
 static void put_properties(yyjson_val *args, idem__buf *out) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__each_member(args, i, max, key, value) {
+  idem_each_member(args, i, max, key, value) {
     const char *schema = yyjson_is_str(value) ? short_schema(value) : NULL;
     put_text(out, i ? "," : "");
     idem__text_json_string(out, yyjson_get_str(key), name_length(key));
@@ -68,7 +68,7 @@ static void put_properties(yyjson_val *args, idem__buf *out) {
 static void put_required(yyjson_val *args, idem__buf *out) {
   yyjson_val *key, *value;
   size_t i, max, count = 0;
-  idem__each_member(args, i, max, key, value) {
+  idem_each_member(args, i, max, key, value) {
     size_t len = name_length(key);
     if (len < yyjson_get_len(key) || yyjson_obj_get(value, "default")) continue;
     put_text(out, count++ ? "," : "");
@@ -189,7 +189,7 @@ static const struct kind_key {
 static void refuse_keys(serve_config *self, yyjson_val *value, const tool_config *tool) {
   yyjson_val *key, *item;
   size_t i, max;
-  idem__each_member(value, i, max, key, item) {
+  idem_each_member(value, i, max, key, item) {
     (void)item;
     for (size_t j = 0; j < sizeof kind_keys / sizeof *kind_keys; j++) {
       const struct kind_key *row = &kind_keys[j];

@@ -2,7 +2,7 @@
  * instance: it gets the whole environment and no bounds but time and size. No shell is involved. */
 #include "secret_command.h"
 
-#include "uv/program.h"
+#include <idem/program.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,10 +82,10 @@ static uint64_t now_ms(void) {
 
 /* A group of its own, so that all of it can be ended. */
 static int start(const char *const *argv, const char *folder, int output, pid_t *pid) {
-  return idem__program_start(
-      &(idem__program){.argv = argv,
-                       .folder = folder,
-                       .files = {IDEM__FILE_NULL, output, IDEM__FILE_SAME, IDEM__FILE_SAME}},
+  return idem_program_start(
+      &(idem_program){.argv = argv,
+                      .folder = folder,
+                      .files = {IDEM_FILE_NULL, output, IDEM_FILE_SAME, IDEM_FILE_SAME}},
       pid);
 }
 
@@ -136,7 +136,7 @@ static bool run(const char *const *argv, const char *folder, char *text, size_t 
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
   char how[64];
-  idem__program_end_text(status, how, sizeof how);
+  idem_program_end_text(status, how, sizeof how);
   snprintf(why, size, "ended with %s", how);
   return false;
 }

@@ -4,7 +4,7 @@
 #define IDEM_CLI_SOURCE_H
 
 #include "service/watch.h"
-#include "json/each.h"
+#include <idem/json.h>
 
 #include <idem/base.h>
 #include <yyjson.h>

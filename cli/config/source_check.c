@@ -36,7 +36,7 @@ static bool check_members(config_source *self, yyjson_val *object, unsigned dept
   bool flat = true;
   idem__map seen;
   idem__map_init(&seen, NULL, 0);
-  idem__each_member(object, i, count, key, member) {
+  idem_each_member(object, i, count, key, member) {
     if (count > 16 ? is_again(&seen, key) : is_among(first, key))
       source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
     if (yyjson_is_ctn(member)) flat = check_twice(self, member, depth + 1) && flat;
@@ -102,7 +102,7 @@ static void known_names(yyjson_val *schema, const idem_schema_error *error, char
   snprintf(pointer, sizeof pointer, "%.*s/properties", (int)(end - error->schema_path - 1),
            error->schema_path + 1);
   known = yyjson_ptr_get(schema, pointer);
-  idem__each_member(known, i, max, key, value) {
+  idem_each_member(known, i, max, key, value) {
     (void)value;
     if (len >= size) return;
     len += (size_t)snprintf(out + len, size - len, "%s%s",

@@ -245,7 +245,7 @@ static yyjson_mut_val *build_value(body_build *self, yyjson_val *value) {
     }
     return made;
   }
-  idem__each_member(value, i, max, key, item) {
+  idem_each_member(value, i, max, key, item) {
     yyjson_mut_val *built = build_value(self, item);
     if (built) yyjson_mut_obj_add(made, yyjson_val_mut_copy(self->doc, key), built);
   }

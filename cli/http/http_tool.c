@@ -3,7 +3,7 @@
 #include "http_tool.h"
 
 #include "service/edition.h"
-#include "uv/fetch.h"
+#include <idem/fetch.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct http_call {
   http_tool *tool;
   idem_request *request;
   http_request built;
-  idem__fetch *fetch;
+  idem_fetch *fetch;
 } http_call;
 
 static slots calls; /* of every edition */
@@ -90,7 +90,7 @@ static void tell_failure(const http_call *self, const char *what, const char *wh
   failure_tell(self->request, self->tool->config, "%s%s%.*s", what, len ? ": " : "", (int)len, why);
 }
 
-static void answer_failure(http_call *self, const idem__fetch_answer *answer) {
+static void answer_failure(http_call *self, const idem_fetch_answer *answer) {
   const tool_config *config = self->tool->config;
   char what[96] = "the call failed";
   if (answer->status == IDEM_E_TIMEOUT)
@@ -104,7 +104,7 @@ static void answer_failure(http_call *self, const idem__fetch_answer *answer) {
   fail(self, what, told ? "" : answer->why, told ? 0 : strlen(answer->why));
 }
 
-static void on_answer(const idem__fetch_answer *answer, void *user) {
+static void on_answer(const idem_fetch_answer *answer, void *user) {
   http_call *self = user;
   char what[64];
   if (answer->status != IDEM_OK) {
@@ -133,26 +133,26 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
     http_call_free(self);
     return;
   }
-  idem__fetch_cancel(self->fetch);
+  idem_fetch_cancel(self->fetch);
   http_call_end(self);
 }
 
 static idem_status start(http_call *self) {
   const tool_config *config = self->tool->config;
   const http_request *built = &self->built;
-  idem__fetch_opts opts = {.method = config->http->method,
-                           .url = built->url.data,
-                           .headers = (const char *const *)built->headers,
-                           .body = config->http->body || config->http->form_count
-                                       ? (built->body.len ? built->body.data : "")
-                                       : NULL,
-                           .body_len = built->body.len,
-                           .max_bytes = config->output_bytes,
-                           .total_ms = config->deadline_ms,
-                           .idle_ms = config->idle_ms,
-                           .redirects = IDEM__REDIRECTS_SAME_ORIGIN,
-                           .log = self->tool->log};
-  return idem__fetch_start(idem_request_loop(self->request), &opts, on_answer, self, &self->fetch);
+  idem_fetch_opts opts = {.method = config->http->method,
+                          .url = built->url.data,
+                          .headers = (const char *const *)built->headers,
+                          .body = config->http->body || config->http->form_count
+                                      ? (built->body.len ? built->body.data : "")
+                                      : NULL,
+                          .body_len = built->body.len,
+                          .max_bytes = config->output_bytes,
+                          .total_ms = config->deadline_ms,
+                          .idle_ms = config->idle_ms,
+                          .redirects = IDEM_REDIRECTS_SAME_ORIGIN,
+                          .log = self->tool->log};
+  return idem_fetch_start(idem_request_loop(self->request), &opts, on_answer, self, &self->fetch);
 }
 
 /* It has its slot. */

@@ -3,7 +3,7 @@
 #include "keep.h"
 
 #include "keep_answer.h"
-#include "uv/keeper.h"
+#include <idem/program.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -225,9 +225,9 @@ static void on_reported(runner_user *user, order_note note) {
   if (note.kind == REPORT_CROWDED)
     snprintf(self->stopped, sizeof self->stopped,
              "it was ended: more processes came of it than may (processes)");
-  idem__exec_ended(self->conn, note.kind == REPORT_FAILED ? 127 << 8
-                               : note.kind                ? note.value
-                                                          : SIGKILL);
+  idem_program_ended(self->conn, note.kind == REPORT_FAILED ? 127 << 8
+                                 : note.kind                ? note.value
+                                                            : SIGKILL);
 }
 
 /* ---------------------------------------------------------------------------- its start */
@@ -254,7 +254,7 @@ static void send_signal(void *user, int number) {
 }
 
 static idem_status connect_to(kept_program *self) {
-  static const idem__exec_keeper keeper = {.start = start, .signal = send_signal};
+  static const idem_program_keeper keeper = {.start = start, .signal = send_signal};
   program_host *host = self->tool->host;
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.answer_junk = false;
@@ -267,8 +267,7 @@ static idem_status connect_to(kept_program *self) {
                             .on_stderr = on_errors,
                             .on_protocol_error = on_fault,
                             .user = self};
-  return idem__connect_kept(host->loop, &opts, self->tool->config->name, &keeper, self,
-                            &self->conn);
+  return idem_connect_kept(host->loop, &opts, self->tool->config->name, &keeper, self, &self->conn);
 }
 
 static void could_not_start(kept_program *self, int why) {

@@ -89,7 +89,7 @@ static void writes_more(comparison *self) {
 static void knows_more(comparison *self) {
   yyjson_val *given = member(self->tool, "env"), *held = member(self->other, "env"), *key, *item;
   size_t i, max;
-  idem__each_member(given, i, max, key, item) {
+  idem_each_member(given, i, max, key, item) {
     if (yyjson_is_obj(item) && !same(item, yyjson_obj_get(held, yyjson_get_str(key))))
       say(self, "is given the secret ", yyjson_get_str(key));
   }
@@ -195,7 +195,7 @@ static bool is_given_secret(const tool_config *tool) {
   yyjson_val *env = member(tool, "env"), *key, *item;
   size_t i, max;
   bool found = false;
-  idem__each_member(env, i, max, key, item) {
+  idem_each_member(env, i, max, key, item) {
     (void)key;
     found = found || yyjson_is_obj(item);
   }
@@ -243,7 +243,7 @@ static bool has_argument(const tool_config *tool, const char *name) {
   yyjson_val *args = member(tool, "args"), *key, *item;
   size_t i, max, len = strlen(name);
   if (!args) return yyjson_obj_get(yyjson_obj_get(member(tool, "input"), "properties"), name);
-  idem__each_member(args, i, max, key, item) {
+  idem_each_member(args, i, max, key, item) {
     (void)item;
     if (strncmp(yyjson_get_str(key), name, len) == 0 &&
         strspn(yyjson_get_str(key) + len, "?") == strlen(yyjson_get_str(key) + len))

@@ -1,7 +1,7 @@
 /* pipes.c - see pipes.h. A program's own ends are as it expects them: they block. */
 #include "pipes.h"
 
-#include "uv/program.h"
+#include <idem/program.h>
 
 #include <unistd.h>
 
@@ -27,12 +27,12 @@ void pipes_close(pipes *self) {
 bool pipes_open(pipes *self, pipes *spare, bool with_input) {
   *self = *spare;
   *spare = PIPES_NONE;
-  return (self->output[0] >= 0 || idem__pipe_open(self->output, 0)) &&
-         (self->errors[0] >= 0 || idem__pipe_open(self->errors, 0)) &&
-         (!with_input || idem__pipe_open(self->input, 1));
+  return (self->output[0] >= 0 || idem_pipe_open(self->output, 0)) &&
+         (self->errors[0] >= 0 || idem_pipe_open(self->errors, 0)) &&
+         (!with_input || idem_pipe_open(self->input, 1));
 }
 
 void pipes_refill(pipes *spare) {
   if (spare->output[0] >= 0) return;
-  if (!idem__pipe_open(spare->output, 0) || !idem__pipe_open(spare->errors, 0)) pipes_close(spare);
+  if (!idem_pipe_open(spare->output, 0) || !idem_pipe_open(spare->errors, 0)) pipes_close(spare);
 }

@@ -3,7 +3,7 @@
 #include "runners.h"
 
 #include "spawner.h"
-#include "uv/program.h"
+#include <idem/program.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,12 +65,12 @@ static int spawn_spawner(pid_t *pid, int socket) {
   static const char *const argv[] = {"idem", SPAWNER_ARGUMENT, NULL};
   char **environment = spawner_environment();
   if (!environment) return ENOMEM;
-  int why = idem__program_start(
-      &(idem__program){.path = "/proc/self/exe",
-                       .argv = argv,
-                       .environment = (const char *const *)environment,
-                       .session = true,
-                       .files = {IDEM__FILE_NULL, IDEM__FILE_NULL, IDEM__FILE_NULL, socket}},
+  int why = idem_program_start(
+      &(idem_program){.path = "/proc/self/exe",
+                      .argv = argv,
+                      .environment = (const char *const *)environment,
+                      .session = true,
+                      .files = {IDEM_FILE_NULL, IDEM_FILE_NULL, IDEM_FILE_NULL, socket}},
       pid);
   free(environment);
   return why;

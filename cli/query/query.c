@@ -441,7 +441,7 @@ static bool job_init(job *self, query_tool *asked, yyjson_mut_doc *result) {
 static bool binds_text(yyjson_val *arguments) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__each_member(arguments, i, max, key, value) {
+  idem_each_member(arguments, i, max, key, value) {
     (void)key;
     if (yyjson_is_str(value) || yyjson_is_ctn(value)) return true;
   }

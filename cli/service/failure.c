@@ -1,7 +1,7 @@
 /* failure.c - see failure.h. Calls end on the server's one loop, so one bucket needs no lock. */
 #include "failure.h"
 
-#include "rpc/rpc.h"
+#include <idem/rpc.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,15 +9,15 @@
 #define NAME_MAX_SHOWN 128
 #define WHY_MAX 320u
 
-static idem__log_bucket told;
+static idem_log_bucket told;
 
 static IDEM_PRINTF(4, 0) void tell(idem_request *request, const tool_config *tool,
                                    idem_log_level level, const char *format, va_list arguments) {
   char why[WHY_MAX], line[WHY_MAX + NAME_MAX_SHOWN + 64];
   vsnprintf(why, sizeof why, format, arguments);
   snprintf(line, sizeof line, "%.*s: %s, after %llu ms", NAME_MAX_SHOWN, tool->name, why,
-           (unsigned long long)idem__request_age_ms(request));
-  idem__request_tell(request, &told, level, "a tool call failed", line);
+           (unsigned long long)idem_request_age_ms(request));
+  idem_request_log(request, &told, level, "a tool call failed", line);
 }
 
 void failure_tell(idem_request *request, const tool_config *tool, const char *format, ...) {
@@ -34,4 +34,4 @@ void failure_tell_ours(idem_request *request, const tool_config *tool, const cha
   va_end(arguments);
 }
 
-void failure_end(idem_log *log) { idem__log_bucket_end(log, &told); }
+void failure_end(idem_log *log) { idem_log_bucket_end(log, &told); }

@@ -1,7 +1,7 @@
 /* outcome.c - see outcome.h. Calls end on the server's one loop, so one bucket needs no lock. */
 #include "outcome.h"
 
-#include "rpc/rpc.h"
+#include <idem/rpc.h>
 
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 static struct {
   idem_log *log;
   idem_log_level level;
-  idem__log_bucket told;
+  idem_log_bucket told;
 } self;
 
 void outcome_begin(idem_log *log, bool watched) {
@@ -24,14 +24,14 @@ static void tell(idem_request *request, const tool_config *tool, const char *mes
   char line[NAME_MAX_SHOWN + 64];
   if (!self.log || self.level < idem_log_get_level(self.log) || tool->hidden) return;
   snprintf(line, sizeof line, "%.*s: %s %llu ms", NAME_MAX_SHOWN, tool->name, how,
-           (unsigned long long)idem__request_age_ms(request));
-  idem__request_tell(request, self.level == IDEM_LOG_DEBUG ? NULL : &self.told, self.level, message,
-                     line);
+           (unsigned long long)idem_request_age_ms(request));
+  idem_request_log(request, self.level == IDEM_LOG_DEBUG ? NULL : &self.told, self.level, message,
+                   line);
 }
 
 /* An output that was cut is answered and told of by then. */
 void outcome_answered(idem_request *request, const tool_config *tool) {
-  if (!idem__request_is_told(request)) tell(request, tool, "a tool was called", "fine, in");
+  if (!idem_request_is_logged(request)) tell(request, tool, "a tool was called", "fine, in");
 }
 
 void outcome_cancelled(idem_request *request, const tool_config *tool) {
@@ -39,6 +39,6 @@ void outcome_cancelled(idem_request *request, const tool_config *tool) {
 }
 
 void outcome_end(void) {
-  if (self.log) idem__log_bucket_end(self.log, &self.told);
+  if (self.log) idem_log_bucket_end(self.log, &self.told);
   self.log = NULL;
 }

@@ -3,7 +3,6 @@
 #include "plain.h"
 
 #include "plain_fault.h"
-#include "rpc/rpc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +66,7 @@ static yyjson_doc *by_position(yyjson_val *schema, yyjson_val *params) {
 }
 
 static void tell_refused(idem_request *request, const char *why) {
-  idem__request_tell(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused", why);
+  idem_request_log(request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused", why);
 }
 
 static void refuse_arguments(idem_request *request, const plain_method *self, size_t index,
@@ -76,7 +75,7 @@ static void refuse_arguments(idem_request *request, const plain_method *self, si
   bool listed = yyjson_is_arr(idem_request_params(request));
   const idem_schema_error *error = result->error_count ? &result->errors[0] : NULL;
   tell_refused(request, error ? error->log_sentence : "cannot be checked");
-  if (error && idem__request_codes(request) == IDEM_CODES_ERLMCP)
+  if (error && idem_request_codes(request) == IDEM_CODES_ERLMCP)
     idem_reply_fault(request, IDEM_FAULT_VALIDATION, error->sentence);
   else if (schema && error)
     plain_fault_reply(request, yyjson_doc_get_root(schema), arguments, error, listed);
@@ -173,7 +172,7 @@ static void describe(const plain_host *self, const tool_config *tool) {
   char lines[PARAMS_MAX][160];
   const char *params[PARAMS_MAX + 1] = {NULL};
   size_t i, max;
-  idem__each_member(properties, i, max, key, value) {
+  idem_each_member(properties, i, max, key, value) {
     const char *type = yyjson_get_str(yyjson_obj_get(value, "type"));
     if (i == PARAMS_MAX) break;
     snprintf(lines[i], sizeof lines[i], "%s: %s", yyjson_get_str(key), type ? type : "any");

@@ -38,7 +38,7 @@ static const char *read_part(const char *pointer, char *name) {
 static bool position_of(yyjson_val *schema, const char *name, size_t *position) {
   yyjson_val *properties = yyjson_obj_get(schema, "properties"), *key, *value;
   size_t i, max;
-  idem__each_member(properties, i, max, key, value) {
+  idem_each_member(properties, i, max, key, value) {
     (void)value;
     if (!yyjson_equals_str(key, name)) continue;
     *position = i;

@@ -1,7 +1,7 @@
 /* service.c - see service.h: from a first edition to a server that can be run, and its end. */
 #include "service.h"
 
-#include "uv/runtime.h"
+#include <idem/uv.h>
 
 idem_code_set service_codes(const serve_config *config, const serve_options *options) {
   return options->codes_given ? options->codes : config->codes;
@@ -39,7 +39,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
       .options = options, .log = log, .current = first, .started = first, .files = *files};
   edition_hold(first);
   service_keep_secrets(self);
-  outcome_begin(log, idem__log_is_watched());
+  outcome_begin(log, idem_log_is_watched());
   program_host_init(&self->programs, log, options->own_files);
   self->server = service_new_server(&first->config, options, log);
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))

@@ -2,7 +2,7 @@
  * it stands in the ring of its client and in the ring of its tool, and goes when it is empty. */
 #include "turns.h"
 
-#include "mcp_server/client_identity.h"
+#include <idem/mcp.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 typedef struct client {
   idem__list link;
   idem__list lanes;
-  idem__client_identity who;
+  idem_client_identity who;
   size_t count;
   char bytes[]; /* of `who` */
 } client;
@@ -37,7 +37,7 @@ void turns_tool_init(turns_tool *tool) {
 /* ------------------------------------------------------------------ clients and lanes */
 
 static client *find_client(const turns *self, const idem_request *request) {
-  idem__client_identity who = idem__client_identity_of(request);
+  idem_client_identity who = idem_request_client(request);
   for (idem__list *at = self->clients.next; at != &self->clients; at = at->next) {
     client *one = IDEM__CONTAINER(at, client, link);
     if (one->who.thing == who.thing && one->who.len == who.len &&
@@ -48,11 +48,11 @@ static client *find_client(const turns *self, const idem_request *request) {
 }
 
 static client *client_new(turns *self, const idem_request *request) {
-  idem__client_identity who = idem__client_identity_of(request);
+  idem_client_identity who = idem_request_client(request);
   client *made = calloc(1, sizeof *made + who.len);
   if (!made) return NULL;
   memcpy(made->bytes, who.bytes, who.len);
-  made->who = (idem__client_identity){who.thing, made->bytes, who.len};
+  made->who = (idem_client_identity){who.thing, made->bytes, who.len};
   idem__list_init(&made->lanes);
   idem__list_append(&self->clients, &made->link);
   return made;

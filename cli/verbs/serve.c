@@ -3,8 +3,8 @@
 
 #include "cli.h"
 #include "service/service.h"
-#include "uv/runtime.h"
 #include "welcome.h"
+#include <idem/uv.h>
 
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 
 /* A person looks on who has not asked for less. */
 static bool welcomes(const serve_options *options) {
-  return idem__log_is_watched() && options->log.format == IDEM_LOG_TEXT &&
+  return idem_log_is_watched() && options->log.format == IDEM_LOG_TEXT &&
          options->log.level <= IDEM_LOG_INFO;
 }
 
@@ -76,7 +76,7 @@ static int with_config(const serve_options *options) {
   bool inputs = options->check || options->dry_run || options->profile != IDEM_PROFILE_MCP;
   int code = 1;
   if (!options->check && !options->dry_run)
-    idem__stdio_fill_holes(); /* no file of ours becomes the stdout that is missing */
+    idem_stdio_fill_holes(); /* no file of ours becomes the stdout that is missing */
   edition *first = edition_read(options->path, NULL, &files, inputs, false);
   if (!first) {
     source_files_clear(&files);

@@ -160,8 +160,7 @@ static void put_try(const page *self, const serve_config *config, const char *pa
   fputs("try       idem serve ", self->out);
   if (strcmp(path, "idem.json") != 0) fprintf(self->out, "%s ", path);
   fprintf(self->out, "--dry-run %s", tool->name);
-  idem__each_member(yyjson_obj_get(yyjson_obj_iter_get_val(tool->key), "args"), i, max, key,
-                    value) {
+  idem_each_member(yyjson_obj_get(yyjson_obj_iter_get_val(tool->key), "args"), i, max, key, value) {
     size_t len = yyjson_get_len(key);
     if (len && yyjson_get_str(key)[len - 1] == '?') continue;
     if (yyjson_obj_get(value, "default")) continue;

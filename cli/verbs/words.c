@@ -4,7 +4,7 @@
 #include "words.h"
 
 #include "serve.h"
-#include "json/each.h"
+#include <idem/json.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static bool is_given(char **argv, int argc, const char *name, size_t len) {
 static void print_tools(yyjson_val *tools) {
   yyjson_val *key, *value;
   size_t i, max;
-  idem__each_member(tools, i, max, key, value) {
+  idem_each_member(tools, i, max, key, value) {
     (void)value;
     if (is_safe(yyjson_get_str(key), yyjson_get_len(key))) puts(yyjson_get_str(key));
   }
@@ -37,7 +37,7 @@ static void print_arguments(yyjson_val *tool, char **argv, int argc) {
   yyjson_val *args = yyjson_obj_get(tool, "args"), *key, *value;
   size_t i, max;
   if (!args) args = yyjson_obj_get(yyjson_obj_get(tool, "input"), "properties");
-  idem__each_member(args, i, max, key, value) {
+  idem_each_member(args, i, max, key, value) {
     (void)value;
     const char *name = yyjson_get_str(key);
     size_t len = yyjson_get_len(key);

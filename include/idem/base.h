@@ -147,6 +147,18 @@ IDEM_API idem_status idem_metrics_render(idem_metrics *const *metrics, size_t co
                                          size_t *len);
 IDEM_API void idem_metrics_text_free(idem_metrics *owner, char *text);
 
+/* For records a peer can cause at will: at most ten a second for each bucket, then one that says
+ * how many were left out. Zero-initialised; belongs to one thread (usually to a conn). */
+typedef struct idem_log_bucket {
+  uint64_t start_ms;
+  uint32_t count;
+  uint64_t suppressed;
+  idem_log_level level;
+  const char *message;
+} idem_log_bucket;
+/* Says how many were left out, if any: for when the bucket's owner goes. */
+IDEM_API void idem_log_bucket_end(idem_log *log, idem_log_bucket *bucket);
+
 #ifdef __cplusplus
 }
 #endif

@@ -421,6 +421,21 @@ IDEM_API yyjson_val *idem_request_meta(const idem_request *request);
 IDEM_API yyjson_val *idem_peer_info(const idem_request *request);
 IDEM_API yyjson_val *idem_peer_capabilities(const idem_request *request);
 
+/* ------------------------------------------------------------- who asks */
+
+/* For those who share something out among clients. */
+/* Two askers are the same client when `thing`, `len` and `bytes` are. */
+typedef struct idem_client_identity {
+  const void *thing; /* a session or a connection; only ever compared */
+  const void *bytes; /* a principal's name or an address; lent as long as the request */
+  size_t len;
+} idem_client_identity;
+
+/* A principal whose name was checked; without one a session, which several connections may share; without that the
+ * connection, or over HTTP, where each request has its own, the address it came from: behind a trusted
+ * proxy the one that the proxy names. For requests of any profile. */
+IDEM_API idem_client_identity idem_request_client(const idem_request *request);
+
 #ifdef __cplusplus
 }
 #endif

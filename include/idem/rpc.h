@@ -527,6 +527,21 @@ IDEM_API idem_status idem_message_compose(const idem_message *message, const ide
                                           const idem_alloc *alloc, char **text, size_t *len);
 IDEM_API void idem_message_text_free(const idem_alloc *alloc, char *text);
 
+/* ----------------------------------------------------------- lines of a request */
+
+/* A line about a request and what came of it, with its method, id and peer; `detail` (may be NULL) is
+ * redacted. Above debug it stands for the line that an error answer would have. The bucket limits the
+ * rate; NULL: the conn's own for this level. None once the conn is gone. */
+IDEM_API void idem_request_log(idem_request *request, idem_log_bucket *bucket, idem_log_level level,
+                               const char *message, const char *detail);
+
+/* Whether it has such a line above debug. */
+IDEM_API bool idem_request_is_logged(const idem_request *request);
+/* Since it came; 0 once the conn is gone. */
+IDEM_API uint64_t idem_request_age_ms(const idem_request *request);
+/* The codes its faults have. */
+IDEM_API idem_code_set idem_request_codes(const idem_request *request);
+
 #ifdef __cplusplus
 }
 #endif

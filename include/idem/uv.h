@@ -159,10 +159,15 @@ typedef struct idem_log_setup {
 } idem_log_setup;
 /* NOMEM. Freed with idem_log_free. */
 IDEM_API idem_status idem_log_open(const idem_log_setup *setup, idem_log **out);
+/* Whether a person looks on: that log goes to a terminal. */
+IDEM_API bool idem_log_is_watched(void);
 /* Opens the log's file anew (SIGHUP after log rotation). */
 IDEM_API void idem_log_reopen(idem_log *log);
 /* Fills in what an MCP server needs of the operating system: randomness and the time of day. */
 IDEM_API void idem_server_os(idem_server_opts *opts);
+/* Fills holes among descriptors 0 to 2, so that no file that is opened next becomes the stdout that is missing. At
+ * the beginning of a program; idem_serve does it for "stdio:". */
+IDEM_API void idem_stdio_fill_holes(void);
 /* Random bits for seeds. */
 IDEM_API uint64_t idem_random_seed(void);
 

@@ -295,20 +295,10 @@ static inline bool idem__log_is_debug(const idem_log *log) {
   return head && atomic_load_explicit(&head->level, memory_order_relaxed) == IDEM_LOG_DEBUG;
 }
 
-/* For records a peer can cause at will: at most ten a second for each bucket, then one that says
- * how many were left out. Zero-initialised; belongs to one thread (usually to a conn). */
-typedef struct idem__log_bucket {
-  uint64_t start_ms;
-  uint32_t count;
-  uint64_t suppressed;
-  idem_log_level level;
-  const char *message;
-} idem__log_bucket;
+/* For records a peer can cause at will: see idem_log_bucket. */
 /* record->message must be a constant: the bucket keeps it. */
-void idem__log_limited(idem_log *log, const idem_log_record *record, idem__log_bucket *bucket,
+void idem__log_limited(idem_log *log, const idem_log_record *record, idem_log_bucket *bucket,
                        uint64_t now_ms);
-/* Says how many were left out, if any: for when the bucket's owner goes. */
-void idem__log_bucket_end(idem_log *log, idem__log_bucket *bucket);
 
 /* --------------------------------------------------------------- metrics */
 

@@ -326,7 +326,7 @@ idem_status idem_log_add_secret(idem_log *log, const char *secret, size_t len) {
 
 enum { RECORDS_A_WINDOW = 10, WINDOW_MS = 1000 };
 
-void idem__log_bucket_end(idem_log *log, idem__log_bucket *bucket) {
+void idem_log_bucket_end(idem_log *log, idem_log_bucket *bucket) {
   uint64_t suppressed = bucket->suppressed;
   bucket->suppressed = 0;
   bucket->count = 0;
@@ -335,11 +335,11 @@ void idem__log_bucket_end(idem_log *log, idem__log_bucket *bucket) {
             (unsigned long long)suppressed, bucket->message);
 }
 
-void idem__log_limited(idem_log *log, const idem_log_record *record, idem__log_bucket *bucket,
+void idem__log_limited(idem_log *log, const idem_log_record *record, idem_log_bucket *bucket,
                        uint64_t now_ms) {
   if (!idem__log_enabled(log, record->level)) return;
   if (bucket->count == 0 || now_ms < bucket->start_ms || now_ms - bucket->start_ms >= WINDOW_MS) {
-    idem__log_bucket_end(log, bucket);
+    idem_log_bucket_end(log, bucket);
     bucket->start_ms = now_ms;
   }
   if (bucket->count < RECORDS_A_WINDOW) {

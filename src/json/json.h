@@ -4,7 +4,7 @@
 #define IDEM_JSON_PRIVATE_H
 
 #include "../base/base.h"
-#include "each.h"
+#include <idem/json.h>
 #include <yyjson.h>
 
 /* --------------------------------------------------------------- arena */

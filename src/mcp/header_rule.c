@@ -122,7 +122,7 @@ static bool marked_anywhere(yyjson_val *val) {
       if (marked_anywhere(each)) return true;
     }
   } else if (yyjson_is_obj(val)) {
-    idem__each_member(val, index, max, key, each) {
+    idem_each_member(val, index, max, key, each) {
       if (yyjson_equals_str(key, "x-mcp-header") || marked_anywhere(each)) return true;
     }
   }

@@ -200,7 +200,7 @@ struct idem_mcp_client {
   idem__buf learnt; /* an array of tools that the program brought, not yet read */
   uint64_t learnt_ms;
   idem_schema_ctx *schema_ctx;
-  idem__log_bucket bucket;
+  idem_log_bucket bucket;
   const char *hearing; /* the message being taken, for who reports strays */
   size_t hearing_len;
   idem_mcp_trouble trouble;

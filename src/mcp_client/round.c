@@ -99,7 +99,7 @@ static idem_status ask_all(idem__mcp_call *call, yyjson_val *requests) {
   yyjson_val *key, *val;
   size_t index, max;
   idem_status status = IDEM_OK;
-  idem__each_member(requests, index, max, key, val) {
+  idem_each_member(requests, index, max, key, val) {
     status = ask_one(call, key, val);
     if (status != IDEM_OK) break;
   }

@@ -137,7 +137,7 @@ static idem_status new_questions(idem__mcp_call *call, yyjson_val *requests, ide
   size_t index, max;
   idem_status status = IDEM_OK;
   idem__write_object(&writer);
-  idem__each_member(requests, index, max, key, val) {
+  idem_each_member(requests, index, max, key, val) {
     if (is_known(call->task, key)) continue;
     status = remember(call, key);
     if (status != IDEM_OK) return status;

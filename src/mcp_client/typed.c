@@ -31,11 +31,11 @@ static idem_status put_object(const idem_mcp_client *client, idem__writer *out, 
   yyjson_val *root = yyjson_doc_get_root(doc), *key, *val;
   size_t index, max;
   status = yyjson_is_obj(root) ? IDEM_OK : IDEM_E_INVAL;
-  idem__each_member(root, index, max, key, val) {
+  idem_each_member(root, index, max, key, val) {
     if (meta && yyjson_equals_str(key, "_meta") && yyjson_is_obj(val)) {
       yyjson_val *name, *value;
       size_t i, count;
-      idem__each_member(val, i, count, name, value) {
+      idem_each_member(val, i, count, name, value) {
         if (yyjson_equals_str(name, "progressToken")) continue;
         idem__write_name(meta, name);
         idem__write_value(meta, value);
@@ -375,12 +375,12 @@ static void put_params(maker *self, yyjson_val *params, idem__writer *meta) {
   yyjson_val *key, *val;
   size_t index, max;
   find_subject(self, params);
-  idem__each_member(params, index, max, key, val) {
+  idem_each_member(params, index, max, key, val) {
     if (is_subject(self, key, params)) continue;
     if (yyjson_equals_str(key, "_meta") && yyjson_is_obj(val)) {
       yyjson_val *name, *value;
       size_t i, count;
-      idem__each_member(val, i, count, name, value) {
+      idem_each_member(val, i, count, name, value) {
         if (yyjson_equals_str(name, "progressToken")) continue;
         idem__write_name(meta, name);
         idem__write_value(meta, value);

@@ -74,7 +74,7 @@ static bool form_known(const idem__context *context, yyjson_val *schema, idem__a
   size_t i, max;
   yyjson_val *name, *field, *fields = yyjson_obj_get(schema, "properties");
   if (idem__revision_has(context->revision, IDEM__F_ELICIT_URL)) return true;
-  idem__each_member(fields, i, max, name, field) {
+  idem_each_member(fields, i, max, name, field) {
     if (yyjson_equals_str(yyjson_obj_get(field, "type"), "array")) {
       return lacks(fault, "{\"elicitation\":{\"form\":{}}}");
     }

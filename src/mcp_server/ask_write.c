@@ -67,7 +67,7 @@ static void write_old_form(yyjson_val *schema, idem__writer *writer) {
   idem__write_member_text(writer, "type", "object");
   idem__write_key(writer, "properties");
   idem__write_object(writer);
-  idem__each_member(fields, i, max, name, field) {
+  idem_each_member(fields, i, max, name, field) {
     idem__write_name(writer, name);
     write_old_field(field, writer);
   }
@@ -148,7 +148,7 @@ static void write_old_sampling(yyjson_val *params, idem__writer *writer) {
   size_t i, max;
   yyjson_val *name, *value;
   idem__write_object(writer);
-  idem__each_member(params, i, max, name, value) {
+  idem_each_member(params, i, max, name, value) {
     idem__write_name(writer, name);
     if (yyjson_equals_str(name, "messages"))
       write_old_messages(value, writer);

@@ -10,7 +10,7 @@
 static bool wanted(const idem__context *context) {
   const idem_conn *conn = idem_request_conn(context->request);
   const idem_policy *policy = conn ? idem_conn_policy(conn) : &context->server->policy;
-  if (idem__request_codes(context->request) == IDEM_CODES_ERLMCP) return false;
+  if (idem_request_codes(context->request) == IDEM_CODES_ERLMCP) return false;
   return policy->error_message == IDEM_MESSAGE_CAUSE;
 }
 

@@ -1,5 +1,5 @@
 /* client_identity.c - see client_identity.h. Names and addresses are kept apart by what they are compared with first. */
-#include "client_identity.h"
+#include <idem/mcp.h>
 
 #include "mcp_server.h"
 
@@ -13,7 +13,7 @@ static bool is_this_machine(const unsigned char *address) {
          memcmp(address, six, sizeof six) == 0 || address[0] == 0xff;
 }
 
-idem__client_identity idem__client_identity_of(const idem_request *request) {
+idem_client_identity idem_request_client(const idem_request *request) {
   static const char by_name, by_address;
   const char *principal = idem_principal(request);
   const idem_conn *conn = idem_request_conn(request);
@@ -21,12 +21,11 @@ idem__client_identity idem__client_identity_of(const idem_request *request) {
   const void *lent = conn ? idem__conn_client(conn) : NULL;
   const void *address = conn ? idem__conn_address(conn) : NULL;
   bool claimed = peer && peer->principal_claimed;
-  if (*principal && !claimed)
-    return (idem__client_identity){&by_name, principal, strlen(principal)};
+  if (*principal && !claimed) return (idem_client_identity){&by_name, principal, strlen(principal)};
   /* Sessions cost nothing: one address would be as many clients as it likes. */
   if (address && !is_this_machine(address))
-    return (idem__client_identity){&by_address, address, IDEM__CLIENT_BYTES};
-  if (peer && peer->session) return (idem__client_identity){.thing = peer->session, .bytes = ""};
-  if (lent) return (idem__client_identity){&by_address, lent, IDEM__CLIENT_BYTES};
-  return (idem__client_identity){.thing = conn, .bytes = ""};
+    return (idem_client_identity){&by_address, address, IDEM__CLIENT_BYTES};
+  if (peer && peer->session) return (idem_client_identity){.thing = peer->session, .bytes = ""};
+  if (lent) return (idem_client_identity){&by_address, lent, IDEM__CLIENT_BYTES};
+  return (idem_client_identity){.thing = conn, .bytes = ""};
 }

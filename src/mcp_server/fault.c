@@ -62,7 +62,7 @@ static idem__value required_capability(idem_request *request, const char *name) 
 
 idem_status idem_reply_fault(idem_request *request, idem_fault fault, const char *subject) {
   if (!idem__request_in_use(request)) return idem__reply_answer(request, &(idem__answer){0});
-  idem_code_set codes = idem__request_codes(request);
+  idem_code_set codes = idem_request_codes(request);
   idem__answer answer = idem__answer_fault(codes, fault, subject);
   if (fault == IDEM_FAULT_CAPABILITY && codes == IDEM_CODES_MODERN && subject)
     answer.value = required_capability(request, subject);

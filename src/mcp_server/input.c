@@ -138,7 +138,7 @@ static bool fits(idem__context *context, yyjson_val *contract, yyjson_val *answe
   if (idem__answer_fits(context->worker, context->revision, contract, answer, why, sizeof why)) {
     return true;
   }
-  idem__request_tell(context->request, NULL, IDEM_LOG_WARN, "an answer does not fit", why);
+  idem_request_log(context->request, NULL, IDEM_LOG_WARN, "an answer does not fit", why);
   return false;
 }
 
@@ -150,7 +150,7 @@ static bool take_answers(idem__context *context, yyjson_val *answers, yyjson_val
   idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&text);
   idem__write_object(&writer);
-  idem__each_member(contracts, i, max, key, contract) {
+  idem_each_member(contracts, i, max, key, contract) {
     yyjson_val *answer = yyjson_obj_get(answers, yyjson_get_str(key));
     if (answer && fits(context, contract, answer)) {
       idem__write_member_value(&writer, yyjson_get_str(key), answer);
@@ -287,8 +287,8 @@ static idem_status refuse_wrong(idem__context *context, const idem_ask *ask,
                                 const idem__ask_fault *fault) {
   char detail[384];
   snprintf(detail, sizeof detail, "%.64s: %s", ask->key ? ask->key : "", fault->sentence);
-  idem__request_tell(context->request, NULL, IDEM_LOG_ERROR, "a handler asked what cannot be asked",
-                     detail);
+  idem_request_log(context->request, NULL, IDEM_LOG_ERROR, "a handler asked what cannot be asked",
+                   detail);
   idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
   return IDEM_E_INVAL;
 }

@@ -89,8 +89,8 @@ static void take_response(question *asked, const idem_response *response) {
     fits = write_answer(asked, &(idem_response){.status = IDEM_E_LIMIT}, &text, &status);
   if (status == IDEM_OK) asked->answer = keep_text(context, text.data, text.len);
   if (!fits) {
-    idem__request_tell(context->request, NULL, IDEM_LOG_WARN, "a question was not answered",
-                       asked->answer ? asked->answer : "");
+    idem_request_log(context->request, NULL, IDEM_LOG_WARN, "a question was not answered",
+                     asked->answer ? asked->answer : "");
   }
   idem__buf_deinit(&text);
 }

@@ -58,7 +58,7 @@ void idem__prompt_write(const idem__prompt_entry *prompt, const idem__revision *
 
 static void reply_unknown(idem__context *context, yyjson_val *name) {
   idem__answer fault =
-      idem__answer_fault(idem__request_codes(context->request), IDEM_FAULT_PROMPT_NOT_FOUND, NULL);
+      idem__answer_fault(idem_request_codes(context->request), IDEM_FAULT_PROMPT_NOT_FOUND, NULL);
   char text[IDEM__CAUSE];
   const char *asked = yyjson_get_str(name);
   const char *cause = idem__cause(context, text, "Unknown prompt: %s", asked ? asked : "");

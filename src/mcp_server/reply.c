@@ -20,7 +20,7 @@ static void write_key(idem__writer *writer, yyjson_val *key) {
 static void write_members(idem__result *result, yyjson_val *object) {
   size_t index, count;
   yyjson_val *key, *val;
-  idem__each_member(object, index, count, key, val) {
+  idem_each_member(object, index, count, key, val) {
     if (is_ours(result->context, key)) continue;
     write_key(&result->writer, key);
     idem__write_value(&result->writer, val);

@@ -94,8 +94,8 @@ const idem__resource_entry *idem__registry_resource(const idem__registry *regist
 /* ---------------------------------------------------------------- reading */
 
 static idem_status reply_missing(idem__context *context, const char *uri, size_t len) {
-  idem__answer fault = idem__answer_fault(idem__request_codes(context->request),
-                                          IDEM_FAULT_RESOURCE_NOT_FOUND, NULL);
+  idem__answer fault =
+      idem__answer_fault(idem_request_codes(context->request), IDEM_FAULT_RESOURCE_NOT_FOUND, NULL);
   char text[IDEM__CAUSE];
   const char *cause = idem__cause(context, text, "Resource not found: %.*s",
                                   (int)idem__utf8_cut(uri, len, IDEM__CAUSE), uri);

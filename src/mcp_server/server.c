@@ -51,7 +51,7 @@ static bool extensions_fine(idem_server *server, const char *text) {
   size_t i, max;
   yyjson_val *name, *settings;
   bool fine = doc != NULL;
-  idem__each_member(yyjson_doc_get_root(doc), i, max, name, settings) {
+  idem_each_member(yyjson_doc_get_root(doc), i, max, name, settings) {
     const char *slash = strchr(yyjson_get_str(name), '/');
     if (!slash || slash == yyjson_get_str(name) || !slash[1] || !yyjson_is_obj(settings))
       fine = false;

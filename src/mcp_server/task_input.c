@@ -110,8 +110,7 @@ static bool fits(idem__context *context, const idem__task_text *contract, yyjson
                                      YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
   bool fine = doc && idem__answer_fits(context->worker, context->revision, yyjson_doc_get_root(doc),
                                        answer, why, sizeof why);
-  if (!fine)
-    idem__request_tell(context->request, NULL, IDEM_LOG_WARN, "an answer does not fit", why);
+  if (!fine) idem_request_log(context->request, NULL, IDEM_LOG_WARN, "an answer does not fit", why);
   yyjson_doc_free(doc);
   return fine;
 }

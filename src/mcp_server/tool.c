@@ -89,7 +89,7 @@ static void reply_invalid_arguments(idem__context *context, const char *sentence
   const char *cause = idem__cause(context, text, "Invalid arguments for tool %s: %s",
                                   context->tool->name, without_root(sentence));
   idem__answer answer =
-      idem__answer_fault(idem__request_codes(context->request), IDEM_FAULT_VALIDATION, sentence);
+      idem__answer_fault(idem_request_codes(context->request), IDEM_FAULT_VALIDATION, sentence);
   if (cause) answer.message = cause;
   idem__reply_answer(context->request, &answer);
 }
@@ -98,8 +98,8 @@ static void reply_invalid_arguments(idem__context *context, const char *sentence
 static void refuse_arguments(idem__context *context, const char *sentence, const char *logged) {
   char detail[512];
   snprintf(detail, sizeof detail, "%.128s: %s", context->tool->name, logged);
-  idem__request_tell(context->request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused",
-                     detail);
+  idem_request_log(context->request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused",
+                   detail);
   if (idem__revision_has(context->revision, IDEM__R_INPUT_FAILS_TOOL)) {
     idem_tool_failed(context->request, sentence);
   } else {
@@ -182,8 +182,8 @@ static void write_text_block(idem__writer *writer, const char *text, size_t len)
 static bool breaks_promise(idem__context *context, bool structured, bool is_error) {
   const idem__tool_entry *tool = context->tool;
   if (structured || is_error || !tool || !tool->output_schema) return false;
-  idem__request_tell(context->request, NULL, IDEM_LOG_ERROR,
-                     "a tool with an output schema gave no structured content", tool->name);
+  idem_request_log(context->request, NULL, IDEM_LOG_ERROR,
+                   "a tool with an output schema gave no structured content", tool->name);
   idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
   return true;
 }

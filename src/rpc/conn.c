@@ -208,7 +208,7 @@ static void settle_held(idem_conn *conn) {
       idem__refusal_send(request);
       continue;
     }
-    idem__request_tell(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had not begun");
+    idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had not begun");
     idem__request_settle(request, &answer);
     idem__request_end(request);
   }
@@ -230,7 +230,7 @@ void idem_conn_abort(idem_conn *conn) {
   idem_conn_close(conn);
   while (!idem__list_empty(&conn->requests)) {
     idem_request *request = IDEM__CONTAINER(conn->requests.next, idem_request, link);
-    idem__request_tell(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
+    idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
     idem__request_settle(request, &answer);
     idem__request_cancel(request, IDEM_CANCEL_CLOSED);
   }
@@ -391,7 +391,7 @@ static void expire_requests(idem_conn *conn, uint64_t now_ms) {
     idem_request *request = IDEM__CONTAINER(timer, idem_request, timer);
     idem__answer answer = idem__answer_timed_out(request->codes);
     bool was_held = request->held;
-    idem__request_tell(request, NULL, IDEM_LOG_WARN, "a request ran out of time", NULL);
+    idem_request_log(request, NULL, IDEM_LOG_WARN, "a request ran out of time", NULL);
     idem__request_settle(request, &answer);
     idem__request_cancel(request, IDEM_CANCEL_DEADLINE);
     if (was_held) idem__request_end(request);

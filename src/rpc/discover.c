@@ -2,7 +2,7 @@
  * is; it is made of what idem_router_describe was told. See docs/internals/rpc.md. */
 #include "inside.h"
 
-#include "json/each.h"
+#include <idem/json.h>
 
 #include <string.h>
 
@@ -43,7 +43,7 @@ static bool holds_reference(yyjson_val *value, int depth) {
   yyjson_val *key, *item;
   size_t i, max;
   bool found = depth == SCHEMA_DEPTH;
-  idem__each_member(value, i, max, key, item) {
+  idem_each_member(value, i, max, key, item) {
     found = found || yyjson_equals_str(key, "$ref") || yyjson_equals_str(key, "$dynamicRef") ||
             holds_reference(item, depth + 1);
   }
@@ -83,7 +83,7 @@ static bool add_properties(yyjson_mut_doc *doc, yyjson_mut_val *params, yyjson_v
   yyjson_val *properties = yyjson_obj_get(schema, "properties"), *name, *property;
   size_t i, max;
   bool built = true;
-  idem__each_member(properties, i, max, name, property) {
+  idem_each_member(properties, i, max, name, property) {
     built = built && add_property(doc, params, name, property, is_required(schema, name));
   }
   return built;

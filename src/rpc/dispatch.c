@@ -30,7 +30,7 @@ IDEM__COLD static void answer_not_found(idem_request *request) {
   if (request->name_len <= METHOD_SHOWN_MAX) {
     answer.value = (idem__value){IDEM__VALUE_MEMBER, request->name, request->name_len, "method"};
   }
-  idem__request_tell(request, NULL, IDEM_LOG_WARN, "an unknown method was called", NULL);
+  idem_request_log(request, NULL, IDEM_LOG_WARN, "an unknown method was called", NULL);
   idem__request_settle(request, &answer);
   idem__request_end(request);
 }
@@ -109,7 +109,7 @@ static IDEM__INLINE void after_handler(idem_request *request) {
     return;
   }
   if (!request->kept) {
-    idem__request_tell(request, NULL, IDEM_LOG_ERROR, "a handler forgot to answer", NULL);
+    idem_request_log(request, NULL, IDEM_LOG_ERROR, "a handler forgot to answer", NULL);
     idem_request_drop(request);
     return;
   }
@@ -337,7 +337,7 @@ static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, ide
 
 IDEM__COLD static void cancel_request(idem_conn *conn, idem_request *request) {
   bool was_held = request->held;
-  idem__request_tell(request, NULL, IDEM_LOG_INFO, "a request was cancelled", NULL);
+  idem_request_log(request, NULL, IDEM_LOG_INFO, "a request was cancelled", NULL);
   if (conn->policy.cancel.answer_code) {
     idem__answer answer = idem__answer_code(conn->policy.cancel.answer_code);
     idem__request_settle(request, &answer);

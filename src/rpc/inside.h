@@ -294,7 +294,7 @@ struct idem_conn {
   bool woken;      /* on_output was called and nothing was taken since */
   unsigned depth;  /* how many of our entry points are on the stack */
   /* What a peer can cause cannot flood the log; no kind of line hides another. */
-  idem__log_bucket warnings, faults, endings;
+  idem_log_bucket warnings, faults, endings;
 
   void *attachment; /* what a layer above keeps of this conn; freed with it */
   void (*attachment_free)(void *attachment);

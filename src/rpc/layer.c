@@ -26,7 +26,7 @@ bool idem__request_batched(const idem_request *request) { return request->batch 
 bool idem__request_settled(const idem_request *request) { return request->settled; }
 bool idem__request_in_use(const idem_request *request) { return request->live && !request->ended; }
 
-idem_code_set idem__request_codes(const idem_request *request) { return request->codes; }
+idem_code_set idem_request_codes(const idem_request *request) { return request->codes; }
 
 bool idem__request_measured(const idem_request *request, idem__outcome *outcome,
                             uint64_t *took_ns) {

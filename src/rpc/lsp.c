@@ -119,7 +119,7 @@ static void on_shutdown(idem_request *request, yyjson_val *params, void *user) {
   (void)user;
   static const char text[] = "{\"message\":\"Shutting down gracefully\"}";
   idem_conn *conn = request->conn;
-  idem__request_tell(request, NULL, IDEM_LOG_INFO, "shutdown was asked for", NULL);
+  idem_request_log(request, NULL, IDEM_LOG_INFO, "shutdown was asked for", NULL);
   if (wants_null(conn))
     idem_reply(request, NULL);
   else

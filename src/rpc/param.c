@@ -112,7 +112,7 @@ static void tell(idem_request *request, const idem_param_fault *fault) {
   if (!request->live || request->settled || request->told) return;
   snprintf(detail, sizeof detail, "%.96s: expected %.96s, received %s", fault->param,
            fault->expected, idem__json_type_name(fault->received));
-  idem__request_tell(request, NULL, IDEM_LOG_WARN, "params were refused", detail);
+  idem_request_log(request, NULL, IDEM_LOG_WARN, "params were refused", detail);
 }
 
 idem_status idem_reply_invalid_params(idem_request *request, const idem_param_fault *fault) {

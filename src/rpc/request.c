@@ -64,8 +64,8 @@ static void wake_held(idem_conn *conn) {
 /* Who asked gets "Internal error" instead. A conn that has failed has had its own line. */
 IDEM__COLD static void tell_unsent(idem_request *request, idem_status status) {
   if (status == request->conn->failure) return;
-  idem__request_tell(request, NULL, IDEM_LOG_ERROR, "an answer could not be sent",
-                     idem_status_text(status));
+  idem_request_log(request, NULL, IDEM_LOG_ERROR, "an answer could not be sent",
+                   idem_status_text(status));
 }
 
 IDEM__HOT idem_status idem__request_settle(idem_request *request, const idem__answer *answer) {
@@ -115,8 +115,8 @@ void idem__request_cancel(idem_request *request, idem_cancel_reason reason) {
 static bool already_ended(idem_request *request) {
   if (request->live && !request->ended) return false;
   if (request->conn) {
-    idem__request_tell(request, NULL, IDEM_LOG_ERROR,
-                       "a handler replied twice; the second is dropped", NULL);
+    idem_request_log(request, NULL, IDEM_LOG_ERROR,
+                     "a handler replied twice; the second is dropped", NULL);
   }
   return true;
 }
@@ -181,8 +181,8 @@ static idem_status reply_error(idem_request *request, int64_t code, const char *
   if (request->live && !idem__code_allowed(request->codes, code)) {
     char detail[32];
     snprintf(detail, sizeof detail, "code %lld", (long long)code);
-    idem__request_tell(request, NULL, IDEM_LOG_ERROR, "a handler raised a reserved error code",
-                       detail);
+    idem_request_log(request, NULL, IDEM_LOG_ERROR, "a handler raised a reserved error code",
+                     detail);
     answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
   }
   if (!answer.value.at) answer.value.kind = IDEM__VALUE_NONE;

@@ -175,7 +175,6 @@ void *idem__request_attachment(const idem_request *request);
 /* Settled before its handler answered: who takes the answer all the same. */
 typedef void (*idem__late_answer_fn)(idem_request *request, const idem__answer *answer);
 void idem__request_on_late_answer(idem_request *request, idem__late_answer_fn fn);
-idem_code_set idem__request_codes(const idem_request *request);
 /* Any answer, for layers with forms of their own. Ends the request. */
 idem_status idem__reply_answer(idem_request *request, const idem__answer *answer);
 /* A result that idem wrote: not checked again. */
@@ -219,17 +218,6 @@ const void *idem__conn_client(const idem_conn *conn);
 const void *idem__conn_address(const idem_conn *conn);
 /* May serve another peer: nothing is owed, queued or pending, and it never failed. */
 bool idem__conn_reusable(const idem_conn *conn);
-
-/* A line about a request and what came of it, with its method, id and peer; `detail` (may be NULL) is
- * redacted. Above debug it stands for the line that an error answer would have. The bucket limits the
- * rate; NULL: the conn's own for this level. None once the conn is gone. */
-IDEM__COLD void idem__request_tell(idem_request *request, idem__log_bucket *bucket,
-                                   idem_log_level level, const char *message, const char *detail);
-
-/* Whether it has such a line above debug. */
-bool idem__request_is_told(const idem_request *request);
-/* Since it came; 0 once the conn is gone. */
-uint64_t idem__request_age_ms(const idem_request *request);
 
 /* A notification whose params idem wrote: not checked again. */
 idem_status idem__notify_own(idem_conn *conn, const char *method, const char *params_json,

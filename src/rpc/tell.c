@@ -25,7 +25,7 @@ static bool logs(const idem_conn *conn, idem_log_level level) {
   return conn->opts.log && level >= idem_log_get_level(conn->opts.log);
 }
 
-static idem__log_bucket *bucket_of(idem_conn *conn, idem_log_level level) {
+static idem_log_bucket *bucket_of(idem_conn *conn, idem_log_level level) {
   if (level == IDEM_LOG_ERROR) return &conn->faults;
   return level == IDEM_LOG_INFO ? &conn->endings : &conn->warnings;
 }
@@ -40,9 +40,9 @@ static void write_limited(idem_conn *conn, const idem_log_record *record) {
 }
 
 void idem__conn_tell_end(idem_conn *conn) {
-  idem__log_bucket_end(conn->opts.log, &conn->warnings);
-  idem__log_bucket_end(conn->opts.log, &conn->faults);
-  idem__log_bucket_end(conn->opts.log, &conn->endings);
+  idem_log_bucket_end(conn->opts.log, &conn->warnings);
+  idem_log_bucket_end(conn->opts.log, &conn->faults);
+  idem_log_bucket_end(conn->opts.log, &conn->endings);
 }
 
 /* --------------------------------------------------------------------- conns */
@@ -160,14 +160,14 @@ void idem__conn_tell_dropped(idem_conn *conn, const char *what, const idem__mess
 
 /* ------------------------------------------------------------------ requests */
 
-uint64_t idem__request_age_ms(const idem_request *request) {
+uint64_t idem_request_age_ms(const idem_request *request) {
   return request->conn ? (idem__conn_now_ns(request->conn) - request->started_ns) / 1000000u : 0;
 }
 
-bool idem__request_is_told(const idem_request *request) { return request->told; }
+bool idem_request_is_logged(const idem_request *request) { return request->told; }
 
-void idem__request_tell(idem_request *request, idem__log_bucket *bucket, idem_log_level level,
-                        const char *message, const char *detail) {
+IDEM__COLD void idem_request_log(idem_request *request, idem_log_bucket *bucket,
+                                 idem_log_level level, const char *message, const char *detail) {
   idem_conn *conn = request->conn;
   if (level != IDEM_LOG_DEBUG) request->told = true;
   if (!conn || !logs(conn, level)) return;
@@ -196,5 +196,5 @@ void idem__request_tell_error(idem_request *request, const idem__answer *answer)
   if (told || answer->code == IDEM_RPC_REQUEST_CANCELLED || !logs(request->conn, level)) return;
   char cause[CAUSE];
   put_cause(cause, answer, request->block->text_len);
-  idem__request_tell(request, NULL, level, words_for(request, level), cause);
+  idem_request_log(request, NULL, level, words_for(request, level), cause);
 }

@@ -224,7 +224,7 @@ static yyjson_mut_val *shape_object(shaper *s, node_id id, yyjson_val *value, ui
   yyjson_mut_val *object = made(s, yyjson_mut_obj(s->doc));
   size_t i, max;
   yyjson_val *key, *member;
-  idem__each_member(value, i, max, key, member) {
+  idem_each_member(value, i, max, key, member) {
     part p = {.name = key->uni.str, .len = idem__length(key)};
     node_id child = find_part(s, id, &p, FOLLOW_DEPTH);
     yyjson_mut_val *name = object ? made(s, yyjson_mut_strncpy(s->doc, p.name, p.len)) : NULL;

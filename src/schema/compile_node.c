@@ -40,7 +40,7 @@ static idem_status read_definitions(draft_node *d, keyword k) {
   if (!map) return IDEM_OK;
   if (!yyjson_is_obj(map)) return idem__draft_wrong(d, k, "an object of schemas");
   size_t i, max;
-  idem__each_member(map, i, max, key, value) {
+  idem_each_member(map, i, max, key, value) {
     node_id ignored;
     const char *name = idem__region_text(idem__draft_memory(d), key->uni.str, idem__length(key));
     if (!name) return idem__compile_no_memory(d->c);
@@ -234,7 +234,7 @@ static void gather_keywords(draft_node *d, yyjson_val *value) {
   size_t i, max;
   yyjson_val *key, *member;
   memset(d->k, 0, sizeof d->k);
-  idem__each_member(value, i, max, key, member) {
+  idem_each_member(value, i, max, key, member) {
     keyword k = idem__keyword_find(key->uni.str, idem__length(key));
     bool known = (idem__keyword_drafts(k) & speech->draft) &&
                  (idem__keyword_vocabulary(k) & speech->vocabularies);

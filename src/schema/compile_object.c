@@ -24,7 +24,7 @@ static uint64_t count_names(yyjson_val *const *k) {
     size_t index, max;
     yyjson_val *key, *value;
     if (!length_of(k[maps[i]])) continue;
-    idem__each_member(k[maps[i]], index, max, key, value) {
+    idem_each_member(k[maps[i]], index, max, key, value) {
       count += 1 + (yyjson_is_arr(value) ? idem__length(value) : 0);
     }
   }
@@ -84,7 +84,7 @@ static idem_status read_properties(name_table *t, yyjson_val *map, const where *
   size_t i, max;
   yyjson_val *key, *value;
   if (status != IDEM_OK) return status;
-  idem__each_member(map, i, max, key, value) {
+  idem_each_member(map, i, max, key, value) {
     uint32_t index;
     status = intern(t, key, &index);
     if (status != IDEM_OK) return status;
@@ -127,7 +127,7 @@ static idem_status read_patterns(name_table *t, yyjson_val *map, const where *at
       idem__region_get(&t->c->schema->memory, idem__length(map) * sizeof *list);
   if (!list) return idem__compile_no_memory(t->c);
   t->rules.patterns = list;
-  idem__each_member(map, i, max, key, value) {
+  idem_each_member(map, i, max, key, value) {
     pattern_property *p = &list[t->rules.pattern_count];
     status = idem__compile_pattern(t->c, key, self, k, &p->pattern);
     if (status == IDEM_OK)
@@ -183,7 +183,7 @@ static idem_status read_dependencies(name_table *t, yyjson_val *const *k, const 
     size_t i, max;
     idem_status status = expect(t->c, map, yyjson_is_obj(map), self, maps[m], "an object");
     if (status != IDEM_OK) return status;
-    idem__each_member(map, i, max, key, value) {
+    idem_each_member(map, i, max, key, value) {
       status = read_dependency(t, key, value, maps[m], at, self, &lists);
       if (status != IDEM_OK) return status;
     }

@@ -49,7 +49,7 @@ static idem_status read_vocabularies(compiler *c, yyjson_val *map, node_id at, d
   size_t i, max;
   yyjson_val *key, *needed;
   out->vocabularies = VOCABULARY_CORE;
-  idem__each_member(map, i, max, key, needed) {
+  idem_each_member(map, i, max, key, needed) {
     uint8_t bits = vocabulary_named(key);
     if (!bits && yyjson_is_true(needed))
       return idem__compile_fail(c, IDEM_E_INVAL, at, KEYWORD_SCHEMA,

@@ -4,7 +4,7 @@
  * to. See docs/internals/uv.md. */
 #include "http/http_client.h"
 #include "uv/client.h"
-#include "uv/fetch.h"
+#include <idem/fetch.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ typedef struct asker {
 typedef struct asked {
   asker *self;
   idem__http_post *post;
-  idem__fetch *fetch;
+  idem_fetch *fetch;
 } asked;
 
 static asker *asker_of(const idem__driver *driver) { return driver->io; }
@@ -126,29 +126,29 @@ static const idem__codec asker_codec = {.feed = asker_feed,
 /* ----------------------------------------------------------------------- requests */
 
 static const char *header_of(const void *of, const char *name, size_t index) {
-  const idem__fetch_answer *answer = of;
+  const idem_fetch_answer *answer = of;
   const char *each, *value;
   size_t pos = 0;
-  while (idem__fetch_next_header(answer, &pos, &each, &value)) {
+  while (idem_fetch_next_header(answer, &pos, &each, &value)) {
     if (idem__text_equal_nocase(each, strlen(each), name, strlen(name)) && index-- == 0)
       return value;
   }
   return NULL;
 }
 
-static idem__http_outcome outcome_of(const idem__fetch_answer *answer) {
+static idem__http_outcome outcome_of(const idem_fetch_answer *answer) {
   return (idem__http_outcome){.status = answer->status,
                               .why = answer->why,
                               .http_status = answer->http_status,
-                              .type = idem__fetch_header(answer, "Content-Type"),
-                              .retry_after = idem__fetch_header(answer, "Retry-After"),
+                              .type = idem_fetch_header(answer, "Content-Type"),
+                              .retry_after = idem_fetch_header(answer, "Retry-After"),
                               .body = answer->body,
                               .len = answer->body_len,
                               .header = header_of,
                               .answer = answer};
 }
 
-static bool on_head(const idem__fetch_answer *answer, void *user) {
+static bool on_head(const idem_fetch_answer *answer, void *user) {
   const asked *one = user;
   idem__http_outcome head = outcome_of(answer);
   return idem__http_post_head(one->post, &head);
@@ -160,7 +160,7 @@ static bool on_data(const char *data, size_t len, void *user) {
   return idem__http_post_data(one->post, data, len);
 }
 
-static void on_answer(const idem__fetch_answer *answer, void *user) {
+static void on_answer(const idem_fetch_answer *answer, void *user) {
   asked one = *(const asked *)user;
   idem__free(alloc_of(one.self), user);
   idem__http_outcome outcome = outcome_of(answer);
@@ -171,14 +171,14 @@ static void on_answer(const idem__fetch_answer *answer, void *user) {
 static void cancel_ask(void *user, void *handle) {
   asker *self = user;
   asked *one = handle;
-  idem__fetch_cancel(one->fetch);
+  idem_fetch_cancel(one->fetch);
   idem__free(alloc_of(self), one);
 }
 
 static void hold_ask(void *user, void *handle, bool held) {
   const asked *one = handle;
   (void)user;
-  idem__fetch_hold(one->fetch, held);
+  idem_fetch_hold(one->fetch, held);
 }
 
 /* ------------------------------------------------------------------- their headers */
@@ -221,30 +221,30 @@ static const char **list_headers(const asker *self, const idem__http_ask *ask, c
 static idem_status start_fetch(asker *self, asked *one, const idem__http_ask *ask,
                                const char *const *headers) {
   const idem_client_opts *client = &self->client.opts;
-  idem__fetch_opts opts = {.method = ask->method,
-                           .url = ask->url ? ask->url : self->url,
-                           .headers = headers,
-                           .body = ask->body,
-                           .body_len = ask->len,
-                           .max_bytes = self->policy.limits.message_bytes,
-                           .connect_ms = client->connect_ms,
-                           .total_ms = client->total_ms ? client->total_ms : UINT64_MAX,
-                           .idle_ms = client->idle_ms ? client->idle_ms : IDLE_MS,
-                           .redirects = client->redirect_elsewhere ? IDEM__REDIRECTS_STRIPPED
-                                                                   : IDEM__REDIRECTS_SAME_ORIGIN,
-                           .keep_method = true,
-                           .proxy = client->proxy,
-                           .ca_file = client->ca_file,
-                           .cert_file = client->cert_file,
-                           .key_file = client->key_file,
-                           .no_verify = client->no_verify,
-                           .log = self->opts.log,
-                           .alloc = alloc_of(self),
-                           .on_head = on_head,
-                           .on_data = on_data};
+  idem_fetch_opts opts = {.method = ask->method,
+                          .url = ask->url ? ask->url : self->url,
+                          .headers = headers,
+                          .body = ask->body,
+                          .body_len = ask->len,
+                          .max_bytes = self->policy.limits.message_bytes,
+                          .connect_ms = client->connect_ms,
+                          .total_ms = client->total_ms ? client->total_ms : UINT64_MAX,
+                          .idle_ms = client->idle_ms ? client->idle_ms : IDLE_MS,
+                          .redirects = client->redirect_elsewhere ? IDEM_REDIRECTS_STRIPPED
+                                                                  : IDEM_REDIRECTS_SAME_ORIGIN,
+                          .keep_method = true,
+                          .proxy = client->proxy,
+                          .ca_file = client->ca_file,
+                          .cert_file = client->cert_file,
+                          .key_file = client->key_file,
+                          .no_verify = client->no_verify,
+                          .log = self->opts.log,
+                          .alloc = alloc_of(self),
+                          .on_head = on_head,
+                          .on_data = on_data};
   if (self->hooks && self->hooks->sent)
     self->hooks->sent(self->hooks_user, opts.method, opts.url, headers);
-  return idem__fetch_start(self->peer.driver.runtime->loop, &opts, on_answer, one, &one->fetch);
+  return idem_fetch_start(self->peer.driver.runtime->loop, &opts, on_answer, one, &one->fetch);
 }
 
 static idem_status send_ask(void *user, idem__http_post *post, const idem__http_ask *ask,
@@ -320,7 +320,7 @@ static idem_status prepare(asker *self, const char *url, const idem_client_opts 
   idem_status status = idem__client_opts_init(&self->client, alloc, client);
   if (status != IDEM_OK) return status;
   status =
-      idem__fetch_check(self->peer.driver.runtime->loop, url, self->client.headers, self->opts.log);
+      idem_fetch_check(self->peer.driver.runtime->loop, url, self->client.headers, self->opts.log);
   if (status != IDEM_OK) return status;
   self->url = idem__strndup(alloc, url, strlen(url));
   if (!self->url) return IDEM_E_NOMEM;

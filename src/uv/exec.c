@@ -4,8 +4,8 @@
  * See docs/internals/uv.md. */
 #include "rpc/rpc.h"
 #include "uv/client.h"
-#include "uv/keeper.h"
 #include "uv/program.h"
+#include <idem/program.h>
 
 #include <errno.h>
 #include <poll.h>
@@ -40,7 +40,7 @@ typedef struct exec_peer {
   uv_signal_t child_ended;
   bool watches_children;
   unsigned open_handles;
-  const idem__exec_keeper *keeper; /* NULL: the program is our own child */
+  const idem_program_keeper *keeper; /* NULL: the program is our own child */
   void *keeper_user;
   pid_t pid; /* of our child, until it is reaped */
   bool runs; /* it was started, and its end is not known */
@@ -184,7 +184,7 @@ static bool exec_end_output(idem__driver *driver) {
 
 static void note_end(exec_peer *self, int status) {
   idem_close_reason *reason = &self->peer.reason;
-  idem__program_end_text(status, self->how, sizeof self->how);
+  idem_program_end_text(status, self->how, sizeof self->how);
   if (WIFEXITED(status)) reason->exit_status = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) reason->signal = WTERMSIG(status);
   bool ours = (reason->signal == SIGTERM && self->step >= TERM_SENT) ||
@@ -240,7 +240,7 @@ static void on_child_ended(uv_signal_t *handle, int number) {
   if (self->pid != 0 && !self->peer.driver.closed && reap(self)) end_program(self);
 }
 
-void idem__exec_ended(idem_conn *conn, int status) {
+void idem_program_ended(idem_conn *conn, int status) {
   idem__peer *peer = idem__conn_driver(conn);
   exec_peer *self = exec_of(&peer->driver);
   if (!self->runs || peer->driver.closed) return;
@@ -333,8 +333,8 @@ static void close_pipes(exec_pipes *pipes) {
 
 static bool open_pipes(exec_pipes *pipes) {
   *pipes = (exec_pipes){{-1, -1}, {-1, -1}, {-1, -1}};
-  if (idem__pipe_open(pipes->in, 1) && idem__pipe_open(pipes->out, 0) &&
-      idem__pipe_open(pipes->errors, 0))
+  if (idem_pipe_open(pipes->in, 1) && idem_pipe_open(pipes->out, 0) &&
+      idem_pipe_open(pipes->errors, 0))
     return true;
   close_pipes(pipes);
   return false;
@@ -374,12 +374,11 @@ static idem_status start(exec_peer *self, const char *name, exec_pipes *pipes) {
     self->runs = !failed;
     return failed ? IDEM_E_SYS : IDEM_OK;
   }
-  idem__program program = {
-      .argv = client->argv,
-      .environment = client->environment,
-      .folder = client->folder,
-      .files = {pipes->in[0], pipes->out[1], pipes->errors[1], IDEM__FILE_SAME}};
-  int why = idem__program_start(&program, &self->pid);
+  idem_program program = {.argv = client->argv,
+                          .environment = client->environment,
+                          .folder = client->folder,
+                          .files = {pipes->in[0], pipes->out[1], pipes->errors[1], IDEM_FILE_SAME}};
+  int why = idem_program_start(&program, &self->pid);
   self->runs = why == 0;
   if (why == 0) return IDEM_OK;
   self->pid = 0;
@@ -463,9 +462,9 @@ idem_status idem__connect_exec(idem__runtime *runtime, const idem__url *url,
 }
 
 /* Nobody waits for the conn: it is handed out here. */
-idem_status idem__connect_kept(uv_loop_t *loop, const idem_connect_opts *opts, const char *program,
-                               const idem__exec_keeper *keeper, void *keeper_user,
-                               idem_conn **conn) {
+idem_status idem_connect_kept(uv_loop_t *loop, const idem_connect_opts *opts, const char *program,
+                              const idem_program_keeper *keeper, void *keeper_user,
+                              idem_conn **conn) {
   idem__runtime *runtime = NULL;
   idem_policy policy = policy_of(opts);
   idem_status status = idem__runtime_get(loop, opts->alloc, &runtime);

@@ -1,7 +1,7 @@
 /* fetch.c - one HTTP request and its answer: limits, time, redirects, and exactly one end.
  * A redirect is a new transfer of ours, never libcurl's, so that what may go where is decided here.
  * See fetch.h. */
-#include "uv/fetch.h"
+#include <idem/fetch.h>
 
 #include "uv/fetcher.h"
 
@@ -14,12 +14,12 @@
   ((size_t)64 * 1024) /* of a redirect's body, before the connection is given up */
 #define BODY_BYTES ((size_t)10 * 1024 * 1024)
 
-struct idem__fetch {
+struct idem_fetch {
   idem__runtime *runtime;
   idem__fetcher *fetcher;
   idem_alloc alloc;
-  idem__fetch_opts opts; /* its strings are ours */
-  idem__fetch_fn fn;
+  idem_fetch_opts opts; /* its strings are ours */
+  idem_fetch_fn fn;
   void *user;
   idem__curl_transfer *transfer;
   char *url, *first_url;
@@ -42,10 +42,10 @@ struct idem__fetch {
 
 /* ------------------------------------------------------------------- the end */
 
-static void free_fetch(idem__fetch *fetch) {
+static void free_fetch(idem_fetch *fetch) {
   idem_alloc alloc = fetch->alloc;
   idem__runtime *runtime = fetch->runtime;
-  idem__fetch_opts *opts = &fetch->opts;
+  idem_fetch_opts *opts = &fetch->opts;
   for (size_t i = 0; fetch->headers && fetch->headers[i]; i++)
     idem__free(&alloc, (void *)(uintptr_t)fetch->headers[i]);
   const char *const texts[] = {opts->method,  opts->body,      opts->proxy,
@@ -61,24 +61,24 @@ static void free_fetch(idem__fetch *fetch) {
   if (runtime) idem__runtime_release(runtime);
 }
 
-static void rest(idem__fetch *fetch) {
+static void rest(idem_fetch *fetch) {
   idem__heap_remove(&fetch->fetcher->deadlines, &fetch->idle);
   idem__fetcher_count(fetch->fetcher, false);
 }
 
-static idem__fetch_answer answer_of(idem__fetch *fetch) {
-  return (idem__fetch_answer){.why = "",
-                              .http_status = fetch->http_status,
-                              .url = fetch->url,
-                              .head = fetch->head.data,
-                              .head_len = fetch->head.len,
-                              .body = ""};
+static idem_fetch_answer answer_of(idem_fetch *fetch) {
+  return (idem_fetch_answer){.why = "",
+                             .http_status = fetch->http_status,
+                             .url = fetch->url,
+                             .head = fetch->head.data,
+                             .head_len = fetch->head.len,
+                             .body = ""};
 }
 
-static void finish(idem__fetch *fetch, idem_status status) {
+static void finish(idem_fetch *fetch, idem_status status) {
   fetch->transfer = NULL;
   rest(fetch);
-  idem__fetch_answer answer = answer_of(fetch);
+  idem_fetch_answer answer = answer_of(fetch);
   answer.status = status;
   if (status != IDEM_OK) answer.why = fetch->why;
   if (status == IDEM_OK && fetch->body.len) {
@@ -90,8 +90,7 @@ static void finish(idem__fetch *fetch, idem_status status) {
   free_fetch(fetch);
 }
 
-static IDEM_PRINTF(3, 4) bool stop(idem__fetch *fetch, idem_status status, const char *format,
-                                   ...) {
+static IDEM_PRINTF(3, 4) bool stop(idem_fetch *fetch, idem_status status, const char *format, ...) {
   va_list args;
   va_start(args, format);
   vsnprintf(fetch->why, sizeof fetch->why, format, args);
@@ -100,7 +99,7 @@ static IDEM_PRINTF(3, 4) bool stop(idem__fetch *fetch, idem_status status, const
   return false;
 }
 
-void idem__fetch_cancel(idem__fetch *fetch) {
+void idem_fetch_cancel(idem_fetch *fetch) {
   if (!fetch || fetch->cancelled) return;
   fetch->cancelled = true;
   if (fetch->transfer) fetch->fetcher->module->cancel(fetch->transfer);
@@ -110,7 +109,7 @@ void idem__fetch_cancel(idem__fetch *fetch) {
 }
 
 /* A callback of the user's has returned; false: it has cancelled the fetch, which is gone. */
-static bool still_there(idem__fetch *fetch) {
+static bool still_there(idem_fetch *fetch) {
   fetch->busy--;
   if (!fetch->cancelled) return true;
   free_fetch(fetch);
@@ -120,13 +119,13 @@ static bool still_there(idem__fetch *fetch) {
 /* --------------------------------------------------------------------- silence */
 
 static void on_silence(idem__timer *overdue) {
-  idem__fetch *fetch = IDEM__CONTAINER(overdue, idem__fetch, idle);
+  idem_fetch *fetch = IDEM__CONTAINER(overdue, idem_fetch, idle);
   fetch->fetcher->module->cancel(fetch->transfer);
   stop(fetch, IDEM_E_TIMEOUT, "nothing came for %llu ms", (unsigned long long)fetch->opts.idle_ms);
   finish(fetch, IDEM_E_TIMEOUT);
 }
 
-static void expect_more(idem__fetch *fetch) {
+static void expect_more(idem_fetch *fetch) {
   idem__fetcher *fetcher = fetch->fetcher;
   if (!fetch->opts.idle_ms) return;
   bool first = idem__heap_first(&fetcher->deadlines) == NULL;
@@ -140,7 +139,7 @@ static void expect_more(idem__fetch *fetch) {
   if (first || idem__heap_first(&fetcher->deadlines) == &fetch->idle) idem__fetcher_arm(fetcher);
 }
 
-void idem__fetch_hold(idem__fetch *fetch, bool held) {
+void idem_fetch_hold(idem_fetch *fetch, bool held) {
   if (fetch->held == held || !fetch->transfer) return;
   fetch->held = held;
   expect_more(fetch);
@@ -150,7 +149,7 @@ void idem__fetch_hold(idem__fetch *fetch, bool held) {
 /* ------------------------------------------------------------------ the answer */
 
 static bool on_status(void *user, int status) {
-  idem__fetch *fetch = user;
+  idem_fetch *fetch = user;
   fetch->http_status = status;
   fetch->head.len = 0;
   expect_more(fetch);
@@ -159,7 +158,7 @@ static bool on_status(void *user, int status) {
 
 static bool on_header(void *user, const char *name, size_t name_len, const char *value,
                       size_t value_len) {
-  idem__fetch *fetch = user;
+  idem_fetch *fetch = user;
   if (memchr(name, 0, name_len) || memchr(value, 0, value_len)) return true;
   idem_status status = idem__buf_put(&fetch->head, name, name_len);
   if (status == IDEM_OK) status = idem__buf_puts(&fetch->head, "\0");
@@ -168,8 +167,8 @@ static bool on_header(void *user, const char *name, size_t name_len, const char 
   return status == IDEM_OK || stop(fetch, status, "the headers of the answer are too large");
 }
 
-bool idem__fetch_next_header(const idem__fetch_answer *answer, size_t *pos, const char **name,
-                             const char **value) {
+bool idem_fetch_next_header(const idem_fetch_answer *answer, size_t *pos, const char **name,
+                            const char **value) {
   if (*pos >= answer->head_len) return false;
   *name = answer->head + *pos;
   *value = *name + strlen(*name) + 1;
@@ -177,28 +176,28 @@ bool idem__fetch_next_header(const idem__fetch_answer *answer, size_t *pos, cons
   return true;
 }
 
-const char *idem__fetch_header(const idem__fetch_answer *answer, const char *name) {
+const char *idem_fetch_header(const idem_fetch_answer *answer, const char *name) {
   size_t pos = 0;
   const char *found, *value;
-  while (idem__fetch_next_header(answer, &pos, &found, &value))
+  while (idem_fetch_next_header(answer, &pos, &found, &value))
     if (idem__text_equal_nocase(found, strlen(found), name, strlen(name))) return value;
   return NULL;
 }
 
-static bool is_redirect(idem__fetch *fetch) {
+static bool is_redirect(idem_fetch *fetch) {
   int status = fetch->http_status;
   bool keeps = status == 307 || status == 308;
-  if (fetch->opts.redirects == IDEM__REDIRECTS_NONE) return false;
+  if (fetch->opts.redirects == IDEM_REDIRECTS_NONE) return false;
   if (!keeps && (fetch->opts.keep_method || status < 301 || status > 303)) return false;
-  idem__fetch_answer answer = answer_of(fetch);
-  return idem__fetch_header(&answer, "Location") != NULL;
+  idem_fetch_answer answer = answer_of(fetch);
+  return idem_fetch_header(&answer, "Location") != NULL;
 }
 
 static bool on_head(void *user) {
-  idem__fetch *fetch = user;
+  idem_fetch *fetch = user;
   fetch->redirecting = is_redirect(fetch);
   if (fetch->redirecting || !fetch->opts.on_head) return true;
-  idem__fetch_answer answer = answer_of(fetch);
+  idem_fetch_answer answer = answer_of(fetch);
   fetch->busy++;
   bool streaming = fetch->opts.on_head(&answer, fetch->user);
   if (!still_there(fetch)) return false;
@@ -207,7 +206,7 @@ static bool on_head(void *user) {
 }
 
 static bool on_body(void *user, const char *data, size_t len) {
-  idem__fetch *fetch = user;
+  idem_fetch *fetch = user;
   expect_more(fetch);
   if (fetch->redirecting) return (fetch->dropped += len) <= DROPPED_BYTES;
   if (fetch->streaming) {
@@ -225,12 +224,12 @@ static bool on_body(void *user, const char *data, size_t len) {
 
 /* ------------------------------------------------------------------- redirects */
 
-static idem_status start_transfer(idem__fetch *fetch);
+static idem_status start_transfer(idem_fetch *fetch);
 
-static bool judge_target(idem__fetch *fetch, const char *target, bool same_hop) {
+static bool judge_target(idem_fetch *fetch, const char *target, bool same_hop) {
   bool same = false, downgrade = false;
   char *copy = NULL;
-  if (fetch->opts.redirects == IDEM__REDIRECTS_SAME_ORIGIN) {
+  if (fetch->opts.redirects == IDEM_REDIRECTS_SAME_ORIGIN) {
     return same_hop || stop(fetch, IDEM_E_PROTO, "redirected to another origin, %.200s", target);
   }
   downgrade = strncmp(fetch->url, "https:", 6) == 0 && strncmp(target, "https:", 6) != 0;
@@ -242,21 +241,21 @@ static bool judge_target(idem__fetch *fetch, const char *target, bool same_hop) 
   return true;
 }
 
-static void change_method(idem__fetch *fetch) {
+static void change_method(idem_fetch *fetch) {
   bool keeps = fetch->http_status == 307 || fetch->http_status == 308 ||
                strcmp(fetch->opts.method, "HEAD") == 0;
   if (!keeps) fetch->get = true;
 }
 
 /* True: the next transfer has begun. */
-static bool follow(idem__fetch *fetch) {
+static bool follow(idem_fetch *fetch) {
   const idem__curl_module *module = fetch->fetcher->module;
-  idem__fetch_answer answer = answer_of(fetch);
+  idem_fetch_answer answer = answer_of(fetch);
   char *target = NULL;
   bool same = false;
   if (fetch->redirects_left-- == 0) return stop(fetch, IDEM_E_PROTO, "redirected too often");
   idem_status status =
-      module->resolve(fetch->url, idem__fetch_header(&answer, "Location"), &target, &same);
+      module->resolve(fetch->url, idem_fetch_header(&answer, "Location"), &target, &same);
   if (status != IDEM_OK) return stop(fetch, IDEM_E_PROTO, "redirected to what is no HTTP URL");
   bool allowed = judge_target(fetch, target, same);
   char *copy = allowed ? idem__strndup(&fetch->alloc, target, strlen(target)) : NULL;
@@ -273,7 +272,7 @@ static bool follow(idem__fetch *fetch) {
 }
 
 static void on_end(void *user, idem_status status, const char *why) {
-  idem__fetch *fetch = user;
+  idem_fetch *fetch = user;
   fetch->transfer = NULL;
   bool dropped = status == IDEM_E_CANCELLED && fetch->failure == IDEM_OK;
   if (fetch->redirecting && (status == IDEM_OK || dropped)) {
@@ -296,22 +295,22 @@ static bool named(const char *header, const char *name) {
 }
 
 /* What may go on: all of it, or for another origin what tells nobody anything. */
-static bool goes_on(const idem__fetch *fetch, const char *header) {
+static bool goes_on(const idem_fetch *fetch, const char *header) {
   bool type = named(header, "Content-Type");
   if (fetch->get && (type || named(header, "Content-Encoding"))) return false;
   return !fetch->stripped || type || named(header, "Accept");
 }
 
-static uint64_t time_left(const idem__fetch *fetch) {
+static uint64_t time_left(const idem_fetch *fetch) {
   if (fetch->end_ms == UINT64_MAX) return 0;
   uint64_t now = idem__clock_ms();
   return fetch->end_ms > now ? fetch->end_ms - now : 1;
 }
 
-static bool has_body(const idem__fetch *fetch) { return fetch->opts.body && !fetch->get; }
+static bool has_body(const idem_fetch *fetch) { return fetch->opts.body && !fetch->get; }
 
-static idem_status start_transfer(idem__fetch *fetch) {
-  const idem__fetch_opts *opts = &fetch->opts;
+static idem_status start_transfer(idem_fetch *fetch) {
+  const idem_fetch_opts *opts = &fetch->opts;
   size_t count = 0;
   while (fetch->headers[count]) count++;
   const char **headers = idem__calloc(&fetch->alloc, (count + 1) * sizeof *headers);
@@ -364,7 +363,7 @@ static bool good_header(const char *header) {
   return true;
 }
 
-static bool good_opts(const idem__fetch_opts *opts) {
+static bool good_opts(const idem_fetch_opts *opts) {
   if (!opts->url || (opts->method && !is_token(opts->method, strlen(opts->method)))) return false;
   if (!opts->on_head != !opts->on_data) return false;
   for (const char *const *header = opts->headers; header && *header; header++)
@@ -378,7 +377,7 @@ static bool copy_text(const idem_alloc *alloc, const char **text) {
   return *text != NULL;
 }
 
-static bool copy_headers(idem__fetch *fetch, const char *const *headers) {
+static bool copy_headers(idem_fetch *fetch, const char *const *headers) {
   size_t count = 0, kept = 0;
   while (headers && headers[count]) count++;
   fetch->headers = idem__calloc(&fetch->alloc, (count + 2) * sizeof *fetch->headers);
@@ -395,8 +394,8 @@ static bool copy_headers(idem__fetch *fetch, const char *const *headers) {
 }
 
 /* Each field is ours or NULL at every moment, so that a half copy can be freed. */
-static bool copy_opts(idem__fetch *fetch, const idem__fetch_opts *from) {
-  idem__fetch_opts *to = &fetch->opts;
+static bool copy_opts(idem_fetch *fetch, const idem_fetch_opts *from) {
+  idem_fetch_opts *to = &fetch->opts;
   const idem_alloc *alloc = &fetch->alloc;
   *to = *from;
   to->method = to->body = to->proxy = to->ca_file = to->cert_file = to->key_file = NULL;
@@ -415,8 +414,8 @@ static bool copy_opts(idem__fetch *fetch, const idem__fetch_opts *from) {
   return copy_headers(fetch, from->headers);
 }
 
-static void set_defaults(idem__fetch *fetch) {
-  idem__fetch_opts *opts = &fetch->opts;
+static void set_defaults(idem_fetch *fetch) {
+  idem_fetch_opts *opts = &fetch->opts;
   if (!opts->max_bytes) opts->max_bytes = BODY_BYTES;
   if (!opts->connect_ms) opts->connect_ms = 10000;
   if (!opts->total_ms) opts->total_ms = 60000;
@@ -428,14 +427,14 @@ static void set_defaults(idem__fetch *fetch) {
 }
 
 /* A POST without a body has one of length 0, which a server wants to be told. */
-static void give_empty_body(idem__fetch *fetch) {
+static void give_empty_body(idem_fetch *fetch) {
   const char *method = fetch->opts.method;
   bool wants =
       strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
   if (wants && !fetch->opts.body) fetch->opts.body = idem__strndup(&fetch->alloc, "", 0);
 }
 
-static idem_status take_url(idem__fetch *fetch, const char *url) {
+static idem_status take_url(idem_fetch *fetch, const char *url) {
   char *plain = NULL;
   bool same;
   idem_status status = fetch->fetcher->module->resolve(NULL, url, &plain, &same);
@@ -446,7 +445,7 @@ static idem_status take_url(idem__fetch *fetch, const char *url) {
   return fetch->url && fetch->first_url ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-static idem_status prepare(idem__fetch *fetch, uv_loop_t *loop, const idem__fetch_opts *opts) {
+static idem_status prepare(idem_fetch *fetch, uv_loop_t *loop, const idem_fetch_opts *opts) {
   char why[256] = "";
   idem_status status = idem__runtime_get(loop, opts->alloc, &fetch->runtime);
   if (status != IDEM_OK) return status;
@@ -456,11 +455,11 @@ static idem_status prepare(idem__fetch *fetch, uv_loop_t *loop, const idem__fetc
   return status;
 }
 
-idem_status idem__fetch_check(uv_loop_t *loop, const char *url, const char *const *headers,
-                              idem_log *log) {
-  idem__fetch_opts opts = {.url = url, .headers = headers, .log = log};
+idem_status idem_fetch_check(uv_loop_t *loop, const char *url, const char *const *headers,
+                             idem_log *log) {
+  idem_fetch_opts opts = {.url = url, .headers = headers, .log = log};
   if (!good_opts(&opts)) return IDEM_E_INVAL;
-  idem__fetch *fetch = idem__calloc(NULL, sizeof *fetch);
+  idem_fetch *fetch = idem__calloc(NULL, sizeof *fetch);
   if (!fetch) return IDEM_E_NOMEM;
   fetch->alloc = idem__alloc_or_default(NULL);
   idem_status status = prepare(fetch, loop, &opts);
@@ -468,11 +467,11 @@ idem_status idem__fetch_check(uv_loop_t *loop, const char *url, const char *cons
   return status;
 }
 
-idem_status idem__fetch_start(uv_loop_t *loop, const idem__fetch_opts *opts, idem__fetch_fn fn,
-                              void *user, idem__fetch **out) {
+idem_status idem_fetch_start(uv_loop_t *loop, const idem_fetch_opts *opts, idem_fetch_fn fn,
+                             void *user, idem_fetch **out) {
   if (out) *out = NULL;
   if (!good_opts(opts) || !fn) return IDEM_E_INVAL;
-  idem__fetch *fetch = idem__calloc(opts->alloc, sizeof *fetch);
+  idem_fetch *fetch = idem__calloc(opts->alloc, sizeof *fetch);
   if (!fetch) return IDEM_E_NOMEM;
   fetch->alloc = idem__alloc_or_default(opts->alloc);
   fetch->fn = fn;

@@ -123,7 +123,7 @@ static bool wants_color(const idem_log_setup *setup) {
 
 idem_status idem_log_open(const idem_log_setup *setup, idem_log **out) {
   int error = choose_sink();
-  bool brief = setup->format == IDEM_LOG_TEXT && idem__log_is_watched();
+  bool brief = setup->format == IDEM_LOG_TEXT && idem_log_is_watched();
   idem_log_opts opts = {.level = setup->level,
                         .format = setup->format,
                         .color = setup->format == IDEM_LOG_TEXT && wants_color(setup),
@@ -149,6 +149,6 @@ void idem_log_reopen(idem_log *log) {
   if (fd >= 0) close(fd);
 }
 
-bool idem__log_is_watched(void) { return isatty(sink.fd); }
+bool idem_log_is_watched(void) { return isatty(sink.fd); }
 
 const char *idem__log_sink_name(void) { return sink.path[0] ? sink.path : "stderr"; }

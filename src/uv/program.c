@@ -18,20 +18,20 @@
 
 /* ------------------------------------------------------------------------ starting */
 
-static int plug(posix_spawn_file_actions_t *actions, const idem__program *program) {
+static int plug(posix_spawn_file_actions_t *actions, const idem_program *program) {
   int why = 0;
-  for (int fd = 0; fd < IDEM__PROGRAM_FILES && !why; fd++) {
+  for (int fd = 0; fd < IDEM_PROGRAM_FILES && !why; fd++) {
     int from = program->files[fd];
-    if (from == IDEM__FILE_NULL)
+    if (from == IDEM_FILE_NULL)
       why = posix_spawn_file_actions_addopen(actions, fd, "/dev/null", O_RDWR, 0);
-    else if (from != IDEM__FILE_SAME)
+    else if (from != IDEM_FILE_SAME)
       why = posix_spawn_file_actions_adddup2(actions, from, fd);
   }
   if (!why && program->folder) why = posix_spawn_file_actions_addchdir_np(actions, program->folder);
   return why;
 }
 
-static void set_attributes(posix_spawnattr_t *attributes, const idem__program *program) {
+static void set_attributes(posix_spawnattr_t *attributes, const idem_program *program) {
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -42,7 +42,7 @@ static void set_attributes(posix_spawnattr_t *attributes, const idem__program *p
   posix_spawnattr_setsigdefault(attributes, &all);
 }
 
-int idem__program_start(const idem__program *program, pid_t *pid) {
+int idem_program_start(const idem_program *program, pid_t *pid) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   char *const *argv = (char *const *)(uintptr_t)program->argv;
@@ -62,7 +62,7 @@ int idem__program_start(const idem__program *program, pid_t *pid) {
   return why;
 }
 
-void idem__program_end_text(int status, char *text, size_t size) {
+void idem_program_end_text(int status, char *text, size_t size) {
   if (WIFEXITED(status))
     snprintf(text, size, "exit status %d", WEXITSTATUS(status));
   else
@@ -81,7 +81,7 @@ static bool raise_end(int *end) {
   return true;
 }
 
-bool idem__pipe_open(int ends[2], int ours) {
+bool idem_pipe_open(int ends[2], int ours) {
   if (pipe2(ends, O_CLOEXEC) == 0) {
     if (raise_end(&ends[0]) && raise_end(&ends[1]) &&
         fcntl(ends[ours], F_SETFL, (ours ? O_WRONLY : O_RDONLY) | O_NONBLOCK) == 0)

@@ -264,7 +264,7 @@ static int run_server(server *self, const char *const *urls, size_t count) {
 int idem_run(const char *const *urls, size_t count, const idem_serve_opts *opts) {
   static server self;
   if (count == 0 || self.listeners) return 1; /* one at a time: signals belong to the process */
-  idem__stdio_fill_holes();
+  idem_stdio_fill_holes();
   idem_log *own_log = NULL;
   if (!opts->log) idem_log_open(&(idem_log_setup){.level = IDEM_LOG_INFO}, &own_log);
   self = (server){.opts = *opts, .log = opts->log ? opts->log : own_log};

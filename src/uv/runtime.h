@@ -356,9 +356,6 @@ void idem__stdio_interrupt(void);
 bool idem__stdio_interrupted(void);
 /* Async-signal-safe: puts flags of inherited descriptors back. */
 void idem__stdio_restore_flags(void);
-/* Fills holes among descriptors 0 to 2, so that nothing else lands there. */
-void idem__stdio_fill_holes(void);
-
 idem_status idem__stdio_open(idem_listener *listener);
 /* One turn without the loop: reads (and blocks) when nothing but input can make progress; `ignored`
  * is a handle of the caller's that does not count. False: there is something for the loop to do. */
@@ -368,7 +365,4 @@ void idem__stdio_join_loop(idem_listener *listener);
 
 /* "stderr" or "file", for the first line of a log. */
 const char *idem__log_sink_name(void);
-/* Whether a person looks on: the log goes to a terminal. */
-bool idem__log_is_watched(void);
-
 #endif

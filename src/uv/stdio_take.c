@@ -29,7 +29,7 @@ static struct {
 
 static bool hole[3];
 
-void idem__stdio_fill_holes(void) {
+void idem_stdio_fill_holes(void) {
   for (int fd = 0; fd <= 2; fd++) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
     hole[fd] = true;

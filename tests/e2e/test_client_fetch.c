@@ -2,7 +2,7 @@
 #include "script.h"
 
 #include "support/unit.h"
-#include "uv/fetch.h"
+#include <idem/fetch.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +18,14 @@ typedef struct world {
   idem_status status;
   int http_status;
   char why[256], body[256], last_url[256], kind[64];
-  idem__fetch *fetch;
+  idem_fetch *fetch;
   char streamed[256];
   bool cancel_in_stream;
 } world;
 
-static void on_answer(const idem__fetch_answer *answer, void *user) {
+static void on_answer(const idem_fetch_answer *answer, void *user) {
   world *in = user;
-  const char *kind = idem__fetch_header(answer, "content-type");
+  const char *kind = idem_fetch_header(answer, "content-type");
   in->ended++;
   in->status = answer->status;
   in->http_status = answer->http_status;
@@ -113,21 +113,21 @@ static void tear_down(world *in) {
   assert_int_equal(uv_loop_close(&in->loop), 0);
 }
 
-static idem_status start(world *in, const char *path, idem__fetch_opts opts) {
+static idem_status start(world *in, const char *path, idem_fetch_opts opts) {
   char url[256];
   snprintf(url, sizeof url, "%s%s", in->url, path);
   opts.url = url;
-  return idem__fetch_start(&in->loop, &opts, on_answer, in, &in->fetch);
+  return idem_fetch_start(&in->loop, &opts, on_answer, in, &in->fetch);
 }
 
-static void fetch(world *in, const char *path, idem__fetch_opts opts) {
+static void fetch(world *in, const char *path, idem_fetch_opts opts) {
   int before = in->ended;
   assert_int_equal(start(in, path, opts), IDEM_OK);
   assert_int_equal(in->ended, before);
   while (in->ended == before) uv_run(&in->loop, UV_RUN_ONCE);
   assert_int_equal(in->ended, before + 1);
 }
-#define FETCH(in, path, ...) fetch(in, path, (idem__fetch_opts){__VA_ARGS__})
+#define FETCH(in, path, ...) fetch(in, path, (idem_fetch_opts){__VA_ARGS__})
 
 static void an_answer_comes_with_status_headers_and_body(void **state) {
   (void)state;
@@ -181,10 +181,10 @@ static void what_would_break_the_message_is_refused(void **state) {
       "Connection: close", "Expect: 100-continue"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     const char *const headers[] = {bad[i], NULL};
-    assert_int_equal(start(&in, "/", (idem__fetch_opts){.headers = headers}), IDEM_E_INVAL);
+    assert_int_equal(start(&in, "/", (idem_fetch_opts){.headers = headers}), IDEM_E_INVAL);
   }
-  assert_int_equal(start(&in, "/", (idem__fetch_opts){.method = "GE T"}), IDEM_E_INVAL);
-  assert_int_equal(start(&in, "/", (idem__fetch_opts){.method = ""}), IDEM_E_INVAL);
+  assert_int_equal(start(&in, "/", (idem_fetch_opts){.method = "GE T"}), IDEM_E_INVAL);
+  assert_int_equal(start(&in, "/", (idem_fetch_opts){.method = ""}), IDEM_E_INVAL);
   static const char *const urls[] = {"file:///etc/passwd",
                                      "ftp://127.0.0.1/",
                                      "nonsense:/",
@@ -192,8 +192,8 @@ static void what_would_break_the_message_is_refused(void **state) {
                                      "",
                                      "http://"};
   for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-    idem__fetch_opts opts = {.url = urls[i]};
-    assert_int_equal(idem__fetch_start(&in.loop, &opts, on_answer, &in, NULL), IDEM_E_INVAL);
+    idem_fetch_opts opts = {.url = urls[i]};
+    assert_int_equal(idem_fetch_start(&in.loop, &opts, on_answer, &in, NULL), IDEM_E_INVAL);
   }
   tear_down(&in);
   assert_int_equal(in.ended, 0);
@@ -203,11 +203,11 @@ static void connections_are_used_again(void **state) {
   (void)state;
   world in;
   set_up(&in);
-  assert_int_equal(start(&in, "/silent", (idem__fetch_opts){.total_ms = 60000}), IDEM_OK);
-  idem__fetch *other = in.fetch; /* holds the runtime, as a server does */
+  assert_int_equal(start(&in, "/silent", (idem_fetch_opts){.total_ms = 60000}), IDEM_OK);
+  idem_fetch *other = in.fetch; /* holds the runtime, as a server does */
   for (int i = 0; i < 5; i++) FETCH(&in, "/plain", .total_ms = 5000);
   assert_int_equal(script_accepted(in.server), 2);
-  idem__fetch_cancel(other);
+  idem_fetch_cancel(other);
   tear_down(&in);
 }
 
@@ -236,7 +236,7 @@ static void redirects_stay_at_home(void **state) {
   assert_int_equal(in.status, IDEM_E_PROTO);
   FETCH(&in, "/user", .url = NULL);
   assert_int_equal(in.status, IDEM_E_PROTO);
-  FETCH(&in, "/away", .redirects = IDEM__REDIRECTS_NONE);
+  FETCH(&in, "/away", .redirects = IDEM_REDIRECTS_NONE);
   assert_int_equal(in.status, IDEM_OK);
   assert_int_equal(in.http_status, 307);
   tear_down(&in);
@@ -268,7 +268,7 @@ static void secrets_never_go_to_another_origin(void **state) {
                                         "Content-Type: c/d",
                                         NULL};
   FETCH(&in, "/away", .method = "POST", .headers = headers, .body = "body", .body_len = 4,
-        .redirects = IDEM__REDIRECTS_STRIPPED);
+        .redirects = IDEM_REDIRECTS_STRIPPED);
   assert_int_equal(in.status, IDEM_OK);
   assert_int_equal(script_accepted(in.other), 1);
   assert_null(strstr(in.requests[1], "secret"));
@@ -339,17 +339,17 @@ static void a_cancelled_fetch_is_silent(void **state) {
   (void)state;
   world in;
   set_up(&in);
-  assert_int_equal(start(&in, "/silent", (idem__fetch_opts){.idle_ms = 60000}), IDEM_OK);
-  idem__fetch_cancel(in.fetch); /* before anything happened */
-  assert_int_equal(start(&in, "/silent", (idem__fetch_opts){.idle_ms = 60000}), IDEM_OK);
+  assert_int_equal(start(&in, "/silent", (idem_fetch_opts){.idle_ms = 60000}), IDEM_OK);
+  idem_fetch_cancel(in.fetch); /* before anything happened */
+  assert_int_equal(start(&in, "/silent", (idem_fetch_opts){.idle_ms = 60000}), IDEM_OK);
   while (in.asked == 0) uv_run(&in.loop, UV_RUN_ONCE);
-  idem__fetch_cancel(in.fetch);
-  idem__fetch_cancel(NULL);
+  idem_fetch_cancel(in.fetch);
+  idem_fetch_cancel(NULL);
   tear_down(&in);
   assert_int_equal(in.ended, 0);
 }
 
-static bool stream_head(const idem__fetch_answer *answer, void *user) {
+static bool stream_head(const idem_fetch_answer *answer, void *user) {
   (void)user;
   assert_int_equal(answer->http_status, 200);
   return true;
@@ -358,7 +358,7 @@ static bool stream_head(const idem__fetch_answer *answer, void *user) {
 static bool stream_data(const char *data, size_t len, void *user) {
   world *in = user;
   strncat(in->streamed, data, len);
-  if (in->cancel_in_stream) idem__fetch_cancel(in->fetch);
+  if (in->cancel_in_stream) idem_fetch_cancel(in->fetch);
   return true;
 }
 
@@ -371,7 +371,7 @@ static void a_stream_is_seen_as_it_comes(void **state) {
   assert_string_equal(in.streamed, "onetwo");
   assert_string_equal(in.body, "");
   in.cancel_in_stream = true;
-  idem__fetch_opts opts = {.on_head = stream_head, .on_data = stream_data};
+  idem_fetch_opts opts = {.on_head = stream_head, .on_data = stream_data};
   assert_int_equal(start(&in, "/stream", opts), IDEM_OK);
   while (strlen(in.streamed) < 9) uv_run(&in.loop, UV_RUN_ONCE);
   tear_down(&in);
@@ -381,11 +381,11 @@ static void a_stream_is_seen_as_it_comes(void **state) {
 /* What the stream has started is cancelled by the stream's own end, before libcurl has seen it. */
 typedef struct chain {
   world *in;
-  idem__fetch *second;
+  idem_fetch *second;
   bool first_ended;
 } chain;
 
-static void second_ended(const idem__fetch_answer *answer, void *user) {
+static void second_ended(const idem_fetch_answer *answer, void *user) {
   (void)answer, (void)user;
   fail_msg("a cancelled fetch has ended");
 }
@@ -395,15 +395,15 @@ static bool start_second(const char *data, size_t len, void *user) {
   char url[256];
   (void)data, (void)len;
   snprintf(url, sizeof url, "%s/plain", of->in->url);
-  idem__fetch_opts opts = {.url = url};
-  assert_int_equal(idem__fetch_start(&of->in->loop, &opts, second_ended, of, &of->second), IDEM_OK);
+  idem_fetch_opts opts = {.url = url};
+  assert_int_equal(idem_fetch_start(&of->in->loop, &opts, second_ended, of, &of->second), IDEM_OK);
   return false; /* this one ends here and now */
 }
 
-static void cancel_second(const idem__fetch_answer *answer, void *user) {
+static void cancel_second(const idem_fetch_answer *answer, void *user) {
   chain *of = user;
   assert_int_equal(answer->status, IDEM_E_CANCELLED);
-  idem__fetch_cancel(of->second);
+  idem_fetch_cancel(of->second);
   of->first_ended = true;
 }
 
@@ -414,8 +414,8 @@ static void what_a_callback_starts_the_next_may_cancel(void **state) {
   set_up(&in);
   chain of = {.in = &in};
   snprintf(url, sizeof url, "%s/stream", in.url);
-  idem__fetch_opts opts = {.url = url, .on_head = stream_head, .on_data = start_second};
-  assert_int_equal(idem__fetch_start(&in.loop, &opts, cancel_second, &of, NULL), IDEM_OK);
+  idem_fetch_opts opts = {.url = url, .on_head = stream_head, .on_data = start_second};
+  assert_int_equal(idem_fetch_start(&in.loop, &opts, cancel_second, &of, NULL), IDEM_OK);
   while (!of.first_ended) uv_run(&in.loop, UV_RUN_ONCE);
   FETCH(&in, "/plain", .method = "GET");
   assert_string_equal(in.body, "hello");

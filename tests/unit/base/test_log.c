@@ -203,7 +203,7 @@ static void records_below_the_level_are_dropped(void **state) {
 static void a_null_log_swallows_everything(void **state) {
   (void)state;
   idem_log_record record = sample();
-  idem__log_bucket bucket = {0};
+  idem_log_bucket bucket = {0};
   idem_log_write(NULL, &record);
   idem_logf(NULL, IDEM_LOG_ERROR, "m", "%d", 1);
   idem__log_limited(NULL, &record, &bucket, 0);
@@ -386,7 +386,7 @@ static void a_formatted_detail_longer_than_a_line_is_cut(void **state) {
 static void repeated_records_are_limited_to_ten_a_second(void **state) {
   (void)state;
   idem_log *log = open_log(IDEM_LOG_TEXT, IDEM_LOG_DEBUG);
-  idem__log_bucket bucket = {0};
+  idem_log_bucket bucket = {0};
   idem_log_record record = {.level = IDEM_LOG_WARN, .message = "unknown notification"};
   for (int i = 0; i < 25; i++) idem__log_limited(log, &record, &bucket, 5000 + (uint64_t)i);
   assert_int_equal(seen.lines, 10);
@@ -402,11 +402,11 @@ static void repeated_records_are_limited_to_ten_a_second(void **state) {
 static void the_end_of_a_bucket_tells_what_was_left_out_once(void **state) {
   (void)state;
   idem_log *log = open_log(IDEM_LOG_TEXT, IDEM_LOG_DEBUG);
-  idem__log_bucket bucket = {0};
+  idem_log_bucket bucket = {0};
   idem_log_record record = {.level = IDEM_LOG_WARN};
   for (int i = 0; i < 13; i++) idem__log_limited(log, &record, &bucket, 0);
-  idem__log_bucket_end(log, &bucket);
-  idem__log_bucket_end(log, &bucket);
+  idem_log_bucket_end(log, &bucket);
+  idem_log_bucket_end(log, &bucket);
   assert_int_equal(seen.lines, 11);
   assert_non_null(strstr(seen.text, "detail=3 more: "));
   idem_log_free(log);
@@ -415,7 +415,7 @@ static void the_end_of_a_bucket_tells_what_was_left_out_once(void **state) {
 static void a_clock_that_goes_back_does_not_silence_the_log(void **state) {
   (void)state;
   idem_log *log = open_log(IDEM_LOG_TEXT, IDEM_LOG_DEBUG);
-  idem__log_bucket bucket = {0};
+  idem_log_bucket bucket = {0};
   idem_log_record record = {.level = IDEM_LOG_WARN, .message = "m"};
   for (int i = 0; i < 10; i++) idem__log_limited(log, &record, &bucket, 9000);
   idem__log_limited(log, &record, &bucket, 10);
@@ -426,7 +426,7 @@ static void a_clock_that_goes_back_does_not_silence_the_log(void **state) {
 static void disabled_records_fill_no_bucket(void **state) {
   (void)state;
   idem_log *log = open_log(IDEM_LOG_TEXT, IDEM_LOG_ERROR);
-  idem__log_bucket bucket = {0};
+  idem_log_bucket bucket = {0};
   idem_log_record record = {.level = IDEM_LOG_WARN, .message = "m"};
   for (int i = 0; i < 20; i++) idem__log_limited(log, &record, &bucket, 0);
   assert_int_equal(bucket.suppressed, 0);

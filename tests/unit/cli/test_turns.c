@@ -2,12 +2,12 @@
  * queue takes from who has most. */
 #include "support/unit.h"
 
-#include "mcp_server/client_identity.h"
 #include "service/slots.h"
+#include <idem/mcp.h>
 
 /* In place of the library's: here a request is the name of its client. */
-idem__client_identity idem__client_identity_of(const idem_request *request) {
-  return (idem__client_identity){.bytes = request, .len = strlen((const char *)request)};
+idem_client_identity idem_request_client(const idem_request *request) {
+  return (idem_client_identity){.bytes = request, .len = strlen((const char *)request)};
 }
 static const idem_request *client(const char *name) { return (const void *)name; }
 

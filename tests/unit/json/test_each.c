@@ -2,7 +2,7 @@
  * and none where there is no object. */
 #include "../../support/unit.h"
 
-#include "json/each.h"
+#include <idem/json.h>
 
 #include <string.h>
 
@@ -11,7 +11,7 @@ static void walk_gives(yyjson_val *object, const char *expected) {
   yyjson_val *key, *value;
   size_t i, count, turns = 0;
   char seen[64] = "";
-  idem__each_member(object, i, count, key, value) {
+  idem_each_member(object, i, count, key, value) {
     assert_int_equal(i, turns++);
     strncat(seen, yyjson_get_str(key), 8);
     strncat(seen, yyjson_get_raw(value), 8);
