@@ -1,5 +1,5 @@
 /* endpoint.c - MCP's endpoint: POST for messages of every revision; GET and DELETE for the sessions
- * of older ones. Statuses and CORS headers are data (idem__mcp_rules). */
+ * of older ones. What it wants of HTTP is data (idem__mcp_rules). */
 #include "mcp_http.h"
 
 extern const idem__http_protocol idem__mcp_protocol;
@@ -20,8 +20,6 @@ static const idem__http_subject subjects[] = {{"tools/call", "name", "tool"},
 const idem__http_rules idem__mcp_rules = {
     .names = header_names,
     .subjects = subjects,
-    .notification_status = 202,
-    .response_status = 202,
     .event_streams = true,
     .disconnect_cancels = true,
 };

@@ -367,18 +367,17 @@ static idem__http_when refuse(idem_http_exchange *exchange, const idem__http_ref
 }
 
 /* The revision a legacy request without a session speaks: as its header says, or 2025-03-26. */
-static const idem__revision *assumed(const mcp_serving *serving, idem__view version) {
+static const idem__revision *assumed(const mcp_serving *serving, bool has_header,
+                                     const idem__revision *named) {
   if (!idem__session_table_stateless(serving->endpoint->table)) return NULL;
-  if (!version.at) return idem__revision_find("2025-03-26", 10);
-  const idem__revision *revision = idem__revision_find(version.at, version.len);
-  return revision && !idem__revision_has(revision, IDEM__R_MODERN) ? revision : NULL;
+  if (!has_header) return idem__revision_find("2025-03-26", 10);
+  return serving->modern ? NULL : named;
 }
 
 /* A version header that is not served is refused, unless the message itself may claim one: then the gate
  * compares the two. */
-static bool version_fine(const mcp_serving *serving, idem__view version) {
-  if (!version.at) return true;
-  const idem__revision *named = idem__revision_find(version.at, version.len);
+static bool version_fine(const mcp_serving *serving, bool has_header, const idem__revision *named) {
+  if (!has_header) return true;
   return named && (serving->endpoint->worker->server->opts.revisions & named->bit);
 }
 
@@ -408,7 +407,6 @@ static const idem__http_refusal no_session = {
  * that it is refused with its id. */
 static const idem__http_refusal *enter(mcp_serving *serving, idem__http_session *session,
                                        idem_status status) {
-  idem__view version = idem__http_header_value(serving->request, "mcp-protocol-version");
   if (status == IDEM_E_NOTFOUND) return &no_session;
   serving->unavailable = serving->peer.unavailable = session == NULL;
   if (!session) return NULL;
@@ -416,7 +414,7 @@ static const idem__http_refusal *enter(mcp_serving *serving, idem__http_session 
     idem__http_session_unref(session);
     return &unavailable;
   }
-  return version_fine(serving, version) ? NULL : &serving->endpoint->bad_version;
+  return serving->bad_version ? &serving->endpoint->bad_version : NULL;
 }
 
 /* The session was looked for while the exchange was held. */
@@ -464,15 +462,15 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
   serving->request = request;
   serving->status = 0;
   serving->stream = 0;
-  serving->new_session = serving->numbered = serving->bad_version = false;
+  serving->new_session = serving->numbered = false;
+  serving->bad_version = !version_fine(serving, version.at != NULL, named);
   serving->unavailable = serving->peer.unavailable = false;
   serving->peer.assumed = NULL;
   idem__conn_allow_batches(serving->peer.conn, false);
   if (!name_principal(serving, exchange, request)) return refuse(exchange, &unavailable);
   serving->has_session_header = id.at != NULL;
   if (id.at && !modern) return find_session(serving, exchange, id);
-  if (!id.at) serving->peer.assumed = assumed(serving, version);
-  serving->bad_version = !version_fine(serving, version);
+  if (!id.at) serving->peer.assumed = assumed(serving, version.at != NULL, named);
   if (serving->peer.assumed && idem__revision_has(serving->peer.assumed, IDEM__R_BATCH)) {
     idem__conn_allow_batches(serving->peer.conn, true);
   }
@@ -501,7 +499,7 @@ static uint16_t silent_status(void *at, idem__message_kind kind) {
 
 static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal *refusal) {
   const mcp_serving *serving = at;
-  if (serving->bad_version) {
+  if (serving->bad_version && !serving->unavailable) {
     *refusal = serving->endpoint->bad_version;
   } else if (!serving->unavailable && !belongs(serving, kind)) {
     refusal->reason = "not-initialized";
