@@ -110,6 +110,12 @@ static void on_stderr_of(idem_conn *conn, const char *data, size_t len, void *us
   session_raw(user, '!', data, len);
 }
 
+static void on_message(idem_conn *conn, idem_direction direction, const char *message, size_t len,
+                       void *user) {
+  (void)conn;
+  session_raw(user, direction == IDEM_OUT ? '>' : '<', message, len);
+}
+
 /* "tcp://" with Content-Length is "tcp+lsp://". */
 static const char *address_of(call_session *self) {
   const char *url = self->target.url;
@@ -136,7 +142,10 @@ bool session_begin_plain(call_session *self) {
                             .on_close = on_gone,
                             .on_protocol_error = on_fault,
                             .user = self};
-  if (self->options->raw) opts.on_stderr = on_stderr_of;
+  if (self->options->raw) {
+    opts.on_stderr = on_stderr_of;
+    opts.on_trace = on_message;
+  }
   idem_status status = idem_connect(&self->loop, address_of(self), &opts, on_ready, self);
   if (status == IDEM_OK) return true;
   call_trouble why = {.status = status,

@@ -80,6 +80,9 @@ typedef struct idem_connect_opts {
   void (*on_open)(idem_conn *conn, void *user);
   void (*on_close)(idem_conn *conn, void *user);
   void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
+  /* Every message, whole and unframed, as it comes and goes; see idem_conn_opts. */
+  void (*on_trace)(idem_conn *conn, idem_direction direction, const char *message, size_t len,
+                   void *user);
   /* What a program ("exec:") writes to its stderr, as it comes: any bytes, split anywhere. */
   void (*on_stderr)(idem_conn *conn, const char *data, size_t len, void *user);
   void *user;

@@ -94,6 +94,11 @@ void idem__conn_set_driver(idem_conn *conn, void *driver) { conn->driver = drive
 void *idem__conn_driver(const idem_conn *conn) { return conn->driver; }
 void idem__conn_set_host_data(idem_conn *conn, void *data) { conn->host_data = data; }
 void *idem__conn_host_data(const idem_conn *conn) { return conn->host_data; }
+void idem__conn_set_trace(idem_conn *conn,
+                          void (*on_trace)(idem_conn *conn, idem_direction direction,
+                                           const char *message, size_t len, void *user)) {
+  conn->opts.on_trace = on_trace;
+}
 void idem__conn_lend_peer(idem_conn *conn, const char *peer, const void *client) {
   conn->peer_lent = peer;
   conn->client_lent = client;

@@ -205,6 +205,10 @@ void idem__conn_set_driver(idem_conn *conn, void *driver);
 void *idem__conn_driver(const idem_conn *conn);
 void idem__conn_set_host_data(idem_conn *conn, void *data);
 void *idem__conn_host_data(const idem_conn *conn);
+/* As idem_conn_opts.on_trace, for a conn that is made already. */
+void idem__conn_set_trace(idem_conn *conn,
+                          void (*on_trace)(idem_conn *conn, idem_direction direction,
+                                           const char *message, size_t len, void *user));
 
 /* Who the next messages come from, and the IDEM__CLIENT_BYTES by which such clients are told apart, an
  * address; both borrowed until changed. */

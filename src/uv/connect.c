@@ -17,6 +17,8 @@
 typedef struct attempt {
   idem__runtime *runtime;
   idem_serve_opts opts;
+  void (*on_trace)(idem_conn *conn, idem_direction direction, const char *message, size_t len,
+                   void *user);
   idem_policy policy;
   idem__url url;
   idem__address list[IDEM__ADDRESSES];
@@ -124,6 +126,8 @@ static void succeed(attempt *self, int fd) {
     fail(self, status);
     return;
   }
+  peer->on_trace = self->on_trace;
+  if (peer->on_trace) idem__peer_trace(peer);
   if (self->context || self->url.scheme == IDEM__SCHEME_WS) {
     open_layers(self, peer);
     return;
@@ -307,6 +311,7 @@ static idem_status connect_socket(idem__runtime *runtime, const idem__url *url, 
   runtime->references++;
   self->runtime = runtime;
   self->opts = idem__peer_opts_of(opts);
+  self->on_trace = opts->on_trace;
   self->policy = opts->policy ? *opts->policy : idem_policy_preset(IDEM_PROFILE_JSONRPC);
   if (url->content_length) self->policy.framing = IDEM_FRAMING_CONTENT_LENGTH;
   self->url = *url;

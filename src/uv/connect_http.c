@@ -342,6 +342,7 @@ idem_status idem__connect_http(idem__runtime *runtime, const char *url,
   asker *self = idem__calloc(&runtime->alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
   self->opts = idem__peer_opts_of(opts);
+  self->peer.on_trace = opts->on_trace;
   self->policy = policy_of(opts);
   self->close_ms = UINT64_MAX;
   self->hooks = hooks;

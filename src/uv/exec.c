@@ -411,6 +411,7 @@ static exec_peer *new_peer(idem__runtime *runtime, const idem_connect_opts *opts
   exec_peer *self = idem__calloc(&runtime->alloc, sizeof *self);
   if (!self) return NULL;
   self->opts = idem__peer_opts_of(opts);
+  self->peer.on_trace = opts->on_trace;
   self->client = opts->client;
   self->on_stderr = opts->on_stderr;
   self->in.fd = self->out.fd = self->errors.fd = -1;

@@ -33,6 +33,14 @@ static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error,
   }
 }
 
+static void on_trace(idem_conn *conn, idem_direction direction, const char *message, size_t len,
+                     void *user) {
+  const idem__peer *peer = user;
+  peer->on_trace(conn, direction, message, len, peer->opts->user);
+}
+
+void idem__peer_trace(idem__peer *peer) { idem__conn_set_trace(peer->conn, on_trace); }
+
 static bool on_admit(idem_conn *conn, void *user) {
   const idem__peer *peer = user;
   (void)conn;
@@ -303,6 +311,7 @@ idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const c
                               .now_ns = idem__clock_ns,
                               .on_output = on_output,
                               .on_protocol_error = on_protocol_error,
+                              .on_trace = peer->on_trace ? on_trace : NULL,
                               .on_shutdown = on_shutdown,
                               .admit = is_limited(peer) ? on_admit : NULL,
                               .user = peer,

@@ -153,6 +153,9 @@ struct idem__peer {
   idem_listener *listener; /* NULL for one we connected to */
   idem__client client;     /* of a listener's */
   idem_conn *conn;         /* NULL once lingering or closed */
+  /* idem_connect_opts.on_trace; NULL: nobody wants to see */
+  void (*on_trace)(idem_conn *conn, idem_direction direction, const char *message, size_t len,
+                   void *user);
   idem_chunk chunks[IDEM__PIECES];
   size_t chunk_count;
   size_t chunk_offset;      /* how much of the first one is written; with a codec: of `out` */
@@ -179,6 +182,8 @@ static inline idem__peer *idem__peer_of(idem__driver *driver) {
 void idem__peer_init(idem__peer *peer, idem__runtime *runtime);
 /* Makes the conn. On failure there is a peer to discard. */
 idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const char *name);
+/* Tells its on_trace of every message from now on. */
+void idem__peer_trace(idem__peer *peer);
 /* Ends one that has no conn, by its wire. */
 void idem__peer_discard(idem__peer *peer);
 
