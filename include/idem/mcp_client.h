@@ -376,7 +376,8 @@ IDEM_API idem_status idem_mcp_unsubscribe(idem_mcp_client *client, const char *u
                                           void *user, uint64_t *call);
 /* Which changes to hear of; the observers tell. It is a call that lasts until it is cancelled, the server ends it or the
  * connection goes. In 2026-07-28 it is subscriptions/listen, asked again after a pause where its stream breaks;
- * before, resources/subscribe for each URI, lists being told of anyway. idle_ms does not count for it. */
+ * before, resources/subscribe for each URI (and unsubscribe when it is cancelled), lists being told of anyway. idle_ms does not count
+ * for it. */
 typedef struct idem_mcp_listening {
   bool tools, prompts, resources;
   const char *const *uris;  /* resources; ends with NULL; NULL: none */

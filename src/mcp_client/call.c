@@ -489,6 +489,7 @@ void idem__mcp_call_cancel(idem__mcp_call *call, idem_status status, const char 
   call->early = status;
   call->early_text = text;
   if (call->task && client->conn) idem__mcp_task_tell_cancel(call);
+  if (call->listening && client->conn) idem__mcp_listen_leave(call);
   if (call->asked && client->conn && end_message(call, status)) return;
   idem__mcp_call_fail(call, status, text);
 }

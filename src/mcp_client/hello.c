@@ -251,6 +251,7 @@ static void on_discovered(idem_mcp_client *client, const idem_mcp_result *result
     client->restarting = client->legacy && client->the_link->restart(client->link_user);
     if (!client->restarting) fail(client, result);
   } else {
+    client->was_silent = result->status == IDEM_E_TIMEOUT && !client->was_silent;
     ask_the_older_way(client, result);
   }
 }
@@ -269,7 +270,7 @@ static void ask(idem_mcp_client *client, idem__method_row row, const char *param
 }
 
 static void discover(idem_mcp_client *client) {
-  bool wait = client->the_link->http || !client->legacy;
+  bool wait = client->the_link->http || !client->legacy || client->tried_modern;
   client->state = IDEM__MCP_DISCOVERING;
   client->tried_modern = true;
   ask(client, IDEM__METHOD_DISCOVER, "", 0,
@@ -319,9 +320,11 @@ static void on_initialized(idem_mcp_client *client, const idem_mcp_result *resul
   } else if (!client->again && no_such_endpoint(result->http_status) && link->fall_back &&
              (client->opts.revisions & IDEM_MCP_2024_11_05) && link->fall_back(client->link_user)) {
     initialize(client);
-  } else if (!client->again && result->status == IDEM_E_REMOTE && !client->tried_modern &&
-             newest_modern(client)) {
-    client->offered = newest_modern(client); /* what was known of it is no longer so */
+  } else if (!client->again && result->status == IDEM_E_REMOTE && newest_modern(client) &&
+             (!client->tried_modern || client->was_silent)) {
+    /* What was known of it is no longer so, or it was only slow to start. */
+    client->was_silent = false;
+    client->offered = newest_modern(client);
     discover(client);
   } else {
     fail(client, result);

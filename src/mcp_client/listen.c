@@ -108,6 +108,16 @@ static idem_status subscribe_next(idem__mcp_call *call) {
   return status;
 }
 
+void idem__mcp_listen_leave(idem__mcp_call *call) {
+  const listening *self = call->listening;
+  idem_mcp_client *client = call->client;
+  if (!idem__mcp_usable(client) || idem__mcp_modern(client)) return;
+  for (size_t i = 0; i < self->subscribed && i < self->uri_count; i++) {
+    /* Without room or memory for it the server goes on telling, and nobody minds. */
+    (void)idem_mcp_unsubscribe(client, self->uris[i], NULL, NULL, NULL, NULL);
+  }
+}
+
 static bool subscribed(idem__mcp_call *call) {
   listening *self = call->listening;
   if (++self->subscribed >= self->uri_count) {

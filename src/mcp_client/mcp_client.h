@@ -170,7 +170,8 @@ struct idem_mcp_client {
   idem__revision const *legacy;            /* the newest one we may offer; NULL: none */
   bool tried_modern, tried_version, again; /* `again`: a lost session is made anew */
   bool told_ready, closing, lost_told;
-  bool starting;             /* idem_mcp_client_open is on the stack, */
+  bool was_silent; /* server/discover met silence: the server may only have been slow to start */
+  bool starting;   /* idem_mcp_client_open is on the stack, */
   idem_status start_failure; /* and will return this */
   bool restarting;           /* the first conn went at the first word, another one comes */
   idem_mcp_ready_fn on_ready;
@@ -336,6 +337,8 @@ bool idem__mcp_listen_answered(idem__mcp_call *call, const idem_response *respon
 void idem__mcp_listen_free(idem__mcp_call *call);
 void idem__mcp_listen_begun(idem_mcp_client *client, yyjson_val *params);
 void idem__mcp_listen_over(idem__mcp_call *call);
+/* It is cancelled: what was subscribed to is left. */
+void idem__mcp_listen_leave(idem__mcp_call *call);
 
 /* skill.c */
 void idem__mcp_skill_end(idem__mcp_call *call, yyjson_val *result);

@@ -3,6 +3,7 @@
 #include "support/mcp_asker.h"
 #include "support/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,33 @@ static void silence_means_an_older_server(void **state) {
   assert_string_equal(mcp_asker_sent(self), "");
   mcp_asker_wait(self, 1);
   HAS(mcp_asker_sent(self), "\"method\":\"initialize\"");
+  closed(self);
+}
+
+static void a_modern_server_that_is_slow_to_start_is_understood(void **state) {
+  (void)state;
+  mcp_asker *self = opened(NULL);
+  mcp_asker_wait(self, 5000);
+  HAS(mcp_asker_sent(self), "\"method\":\"initialize\"");
+  mcp_asker_hear(self, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"supportedVersions\":[\"2026-07-"
+                       "28\"]}}"); /* too late */
+  mcp_asker_hear(self,
+                 "{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":-32601,\"message\":\"gone\"}}");
+  HAS(mcp_asker_sent(self), "\"id\":3,\"method\":\"server/discover\"");
+  mcp_asker_hear(
+      self, "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"supportedVersions\":[\"2026-07-28\"]}}");
+  assert_int_equal(idem_mcp_client_revision(self->client), IDEM_MCP_2026_07_28);
+  closed(self);
+  self = opened(NULL); /* and one that refuses everything is asked no more than four times */
+  mcp_asker_wait(self, 5000);
+  for (int id = 2; id < 9; id++) {
+    char line[128];
+    snprintf(line, sizeof line,
+             "{\"jsonrpc\":\"2.0\",\"id\":%d,\"error\":{\"code\":-32601,\"message\":\"no\"}}", id);
+    mcp_asker_hear(self, line);
+  }
+  assert_int_equal(self->status, IDEM_E_REMOTE);
+  LACKS(mcp_asker_sent(self), "\"id\":5");
   closed(self);
 }
 
@@ -207,6 +235,7 @@ int main(void) {
       cmocka_unit_test(the_newer_era_is_asked_for_first_and_needs_one_round),
       cmocka_unit_test(any_error_means_an_older_server),
       cmocka_unit_test(silence_means_an_older_server),
+      cmocka_unit_test(a_modern_server_that_is_slow_to_start_is_understood),
       cmocka_unit_test(a_version_both_speak_is_tried_once_more),
       cmocka_unit_test(no_version_in_common_is_said_plainly),
       cmocka_unit_test(every_older_revision_is_taken_as_the_server_says),

@@ -193,6 +193,9 @@ static void listening_subscribes_one_by_one_in_the_older_era(void **state) {
   assert_string_equal(mcp_asker_told(self), "begun without\n");
   ASK(idem_mcp_cancel(self->client, call));
   HAS(mcp_asker_told(self), "cancelled");
+  const char *sent = mcp_asker_sent(self);
+  HAS(sent, "\"method\":\"resources/unsubscribe\",\"params\":{\"uri\":\"x:1\"");
+  HAS(sent, "\"method\":\"resources/unsubscribe\",\"params\":{\"uri\":\"x:2\"");
   mcp_asker_end(self);
 }
 
