@@ -11,6 +11,8 @@
 #define LOOK_MS 1000  /* how often calls that were cancelled are noticed at the latest */
 #define REST_MS 100   /* at least, before a stream is taken up again, whatever it asks for */
 #define EVENT_ID_BYTES 1024
+#define LASTED_MS                                                                                  \
+  30000 /* a standing stream that was there so long was of use, though it said nothing */
 #define SHOWN_BYTES 256   /* of the body of an HTTP error */
 #define LINES_BYTES 65536 /* of headers for one request */
 
@@ -223,7 +225,10 @@ static void resume(idem__http_post *post) {
   const char *last = last_id(post, id);
   if (post->parsing) idem__sse_parser_restart(&post->parser);
   post->resumed = true;
-  idem__http_ask what = {.method = "GET", .accept = "text/event-stream", .last_event_id = last};
+  idem__http_ask what = {.method = "GET",
+                         .accept = "text/event-stream",
+                         .last_event_id = last,
+                         .standing = post->kind == POST_STREAM};
   if (!ask(post, &what)) end_post(post);
 }
 
@@ -477,6 +482,7 @@ static bool conclude_stream(idem__http_post *post, const idem__http_outcome *out
   idem__http_client *client = post->client;
   const idem__http_hooks *hooks = hooks_of(client);
   bool lost = outcome->status != IDEM_OK || outcome->http_status >= 500 || post->streaming;
+  if (post->streaming && now_ms - post->at_ms >= LASTED_MS) post->tries = 0;
   if (lost && post->broken == IDEM_OK && resumable(post) && !client->needs_stream) {
     begin_stream(post);
     rest(post, now_ms);
@@ -543,7 +549,7 @@ idem_status idem__http_client_stream(idem__http_client *client, bool needed) {
   if (status != IDEM_OK) return status;
   client->stream = post;
   client->needs_stream = needed;
-  idem__http_ask what = {.method = "GET", .accept = "text/event-stream"};
+  idem__http_ask what = {.method = "GET", .accept = "text/event-stream", .standing = true};
   if (ask(post, &what)) return IDEM_OK;
   end_post(post);
   return IDEM_E_SYS;

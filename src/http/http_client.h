@@ -20,6 +20,7 @@ typedef struct idem__http_ask {
   const char *last_event_id; /* of a GET; NULL: none; no line end in it */
   const char *lines;         /* more headers, each ended by a NUL */
   size_t lines_len;
+  bool standing; /* a stream that may well be silent for an hour */
 } idem__http_ask;
 
 /* How one ended. */

@@ -221,6 +221,8 @@ static const char **list_headers(const asker *self, const idem__http_ask *ask, c
 static idem_status start_fetch(asker *self, asked *one, const idem__http_ask *ask,
                                const char *const *headers) {
   const idem_client_opts *client = &self->client.opts;
+  uint64_t idle = client->idle_ms ? client->idle_ms : IDLE_MS;
+  if (ask->standing) idle = 0; /* no limit */
   idem_fetch_opts opts = {.method = ask->method,
                           .url = ask->url ? ask->url : self->url,
                           .headers = headers,
@@ -229,7 +231,7 @@ static idem_status start_fetch(asker *self, asked *one, const idem__http_ask *as
                           .max_bytes = self->policy.limits.message_bytes,
                           .connect_ms = client->connect_ms,
                           .total_ms = client->total_ms ? client->total_ms : UINT64_MAX,
-                          .idle_ms = client->idle_ms ? client->idle_ms : IDLE_MS,
+                          .idle_ms = idle,
                           .redirects = client->redirect_elsewhere ? IDEM_REDIRECTS_STRIPPED
                                                                   : IDEM_REDIRECTS_SAME_ORIGIN,
                           .keep_method = true,

@@ -115,7 +115,9 @@ static void on_conn(idem_conn *conn, idem_status status, void *user) {
   self->conn = conn;
   if (!conn) {
     self->failure = status;
-    idem__mcp_client_fail(self->client, status, idem_status_text(status));
+    /* A program that was started again may be gone before its conn is there: how it went the first time is known. */
+    idem__mcp_client_fail(self->client, status,
+                          self->reason[0] ? self->reason : idem_status_text(status));
     be_over(self);
   } else if (self->client->closing) {
     idem_conn_close(conn);
