@@ -130,6 +130,11 @@ IDEM_API void idem_logf(idem_log *log, idem_log_level level, const char *message
  * bytes or past 64 secrets (one that is known counts once), NOMEM. Safe while other threads log. */
 IDEM_API idem_status idem_log_add_secret(idem_log *log, const char *secret, size_t len);
 
+/* Shows what is written from `level` on to `fn` as well, as a line of JSON of at most 4 KiB, newline included,
+ * whatever the log's own format; NULL: to nobody any more. Called as `write` is, on the thread that logs. */
+typedef void (*idem_log_watch_fn)(idem_log_level level, const char *line, size_t len, void *user);
+IDEM_API void idem_log_watch(idem_log *log, idem_log_level level, idem_log_watch_fn fn, void *user);
+
 /* --------------------------------------------------------------- metrics */
 
 /* Counters, gauges and histograms of one thread. Only the thread that owns it writes; any thread
@@ -146,6 +151,21 @@ IDEM_API void idem_metrics_free(idem_metrics *metrics);
 IDEM_API idem_status idem_metrics_render(idem_metrics *const *metrics, size_t count, char **text,
                                          size_t *len);
 IDEM_API void idem_metrics_text_free(idem_metrics *owner, char *text);
+
+/* What a chart wants of them: sums over all methods. Counts grow; the two of what there is now do not. */
+#define IDEM_METRICS_BUCKETS 17
+typedef struct idem_metrics_sums {
+  uint64_t requests;                      /* answered, well or not */
+  uint64_t errors;                        /* error answers, and tools that said isError */
+  uint64_t connections, sessions;         /* now */
+  uint64_t buckets[IDEM_METRICS_BUCKETS]; /* requests by their time, each bucket on its own */
+} idem_metrics_sums;
+/* Adds those of one to `sums`; from any thread. */
+IDEM_API void idem_metrics_add_to(const idem_metrics *metrics, idem_metrics_sums *sums);
+/* The time that `percent` of the requests between two moments took at most, in microseconds, as near as buckets
+ * tell; 0: there were none. */
+IDEM_API uint64_t idem_metrics_percentile_us(const idem_metrics_sums *before,
+                                             const idem_metrics_sums *now, unsigned percent);
 
 /* For records a peer can cause at will: at most ten a second for each bucket, then one that says
  * how many were left out. Zero-initialised; belongs to one thread (usually to a conn). */

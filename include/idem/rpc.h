@@ -239,9 +239,23 @@ IDEM_API void idem_pool_free(idem_pool *pool);
 /* Gives memory kept for large messages back; call when the loop has been quiet for a while. */
 IDEM_API void idem_pool_trim(idem_pool *pool);
 
-/* --------------------------------------------------------------------- conn */
-
 typedef enum idem_direction { IDEM_IN = 0, IDEM_OUT = 1 } idem_direction;
+
+/* A message of any conn of a pool as it comes and goes, whole and unframed. Lent for the call. */
+typedef struct idem_traced {
+  idem_direction direction;
+  const char *text;
+  size_t len;
+  uint64_t conn;    /* a number that no other conn of the pool has had */
+  const char *peer; /* as idem_conn_peer says */
+  bool serves;      /* the conn has a router: it is the other side that asks */
+} idem_traced;
+/* Shows every message of every conn of the pool to `fn`, from now on; NULL: to nobody. It runs inside the engine:
+ * it copies what it wants, and calls nothing of conns. */
+typedef void (*idem_trace_fn)(const idem_traced *message, void *user);
+IDEM_API void idem_pool_trace(idem_pool *pool, idem_trace_fn fn, void *user);
+
+/* --------------------------------------------------------------------- conn */
 
 /* What a peer did wrong, for on_protocol_error. */
 typedef struct idem_protocol_error {

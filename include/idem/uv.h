@@ -45,6 +45,8 @@ typedef struct idem_serve_opts {
   /* idem_run alone: the loop is there, before anything is served on it; handles of yours may go on
    * it. And SIGHUP came, after the log was opened anew: with this, it never ends the server. */
   void (*on_loop)(uv_loop_t *loop, void *user);
+  /* idem_run alone: this is served now, with its real port. */
+  void (*on_listening)(const char *url, void *user);
   void (*on_hangup)(void *user);
   void *user;
 } idem_serve_opts;
@@ -125,6 +127,12 @@ typedef void (*idem_work_fn)(void *job);
 typedef void (*idem_after_fn)(idem_request *request, void *job);
 IDEM_API idem_status idem_offload(uv_loop_t *loop, idem_request *request, idem_work_fn work,
                                   idem_after_fn after, void *job);
+
+/* Shows every message of every conn on this loop to `fn`, whichever way it comes: see idem_pool_trace. NULL: to nobody.
+ * NOTFOUND: nothing is served or connected to there. */
+IDEM_API idem_status idem_loop_trace(uv_loop_t *loop, idem_trace_fn fn, void *user);
+/* Adds what all listeners of the process have counted that have metrics (as /metrics shows it). */
+IDEM_API void idem_process_metrics(idem_metrics_sums *sums);
 
 /* The loop a conn of this runtime runs on. */
 IDEM_API uv_loop_t *idem_conn_loop(const idem_conn *conn);

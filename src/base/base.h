@@ -286,6 +286,8 @@ void idem__redact_cut(idem__buf *out, const char *text, size_t len, const idem__
 
 /* Whether a record of this level would be written: ask before work is spent on making one. */
 bool idem__log_enabled(const idem_log *log, idem_log_level level);
+/* Appends a text without what the log keeps secret (paths stand). NOMEM, LIMIT. */
+idem_status idem__log_redact(const idem_log *log, idem__buf *out, const char *text, size_t len);
 /* What a log begins with, so that the path of every message asks without a call. */
 typedef struct idem__log_head {
   atomic_int level;

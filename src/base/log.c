@@ -29,6 +29,9 @@ struct idem_log {
   idem__lock busy;
   atomic_size_t secret_count;
   idem__secret secrets[SECRETS_MAX];
+  atomic_int watched; /* the least level that is shown to `watch` */
+  idem_log_watch_fn watch;
+  void *watch_user;
 };
 
 /* -------------------------------------------------------------- levels */
@@ -249,6 +252,7 @@ idem_status idem_log_new(const idem_log_opts *opts, idem_log **out) {
   log->alloc = idem__alloc_or_default(opts->alloc);
   atomic_init(&log->head.level, (int)opts->level);
   atomic_init(&log->secret_count, 0);
+  atomic_init(&log->watched, IDEM_LOG_OFF);
   idem__lock_init(&log->busy);
   *out = log;
   return IDEM_OK;
@@ -265,6 +269,35 @@ void idem_log_free(idem_log *log) {
   idem__free(&alloc, log);
 }
 
+void idem_log_watch(idem_log *log, idem_log_level level, idem_log_watch_fn fn, void *user) {
+  if (!log) return;
+  lock(log);
+  log->watch = fn;
+  log->watch_user = user;
+  unlock(log);
+  atomic_store_explicit(&log->watched, fn ? (int)level : IDEM_LOG_OFF, memory_order_relaxed);
+}
+
+/* A line of the same record in JSON, for who looks on. */
+IDEM__COLD static void show(idem_log *log, const idem_log_record *record) {
+  char storage[LINE_MAX_BYTES];
+  idem__buf line;
+  idem__buf_fixed(&line, storage, sizeof storage);
+  make_json(log, record, &line);
+  lock(log);
+  if (log->watch) log->watch(record->level, line.data, line.len, log->watch_user);
+  unlock(log);
+}
+
+idem_status idem__log_redact(const idem_log *log, idem__buf *out, const char *text, size_t len) {
+  idem__redaction rules = {.keep_paths = true};
+  if (log) {
+    rules.secrets = log->secrets;
+    rules.secret_count = atomic_load_explicit(&log->secret_count, memory_order_acquire);
+  }
+  return idem__redact_by(out, text, len, &rules);
+}
+
 void idem_log_write(idem_log *log, const idem_log_record *record) {
   if (!idem__log_enabled(log, record->level)) return;
   char storage[LINE_MAX_BYTES];
@@ -279,6 +312,8 @@ void idem_log_write(idem_log *log, const idem_log_record *record) {
   lock(log);
   log->opts.write(log->opts.write_ctx, line.data, line.len);
   unlock(log);
+  if ((int)copy.level >= atomic_load_explicit(&log->watched, memory_order_relaxed))
+    show(log, &copy);
 }
 
 /* More is formatted than is written, so that a secret at the cut is still seen whole. */

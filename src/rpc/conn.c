@@ -50,9 +50,14 @@ static void init_framer(idem_conn *conn) {
 }
 
 static idem_status get_pool(idem_conn *conn) {
-  if (!conn->opts.pool) return idem_pool_new(&conn->alloc, &conn->pool);
-  conn->pool = conn->opts.pool;
-  idem__pool_ref(conn->pool);
+  if (conn->opts.pool) {
+    conn->pool = conn->opts.pool;
+    idem__pool_ref(conn->pool);
+  } else {
+    idem_status status = idem_pool_new(&conn->alloc, &conn->pool);
+    if (status != IDEM_OK) return status;
+  }
+  conn->number = ++conn->pool->conns;
   return IDEM_OK;
 }
 

@@ -565,7 +565,7 @@ IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len
     text += 3;
     len -= 3;
   }
-  if (conn->opts.on_trace != NULL) conn->opts.on_trace(conn, IDEM_IN, text, len, conn->opts.user);
+  if (idem__conn_traced(conn)) idem__conn_trace(conn, IDEM_IN, text, len);
   if (conn->layer != NULL && conn->layer->trace) conn->layer->trace(conn, IDEM_IN, text, len);
   idem__block *block =
       idem__block_new(conn->pool, conn->opts.router, len, conn->policy.limits.parse_bytes, &over);

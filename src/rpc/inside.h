@@ -74,6 +74,9 @@ struct idem_pool {
   idem__list *fresh;     /* requests never kept */
   idem__list ended;      /* requests that were kept: reused late, to notice a second reply */
   size_t ended_count;
+  idem_trace_fn trace; /* of every conn; NULL: nobody looks */
+  void *trace_user;
+  uint64_t conns; /* made so far */
 };
 
 void idem__pool_ref(idem_pool *pool);
@@ -263,6 +266,7 @@ typedef struct idem__call {
 } idem__call;
 
 struct idem_conn {
+  uint64_t number; /* of its pool's */
   idem_alloc alloc;
   idem_conn_opts opts;
   idem_policy policy;
@@ -369,6 +373,13 @@ IDEM__COLD void idem__conn_tell_fault(idem_conn *conn, const idem_protocol_error
 IDEM__COLD void idem__request_tell_error(idem_request *request, const idem__answer *answer);
 /* The conn goes: how many lines were left out. */
 void idem__conn_tell_end(idem_conn *conn);
+
+/* Whether somebody looks at its messages; and shows one to them. */
+static inline bool idem__conn_traced(const idem_conn *conn) {
+  return conn->opts.on_trace || conn->pool->trace;
+}
+IDEM__COLD void idem__conn_trace(idem_conn *conn, idem_direction direction, const char *text,
+                                 size_t len);
 
 /* dispatch.c: one message, text and all. */
 void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);

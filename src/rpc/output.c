@@ -86,10 +86,8 @@ static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t 
     idem__output_undo(conn, chunk, start);
     return IDEM_E_LIMIT;
   }
-  if (conn->opts.on_trace != NULL) {
-    conn->opts.on_trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body,
-                        conn->opts.user);
-  }
+  if (idem__conn_traced(conn))
+    idem__conn_trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body);
   if (IDEM__UNLIKELY(conn->layer != NULL) && conn->layer->trace)
     conn->layer->trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body);
   idem_status status = frame(conn, &chunk->buf, start);

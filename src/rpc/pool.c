@@ -92,6 +92,25 @@ IDEM__COLD void idem_pool_trim(idem_pool *pool) {
   free_fresh(pool);
 }
 
+IDEM__COLD void idem_pool_trace(idem_pool *pool, idem_trace_fn fn, void *user) {
+  pool->trace = fn;
+  pool->trace_user = user;
+}
+
+IDEM__COLD void idem__conn_trace(idem_conn *conn, idem_direction direction, const char *text,
+                                 size_t len) {
+  const idem_pool *pool = conn->pool;
+  if (conn->opts.on_trace) conn->opts.on_trace(conn, direction, text, len, conn->opts.user);
+  if (!pool->trace) return;
+  pool->trace(&(idem_traced){.direction = direction,
+                             .text = text,
+                             .len = len,
+                             .conn = conn->number,
+                             .peer = idem_conn_peer(conn),
+                             .serves = conn->opts.router != NULL},
+              pool->trace_user);
+}
+
 void idem__pool_ref(idem_pool *pool) { pool->refs++; }
 
 void idem__pool_unref(idem_pool *pool) {

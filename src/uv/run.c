@@ -199,6 +199,8 @@ static bool listen_to(server *self, const char *url) {
   self->listeners[self->count]->on_finish = on_finish;
   self->listeners[self->count]->on_failure = on_failure;
   self->listeners[self->count]->finish_user = self;
+  if (self->opts.on_listening)
+    self->opts.on_listening(idem_listener_url(self->listeners[self->count]), self->opts.user);
   self->count++;
   self->live++;
   return true;

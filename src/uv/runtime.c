@@ -163,3 +163,10 @@ void idem__runtime_expire(idem__runtime *runtime) {
   }
   idem__runtime_arm(runtime);
 }
+
+idem_status idem_loop_trace(uv_loop_t *loop, idem_trace_fn fn, void *user) {
+  const idem__runtime *runtime = idem__runtime_find(loop);
+  if (!runtime) return IDEM_E_NOTFOUND;
+  idem_pool_trace(runtime->pool, fn, user);
+  return IDEM_OK;
+}

@@ -53,4 +53,10 @@ idem_status idem__web_metrics_render(char **text, size_t *len, idem_metrics **ow
   return status;
 }
 
+void idem_process_metrics(idem_metrics_sums *sums) {
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < count; i++) idem_metrics_add_to(all[i], sums);
+  pthread_mutex_unlock(&lock);
+}
+
 void idem__web_metrics_done(void) { pthread_mutex_unlock(&lock); }

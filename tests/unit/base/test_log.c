@@ -455,8 +455,40 @@ static void no_want_of_memory_leaks_and_lines_need_none(void **state) {
   assert_int_equal(fault_alloc_sweep(open_and_use, NULL, 100), 2);
 }
 
+typedef struct looker {
+  char text[4096];
+  size_t len;
+} looker;
+
+static void look(idem_log_level level, const char *line, size_t len, void *user) {
+  looker *self = user;
+  (void)level;
+  assert_true(self->len + len < sizeof self->text);
+  memcpy(self->text + self->len, line, len);
+  self->len += len;
+  self->text[self->len] = 0;
+}
+
+static void who_watches_sees_json_from_a_level_on(void **state) {
+  (void)state;
+  looker seen_too = {.len = 0};
+  idem_log *log = open_log(IDEM_LOG_TEXT, IDEM_LOG_INFO);
+  idem_log_watch(log, IDEM_LOG_WARN, look, &seen_too);
+  assert_int_equal(idem_log_add_secret(log, "hush-hush", 9), IDEM_OK);
+  idem_logf(log, IDEM_LOG_INFO, "not shown", "%s", "x");
+  idem_logf(log, IDEM_LOG_WARN, "shown", "%s", "with hush-hush");
+  idem_log_watch(log, IDEM_LOG_OFF, NULL, NULL);
+  idem_logf(log, IDEM_LOG_ERROR, "too late", "%s", "x");
+  assert_string_equal(
+      seen_too.text,
+      "{\"severity\":\"warn\",\"message\":\"shown\",\"detail\":\"with [redacted]\"}\n");
+  assert_int_equal(seen.lines, 3);
+  idem_log_free(log);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_watches_sees_json_from_a_level_on),
       cmocka_unit_test(a_text_line_reads_from_left_to_right),
       cmocka_unit_test(a_json_line_has_the_same_members),
       cmocka_unit_test(method_and_id_are_redacted_as_detail_is),
