@@ -18,6 +18,7 @@ extern const verb serve_verb;
 extern const verb init_verb;
 extern const verb list_verb;
 extern const verb call_verb;
+extern const verb page_verb;
 
 /* Says on stderr what cannot be understood and where help is; returns 2. */
 int usage_fault(const verb *asked, const char *what, const char *about);

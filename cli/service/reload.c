@@ -89,6 +89,7 @@ static void after_reading(uv_work_t *work, int status) {
   service *self = work->data;
   (void)status;
   self->reloading = false;
+  if (self->options->page) page_reload_ends(&self->page, self->next != NULL);
   if (self->next)
     apply(self);
   else
@@ -106,6 +107,7 @@ static void begin(service *self) {
     return;
   }
   self->work.data = self;
+  if (self->options->page) page_reload_begins(&self->page);
   self->reloading = uv_queue_work(self->loop, &self->work, read_again, after_reading) == 0;
 }
 
@@ -154,7 +156,13 @@ void service_on_loop(uv_loop_t *loop, void *user) {
   watcher_init(&self->watcher, self->log, on_change, self);
   uv_async_init(loop, &self->awake, on_awake);
   uv_unref((uv_handle_t *)&self->awake);
+  if (self->options->page) page_on_loop(&self->page, loop);
   if (watcher_start(&self->watcher, loop)) service_watch(self);
+}
+
+void service_on_listening(const char *url, void *user) {
+  service *self = user;
+  if (self->options->page) page_on_listening(&self->page, url);
 }
 
 void service_on_hangup(void *user) {

@@ -46,12 +46,14 @@ bool service_init(service *self, const serve_options *options, edition *first,
     return false;
   program_host_limits(&self->programs, &first->config);
   service_complete(self);
+  if (options->page && !page_init(&self->page, self)) return false;
   return plain_init(&self->plain, options->profile, &first->config, log) &&
          plain_serve(&self->plain, first);
 }
 
 /* No loop runs any more: what calls of older editions held is given back with the process. */
 void service_deinit(service *self) {
+  if (self->page.service) page_deinit(&self->page);
   program_host_end(&self->programs);
   failure_end(self->log);
   outcome_end();

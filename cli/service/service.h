@@ -3,6 +3,7 @@
 #ifndef IDEM_CLI_SERVICE_H
 #define IDEM_CLI_SERVICE_H
 
+#include "page/page.h"
 #include "plain.h"
 #include "verbs/serve.h"
 
@@ -24,6 +25,7 @@ typedef struct service {
   bool again;    /* asked for while one was under way */
   edition *next; /* made by the work; NULL: it has faults */
   idem_server *scratch;
+  page page; /* of the options' say: see serve_options.page */
 } service;
 
 /* False: told. service_deinit either way. `first` and what `files`
@@ -43,6 +45,7 @@ void service_complete(service *self);
 /* reload.c: hooks of idem_run; `user` is the service. */
 void service_on_loop(uv_loop_t *loop, void *user);
 void service_on_hangup(void *user);
+void service_on_listening(const char *url, void *user);
 /* Watches the configuration and all that it refers to. */
 void service_watch(service *self);
 

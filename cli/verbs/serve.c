@@ -31,15 +31,21 @@ static int serve(const serve_options *options, service *self) {
   idem_policy policy = idem_policy_preset(options->profile);
   policy.codes = service_codes(&self->current->config, options);
   bool mcp = options->profile == IDEM_PROFILE_MCP;
+  idem_http_opts http = options->http;
+  if (options->page) {
+    http.routes = self->page.routes;
+    http.route_count = self->page.route_count;
+  }
   idem_serve_opts opts = {.server = mcp ? self->server : NULL,
                           .router = self->plain.router,
                           .policy = mcp ? NULL : &policy,
                           .log = self->log,
-                          .http = &options->http,
+                          .http = &http,
                           .store = options->store,
                           .max_connections = options->max_connections,
                           .client_connections = options->client_connections,
                           .on_loop = service_on_loop,
+                          .on_listening = service_on_listening,
                           .on_hangup = service_on_hangup,
                           .user = self};
   return idem_run((const char *const *)options->urls, options->url_count, &opts);

@@ -24,6 +24,7 @@ typedef struct serve_options {
   bool exposed; /* an address that others than this machine reach */
   bool open;    /* an address that asks for no token */
   bool no_auth;
+  bool page, no_page, page_anywhere;
   bool ignores_input; /* stdin is a file or device that nobody reads */
   bool may_loosen;    /* a reload may give tools more */
   bool check;

@@ -215,6 +215,14 @@ static bool set_no_auth(serve_options *self, const char *value) {
   (void)value;
   return self->no_auth = true;
 }
+static bool set_page(serve_options *self, const char *value) {
+  (void)value;
+  return self->page_anywhere = true;
+}
+static bool set_no_page(serve_options *self, const char *value) {
+  (void)value;
+  return self->no_page = true;
+}
 static bool set_check(serve_options *self, const char *value) {
   (void)value;
   return self->check = true;
@@ -281,6 +289,9 @@ static const struct flag {
      "where sessions and tasks are: memory: or sqlite:PATH (memory:)", set_store},
     {"what a changed file may do", "--reload-may-loosen", NULL,
      "give tools more than they had, without a new start", set_may_loosen},
+    {"what a person sees", "--page", NULL, "the page at / also where others could reach it",
+     set_page},
+    {NULL, "--no-page", NULL, "no page at /, no feed, no operator's key", set_no_page},
     {"what is told", "--access-log", NULL, "one line a request", set_access_log},
     {NULL, "--log-level", "debug|info|warn|error", "the least that is logged (info)", set_level},
     {NULL, "--log-format", "text|json", "for people or for programs (text)", set_format},
@@ -411,6 +422,14 @@ static const char *const *list_of(const serve_list *list) {
   return list->count ? list->items : NULL;
 }
 
+/* The page is for people at this machine, unless it is asked for. */
+static bool serves_page(const serve_options *self) {
+  bool web = false;
+  for (size_t i = 0; i < self->url_count; i++) web |= strncmp(self->urls[i], "http:", 5) == 0;
+  return web && self->profile == IDEM_PROFILE_MCP && !self->no_page &&
+         (!self->exposed || self->page_anywhere);
+}
+
 bool serve_options_parse(serve_options *self, int argc, char **argv, int *code) {
   *self = (serve_options){.profile = IDEM_PROFILE_MCP, .log = {.level = IDEM_LOG_INFO}};
   *code = 2;
@@ -428,6 +447,7 @@ bool serve_options_parse(serve_options *self, int argc, char **argv, int *code) 
     fine = refuse("a store keeps sessions and tasks, which plain methods have not", "--store");
   for (size_t i = 0; i < self->url_count; i++)
     fine = fine && fit_url(&self->urls[i], self->profile);
+  self->page = serves_page(self);
   return fine;
 }
 

@@ -3,11 +3,12 @@ _idem() {
   local program=$1 current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "call init list serve help version --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "call init list page serve help version --help --version" -- "$current")
     return
   fi
   case $verb in
-    help) mapfile -t COMPREPLY < <(compgen -W "call init list serve" -- "$current") ;;
+    page) _idem_words "-o --output --help" || mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "call init list page serve" -- "$current") ;;
     init) _idem_words "--help" || mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     list) _idem_words "--help" || mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current") ;;
     serve) _idem_serve ;;
@@ -52,7 +53,7 @@ _idem_serve() {
     *)
       _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --codes --token-file --no-auth --reload-may-loosen --allow-host
         --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --store --access-log --log-level --log-format --check --dry-run --print-schema
-        --help" ||
+        --page --no-page --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
       ;;
   esac

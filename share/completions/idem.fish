@@ -3,13 +3,15 @@ complete -c idem -f
 complete -c idem -n __fish_use_subcommand -a call -d 'ask a server'
 complete -c idem -n __fish_use_subcommand -a init -d 'write a commented idem.json'
 complete -c idem -n __fish_use_subcommand -a list -d 'say what idem.json serves'
+complete -c idem -n __fish_use_subcommand -a page -d 'write a page that shows recordings'
 complete -c idem -n __fish_use_subcommand -a serve -d 'serve what idem.json describes'
 complete -c idem -n __fish_use_subcommand -a help -d 'an overview, or help of a verb'
 complete -c idem -n __fish_use_subcommand -a version -d 'the version'
 complete -c idem -n __fish_use_subcommand -s V -l version -d 'the version'
 complete -c idem -s h -l help -d 'examples and every flag'
-complete -c idem -n '__fish_seen_subcommand_from help' -a 'call init list serve'
+complete -c idem -n '__fish_seen_subcommand_from help' -a 'call init list page serve'
 complete -c idem -n '__fish_seen_subcommand_from init' -F
+complete -c idem -n '__fish_seen_subcommand_from page' -s o -l output -r -F -d 'the file to write'
 complete -c idem -n '__fish_seen_subcommand_from list' -k -a '(__fish_complete_suffix .json)'
 
 # What the program itself offers behind --dry-run: tools of the file, then their arguments.
@@ -43,6 +45,8 @@ complete -c idem -n $serve -l client-in-flight -x -d 'calls under way, of one cl
 complete -c idem -n $serve -l session-in-flight -x -d 'calls under way, of one session'
 complete -c idem -n $serve -l first-ms -x -d 'until a connection must say something'
 complete -c idem -n $serve -l store -x -a 'memory: sqlite:' -d 'where sessions and tasks are kept'
+complete -c idem -n $serve -l page -d 'the page also where others could reach it'
+complete -c idem -n $serve -l no-page -d 'no page, no feed, no key'
 complete -c idem -n $serve -l access-log -d 'one line a request'
 complete -c idem -n $serve -l log-level -x -a 'debug info warn error' -d 'the least that is logged'
 complete -c idem -n $serve -l log-format -x -a 'text json' -d 'for people or for programs'

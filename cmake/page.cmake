@@ -1,0 +1,60 @@
+# page.cmake - the page of `idem serve`: the files of web/ as a C table, each compressed and as it is. gzip -n leaves names and
+# times out, so that the same files make the same bytes.
+
+find_program(IDEM_GZIP gzip)
+if(NOT IDEM_GZIP)
+  message(FATAL_ERROR "gzip is missing: run scripts/setup")
+endif()
+
+function(idem_page_bytes variable file)
+  file(READ ${file} bytes HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+  set(${variable} "${bytes}" PARENT_SCOPE)
+endfunction()
+
+function(idem_page_type variable name)
+  if(name MATCHES "\\.html$")
+    set(${variable} "text/html; charset=utf-8" PARENT_SCOPE)
+  elseif(name MATCHES "\\.css$")
+    set(${variable} "text/css; charset=utf-8" PARENT_SCOPE)
+  elseif(name MATCHES "\\.svg$")
+    set(${variable} "image/svg+xml" PARENT_SCOPE)
+  else()
+    set(${variable} "text/javascript; charset=utf-8" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# idem_page(VARIABLE FILE...): the source of page_files (cli/page/page_files.h).
+function(idem_page variable)
+  set(made ${PROJECT_BINARY_DIR}/embedded/page_files.c)
+  set(arrays "")
+  set(rows "")
+  foreach(file ${ARGN})
+    get_filename_component(name ${file} NAME)
+    string(MAKE_C_IDENTIFIER ${name} word)
+    set(packed ${PROJECT_BINARY_DIR}/embedded/${name}.gz)
+    execute_process(COMMAND ${IDEM_GZIP} -9 -n -c ${file} OUTPUT_FILE ${packed} RESULT_VARIABLE failed)
+    if(failed)
+      message(FATAL_ERROR "gzip cannot compress ${file}")
+    endif()
+    idem_page_bytes(small ${packed})
+    idem_page_bytes(plain ${file})
+    idem_page_type(type ${name})
+    file(SHA256 ${file} digest)
+    string(SUBSTRING ${digest} 0 16 digest)
+    set(path "/page/${name}")
+    if(name STREQUAL "index.html")
+      set(path "/")
+    endif()
+    string(APPEND arrays "static const unsigned char small_${word}[] = {${small}};\n"
+           "static const unsigned char plain_${word}[] = {${plain}};\n")
+    string(APPEND rows "    {\"${path}\", \"${name}\", {\"${type}\", \"\\\"${digest}\\\"\", \"gzip\", "
+           "small_${word}, sizeof small_${word}, plain_${word}, sizeof plain_${word}}},\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  endforeach()
+  file(WRITE ${made}.new "/* Made of web/ by cmake/page.cmake. */\n#include \"page/page_files.h\"\n\n${arrays}\n"
+       "const page_file page_files[] = {\n${rows}};\n"
+       "const size_t page_file_count = sizeof page_files / sizeof *page_files;\n")
+  configure_file(${made}.new ${made} COPYONLY)
+  set(${variable} ${made} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,174 @@
+// demo.mjs - a person and the demo: seeing what is there, calling, reading, filling in, on a phone, in the dark, by keyboard
+// alone, in every revision.
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { accessible, check, faultless, finish, folder, launch, openPage, openOperator, picture, root, serve, until } from './support.mjs';
+
+const served = await serve(join(root, 'examples/demo/idem.json'));
+const browser = await launch();
+const text = (page, selector) => page.textContent(selector);
+
+// --- at once
+{
+  const page = await openOperator(browser, served.base);
+  check('the overview says what the server is', (await text(page, 'main h1')) === 'idem demo', await text(page, 'main h1'));
+  check('and what it speaks', (await text(page, '.facts')).includes('2026-07-28'), await text(page, '.facts'));
+  check('and that it is healthy', (await text(page, '#health')) === 'healthy', await text(page, '#health'));
+  check('and what confines its programs', (await text(page, 'main')).includes('no network'), await text(page, 'main'));
+  check('and what to paste for an assistant', (await text(page, 'main pre')).includes(`${served.base}/mcp`), await text(page, 'main pre'));
+  check('the key is gone from the address', !page.url().includes('key'), page.url());
+  await accessible(page, 'overview');
+  await picture(page, 'overview');
+  await page.keyboard.press('/');
+  await page.keyboard.type('planet');
+  check('searching leaves what fits', (await page.locator('.side li').count()) === 1, await text(page, '.side'));
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('main form.tool');
+  check('Enter opens the first', (await text(page, 'main h1')) === 'planets', await text(page, 'main h1'));
+  faultless(page, 'overview');
+  await page.context().close();
+}
+
+// --- calling
+{
+  const page = await openPage(browser, served.base, '/#/tool/planets?moons=50');
+  const field = page.getByLabel('moons');
+  await field.waitFor();
+  check('a link brings its arguments', (await field.inputValue()) === '50', await field.inputValue());
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  await page.waitForSelector('main table');
+  check('rows are a table', (await text(page, 'main table')).includes('Jupiter'), await text(page, 'main table'));
+  check('the time it took is said', /\d (ms|µs|s)/.test(await text(page, '.outcome')), await text(page, '.outcome'));
+  await accessible(page, 'result');
+  await picture(page, 'page');
+  await field.fill('80');
+  check('the JSON view keeps step', JSON.parse(await page.getByLabel('Arguments as JSON').inputValue()).moons === 80, await page.getByLabel('Arguments as JSON').inputValue());
+  check('and so does the address', page.url().endsWith('?moons=80'), page.url());
+  await page.getByLabel('Arguments as JSON').fill('{"moons": 100}');
+  check('the form follows the JSON', (await field.inputValue()) === '100', await field.inputValue());
+  await page.getByLabel('Arguments as JSON').fill('{"moons":');
+  check('what is no JSON yet is said', await page.locator('#json-fault').isVisible(), null);
+  await page.getByLabel('Arguments as JSON').fill('{"moons": 90}');
+  await field.fill('-1');
+  check('a fault stands at its field as one types', (await text(page, '.field .fault')).includes('at least 0'), await text(page, '.field .fault'));
+  await field.fill('90');
+  await page.getByRole('button', { name: 'copy as curl' }).click();
+  const line = await page.evaluate(() => navigator.clipboard.readText());
+  check('the curl line is answered', execFileSync('bash', ['-c', line]).toString().includes('Jupiter'), line);
+  await page.getByRole('button', { name: 'copy as TypeScript' }).click();
+  const code = await page.evaluate(() => navigator.clipboard.readText());
+  check('the TypeScript snippet names tool and arguments', code.includes('"planets"') && code.includes('"moons": 90') && code.includes(served.base), code);
+  await field.focus();
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelectorAll('main tbody tr').length === 2);
+  await page.reload();
+  await page.getByText('Earlier calls').click();
+  await page.locator('.history li button').last().click();
+  check('earlier calls come back', (await page.getByLabel('moons').inputValue()) === '50', await page.getByLabel('moons').inputValue());
+  faultless(page, 'calling');
+  await page.context().close();
+}
+
+// --- progress and cancelling, by keyboard alone
+{
+  const page = await openPage(browser, served.base, '/');
+  await page.waitForSelector('.tiles');
+  await page.keyboard.press('/');
+  await page.keyboard.type('countd');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('main form.tool');
+  for (let i = 0; i < 30 && (await page.evaluate(() => document.activeElement.inputMode)) !== 'numeric'; i++) await page.keyboard.press('Tab');
+  await page.keyboard.type('30');
+  await page.keyboard.press('Control+Enter');
+  await page.waitForFunction(() => document.querySelector('main progress')?.value > 0);
+  console.log('ok: progress is shown as it comes');
+  await picture(page, 'progress');
+  for (let i = 0; i < 30 && (await page.evaluate(() => document.activeElement.textContent)) !== 'Cancel'; i++) await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.outcome')?.textContent.includes('Cancelled'));
+  console.log('ok: a call is cancelled by keyboard alone');
+  faultless(page, 'progress');
+  await page.context().close();
+}
+
+// --- resources, prompts
+{
+  const page = await openPage(browser, served.base, `/#/resource/${encodeURIComponent('idem://readme')}`);
+  await page.getByRole('button', { name: 'Read', exact: true }).click();
+  await page.waitForSelector('main .markdown');
+  check('Markdown is shown as such', (await page.locator('main .markdown h2').first().textContent()).includes('idem'), await text(page, 'main .markdown'));
+  await accessible(page, 'resource');
+  await picture(page, 'resource');
+  await page.evaluate(() => { location.hash = '#/prompt/explain'; });
+  const topic = page.getByLabel('topic');
+  await topic.focus();
+  await page.keyboard.type('guide/s');
+  await page.waitForFunction(() => [...document.querySelectorAll('main datalist option')].some((one) => one.value === 'guide/serve.md'));
+  console.log('ok: completion is offered as one types');
+  await topic.fill('guide/serve.md');
+  await page.getByRole('button', { name: 'Show the messages' }).click();
+  await page.waitForSelector('main .message');
+  check('the messages are shown', (await text(page, 'main .message')).includes('guide/serve.md'), await text(page, 'main .message'));
+  await accessible(page, 'prompt');
+  await picture(page, 'prompt');
+  await page.evaluate(() => { location.hash = '#/template/' + encodeURIComponent('idem://docs/{+path}'); });
+  await page.waitForFunction(() => document.querySelector('main h1')?.textContent === 'docs' || document.querySelector('main h1')?.textContent === 'Not here');
+  faultless(page, 'resources and prompts');
+  await page.context().close();
+}
+
+// --- a resource that changes
+{
+  const file = join(folder, 'notes.md');
+  writeFileSync(file, '# first\n');
+  const other = await serve({ name: 'watching', resources: { notes: { file: 'notes.md' } } });
+  const page = await openPage(browser, other.base, `/#/resource/${encodeURIComponent('idem://notes')}`);
+  await page.getByRole('button', { name: 'Read', exact: true }).click();
+  await page.waitForFunction(() => document.querySelector('main .contents')?.textContent.includes('first'));
+  await page.getByLabel('watch it change').check();
+  let number = 1;
+  await until('a watched resource is read again when it changes', async () => {
+    writeFileSync(file, `# second ${number++}\n`);
+    return (await page.textContent('main .contents')).includes('second');
+  });
+  faultless(page, 'watching');
+  await page.context().close();
+  await other.stop();
+}
+
+// --- every revision
+{
+  const page = await openPage(browser, served.base, '/#/tool/planets?moons=100');
+  await page.getByLabel('moons').waitFor();
+  for (const revision of ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2026-07-28']) {
+    await page.getByLabel('Protocol revision').selectOption(revision);
+    await page.waitForFunction((r) => !document.querySelector('main .outcome') && document.getElementById('revision').value === r && /^idem.demo$/.test(document.getElementById('server-name').textContent), revision);
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    await page.waitForFunction(() => document.querySelector('main .outcome strong')?.textContent === 'Answered');
+    check(`a tool is called in ${revision}`, (await text(page, '.outcome-place')).includes('Saturn'), await text(page, '.outcome-place'));
+  }
+  faultless(page, 'revisions');
+  await page.context().close();
+}
+
+// --- a phone, the dark
+{
+  const page = await openPage(browser, served.base, '/#/tool/planets?moons=50', { viewport: { width: 375, height: 740 }, colorScheme: 'dark', hasTouch: true, isMobile: true });
+  await page.getByRole('button', { name: 'Call', exact: true }).tap();
+  await page.waitForSelector('main table');
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  check('nothing is wider than a phone', wide <= 0, wide);
+  await accessible(page, 'phone, dark');
+  await picture(page, 'phone-dark');
+  await page.getByRole('button', { name: /Browse/ }).tap();
+  await page.getByRole('link', { name: /search_docs/ }).tap();
+  await page.waitForFunction(() => document.querySelector('main h1').textContent === 'search_docs');
+  faultless(page, 'phone');
+  await page.context().close();
+}
+
+await browser.close();
+await served.stop();
+finish(0);

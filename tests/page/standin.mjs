@@ -1,0 +1,76 @@
+// standin.mjs - an MCP server of the test's own, for what `idem serve` does not do: questions, tasks, media, odd schemas.
+const META = 'io.modelcontextprotocol/';
+const wrap = (result) => ({ resultType: 'complete', ...result, _meta: { [META + 'serverInfo']: { name: 'standin', title: 'Stand-in', version: '1' } } });
+const cached = { ttlMs: 0, cacheScope: 'private' };
+
+// tools: {name: {definition, run(params, say)}}; run gives a result, or throws {code, message}. `say` sends a notification first.
+export function standin({ tools = {}, resources = [], prompts = [], lists = {}, seen = [], tasks = new Map() }) {
+  const answers = {
+    'server/discover': () => wrap({ supportedVersions: ['2026-07-28'], capabilities: { tools: {}, resources: {}, prompts: {}, extensions: { [META + 'tasks']: {} } }, ...cached }),
+    'tools/list': (params) => wrap({ ...(lists.tools?.(params) || { tools: Object.entries(tools).map(([name, tool]) => ({ name, inputSchema: { type: 'object' }, ...tool.definition })) }), ...cached }),
+    'resources/list': () => wrap({ resources, ...cached }),
+    'resources/templates/list': () => wrap({ resourceTemplates: [], ...cached }),
+    'prompts/list': () => wrap({ prompts, ...cached }),
+    'tasks/get': (params) => wrap(tasks.get(params.taskId)()),
+    'tasks/update': (params) => { seen.push(['tasks/update', params]); return wrap({}); },
+    'tasks/cancel': (params) => { seen.push(['tasks/cancel', params]); return wrap({}); },
+    'tools/call': (params, say) => tools[params.name].run(params, say),
+  };
+  return async (message, response, request) => {
+    if (request.method !== 'POST') {
+      response.writeHead(405);
+      return response.end();
+    }
+    seen.push([message.method, message.params]);
+    if (message.method === 'subscriptions/listen') {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      return response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params: { notifications: {}, _meta: { [META + 'subscriptionId']: message.id } } })}\n\n`);
+    }
+    let streaming = false;
+    const say = (method, params) => {
+      if (!streaming) response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      streaming = true;
+      response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', method, params })}\n\n`);
+    };
+    const answer = { jsonrpc: '2.0', id: message.id };
+    try {
+      const result = await answers[message.method](message.params, say);
+      answer.result = result.resultType ? result : wrap(result);
+    } catch (error) {
+      answer.error = { code: error.code || -32603, message: String(error.message), data: error.data };
+    }
+    if (!streaming) response.writeHead(200, { 'Content-Type': 'application/json' });
+    return response.end(streaming ? `data: ${JSON.stringify(answer)}\n\n` : JSON.stringify(answer));
+  };
+}
+
+export const schemas = {
+  everything: {
+    type: 'object', required: ['title', 'place', 'kind'], additionalProperties: false,
+    properties: {
+      title: { type: 'string', minLength: 3, maxLength: 20, description: 'What it is called' },
+      count: { type: 'integer', minimum: 1, maximum: 9, default: 4 },
+      ratio: { type: 'number', exclusiveMinimum: 0 },
+      color: { enum: ['red', 'green', 'blue'] },
+      urgent: { type: 'boolean' },
+      day: { type: 'string', format: 'date' },
+      mail: { type: 'string', format: 'email' },
+      maybe: { type: ['string', 'null'] },
+      place: { $ref: '#/$defs/place' },
+      tags: { type: 'array', items: { type: 'string' }, maxItems: 3 },
+      several: { type: 'array', uniqueItems: true, items: { enum: ['a', 'b', 'c'] } },
+      stops: { type: 'array', items: { $ref: '#/$defs/place' } },
+      kind: { oneOf: [
+        { title: 'Circle', type: 'object', required: ['shape', 'radius'], properties: { shape: { const: 'circle' }, radius: { type: 'number' } } },
+        { title: 'Square', type: 'object', required: ['shape', 'side'], properties: { shape: { const: 'square' }, side: { type: 'number' } } },
+      ] },
+      labels: { type: 'object', additionalProperties: { type: 'integer' } },
+      tree: { $ref: '#/$defs/node' },
+      anything: {},
+    },
+    $defs: {
+      place: { type: 'object', required: ['city'], properties: { city: { type: 'string', minLength: 1 }, zip: { type: 'string', pattern: '^[0-9]{5}$' } } },
+      node: { type: 'object', properties: { name: { type: 'string' }, child: { $ref: '#/$defs/node' } } },
+    },
+  },
+};

@@ -1,0 +1,445 @@
+// app.js - the page as a whole: who the server is, where one is in it (the address after #), and what is shown there.
+// See docs/internals/page.md.
+import { h, replace, byId, plainName, plainText, note, copyButton, calmly, askDialog } from './dom.js';
+import { Client, REVISIONS, NEWEST } from './mcp.js';
+import { answerQuestion } from './ask.js';
+import { toolView } from './tools.js';
+import { resourceView, templateView, promptView } from './content.js';
+import { Tasks } from './tasks.js';
+import { Wires } from './wires.js';
+import { markdown } from './result.js';
+import { Feed, readFeed } from './feed.js';
+import { trafficView } from './traffic.js';
+import { logsView } from './logs.js';
+import { metricsView } from './metrics.js';
+import { configView } from './config.js';
+
+const VIEWS_KEPT = 12;
+const TABS = [['', 'Overview'], ['tasks', 'Tasks'], ['traffic', 'Traffic'], ['logs', 'Logs'], ['metrics', 'Metrics'], ['config', 'Configuration']];
+const KINDS = [
+  { kind: 'tool', member: 'tools', title: 'Tools', method: 'tools/list', capability: 'tools', id: (one) => one.name },
+  { kind: 'resource', member: 'resources', title: 'Resources', method: 'resources/list', capability: 'resources', id: (one) => one.uri },
+  { kind: 'template', member: 'resourceTemplates', title: 'Templates', method: 'resources/templates/list', capability: 'resources', id: (one) => one.uriTemplate },
+  { kind: 'prompt', member: 'prompts', title: 'Prompts', method: 'prompts/list', capability: 'prompts', id: (one) => one.name },
+];
+
+const stored = (name) => {
+  try {
+    return sessionStorage.getItem(name) || '';
+  } catch {
+    return '';
+  }
+};
+const store = (name, value) => {
+  try {
+    sessionStorage.setItem(name, value);
+  } catch { /* then it is asked for again */ }
+};
+
+// ----------------------------------------------------------------------------- opening
+
+// The address may bring the operator's key, and where the server is, behind the #: kept for this tab, and taken away.
+function takeFragment() {
+  const match = /^#key=([^&]*)(?:&at=([^&]*))?(?:&(.*))?$/.exec(location.hash);
+  if (!match) return;
+  store('idem:key', decodeURIComponent(match[1]));
+  if (match[2]) store('idem:at', decodeURIComponent(match[2]));
+  history.replaceState(null, '', location.pathname + '#/');
+}
+
+class App {
+  constructor() {
+    this.key = stored('idem:key');
+    this.servers = [{ name: 'this server', url: stored('idem:at') || '/mcp' }]; // one now; the list is for those that are mounted later
+    this.client = new Client(this.servers[0].url, { token: stored('idem:token'), onAsk: answerQuestion });
+    this.lists = Object.fromEntries(KINDS.map((kind) => [kind.kind, []]));
+    this.views = new Map();
+    this.counts = {};
+    this.tasks = new Tasks(this);
+    this.feed = new Feed();
+    this.about = null;
+    this.state = 'opening';
+    this.search = '';
+  }
+
+  async start() {
+    this.tabs();
+    this.side();
+    addEventListener('hashchange', () => {
+      takeFragment();
+      if (stored('idem:key') !== this.key) location.reload();
+      this.route();
+    });
+    this.keys();
+    byId('revision').addEventListener('change', (event) => this.open(event.target.value));
+    await this.learn();
+    await this.makeWires();
+    await this.open(stored('idem:revision') || NEWEST);
+    this.watchHealth();
+    addEventListener('pagehide', () => this.client.close());
+  }
+
+  // Who the operator is learns more: the configuration, what confines each program.
+  async learn() {
+    if (!this.key) return;
+    try {
+      const response = await fetch('/page/about', { headers: { Authorization: `Bearer ${this.key}` }, cache: 'no-store' });
+      if (response.status === 401) {
+        this.key = '';
+        store('idem:key', '');
+      }
+      this.about = response.ok ? await response.json() : null;
+    } catch {
+      this.about = null;
+    }
+  }
+
+  async makeWires() {
+    const digest = await crypto.subtle?.digest('SHA-256', new TextEncoder().encode('idem page ' + this.key)).catch(() => null);
+    const name = digest ? 'idem-' + [...new Uint8Array(digest).slice(0, 12)].map((b) => b.toString(16).padStart(2, '0')).join('') : 'idem';
+    const wires = new Wires({
+      name,
+      openFeed: async (signal, onLines) => (this.key ? readFeed(this.key, signal, onLines) : false),
+      onFeed: (lines) => this.feed.take(lines),
+      onNews: (message) => this.news(message),
+      onState: (what, state) => this.wireState(what, state),
+    });
+    wires.subscribeOld = (uri, on) => {
+      if (!this.client.modern) this.client.request(on ? 'resources/subscribe' : 'resources/unsubscribe', { uri }).catch((error) => note(error.message, 'bad'));
+    };
+    this.wires = wires;
+    wires.start();
+  }
+
+  async open(revision) {
+    const shown = byId('revision');
+    if (!shown.options.length) replace(shown, REVISIONS.map((one) => h('option', { value: one }, one)));
+    shown.value = revision;
+    this.state = 'opening';
+    try {
+      await this.client.open(revision);
+      store('idem:revision', revision);
+      const versions = this.client.versions;
+      if (Array.isArray(versions)) replace(shown, REVISIONS.filter((one) => versions.includes(one) || one === revision).map((one) => h('option', { value: one, selected: one === revision }, one)));
+      this.state = 'open';
+      this.views.clear();
+      this.head();
+      await this.readLists();
+      this.wires?.setClient(this.client);
+    } catch (error) {
+      await this.failed(error, revision);
+    }
+  }
+
+  async failed(error, revision) {
+    if (error.status === 401) return this.askToken(revision);
+    this.state = 'failed';
+    this.failure = error;
+    this.head();
+    this.route();
+    if (error instanceof TypeError) setTimeout(() => this.state === 'failed' && this.open(revision), 2000);
+    else note(error.message, 'bad');
+    return undefined;
+  }
+
+  async askToken(revision) {
+    if (this.asking) return;
+    this.asking = true;
+    const field = h('input', { type: 'password', autocomplete: 'off', 'aria-label': 'Bearer token' });
+    const token = await askDialog('The server wants a token', h('div', {}, h('p', {}, 'One of those it was started with. It is kept for this tab alone.'), field), [
+      { label: 'Use it', kind: 'primary', value: () => field.value || undefined },
+    ]);
+    this.asking = false;
+    if (token === null) return this.failed(new Error('Without a token the server says nothing.'), revision);
+    this.client.token = token;
+    store('idem:token', token);
+    return this.open(revision);
+  }
+
+  heard(error) {
+    if (error.status === 401) this.askToken(this.client.revision);
+  }
+
+  // ------------------------------------------------------------------------------ lists
+
+  async readLists(only) {
+    await Promise.all(KINDS.filter((kind) => !only || only.includes(kind.kind)).map(async (kind) => {
+      if (!this.client.capabilities?.[kind.capability]) {
+        this.lists[kind.kind] = [];
+        return;
+      }
+      try {
+        this.lists[kind.kind] = await this.client.list(kind.method, kind.member, only ? null : (some) => { this.lists[kind.kind] = some; this.sideSoon(); });
+      } catch (error) {
+        if (error.code !== -32601) note(`${kind.title}: ${plainName(error.message)}`, 'bad');
+      }
+    }));
+    this.sideNow();
+    this.route();
+  }
+
+  news(message) {
+    const method = message.method || '';
+    if (method === 'notifications/tools/list_changed') this.changed('The tools', ['tool']);
+    else if (method === 'notifications/prompts/list_changed') this.changed('The prompts', ['prompt']);
+    else if (method === 'notifications/resources/list_changed') this.changed('The resources', ['resource', 'template']);
+    else if (method === 'notifications/resources/updated') for (const view of this.views.values()) view.updated?.(String(message.params?.uri));
+  }
+
+  changed(what, kinds) {
+    note(`${what} have changed`);
+    for (const [key, view] of this.views) if (!view.isBusy?.() && kinds.some((kind) => key.startsWith(`#/${kind}/`)) && key !== this.shownKey) this.views.delete(key);
+    this.readLists(kinds);
+    this.learn();
+  }
+
+  confinementOf(name) { return this.about?.confinement?.[name] || ''; }
+
+  // ------------------------------------------------------------------------------- head
+
+  head() {
+    const info = this.client.info || {};
+    const name = plainName(info.title || info.name || this.servers[0].url, 60);
+    byId('server-name').textContent = this.state === 'failed' ? 'not reached' : name;
+    byId('server-version').textContent = info.version && this.state !== 'failed' ? ' ' + plainName(info.version, 30) : '';
+    document.title = `${name} \u00b7 idem`;
+    this.healthNow(this.state === 'failed' ? 'bad' : 'good', this.state === 'failed' ? 'not reached' : 'healthy');
+  }
+
+  healthNow(kind, text) {
+    const place = byId('health');
+    if (place.textContent !== text) place.textContent = text;
+    place.className = `health ${kind}`;
+  }
+
+  wireState(what, state) {
+    this[what + 'State'] = state;
+    if (what === 'feed') this.feed.setState(state);
+    if (state === 'lost' && what === 'feed') this.checkHealth();
+  }
+
+  async checkHealth() {
+    try {
+      const response = await fetch('/healthz', { cache: 'no-store' });
+      const wasLost = this.lost;
+      this.lost = false;
+      if (response.ok || response.status === 404) this.healthNow('good', 'healthy');
+      else this.healthNow('bad', plainName((await response.text()).slice(0, 40)) || `HTTP ${response.status}`);
+      if (wasLost) {
+        note('Connected again');
+        await this.learn();
+        this.open(this.client.revision);
+      }
+    } catch {
+      if (!this.lost) note('The connection is lost; trying again', 'bad');
+      this.lost = true;
+      this.healthNow('bad', 'reconnecting\u2026');
+    }
+  }
+
+  watchHealth() {
+    const look = async () => {
+      if (!document.hidden) await this.checkHealth();
+      setTimeout(look, this.lost ? 1500 : 10000);
+    };
+    setTimeout(look, 10000);
+  }
+
+  tabs() {
+    replace(byId('tabs'), TABS.map(([path, title]) => h('a', { href: `#/${path}`, 'data-tab': path }, title, h('span.count', { hidden: true }))));
+  }
+
+  setCount(tab, count) {
+    const place = byId('tabs').querySelector(`[data-tab="${tab}"] .count`);
+    place.hidden = !count;
+    place.textContent = count ? ` ${count}` : '';
+  }
+
+  // ------------------------------------------------------------------------------- side
+
+  side() {
+    this.searchField = h('input', { type: 'search', placeholder: 'Search', 'aria-label': 'Search tools, resources and prompts', oninput: () => { this.search = this.searchField.value.toLowerCase(); this.sideNow(); },
+      onkeydown: (event) => {
+        if (event.key === 'ArrowDown' || event.key === 'Enter') {
+          event.preventDefault();
+          const first = this.sideList.querySelector('a');
+          if (event.key === 'Enter') first?.click();
+          else first?.focus();
+        }
+      } });
+    this.sideList = h('div.lists', {}, [1, 2, 3].map(() => h('div.ghost', {})));
+    this.sideList.addEventListener('keydown', (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      const links = [...this.sideList.querySelectorAll('a')];
+      const next = links[links.indexOf(document.activeElement) + step];
+      event.preventDefault();
+      (next || (step < 0 ? this.searchField : links.at(-1))).focus();
+    });
+    replace(byId('side'), h('div.search', {}, this.searchField, h('kbd', { 'aria-hidden': 'true' }, '/')), this.sideList);
+    this.sideSoon = calmly(() => this.sideNow(), 50);
+    const menu = document.querySelector('.menu');
+    menu.addEventListener('click', () => this.showSide(menu.getAttribute('aria-expanded') !== 'true'));
+  }
+
+  showSide(on) {
+    document.querySelector('.menu').setAttribute('aria-expanded', String(on));
+    document.body.classList.toggle('browsing', on);
+    if (on) this.searchField.focus();
+  }
+
+  sideNow() {
+    const groups = KINDS.map((kind) => {
+      const all = this.lists[kind.kind];
+      const fitting = all.filter((one) => !this.search || `${one.name} ${one.title || ''} ${one.description || ''} ${one.uri || one.uriTemplate || ''}`.toLowerCase().includes(this.search));
+      if (!all.length || (this.search && !fitting.length)) return null;
+      const heading = `side-${kind.kind}`;
+      return h('section', { 'aria-labelledby': heading }, h('h2', { id: heading }, kind.title, h('span.faint', {}, ` ${this.search ? `${fitting.length} of ` : ''}${all.length}${all.more ? '+' : ''}`)),
+        h('ul.plain', {}, fitting.slice(0, 2000).map((one) => this.sideLink(kind, one))));
+    });
+    const nothing = groups.every((group) => !group);
+    replace(this.sideList, groups, nothing ? h('p.faint', {}, this.search ? 'Nothing of that name.' : 'Nothing is served.') : null);
+    this.markPlace();
+  }
+
+  sideLink(kind, one) {
+    const about = one.description || (kind.kind === 'resource' ? one.uri : '');
+    return h('li', {}, h('a', { href: `#/${kind.kind}/${encodeURIComponent(kind.id(one))}` },
+      h('span.name', {}, plainName(kind.kind === 'tool' ? one.name : one.title || one.name, 80), one.annotations?.destructiveHint === true ? h('span.mark', { title: 'may destroy' }, ' !') : null),
+      about ? h('span.about', {}, plainName(about, 90)) : null));
+  }
+
+  markPlace() {
+    const here = location.hash.split('?')[0];
+    for (const link of document.querySelectorAll('.side a, .tabs a')) {
+      if (link.getAttribute('href') === (here || '#/')) link.setAttribute('aria-current', 'page');
+      else link.removeAttribute('aria-current');
+    }
+  }
+
+  // ------------------------------------------------------------------------------ places
+
+  keepLink(link) {
+    if (location.hash.split('?')[0] === link.split('?')[0] && location.hash !== link) history.replaceState(null, '', link);
+    this.shownHash = link;
+  }
+
+  route() {
+    const hash = location.hash || '#/';
+    const [path, query] = hash.slice(2).split('?');
+    const [kind, ...rest] = path.split('/');
+    let id = rest.join('/');
+    try {
+      id = decodeURIComponent(id);
+    } catch { /* as it is */ }
+    const key = `#/${kind}/${id}`;
+    const fresh = this.shownHash !== hash || this.shownKey !== key;
+    const view = this.viewOf(key, kind, id, new URLSearchParams(query || ''), query);
+    this.markPlace();
+    this.showSide(false);
+    if (!view || (view === this.shownView && !fresh)) return;
+    this.shownView?.hide?.();
+    const first = !this.shownView;
+    Object.assign(this, { shownView: view, shownKey: key, shownHash: hash });
+    if (byId('main').firstChild !== view.element || byId('main').childElementCount !== 1) replace(byId('main'), view.element);
+    view.show?.();
+    if (!first && fresh) {
+      byId('main').focus({ preventScroll: true });
+      scrollTo(0, 0);
+    }
+  }
+
+  viewOf(key, kind, id, query, queryText) {
+    const known = this.views.get(key);
+    if (known && (!queryText || known.query === queryText || this.shownHash?.split('?')[1] === queryText)) return known;
+    const made = this.makeView(kind, id, query);
+    if (!made) return null;
+    made.query = queryText;
+    if (!made.passing) this.views.set(key, made);
+    for (const [old, view] of this.views) if (this.views.size > VIEWS_KEPT && old !== key && !view.isBusy?.()) this.views.delete(old);
+    return made;
+  }
+
+  makeView(kind, id, query) {
+    const found = (name) => this.lists[name].find((one) => KINDS.find((k) => k.kind === name).id(one) === id);
+    const one = ['tool', 'template', 'prompt'].includes(kind) ? found(kind) : null;
+    if (kind === 'tool' && one) return toolView(this, one, query);
+    if (kind === 'template' && one) return templateView(this, one);
+    if (kind === 'prompt' && one) return promptView(this, one);
+    if (kind === 'resource' && this.state === 'open') return resourceView(this, id, found('resource'));
+    if (kind === 'tasks') return this.tasks.view();
+    if (kind === 'traffic') return this.withKey('Traffic', () => trafficView(this.feed, query));
+    if (kind === 'logs') return this.withKey('Logs', () => logsView(this.feed));
+    if (kind === 'metrics') return this.withKey('Metrics', () => metricsView(this.feed));
+    if (kind === 'config') return this.withKey('Configuration', () => configView(this));
+    if (kind === '') return this.overview();
+    return { passing: true, element: h('article', {}, h('h1', {}, this.state === 'open' ? 'Not here' : 'One moment'),
+      h('p', {}, this.state === 'open' ? `There is no ${plainName(kind)} ${plainName(id)}.` : this.state === 'failed' ? plainText(this.failure.message) : 'Asking the server what it is\u2026')) };
+  }
+
+  // Traffic, logs, metrics and configuration are the operator's.
+  withKey(title, make) {
+    if (this.key) return make();
+    const field = h('input', { type: 'password', autocomplete: 'off', id: 'key-field' });
+    return { passing: true, element: h('form.card', { onsubmit: (event) => {
+      event.preventDefault();
+      store('idem:key', field.value.trim().replace(/^.*#key=/, ''));
+      location.reload();
+    } }, h('h1', {}, title), h('p.lead', {}, 'This is for whoever runs the server.'),
+    h('p', {}, 'idem serve prints an address with the key in it on its terminal; elsewhere the key lies in a file that its log names. It is kept for this tab alone.'),
+    h('div.field', {}, h('label', { htmlFor: 'key-field' }, 'Operator\u2019s key'), h('div.control', {}, field)), h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show it'))) };
+  }
+
+  settingsText() {
+    const name = this.client.info?.name || 'server';
+    const url = new URL(this.client.url, location.href).href;
+    const entry = { type: 'http', url };
+    if (this.client.token) entry.headers = { Authorization: 'Bearer TOKEN' };
+    return JSON.stringify({ mcpServers: { [name]: entry } }, null, 2);
+  }
+
+  overview() {
+    if (this.state !== 'open') {
+      return { passing: true, element: h('article', {}, h('h1', {}, this.state === 'failed' ? 'The server is not reached' : 'One moment'),
+        h('p.lead', {}, this.state === 'failed' ? plainText(this.failure.message) : 'Asking the server what it is\u2026')) };
+    }
+    const info = this.client.info || {};
+    const settings = this.settingsText();
+    const command = this.about?.command ? JSON.stringify({ mcpServers: { [info.name || 'server']: this.about.command } }, null, 2) : null;
+    const confined = Object.entries(this.about?.confinement || {});
+    return { passing: true, element: h('article.overview', {},
+      h('header.title', {}, h('h1', {}, plainName(info.title || info.name)), h('code', {}, plainName(`${info.name || ''} ${info.version || ''}`))),
+      info.description ? h('p.lead', {}, plainText(info.description)) : null,
+      this.client.instructions ? h('div.lead', {}, markdown(String(this.client.instructions))) : null,
+      h('ul.tiles', {}, KINDS.map((kind) => h('li', {}, h('strong', {}, this.lists[kind.kind].length + (this.lists[kind.kind].more ? '+' : '')), ' ', kind.title.toLowerCase()))),
+      h('dl.facts', {}, h('dt', {}, 'speaks'), h('dd', {}, plainName(this.client.revision), h('span.faint', {}, this.client.versions ? ` also ${this.client.versions.filter((v) => v !== this.client.revision).map((v) => plainName(v, 20)).join(', ')}` : '')),
+        h('dt', {}, 'offers'), h('dd', {}, Object.keys(this.client.capabilities || {}).map((name) => h('span.badge', {}, plainName(name, 40))))),
+      h('section', {}, h('h2', {}, 'For an assistant'), h('p.faint', {}, 'Paste this into its settings.'), h('pre', { tabIndex: 0 }, settings), copyButton('copy', 'The settings', () => settings),
+        command ? [h('p.faint', {}, 'Or for one that starts programs:'), h('pre', { tabIndex: 0 }, command), copyButton('copy', 'The settings', () => command)] : null),
+      confined.length ? h('section', {}, h('h2', {}, 'What confines its programs'), h('dl.facts', {}, confined.map(([name, text]) => [h('dt', {}, h('code', {}, plainName(name))), h('dd', {}, plainText(text))]))) : null,
+      h('p.faint.keys', {}, h('kbd', {}, '/'), ' search ', h('kbd', {}, 'g'), ' then ', h('kbd', {}, 'o t l m c'), ' overview, traffic, logs, metrics, configuration ', h('kbd', {}, 'Ctrl Enter'), ' call')) };
+  }
+
+  // ---------------------------------------------------------------------------- keyboard
+
+  keys() {
+    let leading = false;
+    const places = { o: '', t: 'traffic', l: 'logs', m: 'metrics', c: 'config', k: 'tasks' };
+    addEventListener('keydown', (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === 'Escape' && document.body.classList.contains('browsing')) this.showSide(false);
+      if (event.target.closest('input, textarea, select, dialog')) return;
+      if (event.key === '/') {
+        event.preventDefault();
+        if (getComputedStyle(byId('side')).display === 'none') this.showSide(true);
+        this.searchField.focus();
+        this.searchField.select();
+      } else if (leading && places[event.key] !== undefined) location.hash = '#/' + places[event.key];
+      leading = event.key === 'g';
+    });
+  }
+}
+
+takeFragment();
+const app = new App();
+app.start();

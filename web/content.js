@@ -1,0 +1,136 @@
+// content.js - resources: read, previewed, watched; templates: filled in, with completion; prompts: filled in, and their messages.
+import { h, replace, plainName, plainText, calmly, timeText, note } from './dom.js';
+import { resourceContents, contentBlock, rawJson } from './result.js';
+import { showError } from './tools.js';
+
+// ------------------------------------------------------------------------- completion
+
+let lastListId = 0;
+
+// A field that offers what the server completes, as one types.
+function completedField(app, label, about, needed, ref, others) {
+  const listId = `complete-${++lastListId}`;
+  const id = `${listId}-field`;
+  const list = h('datalist', { id: listId });
+  const input = h('input', { type: 'text', id, autocomplete: 'off', spellcheck: false, 'aria-describedby': `${id}-about` });
+  input.setAttribute('list', listId);
+  if (needed) input.setAttribute('aria-required', 'true');
+  let asked = 0;
+  const complete = calmly(async () => {
+    if (!app.client.capabilities?.completions) return;
+    const number = ++asked;
+    const params = { ref, argument: { name: label, value: input.value } };
+    if (app.client.revision >= '2025-06-18') params.context = { arguments: others() };
+    const result = await app.client.request('completion/complete', params).catch(() => null);
+    const values = result?.completion?.values;
+    if (number === asked && Array.isArray(values)) replace(list, values.slice(0, 100).map((value) => h('option', { value: String(value) })));
+  });
+  input.addEventListener('input', complete);
+  input.addEventListener('focus', complete);
+  const element = h('div.field', {}, h('label', { htmlFor: id }, h('span.name', {}, plainName(label)), needed ? h('span.needed', { title: 'needed' }, ' *') : null),
+    h('div.control', {}, input, list), h('p.about', { id: `${id}-about`, hidden: !about }, plainText(about || '')));
+  return { element, input, name: label, needed };
+}
+
+const valuesOf = (fields) => Object.fromEntries(fields.filter((field) => field.input.value !== '').map((field) => [field.name, field.input.value]));
+
+// -------------------------------------------------------------------------- resources
+
+export function resourceView(app, uri, known) {
+  const place = h('section', { 'aria-live': 'polite', 'aria-label': 'Contents' });
+  const status = h('span.faint', { role: 'status' });
+  let changes = 0;
+  const read = async () => {
+    const started = performance.now();
+    status.textContent = 'reading\u2026';
+    try {
+      const result = await app.client.converse('resources/read', { uri }, {});
+      replace(place, resourceContents(result.contents));
+      status.textContent = `read in ${timeText(performance.now() - started)}${changes ? `, changed ${changes} ${changes === 1 ? 'time' : 'times'}` : ''}`;
+    } catch (error) {
+      status.textContent = '';
+      showError(place, error, performance.now() - started);
+      app.heard(error);
+    }
+  };
+  const watchBox = h('input', { type: 'checkbox', checked: app.wires.isWatching(uri), onchange: () => app.wires.watch(uri, watchBox.checked) });
+  const canWatch = app.client.capabilities?.resources?.subscribe;
+  const updated = (changed) => {
+    if (changed !== uri && !changed.startsWith(uri)) return;
+    changes++;
+    read();
+  };
+  const element = h('article', {}, h('header.title', {}, h('h1', {}, plainName(known?.title || known?.name || uri)), h('code', {}, plainName(uri))),
+    known?.description ? h('p.lead', {}, plainText(known.description)) : null,
+    h('div.buttons', {}, h('button.primary', { type: 'button', onclick: read }, 'Read'),
+      canWatch ? h('label.option', {}, watchBox, ' watch it change') : null, status),
+    place, known ? h('details', {}, h('summary', {}, 'Definition'), rawJson(known)) : null);
+  return { element, updated };
+}
+
+// RFC 6570, as far as names go: the server's own expansion is what counts, so only simple expressions are filled in.
+const namesOf = (template) => [...String(template).matchAll(/\{[+#./;?&]?([^}]*)\}/g)].flatMap((match) => match[1].split(',').map((name) => name.replace(/[*:].*$/, '')));
+
+export function expand(template, values) {
+  return String(template).replace(/\{([+#./;?&]?)([^}]*)\}/g, (_, operator, list) => {
+    const reserved = operator === '+' || operator === '#';
+    const encode = (text) => (reserved ? encodeURI(text) : encodeURIComponent(text));
+    const given = list.split(',').map((name) => name.replace(/[*:].*$/, '')).filter((name) => values[name] !== undefined);
+    if (!given.length) return '';
+    if (operator === '?' || operator === '&') return operator + given.map((name) => `${name}=${encode(values[name])}`).join('&');
+    if (operator === ';') return given.map((name) => `;${name}=${encode(values[name])}`).join('');
+    const joint = operator === '.' ? '.' : operator === '/' ? '/' : ',';
+    return (operator === '+' ? '' : operator) + given.map((name) => encode(values[name])).join(joint);
+  });
+}
+
+export function templateView(app, template) {
+  const others = () => valuesOf(fields);
+  const fields = [...new Set(namesOf(template.uriTemplate))].map((name) => completedField(app, name, '', false, { type: 'ref/resource', uri: template.uriTemplate }, others));
+  const shown = h('code', {}, plainName(template.uriTemplate));
+  const place = h('div', {});
+  for (const field of fields) field.input.addEventListener('input', () => { shown.textContent = plainName(expand(template.uriTemplate, others())); });
+  const element = h('form', { onsubmit: (event) => {
+    event.preventDefault();
+    const view = resourceView(app, expand(template.uriTemplate, others()));
+    replace(place, view.element);
+    view.element.querySelector('button')?.click();
+  } },
+  h('header.title', {}, h('h1', {}, plainName(template.title || template.name)), h('code', {}, plainName(template.uriTemplate))),
+  template.description ? h('p.lead', {}, plainText(template.description)) : null, fields.map((field) => field.element),
+  h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Read'), shown), place);
+  return { element };
+}
+
+// ---------------------------------------------------------------------------- prompts
+
+export function promptView(app, prompt) {
+  const place = h('section', { 'aria-live': 'polite', 'aria-label': 'Messages' });
+  const others = () => valuesOf(fields);
+  const list = Array.isArray(prompt.arguments) ? prompt.arguments : [];
+  const fields = list.map((argument) => completedField(app, String(argument.name), argument.description, argument.required === true, { type: 'ref/prompt', name: prompt.name }, others));
+  const get = async () => {
+    const missing = fields.find((field) => field.needed && field.input.value === '');
+    if (missing) {
+      missing.input.focus();
+      note(`${plainName(missing.name)} is needed`, 'bad');
+      return;
+    }
+    const started = performance.now();
+    try {
+      const result = await app.client.converse('prompts/get', { name: prompt.name, arguments: others() }, {});
+      replace(place, h('p.faint', {}, `${plainText(result.description || '')} ${timeText(performance.now() - started)}`),
+        (Array.isArray(result.messages) ? result.messages : []).slice(0, 200).map((message) => h('section.block.message', { class: message?.role === 'assistant' ? 'assistant' : 'user' },
+          h('header', {}, plainName(message?.role)), [message?.content].flat().map(contentBlock))));
+    } catch (error) {
+      showError(place, error, performance.now() - started);
+      app.heard(error);
+    }
+  };
+  const element = h('form', { noValidate: true, onsubmit: (event) => { event.preventDefault(); get(); } },
+    h('header.title', {}, h('h1', {}, plainName(prompt.title || prompt.name)), prompt.title ? h('code', {}, plainName(prompt.name)) : null),
+    prompt.description ? h('p.lead', {}, plainText(prompt.description)) : null, fields.map((field) => field.element),
+    h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show the messages')), place,
+    h('details', {}, h('summary', {}, 'Definition'), rawJson(prompt)));
+  return { element };
+}

@@ -1,0 +1,304 @@
+// mcp.js - the page's MCP client: one server of its own origin, 2026-07-28 or one of the older revisions by choice.
+// A call is a POST; its answer is JSON or an event stream that ends with the answer. What the server asks meanwhile goes to `onAsk`.
+
+export const REVISIONS = ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
+export const NEWEST = REVISIONS[0];
+const META = 'io.modelcontextprotocol/';
+const TASKS = META + 'tasks';
+export const CLIENT_INFO = { name: 'idem-page', title: 'The page of idem', version: '1' };
+const CAPABILITIES = {
+  '2026-07-28': { elicitation: { form: {}, url: {} }, sampling: {}, roots: {}, extensions: { [TASKS]: {} } },
+  '2025-11-25': { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} },
+  '2025-06-18': { elicitation: {}, sampling: {}, roots: {} },
+  '2025-03-26': { sampling: {}, roots: {} },
+  '2024-11-05': { sampling: {}, roots: {} },
+};
+const LISTED_MOST = 5000; // a list that never ends is cut here
+const ROUNDS_MOST = 16;
+
+export class RpcError extends Error {
+  constructor(message, code, data, status) {
+    super(message);
+    Object.assign(this, { code, data, status });
+  }
+}
+
+// ---------------------------------------------------------------------- headers
+
+// A value as Mcp-Name may hold it.
+export function headerValue(text) {
+  const plain = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !/^=\?base64\?.*\?=$/.test(text);
+  if (plain || text === '') return text;
+  let binary = '';
+  for (const byte of new TextEncoder().encode(text)) binary += String.fromCharCode(byte);
+  return `=?base64?${btoa(binary)}?=`;
+}
+
+const NAMED_BY = {
+  'tools/call': 'name', 'prompts/get': 'name', 'resources/read': 'uri',
+  'tasks/get': 'taskId', 'tasks/update': 'taskId', 'tasks/cancel': 'taskId',
+};
+
+// The headers a tool's schema asks for (x-mcp-header), from its arguments.
+export function paramHeaders(schema, args, into = {}) {
+  for (const [key, property] of Object.entries(schema?.properties || {})) {
+    const value = args?.[key];
+    if (value === undefined || value === null || typeof property !== 'object' || !property) continue;
+    if (typeof property['x-mcp-header'] === 'string' && typeof value !== 'object')
+      into['Mcp-Param-' + property['x-mcp-header']] = headerValue(String(value));
+    if (typeof value === 'object' && !Array.isArray(value)) paramHeaders(property, value, into);
+  }
+  return into;
+}
+
+// ----------------------------------------------------------------- event streams
+
+// Cuts a fetch body into lines that end with \n, \r\n or \r; text never grows past `most`.
+export async function* readLines(body, most = 64 * 1024 * 1024) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      rest += value;
+      const lines = rest.split(/\r\n|\n|\r(?=[^\n])/);
+      rest = lines.pop();
+      if (rest.length > most) throw new Error('a line without end');
+      for (const line of lines) yield line;
+    }
+    if (rest) yield rest;
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+async function* readEvents(body) {
+  let data = [];
+  let size = 0;
+  for await (const line of readLines(body)) {
+    if (line === '') {
+      if (data.length && data.join('')) yield data.join('\n');
+      data = [];
+      size = 0;
+    } else if (line.startsWith('data:')) {
+      data.push(line.slice(line[5] === ' ' ? 6 : 5));
+      size += line.length;
+      if (size > 64 * 1024 * 1024) throw new Error('an event without end');
+    }
+  }
+  if (data.length) yield data.join('\n');
+}
+
+// ----------------------------------------------------------------------- client
+
+export class Client {
+  constructor(url, { token, onAsk, onNotification } = {}) {
+    Object.assign(this, { url, token, onAsk, onNotification });
+    this.nextId = 1;
+    this.revision = NEWEST;
+    this.session = null;
+    this.toolSchemas = new Map();
+  }
+
+  get modern() { return this.revision === NEWEST; }
+
+  // Opens with a revision; resolves with what the server says it is.
+  async open(revision) {
+    this.close();
+    this.revision = revision;
+    this.toolSchemas.clear();
+    if (this.modern) {
+      const result = await this.request('server/discover', {});
+      this.capabilities = result.capabilities || {};
+      this.versions = Array.isArray(result.supportedVersions) ? result.supportedVersions : REVISIONS;
+      this.info = result._meta?.[META + 'serverInfo'] || result.serverInfo || {};
+      this.instructions = result.instructions;
+    } else await this.initialize();
+    return this;
+  }
+
+  async initialize() {
+    const params = { protocolVersion: this.revision, capabilities: CAPABILITIES[this.revision] || {}, clientInfo: CLIENT_INFO };
+    const asked = this.revision;
+    const result = await this.request('initialize', params, { opening: true });
+    if (result.protocolVersion !== asked) throw new RpcError(`The server answered with revision ${result.protocolVersion}`, 0);
+    this.capabilities = result.capabilities || {};
+    this.info = result.serverInfo || {};
+    this.instructions = result.instructions;
+    await this.post({ jsonrpc: '2.0', method: 'notifications/initialized' });
+  }
+
+  // Ends a session of an older revision.
+  close() {
+    if (!this.session) return;
+    fetch(this.url, { method: 'DELETE', headers: this.headers(), keepalive: true }).catch(() => {});
+    this.session = null;
+  }
+
+  headers(message, schema) {
+    const headers = { Accept: 'application/json, text/event-stream' };
+    if (message) headers['Content-Type'] = 'application/json';
+    if (this.token) headers.Authorization = `Bearer ${this.token}`;
+    if (this.session) headers['Mcp-Session-Id'] = this.session;
+    if (message?.method !== 'initialize' && this.revision >= '2025-06-18') headers['MCP-Protocol-Version'] = this.revision;
+    if (this.modern && message?.method) {
+      headers['Mcp-Method'] = message.method;
+      const named = NAMED_BY[message.method];
+      if (named) headers['Mcp-Name'] = headerValue(String(message.params[named] ?? ''));
+      if (message.method === 'tools/call') paramHeaders(schema, message.params.arguments, headers);
+    }
+    return headers;
+  }
+
+  envelope(method, params, id, progress) {
+    const message = { jsonrpc: '2.0', id, method, params: { ...params } };
+    const meta = { ...(params._meta || {}) };
+    if (progress) meta.progressToken = id;
+    if (this.modern) {
+      meta[META + 'protocolVersion'] = this.revision;
+      meta[META + 'clientInfo'] = CLIENT_INFO;
+      meta[META + 'clientCapabilities'] = CAPABILITIES[this.revision];
+    }
+    if (Object.keys(meta).length) message.params._meta = meta;
+    return message;
+  }
+
+  async post(message, signal, schema) {
+    const response = await fetch(this.url, {
+      method: 'POST', headers: this.headers(message, schema), body: JSON.stringify(message), signal, cache: 'no-store',
+    });
+    const session = response.headers.get('Mcp-Session-Id');
+    if (session && message.method === 'initialize') this.session = session;
+    return response;
+  }
+
+  // One request and its answer. Options: signal, onProgress, onLog, schema.
+  async request(method, params, options = {}) {
+    const id = this.nextId++;
+    const message = this.envelope(method, params, id, options.onProgress);
+    const cancelled = () => {
+      if (!this.modern && method !== 'initialize')
+        this.post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id, reason: 'the user cancelled' } }).catch(() => {});
+    };
+    options.signal?.addEventListener('abort', cancelled, { once: true });
+    try {
+      const response = await this.post(message, options.signal, options.schema);
+      const answer = await this.answerOf(response, id, options);
+      if (answer.error) throw new RpcError(String(answer.error.message ?? 'error'), answer.error.code, answer.error.data, response.status);
+      return answer.result ?? {};
+    } finally {
+      options.signal?.removeEventListener('abort', cancelled);
+    }
+  }
+
+  async answerOf(response, id, options) {
+    const type = response.headers.get('Content-Type') || '';
+    if (response.status === 401) throw new RpcError('The server wants a token', 401, null, 401);
+    if (type.startsWith('text/event-stream')) {
+      for await (const text of readEvents(response.body)) {
+        const message = JSON.parse(text);
+        if (message.id === id && !message.method) return message;
+        this.take(message, options);
+      }
+      throw new RpcError('The stream ended without an answer', 0);
+    }
+    const text = await response.text();
+    let message;
+    try {
+      message = JSON.parse(text);
+    } catch {
+      throw new RpcError(`HTTP ${response.status} ${response.statusText}: not JSON`, 0, null, response.status);
+    }
+    if (!message || typeof message !== 'object' || !('result' in message || 'error' in message))
+      throw new RpcError(`HTTP ${response.status}: no answer`, 0, null, response.status);
+    return message;
+  }
+
+  // What comes before the answer: progress, log messages, questions of older revisions, news.
+  take(message, options) {
+    if (message.method === 'notifications/progress') options.onProgress?.(message.params || {});
+    else if (message.method === 'notifications/message') options.onLog?.(message.params || {});
+    else if (message.method && message.id !== undefined) this.answer(message, options);
+    else if (message.method) this.onNotification?.(message);
+  }
+
+  async answer(message, options) {
+    const reply = { jsonrpc: '2.0', id: message.id };
+    try {
+      if (message.method === 'ping') reply.result = {};
+      else reply.result = await (options.onAsk || this.onAsk)(message.method, message.params || {});
+      if (reply.result === null) throw new RpcError('User rejected', -1);
+    } catch (error) {
+      delete reply.result;
+      reply.error = { code: error.code || -32603, message: error.message };
+    }
+    await this.post(reply).catch(() => {});
+  }
+
+  // A request that may ask back (2026-07-28: by its result; before, on its stream), until it is answered.
+  async converse(method, params, options = {}) {
+    let result = await this.request(method, params, options);
+    for (let round = 0; result.resultType === 'input_required'; round++) {
+      if (round >= ROUNDS_MOST) throw new RpcError('The server keeps asking', 0);
+      const answers = {};
+      for (const [key, question] of Object.entries(result.inputRequests || {})) {
+        const answer = await (options.onAsk || this.onAsk)(question.method, question.params || {});
+        if (answer === null || options.signal?.aborted) throw new RpcError('Not answered, so not called again', 0);
+        answers[key] = answer;
+      }
+      const again = { ...params, inputResponses: answers };
+      if (result.requestState !== undefined) again.requestState = result.requestState;
+      if (!Object.keys(answers).length) await new Promise((resolve) => setTimeout(resolve, 500));
+      result = await this.request(method, again, options);
+    }
+    return result;
+  }
+
+  // A list, page by page; `onPage` sees it grow.
+  async list(method, member, onPage) {
+    const all = [];
+    let cursor;
+    const seen = new Set();
+    do {
+      const result = await this.request(method, cursor === undefined ? {} : { cursor });
+      for (const item of Array.isArray(result[member]) ? result[member] : [])
+        if (item && typeof item === 'object') all.push(item);
+      cursor = typeof result.nextCursor === 'string' ? result.nextCursor : undefined;
+      if (cursor !== undefined && (seen.has(cursor) || all.length >= LISTED_MOST || seen.size > 500)) {
+        all.more = true;
+        break;
+      }
+      seen.add(cursor);
+      onPage?.(all);
+    } while (cursor !== undefined);
+    return all;
+  }
+
+  // News of changes, until the signal: one stream for all of them.
+  async listen(uris, signal, onNews) {
+    if (!this.modern) return this.listenOld(signal, onNews);
+    const capabilities = this.capabilities || {};
+    const notifications = {};
+    if (capabilities.tools?.listChanged) notifications.toolsListChanged = true;
+    if (capabilities.prompts?.listChanged) notifications.promptsListChanged = true;
+    if (capabilities.resources?.listChanged) notifications.resourcesListChanged = true;
+    if (uris.length && capabilities.resources?.subscribe) notifications.resourceSubscriptions = uris;
+    if (!Object.keys(notifications).length) return new Promise((resolve) => signal.addEventListener('abort', resolve));
+    const message = this.envelope('subscriptions/listen', { notifications }, `listen-${this.nextId++}`);
+    const response = await this.post(message, signal);
+    if (!response.ok || !(response.headers.get('Content-Type') || '').startsWith('text/event-stream'))
+      throw new RpcError(`HTTP ${response.status}`, 0, null, response.status);
+    for await (const text of readEvents(response.body)) onNews(JSON.parse(text));
+  }
+
+  async listenOld(signal, onNews) {
+    const response = await fetch(this.url, { headers: { ...this.headers(), Accept: 'text/event-stream' }, signal, cache: 'no-store' });
+    if (!response.ok) throw new RpcError(`HTTP ${response.status}`, 0, null, response.status);
+    for await (const text of readEvents(response.body)) {
+      const message = JSON.parse(text);
+      if (message.method && message.id !== undefined) this.answer(message, {});
+      else onNews(message);
+    }
+  }
+}

@@ -1,0 +1,133 @@
+// wires.js - the long streams of all tabs of this page. Browsers allow six connections an origin, so one tab leads: it alone
+// holds the feed and the stream of news, and tells the others. Which one leads is a lock's to say; when it goes, another does.
+// Streams that break are taken up again, patiently.
+
+const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+
+const pause = (ms, signal) => new Promise((resolve) => {
+  const timer = setTimeout(resolve, ms);
+  signal?.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
+});
+
+export class Wires {
+  // client: of the news; openFeed(signal, onLine): reads the feed, or null where there is no key.
+  constructor({ name, openFeed, onFeed, onNews, onState }) {
+    Object.assign(this, { openFeed, onFeed, onNews, onState });
+    this.tab = crypto.randomUUID?.() || String(Math.random());
+    this.watched = new Set();
+    this.wanted = new Map(); // what other tabs watch, by tab
+    this.leading = false;
+    this.name = name;
+    this.stopper = new AbortController();
+  }
+
+  start() {
+    this.channel = 'BroadcastChannel' in globalThis ? new BroadcastChannel(this.name) : null;
+    if (this.channel) this.channel.onmessage = (event) => this.hear(event.data);
+    if (this.channel && navigator.locks) navigator.locks.request(this.name, { signal: this.stopper.signal }, () => this.lead()).catch(() => {});
+    else this.lead();
+    addEventListener('pagehide', () => this.tell({ gone: this.tab }));
+    addEventListener('pageshow', () => this.tellWanted());
+    this.tell({ hello: this.tab });
+    this.tellWanted();
+  }
+
+  stop() {
+    this.stopper.abort();
+    this.listening?.abort();
+    this.tell({ gone: this.tab });
+    this.channel?.close();
+    this.channel = null;
+  }
+
+  tell(message) { this.channel?.postMessage(message); }
+  tellWanted() { this.tell({ tab: this.tab, wants: [...this.watched] }); }
+
+  hear(message) {
+    if (message.lines) this.onFeed(message.lines);
+    else if (message.news) this.onNews(message.news);
+    else if (message.state) this.onState(message.state[0], message.state[1]);
+    else if (message.wants) this.setWanted(message.tab, message.wants);
+    else if (message.gone) this.setWanted(message.gone, null);
+    else if (message.hello) {
+      this.tellWanted();
+      if (this.leading) for (const [what, state] of Object.entries(this.states || {})) this.tell({ state: [what, state] });
+      if (this.leading) this.onHello?.();
+    }
+  }
+
+  setWanted(tab, uris) {
+    if (uris?.length) this.wanted.set(tab, uris);
+    else if (!this.wanted.delete(tab)) return;
+    this.relisten();
+  }
+
+  // --- what this tab watches
+  isWatching(uri) { return this.watched.has(uri); }
+  watch(uri, on) {
+    if (on) this.watched.add(uri);
+    else this.watched.delete(uri);
+    this.tellWanted();
+    this.subscribeOld?.(uri, on);
+    this.relisten();
+  }
+
+  setClient(client) {
+    this.client = client;
+    this.relisten();
+  }
+
+  // --- leading
+  async lead() {
+    this.leading = true;
+    await Promise.all([this.keepFeed(), this.keepNews()]);
+  }
+
+  say(what, state) {
+    this.states = { ...this.states, [what]: state };
+    this.onState(what, state);
+    this.tell({ state: [what, state] });
+  }
+
+  async keepFeed() {
+    for (let failures = 0; !this.stopper.signal.aborted;) {
+      try {
+        const began = await this.openFeed(this.stopper.signal, (lines) => {
+          if (failures >= 0) this.say('feed', 'open');
+          failures = -1;
+          this.onFeed(lines);
+          this.tell({ lines });
+        });
+        if (began === false) return this.say('feed', 'closed'); // no key, or not the right one
+      } catch { /* below */ }
+      if (this.stopper.signal.aborted) return undefined;
+      this.say('feed', 'lost');
+      await pause(RETRY_MS[Math.min(Math.max(++failures, 0), RETRY_MS.length - 1)], this.stopper.signal);
+    }
+    return undefined;
+  }
+
+  relisten() { if (this.leading) this.listening?.abort(); }
+
+  async keepNews() {
+    for (let failures = 0; !this.stopper.signal.aborted;) {
+      this.listening = new AbortController();
+      const uris = [...new Set([...this.watched, ...[...this.wanted.values()].flat()])].slice(0, 100);
+      if (!this.client) {
+        await new Promise((resolve) => this.listening.signal.addEventListener('abort', resolve));
+        continue;
+      }
+      try {
+        await this.client.listen(uris, this.listening.signal, (message) => {
+          if (failures !== 0 || !this.states?.news) this.say('news', 'open');
+          failures = 0;
+          this.onNews(message);
+          this.tell({ news: message });
+        });
+      } catch { /* below */ }
+      if (this.listening.signal.aborted) continue;
+      this.say('news', 'lost');
+      await pause(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)], this.stopper.signal);
+    }
+  }
+}
