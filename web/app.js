@@ -109,6 +109,8 @@ class App {
     };
     this.wires = wires;
     wires.start();
+    // What is said from here on is seen, so the feed comes first; but nobody waits long for it.
+    if (this.key) await Promise.race([new Promise((resolve) => { this.feedBegun = resolve; }), new Promise((resolve) => setTimeout(resolve, 250))]);
   }
 
   async open(revision) {
@@ -214,7 +216,10 @@ class App {
 
   wireState(what, state) {
     this[what + 'State'] = state;
-    if (what === 'feed') this.feed.setState(state);
+    if (what === 'feed') {
+      this.feed.setState(state);
+      this.feedBegun?.();
+    }
     if (state === 'lost' && what === 'feed') this.checkHealth();
   }
 

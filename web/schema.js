@@ -128,7 +128,8 @@ export function initialValue(given, root, needed = true, depth = 0) {
   if (types[0] === 'boolean') return false;
   if (types[0] === 'null') return null;
   const choices = choicesOf(schema);
-  return choices && !schema.enum ? initialValue(choices[0], root, true, depth + 1) : undefined;
+  if (!choices || schema.enum || resolve(choices[0], root).const !== undefined) return undefined; // a person chooses
+  return initialValue(choices[0], root, true, depth + 1);
 }
 
 // ----------------------------------------------------------------------------- judging

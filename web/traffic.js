@@ -75,7 +75,7 @@ class Fitting {
 
 function fillRow(row, one) {
   if (!one) return;
-  if (row.childElementCount !== 6) replace(row, h('span.when'), h('span.dir'), h('span.what'), h('span.who-from'), h('span.size'), h('span.took'));
+  if (row.childElementCount !== 6) replace(row, h('span.when'), h('span.dir', { role: 'img' }), h('span.what'), h('span.who-from'), h('span.size'), h('span.took'));
   const [when, dir, what, who, size, took] = row.children;
   when.textContent = clockText(one.t);
   dir.textContent = one.dir === '>' ? '\u2192' : '\u2190';
@@ -84,7 +84,7 @@ function fillRow(row, one) {
   size.textContent = bytesText(one.bytes);
   took.textContent = one.answers ? timeText(one.ms) : '';
   row.classList.toggle('bad', one.bad);
-  row.setAttribute('aria-label', `${clockText(one.t)} ${one.dir === '>' ? 'to the server' : 'from the server'} ${what.textContent} ${bytesText(one.bytes)} ${took.textContent}`);
+  dir.setAttribute('aria-label', one.dir === '>' ? 'to the server' : 'from the server');
 }
 
 function messagePart(title, one) {

@@ -15,11 +15,12 @@
 #define FAULT_BYTES ((size_t)32 * 1024)
 
 /* No script or style but the files', nothing from elsewhere, in nobody's frame, and no way from text to script. */
-static const char *const file_headers[] = {
+static const char policy[] =
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src "
-    "'self' "
-    "data: blob:; media-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "'self' data: blob:; media-src data: blob:; connect-src 'self'; base-uri 'none'; form-action "
+    "'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+static const char *const file_headers[] = {
+    policy,
     "Cache-Control: no-cache",
     "X-Frame-Options: DENY",
     "Referrer-Policy: no-referrer",

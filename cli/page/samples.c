@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,10 +14,11 @@ uint64_t wall_clock_us(void) {
 }
 
 static uint64_t memory_in_use(void) {
-  unsigned long long whole = 0, resident = 0;
+  char line[128] = "";
   FILE *file = fopen("/proc/self/statm", "re");
   if (!file) return 0;
-  if (fscanf(file, "%llu %llu", &whole, &resident) != 2) resident = 0;
+  const char *second = fgets(line, sizeof line, file) ? strchr(line, ' ') : NULL;
+  uint64_t resident = second ? strtoull(second, NULL, 10) : 0;
   fclose(file);
   return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -62,7 +64,8 @@ void samples_start(samples *self, uv_loop_t *loop) {
   self->kept = calloc(SAMPLES_KEPT, sizeof *self->kept);
   uv_timer_init(loop, &self->timer);
   self->timer.data = self;
-  uv_timer_start(&self->timer, on_timer, SAMPLE_SECONDS * 1000u, SAMPLE_SECONDS * 1000u);
+  uint64_t pace_ms = (uint64_t)SAMPLE_SECONDS * 1000u;
+  uv_timer_start(&self->timer, on_timer, pace_ms, pace_ms);
   uv_unref((uv_handle_t *)&self->timer);
 }
 

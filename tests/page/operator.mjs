@@ -1,0 +1,176 @@
+// operator.mjs - whoever runs the server: traffic live and recorded, logs, metrics, configuration, three tabs, a server that comes back.
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { KEY, accessible, call, check, faultless, finish, folder, launch, openOperator, picture, post, program, serve, until } from './support.mjs';
+
+const config = {
+  name: 'operated',
+  tools: {
+    echo: { description: 'Says it again', args: { text: 'string' }, run: ['echo', '{text}'] },
+    slow: { description: 'Takes its time', args: {}, run: ['sleep', '20'], progress: true },
+    noisy: { description: 'Writes to stderr', args: {}, run: ['sh', '-c', 'echo spoken on stderr >&2; echo done'], stderr: 'log' },
+  },
+};
+const served = await serve(config);
+const browser = await launch();
+const rows = (page) => page.locator('.message-row');
+
+// --- traffic
+const page = await openOperator(browser, served.base, 'traffic');
+await until('the page sees its own messages', async () => (await rows(page).count()) > 4);
+await call(served.base, 41, 'echo', { text: 'a needle in it' });
+await post(served.base, { jsonrpc: '2.0', id: 42, method: 'no/such', params: {} });
+await until('another client shows up', async () => (await page.textContent('.virtual')).includes('tools/call echo #41') || page.textContent('.virtual'));
+await page.getByLabel('Filter messages').fill('needle');
+await until('a filter finds text, both ways', async () => (await rows(page).count()) === 2 || rows(page).count());
+check('latency and size stand in the row', /\d (ms|µs|s)/.test(await rows(page).nth(1).locator('.took').textContent()) && / B|KB/.test(await rows(page).nth(0).locator('.size').textContent()), await page.textContent('.virtual'));
+await page.locator('.virtual').focus();
+await page.keyboard.press('Home');
+await page.locator('.detail').waitFor();
+check('request and answer are joined', (await page.textContent('.detail')).includes('Request') && (await page.textContent('.detail')).includes('Answer'), await page.textContent('.detail'));
+await accessible(page, 'traffic');
+await picture(page, 'traffic');
+await page.keyboard.press('Escape');
+await page.getByLabel('Filter messages').fill('is:error id:42');
+await until('errors are marked', async () => (await page.locator('.message-row.bad').count()) === 2 || page.textContent('.virtual'));
+await page.getByLabel('Filter messages').fill('');
+await post(served.base, { jsonrpc: '2.0', id: 43, method: 'no/such', params: { password: 'swordfish', note: `Bearer ${KEY}` } });
+await page.getByLabel('Filter messages').fill('id:43');
+await until('the message is there', async () => ((await rows(page).count()) === 2 && (await page.textContent('.virtual')).includes('#43')) || page.textContent('.virtual'));
+await rows(page).first().click();
+check('secrets are taken out', !/swordfish|operators-key/.test(await page.textContent('.detail')) && (await page.textContent('.detail')).includes('[redacted]'), await page.textContent('.detail'));
+await page.getByLabel('Filter messages').fill('');
+
+// --- recordings
+const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export' }).click()]);
+const recording = join(folder, 'recording.jsonl');
+await file.saveAs(recording);
+const lines = readFileSync(recording, 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+check('the recording begins with its header', lines[0].idem === 'recording' && lines[0].version === 1, lines[0]);
+check('and has the messages', lines.slice(1).every((one) => one.t > 0 && '<>'.includes(one.dir) && one.message !== undefined) && lines.some((one) => one.message.id === 41 && one.message.result), lines.length);
+const drop = async (target, path, name) => {
+  const transfer = await target.evaluateHandle(([text, title]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], title));
+    return data;
+  }, [readFileSync(path, 'utf8'), name]);
+  await target.dispatchEvent('.traffic', 'dragover', { dataTransfer: transfer });
+  await target.dispatchEvent('.traffic', 'drop', { dataTransfer: transfer });
+};
+await drop(page, recording, 'mine.jsonl');
+await page.waitForFunction(() => document.querySelector('.traffic [role=status]').textContent.includes('from mine.jsonl'));
+check('a recording that is dropped is shown', (await page.textContent('.traffic [role=status]')).includes(`${lines.length - 1} messages`), await page.textContent('.traffic [role=status]'));
+await page.getByRole('button', { name: 'back to the live traffic' }).click();
+writeFileSync(join(folder, 'other.txt'), 'no recording\n');
+await drop(page, join(folder, 'other.txt'), 'other.txt');
+await page.getByText('This is no recording of idem').waitFor();
+console.log('ok: what is no recording is refused with a sentence');
+
+// --- ten thousand messages, and a page that stays quick
+const large = join(folder, 'large.jsonl');
+const many = ['{"idem":"recording","version":1}'];
+for (let i = 0; i < 10000; i++) many.push(JSON.stringify({ t: 1e15 + i * 1000, conn: i, dir: '>', bytes: 99, peer: 'tcp', message: { jsonrpc: '2.0', id: i, method: 'tools/call', params: { name: `tool_${i % 7}` } } }), JSON.stringify({ t: 1e15 + i * 1000 + 500, conn: i, dir: '<', bytes: 99, peer: 'tcp', message: { jsonrpc: '2.0', id: i, result: { content: [] } } }));
+writeFileSync(large, many.join('\n') + '\n');
+await page.locator('.traffic input[type=file]').setInputFiles(large);
+await page.waitForFunction(() => document.querySelector('.traffic [role=status]').textContent.includes('20,000 of 20,000'));
+const drawn = await page.evaluate(async () => {
+  const list = document.querySelector('.virtual');
+  let most = 0;
+  for (let i = 0; i < 40; i++) {
+    list.scrollTop = (list.scrollHeight / 40) * i;
+    const from = performance.now();
+    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+    most = Math.max(most, document.querySelectorAll('.message-row').length, 0 * from);
+  }
+  return most;
+});
+check('only what is seen is there', drawn < 80, drawn);
+await page.getByLabel('Filter messages').fill('id:9999');
+await until('a filter over all of them', async () => (await rows(page).count()) === 2 || rows(page).count());
+faultless(page, 'traffic');
+
+// --- the viewer, without a server
+const viewer = join(folder, 'viewer.html');
+execFileSync(program, ['page', '-o', viewer]);
+const offline = await browser.newContext({ offline: true });
+const alone = await offline.newPage();
+const wrong = [];
+alone.on('pageerror', (error) => wrong.push(error.message));
+alone.on('console', (message) => message.type() === 'error' && wrong.push(message.text()));
+await alone.goto(pathToFileURL(viewer).href);
+await drop(alone, recording, 'mine.jsonl');
+await until('the viewer shows a recording from file://', async () => (await rows(alone).count()) > 4 || wrong);
+await rows(alone).first().click();
+check('and its messages', (await alone.textContent('.detail')).length > 20 && wrong.length === 0, wrong);
+await picture(alone, 'viewer');
+await offline.close();
+
+// --- logs, metrics, configuration
+await page.evaluate(() => { location.hash = '#/logs'; });
+await call(served.base, 50, 'noisy', {});
+await until('the log is live, and has the stderr of programs', async () => (await page.textContent('.virtual')).includes('spoken on stderr') || page.textContent('.virtual'));
+await accessible(page, 'logs');
+await picture(page, 'logs');
+await page.evaluate(() => { location.hash = '#/metrics'; });
+await until('the first sample has come', async () => (await page.locator('.chart .now').first().textContent()) !== '\u2013' || page.textContent('main'), 30000);
+await page.locator('.chart svg').first().hover();
+check('numbers stand under the pointer', /\d\d:\d\d:\d\d/.test(await page.textContent('.chart .at')), await page.textContent('.chart .at'));
+await page.locator('.chart svg').nth(1).focus();
+await page.keyboard.press('ArrowLeft');
+check('and under the arrow keys', /\d\d:\d\d:\d\d/.test(await page.locator('.chart .at').nth(1).textContent()), null);
+await accessible(page, 'metrics');
+await picture(page, 'metrics');
+await page.evaluate(() => { location.hash = '#/config'; });
+await page.locator('.source').waitFor();
+check('the configuration in force is shown', (await page.textContent('.source')).includes('Takes its time'), await page.textContent('.source'));
+writeFileSync(served.path, '{\n  "name": "operated",\n  "tols": {}\n}\n');
+await until('a reload that is refused shows its fault and line', async () => {
+  await page.getByRole('button', { name: 'look again' }).click();
+  const text = await page.textContent('main');
+  return (text.includes(':3:') && text.includes('tols')) || text;
+});
+await accessible(page, 'configuration');
+await picture(page, 'configuration');
+config.tools.added = { description: 'New', args: {}, run: ['echo', 'new'] };
+writeFileSync(served.path, JSON.stringify(config));
+await until('a reload that is taken shows at once', async () => (await page.textContent('.side')).includes('added') || page.textContent('.side'));
+faultless(page, 'operator');
+
+// --- three tabs, four calls
+const tabs = [page, await page.context().newPage(), await page.context().newPage()];
+for (const tab of tabs.slice(1)) await tab.goto(`${served.base}/#key=${KEY}`);
+for (const tab of tabs) await tab.evaluate(() => { location.hash = '#/tool/slow'; });
+for (const tab of [...tabs, null]) {
+  if (!tab) break;
+  await tab.getByRole('button', { name: 'Call', exact: true }).click();
+}
+const fourth = await page.context().newPage();
+await fourth.goto(`${served.base}/#/tool/slow`);
+await fourth.getByRole('button', { name: 'Call', exact: true }).click();
+await fourth.close();
+await tabs[2].evaluate(() => { location.hash = '#/tool/echo'; });
+await tabs[2].getByLabel('text').fill('still there');
+await tabs[2].keyboard.press('Enter');
+await tabs[2].waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('still there'));
+console.log('ok: with three tabs and their calls running, another is answered');
+await tabs[1].evaluate(() => { location.hash = '#/traffic'; });
+await until('every tab has the traffic', async () => (await tabs[1].locator('.message-row').count()) > 0);
+for (const tab of tabs.slice(1)) await tab.close();
+
+// --- it goes and comes back
+await page.evaluate(() => { location.hash = '#/'; });
+await served.stop();
+await until('a server that is gone is said', async () => (await page.textContent('#health')).includes('reconnecting') || page.textContent('#health'), 30000);
+const again = await serve(served.path, { port: served.port });
+await until('and so is that it is back', async () => (await page.textContent('#health')) === 'healthy' || page.textContent('#health'), 30000);
+await page.evaluate(() => { location.hash = '#/traffic'; });
+await call(again.base, 77, 'echo', { text: 'after the break' });
+await until('the feed goes on', async () => {
+  await call(again.base, 77, 'echo', { text: 'after the break' });
+  return (await page.textContent('.virtual')).includes('#77') || page.textContent('.virtual');
+});
+await browser.close();
+await again.stop();
+finish(0);
