@@ -12,8 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const verb *const verbs[] = {&serve_verb, &call_verb, &init_verb, &list_verb,
-                                    &page_verb};
+static const verb *const verbs[] = {&serve_verb, &call_verb, &init_verb, &list_verb, &page_verb};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 static void print_overview(FILE *stream) {

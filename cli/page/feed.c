@@ -33,7 +33,8 @@ static void count_put(feed *self, idem_status status) {
 
 static void on_message(const idem_traced *message, void *user) {
   feed *self = user;
-  count_put(self, record_put_message(&self->pending, message, self->log, &self->scratch));
+  count_put(self, record_put_message(&self->pending, wall_clock_us(), message, self->log,
+                                     &self->scratch));
 }
 
 static void on_sample(void *user, const sample *taken) {
@@ -46,7 +47,7 @@ static void on_line(idem_log_level level, const char *line, size_t len, void *us
   feed *self = user;
   (void)level;
   idem__lock_take(&self->lock);
-  if (record_put_log(&self->told, line, len) != IDEM_OK) self->untold++;
+  if (record_put_log(&self->told, wall_clock_us(), line, len) != IDEM_OK) self->untold++;
   idem__lock_give(&self->lock);
   wake(self);
 }
@@ -94,7 +95,7 @@ static void tell_lost(feed_reader *reader) {
   idem__buf line;
   if (!reader->lost) return;
   idem__buf_fixed(&line, storage, sizeof storage);
-  record_put_lost(&line, reader->lost);
+  record_put_lost(&line, wall_clock_us(), reader->lost);
   if (idem_http_stream_write(reader->exchange, line.data, line.len) == IDEM_OK) reader->lost = 0;
 }
 
@@ -152,7 +153,7 @@ static void on_gone(void *user) { leave(user); }
 
 /* What there is already: the header, the last hour, the last warnings. */
 static idem_status put_past(const feed *self, idem__buf *out) {
-  idem_status status = record_put_header(out);
+  idem_status status = record_put_header(out, wall_clock_us());
   for (size_t i = 0; status == IDEM_OK && i < samples_count(&self->samples); i++)
     status = record_put_sample(out, samples_at(&self->samples, i));
   return status == IDEM_OK && self->history.len

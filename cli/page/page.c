@@ -64,7 +64,7 @@ bool page_init(page *self, const struct service *owner) {
   *self = (page){.service = owner, .read_us = wall_clock_us()};
   feed_init(&self->feed, owner->log, &owner->programs);
   idem__buf_init(&self->faults, NULL, FAULT_BYTES);
-  if (!page_key_init(&self->key, &why)) {
+  if (!page_key_init(&self->key, owner->options->page_key, &why)) {
     idem_logf(owner->log, IDEM_LOG_ERROR, "the page has no key", "%s", why);
     return false;
   }

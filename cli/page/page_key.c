@@ -34,12 +34,9 @@ static bool make(page_key *self, const char **why) {
   return true;
 }
 
-bool page_key_init(page_key *self, const char **why) {
-  const char *given = getenv("IDEM_PAGE_KEY");
+bool page_key_init(page_key *self, const char *given, const char **why) {
   *self = (page_key){.text = ""};
-  bool fine = given && *given ? take_given(self, given, why) : make(self, why);
-  if (given) unsetenv("IDEM_PAGE_KEY"); /* no program of ours is to find it */
-  return fine;
+  return given && *given ? take_given(self, given, why) : make(self, why);
 }
 
 /* The scheme and host of a URL. */

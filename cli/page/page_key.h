@@ -12,8 +12,8 @@ typedef struct page_key {
   char file[512]; /* where its address was written; empty: nowhere */
 } page_key;
 
-/* As IDEM_PAGE_KEY says, else new. False: *why says why there is none. */
-bool page_key_init(page_key *self, const char **why);
+/* `given` (NULL or "": a new one). False: *why says why there is none. */
+bool page_key_init(page_key *self, const char *given, const char **why);
 /* "http://HOST:PORT/#key=KEY"; false: it does not fit. */
 bool page_key_address(const page_key *self, const char *url, char *address, size_t size);
 /* Writes the address to a file that only this user reads, in the runtime directory; false: errno says why. */

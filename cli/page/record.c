@@ -15,10 +15,10 @@ static idem_status whole(idem__buf *out, size_t before, idem_status status) {
   return status;
 }
 
-idem_status record_put_header(idem__buf *out) {
+idem_status record_put_header(idem__buf *out, uint64_t wall_us) {
   return idem__buf_printf(out,
                           "{\"idem\":\"recording\",\"version\":1,\"by\":\"idem %s\",\"t\":%llu}\n",
-                          idem_version(), (wide)wall_clock_us());
+                          idem_version(), (wide)wall_us);
 }
 
 /* ------------------------------------------------------------------------ messages */
@@ -58,14 +58,13 @@ static idem_status put_body(idem__buf *out, const idem_traced *message, const id
 }
 
 /* `>` is to the server, whichever side of the conn that is. */
-idem_status record_put_message(idem__buf *out, const idem_traced *message, const idem_log *log,
-                               idem__buf *scratch) {
+idem_status record_put_message(idem__buf *out, uint64_t wall_us, const idem_traced *message,
+                               const idem_log *log, idem__buf *scratch) {
   size_t before = out->len;
   bool to_server = (message->direction == IDEM_IN) == message->serves;
   const char *peer = message->peer ? message->peer : "";
   idem_status status = idem__buf_printf(
-      out,
-      "{\"t\":%llu,\"conn\":%llu,\"dir\":\"%c\",\"bytes\":%zu,\"peer\":", (wide)wall_clock_us(),
+      out, "{\"t\":%llu,\"conn\":%llu,\"dir\":\"%c\",\"bytes\":%zu,\"peer\":", (wide)wall_us,
       (wide)message->conn, to_server ? '>' : '<', message->len);
   if (status == IDEM_OK) status = idem__text_json_string(out, peer, strlen(peer));
   if (status == IDEM_OK) status = idem__buf_puts(out, ",\"message\":");
@@ -75,10 +74,10 @@ idem_status record_put_message(idem__buf *out, const idem_traced *message, const
 
 /* -------------------------------------------------------------------------- others */
 
-idem_status record_put_log(idem__buf *out, const char *line, size_t len) {
+idem_status record_put_log(idem__buf *out, uint64_t wall_us, const char *line, size_t len) {
   size_t before = out->len;
   if (len && line[len - 1] == '\n') len--;
-  idem_status status = idem__buf_printf(out, "{\"t\":%llu,\"log\":", (wide)wall_clock_us());
+  idem_status status = idem__buf_printf(out, "{\"t\":%llu,\"log\":", (wide)wall_us);
   if (status == IDEM_OK) status = idem__buf_put(out, line, len);
   if (status == IDEM_OK) status = idem__buf_puts(out, "}\n");
   return whole(out, before, status);
@@ -94,6 +93,6 @@ idem_status record_put_sample(idem__buf *out, const sample *taken) {
       (wide)taken->memory);
 }
 
-idem_status record_put_lost(idem__buf *out, uint64_t count) {
-  return idem__buf_printf(out, "{\"t\":%llu,\"lost\":%llu}\n", (wide)wall_clock_us(), (wide)count);
+idem_status record_put_lost(idem__buf *out, uint64_t wall_us, uint64_t count) {
+  return idem__buf_printf(out, "{\"t\":%llu,\"lost\":%llu}\n", (wide)wall_us, (wide)count);
 }

@@ -3,18 +3,26 @@
 #ifndef IDEM_CLI_RECORD_H
 #define IDEM_CLI_RECORD_H
 
-#include "samples.h"
+#include "config/template.h"
+
+#include <idem/rpc.h>
 
 #define RECORD_MESSAGE_MOST ((size_t)64 * 1024) /* a longer one is cut */
 
-/* Each appends a whole line, or nothing: LIMIT, NOMEM. */
-idem_status record_put_header(idem__buf *out);
+#define SAMPLE_SECONDS 10u
+typedef struct sample {
+  uint64_t wall_us, memory;
+  uint32_t requests, errors, p50_us, p95_us, p99_us, sessions, connections, processes;
+} sample;
+
+/* Each appends a whole line, or nothing: LIMIT, NOMEM. Times are microseconds since 1970. */
+idem_status record_put_header(idem__buf *out, uint64_t wall_us);
 /* `scratch` is for its use alone. */
-idem_status record_put_message(idem__buf *out, const idem_traced *message, const idem_log *log,
-                               idem__buf *scratch);
+idem_status record_put_message(idem__buf *out, uint64_t wall_us, const idem_traced *message,
+                               const idem_log *log, idem__buf *scratch);
 /* `line` is the log's own, in JSON. */
-idem_status record_put_log(idem__buf *out, const char *line, size_t len);
+idem_status record_put_log(idem__buf *out, uint64_t wall_us, const char *line, size_t len);
 idem_status record_put_sample(idem__buf *out, const sample *taken);
-idem_status record_put_lost(idem__buf *out, uint64_t count);
+idem_status record_put_lost(idem__buf *out, uint64_t wall_us, uint64_t count);
 
 #endif

@@ -3,17 +3,13 @@
 #define IDEM_CLI_SAMPLES_H
 
 #include "program/program.h"
+#include "record.h"
 
 #include <idem/uv.h>
 #include <uv.h>
 
-#define SAMPLE_SECONDS 10u
 #define SAMPLES_KEPT 360u
 
-typedef struct sample {
-  uint64_t wall_us, memory;
-  uint32_t requests, errors, p50_us, p95_us, p99_us, sessions, connections, processes;
-} sample;
 _Static_assert(sizeof(sample) * SAMPLES_KEPT <= (size_t)64 * 1024, "an hour takes 64 KiB at most");
 
 typedef struct samples {

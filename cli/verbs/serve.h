@@ -25,6 +25,7 @@ typedef struct serve_options {
   bool open;    /* an address that asks for no token */
   bool no_auth;
   bool page, no_page, page_anywhere;
+  char *page_key;     /* of the environment; NULL: none */
   bool ignores_input; /* stdin is a file or device that nobody reads */
   bool may_loosen;    /* a reload may give tools more */
   bool check;

@@ -422,6 +422,14 @@ static const char *const *list_of(const serve_list *list) {
   return list->count ? list->items : NULL;
 }
 
+/* No process of ours is to inherit it, not even the one that starts programs. */
+static void take_page_key(serve_options *self) {
+  const char *given = getenv("IDEM_PAGE_KEY");
+  if (!given) return;
+  self->page_key = strdup(given);
+  unsetenv("IDEM_PAGE_KEY");
+}
+
 /* The page is for people at this machine, unless it is asked for. */
 static bool serves_page(const serve_options *self) {
   bool web = false;
@@ -448,6 +456,7 @@ bool serve_options_parse(serve_options *self, int argc, char **argv, int *code) 
   for (size_t i = 0; i < self->url_count; i++)
     fine = fine && fit_url(&self->urls[i], self->profile);
   self->page = serves_page(self);
+  take_page_key(self);
   return fine;
 }
 
@@ -476,4 +485,5 @@ void serve_options_free(serve_options *self) {
   for (size_t i = 0; i < sizeof self->store_files / sizeof *self->store_files; i++)
     free(self->store_files[i]);
   free(self->token_text);
+  free(self->page_key);
 }

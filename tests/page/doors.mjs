@@ -1,11 +1,16 @@
 // doors.mjs - who gets nothing: no key, another key, other origins, frames, names that are rebound, and everybody with --no-page.
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { KEY, check, finish, folder, launch, openPage, serve, until } from './support.mjs';
+import { KEY, call, check, finish, folder, launch, openPage, program, serve, until } from './support.mjs';
 
-const config = { name: 'doors', tools: { echo: { args: { text: 'string' }, run: ['echo', '{text}'] } } };
+const config = { name: 'doors', tools: {
+  echo: { args: { text: 'string' }, run: ['echo', '{text}'] },
+  large: { script: 'empty.sql', query: 'SELECT hex(zeroblob(12000)) AS text' },
+} };
+writeFileSync(join(folder, 'empty.sql'), 'CREATE TABLE things (a);\n');
 const served = await serve(config, { env: { IDEM_PAGE_KEY: '' } });
 const status = async (path, headers = {}) => (await fetch(served.base + path, { headers })).status;
 const raw = (head) => new Promise((resolve) => {
@@ -26,6 +31,7 @@ for (const path of ['/page/feed', '/page/about']) {
   check(`${path} with another key is 401`, (await status(path, { Authorization: `Bearer ${'x'.repeat(key.length)}` })) === 401, null);
   check(`${path}: a key in the address is none`, (await status(`${path}?key=${key}`)) === 401, null);
 }
+check('HEAD of the feed ends at once', (await fetch(`${served.base}/page/feed`, { method: 'HEAD', headers: { Authorization: `Bearer ${key}` } })).status === 200, null);
 check('with the key it opens', (await status('/page/about', { Authorization: `Bearer ${key}` })) === 200, null);
 check('the refusals are not told the key', !served.log().includes(key), null);
 const other = await serve(config, { env: { IDEM_PAGE_KEY: '' } });
@@ -38,6 +44,37 @@ const policy = head.headers.get('Content-Security-Policy');
 check('its policy has no inline script, no eval, no frame', policy.includes("default-src 'none'") && policy.includes("script-src 'self';") && policy.includes("frame-ancestors 'none'") && !policy.includes('unsafe'), policy);
 check('and it sets no cookie', head.headers.get('Set-Cookie') === null, null);
 check('who takes no gzip gets it plain', head.headers.get('Content-Encoding') === null && shell.includes('<title>'), null);
+
+// --- a terminal
+{
+  const shown = await new Promise((resolve, reject) => {
+    let text = '';
+    const child = spawn('script', ['-qfec', `'${program}' serve '${served.path}' --http 127.0.0.1:0`, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, IDEM_PAGE_KEY: '', XDG_RUNTIME_DIR: join(folder, 'run') } });
+    child.on('error', () => reject(new Error('script is missing: run scripts/setup test')));
+    child.stdout.setEncoding('utf8').on('data', (data) => {
+      text += data;
+      if (/#key=\S+/.test(text)) child.stdin.write('\x03');
+    });
+    child.on('exit', () => resolve(text));
+  });
+  check('on a terminal the address is printed whole', /page +http:\/\/127\.0\.0\.1:\d+\/#key=[\w-]{32}/.test(shown), shown);
+  check('and written nowhere', readdirSync(join(folder, 'run/idem')).length === 1, readdirSync(join(folder, 'run/idem')));
+}
+
+// --- a reader that does not read
+{
+  const quiet = connect(served.port, '127.0.0.1', () => quiet.write(`GET /page/feed HTTP/1.1\r\nHost: 127.0.0.1:${served.port}\r\nAuthorization: Bearer ${key}\r\n\r\n`));
+  await new Promise((resolve) => quiet.once('readable', resolve));
+  for (let i = 0; i < 300; i++) await call(served.base, i, 'large', {});
+  let text = '';
+  quiet.setEncoding('utf8').on('data', (data) => { text += data; });
+  await until('who reads too slowly is told what it missed, and then hears more', async () => {
+    await call(served.base, 'after', 'large', {});
+    const at = text.search(/"lost":\d+/);
+    return (at > 0 && text.slice(at).includes('"id":"after"')) || text.length;
+  });
+  quiet.destroy();
+}
 
 // --- rebinding
 for (const path of ['/', '/page/app.js', '/page/about', '/page/feed'])
