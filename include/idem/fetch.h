@@ -73,7 +73,10 @@ typedef struct idem_fetch_opts {
   const char *cert_file;  /* PEM: a client certificate, and its key */
   const char *key_file;
   bool no_verify; /* any certificate, of anybody: for experiments */
-  idem_log *log;  /* told when the module cannot be loaded */
+  /* May a connection be made to these 4 or 16 bytes (a proxy's, where there is one)? NULL: to any; else none that was
+   * kept is used. Not: the fetch ends with SYS */
+  bool (*may_connect)(const uint8_t *address, size_t len, void *user);
+  idem_log *log; /* told when the module cannot be loaded */
   const idem_alloc *alloc;
   /* For streams; both or neither. on_head: status, url and head of the answer are known; true: the
    * body goes to on_data as it comes, without max_bytes; false: it is collected as usual. Both may

@@ -182,6 +182,8 @@ IDEM_API const char *idem_mcp_refusal_header(const idem_mcp_refusal *refusal, co
                                              size_t index);
 /* How often this request was refused, this time included. */
 IDEM_API unsigned idem_mcp_refusal_count(const idem_mcp_refusal *refusal);
+/* It was sent before other headers were given by idem_mcp_refusal_retry: those may be good enough for it. */
+IDEM_API bool idem_mcp_refusal_outdated(const idem_mcp_refusal *refusal);
 /* Call before your function returns to decide later; then retry or give up, once. */
 IDEM_API void idem_mcp_refusal_keep(idem_mcp_refusal *refusal);
 /* Sends it again. From now on every request of the client carries these "Name: value" lines (ends with NULL),

@@ -34,6 +34,9 @@ bool idem__auth_url_is_loopback(const idem__auth_url *url);
 /* A server may be asked: https anywhere, http on loopback alone. */
 bool idem__auth_url_is_safe(const char *text);
 
+/* 4 or 16 bytes: an address that anybody in the world could have, and not this machine's, its network's or nobody's. */
+bool idem__auth_address_is_public(const uint8_t *address, size_t len);
+
 /* Scopes are sets of words. Whether every word of `part` is in `whole`; both may be NULL, which is the empty set. */
 bool idem__auth_scope_has(const char *whole, const char *part);
 /* Both in one text, each word once; NULL where both are empty. *status: NOMEM. */

@@ -35,6 +35,7 @@ struct idem__http_post {
   bool parked;        /* it was refused, and waits to be sent again or given up */
   bool opened;        /* a stream that was there once */
   unsigned refusals;
+  uint64_t turn;      /* which of the client's requests its last one was */
   bool parsing;       /* the parser has been made */
   uint64_t at_ms;     /* asking: when it is cut off if `over`; else when the stream is resumed */
   unsigned tries;     /* in a row without an event */
@@ -50,6 +51,7 @@ struct idem__http_client {
   size_t calls, others; /* of `posts` */
   size_t count;         /* of both */
   uint64_t deadline_ms;
+  uint64_t turns; /* requests made so far */
   bool cuts, elsewhere, finished, needs_stream;
   idem__http_post *stream; /* the standing one; NULL: none */
 };
@@ -115,6 +117,7 @@ static bool ask(idem__http_post *post, idem__http_ask *what) {
   idem__buf lines;
   idem__buf_init(&lines, &post->client->alloc, LINES_BYTES);
   idem_status status = prepare(post, what, &lines);
+  post->turn = ++post->client->turns;
   if (status == IDEM_OK) status = opts->send(opts->user, post, what, &post->handle);
   idem__buf_deinit(&lines);
   post->asking = status == IDEM_OK;
@@ -566,6 +569,9 @@ idem_status idem__http_client_goodbye(idem__http_client *client) {
 void idem__http_client_release(idem__http_client *client) { send_queue(client); }
 
 unsigned idem__http_post_refusals(const idem__http_post *post) { return post->refusals; }
+
+uint64_t idem__http_post_turn(const idem__http_post *post) { return post->turn; }
+uint64_t idem__http_client_turns(const idem__http_client *client) { return client->turns; }
 
 void idem__http_post_again(idem__http_post *post) {
   post->parked = false;

@@ -115,6 +115,9 @@ void idem__http_client_release(idem__http_client *client);
 void idem__http_post_again(idem__http_post *post);
 /* How often it was refused so far. */
 unsigned idem__http_post_refusals(const idem__http_post *post);
+/* Requests of a client are counted from 1: which one its last was, and how many there were so far. */
+uint64_t idem__http_post_turn(const idem__http_post *post);
+uint64_t idem__http_client_turns(const idem__http_client *client);
 void idem__http_post_give_up(idem__http_post *post, const idem__http_outcome *outcome);
 
 /* The head of an answer: true if its body is to be given to `data` as it comes. */

@@ -310,6 +310,7 @@ static void watch_head(const idem__mcp_web *web, const idem__http_outcome *head)
 static void start(void *user, idem__http_client *http) {
   idem__mcp_web *web = user;
   web->http = http;
+  web->lines_since = 0; /* it counts anew */
 }
 
 const idem__http_hooks idem__mcp_web_hooks = {.start = start,

@@ -18,6 +18,7 @@ struct idem_mcp_refusal {
   idem__buf body;
   char *url, *type;
   bool kept, asking, decided, again;
+  bool outdated; /* other headers were given since it was sent */
 };
 
 void idem__mcp_lines_free(idem__mcp_web *web) {
@@ -79,6 +80,7 @@ static idem_status copy_outcome(idem_mcp_refusal *refusal, const idem__http_outc
 int idem_mcp_refusal_status(const idem_mcp_refusal *refusal) { return refusal->status; }
 const char *idem_mcp_refusal_url(const idem_mcp_refusal *refusal) { return refusal->url; }
 unsigned idem_mcp_refusal_count(const idem_mcp_refusal *refusal) { return refusal->count; }
+bool idem_mcp_refusal_outdated(const idem_mcp_refusal *refusal) { return refusal->outdated; }
 void idem_mcp_refusal_keep(idem_mcp_refusal *refusal) { refusal->kept = true; }
 
 const char *idem_mcp_refusal_header(const idem_mcp_refusal *refusal, const char *name,
@@ -116,6 +118,7 @@ static idem_status set_lines(idem__mcp_web *web, const char *const *headers) {
     whole = (lines[i] = idem__strndup(&web->alloc, headers[i], strlen(headers[i]))) != NULL;
   idem__mcp_lines_free(web);
   web->lines = lines;
+  web->lines_since = web->http ? idem__http_client_turns(web->http) : 0;
   idem__mcp_caches_drop(web->client, true); /* whoever asks now may be somebody else */
   return whole ? IDEM_OK : IDEM_E_NOMEM;
 }
@@ -161,6 +164,7 @@ static idem_mcp_refusal *new_refusal(idem__mcp_web *web, idem__http_post *post,
   refusal->post = post;
   refusal->status = outcome->http_status;
   refusal->count = idem__http_post_refusals(post);
+  refusal->outdated = web->lines && idem__http_post_turn(post) <= web->lines_since;
   idem__buf_init(&refusal->head, &refusal->alloc, HEAD_BYTES);
   idem__buf_init(&refusal->body, &refusal->alloc, HEAD_BYTES);
   refusal->url = idem__strndup(&web->alloc, web->url, strlen(web->url));

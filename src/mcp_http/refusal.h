@@ -14,6 +14,7 @@ struct idem__mcp_web {
   char *session;                  /* of the older era; NULL: none */
   char *endpoint;                 /* of the older transport: where messages go */
   char **lines;                   /* headers that a program gave after a refusal; ends with NULL */
+  uint64_t lines_since;           /* requests that were made before it did */
   bool old;                       /* HTTP+SSE */
   bool streaming;                 /* the standing stream was opened */
   bool greeting;                  /* "initialized" must be out before anything else */

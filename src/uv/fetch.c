@@ -309,6 +309,11 @@ static uint64_t time_left(const idem_fetch *fetch) {
 
 static bool has_body(const idem_fetch *fetch) { return fetch->opts.body && !fetch->get; }
 
+static bool may_connect(void *user, const uint8_t *address, size_t len) {
+  const idem_fetch *fetch = user;
+  return fetch->opts.may_connect(address, len, fetch->user);
+}
+
 static idem_status start_transfer(idem_fetch *fetch) {
   const idem_fetch_opts *opts = &fetch->opts;
   size_t count = 0;
@@ -329,6 +334,7 @@ static idem_status start_transfer(idem_fetch *fetch) {
                                 .cert_file = fetch->stripped ? NULL : opts->cert_file,
                                 .key_file = fetch->stripped ? NULL : opts->key_file,
                                 .no_verify = opts->no_verify,
+                                .may_connect = opts->may_connect ? may_connect : NULL,
                                 .on_status = on_status,
                                 .on_header = on_header,
                                 .on_head = on_head,

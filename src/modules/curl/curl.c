@@ -4,11 +4,13 @@
 #include "curl.h"
 
 #include <curl/curl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 struct idem__curl {
   CURLM *multi;
@@ -282,6 +284,30 @@ static bool set_callbacks(CURL *easy, idem__curl_transfer *transfer) {
          SET(CURLOPT_HTTPHEADER, transfer->headers);
 }
 
+/* The address is known here, whatever name led to it. */
+static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *to) {
+  const idem__curl_transfer *transfer = user;
+  const idem__curl_request *request = &transfer->request;
+  const void *address = &to->addr;
+  bool may = false;
+  (void)purpose;
+  if (to->family == AF_INET) {
+    const struct sockaddr_in *four = address;
+    may = request->may_connect(request->user, (const uint8_t *)&four->sin_addr, 4);
+  } else if (to->family == AF_INET6) {
+    const struct sockaddr_in6 *six = address;
+    may = request->may_connect(request->user, (const uint8_t *)&six->sin6_addr, 16);
+  }
+  if (!may) return CURL_SOCKET_BAD;
+  return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
+
+static bool set_address_check(CURL *easy, idem__curl_transfer *transfer) {
+  if (!transfer->request.may_connect) return true;
+  return SET(CURLOPT_OPENSOCKETFUNCTION, open_socket) && SET(CURLOPT_OPENSOCKETDATA, transfer) &&
+         SET(CURLOPT_FRESH_CONNECT, 1L);
+}
+
 static idem_status start(idem__curl *set, const idem__curl_request *request,
                          idem__curl_transfer **out) {
   idem__curl_transfer *transfer = calloc(1, sizeof *transfer);
@@ -292,7 +318,8 @@ static idem_status start(idem__curl *set, const idem__curl_request *request,
   CURL *easy = transfer->easy = curl_easy_init();
   bool fine = easy && add_headers(transfer, request) && set_message(easy, request) &&
               set_limits(easy, request) && set_trust(easy, request) &&
-              set_callbacks(easy, transfer) && SET(CURLOPT_URL, request->url);
+              set_callbacks(easy, transfer) && set_address_check(easy, transfer) &&
+              SET(CURLOPT_URL, request->url);
   if (!fine) {
     free_transfer(transfer);
     return IDEM_E_NOMEM;

@@ -6,7 +6,7 @@
 
 #include "../../base/base.h"
 
-#define IDEM__CURL_VERSION 2
+#define IDEM__CURL_VERSION 3
 #define IDEM__CURL_SYMBOL "idem__curl_module_table"
 
 typedef struct idem__curl idem__curl; /* transfers of one loop, and the connections they reuse */
@@ -35,6 +35,9 @@ typedef struct idem__curl_request {
   const char *ca_file; /* NULL: the system's */
   const char *cert_file, *key_file;
   bool no_verify; /* any certificate will do */
+  /* May a connection be made to these 4 or 16 bytes (a proxy's, where there is one)? NULL: to any; else none that was
+   * kept is used. */
+  bool (*may_connect)(void *user, const uint8_t *address, size_t len);
   /* A status line has come; headers of an earlier one (1xx) are void. False ends the transfer. */
   bool (*on_status)(void *user, int status);
   /* `value` is trimmed; neither ends with NUL. */

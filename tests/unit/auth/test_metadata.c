@@ -148,11 +148,46 @@ static void documents_that_cannot_be_are_refused(void **state) {
   }
 }
 
+static void only_addresses_of_the_world_are_public(void **state) {
+  static const uint8_t open4[][4] = {{1, 1, 1, 1},     {8, 8, 8, 8},     {172, 32, 0, 1},
+                                     {100, 128, 0, 1}, {192, 169, 0, 1}, {223, 255, 255, 255},
+                                     {11, 0, 0, 1}};
+  static const uint8_t closed4[][4] = {{0, 0, 0, 0},        {10, 1, 2, 3},        {100, 64, 0, 1},
+                                       {127, 0, 0, 1},      {169, 254, 169, 254}, {172, 16, 0, 1},
+                                       {172, 31, 255, 255}, {192, 168, 1, 1},     {198, 19, 0, 1},
+                                       {224, 0, 0, 1},      {255, 255, 255, 255}};
+  static const uint8_t open6[][16] = {{0x26, 0x06, 0x47},
+                                      {0x20, 0x02, 8, 8, 8, 8},
+                                      {[10] = 0xff, [11] = 0xff, [12] = 8, [13] = 8},
+                                      {0, 0x64, 0xff, 0x9b, [12] = 8, [13] = 8}};
+  static const uint8_t closed6[][16] = {{0},
+                                        {[15] = 1},
+                                        {0xfe, 0x80},
+                                        {0xfc},
+                                        {0xfd, 1},
+                                        {0xff, 2},
+                                        {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1},
+                                        {0, 0x64, 0xff, 0x9b, [12] = 10},
+                                        {0x20, 0x02, 192, 168, 1, 1},
+                                        {0x20, 0x01, 0, 0, 1}};
+  (void)state;
+  for (size_t i = 0; i < sizeof open4 / 4; i++)
+    assert_true(idem__auth_address_is_public(open4[i], 4));
+  for (size_t i = 0; i < sizeof closed4 / 4; i++)
+    assert_false(idem__auth_address_is_public(closed4[i], 4));
+  for (size_t i = 0; i < sizeof open6 / 16; i++)
+    assert_true(idem__auth_address_is_public(open6[i], 16));
+  for (size_t i = 0; i < sizeof closed6 / 16; i++)
+    assert_false(idem__auth_address_is_public(closed6[i], 16));
+  assert_false(idem__auth_address_is_public(open6[0], 6));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(metadata_lie_in_well_known_places),
       cmocka_unit_test(a_resource_is_the_server_or_what_it_lies_in),
       cmocka_unit_test(only_https_and_loopback_are_asked),
+      cmocka_unit_test(only_addresses_of_the_world_are_public),
       cmocka_unit_test(scopes_are_sets),
       cmocka_unit_test(forms_are_decoded_and_doubts_refused),
       cmocka_unit_test(documents_that_cannot_be_are_refused),
