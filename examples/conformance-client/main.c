@@ -1,13 +1,19 @@
 /* main.c - idem-conformance-client: what the official MCP conformance suite wants of a client.
  * idem-conformance-client URL, with MCP_CONFORMANCE_SCENARIO, MCP_CONFORMANCE_PROTOCOL_VERSION and
  * MCP_CONFORMANCE_CONTEXT in the environment, as the suite starts it. */
-#include "plan.h"
+#include "login.h"
 
 #include <idem/uv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
+
+/* A client that is gone refuses nothing any more. */
+static void end(plan *self) {
+  idem_auth_free(self->auth);
+  self->auth = NULL;
+}
 
 static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
   plan *self = user;
@@ -18,7 +24,14 @@ static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
   idem_mcp_trouble trouble = idem_mcp_client_trouble(client);
   fprintf(stderr, "%s: cannot connect: %s (%s, phase %d, HTTP %d)\n", self->scenario, trouble.text,
           idem_status_text(status), (int)trouble.phase, trouble.http_status);
+  if (self->auth) fprintf(stderr, "auth: %s\n", idem_auth_why(self->auth));
   self->failures++;
+  end(self);
+}
+
+static void on_close(idem_mcp_client *client, void *user) {
+  (void)client;
+  end(user);
 }
 
 static void on_problem(idem_mcp_client *client, const idem_mcp_problem *problem, void *user) {
@@ -60,6 +73,8 @@ static int run(plan *self, const char *url) {
                                .roots = true,
                                .on_problem = on_problem,
                                .on_lost = on_lost,
+                               .on_close = on_close,
+                               .on_refused = login_wanted(self) ? login_on_refused : NULL,
                                .on_traffic = getenv("IDEM_TRAFFIC") ? on_traffic : NULL,
                                .extensions = strncmp(self->scenario, "sep-2640", 8) == 0
                                                  ? "{\"io.modelcontextprotocol/skills\":{}}"
@@ -67,7 +82,9 @@ static int run(plan *self, const char *url) {
                                .idle_ms = 20000,
                                .user = self};
   if (uv_loop_init(&loop) != 0) return 1;
-  idem_status status = idem_mcp_connect(&loop, url, &opts, on_ready, self, &self->client);
+  idem_status status = login_wanted(self) ? login_new(self, &loop, url) : IDEM_OK;
+  if (status == IDEM_OK)
+    status = idem_mcp_connect(&loop, url, &opts, on_ready, self, &self->client);
   if (status != IDEM_OK) {
     fprintf(stderr, "idem-conformance-client: cannot use %s: %s\n", url, idem_status_text(status));
     return 2;

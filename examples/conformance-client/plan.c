@@ -97,6 +97,7 @@ static bool call_defaults(plan *self) {
 static bool call_reconnection(plan *self) {
   return first_time(self) && call(self, "test_reconnection", "{}");
 }
+static bool call_test_tool(plan *self) { return first_time(self) && call(self, "test-tool", "{}"); }
 static bool call_valid(plan *self) { return first_time(self) && call(self, "valid_tool", "{}"); }
 
 static bool call_rounds(plan *self) {
@@ -253,6 +254,7 @@ static const struct {
     {"http-invalid-tool-headers", STEPS(list_tools, call_valid)},
     {"json-schema-ref-no-deref", STEPS(list_tools)},
     {"json-schema-2020-12-preservation", STEPS(list_tools, call_echo)},
+    {"auth/", STEPS(list_tools, call_test_tool)},
     {"sep-2640-client-no-prefetch", STEPS(list_skills)},
     {"sep-2640-client-verify-digest", STEPS(list_skills, load_skill)},
     {"sep-2640-client-verify-size", STEPS(list_skills, load_skill)},
@@ -261,7 +263,10 @@ static const struct {
 
 const step_fn *plan_steps(const char *scenario) {
   for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
-    if (strcmp(scenarios[i].name, scenario) == 0) return scenarios[i].steps;
+    size_t len = strlen(scenarios[i].name); /* with "/" at its end it is a family */
+    bool family = scenarios[i].name[len - 1] == '/';
+    if (strncmp(scenarios[i].name, scenario, len) == 0 && (family || !scenario[len]))
+      return scenarios[i].steps;
   }
   return NULL;
 }

@@ -10,6 +10,7 @@ typedef bool (*step_fn)(plan *self);
 
 struct plan {
   idem_mcp_client *client;
+  struct idem_auth *auth; /* of the auth scenarios; else NULL */
   const char *scenario;
   const step_fn *steps; /* ends with NULL */
   bool errors_are_fine; /* the scenario is about what must not be done */

@@ -11,13 +11,48 @@ const skills = [
   "sep-2640-client-verify-size",
   "sep-2640-client-verify-frontmatter",
 ];
+const named = (names) => names.map((name) => `auth/${name}`);
+// Every server that wants a token, whatever it says of itself.
+const auth = named([
+  "metadata-default",
+  "metadata-var1",
+  "metadata-var2",
+  "metadata-var3",
+  "basic-cimd",
+  "scope-from-www-authenticate",
+  "scope-from-scopes-supported",
+  "scope-omitted-when-undefined",
+  "scope-step-up",
+  "scope-retry-limit",
+  "token-endpoint-auth-basic",
+  "token-endpoint-auth-post",
+  "token-endpoint-auth-none",
+  "pre-registration",
+]);
+const issuers = named([
+  "resource-mismatch",
+  "offline-access-scope",
+  "offline-access-not-supported",
+  "authorization-server-migration",
+  "iss-supported",
+  "iss-not-advertised",
+  "iss-supported-missing",
+  "iss-wrong-issuer",
+  "iss-unexpected",
+  "iss-normalized",
+  "metadata-issuer-mismatch",
+]);
+const extensions = named(["client-credentials-basic", "enterprise-managed-authorization", "wif-jwt-bearer"]);
+const old = named(["2025-03-26-oauth-metadata-backcompat", "2025-03-26-oauth-endpoint-fallback"]);
 const scenarios = {
+  "2025-03-26": old,
   "2025-11-25": [
     "initialize",
     "tools_call",
     "elicitation-sep1034-client-defaults",
     "sse-retry",
     "json-schema-2020-12-preservation",
+    ...auth,
     ...skills,
   ],
   "2026-07-28": [
@@ -29,18 +64,21 @@ const scenarios = {
     "http-invalid-tool-headers",
     "json-schema-ref-no-deref",
     "json-schema-2020-12-preservation",
+    ...auth,
+    ...issuers,
+    ...extensions,
     ...skills,
   ],
 };
 
-const [program, work, revision] = process.argv.slice(2);
+const [program, work, revision, ...only] = process.argv.slice(2);
 
 async function play(scenario) {
   const suite = join(work, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
-  const out = join(work, `results-client-${revision}-${scenario}`);
+  const out = join(work, `results-client-${revision}-${scenario.replaceAll("/", "-")}`);
   rmSync(out, { recursive: true, force: true });
   const args = [suite, "client", "--command", program, "--scenario", scenario, "--spec-version", revision];
-  const more = skills.includes(scenario) ? ["--force"] : []; // extensions are on no revision's list
+  const more = [...skills, ...extensions].includes(scenario) ? ["--force"] : []; // extensions are on no revision's list
   const child = spawn(process.execPath, [...args, ...more, "--timeout", "60000", "-o", out], {
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -52,8 +90,8 @@ async function play(scenario) {
 }
 
 function readChecks(out) {
-  const files = (existsSync(out) ? readdirSync(out) : []).map((folder) => join(out, folder, "checks.json"));
-  return files.filter(existsSync).flatMap((file) => JSON.parse(readFileSync(file, "utf8")));
+  const files = existsSync(out) ? readdirSync(out, { recursive: true }).map((file) => join(out, file)) : [];
+  return files.filter((file) => file.endsWith("checks.json")).flatMap((file) => JSON.parse(readFileSync(file, "utf8")));
 }
 
 function print({ scenario, code, text, checks }) {
@@ -71,6 +109,12 @@ if (!scenarios[revision]) {
   process.exit(2);
 }
 let failures = 0;
-for (const scenario of scenarios[revision]) if (!print(await play(scenario))) failures++;
-console.log(failures ? `${failures} scenarios failed` : `all ${scenarios[revision].length} scenarios of ${revision} passed`);
+const wanted = only.length ? only : scenarios[revision];
+const playing = [];
+for (const [index, scenario] of wanted.entries()) {
+  // Two at a time: most of it is the suite's own start.
+  playing.push(Promise.all([playing[index - 2]]).then(() => play(scenario)));
+}
+for (const played of playing) if (!print(await played)) failures++;
+console.log(failures ? `${failures} scenarios failed` : `all ${wanted.length} scenarios of ${revision} passed`);
 process.exit(failures ? 1 : 0);
