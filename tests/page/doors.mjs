@@ -20,6 +20,7 @@ const raw = (head) => new Promise((resolve) => {
 });
 
 // --- the key
+await until('the log says where the page is', async () => served.log().includes('the page is at') || served.log());
 const files = readdirSync(join(folder, 'run/idem'));
 const address = readFileSync(join(folder, 'run/idem', files[0]), 'utf8').trim();
 const key = address.split('#key=')[1];
