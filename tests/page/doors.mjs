@@ -50,11 +50,14 @@ check('who takes no gzip gets it plain', head.headers.get('Content-Encoding') ==
 {
   const shown = await new Promise((resolve, reject) => {
     let text = '';
+    let ended = false;
     const child = spawn('script', ['-qfec', `'${program}' serve '${served.path}' --http 127.0.0.1:0`, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, IDEM_PAGE_KEY: '', XDG_RUNTIME_DIR: join(folder, 'run') } });
     child.on('error', () => reject(new Error('script is missing: run scripts/setup test')));
     child.stdout.setEncoding('utf8').on('data', (data) => {
       text += data;
-      if (/#key=\S+/.test(text)) child.stdin.write('\x03');
+      if (ended || !/#key=\S+\s/.test(text)) return;
+      ended = true;
+      child.stdin.on('error', () => {}).write('\x03'); // Ctrl-C; it may be gone already
     });
     child.on('exit', () => resolve(text));
   });
