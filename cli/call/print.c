@@ -116,8 +116,19 @@ static bool write_all(int fd, const char *data, size_t len) {
   return true;
 }
 
+/* False, and said once: the result has too many. */
+static bool may_save(call_printer *self) {
+  if (self->files < PRINT_FILES) return true;
+  if (self->files++ == PRINT_FILES)
+    call_say("the result has more than %u files: the others are left out (--json has them)",
+             PRINT_FILES);
+  self->failed = true;
+  return false;
+}
+
 static void save(call_printer *self, const char *mime_type, size_t mime_len, const text *bytes) {
   char path[4096] = "";
+  if (!may_save(self)) return;
   int fd = create(self, ending_of(mime_type, mime_len), path, sizeof path);
   bool fine = fd >= 0 && write_all(fd, bytes->data, bytes->len);
   if (fd >= 0) fine = close(fd) == 0 && fine;

@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <yyjson.h>
 
+#define PRINT_FILES 256u /* of one result: a server must not fill the folder */
+
 typedef struct call_printer {
   const call_options *options;
   FILE *out;
   bool terminal;  /* `out` is one */
-  unsigned files; /* written so far, for their names */
+  unsigned files; /* written so far; more than PRINT_FILES are not */
   bool failed;    /* a file could not be written; stderr has said so */
 } call_printer;
 

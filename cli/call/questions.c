@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -154,8 +155,16 @@ static bool accept_typed(asking *self) {
   return status != IDEM_E_INVAL;
 }
 
+/* Ctrl-C is a key while a form is open, so a server that never stops asking would keep the person there: the second one
+ * is the signal again. */
+static void leave_form(call_questions *self) {
+  if (self->left && !self->ending) kill(getpid(), SIGINT);
+  self->left = true;
+}
+
 static void on_asked(uv_work_t *work, int status) {
   asking *self = work->data;
+  if (status == 0 && !self->no_terminal && self->end == FORM_DISMISSED) leave_form(self->all);
   if (status == 0 && self->no_terminal && !self->all->ending)
     call_say("the server asks something and there is no terminal to ask at: declined (--answers "
              "FILE answers)");

@@ -20,6 +20,7 @@ typedef struct call_questions {
   uv_mutex_t one; /* form at a time */
   size_t open;    /* forms and programs under way */
   bool ending;
+  bool left; /* Ctrl-C was pressed in a form */
   bool made;
   asking *samplers;
   void (*before)(void *user); /* a form comes: clear the line */

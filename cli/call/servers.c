@@ -3,6 +3,7 @@
 
 #include "call.h"
 #include "config/regular_file.h"
+#include "text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -205,8 +206,17 @@ const known_server *servers_named(const known_servers *self, const char *name) {
   return found;
 }
 
+/* Names of a file that may have come with somebody else's project. */
+static void put_known(const known_server *self, FILE *out) {
+  text name = {.data = NULL};
+  text_escape_cut(&name, self->name, strlen(self->name), 64);
+  fprintf(out, "  %-20s ", name.data ? name.data : "");
+  text_show_line(out, self->path, strlen(self->path), 4096);
+  fputc('\n', out);
+  text_free(&name);
+}
+
 void servers_list(const known_servers *self, FILE *out, size_t most) {
-  for (size_t i = 0; i < self->count && i < most; i++)
-    fprintf(out, "  %-20.64s %s\n", self->items[i].name, self->items[i].path);
+  for (size_t i = 0; i < self->count && i < most; i++) put_known(&self->items[i], out);
   if (self->count > most) fprintf(out, "  and %zu more\n", self->count - most);
 }

@@ -14,8 +14,9 @@ function result(message) {
       return { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: `zoo${kind === "escapes" ? evil : ""}`, version: "1" } };
     case "tools/list":
       if (kind === "endless-pages") return { tools: [tool(`t${Math.random()}`)], nextCursor: `${Math.random()}` };
-      return { tools: [tool("go"), tool("bomb", bomb())] };
+      return { tools: [tool("go"), tool("bomb", bomb()), ...(kind === "escapes" ? [tool("gone\x1bc")] : [])] };
     case "tools/call":
+      if (kind === "many-files") return { content: Array(2000).fill({ type: "image", mimeType: "image/png", data: "AAAA" }) };
       return { content: [{ type: "text", text: kind === "escapes" ? evil : "well" }] };
     default:
       return {};
@@ -77,6 +78,13 @@ const acts = {
   "asks-url"(message) {
     if (message.method !== "tools/call") return answer(message);
     ask(message, { mode: "url", elicitationId: "e", message: "Visit", url: "https://example.org/a/long/path?with=everything&token=\u202ex" }, (said) => `action ${said?.action}`);
+  },
+  // Whatever is answered, it asks again.
+  "asks-forever"(message) {
+    if (message.method !== "tools/call") return answer(message);
+    for (let n = 1; n < 100; n++) asked.set(`q${n}`, () => again(n + 1));
+    const again = (n) => send({ id: `q${n}`, method: "elicitation/create", params: { message: `question ${n}`, requestedSchema: { type: "object", properties: { a: { type: "string" } } } } });
+    again(1);
   },
   steps(message) {
     if (message.method !== "tools/call") return answer(message);

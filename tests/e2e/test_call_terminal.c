@@ -2,6 +2,7 @@
  * order to the terminal. The servers are those of tests/call/zoo.mjs and idem-conformance-server. */
 #include "tty_child.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -109,6 +110,19 @@ static void ctrl_d_declines_and_ctrl_c_gives_no_answer(void **state) {
   expect_shown("action=cancel");
 }
 
+static void a_second_ctrl_c_leaves_a_server_that_asks_for_ever(void **state) {
+  (void)state;
+  TTY_CHILD(&at, idem, "call", "--no-cache", "go", "--", NODE, "asks-forever");
+  tty_child_until(&at, "question 1");
+  tty_child_until(&at, "a (text, may be left out): ");
+  tty_child_type(&at, "\x03");
+  tty_child_until(&at, "question 2");
+  tty_child_until(&at, "a (text, may be left out): ");
+  tty_child_type(&at, "\x03");
+  tty_child_until(&at, "cancelled; the server is told");
+  expect_end(5);
+}
+
 static void a_secret_is_not_echoed(void **state) {
   (void)state;
   TTY_CHILD(&at, idem, "call", "--no-cache", "go", "--", NODE, "asks-secret");
@@ -201,6 +215,28 @@ static void no_order_of_a_server_reaches_the_terminal(void **state) {
   assert_false(tty_child_has_shown(&at, "\033[2J"));
 }
 
+/* Nor one of a name that is only suggested, or stands in a file of servers. */
+static void no_order_in_a_name_reaches_the_terminal(void **state) {
+  (void)state;
+  TTY_CHILD(&at, idem, "call", "--no-cache", "gone", "--", NODE, "escapes");
+  expect_end(2);
+  expect_shown("did you mean gone\\x1bc?");
+  assert_false(tty_child_has_shown(&at, "\033c"));
+  FILE *file = fopen("servers.json", "w");
+  assert_non_null(file);
+  fputs("{\"mcpServers\": {\"a\\u001bc\": {\"command\": \"true\"},"
+        " \"b\": {\"command\": \"true\", \"env\": {\"K\\u001bc\": 5}}}}",
+        file);
+  fclose(file);
+  static const char *const names[] = {"a", "nothing", "b"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    TTY_CHILD(&at, idem, "call", "--no-cache", "--config", "servers.json", names[i]);
+    expect_end(2);
+    expect_shown("\\x1bc");
+    assert_false(tty_child_has_shown(&at, "\033c"));
+  }
+}
+
 static void an_image_is_shown_where_the_terminal_can(void **state) {
   (void)state;
   setenv("KITTY_WINDOW_ID", "1", 1);
@@ -240,6 +276,7 @@ int main(void) {
       cmocka_unit_test(defaults_are_taken_by_enter_and_wrong_types_are_refused),
       cmocka_unit_test(choices_are_made_by_number_name_or_arrow_keys),
       cmocka_unit_test(ctrl_d_declines_and_ctrl_c_gives_no_answer),
+      cmocka_unit_test(a_second_ctrl_c_leaves_a_server_that_asks_for_ever),
       cmocka_unit_test(a_secret_is_not_echoed),
       cmocka_unit_test(a_page_is_shown_in_full_and_not_opened_unasked),
       cmocka_unit_test(a_form_ends_with_its_call),
@@ -247,6 +284,7 @@ int main(void) {
       cmocka_unit_test(ctrl_c_cancels_and_says_so),
       cmocka_unit_test(a_second_ctrl_c_leaves_at_once),
       cmocka_unit_test(no_order_of_a_server_reaches_the_terminal),
+      cmocka_unit_test(no_order_in_a_name_reaches_the_terminal),
       cmocka_unit_test(an_image_is_shown_where_the_terminal_can),
       cmocka_unit_test(a_result_of_100_mib_ends_in_a_sentence_and_bounded_memory),
   };
