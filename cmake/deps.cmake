@@ -52,6 +52,21 @@ function(idem_need_wslay)
                         INTERFACE_INCLUDE_DIRECTORIES ${WSLAY_INCLUDE_DIR})
 endfunction()
 
+# cjose's pkg-config file wants that of jansson, whose headers nobody here needs and Debian's package does not bring.
+function(idem_need_cjose)
+  if(TARGET deps::cjose)
+    return()
+  endif()
+  find_path(CJOSE_INCLUDE_DIR cjose/cjose.h)
+  find_library(CJOSE_LIBRARY cjose)
+  if(NOT CJOSE_INCLUDE_DIR OR NOT CJOSE_LIBRARY)
+    message(FATAL_ERROR "cjose is missing: run scripts/setup")
+  endif()
+  add_library(deps::cjose UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(deps::cjose PROPERTIES IMPORTED_LOCATION ${CJOSE_LIBRARY}
+                        INTERFACE_INCLUDE_DIRECTORIES ${CJOSE_INCLUDE_DIR})
+endfunction()
+
 macro(idem_need_yyjson)
   idem_need(yyjson yyjson 0.10.0)
 endmacro()

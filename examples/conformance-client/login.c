@@ -80,6 +80,7 @@ idem_status login_new(plan *self, uv_loop_t *loop, const char *url) {
                          .grant = grant,
                          .client_id = bearer ? NULL : context(self, "client_id"),
                          .client_secret = context(self, "client_secret"),
+                         .private_key = context(self, "private_key_pem"),
                          .client_document = DOCUMENT,
                          .redirect_uri = "http://localhost:3000/callback",
                          .refresh = true,

@@ -43,9 +43,12 @@ typedef struct idem_auth_opts {
   idem_auth_grant grant;
   const char *client_id;     /* known to the authorization server beforehand */
   const char *client_secret; /* NULL: it has none */
-  const char *
-      client_document; /* https URL of a document about this client, which is its id at servers that
-                                     take such ids; at others it registers */
+  /* PEM, of P-256 or RSA: by its signature the client shows who it is, where the server takes that
+   * (private_key_jwt). */
+  const char *private_key;
+  /* https URL of a document about this client, which is its id at servers that take such ids; at others it
+   * registers. */
+  const char *client_document;
   const char *client_name;  /* for registering; NULL: "idem" */
   const char *redirect_uri; /* CODE: required. Where you listen, or what the browser calls */
   const char *scope;        /* asked for beside what the server wants */
@@ -75,7 +78,8 @@ typedef struct idem_auth_opts {
   const idem_alloc *alloc;
 } idem_auth_opts;
 
-/* INVAL: no such URL, CODE without a redirect_uri, `kept` that is not what was saved. SYS: no random numbers. NOMEM. */
+/* INVAL: no such URL, CODE without a redirect_uri, a key that cannot sign, `kept` that is not what was saved. SYS: no
+ * random numbers, or no module for keys (logged). NOMEM. */
 IDEM_API idem_status idem_auth_new(uv_loop_t *loop, const idem_auth_opts *opts, idem_auth **out);
 /* Gives up every request that waits. Allowed in functions of its own. Takes NULL. */
 IDEM_API void idem_auth_free(idem_auth *auth);

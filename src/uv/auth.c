@@ -1,6 +1,7 @@
 /* auth.c - the flow of src/auth on a loop: what it wants fetched is fetched, pages are shown, time passes; refused requests
  * wait for the end of it, all together. See docs/internals/uv.md and docs/internals/auth.md. */
 #include "auth/auth.h"
+#include "modules/jose/jose.h"
 #include "uv/runtime.h"
 
 #include <errno.h>
@@ -24,6 +25,8 @@ struct idem_auth {
   idem_auth_opts opts; /* of its strings only those below are there */
   char *url, *ca_file, *proxy;
   idem__auth_flow *flow;
+  const idem__jose_module *jose; /* NULL: there is no key */
+  idem__jose_key *key;
   idem_fetch *fetch; /* under way, or NULL */
   uv_timer_t timer;
   idem_mcp_refusal **waiting;
@@ -65,6 +68,16 @@ static uint64_t now_s(void *user) {
   return (uint64_t)now.tv_sec;
 }
 
+static idem_status sign(const char *claims, size_t len, idem__buf *out, void *user) {
+  const idem_auth *auth = user;
+  char *token;
+  idem_status status = auth->jose->sign(auth->key, claims, len, &token);
+  if (status != IDEM_OK) return status;
+  status = idem__buf_put(out, token, strlen(token));
+  auth->jose->free_text(token);
+  return status;
+}
+
 /* ------------------------------------------------------------------------ the end */
 
 static void wipe(char *text, size_t len) {
@@ -76,6 +89,7 @@ static void free_auth(idem_auth *auth) {
   idem__runtime *runtime = auth->runtime;
   idem_alloc alloc = auth->alloc;
   idem__auth_flow_free(auth->flow);
+  if (auth->jose) auth->jose->key_free(auth->key);
   if (auth->line.data) wipe(auth->line.data, auth->line.cap);
   idem__buf_deinit(&auth->line);
   idem__free(&alloc, auth->waiting);
@@ -398,6 +412,22 @@ const char *idem_auth_why(const idem_auth *auth) { return auth->why; }
 
 /* --------------------------------------------------------------------------- making */
 
+static idem_status take_key(idem_auth *auth, const char *pem) {
+  char why[256] = "";
+  if (!pem) return IDEM_OK;
+  const idem__jose_module *jose = idem__module_load("jose", IDEM__JOSE_SYMBOL, why, sizeof why);
+  if (jose && jose->version != IDEM__JOSE_VERSION) {
+    snprintf(why, sizeof why, "idem-jose.so is not a module of this version");
+    jose = NULL;
+  }
+  if (!jose) {
+    idem_logf(auth->opts.log, IDEM_LOG_ERROR, "no signatures", "%s", why);
+    return IDEM_E_SYS;
+  }
+  auth->jose = jose;
+  return jose->key_new(pem, strlen(pem), &auth->key);
+}
+
 static idem_status make_flow(idem_auth *auth, const idem_auth_opts *opts) {
   idem__auth_opts flow = {.url = opts->url,
                           .grant = (idem__auth_grant)opts->grant,
@@ -414,6 +444,7 @@ static idem_status make_flow(idem_auth *auth, const idem_auth_opts *opts) {
                           .strict_resource = opts->strict_resource,
                           .random = random_bytes,
                           .now_s = now_s,
+                          .sign = auth->key ? sign : NULL,
                           .user = auth,
                           .alloc = &auth->alloc};
   return idem__auth_flow_new(&flow, &auth->flow);
@@ -427,7 +458,8 @@ static bool copy(idem_auth *auth, const char *from, char **to) {
 static idem_status prepare(idem_auth *auth, const idem_auth_opts *opts) {
   idem__auth_url url;
   uint8_t byte;
-  idem_status status = make_flow(auth, opts);
+  idem_status status = take_key(auth, opts->private_key);
+  if (status == IDEM_OK) status = make_flow(auth, opts);
   if (status != IDEM_OK) return status;
   if (!copy(auth, opts->url, &auth->url) || !copy(auth, opts->ca_file, &auth->ca_file) ||
       !copy(auth, opts->proxy, &auth->proxy))

@@ -42,7 +42,12 @@ const issuers = named([
   "iss-normalized",
   "metadata-issuer-mismatch",
 ]);
-const extensions = named(["client-credentials-basic", "enterprise-managed-authorization", "wif-jwt-bearer"]);
+const extensions = named([
+  "client-credentials-basic",
+  "client-credentials-jwt",
+  "enterprise-managed-authorization",
+  "wif-jwt-bearer",
+]);
 const old = named(["2025-03-26-oauth-metadata-backcompat", "2025-03-26-oauth-endpoint-fallback"]);
 const scenarios = {
   "2025-03-26": old,
