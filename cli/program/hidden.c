@@ -32,10 +32,17 @@ static char *absolute(const char *path) {
   return strdup(whole);
 }
 
-/* What is not there may come: it keeps its name. */
+/* What is not there may come: it keeps its name, in the folder that this really is. */
 static char *resolve(const char *name) {
-  char *real = realpath(name, NULL);
-  return real ? real : strdup(name);
+  char *real = realpath(name, NULL), *made = NULL;
+  const char *slash = strrchr(name, '/');
+  if (real || !slash || slash == name) return real ? real : strdup(name);
+  char *folder = strndup(name, (size_t)(slash - name));
+  char *real_folder = folder ? realpath(folder, NULL) : NULL;
+  if (folder && asprintf(&made, "%s%s", real_folder ? real_folder : folder, slash) < 0) made = NULL;
+  free(real_folder);
+  free(folder);
+  return made;
 }
 
 static bool add(hidden_files *self, const char *path) {
@@ -191,12 +198,13 @@ static bool pass_entry(passing *self, int folder, const char *real, const char *
     return false;
   }
   if (is_hidden(self->hidden, path)) return true;
-  if (hidden_in(self->hidden, path, false)) return pass_folder(self, path);
   int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return true; /* it went meanwhile */
-  bool fine = fstat(fd, &about) != 0 || S_ISLNK(about.st_mode) || self->allow(self->user, fd, true);
+  bool passed_over = fstat(fd, &about) != 0 || S_ISLNK(about.st_mode);
+  bool inside = !passed_over && hidden_in(self->hidden, path, false);
+  bool fine = passed_over || inside || self->allow(self->user, fd, true);
   close(fd);
-  return fine;
+  return inside ? pass_folder(self, path) : fine;
 }
 
 static bool pass_names(passing *self, DIR *entries, const char *real) {

@@ -138,6 +138,34 @@ static void no_program_reads_the_store(void **state) {
   child_remove_folder(files.folder);
 }
 
+/* Not by another way either: the store's folder may be a link beside it. */
+static void no_program_reads_a_store_behind_a_link(void **state) {
+  serving files;
+  char folder[300], link[300], store[340], session[80], body[256];
+  (void)state;
+  serving_make(&files, config);
+  serving_path(&files, "real", folder, sizeof folder);
+  serving_path(&files, "link", link, sizeof link);
+  assert_int_equal(mkdir(folder, 0700), 0);
+  assert_int_equal(symlink("real", link), 0);
+  snprintf(store, sizeof store, "sqlite:%s/store.db", link);
+  for (int turn = 0; turn < 2; turn++) { /* a new file, one that is there */
+    node self = start(&files, store);
+    open_session(&self, session);
+    static const char *const names[] = {"real/store.db", "real/store.db-wal", "link/store.db",
+                                        "link/store.db-shm"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+      snprintf(body, sizeof body,
+               "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":"
+               "\"show\",\"arguments\":{\"file\":\"%s\"}}}",
+               names[i]);
+      expect_in(post(&self, session, body), "Permission denied");
+    }
+    stop(&self, SIGTERM);
+  }
+  child_remove_folder(files.folder);
+}
+
 static void expect_refused(const char *store, const char *reason, int status) {
   serving files;
   char path[300];
@@ -161,6 +189,7 @@ int main(void) {
       cmocka_unit_test(a_session_outlives_its_process),
       cmocka_unit_test(processes_that_name_one_file_share_its_sessions),
       cmocka_unit_test(no_program_reads_the_store),
+      cmocka_unit_test(no_program_reads_a_store_behind_a_link),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

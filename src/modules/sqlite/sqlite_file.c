@@ -163,17 +163,25 @@ static void begin_news(sqlite_store *store) {
   store->data_version = -1;
 }
 
-/* For its owner alone; SQLite gives the files beside it the same mode. */
-static bool make_file(const char *path, char *why, size_t size) {
-  int made = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+/* Who reads it takes over sessions, who writes it makes some. NULL: nobody else does. */
+static const char *fault_of(int file) {
   struct stat found;
-  bool regular = made >= 0 && fstat(made, &found) == 0 && S_ISREG(found.st_mode);
-  if (made < 0)
-    snprintf(why, size, "the store's file cannot be opened: %s", strerror(errno));
-  else if (!regular)
-    snprintf(why, size, "the store's file is not a regular file");
+  if (fstat(file, &found) != 0) return strerror(errno);
+  if (!S_ISREG(found.st_mode)) return "it is not a regular file";
+  if (found.st_uid != geteuid()) return "it belongs to another user";
+  if (found.st_mode & (S_IRWXG | S_IRWXO)) return "others may read or write it: chmod 600";
+  return found.st_nlink > 1 ? "it has another name, a hard link" : NULL;
+}
+
+/* For its owner alone; SQLite gives the files beside it the same mode, and puts them beside what a link leads to. */
+static bool make_file(const char *path, char *why, size_t size) {
+  int made = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
+  const char *fault = made >= 0        ? fault_of(made)
+                      : errno == ELOOP ? "it is a symbolic link"
+                                       : strerror(errno);
   if (made >= 0) close(made);
-  return regular;
+  if (fault) snprintf(why, size, "the store's file cannot be opened: %s", fault);
+  return !fault;
 }
 
 bool sqlite_file_open(sqlite_store *store, const idem__sqlite_opts *opts, char *why, size_t size) {

@@ -179,6 +179,27 @@ static void expect_refused(const char *path, const char *reason) {
   if (!strstr(why, reason)) fail_msg("\"%s\" does not say \"%s\"", why, reason);
 }
 
+static void a_file_that_others_reach_is_refused(void **state) {
+  char path[64], other[80];
+  (void)state;
+  name_file(path);
+  idem__store_unref(open_at(path, 0));
+  static const mode_t open_to[] = {0644, 0602, 0640};
+  for (size_t i = 0; i < sizeof open_to / sizeof *open_to; i++) {
+    assert_int_equal(chmod(path, open_to[i]), 0);
+    expect_refused(path, "chmod 600");
+  }
+  assert_int_equal(chmod(path, 0600), 0);
+  snprintf(other, sizeof other, "%s.link", path);
+  assert_int_equal(symlink(path, other), 0);
+  expect_refused(other, "a symbolic link");
+  assert_int_equal(unlink(other), 0);
+  assert_int_equal(link(path, other), 0);
+  expect_refused(path, "a hard link");
+  assert_int_equal(unlink(other), 0);
+  idem__store_unref(open_at(path, 0));
+}
+
 static void what_is_no_store_is_refused_with_the_reason(void **state) {
   char path[64];
   sqlite3 *database;
@@ -187,11 +208,13 @@ static void what_is_no_store_is_refused_with_the_reason(void **state) {
   assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
   sqlite3_exec(database, "CREATE TABLE mine(x)", NULL, NULL, NULL);
   sqlite3_close(database);
+  assert_int_equal(chmod(path, 0600), 0);
   expect_refused(path, "not a store of this version");
   name_file(path);
   FILE *file = fopen(path, "w");
   fputs("this is not a database, but long enough to be looked at as if it were one", file);
   fclose(file);
+  assert_int_equal(chmod(path, 0600), 0);
   expect_refused(path, "not a database");
   expect_refused("/nowhere/at/all.db", "No such file");
   name_file(path);
@@ -314,6 +337,7 @@ int main(void) {
       cmocka_unit_test(what_was_answered_is_there_in_the_next_process),
       cmocka_unit_test(nothing_that_was_answered_is_lost_with_its_process),
       cmocka_unit_test(a_file_is_for_its_owner_alone),
+      cmocka_unit_test(a_file_that_others_reach_is_refused),
       cmocka_unit_test(what_is_no_store_is_refused_with_the_reason),
       cmocka_unit_test(two_stores_on_one_file_see_and_tell_each_other),
       cmocka_unit_test(a_file_that_another_holds_is_waited_for_and_given_up),
