@@ -89,7 +89,8 @@ IDEM_API void idem_auth_free(idem_auth *auth);
 IDEM_API void idem_auth_refused(idem_auth *auth, idem_mcp_refusal *refusal);
 /* The browser came back with this query ("code=...&state=..."), or with none. STATE: nobody waits for it. */
 IDEM_API idem_status idem_auth_redirected(idem_auth *auth, const char *query, size_t len);
-/* Puts back what `save` was given, here or in another process. INVAL: it is not that; NOMEM. */
+/* Puts back what `save` was given, here or in another process. INVAL: it is not that, or of another URL, and nothing has
+ * changed; NOMEM. */
 IDEM_API idem_status idem_auth_take(idem_auth *auth, const char *kept, size_t len);
 
 /* "Authorization: Bearer ...", for the headers of a new client; NULL: there is no token. Lent until the auth is spoken

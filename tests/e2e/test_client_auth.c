@@ -2,6 +2,7 @@
  * in the ways in which such servers behave and misbehave; the browser is a function. */
 #include "script.h"
 
+#include "support/fault_alloc.h"
 #include "support/unit.h"
 
 #include <idem/auth.h>
@@ -181,6 +182,19 @@ static void on_page(idem_auth *auth, const char *page, const char *user_code, vo
                      in->browser == OTHER_ISSUER ? in->elsewhere : in->url);
   assert_int_equal(idem_auth_redirected(auth, query, (size_t)len), IDEM_OK);
   assert_int_equal(idem_auth_redirected(auth, query, (size_t)len), IDEM_E_STATE);
+}
+
+/* It may have ended meanwhile. */
+static void on_page_without_memory(idem_auth *auth, const char *page, const char *user_code,
+                                   void *user) {
+  const world *in = user;
+  char query[1024];
+  const char *state = strstr(page, "state=");
+  (void)user_code;
+  assert_non_null(state);
+  int len = snprintf(query, sizeof query, "code=sesame&%.*s&iss=%s", (int)strcspn(state, "&"),
+                     state, in->url);
+  assert_int_equal(idem_auth_redirected(auth, query, (size_t)len), IDEM_OK);
 }
 
 static void save(idem_auth *auth, const char *kept, size_t len, void *user) {
@@ -382,9 +396,10 @@ static void what_was_kept_is_good_in_another_process(void **state) {
 }
 
 static void load(idem_auth *auth, void *user) {
-  static const char kept[] = "{\"access_token\":\"token-5\"}";
-  (void)user;
-  assert_int_equal(idem_auth_take(auth, kept, sizeof kept - 1), IDEM_OK);
+  const world *in = user;
+  char kept[256];
+  int len = snprintf(kept, sizeof kept, "{\"url\":\"%s\",\"access_token\":\"token-5\"}", in->mcp);
+  assert_int_equal(idem_auth_take(auth, kept, (size_t)len), IDEM_OK);
 }
 
 static void what_another_process_has_got_is_used_first(void **state) {
@@ -502,6 +517,34 @@ static void options_that_cannot_be_are_refused(void **state) {
   assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* The client has memory, the way to a token has not. */
+static void log_in(fault_alloc *fault, void *user) {
+  world in;
+  (void)user;
+  set_up(&in);
+  connect_with(&in, NULL);
+  idem_auth_opts opts = {.url = in.mcp,
+                         .redirect_uri = "http://127.0.0.1:9/back",
+                         .on_page = on_page_without_memory,
+                         .save = save,
+                         .user = &in,
+                         .alloc = &fault->alloc};
+  idem_status status = idem_auth_new(&in.loop, &opts, &in.auth);
+  assert_true(status == IDEM_OK || (status == IDEM_E_NOMEM && !in.auth));
+  call(&in, 1);
+  in.good = 7; /* and once more, with what it has by then */
+  call(&in, 1);
+  if (fault->failures == 0) assert_int_equal(in.fine, 2);
+  tear_down(&in);
+}
+
+static void a_login_without_memory_ends(void **state) {
+  (void)state;
+  size_t once = fault_alloc_sweep(log_in, NULL, 1000);
+  print_message("  %zu failures survived\n", once);
+  assert_true(once > 20);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_refused_request_is_sent_again_with_a_token),
@@ -518,6 +561,7 @@ int main(void) {
       cmocka_unit_test(an_auth_that_goes_leaves_no_request_waiting),
       cmocka_unit_test(a_client_that_goes_while_its_request_waits_is_no_matter),
       cmocka_unit_test(options_that_cannot_be_are_refused),
+      cmocka_unit_test(a_login_without_memory_ends),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -434,8 +434,31 @@ static void what_is_kept_goes_on_in_another_process(void **state) {
   expect_form(flow, "refresh_token=R1");
   expect_form(flow, "client_id=c%201");
   take_token(flow);
-  assert_int_equal(idem__auth_flow_take(flow, "{\"token_endpoint\":\"http://evil/\"}", 32),
-                   IDEM_E_INVAL);
+  /* Nothing of another server's, of what was changed, or of nobody's; and then nothing has changed. */
+  static const char *const wrong[] = {"{}", "[]",
+                                      "{\"url\":\"" URL "\",\"token_endpoint\":\"http://evil/\"}",
+                                      "{\"url\":\"" URL "\",\"access_token\":\"two\\nlines\"}"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    assert_int_equal(idem__auth_flow_take(flow, wrong[i], strlen(wrong[i])), IDEM_E_INVAL);
+  assert_string_equal(idem__auth_authorization(flow), "Bearer T1");
+  opts.url = "https://h/elsewhere";
+  idem__auth_flow *other = start(&opts);
+  assert_int_equal(idem__auth_flow_take(other, kept.data, kept.len), IDEM_E_INVAL);
+  assert_null(idem__auth_authorization(other));
+  idem__auth_flow_free(other);
+  idem__auth_flow_free(flow);
+}
+
+static void a_flow_without_anything_can_be_kept(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  char text[1024];
+  idem__buf kept;
+  (void)state;
+  idem__auth_flow *flow = start(&opts);
+  idem__buf_fixed(&kept, text, sizeof text);
+  assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
+  assert_int_equal(idem__auth_flow_take(flow, kept.data, kept.len), IDEM_OK);
+  assert_null(idem__auth_authorization(flow));
   idem__auth_flow_free(flow);
 }
 
@@ -482,6 +505,7 @@ int main(void) {
       cmocka_unit_test(a_client_may_be_a_document),
       cmocka_unit_test(tokens_that_would_break_a_header_are_refused),
       cmocka_unit_test(what_is_kept_goes_on_in_another_process),
+      cmocka_unit_test(a_flow_without_anything_can_be_kept),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
