@@ -56,13 +56,17 @@ static const interpreter interpreters[] = {
      "name what is run yourself, and give values as \"stdin\""},
     {" find gfind ", CODE_EXEC, "", " -exec -execdir -ok -okdir ", "", false,
      "name what is run yourself; a script of your own can take values from \"env\""},
+    {" su runuser script flock ", CODE_FLAG, "c", " --command --session-command ", "", false,
+     "a shell reads it; name a program and its words, or a script of your own that takes values "
+     "from \"env\""},
+    {" watch ", CODE_ALL, "", " ", "n", false, "a shell reads it; call the program itself"},
     {" eval ", CODE_ALL, "", " ", "", false, "call the program itself"},
 };
 
 /* Programs that run what stands behind their own words. */
 #define WRAPPERS                                                                                   \
   " env timeout nice ionice nohup setsid stdbuf time sudo doas su flock chroot unshare busybox "   \
-  "docker podman kubectl watch script xargs find ssh parallel chrt taskset "
+  "runuser docker podman kubectl watch script xargs find ssh parallel chrt taskset "
 
 #define WORDS_SEEN 256u /* of a tool; more are not looked at one by one */
 
