@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
 .PHONY: all check test attack conformance load run install fuzz coverage bench format tidy clean help setup setup-test \
-        amalgamation dist deb setup-chroot
+        amalgamation dist deb container newcomer reproducible setup-chroot
 
 all: ## release binaries into build/bin
 	@scripts/build release $(JOBS)
@@ -81,6 +81,15 @@ setup-chroot:
 
 deb: setup-chroot ## Debian packages for SUITES (bookworm trixie) in build/deb, each built and tried in a chroot; as root
 	@scripts/deb $(SUITES)
+
+container: setup-chroot ## the steps of packaging/Containerfile in chroots, and what comes of them tried; as root
+	@scripts/container
+
+newcomer: setup-chroot ## the first hour in a bare chroot, timed; NEWCOMER_TEST=check|none instead of all tests; as root
+	@scripts/newcomer $(SUITES)
+
+reproducible: ## two builds in different folders have the same bytes; DEB=trixie: two builds of packages, as root
+	@scripts/reproducible $(if $(DEB),deb $(DEB))
 
 clean: ## remove everything built
 	@rm -rf build
