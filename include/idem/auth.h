@@ -84,8 +84,7 @@ IDEM_API idem_status idem_auth_new(uv_loop_t *loop, const idem_auth_opts *opts, 
 /* Gives up every request that waits. Allowed in functions of its own. Takes NULL. */
 IDEM_API void idem_auth_free(idem_auth *auth);
 
-/* Call it from on_refused and nothing else: keeps the refusal, and has it sent again or gives it up. Time limits of
- * the call (idle_ms, deadline_ms, handshake_ms) run on meanwhile: where a person takes part, make them long. */
+/* Call it from on_refused and nothing else: keeps the refusal, and has it sent again or gives it up. */
 IDEM_API void idem_auth_refused(idem_auth *auth, idem_mcp_refusal *refusal);
 /* The browser came back with this query ("code=...&state=..."), or with none. STATE: nobody waits for it. */
 IDEM_API idem_status idem_auth_redirected(idem_auth *auth, const char *query, size_t len);

@@ -173,7 +173,8 @@ typedef struct idem_mcp_trouble {
   size_t unknown;  /* and those that the server may have carried out */
 } idem_mcp_trouble;
 
-/* An HTTP request that was refused with 401 or 403. It waits until you say how to go on. */
+/* An HTTP request that was refused with 401 or 403. It waits until you say how to go on; of the times of its call only
+ * deadline_ms runs meanwhile. */
 typedef struct idem_mcp_refusal idem_mcp_refusal;
 IDEM_API int idem_mcp_refusal_status(const idem_mcp_refusal *refusal);
 IDEM_API const char *idem_mcp_refusal_url(const idem_mcp_refusal *refusal);

@@ -58,8 +58,8 @@ static uint64_t later(uint64_t now, uint64_t ms) { return ms > NEVER - now ? NEV
 
 static uint64_t due_at(const idem__mcp_call *call) {
   if (call->stage == IDEM__MCP_DUE) return 0;
-  uint64_t at =
-      call->stage == IDEM__MCP_ASKED || call->stage == IDEM__MCP_LOOKING ? call->idle_at : NEVER;
+  bool hears = call->stage == IDEM__MCP_ASKED || call->stage == IDEM__MCP_LOOKING;
+  uint64_t at = hears && !call->refused ? call->idle_at : NEVER;
   if (call->stage == IDEM__MCP_PAUSING) at = call->resume_at;
   return call->deadline_at < at ? call->deadline_at : at;
 }

@@ -72,6 +72,7 @@ struct idem__mcp_call {
   bool was_sent; /* some message of it went out, and may have had effects */
   bool answered; /* and the server has said its last word */
   bool detach, fresh;
+  bool refused; /* it waits for the program's word, not the server's: no silence is too long */
   bool tried_version, tried_headers, tried_session; /* each fault of a message is mended once */
   unsigned rounds;
   idem__mcp_pages *pages; /* LIST */

@@ -40,10 +40,19 @@ static idem_status put_version(const idem__mcp_web *web, const idem__mcp_call *c
   return idem__mcp_call_headers(call, lines);
 }
 
+/* While somebody looks for credentials the server is not silent. */
+static void set_refused(idem__mcp_call *call, bool refused) {
+  if (!call || call->refused == refused) return;
+  call->refused = refused;
+  idem__mcp_call_touch(call);
+  idem__mcp_call_arm(call);
+}
+
 static idem_status prepare(void *user, const idem_outgoing *what, idem__http_ask *ask,
                            idem__buf *lines) {
   idem__mcp_web *web = user;
-  const idem__mcp_call *call = call_of(web, what);
+  idem__mcp_call *call = call_of(web, what);
+  set_refused(call, false);
   idem_status status = put_version(web, call, lines);
   if (status == IDEM_OK && web->session && !is_handshake(call))
     status = put_line(lines, "Mcp-Session-Id", web->session);
@@ -135,13 +144,15 @@ static idem__http_verdict lose_session(idem__mcp_web *web, idem__http_post *post
 static idem__http_verdict refused(void *user, idem__http_post *post, const idem_outgoing *what,
                                   const idem__http_outcome *outcome) {
   idem__mcp_web *web = user;
-  const idem__mcp_call *call = call_of(web, what);
+  idem__mcp_call *call = call_of(web, what);
   int status = outcome->http_status;
-  if (status == 401 || status == 403) return idem__mcp_refusal_begin(web, post, outcome);
+  if (status == 401 || status == 403) {
+    set_refused(call, true);
+    return idem__mcp_refusal_begin(web, post, outcome);
+  }
   if (status == 404 && web->session && call && !is_handshake(call) &&
       !idem__mcp_modern(web->client) && !call->tried_session) {
-    idem__mcp_call *mended = (idem__mcp_call *)(uintptr_t)call;
-    mended->tried_session = true;
+    call->tried_session = true;
     return lose_session(web, post);
   }
   return IDEM__HTTP_GO;

@@ -184,17 +184,23 @@ static void on_page(idem_auth *auth, const char *page, const char *user_code, vo
   assert_int_equal(idem_auth_redirected(auth, query, (size_t)len), IDEM_E_STATE);
 }
 
-/* It may have ended meanwhile. */
-static void on_page_without_memory(idem_auth *auth, const char *page, const char *user_code,
-                                   void *user) {
-  const world *in = user;
+/* From the page it was shown, with all that is wanted. */
+static void come_back(const world *in) {
   char query[1024];
-  const char *state = strstr(page, "state=");
-  (void)user_code;
+  const char *state = strstr(in->page, "state=");
   assert_non_null(state);
   int len = snprintf(query, sizeof query, "code=sesame&%.*s&iss=%s", (int)strcspn(state, "&"),
                      state, in->url);
-  assert_int_equal(idem_auth_redirected(auth, query, (size_t)len), IDEM_OK);
+  assert_int_equal(idem_auth_redirected(in->auth, query, (size_t)len), IDEM_OK);
+}
+
+/* It may have ended by the time it has come back. */
+static void on_page_without_memory(idem_auth *auth, const char *page, const char *user_code,
+                                   void *user) {
+  world *in = user;
+  (void)auth, (void)user_code;
+  snprintf(in->page, sizeof in->page, "%s", page);
+  come_back(in);
 }
 
 static void save(idem_auth *auth, const char *kept, size_t len, void *user) {
@@ -477,6 +483,23 @@ static void nobody_to_ask_and_nobody_back_are_said(void **state) {
   tear_down(&in);
 }
 
+static void a_person_may_take_longer_than_a_server(void **state) {
+  (void)state;
+  world in;
+  begin(&in);
+  in.browser = LEAVES;
+  const idem_mcp_call_opts opts = {.idle_ms = 1500};
+  assert_int_equal(idem_mcp_read(in.client, "a:b", &opts, on_result, &in, NULL), IDEM_OK);
+  while (!in.visits) uv_run(&in.loop, UV_RUN_ONCE);
+  uint64_t until = uv_now(&in.loop) + 2000;
+  while (uv_now(&in.loop) < until) uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(in.ended, 0);
+  come_back(&in);
+  while (!in.ended) uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(in.fine, 1);
+  tear_down(&in);
+}
+
 static void an_auth_that_goes_leaves_no_request_waiting(void **state) {
   (void)state;
   world in;
@@ -558,6 +581,7 @@ int main(void) {
       cmocka_unit_test(metadata_that_lead_elsewhere_end_it),
       cmocka_unit_test(a_server_of_the_world_cannot_point_at_this_machine),
       cmocka_unit_test(nobody_to_ask_and_nobody_back_are_said),
+      cmocka_unit_test(a_person_may_take_longer_than_a_server),
       cmocka_unit_test(an_auth_that_goes_leaves_no_request_waiting),
       cmocka_unit_test(a_client_that_goes_while_its_request_waits_is_no_matter),
       cmocka_unit_test(options_that_cannot_be_are_refused),
