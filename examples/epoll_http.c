@@ -1,6 +1,9 @@
 /* epoll_http.c - MCP over HTTP in a loop that was there before: epoll, sockets and libidem, no libuv.
  * `epoll_http [PORT]` serves http://127.0.0.1:PORT/mcp (0, as without one: any free port) until it is ended, and says where.
  * Each connection is asked after every event: is there output, does it read, when must it be called again, is it over. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* accept4 */
+#endif
 #include <arpa/inet.h>
 #include <errno.h>
 #include <idem/mcp_http.h>

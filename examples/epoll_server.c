@@ -2,6 +2,9 @@
  * `epoll_server` serves stdin and stdout, `epoll_server PATH` a Unix socket with many peers. Each
  * peer is asked four things after every event: is there output, does it read, when must it be called
  * again, is it over. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* accept4 */
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <idem/mcp.h>

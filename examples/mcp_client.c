@@ -58,7 +58,9 @@ static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
                ? idem_mcp_call_tool_json(client, self->tool, self->arguments,
                                          strlen(self->arguments), &opts, on_answer, self, NULL)
                : idem_mcp_list(client, IDEM_MCP_TOOLS, &opts, on_tools, self, NULL);
-  if (status != IDEM_OK) idem_mcp_client_close(client);
+  if (status == IDEM_OK) return;
+  fprintf(stderr, "cannot ask: %s\n", idem_status_text(status));
+  idem_mcp_client_close(client);
 }
 
 int main(int argc, char **argv) {

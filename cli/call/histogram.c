@@ -28,6 +28,11 @@ static uint64_t end_of(size_t index) {
   return begin + (UINT64_C(1) << shift) - 1;
 }
 
+/* The end of a class, where times are known to be as long. */
+static uint64_t longest(const histogram *self, size_t index) {
+  return end_of(index) < self->most ? end_of(index) : self->most;
+}
+
 void histogram_add(histogram *self, uint64_t ns) {
   self->count++;
   self->sum += ns;
@@ -42,7 +47,7 @@ uint64_t histogram_at(const histogram *self, double share) {
   if (!self->count) return 0;
   for (size_t i = 0; i < HISTOGRAM_CLASSES; i++) {
     seen += self->classes[i];
-    if ((double)seen >= wanted && seen) return end_of(i) < self->most ? end_of(i) : self->most;
+    if ((double)seen >= wanted && seen) return longest(self, i);
   }
   return self->most;
 }
@@ -62,7 +67,8 @@ const char *histogram_time(uint64_t ns, char *words, size_t size) {
 static uint64_t count_between(const histogram *self, uint64_t from, uint64_t to) {
   uint64_t count = 0;
   for (size_t i = 0; i < HISTOGRAM_CLASSES; i++)
-    if (self->classes[i] && end_of(i) > from && end_of(i) <= to) count += self->classes[i];
+    if (self->classes[i] && longest(self, i) > from && longest(self, i) <= to)
+      count += self->classes[i];
   return count;
 }
 

@@ -465,8 +465,8 @@ static void on_problem(idem_mcp_client *client, const idem_mcp_problem *problem,
   if (self->told_stray || !problem->bytes || self->options->raw) return;
   self->told_stray = true;
   progress_clear(&self->progress);
-  fputs("idem call: the server wrote to its stdout what is no message, and it is passed over: ",
-        stderr);
+  fprintf(stderr, "idem call: the server wrote%s what is no message, and it is passed over: ",
+          self->target.argv ? " to its stdout" : "");
   text_show_line(stderr, problem->bytes, problem->bytes_len, 120);
   fputc('\n', stderr);
 }

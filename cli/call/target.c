@@ -98,6 +98,12 @@ static file_kind kind_of_file(const char *path) {
   return kind;
 }
 
+static bool no_file(const char *word, int error) {
+  fault(word, strerror(error));
+  if (error == ENOENT) fprintf(stderr, "make one with: idem init %s\n", word);
+  return false;
+}
+
 /* A word without a slash or ".json" is a name, whatever lies in the folder. */
 static bool take_file(call_target *self, const char *word, bool *taken) {
   struct stat about;
@@ -113,7 +119,7 @@ static bool take_file(call_target *self, const char *word, bool *taken) {
   switch (kind_of_file(word)) {
   case FILE_CONFIGURATION: return take_configuration(self, word);
   case FILE_SERVERS: return false;
-  default: return fault(word, strerror(errno ? errno : ENOENT));
+  default: return no_file(word, errno ? errno : ENOENT);
   }
 }
 
@@ -251,7 +257,7 @@ static const char *near_name(const known_servers *servers, const char *word) {
 
 static bool no_scheme(const char *word) {
   char why[200];
-  snprintf(why, sizeof why, "did you mean http://%.150s?", word);
+  snprintf(why, sizeof why, "did you mean http://%.150s%s?", word, strchr(word, '/') ? "" : "/mcp");
   return fault(word, why);
 }
 

@@ -55,20 +55,25 @@ static const char *try_url(const call_trouble *why) {
     return "is the path right? MCP servers are often at /mcp, older ones at /sse";
   if (http_status >= 500) return "the server itself is in trouble: look at its log";
   if (http_status == 400) return "--raw shows what was sent and what came back";
-  if (contains(why->what, "refused")) return "is the server running, and at this port?";
+  if (contains(why->what, "refused") || contains(why->what, "Failed to connect"))
+    return "is the server running, and at this port?";
+  if (contains(why->what, "wrong version number"))
+    return "the server does not speak TLS here: the URL without the s (http, ws), or tcp";
   if (contains(why->what, "certificate") || contains(why->what, "TLS") ||
       contains(why->what, "SSL"))
     return "--ca-file FILE names whom to trust";
   if (contains(why->what, "resolve") || contains(why->what, "not known"))
     return "is the name of the host right?";
   if (contains(why->what, "No such file")) return "is the server running? there is no such socket";
+  if (why->stray_len >= 5 && memcmp(why->stray, "HTTP/", 5) == 0)
+    return "it speaks HTTP: http://HOST:PORT/mcp, perhaps";
   if (why->status == IDEM_E_LIMIT) return "--raw shows how far it came";
   return "--raw shows what was sent and what came back";
 }
 
 static const char *try_command(const call_trouble *why) {
   if (contains(why->what, "No such file") || contains(why->what, "ENOENT") ||
-      contains(why->what, "not found") || why->exit_status == 127)
+      why->exit_status == 127)
     return "is the program installed, and in PATH?";
   if (contains(why->what, "Permission") || why->exit_status == 126)
     return "may this file be executed?";
@@ -157,7 +162,7 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
   if (why->what && *why->what) put_row("what", why->what, strlen(why->what), 1000);
   put_end(why);
   if (why->errors_len) put_errors(why);
-  if (why->stray_len) put_row("stdout", why->stray, why->stray_len, 300);
+  if (why->stray_len) put_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
   if (fate) put_row("call", fate, strlen(fate), 200);
   if (try) put_row("try", try, strlen(try), 300);
   return status_of(why);

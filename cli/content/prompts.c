@@ -13,14 +13,23 @@ static bool is_known(const char *const *known, const char *value) {
   return false;
 }
 
-/* The first argument that is none of its enum; NULL: all are fine. */
-static const char *stray_argument(const prompt_config *prompt, yyjson_val *arguments) {
+static void say_known(template_fault *fault, const char *name, const char *const *known) {
+  size_t size = sizeof fault->sentence;
+  size_t len = (size_t)snprintf(fault->sentence, size, "arguments.%s: expected one of", name);
+  for (size_t i = 0; known[i] && len < size; i++)
+    len += (size_t)snprintf(fault->sentence + len, size - len, "%s \"%s\"", i ? "," : "", known[i]);
+}
+
+/* Whether each argument that has an enum is one of it. */
+static bool all_known(const prompt_config *prompt, yyjson_val *arguments, template_fault *fault) {
   for (size_t i = 0; i < prompt->argument_count; i++) {
     const char *value = yyjson_get_str(yyjson_obj_get(arguments, prompt->argument_names[i]));
     const char *const *known = prompt->completions[i].values;
-    if (value && known && !is_known(known, value)) return prompt->argument_names[i];
+    if (!value || !known || is_known(known, value)) continue;
+    say_known(fault, prompt->argument_names[i], known);
+    return false;
   }
-  return NULL;
+  return true;
 }
 
 static void answer(idem_request *request, yyjson_val *arguments, void *user) {
@@ -28,9 +37,7 @@ static void answer(idem_request *request, yyjson_val *arguments, void *user) {
   values from = {.arguments = arguments};
   template_fault fault;
   idem__buf text;
-  const char *stray = stray_argument(prompt, arguments);
-  if (stray) {
-    snprintf(fault.sentence, sizeof fault.sentence, "arguments.%s: is none of its enum", stray);
+  if (!all_known(prompt, arguments, &fault)) {
     idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", fault.sentence);
     return;
   }

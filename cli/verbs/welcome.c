@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define OTHER_LINES 14u /* that are not names */
-#define CURL_LINES 5u   /* and where there is something for curl to ask */
+#define ASK_LINES 2u    /* and where there is something to ask */
 #define LEAST_NAMES 5u
 #define NAME_WIDTH 20
 
@@ -101,14 +101,22 @@ static bool is_in_path(const char *program) {
   return false;
 }
 
+/* What starts this program from a shell in this folder; the caller frees it. NULL: the word `idem` does. */
+static char *program_path(void) {
+  char *program = realpath("/proc/self/exe", NULL);
+  if (!program || !is_in_path(program)) return program;
+  free(program);
+  return NULL;
+}
+
 static void put_string(idem__buf *out, const char *text) {
   idem__text_json_string(out, text, strlen(text));
 }
 
 static void put_command(idem__buf *out, const char *path) {
-  char *program = realpath("/proc/self/exe", NULL), *file = realpath(path, NULL);
+  char *program = program_path(), *file = realpath(path, NULL);
   idem__buf_puts(out, "{\"command\": ");
-  put_string(out, !program || is_in_path(program) ? "idem" : program);
+  put_string(out, program ? program : "idem");
   idem__buf_puts(out, ", \"args\": [\"serve\", ");
   put_string(out, file ? file : path);
   idem__buf_puts(out, "]}");
@@ -151,13 +159,20 @@ static const char *example_of(yyjson_val *type) {
   return strcmp(name, "integer") == 0 || strcmp(name, "number") == 0 ? "1" : "TEXT";
 }
 
+static void put_program(const page *self, const char *word) {
+  char *program = program_path();
+  fprintf(self->out, "%-10s%s ", word, program ? program : "idem");
+  free(program);
+}
+
 /* A dry run starts nothing, whatever the tool. */
 static void put_try(const page *self, const serve_config *config, const char *path) {
   yyjson_val *key, *value;
   size_t i, max;
   if (!config->shown_count) return;
   const tool_config *tool = &config->tools[0];
-  fputs("try       idem serve ", self->out);
+  put_program(self, "try");
+  fputs("serve ", self->out);
   if (strcmp(path, "idem.json") != 0) fprintf(self->out, "%s ", path);
   fprintf(self->out, "--dry-run %s", tool->name);
   idem_each_member(yyjson_obj_get(yyjson_obj_iter_get_val(tool->key), "args"), i, max, key, value) {
@@ -169,29 +184,29 @@ static void put_try(const page *self, const serve_config *config, const char *pa
   fputc('\n', self->out);
 }
 
-/* NULL: nothing that curl could ask, or it is not known yet. */
-static const char *curl_url(const serve_options *options) {
+/* NULL: nothing that a shell could ask, or it is not known yet. */
+static const char *ask_url(const serve_options *options) {
   const char *url = web_url(options);
   return url && !is_open_port(url) ? url : NULL;
 }
 
-/* What can be pasted into a shell: nothing but curl stands between a person and an answer. */
-static void put_curl(const page *self, const serve_options *options) {
-  static const char question[] =
-      " -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list'"
-      " -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"_meta\":{"
-      "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-      "\"io.modelcontextprotocol/clientCapabilities\":{}}}}'\n";
+static void put_curl(const page *self, const serve_options *options, const char *url) {
   static const char plain[] = " -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"%s\"}'\n";
-  const char *url = curl_url(options);
-  if (!url) return;
   fprintf(self->out, "ask       curl %s -H 'Content-Type: application/json'", url);
   if (options->tokens.count) fputs(" -H 'Authorization: Bearer TOKEN'", self->out);
-  if (options->profile == IDEM_PROFILE_MCP)
-    fputs(question, self->out);
-  else
-    fprintf(self->out, plain,
-            options->profile == IDEM_PROFILE_LSP ? "listMethods" : "rpc.discover");
+  fprintf(self->out, plain, options->profile == IDEM_PROFILE_LSP ? "listMethods" : "rpc.discover");
+}
+
+/* What can be pasted into a shell, and is answered. */
+static void put_ask(const page *self, const serve_options *options) {
+  const char *url = ask_url(options);
+  if (!url) return;
+  if (options->profile != IDEM_PROFILE_MCP) {
+    put_curl(self, options, url);
+    return;
+  }
+  put_program(self, "ask");
+  fprintf(self->out, "call %s%s\n", url, options->tokens.count ? " --token-file FILE" : "");
 }
 
 /* -------------------------------------------------------------------------- whole */
@@ -208,7 +223,7 @@ static page open_page(FILE *out, size_t others) {
 
 void welcome(FILE *out, const edition *served, const char *path, const serve_options *options) {
   const serve_config *config = &served->config;
-  page self = open_page(out, OTHER_LINES + (curl_url(options) ? CURL_LINES : 0));
+  page self = open_page(out, OTHER_LINES + (ask_url(options) ? ASK_LINES : 0));
   char counts[CONFIG_COUNTS], bounds[CONFINE_BRIEF];
   put_line(&self, config->title ? config->title : config->name, self.width);
   fprintf(out, ": %s\n\n", config_counts(config, counts));
@@ -219,7 +234,7 @@ void welcome(FILE *out, const edition *served, const char *path, const serve_opt
   put_addresses(&self, options);
   if (confinement_brief(&served->bounds, bounds)) fprintf(out, "bounds    %s\n", bounds);
   put_try(&self, config, path);
-  put_curl(&self, options);
+  put_ask(&self, options);
   put_settings(&self, config, path, options);
   fflush(out);
 }

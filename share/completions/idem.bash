@@ -32,7 +32,7 @@ _idem_dry_run() {
   [[ $current == "=" ]] && current=
   while read -r word; do
     [[ $word == "$current"* ]] && COMPREPLY+=("$word")
-    [[ $word == *= ]] && compopt -o nospace 2>/dev/null
+    [[ $word == *= ]] && compopt -o nospace +o filenames 2>/dev/null
   done < <("$program" --words "${words[@]:2}" 2>/dev/null)
   ((${#COMPREPLY[@]}))
 }
@@ -67,7 +67,7 @@ _idem_call_words() {
   [[ $current == "=" ]] && current=
   while read -r word; do
     [[ $word == "$current"* ]] && COMPREPLY+=("$word")
-    [[ $word == *= ]] && compopt -o nospace 2>/dev/null
+    [[ $word == *= ]] && compopt -o nospace +o filenames 2>/dev/null
   done < <("$program" --call-words "${words[@]:2}" 2>/dev/null)
   ((${#COMPREPLY[@]}))
 }
@@ -82,7 +82,8 @@ _idem_call() {
     *)
       _idem_words "--read --prompt --complete --method --notify --data --profile --revision --config --header --token-file --ca-file --no-verify --json --raw
         --output --answers --no-input --sampling --timeout --deadline --no-cache --bench --connections --rate --ramp --help" ||
-        { _idem_call_words; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.json' -- "$current"); }
+        { _idem_call_words && [[ $previous != call ]]; } ||
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.json' -- "$current")
       ;;
   esac
 }

@@ -1,6 +1,6 @@
 /* module.c - loading what needs a heavy library, when it is first needed.
- * Looked for in $IDEM_MODULES, beside the program and where it was installed; kept for ever, for
- * nothing that was handed out may dangle. See docs/internals/uv.md. */
+ * Looked for in $IDEM_MODULES, beside the program, beside the library and where it was installed; kept for
+ * ever, for nothing that was handed out may dangle. See docs/internals/uv.md. */
 #include "uv/runtime.h"
 
 #include <dlfcn.h>
@@ -35,12 +35,23 @@ static bool beside_program(char *folder, size_t size) {
   return snprintf(folder, size, "%s/../lib/idem", path) < (int)size;
 }
 
+/* "DIR/libidem-uv.so.0" has them in "DIR/idem", whatever prefix it was installed into. Not where it is a part of the program. */
+static bool beside_library(char *folder, size_t size) {
+  Dl_info self;
+  if (!dladdr(&lock, &self) || !self.dli_fname) return false;
+  const char *slash = strrchr(self.dli_fname, '/');
+  if (!slash || strncmp(slash, "/libidem", 8) != 0) return false;
+  return snprintf(folder, size, "%.*s/idem", (int)(slash - self.dli_fname), self.dli_fname) <
+         (int)size;
+}
+
 static void *find_module(const char *name, char *why, size_t size) {
   char folder[PATH_MAX];
   const char *chosen = getenv("IDEM_MODULES");
   snprintf(why, size, "idem-%s.so was not found", name);
   void *handle = chosen && *chosen ? open_in(chosen, name, why, size) : NULL;
   if (!handle && beside_program(folder, sizeof folder)) handle = open_in(folder, name, why, size);
+  if (!handle && beside_library(folder, sizeof folder)) handle = open_in(folder, name, why, size);
   return handle ? handle : open_in(IDEM_MODULE_DIR, name, why, size);
 }
 

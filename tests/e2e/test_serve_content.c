@@ -215,7 +215,7 @@ static void arguments_are_completed_from_their_enum(void **state) {
   expect_in(
       serving_ask(*state, "prompts/get",
                   "{\"name\":\"speak\",\"arguments\":{\"language\":\"Elvish\",\"word\":\"a\"}}"),
-      "is none of its enum");
+      "arguments.language: expected one of \\\"German\\\", \\\"greek\\\", \\\"Thai\\\"");
 }
 
 static void arguments_are_completed_by_a_program(void **state) {

@@ -66,12 +66,28 @@ static void bars_add_up_to_all(void **state) {
   free(all);
 }
 
+static void nothing_is_drawn_over_the_longest(void **state) {
+  (void)state;
+  char *drawn = NULL;
+  size_t len = 0;
+  histogram *all = malloc(sizeof *all);
+  FILE *out = open_memstream(&drawn, &len);
+  histogram_reset(all);
+  for (uint64_t i = 1; i <= 20; i++) histogram_add(all, i * 1234567);
+  histogram_draw(all, out);
+  fclose(out);
+  assert_null(strstr(drawn, "over"));
+  free(drawn);
+  free(all);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(percentiles_are_right_to_a_hundredth),
       cmocka_unit_test(none_and_the_extremes_are_counted),
       cmocka_unit_test(times_are_written_for_people),
       cmocka_unit_test(bars_add_up_to_all),
+      cmocka_unit_test(nothing_is_drawn_over_the_longest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
