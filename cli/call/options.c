@@ -118,10 +118,14 @@ static bool read_time(const char *text, uint64_t *ms) {
   }
   return false;
 }
+static const char time_form[] = "a time is such as 500ms, 30s or 2m";
+
 static bool set_timeout(call_options *self, const char *value) {
+  self->why = time_form;
   return read_time(value, &self->timeout_ms);
 }
 static bool set_deadline(call_options *self, const char *value) {
+  self->why = time_form;
   return read_time(value, &self->deadline_ms);
 }
 

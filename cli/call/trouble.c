@@ -122,6 +122,17 @@ static void put_errors(const call_trouble *why) {
   }
 }
 
+/* "Invalid Request" alone says less than the status it came with. */
+static void put_what(const call_trouble *why) {
+  text line = {.data = NULL};
+  if (!why->what || !*why->what) return;
+  text_printf(&line, "%.1000s", why->what);
+  if (why->http_status >= 400 && strncmp(why->what, "HTTP ", 5) != 0)
+    text_printf(&line, " (HTTP %d)", why->http_status);
+  put_row("what", line.data, line.len, 1020);
+  text_free(&line);
+}
+
 static void put_end(const call_trouble *why) {
   char how[96] = "";
   if (why->signal)
@@ -159,7 +170,7 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
   put_row(target->argv ? "command" : "url", target->argv ? target->said : target->url,
           strlen(target->argv ? target->said : target->url), 1000);
   if (why->phase) put_row("phase", why->phase, strlen(why->phase), 200);
-  if (why->what && *why->what) put_row("what", why->what, strlen(why->what), 1000);
+  put_what(why);
   put_end(why);
   if (why->errors_len) put_errors(why);
   if (why->stray_len) put_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
