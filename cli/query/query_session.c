@@ -324,6 +324,19 @@ static void check_columns(serve_config *config, const tool_config *tool, yyjson_
                      tool->name, sqlite3_column_name(statement, i));
 }
 
+/* Where it is about the database, it is told there, and of a script by its name. */
+static void query_fault(serve_config *config, const tool_config *tool, yyjson_val *value,
+                        const char *why) {
+  bool database = strncmp(why, NO_DATABASE, strlen(NO_DATABASE)) == 0;
+  const char *key = !database ? "query" : tool->script ? "script" : "database";
+  yyjson_val *at = yyjson_obj_get(value, key);
+  if (database && tool->script)
+    source_fault(&config->source, at, "tool %s: the query %s, in %s", tool->name, why,
+                 yyjson_get_str(at));
+  else
+    source_fault(&config->source, at, "tool %s: the query %s", tool->name, why);
+}
+
 bool query_check(serve_config *config) {
   for (size_t i = 0; i < config->tool_count; i++) {
     tool_config *tool = &config->tools[i];
@@ -338,9 +351,7 @@ bool query_check(serve_config *config) {
       session_close(session);
       continue;
     }
-    if (strncmp(why, NO_DATABASE, strlen(NO_DATABASE)) == 0)
-      at = yyjson_obj_get(value, tool->script ? "script" : "database");
-    source_fault(&config->source, at, "tool %s: the query %s", tool->name, why);
+    query_fault(config, tool, value, why);
   }
   return config->source.faults == 0;
 }
