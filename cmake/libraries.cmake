@@ -47,7 +47,8 @@ endif()
 function(idem_shared target output)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output} VERSION ${PROJECT_VERSION}
                         SOVERSION ${PROJECT_VERSION_MAJOR}
-                        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+                        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
+                        BUILD_RPATH_USE_ORIGIN ON) # else the folder's name leaves its length in what is installed
   target_compile_options(${target} PRIVATE -fno-semantic-interposition)
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     set(map ${PROJECT_SOURCE_DIR}/cmake/exports.map)
