@@ -10,7 +10,8 @@ static uint64_t read_cell(const idem__cell *cell) {
 
 static void add_row(idem_metrics_sums *sums, const idem__row *row) {
   for (size_t i = 0; i < IDEM__OUTCOMES; i++) sums->requests += read_cell(&row->outcomes[i]);
-  sums->errors += read_cell(&row->outcomes[IDEM__OUTCOME_ERROR]);
+  sums->errors += read_cell(&row->outcomes[IDEM__OUTCOME_ERROR]) +
+                  read_cell(&row->outcomes[IDEM__OUTCOME_TIMEOUT]);
   for (size_t i = 0; i <= IDEM__BUCKETS; i++) sums->buckets[i] += read_cell(&row->buckets[i]);
 }
 

@@ -13,20 +13,21 @@ static void sums_are_over_methods_and_threads(void **state) {
   idem_metrics *one = open_metrics(), *other = open_metrics();
   idem__method_label label = 0;
   assert_int_equal(idem__metrics_label(one, "a", 1, &label), IDEM_OK);
-  idem__metrics_request(one, label, true, 0, 200000);
-  idem__metrics_request(one, 0, false, -32601, 200000);
-  idem__metrics_request(other, 0, true, 0, 200000);
+  idem__metrics_request(one, label, IDEM__OUTCOME_OK, 0, 200000);
+  idem__metrics_request(one, 0, IDEM__OUTCOME_ERROR, -32601, 200000);
+  idem__metrics_request(other, 0, IDEM__OUTCOME_OK, 0, 200000);
+  idem__metrics_request(other, 0, IDEM__OUTCOME_TIMEOUT, -32603, 200000);
   idem__metrics_add(one, IDEM__M_CONNECTIONS_OPENED, 3);
   idem__metrics_add(one, IDEM__M_CONNECTIONS_CLOSED, 1);
   idem__metrics_add(other, IDEM__M_SESSIONS_OPENED, 2);
   idem_metrics_sums sums = {0};
   idem_metrics_add_to(one, &sums);
   idem_metrics_add_to(other, &sums);
-  assert_int_equal(sums.requests, 3);
-  assert_int_equal(sums.errors, 1);
+  assert_int_equal(sums.requests, 4);
+  assert_int_equal(sums.errors, 2);
   assert_int_equal(sums.connections, 2);
   assert_int_equal(sums.sessions, 2);
-  assert_int_equal(sums.buckets[1], 3);
+  assert_int_equal(sums.buckets[1], 4);
   idem_metrics_free(one);
   idem_metrics_free(other);
 }
