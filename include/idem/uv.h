@@ -33,7 +33,7 @@ typedef struct idem_serve_opts {
   /* Where `server` keeps what outlives a request: sessions of revisions before 2026-07-28 with their events, tasks, news of
    * changes, and the key of requestState unless it was given one. NULL and "memory:": in this process, gone with it.
    * "sqlite:/path": in a file, for the processes of one machine that name it; "?sync=full" behind it survives a loss
-   * of power, too, "normal" (unless told otherwise) the death of any process, "off" neither. A server has
+   * of power, too, "normal" (unless told otherwise) the death of any process; with "off" a loss of power may break the file. A server has
    * one store, chosen when it is first served. INVAL: another is in use, there is no server, or it is no such
    * URL. SYS: it cannot be opened (logged). */
   const char *store;

@@ -127,7 +127,6 @@ void idem__auth_refused(idem__auth_flow *flow, int status, const idem__auth_chal
     return;
   }
   flow->place = 0;
-  flow->retried = false;
   flow->state = FLOW_IDLE;
   if (!flow_copy(flow, TEXT_CHALLENGED_SCOPE, challenge->scope) ||
       !flow_copy(flow, TEXT_CHALLENGED_METADATA, challenge->resource_metadata))

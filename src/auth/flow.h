@@ -60,7 +60,6 @@ struct idem__auth_flow {
   unsigned place;    /* which place is asked */
   unsigned attempts; /* since a token was last good */
   bool old_server; /* there is no resource metadata: the server is its own, as before 2025-06-18 */
-  bool retried;    /* the client was refused and registered anew */
   char *texts[TEXT_COUNT];
   char *resource_scopes;
   idem__auth_server server;
