@@ -22,7 +22,7 @@ static void handle_closed(idem__fetcher *fetcher) {
   idem__free(&alloc, fetcher);
 }
 
-static void on_idle_closed(uv_handle_t *handle) { handle_closed(handle->data); }
+static void on_other_closed(uv_handle_t *handle) { handle_closed(handle->data); }
 
 /* Only here is it certain that libcurl is not on the stack. */
 static void on_timer_closed(uv_handle_t *handle) {
@@ -41,7 +41,8 @@ static void on_poll_closed(uv_handle_t *handle) {
 void idem__fetcher_close(idem__fetcher *fetcher) {
   if (!fetcher) return;
   uv_close((uv_handle_t *)&fetcher->timer, on_timer_closed);
-  uv_close((uv_handle_t *)&fetcher->idle, on_idle_closed);
+  uv_close((uv_handle_t *)&fetcher->idle, on_other_closed);
+  uv_close((uv_handle_t *)&fetcher->soon, on_other_closed);
 }
 
 /* ------------------------------------------------------- what libcurl asks for */
@@ -89,11 +90,21 @@ static void on_tick(uv_timer_t *timer) {
   fetcher->module->tick(fetcher->set);
 }
 
+static void on_soon(uv_idle_t *soon) {
+  const idem__fetcher *fetcher = soon->data;
+  uv_idle_stop(soon);
+  fetcher->module->tick(fetcher->set);
+}
+
+/* A timer of no time that is set again by its own function runs again before anything else does. */
 static void on_set_timer(void *user, long after_ms) {
   idem__fetcher *fetcher = user;
   if (uv_is_closing((uv_handle_t *)&fetcher->timer)) return;
-  if (after_ms < 0) {
-    uv_timer_stop(&fetcher->timer);
+  uv_timer_stop(&fetcher->timer);
+  uv_idle_stop(&fetcher->soon);
+  if (after_ms < 0) return;
+  if (after_ms == 0) {
+    uv_idle_start(&fetcher->soon, on_soon);
     return;
   }
   uv_update_time(fetcher->loop);
@@ -162,9 +173,11 @@ idem_status idem__fetcher_get(idem__runtime *runtime, char *why, size_t size, id
   idem__heap_init(&fetcher->deadlines, &fetcher->alloc);
   uv_timer_init(runtime->loop, &fetcher->timer);
   uv_timer_init(runtime->loop, &fetcher->idle);
-  fetcher->timer.data = fetcher->idle.data = fetcher;
-  fetcher->open_handles = 2;
+  uv_idle_init(runtime->loop, &fetcher->soon);
+  fetcher->timer.data = fetcher->idle.data = fetcher->soon.data = fetcher;
+  fetcher->open_handles = 3;
   uv_unref((uv_handle_t *)&fetcher->timer);
+  uv_unref((uv_handle_t *)&fetcher->soon);
   *out = runtime->fetcher = fetcher;
   return IDEM_OK;
 }

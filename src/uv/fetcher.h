@@ -12,6 +12,7 @@ struct idem__fetcher {
   idem_alloc alloc;
   uv_loop_t *loop;
   uv_timer_t timer; /* libcurl's */
+  uv_idle_t soon;   /* when it wants no time to pass */
   uv_timer_t idle;  /* for the first of `deadlines` */
   idem__heap deadlines;
   void (*expire)(idem__timer *overdue);

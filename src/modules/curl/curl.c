@@ -1,7 +1,7 @@
 /* curl.c - libcurl's multi interface for a loop that somebody else runs.
  * libcurl may not be entered from its own callbacks, so what they start or cancel waits until it
  * has returned. Redirects, limits and retries are the caller's. See docs/internals/modules.md. */
-#include "curl.h"
+#include "url.h"
 
 #include <curl/curl.h>
 #include <netinet/in.h>
@@ -12,6 +12,10 @@
 #include <strings.h>
 #include <sys/socket.h>
 
+/* Of bodies, between two ticks. A server that never stops sending would keep libcurl reading for as long,
+ * and no timer of the loop would run. */
+#define TURN_BYTES ((size_t)256 * 1024)
+
 struct idem__curl {
   CURLM *multi;
   idem__curl_host host;
@@ -20,6 +24,9 @@ struct idem__curl {
   sigset_t mask;
   idem__curl_transfer *waiting; /* to be started, in no order */
   idem__curl_transfer *doomed;  /* to be freed */
+  size_t taken;                 /* of bodies, since the last tick */
+  idem__list late;              /* whose bodies go on with the next tick, in this order */
+  idem__list broken;            /* that could not be let go: to be ended */
 };
 
 struct idem__curl_transfer {
@@ -28,7 +35,9 @@ struct idem__curl_transfer {
   struct curl_slist *headers;
   idem__curl_request request; /* callbacks, user, body */
   idem__curl_transfer *next;  /* in waiting or doomed */
-  bool added, cancelled, head_over;
+  idem__list link;            /* in late or broken */
+  bool added, cancelled, head_over, held;
+  CURLcode fault; /* of one that is broken */
   int status;
   char error[CURL_ERROR_SIZE];
 };
@@ -64,6 +73,7 @@ static void enter(idem__curl *set) {
 
 static void free_transfer(idem__curl_transfer *transfer) {
   idem__curl *set = transfer->set;
+  idem__list_leave(&transfer->link);
   if (!set->inside) hold_signal(set); /* it may say goodbye */
   if (transfer->added) curl_multi_remove_handle(set->multi, transfer->easy);
   curl_easy_cleanup(transfer->easy);
@@ -121,6 +131,18 @@ static void start_waiting(idem__curl *set) {
   }
 }
 
+static idem__curl_transfer *first_of(const idem__list *list) {
+  return IDEM__CONTAINER(list->next, idem__curl_transfer, link);
+}
+
+static void end_broken(idem__curl *set) {
+  while (!idem__list_empty(&set->broken)) {
+    idem__curl_transfer *transfer = first_of(&set->broken);
+    idem__list_remove(&transfer->link);
+    end_transfer(transfer->easy, transfer->fault);
+  }
+}
+
 /* libcurl has returned: what had to wait for that is done now. */
 static void leave(idem__curl *set) {
   if (--set->inside > 0) return;
@@ -130,12 +152,46 @@ static void leave(idem__curl *set) {
   while ((message = curl_multi_info_read(set->multi, &left))) {
     if (message->msg == CURLMSG_DONE) end_transfer(message->easy_handle, message->data.result);
   }
+  end_broken(set);
   while (set->doomed) {
     idem__curl_transfer *transfer = set->doomed;
     set->doomed = transfer->next;
     free_transfer(transfer);
   }
   start_waiting(set);
+  if (!idem__list_empty(&set->late)) set->host.set_timer(set->host.user, 0);
+}
+
+/* ------------------------------------------------------------------ holding back */
+
+/* What libcurl kept meanwhile is delivered at once. It does not look at what our callbacks say of that,
+ * and before there is a connection there is nothing to go on with. */
+static void go_on(idem__curl_transfer *transfer) {
+  CURLcode code = curl_easy_pause(transfer->easy, CURLPAUSE_CONT);
+  if (code == CURLE_OK || code == CURLE_BAD_FUNCTION_ARGUMENT || transfer->cancelled) return;
+  transfer->fault = code;
+  idem__list_leave(&transfer->link);
+  idem__list_append(&transfer->set->broken, &transfer->link);
+}
+
+static void hold(idem__curl_transfer *transfer, bool held) {
+  transfer->held = held;
+  enter(transfer->set);
+  if (held)
+    curl_easy_pause(transfer->easy, CURLPAUSE_RECV);
+  else if (idem__list_empty(&transfer->link)) /* else it has its turn */
+    go_on(transfer);
+  leave(transfer->set);
+}
+
+/* A new turn: those that were late in the one before come first. */
+static void take_turn(idem__curl *set) {
+  set->taken = 0;
+  while (!idem__list_empty(&set->late) && set->taken < TURN_BYTES) {
+    idem__curl_transfer *transfer = first_of(&set->late);
+    idem__list_remove(&transfer->link);
+    if (!transfer->cancelled && !transfer->held) go_on(transfer);
+  }
 }
 
 /* ------------------------------------------------------- libcurl's callbacks */
@@ -154,7 +210,7 @@ static int on_socket(CURL *easy, curl_socket_t socket, int what, void *user, voi
 static int on_timer(CURLM *multi, long after_ms, void *user) {
   idem__curl *set = user;
   (void)multi;
-  set->host.set_timer(set->host.user, after_ms);
+  set->host.set_timer(set->host.user, idem__list_empty(&set->late) ? after_ms : 0);
   return 0;
 }
 
@@ -201,8 +257,15 @@ static size_t on_line(char *line, size_t one, size_t len, void *user) {
 
 static size_t on_data(char *data, size_t one, size_t len, void *user) {
   idem__curl_transfer *transfer = user;
+  idem__curl *set = transfer->set;
   (void)one;
-  if (transfer->cancelled) return 0;
+  if (transfer->cancelled || transfer->fault != CURLE_OK) return 0;
+  if (transfer->held || set->taken >= TURN_BYTES) {
+    idem__list_leave(&transfer->link);
+    if (!transfer->held) idem__list_append(&set->late, &transfer->link);
+    return CURL_WRITEFUNC_PAUSE;
+  }
+  set->taken += len;
   bool fine = transfer->request.on_body(transfer->request.user, data, len);
   return fine && !transfer->cancelled ? len : 0;
 }
@@ -315,6 +378,7 @@ static idem_status start(idem__curl *set, const idem__curl_request *request,
   if (!transfer) return IDEM_E_NOMEM;
   transfer->set = set;
   transfer->request = *request;
+  idem__list_init(&transfer->link);
   CURL *easy = transfer->easy = curl_easy_init();
   bool fine = easy && add_headers(transfer, request) && set_message(easy, request) &&
               set_limits(easy, request) && set_trust(easy, request) &&
@@ -350,12 +414,6 @@ static void cancel(idem__curl_transfer *transfer) {
   set->doomed = transfer;
 }
 
-static void hold(idem__curl_transfer *transfer, bool held) {
-  enter(transfer->set); /* letting go may deliver at once */
-  curl_easy_pause(transfer->easy, held ? CURLPAUSE_RECV : CURLPAUSE_CONT);
-  leave(transfer->set);
-}
-
 /* ----------------------------------------------------------------------- a set */
 
 static void ready(idem__curl *set, int socket, bool read, bool write, bool failed) {
@@ -369,6 +427,7 @@ static void ready(idem__curl *set, int socket, bool read, bool write, bool faile
 static void tick(idem__curl *set) {
   int running;
   enter(set);
+  take_turn(set);
   curl_multi_socket_action(set->multi, CURL_SOCKET_TIMEOUT, 0, &running);
   leave(set);
 }
@@ -396,6 +455,8 @@ static idem_status open_set(const idem__curl_host *host, idem__curl **out) {
   idem__curl *set = calloc(1, sizeof *set);
   if (!set) return IDEM_E_NOMEM;
   set->host = *host;
+  idem__list_init(&set->late);
+  idem__list_init(&set->broken);
   set->multi = curl_multi_init();
   if (!set->multi || curl_multi_setopt(set->multi, CURLMOPT_SOCKETFUNCTION, on_socket) ||
       curl_multi_setopt(set->multi, CURLMOPT_SOCKETDATA, set) ||
@@ -408,58 +469,6 @@ static idem_status open_set(const idem__curl_host *host, idem__curl **out) {
   return IDEM_OK;
 }
 
-/* ------------------------------------------------------------------------ URLs */
-
-typedef struct origin {
-  char *scheme, *host, *port;
-} origin;
-
-static void free_origin(origin *of) {
-  curl_free(of->scheme);
-  curl_free(of->host);
-  curl_free(of->port);
-}
-
-static bool get_origin(CURLU *url, origin *of) {
-  return curl_url_get(url, CURLUPART_SCHEME, &of->scheme, 0) == CURLUE_OK &&
-         curl_url_get(url, CURLUPART_HOST, &of->host, 0) == CURLUE_OK &&
-         curl_url_get(url, CURLUPART_PORT, &of->port, CURLU_DEFAULT_PORT) == CURLUE_OK;
-}
-
-static bool same(const origin *a, const origin *b) {
-  return strcasecmp(a->scheme, b->scheme) == 0 && strcasecmp(a->host, b->host) == 0 &&
-         strcmp(a->port, b->port) == 0;
-}
-
-static bool good(CURLU *url, const origin *of) {
-  char *user = NULL;
-  bool named = curl_url_get(url, CURLUPART_USER, &user, 0) == CURLUE_OK;
-  curl_free(user);
-  return !named && (strcasecmp(of->scheme, "http") == 0 || strcasecmp(of->scheme, "https") == 0);
-}
-
-static idem_status resolve(const char *base, const char *reference, char **out, bool *same_origin) {
-  origin before = {0}, after = {0};
-  CURLU *url = curl_url();
-  *out = NULL;
-  idem_status status = url ? IDEM_E_INVAL : IDEM_E_NOMEM;
-  bool based = url && (!base || (curl_url_set(url, CURLUPART_URL, base, 0) == CURLUE_OK &&
-                                 get_origin(url, &before)));
-  if (based && curl_url_set(url, CURLUPART_URL, reference, 0) == CURLUE_OK &&
-      get_origin(url, &after) && good(url, &after) &&
-      curl_url_set(url, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK &&
-      curl_url_get(url, CURLUPART_URL, out, 0) == CURLUE_OK) {
-    *same_origin = !base || same(&before, &after);
-    status = IDEM_OK;
-  }
-  free_origin(&before);
-  free_origin(&after);
-  curl_url_cleanup(url);
-  return status;
-}
-
-static void free_text(char *text) { curl_free(text); }
-
 extern const idem__curl_module idem__curl_module_table;
 __attribute__((visibility("default"))) const idem__curl_module idem__curl_module_table = {
     .version = IDEM__CURL_VERSION,
@@ -471,6 +480,6 @@ __attribute__((visibility("default"))) const idem__curl_module idem__curl_module
     .start = start,
     .cancel = cancel,
     .hold = hold,
-    .resolve = resolve,
-    .free_text = free_text,
+    .resolve = idem__curl_resolve,
+    .free_text = idem__curl_free_text,
 };

@@ -17,7 +17,8 @@ typedef struct idem__curl_host {
   /* From now on call `ready` when the socket can be read or written; neither: no more, and the
    * socket is about to be closed or kept for later. *mark is the host's, NULL at first. */
   void (*watch)(void *user, int socket, bool read, bool write, void **mark);
-  /* Call `tick` once after this time; negative: not any more. Replaces what was asked before. */
+  /* Call `tick` once after this time; negative: not any more. Replaces what was asked before. At once is the
+   * loop's next turn, after its other timers and sockets: what one turn may read is bounded so. */
   void (*set_timer)(void *user, long after_ms);
   void *user;
 } idem__curl_host;
