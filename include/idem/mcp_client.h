@@ -63,7 +63,7 @@ typedef struct idem_mcp_result {
   yyjson_val *task;
   /* Lists: all pages as one array, without what idem_mcp_tool_fault refuses. */
   yyjson_val *items;
-  bool from_cache; /* nothing was asked: the list was fresh */
+  bool from_cache; /* nothing was asked: the list, or the resource, was fresh */
   /* idem_mcp_load_skill: the verified bytes. */
   const char *skill_text;
   size_t skill_len;
@@ -90,7 +90,7 @@ IDEM_API uint64_t idem_mcp_question_call(const idem_mcp_question *question);
 /* Whether an answer would still reach anybody. */
 IDEM_API bool idem_mcp_question_open(const idem_mcp_question *question);
 IDEM_API void idem_mcp_question_keep(idem_mcp_question *question);
-/* These end the question unless they fail with INVAL.
+/* These end the question unless they fail with INVAL; without memory (NOMEM) the server hears that the user went away.
  * Accepts a form or URL. `content` (NULL: nothing filled in; URL: ignored) is an object; what it lacks and
  * the form has a default for is filled in. INVAL: it does not fit the form, and `why` (may be NULL) gets a
  * sentence; the question waits on. */
@@ -219,6 +219,8 @@ typedef struct idem_mcp_client_opts {
   unsigned max_rounds;   /* of questions in one call; 0: 10 */
   size_t max_questions;  /* open at once; 0: 64 */
   size_t message_bytes;  /* one message of the server's; 0: 64 MiB */
+  /* Of resources that were read and are fresh, in all (2026-07-28: ttlMs; a quarter of it for one); 0: 8 MiB */
+  size_t max_cache_bytes;
   /* Handlers declare their capability. Sampling: what it may ask for beyond text. */
   idem_mcp_question_fn on_form;
   idem_mcp_question_fn on_url;
@@ -327,7 +329,7 @@ typedef struct idem_mcp_call_opts {
       deadline_ms; /* in all, rounds and tasks included; 0: the client's; UINT64_MAX: no limit */
   void (*on_progress)(idem_mcp_client *client, const idem_mcp_progress *progress, void *user);
   const char *meta;     /* JSON object: more members of _meta: traceparent, an idempotency key */
-  bool fresh;           /* lists: ask, whatever is cached */
+  bool fresh;           /* lists and resources: ask, whatever is cached */
   bool task;            /* 2025-11-25: as a task, where the server can */
   uint64_t task_ttl_ms; /* how long it shall keep it; 0: its own choice */
   bool detach;          /* of a call that became a task: end with the task, not with its outcome */
@@ -351,6 +353,7 @@ IDEM_API idem_status idem_mcp_call_tool_json(idem_mcp_client *client, const char
                                              const char *arguments, size_t len,
                                              const idem_mcp_call_opts *opts, idem_mcp_result_fn fn,
                                              void *user, uint64_t *call);
+/* A fresh one is not asked for again (2026-07-28: ttlMs), unless it was told to have changed. */
 IDEM_API idem_status idem_mcp_read(idem_mcp_client *client, const char *uri,
                                    const idem_mcp_call_opts *opts, idem_mcp_result_fn fn,
                                    void *user, uint64_t *call);
@@ -443,6 +446,10 @@ IDEM_API idem_status idem_mcp_notify(idem_mcp_client *client, const char *method
 /* Ends a call with CANCELLED, its function inside, and tells the server as the revision has it: by a notification, by the
  * end of its HTTP request, and by tasks/cancel where it has become a task. NOTFOUND: there is no such call. */
 IDEM_API idem_status idem_mcp_cancel(idem_mcp_client *client, uint64_t call);
+/* A call that the server refuses until the user has been at an address (2025-11-25: -32042) asks on_url, and is asked again when the
+ * server says that it is over; if it does not say so within ten minutes, TIMEOUT. This is for the user's own
+ * "done": it is asked again now. STATE: it does not wait for that. NOTFOUND. */
+IDEM_API idem_status idem_mcp_retry(idem_mcp_client *client, uint64_t call);
 /* Calls under way. */
 IDEM_API size_t idem_mcp_client_calls(const idem_mcp_client *client);
 

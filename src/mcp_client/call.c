@@ -274,6 +274,7 @@ static void unlink_call(idem__mcp_call *call) {
 static void free_parts(idem__mcp_call *call) {
   if (call->round) idem__mcp_round_free(call);
   if (call->task) idem__mcp_task_free(call);
+  if (call->addresses) idem__mcp_addresses_free(call);
   if (call->listening) idem__mcp_listen_free(call);
   if (call->skill) idem__mcp_skill_free(call);
   if (call->pages) idem__mcp_pages_free(call->client, call->pages);
@@ -382,6 +383,7 @@ static void end_badly(idem__mcp_call *call, const idem_response *response) {
 static void end_plain(idem__mcp_call *call, yyjson_val *result) {
   idem_mcp_result end = {.status = IDEM_OK, .result = result};
   if (call->kind == IDEM__MCP_TASK_GET) end.task = idem__mcp_task_of(result);
+  idem__mcp_read_keep(call, result);
   idem__mcp_call_end(call, &end);
 }
 
@@ -452,6 +454,7 @@ static void take_result(idem__mcp_call *call, const idem_response *response) {
   } else if (call->kind == IDEM__MCP_TOOL) {
     idem__mcp_call_end_tool(call, result);
   } else if (call->kind == IDEM__MCP_SKILL) {
+    idem__mcp_read_keep(call, result);
     idem__mcp_skill_end(call, result);
   } else {
     end_plain(call, result);
@@ -463,7 +466,9 @@ void idem__mcp_call_answered(idem__mcp_call *call, const idem_response *response
   if (mine && call->kind == IDEM__MCP_LISTEN && idem__mcp_listen_answered(call, response)) return;
   if (mine && call->task && idem__mcp_task_answered(call, response)) return;
   if (response->status == IDEM_E_REMOTE && mine) {
-    if (mend_version(call, response) || idem__mcp_tool_mend(call, response)) return;
+    if (mend_version(call, response) || idem__mcp_tool_mend(call, response) ||
+        idem__mcp_addresses_begin(call, response))
+      return;
     idem__mcp_call_end_remote(call, response);
   } else if (response->status != IDEM_OK || !mine) {
     end_badly(call, response);
@@ -517,6 +522,8 @@ static void expire_call(idem__mcp_call *call, uint64_t now) {
   if (call->stage == IDEM__MCP_DUE) {
     if (call->early == IDEM_OK && call->kind == IDEM__MCP_LIST)
       idem__mcp_page_taken(call, NULL);
+    else if (call->early == IDEM_OK && call->from_cache)
+      idem__mcp_read_end(call);
     else if (call->early == IDEM_OK)
       idem__mcp_call_end(call, &(idem_mcp_result){.status = IDEM_OK});
     else

@@ -51,6 +51,7 @@ static void fill_defaults(idem_mcp_client_opts *opts) {
   set_default_size(&opts->max_list_bytes, (size_t)32 << 20);
   set_default_size(&opts->max_questions, 64);
   set_default_size(&opts->message_bytes, (size_t)64 << 20);
+  set_default_size(&opts->max_cache_bytes, (size_t)8 << 20);
   if (!opts->max_rounds) opts->max_rounds = 10;
   if (!opts->revisions) opts->revisions = UINT32_MAX;
   if (!opts->name) opts->version = IDEM_VERSION;
@@ -101,6 +102,7 @@ static void init_parts(idem_mcp_client *client) {
   idem__list_init(&client->calls);
   idem__list_init(&client->looking);
   idem__list_init(&client->questions);
+  idem__list_init(&client->reads);
   idem__heap_init(&client->timers, alloc);
   idem__map_init(&client->tools, alloc, client->opts.seed);
   idem__buf_init(&client->identity, alloc, (size_t)1 << 20);

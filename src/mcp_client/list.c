@@ -49,6 +49,7 @@ void idem__mcp_caches_drop(idem_mcp_client *client, bool only_private) {
   for (size_t i = 0; i < IDEM__MCP_LISTS; i++) {
     if (!only_private || client->caches[i].is_private) drop_cache(client, &client->caches[i]);
   }
+  idem__mcp_reads_drop(client, only_private);
 }
 
 void idem__mcp_list_changed(idem_mcp_client *client, idem_mcp_list_kind kind) {
@@ -224,8 +225,8 @@ bool idem__mcp_page_taken(idem__mcp_call *call, const idem_response *response) {
   note_freshness(call->pages, response->result);
   idem_status status = add_items(call, items);
   if (status == IDEM_OK && yyjson_is_str(cursor)) {
-    call->answered = false;
     status = ask_page(call, cursor);
+    call->answered = status != IDEM_OK;
     if (status == IDEM_OK) return true;
   }
   if (status == IDEM_OK)

@@ -136,7 +136,10 @@ bool idem__mcp_listen_answered(idem__mcp_call *call, const idem_response *respon
     idem__mcp_call_end(call, &end);
     return true;
   }
-  if (response->status == IDEM_OK) return subscribed(call);
+  if (response->status == IDEM_OK) {
+    call->was_sent = true;
+    return subscribed(call);
+  }
   if (!may_go_on(call, response)) return false;
   uint64_t wait = (uint64_t)AGAIN_MS * self->failures;
   idem__mcp_call_pause(call, wait < AGAIN_MOST_MS ? wait : AGAIN_MOST_MS, again);

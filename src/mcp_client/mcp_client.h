@@ -48,6 +48,7 @@ typedef struct idem__mcp_call idem__mcp_call;
 typedef struct idem__mcp_pages idem__mcp_pages;
 typedef struct idem__mcp_round idem__mcp_round;
 typedef struct idem__mcp_task idem__mcp_task;
+typedef struct idem__mcp_addresses idem__mcp_addresses;
 
 struct idem__mcp_call {
   idem_mcp_client *client;
@@ -72,14 +73,16 @@ struct idem__mcp_call {
   bool was_sent; /* some message of it went out, and may have had effects */
   bool answered; /* and the server has said its last word */
   bool detach, fresh;
-  bool refused; /* it waits for the program's word, not the server's: no silence is too long */
+  bool from_cache; /* it ends with what was read before */
+  bool refused;    /* it waits for the program's word, not the server's: no silence is too long */
   bool tried_version, tried_headers, tried_session; /* each fault of a message is mended once */
   unsigned rounds;
   idem__mcp_pages *pages; /* LIST */
   idem__mcp_round *round;
   idem__mcp_task *task;
-  void *listening; /* LISTEN: see listen.c */
-  void *skill;     /* SKILL: see skill.c */
+  idem__mcp_addresses *addresses; /* the user is sent to them first: see address.c */
+  void *listening;                /* LISTEN: see listen.c */
+  void *skill;                    /* SKILL: see skill.c */
   idem_mcp_list_kind list_kind;
   size_t subject_at, subject_len; /* in text: what Mcp-Name says */
   size_t args_at, args_len;       /* in text: the arguments of a tool; 0: none */
@@ -199,6 +202,8 @@ struct idem_mcp_client {
   idem__mcp_tool *first_tool;
   bool tools_known;
   idem__mcp_cache caches[IDEM__MCP_LISTS];
+  idem__list reads; /* resources that are fresh: see read.c */
+  size_t read_count, read_bytes;
   idem__buf learnt; /* an array of tools that the program brought, not yet read */
   uint64_t learnt_ms;
   idem_schema_ctx *schema_ctx;
@@ -309,6 +314,8 @@ bool idem__mcp_round_asks(const idem__mcp_round *round);
 /* Writes the answers, as an object. */
 idem_status idem__mcp_round_put(const idem__mcp_round *round, idem__buf *out);
 bool idem__mcp_round_state(const idem__mcp_round *round, const char **text, size_t *len);
+/* Whether every answer is an acceptance, of URL questions. */
+bool idem__mcp_round_accepted(const idem__mcp_round *round);
 void idem__mcp_round_free(idem__mcp_call *call);
 void idem__mcp_round_answer(idem__mcp_call *call, size_t index, const char *json, size_t len);
 void idem__mcp_questions_close(idem_mcp_client *client);
@@ -340,6 +347,19 @@ void idem__mcp_listen_begun(idem_mcp_client *client, yyjson_val *params);
 void idem__mcp_listen_over(idem__mcp_call *call);
 /* It is cancelled: what was subscribed to is left. */
 void idem__mcp_listen_leave(idem__mcp_call *call);
+
+/* address.c: True: the error means that the user is sent somewhere first, and the call goes on. */
+bool idem__mcp_addresses_begin(idem__mcp_call *call, const idem_response *response);
+void idem__mcp_addresses_free(idem__mcp_call *call);
+void idem__mcp_address_over(idem_mcp_client *client, const char *id, size_t len);
+
+/* read.c */
+void idem__mcp_read_keep(const idem__mcp_call *call, yyjson_val *result);
+/* True: it is fresh, and the call will end with it. */
+bool idem__mcp_read_is_kept(idem__mcp_call *call);
+void idem__mcp_read_end(idem__mcp_call *call);
+void idem__mcp_read_updated(idem_mcp_client *client, const char *uri, size_t len);
+void idem__mcp_reads_drop(idem_mcp_client *client, bool only_private);
 
 /* skill.c */
 void idem__mcp_skill_end(idem__mcp_call *call, yyjson_val *result);

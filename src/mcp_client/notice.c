@@ -78,7 +78,9 @@ static void on_updated(idem_conn *conn, yyjson_val *params, void *user) {
   yyjson_val *uri = yyjson_obj_get(params, "uri");
   if (!yyjson_is_str(uri))
     idem__mcp_client_problem(client, "an update of no resource", NULL);
-  else if (client->opts.on_resource_updated)
+  else
+    idem__mcp_read_updated(client, yyjson_get_str(uri), yyjson_get_len(uri));
+  if (yyjson_is_str(uri) && client->opts.on_resource_updated)
     client->opts.on_resource_updated(client, yyjson_get_str(uri), yyjson_get_len(uri),
                                      client->opts.user);
 }
@@ -87,8 +89,10 @@ static void on_url_done(idem_conn *conn, yyjson_val *params, void *user) {
   idem_mcp_client *client = user;
   (void)conn;
   yyjson_val *id = yyjson_obj_get(params, "elicitationId");
-  if (yyjson_is_str(id) && client->opts.on_url_done)
+  if (!yyjson_is_str(id)) return;
+  if (client->opts.on_url_done)
     client->opts.on_url_done(client, yyjson_get_str(id), yyjson_get_len(id), client->opts.user);
+  idem__mcp_address_over(client, yyjson_get_str(id), yyjson_get_len(id));
 }
 
 static void on_task(idem_conn *conn, yyjson_val *params, void *user) {
@@ -171,8 +175,12 @@ static bool gate(idem_request *request, yyjson_val *params, void *user) {
   return false;
 }
 
-/* Whatever else is told: the observers see it before the conn drops it. */
+/* Whatever else is told: the observers see it before the conn drops it. What is cancelled is the conn's own business. */
 static bool is_notice(const idem__message *message) {
+  static const char cancelled[] = "notifications/cancelled";
+  if (message->method_len == sizeof cancelled - 1 &&
+      memcmp(message->method, cancelled, sizeof cancelled - 1) == 0)
+    return true;
   for (size_t i = 0; i < NOTICES; i++) {
     if (strlen(notices[i].name) == message->method_len &&
         memcmp(notices[i].name, message->method, message->method_len) == 0)

@@ -246,7 +246,10 @@ idem_status idem_mcp_sampled(idem_mcp_question *question, const yyjson_mut_val *
   idem__buf text;
   idem__buf_init(&text, &alloc, (size_t)64 << 20);
   idem_status status = idem__json_put_mut(&text, result);
-  if (status == IDEM_OK) status = answer(question, text.data, text.len);
+  if (status == IDEM_OK)
+    status = answer(question, text.data, text.len);
+  else if (status != IDEM_E_INVAL)
+    (void)refuse_sampling(question);
   idem__buf_deinit(&text);
   return status;
 }
@@ -263,6 +266,7 @@ typedef struct form {
   yyjson_mut_doc *filled;
   char *why;
   size_t why_len;
+  bool answered;
 } form;
 
 static void say(const form *self, const char *text) {
@@ -323,6 +327,7 @@ static idem_status answer_form(form *self, const yyjson_mut_val *content) {
   status = idem__buf_puts(&answer_text, "{\"action\":\"accept\",\"content\":");
   if (status == IDEM_OK) status = idem__buf_put(&answer_text, self->text.data, self->text.len);
   if (status == IDEM_OK) status = idem__buf_puts(&answer_text, "}");
+  self->answered = status == IDEM_OK;
   if (status == IDEM_OK) status = answer(self->question, answer_text.data, answer_text.len);
   idem__buf_deinit(&answer_text);
   return status;
@@ -337,6 +342,12 @@ idem_status idem_mcp_accept(idem_mcp_question *question, const yyjson_mut_val *c
   form self = {.question = question, .alloc = question->alloc, .why = why, .why_len = why_len};
   idem__buf_init(&self.text, &self.alloc, (size_t)16 << 20);
   idem_status status = answer_form(&self, content);
+  if (status == IDEM_E_LIMIT) {
+    say(&self, "the form is too much to check");
+    status = IDEM_E_INVAL;
+  }
+  if (status != IDEM_OK && status != IDEM_E_INVAL && !self.answered)
+    (void)idem_mcp_dismiss(question);
   idem__buf_deinit(&self.text);
   yyjson_doc_free(self.given);
   yyjson_mut_doc_free(self.filled);

@@ -44,6 +44,17 @@ bool idem__mcp_round_state(const idem__mcp_round *round, const char **text, size
 
 bool idem__mcp_round_asks(const idem__mcp_round *round) { return round->count > 0; }
 
+bool idem__mcp_round_accepted(const idem__mcp_round *round) {
+  static const char accept[] = "{\"action\":\"accept\"}";
+  for (size_t i = 0; i < round->count; i++) {
+    const entry *each = &round->entries[i];
+    if (each->answer_len != sizeof accept - 1 ||
+        memcmp(each->answer, accept, sizeof accept - 1) != 0)
+      return false;
+  }
+  return true;
+}
+
 idem_status idem__mcp_round_put(const idem__mcp_round *round, idem__buf *out) {
   idem_status status = idem__buf_puts(out, "{");
   for (size_t i = 0; status == IDEM_OK && i < round->count; i++) {

@@ -98,6 +98,7 @@ static idem_status finish(maker *self, idem_status status, idem_mcp_result_fn fn
   if (status != IDEM_OK) return status;
   if (handle) *handle = call->handle;
   if (call->kind == IDEM__MCP_TOOL && idem__mcp_tool_look_up(call)) return IDEM_OK;
+  if (call->kind == IDEM__MCP_ROUNDS && idem__mcp_read_is_kept(call)) return IDEM_OK;
   status = idem__mcp_call_send(call);
   if (status != IDEM_OK) idem__mcp_call_drop(call);
   return status;

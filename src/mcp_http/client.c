@@ -28,12 +28,13 @@ static idem__mcp_call *call_of(const idem__mcp_web *web, const idem_outgoing *wh
                                                   : NULL;
 }
 
-/* The handshake of the older era says nothing in headers; nobody knows yet what holds. */
+/* The handshake of the older era says nothing in headers, nor does what its stream is opened with: nobody knows yet what
+ * holds. */
 static idem_status put_version(const idem__mcp_web *web, const idem__mcp_call *call,
                                idem__buf *lines) {
   const idem_mcp_client *client = web->client;
   const idem__revision *revision = client->revision ? client->revision : client->offered;
-  if (is_handshake(call) || !revision) return IDEM_OK;
+  if (is_handshake(call) || !revision || (!call && !client->revision)) return IDEM_OK;
   if (!idem__revision_has(revision, IDEM__R_VERSION_HEADER | IDEM__R_MODERN)) return IDEM_OK;
   idem_status status = put_line(lines, "MCP-Protocol-Version", revision->date);
   if (status != IDEM_OK || !call || !idem__revision_has(revision, IDEM__R_MODERN)) return status;
