@@ -1,4 +1,4 @@
-/* mcp_schema.c - every message a server sends, checked against the schema of the revision in hand. */
+/* mcp_schema.c - every message a server or a client sends, checked against the schema of the revision in hand. */
 #include "mcp_schema.h"
 
 #include <idem/schema.h>
@@ -369,12 +369,68 @@ static void check_message(mcp_schema *checker, yyjson_val *message) {
   free_asked(one);
 }
 
-void mcp_schema_trace(mcp_schema *checker, idem_direction direction, const char *message,
-                      size_t len) {
+/* ------------------------------------------------------------------- of a client */
+
+/* What it has agreed on with its server. */
+static void hear_version(mcp_schema *checker, yyjson_val *message) {
+  yyjson_val *version = yyjson_obj_get(yyjson_obj_get(message, "result"), "protocolVersion");
+  if (find_revision(version) >= 0) checker->session = find_revision(version);
+}
+
+static bool is_known(yyjson_val *method) {
+  for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
+    if (yyjson_equals_str(method, results[i].method)) return true;
+  }
+  return false;
+}
+
+/* Extensions and methods of a program's own stand in no schema. */
+static void check_asking(mcp_schema *checker, yyjson_val *message) {
+  yyjson_val *params = yyjson_obj_get(message, "params"),
+             *method = yyjson_obj_get(message, "method");
+  bool claim = yyjson_obj_get(yyjson_obj_get(params, "_meta"),
+                              "io.modelcontextprotocol/protocolVersion") != NULL;
+  bool task = strncmp(yyjson_get_str(method), "tasks/", 6) == 0;
+  int revision = claim ? MODERN : checker->session;
+  if (revision < 0) revision = find_revision(yyjson_obj_get(params, "protocolVersion"));
+  if (revision < 0) revision = FALLBACK;
+  must_fit(checker, revision, "JSONRPCRequest", message);
+  if (is_known(method) && !(task && revision == MODERN))
+    must_fit(checker, revision, "ClientRequest", message);
+}
+
+static void check_telling(mcp_schema *checker, yyjson_val *message) {
+  static const char *const known[] = {"notifications/initialized", "notifications/cancelled",
+                                      "notifications/progress", "notifications/roots/list_changed"};
+  int revision = checker->session >= 0 ? checker->session : MODERN;
+  must_fit(checker, revision, "JSONRPCNotification", message);
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    if (yyjson_equals_str(yyjson_obj_get(message, "method"), known[i]))
+      must_fit(checker, revision, "ClientNotification", message);
+  }
+}
+
+static void check_of_client(mcp_schema *checker, yyjson_val *message) {
+  yyjson_val *result = yyjson_obj_get(message, "result");
+  int revision = checker->session >= 0 ? checker->session : MODERN;
+  if (yyjson_obj_get(message, "method")) {
+    if (yyjson_obj_get(message, "id"))
+      check_asking(checker, message);
+    else
+      check_telling(checker, message);
+  } else if (result) {
+    must_fit(checker, revision, "JSONRPCResponse", message);
+    must_fit(checker, revision, "ClientResult", result);
+  } else {
+    check_error(checker, NULL, message);
+  }
+}
+
+static void trace(mcp_schema *checker, const char *message, size_t len,
+                  void (*each)(mcp_schema *, yyjson_val *)) {
   if (data.absent) return;
   yyjson_doc *doc = yyjson_read(message, len, YYJSON_READ_BIGNUM_AS_RAW);
   yyjson_val *root = yyjson_doc_get_root(doc), *item;
-  void (*each)(mcp_schema *, yyjson_val *) = direction == IDEM_IN ? hear_request : check_message;
   size_t i, max;
   if (yyjson_is_arr(root)) {
     yyjson_arr_foreach(root, i, max, item) each(checker, item);
@@ -382,6 +438,16 @@ void mcp_schema_trace(mcp_schema *checker, idem_direction direction, const char 
     each(checker, root);
   }
   yyjson_doc_free(doc);
+}
+
+void mcp_schema_trace(mcp_schema *checker, idem_direction direction, const char *message,
+                      size_t len) {
+  trace(checker, message, len, direction == IDEM_IN ? hear_request : check_message);
+}
+
+void mcp_schema_trace_client(mcp_schema *checker, idem_direction direction, const char *message,
+                             size_t len) {
+  trace(checker, message, len, direction == IDEM_IN ? hear_version : check_of_client);
 }
 
 bool mcp_schema_end(mcp_schema *checker) {

@@ -1,4 +1,4 @@
-/* mcp_schema.h - every message a server sends, checked against the schema of the revision in hand.
+/* mcp_schema.h - every message a server or a client sends, checked against the schema of the revision in hand.
  * It listens to both directions of one conn, so that it knows what each answer is an answer to. The
  * schemas are not part of the repository: they are looked for in mcp-schema under the folder that
  * IDEM_TEST_DATA names, or in ../shared/data beside the project. Their absence ends the program
@@ -18,6 +18,9 @@ mcp_schema *mcp_schema_new(void);
 /* What idem_conn_opts.on_trace is told. */
 void mcp_schema_trace(mcp_schema *checker, idem_direction direction, const char *message,
                       size_t len);
+/* The same where the conn is a client's: what it sends is checked. */
+void mcp_schema_trace_client(mcp_schema *checker, idem_direction direction, const char *message,
+                             size_t len);
 /* False: something did not fit; stderr has said what. Frees the checker. */
 bool mcp_schema_end(mcp_schema *checker);
 

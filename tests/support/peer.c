@@ -21,6 +21,8 @@ static void list_add(peer_list *list, const char *data, size_t len) {
   list->items[list->count++] = (peer_text){copy, len};
 }
 
+void peer_send(peer *p, const char *data, size_t len) { list_add(&p->messages, data, len); }
+
 static void list_clear(peer_list *list) {
   for (size_t i = 0; i < list->count; i++) free(list->items[i].data);
   free(list->items);
@@ -117,6 +119,10 @@ static void take_bytes(peer *p, const char *data, size_t len) {
 
 void peer_collect(peer *p) {
   idem_chunk chunk;
+  if (p->web) {
+    peer_web_pump(p);
+    return;
+  }
   if (p->conn && !p->freed) peer_wait(p);
   while (p->conn && !p->freed && idem_conn_next_chunk(p->conn, &chunk)) {
     take_bytes(p, chunk.data, chunk.len);
@@ -233,6 +239,7 @@ static void wake_sleepers(peer *p) {
 
 static uint64_t next_event(const peer *p) {
   uint64_t next = p->freed ? UINT64_MAX : idem_conn_deadline(p->conn);
+  if (!p->freed && peer_web_deadline(p) < next) next = peer_web_deadline(p);
   for (size_t i = 0; i < p->kept_count; i++) {
     if (p->kept[i].wake_ms && p->kept[i].wake_ms < next) next = p->kept[i].wake_ms;
   }
@@ -351,6 +358,7 @@ static void act_abort(peer *p, const char *rest) {
 static void act_free(peer *p, const char *rest) {
   (void)rest;
   p->freed = true;
+  peer_web_leave(p);
   idem_conn_free(p->conn);
   p->conn = NULL;
 }
@@ -366,6 +374,10 @@ static const struct {
 };
 
 bool peer_act(peer *p, const char *action) {
+  if (peer_act_client(p, action)) {
+    run_due(p);
+    return true;
+  }
   for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
     size_t len = strlen(actions[i].word);
     if (strncmp(action, actions[i].word, len) != 0) continue;
@@ -385,7 +397,11 @@ bool peer_act(peer *p, const char *action) {
 static void on_trace(idem_conn *conn, idem_direction direction, const char *message, size_t len,
                      void *user) {
   (void)conn;
-  mcp_schema_trace(((peer *)user)->checker, direction, message, len);
+  const peer *p = user;
+  if (p->asking)
+    mcp_schema_trace_client(p->checker, direction, message, len);
+  else
+    mcp_schema_trace(p->checker, direction, message, len);
 }
 
 static idem_status note_status(peer *p, idem_status status) {
@@ -397,6 +413,10 @@ static idem_status note_status(peer *p, idem_status status) {
 
 idem_status peer_feed(peer *p, const char *data, size_t len) {
   if (p->freed) return IDEM_E_CLOSED;
+  if (p->web) {
+    peer_web_feed(p, data, len);
+    return note_status(p, IDEM_OK);
+  }
   return note_status(p, idem_conn_feed(p->conn, data, len));
 }
 
@@ -423,8 +443,9 @@ static idem_status register_all(peer *p, const peer_opts *opts) {
 idem_status peer_open(peer *p, const peer_opts *opts) {
   *p = (peer){.now_ms = 1000, .policy = *opts->policy, .checker = opts->checker};
   idem_router_opts router_opts = {.alloc = opts->alloc, .seed = 7};
-  idem_status status = opts->server ? IDEM_OK : idem_router_new(&router_opts, &p->router);
-  if (status == IDEM_OK && !opts->server) status = register_all(p, opts);
+  bool plain = !opts->server && !opts->client;
+  idem_status status = plain ? idem_router_new(&router_opts, &p->router) : IDEM_OK;
+  if (status == IDEM_OK && plain) status = register_all(p, opts);
   idem_conn_opts conn_opts = {.router = p->router,
                               .policy = opts->policy,
                               .alloc = opts->alloc,
@@ -438,18 +459,27 @@ idem_status peer_open(peer *p, const peer_opts *opts) {
                               .peer = "memory",
                               .seed = 11};
   if (status == IDEM_OK) {
-    status =
-        opts->server ? peer_open_mcp(p, opts, &conn_opts) : idem_conn_new(&conn_opts, &p->conn);
+    status = opts->server   ? peer_open_mcp(p, opts, &conn_opts)
+             : opts->client ? peer_open_client(p, opts->client, opts->alloc, &conn_opts)
+                            : idem_conn_new(&conn_opts, &p->conn);
   }
-  if (status != IDEM_OK) peer_close(p);
+  if (status != IDEM_OK)
+    peer_close(p);
+  else if (opts->client)
+    run_due(p); /* it asks at once */
   return status;
 }
 
 void peer_close(peer *p) {
-  if (!p->freed) idem_conn_free(p->conn);
+  if (!p->freed) {
+    peer_web_leave(p);
+    idem_conn_free(p->conn);
+  }
   p->freed = true;
+  p->conn = NULL;
   while (p->kept_count) idem_request_drop(take_kept(p, 0));
   peer_close_mcp(p);
+  peer_close_client(p);
   idem_router_free(p->router);
   list_clear(&p->messages);
   list_clear(&p->seen);

@@ -6,6 +6,7 @@
 
 #include "mcp_fixture.h"
 #include "mcp_schema.h"
+#include "peer_client.h"
 
 struct fault_alloc;
 struct idem__mcp_worker;
@@ -50,6 +51,8 @@ typedef struct peer {
   struct idem__store
       *later; /* a store that answers later, if the environment wants one; NULL: none */
   mcp_schema *checker;
+  client_side *asking; /* where the peer is an MCP client; else NULL */
+  client_web *web;     /* its way over HTTP; NULL: it speaks lines */
 } peer;
 
 typedef struct peer_opts {
@@ -59,6 +62,7 @@ typedef struct peer_opts {
   bool test_methods;
   idem_log *log;
   const idem_server_opts *server; /* be the MCP fixture, with these options; NULL: not */
+  const client_setting *client;   /* be an MCP client; NULL: not */
   const char *principal;
   struct fault_alloc *memory; /* behind alloc, if it is one that fails; the fixture is spared */
   mcp_schema *checker;        /* told of every message; NULL: none */
@@ -82,6 +86,8 @@ bool peer_ended(const peer *p);
 /* The next one, lent until peer_close; NULL when there is none. */
 const peer_text *peer_list_take(peer_list *list);
 void peer_collect(peer *p);
+/* A message of our side's, as it goes out. */
+void peer_send(peer *p, const char *data, size_t len);
 void peer_see(peer *p, const char *format, ...) IDEM_PRINTF(2, 3);
 
 /* Shared with the methods (methods.c). */

@@ -196,6 +196,85 @@ static void set_server(const reader *r, idem_server_opts *server, const char *na
   complain(r, "no such option of the server", name);
 }
 
+static void set_mcp_client(scenario *scene) {
+  scene->mcp_client = scene->memory_only = true;
+  scene->profile = IDEM_PROFILE_MCP;
+  scene->policy = idem_policy_preset(IDEM_PROFILE_MCP);
+}
+
+static uint32_t read_date(const reader *r, const char *value) {
+  static const char *const dates[] = {"2024-11-05", "2025-03-26", "2025-06-18",
+                                      "2025-11-25", "2026-07-28", NULL};
+  static const uint32_t bits[] = {IDEM_MCP_2024_11_05, IDEM_MCP_2025_03_26, IDEM_MCP_2025_06_18,
+                                  IDEM_MCP_2025_11_25, IDEM_MCP_2026_07_28};
+  return bits[read_choice(r, value, dates)];
+}
+
+static bool set_client_flag(client_setting *client, const char *name) {
+  struct {
+    const char *name;
+    bool *flag;
+  } flags[] = {
+      {"http", &client->http},
+      {"form", &client->form},
+      {"url", &client->url},
+      {"sampling", &client->sampling},
+      {"sampling_tools", &client->opts.sampling_tools},
+      {"sampling_context", &client->opts.sampling_context},
+      {"roots", &client->opts.roots},
+      {"tasks", &client->opts.tasks},
+      {"at_once", &client->opts.at_once},
+  };
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+    if (strcmp(name, flags[i].name) == 0) return *flags[i].flag = true;
+  }
+  if (strcmp(name, "skills") != 0) return false;
+  client->opts.extensions = "{\"io.modelcontextprotocol/skills\":{}}";
+  return true;
+}
+
+static void set_client(const reader *r, client_setting *client, const char *name,
+                       const char *value) {
+  idem_mcp_client_opts *opts = &client->opts;
+  struct {
+    const char *name;
+    uint64_t *time;
+    size_t *size;
+  } fields[] = {
+      {"probe_ms", .time = &opts->probe_ms},
+      {"handshake_ms", .time = &opts->handshake_ms},
+      {"idle_ms", .time = &opts->idle_ms},
+      {"deadline_ms", .time = &opts->deadline_ms},
+      {"max_calls", .size = &opts->max_calls},
+      {"max_items", .size = &opts->max_items},
+      {"max_pages", .size = &opts->max_pages},
+      {"max_list_bytes", .size = &opts->max_list_bytes},
+      {"max_questions", .size = &opts->max_questions},
+      {"message_bytes", .size = &opts->message_bytes},
+  };
+  if (!*value && set_client_flag(client, name)) return;
+  if (strcmp(name, "revision") == 0) {
+    opts->revisions |= read_date(r, value);
+    return;
+  }
+  if (strcmp(name, "known") == 0) {
+    opts->known = (idem_revision)read_date(r, value);
+    return;
+  }
+  uint64_t number = read_number(r, value);
+  if (strcmp(name, "max_rounds") == 0) {
+    opts->max_rounds = (unsigned)number;
+    return;
+  }
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+    if (strcmp(name, fields[i].name) != 0) continue;
+    if (fields[i].time) *fields[i].time = number;
+    if (fields[i].size) *fields[i].size = (size_t)number;
+    return;
+  }
+  complain(r, "no such option of the client", name);
+}
+
 /* "@ KEY [NAME] [VALUE]" */
 static void read_setting(const reader *r, scenario *scene, const char *text) {
   char key[64] = "", first[64] = "", second[64] = "";
@@ -209,6 +288,10 @@ static void read_setting(const reader *r, scenario *scene, const char *text) {
     scene->sockets_only = scene->policy.guard_http = true;
   } else if (found == 2 && strcmp(key, "profile") == 0 && strcmp(first, "mcp-server") == 0) {
     set_mcp_server(scene);
+  } else if (found == 2 && strcmp(key, "profile") == 0 && strcmp(first, "mcp-client") == 0) {
+    set_mcp_client(scene);
+  } else if (found >= 2 && strcmp(key, "client") == 0) {
+    set_client(r, &scene->client, first, second);
   } else if (found == 2 && strcmp(key, "principal") == 0) {
     snprintf(scene->principal, sizeof scene->principal, "%s", first);
   } else if (found == 3 && strcmp(key, "server") == 0) {
@@ -329,11 +412,60 @@ static const struct {
     {"$INFO", INFO "}"},
 };
 
+/* The progress token of the Nth message a client has made a call of, N.SLOT where others are under way: $TOKEN2, $TOKEN3.1.
+ */
+static const char *put_token(bytes *out, const char *text) {
+  char digits[32], *end;
+  unsigned long long number = strtoull(text, &end, 10), slot = 0;
+  if (*end == '.' && end[1] >= '0' && end[1] <= '9') slot = strtoull(end + 1, &end, 10);
+  int len = snprintf(digits, sizeof digits, "%llu", number << 20 | slot);
+  put(out, digits, (size_t)len);
+  return end;
+}
+
+/* An object's text, up to its last brace. */
+static size_t object_length(const char *text) {
+  size_t depth = 0, at = 0;
+  do {
+    if (text[at] == '{') depth++;
+    if (text[at] == '}') depth--;
+    at++;
+  } while (depth && text[at]);
+  return at;
+}
+
+/* $ASK2: the _meta of a client's 2026-07-28 request, with its token; $ASK2{...} with these capabilities; $ASK2+ left open
+ * for more members. */
+static const char *put_asking(bytes *out, const char *text) {
+  static const char head[] = "\"_meta\":{\"progressToken\":";
+  static const char version[] = ",\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+                                "\"io.modelcontextprotocol/clientCapabilities\":";
+  static const char info[] = ",\"io.modelcontextprotocol/clientInfo\":{\"name\":\"c\","
+                             "\"version\":\"1\"}";
+  put(out, head, sizeof head - 1);
+  text = put_token(out, text);
+  put(out, version, sizeof version - 1);
+  size_t len = *text == '{' ? object_length(text) : 0;
+  put(out, len ? text : "{}", len ? len : 2);
+  text += len;
+  put(out, info, sizeof info - 1);
+  if (*text != '+') put(out, "}", 1);
+  return text + (*text == '+');
+}
+
 /* Words that begin with $ stand for longer texts. */
 static bytes read_plain(const char *text) {
   bytes all = {0};
   put(&all, "", 0);
   while (*text) {
+    if (strncmp(text, "$TOKEN", 6) == 0) {
+      text = put_token(&all, text + 6);
+      continue;
+    }
+    if (strncmp(text, "$ASK", 4) == 0) {
+      text = put_asking(&all, text + 4);
+      continue;
+    }
     size_t i = 0, count = sizeof words / sizeof words[0];
     while (i < count && strncmp(text, words[i].word, strlen(words[i].word)) != 0) i++;
     if (i < count) {

@@ -4,6 +4,8 @@
 #ifndef IDEM_TEST_TRANSCRIPT_H
 #define IDEM_TEST_TRANSCRIPT_H
 
+#include "peer_client.h"
+
 #include <idem/mcp.h>
 
 typedef enum step_kind {
@@ -39,6 +41,8 @@ typedef struct scenario {
   bool test_methods; /* the methods that misbehave are registered, too */
   bool mcp_server;   /* the MCP fixture is served */
   idem_server_opts server;
+  bool mcp_client; /* it is a client that is played */
+  client_setting client;
   char principal[64];
   step *steps;
   size_t step_count;

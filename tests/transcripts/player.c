@@ -196,6 +196,7 @@ static idem_status open_peer(play *p, fault_alloc *memory, mcp_schema *checker) 
                     .profile = scene->profile,
                     .test_methods = scene->test_methods,
                     .server = scene->mcp_server ? &scene->server : NULL,
+                    .client = scene->mcp_client ? &scene->client : NULL,
                     .principal = scene->principal,
                     .checker = checker};
   return peer_open(p->peer, &opts);
@@ -210,7 +211,8 @@ static void check_calls(play *p) {
 static void play_strictly(play *p) {
   fault_alloc memory;
   fault_alloc_init(&memory);
-  mcp_schema *checker = p->scene->mcp_server && p->mode == BY_STEP ? mcp_schema_new() : NULL;
+  bool mcp = p->scene->mcp_server || p->scene->mcp_client;
+  mcp_schema *checker = mcp && p->mode == BY_STEP ? mcp_schema_new() : NULL;
   if (open_peer(p, &memory, checker) != IDEM_OK) {
     complain(p, NULL, "the conn could not be made", NULL, 0, NULL);
     return;
@@ -312,8 +314,12 @@ static void tally_ids(tally *t, const char *text) {
   }
 }
 
+/* Over HTTP a message has a request around it, or is none. */
 static void tally_text(play *p, tally *t, const peer_text *got) {
-  yyjson_doc *doc = yyjson_read(got->data, got->len, YYJSON_READ_NUMBER_AS_RAW);
+  const char *text = p->scene->client.http ? strchr(got->data, '{') : got->data;
+  if (!text) return;
+  size_t len = got->len - (size_t)(text - got->data);
+  yyjson_doc *doc = yyjson_read(text, len, YYJSON_READ_NUMBER_AS_RAW);
   yyjson_val *root = yyjson_doc_get_root(doc);
   bool good = message_or_batch(root, message_is_well_formed);
   if (!good) complain(p, NULL, "without memory, this is no message", "a message", 9, got);
