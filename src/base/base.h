@@ -17,7 +17,7 @@
  * is laid elsewhere and makes the branch to it the unlikely one; APART is merely not inlined; HOT
  * is on the way of every message and laid beside the others of its kind; INLINE is a part of one
  * of those that has a name of its own for the reader alone. LIKELY and UNLIKELY stand only where
- * counting shows them: reading a message's members (docs/internals/bench.md). */
+ * measuring shows them: on a message's way through src/rpc (docs/internals/bench.md). */
 #if defined(__GNUC__)
 #define IDEM__COLD __attribute__((cold, noinline))
 #define IDEM__APART __attribute__((noinline))

@@ -114,7 +114,7 @@ struct idem_http_server {
   size_t told, untold; /* and how many since then have not */
   idem__http_route *routes;
   size_t route_count, route_room;
-  const idem__http_name *given_names; /* of headers, by the rules of a route; NULL: none */
+  const idem__http_names *given_names; /* of headers, by the rules of a route; NULL: none */
   int port;
   idem_unknown_id unknown_id;
   idem_code_set codes;

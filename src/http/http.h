@@ -38,8 +38,13 @@ typedef struct idem__http_name {
   const char *text;
   size_t len;
 } idem__http_name;
-/* `given`: up to IDEM__H_KNOWN - IDEM__H_GIVEN names, ended by one without text; NULL: none. */
-idem__http_known idem__http_known_header(const idem__http_name *given, const char *name,
+/* Those of one protocol. A request has few of them and many others: `lengths` tells most apart. */
+typedef struct idem__http_names {
+  uint32_t lengths; /* bit n: one of them is n bytes long; all are shorter than 32 */
+  idem__http_name list[IDEM__H_KNOWN - IDEM__H_GIVEN]; /* up to the first without text */
+} idem__http_names;
+/* `given`: NULL: none. */
+idem__http_known idem__http_known_header(const idem__http_names *given, const char *name,
                                          size_t len);
 
 typedef struct idem__http_header {
@@ -65,10 +70,10 @@ struct idem_http_request {
   bool in_value; /* parsing: the last header's value has begun */
   bool too_many; /* parsing: another one than there is room for has begun */
   bool keep_alive;
-  bool in_use;                  /* its handler is on the stack */
-  size_t held;                  /* bytes that count while it waits; 0: it does not */
-  const idem__http_name *given; /* what IDEM__H_GIVEN and those behind it stand for */
-  uint8_t known[IDEM__H_KNOWN]; /* index + 1 into headers; 0: absent */
+  bool in_use;                   /* its handler is on the stack */
+  size_t held;                   /* bytes that count while it waits; 0: it does not */
+  const idem__http_names *given; /* what IDEM__H_GIVEN and those behind it stand for */
+  uint8_t known[IDEM__H_KNOWN];  /* index + 1 into headers; 0: absent */
   uint8_t known_count[IDEM__H_KNOWN];
   size_t header_count;
   idem__http_header headers[IDEM__HTTP_HEADERS];
@@ -78,6 +83,8 @@ struct idem_http_request {
 idem__view idem__http_known_value(const idem_http_request *request, idem__http_known which);
 /* By name, without case. Absent unless there is exactly one. */
 idem__view idem__http_header_value(const idem_http_request *request, const char *name);
+/* The same of one of the names given, by its place in their list; only where they are the ones of the caller's own rules. */
+idem__view idem__http_given_value(const idem_http_request *request, size_t place);
 /* Does the Accept header (absent: yes) admit this type? */
 bool idem__http_accepts(const idem_http_request *request, const char *type);
 /* Does it name this very type (not by a wildcard), with a q other than 0? */
@@ -112,9 +119,9 @@ typedef struct idem__http_subject {
 } idem__http_subject;
 
 typedef struct idem__http_rules {
-  const idem__http_name *names; /* headers that the protocol asks for; NULL: none */
-  uint16_t notification_status; /* an accepted notification; 0: 204 */
-  uint16_t response_status;     /* a posted response; 0: 204; 400 and above: -32600 in the body */
+  const idem__http_names *names; /* headers that the protocol asks for; NULL: none */
+  uint16_t notification_status;  /* an accepted notification; 0: 204 */
+  uint16_t response_status;      /* a posted response; 0: 204; 400 and above: -32600 in the body */
   const idem__http_code_status *codes; /* status by error code; others are 200 */
   size_t code_count;
   bool event_streams;      /* an answer may become an event stream where Accept names it */

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-idem__view idem__view_trim(idem__view view) {
-  if (!view.at) return view;
+idem__view idem__view_trim_ends(idem__view view) {
   while (view.len && (view.at[0] == ' ' || view.at[0] == '\t')) view.at++, view.len--;
   while (view.len && (view.at[view.len - 1] == ' ' || view.at[view.len - 1] == '\t')) view.len--;
   return view;
@@ -93,15 +92,19 @@ static idem__http_known match_own(const char *name, size_t len) {
   }
 }
 
-idem__http_known idem__http_known_header(const idem__http_name *given, const char *name,
-                                         size_t len) {
-  idem__http_known which = match_own(name, len);
-  if (which != IDEM__H_OTHER || !given) return which;
-  for (int i = 0; given[i].text; i++) {
-    if (given[i].len == len && same_name(name, given[i].text, len))
+static idem__http_known match_given(const idem__http_names *given, const char *name, size_t len) {
+  for (int i = 0; i < IDEM__H_KNOWN - IDEM__H_GIVEN && given->list[i].text; i++) {
+    if (given->list[i].len == len && same_name(name, given->list[i].text, len))
       return (idem__http_known)(IDEM__H_GIVEN + i);
   }
   return IDEM__H_OTHER;
+}
+
+idem__http_known idem__http_known_header(const idem__http_names *given, const char *name,
+                                         size_t len) {
+  idem__http_known which = IDEM__H_OTHER;
+  if (given && len < 32 && (given->lengths >> len & 1)) which = match_given(given, name, len);
+  return which != IDEM__H_OTHER ? which : match_own(name, len);
 }
 
 static idem__view value_at(const idem_http_request *request, size_t index) {
@@ -127,12 +130,19 @@ static idem__view search_value(const idem_http_request *request, const char *nam
   return found;
 }
 
+static idem__view only_value(const idem_http_request *request, idem__http_known which) {
+  if (request->known_count[which] != 1) return (idem__view){NULL, 0};
+  return value_at(request, (size_t)request->known[which] - 1);
+}
+
+idem__view idem__http_given_value(const idem_http_request *request, size_t place) {
+  return only_value(request, (idem__http_known)(IDEM__H_GIVEN + place));
+}
+
 idem__view idem__http_header_value(const idem_http_request *request, const char *name) {
   size_t len = strlen(name);
   idem__http_known which = idem__http_known_header(request->given, name, len);
-  if (which == IDEM__H_OTHER) return search_value(request, name, len);
-  if (request->known_count[which] != 1) return (idem__view){NULL, 0};
-  return value_at(request, (size_t)request->known[which] - 1);
+  return which == IDEM__H_OTHER ? search_value(request, name, len) : only_value(request, which);
 }
 
 /* ---------------------------------------------------------------- Accept */

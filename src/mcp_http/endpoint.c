@@ -4,11 +4,13 @@
 
 extern const idem__http_protocol idem__mcp_protocol;
 
-static const idem__http_name header_names[] = {{"mcp-method", 10},
-                                               {"mcp-name", 8},
-                                               {"mcp-session-id", 14},
-                                               {"mcp-protocol-version", 20},
-                                               {NULL, 0}};
+#define OF_LENGTH(n) (UINT32_C(1) << (n))
+static const idem__http_names header_names = {
+    .lengths = OF_LENGTH(10) | OF_LENGTH(8) | OF_LENGTH(14) | OF_LENGTH(20),
+    .list = {[IDEM__MCP_H_METHOD] = {"mcp-method", 10},
+             [IDEM__MCP_H_NAME] = {"mcp-name", 8},
+             [IDEM__MCP_H_SESSION] = {"mcp-session-id", 14},
+             [IDEM__MCP_H_VERSION] = {"mcp-protocol-version", 20}}};
 
 static const idem__http_subject subjects[] = {{"tools/call", "name", "tool"},
                                               {"prompts/get", "name", "prompt"},
@@ -18,7 +20,7 @@ static const idem__http_subject subjects[] = {{"tools/call", "name", "tool"},
                                               {NULL, NULL, NULL}};
 
 const idem__http_rules idem__mcp_rules = {
-    .names = header_names,
+    .names = &header_names,
     .subjects = subjects,
     .event_streams = true,
     .disconnect_cancels = true,

@@ -455,8 +455,8 @@ static idem__http_when find_session(mcp_serving *serving, idem_http_exchange *ex
 static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
                                      const idem_http_request *request) {
   mcp_serving *serving = at;
-  idem__view id = idem__http_header_value(request, "mcp-session-id");
-  idem__view version = idem__http_header_value(request, "mcp-protocol-version");
+  idem__view id = idem__http_given_value(request, IDEM__MCP_H_SESSION);
+  idem__view version = idem__http_given_value(request, IDEM__MCP_H_VERSION);
   const idem__revision *named = version.at ? idem__revision_find(version.at, version.len) : NULL;
   bool modern = serving->modern = named && idem__revision_has(named, IDEM__R_MODERN);
   serving->request = request;

@@ -11,7 +11,8 @@
 #define CUT_OFF "a request was cut off by the end of its connection"
 
 uint64_t idem__conn_now_ns(idem_conn *conn) {
-  if (conn->opts.now_ns != NULL) conn->now_ns = conn->opts.now_ns(conn->opts.clock_ctx);
+  if (IDEM__LIKELY(conn->opts.now_ns != NULL))
+    conn->now_ns = conn->opts.now_ns(conn->opts.clock_ctx);
   return conn->now_ns;
 }
 
@@ -179,7 +180,7 @@ void idem__conn_enter(idem_conn *conn) {
 }
 
 idem_status idem__conn_leave(idem_conn *conn) {
-  if (--conn->depth == 0 && conn->free_later) {
+  if (--conn->depth == 0 && IDEM__UNLIKELY(conn->free_later)) {
     free_now(conn);
     return IDEM_E_CLOSED;
   }
@@ -286,9 +287,9 @@ static bool take_frames(idem_conn *conn) {
     idem__frame_event event = idem__framer_next(&conn->framer);
     if (event == IDEM__FRAME_MORE) break;
     progress = true;
-    if (event == IDEM__FRAME_MESSAGE) {
+    if (IDEM__LIKELY(event == IDEM__FRAME_MESSAGE)) {
       idem__dispatch_text(conn, conn->framer.data, conn->framer.len);
-      if (idem__framer_drained(&conn->framer)) break;
+      if (IDEM__LIKELY(idem__framer_drained(&conn->framer))) break;
     } else {
       idem__refuse_frame(conn, event, conn->framer.dropped);
     }
@@ -312,14 +313,14 @@ static void trim_framer(idem_conn *conn) {
 }
 
 static idem_status may_feed(const idem_conn *conn) {
-  if (conn->depth) return IDEM_E_STATE;
-  if (conn->failure != IDEM_OK) return conn->failure;
-  return conn->closed || conn->eof ? IDEM_E_CLOSED : IDEM_OK;
+  if (IDEM__UNLIKELY(conn->depth)) return IDEM_E_STATE;
+  if (IDEM__UNLIKELY(conn->failure != IDEM_OK)) return conn->failure;
+  return IDEM__UNLIKELY(conn->closed || conn->eof) ? IDEM_E_CLOSED : IDEM_OK;
 }
 
 IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t len) {
   idem_status status = may_feed(conn);
-  if (status != IDEM_OK) return status;
+  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
   conn->active_ms = idem__conn_clock_ms(conn);
@@ -335,7 +336,7 @@ IDEM__HOT idem_status idem_conn_feed(idem_conn *conn, const char *data, size_t l
 idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
                                idem__message_kind *kind) {
   idem_status status = may_feed(conn);
-  if (status != IDEM_OK) return status;
+  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
   conn->active_ms = idem__conn_clock_ms(conn);
@@ -357,7 +358,7 @@ bool idem__conn_reusable(const idem_conn *conn) {
 
 idem_status idem_conn_feed_eof(idem_conn *conn) {
   idem_status status = may_feed(conn);
-  if (status != IDEM_OK) return status;
+  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   idem__conn_enter(conn);
   idem__conn_now_ns(conn);
   idem__framer_feed_eof(&conn->framer);

@@ -104,7 +104,7 @@ IDEM__APART static void keep_request(idem_request *request) {
 
 static IDEM__INLINE void after_handler(idem_request *request) {
   request->in_handler = false;
-  if (request->ended) {
+  if (IDEM__LIKELY(request->ended)) {
     idem__request_end(request);
     return;
   }
@@ -142,7 +142,7 @@ IDEM__HOT static void run_method(idem_request *request) {
   request->running = true;
   request->conn->running++;
   if (router && router->gate && !passes_gate(request, router)) return;
-  if (!request->method || !request->method->fn) {
+  if (IDEM__UNLIKELY(!request->method || !request->method->fn)) {
     answer_not_found(request);
     return;
   }
@@ -200,8 +200,8 @@ void idem__dispatch_held(idem_conn *conn) {
 
 static inline const idem__method *find_method(idem_conn *conn, const idem__message *message) {
   const idem__method *last = conn->last_method;
-  if (last && last->name_len == message->method_len &&
-      memcmp(last->name, message->method, message->method_len) == 0) {
+  if (IDEM__LIKELY(last && last->name_len == message->method_len &&
+                   memcmp(last->name, message->method, message->method_len) == 0)) {
     return last;
   }
   last = idem__router_find(conn->opts.router, message->method, message->method_len);
@@ -213,7 +213,7 @@ static IDEM__INLINE idem_request *make_request(idem_conn *conn, idem__block *blo
                                                const idem__message *message,
                                                const idem__method *method) {
   idem_request *request = idem__request_new(conn->pool);
-  if (!request) return NULL;
+  if (IDEM__UNLIKELY(!request)) return NULL;
   request->block = block;
   block->refs++;
   request->conn = conn;
@@ -255,19 +255,21 @@ static inline bool work_is_full(const idem_conn *conn) {
   if (!router) return false;
   size_t kept = atomic_load_explicit(&router->workload.requests, memory_order_relaxed);
   size_t least = atomic_load_explicit(&router->workload.max_session, memory_order_relaxed);
-  return kept >= least && idem__work_full(conn);
+  return IDEM__UNLIKELY(kept >= least) && idem__work_full(conn);
 }
 
 /* Why a request cannot be taken in, if it cannot. Ids of a batch enter the table at once. */
 static idem__reason admission_fault(idem_conn *conn, const idem__message *message) {
-  if (conn->owed.count && idem__owed_find(conn, &message->id)) return IDEM__DUPLICATE_ID;
-  if (conn->siblings.in_flight_elsewhere != NULL &&
+  if (IDEM__UNLIKELY(conn->owed.count) && idem__owed_find(conn, &message->id))
+    return IDEM__DUPLICATE_ID;
+  if (IDEM__UNLIKELY(conn->siblings.in_flight_elsewhere != NULL) &&
       conn->siblings.in_flight_elsewhere(conn, &message->id, false)) {
     return IDEM__DUPLICATE_ID;
   }
-  if (conn->in_flight >= conn->in_flight_max)
+  if (IDEM__UNLIKELY(conn->in_flight >= conn->in_flight_max))
     return conn->leaving ? IDEM__UNAVAILABLE : IDEM__TOO_MANY_IN_FLIGHT;
-  if (message->id.raw_len > conn->policy.limits.in_flight_id_bytes - conn->id_bytes) {
+  if (IDEM__UNLIKELY(message->id.raw_len >
+                     conn->policy.limits.in_flight_id_bytes - conn->id_bytes)) {
     return IDEM__TOO_MANY_IN_FLIGHT; /* before a handler has done something */
   }
   return work_is_full(conn) ? IDEM__TOO_MANY_IN_FLIGHT : IDEM__REASON_NONE;
@@ -283,7 +285,7 @@ IDEM__APART static idem_status join_batch(idem_request *request, idem__batch *ba
 }
 
 static void start_request(idem_request *request) {
-  if (idem__dispatch_must_hold(request->conn, true))
+  if (IDEM__UNLIKELY(idem__dispatch_must_hold(request->conn, true)))
     hold_request(request);
   else
     run_method(request);
@@ -304,28 +306,28 @@ IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
 
 static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, idem__batch *batch,
                                         const idem__message *message) {
-  if (idem__log_is_debug(conn->opts.log))
+  if (IDEM__UNLIKELY(idem__log_is_debug(conn->opts.log)))
     idem__conn_debug(conn, "request", message->method, message->method_len, &message->id);
   idem__reason reason = admission_fault(conn, message);
-  if (reason != IDEM__REASON_NONE) {
+  if (IDEM__UNLIKELY(reason != IDEM__REASON_NONE)) {
     idem__refuse_reason(conn, batch, message, reason, block->text_len);
     return;
   }
-  if (message->params_refused != NULL) {
+  if (IDEM__UNLIKELY(message->params_refused != NULL)) {
     refuse_params(conn, batch, message, block->text_len);
     return;
   }
   const idem__method *method = find_method(conn, message);
   idem_request *request = make_request(conn, block, message, method);
-  if (!request) {
+  if (IDEM__UNLIKELY(!request)) {
     idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
     idem__refuse_message(conn, batch, message, &answer, block->text_len);
     return;
   }
   conn->in_flight++;
   idem__metrics_add(conn->opts.metrics, IDEM__M_REQUESTS_STARTED, 1);
-  idem_status status = batch != NULL ? join_batch(request, batch) : IDEM_OK;
-  if (status == IDEM_OK) {
+  idem_status status = IDEM__UNLIKELY(batch != NULL) ? join_batch(request, batch) : IDEM_OK;
+  if (IDEM__LIKELY(status == IDEM_OK)) {
     start_request(request);
     return;
   }
@@ -487,8 +489,8 @@ IDEM__HOT static void dispatch_value(idem_conn *conn, idem__block *block, const 
   idem__message message;
   idem__message_classify(&conn->policy, block->doc, text, text_len, val, &message);
   conn->last_kind = message.kind;
-  if (conn->heard != NULL) conn->heard(conn, &message);
-  if (!admitted(conn, &message)) {
+  if (IDEM__UNLIKELY(conn->heard != NULL)) conn->heard(conn, &message);
+  if (IDEM__UNLIKELY(!admitted(conn, &message))) {
     refuse_rate(conn, batch, &message, block->text_len);
     return;
   }
@@ -533,7 +535,7 @@ IDEM__APART static void dispatch_batch(idem_conn *conn, idem__block *block, cons
 /* Each level costs two bytes, so short messages need no look. */
 static inline bool depth_within(const idem_conn *conn, const idem__block *block, size_t text_len) {
   size_t limit = conn->policy.limits.depth;
-  if (text_len / 2 <= limit && limit <= IDEM__JSON_DEPTH_MAX) return true;
+  if (IDEM__LIKELY(text_len / 2 <= limit && limit <= IDEM__JSON_DEPTH_MAX)) return true;
   return idem__json_depth_within(block->doc, text_len, limit);
 }
 
@@ -541,18 +543,18 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
   idem_status status;
   block->doc = idem__json_read(text, text_len, &block->arena, &status);
   idem__block_parsed(block);
-  if (!block->doc) {
+  if (IDEM__UNLIKELY(!block->doc)) {
     if (status == IDEM_E_NOMEM)
       idem__conn_fail(conn, status);
     else if (block->arena.over_limit)
       idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
     else
       idem__refuse_parse(conn, text_len);
-  } else if (!depth_within(conn, block, text_len)) {
+  } else if (IDEM__UNLIKELY(!depth_within(conn, block, text_len))) {
     idem__refuse_parse(conn, text_len);
-  } else if (block->arena.pieces != NULL && !idem__block_charge(block)) {
+  } else if (IDEM__UNLIKELY(block->arena.pieces != NULL) && !idem__block_charge(block)) {
     idem__refuse_whole(conn, IDEM__OVERSIZE, text_len);
-  } else if (unsafe_yyjson_is_arr(block->doc->root)) {
+  } else if (IDEM__UNLIKELY(unsafe_yyjson_is_arr(block->doc->root))) {
     dispatch_batch(conn, block, text, text_len);
   } else {
     dispatch_value(conn, block, text, text_len, block->doc->root, NULL);
@@ -561,15 +563,17 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
 
 IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len) {
   bool over;
-  if (conn->policy.byte_order_mark && len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+  if (IDEM__UNLIKELY(conn->policy.byte_order_mark) && len >= 3 &&
+      memcmp(text, "\xef\xbb\xbf", 3) == 0) {
     text += 3;
     len -= 3;
   }
-  if (idem__conn_traced(conn)) idem__conn_trace(conn, IDEM_IN, text, len);
-  if (conn->layer != NULL && conn->layer->trace) conn->layer->trace(conn, IDEM_IN, text, len);
+  if (IDEM__UNLIKELY(idem__conn_traced(conn))) idem__conn_trace(conn, IDEM_IN, text, len);
+  if (IDEM__UNLIKELY(conn->layer != NULL) && conn->layer->trace)
+    conn->layer->trace(conn, IDEM_IN, text, len);
   idem__block *block =
       idem__block_new(conn->pool, conn->opts.router, len, conn->policy.limits.parse_bytes, &over);
-  if (block != NULL) {
+  if (IDEM__LIKELY(block != NULL)) {
     dispatch_block(conn, block, text, len);
     if (block->refs > 1) idem__block_keep(block);
     idem__block_release(block);

@@ -24,7 +24,7 @@ static IDEM__INLINE idem_status begin(idem_conn *conn, idem__chunk **chunk, size
   idem__chunk *current = last_chunk(conn);
   if (!current) {
     current = idem__chunk_new(conn->pool);
-    if (!current) return IDEM_E_NOMEM;
+    if (IDEM__UNLIKELY(!current)) return IDEM_E_NOMEM;
     current->conn = conn;
     current->buf.max = idem__output_bound(conn);
     idem__list_append(&conn->output, &current->link);
@@ -32,7 +32,7 @@ static IDEM__INLINE idem_status begin(idem_conn *conn, idem__chunk **chunk, size
   *chunk = current;
   *start = current->buf.len;
   idem_status status = idem__buf_reserve(&current->buf, head_room(conn));
-  if (status != IDEM_OK) {
+  if (IDEM__UNLIKELY(status != IDEM_OK)) {
     idem__output_undo(conn, current, *start);
     return status;
   }
@@ -82,16 +82,16 @@ static bool is_answer(idem_outgoing what) { return what.kind < IDEM_OUTGOING_CAL
 static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t start,
                                     idem_outgoing what) {
   size_t body = start + head_room(conn);
-  if (conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn)) {
+  if (IDEM__UNLIKELY(conn->queued + (chunk->buf.len - start) > idem__output_hard_limit(conn))) {
     idem__output_undo(conn, chunk, start);
     return IDEM_E_LIMIT;
   }
-  if (idem__conn_traced(conn))
+  if (IDEM__UNLIKELY(idem__conn_traced(conn)))
     idem__conn_trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body);
   if (IDEM__UNLIKELY(conn->layer != NULL) && conn->layer->trace)
     conn->layer->trace(conn, IDEM_OUT, chunk->buf.data + body, chunk->buf.len - body);
   idem_status status = frame(conn, &chunk->buf, start);
-  if (status != IDEM_OK) {
+  if (IDEM__UNLIKELY(status != IDEM_OK)) {
     idem__output_undo(conn, chunk, start);
     return status;
   }
@@ -100,13 +100,13 @@ static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t 
   conn->queued += added;
   conn->put += added;
   chunk->what = start ? (idem_outgoing){IDEM_OUTGOING_SEVERAL, {0}} : what;
-  if (!is_answer(what)) {
+  if (IDEM__UNLIKELY(!is_answer(what))) {
     chunk->own += added;
     conn->own += added;
   }
   if (conn->policy.framing != IDEM_FRAMING_WHOLE) /* else the outer protocol counts its own */
     idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_OUT, added);
-  else if (conn->queued > FIT_FROM) /* many small ones wait, each in a buffer */
+  else if (IDEM__UNLIKELY(conn->queued > FIT_FROM)) /* many small ones wait, each in a buffer */
     idem__buf_fit(&chunk->buf);
   idem__conn_wake(conn);
   return IDEM_OK;
@@ -128,9 +128,9 @@ IDEM__HOT static idem_status try_answer(idem_conn *conn, const idem__id *id,
   idem__chunk *chunk = NULL; /* the thread sanitizer hides from gcc that begin sets both */
   size_t start = 0;
   idem_status status = begin(conn, &chunk, &start);
-  if (status != IDEM_OK) return status;
+  if (IDEM__UNLIKELY(status != IDEM_OK)) return status;
   status = idem__answer_put(&chunk->buf, &conn->policy, id, answer);
-  if (status != IDEM_OK) {
+  if (IDEM__UNLIKELY(status != IDEM_OK)) {
     idem__output_undo(conn, chunk, start);
     return status;
   }
@@ -147,9 +147,9 @@ IDEM__COLD static idem_status answer_instead(idem_conn *conn, const idem__id *id
 
 IDEM__HOT idem_status idem__output_answer(idem_conn *conn, const idem__id *id,
                                           const idem__answer *answer) {
-  if (conn->failure != IDEM_OK) return conn->failure;
+  if (IDEM__UNLIKELY(conn->failure != IDEM_OK)) return conn->failure;
   idem_status status = try_answer(conn, id, answer);
-  return status == IDEM_OK ? IDEM_OK : answer_instead(conn, id, status);
+  return IDEM__LIKELY(status == IDEM_OK) ? IDEM_OK : answer_instead(conn, id, status);
 }
 
 void idem__output_free(idem_conn *conn) {

@@ -114,7 +114,7 @@ IDEM__COLD void idem__conn_trace(idem_conn *conn, idem_direction direction, cons
 void idem__pool_ref(idem_pool *pool) { pool->refs++; }
 
 void idem__pool_unref(idem_pool *pool) {
-  if (--pool->refs) return;
+  if (IDEM__LIKELY(--pool->refs)) return;
   idem_pool_trim(pool);
   free_ended(pool);
   idem_alloc alloc = pool->alloc;
@@ -127,7 +127,7 @@ void idem_pool_free(idem_pool *pool) {
 
 /* After enough small messages in a row the memory for large ones goes back. */
 static void age_large(idem_pool *pool) {
-  if (pool->large_credit && --pool->large_credit == 0) free_large(pool);
+  if (IDEM__UNLIKELY(pool->large_credit) && --pool->large_credit == 0) free_large(pool);
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -137,7 +137,7 @@ static void age_large(idem_pool *pool) {
  * ones took is remembered; never so that a block becomes larger than one that is kept. */
 static size_t need_for(const idem_pool *pool, size_t text_len) {
   size_t estimate = idem__json_read_estimate(text_len);
-  if (!pool->parse_ratio || text_len > LARGE_KEPT) return estimate;
+  if (IDEM__LIKELY(!pool->parse_ratio) || text_len > LARGE_KEPT) return estimate;
   size_t learnt = text_len * pool->parse_ratio / 16;
   return learnt > estimate && learnt <= LARGE_KEPT / 9 * 8 ? learnt : estimate;
 }
@@ -153,19 +153,19 @@ IDEM__APART static void learn_need(idem_pool *pool, const idem__block *block) {
 static void fit(idem__block *block) {
   const yyjson_doc *doc = block->doc;
   idem__arena *arena = &block->arena;
-  if (!doc || (const char *)doc != arena->block + arena->last) return;
+  if (IDEM__UNLIKELY(!doc || (const char *)doc != arena->block + arena->last)) return;
   arena->used = (size_t)((const char *)(doc->root + doc->val_read) - arena->block);
 }
 
 void idem__block_parsed(idem__block *block) {
-  if (block->cap <= SMALL_BLOCK && !block->arena.pieces)
+  if (IDEM__LIKELY(block->cap <= SMALL_BLOCK && !block->arena.pieces))
     fit(block);
   else if (block->cap >= SMALL_BLOCK) /* else others had taken their part of it before */
     learn_need(block->pool, block);
 }
 
 static size_t block_size_for(size_t need, size_t limit) {
-  if (need <= SMALL_BLOCK || limit <= SMALL_BLOCK) return SMALL_BLOCK;
+  if (IDEM__LIKELY(need <= SMALL_BLOCK) || limit <= SMALL_BLOCK) return SMALL_BLOCK;
   need += need / 8;
   return need < limit ? need : limit;
 }
@@ -185,16 +185,16 @@ static idem__slab *take_slab(idem_pool *pool, size_t room) {
   while (pool->slabs) {
     idem__slab *slab = pool->slabs;
     unlist(pool);
-    if (SLAB_BYTES - slab->used >= room) return slab;
+    if (IDEM__LIKELY(SLAB_BYTES - slab->used >= room)) return slab;
   }
   return make_slab(pool);
 }
 
 /* One of its blocks has been cut, or is gone. */
 static void look_at_slab(idem_pool *pool, idem__slab *slab) {
-  if (slab->blocks == 0) slab->used = 0;
-  if (slab->listed || slab->open) return;
-  if (SLAB_BYTES - slab->used >= SLAB_ROOM_MIN && pool->slab_count < SLABS_KEPT) {
+  if (IDEM__LIKELY(slab->blocks == 0)) slab->used = 0;
+  if (IDEM__UNLIKELY(slab->listed || slab->open)) return;
+  if (IDEM__LIKELY(SLAB_BYTES - slab->used >= SLAB_ROOM_MIN && pool->slab_count < SLABS_KEPT)) {
     slab->next = pool->slabs;
     slab->listed = true;
     pool->slabs = slab;
@@ -207,7 +207,7 @@ static void look_at_slab(idem_pool *pool, idem__slab *slab) {
 IDEM__APART static idem__block *open_block(idem_pool *pool, size_t need) {
   if (need > SMALL_BLOCK) need = SMALL_BLOCK;
   idem__slab *slab = take_slab(pool, sizeof(idem__block) + need);
-  if (!slab) return NULL;
+  if (IDEM__UNLIKELY(!slab)) return NULL;
   idem__block *block = (idem__block *)(void *)(slab->data + slab->used);
   slab->blocks++;
   slab->open = block;
@@ -220,7 +220,7 @@ IDEM__APART static idem__block *open_block(idem_pool *pool, size_t need) {
 static IDEM__INLINE idem__block *small_block(idem_pool *pool, size_t need) {
   idem__slab *spare = pool->spare;
   age_large(pool);
-  if (!spare) return open_block(pool, need);
+  if (IDEM__UNLIKELY(!spare)) return open_block(pool, need);
   pool->spare = NULL;
   return spare->open;
 }
@@ -251,8 +251,9 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
                                        size_t limit, bool *over) {
   *over = false;
   size_t need = need_for(pool, text_len), size = block_size_for(need, limit);
-  idem__block *block = size == SMALL_BLOCK ? small_block(pool, need) : large_block(pool, size);
-  if (!block) return NULL;
+  idem__block *block =
+      IDEM__LIKELY(size == SMALL_BLOCK) ? small_block(pool, need) : large_block(pool, size);
+  if (IDEM__UNLIKELY(!block)) return NULL;
   block->refs = 1;
   block->held = 0;
   block->text_len = text_len;
@@ -261,7 +262,7 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
   block->doc = NULL;
   idem__arena_init(&block->arena, &pool->alloc, block->data, block->cap, limit);
   idem__pool_ref(pool);
-  if (size > SMALL_BLOCK && !idem__block_charge(block)) {
+  if (IDEM__UNLIKELY(size > SMALL_BLOCK) && !idem__block_charge(block)) {
     *over = true;
     idem__block_release(block);
     return NULL;
@@ -281,7 +282,7 @@ bool idem__block_charge(idem__block *block) {
 
 static void uncharge(idem__block *block) {
   idem_router *router = (idem_router *)(uintptr_t)block->router;
-  if (!block->charged_bytes) return;
+  if (IDEM__LIKELY(!block->charged_bytes)) return;
   atomic_fetch_sub_explicit(&router->parse_bytes_used, block->charged_bytes, memory_order_relaxed);
   block->charged_bytes = 0;
 }
@@ -318,9 +319,9 @@ IDEM__HOT void idem__block_release(idem__block *block) {
   idem__slab *slab = block->slab;
   uncharge(block);
   idem__arena_deinit(&block->arena);
-  if (!slab)
+  if (IDEM__UNLIKELY(!slab))
     keep_or_free_large(pool, block);
-  else if (slab->used || pool->spare)
+  else if (IDEM__UNLIKELY(slab->used || pool->spare))
     leave_slab(pool, block);
   else
     pool->spare = slab; /* nothing else is in it */
@@ -344,7 +345,7 @@ IDEM__COLD static idem__chunk *make_chunk(idem_pool *pool) {
 IDEM__HOT idem__chunk *idem__chunk_new(idem_pool *pool) {
   idem__chunk *chunk;
   idem__list *spare;
-  if (pool->large_chunk != NULL) {
+  if (IDEM__UNLIKELY(pool->large_chunk != NULL)) {
     chunk = pool->large_chunk;
     pool->large_chunk = NULL;
   } else if ((spare = idem__spare_pop(&pool->chunks))) {
@@ -365,7 +366,7 @@ IDEM__HOT idem__chunk *idem__chunk_new(idem_pool *pool) {
 IDEM__HOT void idem__chunk_release(idem__chunk *chunk) {
   idem_pool *pool = chunk->pool;
   chunk->conn = NULL;
-  if (chunk->buf.cap <= SMALL_CHUNK && pool->chunk_count < CHUNKS_KEPT) {
+  if (IDEM__LIKELY(chunk->buf.cap <= SMALL_CHUNK && pool->chunk_count < CHUNKS_KEPT)) {
     idem__spare_push(&pool->chunks, &chunk->link);
     pool->chunk_count++;
   } else if (chunk->buf.cap > SMALL_CHUNK && chunk->buf.cap <= LARGE_KEPT && !pool->large_chunk) {
@@ -381,7 +382,7 @@ IDEM__HOT void idem__chunk_release(idem__chunk *chunk) {
 
 static idem_request *spare_request(idem_pool *pool) {
   idem__list *link = idem__spare_pop(&pool->fresh);
-  if (!link) {
+  if (IDEM__UNLIKELY(!link)) {
     if (pool->ended_count < REQUESTS_QUARANTINED) return NULL;
     link = pool->ended.next;
     idem__list_remove(link);
@@ -424,8 +425,8 @@ static void init_request(idem_request *request, idem_pool *pool) {
 
 IDEM__HOT idem_request *idem__request_new(idem_pool *pool) {
   idem_request *request = spare_request(pool);
-  if (!request) request = idem__malloc(&pool->alloc, sizeof *request);
-  if (!request) return NULL;
+  if (IDEM__UNLIKELY(!request)) request = idem__malloc(&pool->alloc, sizeof *request);
+  if (IDEM__UNLIKELY(!request)) return NULL;
   init_request(request, pool);
   idem__pool_ref(pool);
   return request;
@@ -443,12 +444,13 @@ IDEM__HOT void idem__request_release(idem_request *request) {
   idem_pool *pool = request->pool;
   request->live = false;
   request->conn = NULL;
-  if (request->attachment_free != NULL) request->attachment_free(request->attachment);
-  if (request->counted) idem__work_end(request);
-  if (request->block != NULL) idem__block_release(request->block);
+  if (IDEM__UNLIKELY(request->attachment_free != NULL))
+    request->attachment_free(request->attachment);
+  if (IDEM__UNLIKELY(request->counted)) idem__work_end(request);
+  if (IDEM__LIKELY(request->block != NULL)) idem__block_release(request->block);
   request->block = NULL;
   idem__list_leave(&request->link);
-  if (request->kept) {
+  if (IDEM__UNLIKELY(request->kept)) {
     idem__list_append(&pool->ended, &request->link);
     if (++pool->ended_count > REQUESTS_KEPT) free_oldest(pool);
   } else {

@@ -17,7 +17,7 @@ IDEM__HOT void idem__request_end(idem_request *request) {
 }
 
 void idem__request_unhold(idem_request *request) {
-  if (!request->held) return;
+  if (IDEM__LIKELY(!request->held)) return;
   request->held = false;
   if (--request->block->held == 0) request->conn->held_bytes -= request->block->cap;
 }
@@ -27,17 +27,18 @@ static IDEM__INLINE void leave_books(idem_request *request) {
   idem_conn *conn = request->conn;
   assert(conn); /* only a settled request outlives its conn */
   request->settled = true;
-  if (request->timer.index) idem__heap_remove(&conn->request_timers, &request->timer);
-  if (request->owed.key != NULL) idem__owed_remove(conn, &request->owed);
-  if (request->id.kind != IDEM__ID_ABSENT) {
+  if (IDEM__UNLIKELY(request->timer.index))
+    idem__heap_remove(&conn->request_timers, &request->timer);
+  if (IDEM__UNLIKELY(request->owed.key != NULL)) idem__owed_remove(conn, &request->owed);
+  if (IDEM__LIKELY(request->id.kind != IDEM__ID_ABSENT)) {
     conn->in_flight--;
     idem__metrics_add(conn->opts.metrics, IDEM__M_REQUESTS_ENDED, 1);
   }
-  if (request->running) conn->running--;
+  if (IDEM__LIKELY(request->running)) conn->running--;
   request->running = false;
   idem__request_unhold(request);
   idem__list_leave(&request->link);
-  if (!request->ended) idem__list_append(&conn->settled, &request->link);
+  if (IDEM__UNLIKELY(!request->ended)) idem__list_append(&conn->settled, &request->link);
 }
 
 IDEM__COLD static idem__outcome outcome_of_error(const idem__answer *answer) {
@@ -50,7 +51,8 @@ static void count(idem_request *request, const idem__answer *answer) {
   if (!conn->opts.metrics) return;
   request->took_ns = idem__conn_now_ns(conn) - request->started_ns;
   request->measured = true;
-  idem__outcome outcome = answer->is_error ? outcome_of_error(answer) : IDEM__OUTCOME_OK;
+  idem__outcome outcome =
+      IDEM__UNLIKELY(answer->is_error) ? outcome_of_error(answer) : IDEM__OUTCOME_OK;
   request->outcome = (unsigned char)outcome;
   idem__metrics_request(conn->opts.metrics, request->method ? request->method->label : 0, outcome,
                         answer->is_error ? (int)answer->code : 0, request->took_ns);
@@ -58,7 +60,8 @@ static void count(idem_request *request, const idem__answer *answer) {
 
 /* What waited for this one to finish may run now; a conn that was ending may have ended. */
 static void wake_held(idem_conn *conn) {
-  if (!idem__list_empty(&conn->held) || conn->closed || conn->eof) idem__conn_wake(conn);
+  if (IDEM__UNLIKELY(!idem__list_empty(&conn->held) || conn->closed || conn->eof))
+    idem__conn_wake(conn);
 }
 
 /* Who asked gets "Internal error" instead. A conn that has failed has had its own line. */
@@ -74,13 +77,14 @@ IDEM__HOT idem_status idem__request_settle(idem_request *request, const idem__an
   idem_status status = IDEM_OK;
   assert(conn); /* as in leave_books */
   leave_books(request);
-  if (answer->is_error) idem__request_tell_error(request, answer);
-  if (request->id.kind != IDEM__ID_ABSENT) {
+  if (IDEM__UNLIKELY(answer->is_error)) idem__request_tell_error(request, answer);
+  if (IDEM__LIKELY(request->id.kind != IDEM__ID_ABSENT)) {
     count(request, answer);
     request->batch = NULL;
-    status = (batch != NULL) ? idem__batch_answer(batch, request->batch_index, &request->id, answer)
-                             : idem__output_answer(conn, &request->id, answer);
-    if (status != IDEM_OK) tell_unsent(request, status);
+    status = IDEM__UNLIKELY(batch != NULL)
+                 ? idem__batch_answer(batch, request->batch_index, &request->id, answer)
+                 : idem__output_answer(conn, &request->id, answer);
+    if (IDEM__UNLIKELY(status != IDEM_OK)) tell_unsent(request, status);
   }
   wake_held(conn);
   return status;
@@ -113,7 +117,7 @@ void idem__request_cancel(idem_request *request, idem_cancel_reason reason) {
 
 /* STATE for a handle that was ended before; logged, since it is a mistake in a handler. */
 static bool already_ended(idem_request *request) {
-  if (request->live && !request->ended) return false;
+  if (IDEM__LIKELY(request->live && !request->ended)) return false;
   if (request->conn) {
     idem_request_log(request, NULL, IDEM_LOG_ERROR,
                      "a handler replied twice; the second is dropped", NULL);
@@ -122,10 +126,10 @@ static bool already_ended(idem_request *request) {
 }
 
 IDEM__HOT static idem_status reply(idem_request *request, const idem__answer *answer) {
-  if (already_ended(request)) return IDEM_E_STATE;
+  if (IDEM__UNLIKELY(already_ended(request))) return IDEM_E_STATE;
   idem_status status;
   request->ended = true;
-  if (request->settled) {
+  if (IDEM__UNLIKELY(request->settled)) {
     status = request->conn ? IDEM_E_STATE : IDEM_E_CLOSED;
     if (request->late_answer) request->late_answer(request, answer);
   } else {
@@ -141,7 +145,7 @@ idem_status idem__reply_answer(idem_request *request, const idem__answer *answer
 
 /* A NULL value is the result null. */
 static idem_status reply_value(idem_request *request, idem__value value) {
-  if (!value.at && value.kind != IDEM__VALUE_FOREIGN) value.kind = IDEM__VALUE_NONE;
+  if (IDEM__UNLIKELY(!value.at) && value.kind != IDEM__VALUE_FOREIGN) value.kind = IDEM__VALUE_NONE;
   return reply(request, &(idem__answer){.value = value});
 }
 

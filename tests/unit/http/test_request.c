@@ -29,11 +29,11 @@ static const struct {
     {"x-id-of-session", IDEM__H_GIVEN + 2},
     {"x-version-of-the-protocol", IDEM__H_GIVEN + 3},
 };
-static const idem__http_name given[] = {{"x-name", 6},
-                                        {"x-method-of", 11},
-                                        {"x-id-of-session", 15},
-                                        {"x-version-of-the-protocol", 25},
-                                        {NULL, 0}};
+static const idem__http_names given[] = {{.lengths = 1u << 6 | 1u << 11 | 1u << 15 | 1u << 25,
+                                          .list = {{"x-name", 6},
+                                                   {"x-method-of", 11},
+                                                   {"x-id-of-session", 15},
+                                                   {"x-version-of-the-protocol", 25}}}};
 #define KNOWN (sizeof known / sizeof known[0])
 
 static void every_known_name_is_known_without_case(void **state) {
@@ -110,6 +110,9 @@ static void a_value_is_found_unless_there_are_two(void **state) {
   assert_true(is(&request, "x-method-of", NULL));
   assert_true(is(&request, "x-twice", NULL));
   assert_true(is(&request, "mcp-session-id", NULL));
+  assert_true(idem__view_eq(idem__http_given_value(&request, 0), "echo"));
+  assert_null(idem__http_given_value(&request, 1).at);
+  assert_null(idem__http_given_value(&request, 2).at);
 }
 
 static void every_accept_header_counts(void **state) {
