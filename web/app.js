@@ -14,7 +14,8 @@ import { logsView } from './logs.js';
 import { metricsView } from './metrics.js';
 import { configView } from './config.js';
 
-const VIEWS_KEPT = 12;
+const VIEWS_KEPT = 18;
+const LASTING = ['tasks', 'traffic', 'recording', 'logs', 'metrics', 'config'];
 const TABS = [['', 'Overview'], ['tasks', 'Tasks'], ['traffic', 'Traffic'], ['logs', 'Logs'], ['metrics', 'Metrics'], ['config', 'Configuration']];
 const KINDS = [
   { kind: 'tool', member: 'tools', title: 'Tools', method: 'tools/list', capability: 'tools', id: (one) => one.name },
@@ -51,11 +52,11 @@ class App {
   constructor() {
     this.key = stored('idem:key');
     this.servers = [{ name: 'this server', url: stored('idem:at') || '/mcp' }]; // one now; the list is for those that are mounted later
-    this.client = new Client(this.servers[0].url, { token: stored('idem:token'), onAsk: answerQuestion });
+    this.client = new Client(this.servers[0].url, { token: stored('idem:token'), onAsk: answerQuestion, onTrouble: (error) => note(plainName(error.message), 'bad') });
     this.lists = Object.fromEntries(KINDS.map((kind) => [kind.kind, []]));
     this.views = new Map();
     this.counts = {};
-    this.tasks = new Tasks(this);
+    this.tasks = new Tasks(this, (text) => store('idem:tasks', text));
     this.feed = new Feed();
     this.about = null;
     this.state = 'opening';
@@ -71,10 +72,12 @@ class App {
       this.route();
     });
     this.keys();
+    this.drops();
     byId('revision').addEventListener('change', (event) => this.open(event.target.value));
     await this.learn();
     await this.makeWires();
     await this.open(stored('idem:revision') || NEWEST);
+    this.tasks.resume(stored('idem:tasks'));
     this.watchHealth();
     addEventListener('pagehide', () => this.client.close());
   }
@@ -104,9 +107,6 @@ class App {
       onNews: (message) => this.news(message),
       onState: (what, state) => this.wireState(what, state),
     });
-    wires.subscribeOld = (uri, on) => {
-      if (!this.client.modern) this.client.request(on ? 'resources/subscribe' : 'resources/unsubscribe', { uri }).catch((error) => note(error.message, 'bad'));
-    };
     this.wires = wires;
     wires.start();
     // What is said from here on is seen, so the feed comes first; but nobody waits long for it.
@@ -118,14 +118,17 @@ class App {
     if (!shown.options.length) replace(shown, REVISIONS.map((one) => h('option', { value: one }, one)));
     shown.value = revision;
     this.state = 'opening';
+    const again = this.spoken === revision; // after a break: what is typed and shown stays
     try {
       await this.client.open(revision);
+      this.spoken = revision;
       store('idem:revision', revision);
       const versions = this.client.versions;
       if (Array.isArray(versions)) replace(shown, REVISIONS.filter((one) => versions.includes(one) || one === revision).map((one) => h('option', { value: one, selected: one === revision }, one)));
       this.state = 'open';
-      this.views.clear();
+      for (const [key, view] of this.views) if (!view.lasting && !again) this.views.delete(key);
       this.head();
+      this.tasks.opened();
       await this.readLists();
       this.wires?.setClient(this.client);
     } catch (error) {
@@ -185,6 +188,7 @@ class App {
     if (method === 'notifications/tools/list_changed') this.changed('The tools', ['tool']);
     else if (method === 'notifications/prompts/list_changed') this.changed('The prompts', ['prompt']);
     else if (method === 'notifications/resources/list_changed') this.changed('The resources', ['resource', 'template']);
+    else if (method === 'notifications/tasks' || method === 'notifications/tasks/status' || method === 'notifications/progress') this.tasks.heard(method, message.params);
     else if (method === 'notifications/resources/updated') for (const view of this.views.values()) view.updated?.(String(message.params?.uri));
   }
 
@@ -360,8 +364,9 @@ class App {
     const made = this.makeView(kind, id, query);
     if (!made) return null;
     made.query = queryText;
+    made.lasting = LASTING.includes(kind); // those listen to the feed, and there is one of each
     if (!made.passing) this.views.set(key, made);
-    for (const [old, view] of this.views) if (this.views.size > VIEWS_KEPT && old !== key && !view.isBusy?.()) this.views.delete(old);
+    for (const [old, view] of this.views) if (this.views.size > VIEWS_KEPT && old !== key && !view.lasting && !view.isBusy?.()) this.views.delete(old);
     return made;
   }
 
@@ -369,11 +374,12 @@ class App {
     const found = (name) => this.lists[name].find((one) => KINDS.find((k) => k.kind === name).id(one) === id);
     const one = ['tool', 'template', 'prompt'].includes(kind) ? found(kind) : null;
     if (kind === 'tool' && one) return toolView(this, one, query);
-    if (kind === 'template' && one) return templateView(this, one);
-    if (kind === 'prompt' && one) return promptView(this, one);
+    if (kind === 'template' && one) return templateView(this, one, query);
+    if (kind === 'prompt' && one) return promptView(this, one, query);
     if (kind === 'resource' && this.state === 'open') return resourceView(this, id, found('resource'));
     if (kind === 'tasks') return this.tasks.view();
     if (kind === 'traffic') return this.withKey('Traffic', () => trafficView(this.feed, query));
+    if (kind === 'recording') return trafficView(new Feed(), null, true);
     if (kind === 'logs') return this.withKey('Logs', () => logsView(this.feed));
     if (kind === 'metrics') return this.withKey('Metrics', () => metricsView(this.feed));
     if (kind === 'config') return this.withKey('Configuration', () => configView(this));
@@ -392,7 +398,8 @@ class App {
       location.reload();
     } }, h('h1', {}, title), h('p.lead', {}, 'This is for whoever runs the server.'),
     h('p', {}, 'idem serve prints an address with the key in it on its terminal; elsewhere the key lies in a file that its log names. It is kept for this tab alone.'),
-    h('div.field', {}, h('label', { htmlFor: 'key-field' }, 'Operator\u2019s key'), h('div.control', {}, field)), h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show it'))) };
+    h('div.field', {}, h('label', { htmlFor: 'key-field' }, 'Operator\u2019s key'), h('div.control', {}, field)), h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show it')),
+    title === 'Traffic' ? h('p', {}, h('a', { href: '#/recording' }, 'Open a recording instead')) : null) };
   }
 
   settingsText() {
@@ -423,6 +430,21 @@ class App {
         command ? [h('p.faint', {}, 'Or for one that starts programs:'), h('pre', { tabIndex: 0 }, command), copyButton('copy', 'The settings', () => command)] : null),
       confined.length ? h('section', {}, h('h2', {}, 'What confines its programs'), h('dl.facts', {}, confined.map(([name, text]) => [h('dt', {}, h('code', {}, plainName(name))), h('dd', {}, plainText(text))]))) : null,
       h('p.faint.keys', {}, h('kbd', {}, '/'), ' search ', h('kbd', {}, 'g'), ' then ', h('kbd', {}, 'o t l m c'), ' overview, traffic, logs, metrics, configuration ', h('kbd', {}, 'Ctrl Enter'), ' call')) };
+  }
+
+  // A file that is dropped anywhere is opened as a recording; the browser would leave the page for it.
+  drops() {
+    const isFile = (event) => [...(event.dataTransfer?.types || [])].includes('Files');
+    addEventListener('dragover', (event) => isFile(event) && event.preventDefault());
+    addEventListener('drop', (event) => {
+      if (!isFile(event)) return;
+      event.preventDefault();
+      const file = event.dataTransfer.files[0];
+      if (this.shownView?.openFile || !file) return; // it takes the file itself
+      location.hash = '#/recording';
+      this.route();
+      this.shownView.openFile(file);
+    });
   }
 
   // ---------------------------------------------------------------------------- keyboard

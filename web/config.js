@@ -1,26 +1,65 @@
 // config.js - the configuration as it is in force, and what was wrong with the one that was read last.
-import { h, replace, plainName, plainText, clockText } from './dom.js';
+import { h, replace, plainName, plainText, clockText, calmly } from './dom.js';
 
-function sourceText(text, marked) {
-  const lines = text.split('\n').slice(0, 5000);
-  return h('pre.source', { tabIndex: 0, 'aria-label': 'The configuration' }, lines.map((line, i) => h('span.line', { class: marked.has(i + 1) ? 'marked' : '' }, plainText(line))));
+const LINES_SHOWN = 5000;
+const AROUND = 3;
+
+function sourceText(text) {
+  return h('pre.source', { tabIndex: 0, 'aria-label': 'The configuration in force' }, text.split('\n').slice(0, LINES_SHOWN).map((line) => h('span.line', {}, plainText(line))));
+}
+
+// "PATH:LINE:COLUMN: what is wrong" of the file itself; another text has no line.
+function placeOf(fault, path) {
+  const match = fault.startsWith(`${path}:`) ? /^(\d+):(\d+): ([\s\S]*)$/.exec(fault.slice(path.length + 1)) : null;
+  return match ? { line: Number(match[1]), column: Number(match[2]), text: match[3] } : { line: 0, text: fault };
+}
+
+// The file as it was refused: the lines with a fault, what is wrong beneath each, and a few around them.
+function refusedText(lines, places) {
+  const near = new Set(places.flatMap((place) => Array.from({ length: 2 * AROUND + 1 }, (_, i) => place.line - AROUND + i)));
+  const shown = [...near].filter((number) => number >= 1 && number <= lines.length).sort((a, b) => a - b);
+  return h('pre.source.refused', { tabIndex: 0, 'aria-label': 'The file as it was refused' }, shown.flatMap((number, i) => {
+    const own = places.filter((place) => place.line === number);
+    return [i && shown[i - 1] !== number - 1 ? h('span.gap', {}, '\u22ee') : null,
+      h('span.line', { 'data-line': number, class: own.length ? 'marked' : '' }, plainText(lines[number - 1])),
+      own.map((place) => h('span.why', {}, `${' '.repeat(Math.min(place.column - 1, 200))}^ ${plainText(place.text)}`))];
+  }));
+}
+
+function reloadPart(about) {
+  const reload = about.reload || {};
+  if (!reload.failed) return null;
+  const places = (Array.isArray(reload.faults) ? reload.faults : []).slice(0, 100).map((fault) => placeOf(String(fault), about.path));
+  const lines = typeof reload.text === 'string' ? reload.text.split('\n') : [];
+  const placed = places.filter((place) => place.line >= 1 && place.line <= lines.length);
+  return h('section.card', { role: 'alert' }, h('h2', {}, 'The last reload changed nothing'),
+    h('p', {}, `At ${clockText(reload.t)} the file was read again and refused; what is below is still in force.`),
+    places.length > placed.length ? h('ul', {}, places.filter((place) => !placed.includes(place)).map((place) => h('li', {}, place.line ? `line ${place.line}: ` : null, plainText(place.text)))) : null,
+    placed.length ? refusedText(lines, placed) : null);
 }
 
 export function configView(app) {
   const place = h('div', {});
+  let shown = false;
+  let looked = 0;
   const show = async () => {
     await app.learn();
     const about = app.about;
     if (!about) return replace(place, h('p.faint', {}, 'The server does not say.'));
-    const reload = about.reload || {};
-    const faults = Array.isArray(reload.faults) ? reload.faults : [];
     return replace(place,
       h('dl.facts', {}, h('dt', {}, 'file'), h('dd', {}, h('code', {}, plainName(about.path, 400))),
         h('dt', {}, 'read'), h('dd', {}, about.read ? new Date(about.read / 1000).toLocaleString() : ''),
         (about.addresses || []).map((address) => [h('dt', {}, 'listens at'), h('dd', {}, h('code', {}, plainName(address)))])),
-      reload.failed ? h('section.card', { role: 'alert' }, h('h2', {}, 'The last reload changed nothing'), h('p', {}, `At ${clockText(reload.t)} the file was read again and refused; what is below is still in force.`),
-        h('ul', {}, faults.map((fault) => h('li', {}, plainText(fault))))) : null,
-      h('h2', {}, 'In force'), typeof about.source === 'string' ? sourceText(about.source, new Set()) : h('p.faint', {}, 'Its text is not known.'));
+      reloadPart(about),
+      h('h2', {}, 'In force'), typeof about.source === 'string' ? sourceText(about.source) : h('p.faint', {}, 'Its text is not known.'));
   };
-  return { element: h('article', {}, h('header.title', {}, h('h1', {}, 'Configuration'), h('button.quiet', { type: 'button', onclick: show }, 'look again')), place), show };
+  // The log tells of a reload; what came of it is then asked for.
+  const soon = calmly(() => shown && show(), 200);
+  app.feed.watch((kind) => {
+    if (kind !== 'logs') return;
+    for (looked = Math.max(looked, app.feed.logs.first); looked < app.feed.logs.next; looked++)
+      if (app.feed.logs.get(looked).text.includes('configuration')) soon();
+  });
+  return { element: h('article', {}, h('header.title', {}, h('h1', {}, 'Configuration'), h('button.quiet', { type: 'button', onclick: show }, 'look again')), place),
+    show: () => { shown = true; show(); }, hide: () => { shown = false; } };
 }

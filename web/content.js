@@ -32,6 +32,17 @@ function completedField(app, label, about, needed, ref, others) {
   return { element, input, name: label, needed };
 }
 
+// What a link brings goes into the fields, and what is typed into the link.
+function keepInLink(app, kind, name, fields, query) {
+  for (const field of fields) {
+    field.input.value = query?.get(field.name) ?? '';
+    field.input.addEventListener('input', () => {
+      const text = new URLSearchParams(valuesOf(fields)).toString();
+      app.keepLink(`#/${kind}/${encodeURIComponent(name)}${text && text.length < 1500 ? '?' + text : ''}`);
+    });
+  }
+}
+
 const valuesOf = (fields) => Object.fromEntries(fields.filter((field) => field.input.value !== '').map((field) => [field.name, field.input.value]));
 
 // -------------------------------------------------------------------------- resources
@@ -84,10 +95,11 @@ export function expand(template, values) {
   });
 }
 
-export function templateView(app, template) {
+export function templateView(app, template, query) {
   const others = () => valuesOf(fields);
   const fields = [...new Set(namesOf(template.uriTemplate))].map((name) => completedField(app, name, '', false, { type: 'ref/resource', uri: template.uriTemplate }, others));
-  const shown = h('code', {}, plainName(template.uriTemplate));
+  keepInLink(app, 'template', template.uriTemplate, fields, query);
+  const shown = h('code', {}, plainName(expand(template.uriTemplate, others())));
   const place = h('div', {});
   for (const field of fields) field.input.addEventListener('input', () => { shown.textContent = plainName(expand(template.uriTemplate, others())); });
   const element = h('form', { onsubmit: (event) => {
@@ -104,11 +116,12 @@ export function templateView(app, template) {
 
 // ---------------------------------------------------------------------------- prompts
 
-export function promptView(app, prompt) {
+export function promptView(app, prompt, query) {
   const place = h('section', { 'aria-live': 'polite', 'aria-label': 'Messages' });
   const others = () => valuesOf(fields);
   const list = Array.isArray(prompt.arguments) ? prompt.arguments : [];
   const fields = list.map((argument) => completedField(app, String(argument.name), argument.description, argument.required === true, { type: 'ref/prompt', name: prompt.name }, others));
+  keepInLink(app, 'prompt', prompt.name, fields, query);
   const get = async () => {
     const missing = fields.find((field) => field.needed && field.input.value === '');
     if (missing) {

@@ -1,7 +1,7 @@
 // form.js - a form from a JSON Schema. A field is {element, get, set, path}: get gives the value or undefined (nothing said),
 // set shows one. Faults are shown beside the field whose path they name.
 import { h, replace, plainName, plainText } from './dom.js';
-import { resolve, typesOf, choicesOf, nullableOf, initialValue, formatHint, isObject, same, pointerPart, validate } from './schema.js';
+import { resolve, mergeInto, typesOf, choicesOf, nullableOf, initialValue, formatHint, isObject, same, pointerPart, validate } from './schema.js';
 
 let lastFieldId = 0;
 const CHOICES_SHOWN = 500;
@@ -348,8 +348,9 @@ const emptyOf = (schema) => (typesOf(schema)[0] === 'string' ? '' : null);
 function eitherField(scope, label, schema, options) {
   const choices = choicesOf(schema).slice(0, CHOICES_SHOWN);
   const { oneOf, anyOf, ...rest } = schema;
-  const shapes = choices.map((choice) => ({ ...rest, ...resolve(choice, scope.root), description: resolve(choice, scope.root).description }));
-  const nameOf = (shape, i) => shape.title || discriminator(shape) || typesOf(shape).join(' or ') || `choice ${i + 1}`;
+  const own = choices.map((choice) => resolve(choice, scope.root));
+  const shapes = own.map((choice) => ({ ...mergeInto(rest, choice), title: choice.title, description: choice.description }));
+  const nameOf = (shape, i) => shape.title || discriminator(own[i]) || kindName(own[i]) || typesOf(shape).join(' or ') || `choice ${i + 1}`;
   const select = h('select', { 'aria-label': `${plainName(label)}: which kind` },
     options.needed ? null : h('option', { value: '' }, 'not given'),
     shapes.map((shape, i) => h('option', { value: String(i) }, plainName(nameOf(shape, i), 80))));
@@ -403,6 +404,12 @@ function closest(shapes, value, root, current) {
     if (count < least) [best, least] = [i, count];
   });
   return best;
+}
+
+// What a choice without a name is called: by its type, or by what it needs.
+function kindName(choice) {
+  const needs = Array.isArray(choice.required) ? choice.required.filter((key) => typeof key === 'string') : [];
+  return typesOf(choice).filter((type) => type !== 'object').join(' or ') || (needs.length ? `with ${needs.join(', ')}` : '');
 }
 
 // "kind: circle", where a member with one value tells choices apart.

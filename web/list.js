@@ -3,16 +3,27 @@
 import { h } from './dom.js';
 
 const ROW = 30;
-const BEYOND = 8;
+const BEYOND = 6;
+
+// The cells of a row, each a text that changes where it stands. texts: one a cell; name: the classes of the row.
+export function fillCells(row, tags, texts, name) {
+  row.cells ??= tags.map((tag) => {
+    const text = document.createTextNode('');
+    row.append(h(tag, {}, text));
+    return text;
+  });
+  row.cells.forEach((cell, i) => { if (cell.data !== texts[i]) cell.data = texts[i]; });
+  if (row.className !== name) row.className = name;
+}
 
 // rows(): how many; render(element, index): fills one; onOpen(index): Enter or a click.
 export class VirtualList {
-  constructor({ label, rowClass, count, render, onOpen }) {
-    Object.assign(this, { rowClass, count, render, onOpen });
+  constructor({ label, count, render, onOpen }) {
+    Object.assign(this, { count, render, onOpen });
     this.sizer = h('div.sizer', {});
     this.element = h('div.virtual', { role: 'listbox', tabIndex: 0, 'aria-label': label }, this.sizer);
-    this.shown = new Map();
-    this.spare = [];
+    this.pool = []; // the row of number n is at n modulo its length
+    this.viewHeight = 0;
     this.selected = -1;
     this.following = true;
     this.element.addEventListener('scroll', () => {
@@ -21,14 +32,23 @@ export class VirtualList {
     }, { passive: true });
     this.element.addEventListener('keydown', (event) => this.key(event));
     this.element.addEventListener('click', (event) => {
-      const row = event.target.closest('[data-index]');
-      if (row) this.select(Number(row.dataset.index), true);
+      const row = event.target.closest('[role=option]');
+      if (row) this.select(row.index, true);
     });
-    this.resizer = new ResizeObserver(() => this.soon());
+    this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(this.element);
   }
 
-  isAtEnd() { return this.element.scrollTop + this.element.clientHeight >= this.element.scrollHeight - ROW * 1.5; }
+  // As many rows as can be seen, and some beyond.
+  resize() {
+    this.viewHeight = this.element.clientHeight;
+    const wanted = Math.ceil(this.viewHeight / ROW) + 2 * BEYOND + 1;
+    for (const row of this.pool.splice(0)) row.remove();
+    while (this.pool.length < wanted) this.pool.push(Object.assign(h('div', { role: 'option' }), { index: -1 }));
+    this.soon();
+  }
+
+  isAtEnd() { return this.element.scrollTop + this.viewHeight >= (this.height || 0) - ROW * 1.5; }
 
   soon() {
     if (this.pending) return;
@@ -53,33 +73,25 @@ export class VirtualList {
     if (this.following) this.element.scrollTop = height;
     const top = this.element.scrollTop;
     const from = Math.max(0, Math.floor(top / ROW) - BEYOND);
-    const to = Math.min(count, Math.ceil((top + this.element.clientHeight) / ROW) + BEYOND);
-    for (const [index, row] of this.shown) {
-      if (index >= from && index < to) continue;
-      this.shown.delete(index);
-      row.remove();
-      if (this.spare.length < 60) this.spare.push(row);
-    }
+    const to = Math.min(count, from + this.pool.length);
+    for (const row of this.pool) if (row.index >= count && row.parentNode) row.remove();
     for (let index = from; index < to; index++) this.place(index, count);
     this.stale = false;
   }
 
   place(index, count) {
-    let row = this.shown.get(index);
-    if (row && !this.stale) return;
-    if (!row) {
-      row = this.spare.pop() || h('div', { role: 'option' });
-      this.shown.set(index, row);
-      row.style.transform = `translateY(${index * ROW}px)`;
-      row.dataset.index = index;
+    const row = this.pool[index % this.pool.length];
+    if (row.index === index && row.parentNode && !this.stale) return;
+    if (row.index !== index) {
+      row.index = index;
       row.id = `row-${index}`;
-      this.sizer.append(row);
+      row.style.transform = `translateY(${index * ROW}px)`;
+      row.setAttribute('aria-posinset', index + 1);
     }
-    row.className = `message-row ${this.rowClass || ''}`;
-    row.setAttribute('aria-posinset', index + 1);
     row.setAttribute('aria-setsize', count);
     row.setAttribute('aria-selected', String(index === this.selected));
     this.render(row, index);
+    if (!row.parentNode) this.sizer.append(row);
   }
 
   select(index, open) {
@@ -89,7 +101,7 @@ export class VirtualList {
     const top = this.selected * ROW;
     const view = this.element;
     if (top < view.scrollTop) view.scrollTop = top;
-    else if (top + ROW > view.scrollTop + view.clientHeight) view.scrollTop = top + ROW - view.clientHeight;
+    else if (top + ROW > view.scrollTop + this.viewHeight) view.scrollTop = top + ROW - this.viewHeight;
     this.following = this.isAtEnd() && this.selected === count - 1;
     this.stale = true;
     this.draw();
@@ -98,7 +110,7 @@ export class VirtualList {
   }
 
   key(event) {
-    const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 1);
+    const page = Math.max(1, Math.floor(this.viewHeight / ROW) - 1);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (event.key === 'Enter' && this.selected >= 0) this.onOpen?.(this.selected);
     else if (steps[event.key]) {

@@ -1,16 +1,15 @@
 // logs.js - the log of the server and the stderr of its programs, live.
-import { h, replace, plainName, clockText, calmly } from './dom.js';
-import { VirtualList } from './list.js';
+import { h, plainName, clockText, calmly } from './dom.js';
+import { VirtualList, fillCells } from './list.js';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'];
 
+const LOG_CELLS = ['span.when', 'span.level', 'span'];
+
 function fillLogRow(row, one) {
   if (!one) return;
-  if (row.childElementCount !== 3) replace(row, h('span.when'), h('span.level'), h('span'));
-  row.children[0].textContent = clockText(one.t);
-  row.children[1].textContent = one.level;
-  row.children[1].className = `level level-${LEVELS.includes(one.level) ? one.level : 'info'}`;
-  row.children[2].textContent = plainName(one.text, 600);
+  const known = LEVELS.includes(one.level) ? one.level : 'info';
+  fillCells(row, LOG_CELLS, [clockText(one.t), plainName(one.level, 20), plainName(one.text, 600)], `message-row log-row log-${known}`);
 }
 
 export function logsView(feed) {
@@ -21,7 +20,7 @@ export function logsView(feed) {
   const level = h('select', { 'aria-label': 'Least level' }, LEVELS.map((name) => h('option', { value: name }, `${name} and above`)));
   const status = h('p.faint', { role: 'status' });
   const whole = h('pre.text', { hidden: true, tabIndex: 0, 'aria-label': 'The whole line' });
-  const list = new VirtualList({ label: 'Log lines', rowClass: 'log-row', count: () => numbers.length, render: (row, index) => fillLogRow(row, feed.logs.get(numbers[index])), onOpen: (index) => {
+  const list = new VirtualList({ label: 'Log lines', count: () => numbers.length, render: (row, index) => fillLogRow(row, feed.logs.get(numbers[index])), onOpen: (index) => {
     const one = feed.logs.get(numbers[index]);
     whole.hidden = !one;
     if (one) whole.textContent = `${new Date(one.t / 1000).toISOString()} ${one.level}\n${plainName(one.text, 8000)}`;
@@ -50,6 +49,6 @@ export function logsView(feed) {
   feed.watch((kind) => (kind === 'logs' || kind === 'state') && soon());
   filter.addEventListener('input', calmly(again));
   level.addEventListener('change', again);
-  const element = h('article', {}, h('header.title', {}, h('h1', {}, 'Logs')), h('div.filters', {}, filter, level), status, list.element, whole);
+  const element = h('article.logs.fills', {}, h('header.title', {}, h('h1', {}, 'Logs')), h('div.filters', {}, filter, level), status, list.element, whole);
   return { element, show: () => { shown = true; again(); }, hide: () => { shown = false; } };
 }

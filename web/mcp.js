@@ -93,21 +93,23 @@ async function* readEvents(body) {
 // ----------------------------------------------------------------------- client
 
 export class Client {
-  constructor(url, { token, onAsk, onNotification } = {}) {
-    Object.assign(this, { url, token, onAsk, onNotification });
+  constructor(url, { token, onAsk, onNotification, onTrouble } = {}) {
+    Object.assign(this, { url, token, onAsk, onNotification, onTrouble });
     this.nextId = 1;
     this.revision = NEWEST;
     this.session = null;
-    this.toolSchemas = new Map();
+    this.subscribed = new Set();
   }
 
   get modern() { return this.revision === NEWEST; }
+  // Tasks of 2025-11-25 are the client's to ask for; those of 2026-07-28 are the server's to make.
+  get asksForTasks() { return this.revision === '2025-11-25' && Boolean(this.capabilities?.tasks?.requests?.tools?.call); }
 
   // Opens with a revision; resolves with what the server says it is.
   async open(revision) {
     this.close();
     this.revision = revision;
-    this.toolSchemas.clear();
+    this.subscribed.clear();
     if (this.modern) {
       const result = await this.request('server/discover', {});
       this.capabilities = result.capabilities || {};
@@ -173,9 +175,10 @@ export class Client {
     return response;
   }
 
-  // One request and its answer. Options: signal, onProgress, onLog, schema.
+  // One request and its answer. Options: signal, onProgress, onLog, schema, onId.
   async request(method, params, options = {}) {
     const id = this.nextId++;
+    options.onId?.(id);
     const message = this.envelope(method, params, id, options.onProgress);
     const cancelled = () => {
       if (!this.modern && method !== 'initialize')
@@ -277,7 +280,7 @@ export class Client {
 
   // News of changes, until the signal: one stream for all of them.
   async listen(uris, signal, onNews) {
-    if (!this.modern) return this.listenOld(signal, onNews);
+    if (!this.modern) return this.listenOld(uris, signal, onNews);
     const capabilities = this.capabilities || {};
     const notifications = {};
     if (capabilities.tools?.listChanged) notifications.toolsListChanged = true;
@@ -292,9 +295,23 @@ export class Client {
     for await (const text of readEvents(response.body)) onNews(JSON.parse(text));
   }
 
-  async listenOld(signal, onNews) {
+  // One session for all tabs: whatever any of them watches is subscribed to here.
+  async subscribeOld(uris) {
+    if (!this.capabilities?.resources?.subscribe) return;
+    for (const uri of uris.filter((one) => !this.subscribed.has(one))) {
+      this.subscribed.add(uri);
+      await this.request('resources/subscribe', { uri });
+    }
+    for (const uri of [...this.subscribed].filter((one) => !uris.includes(one))) {
+      this.subscribed.delete(uri);
+      await this.request('resources/unsubscribe', { uri });
+    }
+  }
+
+  async listenOld(uris, signal, onNews) {
     const response = await fetch(this.url, { headers: { ...this.headers(), Accept: 'text/event-stream' }, signal, cache: 'no-store' });
     if (!response.ok) throw new RpcError(`HTTP ${response.status}`, 0, null, response.status);
+    this.subscribeOld(uris).catch((error) => this.onTrouble?.(error));
     for await (const text of readEvents(response.body)) {
       const message = JSON.parse(text);
       if (message.method && message.id !== undefined) this.answer(message, {});

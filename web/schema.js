@@ -51,7 +51,7 @@ function lookUp(root, ref) {
   return at;
 }
 
-function mergeInto(one, other) {
+export function mergeInto(one, other) {
   const merged = { ...one, ...other };
   if (one.properties || other.properties) merged.properties = { ...one.properties, ...other.properties };
   if (one.required || other.required)

@@ -1,12 +1,16 @@
 // tools.js - one tool: its form, the same arguments as JSON, calling it, and what came of it.
 import { h, replace, plainName, plainText, timeText, copyButton, askDialog, note } from './dom.js';
-import { makeForm } from './form.js';
+import { makeForm, isUnreadable } from './form.js';
 import { initialValue, isObject } from './schema.js';
 import { toolResult, rawJson } from './result.js';
-import { paramHeaders, headerValue, NEWEST, CLIENT_INFO } from './mcp.js';
+import { asC, asCurl, asIdemCall, asTypeScript } from './copy.js';
 
 const HISTORY_MOST = 20;
 const HISTORY_BYTES = 16 * 1024;
+const COPIES = [['idem call', 'The line', asIdemCall], ['curl', 'The curl line', asCurl], ['TypeScript', 'The program', asTypeScript], ['C', 'The program', asC]];
+
+// What is typed and is no value yet stands for itself.
+const readable = (args) => JSON.parse(JSON.stringify(args, (_, value) => (isUnreadable(value) ? value.text : value)));
 
 // --------------------------------------------------------------------- earlier calls
 
@@ -28,35 +32,6 @@ function remember(app, tool, entry) {
   try {
     localStorage.setItem(historyKey(app, tool), JSON.stringify(list));
   } catch { /* full or forbidden: then nothing is kept */ }
-}
-
-// ------------------------------------------------------------------------- to take along
-
-const shellWord = (text) => `'${text.replace(/'/g, `'\\''`)}'`;
-
-export function asCurl(app, tool, args) {
-  const url = new URL(app.client.url, location.href).href;
-  const lines = [`curl -s ${shellWord(url)}`, `-H 'Content-Type: application/json'`, `-H 'Accept: application/json, text/event-stream'`];
-  if (app.client.token) lines.push(`-H "Authorization: Bearer $TOKEN"`);
-  lines.push(`-H 'MCP-Protocol-Version: ${NEWEST}'`, `-H 'Mcp-Method: tools/call'`, `-H ${shellWord('Mcp-Name: ' + headerValue(tool.name))}`);
-  for (const [name, value] of Object.entries(paramHeaders(tool.inputSchema, args))) lines.push(`-H ${shellWord(`${name}: ${value}`)}`);
-  const meta = { 'io.modelcontextprotocol/protocolVersion': NEWEST, 'io.modelcontextprotocol/clientCapabilities': {} };
-  lines.push(`-d ${shellWord(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool.name, arguments: args, _meta: meta } }))}`);
-  return lines.join(' \\\n  ');
-}
-
-export function asTypeScript(app, tool, args) {
-  const url = new URL(app.client.url, location.href).href;
-  const options = app.client.token ? ', {\n  requestInit: { headers: { Authorization: `Bearer ${process.env.TOKEN}` } },\n}' : '';
-  return `import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-
-const client = new Client({ name: 'my-program', version: '1.0.0' });
-await client.connect(new StreamableHTTPClientTransport(new URL(${JSON.stringify(url)})${options}));
-const result = await client.callTool({ name: ${JSON.stringify(tool.name)}, arguments: ${JSON.stringify(args, null, 2)} });
-console.log(result);
-await client.close();
-`;
 }
 
 // -------------------------------------------------------------------------------- hints
@@ -161,10 +136,10 @@ export function toolView(app, tool, query) {
   let tried = false;
 
   const settle = () => {
-    json.value = JSON.stringify(form.get(), (_, value) => (value?.text !== undefined && value.why ? value.text : value), 2);
+    json.value = JSON.stringify(readable(form.get()), null, 2);
     jsonFault.hidden = true;
     form.faults(tried);
-    app.keepLink(linkOf(tool, form.get()));
+    app.keepLink(linkOf(tool, readable(form.get())));
   };
   const form = makeForm(schema, settle);
   json.addEventListener('input', () => {
@@ -180,6 +155,8 @@ export function toolView(app, tool, query) {
     }
   });
 
+  const taskSupport = app.client.asksForTasks && ['optional', 'required'].includes(tool.execution?.taskSupport) ? tool.execution.taskSupport : '';
+  const taskBox = h('input', { type: 'checkbox', checked: taskSupport === 'required', disabled: taskSupport === 'required' });
   const callButton = h('button.primary', { type: 'submit' }, 'Call');
   const cancelButton = h('button', { type: 'button', hidden: true, onclick: () => running?.abort() }, 'Cancel');
   const element = h('form.tool', { noValidate: true, onsubmit: (event) => { event.preventDefault(); call(); }, onkeydown: (event) => {
@@ -219,11 +196,14 @@ export function toolView(app, tool, query) {
     const took = () => performance.now() - started;
     const entry = { args, when: Date.now() };
     try {
-      const result = await app.client.converse('tools/call', { name: tool.name, arguments: args }, { signal, schema, onProgress: (params) => progress.show(params) });
+      let token;
+      const params = { name: tool.name, arguments: args };
+      if (taskBox.checked) params.task = {};
+      const result = await app.client.converse('tools/call', params, { signal, schema, onId: (id) => { token = id; }, onProgress: (how) => progress.show(how) });
       entry.ms = Math.round(took());
       entry.failed = result.isError === true;
-      if (result.resultType === 'task') {
-        app.tasks.add(tool, result);
+      if (result.resultType === 'task' || (params.task && isObject(result.task))) {
+        app.tasks.add(tool.name, result.task ?? result, token);
         replace(outcome, resultHead('', took(), 'It became a task'), h('p', {}, h('a', { href: '#/tasks' }, 'Watch it among the tasks')));
       } else showAnswer(outcome, result, took());
     } catch (error) {
@@ -233,8 +213,10 @@ export function toolView(app, tool, query) {
     } finally {
       end();
     }
-    remember(app, tool, entry);
-    showHistory();
+    setTimeout(() => { // once what came is shown
+      remember(app, tool, entry);
+      showHistory();
+    }, 50);
   }
 
   function showHistory() {
@@ -253,8 +235,8 @@ export function toolView(app, tool, query) {
     confinement ? h('p.confined', {}, h('strong', {}, 'Confined: '), plainText(confinement)) : null,
     h('div.columns', {}, h('div', {}, form.element),
       h('details.json', { open: matchMedia('(min-width: 1100px)').matches }, h('summary', {}, 'JSON'), json, jsonFault)),
-    h('div.buttons', {}, callButton, cancelButton, copyButton('copy as curl', 'The curl line', () => asCurl(app, tool, form.get())),
-      copyButton('copy as TypeScript', 'The program', () => asTypeScript(app, tool, form.get()))),
+    h('div.buttons', {}, callButton, cancelButton, taskSupport ? h('label.option', {}, taskBox, ' as a task') : null,
+      COPIES.map(([label, what, make]) => copyButton(`copy as ${label}`, what, () => make(app, tool, readable(form.get()))))),
     outcome, history,
     h('details', {}, h('summary', {}, 'Definition'), rawJson(tool)));
   const given = query && [...query].length ? argumentsFromLink(tool, query) : null;

@@ -1,6 +1,6 @@
 // traffic.js - every message of every client, both ways: filtered, joined with its answer, exported and opened again.
 import { h, replace, plainName, bytesText, timeText, clockText, download, note, calmly, copyButton } from './dom.js';
-import { VirtualList } from './list.js';
+import { VirtualList, fillCells } from './list.js';
 import { readRecording } from './feed.js';
 import { tree } from './result.js';
 
@@ -73,18 +73,22 @@ class Fitting {
   }
 }
 
+const CELLS = ['span.when', 'span.dir', 'span.what', 'span.who-from', 'span.size', 'span.took'];
+
+function whatText(one) {
+  const kind = one.answers ? (one.bad ? 'error ' : 'answer ') : '';
+  return kind + plainName(one.method || (one.id ? 'answer' : 'not JSON'), 60) + (one.name ? ` ${plainName(one.name, 60)}` : '') + (one.id ? ` #${plainName(one.id, 20)}` : '');
+}
+
 function fillRow(row, one) {
   if (!one) return;
-  if (row.childElementCount !== 6) replace(row, h('span.when'), h('span.dir', { role: 'img' }), h('span.what'), h('span.who-from'), h('span.size'), h('span.took'));
-  const [when, dir, what, who, size, took] = row.children;
-  when.textContent = clockText(one.t);
-  dir.textContent = one.dir === '>' ? '\u2192' : '\u2190';
-  what.textContent = (one.answers ? (one.bad ? 'error ' : 'answer ') : '') + plainName(one.method || (one.id ? 'answer' : 'not JSON'), 60) + (one.name ? ` ${plainName(one.name, 60)}` : '') + (one.id ? ` #${plainName(one.id, 20)}` : '');
-  who.textContent = plainName(one.peer || `conn ${one.conn}`, 40);
-  size.textContent = bytesText(one.bytes);
-  took.textContent = one.answers ? timeText(one.ms) : '';
-  row.classList.toggle('bad', one.bad);
-  dir.setAttribute('aria-label', one.dir === '>' ? 'to the server' : 'from the server');
+  const incoming = one.dir === '>';
+  const texts = [clockText(one.t), incoming ? '\u2192' : '\u2190', whatText(one), plainName(one.peer || `conn ${one.conn}`, 40), bytesText(one.bytes), one.answers ? timeText(one.ms) : ''];
+  fillCells(row, CELLS, texts, one.bad ? 'message-row bad' : 'message-row');
+  if (row.incoming === incoming) return;
+  row.incoming = incoming;
+  row.children[1].setAttribute('role', 'img');
+  row.children[1].setAttribute('aria-label', incoming ? 'to the server' : 'from the server');
 }
 
 function messagePart(title, one) {
@@ -113,6 +117,7 @@ export function trafficView(live, query, only) {
   const file = h('input', { type: 'file', accept: '.jsonl,.json,.ndjson,.txt', hidden: true, onchange: () => file.files[0] && openFile(file.files[0]) });
   const list = new VirtualList({ label: 'Messages', count: () => fitting.count, render: (row, index) => fillRow(row, feed.messages.get(fitting.numberAt(index))), onOpen: (index) => open(fitting.numberAt(index)) });
   const empty = h('p.faint', { hidden: true }, 'Nothing has been said yet. Whatever any client says, and what it is answered, shows here.');
+  const lead = h('p.lead', {}, 'Drop a recording on this page, or open one. It stays on this machine.');
   const panes = h('div.panes', {}, list.element, detail);
   const back = h('button', { type: 'button', hidden: true, onclick: () => use(live, '') }, 'back to the live traffic');
   const pauseButton = h('button', { type: 'button', 'aria-pressed': 'false', onclick: () => {
@@ -126,7 +131,7 @@ export function trafficView(live, query, only) {
   const methods = new Set();
 
   const say = () => {
-    const state = feed !== live ? `from ${plainName(source, 60)}` : { open: 'live', lost: 'reconnecting\u2026', closed: 'not connected' }[feed.state] || feed.state;
+    const state = only && feed === live ? 'no recording yet' : feed !== live ? `from ${plainName(source, 60)}` : { open: 'live', lost: 'reconnecting\u2026', closed: 'not connected' }[feed.state] || feed.state;
     const text = `${fitting.count.toLocaleString('en')} of ${feed.messages.length.toLocaleString('en')} messages, ${state}${feed.lost ? `, ${feed.lost} left out since this reader was slow` : ''}`;
     if (status.textContent !== text) status.textContent = text;
     empty.hidden = only || feed.messages.length > 0;
@@ -172,7 +177,8 @@ export function trafficView(live, query, only) {
     source = name;
     fitting = new Fitting(feed);
     noticed = 0;
-    back.hidden = feed === live;
+    back.hidden = feed === live || Boolean(only);
+    lead.hidden = feed !== live;
     close();
     list.following = feed === live;
     list.element.scrollTop = 0;
@@ -205,10 +211,10 @@ export function trafficView(live, query, only) {
     messagePart(first.answers ? 'Answer' : first.method ? (first.id ? 'Request' : 'Notification') : 'Message', first), second ? messagePart('Answer', second) : null);
   }
 
-  const element = h('article.traffic', {}, h('header.title', {}, h('h1', {}, 'Traffic')),
+  const element = h('article.traffic.fills', {}, h('header.title', {}, h('h1', {}, 'Traffic')),
     h('div.filters', {}, filter, method, h('label.option', {}, errors, ' errors only'), only ? null : pauseButton,
       h('button', { type: 'button', onclick: () => download(`idem-${new Date().toISOString().slice(0, 19).replace(/:/g, '')}.jsonl`, [feed.recording()], 'application/jsonl') }, 'Export'),
-      h('button', { type: 'button', onclick: () => file.click() }, 'Open a recording'), file, back), status, empty, panes);
+      h('button', { type: 'button', onclick: () => file.click() }, 'Open a recording'), file, back), only ? lead : null, status, empty, panes);
   element.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || detail.hidden) return;
     close();

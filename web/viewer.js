@@ -1,5 +1,5 @@
 // viewer.js - recordings without a server: what `idem page -o viewer.html` writes, with the other files in one.
-import { h, replace, byId } from './dom.js';
+import { replace, byId } from './dom.js';
 import { Feed } from './feed.js';
 import { trafficView } from './traffic.js';
 
@@ -7,4 +7,3 @@ const view = trafficView(new Feed(), null, true);
 replace(byId('main'), view.element);
 view.show();
 byId('server-name').textContent = 'recordings';
-view.element.querySelector('[role=status]').after(h('p.lead', {}, 'Drop a recording on this page, or open one. It stays on this machine.'));

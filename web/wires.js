@@ -68,7 +68,6 @@ export class Wires {
     if (on) this.watched.add(uri);
     else this.watched.delete(uri);
     this.tellWanted();
-    this.subscribeOld?.(uri, on);
     this.relisten();
   }
 

@@ -2,14 +2,17 @@
  * tool, what was wrong with the file that was read last. One JSON object. */
 #include "page.h"
 
+#include "config/regular_file.h"
 #include "service/service.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ABOUT_BYTES ((size_t)16 << 20)
+#define REFUSED_BYTES ((size_t)256 * 1024) /* of a file that was refused */
 
 static void put_string(idem__buf *out, const char *text) {
   idem__text_json_string(out, text, strlen(text));
@@ -76,18 +79,25 @@ static void put_confinement(idem__buf *out, const serve_config *config) {
 
 /* ----------------------------------------------------------------------- configuration */
 
-/* As it was understood: without comments. Secrets that stand in it are taken out. */
-static void put_source(idem__buf *out, const page *self, const serve_config *config) {
-  size_t len = 0;
-  char *text = yyjson_write(config->source.doc, YYJSON_WRITE_PRETTY_TWO_SPACES, &len);
+/* Secrets that stand in it are taken out. */
+static void put_text(idem__buf *out, const page *self, const char *name, const char *text,
+                     size_t len) {
   idem__buf clean;
   idem__buf_init(&clean, NULL, ABOUT_BYTES);
-  if (text && idem__log_redact(self->service->log, &clean, text, len) == IDEM_OK) {
-    idem__buf_puts(out, "\"source\":");
+  if (idem__log_redact(self->service->log, &clean, text, len) == IDEM_OK) {
+    put_string(out, name);
+    idem__buf_puts(out, ":");
     idem__text_json_string(out, clean.data, clean.len);
     idem__buf_puts(out, ",");
   }
   idem__buf_deinit(&clean);
+}
+
+/* As it was understood: without comments. */
+static void put_source(idem__buf *out, const page *self, const serve_config *config) {
+  size_t len = 0;
+  char *text = yyjson_write(config->source.doc, YYJSON_WRITE_PRETTY_TWO_SPACES, &len);
+  if (text) put_text(out, self, "source", text, len);
   free(text);
 }
 
@@ -114,9 +124,21 @@ static void put_addresses(idem__buf *out, const page *self) {
   idem__buf_puts(out, "],");
 }
 
+/* The file whose lines the faults name, as it is now: another change of it would have been read again. */
+static void put_refused(idem__buf *out, const page *self) {
+  const char *why;
+  FILE *file = regular_file_open(self->service->options->path, &why);
+  char *text = file ? malloc(REFUSED_BYTES) : NULL;
+  if (text) put_text(out, self, "text", text, fread(text, 1, REFUSED_BYTES, file));
+  free(text);
+  if (file) fclose(file);
+}
+
 static void put_reload(idem__buf *out, const page *self) {
-  idem__buf_printf(out, "\"reload\":{\"failed\":%s,\"t\":%llu,\"faults\":[",
-                   self->failed_us ? "true" : "false", (unsigned long long)self->failed_us);
+  idem__buf_printf(out, "\"reload\":{\"failed\":%s,\"t\":%llu,", self->failed_us ? "true" : "false",
+                   (unsigned long long)self->failed_us);
+  if (self->failed_us) put_refused(out, self);
+  idem__buf_puts(out, "\"faults\":[");
   idem__buf_put(out, self->faults.data ? self->faults.data : "", self->faults.len);
   idem__buf_puts(out, "]},");
 }

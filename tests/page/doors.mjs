@@ -81,14 +81,14 @@ check('who takes no gzip gets it plain', head.headers.get('Content-Encoding') ==
 }
 
 // --- rebinding
-for (const path of ['/', '/page/app.js', '/page/about', '/page/feed'])
+for (const path of ['/', '/page/page.js', '/page/about', '/page/feed'])
   check(`${path} under another name is refused`, /^HTTP\/1.1 4\d\d/.test(await raw(`GET ${path} HTTP/1.1\r\nHost: evil.test:${served.port}\r\nAuthorization: Bearer ${key}\r\n\r\n`)), null);
 check('and from another origin', /^HTTP\/1.1 403/.test(await raw(`GET /page/about HTTP/1.1\r\nHost: 127.0.0.1:${served.port}\r\nOrigin: http://evil.test\r\nAuthorization: Bearer ${key}\r\n\r\n`)), null);
 
 // --- other pages, in a browser
 const evil = createServer((request, response) => {
   response.writeHead(200, { 'Content-Type': 'text/html' });
-  response.end(`<!doctype html><iframe id="f" src="${served.base}/"></iframe><script type="module" src="${served.base}/page/app.js"></script>`);
+  response.end(`<!doctype html><iframe id="f" src="${served.base}/"></iframe><script src="${served.base}/page/page.js"></script>`);
 });
 await new Promise((resolve) => evil.listen(0, '127.0.0.1', resolve));
 const browser = await launch();
@@ -96,7 +96,7 @@ const elsewhere = `http://evil.test:${evil.address().port}`;
 const page = await openPage(browser, elsewhere, '/', { elsewhere: /127\.0\.0\.1/, clipboard: false });
 const tried = await page.evaluate(async ([base, secret]) => {
   const results = {};
-  for (const path of ['/', '/page/app.js', '/page/about', '/page/feed', '/mcp']) {
+  for (const path of ['/', '/page/page.js', '/page/about', '/page/feed', '/mcp']) {
     for (const mode of ['cors', 'no-cors']) {
       try {
         const response = await fetch(base + path, { mode, headers: mode === 'cors' ? { Authorization: `Bearer ${secret}` } : {} });
@@ -117,6 +117,10 @@ await page.context().close();
 const guest = await openPage(browser, served.base, '/#/traffic');
 await guest.getByText('This is for whoever runs the server').waitFor();
 console.log('ok: without the key the operator\'s views say what is missing');
+await guest.getByRole('link', { name: 'Open a recording instead' }).click();
+await guest.getByText('Drop a recording on this page').waitFor();
+console.log('ok: but a recording can be looked at');
+await guest.goBack();
 await guest.getByLabel('Operator\u2019s key').fill(address);
 await guest.getByRole('button', { name: 'Show it' }).click();
 await guest.locator('.traffic').waitFor();
@@ -129,7 +133,7 @@ check('the file is gone with the server', readdirSync(join(folder, 'run/idem')).
 
 // --- none at all
 const none = await serve(config, { args: ['--no-page'] });
-for (const path of ['/', '/page/app.js', '/page/about', '/page/feed']) check(`--no-page: ${path} is 404`, (await fetch(none.base + path, { headers: { Authorization: `Bearer ${KEY}` } })).status === 404, null);
+for (const path of ['/', '/page/page.js', '/page/about', '/page/feed']) check(`--no-page: ${path} is 404`, (await fetch(none.base + path, { headers: { Authorization: `Bearer ${KEY}` } })).status === 404, null);
 check('and there is no key', readdirSync(join(folder, 'run/idem')).length === 0 && !none.log().includes('the page'), none.log());
 await none.stop();
 finish(0);

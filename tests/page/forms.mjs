@@ -6,7 +6,8 @@ import { schemas, standin } from './standin.mjs';
 const served = await serve({ name: 'behind' });
 const browser = await launch();
 const seen = [];
-const server = await front(served, standin({ seen, tools: { everything: { definition: { description: 'Every shape', inputSchema: schemas.everything }, run: (params) => ({ content: [], structuredContent: params.arguments }) } } }));
+const tool = (inputSchema) => ({ definition: { inputSchema }, run: (params) => ({ content: [], structuredContent: params.arguments }) });
+const server = await front(served, standin({ seen, tools: { everything: tool(schemas.everything), more: tool(schemas.more) } }));
 const page = await openPage(browser, server.base, '/#/tool/everything');
 const json = page.getByLabel('Arguments as JSON');
 const value = async () => JSON.parse(await json.inputValue());
@@ -74,6 +75,52 @@ check('the form follows the JSON', (await page.getByLabel('title').inputValue())
 check('what the JSON leaves out is left out', (await page.getByLabel('mail').inputValue()) === '', null);
 await page.getByLabel('title').fill('Third');
 check('and the other way again', JSON.stringify(await value()) === JSON.stringify({ title: 'Third', place: { city: 'Rom' }, tags: ['x'], kind: { shape: 'circle', radius: 2 } }), await value());
+
+// --- what real tools have beyond that
+await page.evaluate(() => { location.hash = '#/tool/more'; });
+await page.waitForFunction(() => document.querySelector('main h1')?.textContent === 'more');
+const faults = () => page.locator('.fault:visible').allTextContents();
+await page.locator('main select').first().selectOption({ label: 'with mail' });
+await page.getByLabel('mail').fill('ada@example.org');
+await page.getByLabel('when').fill('tomorrow');
+check('a moment that is none is told', (await faults()).some((text) => text.includes('2026-07-28T08:30:00Z')), await faults());
+await page.getByLabel('when').fill('2026-07-28T08:30:00Z');
+await page.getByLabel('link').fill('https://example.org/a?b=c');
+await page.getByRole('button', { name: '+ size' }).click();
+await page.getByLabel('size: which kind').selectOption({ label: 'string' });
+await page.locator('fieldset', { hasText: 'size' }).last().getByRole('combobox').last().selectOption('auto');
+await page.getByRole('button', { name: '+ owner' }).click();
+await page.locator('.nullable').getByLabel('name').fill('Ada');
+await page.locator('.nullable').getByLabel('age').fill('-3');
+check('allOf is one object, and judged', (await faults()).includes('at least 0'), await faults());
+await page.locator('.nullable').getByLabel('age').fill('36');
+await page.getByLabel('mode').selectOption({ label: 'null' });
+for (const [entry, text] of [['pair 1', 'x'], ['pair 2', '7']]) {
+  await group('pair').getByRole('button', { name: '+ add' }).click();
+  await page.getByLabel(entry).fill(text);
+}
+await group('grid').getByRole('button', { name: '+ add' }).last().click();
+await group('grid 1').getByRole('button', { name: '+ add' }).click();
+await page.keyboard.type('1.5');
+for (const kind of ['do: wait', 'do: say']) {
+  await group('plan').getByRole('button', { name: '+ add' }).click();
+  await page.getByLabel(/^plan \d: which kind/).last().selectOption({ label: kind });
+}
+await page.getByLabel('ms').fill('20');
+await page.getByLabel('text').fill('hello');
+await group('plan').getByRole('button', { name: 'move down' }).first().click();
+await page.getByRole('button', { name: '+ add a member' }).click();
+await page.keyboard.type('note');
+await page.getByLabel('value', { exact: false }).last().fill('extra');
+const shaped = { mail: 'ada@example.org', when: '2026-07-28T08:30:00Z', link: 'https://example.org/a?b=c', size: 'auto', owner: { name: 'Ada', age: 36 }, mode: null, pair: ['x', 7], grid: [[1.5]], plan: [{ do: 'say', text: 'hello' }, { do: 'wait', ms: 20 }], note: 'extra' };
+check('and all of it is what is sent', JSON.stringify(await value()) === JSON.stringify(shaped), await value());
+seen.length = 0;
+await page.getByRole('button', { name: 'Call', exact: true }).click();
+await page.waitForSelector('.outcome.good');
+check('as it stands', JSON.stringify(seen.find(([method]) => method === 'tools/call')[1].arguments) === JSON.stringify(shaped), seen);
+await accessible(page, 'more of forms');
+await page.getByLabel('Arguments as JSON').fill(JSON.stringify({ id: 'x', owner: null, plan: [{ do: 'wait', ms: 1 }] }));
+check('the other choice follows from the JSON', (await page.locator('main select').first().locator('option:checked').textContent()) === 'with id' && (await faults()).length === 0, await faults());
 faultless(page, 'forms');
 await browser.close();
 server.close();

@@ -51,14 +51,14 @@ await file.saveAs(recording);
 const lines = readFileSync(recording, 'utf8').trim().split('\n').map((line) => JSON.parse(line));
 check('the recording begins with its header', lines[0].idem === 'recording' && lines[0].version === 1, lines[0]);
 check('and has the messages', lines.slice(1).every((one) => one.t > 0 && '<>'.includes(one.dir) && one.message !== undefined) && lines.some((one) => one.message?.id === 41 && one.message.result), lines.length);
-const drop = async (target, path, name) => {
+const drop = async (target, path, name, place = '.traffic') => {
   const transfer = await target.evaluateHandle(([text, title]) => {
     const data = new DataTransfer();
     data.items.add(new File([text], title));
     return data;
   }, [readFileSync(path, 'utf8'), name]);
-  await target.dispatchEvent('.traffic', 'dragover', { dataTransfer: transfer });
-  await target.dispatchEvent('.traffic', 'drop', { dataTransfer: transfer });
+  await target.dispatchEvent(place, 'dragover', { dataTransfer: transfer });
+  await target.dispatchEvent(place, 'drop', { dataTransfer: transfer });
 };
 await drop(page, recording, 'mine.jsonl');
 await page.waitForFunction(() => document.querySelector('.traffic [role=status]').textContent.includes('from mine.jsonl'));
@@ -90,6 +90,8 @@ const drawn = await page.evaluate(async () => {
 check('only what is seen is there', drawn < 80, drawn);
 await page.getByLabel('Filter messages').fill('id:9999');
 await until('a filter over all of them', async () => (await rows(page).count()) === 2 || rows(page).count());
+await page.getByLabel('Filter messages').fill('');
+await page.getByRole('button', { name: 'back to the live traffic' }).click();
 faultless(page, 'traffic');
 
 // --- the viewer, without a server
@@ -127,17 +129,35 @@ await page.evaluate(() => { location.hash = '#/config'; });
 await page.locator('.source').waitFor();
 check('the configuration in force is shown', (await page.textContent('.source')).includes('Takes its time'), await page.textContent('.source'));
 writeFileSync(served.path, '{\n  "name": "operated",\n  "tols": {}\n}\n');
-await until('a reload that is refused shows its fault and line', async () => {
-  await page.getByRole('button', { name: 'look again' }).click();
-  const text = await page.textContent('main');
-  return (text.includes(':3:') && text.includes('tols')) || text;
-});
+await page.locator('.refused').waitFor();
+check('a reload that is refused shows by itself, with the line in the file and what is wrong with it', (await page.getAttribute('.refused .marked', 'data-line')) === '3'
+  && (await page.textContent('.refused .marked')).includes('"tols": {}') && /^ {2}\^ .*tols/.test(await page.textContent('.refused .why')), await page.textContent('main'));
+check('while the one before is in force', (await page.textContent('.source:not(.refused)')).includes('Takes its time'), null);
 await accessible(page, 'configuration');
 await picture(page, 'configuration');
 config.tools.added = { description: 'New', args: {}, run: ['echo', 'new'] };
 writeFileSync(served.path, JSON.stringify(config));
 await until('a reload that is taken shows at once', async () => (await page.textContent('.side')).includes('added') || page.textContent('.side'));
+await until('and what was wrong is gone', async () => (await page.locator('.refused').count()) === 0 && (await page.textContent('.source')).includes('"added"'));
 faultless(page, 'operator');
+
+// --- on a phone, without motion, a file dropped anywhere
+await page.emulateMedia({ reducedMotion: 'reduce' });
+await page.setViewportSize({ width: 375, height: 740 });
+for (const place of ['', 'tasks', 'traffic', 'logs', 'metrics', 'config', 'tool/echo']) {
+  await page.evaluate((hash) => { location.hash = hash; }, `#/${place}`);
+  await page.waitForFunction((hash) => location.hash === hash && document.querySelector('main article, main form'), `#/${place}`);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  check(`#/${place}: nothing is wider than a phone`, wide <= 0, wide);
+}
+await page.getByRole('button', { name: 'copy as curl' }).click();
+check('nothing moves for who wants no motion', (await page.locator('.note').first().evaluate((one) => getComputedStyle(one).animationName)) === 'none', null);
+await page.setViewportSize({ width: 1280, height: 800 });
+await page.emulateMedia({ reducedMotion: null });
+await drop(page, recording, 'elsewhere.jsonl', 'main');
+await page.waitForFunction(() => location.hash === '#/recording' && document.querySelector('.traffic [role=status]')?.textContent.includes('from elsewhere.jsonl'));
+console.log('ok: a recording may be dropped anywhere on the page');
+faultless(page, 'phone');
 
 // --- three tabs, four calls
 const tabs = [page, await page.context().newPage(), await page.context().newPage()];

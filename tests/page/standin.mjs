@@ -45,6 +45,24 @@ export function standin({ tools = {}, resources = [], prompts = [], lists = {}, 
 }
 
 export const schemas = {
+  // What real tools have beyond that: either of two members, null or an object, tuples, lists of lists, lists of one of several.
+  more: {
+    type: 'object', required: ['plan'], oneOf: [{ required: ['id'] }, { required: ['mail'] }], additionalProperties: { type: 'string' },
+    properties: {
+      id: { type: 'string' }, mail: { type: 'string', format: 'email' },
+      when: { type: 'string', format: 'date-time' }, link: { type: 'string', format: 'uri' },
+      size: { anyOf: [{ type: 'integer' }, { type: 'string', enum: ['auto'] }] },
+      owner: { anyOf: [{ $ref: '#/definitions/person' }, { type: 'null' }] },
+      mode: { type: ['string', 'null'], enum: ['fast', 'slow', null] },
+      pair: { type: 'array', prefixItems: [{ type: 'string' }, { type: 'integer' }] },
+      grid: { type: 'array', items: { type: 'array', items: { type: 'number' } } },
+      plan: { type: 'array', minItems: 1, items: { oneOf: [
+        { type: 'object', required: ['do', 'ms'], properties: { do: { const: 'wait' }, ms: { type: 'integer' } } },
+        { type: 'object', required: ['do', 'text'], properties: { do: { const: 'say' }, text: { type: 'string' } } },
+      ] } },
+    },
+    definitions: { person: { allOf: [{ type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }, { properties: { age: { type: 'integer', minimum: 0 } } }] } },
+  },
   everything: {
     type: 'object', required: ['title', 'place', 'kind'], additionalProperties: false,
     properties: {
@@ -74,3 +92,28 @@ export const schemas = {
     },
   },
 };
+
+// The same idea in 2025-11-25, with a session: tasks that are asked for, listed, cancelled. tools: {name: {definition, run(params)}}.
+export function olderStandin({ tools = {}, tasks = new Map(), seen = [] }) {
+  const answers = {
+    initialize: (params) => ({ protocolVersion: params.protocolVersion, serverInfo: { name: 'older', version: '1' }, capabilities: { tools: {}, tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } } }),
+    'tools/list': () => ({ tools: Object.entries(tools).map(([name, tool]) => ({ name, inputSchema: { type: 'object' }, ...tool.definition })) }),
+    'tools/call': (params) => tools[params.name].run(params),
+    'tasks/list': () => ({ tasks: [...tasks.values()].map((task) => task()) }),
+    'tasks/get': (params) => tasks.get(params.taskId)(),
+    'tasks/result': (params) => tasks.get(params.taskId).result,
+  };
+  return async (message, response, request) => {
+    if (message) seen.push([message.method, message.params]);
+    if (request.method !== 'POST' || message.id === undefined) {
+      response.writeHead(request.method === 'POST' ? 202 : request.method === 'DELETE' ? 200 : 405);
+      return response.end();
+    }
+    const modern = message.params?._meta?.[META + 'protocolVersion'];
+    const answer = { jsonrpc: '2.0', id: message.id };
+    if (modern || !answers[message.method]) answer.error = { code: -32601, message: 'Method not found' };
+    else answer.result = await answers[message.method](message.params);
+    response.writeHead(200, { 'Content-Type': 'application/json', 'Mcp-Session-Id': 'session-of-the-test' });
+    return response.end(JSON.stringify(answer));
+  };
+}

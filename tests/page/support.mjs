@@ -34,7 +34,13 @@ export const check = (name, good, saw) => {
 
 // ------------------------------------------------------------------------------ servers
 
-const listening = (child, words) => new Promise((resolve, reject) => {
+// A process of the test's own, which ends with it.
+export const start = (child) => {
+  children.push(child);
+  return child;
+};
+
+export const listening = (child, words) => new Promise((resolve, reject) => {
   let log = '';
   child.log = () => log;
   child.stderr.setEncoding('utf8').on('data', (text) => {
@@ -62,29 +68,36 @@ export async function serve(config, { port = 0, args = [], env = {} } = {}) {
   return { child, path, base: match[1], port: Number(match[2]), stop, log: child.log };
 }
 
-// The page's own files and feed, with another MCP server behind /mcp: `answer(message, respond, request)`.
-export async function front(served, answer) {
-  const pass = (request, response) => {
-    const headers = { ...request.headers, host: `127.0.0.1:${served.port}` };
-    delete headers.origin;
-    const onward = ask({ host: '127.0.0.1', port: served.port, path: request.url, method: request.method, headers },
-      (got) => {
-        response.writeHead(got.statusCode, got.headers);
-        got.pipe(response);
-      });
-    onward.on('error', () => response.destroy());
-    response.on('close', () => onward.destroy());
-    request.pipe(onward);
-  };
-  const server = createServer((request, response) => {
-    if (!request.url.startsWith('/mcp')) return pass(request, response);
-    let body = '';
-    request.setEncoding('utf8').on('data', (text) => { body += text; }).on('end', () => answer(body ? JSON.parse(body) : null, response, request));
-    return undefined;
+// Hands a request on to another port of this machine, as if it had come there.
+function pass(port, request, response) {
+  const headers = { ...request.headers, host: `127.0.0.1:${port}` };
+  delete headers.origin;
+  const onward = ask({ host: '127.0.0.1', port, path: request.url, method: request.method, headers }, (got) => {
+    response.writeHead(got.statusCode, got.headers);
+    response.flushHeaders();
+    got.pipe(response);
   });
+  onward.on('error', () => response.destroy());
+  response.on('close', () => onward.destroy());
+  request.pipe(onward);
+}
+
+async function listen(handler) {
+  const server = createServer(handler);
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return { base: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
+
+// The page's own files and feed, with another MCP server behind /mcp: `answer(message, respond, request)`.
+export const front = (served, answer) => listen((request, response) => {
+  if (!request.url.startsWith('/mcp')) return pass(served.port, request, response);
+  let body = '';
+  request.setEncoding('utf8').on('data', (text) => { body += text; }).on('end', () => answer(body ? JSON.parse(body) : null, response, request));
+  return undefined;
+});
+
+// The same with a server that is a process of its own.
+export const behind = (served, port) => listen((request, response) => pass(request.url.startsWith('/mcp') ? port : served.port, request, response));
 
 // One message from another client.
 export async function post(base, message, headers = {}) {
@@ -137,9 +150,14 @@ export async function accessible(page, name) {
     return result.value;
   };
   await run(`${axeSource}; undefined`);
-  const violations = JSON.parse(await run(`axe.run(document, { resultTypes: ['violations'] }).then((r) => JSON.stringify(r.violations.map((v) => ({ id: v.id, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary.slice(0, 200)) }))))`));
+  const look = async (options) => JSON.parse(await run(`axe.run(document, ${JSON.stringify({ resultTypes: ['violations'], ...options })}).then((r) => JSON.stringify(r.violations.map((v) => ({ id: v.id, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary.slice(0, 200)) }))))`));
+  const violations = await look({});
+  const other = (await page.evaluate(() => matchMedia('(prefers-color-scheme: dark)').matches)) ? 'light' : 'dark';
+  await page.emulateMedia({ colorScheme: other });
+  violations.push(...await look({ runOnly: ['color-contrast'] }));
+  await page.emulateMedia({ colorScheme: null });
   await session.detach();
-  check(`${name}: axe finds nothing`, violations.length === 0, violations);
+  check(`${name}: axe finds nothing, in the light and in the dark`, violations.length === 0, violations);
 }
 
 export const picture = (page, name) => page.screenshot({ path: join(pictures, `${name}.png`) });
