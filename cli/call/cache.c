@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #define FILE_BYTES ((size_t)1 << 20)
+#define NAMES_BYTES ((size_t)128 << 10)
+#define NAMES_MOST 1000u
 #define MOST_FILES 64
 #define FORMAT 1
 
@@ -112,6 +114,10 @@ yyjson_val *cache_tools(const call_cache *self) {
   return yyjson_obj_get(yyjson_doc_get_root(self->doc), "tools");
 }
 
+yyjson_val *cache_names(const call_cache *self, const char *kind) {
+  return yyjson_obj_get(yyjson_obj_get(yyjson_doc_get_root(self->doc), "names"), kind);
+}
+
 const char *cache_revision(const call_cache *self) {
   yyjson_val *about = yyjson_obj_get(yyjson_doc_get_root(self->doc), "about");
   return yyjson_get_str(yyjson_obj_get(about, "revision"));
@@ -166,6 +172,17 @@ static void put_json(text *out, yyjson_val *value) {
   free(made);
 }
 
+/* Of the file that is there, so that a call of a tool does not make completion forget the rest. */
+static void put_old_names(text *out, const char *path) {
+  yyjson_doc *doc = read_own(path);
+  yyjson_val *names = yyjson_obj_get(yyjson_doc_get_root(doc), "names");
+  if (yyjson_is_obj(names)) {
+    text_puts(out, ",\"names\":");
+    put_json(out, names);
+  }
+  yyjson_doc_free(doc);
+}
+
 void cache_store(const call_target *target, const char *about, size_t about_len,
                  yyjson_val *tools) {
   char path[4096], folder[2048];
@@ -175,11 +192,81 @@ void cache_store(const call_target *target, const char *about, size_t about_len,
   text_put(&all, about ? about : "null", about ? about_len : 4);
   text_puts(&all, ",\"tools\":");
   put_json(&all, tools);
+  put_old_names(&all, path);
   text_puts(&all, "}");
   make_folders(path);
   if (access(path, F_OK) != 0) keep_few(folder);
   if (all.len <= FILE_BYTES) write_whole(path, all.data, all.len);
   text_free(&all);
+}
+
+/* -------------------------------------------------------------------------- names */
+
+static void add_uris(yyjson_mut_doc *doc, yyjson_mut_val *to, yyjson_mut_val *items,
+                     const char *member) {
+  size_t i, count;
+  yyjson_mut_val *one;
+  if (!yyjson_mut_is_arr(items)) return;
+  yyjson_mut_arr_foreach(items, i, count, one) {
+    yyjson_mut_val *uri = yyjson_mut_obj_get(one, member);
+    if (yyjson_mut_is_str(uri) && yyjson_mut_arr_size(to) < NAMES_MOST)
+      yyjson_mut_arr_append(to, yyjson_mut_val_mut_copy(doc, uri));
+  }
+}
+
+static void add_prompts(yyjson_mut_doc *doc, yyjson_mut_val *to, yyjson_mut_val *items) {
+  size_t i, count;
+  yyjson_mut_val *one;
+  if (!yyjson_mut_is_arr(items)) return;
+  yyjson_mut_arr_foreach(items, i, count, one) {
+    yyjson_mut_val *name = yyjson_mut_obj_get(one, "name"), *names = yyjson_mut_arr(doc);
+    add_uris(doc, names, yyjson_mut_obj_get(one, "arguments"), "name");
+    if (yyjson_mut_is_str(name) && yyjson_mut_obj_size(to) < NAMES_MOST)
+      yyjson_mut_obj_put(to, yyjson_mut_val_mut_copy(doc, name), names);
+  }
+}
+
+static char *write_names(yyjson_mut_val *resources, yyjson_mut_val *templates,
+                         yyjson_mut_val *prompts, size_t *len) {
+  yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+  yyjson_mut_val *root = yyjson_mut_obj(doc), *uris = yyjson_mut_arr(doc);
+  yyjson_mut_val *named = yyjson_mut_obj(doc);
+  add_uris(doc, uris, resources, "uri");
+  add_uris(doc, uris, templates, "uriTemplate");
+  add_prompts(doc, named, prompts);
+  yyjson_mut_obj_add_val(doc, root, "resources", uris);
+  yyjson_mut_obj_add_val(doc, root, "prompts", named);
+  char *made = yyjson_mut_val_write(root, 0, len);
+  yyjson_mut_doc_free(doc);
+  return made;
+}
+
+void cache_store_names(const call_target *target, yyjson_mut_val *resources,
+                       yyjson_mut_val *templates, yyjson_mut_val *prompts) {
+  char path[4096];
+  size_t len = 0;
+  text all = {.data = NULL};
+  yyjson_doc *doc = path_of(target, path, sizeof path) ? read_own(path) : NULL;
+  yyjson_val *root = yyjson_doc_get_root(doc), *key;
+  yyjson_obj_iter at;
+  char *names = doc ? write_names(resources, templates, prompts, &len) : NULL;
+  if (names && len <= NAMES_BYTES && yyjson_obj_iter_init(root, &at)) {
+    text_puts(&all, "{");
+    while ((key = yyjson_obj_iter_next(&at))) {
+      if (yyjson_equals_str(key, "names")) continue;
+      put_json(&all, key);
+      text_puts(&all, ":");
+      put_json(&all, yyjson_obj_iter_get_val(key));
+      text_puts(&all, ",");
+    }
+    text_puts(&all, "\"names\":");
+    text_put(&all, names, len);
+    text_puts(&all, "}");
+    if (all.len <= FILE_BYTES) write_whole(path, all.data, all.len);
+  }
+  text_free(&all);
+  free(names);
+  yyjson_doc_free(doc);
 }
 
 void cache_forget(const call_target *target) {

@@ -13,7 +13,7 @@
 #define CACHE_FRESH_MS 3600000u /* a server whose tools have changed refuses the call itself */
 
 typedef struct call_cache {
-  yyjson_doc *doc; /* {"v", "at", "about": {revision, ...}, "tools": [...]} */
+  yyjson_doc *doc; /* {"v", "at", "about": {revision, ...}, "tools": [...], "names": {...}} */
   uint64_t age_ms;
 } call_cache;
 
@@ -23,8 +23,13 @@ void cache_free(call_cache *self);
 /* Lent; NULL: not kept. */
 yyjson_val *cache_tools(const call_cache *self);
 const char *cache_revision(const call_cache *self);
+/* "resources": URIs and templates; "prompts": {name: [arguments]}. */
+yyjson_val *cache_names(const call_cache *self, const char *kind);
 /* Keeps it; what fails here only makes the next call slower. `about` is JSON text or NULL. */
 void cache_store(const call_target *target, const char *about, size_t about_len, yyjson_val *tools);
+/* Adds to what is kept of this server what completion offers beside tools; each may be NULL. */
+void cache_store_names(const call_target *target, yyjson_mut_val *resources,
+                       yyjson_mut_val *templates, yyjson_mut_val *prompts);
 void cache_forget(const call_target *target);
 
 #endif

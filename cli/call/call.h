@@ -50,6 +50,7 @@ typedef struct call_options {
   uint64_t deadline_ms; /* for everything; 0: none */
   bool json;
   bool raw;
+  const char *record;   /* a file for a recording */
   const char *output;   /* -o: a folder, a file, or - */
   bool no_input;        /* nobody is asked anything */
   const char *answers;  /* a file that answers questions */
@@ -73,7 +74,9 @@ typedef struct call_glance {
   const char *tool;
   bool at_target; /* the word being written is the target */
   bool at_tool;
-  bool elsewhere; /* a flag's value, or behind `--` */
+  bool at_prompt, at_resource; /* the value of --prompt, of --read or --complete */
+  const char *prompt;          /* what --prompt or --complete names */
+  bool elsewhere;              /* a flag's value, or behind `--` */
 } call_glance;
 void call_options_glance(call_glance *self, int argc, char **argv);
 

@@ -56,6 +56,10 @@ static bool set_sampling(call_options *self, const char *value) {
   self->sampling = value;
   return *value;
 }
+static bool set_record(call_options *self, const char *value) {
+  self->record = value;
+  return *value;
+}
 static bool set_token_file(call_options *self, const char *value) {
   self->token_file = value;
   return *value;
@@ -189,8 +193,10 @@ static const struct flag {
     {"what is printed", "--json", 0, NULL, "structured content, or the whole result, as JSON",
      set_json},
     {NULL, "--raw", 0, NULL, "every message both ways, with times, on stderr", set_raw},
-    {NULL, "--output", 'o', "FILE|FOLDER|-", "where images, audio and other bytes go (here)",
-     set_output},
+    {NULL, "--record", 0, "FILE", "the same as a recording, for the page: added at its end",
+     set_record},
+    {NULL, "--output", 'o', "FILE|FOLDER|-",
+     "where the result goes: a file, or a folder for images, audio and other bytes", set_output},
     {"when the server asks", "--answers", 0, "FILE", "JSON that answers its questions",
      set_answers},
     {NULL, "--no-input", 0, NULL, "ask nobody: questions are declined", set_no_input},
@@ -361,8 +367,14 @@ void call_options_glance(call_glance *self, int argc, char **argv) {
     const struct flag *one = find_flag(argv[i], &value);
     bool apart = one && one->value && !value;
     if (apart && i + 1 < argc) value = argv[++i];
-    self->elsewhere = last || (apart && i == argc - 1);
+    bool prompt = one && (one->set == set_prompt || one->set == set_complete);
+    bool resource = one && (one->set == set_read || one->set == set_complete);
+    bool writing = apart && i == argc - 1;
+    self->at_prompt = writing && prompt;
+    self->at_resource = writing && resource;
+    self->elsewhere = last || (writing && !prompt && !resource);
     if (one && one->set == set_config) self->config = value;
-    asks_otherwise = asks_otherwise || (one && (one->set == set_read || one->set == set_method));
+    if (prompt) self->prompt = value;
+    asks_otherwise = asks_otherwise || prompt || resource || (one && one->set == set_method);
   }
 }

@@ -35,7 +35,7 @@ static void put_text(FILE *out, const char *data, size_t len) {
   if (!len || data[len - 1] != '\n') fputc('\n', out);
 }
 
-void print_json(call_printer *self, yyjson_val *value) {
+static void put_json(call_printer *self, yyjson_val *value) {
   size_t len;
   yyjson_write_flag flags = self->terminal ? YYJSON_WRITE_PRETTY_TWO_SPACES : 0;
   char *made = yyjson_val_write(value, flags, &len);
@@ -44,7 +44,7 @@ void print_json(call_printer *self, yyjson_val *value) {
   free(made);
 }
 
-/* -------------------------------------------------------------------------- bytes */
+/* ------------------------------------------------------------------------- bytes */
 
 static const char *ending_of(const char *mime_type, size_t len) {
   static const char *const rows[][2] = {
@@ -192,7 +192,7 @@ static void put_contents(call_printer *self, yyjson_val *contents, bool alone) {
   else if (yyjson_obj_get(contents, "blob"))
     put_bytes(self, contents, "blob", alone);
   else
-    print_json(self, contents);
+    put_json(self, contents);
 }
 
 static void put_block(call_printer *self, yyjson_val *block) {
@@ -207,7 +207,7 @@ static void put_block(call_printer *self, yyjson_val *block) {
   else if (is_type(block, "resource_link"))
     put_link(self, block);
   else
-    print_json(self, block);
+    put_json(self, block);
 }
 
 static void put_blocks(call_printer *self, yyjson_val *content) {
@@ -217,12 +217,58 @@ static void put_blocks(call_printer *self, yyjson_val *content) {
   while ((block = yyjson_arr_iter_next(&at))) put_block(self, block);
 }
 
+/* ------------------------------------------------------------------------ -o FILE */
+
+static bool has_bytes(yyjson_val *block) {
+  yyjson_val *resource = yyjson_obj_get(block, "resource");
+  return is_type(block, "image") || is_type(block, "audio") || yyjson_obj_get(block, "blob") ||
+         yyjson_obj_get(resource, "blob");
+}
+
+static bool any_bytes(yyjson_val *blocks) {
+  yyjson_arr_iter at;
+  yyjson_val *block;
+  if (!yyjson_arr_iter_init(blocks, &at)) return false;
+  while ((block = yyjson_arr_iter_next(&at)))
+    if (has_bytes(block)) return true;
+  return false;
+}
+
+/* A result without bytes goes to the file that was named, as it would into a pipe. */
+static void begin(call_printer *self, bool bytes) {
+  const char *path = self->options->output;
+  if (!path || bytes || self->file || strcmp(path, "-") == 0 || is_folder(path)) return;
+  self->file = fopen(path, "we");
+  if (self->file) {
+    self->out = self->file;
+    self->terminal = false;
+    return;
+  }
+  call_say("%s: %s", path, strerror(errno));
+  self->failed = true;
+}
+
+void printer_close(call_printer *self) {
+  if (!self->file) return;
+  bool fine = !ferror(self->file);
+  if (fclose(self->file) == 0 && fine) return;
+  call_say("%s: %s", self->options->output, strerror(errno));
+  self->failed = true;
+}
+
+void print_json(call_printer *self, yyjson_val *value) {
+  begin(self, false);
+  put_json(self, value);
+}
+
 /* What failed goes where failures go, so that a script's variable does not hold it. */
 void print_tool(call_printer *self, yyjson_val *result, yyjson_val *content, yyjson_val *structured,
                 bool is_error) {
-  bool wants_json = self->options->json || !self->terminal;
+  bool json = self->options->json;
+  if (!is_error || json) begin(self, !json && any_bytes(content));
+  bool wants_json = json || !self->terminal;
   if (self->options->json && (is_error || !structured)) {
-    print_json(self, result);
+    put_json(self, result);
     return;
   }
   if (is_error) {
@@ -234,24 +280,37 @@ void print_tool(call_printer *self, yyjson_val *result, yyjson_val *content, yyj
   if (blocks)
     put_blocks(self, content);
   else if (structured)
-    print_json(self, structured);
+    put_json(self, structured);
 }
 
 void print_resource(call_printer *self, yyjson_val *result) {
   yyjson_val *contents = yyjson_obj_get(result, "contents"), *one;
   yyjson_arr_iter at;
+  begin(self, !self->options->json && any_bytes(contents));
   if (self->options->json || !yyjson_arr_iter_init(contents, &at)) {
-    print_json(self, result);
+    put_json(self, result);
     return;
   }
   while ((one = yyjson_arr_iter_next(&at))) put_contents(self, one, yyjson_arr_size(contents) == 1);
 }
 
+static bool messages_have_bytes(yyjson_val *messages) {
+  yyjson_arr_iter at;
+  yyjson_val *one;
+  if (!yyjson_arr_iter_init(messages, &at)) return false;
+  while ((one = yyjson_arr_iter_next(&at))) {
+    yyjson_val *content = yyjson_obj_get(one, "content");
+    if (has_bytes(content) || any_bytes(content)) return true;
+  }
+  return false;
+}
+
 void print_prompt(call_printer *self, yyjson_val *result) {
   yyjson_val *messages = yyjson_obj_get(result, "messages"), *one;
   yyjson_arr_iter at;
+  begin(self, !self->options->json && messages_have_bytes(messages));
   if (self->options->json || !yyjson_arr_iter_init(messages, &at)) {
-    print_json(self, result);
+    put_json(self, result);
     return;
   }
   while ((one = yyjson_arr_iter_next(&at))) {
@@ -270,8 +329,9 @@ void print_prompt(call_printer *self, yyjson_val *result) {
 void print_completion(call_printer *self, yyjson_val *result) {
   yyjson_val *values = yyjson_obj_get(yyjson_obj_get(result, "completion"), "values"), *one;
   yyjson_arr_iter at;
+  begin(self, false);
   if (self->options->json || !yyjson_arr_iter_init(values, &at)) {
-    print_json(self, result);
+    put_json(self, result);
     return;
   }
   while ((one = yyjson_arr_iter_next(&at)))

@@ -13,13 +13,17 @@
 typedef struct call_printer {
   const call_options *options;
   FILE *out;
+  FILE *file;     /* of -o FILE, once it is open; NULL: stdout */
   bool terminal;  /* `out` is one */
   unsigned files; /* written so far; more than PRINT_FILES are not */
   bool failed;    /* a file could not be written; stderr has said so */
 } call_printer;
 
 void printer_open(call_printer *self, const call_options *options);
-/* A tool's content, or its structured content as JSON where that is wanted. */
+/* What was written is there, or `failed`. */
+void printer_close(call_printer *self);
+/* Each to -o FILE, where a file is named and the result has no bytes that go there.
+ * A tool's content, or its structured content as JSON where that is wanted. */
 void print_tool(call_printer *self, yyjson_val *result, yyjson_val *content, yyjson_val *structured,
                 bool is_error);
 void print_resource(call_printer *self, yyjson_val *result);

@@ -57,7 +57,8 @@ static yyjson_mut_val *fields_for(yyjson_mut_doc *doc, yyjson_val *answer, yyjso
   return made;
 }
 
-static void accept_fields(idem_mcp_question *question, yyjson_val *answer, bool all) {
+static void accept_fields(call_questions *self, idem_mcp_question *question, yyjson_val *answer,
+                          bool all) {
   yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
   yyjson_val *schema = yyjson_obj_get(idem_mcp_question_params(question), "requestedSchema");
   char why[300] = "";
@@ -67,7 +68,9 @@ static void accept_fields(idem_mcp_question *question, yyjson_val *answer, bool 
                            ? idem_mcp_sampled(question, content)
                            : idem_mcp_accept(question, content, why, sizeof why);
   if (status == IDEM_E_INVAL) {
-    call_say("the answer of --answers does not fit: %s", why);
+    call_say("the answer of --answers does not fit: %s",
+             *why ? why : "it is no such answer; the question is taken for cancelled");
+    self->misfit = true;
     idem_mcp_dismiss(question);
   }
   yyjson_mut_doc_free(doc);
@@ -79,9 +82,9 @@ static void answer_from_file(call_questions *self, idem_mcp_question *question) 
   if (list) answer = yyjson_arr_get(root, self->next++);
   if (!answer) call_say("--answers has no answer left: the question is declined");
   if (yyjson_is_obj(answer))
-    accept_fields(question, answer, list);
+    accept_fields(self, question, answer, list);
   else if (yyjson_equals_str(answer, "accept"))
-    accept_fields(question, NULL, true);
+    accept_fields(self, question, NULL, true);
   else if (yyjson_equals_str(answer, "cancel"))
     idem_mcp_dismiss(question);
   else

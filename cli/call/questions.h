@@ -20,7 +20,8 @@ typedef struct call_questions {
   uv_mutex_t one; /* form at a time */
   size_t open;    /* forms and programs under way */
   bool ending;
-  bool left; /* Ctrl-C was pressed in a form */
+  bool left;   /* Ctrl-C was pressed in a form */
+  bool misfit; /* an answer of the file was none to its question */
   bool made;
   asking *samplers;
   void (*before)(void *user); /* a form comes: clear the line */

@@ -31,6 +31,7 @@ static void put_raw(text *line, double seconds, char mark, const char *data, siz
 
 /* A head has several lines, a message one. */
 void session_raw(const call_session *self, char mark, const char *data, size_t len) {
+  if (!self->options->raw) return;
   double seconds = (double)(uv_hrtime() - self->begun_ns) / 1e9;
   text all = {.data = NULL};
   while (len) {
@@ -43,6 +44,15 @@ void session_raw(const call_session *self, char mark, const char *data, size_t l
   }
   if (all.len) fwrite(all.data, 1, all.len, stderr);
   text_free(&all);
+}
+
+bool session_watches(const call_session *self) {
+  return self->options->raw || self->options->record;
+}
+
+void session_message(call_session *self, idem_direction direction, const char *data, size_t len) {
+  session_raw(self, direction == IDEM_OUT ? '>' : '<', data, len);
+  recorder_message(self->recorder, direction, data, len);
 }
 
 const char *session_transport(const call_session *self) {
@@ -159,6 +169,10 @@ static bool prepare(call_session *self) {
   bool plain = self->options->profile != IDEM_PROFILE_MCP;
   if (!target_find(&self->target, self->options)) return false;
   if (!arguments_read(&self->arguments, self->options)) return false;
+  if (self->options->record) {
+    self->recorder = recorder_new(self->options->record, session_transport(self), self->log);
+    if (!self->recorder) return false;
+  }
   self->cached = !plain && !self->options->no_cache && cache_load(&self->cache, &self->target) &&
                  self->cache.age_ms < CACHE_FRESH_MS;
   if (self->only_prepare && plain) return true;
@@ -195,7 +209,10 @@ static int run(call_session *self) {
     run_loop(self);
     close_signals(self);
   }
-  if (!self->code && self->printer.failed) self->code = CALL_NO_PEER;
+  printer_close(&self->printer);
+  bool recorded = recorder_free(self->recorder);
+  if (!self->code && self->questions.misfit) self->code = CALL_ASKED_WRONGLY;
+  if (!self->code && (self->printer.failed || !recorded)) self->code = CALL_NO_PEER;
   return self->code;
 }
 

@@ -9,6 +9,7 @@
 #include "print.h"
 #include "progress.h"
 #include "questions.h"
+#include "recorder.h"
 #include "target.h"
 #include "trouble.h"
 
@@ -28,6 +29,7 @@ typedef struct call_session {
   call_questions questions;
   call_progress progress;
   call_printer printer;
+  call_recorder *recorder; /* NULL: nothing is recorded */
   call_look look;
   unsigned looked; /* lists asked for so far */
   idem_log *log;
@@ -65,6 +67,10 @@ void session_end(call_session *self, int code);
 void session_cancel_mcp(call_session *self);
 void session_cancel_plain(call_session *self);
 
+/* Who looks on wants the messages, by --raw or --record. */
+bool session_watches(const call_session *self);
+/* A message to --raw and --record; the head of a request, or what a program says, to --raw alone. */
+void session_message(call_session *self, idem_direction direction, const char *data, size_t len);
 /* One line of --raw, to stderr. */
 void session_raw(const call_session *self, char mark, const char *data, size_t len);
 /* "http", "stdio", "unix", ... */

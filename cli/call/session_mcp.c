@@ -289,10 +289,18 @@ static bool has_list(const call_session *self, idem_mcp_list_kind kind) {
   return idem_mcp_client_declares(self->client, (const char *const[]){names[kind], NULL});
 }
 
+/* For completion. */
+static void remember_names(const call_session *self) {
+  if (self->options->no_cache || self->options->revisions) return;
+  cache_store_names(&self->target, self->look.lists[IDEM_MCP_RESOURCES],
+                    self->look.lists[IDEM_MCP_TEMPLATES], self->look.lists[IDEM_MCP_PROMPTS]);
+}
+
 static void look_on(call_session *self) {
   while (self->looked < LOOK_LISTS && !has_list(self, (idem_mcp_list_kind)self->looked))
     self->looked++;
   if (self->looked == LOOK_LISTS) {
+    remember_names(self);
     look_print(&self->look, &self->printer, self->client, session_transport(self));
     session_end(self, CALL_WELL);
     return;
@@ -472,9 +480,13 @@ static void on_problem(idem_mcp_client *client, const idem_mcp_problem *problem,
 }
 
 static void on_traffic(idem_mcp_client *client, const idem_mcp_traffic *traffic, void *user) {
+  call_session *self = user;
   (void)client;
-  progress_clear(&((call_session *)user)->progress);
-  session_raw(user, traffic->direction == IDEM_OUT ? '>' : '<', traffic->data, traffic->len);
+  if (self->options->raw) progress_clear(&self->progress);
+  if (traffic->kind == IDEM_MCP_TRAFFIC_MESSAGE)
+    session_message(self, traffic->direction, traffic->data, traffic->len);
+  else
+    session_raw(self, traffic->direction == IDEM_OUT ? '>' : '<', traffic->data, traffic->len);
 }
 
 static void on_stderr_of(idem_mcp_client *client, const char *data, size_t len, void *user) {
@@ -525,7 +537,7 @@ static void set_observers(const call_session *self, idem_mcp_client_opts *opts) 
   opts->on_problem = on_problem;
   opts->on_lost = on_lost;
   opts->on_close = on_close;
-  if (!self->options->raw) return;
+  if (!session_watches(self)) return;
   opts->on_traffic = on_traffic;
   opts->on_stderr = on_stderr_of;
 }

@@ -113,7 +113,7 @@ static void on_stderr_of(idem_conn *conn, const char *data, size_t len, void *us
 static void on_message(idem_conn *conn, idem_direction direction, const char *message, size_t len,
                        void *user) {
   (void)conn;
-  session_raw(user, direction == IDEM_OUT ? '>' : '<', message, len);
+  session_message(user, direction, message, len);
 }
 
 /* "tcp://" with Content-Length is "tcp+lsp://". */
@@ -142,7 +142,7 @@ bool session_begin_plain(call_session *self) {
                             .on_close = on_gone,
                             .on_protocol_error = on_fault,
                             .user = self};
-  if (self->options->raw) {
+  if (session_watches(self)) {
     opts.on_stderr = on_stderr_of;
     opts.on_trace = on_message;
   }

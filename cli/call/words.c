@@ -11,12 +11,15 @@
 #include <string.h>
 
 #define SAFE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+#define SAFE_IN_URIS SAFE_LETTERS "/:%+,@"
 
-static bool is_safe(yyjson_val *name) {
+static bool is_made_of(yyjson_val *name, const char *letters) {
   const char *words = yyjson_get_str(name);
   size_t len = yyjson_get_len(name);
-  return len && len <= 128 && words[0] != '-' && strspn(words, SAFE_LETTERS) >= len;
+  return len && len <= 256 && words[0] != '-' && strspn(words, letters) >= len;
 }
+
+static bool is_safe(yyjson_val *name) { return is_made_of(name, SAFE_LETTERS); }
 
 static void print_servers(const char *config) {
   known_servers servers;
@@ -67,13 +70,48 @@ static void print_arguments(yyjson_val *tool, int argc, char **argv) {
     if (is_safe(key) && !is_given(argc, argv, key)) printf("%s=\n", yyjson_get_str(key));
 }
 
+static void print_uris(yyjson_val *uris) {
+  yyjson_arr_iter at;
+  yyjson_val *one;
+  if (!yyjson_arr_iter_init(uris, &at)) return;
+  while ((one = yyjson_arr_iter_next(&at)))
+    if (is_made_of(one, SAFE_IN_URIS)) puts(yyjson_get_str(one));
+}
+
+static void print_prompts(yyjson_val *prompts) {
+  yyjson_obj_iter at;
+  yyjson_val *key;
+  if (!yyjson_obj_iter_init(prompts, &at)) return;
+  while ((key = yyjson_obj_iter_next(&at)))
+    if (is_safe(key)) puts(yyjson_get_str(key));
+}
+
+static void print_prompt_arguments(yyjson_val *names, int argc, char **argv) {
+  yyjson_arr_iter at;
+  yyjson_val *one;
+  if (strchr(argv[argc - 1], '=') || !yyjson_arr_iter_init(names, &at)) return;
+  while ((one = yyjson_arr_iter_next(&at)))
+    if (is_safe(one) && !is_given(argc, argv, one)) printf("%s=\n", yyjson_get_str(one));
+}
+
+/* What is behind --prompt, --read and --complete, or the arguments of the prompt that they name. */
+static bool print_names(const call_glance *line, const call_cache *cache, int argc, char **argv) {
+  if (line->at_prompt) print_prompts(cache_names(cache, "prompts"));
+  if (line->at_resource) print_uris(cache_names(cache, "resources"));
+  if (line->at_prompt || line->at_resource) return true;
+  if (!line->prompt) return false;
+  print_prompt_arguments(yyjson_obj_get(cache_names(cache, "prompts"), line->prompt), argc, argv);
+  return true;
+}
+
 static void print_known(const call_glance *line, int argc, char **argv) {
   call_target target;
   call_cache cache = {.doc = NULL};
   if (target_glance(&target, line->target, line->config) && cache_load(&cache, &target)) {
-    if (line->at_tool)
+    bool named = print_names(line, &cache, argc, argv);
+    if (!named && line->at_tool)
       print_tools(cache_tools(&cache));
-    else if (line->tool)
+    else if (!named && line->tool)
       print_arguments(find_tool(cache_tools(&cache), line->tool), argc, argv);
   }
   cache_free(&cache);

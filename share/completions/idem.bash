@@ -64,9 +64,10 @@ _idem_call_words() {
   local line=${COMP_LINE:0:COMP_POINT} words word
   read -ra words <<<"$line"
   [[ $line == *" " ]] && words+=("")
-  [[ $current == "=" ]] && current=
+  [[ $current == [=:] ]] && current=
+  local before=${words[-1]%"$current"} # bash splits words at = and :, an address has some
   while read -r word; do
-    [[ $word == "$current"* ]] && COMPREPLY+=("$word")
+    [[ $word == "$before$current"* ]] && COMPREPLY+=("${word#"$before"}")
     [[ $word == *= ]] && compopt -o nospace +o filenames 2>/dev/null
   done < <("$program" --call-words "${words[@]:2}" 2>/dev/null)
   ((${#COMPREPLY[@]}))
@@ -77,10 +78,12 @@ _idem_call() {
     --profile) mapfile -t COMPREPLY < <(compgen -W "mcp jsonrpc lsp" -- "$current") ;;
     --revision) mapfile -t COMPREPLY < <(compgen -W "2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28" -- "$current") ;;
     --method | --notify) mapfile -t COMPREPLY < <(compgen -W "tools/list tools/call resources/list resources/read prompts/list prompts/get ping" -- "$current") ;;
-    --config | --token-file | --ca-file | --output | -o | --answers | --sampling) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
-    --read | --prompt | --complete | --data | -d | --header | -H | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
+    --config | --token-file | --ca-file | --output | -o | --record | --answers | --sampling) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    --read | --prompt | --complete) _idem_call_words ;;
+    --data | -d | --header | -H | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
     *)
-      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --config --header --token-file --ca-file --no-verify --json --raw
+      [[ ${COMP_LINE:0:COMP_POINT} =~ " "--(read|complete)[=\ ]+[^\ ]+$ ]] && { _idem_call_words; return; }
+      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --config --header --token-file --ca-file --no-verify --json --raw --record
         --output --answers --no-input --sampling --timeout --deadline --no-cache --bench --connections --rate --ramp --help" ||
         { _idem_call_words && [[ $previous != call ]]; } ||
         mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.json' -- "$current")
