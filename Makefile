@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
 .PHONY: all check test attack conformance load run install fuzz coverage bench format tidy clean help setup setup-test \
-        amalgamation dist deb container newcomer reproducible setup-chroot
+        amalgamation static dist deb container newcomer reproducible setup-chroot
 
 all: ## release binaries into build/bin
 	@scripts/build release $(JOBS)
@@ -72,6 +72,9 @@ tidy: ## clang with every warning, then clang-tidy
 amalgamation: ## the JSON-RPC engine as idem.c and idem.h, in build/amalgamation
 	@scripts/amalgamate
 	@ls -l build/amalgamation/idem.[ch]
+
+static: ## programs that need no library at run time, in build/static/bin; Linux, Debian for what it compiles itself
+	@scripts/static $(JOBS)
 
 dist: ## the source archive, in build/dist
 	@scripts/dist

@@ -52,6 +52,11 @@ include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+if(IDEM_STATIC)
+  set(CMAKE_C_LINK_OPTIONS_PIE -static-pie) # in place of -pie, which would undo it
+  add_compile_definitions(IDEM_STATIC)
+endif()
+
 set(idem_lto OFF)
 if(IDEM_LTO)
   include(CheckIPOSupported)

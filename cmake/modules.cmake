@@ -6,6 +6,9 @@ set(IDEM_MODULE_DIR ${CMAKE_INSTALL_FULL_LIBDIR}/idem)
 
 # idem_module(NAME DEPENDENCY...): nothing while the folder is empty.
 function(idem_module name)
+  if(IDEM_STATIC)
+    return() # a program without shared libraries has no loader
+  endif()
   idem_glob(sources ${PROJECT_SOURCE_DIR}/src/modules/${name}/*.c)
   if(NOT sources)
     return()

@@ -48,10 +48,17 @@ foreach(folder ${folders} ${PROJECT_SOURCE_DIR}/cli/validate)
   endif()
 endforeach()
 
-# What one program needs beyond the libraries.
+# What some programs need beyond the libraries. It is shared unless nothing may be.
+function(idem_link_sqlite3 target)
+  set(library deps::sqlite3)
+  if(IDEM_STATIC)
+    idem_archive(library sqlite3 sqlite3)
+  endif()
+  target_link_libraries(${target} PRIVATE ${library} m)
+endfunction()
 if(TARGET idem-memory-program)
   idem_need_sqlite3()
-  target_link_libraries(idem-memory-program PRIVATE deps::sqlite3)
+  idem_link_sqlite3(idem-memory-program)
 endif()
 
 # idem_embed(VARIABLE FILE...): sources that hold the files, each as the NUL-terminated text
@@ -84,5 +91,5 @@ if(sources)
   idem_page(page ${web})
   idem_program(idem ${sources} ${embedded} ${page})
   target_include_directories(idem-program PRIVATE ${PROJECT_SOURCE_DIR}/cli)
-  target_link_libraries(idem-program PRIVATE deps::sqlite3)
+  idem_link_sqlite3(idem-program)
 endif()

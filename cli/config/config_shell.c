@@ -21,46 +21,53 @@ typedef struct interpreter {
   const char *words;   /* long flags, with blanks as above */
   const char *valued;  /* letters of flags that take the next word */
   bool many;           /* such flags may be repeated */
+  unsigned own; /* the plain word with which another program's words begin; 0: all are its own */
   const char *way;
 } interpreter;
 
+#define BY_SCRIPT                                                                                  \
+  "a shell reads it; name a program and its words, or a script of your own that takes values "     \
+  "from \"env\""
+
 static const interpreter interpreters[] = {
-    {" sh bash dash ash ksh zsh fish ", CODE_FLAG, "c", " --command ", "", false,
+    {" sh bash dash ash ksh zsh fish ", CODE_FLAG, "c", " --command ", "", false, 0,
      "write \"$1\" in the text and give the value behind it: [\"sh\", \"-c\", \"echo \\\"$1\\\"\", "
      "\"sh\", \"{name}\"]"},
-    {" python python2 python3 pypy3 ", CODE_FLAG, "c", " ", "", false,
+    {" python python2 python3 pypy3 ", CODE_FLAG, "c", " ", "", false, 0,
      "write sys.argv[1] in the text and give {name} as a word behind it"},
-    {" perl ", CODE_FLAG, "eE", " ", "", true,
+    {" perl ", CODE_FLAG, "eE", " ", "", true, 0,
      "write $ARGV[0] in the text and give {name} as a word behind it"},
-    {" ruby ", CODE_FLAG, "e", " ", "", true,
+    {" ruby ", CODE_FLAG, "e", " ", "", true, 0,
      "write ARGV[0] in the text and give {name} as a word behind it"},
-    {" lua luajit ", CODE_FLAG, "e", " ", "", false,
+    {" lua luajit ", CODE_FLAG, "e", " ", "", false, 0,
      "write a script that reads arg[1], and give it {name}"},
-    {" node nodejs bun deno ", CODE_FLAG, "ep", " --eval --print ", "", false,
+    {" node nodejs bun deno ", CODE_FLAG, "ep", " --eval --print ", "", false, 0,
      "write process.argv[1] in the text and give {name} as a word behind it"},
-    {" php ", CODE_FLAG, "r", " --run ", "", false,
+    {" php ", CODE_FLAG, "r", " --run ", "", false, 0,
      "write $argv[1] in the text and give {name} as a word behind it"},
-    {" awk gawk mawk nawk ", CODE_FIRST, "e", " --source ", "vfF", true,
+    {" awk gawk mawk nawk ", CODE_FIRST, "e", " --source ", "vfF", true, 0,
      "give it by [\"-v\", \"name={name}\"] and write name in the text"},
-    {" sed gsed ", CODE_FIRST, "e", " --expression ", "flE", true,
+    {" sed gsed ", CODE_FIRST, "e", " --expression ", "flE", true, 0,
      "sed takes no values; use awk with [\"-v\", \"name={name}\"], or a script of your own"},
-    {" psql ", CODE_FLAG, "c", " --command ", "", true,
+    {" psql ", CODE_FLAG, "c", " --command ", "", true, 0,
      "give the SQL as \"stdin\" with :'name' in it, and the value by [\"-v\", \"name={name}\"]"},
-    {" mysql mariadb ", CODE_FLAG, "e", " --execute ", "", true,
+    {" mysql mariadb ", CODE_FLAG, "e", " --execute ", "", true, 0,
      "mysql takes no values; use a script of your own that binds them"},
-    {" sqlite3 ", CODE_BEHIND, "", " -cmd --cmd ", "", false,
+    {" sqlite3 ", CODE_BEHIND, "", " -cmd --cmd ", "", false, 0,
      "a tool with \"database\" and \"query\" binds it as :name"},
-    {" ssh ", CODE_BEHIND, "", " ", "bcDEeFIiJLlmOopQRSWw", false,
+    {" ssh ", CODE_BEHIND, "", " ", "bcDEeFIiJLlmOopQRSWw", false, 0,
      "a shell reads it at the other end; give it as \"stdin\" to a program there"},
-    {" xargs parallel ", CODE_ALL, "", " ", "adEIiLlnPs", false,
+    {" xargs parallel ", CODE_ALL, "", " ", "adEIiLlnPs", false, 0,
      "name what is run yourself, and give values as \"stdin\""},
-    {" find gfind ", CODE_EXEC, "", " -exec -execdir -ok -okdir ", "", false,
+    {" find gfind ", CODE_EXEC, "", " -exec -execdir -ok -okdir ", "", false, 0,
      "name what is run yourself; a script of your own can take values from \"env\""},
-    {" su runuser script flock ", CODE_FLAG, "c", " --command --session-command ", "", false,
-     "a shell reads it; name a program and its words, or a script of your own that takes values "
-     "from \"env\""},
-    {" watch ", CODE_ALL, "", " ", "n", false, "a shell reads it; call the program itself"},
-    {" eval ", CODE_ALL, "", " ", "", false, "call the program itself"},
+    {" su runuser script ", CODE_FLAG, "c", " --command --session-command ", "", false, 0,
+     BY_SCRIPT},
+    {" flock ", CODE_FLAG, "c", " --command ", "wE", false, 2, BY_SCRIPT}, /* flock FILE -c TEXT */
+    {" git ", CODE_FLAG, "c", " --config-env ", "C", true, 1,
+     "some settings are run by a shell; write the setting out, or give the value by \"env\""},
+    {" watch ", CODE_ALL, "", " ", "n", false, 0, "a shell reads it; call the program itself"},
+    {" eval ", CODE_ALL, "", " ", "", false, 0, "call the program itself"},
 };
 
 /* Programs that run what stands behind their own words. */
@@ -168,10 +175,15 @@ static bool takes_next(const interpreter *by, const char *text, size_t len) {
 /* Words behind a flag that takes a text; true: there was one. */
 static bool check_flags(shell_check *self, size_t from, const interpreter *by) {
   bool found = false;
+  unsigned plain = 0;
   for (size_t i = from; i < self->count; i++) {
     size_t len;
     const char *text = beginning(self->words[i].word, &len);
     bool split = name_in(self->words[i].word);
+    if (by->own && takes_next(by, text, len))
+      i++;
+    else if (by->own && (!len || *text != '-') && ++plain == by->own)
+      break;
     if (!is_flag(by, text, len, split)) continue;
     found = true;
     if (split)

@@ -11,6 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef IDEM_STATIC /* a program without shared libraries has no loader */
+const void *idem__module_load(const char *name, const char *symbol, char *why, size_t size) {
+  (void)symbol;
+  snprintf(why, size, "this program is a static one, which cannot load idem-%s", name);
+  return NULL;
+}
+#else
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *open_in(const char *folder, const char *name, char *why, size_t size) {
@@ -63,3 +71,5 @@ const void *idem__module_load(const char *name, const char *symbol, char *why, s
   pthread_mutex_unlock(&lock);
   return table;
 }
+
+#endif
