@@ -47,8 +47,9 @@ endfunction()
 # What the tests of cli's parts link: those that need neither a process nor the rest of the program.
 idem_glob(cli_parts ${PROJECT_SOURCE_DIR}/cli/config/template.c ${PROJECT_SOURCE_DIR}/cli/config/expand.c
           ${PROJECT_SOURCE_DIR}/cli/config/memory.c ${PROJECT_SOURCE_DIR}/cli/service/turns.c
-          ${PROJECT_SOURCE_DIR}/cli/service/slots.c ${PROJECT_SOURCE_DIR}/cli/config/regular_file.c)
-foreach(part arguments cache expand histogram inline_image print say servers target text)
+          ${PROJECT_SOURCE_DIR}/cli/service/slots.c ${PROJECT_SOURCE_DIR}/cli/config/regular_file.c
+          ${PROJECT_SOURCE_DIR}/cli/config/secret_command.c)
+foreach(part arguments cache expand histogram inline_image print say secret servers target text)
   list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/call/${part}.c)
 endforeach()
 list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/page/record.c)

@@ -44,6 +44,17 @@ typedef struct call_options {
   const char *headers[CALL_HEADERS + 1];
   size_t header_count;
   const char *token_file;
+  const char *token_command;
+  bool login;  /* by a browser on this machine, or an address pasted back */
+  bool device; /* by a browser on any machine */
+  bool open;   /* the page is opened */
+  bool stored_only;
+  bool logout;
+  bool whoami;
+  const char *client;   /* ID[:REFERENCE] */
+  const char *scope;    /* asked for beside what the server wants */
+  const char *redirect; /* where the browser comes back to; NULL: any port of 127.0.0.1 */
+  bool private_issuer;  /* the authorization server may be in a private network */
   const char *ca_file;
   bool no_verify;
   uint64_t timeout_ms;  /* without a sign of life; 0: the default */

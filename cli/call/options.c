@@ -1,6 +1,7 @@
 /* options.c - the command line of `idem call`: one row a flag, then words.
  * What stands behind `--` is the command of a server and nobody else's. */
 #include "call.h"
+#include "callback.h"
 #include "cli.h"
 
 #include <idem/schema.h>
@@ -63,6 +64,23 @@ static bool set_record(call_options *self, const char *value) {
 static bool set_token_file(call_options *self, const char *value) {
   self->token_file = value;
   return *value;
+}
+static bool set_token_command(call_options *self, const char *value) {
+  self->token_command = value;
+  return *value;
+}
+static bool set_client(call_options *self, const char *value) {
+  self->client = value;
+  return *value;
+}
+static bool set_scope(call_options *self, const char *value) {
+  self->scope = value;
+  return *value;
+}
+static bool set_redirect(call_options *self, const char *value) {
+  self->why = "it is a URI such as http://127.0.0.1:8123/callback";
+  self->redirect = value;
+  return callback_fits(value);
 }
 static bool set_ca_file(call_options *self, const char *value) {
   self->ca_file = value;
@@ -163,6 +181,13 @@ SWITCH(no_input)
 SWITCH(no_cache)
 SWITCH(no_verify)
 SWITCH(ramp)
+SWITCH(login)
+SWITCH(device)
+SWITCH(open)
+SWITCH(stored_only)
+SWITCH(logout)
+SWITCH(whoami)
+SWITCH(private_issuer)
 
 /* Under a heading, if it begins a group; what its value is called; what it does. */
 static const struct flag {
@@ -186,10 +211,28 @@ static const struct flag {
     {"whom to ask", "--config", 0, "FILE", "an mcpServers file to find the name in", set_config},
     {NULL, "--header", 'H', "'NAME: VALUE'", "sent with every HTTP request; may be repeated",
      add_header},
-    {NULL, "--token-file", 0, "FILE", "a bearer token, in its first line", set_token_file},
     {NULL, "--ca-file", 0, "FILE", "PEM: whom to trust instead of the system's authorities",
      set_ca_file},
     {NULL, "--no-verify", 0, NULL, "trust any certificate: for experiments", set_no_verify},
+    {"who asks, where a server wants to know", "--login", 0, NULL,
+     "log in by a browser; the page's address is printed", set_login},
+    {NULL, "--device", 0, NULL, "log in by a browser on any machine, with a code", set_device},
+    {NULL, "--open", 0, NULL, "open that page here", set_open},
+    {NULL, "--client", 0, "ID[:REFERENCE]",
+     "known to the authorization server; its secret as env:NAME, file:PATH, command:WORDS, "
+     "key:PATH",
+     set_client},
+    {NULL, "--scope", 0, "WORDS", "asked for beside what the server wants", set_scope},
+    {NULL, "--redirect", 0, "URI", "where the browser comes back to (a free port of 127.0.0.1)",
+     set_redirect},
+    {NULL, "--private-issuer", 0, NULL, "the authorization server may be in a private network",
+     set_private_issuer},
+    {NULL, "--stored-only", 0, NULL, "for scripts: with the login that is kept, or not at all",
+     set_stored_only},
+    {NULL, "--whoami", 0, NULL, "which login is kept; then nothing is asked", set_whoami},
+    {NULL, "--logout", 0, NULL, "forget it, here and at the authorization server", set_logout},
+    {NULL, "--token-file", 0, "FILE", "a bearer token, in its first line", set_token_file},
+    {NULL, "--token-command", 0, "WORDS", "a command that prints one", set_token_command},
     {"what is printed", "--json", 0, NULL, "structured content, or the whole result, as JSON",
      set_json},
     {NULL, "--raw", 0, NULL, "every message both ways, with times, on stderr", set_raw},
@@ -338,12 +381,29 @@ static bool check_together(const call_options *self) {
   return true;
 }
 
+static bool check_login(const call_options *self) {
+  bool person = self->login || self->device, token = self->token_file || self->token_command;
+  if (self->login && self->device) return refuse("--login and --device", "one of them");
+  if (self->token_file && self->token_command)
+    return refuse("--token-file and --token-command", "one of them");
+  if (self->stored_only && person) return refuse("--stored-only", "it asks nobody to log in");
+  if (token && (person || self->stored_only || self->client))
+    return refuse("--token-file and --token-command", "who has a token does not log in");
+  if (self->open && !person) return refuse("--open", "it belongs to --login and --device");
+  if (self->redirect && !self->login) return refuse("--redirect", "it belongs to --login");
+  if (self->scope && !person && !self->client)
+    return refuse("--scope", "it belongs to --login, --device and --client");
+  if ((self->whoami || self->logout) && (self->kind != CALL_LOOK || person))
+    return refuse("--whoami and --logout", "they stand alone with their target");
+  return true;
+}
+
 bool call_options_parse(call_options *self, int argc, char **argv, int *code) {
   int words;
   *self = (call_options){.profile = IDEM_PROFILE_MCP};
   *code = CALL_ASKED_WRONGLY;
   return walk(self, argc, argv, &words) && place_words(self, words, argv) && check_values(self) &&
-         check_together(self);
+         check_together(self) && check_login(self);
 }
 
 void call_options_glance(call_glance *self, int argc, char **argv) {

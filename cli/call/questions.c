@@ -1,6 +1,7 @@
 /* questions.c - see questions.h. A form waits on a thread of the pool, so that the loop goes on: a ping is answered,
  * a call that has ended ends its form. */
 #include "questions.h"
+#include "browser.h"
 #include "form.h"
 #include "text.h"
 
@@ -12,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define OPENERS_COUNT 3u
 
 struct asking {
   call_questions *all;
@@ -110,33 +109,6 @@ static void ask_person(uv_work_t *work) {
   uv_mutex_unlock(&self->all->one);
 }
 
-static void on_opened(uv_process_t *process, int64_t status, int signal) {
-  (void)status, (void)signal;
-  uv_close((uv_handle_t *)process, (uv_close_cb)free);
-}
-
-/* Only what a browser is for, and as one word of no shell. */
-static void open_page(uv_loop_t *loop, yyjson_val *url) {
-  static const char *const openers[OPENERS_COUNT] = {"xdg-open", "open", "wslview"};
-  const char *address = yyjson_get_str(url);
-  bool web =
-      address && (strncmp(address, "https://", 8) == 0 || strncmp(address, "http://", 7) == 0);
-  for (size_t i = 0; web && i < OPENERS_COUNT; i++) {
-    char *words[] = {(char *)openers[i], (char *)address, NULL};
-    uv_process_options_t options = {
-        .exit_cb = on_opened, .file = openers[i], .args = words, .flags = UV_PROCESS_DETACHED};
-    uv_process_t *process = calloc(1, sizeof *process);
-    if (!process) memory_exhausted();
-    if (uv_spawn(loop, process, &options) == 0) {
-      uv_unref((uv_handle_t *)process);
-      return;
-    }
-    uv_close((uv_handle_t *)process, (uv_close_cb)free);
-  }
-  call_say(web ? "there is no program to open pages here; open it yourself"
-               : "idem opens http and https pages alone; open it yourself");
-}
-
 static void free_asking(asking *self) {
   self->all->open--;
   text_free(&self->content);
@@ -172,7 +144,8 @@ static void on_asked(uv_work_t *work, int status) {
     call_say("the server asks something and there is no terminal to ask at: declined (--answers "
              "FILE answers)");
   if (self->open)
-    open_page(self->all->loop, yyjson_obj_get(idem_mcp_question_params(self->question), "url"));
+    browser_open(self->all->loop,
+                 yyjson_get_str(yyjson_obj_get(idem_mcp_question_params(self->question), "url")));
   if (status != 0 || self->no_terminal || self->end == FORM_DECLINED)
     idem_mcp_decline(self->question);
   else if (self->end == FORM_DISMISSED || self->all->ending)

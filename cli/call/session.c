@@ -18,6 +18,11 @@ call_questions *questions_of(void *user) {
   return &self->questions;
 }
 
+call_login *login_of(void *user) {
+  call_session *self = user;
+  return &self->login;
+}
+
 /* -------------------------------------------------------------------------- --raw */
 
 static void put_raw(text *line, double seconds, char mark, const char *data, size_t len) {
@@ -156,6 +161,7 @@ void session_end(call_session *self, int code) {
   self->over = true;
   self->calling = false;
   questions_end(&self->questions);
+  login_close(&self->login);
   if (self->client) idem_mcp_client_close(self->client);
   if (self->conn) idem_conn_close(self->conn);
 }
@@ -175,6 +181,7 @@ static bool prepare(call_session *self) {
   }
   self->cached = !plain && !self->options->no_cache && cache_load(&self->cache, &self->target) &&
                  self->cache.age_ms < CACHE_FRESH_MS;
+  if (!login_open(&self->login, self->options, &self->target, &self->loop, self->log)) return false;
   if (self->only_prepare && plain) return true;
   if (!questions_init(&self->questions, self->options, &self->loop)) return false;
   self->questions.before = on_form;
@@ -228,6 +235,8 @@ int session_prepare(call_session *self, const call_options *options) {
 }
 
 void session_free(call_session *self) {
+  login_close(&self->login);
+  uv_run(&self->loop, UV_RUN_DEFAULT);
   uv_loop_close(&self->loop);
   questions_free(&self->questions);
   look_free(&self->look);

@@ -5,6 +5,7 @@
 #include "arguments.h"
 #include "cache.h"
 #include "call.h"
+#include "login.h"
 #include "look.h"
 #include "print.h"
 #include "progress.h"
@@ -27,6 +28,7 @@ typedef struct call_session {
   bool at_once; /* not even server/discover is asked */
   bool again;   /* what the cache said was wrong: begin anew without it */
   call_questions questions;
+  call_login login;
   call_progress progress;
   call_printer printer;
   call_recorder *recorder; /* NULL: nothing is recorded */

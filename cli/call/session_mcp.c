@@ -36,7 +36,8 @@ static void end_by_trouble(call_session *self, const idem_mcp_trouble *trouble) 
                       .stray = trouble->stray,
                       .stray_len = trouble->stray_len,
                       .fate = self->fate,
-                      .sent = self->lost};
+                      .sent = self->lost,
+                      .login = login_why(&self->login)};
   progress_clear(&self->progress);
   session_end(self, trouble_tell(&self->target, &why));
 }
@@ -49,8 +50,11 @@ static void end_by_result(call_session *self, const idem_mcp_result *result) {
     return;
   }
   if (result->status == IDEM_E_REMOTE) {
-    session_end(self, trouble_remote(result->code, result->message, result->message_len,
-                                     result->data, result->http_status));
+    int code = trouble_remote(result->code, result->message, result->message_len, result->data,
+                              result->http_status);
+    if (result->http_status == 401 || result->http_status == 403)
+      trouble_login(&self->target, result->http_status, login_why(&self->login));
+    session_end(self, code);
     return;
   }
   bool web = self->target.url && strncmp(self->target.url, "http", 4) == 0;
@@ -70,7 +74,8 @@ static void end_by_result(call_session *self, const idem_mcp_result *result) {
                       .stray = about.stray,
                       .stray_len = about.stray_len,
                       .fate = result->fate,
-                      .sent = true};
+                      .sent = true,
+                      .login = login_why(&self->login)};
   session_end(self, trouble_tell(&self->target, &why));
   free(message);
 }
@@ -213,6 +218,7 @@ static void cannot_begin(call_session *self, idem_status status) {
 static bool stops_here(call_session *self) {
   if (!self->only_prepare) return false;
   self->revision = idem_mcp_client_revision(self->client);
+  login_lend(&self->login);
   session_end(self, CALL_WELL);
   return true;
 }
@@ -556,6 +562,7 @@ bool session_begin_mcp(call_session *self) {
                                .log = self->log};
   set_observers(self, &opts);
   questions_declare(&self->questions, &opts);
+  login_declare(&self->login, &opts, &wire);
   use_cache(self, &opts);
   idem_status status = idem_mcp_connect(&self->loop, self->target.argv ? "exec:" : self->target.url,
                                         &opts, on_ready, self, &self->client);

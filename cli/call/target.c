@@ -1,6 +1,7 @@
 /* target.c - see target.h. Four kinds, told apart by their looks alone: URL, file, name, command.
  * Nothing is connected to or started here. */
 #include "target.h"
+#include "secret.h"
 #include "servers.h"
 #include "text.h"
 
@@ -337,6 +338,9 @@ bool target_find(call_target *self, const call_options *options) {
     return false;
   if (self->argv) self->said = join_words(self, self->argv);
   join_headers(self, options);
+  if (options->token_command)
+    self->token = secret_of_command(&self->memory, "--token-command", options->token_command);
+  if (options->token_command) return self->token;
   return !options->token_file || read_token(self, options->token_file);
 }
 

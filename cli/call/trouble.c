@@ -48,9 +48,6 @@ static int http_status_of(const call_trouble *why) {
 
 static const char *try_url(const call_trouble *why) {
   int http_status = http_status_of(why);
-  if (http_status == 401)
-    return "it wants to know who asks: -H 'Authorization: Bearer TOKEN', or --token-file FILE";
-  if (http_status == 403) return "it refuses this caller: another token, or another Host";
   if (http_status == 404 || http_status == 405)
     return "is the path right? MCP servers are often at /mcp, older ones at /sse";
   if (http_status >= 500) return "the server itself is in trouble: look at its log";
@@ -83,8 +80,13 @@ static const char *try_command(const call_trouble *why) {
   return "does this command speak MCP on stdin and stdout? --raw shows what it says";
 }
 
+static bool is_about_login(const call_target *target, const call_trouble *why) {
+  int http_status = http_status_of(why);
+  return !target->argv && (http_status == 401 || http_status == 403);
+}
+
 static const char *advice(const call_target *target, const call_trouble *why) {
-  if (why->status == IDEM_E_CANCELLED) return NULL;
+  if (why->status == IDEM_E_CANCELLED || is_about_login(target, why)) return NULL;
   if (why->status == IDEM_E_TIMEOUT)
     return "--timeout TIME waits longer; --raw shows how far it came";
   return target->argv ? try_command(why) : try_url(why);
@@ -163,6 +165,19 @@ static int status_of(const call_trouble *why) {
                                                                           : CALL_NO_PEER;
 }
 
+void trouble_login(const call_target *target, int http_status, const char *why) {
+  text line = {.data = NULL};
+  bool tried = why && *why;
+  if (tried) put_row("login", why, strlen(why), 800);
+  if (http_status == 403 && !tried)
+    text_puts(&line, "it refuses this caller: another token, or another Host");
+  else
+    text_printf(&line, "idem call %.300s --login%s", target->said,
+                tried ? "" : ", or --device; --token-file FILE for a token of your own");
+  put_row("try", line.data, line.len, 400);
+  text_free(&line);
+}
+
 int trouble_tell(const call_target *target, const call_trouble *why) {
   const char *fate = fate_of(why), *try = advice(target, why);
   fflush(stdout);
@@ -176,6 +191,8 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
   if (why->stray_len) put_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
   if (fate) put_row("call", fate, strlen(fate), 200);
   if (try) put_row("try", try, strlen(try), 300);
+  if (is_about_login(target, why) && why->status != IDEM_E_CANCELLED)
+    trouble_login(target, http_status_of(why), why->login);
   return status_of(why);
 }
 
@@ -189,8 +206,6 @@ int trouble_remote(int64_t code, const char *message, size_t len, yyjson_val *da
   if (http_status && http_status != 200) text_printf(&line, " (HTTP %d)", http_status);
   call_say("%s", line.data);
   if (written) put_row("data", written, data_len, 4000);
-  if (http_status == 401)
-    put_row("try", "-H 'Authorization: Bearer TOKEN', or --token-file FILE", 52, 100);
   free(written);
   text_free(&line);
   return CALL_REFUSED;

@@ -21,7 +21,8 @@ typedef struct call_trouble {
   const char *stray; /* of stdout */
   size_t stray_len;
   idem_mcp_fate fate;
-  bool sent; /* `fate` is known */
+  bool sent;         /* `fate` is known */
+  const char *login; /* why no token was to be had; NULL or "": nobody tried */
 } call_trouble;
 
 /* The first line, then what is known. Returns the exit status. */
@@ -29,6 +30,9 @@ int trouble_tell(const call_target *target, const call_trouble *why);
 /* An error that the server answered with. Returns CALL_REFUSED. */
 int trouble_remote(int64_t code, const char *message, size_t len, yyjson_val *data,
                    int http_status);
+
+/* What it lacks, and what to type then: rows behind a refusal with 401 or 403. */
+void trouble_login(const call_target *target, int http_status, const char *why);
 
 /* A log whose last line can be asked for: what the library says when something cannot even begin. */
 idem_log *trouble_log(void);

@@ -21,6 +21,7 @@ static void help(void) {
        "  idem call URL --complete review language=py\n"
        "  idem call URL --method tools/list -d '{}'\n"
        "  idem call tcp://127.0.0.1:4000 --profile jsonrpc --method add -d '[1, 2]'\n"
+       "  idem call URL --login                              to a server that wants to know you\n"
        "  idem call URL add a=1 b=2 --bench 10000 -c 8       how fast it answers\n"
        "\n"
        "A target is a URL (http, https, ws, wss, tcp, tls, unix), an idem.json, the name of a "
@@ -41,6 +42,8 @@ static int run(int argc, char **argv) {
   call_session session;
   int code;
   if (!call_options_parse(&options, argc, argv, &code)) return code;
+  if (options.whoami) return login_whoami(&options);
+  if (options.logout) return login_out(&options);
   if (options.bench || options.ramp) return bench_run(&options);
   code = session_run(&session, &options);
   session_free(&session);

@@ -58,6 +58,8 @@ typedef struct idem_auth_opts {
       *idp_token_endpoint; /* ENTERPRISE: the company's identity provider, and who we are there */
   const char *idp_client_id;
   bool
+      kept_only; /* only what was kept is used, and refreshed: no person is asked, nothing registered */
+  bool
       strict_resource; /* no servers that do not say who gives tokens for them (before 2025-06-18) */
   bool
       private_addresses; /* authorization servers may be in a private network. By default only at the
@@ -69,9 +71,11 @@ typedef struct idem_auth_opts {
   /* A person is to open this page: https, or http on loopback. `user_code` (DEVICE) is what they type there; else
    * NULL, and then idem_auth_redirected is owed. Open it without a shell. NULL: who needs a person is refused. */
   void (*on_page)(idem_auth *auth, const char *page, const char *user_code, void *user);
-  /* Tokens are about to be asked for: the last moment to idem_auth_take what another process has got. */
+  /* Tokens are about to be asked for: the last moment to idem_auth_take what another process has got. Where several
+   * share what is kept, take a lock here, and give it back in `on_page` or `save`, one of which always follows; if it
+   * must be waited for, idem_auth_hold. */
   void (*load)(idem_auth *auth, void *user);
-  /* What is worth keeping has changed: JSON with the tokens, as secret as they are. */
+  /* What is worth keeping has changed: JSON with the tokens, as secret as they are. A client_secret of yours is not in it. */
   void (*save)(idem_auth *auth, const char *kept, size_t len, void *user);
   void *user;    /* of all these functions */
   idem_log *log; /* tokens are kept out of it */
@@ -91,6 +95,16 @@ IDEM_API idem_status idem_auth_redirected(idem_auth *auth, const char *query, si
 /* Puts back what `save` was given, here or in another process. INVAL: it is not that, or of another URL, and nothing has
  * changed; NOMEM. */
 IDEM_API idem_status idem_auth_take(idem_auth *auth, const char *kept, size_t len);
+
+/* In `load`: what is kept comes later, with idem_auth_loaded. */
+IDEM_API void idem_auth_hold(idem_auth *auth);
+/* Goes on after idem_auth_hold. `why` (NULL: all is well) says why it cannot: then the requests that wait are given up. */
+IDEM_API void idem_auth_loaded(idem_auth *auth, const char *why);
+/* Forgets the tokens, and asks the authorization server to forget them, too (RFC 7009); what was kept elsewhere is yours to
+ * remove. `done` runs once, later, unless the auth is freed before: `revoked` if the server agreed. STATE: requests wait
+ * for a token. */
+IDEM_API idem_status idem_auth_log_out(idem_auth *auth,
+                                       void (*done)(idem_auth *auth, bool revoked, void *user));
 
 /* "Authorization: Bearer ...", for the headers of a new client; NULL: there is no token. Lent until the auth is spoken
  * to again. */

@@ -78,12 +78,13 @@ _idem_call() {
     --profile) mapfile -t COMPREPLY < <(compgen -W "mcp jsonrpc lsp" -- "$current") ;;
     --revision) mapfile -t COMPREPLY < <(compgen -W "2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28" -- "$current") ;;
     --method | --notify) mapfile -t COMPREPLY < <(compgen -W "tools/list tools/call resources/list resources/read prompts/list prompts/get ping" -- "$current") ;;
-    --config | --token-file | --ca-file | --output | -o | --record | --answers | --sampling) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+    --config | --token-file | --token-command | --ca-file | --output | -o | --record | --answers | --sampling) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --read | --prompt | --complete) _idem_call_words ;;
-    --data | -d | --header | -H | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
+    --data | -d | --header | -H | --client | --scope | --redirect | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
     *)
       [[ ${COMP_LINE:0:COMP_POINT} =~ " "--(read|complete)[=\ ]+[^\ ]+$ ]] && { _idem_call_words; return; }
-      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --config --header --token-file --ca-file --no-verify --json --raw --record
+      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --config --header --ca-file --no-verify
+        --login --device --open --client --scope --redirect --private-issuer --stored-only --whoami --logout --token-file --token-command --json --raw --record
         --output --answers --no-input --sampling --timeout --deadline --no-cache --bench --connections --rate --ramp --help" ||
         { _idem_call_words && [[ $previous != call ]]; } ||
         mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.json' -- "$current")

@@ -82,6 +82,7 @@ typedef struct idem__auth_server {
   char *token_endpoint;
   char *registration_endpoint;
   char *device_endpoint;
+  char *revocation_endpoint;
   char *scopes;     /* those it knows, as a text; NULL: it does not say */
   unsigned methods; /* bits of idem__auth_method */
   bool s256;
@@ -130,6 +131,7 @@ typedef struct idem__auth_opts {
   const char *assertion;          /* JWT_BEARER: a JWT; ENTERPRISE: the ID token */
   const char *idp_token_endpoint; /* ENTERPRISE */
   const char *idp_client_id;
+  bool kept_only;       /* what was kept is used and refreshed, no authorization is begun */
   bool strict_resource; /* no server without resource metadata, as it was before 2025-06-18 */
   void (*random)(void *bytes, size_t len, void *user);
   uint64_t (*now_s)(void *user); /* since 1970 */
@@ -174,6 +176,11 @@ void idem__auth_fetched(idem__auth_flow *flow, int http_status, const char *body
 /* The browser came back to the redirect URI with this query. */
 void idem__auth_redirected(idem__auth_flow *flow, const char *query, size_t len);
 void idem__auth_waited(idem__auth_flow *flow);
+
+/* Forgets the tokens, having the server forget them as well, where it takes that (RFC 7009): FETCH, else IDLE at once.
+ * Afterwards: whether it agreed. */
+void idem__auth_revoke(idem__auth_flow *flow);
+bool idem__auth_revoked(const idem__auth_flow *flow);
 
 /* What a request carries, "Bearer ..."; NULL: there is no token. */
 const char *idem__auth_authorization(const idem__auth_flow *flow);

@@ -54,6 +54,25 @@ bool flow_random_text(idem__auth_flow *flow, flow_text which) {
          flow_set(flow, which, encoded.data, encoded.len);
 }
 
+bool flow_is_token(const char *text) {
+  for (; text && *text; text++)
+    if ((uint8_t)*text <= ' ' || (uint8_t)*text >= 127) return false;
+  return true;
+}
+
+idem_status flow_make_bearer(idem__auth_flow *flow) {
+  const char *token = flow->texts[TEXT_ACCESS_TOKEN];
+  flow->bearer.len = 0;
+  if (!token) return IDEM_OK;
+  idem_status status = idem__buf_printf(&flow->bearer, "Bearer %s", token);
+  if (status == IDEM_OK) status = idem__buf_put(&flow->bearer, "", 1);
+  if (status == IDEM_OK)
+    flow->bearer.len--;
+  else
+    flow->bearer.len = 0;
+  return status;
+}
+
 static bool end_text(idem__auth_flow *flow, idem__buf *text) {
   bool good = flow_good(flow, idem__buf_put(text, "", 1));
   if (good) text->len--;
@@ -108,6 +127,18 @@ static bool adds_nothing(const idem__auth_flow *flow, int status,
          idem__auth_scope_has(flow->texts[TEXT_SCOPE], challenge->scope);
 }
 
+/* From the start, where that is allowed. */
+void flow_begin(idem__auth_flow *flow) {
+  const char *scope = flow->texts[TEXT_CHALLENGED_SCOPE];
+  if (!flow->opts.kept_only)
+    flow_find(flow);
+  else if (flow->texts[TEXT_ACCESS_TOKEN] && scope)
+    flow_fail(flow, "the server asks for the scope \"%.200s\", which the kept token has not",
+              scope);
+  else
+    flow_fail(flow, "no token that is kept is good for this server");
+}
+
 void idem__auth_refused(idem__auth_flow *flow, int status, const idem__auth_challenge *challenge,
                         bool first) {
   bool lacks_scope = challenge->error && strcmp(challenge->error, "insufficient_scope") == 0;
@@ -131,12 +162,11 @@ void idem__auth_refused(idem__auth_flow *flow, int status, const idem__auth_chal
   if (!flow_copy(flow, TEXT_CHALLENGED_SCOPE, challenge->scope) ||
       !flow_copy(flow, TEXT_CHALLENGED_METADATA, challenge->resource_metadata))
     return;
-  bool had_token = flow->texts[TEXT_ACCESS_TOKEN] != NULL;
-  forget_token(flow);
-  if (status == 401 && had_token && flow->texts[TEXT_REFRESH_TOKEN] && flow->server.token_endpoint)
+  if (status == 401) forget_token(flow);
+  if (status == 401 && first && flow->texts[TEXT_REFRESH_TOKEN] && flow->server.token_endpoint)
     flow_refresh(flow);
   else
-    flow_find(flow);
+    flow_begin(flow);
 }
 
 /* ------------------------------------------------------------------ answers */
@@ -151,6 +181,7 @@ void idem__auth_fetched(idem__auth_flow *flow, int status, const char *body, siz
   case FLOW_DEVICE_POLL:
   case FLOW_TOKEN:
   case FLOW_REFRESH: flow_token_came(flow, status, body, len); return;
+  case FLOW_REVOKE: flow_revoked(flow, status); return;
   default: return; /* nobody asked */
   }
 }
@@ -172,6 +203,7 @@ const char *idem__auth_authorization(const idem__auth_flow *flow) {
 }
 
 uint64_t idem__auth_expires(const idem__auth_flow *flow) { return flow->expires_s; }
+bool idem__auth_revoked(const idem__auth_flow *flow) { return flow->revoked; }
 
 static bool copy_options(idem__auth_flow *flow, const idem__auth_opts *opts) {
   const char *const given[] = {[TEXT_URL] = opts->url,

@@ -17,6 +17,7 @@ typedef enum flow_state {
   FLOW_EXCHANGE,      /* the company's server is asked for an assertion */
   FLOW_TOKEN,         /* the token endpoint is asked */
   FLOW_REFRESH,       /* with the refresh token */
+  FLOW_REVOKE,        /* the revocation endpoint is asked */
   FLOW_DONE,
   FLOW_FAILED
 } flow_state;
@@ -40,6 +41,7 @@ typedef enum flow_text {
   TEXT_CLIENT_ISSUER, /* where the client below is known */
   TEXT_CLIENT_ID,
   TEXT_CLIENT_SECRET,
+  TEXT_REGISTERED_FOR, /* the redirect URI it was registered with, or "device"; NULL: it was not */
   TEXT_STATE,
   TEXT_VERIFIER,
   TEXT_CODE,
@@ -59,6 +61,7 @@ struct idem__auth_flow {
   idem__auth_step step;
   unsigned place;    /* which place is asked */
   unsigned attempts; /* since a token was last good */
+  bool revoked;      /* the server agreed to forget the tokens */
   bool old_server; /* there is no resource metadata: the server is its own, as before 2025-06-18 */
   char *texts[TEXT_COUNT];
   char *resource_scopes;
@@ -76,9 +79,14 @@ void flow_fail(idem__auth_flow *flow, const char *format, ...) IDEM_PRINTF(2, 3)
 void flow_fetch(idem__auth_flow *flow, flow_state state, const char *url);
 void flow_post(idem__auth_flow *flow, flow_state state, const char *url);
 bool flow_random_text(idem__auth_flow *flow, flow_text which);
+/* Header values are one line of visible characters: nothing else goes into one. Takes NULL. */
+bool flow_is_token(const char *text);
+/* "Bearer ..." of the access token that the flow has. */
+idem_status flow_make_bearer(idem__auth_flow *flow);
 /* A secret of any length as a header or form wants it; false: no memory, and the flow has failed. */
 bool flow_good(idem__auth_flow *flow, idem_status status);
 
+void flow_begin(idem__auth_flow *flow);
 void flow_find(idem__auth_flow *flow);
 void flow_resource_fetched(idem__auth_flow *flow, int status, const char *body, size_t len);
 void flow_server_fetched(idem__auth_flow *flow, int status, const char *body, size_t len);
@@ -95,5 +103,6 @@ void flow_device_came(idem__auth_flow *flow, int status, const char *body, size_
 void flow_device_poll(idem__auth_flow *flow);
 void flow_token_came(idem__auth_flow *flow, int status, const char *body, size_t len);
 void flow_refresh(idem__auth_flow *flow);
+void flow_revoked(idem__auth_flow *flow, int status);
 
 #endif

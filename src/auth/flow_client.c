@@ -76,6 +76,11 @@ static void register_client(idem__auth_flow *flow) {
     flow_post(flow, FLOW_REGISTER, flow->server.registration_endpoint);
 }
 
+/* A client is registered for one way back; another port or a device is another client. */
+static const char *way_back(const idem__auth_flow *flow) {
+  return flow->opts.grant == IDEM__AUTH_CODE ? flow->texts[TEXT_REDIRECT_URI] : "device";
+}
+
 static void take_registration(idem__auth_flow *flow, yyjson_val *root) {
   const char *id = yyjson_get_str(yyjson_obj_get(root, "client_id"));
   const char *secret = yyjson_get_str(yyjson_obj_get(root, "client_secret"));
@@ -89,6 +94,7 @@ static void take_registration(idem__auth_flow *flow, yyjson_val *root) {
       flow->method = (idem__auth_method)i;
   if (!secret) flow->method = IDEM__AUTH_NONE;
   if (flow_copy(flow, TEXT_CLIENT_ID, id) && flow_copy(flow, TEXT_CLIENT_SECRET, secret) &&
+      flow_copy(flow, TEXT_REGISTERED_FOR, way_back(flow)) &&
       flow_copy(flow, TEXT_CLIENT_ISSUER, flow->server.issuer))
     flow_begin_grant(flow);
 }
@@ -115,16 +121,21 @@ static void use_known(idem__auth_flow *flow, const char *id, const char *secret)
     return;
   }
   if (flow_copy(flow, TEXT_CLIENT_ID, id) && flow_copy(flow, TEXT_CLIENT_SECRET, secret) &&
+      flow_copy(flow, TEXT_REGISTERED_FOR, NULL) &&
       flow_copy(flow, TEXT_CLIENT_ISSUER, flow->server.issuer))
     flow_begin_grant(flow);
 }
 
+static bool is_known(const idem__auth_flow *flow) {
+  const char *where = flow->texts[TEXT_CLIENT_ISSUER], *way = flow->texts[TEXT_REGISTERED_FOR];
+  return flow->texts[TEXT_CLIENT_ID] && where && strcmp(where, flow->server.issuer) == 0 &&
+         (!way || strcmp(way, way_back(flow)) == 0);
+}
+
 void flow_choose_client(idem__auth_flow *flow) {
-  const char *where = flow->texts[TEXT_CLIENT_ISSUER];
-  bool known = flow->texts[TEXT_CLIENT_ID] && where && strcmp(where, flow->server.issuer) == 0;
   if (flow->texts[TEXT_OWN_CLIENT_ID]) {
     use_known(flow, flow->texts[TEXT_OWN_CLIENT_ID], flow->texts[TEXT_OWN_CLIENT_SECRET]);
-  } else if (known) {
+  } else if (is_known(flow)) {
     flow_begin_grant(flow);
   } else if (flow->opts.grant == IDEM__AUTH_JWT_BEARER) {
     flow->method = IDEM__AUTH_NONE; /* the assertion says it all */
@@ -169,7 +180,7 @@ static bool add_assertion(idem__auth_flow *flow) {
   if (status == IDEM_OK) status = idem__buf_puts(&claims, ",\"sub\":");
   if (status == IDEM_OK) status = put_string(&claims, flow->texts[TEXT_CLIENT_ID]);
   if (status == IDEM_OK) status = idem__buf_puts(&claims, ",\"aud\":");
-  if (status == IDEM_OK) status = put_string(&claims, flow->server.issuer);
+  if (status == IDEM_OK) status = put_string(&claims, flow->texts[TEXT_CLIENT_ISSUER]);
   if (status == IDEM_OK)
     status = idem__buf_printf(&claims, ",\"iat\":%llu,\"exp\":%llu,\"jti\":\"%s\"}",
                               (unsigned long long)now, (unsigned long long)now + 60,
@@ -186,10 +197,21 @@ static bool add_assertion(idem__auth_flow *flow) {
   return status != IDEM_E_INVAL && flow_good(flow, status);
 }
 
+/* What is kept may be of a client whose secret or key is not at hand. */
+static bool can_show(const idem__auth_flow *flow) {
+  if (flow->method == IDEM__AUTH_PRIVATE_KEY_JWT)
+    return flow->opts.sign && flow->texts[TEXT_CLIENT_ISSUER];
+  return flow->method == IDEM__AUTH_NONE || flow->texts[TEXT_CLIENT_SECRET];
+}
+
 bool flow_add_client(idem__auth_flow *flow) {
   idem_status status = IDEM_OK;
   flow->header.len = 0;
   if (!flow->texts[TEXT_CLIENT_ID]) return true;
+  if (!can_show(flow)) {
+    flow_fail(flow, "the client's secret or key is needed, and was not given");
+    return false;
+  }
   if (flow->method == IDEM__AUTH_BASIC) return add_basic(flow);
   if (flow->method == IDEM__AUTH_PRIVATE_KEY_JWT) return add_assertion(flow);
   status = idem__auth_form_add(&flow->form, "client_id", flow->texts[TEXT_CLIENT_ID]);

@@ -214,29 +214,24 @@ static uint64_t seconds_of(yyjson_val *root, const char *name, uint64_t usual) {
   return good ? (uint64_t)seconds : usual;
 }
 
-/* Header values are one line of visible characters: nothing else goes into one. */
-static bool is_token(const char *text) {
-  for (const char *at = text; *at; at++)
-    if ((uint8_t)*at <= ' ' || (uint8_t)*at >= 127) return false;
-  return true;
+/* What a person or program has just allowed stands alone; a refreshed token may leave the refresh token as it was. */
+static bool take_refresh_token(idem__auth_flow *flow, const char *refresh) {
+  if (!refresh && flow->state == FLOW_REFRESH) return true;
+  return flow_copy(flow, TEXT_REFRESH_TOKEN, refresh);
 }
 
 static void take_token(idem__auth_flow *flow, yyjson_val *root) {
   const char *token = text_of(root, "access_token"), *type = text_of(root, "token_type");
-  const char *refresh = text_of(root, "refresh_token");
-  if (!token || !is_token(token) || !type ||
+  if (!token || !flow_is_token(token) || !type ||
       !idem__text_equal_nocase(type, strlen(type), "Bearer", 6)) {
     flow_fail(flow, "the authorization server gave no bearer token");
     return;
   }
   uint64_t lives = seconds_of(root, "expires_in", UINT64_MAX);
   flow->expires_s = lives == UINT64_MAX ? UINT64_MAX : flow->opts.now_s(flow->opts.user) + lives;
-  flow->bearer.len = 0;
-  idem_status status = idem__buf_printf(&flow->bearer, "Bearer %s", token);
-  if (status == IDEM_OK) status = idem__buf_put(&flow->bearer, "", 1);
-  if (!flow_good(flow, status) || !flow_copy(flow, TEXT_ACCESS_TOKEN, token)) return;
-  if (refresh && !flow_copy(flow, TEXT_REFRESH_TOKEN, refresh)) return;
-  flow->bearer.len--;
+  if (!take_refresh_token(flow, text_of(root, "refresh_token")) ||
+      !flow_copy(flow, TEXT_ACCESS_TOKEN, token) || !flow_good(flow, flow_make_bearer(flow)))
+    return;
   flow->state = FLOW_DONE;
   flow->step = (idem__auth_step){.want = IDEM__AUTH_DONE};
 }
@@ -253,16 +248,31 @@ static void wait_for_device(idem__auth_flow *flow) {
                                  .user_code = flow->texts[TEXT_USER_CODE]};
 }
 
-/* A refresh token that is over is forgotten, and a person or program asked again. */
+static bool is(const char *error, const char *name) { return error && strcmp(error, name) == 0; }
+
+/* A refresh token that is over is forgotten, and a person or program asked again; so is a client that the server no longer
+ * knows, if it was registered. Any other refusal may be a passing one, and leaves what is kept alone. */
+static void refresh_refused(idem__auth_flow *flow, const char *error, int status) {
+  bool unknown = is(error, "invalid_client") || is(error, "unauthorized_client");
+  bool registered = flow->texts[TEXT_REGISTERED_FOR] != NULL;
+  if (!is(error, "invalid_grant") && !(unknown && registered)) {
+    flow_fail(flow, "the authorization server did not refresh the token (%d%s%.100s)", status,
+              error && flow_is_token(error) ? ", " : "",
+              error && flow_is_token(error) ? error : "");
+    return;
+  }
+  if (unknown && !flow_copy(flow, TEXT_CLIENT_ID, NULL)) return;
+  if (flow_copy(flow, TEXT_REFRESH_TOKEN, NULL)) flow_begin(flow);
+}
+
 static void take_error(idem__auth_flow *flow, const char *error, int status) {
   bool polling = flow->state == FLOW_DEVICE_POLL;
-  if (polling && error && strcmp(error, "slow_down") == 0) flow->interval_ms += 5000;
-  if (polling && error &&
-      (strcmp(error, "authorization_pending") == 0 || strcmp(error, "slow_down") == 0)) {
+  if (polling && is(error, "slow_down")) flow->interval_ms += 5000;
+  if (polling && (is(error, "authorization_pending") || is(error, "slow_down"))) {
     wait_for_device(flow);
   } else if (flow->state == FLOW_REFRESH) {
-    if (flow_copy(flow, TEXT_REFRESH_TOKEN, NULL)) flow_find(flow);
-  } else if (error && is_token(error)) {
+    refresh_refused(flow, error, status);
+  } else if (error && flow_is_token(error)) {
     flow_fail(flow, "the authorization server gave no token: %.100s", error);
   } else {
     flow_fail(flow, "the authorization server gave no token (%d)", status);
@@ -304,7 +314,7 @@ static void show_device(idem__auth_flow *flow, yyjson_val *root) {
   const char *url = text_of(root, "verification_uri");
   const char *whole = text_of(root, "verification_uri_complete");
   if (whole && idem__auth_url_is_safe(whole)) url = whole;
-  if (!code || !shown || !is_token(shown) || !url || !idem__auth_url_is_safe(url)) {
+  if (!code || !shown || !flow_is_token(shown) || !url || !idem__auth_url_is_safe(url)) {
     flow_fail(flow, "the authorization server did not say what to show");
     return;
   }
@@ -334,4 +344,33 @@ void flow_device_poll(idem__auth_flow *flow) {
   if (add(flow, form, "grant_type", GRANT_PREFIX "device_code") &&
       add(flow, form, "device_code", flow->texts[TEXT_DEVICE_CODE]) && flow_add_client(flow))
     flow_post(flow, FLOW_DEVICE_POLL, flow->server.token_endpoint);
+}
+
+/* ------------------------------------------------------------------- the end of it */
+
+static void rest(idem__auth_flow *flow) {
+  flow->state = FLOW_IDLE;
+  flow->step = (idem__auth_step){.want = IDEM__AUTH_IDLE};
+}
+
+/* With the refresh token servers give up what came of it, too (RFC 7009, 2.1). */
+void idem__auth_revoke(idem__auth_flow *flow) {
+  const char *refresh = flow->texts[TEXT_REFRESH_TOKEN];
+  const char *token = refresh ? refresh : flow->texts[TEXT_ACCESS_TOKEN];
+  const char *endpoint = flow->server.revocation_endpoint;
+  flow->revoked = false;
+  flow->form.len = 0;
+  if (token && endpoint && add(flow, &flow->form, "token", token) &&
+      add(flow, &flow->form, "token_type_hint", refresh ? "refresh_token" : "access_token") &&
+      flow_add_client(flow))
+    flow_post(flow, FLOW_REVOKE, endpoint);
+  if (flow->state != FLOW_REVOKE) rest(flow);
+  flow_set(flow, TEXT_REFRESH_TOKEN, NULL, 0);
+  flow_set(flow, TEXT_ACCESS_TOKEN, NULL, 0);
+  flow->bearer.len = 0;
+}
+
+void flow_revoked(idem__auth_flow *flow, int status) {
+  flow->revoked = status == 200;
+  rest(flow);
 }

@@ -11,6 +11,7 @@ static const struct {
             {"client_issuer", TEXT_CLIENT_ISSUER},
             {"client_id", TEXT_CLIENT_ID},
             {"client_secret", TEXT_CLIENT_SECRET},
+            {"registered_for", TEXT_REGISTERED_FOR},
             {"scope", TEXT_SCOPE},
             {"access_token", TEXT_ACCESS_TOKEN},
             {"refresh_token", TEXT_REFRESH_TOKEN}};
@@ -22,12 +23,18 @@ static idem_status put(idem__buf *out, const char *name, const char *value) {
   return status == IDEM_OK ? idem__text_json_string(out, value, strlen(value)) : status;
 }
 
+/* A secret that the program was given is its to keep. */
+static bool is_given(const idem__auth_flow *flow, flow_text which) {
+  return which == TEXT_CLIENT_SECRET && flow->texts[TEXT_OWN_CLIENT_ID];
+}
+
 idem_status idem__auth_flow_save(const idem__auth_flow *flow, idem__buf *out) {
   idem_status status = idem__buf_printf(out, "{\"method\":%d", (int)flow->method);
   if (status == IDEM_OK) status = put(out, "url", flow->texts[TEXT_URL]);
   for (size_t i = 0; status == IDEM_OK && i < KEPT; i++)
-    status = put(out, kept[i].name, flow->texts[kept[i].text]);
+    if (!is_given(flow, kept[i].text)) status = put(out, kept[i].name, flow->texts[kept[i].text]);
   if (status == IDEM_OK) status = put(out, "token_endpoint", flow->server.token_endpoint);
+  if (status == IDEM_OK) status = put(out, "revocation_endpoint", flow->server.revocation_endpoint);
   if (status == IDEM_OK && flow->expires_s != UINT64_MAX)
     status = idem__buf_printf(out, ",\"expires\":%llu", (unsigned long long)flow->expires_s);
   return status == IDEM_OK ? idem__buf_puts(out, "}") : status;
@@ -40,24 +47,23 @@ static const char *text_of(yyjson_val *root, const char *name) {
   return text && strlen(text) == yyjson_get_len(value) ? text : NULL;
 }
 
-static bool is_token(const char *text) {
-  for (const char *at = text; at && *at; at++)
-    if ((uint8_t)*at <= ' ' || (uint8_t)*at >= 127) return false;
-  return true;
-}
-
-/* A file may have been changed since, or be another server's: what is for that one is not shown to this. */
+/* A file may have been changed since, or be another server's or client's: what is for those is not shown to this. */
 static bool may_be_taken(const idem__auth_flow *flow, yyjson_val *root) {
   const char *url = text_of(root, "url"), *endpoint = text_of(root, "token_endpoint");
+  const char *revocation = text_of(root, "revocation_endpoint");
+  const char *client = text_of(root, "client_id"), *own = flow->texts[TEXT_OWN_CLIENT_ID];
   if (!url || strcmp(url, flow->texts[TEXT_URL]) != 0) return false;
-  return (!endpoint || idem__auth_url_is_safe(endpoint)) && is_token(text_of(root, "access_token"));
+  if (own && client && strcmp(own, client) != 0) return false;
+  return (!endpoint || idem__auth_url_is_safe(endpoint)) &&
+         (!revocation || idem__auth_url_is_safe(revocation)) &&
+         flow_is_token(text_of(root, "access_token"));
 }
 
-static idem_status take_endpoint(idem__auth_flow *flow, const char *endpoint) {
+static idem_status take_endpoint(idem__auth_flow *flow, const char *endpoint, char **place) {
   char *copy = endpoint ? idem__strndup(&flow->alloc, endpoint, strlen(endpoint)) : NULL;
   if (endpoint && !copy) return IDEM_E_NOMEM;
-  idem__free(&flow->alloc, flow->server.token_endpoint);
-  flow->server.token_endpoint = copy;
+  idem__free(&flow->alloc, *place);
+  *place = copy;
   return IDEM_OK;
 }
 
@@ -65,17 +71,8 @@ static idem_status take_endpoint(idem__auth_flow *flow, const char *endpoint) {
 static bool take_texts(idem__auth_flow *flow, yyjson_val *root) {
   for (size_t i = 0; i < KEPT; i++)
     if (!flow_copy(flow, kept[i].text, text_of(root, kept[i].name))) return false;
-  return true;
-}
-
-static idem_status make_bearer(idem__auth_flow *flow) {
-  const char *token = flow->texts[TEXT_ACCESS_TOKEN];
-  flow->bearer.len = 0;
-  if (!token) return IDEM_OK;
-  idem_status status = idem__buf_printf(&flow->bearer, "Bearer %s", token);
-  if (status == IDEM_OK) status = idem__buf_put(&flow->bearer, "", 1);
-  if (status == IDEM_OK) flow->bearer.len--;
-  return status;
+  return !flow->texts[TEXT_OWN_CLIENT_ID] ||
+         flow_copy(flow, TEXT_CLIENT_SECRET, flow->texts[TEXT_OWN_CLIENT_SECRET]);
 }
 
 static idem_status take(idem__auth_flow *flow, yyjson_val *root) {
@@ -88,8 +85,13 @@ static idem_status take(idem__auth_flow *flow, yyjson_val *root) {
   if (method && idem__json_get_int(method, &number) && number >= IDEM__AUTH_NONE &&
       number <= IDEM__AUTH_PRIVATE_KEY_JWT)
     flow->method = (idem__auth_method)number;
-  idem_status status = take_endpoint(flow, text_of(root, "token_endpoint"));
-  return status == IDEM_OK ? make_bearer(flow) : status;
+  idem__auth_server *server = &flow->server;
+  idem_status status =
+      take_endpoint(flow, text_of(root, "token_endpoint"), &server->token_endpoint);
+  if (status == IDEM_OK)
+    status =
+        take_endpoint(flow, text_of(root, "revocation_endpoint"), &server->revocation_endpoint);
+  return status == IDEM_OK ? flow_make_bearer(flow) : status;
 }
 
 idem_status idem__auth_flow_take(idem__auth_flow *flow, const char *json, size_t len) {

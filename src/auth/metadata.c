@@ -173,8 +173,9 @@ static unsigned read_methods(yyjson_val *root) {
 }
 
 static bool endpoints_are_safe(const idem__auth_server *server) {
-  const char *const all[] = {server->issuer, server->authorization_endpoint, server->token_endpoint,
-                             server->registration_endpoint, server->device_endpoint};
+  const char *const all[] = {server->issuer,          server->authorization_endpoint,
+                             server->token_endpoint,  server->registration_endpoint,
+                             server->device_endpoint, server->revocation_endpoint};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (all[i] && !idem__auth_url_is_safe(all[i])) return false;
   return true;
@@ -187,6 +188,7 @@ static idem_status read_server(const idem_alloc *alloc, yyjson_val *root, idem__
   out->token_endpoint = take_text(alloc, root, "token_endpoint", &status);
   out->registration_endpoint = take_text(alloc, root, "registration_endpoint", &status);
   out->device_endpoint = take_text(alloc, root, "device_authorization_endpoint", &status);
+  out->revocation_endpoint = take_text(alloc, root, "revocation_endpoint", &status);
   out->scopes = take_words(alloc, root, "scopes_supported", &status);
   out->methods = read_methods(root);
   out->s256 = lists(root, "code_challenge_methods_supported", "S256");
@@ -242,6 +244,7 @@ void idem__auth_server_deinit(const idem_alloc *alloc, idem__auth_server *server
   idem__free(alloc, server->token_endpoint);
   idem__free(alloc, server->registration_endpoint);
   idem__free(alloc, server->device_endpoint);
+  idem__free(alloc, server->revocation_endpoint);
   idem__free(alloc, server->scopes);
   *server = (idem__auth_server){.issuer = NULL};
 }

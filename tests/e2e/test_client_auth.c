@@ -23,7 +23,7 @@ typedef struct world {
   idem_auth *auth;
   bool ready, closed;
   /* The server. */
-  int registered, tokens, refreshed, found, posts, strangers;
+  int registered, tokens, refreshed, revoked, found, posts, strangers;
   int good;             /* the number of the token that is good */
   const char *scope;    /* that tools/call wants beside; NULL: none */
   const char *metadata; /* how /prm is answered: "", "redirect", "endless", "foreign", "missing" */
@@ -34,7 +34,7 @@ typedef struct world {
   int visits;
   char page[4096];
   /* What came of it. */
-  int ended, fine, http_status;
+  int ended, fine, http_status, held, left;
   char kept[4096];
   int saves;
 } world;
@@ -107,8 +107,9 @@ static void serve_metadata(const world *in, script_conn *conn) {
            "{\"issuer\":\"%s\",\"authorization_endpoint\":\"%s/authorize\",\"token_endpoint\":\"%s/"
            "token\",\"registration_endpoint\":\"%s/register\",\"code_challenge_methods_supported\":"
            "[\"S256\"],\"token_endpoint_auth_methods_supported\":[\"none\"],"
-           "\"authorization_response_iss_parameter_supported\":true}",
-           in->url, in->url, in->url, in->url);
+           "\"authorization_response_iss_parameter_supported\":true,"
+           "\"revocation_endpoint\":\"%s/revoke\"}",
+           in->url, in->url, in->url, in->url, in->url);
   answer_json(conn, "200 OK", "", body);
 }
 
@@ -146,6 +147,9 @@ static void on_request(script_conn *conn, const char *request, void *user) {
     in->registered++;
     answer_json(conn, "201 Created", "",
                 "{\"client_id\":\"me\",\"token_endpoint_auth_method\":\"none\"}");
+  } else if (strcmp(path, "/revoke") == 0) {
+    in->revoked++;
+    script_answer(conn, "200 OK", "", "");
   } else if (strcmp(path, "/token") == 0) {
     serve_token(in, conn, request);
   } else {
@@ -421,6 +425,71 @@ static void what_another_process_has_got_is_used_first(void **state) {
   tear_down(&in);
 }
 
+/* Whoever waits for a lock says later that it has it. */
+static void load_later(idem_auth *auth, void *user) {
+  world *in = user;
+  in->held++;
+  idem_auth_hold(auth);
+}
+
+static void what_is_kept_may_come_later(void **state) {
+  (void)state;
+  world in;
+  set_up(&in);
+  make_auth(&in, (idem_auth_opts){.load = load_later, .on_page = on_page});
+  connect_with(&in, NULL);
+  in.good = 5;
+  assert_int_equal(idem_mcp_call_tool_json(in.client, "tool", "{}", 2, NULL, on_result, &in, NULL),
+                   IDEM_OK);
+  while (!in.held) uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(in.found + in.visits, 0);
+  load(in.auth, &in);
+  idem_auth_loaded(in.auth, NULL);
+  idem_auth_loaded(in.auth, NULL); /* once is enough */
+  while (!in.ended) uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(in.fine, 1);
+  assert_int_equal(in.tokens + in.found, 0);
+  in.good = 6;
+  in.held = 0;
+  assert_int_equal(idem_mcp_read(in.client, "a:b", NULL, on_result, &in, NULL), IDEM_OK);
+  while (!in.held) uv_run(&in.loop, UV_RUN_ONCE);
+  idem_auth_loaded(in.auth, "nobody gives the lock back");
+  while (in.ended < 2) uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(in.fine, 1);
+  assert_string_equal(idem_auth_why(in.auth), "nobody gives the lock back");
+  in.held = 0; /* and one that goes while it is waited for */
+  assert_int_equal(idem_mcp_read(in.client, "a:b", NULL, on_result, &in, NULL), IDEM_OK);
+  while (!in.held) uv_run(&in.loop, UV_RUN_ONCE);
+  idem_auth_free(in.auth);
+  in.auth = NULL;
+  while (in.ended < 3) uv_run(&in.loop, UV_RUN_ONCE);
+  tear_down(&in);
+}
+
+static void on_left(idem_auth *auth, bool revoked, void *user) {
+  world *in = user;
+  assert_null(idem_auth_line(auth));
+  in->left = revoked ? 2 : 1;
+}
+
+static void who_logs_out_is_a_stranger_again(void **state) {
+  (void)state;
+  world in;
+  begin(&in);
+  call(&in, 1);
+  assert_int_equal(idem_auth_log_out(in.auth, on_left), IDEM_OK);
+  assert_int_equal(idem_auth_log_out(in.auth, on_left), IDEM_E_STATE);
+  while (!in.left) uv_run(&in.loop, UV_RUN_ONCE);
+  assert_int_equal(in.left, 2);
+  assert_int_equal(in.revoked, 1);
+  in.browser = REFUSES;
+  in.good = 7;
+  call(&in, 1);
+  assert_int_equal(in.fine, 1);
+  assert_int_equal(in.refreshed, 0);
+  tear_down(&in);
+}
+
 static void play_browser(browser how, const char *words) {
   world in;
   begin(&in);
@@ -577,6 +646,8 @@ int main(void) {
       cmocka_unit_test(more_scopes_are_asked_for_beside_the_old_ones),
       cmocka_unit_test(what_was_kept_is_good_in_another_process),
       cmocka_unit_test(what_another_process_has_got_is_used_first),
+      cmocka_unit_test(what_is_kept_may_come_later),
+      cmocka_unit_test(who_logs_out_is_a_stranger_again),
       cmocka_unit_test(a_browser_with_another_state_issuer_or_no_is_not_believed),
       cmocka_unit_test(metadata_that_lead_elsewhere_end_it),
       cmocka_unit_test(a_server_of_the_world_cannot_point_at_this_machine),
