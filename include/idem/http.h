@@ -125,6 +125,8 @@ IDEM_API idem_status idem_http_respond(idem_http_exchange *exchange,
 
 /* Who asks, as the principal function said; NULL: none was asked. Valid while the exchange is. */
 IDEM_API const char *idem_http_exchange_principal(const idem_http_exchange *exchange);
+/* What their token says (idem_http_auth); NULL: it does not, or it was none. Valid as long. */
+IDEM_API yyjson_val *idem_http_exchange_claim(const idem_http_exchange *exchange, const char *name);
 
 /* Keeps an exchange beyond the route's function, which calls this, once. `on_gone` runs when nobody waits any more: the client
  * has left, the time (answer_ms) is over, the listener is stopping; the exchange is gone then. It does not run
@@ -165,6 +167,62 @@ typedef struct idem_http_file {
 IDEM_API void idem_http_serve_file(idem_http_exchange *exchange, const idem_http_request *request,
                                    void *user);
 
+/* ----------------------------------- tokens of an authorization server */
+
+/* Whose tokens are taken, and where the keys are that verify them. */
+typedef struct idem_http_issuer {
+  const char *issuer; /* exactly as tokens name it (`iss`): https, or http on loopback */
+  /* Its keys, a JWKS: a file, for use without a network; or a URL; or, without either, where its metadata say. */
+  const char *jwks_file;
+  const char *jwks_url;
+} idem_http_issuer;
+
+/* Ways to sign. "none" and those with a shared secret cannot be asked for. */
+typedef enum idem_http_algorithm {
+  IDEM_HTTP_ES256 = 1,
+  IDEM_HTTP_ES384 = 2,
+  IDEM_HTTP_RS256 = 4,
+  IDEM_HTTP_RS384 = 8,
+  IDEM_HTTP_RS512 = 16,
+  IDEM_HTTP_PS256 = 32,
+  IDEM_HTTP_PS384 = 64,
+  IDEM_HTTP_PS512 = 128,
+  IDEM_HTTP_EDDSA = 256 /* with Ed25519 */
+} idem_http_algorithm;
+
+/* A server whose callers show access tokens (OAuth 2.1, RFC 9728, RFC 6750, RFC 9068): JWTs, or opaque ones that an endpoint is
+ * asked about. Its metadata are served at the two well-known paths; refusals say where (401, 403 insufficient_scope). The
+ * bearers of `tokens` are let in as ever, and may do everything. For listeners of idem_serve.
+ *
+ * A JWT must have the issuer, the audience, a time that has not run out, and the signature of one of its issuer's keys; keys
+ * that the token itself brings or names (jwk, jku, x5c, x5u) are never looked at. A key that is not known has the keys fetched
+ * again, at most every ten seconds, while its requests wait. What was verified is remembered until it ends. Each loop of a
+ * listener does so for itself. */
+typedef struct idem_http_auth {
+  const char *
+      resource; /* this server's URL as clients have it; NULL: the listener's own, if that is on loopback */
+  const char *audience; /* what tokens must say (`aud`), alone or in a list; NULL: the resource */
+  const idem_http_issuer *issuers;
+  size_t issuer_count;
+  unsigned algorithms;      /* bits of idem_http_algorithm; 0: all */
+  uint32_t skew_s;          /* by how much clocks may differ; 0: 30 */
+  bool access_tokens_alone; /* `typ` must be at+jwt (RFC 9068) */
+  const char *
+      principal_claim; /* who asks; NULL: "sub". With several issuers the issuer stands before it */
+  const char *required_scope; /* words: whoever lacks one is refused everything */
+  const char *scopes;         /* words that the metadata offer; NULL: required_scope */
+  const char *name;           /* of the server, for people */
+  /* Tokens that are no JWTs (RFC 7662): who is asked, as whom. NULL: such tokens are refused. */
+  const char *introspection_url;
+  const char *introspection_id;
+  const char *introspection_secret;
+  uint32_t introspection_s; /* how long an answer holds at most; 0: 60 */
+  const char *ca_file;      /* PEM: whom to trust; NULL: the system's authorities */
+  const char *proxy;        /* as in idem_client_opts */
+  bool
+      private_addresses; /* what issuers' metadata name may be in a private network. What is named here may be anyway */
+} idem_http_auth;
+
 /* ----------------------------------------------------------------- serving */
 
 /* Lists end with NULL. An entry of a host list is `host` (the listener's port or none),
@@ -181,6 +239,7 @@ typedef struct idem_http_opts {
    * whoever sends the same Authorization header is the same. */
   idem_http_principal_fn principal;
   void *principal_user;
+  const idem_http_auth *auth; /* or an authorization server's tokens say it; NULL: they do not */
   const char *const *trusted_proxies; /* addresses or CIDR blocks that may name the client */
   /* The one header they name it in, which they must set or clear in every request: "Forwarded" in
    * the form of RFC 7239, any other as a list of addresses. NULL: "X-Forwarded-For". */
@@ -204,7 +263,7 @@ typedef struct idem_http_opts {
    * is refused with 503. */
   size_t max_waiting;   /* 0: 1,024 */
   size_t waiting_bytes; /* heads and bodies of them; 0: 64 MiB */
-  uint64_t waiting_ms;  /* for who may ask (idem_http_caller_wait); 0: 10,000 */
+  uint64_t waiting_ms;  /* for who may ask (idem_http_caller_wait); 0: 10,000, with `auth` 25,000 */
   /* What a loop keeps of bodies and WebSocket messages that are not whole yet, where it is more than 64 KiB of a
    * connection. Past it whoever has been at it for longest is refused, with 503 or the close code 1013.
    * 0: 256 MiB */

@@ -168,14 +168,15 @@ static void write_line(const idem_http_exchange *exchange, idem_log_level level,
 void idem__http_log_access(const idem_http_exchange *exchange, size_t bytes) {
   const idem_http_conn *conn = exchange->conn;
   if (!exchange->log_line) return;
-  char text[LINE_MAX + 96 + WORD_MAX + 16];
+  char text[LINE_MAX + 96 + WORD_MAX + 16 + IDEM_PRINCIPAL_MAX + 16];
+  const char *who = exchange->principal ? exchange->principal : "";
   idem__buf line;
   idem__buf_fixed(&line, text, sizeof text);
-  idem__buf_printf(&line, "%s %u %zu bytes %llu ms%s%s%s", exchange->log_line,
+  idem__buf_printf(&line, "%s %u %zu bytes %llu ms%s%s%s%s%s", exchange->log_line,
                    (unsigned)exchange->status, bytes,
                    (unsigned long long)(now_ms(conn) - exchange->began_ms),
-                   exchange->logged ? exchange->logged->subject : "", exchange->note ? " " : "",
-                   exchange->note ? exchange->note : "");
+                   exchange->logged ? exchange->logged->subject : "", *who ? " principal=" : "",
+                   who, exchange->note ? " " : "", exchange->note ? exchange->note : "");
   write_line(exchange, IDEM_LOG_INFO, "request", &line);
 }
 

@@ -48,6 +48,8 @@ struct idem_http_exchange {
   idem_http_request *held;          /* kept beyond its handler; NULL: it is not */
   char *origin;                     /* an allowed one, to be named in the answer; else NULL */
   char *principal;                  /* as the embedder said; NULL: it was not asked */
+  idem__grant *grant;               /* counted; NULL: none */
+  char *challenge;                  /* of its refusal; NULL: the usual one */
   char *log_line;                   /* method and target, when they are to be logged; else NULL */
   const char *note;                 /* for the log */
   struct idem__http_logged *logged; /* the message it brought, for the log; NULL: none was read */
@@ -55,6 +57,7 @@ struct idem_http_exchange {
   uint8_t minor;
   bool active, keep_alive, head_only, streaming;
   bool counted; /* among its client's shares, as one that came through a proxy */
+  bool trusted; /* it brought one of the listener's tokens */
   bool kept;    /* by the function of an embedder's route; its user is what keeps it */
 };
 
@@ -109,6 +112,9 @@ struct idem_http_server {
   idem__limiter *limiter;
   idem_http_principal_fn principal;
   void *principal_user;
+  idem__http_judge_fn judge;
+  void *judge_user;
+  char *challenge; /* NULL: "Bearer" */
   bool access_log;
   uint64_t told_ms;    /* of refusals: when the second began, how many had a line in it, */
   size_t told, untold; /* and how many since then have not */
@@ -174,9 +180,9 @@ static inline size_t idem__http_body_most(const idem_http_conn *conn) {
 }
 
 /* head.c: judges a complete head; fills the conn's refusal and exchange, unless conn->judging says that who
- * asks will be known later: then take_principal, and the rest of it. */
+ * asks will be known later: then take_judgment, and the rest of it. */
 void idem__http_judge(idem_http_conn *conn, idem_http_request *request);
-bool idem__http_take_principal(idem_http_conn *conn, int status, const char *principal);
+bool idem__http_take_judgment(idem_http_conn *conn, const idem__http_judgment *verdict);
 void idem__http_judge_rest(idem_http_conn *conn, idem_http_request *request);
 
 /* later.c */

@@ -171,7 +171,9 @@ static bool check_token(idem_http_conn *conn, const idem_http_request *request) 
   if (!tokens->count || route->is.no_token) return true;
   bool once = request->known_count[IDEM__H_AUTHORIZATION] == 1;
   idem__view given = idem__http_known_value(request, IDEM__H_AUTHORIZATION);
-  if (once && idem__token_allowed(tokens, given)) return true;
+  conn->exchange.trusted = once && idem__token_allowed(tokens, given);
+  if (conn->exchange.trusted) return true;
+  if (server->judge && tokens == &server->tokens) return true; /* it may be one of the other kind */
   idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
   refuse(conn, 401, 0, "unauthorized");
   return false;
@@ -185,16 +187,30 @@ const char *idem_http_caller_header(const idem_http_caller *caller, const char *
 
 const char *idem_http_caller_address(const idem_http_caller *caller) { return caller->address; }
 
-bool idem__http_take_principal(idem_http_conn *conn, int status, const char *principal) {
-  idem_http_server *server = conn->server;
-  if (status != 0) {
-    idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
-    refuse(conn, (uint16_t)(status >= 400 && status < 600 ? status : 403), 0, "unauthorized");
-    return false;
-  }
+const idem__ip *idem__http_caller_client(const idem_http_caller *caller) {
+  return &caller->conn->exchange.client;
+}
+
+static bool refuse_judged(idem_http_conn *conn, const idem__http_judgment *verdict) {
+  const idem_http_server *server = conn->server;
+  int status = verdict->status >= 400 && verdict->status < 600 ? verdict->status : 403;
+  idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
+  refuse(conn, (uint16_t)status, 0, status < 500 ? "unauthorized" : "unavailable");
+  conn->refusal.hint = verdict->why;
+  if (!verdict->challenge) return false;
+  conn->exchange.challenge =
+      idem__strndup(&server->alloc, verdict->challenge, strlen(verdict->challenge));
+  if (!conn->exchange.challenge) conn->failed = IDEM_E_NOMEM;
+  return false;
+}
+
+bool idem__http_take_judgment(idem_http_conn *conn, const idem__http_judgment *verdict) {
+  const char *principal = verdict->principal ? verdict->principal : "";
+  if (verdict->status != 0) return refuse_judged(conn, verdict);
   size_t len = idem__utf8_cut(principal, strlen(principal), IDEM_PRINCIPAL_MAX);
-  conn->exchange.principal = idem__strndup(&server->alloc, principal, len);
+  conn->exchange.principal = idem__strndup(&conn->server->alloc, principal, len);
   if (!conn->exchange.principal) conn->failed = IDEM_E_NOMEM;
+  if (conn->exchange.principal) conn->exchange.grant = idem__grant_ref(verdict->grant);
   return conn->exchange.principal != NULL;
 }
 
@@ -208,7 +224,18 @@ static bool ask_principal(idem_http_conn *conn, const idem_http_request *request
   principal[IDEM_PRINCIPAL_MAX] = '\0';
   if (status == IDEM_HTTP_LATER && conn->judging) return false;
   idem__http_judge_gone(conn); /* it did not want to wait after all */
-  return idem__http_take_principal(conn, status, principal);
+  return idem__http_take_judgment(conn,
+                                  &(idem__http_judgment){.status = status, .principal = principal});
+}
+
+static bool ask_judge(idem_http_conn *conn, const idem_http_request *request) {
+  const idem_http_server *server = conn->server;
+  idem_http_caller caller = {.conn = conn, .request = request};
+  idem__http_judgment verdict = {.status = 403};
+  server->judge(&caller, &verdict, server->judge_user);
+  if (verdict.status == IDEM_HTTP_LATER && conn->judging) return false;
+  idem__http_judge_gone(conn);
+  return idem__http_take_judgment(conn, &verdict);
 }
 
 static bool check_principal(idem_http_conn *conn, const idem_http_request *request) {
@@ -216,7 +243,9 @@ static bool check_principal(idem_http_conn *conn, const idem_http_request *reque
   const idem__http_route *route = conn->exchange.route;
   bool own = has_own_checks(route);
   idem_http_principal_fn fn = own ? route->is.principal : server->principal;
-  if (!fn || route->is.no_token) return true;
+  if (route->is.no_token) return true;
+  if (server->judge && !own) return conn->exchange.trusted || ask_judge(conn, request);
+  if (!fn) return true;
   return ask_principal(conn, request, fn, own ? route->is.principal_user : server->principal_user);
 }
 
@@ -350,6 +379,7 @@ void idem__http_judge(idem_http_conn *conn, idem_http_request *request) {
   request->given = conn->server->given_names;
   sort_headers(request);
   exchange->minor = request->minor;
+  exchange->trusted = false;
   exchange->keep_alive = request->keep_alive;
   exchange->head_only = request->method == IDEM_HTTP_HEAD;
   exchange->client = idem__client_address(request, &conn->from, &conn->server->proxies);

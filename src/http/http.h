@@ -5,6 +5,7 @@
 #ifndef IDEM_HTTP_PRIVATE_H
 #define IDEM_HTTP_PRIVATE_H
 
+#include "../json/grant.h"
 #include "../rpc/rpc.h"
 #include "checks.h"
 #include "stream.h"
@@ -158,6 +159,22 @@ typedef struct idem__http_binding {
   const idem__http_rules *rules; /* NULL: the plain JSON-RPC ones; borrowed */
 } idem__http_binding;
 
+/* What a judge says of a request: that it may ask, and who does; the status to refuse it with; or IDEM_HTTP_LATER, as a
+ * principal's function would. Texts and grant are lent for the call, but `why`, which lasts. */
+typedef struct idem__http_judgment {
+  int status; /* 0: it may */
+  const char *principal;
+  idem__grant *grant; /* NULL: none */
+  const char
+      *challenge;  /* WWW-Authenticate of the refusal; NULL: as the route or the server has it */
+  const char *why; /* a sentence for data.hint and the log; NULL: none */
+} idem__http_judgment;
+typedef void (*idem__http_judge_fn)(const idem_http_caller *caller, idem__http_judgment *verdict,
+                                    void *user);
+/* Says it after idem_http_caller_wait, as idem_http_resume does. */
+void idem__http_resume(idem_http_wait *wait, const idem__http_judgment *verdict);
+const idem__ip *idem__http_caller_client(const idem_http_caller *caller);
+
 /* What the connections of one thread share: checks, routes, free lists, the date line. */
 typedef struct idem__http_server_opts {
   const idem_http_opts *http; /* NULL: all defaults. Copied; its routes are not looked at */
@@ -165,7 +182,11 @@ typedef struct idem__http_server_opts {
   int port;                   /* the listener's */
   bool loopback;              /* the listener's address is one */
   idem_unknown_id unknown_id;
-  idem_code_set codes;           /* of refusals */
+  idem_code_set codes; /* of refusals */
+  /* Judges whoever has none of the listener's tokens; the principal's function is not asked then. NULL: none. */
+  idem__http_judge_fn judge;
+  void *judge_user;
+  const char *challenge;         /* WWW-Authenticate of a 401; copied. NULL: "Bearer" */
   idem__shares *shares;          /* of what comes through trusted proxies; NULL: no bound */
   idem__limiter *limiter;        /* of requests to routes that are no protocol's; NULL: no limit */
   uint64_t (*now_ns)(void *ctx); /* for the log; NULL: what the driver said last */
@@ -341,6 +362,10 @@ const char *idem__http_conn_peer(const idem_http_conn *conn);
 /* Who asks, as the embedder said, while the exchange lasts (and in an upgrade function); NULL: it was
  * not asked. */
 const char *idem__http_conn_principal(const idem_http_conn *conn);
+/* What their token grants, as long; NULL: it was no such token. */
+idem__grant *idem__http_conn_grant(const idem_http_conn *conn);
+/* WWW-Authenticate of the server's refusals; "" where nobody judges tokens. */
+const char *idem__http_conn_challenge(const idem_http_conn *conn);
 /* Whoever came through has shown a token, or was asked for by the embedder. */
 bool idem__http_conn_checks_who(const idem_http_conn *conn);
 

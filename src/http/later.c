@@ -46,14 +46,18 @@ void idem__http_judge_gone(idem_http_conn *conn) {
 }
 
 /* What follows runs in the driver's calls, as handlers do. */
-void idem_http_resume(idem_http_wait *wait, int status, const char *principal) {
+void idem__http_resume(idem_http_wait *wait, const idem__http_judgment *verdict) {
   idem_http_conn *conn = wait->conn;
   if (conn) {
     leave(wait);
-    idem__http_take_principal(conn, status, principal ? principal : "");
+    idem__http_take_judgment(conn, verdict);
     conn->judged = conn->resume = true;
     idem__http_conn_notify(conn);
   }
   idem_alloc alloc = wait->alloc;
   idem__free(&alloc, wait);
+}
+
+void idem_http_resume(idem_http_wait *wait, int status, const char *principal) {
+  idem__http_resume(wait, &(idem__http_judgment){.status = status, .principal = principal});
 }

@@ -72,9 +72,13 @@ bool idem__http_conn_has_room(idem_http_conn *conn, void (*fn)(void *user), void
 const char *idem__http_conn_principal(const idem_http_conn *conn) {
   return conn->exchange.principal;
 }
+idem__grant *idem__http_conn_grant(const idem_http_conn *conn) { return conn->exchange.grant; }
+const char *idem__http_conn_challenge(const idem_http_conn *conn) {
+  return conn->server->challenge ? conn->server->challenge : "";
+}
 
 bool idem__http_conn_checks_who(const idem_http_conn *conn) {
-  return conn->server->tokens.count || conn->server->principal;
+  return conn->server->tokens.count || conn->server->principal || conn->server->judge;
 }
 
 void idem__http_conn_on_stop(idem_http_conn *conn, void (*fn)(void *user, bool now), void *user) {

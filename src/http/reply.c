@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define OPTIONS_ROOM 4096 /* the header lines that answer OPTIONS */
+#define HEADERS_ROOM 8192 /* those of a refusal, with all that a challenge asks for */
 
 static const char usual_lines[] = "X-Content-Type-Options: nosniff\r\n"
                                   "Cache-Control: no-store\r\n"
@@ -145,13 +146,18 @@ void idem__http_exchange_drop(idem_http_exchange *exchange) {
     conn->on_room = NULL;
     if (!conn->websocket) conn->on_stop = NULL;
   }
-  if (!conn || (!exchange->origin && !exchange->log_line && !exchange->principal)) return;
+  if (!conn ||
+      (!exchange->origin && !exchange->log_line && !exchange->principal && !exchange->challenge))
+    return;
   idem__free(&conn->server->alloc, exchange->logged);
   exchange->logged = NULL;
   idem__free(&conn->server->alloc, exchange->origin);
   idem__free(&conn->server->alloc, exchange->principal);
   idem__free(&conn->server->alloc, exchange->log_line);
-  exchange->origin = exchange->log_line = exchange->principal = NULL;
+  idem__free(&conn->server->alloc, exchange->challenge);
+  exchange->origin = exchange->log_line = exchange->principal = exchange->challenge = NULL;
+  idem__grant_unref(exchange->grant);
+  exchange->grant = NULL;
 }
 
 void idem__http_exchange_ended(idem_http_exchange *exchange) {
@@ -266,8 +272,11 @@ static void put_allow(idem__buf *out, const idem__http_route *route) {
 static void put_refusal_headers(idem__buf *out, const idem_http_exchange *exchange, uint16_t status,
                                 bool allow) {
   const char *challenge = exchange->route ? exchange->route->is.challenge : NULL;
-  if (!challenge) challenge = "Bearer";
-  if (status == 401) idem__buf_printf(out, "WWW-Authenticate: %s\r\n", challenge);
+  const char *usual = exchange->conn->server->challenge;
+  if (!challenge) challenge = usual ? usual : "Bearer";
+  if (exchange->challenge) challenge = exchange->challenge;
+  if (status == 401 || exchange->challenge)
+    idem__buf_printf(out, "WWW-Authenticate: %s\r\n", challenge);
   if (status == 405 && allow) put_allow(out, exchange->route);
   if (status == 426) idem__buf_puts(out, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
   if (status == 503) idem__buf_puts(out, "Retry-After: 1\r\n");
@@ -275,7 +284,7 @@ static void put_refusal_headers(idem__buf *out, const idem_http_exchange *exchan
 
 void idem__http_refuse(idem_http_exchange *exchange, const idem__http_refusal *refusal,
                        const char *headers) {
-  char body_text[1024], header_text[1024];
+  char body_text[1024], header_text[HEADERS_ROOM];
   idem__buf body, lines;
   idem__buf_fixed(&body, body_text, sizeof body_text);
   idem__buf_fixed(&lines, header_text, sizeof header_text - 1);

@@ -41,6 +41,9 @@ const char *idem_http_request_body(const idem_http_request *request, size_t *len
 const char *idem_http_exchange_principal(const idem_http_exchange *exchange) {
   return exchange->principal;
 }
+yyjson_val *idem_http_exchange_claim(const idem_http_exchange *exchange, const char *name) {
+  return exchange->grant ? idem__grant_claim(exchange->grant, name) : NULL;
+}
 
 /* ----------------------------------------------------------------- keeping */
 

@@ -68,6 +68,13 @@ static idem_status set_checks(idem_http_server *server, const idem_http_opts *ht
   return status == IDEM_OK ? copy_proxies(server, http) : status;
 }
 
+static idem_status copy_challenge(idem_http_server *server, const char *challenge) {
+  if (!challenge) return IDEM_OK;
+  if (!idem__http_good_value(challenge)) return IDEM_E_INVAL;
+  server->challenge = idem__strndup(&server->alloc, challenge, strlen(challenge));
+  return server->challenge ? IDEM_OK : IDEM_E_NOMEM;
+}
+
 idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_server **out) {
   static const idem_http_opts defaults = {0};
   const idem_http_opts *http = opts->http ? opts->http : &defaults;
@@ -86,9 +93,12 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_
   server->clock_ctx = opts->clock_ctx;
   server->log = opts->log;
   server->metrics = opts->metrics;
+  server->judge = opts->judge;
+  server->judge_user = opts->judge_user;
   set_limits(server, opts, http);
   idem__h1_settings(&server->settings);
   idem_status status = set_checks(server, http, opts->loopback);
+  if (status == IDEM_OK) status = copy_challenge(server, opts->challenge);
   if (status != IDEM_OK) {
     idem__http_server_free(server);
     return status;
@@ -113,6 +123,7 @@ void idem__http_server_free(idem_http_server *server) {
   idem__token_list_deinit(&server->tokens, &server->alloc);
   idem__free(&server->alloc, server->proxies.blocks);
   idem__free(&server->alloc, server->proxies.header);
+  idem__free(&server->alloc, server->challenge);
   server->free_block_count = FREE_BLOCKS; /* blocks still out there are freed, not kept */
   release(server);
 }

@@ -2,6 +2,7 @@
  * Several loops may serve one port, each with a server like this one; they share the router and the
  * rate limiter. See docs/internals/uv.md. */
 #include "uv/web.h"
+#include "uv/guard.h"
 
 #include <string.h>
 #include <time.h>
@@ -49,10 +50,20 @@ size_t idem__web_count(const idem__web *web) {
 }
 bool idem__web_idle(const idem__web *web) { return web->count == 0 && web->workers_running == 0; }
 
+static void close_handle(void *user) {
+  idem__web *web = user;
+  web->guard = NULL;
+  web->news.data = web->listener;
+  uv_close((uv_handle_t *)&web->news, web->closed);
+}
+
 void idem__web_close(idem__web *web, uv_close_cb closed) {
   idem__crowd_leave(web);
-  web->news.data = web->listener;
-  uv_close((uv_handle_t *)&web->news, closed);
+  web->closed = closed;
+  if (web->guard)
+    idem__guard_close(web->guard, close_handle, web);
+  else
+    close_handle(web);
 }
 
 /* Without its handles: they are closed, or never were opened. */
@@ -143,6 +154,7 @@ static idem_status add_routes(idem__web *web, const idem__url *url) {
   if (status == IDEM_OK && (admin_alone || !http->no_admin)) status = add_admin(web);
   for (size_t i = 0; i < http->route_count && !admin_alone && status == IDEM_OK; i++)
     status = idem__http_server_add(web->server, &http->routes[i], NULL);
+  if (status == IDEM_OK && web->guard) status = idem__guard_add_routes(web->guard, web->server);
   return status;
 }
 
@@ -245,15 +257,36 @@ static idem_status make_endpoint(idem__web *web) {
   return opts->server ? make_mcp_endpoint(web, &rpc) : idem__http_rpc_new(&rpc, &web->rpc);
 }
 
+/* The listener's options, where they say who judges tokens: who is refused by them waits for keys at times. */
+static idem_http_opts http_options(const idem__web *web) {
+  const idem_http_opts *http = web->listener->opts.http;
+  idem_http_opts opts = http ? *http : (idem_http_opts){0};
+  if (web->guard && !opts.waiting_ms) opts.waiting_ms = IDEM__GUARD_WAITING_MS;
+  return opts;
+}
+
+static idem_status make_guard(idem__web *web) {
+  const idem_listener *listener = web->listener;
+  const idem_http_opts *http = listener->opts.http;
+  if (!http || !http->auth) return IDEM_OK;
+  if (http->principal) return IDEM_E_INVAL;
+  return idem__guard_new(listener->runtime, http->auth, listener->url, listener->opts.log,
+                         &web->guard);
+}
+
 static idem_status make_server(idem__web *web, const idem__url *url, bool loopback, int port) {
   const idem_listener *listener = web->listener;
+  idem_http_opts http = http_options(web);
   idem_status status = idem__http_server_new(
-      &(idem__http_server_opts){.http = listener->opts.http,
+      &(idem__http_server_opts){.http = &http,
                                 .body_bytes = listener->policy.limits.message_bytes,
                                 .port = port,
                                 .loopback = loopback,
                                 .unknown_id = listener->policy.unknown_id,
                                 .codes = listener->policy.codes,
+                                .judge = web->guard ? idem__guard_judge : NULL,
+                                .judge_user = web->guard,
+                                .challenge = web->guard ? idem__guard_challenge(web->guard) : NULL,
                                 .shares = web->shares,
                                 .limiter = web->limiter,
                                 .now_ns = idem__clock_ns,
@@ -299,7 +332,8 @@ idem_status idem__web_open(idem_listener *listener, idem__web **out) {
 
 idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopback, int port) {
   const idem_listener *listener = web->listener;
-  idem_status status = make_server(web, url, loopback, port);
+  idem_status status = make_guard(web);
+  if (status == IDEM_OK) status = make_server(web, url, loopback, port);
   if (status == IDEM_E_INVAL)
     idem_logf(listener->opts.log, IDEM_LOG_ERROR, "cannot serve",
               "%s: a list of hosts, origins, tokens, proxies or routes holds what is none",

@@ -33,6 +33,8 @@ struct idem__web {
   bool holds_sessions; /* as one of the loop's; else it is lent */
   char *sse_path, *message_path;
   idem__http_admin admin;
+  struct idem__guard *guard; /* of tokens; NULL: none is wanted */
+  uv_close_cb closed;        /* when it and the handle are */
   idem__list peers;
   idem__web_queue silent, waiting; /* who has never sent a byte; who is between requests */
   size_t count;

@@ -1,6 +1,7 @@
 /* jose.c - keys by OpenSSL, signatures by cjose. What a key is decides how it signs, so that nobody can talk it into
  * another algorithm. See docs/internals/modules.md. */
 #include "jose.h"
+#include "verify.h"
 
 #include <cjose/cjose.h>
 #include <openssl/bio.h>
@@ -172,4 +173,5 @@ __attribute__((visibility("default"))) const idem__jose_module idem__jose_module
     .key_free = key_free,
     .sign = sign,
     .free_text = free_text,
+    .crypto = &idem__jose_crypto,
 };

@@ -4,9 +4,10 @@
 #ifndef IDEM_MODULES_JOSE_H
 #define IDEM_MODULES_JOSE_H
 
+#include "../../auth/crypto.h"
 #include "../../base/base.h"
 
-#define IDEM__JOSE_VERSION 1
+#define IDEM__JOSE_VERSION 2
 #define IDEM__JOSE_SYMBOL "idem__jose_module_table"
 
 /* A private key that signs: by ES256 with P-256, by RS256 with RSA of 2,048 bits or more. The key alone decides; there is
@@ -21,6 +22,7 @@ typedef struct idem__jose_module {
   /* A compact JWS over the claims (JSON), with `typ` JWT; freed with free_text. NOMEM; INVAL: it cannot sign. */
   idem_status (*sign)(const idem__jose_key *key, const char *claims, size_t len, char **out);
   void (*free_text)(char *text); /* takes NULL */
+  const idem__crypto *crypto;    /* public keys of others, and what they have signed */
 } idem__jose_module;
 
 #endif

@@ -1,0 +1,121 @@
+/* protect.c - what a protected server says: its metadata (RFC 9728), and why it refuses (RFC 6750). And what the issuers that
+ * it trusts say of themselves. */
+#include "auth.h"
+#include "bearer.h"
+
+#include <string.h>
+
+#define DEPTH_MAX 32u
+
+static const char well_known[] = "/.well-known/oauth-protected-resource";
+
+/* --------------------------------------------------------------- documents */
+
+static idem_status put_string(idem__buf *out, const char *before, const char *text, size_t len) {
+  idem_status status = idem__buf_put(out, before, strlen(before));
+  return status == IDEM_OK ? idem__text_json_string(out, text, len) : status;
+}
+
+static idem_status put_issuers(const idem__protected *self, idem__buf *out) {
+  idem_status status = idem__buf_puts(out, ",\"authorization_servers\":[");
+  for (size_t i = 0; i < self->issuer_count && status == IDEM_OK; i++)
+    status = put_string(out, i ? "," : "", self->issuers[i], strlen(self->issuers[i]));
+  return status == IDEM_OK ? idem__buf_puts(out, "]") : status;
+}
+
+static idem_status put_scopes(const char *scopes, idem__buf *out) {
+  const char *before = "";
+  idem_status status = idem__buf_puts(out, ",\"scopes_supported\":[");
+  for (size_t len; status == IDEM_OK && *(scopes += strspn(scopes, " ")); scopes += len) {
+    len = strcspn(scopes, " ");
+    status = put_string(out, before, scopes, len);
+    before = ",";
+  }
+  return status == IDEM_OK ? idem__buf_puts(out, "]") : status;
+}
+
+idem_status idem__protected_document(const idem__protected *self, idem__buf *out) {
+  idem_status status = put_string(out, "{\"resource\":", self->resource, strlen(self->resource));
+  if (status == IDEM_OK) status = put_issuers(self, out);
+  if (status == IDEM_OK && self->scopes && *self->scopes) status = put_scopes(self->scopes, out);
+  if (status == IDEM_OK && self->name)
+    status = put_string(out, ",\"resource_name\":", self->name, strlen(self->name));
+  return status == IDEM_OK ? idem__buf_puts(out, ",\"bearer_methods_supported\":[\"header\"]}")
+                           : status;
+}
+
+/* ------------------------------------------------------------------ places */
+
+/* A path that is "/" alone is none. */
+static size_t path_of(const idem__auth_url *url) {
+  size_t len = url->path_len;
+  while (len && url->path[len - 1] == '/') len--;
+  return len;
+}
+
+idem_status idem__protected_paths(const idem__protected *self, const idem_alloc *alloc,
+                                  char *paths[2]) {
+  idem__auth_url url;
+  idem__buf text;
+  paths[0] = paths[1] = NULL;
+  if (!idem__auth_url_parse(self->resource, &url)) return IDEM_E_INVAL;
+  paths[0] = idem__strndup(alloc, well_known, sizeof well_known - 1);
+  if (!paths[0] || !path_of(&url)) return paths[0] ? IDEM_OK : IDEM_E_NOMEM;
+  idem__buf_init(&text, alloc, sizeof well_known + url.path_len);
+  idem_status status = idem__buf_put(&text, well_known, sizeof well_known - 1);
+  if (status == IDEM_OK) status = idem__buf_put(&text, url.path, path_of(&url));
+  if (status == IDEM_OK) paths[1] = idem__strndup(alloc, text.data, text.len);
+  idem__buf_deinit(&text);
+  return paths[1] ? IDEM_OK : IDEM_E_NOMEM;
+}
+
+static idem_status put_place(const idem__protected *self, idem__buf *out) {
+  idem__auth_url url;
+  if (!idem__auth_url_parse(self->resource, &url)) return IDEM_E_INVAL;
+  return idem__buf_printf(out, " resource_metadata=\"%.*s%s%.*s\"", (int)url.origin_len, url.origin,
+                          well_known, (int)path_of(&url), url.path);
+}
+
+/* -------------------------------------------------------------- challenges */
+
+static idem_status put_member(idem__buf *out, const char *name, const char *value) {
+  return value && *value ? idem__buf_printf(out, ", %s=\"%s\"", name, value) : IDEM_OK;
+}
+
+idem_status idem__protected_challenge(const idem__protected *self, idem__buf *out,
+                                      const idem__bearer_challenge *challenge) {
+  const char *scheme = challenge->scheme ? challenge->scheme : "Bearer";
+  idem_status status = idem__buf_put(out, scheme, strlen(scheme));
+  if (status == IDEM_OK) status = put_place(self, out);
+  if (status == IDEM_OK) status = put_member(out, "scope", challenge->scope);
+  if (status == IDEM_OK) status = put_member(out, "error", challenge->error);
+  if (status == IDEM_OK) status = put_member(out, "error_description", challenge->why);
+  if (status == IDEM_OK) status = idem__buf_put(out, "", 1);
+  if (status == IDEM_OK) out->len--;
+  return status;
+}
+
+/* ----------------------------------------------------------------- issuers */
+
+idem_status idem__issuer_read(const idem_alloc *alloc, const char *issuer, const char *body,
+                              size_t len, char **jwks_url, const char **why) {
+  yyjson_alc alc = idem__json_alc(alloc);
+  idem_status status;
+  *jwks_url = NULL;
+  *why = "its metadata is not a JSON object";
+  yyjson_doc *doc = idem__json_read_text(body, len, DEPTH_MAX, &alc, &status);
+  if (!doc) return status;
+  yyjson_val *root = yyjson_doc_get_root(doc), *place = yyjson_obj_get(root, "jwks_uri");
+  const char *url = yyjson_get_str(place);
+  status = IDEM_E_INVAL;
+  if (!yyjson_equals_str(yyjson_obj_get(root, "issuer"), issuer)) {
+    *why = "its metadata is of another issuer";
+  } else if (!url || strlen(url) != yyjson_get_len(place) || !idem__auth_url_is_safe(url)) {
+    *why = "its metadata names no place of keys that may be asked";
+  } else {
+    *jwks_url = idem__strndup(alloc, url, strlen(url));
+    status = *jwks_url ? IDEM_OK : IDEM_E_NOMEM;
+  }
+  yyjson_doc_free(doc);
+  return status;
+}

@@ -1,0 +1,39 @@
+/* grant.h - who asks and what for, as a token says that was checked: a principal, scopes, claims.
+ * Made once, read by any thread, counted: requests that are kept look at it long after their connection.
+ * See docs/internals/auth.md. */
+#ifndef IDEM_JSON_GRANT_H
+#define IDEM_JSON_GRANT_H
+
+#include "json.h"
+
+typedef struct idem__grant {
+  _Atomic unsigned refs;
+  idem_alloc alloc;
+  const char *principal;
+  const char *scope;  /* words with one blank between them; "": none */
+  yyjson_doc *claims; /* an object, its numbers raw */
+  uint64_t ends_s;    /* since 1970: it holds before that second alone */
+  size_t bytes;       /* about what it takes */
+  char texts[];
+} idem__grant;
+
+#define IDEM__SCOPE_BYTES ((size_t)4096) /* of all that a token grants */
+
+/* Takes `claims`, also when it fails: NULL, no memory. The texts are copied. */
+idem__grant *idem__grant_new(const idem_alloc *alloc, const char *principal, const char *scope,
+                             yyjson_doc *claims, uint64_t ends_s);
+static inline idem__grant *idem__grant_ref(idem__grant *grant) {
+  if (grant) atomic_fetch_add_explicit(&grant->refs, 1, memory_order_relaxed);
+  return grant;
+}
+void idem__grant_unref(idem__grant *grant);                                /* takes NULL */
+yyjson_val *idem__grant_claim(const idem__grant *grant, const char *name); /* NULL: not there */
+
+/* Scopes are words of RFC 6749, 3.3: visible characters but for the quote and the backslash. */
+bool idem__scope_is_good(const char *scope);
+/* Whether each word of `needed` (NULL: none) is in `scope`. */
+bool idem__scope_covers(const char *scope, const char *needed);
+/* Appends the words of `scope` that are not in `out` yet, which ends with a NUL that is not counted. LIMIT, NOMEM. */
+idem_status idem__scope_add(idem__buf *out, const char *scope, size_t len);
+
+#endif

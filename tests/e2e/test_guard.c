@@ -1,0 +1,650 @@
+/* test_guard.c - a server whose callers show tokens of an authorization server: the ways to sign, the attacks, keys that rotate,
+ * servers that are asked and do not answer. The issuer is a script; tokens are made by OpenSSL alone. */
+#include "jwt.h"
+#include "script.h"
+
+#include "uv/guard.h"
+
+#include <idem/fetch.h>
+#include <idem/mcp.h>
+#include <idem/uv.h>
+#include <openssl/x509.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TOKEN 24576
+
+typedef struct world {
+  uv_loop_t loop;
+  script *issuer;
+  char issuer_url[64], url[96], jwks_path[64];
+  idem_server *server;
+  idem_listener *listener;
+  jwt_key keys[4]; /* that are published now */
+  size_t key_count;
+  /* What the issuer does. */
+  int metadata, jwks, introspections, strangers;
+  const char
+      *manner; /* of its keys: "", "huge", "endless", "500", "redirect", "silent", "elsewhere" */
+  char last_form[4096], last_authorization[256];
+  const char *introspection; /* what it says of opaque tokens */
+  script_conn *held;
+  /* What came of a request. */
+  bool stopped;
+} world;
+
+typedef struct outcome {
+  world *in;
+  int status; /* HTTP's; -1: it has not come; 0: none will */
+  char challenge[4096], body[4096];
+} outcome;
+
+/* ------------------------------------------------------------- the issuer */
+
+static void answer_keys(world *in, script_conn *conn) {
+  char body[8192] = "{\"keys\":[";
+  for (size_t i = 0; i < in->key_count; i++) {
+    if (i) strcat(body, ",");
+    jwt_put_jwk(body, sizeof body, &in->keys[i]);
+  }
+  strcat(body, "]}");
+  script_answer(conn, "200 OK", "Content-Type: application/json\r\n", body);
+}
+
+static void send_much(script_conn *conn, size_t bytes) {
+  static char piece[65536];
+  memset(piece, ' ', sizeof piece - 1);
+  for (size_t sent = 0; sent < bytes; sent += sizeof piece - 1) script_send(conn, piece);
+}
+
+static void serve_keys(world *in, script_conn *conn) {
+  in->jwks++;
+  if (strcmp(in->manner, "huge") == 0) {
+    script_send(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10485760\r\n\r\n");
+    send_much(conn, 1 << 20);
+  } else if (strcmp(in->manner, "endless") == 0) {
+    script_send(conn, "HTTP/1.1 200 OK\r\n\r\n{\"keys\":[");
+    send_much(conn, 1 << 20);
+  } else if (strcmp(in->manner, "500") == 0) {
+    script_answer(conn, "500 Internal Server Error", "", "{}");
+  } else if (strcmp(in->manner, "redirect") == 0) {
+    script_answer(conn, "302 Found", "Location: http://127.0.0.2:9/jwks\r\n", "");
+  } else if (strcmp(in->manner, "silent") == 0) {
+    in->held = conn;
+  } else {
+    answer_keys(in, conn);
+  }
+}
+
+static void serve_metadata(world *in, script_conn *conn) {
+  char body[512];
+  const char *origin = strcmp(in->manner, "elsewhere") == 0 ? "http://192.0.2.1" : in->issuer_url;
+  in->metadata++;
+  snprintf(body, sizeof body, "{\"issuer\":\"%s\",\"jwks_uri\":\"%s/jwks\"}", in->issuer_url,
+           origin);
+  script_answer(conn, "200 OK", "Content-Type: application/json\r\n", body);
+}
+
+static void on_issuer(script_conn *conn, const char *request, void *user) {
+  world *in = user;
+  if (strncmp(request, "GET /jwks ", 10) == 0) {
+    serve_keys(in, conn);
+  } else if (strncmp(request, "GET /.well-known/oauth-authorization-server ", 44) == 0) {
+    serve_metadata(in, conn);
+  } else if (strncmp(request, "POST /introspect ", 17) == 0) {
+    in->introspections++;
+    snprintf(in->last_form, sizeof in->last_form, "%s", script_body(request));
+    snprintf(in->last_authorization, sizeof in->last_authorization, "%s",
+             script_header(request, "Authorization"));
+    script_answer(conn, "200 OK", "Content-Type: application/json\r\n", in->introspection);
+  } else {
+    in->strangers++;
+    script_answer(conn, "404 Not Found", "", "");
+  }
+}
+
+/* -------------------------------------------------------------- the server */
+
+static void say_who(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)arguments, (void)user;
+  idem_tool_text(request, idem_principal(request), strlen(idem_principal(request)));
+}
+
+static void open_server(world *in, const idem_http_auth *auth, idem_http_opts http) {
+  idem_server_opts opts = {.name = "t", .version = "1"};
+  idem_server_os(&opts);
+  assert_int_equal(idem_server_new(&opts, &in->server), IDEM_OK);
+  assert_int_equal(
+      idem_server_add_tool(in->server, &(idem_tool){.name = "who", .fn = say_who}, NULL, 0),
+      IDEM_OK);
+  http.auth = auth;
+  idem_serve_opts serve = {.server = in->server, .http = &http};
+  assert_int_equal(idem_serve(&in->loop, "http://127.0.0.1:0/mcp", &serve, &in->listener), IDEM_OK);
+  snprintf(in->url, sizeof in->url, "%s", idem_listener_url(in->listener));
+}
+
+static void open_issuer(world *in) {
+  *in = (world){.manner = "", .introspection = "{\"active\":false}"};
+  uv_loop_init(&in->loop);
+  idem__guard_pause_ms = 60000; /* unless a test says otherwise nothing is fetched twice */
+  in->issuer = script_start(&in->loop, on_issuer, in);
+  snprintf(in->issuer_url, sizeof in->issuer_url, "http://127.0.0.1:%d", script_port(in->issuer));
+}
+
+static void add_key(world *in, const char *id, const char *algorithm) {
+  in->keys[in->key_count++] = jwt_key_new(id, algorithm);
+}
+
+static void open_world(world *in) {
+  open_issuer(in);
+  add_key(in, "k1", "ES256");
+  idem_http_issuer issuer = {.issuer = in->issuer_url};
+  open_server(in, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+}
+
+static void on_stopped(void *user) { ((world *)user)->stopped = true; }
+
+static void close_world(world *in) {
+  if (in->listener) idem_listener_stop(in->listener, on_stopped, in);
+  while (in->listener && !in->stopped) uv_run(&in->loop, UV_RUN_ONCE);
+  idem_server_free(in->server);
+  script_stop(in->issuer);
+  uv_run(&in->loop, UV_RUN_DEFAULT);
+  assert_int_equal(uv_loop_close(&in->loop), 0);
+  for (size_t i = 0; i < in->key_count; i++) jwt_key_free(&in->keys[i]);
+}
+
+/* -------------------------------------------------------------- the caller */
+
+static void on_answer(const idem_fetch_answer *answer, void *user) {
+  outcome *out = user;
+  const char *challenge =
+      answer->status == IDEM_OK ? idem_fetch_header(answer, "WWW-Authenticate") : NULL;
+  out->status = answer->status == IDEM_OK ? answer->http_status : 0;
+  snprintf(out->challenge, sizeof out->challenge, "%s", challenge ? challenge : "");
+  snprintf(out->body, sizeof out->body, "%s",
+           answer->status == IDEM_OK ? answer->body : answer->why);
+}
+
+static const char call_body[] =
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/"
+    "call\",\"params\":{\"name\":\"who\",\"_meta\":{"
+    "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/"
+    "clientCapabilities\":{}}}}";
+
+static idem_fetch *send_call(world *in, const char *authorization, outcome *out) {
+  static char line[TOKEN + 64];
+  snprintf(line, sizeof line, "Authorization: %s", authorization ? authorization : "");
+  const char *const headers[] = {"Content-Type: application/json",
+                                 "Accept: application/json, text/event-stream",
+                                 "MCP-Protocol-Version: 2026-07-28",
+                                 "Mcp-Method: tools/call",
+                                 "Mcp-Name: who",
+                                 authorization ? line : NULL,
+                                 NULL};
+  idem_fetch *fetch;
+  *out = (outcome){.in = in, .status = -1};
+  assert_int_equal(idem_fetch_start(&in->loop,
+                                    &(idem_fetch_opts){.method = "POST",
+                                                       .url = in->url,
+                                                       .headers = headers,
+                                                       .body = call_body,
+                                                       .body_len = sizeof call_body - 1,
+                                                       .proxy = ""},
+                                    on_answer, out, &fetch),
+                   IDEM_OK);
+  return fetch;
+}
+
+static void wait_for(world *in, const outcome *out) {
+  while (out->status == -1) uv_run(&in->loop, UV_RUN_ONCE);
+}
+
+static void call_with(world *in, const char *token, outcome *out) {
+  static char value[TOKEN + 16];
+  snprintf(value, sizeof value, "Bearer %s", token);
+  send_call(in, value, out);
+  wait_for(in, out);
+}
+
+static int status_of(world *in, const char *token) {
+  outcome out;
+  call_with(in, token, &out);
+  return out.status;
+}
+
+static const char *claims_of(const world *in, const char *more) {
+  static char claims[1024];
+  snprintf(claims, sizeof claims,
+           "{\"iss\":\"%s\",\"aud\":\"%s\",\"sub\":\"alice\",\"exp\":%lld%s}", in->issuer_url,
+           in->url, (long long)time(NULL) + 600, more);
+  return claims;
+}
+
+static const char *token_of(const world *in, const jwt_key *key, const char *more) {
+  static char token[TOKEN];
+  jwt_make(token, sizeof token, key, claims_of(in, more));
+  return token;
+}
+
+/* ------------------------------------------------------------------- tests */
+
+static void who_has_a_token_is_let_in_under_its_name(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  open_world(&w);
+  call_with(&w, token_of(&w, &w.keys[0], ""), &out);
+  assert_int_equal(out.status, 200);
+  assert_non_null(strstr(out.body, "\"text\":\"alice\""));
+  assert_int_equal(w.jwks, 1);
+  assert_int_equal(w.metadata, 1);
+  close_world(&w);
+}
+
+static void every_way_to_sign_is_verified(void **state) {
+  (void)state;
+  static const char *const ways[] = {"ES256", "ES384", "RS256", "RS384", "RS512",
+                                     "PS256", "PS384", "PS512", "EdDSA"};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    world w;
+    char token[TOKEN];
+    open_issuer(&w);
+    add_key(&w, "k1", ways[i]);
+    idem_http_issuer issuer = {.issuer = w.issuer_url};
+    open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+    snprintf(token, sizeof token, "%s", token_of(&w, &w.keys[0], ""));
+    if (status_of(&w, token) != 200) fail_msg("%s", ways[i]);
+    /* One bit of what is signed, then one of the signature. */
+    char *dot = strchr(token, '.'), *last = strrchr(token, '.');
+    dot[10] = dot[10] == 'A' ? 'B' : 'A';
+    assert_int_equal(status_of(&w, token), 401);
+    snprintf(token, sizeof token, "%s", token_of(&w, &w.keys[0], ",\"jti\":\"2\""));
+    last = strrchr(token, '.');
+    last[10] = last[10] == 'A' ? 'B' : 'A';
+    assert_int_equal(status_of(&w, token), 401);
+    close_world(&w);
+  }
+}
+
+static void who_has_none_is_told_where_to_get_one(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  char expected[256];
+  open_world(&w);
+  send_call(&w, NULL, &out);
+  wait_for(&w, &out);
+  assert_int_equal(out.status, 401);
+  snprintf(expected, sizeof expected,
+           "Bearer resource_metadata=\"%.*s/.well-known/oauth-protected-resource/mcp\"",
+           (int)(strlen(w.url) - 4), w.url);
+  assert_string_equal(out.challenge, expected);
+  send_call(&w, "Basic YTpi", &out);
+  wait_for(&w, &out);
+  assert_int_equal(out.status, 401);
+  assert_null(strstr(out.challenge, "error="));
+  call_with(&w, "no.jwt", &out);
+  assert_int_equal(out.status, 401);
+  assert_non_null(strstr(out.challenge, "error=\"invalid_token\""));
+  close_world(&w);
+}
+
+static void metadata_are_at_both_places_for_everybody(void **state) {
+  (void)state;
+  static const char *const paths[] = {"/.well-known/oauth-protected-resource",
+                                      "/.well-known/oauth-protected-resource/mcp"};
+  world w;
+  outcome out;
+  open_world(&w);
+  for (size_t i = 0; i < 2; i++) {
+    char url[256], expected[512];
+    static const char *const headers[] = {"Origin: https://anywhere.example", NULL};
+    snprintf(url, sizeof url, "%.*s%s", (int)(strlen(w.url) - 4), w.url, paths[i]);
+    out = (outcome){.in = &w, .status = -1};
+    idem_fetch_start(&w.loop, &(idem_fetch_opts){.url = url, .headers = headers, .proxy = ""},
+                     on_answer, &out, NULL);
+    wait_for(&w, &out);
+    assert_int_equal(out.status, 200);
+    snprintf(expected, sizeof expected,
+             "{\"resource\":\"%s\",\"authorization_servers\":[\"%s\"],\"bearer_methods_supported\":"
+             "[\"header\"]}",
+             w.url, w.issuer_url);
+    assert_string_equal(out.body, expected);
+  }
+  close_world(&w);
+}
+
+static void tokens_of_the_operator_open_as_ever(void **state) {
+  (void)state;
+  static const char *const tokens[] = {"operator-token", NULL};
+  world w;
+  open_issuer(&w);
+  add_key(&w, "k1", "ES256");
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1},
+              (idem_http_opts){.tokens = tokens});
+  assert_int_equal(status_of(&w, "operator-token"), 200);
+  assert_int_equal(status_of(&w, "operator-tokem"), 401);
+  assert_int_equal(status_of(&w, token_of(&w, &w.keys[0], "")), 200);
+  close_world(&w);
+}
+
+/* ---------------------------------------------------------------- attacks */
+
+static void expect_refusal(world *in, const char *what, const char *token) {
+  outcome out;
+  call_with(in, token, &out);
+  if (out.status != 401 || !strstr(out.challenge, "error=\"invalid_token\""))
+    fail_msg("%s: %d %s", what, out.status, out.challenge);
+}
+
+static void forged_tokens_are_refused_and_nothing_they_name_is_asked(void **state) {
+  (void)state;
+  world w;
+  char token[TOKEN], header[4096], jwk[2048] = "", claims[1024];
+  open_issuer(&w);
+  add_key(&w, "rsa", "RS256");
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+  jwt_key own = jwt_key_new("rsa", "RS256"); /* the forger's */
+  snprintf(claims, sizeof claims, "%s", claims_of(&w, ""));
+
+  jwt_begin(token, sizeof token, "{\"alg\":\"none\",\"kid\":\"rsa\"}", claims);
+  strcat(token, ".");
+  expect_refusal(&w, "none, unsigned", token);
+  strcat(token, "AAAA");
+  expect_refusal(&w, "none, signed with something", token);
+
+  /* The public key as a shared secret, in the forms that libraries were fooled with. */
+  unsigned char *der = NULL;
+  int der_len = i2d_PUBKEY(w.keys[0].key, &der);
+  jwt_make_hmac(token, sizeof token, "{\"alg\":\"HS256\",\"kid\":\"rsa\"}", claims, der,
+                (size_t)der_len);
+  expect_refusal(&w, "HS256 with the RSA key", token);
+  jwt_make_hmac(token, sizeof token, "{\"alg\":\"RS256\",\"kid\":\"rsa\"}", claims, der,
+                (size_t)der_len);
+  expect_refusal(&w, "HMAC under the name of RS256", token);
+  jwt_make_hmac(token, sizeof token, "{\"alg\":\"RS256\",\"kid\":\"rsa\",\"alg\":\"HS256\"}",
+                claims, der, (size_t)der_len);
+  expect_refusal(&w, "two algorithms", token);
+  OPENSSL_free(der);
+
+  jwt_make(token, sizeof token, &own, claims);
+  expect_refusal(&w, "another key under the same name", token);
+
+  jwt_put_jwk(jwk, sizeof jwk, &own);
+  static const char *const ways[] = {"jwk", "jku", "x5u", "x5c"};
+  for (size_t i = 0; i < 4; i++) {
+    char place[128];
+    snprintf(place, sizeof place, i < 3 ? "\"%s/forged\"" : "[\"%s\"]", w.issuer_url);
+    snprintf(header, sizeof header, "{\"alg\":\"RS256\",\"kid\":\"rsa\",\"%s\":%s}", ways[i],
+             i == 0 ? jwk : place);
+    jwt_make_with(token, sizeof token, &own, header, claims);
+    expect_refusal(&w, ways[i], token);
+  }
+  static const char *const names[] = {"../../../../etc/passwd", "rsa' OR '1'='1", "/dev/null",
+                                      "http://127.0.0.1/forged", "rsa\\u0000"};
+  idem__guard_pause_ms = 1;
+  for (size_t i = 0; i < 5; i++) {
+    snprintf(header, sizeof header, "{\"alg\":\"RS256\",\"kid\":\"%s\"}", names[i]);
+    jwt_make_with(token, sizeof token, &own, header, claims);
+    expect_refusal(&w, names[i], token);
+  }
+  assert_int_equal(w.strangers, 0); /* nobody was asked for what they named */
+  jwt_key_free(&own);
+  close_world(&w);
+}
+
+static void tokens_for_others_or_for_another_time_are_refused(void **state) {
+  (void)state;
+  world w;
+  char token[TOKEN], claims[1024];
+  long long now = (long long)time(NULL);
+  open_world(&w);
+  const struct {
+    const char *what, *iss, *aud;
+    long long exp, nbf;
+  } rows[] = {
+      {"another audience", w.issuer_url, "\"https://other.example/mcp\"", now + 600, 0},
+      {"another issuer", "https://evil.example", NULL, now + 600, 0},
+      {"expired", w.issuer_url, NULL, now - 60, 0},
+      {"not yet valid", w.issuer_url, NULL, now + 600, now + 120},
+      {"two audiences, neither ours", w.issuer_url, "[\"https://a\",\"https://b\"]", now + 600, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char ours[128];
+    snprintf(ours, sizeof ours, "\"%s\"", w.url);
+    snprintf(claims, sizeof claims,
+             "{\"iss\":\"%s\",\"aud\":%s,\"sub\":\"a\",\"exp\":%lld,\"nbf\":%lld}", rows[i].iss,
+             rows[i].aud ? rows[i].aud : ours, rows[i].exp, rows[i].nbf);
+    jwt_make(token, sizeof token, &w.keys[0], claims);
+    expect_refusal(&w, rows[i].what, token);
+  }
+  snprintf(claims, sizeof claims,
+           "{\"iss\":\"%s\",\"aud\":[\"https://a\",\"%s\"],\"sub\":\"a\",\"exp\":%lld}",
+           w.issuer_url, w.url, now + 600);
+  jwt_make(token, sizeof token, &w.keys[0], claims);
+  assert_int_equal(status_of(&w, token), 200);
+  static char huge[TOKEN - 64];
+  memset(huge, 'A', sizeof huge - 1);
+  expect_refusal(&w, "huge", huge);
+  close_world(&w);
+}
+
+/* ------------------------------------------------------------------- keys */
+
+static void keys_that_are_none_change_nothing(void **state) {
+  (void)state;
+  static const char *const manners[] = {"huge", "endless", "500", "redirect", "elsewhere"};
+  for (size_t i = 0; i < sizeof manners / sizeof *manners; i++) {
+    world w;
+    outcome out;
+    open_issuer(&w);
+    w.manner = manners[i];
+    add_key(&w, "k1", "ES256");
+    idem_http_issuer issuer = {.issuer = w.issuer_url};
+    open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1},
+                (idem_http_opts){.waiting_ms = 600});
+    call_with(&w, token_of(&w, &w.keys[0], ""), &out);
+    if (out.status != 503) fail_msg("%s: %d %s", manners[i], out.status, out.body);
+    close_world(&w);
+  }
+}
+
+static void one_fetch_is_for_all_and_an_unknown_key_waits_for_the_next(void **state) {
+  (void)state;
+  world w;
+  outcome out[20];
+  char tokens[2][TOKEN], value[TOKEN + 16];
+  open_world(&w);
+  assert_int_equal(status_of(&w, token_of(&w, &w.keys[0], "")), 200);
+  idem__guard_pause_ms = 300;
+  add_key(&w, "k2", "ES256");
+  jwt_key forged = jwt_key_new("k3", "ES256");
+  snprintf(tokens[0], TOKEN, "%s", token_of(&w, &w.keys[1], ""));
+  snprintf(tokens[1], TOKEN, "%s", token_of(&w, &forged, ""));
+  for (int i = 0; i < 20; i++) {
+    snprintf(value, sizeof value, "Bearer %s", tokens[i % 2]);
+    send_call(&w, value, &out[i]);
+  }
+  for (int i = 0; i < 20; i++) {
+    wait_for(&w, &out[i]);
+    assert_int_equal(out[i].status, i % 2 ? 401 : 200);
+  }
+  assert_in_range(w.jwks, 2,
+                  3); /* those who came while it was under way may have waited for one more */
+  jwt_key_free(&forged);
+  close_world(&w);
+}
+
+static void a_key_that_was_taken_back_opens_nothing_any_more(void **state) {
+  (void)state;
+  world w;
+  char first[TOKEN];
+  open_world(&w);
+  snprintf(first, sizeof first, "%s", token_of(&w, &w.keys[0], ""));
+  assert_int_equal(status_of(&w, first), 200);
+  assert_int_equal(status_of(&w, first), 200);
+  idem__guard_pause_ms = 1;
+  jwt_key_free(&w.keys[0]);
+  w.keys[0] = jwt_key_new("k2", "ES256");
+  assert_int_equal(status_of(&w, token_of(&w, &w.keys[0], "")), 200);
+  assert_int_equal(status_of(&w, first), 401);
+  close_world(&w);
+}
+
+static void who_waits_goes_with_its_connection(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  char value[TOKEN + 16];
+  open_issuer(&w);
+  add_key(&w, "k1", "ES256");
+  w.manner = "silent";
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+  while (!w.held) uv_run(&w.loop, UV_RUN_ONCE);
+  snprintf(value, sizeof value, "Bearer %s", token_of(&w, &w.keys[0], ""));
+  idem_fetch *fetch = send_call(&w, value, &out);
+  for (int i = 0; i < 20; i++) uv_run(&w.loop, UV_RUN_NOWAIT);
+  idem_fetch_cancel(fetch);
+  send_call(&w, value, &out); /* and one that is there to the end of the server */
+  for (int i = 0; i < 20; i++) uv_run(&w.loop, UV_RUN_NOWAIT);
+  close_world(&w);
+}
+
+static void keys_may_come_from_a_file(void **state) {
+  (void)state;
+  world w;
+  char path[] = "/tmp/idem.jwks.XXXXXX", text[4096] = "{\"keys\":[";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  open_issuer(&w);
+  add_key(&w, "k1", "ES256");
+  jwt_put_jwk(text, sizeof text, &w.keys[0]);
+  strcat(text, "]}");
+  assert_int_equal(write(file, text, strlen(text)), strlen(text));
+  idem_http_issuer issuer = {.issuer = "https://far.example", .jwks_file = path};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+  snprintf(w.issuer_url, sizeof w.issuer_url, "https://far.example");
+  assert_int_equal(status_of(&w, token_of(&w, &w.keys[0], "")), 200);
+  jwt_key forged = jwt_key_new("k2", "ES256");
+  idem__guard_pause_ms = 1;
+  expect_refusal(&w, "not in the file", token_of(&w, &forged, ""));
+  assert_int_equal(w.metadata + w.jwks + w.strangers, 0);
+  jwt_key_free(&forged);
+  close(file);
+  unlink(path);
+  close_world(&w);
+}
+
+/* ---------------------------------------------------------- introspection */
+
+static void opaque_tokens_are_asked_about_once_in_a_while(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  char said[512], url[96];
+  open_issuer(&w);
+  snprintf(url, sizeof url, "%s/introspect", w.issuer_url);
+  open_server(&w,
+              &(idem_http_auth){.introspection_url = url,
+                                .introspection_id = "server:1",
+                                .introspection_secret = "s e"},
+              (idem_http_opts){0});
+  snprintf(said, sizeof said, "{\"active\":true,\"aud\":\"%s\",\"sub\":\"bob\",\"scope\":\"x\"}",
+           w.url);
+  w.introspection = said;
+  for (int i = 0; i < 3; i++) {
+    call_with(&w, "opaque-1", &out);
+    assert_int_equal(out.status, 200);
+    assert_non_null(strstr(out.body, "\"text\":\"bob\""));
+  }
+  assert_int_equal(w.introspections, 1);
+  assert_string_equal(w.last_form, "token=opaque-1&token_type_hint=access_token");
+  assert_string_equal(w.last_authorization, "Basic c2VydmVyJTNBMTpzJTIwZQ==");
+  w.introspection = "{\"active\":false}";
+  expect_refusal(&w, "not active", "opaque-2");
+  w.introspection = "nonsense";
+  expect_refusal(&w, "nonsense", "opaque-3");
+  close_world(&w);
+}
+
+/* ------------------------------------------------------------------ scopes */
+
+static void who_lacks_a_scope_is_told_all_that_it_needs(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  open_issuer(&w);
+  add_key(&w, "k1", "ES256");
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w,
+              &(idem_http_auth){.issuers = &issuer, .issuer_count = 1, .required_scope = "mcp:use"},
+              (idem_http_opts){0});
+  call_with(&w, token_of(&w, &w.keys[0], ",\"scope\":\"profile\""), &out);
+  assert_int_equal(out.status, 403);
+  assert_non_null(strstr(out.challenge, "error=\"insufficient_scope\""));
+  assert_non_null(strstr(out.challenge, "scope=\"profile mcp:use\""));
+  assert_non_null(strstr(out.challenge, "resource_metadata="));
+  assert_int_equal(status_of(&w, token_of(&w, &w.keys[0], ",\"scope\":\"mcp:use profile\"")), 200);
+  close_world(&w);
+}
+
+static void options_that_make_no_sense_are_refused(void **state) {
+  (void)state;
+  world w;
+  idem_http_issuer good = {.issuer = "https://as.example", .jwks_url = "https://as.example/k"};
+  idem_http_issuer plain = {.issuer = "http://as.example"}, nobody = {.issuer = ""};
+  idem_http_issuer plain_keys = {.issuer = "https://as.example", .jwks_url = "http://as.example/k"};
+  idem_http_issuer missing = {.issuer = "https://as.example", .jwks_file = "/nonexistent/jwks"};
+  const idem_http_auth bad[] = {
+      {.issuer_count = 0},
+      {.issuers = &plain, .issuer_count = 1},
+      {.issuers = &nobody, .issuer_count = 1},
+      {.issuers = &plain_keys, .issuer_count = 1},
+      {.issuers = &missing, .issuer_count = 1},
+      {.issuers = &good, .issuer_count = 17},
+      {.issuers = &good, .issuer_count = 1, .resource = "mcp"},
+      {.issuers = &good, .issuer_count = 1, .required_scope = "a\"b"},
+      {.issuers = &good, .issuer_count = 1, .introspection_url = "http://as.example/i"},
+  };
+  open_issuer(&w);
+  idem_server_opts opts = {.name = "t", .version = "1"};
+  idem_server_os(&opts);
+  assert_int_equal(idem_server_new(&opts, &w.server), IDEM_OK);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    idem_http_opts http = {.auth = &bad[i]};
+    idem_serve_opts serve = {.server = w.server, .http = &http};
+    idem_listener *listener;
+    if (idem_serve(&w.loop, "http://127.0.0.1:0/mcp", &serve, &listener) != IDEM_E_INVAL)
+      fail_msg("row %zu", i);
+    for (int turn = 0; turn < 5; turn++) uv_run(&w.loop, UV_RUN_NOWAIT);
+  }
+  close_world(&w);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_has_a_token_is_let_in_under_its_name),
+      cmocka_unit_test(every_way_to_sign_is_verified),
+      cmocka_unit_test(who_has_none_is_told_where_to_get_one),
+      cmocka_unit_test(metadata_are_at_both_places_for_everybody),
+      cmocka_unit_test(tokens_of_the_operator_open_as_ever),
+      cmocka_unit_test(forged_tokens_are_refused_and_nothing_they_name_is_asked),
+      cmocka_unit_test(tokens_for_others_or_for_another_time_are_refused),
+      cmocka_unit_test(keys_that_are_none_change_nothing),
+      cmocka_unit_test(one_fetch_is_for_all_and_an_unknown_key_waits_for_the_next),
+      cmocka_unit_test(a_key_that_was_taken_back_opens_nothing_any_more),
+      cmocka_unit_test(who_waits_goes_with_its_connection),
+      cmocka_unit_test(keys_may_come_from_a_file),
+      cmocka_unit_test(opaque_tokens_are_asked_about_once_in_a_while),
+      cmocka_unit_test(who_lacks_a_scope_is_told_all_that_it_needs),
+      cmocka_unit_test(options_that_make_no_sense_are_refused),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  uv_library_shutdown(); /* its threads give back what OpenSSL has kept for them */
+  return failed;
+}
