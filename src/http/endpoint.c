@@ -61,7 +61,7 @@ void idem__http_serving_detach(idem__http_serving *serving, bool detached) {
 static void drop_chunk(idem__http_serving *serving) {
   if (serving->in_hand) idem_chunk_free(&serving->chunk);
   serving->in_hand = serving->writing = serving->beginning = false;
-  serving->leaving = serving->cancelled = false;
+  serving->leaving = serving->cancelled = serving->acknowledging = false;
 }
 
 /* The end of the conn tells handlers: what they look at, and that is the protocol's, goes after it. */
@@ -214,7 +214,7 @@ static void take_in(idem_http_exchange *exchange, const idem_http_request *reque
   idem__http_serving_pump(serving);
   if (serving->exchange != exchange || serving->detached) return; /* answered, or left */
   if (idem_conn_in_flight(serving->conn) == 0 && idem_conn_queued(serving->conn) == 0)
-    idem__http_serving_finish_silent(serving, kind);
+    idem__http_serving_acknowledge(serving, kind);
   else
     idem__http_serving_wait(serving);
 }

@@ -21,6 +21,8 @@ typedef struct idem__http_serving {
   bool begun;    /* the protocol has seen it begin and not end */
   bool writing;  /* the protocol will write what was begun: nothing more is taken until then */
   bool beginning, leaving, cancelled; /* what comes after it is written */
+  bool acknowledging;             /* nothing is owed but a status, which waits for the protocol */
+  idem__message_kind silent_kind; /* then: of what */
   bool in_hand;
   idem_chunk chunk; /* in_hand: the message being written */
   _Alignas(16) char state[];
@@ -69,6 +71,8 @@ void idem__http_serving_wait_to_begin(idem__http_serving *serving,
 void idem__http_serving_refuse(idem__http_serving *serving, const idem__http_refusal *refusal);
 /* Nothing is owed: a notification, a response, or a request cancelled without an answer. */
 void idem__http_serving_finish_silent(idem__http_serving *serving, idem__message_kind kind);
+/* The same, when the protocol has heard of what came of it. */
+void idem__http_serving_acknowledge(idem__http_serving *serving, idem__message_kind kind);
 /* Ours to answer for, whatever it was. */
 void idem__http_serving_finish_failed(idem__http_serving *serving, idem_status status);
 /* There is room, or output: what the engine held back may go on. */

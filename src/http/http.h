@@ -395,6 +395,9 @@ typedef struct idem__http_protocol {
   /* The status of an answer, or of nothing to answer with (`silent` names the message's kind). */
   uint16_t (*status)(void *protocol, uint16_t otherwise);
   uint16_t (*silent_status)(void *protocol, idem__message_kind kind);
+  /* Something that came of what has no answer is not heard of yet: idem__http_serving_heard follows, unless
+   * `end` comes first, and only then that status is asked for. */
+  bool (*silent_waits)(void *protocol);
   /* Says why, where that status is a refusal. */
   void (*silent_refusal)(void *protocol, idem__message_kind kind, idem__http_refusal *refusal);
   /* More header lines with CRLF, before the head is sent. */
@@ -415,6 +418,8 @@ typedef struct idem__http_protocol {
 } idem__http_protocol;
 /* What `begin` waited for is there: the message is taken in, or (not NULL) refused. */
 void idem__http_serving_begin(void *protocol, const idem__http_refusal *refusal);
+/* What silent_waits spoke of is heard of; also before it was asked. */
+void idem__http_serving_heard(void *protocol);
 /* What stream_begin or event waited for is there: bytes for the stream, perhaps none. */
 void idem__http_serving_write(void *protocol, const char *bytes, size_t len);
 /* Ends the event stream of a serving while its work goes on (protocol->outlives must hold). */

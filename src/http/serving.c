@@ -232,6 +232,14 @@ static void on_stop_waiting(void *user, bool now) {
 }
 
 /* What it waits for has its own bounds in time. */
+static void wait_for_protocol(idem__http_serving *serving) {
+  idem_http_exchange *exchange = serving->exchange;
+  idem__http_exchange_set_user(exchange, serving);
+  idem__http_on_abort(exchange, on_abort_waiting, serving);
+  idem__http_on_input_end(exchange, on_input_end);
+  idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop_waiting, serving);
+}
+
 void idem__http_serving_wait_to_begin(idem__http_serving *serving,
                                       const idem_http_request *request) {
   static const idem__http_refusal too_many = {
@@ -242,10 +250,25 @@ void idem__http_serving_wait_to_begin(idem__http_serving *serving,
     idem__http_serving_refuse(serving, status == IDEM_E_LIMIT ? &too_many : &idem__http_no_memory);
     return;
   }
-  idem__http_exchange_set_user(exchange, serving);
-  idem__http_on_abort(exchange, on_abort_waiting, serving);
-  idem__http_on_input_end(exchange, on_input_end);
-  idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop_waiting, serving);
+  wait_for_protocol(serving);
+}
+
+void idem__http_serving_acknowledge(idem__http_serving *serving, idem__message_kind kind) {
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
+  serving->acknowledging = protocol->silent_waits && protocol->silent_waits(serving->state);
+  serving->silent_kind = kind;
+  if (serving->acknowledging)
+    wait_for_protocol(serving);
+  else
+    idem__http_serving_finish_silent(serving, kind);
+}
+
+void idem__http_serving_heard(void *protocol) {
+  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  if (!serving->acknowledging) return; /* its message is being taken in, or has an answer */
+  idem_http_conn *conn = idem__http_exchange_conn(serving->exchange);
+  idem__http_serving_finish_silent(serving, serving->silent_kind);
+  idem__http_conn_notify(conn);
 }
 
 void idem__http_serving_leave(void *protocol) {

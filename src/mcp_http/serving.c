@@ -6,6 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Changes of the session that a notification made and the store has not confirmed. They outlive a serving that goes. */
+typedef struct unconfirmed {
+  idem_alloc alloc;
+  struct mcp_serving *serving; /* NULL: nobody waits any more */
+  unsigned changes;
+} unconfirmed;
+
 /* What MCP keeps with each mcp_serving. */
 typedef struct mcp_serving {
   idem__mcp_peer peer;
@@ -25,6 +32,7 @@ typedef struct mcp_serving {
   idem__session_opening *opening;
   idem__edge_done opened; /* whom to tell then */
   void *opened_user;
+  unconfirmed *unconfirmed;  /* NULL: nothing is */
   idem__session_event event; /* being kept, or the stream being numbered */
   const char *text;          /* the event's, lent */
   size_t text_len;
@@ -45,9 +53,42 @@ static bool get_header(void *ctx, const char *name, const char **value, size_t *
 
 static void set_status(void *ctx, int status) { ((mcp_serving *)ctx)->status = (uint16_t)status; }
 
+static void on_confirmed(idem_status status, void *user) {
+  unconfirmed *these = user;
+  mcp_serving *serving = these->serving;
+  if (serving && status != IDEM_OK) serving->unavailable = true;
+  if (--these->changes) return;
+  idem_alloc alloc = these->alloc;
+  idem__free(&alloc, these);
+  if (!serving) return;
+  serving->unconfirmed = NULL;
+  idem__http_serving_heard(serving);
+}
+
+/* Without memory nothing is changed, and the client is told so. */
+static void change_unasked(mcp_serving *serving, const idem__session_change *change) {
+  unconfirmed *these = serving->unconfirmed;
+  if (!these) {
+    these = idem__calloc(&serving->endpoint->alloc, sizeof *these);
+    serving->unavailable |= !these;
+    if (!these) return;
+    *these = (unconfirmed){.alloc = serving->endpoint->alloc, .serving = serving};
+    serving->unconfirmed = these;
+  }
+  these->changes++;
+  idem__http_session_change(serving->session, serving->endpoint->queue, change, on_confirmed,
+                            these);
+}
+
+/* A change that nobody asked about comes of a notification, which is acknowledged when the store has it: who goes on
+ * at another process of the same store must find it there. */
 static void change_session(void *ctx, const idem__session_change *change, idem__edge_done done,
                            void *user) {
   mcp_serving *serving = ctx;
+  if (!done) {
+    change_unasked(serving, change);
+    return;
+  }
   idem__http_session_change(serving->session, serving->endpoint->queue, change, done, user);
 }
 
@@ -332,6 +373,8 @@ static idem_status join(mcp_serving *serving, idem__http_session *session) {
 /* Nobody waits for what the store was asked. */
 static void stop_waiting(mcp_serving *serving) {
   idem__store_forget(serving->finding.pending);
+  if (serving->unconfirmed) serving->unconfirmed->serving = NULL;
+  serving->unconfirmed = NULL;
   if (!serving->opening) return;
   idem__session_opening_abandon(serving->opening);
   serving->opened(IDEM_E_CLOSED, serving->opened_user);
@@ -497,11 +540,15 @@ static uint16_t silent_status(void *at, idem__message_kind kind) {
   return 202;
 }
 
+static bool silent_waits(void *at) { return ((const mcp_serving *)at)->unconfirmed != NULL; }
+
 static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal *refusal) {
   const mcp_serving *serving = at;
-  if (serving->bad_version && !serving->unavailable) {
+  if (serving->unavailable) {
+    *refusal = unavailable;
+  } else if (serving->bad_version) {
     *refusal = serving->endpoint->bad_version;
-  } else if (!serving->unavailable && !belongs(serving, kind)) {
+  } else if (!belongs(serving, kind)) {
     refusal->reason = "not-initialized";
     refusal->hint = "send the Mcp-Session-Id that initialize gave";
   }
@@ -640,6 +687,7 @@ const idem__http_protocol idem__mcp_protocol = {
     .end = end_serving,
     .status = answer_status,
     .silent_status = silent_status,
+    .silent_waits = silent_waits,
     .silent_refusal = silent_refusal,
     .headers = add_headers,
     .stream_begin = stream_begin,

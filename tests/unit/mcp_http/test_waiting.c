@@ -16,6 +16,8 @@
 #define METHOD(name, params)                                                                       \
   "{\"jsonrpc\":\"2.0\",\"id\":41,\"method\":\"" name "\",\"params\":" params "}"
 
+#define INITIALIZED "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"
+
 typedef struct world {
   mcp_web web;
   mcp_web_conn conn;
@@ -77,6 +79,7 @@ static const question questions[] = {
     {"POST", CALL("job")},
     {"POST", CALL("job_ask")},
     {"POST", CALL("progress")},
+    {"POST", INITIALIZED},
 };
 enum { QUESTIONS = sizeof questions / sizeof questions[0], STEPS = 8 };
 
@@ -117,7 +120,7 @@ static void who_waits_goes_with_the_server_at_every_step(void **state) {
     for (unsigned steps = 0; steps < STEPS; steps++) play(&questions[i], steps, true);
 }
 
-/* ------------------------------------------------------------------- silence */
+/* ---------------------------------------------------------- what has no answer */
 
 static void pass(world *w, uint64_t ms) {
   for (uint64_t until = w->web.now_ms + ms; w->web.now_ms < until;) {
@@ -126,11 +129,66 @@ static void pass(world *w, uint64_t ms) {
   }
 }
 
+/* Whether its record says so, which is what another process of the same store goes by. */
+static bool is_initialized(world *w) {
+  idem__store_op op = {.verb = IDEM__STORE_GET,
+                       .space = IDEM__STORE_SESSIONS,
+                       .name = w->session + strlen("Mcp-Session-Id: "),
+                       .name_len = IDEM__SESSION_ID,
+                       .now_ms = w->web.now_ms};
+  idem__buf record;
+  idem__buf_init(&record, NULL, 65536);
+  assert_int_equal(idem__store_ask(later_store_inner(w->web.later), &op, &record).status, IDEM_OK);
+  idem__buf_put(&record, "", 1);
+  bool said = strstr(record.data, "\"initialized\":true") != NULL;
+  idem__buf_deinit(&record);
+  return said;
+}
+
+static void initialized_is_acknowledged_when_the_store_has_it(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, NULL);
+  assert_false(is_initialized(&w));
+  send_and_wait(&w, "POST", INITIALIZED);
+  for (unsigned step = 0; w.conn.len == 0 && step < STEPS; step++) {
+    assert_false(is_initialized(&w));
+    let_happen(&w, 1);
+  }
+  assert_memory_equal(w.conn.output, "HTTP/1.1 202 ", 13);
+  assert_true(is_initialized(&w));
+  mcp_web_disconnect(&w.conn);
+  expect_alive(&w);
+  mcp_web_close(&w.web);
+}
+
+/* Its session was found, and then the store is silent, or refuses. */
+static void initialized_that_the_store_does_not_take_is_refused(void **state) {
+  (void)state;
+  for (int refuses = 0; refuses < 2; refuses++) {
+    world w;
+    open_world(&w, NULL);
+    send_and_wait(&w, "POST", INITIALIZED);
+    if (refuses) later_store_fail(w.web.later, IDEM_E_SYS);
+    let_happen(&w, refuses ? 2 : 1);
+    if (!refuses) assert_int_equal(w.conn.len, 0);
+    pass(&w, refuses ? 0 : 14000);
+    assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
+    assert_non_null(strstr(w.conn.output, "\"reason\":\"unavailable\""));
+    mcp_web_disconnect(&w.conn);
+    later_store_fail(w.web.later, IDEM_OK);
+    expect_alive(&w);
+    mcp_web_close(&w.web);
+  }
+}
+
+/* ------------------------------------------------------------------- silence */
+
 static void a_silent_store_ends_a_request_with_its_id(void **state) {
   (void)state;
   for (size_t i = 0; i < QUESTIONS; i++) {
     world w;
-    bool post = strcmp(questions[i].method, "POST") == 0;
+    bool asked = questions[i].body && strstr(questions[i].body, "\"id\"");
     open_world(&w, NULL);
     send_and_wait(&w, questions[i].method, questions[i].body);
     pass(&w, 9000);
@@ -138,7 +196,7 @@ static void a_silent_store_ends_a_request_with_its_id(void **state) {
     pass(&w, 5000);
     assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
     assert_non_null(strstr(w.conn.output, "\"reason\":\"unavailable\""));
-    if (post) assert_non_null(strstr(w.conn.output, "\"id\":41,\"error\":{\"code\":-32603"));
+    if (asked) assert_non_null(strstr(w.conn.output, "\"id\":41,\"error\":{\"code\":-32603"));
     mcp_web_disconnect(&w.conn);
     expect_alive(&w);
     mcp_web_close(&w.web);
@@ -218,6 +276,8 @@ int main(void) {
       cmocka_unit_test(a_request_is_answered_when_its_session_is_found),
       cmocka_unit_test(who_waits_goes_with_its_client_at_every_step),
       cmocka_unit_test(who_waits_goes_with_the_server_at_every_step),
+      cmocka_unit_test(initialized_is_acknowledged_when_the_store_has_it),
+      cmocka_unit_test(initialized_that_the_store_does_not_take_is_refused),
       cmocka_unit_test(a_silent_store_ends_a_request_with_its_id),
       cmocka_unit_test(a_store_that_fails_is_told_apart_from_one_that_knows_nothing),
       cmocka_unit_test(no_more_wait_than_may),
