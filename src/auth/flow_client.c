@@ -47,7 +47,9 @@ static idem_status put_registration(idem__auth_flow *flow) {
   bool device = flow->opts.grant == IDEM__AUTH_DEVICE;
   idem_status status = idem__buf_puts(out, "{\"client_name\":");
   if (status == IDEM_OK) status = put_string(out, flow->texts[TEXT_CLIENT_NAME]);
-  if (status == IDEM_OK && flow->texts[TEXT_REDIRECT_URI]) {
+  if (status == IDEM_OK && device) {
+    status = idem__buf_puts(out, ",\"redirect_uris\":[],\"response_types\":[]");
+  } else if (status == IDEM_OK) {
     status = idem__buf_puts(out, ",\"redirect_uris\":[");
     if (status == IDEM_OK) status = put_string(out, flow->texts[TEXT_REDIRECT_URI]);
     if (status == IDEM_OK) status = idem__buf_puts(out, "],\"response_types\":[\"code\"]");

@@ -21,9 +21,9 @@ static bool choose_scope(idem__auth_flow *flow) {
   char *all = NULL;
   if (status == IDEM_OK)
     all = idem__auth_scope_union(&flow->alloc, flow->texts[TEXT_SCOPE], with_own, &status);
-  bool offline = flow->opts.refresh &&
-                 idem__auth_scope_has(flow->server.scopes, "offline_access") &&
-                 flow->opts.grant == IDEM__AUTH_CODE;
+  bool person = flow->opts.grant == IDEM__AUTH_CODE || flow->opts.grant == IDEM__AUTH_DEVICE;
+  bool offline =
+      flow->opts.refresh && person && idem__auth_scope_has(flow->server.scopes, "offline_access");
   char *wanted =
       status == IDEM_OK
           ? idem__auth_scope_union(&flow->alloc, all, offline ? "offline_access" : NULL, &status)
@@ -51,6 +51,11 @@ static bool put_challenge(idem__auth_flow *flow, char *out, size_t size) {
   return true;
 }
 
+/* Without being told to ask, servers pass over a wish for offline access (OpenID Connect Core, 11). */
+static const char *prompt(const idem__auth_flow *flow) {
+  return idem__auth_scope_has(flow->texts[TEXT_SCOPE], "offline_access") ? "consent" : NULL;
+}
+
 static bool add_authorization_request(idem__auth_flow *flow, const char *challenge) {
   idem__buf *form = &flow->form;
   form->len = 0;
@@ -61,6 +66,7 @@ static bool add_authorization_request(idem__auth_flow *flow, const char *challen
          add(flow, form, "code_challenge_method", "S256") &&
          add(flow, form, "state", flow->texts[TEXT_STATE]) &&
          add(flow, form, "scope", flow->texts[TEXT_SCOPE]) &&
+         add(flow, form, "prompt", prompt(flow)) &&
          add(flow, form, "resource", flow->texts[TEXT_RESOURCE]);
 }
 

@@ -138,7 +138,7 @@ static void a_person_in_a_browser_leads_to_a_token(void **state) {
   const char *url = idem__auth_step_of(flow)->url;
   assert_non_null(strstr(url, AS "/authorize?response_type=code&client_id=c%201"));
   assert_non_null(strstr(url, "code_challenge_method=S256"));
-  assert_non_null(strstr(url, "scope=r%20w%20offline_access"));
+  assert_non_null(strstr(url, "scope=r%20w%20offline_access&prompt=consent"));
   assert_non_null(strstr(url, "resource=https%3A%2F%2Fmcp.example%2Fmcp"));
   come_back(flow, "&code=C" ISS);
   expect_form(flow, "grant_type=authorization_code&code=C&redirect_uri=");
