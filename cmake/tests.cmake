@@ -46,8 +46,7 @@ endfunction()
 
 # What the tests of cli's parts link: those that need neither a process nor the rest of the program.
 idem_glob(cli_parts ${PROJECT_SOURCE_DIR}/cli/config/template.c ${PROJECT_SOURCE_DIR}/cli/config/expand.c
-          ${PROJECT_SOURCE_DIR}/cli/config/memory.c ${PROJECT_SOURCE_DIR}/cli/service/turns.c
-          ${PROJECT_SOURCE_DIR}/cli/service/slots.c ${PROJECT_SOURCE_DIR}/cli/config/regular_file.c
+          ${PROJECT_SOURCE_DIR}/cli/config/memory.c ${PROJECT_SOURCE_DIR}/cli/config/regular_file.c
           ${PROJECT_SOURCE_DIR}/cli/config/secret_command.c)
 foreach(part arguments cache expand histogram inline_image print say secret servers target text)
   list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/call/${part}.c)
@@ -65,6 +64,10 @@ foreach(source ${sources})
   if(folder STREQUAL "cli")
     target_sources(${name} PRIVATE ${cli_parts})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli)
+  endif()
+  if(name STREQUAL "unit.cli.turns") # which says itself who has room
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli/service/turns.c
+                   ${PROJECT_SOURCE_DIR}/cli/service/slots.c)
   endif()
   # A module's test has its sources in it: test_sqlite*.c those of src/modules/sqlite.
   if(folder STREQUAL "modules" AND stem MATCHES "^sqlite")

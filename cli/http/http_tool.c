@@ -11,20 +11,30 @@
 
 #define CALLS_MAX 64u /* at a time */
 #define EXCERPT_BYTES 2048u
+#define UNREAD_BYTES                                                                               \
+  ((size_t)64 << 20) /* of answers whose clients have no room for them, of all together */
 
 typedef struct http_call {
   turns_call turn;
   http_tool *tool;
   idem_request *request;
   http_request built;
-  idem_fetch *fetch;
+  idem_fetch *fetch; /* while it is under way */
+  room_wait room;    /* while its answer waits for its client to read: it has no slot then */
+  char *body;        /* and this is it */
+  size_t body_len;
+  int http_status;
 } http_call;
 
-static slots calls; /* of every edition */
+static slots calls;   /* of every edition */
+static size_t unread; /* bytes of answers that wait */
 
 static void http_call_free(http_call *self) {
   edition *held = self->tool->edition;
   http_request_free(&self->built);
+  room_forget(&self->room);
+  unread -= self->body_len;
+  free(self->body);
   free(self);
   edition_release(held);
 }
@@ -104,20 +114,52 @@ static void answer_failure(http_call *self, const idem_fetch_answer *answer) {
   fail(self, what, told ? "" : answer->why, told ? 0 : strlen(answer->why));
 }
 
+static void pass_on(http_call *self, int status, const char *body, size_t len) {
+  char what[64];
+  if (status >= 400) {
+    snprintf(what, sizeof what, "the server answered with status %d", status);
+    tell_failure(self, what, "");
+    fail(self, what, body, len);
+  } else if (self->tool->config->output_json) {
+    reply_json(self->request, self->tool->config, body, len);
+  } else {
+    answer_text(self, body, len);
+  }
+}
+
+static void on_room(room_wait *room) {
+  http_call *self = IDEM__CONTAINER(room, http_call, room);
+  if (!room_for(self->request)) {
+    room_look_soon(room);
+    return;
+  }
+  pass_on(self, self->http_status, self->body, self->body_len);
+  http_call_free(self);
+}
+
+/* Its client reads slowly, and what has come is not lost for that; others get the slot meanwhile. Past the bound it
+ * has to take its chance. */
+static bool wait_for_room(http_call *self, const idem_fetch_answer *answer) {
+  if (room_for(self->request) || answer->body_len > UNREAD_BYTES - unread) return false;
+  self->body = malloc(answer->body_len + 1);
+  if (!self->body) return false;
+  memcpy(self->body, answer->body, answer->body_len + 1);
+  self->body_len = answer->body_len;
+  self->http_status = answer->http_status;
+  self->fetch = NULL;
+  unread += self->body_len;
+  room_look_soon(&self->room);
+  slots_give_back(&calls);
+  return true;
+}
+
 static void on_answer(const idem_fetch_answer *answer, void *user) {
   http_call *self = user;
-  char what[64];
-  if (answer->status != IDEM_OK) {
+  if (answer->status == IDEM_OK && wait_for_room(self, answer)) return;
+  if (answer->status == IDEM_OK)
+    pass_on(self, answer->http_status, answer->body, answer->body_len);
+  else
     answer_failure(self, answer);
-  } else if (answer->http_status >= 400) {
-    snprintf(what, sizeof what, "the server answered with status %d", answer->http_status);
-    tell_failure(self, what, "");
-    fail(self, what, answer->body, answer->body_len);
-  } else if (self->tool->config->output_json) {
-    reply_json(self->request, self->tool->config, answer->body, answer->body_len);
-  } else {
-    answer_text(self, answer->body, answer->body_len);
-  }
   http_call_end(self);
 }
 
@@ -128,8 +170,8 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
   (void)reason;
   outcome_cancelled(request, self->tool->config);
   idem_request_drop(request);
-  if (self->turn.lane) {
-    slots_leave(&calls, &self->turn);
+  if (self->turn.lane) slots_leave(&calls, &self->turn);
+  if (!self->fetch) { /* it has no slot: it waits for its turn, or for its client */
     http_call_free(self);
     return;
   }
@@ -187,6 +229,7 @@ static http_call *http_call_new(http_tool *tool, idem_request *request, yyjson_v
   }
   *self = (http_call){.tool = tool, .request = request};
   idem__list_init(&self->turn.link);
+  room_wait_init(&self->room, on_room);
   edition_hold(tool->edition);
   if (http_build(&self->built, tool->config, arguments, &fault)) return self;
   failure_tell(request, tool->config, "refused, %s", fault.sentence);

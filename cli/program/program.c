@@ -147,7 +147,7 @@ void program_host_end(program_host *self) {
   turns_call *next;
   runners_end(&self->runners);
   pipes_close(&self->spare);
-  while ((next = turns_take(&self->slots.turns))) call_free(IDEM__CONTAINER(next, call, turn));
+  while ((next = turns_take_any(&self->slots.turns))) call_free(IDEM__CONTAINER(next, call, turn));
   idem_router_free(self->kept_router);
   self->kept_router = NULL;
   while (!idem__list_empty(&self->running)) {

@@ -1,8 +1,11 @@
 /* slots.c - see slots.h. */
 #include "slots.h"
 
+static void on_room(room_wait *room) { slots_next(IDEM__CONTAINER(room, slots, room)); }
+
 void slots_init(slots *self, void (*begin)(turns_call *call), void (*give_way)(turns_call *call)) {
   *self = (slots){.limit = 1, .begin = begin, .give_way = give_way};
+  room_wait_init(&self->room, on_room);
   turns_init(&self->turns);
 }
 
@@ -14,13 +17,19 @@ static bool make_room(slots *self, const idem_request *request) {
   return displaced;
 }
 
+/* With a slot free, who waits waits for its client. */
+static void look_for_room(slots *self) {
+  if (self->taken < self->limit && self->turns.count) room_look_soon(&self->room);
+}
+
 slot_answer slots_ask(slots *self, turns_call *call, turns_tool *tool,
                       const idem_request *request) {
-  if (self->taken < self->limit) {
+  if (self->taken < self->limit && room_for(request)) {
     self->taken++;
     return SLOT_TAKEN;
   }
   bool waits = make_room(self, request) && turns_add(&self->turns, call, tool, request);
+  if (waits) look_for_room(self);
   return waits ? SLOT_WAITS : SLOT_BUSY;
 }
 
@@ -36,6 +45,7 @@ void slots_next(slots *self) {
     self->begin(next);
   }
   self->turning = false;
+  look_for_room(self);
 }
 
 void slots_give_back(slots *self) {

@@ -1,8 +1,9 @@
 /* slots.h - how many calls of one kind may be under way. Who finds no slot waits until it is its turn
- * (turns.h). On the loop alone; what has a slot must give it back. */
+ * (turns.h), and so does a call whose client does not read its answers (room.h). On the loop alone; what has a slot must give it back. */
 #ifndef IDEM_CLI_SLOTS_H
 #define IDEM_CLI_SLOTS_H
 
+#include "room.h"
 #include "turns.h"
 
 typedef struct slots {
@@ -10,7 +11,8 @@ typedef struct slots {
   size_t limit; /* of slots */
   size_t queue; /* of those that wait */
   size_t taken;
-  bool turning; /* slots_next is at work further up */
+  bool turning;   /* slots_next is at work further up */
+  room_wait room; /* there are slots, and those that wait have clients that do not read */
   /* It waited and has a slot now. */
   void (*begin)(turns_call *call);
   /* It waited and has to go, since someone else has fewer calls waiting: tell it that we are busy. */

@@ -2,7 +2,7 @@
  * it stands in the ring of its client and in the ring of its tool, and goes when it is empty. */
 #include "turns.h"
 
-#include <idem/mcp.h>
+#include "room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +104,7 @@ bool turns_add(turns *self, turns_call *waiting, turns_tool *tool, const idem_re
     client_free_if_done(owner);
     return false;
   }
+  waiting->request = request;
   idem__list_append(&waiting->lane->calls, &waiting->link);
   owner->count++;
   self->count++;
@@ -122,13 +123,32 @@ void turns_remove(turns *self, turns_call *waiting) {
 
 /* ---------------------------------------------------------------------------- turns */
 
-static lane *next_lane(const turns *self) {
-  if (self->by_tool) {
-    const turns_tool *tool = IDEM__CONTAINER(self->tools.next, turns_tool, link);
-    return IDEM__CONTAINER(tool->lanes.next, lane, in_tool);
+/* An answer that its client has no room for would be lost. */
+static bool may_begin(const lane *self) {
+  const turns_call *first = IDEM__CONTAINER(self->calls.next, turns_call, link);
+  return room_for(first->request);
+}
+
+static lane *next_by_tool(const turns *self) {
+  for (idem__list *at = self->tools.next; at != &self->tools; at = at->next) {
+    const turns_tool *tool = IDEM__CONTAINER(at, turns_tool, link);
+    for (idem__list *in = tool->lanes.next; in != &tool->lanes; in = in->next) {
+      lane *one = IDEM__CONTAINER(in, lane, in_tool);
+      if (may_begin(one)) return one;
+    }
   }
-  const client *one = IDEM__CONTAINER(self->clients.next, client, link);
-  return IDEM__CONTAINER(one->lanes.next, lane, in_client);
+  return NULL;
+}
+
+static lane *next_by_client(const turns *self) {
+  for (idem__list *at = self->clients.next; at != &self->clients; at = at->next) {
+    const client *who = IDEM__CONTAINER(at, client, link);
+    for (idem__list *in = who->lanes.next; in != &who->lanes; in = in->next) {
+      lane *one = IDEM__CONTAINER(in, lane, in_client);
+      if (may_begin(one)) return one;
+    }
+  }
+  return NULL;
 }
 
 static void to_the_end(idem__list *ring, idem__list *link) {
@@ -138,8 +158,8 @@ static void to_the_end(idem__list *ring, idem__list *link) {
 
 /* Who has had a turn is last in every ring. */
 turns_call *turns_take(turns *self) {
-  if (!self->count) return NULL;
-  lane *chosen = next_lane(self);
+  lane *chosen = self->by_tool ? next_by_tool(self) : next_by_client(self);
+  if (!chosen) return NULL;
   turns_call *first = IDEM__CONTAINER(chosen->calls.next, turns_call, link);
   self->by_tool = !self->by_tool;
   to_the_end(&self->clients, &chosen->client->link);
@@ -148,6 +168,15 @@ turns_call *turns_take(turns *self) {
   to_the_end(&chosen->tool->lanes, &chosen->in_tool);
   turns_remove(self, first);
   return first;
+}
+
+turns_call *turns_take_any(turns *self) {
+  if (!self->count) return NULL;
+  const client *one = IDEM__CONTAINER(self->clients.next, client, link);
+  const lane *first = IDEM__CONTAINER(one->lanes.next, lane, in_client);
+  turns_call *taken = IDEM__CONTAINER(first->calls.next, turns_call, link);
+  turns_remove(self, taken);
+  return taken;
 }
 
 turns_call *turns_displace(turns *self, const idem_request *request) {

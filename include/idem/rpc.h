@@ -380,6 +380,9 @@ IDEM_API const char *idem_request_value(const idem_request *request, const char 
 IDEM_API const char *idem_request_id(const idem_request *request, size_t *len);
 /* NULL once the conn is gone. */
 IDEM_API idem_conn *idem_request_conn(const idem_request *request);
+/* Whether who asked keeps up: fewer bytes than limits.queued_output_bytes wait for it. Who answers later and at length
+ * waits while they do not: at twice that an answer does not fit and becomes an error. True once the conn is gone. */
+IDEM_API bool idem_request_has_room(const idem_request *request);
 /* A document to build the result in; freed with the request. NULL: no memory. */
 IDEM_API yyjson_mut_doc *idem_request_doc(idem_request *request);
 

@@ -232,6 +232,10 @@ const char *idem_request_id(const idem_request *request, size_t *len) {
 
 idem_conn *idem_request_conn(const idem_request *request) { return request->conn; }
 
+bool idem_request_has_room(const idem_request *request) {
+  return !request->conn || idem__output_has_room(request->conn);
+}
+
 yyjson_mut_doc *idem_request_doc(idem_request *request) {
   if (!request->doc) {
     yyjson_alc alc = idem__arena_alc(&request->block->arena);

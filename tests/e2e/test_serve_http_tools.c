@@ -218,6 +218,57 @@ static void at_most_64_calls_are_under_way(void **state) {
     expect_in(child_line_with(self.server.out, "\"late\""), "\"result\"");
 }
 
+/* -------------------------------------------------------------- a client that reads late */
+
+#define LARGE 1000000u
+enum { CALLS = 96 };
+
+typedef struct lines {
+  char head[64]; /* of the line that is being read */
+  size_t len, results, others;
+} lines;
+
+static void see_line(lines *seen_lines) {
+  bool result = strstr(seen_lines->head, "\"result\"") != NULL;
+  seen_lines->results += result;
+  seen_lines->others += !result;
+  *seen_lines = (lines){.results = seen_lines->results, .others = seen_lines->others};
+}
+
+static void read_lines(int fd, lines *seen_lines) {
+  static char bytes[1 << 16];
+  ssize_t got = read(fd, bytes, sizeof bytes);
+  assert_true(got > 0);
+  for (ssize_t i = 0; i < got; i++) {
+    if (bytes[i] == '\n')
+      see_line(seen_lines);
+    else if (seen_lines->len < sizeof seen_lines->head - 1)
+      seen_lines->head[seen_lines->len++] = bytes[i];
+  }
+}
+
+/* Its answers are three times what may be queued for it. Once as much waits as may, no further call begins; what is
+ * under way then is kept. */
+static void a_client_that_reads_late_gets_every_answer(void **state) {
+  static char large[LARGE + 1];
+  lines said = {.len = 0};
+  (void)state;
+  memset(large, 'x', LARGE);
+  for (int i = 0; i < CALLS; i++) serving_send_call(&self, "get", "{\"city\":\"x\"}");
+  struct pollfd both[2] = {{.fd = listener, .events = POLLIN},
+                           {.fd = self.server.out, .events = POLLIN}};
+  int begun = 0;
+  for (; begun < 64 || poll(both, 1, 300) > 0; begun++) answer(take_request(), "200 OK", "", large);
+  assert_true(begun < CALLS);
+  while (said.results + said.others < CALLS) {
+    assert_true(poll(both, 2, 20000) > 0);
+    if (both[0].revents) answer(take_request(), "200 OK", "", large);
+    if (both[1].revents) read_lines(self.server.out, &said);
+  }
+  assert_int_equal(said.results, CALLS);
+  expect_in(serving_ask(&self, "ping", "{}"), "\"result\"");
+}
+
 static void json_is_structured_and_checked(void **state) {
   (void)state;
   expect_in(call("json", "{\"what\":\"a\"}", "200 OK", "", "{\"ok\":1.50}"),
@@ -302,6 +353,7 @@ int main(void) {
       cmocka_unit_test(values_of_every_type_are_written_as_json_writes_them),
       cmocka_unit_test(a_body_of_text_and_a_secret_in_a_form),
       cmocka_unit_test(at_most_64_calls_are_under_way),
+      cmocka_unit_test(a_client_that_reads_late_gets_every_answer),
       cmocka_unit_test(json_is_structured_and_checked),
       cmocka_unit_test(a_failure_is_told_without_secrets),
       cmocka_unit_test(a_redirect_stays_at_home),

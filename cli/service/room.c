@@ -1,0 +1,50 @@
+/* room.c - see room.h. One timer for all; it runs while anybody waits. */
+#include "room.h"
+
+#include <idem/uv.h>
+#include <uv.h>
+
+#define LOOK_MS 10u
+
+/* One for the life of the process. */
+static struct {
+  idem__list waiting;
+  uv_timer_t timer; /* of the loop of whoever asked first: there is one */
+} room = {.waiting = {&room.waiting, &room.waiting}};
+
+bool room_for(const idem_request *request) {
+  if (!room.timer.loop && uv_timer_init(idem_request_loop(request), &room.timer) == 0)
+    uv_unref((uv_handle_t *)&room.timer);
+  return !room.timer.loop || idem_request_has_room(request);
+}
+
+void room_wait_init(room_wait *self, void (*look)(room_wait *self)) {
+  idem__list_init(&self->link);
+  self->look = look;
+}
+
+/* Whoever looks may wait again, or make others go. */
+static void on_time(uv_timer_t *timer) {
+  idem__list now;
+  (void)timer;
+  idem__list_init(&now);
+  while (!idem__list_empty(&room.waiting)) {
+    idem__list *first = room.waiting.next;
+    idem__list_remove(first);
+    idem__list_append(&now, first);
+  }
+  while (!idem__list_empty(&now)) {
+    room_wait *first = IDEM__CONTAINER(now.next, room_wait, link);
+    idem__list_remove(&first->link);
+    first->look(first);
+  }
+}
+
+/* Only who was told that there is no room waits, so there is a timer. */
+void room_look_soon(room_wait *self) {
+  if (!idem__list_empty(&self->link)) return;
+  idem__list_append(&room.waiting, &self->link);
+  if (!uv_is_active((uv_handle_t *)&room.timer)) uv_timer_start(&room.timer, on_time, LOOK_MS, 0);
+}
+
+void room_forget(room_wait *self) { idem__list_leave(&self->link); }
