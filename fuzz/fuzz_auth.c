@@ -3,6 +3,7 @@
  * characters, and no code is sent anywhere without our state. */
 #include "auth/auth.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,28 @@ static uint64_t clock_s(void *user) {
 static idem_status sign(const char *claims, size_t len, idem__buf *out, void *user) {
   (void)user;
   return idem__buf_put(out, claims, len < 8 ? len : 8);
+}
+
+static idem_status put_key(idem__buf *out, void *user) {
+  (void)user;
+  return idem__buf_puts(out, "key");
+}
+
+static idem_status take_key(const char *pem, size_t len, void *user) {
+  (void)pem, (void)user;
+  return len < 100 ? IDEM_OK : IDEM_E_INVAL;
+}
+
+/* A nonce is a server's word as well, and a proof has nothing but it from outside. */
+static void prove(idem__auth_flow *flow, const char *text, size_t len) {
+  char nonce[600];
+  idem__buf proof;
+  snprintf(nonce, sizeof nonce, "%.*s", len < 599 ? (int)len : 599, text);
+  idem__auth_server_nonce(flow, nonce);
+  (void)idem__auth_resource_nonce(flow, nonce);
+  idem__buf_init(&proof, NULL, 1 << 16);
+  (void)idem__auth_proof(flow, "POST", "https://mcp.example/mcp", &proof);
+  idem__buf_deinit(&proof);
 }
 
 static void check(const idem__auth_flow *flow) {
@@ -58,6 +81,8 @@ static void happen(idem__auth_flow *flow, char what, const char *text, size_t le
   case 'x': idem__auth_fetched(flow, 0, "", 0); break;
   case 'b': idem__auth_redirected(flow, text, len); break;
   case 'w': idem__auth_waited(flow); break;
+  case 'p': prove(flow, text, len); break;
+  case 'l': idem__auth_revoke(flow); break;
   case 't': (void)idem__auth_flow_take(flow, text, len); break;
   case 's':
     idem__buf_init(&kept, NULL, 1 << 20);
@@ -82,6 +107,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                           .client_id = data[0] & 16 ? "me" : NULL,
                           .client_secret = data[0] & 32 ? "s" : NULL,
                           .sign = data[0] & 64 ? sign : NULL,
+                          .prove = data[0] & 128 ? sign : NULL,
+                          .put_key = put_key,
+                          .take_key = take_key,
+                          .kept_only = data[0] % 7 == 0,
                           .random = roll,
                           .now_s = clock_s};
   idem__auth_flow *flow;

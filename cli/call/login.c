@@ -314,6 +314,12 @@ static void on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void 
     idem_mcp_refusal_give_up(refusal);
 }
 
+static void on_sending(idem_mcp_client *client, idem_mcp_sending *sending, void *user) {
+  const call_login *self = login_of(user);
+  (void)client;
+  if (self->auth) idem_auth_sending(self->auth, sending);
+}
+
 /* The target's headers with the token's behind them. */
 static const char *const *headers_with(call_login *self) {
   size_t count = 0;
@@ -329,10 +335,16 @@ static const char *const *headers_with(call_login *self) {
 void login_declare(call_login *self, idem_mcp_client_opts *opts, idem_client_opts *wire) {
   if (!self->auth) return;
   opts->on_refused = on_refused;
+  opts->on_sending = on_sending;
   wire->headers = headers_with(self);
 }
 
-void login_lend(call_login *self) { self->target->headers = headers_with(self); }
+void login_lend(call_login *self) {
+  const char *line = self->auth ? idem_auth_line(self->auth) : NULL;
+  if (line && strncmp(line, "Authorization: DPoP ", 20) == 0)
+    call_say("--bench: the server wants a proof with each request (DPoP), which is not made here");
+  self->target->headers = headers_with(self);
+}
 
 const char *login_why(const call_login *self) {
   return self->auth ? idem_auth_why(self->auth) : "";

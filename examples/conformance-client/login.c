@@ -97,3 +97,9 @@ void login_on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void *
   (void)client;
   idem_auth_refused(self->auth, refusal);
 }
+
+void login_on_sending(idem_mcp_client *client, idem_mcp_sending *sending, void *user) {
+  const plan *self = user;
+  (void)client;
+  if (self->auth) idem_auth_sending(self->auth, sending);
+}

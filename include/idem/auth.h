@@ -26,6 +26,7 @@ extern "C" {
 /* libuv's loop, see uv.h; and a request that was refused, see mcp_client.h. */
 typedef struct uv_loop_s uv_loop_t;
 typedef struct idem_mcp_refusal idem_mcp_refusal;
+typedef struct idem_mcp_sending idem_mcp_sending; /* one that is about to be sent */
 
 typedef struct idem_auth idem_auth;
 
@@ -90,6 +91,9 @@ IDEM_API void idem_auth_free(idem_auth *auth);
 
 /* Call it from on_refused and nothing else: keeps the refusal, and has it sent again or gives it up. */
 IDEM_API void idem_auth_refused(idem_auth *auth, idem_mcp_refusal *refusal);
+/* Call it from on_sending and nothing else: where a token is bound to a key (DPoP), a proof goes with each request. Without it such
+ * servers refuse. */
+IDEM_API void idem_auth_sending(idem_auth *auth, idem_mcp_sending *sending);
 /* The browser came back with this query ("code=...&state=..."), or with none. STATE: nobody waits for it. */
 IDEM_API idem_status idem_auth_redirected(idem_auth *auth, const char *query, size_t len);
 /* Puts back what `save` was given, here or in another process. INVAL: it is not that, or of another URL, and nothing has
@@ -106,7 +110,7 @@ IDEM_API void idem_auth_loaded(idem_auth *auth, const char *why);
 IDEM_API idem_status idem_auth_log_out(idem_auth *auth,
                                        void (*done)(idem_auth *auth, bool revoked, void *user));
 
-/* "Authorization: Bearer ...", for the headers of a new client; NULL: there is no token. Lent until the auth is spoken
+/* "Authorization: Bearer ..." (or DPoP), for the headers of a new client; NULL: there is no token. Lent until the auth is spoken
  * to again. */
 IDEM_API const char *idem_auth_line(const idem_auth *auth);
 /* Why the last request was given up, a sentence without secrets; "": none was. */

@@ -193,6 +193,13 @@ IDEM_API void idem_mcp_refusal_keep(idem_mcp_refusal *refusal);
 IDEM_API idem_status idem_mcp_refusal_retry(idem_mcp_refusal *refusal, const char *const *headers);
 IDEM_API void idem_mcp_refusal_give_up(idem_mcp_refusal *refusal);
 
+/* An HTTP request that is about to be sent, for who adds a header to it alone (a proof). Lent for the call. */
+typedef struct idem_mcp_sending idem_mcp_sending;
+IDEM_API const char *idem_mcp_sending_method(const idem_mcp_sending *sending); /* "POST" */
+IDEM_API const char *idem_mcp_sending_url(const idem_mcp_sending *sending);
+/* "Name: value". INVAL: no such line; NOMEM: it is not sent. */
+IDEM_API idem_status idem_mcp_sending_add(idem_mcp_sending *sending, const char *line);
+
 /* --------------------------------------------------------------------- options */
 
 /* Zero means the default. Strings are copied. */
@@ -246,6 +253,8 @@ typedef struct idem_mcp_client_opts {
   void (*on_problem)(idem_mcp_client *client, const idem_mcp_problem *problem, void *user);
   void (*on_traffic)(idem_mcp_client *client, const idem_mcp_traffic *traffic, void *user);
   void (*on_refused)(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user);
+  /* Of every HTTP request, streams and the goodbye included. Do nothing with the client here. */
+  void (*on_sending)(idem_mcp_client *client, idem_mcp_sending *sending, void *user);
   /* The server is lost, after the calls in flight have ended; not after a close of yours. */
   void (*on_lost)(idem_mcp_client *client, const idem_mcp_trouble *trouble, void *user);
   /* idem_mcp_connect alone: how to get there, and a program's stderr as it comes. */

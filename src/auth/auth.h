@@ -86,6 +86,7 @@ typedef struct idem__auth_server {
   char *scopes;     /* those it knows, as a text; NULL: it does not say */
   unsigned methods; /* bits of idem__auth_method */
   bool s256;
+  bool binds;           /* tokens, to a key, by proofs with ES256 (DPoP) */
   bool names_itself;    /* answers carry `iss` */
   bool takes_documents; /* client ids that are URLs of metadata documents */
 } idem__auth_server;
@@ -101,6 +102,7 @@ typedef struct idem__auth_resource {
   char *resource;
   char *server; /* the first authorization server */
   char *scopes; /* all that it knows; NULL: it does not say */
+  bool binds;   /* takes only tokens that are bound to a key (DPoP) */
 } idem__auth_resource;
 idem_status idem__auth_resource_read(const idem_alloc *alloc, const char *body, size_t len,
                                      idem__auth_resource *out, const char **why);
@@ -137,6 +139,11 @@ typedef struct idem__auth_opts {
   uint64_t (*now_s)(void *user); /* since 1970 */
   /* A compact JWS over these claims (JSON) with the client's key; NULL: it has none. */
   idem_status (*sign)(const char *claims, size_t len, idem__buf *out, void *user);
+  /* The same with the key that tokens are bound to (DPoP), whose public part stands in the header; NULL: none are. That key
+   * as PEM, for keeping: put, and taken. */
+  idem_status (*prove)(const char *claims, size_t len, idem__buf *out, void *user);
+  idem_status (*put_key)(idem__buf *out, void *user);
+  idem_status (*take_key)(const char *pem, size_t len, void *user);
   void *user;
   const idem_alloc *alloc;
 } idem__auth_opts;
@@ -157,6 +164,7 @@ typedef struct idem__auth_step {
   const char *form;          /* POST this, NULL: GET */
   const char *json;          /* POST this as application/json */
   const char *authorization; /* a header's value; NULL: none. Secret, as the form is */
+  const char *proof;         /* the value of a DPoP header; NULL: none */
   const char *user_code;     /* DEVICE: what the person types at `url` */
   uint64_t wait_ms;
   const char *why;
@@ -171,6 +179,13 @@ const idem__auth_step *idem__auth_step_of(const idem__auth_flow *flow);
  * token that it got for that. */
 void idem__auth_refused(idem__auth_flow *flow, int status, const idem__auth_challenge *challenge,
                         bool first);
+/* DPoP-Nonce of the answer that follows, and of a request's that was refused; NULL: none. True: the request may be sent again,
+ * with another proof. */
+void idem__auth_server_nonce(idem__auth_flow *flow, const char *nonce);
+bool idem__auth_resource_nonce(idem__auth_flow *flow, const char *nonce);
+/* Appends the value of a request's DPoP header, good for this one. STATE: the token needs none. */
+idem_status idem__auth_proof(const idem__auth_flow *flow, const char *method, const char *url,
+                             idem__buf *out);
 /* The answer to a FETCH; http_status 0: none came. */
 void idem__auth_fetched(idem__auth_flow *flow, int http_status, const char *body, size_t len);
 /* The browser came back to the redirect URI with this query. */

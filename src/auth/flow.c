@@ -64,7 +64,8 @@ idem_status flow_make_bearer(idem__auth_flow *flow) {
   const char *token = flow->texts[TEXT_ACCESS_TOKEN];
   flow->bearer.len = 0;
   if (!token) return IDEM_OK;
-  idem_status status = idem__buf_printf(&flow->bearer, "Bearer %s", token);
+  idem_status status =
+      idem__buf_printf(&flow->bearer, "%s %s", flow->bound ? "DPoP" : "Bearer", token);
   if (status == IDEM_OK) status = idem__buf_put(&flow->bearer, "", 1);
   if (status == IDEM_OK)
     flow->bearer.len--;
@@ -79,6 +80,10 @@ static bool end_text(idem__auth_flow *flow, idem__buf *text) {
   return good;
 }
 
+static bool is_for_token(flow_state state) {
+  return state == FLOW_TOKEN || state == FLOW_REFRESH || state == FLOW_DEVICE_POLL;
+}
+
 /* What is asked is kept by the flow until the answer is there. */
 static void ask(idem__auth_flow *flow, flow_state state, const char *url, bool post) {
   bool secret = flow->header.len;
@@ -91,6 +96,8 @@ static void ask(idem__auth_flow *flow, flow_state state, const char *url, bool p
     flow->url.len = 0;
     if (!flow_good(flow, idem__buf_put(&flow->url, url, strlen(url)))) return;
   }
+  bool proof = flow->proving && is_for_token(state);
+  if (proof && !flow_put_proof(flow, url)) return;
   if (!end_text(flow, &flow->url) || (post && !end_text(flow, &flow->form)) ||
       (secret && !end_text(flow, &flow->header)))
     return;
@@ -100,6 +107,7 @@ static void ask(idem__auth_flow *flow, flow_state state, const char *url, bool p
   else if (post)
     step.form = flow->form.data;
   if (secret) step.authorization = flow->header.data;
+  if (proof) step.proof = flow->proof.data;
   flow->state = state;
   flow->step = step;
 }
@@ -162,6 +170,8 @@ void idem__auth_refused(idem__auth_flow *flow, int status, const idem__auth_chal
   if (!flow_copy(flow, TEXT_CHALLENGED_SCOPE, challenge->scope) ||
       !flow_copy(flow, TEXT_CHALLENGED_METADATA, challenge->resource_metadata))
     return;
+  flow->asked_proof = challenge->dpop;
+  flow->needs_proof = challenge->dpop && !challenge->bearer;
   if (status == 401) forget_token(flow);
   if (status == 401 && first && flow->texts[TEXT_REFRESH_TOKEN] && flow->server.token_endpoint)
     flow_refresh(flow);
@@ -233,8 +243,8 @@ idem_status idem__auth_flow_new(const idem__auth_opts *opts, idem__auth_flow **o
   flow->alloc = alloc;
   flow->opts = *opts;
   flow->expires_s = UINT64_MAX;
-  idem__buf *buffers[] = {&flow->url, &flow->form, &flow->header, &flow->bearer};
-  for (size_t i = 0; i < 4; i++) idem__buf_init(buffers[i], &flow->alloc, TEXT_MAX);
+  idem__buf *buffers[] = {&flow->url, &flow->form, &flow->header, &flow->proof, &flow->bearer};
+  for (size_t i = 0; i < 5; i++) idem__buf_init(buffers[i], &flow->alloc, TEXT_MAX);
   if (!copy_options(flow, opts)) {
     idem__auth_flow_free(flow);
     return IDEM_E_NOMEM;
@@ -244,7 +254,7 @@ idem_status idem__auth_flow_new(const idem__auth_opts *opts, idem__auth_flow **o
 }
 
 /* Secrets are not left to whoever gets the memory next. */
-static void wipe(char *text, size_t len) {
+void flow_wipe(char *text, size_t len) {
   volatile char *at = text;
   while (len--) *at++ = 0;
 }
@@ -253,12 +263,12 @@ void idem__auth_flow_free(idem__auth_flow *flow) {
   if (!flow) return;
   idem_alloc alloc = flow->alloc;
   for (size_t i = 0; i < TEXT_COUNT; i++) {
-    if (flow->texts[i]) wipe(flow->texts[i], strlen(flow->texts[i]));
+    if (flow->texts[i]) flow_wipe(flow->texts[i], strlen(flow->texts[i]));
     idem__free(&alloc, flow->texts[i]);
   }
-  idem__buf *buffers[] = {&flow->url, &flow->form, &flow->header, &flow->bearer};
-  for (size_t i = 0; i < 4; i++) {
-    wipe(buffers[i]->data, buffers[i]->cap);
+  idem__buf *buffers[] = {&flow->url, &flow->form, &flow->header, &flow->proof, &flow->bearer};
+  for (size_t i = 0; i < 5; i++) {
+    flow_wipe(buffers[i]->data, buffers[i]->cap);
     idem__buf_deinit(buffers[i]);
   }
   idem__free(&alloc, flow->resource_scopes);

@@ -1,5 +1,5 @@
 /* flow.h - the insides of a flow, for its files: flow.c (what comes next), flow_find.c (who protects the server),
- * flow_client.c (who we are there), flow_grant.c (tokens). */
+ * flow_client.c (who we are there), flow_grant.c (tokens), flow_proof.c (their keys). */
 #ifndef IDEM_AUTH_FLOW_H
 #define IDEM_AUTH_FLOW_H
 
@@ -50,6 +50,8 @@ typedef enum flow_text {
   TEXT_USER_CODE,
   TEXT_ACCESS_TOKEN,
   TEXT_REFRESH_TOKEN,
+  TEXT_SERVER_NONCE, /* for the next proof to the token endpoint */
+  TEXT_RESOURCE_NONCE,
   TEXT_WHY,
   TEXT_COUNT
 } flow_text;
@@ -59,16 +61,22 @@ struct idem__auth_flow {
   idem__auth_opts opts; /* of its strings only whether they are there */
   flow_state state;
   idem__auth_step step;
-  unsigned place;    /* which place is asked */
-  unsigned attempts; /* since a token was last good */
-  bool revoked;      /* the server agreed to forget the tokens */
+  unsigned place;                      /* which place is asked */
+  unsigned attempts;                   /* since a token was last good */
+  bool asked_proof;                    /* the resource would like proofs of possession (DPoP) ... */
+  bool needs_proof;                    /* ... or takes nothing else */
+  bool proving;                        /* the token endpoint is given one */
+  bool bound;                          /* the token is of no use without */
+  bool nonce_tried;                    /* for the answer that is waited for */
+  void (*redo)(idem__auth_flow *flow); /* asks the token endpoint once more */
+  bool revoked;                        /* the server agreed to forget the tokens */
   bool old_server; /* there is no resource metadata: the server is its own, as before 2025-06-18 */
   char *texts[TEXT_COUNT];
   char *resource_scopes;
   idem__auth_server server;
   idem__auth_method method; /* of the client below */
   uint64_t expires_s, device_until_s, interval_ms;
-  idem__buf url, form, header, bearer;
+  idem__buf url, form, header, proof, bearer;
 };
 
 /* Copies it; NULL forgets. NOMEM fails the flow. */
@@ -81,7 +89,7 @@ void flow_post(idem__auth_flow *flow, flow_state state, const char *url);
 bool flow_random_text(idem__auth_flow *flow, flow_text which);
 /* Header values are one line of visible characters: nothing else goes into one. Takes NULL. */
 bool flow_is_token(const char *text);
-/* "Bearer ..." of the access token that the flow has. */
+/* "Bearer ..." of the access token that the flow has, or "DPoP ...". */
 idem_status flow_make_bearer(idem__auth_flow *flow);
 /* A secret of any length as a header or form wants it; false: no memory, and the flow has failed. */
 bool flow_good(idem__auth_flow *flow, idem_status status);
@@ -103,6 +111,13 @@ void flow_device_came(idem__auth_flow *flow, int status, const char *body, size_
 void flow_device_poll(idem__auth_flow *flow);
 void flow_token_came(idem__auth_flow *flow, int status, const char *body, size_t len);
 void flow_refresh(idem__auth_flow *flow);
+/* Whether the next token is to be bound; false: it must be and cannot, and the flow has failed. */
+bool flow_choose_proof(idem__auth_flow *flow);
+/* For a POST to that URL, into flow->proof. */
+bool flow_put_proof(idem__auth_flow *flow, const char *url);
+idem_status flow_save_key(const idem__auth_flow *flow, idem__buf *out);
+bool flow_take_key(idem__auth_flow *flow, const char *pem); /* takes NULL */
+void flow_wipe(char *text, size_t len);
 void flow_revoked(idem__auth_flow *flow, int status);
 
 #endif

@@ -57,6 +57,7 @@ static void use_resource(idem__auth_flow *flow, idem__auth_resource *found) {
     return;
   }
   idem__free(&flow->alloc, flow->resource_scopes);
+  flow->needs_proof = flow->needs_proof || found->binds;
   flow->resource_scopes = found->scopes;
   found->scopes = NULL;
   flow->place = 0;
@@ -99,7 +100,7 @@ static void use_server(idem__auth_flow *flow, idem__auth_server *found) {
   idem__auth_server_deinit(&flow->alloc, &flow->server);
   flow->server = *found;
   *found = (idem__auth_server){.issuer = NULL};
-  flow_choose_client(flow);
+  if (flow_choose_proof(flow)) flow_choose_client(flow);
 }
 
 static void without_metadata(idem__auth_flow *flow) {

@@ -99,6 +99,7 @@ static bool issuer_fits(const idem__auth_flow *flow, const char *iss) {
 
 static void ask_for_token(idem__auth_flow *flow) {
   idem__buf *form = &flow->form;
+  flow->redo = ask_for_token;
   form->len = 0;
   if (add(flow, form, "grant_type", "authorization_code") &&
       add(flow, form, "code", flow->texts[TEXT_CODE]) &&
@@ -143,6 +144,7 @@ void flow_code_came(idem__auth_flow *flow, const char *query, size_t len) {
 
 static void ask_as_ourselves(idem__auth_flow *flow) {
   idem__buf *form = &flow->form;
+  flow->redo = ask_as_ourselves;
   form->len = 0;
   if (add(flow, form, "grant_type", "client_credentials") &&
       add(flow, form, "scope", flow->texts[TEXT_SCOPE]) &&
@@ -150,8 +152,11 @@ static void ask_as_ourselves(idem__auth_flow *flow) {
     flow_post(flow, FLOW_TOKEN, flow->server.token_endpoint);
 }
 
-static void ask_with_assertion(idem__auth_flow *flow, const char *assertion) {
+static void ask_with_assertion(idem__auth_flow *flow) {
+  bool own = flow->opts.grant == IDEM__AUTH_JWT_BEARER;
+  const char *assertion = flow->texts[own ? TEXT_ASSERTION : TEXT_GRANTED_ASSERTION];
   idem__buf *form = &flow->form;
+  flow->redo = ask_with_assertion;
   form->len = 0;
   if (add(flow, form, "grant_type", GRANT_PREFIX "jwt-bearer") &&
       add(flow, form, "assertion", assertion) &&
@@ -191,13 +196,14 @@ void flow_begin_grant(idem__auth_flow *flow) {
   case IDEM__AUTH_CODE: browse(flow); return;
   case IDEM__AUTH_DEVICE: ask_device(flow); return;
   case IDEM__AUTH_CLIENT_CREDENTIALS: ask_as_ourselves(flow); return;
-  case IDEM__AUTH_JWT_BEARER: ask_with_assertion(flow, flow->texts[TEXT_ASSERTION]); return;
+  case IDEM__AUTH_JWT_BEARER: ask_with_assertion(flow); return;
   case IDEM__AUTH_ENTERPRISE: exchange(flow); return;
   }
 }
 
 void flow_refresh(idem__auth_flow *flow) {
   idem__buf *form = &flow->form;
+  flow->redo = flow_refresh;
   form->len = 0;
   if (add(flow, form, "grant_type", "refresh_token") &&
       add(flow, form, "refresh_token", flow->texts[TEXT_REFRESH_TOKEN]) &&
@@ -226,13 +232,22 @@ static bool take_refresh_token(idem__auth_flow *flow, const char *refresh) {
   return flow_copy(flow, TEXT_REFRESH_TOKEN, refresh);
 }
 
+static bool is_type(const char *type, const char *name) {
+  return type && idem__text_equal_nocase(type, strlen(type), name, strlen(name));
+}
+
+/* A bound token where proofs were shown, and no other where the resource takes no other. */
+static bool takes_type(const idem__auth_flow *flow, const char *type) {
+  return is_type(type, "Bearer") ? !flow->needs_proof : flow->proving && is_type(type, "DPoP");
+}
+
 static void take_token(idem__auth_flow *flow, yyjson_val *root) {
   const char *token = text_of(root, "access_token"), *type = text_of(root, "token_type");
-  if (!token || !flow_is_token(token) || !type ||
-      !idem__text_equal_nocase(type, strlen(type), "Bearer", 6)) {
-    flow_fail(flow, "the authorization server gave no bearer token");
+  if (!token || !flow_is_token(token) || !takes_type(flow, type)) {
+    flow_fail(flow, "the authorization server gave no token of a kind that was asked for");
     return;
   }
+  flow->bound = !is_type(type, "Bearer");
   uint64_t lives = seconds_of(root, "expires_in", UINT64_MAX);
   flow->expires_s = lives == UINT64_MAX ? UINT64_MAX : flow->opts.now_s(flow->opts.user) + lives;
   if (!take_refresh_token(flow, text_of(root, "refresh_token")) ||
@@ -291,10 +306,20 @@ static yyjson_doc *read_answer(idem__auth_flow *flow, const char *body, size_t l
   return idem__json_read_text(body, len, 32, &alc, &status);
 }
 
+/* The server wants its nonce in the proof, and has just said which (RFC 9449, 8). */
+static bool lacks_nonce(idem__auth_flow *flow, const char *error) {
+  bool again = flow->proving && !flow->nonce_tried && flow->texts[TEXT_SERVER_NONCE] &&
+               is(error, "use_dpop_nonce");
+  flow->nonce_tried = again;
+  return again;
+}
+
 void flow_token_came(idem__auth_flow *flow, int status, const char *body, size_t len) {
   yyjson_doc *doc = read_answer(flow, body, len);
   yyjson_val *root = yyjson_doc_get_root(doc);
-  if (status == 0)
+  if (lacks_nonce(flow, text_of(root, "error")))
+    flow->redo(flow);
+  else if (status == 0)
     flow_fail(flow, "the authorization server does not answer");
   else if (status == 200 && doc)
     take_token(flow, root);
@@ -311,7 +336,7 @@ void flow_exchanged(idem__auth_flow *flow, int status, const char *body, size_t 
       (type && !yyjson_equals_str(type, "urn:ietf:params:oauth:token-type:id-jag")))
     flow_fail(flow, "the identity provider gave no assertion (%d)", status);
   else if (flow_copy(flow, TEXT_GRANTED_ASSERTION, assertion))
-    ask_with_assertion(flow, flow->texts[TEXT_GRANTED_ASSERTION]);
+    ask_with_assertion(flow);
   yyjson_doc_free(doc);
 }
 
@@ -346,6 +371,7 @@ void flow_device_came(idem__auth_flow *flow, int status, const char *body, size_
 
 void flow_device_poll(idem__auth_flow *flow) {
   idem__buf *form = &flow->form;
+  flow->redo = flow_device_poll;
   form->len = 0;
   if (add(flow, form, "grant_type", GRANT_PREFIX "device_code") &&
       add(flow, form, "device_code", flow->texts[TEXT_DEVICE_CODE]) && flow_add_client(flow))

@@ -35,6 +35,7 @@ idem_status idem__auth_flow_save(const idem__auth_flow *flow, idem__buf *out) {
     if (!is_given(flow, kept[i].text)) status = put(out, kept[i].name, flow->texts[kept[i].text]);
   if (status == IDEM_OK) status = put(out, "token_endpoint", flow->server.token_endpoint);
   if (status == IDEM_OK) status = put(out, "revocation_endpoint", flow->server.revocation_endpoint);
+  if (status == IDEM_OK) status = flow_save_key(flow, out);
   if (status == IDEM_OK && flow->expires_s != UINT64_MAX)
     status = idem__buf_printf(out, ",\"expires\":%llu", (unsigned long long)flow->expires_s);
   return status == IDEM_OK ? idem__buf_puts(out, "}") : status;
@@ -77,7 +78,9 @@ static bool take_texts(idem__auth_flow *flow, yyjson_val *root) {
 
 static idem_status take(idem__auth_flow *flow, yyjson_val *root) {
   int64_t number;
-  if (!yyjson_is_obj(root) || !may_be_taken(flow, root)) return IDEM_E_INVAL;
+  if (!yyjson_is_obj(root) || !may_be_taken(flow, root) ||
+      !flow_take_key(flow, text_of(root, "proof_key")))
+    return IDEM_E_INVAL;
   if (!take_texts(flow, root)) return IDEM_E_NOMEM;
   yyjson_val *expires = yyjson_obj_get(root, "expires"), *method = yyjson_obj_get(root, "method");
   bool ends = expires && idem__json_get_int(expires, &number) && number >= 0;

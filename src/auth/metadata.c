@@ -127,6 +127,7 @@ static bool read_resource(const idem_alloc *alloc, yyjson_val *root, idem__auth_
   yyjson_val *first = yyjson_arr_get_first(yyjson_obj_get(root, "authorization_servers"));
   out->resource = take_text(alloc, root, "resource", status);
   out->scopes = take_words(alloc, root, "scopes_supported", status);
+  out->binds = yyjson_get_bool(yyjson_obj_get(root, "dpop_bound_access_tokens_required"));
   *why = "its metadata names no resource";
   if (*status != IDEM_OK || !out->resource) return false;
   *why = "its metadata names no authorization server that may be asked";
@@ -192,6 +193,7 @@ static idem_status read_server(const idem_alloc *alloc, yyjson_val *root, idem__
   out->scopes = take_words(alloc, root, "scopes_supported", &status);
   out->methods = read_methods(root);
   out->s256 = lists(root, "code_challenge_methods_supported", "S256");
+  out->binds = lists(root, "dpop_signing_alg_values_supported", "ES256");
   out->names_itself =
       yyjson_get_bool(yyjson_obj_get(root, "authorization_response_iss_parameter_supported"));
   out->takes_documents =

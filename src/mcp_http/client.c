@@ -49,6 +49,31 @@ static void set_refused(idem__mcp_call *call, bool refused) {
   idem__mcp_call_arm(call);
 }
 
+struct idem_mcp_sending {
+  const char *method, *url;
+  idem__buf *lines;
+  idem_status status;
+};
+
+const char *idem_mcp_sending_method(const idem_mcp_sending *sending) { return sending->method; }
+const char *idem_mcp_sending_url(const idem_mcp_sending *sending) { return sending->url; }
+
+idem_status idem_mcp_sending_add(idem_mcp_sending *sending, const char *line) {
+  if (!idem__mcp_is_line(line)) return IDEM_E_INVAL;
+  if (sending->status == IDEM_OK)
+    sending->status = idem__buf_put(sending->lines, line, strlen(line) + 1);
+  return sending->status;
+}
+
+/* What only this request carries. */
+static idem_status ask_program(idem__mcp_web *web, const idem__http_ask *ask, idem__buf *lines) {
+  idem_mcp_client *client = web->client;
+  idem_mcp_sending sending = {
+      .method = ask->method, .url = ask->url ? ask->url : web->url, .lines = lines};
+  if (client->opts.on_sending) client->opts.on_sending(client, &sending, client->opts.user);
+  return sending.status;
+}
+
 static idem_status prepare(void *user, const idem_outgoing *what, idem__http_ask *ask,
                            idem__buf *lines) {
   idem__mcp_web *web = user;
@@ -60,7 +85,7 @@ static idem_status prepare(void *user, const idem_outgoing *what, idem__http_ask
   for (size_t i = 0; status == IDEM_OK && web->lines && web->lines[i]; i++)
     status = idem__buf_put(lines, web->lines[i], strlen(web->lines[i]) + 1);
   if (web->endpoint && what) ask->url = web->endpoint;
-  return status;
+  return status == IDEM_OK ? ask_program(web, ask, lines) : status;
 }
 
 /* ---------------------------------------------------------------------- sending */
@@ -276,7 +301,7 @@ static void watch(const idem__mcp_web *web, idem_direction direction, const idem
 }
 
 static bool is_secret(const char *line) {
-  static const char *const names[] = {"authorization", "cookie", "proxy-authorization",
+  static const char *const names[] = {"authorization", "cookie", "dpop", "proxy-authorization",
                                       "set-cookie"};
   size_t len = strcspn(line, ":");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

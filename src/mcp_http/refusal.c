@@ -97,7 +97,7 @@ const char *idem_mcp_refusal_header(const idem_mcp_refusal *refusal, const char 
 
 /* ---------------------------------------------------------------------- deciding */
 
-static bool is_line(const char *line) {
+bool idem__mcp_is_line(const char *line) {
   size_t name = strcspn(line, ":");
   if (!name || !line[name] || strpbrk(line, "\r\n")) return false;
   for (size_t i = 0; i < name; i++) {
@@ -109,7 +109,7 @@ static bool is_line(const char *line) {
 static idem_status set_lines(idem__mcp_web *web, const char *const *headers) {
   size_t count = 0;
   for (; headers && headers[count]; count++) {
-    if (!is_line(headers[count])) return IDEM_E_INVAL;
+    if (!idem__mcp_is_line(headers[count])) return IDEM_E_INVAL;
   }
   char **lines = idem__calloc(&web->alloc, (count + 1) * sizeof *lines);
   if (!lines) return IDEM_E_NOMEM;

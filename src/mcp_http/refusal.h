@@ -30,5 +30,6 @@ idem__http_verdict idem__mcp_refusal_begin(idem__mcp_web *web, idem__http_post *
 /* The post is gone (NULL: all are): its refusal is nobody's. */
 void idem__mcp_refusals_leave(idem__mcp_web *web, const idem__http_post *post);
 void idem__mcp_lines_free(idem__mcp_web *web);
+bool idem__mcp_is_line(const char *line);
 
 #endif

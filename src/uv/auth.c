@@ -55,6 +55,7 @@ static void free_auth(idem_auth *auth) {
   idem_alloc alloc = auth->alloc;
   idem__auth_flow_free(auth->flow);
   if (auth->jose) auth->jose->key_free(auth->key);
+  idem__auth_forget_key(auth);
   if (auth->line.data) idem__auth_wipe(auth->line.data, auth->line.cap);
   idem__buf_deinit(&auth->line);
   if (auth->before) idem__auth_wipe(auth->before, strlen(auth->before));
@@ -117,20 +118,23 @@ idem_status idem_auth_log_out(idem_auth *auth,
 
 /* --------------------------------------------------------------------------- making */
 
-static idem_status take_key(idem_auth *auth, const char *pem) {
+const idem__jose_module *idem__auth_jose(idem_auth *auth) {
   char why[256] = "";
-  if (!pem) return IDEM_OK;
+  if (auth->jose) return auth->jose;
   const idem__jose_module *jose = idem__module_load("jose", IDEM__JOSE_SYMBOL, why, sizeof why);
   if (jose && jose->version != IDEM__JOSE_VERSION) {
     snprintf(why, sizeof why, "idem-jose.so is not a module of this version");
     jose = NULL;
   }
-  if (!jose) {
-    idem_logf(auth->opts.log, IDEM_LOG_ERROR, "no signatures", "%s", why);
-    return IDEM_E_SYS;
-  }
+  if (!jose) idem_logf(auth->opts.log, IDEM_LOG_ERROR, "no signatures", "%s", why);
   auth->jose = jose;
-  return jose->key_new(pem, strlen(pem), &auth->key);
+  return jose;
+}
+
+static idem_status take_key(idem_auth *auth, const char *pem) {
+  if (!pem) return IDEM_OK;
+  const idem__jose_module *jose = idem__auth_jose(auth);
+  return jose ? jose->key_new(pem, strlen(pem), &auth->key) : IDEM_E_SYS;
 }
 
 static idem_status make_flow(idem_auth *auth, const idem_auth_opts *opts) {
@@ -151,6 +155,9 @@ static idem_status make_flow(idem_auth *auth, const idem_auth_opts *opts) {
                           .random = random_bytes,
                           .now_s = now_s,
                           .sign = auth->key ? sign : NULL,
+                          .prove = idem__auth_prove,
+                          .put_key = idem__auth_put_key,
+                          .take_key = idem__auth_take_key,
                           .user = auth,
                           .alloc = &auth->alloc};
   return idem__auth_flow_new(&flow, &auth->flow);

@@ -1,5 +1,5 @@
 /* auth.h - an idem_auth, for its files: auth.c (making, the end, what programs ask), auth_drive.c (steps on the loop),
- * auth_refused.c (requests that wait for a token). See docs/internals/auth.md. */
+ * auth_refused.c (requests that wait for a token), auth_proof.c (keys that tokens are bound to). See docs/internals/auth.md. */
 #ifndef IDEM_UV_AUTH_H
 #define IDEM_UV_AUTH_H
 
@@ -23,6 +23,8 @@ struct idem_auth {
   int refused_status;
   const idem__jose_module *jose; /* NULL: there is no key */
   idem__jose_key *key;
+  idem__jose_key *proof_key; /* that tokens are bound to (DPoP); NULL: not yet needed */
+  char *proof_pem;
   idem_fetch *fetch; /* under way, or NULL */
   uv_timer_t timer;
   idem_mcp_refusal **waiting;
@@ -46,6 +48,13 @@ struct idem_auth {
 };
 
 void idem__auth_wipe(char *text, size_t len);
+/* Loads the module for keys; NULL: there is none (logged). */
+const idem__jose_module *idem__auth_jose(idem_auth *auth);
+/* Hooks of the flow: proofs of possession (auth_proof.c). */
+idem_status idem__auth_prove(const char *claims, size_t len, idem__buf *out, void *user);
+idem_status idem__auth_put_key(idem__buf *out, void *user);
+idem_status idem__auth_take_key(const char *pem, size_t len, void *user);
+void idem__auth_forget_key(idem_auth *auth);
 /* The line of the token that the flow has; false: there is none, or no memory. */
 bool idem__auth_put_line(idem_auth *auth);
 

@@ -83,6 +83,7 @@ static void on_fetched(const idem_fetch_answer *answer, void *user) {
   bool came = answer->status == IDEM_OK;
   auth->fetch = NULL;
   if (!came) keep_reason(auth, answer);
+  if (came) idem__auth_server_nonce(auth->flow, idem_fetch_header(answer, "DPoP-Nonce"));
   idem__auth_fetched(auth->flow, came ? answer->http_status : 0, came ? answer->body : "",
                      came ? answer->body_len : 0);
   idem__auth_drive(auth);
@@ -96,20 +97,29 @@ static bool may_be_private(const idem_auth *auth, const char *url) {
          idem__text_equal_nocase(own.origin, own.origin_len, other.origin, other.origin_len);
 }
 
+static idem_status put_header(idem__buf *line, const char *name, const char *value) {
+  idem_status status = idem__buf_printf(line, "%s: %s", name, value);
+  return status == IDEM_OK ? idem__buf_put(line, "", 1) : status;
+}
+
 /* Secrets are in what is posted: that goes to the one place it was meant for. */
 static idem_status fetch(idem_auth *auth, const idem__auth_step *step) {
-  idem__buf line;
+  idem__buf line, proof;
   const char *body = step->form ? step->form : step->json;
-  const char *headers[4] = {"Accept: application/json"};
+  const char *headers[5] = {"Accept: application/json"};
   size_t count = 1;
   idem__buf_init(&line, &auth->alloc, IDEM__AUTH_KEPT_BYTES);
+  idem__buf_init(&proof, &auth->alloc, 16384);
   idem_status status = IDEM_OK;
   if (step->form) headers[count++] = "Content-Type: application/x-www-form-urlencoded";
   if (step->json) headers[count++] = "Content-Type: application/json";
   if (step->authorization) {
-    status = idem__buf_printf(&line, "Authorization: %s", step->authorization);
-    if (status == IDEM_OK) status = idem__buf_put(&line, "", 1);
+    status = put_header(&line, "Authorization", step->authorization);
     headers[count++] = line.data;
+  }
+  if (status == IDEM_OK && step->proof) {
+    status = put_header(&proof, "DPoP", step->proof);
+    headers[count++] = proof.data;
   }
   idem_fetch_opts opts = {.method = body ? "POST" : "GET",
                           .url = step->url,
@@ -130,6 +140,7 @@ static idem_status fetch(idem_auth *auth, const idem__auth_step *step) {
     status = idem_fetch_start(auth->runtime->loop, &opts, on_fetched, auth, &auth->fetch);
   if (line.data) idem__auth_wipe(line.data, line.len);
   idem__buf_deinit(&line);
+  idem__buf_deinit(&proof);
   return status;
 }
 

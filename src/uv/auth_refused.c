@@ -102,16 +102,26 @@ void idem_auth_loaded(idem_auth *auth, const char *why) {
   if (!auth->loading) go_on(auth);
 }
 
+/* The server wants its nonce in the proof, and says which (RFC 9449, 9); a second time it may have changed. */
+static bool lacks_nonce(idem_auth *auth, const idem_mcp_refusal *refusal) {
+  const char *error = auth->challenge.error;
+  return idem_mcp_refusal_count(refusal) <= 2 && error && strcmp(error, "use_dpop_nonce") == 0 &&
+         auth->line.len &&
+         idem__auth_resource_nonce(auth->flow, idem_mcp_refusal_header(refusal, "DPoP-Nonce", 0));
+}
+
 static void begin(idem_auth *auth, const idem_mcp_refusal *refusal) {
   auth->running = true;
   auth->shown = false;
   auth->reason[0] = 0;
   auth->refused_status = idem_mcp_refusal_status(refusal);
   auth->first = idem_mcp_refusal_count(refusal) == 1;
-  if (read_challenges(auth, refusal) == IDEM_OK)
-    load(auth);
-  else
+  if (read_challenges(auth, refusal) != IDEM_OK)
     idem__auth_give_up(auth, "no memory");
+  else if (lacks_nonce(auth, refusal))
+    idem__auth_be_done(auth);
+  else
+    load(auth);
 }
 
 void idem_auth_refused(idem_auth *auth, idem_mcp_refusal *refusal) {

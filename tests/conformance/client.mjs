@@ -47,6 +47,8 @@ const extensions = named([
   "client-credentials-jwt",
   "enterprise-managed-authorization",
   "wif-jwt-bearer",
+  "dpop",
+  "dpop-nonce",
 ]);
 const old = named(["2025-03-26-oauth-metadata-backcompat", "2025-03-26-oauth-endpoint-fallback"]);
 const scenarios = {

@@ -142,19 +142,28 @@ static idem_status key_new(const char *pem, size_t len, idem__jose_key **out) {
 
 /* ---------------------------------------------------------------------- signing */
 
-static cjose_header_t *make_header(const idem__jose_key *key) {
+static bool add_public_key(cjose_header_t *header, const idem__jose_key *key) {
+  char *jwk = cjose_jwk_to_json(key->jwk, false, NULL);
+  bool added = jwk && cjose_header_set_raw(header, "jwk", jwk, NULL);
+  if (jwk) cjose_get_dealloc()(jwk);
+  return added;
+}
+
+static cjose_header_t *make_header(const idem__jose_key *key, bool proof) {
   cjose_header_t *header = cjose_header_new(NULL);
   if (header && cjose_header_set(header, CJOSE_HDR_ALG, key->algorithm, NULL) &&
-      cjose_header_set(header, "typ", "JWT", NULL))
+      cjose_header_set(header, "typ", proof ? "dpop+jwt" : "JWT", NULL) &&
+      (!proof || add_public_key(header, key)))
     return header;
   if (header) cjose_header_release(header);
   return NULL;
 }
 
-static idem_status sign(const idem__jose_key *key, const char *claims, size_t len, char **out) {
+static idem_status make(const idem__jose_key *key, bool proof, const char *claims, size_t len,
+                        char **out) {
   const char *text = NULL;
   *out = NULL;
-  cjose_header_t *header = make_header(key);
+  cjose_header_t *header = make_header(key, proof);
   if (!header) return IDEM_E_NOMEM;
   cjose_jws_t *jws = cjose_jws_sign(key->jwk, header, (const uint8_t *)claims, len, NULL);
   idem_status status = jws && cjose_jws_export(jws, &text, NULL) ? IDEM_OK : IDEM_E_INVAL;
@@ -164,7 +173,42 @@ static idem_status sign(const idem__jose_key *key, const char *claims, size_t le
   return status;
 }
 
-static void free_text(char *text) { free(text); }
+static idem_status sign(const idem__jose_key *key, const char *claims, size_t len, char **out) {
+  return make(key, false, claims, len, out);
+}
+
+static idem_status prove(const idem__jose_key *key, const char *claims, size_t len, char **out) {
+  return make(key, true, claims, len, out);
+}
+
+/* ------------------------------------------------------------------------ new keys */
+
+static char *write_pem(EVP_PKEY *key) {
+  char *data = NULL, *pem = NULL;
+  BIO *bio = BIO_new(BIO_s_secmem());
+  long len = bio && PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL)
+                 ? BIO_get_mem_data(bio, &data)
+                 : 0;
+  if (len > 0 && (pem = malloc((size_t)len + 1))) {
+    memcpy(pem, data, (size_t)len);
+    pem[len] = 0;
+  }
+  BIO_free(bio);
+  return pem;
+}
+
+static idem_status generate(char **pem) {
+  EVP_PKEY *key = EVP_EC_gen("P-256");
+  *pem = key ? write_pem(key) : NULL;
+  idem_status status = *pem ? IDEM_OK : key ? IDEM_E_NOMEM : IDEM_E_SYS;
+  EVP_PKEY_free(key);
+  return status;
+}
+
+static void free_text(char *text) {
+  if (text) OPENSSL_cleanse(text, strlen(text));
+  free(text);
+}
 
 extern const idem__jose_module idem__jose_module_table;
 __attribute__((visibility("default"))) const idem__jose_module idem__jose_module_table = {
@@ -172,6 +216,8 @@ __attribute__((visibility("default"))) const idem__jose_module idem__jose_module
     .key_new = key_new,
     .key_free = key_free,
     .sign = sign,
+    .prove = prove,
+    .generate = generate,
     .free_text = free_text,
     .crypto = &idem__jose_crypto,
 };

@@ -7,7 +7,7 @@
 #include "../../auth/crypto.h"
 #include "../../base/base.h"
 
-#define IDEM__JOSE_VERSION 2
+#define IDEM__JOSE_VERSION 3
 #define IDEM__JOSE_SYMBOL "idem__jose_module_table"
 
 /* A private key that signs: by ES256 with P-256, by RS256 with RSA of 2,048 bits or more. The key alone decides; there is
@@ -21,7 +21,11 @@ typedef struct idem__jose_module {
   void (*key_free)(idem__jose_key *key); /* takes NULL */
   /* A compact JWS over the claims (JSON), with `typ` JWT; freed with free_text. NOMEM; INVAL: it cannot sign. */
   idem_status (*sign)(const idem__jose_key *key, const char *claims, size_t len, char **out);
-  void (*free_text)(char *text); /* takes NULL */
+  /* The same with `typ` dpop+jwt and the public part of the key in the header (RFC 9449). */
+  idem_status (*prove)(const idem__jose_key *key, const char *claims, size_t len, char **out);
+  /* A new key of P-256, as PEM for key_new; freed with free_text. NOMEM; SYS: there are no random numbers. */
+  idem_status (*generate)(char **pem);
+  void (*free_text)(char *text); /* wipes it; takes NULL */
   const idem__crypto *crypto;    /* public keys of others, and what they have signed */
 } idem__jose_module;
 

@@ -29,8 +29,8 @@ const check = (name, good, saw) => {
 };
 
 // `idem call` at work: what it says so far, and its end.
-function begin(words) {
-  const child = spawn(program, ['call', vault.url, '--no-input', ...words], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+function begin(words, url = vault.url) {
+  const child = spawn(program, ['call', url, '--no-input', ...words], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const self = { out: '', log: '' };
   children.add(child);
   child.stdout.setEncoding('utf8').on('data', (text) => { self.out += text; });
@@ -69,10 +69,11 @@ async function consent(page) {
   }
 }
 
-const issuer = new Issuer(), vault = new Vault();
+const issuer = new Issuer(), vault = new Vault(), safe = new Vault();
 await issuer.start();
 await vault.start(issuer);
-issuer.configure(vault.url);
+await safe.start(issuer, { bound: true });
+issuer.configure([vault.url, safe.url]);
 const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
 const page = await (await browser.newContext()).newPage();
 
@@ -168,7 +169,26 @@ env.ROBOT = 'hush-hush-hush';
 const robot = await call('look', '--client', 'robot:env:ROBOT');
 check('a program logs in as itself', robot.code === 0 && robot.out === 'look: gold\n', robot);
 
-const secrets = [before, owned, last, spent].flatMap((each) => [each.access_token, each.refresh_token]).filter(Boolean);
+// --------------------------------------------------------------------------- tokens bound to a key (DPoP)
+
+await call('--logout', '--client', 'robot:env:ROBOT');
+issuer.nonces = true;
+ttl.access = 2;
+const bound = begin(['look', '--login'], safe.url);
+await page.goto((await bound.shows(/^ {2}(http\S+)$/m))[1]);
+await consent(page);
+const shown = await bound.ended;
+check('a server that wants proofs gets one with each request, with its nonce', shown.code === 0 && shown.out === 'look: gold\n' && !safe.faults, [shown, safe.faults]);
+check('and the key is kept with the token', /PRIVATE KEY/.test(kept().proof_key), Object.keys(kept()));
+const key = kept();
+const later = await begin(['look'], safe.url).ended;
+check('which another process uses', later.code === 0 && !safe.faults, [later, safe.faults]);
+await expired(key.access_token);
+const renewed = await begin(['look', '--raw'], safe.url).ended;
+check('and refreshes', renewed.code === 0 && kept().access_token !== key.access_token && kept().proof_key === key.proof_key && !safe.faults, [renewed, safe.faults]);
+check('--raw shows no proof', renewed.log.includes('DPoP: ...') && !/DPoP: ey/.test(renewed.log), renewed.log);
+
+const secrets = [key, before, owned, last, spent].flatMap((each) => [each.access_token, each.refresh_token, each.proof_key?.split('\n')[1]]).filter(Boolean);
 check('no token was ever shown', !secrets.some((secret) => said.some((text) => text.includes(secret))));
 await browser.close();
 finish(0);

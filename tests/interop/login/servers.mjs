@@ -1,5 +1,7 @@
 // servers.mjs - oidc-provider as people run it, and an MCP server that asks it about every token (RFC 7662).
+import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
+import { EmbeddedJWK, calculateJwkThumbprint, jwtVerify } from 'jose';
 import Provider from 'oidc-provider';
 
 export const ttl = { access: 600 };
@@ -20,8 +22,11 @@ export class Issuer {
     this.url = `http://127.0.0.1:${this.port}`;
   }
 
-  // Its resource is known only when the MCP server listens.
-  configure(resource) {
+  // Whether proofs must have a nonce of ours (RFC 9449, 8).
+  nonces = false;
+
+  // Its resources are known only when the MCP servers listen.
+  configure(resources) {
     const provider = new Provider(this.url, {
       clients: [{ client_id: RESOURCE, client_secret: SECRET, redirect_uris: [], response_types: [], grant_types: [] },
         { client_id: 'robot', client_secret: 'hush-hush-hush', redirect_uris: [], response_types: [], grant_types: ['client_credentials'] }],
@@ -34,12 +39,12 @@ export class Issuer {
         revocation: { enabled: true },
         introspection: { enabled: true, allowedPolicy: (ctx, client) => client.clientId === RESOURCE },
         clientCredentials: { enabled: true },
-        dPoP: { enabled: true },
+        dPoP: { enabled: true, nonceSecret: Buffer.alloc(32, 7), requireNonce: () => this.nonces },
         resourceIndicators: {
           enabled: true,
-          defaultResource: () => resource,
+          defaultResource: (ctx, client, oneOf) => oneOf ?? resources[0],
           useGrantedResource: () => true,
-          getResourceServerInfo: () => ({ scope: 'read write', audience: resource, accessTokenTTL: ttl.access, accessTokenFormat: 'opaque' }),
+          getResourceServerInfo: (ctx, resource) => ({ scope: 'read write', audience: resource, accessTokenTTL: ttl.access, accessTokenFormat: 'opaque' }),
         },
       },
     });
@@ -82,8 +87,14 @@ export class Vault {
   // What is known of a token while nobody can be asked.
   known = new Map();
 
-  async start(issuer) {
+  // Numbers of proofs that were shown, and the nonce that the next must have (RFC 9449, 9).
+  seen = new Set();
+
+  nonce = 1;
+
+  async start(issuer, { bound = false } = {}) {
     this.issuer = issuer;
+    this.bound = bound;
     this.server = createServer((request, response) => { this.route(request, response).catch((error) => { console.error(error); response.destroy(); }); });
     this.base = `http://127.0.0.1:${await listen(this.server, 0)}`;
     this.url = `${this.base}/mcp`;
@@ -95,14 +106,27 @@ export class Vault {
   }
 
   refuse(response, status, words) {
-    this.answer(response, status, {}, { 'WWW-Authenticate': `Bearer ${words}resource_metadata="${this.base}/.well-known/oauth-protected-resource/mcp"` });
+    const headers = { 'WWW-Authenticate': `${this.bound ? 'DPoP' : 'Bearer'} ${words}resource_metadata="${this.base}/.well-known/oauth-protected-resource/mcp"` };
+    this.answer(response, status, {}, this.bound ? { ...headers, 'DPoP-Nonce': `nonce-${this.nonce}` } : headers);
+  }
+
+  // What is wrong with a proof; "": nothing.
+  async fault(proof, token, about) {
+    const { payload, protectedHeader } = await jwtVerify(proof ?? '', EmbeddedJWK, { typ: 'dpop+jwt', algorithms: ['ES256'], maxTokenAge: 60 });
+    const hash = createHash('sha256').update(token).digest('base64url');
+    if (payload.htm !== 'POST' || payload.htu !== this.url || payload.ath !== hash || this.seen.has(payload.jti)) return 'invalid_dpop_proof';
+    if ((await calculateJwkThumbprint(protectedHeader.jwk)) !== about.cnf?.jkt) return 'invalid_token';
+    this.seen.add(payload.jti);
+    if (payload.nonce !== `nonce-${this.nonce}`) return 'use_dpop_nonce';
+    if (this.seen.size % 3 === 0) this.nonce += 1; // it changes, in the midst of things
+    return '';
   }
 
   async route(request, response) {
     const text = await body(request);
     if (request.url === '/.well-known/oauth-protected-resource/mcp') return this.answer(response, 200, { resource: this.url, authorization_servers: [this.issuer.url], scopes_supported: ['read'] });
     if (request.url !== '/mcp' || request.method !== 'POST') return this.answer(response, 405, {});
-    return this.serve(JSON.parse(text), request.headers.authorization ?? '', response);
+    return this.serve(JSON.parse(text), request.headers, response);
   }
 
   async look(token) {
@@ -112,9 +136,12 @@ export class Vault {
     return about;
   }
 
-  async serve(message, authorization, response) {
-    const token = /^Bearer (.+)$/.exec(authorization)?.[1];
+  async serve(message, { authorization = '', dpop }, response) {
+    const token = (this.bound ? /^DPoP (.+)$/ : /^Bearer (.+)$/).exec(authorization)?.[1];
     const about = token ? await this.look(token) : { active: false };
+    const fault = this.bound && about.active ? await this.fault(dpop, token, about).catch((error) => `invalid_dpop_proof: ${error.message}`) : '';
+    if (fault && !/nonce/.test(fault)) this.faults = fault;
+    if (fault) return this.refuse(response, 401, `error="${fault}", `);
     if (!about.active || about.aud !== this.url) return this.refuse(response, 401, token ? 'error="invalid_token", ' : '');
     const wanted = message.method === 'tools/call' ? TOOLS[message.params.name] : 'read';
     if (!about.scope.split(' ').includes(wanted)) return this.refuse(response, 403, `error="insufficient_scope", scope="${wanted}", `);
