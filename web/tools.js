@@ -131,7 +131,10 @@ export function toolView(app, tool, query) {
   const outcome = h('section.outcome-place', { 'aria-label': 'Result', 'aria-live': 'polite' });
   const json = h('textarea.code', { rows: 8, spellcheck: false, 'aria-label': 'Arguments as JSON', 'aria-describedby': 'json-fault' });
   const jsonFault = h('p.fault', { hidden: true, id: 'json-fault' });
-  const history = h('div.history', {});
+  const historyCount = h('summary', {});
+  const historyList = h('ul.plain', {});
+  const history = h('details.history', { hidden: true, ontoggle: () => showHistory() }, historyCount, historyList,
+    h('button.quiet', { type: 'button', onclick: () => { localStorage.removeItem(historyKey(app, tool)); showHistory(); } }, 'forget them'));
   let running = null;
   let tried = false;
 
@@ -168,13 +171,14 @@ export function toolView(app, tool, query) {
 
   const begin = () => {
     running = new AbortController();
-    callButton.disabled = true;
+    callButton.setAttribute('aria-disabled', 'true'); // a button that is disabled loses the keyboard
     cancelButton.hidden = false;
     return running;
   };
   const end = () => {
     running = null;
-    callButton.disabled = false;
+    callButton.removeAttribute('aria-disabled');
+    if (document.activeElement === cancelButton) callButton.focus();
     cancelButton.hidden = true;
   };
 
@@ -213,19 +217,17 @@ export function toolView(app, tool, query) {
     } finally {
       end();
     }
-    setTimeout(() => { // once what came is shown
-      remember(app, tool, entry);
-      showHistory();
-    }, 50);
+    remember(app, tool, entry);
+    showHistory();
   }
 
+  // The entries are made when somebody looks.
   function showHistory() {
     const list = readHistory(app, tool);
-    if (!list.length) return replace(history);
-    return replace(history, h('details', {}, h('summary', {}, `Earlier calls (${list.length})`),
-      h('ul.plain', {}, list.map((entry) => h('li', {}, h('button.quiet.wide', { type: 'button', onclick: () => { form.set(entry.args); settle(); } },
-        h('code', {}, plainName(JSON.stringify(entry.args), 160)), h('span.faint', {}, ` ${new Date(entry.when).toLocaleString()} ${entry.failed ? 'failed ' : ''}${timeText(entry.ms)}`))))),
-      h('button.quiet', { type: 'button', onclick: () => { localStorage.removeItem(historyKey(app, tool)); showHistory(); } }, 'forget them')));
+    history.hidden = !list.length;
+    historyCount.textContent = `Earlier calls (${list.length})`;
+    replace(historyList, history.open ? list.map((entry) => h('li', {}, h('button.quiet.wide', { type: 'button', onclick: () => { form.set(entry.args); settle(); } },
+      h('code', {}, plainName(JSON.stringify(entry.args), 160)), h('span.faint', {}, ` ${new Date(entry.when).toLocaleString()} ${entry.failed ? 'failed ' : ''}${timeText(entry.ms)}`)))) : null);
   }
 
   const confinement = app.confinementOf(tool.name);

@@ -89,7 +89,7 @@ const text = (page, selector) => page.textContent(selector);
   for (let i = 0; i < 30 && (await page.evaluate(() => document.activeElement.textContent)) !== 'Cancel'; i++) await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.querySelector('.outcome')?.textContent.includes('Cancelled'));
-  console.log('ok: a call is cancelled by keyboard alone');
+  check('a call is cancelled by keyboard alone, which is then at the call again', (await page.evaluate(() => document.activeElement.textContent)) === 'Call', null);
   faultless(page, 'progress');
   await page.context().close();
 }
