@@ -1,7 +1,7 @@
 // tools.js - one tool: its form, the same arguments as JSON, calling it, and what came of it.
 import { h, replace, plainName, plainText, timeText, copyButton, askDialog, note } from './dom.js';
 import { makeForm, isUnreadable } from './form.js';
-import { initialValue, isObject } from './schema.js';
+import { initialValue, isObject, resolve } from './schema.js';
 import { toolResult, rawJson } from './result.js';
 import { asC, asCurl, asIdemCall, asTypeScript } from './copy.js';
 
@@ -105,13 +105,15 @@ export function showError(place, error, ms) {
 
 // --------------------------------------------------------------------------- the view
 
+// A text stands as it is where nothing else can be meant, any other value as JSON.
+const isPlainText = (tool, key) => Object.hasOwn(tool.inputSchema?.properties || {}, key) && resolve(tool.inputSchema.properties[key], tool.inputSchema).type === 'string';
+
 function argumentsFromLink(tool, query) {
   const args = {};
   for (const [key, text] of query) {
-    const property = tool.inputSchema?.properties?.[key];
-    if (!property) continue;
+    if (!Object.hasOwn(tool.inputSchema?.properties || {}, key) && (tool.inputSchema?.additionalProperties === false || key === '__proto__')) continue;
     try {
-      args[key] = property.type === 'string' ? text : JSON.parse(text);
+      args[key] = isPlainText(tool, key) ? text : JSON.parse(text);
     } catch {
       args[key] = text;
     }
@@ -119,9 +121,18 @@ function argumentsFromLink(tool, query) {
   return args;
 }
 
+function isJson(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export function linkOf(tool, args) {
   const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(args)) query.set(key, typeof value === 'string' ? value : JSON.stringify(value));
+  for (const [key, value] of Object.entries(args)) query.set(key, typeof value === 'string' && (isPlainText(tool, key) || !isJson(value)) ? value : JSON.stringify(value));
   const text = query.toString();
   return `#/tool/${encodeURIComponent(tool.name)}${text && text.length < 1500 ? '?' + text : ''}`;
 }
@@ -152,6 +163,7 @@ export function toolView(app, tool, query) {
       form.set(value);
       form.faults(tried);
       jsonFault.hidden = true;
+      app.keepLink(linkOf(tool, value));
     } catch (error) {
       jsonFault.textContent = plainName(error.message);
       jsonFault.hidden = false;

@@ -36,8 +36,11 @@ static void keep_errors(call *self, const char *bytes, size_t len) {
     bytes += len - kept;
     len = kept;
   }
-  if (self->errors.len + len > self->errors.max)
-    idem__buf_consume(&self->errors, self->errors.len + len - kept);
+  if (self->errors.len + len > self->errors.max) {
+    size_t gone = self->errors.len + len - kept;
+    idem__buf_consume(&self->errors, gone);
+    self->told -= gone < self->told ? gone : self->told;
+  }
   idem__buf_put(&self->errors, bytes, len);
 }
 
@@ -51,16 +54,31 @@ static void end_line(call *self, bool newline) {
   self->line_len = 0;
 }
 
-void call_heard_errors(call *self, const char *bytes, size_t len) {
-  if (!self->tool->config->progress) {
-    keep_errors(self, bytes, len);
-    return;
-  }
+static void find_progress(call *self, const char *bytes, size_t len) {
   for (size_t i = 0; i < len; i++) {
     if (bytes[i] == '\n' || self->line_len + 1 == sizeof self->line)
       end_line(self, bytes[i] == '\n');
     if (bytes[i] != '\n') self->line[self->line_len++] = bytes[i];
   }
+}
+
+/* Whole lines are told as they come, so many of a call; the others, or the last of them, when it is over. */
+static void tell_lines(call *self) {
+  size_t len = self->errors.len - self->told;
+  if (!len || self->told_lines >= LOGGED_LINES) return;
+  const char *from = self->errors.data + self->told;
+  while (len && from[len - 1] != '\n') len--;
+  for (size_t i = 0; i < len; i++) self->told_lines += from[i] == '\n';
+  self->told += len;
+  program_log_errors(self->tool, from, len);
+}
+
+void call_heard_errors(call *self, const char *bytes, size_t len) {
+  if (self->tool->config->progress)
+    find_progress(self, bytes, len);
+  else
+    keep_errors(self, bytes, len);
+  tell_lines(self);
 }
 
 /* ---------------------------------------------------------------------- the owner's log */
@@ -100,7 +118,7 @@ void program_log_lines(const program_tool *tool, idem_log_level level, const cha
   idem__redaction rules = {
       .secrets = tool->file->secrets, .secret_count = tool->file->secret_count, .keep_paths = true};
   idem__buf safe;
-  if (!len || !log || level < idem_log_get_level(log)) return;
+  if (!len || !idem__log_enabled(log, level)) return;
   idem__buf_init(&safe, NULL, (size_t)256 << 10);
   if (idem__redact_by(&safe, text, len, &rules) == IDEM_OK) log_lines(tool, level, message, &safe);
   idem__buf_deinit(&safe);
@@ -264,7 +282,8 @@ static void answer_text(call *self, idem__buf *sentence, bool failed) {
 
 void call_answer(call *self) {
   idem__buf sentence;
-  program_log_errors(self->tool, self->errors.data, self->errors.len);
+  if (self->errors.len > self->told)
+    program_log_errors(self->tool, self->errors.data + self->told, self->errors.len - self->told);
   if (!self->request) return;
   if (self->tool->config->hidden) {
     completion_answer(self);

@@ -63,7 +63,9 @@ struct call {
   idem__buf input;
   idem__buf output;
   idem__buf errors; /* the end of what it wrote to stderr */
-  char line[256];   /* the line of stderr being read, for progress */
+  size_t told;      /* bytes of it that the owner's log has */
+  unsigned told_lines;
+  char line[256]; /* the line of stderr being read, for progress */
   size_t line_len;
   stop_reason stopped;
   int status;

@@ -130,8 +130,9 @@ IDEM_API void idem_logf(idem_log *log, idem_log_level level, const char *message
  * bytes or past 64 secrets (one that is known counts once), NOMEM. Safe while other threads log. */
 IDEM_API idem_status idem_log_add_secret(idem_log *log, const char *secret, size_t len);
 
-/* Shows what is written from `level` on to `fn` as well, as a line of JSON of at most 4 KiB, newline included,
- * whatever the log's own format; NULL: to nobody any more. Called as `write` is, on the thread that logs. */
+/* Shows records from `level` on to `fn`, also those that the log's own level leaves out, as a line of JSON of at most
+ * 4 KiB, newline included, whatever the log's own format; NULL: to nobody any more. Called as `write` is, on the
+ * thread that logs. */
 typedef void (*idem_log_watch_fn)(idem_log_level level, const char *line, size_t len, void *user);
 IDEM_API void idem_log_watch(idem_log *log, idem_log_level level, idem_log_watch_fn fn, void *user);
 

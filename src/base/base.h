@@ -284,7 +284,7 @@ void idem__redact_cut(idem__buf *out, const char *text, size_t len, const idem__
 
 /* ------------------------------------------------------------------ logs */
 
-/* Whether a record of this level would be written: ask before work is spent on making one. */
+/* Whether a record of this level would be written or shown: ask before work is spent on making one. */
 bool idem__log_enabled(const idem_log *log, idem_log_level level);
 /* Appends a text without what the log keeps secret (paths stand). NOMEM, LIMIT. */
 idem_status idem__log_redact(const idem_log *log, idem__buf *out, const char *text, size_t len);

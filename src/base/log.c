@@ -29,7 +29,9 @@ struct idem_log {
   idem__lock busy;
   atomic_size_t secret_count;
   idem__secret secrets[SECRETS_MAX];
-  atomic_int watched; /* the least level that is shown to `watch` */
+  atomic_int written; /* the least level that is written */
+  atomic_int
+      watched; /* the least level that is shown to `watch`; head.level is the lesser of the two */
   idem_log_watch_fn watch;
   void *watch_user;
 };
@@ -53,17 +55,28 @@ const char *idem_log_level_text(idem_log_level level) {
   return (unsigned)level <= IDEM_LOG_OFF ? level_names[level] : "unknown";
 }
 
+static int load(const atomic_int *level) {
+  return atomic_load_explicit(level, memory_order_relaxed);
+}
+
+static void set_lesser(idem_log *log) {
+  int written = load(&log->written), watched = load(&log->watched);
+  atomic_store_explicit(&log->head.level, written < watched ? written : watched,
+                        memory_order_relaxed);
+}
+
 void idem_log_set_level(idem_log *log, idem_log_level level) {
-  if (log) atomic_store_explicit(&log->head.level, (int)level, memory_order_relaxed);
+  if (!log) return;
+  atomic_store_explicit(&log->written, (int)level, memory_order_relaxed);
+  set_lesser(log);
 }
 
 idem_log_level idem_log_get_level(const idem_log *log) {
-  if (!log) return IDEM_LOG_OFF;
-  return (idem_log_level)atomic_load_explicit(&log->head.level, memory_order_relaxed);
+  return log ? (idem_log_level)load(&log->written) : IDEM_LOG_OFF;
 }
 
 bool idem__log_enabled(const idem_log *log, idem_log_level level) {
-  return log && (unsigned)level < IDEM_LOG_OFF && level >= idem_log_get_level(log);
+  return log && (unsigned)level < IDEM_LOG_OFF && (int)level >= load(&log->head.level);
 }
 
 /* ---------------------------------------------------------------- lock */
@@ -251,6 +264,7 @@ idem_status idem_log_new(const idem_log_opts *opts, idem_log **out) {
   log->opts = *opts;
   log->alloc = idem__alloc_or_default(opts->alloc);
   atomic_init(&log->head.level, (int)opts->level);
+  atomic_init(&log->written, (int)opts->level);
   atomic_init(&log->secret_count, 0);
   atomic_init(&log->watched, IDEM_LOG_OFF);
   idem__lock_init(&log->busy);
@@ -276,6 +290,7 @@ void idem_log_watch(idem_log *log, idem_log_level level, idem_log_watch_fn fn, v
   log->watch_user = user;
   unlock(log);
   atomic_store_explicit(&log->watched, fn ? (int)level : IDEM_LOG_OFF, memory_order_relaxed);
+  set_lesser(log);
 }
 
 /* A line of the same record in JSON, for who looks on. */
@@ -298,22 +313,25 @@ idem_status idem__log_redact(const idem_log *log, idem__buf *out, const char *te
   return idem__redact_by(out, text, len, &rules);
 }
 
-void idem_log_write(idem_log *log, const idem_log_record *record) {
-  if (!idem__log_enabled(log, record->level)) return;
+static void write_line(idem_log *log, const idem_log_record *record) {
   char storage[LINE_MAX_BYTES];
   idem__buf line;
   idem__buf_fixed(&line, storage, sizeof storage);
-  idem_log_record copy = *record;
-  if (!copy.message) copy.message = "";
   if (log->opts.format == IDEM_LOG_JSON)
-    make_json(log, &copy, &line);
+    make_json(log, record, &line);
   else
-    make_text(log, &copy, &line);
+    make_text(log, record, &line);
   lock(log);
   log->opts.write(log->opts.write_ctx, line.data, line.len);
   unlock(log);
-  if ((int)copy.level >= atomic_load_explicit(&log->watched, memory_order_relaxed))
-    show(log, &copy);
+}
+
+void idem_log_write(idem_log *log, const idem_log_record *record) {
+  if (!idem__log_enabled(log, record->level)) return;
+  idem_log_record copy = *record;
+  if (!copy.message) copy.message = "";
+  if ((int)copy.level >= load(&log->written)) write_line(log, &copy);
+  if ((int)copy.level >= load(&log->watched)) show(log, &copy);
 }
 
 /* More is formatted than is written, so that a secret at the cut is still seen whole. */

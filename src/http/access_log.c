@@ -222,8 +222,7 @@ void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http
   idem_log *log = conn->server->log;
   idem_log_level level = level_of(refusal->status);
   size_t missed;
-  if (!log || level < idem_log_get_level(log) || !may_tell(conn->server, conn->now_ms, &missed))
-    return;
+  if (!idem__log_enabled(log, level) || !may_tell(conn->server, conn->now_ms, &missed)) return;
   char text[LINE_MAX + 96];
   idem__buf line;
   idem__buf_fixed(&line, text, sizeof text);

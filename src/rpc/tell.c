@@ -22,7 +22,7 @@ static void add_detail(idem_log_record *record, const char *detail) {
 }
 
 static bool logs(const idem_conn *conn, idem_log_level level) {
-  return conn->opts.log && level >= idem_log_get_level(conn->opts.log);
+  return idem__log_enabled(conn->opts.log, level);
 }
 
 static idem_log_bucket *bucket_of(idem_conn *conn, idem_log_level level) {

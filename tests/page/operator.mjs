@@ -11,6 +11,7 @@ const config = {
     echo: { description: 'Says it again', args: { text: 'string' }, run: ['echo', '{text}'] },
     slow: { description: 'Takes its time', args: {}, run: ['sleep', '20'], progress: true },
     slower: { description: 'Takes its time, too', args: {}, run: ['sleep', '20'], progress: true },
+    talker: { description: 'Talks while it works', args: {}, run: ['sh', '-c', 'echo first words >&2; sleep 20'] },
     noisy: { description: 'Writes to stderr', args: {}, run: ['sh', '-c', 'echo spoken on stderr >&2; echo done'], stderr: 'log' },
   },
 };
@@ -114,6 +115,10 @@ await offline.close();
 await page.evaluate(() => { location.hash = '#/logs'; });
 await call(served.base, 50, 'noisy', {});
 await until('the log is live, and has the stderr of programs', async () => (await page.textContent('.virtual')).includes('spoken on stderr') || page.textContent('.virtual'));
+const talking = new AbortController();
+call(served.base, 51, 'talker', {}, talking.signal).catch(() => {});
+await until('while a program runs, also where nothing is said of its stderr', async () => (await page.textContent('.virtual')).includes('talker: first words') || page.textContent('.virtual'));
+talking.abort();
 await accessible(page, 'logs');
 await picture(page, 'logs');
 await page.evaluate(() => { location.hash = '#/metrics'; });

@@ -100,14 +100,14 @@ export const front = (served, answer) => listen((request, response) => {
 export const behind = (served, port) => listen((request, response) => pass(request.url.startsWith('/mcp') ? port : served.port, request, response));
 
 // One message from another client.
-export async function post(base, message, headers = {}) {
-  const response = await fetch(`${base}/mcp`, { method: 'POST', headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', ...headers }, body: JSON.stringify(message) });
+export async function post(base, message, headers = {}, signal = undefined) {
+  const response = await fetch(`${base}/mcp`, { method: 'POST', signal, headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', ...headers }, body: JSON.stringify(message) });
   return { status: response.status, text: await response.text() };
 }
 
 export const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
-export const call = (base, id, name, args) => post(base, { jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args, _meta: META } },
-  { 'MCP-Protocol-Version': '2026-07-28', 'Mcp-Method': 'tools/call', 'Mcp-Name': name });
+export const call = (base, id, name, args, signal) => post(base, { jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args, _meta: META } },
+  { 'MCP-Protocol-Version': '2026-07-28', 'Mcp-Method': 'tools/call', 'Mcp-Name': name }, signal);
 
 // ------------------------------------------------------------------------------ browser
 

@@ -469,6 +469,28 @@ static void look(idem_log_level level, const char *line, size_t len, void *user)
   self->text[self->len] = 0;
 }
 
+static void who_watches_may_see_more_than_is_written(void **state) {
+  (void)state;
+  looker seen_too = {.len = 0};
+  idem_log *log = open_log(IDEM_LOG_TEXT, IDEM_LOG_WARN);
+  idem_log_watch(log, IDEM_LOG_DEBUG, look, &seen_too);
+  assert_true(idem__log_enabled(log, IDEM_LOG_DEBUG) && idem__log_is_debug(log));
+  assert_int_equal(idem_log_get_level(log), IDEM_LOG_WARN);
+  idem_logf(log, IDEM_LOG_DEBUG, "shown", "%s", "x");
+  assert_int_equal(seen.lines, 0);
+  idem_log_set_level(log, IDEM_LOG_INFO);
+  idem_logf(log, IDEM_LOG_INFO, "both", "%s", "x");
+  assert_int_equal(seen.lines, 1);
+  idem_log_watch(log, IDEM_LOG_OFF, NULL, NULL);
+  assert_false(idem__log_enabled(log, IDEM_LOG_DEBUG));
+  idem_logf(log, IDEM_LOG_DEBUG, "neither", "%s", "x");
+  assert_int_equal(seen.lines, 1);
+  assert_string_equal(seen_too.text,
+                      "{\"severity\":\"debug\",\"message\":\"shown\",\"detail\":\"x\"}\n"
+                      "{\"severity\":\"info\",\"message\":\"both\",\"detail\":\"x\"}\n");
+  idem_log_free(log);
+}
+
 static void who_watches_sees_json_from_a_level_on(void **state) {
   (void)state;
   looker seen_too = {.len = 0};
@@ -489,6 +511,7 @@ static void who_watches_sees_json_from_a_level_on(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(who_watches_sees_json_from_a_level_on),
+      cmocka_unit_test(who_watches_may_see_more_than_is_written),
       cmocka_unit_test(a_text_line_reads_from_left_to_right),
       cmocka_unit_test(a_json_line_has_the_same_members),
       cmocka_unit_test(method_and_id_are_redacted_as_detail_is),
