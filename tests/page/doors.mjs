@@ -1,6 +1,6 @@
 // doors.mjs - who gets nothing: no key, another key, other origins, frames, names that are rebound, and everybody with --no-page.
-import { spawn } from 'node:child_process';
-import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -26,6 +26,12 @@ const address = readFileSync(join(folder, 'run/idem', files[0]), 'utf8').trim();
 const key = address.split('#key=')[1];
 check('without a terminal the address is in a file', address.startsWith(`${served.base}/#key=`) && key.length >= 32, address);
 check('that only this user reads', (statSync(join(folder, 'run/idem', files[0])).mode & 0o777) === 0o600 && (statSync(join(folder, 'run/idem')).mode & 0o777) === 0o700, null);
+if (process.getuid() === 0) {
+  for (const one of ['', 'run', 'run/idem']) chmodSync(join(folder, one), 0o755); // were its folders open
+  const other = spawnSync('cat', [join(folder, 'run/idem', files[0])], { uid: 65534, gid: 65534 });
+  check('another user cannot read it', other.status !== 0 && !String(other.stdout).includes(key), String(other.stderr));
+  for (const one of ['run/idem', 'run']) chmodSync(join(folder, one), 0o700);
+} else console.log('ok: another user is not to be had without root; the mode says it');
 check('and that the log names, without the key', served.log().includes(files[0]) && !served.log().includes(key), served.log());
 for (const path of ['/page/feed', '/page/about']) {
   check(`${path} without a key is 401`, (await status(path)) === 401, null);

@@ -1,5 +1,5 @@
 // tasks.mjs - calls that become tasks, in both forms: asked for, watched, answered, cancelled, listed, and still known when the page
-// is loaded again. Against idem's own server of tasks, and for tasks/list (which it offers to known people alone) a stand-in.
+// is loaded again; and what servers of older revisions ask on the stream of a call. Against idem's own server of tasks, and for tasks/list (which it offers to known people alone) a stand-in.
 import { spawn } from 'node:child_process';
 import { accessible, behind, check, faultless, finish, front, launch, listening, openPage, picture, serve, start } from './support.mjs';
 import { olderStandin } from './standin.mjs';
@@ -68,14 +68,40 @@ for (const revision of ['2026-07-28', '2025-11-25']) {
 
   await open('test_late_question');
   if (old) await page.getByLabel('as a task').check();
-  await call();
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
   await page.getByRole('dialog').getByLabel('name').fill(`Ada of ${revision}`);
   await page.getByRole('dialog').getByRole('button', { name: 'Send' }).click();
+  await page.evaluate(() => { location.hash = '#/tasks'; });
   await ended('test_late_question', `Hello, Ada of ${revision}!`);
   console.log(`ok: ${revision}: what a task asks comes up as a form`);
 }
 await accessible(page, 'tasks of both forms');
 await picture(page, 'tasks-older');
+
+// --- what servers of older revisions ask comes on the stream of a call
+for (const revision of ['2025-06-18', '2024-11-05']) {
+  await open('greet');
+  await speak(revision);
+  if (revision !== '2024-11-05') {
+    await open('test_elicitation');
+    await page.getByLabel('message').fill('Who are you?');
+    await page.getByRole('button', { name: 'Call', exact: true }).click();
+    await page.getByRole('dialog').getByLabel('username').fill('ada');
+    await page.getByRole('dialog').getByLabel('email').fill('ada@example.org');
+    await page.getByRole('dialog').getByRole('button', { name: 'Send' }).click();
+    await page.waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('action=accept') && document.querySelector('.outcome-place').textContent.includes('ada@example.org'));
+    console.log(`ok: ${revision}: a question is a form`);
+  }
+  await open('test_sampling');
+  await page.locator('main').getByLabel('prompt').fill('Say something');
+  await page.getByRole('button', { name: 'Call', exact: true }).click();
+  await page.getByRole('dialog').getByLabel(/Your answer/).fill('something');
+  await page.getByRole('dialog').getByRole('button', { name: 'Answer' }).click();
+  await page.waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('LLM response: something'));
+  console.log(`ok: ${revision}: a person answers for a model`);
+}
+await open('greet');
+await speak('2025-11-25');
 
 // --- the page is loaded again
 await open('slow_compute');
