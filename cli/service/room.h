@@ -3,7 +3,7 @@
 #ifndef IDEM_CLI_ROOM_H
 #define IDEM_CLI_ROOM_H
 
-#include "base/base.h"
+#include "turns.h"
 
 #include <idem/mcp.h>
 
