@@ -133,14 +133,22 @@ static bool ask_with_message(idem__http_post *post) {
                                      .accept = "application/json, text/event-stream"});
 }
 
+static void drop(const idem__http_client *client, idem_chunk *chunk) {
+  uint64_t call = call_of(chunk);
+  idem_outgoing what = chunk->what;
+  const idem__http_hooks *hooks = hooks_of(client);
+  idem_chunk_free(chunk);
+  if (call) idem__call_fail(client->opts.conn, call, IDEM_E_NOMEM, "no memory");
+  if (hooks->dropped) hooks->dropped(client->opts.hooks_user, &what);
+}
+
 static void take_output(idem__http_client *client) {
   idem_chunk chunk;
   while (idem_conn_next_chunk(client->opts.conn, &chunk)) {
     idem__http_post *post = idem__calloc(&client->alloc, sizeof *post);
     uint64_t call = call_of(&chunk);
     if (!post) {
-      idem_chunk_free(&chunk);
-      if (call) idem__call_fail(client->opts.conn, call, IDEM_E_NOMEM, "no memory");
+      drop(client, &chunk);
       continue;
     }
     post->client = client;

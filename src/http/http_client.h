@@ -59,6 +59,8 @@ typedef struct idem__http_hooks {
                                 const idem__http_outcome *outcome);
   /* Nothing more comes of it. */
   void (*gone)(void *user, idem__http_post *post);
+  /* There was no memory for its post: it is not sent. Its call has ended. */
+  void (*dropped)(void *user, const idem_outgoing *what);
   /* An event that is no message; an event of a stream that has none of its own. */
   void (*event)(void *user, const idem__sse_event *event);
   /* The standing stream is over for good. */

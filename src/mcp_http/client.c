@@ -125,6 +125,12 @@ static void gone(void *user, idem__http_post *post) {
   if (!web->client->closing) open_stream(web);
 }
 
+/* Without memory for "initialized" the server does not hear it; whoever waited for that goes on and may be refused. */
+static void dropped(void *user, const idem_outgoing *what) {
+  idem__mcp_web *web = user;
+  if (what->kind == IDEM_OUTGOING_NOTIFICATION && !web->greeting_post) web->greeting = false;
+}
+
 /* ---------------------------------------------------------------------- answers */
 
 static bool is_session(const char *text) {
@@ -356,6 +362,7 @@ const idem__http_hooks idem__mcp_web_hooks = {.start = start,
                                               .head = on_head,
                                               .refused = refused,
                                               .gone = gone,
+                                              .dropped = dropped,
                                               .event = on_event,
                                               .stream_lost = stream_lost,
                                               .finish = finish,
