@@ -21,9 +21,9 @@ static idem_status may_ask(const idem_mcp_client *client, const idem__mcp_method
   return row && !(row->revisions & client->revision->bit) ? IDEM_E_STATE : IDEM_OK;
 }
 
-/* Members of an object given as JSON text; those of _meta apart where `meta` is not NULL. */
-static idem_status put_object(const idem_mcp_client *client, idem__writer *out, idem__writer *meta,
-                              const char *json, size_t len) {
+/* Members of an object given as JSON text. */
+static idem_status put_object(const idem_mcp_client *client, idem__writer *out, const char *json,
+                              size_t len) {
   yyjson_alc alc = idem__json_alc(&client->alloc);
   idem_status status = IDEM_OK;
   yyjson_doc *doc = idem__json_read_text(json, len, 512, &alc, &status);
@@ -32,16 +32,6 @@ static idem_status put_object(const idem_mcp_client *client, idem__writer *out, 
   size_t index, max;
   status = yyjson_is_obj(root) ? IDEM_OK : IDEM_E_INVAL;
   idem_each_member(root, index, max, key, val) {
-    if (meta && yyjson_equals_str(key, "_meta") && yyjson_is_obj(val)) {
-      yyjson_val *name, *value;
-      size_t i, count;
-      idem_each_member(val, i, count, name, value) {
-        if (yyjson_equals_str(name, "progressToken")) continue;
-        idem__write_name(meta, name);
-        idem__write_value(meta, value);
-      }
-      continue;
-    }
     idem__write_name(out, key);
     idem__write_value(out, val);
   }
@@ -63,7 +53,7 @@ static idem_status put_meta(maker *self) {
   if (!opts || !opts->meta) return IDEM_OK;
   idem__writer meta = idem__writer_on(&self->meta);
   if (self->meta.len) meta.comma = true;
-  idem_status status = put_object(self->client, &meta, NULL, opts->meta, strlen(opts->meta));
+  idem_status status = put_object(self->client, &meta, opts->meta, strlen(opts->meta));
   return status == IDEM_OK ? meta.status : status;
 }
 

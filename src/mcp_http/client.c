@@ -340,7 +340,10 @@ static void watch_head(const idem__mcp_web *web, const idem__http_outcome *head)
   idem__buf text;
   idem__buf_fixed(&text, storage, sizeof storage);
   const char *words = idem__http_reason(head->http_status);
-  (void)idem__buf_printf(&text, "HTTP %d %s\n", head->http_status, words ? words : "");
+  if (words)
+    (void)idem__buf_printf(&text, "HTTP %s\n", words);
+  else
+    (void)idem__buf_printf(&text, "HTTP %d\n", head->http_status);
   for (size_t i = 0; head->header && i < sizeof shown / sizeof *shown; i++) {
     const char *value = head->header(head->answer, shown[i], 0);
     if (value) (void)idem__buf_printf(&text, "%s: %s\n", shown[i], value);

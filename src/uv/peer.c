@@ -118,14 +118,15 @@ static void peer_gone(idem__driver *driver) {
 }
 
 /* A peer that leaves is nothing special. Whoever is behind stdout was owed what can no longer be written: a full disk,
- * a reader that has gone. */
+ * a reader that has gone. Of a program that has ended it is known how: the broken pipe is only what came of that. */
 static void peer_lost(idem__driver *driver, ssize_t error) {
   idem__peer *peer = idem__peer_of(driver);
   bool stdio = peer->listener && peer->listener->scheme == IDEM__SCHEME_STDIO;
   bool left = !stdio &&
               (error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT || error == -EPROTO);
   peer->broken = error == -EPROTO;
-  peer->reason.text = strerror((int)-error);
+  bool ended = peer->reason.exit_status >= 0 || peer->reason.signal;
+  if (!ended) peer->reason.text = strerror((int)-error);
   note(peer, left ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "connection lost", peer->reason.text);
   if (!left && peer->listener) idem__listener_end_failed(peer->listener);
 }

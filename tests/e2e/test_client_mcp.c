@@ -32,6 +32,8 @@ typedef struct place {
   script_conn *stream, *held;
   bool lose_session, keep_refusal;
   idem_mcp_refusal *refusal;
+  uint64_t handle;
+  char watched[16384];
 } place;
 
 static void tick(uv_timer_t *timer) { (void)timer; }
@@ -422,6 +424,65 @@ static void a_refused_request_is_repeated_with_other_headers(void **state) {
   tear_down(&in);
 }
 
+static void on_traffic(idem_mcp_client *client, const idem_mcp_traffic *traffic, void *user) {
+  place *in = user;
+  (void)client;
+  size_t len = strlen(in->watched);
+  snprintf(in->watched + len, sizeof in->watched - len, "%c%s %.*s\n",
+           traffic->direction == IDEM_OUT ? '>' : '<',
+           traffic->kind == IDEM_MCP_TRAFFIC_HEAD ? "head" : "message", (int)traffic->len,
+           traffic->data);
+}
+
+static void who_watches_sees_heads_and_messages_but_no_credentials(void **state) {
+  (void)state;
+  place in;
+  set_up(&in, on_modern_request);
+  const char *const headers[] = {"Cookie: biscuit", "X-Other: shown", NULL};
+  idem_client_opts wire = {.headers = headers, .token = "right"};
+  connect_with(&in, in.url,
+               (idem_mcp_client_opts){
+                   .on_traffic = on_traffic, .wire = &wire, .known = IDEM_MCP_2026_07_28});
+  call(&in, "secret");
+  assert_string_equal(in.text, "done");
+  const char *const parts[] = {">head POST http://127.0.0.1:",
+                               "Mcp-Method: tools/call\n",
+                               "Authorization: ...\n",
+                               "Cookie: ...\n",
+                               "X-Other: shown\n",
+                               ">message {\"jsonrpc\"",
+                               "<head HTTP 200 OK\n",
+                               "<message {\"jsonrpc\""};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (!strstr(in.watched, parts[i])) fail_msg("no %s in %s", parts[i], in.watched);
+  }
+  assert_null(strstr(in.watched, "Bearer right"));
+  assert_null(strstr(in.watched, "biscuit"));
+  tear_down(&in);
+}
+
+static void on_refused_that_cancels(idem_mcp_client *client, idem_mcp_refusal *refusal,
+                                    void *user) {
+  place *in = user;
+  in->refusals++;
+  assert_string_equal(idem_mcp_refusal_url(refusal), in->url);
+  assert_int_equal(idem_mcp_cancel(client, in->handle), IDEM_OK);
+}
+
+static void a_call_may_be_cancelled_where_its_refusal_is_told(void **state) {
+  (void)state;
+  place in;
+  set_up(&in, on_modern_request);
+  connect_with(&in, in.url, (idem_mcp_client_opts){.on_refused = on_refused_that_cancels});
+  assert_int_equal(
+      idem_mcp_call_tool_json(in.client, "secret", NULL, 0, NULL, on_result, &in, &in.handle),
+      IDEM_OK);
+  wait_for(&in, &in.results, 1);
+  assert_int_equal(in.result, IDEM_E_CANCELLED);
+  assert_int_equal(in.refusals, 1);
+  tear_down(&in);
+}
+
 static void a_kept_refusal_is_decided_later_or_outlives_its_call(void **state) {
   (void)state;
   for (int which = 0; which < 3; which++) {
@@ -512,6 +573,8 @@ int main(void) {
       cmocka_unit_test(a_server_of_no_transport_is_said_to_be_one),
       cmocka_unit_test(cancelling_closes_the_request_in_the_newer_era),
       cmocka_unit_test(a_refused_request_is_repeated_with_other_headers),
+      cmocka_unit_test(who_watches_sees_heads_and_messages_but_no_credentials),
+      cmocka_unit_test(a_call_may_be_cancelled_where_its_refusal_is_told),
       cmocka_unit_test(a_kept_refusal_is_decided_later_or_outlives_its_call),
       cmocka_unit_test(credentials_are_no_question_of_eras),
       cmocka_unit_test(a_client_that_knows_asks_its_question_first),

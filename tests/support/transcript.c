@@ -250,6 +250,7 @@ static void set_client(const reader *r, client_setting *client, const char *name
       {"max_pages", .size = &opts->max_pages},
       {"max_list_bytes", .size = &opts->max_list_bytes},
       {"max_questions", .size = &opts->max_questions},
+      {"max_cache_bytes", .size = &opts->max_cache_bytes},
       {"message_bytes", .size = &opts->message_bytes},
   };
   if (!*value && set_client_flag(client, name)) return;

@@ -271,8 +271,45 @@ static void no_memory_at_any_step_leaves_nothing_behind(void **state) {
   assert_true(fault_alloc_sweep(everything, NULL, 2000) > 20);
 }
 
+static int messages;
+static char seen[4096];
+static void on_traffic(idem_mcp_client *client, const idem_mcp_traffic *traffic, void *user) {
+  (void)client, (void)user;
+  assert_int_equal(traffic->kind, IDEM_MCP_TRAFFIC_MESSAGE);
+  assert_int_equal(traffic->at_ns, 1000000000u);
+  size_t len = strlen(seen);
+  snprintf(seen + len, sizeof seen - len, "%c%.*s\n", traffic->direction == IDEM_OUT ? '>' : '<',
+           (int)traffic->len, traffic->data);
+  messages++;
+}
+
+static void what_a_server_says_of_itself_can_be_asked_for(void **state) {
+  (void)state;
+  mcp_asker *self = mcp_asker_new(&(idem_mcp_client_opts){.on_traffic = on_traffic});
+  size_t len;
+  assert_null(idem_mcp_client_instructions(self->client, &len));
+  assert_string_equal(idem_mcp_revision_date(idem_mcp_client_revision(self->client)), "");
+  mcp_asker_hear(self,
+                 OK(1, "{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\"],"
+                       "\"capabilities\":{\"tools\":{},\"x\":false},\"instructions\":\"ask\","
+                       "\"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"n\"}}}"));
+  assert_memory_equal(idem_mcp_client_instructions(self->client, &len), "ask", 3);
+  assert_int_equal(len, 3);
+  assert_true(idem_mcp_client_declares(self->client, (const char *const[]){"tools", NULL}));
+  assert_false(idem_mcp_client_declares(self->client, (const char *const[]){"x", NULL}));
+  assert_true(
+      yyjson_equals_str(yyjson_obj_get(idem_mcp_client_server_info(self->client), "name"), "n"));
+  assert_ptr_equal(idem_mcp_client_user(self->client), self);
+  assert_ptr_equal(idem_mcp_client_conn(self->client), self->conn);
+  HAS(seen, ">{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server/discover\"");
+  HAS(seen, "<{\"jsonrpc\":\"2.0\",\"id\":1,\"result\"");
+  assert_int_equal(messages, 2);
+  mcp_asker_end(self);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_a_server_says_of_itself_can_be_asked_for),
       cmocka_unit_test(every_question_is_written_as_its_method_has_it),
       cmocka_unit_test(what_a_revision_has_not_is_refused_without_a_word),
       cmocka_unit_test(bad_arguments_are_refused_and_nothing_is_sent),

@@ -255,8 +255,29 @@ static void what_was_learnt_before_spares_the_question(void **state) {
   mcp_asker_end(self);
 }
 
+static void what_is_cached_and_changes_before_the_call_has_ended_is_asked_for(void **state) {
+  (void)state;
+  mcp_asker *self = mcp_asker_modern(NULL);
+  idem_mcp_list(self->client, IDEM_MCP_TOOLS, NULL, mcp_asker_on_result, self, NULL);
+  mcp_asker_hear(self, OK(2, "{\"tools\":[],\"ttlMs\":60000,\"cacheScope\":\"public\"}"));
+  idem_mcp_read(self->client, "a:1", NULL, mcp_asker_on_result, self, NULL);
+  mcp_asker_hear(self, OK(3, "{\"contents\":[],\"ttlMs\":60000,\"cacheScope\":\"public\"}"));
+  mcp_asker_told(self);
+  mcp_asker_sent(self);
+  idem_mcp_list(self->client, IDEM_MCP_TOOLS, NULL, mcp_asker_on_result, self, NULL);
+  idem_mcp_read(self->client, "a:1", NULL, mcp_asker_on_result, self, NULL);
+  mcp_asker_hear(self, NOTICE("notifications/tools/list_changed", "{}") "\n" NOTICE(
+                           "notifications/resources/updated", "{\"uri\":\"a:1\"}"));
+  const char *sent = mcp_asker_sent(self);
+  HAS(sent, "\"tools/list\"");
+  HAS(sent, "\"resources/read\"");
+  assert_string_equal(mcp_asker_told(self), "");
+  mcp_asker_end(self);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_cached_and_changes_before_the_call_has_ended_is_asked_for),
       cmocka_unit_test(pages_are_joined_and_an_empty_cursor_is_one),
       cmocka_unit_test(a_list_without_end_is_ended),
       cmocka_unit_test(a_fresh_list_is_not_asked_for_again),
