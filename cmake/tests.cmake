@@ -51,7 +51,7 @@ idem_glob(cli_parts ${PROJECT_SOURCE_DIR}/cli/config/template.c ${PROJECT_SOURCE
 foreach(part arguments cache expand histogram inline_image print say secret servers target text)
   list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/call/${part}.c)
 endforeach()
-list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/page/record.c)
+list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/page/record.c ${PROJECT_SOURCE_DIR}/cli/page/samples.c)
 
 idem_glob(sources ${PROJECT_SOURCE_DIR}/tests/unit/*/test_*.c)
 foreach(source ${sources})

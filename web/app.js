@@ -450,6 +450,10 @@ class App {
   // ---------------------------------------------------------------------------- keyboard
 
   keys() {
+    document.querySelector('.skip').addEventListener('click', (event) => {
+      event.preventDefault(); // what stands behind # is a place of the page
+      byId('main').focus();
+    });
     let leading = false;
     const places = { o: '', t: 'traffic', l: 'logs', m: 'metrics', c: 'config', k: 'tasks' };
     addEventListener('keydown', (event) => {

@@ -270,11 +270,17 @@ function saveButton(blob, name) {
 
 const fileName = (uri) => plainName(String(uri || 'content').split(/[/\\?#]/).filter(Boolean).pop() || 'content', 80).replace(/[^\w.-]/g, '_');
 
-// Bytes with a type. SVG is shown as an image, where its scripts and references are dead.
+const typeName = (type) => String(type || '').toLowerCase().split(';')[0].trim();
+
+// Bytes with a type.
 function media(data, type, name) {
-  const clean = String(type || '').toLowerCase().split(';')[0].trim();
+  const clean = typeName(type);
   const blob = blobOf(data, IMAGES.test(clean) || AUDIO.test(clean) ? clean : 'application/octet-stream');
-  if (!blob) return h('p.fault', {}, 'Bytes that are not base64.');
+  return blob ? mediaBlob(blob, clean, name) : h('p.fault', {}, 'Bytes that are not base64.');
+}
+
+// SVG is shown as an image, where its scripts and references are dead.
+function mediaBlob(blob, clean, name) {
   if (IMAGES.test(clean)) {
     const image = h('img.media', { src: URL.createObjectURL(blob), alt: `image, ${plainName(clean)}`, decoding: 'async' });
     image.addEventListener('error', () => image.replaceWith(h('p.fault', {}, 'Not an image this browser can show.')));
@@ -288,7 +294,8 @@ export function resourceContents(contents) {
   const list = Array.isArray(contents) ? contents : [contents];
   return h('div.contents', {}, list.slice(0, 100).map((one) => h('section.block', {},
     h('header', {}, h('code', {}, plainName(one?.uri)), h('span.faint', {}, ' ', plainName(one?.mimeType || ''))),
-    typeof one?.text === 'string' ? richText(one.text, one.mimeType || '') : one?.blob !== undefined ? media(one.blob, one.mimeType, one.uri) : h('p.faint', {}, 'nothing in it'))));
+    typeof one?.text === 'string' && typeName(one.mimeType) === 'image/svg+xml' ? [mediaBlob(new Blob([one.text], { type: 'image/svg+xml' }), 'image/svg+xml', one.uri), h('details', {}, h('summary', {}, 'as text'), preText(one.text))]
+      : typeof one?.text === 'string' ? richText(one.text, one.mimeType || '') : one?.blob !== undefined ? media(one.blob, one.mimeType, one.uri) : h('p.faint', {}, 'nothing in it'))));
 }
 
 function resourceLink(block) {

@@ -48,12 +48,13 @@ static sample take(samples *self) {
   return taken;
 }
 
-static void on_timer(uv_timer_t *timer) {
-  samples *self = timer->data;
+void samples_take(samples *self) {
   sample taken = take(self);
   if (self->kept) self->kept[self->made++ % SAMPLES_KEPT] = taken;
   self->on_sample(self->user, &taken);
 }
+
+static void on_timer(uv_timer_t *timer) { samples_take(timer->data); }
 
 void samples_init(samples *self, const program_host *programs,
                   void (*on_sample)(void *user, const sample *taken), void *user) {

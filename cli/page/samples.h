@@ -26,6 +26,8 @@ void samples_init(samples *self, const program_host *programs,
                   void (*on_sample)(void *user, const sample *taken), void *user);
 /* Never keeps the loop alive. */
 void samples_start(samples *self, uv_loop_t *loop);
+/* One now; the timer does it every ten seconds. */
+void samples_take(samples *self);
 void samples_deinit(samples *self);
 /* The oldest first. */
 size_t samples_count(const samples *self);

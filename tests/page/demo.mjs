@@ -75,6 +75,9 @@ const text = (page, selector) => page.textContent(selector);
 {
   const page = await openPage(browser, served.base, '/');
   await page.waitForSelector('.tiles');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  check('the first key leads to the content, past what is above it', (await page.evaluate(() => document.activeElement.id)) === 'main' && !page.url().includes('main'), page.url());
   await page.keyboard.press('/');
   await page.keyboard.type('countd');
   await page.keyboard.press('ArrowDown');

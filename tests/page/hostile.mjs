@@ -12,7 +12,7 @@ const definition = { title: EVIL, description: EVIL + MARKDOWN, annotations: { t
 const tools = {
   evil: { definition, run: () => ({ structuredContent: { [EVIL]: EVIL, rows: [{ [EVIL]: EVIL }] }, content: [{ type: 'text', text: MARKDOWN }, { type: 'image', data: SVG, mimeType: 'image/svg+xml' },
     { type: 'image', data: '!!!', mimeType: 'image/png' }, { type: 'image', data: SVG, mimeType: 'text/html' }, { type: 'resource_link', uri: 'javascript:window.hurt=1', name: EVIL },
-    { type: 'resource', resource: { uri: EVIL, mimeType: 'text/html', text: EVIL } }, { type: EVIL }, null] }) },
+    { type: 'resource', resource: { uri: EVIL, mimeType: 'text/html', text: EVIL } }, { type: 'resource', resource: { uri: 'x:/drawing', mimeType: 'image/svg+xml', text: Buffer.from(SVG, 'base64').toString() } }, { type: EVIL }, null] }) },
   [TURNED]: { definition: { description: TURNED }, run: () => ({ content: [] }) },
   huge: { run: () => ({ content: [{ type: 'text', text: `${'x'.repeat(99)}\n`.repeat(105000) }] }) },
   wide: { run: () => ({ content: [], structuredContent: { list: Array.from({ length: 100000 }, (_, i) => ({ i, text: 'row' })) } }) },
@@ -39,6 +39,8 @@ check('a reference elsewhere is not followed', (await page.textContent('main')).
 await page.getByRole('button', { name: 'Call', exact: true }).click();
 await page.waitForSelector('.outcome.good');
 await unhurt('a result');
+await page.waitForFunction(() => [...document.querySelectorAll('main img.media')].filter((one) => one.naturalWidth === 20).length === 2);
+await unhurt('a drawing, as bytes and as text');
 check('links of a script are no links', (await page.locator('main a[href^="javascript" i], main a[href^="data" i]').count()) === 0, null);
 check('no frame, no object, no image from elsewhere', (await page.locator('main iframe, main object, main embed, main img[src^="http"]').count()) === 0, null);
 await picture(page, 'hostile');
