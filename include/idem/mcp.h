@@ -107,6 +107,13 @@ IDEM_API idem_status idem_mcp_reply_json(idem_request *request, const char *json
 
 /* ------------------------------------------------------------------- tools */
 
+/* Scopes: words that a caller's token must have where an authorization server's tokens are shown (idem_http_opts.auth); who
+ * lacks one does not see it in a list, and is refused with what is needed (403 insufficient_scope). Other callers, on stdio
+ * or with a token of the listener's own, may do everything. For tools, resources and prompts they stand in the definition. Of a
+ * method, one of your own too: before serving. EXISTS: it has some; INVAL: no words of visible characters; NOMEM. */
+IDEM_API idem_status idem_server_require_scopes(idem_server *server, const char *method,
+                                                const char *scopes);
+
 /* `arguments` is an object (never NULL) that satisfied the tool's input schema. */
 typedef void (*idem_tool_fn)(idem_request *request, yyjson_val *arguments, void *user);
 
@@ -132,7 +139,8 @@ typedef struct idem_tool {
   idem_tool_fn fn;
   void *user;
   void (*release)(
-      void *user); /* when no handler can be given `user` any more; NULL: nothing to do */
+      void *user);    /* when no handler can be given `user` any more; NULL: nothing to do */
+  const char *scopes; /* that the caller's token must have; NULL: none */
 } idem_tool;
 
 /* OK; EXISTS; INVAL: a bad name or schema; LIMIT: the description is longer than the server's
@@ -197,6 +205,7 @@ typedef struct idem_resource {
   idem_resource_fn fn;
   void *user;
   void (*release)(void *user); /* as a tool's */
+  const char *scopes;          /* as a tool's */
 } idem_resource;
 /* Statuses, threads and `release` as for tools. */
 IDEM_API idem_status idem_server_add_resource(idem_server *server, const idem_resource *resource,
@@ -238,6 +247,7 @@ typedef struct idem_prompt {
   idem_prompt_fn fn;
   void *user;
   void (*release)(void *user); /* as a tool's */
+  const char *scopes;          /* as a tool's */
 } idem_prompt;
 IDEM_API idem_status idem_server_add_prompt(idem_server *server, const idem_prompt *prompt,
                                             char *why, size_t why_len);
@@ -414,6 +424,11 @@ IDEM_API void idem_task_status(idem_request *request, const char *message);
 
 /* The authenticated principal, "" when there is none. */
 IDEM_API const char *idem_principal(const idem_request *request);
+/* What the caller's token says (idem_http_opts.auth): a claim by its name. NULL: it does not, or there is none. Valid as long as
+ * the request. */
+IDEM_API yyjson_val *idem_claim(const idem_request *request, const char *name);
+/* Whether it has all of these scopes; true for callers who show no such token. */
+IDEM_API bool idem_has_scopes(const idem_request *request, const char *scopes);
 IDEM_API idem_revision idem_request_revision(const idem_request *request);
 /* The request's _meta, or NULL. traceparent, tracestate and baggage are in it. */
 IDEM_API yyjson_val *idem_request_meta(const idem_request *request);

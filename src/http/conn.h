@@ -114,7 +114,7 @@ struct idem_http_server {
   void *principal_user;
   idem__http_judge_fn judge;
   void *judge_user;
-  char *challenge; /* NULL: "Bearer" */
+  char *challenge, *challenge_stem; /* NULL: "Bearer" */
   bool access_log;
   uint64_t told_ms;    /* of refusals: when the second began, how many had a line in it, */
   size_t told, untold; /* and how many since then have not */

@@ -186,9 +186,11 @@ typedef struct idem__http_server_opts {
   /* Judges whoever has none of the listener's tokens; the principal's function is not asked then. NULL: none. */
   idem__http_judge_fn judge;
   void *judge_user;
-  const char *challenge;         /* WWW-Authenticate of a 401; copied. NULL: "Bearer" */
-  idem__shares *shares;          /* of what comes through trusted proxies; NULL: no bound */
-  idem__limiter *limiter;        /* of requests to routes that are no protocol's; NULL: no limit */
+  const char *challenge; /* WWW-Authenticate of a 401; copied. NULL: "Bearer" */
+  const char
+      *challenge_stem;    /* what others that a protocol makes begin with; copied. NULL: "Bearer" */
+  idem__shares *shares;   /* of what comes through trusted proxies; NULL: no bound */
+  idem__limiter *limiter; /* of requests to routes that are no protocol's; NULL: no limit */
   uint64_t (*now_ns)(void *ctx); /* for the log; NULL: what the driver said last */
   void *clock_ctx;
   idem_log *log;
@@ -364,7 +366,7 @@ const char *idem__http_conn_peer(const idem_http_conn *conn);
 const char *idem__http_conn_principal(const idem_http_conn *conn);
 /* What their token grants, as long; NULL: it was no such token. */
 idem__grant *idem__http_conn_grant(const idem_http_conn *conn);
-/* WWW-Authenticate of the server's refusals; "" where nobody judges tokens. */
+/* What WWW-Authenticate begins with where a protocol refuses. */
 const char *idem__http_conn_challenge(const idem_http_conn *conn);
 /* Whoever came through has shown a token, or was asked for by the embedder. */
 bool idem__http_conn_checks_who(const idem_http_conn *conn);

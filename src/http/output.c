@@ -74,7 +74,7 @@ const char *idem__http_conn_principal(const idem_http_conn *conn) {
 }
 idem__grant *idem__http_conn_grant(const idem_http_conn *conn) { return conn->exchange.grant; }
 const char *idem__http_conn_challenge(const idem_http_conn *conn) {
-  return conn->server->challenge ? conn->server->challenge : "";
+  return conn->server->challenge_stem ? conn->server->challenge_stem : "Bearer";
 }
 
 bool idem__http_conn_checks_who(const idem_http_conn *conn) {

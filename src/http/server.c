@@ -68,11 +68,11 @@ static idem_status set_checks(idem_http_server *server, const idem_http_opts *ht
   return status == IDEM_OK ? copy_proxies(server, http) : status;
 }
 
-static idem_status copy_challenge(idem_http_server *server, const char *challenge) {
+static idem_status copy_challenge(idem_http_server *server, const char *challenge, char **to) {
   if (!challenge) return IDEM_OK;
   if (!idem__http_good_value(challenge)) return IDEM_E_INVAL;
-  server->challenge = idem__strndup(&server->alloc, challenge, strlen(challenge));
-  return server->challenge ? IDEM_OK : IDEM_E_NOMEM;
+  *to = idem__strndup(&server->alloc, challenge, strlen(challenge));
+  return *to ? IDEM_OK : IDEM_E_NOMEM;
 }
 
 idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_server **out) {
@@ -98,7 +98,9 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_
   set_limits(server, opts, http);
   idem__h1_settings(&server->settings);
   idem_status status = set_checks(server, http, opts->loopback);
-  if (status == IDEM_OK) status = copy_challenge(server, opts->challenge);
+  if (status == IDEM_OK) status = copy_challenge(server, opts->challenge, &server->challenge);
+  if (status == IDEM_OK)
+    status = copy_challenge(server, opts->challenge_stem, &server->challenge_stem);
   if (status != IDEM_OK) {
     idem__http_server_free(server);
     return status;
@@ -124,6 +126,7 @@ void idem__http_server_free(idem_http_server *server) {
   idem__free(&server->alloc, server->proxies.blocks);
   idem__free(&server->alloc, server->proxies.header);
   idem__free(&server->alloc, server->challenge);
+  idem__free(&server->alloc, server->challenge_stem);
   server->free_block_count = FREE_BLOCKS; /* blocks still out there are freed, not kept */
   release(server);
 }

@@ -14,6 +14,8 @@ uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what
 
 /* ------------------------------------------------------------------- answers */
 
+#define LINES_ROOM 8192 /* of headers that the protocol adds, a challenge included */
+
 static void answer_headers(const idem__http_serving *serving, bool limited, idem__buf *out) {
   const idem__http_rules *rules = idem__http_rpc_rules(serving->rpc);
   if (limited) idem__buf_printf(out, "Retry-After: %u\r\n", (unsigned)serving->retry_s);
@@ -24,7 +26,7 @@ static void answer_headers(const idem__http_serving *serving, bool limited, idem
 }
 
 static void respond(idem__http_serving *serving, uint16_t status, idem_chunk *chunk) {
-  char text[1024];
+  char text[LINES_ROOM];
   idem__buf lines;
   bool limited = serving->limited && !serving->admitted;
   idem__buf_fixed(&lines, text, sizeof text - 1);

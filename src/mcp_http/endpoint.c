@@ -104,7 +104,9 @@ static void on_time(idem__mcp_subscriber *subscriber, uint64_t now_ms) {
 static idem_status accept_websocket(void *user, const idem_conn_opts *opts, idem_conn **out) {
   const idem__mcp_endpoint *endpoint = user;
   idem_status status = idem__worker_accept(endpoint->worker, opts, endpoint->upgrading, out);
-  if (status == IDEM_OK) idem__mcp_peer_of(*out)->principal_claimed = endpoint->upgrading_claimed;
+  if (status != IDEM_OK) return status;
+  idem__mcp_peer_of(*out)->principal_claimed = endpoint->upgrading_claimed;
+  idem__mcp_peer_set_grant(idem__mcp_peer_of(*out), endpoint->upgrading_grant);
   return status;
 }
 
@@ -114,8 +116,10 @@ idem__websocket *idem__mcp_upgrade(idem_http_conn *conn, const idem_http_request
   char principal[IDEM__PRINCIPAL];
   endpoint->upgrading_claimed = idem__mcp_principal(conn, request, principal);
   endpoint->upgrading = principal;
+  endpoint->upgrading_grant = idem__http_conn_grant(conn);
   idem__websocket *socket = idem__http_rpc_upgrade(conn, request, endpoint->rpc);
   endpoint->upgrading = NULL;
+  endpoint->upgrading_grant = NULL;
   return socket;
 }
 

@@ -306,6 +306,7 @@ struct idem__mcp_endpoint {
   const char *message_path;
   const char *upgrading; /* the principal of the WebSocket being made */
   bool upgrading_claimed;
+  idem__grant *upgrading_grant; /* lent */
   idem__session_table *table;
   idem__mcp_worker *worker;
   idem_alloc alloc;

@@ -37,6 +37,7 @@ typedef struct mcp_serving {
   const char *text;          /* the event's, lent */
   size_t text_len;
   char *long_principal; /* one that does not fit; NULL: it does */
+  char *needed_scopes;  /* that its token lacks; NULL: none */
   char principal[2 * IDEM__SHA256_BYTES + 1];
 } mcp_serving;
 
@@ -52,6 +53,14 @@ static bool get_header(void *ctx, const char *name, const char **value, size_t *
 }
 
 static void set_status(void *ctx, int status) { ((mcp_serving *)ctx)->status = (uint16_t)status; }
+
+/* Without memory the answer says 403 and not what for. */
+static void need_scopes(void *ctx, const char *scopes) {
+  mcp_serving *serving = ctx;
+  const idem_alloc *alloc = &serving->endpoint->alloc;
+  if (!serving->needed_scopes)
+    serving->needed_scopes = idem__strndup(alloc, scopes, strlen(scopes));
+}
 
 static void on_confirmed(idem_status status, void *user) {
   unconfirmed *these = user;
@@ -131,6 +140,7 @@ static const idem__edge edge = {
     .can_reach = can_reach,
     .header = get_header,
     .set_status = set_status,
+    .need_scopes = need_scopes,
     .open_session = open_session,
     .change_session = change_session,
 };
@@ -398,7 +408,9 @@ static void end_serving(void *at) {
   serving->peer.assumed = NULL;
   serving->peer.principal = "";
   idem__free(&serving->endpoint->alloc, serving->long_principal);
-  serving->long_principal = NULL;
+  idem__free(&serving->endpoint->alloc, serving->needed_scopes);
+  serving->long_principal = serving->needed_scopes = NULL;
+  idem__mcp_peer_set_grant(&serving->peer, NULL);
   serving->request = NULL;
 }
 
@@ -437,6 +449,8 @@ static bool name_principal(mcp_serving *serving, const idem_http_exchange *excha
   if (!to) return false;
   memcpy(to, text, len + 1);
   serving->peer.principal = to;
+  idem__mcp_peer_set_grant(&serving->peer,
+                           idem__http_conn_grant(idem__http_exchange_conn(exchange)));
   return true;
 }
 
@@ -557,6 +571,12 @@ static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal
 static void add_headers(void *at, idem__buf *out) {
   mcp_serving *serving = at;
   if (serving->unavailable) idem__buf_puts(out, "Retry-After: 1\r\n");
+  if (serving->needed_scopes && serving->status == 403) {
+    const idem_http_exchange *exchange = idem__http_serving_exchange(serving);
+    const char *stem = idem__http_conn_challenge(idem__http_exchange_conn(exchange));
+    idem__buf_printf(out, "WWW-Authenticate: %s, error=\"insufficient_scope\", scope=\"%s\"\r\n",
+                     stem, serving->needed_scopes);
+  }
   if (!serving->new_session) return;
   idem__buf_printf(out, "Mcp-Session-Id: %s\r\n", serving->session->id);
 }

@@ -117,9 +117,16 @@ typedef struct carried {
   char id[IDEM__SESSION_ID];
   idem__ip client; /* who posted it, and when */
   uint64_t now_ms;
+  idem__grant *grant; /* of the token that it came with, counted; NULL: none */
   size_t len;
   char text[];
 } carried;
+
+static void free_carried(carried *message) {
+  idem_alloc alloc = message->alloc;
+  idem__grant_unref(message->grant);
+  idem__free(&alloc, message);
+}
 
 /* The POST has taken a token; the elements of a batch after the first take their own. */
 static bool on_admit(idem_conn *conn, void *user) {
@@ -201,9 +208,11 @@ static line *new_line(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange
   endpoint->upgrading_claimed =
       idem__mcp_principal(idem__http_exchange_conn(exchange), request, open->principal);
   endpoint->upgrading = open->principal;
+  endpoint->upgrading_grant = idem__http_conn_grant(idem__http_exchange_conn(exchange));
   idem_status status = idem__http_rpc_conn(endpoint->rpc, open, on_output, on_admit,
                                            idem__http_exchange_peer(exchange), &open->conn);
   endpoint->upgrading = NULL;
+  endpoint->upgrading_grant = NULL;
   if (status == IDEM_OK) {
     idem__conn_set_client(open->conn, idem__http_exchange_client(exchange)->bytes);
     status = enter_table(open);
@@ -268,6 +277,7 @@ static idem__view session_of(idem__view query) {
 static void take_message(line *open, const carried *message) {
   open->taking = message;
   open->paid = true;
+  idem__mcp_peer_set_grant(idem__mcp_peer_of(open->conn), message->grant);
   idem_status status = idem__conn_message(open->conn, message->text, message->len, NULL);
   open->taking = NULL;
   if (status != IDEM_OK && status != IDEM_E_CLOSED) {
@@ -285,19 +295,20 @@ static void deliver(void *arg) {
   line *open = idem__map_get(&message->table->sse_lines, message->id, IDEM__SESSION_ID);
   idem__session_table_unlock(message->table);
   if (open && open->endpoint == message->endpoint) take_message(open, message);
-  idem_alloc alloc = message->alloc;
-  idem__free(&alloc, message);
+  free_carried(message);
 }
 
 static carried *carry(const idem__mcp_endpoint *endpoint, const idem_http_exchange *exchange,
                       idem__view id, idem__view body) {
   carried *message = idem__malloc(&endpoint->alloc, sizeof *message + body.len);
   if (!message) return NULL;
-  *message = (carried){.alloc = endpoint->alloc,
-                       .table = endpoint->table,
-                       .client = *idem__http_exchange_client(exchange),
-                       .now_ms = idem__http_exchange_now(exchange),
-                       .len = body.len};
+  *message =
+      (carried){.alloc = endpoint->alloc,
+                .table = endpoint->table,
+                .client = *idem__http_exchange_client(exchange),
+                .now_ms = idem__http_exchange_now(exchange),
+                .grant = idem__grant_ref(idem__http_conn_grant(idem__http_exchange_conn(exchange))),
+                .len = body.len};
   memcpy(message->id, id.at, IDEM__SESSION_ID);
   if (body.len) memcpy(message->text, body.at, body.len);
   return message;
@@ -326,7 +337,7 @@ static uint16_t post(idem__mcp_endpoint *endpoint, const idem_http_exchange *exc
   if (ours)
     deliver(message);
   else if (status != 202)
-    idem__free(&endpoint->alloc, message);
+    free_carried(message);
   return status;
 }
 

@@ -1,6 +1,7 @@
 /* complete.c - completion/complete: what could be typed next in an argument of a prompt or in a
  * variable of a template. One function of the application's answers for all of them. */
 #include "result.h"
+#include "scope.h"
 #include "server.h"
 
 #include <string.h>
@@ -38,7 +39,9 @@ static bool refuse_unknown(idem__context *context, const char *key, const char *
 static bool read_prompt(idem__context *context, yyjson_val *ref, idem_completion_query *query) {
   if (!read_text(context, ref, "name", "ref.name", &query->prompt)) return false;
   const char *name = query->prompt;
-  if (idem__registry_prompt(context->lists->registry, name, strlen(name))) return true;
+  const idem__prompt_entry *prompt =
+      idem__registry_prompt(context->lists->registry, name, strlen(name));
+  if (prompt) return idem__scope_admit(context, &prompt->head);
   return refuse_unknown(context, "prompt", name);
 }
 
@@ -48,8 +51,9 @@ static bool read_template(idem__context *context, yyjson_val *ref, idem_completi
   if (!read_text(context, ref, "uri", "ref.uri", &query->uri_template)) return false;
   const char *uri = query->uri_template;
   size_t len = strlen(uri);
-  if (idem__map_get(&lists[IDEM__TEMPLATES].by_name, uri, len)) return true;
-  if (idem__map_get(&lists[IDEM__RESOURCES].by_name, uri, len)) return true;
+  const idem__entry *entry = idem__map_get(&lists[IDEM__TEMPLATES].by_name, uri, len);
+  if (!entry) entry = idem__map_get(&lists[IDEM__RESOURCES].by_name, uri, len);
+  if (entry) return idem__scope_admit(context, entry);
   return refuse_unknown(context, "uri", uri);
 }
 

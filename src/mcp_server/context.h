@@ -5,6 +5,7 @@
 
 #include "method.h"
 #include "worker.h"
+#include "json/grant.h"
 
 /* One request seen as MCP. Lives in the request's own memory; request->attachment points to it. */
 struct idem__context {
@@ -15,6 +16,7 @@ struct idem__context {
   const idem__mcp_method *method;
   const idem__revision *revision;
   const char *principal; /* copied */
+  idem__grant *grant;    /* counted; NULL: no token says what it may do */
   /* Of a legacy session, where client_info and capabilities lie; NULL in 2026-07-28, where they are the
    * request's own, and for stateless service. The session's while the first run of the handler is on the
    * stack; `counted` from then on. */

@@ -4,6 +4,7 @@
 #include "header_check.h"
 #include "input.h"
 #include "result.h"
+#include "scope.h"
 #include "server.h"
 #include "session.h"
 #include "task.h"
@@ -55,6 +56,7 @@ static void free_context(void *attachment) {
   if (context->round) idem__input_cancel(context); /* answered although it had asked */
   if (context->hello_counted) idem__hello_unref(context->hello);
   idem__worker_lists_unref(context->lists);
+  idem__grant_unref(context->grant);
   context->worker->contexts--;
 }
 
@@ -81,6 +83,7 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
   context->principal = copy_principal(request, peer->principal);
   context->lists = context->principal ? idem__worker_snapshot(peer->worker) : NULL;
   if (!context->lists) return NULL;
+  context->grant = idem__grant_ref(peer->grant);
   context->worker->contexts++;
   idem__request_attach(request, context, free_context, keep_context);
   return context;
@@ -409,7 +412,7 @@ static bool gate(idem_request *request, yyjson_val *params, void *user) {
   yyjson_val *meta = member(params, "_meta");
   context->meta = yyjson_is_obj(meta) ? meta : NULL;
   if (!(is_modern(context) ? pass_modern(context, peer) : pass_legacy(context, peer))) return false;
-  if (!pass_method(context)) return false;
+  if (!pass_method(context) || !idem__scope_pass(context, peer)) return false;
   if (meta && !context->meta) {
     idem__reply_bad_param(context, "_meta", "object", meta);
     return false;

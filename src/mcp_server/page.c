@@ -3,6 +3,7 @@
  * cursor of another list, or of one that has changed since, is refused instead of skipping or repeating entries. */
 #include "page.h"
 #include "result.h"
+#include "scope.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -124,11 +125,12 @@ static void write_page(idem__result *result, idem__list_kind kind, size_t first)
   idem__write_key(&result->writer, list_names[kind]);
   idem__write_array(&result->writer);
   for (size_t i = first; i < end; i++) {
+    if (!idem__scope_may_use(result->context, list->entries[i])) continue;
     idem__entry_write(kind, list->entries[i], result->context->revision, &result->writer);
   }
   idem__write_array_end(&result->writer);
   if (end < list->count) write_cursor(&result->writer, registry, kind, end);
-  idem__result_cacheable(result, ttl_of(&result->context->server->opts, kind), false);
+  idem__result_cacheable(result, ttl_of(&result->context->server->opts, kind), list->scoped);
 }
 
 /* ----------------------------------------------------------------- preparing */
@@ -158,12 +160,24 @@ static idem__page *prepare(idem__context *context, idem__list_kind kind, size_t 
   return page;
 }
 
+/* What only the caller may see is written for it alone. */
+static void reply_own(idem__context *context, idem__list_kind kind, size_t first) {
+  idem__result result;
+  idem__result_begin(&result, context, "complete");
+  write_page(&result, kind, first);
+  idem__result_end(&result, NULL);
+}
+
 void idem__page_reply(idem__context *context, idem__list_kind kind, yyjson_val *params) {
   yyjson_val *cursor = params ? yyjson_obj_get(params, "cursor") : NULL;
   size_t first = 0;
   bool begins = !cursor || yyjson_equals_str(cursor, "");
   if (!begins && !read_cursor(context->lists->registry, kind, cursor, &first)) {
     idem__reply_bad_param(context, "cursor", "a cursor of the list as it is now", cursor);
+    return;
+  }
+  if (context->grant && context->lists->registry->lists[kind].scoped) {
+    reply_own(context, kind, first);
     return;
   }
   idem__page **slot = slot_of(context, kind, first);

@@ -2,6 +2,7 @@
 #include "server.h"
 #include "session.h"
 #include "worker.h"
+#include "json/grant.h"
 
 #include <string.h>
 
@@ -128,7 +129,15 @@ idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, 
   return IDEM_OK;
 }
 
+void idem__mcp_peer_set_grant(idem__mcp_peer *peer, idem__grant *grant) {
+  if (peer->grant == grant) return;
+  idem__grant_ref(grant);
+  idem__grant_unref(peer->grant);
+  peer->grant = grant;
+}
+
 void idem__mcp_peer_deinit(idem__mcp_peer *peer) {
+  idem__mcp_peer_set_grant(peer, NULL);
   idem__list_remove(&peer->link);
   if (peer->session == &peer->own) idem__session_deinit(&peer->own);
   peer->session = NULL;

@@ -3,6 +3,7 @@
 #include "input.h"
 #include "page.h"
 #include "result.h"
+#include "scope.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -124,7 +125,8 @@ void idem__run_prompts_get(idem__context *context, yyjson_val *params) {
       idem__registry_prompt(context->lists->registry, yyjson_get_str(name), yyjson_get_len(name));
   if (!context->prompt)
     reply_unknown(context, name);
-  else if (read_arguments(context, yyjson_obj_get(params, "arguments")) &&
+  else if (idem__scope_admit(context, &context->prompt->head) &&
+           read_arguments(context, yyjson_obj_get(params, "arguments")) &&
            idem__input_read(context, params))
     idem__context_run(context);
 }

@@ -1,5 +1,6 @@
 /* prompt_define.c - prompts as they are registered: checked and copied once. */
 #include "define.h"
+#include "scope.h"
 #include "server.h"
 
 #include <string.h>
@@ -113,6 +114,8 @@ idem_status idem_server_add_prompt(idem_server *server, const idem_prompt *promp
   idem__prompt_entry *entry = idem__entry_new(server, sizeof *entry, free_entry);
   if (!entry) return IDEM_E_NOMEM;
   status = fill_entry(server, prompt, entry, why, why_len);
+  if (status == IDEM_OK)
+    status = idem__entry_set_scopes(server, &entry->head, prompt->scopes, why, why_len);
   if (status != IDEM_OK) {
     idem__entry_unref(&entry->head, &server->alloc);
     return status;

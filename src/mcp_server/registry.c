@@ -21,6 +21,7 @@ void idem__entry_unref(idem__entry *entry, const idem_alloc *alloc) {
   if (atomic_fetch_sub_explicit(&entry->refs, 1, memory_order_acq_rel) != 1) return;
   void (*release)(void *user) = entry->release;
   void *user = entry->user;
+  idem__free(alloc, entry->scopes);
   entry->free(entry, alloc);
   if (release) release(user);
 }
@@ -83,6 +84,7 @@ static idem_status append(idem__registry *registry, idem__list_kind kind, idem__
   }
   if (status != IDEM_OK) return status;
   list->entries[list->count++] = entry;
+  list->scoped |= entry->scopes != NULL;
   atomic_fetch_add_explicit(&entry->refs, 1, memory_order_relaxed);
   return IDEM_OK;
 }

@@ -11,6 +11,7 @@
 typedef struct idem__entry {
   _Atomic unsigned refs;
   const char *name; /* by which it is found: its own, or its URI */
+  char *scopes;     /* that a caller's token must have; NULL: none */
   void (*free)(void *entry, const idem_alloc *alloc);
   void (*release)(void *user); /* the application's, after that; NULL: none */
   void *user;
@@ -66,6 +67,7 @@ typedef struct idem__registry_list {
   idem__entry **entries; /* heads of the kind's entry type, in order of registration */
   size_t count;
   size_t capacity;
+  bool scoped;       /* one of them has scopes: not everybody sees the same */
   idem__map by_name; /* name, or uri */
 } idem__registry_list;
 

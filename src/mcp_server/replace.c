@@ -32,10 +32,20 @@ static bool same_list(const idem__registry *one, const idem__registry *other, id
   return same;
 }
 
+/* Who sees what has not changed either. */
+static bool same_scopes(const idem__registry_list *one, const idem__registry_list *other) {
+  for (size_t i = 0; i < one->count && i < other->count; i++) {
+    const char *left = one->entries[i]->scopes, *right = other->entries[i]->scopes;
+    if (strcmp(left ? left : "", right ? right : "") != 0) return false;
+  }
+  return true;
+}
+
 static uint32_t changed_kinds(const idem__registry *one, const idem__registry *other) {
   uint32_t kinds = 0;
   for (int kind = 0; kind < IDEM__LIST_KINDS; kind++) {
-    bool same = one->lists[kind].count == other->lists[kind].count;
+    bool same = one->lists[kind].count == other->lists[kind].count &&
+                same_scopes(&one->lists[kind], &other->lists[kind]);
     for (size_t i = 0; i < IDEM__REVISIONS && same; i++) {
       same = same_list(one, other, (idem__list_kind)kind, &idem__revisions[i]);
     }

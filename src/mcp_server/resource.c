@@ -4,6 +4,7 @@
 #include "mcp/uritemplate.h"
 #include "page.h"
 #include "result.h"
+#include "scope.h"
 #include "server.h"
 
 #include <string.h>
@@ -118,7 +119,8 @@ void idem__run_resources_read(idem__context *context, yyjson_val *params) {
     reply_missing(context, text, len);
   else if (status != IDEM_OK)
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
-  else if (idem__input_read(context, params))
+  else if (idem__scope_admit(context, &context->resource->head) &&
+           idem__input_read(context, params))
     idem__context_run(context);
 }
 

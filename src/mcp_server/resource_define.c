@@ -2,6 +2,7 @@
  * Everything is checked and copied here, once, so that lists and reads need not doubt it. */
 #include "define.h"
 #include "mcp/uritemplate.h"
+#include "scope.h"
 #include "server.h"
 
 #include <string.h>
@@ -113,6 +114,8 @@ idem_status idem_server_add_resource(idem_server *server, const idem_resource *r
   idem__resource_entry *entry = idem__entry_new(server, sizeof *entry, free_entry);
   if (!entry) return IDEM_E_NOMEM;
   status = fill_entry(server, resource, entry, why, why_len);
+  if (status == IDEM_OK)
+    status = idem__entry_set_scopes(server, &entry->head, resource->scopes, why, why_len);
   if (status != IDEM_OK) {
     idem__entry_unref(&entry->head, &server->alloc);
     return status;

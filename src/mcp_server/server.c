@@ -4,6 +4,7 @@
 #include "define.h"
 #include "input.h"
 #include "news.h"
+#include "scope.h"
 #include "task.h"
 
 #include <string.h>
@@ -191,6 +192,7 @@ static idem_status make_parts(idem_server *server) {
   idem_router_opts router = {.alloc = &server->alloc, .seed = random_seed(server)};
   idem_status status = idem_router_new(&router, &server->router);
   idem__map_init(&server->elicitations, &server->alloc, router.seed);
+  idem__map_init(&server->method_scopes, &server->alloc, router.seed);
   if (status == IDEM_OK) status = prepare_info(server);
   if (status == IDEM_OK) status = idem__registry_first(server);
   if (status == IDEM_OK) status = idem__state_keys(server);
@@ -233,6 +235,7 @@ void idem_server_free(idem_server *server) {
   idem__workers_destroy_ended(server);
   idem__tasks_free(server);
   idem__elicitations_free(server);
+  idem__scopes_free(server);
   leave_store(server);
   if (server->registry) idem__registry_unref(server->registry);
   idem_router_free(server->router);

@@ -32,6 +32,7 @@ struct idem_server {
   uint8_t state_key_old[32];
   bool has_old_key;
   struct idem__method_user *method_users; /* one for each method row */
+  idem__map method_scopes;                /* by name; see scope.c */
   idem__mcp_worker *own_worker;           /* for loops of somebody's own; NULL until needed */
   _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
   _Atomic bool ever_tasks;                /* so do tasks, once a tool may become one */

@@ -67,6 +67,8 @@ typedef struct idem__edge {
   bool (*can_reach)(void *ctx);
   /* The HTTP status of an error that no handler made. */
   void (*set_status)(void *ctx, int status);
+  /* ... that was made since the token reaches less than these scopes. */
+  void (*need_scopes)(void *ctx, const char *scopes);
   /* initialize succeeded: keep the session (made with idem__session_init by the callee) and make it the
    * peer's. */
   void (*open_session)(void *ctx, const idem__revision *revision, yyjson_val *params,
@@ -85,6 +87,7 @@ struct idem__mcp_peer {
   idem__mcp_session own;      /* a line peer's */
   char name[24];              /* ... and its name */
   const char *principal;      /* "" when there is none; borrowed from the transport */
+  struct idem__grant *grant;  /* what its token says, counted; NULL: none does */
   bool principal_claimed; /* nobody has checked it: good to tell peers apart, not to share out by */
   const idem__edge *edge;
   void *edge_ctx;
@@ -93,6 +96,8 @@ struct idem__mcp_peer {
 };
 idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, idem_conn *conn);
 void idem__mcp_peer_deinit(idem__mcp_peer *peer);
+/* In place of the one it had; counted here. NULL: none. */
+void idem__mcp_peer_set_grant(idem__mcp_peer *peer, struct idem__grant *grant);
 /* The name by which a share is counted; NULL: none that was checked. */
 const char *idem__mcp_peer_client(const idem__mcp_peer *peer);
 

@@ -3,6 +3,7 @@
 #include "input.h"
 #include "notify.h"
 #include "result.h"
+#include "scope.h"
 #include "server.h"
 #include "session.h"
 #include "task.h"
@@ -59,8 +60,17 @@ static void on_unsubscribed(idem__context *context, idem_status status, void *us
     idem__reply_text(context, "{}", 2);
 }
 
+/* One that scopes may keep from the caller; NULL: there is none. */
+static const idem__resource_entry *resource_of(const idem__context *context, const char *uri,
+                                               size_t len) {
+  return context->grant ? idem__registry_resource(context->lists->registry, uri, len) : NULL;
+}
+
 void idem__run_subscribe(idem__context *context, yyjson_val *params) {
   yyjson_val *uri = uri_param(context, params);
+  const idem__resource_entry *resource =
+      uri ? resource_of(context, yyjson_get_str(uri), yyjson_get_len(uri)) : NULL;
+  if (resource && !idem__scope_admit(context, &resource->head)) return;
   if (uri) change(context, IDEM__SESSION_SUBSCRIBE, uri, on_subscribed);
 }
 
@@ -117,12 +127,17 @@ static const char *changed_method(uint32_t kind) {
   return "notifications/resources/list_changed";
 }
 
+static bool may_know(const listener *who, const char *uri) {
+  const idem__resource_entry *resource = resource_of(who->context, uri, strlen(uri));
+  return !resource || idem__scope_may_use(who->context, &resource->head);
+}
+
 void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char *updated_uri) {
   for (idem__list *at = worker->listeners.next; at != &worker->listeners;) {
     listener *who = IDEM__CONTAINER(at, listener, link);
     at = at->next;
     if (changed & who->kinds) notify(who, changed_method(changed), NULL);
-    if (updated_uri && names(who->resources, updated_uri)) {
+    if (updated_uri && names(who->resources, updated_uri) && may_know(who, updated_uri)) {
       notify(who, "notifications/resources/updated", updated_uri);
     }
   }

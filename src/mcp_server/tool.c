@@ -4,6 +4,7 @@
 #include "input.h"
 #include "page.h"
 #include "result.h"
+#include "scope.h"
 #include "server.h"
 #include "session.h"
 #include "task.h"
@@ -141,7 +142,7 @@ static bool find_tool(idem__context *context, yyjson_val *params) {
       idem__registry_tool(context->lists->registry, yyjson_get_str(name), yyjson_get_len(name));
   if (context->tool) {
     idem__tool_count_begin(context);
-    return true;
+    return idem__scope_admit(context, &context->tool->head);
   }
   idem_reply_fault(context->request, IDEM_FAULT_TOOL_NOT_FOUND, yyjson_get_str(name));
   return false;

@@ -3,6 +3,7 @@
 #include "../schema/parsed.h"
 #include "define.h"
 #include "header_check.h"
+#include "scope.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -174,6 +175,8 @@ idem_status idem_server_add_tool(idem_server *server, const idem_tool *from, cha
   tool->fn = from->fn;
   tool->head.user = from->user;
   idem_status status = define(server, from, tool, why, why_len);
+  if (status == IDEM_OK)
+    status = idem__entry_set_scopes(server, &tool->head, from->scopes, why, why_len);
   if (status != IDEM_OK) {
     idem__entry_unref(&tool->head, &server->alloc);
     return status;

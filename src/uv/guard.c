@@ -46,13 +46,6 @@ static void refuse_token(idem__guard *guard, idem__http_judgment *verdict, int s
              .error = "invalid_token", .why = why, .scope = guard->required_scope});
 }
 
-const char *idem__guard_challenge(idem__guard *guard) {
-  idem__bearer_challenge plain = {.scope = guard->required_scope};
-  guard->line.len = 0;
-  bool made = idem__protected_challenge(&guard->protected_, &guard->line, &plain) == IDEM_OK;
-  return made ? guard->line.data : NULL;
-}
-
 /* All that it has and all that it needs, so that who asks for that loses nothing. */
 static void refuse_scope(idem__guard *guard, idem__http_judgment *verdict,
                          const idem__grant *grant) {

@@ -71,7 +71,7 @@ typedef struct idem__guard {
   idem__token_rules rules;
   idem__protected protected_;
   /* what it says */
-  char *document, *paths[2];
+  char *document, *paths[2], *challenge, *stem;
   idem_http_file file;
   idem__buf line; /* the last challenge */
   /* what it does */
@@ -95,8 +95,9 @@ idem_status idem__guard_new(idem__runtime *runtime, const idem_http_auth *opts, 
 void idem__guard_close(idem__guard *guard, void (*closed)(void *user), void *user);
 /* The judge of its requests. */
 void idem__guard_judge(const idem_http_caller *caller, idem__http_judgment *verdict, void *user);
-/* WWW-Authenticate for who shows nothing; lent until the next verdict. NULL: no memory. */
-const char *idem__guard_challenge(idem__guard *guard);
+/* WWW-Authenticate for who shows nothing; and what others begin with. Lent as long as the guard. */
+const char *idem__guard_challenge(const idem__guard *guard);
+const char *idem__guard_stem(const idem__guard *guard);
 /* Its metadata, at their paths. */
 idem_status idem__guard_add_routes(idem__guard *guard, idem_http_server *server);
 

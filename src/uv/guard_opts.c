@@ -113,6 +113,19 @@ static idem_status take_introspection(idem__guard *guard, const idem_http_auth *
 
 /* ------------------------------------------------------------- what it says */
 
+static idem_status write_challenge(const idem__guard *guard, const char *scope, char **out) {
+  idem__buf text;
+  idem__buf_init(&text, &guard->alloc, 2 * IDEM__SCOPE_BYTES);
+  idem_status status = idem__protected_challenge(&guard->protected_, &text,
+                                                 &(idem__bearer_challenge){.scope = scope});
+  if (status == IDEM_OK && !copy(guard, text.data, out)) status = IDEM_E_NOMEM;
+  idem__buf_deinit(&text);
+  return status;
+}
+
+const char *idem__guard_challenge(const idem__guard *guard) { return guard->challenge; }
+const char *idem__guard_stem(const idem__guard *guard) { return guard->stem; }
+
 static idem_status describe(idem__guard *guard) {
   idem__buf text;
   guard->protected_ = (idem__protected){.resource = guard->resource,
@@ -131,6 +144,8 @@ static idem_status describe(idem__guard *guard) {
   idem__buf_deinit(&text);
   if (status == IDEM_OK)
     status = idem__protected_paths(&guard->protected_, &guard->alloc, guard->paths);
+  if (status == IDEM_OK) status = write_challenge(guard, NULL, &guard->stem);
+  if (status == IDEM_OK) status = write_challenge(guard, guard->required_scope, &guard->challenge);
   return status;
 }
 
@@ -201,7 +216,8 @@ void idem__guard_free_options(idem__guard *guard) {
   char *texts[] = {guard->resource,       guard->audience, guard->principal_claim,
                    guard->required_scope, guard->scopes,   guard->name,
                    guard->ca_file,        guard->proxy,    guard->document,
-                   guard->paths[0],       guard->paths[1], guard->introspection_url};
+                   guard->paths[0],       guard->paths[1], guard->introspection_url,
+                   guard->challenge,      guard->stem};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) idem__free(alloc, texts[i]);
   if (guard->introspection_authorization)
     memset(guard->introspection_authorization, 0, strlen(guard->introspection_authorization));

@@ -287,6 +287,7 @@ static idem_status make_server(idem__web *web, const idem__url *url, bool loopba
                                 .judge = web->guard ? idem__guard_judge : NULL,
                                 .judge_user = web->guard,
                                 .challenge = web->guard ? idem__guard_challenge(web->guard) : NULL,
+                                .challenge_stem = web->guard ? idem__guard_stem(web->guard) : NULL,
                                 .shares = web->shares,
                                 .limiter = web->limiter,
                                 .now_ns = idem__clock_ns,

@@ -1,0 +1,132 @@
+/* scope.c - what a caller's token reaches: scopes of methods, tools, resources and prompts; lists show what may be used, and
+ * the rest is refused with all that is needed. Callers without such a token (stdio, a listener's own tokens) may do everything. */
+#include "scope.h"
+#include "result.h"
+#include "server.h"
+#include "session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -------------------------------------------------------------- definitions */
+
+idem_status idem__entry_set_scopes(idem_server *server, idem__entry *entry, const char *scopes,
+                                   char *why, size_t why_len) {
+  idem_status status = IDEM_OK;
+  if (!scopes || !scopes[strspn(scopes, " ")]) return IDEM_OK;
+  if (!idem__scope_is_good(scopes) || strlen(scopes) > IDEM__SCOPE_BYTES / 2)
+    return idem__definition_refuse(why, why_len,
+                                   "scopes are words of visible characters, without \" and \\");
+  entry->scopes = idem__server_copy(server, scopes, &status);
+  return status;
+}
+
+/* A method that needs scopes, by its name. */
+typedef struct method_scopes {
+  char *scopes;
+  char name[];
+} method_scopes;
+
+static void free_method(idem_server *server, method_scopes *method) {
+  idem__free(&server->alloc, method->scopes);
+  idem__free(&server->alloc, method);
+}
+
+void idem__scopes_free(idem_server *server) {
+  size_t position = 0;
+  for (method_scopes *each; (each = idem__map_next(&server->method_scopes, &position));)
+    free_method(server, each);
+  idem__map_deinit(&server->method_scopes);
+}
+
+idem_status idem_server_require_scopes(idem_server *server, const char *method,
+                                       const char *scopes) {
+  size_t len = strlen(method);
+  idem_status status = IDEM_OK;
+  if (!len || !idem__scope_is_good(scopes) || strlen(scopes) > IDEM__SCOPE_BYTES / 2)
+    return IDEM_E_INVAL;
+  method_scopes *entry = idem__calloc(&server->alloc, sizeof *entry + len + 1);
+  if (!entry) return IDEM_E_NOMEM;
+  memcpy(entry->name, method, len + 1);
+  entry->scopes = idem__server_copy(server, scopes, &status);
+  if (status == IDEM_OK) status = idem__map_put(&server->method_scopes, entry->name, len, entry);
+  if (status != IDEM_OK) free_method(server, entry);
+  return status;
+}
+
+/* ------------------------------------------------------------------ refusals */
+
+/* All that the token has and all that is needed: who asks for that loses nothing. */
+static idem_status put_union(const idem__context *context, const char *needed, idem__buf *out) {
+  idem_status status = idem__scope_add(out, context->grant->scope, strlen(context->grant->scope));
+  return status == IDEM_OK ? idem__scope_add(out, needed, strlen(needed)) : status;
+}
+
+static void refuse(idem__context *context, const char *needed, const char *what) {
+  idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
+  idem__buf scopes, data;
+  char text[IDEM__CAUSE];
+  idem__buf_init(&scopes, &context->worker->alloc, 2 * IDEM__SCOPE_BYTES);
+  idem__buf_init(&data, &context->worker->alloc, 4 * IDEM__SCOPE_BYTES);
+  idem__writer writer = idem__writer_on(&data);
+  bool known = put_union(context, needed, &scopes) == IDEM_OK;
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "reason", "insufficient-scope");
+  idem__write_member_text(&writer, "scope", needed);
+  idem__write_object_end(&writer);
+  if (peer && peer->edge && peer->edge->need_scopes)
+    peer->edge->need_scopes(peer->edge_ctx, known ? scopes.data : needed);
+  const char *cause = idem__cause(context, text, "Insufficient scope: %s needs %s", what, needed);
+  idem__refuse_for(context, 403, IDEM_RPC_INVALID_REQUEST, cause,
+                   writer.status == IDEM_OK ? data.data : NULL, data.len);
+  idem__buf_deinit(&scopes);
+  idem__buf_deinit(&data);
+}
+
+bool idem__scope_may_use(const idem__context *context, const idem__entry *entry) {
+  return !context->grant || !entry->scopes ||
+         idem__scope_covers(context->grant->scope, entry->scopes);
+}
+
+bool idem__scope_admit(idem__context *context, const idem__entry *entry) {
+  if (idem__scope_may_use(context, entry)) return true;
+  refuse(context, entry->scopes, entry->name);
+  return false;
+}
+
+static bool refuse_ended(idem__context *context) {
+  static const char data[] = "{\"reason\":\"unauthorized\"}";
+  idem__refuse(context, 401, IDEM_RPC_INVALID_REQUEST, data, sizeof data - 1);
+  return false;
+}
+
+/* A connection that stays may outlive its token. */
+static bool has_ended(const idem__context *context) {
+  uint64_t now_ms = idem__server_wall_ms(context->server);
+  return now_ms && now_ms / 1000 >= context->grant->ends_s;
+}
+
+bool idem__scope_pass(idem__context *context, const idem__mcp_peer *peer) {
+  size_t len;
+  if (!context->grant) return true;
+  if (!peer->edge && has_ended(context)) return refuse_ended(context);
+  if (!context->server->method_scopes.count) return true;
+  const char *name = idem__request_name(context->request, &len);
+  const method_scopes *method = idem__map_get(&context->server->method_scopes, name, len);
+  if (!method || idem__scope_covers(context->grant->scope, method->scopes)) return true;
+  refuse(context, method->scopes, method->name);
+  return false;
+}
+
+/* -------------------------------------------------------------- who is asking */
+
+yyjson_val *idem_claim(const idem_request *request, const char *name) {
+  const idem__context *context = idem__context_of(request);
+  return context && context->grant ? idem__grant_claim(context->grant, name) : NULL;
+}
+
+bool idem_has_scopes(const idem_request *request, const char *scopes) {
+  const idem__context *context = idem__context_of(request);
+  if (!context) return false;
+  return !context->grant || idem__scope_covers(context->grant->scope, scopes);
+}

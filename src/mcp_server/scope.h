@@ -1,0 +1,19 @@
+/* scope.h - what a caller's token reaches: scopes of methods, and of what is listed. */
+#ifndef IDEM_MCP_SCOPE_H
+#define IDEM_MCP_SCOPE_H
+
+#include "context.h"
+#include "define.h"
+
+/* For a definition: checked and copied; NULL or blank: none. INVAL, with a sentence. */
+idem_status idem__entry_set_scopes(idem_server *server, idem__entry *entry, const char *scopes,
+                                   char *why, size_t why_len);
+void idem__scopes_free(idem_server *server);
+/* In the gate: the token holds still, and reaches the method. False: refused. */
+bool idem__scope_pass(idem__context *context, const idem__mcp_peer *peer);
+/* Whether the caller may use, and so see, an entry. */
+bool idem__scope_may_use(const idem__context *context, const idem__entry *entry);
+/* The same, and who may not is refused. */
+bool idem__scope_admit(idem__context *context, const idem__entry *entry);
+
+#endif

@@ -1,0 +1,62 @@
+/* guard_world.h - a server whose callers show tokens, the issuer of those (a script), and a caller: all on one loop. */
+#ifndef IDEM_TESTS_GUARD_WORLD_H
+#define IDEM_TESTS_GUARD_WORLD_H
+
+#include "jwt.h"
+#include "script.h"
+
+#include "uv/guard.h"
+
+#include <idem/fetch.h>
+#include <idem/mcp.h>
+#include <idem/uv.h>
+
+#define TOKEN 24576
+
+typedef struct world {
+  uv_loop_t loop;
+  script *issuer;
+  char issuer_url[64], url[96], jwks_path[64];
+  idem_server *server;
+  idem_listener *listener;
+  jwt_key keys[4]; /* that are published now */
+  size_t key_count;
+  /* What the issuer does. */
+  int metadata, jwks, introspections, strangers;
+  const char
+      *manner; /* of its keys: "", "huge", "endless", "500", "redirect", "silent", "elsewhere" */
+  char last_form[4096], last_authorization[256];
+  const char *introspection; /* what it says of opaque tokens */
+  script_conn *held;
+  /* What came of a request. */
+  bool stopped;
+} world;
+
+typedef struct outcome {
+  world *in;
+  int status; /* HTTP's; -1: it has not come; 0: none will */
+  char challenge[4096], body[4096];
+} outcome;
+
+void open_issuer(world *in);
+void open_server(world *in, const idem_http_auth *auth, idem_http_opts http);
+/* Publishes one more. */
+void add_key(world *in, const char *id, const char *algorithm);
+/* An issuer with the key k1 (ES256), and a server with the tool `who`. */
+void open_world(world *in);
+void close_world(world *in);
+
+/* A body, with the headers of MCP that go with it ("" for none); `authorization` may be NULL. */
+idem_fetch *send_body(world *in, const char *authorization, const char *method, const char *name,
+                      const char *body, outcome *out);
+/* tools/call of `who`. */
+idem_fetch *send_call(world *in, const char *authorization, outcome *out);
+void wait_for(world *in, const outcome *out);
+void call_with(world *in, const char *token, outcome *out);
+int status_of(world *in, const char *token);
+void on_answer(const idem_fetch_answer *answer, void *user);
+/* Claims that are fine, and a token with them; in a buffer that the next call reuses. */
+const char *claims_of(const world *in, const char *more);
+const char *token_of(const world *in, const jwt_key *key, const char *more);
+
+#endif

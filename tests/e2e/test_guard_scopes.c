@@ -1,0 +1,269 @@
+/* test_guard_scopes.c - what a token reaches: scopes of tools, resources, prompts and methods, in lists and calls; claims for
+ * handlers; sessions of another principal. */
+#include "guard_world.h"
+
+#include <stdlib.h>
+
+#define META                                                                                       \
+  "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
+  "\"io.modelcontextprotocol/clientCapabilities\":{}}"
+#define ASK(method, params)                                                                        \
+  "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"" method "\",\"params\":{" params META "}}"
+
+/* ------------------------------------------------------------- the server */
+
+static void say_claims(idem_request *request, yyjson_val *arguments, void *user) {
+  char text[256];
+  (void)arguments, (void)user;
+  yyjson_val *groups = idem_claim(request, "groups");
+  snprintf(text, sizeof text, "%s %s %zu %d", idem_principal(request),
+           yyjson_get_str(yyjson_arr_get_first(groups)), yyjson_arr_size(groups),
+           idem_has_scopes(request, "admin"));
+  assert_null(idem_claim(request, "nothing"));
+  idem_tool_text(request, text, strlen(text));
+}
+
+static void read_text(idem_request *request, const char *uri, void *user) {
+  (void)uri, (void)user;
+  idem_resource_text(request, "text/plain", "x", 1);
+}
+
+static void get_prompt(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)arguments, (void)user;
+  idem_prompt_text(request, "x", 1);
+}
+
+static void complete(idem_request *request, const idem_completion_query *query, void *user) {
+  (void)query, (void)user;
+  idem_completion_reply(request, NULL, 0, false);
+}
+
+static void fill(world *in) {
+  idem_server *server = in->server;
+  static const idem_tool tool = {
+      .name = "secret_tool", .scopes = "admin files:read", .fn = say_claims};
+  static const idem_resource resource = {
+      .uri = "x://secret", .name = "secret_resource", .scopes = "admin", .fn = read_text};
+  static const idem_resource pattern = {.uri = "y://secret/{id}",
+                                        .name = "secret_template",
+                                        .is_template = true,
+                                        .scopes = "admin",
+                                        .fn = read_text};
+  static const idem_prompt prompt = {.name = "secret_prompt", .scopes = "admin", .fn = get_prompt};
+  static const idem_resource open = {.uri = "x://open", .name = "open_resource", .fn = read_text};
+  static const idem_prompt plain = {.name = "open_prompt", .fn = get_prompt};
+  assert_int_equal(idem_server_add_tool(server, &tool, NULL, 0), IDEM_OK);
+  assert_int_equal(idem_server_add_resource(server, &resource, NULL, 0), IDEM_OK);
+  assert_int_equal(idem_server_add_resource(server, &pattern, NULL, 0), IDEM_OK);
+  assert_int_equal(idem_server_add_resource(server, &open, NULL, 0), IDEM_OK);
+  assert_int_equal(idem_server_add_prompt(server, &prompt, NULL, 0), IDEM_OK);
+  assert_int_equal(idem_server_add_prompt(server, &plain, NULL, 0), IDEM_OK);
+  idem_server_on_complete(server, complete, NULL);
+}
+
+static void ask(world *in, const char *token, const char *method, const char *name,
+                const char *body, outcome *out) {
+  char value[TOKEN + 16];
+  snprintf(value, sizeof value, "Bearer %s", token);
+  send_body(in, value, method, name, body, out);
+  wait_for(in, out);
+}
+
+/* ------------------------------------------------------------------ tests */
+
+static void expect_refusal(const outcome *out, const char *needed, const char *all) {
+  char text[128];
+  if (out->status != 403) fail_msg("%d %s", out->status, out->body);
+  assert_non_null(strstr(out->challenge, "Bearer resource_metadata=\"http://127.0.0.1"));
+  assert_non_null(strstr(out->challenge, "error=\"insufficient_scope\""));
+  snprintf(text, sizeof text, "scope=\"%s\"", all);
+  if (!strstr(out->challenge, text)) fail_msg("%s", out->challenge);
+  assert_non_null(strstr(out->body, "\"id\":7,\"error\":{\"code\":-32600"));
+  snprintf(text, sizeof text, "\"reason\":\"insufficient-scope\",\"scope\":\"%s\"", needed);
+  if (!strstr(out->body, text)) fail_msg("%s", out->body);
+}
+
+static void what_a_token_does_not_reach_is_refused_with_all_that_it_takes(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  char token[TOKEN];
+  open_world(&w);
+  fill(&w);
+  snprintf(token, sizeof token, "%s", token_of(&w, &w.keys[0], ",\"scope\":\"files:read mail\""));
+  ask(&w, token, "tools/call", "secret_tool", ASK("tools/call", "\"name\":\"secret_tool\","), &out);
+  expect_refusal(&out, "admin files:read", "files:read mail admin");
+  ask(&w, token, "resources/read", "x://secret", ASK("resources/read", "\"uri\":\"x://secret\","),
+      &out);
+  expect_refusal(&out, "admin", "files:read mail admin");
+  ask(&w, token, "resources/read", "y://secret/1",
+      ASK("resources/read", "\"uri\":\"y://secret/1\","), &out);
+  expect_refusal(&out, "admin", "files:read mail admin");
+  ask(&w, token, "prompts/get", "secret_prompt", ASK("prompts/get", "\"name\":\"secret_prompt\","),
+      &out);
+  expect_refusal(&out, "admin", "files:read mail admin");
+  ask(&w, token, "completion/complete", "",
+      ASK("completion/complete", "\"ref\":{\"type\":\"ref/prompt\",\"name\":\"secret_prompt\"},"
+                                 "\"argument\":{\"name\":\"a\",\"value\":\"\"},"),
+      &out);
+  expect_refusal(&out, "admin", "files:read mail admin");
+  ask(&w, token, "resources/read", "x://open", ASK("resources/read", "\"uri\":\"x://open\","),
+      &out);
+  assert_int_equal(out.status, 200);
+  close_world(&w);
+}
+
+static void a_token_that_reaches_it_may_and_its_claims_are_the_handlers(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  open_world(&w);
+  fill(&w);
+  const char *token =
+      token_of(&w, &w.keys[0], ",\"scope\":\"files:read admin\",\"groups\":[\"ops\",\"dev\"]");
+  ask(&w, token, "tools/call", "secret_tool", ASK("tools/call", "\"name\":\"secret_tool\","), &out);
+  assert_int_equal(out.status, 200);
+  assert_non_null(strstr(out.body, "\"text\":\"alice ops 2 1\""));
+  close_world(&w);
+}
+
+static void lists_show_what_the_caller_may_use(void **state) {
+  (void)state;
+  static const struct {
+    const char *method, *body, *open, *secret;
+  } lists[] = {
+      {"tools/list", ASK("tools/list", ""), "\"who\"", "secret_tool"},
+      {"resources/list", ASK("resources/list", ""), "open_resource", "secret_resource"},
+      {"resources/templates/list", ASK("resources/templates/list", ""), "[]", "secret_template"},
+      {"prompts/list", ASK("prompts/list", ""), "open_prompt", "secret_prompt"},
+  };
+  world w;
+  outcome out;
+  char poor[TOKEN], rich[TOKEN];
+  open_world(&w);
+  fill(&w);
+  snprintf(poor, sizeof poor, "%s", token_of(&w, &w.keys[0], ",\"scope\":\"files:read\""));
+  snprintf(rich, sizeof rich, "%s",
+           token_of(&w, &w.keys[0], ",\"scp\":[\"files:read\",\"admin\"]"));
+  for (int turn = 0; turn < 2; turn++) {
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+      ask(&w, poor, lists[i].method, "", lists[i].body, &out);
+      assert_int_equal(out.status, 200);
+      assert_non_null(strstr(out.body, lists[i].open));
+      assert_null(strstr(out.body, lists[i].secret));
+      assert_non_null(strstr(out.body, "\"cacheScope\":\"private\""));
+      ask(&w, rich, lists[i].method, "", lists[i].body, &out);
+      assert_int_equal(out.status, 200);
+      assert_non_null(strstr(out.body, lists[i].secret));
+    }
+  }
+  close_world(&w);
+}
+
+static void a_method_may_need_scopes_too(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  open_world(&w);
+  fill(&w);
+  assert_int_equal(idem_server_require_scopes(w.server, "prompts/list", "prompts"), IDEM_OK);
+  assert_int_equal(idem_server_require_scopes(w.server, "prompts/list", "prompts"), IDEM_E_EXISTS);
+  assert_int_equal(idem_server_require_scopes(w.server, "prompts/get", "a\"b"), IDEM_E_INVAL);
+  assert_int_equal(idem_server_require_scopes(w.server, "", "a"), IDEM_E_INVAL);
+  ask(&w, token_of(&w, &w.keys[0], ""), "prompts/list", "", ASK("prompts/list", ""), &out);
+  expect_refusal(&out, "prompts", "prompts");
+  ask(&w, token_of(&w, &w.keys[0], ",\"scope\":\"prompts\""), "prompts/list", "",
+      ASK("prompts/list", ""), &out);
+  assert_int_equal(out.status, 200);
+  close_world(&w);
+}
+
+static void bearers_of_the_operators_token_may_do_everything(void **state) {
+  (void)state;
+  static const char *const tokens[] = {"operator-token", NULL};
+  world w;
+  outcome out;
+  open_issuer(&w);
+  add_key(&w, "k1", "ES256");
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1},
+              (idem_http_opts){.tokens = tokens});
+  fill(&w);
+  ask(&w, "operator-token", "tools/list", "", ASK("tools/list", ""), &out);
+  assert_non_null(strstr(out.body, "secret_tool"));
+  close_world(&w);
+}
+
+/* ---------------------------------------------------------------- sessions */
+
+static const char hello[] =
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+    "\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}";
+
+typedef struct session_outcome {
+  outcome out;
+  char id[128];
+} session_outcome;
+
+static void on_hello(const idem_fetch_answer *answer, void *user) {
+  session_outcome *self = user;
+  const char *id = idem_fetch_header(answer, "Mcp-Session-Id");
+  snprintf(self->id, sizeof self->id, "%s", id ? id : "");
+  on_answer(answer, &self->out);
+}
+
+static void post(world *in, const char *token, const char *session, const char *body,
+                 session_outcome *self) {
+  char line[TOKEN + 64], session_line[256];
+  snprintf(line, sizeof line, "Authorization: Bearer %s", token);
+  snprintf(session_line, sizeof session_line, "Mcp-Session-Id: %s", session ? session : "");
+  const char *const headers[] = {"Content-Type: application/json",
+                                 "Accept: application/json, text/event-stream", line,
+                                 session ? session_line : NULL, NULL};
+  *self = (session_outcome){.out = {.in = in, .status = -1}};
+  idem_fetch_opts opts = {.method = "POST",
+                          .url = in->url,
+                          .headers = headers,
+                          .body = body,
+                          .body_len = strlen(body),
+                          .proxy = ""};
+  assert_int_equal(idem_fetch_start(&in->loop, &opts, on_hello, self, NULL), IDEM_OK);
+  wait_for(in, &self->out);
+}
+
+static void a_session_is_its_principals_alone_whatever_token_shows_it(void **state) {
+  (void)state;
+  static const char list[] = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}";
+  world w;
+  session_outcome first, next;
+  char alice[TOKEN], again[TOKEN], bob[TOKEN], claims[512];
+  open_world(&w);
+  snprintf(alice, sizeof alice, "%s", token_of(&w, &w.keys[0], ""));
+  snprintf(again, sizeof again, "%s", token_of(&w, &w.keys[0], ",\"jti\":\"2\""));
+  snprintf(claims, sizeof claims,
+           "{\"iss\":\"%s\",\"aud\":\"%s\",\"sub\":\"bob\",\"exp\":99999999999}", w.issuer_url,
+           w.url);
+  jwt_make(bob, sizeof bob, &w.keys[0], claims);
+  post(&w, alice, NULL, hello, &first);
+  assert_int_equal(first.out.status, 200);
+  assert_true(first.id[0]);
+  post(&w, again, first.id, list, &next); /* a token that was refreshed is the same caller's */
+  assert_int_equal(next.out.status, 200);
+  post(&w, bob, first.id, list, &next);
+  assert_int_equal(next.out.status, 404);
+  close_world(&w);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_a_token_does_not_reach_is_refused_with_all_that_it_takes),
+      cmocka_unit_test(a_token_that_reaches_it_may_and_its_claims_are_the_handlers),
+      cmocka_unit_test(lists_show_what_the_caller_may_use),
+      cmocka_unit_test(a_method_may_need_scopes_too),
+      cmocka_unit_test(bearers_of_the_operators_token_may_do_everything),
+      cmocka_unit_test(a_session_is_its_principals_alone_whatever_token_shows_it),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  uv_library_shutdown(); /* its threads give back what OpenSSL has kept for them */
+  return failed;
+}
