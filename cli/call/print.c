@@ -281,6 +281,8 @@ void print_tool(call_printer *self, yyjson_val *result, yyjson_val *content, yyj
     put_blocks(self, content);
   else if (structured)
     put_json(self, structured);
+  else if (!yyjson_is_arr(content))
+    call_say("the result has no content");
 }
 
 void print_resource(call_printer *self, yyjson_val *result) {

@@ -436,12 +436,22 @@ static void begin_round(idem__mcp_call *call, yyjson_val *result) {
   }
 }
 
+/* A server that was older a moment ago and answers as a newer one. */
+static bool has_changed_era(const idem__mcp_call *call, yyjson_val *result) {
+  bool may = call->kind == IDEM__MCP_TOOL || call->kind == IDEM__MCP_ROUNDS;
+  return may && !idem__mcp_modern(call->client) &&
+         (type_is(result, "input_required") || type_is(result, "task"));
+}
+
 static void take_result(idem__mcp_call *call, const idem_response *response) {
   yyjson_val *result = response->result;
   bool modern = idem__mcp_modern(call->client);
   call->answered = call->was_sent = true;
   if (!yyjson_is_obj(result)) {
     idem__mcp_call_fail(call, IDEM_E_PROTO, "the result is no object");
+  } else if (has_changed_era(call, result)) {
+    idem__mcp_call_fail(call, IDEM_E_PROTO,
+                        "the server answers by another revision than was agreed on");
   } else if (modern && type_is(result, "input_required")) {
     begin_round(call, result);
   } else if (call->kind == IDEM__MCP_TOOL &&

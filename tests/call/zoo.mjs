@@ -14,8 +14,10 @@ function result(message) {
       return { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo: { name: `zoo${kind === "escapes" ? evil : ""}`, version: "1" } };
     case "tools/list":
       if (kind === "endless-pages") return { tools: [tool(`t${Math.random()}`)], nextCursor: `${Math.random()}` };
+      if (kind === "output-bomb") return { tools: [{ ...tool("go"), outputSchema: { type: "object", properties: { a: { pattern: "^(a+)+$", $ref: "#/properties/a" } }, $defs: { x: { $ref: "https://evil.example/x" } } } }] };
       return { tools: [tool("go"), tool("bomb", bomb()), ...(kind === "escapes" ? [tool("gone\x1bc")] : [])] };
     case "tools/call":
+      if (kind === "output-bomb") return { content: [{ type: "text", text: "well" }], structuredContent: { a: "a".repeat(5000) + "!" } };
       if (kind === "many-files") return { content: Array(2000).fill({ type: "image", mimeType: "image/png", data: "AAAA" }) };
       return { content: [{ type: "text", text: kind === "escapes" ? evil : "well" }] };
     default:
@@ -99,6 +101,18 @@ const acts = {
     else answer(message);
   },
   "garbage"(message) { if (message.method === "tools/call") put("\0\x01\xff{{{{\n".repeat(3)); answer(message); },
+  // Older when asked first, newer from the first call on; and the other way round.
+  "changes-era"(message) { message.method === "tools/call" ? send({ id: message.id, error: { code: -32022, message: "speak 2026-07-28", data: { supported: ["2026-07-28"], requested: "2025-11-25" } } }) : answer(message); },
+  "changes-era-quietly"(message) { message.method === "tools/call" ? send({ id: message.id, result: { resultType: "input_required", inputRequests: { a: { method: "roots/list" } }, requestState: evil } }) : answer(message); },
+  "becomes-older"(message) {
+    if (message.method === "server/discover" && kind !== "becomes-older") return send({ id: message.id, result: { resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: { tools: {} }, ttlMs: 0, cacheScope: "public" } });
+    if (message.method !== "tools/call") return answer(message);
+    send({ id: "q", method: "sampling/createMessage", params: { messages: [], maxTokens: 1 } });
+    send({ id: message.id, error: { code: -32002, message: "Server not initialized" } });
+  },
+  "output-bomb"(message) { answer(message); },
+  "repeats"(message) { for (let i = 0; i < 1000; i++) answer(message); },
+  "endless-line"(message) { if (message.method !== "tools/call") return answer(message); for (;;) put("x".repeat(1 << 20)); },
   "bad-result"(message) { message.method === "tools/call" ? send({ id: message.id, result: 7 }) : answer(message); },
 };
 acts["tells-cancel-stays"] = acts["tells-cancel"];
@@ -139,13 +153,22 @@ function visit(request, response, body) {
   if (kind === "http-circle") { response.writeHead(307, { Location: request.url === "/mcp" ? "/elsewhere" : "/mcp" }); return response.end(); }
   if (kind === "http-404") { response.writeHead(404); return response.end(`<html>${evil}`); }
   if (kind === "http-500") { response.writeHead(500); return response.end("oops"); }
+  if (kind === "http-away") { response.writeHead(307, { Location: "http://127.0.0.2:1/mcp" }); return response.end(); }
   if (kind === "http-401") { response.writeHead(401, { "WWW-Authenticate": "Bearer" }); return response.end(); }
   if (kind === "http-html") { response.writeHead(200, { "Content-Type": "text/html" }); return response.end("<html>welcome"); }
   if (request.method === "GET") { response.writeHead(405); return response.end(); }
   if (request.method === "DELETE") { response.writeHead(200); return response.end(); }
+  if (message.method === "initialize" && kind === "http-loses-sessions") response.setHeader("Mcp-Session-Id", `s${Math.random()}`);
   if (message.method === "server/discover") return json({ jsonrpc: "2.0", id: message.id, error: { code: -32601, message: "Method not found" } }, 404);
   if (message.id === undefined) { response.writeHead(202); return response.end(); }
   if (message.method !== "tools/call") return about();
+  if (kind === "http-changes-era") return json({ jsonrpc: "2.0", id: message.id, error: { code: -32022, message: "speak 2026-07-28", data: { supported: ["2026-07-28"] } } }, 400);
+  if (kind === "http-loses-sessions") { response.writeHead(404); return response.end(); }
+  if (kind === "http-events") {
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    setInterval(() => response.write(`data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"x"}}\n\n`), 20);
+    return;
+  }
   if (kind === "http-drip") {
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     setInterval(() => response.write(":"), 50);
