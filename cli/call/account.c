@@ -1,5 +1,6 @@
 /* account.c - who is logged in at a server, and logging out: `idem call TARGET --whoami` and `--logout`.
  * No token is ever printed. */
+#include "cache.h"
 #include "kept.h"
 #include "login.h"
 #include "trouble.h"
@@ -29,7 +30,7 @@ static int account_open(account *self, const call_options *options) {
   }
   if (options->client && !secret_client(&self->target.memory, options->client, &self->client))
     return CALL_ASKED_WRONGLY;
-  bool usable = token_store_open(&self->store, self->target.url, self->client.id);
+  bool usable = token_store_open(&self->store, self->target.url, self->client.id, true);
   token_file file = usable ? token_store_read(&self->store, &self->kept) : TOKEN_FILE_REFUSED;
   if (file == TOKEN_FILE_REFUSED) {
     call_say("%s", self->store.why);
@@ -178,6 +179,7 @@ int login_out(const call_options *options) {
     }
   }
   if (code == CALL_WELL) {
+    cache_forget(&self.target);
     bool named = kept_says(&self.kept, "client_issuer", issuer, sizeof issuer);
     call_say("logged out of %s; %s", named ? issuer : self.target.url,
              self.revoked ? "the server has forgotten the tokens, too"

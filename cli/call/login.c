@@ -282,7 +282,7 @@ bool login_open(call_login *self, const call_options *options, call_target *targ
   if (!may_log_in(self, &fits) || !fits) return !wants_login(options) || fits;
   if (options->client && !secret_client(&target->memory, options->client, &self->client))
     return false;
-  if (!token_store_open(&self->store, target->url, self->client.id))
+  if (!token_store_open(&self->store, target->url, self->client.id, !asks_person(options)))
     return wants_login(options) ? refuse("tokens", self->store.why) : true;
   text kept = {.data = NULL};
   bool found = look(self, &kept) && kept_has_token(&kept);
@@ -344,6 +344,11 @@ void login_lend(call_login *self) {
   if (line && strncmp(line, "Authorization: DPoP ", 20) == 0)
     call_say("--bench: the server wants a proof with each request (DPoP), which is not made here");
   self->target->headers = headers_with(self);
+}
+
+void login_note(const call_login *self) {
+  if (self->auth && asks_person(self->options) && !self->page && !idem_auth_line(self->auth))
+    call_say("the server did not ask who you are: nobody is logged in");
 }
 
 const char *login_why(const call_login *self) {

@@ -42,6 +42,8 @@ void login_declare(call_login *self, idem_mcp_client_opts *opts, idem_client_opt
 call_login *login_of(void *user); /* who declares provides it */
 /* The token becomes one of the target's headers, for who makes connections of their own. */
 void login_lend(call_login *self);
+/* The call went well: says so where nobody had to log in for it. */
+void login_note(const call_login *self);
 /* Nobody is waited for any more; may be called again. */
 void login_close(call_login *self);
 /* Why no token was to be had; "": nobody knows. */

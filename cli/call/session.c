@@ -161,6 +161,7 @@ void session_end(call_session *self, int code) {
   self->over = true;
   self->calling = false;
   questions_end(&self->questions);
+  if (code == CALL_WELL) login_note(&self->login);
   login_close(&self->login);
   if (self->client) idem_mcp_client_close(self->client);
   if (self->conn) idem_conn_close(self->conn);

@@ -131,7 +131,7 @@ static bool find_client(token_store *self) {
   return false;
 }
 
-bool token_store_open(token_store *self, const char *url, const char *client) {
+bool token_store_open(token_store *self, const char *url, const char *client, bool any) {
   *self = (token_store){.folder = -1, .lock = -1};
   put_stem(self, url);
   size_t len = strlen(self->stem);
@@ -141,7 +141,7 @@ bool token_store_open(token_store *self, const char *url, const char *client) {
   if (!put_folder(self)) return false;
   struct stat about;
   if (lstat(self->path, &about) != 0 && errno == ENOENT) return true; /* nothing is kept yet */
-  return open_folder(self, false) && (client || find_client(self));
+  return open_folder(self, false) && (client || !any || find_client(self));
 }
 
 void token_store_close(token_store *self) {

@@ -157,9 +157,7 @@ static void a_server_that_changes_its_era_gets_clear_ends(void **state) {
   mcp_asker_end(self);
   self = mcp_asker_legacy(NULL, "2025-11-25");
   mcp_asker_call(self, "t", NULL);
-  mcp_asker_hear(
-      self,
-      OK(3, "{\"resultType\":\"input_required\",\"requestState\":\"s\"}"));
+  mcp_asker_hear(self, OK(3, "{\"resultType\":\"input_required\",\"requestState\":\"s\"}"));
   HAS(mcp_asker_told(self), "by another revision than was agreed on");
   mcp_asker_end(self);
 }
