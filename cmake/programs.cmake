@@ -19,7 +19,6 @@ function(idem_program name)
   set_target_properties(${name}-program PROPERTIES OUTPUT_NAME ${name}
                         INTERPROCEDURAL_OPTIMIZATION ${lto})
   target_compile_definitions(${name}-program PRIVATE _GNU_SOURCE)
-  target_include_directories(${name}-program PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name}-program PRIVATE ${idem_all})
   list(APPEND IDEM_PROGRAMS ${name})
   set(IDEM_PROGRAMS ${IDEM_PROGRAMS} PARENT_SCOPE)

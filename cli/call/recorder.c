@@ -22,7 +22,7 @@ struct call_recorder {
   int file;
   uint64_t bytes;
   bool failed; /* stderr has said why */
-  idem__buf line, scratch;
+  idem_buf line, scratch;
 };
 
 static uint64_t wall_us(void) {
@@ -52,8 +52,8 @@ call_recorder *recorder_new(const char *path, const char *peer, const idem_log *
   call_recorder *self = calloc(1, sizeof *self);
   if (!self) memory_exhausted();
   *self = (call_recorder){.path = path, .peer = peer, .log = log};
-  idem__buf_init(&self->line, NULL, LINE_BYTES);
-  idem__buf_init(&self->scratch, NULL, LINE_BYTES);
+  idem_buf_init(&self->line, NULL, LINE_BYTES);
+  idem_buf_init(&self->scratch, NULL, LINE_BYTES);
   self->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (self->file < 0) {
     call_say("%s: %s", path, strerror(errno));
@@ -78,8 +78,8 @@ bool recorder_free(call_recorder *self) {
   if (!self) return true;
   if (close(self->file) != 0) fail(self, strerror(errno));
   bool whole = !self->failed;
-  idem__buf_deinit(&self->line);
-  idem__buf_deinit(&self->scratch);
+  idem_buf_deinit(&self->line);
+  idem_buf_deinit(&self->scratch);
   free(self);
   return whole;
 }

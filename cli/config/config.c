@@ -28,7 +28,7 @@ bool config_true(yyjson_val *object, const char *name) {
 
 const char *config_json(serve_config *self, yyjson_val *value) {
   self->scratch.len = 0;
-  if (!value || idem__json_put(&self->scratch, value) != IDEM_OK) return NULL;
+  if (!value || idem_json_put(&self->scratch, value) != IDEM_OK) return NULL;
   return memory_text(&self->memory, self->scratch.data, self->scratch.len);
 }
 
@@ -146,7 +146,7 @@ bool config_inputs(serve_config *self) {
 bool config_load(serve_config *self, const char *path, idem_log *log, source_files *files,
                  bool cautious) {
   *self = (serve_config){.cautious = cautious};
-  idem__buf_init(&self->scratch, NULL, SCRATCH_MAX);
+  idem_buf_init(&self->scratch, NULL, SCRATCH_MAX);
   if (!source_read(&self->source, path, log, files)) return false;
   if (!source_check(&self->source, embedded_idem_schema_json)) return false;
   yyjson_val *root = yyjson_doc_get_root(self->source.doc);
@@ -173,7 +173,7 @@ void config_free(serve_config *self) {
     idem_schema_free(self->tools[i].input);
     idem_schema_free(self->tools[i].output);
   }
-  idem__buf_deinit(&self->scratch);
+  idem_buf_deinit(&self->scratch);
   memory_free(&self->memory);
   source_free(&self->source);
 }

@@ -5,8 +5,9 @@
 
 #include "source.h"
 #include "template.h"
-#include "json/json.h"
 
+#include <idem/containers.h>
+#include <idem/json.h>
 #include <idem/rpc.h>
 #include <idem/schema.h>
 
@@ -171,7 +172,7 @@ typedef struct own_variable {
 typedef struct serve_config {
   config_source source;
   config_memory memory;
-  idem__buf scratch; /* for texts that are made and used at once */
+  idem_buf scratch; /* for texts that are made and used at once */
   found_program *programs;
   found_program *commands;     /* of secrets, by their absolute names */
   found_program *secret_files; /* likewise */
@@ -195,7 +196,7 @@ typedef struct serve_config {
   size_t resource_count;
   prompt_config *prompts;
   size_t prompt_count;
-  idem__secret *secrets; /* values that must never be shown */
+  idem_secret *secrets; /* values that must never be shown */
   size_t secret_count;
 } serve_config;
 
@@ -247,7 +248,7 @@ typedef struct name_check {
   serve_config *config;
   tool_config *tool;
   yyjson_val *at;
-  idem__map names; /* of the arguments */
+  idem_map names; /* of the arguments */
   yyjson_doc *schema;
 } name_check;
 void name_check_init(name_check *self, serve_config *config, tool_config *tool);

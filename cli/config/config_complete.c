@@ -7,22 +7,22 @@
 
 #define COMPLETE_BYTES ((size_t)64 << 10)
 
-static void put_text(idem__buf *out, const char *text) { idem__buf_put(out, text, strlen(text)); }
+static void put_text(idem_buf *out, const char *text) { idem_buf_put(out, text, strlen(text)); }
 
 /* What was typed, and the other arguments as far as they are known. */
 static const char *schema_of(serve_config *self, const char *const *names, size_t count) {
-  idem__buf text;
-  idem__buf_init(&text, NULL, (size_t)1 << 20);
+  idem_buf text;
+  idem_buf_init(&text, NULL, (size_t)1 << 20);
   put_text(&text, "{\"type\":\"object\",\"properties\":{\"value\":{\"type\":\"string\"}");
   for (size_t i = 0; i < count; i++) {
     if (strcmp(names[i], "value") == 0) continue;
     put_text(&text, ",");
-    idem__text_json_string(&text, names[i], strlen(names[i]));
+    idem_text_json_string(&text, names[i], strlen(names[i]));
     put_text(&text, ":{\"type\":\"string\"}");
   }
   put_text(&text, "}}");
   const char *copy = memory_text(&self->memory, text.data, text.len);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return copy;
 }
 

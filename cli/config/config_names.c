@@ -12,7 +12,7 @@ static void add_names(name_check *self, yyjson_val *arguments, bool marked) {
     const char *text = yyjson_get_str(key);
     size_t len = yyjson_get_len(key);
     if (marked && len && text[len - 1] == '?') len--;
-    if (idem__map_put(&self->names, text, len, value) == IDEM_E_NOMEM) memory_exhausted();
+    if (idem_map_put(&self->names, text, len, value) == IDEM_E_NOMEM) memory_exhausted();
   }
 }
 
@@ -22,7 +22,7 @@ void name_check_init(name_check *self, serve_config *config, tool_config *tool) 
   yyjson_val *input = yyjson_obj_get(value, "input");
   yyjson_val *args = input ? NULL : yyjson_obj_get(value, "args");
   *self = (name_check){.config = config, .tool = tool, .at = tool->key};
-  idem__map_init(&self->names, NULL, 0);
+  idem_map_init(&self->names, NULL, 0);
   if (args) {
     add_names(self, args, true);
     return;
@@ -33,13 +33,13 @@ void name_check_init(name_check *self, serve_config *config, tool_config *tool) 
 }
 
 void name_check_deinit(name_check *self) {
-  idem__map_deinit(&self->names);
+  idem_map_deinit(&self->names);
   yyjson_doc_free(self->schema);
 }
 
 bool name_check_see(void *user, const char *name, size_t len) {
   name_check *self = user;
-  if (idem__map_get(&self->names, name, len)) return true;
+  if (idem_map_get(&self->names, name, len)) return true;
   const char *near = config_input(self->config, self->tool)
                          ? idem_schema_suggest_property(self->tool->input, name, len)
                          : NULL;

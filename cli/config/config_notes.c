@@ -12,13 +12,13 @@ static bool is_name_char(char c) {
 
 #define NAME_MAX_SEEN 256 /* longer names are taken for used */
 
-static void use(idem__map *used, const char *name, size_t len) {
+static void use(idem_map *used, const char *name, size_t len) {
   static char here;
-  if (len && idem__map_put(used, name, len, &here) == IDEM_E_NOMEM) memory_exhausted();
+  if (len && idem_map_put(used, name, len, &here) == IDEM_E_NOMEM) memory_exhausted();
 }
 
 /* "{name}" in a template. */
-static void see_template(idem__map *used, const char *text, size_t len) {
+static void see_template(idem_map *used, const char *text, size_t len) {
   const char *end = text + len;
   for (const char *at = text; (at = memchr(at, '{', (size_t)(end - at)));) {
     size_t most = (size_t)(end - ++at) < NAME_MAX_SEEN ? (size_t)(end - at) : NAME_MAX_SEEN;
@@ -28,7 +28,7 @@ static void see_template(idem__map *used, const char *text, size_t len) {
 }
 
 /* ":name", "@name" or "$name" in a query. */
-static void see_query(idem__map *used, const char *text, size_t len) {
+static void see_query(idem_map *used, const char *text, size_t len) {
   const char *end = text + len;
   for (const char *at = text; at < end; at++) {
     const char *from = at + 1, *to = from;
@@ -39,7 +39,7 @@ static void see_query(idem__map *used, const char *text, size_t len) {
   }
 }
 
-static void see(idem__map *used, yyjson_val *value) {
+static void see(idem_map *used, yyjson_val *value) {
   yyjson_val *key, *item;
   size_t i, max;
   if (yyjson_is_str(value)) see_template(used, yyjson_get_str(value), yyjson_get_len(value));
@@ -53,7 +53,7 @@ static void see(idem__map *used, yyjson_val *value) {
   }
 }
 
-static void see_tool(idem__map *used, yyjson_val *tool) {
+static void see_tool(idem_map *used, yyjson_val *tool) {
   static const char *const places[] = {"run", "stdin", "env", "http"};
   yyjson_val *query = yyjson_obj_get(tool, "query");
   for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -70,21 +70,21 @@ static const char *where_to(const tool_config *tool) {
 static void note_unused(serve_config *self, const tool_config *tool, yyjson_val *value) {
   yyjson_val *args = yyjson_obj_get(value, "args"), *key, *item;
   size_t i, max;
-  idem__map used;
+  idem_map used;
   if (!args) args = yyjson_obj_get(yyjson_obj_get(value, "input"), "properties");
-  idem__map_init(&used, NULL, 0);
+  idem_map_init(&used, NULL, 0);
   see_tool(&used, value);
   idem_each_member(args, i, max, key, item) {
     const char *name = yyjson_get_str(key);
     size_t len = yyjson_get_len(key);
     (void)item;
     if (len && name[len - 1] == '?') len--;
-    if (len >= NAME_MAX_SEEN || idem__map_get(&used, name, len)) continue;
+    if (len >= NAME_MAX_SEEN || idem_map_get(&used, name, len)) continue;
     source_note(&self->source, key,
                 "tool %s: nothing uses the argument %.*s: write %s%.*s%s, or remove it", tool->name,
                 (int)len, name, tool->query ? ":" : "{", (int)len, name, where_to(tool));
   }
-  idem__map_deinit(&used);
+  idem_map_deinit(&used);
 }
 
 /* ----------------------------------------------------------------------- home folders */

@@ -91,8 +91,7 @@ static void remember(serve_config *self, yyjson_val *at, const char *text) {
   if (self->secret_count == SECRETS_MAX)
     source_fault(&self->source, at, "there are more than %d secrets", SECRETS_MAX);
   else if (len >= 4)
-    self->secrets[self->secret_count++] =
-        (idem__secret){memory_text(&self->memory, text, len), len};
+    self->secrets[self->secret_count++] = (idem_secret){memory_text(&self->memory, text, len), len};
 }
 
 const char *config_secret(serve_config *self, const tool_config *tool, yyjson_val *reference) {

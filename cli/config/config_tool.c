@@ -42,7 +42,7 @@ static void check_types(serve_config *self, yyjson_val *args) {
   }
 }
 
-static void put_text(idem__buf *out, const char *text) { idem__buf_put(out, text, strlen(text)); }
+static void put_text(idem_buf *out, const char *text) { idem_buf_put(out, text, strlen(text)); }
 
 /* The length of an argument's name: one that ends with ? may be left out, as may one with a default. */
 static size_t name_length(yyjson_val *key) {
@@ -50,34 +50,34 @@ static size_t name_length(yyjson_val *key) {
   return len && yyjson_get_str(key)[len - 1] == '?' ? len - 1 : len;
 }
 
-static void put_properties(yyjson_val *args, idem__buf *out) {
+static void put_properties(yyjson_val *args, idem_buf *out) {
   yyjson_val *key, *value;
   size_t i, max;
   idem_each_member(args, i, max, key, value) {
     const char *schema = yyjson_is_str(value) ? short_schema(value) : NULL;
     put_text(out, i ? "," : "");
-    idem__text_json_string(out, yyjson_get_str(key), name_length(key));
+    idem_text_json_string(out, yyjson_get_str(key), name_length(key));
     put_text(out, ":");
     if (yyjson_is_obj(value))
-      idem__json_put(out, value);
+      idem_json_put(out, value);
     else
       put_text(out, schema ? schema : "true");
   }
 }
 
-static void put_required(yyjson_val *args, idem__buf *out) {
+static void put_required(yyjson_val *args, idem_buf *out) {
   yyjson_val *key, *value;
   size_t i, max, count = 0;
   idem_each_member(args, i, max, key, value) {
     size_t len = name_length(key);
     if (len < yyjson_get_len(key) || yyjson_obj_get(value, "default")) continue;
     put_text(out, count++ ? "," : "");
-    idem__text_json_string(out, yyjson_get_str(key), len);
+    idem_text_json_string(out, yyjson_get_str(key), len);
   }
 }
 
 /* {"name?": "string"} becomes a schema of type object. */
-static void put_schema(yyjson_val *args, idem__buf *out) {
+static void put_schema(yyjson_val *args, idem_buf *out) {
   put_text(out, "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{");
   put_properties(args, out);
   put_text(out, "},\"required\":[");
@@ -88,13 +88,13 @@ static void put_schema(yyjson_val *args, idem__buf *out) {
 const char *config_input_schema(serve_config *self, const tool_config *tool) {
   if (tool->hidden) return tool->input_schema;
   yyjson_val *value = yyjson_obj_iter_get_val(tool->key), *input = yyjson_obj_get(value, "input");
-  idem__buf *out = &self->scratch;
+  idem_buf *out = &self->scratch;
   out->len = 0;
   if (input)
-    idem__json_put(out, input);
+    idem_json_put(out, input);
   else
     put_schema(yyjson_obj_get(value, "args"), out);
-  return idem__buf_put(out, "", 1) == IDEM_OK ? out->data : ""; /* no schema: a fault, told */
+  return idem_buf_put(out, "", 1) == IDEM_OK ? out->data : ""; /* no schema: a fault, told */
 }
 
 bool config_input(serve_config *self, tool_config *tool) {

@@ -23,19 +23,19 @@ static yyjson_val *value_of(const values *from, const piece *name) {
   return yyjson_is_null(value) ? NULL : value;
 }
 
-static bool put(idem__buf *out, const char *text, size_t len, const piece *name,
+static bool put(idem_buf *out, const char *text, size_t len, const piece *name,
                 template_fault *fault) {
   if (memchr(text, 0, len))
     return template_refuse(fault, "arguments.%.*s: must not hold a NUL character", (int)name->len,
                            name->text);
-  if (idem__buf_put(out, text, len) == IDEM_OK) return true;
+  if (idem_buf_put(out, text, len) == IDEM_OK) return true;
   return template_refuse(
       fault, "arguments.%.*s: too long to be an argument of a program (%zu bytes at most)",
       (int)name->len, name->text, out->max);
 }
 
 /* Strings as they are, everything else as JSON writes it. */
-static bool put_value(idem__buf *out, yyjson_val *value, const piece *name, template_fault *fault) {
+static bool put_value(idem_buf *out, yyjson_val *value, const piece *name, template_fault *fault) {
   if (yyjson_is_str(value))
     return put(out, yyjson_get_str(value), yyjson_get_len(value), name, fault);
   if (yyjson_is_raw(value))
@@ -48,7 +48,7 @@ static bool put_value(idem__buf *out, yyjson_val *value, const piece *name, temp
 }
 
 /* `item` stands for a list's turn; NULL where the slot holds no list. */
-static bool render(const word_template *self, const values *from, yyjson_val *item, idem__buf *out,
+static bool render(const word_template *self, const values *from, yyjson_val *item, idem_buf *out,
                    template_fault *fault) {
   for (size_t i = 0; i < self->count; i++) {
     const piece *at = &self->pieces[i];
@@ -66,7 +66,7 @@ static bool render(const word_template *self, const values *from, yyjson_val *it
   return true;
 }
 
-bool word_render(const word_template *self, const values *from, idem__buf *out,
+bool word_render(const word_template *self, const values *from, idem_buf *out,
                  template_fault *fault) {
   return render(self, from, NULL, out, fault);
 }
@@ -115,8 +115,8 @@ static bool may_begin_with_dash(const slot *within, size_t index, yyjson_val *va
 static bool add_word(const slot *within, const word_template *words, size_t index,
                      const values *from, yyjson_val *item, word_list *out, template_fault *fault) {
   const word_template *self = &words[index];
-  idem__buf text;
-  idem__buf_init(&text, NULL, WORD_MAX);
+  idem_buf text;
+  idem_buf_init(&text, NULL, WORD_MAX);
   bool fine = render(self, from, item, &text, fault);
   if (fine && self->count && self->pieces[0].is_name && text.len && text.data[0] == '-') {
     const piece *name = self->pieces;
@@ -127,7 +127,7 @@ static bool add_word(const slot *within, const word_template *words, size_t inde
           (int)name->len, name->text);
   }
   fine = fine && word_list_add(out, text.data, text.len, fault);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return fine;
 }
 

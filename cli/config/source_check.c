@@ -11,10 +11,10 @@
 #define ERRORS_MAX 100u /* of the schema; with more, nothing else is looked at */
 
 /* True: it was there before. Out of memory, it is not noticed. */
-static bool is_again(idem__map *seen, yyjson_val *key) {
+static bool is_again(idem_map *seen, yyjson_val *key) {
   const char *name = yyjson_get_str(key);
-  if (idem__map_get(seen, name, yyjson_get_len(key))) return true;
-  idem__map_put(seen, name, yyjson_get_len(key), key);
+  if (idem_map_get(seen, name, yyjson_get_len(key))) return true;
+  idem_map_put(seen, name, yyjson_get_len(key), key);
   return false;
 }
 
@@ -34,14 +34,14 @@ static bool check_members(config_source *self, yyjson_val *object, unsigned dept
   yyjson_val *first = unsafe_yyjson_get_first(object), *key, *member;
   size_t i, count;
   bool flat = true;
-  idem__map seen;
-  idem__map_init(&seen, NULL, 0);
+  idem_map seen;
+  idem_map_init(&seen, NULL, 0);
   idem_each_member(object, i, count, key, member) {
     if (count > 16 ? is_again(&seen, key) : is_among(first, key))
       source_fault(self, key, "\"%s\" is given twice: remove one", yyjson_get_str(key));
     if (yyjson_is_ctn(member)) flat = check_twice(self, member, depth + 1) && flat;
   }
-  idem__map_deinit(&seen);
+  idem_map_deinit(&seen);
   return flat;
 }
 

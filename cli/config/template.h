@@ -4,9 +4,9 @@
 #ifndef IDEM_CLI_TEMPLATE_H
 #define IDEM_CLI_TEMPLATE_H
 
-#include "base/base.h"
 #include "memory.h"
 
+#include <idem/text.h>
 #include <yyjson.h>
 
 /* Literal text, or the name of an argument. */
@@ -74,7 +74,7 @@ typedef struct values {
 } values;
 
 /* Appends the text; an absent value counts as empty. False: no room or a value that is no text. */
-bool word_render(const word_template *self, const values *from, idem__buf *out,
+bool word_render(const word_template *self, const values *from, idem_buf *out,
                  template_fault *fault);
 /* Fills the list, to be freed with word_list_free either way. */
 bool template_expand(const arguments_template *self, const values *from, word_list *out,

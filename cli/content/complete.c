@@ -96,7 +96,7 @@ static void take_lines(call *self, suggestions *found) {
        at = newline + 1) {
     size_t len = (size_t)(newline - at);
     *newline = 0;
-    if (len && idem__utf8_valid(at, len) && !memchr(at, 0, len) &&
+    if (len && idem_utf8_valid(at, len) && !memchr(at, 0, len) &&
         (!asked || asked->uses_value || begins_with(at, typed)))
       suggest(found, at);
   }

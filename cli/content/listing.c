@@ -33,7 +33,7 @@ bool listing_includes(const resource_config *config, const char *path) {
 
 static bool take_file(walk *self, const char *path, const struct stat *about) {
   file_list *list = self->list;
-  if (!listing_includes(self->config, path) || !idem__utf8_valid(path, strlen(path)) ||
+  if (!listing_includes(self->config, path) || !idem_utf8_valid(path, strlen(path)) ||
       hidden_is(&self->hidden, about, NULL))
     return true;
   char *copy = strdup(path);

@@ -36,17 +36,17 @@ static void answer(idem_request *request, yyjson_val *arguments, void *user) {
   const prompt_config *prompt = user;
   values from = {.arguments = arguments};
   template_fault fault;
-  idem__buf text;
+  idem_buf text;
   if (!all_known(prompt, arguments, &fault)) {
     idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", fault.sentence);
     return;
   }
-  idem__buf_init(&text, NULL, PROMPT_MAX);
+  idem_buf_init(&text, NULL, PROMPT_MAX);
   if (word_render(&prompt->text, &from, &text, &fault))
     idem_prompt_text(request, text.len ? text.data : "", text.len);
   else
     idem_reply_error_text(request, IDEM_RPC_INVALID_PARAMS, "Invalid params", fault.sentence);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 static bool add(serve_config *file, const prompt_config *config, idem_server *server) {

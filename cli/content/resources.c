@@ -106,17 +106,17 @@ static int open_resource_file(const open_resource *self, const char *path) {
 
 /* ------------------------------------------------------------------------- reading */
 
-static bool read_all(int fd, idem__buf *out) {
+static bool read_all(int fd, idem_buf *out) {
   char bytes[16384];
   ssize_t got;
   while ((got = read(fd, bytes, sizeof bytes)) > 0)
-    if (idem__buf_put(out, bytes, (size_t)got) != IDEM_OK) return false;
+    if (idem_buf_put(out, bytes, (size_t)got) != IDEM_OK) return false;
   return got == 0;
 }
 
-static void answer_bytes(idem_request *request, const char *mime, const idem__buf *bytes) {
+static void answer_bytes(idem_request *request, const char *mime, const idem_buf *bytes) {
   const char *data = bytes->len ? bytes->data : "";
-  if (idem__utf8_valid(data, bytes->len) && !memchr(data, 0, bytes->len))
+  if (idem_utf8_valid(data, bytes->len) && !memchr(data, 0, bytes->len))
     idem_resource_text(request, mime ? mime : "text/plain", data, bytes->len);
   else
     idem_resource_blob(request, mime ? mime : "application/octet-stream", data, bytes->len);
@@ -124,20 +124,20 @@ static void answer_bytes(idem_request *request, const char *mime, const idem__bu
 
 static void answer_file(idem_request *request, const open_resource *self, const char *path) {
   struct stat about;
-  idem__buf bytes;
+  idem_buf bytes;
   int fd = open_resource_file(self, path);
   if (fd < 0 || fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || is_kept(self, fd)) {
     if (fd >= 0) close(fd);
     idem_resource_missing(request);
     return;
   }
-  idem__buf_init(&bytes, NULL, self->config->max_bytes);
+  idem_buf_init(&bytes, NULL, self->config->max_bytes);
   if (read_all(fd, &bytes))
     answer_bytes(request, mime_of(self->config, path), &bytes);
   else
     idem_reply_error_text(request, IDEM_RPC_SERVER_ERROR, "Resource cannot be read",
                           "it is larger than max_bytes, or reading it failed");
-  idem__buf_deinit(&bytes);
+  idem_buf_deinit(&bytes);
   close(fd);
 }
 
@@ -148,7 +148,7 @@ static bool path_in(const open_resource *self, const char *uri, char *path, size
   for (const char *at = uri + skip; *at; at++) {
     char c = *at;
     if (c == '%') {
-      int high = idem__hex_value(at[1]), low = high < 0 ? -1 : idem__hex_value(at[2]);
+      int high = idem_hex_value(at[1]), low = high < 0 ? -1 : idem_hex_value(at[2]);
       if (low < 0 || !(high | low)) return false;
       c = (char)(high * 16 + low);
       at += 2;
@@ -190,31 +190,31 @@ static bool add(const open_resource *self, idem_server *server, const char *uri,
   return false;
 }
 
-static void put_escaped(idem__buf *uri, const char *path) {
+static void put_escaped(idem_buf *uri, const char *path) {
   for (; *path; path++) {
     unsigned char c = (unsigned char)*path;
     bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                  strchr("-._~/", c);
     if (plain)
-      idem__buf_put(uri, path, 1);
+      idem_buf_put(uri, path, 1);
     else
-      idem__buf_printf(uri, "%%%02X", c);
+      idem_buf_printf(uri, "%%%02X", c);
   }
 }
 
 /* The URI of a file beneath a directory. */
-static bool put_uri(const open_resource *self, const char *path, idem__buf *uri) {
-  idem__buf_init(uri, NULL, (size_t)4 * PATH_MAX);
-  idem__buf_put(uri, self->uri, strlen(self->uri));
+static bool put_uri(const open_resource *self, const char *path, idem_buf *uri) {
+  idem_buf_init(uri, NULL, (size_t)4 * PATH_MAX);
+  idem_buf_put(uri, self->uri, strlen(self->uri));
   put_escaped(uri, path);
-  return idem__buf_put(uri, "", 1) == IDEM_OK;
+  return idem_buf_put(uri, "", 1) == IDEM_OK;
 }
 
 static bool list_file(const open_resource *self, idem_server *server, const char *path) {
-  idem__buf uri;
+  idem_buf uri;
   bool fine = put_uri(self, path, &uri) &&
               add(self, server, uri.data, path, mime_of(self->config, path), false);
-  idem__buf_deinit(&uri);
+  idem_buf_deinit(&uri);
   return fine;
 }
 
@@ -242,18 +242,18 @@ static void watch_parent(open_resource *self, watcher *watches) {
 }
 
 static void tell_updated(const open_resource *self, idem_server *server, const char *path) {
-  idem__buf uri;
+  idem_buf uri;
   if (put_uri(self, path, &uri)) idem_server_resource_updated(server, uri.data);
-  idem__buf_deinit(&uri);
+  idem_buf_deinit(&uri);
 }
 
 static void unlist_file(const open_resource *self, idem_server *server, const char *path) {
-  idem__buf uri;
+  idem_buf uri;
   if (put_uri(self, path, &uri)) {
     idem_server_remove_resource(server, uri.data);
     idem_server_resource_updated(server, uri.data);
   }
-  idem__buf_deinit(&uri);
+  idem_buf_deinit(&uri);
 }
 
 /* Both are sorted: what is in one alone came or went. */

@@ -23,12 +23,11 @@ static bool is_unreserved(unsigned char c) {
          c == '_' || c == '.' || c == '~';
 }
 
-static bool put_percent(idem__buf *out, const char *text, size_t len) {
+static bool put_percent(idem_buf *out, const char *text, size_t len) {
   idem_status status = IDEM_OK;
   for (size_t i = 0; i < len && status == IDEM_OK; i++) {
     unsigned char c = (unsigned char)text[i];
-    status =
-        is_unreserved(c) ? idem__buf_put(out, text + i, 1) : idem__buf_printf(out, "%%%02X", c);
+    status = is_unreserved(c) ? idem_buf_put(out, text + i, 1) : idem_buf_printf(out, "%%%02X", c);
   }
   return status == IDEM_OK;
 }
@@ -51,7 +50,7 @@ static bool has_control(const char *text, size_t len) {
   return false;
 }
 
-static bool put_value(idem__buf *out, place where, const char *text, size_t len, const piece *name,
+static bool put_value(idem_buf *out, place where, const char *text, size_t len, const piece *name,
                       template_fault *fault) {
   if (memchr(text, 0, len)) return refuse_value(fault, name, "must not hold a NUL character");
   if ((where == PLACE_PATH || where == PLACE_HEADER) && has_control(text, len))
@@ -60,12 +59,12 @@ static bool put_value(idem__buf *out, place where, const char *text, size_t len,
   if (where == PLACE_PATH && has_dots(text, len))
     return refuse_value(fault, name, "must not be or hold a path element . or ..");
   bool plain = where == PLACE_HEADER || where == PLACE_TEXT;
-  bool fits = plain ? idem__buf_put(out, text, len) == IDEM_OK : put_percent(out, text, len);
+  bool fits = plain ? idem_buf_put(out, text, len) == IDEM_OK : put_percent(out, text, len);
   return fits || refuse_value(fault, name, "is too long");
 }
 
 /* Strings as they are, everything else as JSON writes it. */
-static bool put_json_value(idem__buf *out, place where, yyjson_val *value, const piece *name,
+static bool put_json_value(idem_buf *out, place where, yyjson_val *value, const piece *name,
                            template_fault *fault) {
   if (yyjson_is_str(value))
     return put_value(out, where, yyjson_get_str(value), yyjson_get_len(value), name, fault);
@@ -88,7 +87,7 @@ static yyjson_val *value_of(yyjson_val *arguments, const piece *name) {
 
 /* `item` takes the place of a list. */
 static bool render(const word_template *self, place where, yyjson_val *arguments, yyjson_val *item,
-                   idem__buf *out, template_fault *fault) {
+                   idem_buf *out, template_fault *fault) {
   for (size_t i = 0; i < self->count; i++) {
     const piece *at = &self->pieces[i];
     yyjson_val *value = at->is_name ? value_of(arguments, at) : NULL;
@@ -101,7 +100,7 @@ static bool render(const word_template *self, place where, yyjson_val *arguments
     else if (where == PLACE_FORM)
       fine = put_percent(out, at->text, at->len) || template_refuse(fault, "the form is too long");
     else
-      fine = idem__buf_put(out, at->text, at->len) == IDEM_OK ||
+      fine = idem_buf_put(out, at->text, at->len) == IDEM_OK ||
              template_refuse(fault, "it is too long");
     if (!fine) return false;
   }
@@ -132,20 +131,20 @@ static survey survey_of(const word_template *self, yyjson_val *arguments) {
 
 /* What comes before a query has no "?": values are encoded, the path of the file ends there. */
 static bool put_pair(const char *name, const word_template *self, place where,
-                     yyjson_val *arguments, yyjson_val *item, idem__buf *out,
+                     yyjson_val *arguments, yyjson_val *item, idem_buf *out,
                      template_fault *fault) {
   bool first = where == PLACE_QUERY ? !memchr(out->data, '?', out->len) : !out->len;
-  if (where == PLACE_QUERY || !first) idem__buf_put(out, first ? "?" : "&", 1);
+  if (where == PLACE_QUERY || !first) idem_buf_put(out, first ? "?" : "&", 1);
   if (name) {
     put_percent(out, name, strlen(name));
-    idem__buf_put(out, "=", 1);
+    idem_buf_put(out, "=", 1);
   }
   return render(self, where, arguments, item, out, fault);
 }
 
 /* An absent value takes its pair along; a list repeats it. */
 static bool put_pairs(const char *name, const word_template *self, place where,
-                      yyjson_val *arguments, idem__buf *out, template_fault *fault) {
+                      yyjson_val *arguments, idem_buf *out, template_fault *fault) {
   survey seen = survey_of(self, arguments);
   yyjson_val *item;
   size_t i, max;
@@ -159,14 +158,14 @@ static bool put_pairs(const char *name, const word_template *self, place where,
 
 static bool build_url(http_request *self, const http_config *http, yyjson_val *arguments,
                       template_fault *fault) {
-  idem__buf *url = &self->url;
-  idem__buf_put(url, http->origin, strlen(http->origin));
+  idem_buf *url = &self->url;
+  idem_buf_put(url, http->origin, strlen(http->origin));
   size_t origin = url->len;
   if (!render(&http->path, PLACE_PATH, arguments, NULL, url, fault)) return false;
-  if (url->len == origin) idem__buf_put(url, "/", 1);
+  if (url->len == origin) idem_buf_put(url, "/", 1);
   for (size_t i = 0; i < http->query_count; i++)
     if (!put_pairs(NULL, &http->query[i], PLACE_QUERY, arguments, url, fault)) return false;
-  return idem__buf_put(url, "", 1) == IDEM_OK || template_refuse(fault, "the address is too long");
+  return idem_buf_put(url, "", 1) == IDEM_OK || template_refuse(fault, "the address is too long");
 }
 
 /* -------------------------------------------------------------------------- headers */
@@ -182,12 +181,12 @@ static bool build_header(http_request *self, const http_field *field, yyjson_val
                          template_fault *fault) {
   if (field->secret) return add_header(self, field->name, field->secret, strlen(field->secret));
   if (survey_of(&field->value, arguments).absent) return true;
-  idem__buf value;
-  idem__buf_init(&value, NULL, HEADER_MAX);
+  idem_buf value;
+  idem_buf_init(&value, NULL, HEADER_MAX);
   bool fine = render(&field->value, PLACE_HEADER, arguments, NULL, &value, fault) &&
               (add_header(self, field->name, value.len ? value.data : "", value.len) ||
                template_refuse(fault, "out of memory"));
-  idem__buf_deinit(&value);
+  idem_buf_deinit(&value);
   return fine;
 }
 
@@ -221,13 +220,13 @@ static yyjson_mut_val *build_text(body_build *self) {
     yyjson_val *value = value_of(self->arguments, &text->pieces[0]);
     return value ? yyjson_val_mut_copy(self->doc, value) : NULL;
   }
-  idem__buf out;
-  idem__buf_init(&out, NULL, BODY_MAX);
+  idem_buf out;
+  idem_buf_init(&out, NULL, BODY_MAX);
   bool fine = render(text, PLACE_TEXT, self->arguments, NULL, &out, self->fault);
   yyjson_mut_val *made =
       fine ? yyjson_mut_strncpy(self->doc, out.len ? out.data : "", out.len) : NULL;
   if (!made) self->failed = true;
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
   return made;
 }
 
@@ -260,7 +259,7 @@ static bool build_json(http_request *self, const http_config *http, yyjson_val *
   build.doc = yyjson_mut_doc_new(NULL);
   yyjson_mut_val *root = build.doc ? build_value(&build, http->body) : NULL;
   char *text = root && !build.failed ? yyjson_mut_val_write(root, 0, &len) : NULL;
-  bool fine = text && idem__buf_put(&self->body, text, len) == IDEM_OK;
+  bool fine = text && idem_buf_put(&self->body, text, len) == IDEM_OK;
   free(text);
   yyjson_mut_doc_free(build.doc);
   return fine;
@@ -274,9 +273,9 @@ static bool build_body(http_request *self, const http_config *http, yyjson_val *
   for (size_t i = 0; i < http->form_count; i++) {
     const http_field *field = &http->form[i];
     if (field->secret) {
-      if (self->body.len) idem__buf_put(&self->body, "&", 1);
+      if (self->body.len) idem_buf_put(&self->body, "&", 1);
       put_percent(&self->body, field->name, strlen(field->name));
-      idem__buf_put(&self->body, "=", 1);
+      idem_buf_put(&self->body, "=", 1);
       put_percent(&self->body, field->secret, strlen(field->secret));
     } else if (!put_pairs(field->name, &field->value, PLACE_FORM, arguments, &self->body, fault)) {
       return false;
@@ -290,8 +289,8 @@ static bool build_body(http_request *self, const http_config *http, yyjson_val *
 bool http_build(http_request *self, const tool_config *tool, yyjson_val *arguments,
                 template_fault *fault) {
   *self = (http_request){.headers = NULL};
-  idem__buf_init(&self->url, NULL, URL_MAX);
-  idem__buf_init(&self->body, NULL, BODY_MAX);
+  idem_buf_init(&self->url, NULL, URL_MAX);
+  idem_buf_init(&self->body, NULL, BODY_MAX);
   return build_url(self, tool->http, arguments, fault) &&
          build_headers(self, tool->http, arguments, fault) &&
          build_body(self, tool->http, arguments, fault);
@@ -300,6 +299,6 @@ bool http_build(http_request *self, const tool_config *tool, yyjson_val *argumen
 void http_request_free(http_request *self) {
   for (size_t i = 0; i < self->header_count; i++) free(self->headers[i]);
   free(self->headers);
-  idem__buf_deinit(&self->url);
-  idem__buf_deinit(&self->body);
+  idem_buf_deinit(&self->url);
+  idem_buf_deinit(&self->body);
 }

@@ -47,30 +47,30 @@ static void http_call_end(http_call *self) {
 /* ------------------------------------------------------------------------ answering */
 
 /* Without secrets, and no more than a model needs to see what was wrong. */
-static void put_excerpt(const http_call *self, idem__buf *out, const char *text, size_t len) {
+static void put_excerpt(const http_call *self, idem_buf *out, const char *text, size_t len) {
   const serve_config *file = self->tool->file;
-  idem__buf safe, clean;
-  idem__buf_init(&safe, NULL, EXCERPT_BYTES);
-  idem__buf_init(&clean, NULL, (size_t)3 * EXCERPT_BYTES);
-  idem__redact_cut(&safe, text, len, file->secrets, file->secret_count, false);
+  idem_buf safe, clean;
+  idem_buf_init(&safe, NULL, EXCERPT_BYTES);
+  idem_buf_init(&clean, NULL, (size_t)3 * EXCERPT_BYTES);
+  idem_redact_cut(&safe, text, len, file->secrets, file->secret_count, false);
   reply_put_clean(&clean, safe.data, safe.len);
-  idem__buf_put(out, clean.data, clean.len);
-  if (len > EXCERPT_BYTES) idem__buf_puts(out, " [...]");
-  idem__buf_deinit(&safe);
-  idem__buf_deinit(&clean);
+  idem_buf_put(out, clean.data, clean.len);
+  if (len > EXCERPT_BYTES) idem_buf_puts(out, " [...]");
+  idem_buf_deinit(&safe);
+  idem_buf_deinit(&clean);
 }
 
 /* `text` is the other side's. */
 static void fail(http_call *self, const char *what, const char *text, size_t len) {
-  idem__buf sentence;
-  idem__buf_init(&sentence, NULL, (size_t)5 * EXCERPT_BYTES);
-  idem__buf_printf(&sentence, "%s: %s%s", self->tool->config->name, what, len ? ": " : "");
+  idem_buf sentence;
+  idem_buf_init(&sentence, NULL, (size_t)5 * EXCERPT_BYTES);
+  idem_buf_printf(&sentence, "%s: %s%s", self->tool->config->name, what, len ? ": " : "");
   if (len) put_excerpt(self, &sentence, text, len);
-  if (idem__buf_put(&sentence, "", 1) == IDEM_OK)
+  if (idem_buf_put(&sentence, "", 1) == IDEM_OK)
     reply_failed(self->request, sentence.data);
   else
     reply_no_memory(self->request, self->tool->config);
-  idem__buf_deinit(&sentence);
+  idem_buf_deinit(&sentence);
 }
 
 static void answer_text(const http_call *self, const char *body, size_t len) {
@@ -79,8 +79,8 @@ static void answer_text(const http_call *self, const char *body, size_t len) {
   yyjson_mut_val *content = yyjson_mut_arr(doc);
   static const char notice[] =
       "The answer held bytes that are no text; \xEF\xBF\xBD stands for them.";
-  idem__buf text;
-  idem__buf_init(&text, NULL, len * 3 + 1);
+  idem_buf text;
+  idem_buf_init(&text, NULL, len * 3 + 1);
   bool replaced = reply_put_clean(&text, body, len);
   bool built =
       doc && content && idem_content_text(doc, content, text.len ? text.data : "", text.len);
@@ -89,7 +89,7 @@ static void answer_text(const http_call *self, const char *body, size_t len) {
     reply_tool(request, self->tool->config, &(idem_tool_result){.content = content});
   else
     reply_no_memory(request, self->tool->config);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 /* The addresses in it without their paths, where arguments stand. */
@@ -128,7 +128,7 @@ static void pass_on(http_call *self, int status, const char *body, size_t len) {
 }
 
 static void on_room(room_wait *room) {
-  http_call *self = IDEM__CONTAINER(room, http_call, room);
+  http_call *self = IDEM_CONTAINER(room, http_call, room);
   if (!room_for(self->request)) {
     room_look_soon(room);
     return;
@@ -210,7 +210,7 @@ static void begin(http_call *self) {
   http_call_end(self);
 }
 
-static void on_turn(turns_call *turn) { begin(IDEM__CONTAINER(turn, http_call, turn)); }
+static void on_turn(turns_call *turn) { begin(IDEM_CONTAINER(turn, http_call, turn)); }
 
 static void give_way(http_call *self) {
   idem_request_on_cancel(self->request, NULL, NULL);
@@ -218,7 +218,7 @@ static void give_way(http_call *self) {
   http_call_free(self);
 }
 
-static void on_give_way(turns_call *turn) { give_way(IDEM__CONTAINER(turn, http_call, turn)); }
+static void on_give_way(turns_call *turn) { give_way(IDEM_CONTAINER(turn, http_call, turn)); }
 
 static http_call *http_call_new(http_tool *tool, idem_request *request, yyjson_val *arguments) {
   http_call *self = calloc(1, sizeof *self);
@@ -228,7 +228,7 @@ static http_call *http_call_new(http_tool *tool, idem_request *request, yyjson_v
     return NULL;
   }
   *self = (http_call){.tool = tool, .request = request};
-  idem__list_init(&self->turn.link);
+  idem_list_init(&self->turn.link);
   room_wait_init(&self->room, on_room);
   edition_hold(tool->edition);
   if (http_build(&self->built, tool->config, arguments, &fault)) return self;

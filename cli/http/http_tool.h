@@ -11,10 +11,10 @@
 
 /* A request as it will be sent. */
 typedef struct http_request {
-  idem__buf url;
+  idem_buf url;
   char **headers; /* "Name: value"; ends with NULL */
   size_t header_count;
-  idem__buf body;
+  idem_buf body;
 } http_request;
 
 /* False: fault says which argument cannot be used. http_request_free either way. */

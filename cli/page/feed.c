@@ -46,9 +46,9 @@ static void on_sample(void *user, const sample *taken) {
 static void on_line(idem_log_level level, const char *line, size_t len, void *user) {
   feed *self = user;
   (void)level;
-  idem__lock_take(&self->lock);
+  uv_mutex_lock(&self->lock);
   if (record_put_log(&self->told, wall_clock_us(), line, len) != IDEM_OK) self->untold++;
-  idem__lock_give(&self->lock);
+  uv_mutex_unlock(&self->lock);
   wake(self);
 }
 
@@ -59,10 +59,10 @@ static void keep_history(feed *self, const char *lines, size_t len) {
     const char *middle = self->history.data + self->history.len / 2;
     const char *end = memchr(middle, '\n', self->history.len - self->history.len / 2);
     size_t gone = end ? (size_t)(end - self->history.data) + 1 : self->history.len;
-    idem__buf_consume(&self->history, gone);
+    idem_buf_consume(&self->history, gone);
     self->forgotten += gone;
   }
-  idem__buf_put(&self->history, lines, len);
+  idem_buf_put(&self->history, lines, len);
 }
 
 static size_t count_lines(const char *text, size_t len) {
@@ -72,11 +72,11 @@ static size_t count_lines(const char *text, size_t len) {
 }
 
 static void take_told(feed *self) {
-  idem__lock_take(&self->lock);
+  uv_mutex_lock(&self->lock);
   if (self->told.len) {
     keep_history(self, self->told.data, self->told.len);
     size_t lines = count_lines(self->told.data, self->told.len);
-    if (self->readers && idem__buf_put(&self->pending, self->told.data, self->told.len) == IDEM_OK)
+    if (self->readers && idem_buf_put(&self->pending, self->told.data, self->told.len) == IDEM_OK)
       self->pending_count += lines;
     else if (self->readers)
       self->lost += lines;
@@ -84,7 +84,7 @@ static void take_told(feed *self) {
   self->lost += self->untold;
   self->untold = 0;
   self->told.len = 0;
-  idem__lock_give(&self->lock);
+  uv_mutex_unlock(&self->lock);
 }
 
 /* ------------------------------------------------------------------------- readers */
@@ -92,9 +92,9 @@ static void take_told(feed *self) {
 /* Only what was not written is to be told of. */
 static void tell_lost(feed_reader *reader) {
   char storage[96];
-  idem__buf line;
+  idem_buf line;
   if (!reader->lost) return;
-  idem__buf_fixed(&line, storage, sizeof storage);
+  idem_buf_fixed(&line, storage, sizeof storage);
   record_put_lost(&line, wall_clock_us(), reader->lost);
   if (idem_http_stream_write(reader->exchange, line.data, line.len) == IDEM_OK) reader->lost = 0;
 }
@@ -122,7 +122,7 @@ static void on_news(uv_async_t *async) {
   }
   self->pending.len = self->pending_count = 0;
   self->lost = 0;
-  idem__buf_trim(&self->pending, (size_t)64 * 1024);
+  idem_buf_trim(&self->pending, (size_t)64 * 1024);
 }
 
 /* Nobody looks: warnings alone are kept. */
@@ -131,10 +131,10 @@ static void look(feed *self) {
   idem_loop_trace(self->loop, seen ? on_message : NULL, self);
   idem_log_watch(self->log, seen ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, on_line, self);
   if (seen) return;
-  idem__buf_deinit(&self->pending);
-  idem__buf_deinit(&self->scratch);
-  idem__buf_init(&self->pending, NULL, PENDING_BYTES);
-  idem__buf_init(&self->scratch, NULL, SCRATCH_BYTES);
+  idem_buf_deinit(&self->pending);
+  idem_buf_deinit(&self->scratch);
+  idem_buf_init(&self->pending, NULL, PENDING_BYTES);
+  idem_buf_init(&self->scratch, NULL, SCRATCH_BYTES);
   self->pending_count = 0;
 }
 
@@ -152,12 +152,12 @@ static void on_gone(void *user) { leave(user); }
 /* ------------------------------------------------------------------------- serving */
 
 /* What there is already: the header, the last hour, the last warnings. */
-static idem_status put_past(const feed *self, idem__buf *out) {
+static idem_status put_past(const feed *self, idem_buf *out) {
   idem_status status = record_put_header(out, wall_clock_us());
   for (size_t i = 0; status == IDEM_OK && i < samples_count(&self->samples); i++)
     status = record_put_sample(out, samples_at(&self->samples, i));
   return status == IDEM_OK && self->history.len
-             ? idem__buf_put(out, self->history.data, self->history.len)
+             ? idem_buf_put(out, self->history.data, self->history.len)
              : status;
 }
 
@@ -165,7 +165,7 @@ static void refuse(idem_http_exchange *exchange) {
   idem_http_respond(exchange, &(idem_http_answer){.status = 503});
 }
 
-static void begin(feed *self, feed_reader *reader, const idem__buf *past) {
+static void begin(feed *self, feed_reader *reader, const idem_buf *past) {
   static const char *const headers[] = {"X-Accel-Buffering: no", NULL};
   *reader = (feed_reader){.next = self->readers, .feed = self, .exchange = reader->exchange};
   self->readers = reader;
@@ -181,9 +181,9 @@ static void begin(feed *self, feed_reader *reader, const idem__buf *past) {
 
 void feed_serve(idem_http_exchange *exchange, const idem_http_request *request, void *user) {
   feed *self = user;
-  idem__buf past;
+  idem_buf past;
   (void)request;
-  idem__buf_init(&past, NULL, (size_t)256 * 1024);
+  idem_buf_init(&past, NULL, (size_t)256 * 1024);
   feed_reader *reader = calloc(1, sizeof *reader);
   if (reader) reader->exchange = exchange;
   idem_http_keep_opts keep = {.on_gone = on_gone, .on_room = on_room, .user = reader};
@@ -194,7 +194,7 @@ void feed_serve(idem_http_exchange *exchange, const idem_http_request *request, 
   } else {
     begin(self, reader, &past);
   }
-  idem__buf_deinit(&past);
+  idem_buf_deinit(&past);
 }
 
 /* -------------------------------------------------------------------------- faults */
@@ -209,19 +209,19 @@ static bool is_fault(yyjson_val *log) {
   return yyjson_equals_str(level, "error") || yyjson_equals_str(level, "warn");
 }
 
-static void put_fault(idem__buf *out, const char *line, size_t len) {
+static void put_fault(idem_buf *out, const char *line, size_t len) {
   yyjson_doc *doc = yyjson_read(line, len, 0);
   yyjson_val *log = yyjson_obj_get(yyjson_doc_get_root(doc), "log");
   yyjson_val *detail = yyjson_obj_get(log, "detail");
   yyjson_val *text = detail ? detail : yyjson_obj_get(log, "message");
   if (text && is_fault(log)) {
-    if (out->len) idem__buf_puts(out, ",");
-    idem__text_json_string(out, yyjson_get_str(text), yyjson_get_len(text));
+    if (out->len) idem_buf_puts(out, ",");
+    idem_text_json_string(out, yyjson_get_str(text), yyjson_get_len(text));
   }
   yyjson_doc_free(doc);
 }
 
-void feed_put_since(feed *self, size_t mark, idem__buf *out) {
+void feed_put_since(feed *self, size_t mark, idem_buf *out) {
   take_told(self);
   size_t from = mark > self->forgotten ? mark - self->forgotten : 0;
   while (from < self->history.len) {
@@ -237,11 +237,11 @@ void feed_put_since(feed *self, size_t mark, idem__buf *out) {
 
 void feed_init(feed *self, idem_log *log, const program_host *programs) {
   *self = (feed){.log = log};
-  idem__lock_init(&self->lock);
-  idem__buf_init(&self->told, NULL, TOLD_BYTES);
-  idem__buf_init(&self->history, NULL, HISTORY_BYTES);
-  idem__buf_init(&self->pending, NULL, PENDING_BYTES);
-  idem__buf_init(&self->scratch, NULL, SCRATCH_BYTES);
+  if (uv_mutex_init(&self->lock) != 0) memory_exhausted();
+  idem_buf_init(&self->told, NULL, TOLD_BYTES);
+  idem_buf_init(&self->history, NULL, HISTORY_BYTES);
+  idem_buf_init(&self->pending, NULL, PENDING_BYTES);
+  idem_buf_init(&self->scratch, NULL, SCRATCH_BYTES);
   samples_init(&self->samples, programs, on_sample, self);
 }
 
@@ -262,8 +262,9 @@ void feed_deinit(feed *self) {
     free(first);
   }
   samples_deinit(&self->samples);
-  idem__buf_deinit(&self->told);
-  idem__buf_deinit(&self->history);
-  idem__buf_deinit(&self->pending);
-  idem__buf_deinit(&self->scratch);
+  uv_mutex_destroy(&self->lock);
+  idem_buf_deinit(&self->told);
+  idem_buf_deinit(&self->history);
+  idem_buf_deinit(&self->pending);
+  idem_buf_deinit(&self->scratch);
 }

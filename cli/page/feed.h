@@ -13,15 +13,15 @@ typedef struct feed {
   idem_log *log;
   uv_loop_t *loop; /* NULL: it does not run yet */
   uv_async_t news;
-  idem__lock lock;   /* of the two that any thread writes */
-  idem__buf told;    /* log lines that the loop has not seen */
-  uint64_t untold;   /* lines that had no room there */
-  idem__buf history; /* the last of them, as records */
-  size_t forgotten;  /* bytes that were in it */
-  idem__buf pending; /* records of this turn, for every reader */
+  uv_mutex_t lock;  /* of the two that any thread writes */
+  idem_buf told;    /* log lines that the loop has not seen */
+  uint64_t untold;  /* lines that had no room there */
+  idem_buf history; /* the last of them, as records */
+  size_t forgotten; /* bytes that were in it */
+  idem_buf pending; /* records of this turn, for every reader */
   size_t pending_count;
-  uint64_t lost;     /* records of this turn that had no room */
-  idem__buf scratch; /* of the message being recorded */
+  uint64_t lost;    /* records of this turn that had no room */
+  idem_buf scratch; /* of the message being recorded */
   feed_reader *readers;
   samples samples;
 } feed;
@@ -38,6 +38,6 @@ void feed_serve(idem_http_exchange *exchange, const idem_http_request *request, 
 /* Where the history is now; and what warnings and errors since then say, as the strings of a JSON array, into an
  * empty buffer. */
 size_t feed_mark(feed *self);
-void feed_put_since(feed *self, size_t mark, idem__buf *out);
+void feed_put_since(feed *self, size_t mark, idem_buf *out);
 
 #endif

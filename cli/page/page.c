@@ -63,7 +63,7 @@ bool page_init(page *self, const struct service *owner) {
   const char *why = "";
   *self = (page){.service = owner, .read_us = wall_clock_us()};
   feed_init(&self->feed, owner->log, &owner->programs);
-  idem__buf_init(&self->faults, NULL, FAULT_BYTES);
+  idem_buf_init(&self->faults, NULL, FAULT_BYTES);
   if (!page_key_init(&self->key, owner->options->page_key, &why)) {
     idem_logf(owner->log, IDEM_LOG_ERROR, "the page has no key", "%s", why);
     return false;
@@ -75,7 +75,7 @@ bool page_init(page *self, const struct service *owner) {
 
 void page_deinit(page *self) {
   feed_deinit(&self->feed);
-  idem__buf_deinit(&self->faults);
+  idem_buf_deinit(&self->faults);
   for (size_t i = 0; i < self->address_count; i++) free(self->addresses[i]);
   page_key_deinit(&self->key);
 }

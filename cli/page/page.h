@@ -23,7 +23,7 @@ typedef struct page {
   uint64_t read_us;   /* when what is in force was read */
   uint64_t failed_us; /* when the last reload was refused; 0: it was not */
   size_t mark;        /* where the log was when it began */
-  idem__buf faults;   /* of it: the strings of a JSON array */
+  idem_buf faults;    /* of it: the strings of a JSON array */
 } page;
 
 /* False: told. */

@@ -16,13 +16,13 @@ typedef struct sample {
 } sample;
 
 /* Each appends a whole line, or nothing: LIMIT, NOMEM. Times are microseconds since 1970. */
-idem_status record_put_header(idem__buf *out, uint64_t wall_us);
+idem_status record_put_header(idem_buf *out, uint64_t wall_us);
 /* `scratch` is for its use alone. */
-idem_status record_put_message(idem__buf *out, uint64_t wall_us, const idem_traced *message,
-                               const idem_log *log, idem__buf *scratch);
+idem_status record_put_message(idem_buf *out, uint64_t wall_us, const idem_traced *message,
+                               const idem_log *log, idem_buf *scratch);
 /* `line` is the log's own, in JSON. */
-idem_status record_put_log(idem__buf *out, uint64_t wall_us, const char *line, size_t len);
-idem_status record_put_sample(idem__buf *out, const sample *taken);
-idem_status record_put_lost(idem__buf *out, uint64_t wall_us, uint64_t count);
+idem_status record_put_log(idem_buf *out, uint64_t wall_us, const char *line, size_t len);
+idem_status record_put_sample(idem_buf *out, const sample *taken);
+idem_status record_put_lost(idem_buf *out, uint64_t wall_us, uint64_t count);
 
 #endif

@@ -23,9 +23,9 @@ static uint64_t memory_in_use(void) {
   return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static uint32_t count_of(const idem__list *list) {
+static uint32_t count_of(const idem_list *list) {
   uint32_t count = 0;
-  for (const idem__list *node = list->next; node != list; node = node->next) count++;
+  for (const idem_list *node = list->next; node != list; node = node->next) count++;
   return count;
 }
 

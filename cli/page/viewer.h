@@ -5,6 +5,6 @@
 #include "config/config.h"
 
 /* Browsers refuse modules from file://, so it is one classic script, whose digest its policy names. NOMEM, LIMIT. */
-idem_status viewer_put(idem__buf *out);
+idem_status viewer_put(idem_buf *out);
 
 #endif

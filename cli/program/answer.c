@@ -38,15 +38,15 @@ static void keep_errors(call *self, const char *bytes, size_t len) {
   }
   if (self->errors.len + len > self->errors.max) {
     size_t gone = self->errors.len + len - kept;
-    idem__buf_consume(&self->errors, gone);
+    idem_buf_consume(&self->errors, gone);
     self->told -= gone < self->told ? gone : self->told;
   }
-  idem__buf_put(&self->errors, bytes, len);
+  idem_buf_put(&self->errors, bytes, len);
 }
 
 static void end_line(call *self, bool newline) {
   self->line[self->line_len] = 0;
-  bool text = idem__utf8_valid(self->line, self->line_len);
+  bool text = idem_utf8_valid(self->line, self->line_len);
   if (!text || !take_progress(self, self->line)) {
     keep_errors(self, self->line, self->line_len);
     if (newline) keep_errors(self, "\n", 1);
@@ -96,7 +96,7 @@ static void log_line(idem_log *log, idem_log_level level, const char *message, c
 }
 
 static void log_lines(const program_tool *tool, idem_log_level level, const char *message,
-                      const idem__buf *text) {
+                      const idem_buf *text) {
   idem_log *log = tool->host->runners.log;
   const char *name = tool->config->name, *at = text->data, *end = at + text->len;
   for (unsigned i = 0; at < end; i++) {
@@ -115,13 +115,13 @@ static void log_lines(const program_tool *tool, idem_log_level level, const char
 void program_log_lines(const program_tool *tool, idem_log_level level, const char *message,
                        const char *text, size_t len) {
   idem_log *log = tool->host->runners.log;
-  idem__redaction rules = {
+  idem_redaction rules = {
       .secrets = tool->file->secrets, .secret_count = tool->file->secret_count, .keep_paths = true};
-  idem__buf safe;
-  if (!len || !idem__log_enabled(log, level)) return;
-  idem__buf_init(&safe, NULL, (size_t)256 << 10);
-  if (idem__redact_by(&safe, text, len, &rules) == IDEM_OK) log_lines(tool, level, message, &safe);
-  idem__buf_deinit(&safe);
+  idem_buf safe;
+  if (!len || !idem_log_enabled(log, level)) return;
+  idem_buf_init(&safe, NULL, (size_t)256 << 10);
+  if (idem_redact_by(&safe, text, len, &rules) == IDEM_OK) log_lines(tool, level, message, &safe);
+  idem_buf_deinit(&safe);
 }
 
 void program_log_errors(const program_tool *tool, const char *errors, size_t len) {
@@ -131,31 +131,31 @@ void program_log_errors(const program_tool *tool, const char *errors, size_t len
 
 /* ------------------------------------------------------------------------- content */
 
-void program_put_redacted(const program_tool *tool, const char *text, size_t len, idem__buf *out) {
-  idem__redaction rules = {.secrets = tool->file->secrets,
-                           .secret_count = tool->file->secret_count,
-                           .folders = tool->config->folders};
-  idem__buf safe;
-  idem__buf_init(&safe, NULL, (size_t)256 << 10);
-  if (idem__redact_by(&safe, text, len, &rules) == IDEM_OK)
+void program_put_redacted(const program_tool *tool, const char *text, size_t len, idem_buf *out) {
+  idem_redaction rules = {.secrets = tool->file->secrets,
+                          .secret_count = tool->file->secret_count,
+                          .folders = tool->config->folders};
+  idem_buf safe;
+  idem_buf_init(&safe, NULL, (size_t)256 << 10);
+  if (idem_redact_by(&safe, text, len, &rules) == IDEM_OK)
     reply_put_clean(out, safe.data, safe.len);
-  idem__buf_deinit(&safe);
+  idem_buf_deinit(&safe);
 }
 
-void program_put_tail(const program_tool *tool, const char *errors, size_t len, idem__buf *out) {
+void program_put_tail(const program_tool *tool, const char *errors, size_t len, idem_buf *out) {
   size_t most = tool->config->errors == ERRORS_WITH ? WITH_BYTES : TAIL_BYTES;
-  idem__buf clean;
+  idem_buf clean;
   if (tool->config->errors == ERRORS_HIDE || !len) return;
-  idem__buf_init(&clean, NULL, (size_t)768 << 10);
+  idem_buf_init(&clean, NULL, (size_t)768 << 10);
   program_put_redacted(tool, errors, len, &clean);
   size_t skip = clean.len > most ? clean.len - most : 0;
   while (skip < clean.len && ((unsigned char)clean.data[skip] & 0xC0u) == 0x80u) skip++;
-  idem__buf_printf(out, "\nstderr%s: ", skip ? " (its end)" : "");
-  idem__buf_put(out, clean.data + skip, clean.len - skip);
-  idem__buf_deinit(&clean);
+  idem_buf_printf(out, "\nstderr%s: ", skip ? " (its end)" : "");
+  idem_buf_put(out, clean.data + skip, clean.len - skip);
+  idem_buf_deinit(&clean);
 }
 
-static void add_tail(const call *self, idem__buf *out) {
+static void add_tail(const call *self, idem_buf *out) {
   program_put_tail(self->tool, self->errors.data, self->errors.len, out);
 }
 
@@ -189,14 +189,14 @@ static bool says_refused(const tool_config *tool, const char *errors, size_t len
   return false;
 }
 
-void program_put_hint(const program_tool *tool, const char *errors, size_t len, idem__buf *out) {
+void program_put_hint(const program_tool *tool, const char *errors, size_t len, idem_buf *out) {
   bool open = !tool->bounds->abi && !tool->bounds->seals;
   if (tool->config->unconfined || open || !len || !says_refused(tool->config, errors, len)) return;
-  idem__buf_printf(out, "%s%s is confined; \"allow\" in its definition names what it may reach.",
-                   out->data[out->len - 1] == '\n' ? "" : "\n", tool->config->name);
+  idem_buf_printf(out, "%s%s is confined; \"allow\" in its definition names what it may reach.",
+                  out->data[out->len - 1] == '\n' ? "" : "\n", tool->config->name);
 }
 
-static void add_hint(const call *self, idem__buf *out) {
+static void add_hint(const call *self, idem_buf *out) {
   program_put_hint(self->tool, self->errors.data, self->errors.len, out);
 }
 
@@ -235,11 +235,11 @@ bool call_failed(const call *self, char *how, size_t size) {
 }
 
 /* True: it failed. The sentence says how it ended. */
-static bool judge(const call *self, idem__buf *sentence) {
+static bool judge(const call *self, idem_buf *sentence) {
   const tool_config *config = self->tool->config;
   char how[160];
   if (call_failed(self, how, sizeof how)) {
-    idem__buf_printf(sentence, "%s %s", config->name, how);
+    idem_buf_printf(sentence, "%s %s", config->name, how);
     add_tail(self, sentence);
     add_hint(self, sentence);
     return true;
@@ -248,23 +248,23 @@ static bool judge(const call *self, idem__buf *sentence) {
   if (self->stopped != STOP_FLOOD) return false;
   failure_tell(self->request, config, "was stopped: more than %zu bytes (output_bytes)",
                config->output_bytes);
-  idem__buf_printf(sentence,
-                   "\nThe output was cut after %zu bytes (output_bytes) and %s was stopped.",
-                   config->output_bytes, config->name);
+  idem_buf_printf(sentence,
+                  "\nThe output was cut after %zu bytes (output_bytes) and %s was stopped.",
+                  config->output_bytes, config->name);
   return false;
 }
 
 /* ------------------------------------------------------------------------- answers */
 
-static void answer_text(call *self, idem__buf *sentence, bool failed) {
+static void answer_text(call *self, idem_buf *sentence, bool failed) {
   yyjson_mut_doc *doc = idem_request_doc(self->request);
   yyjson_mut_val *content = yyjson_mut_arr(doc);
-  idem__buf text;
-  idem__buf_init(&text, NULL, self->output.len * 3 + 1);
+  idem_buf text;
+  idem_buf_init(&text, NULL, self->output.len * 3 + 1);
   bool replaced = reply_put_clean(&text, self->output.data, self->output.len);
   if (replaced)
-    idem__buf_puts(sentence,
-                   "\nThe output held bytes that are no text; \xEF\xBF\xBD stands for them.");
+    idem_buf_puts(sentence,
+                  "\nThe output held bytes that are no text; \xEF\xBF\xBD stands for them.");
   bool built = doc && content;
   if (built && (text.len || !sentence->len))
     built = idem_content_text(doc, content, text.len ? text.data : "", text.len);
@@ -277,11 +277,11 @@ static void answer_text(call *self, idem__buf *sentence, bool failed) {
                &(idem_tool_result){.content = content, .is_error = failed});
   else
     reply_no_memory(self->request, self->tool->config);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 void call_answer(call *self) {
-  idem__buf sentence;
+  idem_buf sentence;
   if (self->errors.len > self->told)
     program_log_errors(self->tool, self->errors.data + self->told, self->errors.len - self->told);
   if (!self->request) return;
@@ -289,7 +289,7 @@ void call_answer(call *self) {
     completion_answer(self);
     return;
   }
-  idem__buf_init(&sentence, NULL, (size_t)32 << 10);
+  idem_buf_init(&sentence, NULL, (size_t)32 << 10);
   bool failed = judge(self, &sentence);
   if (self->tool->config->output_json && self->stopped == STOP_FLOOD)
     reply_failed_because(self->request, "%s printed more than %zu bytes of JSON (output_bytes)",
@@ -299,5 +299,5 @@ void call_answer(call *self) {
   else
     answer_text(self, &sentence, failed);
   self->request = NULL;
-  idem__buf_deinit(&sentence);
+  idem_buf_deinit(&sentence);
 }

@@ -26,7 +26,7 @@ static uint64_t now_ms(const kept_program *self) { return uv_now(self->tool->hos
 /* -------------------------------------------------------------------- the end of calls */
 
 static void end_call(call *self) {
-  idem__list_remove(&self->kept_link);
+  idem_list_remove(&self->kept_link);
   program_call_ended(self);
   call_free(self);
 }
@@ -36,8 +36,8 @@ static void fail_call(call *self) {
   end_call(self);
 }
 
-static void fail_all(idem__list *calls) {
-  while (!idem__list_empty(calls)) fail_call(IDEM__CONTAINER(calls->next, call, kept_link));
+static void fail_all(idem_list *calls) {
+  while (!idem_list_empty(calls)) fail_call(IDEM_CONTAINER(calls->next, call, kept_link));
 }
 
 static void stop(kept_program *self, bool expected) {
@@ -48,7 +48,7 @@ static void stop(kept_program *self, bool expected) {
 
 /* It was idle from now on, or nobody will come any more. */
 static void note_rest(kept_program *self) {
-  if (!idem__list_empty(&self->asked) || !idem__list_empty(&self->waiting)) return;
+  if (!idem_list_empty(&self->asked) || !idem_list_empty(&self->waiting)) return;
   self->idle_since_ms = now_ms(self);
   if (self->retired && self->state == KEPT_UP) stop(self, true);
   schedule(self->tool->host);
@@ -62,8 +62,8 @@ static void on_response(idem_conn *conn, const idem_response *response, void *us
   kept_program *kept = self->tool->kept;
   (void)conn;
   if (response->status == IDEM_E_CLOSED && kept->conn) {
-    idem__list_remove(&self->kept_link);
-    idem__list_append(&kept->lost, &self->kept_link);
+    idem_list_remove(&self->kept_link);
+    idem_list_append(&kept->lost, &self->kept_link);
     return;
   }
   bool stuck = response->status == IDEM_E_TIMEOUT && kept->heard == self->kept_heard;
@@ -86,8 +86,8 @@ static void on_response(idem_conn *conn, const idem_response *response, void *us
 static void ask(kept_program *self, call *one) {
   const tool_config *config = one->tool->config;
   idem_call_opts opts = {.timeout_ms = config->deadline_ms};
-  idem__list_remove(&one->kept_link);
-  idem__list_append(&self->asked, &one->kept_link);
+  idem_list_remove(&one->kept_link);
+  idem_list_append(&self->asked, &one->kept_link);
   one->kept_heard = self->heard;
   if (idem_call_json(self->conn, config->name, one->input.data, one->input.len, &opts, on_response,
                      one, &one->kept_id) == IDEM_OK)
@@ -97,8 +97,8 @@ static void ask(kept_program *self, call *one) {
 }
 
 static void ask_all(kept_program *self) {
-  while (self->state == KEPT_UP && !idem__list_empty(&self->waiting))
-    ask(self, IDEM__CONTAINER(self->waiting.next, call, kept_link));
+  while (self->state == KEPT_UP && !idem_list_empty(&self->waiting))
+    ask(self, IDEM_CONTAINER(self->waiting.next, call, kept_link));
 }
 
 void kept_cancel(call *self) {
@@ -113,8 +113,8 @@ void kept_cancel(call *self) {
 /* --------------------------------------------------------------------- what it tells us */
 
 static call *find_call(const kept_program *self, yyjson_val *id) {
-  for (idem__list *at = self->asked.next; at != &self->asked; at = at->next) {
-    call *one = IDEM__CONTAINER(at, call, kept_link);
+  for (idem_list *at = self->asked.next; at != &self->asked; at = at->next) {
+    call *one = IDEM_CONTAINER(at, call, kept_link);
     if (yyjson_is_int(id) && yyjson_get_uint(id) == one->kept_id) return one;
   }
   return NULL;
@@ -191,7 +191,7 @@ static void go_down(kept_program *self) {
     tell_end(self, pause);
   }
   fail_all(&self->lost);
-  if (!idem__list_empty(&self->waiting) && now_ms(self) >= self->not_before_ms) bring_up(self);
+  if (!idem_list_empty(&self->waiting) && now_ms(self) >= self->not_before_ms) bring_up(self);
   schedule(host);
   edition_release(held);
 }
@@ -219,7 +219,7 @@ static void on_close(idem_conn *conn, void *user) {
 }
 
 static void on_reported(runner_user *user, order_note note) {
-  kept_program *self = IDEM__CONTAINER(user, kept_program, user);
+  kept_program *self = IDEM_CONTAINER(user, kept_program, user);
   if (!self->conn) return;
   if (note.kind == REPORT_FAILED) self->start_failure = note.value;
   if (note.kind == REPORT_CROWDED)
@@ -279,7 +279,7 @@ static void could_not_start(kept_program *self, int why) {
 }
 
 static void on_ready(runner_user *user, int why) {
-  kept_program *self = IDEM__CONTAINER(user, kept_program, user);
+  kept_program *self = IDEM_CONTAINER(user, kept_program, user);
   program_host *host = self->tool->host;
   self->start_failure = why;
   if (!why && make_router(host) && connect_to(self) == IDEM_OK) {
@@ -317,12 +317,11 @@ static void bring_up(kept_program *self) {
 /* -------------------------------------------------------------------------------- time */
 
 static bool is_idle(const kept_program *self) {
-  return self->state == KEPT_UP && idem__list_empty(&self->asked) &&
-         idem__list_empty(&self->waiting);
+  return self->state == KEPT_UP && idem_list_empty(&self->asked) && idem_list_empty(&self->waiting);
 }
 
 static bool is_awaited(const kept_program *self) {
-  return self->state == KEPT_DOWN && !idem__list_empty(&self->waiting);
+  return self->state == KEPT_DOWN && !idem_list_empty(&self->waiting);
 }
 
 static uint64_t next_ms(const kept_program *self) {
@@ -332,8 +331,8 @@ static uint64_t next_ms(const kept_program *self) {
 
 static void on_time(uv_timer_t *timer) {
   program_host *host = timer->data;
-  for (idem__list *at = host->kept.next, *next; at != &host->kept; at = next) {
-    kept_program *self = IDEM__CONTAINER(at, kept_program, link);
+  for (idem_list *at = host->kept.next, *next; at != &host->kept; at = next) {
+    kept_program *self = IDEM_CONTAINER(at, kept_program, link);
     next = at->next;
     if (next_ms(self) > now_ms(self)) continue;
     if (is_idle(self))
@@ -346,8 +345,8 @@ static void on_time(uv_timer_t *timer) {
 
 static void schedule(program_host *host) {
   uint64_t first = UINT64_MAX, now = uv_now(host->loop);
-  for (idem__list *at = host->kept.next; at != &host->kept; at = at->next) {
-    uint64_t due = next_ms(IDEM__CONTAINER(at, kept_program, link));
+  for (idem_list *at = host->kept.next; at != &host->kept; at = at->next) {
+    uint64_t due = next_ms(IDEM_CONTAINER(at, kept_program, link));
     if (due < first) first = due;
   }
   if (!host->soon.data) return;
@@ -364,12 +363,12 @@ static void schedule(program_host *host) {
 void kept_call(call *self) {
   kept_program *kept = self->tool->kept;
   uint64_t now = now_ms(kept);
-  if (idem__list_empty(&kept->link)) idem__list_append(&kept->tool->host->kept, &kept->link);
+  if (idem_list_empty(&kept->link)) idem_list_append(&kept->tool->host->kept, &kept->link);
   if (kept->state == KEPT_DOWN && kept->not_before_ms > now + WAIT_MS) {
     fail_call(self);
     return;
   }
-  idem__list_append(&kept->waiting, &self->kept_link);
+  idem_list_append(&kept->waiting, &self->kept_link);
   if (kept->state == KEPT_UP)
     ask_all(kept);
   else if (kept->state == KEPT_DOWN && now >= kept->not_before_ms)
@@ -394,11 +393,11 @@ kept_program *kept_new(program_tool *first) {
   kept_program *self = calloc(1, sizeof *self);
   if (!self) return NULL;
   self->tool = first;
-  idem__list_init(&self->waiting);
-  idem__list_init(&self->asked);
-  idem__list_init(&self->lost);
-  idem__list_init(&self->user.link);
-  idem__list_init(&self->link); /* a reload reads on another thread, so the host is not touched */
+  idem_list_init(&self->waiting);
+  idem_list_init(&self->asked);
+  idem_list_init(&self->lost);
+  idem_list_init(&self->user.link);
+  idem_list_init(&self->link); /* a reload reads on another thread, so the host is not touched */
   return self;
 }
 
@@ -414,6 +413,6 @@ void kept_retire(kept_program *self) {
 }
 
 void kept_free(kept_program *self) {
-  idem__list_remove(&self->link);
+  idem_list_remove(&self->link);
   free(self);
 }

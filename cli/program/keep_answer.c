@@ -59,20 +59,20 @@ static void answer_json(idem_request *request, const tool_config *config, yyjson
 
 /* Its own words may name files and secrets, as those on stderr may. */
 static void answer_error(call *self, const idem_response *response) {
-  idem__buf sentence;
+  idem_buf sentence;
   const tool_config *config = self->tool->config;
   failure_tell(self->request, config, "answered with error %lld", (long long)response->code);
-  idem__buf_init(&sentence, NULL, (size_t)64 << 10);
-  idem__buf_printf(&sentence, "%s: ", config->name);
+  idem_buf_init(&sentence, NULL, (size_t)64 << 10);
+  idem_buf_printf(&sentence, "%s: ", config->name);
   program_put_redacted(self->tool, response->message, response->message_len, &sentence);
   char *data = response->data ? yyjson_val_write(response->data, 0, NULL) : NULL;
   if (data) {
-    idem__buf_puts(&sentence, "\n");
+    idem_buf_puts(&sentence, "\n");
     program_put_redacted(self->tool, data, strnlen(data, DATA_BYTES), &sentence);
   }
   answer_text(self->request, config, sentence.data, sentence.len, true);
   free(data);
-  idem__buf_deinit(&sentence);
+  idem_buf_deinit(&sentence);
 }
 
 static void answer_late(call *self) {
@@ -104,18 +104,18 @@ void kept_answer(call *self, const idem_response *response) {
 
 void kept_answer_lost(call *self, const kept_program *kept) {
   const tool_config *config = self->tool->config;
-  idem__buf sentence;
+  idem_buf sentence;
   if (!self->request) return;
   if (kept->start_failure)
     failure_tell_ours(self->request, config, "%s", kept->reason);
   else
     failure_tell(self->request, config, "%s", kept->reason);
-  idem__buf_init(&sentence, NULL, (size_t)64 << 10);
-  idem__buf_printf(&sentence, "%s: %s", config->name, kept->reason);
+  idem_buf_init(&sentence, NULL, (size_t)64 << 10);
+  idem_buf_printf(&sentence, "%s: %s", config->name, kept->reason);
   program_put_tail(self->tool, kept->errors, kept->errors_len, &sentence);
   program_put_hint(self->tool, kept->errors, kept->errors_len, &sentence);
   answer_text(self->request, config, sentence.data, sentence.len, true);
-  idem__buf_deinit(&sentence);
+  idem_buf_deinit(&sentence);
   self->request = NULL;
 }
 

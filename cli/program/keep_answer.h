@@ -12,14 +12,14 @@ typedef enum kept_state {
 } kept_state;
 
 struct kept_program {
-  idem__list link; /* in the host's kept */
+  idem_list link; /* in the host's kept */
   runner_user user;
   program_tool *tool; /* the first that names it */
   kept_state state;
-  idem_conn *conn;    /* NULL: there is none */
-  idem__list waiting; /* calls that it was not asked yet */
-  idem__list asked;
-  idem__list lost; /* whose conn has closed; why is not known yet */
+  idem_conn *conn;   /* NULL: there is none */
+  idem_list waiting; /* calls that it was not asked yet */
+  idem_list asked;
+  idem_list lost; /* whose conn has closed; why is not known yet */
   uint64_t idle_ms;
   size_t message_bytes;
   uint64_t idle_since_ms;

@@ -63,11 +63,11 @@ static bool is_given(void *user, const char *name, size_t len) {
 
 static bool set_variable(const word_template *value, const values *from, word_list *out,
                          template_fault *fault) {
-  idem__buf text;
-  idem__buf_init(&text, NULL, WORD_MAX);
+  idem_buf text;
+  idem_buf_init(&text, NULL, WORD_MAX);
   bool fine =
       word_render(value, from, &text, fault) && word_list_add(out, text.data, text.len, fault);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return fine;
 }
 
@@ -86,7 +86,7 @@ static bool set_variables(const tool_config *tool, const values *from, size_t by
 
 /* The arguments as they are, but for those that name files. */
 static bool put_arguments(const tool_config *tool, yyjson_val *arguments, const real_files *files,
-                          idem__buf *out, template_fault *fault) {
+                          idem_buf *out, template_fault *fault) {
   yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
   yyjson_mut_val *copy =
       doc && arguments ? yyjson_val_mut_copy(doc, arguments) : yyjson_mut_obj(doc);
@@ -97,7 +97,7 @@ static bool put_arguments(const tool_config *tool, yyjson_val *arguments, const 
       fine = yyjson_mut_obj_put(copy, yyjson_mut_str(doc, tool->inside[i].argument),
                                 yyjson_mut_str(doc, files->paths[i]));
   char *text = fine ? yyjson_mut_val_write(copy, 0, &len) : NULL;
-  fine = text && idem__buf_put(out, text, len) == IDEM_OK;
+  fine = text && idem_buf_put(out, text, len) == IDEM_OK;
   if (!fine) snprintf(fault->sentence, sizeof fault->sentence, "the arguments are too large");
   free(text);
   yyjson_mut_doc_free(doc);
@@ -105,11 +105,11 @@ static bool put_arguments(const tool_config *tool, yyjson_val *arguments, const 
 }
 
 bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
-                     word_list *variables, idem__buf *input, template_fault *fault) {
+                     word_list *variables, idem_buf *input, template_fault *fault) {
   real_files files = {tool, calloc(tool->inside_count + 1, sizeof(char *))};
   values from = {.arguments = arguments, .replace = replace, .user = &files};
   *words = *variables = (word_list){.items = NULL};
-  idem__buf_init(input, NULL, INPUT_MAX);
+  idem_buf_init(input, NULL, INPUT_MAX);
   bool fine = files.paths && resolve_all(&files, arguments, fault) &&
               template_expand(&tool->run, &from, words, fault) &&
               set_variables(tool, &from, words->bytes, variables, fault) &&

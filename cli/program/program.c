@@ -17,8 +17,8 @@ static void on_give_way(turns_call *turn);
 void program_host_init(program_host *self, idem_log *log, const char *const *own_files) {
   *self = (program_host){.spare = PIPES_NONE, .own_files = own_files};
   slots_init(&self->slots, on_turn, on_give_way);
-  idem__list_init(&self->running);
-  idem__list_init(&self->kept);
+  idem_list_init(&self->running);
+  idem_list_init(&self->kept);
   runners_init(&self->runners, log);
   signal(SIGPIPE, SIG_IGN); /* a program may end before it has read its input */
 }
@@ -35,14 +35,14 @@ void program_tool_init(program_tool *self, program_host *host, edition *owner, s
 /* ------------------------------------------------------------------------- slots */
 
 static void take_slot(call *self) {
-  idem__list_append(&self->tool->host->running, &self->link);
+  idem_list_append(&self->tool->host->running, &self->link);
   call_start(self);
 }
 
-static void on_turn(turns_call *turn) { take_slot(IDEM__CONTAINER(turn, call, turn)); }
+static void on_turn(turns_call *turn) { take_slot(IDEM_CONTAINER(turn, call, turn)); }
 
 static void on_give_way(turns_call *turn) {
-  call *self = IDEM__CONTAINER(turn, call, turn);
+  call *self = IDEM_CONTAINER(turn, call, turn);
   idem_request *owed = self->request;
   self->request = NULL;
   reply_busy(owed, self->tool->config);
@@ -78,7 +78,7 @@ void program_host_on_loop(program_host *self, uv_loop_t *loop) {
 
 void program_call_ended(call *self) {
   program_host *host = self->tool->host;
-  idem__list_remove(&self->link);
+  idem_list_remove(&self->link);
   slots_give_back(&host->slots);
 }
 
@@ -107,12 +107,12 @@ static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arg
   self->request = request;
   self->unread = PIPES_NONE;
   edition_hold(tool->edition);
-  idem__list_init(&self->link);
-  idem__list_init(&self->turn.link);
-  idem__list_init(&self->user.link);
-  idem__list_init(&self->kept_link);
-  idem__buf_init(&self->output, NULL, tool->config->output_bytes);
-  idem__buf_init(&self->errors, NULL, (size_t)32 << 10); /* at least half of it is kept */
+  idem_list_init(&self->link);
+  idem_list_init(&self->turn.link);
+  idem_list_init(&self->user.link);
+  idem_list_init(&self->kept_link);
+  idem_buf_init(&self->output, NULL, tool->config->output_bytes);
+  idem_buf_init(&self->errors, NULL, (size_t)32 << 10); /* at least half of it is kept */
   if (program_prepare(tool->config, arguments, &self->words, &self->variables, &self->input, fault))
     return self;
   call_free(self);
@@ -147,12 +147,12 @@ void program_host_end(program_host *self) {
   turns_call *next;
   runners_end(&self->runners);
   pipes_close(&self->spare);
-  while ((next = turns_take_any(&self->slots.turns))) call_free(IDEM__CONTAINER(next, call, turn));
+  while ((next = turns_take_any(&self->slots.turns))) call_free(IDEM_CONTAINER(next, call, turn));
   idem_router_free(self->kept_router);
   self->kept_router = NULL;
-  while (!idem__list_empty(&self->running)) {
-    call *left = IDEM__CONTAINER(self->running.next, call, link);
-    idem__list_remove(&left->link);
+  while (!idem_list_empty(&self->running)) {
+    call *left = IDEM_CONTAINER(self->running.next, call, link);
+    idem_list_remove(&left->link);
     call_free(left);
   }
 }

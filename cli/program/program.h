@@ -41,11 +41,11 @@ struct program_host {
   runners runners;
   pipes spare; /* for the next program */
   slots slots;
-  idem__list running;
+  idem_list running;
   uv_loop_t *loop; /* NULL: it does not run yet */
   uv_timer_t soon;
   uv_timer_t kept_timer;
-  idem__list kept; /* programs that stay, of all editions */
+  idem_list kept; /* programs that stay, of all editions */
   idem_router *kept_router;
   bool runs_programs;
   const char *const *own_files;
@@ -55,15 +55,15 @@ struct program_host {
 struct call {
   turns_call turn;
   runner_user user;
-  idem__list link; /* in the host's running */
+  idem_list link; /* in the host's running */
   program_tool *tool;
   idem_request *request; /* NULL once nobody waits for the answer */
   word_list words;
   word_list variables; /* those of its environment that hold arguments */
-  idem__buf input;
-  idem__buf output;
-  idem__buf errors; /* the end of what it wrote to stderr */
-  size_t told;      /* bytes of it that the owner's log has */
+  idem_buf input;
+  idem_buf output;
+  idem_buf errors; /* the end of what it wrote to stderr */
+  size_t told;     /* bytes of it that the owner's log has */
   unsigned told_lines;
   char line[256]; /* the line of stderr being read, for progress */
   size_t line_len;
@@ -84,10 +84,10 @@ struct call {
   uint64_t drain_ms;
   unsigned handles;
   uv_timer_t timer;
-  idem__list kept_link; /* among the calls of a program that stays */
-  uint64_t kept_id;     /* 0: it was not asked yet */
-  uint64_t kept_heard;  /* how often it had been heard by then */
-  pipes unread;         /* our ends, until we listen to them */
+  idem_list kept_link; /* among the calls of a program that stays */
+  uint64_t kept_id;    /* 0: it was not asked yet */
+  uint64_t kept_heard; /* how often it had been heard by then */
+  pipes unread;        /* our ends, until we listen to them */
   uv_pipe_t in, out, err;
   uv_write_t write;
 };
@@ -106,7 +106,7 @@ void program_host_end(program_host *self);
 
 /* prepare.c: what would be run. False: fault says which argument cannot be used. */
 bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
-                     word_list *variables, idem__buf *input, template_fault *fault);
+                     word_list *variables, idem_buf *input, template_fault *fault);
 /* run.c: has a runner start the program of a tool; 0 or errno. */
 typedef struct program_files {
   int input, output, errors; /* input -1: it is empty */
@@ -127,11 +127,11 @@ void call_answer(call *self);
 bool call_failed(const call *self, char *how, size_t size);
 void call_heard_errors(call *self, const char *bytes, size_t len);
 /* What a caller may see of a program's words: secrets, tokens and foreign paths are taken out. */
-void program_put_redacted(const program_tool *tool, const char *text, size_t len, idem__buf *out);
+void program_put_redacted(const program_tool *tool, const char *text, size_t len, idem_buf *out);
 /* The end of stderr, unless the tool hides it. */
-void program_put_tail(const program_tool *tool, const char *errors, size_t len, idem__buf *out);
+void program_put_tail(const program_tool *tool, const char *errors, size_t len, idem_buf *out);
 /* Who reads there that something was refused should know of "allow". */
-void program_put_hint(const program_tool *tool, const char *errors, size_t len, idem__buf *out);
+void program_put_hint(const program_tool *tool, const char *errors, size_t len, idem_buf *out);
 /* To the owner's log, a line each: what was written to stderr, where that is wanted; or any text. */
 void program_log_errors(const program_tool *tool, const char *errors, size_t len);
 void program_log_lines(const program_tool *tool, idem_log_level level, const char *message,

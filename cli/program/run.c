@@ -26,9 +26,9 @@ void call_free(call *self) {
   word_list_free(&self->words);
   word_list_free(&self->variables);
   pipes_close(&self->unread);
-  idem__buf_deinit(&self->input);
-  idem__buf_deinit(&self->output);
-  idem__buf_deinit(&self->errors);
+  idem_buf_deinit(&self->input);
+  idem_buf_deinit(&self->output);
+  idem_buf_deinit(&self->errors);
   edition *held = self->tool->edition;
   free(self);
   edition_release(held);
@@ -140,8 +140,7 @@ static void give_memory(uv_handle_t *handle, size_t wanted, uv_buf_t *buf) {
 
 static void take_output(call *self, const char *bytes, size_t len) {
   size_t room = self->output.max - self->output.len;
-  if (idem__buf_put(&self->output, bytes, len < room ? len : room) == IDEM_OK && len <= room)
-    return;
+  if (idem_buf_put(&self->output, bytes, len < room ? len : room) == IDEM_OK && len <= room) return;
   self->output_ended = true;
   stop(self, STOP_FLOOD);
 }
@@ -244,7 +243,7 @@ static void could_not_start(call *self, int why) {
 }
 
 static void on_reported(runner_user *user, order_note note) {
-  call *self = IDEM__CONTAINER(user, call, user);
+  call *self = IDEM_CONTAINER(user, call, user);
   if (note.kind == REPORT_FAILED) {
     could_not_start(self, note.value);
     return;
@@ -338,7 +337,7 @@ static void begin_time(call *self) {
 }
 
 static void on_ready(runner_user *user, int why) {
-  call *self = IDEM__CONTAINER(user, call, user);
+  call *self = IDEM_CONTAINER(user, call, user);
   pipes ends = PIPES_NONE, *spare = &self->tool->host->spare;
   if (!why && !pipes_open(&ends, spare, self->tool->config->has_stdin)) why = errno;
   if (!why) why = order_program(self, &ends);

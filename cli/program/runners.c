@@ -24,7 +24,7 @@
 #define HAND_MS 5000u /* for it to make a runner */
 
 struct runner {
-  idem__list link; /* in idle or busy */
+  idem_list link; /* in idle or busy */
   runners *owner;
   uv_poll_t poll;
   int socket;
@@ -110,7 +110,7 @@ bool runners_start(runners *self) {
 static void on_hand_closed(uv_handle_t *handle) { free(handle->data); }
 
 static void let_go(runner *self) {
-  idem__list_remove(&self->link);
+  idem_list_remove(&self->link);
   uv_close((uv_handle_t *)&self->poll, on_hand_closed); /* before its descriptor is anyone else's */
   close(self->socket);
 }
@@ -124,10 +124,10 @@ static void give_back(runner *self) {
     let_go(self);
     return;
   }
-  idem__list_remove(&self->link);
-  idem__list_append(owner->idle.next, &self->link);
+  idem_list_remove(&self->link);
+  idem_list_append(owner->idle.next, &self->link);
   if (owner->idle_count >= IDLE_HANDS)
-    let_go(IDEM__CONTAINER(owner->idle.prev, runner, link));
+    let_go(IDEM_CONTAINER(owner->idle.prev, runner, link));
   else
     owner->idle_count++;
 }
@@ -165,8 +165,8 @@ static void on_hand(uv_poll_t *poll, int status, int events) {
 
 static void runner_to(runner *self, runner_user *user) {
   self->owner->idle_count--;
-  idem__list_remove(&self->link);
-  idem__list_append(&self->owner->busy, &self->link);
+  idem_list_remove(&self->link);
+  idem_list_append(&self->owner->busy, &self->link);
   self->user = user;
   user->runner = self;
   user->ready(user, 0);
@@ -175,14 +175,14 @@ static void runner_to(runner *self, runner_user *user) {
 /* -------------------------------------------------------------------------- waiting */
 
 static runner_user *take_waiting(runners *self) {
-  if (idem__list_empty(&self->waiting)) return NULL;
-  runner_user *user = IDEM__CONTAINER(self->waiting.next, runner_user, link);
+  if (idem_list_empty(&self->waiting)) return NULL;
+  runner_user *user = IDEM_CONTAINER(self->waiting.next, runner_user, link);
   runners_want_not(self, user);
   return user;
 }
 
 void runners_want_not(runners *self, runner_user *user) {
-  idem__list_remove(&user->link);
+  idem_list_remove(&user->link);
   if (--self->waiting_count > 0 || !self->poll) return;
   uv_unref((uv_handle_t *)self->poll);
   uv_timer_stop(self->patience);
@@ -217,7 +217,7 @@ static runner *runner_new(runners *self, int socket, pid_t pid) {
   made->poll.data = made;
   uv_unref((uv_handle_t *)&made->poll);
   uv_poll_start(&made->poll, UV_READABLE, on_hand);
-  idem__list_append(&self->idle, &made->link);
+  idem_list_append(&self->idle, &made->link);
   self->idle_count++;
   return made;
 }
@@ -225,8 +225,8 @@ static runner *runner_new(runners *self, int socket, pid_t pid) {
 /* One that has more on it is of no use, one that has less can still put it on: the nearest is taken. */
 static runner *find_idle(const runners *self, seal_level seal) {
   runner *nearest = NULL;
-  for (idem__list *at = self->idle.next; at != &self->idle; at = at->next) {
-    runner *each = IDEM__CONTAINER(at, runner, link);
+  for (idem_list *at = self->idle.next; at != &self->idle; at = at->next) {
+    runner *each = IDEM_CONTAINER(at, runner, link);
     if (each->seal == seal) return each;
     if (each->seal < seal && (!nearest || each->seal > nearest->seal)) nearest = each;
   }
@@ -269,7 +269,7 @@ static void on_impatient(uv_timer_t *timer);
 /* Its runners work on what they have: they answer to the server alone. */
 static void replace_spawner(runners *self, const char *what) {
   forget_spawner(self);
-  while (!idem__list_empty(&self->idle)) let_go(IDEM__CONTAINER(self->idle.next, runner, link));
+  while (!idem_list_empty(&self->idle)) let_go(IDEM_CONTAINER(self->idle.next, runner, link));
   self->idle_count = 0;
   self->failures++;
   idem_logf(self->log, IDEM_LOG_ERROR, what, "%s",
@@ -278,7 +278,7 @@ static void replace_spawner(runners *self, const char *what) {
     ask_for_more(self);
     return;
   }
-  while (!idem__list_empty(&self->waiting)) fail_waiting(self, ECHILD);
+  while (!idem_list_empty(&self->waiting)) fail_waiting(self, ECHILD);
 }
 
 static void on_spawner(uv_poll_t *poll, int status, int events) {
@@ -302,15 +302,15 @@ static void on_spawner(uv_poll_t *poll, int status, int events) {
 
 /* Who waits longest is first; its time ends before the others'. */
 static void schedule(runners *self) {
-  if (idem__list_empty(&self->waiting) || !self->poll) return;
-  const runner_user *first = IDEM__CONTAINER(self->waiting.next, runner_user, link);
+  if (idem_list_empty(&self->waiting) || !self->poll) return;
+  const runner_user *first = IDEM_CONTAINER(self->waiting.next, runner_user, link);
   uint64_t now = uv_now(self->loop), at = first->since + HAND_MS;
   uv_timer_start(self->patience, on_impatient, at > now ? at - now : 0, 0);
 }
 
 static bool waits_too_long(const runners *self) {
-  if (idem__list_empty(&self->waiting)) return false;
-  const runner_user *first = IDEM__CONTAINER(self->waiting.next, runner_user, link);
+  if (idem_list_empty(&self->waiting)) return false;
+  const runner_user *first = IDEM_CONTAINER(self->waiting.next, runner_user, link);
   return uv_now(self->loop) >= first->since + HAND_MS;
 }
 
@@ -359,7 +359,7 @@ void runners_want(runners *self, uv_loop_t *loop, runner_user *user) {
     return;
   }
   user->since = uv_now(loop);
-  idem__list_append(&self->waiting, &user->link);
+  idem_list_append(&self->waiting, &user->link);
   self->waiting_count++;
   if (self->waiting_count == 1) schedule(self);
   uv_ref((uv_handle_t *)self->poll); /* a runner is worth waiting for */
@@ -396,21 +396,21 @@ void runner_drop(runner *self) {
 
 void runners_init(runners *self, idem_log *log) {
   *self = (runners){.log = log, .socket = -1};
-  idem__list_init(&self->idle);
-  idem__list_init(&self->busy);
-  idem__list_init(&self->waiting);
+  idem_list_init(&self->idle);
+  idem_list_init(&self->busy);
+  idem_list_init(&self->waiting);
   scratch_make(&self->folder);
 }
 
 /* Their sockets end, and so do they; the loop that knew them is gone. */
-static void close_runners(idem__list *list) {
-  for (idem__list *at = list->next, *next; at != list; at = next) {
-    runner *one = IDEM__CONTAINER(at, runner, link);
+static void close_runners(idem_list *list) {
+  for (idem_list *at = list->next, *next; at != list; at = next) {
+    runner *one = IDEM_CONTAINER(at, runner, link);
     next = at->next;
     close(one->socket);
     free(one);
   }
-  idem__list_init(list);
+  idem_list_init(list);
 }
 
 /* False: it takes too long. */

@@ -3,11 +3,10 @@
 #ifndef IDEM_CLI_RUNNERS_H
 #define IDEM_CLI_RUNNERS_H
 
-#include "base/base.h"
 #include "order.h"
 #include "scratch.h"
 
-#include <idem/base.h>
+#include <idem/containers.h>
 #include <uv.h>
 
 typedef struct runners runners;
@@ -15,7 +14,7 @@ typedef struct runner runner;
 
 /* Somebody who waits for a runner, then for what it reports. Lives where it wants to. */
 typedef struct runner_user {
-  idem__list link; /* among those who wait */
+  idem_list link;  /* among those who wait */
   runner *runner;  /* NULL: none yet, or no longer */
   uint64_t since;  /* ms; when it began to wait */
   seal_level seal; /* of what it is to run; set before it is wanted */
@@ -34,9 +33,9 @@ struct runners {
   uv_timer_t *patience; /* with it, while somebody waits */
   int socket;           /* -1: there is no spawner */
   pid_t pid;
-  idem__list idle;
-  idem__list busy;
-  idem__list waiting;
+  idem_list idle;
+  idem_list busy;
+  idem_list waiting;
   size_t idle_count;
   size_t waiting_count;
   size_t coming;         /* runners that were asked for */

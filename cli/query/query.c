@@ -23,8 +23,8 @@
 
 typedef struct job {
   turns_call turn;
-  idem__list link; /* among those that run */
-  slots *slots;    /* where it waits or has its slot */
+  idem_list link; /* among those that run */
+  slots *slots;   /* where it waits or has its slot */
   idem_request *request;
   query_tool *asked;
   const tool_config *tool;
@@ -34,7 +34,7 @@ typedef struct job {
   yyjson_mut_doc *result; /* {"rows": [...], "row_count": n, "truncated": false} */
   yyjson_mut_val *root;
   yyjson_mut_val *rows;
-  idem__buf table;
+  idem_buf table;
   query_limit limit;
   _Atomic(sqlite3 *) database; /* what can be interrupted; NULL: nothing yet */
   uint64_t began_us;
@@ -84,12 +84,12 @@ static bool bind_all(const job *self, sqlite3_stmt *statement) {
 /* ----------------------------------------------------------------------------- rows */
 
 static yyjson_mut_val *encode(job *self, const void *bytes, size_t len) {
-  idem__buf text;
-  idem__buf_init(&text, NULL, len * 2 + 16);
+  idem_buf text;
+  idem_buf_init(&text, NULL, len * 2 + 16);
   yyjson_mut_val *value = NULL;
-  if (idem__base64_encode(&text, bytes, len, IDEM__BASE64_STANDARD) == IDEM_OK)
+  if (idem_base64_encode(&text, bytes, len, IDEM_BASE64_STANDARD) == IDEM_OK)
     value = yyjson_mut_strncpy(self->result, text.len ? text.data : "", text.len);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return value;
 }
 
@@ -105,7 +105,7 @@ static yyjson_mut_val *column_value(job *self, sqlite3_stmt *statement, int at) 
   bytes = sqlite3_column_blob(statement, at);
   len = (size_t)sqlite3_column_bytes(statement, at);
   self->bytes += len;
-  if (sqlite3_column_type(statement, at) == SQLITE_TEXT && idem__utf8_valid(bytes, len))
+  if (sqlite3_column_type(statement, at) == SQLITE_TEXT && idem_utf8_valid(bytes, len))
     return yyjson_mut_strncpy(self->result, bytes ? bytes : "", len);
   return encode(self, bytes, len); /* base64: no text */
 }
@@ -113,13 +113,13 @@ static yyjson_mut_val *column_value(job *self, sqlite3_stmt *statement, int at) 
 /* A cell never breaks its line. */
 static void put_cell(job *self, yyjson_mut_val *value, bool first) {
   size_t len = 0;
-  if (!first) idem__buf_puts(&self->table, " | ");
+  if (!first) idem_buf_puts(&self->table, " | ");
   if (yyjson_mut_is_str(value)) {
-    idem__text_escape(&self->table, yyjson_mut_get_str(value), yyjson_mut_get_len(value), SIZE_MAX);
+    idem_text_escape(&self->table, yyjson_mut_get_str(value), yyjson_mut_get_len(value), SIZE_MAX);
     return;
   }
   char *text = yyjson_mut_val_write(value, 0, &len);
-  if (text) idem__buf_put(&self->table, text, len);
+  if (text) idem_buf_put(&self->table, text, len);
   free(text);
 }
 
@@ -133,7 +133,7 @@ static bool take_row(job *self, sqlite3_stmt *statement) {
     self->bytes += 8 + strlen(sqlite3_column_name(statement, i));
     put_cell(self, value, i == 0);
   }
-  idem__buf_puts(&self->table, "\n");
+  idem_buf_puts(&self->table, "\n");
   self->row_count++;
   return yyjson_mut_arr_append(self->rows, row);
 }
@@ -141,10 +141,10 @@ static bool take_row(job *self, sqlite3_stmt *statement) {
 static void put_heading(job *self, sqlite3_stmt *statement) {
   for (int i = 0; i < sqlite3_column_count(statement); i++) {
     const char *name = sqlite3_column_name(statement, i);
-    if (i) idem__buf_puts(&self->table, " | ");
-    idem__buf_put(&self->table, name, strlen(name));
+    if (i) idem_buf_puts(&self->table, " | ");
+    idem_buf_put(&self->table, name, strlen(name));
   }
-  idem__buf_puts(&self->table, "\n");
+  idem_buf_puts(&self->table, "\n");
 }
 
 static void take_rows(job *self, const query_session *session) {
@@ -218,7 +218,7 @@ static void job_clear(job *self) {
   if (self->session) session_keep(self->asked, self->session);
   yyjson_doc_free(self->copied);
   if (!self->on_loop) yyjson_mut_doc_free(self->result);
-  idem__buf_deinit(&self->table);
+  idem_buf_deinit(&self->table);
 }
 
 static void job_free(job *self) {
@@ -242,8 +242,8 @@ static void answer_rows(idem_request *request, job *self) {
   yyjson_mut_doc *doc = idem_request_doc(request);
   yyjson_mut_val *content = yyjson_mut_arr(doc), *structured = self->root;
   if (self->truncated)
-    idem__buf_printf(&self->table, "There are more rows: cut after %zu (max_rows, output_bytes).\n",
-                     self->row_count);
+    idem_buf_printf(&self->table, "There are more rows: cut after %zu (max_rows, output_bytes).\n",
+                    self->row_count);
   if (doc && !self->on_loop) structured = yyjson_mut_val_mut_copy(doc, self->root);
   bool built = doc && structured &&
                yyjson_mut_obj_add_uint(doc, structured, "row_count", self->row_count) &&
@@ -286,7 +286,7 @@ static void answer(idem_request *request, job *self) {
 static struct {
   slots brief;
   slots lasting;
-  idem__list running;
+  idem_list running;
   uv_timer_t timer; /* while something runs */
 } host = {.running = {&host.running, &host.running}};
 
@@ -314,20 +314,20 @@ static void move_if_lasting(job *self) {
 
 static void on_tick(uv_timer_t *timer) {
   uint64_t now = session_now_us();
-  if (idem__list_empty(&host.running)) uv_timer_stop(timer);
-  for (idem__list *at = host.running.next; at != &host.running; at = at->next) {
-    job *self = IDEM__CONTAINER(at, job, link);
+  if (idem_list_empty(&host.running)) uv_timer_stop(timer);
+  for (idem_list *at = host.running.next; at != &host.running; at = at->next) {
+    job *self = IDEM_CONTAINER(at, job, link);
     stop_if_late(self, now);
     notice_lasting(self, now);
   }
-  for (idem__list *at = host.running.next; at != &host.running; at = at->next)
-    move_if_lasting(IDEM__CONTAINER(at, job, link));
+  for (idem_list *at = host.running.next; at != &host.running; at = at->next)
+    move_if_lasting(IDEM_CONTAINER(at, job, link));
   slots_next(&host.brief); /* when all are where they belong */
 }
 
 static void watch(job *self) {
   uv_loop_t *loop = idem_request_loop(self->request);
-  idem__list_append(&host.running, &self->link);
+  idem_list_append(&host.running, &self->link);
   if (!host.timer.loop && uv_timer_init(loop, &host.timer) != 0) return;
   uv_unref((uv_handle_t *)&host.timer);
   if (!uv_is_active((uv_handle_t *)&host.timer))
@@ -336,7 +336,7 @@ static void watch(job *self) {
 
 static void job_end(job *self) {
   slots *had = self->slots;
-  idem__list_remove(&self->link);
+  idem_list_remove(&self->link);
   job_free(self);
   slots_give_back(had);
 }
@@ -386,7 +386,7 @@ static slot_answer ask_for_slot(job *self) {
 
 /* What was found to last since it began to wait goes to where such calls wait. */
 static void on_turn(turns_call *turn) {
-  job *self = IDEM__CONTAINER(turn, job, turn);
+  job *self = IDEM_CONTAINER(turn, job, turn);
   if (!self->asked->lasting || self->slots == &host.lasting) {
     run(self);
     return;
@@ -397,7 +397,7 @@ static void on_turn(turns_call *turn) {
   slots_give_back(&host.brief);
 }
 
-static void on_give_way(turns_call *turn) { give_way(IDEM__CONTAINER(turn, job, turn)); }
+static void on_give_way(turns_call *turn) { give_way(IDEM_CONTAINER(turn, job, turn)); }
 
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   job *self = user;
@@ -433,7 +433,7 @@ static bool job_init(job *self, query_tool *asked, yyjson_mut_doc *result) {
   self->root = yyjson_mut_obj(result);
   self->rows = yyjson_mut_obj_add_arr(result, self->root, "rows");
   self->began_us = session_now_us();
-  idem__buf_init(&self->table, NULL, asked->config->output_bytes * 4 + 65536);
+  idem_buf_init(&self->table, NULL, asked->config->output_bytes * 4 + 65536);
   return self->rows;
 }
 
@@ -476,8 +476,8 @@ static job *job_new(query_tool *asked, idem_request *request, yyjson_val *argume
   job *self = calloc(1, sizeof *self);
   if (!self) return NULL;
   self->request = request;
-  idem__list_init(&self->link);
-  idem__list_init(&self->turn.link);
+  idem_list_init(&self->link);
+  idem_list_init(&self->turn.link);
   edition_hold(asked->edition);
   yyjson_mut_doc *copy = yyjson_mut_doc_new(NULL);
   if (copy) yyjson_mut_doc_set_root(copy, yyjson_val_mut_copy(copy, arguments));

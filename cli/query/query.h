@@ -14,7 +14,7 @@ typedef struct query_tool {
   turns_tool lasting_turns;
   const tool_config *config;
   edition *edition;
-  idem__list idle; /* sessions that were used before */
+  idem_list idle; /* sessions that were used before */
   size_t idle_count;
   bool quick;    /* it was, the last time on a thread */
   unsigned slow; /* times in a row that it took too long on the loop */

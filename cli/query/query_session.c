@@ -29,7 +29,7 @@
   "journal_mode"
 
 static size_t kept; /* by all tools; only the loop's thread keeps and holds */
-static idem__list holders = {&holders, &holders};
+static idem_list holders = {&holders, &holders};
 static uv_timer_t hold_timer;
 
 /* ----------------------------------------------------------------------------- limits */
@@ -181,8 +181,8 @@ query_session *session_open(const tool_config *tool, query_limit *limit, char *w
   snprintf(why, size, "no memory");
   if (!self) return NULL;
   self->limit = limit;
-  idem__list_init(&self->link);
-  idem__list_init(&self->held);
+  idem_list_init(&self->link);
+  idem_list_init(&self->held);
   if (prepare(self, tool, why, size)) return self;
   session_close(self);
   return NULL;
@@ -209,23 +209,23 @@ static bool is_current(const query_session *self, const tool_config *tool) {
 /* An edition that was never served has none, and may be freed on another thread. */
 static void close_idle(query_tool *tool) {
   if (!tool->idle_count) return;
-  for (idem__list *at = tool->idle.next, *next; at != &tool->idle; at = next) {
+  for (idem_list *at = tool->idle.next, *next; at != &tool->idle; at = next) {
     next = at->next;
-    session_close(IDEM__CONTAINER(at, query_session, link));
+    session_close(IDEM_CONTAINER(at, query_session, link));
   }
   kept -= tool->idle_count;
   tool->idle_count = 0;
-  idem__list_init(&tool->idle);
+  idem_list_init(&tool->idle);
 }
 
 query_session *session_take(query_tool *tool) {
-  if (idem__list_empty(&tool->idle)) return NULL;
-  query_session *first = IDEM__CONTAINER(tool->idle.next, query_session, link);
+  if (idem_list_empty(&tool->idle)) return NULL;
+  query_session *first = IDEM_CONTAINER(tool->idle.next, query_session, link);
   if (!is_current(first, tool->config)) {
     close_idle(tool);
     return NULL;
   }
-  idem__list_remove(&first->link);
+  idem_list_remove(&first->link);
   tool->idle_count--;
   kept--;
   return first;
@@ -241,7 +241,7 @@ void session_keep(query_tool *tool, query_session *session) {
   sqlite3_reset(session->statement);
   sqlite3_clear_bindings(session->statement);
   session->limit = NULL;
-  idem__list_append(&tool->idle, &session->link);
+  idem_list_append(&tool->idle, &session->link);
   tool->idle_count++;
   kept++;
 }
@@ -261,20 +261,20 @@ void session_hold(query_session *self, uv_loop_t *loop) {
     return;
   if (sqlite3_exec(self->database, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) return;
   self->holds = true;
-  idem__list_append(&holders, &self->held);
+  idem_list_append(&holders, &self->held);
 }
 
 void session_let_go(query_session *self) {
   if (!self->holds) return;
   self->holds = false;
-  idem__list_remove(&self->held);
+  idem_list_remove(&self->held);
   sqlite3_exec(self->database, "COMMIT", NULL, NULL, NULL);
 }
 
 void session_let_all_go(void) {
-  for (idem__list *at = holders.next, *next; at != &holders; at = next) {
+  for (idem_list *at = holders.next, *next; at != &holders; at = next) {
     next = at->next;
-    session_let_go(IDEM__CONTAINER(at, query_session, held));
+    session_let_go(IDEM_CONTAINER(at, query_session, held));
   }
 }
 
@@ -282,7 +282,7 @@ void session_let_all_go(void) {
 
 void query_tool_init(query_tool *self, edition *owner, const tool_config *config) {
   *self = (query_tool){.config = config, .edition = owner};
-  idem__list_init(&self->idle);
+  idem_list_init(&self->idle);
   turns_tool_init(&self->brief_turns);
   turns_tool_init(&self->lasting_turns);
 }

@@ -21,7 +21,7 @@ typedef struct query_limit {
 } query_limit;
 
 typedef struct query_session {
-  idem__list link; /* among its tool's idle ones */
+  idem_list link; /* among its tool's idle ones */
   sqlite3 *database;
   sqlite3_stmt *statement;
   sqlite3 *helper;    /* see query_functions.c; NULL: not needed yet */
@@ -31,7 +31,7 @@ typedef struct query_session {
   ino_t inode;
   bool may_hold; /* changes by others cannot be missed while it holds: see session_hold */
   bool holds;
-  idem__list held; /* among those that hold */
+  idem_list held; /* among those that hold */
 } query_session;
 
 uint64_t session_now_us(void);

@@ -28,6 +28,6 @@ void reply_json(idem_request *request, const tool_config *tool, const char *text
 /* Whether a value is what the tool's output schema allows; false: the request has failed with that. */
 bool reply_keeps_promise(idem_request *request, const tool_config *tool, yyjson_val *value);
 /* Invalid bytes become U+FFFD; true if there were any. */
-bool reply_put_clean(idem__buf *out, const char *text, size_t len);
+bool reply_put_clean(idem_buf *out, const char *text, size_t len);
 
 #endif

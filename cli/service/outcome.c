@@ -22,7 +22,7 @@ void outcome_begin(idem_log *log, bool watched) {
 static void tell(idem_request *request, const tool_config *tool, const char *message,
                  const char *how) {
   char line[NAME_MAX_SHOWN + 64];
-  if (!idem__log_enabled(self.log, self.level) || tool->hidden) return;
+  if (!idem_log_enabled(self.log, self.level) || tool->hidden) return;
   snprintf(line, sizeof line, "%.*s: %s %llu ms", NAME_MAX_SHOWN, tool->name, how,
            (unsigned long long)idem_request_age_ms(request));
   idem_request_log(request, self.level == IDEM_LOG_DEBUG ? NULL : &self.told, self.level, message,

@@ -14,7 +14,7 @@
 
 typedef struct place {
   char path[PATH_BYTES];
-  idem__buf out;
+  idem_buf out;
   yyjson_val *at;     /* NULL: nothing is there */
   yyjson_val *schema; /* the method's */
   bool by_position;
@@ -50,14 +50,14 @@ static bool position_of(yyjson_val *schema, const char *name, size_t *position) 
 static void step(place *self, const char *name) {
   size_t position;
   if (yyjson_is_arr(self->at)) {
-    idem__buf_printf(&self->out, "[%s]", name);
+    idem_buf_printf(&self->out, "[%s]", name);
     self->at = yyjson_arr_get(self->at, (size_t)strtoull(name, NULL, 10));
     return;
   }
   if (!self->out.len && self->by_position && position_of(self->schema, name, &position))
-    idem__buf_printf(&self->out, "[%zu]", position);
+    idem_buf_printf(&self->out, "[%zu]", position);
   else
-    idem__buf_printf(&self->out, "%s%s", self->out.len ? "." : "", name);
+    idem_buf_printf(&self->out, "%s%s", self->out.len ? "." : "", name);
   self->at = yyjson_obj_get(self->at, name);
 }
 
@@ -145,7 +145,7 @@ static void reply(idem_request *request, place *self, const idem_schema_error *e
 void plain_fault_reply(idem_request *request, yyjson_val *schema, yyjson_val *arguments,
                        const idem_schema_error *error, bool by_position) {
   place self = {.at = arguments, .schema = schema, .by_position = by_position};
-  idem__buf_fixed(&self.out, self.path, sizeof self.path - 1);
+  idem_buf_fixed(&self.out, self.path, sizeof self.path - 1);
   walk(&self, error->instance_path);
   reply(request, &self, error);
 }

@@ -2,8 +2,6 @@
  * structured content is the result, or else the text, and a failure is an error -32000. */
 #include "call.h"
 
-#include "base/base.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,15 +41,15 @@ void reply_failed_because(idem_request *request, const char *format, ...) {
 }
 
 /* The texts of the content blocks, a newline between them. */
-static bool join_texts(yyjson_mut_val *content, idem__buf *out) {
+static bool join_texts(yyjson_mut_val *content, idem_buf *out) {
   yyjson_mut_val *block;
   yyjson_mut_arr_iter each;
   yyjson_mut_arr_iter_init(content, &each);
   while ((block = yyjson_mut_arr_iter_next(&each))) {
     yyjson_mut_val *text = yyjson_mut_obj_get(block, "text");
     if (!yyjson_mut_is_str(text)) continue;
-    if (out->len && idem__buf_put(out, "\n", 1) != IDEM_OK) return false;
-    if (idem__buf_put(out, yyjson_mut_get_str(text), yyjson_mut_get_len(text)) != IDEM_OK)
+    if (out->len && idem_buf_put(out, "\n", 1) != IDEM_OK) return false;
+    if (idem_buf_put(out, yyjson_mut_get_str(text), yyjson_mut_get_len(text)) != IDEM_OK)
       return false;
   }
   return true;
@@ -70,8 +68,8 @@ void reply_no_memory(idem_request *request, const tool_config *tool) {
 static void reply_plain_text(idem_request *request, const tool_config *tool,
                              const idem_tool_result *result) {
   yyjson_mut_doc *doc = idem_request_doc(request);
-  idem__buf text;
-  idem__buf_init(&text, NULL, (size_t)64 << 20);
+  idem_buf text;
+  idem_buf_init(&text, NULL, (size_t)64 << 20);
   bool fine = doc && join_texts(result->content, &text);
   const char *bytes = text.len ? text.data : "";
   if (fine && result->is_error) {
@@ -82,7 +80,7 @@ static void reply_plain_text(idem_request *request, const tool_config *tool,
     idem_reply_mut(request, yyjson_mut_strn(doc, bytes, text.len));
   }
   if (!fine) reply_no_memory(request, tool);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 void reply_tool(idem_request *request, const tool_config *tool, const idem_tool_result *result) {

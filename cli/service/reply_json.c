@@ -1,15 +1,15 @@
 /* reply_json.c - what a tool came to, as JSON: structured content that keeps its schema's promise. */
 #include "call.h"
 
-bool reply_put_clean(idem__buf *out, const char *text, size_t len) {
+bool reply_put_clean(idem_buf *out, const char *text, size_t len) {
   bool replaced = false;
   for (size_t at = 0; at < len;) {
     uint32_t code;
-    size_t taken = idem__utf8_decode(text + at, len - at, &code);
+    size_t taken = idem_utf8_decode(text + at, len - at, &code);
     if (taken)
-      idem__buf_put(out, text + at, taken);
+      idem_buf_put(out, text + at, taken);
     else
-      idem__buf_puts(out, "\xEF\xBF\xBD");
+      idem_buf_puts(out, "\xEF\xBF\xBD");
     replaced = replaced || !taken;
     at += taken ? taken : 1;
   }

@@ -8,7 +8,7 @@
 
 /* One for the life of the process. */
 static struct {
-  idem__list waiting;
+  idem_list waiting;
   uv_timer_t timer; /* of the loop of whoever asked first: there is one */
 } room = {.waiting = {&room.waiting, &room.waiting}};
 
@@ -19,32 +19,32 @@ bool room_for(const idem_request *request) {
 }
 
 void room_wait_init(room_wait *self, void (*look)(room_wait *self)) {
-  idem__list_init(&self->link);
+  idem_list_init(&self->link);
   self->look = look;
 }
 
 /* Whoever looks may wait again, or make others go. */
 static void on_time(uv_timer_t *timer) {
-  idem__list now;
+  idem_list now;
   (void)timer;
-  idem__list_init(&now);
-  while (!idem__list_empty(&room.waiting)) {
-    idem__list *first = room.waiting.next;
-    idem__list_remove(first);
-    idem__list_append(&now, first);
+  idem_list_init(&now);
+  while (!idem_list_empty(&room.waiting)) {
+    idem_list *first = room.waiting.next;
+    idem_list_remove(first);
+    idem_list_append(&now, first);
   }
-  while (!idem__list_empty(&now)) {
-    room_wait *first = IDEM__CONTAINER(now.next, room_wait, link);
-    idem__list_remove(&first->link);
+  while (!idem_list_empty(&now)) {
+    room_wait *first = IDEM_CONTAINER(now.next, room_wait, link);
+    idem_list_remove(&first->link);
     first->look(first);
   }
 }
 
 /* Only who was told that there is no room waits, so there is a timer. */
 void room_look_soon(room_wait *self) {
-  if (!idem__list_empty(&self->link)) return;
-  idem__list_append(&room.waiting, &self->link);
+  if (!idem_list_empty(&self->link)) return;
+  idem_list_append(&room.waiting, &self->link);
   if (!uv_is_active((uv_handle_t *)&room.timer)) uv_timer_start(&room.timer, on_time, LOOK_MS, 0);
 }
 
-void room_forget(room_wait *self) { idem__list_leave(&self->link); }
+void room_forget(room_wait *self) { idem_list_leave(&self->link); }

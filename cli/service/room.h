@@ -3,15 +3,14 @@
 #ifndef IDEM_CLI_ROOM_H
 #define IDEM_CLI_ROOM_H
 
-#include "turns.h"
-
+#include <idem/containers.h>
 #include <idem/mcp.h>
 
 /* Whether who asked has room for more. */
 bool room_for(const idem_request *request);
 
 typedef struct room_wait {
-  idem__list link;
+  idem_list link;
   void (*look)(struct room_wait *self);
 } room_wait;
 

@@ -1,7 +1,7 @@
 /* slots.c - see slots.h. */
 #include "slots.h"
 
-static void on_room(room_wait *room) { slots_next(IDEM__CONTAINER(room, slots, room)); }
+static void on_room(room_wait *room) { slots_next(IDEM_CONTAINER(room, slots, room)); }
 
 void slots_init(slots *self, void (*begin)(turns_call *call), void (*give_way)(turns_call *call)) {
   *self = (slots){.limit = 1, .begin = begin, .give_way = give_way};

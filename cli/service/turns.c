@@ -8,38 +8,38 @@
 #include <string.h>
 
 typedef struct client {
-  idem__list link;
-  idem__list lanes;
+  idem_list link;
+  idem_list lanes;
   idem_client_identity who;
   size_t count;
   char bytes[]; /* of `who` */
 } client;
 
 struct lane {
-  idem__list in_client;
-  idem__list in_tool;
-  idem__list calls;
+  idem_list in_client;
+  idem_list in_tool;
+  idem_list calls;
   client *client;
   turns_tool *tool;
 };
 
 void turns_init(turns *self) {
   *self = (turns){.count = 0};
-  idem__list_init(&self->clients);
-  idem__list_init(&self->tools);
+  idem_list_init(&self->clients);
+  idem_list_init(&self->tools);
 }
 
 void turns_tool_init(turns_tool *tool) {
-  idem__list_init(&tool->link);
-  idem__list_init(&tool->lanes);
+  idem_list_init(&tool->link);
+  idem_list_init(&tool->lanes);
 }
 
 /* ------------------------------------------------------------------ clients and lanes */
 
 static client *find_client(const turns *self, const idem_request *request) {
   idem_client_identity who = idem_request_client(request);
-  for (idem__list *at = self->clients.next; at != &self->clients; at = at->next) {
-    client *one = IDEM__CONTAINER(at, client, link);
+  for (idem_list *at = self->clients.next; at != &self->clients; at = at->next) {
+    client *one = IDEM_CONTAINER(at, client, link);
     if (one->who.thing == who.thing && one->who.len == who.len &&
         memcmp(one->who.bytes, who.bytes, who.len) == 0)
       return one;
@@ -53,20 +53,20 @@ static client *client_new(turns *self, const idem_request *request) {
   if (!made) return NULL;
   memcpy(made->bytes, who.bytes, who.len);
   made->who = (idem_client_identity){who.thing, made->bytes, who.len};
-  idem__list_init(&made->lanes);
-  idem__list_append(&self->clients, &made->link);
+  idem_list_init(&made->lanes);
+  idem_list_append(&self->clients, &made->link);
   return made;
 }
 
 static void client_free_if_done(client *self) {
   if (self->count) return;
-  idem__list_remove(&self->link);
+  idem_list_remove(&self->link);
   free(self);
 }
 
 static lane *find_lane(const client *self, const turns_tool *tool) {
-  for (idem__list *at = self->lanes.next; at != &self->lanes; at = at->next) {
-    lane *one = IDEM__CONTAINER(at, lane, in_client);
+  for (idem_list *at = self->lanes.next; at != &self->lanes; at = at->next) {
+    lane *one = IDEM_CONTAINER(at, lane, in_client);
     if (one->tool == tool) return one;
   }
   return NULL;
@@ -77,18 +77,18 @@ static lane *lane_new(turns *self, client *owner, turns_tool *tool) {
   if (!made) return NULL;
   made->client = owner;
   made->tool = tool;
-  idem__list_init(&made->calls);
-  idem__list_append(&owner->lanes, &made->in_client);
-  if (idem__list_empty(&tool->lanes)) idem__list_append(&self->tools, &tool->link);
-  idem__list_append(&tool->lanes, &made->in_tool);
+  idem_list_init(&made->calls);
+  idem_list_append(&owner->lanes, &made->in_client);
+  if (idem_list_empty(&tool->lanes)) idem_list_append(&self->tools, &tool->link);
+  idem_list_append(&tool->lanes, &made->in_tool);
   return made;
 }
 
 static void lane_free_if_empty(lane *self) {
-  if (!idem__list_empty(&self->calls)) return;
-  idem__list_remove(&self->in_client);
-  idem__list_remove(&self->in_tool);
-  if (idem__list_empty(&self->tool->lanes)) idem__list_remove(&self->tool->link);
+  if (!idem_list_empty(&self->calls)) return;
+  idem_list_remove(&self->in_client);
+  idem_list_remove(&self->in_tool);
+  if (idem_list_empty(&self->tool->lanes)) idem_list_remove(&self->tool->link);
   free(self);
 }
 
@@ -105,7 +105,7 @@ bool turns_add(turns *self, turns_call *waiting, turns_tool *tool, const idem_re
     return false;
   }
   waiting->request = request;
-  idem__list_append(&waiting->lane->calls, &waiting->link);
+  idem_list_append(&waiting->lane->calls, &waiting->link);
   owner->count++;
   self->count++;
   return true;
@@ -113,7 +113,7 @@ bool turns_add(turns *self, turns_call *waiting, turns_tool *tool, const idem_re
 
 void turns_remove(turns *self, turns_call *waiting) {
   client *owner = waiting->lane->client;
-  idem__list_remove(&waiting->link);
+  idem_list_remove(&waiting->link);
   lane_free_if_empty(waiting->lane);
   waiting->lane = NULL;
   owner->count--;
@@ -125,15 +125,15 @@ void turns_remove(turns *self, turns_call *waiting) {
 
 /* An answer that its client has no room for would be lost. */
 static bool may_begin(const lane *self) {
-  const turns_call *first = IDEM__CONTAINER(self->calls.next, turns_call, link);
+  const turns_call *first = IDEM_CONTAINER(self->calls.next, turns_call, link);
   return room_for(first->request);
 }
 
 static lane *next_by_tool(const turns *self) {
-  for (idem__list *at = self->tools.next; at != &self->tools; at = at->next) {
-    const turns_tool *tool = IDEM__CONTAINER(at, turns_tool, link);
-    for (idem__list *in = tool->lanes.next; in != &tool->lanes; in = in->next) {
-      lane *one = IDEM__CONTAINER(in, lane, in_tool);
+  for (idem_list *at = self->tools.next; at != &self->tools; at = at->next) {
+    const turns_tool *tool = IDEM_CONTAINER(at, turns_tool, link);
+    for (idem_list *in = tool->lanes.next; in != &tool->lanes; in = in->next) {
+      lane *one = IDEM_CONTAINER(in, lane, in_tool);
       if (may_begin(one)) return one;
     }
   }
@@ -141,26 +141,26 @@ static lane *next_by_tool(const turns *self) {
 }
 
 static lane *next_by_client(const turns *self) {
-  for (idem__list *at = self->clients.next; at != &self->clients; at = at->next) {
-    const client *who = IDEM__CONTAINER(at, client, link);
-    for (idem__list *in = who->lanes.next; in != &who->lanes; in = in->next) {
-      lane *one = IDEM__CONTAINER(in, lane, in_client);
+  for (idem_list *at = self->clients.next; at != &self->clients; at = at->next) {
+    const client *who = IDEM_CONTAINER(at, client, link);
+    for (idem_list *in = who->lanes.next; in != &who->lanes; in = in->next) {
+      lane *one = IDEM_CONTAINER(in, lane, in_client);
       if (may_begin(one)) return one;
     }
   }
   return NULL;
 }
 
-static void to_the_end(idem__list *ring, idem__list *link) {
-  idem__list_remove(link);
-  idem__list_append(ring, link);
+static void to_the_end(idem_list *ring, idem_list *link) {
+  idem_list_remove(link);
+  idem_list_append(ring, link);
 }
 
 /* Who has had a turn is last in every ring. */
 turns_call *turns_take(turns *self) {
   lane *chosen = self->by_tool ? next_by_tool(self) : next_by_client(self);
   if (!chosen) return NULL;
-  turns_call *first = IDEM__CONTAINER(chosen->calls.next, turns_call, link);
+  turns_call *first = IDEM_CONTAINER(chosen->calls.next, turns_call, link);
   self->by_tool = !self->by_tool;
   to_the_end(&self->clients, &chosen->client->link);
   to_the_end(&chosen->client->lanes, &chosen->in_client);
@@ -172,22 +172,22 @@ turns_call *turns_take(turns *self) {
 
 turns_call *turns_take_any(turns *self) {
   if (!self->count) return NULL;
-  const client *one = IDEM__CONTAINER(self->clients.next, client, link);
-  const lane *first = IDEM__CONTAINER(one->lanes.next, lane, in_client);
-  turns_call *taken = IDEM__CONTAINER(first->calls.next, turns_call, link);
+  const client *one = IDEM_CONTAINER(self->clients.next, client, link);
+  const lane *first = IDEM_CONTAINER(one->lanes.next, lane, in_client);
+  turns_call *taken = IDEM_CONTAINER(first->calls.next, turns_call, link);
   turns_remove(self, taken);
   return taken;
 }
 
 turns_call *turns_displace(turns *self, const idem_request *request) {
   const client *asks = find_client(self, request), *most = asks;
-  for (idem__list *at = self->clients.next; at != &self->clients; at = at->next) {
-    const client *one = IDEM__CONTAINER(at, client, link);
+  for (idem_list *at = self->clients.next; at != &self->clients; at = at->next) {
+    const client *one = IDEM_CONTAINER(at, client, link);
     if (!most || one->count > most->count) most = one;
   }
   if (!most || most->count <= (asks ? asks->count : 0) + 1) return NULL;
-  const lane *last = IDEM__CONTAINER(most->lanes.prev, lane, in_client);
-  turns_call *displaced = IDEM__CONTAINER(last->calls.prev, turns_call, link);
+  const lane *last = IDEM_CONTAINER(most->lanes.prev, lane, in_client);
+  turns_call *displaced = IDEM_CONTAINER(last->calls.prev, turns_call, link);
   turns_remove(self, displaced);
   return displaced;
 }

@@ -3,28 +3,27 @@
 #ifndef IDEM_CLI_TURNS_H
 #define IDEM_CLI_TURNS_H
 
-#include "base/base.h"
-
+#include <idem/containers.h>
 #include <idem/mcp.h>
 
 typedef struct lane lane;
 
 /* In each tool. */
 typedef struct turns_tool {
-  idem__list link; /* among the tools that have calls waiting */
-  idem__list lanes;
+  idem_list link; /* among the tools that have calls waiting */
+  idem_list lanes;
 } turns_tool;
 
 /* In each call. */
 typedef struct turns_call {
-  idem__list link;
+  idem_list link;
   lane *lane;                  /* NULL: it does not wait */
   const idem_request *request; /* whose answer it will be, while it waits */
 } turns_call;
 
 typedef struct turns {
-  idem__list clients;
-  idem__list tools;
+  idem_list clients;
+  idem_list tools;
   size_t count;
   bool by_tool; /* whose round the next turn is */
 } turns;

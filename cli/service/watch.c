@@ -27,7 +27,7 @@
 
 typedef struct watched_folder folder;
 struct watched_folder {
-  idem__list link;
+  idem_list link;
   folder *next; /* in its bucket */
   const void *owner;
   bool *mark;
@@ -69,8 +69,8 @@ static folder **bucket_of(watcher *self, int descriptor) {
 }
 
 static void mark_all(watcher *self) {
-  for (idem__list *at = self->folders.next; at != &self->folders; at = at->next)
-    *IDEM__CONTAINER(at, folder, link)->mark = true;
+  for (idem_list *at = self->folders.next; at != &self->folders; at = at->next)
+    *IDEM_CONTAINER(at, folder, link)->mark = true;
 }
 
 static void take_event(watcher *self, const struct inotify_event *event) {
@@ -210,14 +210,14 @@ static void drop(watcher *self, folder *gone) {
   while (*at != gone) at = &(*at)->next;
   *at = gone->next;
   unwatch(self, gone->descriptor);
-  idem__list_remove(&gone->link);
+  idem_list_remove(&gone->link);
   self->count--;
   free(gone);
 }
 
 static folder *find(const watcher *self, const void *owner, const char *path) {
-  for (idem__list *at = self->folders.next; at != &self->folders; at = at->next) {
-    folder *each = IDEM__CONTAINER(at, folder, link);
+  for (idem_list *at = self->folders.next; at != &self->folders; at = at->next) {
+    folder *each = IDEM_CONTAINER(at, folder, link);
     if (each->owner == owner && strcmp(each->path, path) == 0) return each;
   }
   return NULL;
@@ -227,7 +227,7 @@ static void keep(watcher *self, folder *made) {
   folder **bucket = bucket_of(self, made->descriptor);
   made->next = *bucket;
   *bucket = made;
-  idem__list_append(&self->folders, &made->link);
+  idem_list_append(&self->folders, &made->link);
   self->count++;
 }
 
@@ -271,15 +271,15 @@ void watcher_want(watcher *self, const void *owner, bool *mark, const char *path
 /* ----------------------------------------------------------------------- together */
 
 void watcher_begin(watcher *self, const void *owner) {
-  for (idem__list *at = self->folders.next; at != &self->folders; at = at->next) {
-    folder *each = IDEM__CONTAINER(at, folder, link);
+  for (idem_list *at = self->folders.next; at != &self->folders; at = at->next) {
+    folder *each = IDEM_CONTAINER(at, folder, link);
     if (each->owner == owner) each->wanted = false;
   }
 }
 
 void watcher_end(watcher *self, const void *owner) {
-  for (idem__list *at = self->folders.next; at != &self->folders;) {
-    folder *each = IDEM__CONTAINER(at, folder, link);
+  for (idem_list *at = self->folders.next; at != &self->folders;) {
+    folder *each = IDEM_CONTAINER(at, folder, link);
     at = at->next;
     if (each->owner == owner && !each->wanted) drop(self, each);
   }
@@ -293,7 +293,7 @@ void watcher_forget(watcher *self, const void *owner) {
 void watcher_init(watcher *self, idem_log *log, void (*on_change)(void *user), void *user) {
   *self = (watcher){
       .inotify = -1, .log = log, .calm_ms = CALM_MS, .on_change = on_change, .user = user};
-  idem__list_init(&self->folders);
+  idem_list_init(&self->folders);
 }
 
 bool watcher_start(watcher *self, uv_loop_t *loop) {

@@ -3,8 +3,7 @@
 #ifndef IDEM_CLI_WATCH_H
 #define IDEM_CLI_WATCH_H
 
-#include "base/base.h"
-
+#include <idem/containers.h>
 #include <sys/stat.h>
 #include <uv.h>
 
@@ -21,7 +20,7 @@ bool stamp_same(const file_stamp *one, const file_stamp *other);
 #define WATCH_BUCKETS 256u
 
 typedef struct watcher {
-  idem__list folders;
+  idem_list folders;
   struct watched_folder *buckets[WATCH_BUCKETS]; /* the same, by watch descriptor */
   size_t count;
   bool told_limit;

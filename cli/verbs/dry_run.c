@@ -71,11 +71,11 @@ static bool check(const tool_config *tool, yyjson_val *arguments) {
 }
 
 static void print_quoted(const char *text) {
-  idem__buf out;
-  idem__buf_init(&out, NULL, (size_t)8 << 20);
-  if (idem__text_json_string(&out, text, strlen(text)) == IDEM_OK)
+  idem_buf out;
+  idem_buf_init(&out, NULL, (size_t)8 << 20);
+  if (idem_text_json_string(&out, text, strlen(text)) == IDEM_OK)
     printf("%.*s", (int)out.len, out.data);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 static void print_list(const char *const *paths) {
@@ -116,7 +116,7 @@ static void print_environment(const tool_config *tool, const word_list *variable
 }
 
 /* What a program that stays is asked, as the line it will read. */
-static void print_question(const tool_config *tool, const idem__buf *input) {
+static void print_question(const tool_config *tool, const idem_buf *input) {
   idem_message question = {.kind = IDEM_MESSAGE_REQUEST,
                            .id = "1",
                            .id_len = 1,
@@ -134,7 +134,7 @@ static void print_question(const tool_config *tool, const idem__buf *input) {
   idem_message_text_free(NULL, text);
 }
 
-static void print_input(const tool_config *tool, const idem__buf *input) {
+static void print_input(const tool_config *tool, const idem_buf *input) {
   if (tool->keep)
     print_question(tool, input);
   else if (tool->has_stdin)
@@ -144,7 +144,7 @@ static void print_input(const tool_config *tool, const idem__buf *input) {
 }
 
 static void print_program(const tool_config *tool, const word_list *words,
-                          const word_list *variables, const idem__buf *input) {
+                          const word_list *variables, const idem_buf *input) {
   printf("program      %s\n", tool->program);
   for (size_t i = 0; i < words->count; i++) {
     printf("argv[%zu]%s     ", i, i < 10 ? " " : "");
@@ -162,7 +162,7 @@ static void print_program(const tool_config *tool, const word_list *words,
 static bool show_program(const serve_config *config, const tool_config *tool,
                          yyjson_val *arguments) {
   word_list words, variables;
-  idem__buf input;
+  idem_buf input;
   template_fault fault;
   bool fine = program_prepare(tool, arguments, &words, &variables, &input, &fault);
   if (fine) {
@@ -173,7 +173,7 @@ static bool show_program(const serve_config *config, const tool_config *tool,
   }
   word_list_free(&words);
   word_list_free(&variables);
-  idem__buf_deinit(&input);
+  idem_buf_deinit(&input);
   return fine;
 }
 

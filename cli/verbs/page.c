@@ -28,7 +28,7 @@ static int could_not(const char *path) {
   return 1;
 }
 
-static int write_to(const char *path, const idem__buf *text) {
+static int write_to(const char *path, const idem_buf *text) {
   FILE *file = path ? fopen(path, "we") : stdout;
   if (!file) return could_not(path);
   bool whole = fwrite(text->data, 1, text->len, file) == text->len;
@@ -41,9 +41,9 @@ static int run(int argc, char **argv) {
   if (argc && !named)
     return usage_fault(&page_verb, argc > 2 ? "one file is enough" : "it wants -o FILE",
                        argv[argc - 1]);
-  idem__buf text;
-  idem__buf_init(&text, NULL, (size_t)8 << 20);
+  idem_buf text;
+  idem_buf_init(&text, NULL, (size_t)8 << 20);
   int code = viewer_put(&text) == IDEM_OK ? write_to(named ? argv[1] : NULL, &text) : 1;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return code;
 }

@@ -24,11 +24,11 @@ typedef struct page {
 /* The first line, cut to what fits. */
 static void put_line(const page *self, const char *text, size_t room) {
   char storage[1024];
-  idem__buf line;
-  idem__buf_fixed(&line, storage, sizeof storage);
+  idem_buf line;
+  idem_buf_fixed(&line, storage, sizeof storage);
   size_t len = strcspn(text, "\r\n");
   size_t max = room < sizeof storage / 8 ? room : sizeof storage / 8;
-  idem__text_escape(&line, text, len, len > max && max > 3 ? max - 3 : max);
+  idem_text_escape(&line, text, len, len > max && max > 3 ? max - 3 : max);
   fprintf(self->out, "%.*s", (int)line.len, line.data);
 }
 
@@ -109,43 +109,43 @@ static char *program_path(void) {
   return NULL;
 }
 
-static void put_string(idem__buf *out, const char *text) {
-  idem__text_json_string(out, text, strlen(text));
+static void put_string(idem_buf *out, const char *text) {
+  idem_text_json_string(out, text, strlen(text));
 }
 
-static void put_command(idem__buf *out, const char *path) {
+static void put_command(idem_buf *out, const char *path) {
   char *program = program_path(), *file = realpath(path, NULL);
-  idem__buf_puts(out, "{\"command\": ");
+  idem_buf_puts(out, "{\"command\": ");
   put_string(out, program ? program : "idem");
-  idem__buf_puts(out, ", \"args\": [\"serve\", ");
+  idem_buf_puts(out, ", \"args\": [\"serve\", ");
   put_string(out, file ? file : path);
-  idem__buf_puts(out, "]}");
+  idem_buf_puts(out, "]}");
   free(program);
   free(file);
 }
 
-static void put_address(idem__buf *out, const char *url, bool token) {
-  idem__buf_puts(out, "{\"type\": \"http\", \"url\": ");
+static void put_address(idem_buf *out, const char *url, bool token) {
+  idem_buf_puts(out, "{\"type\": \"http\", \"url\": ");
   put_string(out, url);
-  if (token) idem__buf_puts(out, ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}");
-  idem__buf_puts(out, "}");
+  if (token) idem_buf_puts(out, ", \"headers\": {\"Authorization\": \"Bearer TOKEN\"}");
+  idem_buf_puts(out, "}");
 }
 
 static void put_settings(const page *self, const serve_config *config, const char *path,
                          const serve_options *options) {
   char storage[8192];
-  idem__buf text;
+  idem_buf text;
   const char *url = web_url(options);
   if (options && (options->profile != IDEM_PROFILE_MCP || (url && is_open_port(url)))) return;
-  idem__buf_fixed(&text, storage, sizeof storage);
-  idem__buf_puts(&text, "settings  {\"mcpServers\": {");
+  idem_buf_fixed(&text, storage, sizeof storage);
+  idem_buf_puts(&text, "settings  {\"mcpServers\": {");
   put_string(&text, config->name);
-  idem__buf_puts(&text, ": ");
+  idem_buf_puts(&text, ": ");
   if (options && url)
     put_address(&text, url, options->tokens.count);
   else
     put_command(&text, path);
-  if (idem__buf_puts(&text, "}}\n") == IDEM_OK) fwrite(text.data, 1, text.len, self->out);
+  if (idem_buf_puts(&text, "}}\n") == IDEM_OK) fwrite(text.data, 1, text.len, self->out);
 }
 
 /* ------------------------------------------------------------------------- trying */

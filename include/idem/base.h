@@ -120,6 +120,8 @@ IDEM_API idem_status idem_log_new(const idem_log_opts *opts, idem_log **out);
 IDEM_API void idem_log_free(idem_log *log);
 IDEM_API void idem_log_set_level(idem_log *log, idem_log_level level);
 IDEM_API idem_log_level idem_log_get_level(const idem_log *log);
+/* Whether a record of this level would be written or shown: ask before work is spent on making one. */
+IDEM_API bool idem_log_enabled(const idem_log *log, idem_log_level level);
 /* Writes the record if its level is enabled; a NULL log drops it. Never fails, never allocates: a
  * field that does not fit is cut and ends in "...". */
 IDEM_API void idem_log_write(idem_log *log, const idem_log_record *record);

@@ -67,9 +67,8 @@ bool idem__json_number_of(const char *text, yyjson_val *out);
 
 /* --------------------------------------------------------------- writing */
 
-/* Append a value as compact JSON. INVAL: it holds bad UTF-8, NaN, infinity or a raw newline; LIMIT: it does
- * not fit. The buffer is then as it was. */
-idem_status idem__json_put(idem__buf *out, const yyjson_val *val);
+/* Public by now: see idem/json.h. */
+#define idem__json_put idem_json_put
 /* The same by yyjson alone: for what is large or needs escapes. */
 idem_status idem__json_put_any(idem__buf *out, const yyjson_val *val);
 idem_status idem__json_put_mut(idem__buf *out, const yyjson_mut_val *val);

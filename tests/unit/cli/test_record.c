@@ -12,15 +12,15 @@ static void no_line(void *ctx, const char *line, size_t len) {
 /* The record of one message; lent until the next. */
 static const char *recorded(idem_direction direction, bool serves, const char *text, size_t len) {
   static char storage[256 * 1024];
-  idem__buf out, scratch;
+  idem_buf out, scratch;
   idem_log *log = NULL;
   assert_int_equal(idem_log_new(&(idem_log_opts){.write = no_line}, &log), IDEM_OK);
   assert_int_equal(idem_log_add_secret(log, "open-sesame", 11), IDEM_OK);
-  idem__buf_fixed(&out, storage, sizeof storage - 1);
-  idem__buf_init(&scratch, NULL, RECORD_MESSAGE_MOST * 2);
+  idem_buf_fixed(&out, storage, sizeof storage - 1);
+  idem_buf_init(&scratch, NULL, RECORD_MESSAGE_MOST * 2);
   idem_traced message = {direction, text, len, 3, "tcp \"x\"", serves};
   assert_int_equal(record_put_message(&out, 17, &message, log, &scratch), IDEM_OK);
-  idem__buf_deinit(&scratch);
+  idem_buf_deinit(&scratch);
   idem_log_free(log);
   storage[out.len] = 0;
   assert_ptr_equal(strchr(storage, '\n'), storage + out.len - 1);
@@ -80,22 +80,22 @@ static void a_long_message_is_cut_and_says_so(void **state) {
 static void what_does_not_fit_leaves_nothing(void **state) {
   (void)state;
   char storage[64];
-  idem__buf out, scratch;
-  idem__buf_fixed(&out, storage, sizeof storage);
-  idem__buf_init(&scratch, NULL, 1024);
+  idem_buf out, scratch;
+  idem_buf_fixed(&out, storage, sizeof storage);
+  idem_buf_init(&scratch, NULL, 1024);
   idem_traced message = {IDEM_IN, "{\"id\":1}", 8, 1, "a peer with a long name", true};
   assert_int_equal(record_put_message(&out, 17, &message, NULL, &scratch), IDEM_E_LIMIT);
   assert_int_equal(out.len, 0);
   assert_int_equal(record_put_log(&out, 17, storage, 60), IDEM_E_LIMIT);
   assert_int_equal(out.len, 0);
-  idem__buf_deinit(&scratch);
+  idem_buf_deinit(&scratch);
 }
 
 static void the_other_lines_are_json_too(void **state) {
   (void)state;
   char storage[1024];
-  idem__buf out;
-  idem__buf_fixed(&out, storage, sizeof storage);
+  idem_buf out;
+  idem_buf_fixed(&out, storage, sizeof storage);
   sample taken = {.wall_us = 9, .requests = 4, .memory = 1u << 20};
   assert_int_equal(record_put_header(&out, 8), IDEM_OK);
   assert_int_equal(record_put_log(&out, 8, "{\"severity\":\"warn\"}\n", 20), IDEM_OK);

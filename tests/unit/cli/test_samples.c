@@ -23,8 +23,8 @@ typedef struct hour {
 
 static void begin(hour *self) {
   *self = (hour){.heard = {.count = 0}};
-  idem__list_init(&self->programs.running);
-  idem__list_init(&self->programs.kept);
+  idem_list_init(&self->programs.running);
+  idem_list_init(&self->programs.kept);
   assert_int_equal(uv_loop_init(&self->loop), 0);
   samples_init(&self->samples, &self->programs, on_sample, &self->heard);
   samples_start(&self->samples, &self->loop);
@@ -77,12 +77,12 @@ static void every_sample_that_is_kept_fits_into_what_a_reader_is_sent_first(void
                                  .sessions = UINT32_MAX,
                                  .connections = UINT32_MAX,
                                  .processes = UINT32_MAX};
-  idem__buf out;
+  idem_buf out;
   (void)state;
-  idem__buf_init(&out, NULL, (size_t)192 * 1024); /* of 256 KiB, 64 of which are log lines */
+  idem_buf_init(&out, NULL, (size_t)192 * 1024); /* of 256 KiB, 64 of which are log lines */
   for (size_t i = 0; i < SAMPLES_KEPT; i++)
     assert_int_equal(record_put_sample(&out, &largest), IDEM_OK);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 int main(void) {
