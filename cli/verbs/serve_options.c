@@ -184,7 +184,10 @@ static bool set_token_file(serve_options *self, const char *value) {
 
 static bool set_store(serve_options *self, const char *value) {
   self->store = value;
-  return strcmp(value, "memory:") == 0 || (strncmp(value, "sqlite:", 7) == 0 && value[7]);
+  static const char *const kinds[] = {"sqlite:", "redis://", "rediss://", "redis+unix:"};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (strncmp(value, kinds[i], strlen(kinds[i])) == 0 && value[strlen(kinds[i])]) return true;
+  return strcmp(value, "memory:") == 0;
 }
 
 static bool set_profile(serve_options *self, const char *value) {
@@ -285,7 +288,7 @@ static const struct flag {
     {NULL, "--session-in-flight", "N", "calls under way, of one session (1024)",
      set_session_in_flight},
     {NULL, "--first-ms", "N", "until a connection must say something (10000)", set_first},
-    {"what is kept", "--store", "memory:|sqlite:PATH",
+    {"what is kept", "--store", "memory:|sqlite:PATH|redis://HOST",
      "where sessions and tasks are kept (memory:)", set_store},
     {"what a changed file may do", "--reload-may-loosen", NULL,
      "give tools more than they had, without a new start", set_may_loosen},

@@ -33,7 +33,10 @@ typedef struct idem_serve_opts {
   /* Where `server` keeps what outlives a request: sessions of revisions before 2026-07-28 with their events, tasks, news of
    * changes, and the key of requestState unless it was given one. NULL and "memory:": in this process, gone with it.
    * "sqlite:/path": in a file, for the processes of one machine that name it; "?sync=full" behind it survives a loss
-   * of power, too, "normal" (unless told otherwise) the death of any process; with "off" a loss of power may break the file. A server has
+   * of power, too, "normal" (unless told otherwise) the death of any process; with "off" a loss of power may break the file.
+   * "redis://[USER@]HOST[:PORT][/DATABASE]", "rediss://" (TLS) and "redis+unix:/PATH": in a Redis or Valkey, for all who name it;
+   * behind "?", joined by "&": password_file=PATH or password_env=NAME (never in the URL itself), prefix=NAME of its keys,
+   * db=NUMBER, max_bytes=NUMBER, ca=FILE with rediss. A server has
    * one store, chosen when it is first served. INVAL: another is in use, there is no server, or it is no such
    * URL. SYS: it cannot be opened (logged). */
   const char *store;

@@ -2,6 +2,7 @@
  * that all who share it seal requestState with. See docs/internals/uv.md. */
 #include "mcp_server/server.h"
 #include "modules/sqlite/sqlite.h"
+#include "uv/redis.h"
 #include "uv/runtime.h"
 
 #include <pthread.h>
@@ -15,6 +16,8 @@
 
 typedef struct opened {
   idem__store *store;
+  idem_log *log;
+  idem__redis_carrier *carrier; /* of a Redis */
   char why[256];
 } opened;
 
@@ -53,6 +56,24 @@ static idem_status open_sqlite(const char *rest, opened *self) {
   memcpy(path, rest, len);
   path[len] = 0;
   return open_file(&opts, self);
+}
+
+static idem_status open_redis(const char *text, opened *self) {
+  idem__redis_url url;
+  idem_status status = idem__redis_url_parse(text, &url, self->why, sizeof self->why);
+  if (status != IDEM_OK) return status;
+  const idem__redis_module *module =
+      idem__module_load("redis", IDEM__REDIS_SYMBOL, self->why, sizeof self->why);
+  if (module && module->version != IDEM__REDIS_VERSION) {
+    snprintf(self->why, sizeof self->why, "idem-redis.so is not a module of this version");
+    module = NULL;
+  }
+  if (url.password[0]) idem_log_add_secret(self->log, url.password, strlen(url.password));
+  status = module ? idem__redis_open(module, &url, NULL, self->log, &self->store, &self->carrier,
+                                     self->why, sizeof self->why)
+                  : IDEM_E_SYS;
+  explicit_bzero(url.password, sizeof url.password);
+  return status;
 }
 
 /* ------------------------------------------------------------- asking once */
@@ -140,6 +161,8 @@ static idem_status share_state_key(idem_server *server, idem__store *store) {
 static idem_status use(idem_server *server, opened *self) {
   idem_status status = share_state_key(server, self->store);
   if (status != IDEM_OK) snprintf(self->why, sizeof self->why, "it does not answer");
+  if (status != IDEM_OK && self->carrier)
+    idem__redis_why(self->carrier, self->why, sizeof self->why);
   if (status == IDEM_OK) status = idem__server_use_store(server, self->store);
   idem__store_unref(self->store);
   return status;
@@ -147,14 +170,15 @@ static idem_status use(idem_server *server, opened *self) {
 
 static idem_status open_and_use(idem_server *server, const char *url, opened *self) {
   idem_status status = IDEM_E_INVAL;
-  snprintf(self->why, sizeof self->why, "stores are named memory: and sqlite:/path");
+  snprintf(self->why, sizeof self->why, "stores are named memory:, sqlite:/path and redis://host");
   if (strcmp(url, "memory:") == 0) return IDEM_OK;
   if (strncmp(url, "sqlite:", 7) == 0) status = open_sqlite(url + 7, self);
+  if (strncmp(url, "redis", 5) == 0) status = open_redis(url, self);
   return status == IDEM_OK ? use(server, self) : status;
 }
 
 idem_status idem__store_join(const idem_serve_opts *opts) {
-  opened self = {.store = NULL};
+  opened self = {.log = opts->log};
   if (!opts->store) return IDEM_OK;
   const char *name = opts->server ? idem__server_store_name(opts->server) : NULL;
   if (name && strcmp(name, opts->store) == 0) return IDEM_OK;

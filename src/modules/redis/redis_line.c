@@ -1,0 +1,272 @@
+/* redis_line.c - the two connections of a Redis store: what is sent, what is heard, and what becomes of operations when one
+ * breaks. A command that was not sent to its last byte did not happen and goes with the next connection; of one that was
+ * sent, nobody knows. */
+#include "redis_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OUT_BYTES ((size_t)256 * 1024)         /* commands are written while less than that waits */
+#define ANSWER_MAX ((size_t)128 * 1024 * 1024) /* bytes of one answer */
+#define ELEMENTS_MAX 1024u
+#define SWEEP_MS 1000u /* a space's records whose time is over, one space at a time */
+#define PING_MS 5000u
+
+/* ------------------------------------------------------------------ bounds */
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t element_count;
+#else
+typedef int element_count;
+#endif
+
+/* hiredis would make room for as many as were announced. */
+static void *create_array(const redisReadTask *task, element_count elements) {
+  const redis_line *line = task->privdata;
+  if ((size_t)elements > ELEMENTS_MAX) return NULL;
+  return line->functions[1].createArray(task, elements);
+}
+
+static bool make_reader(redis_line *line) {
+  line->reader = redisReaderCreate();
+  if (!line->reader) return false;
+  line->functions[0] = line->functions[1] = *line->reader->fn;
+  line->functions[0].createArray = create_array;
+  line->reader->fn = line->functions;
+  line->reader->privdata = line;
+  return true;
+}
+
+/* --------------------------------------------------------------- readiness */
+
+bool redis_ready(idem__store *head) {
+  const redis_store *store = redis_of(head);
+  return store->lines[IDEM__REDIS_COMMANDS].ready && store->lines[IDEM__REDIS_NEWS].ready;
+}
+
+/* Operations go out when both are: nothing is done that nobody here would hear of. */
+static void note_ready(redis_store *store, uint64_t now_ms) {
+  if (!redis_ready(&store->head)) return;
+  store->was_ready = true;
+  store->sweep_ms = now_ms + SWEEP_MS;
+  atomic_store(&store->is_ready, true);
+  redis_take_requests(store);
+}
+
+static void look_at_grace(redis_store *store, uint64_t now_ms) {
+  if (redis_ready(&store->head)) return;
+  if (!store->was_ready || now_ms >= store->lost_ms + store->grace_ms)
+    redis_refuse_waiting(store, IDEM_E_SYS, true);
+}
+
+void redis_begin(idem__store *head, idem__redis_line which, uint64_t now_ms) {
+  redis_store *store = redis_of(head);
+  redis_line *line = &store->lines[which];
+  redis_line_close(line);
+  line->open = make_reader(line) && redis_greet(store, which);
+  line->due_ms = now_ms + store->wait_ms;
+}
+
+void redis_line_close(redis_line *line) {
+  if (line->reader) redisReaderFree(line->reader);
+  free(line->out);
+  *line = (redis_line){.due_ms = UINT64_MAX};
+}
+
+/* ------------------------------------------------------------------ output */
+
+static bool send_job(redis_store *store, redis_job *job, uint64_t now_ms) {
+  redis_line *line = &store->lines[IDEM__REDIS_COMMANDS];
+  char *command;
+  long len = redis_job_format(store, job, &command);
+  bool said = len > 0 && redis_line_put(line, command, (size_t)len);
+  redisFreeCommand(command);
+  if (!said) return false;
+  job->end = line->queued;
+  job->due_ms = now_ms + store->wait_ms;
+  idem__list_append(&store->flying, &job->link);
+  return true;
+}
+
+static void fill(redis_store *store, uint64_t now_ms) {
+  redis_line *line = &store->lines[IDEM__REDIS_COMMANDS];
+  redis_job *job;
+  while (line->len - line->at < OUT_BYTES && (job = redis_take_job(store)))
+    if (!send_job(store, job, now_ms))
+      redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_NOMEM});
+}
+
+size_t redis_output(idem__store *head, idem__redis_line which, uint64_t now_ms,
+                    const char **bytes) {
+  redis_store *store = redis_of(head);
+  redis_line *line = &store->lines[which];
+  if (which == IDEM__REDIS_COMMANDS && redis_ready(head)) fill(store, now_ms);
+  *bytes = line->out + line->at;
+  return line->len - line->at;
+}
+
+void redis_sent(idem__store *head, idem__redis_line which, size_t len) {
+  redis_line *line = &redis_of(head)->lines[which];
+  line->at += len;
+  line->sent += len;
+}
+
+/* ------------------------------------------------------------------- input */
+
+static bool hear_answer(redis_store *store, const redisReply *reply, uint64_t now_ms) {
+  if (idem__list_empty(&store->flying)) {
+    redis_set_fault(store, "Redis answers what it was not asked", NULL, 0);
+    return false;
+  }
+  redis_job *job = IDEM__CONTAINER(store->flying.next, redis_job, link);
+  idem__store_answer answer;
+  redis_outcome outcome = redis_job_hear(store, job, reply, &answer);
+  if (outcome == REDIS_BROKEN) {
+    if (reply->type != REDIS_REPLY_ERROR)
+      redis_set_fault(store, "Redis does not answer as the store's scripts do", NULL, 0);
+    return false; /* the job ends with the connection */
+  }
+  idem__list_remove(&job->link);
+  if (outcome == REDIS_AGAIN && send_job(store, job, now_ms)) return true;
+  if (outcome == REDIS_AGAIN) answer.status = IDEM_E_NOMEM;
+  atomic_fetch_add(&store->answered, 1);
+  redis_job_end(store, job, &answer);
+  return true;
+}
+
+static bool hear(redis_store *store, idem__redis_line which, const redisReply *reply,
+                 uint64_t now_ms) {
+  redis_line *line = &store->lines[which];
+  if (line->ready && which == IDEM__REDIS_NEWS) return redis_hear_news(store, reply);
+  if (line->ready) return hear_answer(store, reply, now_ms);
+  if (!redis_hear_greeting(store, which, reply)) return false;
+  if (line->greetings) return true;
+  line->ready = true;
+  line->due_ms = UINT64_MAX;
+  line->ping_ms = now_ms + PING_MS;
+  note_ready(store, now_ms);
+  return true;
+}
+
+/* True and no reply: more bytes are wanted. */
+static bool next_reply(redis_store *store, redis_line *line, redisReply **reply) {
+  void *read = NULL;
+  bool fine = redisReaderGetReply(line->reader, &read) == REDIS_OK;
+  *reply = read;
+  if (!fine) redis_set_fault(store, "Redis breaks its protocol", line->reader->errstr, 128);
+  return fine;
+}
+
+bool redis_feed(idem__store *head, idem__redis_line which, const char *data, size_t len,
+                uint64_t now_ms) {
+  redis_store *store = redis_of(head);
+  redis_line *line = &store->lines[which];
+  redisReply *reply;
+  if (!line->open || redisReaderFeed(line->reader, data, len) != REDIS_OK) {
+    redis_set_fault(store, "there is no memory", NULL, 0);
+    return false;
+  }
+  for (;;) {
+    if (!next_reply(store, line, &reply)) return false;
+    if (!reply) break;
+    bool fine = hear(store, which, reply, now_ms);
+    freeReplyObject(reply);
+    if (!fine) return false;
+  }
+  if (line->reader->len - line->reader->pos <= ANSWER_MAX) return true;
+  redis_set_fault(store, "an answer of Redis is too long", NULL, 0);
+  return false;
+}
+
+/* -------------------------------------------------------------------- time */
+
+static void on_swept(const idem__store_answer *answer, void *user) {
+  redis_store *store = user;
+  store->sweeping = false;
+  if (answer->status != IDEM_OK || answer->number < 256)
+    store->sweep_space = (store->sweep_space + 1) % IDEM__STORE_SPACES;
+}
+
+static void begin_sweep(redis_store *store, uint64_t now_ms) {
+  idem__store_op op = {
+      .space = (idem__store_space)store->sweep_space, .done = on_swept, .user = store};
+  store->sweep_ms = now_ms + SWEEP_MS;
+  redis_job *job = store->sweeping ? NULL : redis_job_new(&op);
+  if (!job) return;
+  job->script = REDIS_SWEEP;
+  store->sweeping = true;
+  pthread_mutex_lock(&store->lock);
+  store->count++;
+  store->bytes += job->size;
+  idem__list_append(&store->queue, &job->link);
+  pthread_mutex_unlock(&store->lock);
+}
+
+static bool tick_news(redis_store *store, uint64_t now_ms) {
+  static const char *const ping[] = {"PING"};
+  redis_line *line = &store->lines[IDEM__REDIS_NEWS];
+  if (!line->ready || now_ms < line->ping_ms) return true;
+  line->ping_ms = now_ms + PING_MS;
+  line->due_ms = now_ms + store->wait_ms;
+  return redis_line_say(line, 1, ping, NULL);
+}
+
+static uint64_t first_due(const redis_store *store, idem__redis_line which) {
+  const redis_line *line = &store->lines[which];
+  if (which == IDEM__REDIS_NEWS || idem__list_empty(&store->flying)) return line->due_ms;
+  uint64_t due = IDEM__CONTAINER(store->flying.next, redis_job, link)->due_ms;
+  return due < line->due_ms ? due : line->due_ms;
+}
+
+static uint64_t earlier(uint64_t one, uint64_t other) { return one < other ? one : other; }
+
+bool redis_tick(idem__store *head, idem__redis_line which, uint64_t now_ms, uint64_t *next_ms) {
+  redis_store *store = redis_of(head);
+  redis_line *line = &store->lines[which];
+  bool commands = which == IDEM__REDIS_COMMANDS;
+  *next_ms = UINT64_MAX;
+  if (commands && store->was_ready) look_at_grace(store, now_ms);
+  if (commands && store->was_ready && !redis_ready(head))
+    *next_ms =
+        now_ms < store->lost_ms + store->grace_ms ? store->lost_ms + store->grace_ms : UINT64_MAX;
+  if (!line->open) return true;
+  if (commands && redis_ready(head) && now_ms >= store->sweep_ms) begin_sweep(store, now_ms);
+  if (!commands && !tick_news(store, now_ms)) return false;
+  uint64_t due = first_due(store, which);
+  if (now_ms >= due) {
+    redis_set_fault(store, "Redis does not answer in time", NULL, 0);
+    return false;
+  }
+  *next_ms = earlier(*next_ms, due);
+  if (line->ready) *next_ms = earlier(*next_ms, commands ? store->sweep_ms : line->ping_ms);
+  return true;
+}
+
+/* -------------------------------------------------------------------- ends */
+
+/* What was not sent whole waits for the next connection, in its order; of the rest nobody knows. */
+static void land(redis_store *store, uint64_t sent) {
+  for (idem__list *at = store->flying.prev; at != &store->flying;) {
+    redis_job *job = IDEM__CONTAINER(at, redis_job, link);
+    at = at->prev;
+    if (job->end <= sent) break;
+    idem__list_remove(&job->link);
+    redis_put_back(store, job);
+  }
+  while (!idem__list_empty(&store->flying)) {
+    redis_job *job = IDEM__CONTAINER(store->flying.next, redis_job, link);
+    idem__list_remove(&job->link);
+    atomic_fetch_add(&store->unknown, 1);
+    redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_SYS});
+  }
+}
+
+void redis_end(idem__store *head, idem__redis_line which, uint64_t now_ms) {
+  redis_store *store = redis_of(head);
+  uint64_t sent = store->lines[which].sent;
+  if (redis_ready(head)) store->lost_ms = now_ms;
+  atomic_store(&store->is_ready, false);
+  redis_line_close(&store->lines[which]);
+  if (which == IDEM__REDIS_COMMANDS) land(store, sent);
+  look_at_grace(store, now_ms);
+}

@@ -1,0 +1,114 @@
+/* redis_news.c - who is told of changes in a Redis store, whichever process made them.
+ * Every change is published by the script that makes it, on one channel, to which the second connection listens. What is
+ * published while that is broken is not heard: versions tell. */
+#include "redis_store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct idem__store_watcher {
+  idem__list link;
+  idem__store_space space;
+  idem__store_watch_fn fn;
+  void *user;
+};
+
+/* ----------------------------------------------------------------- telling */
+
+/* The first watcher of the space behind `before` (NULL: of all), marked as being told. */
+static idem__store_watcher *next_watcher(redis_store *store, idem__store_space space,
+                                         const idem__store_watcher *before) {
+  pthread_mutex_lock(&store->lock);
+  const idem__list *at = before ? before->link.next : store->watchers.next;
+  store->told = NULL;
+  for (; at != &store->watchers && !store->told; at = at->next) {
+    idem__store_watcher *candidate = IDEM__CONTAINER(at, idem__store_watcher, link);
+    if (candidate->space == space) store->told = candidate;
+  }
+  pthread_cond_broadcast(&store->quiet);
+  idem__store_watcher *next = store->told;
+  pthread_mutex_unlock(&store->lock);
+  return next;
+}
+
+static void tell(redis_store *store, const idem__store_change *change) {
+  idem__store_watcher *watcher = NULL;
+  while ((watcher = next_watcher(store, change->space, watcher)))
+    watcher->fn(change, watcher->user);
+}
+
+/* A number and the space behind it; what is left goes on from *at. */
+static bool read_number(const char **at, const char *end, uint64_t *number) {
+  const char *from = *at;
+  *number = 0;
+  for (; *at < end && **at >= '0' && **at <= '9'; (*at)++) {
+    if (*at - from >= 19) return false; /* what fits for certain */
+    *number = *number * 10 + (uint64_t)(**at - '0');
+  }
+  if (*at == from || *at == end || **at != ' ') return false;
+  (*at)++;
+  return true;
+}
+
+/* "event space version name". Anybody with the right may publish, so what does not read so is nobody's. */
+static void hear_message(redis_store *store, const char *text, size_t len) {
+  const char *at = text, *end = text + len;
+  uint64_t event, space, version;
+  if (!read_number(&at, end, &event) || !read_number(&at, end, &space) ||
+      !read_number(&at, end, &version))
+    return;
+  size_t name_len = (size_t)(end - at);
+  if (event > IDEM__STORE_WAS_TOLD || space >= IDEM__STORE_SPACES || !name_len ||
+      name_len > IDEM__STORE_NAME_MAX)
+    return;
+  idem__store_change change = {.event = (idem__store_event)event,
+                               .space = (idem__store_space)space,
+                               .name = at,
+                               .name_len = name_len,
+                               .version = version};
+  tell(store, &change);
+}
+
+static bool says(const redisReply *reply, const char *word) {
+  return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(word) &&
+         memcmp(reply->str, word, strlen(word)) == 0;
+}
+
+/* ["message", channel, text], or ["pong", ""]. */
+bool redis_hear_news(redis_store *store, const redisReply *reply) {
+  redis_line *line = &store->lines[IDEM__REDIS_NEWS];
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2) return false;
+  line->due_ms = UINT64_MAX; /* it stands, whatever it says */
+  if (says(reply->element[0], "pong")) return true;
+  if (reply->elements != 3 || !says(reply->element[0], "message")) return false;
+  const redisReply *text = reply->element[2];
+  if (says(reply->element[1], store->channel) && text->type == REDIS_REPLY_STRING)
+    hear_message(store, text->str, (size_t)text->len);
+  return true;
+}
+
+/* ---------------------------------------------------------------- watching */
+
+idem_status redis_watch(idem__store *head, idem__store_space space, idem__store_watch_fn fn,
+                        void *user, idem__store_watcher **out) {
+  redis_store *store = redis_of(head);
+  idem__store_watcher *watcher = calloc(1, sizeof *watcher);
+  *out = watcher;
+  if (!watcher) return IDEM_E_NOMEM;
+  watcher->space = space;
+  watcher->fn = fn;
+  watcher->user = user;
+  pthread_mutex_lock(&store->lock);
+  idem__list_append(&store->watchers, &watcher->link);
+  pthread_mutex_unlock(&store->lock);
+  return IDEM_OK;
+}
+
+void redis_unwatch(idem__store *head, idem__store_watcher *watcher) {
+  redis_store *store = redis_of(head);
+  pthread_mutex_lock(&store->lock);
+  while (store->told == watcher) pthread_cond_wait(&store->quiet, &store->lock);
+  idem__list_remove(&watcher->link);
+  pthread_mutex_unlock(&store->lock);
+  free(watcher);
+}

@@ -1,0 +1,228 @@
+/* redis_scripts.c - the operations of a store as Lua, which Redis runs one at a time: each is all or nothing to everybody
+ * else, whatever process asks. What they share is the prelude.
+ *
+ * Keys, all with one hash tag, so that a cluster has them in one place ({p} is the prefix, S a space's number):
+ *   {p}:m          hash: clock (the last version given), bytes (of all)
+ *   {p}:xS         sorted set: every record's name by when it expires, +inf for never
+ *   {p}:rS:NAME    hash, the record: v value, n version, b birth, g group, e expiry, c counter, l last entry, s log's bytes
+ *   {p}:lS:NAME    stream, its log: entry number-0
+ *   {p}:gS:GROUP   sorted set: the group's names by birth
+ *   {p}:news       channel: "event space version name"
+ *
+ * Versions are microseconds of Redis's clock, or one more than the last: also a Redis that came back without its last
+ * seconds gives none twice. Numbers past 2^53 would not be exact, and such a clock is centuries away. Where Redis is out of
+ * memory the first write of a script fails, so that is one that leaves nothing half done. */
+#include "redis_store.h"
+
+/* Arguments: space, name, now (0: Redis's clock); keys: meta, expiries, record, log, group. */
+static const char prelude[] =
+    "local space, name = ARGV[1], ARGV[2]\n"
+    "local meta, expiries, record, log = KEYS[1], KEYS[2], KEYS[3], KEYS[4]\n"
+    "local base = string.sub(meta, 1, -3)\n"
+    "local time = redis.call('TIME')\n"
+    "local us = tonumber(time[1]) * 1000000 + tonumber(time[2])\n"
+    "local now = math.floor(us / 1000)\n"
+    "if ARGV[3] ~= '0' then now = tonumber(ARGV[3]) end\n"
+    "local function text(number) return string.format('%.0f', number) end\n"
+    "local function tell(event, which, version)\n"
+    "  redis.call('PUBLISH', base .. ':news', event .. ' ' .. space .. ' ' .. version .. ' ' .. "
+    "which)\n"
+    "end\n"
+    /* Redis itself is full: its bound counts then, and ours begins anew. */
+    "local function credit(bytes)\n"
+    "  if bytes == 0 then return end\n"
+    "  local left = redis.pcall('HINCRBY', meta, 'bytes', text(-bytes))\n"
+    "  if type(left) == 'table' then redis.call('HDEL', meta, 'bytes') end\n"
+    "end\n"
+    "local function drop(which, event)\n"
+    "  local key = base .. ':r' .. space .. ':' .. which\n"
+    "  local f = redis.call('HMGET', key, 'g', 's', 'n')\n"
+    "  redis.call('ZREM', expiries, which)\n"
+    "  if not f[3] then return end\n"
+    "  local size = 128 + #which + #f[1] + redis.call('HSTRLEN', key, 'v') + tonumber(f[2])\n"
+    "  redis.call('DEL', key, base .. ':l' .. space .. ':' .. which)\n"
+    "  redis.call('ZREM', base .. ':g' .. space .. ':' .. f[1], which)\n"
+    "  credit(size)\n"
+    "  tell(event, which, f[3])\n"
+    "end\n"
+    "local function sweep(most)\n"
+    "  local old = redis.call('ZRANGEBYSCORE', expiries, '-inf', text(now), 'LIMIT', 0, most)\n"
+    "  for _, which in ipairs(old) do drop(which, 2) end\n"
+    "  return #old\n"
+    "end\n"
+    "local function find(...)\n"
+    "  local f = redis.call('HMGET', record, 'n', 'e', ...)\n"
+    "  if not f[1] then return nil end\n"
+    "  local expires = tonumber(f[2])\n"
+    "  if expires > 0 and expires <= now then drop(name, 2) return nil end\n"
+    "  return f\n"
+    "end\n"
+    "local function expiry(ttl)\n"
+    "  if ttl == 0 then return 0 end\n"
+    "  return now + ttl + (ttl >= 60000 and math.floor(ttl / 16) or 0)\n"
+    "end\n"
+    "local function set_expiry(at)\n"
+    "  redis.call('HSET', record, 'e', text(at))\n"
+    "  redis.call('ZADD', expiries, at == 0 and '+inf' or text(at), name)\n"
+    "end\n"
+    /* What tasks come to is for their clients to say, so they leave a quarter to the others. */
+    "local function fits(bytes, most)\n"
+    "  if space == '1' then most = most - math.floor(most / 4) end\n"
+    "  local held = tonumber(redis.call('HGET', meta, 'bytes') or '0')\n"
+    "  return bytes <= 0 or math.max(held, 0) + bytes <= most\n"
+    "end\n"
+    "local function charge(bytes) redis.call('HINCRBY', meta, 'bytes', text(bytes)) end\n"
+    "local function next_version()\n"
+    "  local last = tonumber(redis.call('HGET', meta, 'clock') or '0')\n"
+    "  local version = text(us > last and us or last + 1)\n"
+    "  redis.call('HSET', meta, 'clock', version)\n"
+    "  return version\n"
+    "end\n";
+
+static const char get[] = "local f = find('v')\n"
+                          "if not f then return {1, '0', '0'} end\n"
+                          "return {0, f[1], '0', f[3]}\n";
+
+static const char touch[] = "local f = find()\n"
+                            "if not f then return {1, '0', '0'} end\n"
+                            "local ttl, expires = tonumber(ARGV[4]), tonumber(f[2])\n"
+                            "local at = expiry(ttl)\n"
+                            "local enough = expires >= now + ttl and expires <= at\n"
+                            "if ttl == 0 then enough = expires == 0 end\n"
+                            "if not enough then set_expiry(at) end\n"
+                            "return {0, f[1], '0'}\n";
+
+/* Further arguments: expect, ttl, limit, most bytes, group, value. */
+static const char put[] =
+    "local f = find()\n"
+    "local expect, ttl, limit, most = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), "
+    "tonumber(ARGV[7])\n"
+    "local group, value = ARGV[8], ARGV[9]\n"
+    "if expect == '0' and f then return {2, f[1], '0'} end\n"
+    "if expect ~= '0' and expect ~= 'any' then\n"
+    "  if not f then return {1, '0', '0'} end\n"
+    "  if f[1] ~= expect then return {3, f[1], '0'} end\n"
+    "end\n"
+    "if f then\n"
+    "  local more = #value - redis.call('HSTRLEN', record, 'v')\n"
+    "  if not fits(more, most) then return {4, f[1], '0'} end\n"
+    "  local version = next_version()\n"
+    "  charge(more)\n"
+    "  redis.call('HSET', record, 'v', value, 'n', version)\n"
+    "  set_expiry(expiry(ttl))\n"
+    "  tell(0, name, version)\n"
+    "  return {0, version, '0'}\n"
+    "end\n"
+    "sweep(64)\n"
+    "local there = redis.call('ZCARD', expiries) - redis.call('ZCOUNT', expiries, '-inf', "
+    "text(now))\n"
+    "if limit > 0 and there >= limit then return {4, '0', '0'} end\n"
+    "local size = 128 + #name + #group + #value\n"
+    "if not fits(size, most) then return {4, '0', '0'} end\n"
+    "local birth = next_version()\n"
+    "local version = next_version()\n"
+    "charge(size)\n"
+    "redis.call('HSET', record, 'v', value, 'n', version, 'b', birth, 'g', group,\n"
+    "           'e', '0', 'c', '0', 'l', '0', 's', '0')\n"
+    "set_expiry(expiry(ttl))\n"
+    "redis.call('ZADD', KEYS[5], birth, name)\n"
+    "tell(0, name, version)\n"
+    "return {0, version, '0'}\n";
+
+static const char remove_record[] =
+    "local f = find()\n"
+    "if not f then return {1, '0', '0'} end\n"
+    "if ARGV[4] == '0' then return {2, f[1], '0'} end\n"
+    "if ARGV[4] ~= 'any' and f[1] ~= ARGV[4] then return {3, f[1], '0'} end\n"
+    "drop(name, 1)\n"
+    "return {0, f[1], '0'}\n";
+
+/* Further arguments: limit of the log, most bytes, the entry. What cannot be kept has a number all the same. */
+static const char append[] =
+    "local f = find('l', 's')\n"
+    "if not f then return {1, '0', '0'} end\n"
+    "local limit, most, entry = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]\n"
+    "local number, held = text(tonumber(f[3]) + 1), tonumber(f[4])\n"
+    "local size, before = 64 + #entry, held\n"
+    "redis.call('HSET', record, 'l', number)\n"
+    "if limit == 0 or size <= limit then\n"
+    "  while limit > 0 and held > 0 and held > limit - size do\n"
+    "    local oldest = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1]\n"
+    "    if oldest then redis.call('XDEL', log, oldest[1]) end\n"
+    "    held = oldest and math.max(held - 64 - #oldest[2][2], 0) or 0\n"
+    "  end\n"
+    "  if fits(size - (before - held), most) then\n"
+    "    redis.call('XADD', log, number .. '-0', 'd', entry)\n"
+    "    held = held + size\n"
+    "  end\n"
+    "  charge(held - before)\n"
+    "  redis.call('HSET', record, 's', text(held))\n"
+    "end\n"
+    "tell(3, name, number)\n"
+    "return {0, '0', number}\n";
+
+/* Further arguments: the first entry, how many at a time (0: only the last number). */
+static const char read_log[] =
+    "local f = find('l')\n"
+    "if not f then return {1, '0', '0'} end\n"
+    "local page, most = {}, tonumber(ARGV[5])\n"
+    "if most == 0 then return {0, '0', f[3], 0, page} end\n"
+    "local entries = redis.call('XRANGE', log, ARGV[4] .. '-0', '+', 'COUNT', most)\n"
+    "for _, entry in ipairs(entries) do\n"
+    "  page[#page + 1] = string.match(entry[1], '^%d+')\n"
+    "  page[#page + 1] = entry[2][2]\n"
+    "end\n"
+    "return {0, '0', f[3], #entries == most and 1 or 0, page}\n";
+
+static const char count[] = "local f = find('c')\n"
+                            "if not f then return {1, '0', '0'} end\n"
+                            "redis.call('HINCRBY', record, 'c', ARGV[4])\n"
+                            "return {0, '0', f[3]}\n";
+
+/* Further arguments: after, how many at a time. Gives the last birth that was looked at. */
+static const char list[] =
+    "local after, most, page, bytes = ARGV[4], tonumber(ARGV[5]), {}, 0\n"
+    "local names = redis.call('ZRANGEBYSCORE', KEYS[5], '(' .. after, '+inf', 'LIMIT', 0, most)\n"
+    "local seen = 0\n"
+    "for _, which in ipairs(names) do\n"
+    "  if bytes > 1048576 then break end\n"
+    "  local f = redis.call('HMGET', base .. ':r' .. space .. ':' .. which, 'b', 'n', 'e', 'v')\n"
+    "  seen = seen + 1\n"
+    "  if f[1] then\n"
+    "    after = f[1]\n"
+    "    local expires = tonumber(f[3])\n"
+    "    if expires == 0 or expires > now then\n"
+    "      page[#page + 1] = f[1]\n"
+    "      page[#page + 1] = f[2]\n"
+    "      page[#page + 1] = which\n"
+    "      page[#page + 1] = f[4]\n"
+    "      bytes = bytes + #which + #f[4]\n"
+    "    end\n"
+    "  end\n"
+    "end\n"
+    "local more = after ~= ARGV[4] and (seen < #names or #names == most)\n"
+    "return {0, '0', after, more and 1 or 0, page}\n";
+
+static const char tell[] = "tell(4, name, '0')\n"
+                           "return {0, '0', '0'}\n";
+
+static const char sweep[] = "return {0, '0', text(sweep(256))}\n";
+
+const char *redis_script_prelude(void) { return prelude; }
+
+const char *redis_script_body(redis_script which) {
+  switch (which) {
+  case REDIS_GET: return get;
+  case REDIS_TOUCH: return touch;
+  case REDIS_PUT: return put;
+  case REDIS_REMOVE: return remove_record;
+  case REDIS_APPEND: return append;
+  case REDIS_READ: return read_log;
+  case REDIS_COUNT: return count;
+  case REDIS_LIST: return list;
+  case REDIS_TELL: return tell;
+  case REDIS_SWEEP: return sweep;
+  case REDIS_SCRIPTS: break;
+  }
+  return "";
+}

@@ -1,0 +1,148 @@
+/* redis_store.h - the store in Redis: what its files share. See docs/internals/modules.md. */
+#ifndef IDEM_MODULES_REDIS_STORE_H
+#define IDEM_MODULES_REDIS_STORE_H
+
+#include "redis.h"
+
+#include <hiredis.h>
+#include <pthread.h>
+
+typedef enum redis_script {
+  REDIS_GET,
+  REDIS_TOUCH,
+  REDIS_PUT,
+  REDIS_REMOVE,
+  REDIS_APPEND,
+  REDIS_READ,
+  REDIS_COUNT,
+  REDIS_LIST,
+  REDIS_TELL,
+  REDIS_SWEEP, /* nobody's operation: records whose time is over go */
+  REDIS_SCRIPTS
+} redis_script;
+
+#define REDIS_SHA_LEN 40
+#define REDIS_BASE_MAX 96
+#define REDIS_FAULT_MAX 200
+#define REDIS_PAGE 64 /* entries or records that one answer holds */
+
+/* An operation on its way, with all that it points to behind it. */
+typedef struct redis_job {
+  idem__list link;
+  redis_script script;
+  idem__store_op op;
+  size_t size;
+  bool whole;      /* sent with the script's text, since Redis did not have it */
+  uint64_t end;    /* of its command, among the bytes of its connection */
+  uint64_t due_ms; /* of its answer */
+  size_t shown;    /* items so far: a list goes on from page to page */
+} redis_job;
+
+/* One connection. */
+typedef struct redis_line {
+  bool open;
+  unsigned greetings; /* answers to its first words that have not come */
+  unsigned greeted;   /* and those that have */
+  bool ready;
+  redisReader *reader;
+  redisReplyObjectFunctions functions[2]; /* the reader's: with our bounds, and as they were */
+  char *out;                              /* bytes to send: out[at..len] */
+  size_t len, at, cap;
+  uint64_t queued, sent; /* bytes of this connection so far */
+  uint64_t due_ms;       /* of an answer to its first words, or to a PING; UINT64_MAX: of none */
+  uint64_t ping_ms;      /* when to see whether it still stands */
+} redis_line;
+
+typedef struct redis_store {
+  idem__store head;
+  char base[REDIS_BASE_MAX]; /* "{prefix}" */
+  char channel[REDIS_BASE_MAX];
+  char *user, *password;
+  unsigned database;
+  size_t max_bytes, queued_count, queued_bytes;
+  uint64_t wait_ms, grace_ms;
+  void (*wake)(void *carrier);
+  void (*stop)(void *carrier);
+  void *carrier;
+  /* The carrier's alone. */
+  redis_line lines[IDEM__REDIS_LINES];
+  idem__list flying; /* in the order of their commands */
+  char sha[REDIS_SCRIPTS][REDIS_SHA_LEN + 1];
+  char fault[REDIS_FAULT_MAX];
+  uint64_t lost_ms; /* since when it is not ready */
+  bool was_ready;
+  uint64_t sweep_ms;
+  unsigned sweep_space;
+  bool sweeping;
+  /* Shared, under the lock. */
+  pthread_mutex_t lock;
+  pthread_cond_t quiet; /* no watcher is being told */
+  idem__list queue;     /* not sent */
+  size_t count, bytes;  /* of what is not answered */
+  bool refusing;        /* away for longer than the grace */
+  bool ending;
+  idem__list watchers;
+  idem__store_watcher *told;   /* whose function runs */
+  _Atomic uint64_t stopped_ms; /* tests stop the clock and move it; 0: it runs */
+  _Atomic uint64_t asked, answered, unknown, refused;
+  _Atomic bool is_ready;
+} redis_store;
+
+static inline redis_store *redis_of(idem__store *head) {
+  return IDEM__CONTAINER(head, redis_store, head);
+}
+
+/* redis_scripts.c */
+const char *redis_script_prelude(void);
+const char *redis_script_body(redis_script which);
+
+/* redis_job.c: an operation, its command, and what an answer makes of it. */
+redis_job *redis_job_new(const idem__store_op *op); /* NULL: no memory */
+/* Calls `done` and frees it. */
+void redis_job_end(redis_store *store, redis_job *job, const idem__store_answer *answer);
+/* The command, from hiredis: for redisFreeCommand. -1: no memory. */
+long redis_job_format(redis_store *store, const redis_job *job, char **command);
+typedef enum redis_outcome {
+  REDIS_DONE,  /* it has ended */
+  REDIS_AGAIN, /* it is to be sent once more: a page further, or with its script */
+  REDIS_BROKEN /* no answer of ours: nothing from this connection can be believed */
+} redis_outcome;
+/* Looks at the answer; DONE: *answer is what it came to, its bytes the reply's. */
+redis_outcome redis_job_hear(redis_store *store, redis_job *job, const redisReply *reply,
+                             idem__store_answer *answer);
+
+/* redis_store.c: the queue. */
+/* The next that is to be sent; NULL: none. */
+redis_job *redis_take_job(redis_store *store);
+void redis_put_back(redis_store *store, redis_job *job); /* it will be the next */
+/* Ends what waits with the status. */
+void redis_refuse_waiting(redis_store *store, idem_status status, bool refusing);
+void redis_take_requests(redis_store *store);
+void redis_set_fault(redis_store *store, const char *what, const char *text, size_t len);
+
+/* redis_line.c: the connections. */
+void redis_begin(idem__store *head, idem__redis_line which, uint64_t now_ms);
+size_t redis_output(idem__store *head, idem__redis_line which, uint64_t now_ms, const char **bytes);
+void redis_sent(idem__store *head, idem__redis_line which, size_t len);
+bool redis_feed(idem__store *head, idem__redis_line which, const char *data, size_t len,
+                uint64_t now_ms);
+bool redis_tick(idem__store *head, idem__redis_line which, uint64_t now_ms, uint64_t *next_ms);
+void redis_end(idem__store *head, idem__redis_line which, uint64_t now_ms);
+bool redis_ready(idem__store *head);
+void redis_line_close(redis_line *line);
+
+/* redis_hello.c: the first words of a connection. */
+bool redis_greet(redis_store *store, idem__redis_line which);
+/* One answer to them. */
+bool redis_hear_greeting(redis_store *store, idem__redis_line which, const redisReply *reply);
+/* Adds to what is to be sent; false: no memory. */
+bool redis_line_say(redis_line *line, int count, const char *const *words, const size_t *lens);
+bool redis_line_put(redis_line *line, const char *bytes, size_t len);
+
+/* redis_news.c: who is told of changes. */
+bool redis_hear_news(redis_store *store, const redisReply *reply);
+idem_status redis_watch(idem__store *head, idem__store_space space, idem__store_watch_fn fn,
+                        void *user, idem__store_watcher **out);
+void redis_unwatch(idem__store *head, idem__store_watcher *watcher);
+
+#endif
