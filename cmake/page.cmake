@@ -1,6 +1,7 @@
 # page.cmake - the page of `idem serve`: the files of web/ as a C table, each compressed and as it is. gzip -n leaves names and
 # times out, so that the same files make the same bytes. The modules become one script, so that a browser asks once: their lines of
-# import and the word export are left out (a test looks that this is enough).
+# import and the word export are left out (a test looks that this is enough). The style stands in the document, so that nothing is
+# waited for before something is shown; the page's policy names its digest (cli/page/page.c).
 
 find_program(IDEM_GZIP gzip)
 find_program(IDEM_SED sed)
@@ -42,15 +43,47 @@ function(idem_page_type variable name)
   endif()
 endfunction()
 
-# idem_page(VARIABLE FILE...): the source of page_files (cli/page/page_files.h): these files, and both scripts.
+# idem_page_base64(VARIABLE HEX): 32 bytes in hexadecimal digits as base64, which is how a policy names a digest.
+function(idem_page_base64 variable hex)
+  set(signs ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/)
+  set(made "")
+  foreach(at RANGE 0 60 6)
+    string(SUBSTRING "${hex}00" ${at} 6 three)
+    foreach(shift 18 12 6 0)
+      math(EXPR sign "(0x${three} >> ${shift}) & 63")
+      string(SUBSTRING ${signs} ${sign} 1 sign)
+      string(APPEND made ${sign})
+    endforeach()
+  endforeach()
+  string(SUBSTRING ${made} 0 43 made)
+  set(${variable} "${made}=" PARENT_SCOPE)
+endfunction()
+
+# idem_page_document(FILE): web/index.html with the style in it.
+function(idem_page_document file)
+  set(place "<link rel=\"stylesheet\" href=\"/page/style.css\">")
+  file(READ ${PROJECT_SOURCE_DIR}/web/index.html document)
+  file(READ ${PROJECT_SOURCE_DIR}/web/style.css style)
+  string(FIND "${document}" "${place}" found)
+  if(found EQUAL -1)
+    message(FATAL_ERROR "web/index.html has no line ${place}")
+  endif()
+  string(REPLACE "${place}" "<style>${style}</style>" document "${document}")
+  file(WRITE ${file} "${document}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/web/index.html)
+endfunction()
+
+# idem_page(VARIABLE FILE...): the source of page_files (cli/page/page_files.h): these files, the document and both scripts.
 function(idem_page variable)
   set(made ${PROJECT_BINARY_DIR}/embedded/page_files.c)
-  set(scripts ${PROJECT_BINARY_DIR}/embedded/page.js ${PROJECT_BINARY_DIR}/embedded/viewer.js)
+  set(ours ${PROJECT_BINARY_DIR}/embedded/index.html ${PROJECT_BINARY_DIR}/embedded/page.js
+      ${PROJECT_BINARY_DIR}/embedded/viewer.js)
+  idem_page_document(${PROJECT_BINARY_DIR}/embedded/index.html)
   idem_page_script(${PROJECT_BINARY_DIR}/embedded/page.js ${IDEM_PAGE_MODULES})
   idem_page_script(${PROJECT_BINARY_DIR}/embedded/viewer.js ${IDEM_VIEWER_MODULES})
   set(arrays "")
   set(rows "")
-  foreach(file ${ARGN} ${scripts})
+  foreach(file ${ARGN} ${ours})
     get_filename_component(name ${file} NAME)
     string(MAKE_C_IDENTIFIER ${name} word)
     set(packed ${PROJECT_BINARY_DIR}/embedded/${name}.gz)
@@ -71,12 +104,15 @@ function(idem_page variable)
            "static const unsigned char plain_${word}[] = {${plain}};\n")
     string(APPEND rows "    {\"${path}\", \"${name}\", {\"${type}\", \"\\\"${digest}\\\"\", \"gzip\", "
            "small_${word}, sizeof small_${word}, plain_${word}, sizeof plain_${word}}},\n")
-    list(FIND scripts ${file} is_made)
+    list(FIND ours ${file} is_made)
     if(is_made EQUAL -1)
       set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     endif()
   endforeach()
+  file(SHA256 ${PROJECT_SOURCE_DIR}/web/style.css digest)
+  idem_page_base64(digest ${digest})
   file(WRITE ${made}.new "/* Made of web/ by cmake/page.cmake. */\n#include \"page/page_files.h\"\n\n${arrays}\n"
+       "const char page_style_digest[] = \"${digest}\";\n"
        "const page_file page_files[] = {\n${rows}};\n"
        "const size_t page_file_count = sizeof page_files / sizeof *page_files;\n")
   configure_file(${made}.new ${made} COPYONLY)

@@ -86,7 +86,7 @@ if(sources)
   idem_embed(embedded ${PROJECT_SOURCE_DIR}/cli/config/idem.schema.json
              ${PROJECT_SOURCE_DIR}/cli/verbs/starter.json)
   include(${PROJECT_SOURCE_DIR}/cmake/page.cmake)
-  idem_glob(web ${PROJECT_SOURCE_DIR}/web/*.html ${PROJECT_SOURCE_DIR}/web/*.css ${PROJECT_SOURCE_DIR}/web/*.svg)
+  idem_glob(web ${PROJECT_SOURCE_DIR}/web/*.css ${PROJECT_SOURCE_DIR}/web/*.svg)
   idem_page(page ${web})
   idem_program(idem ${sources} ${embedded} ${page})
   target_include_directories(idem-program PRIVATE ${PROJECT_SOURCE_DIR}/cli)

@@ -118,9 +118,12 @@ class App {
     if (!shown.options.length) replace(shown, REVISIONS.map((one) => h('option', { value: one }, one)));
     shown.value = revision;
     this.state = 'opening';
+    delete shown.dataset.spoken;
     const again = this.spoken === revision; // after a break: what is typed and shown stays
+    const turn = this.turn = (this.turn || 0) + 1; // whoever chooses again meanwhile wins
     try {
       await this.client.open(revision);
+      if (turn !== this.turn) return;
       this.spoken = revision;
       store('idem:revision', revision);
       const versions = this.client.versions;
@@ -131,8 +134,9 @@ class App {
       this.tasks.opened();
       await this.readLists();
       this.wires?.setClient(this.client);
+      if (turn === this.turn) shown.dataset.spoken = revision;
     } catch (error) {
-      await this.failed(error, revision);
+      if (turn === this.turn) await this.failed(error, revision);
     }
   }
 
@@ -471,6 +475,17 @@ class App {
   }
 }
 
+// The shell is shown first; a page that nobody sees has no frames to wait for.
+function afterFirstPaint(fn) {
+  let begun = false;
+  const begin = () => {
+    if (!begun) fn();
+    begun = true;
+  };
+  requestAnimationFrame(() => setTimeout(begin));
+  setTimeout(begin, 100);
+}
+
 takeFragment();
 const app = new App();
-app.start();
+afterFirstPaint(() => app.start());

@@ -14,22 +14,31 @@
 #define FEED_READERS 16
 #define FAULT_BYTES ((size_t)32 * 1024)
 
-/* No script or style but the files', nothing from elsewhere, in nobody's frame, and no way from text to script. */
-static const char policy[] =
-    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src "
-    "'self' data: blob:; media-src data: blob:; connect-src 'self'; base-uri 'none'; form-action "
-    "'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 static const char *const file_headers[] = {
-    policy,
     "Cache-Control: no-cache",
     "X-Frame-Options: DENY",
     "Referrer-Policy: no-referrer",
     "Cross-Origin-Opener-Policy: same-origin",
     "Cross-Origin-Resource-Policy: same-origin",
-    "Permissions-Policy: camera=(), microphone=(), geolocation=()",
-    NULL};
+    "Permissions-Policy: camera=(), microphone=(), geolocation=()"};
+_Static_assert(sizeof file_headers / sizeof *file_headers == PAGE_HEADERS, "beside the policy");
 static const char *const key_headers[] = {"Cross-Origin-Resource-Policy: same-origin",
                                           "Referrer-Policy: no-referrer", NULL};
+
+/* No script but the file's, no style but the one in the document, nothing from elsewhere, in nobody's frame, and no way from
+ * text to script. */
+static bool make_policy(page *self) {
+  int len = snprintf(
+      self->policy, sizeof self->policy,
+      "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'sha256-%s'; "
+      "img-src 'self' data: blob:; media-src data: blob:; connect-src 'self'; base-uri 'none'; "
+      "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+      "trusted-types 'none'",
+      page_style_digest);
+  self->file_headers[0] = self->policy;
+  memcpy(self->file_headers + 1, file_headers, sizeof file_headers);
+  return len > 0 && (size_t)len < sizeof self->policy;
+}
 
 static void add_file(page *self, const page_file *one) {
   self->routes[self->route_count++] = (idem_http_route){.path = one->path,
@@ -38,7 +47,7 @@ static void add_file(page *self, const page_file *one) {
                                                         .user = (void *)(uintptr_t)&one->file,
                                                         .no_token = true,
                                                         .no_rate_limit = true,
-                                                        .headers = file_headers};
+                                                        .headers = self->file_headers};
 }
 
 static void add_keyed(page *self, const char *path, idem_http_serve_fn serve, void *user) {
@@ -68,6 +77,7 @@ bool page_init(page *self, const struct service *owner) {
     idem_logf(owner->log, IDEM_LOG_ERROR, "the page has no key", "%s", why);
     return false;
   }
+  if (!make_policy(self)) return false; /* unreachable: it has room */
   idem_log_add_secret(owner->log, self->key.text, strlen(self->key.text));
   make_routes(self);
   return true;

@@ -6,7 +6,8 @@
 #include "feed.h"
 #include "page_key.h"
 
-#define PAGE_ROUTES 48
+#define PAGE_ROUTES 16
+#define PAGE_HEADERS 6
 #define PAGE_ADDRESSES 16
 
 struct service;
@@ -16,6 +17,8 @@ typedef struct page {
   page_key key;
   const struct service *service;
   const char *key_list[2];
+  char policy[512];
+  const char *file_headers[PAGE_HEADERS + 2]; /* the policy, the others, NULL */
   idem_http_route routes[PAGE_ROUTES];
   size_t route_count;
   char *addresses[PAGE_ADDRESSES];

@@ -12,5 +12,7 @@ typedef struct page_file {
 
 extern const page_file page_files[];
 extern const size_t page_file_count;
+/* SHA-256 of the style that stands in the document, in base64. */
+extern const char page_style_digest[];
 
 #endif

@@ -42,7 +42,7 @@ const browser = await launch();
   writeFileSync(join(work, 'copies', 'copied.mjs'), await copied(page, 'TypeScript'));
   check('the TypeScript program is answered', (await run('node', [join(work, 'copies', 'copied.mjs')])).includes('Jupiter'), null);
   await page.getByLabel('Protocol revision').selectOption('2025-06-18');
-  await page.waitForFunction(() => /^idem.demo$/.test(document.getElementById('server-name').textContent) && !document.querySelector('main .outcome'));
+  await page.locator('#revision[data-spoken="2025-06-18"]').waitFor();
   const older = await copied(page, 'idem call');
   check('an older revision is asked for', older.includes('--revision 2025-06-18') && (await run('sh', ['-c', older])).includes('Saturn'), older);
   faultless(page, 'copies');

@@ -22,7 +22,7 @@ const call = async () => {
 };
 const speak = async (revision) => {
   await page.getByLabel('Protocol revision').selectOption(revision);
-  await page.waitForFunction((wanted) => document.getElementById('revision').value === wanted && document.querySelectorAll('.side li').length > 5 && !document.querySelector('main .outcome'), revision);
+  await page.locator(`#revision[data-spoken="${revision}"]`).waitFor();
 };
 const ended = (name, words) => page.waitForFunction(([title, text]) => [...document.querySelectorAll('.tasks .card')].find((one) => one.textContent.includes(title))?.textContent.includes(text), [name, words]);
 
