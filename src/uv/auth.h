@@ -31,7 +31,7 @@ struct idem_auth {
   size_t waiting_count, waiting_room;
   bool running; /* for those that wait, or to log out */
   bool first;   /* the refusal that began it was the first of its request */
-  bool other;   /* what `load` brought was tried for it */
+  bool other;   /* so far only what `load` brought, or another nonce, was tried for it */
   bool loading, held;
   char *before;         /* the line as it was before `load` */
   char load_fault[256]; /* "": none */

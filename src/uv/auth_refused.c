@@ -110,6 +110,11 @@ static bool lacks_nonce(idem_auth *auth, const idem_mcp_refusal *refusal) {
          idem__auth_resource_nonce(auth->flow, idem_mcp_refusal_header(refusal, "DPoP-Nonce", 0));
 }
 
+static void retry_with_nonce(idem_auth *auth) {
+  auth->other = true;
+  idem__auth_be_done(auth);
+}
+
 static void begin(idem_auth *auth, const idem_mcp_refusal *refusal) {
   auth->running = true;
   auth->shown = false;
@@ -119,7 +124,7 @@ static void begin(idem_auth *auth, const idem_mcp_refusal *refusal) {
   if (read_challenges(auth, refusal) != IDEM_OK)
     idem__auth_give_up(auth, "no memory");
   else if (lacks_nonce(auth, refusal))
-    idem__auth_be_done(auth);
+    retry_with_nonce(auth);
   else
     load(auth);
 }

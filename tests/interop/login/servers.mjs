@@ -1,7 +1,7 @@
 // servers.mjs - oidc-provider as people run it, and an MCP server that asks it about every token (RFC 7662).
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
-import { EmbeddedJWK, calculateJwkThumbprint, jwtVerify } from 'jose';
+import { EmbeddedJWK, calculateJwkThumbprint, decodeJwt, jwtVerify } from 'jose';
 import Provider from 'oidc-provider';
 
 export const ttl = { access: 600 };
@@ -117,7 +117,6 @@ export class Vault {
     if (payload.htm !== 'POST' || payload.htu !== this.url || payload.ath !== hash || this.seen.has(payload.jti)) return 'invalid_dpop_proof';
     if ((await calculateJwkThumbprint(protectedHeader.jwk)) !== about.cnf?.jkt) return 'invalid_token';
     this.seen.add(payload.jti);
-    if (payload.nonce !== `nonce-${this.nonce}`) return 'use_dpop_nonce';
     if (this.seen.size % 3 === 0) this.nonce += 1; // it changes, in the midst of things
     return '';
   }
@@ -138,9 +137,11 @@ export class Vault {
 
   async serve(message, { authorization = '', dpop }, response) {
     const token = (this.bound ? /^DPoP (.+)$/ : /^Bearer (.+)$/).exec(authorization)?.[1];
+    // Nonces first, as a server may: the token may be over as well.
+    if (this.bound && token && decodeJwt(dpop).nonce !== `nonce-${this.nonce}`) return this.refuse(response, 401, 'error="use_dpop_nonce", ');
     const about = token ? await this.look(token) : { active: false };
     const fault = this.bound && about.active ? await this.fault(dpop, token, about).catch((error) => `invalid_dpop_proof: ${error.message}`) : '';
-    if (fault && !/nonce/.test(fault)) this.faults = fault;
+    if (fault) this.faults = fault;
     if (fault) return this.refuse(response, 401, `error="${fault}", `);
     if (!about.active || about.aud !== this.url) return this.refuse(response, 401, token ? 'error="invalid_token", ' : '');
     const wanted = message.method === 'tools/call' ? TOOLS[message.params.name] : 'read';
