@@ -200,6 +200,13 @@ static void run_loop(call_session *self) {
   } while (self->again);
 }
 
+/* It has no answer; what the library could not deliver it has logged. */
+static void check_notification(call_session *self) {
+  if (self->code || self->options->kind != CALL_NOTIFY || !*trouble_logged()) return;
+  call_say("the notification was not delivered: %s", trouble_logged());
+  self->code = CALL_NO_PEER;
+}
+
 static int run(call_session *self) {
   const call_options *options = self->options;
   signal(SIGPIPE, SIG_IGN);
@@ -217,6 +224,7 @@ static int run(call_session *self) {
     run_loop(self);
     close_signals(self);
   }
+  check_notification(self);
   printer_close(&self->printer);
   bool recorded = recorder_free(self->recorder);
   if (!self->code && self->questions.misfit) self->code = CALL_ASKED_WRONGLY;

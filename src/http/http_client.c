@@ -245,12 +245,22 @@ static void resume(idem__http_post *post) {
 
 /* ------------------------------------------------------------------ looking after */
 
+/* Something that was said and has no answer to wait for: neither a goodbye nor the end of the standing stream
+ * may overtake it. */
+static bool is_saying(const idem__http_client *client) {
+  for (const idem__list *node = client->posts.next; node != &client->posts; node = node->next) {
+    const idem__http_post *post = IDEM__CONTAINER(node, idem__http_post, link);
+    if (post->kind == POST_MESSAGE && !post->call) return true;
+  }
+  return !idem__list_empty(&client->queue);
+}
+
 /* The post may be gone after it. */
 static void look_at(idem__http_post *post, uint64_t now_ms) {
   const idem_conn *conn = post->client->opts.conn;
   bool done = idem_conn_done(conn);
-  bool wanted =
-      post->call ? idem__call_pending(conn, post->call) : post->kind != POST_STREAM || !done;
+  bool wanted = post->call ? idem__call_pending(conn, post->call)
+                           : post->kind != POST_STREAM || !done || is_saying(post->client);
   if (!wanted && !post->over) {
     post->over = true;
     post->at_ms = now_ms + (done || post->client->cuts ? 0 : AFTER_MS);
@@ -288,7 +298,7 @@ static void note_deadline(idem__http_client *client, const idem__http_post *post
 
 static void say_goodbye(idem__http_client *client) {
   const idem__http_hooks *hooks = hooks_of(client);
-  if (client->finished || !idem_conn_done(client->opts.conn)) return;
+  if (client->finished || !idem_conn_done(client->opts.conn) || is_saying(client)) return;
   client->finished = true;
   if (hooks->finish) hooks->finish(client->opts.hooks_user);
 }
@@ -296,12 +306,12 @@ static void say_goodbye(idem__http_client *client) {
 void idem__http_client_pump(idem__http_client *client, uint64_t now_ms) {
   let_go(client);
   take_output(client);
-  say_goodbye(client);
   for (idem__list *node = client->posts.next, *next; node != &client->posts; node = next) {
     next = node->next;
     look_at(IDEM__CONTAINER(node, idem__http_post, link), now_ms);
   }
   send_queue(client);
+  say_goodbye(client);
   client->deadline_ms = UINT64_MAX;
   for (const idem__list *node = client->posts.next; node != &client->posts; node = node->next)
     note_deadline(client, IDEM__CONTAINER(node, idem__http_post, link), now_ms);
