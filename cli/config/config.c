@@ -151,10 +151,12 @@ bool config_load(serve_config *self, const char *path, idem_log *log, source_fil
   if (!source_check(&self->source, embedded_idem_schema_json)) return false;
   yyjson_val *root = yyjson_doc_get_root(self->source.doc);
   take_head(self, root);
+  config_auth(self, part(self, root, "auth"));
   take_tools(self, root);
   take_servers(self, part(self, root, "mcpServers"));
   take_resources(self, part(self, root, "resources"));
   take_prompts(self, part(self, root, "prompts"));
+  config_auth_offer(self);
   self->readable = true;
   return self->source.faults == 0 || config_inputs(self);
 }

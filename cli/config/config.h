@@ -7,6 +7,7 @@
 #include "template.h"
 
 #include <idem/containers.h>
+#include <idem/http.h>
 #include <idem/json.h>
 #include <idem/rpc.h>
 #include <idem/schema.h>
@@ -16,7 +17,8 @@ typedef struct tool_env {
   size_t name_len;
   bool secret;
   const word_template
-      *value; /* the assignment, where arguments are in it; NULL: it is always the same */
+      *value;        /* the assignment, where arguments are in it; NULL: it is always the same */
+  const char *claim; /* of the caller's token, instead of a text; "": who it is; NULL: none */
 } tool_env;
 
 /* An argument that names a file inside a folder. */
@@ -68,7 +70,8 @@ typedef enum errors_mode {
 typedef struct tool_config {
   yyjson_val *key; /* in the source, for faults */
   yyjson_val *definition;
-  bool hidden; /* runs for the server's own needs; nobody can call it */
+  bool hidden;      /* runs for the server's own needs; nobody can call it */
+  const char *kind; /* for faults; NULL: "tool" */
   const char *name;
   const char *title;
   const char *description;
@@ -80,6 +83,8 @@ typedef struct tool_config {
   bool input_faulty;   /* and told */
   bool has_defaults;   /* in its input schema, which is compiled then */
   bool is_program;     /* and what a program has below is used */
+  bool knows_caller;   /* its query has :principal, which is who asks */
+  const char *scopes;  /* that a caller's token must have; NULL: none */
   uint64_t deadline_ms;
   uint64_t idle_ms;
   size_t output_bytes;
@@ -140,7 +145,21 @@ typedef struct resource_config {
   const char *const *include; /* ends with NULL; NULL: every file */
   size_t max_bytes;
   completion_config completion; /* of a directory's paths */
+  const char *scopes;           /* as a tool's */
 } resource_config;
+
+/* A method that needs scopes. */
+typedef struct method_scopes {
+  const char *method, *scopes;
+} method_scopes;
+
+/* The key "auth". */
+typedef struct auth_config {
+  idem_http_issuer issuer;
+  idem_http_auth http; /* for the listeners */
+  method_scopes *methods;
+  size_t method_count;
+} auth_config;
 
 typedef struct prompt_config {
   yyjson_val *key;
@@ -151,6 +170,7 @@ typedef struct prompt_config {
   const char *const *argument_descriptions;
   const bool *argument_required;
   size_t argument_count;
+  const char *scopes;             /* as a tool's */
   completion_config *completions; /* one an argument */
   word_template text;
 } prompt_config;
@@ -187,6 +207,7 @@ typedef struct serve_config {
   const char *description;
   const char *instructions;
   idem_code_set codes;
+  auth_config *auth; /* NULL: no tokens of an authorization server are asked for */
   size_t concurrency;
   size_t queue;
   tool_config *tools; /* the hidden ones come last */
@@ -215,6 +236,12 @@ uint64_t config_usual_deadline(const tool_config *tool);
 /* The parts, one file each; false: faults were told. */
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool);
 bool config_program(serve_config *self, yyjson_val *value, tool_config *tool);
+/* The key "auth", and what it offers once all is read. */
+void config_auth(serve_config *self, yyjson_val *value);
+void config_auth_offer(serve_config *self);
+/* The member "scopes" as words; NULL: absent. */
+const char *config_scopes(serve_config *self, yyjson_val *object);
+bool config_is_loopback_url(const char *url);
 bool config_http(serve_config *self, yyjson_val *value, tool_config *tool);
 /* Tells of values that would become a part of a program. */
 void config_shell(serve_config *self, yyjson_val *value, const tool_config *tool);

@@ -26,6 +26,7 @@ bool config_resource(serve_config *self, yyjson_val *key, resource_config *resou
   yyjson_val *value = yyjson_obj_iter_get_val(key);
   yyjson_val *file = yyjson_obj_get(value, "file"), *folder = yyjson_obj_get(value, "directory");
   *resource = (resource_config){.key = key,
+                                .scopes = config_scopes(self, value),
                                 .name = yyjson_get_str(key),
                                 .title = config_text(value, "title"),
                                 .description = config_text(value, "description"),
@@ -138,6 +139,7 @@ bool config_prompt(serve_config *self, yyjson_val *key, prompt_config *prompt) {
   prompt->key = key;
   prompt->name = yyjson_get_str(key);
   prompt->title = config_text(value, "title");
+  prompt->scopes = config_scopes(self, value);
   prompt->description = config_text(value, "description");
   take_arguments(self, yyjson_obj_get(value, "arguments"), prompt);
   const char *why =

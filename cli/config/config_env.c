@@ -21,7 +21,7 @@ static tool_env *set(tool_config *tool, size_t name_len, const char *assignment,
   while (i < tool->env_count && (tool->env[i].name_len != name_len ||
                                  strncmp(tool->env[i].assignment, assignment, name_len) != 0))
     i++;
-  tool->env[i] = (tool_env){assignment, name_len, secret, NULL};
+  tool->env[i] = (tool_env){.assignment = assignment, .name_len = name_len, .secret = secret};
   if (i == tool->env_count) tool->env_count++;
   return &tool->env[i];
 }
@@ -73,6 +73,21 @@ static void pass_usual(serve_config *self, tool_config *tool) {
   self->usual_env_count = tool->env_count;
 }
 
+/* What the caller's token says; a program that stays has no caller of its own. */
+static bool take_claim(serve_config *self, tool_config *tool, yyjson_val *key, yyjson_val *item) {
+  yyjson_val *claim = yyjson_obj_get(item, "claim"), *who = yyjson_obj_get(item, "principal");
+  if (!claim && !who) return false;
+  if (!self->auth)
+    source_fault(&self->source, item, "tool %s: claims need \"auth\": there are no tokens",
+                 tool->name);
+  if (yyjson_is_true(yyjson_obj_get(tool->definition, "keep")))
+    source_fault(&self->source, item,
+                 "tool %s: a program that stays is started once, and not for a caller", tool->name);
+  tool_env *variable = set(tool, yyjson_get_len(key), assign(self, yyjson_get_str(key), ""), false);
+  variable->claim = who ? "" : yyjson_get_str(claim);
+  return true;
+}
+
 bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool) {
   yyjson_val *passed = yyjson_obj_get(value, "pass_env"), *given = yyjson_obj_get(value, "env");
   yyjson_val *key, *item;
@@ -86,6 +101,7 @@ bool config_environment(serve_config *self, yyjson_val *value, tool_config *tool
   for (i = 0; i < count; i++) pass(self, tool, always[i]);
   yyjson_arr_foreach(passed, i, max, item) pass(self, tool, yyjson_get_str(item));
   idem_each_member(given, i, max, key, item) {
+    if (take_claim(self, tool, key, item)) continue;
     bool secret = yyjson_is_obj(item);
     const char *text = secret ? config_secret(self, tool, item) : yyjson_get_str(item);
     if (!text) continue;

@@ -13,9 +13,11 @@
 
 #define SECRETS_MAX 256
 
+static const char *kind_of(const tool_config *tool) { return tool->kind ? tool->kind : "tool"; }
+
 static const char *fault(serve_config *self, const tool_config *tool, yyjson_val *at,
                          const char *what, const char *why) {
-  source_fault(&self->source, at, "tool %s: %s: %s", tool->name, what, why);
+  source_fault(&self->source, at, "%s %s: %s: %s", kind_of(tool), tool->name, what, why);
   return NULL;
 }
 
@@ -34,7 +36,8 @@ static void note_file(serve_config *self, const char *name) {
 
 static const char *from_file(serve_config *self, const tool_config *tool, yyjson_val *at) {
   const char *path = yyjson_get_str(at);
-  const char *real = config_file(self, (config_owner){"tool", tool->name}, at, "secret file");
+  const char *real =
+      config_file(self, (config_owner){kind_of(tool), tool->name}, at, "secret file");
   const char *why;
   FILE *file = real ? regular_file_open_secret(real, &why) : NULL;
   if (real && !file) return fault(self, tool, at, path, why);
@@ -51,8 +54,8 @@ static const char *from_file(serve_config *self, const tool_config *tool, yyjson
 static const char *from_environment(serve_config *self, const tool_config *tool, yyjson_val *at) {
   const char *value = getenv(yyjson_get_str(at));
   if (value && *value) return value;
-  source_fault(&self->source, at, "tool %s: the environment has no %s: set it and start again",
-               tool->name, yyjson_get_str(at));
+  source_fault(&self->source, at, "%s %s: the environment has no %s: set it and start again",
+               kind_of(tool), tool->name, yyjson_get_str(at));
   return NULL;
 }
 
@@ -98,8 +101,8 @@ const char *config_secret(serve_config *self, const tool_config *tool, yyjson_va
   yyjson_val *file = yyjson_obj_get(reference, "file"), *env = yyjson_obj_get(reference, "env");
   yyjson_val *command = yyjson_obj_get(reference, "command");
   if (!file + !env + !command != 2) {
-    source_fault(&self->source, reference, "tool %s: a secret is one of env, file and command",
-                 tool->name);
+    source_fault(&self->source, reference, "%s %s: a secret is one of env, file and command",
+                 kind_of(tool), tool->name);
     return NULL;
   }
   const char *text = file  ? from_file(self, tool, file)

@@ -238,6 +238,7 @@ bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   tool->idle_ms = config_number(value, "idle_ms", CONFIG_IDLE_MS);
   tool->output_bytes = config_number(value, "output_bytes", CONFIG_OUTPUT_BYTES);
   tool->deadline_ms = config_number(value, "deadline_ms", config_usual_deadline(tool));
+  tool->scopes = config_scopes(self, value);
   take_output(self, value, tool);
   check_input(self, value, tool);
   config_defaults(self, tool);

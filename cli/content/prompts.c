@@ -60,6 +60,7 @@ static bool add(serve_config *file, const prompt_config *config, idem_server *se
                         .title = config->title,
                         .description = config->description,
                         .arguments = arguments,
+                        .scopes = config->scopes,
                         .fn = answer,
                         .user = (void *)(uintptr_t)config};
   bool added = arguments && idem_server_add_prompt(server, &prompt, why, sizeof why) == IDEM_OK;

@@ -183,6 +183,7 @@ static bool add(const open_resource *self, idem_server *server, const char *uri,
       .description = self->config->description,
       .mime_type = mime,
       .is_template = is_template,
+      .scopes = self->config->scopes,
       .fn = answer,
       .user = (void *)(uintptr_t)self};
   if (idem_server_add_resource(server, &resource, why, sizeof why) == IDEM_OK) return true;

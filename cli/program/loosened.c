@@ -90,7 +90,9 @@ static void knows_more(comparison *self) {
   yyjson_val *given = member(self->tool, "env"), *held = member(self->other, "env"), *key, *item;
   size_t i, max;
   idem_each_member(given, i, max, key, item) {
-    if (yyjson_is_obj(item) && !same(item, yyjson_obj_get(held, yyjson_get_str(key))))
+    bool secret = yyjson_is_obj(item) && !yyjson_obj_get(item, "claim") &&
+                  !yyjson_obj_get(item, "principal"); /* those are the caller's own */
+    if (secret && !same(item, yyjson_obj_get(held, yyjson_get_str(key))))
       say(self, "is given the secret ", yyjson_get_str(key));
   }
 }
@@ -293,7 +295,13 @@ static void limits_raised(comparison *self) {
   if (tool->query) raised(self, "max_rows", tool->max_rows, other->max_rows);
 }
 
+/* Others could use it. */
+static void needs_less(comparison *self, const char *now, const char *before) {
+  if (before && *before && (!now || strcmp(now, before) != 0)) say(self, "needs other scopes", "");
+}
+
 static void is_looser(comparison *self) {
+  needs_less(self, self->tool->scopes, self->other ? self->other->scopes : NULL);
   has_more(self);
   runs_other(self);
   takes_code(self);
@@ -373,8 +381,14 @@ static void compare_resources(comparison *self, const serve_config *before) {
   self->phrase = &a_resource;
   for (size_t i = 0; i < now->resource_count; i++) {
     self->name = now->resources[i].name;
-    serves_more(self, &now->resources[i], find_resource(before, self->name));
+    const resource_config *held = find_resource(before, self->name);
+    serves_more(self, &now->resources[i], held);
+    needs_less(self, now->resources[i].scopes, held ? held->scopes : NULL);
   }
+}
+
+static yyjson_val *auth_of(const serve_config *self) {
+  return yyjson_obj_get(yyjson_doc_get_root(self->source.doc), "auth");
 }
 
 static void compare_limits(comparison *self, const serve_config *before) {
@@ -383,6 +397,7 @@ static void compare_limits(comparison *self, const serve_config *before) {
   self->name = "the server";
   raised(self, "concurrency", now->concurrency, before->concurrency);
   raised(self, "queue", now->queue, before->queue);
+  if (!same(auth_of(now), auth_of(before))) say(self, "has another \"auth\"", "");
 }
 
 bool bounds_loosened(const serve_config *before, const serve_config *now, idem_log *log,

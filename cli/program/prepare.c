@@ -1,6 +1,8 @@
 /* prepare.c - from the arguments of a call to the words and the input of its program. */
 #include "program.h"
 
+#include <idem/mcp.h>
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +86,43 @@ static bool set_variables(const tool_config *tool, const values *from, size_t by
   return true;
 }
 
+/* "NAME=" and the text of a claim, or its JSON. What is no text for a variable is not set. */
+static bool set_claim(const tool_env *one, yyjson_val *value, word_list *out,
+                      template_fault *fault) {
+  idem_buf text;
+  size_t len = yyjson_get_len(value);
+  idem_buf_init(&text, NULL, WORD_MAX);
+  idem_status status = idem_buf_put(&text, one->assignment, strlen(one->assignment));
+  if (status == IDEM_OK)
+    status = yyjson_is_str(value) ? idem_buf_put(&text, yyjson_get_str(value), len)
+                                  : idem_json_put(&text, value);
+  bool fine = status != IDEM_OK || memchr(text.data, 0, text.len) ||
+              word_list_add(out, text.data, text.len, fault);
+  idem_buf_deinit(&text);
+  return fine;
+}
+
+static bool set_principal(const tool_env *one, const char *who, word_list *out,
+                          template_fault *fault) {
+  char text[IDEM_PRINCIPAL_MAX + 256];
+  int len = snprintf(text, sizeof text, "%s%s", one->assignment, who);
+  if (!*who || len < 0 || (size_t)len >= sizeof text) return true;
+  return word_list_add(out, text, (size_t)len, fault);
+}
+
+/* What the caller's token says, for a program that asks for it by name. */
+static bool set_claims(const tool_config *tool, const idem_request *request, word_list *out,
+                       template_fault *fault) {
+  for (size_t i = 0; request && i < tool->env_count; i++) {
+    const tool_env *one = &tool->env[i];
+    yyjson_val *value = one->claim && *one->claim ? idem_claim(request, one->claim) : NULL;
+    if (value && !yyjson_is_null(value) && !set_claim(one, value, out, fault)) return false;
+    if (one->claim && !*one->claim && !set_principal(one, idem_principal(request), out, fault))
+      return false;
+  }
+  return true;
+}
+
 /* The arguments as they are, but for those that name files. */
 static bool put_arguments(const tool_config *tool, yyjson_val *arguments, const real_files *files,
                           idem_buf *out, template_fault *fault) {
@@ -104,8 +143,9 @@ static bool put_arguments(const tool_config *tool, yyjson_val *arguments, const 
   return fine;
 }
 
-bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
-                     word_list *variables, idem_buf *input, template_fault *fault) {
+bool program_prepare(const tool_config *tool, const idem_request *request, yyjson_val *arguments,
+                     word_list *words, word_list *variables, idem_buf *input,
+                     template_fault *fault) {
   real_files files = {tool, calloc(tool->inside_count + 1, sizeof(char *))};
   values from = {.arguments = arguments, .replace = replace, .user = &files};
   *words = *variables = (word_list){.items = NULL};
@@ -113,6 +153,7 @@ bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *
   bool fine = files.paths && resolve_all(&files, arguments, fault) &&
               template_expand(&tool->run, &from, words, fault) &&
               set_variables(tool, &from, words->bytes, variables, fault) &&
+              set_claims(tool, request, variables, fault) &&
               (!tool->has_stdin || word_render(&tool->stdin_text, &from, input, fault)) &&
               (!tool->keep || put_arguments(tool, arguments, &files, input, fault));
   for (size_t i = 0; files.paths && i < tool->inside_count; i++) free(files.paths[i]);

@@ -113,7 +113,8 @@ static call *call_new(program_tool *tool, idem_request *request, yyjson_val *arg
   idem_list_init(&self->kept_link);
   idem_buf_init(&self->output, NULL, tool->config->output_bytes);
   idem_buf_init(&self->errors, NULL, (size_t)32 << 10); /* at least half of it is kept */
-  if (program_prepare(tool->config, arguments, &self->words, &self->variables, &self->input, fault))
+  if (program_prepare(tool->config, request, arguments, &self->words, &self->variables,
+                      &self->input, fault))
     return self;
   call_free(self);
   return NULL;

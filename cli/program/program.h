@@ -105,8 +105,10 @@ void program_tool_call(idem_request *request, yyjson_val *arguments, void *user)
 void program_host_end(program_host *self);
 
 /* prepare.c: what would be run. False: fault says which argument cannot be used. */
-bool program_prepare(const tool_config *tool, yyjson_val *arguments, word_list *words,
-                     word_list *variables, idem_buf *input, template_fault *fault);
+/* `request` says whose call it is; NULL: nobody's. */
+bool program_prepare(const tool_config *tool, const idem_request *request, yyjson_val *arguments,
+                     word_list *words, word_list *variables, idem_buf *input,
+                     template_fault *fault);
 /* run.c: has a runner start the program of a tool; 0 or errno. */
 typedef struct program_files {
   int input, output, errors; /* input -1: it is empty */

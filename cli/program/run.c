@@ -281,7 +281,7 @@ static char **make_environment(const tool_config *config, const word_list *varia
   for (size_t i = 0; i < config->env_count; i++) {
     const tool_env *one = &config->env[i];
     given = given || strncmp(one->assignment, "TMPDIR=", 7) == 0;
-    if (!one->value) environment[count++] = (char *)(uintptr_t)one->assignment;
+    if (!one->value && !one->claim) environment[count++] = (char *)(uintptr_t)one->assignment;
   }
   for (size_t i = 0; i < variables->count; i++) environment[count++] = variables->items[i];
   if (!given) environment[count] = temporary;

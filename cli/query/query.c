@@ -31,6 +31,7 @@ typedef struct job {
   query_session *session; /* NULL: one is opened */
   yyjson_doc *copied;     /* the arguments of a job that outlives its call */
   yyjson_val *arguments;
+  char *principal;        /* who asks, of a query that wants to know; else NULL */
   yyjson_mut_doc *result; /* {"rows": [...], "row_count": n, "truncated": false} */
   yyjson_mut_val *root;
   yyjson_mut_val *rows;
@@ -74,9 +75,11 @@ static int bind_value(sqlite3_stmt *statement, int at, yyjson_val *value) {
 
 static bool bind_all(const job *self, sqlite3_stmt *statement) {
   for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++) {
-    yyjson_val *value =
-        yyjson_obj_get(self->arguments, sqlite3_bind_parameter_name(statement, i) + 1);
-    if (bind_value(statement, i, value) != SQLITE_OK) return false;
+    const char *name = sqlite3_bind_parameter_name(statement, i) + 1;
+    bool caller = self->principal && strcmp(name, "principal") == 0;
+    int code = caller ? sqlite3_bind_text(statement, i, self->principal, -1, SQLITE_TRANSIENT)
+                      : bind_value(statement, i, yyjson_obj_get(self->arguments, name));
+    if (code != SQLITE_OK) return false;
   }
   return true;
 }
@@ -217,6 +220,7 @@ static void work(void *user) {
 static void job_clear(job *self) {
   if (self->session) session_keep(self->asked, self->session);
   yyjson_doc_free(self->copied);
+  free(self->principal);
   if (!self->on_loop) yyjson_mut_doc_free(self->result);
   idem_buf_deinit(&self->table);
 }
@@ -453,7 +457,7 @@ static bool binds_text(yyjson_val *arguments) {
 static bool answer_quickly(query_tool *asked, idem_request *request, yyjson_val *arguments) {
   job self = {.on_loop = true, .arguments = arguments};
   if (!asked->quick || asked->config->output_bytes > LOOP_BYTES || binds_text(arguments) ||
-      !(self.session = session_take(asked)))
+      asked->config->knows_caller || !(self.session = session_take(asked)))
     return false;
   self.limit.impatient = true;
   self.session->limit = &self.limit;
@@ -484,7 +488,11 @@ static job *job_new(query_tool *asked, idem_request *request, yyjson_val *argume
   self->copied = copy ? yyjson_mut_doc_imut_copy(copy, NULL) : NULL;
   self->arguments = yyjson_doc_get_root(self->copied);
   yyjson_mut_doc_free(copy);
-  if (job_init(self, asked, yyjson_mut_doc_new(NULL)) && self->arguments) return self;
+  bool named = asked->config->knows_caller;
+  if (named) self->principal = strdup(idem_principal(request));
+  if (job_init(self, asked, yyjson_mut_doc_new(NULL)) && self->arguments &&
+      (!named || self->principal))
+    return self;
   job_free(self);
   return NULL;
 }

@@ -299,6 +299,15 @@ static void no_argument(serve_config *config, tool_config *tool, yyjson_val *at,
                near ? "; did you mean :" : ": add it to args", near ? near : "", near ? "?" : "");
 }
 
+/* :principal is who asks; an argument of that name would be the caller's own word for it. */
+static void take_caller(serve_config *config, tool_config *tool, yyjson_val *at,
+                        yyjson_val *properties) {
+  tool->knows_caller = true;
+  if (yyjson_obj_get(properties, "principal"))
+    source_fault(&config->source, at,
+                 "tool %s: :principal is who asks: call the argument something else", tool->name);
+}
+
 static void check_parameters(serve_config *config, tool_config *tool, yyjson_val *at,
                              sqlite3_stmt *statement) {
   const char *text = config_input_schema(config, tool);
@@ -309,6 +318,8 @@ static void check_parameters(serve_config *config, tool_config *tool, yyjson_val
     if (!name || *name == '?')
       source_fault(&config->source, at, "tool %s: name the parameters of the query, as :id",
                    tool->name);
+    else if (config->auth && strcmp(name + 1, "principal") == 0)
+      take_caller(config, tool, at, properties);
     else if (!yyjson_obj_get(properties, name + 1))
       no_argument(config, tool, at, name);
   }

@@ -80,7 +80,8 @@ static bool add_tool(edition *self, idem_server *server, size_t index) {
                     .description = config->description,
                     .input_schema = config_input_schema(&self->config, config),
                     .output_schema = config->output_schema,
-                    .annotations = config->annotations};
+                    .annotations = config->annotations,
+                    .scopes = config->scopes};
   edition_tool_handler(self, index, &tool.fn, &tool.user);
   if (idem_server_add_tool(server, &tool, why, sizeof why) == IDEM_OK) return true;
   yyjson_val *input = yyjson_obj_get(yyjson_obj_iter_get_val(config->key), "input");

@@ -1,7 +1,8 @@
 /* outcome.c - see outcome.h. Calls end on the server's one loop, so one bucket needs no lock. */
 #include "outcome.h"
 
-#include <idem/rpc.h>
+#include <idem/http.h>
+#include <idem/mcp.h>
 
 #include <stdio.h>
 
@@ -10,21 +11,24 @@
 static struct {
   idem_log *log;
   idem_log_level level;
+  bool named;
   idem_log_bucket told;
 } self;
 
-void outcome_begin(idem_log *log, bool watched) {
+void outcome_begin(idem_log *log, bool watched, bool named) {
   self.log = log;
+  self.named = named;
   self.level = watched ? IDEM_LOG_INFO : IDEM_LOG_DEBUG;
 }
 
 /* A completion is no call: its tool is hidden. */
 static void tell(idem_request *request, const tool_config *tool, const char *message,
                  const char *how) {
-  char line[NAME_MAX_SHOWN + 64];
+  char line[NAME_MAX_SHOWN + IDEM_PRINCIPAL_MAX + 64];
+  const char *who = self.named ? idem_principal(request) : "";
   if (!idem_log_enabled(self.log, self.level) || tool->hidden) return;
-  snprintf(line, sizeof line, "%.*s: %s %llu ms", NAME_MAX_SHOWN, tool->name, how,
-           (unsigned long long)idem_request_age_ms(request));
+  snprintf(line, sizeof line, "%.*s: %s %llu ms%s%s", NAME_MAX_SHOWN, tool->name, how,
+           (unsigned long long)idem_request_age_ms(request), *who ? ", for " : "", who);
   idem_request_log(request, self.level == IDEM_LOG_DEBUG ? NULL : &self.told, self.level, message,
                    line);
 }

@@ -8,7 +8,8 @@
 #include <idem/mcp.h>
 
 /* Where a person looks on, calls are worth a line at info, ten a second at most; else at debug. */
-void outcome_begin(idem_log *log, bool watched);
+/* `named`: with who asked. */
+void outcome_begin(idem_log *log, bool watched, bool named);
 /* Before the request is answered. */
 void outcome_answered(idem_request *request, const tool_config *tool);
 void outcome_cancelled(idem_request *request, const tool_config *tool);

@@ -7,6 +7,14 @@ idem_code_set service_codes(const serve_config *config, const serve_options *opt
   return options->codes_given ? options->codes : config->codes;
 }
 
+static bool require_scopes(idem_server *server, const serve_config *config) {
+  idem_status status = IDEM_OK;
+  for (size_t i = 0; config->auth && i < config->auth->method_count && status == IDEM_OK; i++)
+    status = idem_server_require_scopes(server, config->auth->methods[i].method,
+                                        config->auth->methods[i].scopes);
+  return status == IDEM_OK;
+}
+
 idem_server *service_new_server(const serve_config *config, const serve_options *options,
                                 idem_log *log) {
   idem_server *server = NULL;
@@ -18,7 +26,10 @@ idem_server *service_new_server(const serve_config *config, const serve_options 
                            .codes = service_codes(config, options),
                            .log = log};
   idem_server_os(&opts);
-  return idem_server_new(&opts, &server) == IDEM_OK ? server : NULL;
+  if (idem_server_new(&opts, &server) != IDEM_OK) return NULL;
+  if (require_scopes(server, config)) return server;
+  idem_server_free(server);
+  return NULL;
 }
 
 void service_keep_secrets(const service *self) {
@@ -39,7 +50,7 @@ bool service_init(service *self, const serve_options *options, edition *first,
       .options = options, .log = log, .current = first, .started = first, .files = *files};
   edition_hold(first);
   service_keep_secrets(self);
-  outcome_begin(log, idem_log_is_watched());
+  outcome_begin(log, idem_log_is_watched(), first->config.auth != NULL);
   program_host_init(&self->programs, log, options->own_files);
   self->server = service_new_server(&first->config, options, log);
   if (!self->server || !edition_open(first, &self->programs) || !edition_fill(first, self->server))

@@ -164,7 +164,7 @@ static bool show_program(const serve_config *config, const tool_config *tool,
   word_list words, variables;
   idem_buf input;
   template_fault fault;
-  bool fine = program_prepare(tool, arguments, &words, &variables, &input, &fault);
+  bool fine = program_prepare(tool, NULL, arguments, &words, &variables, &input, &fault);
   if (fine) {
     print_program(tool, &words, &variables, &input);
     print_bounds(config, tool);

@@ -32,6 +32,7 @@ static int serve(const serve_options *options, service *self) {
   policy.codes = service_codes(&self->current->config, options);
   bool mcp = options->profile == IDEM_PROFILE_MCP;
   idem_http_opts http = options->http;
+  if (self->current->config.auth) http.auth = &self->current->config.auth->http;
   if (options->page) {
     http.routes = self->page.routes;
     http.route_count = self->page.route_count;
@@ -58,6 +59,7 @@ static int with_service(const serve_options *options, edition *first, source_fil
   int code = service_init(&self, options, first, files, log) ? serve(options, &self) : 1;
   service_deinit(&self);
   idem_log_free(log);
+  uv_library_shutdown(); /* its threads end before what they used does */
   return code;
 }
 
@@ -86,10 +88,14 @@ static int with_config(const serve_options *options) {
   edition *first = edition_read(options->path, NULL, &files, inputs, false);
   if (!first) {
     source_files_clear(&files);
-    return code;
+    return serve_auth_may_open(options) ? code : 2;
   }
   const serve_config *config = &first->config;
-  if (options->check)
+  bool fits = serve_auth_fits(options, config);
+  if (fits && options->check) serve_auth_explain(options, config);
+  if (!fits)
+    code = 2;
+  else if (options->check)
     code = can_be_served(first, options) ? say_fine(options->path, config) : 1;
   else if (options->dry_run)
     code = serve_dry_run(config, options->dry_run, options->dry_run_values, options->dry_run_count);

@@ -24,6 +24,7 @@ typedef struct serve_options {
   bool exposed; /* an address that others than this machine reach */
   bool open;    /* an address that asks for no token */
   bool no_auth;
+  bool needs_auth; /* an address that others reach: without tokens, unless the file has "auth" */
   bool page, no_page, page_anywhere;
   char *page_key;     /* of the environment; NULL: none */
   bool ignores_input; /* stdin is a file or device that nobody reads */
@@ -59,6 +60,11 @@ bool serve_options_glance(int argc, char **argv, const char **path, const char *
 /* The flags, each with its meaning, to stdout. */
 void serve_options_help(void);
 void serve_help(void);
+
+/* Whether the two go together; false: told. And what is allowed and hardly meant, for --check. */
+bool serve_auth_fits(const serve_options *self, const serve_config *config);
+bool serve_auth_may_open(const serve_options *self); /* ... of a file without "auth" */
+void serve_auth_explain(const serve_options *self, const serve_config *config);
 
 /* Shows what a call would run; the exit status. */
 int serve_dry_run(const serve_config *config, const char *name, char **given, int count);

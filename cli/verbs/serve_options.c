@@ -414,11 +414,13 @@ static bool fit_url(char **url, idem_profile profile) {
   return true;
 }
 
-static bool guard(const serve_options *self) {
+/* Whether tokens of an authorization server are asked for is known when the file is read. */
+static bool guard(serve_options *self) {
   if (!self->exposed || self->no_auth || (self->tokens.count && !self->open)) return true;
-  return refuse("others than this machine could reach that address",
-                self->open ? "TCP asks nobody for a token; use --http, or --no-auth to allow it"
-                           : "give --token-file FILE, or --no-auth to let anyone in");
+  self->needs_auth = !self->open;
+  return self->needs_auth ||
+         refuse("others than this machine could reach that address",
+                "TCP asks nobody for a token; use --http, or --no-auth to allow it");
 }
 
 static const char *const *list_of(const serve_list *list) {

@@ -1,0 +1,149 @@
+/* config_auth.c - the key "auth": whose tokens callers show, and scopes. What a listener would refuse is told here, at its place
+ * in the file. */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct algorithm_name {
+  const char *name;
+  unsigned bit;
+} algorithms[] = {
+    {"ES256", IDEM_HTTP_ES256}, {"ES384", IDEM_HTTP_ES384}, {"RS256", IDEM_HTTP_RS256},
+    {"RS384", IDEM_HTTP_RS384}, {"RS512", IDEM_HTTP_RS512}, {"PS256", IDEM_HTTP_PS256},
+    {"PS384", IDEM_HTTP_PS384}, {"PS512", IDEM_HTTP_PS512}, {"EdDSA", IDEM_HTTP_EDDSA}};
+
+/* ------------------------------------------------------------------ scopes */
+
+const char *config_scopes(serve_config *self, yyjson_val *object) {
+  yyjson_val *value = yyjson_obj_get(object, "scopes"), *item;
+  size_t i, max;
+  if (!value) return NULL;
+  if (!self->auth)
+    source_fault(&self->source, value,
+                 "scopes need \"auth\": nobody else says what a caller's scopes are");
+  if (yyjson_is_str(value)) return yyjson_get_str(value);
+  self->scratch.len = 0;
+  yyjson_arr_foreach(value, i, max, item) {
+    if (i) idem_buf_puts(&self->scratch, " ");
+    idem_buf_put(&self->scratch, yyjson_get_str(item), yyjson_get_len(item));
+  }
+  return memory_text(&self->memory, self->scratch.len ? self->scratch.data : "", self->scratch.len);
+}
+
+/* -------------------------------------------------------------------- URLs */
+
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
+
+bool config_is_loopback_url(const char *url) {
+  static const char *const hosts[] = {"http://127.", "http://localhost:", "http://localhost/",
+                                      "http://[::1]"};
+  for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+    if (begins(url, hosts[i])) return true;
+  return strcmp(url, "http://localhost") == 0;
+}
+
+static const char *take_url(serve_config *self, yyjson_val *object, const char *name,
+                            const char *why) {
+  yyjson_val *value = yyjson_obj_get(object, name);
+  const char *url = yyjson_get_str(value);
+  if (url && !begins(url, "https://") && !config_is_loopback_url(url))
+    source_fault(&self->source, value, "auth: %s must be https, or http on loopback: %s", name,
+                 why);
+  return url;
+}
+
+/* ------------------------------------------------------------------- parts */
+
+static void take_issuer(serve_config *self, yyjson_val *value, auth_config *auth) {
+  yyjson_val *file = yyjson_obj_get(value, "jwks_file");
+  auth->issuer.issuer =
+      take_url(self, value, "issuer", "whoever can answer in its place can make tokens");
+  auth->issuer.jwks_url =
+      take_url(self, value, "jwks", "whoever can answer in its place can make tokens");
+  if (file && yyjson_obj_get(value, "jwks"))
+    source_fault(&self->source, file, "auth: give jwks or jwks_file, not both");
+  if (file)
+    auth->issuer.jwks_file = config_file(self, (config_owner){"server", "auth"}, file, "jwks_file");
+  auth->http.issuers = auth->issuer.issuer ? &auth->issuer : NULL;
+  auth->http.issuer_count = auth->issuer.issuer ? 1 : 0;
+}
+
+static void take_introspection(serve_config *self, yyjson_val *value, auth_config *auth) {
+  const tool_config owner = {.name = "introspection", .kind = "auth"};
+  yyjson_val *secret = yyjson_obj_get(value, "secret");
+  if (!value) return;
+  auth->http.introspection_url = take_url(self, value, "url", "tokens and a secret go there");
+  auth->http.introspection_id = config_text(value, "id");
+  if (secret) auth->http.introspection_secret = config_secret(self, &owner, secret);
+  auth->http.introspection_s = (uint32_t)config_number(value, "seconds", 0);
+}
+
+static void take_algorithms(yyjson_val *list, auth_config *auth) {
+  yyjson_val *item;
+  size_t i, max;
+  yyjson_arr_foreach(list, i, max, item) {
+    for (size_t j = 0; j < sizeof algorithms / sizeof *algorithms; j++)
+      if (yyjson_equals_str(item, algorithms[j].name)) auth->http.algorithms |= algorithms[j].bit;
+  }
+}
+
+static void take_methods(serve_config *self, yyjson_val *methods, auth_config *auth) {
+  yyjson_val *key, *value;
+  size_t i, max, count = yyjson_obj_size(methods);
+  auth->methods = memory_zeroed(&self->memory, count + 1, sizeof *auth->methods);
+  idem_each_member(methods, i, max, key, value) {
+    auth->methods[i] = (method_scopes){yyjson_get_str(key), yyjson_get_str(value)};
+  }
+  auth->method_count = count;
+}
+
+/* Everything that there is to ask for. */
+static void gather(serve_config *self, idem_buf *out, const char *scopes) {
+  if (!scopes || !*scopes) return;
+  if (out->len) idem_buf_puts(out, " ");
+  idem_buf_put(out, scopes, strlen(scopes));
+  (void)self;
+}
+
+void config_auth_offer(serve_config *self) {
+  auth_config *auth = self->auth;
+  if (!auth) return;
+  self->scratch.len = 0;
+  gather(self, &self->scratch, auth->http.required_scope);
+  for (size_t i = 0; i < auth->method_count; i++)
+    gather(self, &self->scratch, auth->methods[i].scopes);
+  for (size_t i = 0; i < self->shown_count; i++)
+    gather(self, &self->scratch, self->tools[i].scopes);
+  for (size_t i = 0; i < self->resource_count; i++)
+    gather(self, &self->scratch, self->resources[i].scopes);
+  for (size_t i = 0; i < self->prompt_count; i++)
+    gather(self, &self->scratch, self->prompts[i].scopes);
+  if (self->scratch.len)
+    auth->http.scopes = memory_text(&self->memory, self->scratch.data, self->scratch.len);
+}
+
+void config_auth(serve_config *self, yyjson_val *value) {
+  if (!value) return;
+  auth_config *auth = self->auth = memory_zeroed(&self->memory, 1, sizeof *auth);
+  yyjson_val *authorities = yyjson_obj_get(value, "ca_file");
+  take_issuer(self, value, auth);
+  take_introspection(self, yyjson_obj_get(value, "introspection"), auth);
+  take_algorithms(yyjson_obj_get(value, "algorithms"), auth);
+  take_methods(self, yyjson_obj_get(value, "methods"), auth);
+  auth->http.resource = take_url(self, value, "resource", "tokens would travel in the clear");
+  auth->http.audience = config_text(value, "audience");
+  auth->http.principal_claim = config_text(value, "principal");
+  auth->http.required_scope = config_scopes(self, value);
+  auth->http.skew_s = (uint32_t)config_number(value, "skew_seconds", 0);
+  auth->http.access_tokens_alone = config_true(value, "access_tokens_alone");
+  auth->http.private_addresses = config_true(value, "private_addresses");
+  auth->http.name = self->title ? self->title : self->name;
+  if (authorities)
+    auth->http.ca_file =
+        config_file(self, (config_owner){"server", "auth"}, authorities, "ca_file");
+  if (!auth->issuer.issuer && !auth->http.introspection_url)
+    source_fault(&self->source, value, "auth: needs an issuer, or introspection");
+}

@@ -1,0 +1,199 @@
+/* test_serve_auth.c - `idem serve` with "auth" in its file: tokens by keys from a file, scopes in lists and calls, claims for
+ * programs, :principal for queries, who asked in the log; and what --check says of files and flags that do not go together. */
+#include "jwt.h"
+#include "serving.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char program[] = IDEM_BIN_DIR "/idem";
+
+#define META                                                                                       \
+  "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
+  "\"io.modelcontextprotocol/clientCapabilities\":{}}"
+#define AUTH                                                                                       \
+  "\"auth\":{\"issuer\":\"https://id.example\",\"resource\":\"https://mcp.example/mcp\","          \
+  "\"jwks_file\":\"keys.json\",\"principal\":\"email\",\"scopes\":\"mcp\","                        \
+  "\"methods\":{\"prompts/list\":\"prompts\"}}"
+
+static const char config[] =
+    "{" AUTH ",\"tools\":{"
+    "\"who\":{\"run\":[\"printenv\",\"WHO\",\"GROUPS_OF\"],\"env\":{\"WHO\":{\"principal\":true},"
+    "\"GROUPS_OF\":{\"claim\":\"groups\"},\"NOT_THERE\":{\"claim\":\"nothing\"}}},"
+    "\"mine\":{\"script\":\"t.sql\",\"query\":\"SELECT note FROM notes WHERE owner = :principal\"},"
+    "\"admin\":{\"run\":[\"true\"],\"scopes\":[\"admin\",\"files:write\"]}},"
+    "\"prompts\":{\"p\":{\"text\":\"x\",\"scopes\":\"admin\"}},"
+    "\"resources\":{\"r\":{\"file\":\"t.sql\",\"scopes\":\"admin\"}}}";
+
+typedef struct world {
+  serving files;
+  child server;
+  char url[256];
+  jwt_key key;
+} world;
+
+static void open_world(world *w) {
+  char keys[4096] = "{\"keys\":[", path[512];
+  serving_make(&w->files, config);
+  w->key = jwt_key_new("k1", "ES256");
+  jwt_put_jwk(keys, sizeof keys, &w->key);
+  strcat(keys, "]}");
+  serving_file(&w->files, "keys.json", keys);
+  serving_file(&w->files, "t.sql",
+               "CREATE TABLE notes (owner TEXT, note TEXT);"
+               "INSERT INTO notes VALUES ('a@b.example', 'of a'), ('c@d.example', 'of c');");
+  serving_path(&w->files, "idem.json", path, sizeof path);
+  w->server = CHILD(program, "serve", path, "--http", "127.0.0.1:0", "--access-log", "--log-level",
+                    "debug");
+  child_listening(&w->server, w->url, sizeof w->url);
+}
+
+static void close_world(world *w) {
+  kill(w->server.pid, SIGTERM);
+  assert_int_equal(child_end(&w->server), 0);
+  child_remove_folder(w->files.folder);
+  jwt_key_free(&w->key);
+}
+
+static const char *token_of(const world *w, const char *email, const char *scope) {
+  static char token[8192];
+  char claims[1024];
+  snprintf(claims, sizeof claims,
+           "{\"iss\":\"https://id.example\",\"aud\":\"https://mcp.example/mcp\",\"sub\":\"1\","
+           "\"email\":\"%s\",\"groups\":[\"x\",\"y\"],\"scope\":\"%s\",\"exp\":%lld}",
+           email, scope, (long long)time(NULL) + 600);
+  jwt_make(token, sizeof token, &w->key, claims);
+  return token;
+}
+
+/* The whole answer; the connection closes behind it. */
+static const char *ask(const world *w, const char *token, const char *method, const char *name,
+                       const char *params) {
+  static char text[65536];
+  char body[2048], tcp[128];
+  size_t len = 0;
+  snprintf(tcp, sizeof tcp, "tcp%.*s", (int)(strcspn(strstr(w->url, "://") + 3, "/") + 3),
+           strstr(w->url, "://"));
+  int fd = child_connect(tcp);
+  int body_len = snprintf(
+      body, sizeof body, "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"%s\",\"params\":{%s" META "}}",
+      method, params);
+  snprintf(text, sizeof text,
+           "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
+           "application/json\r\n"
+           "Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n"
+           "Mcp-Method: %s\r\n%s%s%sAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
+           method, *name ? "Mcp-Name: " : "", name, *name ? "\r\n" : "", token, body_len, body);
+  child_send(fd, text);
+  for (ssize_t got = 1; got > 0; len += (size_t)got) {
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    if (poll(&ready, 1, 20000) != 1) fail_msg("no answer in time");
+    got = read(fd, text + len, sizeof text - len - 1);
+    if (got < 0) fail_msg("the connection broke");
+  }
+  text[len] = '\0';
+  close(fd);
+  return text;
+}
+
+static void a_server_knows_its_callers_by_their_tokens(void **state) {
+  (void)state;
+  world w;
+  char token[8192], poor[8192];
+  open_world(&w);
+  snprintf(token, sizeof token, "%s", token_of(&w, "a@b.example", "mcp admin files:write prompts"));
+  snprintf(poor, sizeof poor, "%s", token_of(&w, "c@d.example", "mcp"));
+
+  expect_in(ask(&w, "nonsense", "tools/list", "", ""), "401 Unauthorized");
+  expect_in(ask(&w, token_of(&w, "a@b.example", "other"), "tools/list", "", ""),
+            "scope=\"other mcp\"");
+
+  const char *answer = ask(&w, token, "tools/call", "who", "\"name\":\"who\",");
+  expect_in(answer, "a@b.example\\n[\\\"x\\\",\\\"y\\\"]");
+  expect_in(ask(&w, token, "tools/call", "mine", "\"name\":\"mine\","), "of a");
+  answer = ask(&w, poor, "tools/call", "mine", "\"name\":\"mine\",");
+  expect_in(answer, "of c");
+  expect_not_in(answer, "of a");
+
+  expect_in(ask(&w, token, "tools/list", "", ""), "\"admin\"");
+  answer = ask(&w, poor, "tools/list", "", "");
+  expect_in(answer, "\"mine\"");
+  expect_not_in(answer, "\"admin\"");
+  answer = ask(&w, poor, "tools/call", "admin", "\"name\":\"admin\",");
+  expect_in(answer, "403 Forbidden");
+  expect_in(answer, "WWW-Authenticate: Bearer "
+                    "resource_metadata=\"https://mcp.example/.well-known/oauth-protected-resource/"
+                    "mcp\", error=\"insufficient_scope\", scope=\"mcp admin files:write\"");
+  expect_in(answer, "\"id\":5,\"error\"");
+  expect_in(ask(&w, poor, "prompts/list", "", ""), "scope=\"mcp prompts\"");
+  expect_not_in(ask(&w, poor, "resources/list", "", ""), "idem://r");
+  expect_in(ask(&w, token, "resources/list", "", ""), "idem://r");
+
+  expect_in(child_line_with(w.server.err, "a tool was called"), "for a@b.example");
+  expect_in(child_line_with(w.server.err, "tool=who"), "principal=a@b.example");
+  close_world(&w);
+}
+
+static void check(const char *file, int code, const char *said, const char *const *flags) {
+  serving files;
+  char path[512];
+  const char *argv[16] = {program, "serve", "--check", path};
+  serving_make(&files, file);
+  serving_file(&files, "keys.json", "{}");
+  serving_file(&files, "t.sql", "CREATE TABLE t (a)");
+  serving_path(&files, "idem.json", path, sizeof path);
+  for (size_t i = 0; flags[i]; i++) argv[4 + i] = flags[i];
+  child one = child_start(argv);
+  close(one.in);
+  one.in = -1;
+  const char *text = child_rest(one.err);
+  if (!strstr(text, said)) fail_msg("expected \"%s\" of %s, got: %s", said, file, text);
+  int ended = child_end(&one);
+  if (ended != code) fail_msg("%s: ended with %d", file, ended);
+  child_remove_folder(files.folder);
+}
+#define FLAGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define NO_FLAGS ((const char *const[]){NULL})
+
+static void what_does_not_go_together_is_explained(void **state) {
+  (void)state;
+  check("{" AUTH "}", 0, "tokens would travel in the clear", FLAGS("--http", "0.0.0.0:0"));
+  check("{" AUTH "}", 0, "holds for HTTP alone", FLAGS("--stdio", "--http", "127.0.0.1:0"));
+  check("{" AUTH "}", 2, "every page that a person opens",
+        FLAGS("--http", "127.0.0.1:0", "--allow-origin", "*"));
+  check("{}", 2, "others than this machine could reach", FLAGS("--http", "0.0.0.0:0"));
+  check("{\"auth\":{\"issuer\":\"https://i.example\"}}", 2, "resource is missing",
+        FLAGS("--http", "0.0.0.0:0"));
+  check("{\"auth\":{\"issuer\":\"http://i.example\"}}", 1, "must be https", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"http://mcp.example\"}}", 1,
+        "in the clear", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"jwks\":\"http://i.example/k\"}}", 1,
+        "must be https", NO_FLAGS);
+  check("{\"auth\":{}}", 1, "needs an issuer", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"introspection\":{\"url\":\"https://"
+        "i.example/i\",\"id\":\"x\",\"secret\":{\"env\":\"NOT_THERE_AT_ALL\"}}}}",
+        1, "auth introspection: the environment has no NOT_THERE_AT_ALL", NO_FLAGS);
+  check("{\"tools\":{\"t\":{\"run\":[\"true\"],\"scopes\":\"a\"}}}", 1, "scopes need \"auth\"",
+        NO_FLAGS);
+  check("{\"tools\":{\"t\":{\"run\":[\"true\"],\"env\":{\"A\":{\"claim\":\"a\"}}}}}", 1,
+        "claims need \"auth\"", NO_FLAGS);
+  check("{" AUTH
+        ",\"tools\":{\"t\":{\"run\":[\"cat\"],\"keep\":true,\"env\":{\"A\":{\"claim\":\"a\"}}}}}",
+        1, "a program that stays", NO_FLAGS);
+  check("{" AUTH ",\"tools\":{\"t\":{\"run\":[\"true\"],\"scopes\":\"a\\\"b\"}}}", 1, "scopes",
+        NO_FLAGS);
+  check("{" AUTH ",\"tools\":{\"t\":{\"script\":\"t.sql\",\"query\":\"SELECT "
+        ":principal\",\"args\":{\"principal\":\"string\"}}}}",
+        1, ":principal is who asks", NO_FLAGS);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_server_knows_its_callers_by_their_tokens),
+      cmocka_unit_test(what_does_not_go_together_is_explained),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
