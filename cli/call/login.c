@@ -271,38 +271,49 @@ static bool make_auth(call_login *self) {
   return refuse(self->target->url, idem_status_text(status));
 }
 
+/* False: there is a file, or a folder, that may not be used. */
+static bool find_kept(call_login *self, bool *found) {
+  text kept = {.data = NULL};
+  *found = false;
+  if (!token_store_open(&self->store, self->target->url, self->client.id,
+                        !asks_person(self->options)))
+    return refuse("tokens", self->store.why);
+  *found = look(self, &kept) && kept_has_token(&kept);
+  text_put(&self->seen, kept.data ? kept.data : "", kept.len);
+  kept_wipe(&kept);
+  text_free(&kept);
+  return !self->warned;
+}
+
+static bool begin_login(call_login *self) {
+  uv_timer_init(self->loop, &self->waiting);
+  self->waiting.data = self;
+  self->opened = true;
+  if (self->options->login && !listen_for_browser(self)) return false;
+  if (!make_auth(self)) return false;
+  take_what_is_kept(self);
+  if (asks_person(self->options) && idem_auth_line(self->auth))
+    call_say("a login is kept, and is used while it is good (--logout forgets it)");
+  return true;
+}
+
+/* A call that does not care for a login goes on without, whatever is wrong with what is kept. */
 bool login_open(call_login *self, const call_options *options, call_target *target, uv_loop_t *loop,
                 idem_log *log) {
-  bool fits;
+  bool fits, found, optional = !wants_login(options);
   *self = (call_login){.options = options,
                        .target = target,
                        .loop = loop,
                        .log = log,
                        .store = {.folder = -1, .lock = -1}};
-  if (!may_log_in(self, &fits) || !fits) return !wants_login(options) || fits;
+  if (!may_log_in(self, &fits)) return false;
+  if (!fits) return true;
   if (options->client && !secret_client(&target->memory, options->client, &self->client))
     return false;
-  if (!token_store_open(&self->store, target->url, self->client.id, !asks_person(options)))
-    return wants_login(options) ? refuse("tokens", self->store.why) : true;
-  text kept = {.data = NULL};
-  bool found = look(self, &kept) && kept_has_token(&kept);
-  bool refused = self->warned && wants_login(options);
-  text_put(&self->seen, kept.data ? kept.data : "", kept.len);
-  kept_wipe(&kept);
-  text_free(&kept);
-  if (refused) return false;
+  if (!find_kept(self, &found)) return optional;
   bool own = self->client.secret || self->client.key;
-  if (!found && !asks_person(options) && (!own || options->stored_only))
-    return !wants_login(options) || refuse(target->url, "nobody is logged in there: --login");
-  uv_timer_init(loop, &self->waiting);
-  self->waiting.data = self;
-  self->opened = true;
-  if (options->login && !listen_for_browser(self)) return false;
-  if (!make_auth(self)) return false;
-  take_what_is_kept(self);
-  if (asks_person(options) && idem_auth_line(self->auth))
-    call_say("a login is kept, and is used while it is good (--logout forgets it)");
-  return true;
+  if (found || asks_person(options) || (own && !options->stored_only)) return begin_login(self);
+  return optional || refuse(target->url, "nobody is logged in there: --login");
 }
 
 static void on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user) {

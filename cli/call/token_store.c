@@ -88,6 +88,7 @@ static void make_folders(const char *path) {
 
 static bool open_folder(token_store *self, bool make) {
   if (self->folder >= 0) return true;
+  if (!*self->path) return false; /* `why` is known */
   if (make) make_folders(self->path);
   self->folder = open(self->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (self->folder < 0) return fault(self, "", open_fault(errno));
@@ -138,7 +139,7 @@ bool token_store_open(token_store *self, const char *url, const char *client, bo
   if (client)
     snprintf(self->stem + len, sizeof self->stem - len, "-%016llx",
              (unsigned long long)digest_of(client));
-  if (!put_folder(self)) return false;
+  if (!put_folder(self)) return true; /* nothing is kept, nor can it be */
   struct stat about;
   if (lstat(self->path, &about) != 0 && errno == ENOENT) return true; /* nothing is kept yet */
   return open_folder(self, false) && (client || !any || find_client(self));

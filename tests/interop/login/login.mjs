@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
-import { Issuer, Vault, ttl } from './servers.mjs';
+import { Issuer, Vault, serve, ttl } from './servers.mjs';
 
 const [program, browserPath] = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), 'idem-login-'));
@@ -46,9 +46,10 @@ function begin(words, url = vault.url) {
   return self;
 }
 const call = (...words) => begin(words).ended;
-const kept = () => {
+const kept = (url) => {
   const files = readdirSync(join(folder, 'state/idem/tokens')).filter((name) => name.endsWith('.json'));
-  return JSON.parse(readFileSync(join(folder, 'state/idem/tokens', files[0]), 'utf8'));
+  const all = files.map((name) => JSON.parse(readFileSync(join(folder, 'state/idem/tokens', name), 'utf8')));
+  return url ? all.find((each) => each.url === url) : all[0];
 };
 // Real time: the token is over when the server says so.
 async function expired(token) {
@@ -188,7 +189,26 @@ const renewed = await begin(['look', '--raw'], safe.url).ended;
 check('and refreshes', renewed.code === 0 && kept().access_token !== key.access_token && kept().proof_key === key.proof_key && !safe.faults, [renewed, safe.faults]);
 check('--raw shows no proof', renewed.log.includes('DPoP: ...') && !/DPoP: ey/.test(renewed.log), renewed.log);
 
-const secrets = [key, before, owned, last, spent].flatMap((each) => [each.access_token, each.refresh_token, each.proof_key?.split('\n')[1]]).filter(Boolean);
+// ---------------------------------------------------------------------------- idem's own server, and JWTs
+
+issuer.nonces = false;
+const served = await serve(program, folder, issuer);
+children.add(served.child);
+const visit = begin(['look', '--login'], served.url);
+await page.goto((await visit.shows(/^ {2}(http\S+)$/m))[1]);
+await consent(page);
+const visited = await visit.ended;
+check('idem serve lets in who logged in', visited.code === 0 && visited.out === 'read: gold\n', [visited, served.log()]);
+const jwt = kept(served.url);
+check('with a JWT for it', JSON.parse(Buffer.from(jwt.access_token.split('.')[1], 'base64url')).aud === served.url);
+const over = JSON.parse(Buffer.from(jwt.access_token.split('.')[1], 'base64url')).exp + 2;
+while (Date.now() / 1000 < over) await new Promise((resolve) => { setTimeout(resolve, 50); });
+const fresh = await begin(['look'], served.url).ended;
+check('refreshes it when it is over', fresh.code === 0 && kept(served.url).access_token !== jwt.access_token, [fresh, served.log()]);
+const changed = await begin(['change'], served.url).ended;
+check('and all that its metadata offer was asked for', changed.code === 0 && changed.out === 'write: gold\n', [changed, served.log()]);
+
+const secrets = [jwt, key, before, owned, last, spent].flatMap((each) => [each.access_token, each.refresh_token, each.proof_key?.split('\n')[1]]).filter(Boolean);
 check('no token was ever shown', !secrets.some((secret) => said.some((text) => text.includes(secret))));
 await browser.close();
 finish(0);

@@ -1,6 +1,9 @@
 // servers.mjs - oidc-provider as people run it, and an MCP server that asks it about every token (RFC 7662).
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { join } from 'node:path';
 import { EmbeddedJWK, calculateJwkThumbprint, decodeJwt, jwtVerify } from 'jose';
 import Provider from 'oidc-provider';
 
@@ -21,6 +24,9 @@ export class Issuer {
     this.port = await listen(this.server, 0);
     this.url = `http://127.0.0.1:${this.port}`;
   }
+
+  // Resources whose tokens are JWTs.
+  signed = new Set();
 
   // Whether proofs must have a nonce of ours (RFC 9449, 8).
   nonces = false;
@@ -44,7 +50,7 @@ export class Issuer {
           enabled: true,
           defaultResource: (ctx, client, oneOf) => oneOf ?? resources[0],
           useGrantedResource: () => true,
-          getResourceServerInfo: (ctx, resource) => ({ scope: 'read write', audience: resource, accessTokenTTL: ttl.access, accessTokenFormat: 'opaque' }),
+          getResourceServerInfo: (ctx, resource) => ({ scope: 'read write', audience: resource, accessTokenTTL: ttl.access, ...(this.signed.has(resource) ? { accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } } } : { accessTokenFormat: 'opaque' }) }),
         },
       },
     });
@@ -73,7 +79,26 @@ export class Issuer {
   introspect(token) { return this.ask('/token/introspection', { token }); }
 }
 
-// -------------------------------------------------------------------------------- the MCP server
+// ------------------------------------------------------------------------------- the MCP servers
+
+// `idem serve`, which takes JWTs of the issuer.
+export async function serve(program, folder, issuer) {
+  const path = join(folder, 'idem.json');
+  const tool = (scopes) => ({ run: ['echo', `${scopes}: gold`], scopes });
+  writeFileSync(path, JSON.stringify({ name: 'vault', version: '1', auth: { issuer: issuer.url, skew_seconds: 1 }, tools: { look: tool('read'), change: tool('write') } }));
+  const child = spawn(program, ['serve', path, '--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'] });
+  let log = '';
+  const url = await new Promise((resolve, reject) => {
+    child.on('exit', (code) => reject(new Error(`idem serve ended with ${code}: ${log}`)));
+    child.stderr.setEncoding('utf8').on('data', (text) => {
+      log += text;
+      const found = /listening on (http:\S+)/.exec(log);
+      if (found) resolve(found[1]);
+    });
+  });
+  issuer.signed.add(url);
+  return { child, url, log: () => log };
+}
 
 const TOOLS = { look: 'read', change: 'write' };
 
