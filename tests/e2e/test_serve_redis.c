@@ -162,6 +162,83 @@ static void a_stream_is_taken_up_at_another_node(void **state) {
   end_world(&in);
 }
 
+/* ------------------------------------------------------------ tasks and news */
+
+static node start_shared(const world *in) {
+  node self;
+  char url[128];
+  self.server = CHILD(SHARED, "http://127.0.0.1:0/mcp", in->store);
+  child_listening(&self.server, url, sizeof url);
+  assert_int_equal(sscanf(url, "http://%63[^/]", self.host), 1);
+  return self;
+}
+
+static const char *ask_task(const node *self, const char *session, const char *method,
+                            const char *id) {
+  char body[256];
+  snprintf(body, sizeof body,
+           "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"%s\",\"params\":{\"taskId\":\"%s\"}}",
+           method, id);
+  return post(self, session, body);
+}
+
+static void begin_task(const node *self, const char *session, int ms, char id[33]) {
+  char body[256];
+  snprintf(body, sizeof body,
+           "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/call\",\"params\":{\"name\":\"wait\","
+           "\"arguments\":{\"ms\":%d},\"task\":{}}}",
+           ms);
+  const char *at = strstr(post(self, session, body), "\"taskId\":\"");
+  assert_non_null(at);
+  snprintf(id, 33, "%s", at + strlen("\"taskId\":\""));
+}
+
+static void a_task_is_asked_for_and_cancelled_at_another_node(void **state) {
+  world in;
+  char session[80], quick[33], slow[33];
+  (void)state;
+  make_world(&in, NULL);
+  node one = start_shared(&in), other = start_shared(&in);
+  open_session(&one, session);
+  begin_task(&one, session, 600000, slow);
+  begin_task(&one, session, 1, quick);
+  expect_in(ask_task(&other, session, "tasks/get", slow), "\"status\":\"working\"");
+  while (strstr(ask_task(&other, session, "tasks/get", quick), "\"status\":\"working\"")) continue;
+  expect_in(ask_task(&other, session, "tasks/result", quick), "waited");
+  expect_in(ask_task(&other, session, "tasks/cancel", slow), "\"status\":\"cancelled\"");
+  while (!strstr(ask_task(&one, session, "tasks/get", slow), "\"status\":\"cancelled\"")) continue;
+  stop(&one, SIGKILL);
+  expect_in(ask_task(&other, session, "tasks/result", quick), "waited");
+  stop(&other, SIGTERM);
+  end_world(&in);
+}
+
+/* A change that is told at one node is heard by who listens at another. */
+static void news_reach_the_listeners_of_other_nodes(void **state) {
+  world in;
+  char session[80], headers[128];
+  (void)state;
+  make_world(&in, NULL);
+  node one = start_shared(&in), other = start_shared(&in);
+  open_session(&other, session);
+  expect_in(post(&other, session,
+                 "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"resources/subscribe\",\"params\":{"
+                 "\"uri\":\"test:thing\"}}"),
+            "\"result\"");
+  snprintf(headers, sizeof headers, "Mcp-Session-Id: %s\r\n", session);
+  int fd = send_request(&other, "GET /mcp", headers, "");
+  child_line_with(fd, "text/event-stream");
+  expect_in(post(&one, session,
+                 "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"tools/call\",\"params\":{\"name\":"
+                 "\"change\",\"arguments\":{}}}"),
+            "told");
+  expect_in(child_line_with(fd, "notifications/resources/updated"), "test:thing");
+  close(fd);
+  stop(&one, SIGTERM);
+  stop(&other, SIGTERM);
+  end_world(&in);
+}
+
 /* ---------------------------------------------------------------- Redis away */
 
 static void while_redis_is_away_who_needs_it_is_refused(void **state) {
@@ -218,6 +295,38 @@ static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
   end_world(&in);
 }
 
+/* ------------------------------------------------------------------------ TLS */
+
+static void make_secure_world(world *self, char port[8], char cert[300], char key[300]) {
+  serving_make(&self->files, config);
+  serving_path(&self->files, "cert.pem", cert, 300);
+  serving_path(&self->files, "key.pem", key, 300);
+  child_make_certificate(cert, key, "localhost", "DNS:localhost");
+  snprintf(port, 8, "%u", redis_server_free_port());
+  const char *options[] = {
+      "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients",
+      "no",         NULL};
+  assert_true(redis_server_start(&self->redis, options));
+}
+
+static void redis_behind_tls_must_show_its_certificate(void **state) {
+  world in;
+  char port[8], cert[300], key[300], store[700], session[80];
+  (void)state;
+  make_secure_world(&in, port, cert, key);
+  snprintf(store, sizeof store, "rediss://localhost:%s?ca=%s", port, cert);
+  node one = start(&in, store), other = start(&in, store);
+  open_session(&one, session);
+  expect_served(&other, session);
+  stop(&one, SIGTERM);
+  stop(&other, SIGTERM);
+  snprintf(store, sizeof store, "rediss://localhost:%s", port);
+  expect_refused(&in, store, "certificate");
+  snprintf(store, sizeof store, "rediss://127.0.0.1:%s?ca=%s", port, cert);
+  expect_refused(&in, store, "certificate");
+  end_world(&in);
+}
+
 static void no_program_reads_the_password(void **state) {
   world in;
   char path[300], store[600], session[80];
@@ -243,6 +352,9 @@ int main(void) {
       cmocka_unit_test(a_session_is_every_nodes),
       cmocka_unit_test(a_session_that_was_ended_is_over_everywhere),
       cmocka_unit_test(a_stream_is_taken_up_at_another_node),
+      cmocka_unit_test(a_task_is_asked_for_and_cancelled_at_another_node),
+      cmocka_unit_test(news_reach_the_listeners_of_other_nodes),
+      cmocka_unit_test(redis_behind_tls_must_show_its_certificate),
       cmocka_unit_test(while_redis_is_away_who_needs_it_is_refused),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),
       cmocka_unit_test(no_program_reads_the_password),
