@@ -149,6 +149,10 @@ typedef enum idem__counter {
   IDEM__M_RATE_LIMITED,
   IDEM__M_AUTH_FAILURES,
   IDEM__M_REFUSED_CONNECTIONS,
+  IDEM__M_STORE_CONNECTED,
+  IDEM__M_STORE_LOST, /* connected now = connected - lost */
+  IDEM__M_STORE_UNKNOWN,
+  IDEM__M_STORE_REFUSED,
   IDEM__M_COUNTERS /* how many */
 } idem__counter;
 

@@ -42,6 +42,16 @@ static const family families[] = {
      IDEM__M_RATE_LIMITED, IDEM__M_COUNTERS},
     {"idem_auth_failures_total", "counter", "Requests refused for want of valid credentials.",
      IDEM__M_AUTH_FAILURES, IDEM__M_COUNTERS},
+    {"idem_store_connected", "gauge", "Stores on other machines that are connected now.",
+     IDEM__M_STORE_CONNECTED, IDEM__M_STORE_LOST},
+    {"idem_store_losses_total", "counter", "Times that such a store was lost.", IDEM__M_STORE_LOST,
+     IDEM__M_COUNTERS},
+    {"idem_store_unknown_total", "counter",
+     "Operations that were sent to it and of which nobody knows whether they happened.",
+     IDEM__M_STORE_UNKNOWN, IDEM__M_COUNTERS},
+    {"idem_store_refused_total", "counter",
+     "Operations that were not sent: it was away, or too many waited.", IDEM__M_STORE_REFUSED,
+     IDEM__M_COUNTERS},
 };
 
 /* The sum of the rows of one name. */

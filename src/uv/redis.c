@@ -47,6 +47,8 @@ struct idem__redis_carrier {
   idem__tls_context *context;
   idem_alloc alloc;
   idem_log *log;
+  idem_metrics *metrics;     /* this thread's; NULL: none */
+  uint64_t unknown, refused; /* counted so far */
   int wake;
   _Atomic bool ending;
   bool was_ready;
@@ -75,12 +77,23 @@ static void note_why(carrier *self, const char *what, const char *detail) {
   pthread_mutex_unlock(&self->lock);
 }
 
+/* For /metrics: what has come since the last time. */
+static void count(carrier *self) {
+  idem__redis_counts now;
+  self->module->counts(self->store, &now);
+  idem__metrics_add(self->metrics, IDEM__M_STORE_UNKNOWN, now.unknown - self->unknown);
+  idem__metrics_add(self->metrics, IDEM__M_STORE_REFUSED, now.refused - self->refused);
+  self->unknown = now.unknown;
+  self->refused = now.refused;
+}
+
 /* One line for each change, however often it is tried. */
 static void say_state(carrier *self) {
   char where[400];
   bool ready = self->module->ready(self->store);
   if (ready == self->was_ready) return;
   self->was_ready = ready;
+  idem__metrics_add(self->metrics, ready ? IDEM__M_STORE_CONNECTED : IDEM__M_STORE_LOST, 1);
   self->said[0] = 0;
   if (ready)
     idem_logf(self->log, IDEM_LOG_INFO, "the store is connected", "%s",
@@ -345,6 +358,7 @@ static void turn(carrier *self) {
     if (which->state != CLOSED) ready[i + 1].events = wanted(self, which);
   }
   if (poll(ready, IDEM__REDIS_LINES + 1, time_until(next)) < 0) return;
+  count(self);
   if (ready[0].revents) take_wakes(self);
   for (int i = 0; i < IDEM__REDIS_LINES; i++)
     if (self->lines[i].fd == ready[i + 1].fd) serve(self, &self->lines[i], ready[i + 1].revents);
@@ -369,6 +383,8 @@ static void dispose(carrier *self) {
   idem_alloc alloc = self->alloc;
   if (self->context) self->tls->context_free(self->context);
   if (self->wake >= 0) close(self->wake);
+  if (self->metrics) idem__web_metrics_remove(self->metrics);
+  idem_metrics_free(self->metrics);
   pthread_mutex_destroy(&self->lock);
   idem__free(&alloc, self);
 }
@@ -429,6 +445,14 @@ static carrier *new_carrier(const idem__redis_module *module, const idem__redis_
   return self;
 }
 
+/* Without them it works as well. */
+static void make_metrics(carrier *self) {
+  if (idem_metrics_new(&self->alloc, &self->metrics) != IDEM_OK) return;
+  if (idem__web_metrics_add(self->metrics) == IDEM_OK) return;
+  idem_metrics_free(self->metrics);
+  self->metrics = NULL;
+}
+
 /* No signal of the program's is handled there. */
 static bool start(carrier *self) {
   sigset_t all, before;
@@ -452,6 +476,7 @@ idem_status idem__redis_open(const idem__redis_module *module, const idem__redis
     dispose(self);
     return status;
   }
+  make_metrics(self);
   if (!start(self)) {
     snprintf(why, size, "no thread can be started");
     self->unstarted = true;

@@ -241,6 +241,13 @@ static void news_reach_the_listeners_of_other_nodes(void **state) {
 
 /* ---------------------------------------------------------------- Redis away */
 
+static const char *metrics_of(const node *self) {
+  int fd = send_request(self, "GET /metrics", "", "");
+  const char *answer = child_rest(fd);
+  close(fd);
+  return answer;
+}
+
 static void while_redis_is_away_who_needs_it_is_refused(void **state) {
   static const char *const durable[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
   world in;
@@ -261,9 +268,12 @@ static void while_redis_is_away_who_needs_it_is_refused(void **state) {
                  "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"t\",\"version\":\"1\"},"
                  "\"io.modelcontextprotocol/clientCapabilities\":{}}}}"),
             "\"id\":8");
+  expect_in(metrics_of(&self), "\nidem_store_connected 0\n");
   assert_true(redis_server_again(&in.redis));
   expect_in(child_line_with(self.server.err, "the store is connected"), "redis+unix:");
   expect_served(&self, session);
+  expect_in(metrics_of(&self), "\nidem_store_connected 1\n");
+  expect_in(metrics_of(&self), "\nidem_store_losses_total 1\n");
   stop(&self, SIGTERM);
   end_world(&in);
 }
