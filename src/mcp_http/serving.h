@@ -1,0 +1,49 @@
+/* serving.h - what MCP keeps with each POST while the engine answers it, for the files of this folder that have a part in
+ * that: serving.c (its opinions), siblings.c (other POSTs of the session), serving_stream.c (its events). */
+#ifndef IDEM_MCP_HTTP_SERVING_H
+#define IDEM_MCP_HTTP_SERVING_H
+
+#include "mcp_http.h"
+
+/* What MCP keeps with each idem__mcp_serving. */
+typedef struct idem__mcp_serving {
+  idem__mcp_peer peer;
+  idem__mcp_endpoint *endpoint;
+  const idem_http_request *request; /* while the message is being taken in */
+  idem__http_session *session;      /* counted; NULL: none */
+  bool new_session;                 /* its id goes into the answer's head */
+  bool has_session_header;
+  bool modern;      /* its header says so, as it must */
+  bool bad_version; /* its header names a revision that is not served */
+  bool numbered;    /* an event that its client can come back after was sent */
+  uint16_t status;
+  uint32_t stream; /* 0: not one yet */
+  idem__session_post post;
+  bool unavailable; /* nobody can say whether it is a session */
+  idem__session_finding finding;
+  idem__session_opening *opening;
+  idem__edge_done opened; /* whom to tell then */
+  void *opened_user;
+  struct unconfirmed *unconfirmed; /* changes of the session; NULL: all are */
+  idem__session_event event;       /* being kept, or the stream being numbered */
+  const char *text;                /* the event's, lent */
+  size_t text_len;
+  char *long_principal; /* one that does not fit; NULL: it does */
+  char *needed_scopes;  /* that its token lacks; NULL: none */
+  char principal[2 * IDEM__SHA256_BYTES + 1];
+} idem__mcp_serving;
+
+/* siblings.c: answers to our questions and cancellations find the POST they are meant for, on whichever thread. */
+extern const idem__conn_siblings idem__mcp_siblings;
+
+/* serving_stream.c: see idem__http_protocol. */
+idem__http_when idem__mcp_stream_begin(void *serving, idem__buf *out);
+idem__http_when idem__mcp_stream_event(void *serving, const char *text, size_t len, bool last,
+                                       idem__buf *out);
+bool idem__mcp_serving_outlives(void *serving);
+void idem__mcp_serving_detached(void *serving, bool detached);
+bool idem__mcp_serving_orphaned(void *serving);
+/* The answer may be fetched later; the stream that waits for it is closed. */
+void idem__mcp_serving_leave_stream(idem__mcp_serving *serving);
+
+#endif
