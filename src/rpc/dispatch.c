@@ -337,67 +337,6 @@ static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, ide
 
 /* ----------------------------------------------------------- notifications */
 
-IDEM__COLD static void cancel_request(idem_conn *conn, idem_request *request) {
-  bool was_held = request->held;
-  idem_request_log(request, NULL, IDEM_LOG_INFO, "a request was cancelled", NULL);
-  if (conn->policy.cancel.answer_code) {
-    idem__answer answer = idem__answer_code(conn->policy.cancel.answer_code);
-    idem__request_settle(request, &answer);
-  } else {
-    idem__request_forget(request);
-  }
-  idem__request_cancel(request, IDEM_CANCEL_PEER);
-  if (was_held) idem__request_end(request); /* no handler has seen it */
-}
-
-static yyjson_val *last_member(yyjson_val *object, const char *name, yyjson_val **key_out) {
-  yyjson_val *found = NULL, *key = yyjson_is_obj(object) ? unsafe_yyjson_get_first(object) : NULL;
-  size_t len = strlen(name);
-  for (size_t left = yyjson_obj_size(object); left; left--) {
-    if (unsafe_yyjson_equals_strn(key, name, len)) {
-      found = key + 1;
-      *key_out = key;
-    }
-    key = unsafe_yyjson_get_next(key + 1);
-  }
-  return found;
-}
-
-IDEM__COLD static void act_on_cancel(idem_conn *conn, idem__block *block, const char *text,
-                                     size_t text_len, const idem__message *message) {
-  yyjson_val *key = NULL, *val = last_member(message->params, conn->policy.cancel.id_member, &key);
-  if (!val) {
-    idem__conn_warn(conn, "a cancellation names no request", message->method, message->method_len,
-                    NULL);
-    return;
-  }
-  const char *raw;
-  size_t raw_len;
-  idem__json_raw_after(block->doc, text, text_len, key, &raw, &raw_len);
-  idem__id id;
-  idem__id_read(val, raw, raw_len, &id);
-  idem__owed *owed = idem__owed_find(conn, &id);
-  if (owed && owed->request)
-    cancel_request(conn, owed->request);
-  else if (!owed && conn->siblings.in_flight_elsewhere)
-    conn->siblings.in_flight_elsewhere(conn, &id, true);
-}
-
-bool idem__conn_cancel_id(idem_conn *conn, const idem__id *id) {
-  idem__owed *owed = idem__owed_find(conn, id);
-  if (!owed || !owed->request) return false;
-  idem__conn_enter(conn);
-  cancel_request(conn, owed->request);
-  idem__conn_leave_waking(conn);
-  return true;
-}
-
-static bool is_cancel(const idem_conn *conn, const idem__message *message) {
-  const char *name = conn->policy.cancel.method;
-  return name && strlen(name) == message->method_len &&
-         memcmp(name, message->method, message->method_len) == 0;
-}
-
 /* Something for the effects only: a method run for a notification, or one that must wait. */
 IDEM__COLD static void start_silent(idem_conn *conn, idem__block *block,
                                     const idem__message *message, const idem__method *method,
@@ -424,35 +363,17 @@ IDEM__COLD static void start_silent(idem_conn *conn, idem__block *block,
   idem__request_end(request);
 }
 
-/* Some clients send one of a protocol that is not spoken here, to whoever it is. */
-static bool is_expected(const idem_conn *conn, const idem__message *message) {
-  const char *name = conn->policy.quiet_notification;
-  return name && strlen(name) == message->method_len &&
-         memcmp(name, message->method, message->method_len) == 0;
-}
-
-IDEM__COLD static void ignore_notification(idem_conn *conn, const idem__message *message,
-                                           const idem__method *method, size_t size) {
-  bool known = method && (method->notification_fn || runs_as_method(conn, method));
-  idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);
-  if (is_expected(conn, message))
-    idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
-  else
-    idem__conn_tell_dropped(conn, "a notification was ignored", message,
-                            known ? "Invalid params" : "Method not found", size);
-}
-
 IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block, const char *text,
                                             size_t text_len, const idem__message *message) {
   const idem__method *method =
       idem__router_find(conn->opts.router, message->method, message->method_len);
-  if (is_cancel(conn, message)) {
-    act_on_cancel(conn, block, text, text_len, message);
+  if (idem__is_cancel(conn, message)) {
+    idem__cancel_by(conn, block, text, text_len, message);
     return;
   }
-  if (!method || (!method->notification_fn && !runs_as_method(conn, method)) ||
-      message->params_refused) {
-    ignore_notification(conn, message, method, block->text_len);
+  bool known = method && (method->notification_fn || runs_as_method(conn, method));
+  if (!known || message->params_refused) {
+    idem__ignore_notification(conn, message, method, known, block->text_len);
     return;
   }
   idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
@@ -468,7 +389,7 @@ IDEM__APART static void accept_notification(idem_conn *conn, idem__block *block,
 /* Responses are answers to us, and cancellations lighten the load: neither is counted. */
 static bool admitted(idem_conn *conn, const idem__message *message) {
   if (!conn->opts.admit || message->kind == IDEM__RESPONSE) return true;
-  if (message->kind == IDEM__NOTIFICATION && is_cancel(conn, message)) return true;
+  if (message->kind == IDEM__NOTIFICATION && idem__is_cancel(conn, message)) return true;
   return conn->opts.admit(conn, conn->opts.user);
 }
 

@@ -388,12 +388,21 @@ void idem__dispatch_held(idem_conn *conn);
 /* A message must wait for its turn; `answered`: it makes an answer. */
 bool idem__dispatch_must_hold(const idem_conn *conn, bool answered);
 
+/* cancel.c */
+bool idem__is_cancel(const idem_conn *conn, const idem__message *message);
+/* Acts on such a notification. */
+IDEM__COLD void idem__cancel_by(idem_conn *conn, idem__block *block, const char *text,
+                                size_t text_len, const idem__message *message);
+
 /* refuse.c: answers to what never becomes a request, unless the policy leaves junk unanswered. They
  * wait for their turn where requests do. `size` is the message's, for the log. */
 IDEM__COLD void idem__refuse_unknown(idem_conn *conn, const idem__answer *answer, const char *what,
                                      size_t size);
 IDEM__COLD void idem__refuse_parse(idem_conn *conn, size_t size);
 IDEM__COLD void idem__refuse_whole(idem_conn *conn, idem__reason reason, size_t size);
+/* A notification that nobody here wants, or (known) whose params are none. */
+IDEM__COLD void idem__ignore_notification(idem_conn *conn, const idem__message *message,
+                                          const idem__method *method, bool known, size_t size);
 IDEM__COLD void idem__refuse_frame(idem_conn *conn, idem__frame_event event, size_t size);
 /* A message that has an id, or might have had one; inside a batch (else NULL) or alone. */
 IDEM__COLD void idem__refuse_message(idem_conn *conn, idem__batch *batch,

@@ -202,3 +202,22 @@ void idem__refuse_frame(idem_conn *conn, idem__frame_event event, size_t size) {
   case IDEM__FRAME_MESSAGE: break;
   }
 }
+
+/* ----------------------------------------------------------- notifications */
+
+/* Some clients send one of a protocol that is not spoken here, to whoever it is. */
+static bool is_expected(const idem_conn *conn, const idem__message *message) {
+  const char *name = conn->policy.quiet_notification;
+  return name && strlen(name) == message->method_len &&
+         memcmp(name, message->method, message->method_len) == 0;
+}
+
+void idem__ignore_notification(idem_conn *conn, const idem__message *message,
+                               const idem__method *method, bool known, size_t size) {
+  idem__metrics_notification(conn->opts.metrics, method ? method->label : 0);
+  if (is_expected(conn, message))
+    idem__conn_debug(conn, "notification", message->method, message->method_len, NULL);
+  else
+    idem__conn_tell_dropped(conn, "a notification was ignored", message,
+                            known ? "Invalid params" : "Method not found", size);
+}
