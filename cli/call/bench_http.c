@@ -1,7 +1,7 @@
 /* bench_http.c - many POSTs over plain HTTP/1.1 with as little work of our own as can be: the request's bytes are made
  * once, one read and one write a call, answers judged where they lie. For http:// alone. Linux: epoll and timerfd, for
  * times finer than a millisecond. */
-#include "bench.h"
+#include "bench_answer.h"
 #include "text.h"
 
 #include "config/memory.h"
@@ -20,8 +20,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define ANSWER_BYTES ((size_t)64 << 20)
-#define READ_BYTES 65536u
 #define ID_WIDTH 12u
 #define STALL_NS UINT64_C(10000000000) /* nothing at all for so long: the server is lost */
 
@@ -54,7 +52,7 @@ typedef struct http_load {
   uint64_t begun_ns;
   uint64_t due; /* arrivals so far, of an open loop */
   uint64_t last_ns;
-  char buffer[READ_BYTES];
+  char buffer[BENCH_READ_BYTES];
 } http_load;
 
 /* ------------------------------------------------------------------------ addresses */
@@ -103,152 +101,6 @@ static bool resolve(http_load *self) {
   }
   freeaddrinfo(all);
   return found;
-}
-
-/* --------------------------------------------------------------------------- answers */
-
-/* One whole answer at the beginning of `data`. */
-typedef struct http_answer {
-  bool whole;
-  bool broken;
-  bool closes;
-  int status;
-  const char *body; /* as it came, chunks included */
-  size_t body_len;
-  bool events;
-  bool chunked;
-} http_answer;
-
-static const char *header_value(const char *head, size_t len, const char *name) {
-  size_t name_len = strlen(name);
-  for (const char *line = memchr(head, '\n', len); line;
-       line = memchr(line, '\n', len - (size_t)(line - head))) {
-    line++;
-    if (len - (size_t)(line - head) <= name_len) return NULL;
-    if (line[name_len] != ':' || strncasecmp(line, name, name_len) != 0) continue;
-    line += name_len + 1;
-    while (*line == ' ' || *line == '\t') line++;
-    return line;
-  }
-  return NULL;
-}
-
-/* The end of a chunked body; NULL: it is not there yet. */
-static const char *chunks_end(const char *at, const char *end, bool *broken) {
-  for (;;) {
-    const char *line = memchr(at, '\n', (size_t)(end - at));
-    char *digits;
-    if (!line) return NULL;
-    unsigned long long size = strtoull(at, &digits, 16);
-    *broken = digits == at || size > ANSWER_BYTES;
-    if (*broken) return NULL;
-    at = line + 1;
-    if ((unsigned long long)(end - at) < size + 2) return NULL;
-    at += size + 2;
-    if (!size) return at;
-  }
-}
-
-static void find_body(http_answer *self, const char *head, size_t head_len, const char *end) {
-  const char *length = header_value(head, head_len, "content-length");
-  const char *type = header_value(head, head_len, "content-type");
-  const char *body = head + head_len;
-  self->events = type && strncasecmp(type, "text/event-stream", 17) == 0;
-  self->body = body;
-  if (length) {
-    self->body_len = strtoull(length, NULL, 10);
-    self->broken = self->body_len > ANSWER_BYTES;
-    self->whole = !self->broken && (size_t)(end - body) >= self->body_len;
-  } else if (header_value(head, head_len, "transfer-encoding")) {
-    const char *last = chunks_end(body, end, &self->broken);
-    self->whole = last != NULL;
-    self->chunked = true;
-    if (last) self->body_len = (size_t)(last - body);
-  } else {
-    self->whole = self->status == 202 || self->status == 204;
-    self->broken = !self->whole;
-  }
-}
-
-/* `data` ends with a NUL. */
-static http_answer read_answer(const char *data, size_t len) {
-  http_answer made = {.whole = false};
-  const char *blank = memmem(data, len, "\r\n\r\n", 4);
-  if (!blank) {
-    made.broken = len > READ_BYTES || (len >= 7 && memcmp(data, "HTTP/1.", 7) != 0);
-    return made;
-  }
-  size_t head_len = (size_t)(blank - data) + 4;
-  made.status = len > 12 ? (int)strtol(data + 9, NULL, 10) : 0;
-  const char *connection = header_value(data, head_len, "connection");
-  made.closes = connection && strncasecmp(connection, "close", 5) == 0;
-  find_body(&made, data, head_len, data + len);
-  return made;
-}
-
-/* --------------------------------------------------------------------------- judging */
-
-/* Takes the sizes of its chunks out of a whole body, in place. */
-static void unchunk(http_answer *answer) {
-  char *into = (char *)answer->body, *from = into;
-  for (;;) {
-    size_t size = strtoull(from, &from, 16);
-    from = strchr(from, '\n') + 1;
-    if (!size) break;
-    memmove(into, from, size);
-    into += size;
-    from += size + 2;
-  }
-  answer->body_len = (size_t)(into - answer->body);
-}
-
-/* The last event's data. */
-static bool last_event(const http_answer *answer, const char **json, size_t *len) {
-  const char *at = answer->body, *end = at + answer->body_len;
-  *json = NULL;
-  while (at < end) {
-    const char *line = memchr(at, '\n', (size_t)(end - at));
-    size_t size = line ? (size_t)(line - at) : (size_t)(end - at);
-    if (size > 5 && memcmp(at, "data:", 5) == 0) *json = at + 5, *len = size - 5;
-    at += size + 1;
-  }
-  return *json != NULL;
-}
-
-static void judge_json(bench_tally *tally, const char *json, size_t len) {
-  yyjson_doc *doc = yyjson_read(json, len, 0);
-  yyjson_val *root = yyjson_doc_get_root(doc);
-  yyjson_val *result = yyjson_obj_get(root, "result"), *error = yyjson_obj_get(root, "error");
-  if (error) {
-    tally->refused++;
-    const char *message = yyjson_get_str(yyjson_obj_get(error, "message"));
-    bench_fault(tally, "%s", message ? message : "an error without a message");
-  } else if (!result) {
-    tally->lost++;
-    bench_fault(tally, "an answer that is none of JSON-RPC");
-  } else if (yyjson_is_true(yyjson_obj_get(result, "isError"))) {
-    tally->failed++;
-    yyjson_val *block = yyjson_arr_get_first(yyjson_obj_get(result, "content"));
-    const char *words = yyjson_get_str(yyjson_obj_get(block, "text"));
-    bench_fault(tally, "%s", words ? words : "isError");
-  }
-  yyjson_doc_free(doc);
-}
-
-static void judge(bench_tally *tally, http_answer *answer) {
-  if (answer->chunked) unchunk(answer);
-  const char *json = answer->body;
-  size_t len = answer->body_len;
-  tally->answered++;
-  if (answer->status >= 300 && (!len || *json != '{')) {
-    tally->lost++;
-    bench_fault(tally, "HTTP %d", answer->status);
-  } else if (answer->events && !last_event(answer, &json, &len)) {
-    tally->lost++;
-    bench_fault(tally, "an event stream without an answer");
-  } else {
-    judge_json(tally, json, len);
-  }
 }
 
 /* ----------------------------------------------------------------------- connections */
@@ -314,7 +166,7 @@ static void begin(http_load *self, http_conn *conn, uint64_t from_ns) {
     return;
   }
   bool between = false; /* of another that is half sent */
-  for (size_t i = 0; i < self->plan->connections && self->request.len > READ_BYTES; i++)
+  for (size_t i = 0; i < self->plan->connections && self->request.len > BENCH_READ_BYTES; i++)
     between = between || self->conns[i].wants_out;
   if (!between) number_request(self);
   write_on(self, conn);
@@ -323,7 +175,7 @@ static void begin(http_load *self, http_conn *conn, uint64_t from_ns) {
 static void end_of_answer(http_load *self, http_conn *conn, http_answer *answer) {
   uint64_t now = now_ns();
   histogram_add(&self->tally->times, now - conn->from_ns);
-  judge(self->tally, answer);
+  http_answer_judge(answer, self->tally);
   self->last_ns = now;
   conn->busy = false;
   conn->answer.len = 0;
@@ -341,7 +193,7 @@ static void take(http_load *self, http_conn *conn, size_t len) {
     data = conn->answer.data;
     len = conn->answer.len;
   }
-  http_answer answer = read_answer(data, len);
+  http_answer answer = http_answer_read(data, len);
   if (answer.broken || len > ANSWER_BYTES) {
     lose(self, conn, "an answer that is none of HTTP");
   } else if (!answer.whole) {
@@ -354,7 +206,7 @@ static void take(http_load *self, http_conn *conn, size_t len) {
 static void on_event(http_load *self, http_conn *conn, uint32_t events) {
   if ((events & EPOLLOUT) && conn->busy) write_on(self, conn);
   if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)) || conn->fd < 0) return;
-  ssize_t len = recv(conn->fd, self->buffer, READ_BYTES - 1, 0);
+  ssize_t len = recv(conn->fd, self->buffer, BENCH_READ_BYTES - 1, 0);
   if (len > 0 && conn->busy)
     take(self, conn, (size_t)len);
   else if (len >= 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -510,11 +362,11 @@ static bool exchange(http_load *self, const text *request, text *answer) {
       fd >= 0 && send(fd, request->data, request->len, MSG_NOSIGNAL) == (ssize_t)request->len;
   answer->len = 0;
   while (whole) {
-    ssize_t len = recv(fd, self->buffer, READ_BYTES - 1, 0);
+    ssize_t len = recv(fd, self->buffer, BENCH_READ_BYTES - 1, 0);
     if (len <= 0) whole = false;
     if (len <= 0) break;
     text_put(answer, self->buffer, (size_t)len);
-    http_answer seen = read_answer(answer->data, answer->len);
+    http_answer seen = http_answer_read(answer->data, answer->len);
     whole = !seen.broken && answer->len < ANSWER_BYTES;
     if (seen.whole) break;
   }
@@ -539,10 +391,11 @@ static bool shake_hands(http_load *self, const bench_subject *subject, char *ses
               idem_mcp_revision_date(subject->revision), idem_version());
   put_message(&request, self, subject, NULL, body.data);
   bool fine =
-      exchange(self, &request, &answer) && read_answer(answer.data, answer.len).status == 200;
+      exchange(self, &request, &answer) && http_answer_read(answer.data, answer.len).status == 200;
   const char *blank = fine ? memmem(answer.data, answer.len, "\r\n\r\n", 4) : NULL;
   const char *id =
-      blank ? header_value(answer.data, (size_t)(blank - answer.data) + 4, "mcp-session-id") : NULL;
+      blank ? http_answer_header(answer.data, (size_t)(blank - answer.data) + 4, "mcp-session-id")
+            : NULL;
   if (id) snprintf(session, size, "%.*s", (int)strcspn(id, "\r\n"), id);
   put_message(&request, self, subject, *session ? session : NULL,
               "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");

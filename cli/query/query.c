@@ -1,8 +1,7 @@
 /* query.c - calls of SQLite queries. A query runs on a thread of the pool, when it is its turn, so that a
  * slow one holds up nobody; one that is known to be quick is tried on the loop first. Values reach it as
  * bound parameters only. */
-#include "query_session.h"
-#include "service/edition.h"
+#include "query_job.h"
 
 #include <idem/uv.h>
 #include <stdio.h>
@@ -21,169 +20,24 @@
 
 /* ------------------------------------------------------------------------- one call */
 
-typedef struct job {
-  turns_call turn;
-  idem_list link; /* among those that run */
-  slots *slots;   /* where it waits or has its slot */
-  idem_request *request;
-  query_tool *asked;
-  const tool_config *tool;
-  query_session *session; /* NULL: one is opened */
-  yyjson_doc *copied;     /* the arguments of a job that outlives its call */
-  yyjson_val *arguments;
-  char *principal;        /* who asks, of a query that wants to know; else NULL */
-  yyjson_mut_doc *result; /* {"rows": [...], "row_count": n, "truncated": false} */
-  yyjson_mut_val *root;
-  yyjson_mut_val *rows;
-  idem_buf table;
-  query_limit limit;
-  _Atomic(sqlite3 *) database; /* what can be interrupted; NULL: nothing yet */
-  uint64_t began_us;
-  uint64_t took_us;
-  _Atomic uint64_t started_us; /* when it got its thread; 0: not yet */
-  uint64_t worked_us;          /* of the thread's own time */
-  bool on_loop;
-  bool locked;
-  bool truncated;
-  int code; /* what SQLite said last */
-  size_t row_count;
-  size_t bytes;
-  char fault[256]; /* empty: it went well */
-} job;
-
-static int bind_value(sqlite3_stmt *statement, int at, yyjson_val *value) {
-  switch (yyjson_get_type(value)) {
-  case YYJSON_TYPE_STR:
-    return sqlite3_bind_text64(statement, at, yyjson_get_str(value), yyjson_get_len(value),
-                               SQLITE_TRANSIENT, SQLITE_UTF8);
-  case YYJSON_TYPE_BOOL: return sqlite3_bind_int(statement, at, yyjson_get_bool(value));
-  case YYJSON_TYPE_NUM:
-    if (yyjson_is_real(value)) return sqlite3_bind_double(statement, at, yyjson_get_real(value));
-    if (yyjson_is_uint(value) && yyjson_get_uint(value) > INT64_MAX)
-      return sqlite3_bind_double(statement, at, (double)yyjson_get_uint(value));
-    return sqlite3_bind_int64(statement, at, yyjson_get_sint(value));
-  case YYJSON_TYPE_RAW:
-    return sqlite3_bind_double(statement, at, strtod(yyjson_get_raw(value), NULL));
-  case YYJSON_TYPE_ARR:
-  case YYJSON_TYPE_OBJ: {
-    char *text = yyjson_val_write(value, 0, NULL);
-    return text ? sqlite3_bind_text(statement, at, text, -1, free) : SQLITE_NOMEM;
-  }
-  default: return sqlite3_bind_null(statement, at);
-  }
-}
-
-static bool bind_all(const job *self, sqlite3_stmt *statement) {
-  for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++) {
-    const char *name = sqlite3_bind_parameter_name(statement, i) + 1;
-    bool caller = self->principal && strcmp(name, "principal") == 0;
-    int code = caller ? sqlite3_bind_text(statement, i, self->principal, -1, SQLITE_TRANSIENT)
-                      : bind_value(statement, i, yyjson_obj_get(self->arguments, name));
-    if (code != SQLITE_OK) return false;
-  }
-  return true;
-}
-
-/* ----------------------------------------------------------------------------- rows */
-
-static yyjson_mut_val *encode(job *self, const void *bytes, size_t len) {
-  idem_buf text;
-  idem_buf_init(&text, NULL, len * 2 + 16);
-  yyjson_mut_val *value = NULL;
-  if (idem_base64_encode(&text, bytes, len, IDEM_BASE64_STANDARD) == IDEM_OK)
-    value = yyjson_mut_strncpy(self->result, text.len ? text.data : "", text.len);
-  idem_buf_deinit(&text);
-  return value;
-}
-
-static yyjson_mut_val *column_value(job *self, sqlite3_stmt *statement, int at) {
-  const void *bytes;
-  size_t len;
-  switch (sqlite3_column_type(statement, at)) {
-  case SQLITE_INTEGER: return yyjson_mut_sint(self->result, sqlite3_column_int64(statement, at));
-  case SQLITE_FLOAT: return yyjson_mut_real(self->result, sqlite3_column_double(statement, at));
-  case SQLITE_NULL: return yyjson_mut_null(self->result);
-  default: break;
-  }
-  bytes = sqlite3_column_blob(statement, at);
-  len = (size_t)sqlite3_column_bytes(statement, at);
-  self->bytes += len;
-  if (sqlite3_column_type(statement, at) == SQLITE_TEXT && idem_utf8_valid(bytes, len))
-    return yyjson_mut_strncpy(self->result, bytes ? bytes : "", len);
-  return encode(self, bytes, len); /* base64: no text */
-}
-
-/* A cell never breaks its line. */
-static void put_cell(job *self, yyjson_mut_val *value, bool first) {
-  size_t len = 0;
-  if (!first) idem_buf_puts(&self->table, " | ");
-  if (yyjson_mut_is_str(value)) {
-    idem_text_escape(&self->table, yyjson_mut_get_str(value), yyjson_mut_get_len(value), SIZE_MAX);
-    return;
-  }
-  char *text = yyjson_mut_val_write(value, 0, &len);
-  if (text) idem_buf_put(&self->table, text, len);
-  free(text);
-}
-
-static bool take_row(job *self, sqlite3_stmt *statement) {
-  yyjson_mut_val *row = yyjson_mut_obj(self->result);
-  int columns = sqlite3_column_count(statement);
-  for (int i = 0; i < columns; i++) {
-    yyjson_mut_val *name = yyjson_mut_strcpy(self->result, sqlite3_column_name(statement, i));
-    yyjson_mut_val *value = column_value(self, statement, i);
-    if (!yyjson_mut_obj_add(row, name, value)) return false;
-    self->bytes += 8 + strlen(sqlite3_column_name(statement, i));
-    put_cell(self, value, i == 0);
-  }
-  idem_buf_puts(&self->table, "\n");
-  self->row_count++;
-  return yyjson_mut_arr_append(self->rows, row);
-}
-
-static void put_heading(job *self, sqlite3_stmt *statement) {
-  for (int i = 0; i < sqlite3_column_count(statement); i++) {
-    const char *name = sqlite3_column_name(statement, i);
-    if (i) idem_buf_puts(&self->table, " | ");
-    idem_buf_put(&self->table, name, strlen(name));
-  }
-  idem_buf_puts(&self->table, "\n");
-}
-
-static void take_rows(job *self, const query_session *session) {
-  put_heading(self, session->statement);
-  while ((self->code = sqlite3_step(session->statement)) == SQLITE_ROW) {
-    self->truncated =
-        self->row_count == self->tool->max_rows || self->bytes >= self->tool->output_bytes;
-    if (self->truncated) return;
-    if (!take_row(self, session->statement)) {
-      snprintf(self->fault, sizeof self->fault, "out of memory");
-      return;
-    }
-  }
-  self->locked = self->code == SQLITE_BUSY;
-  if (self->code != SQLITE_DONE)
-    snprintf(self->fault, sizeof self->fault, "failed: %s", sqlite3_errmsg(session->database));
-}
-
 /* What changed a database in time has changed it, however long its answer took; see session_open. */
-static bool is_late(job *self) {
+static bool is_late(query_job *self) {
   if (self->on_loop || (self->tool->may_write && self->code == SQLITE_DONE))
     return self->limit.out_of_time;
   session_ended(self->session);
   return self->limit.out_of_time;
 }
 
-static void say_late(job *self) {
+static void say_late(query_job *self) {
   snprintf(self->fault, sizeof self->fault, "took longer than %llu ms (deadline_ms)",
            (unsigned long long)self->tool->deadline_ms);
 }
 
-static void ask_database(job *self) {
+static void ask_database(query_job *self) {
   query_session *session = self->session;
   session->limit = &self->limit;
-  if (bind_all(self, session->statement))
-    take_rows(self, session);
+  if (query_bind(self, session->statement))
+    query_take_rows(self, session);
   else
     snprintf(self->fault, sizeof self->fault, "failed: a value is too long to be bound");
   if (is_late(self)) say_late(self);
@@ -196,7 +50,7 @@ static uint64_t thread_us(void) {
   return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
-static void open_and_ask(job *self) {
+static void open_and_ask(query_job *self) {
   if (!self->session)
     self->session = session_open(self->tool, &self->limit, self->fault, sizeof self->fault);
   if (!self->session && self->limit.out_of_time) say_late(self);
@@ -208,7 +62,7 @@ static void open_and_ask(job *self) {
 
 /* On a thread of the pool. */
 static void work(void *user) {
-  job *self = user;
+  query_job *self = user;
   uint64_t before = thread_us();
   atomic_store(&self->started_us, session_now_us());
   open_and_ask(self);
@@ -217,7 +71,7 @@ static void work(void *user) {
 
 /* -------------------------------------------------------------------------- answering */
 
-static void job_clear(job *self) {
+static void job_clear(query_job *self) {
   if (self->session) session_keep(self->asked, self->session);
   yyjson_doc_free(self->copied);
   free(self->principal);
@@ -225,7 +79,7 @@ static void job_clear(job *self) {
   idem_buf_deinit(&self->table);
 }
 
-static void job_free(job *self) {
+static void job_free(query_job *self) {
   edition *held = self->asked->edition;
   job_clear(self);
   free(self);
@@ -233,7 +87,7 @@ static void job_free(job *self) {
 }
 
 /* The schema is the file's, the rows are the database's: they may come to disagree. */
-static bool fits_schema(idem_request *request, const job *self, yyjson_mut_val *structured) {
+static bool fits_schema(idem_request *request, const query_job *self, yyjson_mut_val *structured) {
   if (!self->tool->output) return true;
   yyjson_doc *copy = yyjson_mut_val_imut_copy(structured, NULL);
   bool fits = copy && reply_keeps_promise(request, self->tool, yyjson_doc_get_root(copy));
@@ -242,7 +96,7 @@ static bool fits_schema(idem_request *request, const job *self, yyjson_mut_val *
   return fits;
 }
 
-static void answer_rows(idem_request *request, job *self) {
+static void answer_rows(idem_request *request, query_job *self) {
   yyjson_mut_doc *doc = idem_request_doc(request);
   yyjson_mut_val *content = yyjson_mut_arr(doc), *structured = self->root;
   if (self->truncated)
@@ -261,7 +115,7 @@ static void answer_rows(idem_request *request, job *self) {
 }
 
 /* SQLite's own sentence may quote what was searched for: the log gets what its code means. */
-static void tell_failure(idem_request *request, const job *self) {
+static void tell_failure(idem_request *request, const query_job *self) {
   bool named = self->code != SQLITE_OK && self->code != SQLITE_ROW && self->code != SQLITE_DONE;
   if (!self->session && !self->limit.out_of_time)
     failure_tell_ours(request, self->tool, "the database cannot be used: %s", self->fault);
@@ -271,7 +125,7 @@ static void tell_failure(idem_request *request, const job *self) {
     failure_tell(request, self->tool, "the query failed: %s", sqlite3_errstr(self->code));
 }
 
-static void answer(idem_request *request, job *self) {
+static void answer(idem_request *request, query_job *self) {
   char sentence[512];
   if (!self->fault[0]) {
     answer_rows(request, self);
@@ -295,21 +149,21 @@ static struct {
 } host = {.running = {&host.running, &host.running}};
 
 /* Between two steps SQLite asks us; within one, such as counting a whole table, only this ends it. */
-static void stop_if_late(job *self, uint64_t now_us) {
+static void stop_if_late(query_job *self, uint64_t now_us) {
   sqlite3 *database = atomic_load(&self->database);
   if (database && (now_us >= self->limit.until_us || atomic_load(&self->limit.unwanted)))
     sqlite3_interrupt(database);
 }
 
 /* A call that turns out to last leaves its slot to one that does not. */
-static void notice_lasting(job *self, uint64_t now_us) {
+static void notice_lasting(query_job *self, uint64_t now_us) {
   uint64_t started = atomic_load(&self->started_us);
   if (started && now_us - started >= LASTING_US) self->asked->lasting = true;
 }
 
 /* So do its tool's others, though they be younger by a moment: a slot of the lasting ones must not be
  * given away while some of those that will need one still sit elsewhere. */
-static void move_if_lasting(job *self) {
+static void move_if_lasting(query_job *self) {
   if (self->slots == &host.lasting || !self->asked->lasting) return;
   self->slots = &host.lasting;
   host.lasting.taken++;
@@ -320,16 +174,16 @@ static void on_tick(uv_timer_t *timer) {
   uint64_t now = session_now_us();
   if (idem_list_empty(&host.running)) uv_timer_stop(timer);
   for (idem_list *at = host.running.next; at != &host.running; at = at->next) {
-    job *self = IDEM_CONTAINER(at, job, link);
+    query_job *self = IDEM_CONTAINER(at, query_job, link);
     stop_if_late(self, now);
     notice_lasting(self, now);
   }
   for (idem_list *at = host.running.next; at != &host.running; at = at->next)
-    move_if_lasting(IDEM_CONTAINER(at, job, link));
+    move_if_lasting(IDEM_CONTAINER(at, query_job, link));
   slots_next(&host.brief); /* when all are where they belong */
 }
 
-static void watch(job *self) {
+static void watch(query_job *self) {
   uv_loop_t *loop = idem_request_loop(self->request);
   idem_list_append(&host.running, &self->link);
   if (!host.timer.loop && uv_timer_init(loop, &host.timer) != 0) return;
@@ -338,7 +192,7 @@ static void watch(job *self) {
     uv_timer_start(&host.timer, on_tick, TICK_MS, TICK_MS);
 }
 
-static void job_end(job *self) {
+static void job_end(query_job *self) {
   slots *had = self->slots;
   idem_list_remove(&self->link);
   job_free(self);
@@ -346,7 +200,7 @@ static void job_end(job *self) {
 }
 
 static void after(idem_request *request, void *user) {
-  job *self = user;
+  query_job *self = user;
   query_tool *asked = self->asked;
   uint64_t on_the_clock = session_now_us() - atomic_load(&self->started_us);
   asked->quick = !self->tool->may_write && !self->fault[0] && self->took_us < QUICK_US;
@@ -360,7 +214,7 @@ static void after(idem_request *request, void *user) {
 }
 
 /* It has its slot. */
-static void run(job *self) {
+static void run(query_job *self) {
   idem_request *request = self->request;
   self->session = session_take(self->asked);
   if (self->session) session_let_go(self->session);
@@ -374,13 +228,13 @@ static void run(job *self) {
   job_end(self);
 }
 
-static void give_way(job *self) {
+static void give_way(query_job *self) {
   idem_request_on_cancel(self->request, NULL, NULL);
   reply_busy(self->request, self->tool);
   job_free(self);
 }
 
-static slot_answer ask_for_slot(job *self) {
+static slot_answer ask_for_slot(query_job *self) {
   query_tool *asked = self->asked;
   turns_tool *tool = asked->lasting ? &asked->lasting_turns : &asked->brief_turns;
   self->slots = asked->lasting ? &host.lasting : &host.brief;
@@ -390,7 +244,7 @@ static slot_answer ask_for_slot(job *self) {
 
 /* What was found to last since it began to wait goes to where such calls wait. */
 static void on_turn(turns_call *turn) {
-  job *self = IDEM_CONTAINER(turn, job, turn);
+  query_job *self = IDEM_CONTAINER(turn, query_job, turn);
   if (!self->asked->lasting || self->slots == &host.lasting) {
     run(self);
     return;
@@ -401,10 +255,10 @@ static void on_turn(turns_call *turn) {
   slots_give_back(&host.brief);
 }
 
-static void on_give_way(turns_call *turn) { give_way(IDEM_CONTAINER(turn, job, turn)); }
+static void on_give_way(turns_call *turn) { give_way(IDEM_CONTAINER(turn, query_job, turn)); }
 
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
-  job *self = user;
+  query_job *self = user;
   (void)reason;
   outcome_cancelled(request, self->tool);
   if (self->turn.lane) {
@@ -430,7 +284,7 @@ static void host_init(void) {
 /* -------------------------------------------------------------------------- starting */
 
 /* The result is built in `result`. False: no memory. */
-static bool job_init(job *self, query_tool *asked, yyjson_mut_doc *result) {
+static bool job_init(query_job *self, query_tool *asked, yyjson_mut_doc *result) {
   self->asked = asked;
   self->tool = asked->config;
   self->result = result;
@@ -455,7 +309,7 @@ static bool binds_text(yyjson_val *arguments) {
 /* A query that was quick the last time has a moment on the loop: a thread would cost more than it
  * does. It only reads, so it can be begun again elsewhere. True: answered. */
 static bool answer_quickly(query_tool *asked, idem_request *request, yyjson_val *arguments) {
-  job self = {.on_loop = true, .arguments = arguments};
+  query_job self = {.on_loop = true, .arguments = arguments};
   if (!asked->quick || asked->config->output_bytes > LOOP_BYTES || binds_text(arguments) ||
       asked->config->knows_caller || !(self.session = session_take(asked)))
     return false;
@@ -476,8 +330,8 @@ static bool answer_quickly(query_tool *asked, idem_request *request, yyjson_val 
   return answered;
 }
 
-static job *job_new(query_tool *asked, idem_request *request, yyjson_val *arguments) {
-  job *self = calloc(1, sizeof *self);
+static query_job *job_new(query_tool *asked, idem_request *request, yyjson_val *arguments) {
+  query_job *self = calloc(1, sizeof *self);
   if (!self) return NULL;
   self->request = request;
   idem_list_init(&self->link);
@@ -500,7 +354,7 @@ static job *job_new(query_tool *asked, idem_request *request, yyjson_val *argume
 void query_tool_call(idem_request *request, yyjson_val *arguments, void *user) {
   query_tool *tool = user;
   if (answer_quickly(tool, request, arguments)) return;
-  job *self = job_new(tool, request, arguments);
+  query_job *self = job_new(tool, request, arguments);
   if (!self) {
     reply_no_memory(request, tool->config);
     return;

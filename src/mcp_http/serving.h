@@ -37,12 +37,12 @@ typedef struct idem__mcp_serving {
 extern const idem__conn_siblings idem__mcp_siblings;
 
 /* serving_stream.c: see idem__http_protocol. */
-idem__http_when idem__mcp_stream_begin(void *serving, idem__buf *out);
-idem__http_when idem__mcp_stream_event(void *serving, const char *text, size_t len, bool last,
+idem__http_when idem__mcp_stream_begin(void *at, idem__buf *out);
+idem__http_when idem__mcp_stream_event(void *at, const char *text, size_t len, bool last,
                                        idem__buf *out);
-bool idem__mcp_serving_outlives(void *serving);
-void idem__mcp_serving_detached(void *serving, bool detached);
-bool idem__mcp_serving_orphaned(void *serving);
+bool idem__mcp_serving_outlives(void *at);
+void idem__mcp_serving_detached(void *at, bool detached);
+bool idem__mcp_serving_orphaned(void *at);
 /* The answer may be fetched later; the stream that waits for it is closed. */
 void idem__mcp_serving_leave_stream(idem__mcp_serving *serving);
 

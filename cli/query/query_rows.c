@@ -1,0 +1,121 @@
+/* query_rows.c - what goes into a query and what comes out: arguments bound, rows as JSON and as a table. */
+#include "query_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int bind_value(sqlite3_stmt *statement, int at, yyjson_val *value) {
+  switch (yyjson_get_type(value)) {
+  case YYJSON_TYPE_STR:
+    return sqlite3_bind_text64(statement, at, yyjson_get_str(value), yyjson_get_len(value),
+                               SQLITE_TRANSIENT, SQLITE_UTF8);
+  case YYJSON_TYPE_BOOL: return sqlite3_bind_int(statement, at, yyjson_get_bool(value));
+  case YYJSON_TYPE_NUM:
+    if (yyjson_is_real(value)) return sqlite3_bind_double(statement, at, yyjson_get_real(value));
+    if (yyjson_is_uint(value) && yyjson_get_uint(value) > INT64_MAX)
+      return sqlite3_bind_double(statement, at, (double)yyjson_get_uint(value));
+    return sqlite3_bind_int64(statement, at, yyjson_get_sint(value));
+  case YYJSON_TYPE_RAW:
+    return sqlite3_bind_double(statement, at, strtod(yyjson_get_raw(value), NULL));
+  case YYJSON_TYPE_ARR:
+  case YYJSON_TYPE_OBJ: {
+    char *text = yyjson_val_write(value, 0, NULL);
+    return text ? sqlite3_bind_text(statement, at, text, -1, free) : SQLITE_NOMEM;
+  }
+  default: return sqlite3_bind_null(statement, at);
+  }
+}
+
+bool query_bind(const query_job *self, sqlite3_stmt *statement) {
+  for (int i = 1; i <= sqlite3_bind_parameter_count(statement); i++) {
+    const char *name = sqlite3_bind_parameter_name(statement, i) + 1;
+    bool caller = self->principal && strcmp(name, "principal") == 0;
+    int code = caller ? sqlite3_bind_text(statement, i, self->principal, -1, SQLITE_TRANSIENT)
+                      : bind_value(statement, i, yyjson_obj_get(self->arguments, name));
+    if (code != SQLITE_OK) return false;
+  }
+  return true;
+}
+
+/* ----------------------------------------------------------------------------- rows */
+
+static yyjson_mut_val *encode(query_job *self, const void *bytes, size_t len) {
+  idem_buf text;
+  idem_buf_init(&text, NULL, len * 2 + 16);
+  yyjson_mut_val *value = NULL;
+  if (idem_base64_encode(&text, bytes, len, IDEM_BASE64_STANDARD) == IDEM_OK)
+    value = yyjson_mut_strncpy(self->result, text.len ? text.data : "", text.len);
+  idem_buf_deinit(&text);
+  return value;
+}
+
+static yyjson_mut_val *column_value(query_job *self, sqlite3_stmt *statement, int at) {
+  const void *bytes;
+  size_t len;
+  switch (sqlite3_column_type(statement, at)) {
+  case SQLITE_INTEGER: return yyjson_mut_sint(self->result, sqlite3_column_int64(statement, at));
+  case SQLITE_FLOAT: return yyjson_mut_real(self->result, sqlite3_column_double(statement, at));
+  case SQLITE_NULL: return yyjson_mut_null(self->result);
+  default: break;
+  }
+  bytes = sqlite3_column_blob(statement, at);
+  len = (size_t)sqlite3_column_bytes(statement, at);
+  self->bytes += len;
+  if (sqlite3_column_type(statement, at) == SQLITE_TEXT && idem_utf8_valid(bytes, len))
+    return yyjson_mut_strncpy(self->result, bytes ? bytes : "", len);
+  return encode(self, bytes, len); /* base64: no text */
+}
+
+/* A cell never breaks its line. */
+static void put_cell(query_job *self, yyjson_mut_val *value, bool first) {
+  size_t len = 0;
+  if (!first) idem_buf_puts(&self->table, " | ");
+  if (yyjson_mut_is_str(value)) {
+    idem_text_escape(&self->table, yyjson_mut_get_str(value), yyjson_mut_get_len(value), SIZE_MAX);
+    return;
+  }
+  char *text = yyjson_mut_val_write(value, 0, &len);
+  if (text) idem_buf_put(&self->table, text, len);
+  free(text);
+}
+
+static bool take_row(query_job *self, sqlite3_stmt *statement) {
+  yyjson_mut_val *row = yyjson_mut_obj(self->result);
+  int columns = sqlite3_column_count(statement);
+  for (int i = 0; i < columns; i++) {
+    yyjson_mut_val *name = yyjson_mut_strcpy(self->result, sqlite3_column_name(statement, i));
+    yyjson_mut_val *value = column_value(self, statement, i);
+    if (!yyjson_mut_obj_add(row, name, value)) return false;
+    self->bytes += 8 + strlen(sqlite3_column_name(statement, i));
+    put_cell(self, value, i == 0);
+  }
+  idem_buf_puts(&self->table, "\n");
+  self->row_count++;
+  return yyjson_mut_arr_append(self->rows, row);
+}
+
+static void put_heading(query_job *self, sqlite3_stmt *statement) {
+  for (int i = 0; i < sqlite3_column_count(statement); i++) {
+    const char *name = sqlite3_column_name(statement, i);
+    if (i) idem_buf_puts(&self->table, " | ");
+    idem_buf_put(&self->table, name, strlen(name));
+  }
+  idem_buf_puts(&self->table, "\n");
+}
+
+void query_take_rows(query_job *self, const query_session *session) {
+  put_heading(self, session->statement);
+  while ((self->code = sqlite3_step(session->statement)) == SQLITE_ROW) {
+    self->truncated =
+        self->row_count == self->tool->max_rows || self->bytes >= self->tool->output_bytes;
+    if (self->truncated) return;
+    if (!take_row(self, session->statement)) {
+      snprintf(self->fault, sizeof self->fault, "out of memory");
+      return;
+    }
+  }
+  self->locked = self->code == SQLITE_BUSY;
+  if (self->code != SQLITE_DONE)
+    snprintf(self->fault, sizeof self->fault, "failed: %s", sqlite3_errmsg(session->database));
+}
