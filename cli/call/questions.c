@@ -56,6 +56,12 @@ static yyjson_mut_val *fields_for(yyjson_mut_doc *doc, yyjson_val *answer, yyjso
   return made;
 }
 
+/* The page is somewhere else, and who waits would like to know for what. */
+static void tell_waiting(const idem_mcp_question *question) {
+  if (idem_mcp_question_kind(question) == IDEM_ASK_URL)
+    call_say("the call goes on when the server says that it is done; Ctrl-C cancels it");
+}
+
 static void accept_fields(call_questions *self, idem_mcp_question *question, yyjson_val *answer,
                           bool all) {
   yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
@@ -63,6 +69,7 @@ static void accept_fields(call_questions *self, idem_mcp_question *question, yyj
   char why[300] = "";
   if (!doc) memory_exhausted();
   yyjson_mut_val *content = fields_for(doc, answer, schema, all);
+  tell_waiting(question);
   idem_status status = idem_mcp_question_kind(question) == IDEM_ASK_SAMPLING
                            ? idem_mcp_sampled(question, content)
                            : idem_mcp_accept(question, content, why, sizeof why);
@@ -123,6 +130,7 @@ static bool accept_typed(asking *self) {
                                 self->content.data ? self->content.len : 2, 0);
   yyjson_mut_doc *copy = doc ? yyjson_doc_mut_copy(doc, NULL) : NULL;
   *self->why = 0;
+  tell_waiting(self->question);
   idem_status status =
       idem_mcp_accept(self->question, yyjson_mut_doc_get_root(copy), self->why, sizeof self->why);
   yyjson_mut_doc_free(copy);

@@ -81,6 +81,17 @@ const acts = {
     if (message.method !== "tools/call") return answer(message);
     ask(message, { mode: "url", elicitationId: "e", message: "Visit", url: "https://example.org/a/long/path?with=everything&token=\u202ex" }, (said) => `action ${said?.action}`);
   },
+  // Does nothing before its user has been somewhere (2025-11-25), and says when that is so; or never does.
+  "wants-address"(message) {
+    if (message.method !== "tools/call" || visits++) return answer(message);
+    send({ id: message.id, error: { code: -32042, message: "go there first", data: { elicitations: [{ mode: "url", elicitationId: "e", message: "Log in", url: "https://example.org/login" }] } } });
+    setTimeout(() => send({ method: "notifications/elicitation/complete", params: { elicitationId: "e" } }), 300);
+  },
+  "wants-address-always"(message) {
+    if (message.method !== "tools/call") return answer(message);
+    send({ id: message.id, error: { code: -32042, message: "go there first", data: { elicitations: [{ mode: "url", elicitationId: "e", message: "Log in", url: "https://example.org/login" }] } } });
+    send({ method: "notifications/elicitation/complete", params: { elicitationId: "e" } });
+  },
   // Whatever is answered, it asks again.
   "asks-forever"(message) {
     if (message.method !== "tools/call") return answer(message);
@@ -119,6 +130,7 @@ acts["tells-cancel-stays"] = acts["tells-cancel"];
 const act = acts[kind] ?? answer;
 const stays = kind === "ignores-term" || kind === "tells-cancel-stays";
 
+let visits = 0;
 const asked = new Map();
 function ask(message, params, told) {
   asked.set("q1", (said) => send({ id: message.id, result: { content: [{ type: "text", text: told(said) }] } }));
