@@ -33,6 +33,14 @@ static void take_what_is_kept(call_login *self) {
 
 /* ------------------------------------------------------------------------- the lock */
 
+/* The file as it is under the lock. Without one a refresh token could be spent twice, or lost: where there is something to
+ * lose, nothing is asked. NULL: go on. */
+static const char *read_again(call_login *self, token_lock got) {
+  if (got == TOKEN_LOCK_REFUSED && self->seen.len) return self->store.why;
+  take_what_is_kept(self);
+  return NULL;
+}
+
 static void on_lock_timer(uv_timer_t *timer) {
   call_login *self = timer->data;
   token_lock got = token_store_lock(&self->store);
@@ -43,21 +51,20 @@ static void on_lock_timer(uv_timer_t *timer) {
     idem_auth_loaded(self->auth, "another process has been busy with the tokens for a minute");
     return;
   }
-  take_what_is_kept(self);
-  idem_auth_loaded(self->auth, NULL);
+  idem_auth_loaded(self->auth, read_again(self, got));
 }
 
 /* Two processes that saw the same token expire: the second waits, and finds what the first has got. */
 static void load(idem_auth *auth, void *user) {
   call_login *self = user;
   token_lock got = token_store_lock(&self->store);
-  if (got == TOKEN_LOCK_BUSY) {
-    self->wait_until = uv_now(self->loop) + LOCK_MOST_MS;
-    uv_timer_start(&self->waiting, on_lock_timer, LOCK_STEP_MS, LOCK_STEP_MS);
-    idem_auth_hold(auth);
+  idem_auth_hold(auth);
+  if (got != TOKEN_LOCK_BUSY) {
+    idem_auth_loaded(auth, read_again(self, got));
     return;
   }
-  take_what_is_kept(self);
+  self->wait_until = uv_now(self->loop) + LOCK_MOST_MS;
+  uv_timer_start(&self->waiting, on_lock_timer, LOCK_STEP_MS, LOCK_STEP_MS);
 }
 
 /* --------------------------------------------------------------------------- keeping */
