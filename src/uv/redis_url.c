@@ -166,7 +166,7 @@ static idem_status read_host(const parsing *self, const char *text, size_t len) 
   if (fine && rest && rest < end)
     fine = *rest == ':' && read_number(rest + 1, (size_t)(end - rest - 1), 65535, &port) && port;
   if (!fine) return refuse(self, "a Redis is named redis://HOST:PORT");
-  snprintf(url->port, sizeof url->port, "%llu", port);
+  snprintf(url->port, sizeof url->port, "%u", (unsigned)(port & 65535u));
   return IDEM_OK;
 }
 
