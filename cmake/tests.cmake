@@ -86,7 +86,11 @@ foreach(source ${sources})
     endif()
   endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  idem_test_labels(${name} unit fast)
+  if(stem MATCHES "^redis_(faults|cluster)$")
+    idem_test_labels(${name} unit) # seconds, for servers that come and go
+  else()
+    idem_test_labels(${name} unit fast)
+  endif()
   add_dependencies(core-tests ${name})
 endforeach()
 

@@ -33,8 +33,10 @@ typedef struct line {
   int fd;
   struct addrinfo *addresses, *next; /* of the attempt under way */
   idem__secure *secure;
-  uint64_t until_ms; /* CLOSED: of the pause; CONNECTING, SHAKING: of the attempt */
+  char host[256], port[8]; /* where it is, or was last tried */
+  uint64_t until_ms;       /* CLOSED: of the pause; CONNECTING, SHAKING: of the attempt */
   unsigned failures;
+  uint64_t answered; /* when they were last none */
 } line;
 
 typedef struct idem__redis_carrier carrier;
@@ -63,11 +65,12 @@ struct idem__redis_carrier {
 /* ------------------------------------------------------------------ saying */
 
 static const char *place(const carrier *self, char *text, size_t size) {
+  const line *which = &self->lines[IDEM__REDIS_COMMANDS];
   if (self->where.path[0])
     snprintf(text, size, "redis+unix:%s", self->where.path);
   else
-    snprintf(text, size, "%s://%s:%s", self->where.tls ? "rediss" : "redis", self->where.host,
-             self->where.port);
+    snprintf(text, size, "%s://%s:%s", self->where.tls ? "rediss" : "redis", which->host,
+             which->port);
   return text;
 }
 
@@ -169,7 +172,7 @@ static void connected(carrier *self, line *which) {
     return;
   }
   which->state = SHAKING;
-  if (self->tls->connect(self->context, self->where.host, &session) != IDEM_OK ||
+  if (self->tls->connect(self->context, which->host, &session) != IDEM_OK ||
       idem__secure_new(&self->alloc, self->tls, session, &which->secure) != IDEM_OK)
     lose(self, which, "there is no memory", NULL);
   else
@@ -211,7 +214,12 @@ static void begin(carrier *self, line *which) {
     connect_unix(self, which);
     return;
   }
-  int found = getaddrinfo(self->where.host, self->where.port, &hints, &which->addresses);
+  if (!self->module->place(self->store, number_of(self, which), which->failures, which->host,
+                           sizeof which->host, which->port, sizeof which->port)) {
+    memcpy(which->host, self->where.host, sizeof which->host);
+    memcpy(which->port, self->where.port, sizeof which->port);
+  }
+  int found = getaddrinfo(which->host, which->port, &hints, &which->addresses);
   if (found != 0) which->addresses = NULL;
   which->next = which->addresses;
   if (which->next)
@@ -271,6 +279,16 @@ static void shake(carrier *self, line *which) {
     opened(self, which);
 }
 
+/* A connection that only says where else to go is no success yet. */
+static void forgive(carrier *self, line *which) {
+  idem__redis_counts counts;
+  if (!which->failures || !self->module->ready(self->store)) return;
+  self->module->counts(self->store, &counts);
+  if (which == &self->lines[IDEM__REDIS_NEWS] || counts.answered != which->answered)
+    which->failures = 0;
+  which->answered = counts.answered;
+}
+
 static void receive(carrier *self, line *which) {
   static _Thread_local char bytes[READ_BYTES];
   for (int i = 0; i < TURN_READS && which->state == OPEN; i++) {
@@ -283,7 +301,7 @@ static void receive(carrier *self, line *which) {
       lose(self, which, self->module->fault(self->store), NULL);
     } else {
       say_fault(self);
-      if (self->module->ready(self->store)) which->failures = 0;
+      forgive(self, which);
       say_state(self);
       if ((size_t)n < sizeof bytes && !which->secure) return; /* that was all */
     }

@@ -115,24 +115,41 @@ unsigned redis_server_free_port(void) {
   return found ? ntohs(address.sin_port) : 0;
 }
 
-const char *redis_server_ask(const redis_server *self, const char *command) {
-  static char answer[256];
+static int connect_to(const redis_server *self) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   memcpy(address.sun_path, self->socket, sizeof self->socket);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  size_t len = 0;
-  struct pollfd ready = {.fd = fd, .events = POLLIN};
-  if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
-    dprintf(fd, "%s\r\n", command);
-    while (len < sizeof answer - 1 && poll(&ready, 1, WAIT_MS) > 0) {
-      ssize_t n = read(fd, answer + len, sizeof answer - 1 - len);
-      if (n <= 0) break;
-      len += (size_t)n;
-      if (memchr(answer, '\n', len)) break;
-    }
-  }
+  if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
   close(fd);
+  return -1;
+}
+
+/* "$N", a line's end, N bytes and another: whether they are all there. */
+static bool is_whole(const char *answer, size_t len) {
+  const char *end = memchr(answer, '\n', len);
+  if (!end || *answer != '$') return end;
+  long bytes = strtol(answer + 1, NULL, 10);
+  return bytes < 0 || len >= (size_t)(end - answer) + 1 + (size_t)bytes + 2;
+}
+
+const char *redis_server_ask(const redis_server *self, const char *command) {
+  static char answer[8192];
+  size_t len = 0;
+  int fd = connect_to(self);
+  struct pollfd ready = {.fd = fd, .events = POLLIN};
+  if (fd >= 0) dprintf(fd, "%s\r\n", command);
+  while (fd >= 0 && len < sizeof answer - 1 && poll(&ready, 1, WAIT_MS) > 0) {
+    ssize_t n = read(fd, answer + len, sizeof answer - 1 - len);
+    if (n <= 0) break;
+    len += (size_t)n;
+    if (is_whole(answer, len)) break;
+  }
+  if (fd >= 0) close(fd);
   answer[len] = 0;
-  answer[strcspn(answer, "\r\n")] = 0;
-  return answer;
+  if (*answer != '$' || !strchr(answer, '\n')) {
+    answer[strcspn(answer, "\r\n")] = 0;
+    return answer;
+  }
+  answer[len >= 2 ? len - 2 : len] = 0;
+  return strchr(answer, '\n') ? strchr(answer, '\n') + 1 : "";
 }

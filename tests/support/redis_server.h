@@ -26,7 +26,7 @@ bool redis_server_again(redis_server *self);
 void redis_server_stop(redis_server *self);
 /* A port that nobody has, for the moment. */
 unsigned redis_server_free_port(void);
-/* One command, words separated by spaces, and the first line of its answer (static). */
+/* One command, words separated by spaces, and its answer: the bytes of a string, else its first line (static). */
 const char *redis_server_ask(const redis_server *self, const char *command);
 
 #endif

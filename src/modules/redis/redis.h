@@ -42,7 +42,7 @@ typedef struct idem__redis_counts {
   uint64_t refused; /* not sent: the queue was full, or Redis away for longer than the grace */
   uint64_t waiting; /* now */
   bool ready;
-} idem__redis_counts;
+} idem__redis_counts; /* `answered` only goes up while Redis does what it is asked */
 
 typedef struct idem__redis_module {
   unsigned version;
@@ -64,6 +64,9 @@ typedef struct idem__redis_module {
   /* There is no connection (any more), or an attempt to have one failed. What was sent ends with SYS; the rest waits for the
    * next one, for as long as the grace lasts. */
   void (*end)(idem__store *store, idem__redis_line line, uint64_t now_ms);
+  /* Where to connect: to a node of a cluster. False: where the store was opened. */
+  bool (*place)(idem__store *store, idem__redis_line line, unsigned attempt, char *host,
+                size_t host_size, char *port, size_t port_size);
   bool (*ready)(idem__store *store); /* both connections have passed their first words */
   /* Text that Redis chose in part: printable, bounded. */
   const char *(*fault)(idem__store *store);

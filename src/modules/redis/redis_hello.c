@@ -68,7 +68,7 @@ bool redis_greet(redis_store *store, idem__redis_line which) {
   snprintf(database, sizeof database, "%u", store->database);
   if (store->database && !greet(line, "SELECT", database, NULL)) return false;
   if (which == IDEM__REDIS_NEWS) return greet(line, "SUBSCRIBE", store->channel, NULL);
-  return load_scripts(line);
+  return greet(line, "CLUSTER", "SLOTS", NULL) && load_scripts(line);
 }
 
 /* ---------------------------------------------------------------- answers */
@@ -100,8 +100,10 @@ bool redis_hear_greeting(redis_store *store, idem__redis_line which, const redis
     fine = is_ok(reply);
   else if (which == IDEM__REDIS_NEWS)
     fine = is_subscribed(reply);
+  else if (at == first)
+    fine = redis_learn_nodes(store, reply);
   else
-    fine = at - first < REDIS_SCRIPTS && take_sha(store->sha[at - first], reply);
+    fine = at - first <= REDIS_SCRIPTS && take_sha(store->sha[at - first - 1], reply);
   line->greeted++;
   line->greetings--;
   if (!fine && reply->type == REDIS_REPLY_ERROR)

@@ -255,6 +255,17 @@ static bool begins_with(const redisReply *reply, const char *word) {
   return (size_t)reply->len >= strlen(word) && memcmp(reply->str, word, strlen(word)) == 0;
 }
 
+/* Said before a script begins. While a slot is on its way (ASK, TRYAGAIN) its keys are in two places, and a script needs all of
+ * them in one: it waits until the move is over, which MOVED says. */
+static bool is_elsewhere(redis_store *store, const redisReply *reply) {
+  if (begins_with(reply, "MOVED ")) {
+    store->moving = redis_learn_owner(store, reply->str, (size_t)reply->len);
+    return store->moving;
+  }
+  return begins_with(reply, "ASK ") || begins_with(reply, "TRYAGAIN") ||
+         begins_with(reply, "CLUSTERDOWN");
+}
+
 /* Before a script has begun, or because there is no memory; all else is not known. */
 static redis_outcome hear_error(redis_store *store, redis_job *job, const redisReply *reply,
                                 idem__store_answer *answer) {
@@ -262,10 +273,9 @@ static redis_outcome hear_error(redis_store *store, redis_job *job, const redisR
     job->whole = true;
     return REDIS_AGAIN;
   }
+  if (is_elsewhere(store, reply)) return REDIS_ASIDE;
   answer->status = begins_with(reply, "OOM") ? IDEM_E_LIMIT : IDEM_E_SYS;
   redis_set_fault(store, "Redis refused an operation", reply->str, (size_t)reply->len);
-  if (begins_with(reply, "MOVED") || begins_with(reply, "ASK") || begins_with(reply, "CLUSTERDOWN"))
-    redis_set_fault(store, "clusters are not supported yet", reply->str, (size_t)reply->len);
   return begins_with(reply, "READONLY") || begins_with(reply, "NOAUTH") ? REDIS_BROKEN : REDIS_DONE;
 }
 

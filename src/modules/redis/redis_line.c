@@ -11,6 +11,7 @@
 #define ELEMENTS_MAX 1024u
 #define SWEEP_MS 1000u /* a space's records whose time is over, one space at a time */
 #define PING_MS 5000u
+#define ASIDE_MS 50u /* before a node is asked again what it could not do */
 
 /* ------------------------------------------------------------------ bounds */
 
@@ -63,6 +64,7 @@ void redis_begin(idem__store *head, idem__redis_line which, uint64_t now_ms) {
   redis_store *store = redis_of(head);
   redis_line *line = &store->lines[which];
   redis_line_close(line);
+  store->fault[0] = 0; /* whatever it was, it was said */
   line->open = make_reader(line) && redis_greet(store, which);
   line->due_ms = now_ms + store->wait_ms;
 }
@@ -84,6 +86,7 @@ static bool send_job(redis_store *store, redis_job *job, uint64_t now_ms) {
   if (!said) return false;
   job->end = line->queued;
   job->due_ms = now_ms + store->wait_ms;
+  if (!job->tried_ms) job->tried_ms = now_ms;
   idem__list_append(&store->flying, &job->link);
   return true;
 }
@@ -100,7 +103,8 @@ size_t redis_output(idem__store *head, idem__redis_line which, uint64_t now_ms,
                     const char **bytes) {
   redis_store *store = redis_of(head);
   redis_line *line = &store->lines[which];
-  if (which == IDEM__REDIS_COMMANDS && redis_ready(head)) fill(store, now_ms);
+  bool free = which == IDEM__REDIS_COMMANDS && redis_ready(head) && now_ms >= store->resume_ms;
+  if (free && idem__list_empty(&store->aside) && !store->moving) fill(store, now_ms);
   *bytes = line->out + line->at;
   return line->len - line->at;
 }
@@ -112,6 +116,39 @@ void redis_sent(idem__store *head, idem__redis_line which, size_t len) {
 }
 
 /* ------------------------------------------------------------------- input */
+
+/* Those that were set aside are the next again, in their order. */
+void redis_take_back(redis_store *store) {
+  while (!idem__list_empty(&store->aside)) {
+    redis_job *job = IDEM__CONTAINER(store->aside.prev, redis_job, link);
+    idem__list_remove(&job->link);
+    redis_put_back(store, job);
+  }
+}
+
+/* Not for ever: a cluster may stay as it is. */
+static void set_aside(redis_store *store, redis_job *job, uint64_t now_ms) {
+  if (now_ms - job->tried_ms < store->wait_ms) {
+    idem__list_append(&store->aside, &job->link);
+    return;
+  }
+  redis_set_fault(store, "the cluster has no node for the store", NULL, 0);
+  atomic_fetch_add(&store->refused, 1);
+  redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_SYS});
+}
+
+/* No answer is owed any more. False: it goes on with another node. */
+static bool go_on(redis_store *store, uint64_t now_ms) {
+  if (!idem__list_empty(&store->flying)) return true;
+  if (store->moving) {
+    redis_set_fault(store, "the cluster has the store at", store->owner.host,
+                    sizeof store->owner.host);
+    return false;
+  }
+  if (!idem__list_empty(&store->aside)) store->resume_ms = now_ms + ASIDE_MS;
+  redis_take_back(store);
+  return true;
+}
 
 static bool hear_answer(redis_store *store, const redisReply *reply, uint64_t now_ms) {
   if (idem__list_empty(&store->flying)) {
@@ -127,11 +164,15 @@ static bool hear_answer(redis_store *store, const redisReply *reply, uint64_t no
     return false; /* the job ends with the connection */
   }
   idem__list_remove(&job->link);
+  if (outcome == REDIS_ASIDE) {
+    set_aside(store, job, now_ms);
+    return go_on(store, now_ms);
+  }
   if (outcome == REDIS_AGAIN && send_job(store, job, now_ms)) return true;
   if (outcome == REDIS_AGAIN) answer.status = IDEM_E_NOMEM;
   atomic_fetch_add(&store->answered, 1);
   redis_job_end(store, job, &answer);
-  return true;
+  return go_on(store, now_ms);
 }
 
 static bool hear(redis_store *store, idem__redis_line which, const redisReply *reply,
@@ -238,6 +279,7 @@ bool redis_tick(idem__store *head, idem__redis_line which, uint64_t now_ms, uint
     return false;
   }
   *next_ms = earlier(*next_ms, due);
+  if (commands && now_ms < store->resume_ms) *next_ms = earlier(*next_ms, store->resume_ms);
   if (line->ready) *next_ms = earlier(*next_ms, commands ? store->sweep_ms : line->ping_ms);
   return true;
 }
@@ -253,6 +295,8 @@ static void land(redis_store *store, uint64_t sent) {
     idem__list_remove(&job->link);
     redis_put_back(store, job);
   }
+  redis_take_back(store); /* they were sent before those */
+  store->moving = false;
   while (!idem__list_empty(&store->flying)) {
     redis_job *job = IDEM__CONTAINER(store->flying.next, redis_job, link);
     idem__list_remove(&job->link);

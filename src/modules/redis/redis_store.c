@@ -147,6 +147,7 @@ static void free_store(idem__store *head) {
   store->ending = true;
   pthread_mutex_unlock(&store->lock);
   store->stop(store->carrier);
+  redis_take_back(store);
   while (!idem__list_empty(&store->flying)) {
     redis_job *job = IDEM__CONTAINER(store->flying.next, redis_job, link);
     idem__list_remove(&job->link);
@@ -209,6 +210,7 @@ static idem_status open_store(const idem__redis_opts *opts, idem__store **out) {
   store->carrier = opts->carrier;
   idem__list_init(&store->queue);
   idem__list_init(&store->flying);
+  idem__list_init(&store->aside);
   idem__list_init(&store->watchers);
   pthread_mutex_init(&store->lock, NULL);
   pthread_cond_init(&store->quiet, NULL);
@@ -233,6 +235,7 @@ __attribute__((visibility("default"))) const idem__redis_module idem__redis_modu
     .feed = redis_feed,
     .tick = redis_tick,
     .end = redis_end,
+    .place = redis_place,
     .ready = redis_ready,
     .fault = fault,
 };

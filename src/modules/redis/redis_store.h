@@ -24,6 +24,7 @@ typedef enum redis_script {
 #define REDIS_SHA_LEN 40
 #define REDIS_BASE_MAX 96
 #define REDIS_FAULT_MAX 200
+#define REDIS_NODES 32
 #define REDIS_PAGE 64 /* entries or records that one answer holds */
 
 /* An operation on its way, with all that it points to behind it. */
@@ -32,11 +33,18 @@ typedef struct redis_job {
   redis_script script;
   idem__store_op op;
   size_t size;
-  bool whole;      /* sent with the script's text, since Redis did not have it */
-  uint64_t end;    /* of its command, among the bytes of its connection */
-  uint64_t due_ms; /* of its answer */
-  size_t shown;    /* items so far: a list goes on from page to page */
+  bool whole;        /* sent with the script's text, since Redis did not have it */
+  uint64_t end;      /* of its command, among the bytes of its connection */
+  uint64_t due_ms;   /* of its answer */
+  uint64_t tried_ms; /* when it was first sent; 0: it was not */
+  size_t shown;      /* items so far: a list goes on from page to page */
 } redis_job;
+
+/* One of a cluster. */
+typedef struct redis_node {
+  char host[256];
+  char port[8];
+} redis_node;
 
 /* One connection. */
 typedef struct redis_line {
@@ -66,7 +74,14 @@ typedef struct redis_store {
   void *carrier;
   /* The carrier's alone. */
   redis_line lines[IDEM__REDIS_LINES];
-  idem__list flying; /* in the order of their commands */
+  idem__list flying;  /* in the order of their commands */
+  idem__list aside;   /* not done by the node they were sent to; nothing goes past them */
+  uint64_t resume_ms; /* when those go again */
+  bool moving;        /* to another node, once no answer is owed */
+  redis_node owner;   /* where to */
+  bool owner_is_new;
+  redis_node nodes[REDIS_NODES];
+  unsigned node_count;
   char sha[REDIS_SCRIPTS][REDIS_SHA_LEN + 1];
   char fault[REDIS_FAULT_MAX];
   uint64_t lost_ms; /* since when it is not ready */
@@ -105,6 +120,7 @@ long redis_job_format(redis_store *store, const redis_job *job, char **command);
 typedef enum redis_outcome {
   REDIS_DONE,  /* it has ended */
   REDIS_AGAIN, /* it is to be sent once more: a page further, or with its script */
+  REDIS_ASIDE, /* it did not happen, and cannot here and now: a cluster is moving the store */
   REDIS_BROKEN /* no answer of ours: nothing from this connection can be believed */
 } redis_outcome;
 /* Looks at the answer; DONE: *answer is what it came to, its bytes the reply's. */
@@ -129,6 +145,7 @@ bool redis_feed(idem__store *head, idem__redis_line which, const char *data, siz
 bool redis_tick(idem__store *head, idem__redis_line which, uint64_t now_ms, uint64_t *next_ms);
 void redis_end(idem__store *head, idem__redis_line which, uint64_t now_ms);
 bool redis_ready(idem__store *head);
+void redis_take_back(redis_store *store); /* what was set aside is the next again */
 void redis_line_close(redis_line *line);
 
 /* redis_hello.c: the first words of a connection. */
@@ -138,6 +155,12 @@ bool redis_hear_greeting(redis_store *store, idem__redis_line which, const redis
 /* Adds to what is to be sent; false: no memory. */
 bool redis_line_say(redis_line *line, int count, const char *const *words, const size_t *lens);
 bool redis_line_put(redis_line *line, const char *bytes, size_t len);
+
+/* redis_cluster.c: nodes. */
+bool redis_learn_nodes(redis_store *store, const redisReply *reply); /* false: no answer to that */
+bool redis_learn_owner(redis_store *store, const char *text, size_t len);
+bool redis_place(idem__store *head, idem__redis_line which, unsigned attempt, char *host,
+                 size_t host_size, char *port, size_t port_size);
 
 /* redis_news.c: who is told of changes. */
 bool redis_hear_news(redis_store *store, const redisReply *reply);

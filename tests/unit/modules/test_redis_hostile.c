@@ -13,7 +13,8 @@ static const idem__redis_module *const module = &idem__redis_module_table;
 static void nothing(void *carrier) { (void)carrier; }
 
 #define SHA "$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
-#define SHAS SHA SHA SHA SHA SHA SHA SHA SHA SHA SHA
+#define NO_CLUSTER "-ERR This instance has cluster support disabled\r\n"
+#define SHAS NO_CLUSTER SHA SHA SHA SHA SHA SHA SHA SHA SHA SHA
 #define SUBSCRIBED "*3\r\n$9\r\nsubscribe\r\n$11\r\n{idem}:news\r\n:1\r\n"
 
 static idem__store *open_one(size_t queued_count) {
@@ -171,6 +172,59 @@ static void an_error_is_not_the_connections(void **state) {
   idem__store_unref(store);
 }
 
+/* Where to go is text of another machine's. */
+static void a_cluster_that_leads_nowhere_is_not_followed(void **state) {
+  static const char *const wrong[] = {
+      "MOVED",         "MOVED 1",         "MOVED 1 ",           "MOVED 1 host",
+      "MOVED 1 host:", "MOVED 1 host:0",  "MOVED 1 host:65536", "MOVED 1 host:123456",
+      "MOVED 1 :1",    "MOVED 1 ho/st:1", "MOVED 1 host:1x"};
+  char answer[64], host[256], port[8];
+  (void)state;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    idem__store *store = open_ready();
+    ended one = {.times = 0};
+    ask(store, IDEM__STORE_GET, &one);
+    send_all(store, IDEM__REDIS_COMMANDS);
+    int len = snprintf(answer, sizeof answer, "-%s\r\n", wrong[i]);
+    assert_true(feed(store, IDEM__REDIS_COMMANDS, answer, (size_t)len));
+    assert_int_equal(one.answer.status, IDEM_E_SYS);
+    assert_false(
+        module->place(store, IDEM__REDIS_COMMANDS, 1, host, sizeof host, port, sizeof port));
+    idem__store_unref(store);
+  }
+}
+
+/* It did not happen there: it is the next at the other node, before what came after it. */
+static void what_has_moved_is_asked_for_elsewhere(void **state) {
+  static const char moved[] = "-MOVED 1 ::1:7001\r\n",
+                    made[] = "*3\r\n:0\r\n$1\r\n5\r\n$1\r\n0\r\n";
+  const char *bytes;
+  char host[256], port[8];
+  (void)state;
+  idem__store *store = open_ready();
+  ended one = {.times = 0}, other = {.times = 0};
+  ask(store, IDEM__STORE_PUT, &one);
+  ask(store, IDEM__STORE_TOUCH, &other);
+  size_t len = module->output(store, IDEM__REDIS_COMMANDS, 1000, &bytes);
+  module->sent(store, IDEM__REDIS_COMMANDS, len);
+  assert_true(feed(store, IDEM__REDIS_COMMANDS, moved, strlen(moved)));
+  assert_false(feed(store, IDEM__REDIS_COMMANDS, moved, strlen(moved))); /* none is owed: it goes */
+  module->end(store, IDEM__REDIS_COMMANDS, 1000);
+  assert_int_equal(one.times + other.times, 0);
+  assert_true(module->place(store, IDEM__REDIS_COMMANDS, 1, host, sizeof host, port, sizeof port));
+  assert_string_equal(host, "::1");
+  assert_string_equal(port, "7001");
+  module->begin(store, IDEM__REDIS_COMMANDS, 1000);
+  send_all(store, IDEM__REDIS_COMMANDS);
+  assert_true(feed(store, IDEM__REDIS_COMMANDS, SHAS, strlen(SHAS)));
+  assert_int_equal(module->output(store, IDEM__REDIS_COMMANDS, 1000, &bytes), len);
+  module->sent(store, IDEM__REDIS_COMMANDS, len);
+  assert_true(feed(store, IDEM__REDIS_COMMANDS, made, strlen(made)));
+  assert_true(one.times == 1 && one.answer.status == IDEM_OK && other.times == 0);
+  idem__store_unref(store);
+  assert_int_equal(other.answer.status, IDEM_E_CLOSED);
+}
+
 static void what_redis_says_is_shown_as_far_as_it_can_be_printed(void **state) {
   static const char answer[] = "-ERR \x1b[31mred\x07 \xff\r\n";
   (void)state;
@@ -196,6 +250,7 @@ static void first_words_that_are_not_answered_as_asked_let_nobody_in(void **stat
     ask(store, IDEM__STORE_GET, &one);
     module->begin(store, IDEM__REDIS_COMMANDS, 1000);
     send_all(store, IDEM__REDIS_COMMANDS);
+    assert_true(feed(store, IDEM__REDIS_COMMANDS, NO_CLUSTER, strlen(NO_CLUSTER)));
     assert_false(feed(store, IDEM__REDIS_COMMANDS, wrong[i], strlen(wrong[i])));
     module->end(store, IDEM__REDIS_COMMANDS, 1000);
     assert_int_equal(one.times, 1); /* it never was there: nobody waits for it */
@@ -322,6 +377,8 @@ int main(void) {
       cmocka_unit_test(a_page_that_does_not_get_on_is_not_asked_for_again),
       cmocka_unit_test(an_answer_that_nobody_waits_for_breaks_the_connection),
       cmocka_unit_test(an_error_is_not_the_connections),
+      cmocka_unit_test(a_cluster_that_leads_nowhere_is_not_followed),
+      cmocka_unit_test(what_has_moved_is_asked_for_elsewhere),
       cmocka_unit_test(what_redis_says_is_shown_as_far_as_it_can_be_printed),
       cmocka_unit_test(first_words_that_are_not_answered_as_asked_let_nobody_in),
       cmocka_unit_test(news_that_nobody_of_ours_wrote_are_passed_over),
