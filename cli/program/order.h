@@ -39,9 +39,10 @@ typedef enum order_kind {
   ORDER_DROP,    /* to the spawner: ends the runner `value`, and what it leaves behind */
   ORDER_FOLDER,  /* to the spawner: a folder to remove at the end; its path follows */
   REPORT_EXITED, /* from a runner: `value` is the status that waitpid gave; nothing is left running */
-  REPORT_FAILED, /* from both: it could not be started; `value` is errno */
-  REPORT_HAND,   /* from the spawner: `value` is the runner's pid; its socket comes along */
-  REPORT_CROWDED /* as REPORT_EXITED; it was ended because more processes came of it than may */
+  REPORT_FAILED,  /* from both: it could not be started; `value` is errno */
+  REPORT_HAND,    /* from the spawner: `value` is the runner's pid; its socket comes along */
+  REPORT_CROWDED, /* as REPORT_EXITED; it was ended because more processes came of it than may */
+  REPORT_TIDYING  /* from a runner: nothing is left running, its folder is being removed */
 } order_kind;
 
 typedef struct order_note {

@@ -72,6 +72,7 @@ struct call {
   unsigned dead_runners;
   bool started;   /* a runner runs it */
   bool listening; /* to what it writes */
+  bool tidying;   /* it has ended, and its runner removes its folder */
   bool exited;
   bool lost; /* and the runner with it */
   bool output_ended;
@@ -82,6 +83,7 @@ struct call {
   uint64_t kill_ms;
   uint64_t drop_ms; /* when a runner that does not report is given up */
   uint64_t drain_ms;
+  uint64_t tidy_ms;
   unsigned handles;
   uv_timer_t timer;
   idem_list kept_link; /* among the calls of a program that stays */

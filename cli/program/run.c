@@ -9,10 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TERM_MS 2000u /* between asking a program to end and ending it */
-#define DROP_MS 5000u /* between ending it and giving up who should have reported that */
-#define DRAIN_MS 250u /* for what is left in the pipes of a program that has ended */
-#define LISTEN_MS 2u  /* a program that has ended by then is read once, at its end */
+#define TERM_MS 2000u  /* between asking a program to end and ending it */
+#define DROP_MS 5000u  /* between ending it and giving up who should have reported that */
+#define TIDY_MS 60000u /* for its own folder to be removed, before its runner is given up */
+#define DRAIN_MS 250u  /* for what is left in the pipes of a program that has ended */
+#define LISTEN_MS 2u   /* a program that has ended by then is read once, at its end */
 #define READ_BYTES 65536u
 #define READ_AT_ONCE 16u /* reads; what a pipe may hold. The loop does the rest */
 #define DEAD_HANDS 32u   /* met by one call, before it is told; as many as may be idle */
@@ -64,7 +65,7 @@ static uint64_t now_ms(const call *self) { return uv_now(self->tool->host->loop)
 
 static void stop(call *self, stop_reason reason) {
   if (self->stopped == STOP_NOT) self->stopped = reason;
-  if (self->exited || self->kill_ms || self->finished) return;
+  if (self->exited || self->tidying || self->kill_ms || self->finished) return;
   runner_tell(self->user.runner, ORDER_TERM);
   self->kill_ms = now_ms(self) + TERM_MS;
   schedule(self);
@@ -97,21 +98,27 @@ static void insist(call *self, uint64_t now) {
   self->drop_ms = now + DROP_MS;
 }
 
+static void keep_to_time(call *self, uint64_t now) {
+  const tool_config *config = self->tool->config;
+  if (self->tidying) {
+    if (now >= self->tidy_ms) runner_drop(self->user.runner);
+  } else if (self->kill_ms) {
+    insist(self, now);
+  } else if (now >= self->began_ms + config->deadline_ms) {
+    stop(self, STOP_DEADLINE);
+  } else if (now >= self->heard_ms + config->idle_ms) {
+    stop(self, STOP_IDLE);
+  }
+}
+
 static void on_time(uv_timer_t *timer) {
   call *self = timer->data;
-  const tool_config *config = self->tool->config;
-  uint64_t now = now_ms(self);
   if (self->exited) {
     finish(self);
     return;
   }
   if (!self->listening) begin_listening(self);
-  if (self->kill_ms)
-    insist(self, now);
-  else if (now >= self->began_ms + config->deadline_ms)
-    stop(self, STOP_DEADLINE);
-  else if (now >= self->heard_ms + config->idle_ms)
-    stop(self, STOP_IDLE);
+  keep_to_time(self, now_ms(self));
   schedule(self);
 }
 
@@ -119,6 +126,7 @@ static uint64_t next_time(const call *self) {
   const tool_config *config = self->tool->config;
   if (self->exited) return self->drain_ms;
   if (!self->listening) return self->began_ms + LISTEN_MS;
+  if (self->tidying) return self->tidy_ms;
   if (self->kill_ms) return self->drop_ms ? self->drop_ms : self->kill_ms;
   uint64_t deadline = self->began_ms + config->deadline_ms;
   uint64_t idle = self->heard_ms + config->idle_ms;
@@ -240,6 +248,14 @@ static void could_not_start(call *self, int why) {
     reply_failed_because(request, "%s could not be started: %s%s", config->name, cause, hint);
   }
   finish(self);
+}
+
+/* How long that takes is no part of its program's time. */
+static void on_tidying(runner_user *user) {
+  call *self = IDEM_CONTAINER(user, call, user);
+  self->tidying = true;
+  self->tidy_ms = now_ms(self) + TIDY_MS;
+  schedule(self);
 }
 
 static void on_reported(runner_user *user, order_note note) {
@@ -369,6 +385,7 @@ void call_start(call *self) {
   program_host *host = self->tool->host;
   self->user.ready = on_ready;
   self->user.reported = on_reported;
+  self->user.tidying = on_tidying;
   self->user.seal = confinement_seal(self->tool->bounds, self->tool->config);
   runners_want(&host->runners, host->loop, &self->user);
 }

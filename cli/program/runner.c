@@ -125,7 +125,10 @@ static void run(runner *self) {
     wait_for_program(self);
     end_the_rest();
   }
-  if (self->scratch[0]) scratch_remove(self->scratch);
+  if (self->scratch[0]) {
+    if (!self->alone) order_note_send(self->socket, REPORT_TIDYING, 0, -1);
+    scratch_remove(self->scratch);
+  }
   order_kind kind = why ? REPORT_FAILED : self->crowded ? REPORT_CROWDED : REPORT_EXITED;
   if (!self->alone) order_note_send(self->socket, kind, why ? why : self->status, -1);
 }

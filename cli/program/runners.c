@@ -147,6 +147,10 @@ static void hear_hand(runner *self) {
   order_close_fds(&packet);
   order_note note = order_note_of(&packet);
   runner_user *user = self->user;
+  if (user && note.kind == REPORT_TIDYING) {
+    if (user->tidying) user->tidying(user);
+    return;
+  }
   bool known =
       note.kind == REPORT_EXITED || note.kind == REPORT_CROWDED || note.kind == REPORT_FAILED;
   if (packet.len <= 0 || !user || !known) {

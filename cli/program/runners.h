@@ -24,6 +24,8 @@ typedef struct runner_user {
   /* REPORT_EXITED, REPORT_CROWDED or REPORT_FAILED and its value; the runner is given back already. Kind 0: the runner
    * was lost, and with it what it ran. */
   void (*reported)(struct runner_user *self, order_note note);
+  /* The program has ended, and its own folder is being removed; NULL: never mind. */
+  void (*tidying)(struct runner_user *self);
 } runner_user;
 
 struct runners {

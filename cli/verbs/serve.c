@@ -6,6 +6,7 @@
 #include "welcome.h"
 #include <idem/uv.h>
 
+#include <signal.h>
 #include <stdio.h>
 
 /* ------------------------------------------------------------------------- serving */
@@ -19,6 +20,7 @@ static bool welcomes(const serve_options *options) {
 static int serve(const serve_options *options, service *self) {
   char counts[CONFIG_COUNTS];
   bool welcomed = welcomes(options);
+  signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f is one that fails, as on a full disk */
   if (welcomed)
     welcome(stderr, self->current, options->path, options);
   else

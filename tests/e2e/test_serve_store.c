@@ -184,6 +184,43 @@ static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
   expect_refused("mysql://localhost", "this flag wants memory:|sqlite:PATH|redis://HOST", 2);
 }
 
+/* ------------------------------------------------------------------- no room left */
+
+static node start_with_small_files(const serving *files, const char *store) {
+  node self;
+  char url[128], path[300];
+  serving_path(files, "idem.json", path, sizeof path);
+  self.server = CHILD("/bin/sh", "-c", "ulimit -f 600; exec \"$@\"", "sh", idem, "serve", path,
+                      "--http", "127.0.0.1:0", "--store", store);
+  child_listening(&self.server, url, sizeof url);
+  assert_int_equal(sscanf(url, "http://%63[^/]", self.host), 1);
+  return self;
+}
+
+/* As on a full disk: whoever needs the store is told, and the others are served. */
+static void a_store_that_may_not_grow_refuses_and_the_server_lives(void **state) {
+  static char hello[32768];
+  serving files;
+  char store[320];
+  bool refused = false;
+  (void)state;
+  serving_make(&files, config);
+  store_url(&files, store, sizeof store);
+  node self = start_with_small_files(&files, store);
+  snprintf(
+      hello, sizeof hello,
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"%020000d\",\"version\":\"1\"}}"
+      "}",
+      1);
+  for (int i = 0; i < 200 && !refused; i++) refused = strstr(post(&self, NULL, hello), " 503 ");
+  assert_true(refused);
+  expect_in(post(&self, NULL, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}"),
+            "not-initialized");
+  stop(&self, SIGTERM);
+  child_remove_folder(files.folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_session_outlives_its_process),
@@ -191,6 +228,7 @@ int main(void) {
       cmocka_unit_test(no_program_reads_the_store),
       cmocka_unit_test(no_program_reads_a_store_behind_a_link),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),
+      cmocka_unit_test(a_store_that_may_not_grow_refuses_and_the_server_lives),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
