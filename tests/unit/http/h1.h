@@ -11,7 +11,7 @@
 
 #define SLOW HEAD "Content-Length: 40\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"slow\"}"
 
-static int open_peer(void **state) {
+static inline int open_peer(void **state) {
   http_peer *peer = calloc(1, sizeof *peer);
   assert_non_null(peer);
   assert_int_equal(http_peer_init(peer, NULL), IDEM_OK);
@@ -19,7 +19,7 @@ static int open_peer(void **state) {
   return 0;
 }
 
-static int close_peer(void **state) {
+static inline int close_peer(void **state) {
   http_peer_deinit(*state);
   free(*state);
   return 0;
@@ -27,13 +27,13 @@ static int close_peer(void **state) {
 
 #define WITH_PEER(test) cmocka_unit_test_setup_teardown(test, open_peer, close_peer)
 
-static void feed(http_peer *peer, const char *text, size_t piece) {
+static inline void feed(http_peer *peer, const char *text, size_t piece) {
   http_peer_feed(peer, text, strlen(text), piece);
 }
 
 /* Plays the text whole, byte by byte and in pieces of 2, 3, 5 ...; each on a conn of its own. */
-static void play_all_splits(const http_peer_opts *opts, const char *text, const char *status,
-                            const char *contains, size_t answers) {
+static inline void play_all_splits(const http_peer_opts *opts, const char *text, const char *status,
+                                   const char *contains, size_t answers) {
   static const size_t pieces[] = {0, 1, 2, 3, 5, 7, 11, 16, 33, 64, 100};
   http_peer peer;
   assert_int_equal(http_peer_init(&peer, opts), IDEM_OK);
