@@ -7,12 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define GONE_MS 10000u
 
 void serving_path(const serving *self, const char *name, char *path, size_t size) {
   snprintf(path, size, "%s/%s", self->folder, name);
+}
+
+void serving_folder(const serving *self, const char *name) {
+  char path[512];
+  serving_path(self, name, path, sizeof path);
+  assert_int_equal(mkdir(path, 0755), 0);
 }
 
 void serving_file(const serving *self, const char *name, const char *text) {

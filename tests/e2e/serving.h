@@ -13,6 +13,8 @@ typedef struct serving {
 /* A folder of its own, with idem.json in it; start when other files are there, too. */
 void serving_make(serving *self, const char *config);
 void serving_file(const serving *self, const char *name, const char *text);
+/* A folder in it. */
+void serving_folder(const serving *self, const char *name);
 void serving_path(const serving *self, const char *name, char *path, size_t size);
 /* Starts and shakes hands. */
 void serving_start(serving *self);
