@@ -66,6 +66,9 @@ static bool is_access_token(const idem__token_rules *rules, const idem__token *t
   return !rules->access_tokens_alone && idem__text_equal_nocase(type, len, "JWT", 3);
 }
 
+/* Who shows it must show a proof as well (RFC 9449, RFC 8705), and none is looked at here: without one it may be stolen. */
+static const char bound[] = "the token is bound to a key, and proofs of that are not taken here";
+
 static const char *fault_of(const idem__token_rules *rules, const idem__token *token,
                             uint64_t now_s, size_t *issuer) {
   yyjson_val *root = yyjson_doc_get_root(token->claims);
@@ -74,6 +77,7 @@ static const char *fault_of(const idem__token_rules *rules, const idem__token *t
   if (!is_access_token(rules, token)) return "the token is of another kind (typ)";
   if (!find_issuer(rules, root, issuer)) return "the token is of another issuer";
   if (!is_for(root, rules->audience)) return "the token is for another audience";
+  if (yyjson_obj_get(root, "cnf")) return bound;
   return time_fault(root, now_s, rules->skew_s);
 }
 
@@ -169,6 +173,7 @@ static const char *introspection_fault(const idem__token_rules *rules, yyjson_va
   if (yyjson_obj_get(root, "iss") && !find_issuer(rules, root, &issuer))
     return "the token is of another issuer";
   if (!is_for(root, rules->audience)) return "the token is for another audience";
+  if (yyjson_obj_get(root, "cnf")) return bound;
   return yyjson_obj_get(root, "exp") ? time_fault(root, now_s, rules->skew_s) : NULL;
 }
 

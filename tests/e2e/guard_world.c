@@ -83,7 +83,7 @@ void open_server(world *in, const idem_http_auth *auth, idem_http_opts http) {
       idem_server_add_tool(in->server, &(idem_tool){.name = "who", .fn = say_who}, NULL, 0),
       IDEM_OK);
   http.auth = auth;
-  idem_serve_opts serve = {.server = in->server, .http = &http};
+  idem_serve_opts serve = {.server = in->server, .http = &http, .grace_ms = 20};
   assert_int_equal(idem_serve(&in->loop, "http://127.0.0.1:0/mcp", &serve, &in->listener), IDEM_OK);
   snprintf(in->url, sizeof in->url, "%s", idem_listener_url(in->listener));
 }
@@ -139,16 +139,18 @@ static const char call_body[] =
 
 idem_fetch *send_body(world *in, const char *authorization, const char *method, const char *name,
                       const char *body, outcome *out) {
-  static char line[TOKEN + 64], method_line[128], name_line[128];
+  static char line[TOKEN + 64], method_line[128], name_line[128], client_line[128];
   snprintf(line, sizeof line, "Authorization: %s", authorization ? authorization : "");
   snprintf(method_line, sizeof method_line, "Mcp-Method: %s", method);
   snprintf(name_line, sizeof name_line, "Mcp-Name: %s", name);
-  const char *headers[8] = {"Content-Type: application/json",
+  const char *headers[9] = {"Content-Type: application/json",
                             "Accept: application/json, text/event-stream",
                             "MCP-Protocol-Version: 2026-07-28", method_line};
   size_t count = 4;
   if (*name) headers[count++] = name_line;
   if (authorization) headers[count++] = line;
+  snprintf(client_line, sizeof client_line, "X-Forwarded-For: %s", in->client ? in->client : "");
+  if (in->client) headers[count++] = client_line;
   idem_fetch_opts opts = {.method = "POST",
                           .url = in->url,
                           .headers = headers,

@@ -28,6 +28,7 @@ typedef struct world {
   char last_form[4096], last_authorization[256];
   const char *introspection; /* what it says of opaque tokens */
   script_conn *held;
+  const char *client; /* whom a proxy names as the caller of what is sent next; NULL: nobody */
   /* What came of a request. */
   bool stopped;
 } world;

@@ -258,6 +258,100 @@ static void one_fetch_is_for_all_and_an_unknown_key_waits_for_the_next(void **st
   close_world(&w);
 }
 
+/* ------------------------------------------------- rotations under load */
+
+#define GOOD 8
+#define FORGED 60
+#define CALLS 240
+#define ROTATIONS 4
+
+typedef struct load {
+  world w;
+  outcome good[GOOD], forged[FORGED];
+  int sent, fine, refused_forgeries;
+  unsigned forged_ids;
+  jwt_key forger;
+} load;
+
+static void send_good(load *self, outcome *out) {
+  char more[64], value[TOKEN + 16];
+  snprintf(more, sizeof more, ",\"jti\":\"%d\"", self->sent++);
+  snprintf(value, sizeof value, "Bearer %s",
+           token_of(&self->w, &self->w.keys[self->w.key_count - 1], more));
+  self->w.client = "192.0.2.1";
+  send_call(&self->w, value, out);
+}
+
+static void send_forged(load *self, outcome *out) {
+  char id[32], value[TOKEN + 16];
+  snprintf(id, sizeof id, "forged-%u", self->forged_ids++);
+  self->forger.id = id;
+  snprintf(value, sizeof value, "Bearer %s", token_of(&self->w, &self->forger, ""));
+  self->w.client = "192.0.2.66";
+  send_call(&self->w, value, out);
+}
+
+/* A new key is published and used at once; the one before it stays for what is under way. */
+static void rotate(world *w) {
+  static const char *const ids[] = {"r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"};
+  static unsigned next;
+  if (w->key_count == 2) {
+    jwt_key_free(&w->keys[0]);
+    w->keys[0] = w->keys[1];
+    w->key_count = 1;
+  }
+  add_key(w, ids[next++ % 8], "ES256");
+}
+
+static void look(load *self) {
+  for (int i = 0; i < GOOD; i++) {
+    outcome *out = &self->good[i];
+    if (out->status == -1) continue;
+    if (out->status != 200) fail_msg("a good request: %d %s", out->status, out->body);
+    if (++self->fine % (CALLS / ROTATIONS) == 0) rotate(&self->w);
+    if (self->sent < CALLS)
+      send_good(self, out);
+    else
+      out->status = -1;
+  }
+  for (int i = 0; i < FORGED; i++) {
+    outcome *out = &self->forged[i];
+    if (out->status == -1) continue;
+    assert_true(out->status == 401 || out->status == 503);
+    self->refused_forgeries++;
+    if (self->fine < CALLS)
+      send_forged(self, out);
+    else
+      out->status = -1;
+  }
+}
+
+static void keys_rotate_while_a_forger_makes_up_names_and_no_good_request_is_refused(void **state) {
+  (void)state;
+  static const char *const proxies[] = {"127.0.0.1", NULL};
+  static load self;
+  self = (load){.sent = 0};
+  open_issuer(&self.w);
+  add_key(&self.w, "r0", "ES256");
+  self.forger = jwt_key_new("forged", "ES256");
+  idem_http_issuer issuer = {.issuer = self.w.issuer_url};
+  open_server(&self.w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1},
+              (idem_http_opts){.trusted_proxies = proxies});
+  idem__guard_pause_ms = 100;
+  uint64_t began = uv_hrtime();
+  for (int i = 0; i < GOOD; i++) send_good(&self, &self.good[i]);
+  for (int i = 0; i < FORGED; i++) send_forged(&self, &self.forged[i]);
+  while (self.fine < CALLS) {
+    uv_run(&self.w.loop, UV_RUN_ONCE);
+    look(&self);
+  }
+  /* However many names were made up, keys were asked for once in each pause. */
+  assert_in_range(self.w.jwks, ROTATIONS, (int)((uv_hrtime() - began) / 100000000u) + 3);
+  assert_true(self.refused_forgeries > 0);
+  jwt_key_free(&self.forger);
+  close_world(&self.w);
+}
+
 static void a_key_that_was_taken_back_opens_nothing_any_more(void **state) {
   (void)state;
   world w;
@@ -416,6 +510,7 @@ int main(void) {
       cmocka_unit_test(tokens_for_others_or_for_another_time_are_refused),
       cmocka_unit_test(keys_that_are_none_change_nothing),
       cmocka_unit_test(one_fetch_is_for_all_and_an_unknown_key_waits_for_the_next),
+      cmocka_unit_test(keys_rotate_while_a_forger_makes_up_names_and_no_good_request_is_refused),
       cmocka_unit_test(a_key_that_was_taken_back_opens_nothing_any_more),
       cmocka_unit_test(who_waits_goes_with_its_connection),
       cmocka_unit_test(keys_may_come_from_a_file),

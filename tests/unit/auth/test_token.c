@@ -155,6 +155,12 @@ static void a_token_has_its_time_and_clocks_may_differ_a_little(void **state) {
   expect_fine(USUAL_HEADER, TIMES(",\"exp\":1000600,\"nbf\":1000030"));
 }
 
+static void a_token_that_is_bound_to_a_key_is_no_bearer_token(void **state) {
+  (void)state;
+  expect_fault(USUAL_HEADER, CLAIMS(",\"cnf\":{\"jkt\":\"x\"}"), "bound to a key");
+  expect_fault(USUAL_HEADER, CLAIMS(",\"cnf\":{\"x5t#S256\":\"x\"}"), "bound to a key");
+}
+
 static void a_key_is_named_by_a_word_and_nothing_is_made_of_it(void **state) {
   (void)state;
   expect_fine("{\"alg\":\"ES256\",\"kid\":\"../../etc/passwd\"}", CLAIMS(""));
@@ -303,6 +309,7 @@ static void what_a_server_says_of_a_token_is_checked_as_well(void **state) {
       "{\"active\":true,\"aud\":\"https://x\",\"sub\":\"a\"}",
       "{\"active\":true,\"aud\":\"" OURS "\",\"iss\":\"https://x\",\"sub\":\"a\"}",
       "{\"active\":true,\"aud\":\"" OURS "\",\"exp\":5,\"sub\":\"a\"}",
+      "{\"active\":true,\"aud\":\"" OURS "\",\"sub\":\"a\",\"cnf\":{}}",
       "{\"active\":true,\"aud\":\"" OURS "\"}"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     if (idem__introspected(&rules, &alloc, bad[i], strlen(bad[i]), NOW, &grant, &why) !=
@@ -375,6 +382,7 @@ int main(void) {
       cmocka_unit_test(tokens_of_other_kinds_are_told_by_their_type),
       cmocka_unit_test(issuer_and_audience_are_compared_exactly),
       cmocka_unit_test(a_token_has_its_time_and_clocks_may_differ_a_little),
+      cmocka_unit_test(a_token_that_is_bound_to_a_key_is_no_bearer_token),
       cmocka_unit_test(a_key_is_named_by_a_word_and_nothing_is_made_of_it),
       cmocka_unit_test(what_is_no_token_is_refused),
       cmocka_unit_test(a_huge_token_is_not_looked_at),
