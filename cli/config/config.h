@@ -9,6 +9,7 @@
 #include <idem/containers.h>
 #include <idem/http.h>
 #include <idem/json.h>
+#include <idem/mcp.h>
 #include <idem/rpc.h>
 #include <idem/schema.h>
 
@@ -78,6 +79,7 @@ typedef struct tool_config {
   const char *annotations;
   const char *input_schema; /* of a hidden one; see config_input_schema */
   const char *output_schema;
+  idem_once once;
   idem_schema *input;  /* see config_input */
   idem_schema *output; /* NULL: none */
   bool input_faulty;   /* and told */

@@ -226,6 +226,12 @@ uint64_t config_usual_deadline(const tool_config *tool) {
   return yyjson_obj_get(value, "query") ? 10000 : yyjson_obj_get(value, "http") ? 30000 : 600000;
 }
 
+/* The schema of the file has no other words. */
+static idem_once once_of(const char *word) {
+  if (!word || strcmp(word, "key") == 0) return IDEM_ONCE_KEY;
+  return strcmp(word, "always") == 0 ? IDEM_ONCE_ALWAYS : IDEM_ONCE_NEVER;
+}
+
 bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   yyjson_val *value = yyjson_obj_iter_get_val(key);
   tool->key = key;
@@ -235,6 +241,7 @@ bool config_tool(serve_config *self, yyjson_val *key, tool_config *tool) {
   tool->description = config_text(value, "description");
   tool->annotations = config_json(self, yyjson_obj_get(value, "annotations"));
   tool->output_schema = config_json(self, yyjson_obj_get(value, "output_schema"));
+  tool->once = once_of(config_text(value, "once"));
   tool->idle_ms = config_number(value, "idle_ms", CONFIG_IDLE_MS);
   tool->output_bytes = config_number(value, "output_bytes", CONFIG_OUTPUT_BYTES);
   tool->deadline_ms = config_number(value, "deadline_ms", config_usual_deadline(tool));

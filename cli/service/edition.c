@@ -81,6 +81,7 @@ static bool add_tool(edition *self, idem_server *server, size_t index) {
                     .input_schema = config_input_schema(&self->config, config),
                     .output_schema = config->output_schema,
                     .annotations = config->annotations,
+                    .once = config->once,
                     .scopes = config->scopes};
   edition_tool_handler(self, index, &tool.fn, &tool.user);
   if (idem_server_add_tool(server, &tool, why, sizeof why) == IDEM_OK) return true;

@@ -57,6 +57,7 @@ static bool join_texts(yyjson_mut_val *content, idem_buf *out) {
 
 void reply_busy(idem_request *request, const tool_config *tool) {
   failure_tell(request, tool, "refused, too many calls are waiting");
+  idem_not_run(request);
   reply_failed(request, "the server is busy: too many calls are waiting; try again later");
 }
 

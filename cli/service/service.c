@@ -24,6 +24,8 @@ idem_server *service_new_server(const serve_config *config, const serve_options 
                            .description = config->description,
                            .instructions = config->instructions,
                            .codes = service_codes(config, options),
+                           .key_ms = options->key_ms,
+                           .lease_ms = options->lease_ms,
                            .log = log};
   idem_server_os(&opts);
   if (idem_server_new(&opts, &server) != IDEM_OK) return NULL;

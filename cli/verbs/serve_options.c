@@ -190,6 +190,19 @@ static bool set_store(serve_options *self, const char *value) {
   return strcmp(value, "memory:") == 0;
 }
 
+static bool set_key(serve_options *self, const char *value) {
+  size_t ms;
+  if (!read_size(value, (size_t)366 * 86400000, &ms)) return false;
+  self->key_ms = ms;
+  return true;
+}
+static bool set_lease(serve_options *self, const char *value) {
+  size_t ms;
+  if (!read_size(value, 86400000, &ms) || ms < 100) return false;
+  self->lease_ms = ms;
+  return true;
+}
+
 static bool set_profile(serve_options *self, const char *value) {
   static const struct {
     const char *name;
@@ -290,6 +303,9 @@ static const struct flag {
     {NULL, "--first-ms", "N", "until a connection must say something (10000)", set_first},
     {"what is kept", "--store", "memory:|sqlite:PATH|redis://HOST",
      "where sessions and tasks are kept (memory:)", set_store},
+    {NULL, "--key-ms", "N", "for how long the answer of a call with a key (86400000)", set_key},
+    {NULL, "--lease-ms", "N", "until a process that is silent is taken for dead (10000)",
+     set_lease},
     {"what a changed file may do", "--reload-may-loosen", NULL,
      "give tools more than they had, without a new start", set_may_loosen},
     {"what a person sees", "--page", NULL, "the page at / also where others could reach it",

@@ -52,6 +52,14 @@ typedef struct idem_server_opts {
   size_t max_task_bytes; /* of their results, and of answers to their questions; 0: 256 MiB */
   size_t
       max_subscriptions; /* of one peer; 0: 1,000; a URI has at most 8 KiB, 256 bytes on average */
+  /* Calls with a key, which happen once (idem_once): for how long a key and its answer are kept, from when it is
+   * over (0: 24 h), how many there may be (0: 100,000; more are refused), and the longest answer that is kept (0: 1 MiB;
+   * who comes again for a longer one is told that it ran). */
+  uint64_t key_ms;
+  size_t max_keys, max_key_bytes;
+  /* With a store that others share: how long after a process has died the others take what it ran for lost.
+   * 0: 10 s. */
+  uint64_t lease_ms;
   /* 32 bytes or more; seals requestState so that any process with the same key can open it. NULL: a
    * random key of this process. `state_key_old`, if given, is still accepted. */
   const void *state_key;
@@ -124,6 +132,14 @@ typedef enum idem_task_support {
   IDEM_TASK_BY_HAND = 3   /* the handler calls idem_task_start when it wants to */
 } idem_task_support;
 
+/* Whether a call may carry a key, HTTP's Idempotency-Key or `_meta["idem/key"]`: then it runs once, and who comes
+ * again with the same key and arguments gets the same answer. */
+typedef enum idem_once {
+  IDEM_ONCE_KEY = 0,    /* it may */
+  IDEM_ONCE_ALWAYS = 1, /* it must: a call without one is refused */
+  IDEM_ONCE_NEVER = 2   /* a key means nothing to this tool: it runs each time */
+} idem_once;
+
 typedef struct idem_tool {
   const char *name; /* 1 to 128 of A-Z a-z 0-9 _ . - */
   const char *title;
@@ -136,6 +152,7 @@ typedef struct idem_tool {
   const char *icons;       /* JSON array */
   const char *meta;        /* JSON object */
   idem_task_support task;
+  idem_once once;
   idem_tool_fn fn;
   void *user;
   void (*release)(
@@ -159,6 +176,10 @@ IDEM_API idem_status idem_server_remove_tool(idem_server *server, const char *na
 IDEM_API idem_status idem_tool_text(idem_request *request, const char *text, size_t len);
 /* The tool ran and failed: a text the model can act on. */
 IDEM_API idem_status idem_tool_failed(idem_request *request, const char *text);
+
+/* The answer that follows is a refusal, and nothing was done: if the call has a key, who comes again with it runs it.
+ * Any request, also one without a key. */
+IDEM_API void idem_not_run(idem_request *request);
 
 /* Any result. `content` is an array of content blocks (text, image, audio, resource, resource_link);
  * NULL gives the structured content as text, or nothing if there is none. `structured` is checked

@@ -32,7 +32,7 @@ typedef enum idem__http_known {
   IDEM__H_TRANSFER_ENCODING,
   IDEM__H_LAST_EVENT_ID,
   IDEM__H_GIVEN, /* the first of those that a route's rules name */
-  IDEM__H_KNOWN = IDEM__H_GIVEN + 4
+  IDEM__H_KNOWN = IDEM__H_GIVEN + 5
 } idem__http_known;
 /* A header that a protocol on top asks for with every request: small letters and hyphens, four or more. */
 typedef struct idem__http_name {

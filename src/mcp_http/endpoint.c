@@ -6,11 +6,12 @@ extern const idem__http_protocol idem__mcp_protocol;
 
 #define OF_LENGTH(n) (UINT32_C(1) << (n))
 static const idem__http_names header_names = {
-    .lengths = OF_LENGTH(10) | OF_LENGTH(8) | OF_LENGTH(14) | OF_LENGTH(20),
+    .lengths = OF_LENGTH(10) | OF_LENGTH(8) | OF_LENGTH(14) | OF_LENGTH(15) | OF_LENGTH(20),
     .list = {[IDEM__MCP_H_METHOD] = {"mcp-method", 10},
              [IDEM__MCP_H_NAME] = {"mcp-name", 8},
              [IDEM__MCP_H_SESSION] = {"mcp-session-id", 14},
-             [IDEM__MCP_H_VERSION] = {"mcp-protocol-version", 20}}};
+             [IDEM__MCP_H_VERSION] = {"mcp-protocol-version", 20},
+             [IDEM__MCP_H_KEY] = {"idempotency-key", 15}}};
 
 static const idem__http_subject subjects[] = {{"tools/call", "name", "tool"},
                                               {"prompts/get", "name", "prompt"},
@@ -191,9 +192,10 @@ static idem_status add_route(idem__mcp_endpoint *endpoint, idem_http_server *htt
       .methods = methods,
       .serve = serve,
       .user = endpoint,
-      .allow_headers = "Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name",
+      .allow_headers = "Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name, "
+                       "Idempotency-Key",
       .allow_prefix = "Mcp-Param-",
-      .expose_headers = "Mcp-Session-Id, MCP-Protocol-Version"};
+      .expose_headers = "Mcp-Session-Id, MCP-Protocol-Version, Idempotency-Replayed"};
   return idem__http_server_add(http, &route, binding);
 }
 

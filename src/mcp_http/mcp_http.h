@@ -49,7 +49,13 @@ void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_reque
 /* Frees the streams that have ended, or all. */
 void idem__sse_sweep(idem__mcp_endpoint *endpoint, bool all);
 /* Where its rules have the headers that every request is asked for (idem__http_given_value). */
-enum { IDEM__MCP_H_METHOD, IDEM__MCP_H_NAME, IDEM__MCP_H_SESSION, IDEM__MCP_H_VERSION };
+enum {
+  IDEM__MCP_H_METHOD,
+  IDEM__MCP_H_NAME,
+  IDEM__MCP_H_SESSION,
+  IDEM__MCP_H_VERSION,
+  IDEM__MCP_H_KEY
+};
 extern const idem__http_rules idem__mcp_rules;
 
 /* --------------------------------------------------------------- sessions */

@@ -24,6 +24,18 @@ static bool get_header(void *ctx, const char *name, const char **value, size_t *
   return found.at != NULL;
 }
 
+static bool get_key(void *ctx, const char **value, size_t *len) {
+  const idem__mcp_serving *serving = ctx;
+  if (!serving->request) return false;
+  idem__view found = idem__http_given_value(serving->request, IDEM__MCP_H_KEY);
+  bool several = serving->request->known_count[IDEM__H_GIVEN + IDEM__MCP_H_KEY] > 1;
+  *value = several ? "" : found.at; /* of which none is a key */
+  *len = several ? 0 : found.len;
+  return several || found.at;
+}
+
+static void mark_replayed(void *ctx) { ((idem__mcp_serving *)ctx)->replayed = true; }
+
 static void set_status(void *ctx, int status) {
   ((idem__mcp_serving *)ctx)->status = (uint16_t)status;
 }
@@ -113,6 +125,8 @@ static bool can_reach(void *ctx) {
 static const idem__edge edge = {
     .can_reach = can_reach,
     .header = get_header,
+    .key = get_key,
+    .replayed = mark_replayed,
     .set_status = set_status,
     .need_scopes = need_scopes,
     .open_session = open_session,
@@ -297,7 +311,7 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
   serving->request = request;
   serving->status = 0;
   serving->stream = 0;
-  serving->new_session = serving->numbered = false;
+  serving->new_session = serving->numbered = serving->replayed = false;
   serving->bad_version = !version_fine(serving, version.at != NULL, named);
   serving->unavailable = serving->peer.unavailable = false;
   serving->peer.assumed = NULL;
@@ -348,7 +362,8 @@ static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal
 
 static void add_headers(void *at, idem__buf *out) {
   idem__mcp_serving *serving = at;
-  if (serving->unavailable) idem__buf_puts(out, "Retry-After: 1\r\n");
+  if (serving->unavailable || serving->status == 503) idem__buf_puts(out, "Retry-After: 1\r\n");
+  if (serving->replayed) idem__buf_puts(out, "Idempotency-Replayed: true\r\n");
   if (serving->needed_scopes && serving->status == 403) {
     const idem_http_exchange *exchange = idem__http_serving_exchange(serving);
     const char *stem = idem__http_conn_challenge(idem__http_exchange_conn(exchange));

@@ -15,6 +15,7 @@ typedef struct idem__mcp_serving {
   bool has_session_header;
   bool modern;      /* its header says so, as it must */
   bool bad_version; /* its header names a revision that is not served */
+  bool replayed;    /* its answer was given before: see once.h of src/mcp_server */
   bool numbered;    /* an event that its client can come back after was sent */
   uint16_t status;
   uint32_t stream; /* 0: not one yet */

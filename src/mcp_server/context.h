@@ -45,8 +45,10 @@ struct idem__context {
   size_t state_len;
   struct idem__round *round; /* legacy: questions under way */
   unsigned rounds;
-  unsigned changes; /* tries to change somebody else's task: see task_method.c */
-  idem__task *task; /* what the request became */
+  unsigned changes;        /* tries to change somebody else's task: see task_method.c */
+  idem__task *task;        /* what the request became */
+  struct idem__once *once; /* the key it runs with; NULL: none. See once.h */
+  void (*go_on)(idem__context *context); /* when it has waited for its key */
   /* of a tool's call, for who looks: see tool_count.c */
   idem_metrics *metrics; /* NULL: not counted */
   idem__method_label tool_label;

@@ -3,6 +3,7 @@
  * error a peer sees; docs/internals/mcp_server.md names it. */
 #include "header_check.h"
 #include "input.h"
+#include "once.h"
 #include "result.h"
 #include "scope.h"
 #include "server.h"
@@ -51,6 +52,7 @@ static void keep_context(void *attachment) {
 
 static void free_context(void *attachment) {
   idem__context *context = attachment;
+  if (context->once) idem__once_abandon(context);
   if (context->task) idem__task_abandon(context);
   if (context->metrics) idem__tool_count_end(context);
   if (context->round) idem__input_cancel(context); /* answered although it had asked */
@@ -400,6 +402,25 @@ static bool is_modern(const idem__context *context) {
   return context->method && context->method->revisions == IDEM_MCP_2026_07_28;
 }
 
+static void run_plain(idem__context *context) {
+  idem__once_runs(context);
+  idem__request_run_method(context->request);
+}
+
+/* A method of the application's own happens once where its request has a key. */
+static bool pass_key(idem__context *context) {
+  uint8_t name[IDEM__SHA256_BYTES];
+  idem__once_key key;
+  size_t len;
+  const char *called = idem__request_name(context->request, &len);
+  if (!idem__once_read_key(context, true, &key)) return false;
+  if (!key.text) return true;
+  idem__once_name(context, called, len, &key, name);
+  if (!idem__once_admit(context, name, context->params, run_plain)) return false;
+  idem__once_runs(context);
+  return true;
+}
+
 static bool gate(idem_request *request, yyjson_val *params, void *user) {
   (void)user;
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
@@ -417,7 +438,7 @@ static bool gate(idem_request *request, yyjson_val *params, void *user) {
     idem__reply_bad_param(context, "_meta", "object", meta);
     return false;
   }
-  return read_progress_token(context);
+  return read_progress_token(context) && (context->method || pass_key(context));
 }
 
 /* ----------------------------------------------------------------- registering */

@@ -30,6 +30,8 @@ typedef struct idem__tool_entry {
   bool output_is_object;
   idem__header_rules headers; /* x-mcp-header: see header_check.c */
   idem_task_support task;
+  idem_once once;
+  bool may_repeat; /* idempotentHint */
   idem_tool_fn fn;
 } idem__tool_entry;
 

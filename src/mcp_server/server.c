@@ -4,6 +4,7 @@
 #include "define.h"
 #include "input.h"
 #include "news.h"
+#include "once.h"
 #include "scope.h"
 #include "task.h"
 
@@ -40,6 +41,10 @@ static void set_defaults(idem_server_opts *opts) {
   if (!opts->max_tasks) opts->max_tasks = 10000;
   if (!opts->max_task_bytes) opts->max_task_bytes = (size_t)256 << 20;
   if (!opts->max_subscriptions) opts->max_subscriptions = 1000;
+  if (!opts->key_ms) opts->key_ms = (uint64_t)24 * 60 * 60 * 1000;
+  if (!opts->max_keys) opts->max_keys = 100000;
+  if (!opts->max_key_bytes) opts->max_key_bytes = (size_t)1 << 20;
+  if (!opts->lease_ms) opts->lease_ms = 10000;
   if (!opts->state_ms) opts->state_ms = 600000;
   if (!opts->revisions) opts->revisions = ALL_REVISIONS;
 }
@@ -146,25 +151,36 @@ static idem_status prepare_info(idem_server *server) {
 }
 
 static void stop_watching(idem_server *server) {
-  if (!server->store) return;
-  idem__store_unwatch(server->store, server->news);
-  idem__store_unwatch(server->store, server->task_changes);
-  server->news = server->task_changes = NULL;
+  idem__store_watcher **all[] = {&server->news, &server->task_changes, &server->once_changes,
+                                 &server->node_changes};
+  for (size_t i = 0; server->store && i < sizeof all / sizeof all[0]; i++) {
+    idem__store_unwatch(server->store, *all[i]);
+    *all[i] = NULL;
+  }
 }
 
 static void leave_store(idem_server *server) {
   stop_watching(server);
+  if (server->store) idem__node_leave(server);
   idem__store_unref(server->store);
   server->store = NULL;
 }
 
 static idem_status join_store(idem_server *server, idem__store *store) {
+  const struct {
+    idem__store_space space;
+    idem__store_watch_fn fn;
+    idem__store_watcher **out;
+  } all[] = {{IDEM__STORE_NEWS, idem__server_on_news, &server->news},
+             {IDEM__STORE_TASKS, idem__task_on_change, &server->task_changes},
+             {IDEM__STORE_ONCE, idem__once_on_change, &server->once_changes},
+             {IDEM__STORE_NODES, idem__once_on_node, &server->node_changes}};
+  idem_status status = IDEM_OK;
   server->store = store;
-  idem_status status =
-      idem__store_watch(store, IDEM__STORE_NEWS, idem__server_on_news, server, &server->news);
-  if (status != IDEM_OK) return status;
-  return idem__store_watch(store, IDEM__STORE_TASKS, idem__task_on_change, server,
-                           &server->task_changes);
+  for (size_t i = 0; status == IDEM_OK && i < sizeof all / sizeof all[0]; i++)
+    status = idem__store_watch(store, all[i].space, all[i].fn, server, all[i].out);
+  if (status == IDEM_OK) idem__node_join(server);
+  return status;
 }
 
 static idem_status make_store(idem_server *server) {
@@ -196,6 +212,7 @@ static idem_status make_parts(idem_server *server) {
   if (status == IDEM_OK) status = prepare_info(server);
   if (status == IDEM_OK) status = idem__registry_first(server);
   if (status == IDEM_OK) status = idem__state_keys(server);
+  if (status == IDEM_OK) status = idem__onces_new(server);
   if (status == IDEM_OK) status = make_store(server);
   if (status == IDEM_OK) status = idem__tasks_new(server);
   if (status == IDEM_OK) status = idem__methods_register(server);
@@ -233,6 +250,7 @@ void idem_server_free(idem_server *server) {
   stop_watching(server);                 /* others who share the store may go on */
   idem__worker_free(server->own_worker); /* those of loops go with their listeners */
   idem__workers_destroy_ended(server);
+  idem__onces_free(server);
   idem__tasks_free(server);
   idem__elicitations_free(server);
   idem__scopes_free(server);

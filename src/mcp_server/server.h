@@ -5,13 +5,16 @@
 
 #include "../store/store.h"
 #include "method.h"
+#include "node.h"
 #include "registry.h"
 
 struct idem_server {
   idem_alloc alloc;
   idem_server_opts opts; /* strings replaced by owned copies */
   idem__store *store;    /* what is shared with other loops, and may be with other servers */
-  idem__store_watcher *news, *task_changes;
+  idem__store_watcher *news, *task_changes, *once_changes, *node_changes;
+  idem__node node;                   /* this one among those that share the store */
+  struct idem__once_table *onces;    /* see once.h */
   struct idem__task_news *task_news; /* others' changes to tasks, to be loaded; the tasks' lock */
   size_t task_news_count;
   _Atomic unsigned listening; /* open subscriptions/listen that name tasks */

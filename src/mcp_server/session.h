@@ -63,6 +63,10 @@ void idem__session_change_for(idem__mcp_peer *peer, const idem__session_change *
 typedef struct idem__edge {
   /* A request header by lower-case name; false: absent. */
   bool (*header)(void *ctx, const char *name, const char **value, size_t *len);
+  /* The key that came with the request; false: none. NULL: there are none here. */
+  bool (*key)(void *ctx, const char **value, size_t *len);
+  /* The answer was given before, to another request with its key. May be NULL. */
+  void (*replayed)(void *ctx);
   /* A question would reach the client, now or when it comes back. */
   bool (*can_reach)(void *ctx);
   /* The HTTP status of an error that no handler made. */

@@ -2,6 +2,7 @@
  * io.modelcontextprotocol/tasks extension of 2026-07-28. A handler need not know: its request turns
  * into a task, and its answer becomes the task's. */
 #include "task.h"
+#include "once.h"
 #include "page.h"
 #include "result.h"
 #include "server.h"
@@ -66,6 +67,7 @@ static idem_status answer_created(idem__context *context, idem__task *task) {
   if (status == IDEM_OK) {
     idem__answer answer = {.value = {IDEM__VALUE_OWN, result.buf.data, result.buf.len, NULL}};
     status = idem__request_settle(context->request, &answer);
+    if (status == IDEM_OK) idem__once_became_task(context, result.buf.data, result.buf.len);
   }
   idem__result_abandon(&result);
   return status;

@@ -2,6 +2,7 @@
  * after it, the result written as the peer's revision knows it. */
 #include "header_check.h"
 #include "input.h"
+#include "once.h"
 #include "page.h"
 #include "result.h"
 #include "scope.h"
@@ -60,6 +61,7 @@ void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revisi
 
 void idem__context_run(idem__context *context) {
   idem_request *request = context->request;
+  idem__once_runs(context);
   if (context->tool) {
     context->tool->fn(request, context->arguments, context->tool->head.user);
   } else if (context->resource) {
@@ -158,6 +160,25 @@ static bool find_arguments(idem__context *context, yyjson_val *params) {
   return true;
 }
 
+static void call(idem__context *context) {
+  if (idem__task_admit(context, context->params)) idem__context_run(context);
+}
+
+/* True: it may run now. Else it is refused, has its answer, or waits for another call with its key. */
+static bool pass_key(idem__context *context) {
+  const char *tool = context->tool->name;
+  uint8_t name[IDEM__SHA256_BYTES];
+  idem__once_key key;
+  if (!idem__once_read_key(context, false, &key)) return false;
+  if (!key.text && context->tool->once == IDEM_ONCE_ALWAYS) {
+    idem__reply_bad_param(context, "_meta." IDEM__ONCE_META, "a key: this tool wants one", NULL);
+    return false;
+  }
+  if (!key.text || context->tool->once == IDEM_ONCE_NEVER) return true;
+  idem__once_name(context, tool, strlen(tool), &key, name);
+  return idem__once_admit(context, name, context->arguments, call);
+}
+
 void idem__run_tools_call(idem__context *context, yyjson_val *params) {
   if (!find_tool(context, params) || !find_arguments(context, params)) return;
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
@@ -167,8 +188,7 @@ void idem__run_tools_call(idem__context *context, yyjson_val *params) {
   }
   if (!arguments_fine(context)) return;
   if (!idem__input_read(context, params)) return;
-  if (!idem__task_admit(context, params)) return;
-  idem__context_run(context);
+  if (pass_key(context)) call(context);
 }
 
 /* ----------------------------------------------------------------- answering */

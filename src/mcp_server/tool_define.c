@@ -124,6 +124,17 @@ static idem_status define_output(idem_server *server, const char *text, idem__to
   return status;
 }
 
+/* Most do not say so: then nothing is parsed. The text is of our own writing, without spaces. */
+static bool may_repeat(const idem_alloc *alloc, const char *annotations) {
+  yyjson_alc alc = idem__json_alc(alloc);
+  if (!strstr(annotations, "\"idempotentHint\":true")) return false;
+  yyjson_doc *doc =
+      yyjson_read_opts((char *)(uintptr_t)annotations, strlen(annotations), 0, &alc, NULL);
+  bool may = yyjson_is_true(yyjson_obj_get(yyjson_doc_get_root(doc), "idempotentHint"));
+  yyjson_doc_free(doc);
+  return may;
+}
+
 static idem_status copy_texts(idem_server *server, const idem_tool *from, idem__tool_entry *tool) {
   idem_status status = IDEM_OK;
   tool->head.name = tool->name = idem__server_copy(server, from->name, &status);
@@ -132,6 +143,8 @@ static idem_status copy_texts(idem_server *server, const idem_tool *from, idem__
   if (status == IDEM_OK) {
     status = idem__definition_json(server, from->annotations, '{', &tool->annotations);
   }
+  if (status == IDEM_OK && tool->annotations)
+    tool->may_repeat = may_repeat(&server->alloc, tool->annotations);
   if (status == IDEM_OK) status = idem__definition_json(server, from->icons, '[', &tool->icons);
   if (status == IDEM_OK) status = idem__definition_json(server, from->meta, '{', &tool->meta);
   return status;
@@ -172,6 +185,7 @@ idem_status idem_server_add_tool(idem_server *server, const idem_tool *from, cha
   idem__tool_entry *tool = idem__entry_new(server, sizeof *tool, free_entry);
   if (!tool) return IDEM_E_NOMEM;
   tool->task = from->task;
+  tool->once = from->once;
   tool->fn = from->fn;
   tool->head.user = from->user;
   idem_status status = define(server, from, tool, why, why_len);

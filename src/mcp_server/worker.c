@@ -1,6 +1,7 @@
 /* worker.c - what one thread's peers share: the snapshot in use, a schema context, and who is told of
  * changes. Changes may come from any thread; they wait in the worker until its own thread delivers. */
 #include "notify.h"
+#include "once.h"
 #include "page.h"
 #include "server.h"
 #include "session.h"
@@ -47,16 +48,7 @@ idem__worker_lists *idem__worker_snapshot(idem__mcp_worker *worker) {
 
 /* ------------------------------------------------------------------ posting */
 
-typedef struct idem__posted {
-  struct idem__posted *next;
-  void (*fn)(void *arg);
-  void *arg;
-} idem__posted;
-
-idem_status idem__worker_post(idem__mcp_worker *worker, void (*fn)(void *arg), void *arg) {
-  idem__posted *posted = idem__malloc(&worker->alloc, sizeof *posted);
-  if (!posted) return IDEM_E_NOMEM;
-  *posted = (idem__posted){.fn = fn, .arg = arg};
+static void add_posted(idem__mcp_worker *worker, idem__posted *posted) {
   idem__server_lock(worker->server);
   *worker->posted_end = posted;
   worker->posted_end = &posted->next;
@@ -65,7 +57,20 @@ idem_status idem__worker_post(idem__mcp_worker *worker, void (*fn)(void *arg), v
     worker->wake(worker, worker->wake_user);
   else
     idem__worker_deliver(worker);
+}
+
+idem_status idem__worker_post(idem__mcp_worker *worker, void (*fn)(void *arg), void *arg) {
+  idem__posted *posted = idem__malloc(&worker->alloc, sizeof *posted);
+  if (!posted) return IDEM_E_NOMEM;
+  *posted = (idem__posted){.fn = fn, .arg = arg};
+  add_posted(worker, posted);
   return IDEM_OK;
+}
+
+void idem__worker_post_lent(idem__mcp_worker *worker, idem__posted *posted) {
+  posted->lent = true;
+  posted->next = NULL;
+  add_posted(worker, posted);
 }
 
 void idem__worker_run_posted(idem__mcp_worker *worker) {
@@ -76,8 +81,9 @@ void idem__worker_run_posted(idem__mcp_worker *worker) {
   idem__server_unlock(worker->server);
   while (posted) {
     idem__posted *next = posted->next;
+    bool lent = posted->lent;
     posted->fn(posted->arg);
-    idem__free(&worker->alloc, posted);
+    if (!lent) idem__free(&worker->alloc, posted);
     posted = next;
   }
 }
@@ -159,6 +165,7 @@ void idem__worker_free(idem__mcp_worker *worker) {
   idem__list_remove(&worker->link);
   idem__server_unlock(worker->server);
   idem__worker_run_posted(worker); /* so that what it holds is let go of */
+  idem__once_forget_worker(worker);
   idem__tasks_forget_hub(worker);
   idem__store_queue_free(worker->store_queue);
   worker->store_queue = NULL;
@@ -326,6 +333,7 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
     deliver_updates(worker);
     idem__worker_tell_waiting(worker);
     idem__tasks_deliver(worker);
+    idem__once_deliver(worker);
     for (idem__list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
       idem__mcp_subscriber *subscriber = IDEM__CONTAINER(at, idem__mcp_subscriber, link);
       subscriber->on_delivered(subscriber);
@@ -336,8 +344,30 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
 
 /* --------------------------------------------------------------------- time */
 
+#define ONCE_TICK_MS 1000u
+
+/* How often its node's record and its keys want to be looked at; UINT64_MAX: they do not. */
+static uint64_t tick_interval(const idem__mcp_worker *worker) {
+  uint64_t interval = idem__node_interval_ms(worker->server);
+  bool waits = idem__once_waits(worker);
+  return waits && interval > ONCE_TICK_MS ? ONCE_TICK_MS : interval;
+}
+
+static void tick(idem__mcp_worker *worker, uint64_t now_ms) {
+  idem__node_renew(worker, now_ms);
+  idem__once_tick(worker);
+  uint64_t interval = tick_interval(worker);
+  worker->tick_ms = interval == UINT64_MAX ? 0 : now_ms + interval;
+}
+
+static uint64_t tick_deadline(const idem__mcp_worker *worker) {
+  return tick_interval(worker) == UINT64_MAX ? UINT64_MAX : worker->tick_ms;
+}
+
 uint64_t idem__worker_deadline(idem__mcp_worker *worker) {
   uint64_t at = idem__store_queue_deadline(worker->store_queue);
+  uint64_t tick_at = tick_deadline(worker);
+  if (tick_at < at) at = tick_at;
   for (idem__list *link = worker->subscribers.next; link != &worker->subscribers;
        link = link->next) {
     idem__mcp_subscriber *subscriber = IDEM__CONTAINER(link, idem__mcp_subscriber, link);
@@ -350,6 +380,7 @@ uint64_t idem__worker_deadline(idem__mcp_worker *worker) {
 void idem__worker_expire(idem__mcp_worker *worker, uint64_t now_ms) {
   if (idem__store_queue_deadline(worker->store_queue) <= now_ms)
     idem__store_queue_expire(worker->store_queue, now_ms);
+  if (tick_deadline(worker) <= now_ms) tick(worker, now_ms);
   for (idem__list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
     idem__mcp_subscriber *subscriber = IDEM__CONTAINER(at, idem__mcp_subscriber, link);
     if (subscriber->deadline(subscriber) <= now_ms) subscriber->on_time(subscriber, now_ms);

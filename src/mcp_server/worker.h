@@ -23,6 +23,14 @@ typedef struct idem__updated_uri {
 } idem__updated_uri;
 #define IDEM__UPDATES_MAX 10000u
 
+/* A function to be called on a worker's thread. */
+typedef struct idem__posted {
+  struct idem__posted *next;
+  void (*fn)(void *arg);
+  void *arg;
+  bool lent; /* whoever posted it keeps it until it is called */
+} idem__posted;
+
 /* Told as well: an endpoint of the HTTP folder, for its legacy streams. Several may serve one worker. */
 typedef struct idem__mcp_subscriber {
   idem__list link; /* in worker->subscribers */
@@ -48,7 +56,7 @@ struct idem__mcp_worker {
   _Atomic uint32_t changed;   /* bit per idem__list_kind */
   idem__updated_uri *updated; /* guarded by the server's lock */
   size_t updated_count;
-  struct idem__posted *posted, **posted_end;   /* guarded by the server's lock */
+  idem__posted *posted, **posted_end;          /* guarded by the server's lock */
   struct idem__waiting_news *news, **news_end; /* so are these: see news.c */
   size_t waiting_news, waiting_bytes;
   idem__list waiters;                   /* tasks/result of 2025-11-25: see task_result.c */
@@ -62,6 +70,7 @@ struct idem__mcp_worker {
   void (*wake)(idem__mcp_worker *worker, void *user);
   void *wake_user;
   idem__list subscribers;
+  uint64_t tick_ms;               /* when its node and its keys are looked at next; 0: soon */
   idem__store_queue *store_queue; /* what its requests ask of the store; NULL once it has ended */
   /* Counters of tools: of its own where a runtime shows them (told once they are there), since calls may
    * outlive the metrics of their conns; else those of each conn. */
@@ -82,6 +91,8 @@ void idem__worker_free(idem__mcp_worker *worker);
 void idem__workers_destroy_ended(idem_server *server);
 /* Has `fn` called on the worker's thread, soon. From any thread. NOMEM: it will not be. */
 idem_status idem__worker_post(idem__mcp_worker *worker, void (*fn)(void *arg), void *arg);
+/* ... with memory of the caller's. */
+void idem__worker_post_lent(idem__mcp_worker *worker, idem__posted *posted);
 /* Calls them now, before what they use goes. On the worker's thread. */
 void idem__worker_run_posted(idem__mcp_worker *worker);
 /* A conn for one line peer of this worker; `principal` is copied and may be NULL. */

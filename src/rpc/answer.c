@@ -72,10 +72,16 @@ IDEM__APART static idem_status put_error(idem__buf *out, const idem_policy *poli
                                          const idem__answer *answer) {
   const char *message = answer->message ? answer->message : idem__code_text(answer->code);
   if (!message) message = "Server error";
-  TRY(idem__buf_printf(out, ",\"error\":{\"code\":%lld,\"message\":", (long long)answer->code));
+  TRY(idem__buf_printf(out, "{\"code\":%lld,\"message\":", (long long)answer->code));
   TRY(idem__text_json_string(out, message, strlen(message)));
   TRY(put_data(out, policy, &answer->value));
   return idem__buf_puts(out, "}");
+}
+
+idem_status idem__answer_put_value(idem__buf *out, const idem_policy *policy,
+                                   const idem__answer *answer) {
+  return answer->is_error ? put_error(out, policy, answer)
+                          : idem__value_put(out, policy, &answer->value);
 }
 
 static idem_status put_result(idem__buf *out, const idem_policy *policy,
@@ -94,7 +100,12 @@ IDEM__HOT idem_status idem__answer_put(idem__buf *out, const idem_policy *policy
   idem_status status = idem__buf_reserve(out, ENVELOPE + id->raw_len);
   if (status != IDEM_OK) return status;
   put_head(out, policy, id);
-  status = answer->is_error ? put_error(out, policy, answer) : put_result(out, policy, answer);
+  if (IDEM__UNLIKELY(answer->is_error)) {
+    status = idem__buf_puts(out, ",\"error\":");
+    if (status == IDEM_OK) status = put_error(out, policy, answer);
+  } else {
+    status = put_result(out, policy, answer);
+  }
   if (status == IDEM_OK) status = idem__buf_puts(out, "}");
   if (status != IDEM_OK) out->len = before;
   return status;

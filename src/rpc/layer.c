@@ -56,6 +56,14 @@ void idem__request_on_late_answer(idem_request *request, idem__late_answer_fn fn
   request->late_answer = fn;
 }
 
+void idem__request_set_guard(idem_request *request, const idem__request_guard *guard) {
+  request->guard = guard;
+}
+
+void idem__request_run_method(idem_request *request) {
+  request->method->fn(request, request->params, request->method->user);
+}
+
 /* ------------------------------------------------------------------ conn */
 
 bool idem__conn_owes(idem_conn *conn, const idem__id *id) {

@@ -408,6 +408,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->attachment_keep = NULL;
   request->counted = false;
   request->late_answer = NULL;
+  request->guard = NULL;
   request->attachment = NULL;
   request->id_kept = false;
   request->live = true;

@@ -108,6 +108,7 @@ void idem__request_detach(idem_request *request) {
 
 void idem__request_cancel(idem_request *request, idem_cancel_reason reason) {
   idem_cancel_fn fn = request->on_cancel;
+  if (request->guard && request->guard->cancel(request, reason)) return;
   request->cancelled = true;
   request->on_cancel = NULL;
   if (fn) fn(request, reason, request->cancel_user);
@@ -127,6 +128,7 @@ static bool already_ended(idem_request *request) {
 
 IDEM__HOT static idem_status reply(idem_request *request, const idem__answer *answer) {
   if (IDEM__UNLIKELY(already_ended(request))) return IDEM_E_STATE;
+  if (IDEM__UNLIKELY(request->guard != NULL)) return request->guard->answer(request, answer);
   idem_status status;
   request->ended = true;
   if (IDEM__UNLIKELY(request->settled)) {

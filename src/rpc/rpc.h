@@ -135,6 +135,9 @@ IDEM__COLD idem__answer idem__answer_timed_out(idem_code_set codes);
  * without raw token is written as the policy's unknown id. */
 idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const idem__id *id,
                              const idem__answer *answer);
+/* ... what it says alone: the result, or the error object. */
+idem_status idem__answer_put_value(idem__buf *out, const idem_policy *policy,
+                                   const idem__answer *answer);
 
 /* ---------------------------------------------------------------- router */
 
@@ -175,6 +178,15 @@ void *idem__request_attachment(const idem_request *request);
 /* Settled before its handler answered: who takes the answer all the same. */
 typedef void (*idem__late_answer_fn)(idem_request *request, const idem__answer *answer);
 void idem__request_on_late_answer(idem_request *request, idem__late_answer_fn fn);
+/* Stands between a handler and what becomes of its request. */
+typedef struct idem__request_guard {
+  /* Instead of the answer's going out: to be given later, or at once, by idem__reply_answer once the guard
+   * is gone. The request is not ended meanwhile. What the answer points to is lent for the call. */
+  idem_status (*answer)(idem_request *request, const idem__answer *answer);
+  /* True: the handler is not told that its answer has lost its purpose. */
+  bool (*cancel)(idem_request *request, idem_cancel_reason reason);
+} idem__request_guard;
+void idem__request_set_guard(idem_request *request, const idem__request_guard *guard); /* NULL */
 /* Any answer, for layers with forms of their own. Ends the request. */
 idem_status idem__reply_answer(idem_request *request, const idem__answer *answer);
 /* A result that idem wrote: not checked again. */
@@ -185,6 +197,8 @@ idem_status idem__reply_error_own(idem_request *request, int64_t code, const cha
 idem_status idem__request_settle(idem_request *request, const idem__answer *answer);
 /* Tells the handler that its answer has lost its purpose. */
 IDEM__COLD void idem__request_cancel(idem_request *request, idem_cancel_reason reason);
+/* Calls the handler that its method was registered with. */
+void idem__request_run_method(idem_request *request);
 /* Calls a handler again for a request that was kept: the same rules apply to its return. */
 void idem__request_rerun(idem_request *request, void (*run)(void *ctx), void *ctx);
 /* A settled request leaves its conn: the end of the conn no longer cancels it. */

@@ -19,8 +19,10 @@ typedef struct idem__store idem__store;
 typedef enum idem__store_space {
   IDEM__STORE_SESSIONS, /* legacy sessions over HTTP, with the log of their events */
   IDEM__STORE_TASKS,
-  IDEM__STORE_NEWS, /* no records: only what is told (a resource was updated) */
-  IDEM__STORE_KEYS, /* secrets of all who share the store: what seals requestState */
+  IDEM__STORE_NEWS,  /* no records: only what is told (a resource was updated) */
+  IDEM__STORE_KEYS,  /* secrets of all who share the store: what seals requestState */
+  IDEM__STORE_ONCE,  /* calls with a key: who runs one, or what it came to */
+  IDEM__STORE_NODES, /* the servers that share the store, as long as they live */
   IDEM__STORE_SPACES
 } idem__store_space;
 

@@ -81,8 +81,10 @@ static idem_status new_entry(idem__runtime *runtime, idem_server *server, idem__
 
 static idem_status new_worker(idem__loop_worker *entry) {
   idem_status status = idem__worker_new(entry->server, wake, entry, &entry->worker);
-  if (status == IDEM_OK) entry->worker->show_metrics = idem__web_metrics_add;
-  return status;
+  if (status != IDEM_OK) return status;
+  entry->worker->show_metrics = idem__web_metrics_add;
+  arm(entry); /* its node's lease runs from the start */
+  return IDEM_OK;
 }
 
 /* An entry whose worker could not be made stays, and the next to come tries again. */

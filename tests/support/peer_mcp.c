@@ -36,7 +36,11 @@ static idem_status use_later(peer *p) {
   if (!seed) return IDEM_OK;
   idem_server *server = p->fixture.server;
   later_store_opts opts = {.seed = strtoull(seed, NULL, 10)};
-  p->later = later_store_new(idem__store_ref(server->store), &opts);
+  idem__store *inner;
+  idem_status status =
+      idem__store_memory_new(&(idem__store_memory_opts){.alloc = &server->alloc}, &inner);
+  if (status != IDEM_OK) return status;
+  p->later = later_store_new(inner, &opts);
   return idem__server_use_store(server, p->later);
 }
 

@@ -175,6 +175,9 @@ static void set_server(const reader *r, idem_server_opts *server, const char *na
       {"input_ms", .time = &server->input_ms},
       {"no_task_status", .flag = &server->no_task_status},
       {"no_logging", .flag = &server->no_logging},
+      {"key_ms", .time = &server->key_ms},
+      {"max_keys", .size = &server->max_keys},
+      {"max_key_bytes", .size = &server->max_key_bytes},
   };
   if (strcmp(name, "more") == 0) { /* capabilities of the program's own */
     server->extensions = "{\"com.example/maps\":{\"zoom\":3}}";

@@ -96,10 +96,11 @@ static void a_page_may_send_every_header_of_mcp(void **state) {
   static const char *const wanted[] = {
       "Access-Control-Allow-Origin: http://localhost:3000\r\n",
       "Access-Control-Allow-Methods: GET, HEAD, DELETE, POST\r\n",
-      "Access-Control-Allow-Headers: Authorization, Content-Type, Accept, Mcp-Session-Id, "
-      "MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name, mcp-param-city\r\n",
-      "Access-Control-Expose-Headers: Retry-After, WWW-Authenticate, Mcp-Session-Id, "
-      "MCP-Protocol-Version\r\n"};
+      ("Access-Control-Allow-Headers: Authorization, Content-Type, Accept, Mcp-Session-Id, "
+       "MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name, Idempotency-Key, "
+       "mcp-param-city\r\n"),
+      ("Access-Control-Expose-Headers: Retry-After, WWW-Authenticate, Mcp-Session-Id, "
+       "MCP-Protocol-Version, Idempotency-Replayed\r\n")};
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
     if (!strstr(answer, wanted[i])) fail_msg("no %s in:\n%s", wanted[i], answer);
   free(answer);

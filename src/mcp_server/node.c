@@ -1,0 +1,100 @@
+/* node.c - see node.h. */
+#include "node.h"
+#include "server.h"
+#include "worker.h"
+
+#include <string.h>
+
+static idem__store_op op_for(const idem_server *server, const char *id, idem__store_verb verb) {
+  return (idem__store_op){.verb = verb,
+                          .space = IDEM__STORE_NODES,
+                          .name = id,
+                          .name_len = IDEM__NODE_ID,
+                          .now_ms = idem__server_wall_ms(server)};
+}
+
+/* In memory nothing of a server outlives it but by mistake: its record needs no time. */
+static uint64_t time_to_live(const idem_server *server) {
+  return server->store->kind->immediate ? 0 : server->opts.lease_ms;
+}
+
+static idem__store_op put_op(const idem_server *server) {
+  idem__store_op op = op_for(server, server->node.id, IDEM__STORE_PUT);
+  op.expect = IDEM__STORE_ANY;
+  op.ttl_ms = time_to_live(server);
+  return op;
+}
+
+/* Random as the server's seed is, and no other of this process has it. */
+static void make_id(idem_server *server) {
+  static const char hex[] = "0123456789abcdef";
+  const uint64_t parts[] = {idem__router_seed(server->router), (uint64_t)(uintptr_t)server,
+                            idem__server_wall_ms(server)};
+  uint8_t digest[IDEM__SHA256_BYTES];
+  idem__sha256 sha;
+  idem__sha256_init(&sha);
+  idem__sha256_add(&sha, parts, sizeof parts);
+  idem__sha256_end(&sha, digest);
+  for (size_t i = 0; i < IDEM__NODE_ID / 2; i++) {
+    server->node.id[2 * i] = hex[digest[i] >> 4];
+    server->node.id[2 * i + 1] = hex[digest[i] & 15];
+  }
+}
+
+void idem__node_join(idem_server *server) {
+  make_id(server);
+  idem__store_op op = put_op(server);
+  idem__store_run(server->store, &op);
+}
+
+void idem__node_leave(idem_server *server) {
+  if (!server->node.id[0]) return;
+  idem__store_op op = op_for(server, server->node.id, IDEM__STORE_REMOVE);
+  op.expect = IDEM__STORE_ANY;
+  idem__store_run(server->store, &op);
+  memset(server->node.id, 0, sizeof server->node.id);
+}
+
+bool idem__node_is_own(const idem_server *server, const char *id) {
+  return strcmp(server->node.id, id) == 0;
+}
+
+/* ------------------------------------------------------------------ renewing */
+
+uint64_t idem__node_interval_ms(const idem_server *server) {
+  if (!server->node.id[0] || !time_to_live(server)) return UINT64_MAX;
+  return server->opts.lease_ms / 4 + 1;
+}
+
+/* Its time was over: whoever looked meanwhile took it for dead. From now on it is there again; what was
+ * taken from it has other versions. */
+static void on_touched(const idem__store_answer *answer, void *user) {
+  idem__mcp_worker *worker = user;
+  if (answer->status != IDEM_E_NOTFOUND) return;
+  idem_logf(worker->server->opts.log, IDEM_LOG_WARN, "the lease of this process had ended", "%s",
+            worker->server->node.id);
+  idem__store_op op = put_op(worker->server);
+  idem__store_run(worker->server->store, &op);
+}
+
+/* One of the workers does it. */
+void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms) {
+  idem_server *server = worker->server;
+  uint64_t interval = idem__node_interval_ms(server);
+  uint64_t last = atomic_load(&server->node.renewed_ms);
+  if (interval == UINT64_MAX || (last && now_ms < last + interval / 2)) return;
+  if (!atomic_compare_exchange_strong(&server->node.renewed_ms, &last, now_ms)) return;
+  idem__store_op op = op_for(server, server->node.id, IDEM__STORE_TOUCH);
+  op.ttl_ms = time_to_live(server);
+  op.done = on_touched;
+  op.user = worker;
+  idem__store_submit(server->store, worker->store_queue, &op, NULL);
+}
+
+void idem__node_find(idem_server *server, idem__store_queue *queue, const char *id,
+                     idem__store_done done, void *user) {
+  idem__store_op op = op_for(server, id, IDEM__STORE_GET);
+  op.done = done;
+  op.user = user;
+  idem__store_submit(server->store, queue, &op, NULL);
+}

@@ -1,0 +1,29 @@
+/* node.h - a server among those that share a store: it has a name, and a record that lives as long as the server says so
+ * now and then. What belongs to a node whose record is gone belongs to nobody any more. See
+ * docs/internals/mcp_server.md. */
+#ifndef IDEM_MCP_NODE_H
+#define IDEM_MCP_NODE_H
+
+#include "../store/store.h"
+#include "nouns.h"
+
+#define IDEM__NODE_ID 32
+
+typedef struct idem__node {
+  char id[IDEM__NODE_ID + 1];  /* "": it has no store yet */
+  _Atomic uint64_t renewed_ms; /* in the time of the workers' driver */
+} idem__node;
+
+/* With its store; before serving. */
+void idem__node_join(idem_server *server);
+void idem__node_leave(idem_server *server);
+/* Its record lives on. On a worker's thread, often enough: when it is time it asks the store. */
+void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms);
+uint64_t idem__node_interval_ms(const idem_server *server); /* UINT64_MAX: not needed */
+/* This server's own name. */
+bool idem__node_is_own(const idem_server *server, const char *id);
+/* Is it there? `done` is told OK, NOTFOUND (it is dead), or that nobody knows. */
+void idem__node_find(idem_server *server, idem__store_queue *queue, const char *id,
+                     idem__store_done done, void *user);
+
+#endif

@@ -1,0 +1,206 @@
+/* once.h - calls that happen once: a request may carry a key, and whoever comes again with the same key
+ * and the same arguments gets the answer of the first. A *once* is such a key while this server has to do with
+ * it: who runs the call, and who waits for its answer. What is known beyond that is a record in the store, so that
+ * it holds for all who share it. See docs/internals/mcp_server.md. */
+#ifndef IDEM_MCP_ONCE_H
+#define IDEM_MCP_ONCE_H
+
+#include "../store/store.h"
+#include "node.h"
+#include "nouns.h"
+#include "worker.h"
+
+#define IDEM__ONCE_META "idem/key"
+#define IDEM__ONCE_REPLAYED "idem/replayed"
+#define IDEM__ONCE_KEY_MAX 255u
+
+/* ----------------------------------------------------------------- records */
+
+typedef enum idem__once_state {
+  IDEM__ONCE_RUNNING, /* on a node */
+  IDEM__ONCE_ASKED,   /* its client is asked something: whoever comes next runs it again */
+  IDEM__ONCE_DONE,    /* `text` is what it came to */
+  IDEM__ONCE_UNKEPT,  /* it is over, and there was no room for the answer */
+  IDEM__ONCE_UNKNOWN  /* its node died: nobody knows what it came to */
+} idem__once_state;
+#define IDEM__ONCE_STATES 5
+
+/* What the store has of a key. */
+typedef struct idem__once_record {
+  idem__once_state state;
+  bool is_error;
+  uint8_t digest[IDEM__SHA256_BYTES]; /* of the arguments */
+  char node[IDEM__NODE_ID + 1];       /* that runs it; "": none */
+  const char *text;                   /* the result, or the error object; lent */
+  size_t len;
+} idem__once_record;
+idem_status idem__once_record_write(const idem__once_record *record, idem__buf *out);
+/* False: not one of ours. */
+bool idem__once_record_read(const char *bytes, size_t len, idem__once_record *out);
+
+/* Of a value: the same for texts that say the same, whatever the order of members and however numbers are spelled.
+ * LIMIT: too deep; NOMEM. */
+idem_status idem__digest_value(const idem_alloc *alloc, yyjson_val *val,
+                               uint8_t digest[IDEM__SHA256_BYTES]);
+
+/* The key that a request carries. */
+typedef struct idem__once_key {
+  const char *text; /* NULL: none */
+  size_t len;
+} idem__once_key;
+/* False: refused. `header_alone`: one in _meta means nothing. */
+bool idem__once_read_key(idem__context *context, bool header_alone, idem__once_key *key);
+/* The name of its record: keys belong to a principal and to what is called. */
+void idem__once_name(const idem__context *context, const char *called, size_t called_len,
+                     const idem__once_key *key, uint8_t name[IDEM__SHA256_BYTES]);
+
+/* ------------------------------------------------------------------ answers */
+
+/* What a call came to, for all who wait. Counted; it never changes. */
+typedef struct idem__once_text {
+  _Atomic unsigned refs;
+  idem_alloc alloc;
+  bool is_error;
+  size_t len;
+  char bytes[];
+} idem__once_text;
+idem__once_text *idem__once_text_new(const idem_alloc *alloc, bool is_error, const char *bytes,
+                                     size_t len);
+idem__once_text *idem__once_text_ref(idem__once_text *text); /* both take NULL */
+void idem__once_text_unref(idem__once_text *text);
+/* Answers with it; `replayed` is told. */
+void idem__once_reply(idem__context *context, const idem__once_text *text, bool replayed);
+
+/* Why a call with a key is not run and has no answer to be given. */
+typedef enum idem__once_refusal {
+  IDEM__ONCE_OTHER,      /* the key was used with other arguments */
+  IDEM__ONCE_LOST,       /* outcome-unknown */
+  IDEM__ONCE_TOO_LARGE,  /* answer-not-kept */
+  IDEM__ONCE_FULL,       /* too-many-keys */
+  IDEM__ONCE_UNAVAILABLE /* the store does not say */
+} idem__once_refusal;
+void idem__once_refuse(idem__context *context, idem__once_refusal why);
+
+/* -------------------------------------------------------------------- flow */
+
+typedef struct idem__once idem__once;
+typedef struct idem__once_table idem__once_table;
+
+idem_status idem__onces_new(idem_server *server);
+void idem__onces_free(idem_server *server); /* after the workers */
+
+/* Before what is called runs, in its handler: true, it may, now. False: answered, refused, or it waits; when it has
+ * waited and may run `go_on` is called as a handler is. */
+typedef void (*idem__once_fn)(idem__context *context);
+bool idem__once_admit(idem__context *context, const uint8_t name[IDEM__SHA256_BYTES],
+                      yyjson_val *arguments, idem__once_fn go_on);
+/* The call of this context became a task, of which its peer was told with this result: that is what its key
+ * names from now on. */
+void idem__once_became_task(idem__context *context, const char *json, size_t len);
+/* The request ends without an answer. */
+void idem__once_abandon(idem__context *context);
+
+/* On the worker's thread: what others left for its keys. */
+void idem__once_deliver(idem__mcp_worker *worker);
+/* ... time has passed: records that could not be written are tried again, those elsewhere looked at. */
+void idem__once_tick(idem__mcp_worker *worker);
+/* ... the worker goes: handlers of its calls are told. */
+void idem__once_forget_worker(idem__mcp_worker *worker);
+/* Some of its keys want idem__once_tick. */
+bool idem__once_waits(const idem__mcp_worker *worker);
+/* Watchers of the store: a key's record, a node's. */
+void idem__once_on_change(const idem__store_change *change, void *user);
+void idem__once_on_node(const idem__store_change *change, void *user);
+
+/* ------------------------------------------------- inside: once.c, once_run.c */
+
+typedef enum idem__once_stage {
+  IDEM__ONCE_ASKING,    /* the store is asked for the key */
+  IDEM__ONCE_ELSEWHERE, /* another node runs it */
+  IDEM__ONCE_AT_WORK,   /* its handler runs here */
+  IDEM__ONCE_STORING,   /* it has answered; the store is told */
+  IDEM__ONCE_UNSAVED    /* the store did not take it: kept here, and tried again */
+} idem__once_stage;
+
+/* Driven by the thread of its worker; what others touch, stage, callers and flags, is under the table's lock.
+ * At most one operation of the store is under way for it, and it is not freed before that has ended. */
+struct idem__once {
+  idem_server *server;
+  idem__mcp_worker *worker;
+  idem__list flagged_link; /* in the table, when its worker is to look at it */
+  uint8_t name[IDEM__SHA256_BYTES];
+  uint8_t digest[IDEM__SHA256_BYTES]; /* from AT_WORK on */
+  uint64_t version;                   /* of its record, as we wrote it */
+  idem__once_stage stage;
+  unsigned tries;
+  bool may_repeat;        /* idempotentHint: it may run again where nobody knows */
+  bool judged;            /* the digest is that of the record */
+  bool left;              /* the one whose request runs it has cancelled it */
+  bool cancel;            /* nobody is left: its handler is to be told */
+  bool ending;            /* its worker goes */
+  bool asked, not_run;    /* how the run ended: with a question; before it began */
+  bool bare;              /* there was no room for the answer */
+  bool answering, stored; /* the handler is on the stack; the store answered meanwhile */
+  idem_status saved;
+  idem__list callers; /* who waits, the one whose request runs it apart */
+  idem__context *runner;
+  idem__once_text *outcome;
+};
+
+typedef enum idem__once_verdict {
+  IDEM__ONCE_RUN,
+  IDEM__ONCE_REPLAY,
+  IDEM__ONCE_REFUSED,
+  IDEM__ONCE_AGAIN /* begin anew */
+} idem__once_verdict;
+
+/* A request that waits for what becomes of a key. */
+typedef struct idem__once_caller {
+  idem__list link; /* in once->callers */
+  idem__posted posted;
+  idem__once *once;
+  idem__context *context; /* NULL: it went */
+  idem__mcp_worker *worker;
+  idem__once_fn go_on;
+  uint8_t name[IDEM__SHA256_BYTES];
+  uint8_t digest[IDEM__SHA256_BYTES];
+  bool inside; /* still in idem__once_admit */
+  bool run;    /* ... and it may run */
+  bool sent;   /* on its way to its own thread */
+  idem__once_verdict verdict;
+  idem__once_refusal refusal;
+  idem__once_text *text;
+} idem__once_caller;
+
+struct idem__once_table {
+  idem__lock lock;
+  idem__map by_name;
+  idem__list flagged;
+  _Atomic size_t waiting; /* that want to be looked at with time */
+};
+void idem__once_lock(idem_server *server);
+void idem__once_unlock(idem_server *server);
+/* With the lock held: */
+void idem__once_flag(idem__once *once);
+void idem__once_set_stage(idem__once *once, idem__once_stage stage);
+/* All who wait are told. */
+void idem__once_tell(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal);
+/* ... and then it goes. */
+void idem__once_settle(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal);
+/* Those with other arguments alone. */
+void idem__once_refuse_others(idem__once *once);
+/* On the thread of the one that waited, out of the list. */
+void idem__once_act(idem__once_caller *caller);
+idem__store_op idem__once_op(const idem__once *once, idem__store_verb verb);
+void idem__once_put(idem__once *once, const idem__once_record *record, uint64_t expect,
+                    idem__store_done done);
+
+/* once_run.c: the key is ours, one of those who wait runs it. */
+void idem__once_start(idem__once *once);
+/* What the run came to, for the store. */
+void idem__once_store(idem__once *once);
+void idem__once_cancel_runner(idem__once *once);
+/* The handler begins: what it says from now on counts. Of any context. */
+void idem__once_runs(const idem__context *context);
+
+#endif

@@ -1,0 +1,144 @@
+/* once_reply.c - answers to calls with a key that are not run: what the first came to, with a mark, or why there is nothing to be
+ * given. See once.h. */
+#include "context.h"
+#include "once.h"
+#include "result.h"
+#include "server.h"
+#include "session.h"
+
+#include <string.h>
+
+/* -------------------------------------------------------------------- texts */
+
+idem__once_text *idem__once_text_new(const idem_alloc *alloc, bool is_error, const char *bytes,
+                                     size_t len) {
+  if (len >= SIZE_MAX - sizeof(idem__once_text)) return NULL;
+  idem__once_text *text = idem__malloc(alloc, sizeof *text + len + 1);
+  if (!text) return NULL;
+  atomic_init(&text->refs, 1);
+  text->alloc = *alloc;
+  text->is_error = is_error;
+  text->len = len;
+  if (len) memcpy(text->bytes, bytes, len);
+  text->bytes[len] = '\0';
+  return text;
+}
+
+idem__once_text *idem__once_text_ref(idem__once_text *text) {
+  if (text) atomic_fetch_add_explicit(&text->refs, 1, memory_order_relaxed);
+  return text;
+}
+
+void idem__once_text_unref(idem__once_text *text) {
+  if (!text || atomic_fetch_sub_explicit(&text->refs, 1, memory_order_acq_rel) != 1) return;
+  idem_alloc alloc = text->alloc;
+  idem__free(&alloc, text);
+}
+
+/* ---------------------------------------------------------------- replaying */
+
+static void tell_replayed(const idem__context *context) {
+  const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
+  if (peer && peer->edge && peer->edge->replayed) peer->edge->replayed(peer->edge_ctx);
+}
+
+/* Every digit as it was said. */
+static yyjson_doc *read_text(const idem__context *context, const idem__once_text *text) {
+  yyjson_alc alc = idem__json_alc(&context->worker->alloc);
+  return yyjson_read_opts((char *)(uintptr_t)text->bytes, text->len, YYJSON_READ_NUMBER_AS_RAW,
+                          &alc, NULL);
+}
+
+static idem_status reply_error(idem__context *context, const idem__once_text *text) {
+  yyjson_doc *doc = read_text(context, text);
+  yyjson_val *error = yyjson_doc_get_root(doc), *data = yyjson_obj_get(error, "data");
+  idem__answer answer = {.is_error = true,
+                         .code = IDEM_RPC_INTERNAL_ERROR,
+                         .message = yyjson_get_str(yyjson_obj_get(error, "message"))};
+  idem__json_get_int(yyjson_obj_get(error, "code"), &answer.code);
+  if (data) answer.value = (idem__value){IDEM__VALUE_PARSED, data, 0, NULL};
+  idem_status status = idem__reply_answer(context->request, &answer);
+  yyjson_doc_free(doc);
+  return status;
+}
+
+static void write_name(idem__writer *writer, yyjson_val *key, yyjson_val *val) {
+  idem__write_name(writer, key);
+  idem__write_value(writer, val);
+}
+
+static void write_meta(idem__writer *writer, yyjson_val *meta) {
+  size_t i, max;
+  yyjson_val *key, *val;
+  idem__write_key(writer, "_meta");
+  idem__write_object(writer);
+  idem_each_member(meta, i, max, key, val) write_name(writer, key, val);
+  idem__write_member_bool(writer, IDEM__ONCE_REPLAYED, true);
+  idem__write_object_end(writer);
+}
+
+/* Another revision may have asked first: each has what it must. */
+static idem_status write_marked(const idem__context *context, yyjson_val *result, idem__buf *out) {
+  bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
+  idem__writer writer = idem__writer_on(out);
+  size_t i, max;
+  yyjson_val *key, *val;
+  idem__write_object(&writer);
+  if (modern && !yyjson_obj_get(result, "resultType"))
+    idem__write_member_text(&writer, "resultType", "complete");
+  idem_each_member(result, i, max, key, val) {
+    if (!yyjson_equals_str(key, "_meta")) write_name(&writer, key, val);
+  }
+  write_meta(&writer, yyjson_obj_get(result, "_meta"));
+  idem__write_object_end(&writer);
+  return writer.status;
+}
+
+static void reply_marked(idem__context *context, const idem__once_text *text) {
+  yyjson_doc *doc = read_text(context, text);
+  yyjson_val *result = yyjson_doc_get_root(doc);
+  idem__buf out;
+  idem__buf_init(&out, &context->worker->alloc, idem__answer_bytes(context->server) + 128);
+  if (yyjson_is_obj(result) && write_marked(context, result, &out) == IDEM_OK)
+    idem__reply_text(context, out.data, out.len);
+  else
+    idem_request_drop(context->request);
+  idem__buf_deinit(&out);
+  yyjson_doc_free(doc);
+}
+
+void idem__once_reply(idem__context *context, const idem__once_text *text, bool replayed) {
+  if (replayed) tell_replayed(context);
+  if (text->is_error)
+    reply_error(context, text);
+  else if (replayed && context->method)
+    reply_marked(context, text);
+  else
+    idem__reply_text(context, text->bytes, text->len); /* plain methods have no _meta */
+}
+
+/* ----------------------------------------------------------------- refusing */
+
+void idem__once_refuse(idem__context *context, idem__once_refusal why) {
+  static const struct {
+    int status;
+    int64_t code;
+    const char *data, *cause;
+  } rows[] = {
+      [IDEM__ONCE_OTHER] = {422, IDEM_RPC_INVALID_PARAMS, "{\"reason\":\"key-reused\"}",
+                            "Invalid params: this idempotency key was used with other arguments"},
+      [IDEM__ONCE_LOST] =
+          {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",
+           "Outcome unknown: the server that ran this call ended before it answered"},
+      [IDEM__ONCE_TOO_LARGE] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"answer-not-kept\"}",
+                                "This call ran, and there was no room to keep its answer"},
+      [IDEM__ONCE_FULL] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"too-many-keys\"}",
+                           "Too many idempotency keys are kept: try again later"},
+      [IDEM__ONCE_UNAVAILABLE] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
+                                  NULL},
+  };
+  char text[IDEM__CAUSE];
+  const char *cause = rows[why].cause ? idem__cause(context, text, "%s", rows[why].cause) : NULL;
+  idem__refuse_for(context, rows[why].status, rows[why].code, cause, rows[why].data,
+                   strlen(rows[why].data));
+}

@@ -1,0 +1,235 @@
+/* once_run.c - the run of a call with a key: its handler's answer is kept before anybody hears it, and who goes away does
+ * not take it along. See once.h. */
+#include "context.h"
+#include "once.h"
+#include "result.h"
+#include "server.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ storing */
+
+static void leave_runner(idem__once *once) {
+  idem__request_set_guard(once->runner->request, NULL);
+  once->runner->once = NULL;
+  once->runner = NULL;
+}
+
+/* It may have lost its purpose meanwhile. */
+static void tell_runner(idem__once *once) {
+  idem__context *context = once->runner;
+  if (!context) return;
+  leave_runner(once);
+  if (once->outcome)
+    idem__once_reply(context, once->outcome, false);
+  else
+    idem_request_drop(context->request);
+}
+
+/* STATE and NOTFOUND: it was taken from us, and what we say counts no more; who waits here hears it all the same. Where
+ * nobody knows whether the store has it, it stays and is tried again. */
+static void conclude(idem__once *once) {
+  bool over = once->saved == IDEM_OK || once->saved == IDEM_E_STATE ||
+              once->saved == IDEM_E_NOTFOUND || once->saved == IDEM_E_EXISTS;
+  idem__once_verdict verdict = once->outcome ? IDEM__ONCE_REPLAY : IDEM__ONCE_REFUSED;
+  if (over) {
+    idem__once_settle(once, verdict, IDEM__ONCE_TOO_LARGE);
+    return;
+  }
+  idem__once_tell(once, verdict, IDEM__ONCE_TOO_LARGE);
+  idem__once_lock(once->server);
+  idem__once_set_stage(once, IDEM__ONCE_UNSAVED);
+  idem__once_unlock(once->server);
+  idem__worker_wake(once->worker);
+}
+
+static void tell_trouble(const idem__once *once) {
+  if (once->saved == IDEM_OK) return;
+  bool taken = once->saved == IDEM_E_STATE || once->saved == IDEM_E_NOTFOUND;
+  idem_logf(once->server->opts.log, IDEM_LOG_WARN, "the answer of a call with a key is not kept",
+            "%s", taken ? "its lease had ended" : idem_status_text(once->saved));
+}
+
+static void on_stored(const idem__store_answer *answer, void *user) {
+  idem__once *once = user;
+  once->saved = answer->status;
+  if (answer->status == IDEM_E_LIMIT && !once->bare) {
+    once->bare = true; /* that it ran fits */
+    idem__once_store(once);
+    return;
+  }
+  tell_trouble(once);
+  once->stored = true;
+  if (once->answering) return; /* goes on there */
+  tell_runner(once);
+  conclude(once);
+}
+
+/* The key is given back. */
+static void remove_record(idem__once *once, idem__store_done done) {
+  idem__store_op op = idem__once_op(once, IDEM__STORE_REMOVE);
+  op.expect = once->version;
+  op.done = done;
+  idem__store_submit(once->server->store, once->worker->store_queue, &op, NULL);
+}
+
+void idem__once_store(idem__once *once) {
+  idem__once_record record = {.state = IDEM__ONCE_UNKEPT};
+  const idem__once_text *text = once->outcome;
+  if (once->not_run) {
+    remove_record(once, on_stored);
+    return;
+  }
+  memcpy(record.digest, once->digest, sizeof record.digest);
+  if (once->asked) {
+    record.state = IDEM__ONCE_ASKED;
+  } else if (text && !once->bare && text->len <= once->server->opts.max_key_bytes) {
+    record.state = IDEM__ONCE_DONE;
+    record.is_error = text->is_error;
+    record.text = text->bytes;
+    record.len = text->len;
+  }
+  idem__once_put(once, &record, once->version, on_stored);
+}
+
+/* ---------------------------------------------------------------- answering */
+
+/* NULL: no memory for it. */
+static idem__once_text *text_of(const idem__context *context, const idem__answer *answer) {
+  const idem_alloc *alloc = &context->server->alloc;
+  if (!answer->is_error && answer->value.kind == IDEM__VALUE_OWN)
+    return idem__once_text_new(alloc, false, answer->value.at, answer->value.len);
+  idem__buf text;
+  idem__buf_init(&text, alloc, idem__answer_bytes(context->server));
+  idem_status status = idem__answer_put_value(&text, &context->server->policy, answer);
+  idem__once_text *made =
+      status == IDEM_OK ? idem__once_text_new(alloc, answer->is_error, text.data, text.len) : NULL;
+  idem__buf_deinit(&text);
+  return made;
+}
+
+/* The handler is done; those who come now wait for the store. */
+static void begin_storing(idem__once *once, idem__once_text *outcome) {
+  once->outcome = outcome;
+  idem__once_lock(once->server);
+  idem__once_set_stage(once, IDEM__ONCE_STORING);
+  idem__once_unlock(once->server);
+}
+
+static idem_status on_answer(idem_request *request, const idem__answer *answer) {
+  idem__context *context = idem__context_of(request);
+  idem__once *once = context->once;
+  if (once->stage != IDEM__ONCE_AT_WORK) {
+    idem_request_log(request, NULL, IDEM_LOG_ERROR,
+                     "a handler replied twice; the second is dropped", NULL);
+    return IDEM_E_STATE;
+  }
+  idem_request_on_cancel(request, NULL, NULL); /* whom it would tell is done */
+  once->asked = !answer->is_error && context->outcome == IDEM__OUTCOME_ASKED;
+  begin_storing(once, text_of(context, answer));
+  once->answering = true;
+  idem__once_store(once);
+  once->answering = false;
+  if (!once->stored) {
+    idem_request_keep(request);
+    return IDEM_OK;
+  }
+  leave_runner(once);
+  idem_status status = idem__reply_answer(request, answer);
+  conclude(once);
+  return status;
+}
+
+/* ---------------------------------------------------------------- cancelling */
+
+/* A lost connection does not stop what has a key, for its client comes back; nor does one of several who wait. A question
+ * that nobody can answer any more ends it. */
+static bool on_cancel(idem_request *request, idem_cancel_reason reason) {
+  const idem__context *context = idem__context_of(request);
+  idem__once *once = context->once;
+  idem__once_lock(once->server);
+  bool runs = once->stage == IDEM__ONCE_AT_WORK;
+  bool others = !idem__list_empty(&once->callers);
+  bool stays =
+      reason == IDEM_CANCEL_PEER ? others : reason == IDEM_CANCEL_CLOSED && !context->round;
+  if (once->ending || once->cancel) stays = false;
+  if (reason == IDEM_CANCEL_PEER) once->left = true;
+  idem__once_unlock(once->server);
+  return !runs || stays;
+}
+
+static const idem__request_guard guard = {.answer = on_answer, .cancel = on_cancel};
+
+void idem__once_cancel_runner(idem__once *once) {
+  if (!once->runner) return;
+  idem__once_lock(once->server);
+  once->cancel = true;
+  idem__once_unlock(once->server);
+  idem__request_cancel(once->runner->request, once->ending ? IDEM_CANCEL_CLOSED : IDEM_CANCEL_PEER);
+}
+
+/* ------------------------------------------------------------------ running */
+
+static idem__once_caller *take_runner(idem__once *once) {
+  idem__once_caller *found = NULL;
+  idem__once_lock(once->server);
+  for (idem__list *at = once->callers.next; at != &once->callers && !found; at = at->next) {
+    idem__once_caller *caller = IDEM__CONTAINER(at, idem__once_caller, link);
+    if (caller->worker == once->worker &&
+        memcmp(caller->digest, once->digest, sizeof once->digest) == 0)
+      found = caller;
+  }
+  if (found) {
+    idem__list_remove(&found->link);
+    once->judged = true;
+    idem__once_set_stage(once, IDEM__ONCE_AT_WORK);
+  }
+  idem__once_unlock(once->server);
+  return found;
+}
+
+static void on_given_back(const idem__store_answer *answer, void *user) {
+  (void)answer;
+  idem__once_settle(user, IDEM__ONCE_AGAIN, IDEM__ONCE_UNAVAILABLE);
+}
+
+void idem__once_start(idem__once *once) {
+  idem__once_caller *caller = take_runner(once);
+  if (!caller) { /* whoever came first has gone; others, on other threads, begin anew */
+    remove_record(once, on_given_back);
+    return;
+  }
+  idem__context *context = once->runner = caller->context;
+  context->once = once;
+  once->not_run = true; /* until its handler begins */
+  idem__request_set_guard(context->request, &guard);
+  idem__once_refuse_others(once);
+  caller->verdict = IDEM__ONCE_RUN;
+  idem__once_act(caller);
+}
+
+void idem__once_runs(const idem__context *context) {
+  if (context->once) context->once->not_run = false;
+}
+
+void idem__once_became_task(idem__context *context, const char *json, size_t len) {
+  idem__once *once = context->once;
+  if (!once) return;
+  leave_runner(once);
+  once->not_run = false;
+  begin_storing(once, idem__once_text_new(&once->server->alloc, false, json, len));
+  idem__once_store(once);
+}
+
+void idem__once_abandon(idem__context *context) {
+  idem__once *once = context->once;
+  leave_runner(once);
+  if (once->stage != IDEM__ONCE_AT_WORK) return;
+  begin_storing(once, NULL);
+  idem__once_store(once);
+}
+
+void idem_not_run(idem_request *request) {
+  const idem__context *context = idem__context_open(request);
+  if (context && context->once) context->once->not_run = true;
+}

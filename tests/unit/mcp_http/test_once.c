@@ -1,0 +1,156 @@
+/* test_once.c - keys by HTTP: the header Idempotency-Key, what its answer says, plain methods, batches, and the end of a
+ * connection. */
+#include "support/mcp_web.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MODERN "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\n"
+#define META                                                                                       \
+  "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
+  "\"io.modelcontextprotocol/clientCapabilities\":{}}"
+
+typedef struct world {
+  mcp_web web;
+  idem_request *kept;
+  unsigned runs, cancelled;
+  char session[64];
+} world;
+
+static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason;
+  ((world *)user)->cancelled++;
+  idem_request_drop(request);
+}
+
+static void keep(idem_request *request, void *user) {
+  world *in = user;
+  in->runs++;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, in);
+  in->kept = request;
+}
+
+/* The one revision with batches. */
+static void shake_hands(world *in) {
+  char *answer = mcp_web_ask(
+      &in->web, "POST", "/mcp", "",
+      "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"2025-03-26\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}");
+  const char *line = strstr(answer, "Mcp-Session-Id: ");
+  assert_non_null(line);
+  snprintf(in->session, sizeof in->session, "%.*s", (int)(strcspn(line, "\n") + 1), line);
+  free(answer);
+}
+
+static void set_up(world *in) {
+  *in = (world){.kept = NULL};
+  mcp_web_open(&in->web, &(mcp_web_opts){.store = NULL});
+  in->web.fixture->keep = keep;
+  in->web.fixture->user = in;
+  shake_hands(in);
+}
+
+static char *post(world *in, const char *headers, const char *body) {
+  char all[512];
+  snprintf(all, sizeof all, "%sMCP-Protocol-Version: 2025-03-26\r\n%s", in->session, headers);
+  return mcp_web_ask(&in->web, "POST", "/mcp", all, body);
+}
+
+static void expect(char *answer, const char *text, const char *more) {
+  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
+  if (more && !strstr(answer, more)) fail_msg("no %s in:\n%s", more, answer);
+  free(answer);
+}
+
+#define ADD                                                                                        \
+  "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{\"name\":\"add\","         \
+  "\"arguments\":{\"a\":1,\"b\":%d}%s}}"
+
+static char *add(world *in, const char *headers, int id, int number, const char *meta) {
+  char body[512];
+  snprintf(body, sizeof body, ADD, id, number, meta);
+  return post(in, headers, body);
+}
+
+static void the_answer_says_that_it_was_given_before(void **state) {
+  world in;
+  (void)state;
+  set_up(&in);
+  char *first = add(&in, "Idempotency-Key: \"a-1\"\r\n", 1, 2, "");
+  assert_null(strstr(first, "Idempotency-Replayed"));
+  expect(first, " 200 ", "\"id\":1,\"result\"");
+  char *again = add(&in, "Idempotency-Key: a-1\r\n", 2, 2, "");
+  assert_non_null(strstr(again, "\"idem/replayed\":true"));
+  expect(again, "Idempotency-Replayed: true\r\n", "\"id\":2,\"result\"");
+  expect(add(&in, "", 3, 2, ",\"_meta\":{\"idem/key\":\"a-1\"}"), "Idempotency-Replayed: true\r\n",
+         "\"id\":3,");
+  mcp_web_close(&in.web);
+}
+
+static void what_cannot_be_is_refused_with_its_reason(void **state) {
+  world in;
+  (void)state;
+  set_up(&in);
+  free(add(&in, "Idempotency-Key: k\r\n", 1, 2, ""));
+  expect(add(&in, "Idempotency-Key: k\r\n", 2, 3, ""), " 422 ", "\"reason\":\"key-reused\"");
+  expect(add(&in, "Idempotency-Key: \"\"\r\n", 3, 3, ""), " 400 ", "\"reason\":\"bad-key\"");
+  expect(add(&in, "Idempotency-Key: a b\r\n", 4, 3, ""), " 400 ", "\"reason\":\"bad-key\"");
+  expect(add(&in, "Idempotency-Key: a\r\nIdempotency-Key: b\r\n", 5, 3, ""), " 400 ",
+         "\"reason\":\"bad-key\"");
+  expect(add(&in, "Idempotency-Key: a\r\n", 6, 3, ",\"_meta\":{\"idem/key\":\"b\"}"), " 400 ",
+         "\"reason\":\"key-mismatch\"");
+  mcp_web_close(&in.web);
+}
+
+/* It says who asks for each of several; that is not known of a key. */
+static void a_key_on_a_batch_is_refused(void **state) {
+  char one[512], two[512], body[1100];
+  world in;
+  (void)state;
+  set_up(&in);
+  snprintf(one, sizeof one, ADD, 1, 2, "");
+  snprintf(two, sizeof two, ADD, 2, 3, "");
+  snprintf(body, sizeof body, "[%s,%s]", one, two);
+  char *answer = post(&in, "Idempotency-Key: k\r\n", body);
+  if (!strstr(answer, "\"id\":2,\"error\"")) fail_msg("%s", answer);
+  expect(answer, "\"reason\":\"key-on-batch\"", "\"id\":1,\"error\"");
+  mcp_web_close(&in.web);
+}
+
+static void who_loses_its_connection_comes_back_for_the_answer(void **state) {
+  static const char body[] = "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{"
+                             "\"name\":\"slow\"," META "}}";
+  char text[512];
+  mcp_web_conn first;
+  world in;
+  (void)state;
+  set_up(&in);
+  snprintf(text, sizeof text, body, 1);
+  mcp_web_connect(&in.web, &first);
+  mcp_web_send(&first, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", text);
+  assert_int_equal(in.runs, 1);
+  mcp_web_disconnect(&first);
+  assert_int_equal(in.cancelled, 0);
+  mcp_web_connect(&in.web, &first);
+  snprintf(text, sizeof text, body, 2);
+  mcp_web_send(&first, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", text);
+  assert_int_equal(in.runs, 1);
+  idem_tool_text(in.kept, "it happened", 11);
+  mcp_web_settle(&first);
+  if (!strstr(first.output, "it happened")) fail_msg("%s", first.output);
+  assert_non_null(strstr(first.output, "Idempotency-Replayed: true"));
+  mcp_web_disconnect(&first);
+  mcp_web_close(&in.web);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_answer_says_that_it_was_given_before),
+      cmocka_unit_test(what_cannot_be_is_refused_with_its_reason),
+      cmocka_unit_test(a_key_on_a_batch_is_refused),
+      cmocka_unit_test(who_loses_its_connection_comes_back_for_the_answer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,347 @@
+/* test_once.c - calls with a key: which tools take one, what is stored before anybody hears it, what several servers that
+ * share a store see of it, what a dead one leaves behind. The wire's side is in tests/transcripts/mcp_once.txt. */
+#include "support/fault_alloc.h"
+#include "support/later_store.h"
+#include "support/mcp_peer.h"
+#include "support/unit.h"
+
+#include "mcp_server/mcp_server.h"
+#include "mcp_server/once.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEYED(name) "\"name\":\"" name "\",\"_meta\":{\"idem/key\":\"k\"}"
+#define UNKEYED(name) "\"name\":\"" name "\""
+
+typedef struct tool_state {
+  unsigned runs;
+  idem_request *kept;
+  bool cancelled;
+} tool_state;
+
+static void expect_in(const char *answer, const char *part) {
+  if (!strstr(answer, part)) fail_msg("no %s in: %s", part, answer);
+}
+
+static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)request, (void)reason;
+  ((tool_state *)user)->cancelled = true;
+}
+
+static void run_keep(idem_request *request, yyjson_val *arguments, void *user) {
+  tool_state *self = user;
+  (void)arguments;
+  self->runs++;
+  self->kept = request;
+  idem_request_keep(request);
+  idem_request_on_cancel(request, on_cancel, self);
+}
+
+static void run_count(idem_request *request, yyjson_val *arguments, void *user) {
+  (void)arguments;
+  ((tool_state *)user)->runs++;
+  idem_tool_text(request, "ran", 3);
+}
+
+static void run_busy(idem_request *request, yyjson_val *arguments, void *user) {
+  tool_state *self = user;
+  (void)arguments;
+  if (self->runs++ == 0) {
+    idem_not_run(request);
+    idem_tool_failed(request, "busy");
+  } else {
+    idem_tool_text(request, "ran", 3);
+  }
+}
+
+static void add(idem_server *server, const char *name, idem_tool_fn fn, tool_state *state,
+                idem_once once, const char *annotations) {
+  idem_tool tool = {
+      .name = name, .fn = fn, .user = state, .once = once, .annotations = annotations};
+  assert_int_equal(idem_server_add_tool(server, &tool, NULL, 0), IDEM_OK);
+}
+
+/* ------------------------------------------------------------------- one server */
+
+static void a_tool_may_want_a_key_or_none(void **state) {
+  tool_state always = {0}, never = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer;
+  (void)state;
+  add(server, "always", run_count, &always, IDEM_ONCE_ALWAYS, NULL);
+  add(server, "never", run_count, &never, IDEM_ONCE_NEVER, NULL);
+  mcp_peer_open(&peer, server, "2025-11-25");
+  mcp_peer_expect_part(&peer, "tools/call", UNKEYED("always"), "a key: this tool wants one");
+  assert_int_equal(always.runs, 0);
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("always"), "\"ran\"");
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("always"), "\"idem/replayed\":true");
+  assert_int_equal(always.runs, 1);
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("never"), "\"ran\"");
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("never"), "\"ran\"");
+  assert_int_equal(never.runs, 2);
+  mcp_peer_close_with(&peer, server);
+}
+
+static void a_refusal_before_anything_was_done_is_not_stored(void **state) {
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer;
+  (void)state;
+  add(server, "busy", run_busy, &self, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&peer, server, "2025-11-25");
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("busy"), "\"isError\":true");
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("busy"), "\"ran\"");
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("busy"), "\"idem/replayed\":true");
+  assert_int_equal(self.runs, 2);
+  mcp_peer_close_with(&peer, server);
+}
+
+static void a_lost_connection_does_not_stop_what_has_a_key(void **state) {
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer first, second;
+  (void)state;
+  add(server, "keep", run_keep, &self, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&first, server, "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&first, "tools/call", KEYED("keep")), "");
+  mcp_peer_close(&first);
+  assert_false(self.cancelled);
+  mcp_peer_open(&second, server, "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&second, "tools/call", KEYED("keep")), "");
+  assert_int_equal(self.runs, 1);
+  idem_tool_text(self.kept, "it happened", 11);
+  expect_in(mcp_peer_more(&second), "it happened");
+  mcp_peer_expect_part(&second, "tools/call", KEYED("keep"), "it happened");
+  mcp_peer_close_with(&second, server);
+}
+
+static void a_server_that_ends_tells_the_handlers_of_calls_with_keys(void **state) {
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer;
+  (void)state;
+  add(server, "keep", run_keep, &self, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&peer, server, "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&peer, "tools/call", KEYED("keep")), "");
+  mcp_peer_close(&peer);
+  idem__worker_free(server->own_worker);
+  server->own_worker = NULL;
+  assert_true(self.cancelled);
+  idem_request_drop(self.kept);
+  idem_server_free(server);
+}
+
+/* -------------------------------------------------------------- several servers */
+
+typedef struct pair {
+  idem__store *store;
+  idem_server *server[2];
+  mcp_peer peer[2];
+  tool_state state[2];
+} pair;
+
+static void open_pair(pair *self, idem_tool_fn fn, const char *annotations) {
+  memset(self, 0, sizeof *self);
+  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &self->store), IDEM_OK);
+  for (int i = 0; i < 2; i++) {
+    self->server[i] = mcp_test_server(NULL);
+    assert_int_equal(idem__server_use_store(self->server[i], self->store), IDEM_OK);
+    add(self->server[i], "t", fn, &self->state[i], IDEM_ONCE_KEY, annotations);
+    mcp_peer_open(&self->peer[i], self->server[i], "2025-11-25");
+  }
+}
+
+static void close_pair(pair *self, int from) {
+  for (int i = from; i < 2; i++) mcp_peer_close_with(&self->peer[i], self->server[i]);
+  idem__store_unref(self->store);
+}
+
+/* Its record in the store goes as it would with a process that died. */
+static void kill_node(pair *self, int which) {
+  idem__store_op op = {.verb = IDEM__STORE_REMOVE,
+                       .space = IDEM__STORE_NODES,
+                       .name = self->server[which]->node.id,
+                       .name_len = IDEM__NODE_ID,
+                       .expect = IDEM__STORE_ANY};
+  assert_int_equal(idem__store_ask(self->store, &op, NULL).status, IDEM_OK);
+}
+
+static void a_key_holds_for_all_who_share_the_store(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_count, NULL);
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "\"ran\"");
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "\"idem/replayed\":true");
+  assert_int_equal(self.state[1].runs, 0);
+  close_pair(&self, 0);
+}
+
+static void who_comes_elsewhere_while_it_runs_gets_its_answer(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_keep, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  assert_int_equal(self.state[1].runs, 0);
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  expect_in(mcp_peer_more(&self.peer[0]), "from there");
+  expect_in(mcp_peer_more(&self.peer[1]), "from there");
+  close_pair(&self, 0);
+}
+
+static void a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_keep, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  kill_node(&self, 0); /* who waits there hears of it at once */
+  expect_in(mcp_peer_more(&self.peer[1]), "outcome-unknown");
+  idem_tool_text(self.state[0].kept, "too late", 8); /* it was alive after all */
+  expect_in(mcp_peer_more(&self.peer[0]), "too late");
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "outcome-unknown");
+  assert_int_equal(self.state[1].runs, 0);
+  close_pair(&self, 0);
+}
+
+static void what_is_idempotent_runs_again_where_its_node_died(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_keep, "{\"idempotentHint\":true}");
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  kill_node(&self, 0);
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  assert_int_equal(self.state[1].runs, 1);
+  idem_tool_text(self.state[1].kept, "again", 5);
+  expect_in(mcp_peer_more(&self.peer[1]), "again");
+  idem_tool_text(self.state[0].kept, "too late", 8);
+  mcp_peer_more(&self.peer[0]);
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "again");
+  close_pair(&self, 0);
+}
+
+/* ------------------------------------------------------------ a store in trouble */
+
+static void what_the_store_did_not_take_is_kept_and_tried_again(void **state) {
+  tool_state self = {0};
+  idem__store *inner;
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer;
+  (void)state;
+  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &inner), IDEM_OK);
+  idem__store *later = later_store_new(inner, &(later_store_opts){.seed = 1});
+  assert_int_equal(idem__server_use_store(server, later), IDEM_OK);
+  add(server, "keep", run_keep, &self, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&peer, server, "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&peer, "tools/call", KEYED("keep")), "");
+  while (later_store_pump(later)) idem__store_queue_run(server->own_worker->store_queue);
+  assert_int_equal(self.runs, 1);
+  later_store_fail(later, IDEM_E_SYS);
+  idem_tool_text(self.kept, "it ran", 6);
+  while (later_store_pump(later)) idem__store_queue_run(server->own_worker->store_queue);
+  expect_in(mcp_peer_more(&peer), "it ran");
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("keep"), "it ran"); /* from memory */
+  later_store_fail(later, IDEM_OK);
+  assert_true(idem__once_waits(server->own_worker));
+  idem__once_tick(server->own_worker);
+  while (later_store_pump(later)) idem__store_queue_run(server->own_worker->store_queue);
+  assert_false(idem__once_waits(server->own_worker));
+  assert_string_equal(mcp_peer_ask(&peer, "tools/call", KEYED("keep")), "");
+  while (later_store_pump(later)) idem__store_queue_run(server->own_worker->store_queue);
+  expect_in(mcp_peer_more(&peer), "it ran");
+  assert_int_equal(self.runs, 1);
+  mcp_peer_close_with(&peer, server);
+  idem__store_unref(later);
+}
+
+static void a_store_that_does_not_answer_refuses_calls_with_keys_alone(void **state) {
+  tool_state self = {0};
+  idem__store *inner;
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer;
+  (void)state;
+  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &inner), IDEM_OK);
+  idem__store *later = later_store_new(inner, &(later_store_opts){.seed = 1});
+  assert_int_equal(idem__server_use_store(server, later), IDEM_OK);
+  add(server, "count", run_count, &self, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&peer, server, "2025-11-25");
+  while (later_store_pump(later)) idem__store_queue_run(server->own_worker->store_queue);
+  later_store_fail(later, IDEM_E_TIMEOUT);
+  mcp_peer_ask(&peer, "tools/call", KEYED("count"));
+  while (later_store_pump(later)) idem__store_queue_run(server->own_worker->store_queue);
+  expect_in(mcp_peer_more(&peer), "\"reason\":\"unavailable\"");
+  mcp_peer_expect_part(&peer, "tools/call", UNKEYED("count"), "\"ran\"");
+  assert_int_equal(self.runs, 1);
+  mcp_peer_close_with(&peer, server);
+  idem__store_unref(later);
+}
+
+/* --------------------------------------------------------------------- digests */
+
+static void digest_of(const char *json, uint8_t digest[IDEM__SHA256_BYTES]) {
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, strlen(json),
+                                     YYJSON_READ_BIGNUM_AS_RAW, NULL, NULL);
+  assert_non_null(doc);
+  assert_int_equal(idem__digest_value(&alloc, yyjson_doc_get_root(doc), digest), IDEM_OK);
+  yyjson_doc_free(doc);
+}
+
+static bool say_the_same(const char *one, const char *other) {
+  uint8_t a[IDEM__SHA256_BYTES], b[IDEM__SHA256_BYTES];
+  digest_of(one, a);
+  digest_of(other, b);
+  return memcmp(a, b, sizeof a) == 0;
+}
+
+static void a_digest_tells_what_is_said_not_how(void **state) {
+  (void)state;
+  assert_true(
+      say_the_same("{\"a\":1,\"b\":[true,null]}", " { \"b\" : [true , null], \"a\": 1.0 }"));
+  assert_true(say_the_same("{\"a\":\"\\u0041\"}", "{\"a\":\"A\"}"));
+  assert_true(say_the_same("[10,0]", "[1e1,0.0]"));
+  assert_false(say_the_same("{\"a\":1}", "{\"a\":\"1\"}"));
+  assert_false(say_the_same("[1,2]", "[2,1]"));
+  assert_false(say_the_same("{\"a\":{}}", "{\"a\":[]}"));
+  assert_false(say_the_same("[1.5]", "[1.25]"));
+  assert_false(say_the_same("[123456789012345678901]", "[123456789012345678902]"));
+}
+
+/* ---------------------------------------------------------------- memory fails */
+
+static void fill(idem_server *server) {
+  static tool_state self;
+  idem_tool tool = {.name = "count", .fn = run_count, .user = &self};
+  (void)idem_server_add_tool(server, &tool, NULL, 0);
+}
+
+static void empty(idem_server *server) { (void)idem_server_remove_tool(server, "count"); }
+
+static void nothing_is_left_where_memory_fails(void **state) {
+  (void)state;
+  mcp_test_sweep(&(mcp_test_life){.fill = fill,
+                                  .questions = {{"tools/call", KEYED("count")},
+                                                {"tools/call", KEYED("count")},
+                                                {"tools/call", UNKEYED("count")}},
+                                  .empty = empty});
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_tool_may_want_a_key_or_none),
+      cmocka_unit_test(a_refusal_before_anything_was_done_is_not_stored),
+      cmocka_unit_test(a_lost_connection_does_not_stop_what_has_a_key),
+      cmocka_unit_test(a_server_that_ends_tells_the_handlers_of_calls_with_keys),
+      cmocka_unit_test(a_key_holds_for_all_who_share_the_store),
+      cmocka_unit_test(who_comes_elsewhere_while_it_runs_gets_its_answer),
+      cmocka_unit_test(a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing),
+      cmocka_unit_test(what_is_idempotent_runs_again_where_its_node_died),
+      cmocka_unit_test(what_the_store_did_not_take_is_kept_and_tried_again),
+      cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
+      cmocka_unit_test(a_digest_tells_what_is_said_not_how),
+      cmocka_unit_test(nothing_is_left_where_memory_fails),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
