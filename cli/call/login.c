@@ -168,6 +168,10 @@ static void show_page(const char *page) {
   fputs("\n\n", stderr);
 }
 
+static bool may_paste(const call_login *self) {
+  return !self->options->no_input && paste_possible();
+}
+
 static void tell_page(const call_login *self, const char *user_code) {
   call_say("%s wants to know who asks. Open this page in a browser%s:", self->target->url,
            user_code ? " on any machine" : "");
@@ -177,7 +181,7 @@ static void tell_page(const call_login *self, const char *user_code) {
     call_say("waiting for you to allow it; Ctrl-C gives up");
   } else {
     call_say("waiting for it to come back to %s; Ctrl-C gives up", callback_uri(self->back));
-    if (!self->options->no_input)
+    if (may_paste(self))
       call_say("from a browser on another machine: paste the address that it ends at (not shown)");
   }
 }
@@ -192,7 +196,7 @@ static void on_page(idem_auth *auth, const char *page, const char *user_code, vo
   self->over = false;
   tell_page(self, user_code);
   if (self->options->open) browser_open(self->loop, page);
-  if (user_code || self->options->no_input) return;
+  if (user_code || !may_paste(self)) return;
   self->pasted = paste_start(self->loop, "address: ", took_paste, self);
 }
 

@@ -42,6 +42,12 @@ static void read_line(uv_work_t *work) {
   terminal_close(&at);
 }
 
+bool paste_possible(void) {
+  int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+  if (fd >= 0) close(fd);
+  return fd >= 0 || (isatty(0) && isatty(2));
+}
+
 static bool read_on(paste *self);
 
 static void on_line(uv_work_t *work, int status) {

@@ -13,6 +13,8 @@ typedef struct paste paste;
  * no thread can be had. Where there is no terminal it waits for nothing. Ctrl-C is the signal, as elsewhere. */
 paste *paste_start(uv_loop_t *loop, const char *prompt,
                    bool (*took)(const char *line, size_t len, void *user), void *user);
+/* Whether there is a terminal to paste at. */
+bool paste_possible(void);
 /* Ends it, and is gone. Takes NULL. */
 void paste_stop(paste *self);
 

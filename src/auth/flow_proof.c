@@ -118,9 +118,9 @@ idem_status flow_save_key(const idem__auth_flow *flow, idem__buf *out) {
 }
 
 bool flow_take_key(idem__auth_flow *flow, const char *pem) {
-  flow->bound = flow->proving = false;
-  if (!pem) return true;
-  if (!flow->opts.take_key || flow->opts.take_key(pem, strlen(pem), flow->opts.user) != IDEM_OK)
+  if (pem &&
+      (!flow->opts.take_key || flow->opts.take_key(pem, strlen(pem), flow->opts.user) != IDEM_OK))
     return false;
-  return flow->bound = flow->proving = true;
+  flow->bound = flow->proving = pem != NULL;
+  return true;
 }
