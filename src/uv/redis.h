@@ -8,7 +8,7 @@
 /* What a URL says:
  *   redis://[USER@]HOST[:PORT][/DATABASE][?OPTIONS]      rediss:// the same behind TLS
  *   redis+unix:/PATH[?OPTIONS]                           redis+unix:USER@/PATH
- * OPTIONS: prefix=, db=, password_file=, password_env=, ca=, max_bytes=, joined by "&". */
+ * OPTIONS: prefix=, db=, replicas=, password_file=, password_env=, ca=, max_bytes=, joined by "&". */
 typedef struct idem__redis_url {
   bool tls;
   char path[108]; /* of a socket; "": host and port count */
@@ -18,7 +18,7 @@ typedef struct idem__redis_url {
   char prefix[64];
   char ca_file[512];
   char password[1024]; /* read from where the URL says: to be wiped */
-  unsigned database;
+  unsigned database, replicas;
   size_t max_bytes;
 } idem__redis_url;
 

@@ -90,6 +90,13 @@ static idem_status read_database(const parsing *self, const char *value, size_t 
   return IDEM_OK;
 }
 
+static idem_status read_replicas(const parsing *self, const char *value, size_t len) {
+  unsigned long long number;
+  if (!read_number(value, len, 16, &number)) return refuse(self, "replicas is a number, 0 to 16");
+  self->url->replicas = (unsigned)number;
+  return IDEM_OK;
+}
+
 static idem_status read_most(const parsing *self, const char *value, size_t len) {
   unsigned long long number;
   if (!read_number(value, len, (unsigned long long)1 << 50, &number) || !number)
@@ -106,6 +113,7 @@ static idem_status read_option(const parsing *self, const char *option, size_t l
   size_t value_len = name < len ? len - name - 1 : 0;
 #define IS(text) (name == sizeof(text) - 1 && memcmp(option, text, name) == 0)
   if (IS("db")) return read_database(self, value, value_len);
+  if (IS("replicas")) return read_replicas(self, value, value_len);
   if (IS("max_bytes")) return read_most(self, value, value_len);
   if (IS("password_file")) return read_password(self, value, value_len, true);
   if (IS("password_env")) return read_password(self, value, value_len, false);
@@ -119,9 +127,8 @@ static idem_status read_option(const parsing *self, const char *option, size_t l
                ? IDEM_OK
                : refuse(self, "ca names a file");
 #undef IS
-  return refuse(
-      self,
-      "behind ? go prefix, db, max_bytes, password_file, password_env, and with rediss:// ca");
+  return refuse(self, "behind ? go prefix, db, replicas, max_bytes, password_file, password_env, "
+                      "and with rediss:// ca");
 }
 
 static idem_status read_options(const parsing *self, const char *text) {

@@ -26,6 +26,7 @@ typedef struct idem__redis_opts {
   size_t max_bytes;    /* of values, names and log entries together; 512 MiB */
   size_t queued_count; /* operations that are not answered; 65,536 */
   size_t queued_bytes; /* of them; 64 MiB */
+  unsigned replicas;   /* that must have a change before it is acknowledged; else it is unknown */
   uint64_t wait_ms;    /* for an answer, then the connection is given up; 5,000 */
   uint64_t grace_ms;   /* how long operations wait for a lost connection to come back; 1,000 */
   /* On any thread, with a lock held: there is something to send. */

@@ -3,6 +3,7 @@
  * sent, nobody knows. */
 #include "redis_store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,20 @@ void redis_line_close(redis_line *line) {
 
 /* ------------------------------------------------------------------ output */
 
+/* Whether replicas must have what it changes. */
+static bool waits(const redis_store *store, const redis_job *job) {
+  return store->replicas && (job->script == REDIS_PUT || job->script == REDIS_REMOVE ||
+                             job->script == REDIS_APPEND || job->script == REDIS_COUNT);
+}
+
+static bool say_wait(const redis_store *store, redis_line *line) {
+  char replicas[16], ms[24];
+  snprintf(replicas, sizeof replicas, "%u", store->replicas);
+  snprintf(ms, sizeof ms, "%u", store->wait_ms < 4000 ? (unsigned)store->wait_ms / 4 + 1 : 1000u);
+  const char *words[] = {"WAIT", replicas, ms};
+  return redis_line_say(line, 3, words, NULL);
+}
+
 static bool send_job(redis_store *store, redis_job *job, uint64_t now_ms) {
   redis_line *line = &store->lines[IDEM__REDIS_COMMANDS];
   char *command;
@@ -84,7 +99,9 @@ static bool send_job(redis_store *store, redis_job *job, uint64_t now_ms) {
   bool said = len > 0 && redis_line_put(line, command, (size_t)len);
   redisFreeCommand(command);
   if (!said) return false;
-  job->end = line->queued;
+  job->heard = false;
+  job->end = line->queued; /* once this much is sent it may happen, whether WAIT is or not */
+  if (waits(store, job) && !say_wait(store, line)) line->broken = true;
   job->due_ms = now_ms + store->wait_ms;
   if (!job->tried_ms) job->tried_ms = now_ms;
   idem__list_append(&store->flying, &job->link);
@@ -150,14 +167,34 @@ static bool go_on(redis_store *store, uint64_t now_ms) {
   return true;
 }
 
+/* How many replicas have what was done. Too few: it happened here, and may be lost with this Redis. */
+static redis_outcome hear_wait(redis_store *store, const redis_job *job, const redisReply *reply,
+                               idem__store_answer *answer) {
+  if (reply->type != REDIS_REPLY_INTEGER && reply->type != REDIS_REPLY_ERROR) return REDIS_BROKEN;
+  bool enough = reply->type == REDIS_REPLY_INTEGER && reply->integer >= (long long)store->replicas;
+  if (!enough && job->outcome == REDIS_DONE && answer->status == IDEM_OK) {
+    redis_set_fault(store, "too few replicas of Redis answer", NULL, 0);
+    atomic_fetch_add(&store->unknown, 1);
+    *answer = (idem__store_answer){.status = IDEM_E_SYS};
+  }
+  return job->outcome;
+}
+
 static bool hear_answer(redis_store *store, const redisReply *reply, uint64_t now_ms) {
   if (idem__list_empty(&store->flying)) {
     redis_set_fault(store, "Redis answers what it was not asked", NULL, 0);
     return false;
   }
   redis_job *job = IDEM__CONTAINER(store->flying.next, redis_job, link);
-  idem__store_answer answer;
-  redis_outcome outcome = redis_job_hear(store, job, reply, &answer);
+  idem__store_answer answer = job->answer;
+  redis_outcome outcome = job->heard ? hear_wait(store, job, reply, &answer)
+                                     : redis_job_hear(store, job, reply, &answer);
+  if (!job->heard && outcome != REDIS_BROKEN && waits(store, job)) {
+    job->heard = true;
+    job->outcome = outcome;
+    job->answer = answer;
+    return true;
+  }
   if (outcome == REDIS_BROKEN) {
     if (reply->type != REDIS_REPLY_ERROR)
       redis_set_fault(store, "Redis does not answer as the store's scripts do", NULL, 0);
@@ -274,6 +311,10 @@ bool redis_tick(idem__store *head, idem__redis_line which, uint64_t now_ms, uint
   if (commands && redis_ready(head) && now_ms >= store->sweep_ms) begin_sweep(store, now_ms);
   if (!commands && !tick_news(store, now_ms)) return false;
   uint64_t due = first_due(store, which);
+  if (line->broken) {
+    redis_set_fault(store, "there is no memory", NULL, 0);
+    return false;
+  }
   if (now_ms >= due) {
     redis_set_fault(store, "Redis does not answer in time", NULL, 0);
     return false;

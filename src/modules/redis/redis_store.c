@@ -193,6 +193,7 @@ static void set_bounds(redis_store *store, const idem__redis_opts *opts) {
   store->max_bytes = opts->max_bytes ? opts->max_bytes : (size_t)512 << 20;
   store->queued_count = opts->queued_count ? opts->queued_count : 65536;
   store->queued_bytes = opts->queued_bytes ? opts->queued_bytes : (size_t)64 << 20;
+  store->replicas = opts->replicas;
   store->wait_ms = opts->wait_ms ? opts->wait_ms : 5000;
   store->grace_ms = opts->grace_ms ? opts->grace_ms : 1000;
 }

@@ -27,17 +27,28 @@ typedef enum redis_script {
 #define REDIS_NODES 32
 #define REDIS_PAGE 64 /* entries or records that one answer holds */
 
+/* What an answer makes of an operation. */
+typedef enum redis_outcome {
+  REDIS_DONE,  /* it has ended */
+  REDIS_AGAIN, /* it is to be sent once more: a page further, or with its script */
+  REDIS_ASIDE, /* it did not happen, and cannot here and now: a cluster is moving the store */
+  REDIS_BROKEN /* no answer of ours: nothing from this connection can be believed */
+} redis_outcome;
+
 /* An operation on its way, with all that it points to behind it. */
 typedef struct redis_job {
   idem__list link;
   redis_script script;
   idem__store_op op;
   size_t size;
-  bool whole;        /* sent with the script's text, since Redis did not have it */
-  uint64_t end;      /* of its command, among the bytes of its connection */
-  uint64_t due_ms;   /* of its answer */
-  uint64_t tried_ms; /* when it was first sent; 0: it was not */
-  size_t shown;      /* items so far: a list goes on from page to page */
+  bool whole;            /* sent with the script's text, since Redis did not have it */
+  uint64_t end;          /* of its command, among the bytes of its connection */
+  uint64_t due_ms;       /* of its answer */
+  uint64_t tried_ms;     /* when it was first sent; 0: it was not */
+  bool heard;            /* its own answer is here, that of WAIT is not */
+  redis_outcome outcome; /* what comes of it then */
+  idem__store_answer answer;
+  size_t shown; /* items so far: a list goes on from page to page */
 } redis_job;
 
 /* One of a cluster. */
@@ -52,6 +63,7 @@ typedef struct redis_line {
   unsigned greetings; /* answers to its first words that have not come */
   unsigned greeted;   /* and those that have */
   bool ready;
+  bool broken; /* there was no memory for what belongs together */
   redisReader *reader;
   redisReplyObjectFunctions functions[2]; /* the reader's: with our bounds, and as they were */
   char *out;                              /* bytes to send: out[at..len] */
@@ -66,7 +78,7 @@ typedef struct redis_store {
   char base[REDIS_BASE_MAX]; /* "{prefix}" */
   char channel[REDIS_BASE_MAX];
   char *user, *password;
-  unsigned database;
+  unsigned database, replicas;
   size_t max_bytes, queued_count, queued_bytes;
   uint64_t wait_ms, grace_ms;
   void (*wake)(void *carrier);
@@ -117,12 +129,6 @@ redis_job *redis_job_new(const idem__store_op *op); /* NULL: no memory */
 void redis_job_end(redis_store *store, redis_job *job, const idem__store_answer *answer);
 /* The command, from hiredis: for redisFreeCommand. -1: no memory. */
 long redis_job_format(redis_store *store, const redis_job *job, char **command);
-typedef enum redis_outcome {
-  REDIS_DONE,  /* it has ended */
-  REDIS_AGAIN, /* it is to be sent once more: a page further, or with its script */
-  REDIS_ASIDE, /* it did not happen, and cannot here and now: a cluster is moving the store */
-  REDIS_BROKEN /* no answer of ours: nothing from this connection can be believed */
-} redis_outcome;
 /* Looks at the answer; DONE: *answer is what it came to, its bytes the reply's. */
 redis_outcome redis_job_hear(redis_store *store, redis_job *job, const redisReply *reply,
                              idem__store_answer *answer);

@@ -123,7 +123,7 @@ static idem__store *open_at(const cluster *self, int i, const char *options) {
   char text[160], why[256] = "";
   idem__redis_url url;
   idem__store *store;
-  idem__redis_times times = {.wait_ms = 60000, .grace_ms = 60000};
+  idem__redis_times times = {.wait_ms = 20000, .grace_ms = 60000};
   snprintf(text, sizeof text, "redis://127.0.0.1:%s?%s", self->ports[i], options);
   assert_int_equal(idem__redis_url_parse(text, &url, why, sizeof why), IDEM_OK);
   assert_int_equal(idem__redis_open(&idem__redis_module_table, &url, &times, NULL, &store, NULL,
@@ -207,24 +207,40 @@ static void the_store_is_followed_when_its_slot_is_moved(void **state) {
   idem__store_unref(store);
 }
 
-/* Acknowledged before, there after: the replica had it, and while nobody was primary operations waited. */
+/* Its replica stands still: what is done is not acknowledged. */
+static void a_change_that_no_replica_has_is_unknown(void **state) {
+  cluster *self = *state;
+  idem__store *store = open_at(self, 0, "prefix=careful&replicas=1");
+  assert_int_equal(ask(store, IDEM__STORE_PUT, "a").status, IDEM_OK);
+  int owner = owner_of(self, "careful");
+  assert_true(owner >= 0 && owner < 3);
+  redis_server_kill(&self->nodes[owner + 3], SIGSTOP);
+  assert_int_equal(ask(store, IDEM__STORE_PUT, "b").status, IDEM_E_SYS);
+  assert_int_equal(ask(store, IDEM__STORE_GET, "b").status, IDEM_OK); /* it happened */
+  redis_server_kill(&self->nodes[owner + 3], SIGCONT);
+  while (ask(store, IDEM__STORE_PUT, "c").status == IDEM_E_SYS) continue;
+  idem__store_unref(store);
+}
+
+/* Acknowledged before, there after: a replica had it, and while nobody was primary operations waited. */
 static void the_store_goes_on_when_its_primary_dies(void **state) {
   cluster *self = *state;
-  idem__store *store = open_at(self, 0, "prefix=survivor");
+  idem__store *store = open_at(self, 0, "prefix=survivor&replicas=1");
   answered before = ask(store, IDEM__STORE_PUT, "a");
   assert_int_equal(before.status, IDEM_OK);
   int owner = owner_of(self, "survivor");
   assert_true(owner >= 0 && owner < 3);
-  char size[32];
-  snprintf(size, sizeof size, "%s", redis_server_ask(&self->nodes[owner], "DBSIZE"));
-  wait_until(self, owner + 3, "DBSIZE", size);
   redis_server_kill(&self->nodes[owner], SIGKILL);
   answered now;
   do now = ask(store, IDEM__STORE_GET, "a");
   while (now.status == IDEM_E_SYS);
   assert_int_equal(now.status, IDEM_OK);
   assert_true(now.version == before.version);
-  assert_int_equal(ask(store, IDEM__STORE_PUT, "b").status, IDEM_OK);
+  assert_int_equal(ask(store, IDEM__STORE_PUT, "b").status,
+                   IDEM_E_SYS); /* it has no replica left */
+  idem__store_unref(store);
+  store = open_at(self, (owner + 1) % 3, "prefix=survivor");
+  assert_int_equal(ask(store, IDEM__STORE_PUT, "c").status, IDEM_OK);
   idem__store_unref(store);
 }
 
@@ -272,6 +288,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_node_leads_to_the_store),
       cmocka_unit_test(the_store_is_followed_when_its_slot_is_moved),
+      cmocka_unit_test(a_change_that_no_replica_has_is_unknown),
       cmocka_unit_test(the_store_goes_on_when_its_primary_dies),
   };
   start_cluster(&all);
