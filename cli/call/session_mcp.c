@@ -1,6 +1,6 @@
-/* session_mcp.c - a call to an MCP server: what is asked in which order, and what its end means.
+/* session_mcp.c - a call to an MCP server: what is asked in which order. What its end means is session_mcp_end.c.
  * With a fresh cache a tool is called at once; its schema has then accepted the arguments before anything is sent. */
-#include "session.h"
+#include "session_mcp.h"
 
 #include "config/memory.h"
 
@@ -10,105 +10,17 @@
 
 static void begin_call(call_session *self);
 
-static const char *phase_of(idem_mcp_phase phase) {
-  static const char *const phases[] = {"connecting", "asking what it speaks (server/discover)",
-                                       "shaking hands (initialize)", "the call"};
-  return phases[phase];
-}
-
-/* ------------------------------------------------------------------------ the ends */
-
-/* Of what the system refused the log knows more. */
-static const char *what_of(const idem_mcp_trouble *trouble) {
-  bool system = trouble->status == IDEM_E_SYS && trouble->phase == IDEM_MCP_PHASE_CONNECT;
-  return system && *trouble_logged() ? trouble_logged() : trouble->text;
-}
-
-static void end_by_trouble(call_session *self, const idem_mcp_trouble *trouble) {
-  call_trouble why = {.status = trouble->status,
-                      .phase = phase_of(trouble->phase),
-                      .what = what_of(trouble),
-                      .http_status = trouble->http_status,
-                      .exit_status = trouble->exit_status,
-                      .signal = trouble->signal,
-                      .errors = trouble->errors,
-                      .errors_len = trouble->errors_len,
-                      .stray = trouble->stray,
-                      .stray_len = trouble->stray_len,
-                      .fate = self->fate,
-                      .sent = self->lost,
-                      .login = login_why(&self->login)};
-  progress_clear(&self->progress);
-  session_end(self, trouble_tell(&self->target, &why));
-}
-
-/* A server that answers a call with an error has answered; anything else is a matter of the connection. */
-static void end_by_result(call_session *self, const idem_mcp_result *result) {
-  progress_clear(&self->progress);
-  if (self->interrupts || self->late) {
-    session_end(self, CALL_GIVEN_UP); /* it was said already */
-    return;
-  }
-  if (result->status == IDEM_E_REMOTE) {
-    int code = trouble_remote(result->code, result->message, result->message_len, result->data,
-                              result->http_status);
-    if (result->http_status == 401 || result->http_status == 403)
-      trouble_login(&self->target, result->http_status, login_why(&self->login));
-    session_end(self, code);
-    return;
-  }
-  bool web = self->target.url && strncmp(self->target.url, "http", 4) == 0;
-  if (result->status == IDEM_E_CLOSED && !web) { /* how it ended is known a little later: on_lost */
-    self->lost = true;
-    self->calling = false;
-    self->fate = result->fate;
-    return;
-  }
-  char *message = result->message ? strndup(result->message, result->message_len) : NULL;
-  idem_mcp_trouble about = idem_mcp_client_trouble(self->client);
-  call_trouble why = {.status = result->status,
-                      .phase = self->options->subject ? "the call" : "looking at what is there",
-                      .what = message ? message : idem_status_text(result->status),
-                      .http_status = result->http_status,
-                      .exit_status = -1,
-                      .stray = about.stray,
-                      .stray_len = about.stray_len,
-                      .fate = result->fate,
-                      .sent = true,
-                      .login = login_why(&self->login)};
-  session_end(self, trouble_tell(&self->target, &why));
-  free(message);
-}
-
-static bool is_stale(const call_session *self, const idem_mcp_result *result) {
-  if (!self->cached || result->status == IDEM_OK || result->fate == IDEM_MCP_UNKNOWN) return false;
-  if (result->status == IDEM_E_STATE || result->status == IDEM_E_INVAL) return true;
-  bool refused = result->status == IDEM_E_REMOTE;
-  return refused && (result->http_status == 400 || result->http_status == 404 ||
-                     result->http_status == 405 || result->code == IDEM_RPC_METHOD_NOT_FOUND ||
-                     result->code == IDEM_RPC_INVALID_REQUEST || result->code == -32022);
-}
-
-/* What was remembered of this server no longer holds; it has done nothing yet. */
-static void begin_anew(call_session *self) {
-  cache_forget(&self->target);
-  self->cached = false;
-  self->again = true;
-  self->calling = false;
-  if (self->client) idem_mcp_client_close(self->client);
-}
-
 /* --------------------------------------------------------------------- the answers */
 
 static void on_tool(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
   call_session *self = user;
   (void)client;
-  if (is_stale(self, result)) {
-    begin_anew(self);
+  if (session_is_stale(self, result)) {
+    session_begin_anew(self);
     return;
   }
   if (result->status != IDEM_OK) {
-    end_by_result(self, result);
+    session_end_by_result(self, result);
     return;
   }
   progress_clear(&self->progress);
@@ -119,12 +31,12 @@ static void on_tool(idem_mcp_client *client, const idem_mcp_result *result, void
 static void on_other(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
   call_session *self = user;
   (void)client;
-  if (is_stale(self, result)) {
-    begin_anew(self);
+  if (session_is_stale(self, result)) {
+    session_begin_anew(self);
     return;
   }
   if (result->status != IDEM_OK) {
-    end_by_result(self, result);
+    session_end_by_result(self, result);
     return;
   }
   progress_clear(&self->progress);
@@ -249,7 +161,7 @@ static void on_tools(idem_mcp_client *client, const idem_mcp_result *result, voi
   (void)client;
   self->calling = false;
   if (result->status != IDEM_OK) {
-    end_by_result(self, result);
+    session_end_by_result(self, result);
     return;
   }
   remember(self, result->items);
@@ -281,7 +193,7 @@ static void on_list(idem_mcp_client *client, const idem_mcp_result *result, void
   self->calling = false;
   bool absent = result->status == IDEM_E_REMOTE && result->code == IDEM_RPC_METHOD_NOT_FOUND;
   if (result->status != IDEM_OK && !absent) {
-    end_by_result(self, result);
+    session_end_by_result(self, result);
     return;
   }
   if (self->looked == IDEM_MCP_TOOLS && !absent) remember(self, result->items);
@@ -447,9 +359,9 @@ static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
   if (self->interrupts || self->late)
     session_end(self, CALL_GIVEN_UP);
   else if (self->cached)
-    begin_anew(self);
+    session_begin_anew(self);
   else
-    end_by_trouble(self, &trouble);
+    session_end_by_trouble(self, &trouble);
 }
 
 /* -------------------------------------------------------------------------- hearing */
@@ -503,14 +415,14 @@ static void on_stderr_of(idem_mcp_client *client, const char *data, size_t len, 
 static void on_lost(idem_mcp_client *client, const idem_mcp_trouble *trouble, void *user) {
   call_session *self = user;
   (void)client;
-  if (!self->over && !self->again) end_by_trouble(self, trouble);
+  if (!self->over && !self->again) session_end_by_trouble(self, trouble);
 }
 
 static void on_close(idem_mcp_client *client, void *user) {
   call_session *self = user;
   idem_mcp_trouble trouble = idem_mcp_client_trouble(client);
   self->client = NULL;
-  if (!self->over && !self->again) end_by_trouble(self, &trouble);
+  if (!self->over && !self->again) session_end_by_trouble(self, &trouble);
 }
 
 static idem_revision revision_named(const char *date) {

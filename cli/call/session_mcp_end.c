@@ -1,0 +1,90 @@
+/* session_mcp_end.c - what the end of a call to an MCP server means: an answer, trouble on the way, or a cache that was
+ * wrong. */
+#include "session_mcp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *phase_of(idem_mcp_phase phase) {
+  static const char *const phases[] = {"connecting", "asking what it speaks (server/discover)",
+                                       "shaking hands (initialize)", "the call"};
+  return phases[phase];
+}
+
+/* Of what the system refused the log knows more. */
+static const char *what_of(const idem_mcp_trouble *trouble) {
+  bool system = trouble->status == IDEM_E_SYS && trouble->phase == IDEM_MCP_PHASE_CONNECT;
+  return system && *trouble_logged() ? trouble_logged() : trouble->text;
+}
+
+void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble) {
+  call_trouble why = {.status = trouble->status,
+                      .phase = phase_of(trouble->phase),
+                      .what = what_of(trouble),
+                      .http_status = trouble->http_status,
+                      .exit_status = trouble->exit_status,
+                      .signal = trouble->signal,
+                      .errors = trouble->errors,
+                      .errors_len = trouble->errors_len,
+                      .stray = trouble->stray,
+                      .stray_len = trouble->stray_len,
+                      .fate = self->fate,
+                      .sent = self->lost,
+                      .login = login_why(&self->login)};
+  progress_clear(&self->progress);
+  session_end(self, trouble_tell(&self->target, &why));
+}
+
+void session_end_by_result(call_session *self, const idem_mcp_result *result) {
+  progress_clear(&self->progress);
+  if (self->interrupts || self->late) {
+    session_end(self, CALL_GIVEN_UP); /* it was said already */
+    return;
+  }
+  if (result->status == IDEM_E_REMOTE) {
+    int code = trouble_remote(result->code, result->message, result->message_len, result->data,
+                              result->http_status);
+    if (result->http_status == 401 || result->http_status == 403)
+      trouble_login(&self->target, result->http_status, login_why(&self->login));
+    session_end(self, code);
+    return;
+  }
+  bool web = self->target.url && strncmp(self->target.url, "http", 4) == 0;
+  if (result->status == IDEM_E_CLOSED && !web) { /* how it ended is known a little later: on_lost */
+    self->lost = true;
+    self->calling = false;
+    self->fate = result->fate;
+    return;
+  }
+  char *message = result->message ? strndup(result->message, result->message_len) : NULL;
+  idem_mcp_trouble about = idem_mcp_client_trouble(self->client);
+  call_trouble why = {.status = result->status,
+                      .phase = self->options->subject ? "the call" : "looking at what is there",
+                      .what = message ? message : idem_status_text(result->status),
+                      .http_status = result->http_status,
+                      .exit_status = -1,
+                      .stray = about.stray,
+                      .stray_len = about.stray_len,
+                      .fate = result->fate,
+                      .sent = true,
+                      .login = login_why(&self->login)};
+  session_end(self, trouble_tell(&self->target, &why));
+  free(message);
+}
+
+bool session_is_stale(const call_session *self, const idem_mcp_result *result) {
+  if (!self->cached || result->status == IDEM_OK || result->fate == IDEM_MCP_UNKNOWN) return false;
+  if (result->status == IDEM_E_STATE || result->status == IDEM_E_INVAL) return true;
+  bool refused = result->status == IDEM_E_REMOTE;
+  return refused && (result->http_status == 400 || result->http_status == 404 ||
+                     result->http_status == 405 || result->code == IDEM_RPC_METHOD_NOT_FOUND ||
+                     result->code == IDEM_RPC_INVALID_REQUEST || result->code == -32022);
+}
+
+void session_begin_anew(call_session *self) {
+  cache_forget(&self->target);
+  self->cached = false;
+  self->again = true;
+  self->calling = false;
+  if (self->client) idem_mcp_client_close(self->client);
+}
