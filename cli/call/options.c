@@ -219,9 +219,7 @@ static const struct flag {
     {NULL, "--device", 0, NULL, "log in by a browser on any machine, with a code", set_device},
     {NULL, "--open", 0, NULL, "open that page here", set_open},
     {NULL, "--client", 0, "ID[:REFERENCE]",
-     "known to the authorization server; its secret as env:NAME, file:PATH, command:WORDS, "
-     "key:PATH",
-     set_client},
+     "known to the authorization server, with a reference to its secret", set_client},
     {NULL, "--scope", 0, "WORDS", "asked for beside what the server wants", set_scope},
     {NULL, "--redirect", 0, "URI", "where the browser comes back to (a free port of 127.0.0.1)",
      set_redirect},
