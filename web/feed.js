@@ -7,6 +7,7 @@ const MESSAGE_BYTES_KEPT = 48 * 1024 * 1024;
 const LOGS_KEPT = 5000;
 const METRICS_KEPT = 361;
 const WAITING_MOST = 10000;
+const LINE_BYTES_MOST = 16 * 1024 * 1024;
 
 // The first so many of a kind leave when others come; each has a number that stays its own.
 export class Ring {
@@ -54,13 +55,24 @@ const nameIn = (message) => {
   return typeof name === 'string' ? name.slice(0, 100) : '';
 };
 
+// Of the few texts that many records have, one copy is kept.
+const COMMON_MOST = 1000;
+const common = new Map();
+function oneOf(text) {
+  const known = common.get(text);
+  if (known !== undefined) return known;
+  if (common.size >= COMMON_MOST) common.clear();
+  common.set(text, text);
+  return text;
+}
+
 // What the list shows of a record; the rest stays text until somebody looks.
 function summaryOf(record, line) {
   const message = Array.isArray(record.message) ? record.message[0] : record.message;
   const known = isObject(message) ? message : record.cut ? guess(String(message)) : {};
   return {
-    line, t: Number(record.t) || 0, conn: record.conn ?? 0, dir: record.dir === '<' ? '<' : '>', peer: String(record.peer ?? '').slice(0, 80),
-    bytes: Number(record.bytes) || line.length, method: methodOf(known).slice(0, 100), name: nameIn(known),
+    line, t: Number(record.t) || 0, conn: record.conn ?? 0, dir: record.dir === '<' ? '<' : '>', peer: oneOf(String(record.peer ?? '').slice(0, 80)),
+    bytes: Number(record.bytes) || line.length, method: oneOf(methodOf(known).slice(0, 100)), name: oneOf(nameIn(known)),
     id: known.id === undefined || typeof known.id === 'object' ? '' : JSON.stringify(known.id).slice(0, 60),
     bad: known.error !== undefined || known.result?.isError === true || record.refused !== undefined, pair: -1, ms: undefined,
   };
@@ -185,16 +197,35 @@ export async function readFeed(key, signal, onLines) {
   const response = await fetch('/page/feed', { headers: { Authorization: `Bearer ${key}` }, signal, cache: 'no-store' });
   if (response.status === 401 || response.status === 404) return false;
   if (!response.ok) throw new Error(`HTTP ${response.status}`);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
+  const reader = response.body.getReader();
+  let rest = new Uint8Array(0);
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return true;
-    const lines = (rest + value).split('\n');
-    rest = lines.pop();
-    const whole = lines.filter(Boolean);
-    if (whole.length) onLines(whole);
+    const lines = [];
+    rest = takeLines(joined(rest, value), lines);
+    if (rest.length > LINE_BYTES_MOST) throw new Error('a line without end');
+    if (lines.length) onLines(lines);
   }
+}
+
+function joined(one, other) {
+  if (!one.length) return other;
+  const both = new Uint8Array(one.length + other.length);
+  both.set(one);
+  both.set(other, one.length);
+  return both;
+}
+
+// The whole lines, each a text of its own: pieces of one text would keep all of it, however few of them are kept. Gives what is left.
+function takeLines(bytes, lines) {
+  const decoder = new TextDecoder();
+  let from = 0;
+  for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, from)) {
+    if (at > from) lines.push(decoder.decode(bytes.subarray(from, at)));
+    from = at + 1;
+  }
+  return bytes.slice(from);
 }
 
 // A recording from a file, in pieces that leave the page its turn. Throws where it is none.
