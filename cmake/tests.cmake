@@ -69,6 +69,11 @@ foreach(source ${sources})
     target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli/service/turns.c
                    ${PROJECT_SOURCE_DIR}/cli/service/slots.c)
   endif()
+  if(name STREQUAL "unit.cli.runner") # which removes no folder before it wants to
+    foreach(part runner spawn order crowd confine_calls confine_privileges)
+      target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli/program/${part}.c)
+    endforeach()
+  endif()
   # A module's test has its sources in it: test_sqlite*.c those of src/modules/sqlite.
   if(folder STREQUAL "modules" AND stem MATCHES "^sqlite")
     idem_need_sqlite3()
