@@ -97,6 +97,13 @@ idem_status idem__protected_challenge(const idem__protected *self, idem__buf *ou
 
 /* ----------------------------------------------------------------- issuers */
 
+bool idem__issuer_may_be_private(const char *issuer, const char *url) {
+  idem__auth_url own, other;
+  if (!idem__auth_url_parse(issuer, &own) || !idem__auth_url_parse(url, &other)) return false;
+  return idem__auth_url_is_loopback(&own) ||
+         idem__text_equal_nocase(own.origin, own.origin_len, other.origin, other.origin_len);
+}
+
 idem_status idem__issuer_read(const idem_alloc *alloc, const char *issuer, const char *body,
                               size_t len, char **jwks_url, const char **why) {
   yyjson_alc alc = idem__json_alc(alloc);

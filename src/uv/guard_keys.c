@@ -104,14 +104,10 @@ static bool is_public(const uint8_t *address, size_t len, void *user) {
   return may;
 }
 
-/* What the operator named may be anywhere, and so may its own origin. */
+/* What the operator named may be anywhere. */
 static bool may_be_private(const idem__key_source *source, const char *url) {
-  idem__auth_url own, other;
-  if (source->guard->anywhere || source->jwks_url) return true;
-  if (!idem__auth_url_parse(source->issuer, &own) || !idem__auth_url_parse(url, &other))
-    return false;
-  return idem__auth_url_is_loopback(&own) ||
-         idem__text_equal_nocase(own.origin, own.origin_len, other.origin, other.origin_len);
+  return source->guard->anywhere || source->jwks_url ||
+         idem__issuer_may_be_private(source->issuer, url);
 }
 
 static idem_status fetch(idem__key_source *source, const char *url, size_t most, idem_fetch_fn fn) {

@@ -297,6 +297,19 @@ static void a_protected_server_says_who_gives_tokens_for_it(void **state) {
   idem__buf_deinit(&text);
 }
 
+static void what_metadata_name_elsewhere_is_not_asked_in_a_private_network(void **state) {
+  (void)state;
+  assert_true(idem__issuer_may_be_private("https://as.example/t", "https://as.example/keys"));
+  assert_true(idem__issuer_may_be_private("https://AS.example", "https://as.EXAMPLE/keys"));
+  assert_true(idem__issuer_may_be_private("http://127.0.0.1:1", "http://127.0.0.1:2/keys"));
+  static const char *const elsewhere[] = {
+      "https://as.example:8443/keys", "https://169.254.169.254/latest", "http://127.0.0.1/keys",
+      "https://10.0.0.1/keys",        "https://as.example.evil/keys",   "file:///etc/passwd"};
+  for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+    if (idem__issuer_may_be_private("https://as.example", elsewhere[i]))
+      fail_msg("%s", elsewhere[i]);
+}
+
 static void metadata_of_an_issuer_are_its_own_or_nobodys(void **state) {
   (void)state;
   idem_alloc alloc = idem__alloc_or_default(NULL);
@@ -335,6 +348,7 @@ int main(void) {
       cmocka_unit_test(a_token_is_remembered_until_it_ends_or_its_key_does),
       cmocka_unit_test(the_oldest_make_room),
       cmocka_unit_test(a_protected_server_says_who_gives_tokens_for_it),
+      cmocka_unit_test(what_metadata_name_elsewhere_is_not_asked_in_a_private_network),
       cmocka_unit_test(metadata_of_an_issuer_are_its_own_or_nobodys),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
