@@ -122,7 +122,7 @@ size_t redis_output(idem__store *head, idem__redis_line which, uint64_t now_ms,
   redis_line *line = &store->lines[which];
   bool free = which == IDEM__REDIS_COMMANDS && redis_ready(head) && now_ms >= store->resume_ms;
   if (free && idem__list_empty(&store->aside) && !store->moving) fill(store, now_ms);
-  *bytes = line->out + line->at;
+  *bytes = line->out ? line->out + line->at : "";
   return line->len - line->at;
 }
 
