@@ -2,6 +2,8 @@
  * servers that are asked and do not answer. The issuer is a script; tokens are made by OpenSSL alone. */
 #include "guard_world.h"
 
+#include "support/fault_alloc.h"
+
 #include <openssl/x509.h>
 #include <stdlib.h>
 #include <time.h>
@@ -413,6 +415,47 @@ static void keys_may_come_from_a_file(void **state) {
   close_world(&w);
 }
 
+/* A guard that is made and goes, without a request. */
+static void guard_closed(void *user) { *(bool *)user = true; }
+
+static void make_guard(fault_alloc *fault, void *user) {
+  uv_loop_t loop;
+  idem__runtime *runtime;
+  idem__guard *guard = NULL;
+  bool closed = false;
+  idem_http_issuer issuer = {.issuer = "https://far.example", .jwks_file = user};
+  idem_http_auth auth = {.issuers = &issuer,
+                         .issuer_count = 1,
+                         .required_scope = "a",
+                         .introspection_url = "https://far.example/i",
+                         .introspection_id = "me",
+                         .introspection_secret = "hush"};
+  uv_loop_init(&loop);
+  if (idem__runtime_get(&loop, &fault->alloc, &runtime) == IDEM_OK) {
+    idem_status status = idem__guard_new(runtime, &auth, "http://127.0.0.1:1/mcp", NULL, &guard);
+    assert_true(status == IDEM_OK || status == IDEM_E_NOMEM || status == IDEM_E_INVAL);
+    if (guard) idem__guard_close(guard, guard_closed, &closed);
+    while (guard && !closed) uv_run(&loop, UV_RUN_ONCE);
+    idem__runtime_release(runtime);
+  }
+  uv_run(&loop, UV_RUN_DEFAULT);
+  assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static void every_allocation_of_a_guard_may_fail(void **state) {
+  (void)state;
+  char path[] = "/tmp/idem.jwks.XXXXXX", text[4096] = "{\"keys\":[";
+  int file = mkstemp(path);
+  jwt_key key = jwt_key_new("k1", "ES256");
+  jwt_put_jwk(text, sizeof text, &key);
+  strcat(text, "]}");
+  assert_int_equal(write(file, text, strlen(text)), strlen(text));
+  assert_true(fault_alloc_sweep(make_guard, path, 400) > 20);
+  jwt_key_free(&key);
+  close(file);
+  unlink(path);
+}
+
 /* ---------------------------------------------------------- introspection */
 
 static void opaque_tokens_are_asked_about_once_in_a_while(void **state) {
@@ -514,6 +557,7 @@ int main(void) {
       cmocka_unit_test(a_key_that_was_taken_back_opens_nothing_any_more),
       cmocka_unit_test(who_waits_goes_with_its_connection),
       cmocka_unit_test(keys_may_come_from_a_file),
+      cmocka_unit_test(every_allocation_of_a_guard_may_fail),
       cmocka_unit_test(opaque_tokens_are_asked_about_once_in_a_while),
       cmocka_unit_test(who_lacks_a_scope_is_told_all_that_it_needs),
       cmocka_unit_test(options_that_make_no_sense_are_refused),
