@@ -6,10 +6,11 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 PRESET ?= dev
 FOR ?= 600
+KILLS ?= 200
 MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: all check test attack conformance load run install fuzz coverage bench format tidy clean help setup setup-test \
+.PHONY: all check test attack faults conformance load run install fuzz coverage bench format tidy clean help setup setup-test \
         amalgamation static dist deb container newcomer reproducible setup-chroot
 
 all: ## release binaries into build/bin
@@ -43,6 +44,10 @@ load: setup-test ## 10,000 idle connections and 2,000 streams: what they cost, a
 attack: setup-test ## a hostile session on every transport for FOR seconds (600); SEED and ROUND repeat one, PRESET=tsan
 	@scripts/build $(PRESET) $(JOBS) attack-servers
 	@build/$(PRESET)/tests/attack-servers build/$(PRESET)/bin seconds=$(FOR) seed=$(SEED) round=$(ROUND)
+
+faults: setup-test ## a server with a SQLite store is killed KILLS times (200) while it works, and looked at
+	@scripts/build dev $(JOBS) e2e.kill
+	@IDEM_KILLS=$(KILLS) build/dev/tests/e2e.kill
 
 run: setup ## build and serve the demo
 	@scripts/build release $(JOBS) idem-and-modules

@@ -4,6 +4,7 @@
 #define IDEM_MCP_TASK_H
 
 #include "../store/store.h"
+#include "node.h"
 #include "nouns.h"
 
 typedef enum idem__task_state {
@@ -75,6 +76,7 @@ struct idem__task {
   idem_server *server;
   unsigned refs;
   char id[IDEM__TASK_ID + 1];
+  char node[IDEM__NODE_ID + 1]; /* whose handler runs it; "": nobody knows */
   char *principal;
   char *session; /* the name of the one that began it, told of its status; NULL: nobody is */
   const idem__revision *revision; /* ... in whose words */
@@ -190,14 +192,26 @@ typedef bool (*idem__task_each)(const idem__task *task, uint64_t number, void *u
 typedef struct idem__task_listing {
   idem_server *server;
   idem__store_queue *queue;
-  const char *principal; /* lent for the call */
+  const char *principal; /* lent until `listed` */
   uint64_t after;
   size_t limit;
   idem__task_each each;
   void (*listed)(idem_status status, void *user);
   void *user;
+  idem__buf nodes; /* that live, one name after the other; known before the tasks are asked for */
+  bool nodes_whole;
 } idem__task_listing;
 void idem__tasks_list(idem__task_listing *listing);
+
+/* task_lease.c: tasks whose process died. Tells `checked` the task and the status, now or later; one that ran on a node
+ * that is dead has failed then. The task, which may be NULL, is counted by the caller. */
+void idem__task_check(idem__task *task, idem__store_queue *queue, idem_status status,
+                      idem__task_done checked, void *user);
+void idem__tasks_node_gone(idem_server *server, const char *node, size_t len);
+void idem__task_listing_nodes(idem__task_listing *listing, idem__store_done done);
+void idem__task_show_lost(idem__task *image, const idem__task_listing *listing);
+/* With the lock held: the images, by creation. */
+idem__list *idem__tasks_all(idem_server *server);
 
 /* task.c */
 bool idem__task_possible(const idem__context *context);

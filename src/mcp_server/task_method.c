@@ -30,13 +30,18 @@ static void on_found(idem__context *context, idem_status status, void *user) {
     idem__refuse_unavailable(context);
 }
 
-static void on_loaded(idem__task *task, idem_status status, void *user) {
+static void on_checked(idem__task *task, idem_status status, void *user) {
   finding *found = user;
   idem_alloc alloc = found->loading.server->alloc;
   found->task = task;
   idem__wait_end(status, found->wait);
   if (task) idem__task_unref(task);
   idem__free(&alloc, found);
+}
+
+static void on_loaded(idem__task *task, idem_status status, void *user) {
+  finding *found = user;
+  idem__task_check(task, found->loading.queue, status, on_checked, found);
 }
 
 static void look_for(idem__context *context, const char *id, idem__task_fn fn) {
@@ -232,6 +237,7 @@ void idem__run_tasks_update(idem__context *context, yyjson_val *params) {
 typedef struct task_page {
   idem__task_listing listing;
   idem__wait *wait;
+  char *principal; /* the request may go before the list is there */
   idem__buf tasks;
   idem__writer writer;
   size_t count;
@@ -276,15 +282,27 @@ static void on_listed(idem_status status, void *user) {
   idem_alloc alloc = page->listing.server->alloc;
   idem__wait_end(status, page->wait);
   idem__buf_deinit(&page->tasks);
+  idem__free(&alloc, page->principal);
   idem__free(&alloc, page);
+}
+
+static task_page *new_page(const idem__context *context) {
+  const idem_alloc *alloc = &context->server->alloc;
+  task_page *page = idem__calloc(alloc, sizeof *page);
+  if (!page) return NULL;
+  page->principal = idem__strndup(alloc, context->principal, strlen(context->principal));
+  if (page->principal) return page;
+  idem__free(alloc, page);
+  return NULL;
 }
 
 static void list_tasks(idem__context *context, uint64_t after) {
   idem_server *server = context->server;
-  task_page *page = idem__calloc(&server->alloc, sizeof *page);
+  task_page *page = new_page(context);
   idem__wait *wait = page ? idem__wait_begin(context, answer_page, page) : NULL;
   if (!wait) {
     if (!page) idem_request_drop(context->request);
+    if (page) idem__free(&server->alloc, page->principal);
     idem__free(&server->alloc, page);
     return;
   }
@@ -294,7 +312,7 @@ static void list_tasks(idem__context *context, uint64_t after) {
   idem__write_array(&page->writer);
   page->listing = (idem__task_listing){.server = server,
                                        .queue = context->worker->store_queue,
-                                       .principal = context->principal,
+                                       .principal = page->principal,
                                        .after = after,
                                        .limit = server->opts.page_size + 1,
                                        .each = write_listed,

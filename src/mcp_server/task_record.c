@@ -50,6 +50,7 @@ static idem_status write_record(const idem__task_view *view, idem__buf *out) {
   if (view->status != IDEM_OK) return view->status;
   idem__write_object(&writer);
   idem__write_member_text(&writer, "principal", view->task->principal);
+  if (view->task->node[0]) idem__write_member_text(&writer, "node", view->task->node);
   idem__write_member_text(&writer, "state", state_words[view->state]);
   idem__write_member_text(&writer, "message", idem__task_text_bytes(view->message));
   idem__write_member_int(&writer, "created", (int64_t)view->created_ms);
@@ -182,6 +183,12 @@ static char *copy_principal(const idem_server *server, yyjson_val *root) {
              : NULL;
 }
 
+static void copy_node(idem__task *task, yyjson_val *root) {
+  yyjson_val *node = yyjson_obj_get(root, "node");
+  if (yyjson_get_len(node) == IDEM__NODE_ID && yyjson_is_str(node))
+    memcpy(task->node, yyjson_get_str(node), IDEM__NODE_ID);
+}
+
 static idem__task *new_image(idem_server *server, const char *id, const char *text, size_t len) {
   yyjson_doc *doc = read_record(server, text, len);
   idem__task *task = idem__calloc(&server->alloc, sizeof *task);
@@ -191,6 +198,7 @@ static idem__task *new_image(idem_server *server, const char *id, const char *te
     task->refs = 1; /* the table's */
     memcpy(task->id, id, IDEM__TASK_ID);
     task->principal = copy_principal(server, yyjson_doc_get_root(doc));
+    copy_node(task, yyjson_doc_get_root(doc));
   }
   yyjson_doc_free(doc);
   if (task && task->principal) return task;
@@ -415,17 +423,21 @@ static bool show_record(const idem__store_item *item, void *user) {
   idem__task *image = new_image(listing->server, id, item->bytes, item->len);
   if (!image) return true;
   take_record(image, item->version, item->bytes, item->len);
+  idem__task_show_lost(image, listing);
   bool more = listing->each(image, item->number, listing->user);
   idem__task_release(image);
   return more;
 }
 
 static void on_listed(const idem__store_answer *answer, void *user) {
-  const idem__task_listing *listing = user;
+  idem__task_listing *listing = user;
+  idem__buf_deinit(&listing->nodes);
   listing->listed(answer->status, listing->user);
 }
 
-void idem__tasks_list(idem__task_listing *listing) {
+static void on_nodes(const idem__store_answer *answer, void *user) {
+  idem__task_listing *listing = user;
+  if (answer->status != IDEM_OK) listing->nodes_whole = false;
   idem__store_op op = op_for(listing->server, "", IDEM__STORE_LIST);
   op.name = NULL;
   op.name_len = 0;
@@ -437,3 +449,6 @@ void idem__tasks_list(idem__task_listing *listing) {
   op.user = listing;
   idem__store_submit(listing->server->store, listing->queue, &op, NULL);
 }
+
+/* Who lives is asked first: a task that runs on no node that does has failed. */
+void idem__tasks_list(idem__task_listing *listing) { idem__task_listing_nodes(listing, on_nodes); }

@@ -28,6 +28,8 @@ typedef struct idem__task_event {
   idem__task *task;
 } idem__task_event;
 
+idem__list *idem__tasks_all(idem_server *server) { return &server->tasks->all; }
+
 void idem__tasks_lock(idem_server *server) { idem__lock_take(&server->tasks->lock); }
 void idem__tasks_unlock(idem_server *server) { idem__lock_give(&server->tasks->lock); }
 
@@ -179,6 +181,7 @@ static idem__task *new_task(const idem__context *context) {
   task->server = server;
   task->refs = 2; /* the table's and the context's */
   task->worker = context->worker;
+  memcpy(task->node, server->node.id, sizeof task->node);
   task->created_ms = task->updated_ms = idem__server_wall_ms(server);
   task->principal = idem__strndup(&server->alloc, context->principal, strlen(context->principal));
   make_id(server, task->id);

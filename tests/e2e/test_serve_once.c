@@ -1,0 +1,171 @@
+/* test_serve_once.c - calls with a key over two processes of `idem serve` and one SQLite file: they run once, the
+ * answer survives kill -9, and what a dead process ran is outcome-unknown, or runs again where the tool may. */
+#include "serving.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char idem[] = IDEM_BIN_DIR "/idem";
+
+/* `append` leaves a line for each run; `wait` ends when there is a file of that name. */
+static const char config[] =
+    "{\"tools\":{"
+    "\"append\":{\"run\":[\"sh\",\"-c\",\"echo run >>out/runs; echo appended\"],"
+    "\"allow\":{\"write\":[\"out\"]}},"
+    "\"wait\":{\"run\":[\"sh\",\"-c\",\"echo run >>out/runs; test -e go || exec sleep 1000; echo "
+    "gone\"],\"allow\":{\"write\":[\"out\"]}},"
+    "\"again\":{\"run\":[\"sh\",\"-c\",\"echo run >>out/runs; test -e go || exec sleep 1000; echo "
+    "again\"],\"allow\":{\"write\":[\"out\"]},\"annotations\":{\"idempotentHint\":true}}}}";
+
+typedef struct world {
+  serving files;
+  char store[320];
+} world;
+
+typedef struct node {
+  child server;
+  char host[64];
+} node;
+
+static void set_up(world *self) {
+  char path[300];
+  serving_make(&self->files, config);
+  serving_path(&self->files, "out", path, sizeof path);
+  assert_int_equal(mkdir(path, 0700), 0);
+  serving_path(&self->files, "store.db", path, sizeof path);
+  snprintf(self->store, sizeof self->store, "sqlite:%s", path);
+}
+
+static node start(const world *self) {
+  node made;
+  char url[128], path[300];
+  serving_path(&self->files, "idem.json", path, sizeof path);
+  made.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--store", self->store,
+                      "--lease-ms", "1000");
+  child_listening(&made.server, url, sizeof url);
+  assert_int_equal(sscanf(url, "http://%63[^/]", made.host), 1);
+  return made;
+}
+
+static void stop(node *self, int signal) {
+  kill(self->server.pid, signal);
+  assert_int_equal(child_end(&self->server), signal == SIGKILL ? -SIGKILL : 0);
+}
+
+/* One connection, whose answer is read by child_rest. */
+static int send_call(const node *self, const char *tool, const char *key) {
+  char url[80], body[512], head[640];
+  snprintf(url, sizeof url, "tcp://%s", self->host);
+  int fd = child_connect(url);
+  snprintf(body, sizeof body,
+           "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\","
+           "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+           "\"io.modelcontextprotocol/clientCapabilities\":{}}}}",
+           tool);
+  snprintf(head, sizeof head,
+           "POST /mcp HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: "
+           "application/json\r\nAccept: application/json, text/event-stream\r\n"
+           "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n"
+           "Idempotency-Key: %s\r\nContent-Length: %zu\r\n\r\n",
+           self->host, tool, key, strlen(body));
+  child_send(fd, head);
+  child_send(fd, body);
+  return fd;
+}
+
+static const char *rest(int fd) {
+  const char *answer = child_rest(fd);
+  close(fd);
+  return answer;
+}
+
+static int runs(const world *self) {
+  char path[300], line[64];
+  int count = 0;
+  serving_path(&self->files, "out/runs", path, sizeof path);
+  FILE *file = fopen(path, "r");
+  while (file && fgets(line, sizeof line, file)) count++;
+  if (file) fclose(file);
+  return count;
+}
+
+/* Until the program has begun. */
+static void await_run(const world *self, int count) {
+  uint64_t until = child_now_ms() + 60000;
+  while (runs(self) < count) {
+    assert_true(child_now_ms() < until);
+    poll(NULL, 0, 5);
+  }
+}
+
+static void a_key_holds_across_processes_and_kill(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  node one = start(&self), other = start(&self);
+  expect_in(rest(send_call(&one, "append", "k")), "appended");
+  const char *answer = rest(send_call(&other, "append", "k"));
+  expect_in(answer, "appended");
+  expect_in(answer, "Idempotency-Replayed: true");
+  stop(&one, SIGKILL);
+  stop(&other, SIGKILL);
+  node third = start(&self);
+  expect_in(rest(send_call(&third, "append", "k")), "Idempotency-Replayed: true");
+  assert_int_equal(runs(&self), 1);
+  stop(&third, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
+static void what_another_process_runs_is_waited_for(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  node one = start(&self), other = start(&self);
+  int first = send_call(&one, "append", "k");
+  int second = send_call(&other, "append", "k");
+  expect_in(rest(first), "appended");
+  expect_in(rest(second), "appended");
+  assert_int_equal(runs(&self), 1);
+  stop(&one, SIGTERM);
+  stop(&other, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
+static void what_a_dead_process_ran_is_unknown_or_runs_again(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  node one = start(&self), other = start(&self);
+  int lost = send_call(&one, "wait", "k");
+  await_run(&self, 1);
+  int waiting = send_call(&other, "wait", "k");
+  stop(&one, SIGKILL);
+  close(lost);
+  expect_in(rest(waiting), "outcome-unknown");
+  expect_in(rest(send_call(&other, "wait", "k")), "outcome-unknown");
+  assert_int_equal(runs(&self), 1);
+  node third = start(&self);
+  lost = send_call(&third, "again", "k");
+  await_run(&self, 2);
+  stop(&third, SIGKILL);
+  close(lost);
+  serving_file(&self.files, "go", "");
+  expect_in(rest(send_call(&other, "again", "k")), "again");
+  assert_int_equal(runs(&self), 3);
+  stop(&other, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_key_holds_across_processes_and_kill),
+      cmocka_unit_test(what_another_process_runs_is_waited_for),
+      cmocka_unit_test(what_a_dead_process_ran_is_unknown_or_runs_again),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
