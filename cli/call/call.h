@@ -41,6 +41,7 @@ typedef struct call_options {
   const char *config; /* an mcpServers file */
   idem_profile profile;
   uint32_t revisions; /* bits of idem_revision; 0: any */
+  const char *key;    /* with which a tool runs once; NULL: none */
   const char *headers[CALL_HEADERS + 1];
   size_t header_count;
   const char *token_file;

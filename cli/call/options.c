@@ -98,6 +98,15 @@ static bool set_profile(call_options *self, const char *value) {
   return false;
 }
 
+/* Nothing in it needs an escape in JSON. */
+static bool set_key(call_options *self, const char *value) {
+  size_t len = strlen(value);
+  for (size_t i = 0; i < len; i++)
+    if (value[i] < '!' || value[i] > '~' || value[i] == '"' || value[i] == '\\') return false;
+  self->key = value;
+  return len > 0 && len <= 255;
+}
+
 static bool set_revision(call_options *self, const char *value) {
   static const struct {
     const char *date;
@@ -208,6 +217,7 @@ static const struct flag {
     {NULL, "--profile", 0, "mcp|jsonrpc|lsp",
      "what is spoken: MCP, plain JSON-RPC, or with Content-Length (mcp)", set_profile},
     {NULL, "--revision", 0, "DATE", "of MCP; may be repeated (what the server has)", set_revision},
+    {NULL, "--key", 0, "KEY", "with which the tool runs once, however often it is asked", set_key},
     {"whom to ask", "--config", 0, "FILE", "an mcpServers file to find the name in", set_config},
     {NULL, "--header", 'H', "'NAME: VALUE'", "sent with every HTTP request; may be repeated",
      add_header},
@@ -371,6 +381,8 @@ static bool check_together(const call_options *self) {
   bool plain = self->profile != IDEM_PROFILE_MCP;
   if (plain && self->kind != CALL_METHOD && self->kind != CALL_NOTIFY)
     return refuse("--profile", "without MCP there are methods alone: --method or --notify");
+  if (self->key && (self->kind != CALL_TOOL || self->bench || self->ramp))
+    return refuse("--key", "it belongs to one call of a tool");
   if ((self->rate > 0 || self->ramp || self->connections) && !self->bench && !self->ramp)
     return refuse("--rate and --connections", "they belong to --bench N");
   if ((self->bench || self->ramp) && self->kind != CALL_TOOL && self->kind != CALL_METHOD &&

@@ -138,6 +138,11 @@ static bool stops_here(call_session *self) {
 static void call_tool(call_session *self) {
   if (stops_here(self)) return;
   idem_mcp_call_opts opts = {.on_progress = on_progress};
+  char meta[300];
+  if (self->options->key) {
+    snprintf(meta, sizeof meta, "{\"idem/key\":\"%s\"}", self->options->key);
+    opts.meta = meta;
+  }
   idem_status status =
       idem_mcp_call_tool_json(self->client, self->options->subject, self->made.data, self->made.len,
                               &opts, on_tool, self, &self->call);

@@ -83,7 +83,7 @@ _idem_call() {
     --data | -d | --header | -H | --client | --scope | --redirect | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
     *)
       [[ ${COMP_LINE:0:COMP_POINT} =~ " "--(read|complete)[=\ ]+[^\ ]+$ ]] && { _idem_call_words; return; }
-      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --config --header --ca-file --no-verify
+      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --key --config --header --ca-file --no-verify
         --login --device --open --client --scope --redirect --private-issuer --stored-only --whoami --logout --token-file --token-command --json --raw --record
         --output --answers --no-input --sampling --timeout --deadline --no-cache --bench --connections --rate --ramp --help" ||
         { _idem_call_words && [[ $previous != call ]]; } ||

@@ -72,6 +72,7 @@ complete -c idem -n $call -l method -x -a 'tools/list tools/call resources/list 
 complete -c idem -n $call -l notify -x -d 'send a notification'
 complete -c idem -n $call -s d -l data -x -d 'arguments or params'
 complete -c idem -n $call -l profile -x -a 'mcp jsonrpc lsp' -d 'what is spoken'
+complete -c idem -n $call -l key -x -d 'with which the tool runs once'
 complete -c idem -n $call -l revision -x -a '2024-11-05 2025-03-26 2025-06-18 2025-11-25 2026-07-28' -d 'of MCP'
 complete -c idem -n $call -l config -r -F -d 'an mcpServers file'
 complete -c idem -n $call -s H -l header -x -d 'sent with every HTTP request'

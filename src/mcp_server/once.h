@@ -12,6 +12,7 @@
 
 #define IDEM__ONCE_META "idem/key"
 #define IDEM__ONCE_REPLAYED "idem/replayed"
+#define IDEM__ONCE_CAPABILITY "idem/once" /* under experimental */
 #define IDEM__ONCE_KEY_MAX 255u
 
 /* ----------------------------------------------------------------- records */

@@ -334,6 +334,24 @@ static void write_extensions(const idem__context *context, idem__writer *writer)
   idem__write_object_end(writer);
 }
 
+/* That tools take keys, beside what the program says. */
+static void write_experimental(const idem__context *context, idem__writer *writer) {
+  const idem_server *server = context->server;
+  const char *more = server->opts.experimental;
+  if (!idem__server_offers(server, context->lists->registry, IDEM__CAP_TOOLS)) {
+    idem__write_member_raw(writer, "experimental", more);
+    return;
+  }
+  idem__write_key(writer, "experimental");
+  idem__write_object(writer);
+  idem__write_key(writer, IDEM__ONCE_CAPABILITY);
+  idem__write_object(writer);
+  idem__write_member_int(writer, "keyMs", (int64_t)server->opts.key_ms);
+  idem__write_object_end(writer);
+  if (more && more[1] != '}') idem__write_raw(writer, more + 1, strlen(more) - 2);
+  idem__write_object_end(writer);
+}
+
 void idem__server_write_capabilities(idem__context *context, idem__writer *writer) {
   const idem_server *server = context->server;
   const idem__registry *registry = context->lists->registry;
@@ -353,6 +371,6 @@ void idem__server_write_capabilities(idem__context *context, idem__writer *write
   if (!server->opts.no_logging) idem__write_member_raw(writer, "logging", "{}");
   idem__tasks_write_capability(context, writer);
   write_extensions(context, writer);
-  idem__write_member_raw(writer, "experimental", server->opts.experimental);
+  write_experimental(context, writer);
   idem__write_object_end(writer);
 }
