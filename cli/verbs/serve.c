@@ -45,6 +45,7 @@ static int serve(const serve_options *options, service *self) {
                           .log = self->log,
                           .http = &http,
                           .store = options->store,
+                          .drain_ms = options->drain_ms,
                           .max_connections = options->max_connections,
                           .client_connections = options->client_connections,
                           .on_loop = service_on_loop,

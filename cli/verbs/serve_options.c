@@ -196,6 +196,12 @@ static bool set_key(serve_options *self, const char *value) {
   self->key_ms = ms;
   return true;
 }
+static bool set_drain(serve_options *self, const char *value) {
+  size_t ms;
+  if (!read_size(value, 3600000, &ms)) return false;
+  self->drain_ms = ms;
+  return true;
+}
 static bool set_lease(serve_options *self, const char *value) {
   size_t ms;
   if (!read_size(value, 86400000, &ms) || ms < 100) return false;
@@ -306,6 +312,7 @@ static const struct flag {
     {NULL, "--key-ms", "N", "for how long the answer of a call with a key (86400000)", set_key},
     {NULL, "--lease-ms", "N", "until a process that is silent is taken for dead (10000)",
      set_lease},
+    {NULL, "--drain-ms", "N", "/healthz says so before SIGTERM stops the server (0)", set_drain},
     {"what a changed file may do", "--reload-may-loosen", NULL,
      "give tools more than they had, without a new start", set_may_loosen},
     {"what a person sees", "--page", NULL, "the page at / also where others could reach it",

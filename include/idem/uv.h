@@ -25,7 +25,10 @@ typedef struct idem_serve_opts {
   idem_metrics *metrics;
   const idem_alloc *alloc; /* for conns; what a loop's conns share comes from the first one's */
   uint64_t grace_ms;       /* how long a shutdown waits for running requests; 0: 1,500 */
-  size_t max_connections;  /* over all workers; 0: 1,000. Then who waits gives way */
+  /* idem_run alone: how long /healthz says "stopping" before that, while everybody is still served, so that whoever
+   * shares out requests sends them elsewhere; 0: not at all. */
+  uint64_t drain_ms;
+  size_t max_connections; /* over all workers; 0: 1,000. Then who waits gives way */
   /* Of one client by its address, or as a trusted proxy names it; not of this machine or of the
    * proxy itself. 0: a quarter of max_connections, and at least 8. */
   size_t client_connections;

@@ -46,13 +46,13 @@ _idem_serve() {
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") ;;
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --allow-host | --allow-origin | --trusted-proxy) ;;
-    --rate-limit | --max-connections | --client-connections | --max-in-flight | --client-in-flight | --session-in-flight | --first-ms | --key-ms | --lease-ms) ;;
+    --rate-limit | --max-connections | --client-connections | --max-in-flight | --client-in-flight | --session-in-flight | --first-ms | --key-ms | --lease-ms | --drain-ms) ;;
     --store) mapfile -t COMPREPLY < <(compgen -W "memory: sqlite:" -- "$current") ;;
     --client-header) mapfile -t COMPREPLY < <(compgen -W "X-Forwarded-For Forwarded" -- "$current") ;;
     --dry-run) _idem_dry_run ;;
     *)
       _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --codes --token-file --no-auth --reload-may-loosen --allow-host
-        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --store --key-ms --lease-ms --access-log --log-level --log-format --check --dry-run --print-schema
+        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --store --key-ms --lease-ms --drain-ms --access-log --log-level --log-format --check --dry-run --print-schema
         --page --no-page --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
       ;;

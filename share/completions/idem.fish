@@ -46,6 +46,7 @@ complete -c idem -n $serve -l session-in-flight -x -d 'calls under way, of one s
 complete -c idem -n $serve -l first-ms -x -d 'until a connection must say something'
 complete -c idem -n $serve -l store -x -a 'memory: sqlite:' -d 'where sessions and tasks are kept'
 complete -c idem -n $serve -l key-ms -x -d 'for how long the answer of a call with a key is kept'
+complete -c idem -n $serve -l drain-ms -x -d '/healthz says so before SIGTERM stops the server'
 complete -c idem -n $serve -l lease-ms -x -d 'until a process that is silent is taken for dead'
 complete -c idem -n $serve -l page -d 'the page also where others could reach it'
 complete -c idem -n $serve -l no-page -d 'no page, no feed, no key'

@@ -38,6 +38,8 @@ static const family families[] = {
      IDEM__M_COUNTERS},
     {"idem_sessions", "gauge", "Sessions alive now.", IDEM__M_SESSIONS_OPENED,
      IDEM__M_SESSIONS_CLOSED},
+    {"idem_store_unavailable", "gauge", "Servers whose store does not answer now.",
+     IDEM__M_STORE_SILENT, IDEM__M_STORE_HEARD},
     {"idem_rate_limited_total", "counter", "Messages refused by a rate limit.",
      IDEM__M_RATE_LIMITED, IDEM__M_COUNTERS},
     {"idem_auth_failures_total", "counter", "Requests refused for want of valid credentials.",

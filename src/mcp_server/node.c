@@ -66,10 +66,29 @@ uint64_t idem__node_interval_ms(const idem_server *server) {
   return server->opts.lease_ms / 4 + 1;
 }
 
+bool idem__server_store_gone(const idem_server *server) {
+  return atomic_load_explicit(&server->node.store_gone, memory_order_relaxed);
+}
+
+/* A line and a count for each change. */
+static void note_store(idem__mcp_worker *worker, idem_status status) {
+  idem_server *server = worker->server;
+  bool gone = status != IDEM_OK && status != IDEM_E_NOTFOUND;
+  if (status == IDEM_E_CLOSED || atomic_exchange(&server->node.store_gone, gone) == gone) return;
+  idem__metrics_add(idem__worker_metrics(worker), gone ? IDEM__M_STORE_SILENT : IDEM__M_STORE_HEARD,
+                    1);
+  if (gone)
+    idem_logf(server->opts.log, IDEM_LOG_ERROR, "the store does not answer", "%s",
+              idem_status_text(status));
+  else
+    idem_logf(server->opts.log, IDEM_LOG_INFO, "the store answers again", "%s", server->node.id);
+}
+
 /* Its time was over: whoever looked meanwhile took it for dead. From now on it is there again; what was
  * taken from it has other versions. */
 static void on_touched(const idem__store_answer *answer, void *user) {
   idem__mcp_worker *worker = user;
+  note_store(worker, answer->status);
   if (answer->status != IDEM_E_NOTFOUND) return;
   idem_logf(worker->server->opts.log, IDEM_LOG_WARN, "the lease of this process had ended", "%s",
             worker->server->node.id);

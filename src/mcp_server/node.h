@@ -12,6 +12,7 @@
 typedef struct idem__node {
   char id[IDEM__NODE_ID + 1];  /* "": it has no store yet */
   _Atomic uint64_t renewed_ms; /* in the time of the workers' driver */
+  _Atomic bool store_gone; /* its store did not answer when it was last asked to renew the record */
 } idem__node;
 
 /* With its store; before serving. */

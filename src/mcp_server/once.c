@@ -393,7 +393,7 @@ static void on_gone(idem_request *request, idem_cancel_reason reason, void *user
   if (!sent) {
     idem__list_remove(&caller->link);
     bool last = once && idem__list_empty(&once->callers) && once->left &&
-                once->stage == IDEM__ONCE_AT_WORK && reason == IDEM_CANCEL_PEER;
+                once->stage == IDEM__ONCE_AT_WORK && reason == IDEM_CANCEL_PEER && !once->ending;
     if (last) {
       once->cancel = true;
       idem__once_flag(once);

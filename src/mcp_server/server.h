@@ -63,6 +63,8 @@ void idem__server_set_state_key(idem_server *server, const uint8_t key[IDEM__STA
 /* The name under which the driver opened its store; NULL: it has one of its own. A copy is kept. */
 const char *idem__server_store_name(const idem_server *server);
 idem_status idem__server_name_store(idem_server *server, const char *name);
+/* What it shares with others cannot be reached at the moment. From any thread. */
+bool idem__server_store_gone(const idem_server *server);
 void idem__server_lock(idem_server *server); /* short sections only */
 void idem__server_unlock(idem_server *server);
 /* Copies a text; NULL stays NULL. */

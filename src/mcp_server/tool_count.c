@@ -8,13 +8,17 @@
 #include <string.h>
 
 /* The counters of a runtime live as long as the worker: those of a listener may go before a task. */
-static idem_metrics *counters(const idem__context *context) {
-  idem__mcp_worker *worker = context->worker;
-  idem_metrics *metrics = idem__conn_metrics(idem_request_conn(context->request));
-  if (!metrics || !worker->show_metrics) return metrics;
+idem_metrics *idem__worker_metrics(idem__mcp_worker *worker) {
+  if (!worker->show_metrics) return NULL;
   if (!worker->metrics && idem_metrics_new(&worker->alloc, &worker->metrics) == IDEM_OK)
     (void)worker->show_metrics(worker->metrics); /* too many to show: counted all the same */
   return worker->metrics;
+}
+
+static idem_metrics *counters(const idem__context *context) {
+  idem__mcp_worker *worker = context->worker;
+  idem_metrics *metrics = idem__conn_metrics(idem_request_conn(context->request));
+  return metrics && worker->show_metrics ? idem__worker_metrics(worker) : metrics;
 }
 
 /* A tool is one pointer as long as its registry lives, which the context sees to. */

@@ -104,6 +104,8 @@ void idem__worker_deliver(idem__mcp_worker *worker);
  * at the deadline after each delivery. */
 uint64_t idem__worker_deadline(idem__mcp_worker *worker);
 void idem__worker_expire(idem__mcp_worker *worker, uint64_t now_ms);
+/* Its own counters, where a runtime shows them; else NULL. On the worker's thread. */
+idem_metrics *idem__worker_metrics(idem__mcp_worker *worker);
 /* Has the driver look. On the worker's thread. */
 void idem__worker_wake(idem__mcp_worker *worker);
 /* The current snapshot, counted. */

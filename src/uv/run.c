@@ -32,6 +32,7 @@ typedef struct server {
   size_t crowd;       /* the most connections since memory was given back */
   unsigned crowd_end; /* times that it may still be, though few are left of a crowd */
   bool finish_asked;
+  bool draining, drained; /* who shares out requests is told; it has had the time to hear it */
   bool stopping;
   bool failed; /* stdin or stdout did: the exit status says so */
   bool out_of_time;
@@ -57,6 +58,21 @@ static void on_stopped(void *user) {
 static void on_last_call(uv_timer_t *timer) {
   server *self = timer->data;
   self->out_of_time = true;
+}
+
+static void on_drained(uv_timer_t *timer) {
+  server *self = timer->data;
+  self->drained = true;
+}
+
+/* Requests still come and are served; health checks say that no more should be sent. */
+static void begin_drain(server *self) {
+  self->draining = true;
+  idem__web_set_draining(true);
+  idem_logf(self->log, IDEM_LOG_INFO, "not ready any more", "stopping in %llu ms",
+            (unsigned long long)self->opts.drain_ms);
+  uv_update_time(&self->loop);
+  uv_timer_start(&self->last_call, on_drained, self->opts.drain_ms, 0);
 }
 
 static void log_stop(const server *self) {
@@ -108,6 +124,19 @@ static bool served_out(const server *self) {
   return true;
 }
 
+/* A signal is heard of beforehand; who has asked itself to end knows. */
+static bool must_drain(const server *self) {
+  return self->opts.drain_ms && !self->drained && !self->finish_asked && must_stop(self);
+}
+
+static void look_whether_to_stop(server *self) {
+  if (must_drain(self)) {
+    if (!self->draining) begin_drain(self);
+  } else if (must_stop(self) || (!self->stopping && served_out(self))) {
+    begin_stop(self);
+  }
+}
+
 static void one_turn(server *self) {
   if (!self->stopping && self->count == 1 && self->listeners[0]->scheme == IDEM__SCHEME_STDIO &&
       idem__stdio_turn(self->listeners[0], &self->wake)) {
@@ -146,7 +175,7 @@ static void give_memory_back(server *self) {
 static void serve_until_done(server *self) {
   while (self->live > 0) {
     if (idem__signals_take_reload()) hang_up(self);
-    if (must_stop(self) || (!self->stopping && served_out(self))) begin_stop(self);
+    look_whether_to_stop(self);
     one_turn(self);
     give_memory_back(self);
   }

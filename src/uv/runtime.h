@@ -309,6 +309,8 @@ idem_status idem__web_started(idem__web *web, const idem__url *url, bool loopbac
 void idem__web_accept(idem__web *web, int fd, const idem__address *from);
 /* Connections of its port, on every loop. */
 size_t idem__web_count(const idem__web *web);
+/* /healthz of every listener says so. From any thread. */
+void idem__web_set_draining(bool now);
 /* The steps of stopping: finish, answer with an error, cut off. */
 void idem__web_stop(idem__web *web, int step);
 /* No connection is left and the workers have ended. */

@@ -104,9 +104,16 @@ static void serve_metrics(idem_http_exchange *exchange, const idem_http_request 
   idem__web_metrics_done();
 }
 
+static _Atomic bool draining; /* of the process */
+
+void idem__web_set_draining(bool now) { atomic_store(&draining, now); }
+
+/* Ready: more may be sent here. */
 static const char *health(void *ctx) {
   const idem__web *web = ctx;
-  return web->stopping ? "stopping" : NULL;
+  const idem_server *server = web->listener->opts.server;
+  if (web->stopping || atomic_load(&draining)) return "stopping";
+  return server && idem__server_store_gone(server) ? "store" : NULL;
 }
 
 /* ------------------------------------------------------------------- opening */
@@ -141,8 +148,12 @@ static idem_status add_admin(idem__web *web) {
                              .serve = idem__http_serve_health,
                              .user = &web->admin,
                              .no_token = true};
+  idem_http_route live = healthz;
+  live.path = "/healthz/live"; /* whoever answers is */
+  live.user = &web->live;
   idem_http_route metrics = {.path = "/metrics", .methods = IDEM_HTTP_GET, .serve = serve_metrics};
   idem_status status = idem__http_server_add(web->server, &healthz, &plain);
+  if (status == IDEM_OK) status = idem__http_server_add(web->server, &live, &plain);
   return status == IDEM_OK ? idem__http_server_add(web->server, &metrics, &plain) : status;
 }
 

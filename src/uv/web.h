@@ -32,7 +32,7 @@ struct idem__web {
   idem__session_table *table;
   bool holds_sessions; /* as one of the loop's; else it is lent */
   char *sse_path, *message_path;
-  idem__http_admin admin;
+  idem__http_admin admin, live;
   struct idem__guard *guard; /* of tokens; NULL: none is wanted */
   uv_close_cb closed;        /* when it and the handle are */
   idem__list peers;

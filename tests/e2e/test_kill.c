@@ -32,11 +32,6 @@ static void hang(idem_request *request, yyjson_val *arguments, void *user) {
   idem_request_keep(request);
 }
 
-static void say_listening(const char *url, void *user) {
-  (void)user;
-  fprintf(stderr, "listening on %s\n", url);
-}
-
 static int serve(const char *store) {
   static const char *const urls[] = {"http://127.0.0.1:0/mcp"};
   idem_server *server;
@@ -48,7 +43,7 @@ static int serve(const char *store) {
                              {.name = "hang", .fn = hang, .task = IDEM_TASK_OPTIONAL}};
   for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
     if (idem_server_add_tool(server, &tools[i], NULL, 0) != IDEM_OK) return 1;
-  idem_serve_opts run = {.server = server, .store = store, .on_listening = say_listening};
+  idem_serve_opts run = {.server = server, .store = store};
   int code = idem_run(urls, 1, &run);
   idem_server_free(server);
   return code;

@@ -161,11 +161,44 @@ static void what_a_dead_process_ran_is_unknown_or_runs_again(void **state) {
   child_remove_folder(self.files.folder);
 }
 
+static const char *get(const node *self, const char *path) {
+  char url[80], head[256];
+  snprintf(url, sizeof url, "tcp://%s", self->host);
+  int fd = child_connect(url);
+  snprintf(head, sizeof head, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", path,
+           self->host);
+  child_send(fd, head);
+  return rest(fd);
+}
+
+/* Who shares out requests hears of it before anybody is turned away. */
+static void a_server_that_is_to_stop_says_so_while_it_serves(void **state) {
+  world self;
+  char path[300], url[128];
+  node one;
+  (void)state;
+  set_up(&self);
+  serving_path(&self.files, "idem.json", path, sizeof path);
+  one.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--drain-ms", "600000");
+  child_listening(&one.server, url, sizeof url);
+  assert_int_equal(sscanf(url, "http://%63[^/]", one.host), 1);
+  expect_in(get(&one, "/healthz"), " 200 ");
+  kill(one.server.pid, SIGTERM);
+  child_line_with(one.server.err, "not ready any more");
+  expect_in(get(&one, "/healthz"), "{\"status\":\"stopping\"}");
+  expect_in(get(&one, "/healthz/live"), " 200 ");
+  expect_in(rest(send_call(&one, "append", "k")), "appended");
+  kill(one.server.pid, SIGTERM); /* at once, then */
+  assert_int_equal(child_end(&one.server), 128 + SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_key_holds_across_processes_and_kill),
       cmocka_unit_test(what_another_process_runs_is_waited_for),
       cmocka_unit_test(what_a_dead_process_ran_is_unknown_or_runs_again),
+      cmocka_unit_test(a_server_that_is_to_stop_says_so_while_it_serves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

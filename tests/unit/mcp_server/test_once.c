@@ -278,6 +278,33 @@ static void a_store_that_does_not_answer_refuses_calls_with_keys_alone(void **st
   idem__store_unref(later);
 }
 
+static void a_store_that_does_not_answer_is_told_of_until_it_does(void **state) {
+  idem__store *inner;
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer;
+  (void)state;
+  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &inner), IDEM_OK);
+  idem__store *later = later_store_new(inner, &(later_store_opts){.seed = 1});
+  assert_int_equal(idem__server_use_store(server, later), IDEM_OK);
+  mcp_peer_open(&peer, server, "2025-11-25");
+  idem__mcp_worker *worker = server->own_worker;
+  uint64_t now = 1, step = idem__node_interval_ms(server);
+  const struct {
+    idem_status says;
+    bool gone;
+  } turns[] = {{IDEM_OK, false}, {IDEM_E_SYS, true}, {IDEM_E_TIMEOUT, true}, {IDEM_OK, false}};
+  for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+    later_store_fail(later, turns[i].says);
+    assert_true(idem__worker_deadline(worker) <= now);
+    idem__worker_expire(worker, now);
+    while (later_store_pump(later)) idem__store_queue_run(worker->store_queue);
+    assert_int_equal(idem__server_store_gone(server), turns[i].gone);
+    now += step;
+  }
+  mcp_peer_close_with(&peer, server);
+  idem__store_unref(later);
+}
+
 /* --------------------------------------------------------------------- digests */
 
 static void digest_of(const char *json, uint8_t digest[IDEM__SHA256_BYTES]) {
@@ -340,6 +367,7 @@ int main(void) {
       cmocka_unit_test(what_is_idempotent_runs_again_where_its_node_died),
       cmocka_unit_test(what_the_store_did_not_take_is_kept_and_tried_again),
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
+      cmocka_unit_test(a_store_that_does_not_answer_is_told_of_until_it_does),
       cmocka_unit_test(a_digest_tells_what_is_said_not_how),
       cmocka_unit_test(nothing_is_left_where_memory_fails),
   };
