@@ -1,0 +1,300 @@
+/* redis_wire.c - the connections of a Redis store: made, encrypted, sent to and received from, lost. One that is lost is made
+ * anew with growing pauses, a random part of each. See docs/internals/uv.md. */
+#include "uv/redis_carrier.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FIRST_PAUSE_MS 50u
+#define PAUSE_MS 5000u
+#define READ_BYTES ((size_t)64 * 1024)
+#define TURN_READS 16 /* of one connection, before the other has its turn */
+
+typedef struct idem__redis_carrier carrier;
+typedef idem__redis_connection line;
+
+/* ------------------------------------------------------------------ saying */
+
+static const char *place(const carrier *self, char *text, size_t size) {
+  const line *which = &self->lines[IDEM__REDIS_COMMANDS];
+  if (self->where.path[0])
+    snprintf(text, size, "redis+unix:%s", self->where.path);
+  else
+    snprintf(text, size, "%s://%s:%s", self->where.tls ? "rediss" : "redis", which->host,
+             which->port);
+  return text;
+}
+
+static void note_why(carrier *self, const char *what, const char *detail) {
+  pthread_mutex_lock(&self->lock);
+  snprintf(self->why, sizeof self->why, "%s%s%s", what, detail ? ": " : "", detail ? detail : "");
+  pthread_mutex_unlock(&self->lock);
+}
+
+/* For /metrics: what has come since the last time. */
+void idem__redis_count(carrier *self) {
+  idem__redis_counts now;
+  self->module->counts(self->store, &now);
+  idem__metrics_add(self->metrics, IDEM__M_STORE_UNKNOWN, now.unknown - self->unknown);
+  idem__metrics_add(self->metrics, IDEM__M_STORE_REFUSED, now.refused - self->refused);
+  self->unknown = now.unknown;
+  self->refused = now.refused;
+}
+
+/* One line for each change, however often it is tried. */
+static void say_state(carrier *self) {
+  char where[400];
+  bool ready = self->module->ready(self->store);
+  if (ready == self->was_ready) return;
+  self->was_ready = ready;
+  idem__metrics_add(self->metrics, ready ? IDEM__M_STORE_CONNECTED : IDEM__M_STORE_LOST, 1);
+  self->said[0] = 0;
+  if (ready)
+    idem_logf(self->log, IDEM_LOG_INFO, "the store is connected", "%s",
+              place(self, where, sizeof where));
+  else
+    idem_logf(self->log, IDEM_LOG_WARN, "the store is lost", "%s: %s",
+              place(self, where, sizeof where), self->why);
+}
+
+/* Operations that Redis refused, each reason once in a row. */
+static void say_fault(carrier *self) {
+  const char *fault = self->module->fault(self->store);
+  if (!*fault || strncmp(self->said, fault, sizeof self->said - 1) == 0) return;
+  snprintf(self->said, sizeof self->said, "%s", fault);
+  note_why(self, fault, NULL);
+  idem_logf(self->log, IDEM_LOG_WARN, "the store has a problem", "%s", fault);
+}
+
+/* ----------------------------------------------------------------- closing */
+
+static uint64_t pause_after(unsigned failures) {
+  uint64_t most = failures > 7 ? PAUSE_MS : (uint64_t)FIRST_PAUSE_MS << failures;
+  if (most > PAUSE_MS) most = PAUSE_MS;
+  return most / 2 + idem_random_seed() % (most / 2 + 1);
+}
+
+void idem__redis_close(line *which) {
+  idem__secure_free(which->secure);
+  which->secure = NULL;
+  if (which->fd >= 0) close(which->fd);
+  which->fd = -1;
+  if (which->addresses) freeaddrinfo(which->addresses);
+  which->addresses = which->next = NULL;
+  which->state = IDEM__REDIS_CLOSED;
+}
+
+void idem__redis_lose(carrier *self, line *which, const char *what, const char *detail) {
+  uint64_t now = idem__clock_ms();
+  note_why(self, what, detail);
+  idem__redis_close(which);
+  which->until_ms = now + pause_after(which->failures++);
+  self->module->end(self->store, idem__redis_line_of(self, which), now);
+  say_state(self);
+}
+
+/* -------------------------------------------------------------- connecting */
+
+static int new_socket(int family) {
+  int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  int yes = 1;
+  if (fd >= 0 && family != AF_UNIX) {
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  }
+  return fd;
+}
+
+static void opened(carrier *self, line *which) {
+  which->state = IDEM__REDIS_OPEN;
+  if (which->addresses) freeaddrinfo(which->addresses);
+  which->addresses = which->next = NULL;
+  self->module->begin(self->store, idem__redis_line_of(self, which), idem__clock_ms());
+}
+
+static void connected(carrier *self, line *which) {
+  idem__tls_session *session;
+  if (!self->context) {
+    opened(self, which);
+    return;
+  }
+  which->state = IDEM__REDIS_SHAKING;
+  if (self->tls->connect(self->context, which->host, &session) != IDEM_OK ||
+      idem__secure_new(&self->alloc, self->tls, session, &which->secure) != IDEM_OK)
+    idem__redis_lose(self, which, "there is no memory", NULL);
+  else
+    idem__secure_begin(which->secure, which->fd);
+}
+
+/* The next address that can be tried; the last one's fault is told. */
+static void try_next(carrier *self, line *which, int error) {
+  while (which->next) {
+    const struct addrinfo *at = which->next;
+    which->next = at->ai_next;
+    if (which->fd >= 0) close(which->fd);
+    which->fd = new_socket(at->ai_family);
+    which->until_ms = idem__clock_ms() + self->connect_ms;
+    which->state = IDEM__REDIS_CONNECTING;
+    if (which->fd >= 0 && connect(which->fd, at->ai_addr, at->ai_addrlen) == 0) {
+      connected(self, which);
+      return;
+    }
+    error = errno;
+    if (which->fd >= 0 && error == EINPROGRESS) return;
+  }
+  idem__redis_lose(self, which, "it cannot be reached", strerror(error));
+}
+
+static void connect_unix(carrier *self, line *which) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  memcpy(address.sun_path, self->where.path, sizeof address.sun_path);
+  which->fd = new_socket(AF_UNIX);
+  if (which->fd < 0 || connect(which->fd, (struct sockaddr *)&address, sizeof address) != 0)
+    idem__redis_lose(self, which, "it cannot be reached", strerror(errno));
+  else
+    connected(self, which);
+}
+
+void idem__redis_begin(carrier *self, line *which) {
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  if (self->where.path[0]) {
+    connect_unix(self, which);
+    return;
+  }
+  if (!self->module->place(self->store, idem__redis_line_of(self, which), which->failures,
+                           which->host, sizeof which->host, which->port, sizeof which->port)) {
+    memcpy(which->host, self->where.host, sizeof which->host);
+    memcpy(which->port, self->where.port, sizeof which->port);
+  }
+  int found = getaddrinfo(which->host, which->port, &hints, &which->addresses);
+  if (found != 0) which->addresses = NULL;
+  which->next = which->addresses;
+  if (which->next)
+    try_next(self, which, ECONNREFUSED);
+  else
+    idem__redis_lose(self, which, "its address is not known", gai_strerror(found));
+}
+
+static void on_connecting(carrier *self, line *which) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(which->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error)
+    try_next(self, which, error);
+  else
+    connected(self, which);
+}
+
+/* ------------------------------------------------------------------- bytes */
+
+static ssize_t read_some(line *which, char *into, size_t size) {
+  if (which->secure) return idem__secure_read(which->secure, which->fd, into, size);
+  ssize_t n = recv(which->fd, into, size, MSG_DONTWAIT);
+  return n < 0 ? -errno : n;
+}
+
+static ssize_t write_some(line *which, const char *bytes, size_t len) {
+  if (which->secure)
+    return idem__secure_write(which->secure, which->fd,
+                              &(struct iovec){.iov_base = (void *)bytes, .iov_len = len}, 1);
+  ssize_t n = send(which->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return n < 0 ? -errno : n;
+}
+
+static bool is_for_later(ssize_t n) { return n == -EAGAIN || n == -EINTR; }
+
+static void lose_for(carrier *self, line *which, ssize_t n) {
+  const char *fault = which->secure ? idem__secure_fault(which->secure) : "";
+  if (*fault) {
+    char text[200];
+    snprintf(text, sizeof text, "%s", fault);
+    idem__redis_lose(self, which, "its certificate is refused", text);
+  } else {
+    idem__redis_lose(self, which, "the connection broke",
+                     n ? strerror((int)-n) : "Redis closed it");
+  }
+}
+
+/* TLS has its handshake first, of which reading is a part. */
+static void shake(carrier *self, line *which) {
+  char unasked;
+  ssize_t n = idem__secure_read(which->secure, which->fd, &unasked, 1);
+  if (n > 0)
+    idem__redis_lose(self, which, "Redis answers what it was not asked", NULL);
+  else if (!is_for_later(n))
+    lose_for(self, which, n);
+  else if (idem__secure_ready(which->secure))
+    opened(self, which);
+}
+
+/* A connection that only says where else to go is no success yet. */
+static void forgive(carrier *self, line *which) {
+  idem__redis_counts counts;
+  if (!which->failures || !self->module->ready(self->store)) return;
+  self->module->counts(self->store, &counts);
+  if (which == &self->lines[IDEM__REDIS_NEWS] || counts.answered != which->answered)
+    which->failures = 0;
+  which->answered = counts.answered;
+}
+
+static void receive(carrier *self, line *which) {
+  static _Thread_local char bytes[READ_BYTES];
+  for (int i = 0; i < TURN_READS && which->state == IDEM__REDIS_OPEN; i++) {
+    ssize_t n = read_some(which, bytes, sizeof bytes);
+    if (is_for_later(n)) return;
+    if (n <= 0) {
+      lose_for(self, which, n);
+    } else if (!self->module->feed(self->store, idem__redis_line_of(self, which), bytes, (size_t)n,
+                                   idem__clock_ms())) {
+      idem__redis_lose(self, which, self->module->fault(self->store), NULL);
+    } else {
+      say_fault(self);
+      forgive(self, which);
+      say_state(self);
+      if ((size_t)n < sizeof bytes && !which->secure) return; /* that was all */
+    }
+  }
+}
+
+static void transmit(carrier *self, line *which) {
+  const char *bytes;
+  size_t len;
+  if (which->secure && !idem__secure_flush(which->secure, which->fd))
+    lose_for(self, which, -ECONNRESET);
+  while (which->state == IDEM__REDIS_OPEN &&
+         (len = self->module->output(self->store, idem__redis_line_of(self, which),
+                                     idem__clock_ms(), &bytes))) {
+    ssize_t n = write_some(which, bytes, len);
+    if (is_for_later(n)) return;
+    if (n < 0)
+      lose_for(self, which, n);
+    else
+      self->module->sent(self->store, idem__redis_line_of(self, which), (size_t)n);
+  }
+}
+
+/* ----------------------------------------------------------------- turns */
+
+short idem__redis_wanted(carrier *self, line *which) {
+  const char *bytes;
+  if (which->state == IDEM__REDIS_CONNECTING) return POLLOUT;
+  bool unsent = which->secure && idem__secure_unsent(which->secure);
+  if (which->state == IDEM__REDIS_OPEN && !unsent)
+    unsent = self->module->output(self->store, idem__redis_line_of(self, which), idem__clock_ms(),
+                                  &bytes);
+  return (short)(POLLIN | (unsent ? POLLOUT : 0));
+}
+
+void idem__redis_serve(carrier *self, line *which, short events) {
+  if (which->state == IDEM__REDIS_CONNECTING && events) on_connecting(self, which);
+  if (which->state == IDEM__REDIS_SHAKING && events) shake(self, which);
+  if (which->state == IDEM__REDIS_OPEN && (events & (POLLIN | POLLHUP | POLLERR)))
+    receive(self, which);
+  if (which->state == IDEM__REDIS_OPEN) transmit(self, which);
+}
