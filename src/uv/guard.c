@@ -326,8 +326,8 @@ void idem__guard_judge(const idem_http_caller *caller, idem__http_judgment *verd
     refuse(guard, verdict, 401, &(idem__bearer_challenge){.scope = guard->required_scope});
     return;
   }
-  if (!idem__token_is_text(token, len)) {
-    refuse_token(guard, verdict, 401, "that is no token");
+  if (len > IDEM__TOKEN_BYTES) {
+    refuse_token(guard, verdict, 401, "the token is longer than any that is taken");
     return;
   }
   uint64_t now_s = idem__guard_now_s();
@@ -336,8 +336,10 @@ void idem__guard_judge(const idem_http_caller *caller, idem__http_judgment *verd
   idem__grant *grant = idem__remembered_find(&guard->remembered, digest, now_s);
   if (grant)
     let_in(guard, verdict, grant);
-  else
+  else if (idem__token_is_text(token, len)) /* what is remembered was */
     ask(guard, caller, digest, token, len, verdict);
+  else
+    refuse_token(guard, verdict, 401, "that is no token");
 }
 
 /* ----------------------------------------------------------------- the end */
