@@ -187,6 +187,12 @@ const char *idem_http_caller_header(const idem_http_caller *caller, const char *
 
 const char *idem_http_caller_address(const idem_http_caller *caller) { return caller->address; }
 
+idem__view idem__http_caller_authorization(const idem_http_caller *caller) {
+  bool once = caller->request->known_count[IDEM__H_AUTHORIZATION] == 1;
+  return once ? idem__http_known_value(caller->request, IDEM__H_AUTHORIZATION)
+              : (idem__view){NULL, 0};
+}
+
 const idem__ip *idem__http_caller_client(const idem_http_caller *caller) {
   return &caller->conn->exchange.client;
 }

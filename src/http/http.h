@@ -174,6 +174,8 @@ typedef void (*idem__http_judge_fn)(const idem_http_caller *caller, idem__http_j
 /* Says it after idem_http_caller_wait, as idem_http_resume does. */
 void idem__http_resume(idem_http_wait *wait, const idem__http_judgment *verdict);
 const idem__ip *idem__http_caller_client(const idem_http_caller *caller);
+/* Of its Authorization header, which was found while the head was read. Absent unless there is exactly one. */
+idem__view idem__http_caller_authorization(const idem_http_caller *caller);
 
 /* What the connections of one thread share: checks, routes, free lists, the date line. */
 typedef struct idem__http_server_opts {

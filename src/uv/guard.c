@@ -319,9 +319,9 @@ static void refresh(idem__guard *guard, uint64_t now_s) {
 
 void idem__guard_judge(const idem_http_caller *caller, idem__http_judgment *verdict, void *user) {
   idem__guard *guard = user;
-  size_t len;
-  const char *value = idem_http_caller_header(caller, "authorization", &len);
-  const char *token = bearer_of(value, &len);
+  idem__view shown = idem__http_caller_authorization(caller);
+  size_t len = shown.len;
+  const char *token = bearer_of(shown.at, &len);
   if (!token) { /* who shows nothing is told nothing but where to go (RFC 6750, 3.1) */
     refuse(guard, verdict, 401, &(idem__bearer_challenge){.scope = guard->required_scope});
     return;
