@@ -13,7 +13,7 @@ void idem__in_flight_init(idem__http_session *session) {
   idem__lock_init(&self->lock);
   idem__map_init(&self->claims, &session->table->alloc, session->table->by_id.seed);
   idem__map_init(&self->posts, &session->table->alloc, session->table->by_id.seed);
-  self->next_call = 1;
+  self->next_call = idem__carry_first_call(session->table);
 }
 
 void idem__in_flight_deinit(idem__http_session *session) {

@@ -240,8 +240,8 @@ struct idem__session_table {
   idem_alloc alloc;
   idem__session_table_opts opts;
   idem__store *store;
-  idem__store_watcher *watcher;
-  _Atomic uint64_t now_ms; /* the newest time anybody told */
+  idem__store_watcher *watcher, *carried; /* of sessions; of what other processes send */
+  _Atomic uint64_t now_ms;                /* the newest time anybody told */
   idem__lock lock;
   idem__map by_id;
   idem__list sessions; /* all */
@@ -251,6 +251,9 @@ struct idem__session_table {
       orphans; /* how often a session ended that had POSTs under way: endpoints look for theirs */
   idem__map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
 };
+/* carry.c: the first of the numbers that questions of this process have; a watcher of news. */
+uint64_t idem__carry_first_call(const idem__session_table *table);
+void idem__carry_on_news(const idem__store_change *change, void *user);
 void idem__session_table_make_id(const idem__session_table *table, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
 idem__store_op idem__http_session_op(const idem__http_session *session, idem__store_verb verb);

@@ -311,7 +311,7 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
   serving->request = request;
   serving->status = 0;
   serving->stream = 0;
-  serving->new_session = serving->numbered = serving->replayed = false;
+  serving->new_session = serving->numbered = serving->replayed = serving->owner_gone = false;
   serving->bad_version = !version_fine(serving, version.at != NULL, named);
   serving->unavailable = serving->peer.unavailable = false;
   serving->peer.assumed = NULL;
@@ -339,9 +339,13 @@ static bool belongs(const idem__mcp_serving *serving, idem__message_kind kind) {
   return kind != IDEM__RESPONSE && (serving->modern || serving->peer.assumed);
 }
 
+static const idem__http_refusal owner_gone = {
+    .status = 404, .reason = "owner-gone", .hint = "the process that asked this has ended"};
+
 static uint16_t silent_status(void *at, idem__message_kind kind) {
   const idem__mcp_serving *serving = at;
   if (serving->unavailable) return 503;
+  if (serving->owner_gone) return 404;
   if (serving->bad_version || !belongs(serving, kind)) return 400;
   return 202;
 }
@@ -352,6 +356,8 @@ static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal
   const idem__mcp_serving *serving = at;
   if (serving->unavailable) {
     *refusal = unavailable;
+  } else if (serving->owner_gone) {
+    *refusal = owner_gone;
   } else if (serving->bad_version) {
     *refusal = serving->endpoint->bad_version;
   } else if (!belongs(serving, kind)) {

@@ -16,6 +16,7 @@ typedef struct idem__mcp_serving {
   bool modern;      /* its header says so, as it must */
   bool bad_version; /* its header names a revision that is not served */
   bool replayed;    /* its answer was given before: see once.h of src/mcp_server */
+  bool owner_gone;  /* the process that asked what it answers has ended */
   bool numbered;    /* an event that its client can come back after was sent */
   uint16_t status;
   uint32_t stream; /* 0: not one yet */
@@ -36,6 +37,20 @@ typedef struct idem__mcp_serving {
 
 /* siblings.c: answers to our questions and cancellations find the POST they are meant for, on whichever thread. */
 extern const idem__conn_siblings idem__mcp_siblings;
+
+/* carry.c: to other processes of the same store. */
+typedef enum idem__carry_end {
+  IDEM__CARRY_NOBODY, /* it is nobody else's */
+  IDEM__CARRY_SENT,
+  IDEM__CARRY_DEAD,
+  IDEM__CARRY_TOO_LARGE /* or no memory */
+} idem__carry_end;
+idem__carry_end idem__carry_response(idem__http_session *session, const idem__message *message);
+void idem__carry_cancel(idem__http_session *session, const idem__id *id);
+/* siblings.c, for it: an answer as text; what came from another process. On any thread. */
+idem_status idem__carry_write(idem__buf *out, const idem__message *message);
+void idem__carried_answer(idem__http_session *session, uint64_t id, const char *text, size_t len);
+void idem__carried_cancel(idem__http_session *session, const idem__id *id);
 
 /* serving_stream.c: see idem__http_protocol. */
 idem__http_when idem__mcp_stream_begin(void *at, idem__buf *out);

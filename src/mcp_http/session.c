@@ -220,6 +220,9 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   table->store = idem__store_ref(opts->server->store);
   idem_status status =
       idem__store_watch(table->store, IDEM__STORE_SESSIONS, on_change, table, &table->watcher);
+  if (status == IDEM_OK)
+    status = idem__store_watch(table->store, IDEM__STORE_NEWS, idem__carry_on_news, table,
+                               &table->carried);
   if (status != IDEM_OK) {
     idem__session_table_free(table);
     return status;
@@ -232,6 +235,7 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
 void idem__session_table_free(idem__session_table *table) {
   if (!table) return;
   idem__store_unwatch(table->store, table->watcher);
+  idem__store_unwatch(table->store, table->carried);
   while (!idem__list_empty(&table->sessions)) {
     idem__http_session_forget(IDEM__CONTAINER(table->sessions.next, idem__http_session, link));
   }

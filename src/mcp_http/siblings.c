@@ -34,7 +34,7 @@ static void deliver_carried(void *arg) {
   free_carried(answer);
 }
 
-static idem_status write_response(idem__buf *out, const idem__message *message) {
+idem_status idem__carry_write(idem__buf *out, const idem__message *message) {
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "jsonrpc", "2.0");
@@ -61,20 +61,37 @@ static bool send_to_post(carried *answer) {
   return sent;
 }
 
+static carried *new_carried(idem__http_session *session, uint64_t id, const char *text,
+                            size_t len) {
+  const idem_alloc *alloc = &session->table->alloc;
+  carried *answer = idem__malloc(alloc, sizeof *answer + len);
+  if (!answer) return NULL;
+  *answer = (carried){.alloc = *alloc, .session = session, .id = id, .len = len};
+  memcpy(answer->text, text, len);
+  return answer;
+}
+
+void idem__carried_answer(idem__http_session *session, uint64_t id, const char *text, size_t len) {
+  carried *answer = new_carried(session, id, text, len);
+  if (answer && !send_to_post(answer)) free_carried(answer);
+}
+
+/* To another process, which asked; true: it is done with. */
+static bool carry_far(idem__mcp_serving *serving, const idem__message *message) {
+  idem__carry_end end = idem__carry_response(serving->session, message);
+  serving->owner_gone = end == IDEM__CARRY_DEAD;
+  serving->unavailable |= end == IDEM__CARRY_TOO_LARGE;
+  return end != IDEM__CARRY_NOBODY;
+}
+
 static bool carry(idem__mcp_serving *serving, const idem__message *message) {
   const idem_alloc *alloc = &serving->endpoint->alloc;
   idem__buf text;
   idem__buf_init(&text, alloc, idem__answer_bytes(serving->endpoint->worker->server));
-  carried *answer = write_response(&text, message) == IDEM_OK
-                        ? idem__malloc(alloc, sizeof *answer + text.len)
-                        : NULL;
-  if (answer) {
-    *answer = (carried){.alloc = *alloc,
-                        .session = serving->session,
-                        .id = (uint64_t)message->id.integer,
-                        .len = text.len};
-    memcpy(answer->text, text.data, text.len);
-  }
+  carried *answer =
+      idem__carry_write(&text, message) == IDEM_OK
+          ? new_carried(serving->session, (uint64_t)message->id.integer, text.data, text.len)
+          : NULL;
   idem__buf_deinit(&text);
   if (!answer) return false;
   bool sent = send_to_post(answer);
@@ -92,7 +109,8 @@ static bool on_response(idem_conn *conn, const idem__message *message) {
   const idem__mcp_endpoint *endpoint = post ? post->endpoint : NULL;
   idem_conn *target = post ? post->conn : NULL;
   idem__in_flight_unlock(serving->session);
-  if (!target || target == conn) return false;
+  if (!target) return carry_far(serving, message);
+  if (target == conn) return false;
   if (endpoint != serving->endpoint) return carry(serving, message);
   idem__conn_take_response(target, message);
   return true;
@@ -165,14 +183,13 @@ static void cancel_there(void *arg) {
 }
 
 /* With the lock of what is in flight held, so that the other endpoint is still there. Strings have a decoded text, too. */
-static void send_far(const idem__mcp_serving *serving, idem__mcp_endpoint *endpoint,
+static void send_far(idem__http_session *session, idem__mcp_endpoint *endpoint,
                      const idem__id *id) {
-  const idem_alloc *alloc = &serving->endpoint->alloc;
+  const idem_alloc *alloc = &session->table->alloc;
   size_t text_len = id->kind == IDEM__ID_STRING ? id->text_len : 0;
   far_cancel *order = idem__malloc(alloc, sizeof *order + id->raw_len + text_len);
   if (!order) return;
-  *order =
-      (far_cancel){.alloc = *alloc, .endpoint = endpoint, .session = serving->session, .id = *id};
+  *order = (far_cancel){.alloc = *alloc, .endpoint = endpoint, .session = session, .id = *id};
   memcpy(order->bytes, id->raw, id->raw_len);
   if (text_len) memcpy(order->bytes + id->raw_len, id->text, text_len);
   order->id.raw = order->bytes;
@@ -182,6 +199,16 @@ static void send_far(const idem__mcp_serving *serving, idem__mcp_endpoint *endpo
   if (idem__worker_post(endpoint->worker, cancel_there, order) == IDEM_OK) return;
   idem__http_session_unref(order->session); /* not the last: the serving holds it, too */
   idem__free(alloc, order);
+}
+
+void idem__carried_cancel(idem__http_session *session, const idem__id *id) {
+  id_key key;
+  if (!make_key(session, id, &key)) return;
+  idem__in_flight_lock(session);
+  const idem__mcp_serving *owing = find_claim(session, &key);
+  if (owing) send_far(session, owing->endpoint, id);
+  idem__in_flight_unlock(session);
+  free_key(&key);
 }
 
 /* Ids are a session's, but each POST has a conn of its own, and they may be on several threads. */
@@ -194,11 +221,12 @@ static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel
   if (other == serving) other = NULL;
   if (!other && !cancel) idem__claim_add(serving->session, &serving->post, key.at, key.len);
   bool far = other && other->endpoint != serving->endpoint;
-  if (far && cancel) send_far(serving, other->endpoint, id);
+  if (far && cancel) send_far(serving->session, other->endpoint, id);
   idem__in_flight_unlock(serving->session);
   free_key(&key);
   /* One of our own thread does not go away meanwhile. */
   if (other && cancel && !far) cancel_serving(other, id);
+  if (!other && cancel) idem__carry_cancel(serving->session, id);
   return other != NULL;
 }
 

@@ -41,6 +41,60 @@ static void make_id(idem_server *server) {
   }
 }
 
+/* ------------------------------------------------------------------- others */
+
+static uint32_t number_of(const char *id) {
+  uint32_t number = 0;
+  for (size_t i = 0; i < 6; i++)
+    number = number << 4 | (uint32_t)(id[i] <= '9' ? id[i] - '0' : id[i] - 'a' + 10);
+  return number | 1; /* never 0 */
+}
+
+uint32_t idem__node_number(const idem_server *server) {
+  return server->store_name && server->node.id[0] ? number_of(server->node.id) : 0;
+}
+
+bool idem__node_lives(const idem_server *server, uint32_t number) {
+  idem__node *node = (idem__node *)(uintptr_t)&server->node;
+  idem__lock_take(&node->lock);
+  bool lives = node->other_count == IDEM__NODES_KNOWN;
+  for (size_t i = 0; i < node->other_count; i++) lives = lives || node->others[i] == number;
+  idem__lock_give(&node->lock);
+  return lives;
+}
+
+void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives) {
+  idem__node *node = &server->node;
+  if (len != IDEM__NODE_ID) return;
+  uint32_t number = number_of(id);
+  size_t at = 0;
+  idem__lock_take(&node->lock);
+  while (at < node->other_count && node->others[at] != number) at++;
+  bool known = at < node->other_count;
+  if (lives && !known && node->other_count < IDEM__NODES_KNOWN)
+    node->others[node->other_count++] = number;
+  else if (!lives && known)
+    node->others[at] = node->others[--node->other_count];
+  idem__lock_give(&node->lock);
+}
+
+static bool see(const idem__store_item *item, void *user) {
+  idem__node_seen(user, item->name, item->name_len, true);
+  return true;
+}
+
+/* Those that were there before; watchers tell of the rest. */
+static void look_around(idem__mcp_worker *worker) {
+  idem_server *server = worker->server;
+  idem__store_op op = {.verb = IDEM__STORE_LIST,
+                       .space = IDEM__STORE_NODES,
+                       .now_ms = idem__server_wall_ms(server),
+                       .limit = IDEM__NODES_KNOWN,
+                       .each = see,
+                       .user = server};
+  idem__store_submit(server->store, worker->store_queue, &op, NULL);
+}
+
 void idem__node_join(idem_server *server) {
   make_id(server);
   idem__store_op op = put_op(server);
@@ -103,6 +157,7 @@ void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms) {
   uint64_t last = atomic_load(&server->node.renewed_ms);
   if (interval == UINT64_MAX || (last && now_ms < last + interval / 2)) return;
   if (!atomic_compare_exchange_strong(&server->node.renewed_ms, &last, now_ms)) return;
+  if (!last) look_around(worker);
   idem__store_op op = op_for(server, server->node.id, IDEM__STORE_TOUCH);
   op.ttl_ms = time_to_live(server);
   op.done = on_touched;

@@ -8,10 +8,14 @@
 #include "nouns.h"
 
 #define IDEM__NODE_ID 32
+#define IDEM__NODES_KNOWN 256 /* beyond them all are taken to live */
 
 typedef struct idem__node {
-  char id[IDEM__NODE_ID + 1];  /* "": it has no store yet */
-  _Atomic uint64_t renewed_ms; /* in the time of the workers' driver */
+  char id[IDEM__NODE_ID + 1];         /* "": it has no store yet */
+  _Atomic uint64_t renewed_ms;        /* in the time of the workers' driver */
+  idem__lock lock;                    /* the two below */
+  uint32_t others[IDEM__NODES_KNOWN]; /* numbers of those that live, this one among them */
+  size_t other_count;
   _Atomic bool store_gone; /* its store did not answer when it was last asked to renew the record */
 } idem__node;
 
@@ -21,6 +25,11 @@ void idem__node_leave(idem_server *server);
 /* Its record lives on. On a worker's thread, often enough: when it is time it asks the store. */
 void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms);
 uint64_t idem__node_interval_ms(const idem_server *server); /* UINT64_MAX: not needed */
+/* A number of this node's own, by which others find it, where its store has a name; 0: nobody shares it. */
+uint32_t idem__node_number(const idem_server *server);
+bool idem__node_lives(const idem_server *server, uint32_t number);
+/* A watcher heard of one. */
+void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives);
 /* This server's own name. */
 bool idem__node_is_own(const idem_server *server, const char *id);
 /* Is it there? `done` is told OK, NOTFOUND (it is dead), or that nobody knows. */

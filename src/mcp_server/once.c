@@ -480,6 +480,8 @@ static void flag_all(idem_server *server, const idem__mcp_worker *worker) {
 void idem__once_on_node(const idem__store_change *change, void *user) {
   idem_server *server = user;
   bool gone = change->event == IDEM__STORE_WAS_EXPIRED || change->event == IDEM__STORE_WAS_REMOVED;
+  if (gone || change->event == IDEM__STORE_WAS_PUT)
+    idem__node_seen(server, change->name, change->name_len, !gone);
   if (!gone || !server->onces) return;
   idem__tasks_node_gone(server, change->name, change->name_len);
   if (atomic_load(&server->onces->waiting)) flag_all(server, NULL);

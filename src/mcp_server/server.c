@@ -227,6 +227,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   if (!server) return IDEM_E_NOMEM;
   server->alloc = alloc;
   idem__lock_init(&server->lock);
+  idem__lock_init(&server->node.lock);
   idem__list_init(&server->workers);
   idem__list_init(&server->ended_workers);
   idem__list_init(&server->expected);

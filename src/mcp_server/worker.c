@@ -246,6 +246,7 @@ static void tell_hubs(idem_server *server, const char *uri, size_t len) {
 
 void idem__server_on_news(const idem__store_change *change, void *user) {
   if (change->event != IDEM__STORE_WAS_TOLD) return;
+  if (change->name_len && change->name[0] == IDEM__NEWS_CARRIED) return;
   if (change->name_len && change->name[0] == IDEM__NEWS_ELICITATION)
     idem__elicitation_complete(user, change->name + 1, change->name_len - 1);
   else
