@@ -142,6 +142,7 @@ static void note_store(idem__mcp_worker *worker, idem_status status) {
  * taken from it has other versions. */
 static void on_touched(const idem__store_answer *answer, void *user) {
   idem__mcp_worker *worker = user;
+  atomic_store(&worker->server->node.renewing, false);
   note_store(worker, answer->status);
   if (answer->status != IDEM_E_NOTFOUND) return;
   idem_logf(worker->server->opts.log, IDEM_LOG_WARN, "the lease of this process had ended", "%s",
@@ -157,6 +158,7 @@ void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms) {
   uint64_t last = atomic_load(&server->node.renewed_ms);
   if (interval == UINT64_MAX || (last && now_ms < last + interval / 2)) return;
   if (!atomic_compare_exchange_strong(&server->node.renewed_ms, &last, now_ms)) return;
+  if (atomic_exchange(&server->node.renewing, true)) return;
   if (!last) look_around(worker);
   idem__store_op op = op_for(server, server->node.id, IDEM__STORE_TOUCH);
   op.ttl_ms = time_to_live(server);

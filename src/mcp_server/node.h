@@ -12,6 +12,7 @@
 
 typedef struct idem__node {
   char id[IDEM__NODE_ID + 1];         /* "": it has no store yet */
+  _Atomic bool renewing;              /* the store was asked, and has not answered */
   _Atomic uint64_t renewed_ms;        /* in the time of the workers' driver */
   idem__lock lock;                    /* the two below */
   uint32_t others[IDEM__NODES_KNOWN]; /* numbers of those that live, this one among them */

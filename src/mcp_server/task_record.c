@@ -437,7 +437,10 @@ static void on_listed(const idem__store_answer *answer, void *user) {
 
 static void on_nodes(const idem__store_answer *answer, void *user) {
   idem__task_listing *listing = user;
-  if (answer->status != IDEM_OK) listing->nodes_whole = false;
+  if (answer->status != IDEM_OK) { /* what does not say who lives does not list tasks either */
+    on_listed(answer, listing);
+    return;
+  }
   idem__store_op op = op_for(listing->server, "", IDEM__STORE_LIST);
   op.name = NULL;
   op.name_len = 0;

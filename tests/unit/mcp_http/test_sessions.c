@@ -366,6 +366,7 @@ static void thousands_of_abandoned_sessions_are_reaped(void **state) {
   mcp_web_open(&web, &(mcp_web_opts){.server = {.random = draw},
                                      .store = store,
                                      .table = {.session_idle_ms = 60000}});
+  size_t at_first = idem__store_memory_bytes(store); /* its node's */
   mcp_web_hello(&web, "", used);
   mcp_web_hello(&web, "", streaming);
   mcp_web_connect(&web, &stream);
@@ -388,7 +389,7 @@ static void thousands_of_abandoned_sessions_are_reaped(void **state) {
   web.now_ms += 60000;
   expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "404 Not Found");
   assert_int_equal(idem__session_table_sessions(web.table), 0);
-  assert_int_equal(idem__store_memory_bytes(store), 0);
+  assert_int_equal(idem__store_memory_bytes(store), at_first);
   mcp_web_close(&web);
   idem__store_unref(store);
 }
