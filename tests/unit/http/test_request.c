@@ -28,12 +28,15 @@ static const struct {
     {"x-method-of", IDEM__H_GIVEN + 1},
     {"x-id-of-session", IDEM__H_GIVEN + 2},
     {"x-version-of-the-protocol", IDEM__H_GIVEN + 3},
+    {"x-key-of-the-request", IDEM__H_GIVEN + 4},
 };
-static const idem__http_names given[] = {{.lengths = 1u << 6 | 1u << 11 | 1u << 15 | 1u << 25,
-                                          .list = {{"x-name", 6},
-                                                   {"x-method-of", 11},
-                                                   {"x-id-of-session", 15},
-                                                   {"x-version-of-the-protocol", 25}}}};
+static const idem__http_names given[] = {
+    {.lengths = 1u << 6 | 1u << 11 | 1u << 15 | 1u << 25 | 1u << 20,
+     .list = {{"x-name", 6},
+              {"x-method-of", 11},
+              {"x-id-of-session", 15},
+              {"x-version-of-the-protocol", 25},
+              {"x-key-of-the-request", 20}}}};
 #define KNOWN (sizeof known / sizeof known[0])
 
 static void every_known_name_is_known_without_case(void **state) {

@@ -366,6 +366,7 @@ static void thousands_of_abandoned_sessions_are_reaped(void **state) {
   mcp_web_open(&web, &(mcp_web_opts){.server = {.random = draw},
                                      .store = store,
                                      .table = {.session_idle_ms = 60000}});
+  mcp_web_deliver(&web);
   size_t at_first = idem__store_memory_bytes(store); /* its node's */
   mcp_web_hello(&web, "", used);
   mcp_web_hello(&web, "", streaming);

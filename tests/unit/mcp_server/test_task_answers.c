@@ -130,7 +130,7 @@ static void no_answer_fails_the_task(void **state) {
 static void a_result_the_store_refuses_is_a_failure(void **state) {
   (void)state;
   idem__store *store;
-  idem__store_memory_opts small = {.seed = 5, .max_bytes = 600};
+  idem__store_memory_opts small = {.seed = 5, .max_bytes = 1000};
   assert_int_equal(idem__store_memory_new(&small, &store), IDEM_OK);
   char text[2048];
   outcome_in(store, "long", text, sizeof text);
