@@ -168,8 +168,7 @@ static void on_answer(const idem_fetch_answer *answer, void *user) {
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   http_call *self = user;
   (void)reason;
-  outcome_cancelled(request, self->tool->config);
-  idem_request_drop(request);
+  reply_cancelled(request, self->tool->config, !self->turn.lane);
   if (self->turn.lane) slots_leave(&calls, &self->turn);
   if (!self->fetch) { /* it has no slot: it waits for its turn, or for its client */
     http_call_free(self);

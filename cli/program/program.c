@@ -88,8 +88,7 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
   call *self = user;
   (void)reason;
   self->request = NULL;
-  outcome_cancelled(request, self->tool->config);
-  idem_request_drop(request);
+  reply_cancelled(request, self->tool->config, self->started || self->kept_id);
   if (!self->turn.lane) {
     call_cancel(self);
     return;

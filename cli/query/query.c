@@ -260,13 +260,13 @@ static void on_give_way(turns_call *turn) { give_way(IDEM_CONTAINER(turn, query_
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   query_job *self = user;
   (void)reason;
-  outcome_cancelled(request, self->tool);
   if (self->turn.lane) {
     slots_leave(self->slots, &self->turn);
-    idem_request_drop(request);
+    reply_cancelled(request, self->tool, false);
     job_free(self);
     return;
   }
+  outcome_cancelled(request, self->tool);
   atomic_store(&self->limit.unwanted, true);
   stop_if_late(self, 0);
 }

@@ -21,6 +21,8 @@ void reply_failed_because(idem_request *request, const char *format, ...) IDEM_P
 void reply_tool(idem_request *request, const tool_config *tool, const idem_tool_result *result);
 /* There is no room to wait for a turn; with a line in the log. */
 void reply_busy(idem_request *request, const tool_config *tool);
+/* Nobody wants the answer any more. `begun`: something may have been done. */
+void reply_cancelled(idem_request *request, const tool_config *tool, bool begun);
 /* "Internal error", and a line in the log. */
 void reply_no_memory(idem_request *request, const tool_config *tool);
 /* JSON text that a tool came to, as structured content, checked by its output schema. */

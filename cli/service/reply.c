@@ -61,6 +61,12 @@ void reply_busy(idem_request *request, const tool_config *tool) {
   reply_failed(request, "the server is busy: too many calls are waiting; try again later");
 }
 
+void reply_cancelled(idem_request *request, const tool_config *tool, bool begun) {
+  outcome_cancelled(request, tool);
+  if (!begun) idem_not_run(request);
+  idem_request_drop(request);
+}
+
 void reply_no_memory(idem_request *request, const tool_config *tool) {
   failure_tell_ours(request, tool, "out of memory");
   idem_request_drop(request);

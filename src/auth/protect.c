@@ -23,11 +23,21 @@ static idem_status put_issuers(const idem__protected *self, idem__buf *out) {
   return status == IDEM_OK ? idem__buf_puts(out, "]") : status;
 }
 
+static bool has_scope(const char *scopes, const char *end, const char *scope, size_t len) {
+  for (size_t at_len; scopes < end && *(scopes += strspn(scopes, " ")); scopes += at_len) {
+    at_len = strcspn(scopes, " ");
+    if (scopes < end && at_len == len && memcmp(scopes, scope, len) == 0) return true;
+  }
+  return false;
+}
+
+/* Each once, where it is first. */
 static idem_status put_scopes(const char *scopes, idem__buf *out) {
-  const char *before = "";
+  const char *before = "", *all = scopes;
   idem_status status = idem__buf_puts(out, ",\"scopes_supported\":[");
   for (size_t len; status == IDEM_OK && *(scopes += strspn(scopes, " ")); scopes += len) {
     len = strcspn(scopes, " ");
+    if (has_scope(all, scopes, scopes, len)) continue;
     status = put_string(out, before, scopes, len);
     before = ",";
   }

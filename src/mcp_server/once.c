@@ -175,8 +175,10 @@ void idem__once_tell(idem__once *once, idem__once_verdict verdict, idem__once_re
 
 void idem__once_settle(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal) {
   idem_server *server = once->server;
+  idem__once_lock(server);
+  leave_table(once); /* first: who begins anew must not find it */
+  idem__once_unlock(server);
   tell(once, false, verdict, refusal);
-  leave_table(once);
   idem__once_unlock(server);
   free_once(once);
 }
@@ -372,7 +374,7 @@ static bool join(idem__once_caller *caller, bool *first) {
     return false;
   }
   if (once->stage == IDEM__ONCE_UNSAVED) {
-    caller->refusal = IDEM__ONCE_TOO_LARGE;
+    caller->refusal = idem__once_why_none(once);
     if (once->outcome) caller->verdict = IDEM__ONCE_REPLAY;
     caller->text = idem__once_text_ref(once->outcome);
     return false;

@@ -22,7 +22,7 @@ typedef enum idem__once_state {
   IDEM__ONCE_ASKED,   /* its client is asked something: whoever comes next runs it again */
   IDEM__ONCE_DONE,    /* `text` is what it came to */
   IDEM__ONCE_UNKEPT,  /* it is over, and there was no room for the answer */
-  IDEM__ONCE_UNKNOWN  /* its node died: nobody knows what it came to */
+  IDEM__ONCE_UNKNOWN  /* its node died, or it was broken off: nobody knows what it came to */
 } idem__once_state;
 #define IDEM__ONCE_STATES 5
 
@@ -141,6 +141,7 @@ struct idem__once {
   bool ending;            /* its worker goes */
   bool asked, not_run;    /* how the run ended: with a question; before it began */
   bool bare;              /* there was no room for the answer */
+  bool broken;            /* its handler was told to end, and gave none */
   bool answering, stored; /* the handler is on the stack; the store answered meanwhile */
   idem_status saved;
   idem__list callers; /* who waits, the one whose request runs it apart */
@@ -186,7 +187,7 @@ void idem__once_flag(idem__once *once);
 void idem__once_set_stage(idem__once *once, idem__once_stage stage);
 /* All who wait are told. */
 void idem__once_tell(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal);
-/* ... and then it goes. */
+/* ... and it goes; nobody finds it from then on. */
 void idem__once_settle(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal);
 /* Those with other arguments alone. */
 void idem__once_refuse_others(idem__once *once);
@@ -200,6 +201,8 @@ void idem__once_put(idem__once *once, const idem__once_record *record, uint64_t 
 void idem__once_start(idem__once *once);
 /* What the run came to, for the store. */
 void idem__once_store(idem__once *once);
+/* Why who comes gets none, where the run left no text. */
+idem__once_refusal idem__once_why_none(const idem__once *once);
 void idem__once_cancel_runner(idem__once *once);
 /* The handler begins: what it says from now on counts. Of any context. */
 void idem__once_runs(const idem__context *context);

@@ -127,9 +127,8 @@ void idem__once_refuse(idem__context *context, idem__once_refusal why) {
   } rows[] = {
       [IDEM__ONCE_OTHER] = {422, IDEM_RPC_INVALID_PARAMS, "{\"reason\":\"key-reused\"}",
                             "Invalid params: this idempotency key was used with other arguments"},
-      [IDEM__ONCE_LOST] =
-          {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",
-           "Outcome unknown: the server that ran this call ended before it answered"},
+      [IDEM__ONCE_LOST] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",
+                           "Outcome unknown: this call was broken off before it answered"},
       [IDEM__ONCE_TOO_LARGE] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"answer-not-kept\"}",
                                 "This call ran, and there was no room to keep its answer"},
       [IDEM__ONCE_FULL] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"too-many-keys\"}",

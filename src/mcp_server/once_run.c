@@ -26,17 +26,34 @@ static void tell_runner(idem__once *once) {
     idem_request_drop(context->request);
 }
 
+/* Nothing was done, or it may be done again: the key is given back. */
+static bool may_run_again(const idem__once *once) {
+  return once->not_run || (once->broken && once->may_repeat);
+}
+
+idem__once_refusal idem__once_why_none(const idem__once *once) {
+  if (!once->broken) return IDEM__ONCE_TOO_LARGE;
+  return may_run_again(once) ? IDEM__ONCE_UNAVAILABLE : IDEM__ONCE_LOST;
+}
+
+/* Who waited for what was broken off begins anew where that may be, unless this worker goes. */
+static idem__once_verdict verdict_of(const idem__once *once, bool over) {
+  if (once->outcome) return IDEM__ONCE_REPLAY;
+  bool again = once->broken && may_run_again(once) && over && !once->ending;
+  return again ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
+}
+
 /* STATE and NOTFOUND: it was taken from us, and what we say counts no more; who waits here hears it all the same. Where
  * nobody knows whether the store has it, it stays and is tried again. */
 static void conclude(idem__once *once) {
   bool over = once->saved == IDEM_OK || once->saved == IDEM_E_STATE ||
               once->saved == IDEM_E_NOTFOUND || once->saved == IDEM_E_EXISTS;
-  idem__once_verdict verdict = once->outcome ? IDEM__ONCE_REPLAY : IDEM__ONCE_REFUSED;
+  idem__once_verdict verdict = verdict_of(once, over);
   if (over) {
-    idem__once_settle(once, verdict, IDEM__ONCE_TOO_LARGE);
+    idem__once_settle(once, verdict, idem__once_why_none(once));
     return;
   }
-  idem__once_tell(once, verdict, IDEM__ONCE_TOO_LARGE);
+  idem__once_tell(once, verdict, idem__once_why_none(once));
   idem__once_lock(once->server);
   idem__once_set_stage(once, IDEM__ONCE_UNSAVED);
   idem__once_unlock(once->server);
@@ -76,13 +93,15 @@ static void remove_record(idem__once *once, idem__store_done done) {
 void idem__once_store(idem__once *once) {
   idem__once_record record = {.state = IDEM__ONCE_UNKEPT};
   const idem__once_text *text = once->outcome;
-  if (once->not_run) {
+  if (may_run_again(once)) {
     remove_record(once, on_stored);
     return;
   }
   memcpy(record.digest, once->digest, sizeof record.digest);
   if (once->asked) {
     record.state = IDEM__ONCE_ASKED;
+  } else if (once->broken) {
+    record.state = IDEM__ONCE_UNKNOWN;
   } else if (text && !once->bare && text->len <= once->server->opts.max_key_bytes) {
     record.state = IDEM__ONCE_DONE;
     record.is_error = text->is_error;
@@ -126,7 +145,9 @@ static idem_status on_answer(idem_request *request, const idem__answer *answer) 
   }
   idem_request_on_cancel(request, NULL, NULL); /* whom it would tell is done */
   once->asked = !answer->is_error && context->outcome == IDEM__OUTCOME_ASKED;
-  begin_storing(once, text_of(context, answer));
+  /* A handler may let go, and that is its outcome; one that was told to has none. */
+  once->broken = answer->dropped && idem_request_cancelled(request);
+  begin_storing(once, once->broken ? NULL : text_of(context, answer));
   once->answering = true;
   idem__once_store(once);
   once->answering = false;
@@ -225,6 +246,7 @@ void idem__once_abandon(idem__context *context) {
   idem__once *once = context->once;
   leave_runner(once);
   if (once->stage != IDEM__ONCE_AT_WORK) return;
+  once->broken = true;
   begin_storing(once, NULL);
   idem__once_store(once);
 }

@@ -159,6 +159,7 @@ IDEM__HOT idem_status idem_reply(idem_request *request, const yyjson_val *result
 idem_status idem_reply_mut(idem_request *request, const yyjson_mut_val *result) {
   if (!result) {
     idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+    answer.dropped = true;
     idem_status status = reply(request, &answer);
     return status == IDEM_OK ? IDEM_E_NOMEM : status;
   }
@@ -215,6 +216,7 @@ idem_status idem_reply_error_text(idem_request *request, int64_t code, const cha
 
 void idem_request_drop(idem_request *request) {
   idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  answer.dropped = true;
   reply(request, &answer);
 }
 

@@ -119,6 +119,7 @@ typedef struct idem__value {
 typedef struct idem__answer {
   bool is_error;
   bool timed_out; /* an error, since its time was up: counted as such */
+  bool dropped;   /* an error, since there is no answer: nobody has said this */
   int64_t code;
   const char *message; /* NULL: the canonical text of the code */
   idem__value value;   /* the result, or the error's data */

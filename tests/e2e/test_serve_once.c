@@ -1,5 +1,5 @@
 /* test_serve_once.c - calls with a key over two processes of `idem serve` and one SQLite file: they run once, the
- * answer survives kill -9, and what a dead process ran is outcome-unknown, or runs again where the tool may. */
+ * answer survives kill -9, and what a dead or stopped process ran is outcome-unknown, or runs again where the tool may. */
 #include "serving.h"
 
 #include <poll.h>
@@ -14,7 +14,7 @@ static const char idem[] = IDEM_BIN_DIR "/idem";
 
 /* `append` leaves a line for each run; `wait` ends when there is a file of that name. */
 static const char config[] =
-    "{\"tools\":{"
+    "{\"concurrency\":2,\"tools\":{"
     "\"append\":{\"run\":[\"sh\",\"-c\",\"echo run >>out/runs; echo appended\"],"
     "\"allow\":{\"write\":[\"out\"]}},"
     "\"wait\":{\"run\":[\"sh\",\"-c\",\"echo run >>out/runs; test -e go || exec sleep 1000; echo "
@@ -171,6 +171,30 @@ static const char *get(const node *self, const char *path) {
   return rest(fd);
 }
 
+/* Two run, the third waits for its turn: it has done nothing, so its key is free. */
+static void what_a_stopped_process_ran_is_unknown_and_what_waited_runs(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  node one = start(&self), other = start(&self);
+  int calls[] = {send_call(&one, "wait", "a"), send_call(&one, "again", "b"), -1};
+  await_run(&self, 2);
+  calls[2] = send_call(&one, "append", "c");
+  expect_in(get(&one, "/healthz"), " 200 "); /* which came later, so it was taken */
+  stop(&one, SIGTERM);
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) close(calls[i]);
+  serving_file(&self.files, "go", "");
+  expect_in(rest(send_call(&other, "wait", "a")), "outcome-unknown");
+  assert_int_equal(runs(&self), 2);
+  expect_in(rest(send_call(&other, "again", "b")), "again");
+  const char *answer = rest(send_call(&other, "append", "c"));
+  expect_in(answer, "appended");
+  assert_null(strstr(answer, "Idempotency-Replayed"));
+  assert_int_equal(runs(&self), 4);
+  stop(&other, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
 /* Who shares out requests hears of it before anybody is turned away. */
 static void a_server_that_is_to_stop_says_so_while_it_serves(void **state) {
   world self;
@@ -198,6 +222,7 @@ int main(void) {
       cmocka_unit_test(a_key_holds_across_processes_and_kill),
       cmocka_unit_test(what_another_process_runs_is_waited_for),
       cmocka_unit_test(what_a_dead_process_ran_is_unknown_or_runs_again),
+      cmocka_unit_test(what_a_stopped_process_ran_is_unknown_and_what_waited_runs),
       cmocka_unit_test(a_server_that_is_to_stop_says_so_while_it_serves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

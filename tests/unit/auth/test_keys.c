@@ -261,7 +261,7 @@ static void a_protected_server_says_who_gives_tokens_for_it(void **state) {
   idem__protected self = {.resource = "https://h.example:8/a/mcp",
                           .issuers = issuers,
                           .issuer_count = 2,
-                          .scopes = "read write",
+                          .scopes = " read write read  write rea",
                           .name = "A \"name\""};
   char *paths[2];
   idem__buf text;
@@ -269,11 +269,11 @@ static void a_protected_server_says_who_gives_tokens_for_it(void **state) {
   assert_int_equal(idem__protected_document(&self, &text), IDEM_OK);
   idem__buf_put(&text, "", 1);
   assert_string_equal(
-      text.data,
-      "{\"resource\":\"https://h.example:8/a/mcp\",\"authorization_servers\":[\"https://"
-      "as.example\","
-      "\"https://b.example/t\"],\"scopes_supported\":[\"read\",\"write\"],\"resource_name\":"
-      "\"A \\\"name\\\"\",\"bearer_methods_supported\":[\"header\"]}");
+      text.data, "{\"resource\":\"https://h.example:8/a/mcp\",\"authorization_servers\":[\"https://"
+                 "as.example\","
+                 "\"https://b.example/"
+                 "t\"],\"scopes_supported\":[\"read\",\"write\",\"rea\"],\"resource_name\":"
+                 "\"A \\\"name\\\"\",\"bearer_methods_supported\":[\"header\"]}");
   assert_int_equal(idem__protected_paths(&self, &alloc, paths), IDEM_OK);
   assert_string_equal(paths[0], "/.well-known/oauth-protected-resource");
   assert_string_equal(paths[1], "/.well-known/oauth-protected-resource/a/mcp");

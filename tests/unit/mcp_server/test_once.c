@@ -8,6 +8,7 @@
 #include "mcp_server/mcp_server.h"
 #include "mcp_server/once.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,27 @@ static void run_keep(idem_request *request, yyjson_val *arguments, void *user) {
   self->kept = request;
   idem_request_keep(request);
   idem_request_on_cancel(request, on_cancel, self);
+}
+
+/* As handlers do that have nothing to say any more; what waits for its turn has done nothing. */
+static void on_cancel_drop(idem_request *request, idem_cancel_reason reason, void *user) {
+  on_cancel(request, reason, user);
+  idem_request_drop(request);
+}
+
+static void on_cancel_unbegun(idem_request *request, idem_cancel_reason reason, void *user) {
+  idem_not_run(request);
+  on_cancel_drop(request, reason, user);
+}
+
+static void run_dropping(idem_request *request, yyjson_val *arguments, void *user) {
+  run_keep(request, arguments, user);
+  idem_request_on_cancel(request, on_cancel_drop, user);
+}
+
+static void run_queued(idem_request *request, yyjson_val *arguments, void *user) {
+  run_keep(request, arguments, user);
+  idem_request_on_cancel(request, on_cancel_unbegun, user);
 }
 
 static void run_count(idem_request *request, yyjson_val *arguments, void *user) {
@@ -132,6 +154,109 @@ static void a_server_that_ends_tells_the_handlers_of_calls_with_keys(void **stat
   idem_server_free(server);
 }
 
+/* ------------------------------------------------------------------ broken off */
+
+static void cancel_last(mcp_peer *peer) {
+  char text[160];
+  int len = snprintf(text, sizeof text,
+                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+                     "\"params\":{\"requestId\":%u}}\n",
+                     peer->asked);
+  assert_int_equal(idem_conn_feed(peer->conn, text, (size_t)len), IDEM_OK);
+}
+
+/* Asked, cancelled by all, and asked again by another: "" where it runs again. */
+static void expect_after_cancel(idem_tool_fn fn, const char *annotations, const char *part) {
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer first, second;
+  add(server, "t", fn, &self, IDEM_ONCE_KEY, annotations);
+  mcp_peer_open(&first, server, "2025-11-25");
+  mcp_peer_open(&second, server, "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&first, "tools/call", KEYED("t")), "");
+  assert_string_equal(mcp_peer_ask(&second, "tools/call", KEYED("t")), "");
+  cancel_last(&first);
+  assert_false(self.cancelled);
+  cancel_last(&second);
+  idem__once_deliver(server->own_worker);
+  assert_true(self.cancelled);
+  const char *answer = mcp_peer_ask(&second, "tools/call", KEYED("t"));
+  assert_null(strstr(answer, "replayed"));
+  if (*part) {
+    expect_in(answer, part);
+    assert_int_equal(self.runs, 1);
+  } else {
+    assert_string_equal(answer, "");
+    assert_int_equal(self.runs, 2);
+    idem_tool_text(self.kept, "again", 5);
+    expect_in(mcp_peer_more(&second), "again");
+  }
+  mcp_peer_close(&first);
+  mcp_peer_close_with(&second, server);
+}
+
+static void what_all_have_cancelled_is_unknown(void **state) {
+  (void)state;
+  expect_after_cancel(run_dropping, NULL, "outcome-unknown");
+}
+
+static void what_all_have_cancelled_runs_again_where_it_may(void **state) {
+  (void)state;
+  expect_after_cancel(run_dropping, "{\"idempotentHint\":true}", "");
+}
+
+static void what_was_cancelled_before_it_began_leaves_nothing(void **state) {
+  (void)state;
+  expect_after_cancel(run_queued, NULL, "");
+}
+
+/* Who comes after all have cancelled, and before the handler has let go. */
+static void expect_while_ending(const char *annotations, bool again) {
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer first, second;
+  add(server, "keep", run_keep, &self, IDEM_ONCE_KEY, annotations);
+  mcp_peer_open(&first, server, "2025-11-25");
+  mcp_peer_open(&second, server, "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&first, "tools/call", KEYED("keep")), "");
+  cancel_last(&first);
+  assert_true(self.cancelled);
+  assert_string_equal(mcp_peer_ask(&second, "tools/call", KEYED("keep")), "");
+  idem_request_drop(self.kept);
+  assert_int_equal(self.runs, again ? 2 : 1);
+  if (again) idem_tool_text(self.kept, "again", 5);
+  expect_in(mcp_peer_more(&second), again ? "again" : "outcome-unknown");
+  mcp_peer_expect_part(&first, "tools/call", KEYED("keep"), again ? "again" : "outcome-unknown");
+  mcp_peer_close(&first);
+  mcp_peer_close_with(&second, server);
+}
+
+static void who_joins_what_is_being_broken_off_is_told_so(void **state) {
+  (void)state;
+  expect_while_ending(NULL, false);
+}
+
+static void who_joins_what_is_being_broken_off_runs_it_where_it_may(void **state) {
+  (void)state;
+  expect_while_ending("{\"idempotentHint\":true}", true);
+}
+
+static void what_a_cancelled_handler_answers_all_the_same_is_stored(void **state) {
+  tool_state self = {0};
+  idem_server *server = mcp_test_server(NULL);
+  mcp_peer peer;
+  (void)state;
+  add(server, "keep", run_keep, &self, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&peer, server, "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&peer, "tools/call", KEYED("keep")), "");
+  cancel_last(&peer);
+  assert_true(self.cancelled);
+  idem_tool_text(self.kept, "done by then", 12);
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("keep"), "done by then");
+  assert_int_equal(self.runs, 1);
+  mcp_peer_close_with(&peer, server);
+}
+
 /* -------------------------------------------------------------- several servers */
 
 typedef struct pair {
@@ -220,6 +345,39 @@ static void what_is_idempotent_runs_again_where_its_node_died(void **state) {
   mcp_peer_more(&self.peer[0]);
   mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "again");
   close_pair(&self, 0);
+}
+
+static void end_first(pair *self) {
+  mcp_peer_close(&self->peer[0]);
+  assert_false(self->state[0].cancelled);
+  idem__worker_free(self->server[0]->own_worker);
+  self->server[0]->own_worker = NULL;
+  assert_true(self->state[0].cancelled);
+  idem_server_free(self->server[0]);
+}
+
+static void what_a_server_that_ends_breaks_off_is_unknown(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_dropping, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  end_first(&self);
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+  assert_int_equal(self.state[1].runs, 0);
+  close_pair(&self, 1);
+}
+
+static void what_a_server_that_ends_had_not_begun_runs_elsewhere(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_queued, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  end_first(&self);
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  assert_int_equal(self.state[1].runs, 1);
+  idem_tool_text(self.state[1].kept, "here", 4);
+  expect_in(mcp_peer_more(&self.peer[1]), "here");
+  close_pair(&self, 1);
 }
 
 /* ------------------------------------------------------------ a store in trouble */
@@ -361,6 +519,14 @@ int main(void) {
       cmocka_unit_test(a_refusal_before_anything_was_done_is_not_stored),
       cmocka_unit_test(a_lost_connection_does_not_stop_what_has_a_key),
       cmocka_unit_test(a_server_that_ends_tells_the_handlers_of_calls_with_keys),
+      cmocka_unit_test(what_all_have_cancelled_is_unknown),
+      cmocka_unit_test(what_all_have_cancelled_runs_again_where_it_may),
+      cmocka_unit_test(what_was_cancelled_before_it_began_leaves_nothing),
+      cmocka_unit_test(who_joins_what_is_being_broken_off_is_told_so),
+      cmocka_unit_test(who_joins_what_is_being_broken_off_runs_it_where_it_may),
+      cmocka_unit_test(what_a_cancelled_handler_answers_all_the_same_is_stored),
+      cmocka_unit_test(what_a_server_that_ends_breaks_off_is_unknown),
+      cmocka_unit_test(what_a_server_that_ends_had_not_begun_runs_elsewhere),
       cmocka_unit_test(a_key_holds_for_all_who_share_the_store),
       cmocka_unit_test(who_comes_elsewhere_while_it_runs_gets_its_answer),
       cmocka_unit_test(a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing),
