@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#define IDLE_MS 10000u
 #define RAMP_STEP_NS UINT64_C(2000000000)
 #define RAMP_FIRST 100.0
 #define RAMP_FACTOR 1.5
@@ -82,6 +83,13 @@ static uint64_t cpu_ns(void) {
   getrusage(RUSAGE_SELF, &used);
   return ((uint64_t)used.ru_utime.tv_sec + (uint64_t)used.ru_stime.tv_sec) * 1000000000u +
          ((uint64_t)used.ru_utime.tv_usec + (uint64_t)used.ru_stime.tv_usec) * 1000u;
+}
+
+static void set_limits(bench_plan *plan, const bench_subject *subject) {
+  const call_options *options = subject->session->options;
+  plan->idle_ns = (options->timeout_ms ? options->timeout_ms : IDLE_MS) * UINT64_C(1000000);
+  if (options->deadline_ms)
+    plan->end_ns = subject->session->begun_ns + options->deadline_ms * UINT64_C(1000000);
 }
 
 static bool measure(const bench_subject *subject, const bench_plan *plan, bench_tally *tally) {
@@ -157,7 +165,7 @@ static void print_as_json(const bench_plan *plan, const bench_tally *tally) {
 }
 
 static int status_of(const bench_tally *tally) {
-  if (stopped) return CALL_GIVEN_UP;
+  if (stopped || tally->late) return CALL_GIVEN_UP;
   if (tally->lost || !tally->answered) return CALL_NO_PEER;
   if (tally->refused) return CALL_REFUSED;
   return tally->failed ? CALL_TOOL_FAILED : CALL_WELL;
@@ -185,6 +193,7 @@ static int ramp(const bench_subject *subject, const call_options *options, bench
   bench_plan plan = {.connections = options->connections ? options->connections : 64,
                      .rate = options->rate > 0 ? options->rate : RAMP_FIRST,
                      .most_ns = RAMP_STEP_NS * 2};
+  set_limits(&plan, subject);
   double knee = 0;
   uint64_t calm_ns = 0;
   printf("%s, %zu connections, 2 s a step\n", options->subject, plan.connections);
@@ -193,6 +202,7 @@ static int ramp(const bench_subject *subject, const call_options *options, bench
     if (!measure(subject, &plan, tally)) return CALL_NO_PEER;
     print_step(&plan, tally);
     if (!calm_ns) calm_ns = histogram_at(&tally->times, 0.99);
+    if (tally->late) break;
     if (is_past_knee(&plan, tally, calm_ns)) break;
     knee = plan.rate;
     plan.rate *= RAMP_FACTOR;
@@ -201,7 +211,7 @@ static int ramp(const bench_subject *subject, const call_options *options, bench
     printf("  the knee is near %.0f a second: beyond it answers come late\n", knee);
   else
     printf("  not even %.0f a second are answered in time\n", plan.rate);
-  return stopped ? CALL_GIVEN_UP : knee > 0 ? CALL_WELL : status_of(tally);
+  return stopped || tally->late ? CALL_GIVEN_UP : knee > 0 ? CALL_WELL : status_of(tally);
 }
 
 static int once(const bench_subject *subject, const call_options *options, bench_tally *tally) {
@@ -209,8 +219,8 @@ static int once(const bench_subject *subject, const call_options *options, bench
                      .connections = options->connections ? options->connections
                                     : options->rate > 0  ? 64
                                                          : 1,
-                     .rate = options->rate,
-                     .most_ns = options->deadline_ms * 1000000u};
+                     .rate = options->rate};
+  set_limits(&plan, subject);
   if (plan.connections > plan.requests) plan.connections = (size_t)plan.requests;
   if (!measure(subject, &plan, tally)) return CALL_NO_PEER;
   if (options->json)

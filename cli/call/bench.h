@@ -12,7 +12,9 @@ typedef struct bench_plan {
   uint64_t requests;
   size_t connections;
   double rate;      /* 0: closed loop */
-  uint64_t most_ns; /* then it ends whatever is left; 0: no limit */
+  uint64_t most_ns; /* then no more begin; 0: no limit */
+  uint64_t end_ns;  /* of uv_hrtime: --deadline, which ends what is on its way, too; 0: none */
+  uint64_t idle_ns; /* nothing at all for so long: the server is lost */
 } bench_plan;
 
 typedef struct bench_tally {
@@ -25,6 +27,7 @@ typedef struct bench_tally {
   uint64_t bytes_in;
   uint64_t took_ns;
   uint64_t cpu_ns; /* of ours */
+  bool late;       /* the deadline has passed */
   char first_fault[300];
 } bench_tally;
 

@@ -91,10 +91,11 @@ static idem_status ask_mcp(client_slot *slot) {
 
 static idem_status ask_plain(client_slot *slot) {
   const bench_subject *subject = slot->load->subject;
+  idem_call_opts opts = {.timeout_ms = subject->session->options->timeout_ms};
   if (!subject->params.len)
-    return idem_call(slot->conn, subject->method, NULL, NULL, on_response, slot, NULL);
+    return idem_call(slot->conn, subject->method, NULL, &opts, on_response, slot, NULL);
   return idem_call_json(slot->conn, subject->method, subject->params.data, subject->params.len,
-                        NULL, on_response, slot, NULL);
+                        &opts, on_response, slot, NULL);
 }
 
 static void begin(client_slot *slot, uint64_t from_ns) {
@@ -131,9 +132,11 @@ static bool has_ready(const client_load *self) {
 }
 
 static bool is_done(const client_load *self, uint64_t now) {
+  self->tally->late = self->plan->end_ns && now > self->plan->end_ns;
+  if (self->tally->late) bench_fault(self->tally, "no answer in time");
   bool late = self->plan->most_ns && now - self->begun_ns > self->plan->most_ns;
   bool all = self->tally->begun >= self->plan->requests || late;
-  return *bench_stopped() || (all && !self->busy) || !has_ready(self);
+  return *bench_stopped() || self->tally->late || (all && !self->busy) || !has_ready(self);
 }
 
 static bool is_due(const client_load *self, uint64_t now, uint64_t *from) {
@@ -218,6 +221,8 @@ static idem_status connect_slot(client_slot *slot) {
     idem_mcp_client_opts opts = {.name = "idem call",
                                  .version = idem_version(),
                                  .revisions = (uint32_t)subject->revision,
+                                 .idle_ms = session->options->timeout_ms,
+                                 .handshake_ms = session->options->timeout_ms,
                                  .wire = &wire,
                                  .on_close = on_close_mcp,
                                  .user = slot};

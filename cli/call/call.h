@@ -12,10 +12,10 @@
 enum {
   CALL_WELL = 0,
   CALL_TOOL_FAILED = 1,   /* the tool said isError */
-  CALL_ASKED_WRONGLY = 2, /* usage, or arguments that the schema refuses; nothing was sent */
-  CALL_NO_PEER = 3,       /* no connection, or the protocol was broken */
-  CALL_REFUSED = 4,       /* the server answered with an error */
-  CALL_GIVEN_UP = 5       /* time-out or cancelled */
+  CALL_ASKED_WRONGLY = 2, /* usage, or arguments or answers that do not fit */
+  CALL_NO_PEER = 3, /* no connection, the protocol was broken, or a result cannot be written */
+  CALL_REFUSED = 4, /* the server answered with an error */
+  CALL_GIVEN_UP = 5 /* time-out or cancelled */
 };
 
 typedef enum call_kind {
@@ -92,6 +92,8 @@ typedef struct call_glance {
 } call_glance;
 void call_options_glance(call_glance *self, int argc, char **argv);
 
+/* What is printed is out now. Not 0: it is not, and this is the errno of the first time. */
+int call_flush(void);
 /* "idem call: " and a sentence, to stderr. */
 void call_say(const char *format, ...) IDEM_PRINTF(1, 2);
 

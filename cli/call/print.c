@@ -82,6 +82,21 @@ static bool is_folder(const char *path) {
   return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
+bool printer_may_write(const char *output) {
+  if (!output || strcmp(output, "-") == 0) return true;
+  const char *slash = strrchr(output, '/');
+  char *folder =
+      slash ? strndup(output, slash == output ? 1 : (size_t)(slash - output)) : strdup(".");
+  if (!folder) memory_exhausted();
+  bool there = access(output, F_OK) == 0;
+  bool fine = access(there ? output : folder, W_OK) == 0;
+  if (fine && !there && slash && !slash[1]) fine = false, errno = ENOENT;
+  if (fine && !there && !is_folder(folder)) fine = false, errno = ENOTDIR;
+  if (!fine) call_say("-o %s: %s", output, strerror(errno));
+  free(folder);
+  return fine;
+}
+
 /* A new file; one that is there is never written over unless it was named. */
 static int create(call_printer *self, const char *ending, char *path, size_t size) {
   const char *output = self->options->output;
@@ -155,6 +170,9 @@ static void put_bytes(call_printer *self, yyjson_val *block, const char *member,
   if (!data || !text_base64(&bytes, data, len)) {
     call_say("the server sent bytes that are no base64");
     self->failed = true;
+  } else if (to_stdout && isatty(fileno(self->out))) {
+    call_say("these are bytes, which are not for a terminal: -o FILE, or a pipe");
+    self->at_terminal = true;
   } else if (to_stdout) {
     fwrite(bytes.data, 1, bytes.len, self->out);
   } else if (self->options->output || !self->terminal ||

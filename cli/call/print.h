@@ -13,12 +13,15 @@
 typedef struct call_printer {
   const call_options *options;
   FILE *out;
-  FILE *file;     /* of -o FILE, once it is open; NULL: stdout */
-  bool terminal;  /* `out` is one */
-  unsigned files; /* written so far; more than PRINT_FILES are not */
-  bool failed;    /* a file could not be written; stderr has said so */
+  FILE *file;       /* of -o FILE, once it is open; NULL: stdout */
+  bool terminal;    /* `out` is one */
+  unsigned files;   /* written so far; more than PRINT_FILES are not */
+  bool at_terminal; /* bytes were to go to one: refused, and stderr has said so */
+  bool failed;      /* a file could not be written; stderr has said so */
 } call_printer;
 
+/* Whether -o can be written to, as far as that is known before the result is there. False: stderr has said why. */
+bool printer_may_write(const char *output);
 void printer_open(call_printer *self, const call_options *options);
 /* What was written is there, or `failed`. */
 void printer_close(call_printer *self);

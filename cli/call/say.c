@@ -5,6 +5,7 @@
 
 #include "config/memory.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,15 +13,23 @@
 void call_say(const char *format, ...) {
   va_list args;
   char *words = NULL;
-  text line = {.data = NULL};
+  text line = {.data = NULL}, clean = {.data = NULL};
   va_start(args, format);
   int len = vasprintf(&words, format, args);
   va_end(args);
   if (len < 0) memory_exhausted();
   text_puts(&line, "idem call: ");
-  text_escape(&line, words, (size_t)len, TEXT_LINE);
+  text_put_hidden(&clean, words, (size_t)len);
+  text_escape(&line, clean.data, clean.len, TEXT_LINE);
   text_puts(&line, "\n");
   fwrite(line.data, 1, line.len, stderr);
   text_free(&line);
+  text_free(&clean);
   free(words);
+}
+
+int call_flush(void) {
+  static int fault;
+  if (!fault && (fflush(stdout) != 0 || ferror(stdout))) fault = errno ? errno : EIO;
+  return fault;
 }

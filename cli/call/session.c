@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <stdnoreturn.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,12 +27,15 @@ call_login *login_of(void *user) {
 /* -------------------------------------------------------------------------- --raw */
 
 static void put_raw(text *line, double seconds, char mark, const char *data, size_t len) {
+  text clean = {.data = NULL};
+  text_put_hidden(&clean, data, len);
   text_printf(line, "%10.6f %c ", seconds, mark);
   if (isatty(2))
-    text_escape(line, data, len, TEXT_LINE);
+    text_escape(line, clean.data, clean.len, TEXT_LINE);
   else
-    text_put(line, data, len);
+    text_put(line, clean.data, clean.len);
   text_puts(line, "\n");
+  text_free(&clean);
 }
 
 /* A head has several lines, a message one. */
@@ -100,11 +104,19 @@ static void kill_children(void) {
   fclose(file);
 }
 
+noreturn static void leave_at_once(void) {
+  kill_children();
+  _exit(CALL_GIVEN_UP);
+}
+
+/* Without MCP nothing ends a connection that is not there yet; nothing was sent either. */
 static void cancel(call_session *self) {
-  if (self->options->profile == IDEM_PROFILE_MCP)
-    session_cancel_mcp(self);
-  else
+  bool plain = self->options->profile != IDEM_PROFILE_MCP, connecting = plain && !self->conn;
+  if (plain)
     session_cancel_plain(self);
+  else
+    session_cancel_mcp(self);
+  if (connecting) leave_at_once();
 }
 
 static void on_interrupt(uv_signal_t *signal, int number) {
@@ -112,8 +124,7 @@ static void on_interrupt(uv_signal_t *signal, int number) {
   (void)number;
   if (self->interrupts++) {
     progress_clear(&self->progress);
-    kill_children();
-    _exit(CALL_GIVEN_UP);
+    leave_at_once();
   }
   progress_clear(&self->progress);
   if (!self->over) call_say("cancelled; the server is told (Ctrl-C again leaves at once)");
@@ -156,7 +167,7 @@ static void close_signals(call_session *self) {
 /* What was printed is out before the server's end is waited for. */
 void session_end(call_session *self, int code) {
   progress_clear(&self->progress);
-  fflush(stdout);
+  call_flush();
   if (!self->over) self->code = code;
   self->over = true;
   self->calling = false;
@@ -167,6 +178,24 @@ void session_end(call_session *self, int code) {
   if (self->conn) idem_conn_close(self->conn);
 }
 
+/* Of a header that says who asks: its last word. */
+static void keep_secret(const call_session *self, const char *header) {
+  static const char *const names[] = {"authorization", "token", "key", "secret", "cookie"};
+  size_t name = strcspn(header, ":"), len = strlen(header);
+  const char *blank = strrchr(header, ' ');
+  const char *value = blank ? blank + 1 : header[name] ? header + name + 1 : header + len;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *at = strcasestr(header, names[i]);
+    if (at && (size_t)(at - header) < name) idem_log_add_secret(self->log, value, strlen(value));
+  }
+}
+
+static void keep_secrets(const call_session *self) {
+  const call_target *target = &self->target;
+  if (target->token) idem_log_add_secret(self->log, target->token, strlen(target->token));
+  for (size_t i = 0; target->headers[i]; i++) keep_secret(self, target->headers[i]);
+}
+
 static void on_form(void *user) {
   call_session *self = user;
   progress_clear(&self->progress);
@@ -175,7 +204,9 @@ static void on_form(void *user) {
 static bool prepare(call_session *self) {
   bool plain = self->options->profile != IDEM_PROFILE_MCP;
   if (!target_find(&self->target, self->options)) return false;
+  keep_secrets(self);
   if (!arguments_read(&self->arguments, self->options)) return false;
+  if (!printer_may_write(self->options->output)) return false;
   if (self->options->record) {
     self->recorder = recorder_new(self->options->record, session_transport(self), self->log);
     if (!self->recorder) return false;
@@ -215,6 +246,7 @@ static int run(call_session *self) {
   look_init(&self->look);
   if (uv_loop_init(&self->loop) != 0) memory_exhausted();
   self->log = trouble_log();
+  text_hide_by(self->log);
   if (!prepare(self)) {
     self->code = CALL_ASKED_WRONGLY;
   } else if (self->only_prepare && options->profile != IDEM_PROFILE_MCP) {
@@ -227,7 +259,8 @@ static int run(call_session *self) {
   check_notification(self);
   printer_close(&self->printer);
   bool recorded = recorder_free(self->recorder);
-  if (!self->code && self->questions.misfit) self->code = CALL_ASKED_WRONGLY;
+  if (!self->code && (self->questions.misfit || self->printer.at_terminal))
+    self->code = CALL_ASKED_WRONGLY;
   if (!self->code && (self->printer.failed || !recorded)) self->code = CALL_NO_PEER;
   return self->code;
 }
@@ -252,6 +285,7 @@ void session_free(call_session *self) {
   cache_free(&self->cache);
   arguments_free(&self->arguments);
   text_free(&self->made);
+  text_hide_by(NULL);
   idem_log_free(self->log);
   target_free(&self->target);
 }

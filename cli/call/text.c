@@ -3,6 +3,8 @@
 
 #include "config/memory.h"
 
+#include <idem/text.h>
+
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -120,11 +122,23 @@ void text_escape(text *self, const char *data, size_t len, text_form form) {
   }
 }
 
-void text_escape_cut(text *self, const char *data, size_t len, size_t max) {
+static const idem_log *keeper;
+
+void text_hide_by(const idem_log *log) { keeper = log; }
+
+void text_put_hidden(text *self, const char *data, size_t len) {
+  idem_buf clean;
+  idem_buf_init(&clean, NULL, SIZE_MAX / 4);
+  if (keeper && len && idem_log_hide(keeper, &clean, data, len) != IDEM_OK) memory_exhausted();
+  text_put(self, keeper ? clean.data : data, keeper ? clean.len : len);
+  idem_buf_deinit(&clean);
+}
+
+static void escape_cut(text *self, const text *from, size_t max) {
   size_t begin = self->len, i = 0;
-  while (i < len) {
+  while (i < from->len) {
     size_t before = self->len;
-    i += put_character(self, data + i, len - i, TEXT_LINE);
+    i += put_character(self, from->data + i, from->len - i, TEXT_LINE);
     if (self->len - begin <= max) continue;
     self->len = before;
     text_puts(self, "...");
@@ -132,15 +146,26 @@ void text_escape_cut(text *self, const char *data, size_t len, size_t max) {
   }
 }
 
-void text_show(FILE *out, const char *data, size_t len) {
+void text_escape_cut(text *self, const char *data, size_t len, size_t max) {
   text shown = {.data = NULL};
-  if (!isatty(fileno(out))) {
-    fwrite(data, 1, len, out);
-    return;
-  }
-  text_escape(&shown, data, len, TEXT_LINES);
-  if (shown.len) fwrite(shown.data, 1, shown.len, out);
+  text_put_hidden(&shown, data, len);
+  escape_cut(self, &shown, max);
   text_free(&shown);
+}
+
+void text_show(FILE *out, const char *data, size_t len) {
+  text clean = {.data = NULL}, shown = {.data = NULL};
+  if (out == stderr) {
+    text_put_hidden(&clean, data, len);
+    data = clean.data, len = clean.len;
+  }
+  if (isatty(fileno(out))) {
+    text_escape(&shown, data, len, TEXT_LINES);
+    data = shown.data, len = shown.len;
+  }
+  if (len) fwrite(data, 1, len, out);
+  text_free(&shown);
+  text_free(&clean);
 }
 
 void text_show_line(FILE *out, const char *data, size_t len, size_t max) {

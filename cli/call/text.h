@@ -27,8 +27,12 @@ typedef enum text_form {
   TEXT_LINES /* they stay */
 } text_form;
 void text_escape(text *self, const char *data, size_t len, text_form form);
-/* At most `max` bytes of it, then "...". */
+/* At most `max` bytes of it, what is hidden hidden, then "...". */
 void text_escape_cut(text *self, const char *data, size_t len, size_t max);
+
+/* What a log keeps secret is hidden from now on in all that is said to people: lines, and whatever goes to stderr. NULL: nothing is. */
+void text_hide_by(const idem_log *log);
+void text_put_hidden(text *self, const char *data, size_t len);
 
 /* To a stream, escaped if that is a terminal, else byte for byte. */
 void text_show(FILE *out, const char *data, size_t len);

@@ -8,6 +8,7 @@
 
 #define STDERR_LINES 20u
 #define LINE_BYTES 400u
+#define LACKS_CAPABILITY (-32021)
 
 /* ------------------------------------------------------------------------ the log */
 
@@ -50,6 +51,8 @@ static const char *try_url(const call_trouble *why) {
   int http_status = http_status_of(why);
   if (http_status == 404 || http_status == 405)
     return "is the path right? MCP servers are often at /mcp, older ones at /sse";
+  if (contains(why->what, "neither JSON nor an event stream"))
+    return "is the path right? MCP servers are often at /mcp";
   if (http_status >= 500) return "the server itself is in trouble: look at its log";
   if (http_status == 400) return "--raw shows what was sent and what came back";
   if (contains(why->what, "refused") || contains(why->what, "Failed to connect"))
@@ -180,7 +183,7 @@ void trouble_login(const call_target *target, int http_status, const char *why) 
 
 int trouble_tell(const call_target *target, const call_trouble *why) {
   const char *fate = fate_of(why), *try = advice(target, why);
-  fflush(stdout);
+  call_flush();
   call_say("%s", first_words(why));
   put_row(target->argv ? "command" : "url", target->argv ? target->said : target->url,
           strlen(target->argv ? target->said : target->url), 1000);
@@ -198,6 +201,7 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
 
 int trouble_remote(int64_t code, const char *message, size_t len, yyjson_val *data,
                    int http_status) {
+  static const char try_sampling[] = "--sampling COMMAND names a program that answers for a model";
   text line = {.data = NULL};
   size_t data_len;
   char *written = data ? yyjson_val_write(data, 0, &data_len) : NULL;
@@ -206,6 +210,8 @@ int trouble_remote(int64_t code, const char *message, size_t len, yyjson_val *da
   if (http_status && http_status != 200) text_printf(&line, " (HTTP %d)", http_status);
   call_say("%s", line.data);
   if (written) put_row("data", written, data_len, 4000);
+  if (code == LACKS_CAPABILITY && contains(written, "\"sampling\""))
+    put_row("try", try_sampling, strlen(try_sampling), 100);
   free(written);
   text_free(&line);
   return CALL_REFUSED;

@@ -6,6 +6,8 @@
 #include "call/session.h"
 
 #include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
 
 static void help(void) {
   puts("idem call - ask a server of the Model Context Protocol, or of plain JSON-RPC\n"
@@ -32,22 +34,33 @@ static void help(void) {
   call_options_help();
   puts("\nexit status: 0 well, 1 the tool said that it failed, 2 asked wrongly or refused by the "
        "tool's\n"
-       "schema (nothing was sent), 3 no connection or a broken protocol, 4 the server answered "
-       "with an\n"
-       "error, 5 no answer in time or cancelled");
+       "schema (no call was made), 3 no connection, a broken protocol or a result that cannot be "
+       "written,\n"
+       "4 the server answered with an error, 5 no answer in time or cancelled");
 }
 
-static int run(int argc, char **argv) {
-  call_options options;
+static int run_as_asked(const call_options *options) {
   call_session session;
-  int code;
-  if (!call_options_parse(&options, argc, argv, &code)) return code;
-  if (options.whoami) return login_whoami(&options);
-  if (options.logout) return login_out(&options);
-  if (options.bench || options.ramp) return bench_run(&options);
-  code = session_run(&session, &options);
+  if (options->whoami) return login_whoami(options);
+  if (options->logout) return login_out(options);
+  if (options->bench || options->ramp) return bench_run(options);
+  int code = session_run(&session, options);
   session_free(&session);
   return code;
+}
+
+/* A result that did not reach its reader is no tool that failed. */
+static int run(int argc, char **argv) {
+  call_options options;
+  int code;
+  if (!call_options_parse(&options, argc, argv, &code)) return code;
+  code = run_as_asked(&options);
+  int fault = call_flush();
+  if (!fault) return code;
+  call_say("cannot write to stdout: %s", strerror(fault));
+  __fpurge(stdout); /* it is said */
+  clearerr(stdout);
+  return code ? code : CALL_NO_PEER;
 }
 
 const verb call_verb = {"call", "ask a server: its tools, resources, prompts and methods", help,

@@ -123,6 +123,7 @@ typedef struct idem_redaction {
   size_t secret_count;
   const char *const *folders; /* real paths, end with NULL: what is in them is named from there */
   bool keep_paths;            /* all of them */
+  bool only_secrets;          /* the other rules are left out */
 } idem_redaction;
 IDEM_API idem_status idem_redact_by(idem_buf *out, const char *text, size_t len,
                                     const idem_redaction *rules);
@@ -133,6 +134,10 @@ IDEM_API void idem_redact_cut(idem_buf *out, const char *text, size_t len,
 /* Appends a text without what the log keeps secret (paths stand). NOMEM, LIMIT. */
 IDEM_API idem_status idem_log_redact(const idem_log *log, idem_buf *out, const char *text,
                                      size_t len);
+
+/* The same, of what the log was told to keep secret alone. */
+IDEM_API idem_status idem_log_hide(const idem_log *log, idem_buf *out, const char *text,
+                                   size_t len);
 
 #ifdef __cplusplus
 }

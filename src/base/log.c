@@ -304,13 +304,22 @@ IDEM__COLD static void show(idem_log *log, const idem_log_record *record) {
   unlock(log);
 }
 
-idem_status idem__log_redact(const idem_log *log, idem__buf *out, const char *text, size_t len) {
-  idem__redaction rules = {.keep_paths = true};
+static idem_status redact(const idem_log *log, idem__buf *out, const char *text, size_t len,
+                          bool only_secrets) {
+  idem__redaction rules = {.keep_paths = true, .only_secrets = only_secrets};
   if (log) {
     rules.secrets = log->secrets;
     rules.secret_count = atomic_load_explicit(&log->secret_count, memory_order_acquire);
   }
   return idem__redact_by(out, text, len, &rules);
+}
+
+idem_status idem__log_redact(const idem_log *log, idem__buf *out, const char *text, size_t len) {
+  return redact(log, out, text, len, false);
+}
+
+idem_status idem__log_hide(const idem_log *log, idem__buf *out, const char *text, size_t len) {
+  return redact(log, out, text, len, true);
 }
 
 static void write_line(idem_log *log, const idem_log_record *record) {

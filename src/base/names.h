@@ -63,6 +63,7 @@
 #define idem__redact_by idem_redact_by
 #define idem__redact_cut idem_redact_cut
 #define idem__log_redact idem_log_redact
+#define idem__log_hide idem_log_hide
 #define idem__log_enabled idem_log_enabled
 
 #endif

@@ -318,7 +318,7 @@ idem_status idem__redact_by(idem__buf *out, const char *text, size_t len,
             .folders = rules->folders,
             .keep_paths = rules->keep_paths,
             .out = out};
-  return walk(&s, len, sizeof all_rules / sizeof *all_rules);
+  return walk(&s, len, rules->only_secrets ? 1 : sizeof all_rules / sizeof *all_rules);
 }
 
 void idem__redact_cut(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,

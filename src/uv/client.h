@@ -35,6 +35,10 @@ static inline idem_serve_opts idem__peer_opts_of(const idem_connect_opts *opts) 
                            .user = opts->user};
 }
 
+/* Ends an idem_connect to a socket that has not told its on_ready yet: that runs now, with CANCELLED. From a timer of the loop alone.
+ * Does nothing where there is none, as for HTTP and programs, which are connected within a turn. */
+void idem__connect_cancel(idem__runtime *runtime, idem_ready_fn on_ready, const void *user);
+
 /* Takes its own reference of the runtime. Statuses as for idem_connect. The hooks of a protocol on top (NULL: none)
  * and their user must outlive the conn. */
 idem_status idem__connect_http(idem__runtime *runtime, const char *url,

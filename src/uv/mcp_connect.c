@@ -169,11 +169,18 @@ static bool link_restart(void *user) {
   return true;
 }
 
+static void on_unwanted(uv_timer_t *timer) {
+  joint *self = timer->data;
+  if (self->connecting) idem__connect_cancel(self->runtime, on_conn, self);
+}
+
 static void link_close(void *user) {
   joint *self = user;
   if (self->conn)
     idem_conn_close(self->conn);
-  else if (!self->connecting && !self->over)
+  else if (self->connecting)
+    uv_timer_start(&self->timer, on_unwanted, 0, 0);
+  else if (!self->over)
     be_over_soon(self);
 }
 

@@ -49,6 +49,8 @@ static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__r
   runtime->armed_ms = runtime->trim_ms = UINT64_MAX;
   idem__list_init(&runtime->dirty);
   idem__list_init(&runtime->programs);
+  idem__list_init(&runtime->attempts);
+  idem__list_init(&runtime->openings);
   idem__list_init(&runtime->trims);
   idem__heap_init(&runtime->deadlines, &runtime->alloc);
   runtime->read_buffer = idem__malloc(&runtime->alloc, IDEM__READ_BYTES);

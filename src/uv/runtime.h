@@ -76,6 +76,8 @@ struct idem__runtime {
   idem__list dirty;
   idem__list trims;    /* what else to trim when the pool is: see idem__trim */
   idem__list programs; /* the peers that are our children: see exec.c */
+  idem__list attempts; /* on their way to an address: see connect.c */
+  idem__list openings; /* the peers whose handshakes began there, over or not */
   idem__heap deadlines;
   bool lent;                      /* somebody has the loop and may have put handles there */
   uint64_t armed_ms;              /* when `timer` fires; UINT64_MAX: it does not */
