@@ -166,6 +166,10 @@ function visit(request, response, body) {
   if (kind === "http-404") { response.writeHead(404); return response.end(`<html>${evil}`); }
   if (kind === "http-500") { response.writeHead(500); return response.end("oops"); }
   if (kind === "http-away") { response.writeHead(307, { Location: "http://127.0.0.2:1/mcp" }); return response.end(); }
+  if (kind === "http-repeats-token" && message.method === "tools/call") {
+    const said = request.headers.authorization;
+    return json({ jsonrpc: "2.0", id: message.id, error: { code: -32000, message: `who is ${said}?`, data: { said } } });
+  }
   if (kind === "http-401") { response.writeHead(401, { "WWW-Authenticate": "Bearer" }); return response.end(); }
   if (kind === "http-html") { response.writeHead(200, { "Content-Type": "text/html" }); return response.end("<html>welcome"); }
   if (request.method === "GET") { response.writeHead(405); return response.end(); }
