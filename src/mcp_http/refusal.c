@@ -85,8 +85,8 @@ void idem_mcp_refusal_keep(idem_mcp_refusal *refusal) { refusal->kept = true; }
 
 const char *idem_mcp_refusal_header(const idem_mcp_refusal *refusal, const char *name,
                                     size_t index) {
-  const char *each = refusal->head.data, *end = each + refusal->head.len;
-  while (each && each < end) {
+  const char *each = refusal->head.len ? refusal->head.data : "", *end = each + refusal->head.len;
+  while (each < end) {
     const char *value = each + strlen(each) + 1;
     if (idem__text_equal_nocase(each, strlen(each), name, strlen(name)) && index-- == 0)
       return value;

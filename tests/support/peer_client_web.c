@@ -58,8 +58,7 @@ static idem_status send_ask(void *user, idem__http_post *post, const idem__http_
   if (ask->last_event_id)
     put(&text, &len, " | Last-Event-ID: "), put(&text, &len, ask->last_event_id);
   const char *each = ask->lines ? ask->lines : "", *end = each + ask->lines_len;
-  for (; each < end; each += strlen(each) + 1)
-    put(&text, &len, " | "), put(&text, &len, each);
+  for (; each < end; each += strlen(each) + 1) put(&text, &len, " | "), put(&text, &len, each);
   if (ask->body) {
     char *body = strndup(ask->body, ask->len);
     put(&text, &len, " | "), put(&text, &len, body);
