@@ -10,7 +10,7 @@ KILLS ?= 200
 MAKEFLAGS += --no-print-directory
 export CTEST_OUTPUT_ON_FAILURE = 1
 
-.PHONY: all check test attack faults conformance load run install fuzz coverage bench format tidy clean help setup setup-test \
+.PHONY: all check test attack faults cluster simulate conformance load run install fuzz coverage bench format tidy clean help setup setup-test \
         amalgamation static dist deb container newcomer reproducible setup-chroot
 
 all: ## release binaries into build/bin
@@ -45,9 +45,19 @@ attack: setup-test ## a hostile session on every transport for FOR seconds (600)
 	@scripts/build $(PRESET) $(JOBS) attack-servers
 	@build/$(PRESET)/tests/attack-servers build/$(PRESET)/bin seconds=$(FOR) seed=$(SEED) round=$(ROUND)
 
-faults: setup-test ## a server with a SQLite store is killed KILLS times (200) while it works, and looked at
-	@scripts/build dev $(JOBS) e2e.kill
+faults: FOR = 180
+faults: setup-test ## nodes, Redis and connections are killed for FOR seconds a set-up (180; SEED repeats); a SQLite server KILLS times (200)
+	@scripts/build dev $(JOBS) e2e.kill idem-and-modules
 	@IDEM_KILLS=$(KILLS) build/dev/tests/e2e.kill
+	@tests/faults/all "$(CURDIR)/build/dev/bin" $(FOR) $(SEED)
+
+cluster: setup-test ## three nodes, nginx and Redis on this machine, until Ctrl-C
+	@scripts/build release $(JOBS) idem-and-modules
+	@scripts/cluster
+
+simulate: setup-test ## what a million sessions would need, from what one costs here
+	@scripts/build release $(JOBS) idem-and-modules
+	@node bench/simulate/simulate.mjs "$(CURDIR)/build/bin"
 
 run: setup ## build and serve the demo
 	@scripts/build release $(JOBS) idem-and-modules

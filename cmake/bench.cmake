@@ -10,4 +10,7 @@ else()
     list(APPEND idem_fast ${name})
     idem_program(${name} ${source})
   endforeach()
+  # What it compares with is OpenSSL's own.
+  idem_need(openssl openssl 3.0)
+  target_link_libraries(tokens-program PRIVATE deps::openssl)
 endif()

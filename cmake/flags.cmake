@@ -10,7 +10,7 @@ endif()
 # -O2 rather than CMake's -O3, and assertions stay on in every build but Release. Functions begin
 # where a fetch does: without that, what a message costs changes by a tenth with every edit.
 set(CMAKE_C_FLAGS_RELEASE "-O2 -falign-functions=32 -DNDEBUG")
-set(CMAKE_C_FLAGS_DEBUG "-Og -g")
+set(CMAKE_C_FLAGS_DEBUG "-Og ${IDEM_DEBUG_INFO}")
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT IDEM_COVERAGE AND NOT CMAKE_C_COMPILER_LAUNCHER)

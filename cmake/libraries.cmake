@@ -26,6 +26,16 @@ endif()
 set(idem_uv_definitions _GNU_SOURCE
     IDEM_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/idem")
 
+# What modules and the program that loads them must have in common; in the runtime and in each module.
+set(IDEM_STAMP ${PROJECT_BINARY_DIR}/module_stamp.c)
+idem_glob(stamped ${PROJECT_SOURCE_DIR}/include/idem/*.h ${PROJECT_SOURCE_DIR}/src/base/*.h
+          ${PROJECT_SOURCE_DIR}/src/auth/crypto.h ${PROJECT_SOURCE_DIR}/src/store/store.h
+          ${PROJECT_SOURCE_DIR}/src/modules/*/*.h)
+add_custom_command(OUTPUT ${IDEM_STAMP}
+  COMMAND ${CMAKE_COMMAND} "-DHEADERS=${stamped}" -DVERSION=${PROJECT_VERSION} -DOUT=${IDEM_STAMP}
+          -P ${PROJECT_SOURCE_DIR}/cmake/stamp.cmake
+  DEPENDS ${stamped} ${PROJECT_SOURCE_DIR}/cmake/stamp.cmake VERBATIM)
+
 add_library(idem STATIC ${IDEM_CORE_SOURCES})
 target_include_directories(idem PUBLIC include PRIVATE src)
 target_link_libraries(idem PUBLIC ${idem_static_deps})
@@ -37,7 +47,7 @@ set(idem_all idem)
 if(IDEM_UV_SOURCES)
   idem_need_libuv()
   idem_archive(archive libuv uv_a uv)
-  add_library(idem-uv STATIC ${IDEM_UV_SOURCES})
+  add_library(idem-uv STATIC ${IDEM_UV_SOURCES} ${IDEM_STAMP})
   target_compile_definitions(idem-uv PRIVATE ${idem_uv_definitions})
   target_include_directories(idem-uv PRIVATE src)
   target_link_libraries(idem-uv PUBLIC idem ${archive} ${CMAKE_DL_LIBS})
@@ -71,7 +81,7 @@ if(IDEM_SHARED)
   target_link_libraries(idem-shared PUBLIC deps::yyjson PRIVATE ${idem_core_deps})
   idem_shared(idem-shared idem)
   if(IDEM_UV_SOURCES)
-    add_library(idem-uv-shared SHARED ${IDEM_UV_SOURCES})
+    add_library(idem-uv-shared SHARED ${IDEM_UV_SOURCES} ${IDEM_STAMP})
     target_compile_definitions(idem-uv-shared PRIVATE ${idem_uv_definitions})
     target_include_directories(idem-uv-shared PRIVATE src)
     target_link_libraries(idem-uv-shared PUBLIC idem-shared deps::libuv

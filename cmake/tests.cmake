@@ -15,17 +15,30 @@ if(sources)
   list(PREPEND idem_test_libraries idem-test-support)
 endif()
 
-# idem_test_program(TARGET SOURCE...): a program that may see private headers and tests/support.
-function(idem_test_program target)
-  add_executable(${target} ${ARGN})
-  set_target_properties(${target} PROPERTIES
-                        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+# What sources of tests see: private headers, tests/support, and where things are.
+function(idem_test_sees target)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE
                              IDEM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              IDEM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src
                              ${PROJECT_SOURCE_DIR}/tests)
+endfunction()
+
+# idem_test_program(TARGET SOURCE...): a program that may see private headers and tests/support.
+function(idem_test_program target)
+  add_executable(${target} ${ARGN})
+  set_target_properties(${target} PROPERTIES
+                        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  idem_test_sees(${target})
   target_link_libraries(${target} PRIVATE ${idem_test_libraries})
+endfunction()
+
+# idem_test_parts(TARGET SOURCE...): sources that several test programs share, compiled once. A program that
+# links them takes those it calls and may put functions of its own in place of others.
+function(idem_test_parts target)
+  add_library(${target} STATIC ${ARGN})
+  idem_test_sees(${target})
+  target_link_libraries(${target} PUBLIC ${idem_test_libraries})
 endfunction()
 
 # What the tests labelled threads are made of: all that the thread sanitizer's build has to build.
@@ -44,14 +57,34 @@ function(idem_test_labels name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 240)
 endfunction()
 
-# What the tests of cli's parts link: those that need neither a process nor the rest of the program.
+# What the tests of cli's parts link: those that need neither a process nor the rest of the program. Those of
+# service and program are called with the test's own in place of room.c, scratch.c and confine.c.
 idem_glob(cli_parts ${PROJECT_SOURCE_DIR}/cli/config/template.c ${PROJECT_SOURCE_DIR}/cli/config/expand.c
           ${PROJECT_SOURCE_DIR}/cli/config/memory.c ${PROJECT_SOURCE_DIR}/cli/config/regular_file.c
           ${PROJECT_SOURCE_DIR}/cli/config/secret_command.c)
-foreach(part arguments cache expand histogram inline_image print say secret servers target text)
-  list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/call/${part}.c)
+foreach(part call/arguments call/cache call/expand call/histogram call/inline_image call/print call/say call/secret
+        call/servers call/target call/text page/record page/samples service/turns service/slots
+        program/runner program/spawn program/order program/crowd program/confine_calls program/confine_privileges)
+  list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/${part}.c)
 endforeach()
-list(APPEND cli_parts ${PROJECT_SOURCE_DIR}/cli/page/record.c ${PROJECT_SOURCE_DIR}/cli/page/samples.c)
+idem_test_parts(idem-test-cli ${cli_parts})
+target_include_directories(idem-test-cli PUBLIC ${PROJECT_SOURCE_DIR}/cli)
+
+# A module's test has its sources in it: test_sqlite*.c those of src/modules/sqlite.
+foreach(module sqlite redis)
+  idem_glob(parts ${PROJECT_SOURCE_DIR}/src/modules/${module}/*.c)
+  if(parts)
+    idem_test_parts(idem-test-${module} ${parts})
+  endif()
+endforeach()
+if(TARGET idem-test-sqlite)
+  idem_need_sqlite3()
+  target_link_libraries(idem-test-sqlite PUBLIC deps::sqlite3)
+endif()
+if(TARGET idem-test-redis)
+  idem_need_hiredis()
+  target_link_libraries(idem-test-redis PUBLIC deps::hiredis)
+endif()
 
 idem_glob(sources ${PROJECT_SOURCE_DIR}/tests/unit/*/test_*.c)
 foreach(source ${sources})
@@ -62,31 +95,11 @@ foreach(source ${sources})
   set(name unit.${folder}.${stem})
   idem_test_program(${name} ${source})
   if(folder STREQUAL "cli")
-    target_sources(${name} PRIVATE ${cli_parts})
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli)
+    target_link_libraries(${name} PRIVATE idem-test-cli)
   endif()
-  if(name STREQUAL "unit.cli.turns") # which says itself who has room
-    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli/service/turns.c
-                   ${PROJECT_SOURCE_DIR}/cli/service/slots.c)
-  endif()
-  if(name STREQUAL "unit.cli.runner") # which removes no folder before it wants to
-    foreach(part runner spawn order crowd confine_calls confine_privileges)
-      target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cli/program/${part}.c)
-    endforeach()
-  endif()
-  # A module's test has its sources in it: test_sqlite*.c those of src/modules/sqlite.
-  if(folder STREQUAL "modules" AND stem MATCHES "^sqlite")
-    idem_need_sqlite3()
-    idem_glob(parts ${PROJECT_SOURCE_DIR}/src/modules/sqlite/*.c)
-    target_sources(${name} PRIVATE ${parts})
-    target_link_libraries(${name} PRIVATE deps::sqlite3)
-  endif()
-  if(folder STREQUAL "modules" AND stem MATCHES "^redis")
-    idem_need_hiredis()
-    idem_glob(parts ${PROJECT_SOURCE_DIR}/src/modules/redis/*.c)
-    target_sources(${name} PRIVATE ${parts})
-    target_link_libraries(${name} PRIVATE deps::hiredis)
-    if(TARGET idem-tls)
+  if(folder STREQUAL "modules" AND stem MATCHES "^(sqlite|redis)")
+    target_link_libraries(${name} PRIVATE idem-test-${CMAKE_MATCH_1})
+    if(CMAKE_MATCH_1 STREQUAL "redis" AND TARGET idem-tls)
       add_dependencies(${name} idem-tls)
     endif()
   endif()

@@ -41,6 +41,17 @@ static void on_signal(int number) {
   stopping = 1;
 }
 
+/* They come while the loop waits alone: one between the look at `stopping` and the wait would not end that. */
+static void take_signals(void) {
+  sigset_t ours;
+  sigemptyset(&ours);
+  sigaddset(&ours, SIGTERM);
+  sigaddset(&ours, SIGINT);
+  sigprocmask(SIG_BLOCK, &ours, NULL);
+  signal(SIGTERM, on_signal);
+  signal(SIGINT, on_signal);
+}
+
 /* ------------------------------------------------- what the engine needs of the system */
 
 static uint64_t clock_ns(clockid_t id) {
@@ -189,8 +200,10 @@ static void stop(loop *self) {
 static void serve(loop *self) {
   struct epoll_event events[PEERS_MAX];
   bool any, told = false;
+  sigset_t none;
+  sigemptyset(&none);
   for (int wait; wait = settle_all(self, &any), any;) {
-    int count = epoll_wait(self->epoll, events, PEERS_MAX, wait);
+    int count = epoll_pwait(self->epoll, events, PEERS_MAX, wait, &none);
     tell_date(self);
     for (int i = 0; i < count; i++) {
       peer *who = events[i].data.ptr;
@@ -253,8 +266,7 @@ int main(int argc, char **argv) {
   idem_server *server;
   idem_server_opts opts = {
       .name = "epoll", .version = "1.0.0", .random = random_bytes, .wall_ms = wall_ms};
-  signal(SIGTERM, on_signal);
-  signal(SIGINT, on_signal);
+  take_signals();
   self.epoll = epoll_create1(EPOLL_CLOEXEC);
   int port = listen_at(&self, argc > 1 ? (int)strtol(argv[1], NULL, 10) & 0xffff : 0);
   if (self.epoll < 0 || port < 0) return 1;

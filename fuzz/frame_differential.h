@@ -16,7 +16,7 @@
   } while (0)
 
 typedef struct frame_trace {
-  idem__buf text;
+  idem_buf text;
   size_t messages_len;
 } frame_trace;
 
@@ -28,8 +28,8 @@ static void frame_trace_event(frame_trace *trace, const idem__framer *framer,
   MUST(event != IDEM__FRAME_NOMEM);
   MUST(len <= framer->opts.max_message);
   trace->messages_len += len;
-  MUST(idem__buf_put(&trace->text, head, sizeof head) == IDEM_OK);
-  MUST(idem__buf_put(&trace->text, framer->data, len) == IDEM_OK);
+  MUST(idem_buf_put(&trace->text, head, sizeof head) == IDEM_OK);
+  MUST(idem_buf_put(&trace->text, framer->data, len) == IDEM_OK);
 }
 
 static void frame_trace_drain(frame_trace *trace, idem__framer *framer) {
@@ -64,7 +64,7 @@ static frame_trace frame_trace_play(const idem__frame_opts *opts, const uint8_t 
   frame_trace trace = {{0}, 0};
   idem__framer framer;
   uint32_t seed = split;
-  idem__buf_init(&trace.text, opts->alloc, SIZE_MAX / 2);
+  idem_buf_init(&trace.text, opts->alloc, SIZE_MAX / 2);
   idem__framer_init(&framer, opts);
   while (len) {
     size_t n = frame_piece_len(split, &seed, len);
@@ -91,8 +91,8 @@ static int frame_differential(idem__frame_kind kind, const uint8_t *data, size_t
   MUST(whole.messages_len <= size - 3);
   MUST(whole.text.len == cut.text.len);
   if (whole.text.len) MUST(memcmp(whole.text.data, cut.text.data, whole.text.len) == 0);
-  idem__buf_deinit(&whole.text);
-  idem__buf_deinit(&cut.text);
+  idem_buf_deinit(&whole.text);
+  idem_buf_deinit(&cut.text);
   return 0;
 }
 

@@ -24,7 +24,7 @@ typedef struct world {
   idem_conn *conn;
   idem__http_client *http;
   idem__ws_client *ws;
-  idem__buf out;
+  idem_buf out;
   ask asks[ASKS];
   size_t count;
   uint64_t now_ms;
@@ -142,8 +142,8 @@ static void open_http(world *in) {
 
 static void open_ws(world *in, bool shake_hands) {
   char accept[IDEM__WEBSOCKET_ACCEPT], text[256];
-  idem__buf answer;
-  idem__buf_init(&in->out, NULL, (size_t)1 << 20);
+  idem_buf answer;
+  idem_buf_init(&in->out, NULL, (size_t)1 << 20);
   MUST(idem__ws_client_new(&(idem__ws_client_opts){.host = "h",
                                                    .target = "/",
                                                    .conn = in->conn,
@@ -152,11 +152,11 @@ static void open_ws(world *in, bool shake_hands) {
                            &in->ws) == IDEM_OK);
   if (!shake_hands) return;
   idem__websocket_accept(IDEM__VIEW("BwcHBwcHBwcHBwcHBwcHBw=="), accept);
-  idem__buf_fixed(&answer, text, sizeof text);
-  MUST(idem__buf_printf(&answer,
-                        "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
-                        "Sec-WebSocket-Accept: %.28s\r\n\r\n",
-                        accept) == IDEM_OK);
+  idem_buf_fixed(&answer, text, sizeof text);
+  MUST(idem_buf_printf(&answer,
+                       "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
+                       "Sec-WebSocket-Accept: %.28s\r\n\r\n",
+                       accept) == IDEM_OK);
   MUST(idem__ws_client_feed(in->ws, answer.data, answer.len) == IDEM_OK);
   MUST(idem__ws_client_open(in->ws));
 }
@@ -202,7 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   idem__http_client_free(in.http);
   idem__ws_client_free(in.ws);
   idem_conn_free(in.conn);
-  idem__buf_deinit(&in.out);
+  idem_buf_deinit(&in.out);
   for (size_t i = 0; i < in.count; i++) MUST(!in.asks[i].live);
   for (unsigned id = 1; id <= in.accepted; id++) MUST(in.ended[id] == 1);
   return 0;

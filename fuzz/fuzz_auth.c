@@ -22,14 +22,14 @@ static uint64_t clock_s(void *user) {
   return 1000;
 }
 
-static idem_status sign(const char *claims, size_t len, idem__buf *out, void *user) {
+static idem_status sign(const char *claims, size_t len, idem_buf *out, void *user) {
   (void)user;
-  return idem__buf_put(out, claims, len < 8 ? len : 8);
+  return idem_buf_put(out, claims, len < 8 ? len : 8);
 }
 
-static idem_status put_key(idem__buf *out, void *user) {
+static idem_status put_key(idem_buf *out, void *user) {
   (void)user;
-  return idem__buf_puts(out, "key");
+  return idem_buf_puts(out, "key");
 }
 
 static idem_status take_key(const char *pem, size_t len, void *user) {
@@ -40,13 +40,13 @@ static idem_status take_key(const char *pem, size_t len, void *user) {
 /* A nonce is a server's word as well, and a proof has nothing but it from outside. */
 static void prove(idem__auth_flow *flow, const char *text, size_t len) {
   char nonce[600];
-  idem__buf proof;
+  idem_buf proof;
   snprintf(nonce, sizeof nonce, "%.*s", len < 599 ? (int)len : 599, text);
   idem__auth_server_nonce(flow, nonce);
   (void)idem__auth_resource_nonce(flow, nonce);
-  idem__buf_init(&proof, NULL, 1 << 16);
+  idem_buf_init(&proof, NULL, 1 << 16);
   (void)idem__auth_proof(flow, "POST", "https://mcp.example/mcp", &proof);
-  idem__buf_deinit(&proof);
+  idem_buf_deinit(&proof);
 }
 
 static void check(const idem__auth_flow *flow) {
@@ -70,7 +70,7 @@ static void refuse(idem__auth_flow *flow, int status, const char *header, size_t
 
 /* One line of the script: what happens, then its text. */
 static void happen(idem__auth_flow *flow, char what, const char *text, size_t len) {
-  idem__buf kept;
+  idem_buf kept;
   switch (what) {
   case 'r': refuse(flow, 401, text, len); break;
   case 'f': refuse(flow, 403, text, len); break;
@@ -85,10 +85,10 @@ static void happen(idem__auth_flow *flow, char what, const char *text, size_t le
   case 'l': idem__auth_revoke(flow); break;
   case 't': (void)idem__auth_flow_take(flow, text, len); break;
   case 's':
-    idem__buf_init(&kept, NULL, 1 << 20);
+    idem_buf_init(&kept, NULL, 1 << 20);
     if (idem__auth_flow_save(flow, &kept) == IDEM_OK)
       MUST(idem__auth_flow_take(flow, kept.data, kept.len) != IDEM_E_NOMEM);
-    idem__buf_deinit(&kept);
+    idem_buf_deinit(&kept);
     break;
   default: break;
   }

@@ -51,16 +51,16 @@ static void try_token(const idem_alloc *alloc, const idem__token_rules *rules, c
 /* The two parts as they are, so that a fuzzer need not know base64. */
 static void try_parts(const idem_alloc *alloc, const idem__token_rules *rules, const char *text,
                       size_t len) {
-  idem__buf token;
+  idem_buf token;
   const char *line = memchr(text, '\n', len);
   size_t head = line ? (size_t)(line - text) : len, rest = line ? len - head - 1 : 0;
-  idem__buf_init(&token, alloc, 1 << 20);
-  if (idem__base64_encode(&token, text, head, IDEM__BASE64_URL) == IDEM_OK &&
-      idem__buf_puts(&token, ".") == IDEM_OK &&
-      idem__base64_encode(&token, line ? line + 1 : "", rest, IDEM__BASE64_URL) == IDEM_OK &&
-      idem__buf_puts(&token, ".AAAA") == IDEM_OK)
+  idem_buf_init(&token, alloc, 1 << 20);
+  if (idem_base64_encode(&token, text, head, IDEM_BASE64_URL) == IDEM_OK &&
+      idem_buf_puts(&token, ".") == IDEM_OK &&
+      idem_base64_encode(&token, line ? line + 1 : "", rest, IDEM_BASE64_URL) == IDEM_OK &&
+      idem_buf_puts(&token, ".AAAA") == IDEM_OK)
     try_token(alloc, rules, token.data, token.len);
-  idem__buf_deinit(&token);
+  idem_buf_deinit(&token);
 }
 
 /* -------------------------------------------------------------------- keys */

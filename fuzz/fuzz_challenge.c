@@ -10,14 +10,14 @@
     if (!(condition)) abort();                                                                     \
   } while (0)
 
-static void put_quoted(idem__buf *out, const char *name, const char *text) {
+static void put_quoted(idem_buf *out, const char *name, const char *text) {
   if (!text) return;
-  MUST(idem__buf_printf(out, ", %s=\"", name) == IDEM_OK);
+  MUST(idem_buf_printf(out, ", %s=\"", name) == IDEM_OK);
   for (; *text; text++) {
-    if (*text == '"' || *text == '\\') MUST(idem__buf_puts(out, "\\") == IDEM_OK);
-    MUST(idem__buf_put(out, text, 1) == IDEM_OK);
+    if (*text == '"' || *text == '\\') MUST(idem_buf_puts(out, "\\") == IDEM_OK);
+    MUST(idem_buf_put(out, text, 1) == IDEM_OK);
   }
-  MUST(idem__buf_puts(out, "\"") == IDEM_OK);
+  MUST(idem_buf_puts(out, "\"") == IDEM_OK);
 }
 
 static bool same(const char *one, const char *other) {
@@ -26,9 +26,9 @@ static bool same(const char *one, const char *other) {
 
 static void read_again(const idem_alloc *alloc, const idem__auth_challenge *was) {
   idem__auth_challenge now = {.bearer = false};
-  idem__buf header;
-  idem__buf_init(&header, NULL, 1 << 20);
-  MUST(idem__buf_puts(&header, "Bearer realm=\"x\"") == IDEM_OK);
+  idem_buf header;
+  idem_buf_init(&header, NULL, 1 << 20);
+  MUST(idem_buf_puts(&header, "Bearer realm=\"x\"") == IDEM_OK);
   put_quoted(&header, "Resource_Metadata", was->resource_metadata);
   put_quoted(&header, "scope", was->scope);
   put_quoted(&header, "ERROR", was->error);
@@ -38,7 +38,7 @@ static void read_again(const idem_alloc *alloc, const idem__auth_challenge *was)
          same(now.scope, was->scope) && same(now.error, was->error));
   }
   idem__auth_challenge_deinit(alloc, &now);
-  idem__buf_deinit(&header);
+  idem_buf_deinit(&header);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

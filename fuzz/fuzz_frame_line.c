@@ -21,7 +21,7 @@ static void model_line(frame_trace *trace, idem__framer *framer, const char *lin
 static frame_trace model(const idem__frame_opts *opts, const char *text, size_t len) {
   frame_trace trace = {{0}, 0};
   idem__framer framer = {.opts = *opts};
-  idem__buf_init(&trace.text, opts->alloc, SIZE_MAX / 2);
+  idem_buf_init(&trace.text, opts->alloc, SIZE_MAX / 2);
   while (len) {
     const char *end = memchr(text, '\n', len);
     size_t n = end ? (size_t)(end - text) : len;
@@ -40,8 +40,8 @@ static void compare_with_model(const uint8_t *data, size_t size) {
   frame_trace wanted = model(&opts, (const char *)data + 1, size - 1);
   MUST(real.text.len == wanted.text.len);
   if (real.text.len) MUST(memcmp(real.text.data, wanted.text.data, real.text.len) == 0);
-  idem__buf_deinit(&real.text);
-  idem__buf_deinit(&wanted.text);
+  idem_buf_deinit(&real.text);
+  idem_buf_deinit(&wanted.text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

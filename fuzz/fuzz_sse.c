@@ -11,18 +11,18 @@
   } while (0)
 
 static void on_event(void *user, const idem__sse_event *event) {
-  idem__buf *out = user;
-  MUST(idem__buf_printf(out, "%zu %zu %zu:", event->event.len, event->id.len, event->data.len) ==
+  idem_buf *out = user;
+  MUST(idem_buf_printf(out, "%zu %zu %zu:", event->event.len, event->id.len, event->data.len) ==
        IDEM_OK);
-  MUST(idem__buf_put(out, event->event.at, event->event.len) == IDEM_OK);
-  MUST(idem__buf_put(out, event->id.at, event->id.len) == IDEM_OK);
-  MUST(idem__buf_put(out, event->data.at, event->data.len) == IDEM_OK);
+  MUST(idem_buf_put(out, event->event.at, event->event.len) == IDEM_OK);
+  MUST(idem_buf_put(out, event->id.at, event->id.len) == IDEM_OK);
+  MUST(idem_buf_put(out, event->data.at, event->data.len) == IDEM_OK);
 }
 
-static idem__buf play(const uint8_t *data, size_t size, unsigned seed, size_t max) {
-  idem__buf out;
+static idem_buf play(const uint8_t *data, size_t size, unsigned seed, size_t max) {
+  idem_buf out;
   idem__sse_parser parser;
-  idem__buf_init(&out, NULL, (size_t)1 << 30);
+  idem_buf_init(&out, NULL, (size_t)1 << 30);
   idem__sse_parser_init(&parser, NULL, max, on_event, &out);
   idem_status status = IDEM_OK;
   while (size && status == IDEM_OK) {
@@ -32,7 +32,7 @@ static idem__buf play(const uint8_t *data, size_t size, unsigned seed, size_t ma
     data += take;
     size -= take;
   }
-  MUST(idem__buf_printf(&out, "retry %llu", (unsigned long long)parser.retry_ms) == IDEM_OK);
+  MUST(idem_buf_printf(&out, "retry %llu", (unsigned long long)parser.retry_ms) == IDEM_OK);
   idem__sse_parser_deinit(&parser);
   return out;
 }
@@ -43,29 +43,29 @@ static void count_event(void *user, const idem__sse_event *event) {
 }
 
 static void write_and_read(const uint8_t *data, size_t size) {
-  idem__buf out;
+  idem_buf out;
   idem__sse_parser parser;
   size_t events = 0;
-  idem__buf_init(&out, NULL, (size_t)1 << 30);
+  idem_buf_init(&out, NULL, (size_t)1 << 30);
   idem__sse_parser_init(&parser, NULL, (size_t)1 << 30, count_event, &events);
   MUST(idem__sse_put_event(&out, "message", NULL, (const char *)data, size) == IDEM_OK);
   MUST(idem__sse_parser_feed(&parser, out.data, out.len) == IDEM_OK);
   MUST(events == 1);
   idem__sse_parser_deinit(&parser);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  idem__buf whole = play(data, size, 0, (size_t)1 << 20);
+  idem_buf whole = play(data, size, 0, (size_t)1 << 20);
   for (unsigned seed = 1; seed < 4; seed++) {
-    idem__buf pieces = play(data, size, seed, (size_t)1 << 20);
+    idem_buf pieces = play(data, size, seed, (size_t)1 << 20);
     MUST(whole.len == pieces.len && memcmp(whole.data, pieces.data, whole.len) == 0);
-    idem__buf_deinit(&pieces);
+    idem_buf_deinit(&pieces);
     pieces = play(data, size, seed, 16);
-    idem__buf_deinit(&pieces);
+    idem_buf_deinit(&pieces);
   }
-  idem__buf_deinit(&whole);
+  idem_buf_deinit(&whole);
   write_and_read(data, size);
   return 0;
 }

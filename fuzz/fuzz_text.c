@@ -9,8 +9,8 @@ static void check(bool promise) {
   if (!promise) abort();
 }
 
-static void check_printable(const idem__buf *buf) {
-  check(idem__utf8_valid(buf->data, buf->len));
+static void check_printable(const idem_buf *buf) {
+  check(idem_utf8_valid(buf->data, buf->len));
   for (size_t i = 0; i < buf->len; i++) {
     unsigned char c = (unsigned char)buf->data[i];
     check(c >= 0x20 && c != 0x7f);
@@ -52,10 +52,10 @@ static size_t read_escape(const char *text, unsigned char *out, size_t *made) {
   return (size_t)(end - text) + 1;
 }
 
-static void check_reads_back(idem__buf *escaped, const uint8_t *data, size_t size) {
+static void check_reads_back(idem_buf *escaped, const uint8_t *data, size_t size) {
   unsigned char bytes[4];
   size_t at = 0;
-  check(idem__buf_put(escaped, "", 1) == IDEM_OK);
+  check(idem_buf_put(escaped, "", 1) == IDEM_OK);
   for (size_t i = 0, made; i + 1 < escaped->len; at += made) {
     made = 1;
     bytes[0] = (unsigned char)escaped->data[i++];
@@ -65,7 +65,7 @@ static void check_reads_back(idem__buf *escaped, const uint8_t *data, size_t siz
   check(at == size);
 }
 
-static void check_json(const idem__buf *json) {
+static void check_json(const idem_buf *json) {
   check(json->len >= 2 && json->data[0] == '"' && json->data[json->len - 1] == '"');
   for (size_t i = 1; i + 1 < json->len; i++) {
     if (json->data[i] == '\\')
@@ -80,20 +80,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *text = (const char *)data;
-  idem__buf out;
-  idem__buf_init(&out, NULL, 8 * size + 64);
-  check(idem__text_escape(&out, text, size, SIZE_MAX) == IDEM_OK);
+  idem_buf out;
+  idem_buf_init(&out, NULL, 8 * size + 64);
+  check(idem_text_escape(&out, text, size, SIZE_MAX) == IDEM_OK);
   check_printable(&out);
   check_reads_back(&out, data, size);
   out.len = 0;
-  check(idem__text_json_string(&out, text, size) == IDEM_OK);
+  check(idem_text_json_string(&out, text, size) == IDEM_OK);
   check_printable(&out);
   check_json(&out);
   for (size_t max = 0; max < size && max < 64; max++) {
-    size_t cut = idem__utf8_cut(text, size, max);
+    size_t cut = idem_utf8_cut(text, size, max);
     check(cut <= max && cut + 3 >= max);
-    check(!idem__utf8_valid(text, size) || idem__utf8_valid(text, cut));
+    check(!idem_utf8_valid(text, size) || idem_utf8_valid(text, cut));
   }
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
   return 0;
 }

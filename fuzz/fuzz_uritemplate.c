@@ -9,20 +9,20 @@ static void check(bool promise) {
   if (!promise) abort();
 }
 
-static void put_decoded(idem__buf *out, const char *text, size_t len) {
+static void put_decoded(idem_buf *out, const char *text, size_t len) {
   while (len) {
     idem__uri_token token;
     size_t took = idem__uri_token_read(text, len, &token);
     check(token != IDEM__URI_BAD);
     char byte = (char)(token & 0xff);
-    check(idem__buf_put(out, &byte, 1) == IDEM_OK);
+    check(idem_buf_put(out, &byte, 1) == IDEM_OK);
     text += took;
     len -= took;
   }
 }
 
-static void put_char(idem__buf *out, char c) {
-  if (c) check(idem__buf_put(out, &c, 1) == IDEM_OK);
+static void put_char(idem_buf *out, char c) {
+  if (c) check(idem_buf_put(out, &c, 1) == IDEM_OK);
 }
 
 static const char *value_of(const idem__uri_spec *spec, const idem__uri_variable *variables,
@@ -36,7 +36,7 @@ static const char *value_of(const idem__uri_spec *spec, const idem__uri_variable
   return NULL;
 }
 
-static void expand_variable(idem__buf *out, const idem__uri_operator *how,
+static void expand_variable(idem_buf *out, const idem__uri_operator *how,
                             const idem__uri_spec *spec, const char *value, bool written) {
   put_char(out, written ? how->separator : how->first);
   if (how->named && spec->explode) {
@@ -45,10 +45,10 @@ static void expand_variable(idem__buf *out, const idem__uri_operator *how,
   }
   if (how->named) put_decoded(out, spec->name, spec->name_len);
   if (how->named && (*value || !how->bare)) put_char(out, '=');
-  check(idem__buf_put(out, value, strlen(value)) == IDEM_OK);
+  check(idem_buf_put(out, value, strlen(value)) == IDEM_OK);
 }
 
-static void expand(idem__buf *out, const idem__uri_template *pattern,
+static void expand(idem_buf *out, const idem__uri_template *pattern,
                    const idem__uri_variable *variables, size_t count) {
   for (size_t i = 0; i < pattern->part_count; i++) {
     const idem__uri_part *part = &pattern->parts[i];
@@ -56,7 +56,7 @@ static void expand(idem__buf *out, const idem__uri_template *pattern,
     for (size_t j = 0; j < part->count; j++) {
       if (!part->how) {
         char byte = (char)(pattern->tokens[part->at + j] & 0xff);
-        check(idem__buf_put(out, &byte, 1) == IDEM_OK);
+        check(idem_buf_put(out, &byte, 1) == IDEM_OK);
         continue;
       }
       const char *value = value_of(&pattern->specs[part->at + j], variables, count);
@@ -84,20 +84,20 @@ static bool way_back_is_unique(const idem__uri_template *pattern) {
 
 static void check_match(const idem__uri_template *pattern, const char *uri, size_t len,
                         const idem__uri_variable *variables, size_t count) {
-  idem__buf expanded, decoded;
+  idem_buf expanded, decoded;
   check(count <= pattern->spec_count);
   for (size_t i = 0; i < count; i++) {
-    check(idem__utf8_valid(variables[i].value, strlen(variables[i].value)));
+    check(idem_utf8_valid(variables[i].value, strlen(variables[i].value)));
   }
   if (!way_back_is_unique(pattern)) return;
-  idem__buf_init(&expanded, NULL, 1 << 20);
-  idem__buf_init(&decoded, NULL, 1 << 20);
+  idem_buf_init(&expanded, NULL, 1 << 20);
+  idem_buf_init(&decoded, NULL, 1 << 20);
   expand(&expanded, pattern, variables, count);
   put_decoded(&decoded, uri, len);
   check(expanded.len == decoded.len);
   check(!expanded.len || memcmp(expanded.data, decoded.data, expanded.len) == 0);
-  idem__buf_deinit(&expanded);
-  idem__buf_deinit(&decoded);
+  idem_buf_deinit(&expanded);
+  idem_buf_deinit(&decoded);
 }
 
 static void match(const idem__uri_template *pattern, const char *uri, size_t len) {

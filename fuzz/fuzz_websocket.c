@@ -12,20 +12,20 @@
 #define LIMIT 512
 
 static void on_message(idem__websocket *socket, const char *text, size_t len, void *user) {
-  idem__buf *out = user;
-  MUST(len <= LIMIT && idem__utf8_valid(text, len));
-  MUST(idem__buf_printf(out, "%zu:", len) == IDEM_OK);
-  MUST(idem__buf_put(out, text, len) == IDEM_OK);
+  idem_buf *out = user;
+  MUST(len <= LIMIT && idem_utf8_valid(text, len));
+  MUST(idem_buf_printf(out, "%zu:", len) == IDEM_OK);
+  MUST(idem_buf_put(out, text, len) == IDEM_OK);
   idem__websocket_send(socket, text, len);
 }
 
 static void on_close(idem__websocket *socket, uint16_t code, void *user) {
   (void)socket;
-  MUST(idem__buf_printf(user, "close %u;", (unsigned)code) == IDEM_OK);
+  MUST(idem_buf_printf(user, "close %u;", (unsigned)code) == IDEM_OK);
 }
 
 static idem_status keep(void *user, const char *data, size_t len) {
-  return idem__buf_put(user, data, len);
+  return idem_buf_put(user, data, len);
 }
 
 static void zeros(void *ctx, uint8_t *bytes, size_t len) {
@@ -33,10 +33,10 @@ static void zeros(void *ctx, uint8_t *bytes, size_t len) {
   memset(bytes, 0, len);
 }
 
-static idem__buf play(bool client, const uint8_t *data, size_t size, unsigned seed) {
-  idem__buf out;
+static idem_buf play(bool client, const uint8_t *data, size_t size, unsigned seed) {
+  idem_buf out;
   idem__websocket *socket;
-  idem__buf_init(&out, NULL, (size_t)1 << 30);
+  idem_buf_init(&out, NULL, (size_t)1 << 30);
   idem__websocket_opts opts = {.client = client,
                                .message_bytes = LIMIT,
                                .on_message = on_message,
@@ -57,13 +57,13 @@ static idem__buf play(bool client, const uint8_t *data, size_t size, unsigned se
 }
 
 static void compare(bool client, const uint8_t *data, size_t size) {
-  idem__buf whole = play(client, data, size, 0);
+  idem_buf whole = play(client, data, size, 0);
   for (unsigned seed = 1; seed < 4; seed++) {
-    idem__buf pieces = play(client, data, size, seed);
+    idem_buf pieces = play(client, data, size, seed);
     MUST(whole.len == pieces.len && memcmp(whole.data, pieces.data, whole.len) == 0);
-    idem__buf_deinit(&pieces);
+    idem_buf_deinit(&pieces);
   }
-  idem__buf_deinit(&whole);
+  idem_buf_deinit(&whole);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,13 +1,13 @@
 // app.js - the page as a whole: who the server is, where one is in it (the address after #), and what is shown there.
 // See docs/internals/page.md.
-import { h, replace, byId, plainName, plainText, note, copyButton, calmly, askDialog } from './dom.js';
+import { h, replace, byId, plainName, plainText, note, calmly, askDialog } from './dom.js';
 import { Client, REVISIONS, NEWEST } from './mcp.js';
 import { answerQuestion } from './ask.js';
 import { toolView } from './tools.js';
 import { resourceView, templateView, promptView } from './content.js';
 import { Tasks } from './tasks.js';
 import { Wires } from './wires.js';
-import { markdown } from './result.js';
+import { overview, hasKeys } from './overview.js';
 import { Feed, readFeed } from './feed.js';
 import { trafficView } from './traffic.js';
 import { logsView } from './logs.js';
@@ -15,8 +15,9 @@ import { metricsView } from './metrics.js';
 import { configView } from './config.js';
 
 const VIEWS_KEPT = 18;
-const LASTING = ['tasks', 'traffic', 'recording', 'logs', 'metrics', 'config'];
-const TABS = [['', 'Overview'], ['tasks', 'Tasks'], ['traffic', 'Traffic'], ['logs', 'Logs'], ['metrics', 'Metrics'], ['config', 'Configuration']];
+const LASTING = ['tasks', 'traffic', 'recording', 'logs', 'metrics', 'configuration'];
+const TABS = [['', 'Overview'], ['tasks', 'Tasks'], ['traffic', 'Traffic'], ['logs', 'Logs'], ['metrics', 'Metrics'], ['configuration', 'Configuration']];
+const ALIASES = { config: 'configuration' };
 const KINDS = [
   { kind: 'tool', member: 'tools', title: 'Tools', method: 'tools/list', capability: 'tools', id: (one) => one.name },
   { kind: 'resource', member: 'resources', title: 'Resources', method: 'resources/list', capability: 'resources', id: (one) => one.uri },
@@ -80,6 +81,7 @@ class App {
     this.tasks.resume(stored('idem:tasks'));
     this.watchHealth();
     addEventListener('pagehide', () => this.client.close());
+    addEventListener('pageshow', (event) => event.persisted && this.open(this.client.revision)); // its session has ended
   }
 
   // Who the operator is learns more: the configuration, what confines each program.
@@ -155,7 +157,7 @@ class App {
     if (this.asking) return;
     this.asking = true;
     const field = h('input', { type: 'password', autocomplete: 'off', 'aria-label': 'Bearer token' });
-    const token = await askDialog('The server wants a token', h('div', {}, h('p', {}, 'One of those it was started with. It is kept for this tab alone.'), field), [
+    const token = await askDialog('The server wants a token', h('div', {}, h('p', {}, `${this.client.token ? 'It does not take the last one. ' : ''}One of those it was started with. It is kept for this tab alone.`), field), [
       { label: 'Use it', kind: 'primary', value: () => field.value || undefined },
     ]);
     this.asking = false;
@@ -167,6 +169,7 @@ class App {
 
   heard(error) {
     if (error.status === 401) this.askToken(this.client.revision);
+    else if (error instanceof TypeError) this.checkHealth();
   }
 
   // ------------------------------------------------------------------------------ lists
@@ -212,8 +215,15 @@ class App {
     const name = plainName(info.title || info.name || this.servers[0].url, 60);
     byId('server-name').textContent = this.state === 'failed' ? 'not reached' : name;
     byId('server-version').textContent = info.version && this.state !== 'failed' ? ' ' + plainName(info.version, 30) : '';
-    document.title = `${name} \u00b7 idem`;
+    this.entitle();
     this.healthNow(this.state === 'failed' ? 'bad' : 'good', this.state === 'failed' ? 'not reached' : 'healthy');
+  }
+
+  // Which of many tabs it is, and where in it one is.
+  entitle() {
+    const here = byId('main').querySelector('h1')?.textContent;
+    const name = plainName(this.client.info?.title || this.client.info?.name || 'idem', 60);
+    document.title = [here, name, 'idem'].filter((part, i, all) => part && all.indexOf(part) === i).join(' \u00b7 ');
   }
 
   healthNow(kind, text) {
@@ -281,6 +291,7 @@ class App {
         }
       } });
     this.sideList = h('div.lists', {}, [1, 2, 3].map(() => h('div.ghost', {})));
+    this.sideList.addEventListener('click', (event) => event.target.closest('a') && this.showSide(false));
     this.sideList.addEventListener('keydown', (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (!step) return;
@@ -295,10 +306,29 @@ class App {
     menu.addEventListener('click', () => this.showSide(menu.getAttribute('aria-expanded') !== 'true'));
   }
 
+  // On a phone it stands over everything below the bar, which is not there meanwhile.
   showSide(on) {
-    document.querySelector('.menu').setAttribute('aria-expanded', String(on));
+    const menu = document.querySelector('.menu');
+    menu.setAttribute('aria-expanded', String(on));
+    menu.textContent = on ? '\u00d7' : '\u2630';
     document.body.classList.toggle('browsing', on);
-    if (on) this.searchField.focus();
+    for (const id of ['main', 'tabs']) byId(id).inert = on;
+    if (!on) return;
+    byId('side').scrollTop = 0;
+    this.searchField.focus({ preventScroll: true });
+  }
+
+  // The first of a kind, with the heading above it in sight.
+  showKind(kind) {
+    if (getComputedStyle(byId('side')).display === 'none') this.showSide(true);
+    const section = byId(`side-${kind}`)?.parentNode;
+    section?.scrollIntoView({ block: 'start' });
+    section?.querySelector('a').focus({ preventScroll: true });
+  }
+
+  hideSide() {
+    this.showSide(false);
+    document.querySelector('.menu').focus();
   }
 
   sideNow() {
@@ -322,6 +352,16 @@ class App {
       about ? h('span.about', {}, plainName(about, 90)) : null));
   }
 
+  // Where one is stands in sight among the tabs and in the lists; neither moves the window.
+  bringPlace() {
+    for (const link of document.querySelectorAll('.side a[aria-current], .tabs a[aria-current]')) {
+      const box = link.closest('.side, .tabs');
+      const [around, own] = [box.getBoundingClientRect(), link.getBoundingClientRect()];
+      if (own.left < around.left || own.right > around.right) box.scrollLeft += own.left - around.left - 12;
+      if (own.top < around.top || own.bottom > around.bottom) box.scrollTop += own.top - around.top - around.height / 3;
+    }
+  }
+
   markPlace() {
     const here = location.hash.split('?')[0];
     for (const link of document.querySelectorAll('.side a, .tabs a')) {
@@ -333,11 +373,14 @@ class App {
   // ------------------------------------------------------------------------------ places
 
   keepLink(link) {
-    if (location.hash.split('?')[0] === link.split('?')[0] && location.hash !== link) history.replaceState(null, '', link);
+    if (location.hash.split('?')[0] !== link.split('?')[0]) return;
+    if (location.hash !== link) history.replaceState(null, '', link);
     this.shownHash = link;
   }
 
   route() {
+    const alias = /^#\/(\w+)$/.exec(location.hash)?.[1];
+    if (Object.hasOwn(ALIASES, alias)) history.replaceState(null, '', `#/${ALIASES[alias]}`);
     const hash = location.hash || '#/';
     const [path, query] = hash.slice(2).split('?');
     const [kind, ...rest] = path.split('/');
@@ -349,13 +392,15 @@ class App {
     const fresh = this.shownHash !== hash || this.shownKey !== key;
     const view = this.viewOf(key, kind, id, new URLSearchParams(query || ''), query);
     this.markPlace();
-    this.showSide(false);
+    if (fresh) this.showSide(false);
     if (!view || (view === this.shownView && !fresh)) return;
     this.shownView?.hide?.();
     const first = !this.shownView;
-    Object.assign(this, { shownView: view, shownKey: key, shownHash: hash });
+    Object.assign(this, { shownView: view, shownKey: key, shownHash: location.hash || '#/' });
     if (byId('main').firstChild !== view.element || byId('main').childElementCount !== 1) replace(byId('main'), view.element);
     view.show?.();
+    this.entitle();
+    this.bringPlace();
     if (!first && fresh) {
       byId('main').focus({ preventScroll: true });
       scrollTo(0, 0);
@@ -364,6 +409,8 @@ class App {
 
   viewOf(key, kind, id, query, queryText) {
     const known = this.views.get(key);
+    if (known?.lasting && queryText) known.takeQuery?.(query);
+    if (known?.lasting) return known;
     if (known && (!queryText || known.query === queryText || this.shownHash?.split('?')[1] === queryText)) return known;
     const made = this.makeView(kind, id, query);
     if (!made) return null;
@@ -382,12 +429,12 @@ class App {
     if (kind === 'prompt' && one) return promptView(this, one, query);
     if (kind === 'resource' && this.state === 'open') return resourceView(this, id, found('resource'));
     if (kind === 'tasks') return this.tasks.view();
-    if (kind === 'traffic') return this.withKey('Traffic', () => trafficView(this.feed, query));
-    if (kind === 'recording') return trafficView(new Feed(), null, true);
+    if (kind === 'traffic') return this.withKey('Traffic', () => trafficView(this.feed, { query, onFilter: (text) => this.keepLink(`#/traffic${text ? `?${new URLSearchParams({ filter: text })}` : ''}`) }));
+    if (kind === 'recording') return trafficView(new Feed(), { only: true });
     if (kind === 'logs') return this.withKey('Logs', () => logsView(this.feed));
     if (kind === 'metrics') return this.withKey('Metrics', () => metricsView(this.feed));
-    if (kind === 'config') return this.withKey('Configuration', () => configView(this));
-    if (kind === '') return this.overview();
+    if (kind === 'configuration') return this.withKey('Configuration', () => configView(this));
+    if (kind === '') return { passing: true, element: overview(this, KINDS) };
     return { passing: true, element: h('article', {}, h('h1', {}, this.state === 'open' ? 'Not here' : 'One moment'),
       h('p', {}, this.state === 'open' ? `There is no ${plainName(kind)} ${plainName(id)}.` : this.state === 'failed' ? plainText(this.failure.message) : 'Asking the server what it is\u2026')) };
   }
@@ -404,36 +451,6 @@ class App {
     h('p', {}, 'idem serve prints an address with the key in it on its terminal; elsewhere the key lies in a file that its log names. It is kept for this tab alone.'),
     h('div.field', {}, h('label', { htmlFor: 'key-field' }, 'Operator\u2019s key'), h('div.control', {}, field)), h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show it')),
     title === 'Traffic' ? h('p', {}, h('a', { href: '#/recording' }, 'Open a recording instead')) : null) };
-  }
-
-  settingsText() {
-    const name = this.client.info?.name || 'server';
-    const url = new URL(this.client.url, location.href).href;
-    const entry = { type: 'http', url };
-    if (this.client.token) entry.headers = { Authorization: 'Bearer TOKEN' };
-    return JSON.stringify({ mcpServers: { [name]: entry } }, null, 2);
-  }
-
-  overview() {
-    if (this.state !== 'open') {
-      return { passing: true, element: h('article', {}, h('h1', {}, this.state === 'failed' ? 'The server is not reached' : 'One moment'),
-        h('p.lead', {}, this.state === 'failed' ? plainText(this.failure.message) : 'Asking the server what it is\u2026')) };
-    }
-    const info = this.client.info || {};
-    const settings = this.settingsText();
-    const command = this.about?.command ? JSON.stringify({ mcpServers: { [info.name || 'server']: this.about.command } }, null, 2) : null;
-    const confined = Object.entries(this.about?.confinement || {});
-    return { passing: true, element: h('article.overview', {},
-      h('header.title', {}, h('h1', {}, plainName(info.title || info.name)), h('code', {}, plainName(`${info.name || ''} ${info.version || ''}`))),
-      info.description ? h('p.lead', {}, plainText(info.description)) : null,
-      this.client.instructions ? h('div.lead', {}, markdown(String(this.client.instructions))) : null,
-      h('ul.tiles', {}, KINDS.map((kind) => h('li', {}, h('strong', {}, this.lists[kind.kind].length + (this.lists[kind.kind].more ? '+' : '')), ' ', kind.title.toLowerCase()))),
-      h('dl.facts', {}, h('dt', {}, 'speaks'), h('dd', {}, plainName(this.client.revision), h('span.faint', {}, this.client.versions ? ` also ${this.client.versions.filter((v) => v !== this.client.revision).map((v) => plainName(v, 20)).join(', ')}` : '')),
-        h('dt', {}, 'offers'), h('dd', {}, Object.keys(this.client.capabilities || {}).map((name) => h('span.badge', {}, plainName(name, 40))))),
-      h('section', {}, h('h2', {}, 'For an assistant'), h('p.faint', {}, 'Paste this into its settings.'), h('pre', { tabIndex: 0 }, settings), copyButton('copy', 'The settings', () => settings),
-        command ? [h('p.faint', {}, 'Or for one that starts programs:'), h('pre', { tabIndex: 0 }, command), copyButton('copy', 'The settings', () => command)] : null),
-      confined.length ? h('section', {}, h('h2', {}, 'What confines its programs'), h('dl.facts', {}, confined.map(([name, text]) => [h('dt', {}, h('code', {}, plainName(name))), h('dd', {}, plainText(text))]))) : null,
-      h('p.faint.keys', {}, h('kbd', {}, '/'), ' search ', h('kbd', {}, 'g'), ' then ', h('kbd', {}, 'o t l m c'), ' overview, traffic, logs, metrics, configuration ', h('kbd', {}, 'Ctrl Enter'), ' call')) };
   }
 
   // A file that is dropped anywhere is opened as a recording; the browser would leave the page for it.
@@ -459,11 +476,11 @@ class App {
       byId('main').focus();
     });
     let leading = false;
-    const places = { o: '', t: 'traffic', l: 'logs', m: 'metrics', c: 'config', k: 'tasks' };
+    const places = { o: '', t: 'traffic', l: 'logs', m: 'metrics', c: 'configuration', k: 'tasks' };
     addEventListener('keydown', (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === 'Escape' && document.body.classList.contains('browsing')) this.showSide(false);
-      if (event.target.closest('input, textarea, select, dialog')) return;
+      if (event.key === 'Escape' && document.body.classList.contains('browsing')) this.hideSide();
+      if (!hasKeys() || event.target.closest('input:not([type=checkbox]), textarea, select, dialog')) return;
       if (event.key === '/') {
         event.preventDefault();
         if (getComputedStyle(byId('side')).display === 'none') this.showSide(true);

@@ -17,13 +17,11 @@ function completedField(app, label, about, needed, ref, others) {
   if (needed) input.setAttribute('aria-required', 'true');
   let asked = 0;
   const complete = calmly(async () => {
-    if (!app.client.capabilities?.completions) return;
     const number = ++asked;
     const params = { ref, argument: { name: label, value: input.value } };
     if (app.client.revision >= '2025-06-18') params.context = { arguments: others() };
-    const result = await app.client.request('completion/complete', params).catch(() => null);
-    const values = result?.completion?.values;
-    if (number === asked && Array.isArray(values)) replace(list, values.slice(0, 100).map((value) => h('option', { value: String(value) })));
+    const values = await app.client.complete(params);
+    if (number === asked && values) replace(list, values.slice(0, 100).map((value) => h('option', { value })));
   });
   input.addEventListener('input', complete);
   input.addEventListener('focus', complete);
@@ -47,8 +45,9 @@ const valuesOf = (fields) => Object.fromEntries(fields.filter((field) => field.i
 
 // -------------------------------------------------------------------------- resources
 
-export function resourceView(app, uri, known) {
-  const place = h('section', { 'aria-live': 'polite', 'aria-label': 'Contents' });
+// known: what the list says of it; inside: of another view, which has its title.
+export function resourceView(app, uri, known, inside) {
+  const place = h('section', { 'aria-label': 'Contents' });
   const status = h('span.faint', { role: 'status' });
   let changes = 0;
   const read = async () => {
@@ -59,7 +58,7 @@ export function resourceView(app, uri, known) {
       replace(place, resourceContents(result.contents));
       status.textContent = `read in ${timeText(performance.now() - started)}${changes ? `, changed ${changes} ${changes === 1 ? 'time' : 'times'}` : ''}`;
     } catch (error) {
-      status.textContent = '';
+      status.textContent = 'it could not be read';
       showError(place, error, performance.now() - started);
       app.heard(error);
     }
@@ -71,12 +70,12 @@ export function resourceView(app, uri, known) {
     changes++;
     read();
   };
-  const element = h('article', {}, h('header.title', {}, h('h1', {}, plainName(known?.title || known?.name || uri)), h('code', {}, plainName(uri))),
+  const element = h('article', {}, inside ? null : h('header.title', {}, h('h1', {}, plainName(known?.title || known?.name || uri)), h('code', {}, plainName(uri))),
     known?.description ? h('p.lead', {}, plainText(known.description)) : null,
-    h('div.buttons', {}, h('button.primary', { type: 'button', onclick: read }, 'Read'),
+    h('div.buttons', {}, h('button', { type: 'button', class: inside ? '' : 'primary', onclick: read }, inside ? 'Read again' : 'Read'),
       canWatch ? h('label.option', {}, watchBox, ' watch it change') : null, status),
     place, known ? h('details', {}, h('summary', {}, 'Definition'), rawJson(known)) : null);
-  return { element, updated };
+  return { element, updated, read };
 }
 
 // RFC 6570, as far as names go: the server's own expansion is what counts, so only simple expressions are filled in.
@@ -101,23 +100,25 @@ export function templateView(app, template, query) {
   keepInLink(app, 'template', template.uriTemplate, fields, query);
   const shown = h('code', {}, plainName(expand(template.uriTemplate, others())));
   const place = h('div', {});
+  let shownOne = null;
   for (const field of fields) field.input.addEventListener('input', () => { shown.textContent = plainName(expand(template.uriTemplate, others())); });
   const element = h('form', { onsubmit: (event) => {
     event.preventDefault();
-    const view = resourceView(app, expand(template.uriTemplate, others()));
-    replace(place, view.element);
-    view.element.querySelector('button')?.click();
+    shownOne = resourceView(app, expand(template.uriTemplate, others()), null, true);
+    replace(place, shownOne.element);
+    shownOne.read();
   } },
   h('header.title', {}, h('h1', {}, plainName(template.title || template.name)), h('code', {}, plainName(template.uriTemplate))),
   template.description ? h('p.lead', {}, plainText(template.description)) : null, fields.map((field) => field.element),
   h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Read'), shown), place);
-  return { element };
+  return { element, updated: (uri) => shownOne?.updated(uri) };
 }
 
 // ---------------------------------------------------------------------------- prompts
 
 export function promptView(app, prompt, query) {
-  const place = h('section', { 'aria-live': 'polite', 'aria-label': 'Messages' });
+  const place = h('section', { 'aria-label': 'Messages' });
+  const status = h('span.faint', { role: 'status' });
   const others = () => valuesOf(fields);
   const list = Array.isArray(prompt.arguments) ? prompt.arguments : [];
   const fields = list.map((argument) => completedField(app, String(argument.name), argument.description, argument.required === true, { type: 'ref/prompt', name: prompt.name }, others));
@@ -132,10 +133,13 @@ export function promptView(app, prompt, query) {
     const started = performance.now();
     try {
       const result = await app.client.converse('prompts/get', { name: prompt.name, arguments: others() }, {});
-      replace(place, h('p.faint', {}, `${plainText(result.description || '')} ${timeText(performance.now() - started)}`),
-        (Array.isArray(result.messages) ? result.messages : []).slice(0, 200).map((message) => h('section.block.message', { class: message?.role === 'assistant' ? 'assistant' : 'user' },
+      const messages = Array.isArray(result.messages) ? result.messages : [];
+      status.textContent = `${messages.length === 1 ? 'one message' : `${messages.length} messages`} in ${timeText(performance.now() - started)}`;
+      replace(place, result.description ? h('p.faint', {}, plainText(result.description)) : null,
+        messages.slice(0, 200).map((message) => h('section.block.message', { class: message?.role === 'assistant' ? 'assistant' : 'user' },
           h('header', {}, plainName(message?.role)), [message?.content].flat().map(contentBlock))));
     } catch (error) {
+      status.textContent = 'it did not work';
       showError(place, error, performance.now() - started);
       app.heard(error);
     }
@@ -143,7 +147,7 @@ export function promptView(app, prompt, query) {
   const element = h('form', { noValidate: true, onsubmit: (event) => { event.preventDefault(); get(); } },
     h('header.title', {}, h('h1', {}, plainName(prompt.title || prompt.name)), prompt.title ? h('code', {}, plainName(prompt.name)) : null),
     prompt.description ? h('p.lead', {}, plainText(prompt.description)) : null, fields.map((field) => field.element),
-    h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show the messages')), place,
+    h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show the messages'), status), place,
     h('details', {}, h('summary', {}, 'Definition'), rawJson(prompt)));
   return { element };
 }

@@ -11,15 +11,37 @@ const BARE_WORD = /^[A-Za-z0-9_%+:,./-][A-Za-z0-9_%+:,./=-]*$/;
 const shellWord = (text) => (BARE_WORD.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`);
 const shellLines = (words) => (words.join(' ').length < 100 ? words.join(' ') : words.join(' \\\n  '));
 
-export function asCurl(app, tool, args) {
-  const lines = [`curl -s ${shellWord(addressOf(app))}`, `-H 'Content-Type: application/json'`, `-H 'Accept: application/json, text/event-stream'`];
-  if (app.client.token) lines.push(`-H "Authorization: Bearer $TOKEN"`);
+const JSON_HEADERS = [`-H 'Content-Type: application/json'`, `-H 'Accept: application/json, text/event-stream'`];
+const tokenHeader = (app) => (app.client.token ? [`-H "Authorization: Bearer $TOKEN"`] : []);
+const bodyOf = (message) => `-d ${shellWord(JSON.stringify({ jsonrpc: '2.0', ...message }))}`;
+
+// A request of 2026-07-28 stands alone.
+function asCurlAlone(app, tool, args) {
+  const lines = [`curl -s ${shellWord(addressOf(app))}`, ...JSON_HEADERS, ...tokenHeader(app)];
   lines.push(`-H 'MCP-Protocol-Version: ${NEWEST}'`, `-H 'Mcp-Method: tools/call'`, `-H ${shellWord('Mcp-Name: ' + headerValue(tool.name))}`);
   for (const [name, value] of Object.entries(paramHeaders(tool.inputSchema, args))) lines.push(`-H ${shellWord(`${name}: ${value}`)}`);
   const meta = { 'io.modelcontextprotocol/protocolVersion': NEWEST, 'io.modelcontextprotocol/clientCapabilities': {} };
-  lines.push(`-d ${shellWord(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool.name, arguments: args, _meta: meta } }))}`);
+  lines.push(bodyOf({ id: 1, method: 'tools/call', params: { name: tool.name, arguments: args, _meta: meta } }));
   return lines.join(' \\\n  ');
 }
+
+// An older one needs a session around it. (A server that gives none is fine, too: curl leaves out a header without a value.)
+function asCurlInSession(app, tool, args, task) {
+  const revision = app.client.revision;
+  const version = revision >= '2025-06-18' ? ` -H 'MCP-Protocol-Version: ${revision}'` : '';
+  const opening = { protocolVersion: revision, capabilities: {}, clientInfo: { name: 'curl', version: '1' } };
+  const call = bodyOf({ id: 2, method: 'tools/call', params: { name: tool.name, arguments: args, ...(task ? { task: {} } : {}) } });
+  const outcome = `{"jsonrpc":"2.0","id":3,"method":"tasks/result","params":{"taskId":"'"$task"'"}}`;
+  return ['(', `  url=${shellWord(addressOf(app))}`, '  ask() {', `    curl -s "$url" ${[...JSON_HEADERS, ...tokenHeader(app)].join(' \\\n      ')} "$@"`, '  }',
+    `  session=$(ask -D - -o /dev/null \\\n    ${bodyOf({ id: 1, method: 'initialize', params: opening })} |`,
+    `    tr -d '\\r' | awk -F ': *' 'tolower($1) == "mcp-session-id" { print $2 }')`,
+    `  set -- -H "Mcp-Session-Id: $session"${version}`,
+    `  ask "$@" -o /dev/null ${bodyOf({ method: 'notifications/initialized' })}`,
+    ...(task ? [`  task=$(ask "$@" ${call} |`, `    sed -n 's/.*"taskId": *"\\([^"]*\\)".*/\\1/p')`, `  ask "$@" -d '${outcome}'`] : [`  ask "$@" ${call}`]),
+    '  ask "$@" -o /dev/null -X DELETE', ')'].join('\n');
+}
+
+export const asCurl = (app, tool, args, task) => (app.client.modern ? asCurlAlone : asCurlInSession)(app, tool, args, task);
 
 // name=value where the tool's schema makes the same value of that text again, else name:=JSON. (A text that begins with @ would
 // be the name of a file.)
@@ -45,14 +67,25 @@ export function asIdemCall(app, tool, args) {
 
 // ---------------------------------------------------------------------------- TypeScript
 
-export function asTypeScript(app, tool, args) {
-  const options = app.client.token ? ', {\n  requestInit: { headers: { Authorization: `Bearer ${process.env.TOKEN}` } },\n}' : '';
-  return ["import { Client } from '@modelcontextprotocol/sdk/client/index.js';",
-    "import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';", '',
-    "const client = new Client({ name: 'my-program', version: '1.0.0' });",
-    `await client.connect(new StreamableHTTPClientTransport(new URL(${JSON.stringify(addressOf(app))})${options}));`,
-    `const result = await client.callTool({ name: ${JSON.stringify(tool.name)}, arguments: ${JSON.stringify(args, null, 2)} });`,
-    'console.log(result);', 'await client.close();', ''].join('\n');
+// Tasks of 2025-11-25 are not among the SDK's own functions; its general one asks for them.
+function taskLines(params) {
+  return ["const anything = { '~standard': { version: 1 as const, vendor: 'my-program', validate: (value: unknown) => ({ value }) } };",
+    `const created: any = await client.request({ method: 'tools/call', params: ${JSON.stringify({ ...params, task: {} }, null, 2)} }, anything);`,
+    "const result = await client.request({ method: 'tasks/result', params: { taskId: created.task.taskId } }, anything);"];
+}
+
+export function asTypeScript(app, tool, args, task) {
+  const { token, revision, modern } = app.client;
+  const wire = token ? ', {\n  requestInit: { headers: { Authorization: `Bearer ${process.env.TOKEN}` } },\n}' : '';
+  const spoken = modern ? `versionNegotiation: { mode: { pin: '${revision}' } }` : `supportedProtocolVersions: ['${revision}']`;
+  const params = { name: tool.name, arguments: args };
+  return ['// npm install @modelcontextprotocol/client',
+    "import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';", '',
+    `const client = new Client({ name: 'my-program', version: '1.0.0' }, { ${spoken} });`,
+    `const transport = new StreamableHTTPClientTransport(new URL(${JSON.stringify(addressOf(app))})${wire});`,
+    'await client.connect(transport);',
+    ...(task ? taskLines(params) : [`const result = await client.callTool(${JSON.stringify(params, null, 2)});`]),
+    'console.log(result);', ...(modern ? [] : ['await transport.terminateSession();']), 'await client.close();', ''].join('\n');
 }
 
 // ------------------------------------------------------------------------------------- C
@@ -71,11 +104,11 @@ function literal(text, indent) {
   return lines.map((line) => `"${line}"`).join(`\n${' '.repeat(indent)}`);
 }
 
-export function asC(app, tool, args) {
-  const token = app.client.token;
-  const options = token ? `  idem_client_opts wire = {.token = getenv("TOKEN")};
-  idem_mcp_client_opts opts = {.wire = &wire};
+export function asC(app, tool, args, task) {
+  const { token, revision, modern } = app.client;
+  const wire = token ? `  idem_client_opts wire = {.token = getenv("TOKEN")};
 ` : '';
+  const members = [`.revisions = IDEM_MCP_${revision.replace(/-/g, '_')}`, modern ? '.tasks = true' : '', token ? '.wire = &wire' : ''].filter(Boolean).join(', ');
   return `/* cc call.c $(pkg-config --cflags --libs idem-uv) -o call && ./call */
 ${token ? '#include <idem/http.h>\n' : ''}#include <idem/mcp_client.h>
 #include <stdio.h>
@@ -107,7 +140,7 @@ static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
     fprintf(stderr, "cannot connect: %s\\n", idem_mcp_client_trouble(client).text);
     return;
   }
-  status = idem_mcp_call_tool_json(client, tool, arguments, strlen(arguments), NULL, on_answer,
+${task ? '  idem_mcp_call_opts call = {.task = true};\n' : ''}  status = idem_mcp_call_tool_json(client, tool, arguments, strlen(arguments), ${task ? '&call' : 'NULL'}, on_answer,
                                    user, NULL);
   if (status == IDEM_OK) return;
   fprintf(stderr, "cannot call: %s\\n", idem_status_text(status));
@@ -117,7 +150,8 @@ static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
 int main(void) {
   int code = 1;
   uv_loop_t *loop = uv_default_loop();
-${options}  idem_status status = idem_mcp_connect(loop, url, ${token ? '&opts' : 'NULL'}, on_ready, &code, NULL);
+${wire}  idem_mcp_client_opts opts = {${members}};
+  idem_status status = idem_mcp_connect(loop, url, &opts, on_ready, &code, NULL);
   if (status != IDEM_OK) fprintf(stderr, "cannot connect: %s\\n", idem_status_text(status));
   uv_run(loop, UV_RUN_DEFAULT);
   uv_loop_close(loop);

@@ -69,14 +69,35 @@ export function clockText(us) {
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${ms}`;
 }
 
-// Says something at the edge of the page, for a moment and for screen readers.
+// Says something in the bar, for a moment and for screen readers. There it covers nothing that one looks at; one at a time, and
+// each long enough to be read, also when others wait.
+const NOTES_WAITING = 4;
+const NOTE_LEAST_MS = 1500;
+const notesWaiting = [];
+let noteTimer = 0;
+
 export function note(text, kind = '') {
+  notesWaiting.push({ text, kind });
+  if (notesWaiting.length > NOTES_WAITING) notesWaiting.shift();
+  if (!noteTimer) nextNote();
+}
+
+function nextNote() {
+  clearTimeout(noteTimer);
+  noteTimer = 0;
   const place = byId('notes');
+  const one = notesWaiting.shift();
   if (!place) return;
-  const item = h('div.note', { class: kind }, text);
-  place.append(item);
-  while (place.children.length > 4) place.firstChild.remove();
-  setTimeout(() => item.remove(), kind === 'bad' ? 8000 : 3500);
+  replace(place, one ? h('div.note', { class: one.kind, title: one.text, onclick: nextNote }, one.text) : null);
+  if (one) keepNote(one.kind === 'bad' ? 8000 : 3500, performance.now());
+}
+
+function keepNote(ms, since) {
+  noteTimer = setTimeout(() => {
+    const shown = performance.now() - since;
+    if (shown >= (notesWaiting.length ? NOTE_LEAST_MS : ms)) nextNote();
+    else keepNote(ms, since);
+  }, 250);
 }
 
 export async function copyText(text, what) {
@@ -107,6 +128,7 @@ export function askDialog(title, body, buttons) {
     const dialog = h('dialog.ask', { 'aria-label': title });
     const finish = (value) => {
       if (!dialog.isConnected) return;
+      dialog.close(); // gives the keyboard back to where it was
       dialog.remove();
       resolve(value);
     };
@@ -117,6 +139,11 @@ export function askDialog(title, body, buttons) {
       } }, button.label)));
     replace(dialog, h('h2', {}, title), body, row);
     dialog.addEventListener('cancel', () => finish(null));
+    dialog.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || event.target.tagName !== 'INPUT' || event.target.type === 'checkbox') return;
+      event.preventDefault();
+      row.querySelector('.primary')?.click();
+    });
     document.body.append(dialog);
     dialog.showModal();
   });
@@ -130,3 +157,9 @@ export function calmly(fn, ms = 120) {
     timer = setTimeout(() => fn(...args), ms);
   };
 }
+
+// A while, or until the signal.
+export const pause = (ms, signal) => new Promise((resolve) => {
+  const timer = setTimeout(resolve, ms);
+  signal?.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
+});

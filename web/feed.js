@@ -6,7 +6,7 @@ export const MESSAGES_KEPT = 20000;
 const MESSAGE_BYTES_KEPT = 48 * 1024 * 1024;
 const LOGS_KEPT = 5000;
 const METRICS_KEPT = 361;
-const WAITING_MOST = 10000;
+const WAITING_MOST = 20000; // two of each request
 const LINE_BYTES_MOST = 16 * 1024 * 1024;
 
 // The first so many of a kind leave when others come; each has a number that stays its own.
@@ -163,19 +163,19 @@ export class Feed {
     if (gone) this.bytes -= gone.line.length;
   }
 
-  // A request and its answer: of one conn, in opposite directions, with the same id.
+  // A request and its answer: of one conn, in opposite directions, with the same id. Over HTTP clients share a conn, and their ids may
+  // be the same: so of one peer first. (The answer to a server's question comes on another connection.)
   join(one, number) {
     if (!one.id) return;
     if (one.method) {
-      if (this.waiting.size >= WAITING_MOST) this.waiting.delete(this.waiting.keys().next().value);
-      this.waiting.set(`${one.conn} ${one.dir} ${one.id}`, number);
+      this.wait(`${one.conn} ${one.dir} ${one.id} ${one.peer}`, number);
+      this.wait(`${one.conn} ${one.dir} ${one.id}`, number);
       return;
     }
     const key = `${one.conn} ${one.dir === '<' ? '>' : '<'} ${one.id}`;
-    const asked = this.waiting.get(key);
-    this.waiting.delete(key);
-    const request = asked === undefined ? undefined : this.messages.get(asked);
-    if (!request) return;
+    const asked = this.askedBy(`${key} ${one.peer}`) ?? this.askedBy(key);
+    if (asked === undefined) return;
+    const request = this.messages.get(asked);
     request.pair = number;
     one.pair = asked;
     request.ms = one.ms = (one.t - request.t) / 1000;
@@ -183,6 +183,19 @@ export class Feed {
     one.name = request.name;
     one.answers = true;
     if (one.bad) request.bad = true;
+  }
+
+  wait(key, number) {
+    if (this.waiting.size >= WAITING_MOST) this.waiting.delete(this.waiting.keys().next().value);
+    this.waiting.set(key, number);
+  }
+
+  // The request that waits under this key, if it has no answer yet.
+  askedBy(key) {
+    const number = this.waiting.get(key);
+    const request = number === undefined ? undefined : this.messages.get(number);
+    this.waiting.delete(key);
+    return request && request.pair < 0 ? number : undefined;
   }
 
   recording() {

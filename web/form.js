@@ -1,209 +1,9 @@
-// form.js - a form from a JSON Schema. A field is {element, get, set, path}: get gives the value or undefined (nothing said),
-// set shows one. Faults are shown beside the field whose path they name.
+// form.js - a form from a JSON Schema: the fields of fields (objects, arrays, choices), which field a schema gets, and the form as a whole.
 import { h, replace, plainName, plainText } from './dom.js';
-import { resolve, mergeInto, typesOf, choicesOf, nullableOf, initialValue, formatHint, isObject, same, pointerPart, validate } from './schema.js';
-
-let lastFieldId = 0;
-const CHOICES_SHOWN = 500;
-
-// What all fields of one form share: the schema's root, who is told of changes, every field by its path.
-class FormScope {
-  constructor(root, onChange) {
-    this.root = root;
-    this.onChange = onChange;
-  }
-}
-
-// A pattern is judged when it is typed, so a value that is none yet stays visible: it is kept as this.
-class Unreadable {
-  constructor(text, why) { Object.assign(this, { text, why }); }
-}
-export const isUnreadable = (value) => value instanceof Unreadable;
-
-// ------------------------------------------------------------------------- simple fields
-
-function labelled(scope, label, schema, control, options) {
-  const id = `field-${++lastFieldId}`;
-  control.id = id;
-  const about = typeof schema.description === 'string' ? plainText(schema.description) : '';
-  const fault = h('p.fault', { id: `${id}-fault`, hidden: true });
-  control.setAttribute('aria-describedby', `${id}-about ${id}-fault`);
-  if (options.needed && control.tagName !== 'OUTPUT') control.setAttribute('aria-required', 'true');
-  const element = h('div.field', {},
-    h('label', { htmlFor: id }, h('span.name', {}, plainName(label)), options.needed ? h('span.needed', { title: 'needed' }, ' *') : null,
-      h('span.kind', {}, kindText(schema))),
-    h('div.control', {}, control, options.extra),
-    h('p.about', { id: `${id}-about`, hidden: !about }, about), fault);
-  return { element, fault, control };
-}
-
-function kindText(schema) {
-  const types = typesOf(schema).join(' or ');
-  if (schema.enum || schema.const !== undefined) return '';
-  return ' ' + (schema.format ? `${types || 'string'}, ${plainName(schema.format, 30)}` : types);
-}
-
-const showFault = (place, control) => (text) => {
-  place.textContent = text || '';
-  place.hidden = !text;
-  if (control) control.toggleAttribute('aria-invalid', Boolean(text));
-  if (control && text) control.setAttribute('aria-invalid', 'true');
-};
-
-function textField(scope, label, schema, options) {
-  const hint = formatHint(schema.format);
-  const make = (tag) => h(tag, {
-    type: tag === 'input' ? (schema.format === 'date' ? 'date' : 'text') : undefined, rows: tag === 'textarea' ? 4 : undefined,
-    spellcheck: false, autocomplete: 'off', placeholder: hint && schema.format !== 'date' ? hint : '',
-    inputMode: { email: 'email', uri: 'url', url: 'url' }[schema.format] || 'text',
-  });
-  const long = schema.maxLength > 300 || /markdown|html|text/.test(schema.contentMediaType || '');
-  let control = make(long ? 'textarea' : 'input');
-  let said = false; // an empty text was meant
-  const field = {};
-  const parts = labelled(scope, label, schema, control, options);
-  const listen = () => {
-    control.addEventListener('input', () => {
-      said = control.value !== '' || (options.needed && said);
-      scope.onChange();
-    });
-    if (control.tagName === 'INPUT') control.addEventListener('paste', (event) => {
-      if (/[\r\n]/.test(event.clipboardData?.getData('text') || '')) widen();
-    });
-  };
-  // A text of several lines needs a field of several lines.
-  const widen = () => {
-    const wide = make('textarea');
-    wide.id = control.id;
-    wide.value = control.value;
-    wide.setAttribute('aria-describedby', control.getAttribute('aria-describedby'));
-    const focused = document.activeElement === control;
-    control.replaceWith(wide);
-    control = wide;
-    listen();
-    if (focused) control.focus();
-  };
-  listen();
-  return Object.assign(field, {
-    element: parts.element, fault: (text) => showFault(parts.fault, control)(text),
-    get: () => (control.value === '' && !said && !(options.needed && schema.minLength === undefined && options.touched?.()) ? undefined : control.value),
-    set: (value) => {
-      const text = value === undefined ? '' : String(value);
-      if (/[\r\n]/.test(text) && control.tagName === 'INPUT') widen();
-      said = value !== undefined;
-      if (control.value !== text) control.value = text;
-    },
-  });
-}
-
-function numberField(scope, label, schema, options) {
-  const whole = typesOf(schema).includes('integer') && !typesOf(schema).includes('number');
-  const control = h('input', { type: 'text', inputMode: whole ? 'numeric' : 'decimal', autocomplete: 'off', spellcheck: false, oninput: () => scope.onChange() });
-  const parts = labelled(scope, label, schema, control, options);
-  control.addEventListener('keydown', (event) => {
-    const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-    const value = Number(control.value || 0);
-    if (!step || !Number.isFinite(value)) return;
-    event.preventDefault();
-    control.value = String(value + step * (schema.multipleOf > 0 ? schema.multipleOf : 1));
-    scope.onChange();
-  });
-  return {
-    element: parts.element, fault: showFault(parts.fault, control),
-    get: () => {
-      const text = control.value.trim();
-      if (text === '') return undefined;
-      const value = Number(text);
-      return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) && Number.isFinite(value) ? value : new Unreadable(text, whole ? 'must be an integer' : 'must be a number');
-    },
-    set: (value) => {
-      const text = value === undefined ? '' : isUnreadable(value) ? value.text : String(value);
-      if (control.value !== text) control.value = text;
-    },
-  };
-}
-
-function booleanField(scope, label, schema, options) {
-  if (options.needed || schema.default !== undefined) {
-    const control = h('input', { type: 'checkbox', onchange: () => scope.onChange() });
-    const parts = labelled(scope, label, schema, control, options);
-    parts.element.classList.add('check');
-    return { element: parts.element, fault: showFault(parts.fault, control), get: () => control.checked, set: (value) => { control.checked = value === true; } };
-  }
-  return choiceField(scope, label, { ...schema, enum: [true, false] }, options);
-}
-
-function choiceField(scope, label, schema, options, titles) {
-  const values = schema.enum;
-  const names = titles || (Array.isArray(schema.enumNames) ? schema.enumNames : []);
-  const control = h('select', { onchange: () => scope.onChange() },
-    h('option', { value: '' }, options.needed ? 'choose\u2026' : 'not given'),
-    values.slice(0, CHOICES_SHOWN).map((value, i) => h('option', { value: String(i) }, plainName(names[i] ?? (typeof value === 'string' ? value : JSON.stringify(value)), 100))));
-  const parts = labelled(scope, label, schema, control, options);
-  return {
-    element: parts.element, fault: showFault(parts.fault, control),
-    get: () => (control.value === '' ? undefined : values[Number(control.value)]),
-    set: (value) => {
-      const index = value === undefined ? -1 : values.findIndex((one) => same(one, value));
-      control.value = index < 0 ? '' : String(index);
-    },
-  };
-}
-
-// Several of a few choices.
-function severalField(scope, label, schema, items, titles, options) {
-  const boxes = items.enum.map((value, i) => {
-    const box = h('input', { type: 'checkbox', onchange: () => scope.onChange() });
-    return { value, box, element: h('label.option', {}, box, ' ', plainName(titles?.[i] ?? value, 100)) };
-  });
-  const fault = h('p.fault', { hidden: true });
-  let said = options.needed;
-  const element = h('fieldset.group', {}, legend(label, schema, options), about(schema), h('div.options', {}, boxes.map((one) => one.element)), fault);
-  return {
-    element, fault: showFault(fault),
-    get: () => {
-      const chosen = boxes.filter((one) => one.box.checked).map((one) => one.value);
-      return chosen.length || said ? chosen : undefined;
-    },
-    set: (value) => {
-      said = value !== undefined || options.needed;
-      for (const one of boxes) one.box.checked = Array.isArray(value) && value.some((other) => same(other, one.value));
-    },
-  };
-}
-
-// Anything: written as JSON.
-function jsonField(scope, label, schema, options) {
-  const control = h('textarea.code', { rows: 3, spellcheck: false, placeholder: 'JSON', oninput: () => scope.onChange() });
-  const parts = labelled(scope, label, schema, control, options);
-  return {
-    element: parts.element, fault: showFault(parts.fault, control),
-    get: () => {
-      if (control.value.trim() === '') return undefined;
-      try {
-        return JSON.parse(control.value);
-      } catch {
-        return new Unreadable(control.value, 'is not JSON');
-      }
-    },
-    set: (value) => { control.value = value === undefined ? '' : isUnreadable(value) ? value.text : JSON.stringify(value, null, 2); },
-  };
-}
-
-function constField(scope, label, schema, options) {
-  const control = h('output.const', {}, plainName(JSON.stringify(schema.const)));
-  const parts = labelled(scope, label, schema, control, options);
-  let there = options.needed;
-  return { element: parts.element, fault: showFault(parts.fault), get: () => (there ? schema.const : undefined), set: (value) => { there = options.needed || value !== undefined; } };
-}
+import { resolve, mergeInto, typesOf, choicesOf, nullableOf, initialValue, isObject, pointerPart, validate } from './schema.js';
+import { FormScope, textField, numberField, booleanField, choiceField, severalField, jsonField, constField, about, groupFault, legend, CHOICES_SHOWN, isUnreadable } from './fields.js';
 
 // ---------------------------------------------------------------------- fields of fields
-
-const about = (schema) => (typeof schema.description === 'string' ? h('p.about', {}, plainText(schema.description)) : null);
-
-function legend(label, schema, options, extra) {
-  return h('legend', {}, h('span.name', {}, plainName(label)), options.needed ? h('span.needed', { title: 'needed' }, ' *') : null, h('span.kind', {}, kindText(schema)), extra);
-}
 
 function objectField(scope, label, schema, options) {
   const fields = new Map();
@@ -220,7 +20,7 @@ function objectField(scope, label, schema, options) {
   const element = options.top ? h('div.form', {}, body, others?.element, fault)
     : h('fieldset.group', {}, legend(label, schema, options), about(schema), body, others?.element, fault);
   return {
-    element, fault: showFault(fault),
+    element, fault: groupFault(element, fault),
     get: () => {
       const value = {};
       for (const [key, field] of fields) {
@@ -284,7 +84,16 @@ function arrayField(scope, label, schema, options) {
     row.up.disabled = i === 0;
     row.down.disabled = i === rows.length - 1;
     row.element.setAttribute('aria-label', `entry ${i + 1} of ${rows.length}`);
+    rename(row, `${label} ${i + 1}`);
   });
+  // An entry is called by its place, also after it was moved.
+  const rename = (row, name) => {
+    const shown = row.field.element.querySelector('.name');
+    const choice = row.field.element.querySelector('select[aria-label]');
+    if (shown?.textContent === plainName(row.called)) shown.textContent = plainName(name);
+    if (choice?.getAttribute('aria-label') === `${plainName(row.called)}: which kind`) choice.setAttribute('aria-label', `${plainName(name)}: which kind`);
+    row.called = name;
+  };
   const changed = () => {
     number();
     scope.onChange();
@@ -307,9 +116,9 @@ function arrayField(scope, label, schema, options) {
     (rows[index]?.remove || button).focus();
   };
   const add = (value) => {
-    const row = {};
+    const row = { called: `${label} ${rows.length + 1}` };
     const shape = tuple[rows.length] ?? items;
-    row.field = makeField(scope, `${label} ${rows.length + 1}`, shape, { needed: true, depth: options.depth + 1, path: `${options.path}/${rows.length}`, inArray: true });
+    row.field = makeField(scope, row.called, shape, { needed: true, depth: options.depth + 1, path: `${options.path}/${rows.length}`, inArray: true });
     row.field.set(value);
     row.up = h('button.icon', { type: 'button', 'aria-label': 'move up', onclick: () => move(row, -1) }, '\u2191');
     row.down = h('button.icon', { type: 'button', 'aria-label': 'move down', onclick: () => move(row, 1) }, '\u2193');
@@ -327,7 +136,7 @@ function arrayField(scope, label, schema, options) {
   } }, '+ add');
   const element = h('fieldset.group', {}, legend(label, schema, options), about(schema), list, button, fault);
   return {
-    element, fault: showFault(fault),
+    element, fault: groupFault(element, fault),
     get: () => {
       const value = rows.map((row) => row.field.get() ?? emptyOf(resolve(items, scope.root)));
       return value.length || said ? value : undefined;
@@ -375,7 +184,7 @@ function eitherField(scope, label, schema, options) {
   if (options.needed) choose();
   const element = h('fieldset.group', {}, options.top ? null : legend(label, rest, options), about(schema), h('div.control', {}, select), place, fault);
   return {
-    element, fault: showFault(fault),
+    element, fault: groupFault(element, fault),
     get: () => field?.get(),
     set: (value) => {
       if (value === undefined && !options.needed) select.value = '';

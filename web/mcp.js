@@ -1,5 +1,6 @@
 // mcp.js - the page's MCP client: one server of its own origin, 2026-07-28 or one of the older revisions by choice.
 // A call is a POST; its answer is JSON or an event stream that ends with the answer. What the server asks meanwhile goes to `onAsk`.
+import { pause } from './dom.js';
 
 export const REVISIONS = ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 export const NEWEST = REVISIONS[0];
@@ -15,6 +16,8 @@ const CAPABILITIES = {
 };
 const LISTED_MOST = 5000; // a list that never ends is cut here
 const ROUNDS_MOST = 16;
+const RESUMED_MOST = 100; // times that a stream of one call is taken up again
+const URL_FIRST = -32042; // 2025-11-25: somebody has to be at an address before
 
 export class RpcError extends Error {
   constructor(message, code, data, status) {
@@ -73,21 +76,34 @@ export async function* readLines(body, most = 64 * 1024 * 1024) {
   }
 }
 
-async function* readEvents(body) {
+// The messages of an event stream. `place` learns where it is: the id of the last event, and the pause its server asks for.
+async function* readEvents(body, place = {}) {
   let data = [];
   let size = 0;
+  const messages = () => (data.length && data.join('') ? [JSON.parse(data.join('\n'))].flat() : []); // 2025-03-26 has batches
   for await (const line of readLines(body)) {
+    const [, field, value] = /^(data|id|retry): ?(.*)$/s.exec(line) || [];
     if (line === '') {
-      if (data.length && data.join('')) yield data.join('\n');
+      yield* messages();
       data = [];
       size = 0;
-    } else if (line.startsWith('data:')) {
-      data.push(line.slice(line[5] === ' ' ? 6 : 5));
+    } else if (field === 'data') {
+      data.push(value);
       size += line.length;
       if (size > 64 * 1024 * 1024) throw new Error('an event without end');
-    }
+    } else if (field === 'id' && value.length < 1000) place.last = value;
+    else if (field === 'retry' && /^\d{1,9}$/.test(value)) place.pauseMs = Math.min(Number(value), 60000);
   }
-  if (data.length) yield data.join('\n');
+  yield* messages();
+}
+
+// What a browser says of a server that is not there is no sentence for people.
+async function reach(url, options) {
+  try {
+    return await fetch(url, { cache: 'no-store', ...options });
+  } catch (error) {
+    throw error instanceof TypeError ? new TypeError('The server cannot be reached') : error;
+  }
 }
 
 // ----------------------------------------------------------------------- client
@@ -104,12 +120,14 @@ export class Client {
   get modern() { return this.revision === NEWEST; }
   // Tasks of 2025-11-25 are the client's to ask for; those of 2026-07-28 are the server's to make.
   get asksForTasks() { return this.revision === '2025-11-25' && Boolean(this.capabilities?.tasks?.requests?.tools?.call); }
+  // 2024-11-05 has no word for it: whoever has prompts or resources may be asked, until it says that it knows nothing of it.
+  get completes() { return this.revision === '2024-11-05' ? !this.noCompletion : Boolean(this.capabilities?.completions); }
 
   // Opens with a revision; resolves with what the server says it is.
   async open(revision) {
     this.close();
     this.revision = revision;
-    this.subscribed.clear();
+    this.noCompletion = false;
     if (this.modern) {
       const result = await this.request('server/discover', {});
       this.capabilities = result.capabilities || {};
@@ -123,12 +141,21 @@ export class Client {
   async initialize() {
     const params = { protocolVersion: this.revision, capabilities: CAPABILITIES[this.revision] || {}, clientInfo: CLIENT_INFO };
     const asked = this.revision;
-    const result = await this.request('initialize', params, { opening: true });
+    this.session = null;
+    this.subscribed.clear();
+    const result = await this.request('initialize', params);
     if (result.protocolVersion !== asked) throw new RpcError(`The server answered with revision ${result.protocolVersion}`, 0);
     this.capabilities = result.capabilities || {};
     this.info = result.serverInfo || {};
     this.instructions = result.instructions;
     await this.post({ jsonrpc: '2.0', method: 'notifications/initialized' });
+  }
+
+  // A server may end a session whenever it likes, and says 404 to whoever comes with it; then there is a new one, for all who ask.
+  renew(session) {
+    if (this.session !== session) return this.renewing;
+    this.renewing = this.initialize();
+    return this.renewing;
   }
 
   // Ends a session of an older revision.
@@ -167,12 +194,25 @@ export class Client {
   }
 
   async post(message, signal, schema) {
-    const response = await fetch(this.url, {
-      method: 'POST', headers: this.headers(message, schema), body: JSON.stringify(message), signal, cache: 'no-store',
-    });
+    const response = await reach(this.url, { method: 'POST', headers: this.headers(message, schema), body: JSON.stringify(message), signal });
     const session = response.headers.get('Mcp-Session-Id');
     if (session && message.method === 'initialize') this.session = session;
     return response;
+  }
+
+  // The same, in a session that there is.
+  async postInSession(message, signal, schema) {
+    const session = this.session;
+    const response = await this.post(message, signal, schema);
+    if (response.status !== 404 || !session || message.method === 'initialize') return response;
+    await this.renew(session);
+    return this.post(message, signal, schema);
+  }
+
+  stream(signal, last) {
+    const headers = { ...this.headers(), Accept: 'text/event-stream' };
+    if (last) headers['Last-Event-ID'] = last;
+    return reach(this.url, { headers, signal });
   }
 
   // One request and its answer. Options: signal, onProgress, onLog, schema, onId.
@@ -186,7 +226,7 @@ export class Client {
     };
     options.signal?.addEventListener('abort', cancelled, { once: true });
     try {
-      const response = await this.post(message, options.signal, options.schema);
+      const response = await this.postInSession(message, options.signal, options.schema);
       const answer = await this.answerOf(response, id, options);
       if (answer.error) throw new RpcError(String(answer.error.message ?? 'error'), answer.error.code, answer.error.data, response.status);
       return answer.result ?? {};
@@ -198,24 +238,37 @@ export class Client {
   async answerOf(response, id, options) {
     const type = response.headers.get('Content-Type') || '';
     if (response.status === 401) throw new RpcError('The server wants a token', 401, null, 401);
-    if (type.startsWith('text/event-stream')) {
-      for await (const text of readEvents(response.body)) {
-        const message = JSON.parse(text);
-        if (message.id === id && !message.method) return message;
-        this.take(message, options);
-      }
-      throw new RpcError('The stream ended without an answer', 0);
-    }
+    if (type.startsWith('text/event-stream')) return this.streamedAnswer(response, id, options);
     const text = await response.text();
     let message;
     try {
       message = JSON.parse(text);
+      if (Array.isArray(message)) message = message.find((one) => one?.id === id);
     } catch {
       throw new RpcError(`HTTP ${response.status} ${response.statusText}: not JSON`, 0, null, response.status);
     }
     if (!message || typeof message !== 'object' || !('result' in message || 'error' in message))
       throw new RpcError(`HTTP ${response.status}: no answer`, 0, null, response.status);
     return message;
+  }
+
+  // The answer at the end of a stream; before 2026-07-28 a stream that names its events is taken up again where it broke.
+  async streamedAnswer(response, id, options) {
+    const place = { pauseMs: 1000 };
+    for (let times = 0; times < RESUMED_MOST && response.ok; times++) {
+      try {
+        for await (const message of readEvents(response.body, place)) {
+          if (message.id === id && !message.method) return message;
+          this.take(message, options);
+        }
+      } catch (error) {
+        if (options.signal?.aborted || this.modern || !place.last) throw error;
+      }
+      if (this.modern || !place.last) break;
+      await pause(place.pauseMs, options.signal);
+      response = await this.stream(options.signal, place.last);
+    }
+    throw new RpcError('The stream ended without an answer', 0);
   }
 
   // What comes before the answer: progress, log messages, questions of older revisions, news.
@@ -241,7 +294,7 @@ export class Client {
 
   // A request that may ask back (2026-07-28: by its result; before, on its stream), until it is answered.
   async converse(method, params, options = {}) {
-    let result = await this.request(method, params, options);
+    let result = await this.requestOnceSeen(method, params, options);
     for (let round = 0; result.resultType === 'input_required'; round++) {
       if (round >= ROUNDS_MOST) throw new RpcError('The server keeps asking', 0);
       const answers = {};
@@ -252,10 +305,38 @@ export class Client {
       }
       const again = { ...params, inputResponses: answers };
       if (result.requestState !== undefined) again.requestState = result.requestState;
-      if (!Object.keys(answers).length) await new Promise((resolve) => setTimeout(resolve, 500));
+      if (!Object.keys(answers).length) await pause(500, options.signal);
       result = await this.request(method, again, options);
     }
     return result;
+  }
+
+  // 2025-11-25: a call that is refused until somebody has been at an address is made again when they have.
+  async requestOnceSeen(method, params, options) {
+    for (let round = 0; ; round++) {
+      try {
+        return await this.request(method, params, options);
+      } catch (error) {
+        const addresses = error.code === URL_FIRST && Array.isArray(error.data?.elicitations) ? error.data.elicitations.slice(0, ROUNDS_MOST) : [];
+        if (!addresses.length || round >= ROUNDS_MOST) throw error;
+        for (const one of addresses) {
+          const answer = await (options.onAsk || this.onAsk)('elicitation/create', { mode: 'url', ...one });
+          if (answer?.action !== 'accept') throw error;
+        }
+      }
+    }
+  }
+
+  // What an argument may be, as the server completes it; null where it does not.
+  async complete(params) {
+    if (!this.completes) return null;
+    try {
+      const values = (await this.request('completion/complete', params)).completion?.values;
+      return Array.isArray(values) ? values.map(String) : null;
+    } catch (error) {
+      if (error.code === -32601) this.noCompletion = true;
+      return null;
+    }
   }
 
   // A list, page by page; `onPage` sees it grow.
@@ -292,7 +373,7 @@ export class Client {
     const response = await this.post(message, signal);
     if (!response.ok || !(response.headers.get('Content-Type') || '').startsWith('text/event-stream'))
       throw new RpcError(`HTTP ${response.status}`, 0, null, response.status);
-    for await (const text of readEvents(response.body)) onNews(JSON.parse(text));
+    for await (const news of readEvents(response.body)) onNews(news);
   }
 
   // One session for all tabs: whatever any of them watches is subscribed to here.
@@ -309,13 +390,16 @@ export class Client {
   }
 
   async listenOld(uris, signal, onNews) {
-    const response = await fetch(this.url, { headers: { ...this.headers(), Accept: 'text/event-stream' }, signal, cache: 'no-store' });
+    const session = this.session;
+    const response = await this.stream(signal);
+    if (response.status === 404 && session) await this.renew(session); // and is listened to again
+    if (response.status === 405) return new Promise((resolve) => signal.addEventListener('abort', resolve)); // it has no news to tell
     if (!response.ok) throw new RpcError(`HTTP ${response.status}`, 0, null, response.status);
     this.subscribeOld(uris).catch((error) => this.onTrouble?.(error));
-    for await (const text of readEvents(response.body)) {
-      const message = JSON.parse(text);
+    for await (const message of readEvents(response.body)) {
       if (message.method && message.id !== undefined) this.answer(message, {});
       else onNews(message);
     }
+    return undefined;
   }
 }

@@ -32,23 +32,27 @@ export function outerLink(address, label) {
 
 function inline(text, depth = 0) {
   const made = [];
-  const pattern = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|(\*\*|__)(?=\S)([\s\S]*?\S)\3|(\*|_)(?=\S)([\s\S]*?\S)\5(?!\w)|(!?)\[([^\]\n]*)\]\(\s*<?([^\s)>]*)>?[^)\n]*\)|(https?:\/\/[^\s<>()]+[^\s<>().,;:!?'"])|~~([^~\n]+)~~/;
+  const pattern = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|(\*\*|__)(?=\S)([\s\S]*?\S)\3|(\*|_)(?=\S)([\s\S]*?\S)\5(?!\w)|(!?)\[([^\]\n]*)\]\(\s*<?([^\s)>]*)>?[^)\n]*\)|(https?:\/\/[^\s<>()]+[^\s<>().,;:!?'"])|~~([^~\n]+)~~|\\([!-\/:-@[-`{-~])/;
   let rest = text.slice(0, 20000);
   for (let count = 0; rest && count < 500; count++) {
     const match = depth < 6 ? pattern.exec(rest) : null;
     if (!match) break;
-    made.push(plainText(rest.slice(0, match.index)));
+    made.push(proseText(rest.slice(0, match.index)));
     if (match[1]) made.push(h('code', {}, plainText(match[2])));
     else if (match[3]) made.push(h('strong', {}, inline(match[4], depth + 1)));
     else if (match[5]) made.push(h('em', {}, inline(match[6], depth + 1)));
     else if (match[9] !== undefined) made.push(match[7] ? h('span.faint', {}, `[image: ${plainName(match[8] || match[9])}]`) : outerLink(match[9], match[8]));
     else if (match[10]) made.push(outerLink(match[10]));
-    else made.push(h('del', {}, inline(match[11], depth + 1)));
+    else if (match[11]) made.push(h('del', {}, inline(match[11], depth + 1)));
+    else made.push(match[12]);
     rest = rest.slice(match.index + match[0].length);
   }
-  made.push(plainText(rest));
+  made.push(proseText(rest));
   return made;
 }
+
+// The end of a line is a space, as in any prose; two spaces or a backslash before it make a new line.
+const proseText = (text) => plainText(text).split(/(?: {2,}|\\)\n/).flatMap((part, i) => (i ? [h('br'), part] : part));
 
 const cellsOf = (line) => line.trim().replace(/^\||\|$/g, '').split(/(?<!\\)\|/).map((cell) => cell.trim());
 
@@ -68,7 +72,7 @@ function markdownList(lines) {
     const match = LIST_ITEM.exec(line);
     if (!match) {
       const last = stack[stack.length - 1].items.at(-1);
-      if (last) last.text += '\n' + line.trim();
+      if (last) last.text += '\n' + line.trimStart();
       continue;
     }
     const indent = match[1].length;

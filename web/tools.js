@@ -1,6 +1,7 @@
 // tools.js - one tool: its form, the same arguments as JSON, calling it, and what came of it.
 import { h, replace, plainName, plainText, timeText, copyButton, askDialog, note } from './dom.js';
-import { makeForm, isUnreadable } from './form.js';
+import { isUnreadable } from './fields.js';
+import { makeForm } from './form.js';
 import { initialValue, isObject, resolve } from './schema.js';
 import { toolResult, rawJson } from './result.js';
 import { asC, asCurl, asIdemCall, asTypeScript } from './copy.js';
@@ -139,7 +140,8 @@ export function linkOf(tool, args) {
 
 export function toolView(app, tool, query) {
   const schema = isObject(tool.inputSchema) ? tool.inputSchema : { type: 'object' };
-  const outcome = h('section.outcome-place', { 'aria-label': 'Result', 'aria-live': 'polite' });
+  const outcome = h('section.outcome-place', { 'aria-label': 'Result' });
+  const spoken = h('p.visually-hidden', { role: 'status' });
   const json = h('textarea.code', { rows: 8, spellcheck: false, 'aria-label': 'Arguments as JSON', 'aria-describedby': 'json-fault' });
   const jsonFault = h('p.fault', { hidden: true, id: 'json-fault' });
   const historyCount = h('summary', {});
@@ -199,7 +201,8 @@ export function toolView(app, tool, query) {
     tried = true;
     if (!jsonFault.hidden) return json.focus();
     if (form.faults(true).length) {
-      element.querySelector('[aria-invalid="true"]')?.focus();
+      const group = element.querySelector('fieldset:has(> .fault:not([hidden]))');
+      (element.querySelector('[aria-invalid="true"]') || group?.querySelector('input, select, textarea, button'))?.focus();
       note('Something is missing or not right yet', 'bad');
       return;
     }
@@ -208,6 +211,7 @@ export function toolView(app, tool, query) {
     const signal = begin().signal;
     const progress = progressPart();
     replace(outcome, h('header.outcome', {}, h('strong', {}, 'Calling\u2026')), progress.element);
+    spoken.textContent = 'Calling\u2026';
     const started = performance.now();
     const took = () => performance.now() - started;
     const entry = { args, when: Date.now() };
@@ -228,6 +232,7 @@ export function toolView(app, tool, query) {
       app.heard(error);
     } finally {
       end();
+      spoken.textContent = outcome.querySelector('header')?.firstChild.textContent + ', ' + timeText(took());
     }
     remember(app, tool, entry);
     showHistory();
@@ -250,8 +255,8 @@ export function toolView(app, tool, query) {
     h('div.columns', {}, h('div', {}, form.element),
       h('details.json', { open: matchMedia('(min-width: 1100px)').matches }, h('summary', {}, 'JSON'), json, jsonFault)),
     h('div.buttons', {}, callButton, cancelButton, taskSupport ? h('label.option', {}, taskBox, ' as a task') : null,
-      COPIES.map(([label, what, make]) => copyButton(`copy as ${label}`, what, () => make(app, tool, readable(form.get()))))),
-    outcome, history,
+      COPIES.map(([label, what, make]) => copyButton(`copy as ${label}`, what, () => make(app, tool, readable(form.get()), taskBox.checked)))),
+    outcome, spoken, history,
     h('details', {}, h('summary', {}, 'Definition'), rawJson(tool)));
   const given = query && [...query].length ? argumentsFromLink(tool, query) : null;
   if (given) form.set({ ...initialValue(schema, schema), ...given });

@@ -104,8 +104,8 @@ function messagePart(title, one) {
     copyButton('copy', 'The message', () => JSON.stringify(message, null, 2)), h('div.tree', {}, tree(message, undefined, 4)));
 }
 
-// feed: live, or one read from a file.
-export function trafficView(live, query, only) {
+// live: the feed; only: none, recordings alone; onFilter(text): for who keeps it in a link.
+export function trafficView(live, { query, only, onFilter } = {}) {
   let feed = live;
   let fitting = new Fitting(feed);
   let shownNumber = -1;
@@ -125,15 +125,18 @@ export function trafficView(live, query, only) {
     pauseButton.setAttribute('aria-pressed', String(paused));
     if (!paused) refresh();
   } }, 'Pause');
+  const exportButton = h('button', { type: 'button', disabled: true, onclick: () => download(`idem-${new Date().toISOString().slice(0, 19).replace(/:/g, '')}.jsonl`, [feed.recording()], 'application/jsonl') }, 'Export');
   let paused = false;
   let shown = false;
   let source = '';
   const methods = new Set();
 
   const say = () => {
-    const state = only && feed === live ? 'no recording yet' : feed !== live ? `from ${plainName(source, 60)}` : { open: 'live', lost: 'reconnecting\u2026', closed: 'not connected' }[feed.state] || feed.state;
+    const state = feed !== live ? `from ${plainName(source, 60)}` : { open: 'live', lost: 'reconnecting\u2026', closed: 'not connected' }[feed.state] || feed.state;
     const text = `${fitting.count.toLocaleString('en')} of ${feed.messages.length.toLocaleString('en')} messages, ${state}${feed.lost ? `, ${feed.lost} left out since this reader was slow` : ''}`;
-    if (status.textContent !== text) status.textContent = text;
+    const shownText = only && feed === live ? 'No recording yet' : text;
+    if (status.textContent !== shownText) status.textContent = shownText;
+    exportButton.disabled = !feed.messages.length;
     empty.hidden = only || feed.messages.length > 0;
   };
   let noticed = 0;
@@ -155,6 +158,7 @@ export function trafficView(live, query, only) {
     if (more) setTimeout(refresh);
   };
   const applyFilter = () => {
+    onFilter?.(filter.value.trim());
     fitting.set(filter.value, method.value, errors.checked);
     list.selected = -1;
     refresh();
@@ -211,9 +215,9 @@ export function trafficView(live, query, only) {
     messagePart(first.answers ? 'Answer' : first.method ? (first.id ? 'Request' : 'Notification') : 'Message', first), second ? messagePart('Answer', second) : null);
   }
 
-  const element = h('article.traffic.fills', {}, h('header.title', {}, h('h1', {}, 'Traffic')),
+  const element = h('article.traffic.fills', {}, h('header.title', {}, h('h1', {}, only ? 'Recording' : 'Traffic')),
     h('div.filters', {}, filter, method, h('label.option', {}, errors, ' errors only'), only ? null : pauseButton,
-      h('button', { type: 'button', onclick: () => download(`idem-${new Date().toISOString().slice(0, 19).replace(/:/g, '')}.jsonl`, [feed.recording()], 'application/jsonl') }, 'Export'),
+      exportButton,
       h('button', { type: 'button', onclick: () => file.click() }, 'Open a recording'), file, back), only ? lead : null, status, empty, panes);
   element.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || detail.hidden) return;
@@ -229,6 +233,12 @@ export function trafficView(live, query, only) {
   for (const type of ['dragover', 'dragleave', 'drop']) addEventListener(type, dropping);
   return {
     element, openFile,
+    takeQuery: (given) => {
+      const text = given.get('filter') || '';
+      if (text === filter.value.trim()) return;
+      filter.value = text;
+      applyFilter();
+    },
     show: () => {
       shown = true;
       applyFilter();

@@ -3,7 +3,7 @@ import { replace, byId } from './dom.js';
 import { Feed } from './feed.js';
 import { trafficView } from './traffic.js';
 
-const view = trafficView(new Feed(), null, true);
+const view = trafficView(new Feed(), { only: true });
 replace(byId('main'), view.element);
 view.show();
 byId('server-name').textContent = 'recordings';

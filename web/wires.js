@@ -1,13 +1,9 @@
 // wires.js - the long streams of all tabs of this page. Browsers allow six connections an origin, so one tab leads: it alone
 // holds the feed and the stream of news, and tells the others. Which one leads is a lock's to say; when it goes, another does.
 // Streams that break are taken up again, patiently.
+import { pause } from './dom.js';
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
-
-const pause = (ms, signal) => new Promise((resolve) => {
-  const timer = setTimeout(resolve, ms);
-  signal?.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
-});
 
 export class Wires {
   // client: of the news; openFeed(signal, onLine): reads the feed, or null where there is no key.

@@ -123,6 +123,11 @@ const char *cache_revision(const call_cache *self) {
   return yyjson_get_str(yyjson_obj_get(about, "revision"));
 }
 
+const char *cache_keys(const call_cache *self) {
+  yyjson_val *about = yyjson_obj_get(yyjson_doc_get_root(self->doc), "about");
+  return yyjson_get_str(yyjson_obj_get(about, "keys"));
+}
+
 /* ------------------------------------------------------------------------ writing */
 
 static void make_folders(const char *path) {

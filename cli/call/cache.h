@@ -23,6 +23,8 @@ void cache_free(call_cache *self);
 /* Lent; NULL: not kept. */
 yyjson_val *cache_tools(const call_cache *self);
 const char *cache_revision(const call_cache *self);
+/* Where the server keeps keys, "" where it does not say; NULL: it knows none. */
+const char *cache_keys(const call_cache *self);
 /* "resources": URIs and templates; "prompts": {name: [arguments]}. */
 yyjson_val *cache_names(const call_cache *self, const char *kind);
 /* Keeps it; what fails here only makes the next call slower. `about` is JSON text or NULL. */

@@ -13,9 +13,10 @@ enum {
   CALL_WELL = 0,
   CALL_TOOL_FAILED = 1,   /* the tool said isError */
   CALL_ASKED_WRONGLY = 2, /* usage, or arguments or answers that do not fit */
-  CALL_NO_PEER = 3, /* no connection, the protocol was broken, or a result cannot be written */
-  CALL_REFUSED = 4, /* the server answered with an error */
-  CALL_GIVEN_UP = 5 /* time-out or cancelled */
+  CALL_NO_PEER = 3,  /* no connection, the protocol was broken, or a result cannot be written */
+  CALL_REFUSED = 4,  /* the server answered with an error */
+  CALL_GIVEN_UP = 5, /* time-out or cancelled */
+  CALL_OUTCOME_UNKNOWN = 6 /* the server began it, and does not know what became of it */
 };
 
 typedef enum call_kind {
@@ -41,7 +42,8 @@ typedef struct call_options {
   const char *config; /* an mcpServers file */
   idem_profile profile;
   uint32_t revisions; /* bits of idem_revision; 0: any */
-  const char *key;    /* with which a tool runs once; NULL: none */
+  const char *key; /* with which a tool runs once; NULL: one is made where the server knows keys */
+  bool no_key;     /* none at all */
   const char *headers[CALL_HEADERS + 1];
   size_t header_count;
   const char *token_file;
@@ -62,6 +64,7 @@ typedef struct call_options {
   uint64_t deadline_ms; /* for everything; 0: none */
   bool json;
   bool raw;
+  bool verbose;         /* what is done on the way */
   const char *record;   /* a file for a recording */
   const char *output;   /* -o: a folder, a file, or - */
   bool no_input;        /* nobody is asked anything */

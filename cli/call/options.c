@@ -186,6 +186,8 @@ static bool set_rate(call_options *self, const char *value) {
   }
 SWITCH(json)
 SWITCH(raw)
+SWITCH(verbose)
+SWITCH(no_key)
 SWITCH(no_input)
 SWITCH(no_cache)
 SWITCH(no_verify)
@@ -218,6 +220,8 @@ static const struct flag {
      "what is spoken: MCP, plain JSON-RPC, or with Content-Length (mcp)", set_profile},
     {NULL, "--revision", 0, "DATE", "of MCP; may be repeated (what the server has)", set_revision},
     {NULL, "--key", 0, "KEY", "with which the tool runs once, however often it is asked", set_key},
+    {NULL, "--no-key", 0, NULL, "send none, and do not ask again when the connection breaks",
+     set_no_key},
     {"whom to ask", "--config", 0, "FILE", "an mcpServers file to find the name in", set_config},
     {NULL, "--header", 'H', "'NAME: VALUE'", "sent with every HTTP request; may be repeated",
      add_header},
@@ -243,6 +247,7 @@ static const struct flag {
     {NULL, "--token-command", 0, "WORDS", "a command that prints one", set_token_command},
     {"what is printed", "--json", 0, NULL, "structured content, or the whole result, as JSON",
      set_json},
+    {NULL, "--verbose", 'v', NULL, "on stderr: keys, and what is asked again", set_verbose},
     {NULL, "--raw", 0, NULL, "every message both ways, with times, on stderr", set_raw},
     {NULL, "--record", 0, "FILE", "the same as a recording, for the page: added at its end",
      set_record},
@@ -383,6 +388,7 @@ static bool check_together(const call_options *self) {
     return refuse("--profile", "without MCP there are methods alone: --method or --notify");
   if (self->key && (self->kind != CALL_TOOL || self->bench || self->ramp))
     return refuse("--key", "it belongs to one call of a tool");
+  if (self->key && self->no_key) return refuse("--key and --no-key", "one of them");
   if ((self->rate > 0 || self->ramp || self->connections) && !self->bench && !self->ramp)
     return refuse("--rate and --connections", "they belong to --bench N");
   if ((self->bench || self->ramp) && self->kind != CALL_TOOL && self->kind != CALL_METHOD &&

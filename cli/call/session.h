@@ -52,7 +52,8 @@ typedef struct call_session {
   idem_mcp_fate fate;
   bool only_prepare; /* --bench: all but the call itself */
   idem_revision revision;
-  bool mirrors; /* the tool wants arguments in HTTP headers, too */
+  bool mirrors;    /* the tool wants arguments in HTTP headers, too */
+  bool needs_task; /* and is called as a task alone */
   char server[128];
 } call_session;
 

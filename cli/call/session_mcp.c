@@ -1,4 +1,5 @@
-/* session_mcp.c - a call to an MCP server: what is asked in which order. What its end means is session_mcp_end.c.
+/* session_mcp.c - a call to an MCP server: what is asked in which order. What its end means is session_mcp_end.c, what
+ * is heard meanwhile session_mcp_hear.c.
  * With a fresh cache a tool is called at once; its schema has then accepted the arguments before anything is sent. */
 #include "session_mcp.h"
 
@@ -24,6 +25,8 @@ static void on_tool(idem_mcp_client *client, const idem_mcp_result *result, void
     return;
   }
   progress_clear(&self->progress);
+  if (self->options->verbose && result->key)
+    call_say("the key was %s%s", result->key, result->replayed ? ": this answer was kept" : "");
   print_tool(&self->printer, result->result, result->content, result->structured, result->is_error);
   session_end(self, result->is_error ? CALL_TOOL_FAILED : CALL_WELL);
 }
@@ -101,10 +104,17 @@ static bool mirrors_arguments(yyjson_val *schema) {
   return found;
 }
 
+/* 2025-11-25: such a tool refuses a plain call. */
+static bool needs_task(yyjson_val *tool) {
+  yyjson_val *execution = yyjson_obj_get(tool, "execution");
+  return yyjson_equals_str(yyjson_obj_get(execution, "taskSupport"), "required");
+}
+
 /* The arguments by a schema. False: they do not fit; `why` says so. */
 static bool make_arguments(call_session *self, yyjson_val *tool, text *why) {
   text note = {.data = NULL};
   self->made.len = 0;
+  self->needs_task = needs_task(tool);
   self->mirrors = self->only_prepare && mirrors_arguments(yyjson_obj_get(tool, "inputSchema"));
   bool fine = arguments_make(&self->arguments, yyjson_obj_get(tool, "inputSchema"), &self->made,
                              why, &note);
@@ -137,12 +147,10 @@ static bool stops_here(call_session *self) {
 
 static void call_tool(call_session *self) {
   if (stops_here(self)) return;
-  idem_mcp_call_opts opts = {.on_progress = on_progress};
-  char meta[300];
-  if (self->options->key) {
-    snprintf(meta, sizeof meta, "{\"idem/key\":\"%s\"}", self->options->key);
-    opts.meta = meta;
-  }
+  idem_mcp_call_opts opts = {.on_progress = on_progress,
+                             .task = self->needs_task,
+                             .key = self->options->key,
+                             .no_key = self->options->no_key};
   idem_status status =
       idem_mcp_call_tool_json(self->client, self->options->subject, self->made.data, self->made.len,
                               &opts, on_tool, self, &self->call);
@@ -154,8 +162,11 @@ static void remember(call_session *self, yyjson_val *tools) {
   text about = {.data = NULL};
   if (self->options->no_cache || self->options->revisions)
     return; /* it may have another, better one */
-  text_printf(&about, "{\"revision\":\"%s\"}",
+  const char *keys = idem_mcp_client_keys(self->client);
+  text_printf(&about, "{\"revision\":\"%s\"",
               idem_mcp_revision_date(idem_mcp_client_revision(self->client)));
+  if (keys) text_printf(&about, ",\"keys\":\"%s\"", keys);
+  text_puts(&about, "}");
   cache_store(&self->target, about.data, about.len, tools);
   text_free(&about);
 }
@@ -369,66 +380,7 @@ static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
     session_end_by_trouble(self, &trouble);
 }
 
-/* -------------------------------------------------------------------------- hearing */
-
-static void on_log(idem_mcp_client *client, const idem_mcp_log_line *line, void *user) {
-  static const char *const levels[] = {"debug", "info",     "notice", "warning",
-                                       "error", "critical", "alert",  "emergency"};
-  call_session *self = user;
-  (void)client;
-  if (line->level < IDEM_MCP_WARNING || self->options->raw) return;
-  progress_clear(&self->progress);
-  fprintf(stderr, "[%s] ", levels[line->level]);
-  size_t len = 0;
-  char *written = yyjson_is_str(line->data) ? NULL : yyjson_val_write(line->data, 0, &len);
-  if (yyjson_is_str(line->data))
-    text_show_line(stderr, yyjson_get_str(line->data), yyjson_get_len(line->data), 2000);
-  else if (written)
-    text_show_line(stderr, written, len, 2000);
-  fputc('\n', stderr);
-  free(written);
-}
-
-/* Told once: a server that logs to stdout does so all the time. */
-static void on_problem(idem_mcp_client *client, const idem_mcp_problem *problem, void *user) {
-  call_session *self = user;
-  (void)client;
-  if (self->told_stray || !problem->bytes || self->options->raw) return;
-  self->told_stray = true;
-  progress_clear(&self->progress);
-  fprintf(stderr, "idem call: the server wrote%s what is no message, and it is passed over: ",
-          self->target.argv ? " to its stdout" : "");
-  text_show_line(stderr, problem->bytes, problem->bytes_len, 120);
-  fputc('\n', stderr);
-}
-
-static void on_traffic(idem_mcp_client *client, const idem_mcp_traffic *traffic, void *user) {
-  call_session *self = user;
-  (void)client;
-  if (self->options->raw) progress_clear(&self->progress);
-  if (traffic->kind == IDEM_MCP_TRAFFIC_MESSAGE)
-    session_message(self, traffic->direction, traffic->data, traffic->len);
-  else
-    session_raw(self, traffic->direction == IDEM_OUT ? '>' : '<', traffic->data, traffic->len);
-}
-
-static void on_stderr_of(idem_mcp_client *client, const char *data, size_t len, void *user) {
-  (void)client;
-  session_raw(user, '!', data, len);
-}
-
-static void on_lost(idem_mcp_client *client, const idem_mcp_trouble *trouble, void *user) {
-  call_session *self = user;
-  (void)client;
-  if (!self->over && !self->again) session_end_by_trouble(self, trouble);
-}
-
-static void on_close(idem_mcp_client *client, void *user) {
-  call_session *self = user;
-  idem_mcp_trouble trouble = idem_mcp_client_trouble(client);
-  self->client = NULL;
-  if (!self->over && !self->again) session_end_by_trouble(self, &trouble);
-}
+/* -------------------------------------------------------------------------- beginning */
 
 static idem_revision revision_named(const char *date) {
   static const idem_revision all[] = {IDEM_MCP_2024_11_05, IDEM_MCP_2025_03_26, IDEM_MCP_2025_06_18,
@@ -453,16 +405,7 @@ static void use_cache(call_session *self, idem_mcp_client_opts *opts) {
   if (!self->cached) return;
   opts->known = known;
   opts->at_once = self->at_once = known == IDEM_MCP_2026_07_28;
-}
-
-static void set_observers(const call_session *self, idem_mcp_client_opts *opts) {
-  opts->on_log = on_log;
-  opts->on_problem = on_problem;
-  opts->on_lost = on_lost;
-  opts->on_close = on_close;
-  if (!session_watches(self)) return;
-  opts->on_traffic = on_traffic;
-  opts->on_stderr = on_stderr_of;
+  opts->known_keys = cache_keys(&self->cache);
 }
 
 bool session_begin_mcp(call_session *self) {
@@ -477,7 +420,7 @@ bool session_begin_mcp(call_session *self) {
                                .wire = &wire,
                                .user = self,
                                .log = self->log};
-  set_observers(self, &opts);
+  session_observe(self, &opts);
   questions_declare(&self->questions, &opts);
   login_declare(&self->login, &opts, &wire);
   use_cache(self, &opts);

@@ -1,4 +1,4 @@
-/* session_mcp.h - the ends of a call to an MCP server: see session_mcp_end.c. */
+/* session_mcp.h - the ends of a call to an MCP server, session_mcp_end.c, and what it hears on its way, session_mcp_hear.c. */
 #ifndef IDEM_CLI_CALL_SESSION_MCP_H
 #define IDEM_CLI_CALL_SESSION_MCP_H
 
@@ -7,6 +7,8 @@
 void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble);
 /* A server that answers a call with an error has answered; anything else is a matter of the connection. */
 void session_end_by_result(call_session *self, const idem_mcp_result *result);
+/* What is to be heard of it. */
+void session_observe(const call_session *self, idem_mcp_client_opts *opts);
 /* Whether it failed because what was remembered of this server no longer holds, and the server has done nothing yet. */
 bool session_is_stale(const call_session *self, const idem_mcp_result *result);
 /* Then: forgets that, and closes. */

@@ -42,8 +42,7 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
     return;
   }
   if (result->status == IDEM_E_REMOTE) {
-    int code = trouble_remote(result->code, result->message, result->message_len, result->data,
-                              result->http_status);
+    int code = trouble_remote(result);
     if (result->http_status == 401 || result->http_status == 403)
       trouble_login(&self->target, result->http_status, login_why(&self->login));
     session_end(self, code);
@@ -67,6 +66,8 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
                       .stray_len = about.stray_len,
                       .fate = result->fate,
                       .sent = true,
+                      .key = result->key,
+                      .repeats = result->repeats,
                       .login = login_why(&self->login)};
   session_end(self, trouble_tell(&self->target, &why));
   free(message);

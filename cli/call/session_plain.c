@@ -20,8 +20,11 @@ static void on_answer(idem_conn *conn, const idem_response *response, void *user
     print_json(&self->printer, response->result);
     session_end(self, CALL_WELL);
   } else if (response->status == IDEM_E_REMOTE) {
-    session_end(self, trouble_remote(response->code, response->message, response->message_len,
-                                     response->data, 0));
+    idem_mcp_result result = {.code = response->code,
+                              .message = response->message,
+                              .message_len = response->message_len,
+                              .data = response->data};
+    session_end(self, trouble_remote(&result));
   } else if (self->interrupts || self->late) {
     session_end(self, CALL_GIVEN_UP);
   } else if (response->status != IDEM_E_CLOSED) { /* that is told when all of it is known */

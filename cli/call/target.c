@@ -77,7 +77,7 @@ static bool take_configuration(call_target *self, const char *path) {
   return true;
 }
 
-typedef enum file_kind { FILE_NONE, FILE_CONFIGURATION, FILE_SERVERS } file_kind;
+typedef enum file_kind { FILE_NONE, FILE_CONFIGURATION, FILE_SERVERS, FILE_PROGRAM } file_kind;
 
 /* A file of servers has no tools of its own. */
 static file_kind kind_of_file(const char *path) {
@@ -90,6 +90,7 @@ static file_kind kind_of_file(const char *path) {
   bool own = yyjson_obj_get(root, "tools") || yyjson_obj_get(root, "resources") ||
              yyjson_obj_get(root, "prompts");
   file_kind kind = !own && servers_of(root) ? FILE_SERVERS : FILE_CONFIGURATION;
+  if (!doc && access(path, X_OK) == 0) kind = FILE_PROGRAM;
   yyjson_doc_free(doc);
   if (kind == FILE_SERVERS && servers_find(&found, path)) {
     call_say("%s names servers; call one of them with --config %s NAME:", path, path);
@@ -120,6 +121,8 @@ static bool take_file(call_target *self, const char *word, bool *taken) {
   switch (kind_of_file(word)) {
   case FILE_CONFIGURATION: return take_configuration(self, word);
   case FILE_SERVERS: return false;
+  case FILE_PROGRAM:
+    return fault(word, "this is a program, not a file of ours; it stands last, behind --");
   default: return no_file(word, errno ? errno : ENOENT);
   }
 }

@@ -181,6 +181,18 @@ void trouble_login(const call_target *target, int http_status, const char *why) 
   text_free(&line);
 }
 
+/* The key is what the caller has in hand to find out. */
+static void put_key(const char *key, unsigned repeats, bool may_ask) {
+  text line = {.data = NULL};
+  text_printf(&line, "%s", key);
+  if (repeats) text_printf(&line, ", asked again %u time%s", repeats, repeats == 1 ? "" : "s");
+  put_row("key", line.data, line.len, 400);
+  line.len = 0;
+  text_printf(&line, "the same with --key %s finds out, and runs nothing twice", key);
+  if (may_ask) put_row("try", line.data, line.len, 400);
+  text_free(&line);
+}
+
 int trouble_tell(const call_target *target, const call_trouble *why) {
   const char *fate = fate_of(why), *try = advice(target, why);
   call_flush();
@@ -193,26 +205,37 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
   if (why->errors_len) put_errors(why);
   if (why->stray_len) put_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
   if (fate) put_row("call", fate, strlen(fate), 200);
+  if (fate && why->key) put_key(why->key, why->repeats, why->fate == IDEM_MCP_UNKNOWN);
   if (try) put_row("try", try, strlen(try), 300);
   if (is_about_login(target, why) && why->status != IDEM_E_CANCELLED)
     trouble_login(target, http_status_of(why), why->login);
   return status_of(why);
 }
 
-int trouble_remote(int64_t code, const char *message, size_t len, yyjson_val *data,
-                   int http_status) {
+static int outcome_unknown(const idem_mcp_result *result) {
+  static const char try[] = "look at what the tool did; another --key makes the call anew";
+  if (result->key) put_key(result->key, result->repeats, false);
+  put_row("try", try, sizeof try - 1, 200);
+  return CALL_OUTCOME_UNKNOWN;
+}
+
+int trouble_remote(const idem_mcp_result *result) {
   static const char try_sampling[] = "--sampling COMMAND names a program that answers for a model";
   text line = {.data = NULL};
   size_t data_len;
-  char *written = data ? yyjson_val_write(data, 0, &data_len) : NULL;
-  text_printf(&line, "the server answered with error %lld: ", (long long)code);
-  text_escape_cut(&line, message ? message : "", message ? len : 0, 4000);
-  if (http_status && http_status != 200) text_printf(&line, " (HTTP %d)", http_status);
+  char *written = result->data ? yyjson_val_write(result->data, 0, &data_len) : NULL;
+  text_printf(&line, "the server answered with error %lld: ", (long long)result->code);
+  text_escape_cut(&line, result->message ? result->message : "",
+                  result->message ? result->message_len : 0, 4000);
+  if (result->http_status && result->http_status != 200)
+    text_printf(&line, " (HTTP %d)", result->http_status);
   call_say("%s", line.data);
   if (written) put_row("data", written, data_len, 4000);
-  if (code == LACKS_CAPABILITY && contains(written, "\"sampling\""))
+  if (result->code == LACKS_CAPABILITY && contains(written, "\"sampling\""))
     put_row("try", try_sampling, strlen(try_sampling), 100);
   free(written);
   text_free(&line);
+  if (result->fate == IDEM_MCP_OUTCOME_UNKNOWN) return outcome_unknown(result);
+  if (result->fate == IDEM_MCP_UNKNOWN && result->key) put_key(result->key, result->repeats, true);
   return CALL_REFUSED;
 }

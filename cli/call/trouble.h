@@ -22,14 +22,15 @@ typedef struct call_trouble {
   size_t stray_len;
   idem_mcp_fate fate;
   bool sent;         /* `fate` is known */
+  const char *key;   /* which the call carried; NULL: none */
+  unsigned repeats;  /* how often it was asked again */
   const char *login; /* why no token was to be had; NULL or "": nobody tried */
 } call_trouble;
 
 /* The first line, then what is known. Returns the exit status. */
 int trouble_tell(const call_target *target, const call_trouble *why);
-/* An error that the server answered with. Returns CALL_REFUSED. */
-int trouble_remote(int64_t code, const char *message, size_t len, yyjson_val *data,
-                   int http_status);
+/* An error that the server answered with. Returns CALL_REFUSED, or CALL_OUTCOME_UNKNOWN. */
+int trouble_remote(const idem_mcp_result *result);
 
 /* What it lacks, and what to type then: rows behind a refusal with 401 or 403. */
 void trouble_login(const call_target *target, int http_status, const char *why);

@@ -121,9 +121,10 @@ static const char *beginning(const word_template *word, size_t *len) {
   return literal ? word->pieces[0].text : "";
 }
 
+/* Every tool is held against every list when a file is read: by the first character most are out. */
 static bool is_listed(const char *list, const char *text, size_t len) {
-  for (const char *at = list; len && (at = memmem(at, strlen(at), text, len)); at++)
-    if (at > list && at[-1] == ' ' && at[len] == ' ') return true;
+  for (const char *at = list; len && *text && (at = strchr(at, *text)); at++)
+    if (at > list && at[-1] == ' ' && strncmp(at, text, len) == 0 && at[len] == ' ') return true;
   return false;
 }
 

@@ -38,11 +38,10 @@ idem_status viewer_put(idem_buf *out) {
   if (status == IDEM_OK) status = idem_buf_put(out, style->plain, style->plain_len);
   if (status == IDEM_OK)
     status = idem_buf_puts(
-        out,
-        "</style>\n</head>\n<body>\n<header class=\"bar\"><span class=\"brand\">idem</span>"
-        "<div class=\"who\"><strong id=\"server-name\">recordings</strong></div></header>\n"
-        "<main id=\"main\" tabindex=\"-1\"></main>\n"
-        "<div id=\"notes\" class=\"notes\" role=\"status\" aria-live=\"polite\"></div>\n<script>");
+        out, "</style>\n</head>\n<body>\n<header class=\"bar\"><span class=\"brand\">idem</span>"
+             "<div class=\"who\"><strong id=\"server-name\">recordings</strong></div>"
+             "<div id=\"notes\" class=\"notes\" role=\"status\"></div></header>\n"
+             "<main id=\"main\" tabindex=\"-1\"></main>\n<script>");
   if (status == IDEM_OK) status = idem_buf_put(out, script->plain, script->plain_len);
   return status == IDEM_OK ? idem_buf_puts(out, "</script>\n</body>\n</html>\n") : status;
 }

@@ -104,7 +104,7 @@ static bool allow(const confinement *self, int rules, const char *path, uint64_t
   if (self->hidden->count && realpath(path, real) &&
       hidden_in(self->hidden, real, rights & MAY_WRITE_FILE)) {
     allowance one = {self, rules, rights};
-    return hidden_pass_by(self->hidden, real, allow_beside, &one);
+    return hidden_pass_by(self->hidden, real, self->trying ? NULL : allow_beside, &one);
   }
   return allow_fd(self, rules, open(path, O_PATH | O_CLOEXEC), rights);
 }
@@ -366,10 +366,12 @@ static bool is_like_one_before(const serve_config *config, size_t index) {
   return false;
 }
 
-/* All that cannot be are told. */
-static bool can_confine_all(const confinement *self) {
+/* All that cannot be are told. What lies beside hidden files is counted, not opened: of /etc that is hundreds
+ * of calls of the system, and a start has no time for them. */
+static bool can_confine_all(confinement *self) {
   const serve_config *config = self->config;
   bool fine = true;
+  self->trying = true;
   for (size_t i = 0; i < config->tool_count; i++) {
     const tool_config *tool = &config->tools[i];
     if (!tool->is_program || tool->unconfined || is_like_one_before(config, i) ||
@@ -381,6 +383,7 @@ static bool can_confine_all(const confinement *self) {
                            : strerror(errno));
     fine = false;
   }
+  self->trying = false;
   return fine;
 }
 

@@ -26,6 +26,7 @@ typedef struct confinement {
   scratch_folder *temporary; /* each tool may write to a folder of its own in it */
   int abi;                   /* of Landlock; 0: not there */
   bool seals;                /* seccomp is there */
+  bool trying;               /* whether rulesets can be made: none is to be used */
   tool_bounds *of_tool;
   hidden_files *hidden;
   size_t kept[CONFINE_KEPT]; /* whose they are, in a ring */

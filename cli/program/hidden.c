@@ -187,6 +187,10 @@ typedef struct passing {
 
 static bool pass_folder(passing *self, const char *real);
 
+static bool take_fd(const passing *self, int fd, bool whole) {
+  return !self->allow || self->allow(self->user, fd, whole);
+}
+
 /* Links lead elsewhere: what they lead to has its own rules. */
 static bool pass_entry(passing *self, int folder, const char *real, const char *name) {
   char path[PATH_MAX];
@@ -198,11 +202,12 @@ static bool pass_entry(passing *self, int folder, const char *real, const char *
     return false;
   }
   if (is_hidden(self->hidden, path)) return true;
+  if (!self->allow && !hidden_in(self->hidden, path, false)) return true;
   int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return true; /* it went meanwhile */
   bool passed_over = fstat(fd, &about) != 0 || S_ISLNK(about.st_mode);
   bool inside = !passed_over && hidden_in(self->hidden, path, false);
-  bool fine = passed_over || inside || self->allow(self->user, fd, true);
+  bool fine = passed_over || inside || take_fd(self, fd, true);
   close(fd);
   return inside ? pass_folder(self, path) : fine;
 }
@@ -222,7 +227,7 @@ static bool pass_folder(passing *self, const char *real) {
   if (!entries) return errno == ENOENT || errno == EACCES; /* then it is nobody's to read */
   bool fine = fstat(dirfd(entries), &about) == 0 && remember(self->hidden, real, &about);
   if (!fine) errno = E2BIG;
-  fine = fine && self->allow(self->user, dirfd(entries), false) && pass_names(self, entries, real);
+  fine = fine && take_fd(self, dirfd(entries), false) && pass_names(self, entries, real);
   int why = errno;
   closedir(entries);
   errno = why;

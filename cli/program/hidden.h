@@ -59,7 +59,8 @@ void hidden_moment_free(hidden_moment *self);
 /* Whether an open file is one of them, by whatever name, or is called so; `real` may be NULL. */
 bool hidden_is(const hidden_moment *self, const struct stat *about, const char *real);
 /* Calls `allow` for the folder itself (`whole` false: its names alone) and for what lies beside the hidden
- * ones. False: `allow` did, or errno is E2BIG where it would be too many names. */
+ * ones. False: `allow` did, or errno is E2BIG where it would be too many names. Without `allow` they are only
+ * counted, which opens none of them. */
 typedef bool (*hidden_allow_fn)(void *user, int fd, bool whole);
 bool hidden_pass_by(hidden_files *self, const char *real, hidden_allow_fn allow, void *user);
 /* Whether a listed folder has other names now, or a file is somewhere else: then what was allowed is out of

@@ -56,12 +56,13 @@ static void note_rest(kept_program *self) {
 
 /* ------------------------------------------------------------------------------ asking */
 
-/* The conn may close before it is known how its program ended: those calls wait for that. */
+/* The conn may close before it is known how its program ended: those calls wait for that. Where it was
+ * ended since the server stops, nobody gave an answer: they are cancelled with all that still runs. */
 static void on_response(idem_conn *conn, const idem_response *response, void *user) {
   call *self = user;
   kept_program *kept = self->tool->kept;
   (void)conn;
-  if (response->status == IDEM_E_CLOSED && kept->conn) {
+  if (response->status == IDEM_E_CLOSED && (kept->conn || kept->expected)) {
     idem_list_remove(&self->kept_link);
     idem_list_append(&kept->lost, &self->kept_link);
     return;
@@ -89,9 +90,15 @@ static void ask(kept_program *self, call *one) {
   idem_list_remove(&one->kept_link);
   idem_list_append(&self->asked, &one->kept_link);
   one->kept_heard = self->heard;
-  if (idem_call_json(self->conn, config->name, one->input.data, one->input.len, &opts, on_response,
-                     one, &one->kept_id) == IDEM_OK)
+  idem_status status = idem_call_json(self->conn, config->name, one->input.data, one->input.len,
+                                      &opts, on_response, one, &one->kept_id);
+  if (status == IDEM_OK) return;
+  if (status == IDEM_E_CLOSED) { /* its input has ended; the next that is started is asked */
+    idem_list_remove(&one->kept_link);
+    idem_list_append(&self->waiting, &one->kept_link);
+    self->state = KEPT_LEAVING;
     return;
+  }
   snprintf(self->reason, sizeof self->reason, "reads nothing of what it is asked");
   fail_call(one);
 }
@@ -190,7 +197,7 @@ static void go_down(kept_program *self) {
     self->not_before_ms = now_ms(self) + pause;
     tell_end(self, pause);
   }
-  fail_all(&self->lost);
+  if (!self->expected) fail_all(&self->lost); /* else the server stops, and cancels them */
   if (!idem_list_empty(&self->waiting) && now_ms(self) >= self->not_before_ms) bring_up(self);
   schedule(host);
   edition_release(held);
@@ -213,6 +220,8 @@ static void on_close(idem_conn *conn, void *user) {
   kept_program *self = user;
   idem_close_reason reason = idem_conn_close_reason(conn);
   take_reason(self, &reason);
+  bool idle = idem_list_empty(&self->asked) && idem_list_empty(&self->lost);
+  if (!self->stopped[0] && ((reason.asked && idle) || reason.server_stops)) self->expected = true;
   self->conn = NULL; /* calls that the conn ends from now on are told at once */
   if (self->user.runner) runner_drop(self->user.runner);
   go_down(self);

@@ -46,6 +46,7 @@ static int serve(const serve_options *options, service *self) {
                           .http = &http,
                           .store = options->store,
                           .drain_ms = options->drain_ms,
+                          .grace_ms = options->grace_ms,
                           .max_connections = options->max_connections,
                           .client_connections = options->client_connections,
                           .on_loop = service_on_loop,

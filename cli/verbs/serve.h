@@ -42,7 +42,7 @@ typedef struct serve_options {
   char *token_text;
   const char *store;    /* a URL; NULL: in memory */
   char *store_files[4]; /* of a store: its file and what SQLite puts beside it, or its password's */
-  uint64_t key_ms, lease_ms, drain_ms;
+  uint64_t key_ms, lease_ms, drain_ms, grace_ms;
   const char *own_files[6]; /* what no program may read: the token file and these; ends with NULL */
   const char *why;          /* a flag's value was refused, if it is not only its form */
   idem_http_opts http;

@@ -72,6 +72,12 @@ void serve_auth_explain(const serve_options *self, const serve_config *config) {
   for (size_t i = 0; config->auth && i < self->url_count; i++)
     if (!is_web(self->urls[i]))
       note(self->urls[i], "\"auth\" holds for HTTP alone: whoever reaches this may do everything");
+  if (config->auth && config->auth->http.proofs == IDEM_HTTP_PROOFS_REQUIRED && self->tokens.count)
+    note("dpop: required", "the tokens of --token-file open all the same, without a proof");
+  if (config->auth && self->trusted_proxies.count && !config->auth->http.resource)
+    note("auth: resource is missing",
+         "through a proxy clients know this server by another URL, and their tokens and proofs are "
+         "for that");
   if (config->auth && self->no_auth)
     note("--no-auth", "tokens are asked for all the same, by \"auth\" in the file");
 }

@@ -3,6 +3,7 @@
 #include "reference.h"
 
 #include <stdio.h>
+#include <uv.h>
 
 static idem_policy policy_for(const options *parsed) {
   idem_policy policy = idem_policy_preset(parsed->profile);
@@ -56,6 +57,7 @@ int main(int argc, char **argv) {
     idem_log_open(&parsed.log, &log);
     code = serve(&parsed, log);
     idem_log_free(log);
+    uv_library_shutdown(); /* its threads end before what they used does */
   }
   options_free(&parsed);
   return code;

@@ -29,6 +29,15 @@ static const char help_text[] =
     "  --admin [HOST:]PORT            serve /healthz and /metrics alone\n"
     "  --workers N                    event loops for HTTP and WebSocket, a thread each (1)\n"
     "  --token-file FILE              bearer tokens, one a line; else IDEM_TOKEN, else none\n"
+    "  --issuer URL                   take this authorization server's tokens (JWT); may be "
+    "repeated\n"
+    "  --jwks URL, --jwks-file FILE   where its keys are (as its metadata say)\n"
+    "  --introspection URL            ask there about tokens that are no JWTs\n"
+    "  --introspection-client ID      ... as whom; its secret is IDEM_INTROSPECTION_SECRET\n"
+    "  --resource URL                 this server as clients name it (on loopback: its address)\n"
+    "  --audience TEXT                what tokens say they are for (the resource)\n"
+    "  --scope WORDS                  what every token must grant\n"
+    "  --principal CLAIM              who asks (sub)\n"
     "  --rate-limit N/SECONDS         messages a client may send\n"
     "  --trusted-proxy ADDRESS[/BITS] a proxy that may name the client; may be repeated\n"
     "  --client-header NAME           where it does (X-Forwarded-For)\n"
@@ -223,6 +232,15 @@ static const struct flag {
     {"--tls-cert", true, set_tls_cert},
     {"--tls-key", true, set_tls_key},
     {"--tls-client-ca", true, set_tls_client_ca},
+    {"--issuer", true, add_issuer},
+    {"--jwks", true, set_jwks_url},
+    {"--jwks-file", true, set_jwks_file},
+    {"--resource", true, set_resource},
+    {"--audience", true, set_audience},
+    {"--scope", true, set_scope},
+    {"--principal", true, set_principal_claim},
+    {"--introspection", true, set_introspection},
+    {"--introspection-client", true, set_introspection_client},
 };
 
 /* ------------------------------------------------------------------------------- the walk */
@@ -273,6 +291,8 @@ bool options_parse(options *parsed, int argc, char **argv, int *code) {
     }
     if (!parse_one(parsed, argv, &i)) return false;
   }
+  if (!settle_auth(parsed))
+    return complain("whose tokens are taken is not said", "--issuer or --introspection");
   *code = 1;
   if (!settle_http(parsed)) return complain("cannot start", "no memory");
   return parsed->url_count > 0 || add_stdio(parsed, NULL);

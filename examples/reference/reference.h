@@ -7,6 +7,7 @@
 
 #define REFERENCE_URLS 16
 #define REFERENCE_LIST 16
+#define REFERENCE_ISSUERS 4
 
 /* A list for idem_http_opts: ends with NULL, is NULL itself while empty. */
 typedef struct text_list {
@@ -29,6 +30,8 @@ typedef struct options {
   idem_http_opts http;
   text_list allow_hosts, allow_origins, trusted_proxies, tokens;
   char *token_text; /* the token file's lines, which `tokens` points into */
+  idem_http_auth auth;
+  idem_http_issuer issuers[REFERENCE_ISSUERS];
 } options;
 
 /* Fills in the options. True: go on; false: exit with *code (help was printed, or a complaint). */
@@ -58,6 +61,19 @@ bool set_access_log(options *parsed, const char *value);
 /* Points parsed->http at the lists; takes IDEM_TOKEN where no file was given; under mcp completes
  * the URLs with their path. False: no memory. */
 bool settle_http(options *parsed);
+
+/* auth_options.c: tokens of an authorization server. */
+bool add_issuer(options *parsed, const char *value);
+bool set_jwks_url(options *parsed, const char *value);
+bool set_jwks_file(options *parsed, const char *value);
+bool set_resource(options *parsed, const char *value);
+bool set_audience(options *parsed, const char *value);
+bool set_scope(options *parsed, const char *value);
+bool set_principal_claim(options *parsed, const char *value);
+bool set_introspection(options *parsed, const char *value);
+bool set_introspection_client(options *parsed, const char *value);
+/* False: it was said what tokens must say, and not whose are taken. */
+bool settle_auth(options *parsed);
 
 /* How results are told: as they are, or as MCP wants them. The `user` of every method. */
 typedef struct answers {

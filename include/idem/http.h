@@ -190,6 +190,14 @@ typedef enum idem_http_algorithm {
   IDEM_HTTP_EDDSA = 256 /* with Ed25519 */
 } idem_http_algorithm;
 
+/* Tokens that are bound to a key (`cnf` with `jkt`; RFC 9449, DPoP): each request must bring a proof that the caller has it. */
+typedef enum idem_http_proofs {
+  IDEM_HTTP_PROOFS_TAKEN = 0, /* who has such a token shows it so; nobody is told of it */
+  IDEM_HTTP_PROOFS_OFFERED =
+      1, /* metadata and challenges say so: clients that can, ask for such tokens */
+  IDEM_HTTP_PROOFS_REQUIRED = 2 /* no other tokens are taken, but `tokens` */
+} idem_http_proofs;
+
 /* A server whose callers show access tokens (OAuth 2.1, RFC 9728, RFC 6750, RFC 9068): JWTs, or opaque ones that an endpoint is
  * asked about. Its metadata are served at the two well-known paths; refusals say where (401, 403 insufficient_scope). The
  * bearers of `tokens` are let in as ever, and may do everything. For listeners of idem_serve.
@@ -197,7 +205,11 @@ typedef enum idem_http_algorithm {
  * A JWT must have the issuer, the audience, a time that has not run out, and the signature of one of its issuer's keys; keys
  * that the token itself brings or names (jwk, jku, x5c, x5u) are never looked at. A key that is not known has the keys fetched
  * again, at most every ten seconds, while its requests wait. What was verified is remembered until it ends. Each loop of a
- * listener does so for itself. */
+ * listener does so for itself.
+ *
+ * A token that is bound to a key opens only as "DPoP" with a proof: signed by that key, for this method and URL (of the resource,
+ * whatever Host says) and this token, of the last 30 seconds and skew_s, shown once. Listeners of one resource in a process
+ * know each other's proofs. A token that is bound in another way (`x5t#S256`) is refused. */
 typedef struct idem_http_auth {
   const char *
       resource; /* this server's URL as clients have it; NULL: the listener's own, if that is on loopback */
@@ -217,8 +229,12 @@ typedef struct idem_http_auth {
   const char *introspection_id;
   const char *introspection_secret;
   uint32_t introspection_s; /* how long an answer holds at most; 0: 60 */
-  const char *ca_file;      /* PEM: whom to trust; NULL: the system's authorities */
-  const char *proxy;        /* as in idem_client_opts */
+  idem_http_proofs proofs;
+  unsigned proof_algorithms; /* bits of idem_http_algorithm; 0: all */
+  bool
+      proof_nonces; /* a proof must have a nonce of this server's, which are good for a minute or two */
+  const char *ca_file; /* PEM: whom to trust; NULL: the system's authorities */
+  const char *proxy;   /* as in idem_client_opts */
   bool
       private_addresses; /* what issuers' metadata name may be in a private network. What is named here may be anyway */
 } idem_http_auth;
@@ -380,7 +396,8 @@ IDEM_API void idem_http_chunk_free(idem_http_conn *conn, idem_http_chunk *chunk)
 IDEM_API uint64_t
 idem_http_conn_deadline(const idem_http_conn *conn); /* UINT64_MAX: never; 0: now */
 IDEM_API idem_status idem_http_conn_expire(idem_http_conn *conn);
-/* No more requests: answers what runs, then closes. abort: what still runs is answered with an error now. */
+/* No more requests but one that may be on its way: answers what runs, then closes; where nothing runs within a second, by
+ * idem_http_conn_deadline. abort: what still runs is answered with an error now, and nothing is waited for. */
 IDEM_API void idem_http_conn_close(idem_http_conn *conn);
 IDEM_API void idem_http_conn_abort(idem_http_conn *conn);
 IDEM_API bool idem_http_conn_closing(const idem_http_conn *conn);

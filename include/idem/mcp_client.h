@@ -34,7 +34,11 @@ typedef struct idem_mcp_client idem_mcp_client;
 typedef enum idem_mcp_fate {
   IDEM_MCP_ANSWERED = 0, /* it answered, with a result or an error */
   IDEM_MCP_NOT_SENT = 1, /* it was never asked: nothing happened there */
-  IDEM_MCP_UNKNOWN = 2   /* it was or may have been asked, and may have done it */
+  IDEM_MCP_UNKNOWN = 2,  /* it was or may have been asked, and may have done it */
+  /* The server answered, and says that nobody knows (REMOTE, data.reason is "outcome-unknown"): a call with a key was begun
+   * there and broken off. It may have done all, a part or nothing; whoever asks again with the same key hears
+   * the same. Look at what the tool did, then ask with another key or leave it. */
+  IDEM_MCP_OUTCOME_UNKNOWN = 3
 } idem_mcp_fate;
 
 /* Lent for the callback. */
@@ -64,6 +68,11 @@ typedef struct idem_mcp_result {
   /* Lists: all pages as one array, without what idem_mcp_tool_fault refuses. */
   yyjson_val *items;
   bool from_cache; /* nothing was asked: the list, or the resource, was fresh */
+  /* A call of a tool that carried a key: the key; how often it was repeated; whether this is the answer that was given to it
+   * before, or to another call with its key. */
+  const char *key; /* NULL: none */
+  unsigned repeats;
+  bool replayed;
   /* idem_mcp_load_skill: the verified bytes. */
   const char *skill_text;
   size_t skill_len;
@@ -148,6 +157,19 @@ typedef struct idem_mcp_traffic {
   const char *data;
   size_t len;
 } idem_mcp_traffic;
+
+/* A call with a key whose connection broke, or whose server was not available (see idem_mcp_call_opts.key). It is asked again after a
+ * pause, with the same key. Lent for the call. */
+typedef struct idem_mcp_repeat {
+  uint64_t call;
+  const char *key;
+  unsigned count;     /* which repetition it will be, from 1 */
+  uint64_t after_ms;  /* from now */
+  idem_status status; /* what went wrong, as idem_mcp_result's */
+  int http_status;    /* 0: none */
+  const char *why;    /* a sentence, not NUL-terminated; NULL: none */
+  size_t why_len;
+} idem_mcp_repeat;
 
 /* What is known when a client cannot connect, or has lost its server. What it points to is lent. */
 typedef enum idem_mcp_phase {
@@ -234,6 +256,12 @@ typedef struct idem_mcp_client_opts {
   idem_mcp_question_fn on_sampling;
   bool sampling_tools;
   bool sampling_context;
+  /* Calls of tools that happen once, see idem_mcp_call_opts.key. */
+  bool no_keys;         /* no key but the program's own is sent, and nothing is repeated */
+  unsigned max_repeats; /* of one call, until the server has said something to it; 0: 8 */
+  uint64_t repeat_ms;   /* after a break, for all its repetitions; 0: 30,000 */
+  /* With at_once: what idem_mcp_client_keys said at an earlier connection; NULL: the server knows no keys. Copied. */
+  const char *known_keys;
   bool roots; /* there are roots: see idem_mcp_client_set_roots */
   bool tasks; /* tasks of 2026-07-28 are understood: calls go through them to their end */
   const char *extensions;   /* JSON object: more extensions to declare (2026-07-28) */
@@ -255,6 +283,8 @@ typedef struct idem_mcp_client_opts {
   void (*on_refused)(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user);
   /* Of every HTTP request, streams and the goodbye included. Do nothing with the client here. */
   void (*on_sending)(idem_mcp_client *client, idem_mcp_sending *sending, void *user);
+  /* A call is repeated by itself, after a pause. It may be cancelled here. */
+  void (*on_repeat)(idem_mcp_client *client, const idem_mcp_repeat *repeat, void *user);
   /* The server is lost, after the calls in flight have ended; not after a close of yours. */
   void (*on_lost)(idem_mcp_client *client, const idem_mcp_trouble *trouble, void *user);
   /* idem_mcp_connect alone: how to get there, and a program's stderr as it comes. */
@@ -267,6 +297,9 @@ typedef struct idem_mcp_client_opts {
   idem_log *log;
   const idem_alloc *alloc;
   uint64_t seed; /* as in idem_router_opts; idem_mcp_connect brings its own */
+  /* Randomness for keys, which nobody may guess; NULL: the client makes none. idem_mcp_connect brings its own. */
+  void (*random)(void *ctx, void *bytes, size_t len);
+  void *random_ctx;
 } idem_mcp_client_opts;
 
 /* ------------------------------------------------------------------ connecting */
@@ -316,6 +349,9 @@ IDEM_API const char *idem_mcp_client_instructions(const idem_mcp_client *client,
 /* Whether it declares this: "tools", "resources.subscribe", "extensions.io.modelcontextprotocol/tasks" is asked by
  * member names one after the other, NULL at the end. */
 IDEM_API bool idem_mcp_client_declares(const idem_mcp_client *client, const char *const *path);
+/* Whether calls with a key happen once there: the name of where the server keeps its keys, which is another one when it has lost
+ * them; "": it does not say. NULL: it knows no keys. Lent as the capabilities are. */
+IDEM_API const char *idem_mcp_client_keys(const idem_mcp_client *client);
 /* What went wrong last. Lent until the next call of anything. */
 IDEM_API idem_mcp_trouble idem_mcp_client_trouble(const idem_mcp_client *client);
 /* Why the tool of that name must not be called over this connection (2026-07-28 over HTTP: its x-mcp-header
@@ -337,7 +373,20 @@ typedef struct idem_mcp_call_opts {
   uint64_t
       deadline_ms; /* in all, rounds and tasks included; 0: the client's; UINT64_MAX: no limit */
   void (*on_progress)(idem_mcp_client *client, const idem_mcp_progress *progress, void *user);
-  const char *meta;     /* JSON object: more members of _meta: traceparent, an idempotency key */
+  const char *meta; /* JSON object: more members of _meta, such as traceparent */
+  /* tools/call alone: with this key, 1 to 255 visible ASCII characters, it happens once, however often it is asked. NULL: the client
+   * makes one, that nobody can guess, where the server says that it knows keys (experimental: "idem/once") and the tool is not known to
+   * be read-only.
+   * A call with a key, over HTTP, to a server that says where it keeps its keys is repeated by itself when its connection breaks
+   * or nobody takes it (HTTP 502, 503, 504, or the reason "unavailable"): after 100 ms, twice that, and so on up to 5 s, each a little more or
+   * less, and not before the server's Retry-After; at most max_repeats times within repeat_ms. The server then gives the answer that
+   * was lost, waits for the call that still runs, runs what it never got, or says that the outcome is unknown
+   * (IDEM_MCP_OUTCOME_UNKNOWN); a server that has lost its keys meanwhile says that as well. Session and credentials are made anew
+   * as for any call. While it waits to be repeated deadline_ms runs, idle_ms does not. A call that is given up (cancelled, or its
+   * time is over) is cancelled at the server by its key. On other transports the key is sent, and the end of the connection ends
+   * the call: who connects again may ask again with result->key. */
+  const char *key;
+  bool no_key;          /* none, and it is not repeated */
   bool fresh;           /* lists and resources: ask, whatever is cached */
   bool task;            /* 2025-11-25: as a task, where the server can */
   uint64_t task_ttl_ms; /* how long it shall keep it; 0: its own choice */

@@ -150,6 +150,8 @@ typedef struct idem_close_reason {
       *text;       /* one line: "exit status 3", "Connection reset by peer", "closed"; never NULL */
   int exit_status; /* of a program; -1: it did not exit by itself, or there is none */
   int signal;      /* that ended a program; 0: none */
+  bool asked;      /* a program that ended since its conn was closed here, or the loop stops */
+  bool server_stops;  /* a program that idem_run ended, be there calls or not, since it stops */
   const char *errors; /* the last bytes of its stderr, any bytes, at most 4,096; NULL: no program */
   size_t errors_len;
 } idem_close_reason;

@@ -46,13 +46,13 @@ _idem_serve() {
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current") ;;
     --unix | --token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --allow-host | --allow-origin | --trusted-proxy) ;;
-    --rate-limit | --max-connections | --client-connections | --max-in-flight | --client-in-flight | --session-in-flight | --first-ms | --key-ms | --lease-ms | --drain-ms) ;;
+    --rate-limit | --max-connections | --client-connections | --max-sessions | --max-in-flight | --client-in-flight | --session-in-flight | --first-ms | --key-ms | --lease-ms | --drain-ms | --grace-ms) ;;
     --store) mapfile -t COMPREPLY < <(compgen -W "memory: sqlite:" -- "$current") ;;
     --client-header) mapfile -t COMPREPLY < <(compgen -W "X-Forwarded-For Forwarded" -- "$current") ;;
     --dry-run) _idem_dry_run ;;
     *)
       _idem_dry_run || _idem_words "--http --ws --tcp --unix --stdio --profile --codes --token-file --no-auth --reload-may-loosen --allow-host
-        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-in-flight --client-in-flight --session-in-flight --first-ms --store --key-ms --lease-ms --drain-ms --access-log --log-level --log-format --check --dry-run --print-schema
+        --allow-origin --trusted-proxy --client-header --rate-limit --max-connections --client-connections --max-sessions --max-in-flight --client-in-flight --session-in-flight --first-ms --store --key-ms --lease-ms --drain-ms --grace-ms --access-log --log-level --log-format --check --dry-run --print-schema
         --page --no-page --help" ||
         mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$current"; compgen -d -- "$current")
       ;;
@@ -83,8 +83,8 @@ _idem_call() {
     --data | -d | --header | -H | --client | --scope | --redirect | --timeout | --deadline | --bench | --connections | -c | --rate) ;;
     *)
       [[ ${COMP_LINE:0:COMP_POINT} =~ " "--(read|complete)[=\ ]+[^\ ]+$ ]] && { _idem_call_words; return; }
-      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --key --config --header --ca-file --no-verify
-        --login --device --open --client --scope --redirect --private-issuer --stored-only --whoami --logout --token-file --token-command --json --raw --record
+      _idem_words "--read --prompt --complete --method --notify --data --profile --revision --key --no-key --config --header --ca-file --no-verify
+        --login --device --open --client --scope --redirect --private-issuer --stored-only --whoami --logout --token-file --token-command --json --verbose --raw --record
         --output --answers --no-input --sampling --timeout --deadline --no-cache --bench --connections --rate --ramp --help" ||
         { _idem_call_words && [[ $previous != call ]]; } ||
         mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.json' -- "$current")

@@ -11,7 +11,7 @@
 
 /* name=value with what is not unreserved percent-encoded, "&" before it unless it is the first. Without a value
  * (NULL) nothing is added. */
-idem_status idem__auth_form_add(idem__buf *form, const char *name, const char *value);
+idem_status idem__auth_form_add(idem_buf *form, const char *name, const char *value);
 /* A parameter of a query or form, decoded; NULL: absent, there twice, or not text. Free it. */
 char *idem__auth_form_get(const idem_alloc *alloc, const char *form, size_t len, const char *name);
 
@@ -138,11 +138,11 @@ typedef struct idem__auth_opts {
   void (*random)(void *bytes, size_t len, void *user);
   uint64_t (*now_s)(void *user); /* since 1970 */
   /* A compact JWS over these claims (JSON) with the client's key; NULL: it has none. */
-  idem_status (*sign)(const char *claims, size_t len, idem__buf *out, void *user);
+  idem_status (*sign)(const char *claims, size_t len, idem_buf *out, void *user);
   /* The same with the key that tokens are bound to (DPoP), whose public part stands in the header; NULL: none are. That key
    * as PEM, for keeping: put, and taken. */
-  idem_status (*prove)(const char *claims, size_t len, idem__buf *out, void *user);
-  idem_status (*put_key)(idem__buf *out, void *user);
+  idem_status (*prove)(const char *claims, size_t len, idem_buf *out, void *user);
+  idem_status (*put_key)(idem_buf *out, void *user);
   idem_status (*take_key)(const char *pem, size_t len, void *user);
   void *user;
   const idem_alloc *alloc;
@@ -185,7 +185,7 @@ void idem__auth_server_nonce(idem__auth_flow *flow, const char *nonce);
 bool idem__auth_resource_nonce(idem__auth_flow *flow, const char *nonce);
 /* Appends the value of a request's DPoP header, good for this one. STATE: the token needs none. */
 idem_status idem__auth_proof(const idem__auth_flow *flow, const char *method, const char *url,
-                             idem__buf *out);
+                             idem_buf *out);
 /* The answer to a FETCH; http_status 0: none came. */
 void idem__auth_fetched(idem__auth_flow *flow, int http_status, const char *body, size_t len);
 /* The browser came back to the redirect URI with this query. */
@@ -200,7 +200,7 @@ bool idem__auth_revoked(const idem__auth_flow *flow);
 /* What a request carries, "Bearer ..."; NULL: there is no token. */
 const char *idem__auth_authorization(const idem__auth_flow *flow);
 /* For keeping between processes: issuer, resource, client and tokens as JSON, secret. take: what was kept; INVAL. */
-idem_status idem__auth_flow_save(const idem__auth_flow *flow, idem__buf *out);
+idem_status idem__auth_flow_save(const idem__auth_flow *flow, idem_buf *out);
 idem_status idem__auth_flow_take(idem__auth_flow *flow, const char *json, size_t len);
 /* Seconds since 1970 when the token ends; UINT64_MAX: nobody said. */
 uint64_t idem__auth_expires(const idem__auth_flow *flow);

@@ -11,6 +11,7 @@
 
 /* IDEM__ALGORITHMS: it is none of them. */
 idem__algorithm idem__algorithm_find(const char *name, size_t len);
+const char *idem__algorithm_name(idem__algorithm algorithm);
 /* The one kind of key that it goes with: what a key is decides what it can verify. */
 idem__key_kind idem__algorithm_key(idem__algorithm algorithm);
 
@@ -28,7 +29,7 @@ typedef struct idem__token {
   yyjson_doc *claims;
   const char *key_id; /* NULL: it names none */
   size_t key_id_len;
-  idem__buf signature;
+  idem_buf signature;
 } idem__token;
 /* INVAL: it is none that could be checked here; *why is a sentence. NOMEM. Deinit in any case. */
 idem_status idem__token_read(const idem_alloc *alloc, const char *text, size_t len,
@@ -46,6 +47,10 @@ bool idem__token_is_text(const char *text, size_t len);
 #define IDEM__KEYS_MAX 64u
 #define IDEM__JWKS_BYTES ((size_t)262144)
 #define IDEM__KEY_ID_BYTES 256u
+
+/* What a key is made of, as a JWK of our own with a NUL at its end that is counted; false: it is none that can verify anything
+ * here. */
+bool idem__jwk_put(idem_buf *out, yyjson_val *jwk, idem__key_kind *kind);
 
 /* A public key of an issuer, counted. */
 typedef struct idem__key {
@@ -88,6 +93,8 @@ typedef struct idem__token_rules {
   const char *principal_claim;
   bool access_tokens_alone; /* typ must be at+jwt (RFC 9068) */
 } idem__token_rules;
+/* A NumericDate among the claims; false: it is none. Absent: `otherwise`. */
+bool idem__claim_time(yyjson_val *claims, const char *name, uint64_t otherwise, uint64_t *out);
 /* Everything but the signature; *issuer says whose key it takes. INVAL: *why is a sentence. */
 idem_status idem__token_check(const idem__token_rules *rules, const idem__token *token,
                               uint64_t now_s, size_t *issuer, const char **why);
@@ -110,8 +117,8 @@ typedef struct idem__token_digest {
 typedef struct idem__remembered {
   idem_alloc alloc;
   uint64_t secret[2];
-  idem__map map;
-  idem__list oldest; /* in front */
+  idem_map map;
+  idem_list oldest; /* in front */
   size_t bytes;
 } idem__remembered;
 void idem__remembered_init(idem__remembered *self, const idem_alloc *alloc,
@@ -135,22 +142,26 @@ typedef struct idem__protected {
   size_t issuer_count;
   const char *scopes; /* that there are; NULL: it does not say */
   const char *name;   /* for people; NULL: none */
+  /* Tokens that are bound to a key (RFC 9449). */
+  bool offers_proofs, wants_proofs; /* the second: of everybody */
+  unsigned proof_algorithms;        /* bits of idem__algorithm; 0: all */
 } idem__protected;
 /* The document of RFC 9728. */
-idem_status idem__protected_document(const idem__protected *self, idem__buf *out);
+idem_status idem__protected_document(const idem__protected *self, idem_buf *out);
 /* "/.well-known/oauth-protected-resource", and with the resource's path behind it: the paths of the document. The second
  * is NULL where it is the first. */
 idem_status idem__protected_paths(const idem__protected *self, const idem_alloc *alloc,
                                   char *paths[2]);
-/* What WWW-Authenticate says (RFC 6750, RFC 9728), with a NUL at its end that is not counted. Each part may be NULL; `why`
- * must be without quotes. */
+/* What WWW-Authenticate says (RFC 6750, RFC 9728, RFC 9449), with a NUL at its end that is not counted. Each part may be NULL; `why`
+ * must be without quotes. Who showed a token is told of the way it was shown, and of the other one where that is offered. */
 typedef struct idem__bearer_challenge {
-  const char *scheme; /* NULL: Bearer */
+  bool proof; /* the scheme is DPoP, not Bearer; also where nothing else is taken */
+  bool alone; /* of one scheme alone, for others to go on from */
   const char *error;
   const char *why;
   const char *scope;
 } idem__bearer_challenge;
-idem_status idem__protected_challenge(const idem__protected *self, idem__buf *out,
+idem_status idem__protected_challenge(const idem__protected *self, idem_buf *out,
                                       const idem__bearer_challenge *challenge);
 
 /* Whether a place that an issuer's metadata name may be asked at an address of a private network: one of its own origin, which

@@ -29,7 +29,7 @@ static size_t take_token(reader *self, const char **token) {
 }
 
 /* Behind the opening quote; false: it does not end. */
-static bool take_quoted(reader *self, idem__buf *value) {
+static bool take_quoted(reader *self, idem_buf *value) {
   for (; self->at < self->end; self->at++) {
     if (*self->at == '"') {
       self->at++;
@@ -37,12 +37,12 @@ static bool take_quoted(reader *self, idem__buf *value) {
     }
     if (*self->at == '\\' && ++self->at == self->end) return false;
     if ((uint8_t)*self->at < ' ' || *self->at == 127) return false;
-    if (idem__buf_put(value, self->at, 1) != IDEM_OK) return false;
+    if (idem_buf_put(value, self->at, 1) != IDEM_OK) return false;
   }
   return false;
 }
 
-static idem_status keep(reader *self, const char *name, size_t len, const idem__buf *value) {
+static idem_status keep(reader *self, const char *name, size_t len, const idem_buf *value) {
   static const char *const names[] = {"resource_metadata", "scope", "error"};
   char **places[] = {&self->out->resource_metadata, &self->out->scope, &self->out->error};
   for (size_t i = 0; self->ours && i < 3; i++) {
@@ -55,20 +55,20 @@ static idem_status keep(reader *self, const char *name, size_t len, const idem__
 
 /* Behind "name =". */
 static idem_status read_value(reader *self, const char *name, size_t len) {
-  idem__buf value;
+  idem_buf value;
   const char *token;
   bool good = true;
-  idem__buf_init(&value, self->alloc, HEADER_MAX);
+  idem_buf_init(&value, self->alloc, HEADER_MAX);
   skip(self, " \t");
   if (self->at < self->end && *self->at == '"') {
     self->at++;
     good = take_quoted(self, &value);
   } else {
     size_t token_len = take_token(self, &token);
-    good = token_len && idem__buf_put(&value, token, token_len) == IDEM_OK;
+    good = token_len && idem_buf_put(&value, token, token_len) == IDEM_OK;
   }
   idem_status status = good ? keep(self, name, len, &value) : IDEM_E_INVAL;
-  idem__buf_deinit(&value);
+  idem_buf_deinit(&value);
   return status;
 }
 

@@ -1,6 +1,6 @@
 /* claims.c - what a token must say before it is believed (RFC 7519, RFC 9068), and what it grants then. The order is that of
  * cost and of what its bearer may learn: how it is signed, by whom, for whom, when. */
-#include "bearer.h"
+#include "proof.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 
 /* ------------------------------------------------------------------ times */
 
-/* A NumericDate; false: it is none. Absent: `otherwise`. */
-static bool read_time(yyjson_val *root, const char *name, uint64_t otherwise, uint64_t *out) {
+bool idem__claim_time(yyjson_val *root, const char *name, uint64_t otherwise, uint64_t *out) {
   yyjson_val *value = yyjson_obj_get(root, name);
   double seconds;
   *out = otherwise;
@@ -23,7 +22,7 @@ static bool read_time(yyjson_val *root, const char *name, uint64_t otherwise, ui
 
 static const char *time_fault(yyjson_val *root, uint64_t now_s, uint64_t skew_s) {
   uint64_t ends, begins;
-  if (!read_time(root, "exp", 0, &ends) || !read_time(root, "nbf", 0, &begins))
+  if (!idem__claim_time(root, "exp", 0, &ends) || !idem__claim_time(root, "nbf", 0, &begins))
     return "the token says no time that could be read";
   if (!ends) return "the token does not say when it ends";
   if (now_s >= ends + skew_s) return "the token has expired";
@@ -66,8 +65,14 @@ static bool is_access_token(const idem__token_rules *rules, const idem__token *t
   return !rules->access_tokens_alone && idem__text_equal_nocase(type, len, "JWT", 3);
 }
 
-/* Who shows it must show a proof as well (RFC 9449, RFC 8705), and none is looked at here: without one it may be stolen. */
-static const char bound[] = "the token is bound to a key, and proofs of that are not taken here";
+/* Who shows a bound token must show a proof as well, which is looked at elsewhere; one that is bound in another way than by
+ * RFC 9449 (a certificate's digest, RFC 8705) may be stolen, for all that can be seen here. */
+static const char *binding_fault(yyjson_val *root) {
+  uint8_t thumbprint[IDEM__THUMBPRINT_BYTES];
+  bool bound;
+  const char *why;
+  return idem__confirmation_read(root, &bound, thumbprint, &why) ? NULL : why;
+}
 
 static const char *fault_of(const idem__token_rules *rules, const idem__token *token,
                             uint64_t now_s, size_t *issuer) {
@@ -77,8 +82,8 @@ static const char *fault_of(const idem__token_rules *rules, const idem__token *t
   if (!is_access_token(rules, token)) return "the token is of another kind (typ)";
   if (!find_issuer(rules, root, issuer)) return "the token is of another issuer";
   if (!is_for(root, rules->audience)) return "the token is for another audience";
-  if (yyjson_obj_get(root, "cnf")) return bound;
-  return time_fault(root, now_s, rules->skew_s);
+  const char *fault = binding_fault(root);
+  return fault ? fault : time_fault(root, now_s, rules->skew_s);
 }
 
 idem_status idem__token_check(const idem__token_rules *rules, const idem__token *token,
@@ -89,7 +94,7 @@ idem_status idem__token_check(const idem__token_rules *rules, const idem__token 
 
 /* ------------------------------------------------------------------- grants */
 
-static idem_status add_list(idem__buf *out, yyjson_val *value) {
+static idem_status add_list(idem_buf *out, yyjson_val *value) {
   yyjson_arr_iter all = yyjson_arr_iter_with(value);
   idem_status status = IDEM_OK;
   for (yyjson_val *one; status == IDEM_OK && (one = yyjson_arr_iter_next(&all));)
@@ -98,7 +103,7 @@ static idem_status add_list(idem__buf *out, yyjson_val *value) {
 }
 
 /* `scope` is a text (RFC 8693, RFC 9068); some servers say `scp`, as a text or a list. */
-static idem_status gather_scopes(yyjson_val *root, idem__buf *out) {
+static idem_status gather_scopes(yyjson_val *root, idem_buf *out) {
   static const char *const names[] = {"scope", "scp"};
   idem_status status = idem__scope_add(out, "", 0);
   for (size_t i = 0; i < 2 && status == IDEM_OK; i++) {
@@ -111,7 +116,7 @@ static idem_status gather_scopes(yyjson_val *root, idem__buf *out) {
 }
 
 /* A name that can be told from every other: cut, or with two issuers alone, it could be somebody else's. */
-static idem_status name_principal(const idem__token_rules *rules, yyjson_val *root, idem__buf *out,
+static idem_status name_principal(const idem__token_rules *rules, yyjson_val *root, idem_buf *out,
                                   const char **why) {
   yyjson_val *value = yyjson_obj_get(root, rules->principal_claim);
   const char *name = yyjson_get_str(value), *issuer = yyjson_get_str(yyjson_obj_get(root, "iss"));
@@ -122,10 +127,19 @@ static idem_status name_principal(const idem__token_rules *rules, yyjson_val *ro
     if ((uint8_t)name[i] < ' ' || name[i] == 127) return IDEM_E_INVAL;
   *why = "the token says at too great length who asks";
   idem_status status = IDEM_OK;
-  if (rules->issuer_count > 1) status = idem__buf_printf(out, "%s ", issuer ? issuer : "");
-  if (status == IDEM_OK) status = idem__buf_put(out, name, len);
-  if (status == IDEM_OK) status = idem__buf_put(out, "", 1);
+  if (rules->issuer_count > 1) status = idem_buf_printf(out, "%s ", issuer ? issuer : "");
+  if (status == IDEM_OK) status = idem_buf_put(out, name, len);
+  if (status == IDEM_OK) status = idem_buf_put(out, "", 1);
   return status == IDEM_E_LIMIT ? IDEM_E_INVAL : status;
+}
+
+/* Whatever cannot be told must not look like a token that anybody may show. */
+static idem_status bind(idem__grant **grant, const char **why) {
+  yyjson_val *claims = yyjson_doc_get_root((*grant)->claims);
+  if (idem__confirmation_read(claims, &(*grant)->bound, (*grant)->key, why)) return IDEM_OK;
+  idem__grant_unref(*grant);
+  *grant = NULL;
+  return IDEM_E_INVAL;
 }
 
 /* Takes the claims. */
@@ -134,9 +148,9 @@ static idem_status make_grant(const idem__token_rules *rules, const idem_alloc *
                               const char **why) {
   char who[PRINCIPAL_BYTES + 1];
   yyjson_val *root = yyjson_doc_get_root(claims);
-  idem__buf principal, scope;
-  idem__buf_fixed(&principal, who, sizeof who);
-  idem__buf_init(&scope, alloc, IDEM__SCOPE_BYTES);
+  idem_buf principal, scope;
+  idem_buf_fixed(&principal, who, sizeof who);
+  idem_buf_init(&scope, alloc, IDEM__SCOPE_BYTES);
   *out = NULL;
   idem_status status = name_principal(rules, root, &principal, why);
   if (status == IDEM_OK) {
@@ -146,11 +160,11 @@ static idem_status make_grant(const idem__token_rules *rules, const idem_alloc *
   }
   if (status == IDEM_OK) {
     *out = idem__grant_new(alloc, who, scope.data, claims, ends_s);
-    status = *out ? IDEM_OK : IDEM_E_NOMEM;
+    status = *out ? bind(out, why) : IDEM_E_NOMEM;
   } else {
     yyjson_doc_free(claims);
   }
-  idem__buf_deinit(&scope);
+  idem_buf_deinit(&scope);
   return status;
 }
 
@@ -159,21 +173,30 @@ idem_status idem__token_grant(const idem__token_rules *rules, const idem_alloc *
   yyjson_doc *claims = token->claims;
   uint64_t ends_s;
   token->claims = NULL;
-  if (!read_time(yyjson_doc_get_root(claims), "exp", 0, &ends_s)) ends_s = 0;
+  if (!idem__claim_time(yyjson_doc_get_root(claims), "exp", 0, &ends_s)) ends_s = 0;
   return make_grant(rules, alloc, claims, ends_s + rules->skew_s, out, why);
 }
 
 /* ------------------------------------------------------------ introspection */
+
+static bool says_bound(yyjson_val *root) {
+  yyjson_val *type = yyjson_obj_get(root, "token_type");
+  return yyjson_is_str(type) &&
+         idem__text_equal_nocase(yyjson_get_str(type), yyjson_get_len(type), "DPoP", 4);
+}
 
 /* Where it names an issuer that must be ours; the server we asked has judged its signature. */
 static const char *introspection_fault(const idem__token_rules *rules, yyjson_val *root,
                                        uint64_t now_s) {
   size_t issuer;
   if (!yyjson_is_true(yyjson_obj_get(root, "active"))) return "the token is not active";
-  if (yyjson_obj_get(root, "iss") && !find_issuer(rules, root, &issuer))
+  if (rules->issuer_count && yyjson_obj_get(root, "iss") && !find_issuer(rules, root, &issuer))
     return "the token is of another issuer";
   if (!is_for(root, rules->audience)) return "the token is for another audience";
-  if (yyjson_obj_get(root, "cnf")) return bound;
+  if (says_bound(root) && !yyjson_obj_get(root, "cnf"))
+    return "the token is bound to a key, and nobody says to which";
+  const char *fault = binding_fault(root);
+  if (fault) return fault;
   return yyjson_obj_get(root, "exp") ? time_fault(root, now_s, rules->skew_s) : NULL;
 }
 
@@ -194,6 +217,6 @@ idem_status idem__introspected(const idem__token_rules *rules, const idem_alloc 
     yyjson_doc_free(doc);
     return IDEM_E_INVAL;
   }
-  if (!read_time(root, "exp", UINT64_MAX - rules->skew_s, &ends_s)) ends_s = 0;
+  if (!idem__claim_time(root, "exp", UINT64_MAX - rules->skew_s, &ends_s)) ends_s = 0;
   return make_grant(rules, alloc, doc, ends_s + rules->skew_s, out, why);
 }

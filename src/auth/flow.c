@@ -47,10 +47,10 @@ bool flow_copy(idem__auth_flow *flow, flow_text which, const char *value) {
 bool flow_random_text(idem__auth_flow *flow, flow_text which) {
   uint8_t bytes[32];
   char text[64];
-  idem__buf encoded;
-  idem__buf_fixed(&encoded, text, sizeof text);
+  idem_buf encoded;
+  idem_buf_fixed(&encoded, text, sizeof text);
   flow->opts.random(bytes, sizeof bytes, flow->opts.user);
-  return flow_good(flow, idem__base64_encode(&encoded, bytes, sizeof bytes, IDEM__BASE64_URL)) &&
+  return flow_good(flow, idem_base64_encode(&encoded, bytes, sizeof bytes, IDEM_BASE64_URL)) &&
          flow_set(flow, which, encoded.data, encoded.len);
 }
 
@@ -65,8 +65,8 @@ idem_status flow_make_bearer(idem__auth_flow *flow) {
   flow->bearer.len = 0;
   if (!token) return IDEM_OK;
   idem_status status =
-      idem__buf_printf(&flow->bearer, "%s %s", flow->bound ? "DPoP" : "Bearer", token);
-  if (status == IDEM_OK) status = idem__buf_put(&flow->bearer, "", 1);
+      idem_buf_printf(&flow->bearer, "%s %s", flow->bound ? "DPoP" : "Bearer", token);
+  if (status == IDEM_OK) status = idem_buf_put(&flow->bearer, "", 1);
   if (status == IDEM_OK)
     flow->bearer.len--;
   else
@@ -74,8 +74,8 @@ idem_status flow_make_bearer(idem__auth_flow *flow) {
   return status;
 }
 
-static bool end_text(idem__auth_flow *flow, idem__buf *text) {
-  bool good = flow_good(flow, idem__buf_put(text, "", 1));
+static bool end_text(idem__auth_flow *flow, idem_buf *text) {
+  bool good = flow_good(flow, idem_buf_put(text, "", 1));
   if (good) text->len--;
   return good;
 }
@@ -94,7 +94,7 @@ static void ask(idem__auth_flow *flow, flow_state state, const char *url, bool p
   }
   if (url != flow->url.data) {
     flow->url.len = 0;
-    if (!flow_good(flow, idem__buf_put(&flow->url, url, strlen(url)))) return;
+    if (!flow_good(flow, idem_buf_put(&flow->url, url, strlen(url)))) return;
   }
   bool proof = flow->proving && is_for_token(state);
   if (proof && !flow_put_proof(flow, url)) return;
@@ -243,8 +243,8 @@ idem_status idem__auth_flow_new(const idem__auth_opts *opts, idem__auth_flow **o
   flow->alloc = alloc;
   flow->opts = *opts;
   flow->expires_s = UINT64_MAX;
-  idem__buf *buffers[] = {&flow->url, &flow->form, &flow->header, &flow->proof, &flow->bearer};
-  for (size_t i = 0; i < 5; i++) idem__buf_init(buffers[i], &flow->alloc, TEXT_MAX);
+  idem_buf *buffers[] = {&flow->url, &flow->form, &flow->header, &flow->proof, &flow->bearer};
+  for (size_t i = 0; i < 5; i++) idem_buf_init(buffers[i], &flow->alloc, TEXT_MAX);
   if (!copy_options(flow, opts)) {
     idem__auth_flow_free(flow);
     return IDEM_E_NOMEM;
@@ -266,10 +266,10 @@ void idem__auth_flow_free(idem__auth_flow *flow) {
     if (flow->texts[i]) flow_wipe(flow->texts[i], strlen(flow->texts[i]));
     idem__free(&alloc, flow->texts[i]);
   }
-  idem__buf *buffers[] = {&flow->url, &flow->form, &flow->header, &flow->proof, &flow->bearer};
+  idem_buf *buffers[] = {&flow->url, &flow->form, &flow->header, &flow->proof, &flow->bearer};
   for (size_t i = 0; i < 5; i++) {
     flow_wipe(buffers[i]->data, buffers[i]->cap);
-    idem__buf_deinit(buffers[i]);
+    idem_buf_deinit(buffers[i]);
   }
   idem__free(&alloc, flow->resource_scopes);
   idem__auth_server_deinit(&alloc, &flow->server);

@@ -76,7 +76,7 @@ struct idem__auth_flow {
   idem__auth_server server;
   idem__auth_method method; /* of the client below */
   uint64_t expires_s, device_until_s, interval_ms;
-  idem__buf url, form, header, proof, bearer;
+  idem_buf url, form, header, proof, bearer;
 };
 
 /* Copies it; NULL forgets. NOMEM fails the flow. */
@@ -115,7 +115,7 @@ void flow_refresh(idem__auth_flow *flow);
 bool flow_choose_proof(idem__auth_flow *flow);
 /* For a POST to that URL, into flow->proof. */
 bool flow_put_proof(idem__auth_flow *flow, const char *url);
-idem_status flow_save_key(const idem__auth_flow *flow, idem__buf *out);
+idem_status flow_save_key(const idem__auth_flow *flow, idem_buf *out);
 bool flow_take_key(idem__auth_flow *flow, const char *pem); /* takes NULL */
 void flow_wipe(char *text, size_t len);
 void flow_revoked(idem__auth_flow *flow, int status);

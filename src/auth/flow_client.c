@@ -38,24 +38,24 @@ static idem__auth_method method_to_register(const idem__auth_flow *flow) {
   return IDEM__AUTH_NONE;
 }
 
-static idem_status put_string(idem__buf *out, const char *text) {
-  return idem__text_json_string(out, text, strlen(text));
+static idem_status put_string(idem_buf *out, const char *text) {
+  return idem_text_json_string(out, text, strlen(text));
 }
 
 static idem_status put_registration(idem__auth_flow *flow) {
-  idem__buf *out = &flow->form;
+  idem_buf *out = &flow->form;
   bool device = flow->opts.grant == IDEM__AUTH_DEVICE;
-  idem_status status = idem__buf_puts(out, "{\"client_name\":");
+  idem_status status = idem_buf_puts(out, "{\"client_name\":");
   if (status == IDEM_OK) status = put_string(out, flow->texts[TEXT_CLIENT_NAME]);
   if (status == IDEM_OK && device) {
-    status = idem__buf_puts(out, ",\"redirect_uris\":[],\"response_types\":[]");
+    status = idem_buf_puts(out, ",\"redirect_uris\":[],\"response_types\":[]");
   } else if (status == IDEM_OK) {
-    status = idem__buf_puts(out, ",\"redirect_uris\":[");
+    status = idem_buf_puts(out, ",\"redirect_uris\":[");
     if (status == IDEM_OK) status = put_string(out, flow->texts[TEXT_REDIRECT_URI]);
-    if (status == IDEM_OK) status = idem__buf_puts(out, "],\"response_types\":[\"code\"]");
+    if (status == IDEM_OK) status = idem_buf_puts(out, "],\"response_types\":[\"code\"]");
   }
   if (status != IDEM_OK) return status;
-  return idem__buf_printf(
+  return idem_buf_printf(
       out,
       ",\"application_type\":\"native\",\"grant_types\":[\"%s\"%s],\"token_endpoint_auth_method\":"
       "\"%s\"}",
@@ -153,8 +153,8 @@ void flow_choose_client(idem__auth_flow *flow) {
 
 /* RFC 6749, 2.3.1: both are form-encoded before they are joined. */
 static bool add_basic(idem__auth_flow *flow) {
-  idem__buf pair;
-  idem__buf_init(&pair, &flow->alloc, 16384);
+  idem_buf pair;
+  idem_buf_init(&pair, &flow->alloc, 16384);
   idem_status status = idem__auth_form_add(&pair, "", flow->texts[TEXT_CLIENT_ID]);
   size_t name = pair.len;
   if (status == IDEM_OK) status = idem__auth_form_add(&pair, "", flow->texts[TEXT_CLIENT_SECRET]);
@@ -163,38 +163,38 @@ static bool add_basic(idem__auth_flow *flow) {
     pair.data[name] = ':';
     pair.len--;
   }
-  if (status == IDEM_OK) status = idem__buf_puts(&flow->header, "Basic ");
+  if (status == IDEM_OK) status = idem_buf_puts(&flow->header, "Basic ");
   if (status == IDEM_OK)
-    status = idem__base64_encode(&flow->header, pair.data + 1, pair.len - 1, IDEM__BASE64_STANDARD);
-  idem__buf_deinit(&pair);
+    status = idem_base64_encode(&flow->header, pair.data + 1, pair.len - 1, IDEM_BASE64_STANDARD);
+  idem_buf_deinit(&pair);
   return flow_good(flow, status);
 }
 
 /* RFC 7523: a JWT of our own, good for a minute and once. */
 static bool add_assertion(idem__auth_flow *flow) {
-  idem__buf claims, token;
+  idem_buf claims, token;
   uint64_t now = flow->opts.now_s(flow->opts.user);
   if (!flow_random_text(flow, TEXT_STATE)) return false;
-  idem__buf_init(&claims, &flow->alloc, 16384);
-  idem__buf_init(&token, &flow->alloc, 16384);
-  idem_status status = idem__buf_puts(&claims, "{\"iss\":");
+  idem_buf_init(&claims, &flow->alloc, 16384);
+  idem_buf_init(&token, &flow->alloc, 16384);
+  idem_status status = idem_buf_puts(&claims, "{\"iss\":");
   if (status == IDEM_OK) status = put_string(&claims, flow->texts[TEXT_CLIENT_ID]);
-  if (status == IDEM_OK) status = idem__buf_puts(&claims, ",\"sub\":");
+  if (status == IDEM_OK) status = idem_buf_puts(&claims, ",\"sub\":");
   if (status == IDEM_OK) status = put_string(&claims, flow->texts[TEXT_CLIENT_ID]);
-  if (status == IDEM_OK) status = idem__buf_puts(&claims, ",\"aud\":");
+  if (status == IDEM_OK) status = idem_buf_puts(&claims, ",\"aud\":");
   if (status == IDEM_OK) status = put_string(&claims, flow->texts[TEXT_CLIENT_ISSUER]);
   if (status == IDEM_OK)
-    status = idem__buf_printf(&claims, ",\"iat\":%llu,\"exp\":%llu,\"jti\":\"%s\"}",
-                              (unsigned long long)now, (unsigned long long)now + 60,
-                              flow->texts[TEXT_STATE]);
+    status = idem_buf_printf(&claims, ",\"iat\":%llu,\"exp\":%llu,\"jti\":\"%s\"}",
+                             (unsigned long long)now, (unsigned long long)now + 60,
+                             flow->texts[TEXT_STATE]);
   if (status == IDEM_OK) status = flow->opts.sign(claims.data, claims.len, &token, flow->opts.user);
-  if (status == IDEM_OK) status = idem__buf_put(&token, "", 1);
+  if (status == IDEM_OK) status = idem_buf_put(&token, "", 1);
   if (status == IDEM_OK)
     status = idem__auth_form_add(&flow->form, "client_assertion_type",
                                  "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
   if (status == IDEM_OK) status = idem__auth_form_add(&flow->form, "client_assertion", token.data);
-  idem__buf_deinit(&claims);
-  idem__buf_deinit(&token);
+  idem_buf_deinit(&claims);
+  idem_buf_deinit(&token);
   if (status == IDEM_E_INVAL) flow_fail(flow, "the client's key cannot sign");
   return status != IDEM_E_INVAL && flow_good(flow, status);
 }

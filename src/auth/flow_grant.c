@@ -6,7 +6,7 @@
 
 #define GRANT_PREFIX "urn:ietf:params:oauth:grant-type:"
 
-static bool add(idem__auth_flow *flow, idem__buf *form, const char *name, const char *value) {
+static bool add(idem__auth_flow *flow, idem_buf *form, const char *name, const char *value) {
   return flow_good(flow, idem__auth_form_add(form, name, value));
 }
 
@@ -38,14 +38,14 @@ static bool choose_scope(idem__auth_flow *flow) {
 /* ------------------------------------------------------------------- the code */
 
 static bool put_challenge(idem__auth_flow *flow, char *out, size_t size) {
-  uint8_t digest[IDEM__SHA256_BYTES];
-  idem__sha256 sha;
-  idem__buf text;
-  idem__buf_fixed(&text, out, size - 1);
-  idem__sha256_init(&sha);
-  idem__sha256_add(&sha, flow->texts[TEXT_VERIFIER], strlen(flow->texts[TEXT_VERIFIER]));
-  idem__sha256_end(&sha, digest);
-  if (!flow_good(flow, idem__base64_encode(&text, digest, sizeof digest, IDEM__BASE64_URL)))
+  uint8_t digest[IDEM_SHA256_BYTES];
+  idem_sha256 sha;
+  idem_buf text;
+  idem_buf_fixed(&text, out, size - 1);
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, flow->texts[TEXT_VERIFIER], strlen(flow->texts[TEXT_VERIFIER]));
+  idem_sha256_end(&sha, digest);
+  if (!flow_good(flow, idem_base64_encode(&text, digest, sizeof digest, IDEM_BASE64_URL)))
     return false;
   out[text.len] = 0;
   return true;
@@ -57,7 +57,7 @@ static const char *prompt(const idem__auth_flow *flow) {
 }
 
 static bool add_authorization_request(idem__auth_flow *flow, const char *challenge) {
-  idem__buf *form = &flow->form;
+  idem_buf *form = &flow->form;
   form->len = 0;
   return add(flow, form, "response_type", "code") &&
          add(flow, form, "client_id", flow->texts[TEXT_CLIENT_ID]) &&
@@ -82,10 +82,10 @@ static void browse(idem__auth_flow *flow) {
       !add_authorization_request(flow, challenge))
     return;
   flow->url.len = 0;
-  idem_status status = idem__buf_put(&flow->url, endpoint, strlen(endpoint));
-  if (status == IDEM_OK) status = idem__buf_put(&flow->url, strchr(endpoint, '?') ? "&" : "?", 1);
-  if (status == IDEM_OK) status = idem__buf_put(&flow->url, flow->form.data, flow->form.len);
-  if (status == IDEM_OK) status = idem__buf_put(&flow->url, "", 1);
+  idem_status status = idem_buf_put(&flow->url, endpoint, strlen(endpoint));
+  if (status == IDEM_OK) status = idem_buf_put(&flow->url, strchr(endpoint, '?') ? "&" : "?", 1);
+  if (status == IDEM_OK) status = idem_buf_put(&flow->url, flow->form.data, flow->form.len);
+  if (status == IDEM_OK) status = idem_buf_put(&flow->url, "", 1);
   if (!flow_good(flow, status)) return;
   flow->state = FLOW_BROWSE;
   flow->step = (idem__auth_step){.want = IDEM__AUTH_BROWSE, .url = flow->url.data};
@@ -98,7 +98,7 @@ static bool issuer_fits(const idem__auth_flow *flow, const char *iss) {
 }
 
 static void ask_for_token(idem__auth_flow *flow) {
-  idem__buf *form = &flow->form;
+  idem_buf *form = &flow->form;
   flow->redo = ask_for_token;
   form->len = 0;
   if (add(flow, form, "grant_type", "authorization_code") &&
@@ -143,7 +143,7 @@ void flow_code_came(idem__auth_flow *flow, const char *query, size_t len) {
 /* ----------------------------------------------------------------- the others */
 
 static void ask_as_ourselves(idem__auth_flow *flow) {
-  idem__buf *form = &flow->form;
+  idem_buf *form = &flow->form;
   flow->redo = ask_as_ourselves;
   form->len = 0;
   if (add(flow, form, "grant_type", "client_credentials") &&
@@ -155,7 +155,7 @@ static void ask_as_ourselves(idem__auth_flow *flow) {
 static void ask_with_assertion(idem__auth_flow *flow) {
   bool own = flow->opts.grant == IDEM__AUTH_JWT_BEARER;
   const char *assertion = flow->texts[own ? TEXT_ASSERTION : TEXT_GRANTED_ASSERTION];
-  idem__buf *form = &flow->form;
+  idem_buf *form = &flow->form;
   flow->redo = ask_with_assertion;
   form->len = 0;
   if (add(flow, form, "grant_type", GRANT_PREFIX "jwt-bearer") &&
@@ -167,7 +167,7 @@ static void ask_with_assertion(idem__auth_flow *flow) {
 
 /* RFC 8693 at the company's server: what it says of the user, for this authorization server. */
 static void exchange(idem__auth_flow *flow) {
-  idem__buf *form = &flow->form;
+  idem_buf *form = &flow->form;
   form->len = flow->header.len = 0;
   if (add(flow, form, "grant_type", GRANT_PREFIX "token-exchange") &&
       add(flow, form, "requested_token_type", "urn:ietf:params:oauth:token-type:id-jag") &&
@@ -181,7 +181,7 @@ static void exchange(idem__auth_flow *flow) {
 }
 
 static void ask_device(idem__auth_flow *flow) {
-  idem__buf *form = &flow->form;
+  idem_buf *form = &flow->form;
   form->len = 0;
   if (!flow->server.device_endpoint)
     flow_fail(flow, "the authorization server knows no devices");
@@ -202,7 +202,7 @@ void flow_begin_grant(idem__auth_flow *flow) {
 }
 
 void flow_refresh(idem__auth_flow *flow) {
-  idem__buf *form = &flow->form;
+  idem_buf *form = &flow->form;
   flow->redo = flow_refresh;
   form->len = 0;
   if (add(flow, form, "grant_type", "refresh_token") &&
@@ -353,7 +353,7 @@ static void show_device(idem__auth_flow *flow, yyjson_val *root) {
   if (flow->interval_ms < 1000) flow->interval_ms = 1000;
   flow->device_until_s = flow->opts.now_s(flow->opts.user) + seconds_of(root, "expires_in", 600);
   flow->url.len = 0;
-  idem_status status = idem__buf_put(&flow->url, url, strlen(url) + 1);
+  idem_status status = idem_buf_put(&flow->url, url, strlen(url) + 1);
   if (!flow_good(flow, status) || !flow_copy(flow, TEXT_DEVICE_CODE, code) ||
       !flow_copy(flow, TEXT_USER_CODE, shown))
     return;
@@ -370,7 +370,7 @@ void flow_device_came(idem__auth_flow *flow, int status, const char *body, size_
 }
 
 void flow_device_poll(idem__auth_flow *flow) {
-  idem__buf *form = &flow->form;
+  idem_buf *form = &flow->form;
   flow->redo = flow_device_poll;
   form->len = 0;
   if (add(flow, form, "grant_type", GRANT_PREFIX "device_code") &&

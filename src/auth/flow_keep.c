@@ -17,10 +17,10 @@ static const struct {
             {"refresh_token", TEXT_REFRESH_TOKEN}};
 #define KEPT (sizeof kept / sizeof *kept)
 
-static idem_status put(idem__buf *out, const char *name, const char *value) {
+static idem_status put(idem_buf *out, const char *name, const char *value) {
   if (!value) return IDEM_OK;
-  idem_status status = idem__buf_printf(out, ",\"%s\":", name);
-  return status == IDEM_OK ? idem__text_json_string(out, value, strlen(value)) : status;
+  idem_status status = idem_buf_printf(out, ",\"%s\":", name);
+  return status == IDEM_OK ? idem_text_json_string(out, value, strlen(value)) : status;
 }
 
 /* A secret that the program was given is its to keep. */
@@ -28,8 +28,8 @@ static bool is_given(const idem__auth_flow *flow, flow_text which) {
   return which == TEXT_CLIENT_SECRET && flow->texts[TEXT_OWN_CLIENT_ID];
 }
 
-idem_status idem__auth_flow_save(const idem__auth_flow *flow, idem__buf *out) {
-  idem_status status = idem__buf_printf(out, "{\"method\":%d", (int)flow->method);
+idem_status idem__auth_flow_save(const idem__auth_flow *flow, idem_buf *out) {
+  idem_status status = idem_buf_printf(out, "{\"method\":%d", (int)flow->method);
   if (status == IDEM_OK) status = put(out, "url", flow->texts[TEXT_URL]);
   for (size_t i = 0; status == IDEM_OK && i < KEPT; i++)
     if (!is_given(flow, kept[i].text)) status = put(out, kept[i].name, flow->texts[kept[i].text]);
@@ -37,8 +37,8 @@ idem_status idem__auth_flow_save(const idem__auth_flow *flow, idem__buf *out) {
   if (status == IDEM_OK) status = put(out, "revocation_endpoint", flow->server.revocation_endpoint);
   if (status == IDEM_OK) status = flow_save_key(flow, out);
   if (status == IDEM_OK && flow->expires_s != UINT64_MAX)
-    status = idem__buf_printf(out, ",\"expires\":%llu", (unsigned long long)flow->expires_s);
-  return status == IDEM_OK ? idem__buf_puts(out, "}") : status;
+    status = idem_buf_printf(out, ",\"expires\":%llu", (unsigned long long)flow->expires_s);
+  return status == IDEM_OK ? idem_buf_puts(out, "}") : status;
 }
 
 /* NULL: it is not there, or no text that could be meant. */

@@ -39,81 +39,81 @@ bool idem__auth_resource_nonce(idem__auth_flow *flow, const char *nonce) {
 
 /* ------------------------------------------------------------------------- proving */
 
-static idem_status put_text(idem__buf *out, const char *name, const char *text, size_t len) {
-  idem_status status = idem__buf_printf(out, ",\"%s\":", name);
-  return status == IDEM_OK ? idem__text_json_string(out, text, len) : status;
+static idem_status put_text(idem_buf *out, const char *name, const char *text, size_t len) {
+  idem_status status = idem_buf_printf(out, ",\"%s\":", name);
+  return status == IDEM_OK ? idem_text_json_string(out, text, len) : status;
 }
 
 /* Which proof this is, so that it is good once. */
-static idem_status put_number(const idem__auth_flow *flow, idem__buf *out) {
+static idem_status put_number(const idem__auth_flow *flow, idem_buf *out) {
   uint8_t bytes[16];
   flow->opts.random(bytes, sizeof bytes, flow->opts.user);
-  idem_status status = idem__buf_puts(out, "{\"jti\":\"");
-  if (status == IDEM_OK) status = idem__base64_encode(out, bytes, sizeof bytes, IDEM__BASE64_URL);
-  return status == IDEM_OK ? idem__buf_puts(out, "\"") : status;
+  idem_status status = idem_buf_puts(out, "{\"jti\":\"");
+  if (status == IDEM_OK) status = idem_base64_encode(out, bytes, sizeof bytes, IDEM_BASE64_URL);
+  return status == IDEM_OK ? idem_buf_puts(out, "\"") : status;
 }
 
-static idem_status put_hash(idem__buf *out, const char *token) {
-  uint8_t digest[IDEM__SHA256_BYTES];
-  idem__sha256 sha;
-  idem__sha256_init(&sha);
-  idem__sha256_add(&sha, token, strlen(token));
-  idem__sha256_end(&sha, digest);
-  idem_status status = idem__buf_puts(out, ",\"ath\":\"");
-  if (status == IDEM_OK) status = idem__base64_encode(out, digest, sizeof digest, IDEM__BASE64_URL);
-  return status == IDEM_OK ? idem__buf_puts(out, "\"") : status;
+static idem_status put_hash(idem_buf *out, const char *token) {
+  uint8_t digest[IDEM_SHA256_BYTES];
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, token, strlen(token));
+  idem_sha256_end(&sha, digest);
+  idem_status status = idem_buf_puts(out, ",\"ath\":\"");
+  if (status == IDEM_OK) status = idem_base64_encode(out, digest, sizeof digest, IDEM_BASE64_URL);
+  return status == IDEM_OK ? idem_buf_puts(out, "\"") : status;
 }
 
 /* RFC 9449, 4.2. With `token` it is for the resource, and says for which token. */
-static idem_status put_claims(const idem__auth_flow *flow, idem__buf *out, const char *method,
+static idem_status put_claims(const idem__auth_flow *flow, idem_buf *out, const char *method,
                               const char *url, const char *token) {
   const char *nonce = flow->texts[token ? TEXT_RESOURCE_NONCE : TEXT_SERVER_NONCE];
   idem_status status = put_number(flow, out);
   if (status == IDEM_OK) status = put_text(out, "htm", method, strlen(method));
   if (status == IDEM_OK) status = put_text(out, "htu", url, strcspn(url, "?#"));
   if (status == IDEM_OK)
-    status = idem__buf_printf(out, ",\"iat\":%llu",
-                              (unsigned long long)flow->opts.now_s(flow->opts.user));
+    status = idem_buf_printf(out, ",\"iat\":%llu",
+                             (unsigned long long)flow->opts.now_s(flow->opts.user));
   if (status == IDEM_OK && nonce) status = put_text(out, "nonce", nonce, strlen(nonce));
   if (status == IDEM_OK && token) status = put_hash(out, token);
-  return status == IDEM_OK ? idem__buf_puts(out, "}") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "}") : status;
 }
 
 static idem_status prove(const idem__auth_flow *flow, const char *method, const char *url,
-                         const char *token, idem__buf *out) {
-  idem__buf claims;
-  idem__buf_init(&claims, &flow->alloc, PROOF_MAX);
+                         const char *token, idem_buf *out) {
+  idem_buf claims;
+  idem_buf_init(&claims, &flow->alloc, PROOF_MAX);
   idem_status status = put_claims(flow, &claims, method, url, token);
   if (status == IDEM_OK) status = flow->opts.prove(claims.data, claims.len, out, flow->opts.user);
-  idem__buf_deinit(&claims);
+  idem_buf_deinit(&claims);
   return status;
 }
 
 bool flow_put_proof(idem__auth_flow *flow, const char *url) {
   flow->proof.len = 0;
   idem_status status = prove(flow, "POST", url, NULL, &flow->proof);
-  if (status == IDEM_OK) status = idem__buf_put(&flow->proof, "", 1);
+  if (status == IDEM_OK) status = idem_buf_put(&flow->proof, "", 1);
   if (status == IDEM_OK || status == IDEM_E_NOMEM) return flow_good(flow, status);
   flow_fail(flow, "the server wants proofs with its tokens (DPoP), which cannot be made here");
   return false;
 }
 
 idem_status idem__auth_proof(const idem__auth_flow *flow, const char *method, const char *url,
-                             idem__buf *out) {
+                             idem_buf *out) {
   if (!flow->bound || !flow->bearer.len) return IDEM_E_STATE;
   return prove(flow, method, url, flow->texts[TEXT_ACCESS_TOKEN], out);
 }
 
 /* ------------------------------------------------------------------------- keeping */
 
-idem_status flow_save_key(const idem__auth_flow *flow, idem__buf *out) {
-  idem__buf pem;
+idem_status flow_save_key(const idem__auth_flow *flow, idem_buf *out) {
+  idem_buf pem;
   if (!flow->bound || !flow->opts.put_key) return IDEM_OK;
-  idem__buf_init(&pem, &flow->alloc, PROOF_MAX);
+  idem_buf_init(&pem, &flow->alloc, PROOF_MAX);
   idem_status status = flow->opts.put_key(&pem, flow->opts.user);
   if (status == IDEM_OK) status = put_text(out, "proof_key", pem.data, pem.len);
   if (pem.data) flow_wipe(pem.data, pem.cap);
-  idem__buf_deinit(&pem);
+  idem_buf_deinit(&pem);
   return status;
 }
 

@@ -26,6 +26,8 @@ static const algorithm_row algorithms[IDEM__ALGORITHMS] = {
 
 idem__key_kind idem__algorithm_key(idem__algorithm algorithm) { return algorithms[algorithm].kind; }
 
+const char *idem__algorithm_name(idem__algorithm algorithm) { return algorithms[algorithm].name; }
+
 idem__signed idem__token_signed(const idem__token *token) {
   return (idem__signed){.text = token->text,
                         .len = token->len,
@@ -61,35 +63,34 @@ void idem__key_unref(idem__key *key) {
 }
 
 /* A number or point, base64url: appended as a member if its bytes are so many. */
-static bool put_bytes(idem__buf *out, yyjson_val *jwk, const char *name, size_t least,
-                      size_t most) {
+static bool put_bytes(idem_buf *out, yyjson_val *jwk, const char *name, size_t least, size_t most) {
   char room[RSA_BYTES_MAX + 1];
-  idem__buf bytes;
+  idem_buf bytes;
   yyjson_val *value = yyjson_obj_get(jwk, name);
   const char *text = yyjson_get_str(value);
-  idem__buf_fixed(&bytes, room, most);
+  idem_buf_fixed(&bytes, room, most);
   if (!text) return false;
-  if (idem__base64_decode(&bytes, text, yyjson_get_len(value), IDEM__BASE64_URL) != IDEM_OK)
+  if (idem_base64_decode(&bytes, text, yyjson_get_len(value), IDEM_BASE64_URL) != IDEM_OK)
     return false;
   size_t zeros = 0; /* some write one before a number, which makes it no larger */
   while (most > least && zeros < bytes.len && room[zeros] == 0) zeros++;
   if (bytes.len - zeros < least) return false;
-  return idem__buf_printf(out, ",\"%s\":\"%s\"", name, text) == IDEM_OK;
+  return idem_buf_printf(out, ",\"%s\":\"%s\"", name, text) == IDEM_OK;
 }
 
-static bool put_rsa(idem__buf *out, yyjson_val *jwk, idem__key_kind *kind) {
+static bool put_rsa(idem_buf *out, yyjson_val *jwk, idem__key_kind *kind) {
   *kind = IDEM__KEY_RSA;
-  return idem__buf_puts(out, "{\"kty\":\"RSA\"") == IDEM_OK &&
+  return idem_buf_puts(out, "{\"kty\":\"RSA\"") == IDEM_OK &&
          put_bytes(out, jwk, "n", RSA_BYTES_MIN, RSA_BYTES_MAX) &&
          put_bytes(out, jwk, "e", 1, EXPONENT_BYTES_MAX);
 }
 
-static bool put_curve(idem__buf *out, yyjson_val *jwk, const char *type, const char *curve) {
-  return idem__buf_printf(out, "{\"kty\":\"%s\",\"crv\":\"%s\"", type, curve) == IDEM_OK &&
+static bool put_curve(idem_buf *out, yyjson_val *jwk, const char *type, const char *curve) {
+  return idem_buf_printf(out, "{\"kty\":\"%s\",\"crv\":\"%s\"", type, curve) == IDEM_OK &&
          yyjson_equals_str(yyjson_obj_get(jwk, "crv"), curve);
 }
 
-static bool put_ec(idem__buf *out, yyjson_val *jwk, idem__key_kind *kind) {
+static bool put_ec(idem_buf *out, yyjson_val *jwk, idem__key_kind *kind) {
   bool long_one = yyjson_equals_str(yyjson_obj_get(jwk, "crv"), "P-384");
   size_t size = long_one ? 48 : 32;
   *kind = long_one ? IDEM__KEY_P384 : IDEM__KEY_P256;
@@ -97,19 +98,18 @@ static bool put_ec(idem__buf *out, yyjson_val *jwk, idem__key_kind *kind) {
          put_bytes(out, jwk, "x", size, size) && put_bytes(out, jwk, "y", size, size);
 }
 
-static bool put_okp(idem__buf *out, yyjson_val *jwk, idem__key_kind *kind) {
+static bool put_okp(idem_buf *out, yyjson_val *jwk, idem__key_kind *kind) {
   *kind = IDEM__KEY_ED25519;
   return put_curve(out, jwk, "OKP", "Ed25519") && put_bytes(out, jwk, "x", 32, 32);
 }
 
-/* What the key is made of, as a JWK of our own; false: it is none that can verify anything here. */
-static bool put_jwk(idem__buf *out, yyjson_val *jwk, idem__key_kind *kind) {
+bool idem__jwk_put(idem_buf *out, yyjson_val *jwk, idem__key_kind *kind) {
   yyjson_val *type = yyjson_obj_get(jwk, "kty");
   bool made = yyjson_equals_str(type, "RSA")   ? put_rsa(out, jwk, kind)
               : yyjson_equals_str(type, "EC")  ? put_ec(out, jwk, kind)
               : yyjson_equals_str(type, "OKP") ? put_okp(out, jwk, kind)
                                                : false;
-  return made && idem__buf_put(out, "}", 2) == IDEM_OK;
+  return made && idem_buf_put(out, "}", 2) == IDEM_OK;
 }
 
 /* It is for signatures, as far as it says. */
@@ -147,7 +147,7 @@ static idem__key *find_same(const set_reader *self, const char *id, size_t id_le
 }
 
 static idem_status make_key(const set_reader *self, idem__key_kind kind, idem__algorithm only,
-                            const char *id, size_t id_len, const idem__buf *jwk, idem__key **out) {
+                            const char *id, size_t id_len, const idem_buf *jwk, idem__key **out) {
   idem__key *key = *out = idem__calloc(self->alloc, sizeof *key);
   if (!key) return IDEM_E_NOMEM;
   atomic_init(&key->refs, 1);
@@ -164,9 +164,9 @@ static idem_status make_key(const set_reader *self, idem__key_kind kind, idem__a
 /* Keys that nothing can be done with are passed over: INVAL. */
 static idem_status add_key(const set_reader *self, yyjson_val *entry) {
   char room[2048];
-  idem__buf jwk;
+  idem_buf jwk;
   idem__key_kind kind;
-  idem__buf_fixed(&jwk, room, sizeof room);
+  idem_buf_fixed(&jwk, room, sizeof room);
   yyjson_val *named = yyjson_obj_get(entry, "alg"), *kid = yyjson_obj_get(entry, "kid");
   const char *id = yyjson_get_str(kid);
   size_t id_len = yyjson_get_len(kid);
@@ -174,7 +174,7 @@ static idem_status add_key(const set_reader *self, yyjson_val *entry) {
       named ? idem__algorithm_find(yyjson_get_str(named) ? yyjson_get_str(named) : "",
                                    yyjson_get_len(named))
             : IDEM__ALGORITHMS;
-  if (!is_for_signatures(entry) || !put_jwk(&jwk, entry, &kind)) return IDEM_E_INVAL;
+  if (!is_for_signatures(entry) || !idem__jwk_put(&jwk, entry, &kind)) return IDEM_E_INVAL;
   if (named && (only == IDEM__ALGORITHMS || idem__algorithm_key(only) != kind)) return IDEM_E_INVAL;
   if (kid && (!id || !id_len || id_len > IDEM__KEY_ID_BYTES || memchr(id, 0, id_len)))
     return IDEM_E_INVAL;

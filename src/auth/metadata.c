@@ -10,15 +10,15 @@
 
 static char *join(const idem_alloc *alloc, const idem__auth_url *url, const char *before,
                   size_t path_len, const char *behind, idem_status *status) {
-  idem__buf text;
-  idem__buf_init(&text, alloc, url->origin_len + strlen(before) + path_len + strlen(behind) + 1);
-  *status = idem__buf_put(&text, url->origin, url->origin_len);
-  if (*status == IDEM_OK) *status = idem__buf_put(&text, before, strlen(before));
-  if (*status == IDEM_OK) *status = idem__buf_put(&text, url->path, path_len);
-  if (*status == IDEM_OK) *status = idem__buf_put(&text, behind, strlen(behind));
+  idem_buf text;
+  idem_buf_init(&text, alloc, url->origin_len + strlen(before) + path_len + strlen(behind) + 1);
+  *status = idem_buf_put(&text, url->origin, url->origin_len);
+  if (*status == IDEM_OK) *status = idem_buf_put(&text, before, strlen(before));
+  if (*status == IDEM_OK) *status = idem_buf_put(&text, url->path, path_len);
+  if (*status == IDEM_OK) *status = idem_buf_put(&text, behind, strlen(behind));
   char *made = *status == IDEM_OK ? idem__strndup(alloc, text.data, text.len) : NULL;
   if (!made) *status = IDEM_E_NOMEM;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return made;
 }
 
@@ -94,18 +94,18 @@ static bool lists(yyjson_val *root, const char *name, const char *wanted) {
 static char *take_words(const idem_alloc *alloc, yyjson_val *root, const char *name,
                         idem_status *status) {
   yyjson_arr_iter all = yyjson_arr_iter_with(yyjson_obj_get(root, name));
-  idem__buf words;
+  idem_buf words;
   if (*status != IDEM_OK) return NULL;
-  idem__buf_init(&words, alloc, 65536);
+  idem_buf_init(&words, alloc, 65536);
   for (yyjson_val *one; *status == IDEM_OK && (one = yyjson_arr_iter_next(&all));) {
     const char *word = yyjson_get_str(one);
     if (!word || !*word || strlen(word) != yyjson_get_len(one) || strchr(word, ' ')) continue;
-    if (words.len) *status = idem__buf_puts(&words, " ");
-    if (*status == IDEM_OK) *status = idem__buf_put(&words, word, strlen(word));
+    if (words.len) *status = idem_buf_puts(&words, " ");
+    if (*status == IDEM_OK) *status = idem_buf_put(&words, word, strlen(word));
   }
   char *text = *status == IDEM_OK && words.len ? idem__strndup(alloc, words.data, words.len) : NULL;
   if (*status == IDEM_OK && words.len && !text) *status = IDEM_E_NOMEM;
-  idem__buf_deinit(&words);
+  idem_buf_deinit(&words);
   return text;
 }
 

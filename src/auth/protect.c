@@ -11,16 +11,16 @@ static const char well_known[] = "/.well-known/oauth-protected-resource";
 
 /* --------------------------------------------------------------- documents */
 
-static idem_status put_string(idem__buf *out, const char *before, const char *text, size_t len) {
-  idem_status status = idem__buf_put(out, before, strlen(before));
-  return status == IDEM_OK ? idem__text_json_string(out, text, len) : status;
+static idem_status put_string(idem_buf *out, const char *before, const char *text, size_t len) {
+  idem_status status = idem_buf_put(out, before, strlen(before));
+  return status == IDEM_OK ? idem_text_json_string(out, text, len) : status;
 }
 
-static idem_status put_issuers(const idem__protected *self, idem__buf *out) {
-  idem_status status = idem__buf_puts(out, ",\"authorization_servers\":[");
+static idem_status put_issuers(const idem__protected *self, idem_buf *out) {
+  idem_status status = idem_buf_puts(out, ",\"authorization_servers\":[");
   for (size_t i = 0; i < self->issuer_count && status == IDEM_OK; i++)
     status = put_string(out, i ? "," : "", self->issuers[i], strlen(self->issuers[i]));
-  return status == IDEM_OK ? idem__buf_puts(out, "]") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "]") : status;
 }
 
 static bool has_scope(const char *scopes, const char *end, const char *scope, size_t len) {
@@ -32,25 +32,48 @@ static bool has_scope(const char *scopes, const char *end, const char *scope, si
 }
 
 /* Each once, where it is first. */
-static idem_status put_scopes(const char *scopes, idem__buf *out) {
+static idem_status put_scopes(const char *scopes, idem_buf *out) {
   const char *before = "", *all = scopes;
-  idem_status status = idem__buf_puts(out, ",\"scopes_supported\":[");
+  idem_status status = idem_buf_puts(out, ",\"scopes_supported\":[");
   for (size_t len; status == IDEM_OK && *(scopes += strspn(scopes, " ")); scopes += len) {
     len = strcspn(scopes, " ");
     if (has_scope(all, scopes, scopes, len)) continue;
     status = put_string(out, before, scopes, len);
     before = ",";
   }
-  return status == IDEM_OK ? idem__buf_puts(out, "]") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "]") : status;
 }
 
-idem_status idem__protected_document(const idem__protected *self, idem__buf *out) {
+/* Words that stand between `before` and `after`, each of these algorithms. */
+static idem_status put_algorithms(const idem__protected *self, idem_buf *out, const char *before,
+                                  const char *between, const char *after) {
+  idem_status status = idem_buf_put(out, before, strlen(before));
+  const char *gap = "";
+  for (unsigned i = 0; i < IDEM__ALGORITHMS && status == IDEM_OK; i++) {
+    if (self->proof_algorithms && !(self->proof_algorithms >> i & 1u)) continue;
+    status = idem_buf_printf(out, "%s%s", gap, idem__algorithm_name((idem__algorithm)i));
+    gap = between;
+  }
+  return status == IDEM_OK ? idem_buf_put(out, after, strlen(after)) : status;
+}
+
+static idem_status put_proofs(const idem__protected *self, idem_buf *out) {
+  if (!self->offers_proofs && !self->wants_proofs) return IDEM_OK;
+  idem_status status =
+      put_algorithms(self, out, ",\"dpop_signing_alg_values_supported\":[\"", "\",\"", "\"]");
+  return status == IDEM_OK && self->wants_proofs
+             ? idem_buf_puts(out, ",\"dpop_bound_access_tokens_required\":true")
+             : status;
+}
+
+idem_status idem__protected_document(const idem__protected *self, idem_buf *out) {
   idem_status status = put_string(out, "{\"resource\":", self->resource, strlen(self->resource));
   if (status == IDEM_OK) status = put_issuers(self, out);
   if (status == IDEM_OK && self->scopes && *self->scopes) status = put_scopes(self->scopes, out);
   if (status == IDEM_OK && self->name)
     status = put_string(out, ",\"resource_name\":", self->name, strlen(self->name));
-  return status == IDEM_OK ? idem__buf_puts(out, ",\"bearer_methods_supported\":[\"header\"]}")
+  if (status == IDEM_OK) status = put_proofs(self, out);
+  return status == IDEM_OK ? idem_buf_puts(out, ",\"bearer_methods_supported\":[\"header\"]}")
                            : status;
 }
 
@@ -66,41 +89,49 @@ static size_t path_of(const idem__auth_url *url) {
 idem_status idem__protected_paths(const idem__protected *self, const idem_alloc *alloc,
                                   char *paths[2]) {
   idem__auth_url url;
-  idem__buf text;
+  idem_buf text;
   paths[0] = paths[1] = NULL;
   if (!idem__auth_url_parse(self->resource, &url)) return IDEM_E_INVAL;
   paths[0] = idem__strndup(alloc, well_known, sizeof well_known - 1);
   if (!paths[0] || !path_of(&url)) return paths[0] ? IDEM_OK : IDEM_E_NOMEM;
-  idem__buf_init(&text, alloc, sizeof well_known + url.path_len);
-  idem_status status = idem__buf_put(&text, well_known, sizeof well_known - 1);
-  if (status == IDEM_OK) status = idem__buf_put(&text, url.path, path_of(&url));
+  idem_buf_init(&text, alloc, sizeof well_known + url.path_len);
+  idem_status status = idem_buf_put(&text, well_known, sizeof well_known - 1);
+  if (status == IDEM_OK) status = idem_buf_put(&text, url.path, path_of(&url));
   if (status == IDEM_OK) paths[1] = idem__strndup(alloc, text.data, text.len);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return paths[1] ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-static idem_status put_place(const idem__protected *self, idem__buf *out) {
+static idem_status put_place(const idem__protected *self, idem_buf *out) {
   idem__auth_url url;
   if (!idem__auth_url_parse(self->resource, &url)) return IDEM_E_INVAL;
-  return idem__buf_printf(out, " resource_metadata=\"%.*s%s%.*s\"", (int)url.origin_len, url.origin,
-                          well_known, (int)path_of(&url), url.path);
+  return idem_buf_printf(out, " resource_metadata=\"%.*s%s%.*s\"", (int)url.origin_len, url.origin,
+                         well_known, (int)path_of(&url), url.path);
 }
 
 /* -------------------------------------------------------------- challenges */
 
-static idem_status put_member(idem__buf *out, const char *name, const char *value) {
-  return value && *value ? idem__buf_printf(out, ", %s=\"%s\"", name, value) : IDEM_OK;
+static idem_status put_member(idem_buf *out, const char *name, const char *value) {
+  return value && *value ? idem_buf_printf(out, ", %s=\"%s\"", name, value) : IDEM_OK;
 }
 
-idem_status idem__protected_challenge(const idem__protected *self, idem__buf *out,
+/* The other way to show a token, in a word. */
+static idem_status put_beside(const idem__protected *self, idem_buf *out, bool proof) {
+  if (proof || !self->offers_proofs) return IDEM_OK;
+  return put_algorithms(self, out, ", DPoP algs=\"", " ", "\"");
+}
+
+idem_status idem__protected_challenge(const idem__protected *self, idem_buf *out,
                                       const idem__bearer_challenge *challenge) {
-  const char *scheme = challenge->scheme ? challenge->scheme : "Bearer";
-  idem_status status = idem__buf_put(out, scheme, strlen(scheme));
+  bool proof = challenge->proof || self->wants_proofs;
+  idem_status status = proof ? idem_buf_puts(out, "DPoP") : idem_buf_puts(out, "Bearer");
   if (status == IDEM_OK) status = put_place(self, out);
   if (status == IDEM_OK) status = put_member(out, "scope", challenge->scope);
   if (status == IDEM_OK) status = put_member(out, "error", challenge->error);
   if (status == IDEM_OK) status = put_member(out, "error_description", challenge->why);
-  if (status == IDEM_OK) status = idem__buf_put(out, "", 1);
+  if (status == IDEM_OK && proof) status = put_algorithms(self, out, ", algs=\"", " ", "\"");
+  if (status == IDEM_OK && !challenge->alone) status = put_beside(self, out, proof);
+  if (status == IDEM_OK) status = idem_buf_put(out, "", 1);
   if (status == IDEM_OK) out->len--;
   return status;
 }

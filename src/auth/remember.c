@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct remembered_token {
-  idem__list link;
+  idem_list link;
   idem__token_digest digest;
   idem__grant *grant;
   idem__key *key; /* NULL: none said so */
@@ -16,8 +16,8 @@ typedef struct remembered_token {
 void idem__remembered_init(idem__remembered *self, const idem_alloc *alloc,
                            const uint64_t secret[2]) {
   *self = (idem__remembered){.alloc = *alloc, .secret = {secret[0], secret[1]}};
-  idem__map_init(&self->map, &self->alloc, secret[0]);
-  idem__list_init(&self->oldest);
+  idem_map_init(&self->map, &self->alloc, secret[0]);
+  idem_list_init(&self->oldest);
 }
 
 static size_t bytes_of(const remembered_token *token) {
@@ -25,8 +25,8 @@ static size_t bytes_of(const remembered_token *token) {
 }
 
 static void forget(idem__remembered *self, remembered_token *token) {
-  idem__map_remove(&self->map, (const char *)&token->digest, sizeof token->digest);
-  idem__list_remove(&token->link);
+  idem_map_remove(&self->map, (const char *)&token->digest, sizeof token->digest);
+  idem_list_remove(&token->link);
   self->bytes -= bytes_of(token);
   idem__grant_unref(token->grant);
   idem__key_unref(token->key);
@@ -34,14 +34,13 @@ static void forget(idem__remembered *self, remembered_token *token) {
 }
 
 static remembered_token *first_of(idem__remembered *self) {
-  return idem__list_empty(&self->oldest)
-             ? NULL
-             : IDEM__CONTAINER(self->oldest.next, remembered_token, link);
+  return idem_list_empty(&self->oldest) ? NULL
+                                        : IDEM_CONTAINER(self->oldest.next, remembered_token, link);
 }
 
 void idem__remembered_deinit(idem__remembered *self) {
   for (remembered_token *token; (token = first_of(self));) forget(self, token);
-  idem__map_deinit(&self->map);
+  idem_map_deinit(&self->map);
 }
 
 /* ---------------------------------------------------------------- digests */
@@ -78,7 +77,7 @@ idem__token_digest idem__remembered_digest(const idem__remembered *self, const c
 
 idem__grant *idem__remembered_find(idem__remembered *self, idem__token_digest digest,
                                    uint64_t now_s) {
-  remembered_token *token = idem__map_get(&self->map, (const char *)&digest, sizeof digest);
+  remembered_token *token = idem_map_get(&self->map, (const char *)&digest, sizeof digest);
   if (!token) return NULL;
   bool retired = token->key && atomic_load_explicit(&token->key->retired, memory_order_relaxed);
   if (!retired && now_s < token->until_s) return token->grant;
@@ -96,7 +95,7 @@ static void make_room(idem__remembered *self, size_t bytes) {
 
 void idem__remembered_add(idem__remembered *self, idem__token_digest digest, idem__grant *grant,
                           idem__key *key, uint64_t until_s) {
-  remembered_token *known = idem__map_get(&self->map, (const char *)&digest, sizeof digest);
+  remembered_token *known = idem_map_get(&self->map, (const char *)&digest, sizeof digest);
   if (known) forget(self, known);
   remembered_token *token = idem__malloc(&self->alloc, sizeof *token);
   if (!token) return;
@@ -105,13 +104,13 @@ void idem__remembered_add(idem__remembered *self, idem__token_digest digest, ide
                               .key = key,
                               .until_s = until_s < grant->ends_s ? until_s : grant->ends_s};
   make_room(self, bytes_of(token));
-  if (idem__map_put(&self->map, (const char *)&token->digest, sizeof token->digest, token) !=
+  if (idem_map_put(&self->map, (const char *)&token->digest, sizeof token->digest, token) !=
       IDEM_OK) {
     idem__free(&self->alloc, token);
     return;
   }
   idem__grant_ref(grant);
   idem__key_ref(key);
-  idem__list_append(&self->oldest, &token->link);
+  idem_list_append(&self->oldest, &token->link);
   self->bytes += bytes_of(token);
 }

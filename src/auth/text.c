@@ -10,19 +10,19 @@ static bool is_unreserved(char c) {
          c == '.' || c == '_' || c == '~';
 }
 
-static idem_status put_encoded(idem__buf *out, const char *text) {
+static idem_status put_encoded(idem_buf *out, const char *text) {
   idem_status status = IDEM_OK;
   for (; *text && status == IDEM_OK; text++)
-    status = is_unreserved(*text) ? idem__buf_put(out, text, 1)
-                                  : idem__buf_printf(out, "%%%02X", (unsigned)(uint8_t)*text);
+    status = is_unreserved(*text) ? idem_buf_put(out, text, 1)
+                                  : idem_buf_printf(out, "%%%02X", (unsigned)(uint8_t)*text);
   return status;
 }
 
-idem_status idem__auth_form_add(idem__buf *form, const char *name, const char *value) {
+idem_status idem__auth_form_add(idem_buf *form, const char *name, const char *value) {
   if (!value) return IDEM_OK;
-  idem_status status = form->len ? idem__buf_puts(form, "&") : IDEM_OK;
+  idem_status status = form->len ? idem_buf_puts(form, "&") : IDEM_OK;
   if (status == IDEM_OK) status = put_encoded(form, name);
-  if (status == IDEM_OK) status = idem__buf_puts(form, "=");
+  if (status == IDEM_OK) status = idem_buf_puts(form, "=");
   return status == IDEM_OK ? put_encoded(form, value) : status;
 }
 
@@ -32,14 +32,14 @@ static bool decode(char *text, size_t *len) {
   for (size_t at = 0; at < *len; at++, to++) {
     text[to] = text[at] == '+' ? ' ' : text[at];
     if (text[at] != '%') continue;
-    int high = at + 2 < *len ? idem__hex_value(text[at + 1]) : -1;
-    int low = at + 2 < *len ? idem__hex_value(text[at + 2]) : -1;
+    int high = at + 2 < *len ? idem_hex_value(text[at + 1]) : -1;
+    int low = at + 2 < *len ? idem_hex_value(text[at + 2]) : -1;
     if (high < 0 || low < 0) return false;
     text[to] = (char)(high * 16 + low);
     at += 2;
   }
   *len = to;
-  return !memchr(text, 0, to) && idem__utf8_valid(text, to);
+  return !memchr(text, 0, to) && idem_utf8_valid(text, to);
 }
 
 static char *decoded(const idem_alloc *alloc, const char *text, size_t len) {
@@ -147,26 +147,26 @@ bool idem__auth_scope_has(const char *whole, const char *part) {
   return true;
 }
 
-static idem_status add_words(idem__buf *out, const char *words) {
+static idem_status add_words(idem_buf *out, const char *words) {
   idem_status status = IDEM_OK;
   for (size_t len; status == IDEM_OK && (len = next_word(&words)); words += len) {
-    status = idem__buf_put(out, "", 1); /* a text, for has_word */
+    status = idem_buf_put(out, "", 1); /* a text, for has_word */
     out->len--;
     if (status != IDEM_OK || has_word(out->data, words, len)) continue;
-    if (out->len) status = idem__buf_puts(out, " ");
-    if (status == IDEM_OK) status = idem__buf_put(out, words, len);
+    if (out->len) status = idem_buf_puts(out, " ");
+    if (status == IDEM_OK) status = idem_buf_put(out, words, len);
   }
   return status;
 }
 
 char *idem__auth_scope_union(const idem_alloc *alloc, const char *one, const char *other,
                              idem_status *status) {
-  idem__buf both;
-  idem__buf_init(&both, alloc, (one ? strlen(one) : 0) + (other ? strlen(other) : 0) + 3);
+  idem_buf both;
+  idem_buf_init(&both, alloc, (one ? strlen(one) : 0) + (other ? strlen(other) : 0) + 3);
   *status = add_words(&both, one);
   if (*status == IDEM_OK) *status = add_words(&both, other);
   char *text = *status == IDEM_OK && both.len ? idem__strndup(alloc, both.data, both.len) : NULL;
   if (*status == IDEM_OK && both.len && !text) *status = IDEM_E_NOMEM;
-  idem__buf_deinit(&both);
+  idem_buf_deinit(&both);
   return text;
 }

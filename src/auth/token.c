@@ -1,6 +1,7 @@
-/* token.c - a JWT taken apart (RFC 7515, RFC 7519), within bounds: what it says, not whether that is so.
- * Headers by which a token would bring its own key or say where one is (jwk, jku, x5c, x5u) have no reader here. */
-#include "bearer.h"
+/* token.c - a JWT taken apart (RFC 7515, RFC 7519), within bounds: what it says, not whether that is so. Access tokens and proofs
+ * (RFC 9449) are both JWTs. Headers by which a token would bring its own key or say where one is (jwk, jku, x5c, x5u) have no
+ * reader here; that of a proof is proof_key.c's. Each part has one spelling: base64url is decoded strictly. */
+#include "proof.h"
 
 #include <string.h>
 
@@ -28,20 +29,21 @@ bool idem__token_is_jwt(const char *text, size_t len) {
 /* ------------------------------------------------------------------- parts */
 
 static idem_status decode_part(const idem_alloc *alloc, const char *text, size_t len, size_t most,
-                               idem__buf *out) {
-  idem__buf_init(out, alloc, most);
-  return idem__base64_decode(out, text, len, IDEM__BASE64_URL);
+                               idem_buf *out) {
+  idem_buf_init(out, alloc, most);
+  idem_status status = idem_base64_decode(out, text, len, IDEM_BASE64_URL);
+  return status == IDEM_E_LIMIT ? IDEM_E_INVAL : status;
 }
 
 static yyjson_doc *read_object(const idem_alloc *alloc, const char *text, size_t len, size_t most,
                                idem_status *status) {
-  idem__buf json;
+  idem_buf json;
   yyjson_alc alc = idem__json_alc(alloc);
   yyjson_doc *doc = NULL;
   *status = decode_part(alloc, text, len, most, &json);
   if (*status == IDEM_OK)
     doc = idem__json_read_text(json.len ? json.data : "", json.len, DEPTH_MAX, &alc, status);
-  idem__buf_deinit(&json);
+  idem_buf_deinit(&json);
   if (!doc || yyjson_is_obj(yyjson_doc_get_root(doc))) return doc;
   yyjson_doc_free(doc);
   *status = IDEM_E_INVAL;
@@ -49,11 +51,11 @@ static yyjson_doc *read_object(const idem_alloc *alloc, const char *text, size_t
 }
 
 /* Two members of one name are read differently by different readers: whoever looks at one wants there to be one. */
-static bool says_once(yyjson_doc *doc, const char *const *names) {
+bool idem__token_says_once(yyjson_val *object, const char *const *names) {
   size_t index, count;
   yyjson_val *key, *val;
   unsigned seen = 0;
-  idem_each_member(yyjson_doc_get_root(doc), index, count, key, val) {
+  idem_each_member(object, index, count, key, val) {
     for (size_t i = 0; names[i]; i++) {
       if (!yyjson_equals_str(key, names[i])) continue;
       if (seen >> i & 1u) return false;
@@ -63,6 +65,51 @@ static bool says_once(yyjson_doc *doc, const char *const *names) {
   }
   return true;
 }
+
+/* ------------------------------------------------------------------- kinds */
+
+/* What is wrong with one, as a sentence. */
+typedef struct token_kind {
+  size_t most;                                          /* bytes of it */
+  const char *const *header_names, *const *claim_names; /* each once, or it is refused */
+  const char *too_long, *no_jwt, *header, *twice, *critical, *encrypted, *unsigned_, *algorithm;
+  const char *claims, *signature;
+} token_kind;
+
+static const char *const token_header[] = {"alg", "typ", "kid", "crit", "enc", NULL};
+static const char *const token_claims[] = {"iss",   "aud", "exp", "nbf", "sub",
+                                           "scope", "scp", "cnf", NULL};
+static const token_kind access_token = {
+    .most = IDEM__TOKEN_BYTES,
+    .header_names = token_header,
+    .claim_names = token_claims,
+    .too_long = "the token is longer than any that is taken",
+    .no_jwt = "the token is no JWT",
+    .header = "the header of the token is no JSON object",
+    .twice = "the header of the token says something twice",
+    .critical = "the token asks for what is not understood here (crit)",
+    .encrypted = "the token is encrypted",
+    .unsigned_ = "the token does not say how it is signed",
+    .algorithm = "the token is signed in a way that is not taken",
+    .claims = "the claims of the token are no JSON object, or say something twice",
+    .signature = "the token has no signature that could be read"};
+
+static const char *const proof_header[] = {"alg", "typ", "jwk", "crit", "enc", NULL};
+static const char *const proof_claims[] = {"jti", "htm", "htu", "iat", "ath", "nonce", NULL};
+static const token_kind proof = {
+    .most = IDEM__PROOF_BYTES,
+    .header_names = proof_header,
+    .claim_names = proof_claims,
+    .too_long = "the proof is longer than any that is taken",
+    .no_jwt = "the proof is no JWT",
+    .header = "the header of the proof is no JSON object",
+    .twice = "the header of the proof says something twice",
+    .critical = "the proof asks for what is not understood here (crit)",
+    .encrypted = "the proof is encrypted",
+    .unsigned_ = "the proof does not say how it is signed",
+    .algorithm = "the proof is signed in a way that is not taken",
+    .claims = "the claims of the proof are no JSON object, or say something twice",
+    .signature = "the proof has no signature that could be read"};
 
 /* ------------------------------------------------------------------ header */
 
@@ -77,61 +124,67 @@ static const char *read_key_id(idem__token *token, yyjson_val *root) {
 }
 
 /* What is wrong with it; NULL: nothing. */
-static const char *read_header(idem__token *token) {
-  static const char *const names[] = {"alg", "typ", "kid", "crit", "enc", NULL};
+static const char *read_header(const token_kind *kind, idem__token *token) {
   yyjson_val *root = yyjson_doc_get_root(token->header);
   yyjson_val *algorithm = yyjson_obj_get(root, "alg");
-  if (!says_once(token->header, names)) return "the header of the token says something twice";
-  if (yyjson_obj_get(root, "crit")) return "the token asks for what is not understood here (crit)";
-  if (yyjson_obj_get(root, "enc")) return "the token is encrypted";
-  if (!yyjson_is_str(algorithm)) return "the token does not say how it is signed";
+  if (!idem__token_says_once(root, kind->header_names)) return kind->twice;
+  if (yyjson_obj_get(root, "crit")) return kind->critical;
+  if (yyjson_obj_get(root, "enc")) return kind->encrypted;
+  if (!yyjson_is_str(algorithm)) return kind->unsigned_;
   token->algorithm = idem__algorithm_find(yyjson_get_str(algorithm), yyjson_get_len(algorithm));
-  if (token->algorithm == IDEM__ALGORITHMS) return "the token is signed in a way that is not taken";
-  return read_key_id(token, root);
+  if (token->algorithm == IDEM__ALGORITHMS) return kind->algorithm;
+  return kind == &access_token ? read_key_id(token, root) : NULL; /* a proof brings its key */
 }
 
 /* ------------------------------------------------------------------- story */
 
-static const char claims_fault[] =
-    "the claims of the token are no JSON object, or say something twice";
-
-static const char *read_parts(idem__token *token, const idem_alloc *alloc, idem_status *status) {
-  static const char *const names[] = {"iss",   "aud", "exp", "nbf", "sub",
-                                      "scope", "scp", "cnf", NULL};
+static const char *read_parts(const token_kind *kind, idem__token *token, const idem_alloc *alloc,
+                              idem_status *status) {
   const char *text = token->text, *end = text + token->len;
   const char *first = memchr(text, '.', token->len);
   const char *second = first ? memchr(first + 1, '.', (size_t)(end - first - 1)) : NULL;
   *status = IDEM_E_INVAL;
-  if (!second || memchr(second + 1, '.', (size_t)(end - second - 1))) return "the token is no JWT";
+  if (!second || memchr(second + 1, '.', (size_t)(end - second - 1))) return kind->no_jwt;
   token->signed_len = (size_t)(second - text);
   token->header = read_object(alloc, text, (size_t)(first - text), HEADER_BYTES, status);
-  if (!token->header) return "the header of the token is no JSON object";
-  const char *fault = read_header(token);
+  if (!token->header) return kind->header;
+  const char *fault = read_header(kind, token);
   *status = fault ? IDEM_E_INVAL : IDEM_OK;
   if (fault) return fault;
-  token->claims =
-      read_object(alloc, first + 1, (size_t)(second - first - 1), IDEM__TOKEN_BYTES, status);
-  if (token->claims && !says_once(token->claims, names)) *status = IDEM_E_INVAL;
-  if (*status != IDEM_OK) return claims_fault;
-  *status = decode_part(alloc, second + 1, (size_t)(end - second - 1), IDEM__TOKEN_BYTES,
-                        &token->signature);
+  token->claims = read_object(alloc, first + 1, (size_t)(second - first - 1), kind->most, status);
+  if (token->claims &&
+      !idem__token_says_once(yyjson_doc_get_root(token->claims), kind->claim_names))
+    *status = IDEM_E_INVAL;
+  if (*status != IDEM_OK) return kind->claims;
+  *status =
+      decode_part(alloc, second + 1, (size_t)(end - second - 1), kind->most, &token->signature);
   if (*status == IDEM_OK && !token->signature.len) *status = IDEM_E_INVAL;
-  return "the token has no signature that could be read";
+  return kind->signature;
+}
+
+static idem_status read_token(const token_kind *kind, const idem_alloc *alloc, const char *text,
+                              size_t len, idem__token *token, const char **why) {
+  idem_status status = IDEM_E_INVAL;
+  *token = (idem__token){.text = text, .len = len, .algorithm = IDEM__ALGORITHMS};
+  idem_buf_init(&token->signature, alloc, kind->most);
+  *why = kind->too_long;
+  if (len <= kind->most) *why = read_parts(kind, token, alloc, &status);
+  return status;
 }
 
 idem_status idem__token_read(const idem_alloc *alloc, const char *text, size_t len,
                              idem__token *token, const char **why) {
-  idem_status status = IDEM_E_INVAL;
-  *token = (idem__token){.text = text, .len = len, .algorithm = IDEM__ALGORITHMS};
-  idem__buf_init(&token->signature, alloc, IDEM__TOKEN_BYTES);
-  *why = "the token is longer than any that is taken";
-  if (len <= IDEM__TOKEN_BYTES) *why = read_parts(token, alloc, &status);
-  return status;
+  return read_token(&access_token, alloc, text, len, token, why);
+}
+
+idem_status idem__token_read_proof(const idem_alloc *alloc, const char *text, size_t len,
+                                   idem__token *token, const char **why) {
+  return read_token(&proof, alloc, text, len, token, why);
 }
 
 void idem__token_deinit(idem__token *token) {
   yyjson_doc_free(token->header);
   yyjson_doc_free(token->claims);
-  if (token->signature.alloc) idem__buf_deinit(&token->signature);
+  if (token->signature.alloc) idem_buf_deinit(&token->signature);
   *token = (idem__token){.text = NULL};
 }

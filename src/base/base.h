@@ -1,13 +1,14 @@
 /* base.h - what src/base offers the other folders: memory, a timer heap, text helpers, locks, counters;
- * and, by names.h, what it offers everybody: bounded buffers, lists, maps, redaction. Knows no JSON and no
- * operating system. See docs/internals/base.md. */
+ * and with them what everybody is offered (idem/text.h, idem/containers.h): bounded buffers, lists,
+ * maps, redaction. Knows no JSON and no operating system. See docs/internals/base.md. */
 #ifndef IDEM_BASE_PRIVATE_H
 #define IDEM_BASE_PRIVATE_H
 
 #include "hash.h"
-#include "names.h"
 
 #include <idem/base.h>
+#include <idem/containers.h>
+#include <idem/text.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 
@@ -35,8 +36,9 @@
 #define IDEM__UNLIKELY(condition) (condition)
 #endif
 
-/* Out of the way of the appends in text.h. */
-IDEM__COLD idem_status idem__buf_grow(idem__buf *buf, size_t extra);
+/* Out of the way of the appends in text.h. (By a macro, or linters would call it redundant.) */
+#define IDEM__DECLARE_COLD(declaration) IDEM__COLD declaration
+IDEM__DECLARE_COLD(idem_status idem_buf_grow(idem_buf *buf, size_t extra));
 
 /* ------------------------------------------------------------- memory */
 
@@ -77,12 +79,12 @@ idem__timer *idem__heap_first(const idem__heap *heap);        /* NULL when empty
 /* ----------------------------------------------------------- spare nodes */
 
 /* As a stack, linked by `next`: the one used last, which the cache still holds, first. */
-static inline void idem__spare_push(idem__list **top, idem__list *node) {
+static inline void idem__spare_push(idem_list **top, idem_list *node) {
   node->next = *top;
   *top = node;
 }
-static inline idem__list *idem__spare_pop(idem__list **top) {
-  idem__list *node = *top;
+static inline idem_list *idem__spare_pop(idem_list **top) {
+  idem_list *node = *top;
   if (node != NULL) *top = node->next;
   return node;
 }
@@ -110,11 +112,11 @@ void idem__lock_give(idem__lock *lock);
 
 /* HMAC-SHA-256 with a key of 32 bytes: hash longer ones first. */
 typedef struct idem__hmac {
-  idem__sha256 inner, outer;
+  idem_sha256 inner, outer;
 } idem__hmac;
-void idem__hmac_init(idem__hmac *hmac, const uint8_t key[IDEM__SHA256_BYTES]);
+void idem__hmac_init(idem__hmac *hmac, const uint8_t key[IDEM_SHA256_BYTES]);
 void idem__hmac_add(idem__hmac *hmac, const void *bytes, size_t len);
-void idem__hmac_end(idem__hmac *hmac, uint8_t tag[IDEM__SHA256_BYTES]);
+void idem__hmac_end(idem__hmac *hmac, uint8_t tag[IDEM_SHA256_BYTES]);
 /* In a time that does not depend on where they differ. */
 bool idem__equal_secret(const void *a, const void *b, size_t len);
 

@@ -9,18 +9,18 @@
 
 enum { SMALLEST = 256, PRINTF_STACK = 512 };
 
-void idem__buf_init(idem__buf *buf, const idem_alloc *alloc, size_t max) {
-  *buf = (idem__buf){.max = max, .alloc = alloc};
+void idem_buf_init(idem_buf *buf, const idem_alloc *alloc, size_t max) {
+  *buf = (idem_buf){.max = max, .alloc = alloc};
 }
 
-void idem__buf_deinit(idem__buf *buf) {
+void idem_buf_deinit(idem_buf *buf) {
   idem__free(buf->alloc, buf->data);
   buf->data = NULL;
   buf->len = buf->cap = 0;
 }
 
 /* The smallest doubling that holds `need`, never past max. `need` is at most max. */
-static size_t next_capacity(const idem__buf *buf, size_t need) {
+static size_t next_capacity(const idem_buf *buf, size_t need) {
   size_t cap = buf->cap < SMALLEST ? SMALLEST : buf->cap;
   while (cap < need) {
     if (cap > SIZE_MAX / 2) return buf->max;
@@ -29,7 +29,7 @@ static size_t next_capacity(const idem__buf *buf, size_t need) {
   return cap < buf->max ? cap : buf->max;
 }
 
-idem_status idem__buf_grow(idem__buf *buf, size_t extra) {
+idem_status idem_buf_grow(idem_buf *buf, size_t extra) {
   /* What a writer of JSON left of its working room may hold more than max. */
   if (buf->len > buf->max || extra > buf->max - buf->len) return IDEM_E_LIMIT;
   size_t need = buf->len + extra;
@@ -43,26 +43,26 @@ idem_status idem__buf_grow(idem__buf *buf, size_t extra) {
 }
 
 /* Shrinking may fail like any other allocation; then the memory simply stays. */
-static void shrink(idem__buf *buf, size_t keep) {
+static void shrink(idem_buf *buf, size_t keep) {
   char *data = idem__realloc(buf->alloc, buf->data, buf->cap, keep);
   if (!data) return;
   buf->data = data;
   buf->cap = keep;
 }
 
-void idem__buf_trim(idem__buf *buf, size_t keep) {
+void idem_buf_trim(idem_buf *buf, size_t keep) {
   if (buf->len || buf->cap <= keep) return;
   if (keep == 0)
-    idem__buf_deinit(buf);
+    idem_buf_deinit(buf);
   else
     shrink(buf, keep);
 }
 
-void idem__buf_fit(idem__buf *buf) {
+void idem_buf_fit(idem_buf *buf) {
   if (buf->len && buf->len < buf->cap) shrink(buf, buf->len);
 }
 
-void idem__buf_consume(idem__buf *buf, size_t n) {
+void idem_buf_consume(idem_buf *buf, size_t n) {
   if (n >= buf->len) {
     buf->len = 0;
     return;
@@ -73,37 +73,37 @@ void idem__buf_consume(idem__buf *buf, size_t n) {
 
 /* vsnprintf wants room for a NUL that must not count against max, so a long text is formatted
  * beside the buffer first. */
-static idem_status put_long(idem__buf *buf, size_t len, const char *format, va_list args)
+static idem_status put_long(idem_buf *buf, size_t len, const char *format, va_list args)
     IDEM_PRINTF(3, 0);
-static idem_status put_long(idem__buf *buf, size_t len, const char *format, va_list args) {
-  idem_status status = idem__buf_reserve(buf, len);
+static idem_status put_long(idem_buf *buf, size_t len, const char *format, va_list args) {
+  idem_status status = idem_buf_reserve(buf, len);
   if (status != IDEM_OK) return status;
   char *text = idem__malloc(buf->alloc, len + 1);
   if (!text) return IDEM_E_NOMEM;
   vsnprintf(text, len + 1, format, args);
-  status = idem__buf_put(buf, text, len);
+  status = idem_buf_put(buf, text, len);
   idem__free(buf->alloc, text);
   return status;
 }
 
-idem_status idem__buf_vprintf(idem__buf *buf, const char *format, va_list args) {
+idem_status idem_buf_vprintf(idem_buf *buf, const char *format, va_list args) {
   char text[PRINTF_STACK];
   va_list again;
   va_copy(again, args);
   int len = vsnprintf(text, sizeof text, format, args);
   idem_status status = IDEM_E_INVAL;
   if (len >= 0 && (size_t)len < sizeof text)
-    status = idem__buf_put(buf, text, (size_t)len);
+    status = idem_buf_put(buf, text, (size_t)len);
   else if (len >= 0)
     status = put_long(buf, (size_t)len, format, again);
   va_end(again);
   return status;
 }
 
-idem_status idem__buf_printf(idem__buf *buf, const char *format, ...) {
+idem_status idem_buf_printf(idem_buf *buf, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  idem_status status = idem__buf_vprintf(buf, format, args);
+  idem_status status = idem_buf_vprintf(buf, format, args);
   va_end(args);
   return status;
 }

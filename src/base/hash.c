@@ -21,10 +21,10 @@ static void find_secret(uint64_t secret[4]) {
   const uint64_t found[] = {(uint64_t)(uintptr_t)&making, (uint64_t)(uintptr_t)&now,
                             (uint64_t)(uintptr_t)heap,    (uint64_t)now.tv_sec,
                             (uint64_t)now.tv_nsec,        (uint64_t)clock()};
-  idem__sha256 sha;
-  idem__sha256_init(&sha);
-  idem__sha256_add(&sha, found, sizeof found);
-  idem__sha256_end(&sha, (uint8_t *)secret);
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, found, sizeof found);
+  idem_sha256_end(&sha, (uint8_t *)secret);
   free(heap);
 }
 #endif

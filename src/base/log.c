@@ -28,7 +28,7 @@ struct idem_log {
   idem_alloc alloc;
   idem__lock busy;
   atomic_size_t secret_count;
-  idem__secret secrets[SECRETS_MAX];
+  idem_secret secrets[SECRETS_MAX];
   atomic_int written; /* the least level that is written */
   atomic_int
       watched; /* the least level that is shown to `watch`; head.level is the lesser of the two */
@@ -75,7 +75,7 @@ idem_log_level idem_log_get_level(const idem_log *log) {
   return log ? (idem_log_level)load(&log->written) : IDEM_LOG_OFF;
 }
 
-bool idem__log_enabled(const idem_log *log, idem_log_level level) {
+bool idem_log_enabled(const idem_log *log, idem_log_level level) {
   return log && (unsigned)level < IDEM_LOG_OFF && (int)level >= load(&log->head.level);
 }
 
@@ -90,7 +90,7 @@ static void unlock(idem_log *log) { idem__lock_give(&log->busy); }
 enum { DAYS_TO_1970 = 719468, DAYS_IN_ERA = 146097, YEARS_IN_ERA = 400 };
 
 /* The Gregorian calendar repeats every 400 years; counted from March, the leap day comes last. */
-static idem_status put_timestamp(idem__buf *line, uint64_t wall_us) {
+static idem_status put_timestamp(idem_buf *line, uint64_t wall_us) {
   uint64_t seconds = wall_us / 1000000, days = seconds / 86400 + DAYS_TO_1970;
   unsigned rest = (unsigned)(seconds % 86400), micros = (unsigned)(wall_us % 1000000);
   unsigned day_of_era = (unsigned)(days % DAYS_IN_ERA);
@@ -101,18 +101,18 @@ static idem_status put_timestamp(idem__buf *line, uint64_t wall_us) {
   unsigned month = from_march < 10 ? from_march + 3 : from_march - 9;
   unsigned long long full_year =
       (unsigned long long)(days / DAYS_IN_ERA * YEARS_IN_ERA + year + (month <= 2 ? 1 : 0));
-  return idem__buf_printf(line, "%04llu-%02u-%02uT%02u:%02u:%02u.%06uZ", full_year, month, day,
-                          rest / 3600, rest / 60 % 60, rest % 60, micros);
+  return idem_buf_printf(line, "%04llu-%02u-%02uT%02u:%02u:%02u.%06uZ", full_year, month, day,
+                         rest / 3600, rest / 60 % 60, rest % 60, micros);
 }
 
-static void put_time(const idem_log *log, idem__buf *line) {
+static void put_time(const idem_log *log, idem_buf *line) {
   uint64_t now = log->opts.wall_us(log->opts.wall_ctx);
   unsigned of_day = (unsigned)(now / 1000000 % 86400);
   if (log->opts.brief_time)
-    idem__buf_printf(line, "%02u:%02u:%02u", of_day / 3600, of_day / 60 % 60, of_day % 60);
+    idem_buf_printf(line, "%02u:%02u:%02u", of_day / 3600, of_day / 60 % 60, of_day % 60);
   else
     put_timestamp(line, now);
-  idem__buf_puts(line, " ");
+  idem_buf_puts(line, " ");
 }
 
 /* -------------------------------------------------------------- fields */
@@ -126,19 +126,19 @@ typedef struct field {
 
 static void prepare(const idem_log *log, field *out, const char *text, size_t len, size_t max,
                     bool everything) {
-  idem__buf buf;
-  idem__buf_fixed(&buf, out->storage, sizeof out->storage);
+  idem_buf buf;
+  idem_buf_fixed(&buf, out->storage, sizeof out->storage);
   size_t secrets = atomic_load_explicit(&log->secret_count, memory_order_acquire);
-  idem__redact_cut(&buf, text, len, log->secrets, secrets, !everything);
-  out->len = idem__utf8_cut(buf.data, buf.len, max);
+  idem_redact_cut(&buf, text, len, log->secrets, secrets, !everything);
+  out->len = idem_utf8_cut(buf.data, buf.len, max);
   out->cut = out->len < buf.len || (buf.len == buf.max && len > buf.max);
 }
 
-typedef idem_status (*writer)(idem__buf *line, const field *f, size_t max);
+typedef idem_status (*writer)(idem_buf *line, const field *f, size_t max);
 
 /* Halves a field until it fits: escapes make hostile bytes up to six times as long, and the line
  * must still have room for its end. */
-static void put_field(idem__buf *line, const field *f, writer write) {
+static void put_field(idem_buf *line, const field *f, writer write) {
   size_t before = line->len;
   line->max -= TAIL_ROOM;
   line->cap -= TAIL_ROOM;
@@ -152,9 +152,9 @@ static void put_field(idem__buf *line, const field *f, writer write) {
 
 /* ---------------------------------------------------------------- text */
 
-static idem_status write_text(idem__buf *line, const field *f, size_t max) {
-  idem_status status = idem__text_escape(line, f->storage, f->len, max);
-  if (status == IDEM_OK && f->cut && f->len <= max) status = idem__buf_puts(line, "...");
+static idem_status write_text(idem_buf *line, const field *f, size_t max) {
+  idem_status status = idem_text_escape(line, f->storage, f->len, max);
+  if (status == IDEM_OK && f->cut && f->len <= max) status = idem_buf_puts(line, "...");
   return status;
 }
 
@@ -169,34 +169,34 @@ static bool stands_bare(const field *f) {
   return f->len > 0;
 }
 
-static idem_status write_quoted(idem__buf *line, const field *f, size_t max) {
+static idem_status write_quoted(idem_buf *line, const field *f, size_t max) {
   if (stands_bare(f)) return write_text(line, f, max);
-  idem_status status = idem__buf_puts(line, "\"");
-  size_t len = idem__utf8_cut(f->storage, f->len, max);
+  idem_status status = idem_buf_puts(line, "\"");
+  size_t len = idem_utf8_cut(f->storage, f->len, max);
   for (size_t i = 0; i < len && status == IDEM_OK;) {
     size_t n = 0;
     while (i + n < len && f->storage[i + n] != '"') n++;
-    status = idem__text_escape(line, f->storage + i, n, SIZE_MAX);
+    status = idem_text_escape(line, f->storage + i, n, SIZE_MAX);
     i += n;
-    if (status == IDEM_OK && i < len) status = idem__buf_puts(line, "\\\""), i++;
+    if (status == IDEM_OK && i < len) status = idem_buf_puts(line, "\\\""), i++;
   }
   if (status != IDEM_OK) return status;
-  return f->cut || len < f->len ? idem__buf_puts(line, "...\"") : idem__buf_puts(line, "\"");
+  return f->cut || len < f->len ? idem_buf_puts(line, "...\"") : idem_buf_puts(line, "\"");
 }
 
-static void put_text_field(idem__buf *line, const char *label, const field *f, writer write) {
+static void put_text_field(idem_buf *line, const char *label, const field *f, writer write) {
   size_t before = line->len;
-  idem__buf_put(line, label, strlen(label));
+  idem_buf_put(line, label, strlen(label));
   size_t start = line->len;
   put_field(line, f, write);
   if (line->len == start) line->len = before;
 }
 
-static void make_text(idem_log *log, const idem_log_record *record, idem__buf *line) {
+static void make_text(idem_log *log, const idem_log_record *record, idem_buf *line) {
   field f;
   const char *color = log->opts.color ? level_colors[record->level] : "";
   if (log->opts.wall_us) put_time(log, line);
-  idem__buf_printf(line, "%s%s%s ", color, level_words[record->level], *color ? "\x1b[0m" : "");
+  idem_buf_printf(line, "%s%s%s ", color, level_words[record->level], *color ? "\x1b[0m" : "");
   prepare(log, &f, record->message, strlen(record->message), MESSAGE_MAX, false);
   put_field(line, &f, write_text);
   if (record->id) {
@@ -215,20 +215,20 @@ static void make_text(idem_log *log, const idem_log_record *record, idem__buf *l
     prepare(log, &f, record->detail, record->detail_len, DETAIL_MAX, !record->plain);
     put_text_field(line, " detail=", &f, write_text);
   }
-  idem__buf_puts(line, "\n");
+  idem_buf_puts(line, "\n");
 }
 
 /* ---------------------------------------------------------------- JSON */
 
-static idem_status write_json(idem__buf *line, const field *f, size_t max) {
-  size_t len = idem__utf8_cut(f->storage, f->len, max);
-  idem_status status = idem__text_json_string(line, f->storage, len);
+static idem_status write_json(idem_buf *line, const field *f, size_t max) {
+  size_t len = idem_utf8_cut(f->storage, f->len, max);
+  idem_status status = idem_text_json_string(line, f->storage, len);
   if (status != IDEM_OK || (!f->cut && len == f->len)) return status;
   line->len--;
-  return idem__buf_puts(line, "...\"");
+  return idem_buf_puts(line, "...\"");
 }
 
-static void put_member(const idem_log *log, idem__buf *line, const char *label, const char *text,
+static void put_member(const idem_log *log, idem_buf *line, const char *label, const char *text,
                        size_t len, size_t max, bool everything) {
   if (!text) return;
   field f;
@@ -236,14 +236,14 @@ static void put_member(const idem_log *log, idem__buf *line, const char *label, 
   put_text_field(line, label, &f, write_json);
 }
 
-static void make_json(idem_log *log, const idem_log_record *record, idem__buf *line) {
-  idem__buf_puts(line, "{");
+static void make_json(idem_log *log, const idem_log_record *record, idem_buf *line) {
+  idem_buf_puts(line, "{");
   if (log->opts.wall_us) {
-    idem__buf_puts(line, "\"timestamp\":\"");
+    idem_buf_puts(line, "\"timestamp\":\"");
     put_timestamp(line, log->opts.wall_us(log->opts.wall_ctx));
-    idem__buf_puts(line, "\",");
+    idem_buf_puts(line, "\",");
   }
-  idem__buf_printf(line, "\"severity\":\"%s\"", level_names[record->level]);
+  idem_buf_printf(line, "\"severity\":\"%s\"", level_names[record->level]);
   const char *message = record->message, *peer = record->peer;
   put_member(log, line, ",\"message\":", message, strlen(message), MESSAGE_MAX, false);
   put_member(log, line, ",\"method\":", record->method, record->method_len, FIELD_MAX, true);
@@ -251,7 +251,7 @@ static void make_json(idem_log *log, const idem_log_record *record, idem__buf *l
   put_member(log, line, ",\"peer\":", peer, peer ? strlen(peer) : 0, FIELD_MAX, false);
   put_member(log, line, ",\"detail\":", record->detail, record->detail_len, DETAIL_MAX,
              !record->plain);
-  idem__buf_puts(line, "}\n");
+  idem_buf_puts(line, "}\n");
 }
 
 /* -------------------------------------------------------- entry points */
@@ -296,36 +296,36 @@ void idem_log_watch(idem_log *log, idem_log_level level, idem_log_watch_fn fn, v
 /* A line of the same record in JSON, for who looks on. */
 IDEM__COLD static void show(idem_log *log, const idem_log_record *record) {
   char storage[LINE_MAX_BYTES];
-  idem__buf line;
-  idem__buf_fixed(&line, storage, sizeof storage);
+  idem_buf line;
+  idem_buf_fixed(&line, storage, sizeof storage);
   make_json(log, record, &line);
   lock(log);
   if (log->watch) log->watch(record->level, line.data, line.len, log->watch_user);
   unlock(log);
 }
 
-static idem_status redact(const idem_log *log, idem__buf *out, const char *text, size_t len,
+static idem_status redact(const idem_log *log, idem_buf *out, const char *text, size_t len,
                           bool only_secrets) {
-  idem__redaction rules = {.keep_paths = true, .only_secrets = only_secrets};
+  idem_redaction rules = {.keep_paths = true, .only_secrets = only_secrets};
   if (log) {
     rules.secrets = log->secrets;
     rules.secret_count = atomic_load_explicit(&log->secret_count, memory_order_acquire);
   }
-  return idem__redact_by(out, text, len, &rules);
+  return idem_redact_by(out, text, len, &rules);
 }
 
-idem_status idem__log_redact(const idem_log *log, idem__buf *out, const char *text, size_t len) {
+idem_status idem_log_redact(const idem_log *log, idem_buf *out, const char *text, size_t len) {
   return redact(log, out, text, len, false);
 }
 
-idem_status idem__log_hide(const idem_log *log, idem__buf *out, const char *text, size_t len) {
+idem_status idem_log_hide(const idem_log *log, idem_buf *out, const char *text, size_t len) {
   return redact(log, out, text, len, true);
 }
 
 static void write_line(idem_log *log, const idem_log_record *record) {
   char storage[LINE_MAX_BYTES];
-  idem__buf line;
-  idem__buf_fixed(&line, storage, sizeof storage);
+  idem_buf line;
+  idem_buf_fixed(&line, storage, sizeof storage);
   if (log->opts.format == IDEM_LOG_JSON)
     make_json(log, record, &line);
   else
@@ -336,7 +336,7 @@ static void write_line(idem_log *log, const idem_log_record *record) {
 }
 
 void idem_log_write(idem_log *log, const idem_log_record *record) {
-  if (!idem__log_enabled(log, record->level)) return;
+  if (!idem_log_enabled(log, record->level)) return;
   idem_log_record copy = *record;
   if (!copy.message) copy.message = "";
   if ((int)copy.level >= load(&log->written)) write_line(log, &copy);
@@ -346,7 +346,7 @@ void idem_log_write(idem_log *log, const idem_log_record *record) {
 /* More is formatted than is written, so that a secret at the cut is still seen whole. */
 void idem_logf(idem_log *log, idem_log_level level, const char *message, const char *detail_format,
                ...) {
-  if (!idem__log_enabled(log, level)) return;
+  if (!idem_log_enabled(log, level)) return;
   char detail[FORMATTED_MAX];
   va_list args;
   va_start(args, detail_format);
@@ -360,7 +360,7 @@ void idem_logf(idem_log *log, idem_log_level level, const char *message, const c
 
 static bool knows_secret(const idem_log *log, size_t count, const char *secret, size_t len) {
   for (size_t i = 0; i < count; i++) {
-    const idem__secret *known = &log->secrets[i];
+    const idem_secret *known = &log->secrets[i];
     if (known->len == len && memcmp(known->text, secret, len) == 0) return true;
   }
   return false;
@@ -376,7 +376,7 @@ idem_status idem_log_add_secret(idem_log *log, const char *secret, size_t len) {
   bool known = knows_secret(log, count, secret, len);
   bool room = !known && count < SECRETS_MAX;
   if (room) {
-    log->secrets[count] = (idem__secret){.text = copy, .len = len};
+    log->secrets[count] = (idem_secret){.text = copy, .len = len};
     atomic_store_explicit(&log->secret_count, count + 1, memory_order_release);
   }
   unlock(log);
@@ -399,7 +399,7 @@ void idem_log_bucket_end(idem_log *log, idem_log_bucket *bucket) {
 
 void idem__log_limited(idem_log *log, const idem_log_record *record, idem_log_bucket *bucket,
                        uint64_t now_ms) {
-  if (!idem__log_enabled(log, record->level)) return;
+  if (!idem_log_enabled(log, record->level)) return;
   if (bucket->count == 0 || now_ms < bucket->start_ms || now_ms - bucket->start_ms >= WINDOW_MS) {
     idem_log_bucket_end(log, bucket);
     bucket->start_ms = now_ms;

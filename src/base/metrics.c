@@ -19,8 +19,8 @@ idem_status idem_metrics_new(const idem_alloc *alloc, idem_metrics **out) {
   if (!metrics) return IDEM_E_NOMEM;
   metrics->alloc = idem__alloc_or_default(alloc);
   /* The names are our own, so the seed need not be secret. */
-  idem__map_init(&metrics->methods.by_name, &metrics->alloc, 0);
-  idem__map_init(&metrics->tools.by_name, &metrics->alloc, 0);
+  idem_map_init(&metrics->methods.by_name, &metrics->alloc, 0);
+  idem_map_init(&metrics->tools.by_name, &metrics->alloc, 0);
   atomic_init(&metrics->methods.count, 0);
   atomic_init(&metrics->tools.count, 0);
   *out = metrics;
@@ -35,7 +35,7 @@ static void free_labels(idem__label_set *set, const idem_alloc *alloc) {
     idem__free(alloc, atomic_load_explicit(&label->row, memory_order_relaxed));
   }
   for (size_t i = 0; i < IDEM__LABEL_CHUNKS; i++) idem__free(alloc, set->chunks[i]);
-  idem__map_deinit(&set->by_name);
+  idem_map_deinit(&set->by_name);
 }
 
 void idem_metrics_free(idem_metrics *metrics) {
@@ -73,7 +73,7 @@ static idem_status add_label(idem__label_set *set, const idem_alloc *alloc, cons
   if (!label->name) return IDEM_E_NOMEM;
   label->name_len = len;
   label->number = (idem__method_label)count + 1;
-  status = idem__map_put(&set->by_name, label->name, len, label);
+  status = idem_map_put(&set->by_name, label->name, len, label);
   if (status != IDEM_OK) {
     idem__free(alloc, label->name);
     label->name = NULL;
@@ -87,8 +87,8 @@ static idem_status find_label(idem__label_set *set, const idem_alloc *alloc, con
                               size_t len, idem__method_label *label) {
   if (len == 5 && memcmp(name, "other", 5) == 0) return IDEM_OK;
   if (len > LABEL_NAME_MAX) return IDEM_E_LIMIT;
-  if (!idem__utf8_valid(name, len)) return IDEM_E_INVAL;
-  const idem__label *known = idem__map_get(&set->by_name, name, len);
+  if (!idem_utf8_valid(name, len)) return IDEM_E_INVAL;
+  const idem__label *known = idem_map_get(&set->by_name, name, len);
   size_t count = atomic_load_explicit(&set->count, memory_order_relaxed);
   if (!known) {
     idem_status status = add_label(set, alloc, name, len, count);

@@ -36,7 +36,7 @@ typedef struct idem__label_set {
   idem__row other;
   atomic_size_t count;                     /* stored after the label it makes visible */
   idem__label *chunks[IDEM__LABEL_CHUNKS]; /* read up to count only */
-  idem__map by_name;                       /* the owner's, for registering */
+  idem_map by_name;                        /* the owner's, for registering */
 } idem__label_set;
 
 struct idem_metrics {

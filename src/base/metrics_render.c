@@ -161,36 +161,36 @@ static idem_status collect(idem_metrics *const *metrics, size_t count, set_fn se
 
 /* ------------------------------------------------------------- writing */
 
-static idem_status put_head(idem__buf *out, const char *name, const char *type, const char *help) {
-  return idem__buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+static idem_status put_head(idem_buf *out, const char *name, const char *type, const char *help) {
+  return idem_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* In a label value backslash, quote and newline are escaped, and nothing else is. */
-static idem_status put_name(idem__buf *out, const total *sum) {
-  if (!sum->name) return idem__buf_puts(out, "other");
+static idem_status put_name(idem_buf *out, const total *sum) {
+  if (!sum->name) return idem_buf_puts(out, "other");
   idem_status status = IDEM_OK;
   for (size_t i = 0; i < sum->name_len && status == IDEM_OK; i++) {
     char c = sum->name[i];
     if (c == '\n')
-      status = idem__buf_puts(out, "\\n");
+      status = idem_buf_puts(out, "\\n");
     else if (c == '\\' || c == '"')
-      status = idem__buf_put(out, (char[]){'\\', c}, 2);
+      status = idem_buf_put(out, (char[]){'\\', c}, 2);
     else
-      status = idem__buf_put(out, &c, 1);
+      status = idem_buf_put(out, &c, 1);
   }
   return status;
 }
 
 /* name{method="m" then `labels` (which begins with a comma or is empty) and the number. */
-static idem_status put_count(idem__buf *out, const char *name, const char *label, const total *sum,
+static idem_status put_count(idem_buf *out, const char *name, const char *label, const total *sum,
                              const char *labels, uint64_t number) {
-  idem_status status = idem__buf_printf(out, "%s{%s=\"", name, label);
+  idem_status status = idem_buf_printf(out, "%s{%s=\"", name, label);
   if (status == IDEM_OK) status = put_name(out, sum);
   if (status != IDEM_OK) return status;
-  return idem__buf_printf(out, "\"%s} %llu\n", labels, (unsigned long long)number);
+  return idem_buf_printf(out, "\"%s} %llu\n", labels, (unsigned long long)number);
 }
 
-static idem_status put_notifications(idem__buf *out, const totals *all) {
+static idem_status put_notifications(idem_buf *out, const totals *all) {
   static const char *const name = "mcp_notifications_total";
   idem_status status = put_head(out, name, "counter", "Notifications received, by method.");
   for (size_t i = 0; i < all->count && status == IDEM_OK; i++)
@@ -199,7 +199,7 @@ static idem_status put_notifications(idem__buf *out, const totals *all) {
   return status;
 }
 
-static idem_status put_outcomes(idem__buf *out, const char *name, const char *help,
+static idem_status put_outcomes(idem_buf *out, const char *name, const char *help,
                                 const totals *all) {
   /* In the order of the alphabet, as other labels are. */
   static const struct {
@@ -224,12 +224,12 @@ static idem_status put_outcomes(idem__buf *out, const char *name, const char *he
   return status;
 }
 
-static idem_status put_sum(idem__buf *out, const char *name, const char *label, const total *sum) {
-  idem_status status = idem__buf_printf(out, "%s_sum{%s=\"", name, label);
+static idem_status put_sum(idem_buf *out, const char *name, const char *label, const total *sum) {
+  idem_status status = idem_buf_printf(out, "%s_sum{%s=\"", name, label);
   if (status == IDEM_OK) status = put_name(out, sum);
   if (status != IDEM_OK) return status;
-  return idem__buf_printf(out, "\"} %llu.%09llu\n", (unsigned long long)(sum->duration_ns / NANOS),
-                          (unsigned long long)(sum->duration_ns % NANOS));
+  return idem_buf_printf(out, "\"} %llu.%09llu\n", (unsigned long long)(sum->duration_ns / NANOS),
+                         (unsigned long long)(sum->duration_ns % NANOS));
 }
 
 /* `bucket` and `counted` are the family's name with _bucket and _count behind it. */
@@ -237,15 +237,15 @@ typedef struct histogram {
   const char *name, *bucket, *counted, *help;
 } histogram;
 
-static idem_status put_histogram(idem__buf *out, const histogram *of, const char *label,
+static idem_status put_histogram(idem_buf *out, const histogram *of, const char *label,
                                  const total *sum) {
   uint64_t so_far = 0;
   idem_status status = IDEM_OK;
   for (size_t i = 0; i <= IDEM__BUCKETS && status == IDEM_OK; i++) {
     char bound[32] = ",le=\"";
     const char *name = i < IDEM__BUCKETS ? bucket_names[i] : "+Inf";
-    idem__buf text = {.data = bound, .len = 5, .cap = sizeof bound - 1, .max = sizeof bound - 1};
-    idem__buf_printf(&text, "%s\"", name);
+    idem_buf text = {.data = bound, .len = 5, .cap = sizeof bound - 1, .max = sizeof bound - 1};
+    idem_buf_printf(&text, "%s\"", name);
     bound[text.len] = '\0';
     so_far += sum->buckets[i];
     status = put_count(out, of->bucket, label, sum, bound, so_far);
@@ -261,14 +261,14 @@ static bool has_requests(const total *sum) {
   return false;
 }
 
-static idem_status put_durations(idem__buf *out, const histogram *of, const totals *all) {
+static idem_status put_durations(idem_buf *out, const histogram *of, const totals *all) {
   idem_status status = put_head(out, of->name, "histogram", of->help);
   for (size_t i = 0; i < all->count && status == IDEM_OK; i++)
     if (has_requests(&all->items[i])) status = put_histogram(out, of, all->label, &all->items[i]);
   return status;
 }
 
-static idem_status put_errors(idem__buf *out, idem_metrics *const *metrics, size_t count) {
+static idem_status put_errors(idem_buf *out, idem_metrics *const *metrics, size_t count) {
   idem_status status =
       put_head(out, "idem_errors_total", "counter", "Error answers sent, by JSON-RPC code.");
   for (size_t i = 0; i <= IDEM__ERROR_CODES && status == IDEM_OK; i++) {
@@ -276,26 +276,26 @@ static idem_status put_errors(idem__buf *out, idem_metrics *const *metrics, size
     for (size_t k = 0; k < count; k++) sum += read_cell(&metrics[k]->errors[i]);
     if (i < IDEM__ERROR_CODES)
       status =
-          idem__buf_printf(out, "idem_errors_total{code=\"%d\"} %llu\n", idem__error_codes[i], sum);
+          idem_buf_printf(out, "idem_errors_total{code=\"%d\"} %llu\n", idem__error_codes[i], sum);
     else
-      status = idem__buf_printf(out, "idem_errors_total{code=\"other\"} %llu\n", sum);
+      status = idem_buf_printf(out, "idem_errors_total{code=\"other\"} %llu\n", sum);
   }
   return status;
 }
 
 /* The part that is taken away is read first, so that a gauge never falls below zero because of what
  * happens in between. */
-static idem_status put_family(idem__buf *out, const family *f, idem_metrics *const *metrics,
+static idem_status put_family(idem_buf *out, const family *f, idem_metrics *const *metrics,
                               size_t count) {
   uint64_t minus = f->minus == IDEM__M_COUNTERS ? 0 : idem__metrics_total(metrics, count, f->minus);
   uint64_t plus = idem__metrics_total(metrics, count, f->counter);
   idem_status status = put_head(out, f->name, f->type, f->help);
   if (status != IDEM_OK) return status;
-  return idem__buf_printf(out, "%s %llu\n", f->name,
-                          (unsigned long long)(plus > minus ? plus - minus : 0));
+  return idem_buf_printf(out, "%s %llu\n", f->name,
+                         (unsigned long long)(plus > minus ? plus - minus : 0));
 }
 
-static idem_status put_methods(idem__buf *out, const totals *methods) {
+static idem_status put_methods(idem_buf *out, const totals *methods) {
   static const histogram durations = {
       "mcp_request_duration_seconds", "mcp_request_duration_seconds_bucket",
       "mcp_request_duration_seconds_count", "Time from a request to its answer, by method."};
@@ -306,7 +306,7 @@ static idem_status put_methods(idem__buf *out, const totals *methods) {
   return status == IDEM_OK ? put_durations(out, &durations, methods) : status;
 }
 
-static idem_status put_tools(idem__buf *out, const totals *tools) {
+static idem_status put_tools(idem_buf *out, const totals *tools) {
   static const histogram durations = {
       "mcp_tool_duration_seconds", "mcp_tool_duration_seconds_bucket",
       "mcp_tool_duration_seconds_count", "Time from the call of a tool to its end, by tool."};
@@ -315,14 +315,14 @@ static idem_status put_tools(idem__buf *out, const totals *tools) {
   return status == IDEM_OK ? put_durations(out, &durations, tools) : status;
 }
 
-static idem_status put_all(idem__buf *out, const totals *methods, const totals *tools,
+static idem_status put_all(idem_buf *out, const totals *methods, const totals *tools,
                            idem_metrics *const *metrics, size_t count) {
   idem_status status = put_methods(out, methods);
   if (status == IDEM_OK) status = put_tools(out, tools);
   if (status == IDEM_OK) status = put_errors(out, metrics, count);
   for (size_t i = 0; i < sizeof families / sizeof *families && status == IDEM_OK; i++)
     status = put_family(out, &families[i], metrics, count);
-  return status == IDEM_OK ? idem__buf_put(out, "", 1) : status;
+  return status == IDEM_OK ? idem_buf_put(out, "", 1) : status;
 }
 
 idem_status idem_metrics_render(idem_metrics *const *metrics, size_t count, char **text,
@@ -331,15 +331,15 @@ idem_status idem_metrics_render(idem_metrics *const *metrics, size_t count, char
   *len = 0;
   if (count == 0) return IDEM_E_INVAL;
   totals methods = {0}, tools = {0};
-  idem__buf out;
-  idem__buf_init(&out, &metrics[0]->alloc, TEXT_MAX);
+  idem_buf out;
+  idem_buf_init(&out, &metrics[0]->alloc, TEXT_MAX);
   idem_status status = collect(metrics, count, methods_of, "method", &methods);
   if (status == IDEM_OK) status = collect(metrics, count, tools_of, "tool", &tools);
   if (status == IDEM_OK) status = put_all(&out, &methods, &tools, metrics, count);
   idem__free(&metrics[0]->alloc, methods.items);
   idem__free(&metrics[0]->alloc, tools.items);
   if (status != IDEM_OK) {
-    idem__buf_deinit(&out);
+    idem_buf_deinit(&out);
     return status;
   }
   *text = out.data;

@@ -9,9 +9,9 @@
 typedef struct scan {
   const char *text;
   size_t len;
-  const idem__secret *secrets;
+  const idem_secret *secrets;
   size_t secret_count;
-  idem__buf *out;
+  idem_buf *out;
   size_t copied;  /* text before this has been written */
   size_t url_end; /* inside the scheme, host and path of a URL until here */
   bool cut;       /* write what fits and then stop quietly */
@@ -23,7 +23,7 @@ typedef struct scan {
 
 static idem_status put(scan *s, const char *bytes, size_t len) {
   if (s->cut && len > s->out->max - s->out->len) len = s->out->max - s->out->len;
-  return idem__buf_put(s->out, bytes, len);
+  return idem_buf_put(s->out, bytes, len);
 }
 
 static bool full(const scan *s) { return s->cut && s->out->len == s->out->max; }
@@ -41,7 +41,7 @@ static idem_status replace(scan *s, size_t from, size_t end) {
 static size_t secret_at(const scan *s, size_t at) {
   size_t longest = 0;
   for (size_t i = 0; i < s->secret_count; i++) {
-    const idem__secret *secret = &s->secrets[i];
+    const idem_secret *secret = &s->secrets[i];
     if (secret->len <= longest || secret->len > s->len - at) continue;
     if (s->text[at] == secret->text[0] && memcmp(s->text + at, secret->text, secret->len) == 0)
       longest = secret->len;
@@ -303,14 +303,14 @@ static idem_status walk(scan *s, size_t stop, size_t rules) {
   return status;
 }
 
-idem_status idem__redact(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,
-                         size_t secret_count) {
+idem_status idem_redact(idem_buf *out, const char *text, size_t len, const idem_secret *secrets,
+                        size_t secret_count) {
   scan s = {.text = text, .len = len, .secrets = secrets, .secret_count = secret_count, .out = out};
   return walk(&s, len, sizeof all_rules / sizeof *all_rules);
 }
 
-idem_status idem__redact_by(idem__buf *out, const char *text, size_t len,
-                            const idem__redaction *rules) {
+idem_status idem_redact_by(idem_buf *out, const char *text, size_t len,
+                           const idem_redaction *rules) {
   scan s = {.text = text,
             .len = len,
             .secrets = rules->secrets,
@@ -321,8 +321,8 @@ idem_status idem__redact_by(idem__buf *out, const char *text, size_t len,
   return walk(&s, len, rules->only_secrets ? 1 : sizeof all_rules / sizeof *all_rules);
 }
 
-void idem__redact_cut(idem__buf *out, const char *text, size_t len, const idem__secret *secrets,
-                      size_t secret_count, bool only_secrets) {
+void idem_redact_cut(idem_buf *out, const char *text, size_t len, const idem_secret *secrets,
+                     size_t secret_count, bool only_secrets) {
   scan s = {.text = text,
             .len = len,
             .secrets = secrets,

@@ -68,7 +68,7 @@ static int read_hex(const char *text, size_t len, size_t digits) {
   int code = 0;
   if (len < digits) return -1;
   for (size_t i = 0; i < digits; i++) {
-    int digit = idem__hex_value(text[i]);
+    int digit = idem_hex_value(text[i]);
     if (digit < 0) return -1;
     code = code * 16 + digit;
   }

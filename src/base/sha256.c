@@ -47,14 +47,14 @@ static void compress(uint32_t state[8], const uint8_t *block) {
   for (size_t i = 0; i < 8; i++) state[i] += s[i];
 }
 
-void idem__sha256_init(idem__sha256 *sha) {
+void idem_sha256_init(idem_sha256 *sha) {
   static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   memcpy(sha->state, start, sizeof start);
   sha->len = 0;
 }
 
-void idem__sha256_add(idem__sha256 *sha, const void *bytes, size_t len) {
+void idem_sha256_add(idem_sha256 *sha, const void *bytes, size_t len) {
   const uint8_t *at = bytes;
   size_t filled = (size_t)(sha->len % 64);
   sha->len += len;
@@ -71,38 +71,38 @@ void idem__sha256_add(idem__sha256 *sha, const void *bytes, size_t len) {
   }
 }
 
-void idem__sha256_end(idem__sha256 *sha, uint8_t digest[IDEM__SHA256_BYTES]) {
+void idem_sha256_end(idem_sha256 *sha, uint8_t digest[IDEM_SHA256_BYTES]) {
   static const uint8_t padding[64] = {0x80};
   uint64_t bits = sha->len * 8;
   uint8_t length[8];
   size_t filled = (size_t)(sha->len % 64);
-  idem__sha256_add(sha, padding, filled < 56 ? 56 - filled : 120 - filled);
+  idem_sha256_add(sha, padding, filled < 56 ? 56 - filled : 120 - filled);
   for (size_t i = 0; i < 8; i++) length[i] = (uint8_t)(bits >> (56 - i * 8));
-  idem__sha256_add(sha, length, sizeof length);
-  for (size_t i = 0; i < IDEM__SHA256_BYTES; i++) {
+  idem_sha256_add(sha, length, sizeof length);
+  for (size_t i = 0; i < IDEM_SHA256_BYTES; i++) {
     digest[i] = (uint8_t)(sha->state[i / 4] >> (24 - i % 4 * 8));
   }
 }
 
-void idem__hmac_init(idem__hmac *hmac, const uint8_t key[IDEM__SHA256_BYTES]) {
+void idem__hmac_init(idem__hmac *hmac, const uint8_t key[IDEM_SHA256_BYTES]) {
   uint8_t pad[64];
   memset(pad, 0x36, sizeof pad);
-  for (size_t i = 0; i < IDEM__SHA256_BYTES; i++) pad[i] ^= key[i];
-  idem__sha256_init(&hmac->inner);
-  idem__sha256_add(&hmac->inner, pad, sizeof pad);
+  for (size_t i = 0; i < IDEM_SHA256_BYTES; i++) pad[i] ^= key[i];
+  idem_sha256_init(&hmac->inner);
+  idem_sha256_add(&hmac->inner, pad, sizeof pad);
   for (size_t i = 0; i < sizeof pad; i++) pad[i] ^= 0x36 ^ 0x5c;
-  idem__sha256_init(&hmac->outer);
-  idem__sha256_add(&hmac->outer, pad, sizeof pad);
+  idem_sha256_init(&hmac->outer);
+  idem_sha256_add(&hmac->outer, pad, sizeof pad);
 }
 
 void idem__hmac_add(idem__hmac *hmac, const void *bytes, size_t len) {
-  idem__sha256_add(&hmac->inner, bytes, len);
+  idem_sha256_add(&hmac->inner, bytes, len);
 }
 
-void idem__hmac_end(idem__hmac *hmac, uint8_t tag[IDEM__SHA256_BYTES]) {
-  idem__sha256_end(&hmac->inner, tag);
-  idem__sha256_add(&hmac->outer, tag, IDEM__SHA256_BYTES);
-  idem__sha256_end(&hmac->outer, tag);
+void idem__hmac_end(idem__hmac *hmac, uint8_t tag[IDEM_SHA256_BYTES]) {
+  idem_sha256_end(&hmac->inner, tag);
+  idem_sha256_add(&hmac->outer, tag, IDEM_SHA256_BYTES);
+  idem_sha256_end(&hmac->outer, tag);
 }
 
 bool idem__equal_secret(const void *a, const void *b, size_t len) {

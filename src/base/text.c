@@ -19,7 +19,7 @@ static bool second_byte_fits(unsigned char first, unsigned char second) {
   return continues(second);
 }
 
-size_t idem__utf8_decode(const char *text, size_t len, uint32_t *code) {
+size_t idem_utf8_decode(const char *text, size_t len, uint32_t *code) {
   const unsigned char *p = (const unsigned char *)text;
   if (len == 0) return 0;
   if (p[0] < 0x80) {
@@ -55,12 +55,12 @@ static size_t ascii_run(const char *text, size_t len) {
   return i;
 }
 
-bool idem__utf8_valid(const char *text, size_t len) {
+bool idem_utf8_valid(const char *text, size_t len) {
   for (size_t i = 0; i < len;) {
     i += ascii_run(text + i, len - i);
     uint32_t code;
     while (i < len && (unsigned char)text[i] >= 0x80) {
-      size_t used = idem__utf8_decode(text + i, len - i, &code);
+      size_t used = idem_utf8_decode(text + i, len - i, &code);
       if (used == 0) return false;
       i += used;
     }
@@ -68,7 +68,7 @@ bool idem__utf8_valid(const char *text, size_t len) {
   return true;
 }
 
-size_t idem__utf8_cut(const char *text, size_t len, size_t max) {
+size_t idem_utf8_cut(const char *text, size_t len, size_t max) {
   if (len <= max) return len;
   size_t cut = max;
   /* A sequence has at most three continuation bytes; more of them is no UTF-8 and cut anywhere. */
@@ -100,7 +100,7 @@ static bool must_escape(uint32_t code) {
  * is. An invalid byte takes one byte and sets *code to INVALID. */
 enum { INVALID = 0x110000 };
 static size_t next_character(const char *text, size_t len, uint32_t *code) {
-  size_t used = idem__utf8_decode(text, len, code);
+  size_t used = idem_utf8_decode(text, len, code);
   if (used) return used;
   *code = INVALID;
   return 1;
@@ -130,45 +130,45 @@ static size_t plain_run(const char *text, size_t len) {
   return i;
 }
 
-static idem_status put_code_escape(idem__buf *out, uint32_t code, unsigned char byte) {
+static idem_status put_code_escape(idem_buf *out, uint32_t code, unsigned char byte) {
   switch (code) {
-  case '\n': return idem__buf_puts(out, "\\n");
-  case '\r': return idem__buf_puts(out, "\\r");
-  case '\t': return idem__buf_puts(out, "\\t");
-  case '\\': return idem__buf_puts(out, "\\\\");
+  case '\n': return idem_buf_puts(out, "\\n");
+  case '\r': return idem_buf_puts(out, "\\r");
+  case '\t': return idem_buf_puts(out, "\\t");
+  case '\\': return idem_buf_puts(out, "\\\\");
   default: break;
   }
-  if (code < 0x80 || code == INVALID) return idem__buf_printf(out, "\\x%02x", (unsigned)byte);
-  return idem__buf_printf(out, "\\u{%04x}", (unsigned)code);
+  if (code < 0x80 || code == INVALID) return idem_buf_printf(out, "\\x%02x", (unsigned)byte);
+  return idem_buf_printf(out, "\\u{%04x}", (unsigned)code);
 }
 
-static idem_status put_json_escape(idem__buf *out, uint32_t code) {
+static idem_status put_json_escape(idem_buf *out, uint32_t code) {
   switch (code) {
-  case '"': return idem__buf_puts(out, "\\\"");
-  case '\\': return idem__buf_puts(out, "\\\\");
-  case '\n': return idem__buf_puts(out, "\\n");
-  case '\r': return idem__buf_puts(out, "\\r");
-  case '\t': return idem__buf_puts(out, "\\t");
-  case INVALID: return idem__buf_puts(out, "\xef\xbf\xbd");
-  default: return idem__buf_printf(out, "\\u%04x", (unsigned)code);
+  case '"': return idem_buf_puts(out, "\\\"");
+  case '\\': return idem_buf_puts(out, "\\\\");
+  case '\n': return idem_buf_puts(out, "\\n");
+  case '\r': return idem_buf_puts(out, "\\r");
+  case '\t': return idem_buf_puts(out, "\\t");
+  case INVALID: return idem_buf_puts(out, "\xef\xbf\xbd");
+  default: return idem_buf_printf(out, "\\u%04x", (unsigned)code);
   }
 }
 
 /* Text in either form: runs that need no escape as they are, the rest a character at a time. */
-static IDEM__INLINE idem_status put_escaped(idem__buf *out, const char *text, size_t len,
+static IDEM__INLINE idem_status put_escaped(idem_buf *out, const char *text, size_t len,
                                             bool json) {
   idem_status status = IDEM_OK;
   for (size_t i = 0; i < len && status == IDEM_OK;) {
     size_t run = plain_run(text + i, len - i);
     if (run) {
-      status = idem__buf_put(out, text + i, run);
+      status = idem_buf_put(out, text + i, run);
       i += run;
       continue;
     }
     uint32_t code;
     size_t used = next_character(text + i, len - i, &code);
     if (code != INVALID && code != '\\' && !(json && code == '"') && !must_escape(code))
-      status = idem__buf_put(out, text + i, used);
+      status = idem_buf_put(out, text + i, used);
     else if (json)
       status = put_json_escape(out, code);
     else
@@ -178,19 +178,19 @@ static IDEM__INLINE idem_status put_escaped(idem__buf *out, const char *text, si
   return status;
 }
 
-idem_status idem__text_escape(idem__buf *out, const char *text, size_t len, size_t max) {
-  size_t before = out->len, cut = idem__utf8_cut(text, len, max);
+idem_status idem_text_escape(idem_buf *out, const char *text, size_t len, size_t max) {
+  size_t before = out->len, cut = idem_utf8_cut(text, len, max);
   idem_status status = put_escaped(out, text, cut, false);
-  if (status == IDEM_OK && cut < len) status = idem__buf_puts(out, "...");
+  if (status == IDEM_OK && cut < len) status = idem_buf_puts(out, "...");
   if (status != IDEM_OK) out->len = before;
   return status;
 }
 
-idem_status idem__text_json_string(idem__buf *out, const char *text, size_t len) {
+idem_status idem_text_json_string(idem_buf *out, const char *text, size_t len) {
   size_t before = out->len;
-  idem_status status = idem__buf_puts(out, "\"");
+  idem_status status = idem_buf_puts(out, "\"");
   if (status == IDEM_OK) status = put_escaped(out, text, len, true);
-  if (status == IDEM_OK) status = idem__buf_puts(out, "\"");
+  if (status == IDEM_OK) status = idem_buf_puts(out, "\"");
   if (status != IDEM_OK) out->len = before;
   return status;
 }

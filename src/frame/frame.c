@@ -11,7 +11,7 @@
 /* ---------------------------------------------------------------- shared parts */
 
 bool idem__frame_hold(idem__framer *framer, size_t n) {
-  if (idem__buf_put(&framer->partial, framer->input, n) != IDEM_OK) return false;
+  if (idem_buf_put(&framer->partial, framer->input, n) != IDEM_OK) return false;
   idem__frame_take(framer, n);
   return true;
 }
@@ -43,11 +43,11 @@ void idem__framer_init(idem__framer *framer, const idem__frame_opts *opts) {
   size_t max = framer->opts.max_message + 1; /* a line's CR is held until its LF comes */
   if (opts->kind == IDEM__FRAME_CONTENT_LENGTH && framer->opts.max_header > max)
     max = framer->opts.max_header;
-  idem__buf_init(&framer->partial, opts->alloc, max);
+  idem_buf_init(&framer->partial, opts->alloc, max);
 }
 
 void idem__framer_deinit(idem__framer *framer) {
-  idem__buf_deinit(&framer->partial);
+  idem_buf_deinit(&framer->partial);
   *framer = (idem__framer){.state = IDEM__FRAME_END};
 }
 
@@ -95,12 +95,12 @@ void idem__framer_reset(idem__framer *framer) {
 }
 
 void idem__framer_trim(idem__framer *framer) {
-  if (framer->partial.len == 0) idem__buf_trim(&framer->partial, KEEP_PARTIAL);
+  if (framer->partial.len == 0) idem_buf_trim(&framer->partial, KEEP_PARTIAL);
 }
 
 /* ---------------------------------------------------------------------- output */
 
-idem_status idem__frame_put_head(idem__frame_kind kind, idem__buf *out, size_t body_len) {
+idem_status idem__frame_put_head(idem__frame_kind kind, idem_buf *out, size_t body_len) {
   static const char name[] = "Content-Length: ";
   if (kind != IDEM__FRAME_CONTENT_LENGTH) return IDEM_OK;
   char head[sizeof name + 24 + 4];
@@ -111,9 +111,9 @@ idem_status idem__frame_put_head(idem__frame_kind kind, idem__buf *out, size_t b
     body_len /= 10;
   } while (body_len);
   for (size_t i = sizeof name - 1; i > 0; i--) *--at = name[i - 1];
-  return idem__buf_put(out, at, (size_t)(head + sizeof head - at));
+  return idem_buf_put(out, at, (size_t)(head + sizeof head - at));
 }
 
-idem_status idem__frame_put_tail(idem__frame_kind kind, idem__buf *out) {
-  return kind == IDEM__FRAME_LINE ? idem__buf_puts(out, "\n") : IDEM_OK;
+idem_status idem__frame_put_tail(idem__frame_kind kind, idem_buf *out) {
+  return kind == IDEM__FRAME_LINE ? idem_buf_puts(out, "\n") : IDEM_OK;
 }

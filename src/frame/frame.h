@@ -56,7 +56,7 @@ typedef struct idem__frame_sync {
 
 typedef struct idem__framer {
   idem__frame_opts opts;
-  idem__buf partial; /* the frame so far, when it spans feeds */
+  idem_buf partial;  /* the frame so far, when it spans feeds */
   const char *input; /* what was fed and not yet taken */
   size_t input_len;
   const char *data; /* the message of the last FRAME_MESSAGE */
@@ -96,7 +96,7 @@ void idem__framer_reset(idem__framer *framer);
 void idem__framer_trim(idem__framer *framer);
 
 /* Output: appends the bytes that go before / after a message of body_len bytes. */
-idem_status idem__frame_put_head(idem__frame_kind kind, idem__buf *out, size_t body_len);
-idem_status idem__frame_put_tail(idem__frame_kind kind, idem__buf *out);
+idem_status idem__frame_put_head(idem__frame_kind kind, idem_buf *out, size_t body_len);
+idem_status idem__frame_put_tail(idem__frame_kind kind, idem_buf *out);
 
 #endif

@@ -44,14 +44,14 @@ static bool is_plain(idem__view segment) {
   return true;
 }
 
-static void put_path(idem__buf *line, idem__view path) {
+static void put_path(idem_buf *line, idem__view path) {
   for (size_t from = 0, at = 0; at <= path.len; at++) {
     if (at < path.len && path.at[at] != '/') continue;
     idem__view segment = {path.at + from, at - from};
     if (!is_plain(segment)) segment = IDEM__VIEW("[redacted]");
     if (line->len + segment.len > LINE_MAX - 8) segment = IDEM__VIEW("..."), at = path.len;
-    idem__buf_put(line, segment.at, segment.len);
-    if (at < path.len) idem__buf_put(line, "/", 1);
+    idem_buf_put(line, segment.at, segment.len);
+    if (at < path.len) idem_buf_put(line, "/", 1);
     from = at + 1;
   }
 }
@@ -59,14 +59,14 @@ static void put_path(idem__buf *line, idem__view path) {
 void idem__http_log_begin(idem_http_exchange *exchange, idem_http_request *request) {
   idem_http_conn *conn = exchange->conn;
   char text[LINE_MAX];
-  idem__buf line;
-  idem__buf_fixed(&line, text, sizeof text);
+  idem_buf line;
+  idem_buf_fixed(&line, text, sizeof text);
   const char *method = llhttp_method_name((llhttp_method_t)llhttp_get_method(&conn->parser));
-  idem__buf_printf(&line, "%s ", method);
+  idem_buf_printf(&line, "%s ", method);
   if (idem__http_split_target(request))
     put_path(&line, request->path);
   else
-    idem__buf_puts(&line, "-");
+    idem_buf_puts(&line, "-");
   exchange->log_line = idem__strndup(&conn->server->alloc, text, line.len);
 }
 
@@ -81,7 +81,7 @@ struct idem__http_logged {
 };
 
 static size_t copy_word(char *out, const char *text, size_t len) {
-  size_t cut = text ? idem__utf8_cut(text, len, WORD_MAX) : 0;
+  size_t cut = text ? idem_utf8_cut(text, len, WORD_MAX) : 0;
   if (cut) memcpy(out, text, cut);
   return cut;
 }
@@ -99,11 +99,11 @@ static const idem__http_subject *find_subject(const idem__http_subject *rows,
 static void put_subject(struct idem__http_logged *logged, const idem__http_subject *subject,
                         const idem__message *message) {
   yyjson_val *name = yyjson_obj_get(message->params, subject->member);
-  idem__buf out;
-  idem__buf_fixed(&out, logged->subject, sizeof logged->subject - 1);
+  idem_buf out;
+  idem_buf_fixed(&out, logged->subject, sizeof logged->subject - 1);
   if (!yyjson_is_str(name)) return;
-  size_t shown = idem__utf8_cut(yyjson_get_str(name), yyjson_get_len(name), WORD_MAX);
-  idem__buf_printf(&out, " %s=%.*s", subject->label, (int)shown, yyjson_get_str(name));
+  size_t shown = idem_utf8_cut(yyjson_get_str(name), yyjson_get_len(name), WORD_MAX);
+  idem_buf_printf(&out, " %s=%.*s", subject->label, (int)shown, yyjson_get_str(name));
 }
 
 void idem__http_log_message(idem_http_exchange *exchange, const idem__message *message,
@@ -121,17 +121,17 @@ void idem__http_log_message(idem_http_exchange *exchange, const idem__message *m
 /* ------------------------------------------------------------------- a line */
 
 /* Behind a trusted proxy both are named: who asked, and who passed it on. */
-static void put_peer(const idem_http_exchange *exchange, idem__buf *out) {
+static void put_peer(const idem_http_exchange *exchange, idem_buf *out) {
   static const idem__ip unknown; /* its head could not be read */
   const idem_http_conn *conn = exchange->conn;
   char client[IDEM__IP_TEXT];
   if (memcmp(&exchange->client, &conn->from, sizeof conn->from) == 0 ||
       memcmp(&exchange->client, &unknown, sizeof unknown) == 0) {
-    idem__buf_printf(out, "%s", conn->peer);
+    idem_buf_printf(out, "%s", conn->peer);
     return;
   }
   idem__ip_text(&exchange->client, client);
-  idem__buf_printf(out, "%s for %s", conn->peer, client);
+  idem_buf_printf(out, "%s for %s", conn->peer, client);
 }
 
 /* A late answer is given outside the driver's calls, who alone says what time it is. */
@@ -143,10 +143,10 @@ static uint64_t now_ms(const idem_http_conn *conn) {
 
 /* With whose request it was. */
 static void write_line(const idem_http_exchange *exchange, idem_log_level level,
-                       const char *message, const idem__buf *line) {
+                       const char *message, const idem_buf *line) {
   char peer[PEER_MAX + IDEM__IP_TEXT + 8];
-  idem__buf who;
-  idem__buf_fixed(&who, peer, sizeof peer - 1);
+  idem_buf who;
+  idem_buf_fixed(&who, peer, sizeof peer - 1);
   put_peer(exchange, &who);
   peer[who.len] = 0;
   idem_log_record record = {.level = level,
@@ -170,13 +170,13 @@ void idem__http_log_access(const idem_http_exchange *exchange, size_t bytes) {
   if (!exchange->log_line) return;
   char text[LINE_MAX + 96 + WORD_MAX + 16 + IDEM_PRINCIPAL_MAX + 16];
   const char *who = exchange->principal ? exchange->principal : "";
-  idem__buf line;
-  idem__buf_fixed(&line, text, sizeof text);
-  idem__buf_printf(&line, "%s %u %zu bytes %llu ms%s%s%s%s%s", exchange->log_line,
-                   (unsigned)exchange->status, bytes,
-                   (unsigned long long)(now_ms(conn) - exchange->began_ms),
-                   exchange->logged ? exchange->logged->subject : "", *who ? " principal=" : "",
-                   who, exchange->note ? " " : "", exchange->note ? exchange->note : "");
+  idem_buf line;
+  idem_buf_fixed(&line, text, sizeof text);
+  idem_buf_printf(&line, "%s %u %zu bytes %llu ms%s%s%s%s%s", exchange->log_line,
+                  (unsigned)exchange->status, bytes,
+                  (unsigned long long)(now_ms(conn) - exchange->began_ms),
+                  exchange->logged ? exchange->logged->subject : "", *who ? " principal=" : "", who,
+                  exchange->note ? " " : "", exchange->note ? exchange->note : "");
   write_line(exchange, IDEM_LOG_INFO, "request", &line);
 }
 
@@ -222,12 +222,12 @@ void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http
   idem_log *log = conn->server->log;
   idem_log_level level = level_of(refusal->status);
   size_t missed;
-  if (!idem__log_enabled(log, level) || !may_tell(conn->server, conn->now_ms, &missed)) return;
+  if (!idem_log_enabled(log, level) || !may_tell(conn->server, conn->now_ms, &missed)) return;
   char text[LINE_MAX + 96];
-  idem__buf line;
-  idem__buf_fixed(&line, text, sizeof text);
-  idem__buf_printf(&line, "%u %s", (unsigned)refusal->status, words_for(refusal));
-  if (refusal->hint) idem__buf_printf(&line, "; %s %s", refusal->hint, refusal->hint_value);
-  if (missed) idem__buf_printf(&line, "; %zu more before", missed);
+  idem_buf line;
+  idem_buf_fixed(&line, text, sizeof text);
+  idem_buf_printf(&line, "%u %s", (unsigned)refusal->status, words_for(refusal));
+  if (refusal->hint) idem_buf_printf(&line, "; %s %s", refusal->hint, refusal->hint_value);
+  if (missed) idem_buf_printf(&line, "; %zu more before", missed);
   write_line(exchange, level, "a request was refused", &line);
 }

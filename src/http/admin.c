@@ -10,11 +10,11 @@ void idem__http_serve_health(idem_http_exchange *exchange, const idem_http_reque
   const idem__http_admin *admin = user;
   const char *fault = admin->health ? admin->health(admin->health_ctx) : NULL;
   char text[128];
-  idem__buf body;
+  idem_buf body;
   (void)request;
-  idem__buf_fixed(&body, text, sizeof text);
-  if (idem__buf_printf(&body, "{\"status\":\"%s\"}\n", fault ? fault : "ok") != IDEM_OK)
-    idem__buf_puts(&body, "{\"status\":\"unhealthy\"}\n");
+  idem_buf_fixed(&body, text, sizeof text);
+  if (idem_buf_printf(&body, "{\"status\":\"%s\"}\n", fault ? fault : "ok") != IDEM_OK)
+    idem_buf_puts(&body, "{\"status\":\"unhealthy\"}\n");
   idem__http_respond(exchange, &(idem__http_answer){.status = fault ? 503 : 200,
                                                     .type = "application/json",
                                                     .body = text,

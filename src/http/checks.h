@@ -79,6 +79,20 @@ void idem__limiter_free(idem__limiter *limiter);
 bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t now_ms,
                         uint32_t *retry_s);
 
+/* Others have the same limit: what a client took here is reported a block at a time (an eighth of what it may take), on
+ * the thread that took the last of it and without a lock. Before it is used. The answer comes to one of the two below, from
+ * any thread; until then the client's next block waits to be reported. */
+typedef void (*idem__limiter_report)(void *user, const idem__ip *who, uint32_t taken);
+typedef size_t (*idem__limiter_others)(void *user); /* how many there are; with a lock held */
+void idem__limiter_share(idem__limiter *limiter, idem__limiter_report report,
+                         idem__limiter_others others, void *user);
+/* What all together had taken before this block of its own. */
+void idem__limiter_heard(idem__limiter *limiter, const idem__ip *who, uint64_t before,
+                         uint32_t own);
+/* Nobody knows: so many others are taken to take as much as this one. */
+void idem__limiter_unheard(idem__limiter *limiter, const idem__ip *who, uint32_t own,
+                           size_t others);
+
 /* Connections by client: `most` each. May be shared by threads. */
 typedef struct idem__shares idem__shares;
 idem_status idem__shares_new(const idem_alloc *alloc, size_t most, uint64_t seed,

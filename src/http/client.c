@@ -1,4 +1,4 @@
-/* client.c - telling clients apart: addresses, trusted proxies, token buckets.
+/* client.c - telling clients apart: addresses, trusted proxies.
  * One named header is believed, only from a listed peer, and only up to the first hop that is not
  * listed; anything else is the client's own invention. See docs/internals/http.md. */
 #include "http.h"
@@ -32,8 +32,8 @@ static int parse_groups(idem__view text, uint8_t *out, int room) {
   while (text.len) {
     size_t len = 0;
     unsigned value = 0;
-    while (len < text.len && len < 4 && idem__hex_value(text.at[len]) >= 0)
-      value = value * 16 + (unsigned)idem__hex_value(text.at[len++]);
+    while (len < text.len && len < 4 && idem_hex_value(text.at[len]) >= 0)
+      value = value * 16 + (unsigned)idem_hex_value(text.at[len++]);
     if (len < text.len && text.at[len] == '.') {
       if (used + 4 > room || !parse_ipv4(text, out + used)) return -1;
       return used + 4;
@@ -65,14 +65,14 @@ static bool parse_ipv6(idem__view text, uint8_t out[16]) {
 void idem__ip_text(const idem__ip *address, char text[IDEM__IP_TEXT]) {
   static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
   const uint8_t *b = address->bytes;
-  idem__buf out;
+  idem_buf out;
   if (memcmp(b, mapped, sizeof mapped) == 0) {
     snprintf(text, IDEM__IP_TEXT, "%u.%u.%u.%u", b[12], b[13], b[14], b[15]);
     return;
   }
-  idem__buf_fixed(&out, text, IDEM__IP_TEXT - 1);
+  idem_buf_fixed(&out, text, IDEM__IP_TEXT - 1);
   for (size_t i = 0; i < 16; i += 2)
-    idem__buf_printf(&out, i ? ":%x" : "%x", (unsigned)b[i] << 8 | b[i + 1]);
+    idem_buf_printf(&out, i ? ":%x" : "%x", (unsigned)b[i] << 8 | b[i + 1]);
   text[out.len] = '\0';
 }
 
@@ -219,76 +219,4 @@ idem__ip idem__client_address(const idem_http_request *request, const idem__ip *
     if (!idem__ip_in(proxies->blocks, proxies->count, &address)) break;
   }
   return client;
-}
-
-/* ----------------------------------------------------------- token buckets */
-
-/* Time is kept as "when the bucket will be full again": one number is the whole state. */
-typedef struct bucket {
-  idem__ip who;
-  uint64_t full_us;
-} bucket;
-
-#define WAYS 8 /* places a client may be in; the fullest of them gives way */
-
-struct idem__limiter {
-  const idem_alloc *alloc;
-  idem__lock busy;
-  uint64_t token_us; /* time one token takes to come back */
-  uint64_t burst_us; /* time a whole bucket takes */
-  uint64_t seed;
-  size_t sets;
-  bucket buckets[];
-};
-
-idem_status idem__limiter_new(const idem_alloc *alloc, uint32_t count, uint32_t seconds,
-                              size_t clients, uint64_t seed, idem__limiter **out) {
-  *out = NULL;
-  if (!count || !seconds || clients > ((size_t)1 << 24)) return IDEM_E_INVAL;
-  size_t sets = ((clients ? clients : 4096) + WAYS - 1) / WAYS;
-  idem__limiter *limiter =
-      idem__calloc(alloc, sizeof *limiter + sets * WAYS * sizeof limiter->buckets[0]);
-  if (!limiter) return IDEM_E_NOMEM;
-  limiter->alloc = alloc;
-  idem__lock_init(&limiter->busy);
-  limiter->burst_us = (uint64_t)seconds * 1000000u;
-  limiter->token_us = limiter->burst_us / count;
-  if (!limiter->token_us) limiter->token_us = 1;
-  limiter->seed = seed;
-  limiter->sets = sets;
-  *out = limiter;
-  return IDEM_OK;
-}
-
-void idem__limiter_free(idem__limiter *limiter) {
-  if (limiter) idem__free(limiter->alloc, limiter);
-}
-
-static bucket *find_bucket(idem__limiter *limiter, const idem__ip *key) {
-  uint64_t hash = idem__hash(key->bytes, sizeof key->bytes, limiter->seed);
-  bucket *set = limiter->buckets + (hash % limiter->sets) * WAYS, *fullest = set;
-  for (size_t i = 0; i < WAYS; i++) {
-    if (memcmp(&set[i].who, key, sizeof *key) == 0) return &set[i];
-    if (set[i].full_us < fullest->full_us) fullest = &set[i];
-  }
-  *fullest = (bucket){.who = *key};
-  return fullest;
-}
-
-bool idem__limiter_take(idem__limiter *limiter, const idem__ip *who, uint64_t now_ms,
-                        uint32_t *retry_s) {
-  idem__ip key = idem__ip_client(who);
-  uint64_t now_us = now_ms * 1000u;
-  idem__lock_take(&limiter->busy);
-  bucket *found = find_bucket(limiter, &key);
-  uint64_t from = found->full_us > now_us ? found->full_us : now_us;
-  uint64_t full = from + limiter->token_us;
-  bool allowed = full <= now_us + limiter->burst_us;
-  if (allowed) found->full_us = full;
-  idem__lock_give(&limiter->busy);
-  if (!allowed) {
-    uint64_t wait = full - now_us - limiter->burst_us;
-    *retry_s = (uint32_t)((wait + 999999u) / 1000000u);
-  }
-  return allowed;
 }

@@ -6,6 +6,8 @@
 
 #define BACKLOG_MAX ((size_t)64 * 1024)
 #define LINGER_MS 2000
+#define FRESH_LAST_MS 1000
+#define IDLE_LAST_MS 50
 
 /* ------------------------------------------------------------ entry points */
 
@@ -17,7 +19,7 @@ idem_status idem__http_conn_new(const idem__http_conn_opts *opts, idem_http_conn
   llhttp_init(&conn->parser, HTTP_REQUEST, &server->settings);
   conn->parser.data = conn;
   conn->server = server;
-  idem__buf_init(&conn->backlog, &server->alloc, (size_t)1 << 20);
+  idem_buf_init(&conn->backlog, &server->alloc, (size_t)1 << 20);
   conn->now_ms = conn->last_ms = conn->heard_ms = opts->now_ms;
   conn->time_at_ms = conn->message_by_ms = UINT64_MAX;
   conn->on_output = opts->on_output;
@@ -42,6 +44,7 @@ void idem__http_conn_free(idem_http_conn *conn) {
   if (!conn) return;
   conn->inside++;
   idem__http_uncount_unfinished(conn);
+  idem__http_stay_end(conn);
   abandon(&conn->exchange);
   idem__websocket_free(conn->websocket);
   idem__http_give_share(&conn->exchange);
@@ -136,8 +139,9 @@ uint64_t idem__http_conn_deadline(const idem_http_conn *conn) {
   }
   if (conn->websocket) return websocket_deadline(conn);
   if (conn->judging) return conn->judge_by_ms;
-  if (!conn->heard) return conn->last_ms + conn->server->first_ms;
-  return conn->request ? request_deadline(conn) : idle;
+  if (conn->heard && conn->request) return request_deadline(conn);
+  if (conn->final) return conn->final_ms;
+  return conn->heard ? idle : conn->last_ms + conn->server->first_ms;
 }
 
 static void expire_exchange(idem_http_conn *conn) {
@@ -195,14 +199,20 @@ idem_status idem__http_conn_expire(idem_http_conn *conn, uint64_t now_ms) {
   return leave(conn, overdue(conn));
 }
 
-static void stop_conn(idem_http_conn *conn, bool now) {
+/* A request may be on its way, sent before anybody could know: it is served, and is the last. Who has connected just now is about to send
+ * one; who was silent for a while most likely is not. */
+static void stop_conn(idem_http_conn *conn, idem__http_stop how) {
   if (conn->exchange.active || conn->websocket) {
     conn->exchange.keep_alive = false;
-    if (conn->on_stop) conn->on_stop(conn->stop_user, now);
+    if (conn->on_stop) conn->on_stop(conn->stop_user, how);
   } else if (conn->judging && !conn->closing) {
     conn->exchange.keep_alive = false;
-    if (now) refuse_judging(conn);
-  } else if (!conn->closing) {
+    if (how != IDEM__HTTP_STOP_SOON) refuse_judging(conn);
+  } else if (!conn->closing && how == IDEM__HTTP_STOP_SOON && !conn->final) {
+    conn->final = true;
+    conn->exchange.keep_alive = false; /* of one that is being read */
+    conn->final_ms = conn->now_ms + (conn->heard ? IDLE_LAST_MS : FRESH_LAST_MS);
+  } else if (!conn->closing && how != IDEM__HTTP_STOP_SOON) {
     idem__http_begin_closing(conn);
   }
 }
@@ -210,15 +220,26 @@ static void stop_conn(idem_http_conn *conn, bool now) {
 void idem__http_conn_close(idem_http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->inside++;
-  stop_conn(conn, false);
+  stop_conn(conn, IDEM__HTTP_STOP_SOON);
   leave(conn, IDEM_OK);
 }
 
 void idem__http_conn_abort(idem_http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->inside++;
-  stop_conn(conn, true);
+  stop_conn(conn, IDEM__HTTP_STOP_NOW);
   leave(conn, IDEM_OK);
+}
+
+/* The connection goes on: the next request may bring another token. */
+void idem__http_stay_over(idem__http_stay *stay, uint64_t now_ms) {
+  idem_http_conn *conn = stay->conn;
+  idem__http_stay_end(conn);
+  conn->now_ms = now_ms;
+  conn->inside++;
+  if (conn->on_stop) conn->on_stop(conn->stop_user, IDEM__HTTP_STOP_UNAUTHORIZED);
+  leave(conn, IDEM_OK);
+  idem__http_conn_notify(conn);
 }
 
 void idem__http_give_way(idem_http_conn *conn, uint64_t now_ms) {

@@ -28,7 +28,7 @@ typedef struct idem__http_route {
   unsigned methods; /* HEAD with GET */
   bool embedded;    /* an embedder's */
   size_t kept;      /* exchanges */
-  idem__buf lines;  /* headers of every answer */
+  idem_buf lines;   /* headers of every answer */
   idem__token_list tokens;
   const char **types;
   idem__http_copy *copies;
@@ -50,6 +50,7 @@ struct idem_http_exchange {
   char *principal;                  /* as the embedder said; NULL: it was not asked */
   idem__grant *grant;               /* counted; NULL: none */
   char *challenge;                  /* of its refusal; NULL: the usual one */
+  char *judge_lines;                /* headers of its answer, as its judge said; NULL: none */
   char *log_line;                   /* method and target, when they are to be logged; else NULL */
   const char *note;                 /* for the log */
   struct idem__http_logged *logged; /* the message it brought, for the log; NULL: none was read */
@@ -67,8 +68,9 @@ struct idem_http_conn {
   idem_http_request *request; /* being read; NULL between requests */
   idem_http_exchange exchange;
   idem__websocket *websocket;
-  block *first, *last; /* output */
-  idem__buf backlog;   /* input that waits for an answer to be given */
+  idem__http_stay *stay; /* NULL: nothing lasts by a token */
+  block *first, *last;   /* output */
+  idem_buf backlog;      /* input that waits for an answer to be given */
   size_t queued;
   uint64_t now_ms, last_ms;   /* last: bytes came or went */
   uint64_t heard_ms;          /* bytes came */
@@ -77,7 +79,7 @@ struct idem_http_conn {
   void *user;
   void (*on_room)(void *user); /* waits for output to be read */
   void *room_user;
-  void (*on_stop)(void *user, bool now);
+  idem__http_stop_fn on_stop;
   void *stop_user;
   void (*on_time)(void *user, uint64_t now_ms); /* of the upgraded conn */
   void *time_user;
@@ -86,13 +88,15 @@ struct idem_http_conn {
   uint64_t parting_ms;    /* when our goodbye to a WebSocket was said; 0: it was not */
   idem_http_wait *judging; /* who asks will be said later; NULL: it is known */
   uint64_t judge_by_ms;    /* judging: then it is too late */
+  uint64_t final_ms;
   idem_status failed;      /* final */
   unsigned inside;         /* depth of the driver's calls */
-  idem__list unfinished;   /* in the server's, while it has such bytes */
+  idem_list unfinished;    /* in the server's, while it has such bytes */
   size_t unfinished_bytes; /* see unfinished.c */
   bool closing, lingering, eof, discard, resume, upgrading;
   bool judged; /* it was said who asks: its head is looked at further */
   bool heard;  /* a byte has come */
+  bool final;  /* the server stops: the next request is the last, and comes by final_ms */
   idem__ip from;
   char peer[PEER_MAX];
 };
@@ -113,8 +117,11 @@ struct idem_http_server {
   idem_http_principal_fn principal;
   void *principal_user;
   idem__http_judge_fn judge;
+  idem__http_stay_fn stays;
   void *judge_user;
+  const char *judge_reads, *judge_says;
   char *challenge, *challenge_stem; /* NULL: "Bearer" */
+  char *bound_stem;                 /* NULL: challenge_stem */
   bool access_log;
   uint64_t told_ms;    /* of refusals: when the second began, how many had a line in it, */
   size_t told, untold; /* and how many since then have not */
@@ -141,7 +148,7 @@ struct idem_http_server {
   size_t held, held_bytes; /* requests that wait before they begin */
   size_t max_held, max_held_bytes;
   uint64_t waiting_ms;
-  idem__list unfinished; /* conns with half a message, who began first in front */
+  idem_list unfinished; /* conns with half a message, who began first in front */
   size_t unfinished_bytes, max_unfinished_bytes;
   size_t users; /* the owner and every block out there */
   char date[48];
@@ -167,9 +174,9 @@ bool idem__http_good_lines(const char *const *lines);
 bool idem__http_good_value(const char *value);
 bool idem__http_lines_name(const char *const *lines, idem__view name);
 idem__view idem__http_line_name(const char *line);
-idem_status idem__http_put_lines(idem__buf *out, const char *const *lines);
+idem_status idem__http_put_lines(idem_buf *out, const char *const *lines);
 /* Those of `lines`, which end with CRLF each, that are not named. */
-idem_status idem__http_put_others(idem__buf *out, idem__view lines, const char *const *named);
+idem_status idem__http_put_others(idem_buf *out, idem__view lines, const char *const *named);
 
 /* route_answer.c: the function of an embedder's route is called, and what comes of it is looked after. */
 void idem__http_serve_embedded(idem_http_exchange *exchange, const idem_http_request *request);
@@ -217,6 +224,10 @@ void idem__http_exchange_ended(idem_http_exchange *exchange);
 /* The lines that every answer has unless its route says otherwise. */
 idem__view idem__http_usual_lines(void);
 void idem__http_serve_options(idem_http_exchange *exchange, const idem_http_request *request);
+
+/* stay.c: what has begun and will last, where it came with a token that ends; its end is told once, however often. */
+void idem__http_stay_begin(idem_http_conn *conn);
+void idem__http_stay_end(idem_http_conn *conn);
 
 /* unfinished.c: after each of the driver's calls; others may have to give way. */
 void idem__http_count_unfinished(idem_http_conn *conn);

@@ -84,7 +84,7 @@ void idem__http_serving_retire(idem__http_serving *serving) {
   end_protocol(serving);
   serving->exchange = NULL;
   idem__conn_lend_peer(serving->conn, NULL, NULL);
-  idem__list_remove(&serving->link);
+  idem_list_remove(&serving->link);
   serving->next = rpc->idle;
   rpc->idle = serving;
   rpc->idle_count++;
@@ -136,7 +136,7 @@ static idem__http_serving *new_serving(idem__http_rpc *rpc) {
       idem__calloc(&rpc->alloc, sizeof *serving + (protocol ? protocol->size : 0));
   if (!serving) return NULL;
   serving->rpc = rpc;
-  idem__list_init(&serving->link);
+  idem_list_init(&serving->link);
   idem_status status = idem__http_rpc_conn(rpc, serving, on_output, on_admit, NULL, &serving->conn);
   if (status == IDEM_OK && protocol && protocol->open) {
     status = protocol->open(serving->state, serving->conn, rpc->opts.protocol_user);
@@ -226,7 +226,9 @@ static void begin(idem__http_serving *serving, idem_http_exchange *exchange,
   switch (protocol->begin ? protocol->begin(serving->state, exchange, request) : IDEM__HTTP_NOW) {
   case IDEM__HTTP_NOW: take_in(exchange, request, serving); break;
   case IDEM__HTTP_REFUSED: idem__http_serving_retire(serving); break;
-  case IDEM__HTTP_LATER: idem__http_serving_wait_to_begin(serving, request); break;
+  case IDEM__HTTP_LATER:
+    if (!idem__http_serving_wait_to_begin(serving, request)) take_in(exchange, request, serving);
+    break;
   }
 }
 
@@ -239,7 +241,7 @@ void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request 
     idem__http_refuse(exchange, what ? &idem__http_no_memory : &not_acceptable, NULL);
     return;
   }
-  idem__list_append(&rpc->active, &serving->link);
+  idem_list_append(&rpc->active, &serving->link);
   serving->exchange = exchange;
   serving->streaming = serving->admitted = serving->limited = false;
   serving->accepts_stream = idem__http_rpc_rules(rpc)->event_streams && (what & IDEM__TAKES_STREAM);
@@ -248,7 +250,7 @@ void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request 
 }
 
 void idem__http_serving_begin(void *protocol, const idem__http_refusal *refusal) {
-  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  idem__http_serving *serving = IDEM_CONTAINER(protocol, idem__http_serving, state);
   idem_http_exchange *exchange = serving->exchange;
   if (refusal)
     idem__http_serving_refuse(serving, refusal);
@@ -272,8 +274,8 @@ idem_status idem__http_rpc_new(const idem__http_rpc_opts *opts, idem__http_rpc *
   rpc->policy.limits.idle_ms = 0; /* the connection's own limits stand above these */
   rpc->policy.limits.frame_ms = 0;
   if (!rpc->opts.stream_ms) rpc->opts.stream_ms = 15000;
-  idem__list_init(&rpc->active);
-  idem__buf_init(&rpc->event, &rpc->alloc, rpc->policy.limits.queued_output_bytes * 2);
+  idem_list_init(&rpc->active);
+  idem_buf_init(&rpc->event, &rpc->alloc, rpc->policy.limits.queued_output_bytes * 2);
   rpc->pool = opts->pool;
   if (!rpc->pool && idem_pool_new(&rpc->alloc, &rpc->pool) != IDEM_OK) {
     idem__free(opts->alloc, rpc);
@@ -296,13 +298,13 @@ idem_status idem__http_rpc_add(idem__http_rpc *rpc, idem_http_server *server, co
 
 void idem__http_rpc_free(idem__http_rpc *rpc) {
   if (!rpc) return;
-  while (!idem__list_empty(&rpc->active)) {
-    idem__http_serving *serving = IDEM__CONTAINER(rpc->active.next, idem__http_serving, link);
-    idem__list_remove(&serving->link);
+  while (!idem_list_empty(&rpc->active)) {
+    idem__http_serving *serving = IDEM_CONTAINER(rpc->active.next, idem__http_serving, link);
+    idem_list_remove(&serving->link);
     idem__http_serving_free(serving);
   }
   while (rpc->idle) idem__http_serving_free(pop_idle(rpc));
-  idem__buf_deinit(&rpc->event);
+  idem_buf_deinit(&rpc->event);
   if (rpc->pool != rpc->opts.pool) idem_pool_free(rpc->pool);
   idem_alloc alloc = rpc->alloc;
   idem__free(&alloc, rpc);

@@ -10,7 +10,7 @@
  * requests such a conn owes nothing and may serve the next peer. */
 typedef struct idem__http_serving {
   struct idem__http_serving *next; /* in the pool */
-  idem__list link;                 /* in rpc->active */
+  idem_list link;                  /* in rpc->active */
   idem__http_rpc *rpc;
   idem_conn *conn;
   idem_http_exchange *exchange; /* NULL: the peer is gone */
@@ -35,10 +35,10 @@ struct idem__http_rpc {
   idem_pool *pool;
   idem__http_serving *idle;
   size_t idle_count;
-  idem__list active;
+  idem_list active;
   size_t detached_count; /* of these, without a peer */
   uint64_t tended_ms;    /* when those were last looked at */
-  idem__buf event;       /* an event under construction */
+  idem_buf event;        /* an event under construction */
 #define IDEM__TAKES_JSON 1u
 #define IDEM__TAKES_STREAM 2u
   char accept[64]; /* the Accept judged last: nearly always the next one, too */
@@ -64,9 +64,10 @@ void idem__http_serving_detach(idem__http_serving *serving, bool detached);
 extern const idem__http_refusal idem__http_no_memory;
 /* Moves what the engine has said to the peer, one message after the other. */
 void idem__http_serving_pump(idem__http_serving *serving);
-/* The message is taken in and not answered yet; or it may not even begin. */
+/* The message is taken in and not answered yet; or it may not even begin. False: it cannot be kept, and is to be
+ * taken in now, as one that the protocol has given up. */
 void idem__http_serving_wait(idem__http_serving *serving);
-void idem__http_serving_wait_to_begin(idem__http_serving *serving,
+bool idem__http_serving_wait_to_begin(idem__http_serving *serving,
                                       const idem_http_request *request);
 void idem__http_serving_refuse(idem__http_serving *serving, const idem__http_refusal *refusal);
 /* Nothing is owed: a notification, a response, or a request cancelled without an answer. */

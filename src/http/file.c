@@ -30,10 +30,10 @@ static void refuse_encoding(idem_http_exchange *exchange, const idem_http_file *
 
 /* "Name: value" into memory that was made; one that is too long becomes a header that is none. */
 static const char *header(char *line, size_t size, const char *name, const char *value) {
-  idem__buf out;
-  idem__buf_fixed(&out, line, size - 1);
+  idem_buf out;
+  idem_buf_fixed(&out, line, size - 1);
   line[0] = 0;
-  if (idem__buf_printf(&out, "%s: %s", name, value) == IDEM_OK) line[out.len] = 0;
+  if (idem_buf_printf(&out, "%s: %s", name, value) == IDEM_OK) line[out.len] = 0;
   return line;
 }
 

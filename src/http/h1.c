@@ -11,7 +11,7 @@ void idem__http_begin_closing(idem_http_conn *conn) {
   conn->closing = true;
   conn->judged = false;
   idem__http_judge_gone(conn);
-  idem__buf_deinit(&conn->backlog);
+  idem_buf_deinit(&conn->backlog);
   if (!conn->request) return;
   idem__http_server_give_request(conn->server, conn->request);
   conn->request = NULL;
@@ -63,7 +63,7 @@ static idem_status continue_head(idem_http_conn *conn, const char *data, size_t 
   size_t room = conn->server->header_bytes - request->head.len;
   if (*len > room) *len = room;
   if (!request->head.len) return IDEM_OK;
-  idem_status status = idem__buf_put(&request->head, data, *len);
+  idem_status status = idem_buf_put(&request->head, data, *len);
   if (status != IDEM_OK) return status;
   request->base = request->head.data;
   *input = request->head.data + request->head.len - *len;
@@ -77,7 +77,7 @@ static idem_status keep_partial(idem_http_conn *conn, const char *end) {
   size_t head = request->head_len;
   if (!head) head = lent ? (size_t)(end - request->base) : request->head.len;
   if (lent) {
-    idem_status status = idem__buf_put(&request->head, request->base, head);
+    idem_status status = idem_buf_put(&request->head, request->base, head);
     if (status != IDEM_OK) return status;
     request->base = request->head.data;
     if (request->head_len) idem__http_split_target(request); /* its views have moved */
@@ -179,7 +179,7 @@ static idem_status step(idem_http_conn *conn, const char *data, size_t len, size
 }
 
 idem_status idem__h1_keep_backlog(idem_http_conn *conn, const char *data, size_t len) {
-  return len ? idem__buf_put(&conn->backlog, data, len) : IDEM_OK;
+  return len ? idem_buf_put(&conn->backlog, data, len) : IDEM_OK;
 }
 
 static bool can_parse(const idem_http_conn *conn) {
@@ -230,6 +230,7 @@ static void upgrade(idem_http_conn *conn, idem_http_exchange *exchange,
   idem__http_put(conn, accept, sizeof accept);
   idem__http_put(conn, "\r\n\r\n", 4);
   exchange->status = 101;
+  idem__http_stay_begin(conn);
   idem__http_log_access(exchange, 0);
   idem__http_exchange_drop(exchange);
 }
@@ -259,10 +260,10 @@ idem_status idem__h1_resume(idem_http_conn *conn) {
   conn->resume = false;
   if (conn->judged) continue_judging(conn);
   if (conn->closing || conn->failed != IDEM_OK) return conn->failed;
-  idem__buf input = conn->backlog;
-  idem__buf_init(&conn->backlog, &conn->server->alloc, input.max);
+  idem_buf input = conn->backlog;
+  idem_buf_init(&conn->backlog, &conn->server->alloc, input.max);
   idem_status status = idem__h1_parse(conn, input.data, input.len);
-  idem__buf_deinit(&input);
+  idem_buf_deinit(&input);
   if (conn->eof && !conn->exchange.active && !conn->backlog.len) idem__http_begin_closing(conn);
   return status;
 }

@@ -90,7 +90,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len) {
     return 0;
   }
   if (!idem__http_own_body(request)) return stop_no_memory(conn);
-  if (idem__buf_put(&request->body_copy, at, len) != IDEM_OK) return stop_no_memory(conn);
+  if (idem_buf_put(&request->body_copy, at, len) != IDEM_OK) return stop_no_memory(conn);
   request->body = (idem__view){request->body_copy.data, request->body_copy.len};
   return 0;
 }

@@ -15,7 +15,7 @@ static void refuse_syntax(idem_http_conn *conn) {
 }
 
 static void hint(idem_http_conn *conn, const char *flag, idem__view value) {
-  size_t len = idem__utf8_cut(value.at, value.len, sizeof conn->refusal.hint_value - 1);
+  size_t len = idem_utf8_cut(value.at, value.len, sizeof conn->refusal.hint_value - 1);
   conn->refusal.hint = flag;
   memcpy(conn->refusal.hint_value, value.at, len);
   conn->refusal.hint_value[len] = 0;
@@ -197,11 +197,32 @@ const idem__ip *idem__http_caller_client(const idem_http_caller *caller) {
   return &caller->conn->exchange.client;
 }
 
+const char *idem__http_caller_method(const idem_http_caller *caller) {
+  return llhttp_method_name((llhttp_method_t)llhttp_get_method(&caller->conn->parser));
+}
+
+idem__view idem__http_caller_path(const idem_http_caller *caller) { return caller->request->path; }
+
+size_t idem__http_caller_count(const idem_http_caller *caller, const char *name) {
+  const idem_http_request *request = caller->request;
+  size_t count = 0, len = strlen(name);
+  for (size_t i = 0; i < request->header_count; i++) {
+    const idem__http_header *header = &request->headers[i];
+    count += idem__text_equal_nocase(request->base + header->name, header->name_len, name, len);
+  }
+  return count;
+}
+
+static const char *judged_reason(int status) {
+  if (status == 429) return "rate-limited";
+  return status < 500 ? "unauthorized" : "unavailable";
+}
+
 static bool refuse_judged(idem_http_conn *conn, const idem__http_judgment *verdict) {
   const idem_http_server *server = conn->server;
   int status = verdict->status >= 400 && verdict->status < 600 ? verdict->status : 403;
   idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
-  refuse(conn, (uint16_t)status, 0, status < 500 ? "unauthorized" : "unavailable");
+  refuse(conn, (uint16_t)status, 0, judged_reason(status));
   conn->refusal.hint = verdict->why;
   if (!verdict->challenge) return false;
   conn->exchange.challenge =
@@ -210,10 +231,18 @@ static bool refuse_judged(idem_http_conn *conn, const idem__http_judgment *verdi
   return false;
 }
 
+static bool take_lines(idem_http_conn *conn, const char *lines) {
+  if (!lines) return true;
+  conn->exchange.judge_lines = idem__strndup(&conn->server->alloc, lines, strlen(lines));
+  if (!conn->exchange.judge_lines) conn->failed = IDEM_E_NOMEM;
+  return conn->exchange.judge_lines != NULL;
+}
+
 bool idem__http_take_judgment(idem_http_conn *conn, const idem__http_judgment *verdict) {
   const char *principal = verdict->principal ? verdict->principal : "";
+  if (!take_lines(conn, verdict->headers)) return false;
   if (verdict->status != 0) return refuse_judged(conn, verdict);
-  size_t len = idem__utf8_cut(principal, strlen(principal), IDEM_PRINCIPAL_MAX);
+  size_t len = idem_utf8_cut(principal, strlen(principal), IDEM_PRINCIPAL_MAX);
   conn->exchange.principal = idem__strndup(&conn->server->alloc, principal, len);
   if (!conn->exchange.principal) conn->failed = IDEM_E_NOMEM;
   if (conn->exchange.principal) conn->exchange.grant = idem__grant_ref(verdict->grant);
@@ -386,7 +415,7 @@ void idem__http_judge(idem_http_conn *conn, idem_http_request *request) {
   sort_headers(request);
   exchange->minor = request->minor;
   exchange->trusted = false;
-  exchange->keep_alive = request->keep_alive;
+  exchange->keep_alive = request->keep_alive && !conn->final;
   exchange->head_only = request->method == IDEM_HTTP_HEAD;
   exchange->client = idem__client_address(request, &conn->from, &conn->server->proxies);
   if (conn->server->access_log) idem__http_log_begin(exchange, request);

@@ -5,7 +5,7 @@
 
 idem_status idem__http_own_request(idem_http_request *request) {
   if (!request->head.len) {
-    idem_status status = idem__buf_put(&request->head, request->base, request->head_len);
+    idem_status status = idem_buf_put(&request->head, request->base, request->head_len);
     if (status != IDEM_OK) return status;
     request->base = request->head.data;
     idem__http_split_target(request); /* its views have moved */
@@ -16,7 +16,7 @@ idem_status idem__http_own_request(idem_http_request *request) {
 bool idem__http_own_body(idem_http_request *request) {
   if (!request->body.len || request->body.at == request->body_copy.data) return true;
   request->body_copy.len = 0;
-  if (idem__buf_put(&request->body_copy, request->body.at, request->body.len) != IDEM_OK)
+  if (idem_buf_put(&request->body_copy, request->body.at, request->body.len) != IDEM_OK)
     return false;
   request->body.at = request->body_copy.data;
   return true;

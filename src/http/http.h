@@ -34,15 +34,11 @@ typedef enum idem__http_known {
   IDEM__H_GIVEN, /* the first of those that a route's rules name */
   IDEM__H_KNOWN = IDEM__H_GIVEN + 5
 } idem__http_known;
-/* A header that a protocol on top asks for with every request: small letters and hyphens, four or more. */
-typedef struct idem__http_name {
-  const char *text;
-  size_t len;
-} idem__http_name;
-/* Those of one protocol. A request has few of them and many others: `lengths` tells most apart. */
+/* Headers that a protocol on top asks for with every request: small letters and hyphens, 4 to 31 of them, each of a length
+ * of its own. A request has few of them and many others: its length tells which one a name may be. */
 typedef struct idem__http_names {
-  uint32_t lengths; /* bit n: one of them is n bytes long; all are shorter than 32 */
-  idem__http_name list[IDEM__H_KNOWN - IDEM__H_GIVEN]; /* up to the first without text */
+  const char *list[IDEM__H_KNOWN - IDEM__H_GIVEN]; /* up to the first that is NULL */
+  uint8_t by_length[32];                           /* place in the list and 1; 0: none */
 } idem__http_names;
 /* `given`: NULL: none. */
 idem__http_known idem__http_known_header(const idem__http_names *given, const char *name,
@@ -57,8 +53,8 @@ typedef struct idem__http_header {
 /* One request as it arrived. Lives in the server's pool; views are valid until its handler returns. */
 struct idem_http_request {
   const char *base;         /* the head's bytes: lent input, or head.data */
-  idem__buf head;           /* the head, when it came in pieces */
-  idem__buf body_copy;      /* the body, when it came in pieces */
+  idem_buf head;            /* the head, when it came in pieces */
+  idem_buf body_copy;       /* the body, when it came in pieces */
   idem__view body;          /* what has come of it so far */
   idem__http_header target; /* value only */
   idem__view path, query;   /* the target's; query without its '?' */
@@ -112,6 +108,8 @@ struct idem__http_refusal {
   const char *hint;    /* the flag to add, for data.hint; NULL: none */
   char hint_value[96]; /* what to give it: the peer's own text, cut, escaped when written */
   bool close;          /* the connection cannot go on */
+  const char *id;      /* of the request, its JSON; NULL: not known. A long one is left out */
+  size_t id_len;
 };
 
 /* What a method is about, for the access log: " LABEL=" and the text in this member of params. */
@@ -131,7 +129,7 @@ typedef struct idem__http_rules {
   /* Looks at the head before the body is read. NULL: nothing more to check. */
   void (*check_head)(const idem_http_request *request, idem__http_refusal *refusal, void *user);
   /* Headers to add to the answer of an exchange: whole lines with CRLF. NULL: none. */
-  idem_status (*add_headers)(idem_http_exchange *exchange, idem__buf *out, void *user);
+  idem_status (*add_headers)(idem_http_exchange *exchange, idem_buf *out, void *user);
   const idem__http_subject *subjects; /* ends with a NULL method; NULL: none */
   void *user;
 } idem__http_rules;
@@ -168,14 +166,36 @@ typedef struct idem__http_judgment {
   const char
       *challenge;  /* WWW-Authenticate of the refusal; NULL: as the route or the server has it */
   const char *why; /* a sentence for data.hint and the log; NULL: none */
+  const char *headers; /* more lines with CRLF for whatever is answered; NULL: none */
 } idem__http_judgment;
 typedef void (*idem__http_judge_fn)(const idem_http_caller *caller, idem__http_judgment *verdict,
                                     void *user);
+/* An event stream or a WebSocket that lasts with the token it was opened with. Its judge hears of its beginning and of its end,
+ * and has it end when the token does (stay.c). */
+typedef struct idem__http_stay {
+  idem_http_conn *conn;
+  idem__grant *grant; /* counted */
+  /* The judge's own. */
+  idem_list link;
+  void *waiter;
+  uint64_t due_s;
+  unsigned failures;
+  bool over;
+} idem__http_stay;
+typedef void (*idem__http_stay_fn)(idem__http_stay *stay, bool begins, void *user);
+/* The judge has heard of its end before this returns; the stay is gone. Not from inside the connection's functions. */
+void idem__http_stay_over(idem__http_stay *stay, uint64_t now_ms);
+/* Its caller has shown a newer token. */
+void idem__http_conn_renew(idem_http_conn *conn, idem__grant *grant);
 /* Says it after idem_http_caller_wait, as idem_http_resume does. */
 void idem__http_resume(idem_http_wait *wait, const idem__http_judgment *verdict);
 const idem__ip *idem__http_caller_client(const idem_http_caller *caller);
 /* Of its Authorization header, which was found while the head was read. Absent unless there is exactly one. */
 idem__view idem__http_caller_authorization(const idem_http_caller *caller);
+/* What else it is judged by: its method by name, its path as it was sent, and how many headers of a name it has. */
+const char *idem__http_caller_method(const idem_http_caller *caller);
+idem__view idem__http_caller_path(const idem_http_caller *caller);
+size_t idem__http_caller_count(const idem_http_caller *caller, const char *name);
 
 /* What the connections of one thread share: checks, routes, free lists, the date line. */
 typedef struct idem__http_server_opts {
@@ -187,10 +207,15 @@ typedef struct idem__http_server_opts {
   idem_code_set codes; /* of refusals */
   /* Judges whoever has none of the listener's tokens; the principal's function is not asked then. NULL: none. */
   idem__http_judge_fn judge;
+  idem__http_stay_fn stays; /* told of what lasts with a grant of the judge's; NULL: nobody */
   void *judge_user;
+  /* For CORS, lists: request headers that the judge looks at beside Authorization, and those that it adds to answers. They last.
+   * NULL: none. */
+  const char *judge_reads, *judge_says;
   const char *challenge; /* WWW-Authenticate of a 401; copied. NULL: "Bearer" */
   const char
       *challenge_stem;    /* what others that a protocol makes begin with; copied. NULL: "Bearer" */
+  const char *bound_stem; /* ... for who has shown a token that is bound to a key; NULL: the same */
   idem__shares *shares;   /* of what comes through trusted proxies; NULL: no bound */
   idem__limiter *limiter; /* of requests to routes that are no protocol's; NULL: no limit */
   uint64_t (*now_ns)(void *ctx); /* for the log; NULL: what the driver said last */
@@ -341,7 +366,7 @@ bool idem__http_head_of_events(idem_http_exchange *exchange);
 size_t idem__http_exchange_queued(const idem_http_exchange *exchange);
 
 /* Appends a JSON-RPC error object. */
-idem_status idem__http_put_error(idem__buf *out, const idem__http_refusal *refusal,
+idem_status idem__http_put_error(idem_buf *out, const idem__http_refusal *refusal,
                                  idem_unknown_id unknown_id);
 
 /* -------------------------------------------------------- the upgraded conn */
@@ -356,9 +381,14 @@ bool idem__http_conn_has_room(idem_http_conn *conn, void (*fn)(void *user), void
 /* When the upgraded conn wants `fn` called; UINT64_MAX: not. */
 void idem__http_conn_set_time(idem_http_conn *conn, uint64_t at_ms,
                               void (*fn)(void *user, uint64_t now_ms), void *user);
-/* How the upgraded conn, or the exchange's owner, is told to come to an end. `now`: with an error
- * for whatever still runs. */
-void idem__http_conn_on_stop(idem_http_conn *conn, void (*fn)(void *user, bool now), void *user);
+/* How the upgraded conn, or the exchange's owner, is told to come to an end. */
+typedef enum idem__http_stop {
+  IDEM__HTTP_STOP_SOON,        /* what runs is answered first */
+  IDEM__HTTP_STOP_NOW,         /* ... with an error */
+  IDEM__HTTP_STOP_UNAUTHORIZED /* the same: the token it was opened with has ended */
+} idem__http_stop;
+typedef void (*idem__http_stop_fn)(void *user, idem__http_stop how);
+void idem__http_conn_on_stop(idem_http_conn *conn, idem__http_stop_fn fn, void *user);
 idem_http_conn *idem__http_exchange_conn(const idem_http_exchange *exchange);
 uint64_t idem__http_conn_now(const idem_http_conn *conn);
 const idem__ip *idem__http_conn_client(const idem_http_conn *conn);
@@ -393,6 +423,9 @@ typedef struct idem__http_protocol {
    * idem__http_serving_begin follows, unless `end` comes first. The request is borrowed until `taken`. */
   idem__http_when (*begin)(void *protocol, idem_http_exchange *exchange,
                            const idem_http_request *request);
+  /* Nobody will wait for what `begin` waits for: the message is taken in next, to be refused with its id. Whoever says
+   * LATER has it. */
+  void (*give_up)(void *protocol);
   /* The message is taken in; parts of a batch may run later. */
   void (*taken)(void *protocol);
   void (*end)(void *protocol);
@@ -405,12 +438,12 @@ typedef struct idem__http_protocol {
   /* Says why, where that status is a refusal. */
   void (*silent_refusal)(void *protocol, idem__message_kind kind, idem__http_refusal *refusal);
   /* More header lines with CRLF, before the head is sent. */
-  void (*headers)(void *protocol, idem__buf *out);
+  void (*headers)(void *protocol, idem_buf *out);
   /* Writes the stream's first event, if there is one. LATER: idem__http_serving_write follows. */
-  idem__http_when (*stream_begin)(void *protocol, idem__buf *out);
+  idem__http_when (*stream_begin)(void *protocol, idem_buf *out);
   /* Writes one event; where nobody reads it now, somebody may come back for it. REFUSED: it cannot. LATER:
    * idem__http_serving_write follows, until which the text is lent. */
-  idem__http_when (*event)(void *protocol, const char *text, size_t len, bool last, idem__buf *out);
+  idem__http_when (*event)(void *protocol, const char *text, size_t len, bool last, idem_buf *out);
   /* The peer is gone: does the work go on? */
   bool (*outlives)(void *protocol);
   /* It has ended its input: does that cancel what it asked? */
@@ -419,6 +452,8 @@ typedef struct idem__http_protocol {
   void (*detached)(void *protocol, bool detached);
   /* Whoever it worked for will not come back. */
   bool (*orphaned)(void *protocol);
+  /* The token of its stream has ended. True: its client may come back for the rest; else what runs is refused. */
+  bool (*unauthorized)(void *protocol);
 } idem__http_protocol;
 /* What `begin` waited for is there: the message is taken in, or (not NULL) refused. */
 void idem__http_serving_begin(void *protocol, const idem__http_refusal *refusal);
@@ -445,6 +480,8 @@ typedef struct idem__http_rpc_opts {
   void *protocol_user;
   /* Makes the conn of a WebSocket; NULL: a plain one. */
   idem_status (*accept)(void *user, const idem_conn_opts *opts, idem_conn **out);
+  /* The token of such a conn has ended: what can end well does, before the rest is refused. May be NULL. */
+  void (*unauthorized)(void *user, idem_conn *conn);
   idem__limiter *limiter; /* NULL: no rate limit */
   uint64_t stream_ms;     /* until an answer becomes a stream, and between comments */
   uint64_t (*now_ns)(void *ctx);
@@ -466,6 +503,8 @@ void idem__http_rpc_free(idem__http_rpc *rpc);
 /* What no connection looks after any more: POSTs that go on without their peers have their time, those
  * of nobody end. Called when the deadline is over, and when somebody may have gone for good. */
 uint64_t idem__http_rpc_deadline(const idem__http_rpc *rpc);
+/* Some go on without a connection. */
+bool idem__http_rpc_works_on(const idem__http_rpc *rpc);
 void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms);
 void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request *request,
                           void *user);

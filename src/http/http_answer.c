@@ -75,8 +75,7 @@ bool idem__http_post_data(idem__http_post *post, const char *data, size_t len) {
 
 /* ------------------------------------------------------------------ HTTP errors */
 
-/* Seconds, as servers mostly write it; -1: a date, or nothing. */
-static long seconds_of(const char *retry_after) {
+long idem__http_retry_seconds(const char *retry_after) {
   long seconds = 0;
   size_t len = retry_after ? strlen(retry_after) : 0;
   if (!len || len > 6 || strspn(retry_after, "0123456789") != len) return -1;
@@ -84,31 +83,30 @@ static long seconds_of(const char *retry_after) {
   return seconds;
 }
 
-static idem_status put_http_error(idem__buf *out, uint64_t call,
-                                  const idem__http_outcome *outcome) {
+static idem_status put_http_error(idem_buf *out, uint64_t call, const idem__http_outcome *outcome) {
   const char *words = idem__http_reason(outcome->http_status);
   char number[16];
   snprintf(number, sizeof number, "%d", outcome->http_status);
-  long seconds = seconds_of(outcome->retry_after);
-  size_t shown = idem__utf8_cut(outcome->body ? outcome->body : "", outcome->len, SHOWN_BYTES);
-  idem_status status = idem__buf_printf(
+  long seconds = idem__http_retry_seconds(outcome->retry_after);
+  size_t shown = idem_utf8_cut(outcome->body ? outcome->body : "", outcome->len, SHOWN_BYTES);
+  idem_status status = idem_buf_printf(
       out,
       "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"error\":{\"code\":%d,\"message\":\"HTTP %s\","
       "\"data\":{\"status\":%d",
       (unsigned long long)call, IDEM_RPC_SERVER_ERROR, words ? words : number,
       outcome->http_status);
   if (status == IDEM_OK && seconds >= 0)
-    status = idem__buf_printf(out, ",\"retryAfter\":%ld", seconds);
+    status = idem_buf_printf(out, ",\"retryAfter\":%ld", seconds);
   if (status == IDEM_OK && shown) {
-    status = idem__buf_puts(out, ",\"body\":");
-    if (status == IDEM_OK) status = idem__text_json_string(out, outcome->body, shown);
+    status = idem_buf_puts(out, ",\"body\":");
+    if (status == IDEM_OK) status = idem_text_json_string(out, outcome->body, shown);
   }
-  return status == IDEM_OK ? idem__buf_puts(out, "}}}") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "}}}") : status;
 }
 
 /* A JSON-RPC error in the body is the server's own word; it is this call's even where the server
  * could not read the id. */
-static idem_status put_own_error(idem__buf *out, uint64_t call, const idem__http_outcome *outcome) {
+static idem_status put_own_error(idem_buf *out, uint64_t call, const idem__http_outcome *outcome) {
   yyjson_alc alc = idem__json_alc(out->alloc);
   yyjson_doc *doc = is_type(outcome->type, "application/json")
                         ? yyjson_read_opts((char *)(uintptr_t)outcome->body, outcome->len,
@@ -117,10 +115,10 @@ static idem_status put_own_error(idem__buf *out, uint64_t call, const idem__http
   yyjson_val *error = yyjson_obj_get(yyjson_doc_get_root(doc), "error");
   idem_status status = IDEM_E_NOTFOUND;
   if (yyjson_is_obj(error) && yyjson_is_num(yyjson_obj_get(error, "code"))) {
-    status = idem__buf_printf(
+    status = idem_buf_printf(
         out, "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"error\":", (unsigned long long)call);
     if (status == IDEM_OK) status = idem__json_put_any(out, error);
-    if (status == IDEM_OK) status = idem__buf_puts(out, "}");
+    if (status == IDEM_OK) status = idem_buf_puts(out, "}");
   }
   yyjson_doc_free(doc);
   return status;
@@ -133,15 +131,15 @@ void idem__http_post_fail_http(idem__http_post *post, const idem__http_outcome *
     idem__http_post_fail(post, IDEM_E_REMOTE, words ? words : "an HTTP error");
     return;
   }
-  idem__buf text;
-  idem__buf_init(&text, &client->alloc, idem_conn_policy(client->opts.conn)->limits.message_bytes);
+  idem_buf text;
+  idem_buf_init(&text, &client->alloc, idem_conn_policy(client->opts.conn)->limits.message_bytes);
   idem_status status = put_own_error(&text, post->call, outcome);
   if (status != IDEM_OK) {
     text.len = 0;
     status = put_http_error(&text, post->call, outcome);
   }
   if (status == IDEM_OK) (void)idem__conn_message(client->opts.conn, text.data, text.len, NULL);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   /* Whatever went wrong on the way, the call has not ended yet. */
   if (idem__http_post_pending(post))
     idem__http_post_fail(post, IDEM_E_PROTO, words ? words : "an HTTP error");
@@ -170,6 +168,8 @@ static void fail_stream(idem__http_post *post, const idem__http_outcome *outcome
     idem__http_post_fail(post, IDEM_E_LIMIT, "an event is too large");
   else if (post->broken != IDEM_OK)
     idem__http_post_fail(post, post->broken, idem_status_text(post->broken));
+  else if (outcome->status == IDEM_E_SYS) /* for the rest; its message was sent before */
+    idem__http_post_fail(post, IDEM_E_CLOSED, outcome->why);
   else if (outcome->status != IDEM_OK)
     idem__http_post_fail(post, outcome->status, outcome->why);
   else

@@ -20,7 +20,7 @@ static uint64_t call_of(const idem_chunk *chunk) {
 
 static void free_post(idem__http_post *post) {
   idem__http_client *client = post->client;
-  idem__list_remove(&post->link);
+  idem_list_remove(&post->link);
   if (client->stream == post) client->stream = NULL;
   if (idem__http_hooks_of(client)->gone)
     idem__http_hooks_of(client)->gone(client->opts.hooks_user, post);
@@ -48,7 +48,7 @@ void idem__http_post_fail(idem__http_post *post, idem_status status, const char 
 }
 
 /* The protocol on top adds what it has to say, and says where. */
-static idem_status prepare(idem__http_post *post, idem__http_ask *ask, idem__buf *lines) {
+static idem_status prepare(idem__http_post *post, idem__http_ask *ask, idem_buf *lines) {
   const idem__http_client_opts *opts = &post->client->opts;
   const idem__http_hooks *hooks = idem__http_hooks_of(post->client);
   if (!hooks->prepare) return IDEM_OK;
@@ -60,12 +60,12 @@ static idem_status prepare(idem__http_post *post, idem__http_ask *ask, idem__buf
 
 static bool ask(idem__http_post *post, idem__http_ask *what) {
   const idem__http_client_opts *opts = &post->client->opts;
-  idem__buf lines;
-  idem__buf_init(&lines, &post->client->alloc, LINES_BYTES);
+  idem_buf lines;
+  idem_buf_init(&lines, &post->client->alloc, LINES_BYTES);
   idem_status status = prepare(post, what, &lines);
   post->turn = ++post->client->turns;
   if (status == IDEM_OK) status = opts->send(opts->user, post, what, &post->handle);
-  idem__buf_deinit(&lines);
+  idem_buf_deinit(&lines);
   post->asking = status == IDEM_OK;
   post->streaming = post->held = false;
   if (!post->asking) idem__http_post_fail(post, status, idem_status_text(status));
@@ -101,7 +101,7 @@ static void take_output(idem__http_client *client) {
     post->chunk = chunk;
     post->what = chunk.what;
     post->call = call;
-    idem__list_append(&client->queue, &post->link);
+    idem_list_append(&client->queue, &post->link);
     client->count++;
   }
 }
@@ -113,8 +113,8 @@ static bool has_room(const idem__http_post *post) {
 
 static void send_post(idem__http_post *post) {
   idem__http_client *client = post->client;
-  idem__list_remove(&post->link);
-  idem__list_append(&client->posts, &post->link);
+  idem_list_remove(&post->link);
+  idem_list_append(&client->posts, &post->link);
   if (post->call)
     client->calls++;
   else
@@ -140,8 +140,8 @@ static void send_if_allowed(idem__http_post *post) {
 /* What waits for room lets messages of the other kind pass: an answer we owe may be what the server
  * needs before it answers us. */
 static void send_queue(idem__http_client *client) {
-  for (idem__list *node = client->queue.next, *next; node != &client->queue; node = next) {
-    idem__http_post *post = IDEM__CONTAINER(node, idem__http_post, link);
+  for (idem_list *node = client->queue.next, *next; node != &client->queue; node = next) {
+    idem__http_post *post = IDEM_CONTAINER(node, idem__http_post, link);
     next = node->next;
     if (post->call && !idem__call_pending(client->opts.conn, post->call))
       free_post(post);
@@ -170,7 +170,7 @@ void idem__http_post_rest(idem__http_post *post, uint64_t now_ms) {
 
 /* The last event's id, if there was one that can be told. */
 static const char *last_id(const idem__http_post *post, char id[EVENT_ID_BYTES + 1]) {
-  const idem__buf *last = &post->parser.last_id;
+  const idem_buf *last = &post->parser.last_id;
   if (!post->parsing || !last->len || last->len > EVENT_ID_BYTES) return NULL;
   memcpy(id, last->data, last->len);
   id[last->len] = 0;
@@ -194,11 +194,11 @@ static void resume(idem__http_post *post) {
 /* Something that was said and has no answer to wait for: neither a goodbye nor the end of the standing stream
  * may overtake it. */
 static bool is_saying(const idem__http_client *client) {
-  for (const idem__list *node = client->posts.next; node != &client->posts; node = node->next) {
-    const idem__http_post *post = IDEM__CONTAINER(node, idem__http_post, link);
+  for (const idem_list *node = client->posts.next; node != &client->posts; node = node->next) {
+    const idem__http_post *post = IDEM_CONTAINER(node, idem__http_post, link);
     if (post->kind == POST_MESSAGE && !post->call) return true;
   }
-  return !idem__list_empty(&client->queue);
+  return !idem_list_empty(&client->queue);
 }
 
 /* The post may be gone after it. */
@@ -218,8 +218,8 @@ static void look_at(idem__http_post *post, uint64_t now_ms) {
 }
 
 static idem__http_post *first_held(const idem__http_client *client) {
-  for (const idem__list *node = client->posts.next; node != &client->posts; node = node->next) {
-    idem__http_post *post = IDEM__CONTAINER(node, idem__http_post, link);
+  for (const idem_list *node = client->posts.next; node != &client->posts; node = node->next) {
+    idem__http_post *post = IDEM_CONTAINER(node, idem__http_post, link);
     if (post->held && post->asking) return post;
   }
   return NULL;
@@ -252,15 +252,15 @@ static void say_goodbye(idem__http_client *client) {
 void idem__http_client_pump(idem__http_client *client, uint64_t now_ms) {
   let_go(client);
   take_output(client);
-  for (idem__list *node = client->posts.next, *next; node != &client->posts; node = next) {
+  for (idem_list *node = client->posts.next, *next; node != &client->posts; node = next) {
     next = node->next;
-    look_at(IDEM__CONTAINER(node, idem__http_post, link), now_ms);
+    look_at(IDEM_CONTAINER(node, idem__http_post, link), now_ms);
   }
   send_queue(client);
   say_goodbye(client);
   client->deadline_ms = UINT64_MAX;
-  for (const idem__list *node = client->posts.next; node != &client->posts; node = node->next)
-    note_deadline(client, IDEM__CONTAINER(node, idem__http_post, link), now_ms);
+  for (const idem_list *node = client->posts.next; node != &client->posts; node = node->next)
+    note_deadline(client, IDEM_CONTAINER(node, idem__http_post, link), now_ms);
 }
 
 uint64_t idem__http_client_deadline(const idem__http_client *client) { return client->deadline_ms; }
@@ -277,7 +277,7 @@ static idem_status add_post(idem__http_client *client, idem__http_post_kind kind
   if (!post) return IDEM_E_NOMEM;
   post->client = client;
   post->kind = kind;
-  idem__list_append(&client->posts, &post->link);
+  idem_list_append(&client->posts, &post->link);
   client->count++;
   client->others++;
   *out = post;
@@ -339,18 +339,18 @@ idem_status idem__http_client_new(const idem__http_client_opts *opts, idem__http
   if (!client->opts.max_requests) client->opts.max_requests = 32;
   if (!client->opts.retry_ms) client->opts.retry_ms = 1000;
   if (!client->opts.retries) client->opts.retries = 5;
-  idem__list_init(&client->queue);
-  idem__list_init(&client->posts);
+  idem_list_init(&client->queue);
+  idem_list_init(&client->posts);
   *out = client;
   if (idem__http_hooks_of(client)->start)
     idem__http_hooks_of(client)->start(opts->hooks_user, client);
   return IDEM_OK;
 }
 
-static void free_all(idem__list *list) {
-  idem__list *node = list->next;
+static void free_all(idem_list *list) {
+  idem_list *node = list->next;
   while (node != list) {
-    idem__http_post *post = IDEM__CONTAINER(node, idem__http_post, link);
+    idem__http_post *post = IDEM_CONTAINER(node, idem__http_post, link);
     node = node->next;
     free_post(post);
   }

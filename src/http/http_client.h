@@ -37,6 +37,9 @@ typedef struct idem__http_outcome {
   const void *answer;
 } idem__http_outcome;
 
+/* A Retry-After in seconds, as servers mostly write it; -1: a date, or nothing. */
+long idem__http_retry_seconds(const char *retry_after);
+
 typedef enum idem__http_verdict {
   IDEM__HTTP_GO,   /* it is sent; a refusal stands */
   IDEM__HTTP_WAIT, /* not yet: until idem__http_client_release, or idem__http_post_again */
@@ -51,7 +54,7 @@ typedef struct idem__http_hooks {
   /* May it be sent, and where; more headers for it. */
   idem__http_verdict (*may_send)(void *user, idem__http_post *post, const idem_outgoing *what);
   idem_status (*prepare)(void *user, const idem_outgoing *what, idem__http_ask *ask,
-                         idem__buf *lines);
+                         idem_buf *lines);
   /* The head of its answer: status, headers; no body yet. */
   void (*head)(void *user, const idem_outgoing *what, const idem__http_outcome *outcome);
   /* The answer is a refusal (4xx, 5xx). */

@@ -10,7 +10,7 @@ typedef enum idem__http_post_kind { POST_MESSAGE, POST_STREAM, POST_GOODBYE } id
 
 struct idem__http_post {
   idem__http_client *client;
-  idem__list link; /* in queue or posts */
+  idem_list link; /* in queue or posts */
   idem__http_post_kind kind;
   idem_chunk chunk;   /* owner NULL: the server has it, or there is none */
   idem_outgoing what; /* of the chunk */
@@ -35,8 +35,8 @@ struct idem__http_post {
 struct idem__http_client {
   idem__http_client_opts opts;
   idem_alloc alloc;
-  idem__list queue; /* not yet sent */
-  idem__list posts;
+  idem_list queue; /* not yet sent */
+  idem_list posts;
   size_t calls, others; /* of `posts` */
   size_t count;         /* of both */
   uint64_t deadline_ms;

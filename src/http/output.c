@@ -74,14 +74,17 @@ const char *idem__http_conn_principal(const idem_http_conn *conn) {
 }
 idem__grant *idem__http_conn_grant(const idem_http_conn *conn) { return conn->exchange.grant; }
 const char *idem__http_conn_challenge(const idem_http_conn *conn) {
-  return conn->server->challenge_stem ? conn->server->challenge_stem : "Bearer";
+  const idem_http_server *server = conn->server;
+  const idem__grant *grant = conn->exchange.grant;
+  if (grant && grant->bound && server->bound_stem) return server->bound_stem;
+  return server->challenge_stem ? server->challenge_stem : "Bearer";
 }
 
 bool idem__http_conn_checks_who(const idem_http_conn *conn) {
   return conn->server->tokens.count || conn->server->principal || conn->server->judge;
 }
 
-void idem__http_conn_on_stop(idem_http_conn *conn, void (*fn)(void *user, bool now), void *user) {
+void idem__http_conn_on_stop(idem_http_conn *conn, idem__http_stop_fn fn, void *user) {
   conn->on_stop = fn;
   conn->stop_user = user;
 }

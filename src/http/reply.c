@@ -59,6 +59,11 @@ static bool is_for_any_origin(const idem_http_exchange *exchange) {
   return exchange->route && exchange->route->is.any_origin;
 }
 
+static const char *judge_says(const idem_http_exchange *exchange) {
+  bool judged = exchange->route && !exchange->route->is.no_token;
+  return judged ? exchange->conn->server->judge_says : NULL;
+}
+
 static void write_cors(head_writer *out, const idem_http_exchange *exchange) {
   bool any = is_for_any_origin(exchange);
   if (!exchange->origin && !any) return;
@@ -69,6 +74,10 @@ static void write_cors(head_writer *out, const idem_http_exchange *exchange) {
   if (exposed(exchange)) {
     write_literal(out, ", ");
     write_text(out, exposed(exchange));
+  }
+  if (judge_says(exchange)) {
+    write_literal(out, ", ");
+    write_text(out, judge_says(exchange));
   }
   write_literal(out, "\r\n");
 }
@@ -94,7 +103,8 @@ static block *put_head(idem_http_exchange *exchange, const idem__http_answer *an
   size_t type_len = text_length(answer->type), headers_len = text_length(answer->headers);
   idem__view policy = policy_of(exchange, answer);
   size_t room = HEAD_ROOM + policy.len + headers_len + text_length(exchange->origin) +
-                text_length(exposed(exchange)) + type_len + extra;
+                text_length(exposed(exchange)) + text_length(judge_says(exchange)) +
+                text_length(exchange->judge_lines) + type_len + extra;
   block *out = conn->failed == IDEM_OK ? idem__http_room_for(conn, room) : NULL;
   if (!out) return NULL;
   head_writer head = {out->data + out->len};
@@ -118,6 +128,7 @@ static block *put_head(idem_http_exchange *exchange, const idem__http_answer *an
   }
   write_connection(&head, exchange);
   write_cors(&head, exchange);
+  if (exchange->judge_lines) write_text(&head, exchange->judge_lines);
   if (answer->headers) write_bytes(&head, answer->headers, headers_len);
   write_literal(&head, "\r\n");
   size_t len = (size_t)(head.at - out->data) - out->len;
@@ -135,7 +146,10 @@ void idem__http_give_share(idem_http_exchange *exchange) {
 
 void idem__http_exchange_drop(idem_http_exchange *exchange) {
   idem_http_conn *conn = exchange->conn;
-  if (conn && !conn->websocket) idem__http_give_share(exchange); /* a WebSocket keeps it */
+  if (conn && !conn->websocket) { /* a WebSocket keeps them */
+    idem__http_give_share(exchange);
+    if (conn->stay) idem__http_stay_end(conn);
+  }
   exchange->active = false;
   if (exchange->held) idem__http_let_go(exchange);
   exchange->on_abort = NULL;
@@ -146,8 +160,8 @@ void idem__http_exchange_drop(idem_http_exchange *exchange) {
     conn->on_room = NULL;
     if (!conn->websocket) conn->on_stop = NULL;
   }
-  if (!conn ||
-      (!exchange->origin && !exchange->log_line && !exchange->principal && !exchange->challenge))
+  if (!conn || (!exchange->origin && !exchange->log_line && !exchange->principal &&
+                !exchange->challenge && !exchange->judge_lines))
     return;
   idem__free(&conn->server->alloc, exchange->logged);
   exchange->logged = NULL;
@@ -155,7 +169,9 @@ void idem__http_exchange_drop(idem_http_exchange *exchange) {
   idem__free(&conn->server->alloc, exchange->principal);
   idem__free(&conn->server->alloc, exchange->log_line);
   idem__free(&conn->server->alloc, exchange->challenge);
+  idem__free(&conn->server->alloc, exchange->judge_lines);
   exchange->origin = exchange->log_line = exchange->principal = exchange->challenge = NULL;
+  exchange->judge_lines = NULL;
   idem__grant_unref(exchange->grant);
   exchange->grant = NULL;
 }
@@ -203,43 +219,54 @@ static const char *code_message(int code) {
   }
 }
 
-static idem_status put_hint(idem__buf *out, const idem__http_refusal *refusal) {
+static idem_status put_hint(idem_buf *out, const idem__http_refusal *refusal) {
   char text[160];
-  idem__buf plain;
-  idem__buf_fixed(&plain, text, sizeof text);
+  idem_buf plain;
+  idem_buf_fixed(&plain, text, sizeof text);
   const char *value = refusal->hint_value;
-  idem_status status = idem__buf_printf(&plain, "%s%s%s", refusal->hint, *value ? " " : "", value);
-  if (status == IDEM_OK) status = idem__buf_puts(out, ",\"hint\":");
-  return status == IDEM_OK ? idem__text_json_string(out, text, plain.len) : status;
+  idem_status status = idem_buf_printf(&plain, "%s%s%s", refusal->hint, *value ? " " : "", value);
+  if (status == IDEM_OK) status = idem_buf_puts(out, ",\"hint\":");
+  return status == IDEM_OK ? idem_text_json_string(out, text, plain.len) : status;
 }
 
-idem_status idem__http_put_error(idem__buf *out, const idem__http_refusal *refusal,
+#define ID_ROOM 256 /* in the body of a refusal */
+
+static idem_status put_id(idem_buf *out, const idem__http_refusal *refusal,
+                          idem_unknown_id unknown_id) {
+  if (refusal->id && refusal->id_len <= ID_ROOM)
+    return idem_buf_printf(out, "\"id\":%.*s,", (int)refusal->id_len, refusal->id);
+  return unknown_id == IDEM_UNKNOWN_ID_NULL ? idem_buf_puts(out, "\"id\":null,") : IDEM_OK;
+}
+
+idem_status idem__http_put_error(idem_buf *out, const idem__http_refusal *refusal,
                                  idem_unknown_id unknown_id) {
   int code = refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST;
-  idem_status status = idem__buf_printf(
-      out, "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":%d,\"message\":\"%s\"",
-      unknown_id == IDEM_UNKNOWN_ID_NULL ? "\"id\":null," : "", code, code_message(code));
+  idem_status status = idem_buf_puts(out, "{\"jsonrpc\":\"2.0\",");
+  if (status == IDEM_OK) status = put_id(out, refusal, unknown_id);
+  if (status == IDEM_OK)
+    status =
+        idem_buf_printf(out, "\"error\":{\"code\":%d,\"message\":\"%s\"", code, code_message(code));
   if (status == IDEM_OK && refusal->reason)
-    status = idem__buf_printf(out, ",\"data\":{\"reason\":\"%s\"", refusal->reason);
+    status = idem_buf_printf(out, ",\"data\":{\"reason\":\"%s\"", refusal->reason);
   if (status == IDEM_OK && refusal->reason && refusal->hint) status = put_hint(out, refusal);
-  if (status == IDEM_OK && refusal->reason) status = idem__buf_puts(out, "}");
-  return status == IDEM_OK ? idem__buf_puts(out, "}}") : status;
+  if (status == IDEM_OK && refusal->reason) status = idem_buf_puts(out, "}");
+  return status == IDEM_OK ? idem_buf_puts(out, "}}") : status;
 }
 
 /* A set of codes of its own has a number for what is too large; its data says how large it may be. */
-static int put_too_large(idem__buf *out, const idem_http_conn *conn) {
+static int put_too_large(idem_buf *out, const idem_http_conn *conn) {
   static const int code = -32012;
   const idem_http_server *server = conn->server;
-  idem__buf_printf(out,
-                   "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":%d,\"message\":\"%s\","
-                   "\"data\":{\"maxSize\":%zu,\"unit\":\"bytes\"}}}",
-                   server->unknown_id == IDEM_UNKNOWN_ID_NULL ? "\"id\":null," : "", code,
-                   idem_code_name(server->codes, code), idem__http_body_most(conn));
+  idem_buf_printf(out,
+                  "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":%d,\"message\":\"%s\","
+                  "\"data\":{\"maxSize\":%zu,\"unit\":\"bytes\"}}}",
+                  server->unknown_id == IDEM_UNKNOWN_ID_NULL ? "\"id\":null," : "", code,
+                  idem_code_name(server->codes, code), idem__http_body_most(conn));
   return code;
 }
 
 /* Returns the code. */
-static int put_body(idem__buf *out, const idem_http_conn *conn, const idem__http_refusal *refusal) {
+static int put_body(idem_buf *out, const idem_http_conn *conn, const idem__http_refusal *refusal) {
   const idem_http_server *server = conn->server;
   if (server->codes == IDEM_CODES_ERLMCP && refusal->status == 413) return put_too_large(out, conn);
   idem__http_put_error(out, refusal, server->unknown_id);
@@ -247,7 +274,7 @@ static int put_body(idem__buf *out, const idem_http_conn *conn, const idem__http
 }
 
 /* Returns what stands before another. */
-static const char *put_methods(idem__buf *out, unsigned methods, const char *between) {
+static const char *put_methods(idem_buf *out, unsigned methods, const char *between) {
   static const struct {
     idem_http_method method;
     const char *name;
@@ -257,40 +284,40 @@ static const char *put_methods(idem__buf *out, unsigned methods, const char *bet
                {IDEM_HTTP_OPTIONS, "OPTIONS"}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (!(methods & (unsigned)names[i].method)) continue;
-    idem__buf_printf(out, "%s%s", between, names[i].name);
+    idem_buf_printf(out, "%s%s", between, names[i].name);
     between = ", ";
   }
   return between;
 }
 
-static void put_allow(idem__buf *out, const idem__http_route *route) {
-  idem__buf_puts(out, "Allow: ");
+static void put_allow(idem_buf *out, const idem__http_route *route) {
+  idem_buf_puts(out, "Allow: ");
   put_methods(out, (route ? route->methods : 0) | IDEM_HTTP_OPTIONS, "");
-  idem__buf_puts(out, "\r\n");
+  idem_buf_puts(out, "\r\n");
 }
 
-static void put_refusal_headers(idem__buf *out, const idem_http_exchange *exchange, uint16_t status,
+static void put_refusal_headers(idem_buf *out, const idem_http_exchange *exchange, uint16_t status,
                                 bool allow) {
   const char *challenge = exchange->route ? exchange->route->is.challenge : NULL;
   const char *usual = exchange->conn->server->challenge;
   if (!challenge) challenge = usual ? usual : "Bearer";
   if (exchange->challenge) challenge = exchange->challenge;
   if (status == 401 || exchange->challenge)
-    idem__buf_printf(out, "WWW-Authenticate: %s\r\n", challenge);
+    idem_buf_printf(out, "WWW-Authenticate: %s\r\n", challenge);
   if (status == 405 && allow) put_allow(out, exchange->route);
-  if (status == 426) idem__buf_puts(out, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
-  if (status == 503) idem__buf_puts(out, "Retry-After: 1\r\n");
+  if (status == 426) idem_buf_puts(out, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
+  if (status == 503) idem_buf_puts(out, "Retry-After: 1\r\n");
 }
 
 void idem__http_refuse(idem_http_exchange *exchange, const idem__http_refusal *refusal,
                        const char *headers) {
   char body_text[1024], header_text[HEADERS_ROOM];
-  idem__buf body, lines;
-  idem__buf_fixed(&body, body_text, sizeof body_text);
-  idem__buf_fixed(&lines, header_text, sizeof header_text - 1);
+  idem_buf body, lines;
+  idem_buf_fixed(&body, body_text, sizeof body_text);
+  idem_buf_fixed(&lines, header_text, sizeof header_text - 1);
   int code = put_body(&body, exchange->conn, refusal);
   put_refusal_headers(&lines, exchange, refusal->status, !headers);
-  if (headers) idem__buf_put(&lines, headers, strlen(headers));
+  if (headers) idem_buf_put(&lines, headers, strlen(headers));
   header_text[lines.len] = 0;
   exchange->note = refusal->reason;
   idem__http_log_refusal(exchange, refusal);
@@ -311,9 +338,9 @@ bool idem__http_admit(idem__limiter *limiter, idem_http_exchange *exchange) {
   if (!limiter || idem__limiter_take(limiter, &exchange->client, conn->now_ms, &retry_s))
     return true;
   idem__metrics_add(conn->server->metrics, IDEM__M_RATE_LIMITED, 1);
-  idem__buf lines;
-  idem__buf_fixed(&lines, header, sizeof header - 1);
-  idem__buf_printf(&lines, "Retry-After: %u\r\n", (unsigned)retry_s);
+  idem_buf lines;
+  idem_buf_fixed(&lines, header, sizeof header - 1);
+  idem_buf_printf(&lines, "Retry-After: %u\r\n", (unsigned)retry_s);
   header[lines.len] = 0;
   idem__http_refuse(exchange, &(idem__http_refusal){.status = 429, .reason = "rate-limited"},
                     header);
@@ -323,13 +350,13 @@ bool idem__http_admit(idem__limiter *limiter, idem_http_exchange *exchange) {
 /* ----------------------------------------------------------------- OPTIONS */
 
 /* A browser knows no patterns of header names: those it names that begin so are named back to it. */
-static void put_prefixed(idem__buf *out, const char *prefix, const idem_http_request *request) {
+static void put_prefixed(idem_buf *out, const char *prefix, const idem_http_request *request) {
   idem__view list = idem__http_header_value(request, "access-control-request-headers"), name;
   size_t len = strlen(prefix);
   while (list.at && idem__view_next(&list, &name)) {
     bool begins = name.len > len && idem__text_equal_nocase(name.at, len, prefix, len);
     if (begins && idem__view_is_token(name) && out->len + name.len < OPTIONS_ROOM - 128)
-      idem__buf_printf(out, ", %.*s", (int)name.len, name.at);
+      idem_buf_printf(out, ", %.*s", (int)name.len, name.at);
   }
 }
 
@@ -337,17 +364,19 @@ static void put_prefixed(idem__buf *out, const char *prefix, const idem_http_req
 void idem__http_serve_options(idem_http_exchange *exchange, const idem_http_request *request) {
   const idem__http_route *route = exchange->route;
   char text[OPTIONS_ROOM];
-  idem__buf lines;
-  idem__buf_fixed(&lines, text, sizeof text - 1);
+  idem_buf lines;
+  idem_buf_fixed(&lines, text, sizeof text - 1);
   put_allow(&lines, route);
   if (route && (exchange->origin || route->is.any_origin)) {
-    idem__buf_puts(&lines, "Access-Control-Allow-Methods: ");
+    idem_buf_puts(&lines, "Access-Control-Allow-Methods: ");
     const unsigned post = IDEM_HTTP_POST;
     put_methods(&lines, route->methods & post, put_methods(&lines, route->methods & ~post, ""));
-    idem__buf_puts(&lines, "\r\nAccess-Control-Allow-Headers: Authorization, Content-Type, Accept");
-    if (route->is.allow_headers) idem__buf_printf(&lines, ", %s", route->is.allow_headers);
+    idem_buf_puts(&lines, "\r\nAccess-Control-Allow-Headers: Authorization, Content-Type, Accept");
+    if (route->is.allow_headers) idem_buf_printf(&lines, ", %s", route->is.allow_headers);
+    if (exchange->conn->server->judge_reads && !route->is.no_token)
+      idem_buf_printf(&lines, ", %s", exchange->conn->server->judge_reads);
     if (route->is.allow_prefix) put_prefixed(&lines, route->is.allow_prefix, request);
-    idem__buf_puts(&lines, "\r\nAccess-Control-Max-Age: 600\r\n");
+    idem_buf_puts(&lines, "\r\nAccess-Control-Max-Age: 600\r\n");
   }
   text[lines.len] = 0;
   idem__http_respond(exchange, &(idem__http_answer){.status = 204, .headers = text});
@@ -359,7 +388,9 @@ idem_status idem__http_stream_head(idem_http_exchange *exchange, const idem__htt
   if (exchange->minor == 0) exchange->keep_alive = false;
   exchange->streaming = true;
   exchange->status = head->status;
-  return put_head(exchange, head, SIZE_MAX, 0) ? IDEM_OK : IDEM_E_NOMEM;
+  if (!put_head(exchange, head, SIZE_MAX, 0)) return IDEM_E_NOMEM;
+  idem__http_stay_begin(exchange->conn);
+  return exchange->conn->failed;
 }
 
 idem_status idem__http_stream_begin(idem_http_exchange *exchange, uint16_t status, const char *type,
@@ -375,9 +406,9 @@ idem_status idem__http_stream_put(idem_http_exchange *exchange, const char *data
     idem__http_put(conn, data, len);
   } else {
     char size[24];
-    idem__buf text;
-    idem__buf_fixed(&text, size, sizeof size);
-    idem__buf_printf(&text, "%zx\r\n", len);
+    idem_buf text;
+    idem_buf_fixed(&text, size, sizeof size);
+    idem_buf_printf(&text, "%zx\r\n", len);
     idem__http_put(conn, size, text.len);
     idem__http_put(conn, data, len);
     idem__http_put(conn, "\r\n", 2);

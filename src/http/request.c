@@ -92,18 +92,17 @@ static idem__http_known match_own(const char *name, size_t len) {
   }
 }
 
-static idem__http_known match_given(const idem__http_names *given, const char *name, size_t len) {
-  for (int i = 0; i < IDEM__H_KNOWN - IDEM__H_GIVEN && given->list[i].text; i++) {
-    if (given->list[i].len == len && same_name(name, given->list[i].text, len))
-      return (idem__http_known)(IDEM__H_GIVEN + i);
-  }
-  return IDEM__H_OTHER;
+static inline idem__http_known match_given(const idem__http_names *given, const char *name,
+                                           size_t len) {
+  size_t place = len < sizeof given->by_length ? given->by_length[len] : 0;
+  return place && same_name(name, given->list[place - 1], len)
+             ? (idem__http_known)(IDEM__H_GIVEN + place - 1)
+             : IDEM__H_OTHER;
 }
 
 idem__http_known idem__http_known_header(const idem__http_names *given, const char *name,
                                          size_t len) {
-  idem__http_known which = IDEM__H_OTHER;
-  if (given && len < 32 && (given->lengths >> len & 1)) which = match_given(given, name, len);
+  idem__http_known which = given ? match_given(given, name, len) : IDEM__H_OTHER;
   return which != IDEM__H_OTHER ? which : match_own(name, len);
 }
 

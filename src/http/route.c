@@ -63,7 +63,7 @@ static void deinit(const idem_http_server *server, idem__http_route *route) {
   }
   idem__token_list_deinit(&route->tokens, &server->alloc);
   idem__free(&server->alloc, (void *)route->types);
-  idem__buf_deinit(&route->lines);
+  idem_buf_deinit(&route->lines);
 }
 
 /* ----------------------------------------------------------- header lines */
@@ -105,20 +105,20 @@ bool idem__http_lines_name(const char *const *lines, idem__view name) {
   return false;
 }
 
-idem_status idem__http_put_lines(idem__buf *out, const char *const *lines) {
+idem_status idem__http_put_lines(idem_buf *out, const char *const *lines) {
   idem_status status = IDEM_OK;
   for (; lines && *lines && status == IDEM_OK; lines++)
-    status = idem__buf_printf(out, "%s\r\n", *lines);
+    status = idem_buf_printf(out, "%s\r\n", *lines);
   return status;
 }
 
-idem_status idem__http_put_others(idem__buf *out, idem__view lines, const char *const *named) {
+idem_status idem__http_put_others(idem_buf *out, idem__view lines, const char *const *named) {
   idem_status status = IDEM_OK;
   while (lines.len && status == IDEM_OK) {
     const char *end = memchr(lines.at, '\n', lines.len);
     size_t len = (size_t)(end - lines.at) + 1;
     if (!idem__http_lines_name(named, idem__http_line_name(lines.at)))
-      status = idem__buf_put(out, lines.at, len);
+      status = idem_buf_put(out, lines.at, len);
     lines.at += len;
     lines.len -= len;
   }
@@ -128,7 +128,7 @@ idem_status idem__http_put_others(idem__buf *out, idem__view lines, const char *
 static idem_status write_lines(const idem_http_server *server, idem__http_route *route) {
   const char *const *given = route->is.headers;
   idem__view usual = idem__http_usual_lines();
-  idem__buf_init(&route->lines, &server->alloc, LINES_MAX);
+  idem_buf_init(&route->lines, &server->alloc, LINES_MAX);
   if (!idem__http_good_lines(given)) return IDEM_E_INVAL;
   idem_status status = idem__http_put_others(&route->lines, usual, given);
   return status == IDEM_OK ? idem__http_put_lines(&route->lines, given) : status;

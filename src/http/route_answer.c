@@ -75,13 +75,13 @@ static void give_up(idem_http_exchange *exchange, const char *why) {
       exchange, &(idem__http_refusal){.status = 503, .reason = "unavailable", .why = why}, NULL);
 }
 
-static void on_stop(void *user, bool now) {
+static void on_stop(void *user, idem__http_stop how) {
   keeping *kept = user;
   idem_http_exchange *exchange = kept->exchange;
   if (kept->streaming) {
     tell_gone(exchange);
     idem__http_stream_end(exchange);
-  } else if (now) {
+  } else if (how == IDEM__HTTP_STOP_NOW) {
     give_up(exchange, "the server is going");
   }
 }
@@ -131,7 +131,7 @@ static void answer_internal_error(idem_http_exchange *exchange, const char *why)
 
 /* The lines of an answer stand instead of its route's. */
 static idem_status write_lines(const idem_http_exchange *exchange, const char *const *headers,
-                               idem__buf *out) {
+                               idem_buf *out) {
   idem__view usual = {exchange->route->lines.data, exchange->route->lines.len};
   idem_status status = idem__http_put_others(out, usual, headers);
   return status == IDEM_OK ? idem__http_put_lines(out, headers) : status;
@@ -145,8 +145,8 @@ static bool good_answer(const idem_http_answer *answer) {
 
 /* What the private side takes. `lines` are the caller's to free. */
 static idem_status prepare(const idem_http_exchange *exchange, const idem_http_answer *answer,
-                           idem__buf *lines, idem__http_answer *out) {
-  idem__buf_init(lines, &exchange->conn->server->alloc, ANSWER_LINES_MAX);
+                           idem_buf *lines, idem__http_answer *out) {
+  idem_buf_init(lines, &exchange->conn->server->alloc, ANSWER_LINES_MAX);
   if (!good_answer(answer)) return IDEM_E_INVAL;
   *out = (idem__http_answer){.status = (uint16_t)answer->status,
                              .type = answer->type,
@@ -160,7 +160,7 @@ static idem_status prepare(const idem_http_exchange *exchange, const idem_http_a
 }
 
 idem_status idem_http_respond(idem_http_exchange *exchange, const idem_http_answer *answer) {
-  idem__buf lines;
+  idem_buf lines;
   idem__http_answer prepared;
   if (!exchange->active) return IDEM_E_INVAL;
   idem_status status = prepare(exchange, answer, &lines, &prepared);
@@ -170,7 +170,7 @@ idem_status idem_http_respond(idem_http_exchange *exchange, const idem_http_answ
   } else {
     answer_internal_error(exchange, "a route's answer is none");
   }
-  idem__buf_deinit(&lines);
+  idem_buf_deinit(&lines);
   return status;
 }
 
@@ -198,7 +198,7 @@ static idem_status begin(idem_http_exchange *exchange, const idem__http_answer *
 }
 
 idem_status idem_http_stream_begin(idem_http_exchange *exchange, const idem_http_answer *head) {
-  idem__buf lines;
+  idem_buf lines;
   idem__http_answer prepared;
   if (!exchange->active || !exchange->kept || ((keeping *)exchange->user)->streaming)
     return IDEM_E_INVAL;
@@ -207,7 +207,7 @@ idem_status idem_http_stream_begin(idem_http_exchange *exchange, const idem_http
     status = begin(exchange, &prepared);
   else
     answer_internal_error(exchange, "a route's answer is none");
-  idem__buf_deinit(&lines);
+  idem_buf_deinit(&lines);
   return status;
 }
 

@@ -83,7 +83,7 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_
   if (!server) return IDEM_E_NOMEM;
   server->alloc = idem__alloc_or_default(opts->alloc);
   server->users = 1;
-  idem__list_init(&server->unfinished);
+  idem_list_init(&server->unfinished);
   server->port = opts->port;
   server->unknown_id = opts->unknown_id;
   server->codes = opts->codes;
@@ -94,13 +94,17 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_
   server->log = opts->log;
   server->metrics = opts->metrics;
   server->judge = opts->judge;
+  server->stays = opts->stays;
   server->judge_user = opts->judge_user;
+  server->judge_reads = opts->judge_reads;
+  server->judge_says = opts->judge_says;
   set_limits(server, opts, http);
   idem__h1_settings(&server->settings);
   idem_status status = set_checks(server, http, opts->loopback);
   if (status == IDEM_OK) status = copy_challenge(server, opts->challenge, &server->challenge);
   if (status == IDEM_OK)
     status = copy_challenge(server, opts->challenge_stem, &server->challenge_stem);
+  if (status == IDEM_OK) status = copy_challenge(server, opts->bound_stem, &server->bound_stem);
   if (status != IDEM_OK) {
     idem__http_server_free(server);
     return status;
@@ -127,6 +131,7 @@ void idem__http_server_free(idem_http_server *server) {
   idem__free(&server->alloc, server->proxies.header);
   idem__free(&server->alloc, server->challenge);
   idem__free(&server->alloc, server->challenge_stem);
+  idem__free(&server->alloc, server->bound_stem);
   server->free_block_count = FREE_BLOCKS; /* blocks still out there are freed, not kept */
   release(server);
 }
@@ -148,14 +153,14 @@ idem_http_request *idem__http_server_take_request(idem_http_server *server) {
   }
   request = idem__malloc(&server->alloc, sizeof *request);
   if (!request) return NULL;
-  idem__buf_init(&request->head, &server->alloc, server->header_bytes);
-  idem__buf_init(&request->body_copy, &server->alloc, server->body_bytes);
+  idem_buf_init(&request->head, &server->alloc, server->header_bytes);
+  idem_buf_init(&request->body_copy, &server->alloc, server->body_bytes);
   return request;
 }
 
 static void free_request(idem_http_server *server, idem_http_request *request) {
-  idem__buf_deinit(&request->head);
-  idem__buf_deinit(&request->body_copy);
+  idem_buf_deinit(&request->head);
+  idem_buf_deinit(&request->body_copy);
   idem__free(&server->alloc, request);
 }
 
@@ -166,7 +171,7 @@ void idem__http_server_give_request(idem_http_server *server, idem_http_request 
     free_request(server, request);
     return;
   }
-  idem__buf_trim(&request->body_copy, BODY_KEEP);
+  idem_buf_trim(&request->body_copy, BODY_KEEP);
   request->next = server->free_requests;
   server->free_requests = request;
   server->free_request_count++;
@@ -238,9 +243,9 @@ void idem__http_server_set_date(idem_http_server *server, uint64_t wall_s) {
   uint64_t days = wall_s / 86400, second = wall_s % 86400;
   unsigned year, month, day;
   civil(days % 2932533, &year, &month, &day); /* four digits of year, whatever the clock says */
-  idem__buf out;
-  idem__buf_fixed(&out, server->date, sizeof server->date);
-  idem_status status = idem__buf_printf(
+  idem_buf out;
+  idem_buf_fixed(&out, server->date, sizeof server->date);
+  idem_status status = idem_buf_printf(
       &out, "Date: %.3s, %02u %.3s %04u %02u:%02u:%02u GMT\r\n", weekdays + 3 * (days % 7), day,
       months + (size_t)3 * (month - 1), year, (unsigned)(second / 3600),
       (unsigned)(second / 60 % 60), (unsigned)(second % 60));

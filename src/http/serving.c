@@ -16,9 +16,9 @@ uint16_t idem__http_status_for(const idem__http_rules *rules, idem_outgoing what
 
 #define LINES_ROOM 8192 /* of headers that the protocol adds, a challenge included */
 
-static void answer_headers(const idem__http_serving *serving, bool limited, idem__buf *out) {
+static void answer_headers(const idem__http_serving *serving, bool limited, idem_buf *out) {
   const idem__http_rules *rules = idem__http_rpc_rules(serving->rpc);
-  if (limited) idem__buf_printf(out, "Retry-After: %u\r\n", (unsigned)serving->retry_s);
+  if (limited) idem_buf_printf(out, "Retry-After: %u\r\n", (unsigned)serving->retry_s);
   if (rules->add_headers) rules->add_headers(serving->exchange, out, rules->user);
   if (idem__http_protocol_of(serving)->headers)
     idem__http_protocol_of(serving)->headers(((idem__http_serving *)(uintptr_t)serving)->state,
@@ -27,9 +27,9 @@ static void answer_headers(const idem__http_serving *serving, bool limited, idem
 
 static void respond(idem__http_serving *serving, uint16_t status, idem_chunk *chunk) {
   char text[LINES_ROOM];
-  idem__buf lines;
+  idem_buf lines;
   bool limited = serving->limited && !serving->admitted;
-  idem__buf_fixed(&lines, text, sizeof text - 1);
+  idem_buf_fixed(&lines, text, sizeof text - 1);
   answer_headers(serving, limited, &lines);
   text[lines.len] = 0;
   idem__http_respond(serving->exchange,
@@ -175,7 +175,7 @@ static void on_abort(idem_http_exchange *exchange, void *user) {
     outlives = idem__http_protocol_of(serving)->outlives(serving->state);
   idem__http_serving_detach(serving, outlives);
   if (outlives) return; /* runs on; its answer goes nowhere */
-  idem__list_remove(&serving->link);
+  idem_list_remove(&serving->link);
   idem__http_serving_free(serving);
 }
 
@@ -193,11 +193,21 @@ static bool on_input_end(idem_http_exchange *exchange, void *user) {
   return false;
 }
 
+/* Who can come back for the rest does so with another token; else what it asked is over. */
+static void end_unauthorized(idem__http_serving *serving) {
+  const idem__http_protocol *protocol = idem__http_protocol_of(serving);
+  if (protocol->unauthorized && protocol->unauthorized(serving->state)) return;
+  if (serving->exchange) idem__conn_revoke(serving->conn);
+}
+
 /* The server is going: there is time for the answer, or there is not. */
-static void on_stop(void *user, bool now) {
+static void on_stop(void *user, idem__http_stop how) {
   idem__http_serving *serving = user;
-  if (!now) return;
-  idem_conn_abort(serving->conn);
+  if (how == IDEM__HTTP_STOP_SOON) return;
+  if (how == IDEM__HTTP_STOP_UNAUTHORIZED)
+    end_unauthorized(serving);
+  else
+    idem_conn_abort(serving->conn);
   idem__http_serving_pump(serving);
 }
 
@@ -227,10 +237,18 @@ static void on_abort_waiting(idem_http_exchange *exchange, void *user) {
   idem__http_serving_retire(user);
 }
 
-static void on_stop_waiting(void *user, bool now) {
+/* What waits to begin is taken in all the same, to be refused with its id. */
+static void on_stop_waiting(void *user, idem__http_stop how) {
   static const idem__http_refusal going = {
       .status = 503, .reason = "unavailable", .why = "the server is going"};
-  if (now) idem__http_serving_refuse(user, &going);
+  idem__http_serving *serving = user;
+  if (how != IDEM__HTTP_STOP_NOW) return;
+  if (serving->acknowledging) {
+    idem__http_serving_refuse(serving, &going);
+  } else {
+    idem__http_protocol_of(serving)->give_up(serving->state);
+    idem__http_serving_begin(serving->state, NULL);
+  }
 }
 
 /* What it waits for has its own bounds in time. */
@@ -242,17 +260,14 @@ static void wait_for_protocol(idem__http_serving *serving) {
   idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop_waiting, serving);
 }
 
-void idem__http_serving_wait_to_begin(idem__http_serving *serving,
+bool idem__http_serving_wait_to_begin(idem__http_serving *serving,
                                       const idem_http_request *request) {
-  static const idem__http_refusal too_many = {
-      .status = 503, .reason = "unavailable", .why = "too many requests wait"};
-  idem_http_exchange *exchange = serving->exchange;
-  idem_status status = idem__http_hold(exchange, request);
-  if (status != IDEM_OK) {
-    idem__http_serving_refuse(serving, status == IDEM_E_LIMIT ? &too_many : &idem__http_no_memory);
-    return;
+  if (idem__http_hold(serving->exchange, request) != IDEM_OK) {
+    idem__http_protocol_of(serving)->give_up(serving->state);
+    return false;
   }
   wait_for_protocol(serving);
+  return true;
 }
 
 void idem__http_serving_acknowledge(idem__http_serving *serving, idem__message_kind kind) {
@@ -266,7 +281,7 @@ void idem__http_serving_acknowledge(idem__http_serving *serving, idem__message_k
 }
 
 void idem__http_serving_heard(void *protocol) {
-  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  idem__http_serving *serving = IDEM_CONTAINER(protocol, idem__http_serving, state);
   if (!serving->acknowledging) return; /* its message is being taken in, or has an answer */
   idem_http_conn *conn = idem__http_exchange_conn(serving->exchange);
   idem__http_serving_finish_silent(serving, serving->silent_kind);
@@ -274,7 +289,7 @@ void idem__http_serving_heard(void *protocol) {
 }
 
 void idem__http_serving_leave(void *protocol) {
-  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  idem__http_serving *serving = IDEM_CONTAINER(protocol, idem__http_serving, state);
   idem_http_exchange *exchange = serving->exchange;
   if (!exchange || !serving->accepts_stream) return;
   idem__http_serving_commit(serving);
@@ -287,7 +302,7 @@ void idem__http_serving_leave(void *protocol) {
 }
 
 void idem__http_serving_cancelled(void *protocol) {
-  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  idem__http_serving *serving = IDEM_CONTAINER(protocol, idem__http_serving, state);
   serving->cancelled = serving->writing; /* then this is looked at again */
   if (!serving->begun || idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn))
     return;
@@ -301,7 +316,7 @@ void idem__http_serving_cancelled(void *protocol) {
 }
 
 bool idem__http_serving_streams(void *protocol) {
-  const idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  const idem__http_serving *serving = IDEM_CONTAINER(protocol, idem__http_serving, state);
   return serving->exchange ? serving->accepts_stream : serving->streaming;
 }
 
@@ -312,6 +327,8 @@ bool idem__http_serving_streams(void *protocol) {
 uint64_t idem__http_rpc_deadline(const idem__http_rpc *rpc) {
   return rpc->detached_count ? rpc->tended_ms + TEND_MS : UINT64_MAX;
 }
+
+bool idem__http_rpc_works_on(const idem__http_rpc *rpc) { return rpc->detached_count > 0; }
 
 /* Nobody is there to read its answers; they are kept for one who may come back, or go nowhere. */
 static void settle_detached(idem__http_serving *serving) {
@@ -336,22 +353,22 @@ static void tend(idem__http_serving *serving, uint64_t now_ms) {
 
 /* Handlers that are told may end other servings: each waits for its turn in a list of its own. */
 void idem__http_rpc_tend(idem__http_rpc *rpc, uint64_t now_ms) {
-  idem__list looked_at;
-  idem__list_init(&looked_at);
+  idem_list looked_at;
+  idem_list_init(&looked_at);
   rpc->tended_ms = now_ms;
-  while (!idem__list_empty(&rpc->active)) {
-    idem__http_serving *serving = IDEM__CONTAINER(rpc->active.next, idem__http_serving, link);
-    idem__list_remove(&serving->link);
-    idem__list_append(&looked_at, &serving->link);
+  while (!idem_list_empty(&rpc->active)) {
+    idem__http_serving *serving = IDEM_CONTAINER(rpc->active.next, idem__http_serving, link);
+    idem_list_remove(&serving->link);
+    idem_list_append(&looked_at, &serving->link);
     tend(serving, now_ms);
   }
-  while (!idem__list_empty(&looked_at)) {
-    idem__list *link = looked_at.next;
-    idem__list_remove(link);
-    idem__list_append(&rpc->active, link);
+  while (!idem_list_empty(&looked_at)) {
+    idem_list *link = looked_at.next;
+    idem_list_remove(link);
+    idem_list_append(&rpc->active, link);
   }
 }
 
 idem_http_exchange *idem__http_serving_exchange(void *protocol) {
-  return IDEM__CONTAINER(protocol, idem__http_serving, state)->exchange;
+  return IDEM_CONTAINER(protocol, idem__http_serving, state)->exchange;
 }

@@ -16,7 +16,7 @@ void idem__http_serving_comment(idem__http_serving *serving) {
 
 static void begin_protocol_stream(idem__http_serving *serving) {
   const idem__http_protocol *protocol = idem__http_protocol_of(serving);
-  idem__buf *event = &serving->rpc->event;
+  idem_buf *event = &serving->rpc->event;
   if (!protocol->stream_begin) return;
   event->len = 0;
   serving->writing = serving->beginning =
@@ -30,9 +30,9 @@ void idem__http_serving_commit(idem__http_serving *serving) {
   if (serving->streaming) return;
   serving->streaming = true;
   char text[1024];
-  idem__buf lines;
-  idem__buf_fixed(&lines, text, sizeof text - 1);
-  idem__buf_puts(&lines, "X-Accel-Buffering: no\r\n");
+  idem_buf lines;
+  idem_buf_fixed(&lines, text, sizeof text - 1);
+  idem_buf_puts(&lines, "X-Accel-Buffering: no\r\n");
   if (idem__http_protocol_of(serving)->headers)
     idem__http_protocol_of(serving)->headers(serving->state, &lines);
   text[lines.len] = 0;
@@ -62,7 +62,7 @@ static bool end_event(idem__http_serving *serving) {
 static bool write_event(idem__http_serving *serving) {
   const idem__http_protocol *protocol = idem__http_protocol_of(serving);
   const idem_chunk *chunk = &serving->chunk;
-  idem__buf *event = &serving->rpc->event;
+  idem_buf *event = &serving->rpc->event;
   idem__http_when when = IDEM__HTTP_NOW;
   event->len = 0;
   if (protocol->event)
@@ -71,7 +71,7 @@ static bool write_event(idem__http_serving *serving) {
     when = IDEM__HTTP_REFUSED;
   if (when == IDEM__HTTP_NOW) put_bytes(serving, event->data, event->len);
   event->len = 0;
-  idem__buf_trim(event, EVENT_KEEP);
+  idem_buf_trim(event, EVENT_KEEP);
   serving->writing = when == IDEM__HTTP_LATER;
   return serving->writing || end_event(serving);
 }
@@ -104,7 +104,7 @@ static void catch_up(idem__http_serving *serving) {
 }
 
 void idem__http_serving_write(void *protocol, const char *bytes, size_t len) {
-  idem__http_serving *serving = IDEM__CONTAINER(protocol, idem__http_serving, state);
+  idem__http_serving *serving = IDEM_CONTAINER(protocol, idem__http_serving, state);
   put_bytes(serving, bytes, len);
   if (go_on(serving)) catch_up(serving);
 }

@@ -11,7 +11,7 @@ typedef struct share {
 struct idem__shares {
   idem_alloc alloc;
   idem__lock busy;
-  idem__map by_client;
+  idem_map by_client;
   size_t most;
 };
 
@@ -23,7 +23,7 @@ idem_status idem__shares_new(const idem_alloc *alloc, size_t most, uint64_t seed
   shares->alloc = idem__alloc_or_default(alloc);
   shares->most = most;
   idem__lock_init(&shares->busy);
-  idem__map_init(&shares->by_client, &shares->alloc, seed);
+  idem_map_init(&shares->by_client, &shares->alloc, seed);
   return IDEM_OK;
 }
 
@@ -31,13 +31,13 @@ void idem__shares_free(idem__shares *shares) {
   if (!shares) return;
   idem_alloc alloc = shares->alloc;
   share *one;
-  for (size_t at = 0; (one = idem__map_next(&shares->by_client, &at));) idem__free(&alloc, one);
-  idem__map_deinit(&shares->by_client);
+  for (size_t at = 0; (one = idem_map_next(&shares->by_client, &at));) idem__free(&alloc, one);
+  idem_map_deinit(&shares->by_client);
   idem__free(&alloc, shares);
 }
 
 static share *find(idem__shares *shares, const idem__ip *key) {
-  return idem__map_get(&shares->by_client, (const char *)key->bytes, sizeof key->bytes);
+  return idem_map_get(&shares->by_client, (const char *)key->bytes, sizeof key->bytes);
 }
 
 static share *add(idem__shares *shares, const idem__ip *key) {
@@ -45,7 +45,7 @@ static share *add(idem__shares *shares, const idem__ip *key) {
   if (!one) return NULL;
   one->who = *key;
   const char *bytes = (const char *)one->who.bytes;
-  if (idem__map_put(&shares->by_client, bytes, sizeof key->bytes, one) == IDEM_OK) return one;
+  if (idem_map_put(&shares->by_client, bytes, sizeof key->bytes, one) == IDEM_OK) return one;
   idem__free(&shares->alloc, one);
   return NULL;
 }
@@ -66,7 +66,7 @@ void idem__shares_give(idem__shares *shares, const idem__ip *who) {
   idem__lock_take(&shares->busy);
   share *one = find(shares, &key);
   if (one && --one->count == 0) {
-    idem__map_remove(&shares->by_client, (const char *)key.bytes, sizeof key.bytes);
+    idem_map_remove(&shares->by_client, (const char *)key.bytes, sizeof key.bytes);
     idem__free(&shares->alloc, one);
   }
   idem__lock_give(&shares->busy);

@@ -7,10 +7,10 @@
 
 /* ----------------------------------------------------------------- writing */
 
-static idem_status put_field(idem__buf *out, const char *name, const char *value, size_t len) {
-  idem_status status = idem__buf_put(out, name, strlen(name));
-  if (status == IDEM_OK) status = idem__buf_put(out, value, len);
-  return status == IDEM_OK ? idem__buf_puts(out, "\n") : status;
+static idem_status put_field(idem_buf *out, const char *name, const char *value, size_t len) {
+  idem_status status = idem_buf_put(out, name, strlen(name));
+  if (status == IDEM_OK) status = idem_buf_put(out, value, len);
+  return status == IDEM_OK ? idem_buf_puts(out, "\n") : status;
 }
 
 static size_t line_length(const char *data, size_t len) {
@@ -19,7 +19,7 @@ static size_t line_length(const char *data, size_t len) {
   return at;
 }
 
-static idem_status put_data(idem__buf *out, const char *data, size_t len) {
+static idem_status put_data(idem_buf *out, const char *data, size_t len) {
   for (;;) {
     size_t line = line_length(data, len);
     idem_status status = put_field(out, "data: ", data, line);
@@ -35,14 +35,14 @@ static bool one_line(const char *text) {
   return text && line_length(text, strlen(text)) == strlen(text);
 }
 
-idem_status idem__sse_put_event(idem__buf *out, const char *event, const char *id, const char *data,
+idem_status idem__sse_put_event(idem_buf *out, const char *event, const char *id, const char *data,
                                 size_t len) {
   size_t before = out->len;
   idem_status status = IDEM_OK;
   if (one_line(event)) status = put_field(out, "event: ", event, strlen(event));
   if (status == IDEM_OK && one_line(id)) status = put_field(out, "id: ", id, strlen(id));
   if (status == IDEM_OK) status = put_data(out, data, len);
-  if (status == IDEM_OK) status = idem__buf_puts(out, "\n");
+  if (status == IDEM_OK) status = idem_buf_puts(out, "\n");
   if (status != IDEM_OK) out->len = before;
   return status;
 }
@@ -52,24 +52,24 @@ idem_status idem__sse_put_event(idem__buf *out, const char *event, const char *i
 void idem__sse_parser_init(idem__sse_parser *parser, const idem_alloc *alloc, size_t max,
                            void (*on_event)(void *user, const idem__sse_event *event), void *user) {
   *parser = (idem__sse_parser){.max = max, .on_event = on_event, .user = user};
-  idem__buf_init(&parser->line, alloc, max);
-  idem__buf_init(&parser->data, alloc, max);
-  idem__buf_init(&parser->event, alloc, max);
-  idem__buf_init(&parser->id, alloc, max);
-  idem__buf_init(&parser->last_id, alloc, max);
+  idem_buf_init(&parser->line, alloc, max);
+  idem_buf_init(&parser->data, alloc, max);
+  idem_buf_init(&parser->event, alloc, max);
+  idem_buf_init(&parser->id, alloc, max);
+  idem_buf_init(&parser->last_id, alloc, max);
 }
 
 void idem__sse_parser_deinit(idem__sse_parser *parser) {
-  idem__buf_deinit(&parser->line);
-  idem__buf_deinit(&parser->data);
-  idem__buf_deinit(&parser->event);
-  idem__buf_deinit(&parser->id);
-  idem__buf_deinit(&parser->last_id);
+  idem_buf_deinit(&parser->line);
+  idem_buf_deinit(&parser->data);
+  idem_buf_deinit(&parser->event);
+  idem_buf_deinit(&parser->id);
+  idem_buf_deinit(&parser->last_id);
 }
 
-static idem_status replace(idem__buf *buf, idem__view value) {
+static idem_status replace(idem_buf *buf, idem__view value) {
   buf->len = 0;
-  return idem__buf_put(buf, value.at, value.len);
+  return idem_buf_put(buf, value.at, value.len);
 }
 
 static void set_retry(idem__sse_parser *parser, idem__view value) {
@@ -84,9 +84,9 @@ static void set_retry(idem__sse_parser *parser, idem__view value) {
 
 static idem_status add_data(idem__sse_parser *parser, idem__view value) {
   idem_status status = IDEM_OK;
-  if (parser->has_data) status = idem__buf_puts(&parser->data, "\n");
+  if (parser->has_data) status = idem_buf_puts(&parser->data, "\n");
   parser->has_data = true;
-  return status == IDEM_OK ? idem__buf_put(&parser->data, value.at, value.len) : status;
+  return status == IDEM_OK ? idem_buf_put(&parser->data, value.at, value.len) : status;
 }
 
 static idem_status field(idem__sse_parser *parser, idem__view name, idem__view value) {
@@ -130,7 +130,7 @@ static idem_status end_line(idem__sse_parser *parser, idem__view line) {
 /* A line that lies whole in the input is read where it is. */
 static idem_status take_line(idem__sse_parser *parser, const char *data, size_t len) {
   if (!parser->line.len) return end_line(parser, (idem__view){data, len});
-  idem_status status = idem__buf_put(&parser->line, data, len);
+  idem_status status = idem_buf_put(&parser->line, data, len);
   if (status == IDEM_OK)
     status = end_line(parser, (idem__view){parser->line.data, parser->line.len});
   parser->line.len = 0;
@@ -142,7 +142,7 @@ static idem_status skip_mark(idem__sse_parser *parser, const char **data, size_t
   static const char mark[3] = {'\xef', '\xbb', '\xbf'};
   while (parser->bom < 3 && *len) {
     if (**data != mark[parser->bom]) {
-      idem_status status = idem__buf_put(&parser->line, mark, parser->bom);
+      idem_status status = idem_buf_put(&parser->line, mark, parser->bom);
       parser->bom = 3;
       return status;
     }
@@ -163,7 +163,7 @@ static idem_status feed(idem__sse_parser *parser, const char *data, size_t len) 
     }
     parser->after_cr = false;
     size_t line = line_length(data, len);
-    if (line == len) return idem__buf_put(&parser->line, data, len);
+    if (line == len) return idem_buf_put(&parser->line, data, len);
     status = take_line(parser, data, line);
     parser->after_cr = data[line] == '\r';
     data += line + 1;

@@ -13,7 +13,7 @@ typedef struct idem__http_refusal idem__http_refusal;
 
 /* Appends one event: an optional name and id, then the text as data lines, whatever line ends it
  * holds. */
-idem_status idem__sse_put_event(idem__buf *out, const char *event, const char *id, const char *data,
+idem_status idem__sse_put_event(idem_buf *out, const char *event, const char *id, const char *data,
                                 size_t len);
 #define IDEM__SSE_COMMENT ":\n\n"
 
@@ -25,7 +25,7 @@ typedef struct idem__sse_event {
   idem__view id; /* the last id seen on the stream, not only on this event */
 } idem__sse_event;
 typedef struct idem__sse_parser {
-  idem__buf line, data, event, id, last_id; /* `id` takes effect at the end of its event */
+  idem_buf line, data, event, id, last_id; /* `id` takes effect at the end of its event */
   size_t max;
   uint64_t retry_ms; /* as the stream asked; 0: it did not */
   uint8_t bom;       /* bytes of a leading byte order mark seen; 3: past the beginning */
@@ -74,7 +74,7 @@ void idem__websocket_free(idem__websocket *socket);
 idem_status idem__websocket_feed(idem__websocket *socket, const char *data, size_t len);
 idem_status idem__websocket_send(idem__websocket *socket, const char *text, size_t len);
 idem_status idem__websocket_ping(idem__websocket *socket);
-/* Starts or answers the close handshake; 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 1013. */
+/* Starts or answers the close handshake; 1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 1012, 1013. */
 void idem__websocket_close(idem__websocket *socket, uint16_t code, const char *reason);
 /* By when the message or frame that has begun must be whole, which is to be asked after each feed:
  * limit_ms, and longer for one that comes fast enough, up to most_ms. UINT64_MAX: none has begun. */

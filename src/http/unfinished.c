@@ -20,12 +20,12 @@ void idem__http_uncount_unfinished(idem_http_conn *conn) {
   if (!conn->unfinished_bytes) return;
   conn->server->unfinished_bytes -= conn->unfinished_bytes;
   conn->unfinished_bytes = 0;
-  idem__list_remove(&conn->unfinished);
+  idem_list_remove(&conn->unfinished);
 }
 
 static void count(idem_http_conn *conn, size_t bytes) {
   idem_http_server *server = conn->server;
-  if (!conn->unfinished_bytes) idem__list_append(&server->unfinished, &conn->unfinished);
+  if (!conn->unfinished_bytes) idem_list_append(&server->unfinished, &conn->unfinished);
   server->unfinished_bytes += bytes - conn->unfinished_bytes;
   conn->unfinished_bytes = bytes;
 }
@@ -45,7 +45,7 @@ void idem__http_count_unfinished(idem_http_conn *conn) {
   }
   count(conn, bytes);
   while (too_much(server)) {
-    idem_http_conn *oldest = IDEM__CONTAINER(server->unfinished.next, idem_http_conn, unfinished);
+    idem_http_conn *oldest = IDEM_CONTAINER(server->unfinished.next, idem_http_conn, unfinished);
     idem__http_uncount_unfinished(oldest);
     idem__http_give_way(oldest, conn->now_ms);
   }

@@ -15,7 +15,7 @@
 struct idem__websocket {
   wslay_event_context_ptr context;
   idem__websocket_opts opts;
-  idem__buf message;      /* the text so far; bounded by bytes, whatever the fragments */
+  idem_buf message;       /* the text so far; bounded by bytes, whatever the fragments */
   uint64_t message_count; /* of messages, and of control frames outside of them, that have ended */
   uint64_t begun_count;   /* message_count when `begun_ms` was taken */
   uint64_t begun_ms;      /* when what is unfinished was first seen so; 0: nothing was */
@@ -44,9 +44,9 @@ void idem__websocket_accept(idem__view key, char accept[IDEM__WEBSOCKET_ACCEPT])
   if (len) memcpy(text, key.at, len);
   memcpy(text + len, suffix, sizeof suffix - 1);
   idem__sha1(text, len + sizeof suffix - 1, digest);
-  idem__buf out;
-  idem__buf_fixed(&out, accept, IDEM__WEBSOCKET_ACCEPT);
-  idem__base64_encode(&out, digest, sizeof digest, IDEM__BASE64_STANDARD);
+  idem_buf out;
+  idem_buf_fixed(&out, accept, IDEM__WEBSOCKET_ACCEPT);
+  idem_base64_encode(&out, digest, sizeof digest, IDEM_BASE64_STANDARD);
 }
 
 bool idem__websocket_asked(const idem_http_request *request) {
@@ -176,14 +176,14 @@ static uint16_t close_fault(const uint8_t *payload, size_t len) {
   if (!len) return 0;
   if (len == 1 || !good_code((uint16_t)(payload[0] << 8 | payload[1])))
     return WSLAY_CODE_PROTOCOL_ERROR;
-  bool text = idem__utf8_valid((const char *)payload + 2, len - 2);
+  bool text = idem_utf8_valid((const char *)payload + 2, len - 2);
   return text ? 0 : WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA;
 }
 
 static void drop_message(idem__websocket *socket) {
   if (socket->lent) return;
   socket->message.len = 0;
-  idem__buf_trim(&socket->message, socket->closing ? 0 : MESSAGE_KEEP);
+  idem_buf_trim(&socket->message, socket->closing ? 0 : MESSAGE_KEEP);
 }
 
 /* Nothing more is read; the peer is told why. */
@@ -207,7 +207,7 @@ static void on_frame_start(wslay_event_context_ptr context,
 
 static void gather(idem__websocket *socket, const uint8_t *data, size_t len) {
   if (socket->closing || !len) return;
-  if (idem__buf_put(&socket->message, data, len) == IDEM_OK) return;
+  if (idem_buf_put(&socket->message, data, len) == IDEM_OK) return;
   socket->failed = IDEM_E_NOMEM;
   wslay_event_shutdown_read(socket->context);
 }
@@ -282,7 +282,7 @@ idem_status idem__websocket_new(const idem__websocket_opts *opts, idem__websocke
   size_t max = opts->message_bytes ? opts->message_bytes : 10485760;
   wslay_event_config_set_max_recv_msg_length(socket->context, max); /* of a frame, then */
   wslay_event_config_set_no_buffering(socket->context, 1);
-  idem__buf_init(&socket->message, opts->alloc, max);
+  idem_buf_init(&socket->message, opts->alloc, max);
   *out = socket;
   return IDEM_OK;
 }
@@ -291,7 +291,7 @@ void idem__websocket_free(idem__websocket *socket) {
   if (!socket) return;
   tell_closed(socket, WSLAY_CODE_ABNORMAL_CLOSURE);
   wslay_event_context_free(socket->context);
-  idem__buf_deinit(&socket->message);
+  idem_buf_deinit(&socket->message);
   if (socket->opts.on_free) socket->opts.on_free(socket->opts.user);
   idem__free(socket->opts.alloc, socket);
 }

@@ -17,7 +17,7 @@ struct idem__ws_client {
   idem__ws_client_opts opts;
   idem_alloc alloc;
   idem__websocket *socket; /* NULL until the handshake has succeeded */
-  idem__buf head;          /* the answer as far as it has come */
+  idem_buf head;           /* the answer as far as it has come */
   char accept[IDEM__WEBSOCKET_ACCEPT];
   char fault[64];
   bool leaving; /* goodbye was said */
@@ -48,11 +48,11 @@ bool idem__ws_client_may_send(const char *const *headers) {
   return true;
 }
 
-static idem_status put_headers(idem__buf *out, const char *const *headers) {
+static idem_status put_headers(idem_buf *out, const char *const *headers) {
   idem_status status = idem__ws_client_may_send(headers) ? IDEM_OK : IDEM_E_INVAL;
   for (; status == IDEM_OK && headers && *headers; headers++) {
-    status = idem__buf_put(out, *headers, strlen(*headers));
-    if (status == IDEM_OK) status = idem__buf_puts(out, "\r\n");
+    status = idem_buf_put(out, *headers, strlen(*headers));
+    if (status == IDEM_OK) status = idem_buf_puts(out, "\r\n");
   }
   return status;
 }
@@ -61,19 +61,19 @@ static idem_status put_question(idem__ws_client *client) {
   const idem__ws_client_opts *opts = &client->opts;
   uint8_t nonce[16];
   char key[24];
-  idem__buf text;
+  idem_buf text;
   opts->random(opts->random_ctx, nonce, sizeof nonce);
-  idem__buf_fixed(&text, key, sizeof key);
-  idem__base64_encode(&text, nonce, sizeof nonce, IDEM__BASE64_STANDARD);
+  idem_buf_fixed(&text, key, sizeof key);
+  idem_base64_encode(&text, nonce, sizeof nonce, IDEM_BASE64_STANDARD);
   idem__websocket_accept((idem__view){key, sizeof key}, client->accept);
-  idem_status status = idem__buf_printf(
+  idem_status status = idem_buf_printf(
       opts->out,
       "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
       "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %.24s\r\nUser-Agent: idem/" IDEM_VERSION
       "\r\n",
       opts->target, opts->host, key);
   if (status == IDEM_OK) status = put_headers(opts->out, opts->headers);
-  return status == IDEM_OK ? idem__buf_puts(opts->out, "\r\n") : status;
+  return status == IDEM_OK ? idem_buf_puts(opts->out, "\r\n") : status;
 }
 
 /* --------------------------------------------------------------------- the answer */
@@ -161,7 +161,7 @@ static void on_close(idem__websocket *socket, uint16_t code, void *user) {
 
 static idem_status put_bytes(void *user, const char *data, size_t len) {
   idem__ws_client *client = user;
-  return idem__buf_put(client->opts.out, data, len);
+  return idem_buf_put(client->opts.out, data, len);
 }
 
 static idem_status open_socket(idem__ws_client *client) {
@@ -187,7 +187,7 @@ static idem_status feed_frames(idem__ws_client *client, const char *data, size_t
 }
 
 /* Where the empty line ends; 0: it has not come. */
-static size_t head_end(const idem__buf *head, size_t from) {
+static size_t head_end(const idem_buf *head, size_t from) {
   for (size_t i = from > 3 ? from - 3 : 0; i + 4 <= head->len; i++)
     if (memcmp(head->data + i, "\r\n\r\n", 4) == 0) return i + 4;
   return 0;
@@ -196,13 +196,13 @@ static size_t head_end(const idem__buf *head, size_t from) {
 static idem_status feed_head(idem__ws_client *client, const char *data, size_t len) {
   size_t before = client->head.len;
   size_t room = HEAD_BYTES - before, take = len < room ? len : room;
-  idem_status status = idem__buf_put(&client->head, data, take);
+  idem_status status = idem_buf_put(&client->head, data, take);
   if (status != IDEM_OK) return status;
   size_t end = head_end(&client->head, before);
   if (!end) return take < len ? refuse(client, "the answer's head is too large") : IDEM_OK;
   status = judge_head(client, end);
   if (status == IDEM_OK) status = open_socket(client);
-  idem__buf_deinit(&client->head);
+  idem_buf_deinit(&client->head);
   size_t used = end - before;
   if (status != IDEM_OK || used == len) return status;
   return feed_frames(client, data + used, len - used);
@@ -246,7 +246,7 @@ idem_status idem__ws_client_new(const idem__ws_client_opts *opts, idem__ws_clien
   if (!client) return IDEM_E_NOMEM;
   client->opts = *opts;
   client->alloc = idem__alloc_or_default(opts->alloc);
-  idem__buf_init(&client->head, &client->alloc, HEAD_BYTES);
+  idem_buf_init(&client->head, &client->alloc, HEAD_BYTES);
   idem_status status = put_question(client);
   if (status != IDEM_OK) {
     idem__ws_client_free(client);
@@ -260,6 +260,6 @@ void idem__ws_client_free(idem__ws_client *client) {
   if (!client) return;
   idem_alloc alloc = client->alloc;
   idem__websocket_free(client->socket);
-  idem__buf_deinit(&client->head);
+  idem_buf_deinit(&client->head);
   idem__free(&alloc, client);
 }

@@ -12,7 +12,7 @@ typedef struct idem__ws_client_opts {
   const char *target;         /* path and query */
   const char *const *headers; /* "Name: value"; NULL, or ends with NULL */
   idem_conn *conn;            /* with whole framing; lent. Its output is taken here */
-  idem__buf *out;             /* bytes for the wire are added here; the caller takes them away */
+  idem_buf *out;              /* bytes for the wire are added here; the caller takes them away */
   void (*random)(void *ctx, uint8_t *bytes, size_t len);
   void *random_ctx;
   const idem_alloc *alloc;

@@ -9,7 +9,8 @@ typedef struct peer {
   idem__websocket *socket;
   idem_conn *conn;
   uint64_t ping_ms; /* when the next one is due */
-  bool closing, leaving;
+  uint16_t goodbye; /* the code of our close frame; 0: the usual one */
+  bool closing;
 } peer;
 
 static void pump(peer *who);
@@ -30,7 +31,8 @@ static void pump(peer *who) {
   }
   if (who->socket && idem_conn_done(who->conn) && !who->closing) {
     who->closing = true;
-    idem__websocket_close(who->socket, who->leaving ? 1001 : 1000, NULL);
+    idem__websocket_close(who->socket, who->goodbye ? who->goodbye : 1000,
+                          who->goodbye == 1008 ? "the token has ended" : NULL);
   }
 }
 
@@ -88,13 +90,21 @@ static void on_message(idem__websocket *socket, const char *text, size_t len, vo
   put_off_ping(who, idem__http_conn_now(who->http));
 }
 
-static void on_stop(void *user, bool now) {
+static void end_unauthorized(peer *who) {
+  const idem__http_rpc_opts *opts = &who->rpc->opts;
+  who->goodbye = 1008;
+  if (opts->unauthorized) opts->unauthorized(opts->protocol_user, who->conn);
+  idem__conn_revoke(who->conn);
+}
+
+static void on_stop(void *user, idem__http_stop how) {
   peer *who = user;
-  who->leaving = true;
-  if (now)
-    idem_conn_abort(who->conn);
-  else
-    idem_conn_close(who->conn);
+  if (!who->goodbye) who->goodbye = 1012;
+  switch (how) {
+  case IDEM__HTTP_STOP_SOON: idem_conn_close(who->conn); break;
+  case IDEM__HTTP_STOP_NOW: idem_conn_abort(who->conn); break;
+  case IDEM__HTTP_STOP_UNAUTHORIZED: end_unauthorized(who); break;
+  }
   pump(who);
 }
 

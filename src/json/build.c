@@ -5,7 +5,7 @@
 #include <string.h>
 
 static void put(idem__writer *writer, const char *text, size_t len) {
-  if (writer->status == IDEM_OK) writer->status = idem__buf_put(writer->out, text, len);
+  if (writer->status == IDEM_OK) writer->status = idem_buf_put(writer->out, text, len);
 }
 
 static void separate(idem__writer *writer) {
@@ -50,7 +50,7 @@ void idem__write_lead(idem__writer *writer, const char *json, size_t len) {
 
 void idem__write_string(idem__writer *writer, const char *text, size_t len) {
   separate(writer);
-  if (writer->status == IDEM_OK) writer->status = idem__text_json_string(writer->out, text, len);
+  if (writer->status == IDEM_OK) writer->status = idem_text_json_string(writer->out, text, len);
   writer->comma = true;
 }
 
@@ -61,7 +61,7 @@ void idem__write_text(idem__writer *writer, const char *text) {
 void idem__write_int(idem__writer *writer, int64_t number) {
   separate(writer);
   if (writer->status == IDEM_OK) {
-    writer->status = idem__buf_printf(writer->out, "%lld", (long long)number);
+    writer->status = idem_buf_printf(writer->out, "%lld", (long long)number);
   }
   writer->comma = true;
 }
@@ -77,7 +77,7 @@ void idem__write_double(idem__writer *writer, double number) {
     return;
   }
   separate(writer);
-  if (writer->status == IDEM_OK) writer->status = idem__buf_printf(writer->out, "%.17g", number);
+  if (writer->status == IDEM_OK) writer->status = idem_buf_printf(writer->out, "%.17g", number);
   writer->comma = true;
 }
 

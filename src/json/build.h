@@ -6,12 +6,12 @@
 #include "json.h"
 
 typedef struct idem__writer {
-  idem__buf *out;
+  idem_buf *out;
   idem_status status;
   bool comma; /* a value stands before: the next one needs a comma */
 } idem__writer;
 
-static inline idem__writer idem__writer_on(idem__buf *out) {
+static inline idem__writer idem__writer_on(idem_buf *out) {
   return (idem__writer){.out = out, .status = IDEM_OK};
 }
 

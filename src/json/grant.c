@@ -18,6 +18,10 @@ idem__grant *idem__grant_new(const idem_alloc *alloc, const char *principal, con
   grant->alloc = *alloc;
   grant->claims = claims;
   grant->ends_s = ends_s;
+  grant->voucher = NULL;
+  grant->token = NULL;
+  grant->asked_s = 0;
+  grant->bound = false;
   grant->bytes = bytes + yyjson_doc_get_read_size(claims) +
                  yyjson_doc_get_val_count(claims) * sizeof(yyjson_val);
   memcpy(grant->texts, principal, principal_len);
@@ -30,8 +34,24 @@ idem__grant *idem__grant_new(const idem_alloc *alloc, const char *principal, con
 void idem__grant_unref(idem__grant *grant) {
   if (!grant || atomic_fetch_sub_explicit(&grant->refs, 1, memory_order_acq_rel) != 1) return;
   idem_alloc alloc = grant->alloc;
+  if (grant->voucher) grant->voucher_unref(grant->voucher);
+  for (volatile char *at = grant->token; at && *at; at++) *at = '\0';
+  idem__free(&alloc, grant->token);
   yyjson_doc_free(grant->claims);
   idem__free(&alloc, grant);
+}
+
+void idem__grant_vouch(idem__grant *grant, void *voucher, void (*unref)(void *voucher)) {
+  grant->voucher = voucher;
+  grant->voucher_unref = unref;
+}
+
+idem_status idem__grant_keep_token(idem__grant *grant, const char *token, size_t len,
+                                   uint64_t asked_s) {
+  grant->token = idem__strndup(&grant->alloc, token, len);
+  grant->asked_s = asked_s;
+  if (grant->token) grant->bytes += len + 1;
+  return grant->token ? IDEM_OK : IDEM_E_NOMEM;
 }
 
 yyjson_val *idem__grant_claim(const idem__grant *grant, const char *name) {
@@ -72,9 +92,9 @@ static bool is_good_word(const char *word, size_t len) {
   return len > 0;
 }
 
-static idem_status add_word(idem__buf *out, const char *word, size_t len) {
+static idem_status add_word(idem_buf *out, const char *word, size_t len) {
   if (!is_good_word(word, len) || (out->len && has_word(out->data, word, len))) return IDEM_OK;
-  idem_status status = idem__buf_reserve(out, len + 2);
+  idem_status status = idem_buf_reserve(out, len + 2);
   if (status != IDEM_OK) return status;
   if (out->len) out->data[out->len++] = ' ';
   memcpy(out->data + out->len, word, len);
@@ -83,8 +103,8 @@ static idem_status add_word(idem__buf *out, const char *word, size_t len) {
   return IDEM_OK;
 }
 
-idem_status idem__scope_add(idem__buf *out, const char *scope, size_t len) {
-  idem_status status = idem__buf_reserve(out, 1);
+idem_status idem__scope_add(idem_buf *out, const char *scope, size_t len) {
+  idem_status status = idem_buf_reserve(out, 1);
   if (status == IDEM_OK && !out->len) out->data[0] = '\0';
   for (size_t at = 0; at < len && status == IDEM_OK;) {
     const char *blank = memchr(scope + at, ' ', len - at);

@@ -13,7 +13,14 @@ typedef struct idem__grant {
   const char *scope;  /* words with one blank between them; "": none */
   yyjson_doc *claims; /* an object, its numbers raw */
   uint64_t ends_s;    /* since 1970: it holds before that second alone */
-  size_t bytes;       /* about what it takes */
+  /* What whoever judged it looks at again while something lasts by it. */
+  void *voucher; /* NULL: none */
+  void (*voucher_unref)(void *voucher);
+  char *token;      /* its text, where a server was asked about it; NULL: none was */
+  uint64_t asked_s; /* then: when */
+  size_t bytes;     /* about what it takes */
+  bool bound;       /* who shows it must prove that a key is theirs, ... */
+  uint8_t key[32];  /* ... which is known by this digest (RFC 7638) */
   char texts[];
 } idem__grant;
 
@@ -22,6 +29,11 @@ typedef struct idem__grant {
 /* Takes `claims`, also when it fails: NULL, no memory. The texts are copied. */
 idem__grant *idem__grant_new(const idem_alloc *alloc, const char *principal, const char *scope,
                              yyjson_doc *claims, uint64_t ends_s);
+/* Before anybody else has it. Takes `voucher`. */
+void idem__grant_vouch(idem__grant *grant, void *voucher, void (*unref)(void *voucher));
+/* NOMEM: it has none. */
+idem_status idem__grant_keep_token(idem__grant *grant, const char *token, size_t len,
+                                   uint64_t asked_s);
 static inline idem__grant *idem__grant_ref(idem__grant *grant) {
   if (grant) atomic_fetch_add_explicit(&grant->refs, 1, memory_order_relaxed);
   return grant;
@@ -34,6 +46,6 @@ bool idem__scope_is_good(const char *scope);
 /* Whether each word of `needed` (NULL: none) is in `scope`. */
 bool idem__scope_covers(const char *scope, const char *needed);
 /* Appends the words of `scope` that are not in `out` yet, which ends with a NUL that is not counted. LIMIT, NOMEM. */
-idem_status idem__scope_add(idem__buf *out, const char *scope, size_t len);
+idem_status idem__scope_add(idem_buf *out, const char *scope, size_t len);
 
 #endif

@@ -70,12 +70,12 @@ bool idem__json_number_of(const char *text, yyjson_val *out);
 /* Public by now: see idem/json.h. */
 #define idem__json_put idem_json_put
 /* The same by yyjson alone: for what is large or needs escapes. */
-idem_status idem__json_put_any(idem__buf *out, const yyjson_val *val);
-idem_status idem__json_put_mut(idem__buf *out, const yyjson_mut_val *val);
+idem_status idem__json_put_any(idem_buf *out, const yyjson_val *val);
+idem_status idem__json_put_mut(idem_buf *out, const yyjson_mut_val *val);
 /* Reads foreign JSON text, one value, whose numbers stay raw. NULL: see *status. */
 yyjson_doc *idem__json_read_text(const char *text, size_t len, size_t max_depth,
                                  const yyjson_alc *alc, idem_status *status);
 /* Checks foreign JSON text and appends it compact, numbers spelled as they were; one value. */
-idem_status idem__json_put_text(idem__buf *out, const char *text, size_t len, size_t max_depth);
+idem_status idem__json_put_text(idem_buf *out, const char *text, size_t len, size_t max_depth);
 
 #endif

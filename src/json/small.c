@@ -152,19 +152,19 @@ static size_t room_for(yyjson_val *val, yyjson_val *end) {
   return room;
 }
 
-static IDEM__INLINE char *try_small(idem__buf *out, yyjson_val *val) {
+static IDEM__INLINE char *try_small(idem_buf *out, yyjson_val *val) {
   return out->data ? put_value(out->data + out->len, out->data + out->cap, val) : NULL;
 }
 
 /* The first try was in vain: for lack of room, or because the value is not for
  * us. */
-IDEM__COLD static char *try_again(idem__buf *out, yyjson_val *val, yyjson_val *end) {
+IDEM__COLD static char *try_again(idem_buf *out, yyjson_val *val, yyjson_val *end) {
   size_t room = room_for(val, end);
-  if (room <= out->cap - out->len || idem__buf_reserve(out, room) != IDEM_OK) return NULL;
+  if (room <= out->cap - out->len || idem_buf_reserve(out, room) != IDEM_OK) return NULL;
   return try_small(out, val);
 }
 
-IDEM__HOT idem_status idem__json_put(idem__buf *out, const yyjson_val *val) {
+IDEM__HOT idem_status idem__json_put(idem_buf *out, const yyjson_val *val) {
   /* yyjson's getters predate const; nothing is written to the value. */
   union {
     const yyjson_val *in;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct tail {
-  idem__buf *out;
+  idem_buf *out;
   size_t max;         /* the buffer's own, while the writer has more */
   idem_status status; /* why there was no room */
 } tail;
@@ -14,7 +14,7 @@ typedef struct tail {
 /* The writer wants room for every byte of a string as an escape, and much for every value, before it knows
  * better. It may have that for the time of writing; what it wrote must keep to the buffer's own maximum. Memory
  * of the caller's does not grow. */
-static tail begin(idem__buf *out) {
+static tail begin(idem_buf *out) {
   tail self = {.out = out, .max = out->max, .status = IDEM_OK};
   if (out->alloc) out->max = out->max > SIZE_MAX / 64 ? SIZE_MAX / 2 : out->max * 32 + 4096;
   return self;
@@ -22,18 +22,18 @@ static tail begin(idem__buf *out) {
 
 static void *tail_malloc(void *ctx, size_t size) {
   tail *self = ctx;
-  self->status = idem__buf_reserve(self->out, size);
+  self->status = idem_buf_reserve(self->out, size);
   return self->status == IDEM_OK ? self->out->data + self->out->len : NULL;
 }
 
 static void *tail_realloc(void *ctx, void *ptr, size_t old_size, size_t size) {
   (void)ptr;
   tail *self = ctx;
-  idem__buf *out = self->out;
+  idem_buf *out = self->out;
   size_t len = out->len;
   /* What was written so far lies behind len; growing must carry it along. */
   out->len += old_size;
-  self->status = size > old_size ? idem__buf_grow(out, size - old_size) : IDEM_OK;
+  self->status = size > old_size ? idem_buf_grow(out, size - old_size) : IDEM_OK;
   out->len = len;
   return self->status == IDEM_OK ? out->data + len : NULL;
 }
@@ -48,13 +48,13 @@ static yyjson_alc tail_alc(tail *self) {
 }
 
 static idem_status end(const tail *self, const char *text, size_t len) {
-  idem__buf *out = self->out;
+  idem_buf *out = self->out;
   out->max = self->max;
   if (!text) return self->status == IDEM_OK ? IDEM_E_INVAL : self->status;
   return out->len <= out->max && len <= out->max - out->len ? IDEM_OK : IDEM_E_LIMIT;
 }
 
-idem_status idem__json_put_any(idem__buf *out, const yyjson_val *val) {
+idem_status idem__json_put_any(idem_buf *out, const yyjson_val *val) {
   tail self = begin(out);
   yyjson_alc alc = tail_alc(&self);
   size_t len = 0;
@@ -64,7 +64,7 @@ idem_status idem__json_put_any(idem__buf *out, const yyjson_val *val) {
   return status;
 }
 
-idem_status idem__json_put_mut(idem__buf *out, const yyjson_mut_val *val) {
+idem_status idem__json_put_mut(idem_buf *out, const yyjson_mut_val *val) {
   tail self = begin(out);
   yyjson_alc alc = tail_alc(&self);
   size_t len = 0;
@@ -92,7 +92,7 @@ yyjson_doc *idem__json_read_text(const char *text, size_t len, size_t max_depth,
   return NULL;
 }
 
-idem_status idem__json_put_text(idem__buf *out, const char *text, size_t len, size_t max_depth) {
+idem_status idem__json_put_text(idem_buf *out, const char *text, size_t len, size_t max_depth) {
   idem__arena arena;
   idem_status status;
   idem__arena_init(&arena, out->alloc, NULL, 0, idem__json_read_bound(len));

@@ -20,12 +20,12 @@ bool idem_content_text(yyjson_mut_doc *doc, yyjson_mut_val *content, const char 
 static bool add_base64(yyjson_mut_doc *doc, yyjson_mut_val *object, const char *key,
                        const void *data, size_t len) {
   if (len > SIZE_MAX / 2) return false;
-  idem__buf text;
+  idem_buf text;
   size_t room = len / 3 * 4 + 5;
   char *memory = doc->alc.malloc(doc->alc.ctx, room); /* what the document itself is made of */
   if (!memory) return false;
-  idem__buf_fixed(&text, memory, room);
-  bool added = idem__base64_encode(&text, data, len, IDEM__BASE64_STANDARD) == IDEM_OK &&
+  idem_buf_fixed(&text, memory, room);
+  bool added = idem_base64_encode(&text, data, len, IDEM_BASE64_STANDARD) == IDEM_OK &&
                yyjson_mut_obj_add_strncpy(doc, object, key, memory, text.len);
   doc->alc.free(doc->alc.ctx, memory);
   return added;

@@ -14,12 +14,11 @@ static bool is_wrapped(const char *value, size_t len) {
          memcmp(value + len - 2, "?=", 2) == 0;
 }
 
-idem_status idem__header_decode(idem__buf *out, const char *value, size_t len) {
+idem_status idem__header_decode(idem_buf *out, const char *value, size_t len) {
   size_t lead = sizeof prefix - 1;
-  if (!is_wrapped(value, len)) return idem__buf_put(out, value, len);
-  idem_status status =
-      idem__base64_decode(out, value + lead, len - lead - 2, IDEM__BASE64_STANDARD);
-  return status == IDEM_OK && !idem__utf8_valid(out->data, out->len) ? IDEM_E_INVAL : status;
+  if (!is_wrapped(value, len)) return idem_buf_put(out, value, len);
+  idem_status status = idem_base64_decode(out, value + lead, len - lead - 2, IDEM_BASE64_STANDARD);
+  return status == IDEM_OK && !idem_utf8_valid(out->data, out->len) ? IDEM_E_INVAL : status;
 }
 
 static bool is_plain(const char *text, size_t len) {
@@ -30,12 +29,12 @@ static bool is_plain(const char *text, size_t len) {
   return !is_wrapped(text, len);
 }
 
-idem_status idem__header_encode(idem__buf *out, const char *text, size_t len) {
+idem_status idem__header_encode(idem_buf *out, const char *text, size_t len) {
   size_t before = out->len;
-  if (is_plain(text, len)) return idem__buf_put(out, text, len);
-  idem_status status = idem__buf_put(out, prefix, sizeof prefix - 1);
-  if (status == IDEM_OK) status = idem__base64_encode(out, text, len, IDEM__BASE64_STANDARD);
-  if (status == IDEM_OK) status = idem__buf_puts(out, "?=");
+  if (is_plain(text, len)) return idem_buf_put(out, text, len);
+  idem_status status = idem_buf_put(out, prefix, sizeof prefix - 1);
+  if (status == IDEM_OK) status = idem_base64_encode(out, text, len, IDEM_BASE64_STANDARD);
+  if (status == IDEM_OK) status = idem_buf_puts(out, "?=");
   if (status != IDEM_OK) out->len = before;
   return status;
 }
@@ -72,15 +71,15 @@ bool idem__header_agrees(const idem__header_rule *rule, yyjson_val *val, const c
   return yyjson_is_bool(val) && len == strlen(word) && memcmp(data, word, len) == 0;
 }
 
-idem_status idem__header_put_argument(idem__buf *out, const idem__header_rule *rule,
+idem_status idem__header_put_argument(idem_buf *out, const idem__header_rule *rule,
                                       yyjson_val *val) {
   const int64_t most = 9007199254740991;
   int64_t number;
   if (rule->type == 's' && yyjson_is_str(val))
     return idem__header_encode(out, yyjson_get_str(val), yyjson_get_len(val));
   if (rule->type == 'b' && yyjson_is_bool(val))
-    return yyjson_is_true(val) ? idem__buf_puts(out, "true") : idem__buf_puts(out, "false");
+    return yyjson_is_true(val) ? idem_buf_puts(out, "true") : idem_buf_puts(out, "false");
   if (rule->type != 'i' || !idem__json_get_int(val, &number)) return IDEM_E_INVAL;
   if (number > most || number < -most) return IDEM_E_INVAL;
-  return idem__buf_printf(out, "%lld", (long long)number);
+  return idem_buf_printf(out, "%lld", (long long)number);
 }

@@ -29,11 +29,11 @@ yyjson_val *idem__header_argument(const idem__header_rule *rule, yyjson_val *arg
 bool idem__header_agrees(const idem__header_rule *rule, yyjson_val *val, const char *text,
                          size_t len);
 /* Appends the header's value for an argument. INVAL: it is not of the rule's type. */
-idem_status idem__header_put_argument(idem__buf *out, const idem__header_rule *rule,
+idem_status idem__header_put_argument(idem_buf *out, const idem__header_rule *rule,
                                       yyjson_val *val);
 /* Appends a text as a header can carry it: as it is, or wrapped as =?base64?...?=. */
-idem_status idem__header_encode(idem__buf *out, const char *text, size_t len);
+idem_status idem__header_encode(idem_buf *out, const char *text, size_t len);
 /* =?base64?...?= is decoded; anything else is literal. INVAL: wrapped badly. */
-idem_status idem__header_decode(idem__buf *out, const char *value, size_t len);
+idem_status idem__header_decode(idem_buf *out, const char *value, size_t len);
 
 #endif

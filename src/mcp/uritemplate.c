@@ -32,7 +32,7 @@ bool idem__uri_is_reserved(unsigned c) {
 
 /* %00 is refused: values are handed on as C strings. */
 static idem__uri_token encoded_token(const char *text) {
-  int high = idem__hex_value(text[1]), low = idem__hex_value(text[2]);
+  int high = idem_hex_value(text[1]), low = idem_hex_value(text[2]);
   if (high < 0 || low < 0 || high + low == 0) return IDEM__URI_BAD;
   unsigned byte = (unsigned)high << 4 | (unsigned)low;
   return (idem__uri_token)(idem__uri_is_unreserved(byte) ? byte : IDEM__URI_ENCODED + byte);

@@ -197,7 +197,7 @@ static idem_status read_value(const matcher *m, const idem__uri_part *part,
   *next = '\0';
   *value = text;
   *len = (size_t)(next - text);
-  return idem__utf8_valid(text, *len) ? IDEM_OK : IDEM_E_NOTFOUND;
+  return idem_utf8_valid(text, *len) ? IDEM_OK : IDEM_E_NOTFOUND;
 }
 
 /* A variable that is written twice has one value: the shorter one must be a prefix of the other and

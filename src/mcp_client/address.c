@@ -83,17 +83,17 @@ static void on_answered(idem__mcp_call *call) {
 static idem_status copy_error(idem__mcp_call *call, const idem_response *response) {
   const idem_alloc *alloc = &call->client->alloc;
   yyjson_alc alc = idem__json_alc(alloc);
-  idem__buf text;
+  idem_buf text;
   idem__mcp_addresses *self = call->addresses = idem__calloc(alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
-  idem__buf_init(&text, alloc, call->client->opts.message_bytes);
+  idem_buf_init(&text, alloc, call->client->opts.message_bytes);
   idem_status status = idem__json_put(&text, response->data);
   if (status == IDEM_OK)
     self->data = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
   self->message = idem__strndup(alloc, response->message, response->message_len);
   self->message_len = response->message_len;
   self->left = yyjson_arr_size(list_of(response->data));
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return self->data && self->message ? IDEM_OK : IDEM_E_NOMEM;
 }
 
@@ -101,8 +101,8 @@ static idem_status copy_error(idem__mcp_call *call, const idem_response *respons
 static yyjson_doc *make_requests(const idem__mcp_call *call) {
   const idem_alloc *alloc = &call->client->alloc;
   yyjson_alc alc = idem__json_alc(alloc);
-  idem__buf text;
-  idem__buf_init(&text, alloc, call->client->opts.message_bytes);
+  idem_buf text;
+  idem_buf_init(&text, alloc, call->client->opts.message_bytes);
   idem__writer out = idem__writer_on(&text);
   yyjson_val *each;
   size_t index, max;
@@ -118,7 +118,7 @@ static yyjson_doc *make_requests(const idem__mcp_call *call) {
   yyjson_doc *doc = out.status == IDEM_OK ? yyjson_read_opts(text.data, text.len,
                                                              YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL)
                                           : NULL;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return doc;
 }
 
@@ -159,8 +159,8 @@ static void note_over(idem__mcp_addresses *self, const char *id, size_t len) {
 
 /* A call that goes on has no addresses any more, so each is found once. */
 static idem__mcp_call *next_ready(const idem_mcp_client *client) {
-  for (idem__list *node = client->calls.next; node != &client->calls; node = node->next) {
-    idem__mcp_call *call = IDEM__CONTAINER(node, idem__mcp_call, link);
+  for (idem_list *node = client->calls.next; node != &client->calls; node = node->next) {
+    idem__mcp_call *call = IDEM_CONTAINER(node, idem__mcp_call, link);
     if (is_waiting(call) && !call->addresses->left) return call;
   }
   return NULL;
@@ -168,8 +168,8 @@ static idem__mcp_call *next_ready(const idem_mcp_client *client) {
 
 void idem__mcp_address_over(idem_mcp_client *client, const char *id, size_t len) {
   idem__mcp_call *call;
-  for (idem__list *node = client->calls.next; node != &client->calls; node = node->next) {
-    call = IDEM__CONTAINER(node, idem__mcp_call, link);
+  for (idem_list *node = client->calls.next; node != &client->calls; node = node->next) {
+    call = IDEM_CONTAINER(node, idem__mcp_call, link);
     if (call->addresses) note_over(call->addresses, id, len);
   }
   while ((call = next_ready(client))) ask_again(call);

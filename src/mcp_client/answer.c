@@ -27,7 +27,7 @@ static bool mend_version(idem__mcp_call *call, const idem_response *response) {
 
 void idem__mcp_call_end_remote(idem__mcp_call *call, const idem_response *response) {
   idem_mcp_result result = {.status = response->status,
-                            .fate = IDEM_MCP_ANSWERED,
+                            .fate = idem__mcp_once_fate(call, response),
                             .code = response->code,
                             .message = response->message,
                             .message_len = response->message_len,
@@ -144,10 +144,11 @@ static void take_result(idem__mcp_call *call, const idem_response *response) {
 void idem__mcp_call_answered(idem__mcp_call *call, const idem_response *response) {
   bool mine = call->early == IDEM_OK;
   if (mine && call->kind == IDEM__MCP_LISTEN && idem__mcp_listen_answered(call, response)) return;
+  if (mine && call->once && idem__mcp_once_again(call, response)) return;
   if (mine && call->task && idem__mcp_task_answered(call, response)) return;
   if (response->status == IDEM_E_REMOTE && mine) {
     if (mend_version(call, response) || idem__mcp_tool_mend(call, response) ||
-        idem__mcp_addresses_begin(call, response))
+        idem__mcp_once_mend(call, response) || idem__mcp_addresses_begin(call, response))
       return;
     idem__mcp_call_end_remote(call, response);
   } else if (response->status != IDEM_OK || !mine) {

@@ -97,6 +97,7 @@ static void apply_opts(idem__mcp_call *call, const idem_mcp_call_opts *opts) {
   call->deadline_at = later(now, choose(opts->deadline_ms, defaults->deadline_ms));
   call->detach = opts->detach;
   call->fresh = opts->fresh;
+  call->no_key = opts->no_key;
 }
 
 static void copy_text(idem__mcp_call *call, const idem__mcp_ask *ask, size_t method_len) {
@@ -130,11 +131,15 @@ idem_status idem__mcp_call_make(idem_mcp_client *client, const idem__mcp_ask *as
   }
   copy_text(call, ask, method_len);
   apply_opts(call, ask->opts);
-  idem__list_init(&call->waiting);
-  idem__list_append(&client->calls, &call->link);
+  idem_list_init(&call->waiting);
+  idem_list_append(&client->calls, &call->link);
   client->call_count++;
-  *out = call;
-  return IDEM_OK;
+  status = ask->key ? idem__mcp_once_own(call, ask->key, ask->key_len) : IDEM_OK;
+  if (status == IDEM_OK)
+    *out = call;
+  else
+    idem__mcp_call_drop(call);
+  return status;
 }
 
 idem_status idem__mcp_call_start(idem_mcp_client *client, const idem__mcp_ask *ask,
@@ -153,13 +158,13 @@ idem_status idem__mcp_call_start(idem_mcp_client *client, const idem__mcp_ask *a
 
 /* -------------------------------------------------------------------- sending */
 
-static void put(idem__buf *out, idem_status *status, const char *text, size_t len) {
-  if (*status == IDEM_OK) *status = idem__buf_put(out, text, len);
+static void put(idem_buf *out, idem_status *status, const char *text, size_t len) {
+  if (*status == IDEM_OK) *status = idem_buf_put(out, text, len);
 }
 
 #define PUTS(out, status, literal) put((out), (status), "" literal, sizeof(literal) - 1)
 
-static void put_number(idem__buf *out, idem_status *status, uint64_t number) {
+static void put_number(idem_buf *out, idem_status *status, uint64_t number) {
   char digits[20];
   size_t at = sizeof digits;
   do {
@@ -169,7 +174,7 @@ static void put_number(idem__buf *out, idem_status *status, uint64_t number) {
   put(out, status, digits + at, sizeof digits - at);
 }
 
-static void put_level(const idem_mcp_client *client, idem__buf *out, idem_status *status) {
+static void put_level(const idem_mcp_client *client, idem_buf *out, idem_status *status) {
   static const char *const names[] = {"debug", "info",     "notice", "warning",
                                       "error", "critical", "alert",  "emergency"};
   if (client->level < 0) return;
@@ -180,7 +185,7 @@ static void put_level(const idem_mcp_client *client, idem__buf *out, idem_status
 }
 
 /* What is said with every request: the token progress is told under, and who asks. */
-static void put_meta(const idem__mcp_call *call, idem__buf *out, idem_status *status) {
+static void put_meta(const idem__mcp_call *call, idem_buf *out, idem_status *status) {
   const idem_mcp_client *client = call->client;
   const idem__revision *revision = client->revision ? client->revision : client->offered;
   PUTS(out, status, "\"_meta\":{\"progressToken\":");
@@ -194,11 +199,12 @@ static void put_meta(const idem__mcp_call *call, idem__buf *out, idem_status *st
   }
   if (call->meta_len) PUTS(out, status, ",");
   put(out, status, call->text + call->params_len, call->meta_len);
+  if (call->once && *status == IDEM_OK) *status = idem__mcp_once_put(call, out);
   PUTS(out, status, "}");
 }
 
 /* The answers of a round go with the repeated message, and its state as it came. */
-static void put_round(const idem__mcp_call *call, idem__buf *out, idem_status *status) {
+static void put_round(const idem__mcp_call *call, idem_buf *out, idem_status *status) {
   const char *state;
   size_t len;
   if (!call->round || call->task) return;
@@ -208,7 +214,7 @@ static void put_round(const idem__mcp_call *call, idem__buf *out, idem_status *s
   }
   if (!idem__mcp_round_state(call->round, &state, &len)) return;
   PUTS(out, status, ",\"requestState\":");
-  if (*status == IDEM_OK) *status = idem__text_json_string(out, state, len);
+  if (*status == IDEM_OK) *status = idem_text_json_string(out, state, len);
 }
 
 static void on_response(idem_conn *conn, const idem_response *response, void *user) {
@@ -220,9 +226,9 @@ static void on_response(idem_conn *conn, const idem_response *response, void *us
 
 static idem_status send(idem__mcp_call *call, const char *params, size_t len) {
   idem_mcp_client *client = call->client;
-  idem__buf *out = &client->scratch;
-  idem_status status = IDEM_OK;
+  idem_buf *out = &client->scratch;
   if (!client->conn) return IDEM_E_CLOSED;
+  idem_status status = idem__mcp_once_prepare(call);
   out->len = 0;
   PUTS(out, &status, "{");
   put(out, &status, params, len);
@@ -234,10 +240,11 @@ static idem_status send(idem__mcp_call *call, const char *params, size_t len) {
   PUTS(out, &status, "}");
   call->stage = IDEM__MCP_ASKED;
   call->http_status = 0;
+  call->retry_after_ms = 0;
   if (status == IDEM_OK)
     status = idem__call_own(client->conn, call->method, out->data, out->len, on_response, call,
                             &call->asked);
-  if (out->cap > 65536) idem__buf_deinit(out);
+  if (out->cap > 65536) idem_buf_deinit(out);
   if (status != IDEM_OK) return status;
   idem__mcp_call_touch(call);
   idem__mcp_call_arm(call);
@@ -263,8 +270,8 @@ idem__mcp_call *idem__mcp_call_of(const idem_mcp_client *client, uint64_t id) {
 static void unlink_call(idem__mcp_call *call) {
   idem_mcp_client *client = call->client;
   size_t slot = slot_of(call->handle);
-  idem__list_remove(&call->link);
-  idem__list_leave(&call->waiting);
+  idem_list_remove(&call->link);
+  idem_list_leave(&call->waiting);
   idem__heap_remove(&client->timers, &call->timer);
   client->slots[slot] = NULL;
   client->free_slots[client->free_count++] = (uint32_t)slot;
@@ -278,6 +285,7 @@ static void free_parts(idem__mcp_call *call) {
   if (call->listening) idem__mcp_listen_free(call);
   if (call->skill) idem__mcp_skill_free(call);
   if (call->pages) idem__mcp_pages_free(call->client, call->pages);
+  idem__free(&call->client->alloc, call->once);
 }
 
 void idem__mcp_call_drop(idem__mcp_call *call) {
@@ -292,6 +300,7 @@ void idem__mcp_call_end(idem__mcp_call *call, idem_mcp_result *result) {
   if (call->round) idem__mcp_round_free(call);
   result->call = call->handle;
   result->http_status = call->http_status;
+  if (call->once) idem__mcp_once_tell(call, result);
   if (call->fn) call->fn(client, result, call->user);
   free_parts(call);
   idem__free(&client->alloc, call);
@@ -350,6 +359,7 @@ void idem__mcp_call_cancel(idem__mcp_call *call, idem_status status, const char 
   call->early_text = text;
   if (call->task && client->conn) idem__mcp_task_tell_cancel(call);
   if (call->listening && client->conn) idem__mcp_listen_leave(call);
+  if (call->once && client->conn) idem__mcp_once_cancel(call);
   if (call->asked && client->conn && end_message(call, status)) return;
   idem__mcp_call_fail(call, status, text);
 }
@@ -363,8 +373,8 @@ idem_status idem_mcp_cancel(idem_mcp_client *client, uint64_t handle) {
 
 void idem__mcp_calls_close(idem_mcp_client *client, idem_status status, const char *text) {
   uint64_t last = client->serial;
-  while (!idem__list_empty(&client->calls)) {
-    idem__mcp_call *call = IDEM__CONTAINER(client->calls.next, idem__mcp_call, link);
+  while (!idem_list_empty(&client->calls)) {
+    idem__mcp_call *call = IDEM_CONTAINER(client->calls.next, idem__mcp_call, link);
     if (call->handle >> SLOT_BITS > last) break; /* made by a function that ran here */
     if (call->kind == IDEM__MCP_HELLO) call->fn = NULL;
     idem__mcp_call_cancel(call, status, text);
@@ -402,7 +412,7 @@ void idem__mcp_calls_expire(idem_mcp_client *client, uint64_t now_ms) {
   for (;;) {
     idem__timer *first = idem__heap_first(&client->timers);
     if (!first || first->at_ms > now_ms) return;
-    idem__mcp_call *call = IDEM__CONTAINER(first, idem__mcp_call, timer);
+    idem__mcp_call *call = IDEM_CONTAINER(first, idem__mcp_call, timer);
     idem__heap_remove(&client->timers, first);
     expire_call(call, now_ms);
   }

@@ -15,8 +15,8 @@ static size_t text_room(const char *const *texts, size_t count) {
 
 static idem_status copy_texts(idem_mcp_client *client) {
   idem_mcp_client_opts *opts = &client->opts;
-  const char **const fields[] = {&opts->name, &opts->version, &opts->title, &opts->extensions,
-                                 &opts->experimental};
+  const char **const fields[] = {&opts->name,       &opts->version,      &opts->title,
+                                 &opts->extensions, &opts->experimental, &opts->known_keys};
   enum { COUNT = sizeof fields / sizeof *fields };
   const char *texts[COUNT];
   for (size_t i = 0; i < COUNT; i++) texts[i] = *fields[i];
@@ -52,6 +52,8 @@ static void fill_defaults(idem_mcp_client_opts *opts) {
   set_default_size(&opts->max_questions, 64);
   set_default_size(&opts->message_bytes, (size_t)64 << 20);
   set_default_size(&opts->max_cache_bytes, (size_t)8 << 20);
+  set_default(&opts->repeat_ms, 30000);
+  if (!opts->max_repeats) opts->max_repeats = 8;
   if (!opts->max_rounds) opts->max_rounds = 10;
   if (!opts->revisions) opts->revisions = UINT32_MAX;
   if (!opts->name) opts->version = IDEM_VERSION;
@@ -99,16 +101,16 @@ static const idem__mcp_link no_link;
 
 static void init_parts(idem_mcp_client *client) {
   const idem_alloc *alloc = &client->alloc;
-  idem__list_init(&client->calls);
-  idem__list_init(&client->looking);
-  idem__list_init(&client->questions);
-  idem__list_init(&client->reads);
+  idem_list_init(&client->calls);
+  idem_list_init(&client->looking);
+  idem_list_init(&client->questions);
+  idem_list_init(&client->reads);
   idem__heap_init(&client->timers, alloc);
-  idem__map_init(&client->tools, alloc, client->opts.seed);
-  idem__buf_init(&client->identity, alloc, (size_t)1 << 20);
-  idem__buf_init(&client->roots, alloc, (size_t)1 << 20);
-  idem__buf_init(&client->scratch, alloc, (size_t)256 << 20);
-  idem__buf_init(&client->learnt, alloc, (size_t)256 << 20);
+  idem_map_init(&client->tools, alloc, client->opts.seed);
+  idem_buf_init(&client->identity, alloc, (size_t)1 << 20);
+  idem_buf_init(&client->roots, alloc, (size_t)1 << 20);
+  idem_buf_init(&client->scratch, alloc, (size_t)256 << 20);
+  idem_buf_init(&client->learnt, alloc, (size_t)256 << 20);
   client->the_link = &no_link;
   client->level = -1;
   client->legacy = idem__revision_legacy(client->opts.revisions);
@@ -129,7 +131,7 @@ idem_status idem_mcp_client_new(const idem_mcp_client_opts *opts, idem_mcp_clien
   client->legacy = idem__revision_legacy(client->opts.revisions);
   set_policy(client);
   if (status == IDEM_OK) status = check_opts(client);
-  if (status == IDEM_OK) status = idem__buf_puts(&client->roots, "[]");
+  if (status == IDEM_OK) status = idem_buf_puts(&client->roots, "[]");
   if (status == IDEM_OK) status = idem__mcp_identity(client);
   if (status == IDEM_OK)
     status = idem_router_new(
@@ -176,12 +178,12 @@ void idem_mcp_client_free(idem_mcp_client *client) {
   idem__mcp_questions_close(client);
   idem__mcp_tools_forget(client);
   idem__mcp_caches_drop(client, false);
-  idem__map_deinit(&client->tools);
+  idem_map_deinit(&client->tools);
   idem__heap_deinit(&client->timers);
-  idem__buf_deinit(&client->identity);
-  idem__buf_deinit(&client->roots);
-  idem__buf_deinit(&client->scratch);
-  idem__buf_deinit(&client->learnt);
+  idem_buf_deinit(&client->identity);
+  idem_buf_deinit(&client->roots);
+  idem_buf_deinit(&client->scratch);
+  idem_buf_deinit(&client->learnt);
   yyjson_doc_free(client->hello);
   idem_schema_ctx_free(client->schema_ctx);
   idem_router_free(client->router);
@@ -219,8 +221,8 @@ static void keep_stray(idem_mcp_client *client, const char *bytes, size_t len) {
 /* An answer that is too large names no call; where only one waits, it was its. */
 static void fail_oversize(idem_mcp_client *client) {
   idem__mcp_call *only = NULL;
-  for (idem__list *node = client->calls.next; node != &client->calls; node = node->next) {
-    idem__mcp_call *call = IDEM__CONTAINER(node, idem__mcp_call, link);
+  for (idem_list *node = client->calls.next; node != &client->calls; node = node->next) {
+    idem__mcp_call *call = IDEM_CONTAINER(node, idem__mcp_call, link);
     if (!call->asked) continue;
     if (only) return;
     only = call;
@@ -232,7 +234,7 @@ static void on_protocol_error(idem_conn *conn, const idem_protocol_error *error)
   idem_mcp_client *client = client_of(conn);
   char detail[IDEM__MCP_TROUBLE];
   size_t len =
-      error->message ? idem__utf8_cut(error->message, error->message_len, sizeof detail - 1) : 0;
+      error->message ? idem_utf8_cut(error->message, error->message_len, sizeof detail - 1) : 0;
   if (len) memcpy(detail, error->message, len);
   detail[len] = 0;
   bool junk = strcmp(error->what, "something that is no message") == 0;
@@ -322,7 +324,7 @@ void idem__mcp_client_trouble(idem_mcp_client *client, idem_status status, const
                                           [IDEM__MCP_INITIALIZING] = IDEM_MCP_PHASE_HANDSHAKE,
                                           [IDEM__MCP_READY] = IDEM_MCP_PHASE_READY,
                                           [IDEM__MCP_OVER] = IDEM_MCP_PHASE_READY};
-  size_t cut = text ? idem__utf8_cut(text, len, IDEM__MCP_TROUBLE - 1) : 0;
+  size_t cut = text ? idem_utf8_cut(text, len, IDEM__MCP_TROUBLE - 1) : 0;
   client->trouble =
       (idem_mcp_trouble){.status = status, .phase = phases[client->state], .exit_status = -1};
   if (cut) memcpy(client->trouble_text, text, cut);

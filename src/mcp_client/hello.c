@@ -79,8 +79,8 @@ idem_status idem__mcp_identity(idem_mcp_client *client) {
 
 static idem_status keep_hello(idem_mcp_client *client, yyjson_val *info, yyjson_val *capabilities,
                               yyjson_val *instructions) {
-  idem__buf text;
-  idem__buf_init(&text, &client->alloc, client->opts.message_bytes);
+  idem_buf text;
+  idem_buf_init(&text, &client->alloc, client->opts.message_bytes);
   idem__writer out = idem__writer_on(&text);
   idem__write_object(&out);
   if (yyjson_is_obj(info)) idem__write_member_value(&out, "info", info);
@@ -91,7 +91,7 @@ static idem_status keep_hello(idem_mcp_client *client, yyjson_val *info, yyjson_
   yyjson_alc alc = idem__json_alc(&client->alloc);
   yyjson_doc *doc =
       status == IDEM_OK ? idem__json_read_text(text.data, text.len, 1024, &alc, &status) : NULL;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   if (!doc) return status == IDEM_OK ? IDEM_E_NOMEM : status;
   yyjson_doc_free(client->hello);
   client->hello = doc;
@@ -332,8 +332,8 @@ static void on_initialized(idem_mcp_client *client, const idem_mcp_result *resul
 }
 
 static void initialize(idem_mcp_client *client) {
-  idem__buf params;
-  idem__buf_init(&params, &client->alloc, (size_t)2 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &client->alloc, (size_t)2 << 20);
   idem__writer out = idem__writer_on(&params);
   const idem__revision *offer = client->revision ? client->revision : client->legacy;
   client->state = IDEM__MCP_INITIALIZING;
@@ -348,7 +348,7 @@ static void initialize(idem_mcp_client *client) {
         on_initialized);
   else
     fail_with(client, out.status, idem_status_text(out.status));
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
 }
 
 /* -------------------------------------------------------------------- the start */

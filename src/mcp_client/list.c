@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct idem__mcp_pages {
-  idem__buf items; /* the elements so far, without brackets; empty while one page is all */
+  idem_buf items; /* the elements so far, without brackets; empty while one page is all */
   size_t count, pages;
   char *cursor; /* of the page under way; NULL: the first */
   size_t cursor_len;
@@ -32,7 +32,7 @@ static const idem__mcp_method skills_row = {"skills/list", UINT32_MAX, IDEM__CAP
                                             IDEM__NAME_NONE, false};
 
 void idem__mcp_pages_free(idem_mcp_client *client, idem__mcp_pages *pages) {
-  idem__buf_deinit(&pages->items);
+  idem_buf_deinit(&pages->items);
   yyjson_doc_free(pages->doc);
   idem__free(&client->alloc, pages->cursor);
   idem__free(&client->alloc, pages);
@@ -94,7 +94,7 @@ static idem_status add_items(idem__mcp_call *call, yyjson_val *items) {
   if (pages->count > call->client->opts.max_items) return IDEM_E_LIMIT;
   idem_status status = IDEM_OK;
   yyjson_arr_foreach(items, index, max, each) {
-    if (status == IDEM_OK) status = idem__buf_puts(&pages->items, ",");
+    if (status == IDEM_OK) status = idem_buf_puts(&pages->items, ",");
     if (status == IDEM_OK) status = idem__json_put(&pages->items, each);
     if (status != IDEM_OK) break;
   }
@@ -115,13 +115,13 @@ static idem_status ask_page(idem__mcp_call *call, yyjson_val *cursor) {
   idem__free(&client->alloc, pages->cursor);
   pages->cursor = copy;
   pages->cursor_len = yyjson_get_len(cursor);
-  idem__buf params;
-  idem__buf_init(&params, &client->alloc, client->opts.message_bytes);
-  idem_status status = idem__buf_puts(&params, "\"cursor\":");
-  if (status == IDEM_OK) status = idem__text_json_string(&params, copy, pages->cursor_len);
+  idem_buf params;
+  idem_buf_init(&params, &client->alloc, client->opts.message_bytes);
+  idem_status status = idem_buf_puts(&params, "\"cursor\":");
+  if (status == IDEM_OK) status = idem_text_json_string(&params, copy, pages->cursor_len);
   if (status == IDEM_OK)
     status = idem__mcp_call_send_other(call, call->row, params.data, params.len);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
   return status;
 }
 
@@ -146,8 +146,8 @@ static yyjson_doc *parse(const idem_mcp_client *client, char *text, size_t len,
 }
 
 /* Tools that must not be called are not listed, either. */
-static idem_status without_refused(idem_mcp_client *client, yyjson_val *items, idem__buf *out) {
-  idem_status status = idem__buf_puts(out, "[");
+static idem_status without_refused(idem_mcp_client *client, yyjson_val *items, idem_buf *out) {
+  idem_status status = idem_buf_puts(out, "[");
   yyjson_val *each;
   size_t index, max;
   yyjson_arr_foreach(items, index, max, each) {
@@ -157,10 +157,10 @@ static idem_status without_refused(idem_mcp_client *client, yyjson_val *items, i
             ? idem__mcp_tool_find(client, yyjson_get_str(name), yyjson_get_len(name))
             : NULL;
     if (tool && tool->fault) continue;
-    if (status == IDEM_OK && out->len > 1) status = idem__buf_puts(out, ",");
+    if (status == IDEM_OK && out->len > 1) status = idem_buf_puts(out, ",");
     if (status == IDEM_OK) status = idem__json_put(out, each);
   }
-  return status == IDEM_OK ? idem__buf_puts(out, "]") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "]") : status;
 }
 
 static idem_status refine(idem__mcp_call *call) {
@@ -169,11 +169,11 @@ static idem_status refine(idem__mcp_call *call) {
   if (call->row != &idem__mcp_methods[IDEM__METHOD_TOOLS_LIST]) return IDEM_OK;
   idem_status status = idem__mcp_tools_learn(client, yyjson_doc_get_root(pages->doc));
   if (status != IDEM_OK || !idem_mcp_tool_refused(client, 0, NULL)) return status;
-  idem__buf text;
-  idem__buf_init(&text, &client->alloc, pages->items.max);
+  idem_buf text;
+  idem_buf_init(&text, &client->alloc, pages->items.max);
   status = without_refused(client, yyjson_doc_get_root(pages->doc), &text);
   yyjson_doc *doc = status == IDEM_OK ? parse(client, text.data, text.len, &status) : NULL;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   if (!doc) return status;
   yyjson_doc_free(pages->doc);
   pages->doc = doc;
@@ -185,8 +185,8 @@ static void finish(idem__mcp_call *call, yyjson_val *last_page, bool from_cache)
   idem__mcp_pages *pages = call->pages;
   idem_status status = IDEM_OK;
   if (pages->items.len) pages->items.data[0] = '[';
-  if (!pages->items.len) status = idem__buf_puts(&pages->items, "[");
-  if (status == IDEM_OK && !from_cache) status = idem__buf_puts(&pages->items, "]");
+  if (!pages->items.len) status = idem_buf_puts(&pages->items, "[");
+  if (status == IDEM_OK && !from_cache) status = idem_buf_puts(&pages->items, "]");
   if (status == IDEM_OK) pages->doc = parse(client, pages->items.data, pages->items.len, &status);
   if (status == IDEM_OK && !from_cache && call->list_kind < TASK_LIST) keep(client, call);
   if (status == IDEM_OK) status = refine(call);
@@ -202,7 +202,7 @@ static void finish(idem__mcp_call *call, yyjson_val *last_page, bool from_cache)
 static void finish_from_cache(idem__mcp_call *call) {
   const idem__mcp_cache *cache = &call->client->caches[call->list_kind];
   idem_status status =
-      cache->text ? idem__buf_put(&call->pages->items, cache->text, cache->len) : IDEM_E_NOTFOUND;
+      cache->text ? idem_buf_put(&call->pages->items, cache->text, cache->len) : IDEM_E_NOTFOUND;
   if (status == IDEM_OK)
     finish(call, NULL, true);
   else if (status == IDEM_E_NOTFOUND && (status = idem__mcp_call_send(call)) == IDEM_OK)
@@ -251,7 +251,7 @@ static idem_status list(idem_mcp_client *client, unsigned kind, const idem_mcp_c
   call->list_kind = (idem_mcp_list_kind)kind;
   call->pages = idem__calloc(&client->alloc, sizeof *call->pages);
   if (call->pages) {
-    idem__buf_init(&call->pages->items, &client->alloc, client->opts.max_list_bytes);
+    idem_buf_init(&call->pages->items, &client->alloc, client->opts.max_list_bytes);
     call->pages->fresh_ms = UINT64_MAX;
     if (kind < TASK_LIST && !call->fresh && is_fresh(client, (idem_mcp_list_kind)kind))
       idem__mcp_call_end_soon(call, IDEM_OK, NULL);
@@ -302,9 +302,9 @@ void idem__mcp_learnt(idem_mcp_client *client) {
         .len = client->learnt.len,
         .fresh_until = now + client->learnt_ms < now ? UINT64_MAX : now + client->learnt_ms,
         .is_private = true};
-    idem__buf_init(&client->learnt, &client->alloc, client->opts.max_list_bytes);
+    idem_buf_init(&client->learnt, &client->alloc, client->opts.max_list_bytes);
   }
-  idem__buf_deinit(&client->learnt);
+  idem_buf_deinit(&client->learnt);
 }
 
 idem_status idem_mcp_client_learn_tools(idem_mcp_client *client, const char *json, size_t len,

@@ -97,14 +97,14 @@ static void begin_now(idem__mcp_call *call) {
 static idem_status subscribe_next(idem__mcp_call *call) {
   listening *self = call->listening;
   const char *uri = self->uris[self->subscribed];
-  idem__buf params;
-  idem__buf_init(&params, &call->client->alloc, (size_t)1 << 20);
-  idem_status status = idem__buf_puts(&params, "\"uri\":");
-  if (status == IDEM_OK) status = idem__text_json_string(&params, uri, strlen(uri));
+  idem_buf params;
+  idem_buf_init(&params, &call->client->alloc, (size_t)1 << 20);
+  idem_status status = idem_buf_puts(&params, "\"uri\":");
+  if (status == IDEM_OK) status = idem_text_json_string(&params, uri, strlen(uri));
   if (status == IDEM_OK)
     status = idem__mcp_call_send_other(call, &idem__mcp_methods[IDEM__METHOD_SUBSCRIBE],
                                        params.data, params.len);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
   return status;
 }
 
@@ -176,8 +176,8 @@ idem_status idem_mcp_listen(idem_mcp_client *client, const idem_mcp_listening *w
                             const idem_mcp_call_opts *opts, idem_mcp_result_fn fn, void *user,
                             uint64_t *handle) {
   if (!idem__mcp_usable(client)) return client->told_ready ? IDEM_E_CLOSED : IDEM_E_STATE;
-  idem__buf params;
-  idem__buf_init(&params, &client->alloc, (size_t)16 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &client->alloc, (size_t)16 << 20);
   idem__writer out = idem__writer_on(&params);
   write_wishes(&out, what);
   idem__mcp_call *call = NULL;
@@ -190,7 +190,7 @@ idem_status idem_mcp_listen(idem_mcp_client *client, const idem_mcp_listening *w
                        .user = user};
   idem_status status = out.status;
   if (status == IDEM_OK) status = idem__mcp_call_make(client, &ask, &call);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
   if (status != IDEM_OK) return status;
   listening *self = call->listening = idem__calloc(&client->alloc, sizeof *self);
   status = self ? copy_uris(client, self, what->uris) : IDEM_E_NOMEM;

@@ -8,6 +8,7 @@
 
 #include "../json/build.h"
 #include "../mcp/mcp.h"
+#include "../mcp/once_key.h"
 
 #include <idem/mcp_client.h>
 #include <idem/schema.h>
@@ -49,11 +50,12 @@ typedef struct idem__mcp_pages idem__mcp_pages;
 typedef struct idem__mcp_round idem__mcp_round;
 typedef struct idem__mcp_task idem__mcp_task;
 typedef struct idem__mcp_addresses idem__mcp_addresses;
+typedef struct idem__mcp_once idem__mcp_once;
 
 struct idem__mcp_call {
   idem_mcp_client *client;
-  idem__list link;    /* in the client's calls */
-  idem__list waiting; /* in its `looking`, while LOOKING */
+  idem_list link;    /* in the client's calls */
+  idem_list waiting; /* in its `looking`, while LOOKING */
   idem__timer timer;
   uint64_t handle;             /* also the progress token; its low bits are the slot */
   uint64_t asked;              /* the id of the message under way; 0: none */
@@ -65,14 +67,15 @@ struct idem__mcp_call {
   uint64_t idle_ms, idle_at, deadline_at; /* ms; UINT64_MAX: no limit */
   void (*resume)(idem__mcp_call *call);   /* PAUSING */
   uint64_t resume_at;
-  idem_status early;      /* DUE, and why we end it ourselves */
-  const char *early_text; /* a constant */
-  int http_status;        /* of the last answer; 0: none */
+  idem_status early;       /* DUE, and why we end it ourselves */
+  const char *early_text;  /* a constant */
+  int http_status;         /* of the last answer; 0: none */
+  uint64_t retry_after_ms; /* which it asks for; 0: none */
   idem__mcp_call_kind kind;
   idem__mcp_stage stage;
   bool was_sent; /* some message of it went out, and may have had effects */
   bool answered; /* and the server has said its last word */
-  bool detach, fresh;
+  bool detach, fresh, no_key;
   bool from_cache; /* it ends with what was read before */
   bool refused;    /* it waits for the program's word, not the server's: no silence is too long */
   bool tried_version, tried_headers, tried_session; /* each fault of a message is mended once */
@@ -81,6 +84,7 @@ struct idem__mcp_call {
   idem__mcp_round *round;
   idem__mcp_task *task;
   idem__mcp_addresses *addresses; /* the user is sent to them first: see address.c */
+  idem__mcp_once *once;           /* it carries a key: see once.c; NULL: none */
   void *listening;                /* LISTEN: see listen.c */
   void *skill;                    /* SKILL: see skill.c */
   idem_mcp_list_kind list_kind;
@@ -102,6 +106,8 @@ typedef struct idem__mcp_ask {
   size_t args_at, args_len;       /* within params */
   const char *meta;               /* members of _meta, as params */
   size_t meta_len;
+  const char *key; /* the program's own; NULL: none */
+  size_t key_len;
   const idem_mcp_call_opts *opts; /* may be NULL */
   idem_mcp_result_fn fn;
   void *user;
@@ -144,6 +150,7 @@ typedef struct idem__mcp_tool {
   char *output_schema; /* as text; NULL: none, or given up */
   size_t output_len;
   idem_schema *schema; /* compiled when first needed */
+  bool read_only;      /* it says so */
   struct idem__mcp_tool *next;
 } idem__mcp_tool;
 
@@ -180,31 +187,31 @@ struct idem_mcp_client {
   bool restarting;           /* the first conn went at the first word, another one comes */
   idem_mcp_ready_fn on_ready;
   void *ready_user;
-  yyjson_doc *hello;  /* {info, capabilities, instructions} */
-  idem__buf identity; /* members: clientInfo and clientCapabilities of _meta (2026-07-28) */
-  idem__buf roots;    /* a JSON array */
-  int level;          /* of log lines wanted; -1: not said */
-  idem__buf scratch;  /* of the message being written */
-  idem__list calls;
+  yyjson_doc *hello; /* {info, capabilities, instructions} */
+  idem_buf identity; /* members: clientInfo and clientCapabilities of _meta (2026-07-28) */
+  idem_buf roots;    /* a JSON array */
+  int level;         /* of log lines wanted; -1: not said */
+  idem_buf scratch;  /* of the message being written */
+  idem_list calls;
   size_t call_count;
   idem__mcp_call **slots;
   uint32_t *free_slots; /* a stack */
   size_t slot_cap, free_count;
   uint64_t serial;
   idem__heap timers;
-  idem__list looking; /* calls that wait for the list of tools */
+  idem_list looking; /* calls that wait for the list of tools */
   bool looking_now;
-  idem__list questions;
+  idem_list questions;
   size_t question_count;
   size_t
       asked_by_server; /* questions that came as requests: which call they hold up is not known */
-  idem__map tools;
+  idem_map tools;
   idem__mcp_tool *first_tool;
   bool tools_known;
   idem__mcp_cache caches[IDEM__MCP_LISTS];
-  idem__list reads; /* resources that are fresh: see read.c */
+  idem_list reads; /* resources that are fresh: see read.c */
   size_t read_count, read_bytes;
-  idem__buf learnt; /* an array of tools that the program brought, not yet read */
+  idem_buf learnt; /* an array of tools that the program brought, not yet read */
   uint64_t learnt_ms;
   idem_schema_ctx *schema_ctx;
   idem_log_bucket bucket;
@@ -286,7 +293,7 @@ void idem__mcp_call_cancel(idem__mcp_call *call, idem_status status, const char 
 /* For transports: the call whose message has this id; NULL: none of ours. */
 idem__mcp_call *idem__mcp_call_of(const idem_mcp_client *client, uint64_t id);
 /* The headers that mirror its message: lines, each ended by a NUL. */
-idem_status idem__mcp_call_headers(const idem__mcp_call *call, idem__buf *out);
+idem_status idem__mcp_call_headers(const idem__mcp_call *call, idem_buf *out);
 
 /* list.c, tool.c */
 bool idem__mcp_page_taken(idem__mcp_call *call, const idem_response *response);
@@ -298,6 +305,9 @@ idem_status idem__mcp_tools_learn(idem_mcp_client *client, yyjson_val *tools);
 void idem__mcp_tools_forget(idem_mcp_client *client);
 const idem__mcp_tool *idem__mcp_tool_find(const idem_mcp_client *client, const char *name,
                                           size_t len);
+/* By its name as a JSON string. */
+const idem__mcp_tool *idem__mcp_tool_named(const idem_mcp_client *client, const char *json,
+                                           size_t len);
 /* NULL: it fits, or nothing is known; else a sentence, lent by the client. */
 const char *idem__mcp_tool_check(idem_mcp_client *client, const char *name, size_t len,
                                  yyjson_val *result);
@@ -312,7 +322,7 @@ bool idem__mcp_round_begin(idem__mcp_call *call, yyjson_val *requests, yyjson_va
                            void (*then)(idem__mcp_call *call));
 bool idem__mcp_round_asks(const idem__mcp_round *round);
 /* Writes the answers, as an object. */
-idem_status idem__mcp_round_put(const idem__mcp_round *round, idem__buf *out);
+idem_status idem__mcp_round_put(const idem__mcp_round *round, idem_buf *out);
 bool idem__mcp_round_state(const idem__mcp_round *round, const char **text, size_t *len);
 /* Whether every answer is an acceptance, of URL questions. */
 bool idem__mcp_round_accepted(const idem__mcp_round *round);
@@ -338,7 +348,9 @@ void idem__mcp_task_tell_cancel(idem__mcp_call *call);
 yyjson_val *idem__mcp_task_of(yyjson_val *result);
 /* Waits for a task that somebody started before. */
 idem_status idem__mcp_task_wait_for(idem__mcp_call *call, const char *task);
-idem_status idem__mcp_task_header(const idem__mcp_call *call, idem__buf *out);
+idem_status idem__mcp_task_header(const idem__mcp_call *call, idem_buf *out);
+/* What was asked of it last, once more. */
+idem_status idem__mcp_task_again(idem__mcp_call *call);
 
 /* listen.c */
 bool idem__mcp_listen_answered(idem__mcp_call *call, const idem_response *response);
@@ -352,6 +364,22 @@ void idem__mcp_listen_leave(idem__mcp_call *call);
 bool idem__mcp_addresses_begin(idem__mcp_call *call, const idem_response *response);
 void idem__mcp_addresses_free(idem__mcp_call *call);
 void idem__mcp_address_over(idem_mcp_client *client, const char *id, size_t len);
+
+/* once.c: calls with a key. The program's own key. INVAL: none; NOMEM. */
+idem_status idem__mcp_once_own(idem__mcp_call *call, const char *key, size_t len);
+/* Before its message is written: whether it gets a key. NOMEM. */
+idem_status idem__mcp_once_prepare(idem__mcp_call *call);
+/* Members of _meta, each behind a comma. */
+idem_status idem__mcp_once_put(const idem__mcp_call *call, idem_buf *out);
+/* True: it is asked again, after a pause. */
+bool idem__mcp_once_again(idem__mcp_call *call, const idem_response *response);
+/* True: it goes on, without a key. */
+bool idem__mcp_once_mend(idem__mcp_call *call, const idem_response *response);
+/* What is known after an error of the server's. */
+idem_mcp_fate idem__mcp_once_fate(const idem__mcp_call *call, const idem_response *response);
+void idem__mcp_once_tell(const idem__mcp_call *call, idem_mcp_result *result);
+/* It is given up: the server is told by its key, where nothing else tells it. */
+void idem__mcp_once_cancel(idem__mcp_call *call);
 
 /* read.c */
 void idem__mcp_read_keep(const idem__mcp_call *call, yyjson_val *result);

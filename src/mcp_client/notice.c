@@ -138,16 +138,16 @@ static void on_roots(idem_request *request, yyjson_val *params, void *user) {
     idem_reply_error(request, IDEM_RPC_METHOD_NOT_FOUND, "Method not found", NULL);
     return;
   }
-  idem__buf text;
-  idem__buf_init(&text, &client->alloc, client->roots.len + 16);
-  idem_status status = idem__buf_puts(&text, "{\"roots\":");
-  if (status == IDEM_OK) status = idem__buf_put(&text, client->roots.data, client->roots.len);
-  if (status == IDEM_OK) status = idem__buf_puts(&text, "}");
+  idem_buf text;
+  idem_buf_init(&text, &client->alloc, client->roots.len + 16);
+  idem_status status = idem_buf_puts(&text, "{\"roots\":");
+  if (status == IDEM_OK) status = idem_buf_put(&text, client->roots.data, client->roots.len);
+  if (status == IDEM_OK) status = idem_buf_puts(&text, "}");
   if (status == IDEM_OK)
     idem__reply_own(request, text.data, text.len);
   else
     idem_request_drop(request);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 static void on_sampling(idem_request *request, yyjson_val *params, void *user) {

@@ -10,7 +10,7 @@
 struct idem_mcp_question {
   idem_alloc alloc;
   idem_mcp_client *client; /* NULL: gone */
-  idem__list link;         /* in the client's */
+  idem_list link;          /* in the client's */
   idem_request *request;   /* of a legacy server; NULL: none, or it is over */
   idem__mcp_call *call;    /* whose round it is part of; NULL: none, or it is over */
   size_t index;            /* in the round */
@@ -24,7 +24,7 @@ struct idem_mcp_question {
 static void leave_client(idem_mcp_question *question) {
   idem_mcp_client *client = question->client;
   if (!client) return;
-  idem__list_remove(&question->link);
+  idem_list_remove(&question->link);
   client->question_count--;
   if (question->request) client->asked_by_server--;
   question->client = NULL;
@@ -55,27 +55,27 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
 }
 
 void idem__mcp_questions_close(idem_mcp_client *client) {
-  while (!idem__list_empty(&client->questions))
-    close_question(IDEM__CONTAINER(client->questions.next, idem_mcp_question, link));
+  while (!idem_list_empty(&client->questions))
+    close_question(IDEM_CONTAINER(client->questions.next, idem_mcp_question, link));
 }
 
 void idem__mcp_questions_leave(const idem__mcp_call *call) {
   idem_mcp_client *client = call->client;
-  for (idem__list *node = client->questions.next, *next; node != &client->questions; node = next) {
-    idem_mcp_question *question = IDEM__CONTAINER(node, idem_mcp_question, link);
+  for (idem_list *node = client->questions.next, *next; node != &client->questions; node = next) {
+    idem_mcp_question *question = IDEM_CONTAINER(node, idem_mcp_question, link);
     next = node->next;
     if (question->call == call) close_question(question);
   }
 }
 
 static idem_status copy_params(idem_mcp_question *question, yyjson_val *params) {
-  idem__buf text;
-  idem__buf_init(&text, &question->alloc, question->client->opts.message_bytes);
-  idem_status status = params ? idem__json_put(&text, params) : idem__buf_puts(&text, "{}");
+  idem_buf text;
+  idem_buf_init(&text, &question->alloc, question->client->opts.message_bytes);
+  idem_status status = params ? idem__json_put(&text, params) : idem_buf_puts(&text, "{}");
   yyjson_alc alc = idem__json_alc(&question->alloc);
   if (status == IDEM_OK)
     question->doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return question->doc ? IDEM_OK : IDEM_E_NOMEM;
 }
 
@@ -87,7 +87,7 @@ static idem_status new_question(idem_mcp_client *client, idem_ask_kind kind, yyj
   question->alloc = client->alloc;
   question->client = client;
   question->kind = kind;
-  idem__list_append(&client->questions, &question->link);
+  idem_list_append(&client->questions, &question->link);
   client->question_count++;
   idem_status status = copy_params(question, params);
   if (status != IDEM_OK)
@@ -243,14 +243,14 @@ idem_status idem_mcp_sampled(idem_mcp_question *question, const yyjson_mut_val *
       !yyjson_mut_is_str(yyjson_mut_obj_get(idem__mcp_mutable(result), "role")))
     return IDEM_E_INVAL;
   idem_alloc alloc = question->alloc; /* which is gone with its answer */
-  idem__buf text;
-  idem__buf_init(&text, &alloc, (size_t)64 << 20);
+  idem_buf text;
+  idem_buf_init(&text, &alloc, (size_t)64 << 20);
   idem_status status = idem__json_put_mut(&text, result);
   if (status == IDEM_OK)
     status = answer(question, text.data, text.len);
   else if (status != IDEM_E_INVAL)
     (void)refuse_sampling(question);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return status;
 }
 
@@ -261,7 +261,7 @@ typedef struct form {
   idem_mcp_question *question;
   idem_alloc alloc; /* the question is gone with its answer */
   idem_schema *schema;
-  idem__buf text;
+  idem_buf text;
   yyjson_doc *given;
   yyjson_mut_doc *filled;
   char *why;
@@ -287,7 +287,7 @@ static idem_status fill_form(form *self, const yyjson_mut_val *content, yyjson_m
   yyjson_alc alc = idem__json_alc(&self->alloc);
   idem_schema_shape shape = {.fill_defaults = true};
   idem_status status =
-      content ? idem__json_put_mut(&self->text, content) : idem__buf_puts(&self->text, "{}");
+      content ? idem__json_put_mut(&self->text, content) : idem_buf_puts(&self->text, "{}");
   if (status != IDEM_OK) return status;
   self->given =
       yyjson_read_opts(self->text.data, self->text.len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
@@ -322,14 +322,14 @@ static idem_status answer_form(form *self, const yyjson_mut_val *content) {
   status = idem__json_put_mut(&self->text, filled);
   if (status == IDEM_OK) status = check_form(self);
   if (status != IDEM_OK) return status;
-  idem__buf answer_text;
-  idem__buf_init(&answer_text, &self->alloc, self->text.len + 64);
-  status = idem__buf_puts(&answer_text, "{\"action\":\"accept\",\"content\":");
-  if (status == IDEM_OK) status = idem__buf_put(&answer_text, self->text.data, self->text.len);
-  if (status == IDEM_OK) status = idem__buf_puts(&answer_text, "}");
+  idem_buf answer_text;
+  idem_buf_init(&answer_text, &self->alloc, self->text.len + 64);
+  status = idem_buf_puts(&answer_text, "{\"action\":\"accept\",\"content\":");
+  if (status == IDEM_OK) status = idem_buf_put(&answer_text, self->text.data, self->text.len);
+  if (status == IDEM_OK) status = idem_buf_puts(&answer_text, "}");
   self->answered = status == IDEM_OK;
   if (status == IDEM_OK) status = answer(self->question, answer_text.data, answer_text.len);
-  idem__buf_deinit(&answer_text);
+  idem_buf_deinit(&answer_text);
   return status;
 }
 
@@ -340,7 +340,7 @@ idem_status idem_mcp_accept(idem_mcp_question *question, const yyjson_mut_val *c
   if (question->kind != IDEM_ASK_FORM) return IDEM_E_INVAL;
   if (content && !yyjson_mut_is_obj(idem__mcp_mutable(content))) return IDEM_E_INVAL;
   form self = {.question = question, .alloc = question->alloc, .why = why, .why_len = why_len};
-  idem__buf_init(&self.text, &self.alloc, (size_t)16 << 20);
+  idem_buf_init(&self.text, &self.alloc, (size_t)16 << 20);
   idem_status status = answer_form(&self, content);
   if (status == IDEM_E_LIMIT) {
     say(&self, "the form is too much to check");
@@ -348,7 +348,7 @@ idem_status idem_mcp_accept(idem_mcp_question *question, const yyjson_mut_val *c
   }
   if (status != IDEM_OK && status != IDEM_E_INVAL && !self.answered)
     (void)idem_mcp_dismiss(question);
-  idem__buf_deinit(&self.text);
+  idem_buf_deinit(&self.text);
   yyjson_doc_free(self.given);
   yyjson_mut_doc_free(self.filled);
   idem_schema_free(self.schema);

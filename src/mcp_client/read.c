@@ -8,32 +8,32 @@
 #define READS_MAX 256
 
 typedef struct kept_read {
-  idem__list link; /* in the client's, the latest used last */
-  size_t uri_len;  /* bytes: the URI as JSON, then the result */
+  idem_list link; /* in the client's, the latest used last */
+  size_t uri_len; /* bytes: the URI as JSON, then the result */
   size_t len;
   uint64_t fresh_until; /* ms */
   bool is_private;
   char bytes[];
 } kept_read;
 
-static kept_read *read_at(idem__list *node) { return IDEM__CONTAINER(node, kept_read, link); }
+static kept_read *read_at(idem_list *node) { return IDEM_CONTAINER(node, kept_read, link); }
 
 static void drop(idem_mcp_client *client, kept_read *kept) {
-  idem__list_remove(&kept->link);
+  idem_list_remove(&kept->link);
   client->read_bytes -= kept->uri_len + kept->len;
   client->read_count--;
   idem__free(&client->alloc, kept);
 }
 
 void idem__mcp_reads_drop(idem_mcp_client *client, bool only_private) {
-  for (idem__list *node = client->reads.next, *next; node != &client->reads; node = next) {
+  for (idem_list *node = client->reads.next, *next; node != &client->reads; node = next) {
     next = node->next;
     if (!only_private || read_at(node)->is_private) drop(client, read_at(node));
   }
 }
 
 static kept_read *find(const idem_mcp_client *client, const char *uri, size_t len) {
-  for (idem__list *node = client->reads.next; node != &client->reads; node = node->next) {
+  for (idem_list *node = client->reads.next; node != &client->reads; node = node->next) {
     kept_read *kept = read_at(node);
     if (kept->uri_len == len && memcmp(kept->bytes, uri, len) == 0) return kept;
   }
@@ -41,16 +41,16 @@ static kept_read *find(const idem_mcp_client *client, const char *uri, size_t le
 }
 
 void idem__mcp_read_updated(idem_mcp_client *client, const char *uri, size_t len) {
-  idem__buf json;
+  idem_buf json;
   if (!client->read_count) return;
-  idem__buf_init(&json, &client->alloc, len * 6 + 16);
-  if (idem__text_json_string(&json, uri, len) == IDEM_OK) {
+  idem_buf_init(&json, &client->alloc, len * 6 + 16);
+  if (idem_text_json_string(&json, uri, len) == IDEM_OK) {
     kept_read *kept = find(client, json.data, json.len);
     if (kept) drop(client, kept);
   } else {
     idem__mcp_reads_drop(client, false); /* whichever it is, it is gone */
   }
-  idem__buf_deinit(&json);
+  idem_buf_deinit(&json);
 }
 
 /* --------------------------------------------------------------------- keeping */
@@ -74,8 +74,8 @@ void idem__mcp_read_keep(const idem__mcp_call *call, yyjson_val *result) {
   kept_read *kept = find(client, uri, call->subject_len);
   if (kept) drop(client, kept);
   if (!idem__json_get_int(yyjson_obj_get(result, "ttlMs"), &ttl) || ttl <= 0) return;
-  idem__buf text;
-  idem__buf_init(&text, &client->alloc, client->opts.max_cache_bytes / 4);
+  idem_buf text;
+  idem_buf_init(&text, &client->alloc, client->opts.max_cache_bytes / 4);
   idem_status status = idem__json_put(&text, result);
   kept = status == IDEM_OK
              ? idem__malloc(&client->alloc, sizeof *kept + call->subject_len + text.len)
@@ -90,11 +90,11 @@ void idem__mcp_read_keep(const idem__mcp_call *call, yyjson_val *result) {
                             !yyjson_equals_str(yyjson_obj_get(result, "cacheScope"), "public")};
     memcpy(kept->bytes, uri, kept->uri_len);
     memcpy(kept->bytes + kept->uri_len, text.data, kept->len);
-    idem__list_append(&client->reads, &kept->link);
+    idem_list_append(&client->reads, &kept->link);
     client->read_bytes += kept->uri_len + kept->len;
     client->read_count++;
   }
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 /* ---------------------------------------------------------------------- finding */
@@ -125,8 +125,8 @@ void idem__mcp_read_end(idem__mcp_call *call) {
     if (status != IDEM_OK) idem__mcp_call_fail(call, status, idem_status_text(status));
     return;
   }
-  idem__list_remove(&kept->link);
-  idem__list_append(&client->reads, &kept->link);
+  idem_list_remove(&kept->link);
+  idem_list_append(&client->reads, &kept->link);
   if (call->kind == IDEM__MCP_SKILL)
     idem__mcp_skill_end(call, yyjson_doc_get_root(doc));
   else

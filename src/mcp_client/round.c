@@ -55,16 +55,16 @@ bool idem__mcp_round_accepted(const idem__mcp_round *round) {
   return true;
 }
 
-idem_status idem__mcp_round_put(const idem__mcp_round *round, idem__buf *out) {
-  idem_status status = idem__buf_puts(out, "{");
+idem_status idem__mcp_round_put(const idem__mcp_round *round, idem_buf *out) {
+  idem_status status = idem_buf_puts(out, "{");
   for (size_t i = 0; status == IDEM_OK && i < round->count; i++) {
     const entry *each = &round->entries[i];
-    if (i) status = idem__buf_puts(out, ",");
-    if (status == IDEM_OK) status = idem__text_json_string(out, each->key, each->key_len);
-    if (status == IDEM_OK) status = idem__buf_puts(out, ":");
-    if (status == IDEM_OK) status = idem__buf_put(out, each->answer, each->answer_len);
+    if (i) status = idem_buf_puts(out, ",");
+    if (status == IDEM_OK) status = idem_text_json_string(out, each->key, each->key_len);
+    if (status == IDEM_OK) status = idem_buf_puts(out, ":");
+    if (status == IDEM_OK) status = idem_buf_put(out, each->answer, each->answer_len);
   }
-  return status == IDEM_OK ? idem__buf_puts(out, "}") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "}") : status;
 }
 
 static idem__mcp_round *new_round(const idem_mcp_client *client, yyjson_val *requests,
@@ -94,13 +94,13 @@ static idem_status ask_one(idem__mcp_call *call, yyjson_val *key, yyjson_val *re
   size_t index = round->count++;
   round->left++;
   if (client->opts.roots && yyjson_equals_str(method, "roots/list")) {
-    idem__buf text;
-    idem__buf_init(&text, &client->alloc, client->roots.len + 16);
-    idem_status status = idem__buf_puts(&text, "{\"roots\":");
-    if (status == IDEM_OK) status = idem__buf_put(&text, client->roots.data, client->roots.len);
-    if (status == IDEM_OK) status = idem__buf_puts(&text, "}");
+    idem_buf text;
+    idem_buf_init(&text, &client->alloc, client->roots.len + 16);
+    idem_status status = idem_buf_puts(&text, "{\"roots\":");
+    if (status == IDEM_OK) status = idem_buf_put(&text, client->roots.data, client->roots.len);
+    if (status == IDEM_OK) status = idem_buf_puts(&text, "}");
     if (status == IDEM_OK) idem__mcp_round_answer(call, index, text.data, text.len);
-    idem__buf_deinit(&text);
+    idem_buf_deinit(&text);
     return status;
   }
   return idem__mcp_question_ask(call, index, method, params);

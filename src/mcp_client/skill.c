@@ -12,12 +12,12 @@ typedef struct skill {
   uint64_t size;
   char digest[HEX]; /* lower case */
   bool is_main;     /* the SKILL.md */
-  idem__buf front;  /* the entry's front matter, as JSON */
+  idem_buf front;   /* the entry's front matter, as JSON */
 } skill;
 
 void idem__mcp_skill_free(idem__mcp_call *call) {
   skill *self = call->skill;
-  idem__buf_deinit(&self->front);
+  idem_buf_deinit(&self->front);
   idem__free(&call->client->alloc, self);
   call->skill = NULL;
 }
@@ -41,7 +41,7 @@ static bool read_digest(yyjson_val *value, char digest[HEX]) {
     return false;
   for (size_t i = 0; i < HEX; i++) {
     char c = idem__ascii_lower(text[sizeof lead - 1 + i]);
-    if (idem__hex_value(c) < 0) return false;
+    if (idem_hex_value(c) < 0) return false;
     digest[i] = c;
   }
   return true;
@@ -134,13 +134,13 @@ static bool front_agrees(const idem__mcp_call *call, const char *text, size_t le
 /* ------------------------------------------------------------------- verifying */
 
 static bool digest_agrees(const skill *self, const char *bytes, size_t len) {
-  idem__sha256 sha;
-  uint8_t digest[IDEM__SHA256_BYTES];
-  idem__sha256_init(&sha);
-  idem__sha256_add(&sha, bytes, len);
-  idem__sha256_end(&sha, digest);
+  idem_sha256 sha;
+  uint8_t digest[IDEM_SHA256_BYTES];
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, bytes, len);
+  idem_sha256_end(&sha, digest);
   for (size_t i = 0; i < sizeof digest; i++) {
-    if (idem__hex_value(self->digest[2 * i]) * 16 + idem__hex_value(self->digest[2 * i + 1]) !=
+    if (idem_hex_value(self->digest[2 * i]) * 16 + idem_hex_value(self->digest[2 * i + 1]) !=
         digest[i])
       return false;
   }
@@ -157,14 +157,14 @@ static const char *fault_of(const idem__mcp_call *call, const char *bytes, size_
 }
 
 void idem__mcp_skill_end(idem__mcp_call *call, yyjson_val *result) {
-  idem__buf blob;
+  idem_buf blob;
   yyjson_val *first = yyjson_arr_get(yyjson_obj_get(result, "contents"), 0);
   yyjson_val *text = yyjson_obj_get(first, "text"), *coded = yyjson_obj_get(first, "blob");
   idem_status status = yyjson_is_str(text) || yyjson_is_str(coded) ? IDEM_OK : IDEM_E_INVAL;
-  idem__buf_init(&blob, &call->client->alloc, call->client->opts.message_bytes);
+  idem_buf_init(&blob, &call->client->alloc, call->client->opts.message_bytes);
   if (status == IDEM_OK && !text)
-    status = idem__base64_decode(&blob, yyjson_get_str(coded), yyjson_get_len(coded),
-                                 IDEM__BASE64_STANDARD);
+    status = idem_base64_decode(&blob, yyjson_get_str(coded), yyjson_get_len(coded),
+                                IDEM_BASE64_STANDARD);
   const char *bytes = text ? yyjson_get_str(text) : blob.data;
   size_t len = text ? yyjson_get_len(text) : blob.len;
   const char *why =
@@ -175,7 +175,7 @@ void idem__mcp_skill_end(idem__mcp_call *call, yyjson_val *result) {
     idem_mcp_result end = {.result = result, .skill_text = bytes ? bytes : "", .skill_len = len};
     idem__mcp_call_end(call, &end);
   }
-  idem__buf_deinit(&blob);
+  idem_buf_deinit(&blob);
 }
 
 /* ---------------------------------------------------------------------- asking */
@@ -186,11 +186,11 @@ idem_status idem_mcp_load_skill(idem_mcp_client *client, yyjson_val *entry, cons
   uint64_t made;
   skill *self = idem__calloc(&client->alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
-  idem__buf_init(&self->front, &client->alloc, (size_t)1 << 20);
+  idem_buf_init(&self->front, &client->alloc, (size_t)1 << 20);
   idem_status status = read_entry(self, entry, uri);
   if (status == IDEM_OK) status = idem_mcp_read(client, uri, opts, fn, user, &made);
   if (status != IDEM_OK) {
-    idem__buf_deinit(&self->front);
+    idem_buf_deinit(&self->front);
     idem__free(&client->alloc, self);
     return status;
   }

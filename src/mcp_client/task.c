@@ -49,30 +49,30 @@ static idem_status new_task(idem__mcp_call *call, const char *id, size_t len) {
   return task->id ? IDEM_OK : IDEM_E_NOMEM;
 }
 
-idem_status idem__mcp_task_header(const idem__mcp_call *call, idem__buf *out) {
-  idem_status status = idem__buf_puts(out, "Mcp-Name: ");
+idem_status idem__mcp_task_header(const idem__mcp_call *call, idem_buf *out) {
+  idem_status status = idem_buf_puts(out, "Mcp-Name: ");
   if (status == IDEM_OK) status = idem__header_encode(out, call->task->id, call->task->id_len);
-  return status == IDEM_OK ? idem__buf_put(out, "", 1) : status;
+  return status == IDEM_OK ? idem_buf_put(out, "", 1) : status;
 }
 
 /* ---------------------------------------------------------------------- asking */
 
-static idem_status put_id(const idem__mcp_task *task, idem__buf *out) {
-  idem_status status = idem__buf_puts(out, "\"taskId\":");
-  return status == IDEM_OK ? idem__text_json_string(out, task->id, task->id_len) : status;
+static idem_status put_id(const idem__mcp_task *task, idem_buf *out) {
+  idem_status status = idem_buf_puts(out, "\"taskId\":");
+  return status == IDEM_OK ? idem_text_json_string(out, task->id, task->id_len) : status;
 }
 
 static idem_status ask(idem__mcp_call *call, idem__method_row row) {
-  idem__buf params;
-  idem__buf_init(&params, &call->client->alloc, (size_t)128 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &call->client->alloc, (size_t)128 << 20);
   idem_status status = put_id(call->task, &params);
   if (status == IDEM_OK && call->task->updating) {
-    status = idem__buf_puts(&params, ",\"inputResponses\":");
+    status = idem_buf_puts(&params, ",\"inputResponses\":");
     if (status == IDEM_OK) status = idem__mcp_round_put(call->round, &params);
   }
   if (status == IDEM_OK)
     status = idem__mcp_call_send_other(call, &idem__mcp_methods[row], params.data, params.len);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
   return status;
 }
 
@@ -131,7 +131,7 @@ static idem_status remember(idem__mcp_call *call, yyjson_val *key) {
 }
 
 /* The questions that were not asked before, as an object of their own. */
-static idem_status new_questions(idem__mcp_call *call, yyjson_val *requests, idem__buf *out) {
+static idem_status new_questions(idem__mcp_call *call, yyjson_val *requests, idem_buf *out) {
   idem__writer writer = idem__writer_on(out);
   yyjson_val *key, *val;
   size_t index, max;
@@ -151,13 +151,13 @@ static idem_status new_questions(idem__mcp_call *call, yyjson_val *requests, ide
 static void ask_user(idem__mcp_call *call, yyjson_val *requests) {
   idem_mcp_client *client = call->client;
   yyjson_alc alc = idem__json_alc(&client->alloc);
-  idem__buf text;
-  idem__buf_init(&text, &client->alloc, client->opts.message_bytes);
+  idem_buf text;
+  idem_buf_init(&text, &client->alloc, client->opts.message_bytes);
   idem_status status = new_questions(call, requests, &text);
   yyjson_doc *doc = status == IDEM_OK ? yyjson_read_opts(text.data, text.len,
                                                          YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL)
                                       : NULL;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   if (!doc)
     idem__mcp_call_fail(call, status == IDEM_OK ? IDEM_E_NOMEM : status, "the task's questions");
   else if (!yyjson_obj_size(yyjson_doc_get_root(doc)))
@@ -269,11 +269,17 @@ idem_status idem__mcp_task_wait_for(idem__mcp_call *call, const char *task) {
   return status == IDEM_OK ? ask(call, IDEM__METHOD_TASKS_GET) : status;
 }
 
+idem_status idem__mcp_task_again(idem__mcp_call *call) {
+  bool result = strcmp(call->method, idem__mcp_methods[IDEM__METHOD_TASKS_RESULT].name) == 0;
+  if (call->task->updating) return ask(call, IDEM__METHOD_TASKS_UPDATE);
+  return ask(call, result ? IDEM__METHOD_TASKS_RESULT : IDEM__METHOD_TASKS_GET);
+}
+
 void idem__mcp_task_tell_cancel(idem__mcp_call *call) {
   idem_mcp_client *client = call->client;
-  idem__buf params;
+  idem_buf params;
   if (!idem__mcp_usable(client) || call->kind == IDEM__MCP_TASK_WAIT) return;
-  idem__buf_init(&params, &client->alloc, (size_t)1 << 20);
+  idem_buf_init(&params, &client->alloc, (size_t)1 << 20);
   idem_status status = put_id(call->task, &params);
   size_t at = sizeof "\"taskId\":" - 1;
   idem__mcp_ask what = {.row = &idem__mcp_methods[IDEM__METHOD_TASKS_CANCEL],
@@ -282,5 +288,5 @@ void idem__mcp_task_tell_cancel(idem__mcp_call *call) {
                         .subject_at = at,
                         .subject_len = params.len - at};
   if (status == IDEM_OK) (void)idem__mcp_call_start(client, &what, NULL);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
 }

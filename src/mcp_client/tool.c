@@ -22,7 +22,7 @@ void idem__mcp_tools_forget(idem_mcp_client *client) {
   while (client->first_tool) {
     idem__mcp_tool *tool = client->first_tool;
     client->first_tool = tool->next;
-    idem__map_remove(&client->tools, tool->name, tool->name_len);
+    idem_map_remove(&client->tools, tool->name, tool->name_len);
     free_tool(client, tool);
   }
   client->tools_known = false;
@@ -30,7 +30,7 @@ void idem__mcp_tools_forget(idem_mcp_client *client) {
 
 const idem__mcp_tool *idem__mcp_tool_find(const idem_mcp_client *client, const char *name,
                                           size_t len) {
-  return idem__map_get(&client->tools, name, len);
+  return idem_map_get(&client->tools, name, len);
 }
 
 const char *idem_mcp_tool_fault(const idem_mcp_client *client, const char *name) {
@@ -70,15 +70,15 @@ static idem_status read_rules(idem_mcp_client *client, idem__mcp_tool *tool, yyj
 }
 
 static idem_status read_output(idem_mcp_client *client, idem__mcp_tool *tool, yyjson_val *schema) {
-  idem__buf text;
+  idem_buf text;
   if (!yyjson_is_obj(schema)) return IDEM_OK;
-  idem__buf_init(&text, &client->alloc, client->opts.max_list_bytes);
+  idem_buf_init(&text, &client->alloc, client->opts.max_list_bytes);
   idem_status status = idem__json_put(&text, schema);
   if (status != IDEM_OK) {
-    idem__buf_deinit(&text);
+    idem_buf_deinit(&text);
     return status == IDEM_E_NOMEM ? status : IDEM_OK;
   }
-  idem__buf_fit(&text);
+  idem_buf_fit(&text);
   tool->output_schema = text.data;
   tool->output_len = text.len;
   return IDEM_OK;
@@ -97,10 +97,12 @@ static idem_status learn_tool(idem_mcp_client *client, yyjson_val *value) {
   if (!tool) return IDEM_E_NOMEM;
   tool->name = idem__strndup(&client->alloc, text, len);
   tool->name_len = len;
+  tool->read_only =
+      yyjson_is_true(yyjson_obj_get(yyjson_obj_get(value, "annotations"), "readOnlyHint"));
   idem_status status = tool->name ? IDEM_OK : IDEM_E_NOMEM;
   if (status == IDEM_OK) status = read_rules(client, tool, yyjson_obj_get(value, "inputSchema"));
   if (status == IDEM_OK) status = read_output(client, tool, yyjson_obj_get(value, "outputSchema"));
-  if (status == IDEM_OK) status = idem__map_put(&client->tools, tool->name, len, tool);
+  if (status == IDEM_OK) status = idem_map_put(&client->tools, tool->name, len, tool);
   if (status != IDEM_OK) {
     free_tool(client, tool);
     return status;
@@ -142,7 +144,8 @@ static idem_schema *schema_of(idem_mcp_client *client, idem__mcp_tool *tool) {
 }
 
 /* The subject stands in the call's text as JSON; names that need escapes are looked up decoded. */
-static const idem__mcp_tool *tool_of(const idem_mcp_client *client, const char *json, size_t len) {
+const idem__mcp_tool *idem__mcp_tool_named(const idem_mcp_client *client, const char *json,
+                                           size_t len) {
   if (len >= 2 && !memchr(json, '\\', len)) return idem__mcp_tool_find(client, json + 1, len - 2);
   yyjson_alc alc = idem__json_alc(&client->alloc);
   yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, len, 0, &alc, NULL);
@@ -156,7 +159,7 @@ static const idem__mcp_tool *tool_of(const idem_mcp_client *client, const char *
 
 const char *idem__mcp_tool_check(idem_mcp_client *client, const char *name, size_t len,
                                  yyjson_val *result) {
-  idem__mcp_tool *tool = (idem__mcp_tool *)(uintptr_t)tool_of(client, name, len);
+  idem__mcp_tool *tool = (idem__mcp_tool *)(uintptr_t)idem__mcp_tool_named(client, name, len);
   const idem_schema *schema = tool ? schema_of(client, tool) : NULL;
   yyjson_val *structured = yyjson_obj_get(result, "structuredContent");
   if (!schema) return NULL;
@@ -177,7 +180,7 @@ const char *idem__mcp_tool_check(idem_mcp_client *client, const char *name, size
 
 static void go_on(idem__mcp_call *call) {
   const idem__mcp_tool *tool =
-      tool_of(call->client, call->text + call->subject_at, call->subject_len);
+      idem__mcp_tool_named(call->client, call->text + call->subject_at, call->subject_len);
   if (tool && tool->fault) {
     idem__mcp_call_fail(call, IDEM_E_INVAL, tool->fault);
     return;
@@ -188,18 +191,18 @@ static void go_on(idem__mcp_call *call) {
 
 static void on_tools(idem_mcp_client *client, const idem_mcp_result *result, void *user) {
   (void)user;
-  idem__list waiting;
+  idem_list waiting;
   client->looking_now = false;
   if (result->status != IDEM_OK) client->tools_known = true; /* it has none to show: ask as it is */
-  idem__list_init(&waiting);
-  while (!idem__list_empty(&client->looking)) {
-    idem__list *node = client->looking.next;
-    idem__list_remove(node);
-    idem__list_append(&waiting, node);
+  idem_list_init(&waiting);
+  while (!idem_list_empty(&client->looking)) {
+    idem_list *node = client->looking.next;
+    idem_list_remove(node);
+    idem_list_append(&waiting, node);
   }
-  while (!idem__list_empty(&waiting)) {
-    idem__mcp_call *call = IDEM__CONTAINER(waiting.next, idem__mcp_call, waiting);
-    idem__list_remove(&call->waiting);
+  while (!idem_list_empty(&waiting)) {
+    idem__mcp_call *call = IDEM_CONTAINER(waiting.next, idem__mcp_call, waiting);
+    idem_list_remove(&call->waiting);
     if (result->status == IDEM_E_CLOSED || result->status == IDEM_E_CANCELLED)
       idem__mcp_call_fail(call, result->status, result->message);
     else
@@ -215,7 +218,7 @@ static bool look(idem__mcp_call *call) {
     return false;
   client->looking_now = true;
   call->stage = IDEM__MCP_LOOKING;
-  idem__list_append(&client->looking, &call->waiting);
+  idem_list_append(&client->looking, &call->waiting);
   idem__mcp_call_arm(call);
   return true;
 }
@@ -224,7 +227,8 @@ bool idem__mcp_tool_look_up(idem__mcp_call *call) {
   idem_mcp_client *client = call->client;
   if (!idem__mcp_mirrors(client) || strcmp(call->method, "tools/call") != 0) return false;
   if (!client->tools_known) return look(call);
-  const idem__mcp_tool *tool = tool_of(client, call->text + call->subject_at, call->subject_len);
+  const idem__mcp_tool *tool =
+      idem__mcp_tool_named(client, call->text + call->subject_at, call->subject_len);
   if (!tool || !tool->fault) return false;
   idem__mcp_call_end_soon(call, IDEM_E_INVAL, tool->fault);
   return true;
@@ -243,15 +247,15 @@ bool idem__mcp_tool_mend(idem__mcp_call *call, const idem_response *response) {
 
 /* --------------------------------------------------------------------- headers */
 
-static idem_status put_line(idem__buf *out, const char *name, const char *value, size_t len) {
-  idem_status status = idem__buf_put(out, name, strlen(name));
-  if (status == IDEM_OK) status = idem__buf_puts(out, ": ");
+static idem_status put_line(idem_buf *out, const char *name, const char *value, size_t len) {
+  idem_status status = idem_buf_put(out, name, strlen(name));
+  if (status == IDEM_OK) status = idem_buf_puts(out, ": ");
   if (status == IDEM_OK) status = idem__header_encode(out, value, len);
-  return status == IDEM_OK ? idem__buf_put(out, "", 1) : status;
+  return status == IDEM_OK ? idem_buf_put(out, "", 1) : status;
 }
 
 static idem_status put_arguments(const idem__mcp_call *call, const idem__mcp_tool *tool,
-                                 idem__buf *out) {
+                                 idem_buf *out) {
   yyjson_alc alc = idem__json_alc(&call->client->alloc);
   yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)call->text + call->args_at, call->args_len,
                                      YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
@@ -262,10 +266,10 @@ static idem_status put_arguments(const idem__mcp_call *call, const idem__mcp_too
     yyjson_val *val = idem__header_argument(rule, yyjson_doc_get_root(doc));
     size_t start = out->len;
     if (!val) continue;
-    status = idem__buf_put(out, rule->header, strlen(rule->header));
-    if (status == IDEM_OK) status = idem__buf_puts(out, ": ");
+    status = idem_buf_put(out, rule->header, strlen(rule->header));
+    if (status == IDEM_OK) status = idem_buf_puts(out, ": ");
     if (status == IDEM_OK) status = idem__header_put_argument(out, rule, val);
-    if (status == IDEM_OK) status = idem__buf_put(out, "", 1);
+    if (status == IDEM_OK) status = idem_buf_put(out, "", 1);
     if (status == IDEM_E_INVAL) { /* of another type: the server's schema will say so */
       out->len = start;
       status = IDEM_OK;
@@ -275,7 +279,7 @@ static idem_status put_arguments(const idem__mcp_call *call, const idem__mcp_too
   return status;
 }
 
-static idem_status put_name(const idem__mcp_call *call, idem__buf *out) {
+static idem_status put_name(const idem__mcp_call *call, idem_buf *out) {
   const char *json = call->text + call->subject_at;
   yyjson_alc alc = idem__json_alc(&call->client->alloc);
   yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, call->subject_len, 0, &alc, NULL);
@@ -286,13 +290,14 @@ static idem_status put_name(const idem__mcp_call *call, idem__buf *out) {
   return status;
 }
 
-idem_status idem__mcp_call_headers(const idem__mcp_call *call, idem__buf *out) {
+idem_status idem__mcp_call_headers(const idem__mcp_call *call, idem_buf *out) {
   const idem_mcp_client *client = call->client;
   idem_status status = put_line(out, "Mcp-Method", call->method, strlen(call->method));
   if (status == IDEM_OK && call->task) return idem__mcp_task_header(call, out);
   bool named = call->row && call->row->name_source != IDEM__NAME_NONE && call->subject_len;
   if (status == IDEM_OK && named) status = put_name(call, out);
   if (status != IDEM_OK || call->kind != IDEM__MCP_TOOL || !call->args_len) return status;
-  const idem__mcp_tool *tool = tool_of(client, call->text + call->subject_at, call->subject_len);
+  const idem__mcp_tool *tool =
+      idem__mcp_tool_named(client, call->text + call->subject_at, call->subject_len);
   return tool && tool->rules.count ? put_arguments(call, tool, out) : IDEM_OK;
 }

@@ -10,7 +10,8 @@
 /* A call being put together. */
 typedef struct maker {
   idem_mcp_client *client;
-  idem__buf params, meta;
+  idem_buf params, meta;
+  char key[IDEM__ONCE_KEY_MAX + 1]; /* found in _meta */
   idem__writer out;
   idem__mcp_ask ask;
   uint64_t *handle;
@@ -21,10 +22,22 @@ static idem_status may_ask(const idem_mcp_client *client, const idem__mcp_method
   return row && !(row->revisions & client->revision->bit) ? IDEM_E_STATE : IDEM_OK;
 }
 
+/* A key is the engine's business, wherever it is said. True: it is none, or bad enough for the server to say so. */
+static bool is_plain_member(maker *self, yyjson_val *name, yyjson_val *value) {
+  size_t len = yyjson_get_len(value);
+  if (self->ask.row != &idem__mcp_methods[IDEM__METHOD_TOOLS_CALL] ||
+      !yyjson_equals_str(name, IDEM__ONCE_META) || !yyjson_is_str(value) ||
+      len > IDEM__ONCE_KEY_MAX)
+    return true;
+  memcpy(self->key, yyjson_get_str(value), len);
+  self->ask.key = self->key;
+  self->ask.key_len = len;
+  return false;
+}
+
 /* Members of an object given as JSON text. */
-static idem_status put_object(const idem_mcp_client *client, idem__writer *out, const char *json,
-                              size_t len) {
-  yyjson_alc alc = idem__json_alc(&client->alloc);
+static idem_status put_object(maker *self, idem__writer *out, const char *json, size_t len) {
+  yyjson_alc alc = idem__json_alc(&self->client->alloc);
   idem_status status = IDEM_OK;
   yyjson_doc *doc = idem__json_read_text(json, len, 512, &alc, &status);
   if (!doc) return status == IDEM_OK ? IDEM_E_INVAL : status;
@@ -32,6 +45,7 @@ static idem_status put_object(const idem_mcp_client *client, idem__writer *out, 
   size_t index, max;
   status = yyjson_is_obj(root) ? IDEM_OK : IDEM_E_INVAL;
   idem_each_member(root, index, max, key, val) {
+    if (!is_plain_member(self, key, val)) continue;
     idem__write_name(out, key);
     idem__write_value(out, val);
   }
@@ -42,8 +56,8 @@ static idem_status put_object(const idem_mcp_client *client, idem__writer *out, 
 static idem_status begin(maker *self, idem_mcp_client *client, idem__method_row row,
                          const idem_mcp_call_opts *opts) {
   *self = (maker){.client = client, .ask = {.row = &idem__mcp_methods[row], .opts = opts}};
-  idem__buf_init(&self->params, &client->alloc, PARAMS_MAX);
-  idem__buf_init(&self->meta, &client->alloc, (size_t)1 << 20);
+  idem_buf_init(&self->params, &client->alloc, PARAMS_MAX);
+  idem_buf_init(&self->meta, &client->alloc, (size_t)1 << 20);
   self->out = idem__writer_on(&self->params);
   return may_ask(client, self->ask.row);
 }
@@ -53,18 +67,26 @@ static idem_status put_meta(maker *self) {
   if (!opts || !opts->meta) return IDEM_OK;
   idem__writer meta = idem__writer_on(&self->meta);
   if (self->meta.len) meta.comma = true;
-  idem_status status = put_object(self->client, &meta, opts->meta, strlen(opts->meta));
+  idem_status status = put_object(self, &meta, opts->meta, strlen(opts->meta));
   return status == IDEM_OK ? meta.status : status;
 }
 
+static void put_key(maker *self) {
+  const idem_mcp_call_opts *opts = self->ask.opts;
+  if (!opts || !opts->key || self->ask.row != &idem__mcp_methods[IDEM__METHOD_TOOLS_CALL]) return;
+  self->ask.key = opts->key;
+  self->ask.key_len = strlen(opts->key);
+}
+
 static void end(maker *self) {
-  idem__buf_deinit(&self->params);
-  idem__buf_deinit(&self->meta);
+  idem_buf_deinit(&self->params);
+  idem_buf_deinit(&self->meta);
 }
 
 static idem_status make(maker *self, idem_mcp_result_fn fn, void *user, idem__mcp_call **call) {
   idem_status status = self->out.status;
   if (status == IDEM_OK) status = put_meta(self);
+  put_key(self);
   self->ask.params = self->params.data;
   self->ask.params_len = self->params.len;
   self->ask.meta = self->meta.data;
@@ -372,7 +394,8 @@ static void put_params(maker *self, yyjson_val *params, idem__writer *meta) {
       yyjson_val *name, *value;
       size_t i, count;
       idem_each_member(val, i, count, name, value) {
-        if (yyjson_equals_str(name, "progressToken")) continue;
+        if (yyjson_equals_str(name, "progressToken") || !is_plain_member(self, name, value))
+          continue;
         idem__write_name(meta, name);
         idem__write_value(meta, value);
       }
@@ -419,15 +442,15 @@ idem_status idem_mcp_notify(idem_mcp_client *client, const char *method, const c
 }
 
 idem_status idem_mcp_client_set_roots(idem_mcp_client *client, const char *roots, size_t len) {
-  idem__buf text;
-  idem__buf_init(&text, &client->alloc, client->roots.max);
+  idem_buf text;
+  idem_buf_init(&text, &client->alloc, client->roots.max);
   idem_status status = idem__json_put_text(&text, roots, len, 16);
   if (status == IDEM_OK && text.data[0] != '[') status = IDEM_E_INVAL;
   if (status != IDEM_OK) {
-    idem__buf_deinit(&text);
+    idem_buf_deinit(&text);
     return status;
   }
-  idem__buf_deinit(&client->roots);
+  idem_buf_deinit(&client->roots);
   client->roots = text;
   if (client->opts.roots && idem__mcp_usable(client) && !idem__mcp_modern(client))
     return idem_notify(client->conn, "notifications/roots/list_changed", NULL);

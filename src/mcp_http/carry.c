@@ -1,8 +1,10 @@
 /* carry.c - what a client says to one process of a store and another must hear: answers to a question of its session go to the
- * process that asked, cancellations to whichever has the request. Both travel as news of the store, which every process
- * hears; one that has no such session passes them over. See docs/internals/mcp_http.md. */
+ * process that asked, messages of 2024-11-05's transport to the one that has the stream, both as letters (letters.c);
+ * cancellations to whichever has the request, as news, which every process hears. See docs/internals/mcp_http.md. */
 #include "serving.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MARK IDEM__NEWS_CARRIED
@@ -11,73 +13,205 @@
 /* Numbers of questions say who asked: each node counts from its own. */
 #define NODE_SHIFT 28
 
+/* A letter's first byte. */
+#define ANSWER 'a'
+#define MESSAGE 'm'
+#define MESSAGE_BYTES                                                                              \
+  ((size_t)1 << 30) /* of one and what goes with it: what was posted was bounded */
+
 uint64_t idem__carry_first_call(const idem__session_table *table) {
   return 1 + ((uint64_t)idem__node_number(table->opts.server) << NODE_SHIFT);
 }
 
-static bool tell(const idem__http_session *session, const idem__buf *name) {
-  idem__store_op op = {.verb = IDEM__STORE_TELL,
-                       .space = IDEM__STORE_NEWS,
-                       .name = name->data,
-                       .name_len = name->len};
-  idem__store_run(session->table->store, &op);
-  return true;
+/* ------------------------------------------------------------------- answers */
+
+static idem_status write_answer(idem_buf *text, const idem__message *message) {
+  static const char kind = ANSWER;
+  idem_status status = idem_buf_put(text, &kind, 1);
+  return status == IDEM_OK ? idem__carry_write(text, message) : status;
 }
 
-static idem_status begin(const idem__http_session *session, idem__buf *name) {
-  static const char mark = MARK;
-  idem__buf_init(name, &session->table->alloc, IDEM__STORE_NAME_MAX);
-  idem_status status = idem__buf_put(name, &mark, 1);
-  return status == IDEM_OK ? idem__buf_put(name, session->id, IDEM__SESSION_ID) : status;
-}
-
-idem__carry_end idem__carry_response(idem__http_session *session, const idem__message *message) {
-  const idem_server *server = session->table->opts.server;
+idem__carry_end idem__carry_response(idem__mcp_serving *serving, const idem__message *message) {
+  const idem_server *server = serving->endpoint->worker->server;
   uint64_t id = (uint64_t)message->id.integer;
   uint32_t node = id ? (uint32_t)((id - 1) >> NODE_SHIFT) : 0;
-  idem__buf name;
+  idem_buf text;
   if (!node || node == idem__node_number(server)) return IDEM__CARRY_NOBODY;
-  if (!idem__node_lives(server, node)) return IDEM__CARRY_DEAD;
-  idem_status status = begin(session, &name);
-  if (status == IDEM_OK) status = idem__carry_write(&name, message);
-  if (status == IDEM_OK) tell(session, &name);
-  idem__buf_deinit(&name);
-  return status == IDEM_OK ? IDEM__CARRY_SENT : IDEM__CARRY_TOO_LARGE;
+  idem_buf_init(&text, &serving->endpoint->alloc, MESSAGE_BYTES);
+  idem_status status = write_answer(&text, message);
+  void *awaited = status == IDEM_OK ? idem__serving_await(serving) : NULL;
+  if (awaited)
+    idem__letter_send(
+        serving->endpoint,
+        &(idem__letter){
+            .node = node, .session = serving->session->id, .text = text.data, .len = text.len},
+        idem__serving_confirmed, awaited);
+  idem_buf_deinit(&text);
+  return awaited ? IDEM__CARRY_SENT : IDEM__CARRY_NO_ROOM;
 }
 
-void idem__carry_cancel(idem__http_session *session, const idem__id *id) {
-  idem__buf name;
+/* ------------------------------------------------------------- cancellations */
+
+static idem_status write_cancel(idem_buf *name, const idem__http_session *session,
+                                const idem__id *id) {
+  static const char mark = MARK;
+  idem_status status = idem_buf_put(name, &mark, 1);
+  if (status == IDEM_OK) status = idem_buf_put(name, session->id, IDEM__SESSION_ID);
+  if (status == IDEM_OK) status = idem_buf_puts(name, "{\"cancel\":");
+  if (status == IDEM_OK) status = idem_buf_put(name, id->raw, id->raw_len);
+  return status == IDEM_OK ? idem_buf_puts(name, "}") : status;
+}
+
+/* Acknowledged when it was told; an id that is longer than news may be is refused. */
+void idem__carry_cancel(idem__mcp_serving *serving, const idem__id *id) {
+  const idem__http_session *session = serving->session;
+  idem_buf name;
   if (!idem__node_number(session->table->opts.server)) return;
-  idem_status status = begin(session, &name);
-  if (status == IDEM_OK) status = idem__buf_puts(&name, "{\"cancel\":");
-  if (status == IDEM_OK) status = idem__buf_put(&name, id->raw, id->raw_len);
-  if (status == IDEM_OK) status = idem__buf_puts(&name, "}");
-  if (status == IDEM_OK) tell(session, &name);
-  idem__buf_deinit(&name);
+  idem_buf_init(&name, &session->table->alloc, IDEM__STORE_NAME_MAX);
+  bool written = write_cancel(&name, session, id) == IDEM_OK;
+  void *awaited = written ? idem__serving_await(serving) : NULL;
+  idem__store_op op = {.verb = IDEM__STORE_TELL,
+                       .space = IDEM__STORE_NEWS,
+                       .name = name.data,
+                       .name_len = name.len,
+                       .done = idem__serving_confirmed,
+                       .user = awaited};
+  serving->unavailable |= !awaited;
+  if (awaited) idem__store_submit(session->table->store, serving->endpoint->queue, &op, NULL);
+  idem_buf_deinit(&name);
+}
+
+/* ------------------------------------------------------------------- messages */
+
+static void write_grant(idem__writer *writer, const idem__grant *grant) {
+  char ends[24];
+  if (!grant) return;
+  snprintf(ends, sizeof ends, "%llu", (unsigned long long)grant->ends_s);
+  idem__write_key(writer, "grant");
+  idem__write_object(writer);
+  idem__write_member_text(writer, "principal", grant->principal);
+  idem__write_member_text(writer, "scope", grant->scope);
+  idem__write_member_text(writer, "ends", ends);
+  idem__write_member_value(writer, "claims", yyjson_doc_get_root(grant->claims));
+  idem__write_object_end(writer);
+}
+
+/* A line of who sent it, which was checked there, and the message as it came. */
+idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *message) {
+  static const char kind = MESSAGE;
+  char client[2 * sizeof message->client.bytes + 1];
+  for (size_t i = 0; i < 2 * sizeof message->client.bytes; i++)
+    client[i] = "0123456789abcdef"[message->client.bytes[i / 2] >> (i % 2 ? 0 : 4) & 15];
+  client[sizeof client - 1] = '\0';
+  idem_status status = idem_buf_put(out, &kind, 1);
+  if (status != IDEM_OK) return status;
+  idem__writer writer = idem__writer_on(out);
+  idem__write_object(&writer);
+  idem__write_member_text(&writer, "principal", message->principal);
+  idem__write_member_text(&writer, "client", client);
+  write_grant(&writer, message->grant);
+  idem__write_object_end(&writer);
+  if (writer.status == IDEM_OK) writer.status = idem_buf_puts(out, "\n");
+  return writer.status == IDEM_OK ? idem_buf_put(out, message->body.at, message->body.len)
+                                  : writer.status;
+}
+
+static yyjson_doc *read_json(const idem_alloc *alloc, const char *text, size_t len,
+                             yyjson_read_flag flags) {
+  yyjson_alc alc = idem__json_alc(alloc);
+  return yyjson_read_opts((char *)(uintptr_t)text, len, flags, &alc, NULL);
+}
+
+/* What the token said that it came with; NULL: there was none, or no memory. */
+static idem__grant *read_grant(const idem_alloc *alloc, yyjson_val *from) {
+  yyjson_val *claims = yyjson_obj_get(from, "claims");
+  const char *principal = yyjson_get_str(yyjson_obj_get(from, "principal"));
+  const char *scope = yyjson_get_str(yyjson_obj_get(from, "scope"));
+  idem_buf text;
+  idem_buf_init(&text, alloc, MESSAGE_BYTES);
+  idem__writer writer = idem__writer_on(&text);
+  idem__write_value(&writer, claims);
+  bool written = claims && writer.status == IDEM_OK;
+  yyjson_doc *doc =
+      written ? read_json(alloc, text.data, text.len, YYJSON_READ_NUMBER_AS_RAW) : NULL;
+  idem_buf_deinit(&text);
+  if (!doc || !principal || !scope) {
+    yyjson_doc_free(doc);
+    return NULL;
+  }
+  const char *ends = yyjson_get_str(yyjson_obj_get(from, "ends"));
+  return idem__grant_new(alloc, principal, scope, doc, ends ? strtoull(ends, NULL, 10) : 0);
+}
+
+static idem__ip read_client(yyjson_val *value) {
+  const char *digits = yyjson_get_str(value);
+  idem__ip client = {{0}};
+  if (yyjson_get_len(value) != 2 * sizeof client.bytes) return client;
+  for (size_t i = 0; i < 2 * sizeof client.bytes; i++) {
+    int digit = digits[i] <= '9' ? digits[i] - '0' : digits[i] - 'a' + 10;
+    client.bytes[i / 2] = (uint8_t)(client.bytes[i / 2] << 4 | (digit & 15));
+  }
+  return client;
+}
+
+static void open_message(idem__mcp_endpoint *endpoint, const char *session, const char *text,
+                         size_t len) {
+  const char *line = memchr(text, '\n', len);
+  size_t head = line ? (size_t)(line - text) : 0;
+  yyjson_doc *doc = read_json(&endpoint->alloc, text, head, YYJSON_READ_NUMBER_AS_RAW);
+  yyjson_val *root = yyjson_doc_get_root(doc), *grant = yyjson_obj_get(root, "grant");
+  const char *principal = yyjson_get_str(yyjson_obj_get(root, "principal"));
+  if (principal) {
+    idem__sse_message message = {
+        .session = session,
+        .principal = principal,
+        .client = read_client(yyjson_obj_get(root, "client")),
+        .now_ms = atomic_load(&endpoint->table->now_ms),
+        .grant = grant ? read_grant(&endpoint->worker->server->alloc, grant) : NULL,
+        .body = {line + 1, (size_t)(text + len - line - 1)}};
+    /* One whose grant cannot be read must not be taken for one that needs none. */
+    if (!grant || message.grant) (void)idem__sse_deliver(endpoint, &message);
+    idem__grant_unref(message.grant);
+  }
+  yyjson_doc_free(doc);
 }
 
 /* ------------------------------------------------------------------- hearing */
 
 static idem__http_session *find(idem__session_table *table, const char *id) {
   idem__session_table_lock(table);
-  idem__http_session *session = idem__map_get(&table->by_id, id, IDEM__SESSION_ID);
+  idem__http_session *session = idem_map_get(&table->by_id, id, IDEM__SESSION_ID);
   if (session) idem__http_session_hold(session);
   idem__session_table_unlock(table);
   return session;
 }
 
-static void hear(idem__http_session *session, const char *text, size_t len) {
-  static const char lead[] = "{\"cancel\":";
-  yyjson_alc alc = idem__json_alc(&session->table->alloc);
-  yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)text, len, 0, &alc, NULL);
-  yyjson_val *root = yyjson_doc_get_root(doc), *cancel = yyjson_obj_get(root, "cancel");
+static void open_answer(idem__mcp_endpoint *endpoint, const char *id, const char *text,
+                        size_t len) {
+  idem__http_session *session = find(endpoint->table, id);
+  yyjson_doc *doc = session ? read_json(&endpoint->alloc, text, len, 0) : NULL;
   int64_t number;
+  if (doc && idem__json_get_int(yyjson_obj_get(yyjson_doc_get_root(doc), "id"), &number))
+    idem__carried_answer(session, (uint64_t)number, text, len);
+  yyjson_doc_free(doc);
+  if (session) idem__http_session_unref(session);
+}
+
+void idem__carry_open(idem__mcp_endpoint *endpoint, const char *session, const char *text,
+                      size_t len) {
+  if (!len) return;
+  if (text[0] == ANSWER) open_answer(endpoint, session, text + 1, len - 1);
+  if (text[0] == MESSAGE) open_message(endpoint, session, text + 1, len - 1);
+}
+
+static void hear_cancel(idem__http_session *session, const char *text, size_t len) {
+  static const char lead[] = "{\"cancel\":";
+  yyjson_doc *doc = read_json(&session->table->alloc, text, len, YYJSON_READ_BIGNUM_AS_RAW);
+  yyjson_val *cancel = yyjson_obj_get(yyjson_doc_get_root(doc), "cancel");
   if (cancel && len > sizeof lead) {
     idem__id id;
     idem__id_read(cancel, text + sizeof lead - 1, len - sizeof lead, &id);
     idem__carried_cancel(session, &id);
-  } else if (idem__json_get_int(yyjson_obj_get(root, "id"), &number)) {
-    idem__carried_answer(session, (uint64_t)number, text, len);
   }
   yyjson_doc_free(doc);
 }
@@ -87,6 +221,6 @@ void idem__carry_on_news(const idem__store_change *change, void *user) {
       change->event == IDEM__STORE_WAS_TOLD && change->name_len > LEAD && change->name[0] == MARK;
   idem__http_session *session = carried ? find(user, change->name + 1) : NULL;
   if (!session) return;
-  hear(session, change->name + LEAD, change->name_len - LEAD);
+  hear_cancel(session, change->name + LEAD, change->name_len - LEAD);
   idem__http_session_unref(session);
 }

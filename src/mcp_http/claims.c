@@ -11,14 +11,14 @@
 void idem__in_flight_init(idem__http_session *session) {
   idem__in_flight *self = &session->in_flight;
   idem__lock_init(&self->lock);
-  idem__map_init(&self->claims, &session->table->alloc, session->table->by_id.seed);
-  idem__map_init(&self->posts, &session->table->alloc, session->table->by_id.seed);
+  idem_map_init(&self->claims, &session->table->alloc, session->table->by_id.seed);
+  idem_map_init(&self->posts, &session->table->alloc, session->table->by_id.seed);
   self->next_call = idem__carry_first_call(session->table);
 }
 
 void idem__in_flight_deinit(idem__http_session *session) {
-  idem__map_deinit(&session->in_flight.claims);
-  idem__map_deinit(&session->in_flight.posts);
+  idem_map_deinit(&session->in_flight.claims);
+  idem_map_deinit(&session->in_flight.posts);
 }
 
 void idem__in_flight_lock(idem__http_session *session) {
@@ -28,8 +28,8 @@ void idem__in_flight_unlock(idem__http_session *session) {
   idem__lock_give(&session->in_flight.lock);
 }
 
-static void give_slots_back(idem__map *map) {
-  if (!map->count && map->cap > SLOTS_KEPT) idem__map_deinit(map);
+static void give_slots_back(idem_map *map) {
+  if (!map->count && map->cap > SLOTS_KEPT) idem_map_deinit(map);
 }
 
 /* ------------------------------------------------------------------ who may ask */
@@ -40,7 +40,7 @@ idem_status idem__post_join(idem__http_session *session, idem__session_post *pos
   post->first_call = self->next_call;
   self->next_call += IDEM__CALLS_RESERVED;
   const char *key = (const char *)&post->first_call;
-  idem_status status = idem__map_put(&self->posts, key, sizeof post->first_call, post);
+  idem_status status = idem_map_put(&self->posts, key, sizeof post->first_call, post);
   idem__in_flight_unlock(session);
   return status;
 }
@@ -49,10 +49,10 @@ void idem__post_leave(idem__http_session *session, idem__session_post *post) {
   idem__in_flight *self = &session->in_flight;
   const idem_alloc *alloc = &session->table->alloc;
   idem__in_flight_lock(session);
-  idem__map_remove(&self->posts, (const char *)&post->first_call, sizeof post->first_call);
+  idem_map_remove(&self->posts, (const char *)&post->first_call, sizeof post->first_call);
   for (idem__claim *at = post->claims, *next; at; at = next) {
     next = at->next;
-    idem__map_remove(&self->claims, at->key, at->len);
+    idem_map_remove(&self->claims, at->key, at->len);
     if (at != &post->first_claim) idem__free(alloc, at);
   }
   post->claims = NULL;
@@ -64,14 +64,14 @@ void idem__post_leave(idem__http_session *session, idem__session_post *post) {
 idem__session_post *idem__post_of_call(const idem__http_session *session, uint64_t id) {
   uint64_t first = (id - 1) / IDEM__CALLS_RESERVED * IDEM__CALLS_RESERVED + 1;
   if (!id) return NULL;
-  return idem__map_get(&session->in_flight.posts, (const char *)&first, sizeof first);
+  return idem_map_get(&session->in_flight.posts, (const char *)&first, sizeof first);
 }
 
 /* ----------------------------------------------------------------------- claims */
 
 idem__session_post *idem__claim_holder(const idem__http_session *session, const char *key,
                                        size_t len) {
-  const idem__claim *claim = idem__map_get(&session->in_flight.claims, key, len);
+  const idem__claim *claim = idem_map_get(&session->in_flight.claims, key, len);
   return claim ? claim->post : NULL;
 }
 
@@ -86,7 +86,7 @@ void idem__claim_add(idem__http_session *session, idem__session_post *post, cons
   char *copy = fits ? post->first_key : (char *)(claim + 1);
   memcpy(copy, key, len);
   *claim = (idem__claim){.next = post->claims, .post = post, .len = len, .key = copy};
-  if (idem__map_put(&session->in_flight.claims, copy, len, claim) == IDEM_OK)
+  if (idem_map_put(&session->in_flight.claims, copy, len, claim) == IDEM_OK)
     post->claims = claim;
   else if (!fits)
     idem__free(alloc, claim); /* its own already, or no memory */

@@ -12,11 +12,11 @@
 
 /* ---------------------------------------------------------------------- headers */
 
-static idem_status put_line(idem__buf *out, const char *name, const char *value) {
-  idem_status status = idem__buf_put(out, name, strlen(name));
-  if (status == IDEM_OK) status = idem__buf_puts(out, ": ");
-  if (status == IDEM_OK) status = idem__buf_put(out, value, strlen(value));
-  return status == IDEM_OK ? idem__buf_put(out, "", 1) : status;
+static idem_status put_line(idem_buf *out, const char *name, const char *value) {
+  idem_status status = idem_buf_put(out, name, strlen(name));
+  if (status == IDEM_OK) status = idem_buf_puts(out, ": ");
+  if (status == IDEM_OK) status = idem_buf_put(out, value, strlen(value));
+  return status == IDEM_OK ? idem_buf_put(out, "", 1) : status;
 }
 
 static bool is_handshake(const idem__mcp_call *call) {
@@ -31,7 +31,7 @@ static idem__mcp_call *call_of(const idem__mcp_web *web, const idem_outgoing *wh
 /* The handshake of the older era says nothing in headers, nor does what its stream is opened with: nobody knows yet what
  * holds. */
 static idem_status put_version(const idem__mcp_web *web, const idem__mcp_call *call,
-                               idem__buf *lines) {
+                               idem_buf *lines) {
   const idem_mcp_client *client = web->client;
   const idem__revision *revision = client->revision ? client->revision : client->offered;
   if (is_handshake(call) || !revision || (!call && !client->revision)) return IDEM_OK;
@@ -51,7 +51,7 @@ static void set_refused(idem__mcp_call *call, bool refused) {
 
 struct idem_mcp_sending {
   const char *method, *url;
-  idem__buf *lines;
+  idem_buf *lines;
   idem_status status;
 };
 
@@ -61,12 +61,12 @@ const char *idem_mcp_sending_url(const idem_mcp_sending *sending) { return sendi
 idem_status idem_mcp_sending_add(idem_mcp_sending *sending, const char *line) {
   if (!idem__mcp_is_line(line)) return IDEM_E_INVAL;
   if (sending->status == IDEM_OK)
-    sending->status = idem__buf_put(sending->lines, line, strlen(line) + 1);
+    sending->status = idem_buf_put(sending->lines, line, strlen(line) + 1);
   return sending->status;
 }
 
 /* What only this request carries. */
-static idem_status ask_program(idem__mcp_web *web, const idem__http_ask *ask, idem__buf *lines) {
+static idem_status ask_program(idem__mcp_web *web, const idem__http_ask *ask, idem_buf *lines) {
   idem_mcp_client *client = web->client;
   idem_mcp_sending sending = {
       .method = ask->method, .url = ask->url ? ask->url : web->url, .lines = lines};
@@ -75,7 +75,7 @@ static idem_status ask_program(idem__mcp_web *web, const idem__http_ask *ask, id
 }
 
 static idem_status prepare(void *user, const idem_outgoing *what, idem__http_ask *ask,
-                           idem__buf *lines) {
+                           idem_buf *lines) {
   idem__mcp_web *web = user;
   idem__mcp_call *call = call_of(web, what);
   set_refused(call, false);
@@ -83,7 +83,7 @@ static idem_status prepare(void *user, const idem_outgoing *what, idem__http_ask
   if (status == IDEM_OK && web->session && !is_handshake(call))
     status = put_line(lines, "Mcp-Session-Id", web->session);
   for (size_t i = 0; status == IDEM_OK && web->lines && web->lines[i]; i++)
-    status = idem__buf_put(lines, web->lines[i], strlen(web->lines[i]) + 1);
+    status = idem_buf_put(lines, web->lines[i], strlen(web->lines[i]) + 1);
   if (web->endpoint && what) ask->url = web->endpoint;
   return status == IDEM_OK ? ask_program(web, ask, lines) : status;
 }
@@ -153,10 +153,15 @@ static void keep_session(idem__mcp_web *web, const idem__http_outcome *head) {
 
 static void watch_head(const idem__mcp_web *web, const idem__http_outcome *head);
 
+static void note_patience(idem__mcp_call *call, long seconds) {
+  call->retry_after_ms = seconds > 0 ? (uint64_t)seconds * 1000 : 0;
+}
+
 static void on_head(void *user, const idem_outgoing *what, const idem__http_outcome *head) {
   idem__mcp_web *web = user;
   idem__mcp_call *call = call_of(web, what);
   if (call) call->http_status = head->http_status;
+  if (call) note_patience(call, idem__http_retry_seconds(head->retry_after));
   if (is_handshake(call) && head->http_status >= 200 && head->http_status <= 299)
     keep_session(web, head);
   if (web->client->opts.on_traffic) watch_head(web, head);
@@ -295,7 +300,7 @@ static void finish(void *user) {
 
 /* --------------------------------------------------------------------- watching */
 
-static void watch(const idem__mcp_web *web, idem_direction direction, const idem__buf *text) {
+static void watch(const idem__mcp_web *web, idem_direction direction, const idem_buf *text) {
   idem_mcp_client *client = web->client;
   idem_mcp_traffic traffic = {.kind = IDEM_MCP_TRAFFIC_HEAD,
                               .direction = direction,
@@ -319,15 +324,15 @@ static bool is_secret(const char *line) {
 static void on_sent(void *user, const char *method, const char *url, const char *const *headers) {
   const idem__mcp_web *web = user;
   char storage[8192];
-  idem__buf text;
+  idem_buf text;
   if (!web->client->opts.on_traffic) return;
-  idem__buf_fixed(&text, storage, sizeof storage);
-  (void)idem__buf_printf(&text, "%s %s\n", method, url);
+  idem_buf_fixed(&text, storage, sizeof storage);
+  (void)idem_buf_printf(&text, "%s %s\n", method, url);
   for (; *headers; headers++) {
     if (is_secret(*headers))
-      (void)idem__buf_printf(&text, "%.*s: ...\n", (int)strcspn(*headers, ":"), *headers);
+      (void)idem_buf_printf(&text, "%.*s: ...\n", (int)strcspn(*headers, ":"), *headers);
     else
-      (void)idem__buf_printf(&text, "%s\n", *headers);
+      (void)idem_buf_printf(&text, "%s\n", *headers);
   }
   watch(web, IDEM_OUT, &text);
 }
@@ -337,16 +342,16 @@ static void watch_head(const idem__mcp_web *web, const idem__http_outcome *head)
       "Content-Type", "Content-Length", "Mcp-Session-Id", "WWW-Authenticate",
       "Location",     "Retry-After",    "Server"};
   char storage[8192];
-  idem__buf text;
-  idem__buf_fixed(&text, storage, sizeof storage);
+  idem_buf text;
+  idem_buf_fixed(&text, storage, sizeof storage);
   const char *words = idem__http_reason(head->http_status);
   if (words)
-    (void)idem__buf_printf(&text, "HTTP %s\n", words);
+    (void)idem_buf_printf(&text, "HTTP %s\n", words);
   else
-    (void)idem__buf_printf(&text, "HTTP %d\n", head->http_status);
+    (void)idem_buf_printf(&text, "HTTP %d\n", head->http_status);
   for (size_t i = 0; head->header && i < sizeof shown / sizeof *shown; i++) {
     const char *value = head->header(head->answer, shown[i], 0);
-    if (value) (void)idem__buf_printf(&text, "%s: %s\n", shown[i], value);
+    if (value) (void)idem_buf_printf(&text, "%s: %s\n", shown[i], value);
   }
   watch(web, IDEM_IN, &text);
 }
@@ -378,7 +383,7 @@ idem_status idem__mcp_web_new(idem_mcp_client *client, const char *url, const id
   if (!web) return IDEM_E_NOMEM;
   web->alloc = idem__alloc_or_default(alloc);
   web->client = client;
-  idem__list_init(&web->refusals);
+  idem_list_init(&web->refusals);
   web->url = idem__strndup(alloc, url, strlen(url));
   if (!web->url) {
     idem__free(alloc, web);

@@ -4,14 +4,18 @@
 
 extern const idem__http_protocol idem__mcp_protocol;
 
-#define OF_LENGTH(n) (UINT32_C(1) << (n))
+#define LENGTH(text) (sizeof(text) - 1)
 static const idem__http_names header_names = {
-    .lengths = OF_LENGTH(10) | OF_LENGTH(8) | OF_LENGTH(14) | OF_LENGTH(15) | OF_LENGTH(20),
-    .list = {[IDEM__MCP_H_METHOD] = {"mcp-method", 10},
-             [IDEM__MCP_H_NAME] = {"mcp-name", 8},
-             [IDEM__MCP_H_SESSION] = {"mcp-session-id", 14},
-             [IDEM__MCP_H_VERSION] = {"mcp-protocol-version", 20},
-             [IDEM__MCP_H_KEY] = {"idempotency-key", 15}}};
+    .list = {[IDEM__MCP_H_METHOD] = "mcp-method",
+             [IDEM__MCP_H_NAME] = "mcp-name",
+             [IDEM__MCP_H_SESSION] = "mcp-session-id",
+             [IDEM__MCP_H_VERSION] = "mcp-protocol-version",
+             [IDEM__MCP_H_KEY] = "idempotency-key"},
+    .by_length = {[LENGTH("mcp-method")] = 1 + IDEM__MCP_H_METHOD,
+                  [LENGTH("mcp-name")] = 1 + IDEM__MCP_H_NAME,
+                  [LENGTH("mcp-session-id")] = 1 + IDEM__MCP_H_SESSION,
+                  [LENGTH("mcp-protocol-version")] = 1 + IDEM__MCP_H_VERSION,
+                  [LENGTH("idempotency-key")] = 1 + IDEM__MCP_H_KEY}};
 
 static const idem__http_subject subjects[] = {{"tools/call", "name", "tool"},
                                               {"prompts/get", "name", "prompt"},
@@ -31,7 +35,7 @@ const idem__http_rules idem__mcp_rules = {
 
 #define NEWS_BYTES ((size_t)5 << 20) /* a log line may have 4 MiB */
 
-static idem_status write_notification(idem__buf *out, const idem__mcp_news *news) {
+idem_status idem__news_write(idem_buf *out, const idem__mcp_news *news) {
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "jsonrpc", "2.0");
@@ -48,24 +52,24 @@ static bool wants(idem__mcp_endpoint *endpoint, idem__get_stream *stream,
                   const idem__mcp_news *news) {
   if (!stream->session->legacy.initialized || !idem__get_stream_tells(stream)) return false;
   idem__session_table_lock(endpoint->table);
-  bool wanted = idem__session_wants(&stream->session->legacy, news);
+  bool wanted = idem__http_session_takes(stream->session, news);
   idem__session_table_unlock(endpoint->table);
   return wanted;
 }
 
 static void on_news(idem__mcp_subscriber *subscriber, const idem__mcp_news *news) {
-  idem__mcp_endpoint *endpoint = IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
-  idem__buf text;
-  idem__buf_init(&text, &endpoint->alloc, NEWS_BYTES);
-  if (write_notification(&text, news) == IDEM_OK) {
-    for (idem__list *at = endpoint->streams.next; at != &endpoint->streams; at = at->next) {
-      idem__get_stream *stream = IDEM__CONTAINER(at, idem__get_stream, link);
+  idem__mcp_endpoint *endpoint = IDEM_CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
+  idem_buf text;
+  idem_buf_init(&text, &endpoint->alloc, NEWS_BYTES);
+  if (idem__news_write(&text, news) == IDEM_OK) {
+    for (idem_list *at = endpoint->streams.next; at != &endpoint->streams; at = at->next) {
+      idem__get_stream *stream = IDEM_CONTAINER(at, idem__get_stream, link);
       if (!wants(endpoint, stream, news)) continue;
       idem__http_session_keep(stream->session, text.data, text.len);
     }
     idem__session_table_keep_notification(endpoint, news, text.data, text.len);
   }
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 /* A session has ended: nobody will come back for what was asked in it. */
@@ -77,27 +81,77 @@ static void end_orphans(idem__mcp_endpoint *endpoint) {
 }
 
 static void on_delivered(idem__mcp_subscriber *subscriber) {
-  idem__mcp_endpoint *endpoint = IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
+  idem__mcp_endpoint *endpoint = IDEM_CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   idem__store_queue_run(endpoint->queue);
   idem__sse_sweep(endpoint, false);
+  idem__letters_look(endpoint);
   end_orphans(endpoint);
   idem__get_streams_flush(endpoint);
 }
 
 static uint64_t endpoint_deadline(idem__mcp_subscriber *subscriber) {
-  const idem__mcp_endpoint *endpoint = IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
+  const idem__mcp_endpoint *endpoint = IDEM_CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   uint64_t rpc = idem__http_rpc_deadline(endpoint->rpc);
   uint64_t queue = idem__store_queue_deadline(endpoint->queue);
   return rpc < queue ? rpc : queue;
 }
 
 static void on_time(idem__mcp_subscriber *subscriber, uint64_t now_ms) {
-  idem__mcp_endpoint *endpoint = IDEM__CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
+  idem__mcp_endpoint *endpoint = IDEM_CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   if (idem__store_queue_deadline(endpoint->queue) <= now_ms)
     idem__store_queue_expire(endpoint->queue, now_ms);
   if (idem__http_rpc_deadline(endpoint->rpc) > now_ms) return;
   idem__session_table_tend(endpoint->table, now_ms);
   idem__http_rpc_tend(endpoint->rpc, now_ms);
+}
+
+/* ------------------------------------------------------------------- errands */
+
+typedef struct errand {
+  idem_alloc alloc;
+  idem__session_table *table;
+  idem__mcp_endpoint *endpoint;
+  idem__errand_fn fn;
+  void *arg;
+} errand;
+
+static bool is_endpoint(idem__session_table *table, const idem__mcp_endpoint *endpoint) {
+  bool found = false;
+  idem__session_table_lock(table);
+  for (const idem_list *at = table->endpoints.next; at != &table->endpoints; at = at->next)
+    found |= at == &endpoint->link;
+  idem__session_table_unlock(table);
+  return found;
+}
+
+static void run_errand(void *arg) {
+  errand *self = arg, copy = *self;
+  idem__free(&copy.alloc, self);
+  copy.fn(is_endpoint(copy.table, copy.endpoint) ? copy.endpoint : NULL, copy.arg);
+}
+
+/* With the lock held its worker is there; it is posted to without, since a worker without a thread runs it at once. */
+static idem__mcp_endpoint *first_endpoint(idem__session_table *table) {
+  if (idem_list_empty(&table->endpoints)) return NULL;
+  return IDEM_CONTAINER(table->endpoints.next, idem__mcp_endpoint, link);
+}
+
+idem_status idem__session_table_post(idem__session_table *table, idem__errand_fn fn, void *arg) {
+  errand *self = idem__malloc(&table->alloc, sizeof *self);
+  idem_status status = self ? IDEM_E_NOTFOUND : IDEM_E_NOMEM;
+  if (!self) return status;
+  idem__session_table_lock(table);
+  idem__mcp_endpoint *endpoint = first_endpoint(table);
+  *self = (errand){table->alloc, table, endpoint, fn, arg};
+  if (endpoint && endpoint->worker->wake)
+    status = idem__worker_post(endpoint->worker, run_errand, self);
+  idem__session_table_unlock(table);
+  if (endpoint && !endpoint->worker->wake) { /* the only thread there is */
+    run_errand(self);
+    return IDEM_OK;
+  }
+  if (status != IDEM_OK) idem__free(&table->alloc, self);
+  return status;
 }
 
 /* -------------------------------------------------------------------- endpoints */
@@ -109,6 +163,11 @@ static idem_status accept_websocket(void *user, const idem_conn_opts *opts, idem
   idem__mcp_peer_of(*out)->principal_claimed = endpoint->upgrading_claimed;
   idem__mcp_peer_set_grant(idem__mcp_peer_of(*out), endpoint->upgrading_grant);
   return status;
+}
+
+static void end_unauthorized(void *user, idem_conn *conn) {
+  const idem__mcp_endpoint *endpoint = user;
+  idem__listeners_end(endpoint->worker, conn);
 }
 
 idem__websocket *idem__mcp_upgrade(idem_http_conn *conn, const idem_http_request *request,
@@ -141,8 +200,8 @@ idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mc
   endpoint->bad_version =
       (idem__http_refusal){.status = 400, .reason = "bad-version", .hint = "supported:"};
   idem__supported_versions(opts->worker->server, endpoint->bad_version.hint_value);
-  idem__list_init(&endpoint->streams);
-  idem__list_init(&endpoint->sse_lines);
+  idem_list_init(&endpoint->streams);
+  idem_list_init(&endpoint->sse_lines);
   idem__http_rpc_opts rpc = opts->rpc;
   rpc.router = opts->worker->server->router;
   rpc.policy = &opts->worker->server->policy;
@@ -150,6 +209,7 @@ idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mc
   rpc.protocol = &idem__mcp_protocol;
   rpc.protocol_user = endpoint;
   rpc.accept = accept_websocket;
+  rpc.unauthorized = end_unauthorized;
   idem__store_queue_opts queue = {.user = endpoint, .alloc = &alloc};
   queue.wake = endpoint->worker->wake ? on_store : NULL;
   idem_status status = idem__store_queue_new(&queue, &endpoint->queue);
@@ -163,7 +223,7 @@ idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mc
   endpoint->subscriber.on_delivered = on_delivered;
   endpoint->subscriber.deadline = endpoint_deadline;
   endpoint->subscriber.on_time = on_time;
-  idem__list_append(&endpoint->worker->subscribers, &endpoint->subscriber.link);
+  idem_list_append(&endpoint->worker->subscribers, &endpoint->subscriber.link);
   idem__session_table_join(endpoint->table, endpoint);
   *out = endpoint;
   return IDEM_OK;
@@ -171,7 +231,7 @@ idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mc
 
 void idem__mcp_endpoint_free(idem__mcp_endpoint *endpoint) {
   if (!endpoint) return;
-  idem__list_remove(&endpoint->subscriber.link);
+  idem_list_remove(&endpoint->subscriber.link);
   idem__session_table_leave(endpoint->table, endpoint);
   idem__sse_sweep(endpoint, true);
   idem__http_rpc_free(endpoint->rpc);

@@ -17,8 +17,17 @@ typedef struct lookup {
   idem__session_finding finding;
   idem__session_removing removing;
   idem__session_reading newest;
+  struct claiming *claiming; /* its session is being told that it listens here; NULL: it is not */
+  bool missed;               /* the node where it did before is dead */
   char principal[IDEM__PRINCIPAL];
 } lookup;
+
+/* Outlives a lookup that goes. */
+typedef struct claiming {
+  idem_alloc alloc;
+  lookup *one;                      /* NULL: nobody waits any more */
+  char listener[IDEM__NODE_ID + 1]; /* the node where it listened before */
+} claiming;
 
 static void refuse(idem_http_exchange *exchange, uint16_t status, const char *reason,
                    const char *headers) {
@@ -30,6 +39,7 @@ static void end_lookup(lookup *one) {
   idem__store_forget(one->finding.pending);
   idem__store_forget(one->removing.pending);
   idem__store_forget(one->newest.pending);
+  if (one->claiming) one->claiming->one = NULL;
   if (one->session) idem__http_session_unref(one->session);
   idem__free(&one->endpoint->alloc, one);
 }
@@ -45,8 +55,8 @@ static void on_abort(idem_http_exchange *exchange, void *user) {
   end_lookup(user);
 }
 
-static void on_stop(void *user, bool now) {
-  if (now) refuse_lookup(user, 503, "unavailable");
+static void on_stop(void *user, idem__http_stop how) {
+  if (how == IDEM__HTTP_STOP_NOW) refuse_lookup(user, 503, "unavailable");
 }
 
 /* -------------------------------------------------------------------- DELETE */
@@ -77,8 +87,12 @@ static void open_stream(lookup *one) {
   idem__http_session *session = one->session;
   lookup copy = *one;
   one->session = NULL;
+  if (copy.missed) idem__http_session_ref(session);
   end_lookup(one);
-  idem__get_stream_open(copy.endpoint, copy.exchange, session, copy.stream, copy.after, NULL);
+  idem__get_stream_open(copy.endpoint, copy.exchange, session, copy.stream, copy.after);
+  if (!copy.missed) return;
+  idem__http_session_remind(session);
+  idem__http_session_unref(session);
 }
 
 /* A new stream begins now. */
@@ -92,13 +106,8 @@ static void on_newest(idem_status status, void *user) {
                   status == IDEM_E_NOTFOUND ? "not-initialized" : "unavailable");
 }
 
-static void listen_to(lookup *one) {
-  idem_http_exchange *exchange = one->exchange;
-  if (one->resumes && !one->known_event) {
-    refuse_lookup(one, 400, "unavailable"); /* there are no such events */
-  } else if (idem__http_head_of_events(exchange)) {
-    end_lookup(one);
-  } else if (one->resumes) {
+static void begin_stream(lookup *one) {
+  if (one->resumes) {
     open_stream(one);
   } else {
     one->newest = (idem__session_reading){
@@ -107,6 +116,74 @@ static void listen_to(lookup *one) {
     one->newest.user = one;
     idem__http_session_read(&one->newest);
   }
+}
+
+static lookup *end_claiming(claiming *self) {
+  lookup *one = self->one;
+  idem_alloc alloc = self->alloc;
+  idem__free(&alloc, self);
+  if (one) one->claiming = NULL;
+  return one;
+}
+
+/* Where nobody knows whether it lives it is taken for dead: then the client looks once too often. */
+static void on_listener_known(const idem__store_answer *answer, void *user) {
+  lookup *one = end_claiming(user);
+  if (!one) return;
+  one->missed = answer->status != IDEM_OK;
+  begin_stream(one);
+}
+
+/* From now on we keep what is told. Until now the node before us did, unless it is dead. */
+static void on_claimed(idem_status status, void *user) {
+  claiming *self = user;
+  if (self->one && status == IDEM_OK && self->listener[0]) {
+    const idem__mcp_endpoint *endpoint = self->one->endpoint;
+    idem__node_find(endpoint->worker->server, endpoint->queue, self->listener, on_listener_known,
+                    self);
+    return;
+  }
+  lookup *one = end_claiming(self);
+  if (one && status == IDEM_OK)
+    begin_stream(one);
+  else if (one)
+    refuse_lookup(one, 503, "unavailable");
+}
+
+/* Of several nodes one tells the session: this one from now on. The record says so, before anything is told. */
+static void claim(lookup *one, const char *listener) {
+  const idem_server *server = one->endpoint->worker->server;
+  claiming *self = idem__calloc(&one->endpoint->alloc, sizeof *self);
+  if (!self) {
+    refuse_lookup(one, 503, "unavailable");
+    return;
+  }
+  self->alloc = one->endpoint->alloc;
+  self->one = one;
+  memcpy(self->listener, listener, sizeof self->listener);
+  one->claiming = self;
+  idem__http_session_change(one->session, one->endpoint->queue,
+                            &(idem__session_change){.kind = IDEM__SESSION_LISTENS,
+                                                    .uri = server->node.id,
+                                                    .uri_len = IDEM__NODE_ID},
+                            on_claimed, self);
+}
+
+static void listen_to(lookup *one) {
+  const idem_server *server = one->endpoint->worker->server;
+  char listener[IDEM__NODE_ID + 1];
+  idem__session_table_lock(one->endpoint->table);
+  memcpy(listener, one->session->legacy.listener, sizeof listener);
+  idem__session_table_unlock(one->endpoint->table);
+  bool foreign = idem__node_number(server) && !idem__node_is_own(server, listener);
+  if (one->resumes && !one->known_event)
+    refuse_lookup(one, 400, "unavailable"); /* there are no such events */
+  else if (idem__http_head_of_events(one->exchange))
+    end_lookup(one);
+  else if (foreign && one->stream == 0)
+    claim(one, listener);
+  else
+    begin_stream(one);
 }
 
 /* ------------------------------------------------------------------- finding */

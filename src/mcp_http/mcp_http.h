@@ -15,7 +15,9 @@ typedef struct idem__session_table_opts {
   size_t max_sessions;      /* 10,000 */
   uint64_t session_idle_ms; /* 30 min */
   size_t log_bytes;         /* kept for resumption, a session; 256 KiB */
-  bool stateless_legacy;    /* serve older revisions without a session, too */
+  size_t
+      max_images; /* of sessions whose records are elsewhere: then those that nobody uses go; 8,192 */
+  bool stateless_legacy; /* serve older revisions without a session, too */
   idem_metrics *metrics; /* sessions are counted here, with the table's lock held; NULL: nowhere */
 } idem__session_table_opts;
 idem_status idem__session_table_new(const idem__session_table_opts *opts,
@@ -46,6 +48,18 @@ void idem__mcp_serve_sse(idem_http_exchange *exchange, const idem_http_request *
                          void *user);
 void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_request *request,
                              void *user);
+/* A message for one of its streams that was posted to another process; false: there is none of that name. */
+typedef struct idem__sse_message {
+  const char *session; /* IDEM__SESSION_ID bytes */
+  const char *principal;
+  idem__ip client; /* who posted it */
+  uint64_t now_ms;
+  idem__grant *grant; /* counted here */
+  idem__view body;
+} idem__sse_message;
+bool idem__sse_deliver(idem__mcp_endpoint *endpoint, const idem__sse_message *message);
+/* carry.c: as a letter's text. */
+idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *message);
 /* Frees the streams that have ended, or all. */
 void idem__sse_sweep(idem__mcp_endpoint *endpoint, bool all);
 /* Where its rules have the headers that every request is asked for (idem__http_given_value). */
@@ -87,8 +101,8 @@ typedef struct idem__session_post {
  * the table's, never the other way round. */
 typedef struct idem__in_flight {
   idem__lock lock;
-  idem__map claims; /* by the key of the id */
-  idem__map posts;  /* by first_call */
+  idem_map claims; /* by the key of the id */
+  idem_map posts;  /* by first_call */
   uint64_t next_call;
 } idem__in_flight;
 
@@ -97,8 +111,8 @@ typedef struct idem__in_flight {
  * is guarded by the table's lock. */
 typedef struct idem__http_session {
   idem__mcp_session legacy;
-  idem__list link; /* in the table */
-  idem__list idle; /* among those that nobody holds, the first of them first */
+  idem_list link; /* in the table */
+  idem_list idle; /* among those that nobody holds, the first of them first */
   idem__session_table *table;
   unsigned refs;              /* the table's and one for each user */
   _Atomic unsigned under_way; /* POSTs of it under way */
@@ -110,6 +124,8 @@ typedef struct idem__http_session {
   unsigned busy;         /* changes and events of this process on their way to the store */
   _Atomic unsigned news; /* counts what a store that answers later told of its log */
   _Atomic bool behind;   /* the record is newer than the image, which open streams go by */
+  bool unsure;           /* somebody else changed the record, which is being read anew */
+  bool missed;           /* there was news meanwhile that it may want */
   bool had_stream;       /* a GET stream was open once: what it misses is kept */
   unsigned get_streams;  /* open now */
   /* The GET stream that is told; NULL: the next that asks. */
@@ -208,12 +224,18 @@ typedef struct idem__session_event {
   void (*added)(uint32_t number, void *user);
   void *user;
   bool counting;
+  const char *text; /* lent until it is added */
+  size_t len;
+  uint32_t stream, after; /* after: the last that its stream was given, 0 for none */
+  uint32_t found;         /* the number that it has, where nobody heard of it */
+  bool last;
+  unsigned tries;
 } idem__session_event;
 void idem__http_session_add(idem__session_event *event, uint32_t stream, const char *text,
                             size_t len, bool last);
 void idem__http_session_next_stream(idem__session_event *event);
 void idem__session_event_forget(idem__session_event *event);
-idem_status idem__session_event_write(idem__buf *out, uint32_t stream, uint32_t number,
+idem_status idem__session_event_write(idem_buf *out, uint32_t stream, uint32_t number,
                                       const char *text, size_t len);
 /* Writes the events of a stream after a number; `after` moves on. */
 typedef struct idem__session_reading {
@@ -224,11 +246,15 @@ typedef struct idem__session_reading {
   bool newest_alone; /* only the number of the newest event is wanted */
   bool last;         /* the stream's last event was there */
   uint32_t newest;
-  idem__buf events; /* the caller's */
+  idem_buf events; /* the caller's */
   void (*read)(idem_status status, void *user);
   void *user;
 } idem__session_reading;
 void idem__http_session_read(idem__session_reading *reading);
+/* With the lock held: of the nodes that share the store this one tells it what it did not ask for. */
+bool idem__http_session_is_told_here(const idem__http_session *session);
+/* ... and it wants to hear this. One whose record is being read anew may want it then, and is told afterwards. */
+bool idem__http_session_takes(idem__http_session *session, const idem__mcp_news *news);
 /* Sessions without an open GET stream that had one keep a notification for later. */
 void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const idem__mcp_news *news,
                                            const char *text, size_t len);
@@ -240,20 +266,43 @@ struct idem__session_table {
   idem_alloc alloc;
   idem__session_table_opts opts;
   idem__store *store;
-  idem__store_watcher *watcher, *carried; /* of sessions; of what other processes send */
-  _Atomic uint64_t now_ms;                /* the newest time anybody told */
+  idem__store_watcher *watcher, *carried, *letters; /* of sessions; of what other processes send */
+  _Atomic uint64_t now_ms;                          /* the newest time anybody told */
   idem__lock lock;
-  idem__map by_id;
-  idem__list sessions; /* all */
-  idem__list idle;     /* those that nobody uses, least recently used first */
-  idem__list endpoints;
+  idem_map by_id;
+  idem_list sessions; /* all */
+  idem_list idle;     /* those that nobody uses, least recently used first */
+  idem_list endpoints;
   _Atomic unsigned
       orphans; /* how often a session ended that had POSTs under way: endpoints look for theirs */
-  idem__map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
+  idem_map sse_lines; /* streams of 2024-11-05 by id: see mcp_sse.c */
 };
+/* endpoint.c: has `fn` called on the thread of one of the table's endpoints, soon; NULL: that one has gone meanwhile.
+ * From any thread, without the lock. NOMEM, or NOTFOUND: there is none; then it is not called. */
+typedef void (*idem__errand_fn)(idem__mcp_endpoint *endpoint, void *arg);
+idem_status idem__session_table_post(idem__session_table *table, idem__errand_fn fn, void *arg);
+idem_status idem__news_write(idem_buf *out, const idem__mcp_news *news); /* as a message */
 /* carry.c: the first of the numbers that questions of this process have; a watcher of news. */
 uint64_t idem__carry_first_call(const idem__session_table *table);
 void idem__carry_on_news(const idem__store_change *change, void *user);
+/* What a letter to this process says, on the endpoint's thread. */
+void idem__carry_open(idem__mcp_endpoint *endpoint, const char *session, const char *text,
+                      size_t len);
+
+/* letters.c: a message for the process that has a session's question or stream, as a record that it takes once. */
+typedef struct idem__letter {
+  uint32_t node;       /* whom it is for */
+  const char *session; /* IDEM__SESSION_ID bytes */
+  const char *text;
+  size_t len;
+} idem__letter;
+/* `done` is called in any case, now or later: OK, it lies there; NOTFOUND: there is no such process any more; LIMIT, NOMEM; else
+ * nobody knows. */
+void idem__letter_send(idem__mcp_endpoint *endpoint, const idem__letter *letter,
+                       idem__store_done done, void *user);
+void idem__letters_on_change(const idem__store_change *change, void *user);
+/* Of one nobody may have been told: takes what is there, when there is reason to look. */
+void idem__letters_look(idem__mcp_endpoint *endpoint);
 void idem__session_table_make_id(const idem__session_table *table, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
 idem__store_op idem__http_session_op(const idem__http_session *session, idem__store_verb verb);
@@ -271,7 +320,7 @@ void idem__http_session_hold(idem__http_session *session);
 void idem__http_session_busy(idem__http_session *session, bool begin);
 
 /* mcp_record.c: a session as bytes. With the lock held. */
-idem_status idem__record_write(const idem__http_session *session, idem__buf *out);
+idem_status idem__record_write(const idem__http_session *session, idem_buf *out);
 /* Makes an image of a record, or (into an image) takes over what may change. INVAL: not a session of
  * ours. */
 idem_status idem__record_read(idem__session_table *table, const char *text, size_t len,
@@ -280,10 +329,23 @@ idem__http_session *idem__http_session_new(idem__session_table *table, const cha
                                            const idem__revision *revision, yyjson_val *params);
 void idem__http_session_destroy(idem__http_session *session);
 
+/* ------------------------------------------------------------ rate limits */
+
+/* rates.c: shares a limit with the processes that have the same one and the same store; OK and NULL where the server has
+ * a store of its own. It ends before its limiter goes. */
+typedef struct idem__rates idem__rates;
+typedef struct idem__rate {
+  const char *kind; /* what it limits, a word; limits of different kinds are apart */
+  uint32_t count, seconds;
+} idem__rate;
+idem_status idem__rates_share(idem_server *server, const idem__rate *rate, idem__limiter *limiter,
+                              idem__rates **out);
+void idem__rates_end(idem__rates *rates); /* takes NULL */
+
 /* ------------------------------------------------------------ GET streams */
 
 typedef struct idem__get_stream {
-  idem__list link; /* in endpoint->streams */
+  idem_list link; /* in endpoint->streams */
   idem__mcp_endpoint *endpoint;
   idem_http_exchange *exchange;
   idem__http_session *session;
@@ -296,8 +358,7 @@ typedef struct idem__get_stream {
   idem__session_finding loading; /* of a session that is behind */
 } idem__get_stream;
 void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
-                           idem__http_session *session, uint32_t stream, uint32_t after,
-                           const char *first_event);
+                           idem__http_session *session, uint32_t stream, uint32_t after);
 /* Sends what its session has kept for it. */
 void idem__get_stream_flush(idem__get_stream *stream);
 void idem__get_streams_flush(idem__mcp_endpoint *endpoint);
@@ -305,12 +366,15 @@ void idem__get_streams_flush(idem__mcp_endpoint *endpoint);
 bool idem__get_stream_tells(idem__get_stream *stream);
 void idem__get_streams_end(idem__mcp_endpoint *endpoint);
 
+/* remind.c: nobody kept what was told since some time: what may have changed is told. */
+void idem__http_session_remind(idem__http_session *session);
+
 /* lookup.c: GET and DELETE, which name a session. */
 void idem__mcp_lookup(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
                       const idem_http_request *request);
 
 struct idem__mcp_endpoint {
-  idem__list link; /* in the table */
+  idem_list link; /* in the table */
   idem__mcp_subscriber subscriber;
   const char *message_path;
   const char *upgrading; /* the principal of the WebSocket being made */
@@ -322,8 +386,9 @@ struct idem__mcp_endpoint {
   idem__http_rpc *rpc;
   idem__store_queue *queue; /* what is asked of its sessions' store */
   unsigned orphans;         /* as the table said when we last looked */
-  idem__list streams;
-  idem__list sse_lines; /* see mcp_sse.c */
+  unsigned looks;           /* of its node, when it last looked for letters */
+  idem_list streams;
+  idem_list sse_lines; /* see mcp_sse.c */
   uint64_t stream_ms;
   idem__http_refusal bad_version; /* names the revisions that are served */
 };

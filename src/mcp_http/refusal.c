@@ -10,12 +10,12 @@
 struct idem_mcp_refusal {
   idem_alloc alloc;
   idem__mcp_web *web; /* NULL: gone */
-  idem__list link;
+  idem_list link;
   idem__http_post *post; /* NULL: gone */
   int status;
   unsigned count;
-  idem__buf head; /* "Name\0value\0" pairs */
-  idem__buf body;
+  idem_buf head; /* "Name\0value\0" pairs */
+  idem_buf body;
   char *url, *type;
   bool kept, asking, decided, again;
   bool outdated; /* other headers were given since it was sent */
@@ -28,9 +28,9 @@ void idem__mcp_lines_free(idem__mcp_web *web) {
 }
 
 static void free_refusal(idem_mcp_refusal *refusal) {
-  if (refusal->web) idem__list_remove(&refusal->link);
-  idem__buf_deinit(&refusal->head);
-  idem__buf_deinit(&refusal->body);
+  if (refusal->web) idem_list_remove(&refusal->link);
+  idem_buf_deinit(&refusal->head);
+  idem_buf_deinit(&refusal->body);
   idem_alloc alloc = refusal->alloc;
   idem__free(&alloc, refusal->url);
   idem__free(&alloc, refusal->type);
@@ -38,11 +38,11 @@ static void free_refusal(idem_mcp_refusal *refusal) {
 }
 
 void idem__mcp_refusals_leave(idem__mcp_web *web, const idem__http_post *post) {
-  for (idem__list *node = web->refusals.next, *next; node != &web->refusals; node = next) {
-    idem_mcp_refusal *refusal = IDEM__CONTAINER(node, idem_mcp_refusal, link);
+  for (idem_list *node = web->refusals.next, *next; node != &web->refusals; node = next) {
+    idem_mcp_refusal *refusal = IDEM_CONTAINER(node, idem_mcp_refusal, link);
     next = node->next;
     if (post && refusal->post != post) continue;
-    idem__list_remove(&refusal->link);
+    idem_list_remove(&refusal->link);
     refusal->web = NULL;
     refusal->post = NULL;
   }
@@ -56,8 +56,8 @@ static idem_status copy_header(idem_mcp_refusal *refusal, const idem__http_outco
   for (size_t i = 0; status == IDEM_OK && outcome->header && i < 16; i++) {
     const char *value = outcome->header(outcome->answer, name, i);
     if (!value) break;
-    status = idem__buf_put(&refusal->head, name, strlen(name) + 1);
-    if (status == IDEM_OK) status = idem__buf_put(&refusal->head, value, strlen(value) + 1);
+    status = idem_buf_put(&refusal->head, name, strlen(name) + 1);
+    if (status == IDEM_OK) status = idem_buf_put(&refusal->head, value, strlen(value) + 1);
   }
   return status;
 }
@@ -69,7 +69,7 @@ static idem_status copy_outcome(idem_mcp_refusal *refusal, const idem__http_outc
   for (size_t i = 0; status == IDEM_OK && i < sizeof names / sizeof *names; i++)
     status = copy_header(refusal, outcome, names[i]);
   size_t len = outcome->len < HEAD_BYTES ? outcome->len : HEAD_BYTES;
-  if (status == IDEM_OK && len) status = idem__buf_put(&refusal->body, outcome->body, len);
+  if (status == IDEM_OK && len) status = idem_buf_put(&refusal->body, outcome->body, len);
   if (status == IDEM_OK && outcome->type) {
     refusal->type = idem__strndup(&refusal->alloc, outcome->type, strlen(outcome->type));
     if (!refusal->type) status = IDEM_E_NOMEM;
@@ -165,10 +165,10 @@ static idem_mcp_refusal *new_refusal(idem__mcp_web *web, idem__http_post *post,
   refusal->status = outcome->http_status;
   refusal->count = idem__http_post_refusals(post);
   refusal->outdated = web->lines && idem__http_post_turn(post) <= web->lines_since;
-  idem__buf_init(&refusal->head, &refusal->alloc, HEAD_BYTES);
-  idem__buf_init(&refusal->body, &refusal->alloc, HEAD_BYTES);
+  idem_buf_init(&refusal->head, &refusal->alloc, HEAD_BYTES);
+  idem_buf_init(&refusal->body, &refusal->alloc, HEAD_BYTES);
   refusal->url = idem__strndup(&web->alloc, web->url, strlen(web->url));
-  idem__list_append(&web->refusals, &refusal->link);
+  idem_list_append(&web->refusals, &refusal->link);
   if (refusal->url && copy_outcome(refusal, outcome) == IDEM_OK) return refusal;
   free_refusal(refusal);
   return NULL;

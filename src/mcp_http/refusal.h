@@ -22,7 +22,7 @@ struct idem__mcp_web {
   unsigned renewals;
   idem__http_post *parked[IDEM__MCP_PARKED];
   size_t parked_count;
-  idem__list refusals;
+  idem_list refusals;
 };
 
 idem__http_verdict idem__mcp_refusal_begin(idem__mcp_web *web, idem__http_post *post,

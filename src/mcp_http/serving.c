@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Changes of the session that a notification made and the store has not confirmed. They outlive a serving that goes. */
+/* What came of a message that is not answered and the store has not confirmed: changes of the session, what was carried to
+ * another process. They outlive a serving that goes. */
 typedef struct unconfirmed {
   idem_alloc alloc;
   idem__mcp_serving *serving; /* NULL: nobody waits any more */
@@ -51,7 +52,10 @@ static void need_scopes(void *ctx, const char *scopes) {
 static void on_confirmed(idem_status status, void *user) {
   unconfirmed *these = user;
   idem__mcp_serving *serving = these->serving;
-  if (serving && status != IDEM_OK) serving->unavailable = true;
+  if (serving && status == IDEM_E_NOTFOUND)
+    serving->owner_gone = true;
+  else if (serving && status != IDEM_OK)
+    serving->unavailable = true;
   if (--these->changes) return;
   idem_alloc alloc = these->alloc;
   idem__free(&alloc, these);
@@ -60,19 +64,29 @@ static void on_confirmed(idem_status status, void *user) {
   idem__http_serving_heard(serving);
 }
 
-/* Without memory nothing is changed, and the client is told so. */
-static void change_unasked(idem__mcp_serving *serving, const idem__session_change *change) {
+void idem__serving_confirmed(const idem__store_answer *answer, void *user) {
+  on_confirmed(answer->status, user);
+}
+
+void *idem__serving_await(idem__mcp_serving *serving) {
   unconfirmed *these = serving->unconfirmed;
   if (!these) {
     these = idem__calloc(&serving->endpoint->alloc, sizeof *these);
     serving->unavailable |= !these;
-    if (!these) return;
+    if (!these) return NULL;
     *these = (unconfirmed){.alloc = serving->endpoint->alloc, .serving = serving};
     serving->unconfirmed = these;
   }
   these->changes++;
-  idem__http_session_change(serving->session, serving->endpoint->queue, change, on_confirmed,
-                            these);
+  return these;
+}
+
+/* Without memory nothing is changed, and the client is told so. */
+static void change_unasked(idem__mcp_serving *serving, const idem__session_change *change) {
+  void *these = idem__serving_await(serving);
+  if (these)
+    idem__http_session_change(serving->session, serving->endpoint->queue, change, on_confirmed,
+                              these);
 }
 
 /* A change that nobody asked about comes of a notification, which is acknowledged when the store has it: who goes on
@@ -137,7 +151,7 @@ static const idem__edge edge = {
 
 static void whose(const idem_conn *conn, idem__whose *out) {
   const idem__mcp_serving *serving =
-      IDEM__CONTAINER(idem__mcp_peer_of(conn), idem__mcp_serving, peer);
+      IDEM_CONTAINER(idem__mcp_peer_of(conn), idem__mcp_serving, peer);
   out->client = idem__mcp_peer_client(&serving->peer);
   out->session = serving->session ? serving->session->id : NULL;
 }
@@ -272,6 +286,12 @@ static void on_found_later(idem__http_session *session, idem_status status, void
   idem__http_serving_begin(serving, enter(serving, session, status));
 }
 
+static void give_up(void *at) {
+  idem__mcp_serving *serving = at;
+  stop_waiting(serving);
+  enter(serving, NULL, IDEM_E_CLOSED);
+}
+
 typedef struct found_now {
   idem__mcp_serving *serving;
   bool found;
@@ -366,28 +386,36 @@ static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal
   }
 }
 
-static void add_headers(void *at, idem__buf *out) {
+static void add_headers(void *at, idem_buf *out) {
   idem__mcp_serving *serving = at;
-  if (serving->unavailable || serving->status == 503) idem__buf_puts(out, "Retry-After: 1\r\n");
-  if (serving->replayed) idem__buf_puts(out, "Idempotency-Replayed: true\r\n");
+  if (serving->unavailable || serving->status == 503) idem_buf_puts(out, "Retry-After: 1\r\n");
+  if (serving->replayed) idem_buf_puts(out, "Idempotency-Replayed: true\r\n");
   if (serving->needed_scopes && serving->status == 403) {
     const idem_http_exchange *exchange = idem__http_serving_exchange(serving);
     const char *stem = idem__http_conn_challenge(idem__http_exchange_conn(exchange));
-    idem__buf_printf(out, "WWW-Authenticate: %s, error=\"insufficient_scope\", scope=\"%s\"\r\n",
-                     stem, serving->needed_scopes);
+    idem_buf_printf(out, "WWW-Authenticate: %s, error=\"insufficient_scope\", scope=\"%s\"\r\n",
+                    stem, serving->needed_scopes);
   }
   if (!serving->new_session) return;
-  idem__buf_printf(out, "Mcp-Session-Id: %s\r\n", serving->session->id);
+  idem_buf_printf(out, "Mcp-Session-Id: %s\r\n", serving->session->id);
 }
 
 /* Disconnecting is cancelling from 2026-07-28 on; before, who ended its input still wants its answer. */
 static bool input_end_cancels(void *at) { return ((const idem__mcp_serving *)at)->modern; }
+
+/* A stream that only tells ends with its result; any other may be taken up again where its session has kept it. */
+static bool end_unauthorized(void *at) {
+  idem__mcp_serving *serving = at;
+  idem__listeners_end(serving->endpoint->worker, serving->peer.conn);
+  return idem__mcp_serving_leave_stream(serving);
+}
 
 const idem__http_protocol idem__mcp_protocol = {
     .size = sizeof(idem__mcp_serving),
     .open = open_serving,
     .close = close_serving,
     .begin = begin_serving,
+    .give_up = give_up,
     .taken = take_leave_of_request,
     .end = end_serving,
     .status = answer_status,
@@ -401,26 +429,27 @@ const idem__http_protocol idem__mcp_protocol = {
     .input_end_cancels = input_end_cancels,
     .detached = idem__mcp_serving_detached,
     .orphaned = idem__mcp_serving_orphaned,
+    .unauthorized = end_unauthorized,
 };
 
 void idem_leave_stream(idem_request *request) {
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
   if (peer && peer->edge == &edge)
-    idem__mcp_serving_leave_stream(IDEM__CONTAINER(peer, idem__mcp_serving, peer));
+    idem__mcp_serving_leave_stream(IDEM_CONTAINER(peer, idem__mcp_serving, peer));
 }
 
 bool idem__mcp_principal(const idem_http_conn *conn, const idem_http_request *request,
                          char out[IDEM__PRINCIPAL]) {
   const char *told = idem__http_conn_principal(conn);
   idem__view token = idem__http_known_value(request, IDEM__H_AUTHORIZATION);
-  uint8_t digest[IDEM__SHA256_BYTES];
-  idem__sha256 sha;
+  uint8_t digest[IDEM_SHA256_BYTES];
+  idem_sha256 sha;
   out[0] = '\0';
   if (told) snprintf(out, IDEM__PRINCIPAL, "%s", told);
   if (told || !token.at) return false;
-  idem__sha256_init(&sha);
-  idem__sha256_add(&sha, token.at, token.len);
-  idem__sha256_end(&sha, digest);
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, token.at, token.len);
+  idem_sha256_end(&sha, digest);
   for (size_t i = 0; i < 2 * sizeof digest; i++)
     out[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 15];
   out[2 * sizeof digest] = '\0';

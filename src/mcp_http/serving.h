@@ -32,7 +32,7 @@ typedef struct idem__mcp_serving {
   size_t text_len;
   char *long_principal; /* one that does not fit; NULL: it does */
   char *needed_scopes;  /* that its token lacks; NULL: none */
-  char principal[2 * IDEM__SHA256_BYTES + 1];
+  char principal[2 * IDEM_SHA256_BYTES + 1];
 } idem__mcp_serving;
 
 /* siblings.c: answers to our questions and cancellations find the POST they are meant for, on whichever thread. */
@@ -42,24 +42,28 @@ extern const idem__conn_siblings idem__mcp_siblings;
 typedef enum idem__carry_end {
   IDEM__CARRY_NOBODY, /* it is nobody else's */
   IDEM__CARRY_SENT,
-  IDEM__CARRY_DEAD,
-  IDEM__CARRY_TOO_LARGE /* or no memory */
+  IDEM__CARRY_NO_ROOM
 } idem__carry_end;
-idem__carry_end idem__carry_response(idem__http_session *session, const idem__message *message);
-void idem__carry_cancel(idem__http_session *session, const idem__id *id);
+idem__carry_end idem__carry_response(idem__mcp_serving *serving, const idem__message *message);
+void idem__carry_cancel(idem__mcp_serving *serving, const idem__id *id);
+/* serving.c: a message that is not answered is acknowledged when what comes of it is known to be kept. NULL: no memory,
+ * and it is refused; else `confirmed` gets this, once. NOTFOUND: whom it was for has ended. */
+void *idem__serving_await(idem__mcp_serving *serving);
+void idem__serving_confirmed(const idem__store_answer *answer, void *user);
 /* siblings.c, for it: an answer as text; what came from another process. On any thread. */
-idem_status idem__carry_write(idem__buf *out, const idem__message *message);
+idem_status idem__carry_write(idem_buf *out, const idem__message *message);
 void idem__carried_answer(idem__http_session *session, uint64_t id, const char *text, size_t len);
 void idem__carried_cancel(idem__http_session *session, const idem__id *id);
 
 /* serving_stream.c: see idem__http_protocol. */
-idem__http_when idem__mcp_stream_begin(void *at, idem__buf *out);
+idem__http_when idem__mcp_stream_begin(void *at, idem_buf *out);
 idem__http_when idem__mcp_stream_event(void *at, const char *text, size_t len, bool last,
-                                       idem__buf *out);
+                                       idem_buf *out);
 bool idem__mcp_serving_outlives(void *at);
 void idem__mcp_serving_detached(void *at, bool detached);
 bool idem__mcp_serving_orphaned(void *at);
 /* The answer may be fetched later; the stream that waits for it is closed. */
-void idem__mcp_serving_leave_stream(idem__mcp_serving *serving);
+/* False: its client could not come back for what follows. */
+bool idem__mcp_serving_leave_stream(idem__mcp_serving *serving);
 
 #endif

@@ -5,10 +5,10 @@
 static bool is_resumable(const idem__mcp_serving *serving) { return serving->session != NULL; }
 
 /* An event without data, so that a client that loses the stream at once can come back. */
-static void write_first(const idem__mcp_serving *serving, idem__buf *out) {
+static void write_first(const idem__mcp_serving *serving, idem_buf *out) {
   if (!serving->stream) return; /* the session has ended: nobody will come back */
   if (!idem__revision_has(serving->session->legacy.revision, IDEM__R_PRIME_EVENT)) return;
-  idem__buf_printf(out, "id: %x-0\nretry: 500\ndata:\n\n", (unsigned)serving->stream);
+  idem_buf_printf(out, "id: %x-0\nretry: 500\ndata:\n\n", (unsigned)serving->stream);
 }
 
 /* Asks for a number; the store may give it at once, and then `*number` is it. */
@@ -21,9 +21,10 @@ static void on_number_now(uint32_t number, void *user) {
   *(number_now *)user = (number_now){.given = true, .number = number};
 }
 
-static void prepare_event(idem__mcp_serving *serving, number_now *now) {
+static void prepare_event(idem__mcp_serving *serving, uint32_t after, number_now *now) {
   serving->event = (idem__session_event){.session = serving->session,
                                          .queue = serving->endpoint->queue,
+                                         .after = after,
                                          .added = on_number_now,
                                          .user = now};
 }
@@ -31,18 +32,18 @@ static void prepare_event(idem__mcp_serving *serving, number_now *now) {
 static void on_stream_numbered(uint32_t number, void *user) {
   idem__mcp_serving *serving = user;
   char text[64];
-  idem__buf out;
-  idem__buf_fixed(&out, text, sizeof text);
+  idem_buf out;
+  idem_buf_fixed(&out, text, sizeof text);
   serving->stream = number;
   write_first(serving, &out);
   idem__http_serving_write(serving, out.data, out.len);
 }
 
-idem__http_when idem__mcp_stream_begin(void *at, idem__buf *out) {
+idem__http_when idem__mcp_stream_begin(void *at, idem_buf *out) {
   idem__mcp_serving *serving = at;
   number_now now = {.given = false};
   if (!is_resumable(serving)) return IDEM__HTTP_NOW;
-  prepare_event(serving, &now);
+  prepare_event(serving, 0, &now);
   idem__http_session_next_stream(&serving->event);
   serving->event.added = on_stream_numbered;
   serving->event.user = serving;
@@ -53,7 +54,7 @@ idem__http_when idem__mcp_stream_begin(void *at, idem__buf *out) {
 }
 
 /* Where nobody is there to read it, whoever has come back is told. */
-static idem__http_when write_numbered(idem__mcp_serving *serving, uint32_t number, idem__buf *out) {
+static idem__http_when write_numbered(idem__mcp_serving *serving, uint32_t number, idem_buf *out) {
   idem_status status =
       idem__session_event_write(out, serving->stream, number, serving->text, serving->text_len);
   if (!idem__http_serving_exchange(serving)) idem__server_wake(serving->endpoint->worker->server);
@@ -63,16 +64,16 @@ static idem__http_when write_numbered(idem__mcp_serving *serving, uint32_t numbe
 
 static void on_event_numbered(uint32_t number, void *user) {
   idem__mcp_serving *serving = user;
-  idem__buf out;
-  idem__buf_init(&out, &serving->endpoint->alloc,
-                 2 * idem__answer_bytes(serving->endpoint->worker->server));
+  idem_buf out;
+  idem_buf_init(&out, &serving->endpoint->alloc,
+                2 * idem__answer_bytes(serving->endpoint->worker->server));
   bool written = write_numbered(serving, number, &out) == IDEM__HTTP_NOW;
   idem__http_serving_write(serving, out.data, written ? out.len : 0);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 idem__http_when idem__mcp_stream_event(void *at, const char *text, size_t len, bool last,
-                                       idem__buf *out) {
+                                       idem_buf *out) {
   idem__mcp_serving *serving = at;
   number_now now = {.given = false};
   if (!is_resumable(serving) || !serving->stream) {
@@ -81,7 +82,7 @@ idem__http_when idem__mcp_stream_event(void *at, const char *text, size_t len, b
   }
   serving->text = text;
   serving->text_len = len;
-  prepare_event(serving, &now);
+  prepare_event(serving, serving->event.after, &now);
   idem__http_session_add(&serving->event, serving->stream, text, len, last);
   serving->event.added = on_event_numbered;
   serving->event.user = serving;
@@ -105,9 +106,11 @@ bool idem__mcp_serving_orphaned(void *at) {
   return serving->session && serving->session->ended;
 }
 
-void idem__mcp_serving_leave_stream(idem__mcp_serving *serving) {
+bool idem__mcp_serving_leave_stream(idem__mcp_serving *serving) {
   /* Before 2025-11-25 a stream does not begin with an event: there is nothing to come back after yet. */
   bool primed = is_resumable(serving) &&
                 idem__revision_has(serving->session->legacy.revision, IDEM__R_PRIME_EVENT);
-  if (primed || serving->numbered) idem__http_serving_leave(serving);
+  bool may = idem__http_serving_exchange(serving) && (primed || serving->numbered);
+  if (may) idem__http_serving_leave(serving);
+  return may;
 }

@@ -18,13 +18,13 @@ bool idem__session_table_stateless(const idem__session_table *table) {
 
 void idem__session_table_join(idem__session_table *table, idem__mcp_endpoint *endpoint) {
   idem__session_table_lock(table);
-  idem__list_append(&table->endpoints, &endpoint->link);
+  idem_list_append(&table->endpoints, &endpoint->link);
   idem__session_table_unlock(table);
 }
 
 void idem__session_table_leave(idem__session_table *table, idem__mcp_endpoint *endpoint) {
   idem__session_table_lock(table);
-  idem__list_remove(&endpoint->link);
+  idem_list_remove(&endpoint->link);
   idem__session_table_unlock(table);
 }
 
@@ -51,7 +51,7 @@ idem__store_op idem__http_session_op(const idem__http_session *session, idem__st
 /* With the lock held. */
 void idem__http_session_hold(idem__http_session *session) {
   session->refs++;
-  idem__list_leave(&session->idle);
+  idem_list_leave(&session->idle);
 }
 
 /* With the lock held: nobody but the table and those without a peer hold it. */
@@ -59,11 +59,31 @@ static bool is_unused(const idem__http_session *session) {
   return session->refs == 1 + session->detached;
 }
 
+/* With the lock held. What only this process knows: a change on its way, somebody without a peer, that a stream was open once. */
+static bool can_be_found_again(const idem__http_session *session) {
+  return session->refs == 1 && !session->busy && !session->had_stream;
+}
+
+/* With the lock held: a node need not remember every session of a store that has them all. One that must stay goes to the end, so that it is
+ * not in the way. */
+static void spare_images(idem__session_table *table, const idem__http_session *but) {
+  if (table->store->kind->immediate || table->by_id.count <= table->opts.max_images) return;
+  idem__http_session *oldest = IDEM_CONTAINER(table->idle.next, idem__http_session, idle);
+  if (oldest == but) return;
+  if (can_be_found_again(oldest)) {
+    idem__http_session_forget(oldest);
+    return;
+  }
+  idem_list_remove(&oldest->idle);
+  idem_list_append(&table->idle, &oldest->idle);
+}
+
 /* With the lock held, after its users have changed. True: nobody uses it any more. */
 static bool look_whether_idle(idem__http_session *session) {
   bool idle = is_unused(session) && !session->ended;
-  idem__list_leave(&session->idle);
-  if (idle) idem__list_append(&session->table->idle, &session->idle);
+  idem_list_leave(&session->idle);
+  if (idle) idem_list_append(&session->table->idle, &session->idle);
+  if (idle) spare_images(session->table, session);
   return idle;
 }
 
@@ -79,9 +99,9 @@ void idem__http_session_forget(idem__http_session *session) {
   if (session->ended) return;
   session->ended = true;
   if (atomic_load(&session->under_way)) atomic_fetch_add(&session->table->orphans, 1);
-  idem__map_remove(&session->table->by_id, session->id, IDEM__SESSION_ID);
-  idem__list_remove(&session->link);
-  idem__list_leave(&session->idle);
+  idem_map_remove(&session->table->by_id, session->id, IDEM__SESSION_ID);
+  idem_list_remove(&session->link);
+  idem_list_leave(&session->idle);
   idem__metrics_add(session->table->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
   release(session);
 }
@@ -164,15 +184,18 @@ void idem__http_session_busy(idem__http_session *session, bool begin) {
 
 /* With the lock held: what somebody else's change means for the image, if there is one. True: its open
  * streams must hear of it. Of our own we know. */
-static bool note_change(idem__session_table *table, const idem__store_change *change,
-                        bool *behind) {
-  idem__http_session *session = idem__map_get(&table->by_id, change->name, change->name_len);
+static bool note_change(idem__session_table *table, const idem__store_change *change, bool *behind,
+                        bool *away) {
+  idem__http_session *session = idem_map_get(&table->by_id, change->name, change->name_len);
   if (!session) return false;
   bool ours = session->busy && table->store->kind->immediate; /* else it may be anybody's */
   bool wake = session->get_streams && !ours;
   bool asking = atomic_load(&session->under_way) > 0;
-  *behind = change->event == IDEM__STORE_WAS_PUT && wake && change->version > session->version;
+  bool newer = change->event == IDEM__STORE_WAS_PUT && change->version > session->version;
+  *behind = newer && wake;
+  *away = newer && !ours && session->had_stream && !session->get_streams;
   if (*behind) session->behind = true;
+  if (*behind || *away) session->unsure = true;
   if (change->event == IDEM__STORE_WAS_APPENDED) atomic_fetch_add(&session->news, 1);
   if (change->event == IDEM__STORE_WAS_REMOVED || change->event == IDEM__STORE_WAS_EXPIRED)
     idem__http_session_forget(session); /* may be the last to hold it */
@@ -191,13 +214,47 @@ static void reload(idem__session_table *table, const char *id) {
   idem__http_session_load(&finding);
 }
 
+/* One without a stream has nobody who would ask: whose notifications we keep must be known all the same. */
+typedef struct reloading {
+  idem_alloc alloc;
+  idem__session_finding finding;
+} reloading;
+
+static void on_reloaded_there(idem__http_session *session, idem_status status, void *user) {
+  reloading *self = user;
+  idem_alloc alloc = self->alloc;
+  on_reloaded(session, status, NULL);
+  idem__free(&alloc, self);
+}
+
+static void reload_there(idem__mcp_endpoint *endpoint, void *arg) {
+  reloading *self = arg;
+  if (endpoint) {
+    self->finding.queue = endpoint->queue;
+    idem__http_session_load(&self->finding);
+  } else {
+    on_reloaded_there(NULL, IDEM_E_CLOSED, self);
+  }
+}
+
+static void reload_later(idem__session_table *table, const char *id) {
+  reloading *self = idem__calloc(&table->alloc, sizeof *self);
+  if (!self) return; /* what it misses or hears twice is a hint */
+  self->alloc = table->alloc;
+  self->finding = (idem__session_finding){.table = table, .found = on_reloaded_there, .user = self};
+  memcpy(self->finding.id, id, IDEM__SESSION_ID);
+  if (idem__session_table_post(table, reload_there, self) != IDEM_OK)
+    idem__free(&table->alloc, self);
+}
+
 static void on_change(const idem__store_change *change, void *user) {
   idem__session_table *table = user;
-  bool behind = false;
+  bool behind = false, away = false, immediate = table->store->kind->immediate;
   idem__session_table_lock(table);
-  bool wake = note_change(table, change, &behind);
+  bool wake = note_change(table, change, &behind, &away);
   idem__session_table_unlock(table);
-  if (behind && table->store->kind->immediate) reload(table, change->name);
+  if ((behind || away) && immediate) reload(table, change->name);
+  if (away && !immediate) reload_later(table, change->name);
   if (wake) idem__server_wake(table->opts.server);
 }
 
@@ -210,19 +267,23 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   table->opts = *opts;
   if (!table->opts.max_sessions) table->opts.max_sessions = 10000;
   if (!table->opts.session_idle_ms) table->opts.session_idle_ms = 1800000;
+  if (!table->opts.max_images) table->opts.max_images = 8192;
   if (!table->opts.log_bytes) table->opts.log_bytes = (size_t)256 << 10;
   idem__lock_init(&table->lock);
-  idem__map_init(&table->by_id, &table->alloc, idem__router_seed(opts->server->router));
-  idem__map_init(&table->sse_lines, &table->alloc, table->by_id.seed);
-  idem__list_init(&table->sessions);
-  idem__list_init(&table->idle);
-  idem__list_init(&table->endpoints);
+  idem_map_init(&table->by_id, &table->alloc, idem__router_seed(opts->server->router));
+  idem_map_init(&table->sse_lines, &table->alloc, table->by_id.seed);
+  idem_list_init(&table->sessions);
+  idem_list_init(&table->idle);
+  idem_list_init(&table->endpoints);
   table->store = idem__store_ref(opts->server->store);
   idem_status status =
       idem__store_watch(table->store, IDEM__STORE_SESSIONS, on_change, table, &table->watcher);
   if (status == IDEM_OK)
     status = idem__store_watch(table->store, IDEM__STORE_NEWS, idem__carry_on_news, table,
                                &table->carried);
+  if (status == IDEM_OK)
+    status = idem__store_watch(table->store, IDEM__STORE_LETTERS, idem__letters_on_change, table,
+                               &table->letters);
   if (status != IDEM_OK) {
     idem__session_table_free(table);
     return status;
@@ -236,11 +297,12 @@ void idem__session_table_free(idem__session_table *table) {
   if (!table) return;
   idem__store_unwatch(table->store, table->watcher);
   idem__store_unwatch(table->store, table->carried);
-  while (!idem__list_empty(&table->sessions)) {
-    idem__http_session_forget(IDEM__CONTAINER(table->sessions.next, idem__http_session, link));
+  idem__store_unwatch(table->store, table->letters);
+  while (!idem_list_empty(&table->sessions)) {
+    idem__http_session_forget(IDEM_CONTAINER(table->sessions.next, idem__http_session, link));
   }
-  idem__map_deinit(&table->by_id);
-  idem__map_deinit(&table->sse_lines);
+  idem_map_deinit(&table->by_id);
+  idem_map_deinit(&table->sse_lines);
   idem__store_unref(table->store);
   idem_alloc alloc = table->alloc;
   idem__free(&alloc, table);

@@ -80,9 +80,9 @@ static void on_put(const idem__store_answer *answer, void *user) {
 static void try_change(changing *one) {
   idem__http_session *session = one->session;
   idem__session_table *table = session->table;
-  idem__buf text;
+  idem_buf text;
   idem__store_op op = idem__http_session_op(session, IDEM__STORE_PUT);
-  idem__buf_init(&text, &table->alloc, IDEM__RECORD_BYTES);
+  idem_buf_init(&text, &table->alloc, IDEM__RECORD_BYTES);
   idem__session_table_lock(table);
   idem_status status = idem__session_apply(&session->legacy, &one->change,
                                            table->opts.server->opts.max_subscriptions);
@@ -100,7 +100,7 @@ static void try_change(changing *one) {
     idem__store_submit(table->store, one->queue, &op, NULL);
   else
     give_back(one, status);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 void idem__http_session_change(idem__http_session *session, idem__store_queue *queue,
@@ -183,8 +183,8 @@ static bool evict(idem__session_opening *opening) {
   idem__session_table *table = opening->session->table;
   idem__http_session *oldest = NULL;
   idem__session_table_lock(table);
-  if (!idem__list_empty(&table->idle)) {
-    oldest = IDEM__CONTAINER(table->idle.next, idem__http_session, idle);
+  if (!idem_list_empty(&table->idle)) {
+    oldest = IDEM_CONTAINER(table->idle.next, idem__http_session, idle);
     idem__http_session_hold(oldest);
   }
   idem__session_table_unlock(table);
@@ -213,9 +213,9 @@ static void on_written(const idem__store_answer *answer, void *user) {
 
 static void put_record(idem__session_opening *opening) {
   idem__session_table *table = opening->session->table;
-  idem__buf text;
+  idem_buf text;
   idem__store_op op = idem__http_session_op(opening->session, IDEM__STORE_PUT);
-  idem__buf_init(&text, &table->alloc, IDEM__RECORD_BYTES);
+  idem_buf_init(&text, &table->alloc, IDEM__RECORD_BYTES);
   idem_status status = idem__record_write(opening->session, &text);
   op.bytes = text.data;
   op.len = text.len;
@@ -228,7 +228,7 @@ static void put_record(idem__session_opening *opening) {
     idem__store_submit(table->store, opening->queue, &op, NULL);
   else
     end_opening(opening, NULL, status);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 void idem__http_session_open(const idem__session_first *first, idem__session_opened done,

@@ -9,11 +9,11 @@
 /* With the lock held. Two threads may have loaded the same: the first image is the one. */
 idem__http_session *idem__session_table_take_in(idem__session_table *table,
                                                 idem__http_session *fresh) {
-  idem__http_session *known = idem__map_get(&table->by_id, fresh->id, IDEM__SESSION_ID);
+  idem__http_session *known = idem_map_get(&table->by_id, fresh->id, IDEM__SESSION_ID);
   if (known) return known;
   fresh->refs = 1;
-  if (idem__map_put(&table->by_id, fresh->id, IDEM__SESSION_ID, fresh) != IDEM_OK) return NULL;
-  idem__list_append(&table->sessions, &fresh->link);
+  if (idem_map_put(&table->by_id, fresh->id, IDEM__SESSION_ID, fresh) != IDEM_OK) return NULL;
+  idem_list_append(&table->sessions, &fresh->link);
   idem__metrics_add(table->opts.metrics, IDEM__M_SESSIONS_OPENED, 1);
   return fresh;
 }
@@ -31,12 +31,20 @@ static idem_status make_image(idem__session_table *table, const char *id,
   return *out ? IDEM_OK : IDEM_E_NOMEM;
 }
 
+/* With the lock held: the image is as the record. True: there was news before that was known, which is ours to tell. */
+static bool settle(idem__http_session *session, uint64_t version) {
+  if (session->version > version) return false; /* read before somebody's last change */
+  bool missed = session->missed && idem__http_session_is_told_here(session);
+  session->unsure = session->missed = false;
+  return missed;
+}
+
 /* Makes the image what the record is now, or an image where there was none; counted. */
 static idem_status show_record(idem__session_table *table, const char *id,
                                const idem__store_answer *record, idem__http_session **out) {
   idem_status status = IDEM_OK;
   idem__session_table_lock(table);
-  idem__http_session *session = idem__map_get(&table->by_id, id, IDEM__SESSION_ID);
+  idem__http_session *session = idem_map_get(&table->by_id, id, IDEM__SESSION_ID);
   if (!session) {
     status = make_image(table, id, record, &session);
   } else if (session->version < record->version &&
@@ -44,7 +52,9 @@ static idem_status show_record(idem__session_table *table, const char *id,
     session->version = record->version;
   }
   if (status == IDEM_OK) idem__http_session_hold(session);
+  bool missed = status == IDEM_OK && settle(session, record->version);
   idem__session_table_unlock(table);
+  if (missed) idem__http_session_remind(session);
   *out = session;
   return status;
 }
@@ -52,8 +62,10 @@ static idem_status show_record(idem__session_table *table, const char *id,
 /* The image, if it shows this version; counted. */
 static idem__http_session *current(idem__session_table *table, const char *id, uint64_t version) {
   idem__session_table_lock(table);
-  idem__http_session *session = idem__map_get(&table->by_id, id, IDEM__SESSION_ID);
+  idem__http_session *session = idem_map_get(&table->by_id, id, IDEM__SESSION_ID);
   if (session && session->version < version && !session->busy) session = NULL;
+  if (session && session->unsure && !session->busy)
+    session = NULL; /* it is read, so that it is no longer */
   if (session) idem__http_session_hold(session);
   idem__session_table_unlock(table);
   return session;

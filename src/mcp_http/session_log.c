@@ -5,13 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ADDING_TRIES 4u
+
 /* Before each event's text: its stream, and whether it is that stream's last. */
 typedef struct event_head {
   uint32_t stream;
   uint32_t last;
 } event_head;
 
-static idem_status write_event(idem__buf *out, uint32_t stream, uint32_t sequence, const char *text,
+static idem_status write_event(idem_buf *out, uint32_t stream, uint32_t sequence, const char *text,
                                size_t len) {
   char id[32];
   snprintf(id, sizeof id, "%x-%x", (unsigned)stream, (unsigned)sequence);
@@ -20,7 +22,7 @@ static idem_status write_event(idem__buf *out, uint32_t stream, uint32_t sequenc
 
 /* ---------------------------------------------------------------- appending */
 
-static idem__store_op append_op(const idem__http_session *session, const idem__buf *entry) {
+static idem__store_op append_op(const idem__http_session *session, const idem_buf *entry) {
   idem__store_op op = idem__http_session_op(session, IDEM__STORE_APPEND);
   op.bytes = entry->data;
   op.len = entry->len;
@@ -28,54 +30,109 @@ static idem__store_op append_op(const idem__http_session *session, const idem__b
   return op;
 }
 
-static idem_status write_entry(idem__buf *entry, const event_head *head, const char *text,
+static idem_status write_entry(idem_buf *entry, const event_head *head, const char *text,
                                size_t len) {
-  idem_status status = idem__buf_put(entry, head, sizeof *head);
-  return status == IDEM_OK ? idem__buf_put(entry, text, len) : status;
+  idem_status status = idem_buf_put(entry, head, sizeof *head);
+  return status == IDEM_OK ? idem_buf_put(entry, text, len) : status;
 }
 
 /* Nobody waits for its number. Of what an immediate store is told its watchers need not tell us. */
 static void append(idem__http_session *session, const event_head *head, const char *text,
                    size_t len) {
-  idem__buf entry;
+  idem_buf entry;
   bool immediate = session->table->store->kind->immediate;
-  idem__buf_init(&entry, &session->table->alloc, sizeof *head + len);
+  idem_buf_init(&entry, &session->table->alloc, sizeof *head + len);
   if (write_entry(&entry, head, text, len) == IDEM_OK) {
     idem__store_op op = append_op(session, &entry);
     if (immediate) idem__http_session_busy(session, true);
     idem__store_run(session->table->store, &op);
     if (immediate) idem__http_session_busy(session, false);
   }
-  idem__buf_deinit(&entry);
+  idem_buf_deinit(&entry);
 }
 
 void idem__http_session_keep(idem__http_session *session, const char *text, size_t len) {
   append(session, &(event_head){.stream = 0}, text, len);
 }
 
-/* An event has no number where the session is gone, or there is no memory, or nobody heard of it. */
-static void on_appended(const idem__store_answer *answer, void *user) {
-  idem__session_event *event = user;
+/* An event has no number where the session is gone, or there is no memory, or the store does not come back in time. */
+static void end_adding(idem__session_event *event, uint32_t number) {
   idem__http_session_busy(event->session, false);
-  event->added((uint32_t)answer->number, event->user);
+  if (number) event->after = number;
+  event->added(number, event->user);
 }
 
-void idem__http_session_add(idem__session_event *event, uint32_t stream, const char *text,
-                            size_t len, bool last) {
+static void append_event(idem__session_event *event);
+
+/* What the log has of its stream behind the last is this one: they are added one by one. */
+static bool find_event(const idem__store_item *item, void *user) {
+  idem__session_event *event = user;
+  event_head head;
+  if (item->len < sizeof head) return true;
+  memcpy(&head, item->bytes, sizeof head);
+  if (head.stream == event->stream) event->found = (uint32_t)item->number;
+  return !event->found;
+}
+
+static void look_for_event(idem__session_event *event);
+
+static void on_looked(const idem__store_answer *answer, void *user) {
+  idem__session_event *event = user;
+  if (answer->status == IDEM_OK && !event->found)
+    append_event(event);
+  else if (answer->status == IDEM_OK || answer->status == IDEM_E_NOTFOUND)
+    end_adding(event, event->found);
+  else
+    look_for_event(event);
+}
+
+/* Nobody knows whether it is kept; without it whoever comes back would miss it, with two of it see it twice. A store whose connection broke
+ * has each operation wait for a while. */
+static void look_for_event(idem__session_event *event) {
+  idem__store_op op = idem__http_session_op(event->session, IDEM__STORE_READ);
+  if (++event->tries > ADDING_TRIES) {
+    end_adding(event, 0);
+    return;
+  }
+  op.after = event->after;
+  op.each = find_event;
+  op.done = on_looked;
+  op.user = event;
+  idem__store_submit(event->session->table->store, event->queue, &op, &event->pending);
+}
+
+static void on_appended(const idem__store_answer *answer, void *user) {
+  bool unknown = answer->status == IDEM_E_SYS || answer->status == IDEM_E_TIMEOUT;
+  if (unknown)
+    look_for_event(user);
+  else
+    end_adding(user, (uint32_t)answer->number);
+}
+
+static void append_event(idem__session_event *event) {
   idem__http_session *session = event->session;
-  event_head head = {.stream = stream, .last = last};
-  idem__buf entry;
-  idem__buf_init(&entry, &session->table->alloc, sizeof head + len);
-  idem__http_session_busy(session, true);
-  if (write_entry(&entry, &head, text, len) == IDEM_OK) {
+  event_head head = {.stream = event->stream, .last = event->last};
+  idem_buf entry;
+  idem_buf_init(&entry, &session->table->alloc, sizeof head + event->len);
+  if (write_entry(&entry, &head, event->text, event->len) == IDEM_OK) {
     idem__store_op op = append_op(session, &entry);
     op.done = on_appended;
     op.user = event;
     idem__store_submit(session->table->store, event->queue, &op, &event->pending);
   } else {
-    on_appended(&(idem__store_answer){.status = IDEM_E_NOMEM}, event);
+    end_adding(event, 0);
   }
-  idem__buf_deinit(&entry);
+  idem_buf_deinit(&entry);
+}
+
+void idem__http_session_add(idem__session_event *event, uint32_t stream, const char *text,
+                            size_t len, bool last) {
+  event->stream = stream;
+  event->text = text;
+  event->len = len;
+  event->last = last;
+  idem__http_session_busy(event->session, true);
+  append_event(event);
 }
 
 void idem__session_event_forget(idem__session_event *event) {
@@ -85,7 +142,7 @@ void idem__session_event_forget(idem__session_event *event) {
   idem__http_session_busy(event->session, false);
 }
 
-idem_status idem__session_event_write(idem__buf *out, uint32_t stream, uint32_t number,
+idem_status idem__session_event_write(idem_buf *out, uint32_t stream, uint32_t number,
                                       const char *text, size_t len) {
   /* Without a number there is nothing to come back to, but who is here shall have it. */
   if (!number) return idem__sse_put_event(out, "message", NULL, text, len);
@@ -150,28 +207,43 @@ typedef struct handful {
   size_t count;
 } handful;
 
-static bool misses(const idem__http_session *session, const idem__mcp_news *news) {
+/* One of all nodes tells a session: where it listens, or listened last. */
+bool idem__http_session_is_told_here(const idem__http_session *session) {
+  const char *listener = session->legacy.listener;
+  const idem_server *server = session->table->opts.server;
+  return !idem__node_number(server) || !listener[0] || idem__node_is_own(server, listener);
+}
+
+bool idem__http_session_takes(idem__http_session *session, const idem__mcp_news *news) {
+  if (!idem__http_session_is_told_here(session)) return false;
+  bool wanted = idem__session_wants(&session->legacy, news);
+  if (!wanted && session->unsure) session->missed = true;
+  return wanted;
+}
+
+static bool misses(idem__http_session *session, const idem__mcp_news *news) {
   if (!session->had_stream || session->get_streams) return false;
-  if (!news->uri && !news->session && news->level < 0) return true;
-  return idem__session_wants(&session->legacy, news);
+  bool for_all = !news->uri && !news->session && news->level < 0;
+  return for_all ? idem__http_session_is_told_here(session)
+                 : idem__http_session_takes(session, news);
 }
 
 /* Looks at a handful of sessions, from the mark on, and moves the mark behind them; true: there are
  * more. Those that miss a notification are counted: the lock is not held while it is kept. */
-static bool gather(idem__session_table *table, idem__list *mark, const idem__mcp_news *news,
+static bool gather(idem__session_table *table, idem_list *mark, const idem__mcp_news *news,
                    handful *found) {
   idem__session_table_lock(table);
-  idem__list *at = mark->next;
-  idem__list_remove(mark);
+  idem_list *at = mark->next;
+  idem_list_remove(mark);
   found->count = 0;
   for (size_t i = 0; i < HANDFUL && at != &table->sessions; i++, at = at->next) {
-    idem__http_session *session = IDEM__CONTAINER(at, idem__http_session, link);
+    idem__http_session *session = IDEM_CONTAINER(at, idem__http_session, link);
     if (!misses(session, news)) continue;
     idem__http_session_hold(session);
     found->sessions[found->count++] = session;
   }
   bool more = at != &table->sessions;
-  if (more) idem__list_append(at, mark);
+  if (more) idem_list_append(at, mark);
   idem__session_table_unlock(table);
   return more;
 }
@@ -179,11 +251,11 @@ static bool gather(idem__session_table *table, idem__list *mark, const idem__mcp
 /* The mark stands in the list of sessions as one that misses nothing. */
 static void keep_for_all(idem__session_table *table, const idem__mcp_news *news, const char *text,
                          size_t len) {
-  idem__http_session mark = {.table = table};
+  idem__http_session mark = {.table = table}; /* which never had a stream */
   event_head head = {.stream = 0};
   handful found;
   idem__session_table_lock(table);
-  idem__list_append(table->sessions.next, &mark.link);
+  idem_list_append(table->sessions.next, &mark.link);
   idem__session_table_unlock(table);
   for (bool more = true; more;) {
     more = gather(table, &mark.link, news, &found);

@@ -13,8 +13,8 @@ idem__http_session *idem__http_session_new(idem__session_table *table, const cha
   idem__http_session *session = idem__calloc(&table->alloc, sizeof *session);
   if (!session) return NULL;
   session->table = table;
-  idem__list_init(&session->link);
-  idem__list_init(&session->idle);
+  idem_list_init(&session->link);
+  idem_list_init(&session->idle);
   idem__in_flight_init(session);
   session->principal = idem__strndup(&table->alloc, principal, strlen(principal));
   idem_status status =
@@ -35,15 +35,15 @@ void idem__http_session_destroy(idem__http_session *session) {
 
 /* ----------------------------------------------------------------- writing */
 
-static void write_subscriptions(const idem__map *subscriptions, idem__writer *writer) {
+static void write_subscriptions(const idem_map *subscriptions, idem__writer *writer) {
   size_t at = 0;
   idem__write_key(writer, "subscriptions");
   idem__write_array(writer);
-  for (const char *uri; (uri = idem__map_next(subscriptions, &at));) idem__write_text(writer, uri);
+  for (const char *uri; (uri = idem_map_next(subscriptions, &at));) idem__write_text(writer, uri);
   idem__write_array_end(writer);
 }
 
-idem_status idem__record_write(const idem__http_session *session, idem__buf *out) {
+idem_status idem__record_write(const idem__http_session *session, idem_buf *out) {
   const idem__mcp_session *legacy = &session->legacy;
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
@@ -51,6 +51,7 @@ idem_status idem__record_write(const idem__http_session *session, idem__buf *out
   idem__write_member_text(&writer, "revision", legacy->revision->date);
   idem__write_member_bool(&writer, "initialized", atomic_load(&legacy->initialized));
   idem__write_member_int(&writer, "level", atomic_load(&legacy->log_level));
+  if (legacy->listener[0]) idem__write_member_text(&writer, "listener", legacy->listener);
   if (legacy->subscriptions.count) write_subscriptions(&legacy->subscriptions, &writer);
   idem__write_member_value(&writer, "hello", yyjson_doc_get_root(legacy->hello->doc));
   idem__write_object_end(&writer);
@@ -61,12 +62,14 @@ idem_status idem__record_write(const idem__http_session *session, idem__buf *out
 
 /* Takes over what may have changed; who asked for what is as the record says. */
 static idem_status take_over(idem__mcp_session *legacy, yyjson_val *root) {
-  yyjson_val *level = yyjson_obj_get(root, "level");
-  idem__map old = legacy->subscriptions;
+  yyjson_val *level = yyjson_obj_get(root, "level"), *listener = yyjson_obj_get(root, "listener");
+  idem_map old = legacy->subscriptions;
   idem_status status = IDEM_OK;
   atomic_store(&legacy->initialized, yyjson_is_true(yyjson_obj_get(root, "initialized")));
   if (yyjson_is_int(level)) atomic_store(&legacy->log_level, (int)yyjson_get_sint(level));
-  idem__map_init(&legacy->subscriptions, &legacy->alloc, old.seed);
+  if (yyjson_get_len(listener) == IDEM__NODE_ID && yyjson_is_str(listener))
+    memcpy(legacy->listener, yyjson_get_str(listener), IDEM__NODE_ID);
+  idem_map_init(&legacy->subscriptions, &legacy->alloc, old.seed);
   legacy->subscribed_bytes = 0;
   yyjson_arr_iter iter = yyjson_arr_iter_with(yyjson_obj_get(root, "subscriptions"));
   for (yyjson_val *uri; status == IDEM_OK && (uri = yyjson_arr_iter_next(&iter));) {
@@ -76,8 +79,8 @@ static idem_status take_over(idem__mcp_session *legacy, yyjson_val *root) {
     if (change.uri) status = idem__session_apply(legacy, &change, MOST_SUBSCRIPTIONS);
   }
   size_t at = 0;
-  for (char *uri; (uri = idem__map_next(&old, &at));) idem__free(&legacy->alloc, uri);
-  idem__map_deinit(&old);
+  for (char *uri; (uri = idem_map_next(&old, &at));) idem__free(&legacy->alloc, uri);
+  idem_map_deinit(&old);
   return status;
 }
 

@@ -34,7 +34,7 @@ static void deliver_carried(void *arg) {
   free_carried(answer);
 }
 
-idem_status idem__carry_write(idem__buf *out, const idem__message *message) {
+idem_status idem__carry_write(idem_buf *out, const idem__message *message) {
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "jsonrpc", "2.0");
@@ -78,21 +78,20 @@ void idem__carried_answer(idem__http_session *session, uint64_t id, const char *
 
 /* To another process, which asked; true: it is done with. */
 static bool carry_far(idem__mcp_serving *serving, const idem__message *message) {
-  idem__carry_end end = idem__carry_response(serving->session, message);
-  serving->owner_gone = end == IDEM__CARRY_DEAD;
-  serving->unavailable |= end == IDEM__CARRY_TOO_LARGE;
+  idem__carry_end end = idem__carry_response(serving, message);
+  serving->unavailable |= end == IDEM__CARRY_NO_ROOM;
   return end != IDEM__CARRY_NOBODY;
 }
 
 static bool carry(idem__mcp_serving *serving, const idem__message *message) {
   const idem_alloc *alloc = &serving->endpoint->alloc;
-  idem__buf text;
-  idem__buf_init(&text, alloc, idem__answer_bytes(serving->endpoint->worker->server));
+  idem_buf text;
+  idem_buf_init(&text, alloc, idem__answer_bytes(serving->endpoint->worker->server));
   carried *answer =
       idem__carry_write(&text, message) == IDEM_OK
           ? new_carried(serving->session, (uint64_t)message->id.integer, text.data, text.len)
           : NULL;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   if (!answer) return false;
   bool sent = send_to_post(answer);
   if (!sent) free_carried(answer);
@@ -101,7 +100,7 @@ static bool carry(idem__mcp_serving *serving, const idem__message *message) {
 
 /* The client answers a question of ours: it goes to whoever asked it, on whichever thread. */
 static bool on_response(idem_conn *conn, const idem__message *message) {
-  idem__mcp_serving *serving = IDEM__CONTAINER(idem__mcp_peer_of(conn), idem__mcp_serving, peer);
+  idem__mcp_serving *serving = IDEM_CONTAINER(idem__mcp_peer_of(conn), idem__mcp_serving, peer);
   if (!serving->session || message->id.kind != IDEM__ID_INTEGER) return false;
   idem__in_flight_lock(serving->session);
   const idem__session_post *post =
@@ -144,7 +143,7 @@ static void free_key(id_key *key) {
 /* With the lock held: the idem__mcp_serving of this session, on any thread, that has the id in flight. */
 static idem__mcp_serving *find_claim(const idem__http_session *session, const id_key *key) {
   idem__session_post *holder = idem__claim_holder(session, key->at, key->len);
-  return holder ? IDEM__CONTAINER(holder, idem__mcp_serving, post) : NULL;
+  return holder ? IDEM_CONTAINER(holder, idem__mcp_serving, post) : NULL;
 }
 
 /* This thread's idem__mcp_serving of a session that owes an answer to an id; NULL: none. It stays: it is ours. */
@@ -213,7 +212,7 @@ void idem__carried_cancel(idem__http_session *session, const idem__id *id) {
 
 /* Ids are a session's, but each POST has a conn of its own, and they may be on several threads. */
 static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel) {
-  idem__mcp_serving *serving = IDEM__CONTAINER(idem__mcp_peer_of(conn), idem__mcp_serving, peer);
+  idem__mcp_serving *serving = IDEM_CONTAINER(idem__mcp_peer_of(conn), idem__mcp_serving, peer);
   id_key key;
   if (!serving->session || !make_key(serving->session, id, &key)) return false;
   idem__in_flight_lock(serving->session);
@@ -226,7 +225,7 @@ static bool in_flight_elsewhere(idem_conn *conn, const idem__id *id, bool cancel
   free_key(&key);
   /* One of our own thread does not go away meanwhile. */
   if (other && cancel && !far) cancel_serving(other, id);
-  if (!other && cancel) idem__carry_cancel(serving->session, id);
+  if (!other && cancel) idem__carry_cancel(serving, id);
   return other != NULL;
 }
 

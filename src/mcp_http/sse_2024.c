@@ -1,14 +1,20 @@
 /* sse_2024.c - the transport of 2024-11-05: a GET holds an event stream open whose first event says
  * where to post; what is posted there is answered on the stream. One conn of the engine a stream, on
- * the thread of the GET; posts may come in on any. See docs/guide/mcp-eras.md. */
+ * the thread of the GET; posts may come in on any, and at any process of the store: a stream's id says whose it is.
+ * See docs/guide/mcp-eras.md. */
 #include "http/endpoint.h"
 #include "mcp_http.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define NODE_DIGITS 6                 /* of a stream's id, where several processes share a store */
+#define LETTER_ROOM ((size_t)1 << 20) /* for who posted it: a principal, what a token says */
+#define ID_ROOM 256                   /* for a request's id in a refusal */
 
 /* One open stream. The table's lock guards its place in the map, and its life for other threads. */
 typedef struct line {
-  idem__list link; /* in the endpoint, those that have ended included */
+  idem_list link; /* in the endpoint, those that have ended included */
   idem__mcp_endpoint *endpoint;
   idem_http_exchange *exchange; /* NULL: going */
   idem_conn *conn;
@@ -20,9 +26,8 @@ typedef struct line {
   char principal[IDEM__PRINCIPAL];
 } line;
 
-static void refuse(idem_http_exchange *exchange, uint16_t status, const char *reason,
-                   const char *headers) {
-  idem__http_refuse(exchange, &(idem__http_refusal){.status = status, .reason = reason}, headers);
+static void refuse(idem_http_exchange *exchange, uint16_t status, const char *reason) {
+  idem__http_refuse(exchange, &(idem__http_refusal){.status = status, .reason = reason}, NULL);
 }
 
 /* ------------------------------------------------------------------ its end */
@@ -30,14 +35,14 @@ static void refuse(idem_http_exchange *exchange, uint16_t status, const char *re
 static void leave_table(line *open) {
   idem__session_table *table = open->endpoint->table;
   idem__session_table_lock(table);
-  if (idem__map_remove(&table->sse_lines, open->id, IDEM__SESSION_ID))
+  if (idem_map_remove(&table->sse_lines, open->id, IDEM__SESSION_ID))
     idem__metrics_add(table->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
   idem__session_table_unlock(table);
 }
 
 static void free_line(line *open) {
   leave_table(open);
-  idem__list_remove(&open->link);
+  idem_list_remove(&open->link);
   idem_conn_free(open->conn);
   idem__free(&open->endpoint->alloc, open);
 }
@@ -53,8 +58,8 @@ static void end_line(line *open) {
 }
 
 void idem__sse_sweep(idem__mcp_endpoint *endpoint, bool all) {
-  for (idem__list *at = endpoint->sse_lines.next; at != &endpoint->sse_lines;) {
-    line *open = IDEM__CONTAINER(at, line, link);
+  for (idem_list *at = endpoint->sse_lines.next; at != &endpoint->sse_lines;) {
+    line *open = IDEM_CONTAINER(at, line, link);
     at = at->next;
     if (all || !open->exchange) free_line(open);
   }
@@ -69,12 +74,12 @@ static void on_abort(idem_http_exchange *exchange, void *user) {
 /* ------------------------------------------------------------------- output */
 
 static void put_event(line *open, const char *event, const char *text, size_t len) {
-  idem__buf *out = &open->endpoint->rpc->event;
+  idem_buf *out = &open->endpoint->rpc->event;
   out->len = 0;
   if (idem__sse_put_event(out, event, NULL, text, len) == IDEM_OK)
     idem__http_stream_put(open->exchange, out->data, out->len);
   out->len = 0;
-  idem__buf_trim(out, (size_t)64 << 10);
+  idem_buf_trim(out, (size_t)64 << 10);
 }
 
 static void pump(line *open);
@@ -175,12 +180,13 @@ static void on_time(idem_http_exchange *exchange, uint64_t now_ms, void *user) {
   set_time(open);
 }
 
-static void on_stop(void *user, bool now) {
+static void on_stop(void *user, idem__http_stop how) {
   line *open = user;
-  if (now)
-    idem_conn_abort(open->conn);
-  else
-    idem_conn_close(open->conn);
+  switch (how) {
+  case IDEM__HTTP_STOP_SOON: idem_conn_close(open->conn); break;
+  case IDEM__HTTP_STOP_NOW: idem_conn_abort(open->conn); break;
+  case IDEM__HTTP_STOP_UNAUTHORIZED: idem__conn_revoke(open->conn); break;
+  }
   pump(open);
 }
 
@@ -188,11 +194,15 @@ static void on_stop(void *user, bool now) {
 
 static idem_status enter_table(line *open) {
   idem__session_table *table = open->endpoint->table;
+  uint32_t node = idem__node_number(table->opts.server);
+  char digits[NODE_DIGITS + 1];
   idem__session_table_make_id(table, open->id);
+  snprintf(digits, sizeof digits, "%06x", (unsigned)node & 0xffffffu);
+  if (node) memcpy(open->id, digits, NODE_DIGITS);
   idem__session_table_lock(table);
   bool full = table->sse_lines.count >= table->opts.max_sessions;
   idem_status status =
-      full ? IDEM_E_LIMIT : idem__map_put(&table->sse_lines, open->id, IDEM__SESSION_ID, open);
+      full ? IDEM_E_LIMIT : idem_map_put(&table->sse_lines, open->id, IDEM__SESSION_ID, open);
   if (status == IDEM_OK) idem__metrics_add(table->opts.metrics, IDEM__M_SESSIONS_OPENED, 1);
   idem__session_table_unlock(table);
   return status;
@@ -218,7 +228,7 @@ static line *new_line(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange
     status = enter_table(open);
   }
   if (status == IDEM_OK) {
-    idem__list_append(&endpoint->sse_lines, &open->link);
+    idem_list_append(&endpoint->sse_lines, &open->link);
     return open;
   }
   idem_conn_free(open->conn);
@@ -228,9 +238,9 @@ static line *new_line(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange
 
 static void say_where_to_post(line *open) {
   char text[512];
-  idem__buf url;
-  idem__buf_fixed(&url, text, sizeof text);
-  if (idem__buf_printf(&url, "%s?sessionId=%s", open->endpoint->message_path, open->id) == IDEM_OK)
+  idem_buf url;
+  idem_buf_fixed(&url, text, sizeof text);
+  if (idem_buf_printf(&url, "%s?sessionId=%s", open->endpoint->message_path, open->id) == IDEM_OK)
     put_event(open, "endpoint", url.data, url.len);
 }
 
@@ -238,13 +248,13 @@ void idem__mcp_serve_sse(idem_http_exchange *exchange, const idem_http_request *
                          void *user) {
   idem__mcp_endpoint *endpoint = user;
   if (!idem__http_accepts(request, "text/event-stream")) {
-    refuse(exchange, 406, "method-not-allowed", NULL);
+    refuse(exchange, 406, "method-not-allowed");
     return;
   }
   if (!idem__http_rpc_admit(endpoint->rpc, exchange) || idem__http_head_of_events(exchange)) return;
   line *open = new_line(endpoint, exchange, request);
   if (!open) {
-    refuse(exchange, 503, "unavailable", NULL);
+    refuse(exchange, 503, "unavailable");
     return;
   }
   idem__http_exchange_set_user(exchange, open);
@@ -278,6 +288,8 @@ static void take_message(line *open, const carried *message) {
   open->taking = message;
   open->paid = true;
   idem__mcp_peer_set_grant(idem__mcp_peer_of(open->conn), message->grant);
+  if (open->exchange)
+    idem__http_conn_renew(idem__http_exchange_conn(open->exchange), message->grant);
   idem_status status = idem__conn_message(open->conn, message->text, message->len, NULL);
   open->taking = NULL;
   if (status != IDEM_OK && status != IDEM_E_CLOSED) {
@@ -292,38 +304,35 @@ static void take_message(line *open, const carried *message) {
 static void deliver(void *arg) {
   carried *message = arg;
   idem__session_table_lock(message->table);
-  line *open = idem__map_get(&message->table->sse_lines, message->id, IDEM__SESSION_ID);
+  line *open = idem_map_get(&message->table->sse_lines, message->id, IDEM__SESSION_ID);
   idem__session_table_unlock(message->table);
   if (open && open->endpoint == message->endpoint) take_message(open, message);
   free_carried(message);
 }
 
-static carried *carry(const idem__mcp_endpoint *endpoint, const idem_http_exchange *exchange,
-                      idem__view id, idem__view body) {
-  carried *message = idem__malloc(&endpoint->alloc, sizeof *message + body.len);
-  if (!message) return NULL;
-  *message =
-      (carried){.alloc = endpoint->alloc,
-                .table = endpoint->table,
-                .client = *idem__http_exchange_client(exchange),
-                .now_ms = idem__http_exchange_now(exchange),
-                .grant = idem__grant_ref(idem__http_conn_grant(idem__http_exchange_conn(exchange))),
-                .len = body.len};
-  memcpy(message->id, id.at, IDEM__SESSION_ID);
-  if (body.len) memcpy(message->text, body.at, body.len);
-  return message;
+static carried *carry(const idem__mcp_endpoint *endpoint, const idem__sse_message *message) {
+  carried *copy = idem__malloc(&endpoint->alloc, sizeof *copy + message->body.len);
+  if (!copy) return NULL;
+  *copy = (carried){.alloc = endpoint->alloc,
+                    .table = endpoint->table,
+                    .client = message->client,
+                    .now_ms = message->now_ms,
+                    .grant = idem__grant_ref(message->grant),
+                    .len = message->body.len};
+  memcpy(copy->id, message->session, IDEM__SESSION_ID);
+  if (copy->len) memcpy(copy->text, message->body.at, copy->len);
+  return copy;
 }
 
 /* Finds whose stream it is and sends the message there; the status of the answer. */
-static uint16_t post(idem__mcp_endpoint *endpoint, const idem_http_exchange *exchange,
-                     idem__view id, const char *principal, idem__view body) {
+static uint16_t post(idem__mcp_endpoint *endpoint, const idem__sse_message *sent) {
   idem__session_table *table = endpoint->table;
-  carried *message = id.len == IDEM__SESSION_ID ? carry(endpoint, exchange, id, body) : NULL;
-  if (!message) return id.len == IDEM__SESSION_ID ? 503 : 404;
+  carried *message = carry(endpoint, sent);
+  if (!message) return 503;
   uint16_t status = 404;
   idem__session_table_lock(table);
-  line *open = idem__map_get(&table->sse_lines, id.at, id.len);
-  if (open && strcmp(open->principal, principal) == 0) {
+  line *open = idem_map_get(&table->sse_lines, sent->session, IDEM__SESSION_ID);
+  if (open && strcmp(open->principal, sent->principal) == 0) {
     atomic_store_explicit(&open->used_ms, message->now_ms, memory_order_relaxed);
     message->endpoint = open->endpoint;
     status = 202;
@@ -339,6 +348,117 @@ static uint16_t post(idem__mcp_endpoint *endpoint, const idem_http_exchange *exc
   else if (status != 202)
     free_carried(message);
   return status;
+}
+
+bool idem__sse_deliver(idem__mcp_endpoint *endpoint, const idem__sse_message *message) {
+  return post(endpoint, message) == 202;
+}
+
+/* ------------------------------------------------------ posting elsewhere */
+
+/* The id of the one request that was posted, as it stands there; "": none. */
+static void find_id(const idem__mcp_endpoint *endpoint, idem__view body, char out[ID_ROOM]) {
+  const idem_policy *policy = &endpoint->worker->server->policy;
+  idem_messages *messages = NULL;
+  out[0] = '\0';
+  if (idem_messages_read(body.at, body.len, policy, &endpoint->alloc, &messages) != IDEM_OK) return;
+  const idem_message *first = idem_messages_at(messages, 0);
+  bool alone = !idem_messages_is_batch(messages) && first->kind == IDEM_MESSAGE_REQUEST;
+  if (alone && first->id && first->id_len < ID_ROOM) {
+    memcpy(out, first->id, first->id_len);
+    out[first->id_len] = '\0';
+  }
+  idem_messages_free(messages);
+}
+
+static void answer(idem_http_exchange *exchange, uint16_t status, const char *reason,
+                   const char *id) {
+  idem__http_refusal refusal = {.status = status, .reason = reason};
+  refusal.id = *id ? id : NULL;
+  refusal.id_len = strlen(id);
+  if (status != 202)
+    idem__http_refuse(exchange, &refusal, status == 503 ? "Retry-After: 1\r\n" : NULL);
+  else
+    idem__http_respond(
+        exchange,
+        &(idem__http_answer){.status = 202, .type = "text/plain", .body = "Accepted", .len = 8});
+}
+
+/* A POST that is acknowledged when the store has its message for the process that has the stream. Outlives a peer that
+ * goes. */
+typedef struct posting {
+  idem_alloc alloc;
+  idem_http_exchange *exchange; /* NULL: nobody waits any more */
+  char id[ID_ROOM];
+} posting;
+
+static void on_posted(const idem__store_answer *said, void *user) {
+  posting *self = user, copy = *self;
+  idem__free(&copy.alloc, self);
+  if (!copy.exchange) return;
+  if (said->status == IDEM_E_NOTFOUND)
+    answer(copy.exchange, 404, "owner-gone", copy.id);
+  else
+    answer(copy.exchange, said->status == IDEM_OK ? 202 : 503, "unavailable", copy.id);
+}
+
+static void on_posting_abort(idem_http_exchange *exchange, void *user) {
+  (void)exchange;
+  ((posting *)user)->exchange = NULL;
+}
+
+static void on_posting_stop(void *user, idem__http_stop how) {
+  posting *self = user;
+  idem_http_exchange *exchange = self->exchange;
+  if (how == IDEM__HTTP_STOP_SOON || !exchange) return;
+  self->exchange = NULL;
+  answer(exchange, 503, "unavailable", self->id);
+}
+
+static void post_letter(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
+                        const idem__letter *letter, const char *id) {
+  posting *self = idem__calloc(&endpoint->alloc, sizeof *self);
+  if (!self) {
+    answer(exchange, 503, "unavailable", id);
+    return;
+  }
+  self->alloc = endpoint->alloc;
+  self->exchange = exchange;
+  snprintf(self->id, sizeof self->id, "%s", id);
+  idem__http_on_abort(exchange, on_posting_abort, self);
+  idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_posting_stop, self);
+  idem__letter_send(endpoint, letter, on_posted, self);
+}
+
+/* The process that has the stream of this id; 0: it is ours, or nobody's. */
+static uint32_t owner_of(const idem__mcp_endpoint *endpoint, const char *id) {
+  uint32_t own = idem__node_number(endpoint->worker->server);
+  char digits[NODE_DIGITS + 1] = "";
+  memcpy(digits, id, NODE_DIGITS);
+  if (!own || strspn(digits, "0123456789abcdef") != NODE_DIGITS) return 0;
+  uint32_t node = idem__node_number_of(digits);
+  return node == own ? 0 : node;
+}
+
+static void post_far(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
+                     const idem__sse_message *message) {
+  idem__letter letter = {.node = owner_of(endpoint, message->session), .session = message->session};
+  char id[ID_ROOM];
+  idem_buf text;
+  find_id(endpoint, message->body, id);
+  if (!letter.node) {
+    answer(exchange, 404, "not-initialized", id);
+    return;
+  }
+  idem_buf_init(&text, &endpoint->alloc, message->body.len + LETTER_ROOM);
+  bool written = idem__carry_sse_write(&text, message) == IDEM_OK;
+  letter.text = text.data;
+  letter.len = text.len;
+  if (written)
+    post_letter(endpoint, exchange, &letter, id);
+  else
+    answer(exchange, 503, "unavailable", id);
+  idem_buf_deinit(&text);
 }
 
 /* Takes the message's token. Without one it goes the way of other POSTs, where it is refused with its
@@ -359,13 +479,20 @@ void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_reque
                              void *user) {
   idem__mcp_endpoint *endpoint = user;
   char principal[IDEM__PRINCIPAL];
+  idem__view id = session_of(request->query);
   if (is_limited(endpoint, exchange, request)) return;
   idem__mcp_principal(idem__http_exchange_conn(exchange), request, principal);
-  uint16_t status = post(endpoint, exchange, session_of(request->query), principal, request->body);
-  if (status != 202)
-    refuse(exchange, status, status == 404 ? "not-initialized" : "unavailable", NULL);
+  idem__session_table_see_time(endpoint->table, idem__http_exchange_now(exchange));
+  idem__sse_message message = {.session = id.at,
+                               .principal = principal,
+                               .client = *idem__http_exchange_client(exchange),
+                               .now_ms = idem__http_exchange_now(exchange),
+                               .grant = idem__http_conn_grant(idem__http_exchange_conn(exchange)),
+                               .body = request->body};
+  uint16_t status = id.len == IDEM__SESSION_ID ? post(endpoint, &message) : 400;
+  if (status == 404)
+    post_far(endpoint, exchange, &message);
   else
-    idem__http_respond(
-        exchange,
-        &(idem__http_answer){.status = 202, .type = "text/plain", .body = "Accepted", .len = 8});
+    answer(exchange, status == 400 ? 404 : status,
+           status == 400 ? "not-initialized" : "unavailable", "");
 }

@@ -3,7 +3,10 @@
  * POST comes back for the rest of that one. */
 #include "mcp_http.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define RETRY_MS 500u /* before a client that lost its stream comes back */
 
 static void close_stream(idem__get_stream *stream) {
   idem__http_session *session = stream->session;
@@ -11,10 +14,10 @@ static void close_stream(idem__get_stream *stream) {
   if (stream->stream == 0) session->get_streams--;
   if (session->primary == stream) session->primary = NULL;
   idem__session_table_unlock(stream->endpoint->table);
-  idem__list_remove(&stream->link);
+  idem_list_remove(&stream->link);
   idem__store_forget(stream->reading.pending);
   idem__store_forget(stream->loading.pending);
-  idem__buf_deinit(&stream->reading.events);
+  idem_buf_deinit(&stream->reading.events);
   idem__http_session_unref(session);
   idem__free(&stream->endpoint->alloc, stream);
 }
@@ -30,9 +33,25 @@ static void on_abort(idem_http_exchange *exchange, void *user) {
   close_stream(user);
 }
 
-static void on_stop(void *user, bool now) {
-  (void)now; /* nobody waits for an answer on it */
-  end_stream(user);
+/* An event without data, by which a client that loses the stream can come back after the last one it has seen. Those of
+ * older revisions take no event without a message: without a line of data it is none, and yet counts for those who
+ * read by the letter. */
+static void put_place(const idem__get_stream *stream, unsigned retry_ms) {
+  bool primed = idem__revision_has(stream->session->legacy.revision, IDEM__R_PRIME_EVENT);
+  char text[96];
+  int len = snprintf(text, sizeof text, "id: %x-%x\nretry: %u\n%s\n", (unsigned)stream->stream,
+                     (unsigned)stream->after, retry_ms, primed ? "data:\n" : "");
+  idem__http_stream_put(stream->exchange, text, (size_t)len);
+}
+
+/* The server is going, and nobody waits for an answer here: the client comes back elsewhere, not all of them at once. */
+static void on_stop(void *user, idem__http_stop how) {
+  idem__get_stream *stream = user;
+  uint16_t spread;
+  (void)how;
+  idem__server_random(stream->endpoint->worker->server, &spread, sizeof spread);
+  put_place(stream, RETRY_MS / 2 + spread % RETRY_MS);
+  end_stream(stream);
 }
 
 static void put_comment(idem__get_stream *stream, uint64_t now_ms) {
@@ -54,11 +73,12 @@ bool idem__get_stream_tells(idem__get_stream *stream) {
   idem__http_session *session = stream->session;
   if (stream->stream != 0) return false;
   idem__session_table_lock(stream->endpoint->table);
-  if (!session->primary) { /* goes on where the one before it ended */
+  bool here = idem__http_session_is_told_here(session);
+  if (!session->primary && here) { /* goes on where the one before it ended */
     session->primary = stream;
     if (stream->after < session->told) stream->after = session->told;
   }
-  bool tells = session->primary == stream;
+  bool tells = here && session->primary == stream;
   idem__session_table_unlock(stream->endpoint->table);
   return tells;
 }
@@ -87,20 +107,29 @@ static void load(idem__get_stream *stream) {
   if (behind) idem__http_session_load(&stream->loading);
 }
 
+/* What changed meanwhile is read next, what could not be read when the stream is looked at next. */
 static void on_loaded(idem__http_session *session, idem_status status, void *user) {
-  (void)status, (void)user;
-  if (session) idem__http_session_unref(session);
+  idem__get_stream *stream = user;
+  (void)status;
+  if (session) {
+    idem__http_session_unref(session);
+    load(stream);
+    return;
+  }
+  idem__session_table_lock(stream->endpoint->table);
+  stream->session->behind = true;
+  idem__session_table_unlock(stream->endpoint->table);
 }
 
 /* Events are put out as they were kept; those that come while the log is read are read next. */
 static void on_read(idem_status status, void *user) {
   idem__get_stream *stream = user;
-  idem__buf *events = &stream->reading.events;
+  idem_buf *events = &stream->reading.events;
   (void)status;
   stream->is_reading = false;
   stream->after = stream->reading.after;
   if (events->len) idem__http_stream_put(stream->exchange, events->data, events->len);
-  idem__buf_deinit(events);
+  idem_buf_deinit(events);
   if (stream->stream == 0) note_told(stream);
   if (stream->reading.last)
     end_stream(stream);
@@ -134,22 +163,21 @@ static bool has_news(const idem__get_stream *stream) {
 }
 
 void idem__get_streams_flush(idem__mcp_endpoint *endpoint) {
-  for (idem__list *at = endpoint->streams.next; at != &endpoint->streams;) {
-    idem__get_stream *stream = IDEM__CONTAINER(at, idem__get_stream, link);
+  for (idem_list *at = endpoint->streams.next; at != &endpoint->streams;) {
+    idem__get_stream *stream = IDEM_CONTAINER(at, idem__get_stream, link);
     at = at->next;
     if (has_news(stream)) idem__get_stream_flush(stream);
   }
 }
 
 void idem__get_streams_end(idem__mcp_endpoint *endpoint) {
-  while (!idem__list_empty(&endpoint->streams)) {
-    end_stream(IDEM__CONTAINER(endpoint->streams.next, idem__get_stream, link));
+  while (!idem_list_empty(&endpoint->streams)) {
+    end_stream(IDEM_CONTAINER(endpoint->streams.next, idem__get_stream, link));
   }
 }
 
 void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
-                           idem__http_session *session, uint32_t stream, uint32_t after,
-                           const char *first_event) {
+                           idem__http_session *session, uint32_t stream, uint32_t after) {
   idem__get_stream *open = idem__calloc(&endpoint->alloc, sizeof *open);
   if (!open) {
     idem__http_session_unref(session);
@@ -167,9 +195,9 @@ void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exc
   reading->stream = stream;
   reading->read = on_read;
   reading->user = open;
-  idem__buf_init(&reading->events, &endpoint->alloc, events_bytes(open));
+  idem_buf_init(&reading->events, &endpoint->alloc, events_bytes(open));
   open->loading = (idem__session_finding){
-      .table = endpoint->table, .queue = endpoint->queue, .found = on_loaded};
+      .table = endpoint->table, .queue = endpoint->queue, .found = on_loaded, .user = open};
   memcpy(open->loading.id, session->id, IDEM__SESSION_ID);
   idem__session_table_lock(endpoint->table);
   if (stream == 0) {
@@ -178,13 +206,13 @@ void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exc
     session->primary = open;
   }
   idem__session_table_unlock(endpoint->table);
-  idem__list_append(&endpoint->streams, &open->link);
+  idem_list_append(&endpoint->streams, &open->link);
   idem__http_exchange_set_user(exchange, open);
   idem__http_on_abort(exchange, on_abort, open);
   idem__http_conn_on_stop(idem__http_exchange_conn(exchange), on_stop, open);
   idem__http_on_time(exchange, UINT64_MAX, on_time);
   idem__http_stream_begin(exchange, 200, "text/event-stream", "X-Accel-Buffering: no\r\n");
-  if (first_event) idem__http_stream_put(exchange, first_event, strlen(first_event));
+  if (idem__revision_has(session->legacy.revision, IDEM__R_PRIME_EVENT)) put_place(open, RETRY_MS);
   put_comment(open, idem__http_exchange_now(exchange));
   idem__get_stream_flush(open);
 }

@@ -17,15 +17,15 @@ static bool wanted(const idem__context *context) {
 const char *idem__cause(const idem__context *context, char out[IDEM__CAUSE], const char *format,
                         ...) {
   char plain[2 * IDEM__CAUSE], escaped[4 * sizeof plain];
-  idem__buf line;
+  idem_buf line;
   va_list args;
   if (!wanted(context)) return NULL;
   va_start(args, format);
   vsnprintf(plain, sizeof plain, format, args);
   va_end(args);
-  idem__buf_fixed(&line, escaped, sizeof escaped);
-  if (idem__text_escape(&line, plain, strlen(plain), SIZE_MAX) != IDEM_OK) return NULL;
-  size_t len = idem__utf8_cut(line.data, line.len, IDEM__CAUSE - 1);
+  idem_buf_fixed(&line, escaped, sizeof escaped);
+  if (idem_text_escape(&line, plain, strlen(plain), SIZE_MAX) != IDEM_OK) return NULL;
+  size_t len = idem_utf8_cut(line.data, line.len, IDEM__CAUSE - 1);
   memcpy(out, line.data, len);
   out[len] = '\0';
   return out;

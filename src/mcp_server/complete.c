@@ -51,8 +51,8 @@ static bool read_template(idem__context *context, yyjson_val *ref, idem_completi
   if (!read_text(context, ref, "uri", "ref.uri", &query->uri_template)) return false;
   const char *uri = query->uri_template;
   size_t len = strlen(uri);
-  const idem__entry *entry = idem__map_get(&lists[IDEM__TEMPLATES].by_name, uri, len);
-  if (!entry) entry = idem__map_get(&lists[IDEM__RESOURCES].by_name, uri, len);
+  const idem__entry *entry = idem_map_get(&lists[IDEM__TEMPLATES].by_name, uri, len);
+  if (!entry) entry = idem_map_get(&lists[IDEM__RESOURCES].by_name, uri, len);
   if (entry) return idem__scope_admit(context, entry);
   return refuse_unknown(context, "uri", uri);
 }

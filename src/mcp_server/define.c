@@ -10,14 +10,14 @@
 #define BYTES_MAX ((size_t)16 << 20)
 
 static idem_status copy_compact(idem_server *server, yyjson_val *value, char **out) {
-  idem__buf compact;
-  idem__buf_init(&compact, &server->alloc, BYTES_MAX);
+  idem_buf compact;
+  idem_buf_init(&compact, &server->alloc, BYTES_MAX);
   idem_status status = idem__json_put(&compact, value);
   if (status == IDEM_OK) {
     *out = idem__strndup(&server->alloc, compact.data, compact.len);
     if (!*out) status = IDEM_E_NOMEM;
   }
-  idem__buf_deinit(&compact);
+  idem_buf_deinit(&compact);
   return status;
 }
 

@@ -10,7 +10,7 @@
 
 typedef struct digesting {
   const idem_alloc *alloc;
-  idem__buf text;
+  idem_buf text;
 } digesting;
 
 static idem_status put_any(digesting *self, yyjson_val *val, unsigned depth);
@@ -26,18 +26,18 @@ static int by_name(const void *one, const void *other) {
 
 static idem_status put_member(digesting *self, yyjson_val *key, unsigned depth) {
   idem_status status = idem__json_put(&self->text, key);
-  if (status == IDEM_OK) status = idem__buf_put(&self->text, ":", 1);
+  if (status == IDEM_OK) status = idem_buf_put(&self->text, ":", 1);
   return status == IDEM_OK ? put_any(self, yyjson_obj_iter_get_val(key), depth) : status;
 }
 
 static idem_status put_sorted(digesting *self, yyjson_val **keys, size_t count, unsigned depth) {
-  idem_status status = idem__buf_put(&self->text, "{", 1);
+  idem_status status = idem_buf_put(&self->text, "{", 1);
   qsort(keys, count, sizeof *keys, by_name);
   for (size_t i = 0; i < count && status == IDEM_OK; i++) {
-    if (i) status = idem__buf_put(&self->text, ",", 1);
+    if (i) status = idem_buf_put(&self->text, ",", 1);
     if (status == IDEM_OK) status = put_member(self, keys[i], depth);
   }
-  return status == IDEM_OK ? idem__buf_put(&self->text, "}", 1) : status;
+  return status == IDEM_OK ? idem_buf_put(&self->text, "}", 1) : status;
 }
 
 #define FEW 16
@@ -55,22 +55,22 @@ static idem_status put_object(digesting *self, yyjson_val *object, unsigned dept
 }
 
 static idem_status put_array(digesting *self, yyjson_val *array, unsigned depth) {
-  idem_status status = idem__buf_put(&self->text, "[", 1);
+  idem_status status = idem_buf_put(&self->text, "[", 1);
   yyjson_arr_iter iter = yyjson_arr_iter_with(array);
   bool first = true;
   for (yyjson_val *item; status == IDEM_OK && (item = yyjson_arr_iter_next(&iter));) {
-    if (!first) status = idem__buf_put(&self->text, ",", 1);
+    if (!first) status = idem_buf_put(&self->text, ",", 1);
     first = false;
     if (status == IDEM_OK) status = put_any(self, item, depth);
   }
-  return status == IDEM_OK ? idem__buf_put(&self->text, "]", 1) : status;
+  return status == IDEM_OK ? idem_buf_put(&self->text, "]", 1) : status;
 }
 
 /* 1, 1.0 and 1e0 are one number. */
 static idem_status put_number(digesting *self, yyjson_val *number) {
   int64_t whole;
   if (idem__json_get_int(number, &whole))
-    return idem__buf_printf(&self->text, "%lld", (long long)whole);
+    return idem_buf_printf(&self->text, "%lld", (long long)whole);
   return idem__json_put_any(&self->text, number);
 }
 
@@ -83,14 +83,14 @@ static idem_status put_any(digesting *self, yyjson_val *val, unsigned depth) {
 }
 
 idem_status idem__digest_value(const idem_alloc *alloc, yyjson_val *val,
-                               uint8_t digest[IDEM__SHA256_BYTES]) {
+                               uint8_t digest[IDEM_SHA256_BYTES]) {
   digesting self = {.alloc = alloc};
-  idem__sha256 sha;
-  idem__buf_init(&self.text, alloc, CANONICAL_MAX);
+  idem_sha256 sha;
+  idem_buf_init(&self.text, alloc, CANONICAL_MAX);
   idem_status status = val ? put_any(&self, val, 0) : IDEM_OK;
-  idem__sha256_init(&sha);
-  idem__sha256_add(&sha, self.text.data, self.text.len);
-  idem__sha256_end(&sha, digest);
-  idem__buf_deinit(&self.text);
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, self.text.data, self.text.len);
+  idem_sha256_end(&sha, digest);
+  idem_buf_deinit(&self.text);
   return status;
 }

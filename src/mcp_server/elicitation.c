@@ -17,14 +17,14 @@
 
 /* Found by its id; the oldest go first. Guarded by the server's lock. */
 typedef struct expected {
-  idem__list link;
+  idem_list link;
   const char *session;
   char id[];
 } expected;
 
 static void forget(idem_server *server, expected *one) {
-  idem__map_remove(&server->elicitations, one->id, strlen(one->id));
-  idem__list_remove(&one->link);
+  idem_map_remove(&server->elicitations, one->id, strlen(one->id));
+  idem_list_remove(&one->link);
   idem__free(&server->alloc, one);
 }
 
@@ -40,7 +40,7 @@ static expected *new_expected(idem_server *server, const char *id, const char *s
   if (!one) return NULL;
   memcpy(one->id, id, len);
   one->session = memcpy(one->id + len, session, name_len);
-  idem__list_init(&one->link);
+  idem_list_init(&one->link);
   return one;
 }
 
@@ -51,36 +51,36 @@ void idem__elicitation_expect(const idem__context *context, const char *id) {
   expected *one = session ? new_expected(server, id, session) : NULL;
   if (!one) return;
   idem__server_lock(server);
-  expected *before = idem__map_get(&server->elicitations, id, strlen(id));
+  expected *before = idem_map_get(&server->elicitations, id, strlen(id));
   if (before) forget(server, before); /* asked once more: the last who was hears of it */
   if (server->elicitations.count >= EXPECTED_MAX)
-    forget(server, IDEM__CONTAINER(server->expected.next, expected, link));
-  if (idem__map_put(&server->elicitations, one->id, strlen(id), one) == IDEM_OK)
-    idem__list_append(&server->expected, &one->link);
+    forget(server, IDEM_CONTAINER(server->expected.next, expected, link));
+  if (idem_map_put(&server->elicitations, one->id, strlen(id), one) == IDEM_OK)
+    idem_list_append(&server->expected, &one->link);
   else
     idem__free(&server->alloc, one);
   idem__server_unlock(server);
 }
 
 void idem__elicitations_free(idem_server *server) {
-  while (!idem__list_empty(&server->expected))
-    forget(server, IDEM__CONTAINER(server->expected.next, expected, link));
-  idem__map_deinit(&server->elicitations);
+  while (!idem_list_empty(&server->expected))
+    forget(server, IDEM_CONTAINER(server->expected.next, expected, link));
+  idem_map_deinit(&server->elicitations);
 }
 
 /* ------------------------------------------------------------------ it is done */
 
 static expected *take(idem_server *server, const char *id, size_t len) {
   idem__server_lock(server);
-  expected *one = idem__map_remove(&server->elicitations, id, len);
-  if (one) idem__list_remove(&one->link);
+  expected *one = idem_map_remove(&server->elicitations, id, len);
+  if (one) idem_list_remove(&one->link);
   idem__server_unlock(server);
   return one;
 }
 
 static idem_status tell(idem_server *server, const expected *one) {
-  idem__buf params;
-  idem__buf_init(&params, &server->alloc, (size_t)64 << 10);
+  idem_buf params;
+  idem_buf_init(&params, &server->alloc, (size_t)64 << 10);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "elicitationId", one->id);
@@ -92,7 +92,7 @@ static idem_status tell(idem_server *server, const expected *one) {
                          .level = -1};
   idem_status status = writer.status;
   if (status == IDEM_OK) status = idem__server_tell(server, &news);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
   return status;
 }
 
@@ -106,13 +106,13 @@ idem_status idem__elicitation_complete(idem_server *server, const char *id, size
 
 /* Others who share the store may have asked: they are told of an id that is not ours. */
 static idem_status tell_others(idem_server *server, const char *id) {
-  idem__buf name;
-  idem__buf_init(&name, &server->alloc, (size_t)64 << 10);
-  idem_status status = idem__buf_printf(&name, "%c%s", IDEM__NEWS_ELICITATION, id);
+  idem_buf name;
+  idem_buf_init(&name, &server->alloc, (size_t)64 << 10);
+  idem_status status = idem_buf_printf(&name, "%c%s", IDEM__NEWS_ELICITATION, id);
   idem__store_op op = {.verb = IDEM__STORE_TELL, .space = IDEM__STORE_NEWS, .name = name.data};
   op.name_len = name.len;
   if (status == IDEM_OK) idem__store_run(server->store, &op);
-  idem__buf_deinit(&name);
+  idem_buf_deinit(&name);
   return status == IDEM_OK ? IDEM_E_NOTFOUND : status;
 }
 
@@ -125,8 +125,8 @@ idem_status idem_server_elicitation_complete(idem_server *server, const char *el
 
 static idem_status refuse_until_visited(idem__context *context, const idem_ask *asks,
                                         size_t count) {
-  idem__buf data;
-  idem__buf_init(&data, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf data;
+  idem_buf_init(&data, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&data);
   idem__write_object(&writer);
   idem__write_key(&writer, "elicitations");
@@ -143,7 +143,7 @@ static idem_status refuse_until_visited(idem__context *context, const idem_ask *
     status = idem__reply_failure(context, URL_REQUIRED, cause, data.data, data.len);
   else
     idem_request_drop(context->request);
-  idem__buf_deinit(&data);
+  idem_buf_deinit(&data);
   return status;
 }
 

@@ -51,12 +51,12 @@ static idem__value required_capability(idem_request *request, const char *name) 
   char *memory =
       len <= SUBJECT_MAX ? idem__arena_malloc(idem__request_memory(request), room) : NULL;
   if (!memory) return (idem__value){.kind = IDEM__VALUE_NONE};
-  idem__buf data;
-  idem__buf_fixed(&data, memory, room);
+  idem_buf data;
+  idem_buf_fixed(&data, memory, room);
   idem__writer writer = idem__writer_on(&data);
   idem__write_lead_text(&writer, "{\"requiredCapabilities\":{");
   idem__write_string(&writer, name, len);
-  idem__buf_puts(&data, ":{}}}");
+  idem_buf_puts(&data, ":{}}}");
   return (idem__value){IDEM__VALUE_OWN, data.data, data.len, NULL};
 }
 

@@ -11,8 +11,8 @@
 
 static bool refuse(idem__context *context, const char *header, const char *why) {
   char storage[512], text[IDEM__CAUSE];
-  idem__buf data;
-  idem__buf_fixed(&data, storage, sizeof storage);
+  idem_buf data;
+  idem_buf_fixed(&data, storage, sizeof storage);
   idem__writer writer = idem__writer_on(&data);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "header", header);
@@ -58,14 +58,14 @@ bool idem__headers_check(idem__context *context, yyjson_val *params) {
     return refuse(context, "Mcp-Name", "the header is missing");
   }
   if (len && value[0] != '=' && yyjson_equals_strn(name, value, len)) return true;
-  idem__buf decoded;
-  idem__buf_init(&decoded, &context->worker->alloc, IDEM__HEADER_VALUE_MAX);
+  idem_buf decoded;
+  idem_buf_init(&decoded, &context->worker->alloc, IDEM__HEADER_VALUE_MAX);
   idem_status status = idem__header_decode(&decoded, value, len);
   /* A name that is no string is a fault of the params, told by the method itself. */
   bool same =
       status == IDEM_OK && (!yyjson_is_str(name) ||
                             yyjson_equals_strn(name, decoded.len ? decoded.data : "", decoded.len));
-  idem__buf_deinit(&decoded);
+  idem_buf_deinit(&decoded);
   if (same) return true;
   return refuse(context, "Mcp-Name",
                 status == IDEM_OK ? "the header differs from the message" : "not valid base64");
@@ -82,11 +82,11 @@ static bool check_rule(idem__context *context, const idem__header_rule *rule,
   if (!present && !val) return true;
   if (!present) return refuse(context, rule->header, "the header is missing");
   if (!val) return refuse(context, rule->header, "the arguments hold no such value");
-  idem__buf decoded;
-  idem__buf_init(&decoded, &context->worker->alloc, IDEM__HEADER_VALUE_MAX);
+  idem_buf decoded;
+  idem_buf_init(&decoded, &context->worker->alloc, IDEM__HEADER_VALUE_MAX);
   idem_status status = idem__header_decode(&decoded, value, len);
   bool same = status == IDEM_OK && idem__header_agrees(rule, val, decoded.data, decoded.len);
-  idem__buf_deinit(&decoded);
+  idem_buf_deinit(&decoded);
   if (same) return true;
   return refuse(context, rule->header,
                 status == IDEM_OK ? "the header differs from the arguments" : "not valid base64");

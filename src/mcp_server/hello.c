@@ -96,7 +96,7 @@ static idem_status open_line_session(const idem__context *context, idem__mcp_pee
            (unsigned long long)atomic_fetch_add(&server->line_sessions, 1));
   peer->own.name = peer->name;
   peer->session = &peer->own;
-  idem__list_append(&context->worker->peers, &peer->link);
+  idem_list_append(&context->worker->peers, &peer->link);
   idem__conn_allow_batches(peer->conn, idem__revision_has(revision, IDEM__R_BATCH));
   return IDEM_OK;
 }

@@ -84,7 +84,7 @@ idem_status idem__input_keep_state(idem__context *context, const void *state, si
 }
 
 /* Text of our own as values in the request's memory; NULL: there is none. */
-yyjson_val *idem__input_parse(idem__context *context, const idem__buf *text, idem_status status) {
+yyjson_val *idem__input_parse(idem__context *context, const idem_buf *text, idem_status status) {
   yyjson_doc *doc = NULL;
   if (status == IDEM_OK) {
     doc = idem__json_read(text->data, text->len, idem__request_memory(context->request), &status);
@@ -98,7 +98,7 @@ typedef struct sealed_head {
   uint8_t contracts[4]; /* their length */
 } sealed_head;
 
-static bool take_sealed(idem__context *context, const idem__buf *plain, yyjson_val **contracts) {
+static bool take_sealed(idem__context *context, const idem_buf *plain, yyjson_val **contracts) {
   sealed_head head;
   idem_status status;
   if (plain->len < sizeof head) return false;
@@ -115,13 +115,13 @@ static bool take_sealed(idem__context *context, const idem__buf *plain, yyjson_v
 }
 
 static bool read_state(idem__context *context, yyjson_val *sealed, yyjson_val **contracts) {
-  idem__buf plain;
-  idem__buf_init(&plain, &context->worker->alloc, (size_t)1 << 20);
+  idem_buf plain;
+  idem_buf_init(&plain, &context->worker->alloc, (size_t)1 << 20);
   idem_status status = yyjson_is_str(sealed) ? idem__state_open(context, yyjson_get_str(sealed),
                                                                 yyjson_get_len(sealed), &plain)
                                              : IDEM_E_INVAL;
   if (status == IDEM_OK && !take_sealed(context, &plain, contracts)) status = IDEM_E_NOMEM;
-  idem__buf_deinit(&plain);
+  idem_buf_deinit(&plain);
   if (status == IDEM_OK) return true;
   if (status == IDEM_E_INVAL) {
     idem__reply_bad_param(context, "requestState", "the state this server gave for this request",
@@ -144,10 +144,10 @@ static bool fits(idem__context *context, yyjson_val *contract, yyjson_val *answe
 
 /* Those of the answers that were asked for and fit; the others count as not given. */
 static bool take_answers(idem__context *context, yyjson_val *answers, yyjson_val *contracts) {
-  idem__buf text;
+  idem_buf text;
   size_t i, max;
   yyjson_val *key, *contract;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&text);
   idem__write_object(&writer);
   idem_each_member(contracts, i, max, key, contract) {
@@ -158,7 +158,7 @@ static bool take_answers(idem__context *context, yyjson_val *answers, yyjson_val
   }
   idem__write_object_end(&writer);
   context->answers = idem__input_parse(context, &text, writer.status);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return context->answers != NULL;
 }
 
@@ -180,9 +180,9 @@ bool idem__input_read(idem__context *context, yyjson_val *params) {
 /* --------------------------------------------------------------------- modern */
 
 static idem_status put_sealed(const idem__context *context, const idem_ask *asks, size_t count,
-                              const void *state, size_t len, idem__buf *out) {
+                              const void *state, size_t len, idem_buf *out) {
   sealed_head head = {.has_state = state != NULL};
-  idem_status status = idem__buf_put(out, &head, sizeof head);
+  idem_status status = idem_buf_put(out, &head, sizeof head);
   idem__writer writer = idem__writer_on(out);
   if (status != IDEM_OK || len > IDEM__STATE_MAX) return status == IDEM_OK ? IDEM_E_LIMIT : status;
   if (count) idem__write_object(&writer);
@@ -195,22 +195,22 @@ static idem_status put_sealed(const idem__context *context, const idem_ask *asks
   size_t contracts = out->len - sizeof head;
   for (size_t i = 0; i < 4; i++) head.contracts[i] = (uint8_t)(contracts >> (24 - i * 8));
   memcpy(out->data, &head, sizeof head);
-  return state ? idem__buf_put(out, state, len) : IDEM_OK;
+  return state ? idem_buf_put(out, state, len) : IDEM_OK;
 }
 
 static idem_status write_sealed(idem__context *context, const idem_ask *asks, size_t count,
                                 const void *state, size_t len, idem__writer *writer) {
-  idem__buf plain, sealed;
-  idem__buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX);
-  idem__buf_init(&sealed, &context->worker->alloc, (size_t)1 << 20);
+  idem_buf plain, sealed;
+  idem_buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX);
+  idem_buf_init(&sealed, &context->worker->alloc, (size_t)1 << 20);
   idem_status status = put_sealed(context, asks, count, state, len, &plain);
   if (status == IDEM_OK) status = idem__state_seal(context, plain.data, plain.len, &sealed);
   if (status == IDEM_OK) {
     idem__write_key(writer, "requestState");
     idem__write_string(writer, sealed.data, sealed.len);
   }
-  idem__buf_deinit(&sealed);
-  idem__buf_deinit(&plain);
+  idem_buf_deinit(&sealed);
+  idem_buf_deinit(&plain);
   return status;
 }
 
@@ -228,11 +228,11 @@ static idem_status run_again(idem__context *context, const void *state, size_t s
  * all are there and fit, and are the request's answers now. */
 static bool take_early(idem__context *context, const idem_ask *asks, size_t count) {
   yyjson_val *early = context->early;
-  idem__buf text;
+  idem_buf text;
   idem__writer writer = idem__writer_on(&text);
   context->early = NULL; /* good for one round */
   if (!early || !count) return false;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__write_object(&writer);
   for (size_t i = 0; i < count; i++) {
     idem__write_key(&writer, asks[i].key);
@@ -240,7 +240,7 @@ static bool take_early(idem__context *context, const idem_ask *asks, size_t coun
   }
   idem__write_object_end(&writer);
   yyjson_val *contracts = idem__input_parse(context, &text, writer.status);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   if (!contracts || !take_answers(context, early, contracts)) return false;
   if (yyjson_obj_size(context->answers) == count) return true;
   context->answers = NULL;

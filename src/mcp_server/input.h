@@ -23,15 +23,15 @@ void idem__input_cancel(idem__context *context);
 /* Copies what the handler wants to see again into the request's memory; NULL: nothing. */
 idem_status idem__input_keep_state(idem__context *context, const void *state, size_t len);
 /* A text that is kept with the request, parsed; NULL: none, or the status says that it is none. */
-yyjson_val *idem__input_parse(idem__context *context, const idem__buf *text, idem_status status);
+yyjson_val *idem__input_parse(idem__context *context, const idem_buf *text, idem_status status);
 /* Derives the server's keys for what travels from its options, or makes a random one. */
 idem_status idem__state_keys(idem_server *server);
 /* Bytes of a state that a handler may keep, and of what is sealed with it. */
 #define IDEM__STATE_MAX ((size_t)65536)
 #define IDEM__SEALED_MAX ((size_t)262144)
 /* requestState, sealed with HMAC-SHA-256: expiry, principal, method, digest of the params. */
-idem_status idem__state_seal(idem__context *context, const void *state, size_t len, idem__buf *out);
+idem_status idem__state_seal(idem__context *context, const void *state, size_t len, idem_buf *out);
 /* INVAL: tampered with, expired, somebody else's or another request's. The state is in `out`. */
-idem_status idem__state_open(idem__context *context, const char *text, size_t len, idem__buf *out);
+idem_status idem__state_open(idem__context *context, const char *text, size_t len, idem_buf *out);
 
 #endif

@@ -32,8 +32,8 @@ typedef struct idem__round {
 
 /* What the client said, as the parsed object that a modern request would have carried. */
 static yyjson_val *collect(idem__context *context, const idem__round *round) {
-  idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf text;
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&text);
   idem__write_object(&writer);
   for (size_t i = 0; i < round->count; i++) {
@@ -41,7 +41,7 @@ static yyjson_val *collect(idem__context *context, const idem__round *round) {
   }
   idem__write_object_end(&writer);
   yyjson_val *object = idem__input_parse(context, &text, writer.status);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return object;
 }
 
@@ -68,7 +68,7 @@ static char *keep_text(idem__context *context, const char *text, size_t len) {
 }
 
 /* What a response comes to as the answer to its question. False: it is none. */
-static bool write_answer(const question *asked, const idem_response *response, idem__buf *text,
+static bool write_answer(const question *asked, const idem_response *response, idem_buf *text,
                          idem_status *status) {
   const idem__context *context = asked->round->context;
   idem__writer writer = idem__writer_on(text);
@@ -81,9 +81,9 @@ static bool write_answer(const question *asked, const idem_response *response, i
 
 static void take_response(question *asked, const idem_response *response) {
   idem__context *context = asked->round->context;
-  idem__buf text;
+  idem_buf text;
   idem_status status;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   bool fits = write_answer(asked, response, &text, &status);
   if (fits && !idem__work_grow(context->request, text.len + 1)) /* it waits for the others */
     fits = write_answer(asked, &(idem_response){.status = IDEM_E_LIMIT}, &text, &status);
@@ -92,7 +92,7 @@ static void take_response(question *asked, const idem_response *response) {
     idem_request_log(context->request, NULL, IDEM_LOG_WARN, "a question was not answered",
                      asked->answer ? asked->answer : "");
   }
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 /* The end of the conn ends the request as well: its handler is told so, not run again. */
@@ -107,8 +107,8 @@ static void on_answer(idem_conn *conn, const idem_response *response, void *user
 }
 
 static idem_status send_question(idem__context *context, const idem_ask *ask, question *asked) {
-  idem__buf params;
-  idem__buf_init(&params, &context->worker->alloc, (size_t)16 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &context->worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__ask_write_params(context, ask, &writer);
   idem_status status = writer.status;
@@ -121,7 +121,7 @@ static idem_status send_question(idem__context *context, const idem_ask *ask, qu
                        asked, &asked->call);
     if (status != IDEM_OK) asked->pending = false;
   }
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
   return status;
 }
 
@@ -154,12 +154,12 @@ static idem__round *new_round(idem__context *context, size_t count) {
 }
 
 static char *keep_contract(idem__context *context, const idem_ask *ask) {
-  idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf text;
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&text);
   idem__ask_write_contract(context, ask, &writer);
   char *copy = writer.status == IDEM_OK ? keep_text(context, text.data, text.len) : NULL;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return copy;
 }
 

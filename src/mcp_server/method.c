@@ -105,7 +105,7 @@ static bool read_progress_token(idem__context *context) {
     return false;
   }
   /* The token goes back as it came; its text is gone, so it is written anew from its value. */
-  idem__buf *scratch = &context->worker->scratch;
+  idem_buf *scratch = &context->worker->scratch;
   scratch->len = 0;
   if (idem__json_put(scratch, token) != IDEM_OK) return true;
   char *copy = idem__arena_malloc(idem__request_memory(context->request), scratch->len);
@@ -129,7 +129,7 @@ int idem__level_parse(yyjson_val *val) {
 
 static bool refuse_meta(idem__context *context, const char *param, const char *expected,
                         yyjson_val *received) {
-  idem__buf *data = &context->worker->scratch;
+  idem_buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -150,7 +150,7 @@ static bool header_value(const idem__mcp_peer *peer, const char *name, const cha
 }
 
 static bool refuse_header(idem__context *context, const char *header, const char *why) {
-  idem__buf *data = &context->worker->scratch;
+  idem_buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -176,7 +176,7 @@ static bool version_header_matches(idem__context *context, const idem__mcp_peer 
 }
 
 static bool refuse_version(idem__context *context, yyjson_val *requested) {
-  idem__buf *data = &context->worker->scratch;
+  idem_buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -314,7 +314,7 @@ static bool version_header_served(idem__context *context, const idem__mcp_peer *
   if (revision && (context->server->opts.revisions & revision->bit)) return true;
   char text[IDEM__CAUSE], supported[IDEM__VERSIONS];
   idem__supported_versions(context->server, supported);
-  idem__buf *data = &context->worker->scratch;
+  idem_buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -324,7 +324,7 @@ static bool version_header_served(idem__context *context, const idem__mcp_peer *
   idem__write_object_end(&writer);
   const char *cause = idem__cause(
       context, text, "Invalid Request: unsupported MCP-Protocol-Version: %.*s (supported: %s)",
-      (int)idem__utf8_cut(value, len, 64), value, supported);
+      (int)idem_utf8_cut(value, len, 64), value, supported);
   idem__refuse_for(context, 400, IDEM_RPC_INVALID_REQUEST, cause, data->data, data->len);
   return false;
 }
@@ -364,7 +364,7 @@ static bool pass_legacy(idem__context *context, const idem__mcp_peer *peer) {
 static bool refuse_unknown(idem__context *context) {
   size_t name_len;
   const char *name = idem__request_name(context->request, &name_len);
-  idem__buf *data = &context->worker->scratch;
+  idem_buf *data = &context->worker->scratch;
   data->len = 0;
   idem__writer writer = idem__writer_on(data);
   idem__write_object(&writer);
@@ -409,7 +409,7 @@ static void run_plain(idem__context *context) {
 
 /* A method of the application's own happens once where its request has a key. */
 static bool pass_key(idem__context *context) {
-  uint8_t name[IDEM__SHA256_BYTES];
+  uint8_t name[IDEM_SHA256_BYTES];
   idem__once_key key;
   size_t len;
   const char *called = idem__request_name(context->request, &len);
@@ -473,6 +473,21 @@ static void on_ignored(idem_conn *conn, yyjson_val *params, void *user) {
   (void)user;
 }
 
+/* A client over HTTP goes away without a word: with a key that is no cancellation, so it says so. */
+static void on_given_up(idem_conn *conn, yyjson_val *params, void *user) {
+  static const char method[] = "tools/call";
+  uint8_t name[IDEM_SHA256_BYTES];
+  const idem__mcp_peer *peer = idem__mcp_peer_of(conn);
+  yyjson_val *tool = member(params, "name");
+  yyjson_val *key = member(member(params, "_meta"), IDEM__ONCE_META);
+  (void)user;
+  if (!peer || !yyjson_is_str(tool) || !yyjson_is_str(key)) return;
+  idem__once_key text = {yyjson_get_str(key), yyjson_get_len(key)};
+  idem__once_name_of(peer->principal, method, yyjson_get_str(tool), yyjson_get_len(tool), &text,
+                     name);
+  idem__once_give_up(peer->worker->server, name);
+}
+
 static idem_status register_notifications(idem_server *server) {
   idem_status status =
       idem_router_notification(server->router, "notifications/initialized", on_initialized, server);
@@ -482,6 +497,9 @@ static idem_status register_notifications(idem_server *server) {
   }
   if (status == IDEM_OK) {
     status = idem_router_notification(server->router, "notifications/progress", on_ignored, NULL);
+  }
+  if (status == IDEM_OK) {
+    status = idem_router_notification(server->router, IDEM__ONCE_CANCELLED, on_given_up, NULL);
   }
   return status;
 }

@@ -28,8 +28,8 @@ bool idem__session_wants(const idem__mcp_session *session, const idem__mcp_news 
 /* ---------------------------------------------------------------- telling */
 
 static void tell_line_peers(idem__mcp_worker *worker, const idem__mcp_news *news) {
-  for (idem__list *at = worker->peers.next; at != &worker->peers;) {
-    idem__mcp_peer *peer = IDEM__CONTAINER(at, idem__mcp_peer, link);
+  for (idem_list *at = worker->peers.next; at != &worker->peers;) {
+    idem__mcp_peer *peer = IDEM_CONTAINER(at, idem__mcp_peer, link);
     at = at->next;
     if (!peer->session || !idem__session_wants(peer->session, news)) continue;
     if (news->params)
@@ -41,8 +41,8 @@ static void tell_line_peers(idem__mcp_worker *worker, const idem__mcp_news *news
 
 void idem__worker_tell(idem__mcp_worker *worker, const idem__mcp_news *news) {
   tell_line_peers(worker, news);
-  for (idem__list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
-    idem__mcp_subscriber *subscriber = IDEM__CONTAINER(at, idem__mcp_subscriber, link);
+  for (idem_list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
+    idem__mcp_subscriber *subscriber = IDEM_CONTAINER(at, idem__mcp_subscriber, link);
     subscriber->on_news(subscriber, news);
   }
 }
@@ -83,8 +83,8 @@ static idem_status leave_news(idem__mcp_worker *worker, const idem__mcp_news *ne
 idem_status idem__server_tell(idem_server *server, const idem__mcp_news *news) {
   idem_status status = IDEM_OK;
   idem__server_lock(server);
-  for (idem__list *at = server->workers.next; at != &server->workers; at = at->next) {
-    idem_status one = leave_news(IDEM__CONTAINER(at, idem__mcp_worker, link), news);
+  for (idem_list *at = server->workers.next; at != &server->workers; at = at->next) {
+    idem_status one = leave_news(IDEM_CONTAINER(at, idem__mcp_worker, link), news);
     if (one != IDEM_OK) status = one;
   }
   idem__server_unlock(server);
@@ -122,15 +122,15 @@ void idem__worker_forget_news(idem__mcp_worker *worker) {
 
 idem_status idem_server_log(idem_server *server, idem_mcp_level level, const char *logger,
                             const char *json, size_t len) {
-  idem__buf params;
+  idem_buf params;
   if (server->opts.no_logging) return IDEM_OK;
-  idem__buf_init(&params, &server->alloc, WAITING_BYTES);
+  idem_buf_init(&params, &server->alloc, WAITING_BYTES);
   idem_status status = idem__log_params(&params, level, logger, json, len);
   idem__mcp_news news = {.method = "notifications/message",
                          .params = params.data,
                          .len = params.len,
                          .level = (int)level};
   if (status == IDEM_OK) status = idem__server_tell(server, &news);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
   return status;
 }

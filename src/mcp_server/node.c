@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+#define LOOKS                                                                                      \
+  8u /* renewals of its record for one look at the others': of a change nobody may have been told */
+
 static idem__store_op op_for(const idem_server *server, const char *id, idem__store_verb verb) {
   return (idem__store_op){.verb = verb,
                           .space = IDEM__STORE_NODES,
@@ -18,11 +21,17 @@ static uint64_t time_to_live(const idem_server *server) {
   return server->store->kind->immediate ? 0 : server->opts.lease_ms;
 }
 
-static idem__store_op put_op(const idem_server *server) {
+void idem__node_put(idem_server *server) {
+  char value[IDEM__NODE_VALUE];
+  idem__lock_take(&server->node.lock); /* which our own watcher takes, too */
+  memcpy(value, server->node.value, sizeof value);
+  idem__lock_give(&server->node.lock);
   idem__store_op op = op_for(server, server->node.id, IDEM__STORE_PUT);
   op.expect = IDEM__STORE_ANY;
   op.ttl_ms = time_to_live(server);
-  return op;
+  op.bytes = value;
+  op.len = strlen(value);
+  idem__store_run(server->store, &op);
 }
 
 /* Random as the server's seed is, and no other of this process has it. */
@@ -30,20 +39,22 @@ static void make_id(idem_server *server) {
   static const char hex[] = "0123456789abcdef";
   const uint64_t parts[] = {idem__router_seed(server->router), (uint64_t)(uintptr_t)server,
                             idem__server_wall_ms(server)};
-  uint8_t digest[IDEM__SHA256_BYTES];
-  idem__sha256 sha;
-  idem__sha256_init(&sha);
-  idem__sha256_add(&sha, parts, sizeof parts);
-  idem__sha256_end(&sha, digest);
+  uint8_t digest[IDEM_SHA256_BYTES];
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, parts, sizeof parts);
+  idem_sha256_end(&sha, digest);
+  idem__lock_take(&server->node.lock); /* watchers look at it */
   for (size_t i = 0; i < IDEM__NODE_ID / 2; i++) {
     server->node.id[2 * i] = hex[digest[i] >> 4];
     server->node.id[2 * i + 1] = hex[digest[i] & 15];
   }
+  idem__lock_give(&server->node.lock);
 }
 
 /* ------------------------------------------------------------------- others */
 
-static uint32_t number_of(const char *id) {
+uint32_t idem__node_number_of(const char *id) {
   uint32_t number = 0;
   for (size_t i = 0; i < 6; i++)
     number = number << 4 | (uint32_t)(id[i] <= '9' ? id[i] - '0' : id[i] - 'a' + 10);
@@ -51,60 +62,74 @@ static uint32_t number_of(const char *id) {
 }
 
 uint32_t idem__node_number(const idem_server *server) {
-  return server->store_name && server->node.id[0] ? number_of(server->node.id) : 0;
+  return server->store_name && server->node.id[0] ? idem__node_number_of(server->node.id) : 0;
+}
+
+static size_t place_of(const idem__node *node, uint32_t number) {
+  size_t at = 0;
+  while (at < node->other_count && node->others[at].number != number) at++;
+  return at;
 }
 
 bool idem__node_lives(const idem_server *server, uint32_t number) {
   idem__node *node = (idem__node *)(uintptr_t)&server->node;
   idem__lock_take(&node->lock);
-  bool lives = node->other_count == IDEM__NODES_KNOWN;
-  for (size_t i = 0; i < node->other_count; i++) lives = lives || node->others[i] == number;
+  bool lives = node->other_count == IDEM__NODES_KNOWN || place_of(node, number) < node->other_count;
   idem__lock_give(&node->lock);
   return lives;
 }
 
+size_t idem__node_others(const idem_server *server) {
+  idem__node *node = (idem__node *)(uintptr_t)&server->node;
+  idem__lock_take(&node->lock);
+  size_t count = node->other_count;
+  idem__lock_give(&node->lock);
+  return count ? count - 1 : 0;
+}
+
+/* With the lock held: the lists of which our peers must hear now that it has gone. */
+static uint32_t forget(idem__node *node, size_t at) {
+  uint32_t kinds = idem__node_missed(node, &node->others[at]);
+  node->others[at] = node->others[--node->other_count];
+  return kinds;
+}
+
+/* What one that comes or changes says of itself stands in its record, which is looked at soon. */
 void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives) {
   idem__node *node = &server->node;
-  if (len != IDEM__NODE_ID) return;
-  uint32_t number = number_of(id);
-  size_t at = 0;
+  uint32_t number = len == IDEM__NODE_ID ? idem__node_number_of(id) : 0, kinds = 0;
+  if (!number) return;
   idem__lock_take(&node->lock);
-  while (at < node->other_count && node->others[at] != number) at++;
+  size_t at = place_of(node, number);
   bool known = at < node->other_count;
-  if (lives && !known && node->other_count < IDEM__NODES_KNOWN)
-    node->others[node->other_count++] = number;
+  if (lives && !known && at < IDEM__NODES_KNOWN)
+    node->others[node->other_count++] = (idem__other_node){.number = number};
   else if (!lives && known)
-    node->others[at] = node->others[--node->other_count];
+    kinds = forget(node, at);
+  bool own = memcmp(id, node->id, IDEM__NODE_ID) == 0;
   idem__lock_give(&node->lock);
-}
-
-static bool see(const idem__store_item *item, void *user) {
-  idem__node_seen(user, item->name, item->name_len, true);
-  return true;
-}
-
-/* Those that were there before; watchers tell of the rest. */
-static void look_around(idem__mcp_worker *worker) {
-  idem_server *server = worker->server;
-  idem__store_op op = {.verb = IDEM__STORE_LIST,
-                       .space = IDEM__STORE_NODES,
-                       .now_ms = idem__server_wall_ms(server),
-                       .limit = IDEM__NODES_KNOWN,
-                       .each = see,
-                       .user = server};
-  idem__store_submit(server->store, worker->store_queue, &op, NULL);
+  if (own || !node->shares) return;
+  if (kinds) idem__server_tell_lists(server, kinds);
+  if (!lives) return;
+  atomic_store(&node->look, true);
+  idem__server_wake(server);
 }
 
 void idem__node_join(idem_server *server) {
   make_id(server);
-  idem__store_op op = put_op(server);
-  idem__store_run(server->store, &op);
+  if (server->node.shares) idem__node_lists_take(server);
+  idem__node_put(server);
+}
+
+bool idem__node_leave_op(const idem_server *server, idem__store_op *op) {
+  *op = op_for(server, server->node.id, IDEM__STORE_REMOVE);
+  op->expect = IDEM__STORE_ANY;
+  return server->node.id[0] != '\0';
 }
 
 void idem__node_leave(idem_server *server) {
-  if (!server->node.id[0]) return;
-  idem__store_op op = op_for(server, server->node.id, IDEM__STORE_REMOVE);
-  op.expect = IDEM__STORE_ANY;
+  idem__store_op op;
+  if (!idem__node_leave_op(server, &op)) return;
   idem__store_run(server->store, &op);
   memset(server->node.id, 0, sizeof server->node.id);
 }
@@ -136,6 +161,7 @@ static void note_store(idem__mcp_worker *worker, idem_status status) {
               idem_status_text(status));
   else
     idem_logf(server->opts.log, IDEM_LOG_INFO, "the store answers again", "%s", server->node.id);
+  if (!gone) atomic_store(&server->node.look, true); /* who knows what was not heard meanwhile */
 }
 
 /* Its time was over: whoever looked meanwhile took it for dead. From now on it is there again; what was
@@ -147,8 +173,7 @@ static void on_touched(const idem__store_answer *answer, void *user) {
   if (answer->status != IDEM_E_NOTFOUND) return;
   idem_logf(worker->server->opts.log, IDEM_LOG_WARN, "the lease of this process had ended", "%s",
             worker->server->node.id);
-  idem__store_op op = put_op(worker->server);
-  idem__store_run(worker->server->store, &op);
+  idem__node_put(worker->server);
 }
 
 /* One of the workers does it. */
@@ -159,7 +184,9 @@ void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms) {
   if (interval == UINT64_MAX || (last && now_ms < last + interval / 2)) return;
   if (!atomic_compare_exchange_strong(&server->node.renewed_ms, &last, now_ms)) return;
   if (atomic_exchange(&server->node.renewing, true)) return;
-  if (!last) look_around(worker);
+  if (atomic_fetch_add(&server->node.renewals, 1) % LOOKS == 0)
+    atomic_store(&server->node.look, true);
+  idem__node_deliver(worker);
   idem__store_op op = op_for(server, server->node.id, IDEM__STORE_TOUCH);
   op.ttl_ms = time_to_live(server);
   op.done = on_touched;

@@ -6,29 +6,65 @@
 
 #include "../store/store.h"
 #include "nouns.h"
+#include "registry.h"
 
 #define IDEM__NODE_ID 32
 #define IDEM__NODES_KNOWN 256 /* beyond them all are taken to live */
 
+/* What a node's lists say: a digest of each. */
+typedef struct idem__node_lists {
+  uint64_t digests[IDEM__LIST_KINDS];
+} idem__node_lists;
+#define IDEM__NODE_VALUE (IDEM__LIST_KINDS * 17) /* as text in its record, with its end */
+
+typedef struct idem__other_node {
+  uint32_t number;
+  bool told; /* its lists are known */
+  idem__node_lists lists;
+} idem__other_node;
+
 typedef struct idem__node {
-  char id[IDEM__NODE_ID + 1];         /* "": it has no store yet */
-  _Atomic bool renewing;              /* the store was asked, and has not answered */
-  _Atomic uint64_t renewed_ms;        /* in the time of the workers' driver */
-  idem__lock lock;                    /* the two below */
-  uint32_t others[IDEM__NODES_KNOWN]; /* numbers of those that live, this one among them */
+  char id[IDEM__NODE_ID + 1];  /* "": it has no store yet */
+  bool shares;                 /* its store is not its own alone */
+  _Atomic bool renewing;       /* the store was asked, and has not answered */
+  _Atomic uint64_t renewed_ms; /* in the time of the workers' driver */
+  _Atomic unsigned renewals;
+  idem__lock lock;        /* the lists and the others */
+  idem__node_lists lists; /* as its record says */
+  char value[IDEM__NODE_VALUE];
+  idem__other_node others[IDEM__NODES_KNOWN]; /* those that live, this one among them */
   size_t other_count;
+  _Atomic bool lists_changed; /* the record does not say so yet */
+  _Atomic bool look;          /* at the others' records */
+  _Atomic bool looking;       /* the store was asked for them */
+  _Atomic unsigned looks;     /* how often it has answered */
   _Atomic bool store_gone; /* its store did not answer when it was last asked to renew the record */
 } idem__node;
 
 /* With its store; before serving. */
 void idem__node_join(idem_server *server);
 void idem__node_leave(idem_server *server);
+/* The operation that takes its record away, for who wants to know when it has; false: it has none. */
+bool idem__node_leave_op(const idem_server *server, idem__store_op *op);
 /* Its record lives on. On a worker's thread, often enough: when it is time it asks the store. */
 void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms);
 uint64_t idem__node_interval_ms(const idem_server *server); /* UINT64_MAX: not needed */
 /* A number of this node's own, by which others find it, where its store has a name; 0: nobody shares it. */
 uint32_t idem__node_number(const idem_server *server);
+uint32_t idem__node_number_of(const char *id);
 bool idem__node_lives(const idem_server *server, uint32_t number);
+/* How many share its store beside it, as far as is known. */
+size_t idem__node_others(const idem_server *server);
+/* node_lists.c: what the nodes list. As its record is to say; before it is written first. */
+void idem__node_lists_take(idem_server *server);
+/* Its lists may be others now. From any thread; the next delivery of a worker's writes it down. */
+void idem__node_lists_changed(idem_server *server);
+/* Writes down and looks around, where there is reason to. On a worker's thread. */
+void idem__node_deliver(idem__mcp_worker *worker);
+/* A node is gone: the lists (bits of idem__list_kind) in which it differed from this one. With the lock held. */
+uint32_t idem__node_missed(const idem__node *node, const idem__other_node *gone);
+/* Writes its record. */
+void idem__node_put(idem_server *server);
 /* A watcher heard of one. */
 void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives);
 /* This server's own name. */

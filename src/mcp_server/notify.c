@@ -12,7 +12,7 @@
 static const char *const level_names[] = {"debug", "info",     "notice", "warning",
                                           "error", "critical", "alert",  "emergency"};
 
-idem_status idem__notify_text(idem_conn *conn, const char *method, idem__buf *params) {
+idem_status idem__notify_text(idem_conn *conn, const char *method, idem_buf *params) {
   return idem__notify_own(conn, method, params->data, params->len);
 }
 
@@ -22,10 +22,10 @@ static idem_conn *stream_of(const idem__context *context) {
   return idem_request_conn(context->request);
 }
 
-static void send(idem_conn *conn, const char *method, idem__buf *params,
+static void send(idem_conn *conn, const char *method, idem_buf *params,
                  const idem__writer *writer) {
   if (writer->status == IDEM_OK) idem__notify_text(conn, method, params);
-  idem__buf_deinit(params);
+  idem_buf_deinit(params);
 }
 
 static void write_progress(const idem__context *context, double total, const char *message,
@@ -61,8 +61,8 @@ void idem_progress(idem_request *request, double progress, double total, const c
   bool of_task = !conn && hears_of_task(context);
   if ((!conn && !of_task) || !context->progress_token || progress <= context->last_progress) return;
   context->last_progress = progress;
-  idem__buf params;
-  idem__buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   write_progress(context, total, message, &writer);
   idem__mcp_news news = {.method = "notifications/progress",
@@ -72,14 +72,14 @@ void idem_progress(idem_request *request, double progress, double total, const c
                          .level = -1};
   if (of_task && writer.status == IDEM_OK) idem__server_tell(context->server, &news);
   if (of_task)
-    idem__buf_deinit(&params);
+    idem_buf_deinit(&params);
   else
     send(conn, "notifications/progress", &params, &writer);
 }
 
 #define DATA_DEPTH 512
 
-idem_status idem__log_params(idem__buf *out, idem_mcp_level level, const char *logger,
+idem_status idem__log_params(idem_buf *out, idem_mcp_level level, const char *logger,
                              const char *json, size_t len) {
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
@@ -103,8 +103,8 @@ void idem_mcp_log(idem_request *request, idem_mcp_level level, const char *logge
   idem__context *context = idem__context_of(request);
   idem_conn *conn = stream_of(context);
   if (!conn || !wants(context, level)) return;
-  idem__buf params;
-  idem__buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "level", level_names[level]);
@@ -119,11 +119,11 @@ idem_status idem_mcp_log_json(idem_request *request, idem_mcp_level level, const
   idem__context *context = idem__context_of(request);
   idem_conn *conn = stream_of(context);
   if (!conn || !wants(context, level)) return IDEM_OK;
-  idem__buf params;
-  idem__buf_init(&params, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf params;
+  idem_buf_init(&params, &context->worker->alloc, idem__answer_bytes(context->server));
   idem_status status = idem__log_params(&params, level, logger, json, len);
   if (status == IDEM_OK) status = idem__notify_text(conn, "notifications/message", &params);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
   return status;
 }
 

@@ -6,10 +6,10 @@
 #include "nouns.h"
 
 /* A notification on the request's own stream. `params` is what was written. */
-idem_status idem__notify_text(idem_conn *conn, const char *method, idem__buf *params);
+idem_status idem__notify_text(idem_conn *conn, const char *method, idem_buf *params);
 
 /* The params of notifications/message; `json` is any value. INVAL: it is none. */
-idem_status idem__log_params(idem__buf *out, idem_mcp_level level, const char *logger,
+idem_status idem__log_params(idem_buf *out, idem_mcp_level level, const char *logger,
                              const char *json, size_t len);
 
 /* Those who listen: what changed in the lists, a resource, a task of their principal that they named. */
@@ -18,5 +18,7 @@ void idem__listeners_task(idem__mcp_worker *worker, const idem__task *task, cons
                           size_t len);
 /* Ends every subscriptions/listen. */
 void idem__listeners_close(idem__mcp_worker *worker);
+/* Those of one conn alone. */
+void idem__listeners_end(idem__mcp_worker *worker, const idem_conn *conn);
 
 #endif

@@ -5,15 +5,11 @@
 #ifndef IDEM_MCP_ONCE_H
 #define IDEM_MCP_ONCE_H
 
+#include "../mcp/once_key.h"
 #include "../store/store.h"
 #include "node.h"
 #include "nouns.h"
 #include "worker.h"
-
-#define IDEM__ONCE_META "idem/key"
-#define IDEM__ONCE_REPLAYED "idem/replayed"
-#define IDEM__ONCE_CAPABILITY "idem/once" /* under experimental */
-#define IDEM__ONCE_KEY_MAX 255u
 
 /* ----------------------------------------------------------------- records */
 
@@ -30,19 +26,19 @@ typedef enum idem__once_state {
 typedef struct idem__once_record {
   idem__once_state state;
   bool is_error;
-  uint8_t digest[IDEM__SHA256_BYTES]; /* of the arguments */
-  char node[IDEM__NODE_ID + 1];       /* that runs it; "": none */
-  const char *text;                   /* the result, or the error object; lent */
+  uint8_t digest[IDEM_SHA256_BYTES]; /* of the arguments */
+  char node[IDEM__NODE_ID + 1];      /* that runs it; "": none */
+  const char *text;                  /* the result, or the error object; lent */
   size_t len;
 } idem__once_record;
-idem_status idem__once_record_write(const idem__once_record *record, idem__buf *out);
+idem_status idem__once_record_write(const idem__once_record *record, idem_buf *out);
 /* False: not one of ours. */
 bool idem__once_record_read(const char *bytes, size_t len, idem__once_record *out);
 
 /* Of a value: the same for texts that say the same, whatever the order of members and however numbers are spelled.
  * LIMIT: too deep; NOMEM. */
 idem_status idem__digest_value(const idem_alloc *alloc, yyjson_val *val,
-                               uint8_t digest[IDEM__SHA256_BYTES]);
+                               uint8_t digest[IDEM_SHA256_BYTES]);
 
 /* The key that a request carries. */
 typedef struct idem__once_key {
@@ -51,9 +47,20 @@ typedef struct idem__once_key {
 } idem__once_key;
 /* False: refused. `header_alone`: one in _meta means nothing. */
 bool idem__once_read_key(idem__context *context, bool header_alone, idem__once_key *key);
+/* Whether a call that is repeated may go on: where its key is not kept, or others than it was asked with first, nobody knows whether it
+ * ran, and it is not run again. False: refused. */
+bool idem__once_pass_repeat(idem__context *context, const idem__once_key *key, bool kept);
+/* For how long its outcome is kept: its client may need it for less time than others. */
+uint64_t idem__once_ttl(const idem__context *context);
 /* The name of its record: keys belong to a principal and to what is called. */
+void idem__once_name_of(const char *principal, const char *method, const char *called,
+                        size_t called_len, const idem__once_key *key,
+                        uint8_t name[IDEM_SHA256_BYTES]);
 void idem__once_name(const idem__context *context, const char *called, size_t called_len,
-                     const idem__once_key *key, uint8_t name[IDEM__SHA256_BYTES]);
+                     const idem__once_key *key, uint8_t name[IDEM_SHA256_BYTES]);
+/* The group of its record: all keys of a principal, which are bounded together. */
+#define IDEM__ONCE_GROUP 32
+void idem__once_group(const char *principal, char group[IDEM__ONCE_GROUP + 1]);
 
 /* ------------------------------------------------------------------ answers */
 
@@ -76,8 +83,10 @@ void idem__once_reply(idem__context *context, const idem__once_text *text, bool 
 typedef enum idem__once_refusal {
   IDEM__ONCE_OTHER,      /* the key was used with other arguments */
   IDEM__ONCE_LOST,       /* outcome-unknown */
+  IDEM__ONCE_FORGOTTEN,  /* ... since the keys it was asked with are gone */
   IDEM__ONCE_TOO_LARGE,  /* answer-not-kept */
   IDEM__ONCE_FULL,       /* too-many-keys */
+  IDEM__ONCE_SHARE,      /* too-many-keys-of-caller */
   IDEM__ONCE_UNAVAILABLE /* the store does not say */
 } idem__once_refusal;
 void idem__once_refuse(idem__context *context, idem__once_refusal why);
@@ -93,13 +102,15 @@ void idem__onces_free(idem_server *server); /* after the workers */
 /* Before what is called runs, in its handler: true, it may, now. False: answered, refused, or it waits; when it has
  * waited and may run `go_on` is called as a handler is. */
 typedef void (*idem__once_fn)(idem__context *context);
-bool idem__once_admit(idem__context *context, const uint8_t name[IDEM__SHA256_BYTES],
+bool idem__once_admit(idem__context *context, const uint8_t name[IDEM_SHA256_BYTES],
                       yyjson_val *arguments, idem__once_fn go_on);
 /* The call of this context became a task, of which its peer was told with this result: that is what its key
  * names from now on. */
 void idem__once_became_task(idem__context *context, const char *json, size_t len);
 /* The request ends without an answer. */
 void idem__once_abandon(idem__context *context);
+/* A client gives up the call of this name, and its connection goes or has gone: if nobody else waits, it is cancelled. */
+void idem__once_give_up(idem_server *server, const uint8_t name[IDEM_SHA256_BYTES]);
 
 /* On the worker's thread: what others left for its keys. */
 void idem__once_deliver(idem__mcp_worker *worker);
@@ -107,13 +118,15 @@ void idem__once_deliver(idem__mcp_worker *worker);
 void idem__once_tick(idem__mcp_worker *worker);
 /* ... the worker goes: handlers of its calls are told. */
 void idem__once_forget_worker(idem__mcp_worker *worker);
+/* A call with a key runs there, or its answer is on its way to the store; its client may have gone. */
+bool idem__once_works(const idem__mcp_worker *worker);
 /* Some of its keys want idem__once_tick. */
 bool idem__once_waits(const idem__mcp_worker *worker);
 /* Watchers of the store: a key's record, a node's. */
 void idem__once_on_change(const idem__store_change *change, void *user);
 void idem__once_on_node(const idem__store_change *change, void *user);
 
-/* ------------------------------------------------- inside: once.c, once_run.c */
+/* ------------------------------------------------- inside: once.c and its sisters */
 
 typedef enum idem__once_stage {
   IDEM__ONCE_ASKING,    /* the store is asked for the key */
@@ -128,23 +141,28 @@ typedef enum idem__once_stage {
 struct idem__once {
   idem_server *server;
   idem__mcp_worker *worker;
-  idem__list flagged_link; /* in the table, when its worker is to look at it */
-  uint8_t name[IDEM__SHA256_BYTES];
-  uint8_t digest[IDEM__SHA256_BYTES]; /* from AT_WORK on */
-  uint64_t version;                   /* of its record, as we wrote it */
+  idem_list flagged_link; /* in the table, when its worker is to look at it */
+  uint8_t name[IDEM_SHA256_BYTES];
+  char group[IDEM__ONCE_GROUP + 1];  /* of its record: the keys of one principal */
+  uint8_t digest[IDEM_SHA256_BYTES]; /* from AT_WORK on */
+  uint64_t version;                  /* of its record, as we wrote it */
+  uint64_t ttl_ms;                   /* of its outcome */
   idem__once_stage stage;
   unsigned tries;
   bool may_repeat;        /* idempotentHint: it may run again where nobody knows */
   bool judged;            /* the digest is that of the record */
-  bool left;              /* the one whose request runs it has cancelled it */
+  bool left;              /* the one whose request runs it has cancelled it, */
+  bool away;              /* or has lost its connection */
+  bool unwanted;          /* somebody has given it up by its key */
   bool cancel;            /* nobody is left: its handler is to be told */
   bool ending;            /* its worker goes */
   bool asked, not_run;    /* how the run ended: with a question; before it began */
   bool bare;              /* there was no room for the answer */
   bool broken;            /* its handler was told to end, and gave none */
+  bool doubtful;          /* nobody knows whether the record names us; nothing ran */
   bool answering, stored; /* the handler is on the stack; the store answered meanwhile */
   idem_status saved;
-  idem__list callers; /* who waits, the one whose request runs it apart */
+  idem_list callers; /* who waits, the one whose request runs it apart */
   idem__context *runner;
   idem__once_text *outcome;
 };
@@ -158,14 +176,14 @@ typedef enum idem__once_verdict {
 
 /* A request that waits for what becomes of a key. */
 typedef struct idem__once_caller {
-  idem__list link; /* in once->callers */
+  idem_list link; /* in once->callers */
   idem__posted posted;
   idem__once *once;
   idem__context *context; /* NULL: it went */
   idem__mcp_worker *worker;
   idem__once_fn go_on;
-  uint8_t name[IDEM__SHA256_BYTES];
-  uint8_t digest[IDEM__SHA256_BYTES];
+  uint8_t name[IDEM_SHA256_BYTES];
+  uint8_t digest[IDEM_SHA256_BYTES];
   bool inside; /* still in idem__once_admit */
   bool run;    /* ... and it may run */
   bool sent;   /* on its way to its own thread */
@@ -176,16 +194,23 @@ typedef struct idem__once_caller {
 
 struct idem__once_table {
   idem__lock lock;
-  idem__map by_name;
-  idem__list flagged;
+  idem_map by_name;
+  idem_list flagged;
   _Atomic size_t waiting; /* that want to be looked at with time */
+  _Atomic size_t doubts;  /* of them, those in doubt */
 };
+/* once_table.c */
 void idem__once_lock(idem_server *server);
 void idem__once_unlock(idem_server *server);
 /* With the lock held: */
 void idem__once_flag(idem__once *once);
 void idem__once_set_stage(idem__once *once, idem__once_stage stage);
-/* All who wait are told. */
+/* Nobody finds it any more. */
+void idem__once_leave_table(idem__once *once);
+/* Without it. */
+void idem__once_free(idem__once *once);
+
+/* once_wait.c: all who wait are told. */
 void idem__once_tell(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal);
 /* ... and it goes; nobody finds it from then on. */
 void idem__once_settle(idem__once *once, idem__once_verdict verdict, idem__once_refusal refusal);
@@ -193,14 +218,25 @@ void idem__once_settle(idem__once *once, idem__once_verdict verdict, idem__once_
 void idem__once_refuse_others(idem__once *once);
 /* On the thread of the one that waited, out of the list. */
 void idem__once_act(idem__once_caller *caller);
+
+/* once.c: the store is asked. That nobody has it, or that it is the version we saw; what it says. */
+void idem__once_take(idem__once *once, uint64_t expect);
+void idem__once_look(idem__once *once);
 idem__store_op idem__once_op(const idem__once *once, idem__store_verb verb);
+/* What is for good lives as long as its client needs it. */
 void idem__once_put(idem__once *once, const idem__once_record *record, uint64_t expect,
                     idem__store_done done);
+
+/* once_doubt.c: nobody knows whether the key is ours. */
+void idem__once_doubt(idem__once *once);
+void idem__once_look_in_doubt(idem__once *once);
 
 /* once_run.c: the key is ours, one of those who wait runs it. */
 void idem__once_start(idem__once *once);
 /* What the run came to, for the store. */
 void idem__once_store(idem__once *once);
+/* The record goes, if it is still as we wrote it. */
+void idem__once_give_back(idem__once *once, idem__store_done done);
 /* Why who comes gets none, where the run left no text. */
 idem__once_refusal idem__once_why_none(const idem__once *once);
 void idem__once_cancel_runner(idem__once *once);

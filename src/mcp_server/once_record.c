@@ -13,17 +13,17 @@
 #define RECORD_VERSION 1
 typedef struct record_head {
   uint8_t version, state, is_error, unused;
-  uint8_t digest[IDEM__SHA256_BYTES];
+  uint8_t digest[IDEM_SHA256_BYTES];
   char node[IDEM__NODE_ID];
 } record_head;
 
-idem_status idem__once_record_write(const idem__once_record *record, idem__buf *out) {
+idem_status idem__once_record_write(const idem__once_record *record, idem_buf *out) {
   record_head head = {
       .version = RECORD_VERSION, .state = (uint8_t)record->state, .is_error = record->is_error};
   memcpy(head.digest, record->digest, sizeof head.digest);
   memcpy(head.node, record->node, sizeof head.node);
-  idem_status status = idem__buf_put(out, &head, sizeof head);
-  return status == IDEM_OK ? idem__buf_put(out, record->text, record->len) : status;
+  idem_status status = idem_buf_put(out, &head, sizeof head);
+  return status == IDEM_OK ? idem_buf_put(out, record->text, record->len) : status;
 }
 
 bool idem__once_record_read(const char *bytes, size_t len, idem__once_record *out) {
@@ -40,42 +40,52 @@ bool idem__once_record_read(const char *bytes, size_t len, idem__once_record *ou
   return true;
 }
 
-static void add_text(idem__sha256 *sha, const char *text, size_t len) {
+static void add_text(idem_sha256 *sha, const char *text, size_t len) {
   uint8_t size[8]; /* lengths keep neighbouring texts apart */
   for (size_t i = 0; i < sizeof size; i++) size[i] = (uint8_t)((uint64_t)len >> (56 - i * 8));
-  idem__sha256_add(sha, size, sizeof size);
-  idem__sha256_add(sha, text, len);
+  idem_sha256_add(sha, size, sizeof size);
+  idem_sha256_add(sha, text, len);
 }
 
-void idem__once_name(const idem__context *context, const char *called, size_t called_len,
-                     const idem__once_key *key, uint8_t name[IDEM__SHA256_BYTES]) {
-  const char *method = context->method ? context->method->name : "";
-  idem__sha256 sha;
-  idem__sha256_init(&sha);
-  add_text(&sha, context->principal, strlen(context->principal));
+void idem__once_name_of(const char *principal, const char *method, const char *called,
+                        size_t called_len, const idem__once_key *key,
+                        uint8_t name[IDEM_SHA256_BYTES]) {
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
+  add_text(&sha, principal, strlen(principal));
   add_text(&sha, method, strlen(method));
   add_text(&sha, called, called_len);
   add_text(&sha, key->text, key->len);
-  idem__sha256_end(&sha, name);
+  idem_sha256_end(&sha, name);
+}
+
+void idem__once_name(const idem__context *context, const char *called, size_t called_len,
+                     const idem__once_key *key, uint8_t name[IDEM_SHA256_BYTES]) {
+  idem__once_name_of(context->principal, context->method ? context->method->name : "", called,
+                     called_len, key, name);
+}
+
+/* Not the principal itself, which may be longer than a group's name, or a secret. */
+void idem__once_group(const char *principal, char group[IDEM__ONCE_GROUP + 1]) {
+  uint8_t digest[IDEM_SHA256_BYTES];
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
+  add_text(&sha, principal, strlen(principal));
+  idem_sha256_end(&sha, digest);
+  for (size_t i = 0; i < IDEM__ONCE_GROUP; i++)
+    group[i] = "0123456789abcdef"[digest[i / 2] >> (i % 2 ? 0 : 4) & 15];
+  group[IDEM__ONCE_GROUP] = '\0';
 }
 
 /* --------------------------------------------------------------------- keys */
 
 #define KEY_RULE "1 to 255 visible ASCII characters"
 
-static bool is_key(const char *text, size_t len) {
-  if (!len || len > IDEM__ONCE_KEY_MAX) return false;
-  for (size_t i = 0; i < len; i++) {
-    if (text[i] < '!' || text[i] > '~') return false;
-  }
-  return true;
-}
-
 static bool refuse_key(idem__context *context, const char *reason, const char *sentence) {
   char text[IDEM__CAUSE], json[96];
-  idem__buf data;
-  idem__buf_fixed(&data, json, sizeof json);
-  idem__buf_printf(&data, "{\"reason\":\"%s\"}", reason);
+  idem_buf data;
+  idem_buf_fixed(&data, json, sizeof json);
+  idem_buf_printf(&data, "{\"reason\":\"%s\"}", reason);
   const char *cause = idem__cause(context, text, "Invalid params: Idempotency-Key: %s", sentence);
   idem__refuse_for(context, 400, IDEM_RPC_INVALID_PARAMS, cause, data.data, data.len);
   return false;
@@ -95,7 +105,7 @@ static bool header_key(idem__context *context, idem__once_key *key) {
     len -= 2;
     if (memchr(value, '"', len) || memchr(value, '\\', len)) len = 0;
   }
-  if (!is_key(value, len)) return refuse_key(context, "bad-key", "expected " KEY_RULE);
+  if (!idem__once_is_key(value, len)) return refuse_key(context, "bad-key", "expected " KEY_RULE);
   *key = (idem__once_key){value, len};
   return true;
 }
@@ -107,7 +117,7 @@ bool idem__once_read_key(idem__context *context, bool header_alone, idem__once_k
   *key = (idem__once_key){NULL, 0};
   if (!header_key(context, key)) return false;
   if (!meta) return true;
-  if (!text || !is_key(text, len)) {
+  if (!text || !idem__once_is_key(text, len)) {
     idem__reply_bad_param(context, "_meta." IDEM__ONCE_META, KEY_RULE, meta);
     return false;
   }
@@ -115,4 +125,25 @@ bool idem__once_read_key(idem__context *context, bool header_alone, idem__once_k
     return refuse_key(context, "key-mismatch", "the header differs from _meta");
   *key = (idem__once_key){text, len};
   return true;
+}
+
+bool idem__once_pass_repeat(idem__context *context, const idem__once_key *key, bool kept) {
+  yyjson_val *store = yyjson_obj_get(context->meta, IDEM__ONCE_REPEAT);
+  if (!store) return true;
+  if (!yyjson_is_str(store) || !key->text) {
+    idem__reply_bad_param(context, "_meta." IDEM__ONCE_REPEAT, "the name of a store, with a key",
+                          store);
+    return false;
+  }
+  if (kept && yyjson_equals_str(store, context->server->keys_name)) return true;
+  idem__once_refuse(context, kept ? IDEM__ONCE_FORGOTTEN : IDEM__ONCE_LOST);
+  return false;
+}
+
+uint64_t idem__once_ttl(const idem__context *context) {
+  uint64_t most = context->server->opts.key_ms;
+  int64_t wanted;
+  if (!idem__json_get_int(yyjson_obj_get(context->meta, IDEM__ONCE_KEY_MS), &wanted)) return most;
+  if (wanted < 1000) wanted = 1000;
+  return (uint64_t)wanted < most ? (uint64_t)wanted : most;
 }

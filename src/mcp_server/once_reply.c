@@ -78,7 +78,7 @@ static void write_meta(idem__writer *writer, yyjson_val *meta) {
 }
 
 /* Another revision may have asked first: each has what it must. */
-static idem_status write_marked(const idem__context *context, yyjson_val *result, idem__buf *out) {
+static idem_status write_marked(const idem__context *context, yyjson_val *result, idem_buf *out) {
   bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
   idem__writer writer = idem__writer_on(out);
   size_t i, max;
@@ -97,13 +97,13 @@ static idem_status write_marked(const idem__context *context, yyjson_val *result
 static void reply_marked(idem__context *context, const idem__once_text *text) {
   yyjson_doc *doc = read_text(context, text);
   yyjson_val *result = yyjson_doc_get_root(doc);
-  idem__buf out;
-  idem__buf_init(&out, &context->worker->alloc, idem__answer_bytes(context->server) + 128);
+  idem_buf out;
+  idem_buf_init(&out, &context->worker->alloc, idem__answer_bytes(context->server) + 128);
   if (yyjson_is_obj(result) && write_marked(context, result, &out) == IDEM_OK)
     idem__reply_text(context, out.data, out.len);
   else
     idem_request_drop(context->request);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
   yyjson_doc_free(doc);
 }
 
@@ -129,10 +129,15 @@ void idem__once_refuse(idem__context *context, idem__once_refusal why) {
                             "Invalid params: this idempotency key was used with other arguments"},
       [IDEM__ONCE_LOST] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",
                            "Outcome unknown: this call was broken off before it answered"},
+      [IDEM__ONCE_FORGOTTEN] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",
+                                "Outcome unknown: the keys that this call was begun with are gone"},
       [IDEM__ONCE_TOO_LARGE] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"answer-not-kept\"}",
                                 "This call ran, and there was no room to keep its answer"},
       [IDEM__ONCE_FULL] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"too-many-keys\"}",
                            "Too many idempotency keys are kept: try again later"},
+      [IDEM__ONCE_SHARE] = {429, IDEM_RPC_INTERNAL_ERROR,
+                            "{\"reason\":\"too-many-keys-of-caller\"}",
+                            "Too many idempotency keys of this caller are kept: try again later"},
       [IDEM__ONCE_UNAVAILABLE] = {503, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"unavailable\"}",
                                   NULL},
   };

@@ -15,41 +15,60 @@ static void leave_runner(idem__once *once) {
   once->runner = NULL;
 }
 
-/* It may have lost its purpose meanwhile. */
-static void tell_runner(idem__once *once) {
-  idem__context *context = once->runner;
-  if (!context) return;
-  leave_runner(once);
-  if (once->outcome)
-    idem__once_reply(context, once->outcome, false);
-  else
-    idem_request_drop(context->request);
-}
-
 /* Nothing was done, or it may be done again: the key is given back. */
 static bool may_run_again(const idem__once *once) {
   return once->not_run || (once->broken && once->may_repeat);
 }
 
+/* It was taken from us: our lease had ended, and others are told what the record says. */
+static bool is_fenced(const idem__once *once) {
+  return once->saved == IDEM_E_STATE || once->saved == IDEM_E_EXISTS;
+}
+
+/* The store has it, or never will; else nobody knows. */
+static bool is_over(const idem__once *once) {
+  return once->saved == IDEM_OK || once->saved == IDEM_E_NOTFOUND || is_fenced(once);
+}
+
+/* An answer that would go with this process, or that others are not told, is no answer: who asks again with its key hears what the store has. */
+static bool must_not_be_told(const idem__once *once) {
+  return once->outcome && !may_run_again(once) && (!is_over(once) || is_fenced(once));
+}
+
+/* It may have lost its purpose meanwhile. */
+static void tell_runner(idem__once *once) {
+  idem__context *context = once->runner;
+  if (!context) return;
+  leave_runner(once);
+  if (must_not_be_told(once))
+    idem__once_refuse(context, IDEM__ONCE_UNAVAILABLE);
+  else if (once->outcome)
+    idem__once_reply(context, once->outcome, false);
+  else
+    idem_request_drop(context->request);
+}
+
 idem__once_refusal idem__once_why_none(const idem__once *once) {
+  if (once->doubtful || (once->outcome && !is_over(once)) || must_not_be_told(once))
+    return IDEM__ONCE_UNAVAILABLE;
   if (!once->broken) return IDEM__ONCE_TOO_LARGE;
   return may_run_again(once) ? IDEM__ONCE_UNAVAILABLE : IDEM__ONCE_LOST;
 }
 
 /* Who waited for what was broken off begins anew where that may be, unless this worker goes. */
-static idem__once_verdict verdict_of(const idem__once *once, bool over) {
+static idem__once_verdict verdict_of(const idem__once *once) {
+  if (must_not_be_told(once))
+    return is_fenced(once) && !once->ending ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
   if (once->outcome) return IDEM__ONCE_REPLAY;
-  bool again = once->broken && may_run_again(once) && over && !once->ending;
+  bool again = once->broken && may_run_again(once) && is_over(once) && !once->ending;
   return again ? IDEM__ONCE_AGAIN : IDEM__ONCE_REFUSED;
 }
 
-/* STATE and NOTFOUND: it was taken from us, and what we say counts no more; who waits here hears it all the same. Where
- * nobody knows whether the store has it, it stays and is tried again. */
+/* Who waits for what was taken from us looks at the record. Where nobody knows whether the store has it, it stays and is tried
+ * again. */
 static void conclude(idem__once *once) {
-  bool over = once->saved == IDEM_OK || once->saved == IDEM_E_STATE ||
-              once->saved == IDEM_E_NOTFOUND || once->saved == IDEM_E_EXISTS;
-  idem__once_verdict verdict = verdict_of(once, over);
-  if (over) {
+  idem__once_verdict verdict = verdict_of(once);
+  if (is_over(once)) {
     idem__once_settle(once, verdict, idem__once_why_none(once));
     return;
   }
@@ -82,8 +101,7 @@ static void on_stored(const idem__store_answer *answer, void *user) {
   conclude(once);
 }
 
-/* The key is given back. */
-static void remove_record(idem__once *once, idem__store_done done) {
+void idem__once_give_back(idem__once *once, idem__store_done done) {
   idem__store_op op = idem__once_op(once, IDEM__STORE_REMOVE);
   op.expect = once->version;
   op.done = done;
@@ -94,7 +112,7 @@ void idem__once_store(idem__once *once) {
   idem__once_record record = {.state = IDEM__ONCE_UNKEPT};
   const idem__once_text *text = once->outcome;
   if (may_run_again(once)) {
-    remove_record(once, on_stored);
+    idem__once_give_back(once, on_stored);
     return;
   }
   memcpy(record.digest, once->digest, sizeof record.digest);
@@ -118,12 +136,12 @@ static idem__once_text *text_of(const idem__context *context, const idem__answer
   const idem_alloc *alloc = &context->server->alloc;
   if (!answer->is_error && answer->value.kind == IDEM__VALUE_OWN)
     return idem__once_text_new(alloc, false, answer->value.at, answer->value.len);
-  idem__buf text;
-  idem__buf_init(&text, alloc, idem__answer_bytes(context->server));
+  idem_buf text;
+  idem_buf_init(&text, alloc, idem__answer_bytes(context->server));
   idem_status status = idem__answer_put_value(&text, &context->server->policy, answer);
   idem__once_text *made =
       status == IDEM_OK ? idem__once_text_new(alloc, answer->is_error, text.data, text.len) : NULL;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return made;
 }
 
@@ -156,7 +174,11 @@ static idem_status on_answer(idem_request *request, const idem__answer *answer) 
     return IDEM_OK;
   }
   leave_runner(once);
-  idem_status status = idem__reply_answer(request, answer);
+  idem_status status = IDEM_OK;
+  if (must_not_be_told(once))
+    idem__once_refuse(context, IDEM__ONCE_UNAVAILABLE);
+  else
+    status = idem__reply_answer(request, answer);
   conclude(once);
   return status;
 }
@@ -170,11 +192,12 @@ static bool on_cancel(idem_request *request, idem_cancel_reason reason) {
   idem__once *once = context->once;
   idem__once_lock(once->server);
   bool runs = once->stage == IDEM__ONCE_AT_WORK;
-  bool others = !idem__list_empty(&once->callers);
+  bool others = !idem_list_empty(&once->callers);
   bool stays =
       reason == IDEM_CANCEL_PEER ? others : reason == IDEM_CANCEL_CLOSED && !context->round;
-  if (once->ending || once->cancel) stays = false;
+  if (once->ending || once->cancel || (once->unwanted && !others)) stays = false;
   if (reason == IDEM_CANCEL_PEER) once->left = true;
+  if (reason == IDEM_CANCEL_CLOSED) once->away = true;
   idem__once_unlock(once->server);
   return !runs || stays;
 }
@@ -194,14 +217,14 @@ void idem__once_cancel_runner(idem__once *once) {
 static idem__once_caller *take_runner(idem__once *once) {
   idem__once_caller *found = NULL;
   idem__once_lock(once->server);
-  for (idem__list *at = once->callers.next; at != &once->callers && !found; at = at->next) {
-    idem__once_caller *caller = IDEM__CONTAINER(at, idem__once_caller, link);
+  for (idem_list *at = once->callers.next; at != &once->callers && !found; at = at->next) {
+    idem__once_caller *caller = IDEM_CONTAINER(at, idem__once_caller, link);
     if (caller->worker == once->worker &&
         memcmp(caller->digest, once->digest, sizeof once->digest) == 0)
       found = caller;
   }
   if (found) {
-    idem__list_remove(&found->link);
+    idem_list_remove(&found->link);
     once->judged = true;
     idem__once_set_stage(once, IDEM__ONCE_AT_WORK);
   }
@@ -217,7 +240,7 @@ static void on_given_back(const idem__store_answer *answer, void *user) {
 void idem__once_start(idem__once *once) {
   idem__once_caller *caller = take_runner(once);
   if (!caller) { /* whoever came first has gone; others, on other threads, begin anew */
-    remove_record(once, on_given_back);
+    idem__once_give_back(once, on_given_back);
     return;
   }
   idem__context *context = once->runner = caller->context;

@@ -1,6 +1,7 @@
 /* page.c - lists, prepared once for each snapshot, revision and page.
- * A cursor is its list, the position of the page's first entry and the snapshot it was made for, so that a
- * cursor of another list, or of one that has changed since, is refused instead of skipping or repeating entries. */
+ * A cursor is its list, the position of the page's first entry and a digest of what it was made for, so that a
+ * cursor of another list, or of one that has changed since, is refused instead of skipping or repeating entries, and
+ * one of another node that lists the same is not. */
 #include "page.h"
 #include "result.h"
 #include "scope.h"
@@ -63,11 +64,11 @@ static const char list_signs[IDEM__LIST_KINDS] = {
     [IDEM__PROMPTS] = 'p',
 };
 
-static void write_cursor(idem__writer *writer, const idem__registry *registry, idem__list_kind kind,
+static void write_cursor(idem__writer *writer, idem__registry *registry, idem__list_kind kind,
                          size_t first) {
   char cursor[64];
   snprintf(cursor, sizeof cursor, "%c%llx.%zx", list_signs[kind],
-           (unsigned long long)registry->generation, first);
+           (unsigned long long)idem__registry_digest(registry, kind), first);
   idem__write_member_text(writer, "nextCursor", cursor);
 }
 
@@ -79,17 +80,17 @@ static const char *read_hex(const char *text, unsigned long long *value) {
   return text + digits;
 }
 
-/* False: not a cursor of this snapshot's list. */
-static bool read_cursor(const idem__registry *registry, idem__list_kind kind, yyjson_val *cursor,
+/* False: not a cursor of this list. */
+static bool read_cursor(idem__registry *registry, idem__list_kind kind, yyjson_val *cursor,
                         size_t *first) {
   const char *text = yyjson_get_str(cursor);
-  unsigned long long generation, position;
-  const char *end = text && text[0] == list_signs[kind] ? read_hex(text + 1, &generation) : NULL;
+  unsigned long long digest, position;
+  const char *end = text && text[0] == list_signs[kind] ? read_hex(text + 1, &digest) : NULL;
   if (!end || *end != '.') return false;
   end = read_hex(end + 1, &position);
   if (!end || end != text + yyjson_get_len(cursor)) return false;
-  if (generation != registry->generation || position == 0) return false;
-  if (position >= registry->lists[kind].count) return false;
+  if (position == 0 || position >= registry->lists[kind].count) return false;
+  if (digest != idem__registry_digest(registry, kind)) return false;
   *first = (size_t)position;
   return true;
 }
@@ -118,7 +119,7 @@ static uint64_t ttl_of(const idem_server_opts *opts, idem__list_kind kind) {
 }
 
 static void write_page(idem__result *result, idem__list_kind kind, size_t first) {
-  const idem__registry *registry = result->context->lists->registry;
+  idem__registry *registry = result->context->lists->registry;
   const idem__registry_list *list = &registry->lists[kind];
   size_t end = first + result->context->server->opts.page_size;
   if (end > list->count) end = list->count;

@@ -11,7 +11,7 @@
 /* ---------------------------------------------------------------- sessions */
 
 /* Of initialize's params only what handlers may ask for: a session keeps it for as long as it lives. */
-static idem_status write_hello(idem__buf *out, yyjson_val *params) {
+static idem_status write_hello(idem_buf *out, yyjson_val *params) {
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
   idem__write_member_value(&writer, "clientInfo", yyjson_obj_get(params, "clientInfo"));
@@ -24,15 +24,15 @@ static idem_status copy_hello(idem__mcp_session *session, yyjson_val *params) {
   idem__hello *hello = idem__calloc(&session->alloc, sizeof *hello);
   const idem_alloc *alloc = &session->alloc;
   yyjson_alc alc = idem__json_alc(alloc);
-  idem__buf text;
+  idem_buf text;
   if (!hello) return IDEM_E_NOMEM;
   hello->alloc = session->alloc;
   atomic_init(&hello->refs, 1);
   session->hello = hello;
-  idem__buf_init(&text, &session->alloc, IDEM__HELLO_BYTES * ESCAPED);
+  idem_buf_init(&text, &session->alloc, IDEM__HELLO_BYTES * ESCAPED);
   if (write_hello(&text, params) == IDEM_OK)
     hello->doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return hello->doc ? IDEM_OK : IDEM_E_NOMEM;
 }
 
@@ -53,16 +53,16 @@ idem_status idem__session_init(idem__mcp_session *session, const idem_alloc *all
   session->alloc = idem__alloc_or_default(alloc);
   session->revision = revision;
   atomic_init(&session->log_level, -1);
-  idem__map_init(&session->subscriptions, &session->alloc, seed);
+  idem_map_init(&session->subscriptions, &session->alloc, seed);
   return copy_hello(session, params);
 }
 
 static void forget_subscriptions(idem__mcp_session *session) {
   size_t at = 0;
-  for (char *uri; (uri = idem__map_next(&session->subscriptions, &at));) {
+  for (char *uri; (uri = idem_map_next(&session->subscriptions, &at));) {
     idem__free(&session->alloc, uri);
   }
-  idem__map_deinit(&session->subscriptions);
+  idem_map_deinit(&session->subscriptions);
 }
 
 void idem__session_deinit(idem__mcp_session *session) {
@@ -72,16 +72,16 @@ void idem__session_deinit(idem__mcp_session *session) {
 }
 
 bool idem__session_subscribed(const idem__mcp_session *session, const char *uri) {
-  return idem__map_get(&session->subscriptions, uri, strlen(uri)) != NULL;
+  return idem_map_get(&session->subscriptions, uri, strlen(uri)) != NULL;
 }
 
 static idem_status subscribe(idem__mcp_session *session, const char *uri, size_t len, size_t max) {
-  if (idem__map_get(&session->subscriptions, uri, len)) return IDEM_OK;
+  if (idem_map_get(&session->subscriptions, uri, len)) return IDEM_OK;
   if (session->subscriptions.count >= max || len > IDEM__SUBSCRIBED_URI_BYTES) return IDEM_E_LIMIT;
   if (session->subscribed_bytes + len > max * IDEM__SUBSCRIBED_URI_MEAN) return IDEM_E_LIMIT;
   char *copy = idem__strndup(&session->alloc, uri, len);
   if (!copy) return IDEM_E_NOMEM;
-  idem_status status = idem__map_put(&session->subscriptions, copy, len, copy);
+  idem_status status = idem_map_put(&session->subscriptions, copy, len, copy);
   if (status == IDEM_OK)
     session->subscribed_bytes += len;
   else
@@ -90,7 +90,7 @@ static idem_status subscribe(idem__mcp_session *session, const char *uri, size_t
 }
 
 static void unsubscribe(idem__mcp_session *session, const char *uri, size_t len) {
-  char *copy = idem__map_remove(&session->subscriptions, uri, len);
+  char *copy = idem_map_remove(&session->subscriptions, uri, len);
   if (copy) session->subscribed_bytes -= len;
   idem__free(&session->alloc, copy);
 }
@@ -100,6 +100,9 @@ idem_status idem__session_apply(idem__mcp_session *session, const idem__session_
   switch (change->kind) {
   case IDEM__SESSION_INITIALIZED: atomic_store(&session->initialized, true); break;
   case IDEM__SESSION_LEVEL: atomic_store(&session->log_level, change->level); break;
+  case IDEM__SESSION_LISTENS:
+    if (change->uri_len == IDEM__NODE_ID) memcpy(session->listener, change->uri, IDEM__NODE_ID);
+    break;
   case IDEM__SESSION_SUBSCRIBE:
     return subscribe(session, change->uri, change->uri_len, max_subscriptions);
   case IDEM__SESSION_UNSUBSCRIBE: unsubscribe(session, change->uri, change->uri_len); break;
@@ -125,7 +128,7 @@ idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, 
   peer->worker = worker;
   peer->conn = conn;
   peer->principal = "";
-  idem__list_init(&peer->link);
+  idem_list_init(&peer->link);
   return IDEM_OK;
 }
 
@@ -138,7 +141,7 @@ void idem__mcp_peer_set_grant(idem__mcp_peer *peer, idem__grant *grant) {
 
 void idem__mcp_peer_deinit(idem__mcp_peer *peer) {
   idem__mcp_peer_set_grant(peer, NULL);
-  idem__list_remove(&peer->link);
+  idem_list_remove(&peer->link);
   if (peer->session == &peer->own) idem__session_deinit(&peer->own);
   peer->session = NULL;
 }

@@ -71,7 +71,7 @@ static void reply_unknown(idem__context *context, yyjson_val *name) {
 static bool refuse_argument(idem__context *context, const char *name, size_t len,
                             yyjson_val *received) {
   char path[128];
-  int shown = (int)idem__utf8_cut(name, len, 100);
+  int shown = (int)idem_utf8_cut(name, len, 100);
   snprintf(path, sizeof path, "arguments.%.*s", shown, name);
   idem__reply_bad_param(context, path, "string", received);
   return false;

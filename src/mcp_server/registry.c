@@ -35,7 +35,7 @@ static void free_registry(idem__registry *registry) {
       idem__entry_unref(list->entries[i], &registry->alloc);
     }
     idem__free(&registry->alloc, list->entries);
-    idem__map_deinit(&list->by_name);
+    idem_map_deinit(&list->by_name);
   }
   idem_alloc alloc = registry->alloc;
   idem__free(&alloc, registry);
@@ -53,8 +53,8 @@ static idem__registry *new_registry(idem_server *server) {
   registry->alloc = server->alloc;
   atomic_init(&registry->refs, 1);
   for (int kind = 0; kind < IDEM__LIST_KINDS; kind++) {
-    idem__map_init(&registry->lists[kind].by_name, &registry->alloc,
-                   idem__router_seed(server->router));
+    idem_map_init(&registry->lists[kind].by_name, &registry->alloc,
+                  idem__router_seed(server->router));
   }
   return registry;
 }
@@ -80,7 +80,7 @@ static idem_status append(idem__registry *registry, idem__list_kind kind, idem__
   idem__registry_list *list = &registry->lists[kind];
   idem_status status = make_room(registry, list);
   if (status == IDEM_OK) {
-    status = idem__map_put(&list->by_name, entry->name, strlen(entry->name), entry);
+    status = idem_map_put(&list->by_name, entry->name, strlen(entry->name), entry);
   }
   if (status != IDEM_OK) return status;
   list->entries[list->count++] = entry;
@@ -127,7 +127,7 @@ static bool is_unseen(idem__registry *registry) {
 /* With the lock held: OK and the old snapshot, to be let go of outside; NULL: it was changed. */
 static idem_status swap(idem_server *server, idem__list_kind kind, const char *name,
                         idem__entry *entry, idem__registry **old) {
-  void *found = idem__map_get(&server->registry->lists[kind].by_name, name, strlen(name));
+  void *found = idem_map_get(&server->registry->lists[kind].by_name, name, strlen(name));
   if (entry && found) return IDEM_E_EXISTS;
   if (!entry && !found) return IDEM_E_NOTFOUND;
   idem__registry *next = server->registry;
@@ -162,10 +162,10 @@ idem_status idem__registry_change(idem_server *server, idem__list_kind kind, con
 
 const idem__tool_entry *idem__registry_tool(const idem__registry *registry, const char *name,
                                             size_t len) {
-  return idem__map_get(&registry->lists[IDEM__TOOLS].by_name, name, len);
+  return idem_map_get(&registry->lists[IDEM__TOOLS].by_name, name, len);
 }
 
 const idem__prompt_entry *idem__registry_prompt(const idem__registry *registry, const char *name,
                                                 size_t len) {
-  return idem__map_get(&registry->lists[IDEM__PROMPTS].by_name, name, len);
+  return idem_map_get(&registry->lists[IDEM__PROMPTS].by_name, name, len);
 }

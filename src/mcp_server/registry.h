@@ -69,8 +69,8 @@ typedef struct idem__registry_list {
   idem__entry **entries; /* heads of the kind's entry type, in order of registration */
   size_t count;
   size_t capacity;
-  bool scoped;       /* one of them has scopes: not everybody sees the same */
-  idem__map by_name; /* name, or uri */
+  bool scoped;      /* one of them has scopes: not everybody sees the same */
+  idem_map by_name; /* name, or uri */
 } idem__registry_list;
 
 /* An immutable snapshot of what is served. Shared by threads, counted atomically. */
@@ -78,8 +78,11 @@ struct idem__registry {
   idem_alloc alloc;
   _Atomic unsigned refs;
   uint64_t generation;
+  _Atomic uint64_t digests[IDEM__LIST_KINDS]; /* 0: not known yet */
   idem__registry_list lists[IDEM__LIST_KINDS];
 };
+/* What a list says: another list, another number. From any thread. */
+uint64_t idem__registry_digest(idem__registry *registry, idem__list_kind kind);
 void idem__registry_unref(idem__registry *registry);
 idem_status idem__registry_first(idem_server *server);
 /* Lookups in a snapshot. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static bool write_list(const idem__registry *registry, idem__list_kind kind,
-                       const idem__revision *revision, idem__buf *out) {
+                       const idem__revision *revision, idem_buf *out) {
   const idem__registry_list *list = &registry->lists[kind];
   idem__writer writer = idem__writer_on(out);
   idem__write_array(&writer);
@@ -22,13 +22,13 @@ static bool write_list(const idem__registry *registry, idem__list_kind kind,
  * count as different. */
 static bool same_list(const idem__registry *one, const idem__registry *other, idem__list_kind kind,
                       const idem__revision *revision) {
-  idem__buf left, right;
-  idem__buf_init(&left, &one->alloc, LIST_BYTES);
-  idem__buf_init(&right, &one->alloc, LIST_BYTES);
+  idem_buf left, right;
+  idem_buf_init(&left, &one->alloc, LIST_BYTES);
+  idem_buf_init(&right, &one->alloc, LIST_BYTES);
   bool same = write_list(one, kind, revision, &left) && write_list(other, kind, revision, &right) &&
               left.len == right.len && memcmp(left.data, right.data, left.len) == 0;
-  idem__buf_deinit(&left);
-  idem__buf_deinit(&right);
+  idem_buf_deinit(&left);
+  idem_buf_deinit(&right);
   return same;
 }
 

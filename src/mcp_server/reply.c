@@ -13,7 +13,7 @@ static bool is_ours(const idem__context *context, yyjson_val *key) {
 /* A key may hold anything: it is written as the string it is. */
 static void write_key(idem__writer *writer, yyjson_val *key) {
   idem__write_value(writer, key);
-  if (writer->status == IDEM_OK) writer->status = idem__buf_put(writer->out, ":", 1);
+  if (writer->status == IDEM_OK) writer->status = idem_buf_put(writer->out, ":", 1);
   writer->comma = false;
 }
 

@@ -75,7 +75,7 @@ static idem_status find_resource(const idem__registry *registry, const char *uri
                                  idem__uri_variable **variables, size_t *count) {
   const idem__registry_list *templates = &registry->lists[IDEM__TEMPLATES];
   idem_status status = IDEM_E_NOTFOUND;
-  *found = idem__map_get(&registry->lists[IDEM__RESOURCES].by_name, uri, len);
+  *found = idem_map_get(&registry->lists[IDEM__RESOURCES].by_name, uri, len);
   if (*found) return IDEM_OK;
   for (size_t i = 0; i < templates->count && status == IDEM_E_NOTFOUND; i++) {
     const idem__resource_entry *entry = (const void *)templates->entries[i];
@@ -99,7 +99,7 @@ static idem_status reply_missing(idem__context *context, const char *uri, size_t
       idem__answer_fault(idem_request_codes(context->request), IDEM_FAULT_RESOURCE_NOT_FOUND, NULL);
   char text[IDEM__CAUSE];
   const char *cause = idem__cause(context, text, "Resource not found: %.*s",
-                                  (int)idem__utf8_cut(uri, len, IDEM__CAUSE), uri);
+                                  (int)idem_utf8_cut(uri, len, IDEM__CAUSE), uri);
   return idem__reply_missing(context, fault.code, cause ? cause : fault.message, "uri", uri, len);
 }
 
@@ -154,11 +154,11 @@ static void write_characters(idem__writer *writer, const void *text, size_t len)
 /* Straight into the buffer: blobs are large. */
 static void write_base64(idem__writer *writer, const void *data, size_t len) {
   idem_status status = writer->status;
-  if (status == IDEM_OK) status = idem__buf_puts(writer->out, "\"");
+  if (status == IDEM_OK) status = idem_buf_puts(writer->out, "\"");
   if (status == IDEM_OK) {
-    status = idem__base64_encode(writer->out, data, len, IDEM__BASE64_STANDARD);
+    status = idem_base64_encode(writer->out, data, len, IDEM_BASE64_STANDARD);
   }
-  if (status == IDEM_OK) status = idem__buf_puts(writer->out, "\"");
+  if (status == IDEM_OK) status = idem_buf_puts(writer->out, "\"");
   writer->status = status;
   writer->comma = true;
 }

@@ -23,7 +23,7 @@ static bool has_scheme(const char *uri) {
 
 static bool is_uri(const char *uri) {
   size_t len = strlen(uri);
-  if (!has_scheme(uri) || !idem__utf8_valid(uri, len)) return false;
+  if (!has_scheme(uri) || !idem_utf8_valid(uri, len)) return false;
   while (len) {
     idem__uri_token token;
     size_t took = idem__uri_token_read(uri, len, &token);

@@ -9,11 +9,11 @@
 #include <string.h>
 
 void idem__result_begin(idem__result *result, idem__context *context, const char *result_type) {
-  idem__buf *scratch = &context->worker->scratch;
+  idem_buf *scratch = &context->worker->scratch;
   result->context = context;
   /* The worker's buffer is lent: it is one result at a time, written and sent in one go. */
   result->buf = *scratch;
-  idem__buf_init(scratch, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf_init(scratch, &context->worker->alloc, idem__answer_bytes(context->server));
   result->buf.len = 0;
   result->buf.max = scratch->max; /* conns may have come that take more */
   result->writer = idem__writer_on(&result->buf);
@@ -27,11 +27,11 @@ void idem__result_begin(idem__result *result, idem__context *context, const char
 }
 
 /* Returns the lent buffer; what was lent out meanwhile goes. */
-static void give_back(idem__mcp_worker *worker, idem__buf *buf) {
-  idem__buf_deinit(&worker->scratch);
+static void give_back(idem__mcp_worker *worker, idem_buf *buf) {
+  idem_buf_deinit(&worker->scratch);
   worker->scratch = *buf;
   worker->scratch.len = 0;
-  idem__buf_trim(&worker->scratch, 65536);
+  idem_buf_trim(&worker->scratch, 65536);
 }
 
 #define TTL_MAX ((uint64_t)1 << 53) /* what every reader of JSON can hold */
@@ -116,8 +116,8 @@ idem_status idem__reply_text(idem__context *context, const char *json, size_t le
 
 static idem_status finish_task_with_error(idem__context *context, int64_t code, const char *message,
                                           const char *data_json, size_t len) {
-  idem__buf error;
-  idem__buf_init(&error, &context->worker->alloc, (size_t)1 << 20);
+  idem_buf error;
+  idem_buf_init(&error, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&error);
   const char *text = message ? message : idem__code_text(code);
   idem__write_object(&writer);
@@ -133,7 +133,7 @@ static idem_status finish_task_with_error(idem__context *context, int64_t code, 
     status = idem__task_finish(context, true, false, error.data, error.len);
   else
     idem_request_drop(context->request);
-  idem__buf_deinit(&error);
+  idem_buf_deinit(&error);
   return status;
 }
 
@@ -154,8 +154,8 @@ void idem__refuse_for_room(idem__context *context, idem_status status) {
 
 idem_status idem__reply_missing(idem__context *context, int64_t code, const char *message,
                                 const char *key, const char *text, size_t len) {
-  idem__buf data;
-  idem__buf_init(&data, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf data;
+  idem_buf_init(&data, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&data);
   idem__write_object(&writer);
   idem__write_key(&writer, key);
@@ -163,7 +163,7 @@ idem_status idem__reply_missing(idem__context *context, int64_t code, const char
   idem__write_object_end(&writer);
   idem_status status = idem__reply_failure(context, code, message,
                                            writer.status == IDEM_OK ? data.data : NULL, data.len);
-  idem__buf_deinit(&data);
+  idem_buf_deinit(&data);
   return status;
 }
 
@@ -177,8 +177,8 @@ idem_status idem__reply_bad_param(idem__context *context, const char *param, con
   char storage[512], cause[IDEM__CAUSE];
   const char *message = idem__cause(context, cause, "Invalid params: %s: expected %s, received %s",
                                     param, expected, idem__json_type_name(received));
-  idem__buf data;
-  idem__buf_fixed(&data, storage, sizeof storage);
+  idem_buf data;
+  idem_buf_fixed(&data, storage, sizeof storage);
   idem__writer writer = idem__writer_on(&data);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "param", param);
@@ -207,7 +207,9 @@ idem_status idem__refuse(idem__context *context, int status, int64_t code, const
 idem_status idem__refuse_for(idem__context *context, int status, int64_t code, const char *cause,
                              const char *data_json, size_t len) {
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
-  if (status && peer && peer->edge) peer->edge->set_status(peer->edge_ctx, status);
+  /* An element of a batch has its error; the status is that of all of them. */
+  bool says_status = status && !idem__request_batched(context->request);
+  if (says_status && peer && peer->edge) peer->edge->set_status(peer->edge_ctx, status);
   return idem__reply_error_own(context->request, code, cause ? cause : modern_text(code), data_json,
                                len);
 }
@@ -223,8 +225,8 @@ idem_status idem__refuse_capability(idem__context *context, const char *required
   if (!context->task && !idem__revision_has(context->revision, IDEM__R_MODERN)) {
     return idem__reply_failure(context, IDEM_RPC_METHOD_NOT_FOUND, NULL, NULL, 0);
   }
-  idem__buf data;
-  idem__buf_init(&data, &context->worker->alloc, 65536);
+  idem_buf data;
+  idem_buf_init(&data, &context->worker->alloc, 65536);
   idem__writer writer = idem__writer_on(&data);
   idem__write_object(&writer);
   idem__write_member_raw(&writer, "requiredCapabilities", required);
@@ -235,7 +237,7 @@ idem_status idem__refuse_capability(idem__context *context, const char *required
   const char *message = cause ? cause : modern_text(code);
   idem_status status = context->task ? idem__reply_failure(context, code, message, json, data.len)
                                      : idem__refuse_for(context, 400, code, cause, json, data.len);
-  idem__buf_deinit(&data);
+  idem_buf_deinit(&data);
   return status;
 }
 

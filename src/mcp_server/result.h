@@ -11,7 +11,7 @@
  * members and calls end. */
 typedef struct idem__result {
   idem__context *context;
-  idem__buf buf;
+  idem_buf buf;
   idem__writer writer;
   bool failed_tool; /* the result says isError: a core task then counts as failed */
 } idem__result;

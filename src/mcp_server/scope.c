@@ -34,9 +34,9 @@ static void free_method(idem_server *server, method_scopes *method) {
 
 void idem__scopes_free(idem_server *server) {
   size_t position = 0;
-  for (method_scopes *each; (each = idem__map_next(&server->method_scopes, &position));)
+  for (method_scopes *each; (each = idem_map_next(&server->method_scopes, &position));)
     free_method(server, each);
-  idem__map_deinit(&server->method_scopes);
+  idem_map_deinit(&server->method_scopes);
 }
 
 idem_status idem_server_require_scopes(idem_server *server, const char *method,
@@ -49,7 +49,7 @@ idem_status idem_server_require_scopes(idem_server *server, const char *method,
   if (!entry) return IDEM_E_NOMEM;
   memcpy(entry->name, method, len + 1);
   entry->scopes = idem__server_copy(server, scopes, &status);
-  if (status == IDEM_OK) status = idem__map_put(&server->method_scopes, entry->name, len, entry);
+  if (status == IDEM_OK) status = idem_map_put(&server->method_scopes, entry->name, len, entry);
   if (status != IDEM_OK) free_method(server, entry);
   return status;
 }
@@ -57,17 +57,17 @@ idem_status idem_server_require_scopes(idem_server *server, const char *method,
 /* ------------------------------------------------------------------ refusals */
 
 /* All that the token has and all that is needed: who asks for that loses nothing. */
-static idem_status put_union(const idem__context *context, const char *needed, idem__buf *out) {
+static idem_status put_union(const idem__context *context, const char *needed, idem_buf *out) {
   idem_status status = idem__scope_add(out, context->grant->scope, strlen(context->grant->scope));
   return status == IDEM_OK ? idem__scope_add(out, needed, strlen(needed)) : status;
 }
 
 static void refuse(idem__context *context, const char *needed, const char *what) {
   idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
-  idem__buf scopes, data;
+  idem_buf scopes, data;
   char text[IDEM__CAUSE];
-  idem__buf_init(&scopes, &context->worker->alloc, 2 * IDEM__SCOPE_BYTES);
-  idem__buf_init(&data, &context->worker->alloc, 4 * IDEM__SCOPE_BYTES);
+  idem_buf_init(&scopes, &context->worker->alloc, 2 * IDEM__SCOPE_BYTES);
+  idem_buf_init(&data, &context->worker->alloc, 4 * IDEM__SCOPE_BYTES);
   idem__writer writer = idem__writer_on(&data);
   bool known = put_union(context, needed, &scopes) == IDEM_OK;
   idem__write_object(&writer);
@@ -79,8 +79,8 @@ static void refuse(idem__context *context, const char *needed, const char *what)
   const char *cause = idem__cause(context, text, "Insufficient scope: %s needs %s", what, needed);
   idem__refuse_for(context, 403, IDEM_RPC_INVALID_REQUEST, cause,
                    writer.status == IDEM_OK ? data.data : NULL, data.len);
-  idem__buf_deinit(&scopes);
-  idem__buf_deinit(&data);
+  idem_buf_deinit(&scopes);
+  idem_buf_deinit(&data);
 }
 
 bool idem__scope_may_use(const idem__context *context, const idem__entry *entry) {
@@ -112,7 +112,7 @@ bool idem__scope_pass(idem__context *context, const idem__mcp_peer *peer) {
   if (!peer->edge && has_ended(context)) return refuse_ended(context);
   if (!context->server->method_scopes.count) return true;
   const char *name = idem__request_name(context->request, &len);
-  const method_scopes *method = idem__map_get(&context->server->method_scopes, name, len);
+  const method_scopes *method = idem_map_get(&context->server->method_scopes, name, len);
   if (!method || idem__scope_covers(context->grant->scope, method->scopes)) return true;
   refuse(context, method->scopes, method->name);
   return false;

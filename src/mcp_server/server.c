@@ -43,6 +43,7 @@ static void set_defaults(idem_server_opts *opts) {
   if (!opts->max_subscriptions) opts->max_subscriptions = 1000;
   if (!opts->key_ms) opts->key_ms = (uint64_t)24 * 60 * 60 * 1000;
   if (!opts->max_keys) opts->max_keys = 100000;
+  if (!opts->max_keys_each) opts->max_keys_each = opts->max_keys / 2 + 1;
   if (!opts->max_key_bytes) opts->max_key_bytes = (size_t)1 << 20;
   if (!opts->lease_ms) opts->lease_ms = 10000;
   if (!opts->state_ms) opts->state_ms = 600000;
@@ -142,7 +143,7 @@ void idem__server_admit_limits(idem_server *server, const idem_limits *limits) {
 static idem_status prepare_info(idem_server *server) {
   idem_status status = IDEM_OK;
   for (size_t i = 0; i < IDEM__REVISIONS && status == IDEM_OK; i++) {
-    idem__buf_init(&server->info[i], &server->alloc, INFO_BYTES);
+    idem_buf_init(&server->info[i], &server->alloc, INFO_BYTES);
     idem__writer writer = idem__writer_on(&server->info[i]);
     write_info(&server->opts, &idem__revisions[i], &writer);
     status = writer.status;
@@ -193,6 +194,7 @@ static idem_status make_store(idem_server *server) {
 
 idem_status idem__server_use_store(idem_server *server, idem__store *store) {
   leave_store(server);
+  server->node.shares = true;
   return join_store(server, idem__store_ref(store));
 }
 
@@ -204,14 +206,38 @@ idem_status idem__server_name_store(idem_server *server, const char *name) {
   return status;
 }
 
+void idem__server_name_keys(idem_server *server, const void *secret, size_t len) {
+  static const char hex[] = "0123456789abcdef", what[] = IDEM__ONCE_CAPABILITY;
+  uint8_t digest[IDEM_SHA256_BYTES];
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, what, sizeof what);
+  idem_sha256_add(&sha, secret, len);
+  idem_sha256_end(&sha, digest);
+  for (size_t i = 0; i < IDEM__ONCE_STORE_ID / 2; i++) {
+    server->keys_name[2 * i] = hex[digest[i] >> 4];
+    server->keys_name[2 * i + 1] = hex[digest[i] & 15];
+  }
+}
+
+/* In memory they go with the process; a key of requestState that was given may be that of the one before. */
+static void name_own_keys(idem_server *server) {
+  uint64_t seed = server->router ? idem__router_seed(server->router) : 0;
+  uint8_t both[sizeof seed + sizeof server->state_key];
+  memcpy(both, &seed, sizeof seed);
+  memcpy(both + sizeof seed, server->state_key, sizeof server->state_key);
+  idem__server_name_keys(server, both, sizeof both);
+}
+
 static idem_status make_parts(idem_server *server) {
   idem_router_opts router = {.alloc = &server->alloc, .seed = random_seed(server)};
   idem_status status = idem_router_new(&router, &server->router);
-  idem__map_init(&server->elicitations, &server->alloc, router.seed);
-  idem__map_init(&server->method_scopes, &server->alloc, router.seed);
+  idem_map_init(&server->elicitations, &server->alloc, router.seed);
+  idem_map_init(&server->method_scopes, &server->alloc, router.seed);
   if (status == IDEM_OK) status = prepare_info(server);
   if (status == IDEM_OK) status = idem__registry_first(server);
   if (status == IDEM_OK) status = idem__state_keys(server);
+  name_own_keys(server);
   if (status == IDEM_OK) status = idem__onces_new(server);
   if (status == IDEM_OK) status = make_store(server);
   if (status == IDEM_OK) status = idem__tasks_new(server);
@@ -228,9 +254,9 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   server->alloc = alloc;
   idem__lock_init(&server->lock);
   idem__lock_init(&server->node.lock);
-  idem__list_init(&server->workers);
-  idem__list_init(&server->ended_workers);
-  idem__list_init(&server->expected);
+  idem_list_init(&server->workers);
+  idem_list_init(&server->ended_workers);
+  idem_list_init(&server->expected);
   server->policy = idem_policy_preset(IDEM_PROFILE_MCP);
   if (opts->codes == IDEM_CODES_ERLMCP) server->policy.codes = IDEM_CODES_ERLMCP;
   idem__server_admit_limits(server, &server->policy.limits);
@@ -246,10 +272,20 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
 
 idem_code_set idem__server_codes(const idem_server *server) { return server->policy.codes; }
 
+/* Listeners are gone, but what else a loop does may keep it, and with it the worker, beyond the server. */
+static void end_workers(idem_server *server) {
+  idem__worker_free(server->own_worker);
+  while (!idem_list_empty(&server->workers)) {
+    idem__mcp_worker *worker = IDEM_CONTAINER(server->workers.next, idem__mcp_worker, link);
+    if (worker->left) worker->left(worker, worker->wake_user);
+    idem__worker_free(worker);
+  }
+}
+
 void idem_server_free(idem_server *server) {
   if (!server) return;
-  stop_watching(server);                 /* others who share the store may go on */
-  idem__worker_free(server->own_worker); /* those of loops go with their listeners */
+  stop_watching(server); /* others who share the store may go on */
+  end_workers(server);
   idem__workers_destroy_ended(server);
   idem__onces_free(server);
   idem__tasks_free(server);
@@ -261,7 +297,7 @@ void idem_server_free(idem_server *server) {
   idem__free(&server->alloc, server->method_users);
   idem__free(&server->alloc, server->store_name);
   free_options(server);
-  for (size_t i = 0; i < IDEM__REVISIONS; i++) idem__buf_deinit(&server->info[i]);
+  for (size_t i = 0; i < IDEM__REVISIONS; i++) idem_buf_deinit(&server->info[i]);
   idem_alloc alloc = server->alloc;
   idem__free(&alloc, server);
 }
@@ -287,7 +323,7 @@ idem_status idem_server_accept(idem_server *server, const idem_conn_opts *opts, 
 
 void idem__server_write_info(const idem_server *server, const idem__revision *revision,
                              idem__writer *writer) {
-  const idem__buf *text = &server->info[idem__revision_index(revision)];
+  const idem_buf *text = &server->info[idem__revision_index(revision)];
   idem__write_raw(writer, text->data, text->len);
 }
 
@@ -348,6 +384,7 @@ static void write_experimental(const idem__context *context, idem__writer *write
   idem__write_key(writer, IDEM__ONCE_CAPABILITY);
   idem__write_object(writer);
   idem__write_member_int(writer, "keyMs", (int64_t)server->opts.key_ms);
+  idem__write_member_text(writer, "store", server->keys_name);
   idem__write_object_end(writer);
   if (more && more[1] != '}') idem__write_raw(writer, more + 1, strlen(more) - 2);
   idem__write_object_end(writer);

@@ -3,6 +3,7 @@
 #ifndef IDEM_MCP_SERVER_H
 #define IDEM_MCP_SERVER_H
 
+#include "../mcp/once_key.h"
 #include "../store/store.h"
 #include "method.h"
 #include "node.h"
@@ -25,24 +26,26 @@ struct idem_server {
   idem__registry *registry; /* guarded by lock */
   _Atomic uint64_t generation;
   idem__lock lock;
-  idem__list workers;       /* guarded by lock */
-  idem__list ended_workers; /* freed while requests were with handlers; guarded by lock */
+  idem_list workers;       /* guarded by lock */
+  idem_list ended_workers; /* freed while requests were with handlers; guarded by lock */
   idem_completion_fn complete;
   void *complete_user;
   struct idem__task_table *tasks; /* see task.c */
   char *store_name;               /* NULL: its own store, in memory */
-  uint8_t state_key[32];          /* see state.c */
+  char keys_name[IDEM__ONCE_STORE_ID +
+                 1];     /* of where its keys are kept: another one when they are lost */
+  uint8_t state_key[32]; /* see state.c */
   uint8_t state_key_old[32];
   bool has_old_key;
   struct idem__method_user *method_users; /* one for each method row */
-  idem__map method_scopes;                /* by name; see scope.c */
+  idem_map method_scopes;                 /* by name; see scope.c */
   idem__mcp_worker *own_worker;           /* for loops of somebody's own; NULL until needed */
   _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
   _Atomic bool ever_tasks;                /* so do tasks, once a tool may become one */
   _Atomic uint64_t line_sessions;         /* so many there have been: their names */
-  idem__map elicitations;                 /* by id, guarded by lock: see elicitation.c */
-  idem__list expected;                    /* ... by age */
-  idem__buf info[IDEM__REVISIONS];        /* serverInfo, as each revision knows it */
+  idem_map elicitations;                  /* by id, guarded by lock: see elicitation.c */
+  idem_list expected;                     /* ... by age */
+  idem_buf info[IDEM__REVISIONS];         /* serverInfo, as each revision knows it */
 };
 static inline bool idem__server_speaks(const idem_server *server, idem_revision revision) {
   return (server->opts.revisions & (uint32_t)revision) != 0;
@@ -60,6 +63,11 @@ idem_status idem__server_use_store(idem_server *server, idem__store *store);
 #define IDEM__STATE_KEY_BYTES 32
 bool idem__server_has_own_state_key(const idem_server *server);
 void idem__server_set_state_key(idem_server *server, const uint8_t key[IDEM__STATE_KEY_BYTES]);
+/* The keys of calls that happen once are kept where this is; the same for all who share it, and no other place has it. */
+void idem__server_name_keys(idem_server *server, const void *secret, size_t len);
+/* A key for another purpose, which whoever has the same one for requestState makes as well; nothing of that shows in it. */
+void idem__server_derive_key(const idem_server *server, const char *purpose,
+                             uint8_t key[IDEM__STATE_KEY_BYTES]);
 /* The name under which the driver opened its store; NULL: it has one of its own. A copy is kept. */
 const char *idem__server_store_name(const idem_server *server);
 idem_status idem__server_name_store(idem_server *server, const char *name);
@@ -73,8 +81,11 @@ char *idem__server_copy(idem_server *server, const char *text, idem_status *stat
 void idem__server_on_news(const idem__store_change *change, void *user);
 /* Makes every worker deliver what waits for it. From any thread. */
 void idem__server_wake(idem_server *server);
-/* Something in these lists changed (bits of idem__list_kind): tells every worker. From any thread. */
+/* Something in these lists changed (bits of idem__list_kind): tells every worker, and who shares the store.
+ * From any thread. */
 void idem__server_changed(idem_server *server, uint32_t kinds);
+/* Peers should look at these lists again: here, or at a node that shares the store, they are others now. */
+void idem__server_tell_lists(idem_server *server, uint32_t kinds);
 /* The server's capabilities, {"tools":{...},...}, as a revision names them. */
 void idem__server_write_capabilities(idem__context *context, idem__writer *writer);
 /* {"name","version","title"?,...} as a revision knows them. */

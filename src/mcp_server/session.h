@@ -3,7 +3,7 @@
 #ifndef IDEM_MCP_SESSION_H
 #define IDEM_MCP_SESSION_H
 
-#include "nouns.h"
+#include "node.h"
 
 /* What a legacy client said of itself, clientInfo and capabilities, counted, since handlers look at them
  * after the session has gone. */
@@ -23,8 +23,10 @@ struct idem__mcp_session {
   const char *name;         /* tells it from every other of its server; its owner's */
   _Atomic bool initialized; /* notifications/initialized came */
   _Atomic int log_level;    /* idem_mcp_level; -1: the peer set none */
-  idem__hello *hello;       /* for client_info and capabilities */
-  idem__map subscriptions;  /* uri -> owned copy; HTTP guards it with its own lock */
+  /* The id of the node where it hears what it did not ask for; "": none yet. HTTP guards it with its own lock. */
+  char listener[IDEM__NODE_ID + 1];
+  idem__hello *hello;     /* for client_info and capabilities */
+  idem_map subscriptions; /* uri -> owned copy; HTTP guards it with its own lock */
   size_t subscribed_bytes;
 };
 #define IDEM__SUBSCRIBED_URI_BYTES ((size_t)8 * 1024)
@@ -40,7 +42,8 @@ typedef enum idem__session_change_kind {
   IDEM__SESSION_INITIALIZED,
   IDEM__SESSION_LEVEL,
   IDEM__SESSION_SUBSCRIBE,
-  IDEM__SESSION_UNSUBSCRIBE
+  IDEM__SESSION_UNSUBSCRIBE,
+  IDEM__SESSION_LISTENS /* at the node whose id is `uri` */
 } idem__session_change_kind;
 typedef struct idem__session_change {
   idem__session_change_kind kind;
@@ -69,7 +72,7 @@ typedef struct idem__edge {
   void (*replayed)(void *ctx);
   /* A question would reach the client, now or when it comes back. */
   bool (*can_reach)(void *ctx);
-  /* The HTTP status of an error that no handler made. */
+  /* The HTTP status of an error that no handler made; never for an element of a batch. */
   void (*set_status)(void *ctx, int status);
   /* ... that was made since the token reaches less than these scopes. */
   void (*need_scopes)(void *ctx, const char *scopes);
@@ -84,7 +87,7 @@ typedef struct idem__edge {
 
 /* One conn seen as MCP. conn->attachment points to it. */
 struct idem__mcp_peer {
-  idem__list link; /* in worker->peers, for line peers with a session */
+  idem_list link; /* in worker->peers, for line peers with a session */
   idem__mcp_worker *worker;
   idem_conn *conn;
   idem__mcp_session *session; /* NULL: no legacy handshake yet */

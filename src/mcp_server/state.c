@@ -11,11 +11,11 @@
 #define NONCE_BYTES 12
 #define HEAD_BYTES (1 + 8 + NONCE_BYTES)
 
-static void key_from(const void *bytes, size_t len, uint8_t key[IDEM__SHA256_BYTES]) {
-  idem__sha256 sha;
-  idem__sha256_init(&sha);
-  idem__sha256_add(&sha, bytes, len);
-  idem__sha256_end(&sha, key);
+static void key_from(const void *bytes, size_t len, uint8_t key[IDEM_SHA256_BYTES]) {
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, bytes, len);
+  idem_sha256_end(&sha, key);
 }
 
 idem_status idem__state_keys(idem_server *server) {
@@ -40,6 +40,14 @@ void idem__server_set_state_key(idem_server *server, const uint8_t key[IDEM__STA
   memcpy(server->state_key, key, IDEM__STATE_KEY_BYTES);
 }
 
+void idem__server_derive_key(const idem_server *server, const char *purpose,
+                             uint8_t key[IDEM__STATE_KEY_BYTES]) {
+  idem__hmac hmac;
+  idem__hmac_init(&hmac, server->state_key);
+  idem__hmac_add(&hmac, purpose, strlen(purpose));
+  idem__hmac_end(&hmac, key);
+}
+
 static void add_text(idem__hmac *hmac, const char *text, size_t len) {
   uint64_t size = len; /* lengths keep neighbouring texts apart */
   idem__hmac_add(hmac, &size, sizeof size);
@@ -49,10 +57,10 @@ static void add_text(idem__hmac *hmac, const char *text, size_t len) {
 /* What the question was: everything in params but what changes from round to round. */
 static idem_status add_question(idem__hmac *hmac, const idem__context *context) {
   static const char *const changing[] = {"_meta", "inputResponses", "requestState"};
-  idem__buf text;
+  idem_buf text;
   idem_status status = IDEM_OK;
   yyjson_obj_iter iter = yyjson_obj_iter_with(context->params);
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   for (yyjson_val *key; (key = yyjson_obj_iter_next(&iter)) && status == IDEM_OK;) {
     bool skip = false;
     for (size_t i = 0; i < 3; i++) skip |= yyjson_equals_str(key, changing[i]);
@@ -62,12 +70,12 @@ static idem_status add_question(idem__hmac *hmac, const idem__context *context) 
     if (status == IDEM_OK) status = idem__json_put(&text, yyjson_obj_iter_get_val(key));
     if (status == IDEM_OK) add_text(hmac, text.data, text.len);
   }
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return status;
 }
 
 static idem_status make_tag(const idem__context *context, const uint8_t *key, const uint8_t *bytes,
-                            size_t len, uint8_t tag[IDEM__SHA256_BYTES]) {
+                            size_t len, uint8_t tag[IDEM_SHA256_BYTES]) {
   idem__hmac hmac;
   idem__hmac_init(&hmac, key);
   add_text(&hmac, (const char *)bytes, len);
@@ -88,39 +96,38 @@ static uint64_t get_expiry(const uint8_t *at) {
   return value;
 }
 
-idem_status idem__state_seal(idem__context *context, const void *state, size_t len,
-                             idem__buf *out) {
+idem_status idem__state_seal(idem__context *context, const void *state, size_t len, idem_buf *out) {
   const idem_server *server = context->server;
-  uint8_t head[HEAD_BYTES], tag[IDEM__SHA256_BYTES];
-  idem__buf plain;
+  uint8_t head[HEAD_BYTES], tag[IDEM_SHA256_BYTES];
+  idem_buf plain;
   if (len > IDEM__SEALED_MAX) return IDEM_E_LIMIT;
   head[0] = SEAL_VERSION;
   put_expiry(head + 1, idem__server_wall_ms(server) + server->opts.state_ms);
   idem__server_random(server, head + 9, NONCE_BYTES);
-  idem__buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX + 256);
-  idem_status status = idem__buf_put(&plain, head, sizeof head);
-  if (status == IDEM_OK) status = idem__buf_put(&plain, state, len);
+  idem_buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX + 256);
+  idem_status status = idem_buf_put(&plain, head, sizeof head);
+  if (status == IDEM_OK) status = idem_buf_put(&plain, state, len);
   if (status == IDEM_OK) {
     status = make_tag(context, server->state_key, (uint8_t *)plain.data, plain.len, tag);
   }
-  if (status == IDEM_OK) status = idem__buf_put(&plain, tag, sizeof tag);
+  if (status == IDEM_OK) status = idem_buf_put(&plain, tag, sizeof tag);
   if (status == IDEM_OK) {
-    status = idem__base64_encode(out, plain.data, plain.len, IDEM__BASE64_URL);
+    status = idem_base64_encode(out, plain.data, plain.len, IDEM_BASE64_URL);
   }
-  idem__buf_deinit(&plain);
+  idem_buf_deinit(&plain);
   return status;
 }
 
-static bool tag_fits(const idem__context *context, const uint8_t *key, const idem__buf *plain) {
-  uint8_t tag[IDEM__SHA256_BYTES];
+static bool tag_fits(const idem__context *context, const uint8_t *key, const idem_buf *plain) {
+  uint8_t tag[IDEM_SHA256_BYTES];
   size_t len = plain->len - sizeof tag;
   if (make_tag(context, key, (const uint8_t *)plain->data, len, tag) != IDEM_OK) return false;
   return idem__equal_secret(tag, plain->data + len, sizeof tag);
 }
 
-static bool seal_holds(const idem__context *context, const idem__buf *plain) {
+static bool seal_holds(const idem__context *context, const idem_buf *plain) {
   const idem_server *server = context->server;
-  if (plain->len < HEAD_BYTES + IDEM__SHA256_BYTES || plain->data[0] != SEAL_VERSION) return false;
+  if (plain->len < HEAD_BYTES + IDEM_SHA256_BYTES || plain->data[0] != SEAL_VERSION) return false;
   if (!tag_fits(context, server->state_key, plain) &&
       !(server->has_old_key && tag_fits(context, server->state_key_old, plain))) {
     return false;
@@ -128,16 +135,15 @@ static bool seal_holds(const idem__context *context, const idem__buf *plain) {
   return get_expiry((const uint8_t *)plain->data + 1) > idem__server_wall_ms(server);
 }
 
-idem_status idem__state_open(idem__context *context, const char *text, size_t len, idem__buf *out) {
-  idem__buf plain;
+idem_status idem__state_open(idem__context *context, const char *text, size_t len, idem_buf *out) {
+  idem_buf plain;
   if (len > IDEM__SEALED_MAX * 2) return IDEM_E_INVAL;
-  idem__buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX * 2);
-  idem_status status = idem__base64_decode(&plain, text, len, IDEM__BASE64_URL);
+  idem_buf_init(&plain, &context->worker->alloc, IDEM__SEALED_MAX * 2);
+  idem_status status = idem_base64_decode(&plain, text, len, IDEM_BASE64_URL);
   if (status == IDEM_OK && !seal_holds(context, &plain)) status = IDEM_E_INVAL;
   if (status == IDEM_OK) {
-    status =
-        idem__buf_put(out, plain.data + HEAD_BYTES, plain.len - HEAD_BYTES - IDEM__SHA256_BYTES);
+    status = idem_buf_put(out, plain.data + HEAD_BYTES, plain.len - HEAD_BYTES - IDEM_SHA256_BYTES);
   }
-  idem__buf_deinit(&plain);
+  idem_buf_deinit(&plain);
   return status;
 }

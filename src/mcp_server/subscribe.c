@@ -83,7 +83,7 @@ void idem__run_unsubscribe(idem__context *context, yyjson_val *params) {
 
 /* One open subscriptions/listen. Lives in its request's memory. */
 typedef struct listener {
-  idem__list link; /* in worker->listeners */
+  idem_list link; /* in worker->listeners */
   idem__context *context;
   uint32_t kinds;        /* bits of idem__list_kind */
   yyjson_val *resources; /* array of uris, or NULL */
@@ -100,8 +100,8 @@ static void write_subscription(const listener *who, idem__writer *writer) {
 }
 
 static void notify(listener *who, const char *method, const char *uri) {
-  idem__buf params;
-  idem__buf_init(&params, &who->context->worker->alloc, (size_t)1 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &who->context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "uri", uri);
@@ -109,7 +109,7 @@ static void notify(listener *who, const char *method, const char *uri) {
   idem__write_object_end(&writer);
   if (writer.status == IDEM_OK)
     idem__notify_text(idem_request_conn(who->context->request), method, &params);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
 }
 
 static bool names(yyjson_val *list, const char *text) {
@@ -133,8 +133,8 @@ static bool may_know(const listener *who, const char *uri) {
 }
 
 void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char *updated_uri) {
-  for (idem__list *at = worker->listeners.next; at != &worker->listeners;) {
-    listener *who = IDEM__CONTAINER(at, listener, link);
+  for (idem_list *at = worker->listeners.next; at != &worker->listeners;) {
+    listener *who = IDEM_CONTAINER(at, listener, link);
     at = at->next;
     if (changed & who->kinds) notify(who, changed_method(changed), NULL);
     if (updated_uri && names(who->resources, updated_uri) && may_know(who, updated_uri)) {
@@ -145,14 +145,14 @@ void idem__listeners_tell(idem__mcp_worker *worker, uint32_t changed, const char
 
 void idem__listeners_task(idem__mcp_worker *worker, const idem__task *task, const char *task_json,
                           size_t len) {
-  for (idem__list *at = worker->listeners.next; at != &worker->listeners;) {
-    listener *who = IDEM__CONTAINER(at, listener, link);
+  for (idem_list *at = worker->listeners.next; at != &worker->listeners;) {
+    listener *who = IDEM_CONTAINER(at, listener, link);
     at = at->next;
     if (!names(who->tasks, task->id)) continue;
     /* An id alone opens nothing: it is its principal's task. */
     if (strcmp(who->context->principal, task->principal) != 0) continue;
-    idem__buf params;
-    idem__buf_init(&params, &worker->alloc, (size_t)16 << 20);
+    idem_buf params;
+    idem_buf_init(&params, &worker->alloc, (size_t)16 << 20);
     idem__writer writer = idem__writer_on(&params);
     /* The task's members and ours in one object. */
     idem__write_raw(&writer, task_json, len - 1);
@@ -161,12 +161,12 @@ void idem__listeners_task(idem__mcp_worker *worker, const idem__task *task, cons
     if (writer.status == IDEM_OK) {
       idem__notify_text(idem_request_conn(who->context->request), "notifications/tasks", &params);
     }
-    idem__buf_deinit(&params);
+    idem_buf_deinit(&params);
   }
 }
 
 static void stop_listening(listener *who) {
-  idem__list_remove(&who->link);
+  idem_list_remove(&who->link);
   if (who->tasks) atomic_fetch_sub(&who->context->server->listening, 1);
 }
 
@@ -189,16 +189,36 @@ static void close_listener(listener *who) {
   idem__result_end(&result, meta);
   if (!tell) return;
   char params[96];
-  idem__buf buf;
-  idem__buf_fixed(&buf, params, sizeof params);
-  if (idem__buf_printf(&buf, "{\"requestId\":%.*s}", (int)id.raw_len, raw) == IDEM_OK) {
+  idem_buf buf;
+  idem_buf_fixed(&buf, params, sizeof params);
+  if (idem_buf_printf(&buf, "{\"requestId\":%.*s}", (int)id.raw_len, raw) == IDEM_OK) {
     idem__notify_text(conn, "notifications/cancelled", &buf);
   }
 }
 
 void idem__listeners_close(idem__mcp_worker *worker) {
-  while (!idem__list_empty(&worker->listeners)) {
-    close_listener(IDEM__CONTAINER(worker->listeners.next, listener, link));
+  while (!idem_list_empty(&worker->listeners)) {
+    close_listener(IDEM_CONTAINER(worker->listeners.next, listener, link));
+  }
+}
+
+/* Each answer may end what it goes to, and with it others of the list. */
+void idem__listeners_end(idem__mcp_worker *worker, const idem_conn *conn) {
+  idem_list others;
+  idem_list_init(&others);
+  while (!idem_list_empty(&worker->listeners)) {
+    listener *who = IDEM_CONTAINER(worker->listeners.next, listener, link);
+    if (idem_request_conn(who->context->request) == conn) {
+      close_listener(who);
+    } else {
+      idem_list_remove(&who->link);
+      idem_list_append(&others, &who->link);
+    }
+  }
+  while (!idem_list_empty(&others)) {
+    idem_list *link = others.next;
+    idem_list_remove(link);
+    idem_list_append(&worker->listeners, link);
   }
 }
 
@@ -233,8 +253,8 @@ static uint32_t honoured_kinds(idem__context *context, yyjson_val *wanted) {
 
 static void acknowledge(listener *who) {
   idem__context *context = who->context;
-  idem__buf params;
-  idem__buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &context->worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_key(&writer, "notifications");
@@ -255,7 +275,7 @@ static void acknowledge(listener *who) {
     idem__notify_text(idem_request_conn(context->request),
                       "notifications/subscriptions/acknowledged", &params);
   }
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
 }
 
 static bool strings_within(idem__context *context, yyjson_val *list) {
@@ -331,7 +351,7 @@ void idem__run_listen(idem__context *context, yyjson_val *params) {
   who->tasks = offers_tasks(context) ? tasks : NULL;
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_listener_gone, who);
-  idem__list_append(&context->worker->listeners, &who->link);
+  idem_list_append(&context->worker->listeners, &who->link);
   if (who->tasks) atomic_fetch_add(&context->server->listening, 1);
   acknowledge(who);
 }

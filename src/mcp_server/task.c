@@ -81,9 +81,9 @@ yyjson_doc *idem__task_read(const idem_server *server, const char *json, size_t 
 
 /* The result or the error of an answer, as text. */
 static idem_status write_answer(const idem__context *context, const idem__answer *answer,
-                                idem__buf *out) {
-  idem__buf whole;
-  idem__buf_init(&whole, &context->worker->alloc, idem__answer_bytes(context->server));
+                                idem_buf *out) {
+  idem_buf whole;
+  idem_buf_init(&whole, &context->worker->alloc, idem__answer_bytes(context->server));
   idem_status status = idem__answer_put(&whole, &context->server->policy,
                                         idem__request_id(context->request), answer);
   yyjson_doc *doc =
@@ -94,21 +94,21 @@ static idem_status write_answer(const idem__context *context, const idem__answer
     status = idem__json_put(out, yyjson_obj_get(root, answer->is_error ? "error" : "result"));
   }
   yyjson_doc_free(doc);
-  idem__buf_deinit(&whole);
+  idem_buf_deinit(&whole);
   return status;
 }
 
 /* A handler answered with a function of rpc.h: that is the task's outcome as well. */
 static void take_late_answer(idem_request *request, const idem__answer *answer) {
   idem__context *context = idem__context_of(request);
-  idem__buf text;
+  idem_buf text;
   if (!context->task) return;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   /* What cannot be written counts as abandoned. */
   if (write_answer(context, answer, &text) == IDEM_OK) {
     idem__task_finish(context, answer->is_error, false, text.data, text.len);
   }
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 /* Its record is written: the peer is told, and the handler's answer will be the task's. */
@@ -336,7 +336,7 @@ static idem__task_text *why_failed(idem_server *server, bool is_error, const cha
       is_error ? yyjson_obj_get(root, "message")
                : yyjson_obj_get(yyjson_arr_get_first(yyjson_obj_get(root, "content")), "text");
   const char *says = yyjson_get_str(text);
-  size_t said = says ? idem__utf8_cut(says, yyjson_get_len(text), WHY_MAX) : 0;
+  size_t said = says ? idem_utf8_cut(says, yyjson_get_len(text), WHY_MAX) : 0;
   idem__task_text *copy = says ? idem__task_text_new(server, says, said) : NULL;
   yyjson_doc_free(doc);
   return copy;

@@ -62,7 +62,7 @@ typedef struct idem__task_saving {
 /* Shared by threads under the table's lock; `context` belongs to the worker's thread alone. One whose
  * handler runs elsewhere has no worker: its image shows what the store has. */
 struct idem__task {
-  idem__list link;  /* in the table, by creation */
+  idem_list link;   /* in the table, by creation */
   uint64_t version; /* of its record */
   unsigned busy;    /* changes of ours on their way to the store */
   bool dirty;       /* changed, and not in the store yet */
@@ -198,7 +198,7 @@ typedef struct idem__task_listing {
   idem__task_each each;
   void (*listed)(idem_status status, void *user);
   void *user;
-  idem__buf nodes; /* that live, one name after the other; known before the tasks are asked for */
+  idem_buf nodes; /* that live, one name after the other; known before the tasks are asked for */
   bool nodes_whole;
 } idem__task_listing;
 void idem__tasks_list(idem__task_listing *listing);
@@ -211,7 +211,7 @@ void idem__tasks_node_gone(idem_server *server, const char *node, size_t len);
 void idem__task_listing_nodes(idem__task_listing *listing, idem__store_done done);
 void idem__task_show_lost(idem__task *image, const idem__task_listing *listing);
 /* With the lock held: the images, by creation. */
-idem__list *idem__tasks_all(idem_server *server);
+idem_list *idem__tasks_all(idem_server *server);
 
 /* task.c */
 bool idem__task_possible(const idem__context *context);

@@ -13,15 +13,15 @@
 /* ----------------------------------------------------------------- asking */
 
 static idem__task_text *ask_text(idem__context *context, const idem_ask *ask) {
-  idem__buf json;
+  idem_buf json;
   idem__task_text *copy = NULL;
-  idem__buf_init(&json, &context->worker->alloc, (size_t)16 << 20);
+  idem_buf_init(&json, &context->worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&json);
   idem__ask_write(context, ask, &writer);
   if (writer.status == IDEM_OK) {
     copy = idem__task_text_new(context->server, json.data, json.len);
   }
-  idem__buf_deinit(&json);
+  idem_buf_deinit(&json);
   return copy;
 }
 
@@ -29,14 +29,14 @@ static idem__task_text *ask_text(idem__context *context, const idem_ask *ask) {
  * has the names of another: from the second on they end in '#' and its number, and what has a '#' in
  * the first ends in "#1". */
 static idem__task_text *make_name(idem__context *context, const char *key, uint64_t round) {
-  idem__buf name;
-  idem__buf_init(&name, &context->worker->alloc, (size_t)16 << 20);
+  idem_buf name;
+  idem_buf_init(&name, &context->worker->alloc, (size_t)16 << 20);
   bool plain = round == 1 && !strchr(key, '#');
-  idem_status written = plain ? idem__buf_printf(&name, "%s", key)
-                              : idem__buf_printf(&name, "%s#%llu", key, (unsigned long long)round);
+  idem_status written = plain ? idem_buf_printf(&name, "%s", key)
+                              : idem_buf_printf(&name, "%s#%llu", key, (unsigned long long)round);
   idem__task_text *copy =
       written == IDEM_OK ? idem__task_text_new(context->server, name.data, name.len) : NULL;
-  idem__buf_deinit(&name);
+  idem_buf_deinit(&name);
   return copy;
 }
 
@@ -116,14 +116,14 @@ static bool fits(idem__context *context, const idem__task_text *contract, yyjson
 }
 
 static idem_status write_answer(idem__context *context, yyjson_val *answer, idem__task_text **out) {
-  idem__buf json;
-  idem__buf_init(&json, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf json;
+  idem_buf_init(&json, &context->worker->alloc, idem__answer_bytes(context->server));
   idem_status status = idem__json_put(&json, answer);
   if (status == IDEM_OK) {
     *out = idem__task_text_new(context->server, json.data, json.len);
     if (!*out) status = IDEM_E_NOMEM;
   }
-  idem__buf_deinit(&json);
+  idem_buf_deinit(&json);
   return status;
 }
 
@@ -180,10 +180,10 @@ idem_status idem__task_take_answers(idem__task *task, idem__context *context, yy
 
 static yyjson_val *collect(idem__task *task) {
   idem__context *context = task->context;
-  idem__buf json;
+  idem_buf json;
   idem_status status;
   yyjson_doc *doc = NULL;
-  idem__buf_init(&json, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf_init(&json, &context->worker->alloc, idem__answer_bytes(context->server));
   idem__writer writer = idem__writer_on(&json);
   idem__task_view view = idem__task_view_of(task);
   idem__write_object(&writer);
@@ -196,7 +196,7 @@ static yyjson_val *collect(idem__task *task) {
     doc = idem__json_read(json.data, json.len, idem__request_memory(context->request), &status);
   }
   idem__task_view_end(&view);
-  idem__buf_deinit(&json);
+  idem_buf_deinit(&json);
   return doc ? doc->root : NULL;
 }
 
@@ -242,8 +242,8 @@ static idem__task_text *read_response(idem_conn *conn, const asked *question,
   const idem__mcp_peer *peer = idem__mcp_peer_of(conn);
   idem_server *server = question->task->server;
   idem__task_text *contract = contract_of(question), *answer = NULL;
-  idem__buf text;
-  idem__buf_init(&text, &server->alloc, (size_t)16 << 20);
+  idem_buf text;
+  idem_buf_init(&text, &server->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&text);
   if (contract && peer && peer->session) {
     idem__answer_write(peer->worker, peer->session->revision, contract->bytes, contract->len,
@@ -251,7 +251,7 @@ static idem__task_text *read_response(idem_conn *conn, const asked *question,
     if (writer.status == IDEM_OK && text.len)
       answer = idem__task_text_new(server, text.data, text.len);
   }
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   idem__task_text_unref(server, contract);
   return answer;
 }

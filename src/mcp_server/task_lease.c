@@ -77,9 +77,9 @@ void idem__tasks_node_gone(idem_server *server, const char *node, size_t len) {
   bool any = false;
   if (!server->tasks || len != IDEM__NODE_ID) return;
   idem__tasks_lock(server);
-  idem__list *all = idem__tasks_all(server);
-  for (idem__list *at = all->next; at != all; at = at->next) {
-    idem__task *task = IDEM__CONTAINER(at, idem__task, link);
+  idem_list *all = idem__tasks_all(server);
+  for (idem_list *at = all->next; at != all; at = at->next) {
+    idem__task *task = IDEM_CONTAINER(at, idem__task, link);
     if (!is_foreign(task) || memcmp(task->node, node, len) != 0) continue;
     fail(task);
     idem__task_set_state(task, IDEM__TASK_FAILED);
@@ -94,13 +94,13 @@ void idem__tasks_node_gone(idem_server *server, const char *node, size_t len) {
 static bool note_node(const idem__store_item *item, void *user) {
   idem__task_listing *listing = user;
   if (item->name_len != IDEM__NODE_ID) return true;
-  listing->nodes_whole &= idem__buf_put(&listing->nodes, item->name, item->name_len) == IDEM_OK;
+  listing->nodes_whole &= idem_buf_put(&listing->nodes, item->name, item->name_len) == IDEM_OK;
   return listing->nodes_whole;
 }
 
 void idem__task_listing_nodes(idem__task_listing *listing, idem__store_done done) {
   idem_server *server = listing->server;
-  idem__buf_init(&listing->nodes, &server->alloc, (size_t)1 << 20);
+  idem_buf_init(&listing->nodes, &server->alloc, (size_t)1 << 20);
   listing->nodes_whole = true;
   idem__store_op op = {.verb = IDEM__STORE_LIST,
                        .space = IDEM__STORE_NODES,

@@ -100,7 +100,7 @@ void idem__run_tasks_get(idem__context *context, yyjson_val *params) {
 /* Somebody changed a task whose handler runs elsewhere, and is told when the store has it: whoever runs the
  * handler hears of it from there alone. Lives in its request's memory. */
 typedef struct unsaved {
-  idem__list link; /* in worker->unsaved */
+  idem_list link; /* in worker->unsaved */
   idem__context *context;
   idem__task *task;
   idem__task_fn change, answer;
@@ -108,7 +108,7 @@ typedef struct unsaved {
 
 /* The task is still counted. */
 static void stop_awaiting(unsaved *one) {
-  idem__list_remove(&one->link);
+  idem_list_remove(&one->link);
   idem__tasks_lock(one->task->server);
   one->task->awaited--;
   idem__tasks_unlock(one->task->server);
@@ -132,8 +132,8 @@ static bool is_settled(idem__task *task, idem_status *status) {
 }
 
 static unsaved *first_settled(const idem__mcp_worker *worker, idem_status *status) {
-  for (idem__list *at = worker->unsaved.next; at != &worker->unsaved; at = at->next) {
-    unsaved *one = IDEM__CONTAINER(at, unsaved, link);
+  for (idem_list *at = worker->unsaved.next; at != &worker->unsaved; at = at->next) {
+    unsaved *one = IDEM_CONTAINER(at, unsaved, link);
     if (is_settled(one->task, status)) return one;
   }
   return NULL;
@@ -182,7 +182,7 @@ static void answer_saved(idem__context *context, idem__task *task, idem__task_fn
   idem__tasks_unlock(server);
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_unsaved_gone, one);
-  idem__list_append(&context->worker->unsaved, &one->link);
+  idem_list_append(&context->worker->unsaved, &one->link);
   idem__mcp_worker *worker = context->worker;
   idem__tasks_wake(server);
   idem__tasks_answer_saved(worker);
@@ -238,7 +238,7 @@ typedef struct task_page {
   idem__task_listing listing;
   idem__wait *wait;
   char *principal; /* the request may go before the list is there */
-  idem__buf tasks;
+  idem_buf tasks;
   idem__writer writer;
   size_t count;
   uint64_t last; /* shown */
@@ -281,7 +281,7 @@ static void on_listed(idem_status status, void *user) {
   task_page *page = user;
   idem_alloc alloc = page->listing.server->alloc;
   idem__wait_end(status, page->wait);
-  idem__buf_deinit(&page->tasks);
+  idem_buf_deinit(&page->tasks);
   idem__free(&alloc, page->principal);
   idem__free(&alloc, page);
 }
@@ -307,7 +307,7 @@ static void list_tasks(idem__context *context, uint64_t after) {
     return;
   }
   page->wait = wait;
-  idem__buf_init(&page->tasks, &server->alloc, idem__answer_bytes(server));
+  idem_buf_init(&page->tasks, &server->alloc, idem__answer_bytes(server));
   page->writer = idem__writer_on(&page->tasks);
   idem__write_array(&page->writer);
   page->listing = (idem__task_listing){.server = server,

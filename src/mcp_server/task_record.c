@@ -45,7 +45,7 @@ static void write_asks(const idem__task_view *view, idem__writer *writer) {
   idem__write_array_end(writer);
 }
 
-static idem_status write_record(const idem__task_view *view, idem__buf *out) {
+static idem_status write_record(const idem__task_view *view, idem_buf *out) {
   idem__writer writer = idem__writer_on(out);
   if (view->status != IDEM_OK) return view->status;
   idem__write_object(&writer);
@@ -66,13 +66,13 @@ static idem_status write_record(const idem__task_view *view, idem__buf *out) {
 /* ----------------------------------------------------------------- reading */
 
 static idem__task_text *copy_value(idem_server *server, yyjson_val *val) {
-  idem__buf json;
+  idem_buf json;
   idem__task_text *copy = NULL;
   if (!val) return NULL;
-  idem__buf_init(&json, &server->alloc, idem__answer_bytes(server));
+  idem_buf_init(&json, &server->alloc, idem__answer_bytes(server));
   if (idem__json_put(&json, val) == IDEM_OK)
     copy = idem__task_text_new(server, json.data, json.len);
-  idem__buf_deinit(&json);
+  idem_buf_deinit(&json);
   return copy;
 }
 
@@ -193,7 +193,7 @@ static idem__task *new_image(idem_server *server, const char *id, const char *te
   yyjson_doc *doc = read_record(server, text, len);
   idem__task *task = idem__calloc(&server->alloc, sizeof *task);
   if (task) {
-    idem__list_init(&task->link);
+    idem_list_init(&task->link);
     task->server = server;
     task->refs = 1; /* the table's */
     memcpy(task->id, id, IDEM__TASK_ID);
@@ -264,9 +264,9 @@ static void on_put(const idem__store_answer *answer, void *user) {
 void idem__task_put(idem__task *task, idem__store_queue *queue, bool fresh, size_t limit,
                     idem__task_done done, void *user) {
   idem_server *server = task->server;
-  idem__buf text;
+  idem_buf text;
   idem__store_op op = op_for(server, task->id, IDEM__STORE_PUT);
-  idem__buf_init(&text, &server->alloc, idem__answer_bytes(server));
+  idem_buf_init(&text, &server->alloc, idem__answer_bytes(server));
   idem__tasks_lock(server);
   idem__task_view view = idem__task_view_take(task);
   op.ttl_ms = time_to_live(task);
@@ -288,7 +288,7 @@ void idem__task_put(idem__task *task, idem__store_queue *queue, bool fresh, size
     idem__store_submit(server->store, queue, &op, NULL);
   else
     on_put(&(idem__store_answer){.status = status}, task);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 void idem__task_remove_record(const idem__task *task) {
@@ -431,7 +431,7 @@ static bool show_record(const idem__store_item *item, void *user) {
 
 static void on_listed(const idem__store_answer *answer, void *user) {
   idem__task_listing *listing = user;
-  idem__buf_deinit(&listing->nodes);
+  idem_buf_deinit(&listing->nodes);
   listing->listed(answer->status, listing->user);
 }
 

@@ -8,13 +8,13 @@
 
 /* Somebody waits for a task's result. Lives in its request's memory. */
 typedef struct waiter {
-  idem__list link; /* in worker->waiters */
+  idem_list link; /* in worker->waiters */
   idem__context *context;
   idem__task *task;
 } waiter;
 
 static void stop_waiting(waiter *who) {
-  idem__list_remove(&who->link);
+  idem_list_remove(&who->link);
   idem__task_unref(who->task);
 }
 
@@ -25,7 +25,7 @@ static void on_waiter_gone(idem_request *request, idem_cancel_reason reason, voi
 }
 
 /* The original result, with a word about which task it belongs to. */
-static idem_status write_with_relation(idem__buf *out, const idem__task *task,
+static idem_status write_with_relation(idem_buf *out, const idem__task *task,
                                        const idem__task_text *outcome) {
   yyjson_alc alc = idem__json_alc(&task->server->alloc);
   yyjson_doc *parsed = idem__task_read(task->server, outcome->bytes, outcome->len);
@@ -49,36 +49,36 @@ static void reply_error_object(idem__context *context, const idem__task_text *ou
   yyjson_val *error = yyjson_doc_get_root(doc), *data = yyjson_obj_get(error, "data");
   int64_t code = IDEM_RPC_INTERNAL_ERROR;
   idem__json_get_int(yyjson_obj_get(error, "code"), &code);
-  idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf text;
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   bool has_data = data && idem__json_put(&text, data) == IDEM_OK;
   if (!doc || (data && !has_data))
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
   else
     idem__reply_error_own(context->request, code, yyjson_get_str(yyjson_obj_get(error, "message")),
                           has_data ? text.data : NULL, text.len);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   yyjson_doc_free(doc);
 }
 
 /* A cancelled request would have had no answer; whoever asks for it must get one, and nothing broke. */
 static void answer_cancelled(idem__context *context, const idem__task *task) {
   char data[64];
-  idem__buf text;
-  idem__buf_fixed(&text, data, sizeof data);
-  idem__buf_printf(&text, "{\"taskId\":\"%s\"}", task->id);
+  idem_buf text;
+  idem_buf_fixed(&text, data, sizeof data);
+  idem_buf_printf(&text, "{\"taskId\":\"%s\"}", task->id);
   idem__reply_failure(context, TASK_CANCELLED, "Task cancelled", text.data, text.len);
 }
 
 static void reply_result_object(idem__context *context, const idem__task *task,
                                 const idem__task_text *outcome) {
-  idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf text;
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   if (write_with_relation(&text, task, outcome) == IDEM_OK)
     idem__reply_text(context, text.data, text.len);
   else
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 static void answer_result(idem__context *context, idem__task *task) {
@@ -103,8 +103,8 @@ void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
   bool over = idem__task_terminal(task);
   bool asking = task->state == IDEM__TASK_INPUT;
   idem__tasks_unlock(worker->server);
-  for (idem__list *at = worker->waiters.next; at != &worker->waiters && (over || asking);) {
-    waiter *who = IDEM__CONTAINER(at, waiter, link);
+  for (idem_list *at = worker->waiters.next; at != &worker->waiters && (over || asking);) {
+    waiter *who = IDEM_CONTAINER(at, waiter, link);
     at = at->next;
     if (who->task != task) continue;
     if (asking) {
@@ -112,7 +112,7 @@ void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
       continue;
     }
     idem__context *context = who->context;
-    idem__list_remove(&who->link);
+    idem_list_remove(&who->link);
     answer_result(context, task);
     idem__task_unref(task);
   }
@@ -128,7 +128,7 @@ static bool wait_for(idem__context *context, idem__task *task) {
   idem__tasks_unlock(context->server);
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_waiter_gone, who);
-  idem__list_append(&context->worker->waiters, &who->link);
+  idem_list_append(&context->worker->waiters, &who->link);
   return true;
 }
 

@@ -15,9 +15,9 @@
 
 typedef struct idem__task_table {
   idem__lock lock;
-  idem__map by_id;
-  idem__list all;
-  idem__list *purge_at; /* in `all`: where the next purge goes on */
+  idem_map by_id;
+  idem_list all;
+  idem_list *purge_at;  /* in `all`: where the next purge goes on */
   idem__task *dirty;    /* changed, and not yet in the store; each counted */
   _Atomic size_t bytes; /* of outcomes and answers */
 } idem__task_table;
@@ -28,7 +28,7 @@ typedef struct idem__task_event {
   idem__task *task;
 } idem__task_event;
 
-idem__list *idem__tasks_all(idem_server *server) { return &server->tasks->all; }
+idem_list *idem__tasks_all(idem_server *server) { return &server->tasks->all; }
 
 void idem__tasks_lock(idem_server *server) { idem__lock_take(&server->tasks->lock); }
 void idem__tasks_unlock(idem_server *server) { idem__lock_give(&server->tasks->lock); }
@@ -37,8 +37,8 @@ idem_status idem__tasks_new(idem_server *server) {
   server->tasks = idem__calloc(&server->alloc, sizeof *server->tasks);
   if (!server->tasks) return IDEM_E_NOMEM;
   idem__lock_init(&server->tasks->lock);
-  idem__map_init(&server->tasks->by_id, &server->alloc, idem__router_seed(server->router));
-  idem__list_init(&server->tasks->all);
+  idem_map_init(&server->tasks->by_id, &server->alloc, idem__router_seed(server->router));
+  idem_list_init(&server->tasks->all);
   server->tasks->purge_at = &server->tasks->all;
   return IDEM_OK;
 }
@@ -93,8 +93,8 @@ void idem__task_unref(idem__task *task) {
 static void remove_task(idem__task *task) {
   idem__task_table *table = task->server->tasks;
   if (table->purge_at == &task->link) table->purge_at = task->link.next;
-  idem__map_remove(&table->by_id, task->id, IDEM__TASK_ID);
-  idem__list_remove(&task->link);
+  idem_map_remove(&table->by_id, task->id, IDEM__TASK_ID);
+  idem_list_remove(&task->link);
   idem__task_release(task);
 }
 
@@ -106,10 +106,10 @@ void idem__tasks_free(idem_server *server) {
     server->tasks->dirty = task->next_dirty;
     idem__task_release(task);
   }
-  while (!idem__list_empty(&server->tasks->all)) {
-    remove_task(IDEM__CONTAINER(server->tasks->all.next, idem__task, link));
+  while (!idem_list_empty(&server->tasks->all)) {
+    remove_task(IDEM_CONTAINER(server->tasks->all.next, idem__task, link));
   }
-  idem__map_deinit(&server->tasks->by_id);
+  idem_map_deinit(&server->tasks->by_id);
   idem__free(&server->alloc, server->tasks);
   server->tasks = NULL;
 }
@@ -140,7 +140,7 @@ static bool purge(idem_server *server, uint64_t now_ms) {
   bool cancelled = false;
   for (; left; left--) {
     if (table->purge_at == &table->all) table->purge_at = table->all.next;
-    idem__task *task = IDEM__CONTAINER(table->purge_at, idem__task, link);
+    idem__task *task = IDEM_CONTAINER(table->purge_at, idem__task, link);
     table->purge_at = task->link.next;
     if (purge_one(task, now_ms)) cancelled = true;
   }
@@ -154,13 +154,13 @@ static void make_id(idem_server *server, char id[IDEM__TASK_ID + 1]) {
 }
 
 idem_status idem__task_enter(idem_server *server, idem__task *task) {
-  idem_status status = idem__map_put(&server->tasks->by_id, task->id, IDEM__TASK_ID, task);
-  if (status == IDEM_OK) idem__list_append(&server->tasks->all, &task->link);
+  idem_status status = idem_map_put(&server->tasks->by_id, task->id, IDEM__TASK_ID, task);
+  if (status == IDEM_OK) idem_list_append(&server->tasks->all, &task->link);
   return status;
 }
 
 idem__task *idem__task_known(idem_server *server, const char *id) {
-  return idem__map_get(&server->tasks->by_id, id, IDEM__TASK_ID);
+  return idem_map_get(&server->tasks->by_id, id, IDEM__TASK_ID);
 }
 
 /* Whose status is told of in 2025-11-25; false: no memory. */
@@ -177,7 +177,7 @@ static idem__task *new_task(const idem__context *context) {
   idem_server *server = context->server;
   idem__task *task = idem__calloc(&server->alloc, sizeof *task);
   if (!task) return NULL;
-  idem__list_init(&task->link);
+  idem_list_init(&task->link);
   task->server = server;
   task->refs = 2; /* the table's and the context's */
   task->worker = context->worker;
@@ -275,8 +275,8 @@ void idem__task_set_state(idem__task *task, idem__task_state state) {
 void idem__task_tell(idem__task *task) {
   idem_server *server = task->server;
   idem__server_lock(server); /* the tasks' lock is always taken first */
-  for (idem__list *at = server->workers.next; at != &server->workers; at = at->next) {
-    leave_event(IDEM__CONTAINER(at, idem__mcp_worker, link), task);
+  for (idem_list *at = server->workers.next; at != &server->workers; at = at->next) {
+    leave_event(IDEM_CONTAINER(at, idem__mcp_worker, link), task);
   }
   idem__server_unlock(server);
 }
@@ -306,9 +306,9 @@ void idem__tasks_wake(idem_server *server) {
 }
 
 static void tell_listeners(idem__mcp_worker *worker, idem__task *task) {
-  idem__buf json;
-  if (idem__list_empty(&worker->listeners)) return;
-  idem__buf_init(&json, &worker->alloc, (size_t)16 << 20);
+  idem_buf json;
+  if (idem_list_empty(&worker->listeners)) return;
+  idem_buf_init(&json, &worker->alloc, (size_t)16 << 20);
   idem__writer writer = idem__writer_on(&json);
   idem__task_view view = idem__task_view_of(task);
   idem__write_object(&writer);
@@ -316,14 +316,14 @@ static void tell_listeners(idem__mcp_worker *worker, idem__task *task) {
   idem__write_object_end(&writer);
   idem__task_view_end(&view);
   if (writer.status == IDEM_OK) idem__listeners_task(worker, task, json.data, json.len);
-  idem__buf_deinit(&json);
+  idem_buf_deinit(&json);
 }
 
 /* notifications/tasks/status, for the session that began it. */
 static void tell_session(idem__mcp_worker *worker, const idem__task *task) {
-  idem__buf params;
+  idem_buf params;
   if (!task->session || worker->server->opts.no_task_status) return;
-  idem__buf_init(&params, &worker->alloc, (size_t)1 << 20);
+  idem_buf_init(&params, &worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__task_view view = idem__task_view_of(task);
   idem__write_object(&writer);
@@ -336,16 +336,16 @@ static void tell_session(idem__mcp_worker *worker, const idem__task *task) {
                          .session = task->session,
                          .level = -1};
   if (writer.status == IDEM_OK) idem__worker_tell(worker, &news);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
 }
 
 /* A task of this worker whose handler was not told yet that nobody will hear its answer. */
 static idem__context *next_running(const idem__mcp_worker *worker) {
-  idem__list *all = &worker->server->tasks->all;
+  idem_list *all = &worker->server->tasks->all;
   idem__context *found = NULL;
   idem__tasks_lock(worker->server);
-  for (idem__list *at = all->next; at != all && !found; at = at->next) {
-    const idem__task *task = IDEM__CONTAINER(at, idem__task, link);
+  for (idem_list *at = all->next; at != all && !found; at = at->next) {
+    const idem__task *task = IDEM_CONTAINER(at, idem__task, link);
     if (task->worker == worker && task->context && !idem_request_cancelled(task->context->request))
       found = task->context;
   }
@@ -380,10 +380,10 @@ static void deliver_one(idem__mcp_worker *worker, idem__task *task) {
 static idem__task *task_at(idem_server *server, size_t position) {
   idem__task *found = NULL;
   idem__tasks_lock(server);
-  idem__list *all = &server->tasks->all, *at = all->next;
+  idem_list *all = &server->tasks->all, *at = all->next;
   while (position-- && at != all) at = at->next;
   if (at != all) {
-    found = IDEM__CONTAINER(at, idem__task, link);
+    found = IDEM_CONTAINER(at, idem__task, link);
     found->refs++;
   }
   idem__tasks_unlock(server);

@@ -167,14 +167,16 @@ static void call(idem__context *context) {
 /* True: it may run now. Else it is refused, has its answer, or waits for another call with its key. */
 static bool pass_key(idem__context *context) {
   const char *tool = context->tool->name;
-  uint8_t name[IDEM__SHA256_BYTES];
+  uint8_t name[IDEM_SHA256_BYTES];
   idem__once_key key;
   if (!idem__once_read_key(context, false, &key)) return false;
   if (!key.text && context->tool->once == IDEM_ONCE_ALWAYS) {
     idem__reply_bad_param(context, "_meta." IDEM__ONCE_META, "a key: this tool wants one", NULL);
     return false;
   }
-  if (!key.text || context->tool->once == IDEM_ONCE_NEVER) return true;
+  bool kept = context->tool->once != IDEM_ONCE_NEVER;
+  if (!idem__once_pass_repeat(context, &key, kept)) return false;
+  if (!key.text || !kept) return true;
   idem__once_name(context, tool, strlen(tool), &key, name);
   return idem__once_admit(context, name, context->arguments, call);
 }
@@ -236,8 +238,8 @@ idem_status idem_tool_failed(idem_request *request, const char *text) {
 /* Content in the words of an older revision: through a parsed copy. */
 static void write_content_translated(idem__context *context, const yyjson_mut_val *content,
                                      idem__writer *writer) {
-  idem__buf text;
-  idem__buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf text;
+  idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   idem_status status = idem__json_put_mut(&text, content);
   yyjson_alc alc = idem__json_alc(&context->worker->alloc);
   yyjson_doc *doc = NULL;
@@ -250,7 +252,7 @@ static void write_content_translated(idem__context *context, const yyjson_mut_va
   else if (writer->status == IDEM_OK)
     writer->status = status;
   yyjson_doc_free(doc);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 static void write_content(idem__context *context, const yyjson_mut_val *content,
@@ -266,7 +268,7 @@ static void write_content(idem__context *context, const yyjson_mut_val *content,
 
 /* The structured content as text, checked against the tool's schema; false: not what it promised. */
 static bool structured_fine(idem__context *context, const idem_tool_result *answer,
-                            idem__buf *text) {
+                            idem_buf *text) {
   idem_schema_result verdict = {.valid = false};
   if (idem__json_put_mut(text, answer->structured) != IDEM_OK) return false;
   if (!context->tool || !context->tool->output_schema) return true;
@@ -285,13 +287,13 @@ static bool structured_fine(idem__context *context, const idem_tool_result *answ
 }
 
 /* Older peers take objects only, and before 2025-06-18 none at all. */
-static bool carries_structured(const idem__context *context, const idem__buf *text) {
+static bool carries_structured(const idem__context *context, const idem_buf *text) {
   if (idem__revision_has(context->revision, IDEM__F_STRUCTURED_ANY)) return true;
   return idem__revision_has(context->revision, IDEM__F_STRUCTURED) && text->data[0] == '{';
 }
 
 static void write_answer(idem__result *result, const idem_tool_result *answer,
-                         const idem__buf *structured, bool fine) {
+                         const idem_buf *structured, bool fine) {
   idem__writer *writer = &result->writer;
   if (answer->content) {
     write_content(result->context, answer->content, writer);
@@ -312,14 +314,14 @@ idem_status idem_tool_reply(idem_request *request, const idem_tool_result *answe
   idem__context *context = idem__context_open(request);
   if (!context) return idem_reply_json(request, "{}", 2);
   if (breaks_promise(context, answer->structured != NULL, answer->is_error)) return IDEM_E_INVAL;
-  idem__buf structured;
+  idem_buf structured;
   idem__result result;
-  idem__buf_init(&structured, &context->worker->alloc, idem__answer_bytes(context->server));
+  idem_buf_init(&structured, &context->worker->alloc, idem__answer_bytes(context->server));
   /* Clients hold structured content against the schema, of failures as well: what breaks it is left
    * out of a failure and is our own fault in a success. */
   bool fine = !answer->structured || structured_fine(context, answer, &structured);
   if (!fine && !(answer->is_error && structured.len)) {
-    idem__buf_deinit(&structured);
+    idem_buf_deinit(&structured);
     idem__reply_failure(context, IDEM_RPC_INTERNAL_ERROR, NULL, NULL, 0);
     return IDEM_E_INVAL;
   }
@@ -328,6 +330,6 @@ idem_status idem_tool_reply(idem_request *request, const idem_tool_result *answe
   result.failed_tool = answer->is_error;
   context->outcome = answer->is_error ? IDEM__OUTCOME_FAILED : IDEM__OUTCOME_OK;
   idem_status status = idem__result_end(&result, answer->meta);
-  idem__buf_deinit(&structured);
+  idem_buf_deinit(&structured);
   return status;
 }

@@ -92,7 +92,7 @@ void idem__worker_run_posted(idem__mcp_worker *worker) {
 
 static void link_hub(idem__mcp_worker *worker) {
   idem__server_lock(worker->server);
-  idem__list_append(&worker->server->workers, &worker->link);
+  idem_list_append(&worker->server->workers, &worker->link);
   idem__server_unlock(worker->server);
 }
 
@@ -122,12 +122,12 @@ idem_status idem__worker_new(idem_server *server,
   worker->wake_user = wake_user;
   worker->posted_end = &worker->posted;
   worker->news_end = &worker->news;
-  idem__list_init(&worker->peers);
-  idem__list_init(&worker->listeners);
-  idem__list_init(&worker->waiters);
-  idem__list_init(&worker->unsaved);
-  idem__list_init(&worker->subscribers);
-  idem__buf_init(&worker->scratch, &worker->alloc, idem__answer_bytes(server));
+  idem_list_init(&worker->peers);
+  idem_list_init(&worker->listeners);
+  idem_list_init(&worker->waiters);
+  idem_list_init(&worker->unsaved);
+  idem_list_init(&worker->subscribers);
+  idem_buf_init(&worker->scratch, &worker->alloc, idem__answer_bytes(server));
   idem_status status = make_parts(worker);
   if (status != IDEM_OK) {
     idem_schema_ctx_free(worker->schema);
@@ -153,7 +153,7 @@ static void destroy(idem__mcp_worker *worker) {
   idem__ask_rules_free(worker);
   idem_schema_ctx_free(worker->schema);
   idem_metrics_free(worker->metrics);
-  idem__buf_deinit(&worker->scratch);
+  idem_buf_deinit(&worker->scratch);
   idem_alloc alloc = worker->alloc;
   idem__free(&alloc, worker);
 }
@@ -162,7 +162,7 @@ static void destroy(idem__mcp_worker *worker) {
 void idem__worker_free(idem__mcp_worker *worker) {
   if (!worker) return;
   idem__server_lock(worker->server);
-  idem__list_remove(&worker->link);
+  idem_list_remove(&worker->link);
   idem__server_unlock(worker->server);
   idem__worker_run_posted(worker); /* so that what it holds is let go of */
   idem__once_forget_worker(worker);
@@ -177,14 +177,14 @@ void idem__worker_free(idem__mcp_worker *worker) {
     return;
   }
   idem__server_lock(worker->server);
-  idem__list_append(&worker->server->ended_workers, &worker->link);
+  idem_list_append(&worker->server->ended_workers, &worker->link);
   idem__server_unlock(worker->server);
 }
 
 void idem__workers_destroy_ended(idem_server *server) {
-  while (!idem__list_empty(&server->ended_workers)) {
-    idem__mcp_worker *worker = IDEM__CONTAINER(server->ended_workers.next, idem__mcp_worker, link);
-    idem__list_remove(&worker->link);
+  while (!idem_list_empty(&server->ended_workers)) {
+    idem__mcp_worker *worker = IDEM_CONTAINER(server->ended_workers.next, idem__mcp_worker, link);
+    idem_list_remove(&worker->link);
     destroy(worker);
   }
 }
@@ -195,8 +195,8 @@ void idem__workers_destroy_ended(idem_server *server) {
 void idem__server_wake(idem_server *server) {
   bool direct = false;
   idem__server_lock(server);
-  for (idem__list *at = server->workers.next; at != &server->workers; at = at->next) {
-    idem__mcp_worker *worker = IDEM__CONTAINER(at, idem__mcp_worker, link);
+  for (idem_list *at = server->workers.next; at != &server->workers; at = at->next) {
+    idem__mcp_worker *worker = IDEM_CONTAINER(at, idem__mcp_worker, link);
     if (worker->wake)
       worker->wake(worker, worker->wake_user);
     else
@@ -206,14 +206,19 @@ void idem__server_wake(idem_server *server) {
   if (direct) idem__worker_deliver(server->own_worker);
 }
 
-void idem__server_changed(idem_server *server, uint32_t kinds) {
+void idem__server_tell_lists(idem_server *server, uint32_t kinds) {
   idem__server_lock(server);
-  for (idem__list *at = server->workers.next; at != &server->workers; at = at->next) {
-    idem__mcp_worker *worker = IDEM__CONTAINER(at, idem__mcp_worker, link);
+  for (idem_list *at = server->workers.next; at != &server->workers; at = at->next) {
+    idem__mcp_worker *worker = IDEM_CONTAINER(at, idem__mcp_worker, link);
     atomic_fetch_or_explicit(&worker->changed, kinds, memory_order_release);
   }
   idem__server_unlock(server);
   idem__server_wake(server);
+}
+
+void idem__server_changed(idem_server *server, uint32_t kinds) {
+  idem__node_lists_changed(server);
+  idem__server_tell_lists(server, kinds);
 }
 
 static bool already_waiting(const idem__mcp_worker *worker, const char *uri, size_t len) {
@@ -237,8 +242,8 @@ static void add_update(idem__mcp_worker *worker, const char *uri, size_t len) {
 
 static void tell_hubs(idem_server *server, const char *uri, size_t len) {
   idem__server_lock(server);
-  for (idem__list *at = server->workers.next; at != &server->workers; at = at->next) {
-    add_update(IDEM__CONTAINER(at, idem__mcp_worker, link), uri, len);
+  for (idem_list *at = server->workers.next; at != &server->workers; at = at->next) {
+    add_update(IDEM_CONTAINER(at, idem__mcp_worker, link), uri, len);
   }
   idem__server_unlock(server);
   idem__server_wake(server);
@@ -277,8 +282,8 @@ static void tell_changed(idem__mcp_worker *worker, const char *method, uint32_t 
 }
 
 static void tell_subscribed(idem__mcp_worker *worker, const char *uri) {
-  idem__buf params;
-  idem__buf_init(&params, &worker->alloc, (size_t)1 << 20);
+  idem_buf params;
+  idem_buf_init(&params, &worker->alloc, (size_t)1 << 20);
   idem__writer writer = idem__writer_on(&params);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "uri", uri);
@@ -289,7 +294,7 @@ static void tell_subscribed(idem__mcp_worker *worker, const char *uri) {
                          .uri = uri,
                          .level = -1};
   if (writer.status == IDEM_OK) idem__worker_tell(worker, &news);
-  idem__buf_deinit(&params);
+  idem_buf_deinit(&params);
 }
 
 static void tell_updated(idem__mcp_worker *worker, const char *uri) {
@@ -331,12 +336,13 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
     idem__worker_run_posted(worker);
     idem__store_queue_run(worker->store_queue);
     deliver_changes(worker);
+    idem__node_deliver(worker);
     deliver_updates(worker);
     idem__worker_tell_waiting(worker);
     idem__tasks_deliver(worker);
     idem__once_deliver(worker);
-    for (idem__list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
-      idem__mcp_subscriber *subscriber = IDEM__CONTAINER(at, idem__mcp_subscriber, link);
+    for (idem_list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
+      idem__mcp_subscriber *subscriber = IDEM_CONTAINER(at, idem__mcp_subscriber, link);
       subscriber->on_delivered(subscriber);
     }
   }
@@ -369,9 +375,9 @@ uint64_t idem__worker_deadline(idem__mcp_worker *worker) {
   uint64_t at = idem__store_queue_deadline(worker->store_queue);
   uint64_t tick_at = tick_deadline(worker);
   if (tick_at < at) at = tick_at;
-  for (idem__list *link = worker->subscribers.next; link != &worker->subscribers;
+  for (idem_list *link = worker->subscribers.next; link != &worker->subscribers;
        link = link->next) {
-    idem__mcp_subscriber *subscriber = IDEM__CONTAINER(link, idem__mcp_subscriber, link);
+    idem__mcp_subscriber *subscriber = IDEM_CONTAINER(link, idem__mcp_subscriber, link);
     uint64_t its = subscriber->deadline(subscriber);
     if (its < at) at = its;
   }
@@ -382,8 +388,8 @@ void idem__worker_expire(idem__mcp_worker *worker, uint64_t now_ms) {
   if (idem__store_queue_deadline(worker->store_queue) <= now_ms)
     idem__store_queue_expire(worker->store_queue, now_ms);
   if (tick_deadline(worker) <= now_ms) tick(worker, now_ms);
-  for (idem__list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
-    idem__mcp_subscriber *subscriber = IDEM__CONTAINER(at, idem__mcp_subscriber, link);
+  for (idem_list *at = worker->subscribers.next; at != &worker->subscribers; at = at->next) {
+    idem__mcp_subscriber *subscriber = IDEM_CONTAINER(at, idem__mcp_subscriber, link);
     if (subscriber->deadline(subscriber) <= now_ms) subscriber->on_time(subscriber, now_ms);
   }
 }

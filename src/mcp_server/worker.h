@@ -33,7 +33,7 @@ typedef struct idem__posted {
 
 /* Told as well: an endpoint of the HTTP folder, for its legacy streams. Several may serve one worker. */
 typedef struct idem__mcp_subscriber {
-  idem__list link; /* in worker->subscribers */
+  idem_list link; /* in worker->subscribers */
   void (*on_news)(struct idem__mcp_subscriber *subscriber, const idem__mcp_news *news);
   void (*on_delivered)(struct idem__mcp_subscriber *subscriber); /* after each delivery */
   /* When it wants to be called without news; UINT64_MAX: not. In the time of its conns. */
@@ -43,15 +43,15 @@ typedef struct idem__mcp_subscriber {
 
 /* What one thread's peers share. */
 struct idem__mcp_worker {
-  idem__list link; /* in server->workers */
+  idem_list link; /* in server->workers */
   idem_server *server;
   idem_alloc alloc;
   size_t contexts; /* requests not yet ended */
   idem__worker_lists *lists;
   idem_schema_ctx *schema;
   idem_schema *ask_rules[IDEM__ASK_RULES]; /* NULL: not compiled yet; see ask_rules.c */
-  idem__list peers;     /* line peers with a session, for unsolicited legacy notifications */
-  idem__list listeners; /* subscriptions/listen requests: see subscribe.c */
+  idem_list peers;     /* line peers with a session, for unsolicited legacy notifications */
+  idem_list listeners; /* subscriptions/listen requests: see subscribe.c */
   /* Changes waiting to be told; set from any thread. */
   _Atomic uint32_t changed;   /* bit per idem__list_kind */
   idem__updated_uri *updated; /* guarded by the server's lock */
@@ -59,17 +59,19 @@ struct idem__mcp_worker {
   idem__posted *posted, **posted_end;          /* guarded by the server's lock */
   struct idem__waiting_news *news, **news_end; /* so are these: see news.c */
   size_t waiting_news, waiting_bytes;
-  idem__list waiters;                   /* tasks/result of 2025-11-25: see task_result.c */
-  idem__list unsaved;                   /* who is told once it is kept: see task_method.c */
+  idem_list waiters;                    /* tasks/result of 2025-11-25: see task_result.c */
+  idem_list unsaved;                    /* who is told once it is kept: see task_method.c */
   struct idem__task_event *task_events; /* guarded by the tasks' lock */
   bool task_missed;                     /* so is this: there was no memory for an event */
   bool delivering, again;               /* what happens meanwhile is delivered by the same loop */
-  idem__buf scratch;                    /* a result under construction; one at a time */
+  idem_buf scratch;                     /* a result under construction; one at a time */
   /* Called from any thread: make this worker's thread call idem__worker_deliver soon. NULL: it is called
    * at once (one thread, a loop of somebody's own). */
   void (*wake)(idem__mcp_worker *worker, void *user);
+  void (*left)(idem__mcp_worker *worker,
+               void *user); /* its server goes first; NULL: it never does */
   void *wake_user;
-  idem__list subscribers;
+  idem_list subscribers;
   uint64_t tick_ms;               /* when its node and its keys are looked at next; 0: soon */
   idem__store_queue *store_queue; /* what its requests ask of the store; NULL once it has ended */
   /* Counters of tools: of its own where a runtime shows them (told once they are there), since calls may

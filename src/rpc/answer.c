@@ -11,7 +11,7 @@
   } while (0)
 
 /* Everything up to the result or the error; the room for it was reserved. */
-static void put_head(idem__buf *out, const idem_policy *policy, const idem__id *id) {
+static void put_head(idem_buf *out, const idem_policy *policy, const idem__id *id) {
   static const char start[] = "{\"jsonrpc\":\"2.0\"";
   static const char member[] = ",\"id\":";
   char *at = out->data + out->len;
@@ -27,26 +27,26 @@ static void put_head(idem__buf *out, const idem_policy *policy, const idem__id *
   out->len = (size_t)(at - out->data);
 }
 
-IDEM__APART static idem_status put_member(idem__buf *out, const idem__value *value) {
-  TRY(idem__buf_puts(out, "{"));
-  TRY(idem__text_json_string(out, value->key, strlen(value->key)));
-  TRY(idem__buf_puts(out, ":"));
-  TRY(idem__text_json_string(out, value->at, value->len));
-  return idem__buf_puts(out, "}");
+IDEM__APART static idem_status put_member(idem_buf *out, const idem__value *value) {
+  TRY(idem_buf_puts(out, "{"));
+  TRY(idem_text_json_string(out, value->key, strlen(value->key)));
+  TRY(idem_buf_puts(out, ":"));
+  TRY(idem_text_json_string(out, value->at, value->len));
+  return idem_buf_puts(out, "}");
 }
 
-IDEM__APART idem_status idem__value_put(idem__buf *out, const idem_policy *policy,
+IDEM__APART idem_status idem__value_put(idem_buf *out, const idem_policy *policy,
                                         const idem__value *value) {
   switch (value->kind) {
   case IDEM__VALUE_PARSED: return idem__json_put(out, value->at);
   case IDEM__VALUE_MUTABLE: return idem__json_put_mut(out, value->at);
   case IDEM__VALUE_FOREIGN:
     return idem__json_put_text(out, value->at, value->len, policy->limits.depth);
-  case IDEM__VALUE_OWN: return idem__buf_put(out, value->at, value->len);
+  case IDEM__VALUE_OWN: return idem_buf_put(out, value->at, value->len);
   case IDEM__VALUE_MEMBER: return put_member(out, value);
   case IDEM__VALUE_NONE: break;
   }
-  return idem__buf_puts(out, "null");
+  return idem_buf_puts(out, "null");
 }
 
 /* What idem itself says of an error may be too much for some; what an application says is its own. */
@@ -58,35 +58,35 @@ static bool is_hidden(const idem_policy *policy, const idem__value *value) {
 }
 
 /* Data that turns out to be null means no data member. */
-static idem_status put_data(idem__buf *out, const idem_policy *policy, const idem__value *value) {
+static idem_status put_data(idem_buf *out, const idem_policy *policy, const idem__value *value) {
   static const char member[] = ",\"data\":";
   if (is_hidden(policy, value)) return IDEM_OK;
   size_t before = out->len, start = before + sizeof member - 1;
-  TRY(idem__buf_put(out, member, sizeof member - 1));
+  TRY(idem_buf_put(out, member, sizeof member - 1));
   TRY(idem__value_put(out, policy, value));
   if (out->len - start == 4 && memcmp(out->data + start, "null", 4) == 0) out->len = before;
   return IDEM_OK;
 }
 
-IDEM__APART static idem_status put_error(idem__buf *out, const idem_policy *policy,
+IDEM__APART static idem_status put_error(idem_buf *out, const idem_policy *policy,
                                          const idem__answer *answer) {
   const char *message = answer->message ? answer->message : idem__code_text(answer->code);
   if (!message) message = "Server error";
-  TRY(idem__buf_printf(out, "{\"code\":%lld,\"message\":", (long long)answer->code));
-  TRY(idem__text_json_string(out, message, strlen(message)));
+  TRY(idem_buf_printf(out, "{\"code\":%lld,\"message\":", (long long)answer->code));
+  TRY(idem_text_json_string(out, message, strlen(message)));
   TRY(put_data(out, policy, &answer->value));
-  return idem__buf_puts(out, "}");
+  return idem_buf_puts(out, "}");
 }
 
-idem_status idem__answer_put_value(idem__buf *out, const idem_policy *policy,
+idem_status idem__answer_put_value(idem_buf *out, const idem_policy *policy,
                                    const idem__answer *answer) {
   return answer->is_error ? put_error(out, policy, answer)
                           : idem__value_put(out, policy, &answer->value);
 }
 
-static idem_status put_result(idem__buf *out, const idem_policy *policy,
+static idem_status put_result(idem_buf *out, const idem_policy *policy,
                               const idem__answer *answer) {
-  TRY(idem__buf_puts(out, ",\"result\":"));
+  TRY(idem_buf_puts(out, ",\"result\":"));
   if (answer->value.kind == IDEM__VALUE_PARSED) return idem__json_put(out, answer->value.at);
   return idem__value_put(out, policy, &answer->value);
 }
@@ -94,19 +94,19 @@ static idem_status put_result(idem__buf *out, const idem_policy *policy,
 /* More than the head and the name of the result take. */
 #define ENVELOPE 64u
 
-IDEM__HOT idem_status idem__answer_put(idem__buf *out, const idem_policy *policy,
-                                       const idem__id *id, const idem__answer *answer) {
+IDEM__HOT idem_status idem__answer_put(idem_buf *out, const idem_policy *policy, const idem__id *id,
+                                       const idem__answer *answer) {
   size_t before = out->len;
-  idem_status status = idem__buf_reserve(out, ENVELOPE + id->raw_len);
+  idem_status status = idem_buf_reserve(out, ENVELOPE + id->raw_len);
   if (status != IDEM_OK) return status;
   put_head(out, policy, id);
   if (IDEM__UNLIKELY(answer->is_error)) {
-    status = idem__buf_puts(out, ",\"error\":");
+    status = idem_buf_puts(out, ",\"error\":");
     if (status == IDEM_OK) status = put_error(out, policy, answer);
   } else {
     status = put_result(out, policy, answer);
   }
-  if (status == IDEM_OK) status = idem__buf_puts(out, "}");
+  if (status == IDEM_OK) status = idem_buf_puts(out, "}");
   if (status != IDEM_OK) out->len = before;
   return status;
 }

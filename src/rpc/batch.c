@@ -14,8 +14,8 @@ idem_status idem__batch_new(idem_conn *conn, idem__block *block, size_t max_answ
   batch->block = block;
   block->refs++;
   batch->open = true;
-  idem__buf_init(&batch->answers, &conn->alloc, idem__output_bound(conn));
-  idem__list_append(&conn->batches, &batch->link);
+  idem_buf_init(&batch->answers, &conn->alloc, idem__output_bound(conn));
+  idem_list_append(&conn->batches, &batch->link);
   *out = batch;
   return IDEM_OK;
 }
@@ -25,8 +25,8 @@ void idem__batch_free(idem__batch *batch) {
   for (size_t i = 0; i < batch->count; i++) idem__owed_remove(conn, &batch->parts[i].owed);
   conn->queued -= batch->answers.len;
   conn->gathered -= batch->answers.len;
-  idem__list_remove(&batch->link);
-  idem__buf_deinit(&batch->answers);
+  idem_list_remove(&batch->link);
+  idem_buf_deinit(&batch->answers);
   idem__block_release(batch->block);
   idem__free(&conn->alloc, batch);
 }
@@ -36,19 +36,18 @@ size_t idem__batch_expect(idem__batch *batch) {
   return batch->count++;
 }
 
-static idem_status put_array(idem__batch *batch, idem__buf *out) {
-  idem_status status = idem__buf_reserve(out, batch->answers.len + batch->count + 2);
+static idem_status put_array(idem__batch *batch, idem_buf *out) {
+  idem_status status = idem_buf_reserve(out, batch->answers.len + batch->count + 2);
   char separator = '[';
   for (size_t i = 0; i < batch->count && status == IDEM_OK; i++) {
     if (!batch->parts[i].len) continue;
-    status = idem__buf_put(out, &separator, 1);
+    status = idem_buf_put(out, &separator, 1);
     if (status == IDEM_OK) {
-      status =
-          idem__buf_put(out, batch->answers.data + batch->parts[i].offset, batch->parts[i].len);
+      status = idem_buf_put(out, batch->answers.data + batch->parts[i].offset, batch->parts[i].len);
     }
     separator = ',';
   }
-  return status == IDEM_OK ? idem__buf_puts(out, "]") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "]") : status;
 }
 
 static void send_array(idem__batch *batch) {

@@ -8,9 +8,9 @@
 /* ------------------------------------------------------------------- ending */
 
 static void unlink_call(idem_conn *conn, idem__call *call) {
-  idem__map_remove(&conn->calls_by_id, (const char *)&call->id, sizeof call->id);
+  idem_map_remove(&conn->calls_by_id, (const char *)&call->id, sizeof call->id);
   idem__heap_remove(&conn->call_timers, &call->timer);
-  idem__list_remove(&call->link);
+  idem_list_remove(&call->link);
   conn->call_count--;
 }
 
@@ -28,8 +28,8 @@ static void end_with(idem_conn *conn, idem__call *call, idem_status status) {
 }
 
 void idem__call_close_all(idem_conn *conn) {
-  while (!idem__list_empty(&conn->calls)) {
-    end_with(conn, IDEM__CONTAINER(conn->calls.next, idem__call, link), IDEM_E_CLOSED);
+  while (!idem_list_empty(&conn->calls)) {
+    end_with(conn, IDEM_CONTAINER(conn->calls.next, idem__call, link), IDEM_E_CLOSED);
   }
 }
 
@@ -60,9 +60,18 @@ idem_response idem__response_read(const idem__message *message) {
   return response;
 }
 
+/* An id that we gave out: its call was cancelled or took too long, and the peer answers all the same. */
+static bool is_late(const idem_conn *conn, const idem__id *id) {
+  return id->kind == IDEM__ID_INTEGER && id->integer >= 0 &&
+         (uint64_t)id->integer < conn->next_call_id;
+}
+
 static void report(idem_conn *conn, const char *what, const idem__id *id,
                    const idem_response *response) {
-  idem__conn_warn(conn, what, NULL, 0, id);
+  if (is_late(conn, id))
+    idem__conn_debug(conn, what, NULL, 0, id);
+  else
+    idem__conn_warn(conn, what, NULL, 0, id);
   idem_protocol_error error = {.what = what,
                                .code = response->code,
                                .message = response->message,
@@ -78,8 +87,8 @@ static void unclaimed_error(idem_conn *conn, const idem__id *id, idem_response r
   report(conn, "an error answer with id null", id, &response);
   /* Calls made by the callbacks that run here are not the peer's target. */
   uint64_t before = conn->next_call_id;
-  while (fail && !idem__list_empty(&conn->calls)) {
-    idem__call *call = IDEM__CONTAINER(conn->calls.next, idem__call, link);
+  while (fail && !idem_list_empty(&conn->calls)) {
+    idem__call *call = IDEM_CONTAINER(conn->calls.next, idem__call, link);
     if (call->id >= before) break;
     idem_response copy = response;
     end_call(conn, call, &copy);
@@ -89,7 +98,7 @@ static void unclaimed_error(idem_conn *conn, const idem__id *id, idem_response r
 static idem__call *find_call(const idem_conn *conn, const idem__id *id) {
   if (id->kind != IDEM__ID_INTEGER || id->integer < 0) return NULL;
   uint64_t key = (uint64_t)id->integer;
-  return idem__map_get(&conn->calls_by_id, (const char *)&key, sizeof key);
+  return idem_map_get(&conn->calls_by_id, (const char *)&key, sizeof key);
 }
 
 void idem__call_response(idem_conn *conn, const idem__message *message) {
@@ -119,11 +128,11 @@ typedef struct outgoing {
   const uint64_t *id; /* NULL: a notification */
 } outgoing;
 
-static idem_status put_params(idem_conn *conn, idem__buf *out, const outgoing *message) {
+static idem_status put_params(idem_conn *conn, idem_buf *out, const outgoing *message) {
   if (!message->params && !message->params_text) return IDEM_OK;
-  idem_status status = idem__buf_puts(out, ",\"params\":");
+  idem_status status = idem_buf_puts(out, ",\"params\":");
   if (status != IDEM_OK) return status;
-  if (message->own) return idem__buf_put(out, message->params_text, message->params_len);
+  if (message->own) return idem_buf_put(out, message->params_text, message->params_len);
   size_t start = out->len;
   status = message->params ? idem__json_put_mut(out, message->params)
                            : idem__json_put_text(out, message->params_text, message->params_len,
@@ -132,17 +141,17 @@ static idem_status put_params(idem_conn *conn, idem__buf *out, const outgoing *m
   return status;
 }
 
-static idem_status put_message(idem_conn *conn, idem__buf *out, const outgoing *message) {
-  idem_status status = idem__buf_puts(out, "{\"jsonrpc\":\"2.0\",");
+static idem_status put_message(idem_conn *conn, idem_buf *out, const outgoing *message) {
+  idem_status status = idem_buf_puts(out, "{\"jsonrpc\":\"2.0\",");
   if (status == IDEM_OK && message->id) {
-    status = idem__buf_printf(out, "\"id\":%llu,", (unsigned long long)*message->id);
+    status = idem_buf_printf(out, "\"id\":%llu,", (unsigned long long)*message->id);
   }
-  if (status == IDEM_OK) status = idem__buf_puts(out, "\"method\":");
+  if (status == IDEM_OK) status = idem_buf_puts(out, "\"method\":");
   if (status == IDEM_OK) {
-    status = idem__text_json_string(out, message->method, strlen(message->method));
+    status = idem_text_json_string(out, message->method, strlen(message->method));
   }
   if (status == IDEM_OK) status = put_params(conn, out, message);
-  return status == IDEM_OK ? idem__buf_puts(out, "}") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "}") : status;
 }
 
 static idem_status may_send(const idem_conn *conn) {
@@ -177,7 +186,7 @@ static idem_status send_message(idem_conn *conn, const outgoing *message) {
 
 static idem_status link_call(idem_conn *conn, idem__call *call, uint64_t timeout_ms) {
   idem_status status =
-      idem__map_put(&conn->calls_by_id, (const char *)&call->id, sizeof call->id, call);
+      idem_map_put(&conn->calls_by_id, (const char *)&call->id, sizeof call->id, call);
   if (status != IDEM_OK) return status;
   if (timeout_ms) {
     idem__conn_now_ns(conn);
@@ -185,10 +194,10 @@ static idem_status link_call(idem_conn *conn, idem__call *call, uint64_t timeout
         idem__heap_put(&conn->call_timers, &call->timer, idem__conn_clock_ms(conn) + timeout_ms);
   }
   if (status != IDEM_OK) {
-    idem__map_remove(&conn->calls_by_id, (const char *)&call->id, sizeof call->id);
+    idem_map_remove(&conn->calls_by_id, (const char *)&call->id, sizeof call->id);
     return status;
   }
-  idem__list_append(&conn->calls, &call->link);
+  idem_list_append(&conn->calls, &call->link);
   conn->call_count++;
   return IDEM_OK;
 }
@@ -201,7 +210,7 @@ static idem_status start_call(idem_conn *conn, const outgoing *what, const idem_
   call->id = conn->next_call_id++;
   call->fn = fn;
   call->user = user;
-  idem__list_init(&call->link);
+  idem_list_init(&call->link);
   call->put_at = conn->put;
   uint64_t call_id = call->id;
   outgoing message = *what;
@@ -262,11 +271,11 @@ idem_status idem__notify_own(idem_conn *conn, const char *method, const char *pa
 /* Tells the peer in the profile's own form, if it has one and can still be told. */
 static void tell_cancelled(idem_conn *conn, uint64_t id) {
   char storage[128];
-  idem__buf params;
+  idem_buf params;
   if (!conn->policy.cancel.method || conn->eof || conn->closed) return;
-  idem__buf_fixed(&params, storage, sizeof storage);
-  idem_status status = idem__buf_printf(&params, "{\"%s\":%llu}", conn->policy.cancel.id_member,
-                                        (unsigned long long)id);
+  idem_buf_fixed(&params, storage, sizeof storage);
+  idem_status status = idem_buf_printf(&params, "{\"%s\":%llu}", conn->policy.cancel.id_member,
+                                       (unsigned long long)id);
   if (status == IDEM_OK) {
     status = idem_notify_json(conn, conn->policy.cancel.method, params.data, params.len);
   }
@@ -282,7 +291,7 @@ static void give_up(idem_conn *conn, idem__call *call, idem_status status) {
 }
 
 idem_status idem_cancel(idem_conn *conn, uint64_t id) {
-  idem__call *call = idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
+  idem__call *call = idem_map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
   if (!call) return IDEM_E_NOTFOUND;
   idem__conn_enter(conn);
   give_up(conn, call, IDEM_E_CANCELLED);
@@ -291,16 +300,16 @@ idem_status idem_cancel(idem_conn *conn, uint64_t id) {
 }
 
 bool idem__call_pending(const idem_conn *conn, uint64_t id) {
-  return idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id) != NULL;
+  return idem_map_get(&conn->calls_by_id, (const char *)&id, sizeof id) != NULL;
 }
 
 void *idem__call_user(const idem_conn *conn, uint64_t id, idem_response_fn fn) {
-  const idem__call *call = idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
+  const idem__call *call = idem_map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
   return call && call->fn == fn ? call->user : NULL;
 }
 
 bool idem__call_fail(idem_conn *conn, uint64_t id, idem_status status, const char *why) {
-  idem__call *call = idem__map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
+  idem__call *call = idem_map_get(&conn->calls_by_id, (const char *)&id, sizeof id);
   if (!call) return false;
   idem__conn_enter(conn);
   end_call(conn, call,
@@ -316,6 +325,6 @@ void idem__call_expire(idem_conn *conn, uint64_t now_ms) {
   for (;;) {
     idem__timer *timer = idem__heap_first(&conn->call_timers);
     if (!timer || timer->at_ms > now_ms) return;
-    give_up(conn, IDEM__CONTAINER(timer, idem__call, timer), IDEM_E_TIMEOUT);
+    give_up(conn, IDEM_CONTAINER(timer, idem__call, timer), IDEM_E_TIMEOUT);
   }
 }

@@ -46,36 +46,36 @@ static idem__value value_of(const idem_message *message) {
 
 /* ---------------------------------------------------------------- questions */
 
-static idem_status put_params(idem__buf *out, const idem_policy *policy,
+static idem_status put_params(idem_buf *out, const idem_policy *policy,
                               const idem_message *message) {
   idem__value value = value_of(message);
   if (value.kind == IDEM__VALUE_NONE) return IDEM_OK;
-  TRY(idem__buf_puts(out, ",\"params\":"));
+  TRY(idem_buf_puts(out, ",\"params\":"));
   size_t start = out->len;
   TRY(idem__value_put(out, policy, &value));
   char first = out->data[start];
   return first == '{' || first == '[' || policy->scalar_params ? IDEM_OK : IDEM_E_INVAL;
 }
 
-static idem_status put_question(idem__buf *out, const idem_policy *policy,
+static idem_status put_question(idem_buf *out, const idem_policy *policy,
                                 const idem_message *message) {
-  TRY(idem__buf_puts(out, "{\"jsonrpc\":\"2.0\","));
+  TRY(idem_buf_puts(out, "{\"jsonrpc\":\"2.0\","));
   if (message->id) {
-    TRY(idem__buf_puts(out, "\"id\":"));
-    TRY(idem__buf_put(out, message->id, message->id_len));
-    TRY(idem__buf_puts(out, ","));
+    TRY(idem_buf_puts(out, "\"id\":"));
+    TRY(idem_buf_put(out, message->id, message->id_len));
+    TRY(idem_buf_puts(out, ","));
   }
-  TRY(idem__buf_puts(out, "\"method\":"));
-  if (!idem__utf8_valid(message->method, message->method_len)) return IDEM_E_INVAL;
-  TRY(idem__text_json_string(out, message->method, message->method_len));
+  TRY(idem_buf_puts(out, "\"method\":"));
+  if (!idem_utf8_valid(message->method, message->method_len)) return IDEM_E_INVAL;
+  TRY(idem_text_json_string(out, message->method, message->method_len));
   TRY(put_params(out, policy, message));
-  return idem__buf_puts(out, "}");
+  return idem_buf_puts(out, "}");
 }
 
 /* ------------------------------------------------------------------ answers */
 
-static idem_status put_answer(idem__buf *out, const idem_policy *policy,
-                              const idem_message *message, const char *text) {
+static idem_status put_answer(idem_buf *out, const idem_policy *policy, const idem_message *message,
+                              const char *text) {
   idem__id id = {.raw = message->id, .raw_len = message->id ? message->id_len : 0};
   idem__answer answer = {.is_error = message->kind == IDEM_MESSAGE_ERROR,
                          .code = message->code,
@@ -85,12 +85,12 @@ static idem_status put_answer(idem__buf *out, const idem_policy *policy,
 }
 
 /* The message of an error as a C string, as answers have it. */
-static idem_status put_error(idem__buf *out, const idem_policy *policy,
+static idem_status put_error(idem_buf *out, const idem_policy *policy,
                              const idem_message *message) {
   if (!message->text)
     return put_answer(out, policy, message, idem_code_name(policy->codes, message->code));
   if (memchr(message->text, 0, message->text_len)) return IDEM_E_INVAL;
-  if (!idem__utf8_valid(message->text, message->text_len)) return IDEM_E_INVAL;
+  if (!idem_utf8_valid(message->text, message->text_len)) return IDEM_E_INVAL;
   char *text = idem__strndup(out->alloc, message->text, message->text_len);
   if (!text) return IDEM_E_NOMEM;
   idem_status status = put_answer(out, policy, message, text);
@@ -98,7 +98,7 @@ static idem_status put_error(idem__buf *out, const idem_policy *policy,
   return status;
 }
 
-static idem_status put_message(idem__buf *out, const idem_policy *policy,
+static idem_status put_message(idem_buf *out, const idem_policy *policy,
                                const idem_message *message) {
   if (message->kind == IDEM_MESSAGE_RESULT) return put_answer(out, policy, message, NULL);
   if (message->kind == IDEM_MESSAGE_ERROR) return put_error(out, policy, message);
@@ -109,16 +109,16 @@ idem_status idem_message_compose(const idem_message *message, const idem_policy 
                                  const idem_alloc *alloc, char **text, size_t *len) {
   idem_policy preset = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   idem_alloc own = idem__alloc_or_default(alloc);
-  idem__buf out;
+  idem_buf out;
   if (!policy) policy = &preset;
   *text = NULL;
   *len = 0;
   TRY(check(message, &own));
-  idem__buf_init(&out, &own, policy->limits.message_bytes + 1); /* the NUL */
+  idem_buf_init(&out, &own, policy->limits.message_bytes + 1); /* the NUL */
   idem_status status = put_message(&out, policy, message);
-  if (status == IDEM_OK) status = idem__buf_put(&out, "", 1);
+  if (status == IDEM_OK) status = idem_buf_put(&out, "", 1);
   if (status != IDEM_OK) {
-    idem__buf_deinit(&out);
+    idem_buf_deinit(&out);
     return status;
   }
   *text = out.data;

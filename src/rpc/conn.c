@@ -28,15 +28,15 @@ static idem__frame_kind frame_kind(idem_framing framing) {
 }
 
 static void init_lists(idem_conn *conn) {
-  idem__list_init(&conn->requests);
-  idem__list_init(&conn->settled);
-  idem__list_init(&conn->held);
-  idem__list_init(&conn->batches);
-  idem__list_init(&conn->calls);
-  idem__list_init(&conn->output);
-  idem__list_init(&conn->taken);
-  idem__map_init(&conn->owed, &conn->alloc, conn->opts.seed);
-  idem__map_init(&conn->calls_by_id, &conn->alloc, conn->opts.seed);
+  idem_list_init(&conn->requests);
+  idem_list_init(&conn->settled);
+  idem_list_init(&conn->held);
+  idem_list_init(&conn->batches);
+  idem_list_init(&conn->calls);
+  idem_list_init(&conn->output);
+  idem_list_init(&conn->taken);
+  idem_map_init(&conn->owed, &conn->alloc, conn->opts.seed);
+  idem_map_init(&conn->calls_by_id, &conn->alloc, conn->opts.seed);
   idem__heap_init(&conn->request_timers, &conn->alloc);
   idem__heap_init(&conn->call_timers, &conn->alloc);
 }
@@ -123,21 +123,30 @@ size_t idem_conn_pending_calls(const idem_conn *conn) { return conn->call_count;
 
 /* ------------------------------------------------------------------- ending */
 
-static void forget_requests(idem__list *list) {
-  while (!idem__list_empty(list)) {
-    idem_request *request = IDEM__CONTAINER(list->next, idem_request, link);
+/* The request may be freed here, and another conn may end. */
+static void part(idem_conn *conn, idem_request *request) {
+  idem_pool *pool = conn->pool;
+  pool->parting = request;
+  pool->parting_conn = conn;
+  idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+  pool->parting = NULL;
+}
+
+static void forget_requests(idem_conn *conn, idem_list *list) {
+  while (!idem_list_empty(list)) {
+    idem_request *request = IDEM_CONTAINER(list->next, idem_request, link);
     bool was_held = request->held;
     if (request->refusal) {
       idem__refusal_forget(request);
       continue;
     }
     if (!request->settled) idem__request_forget(request);
-    idem__list_remove(&request->link);
+    idem_list_remove(&request->link);
     request->conn = NULL;
     if (was_held) {
       idem__request_end(request);
     } else if (!request->cancelled) {
-      idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+      part(conn, request);
     }
   }
 }
@@ -146,18 +155,18 @@ IDEM__COLD static void free_now(idem_conn *conn) {
   conn->closed = conn->free_later = true; /* callbacks see that it is going, */
   conn->depth++;                          /* and cannot free it again */
   idem__call_close_all(conn);
-  forget_requests(&conn->held);
-  forget_requests(&conn->requests);
-  forget_requests(&conn->settled);
-  while (!idem__list_empty(&conn->batches)) {
-    idem__batch_free(IDEM__CONTAINER(conn->batches.next, idem__batch, link));
+  forget_requests(conn, &conn->held);
+  forget_requests(conn, &conn->requests);
+  forget_requests(conn, &conn->settled);
+  while (!idem_list_empty(&conn->batches)) {
+    idem__batch_free(IDEM_CONTAINER(conn->batches.next, idem__batch, link));
   }
   if (conn->attachment_free) conn->attachment_free(conn->attachment);
   idem__conn_tell_end(conn);
   idem__output_free(conn);
   idem__framer_deinit(&conn->framer);
-  idem__map_deinit(&conn->owed);
-  idem__map_deinit(&conn->calls_by_id);
+  idem_map_deinit(&conn->owed);
+  idem_map_deinit(&conn->calls_by_id);
   idem__heap_deinit(&conn->request_timers);
   idem__heap_deinit(&conn->call_timers);
   idem__pool_unref(conn->pool);
@@ -191,7 +200,7 @@ void idem__conn_leave_waking(idem_conn *conn) {
   bool outermost = conn->depth == 1, gone = outermost && conn->free_later;
   idem__conn_leave(conn);
   if (!outermost || gone) return;
-  if (!idem__list_empty(&conn->output) || idem_conn_done(conn)) idem__conn_wake(conn);
+  if (!idem_list_empty(&conn->output) || idem_conn_done(conn)) idem__conn_wake(conn);
 }
 
 void idem__conn_fail(idem_conn *conn, idem_status status) {
@@ -210,48 +219,61 @@ void idem__conn_wake(idem_conn *conn) {
 }
 
 /* Requests that no handler has seen are answered; what they would have done is not done. */
-static void settle_held(idem_conn *conn) {
-  idem__answer answer = conn->leaving ? idem__answer_invalid_request(IDEM__UNAVAILABLE)
-                                      : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
-  while (!idem__list_empty(&conn->held)) {
-    idem_request *request = IDEM__CONTAINER(conn->held.next, idem_request, link);
+static void settle_held(idem_conn *conn, const idem__answer *answer) {
+  while (!idem_list_empty(&conn->held)) {
+    idem_request *request = IDEM_CONTAINER(conn->held.next, idem_request, link);
     if (request->refusal) {
       idem__refusal_send(request);
       continue;
     }
     idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had not begun");
-    idem__request_settle(request, &answer);
+    idem__request_settle(request, answer);
     idem__request_end(request);
   }
 }
 
-void idem_conn_close(idem_conn *conn) {
+static void close_with(idem_conn *conn, const idem__answer *answer) {
   if (conn->closed) return;
   idem__conn_enter(conn);
   conn->closed = true;
   idem__call_close_all(conn);
-  settle_held(conn);
+  settle_held(conn, answer);
   idem__conn_leave_waking(conn);
 }
 
-void idem_conn_abort(idem_conn *conn) {
-  idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+void idem_conn_close(idem_conn *conn) {
+  idem__answer answer = conn->leaving ? idem__answer_invalid_request(IDEM__UNAVAILABLE)
+                                      : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  close_with(conn, &answer);
+}
+
+static void abort_with(idem_conn *conn, const idem__answer *answer) {
   idem__conn_enter(conn);
   conn->aborted = true;
-  idem_conn_close(conn);
-  while (!idem__list_empty(&conn->requests)) {
-    idem_request *request = IDEM__CONTAINER(conn->requests.next, idem_request, link);
+  close_with(conn, answer);
+  while (!idem_list_empty(&conn->requests)) {
+    idem_request *request = IDEM_CONTAINER(conn->requests.next, idem_request, link);
     idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
-    idem__request_settle(request, &answer);
+    idem__request_settle(request, answer);
     idem__request_cancel(request, IDEM_CANCEL_CLOSED);
   }
   idem__conn_leave_waking(conn);
 }
 
+void idem_conn_abort(idem_conn *conn) {
+  idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  abort_with(conn, &answer);
+}
+
+void idem__conn_revoke(idem_conn *conn) {
+  idem__answer answer = idem__answer_invalid_request(IDEM__UNAUTHORIZED);
+  abort_with(conn, &answer);
+}
+
 bool idem_conn_done(const idem_conn *conn) {
   if (conn->failure != IDEM_OK) return true;
-  return (conn->eof || conn->closed) && conn->in_flight == 0 && idem__list_empty(&conn->held) &&
-         idem__list_empty(&conn->output);
+  return (conn->eof || conn->closed) && conn->in_flight == 0 && idem_list_empty(&conn->held) &&
+         idem_list_empty(&conn->output);
 }
 
 void idem__conn_exit(idem_conn *conn) {
@@ -275,7 +297,7 @@ void idem__conn_shutdown_asked(idem_conn *conn) {
 /* ------------------------------------------------------------------ feeding */
 
 static bool idle(const idem_conn *conn) {
-  return !conn->in_flight && !conn->call_count && !conn->queued && idem__list_empty(&conn->held);
+  return !conn->in_flight && !conn->call_count && !conn->queued && idem_list_empty(&conn->held);
 }
 
 static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_later; }
@@ -352,8 +374,8 @@ idem_status idem__conn_message(idem_conn *conn, const char *text, size_t len,
 
 bool idem__conn_reusable(const idem_conn *conn) {
   return conn->failure == IDEM_OK && !conn->closed && !conn->leaving && !conn->eof &&
-         !conn->depth && idle(conn) && idem__list_empty(&conn->requests) &&
-         idem__list_empty(&conn->settled);
+         !conn->depth && idle(conn) && idem_list_empty(&conn->requests) &&
+         idem_list_empty(&conn->settled);
 }
 
 idem_status idem_conn_feed_eof(idem_conn *conn) {
@@ -399,7 +421,7 @@ static void expire_requests(idem_conn *conn, uint64_t now_ms) {
   for (;;) {
     idem__timer *timer = idem__heap_first(&conn->request_timers);
     if (!timer || timer->at_ms > now_ms) return;
-    idem_request *request = IDEM__CONTAINER(timer, idem_request, timer);
+    idem_request *request = IDEM_CONTAINER(timer, idem_request, timer);
     idem__answer answer = idem__answer_timed_out(request->codes);
     bool was_held = request->held;
     idem_request_log(request, NULL, IDEM_LOG_WARN, "a request ran out of time", NULL);

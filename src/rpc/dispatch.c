@@ -16,12 +16,12 @@ static bool may_run(const idem_conn *conn, bool answered) {
 }
 
 bool idem__dispatch_must_hold(const idem_conn *conn, bool answered) {
-  return !idem__list_empty(&conn->held) || !may_run(conn, answered);
+  return !idem_list_empty(&conn->held) || !may_run(conn, answered);
 }
 
 bool idem__dispatch_ready(const idem_conn *conn) {
-  if (idem__list_empty(&conn->held)) return false;
-  const idem_request *first = IDEM__CONTAINER(conn->held.next, idem_request, link);
+  if (idem_list_empty(&conn->held)) return false;
+  const idem_request *first = IDEM_CONTAINER(conn->held.next, idem_request, link);
   return may_run(conn, first->refusal || first->id.kind != IDEM__ID_ABSENT);
 }
 
@@ -35,73 +35,6 @@ IDEM__COLD static void answer_not_found(idem_request *request) {
   idem__request_end(request);
 }
 
-/* A request that outlives its message's text takes its id's token along; most are answered before
- * and never need to. */
-static idem_status keep_id(idem_request *request) {
-  idem__id *id = &request->id;
-  char *copy = request->inline_id;
-  if (!id->raw || request->id_kept) return IDEM_OK;
-  if (id->raw_len > sizeof request->inline_id) {
-    copy = idem__arena_malloc(&request->block->arena, id->raw_len);
-    if (!copy) return IDEM_E_NOMEM;
-  }
-  memcpy(copy, id->raw, id->raw_len);
-  id->raw = copy;
-  request->id_kept = true;
-  return IDEM_OK;
-}
-
-static void lose_id(idem_request *request) {
-  request->id.raw = NULL;
-  request->id.raw_len = 0;
-}
-
-/* Could not be kept: the peer gets its answer now, the handler's reply will find it settled. */
-IDEM__COLD static void settle_unparked(idem_request *request, idem_status status) {
-  idem__answer answer = status == IDEM_E_LIMIT
-                            ? idem__answer_invalid_request(IDEM__TOO_MANY_IN_FLIGHT)
-                            : idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
-  idem__request_settle(request, &answer);
-  if (!request->id_kept) lose_id(request);
-  idem__request_cancel(request, IDEM_CANCEL_CLOSED);
-}
-
-static idem_status start_timer(idem_request *request) {
-  idem_conn *conn = request->conn;
-  uint64_t allowed = conn->policy.limits.request_ms;
-  if (!allowed || request->timer.index) return IDEM_OK;
-  return idem__heap_put(&conn->request_timers, &request->timer,
-                        request->started_ns / 1000000u + allowed);
-}
-
-/* Writes the request into the books: it outlives the message that brought it. */
-IDEM__APART static idem_status park(idem_request *request) {
-  idem_conn *conn = request->conn;
-  request->parked = true;
-  if (!request->held) idem__list_append(&conn->requests, &request->link);
-  if (conn->aborted) return IDEM_E_CLOSED;
-  if (!idem__block_charge(request->block)) return IDEM_E_LIMIT;
-  idem_status shared = idem__work_begin(request);
-  if (shared != IDEM_OK) return shared;
-  if (!request->batch && !request->owed.key && request->id.kind != IDEM__ID_ABSENT) {
-    request->owed.request = request;
-    idem_status status = idem__owed_add(conn, &request->owed, &request->id, request->block);
-    if (status != IDEM_OK) return status;
-  }
-  return start_timer(request);
-}
-
-IDEM__APART static void keep_request(idem_request *request) {
-  if (request->attachment_keep) request->attachment_keep(request->attachment);
-  idem_status status = keep_id(request);
-  if (request->settled) {
-    if (status != IDEM_OK) lose_id(request);
-    return;
-  }
-  if (status == IDEM_OK) status = park(request);
-  if (status != IDEM_OK) settle_unparked(request, status);
-}
-
 static IDEM__INLINE void after_handler(idem_request *request) {
   request->in_handler = false;
   if (IDEM__LIKELY(request->ended)) {
@@ -113,7 +46,7 @@ static IDEM__INLINE void after_handler(idem_request *request) {
     idem_request_drop(request);
     return;
   }
-  if (!request->parked) keep_request(request);
+  if (!request->parked) idem__park_kept(request);
 }
 
 void idem__request_rerun(idem_request *request, void (*run)(void *ctx), void *ctx) {
@@ -178,7 +111,7 @@ IDEM__APART static void run_held(idem_request *request) {
     refuse_held(request);
     return;
   }
-  idem__list_remove(&request->link);
+  idem_list_remove(&request->link);
   idem__request_unhold(request);
   request->parked = false; /* to be linked anew if it is kept */
   if (request->id.kind != IDEM__ID_ABSENT || !request->method->notification_fn) {
@@ -192,7 +125,7 @@ IDEM__APART static void run_held(idem_request *request) {
 
 void idem__dispatch_held(idem_conn *conn) {
   while (idem__dispatch_ready(conn) && conn->failure == IDEM_OK && !conn->free_later) {
-    run_held(IDEM__CONTAINER(conn->held.next, idem_request, link));
+    run_held(IDEM_CONTAINER(conn->held.next, idem_request, link));
   }
 }
 
@@ -223,30 +156,8 @@ static IDEM__INLINE idem_request *make_request(idem_conn *conn, idem__block *blo
   request->params = message->params;
   request->started_ns = conn->now_ns;
   request->codes = conn->policy.codes;
-  request->id = message->id; /* its raw token lies in the message's text: see keep_id */
+  request->id = message->id; /* its raw token lies in the message's text: see park.c */
   return request;
-}
-
-static bool held_has_room(const idem_conn *conn, const idem__block *block) {
-  return block->held || conn->held_bytes + block->cap <= conn->policy.limits.queued_input_bytes;
-}
-
-static void hold(idem_request *request) {
-  idem_conn *conn = request->conn;
-  idem__list_append(&conn->held, &request->link);
-  request->held = true;
-  if (request->block->held++ == 0) conn->held_bytes += request->block->cap;
-}
-
-IDEM__COLD static void hold_request(idem_request *request) {
-  idem_conn *conn = request->conn;
-  hold(request);
-  idem_status status =
-      conn->held_bytes > conn->policy.limits.queued_input_bytes ? IDEM_E_LIMIT : keep_id(request);
-  if (status == IDEM_OK) status = park(request);
-  if (status == IDEM_OK) return;
-  settle_unparked(request, status);
-  idem__request_end(request);
 }
 
 /* Nobody is near a bound as long as all together are not past that of a session. */
@@ -286,7 +197,7 @@ IDEM__APART static idem_status join_batch(idem_request *request, idem__batch *ba
 
 static void start_request(idem_request *request) {
   if (IDEM__UNLIKELY(idem__dispatch_must_hold(request->conn, true)))
-    hold_request(request);
+    idem__park_until_turn(request);
   else
     run_method(request);
 }
@@ -294,10 +205,10 @@ static void start_request(idem_request *request) {
 IDEM__COLD static void refuse_params(idem_conn *conn, idem__batch *batch,
                                      const idem__message *message, size_t size) {
   char storage[96];
-  idem__buf data;
-  idem__buf_fixed(&data, storage, sizeof storage);
-  idem__buf_printf(&data, "{\"param\":\"params\",\"expected\":\"object\",\"received\":\"%s\"}",
-                   message->params_refused);
+  idem_buf data;
+  idem_buf_fixed(&data, storage, sizeof storage);
+  idem_buf_printf(&data, "{\"param\":\"params\",\"expected\":\"object\",\"received\":\"%s\"}",
+                  message->params_refused);
   idem__answer answer = {.is_error = true,
                          .code = IDEM_RPC_INVALID_PARAMS,
                          .value = {IDEM__VALUE_OWN, data.data, data.len, NULL}};
@@ -331,7 +242,7 @@ static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, ide
     start_request(request);
     return;
   }
-  settle_unparked(request, status);
+  idem__park_failed(request, status);
   idem__request_end(request);
 }
 
@@ -341,7 +252,7 @@ static IDEM__INLINE void accept_request(idem_conn *conn, idem__block *block, ide
 IDEM__COLD static void start_silent(idem_conn *conn, idem__block *block,
                                     const idem__message *message, const idem__method *method,
                                     bool waits) {
-  if (waits && !held_has_room(conn, block)) {
+  if (waits && !idem__park_has_room(conn, block)) {
     idem__conn_tell_dropped(conn, "a notification was dropped", message, "too much is waiting",
                             block->text_len);
     return;
@@ -356,8 +267,7 @@ IDEM__COLD static void start_silent(idem_conn *conn, idem__block *block,
     run_method(request);
     return;
   }
-  hold(request);
-  if (park(request) == IDEM_OK) return;
+  if (idem__park_silent(request) == IDEM_OK) return;
   idem__conn_note(conn, IDEM_LOG_ERROR, "a notification could not be kept", NULL, NULL);
   idem__request_forget(request);
   idem__request_end(request);

@@ -25,7 +25,7 @@ idem_status idem__owed_add(idem_conn *conn, idem__owed *owed, const idem__id *id
   if (!comparable(id)) return IDEM_OK;
   if (id->raw_len > conn->policy.limits.in_flight_id_bytes - conn->id_bytes) return IDEM_E_LIMIT;
   idem_status status = make_key(owed, id, block);
-  if (status == IDEM_OK) status = idem__map_put(&conn->owed, owed->key, owed->key_len, owed);
+  if (status == IDEM_OK) status = idem_map_put(&conn->owed, owed->key, owed->key_len, owed);
   if (status != IDEM_OK) {
     owed->key = NULL;
     return status;
@@ -37,7 +37,7 @@ idem_status idem__owed_add(idem_conn *conn, idem__owed *owed, const idem__id *id
 
 void idem__owed_remove(idem_conn *conn, idem__owed *owed) {
   if (!owed->key) return;
-  idem__map_remove(&conn->owed, owed->key, owed->key_len);
+  idem_map_remove(&conn->owed, owed->key, owed->key_len);
   conn->id_bytes -= owed->id_bytes;
   owed->key = NULL;
 }
@@ -49,7 +49,7 @@ idem__owed *idem__owed_find(idem_conn *conn, const idem__id *id) {
   char *key = max <= sizeof small ? small : idem__malloc(&conn->alloc, max);
   /* Without memory to compare, the table's own put will notice an equal id or fail. */
   if (!key) return NULL;
-  idem__owed *owed = idem__map_get(&conn->owed, key, idem__id_key(id, key));
+  idem__owed *owed = idem_map_get(&conn->owed, key, idem__id_key(id, key));
   if (key != small) idem__free(&conn->alloc, key);
   return owed;
 }

@@ -50,13 +50,13 @@ bool idem__block_charge(idem__block *block);
 
 /* A piece of output under construction or on its way. */
 typedef struct idem__chunk {
-  idem__list link;
+  idem_list link;
   idem_pool *pool;
   idem_conn *conn; /* NULL once the conn is gone */
   size_t counted;  /* bytes this chunk adds to conn->queued */
   size_t own;      /* of these, our own calls and notifications: no answers */
   idem_outgoing what;
-  idem__buf buf;
+  idem_buf buf;
 } idem__chunk;
 
 struct idem_pool {
@@ -66,17 +66,20 @@ struct idem_pool {
   idem__slab *slabs; /* with room */
   size_t slab_count;
   idem__block *large_block;
-  idem__list *chunks; /* spare */
+  idem_list *chunks; /* spare */
   size_t chunk_count;
   idem__chunk *large_chunk;
   unsigned large_credit; /* small messages until the large ones are given back */
   size_t parse_ratio;    /* sixteenths of a byte that a byte of text took lately; 0: not known */
-  idem__list *fresh;     /* requests never kept */
-  idem__list ended;      /* requests that were kept: reused late, to notice a second reply */
+  idem_list *fresh;      /* requests never kept */
+  idem_list ended;       /* requests that were kept: reused late, to notice a second reply */
   size_t ended_count;
   idem_trace_fn trace; /* of every conn; NULL: nobody looks */
   void *trace_user;
   uint64_t conns; /* made so far */
+  /* A request that is being told that its conn goes, and that conn, whose log it may still write to. */
+  const idem_request *parting;
+  idem_conn *parting_conn;
 };
 
 void idem__pool_ref(idem_pool *pool);
@@ -111,7 +114,7 @@ typedef struct idem__method {
 typedef struct idem__work idem__work;
 typedef struct idem__workload {
   idem__lock lock;
-  idem__map by_key; /* guarded by lock */
+  idem_map by_key; /* guarded by lock */
   _Atomic size_t requests;
   _Atomic size_t max_requests, max_client, max_session;
   size_t max_client_bytes;
@@ -125,7 +128,7 @@ bool idem__work_full(const idem_conn *conn);
 
 struct idem_router {
   idem_alloc alloc;
-  idem__map methods;
+  idem_map methods;
   idem__method **order; /* by registration */
   size_t order_cap;
   idem__method **patterns; /* of them, by registration; pattern.c */
@@ -160,13 +163,13 @@ typedef struct idem__owed {
 } idem__owed;
 
 typedef struct idem__batch {
-  idem__list link; /* in conn->batches */
+  idem_list link; /* in conn->batches */
   idem_conn *conn;
   idem__block *block;
   size_t count;   /* answers the array will have */
   size_t waiting; /* answers still missing */
   bool open;      /* elements are still being dispatched */
-  idem__buf answers;
+  idem_buf answers;
   struct idem__batch_part {
     size_t offset, len;
     idem__owed owed;
@@ -176,7 +179,7 @@ typedef struct idem__batch {
 typedef struct idem__refusal idem__refusal;
 
 struct idem_request {
-  idem__list link; /* conn->requests, conn->held, or a list of the pool */
+  idem_list link; /* conn->requests, conn->held, or a list of the pool */
   idem_pool *pool;
   idem_conn *conn; /* NULL once the conn is gone */
   idem__block *block;
@@ -253,12 +256,12 @@ void idem__batch_free(idem__batch *batch);
 /* ------------------------------------------------------------------- conn */
 
 /* Appends a value in whichever form it comes. */
-idem_status idem__value_put(idem__buf *out, const idem_policy *policy, const idem__value *value);
+idem_status idem__value_put(idem_buf *out, const idem_policy *policy, const idem__value *value);
 /* What a response says: its status is PROTO where that is not exactly one thing. */
 idem_response idem__response_read(const idem__message *message);
 
 typedef struct idem__call {
-  idem__list link;
+  idem_list link;
   idem__timer timer;
   uint64_t id;
   idem_response_fn fn;
@@ -307,27 +310,27 @@ struct idem_conn {
   void (*heard)(idem_conn *conn, const idem__message *message); /* each message; NULL: nobody */
   const idem__conn_layer *layer;                                /* NULL: none */
 
-  idem__list requests; /* being handled, not yet settled */
-  idem__list settled;  /* answered or cancelled, but their handlers still hold them */
-  idem__list held;     /* waiting for their turn */
+  idem_list requests; /* being handled, not yet settled */
+  idem_list settled;  /* answered or cancelled, but their handlers still hold them */
+  idem_list held;     /* waiting for their turn */
   size_t held_bytes;
   size_t held_refusals;
   size_t in_flight; /* requests owed an answer, batch elements included */
   size_t in_flight_max;
   size_t id_bytes;
   size_t running;
-  idem__map owed;
+  idem_map owed;
   idem__heap request_timers;
-  idem__list batches;
+  idem_list batches;
 
-  idem__list calls;
+  idem_list calls;
   size_t call_count;
-  idem__map calls_by_id;
+  idem_map calls_by_id;
   idem__heap call_timers;
   uint64_t next_call_id;
 
-  idem__list output;  /* chunks ready to be taken; the last one grows */
-  idem__list taken;   /* chunks taken and not yet freed */
+  idem_list output;   /* chunks ready to be taken; the last one grows */
+  idem_list taken;    /* chunks taken and not yet freed */
   size_t queued;      /* bytes in both and in batches */
   uint64_t put;       /* bytes put out since the beginning, */
   uint64_t taken_out; /* and those of them that were taken */
@@ -388,6 +391,16 @@ void idem__dispatch_text(idem_conn *conn, const char *text, size_t len);
 void idem__dispatch_held(idem_conn *conn);
 /* A message must wait for its turn; `answered`: it makes an answer. */
 bool idem__dispatch_must_hold(const idem_conn *conn, bool answered);
+
+/* park.c: what outlives its message. A request that its handler keeps, linked to its conn's. */
+IDEM__APART void idem__park_kept(idem_request *request);
+/* It could not be kept: the peer gets its answer now, the handler's reply will find it settled. */
+IDEM__COLD void idem__park_failed(idem_request *request, idem_status status);
+/* It runs when its turn comes; where that cannot be, it is answered and ended. */
+IDEM__COLD void idem__park_until_turn(idem_request *request);
+/* The same for what gets no answer, if there is room: else whoever asked ends it. */
+bool idem__park_has_room(const idem_conn *conn, const idem__block *block);
+idem_status idem__park_silent(idem_request *request);
 
 /* cancel.c */
 bool idem__is_cancel(const idem_conn *conn, const idem__message *message);

@@ -10,8 +10,8 @@
 #define FIT_FROM 65536u
 
 static idem__chunk *last_chunk(idem_conn *conn) {
-  if (idem__list_empty(&conn->output) || conn->policy.framing == IDEM_FRAMING_WHOLE) return NULL;
-  idem__chunk *chunk = IDEM__CONTAINER(conn->output.prev, idem__chunk, link);
+  if (idem_list_empty(&conn->output) || conn->policy.framing == IDEM_FRAMING_WHOLE) return NULL;
+  idem__chunk *chunk = IDEM_CONTAINER(conn->output.prev, idem__chunk, link);
   return chunk->buf.len < CHUNK_FULL ? chunk : NULL;
 }
 
@@ -27,11 +27,11 @@ static IDEM__INLINE idem_status begin(idem_conn *conn, idem__chunk **chunk, size
     if (IDEM__UNLIKELY(!current)) return IDEM_E_NOMEM;
     current->conn = conn;
     current->buf.max = idem__output_bound(conn);
-    idem__list_append(&conn->output, &current->link);
+    idem_list_append(&conn->output, &current->link);
   }
   *chunk = current;
   *start = current->buf.len;
-  idem_status status = idem__buf_reserve(&current->buf, head_room(conn));
+  idem_status status = idem_buf_reserve(&current->buf, head_room(conn));
   if (IDEM__UNLIKELY(status != IDEM_OK)) {
     idem__output_undo(conn, current, *start);
     return status;
@@ -48,18 +48,18 @@ void idem__output_undo(idem_conn *conn, idem__chunk *chunk, size_t start) {
   (void)conn;
   chunk->buf.len = start;
   if (start) return;
-  idem__list_remove(&chunk->link);
+  idem_list_remove(&chunk->link);
   idem__chunk_release(chunk);
 }
 
 /* Puts the header before the body; moves the body where the guess was wrong. */
-IDEM__APART static idem_status put_content_length(idem_conn *conn, idem__buf *buf, size_t start) {
+IDEM__APART static idem_status put_content_length(idem_conn *conn, idem_buf *buf, size_t start) {
   char storage[HEAD_MAX];
-  idem__buf head;
+  idem_buf head;
   size_t room = conn->last_head, body_len = buf->len - start - room;
-  idem__buf_fixed(&head, storage, sizeof storage);
+  idem_buf_fixed(&head, storage, sizeof storage);
   idem_status status = idem__frame_put_head(IDEM__FRAME_CONTENT_LENGTH, &head, body_len);
-  if (status == IDEM_OK) status = idem__buf_reserve(buf, HEAD_MAX);
+  if (status == IDEM_OK) status = idem_buf_reserve(buf, HEAD_MAX);
   if (status != IDEM_OK) return status;
   if (head.len != room) memmove(buf->data + start + head.len, buf->data + start + room, body_len);
   memcpy(buf->data + start, head.data, head.len);
@@ -68,7 +68,7 @@ IDEM__APART static idem_status put_content_length(idem_conn *conn, idem__buf *bu
   return IDEM_OK;
 }
 
-static idem_status frame(idem_conn *conn, idem__buf *buf, size_t start) {
+static idem_status frame(idem_conn *conn, idem_buf *buf, size_t start) {
   switch (conn->policy.framing) {
   case IDEM_FRAMING_LINE: return idem__frame_put_tail(IDEM__FRAME_LINE, buf);
   case IDEM_FRAMING_CONTENT_LENGTH: return put_content_length(conn, buf, start);
@@ -107,7 +107,7 @@ static IDEM__INLINE idem_status end(idem_conn *conn, idem__chunk *chunk, size_t 
   if (conn->policy.framing != IDEM_FRAMING_WHOLE) /* else the outer protocol counts its own */
     idem__metrics_add(conn->opts.metrics, IDEM__M_BYTES_OUT, added);
   else if (IDEM__UNLIKELY(conn->queued > FIT_FROM)) /* many small ones wait, each in a buffer */
-    idem__buf_fit(&chunk->buf);
+    idem_buf_fit(&chunk->buf);
   idem__conn_wake(conn);
   return IDEM_OK;
 }
@@ -153,24 +153,24 @@ IDEM__HOT idem_status idem__output_answer(idem_conn *conn, const idem__id *id,
 }
 
 void idem__output_free(idem_conn *conn) {
-  while (!idem__list_empty(&conn->output)) {
-    idem__chunk *chunk = IDEM__CONTAINER(conn->output.next, idem__chunk, link);
-    idem__list_remove(&chunk->link);
+  while (!idem_list_empty(&conn->output)) {
+    idem__chunk *chunk = IDEM_CONTAINER(conn->output.next, idem__chunk, link);
+    idem_list_remove(&chunk->link);
     idem__chunk_release(chunk);
   }
-  while (!idem__list_empty(&conn->taken)) {
-    idem__chunk *chunk = IDEM__CONTAINER(conn->taken.next, idem__chunk, link);
-    idem__list_remove(&chunk->link);
+  while (!idem_list_empty(&conn->taken)) {
+    idem__chunk *chunk = IDEM_CONTAINER(conn->taken.next, idem__chunk, link);
+    idem_list_remove(&chunk->link);
     chunk->conn = NULL;
   }
 }
 
 IDEM__HOT bool idem_conn_next_chunk(idem_conn *conn, idem_chunk *chunk) {
   conn->woken = false;
-  if (idem__list_empty(&conn->output)) return false;
-  idem__chunk *first = IDEM__CONTAINER(conn->output.next, idem__chunk, link);
-  idem__list_remove(&first->link);
-  idem__list_append(&conn->taken, &first->link);
+  if (idem_list_empty(&conn->output)) return false;
+  idem__chunk *first = IDEM_CONTAINER(conn->output.next, idem__chunk, link);
+  idem_list_remove(&first->link);
+  idem_list_append(&conn->taken, &first->link);
   conn->taken_out += first->buf.len;
   *chunk = (idem_chunk){first->buf.data, first->buf.len, first->what, first};
   return true;
@@ -181,7 +181,7 @@ IDEM__HOT void idem_chunk_free(idem_chunk *chunk) {
   idem__chunk *owner = chunk->owner;
   idem_conn *conn = owner->conn;
   chunk->owner = NULL;
-  idem__list_remove(&owner->link);
+  idem_list_remove(&owner->link);
   if (conn) {
     conn->queued -= owner->counted;
     conn->own -= owner->own;

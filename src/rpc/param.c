@@ -67,43 +67,43 @@ idem_status idem_param_bool(yyjson_val *params, const char *name, size_t positio
 
 #define RECEIVED_MAX 64u
 
-static idem_status put_string_member(idem__buf *out, const char *key, const char *text) {
-  idem_status status = idem__text_json_string(out, key, strlen(key));
-  if (status == IDEM_OK) status = idem__buf_puts(out, ":");
-  return status == IDEM_OK ? idem__text_json_string(out, text, strlen(text)) : status;
+static idem_status put_string_member(idem_buf *out, const char *key, const char *text) {
+  idem_status status = idem_text_json_string(out, key, strlen(key));
+  if (status == IDEM_OK) status = idem_buf_puts(out, ":");
+  return status == IDEM_OK ? idem_text_json_string(out, text, strlen(text)) : status;
 }
 
 /* A closed choice shows the value itself if it is a short string; else only the type is told. */
-static idem_status put_received(idem__buf *out, const idem_param_fault *fault) {
+static idem_status put_received(idem_buf *out, const idem_param_fault *fault) {
   yyjson_val *received = fault->received;
   if (!fault->accepted || !received || !unsafe_yyjson_is_str(received)) {
     return put_string_member(out, "received", idem__json_type_name(received));
   }
   size_t len = unsafe_yyjson_get_len(received);
-  idem_status status = idem__buf_puts(out, "\"received\":");
+  idem_status status = idem_buf_puts(out, "\"received\":");
   if (status != IDEM_OK) return status;
-  return idem__text_json_string(out, received->uni.str,
-                                idem__utf8_cut(received->uni.str, len, RECEIVED_MAX));
+  return idem_text_json_string(out, received->uni.str,
+                               idem_utf8_cut(received->uni.str, len, RECEIVED_MAX));
 }
 
-static idem_status put_accepted(idem__buf *out, const char *const *accepted) {
-  idem_status status = idem__buf_puts(out, ",\"accepted\":[");
+static idem_status put_accepted(idem_buf *out, const char *const *accepted) {
+  idem_status status = idem_buf_puts(out, ",\"accepted\":[");
   for (size_t i = 0; accepted[i] && status == IDEM_OK; i++) {
-    if (i) status = idem__buf_puts(out, ",");
-    if (status == IDEM_OK) status = idem__text_json_string(out, accepted[i], strlen(accepted[i]));
+    if (i) status = idem_buf_puts(out, ",");
+    if (status == IDEM_OK) status = idem_text_json_string(out, accepted[i], strlen(accepted[i]));
   }
-  return status == IDEM_OK ? idem__buf_puts(out, "]") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "]") : status;
 }
 
-static idem_status put_fault(idem__buf *out, const idem_param_fault *fault) {
-  idem_status status = idem__buf_puts(out, "{");
+static idem_status put_fault(idem_buf *out, const idem_param_fault *fault) {
+  idem_status status = idem_buf_puts(out, "{");
   if (status == IDEM_OK) status = put_string_member(out, "param", fault->param);
-  if (status == IDEM_OK) status = idem__buf_puts(out, ",");
+  if (status == IDEM_OK) status = idem_buf_puts(out, ",");
   if (status == IDEM_OK) status = put_string_member(out, "expected", fault->expected);
-  if (status == IDEM_OK) status = idem__buf_puts(out, ",");
+  if (status == IDEM_OK) status = idem_buf_puts(out, ",");
   if (status == IDEM_OK) status = put_received(out, fault);
   if (status == IDEM_OK && fault->accepted) status = put_accepted(out, fault->accepted);
-  return status == IDEM_OK ? idem__buf_puts(out, "}") : status;
+  return status == IDEM_OK ? idem_buf_puts(out, "}") : status;
 }
 
 /* The log hears which param it was, not what stood there. */
@@ -116,15 +116,15 @@ static void tell(idem_request *request, const idem_param_fault *fault) {
 }
 
 idem_status idem_reply_invalid_params(idem_request *request, const idem_param_fault *fault) {
-  idem__buf data;
+  idem_buf data;
   idem_pool *pool = request->pool;
   idem__pool_ref(pool); /* replying may free the request, and its pool with it */
-  idem__buf_init(&data, &pool->alloc, (size_t)1 << 20);
+  idem_buf_init(&data, &pool->alloc, (size_t)1 << 20);
   idem_status status = put_fault(&data, fault);
   tell(request, fault);
   status = idem__reply_error_own(request, IDEM_RPC_INVALID_PARAMS, NULL,
                                  status == IDEM_OK ? data.data : NULL, data.len);
-  idem__buf_deinit(&data);
+  idem_buf_deinit(&data);
   idem__pool_unref(pool);
   return status;
 }

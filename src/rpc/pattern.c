@@ -121,7 +121,7 @@ idem_status idem_router_pattern(idem_router *router, const char *pattern, idem_m
   idem_status status = make_room(router);
   if (status == IDEM_OK) status = idem_router_method(router, pattern, fn, user);
   if (status != IDEM_OK) return status;
-  idem__method *method = idem__map_get(&router->methods, pattern, strlen(pattern));
+  idem__method *method = idem_map_get(&router->methods, pattern, strlen(pattern));
   method->is_pattern = true;
   router->patterns[router->pattern_count++] = method;
   return IDEM_OK;

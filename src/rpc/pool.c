@@ -22,7 +22,7 @@ idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) {
   if (!pool) return IDEM_E_NOMEM;
   pool->alloc = resolved;
   pool->refs = 1;
-  idem__list_init(&pool->ended);
+  idem_list_init(&pool->ended);
   *out = pool;
   return IDEM_OK;
 }
@@ -33,7 +33,7 @@ IDEM__COLD static void free_block(idem__block *block) {
 
 IDEM__COLD static void free_chunk(idem__chunk *chunk) {
   if (!chunk) return;
-  idem__buf_deinit(&chunk->buf);
+  idem_buf_deinit(&chunk->buf);
   idem__free(&chunk->pool->alloc, chunk);
 }
 
@@ -64,23 +64,23 @@ static void free_slabs(idem_pool *pool) {
 }
 
 static void free_chunks(idem_pool *pool) {
-  idem__list *link;
+  idem_list *link;
   while ((link = idem__spare_pop(&pool->chunks)))
-    free_chunk(IDEM__CONTAINER(link, idem__chunk, link));
+    free_chunk(IDEM_CONTAINER(link, idem__chunk, link));
   pool->chunk_count = 0;
 }
 
 static void free_fresh(idem_pool *pool) {
-  idem__list *link;
+  idem_list *link;
   while ((link = idem__spare_pop(&pool->fresh))) {
-    idem__free(&pool->alloc, IDEM__CONTAINER(link, idem_request, link));
+    idem__free(&pool->alloc, IDEM_CONTAINER(link, idem_request, link));
   }
 }
 
 static void free_ended(idem_pool *pool) {
-  while (!idem__list_empty(&pool->ended)) {
-    idem_request *request = IDEM__CONTAINER(pool->ended.next, idem_request, link);
-    idem__list_remove(&request->link);
+  while (!idem_list_empty(&pool->ended)) {
+    idem_request *request = IDEM_CONTAINER(pool->ended.next, idem_request, link);
+    idem_list_remove(&request->link);
     idem__free(&pool->alloc, request);
   }
 }
@@ -334,8 +334,8 @@ IDEM__COLD static idem__chunk *make_chunk(idem_pool *pool) {
   idem__chunk *chunk = idem__calloc(&pool->alloc, sizeof *chunk);
   if (!chunk) return NULL;
   chunk->pool = pool;
-  idem__buf_init(&chunk->buf, &pool->alloc, CHUNK_START); /* its conn sets the maximum */
-  if (idem__buf_reserve(&chunk->buf, CHUNK_START) != IDEM_OK) {
+  idem_buf_init(&chunk->buf, &pool->alloc, CHUNK_START); /* its conn sets the maximum */
+  if (idem_buf_reserve(&chunk->buf, CHUNK_START) != IDEM_OK) {
     idem__free(&pool->alloc, chunk);
     return NULL;
   }
@@ -344,12 +344,12 @@ IDEM__COLD static idem__chunk *make_chunk(idem_pool *pool) {
 
 IDEM__HOT idem__chunk *idem__chunk_new(idem_pool *pool) {
   idem__chunk *chunk;
-  idem__list *spare;
+  idem_list *spare;
   if (IDEM__UNLIKELY(pool->large_chunk != NULL)) {
     chunk = pool->large_chunk;
     pool->large_chunk = NULL;
   } else if ((spare = idem__spare_pop(&pool->chunks))) {
-    chunk = IDEM__CONTAINER(spare, idem__chunk, link);
+    chunk = IDEM_CONTAINER(spare, idem__chunk, link);
     pool->chunk_count--;
   } else {
     chunk = make_chunk(pool);
@@ -358,7 +358,7 @@ IDEM__HOT idem__chunk *idem__chunk_new(idem_pool *pool) {
   chunk->buf.len = 0;
   chunk->counted = 0;
   chunk->own = 0;
-  idem__list_init(&chunk->link);
+  idem_list_init(&chunk->link);
   idem__pool_ref(pool);
   return chunk;
 }
@@ -381,20 +381,20 @@ IDEM__HOT void idem__chunk_release(idem__chunk *chunk) {
 /* ---------------------------------------------------------------- requests */
 
 static idem_request *spare_request(idem_pool *pool) {
-  idem__list *link = idem__spare_pop(&pool->fresh);
+  idem_list *link = idem__spare_pop(&pool->fresh);
   if (IDEM__UNLIKELY(!link)) {
     if (pool->ended_count < REQUESTS_QUARANTINED) return NULL;
     link = pool->ended.next;
-    idem__list_remove(link);
+    idem_list_remove(link);
     pool->ended_count--;
   }
-  return IDEM__CONTAINER(link, idem_request, link);
+  return IDEM_CONTAINER(link, idem_request, link);
 }
 
 /* Sets what must have a value; ids, names and keys are written before they are read. Clearing the
  * whole struct instead would cost a tenth of a small message. */
 static void init_request(idem_request *request, idem_pool *pool) {
-  idem__list_init(&request->link);
+  idem_list_init(&request->link);
   request->pool = pool;
   request->conn = NULL;
   request->block = NULL;
@@ -435,8 +435,8 @@ IDEM__HOT idem_request *idem__request_new(idem_pool *pool) {
 
 /* There were very many at once: not all of them are needed again. */
 IDEM__APART static void free_oldest(idem_pool *pool) {
-  idem_request *oldest = IDEM__CONTAINER(pool->ended.next, idem_request, link);
-  idem__list_remove(&oldest->link);
+  idem_request *oldest = IDEM_CONTAINER(pool->ended.next, idem_request, link);
+  idem_list_remove(&oldest->link);
   pool->ended_count--;
   idem__free(&pool->alloc, oldest);
 }
@@ -450,9 +450,9 @@ IDEM__HOT void idem__request_release(idem_request *request) {
   if (IDEM__UNLIKELY(request->counted)) idem__work_end(request);
   if (IDEM__LIKELY(request->block != NULL)) idem__block_release(request->block);
   request->block = NULL;
-  idem__list_leave(&request->link);
+  idem_list_leave(&request->link);
   if (IDEM__UNLIKELY(request->kept)) {
-    idem__list_append(&pool->ended, &request->link);
+    idem_list_append(&pool->ended, &request->link);
     if (++pool->ended_count > REQUESTS_KEPT) free_oldest(pool);
   } else {
     idem__spare_push(&pool->fresh, &request->link);

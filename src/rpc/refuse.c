@@ -79,14 +79,14 @@ static bool hold_refusal(idem_conn *conn, idem__batch *batch, size_t index, cons
   request->held = true;
   request->id =
       (idem__id){.kind = id->kind, .raw = id->raw ? refusal->texts : NULL, .raw_len = id->raw_len};
-  idem__list_append(&conn->held, &request->link);
+  idem_list_append(&conn->held, &request->link);
   conn->held_bytes += bytes;
   conn->held_refusals++;
   return true;
 }
 
 static void leave_line(idem_request *request) {
-  idem__list_leave(&request->link);
+  idem_list_leave(&request->link);
   request->held = false;
   request->settled = true;
   request->conn->held_bytes -= request->refusal->bytes;
@@ -150,10 +150,9 @@ void idem__refuse_parse(idem_conn *conn, size_t size) {
 /* A set of codes of its own has a number for it, and says how large a message may be. */
 IDEM__COLD static void refuse_too_large(idem_conn *conn, size_t size) {
   char storage[64];
-  idem__buf data;
-  idem__buf_fixed(&data, storage, sizeof storage);
-  idem__buf_printf(&data, "{\"maxSize\":%zu,\"unit\":\"bytes\"}",
-                   conn->policy.limits.message_bytes);
+  idem_buf data;
+  idem_buf_fixed(&data, storage, sizeof storage);
+  idem_buf_printf(&data, "{\"maxSize\":%zu,\"unit\":\"bytes\"}", conn->policy.limits.message_bytes);
   idem__answer answer = {.is_error = true,
                          .code = MESSAGE_TOO_LARGE,
                          .message = "Message too large",

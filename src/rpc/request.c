@@ -37,8 +37,8 @@ static IDEM__INLINE void leave_books(idem_request *request) {
   if (IDEM__LIKELY(request->running)) conn->running--;
   request->running = false;
   idem__request_unhold(request);
-  idem__list_leave(&request->link);
-  if (IDEM__UNLIKELY(!request->ended)) idem__list_append(&conn->settled, &request->link);
+  idem_list_leave(&request->link);
+  if (IDEM__UNLIKELY(!request->ended)) idem_list_append(&conn->settled, &request->link);
 }
 
 IDEM__COLD static idem__outcome outcome_of_error(const idem__answer *answer) {
@@ -60,7 +60,7 @@ static void count(idem_request *request, const idem__answer *answer) {
 
 /* What waited for this one to finish may run now; a conn that was ending may have ended. */
 static void wake_held(idem_conn *conn) {
-  if (IDEM__UNLIKELY(!idem__list_empty(&conn->held) || conn->closed || conn->eof))
+  if (IDEM__UNLIKELY(!idem_list_empty(&conn->held) || conn->closed || conn->eof))
     idem__conn_wake(conn);
 }
 
@@ -102,7 +102,7 @@ void idem__request_forget(idem_request *request) {
 }
 
 void idem__request_detach(idem_request *request) {
-  idem__list_remove(&request->link);
+  idem_list_remove(&request->link);
   request->conn = NULL;
 }
 

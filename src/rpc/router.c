@@ -15,7 +15,7 @@ idem_status idem_router_new(const idem_router_opts *opts, idem_router **out) {
   router->alloc = alloc;
   router->parse_bytes_total =
       opts->parse_bytes_total ? opts->parse_bytes_total : DEFAULT_PARSE_BYTES_TOTAL;
-  idem__map_init(&router->methods, &router->alloc, opts->seed);
+  idem_map_init(&router->methods, &router->alloc, opts->seed);
   idem__workload_init(&router->workload, &router->alloc, opts->seed, router->parse_bytes_total);
   *out = router;
   return IDEM_OK;
@@ -46,7 +46,7 @@ void idem_router_free(idem_router *router) {
   for (size_t i = 0; i < router->methods.count; i++) free_method(router, router->order[i]);
   idem__free(&router->alloc, router->order);
   idem__free(&router->alloc, router->patterns);
-  idem__map_deinit(&router->methods);
+  idem_map_deinit(&router->methods);
   idem__workload_deinit(&router->workload);
   idem__lsp_free(router);
   idem__discovery_free(router);
@@ -78,13 +78,13 @@ static idem__method *new_method(idem_router *router, const char *name, size_t le
 /* The entry of a name, made where there is none. */
 static idem_status entry_of(idem_router *router, const char *name, idem__method **out) {
   size_t len = strlen(name);
-  *out = idem__map_get(&router->methods, name, len);
+  *out = idem_map_get(&router->methods, name, len);
   if (*out) return IDEM_OK;
   if (reserve_order(router) != IDEM_OK) return IDEM_E_NOMEM;
   idem__method *method = new_method(router, name, len);
   if (!method) return IDEM_E_NOMEM;
   size_t position = router->methods.count;
-  idem_status status = idem__map_put(&router->methods, method->name, len, method);
+  idem_status status = idem_map_put(&router->methods, method->name, len, method);
   if (status != IDEM_OK) {
     free_method(router, method);
     return status;
@@ -163,7 +163,7 @@ static idem_status copy_info(idem_router *router, const idem_method_info *info,
 
 idem_status idem_router_describe(idem_router *router, const char *name,
                                  const idem_method_info *info) {
-  idem__method *method = idem__map_get(&router->methods, name, strlen(name));
+  idem__method *method = idem_map_get(&router->methods, name, strlen(name));
   if (!method) return IDEM_E_NOTFOUND;
   clear_info(router, method);
   idem_status status = copy_info(router, info, method);
@@ -173,7 +173,7 @@ idem_status idem_router_describe(idem_router *router, const char *name,
 
 const idem__method *idem__router_find(const idem_router *router, const char *name, size_t len) {
   if (!router) return NULL;
-  const idem__method *method = idem__map_get(&router->methods, name, len);
+  const idem__method *method = idem_map_get(&router->methods, name, len);
   if (method != NULL || !router->pattern_count) return method;
   return idem__pattern_find(router, name, len);
 }

@@ -134,10 +134,10 @@ IDEM__COLD idem__answer idem__answer_rate_limited(idem_code_set codes);
 IDEM__COLD idem__answer idem__answer_timed_out(idem_code_set codes);
 /* Appends {"jsonrpc":"2.0","id":ID,"result"|"error":...}; the buffer is as before on failure. An id
  * without raw token is written as the policy's unknown id. */
-idem_status idem__answer_put(idem__buf *out, const idem_policy *policy, const idem__id *id,
+idem_status idem__answer_put(idem_buf *out, const idem_policy *policy, const idem__id *id,
                              const idem__answer *answer);
 /* ... what it says alone: the result, or the error object. */
-idem_status idem__answer_put_value(idem__buf *out, const idem_policy *policy,
+idem_status idem__answer_put_value(idem_buf *out, const idem_policy *policy,
                                    const idem__answer *answer);
 
 /* ---------------------------------------------------------------- router */
@@ -289,6 +289,8 @@ void idem__request_discard(idem_request *request);
 
 /* It was closed: what runs may finish. */
 bool idem__conn_closed(const idem_conn *conn);
+/* As idem_conn_abort; what runs is answered with `unauthorized`: its peer may no longer ask. */
+void idem__conn_revoke(idem_conn *conn);
 /* It was aborted: nothing more is owed. */
 bool idem__conn_aborted(const idem_conn *conn);
 /* Whose a conn's requests are, where a layer above knows more than an address; lent. */

@@ -22,7 +22,7 @@ static void add_detail(idem_log_record *record, const char *detail) {
 }
 
 static bool logs(const idem_conn *conn, idem_log_level level) {
-  return idem__log_enabled(conn->opts.log, level);
+  return idem_log_enabled(conn->opts.log, level);
 }
 
 static idem_log_bucket *bucket_of(idem_conn *conn, idem_log_level level) {
@@ -117,7 +117,7 @@ static const char *cause_in(const idem__answer *answer, size_t *len) {
     *len = value->len;
     return value->kind == IDEM__VALUE_OWN && value->len <= CAUSE_SHOWN ? value->at : NULL;
   }
-  *len = idem__utf8_cut(answer->message, strlen(answer->message), CAUSE_SHOWN);
+  *len = idem_utf8_cut(answer->message, strlen(answer->message), CAUSE_SHOWN);
   return answer->message;
 }
 
@@ -160,15 +160,23 @@ void idem__conn_tell_dropped(idem_conn *conn, const char *what, const idem__mess
 
 /* ------------------------------------------------------------------ requests */
 
+/* Whose log it writes to: its conn's, also while that goes. */
+static idem_conn *conn_of(const idem_request *request) {
+  const idem_pool *pool = request->pool;
+  if (request->conn) return request->conn;
+  return pool->parting == request ? pool->parting_conn : NULL;
+}
+
 uint64_t idem_request_age_ms(const idem_request *request) {
-  return request->conn ? (idem__conn_now_ns(request->conn) - request->started_ns) / 1000000u : 0;
+  idem_conn *conn = conn_of(request);
+  return conn ? (idem__conn_now_ns(conn) - request->started_ns) / 1000000u : 0;
 }
 
 bool idem_request_is_logged(const idem_request *request) { return request->told; }
 
 IDEM__COLD void idem_request_log(idem_request *request, idem_log_bucket *bucket,
                                  idem_log_level level, const char *message, const char *detail) {
-  idem_conn *conn = request->conn;
+  idem_conn *conn = conn_of(request);
   if (level != IDEM_LOG_DEBUG) request->told = true;
   if (!conn || !logs(conn, level)) return;
   idem_log_record record = record_of(conn, level, message, &request->id);

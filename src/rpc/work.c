@@ -18,7 +18,7 @@ struct idem__work {
 void idem__workload_init(idem__workload *workload, const idem_alloc *alloc, uint64_t seed,
                          size_t parse_bytes_total) {
   idem__lock_init(&workload->lock);
-  idem__map_init(&workload->by_key, alloc, seed);
+  idem_map_init(&workload->by_key, alloc, seed);
   atomic_init(&workload->requests, 0);
   atomic_init(&workload->max_requests, IDEM__IN_FLIGHT_TOTAL);
   atomic_init(&workload->max_client, IDEM__IN_FLIGHT_CLIENT);
@@ -26,7 +26,7 @@ void idem__workload_init(idem__workload *workload, const idem_alloc *alloc, uint
   workload->max_client_bytes = parse_bytes_total / 4;
 }
 
-void idem__workload_deinit(idem__workload *workload) { idem__map_deinit(&workload->by_key); }
+void idem__workload_deinit(idem__workload *workload) { idem_map_deinit(&workload->by_key); }
 
 static void set(_Atomic size_t *limit, size_t value) {
   if (value) atomic_store_explicit(limit, value, memory_order_relaxed);
@@ -80,7 +80,7 @@ static void find_keys(const idem_conn *conn, work_key *client, work_key *session
 }
 
 static idem__work *find(idem__workload *workload, const work_key *key) {
-  return key->len ? idem__map_get(&workload->by_key, key->bytes, key->len) : NULL;
+  return key->len ? idem_map_get(&workload->by_key, key->bytes, key->len) : NULL;
 }
 
 /* ---------------------------------------------------------------- counting */
@@ -89,7 +89,7 @@ static idem__work *find(idem__workload *workload, const work_key *key) {
 static void leave(idem__workload *workload, idem__work *work, size_t bytes) {
   work->bytes -= bytes;
   if (--work->requests) return;
-  idem__map_remove(&workload->by_key, work->key, work->key_len);
+  idem_map_remove(&workload->by_key, work->key, work->key_len);
   idem__free(workload->by_key.alloc, work);
 }
 
@@ -98,7 +98,7 @@ static idem__work *new_work(idem__workload *workload, const work_key *key) {
   if (!work) return NULL;
   *work = (idem__work){.key_len = key->len};
   memcpy(work->key, key->bytes, key->len);
-  if (idem__map_put(&workload->by_key, work->key, work->key_len, work) == IDEM_OK) return work;
+  if (idem_map_put(&workload->by_key, work->key, work->key_len, work) == IDEM_OK) return work;
   idem__free(workload->by_key.alloc, work);
   return NULL;
 }

@@ -16,16 +16,16 @@
 /* ---------------------------------------------------------------- faults */
 
 static void fault_path(compiler *c, node_id at, keyword k, char *out, size_t size) {
-  idem__buf path;
-  idem__buf_init(&path, &c->schema->alloc, 4096);
+  idem_buf path;
+  idem_buf_init(&path, &c->schema->alloc, 4096);
   idem_status status =
-      at == NODE_NONE ? idem__buf_puts(&path, "#") : idem__schema_path(c->schema, at, &path);
-  if (status == IDEM_OK && k != KEYWORD_NONE) idem__buf_printf(&path, "/%s", idem__keyword_text(k));
+      at == NODE_NONE ? idem_buf_puts(&path, "#") : idem__schema_path(c->schema, at, &path);
+  if (status == IDEM_OK && k != KEYWORD_NONE) idem_buf_printf(&path, "/%s", idem__keyword_text(k));
   size_t len = path.len < size - 1 ? path.len : size - 1;
-  len = path.data ? idem__utf8_cut(path.data, path.len, len) : 0;
+  len = path.data ? idem_utf8_cut(path.data, path.len, len) : 0;
   if (len) memcpy(out, path.data, len);
   out[len] = 0;
-  idem__buf_deinit(&path);
+  idem_buf_deinit(&path);
 }
 
 idem_status idem__compile_fail(compiler *c, idem_status status, node_id at, keyword k,
@@ -193,9 +193,9 @@ static void compiler_init(compiler *c, idem_schema *schema, const idem_schema_op
   *c = (compiler){.schema = schema, .registry = opts->registry, .fault = fault};
   const idem_alloc *alloc = &schema->alloc;
   idem__region_init(&c->scratch, alloc, 4096);
-  idem__map_init(&c->scope_by_uri, alloc, 0);
-  idem__map_init(&c->anchors, alloc, 0);
-  idem__map_init(&c->anchor_names, alloc, 0);
+  idem_map_init(&c->scope_by_uri, alloc, 0);
+  idem_map_init(&c->anchors, alloc, 0);
+  idem_map_init(&c->anchor_names, alloc, 0);
   c->assert_formats = opts->assert_formats;
   c->max_bytes = opts->max_bytes ? opts->max_bytes : DEFAULT_BYTES;
   c->max_depth = opts->max_depth ? opts->max_depth : DEFAULT_DEPTH;
@@ -211,9 +211,9 @@ static void compiler_deinit(compiler *c) {
   for (uint32_t i = 0; i < c->document_count; i++) yyjson_doc_free(c->documents[i].owned);
   idem__free(&c->schema->alloc, c->documents);
   idem__free(&c->schema->alloc, c->scopes);
-  idem__map_deinit(&c->scope_by_uri);
-  idem__map_deinit(&c->anchors);
-  idem__map_deinit(&c->anchor_names);
+  idem_map_deinit(&c->scope_by_uri);
+  idem_map_deinit(&c->anchors);
+  idem_map_deinit(&c->anchor_names);
   idem__region_deinit(&c->scratch);
 }
 

@@ -70,9 +70,9 @@ typedef struct compiler {
   uint32_t document_count, document_capacity;
   scope *scopes;
   uint32_t scope_count, scope_capacity;
-  idem__map scope_by_uri; /* values are index + 1 */
-  idem__map anchors;      /* keys: four bytes of scope, then the name */
-  idem__map anchor_names; /* dynamic names: values are their number */
+  idem_map scope_by_uri; /* values are index + 1 */
+  idem_map anchors;      /* keys: four bytes of scope, then the name */
+  idem_map anchor_names; /* dynamic names: values are their number */
   uint32_t anchor_name_count;
   pending_ref *pending;
   const regex *label;  /* the hostname pattern, once made */

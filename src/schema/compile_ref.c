@@ -119,15 +119,15 @@ idem_status idem__compile_new_scope(compiler *c, const char *uri, size_t len, ui
 idem_status idem__compile_name_scope(compiler *c, const char *uri, size_t len, uint32_t index,
                                      node_id at) {
   void *value = (void *)(uintptr_t)(index + 1);
-  idem_status status = idem__map_put(&c->scope_by_uri, uri, len, value);
+  idem_status status = idem_map_put(&c->scope_by_uri, uri, len, value);
   if (status == IDEM_OK) return IDEM_OK;
   if (status == IDEM_E_NOMEM) return idem__compile_no_memory(c);
-  if (idem__map_get(&c->scope_by_uri, uri, len) == value) return IDEM_OK;
+  if (idem_map_get(&c->scope_by_uri, uri, len) == value) return IDEM_OK;
   return idem__compile_fail(c, IDEM_E_INVAL, at, KEYWORD_ID, "two schemas have this $id");
 }
 
 static bool scope_named(const compiler *c, const char *uri, size_t len, uint32_t *index) {
-  void *value = idem__map_get(&c->scope_by_uri, uri, len);
+  void *value = idem_map_get(&c->scope_by_uri, uri, len);
   if (!value) return false;
   *index = (uint32_t)(uintptr_t)value - 1;
   return true;
@@ -143,10 +143,10 @@ static char *anchor_key(compiler *c, uint32_t scope_index, const char *name, siz
 
 /* The number of a dynamic anchor's name, the same in every resource. */
 static idem_status anchor_number(compiler *c, const char *name, size_t len, uint32_t *out) {
-  void *known = idem__map_get(&c->anchor_names, name, len);
+  void *known = idem_map_get(&c->anchor_names, name, len);
   if (!known) {
     known = (void *)(uintptr_t)++c->anchor_name_count;
-    if (idem__map_put(&c->anchor_names, name, len, known) != IDEM_OK)
+    if (idem_map_put(&c->anchor_names, name, len, known) != IDEM_OK)
       return idem__compile_no_memory(c);
   }
   *out = (uint32_t)(uintptr_t)known;
@@ -170,10 +170,10 @@ idem_status idem__compile_anchor(compiler *c, uint32_t scope_index, yyjson_val *
     home->dynamic = anchor;
     home->dynamic_count++;
   }
-  idem_status status = idem__map_put(&c->anchors, key, len + sizeof scope_index, anchor);
+  idem_status status = idem_map_put(&c->anchors, key, len + sizeof scope_index, anchor);
   if (status == IDEM_E_NOMEM) return idem__compile_no_memory(c);
   if (status == IDEM_E_EXISTS) {
-    named_anchor *first = idem__map_get(&c->anchors, key, len + sizeof scope_index);
+    named_anchor *first = idem_map_get(&c->anchors, key, len + sizeof scope_index);
     if (first->node != at)
       return idem__compile_fail(c, IDEM_E_INVAL, at, k, "two schemas have this anchor");
     if (anchor->id) first->id = anchor->id; /* $anchor and $dynamicAnchor of one schema */
@@ -186,8 +186,8 @@ idem_status idem__compile_anchor(compiler *c, uint32_t scope_index, yyjson_val *
 static size_t percent_decode(char *text, size_t len) {
   size_t out = 0;
   for (size_t i = 0; i < len; i++) {
-    int high = text[i] == '%' && i + 2 < len ? idem__hex_value(text[i + 1]) : -1;
-    int low = high >= 0 ? idem__hex_value(text[i + 2]) : -1;
+    int high = text[i] == '%' && i + 2 < len ? idem_hex_value(text[i + 1]) : -1;
+    int low = high >= 0 ? idem_hex_value(text[i + 2]) : -1;
     if (low >= 0) {
       text[out++] = (char)(high * 16 + low);
       i += 2;
@@ -278,7 +278,7 @@ static idem_status find_in_scope(compiler *c, const pending_ref *ref, uint32_t s
   if (len > 0 && fragment[0] != '/') {
     char *key = anchor_key(c, scope_index, fragment, len);
     if (!key) return idem__compile_no_memory(c);
-    *anchor = idem__map_get(&c->anchors, key, len + sizeof scope_index);
+    *anchor = idem_map_get(&c->anchors, key, len + sizeof scope_index);
     if (!*anchor) return unresolved(c, ref, "there is no such anchor");
     *out = (*anchor)->node;
     return IDEM_OK;

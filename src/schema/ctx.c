@@ -26,7 +26,7 @@ idem_status idem_schema_ctx_new(const idem_alloc *alloc, idem_schema_ctx **out) 
   ctx->alloc = own;
   idem__region_init(&ctx->scratch, &ctx->alloc, 4096);
   idem__region_init(&ctx->error_memory, &ctx->alloc, 4096);
-  idem__buf_init(&ctx->text, &ctx->alloc, TEXT_MAX);
+  idem_buf_init(&ctx->text, &ctx->alloc, TEXT_MAX);
   idem__matcher_init(&ctx->matcher, &ctx->alloc);
   return IDEM_OK;
 }
@@ -34,7 +34,7 @@ idem_status idem_schema_ctx_new(const idem_alloc *alloc, idem_schema_ctx **out) 
 void idem_schema_ctx_free(idem_schema_ctx *ctx) {
   if (!ctx) return;
   idem__matcher_deinit(&ctx->matcher);
-  idem__buf_deinit(&ctx->text);
+  idem_buf_deinit(&ctx->text);
   idem__region_deinit(&ctx->error_memory);
   idem__region_deinit(&ctx->scratch);
   idem__free(&ctx->alloc, ctx->errors);

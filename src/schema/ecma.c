@@ -9,7 +9,7 @@
 
 typedef struct reader {
   const char *at, *end;
-  idem__buf *out;
+  idem_buf *out;
   const char *why;
   idem_status status;
   unsigned depth; /* open groups */
@@ -32,7 +32,7 @@ static bool refuse(reader *r, const char *why) {
 }
 
 static bool put(reader *r, const char *text, size_t len) {
-  if (r->status == IDEM_OK) r->status = idem__buf_put(r->out, text, len);
+  if (r->status == IDEM_OK) r->status = idem_buf_put(r->out, text, len);
   return r->status == IDEM_OK;
 }
 #define PUT(r, literal) put((r), "" literal, sizeof(literal) - 1)
@@ -48,7 +48,7 @@ static bool read_hex(reader *r, size_t digits, uint32_t *value) {
   *value = 0;
   if ((size_t)(r->end - r->at) < digits) return false;
   for (size_t i = 0; i < digits; i++) {
-    int digit = idem__hex_value(r->at[i]);
+    int digit = idem_hex_value(r->at[i]);
     if (digit < 0) return false;
     *value = *value * 16 + (uint32_t)digit;
   }
@@ -140,8 +140,8 @@ static bool read_unicode(reader *r) {
   uint32_t code = 0;
   if (r->at < r->end && *r->at == '{') {
     const char *start = ++r->at;
-    for (; r->at < r->end && idem__hex_value(*r->at) >= 0 && code <= 0x10ffff; r->at++)
-      code = code * 16 + (uint32_t)idem__hex_value(*r->at);
+    for (; r->at < r->end && idem_hex_value(*r->at) >= 0 && code <= 0x10ffff; r->at++)
+      code = code * 16 + (uint32_t)idem_hex_value(*r->at);
     if (r->at == start || r->at == r->end || *r->at != '}' || code > 0x10ffff)
       return refuse(r, "a bad \\u{...} escape");
     r->at++;
@@ -348,7 +348,7 @@ static void read_one(reader *r, bool *repeatable) {
   put(r, r->at++, 1);
 }
 
-idem_status idem__ecma_translate(const char *text, size_t len, idem__buf *out, const char **why) {
+idem_status idem__ecma_translate(const char *text, size_t len, idem_buf *out, const char **why) {
   reader r = {.at = text, .end = text + len, .out = out};
   bool repeatable = false;
   if (len && memchr(text, 0, len)) refuse(&r, "a NUL character");

@@ -5,6 +5,6 @@
 #include "base/base.h"
 
 /* Appends the translation. OK; INVAL with the reason in *why (a constant); LIMIT; NOMEM. */
-idem_status idem__ecma_translate(const char *text, size_t len, idem__buf *out, const char **why);
+idem_status idem__ecma_translate(const char *text, size_t len, idem_buf *out, const char **why);
 
 #endif

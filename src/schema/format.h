@@ -29,6 +29,6 @@ bool idem__idna_label(const char *label, size_t len, format_env *env);
 static inline bool idem__is_alpha(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-static inline bool idem__is_hex(char c) { return idem__hex_value(c) >= 0; }
+static inline bool idem__is_hex(char c) { return idem_hex_value(c) >= 0; }
 
 #endif

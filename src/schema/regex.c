@@ -50,7 +50,7 @@ typedef struct compilation {
   region scratch;
   pcre2_general_context *general;
   pcre2_match_data *data;
-  idem__buf translated;
+  idem_buf translated;
   regex_effort *effort;
   char *why;
   size_t why_size;
@@ -66,7 +66,7 @@ static idem_status compilation_init(compilation *c, region *memory, regex_effort
   c->why = why;
   c->why_size = why_size;
   idem__region_init(&c->scratch, c->alloc, (size_t)48 << 10);
-  idem__buf_init(&c->translated, c->alloc, TRANSLATED_MAX);
+  idem_buf_init(&c->translated, c->alloc, TRANSLATED_MAX);
   c->general = general_context(c->alloc);
   if (c->general) c->data = pcre2_match_data_create(1, c->general);
   return c->data ? IDEM_OK : IDEM_E_NOMEM;
@@ -75,7 +75,7 @@ static idem_status compilation_init(compilation *c, region *memory, regex_effort
 static void compilation_deinit(compilation *c) {
   if (c->data) pcre2_match_data_free(c->data);
   if (c->general) pcre2_general_context_free(c->general);
-  idem__buf_deinit(&c->translated);
+  idem_buf_deinit(&c->translated);
   idem__region_deinit(&c->scratch);
 }
 
@@ -248,10 +248,10 @@ const char *idem__regex_source(const regex *pattern) { return pattern->source; }
 static bool only_lookbehind(int error) { return error == 125; }
 
 idem_status idem__regex_check(const idem_alloc *alloc, const char *text, size_t len, bool *valid) {
-  idem__buf translated;
+  idem_buf translated;
   const char *reason = NULL;
   *valid = false;
-  idem__buf_init(&translated, alloc, TRANSLATED_MAX);
+  idem_buf_init(&translated, alloc, TRANSLATED_MAX);
   idem_status status = idem__ecma_translate(text, len, &translated, &reason);
   pcre2_general_context *general = status == IDEM_OK ? general_context(alloc) : NULL;
   if (status == IDEM_OK && !general) status = IDEM_E_NOMEM;
@@ -264,7 +264,7 @@ idem_status idem__regex_check(const idem_alloc *alloc, const char *text, size_t 
     if (code) pcre2_code_free(code);
   }
   if (general) pcre2_general_context_free(general);
-  idem__buf_deinit(&translated);
+  idem_buf_deinit(&translated);
   return status == IDEM_E_INVAL || status == IDEM_E_LIMIT ? IDEM_OK : status;
 }
 

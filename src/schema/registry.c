@@ -7,7 +7,7 @@
 
 struct idem_schema_registry {
   idem_alloc alloc;
-  idem__map documents;
+  idem_map documents;
 };
 
 idem_status idem_schema_registry_new(const idem_alloc *alloc, idem_schema_registry **out) {
@@ -16,7 +16,7 @@ idem_status idem_schema_registry_new(const idem_alloc *alloc, idem_schema_regist
   *out = registry;
   if (!registry) return IDEM_E_NOMEM;
   registry->alloc = own;
-  idem__map_init(&registry->documents, &registry->alloc, 0);
+  idem_map_init(&registry->documents, &registry->alloc, 0);
   return IDEM_OK;
 }
 
@@ -30,9 +30,9 @@ static void free_document(idem_schema_registry *registry, registered *document) 
 void idem_schema_registry_free(idem_schema_registry *registry) {
   if (!registry) return;
   size_t pos = 0;
-  for (registered *document; (document = idem__map_next(&registry->documents, &pos));)
+  for (registered *document; (document = idem_map_next(&registry->documents, &pos));)
     free_document(registry, document);
-  idem__map_deinit(&registry->documents);
+  idem_map_deinit(&registry->documents);
   idem_alloc own = registry->alloc;
   idem__free(&own, registry);
 }
@@ -56,7 +56,7 @@ idem_status idem_schema_registry_add(idem_schema_registry *registry, const char 
   size_t uri_len = without_empty_fragment(uri, strlen(uri));
   if (uri_len == 0 || !text) return IDEM_E_INVAL;
   if (len > MAX_DOCUMENT_BYTES || registry->documents.count >= MAX_DOCUMENTS) return IDEM_E_LIMIT;
-  if (idem__map_get(&registry->documents, uri, uri_len)) return IDEM_E_EXISTS;
+  if (idem_map_get(&registry->documents, uri, uri_len)) return IDEM_E_EXISTS;
   registered *document = idem__calloc(&registry->alloc, sizeof *document);
   if (!document) return IDEM_E_NOMEM;
   document->uri = idem__strndup(&registry->alloc, uri, uri_len);
@@ -65,7 +65,7 @@ idem_status idem_schema_registry_add(idem_schema_registry *registry, const char 
   idem_status status =
       document->uri ? read_document(registry, text, len, &document->doc) : IDEM_E_NOMEM;
   if (status == IDEM_OK)
-    status = idem__map_put(&registry->documents, document->uri, uri_len, document);
+    status = idem_map_put(&registry->documents, document->uri, uri_len, document);
   if (status != IDEM_OK) free_document(registry, document);
   return status;
 }
@@ -73,5 +73,5 @@ idem_status idem_schema_registry_add(idem_schema_registry *registry, const char 
 const registered *idem__registry_find(const idem_schema_registry *registry, const char *uri,
                                       size_t len) {
   if (!registry || len == 0) return NULL;
-  return idem__map_get(&registry->documents, uri, without_empty_fragment(uri, len));
+  return idem_map_get(&registry->documents, uri, without_empty_fragment(uri, len));
 }

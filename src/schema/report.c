@@ -20,7 +20,7 @@ typedef struct report {
   const yyjson_val *value;
   const frame *at;
   const complaint *what;
-  idem__buf *out;
+  idem_buf *out;
 } report;
 
 /* ---------------------------------------------------------------- where */
@@ -32,15 +32,15 @@ static size_t gather_frames(const frame *at, const frame **list) {
   return count;
 }
 
-static idem_status put_token(const frame *f, idem__buf *out) {
-  if (!f->key) return idem__buf_printf(out, "/%zu", f->index);
-  TRY(idem__buf_puts(out, "/"));
+static idem_status put_token(const frame *f, idem_buf *out) {
+  if (!f->key) return idem_buf_printf(out, "/%zu", f->index);
+  TRY(idem_buf_puts(out, "/"));
   const char *text = f->key->uni.str;
   size_t len = idem__length(f->key), from = 0;
   for (size_t i = 0; i <= len; i++) {
     if (i < len && text[i] != '~' && text[i] != '/') continue;
-    TRY(idem__text_escape(out, text + from, i - from, 256));
-    if (i < len) TRY(text[i] == '~' ? idem__buf_puts(out, "~0") : idem__buf_puts(out, "~1"));
+    TRY(idem_text_escape(out, text + from, i - from, 256));
+    if (i < len) TRY(text[i] == '~' ? idem_buf_puts(out, "~0") : idem_buf_puts(out, "~1"));
     from = i + 1;
   }
   return IDEM_OK;
@@ -56,7 +56,7 @@ static idem_status put_instance_path(report *p) {
 static idem_status put_schema_path(report *p) {
   TRY(idem__schema_path(p->r->schema, p->id, p->out));
   if (p->what->k == KEYWORD_NONE) return IDEM_OK;
-  return idem__buf_printf(p->out, "/%s", idem__keyword_text(p->what->k));
+  return idem_buf_printf(p->out, "/%s", idem__keyword_text(p->what->k));
 }
 
 static bool is_plain_name(const char *text, size_t len) {
@@ -74,18 +74,18 @@ static idem_status put_readable_path(report *p) {
   const frame *list[MAX_FRAMES];
   size_t count = gather_frames(p->at, list);
   const char *root = p->r->check->root_name ? p->r->check->root_name : DEFAULT_ROOT;
-  TRY(idem__buf_put(p->out, root, strlen(root)));
+  TRY(idem_buf_put(p->out, root, strlen(root)));
   while (count > 0) {
     const frame *f = list[--count];
     if (!f->key) {
-      TRY(idem__buf_printf(p->out, "[%zu]", f->index));
+      TRY(idem_buf_printf(p->out, "[%zu]", f->index));
     } else if (is_plain_name(f->key->uni.str, idem__length(f->key))) {
-      TRY(idem__buf_puts(p->out, "."));
-      TRY(idem__buf_put(p->out, f->key->uni.str, idem__length(f->key)));
+      TRY(idem_buf_puts(p->out, "."));
+      TRY(idem_buf_put(p->out, f->key->uni.str, idem__length(f->key)));
     } else {
-      TRY(idem__buf_puts(p->out, "["));
+      TRY(idem_buf_puts(p->out, "["));
       TRY(idem__describe_text(f->key->uni.str, idem__length(f->key), p->out));
-      TRY(idem__buf_puts(p->out, "]"));
+      TRY(idem_buf_puts(p->out, "]"));
     }
   }
   return IDEM_OK;
@@ -94,18 +94,18 @@ static idem_status put_readable_path(report *p) {
 /* ------------------------------------------------------- expected, received */
 
 static idem_status put_at_least(report *p, const char *how, uint64_t count, const char *unit) {
-  return idem__buf_printf(p->out, "%s %llu %s%s", how, (unsigned long long)count, unit,
-                          count == 1 ? "" : (strcmp(unit, "property") ? "s" : ""));
+  return idem_buf_printf(p->out, "%s %llu %s%s", how, (unsigned long long)count, unit,
+                         count == 1 ? "" : (strcmp(unit, "property") ? "s" : ""));
 }
 
 static idem_status put_number_expected(report *p) {
   if (p->what->k != KEYWORD_MULTIPLE_OF) return idem__describe_node(p->r->schema, p->id, p->out);
-  TRY(idem__buf_puts(p->out, "a multiple of "));
+  TRY(idem_buf_puts(p->out, "a multiple of "));
   return idem__describe_number(&p->n->numbers->multiple, p->out);
 }
 
 static idem_status put_named(report *p, const char *before, const property *name) {
-  TRY(idem__buf_put(p->out, before, strlen(before)));
+  TRY(idem_buf_put(p->out, before, strlen(before)));
   return idem__describe_text(name->name, name->len, p->out);
 }
 
@@ -113,9 +113,9 @@ static idem_status put_required(report *p) {
   TRY(put_named(p, "property ", p->what->name));
   node_id child = p->what->name->node;
   if (child != NODE_NONE && p->r->schema->nodes[child].verdict == NODE_RULES) {
-    TRY(idem__buf_puts(p->out, " ("));
+    TRY(idem_buf_puts(p->out, " ("));
     TRY(idem__describe_node(p->r->schema, child, p->out));
-    TRY(idem__buf_puts(p->out, ")"));
+    TRY(idem_buf_puts(p->out, ")"));
   }
   if (p->what->needer) return put_named(p, " whenever there is ", p->what->needer);
   return IDEM_OK;
@@ -123,8 +123,8 @@ static idem_status put_required(report *p) {
 
 static idem_status put_alternatives(report *p) {
   if (p->what->k == KEYWORD_ONE_OF && p->what->first != SIZE_MAX)
-    return idem__buf_printf(p->out, "exactly one of %u alternatives to match",
-                            (unsigned)p->what->about->count);
+    return idem_buf_printf(p->out, "exactly one of %u alternatives to match",
+                           (unsigned)p->what->about->count);
   return idem__describe_node(p->r->schema, p->id, p->out);
 }
 
@@ -141,34 +141,34 @@ static idem_status put_expected(report *p) {
   case KEYWORD_MIN_LENGTH: return put_at_least(p, "at least", n->strings->min_length, "character");
   case KEYWORD_MAX_LENGTH: return put_at_least(p, "at most", n->strings->max_length, "character");
   case KEYWORD_PATTERN:
-    TRY(idem__buf_puts(p->out, "a string matching "));
-    return idem__text_escape(p->out, idem__regex_source(n->strings->pattern),
-                             strlen(idem__regex_source(n->strings->pattern)), 200);
+    TRY(idem_buf_puts(p->out, "a string matching "));
+    return idem_text_escape(p->out, idem__regex_source(n->strings->pattern),
+                            strlen(idem__regex_source(n->strings->pattern)), 200);
   case KEYWORD_FORMAT:
-    return idem__buf_printf(p->out, "a string in the format %s",
-                            idem__format_name(n->strings->format));
+    return idem_buf_printf(p->out, "a string in the format %s",
+                           idem__format_name(n->strings->format));
   case KEYWORD_MIN_ITEMS: return put_at_least(p, "at least", n->arrays->min_items, "item");
   case KEYWORD_MAX_ITEMS: return put_at_least(p, "at most", n->arrays->max_items, "item");
-  case KEYWORD_UNIQUE_ITEMS: return idem__buf_puts(p->out, "items that all differ");
+  case KEYWORD_UNIQUE_ITEMS: return idem_buf_puts(p->out, "items that all differ");
   case KEYWORD_CONTAINS:
   case KEYWORD_MIN_CONTAINS:
     return put_at_least(p, "at least", n->arrays->min_contains, "matching item");
   case KEYWORD_MAX_CONTAINS:
     return put_at_least(p, "at most", n->arrays->max_contains, "matching item");
   case KEYWORD_MIN_PROPERTIES:
-    return idem__buf_printf(p->out, "at least %llu properties",
-                            (unsigned long long)n->objects->min_properties);
+    return idem_buf_printf(p->out, "at least %llu properties",
+                           (unsigned long long)n->objects->min_properties);
   case KEYWORD_MAX_PROPERTIES:
-    return idem__buf_printf(p->out, "at most %llu properties",
-                            (unsigned long long)n->objects->max_properties);
+    return idem_buf_printf(p->out, "at most %llu properties",
+                           (unsigned long long)n->objects->max_properties);
   case KEYWORD_REQUIRED:
   case KEYWORD_DEPENDENT_REQUIRED:
   case KEYWORD_DEPENDENCIES: return put_required(p);
-  case KEYWORD_ADDITIONAL_PROPERTIES: return idem__buf_puts(p->out, "only known properties");
+  case KEYWORD_ADDITIONAL_PROPERTIES: return idem_buf_puts(p->out, "only known properties");
   case KEYWORD_ANY_OF:
   case KEYWORD_ONE_OF: return put_alternatives(p);
-  case KEYWORD_NOT: return idem__buf_puts(p->out, "a value that does not match `not`");
-  case KEYWORD_NONE: return idem__buf_puts(p->out, "nothing here");
+  case KEYWORD_NOT: return idem_buf_puts(p->out, "a value that does not match `not`");
+  case KEYWORD_NONE: return idem_buf_puts(p->out, "nothing here");
   default: return idem__describe_node(p->r->schema, p->id, p->out);
   }
 }
@@ -187,14 +187,14 @@ static const char *smaller_or_larger(keyword k) {
 }
 
 static idem_status put_unknown_property(report *p) {
-  TRY(idem__buf_puts(p->out, "the unknown property "));
+  TRY(idem_buf_puts(p->out, "the unknown property "));
   TRY(idem__describe_text(p->value->uni.str, idem__length(p->value), p->out));
   const char *near =
       idem__suggest_property(p->what->rules, p->value->uni.str, idem__length(p->value));
   if (!near) return IDEM_OK;
-  TRY(idem__buf_puts(p->out, ", did you mean "));
+  TRY(idem_buf_puts(p->out, ", did you mean "));
   TRY(idem__describe_text(near, strlen(near), p->out));
-  return idem__buf_puts(p->out, "?");
+  return idem_buf_puts(p->out, "?");
 }
 
 /* A string that is not among the constants may be a slip of one that is. */
@@ -214,15 +214,15 @@ static idem_status put_near_constant(report *p) {
     best = set->values[i];
   }
   if (!best) return IDEM_OK;
-  TRY(idem__buf_puts(p->out, ", did you mean "));
+  TRY(idem_buf_puts(p->out, ", did you mean "));
   TRY(idem__describe_text(best->uni.str, idem__length(best), p->out));
-  return idem__buf_puts(p->out, "?");
+  return idem_buf_puts(p->out, "?");
 }
 
 static idem_status put_constant_received(report *p, bool show) {
   bool same_kind = p->what->about->set->kinds & idem__kind(p->value);
   if (same_kind && !show && idem__kind(p->value) == KIND_STRING)
-    TRY(idem__buf_puts(p->out, "another string"));
+    TRY(idem_buf_puts(p->out, "another string"));
   else
     TRY(idem__describe_value(p->value, show, p->out));
   return put_near_constant(p);
@@ -231,31 +231,31 @@ static idem_status put_constant_received(report *p, bool show) {
 static idem_status put_received(report *p, bool show) {
   const complaint *what = p->what;
   const char *vague = show ? NULL : smaller_or_larger(what->k);
-  if (vague) return idem__buf_put(p->out, vague, strlen(vague));
+  if (vague) return idem_buf_put(p->out, vague, strlen(vague));
   switch (what->k) {
   case KEYWORD_ENUM:
   case KEYWORD_CONST: return put_constant_received(p, show);
   case KEYWORD_MIN_LENGTH:
   case KEYWORD_MAX_LENGTH:
     return show ? idem__describe_value(p->value, true, p->out)
-                : idem__buf_printf(p->out, "%zu", what->first);
+                : idem_buf_printf(p->out, "%zu", what->first);
   case KEYWORD_MIN_ITEMS:
   case KEYWORD_MAX_ITEMS:
   case KEYWORD_CONTAINS:
   case KEYWORD_MIN_CONTAINS:
   case KEYWORD_MAX_CONTAINS:
   case KEYWORD_MIN_PROPERTIES:
-  case KEYWORD_MAX_PROPERTIES: return idem__buf_printf(p->out, "%zu", what->first);
+  case KEYWORD_MAX_PROPERTIES: return idem_buf_printf(p->out, "%zu", what->first);
   case KEYWORD_UNIQUE_ITEMS:
-    return idem__buf_printf(p->out, "the same value at %zu and %zu", what->first, what->second);
+    return idem_buf_printf(p->out, "the same value at %zu and %zu", what->first, what->second);
   case KEYWORD_REQUIRED:
   case KEYWORD_DEPENDENT_REQUIRED:
-  case KEYWORD_DEPENDENCIES: return idem__buf_puts(p->out, "an object without it");
+  case KEYWORD_DEPENDENCIES: return idem_buf_puts(p->out, "an object without it");
   case KEYWORD_ADDITIONAL_PROPERTIES: return put_unknown_property(p);
   case KEYWORD_ONE_OF:
     if (what->first != SIZE_MAX)
-      return idem__buf_printf(p->out, "a value that matches alternatives %zu and %zu", what->first,
-                              what->second);
+      return idem_buf_printf(p->out, "a value that matches alternatives %zu and %zu", what->first,
+                             what->second);
     break;
   default: break;
   }
@@ -266,9 +266,9 @@ static idem_status put_received(report *p, bool show) {
 
 static idem_status put_sentence(report *p, bool show) {
   TRY(put_readable_path(p));
-  TRY(idem__buf_puts(p->out, ": expected "));
+  TRY(idem_buf_puts(p->out, ": expected "));
   TRY(put_expected(p));
-  TRY(idem__buf_puts(p->out, ", got "));
+  TRY(idem_buf_puts(p->out, ", got "));
   return put_received(p, show);
 }
 
@@ -285,7 +285,7 @@ static const char *build(report *p, idem_status (*part)(report *)) {
   p->out->len = 0;
   idem_status status = part(p);
   if (status == IDEM_E_NOMEM) return NULL;
-  size_t len = p->out->len ? idem__utf8_cut(p->out->data, p->out->len, p->out->len) : 0;
+  size_t len = p->out->len ? idem_utf8_cut(p->out->data, p->out->len, p->out->len) : 0;
   return idem__region_text(&p->r->ctx->error_memory, p->out->data, len);
 }
 

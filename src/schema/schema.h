@@ -278,8 +278,8 @@ static inline uint64_t idem__code_points(const char *text, size_t len) {
 /* ------------------------------------------------------------ schema paths */
 
 /* Appends "#/properties/x" (with the document's URI in front where it is not the first one). */
-idem_status idem__schema_path(const idem_schema *schema, node_id id, idem__buf *out);
+idem_status idem__schema_path(const idem_schema *schema, node_id id, idem_buf *out);
 /* Appends a JSON Pointer token, escaped. */
-idem_status idem__pointer_token(idem__buf *out, const char *token, size_t len);
+idem_status idem__pointer_token(idem_buf *out, const char *token, size_t len);
 
 #endif

@@ -34,7 +34,7 @@ struct idem_schema_ctx {
   idem_alloc alloc;
   region scratch;      /* bit sets, indexes */
   region error_memory; /* the errors of the last validation */
-  idem__buf text;      /* one string being made */
+  idem_buf text;       /* one string being made */
   regex_matcher matcher;
   idem_schema_error *errors;
   uint32_t error_capacity;

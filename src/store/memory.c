@@ -38,7 +38,7 @@ idem_status idem__store_charge(idem__store_memory *memory, idem__store_space spa
 }
 
 idem__store_record *idem__store_record_find(idem__store_memory *memory, const idem__store_op *op) {
-  return idem__map_get(&memory->rooms[op->space].by_name, op->name, op->name_len);
+  return idem_map_get(&memory->rooms[op->space].by_name, op->name, op->name_len);
 }
 
 /* Without the lock: a log may be long. */
@@ -49,12 +49,60 @@ static void free_record(const idem__store_memory *memory, idem__store_record *re
   idem__free(&memory->alloc, record);
 }
 
+/* With the lock held: the group of a record that is to come in; NULL: no memory. */
+static idem__store_group *group_for(idem__store_memory *memory, idem__store_room *room,
+                                    const char *name, size_t len) {
+  idem__store_group *group = idem_map_get(&room->groups, name, len);
+  if (group) return group;
+  group = idem__malloc(&memory->alloc, sizeof *group + len);
+  if (!group) return NULL;
+  *group = (idem__store_group){.len = len};
+  memcpy(group->text, name, len);
+  if (idem_map_put(&room->groups, group->text, len, group) == IDEM_OK) return group;
+  idem__free(&memory->alloc, group);
+  return NULL;
+}
+
+/* With the lock held: one less, or none came. */
+static void leave_group(idem__store_memory *memory, idem__store_room *room,
+                        idem__store_group *group) {
+  if (group->count && --group->count) return;
+  idem_map_remove(&room->groups, group->text, group->len);
+  idem__free(&memory->alloc, group);
+}
+
+/* With the lock held: counted among its group. */
+static idem_status join_group(idem__store_memory *memory, const idem__store_op *op,
+                              const idem__store_record *record, idem__store_answer *answer) {
+  idem__store_room *room = &memory->rooms[op->space];
+  if (!record->group_len) return IDEM_OK;
+  idem__store_group *group =
+      group_for(memory, room, record->text + record->name_len, record->group_len);
+  if (!group) return IDEM_E_NOMEM;
+  if (op->group_limit && group->count >= op->group_limit) {
+    answer->number = 1;
+    return IDEM_E_LIMIT;
+  }
+  group->count++;
+  return IDEM_OK;
+}
+
+static void leave_own_group(idem__store_memory *memory, idem__store_room *room,
+                            const idem__store_record *record) {
+  idem__store_group *group =
+      record->group_len
+          ? idem_map_get(&room->groups, record->text + record->name_len, record->group_len)
+          : NULL;
+  if (group) leave_group(memory, room, group);
+}
+
 /* With the lock held. The memory is the caller's to free. */
 static void unlink_record(idem__store_memory *memory, idem__store_room *room,
                           idem__store_record *record) {
-  idem__map_remove(&room->by_name, record->text, record->name_len);
+  idem_map_remove(&room->by_name, record->text, record->name_len);
   idem__heap_remove(&room->expiring, &record->timer);
-  idem__list_remove(&record->link);
+  idem_list_remove(&record->link);
+  leave_own_group(memory, room, record);
   memory->bytes -= record->charged + record->log.bytes;
 }
 
@@ -63,7 +111,7 @@ static idem__store_record *new_record(const idem__store_memory *memory, const id
   idem__store_record *record =
       idem__calloc(&memory->alloc, sizeof *record + op->name_len + group_len);
   if (!record) return NULL;
-  idem__list_init(&record->link);
+  idem_list_init(&record->link);
   record->name_len = op->name_len;
   record->group_len = group_len;
   memcpy(record->text, op->name, op->name_len);
@@ -92,7 +140,7 @@ static idem__store_record *take_expired(idem__store_memory *memory, idem__store_
                                         uint64_t now_ms) {
   for (idem__timer *first; (first = idem__heap_first(&room->expiring));) {
     if (first->at_ms > now_ms) return NULL;
-    idem__store_record *record = IDEM__CONTAINER(first, idem__store_record, timer);
+    idem__store_record *record = IDEM_CONTAINER(first, idem__store_record, timer);
     if (record->expires_ms <= now_ms) {
       unlink_record(memory, room, record);
       return record;
@@ -167,7 +215,7 @@ static idem_status check_version(const idem__store_record *record, uint64_t expe
 
 /* With the lock held: a record that was made outside it comes in. */
 static idem_status enter(idem__store_memory *memory, const idem__store_op *op,
-                         idem__store_record *record) {
+                         idem__store_record *record, idem__store_answer *answer) {
   idem__store_room *room = &memory->rooms[op->space];
   if (!record) return IDEM_E_NOMEM;
   if (op->limit && room->by_name.count >= op->limit) return IDEM_E_LIMIT;
@@ -175,15 +223,18 @@ static idem_status enter(idem__store_memory *memory, const idem__store_op *op,
   idem_status status = idem__store_charge(memory, op->space, size);
   if (status != IDEM_OK) return status;
   record->charged = size;
-  status = idem__map_put(&room->by_name, record->text, record->name_len, record);
+  bool joined = false;
+  status = idem_map_put(&room->by_name, record->text, record->name_len, record);
   if (status == IDEM_OK) status = set_expiry(room, record, op);
-  if (status != IDEM_OK) {
-    idem__map_remove(&room->by_name, record->text, record->name_len);
+  if (status == IDEM_OK) joined = (status = join_group(memory, op, record, answer)) == IDEM_OK;
+  if (!joined) {
+    idem_map_remove(&room->by_name, record->text, record->name_len);
+    idem__heap_remove(&room->expiring, &record->timer);
     memory->bytes -= size;
     return status;
   }
   record->birth = ++memory->clock;
-  idem__list_append(&room->records, &record->link);
+  idem_list_append(&room->records, &record->link);
   return IDEM_OK;
 }
 
@@ -215,7 +266,7 @@ static idem_status put_locked(idem__store_memory *memory, const idem__store_op *
   if (status == IDEM_OK && !*value) status = IDEM_E_NOMEM;
   if (status == IDEM_OK && fresh) {
     record = *spare;
-    status = enter(memory, op, record);
+    status = enter(memory, op, record, answer);
   }
   if (status != IDEM_OK) return status;
   status = set_value(memory, op, record, value);
@@ -297,7 +348,7 @@ static void perform(idem__store_memory *memory, const idem__store_op *op,
 }
 
 static void run(idem__store *store, const idem__store_op *op) {
-  idem__store_memory *memory = IDEM__CONTAINER(store, idem__store_memory, head);
+  idem__store_memory *memory = IDEM_CONTAINER(store, idem__store_memory, head);
   idem__store_answer answer = {.status = IDEM_E_INVAL};
   idem__store_value *held = NULL;
   if (is_valid(op)) {
@@ -312,15 +363,16 @@ static void run(idem__store *store, const idem__store_op *op) {
 /* ----------------------------------------------------------------- lifetime */
 
 static void free_memory(idem__store *store) {
-  idem__store_memory *memory = IDEM__CONTAINER(store, idem__store_memory, head);
+  idem__store_memory *memory = IDEM_CONTAINER(store, idem__store_memory, head);
   for (size_t i = 0; i < IDEM__STORE_SPACES; i++) {
     idem__store_room *room = &memory->rooms[i];
-    while (!idem__list_empty(&room->records)) {
-      idem__store_record *record = IDEM__CONTAINER(room->records.next, idem__store_record, link);
+    while (!idem_list_empty(&room->records)) {
+      idem__store_record *record = IDEM_CONTAINER(room->records.next, idem__store_record, link);
       unlink_record(memory, room, record);
       free_record(memory, record);
     }
-    idem__map_deinit(&room->by_name);
+    idem_map_deinit(&room->by_name);
+    idem_map_deinit(&room->groups);
     idem__heap_deinit(&room->expiring);
   }
   idem_alloc alloc = memory->alloc;
@@ -346,17 +398,18 @@ idem_status idem__store_memory_new(const idem__store_memory_opts *opts, idem__st
   memory->max_bytes = opts->max_bytes ? opts->max_bytes : DEFAULT_BYTES;
   idem__lock_init(&memory->lock);
   for (size_t i = 0; i < IDEM__STORE_SPACES; i++) {
-    idem__map_init(&memory->rooms[i].by_name, &memory->alloc, opts->seed);
+    idem_map_init(&memory->rooms[i].by_name, &memory->alloc, opts->seed);
+    idem_map_init(&memory->rooms[i].groups, &memory->alloc, opts->seed);
     idem__heap_init(&memory->rooms[i].expiring, &memory->alloc);
-    idem__list_init(&memory->rooms[i].records);
-    idem__list_init(&memory->rooms[i].watchers);
+    idem_list_init(&memory->rooms[i].records);
+    idem_list_init(&memory->rooms[i].watchers);
   }
   *out = &memory->head;
   return IDEM_OK;
 }
 
 size_t idem__store_memory_records(idem__store *store, idem__store_space space) {
-  idem__store_memory *memory = IDEM__CONTAINER(store, idem__store_memory, head);
+  idem__store_memory *memory = IDEM_CONTAINER(store, idem__store_memory, head);
   idem__lock_take(&memory->lock);
   size_t count = memory->rooms[space].by_name.count;
   idem__lock_give(&memory->lock);
@@ -364,7 +417,7 @@ size_t idem__store_memory_records(idem__store *store, idem__store_space space) {
 }
 
 size_t idem__store_memory_bytes(idem__store *store) {
-  idem__store_memory *memory = IDEM__CONTAINER(store, idem__store_memory, head);
+  idem__store_memory *memory = IDEM_CONTAINER(store, idem__store_memory, head);
   idem__lock_take(&memory->lock);
   size_t bytes = memory->bytes;
   idem__lock_give(&memory->lock);

@@ -25,7 +25,7 @@ typedef struct idem__store_log {
 } idem__store_log;
 
 typedef struct idem__store_record {
-  idem__list link;     /* in its space, by birth */
+  idem_list link;      /* in its space, by birth */
   idem__timer timer;   /* in the space's heap; may be due earlier than expires_ms: looked at then */
   uint64_t expires_ms; /* 0: never */
   uint64_t birth;
@@ -41,18 +41,26 @@ typedef struct idem__store_record {
 } idem__store_record;
 
 struct idem__store_watcher {
-  idem__list link;
+  idem_list link;
   idem__store_watch_fn fn;
   void *user;
   unsigned running; /* calls of fn under way */
   bool leaving;
 };
 
+/* How many records a group has. */
+typedef struct idem__store_group {
+  size_t count;
+  size_t len;
+  char text[];
+} idem__store_group;
+
 typedef struct idem__store_room {
-  idem__map by_name;
-  idem__list records;
+  idem_map by_name;
+  idem_map groups; /* those that have a name and a record */
+  idem_list records;
   idem__heap expiring;
-  idem__list watchers;
+  idem_list watchers;
 } idem__store_room;
 
 typedef struct idem__store_memory {

@@ -123,20 +123,20 @@ static bool add_record(const idem__store_memory *memory, const idem__store_recor
 
 /* Looks at records from the mark on, as many as one may with the lock of all held, and leaves the mark
  * behind them; true: there are more. A name that cannot be copied ends it: the caller sees less. */
-static bool gather_records(idem__store_memory *memory, const idem__store_op *op, idem__list *mark,
+static bool gather_records(idem__store_memory *memory, const idem__store_op *op, idem_list *mark,
                            handful *out) {
-  idem__list *records = &memory->rooms[op->space].records, *at = mark->next;
+  idem_list *records = &memory->rooms[op->space].records, *at = mark->next;
   const char *group = op->group ? op->group : "";
   size_t group_len = strlen(group);
   bool good = true;
-  idem__list_remove(mark);
+  idem_list_remove(mark);
   for (size_t i = 0; good && i < LOOKED_AT && at != records && out->count < HANDFUL; i++) {
-    const idem__store_record *record = IDEM__CONTAINER(at, idem__store_record, link);
+    const idem__store_record *record = IDEM_CONTAINER(at, idem__store_record, link);
     at = at->next;
     if (record->birth > op->after && in_group(record, group, group_len))
       good = add_record(memory, record, out);
   }
-  if (good && at != records) idem__list_append(at, mark);
+  if (good && at != records) idem_list_append(at, mark);
   return good && at != records;
 }
 
@@ -184,7 +184,7 @@ void idem__store_list(idem__store_memory *memory, const idem__store_op *op,
   idem__store_record mark = {.birth = 0};
   size_t left = op->limit ? op->limit : SIZE_MAX;
   idem__lock_take(&memory->lock);
-  idem__list_append(memory->rooms[op->space].records.next, &mark.link);
+  idem_list_append(memory->rooms[op->space].records.next, &mark.link);
   idem__lock_give(&memory->lock);
   for (bool more = true; more;) {
     handful found = {.count = 0};
@@ -194,7 +194,7 @@ void idem__store_list(idem__store_memory *memory, const idem__store_op *op,
     more = show(memory, op, &found, &left) && more;
   }
   idem__lock_take(&memory->lock);
-  idem__list_leave(&mark.link);
+  idem_list_leave(&mark.link);
   idem__lock_give(&memory->lock);
   answer->status = IDEM_OK;
 }

@@ -10,12 +10,12 @@
 /* The watcher after this one, marked as running; the one before is let go. NULL: no more. */
 static idem__store_watcher *next_watcher(idem__store_memory *memory, idem__store_space space,
                                          idem__store_watcher *before) {
-  idem__list *watchers = &memory->rooms[space].watchers;
+  idem_list *watchers = &memory->rooms[space].watchers;
   idem__store_watcher *next = NULL;
   idem__lock_take(&memory->lock);
-  for (idem__list *at = before ? before->link.next : watchers->next; at != watchers && !next;
+  for (idem_list *at = before ? before->link.next : watchers->next; at != watchers && !next;
        at = at->next) {
-    idem__store_watcher *candidate = IDEM__CONTAINER(at, idem__store_watcher, link);
+    idem__store_watcher *candidate = IDEM_CONTAINER(at, idem__store_watcher, link);
     if (!candidate->leaving) next = candidate;
   }
   if (next) next->running++;
@@ -34,14 +34,14 @@ void idem__store_tell(idem__store_memory *memory, const idem__store_change *chan
 idem_status idem__store_memory_watch(idem__store *store, idem__store_space space,
                                      idem__store_watch_fn fn, void *user,
                                      idem__store_watcher **out) {
-  idem__store_memory *memory = IDEM__CONTAINER(store, idem__store_memory, head);
+  idem__store_memory *memory = IDEM_CONTAINER(store, idem__store_memory, head);
   idem__store_watcher *watcher = idem__calloc(&memory->alloc, sizeof *watcher);
   *out = watcher;
   if (!watcher) return IDEM_E_NOMEM;
   watcher->fn = fn;
   watcher->user = user;
   idem__lock_take(&memory->lock);
-  idem__list_append(&memory->rooms[space].watchers, &watcher->link);
+  idem_list_append(&memory->rooms[space].watchers, &watcher->link);
   idem__lock_give(&memory->lock);
   return IDEM_OK;
 }
@@ -51,13 +51,13 @@ static bool try_leave(idem__store_memory *memory, idem__store_watcher *watcher) 
   idem__lock_take(&memory->lock);
   watcher->leaving = true;
   bool idle = watcher->running == 0;
-  if (idle) idem__list_remove(&watcher->link);
+  if (idle) idem_list_remove(&watcher->link);
   idem__lock_give(&memory->lock);
   return idle;
 }
 
 void idem__store_memory_unwatch(idem__store *store, idem__store_watcher *watcher) {
-  idem__store_memory *memory = IDEM__CONTAINER(store, idem__store_memory, head);
+  idem__store_memory *memory = IDEM_CONTAINER(store, idem__store_memory, head);
   while (!try_leave(memory, watcher)) {
 #ifndef __STDC_NO_THREADS__
     thrd_yield();

@@ -14,8 +14,8 @@
 typedef enum state { OPEN, ANSWERED, ORPHANED } state;
 
 struct idem__store_pending {
-  idem__list link;          /* in queue->waiting, by age */
-  idem__list answered_link; /* in queue->answered */
+  idem_list link;           /* in queue->waiting, by age */
+  idem_list answered_link;  /* in queue->answered */
   idem__store_queue *queue; /* counted */
   idem__store_pending **handle;
   idem__store_each each;
@@ -26,20 +26,20 @@ struct idem__store_pending {
   state state; /* guarded by the queue's lock */
   /* The store's until it has answered. */
   idem__store_answer answer;
-  idem__buf bytes;
-  idem__buf items; /* what `each` is to be shown: heads and texts */
+  idem_buf bytes;
+  idem_buf items; /* what `each` is to be shown: heads and texts */
 };
 
 struct idem__store_queue {
   idem_alloc alloc;
   idem__store_queue_opts opts;
   _Atomic unsigned refs; /* the owner's and one for each pending */
-  idem__list waiting;    /* of the owner's thread alone */
+  idem_list waiting;     /* of the owner's thread alone */
   size_t waiting_count;
   uint64_t ticked_ms;
   bool unticked;   /* somebody waits since the clock was looked at last, and nobody did then */
   idem__lock lock; /* the rest */
-  idem__list answered;
+  idem_list answered;
   size_t count, bytes;
 };
 
@@ -61,9 +61,9 @@ idem_status idem__store_queue_new(const idem__store_queue_opts *opts, idem__stor
   if (!queue->opts.max_bytes) queue->opts.max_bytes = DEFAULT_BYTES;
   if (!queue->opts.wait_ms) queue->opts.wait_ms = DEFAULT_WAIT_MS;
   atomic_init(&queue->refs, 1);
-  idem__list_init(&queue->waiting);
+  idem_list_init(&queue->waiting);
   idem__lock_init(&queue->lock);
-  idem__list_init(&queue->answered);
+  idem_list_init(&queue->answered);
   return IDEM_OK;
 }
 
@@ -89,8 +89,8 @@ static void free_pending(idem__store_pending *pending) {
   queue->count--;
   queue->bytes -= pending->charged;
   idem__lock_give(&queue->lock);
-  idem__buf_deinit(&pending->bytes);
-  idem__buf_deinit(&pending->items);
+  idem_buf_deinit(&pending->bytes);
+  idem_buf_deinit(&pending->items);
   idem__free(&queue->alloc, pending);
   unref(queue);
 }
@@ -105,9 +105,9 @@ static bool keep_item(const idem__store_item *item, void *user) {
   idem__lock_take(&pending->queue->lock);
   bool room = charge(pending, sizeof head + item->name_len + item->len);
   idem__lock_give(&pending->queue->lock);
-  idem_status status = room ? idem__buf_put(&pending->items, &head, sizeof head) : IDEM_E_LIMIT;
-  if (status == IDEM_OK) status = idem__buf_put(&pending->items, item->name, item->name_len);
-  if (status == IDEM_OK) status = idem__buf_put(&pending->items, item->bytes, item->len);
+  idem_status status = room ? idem_buf_put(&pending->items, &head, sizeof head) : IDEM_E_LIMIT;
+  if (status == IDEM_OK) status = idem_buf_put(&pending->items, item->name, item->name_len);
+  if (status == IDEM_OK) status = idem_buf_put(&pending->items, item->bytes, item->len);
   if (status == IDEM_OK) return true;
   pending->items.len = whole;
   pending->answer.status = status;
@@ -124,7 +124,7 @@ static void keep_answer(idem__store_pending *pending, const idem__store_answer *
   bool room = charge(pending, answer->len);
   idem__lock_give(&pending->queue->lock);
   idem_status status =
-      room ? idem__buf_put(&pending->bytes, answer->bytes, answer->len) : IDEM_E_LIMIT;
+      room ? idem_buf_put(&pending->bytes, answer->bytes, answer->len) : IDEM_E_LIMIT;
   if (status != IDEM_OK) {
     pending->answer.status = status;
     pending->answer.len = 0;
@@ -140,10 +140,11 @@ static void on_done(const idem__store_answer *answer, void *user) {
   idem__lock_take(&queue->lock);
   bool orphaned = pending->state == ORPHANED;
   if (!orphaned) {
+    bool first = idem_list_empty(&queue->answered); /* who is awake takes all that is there */
     pending->state = ANSWERED;
-    idem__list_append(&queue->answered, &pending->answered_link);
+    idem_list_append(&queue->answered, &pending->answered_link);
     direct = !queue->opts.wake;
-    if (!direct) queue->opts.wake(queue->opts.user);
+    if (!direct && first) queue->opts.wake(queue->opts.user);
   }
   idem__lock_give(&queue->lock);
   if (orphaned) free_pending(pending);
@@ -169,17 +170,17 @@ static idem_status new_pending(idem__store_queue *queue, const idem__store_op *o
   pending->each = op->each;
   pending->done = op->done;
   pending->user = op->user;
-  idem__buf_init(&pending->bytes, &queue->alloc, queue->opts.max_bytes);
-  idem__buf_init(&pending->items, &queue->alloc, queue->opts.max_bytes);
+  idem_buf_init(&pending->bytes, &queue->alloc, queue->opts.max_bytes);
+  idem_buf_init(&pending->items, &queue->alloc, queue->opts.max_bytes);
   if (within_limits(queue, pending, sizeof *pending + op->name_len + op->len)) return IDEM_OK;
   idem__free(&queue->alloc, pending);
   return IDEM_E_LIMIT;
 }
 
 static void begin_waiting(idem__store_queue *queue, idem__store_pending *pending) {
-  bool first = idem__list_empty(&queue->waiting);
+  bool first = idem_list_empty(&queue->waiting);
   atomic_fetch_add_explicit(&queue->refs, 1, memory_order_relaxed);
-  idem__list_append(&queue->waiting, &pending->link);
+  idem_list_append(&queue->waiting, &pending->link);
   queue->waiting_count++;
   if (!first || !queue->opts.wake) return;
   queue->unticked = true;
@@ -207,7 +208,7 @@ void idem__store_submit_later(idem__store *store, idem__store_queue *queue,
 }
 
 static void stop_waiting(idem__store_pending *pending) {
-  idem__list_remove(&pending->link);
+  idem_list_remove(&pending->link);
   pending->queue->waiting_count--;
   if (pending->handle) *pending->handle = NULL;
 }
@@ -217,7 +218,7 @@ static bool take_from_store(idem__store_pending *pending) {
   idem__lock_take(&pending->queue->lock);
   bool answered = pending->state == ANSWERED;
   if (answered)
-    idem__list_remove(&pending->answered_link);
+    idem_list_remove(&pending->answered_link);
   else
     pending->state = ORPHANED;
   idem__lock_give(&pending->queue->lock);
@@ -255,25 +256,37 @@ static void show_items(const idem__store_pending *pending) {
   }
 }
 
-static idem__store_pending *next_answered(idem__store_queue *queue) {
-  idem__store_pending *next = NULL;
+/* All that is there, so that a store which answers many at once is not met at the lock for each. False: nothing. */
+static bool take_answered(idem__store_queue *queue, idem_list *taken) {
   idem__lock_take(&queue->lock);
-  if (!idem__list_empty(&queue->answered)) {
-    next = IDEM__CONTAINER(queue->answered.next, idem__store_pending, answered_link);
-    idem__list_remove(&next->answered_link);
+  bool some = !idem_list_empty(&queue->answered);
+  if (some) {
+    idem_list_append(&queue->answered, taken);
+    idem_list_remove(&queue->answered);
   }
   idem__lock_give(&queue->lock);
-  return next;
+  return some;
 }
 
+static void show(idem__store_pending *pending) {
+  stop_waiting(pending);
+  pending->answer.bytes = pending->bytes.data;
+  show_items(pending);
+  if (pending->done) pending->done(&pending->answer, pending->user);
+  free_pending(pending);
+}
+
+/* One that is forgotten meanwhile leaves the list it is in; both are this thread's. */
 void idem__store_queue_run(idem__store_queue *queue) {
+  idem_list taken;
+  idem_list_init(&taken);
   atomic_fetch_add_explicit(&queue->refs, 1, memory_order_relaxed);
-  for (idem__store_pending *next; (next = next_answered(queue));) {
-    stop_waiting(next);
-    next->answer.bytes = next->bytes.data;
-    show_items(next);
-    if (next->done) next->done(&next->answer, next->user);
-    free_pending(next);
+  while (take_answered(queue, &taken)) {
+    while (!idem_list_empty(&taken)) {
+      idem__store_pending *next = IDEM_CONTAINER(taken.next, idem__store_pending, answered_link);
+      idem_list_remove(&next->answered_link);
+      show(next);
+    }
   }
   unref(queue);
 }
@@ -283,7 +296,7 @@ void idem__store_queue_run(idem__store_queue *queue) {
 static uint64_t tick_ms(const idem__store_queue *queue) { return queue->opts.wait_ms / TICKS + 1; }
 
 uint64_t idem__store_queue_deadline(const idem__store_queue *queue) {
-  if (idem__list_empty(&queue->waiting)) return UINT64_MAX;
+  if (idem_list_empty(&queue->waiting)) return UINT64_MAX;
   return queue->unticked ? 0 : queue->ticked_ms + tick_ms(queue);
 }
 
@@ -291,13 +304,13 @@ uint64_t idem__store_queue_deadline(const idem__store_queue *queue) {
 void idem__store_queue_expire(idem__store_queue *queue, uint64_t now_ms) {
   queue->ticked_ms = now_ms;
   queue->unticked = false;
-  while (!idem__list_empty(&queue->waiting)) {
-    idem__store_pending *oldest = IDEM__CONTAINER(queue->waiting.next, idem__store_pending, link);
+  while (!idem_list_empty(&queue->waiting)) {
+    idem__store_pending *oldest = IDEM_CONTAINER(queue->waiting.next, idem__store_pending, link);
     if (!oldest->end_ms || oldest->end_ms > now_ms) break;
     give_up(oldest, IDEM_E_TIMEOUT);
   }
-  for (idem__list *at = queue->waiting.prev; at != &queue->waiting; at = at->prev) {
-    idem__store_pending *pending = IDEM__CONTAINER(at, idem__store_pending, link);
+  for (idem_list *at = queue->waiting.prev; at != &queue->waiting; at = at->prev) {
+    idem__store_pending *pending = IDEM_CONTAINER(at, idem__store_pending, link);
     if (pending->end_ms) break;
     pending->end_ms = now_ms + queue->opts.wait_ms;
   }
@@ -318,8 +331,8 @@ void idem__store_queue_free(idem__store_queue *queue) {
   queue->opts.wake = NULL; /* whoever it would wake goes, too */
   queue->opts.max_count = 0;
   idem__lock_give(&queue->lock);
-  while (!idem__list_empty(&queue->waiting)) {
-    give_up(IDEM__CONTAINER(queue->waiting.next, idem__store_pending, link), IDEM_E_CLOSED);
+  while (!idem_list_empty(&queue->waiting)) {
+    give_up(IDEM_CONTAINER(queue->waiting.next, idem__store_pending, link), IDEM_E_CLOSED);
   }
   unref(queue);
 }

@@ -21,14 +21,14 @@ void idem__store_unwatch(idem__store *store, idem__store_watcher *watcher) {
 typedef struct asked {
   const idem__store_op *op;
   idem__store_answer answer;
-  idem__buf *value;
+  idem_buf *value;
 } asked;
 
 static void take_answer(const idem__store_answer *answer, void *user) {
   asked *waiting = user;
   waiting->answer = *answer;
   if (waiting->value && answer->status == IDEM_OK) {
-    idem_status status = idem__buf_put(waiting->value, answer->bytes, answer->len);
+    idem_status status = idem_buf_put(waiting->value, answer->bytes, answer->len);
     if (status != IDEM_OK) waiting->answer.status = status;
   }
   waiting->answer.bytes = NULL; /* lent only until now */
@@ -40,7 +40,7 @@ static bool take_item(const idem__store_item *item, void *user) {
   return waiting->op->each(item, waiting->op->user);
 }
 
-idem__store_answer idem__store_ask(idem__store *store, const idem__store_op *op, idem__buf *value) {
+idem__store_answer idem__store_ask(idem__store *store, const idem__store_op *op, idem_buf *value) {
   asked waiting = {.op = op, .answer = {.status = IDEM_E_SYS}, .value = value};
   /* One that answers later would find `waiting` gone. */
   if (!store->kind->immediate) return waiting.answer;

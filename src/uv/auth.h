@@ -44,15 +44,15 @@ struct idem_auth {
   bool refused_address;
   char reason[256]; /* why the last fetch came to nothing */
   char why[768];
-  idem__buf line;
+  idem_buf line;
 };
 
 void idem__auth_wipe(char *text, size_t len);
 /* Loads the module for keys; NULL: there is none (logged). */
 const idem__jose_module *idem__auth_jose(idem_auth *auth);
 /* Hooks of the flow: proofs of possession (auth_proof.c). */
-idem_status idem__auth_prove(const char *claims, size_t len, idem__buf *out, void *user);
-idem_status idem__auth_put_key(idem__buf *out, void *user);
+idem_status idem__auth_prove(const char *claims, size_t len, idem_buf *out, void *user);
+idem_status idem__auth_put_key(idem_buf *out, void *user);
 idem_status idem__auth_take_key(const char *pem, size_t len, void *user);
 void idem__auth_forget_key(idem_auth *auth);
 /* The line of the token that the flow has; false: there is none, or no memory. */

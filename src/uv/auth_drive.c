@@ -16,8 +16,8 @@ bool idem__auth_put_line(idem_auth *auth) {
   if (auth->line.data) idem__auth_wipe(auth->line.data, auth->line.len);
   auth->line.len = 0;
   if (!value) return false;
-  idem_status status = idem__buf_printf(&auth->line, "Authorization: %s", value);
-  if (status == IDEM_OK) status = idem__buf_put(&auth->line, "", 1);
+  idem_status status = idem_buf_printf(&auth->line, "Authorization: %s", value);
+  if (status == IDEM_OK) status = idem_buf_put(&auth->line, "", 1);
   if (status != IDEM_OK) auth->line.len = 0;
   const char *token = strchr(value, ' ');
   if (auth->opts.log && token) idem_log_add_secret(auth->opts.log, token + 1, strlen(token + 1));
@@ -25,15 +25,15 @@ bool idem__auth_put_line(idem_auth *auth) {
 }
 
 static void save(idem_auth *auth) {
-  idem__buf kept;
+  idem_buf kept;
   if (!auth->opts.save) return;
-  idem__buf_init(&kept, &auth->alloc, IDEM__AUTH_KEPT_BYTES);
+  idem_buf_init(&kept, &auth->alloc, IDEM__AUTH_KEPT_BYTES);
   if (idem__auth_flow_save(auth->flow, &kept) == IDEM_OK)
     auth->opts.save(auth, kept.data, kept.len, auth->opts.user);
   else
     idem_logf(auth->opts.log, IDEM_LOG_ERROR, "tokens could not be kept", "%s", auth->url);
   if (kept.data) idem__auth_wipe(kept.data, kept.cap);
-  idem__buf_deinit(&kept);
+  idem_buf_deinit(&kept);
 }
 
 void idem__auth_give_up(idem_auth *auth, const char *why) {
@@ -47,7 +47,7 @@ void idem__auth_give_up(idem_auth *auth, const char *why) {
 }
 
 void idem__auth_be_done(idem_auth *auth) {
-  idem__buf line;
+  idem_buf line;
   uv_timer_stop(&auth->timer);
   auth->reason[0] = 0;
   if (!idem__auth_put_line(auth)) {
@@ -56,12 +56,11 @@ void idem__auth_be_done(idem_auth *auth) {
   }
   auth->why[0] = 0;
   save(auth);
-  idem__buf_init(&line, &auth->alloc,
-                 auth->line.len); /* it may be another before the last has it */
-  bool copied = idem__buf_put(&line, auth->line.data, auth->line.len) == IDEM_OK;
+  idem_buf_init(&line, &auth->alloc, auth->line.len); /* it may be another before the last has it */
+  bool copied = idem_buf_put(&line, auth->line.data, auth->line.len) == IDEM_OK;
   idem__auth_end_waiting(auth, copied ? line.data : NULL);
   if (line.data) idem__auth_wipe(line.data, line.len);
-  idem__buf_deinit(&line);
+  idem_buf_deinit(&line);
 }
 
 /* --------------------------------------------------------------------------- steps */
@@ -97,19 +96,19 @@ static bool may_be_private(const idem_auth *auth, const char *url) {
          idem__text_equal_nocase(own.origin, own.origin_len, other.origin, other.origin_len);
 }
 
-static idem_status put_header(idem__buf *line, const char *name, const char *value) {
-  idem_status status = idem__buf_printf(line, "%s: %s", name, value);
-  return status == IDEM_OK ? idem__buf_put(line, "", 1) : status;
+static idem_status put_header(idem_buf *line, const char *name, const char *value) {
+  idem_status status = idem_buf_printf(line, "%s: %s", name, value);
+  return status == IDEM_OK ? idem_buf_put(line, "", 1) : status;
 }
 
 /* Secrets are in what is posted: that goes to the one place it was meant for. */
 static idem_status fetch(idem_auth *auth, const idem__auth_step *step) {
-  idem__buf line, proof;
+  idem_buf line, proof;
   const char *body = step->form ? step->form : step->json;
   const char *headers[5] = {"Accept: application/json"};
   size_t count = 1;
-  idem__buf_init(&line, &auth->alloc, IDEM__AUTH_KEPT_BYTES);
-  idem__buf_init(&proof, &auth->alloc, 16384);
+  idem_buf_init(&line, &auth->alloc, IDEM__AUTH_KEPT_BYTES);
+  idem_buf_init(&proof, &auth->alloc, 16384);
   idem_status status = IDEM_OK;
   if (step->form) headers[count++] = "Content-Type: application/x-www-form-urlencoded";
   if (step->json) headers[count++] = "Content-Type: application/json";
@@ -139,8 +138,8 @@ static idem_status fetch(idem_auth *auth, const idem__auth_step *step) {
   if (status == IDEM_OK)
     status = idem_fetch_start(auth->runtime->loop, &opts, on_fetched, auth, &auth->fetch);
   if (line.data) idem__auth_wipe(line.data, line.len);
-  idem__buf_deinit(&line);
-  idem__buf_deinit(&proof);
+  idem_buf_deinit(&line);
+  idem_buf_deinit(&proof);
   return status;
 }
 

@@ -43,34 +43,34 @@ static idem_status make_key(idem_auth *auth) {
   return status;
 }
 
-idem_status idem__auth_prove(const char *claims, size_t len, idem__buf *out, void *user) {
+idem_status idem__auth_prove(const char *claims, size_t len, idem_buf *out, void *user) {
   idem_auth *auth = user;
   char *proof = NULL;
   idem_status status = auth->proof_key ? IDEM_OK : make_key(auth);
   if (status == IDEM_OK) status = auth->jose->prove(auth->proof_key, claims, len, &proof);
-  if (status == IDEM_OK) status = idem__buf_put(out, proof, strlen(proof));
+  if (status == IDEM_OK) status = idem_buf_put(out, proof, strlen(proof));
   if (proof) auth->jose->free_text(proof);
   return status;
 }
 
-idem_status idem__auth_put_key(idem__buf *out, void *user) {
+idem_status idem__auth_put_key(idem_buf *out, void *user) {
   const idem_auth *auth = user;
-  return auth->proof_pem ? idem__buf_put(out, auth->proof_pem, strlen(auth->proof_pem))
+  return auth->proof_pem ? idem_buf_put(out, auth->proof_pem, strlen(auth->proof_pem))
                          : IDEM_E_STATE;
 }
 
 void idem_auth_sending(idem_auth *auth, idem_mcp_sending *sending) {
-  idem__buf line;
+  idem_buf line;
   if (auth->closing) return;
-  idem__buf_init(&line, &auth->alloc, 16384);
-  idem_status status = idem__buf_puts(&line, "DPoP: ");
+  idem_buf_init(&line, &auth->alloc, 16384);
+  idem_status status = idem_buf_puts(&line, "DPoP: ");
   if (status == IDEM_OK)
     status = idem__auth_proof(auth->flow, idem_mcp_sending_method(sending),
                               idem_mcp_sending_url(sending), &line);
-  if (status == IDEM_OK) status = idem__buf_put(&line, "", 1);
+  if (status == IDEM_OK) status = idem_buf_put(&line, "", 1);
   if (status == IDEM_OK) status = idem_mcp_sending_add(sending, line.data);
   if (status != IDEM_OK && status != IDEM_E_STATE)
     idem_logf(auth->opts.log, IDEM_LOG_ERROR, "a proof could not be made", "%s: %s", auth->url,
               idem_status_text(status));
-  idem__buf_deinit(&line);
+  idem_buf_deinit(&line);
 }

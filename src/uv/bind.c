@@ -5,6 +5,10 @@
 #include "uv/tls_files.h"
 
 #include <errno.h>
+#include <limits.h>
+#ifdef __linux__
+#include <linux/filter.h>
+#endif
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -85,8 +89,8 @@ static idem_status open_peer(idem_listener *listener, int fd, const char *name, 
 /* Who came first and has never said a word makes room. Those who have are sessions, whatever they
  * wait for. */
 static bool make_room(idem_listener *listener) {
-  for (idem__list *node = listener->peers.next; node != &listener->peers; node = node->next) {
-    idem__driver *driver = IDEM__CONTAINER(node, idem__driver, node);
+  for (idem_list *node = listener->peers.next; node != &listener->peers; node = node->next) {
+    idem__driver *driver = IDEM_CONTAINER(node, idem__driver, node);
     if (idem__peer_of(driver)->used || driver->busy || !idem__driver_live(driver)) continue;
     idem__driver_close(driver);
     return true;
@@ -104,7 +108,7 @@ static void settle_in(idem_listener *listener, idem__peer *peer, const idem__cli
   peer->client = *client;
   idem__conn_set_client(peer->conn, address.bytes);
   peer->first_by_ms = idem__clock_ms() + idem__clients_first_ms(listener->clients);
-  idem__list_append(&listener->peers, &peer->driver.node);
+  idem_list_append(&listener->peers, &peer->driver.node);
   listener->peer_count++;
   if (listener->opts.on_open) listener->opts.on_open(peer->conn, listener->opts.user);
 }
@@ -188,6 +192,30 @@ void idem__listener_accept(idem__accept_point *point) {
     } else if (errno == EAGAIN) {
       return;
     } /* else: the connection was gone before we took it; the next one may not be */
+  }
+}
+
+/* ------------------------------------------------------------------ the last of them */
+
+/* From now on the kernel answers nobody who wants to connect; who is not answered tries again, and finds the port closed. */
+static void answer_no_more(int fd) {
+#ifdef __linux__
+  enum { FLAGS = 13, SYN = 0x02 }; /* of the TCP header */
+  struct sock_filter lines[] = {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS),
+                                BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 1),
+                                BPF_STMT(BPF_RET | BPF_K, 0), BPF_STMT(BPF_RET | BPF_K, UINT_MAX)};
+  struct sock_fprog filter = {.len = sizeof lines / sizeof *lines, .filter = lines};
+  setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+#endif
+}
+
+/* To those whom the kernel has answered the connection stands, and their request may have been sent: with the port it would be
+ * reset. */
+void idem__listener_accept_last(idem_listener *listener) {
+  for (size_t i = 0; i < listener->point_count; i++) {
+    if (listener->scheme != IDEM__SCHEME_UNIX) answer_no_more(listener->points[i].fd);
+    for (int turns = 0; turns <= BACKLOG / ACCEPTS_A_TURN; turns++)
+      idem__listener_accept(&listener->points[i]);
   }
 }
 

@@ -2,6 +2,8 @@
  * may say nothing. HTTP has the same bounds in src/http; see docs/internals/uv.md. */
 #include "uv/clients.h"
 
+#include "mcp_http/mcp_http.h"
+
 #include <netinet/in.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ struct idem__clients {
   const idem_listener *listener;
   idem__shares *shares;
   idem__limiter *limiter; /* NULL: no rate limit */
+  idem__rates *rates;     /* where it is shared with other processes */
   idem__ip_block *proxies;
   size_t proxy_count;
   uint64_t first_ms;
@@ -98,8 +101,11 @@ static idem_status fill(idem__clients *self) {
   if (status != IDEM_OK || !http) return status;
   status = read_proxies(self, http->trusted_proxies);
   if (status != IDEM_OK || !http->rate_count) return status;
-  return idem__limiter_new(alloc, http->rate_count, http->rate_seconds ? http->rate_seconds : 1,
-                           http->rate_clients, idem_random_seed(), &self->limiter);
+  idem__rate rate = {"socket", http->rate_count, http->rate_seconds ? http->rate_seconds : 1};
+  status = idem__limiter_new(alloc, rate.count, rate.seconds, http->rate_clients,
+                             idem_random_seed(), &self->limiter);
+  if (status != IDEM_OK || !opts->server) return status;
+  return idem__rates_share(opts->server, &rate, self->limiter, &self->rates);
 }
 
 idem_status idem__clients_new(const idem_listener *listener, idem__clients **out) {
@@ -114,6 +120,7 @@ void idem__clients_free(idem__clients *self) {
   if (!self) return;
   const idem_alloc *alloc = &self->listener->runtime->alloc;
   idem__shares_free(self->shares);
+  idem__rates_end(self->rates);
   idem__limiter_free(self->limiter);
   idem__free(alloc, self->proxies);
   idem__free(alloc, self);

@@ -15,7 +15,7 @@
 #define CONNECT_MS 30000
 
 typedef struct attempt {
-  idem__list node; /* in the runtime's, until it is finished */
+  idem_list node; /* in the runtime's, until it is finished */
   idem__runtime *runtime;
   idem_serve_opts opts;
   void (*on_trace)(idem_conn *conn, idem_direction direction, const char *message, size_t len,
@@ -69,7 +69,7 @@ static void on_closed(uv_handle_t *handle) {
 
 static void finish(attempt *self) {
   self->finished = true;
-  idem__list_remove(&self->node);
+  idem_list_remove(&self->node);
   uv_close((uv_handle_t *)&self->timer, on_closed);
   if (self->looking_up) uv_cancel((uv_req_t *)&self->lookup);
 }
@@ -110,7 +110,7 @@ static void open_layers(attempt *self, idem__peer *peer) {
   peer->on_ready = self->on_ready;
   peer->ready_user = self->user;
   peer->driver.open_by_ms = self->open_by_ms;
-  idem__list_append(&self->runtime->openings, &peer->driver.node);
+  idem_list_append(&self->runtime->openings, &peer->driver.node);
   peer->open_failure = add_layers(self, peer);
   finish(self);
   if (peer->open_failure != IDEM_OK) idem__driver_close(&peer->driver);
@@ -263,7 +263,7 @@ static idem_status launch(attempt *self) {
   uv_timer_init(self->runtime->loop, &self->timer);
   self->timer.data = self;
   self->open_handles = 1;
-  idem__list_append(&self->runtime->attempts, &self->node);
+  idem_list_append(&self->runtime->attempts, &self->node);
   if (self->url.scheme == IDEM__SCHEME_UNIX) {
     self->list[0] = idem__address_of_path(self->url.path);
     self->count = 1;
@@ -278,8 +278,8 @@ static idem_status launch(attempt *self) {
 /* ------------------------------------------------------------------- nobody wants it any more */
 
 static bool cancel_opening(idem__runtime *runtime, idem_ready_fn on_ready, const void *user) {
-  for (idem__list *node = runtime->openings.next; node != &runtime->openings; node = node->next) {
-    idem__peer *peer = idem__peer_of(IDEM__CONTAINER(node, idem__driver, node));
+  for (idem_list *node = runtime->openings.next; node != &runtime->openings; node = node->next) {
+    idem__peer *peer = idem__peer_of(IDEM_CONTAINER(node, idem__driver, node));
     if (peer->on_ready != on_ready || peer->ready_user != user) continue;
     peer->open_failure = IDEM_E_CANCELLED;
     idem__driver_close(&peer->driver);
@@ -290,8 +290,8 @@ static bool cancel_opening(idem__runtime *runtime, idem_ready_fn on_ready, const
 
 void idem__connect_cancel(idem__runtime *runtime, idem_ready_fn on_ready, const void *user) {
   if (cancel_opening(runtime, on_ready, user)) return;
-  for (idem__list *node = runtime->attempts.next; node != &runtime->attempts; node = node->next) {
-    attempt *self = IDEM__CONTAINER(node, attempt, node);
+  for (idem_list *node = runtime->attempts.next; node != &runtime->attempts; node = node->next) {
+    attempt *self = IDEM_CONTAINER(node, attempt, node);
     if (self->on_ready != on_ready || self->user != user) continue;
     give_up(self, IDEM_E_CANCELLED);
     return;

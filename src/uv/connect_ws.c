@@ -48,7 +48,7 @@ idem_status idem__peer_websocket(idem__peer *peer, const idem__url *url, const c
   int len = snprintf(path, sizeof path, "%s%s", *target == '/' ? "" : "/", target);
   if (len < 0 || (size_t)len >= sizeof path) return IDEM_E_INVAL;
   size_t queued = idem_conn_policy(peer->conn)->limits.queued_output_bytes;
-  idem__buf_init(&peer->out, alloc, queued * 2 + FRAMES_BYTES);
+  idem_buf_init(&peer->out, alloc, queued * 2 + FRAMES_BYTES);
   idem__ws_client *client;
   idem_status status = idem__ws_client_new(&(idem__ws_client_opts){.host = host,
                                                                    .target = path,

@@ -10,9 +10,9 @@ static size_t get(const _Atomic size_t *value) {
 /* --------------------------------------------------------------------- queues */
 
 static void show(idem__web_queue *queue, size_t count) {
-  const idem__list *first = queue->peers.next;
+  const idem_list *first = queue->peers.next;
   uint64_t since_ns =
-      first == &queue->peers ? 0 : IDEM__CONTAINER(first, idem__web_peer, place)->since_ns;
+      first == &queue->peers ? 0 : IDEM_CONTAINER(first, idem__web_peer, place)->since_ns;
   atomic_store_explicit(&queue->count, count, memory_order_relaxed);
   atomic_store_explicit(&queue->since_ns, since_ns, memory_order_relaxed);
 }
@@ -26,22 +26,22 @@ static size_t over(const idem__web *web) {
 void idem__crowd_place(idem__web_peer *peer, idem__web_queue *queue) {
   idem__web_queue *old = peer->queue;
   if (old == queue) return;
-  idem__list_remove(&peer->place);
+  idem_list_remove(&peer->place);
   if (old) show(old, get(&old->count) - 1);
   peer->queue = queue;
   if (!queue) return;
   peer->since_ns = peer->web->now_ns;
-  idem__list_append(&queue->peers, &peer->place);
+  idem_list_append(&queue->peers, &peer->place);
   show(queue, get(&queue->count) + 1);
   if (over(peer->web) > 0) uv_async_send(&peer->web->news);
 }
 
 static bool close_longest(idem__web *web) {
-  const idem__list *from =
-      idem__list_empty(&web->silent.peers) ? &web->waiting.peers : &web->silent.peers;
-  if (idem__list_empty(from)) return false;
+  const idem_list *from =
+      idem_list_empty(&web->silent.peers) ? &web->waiting.peers : &web->silent.peers;
+  if (idem_list_empty(from)) return false;
   idem__metrics_add(web->metrics, IDEM__M_REFUSED_CONNECTIONS, 1);
-  idem__driver_close(&IDEM__CONTAINER(from->next, idem__web_peer, place)->driver);
+  idem__driver_close(&IDEM_CONTAINER(from->next, idem__web_peer, place)->driver);
   return true;
 }
 
@@ -49,13 +49,13 @@ static bool close_longest(idem__web *web) {
 
 void idem__crowd_join(idem__web *web) {
   idem__lock_take(&web->first->loops_lock);
-  idem__list_append(&web->first->loops, &web->loop);
+  idem_list_append(&web->first->loops, &web->loop);
   idem__lock_give(&web->first->loops_lock);
 }
 
 void idem__crowd_leave(idem__web *web) {
   idem__lock_take(&web->first->loops_lock);
-  idem__list_remove(&web->loop);
+  idem_list_remove(&web->loop);
   idem__lock_give(&web->first->loops_lock);
 }
 
@@ -63,8 +63,8 @@ void idem__crowd_leave(idem__web *web) {
 static idem__web *find_longest(const idem__web *first, bool silent) {
   uint64_t longest = UINT64_MAX;
   idem__web *found = NULL;
-  for (idem__list *at = first->loops.next; at != &first->loops; at = at->next) {
-    idem__web *web = IDEM__CONTAINER(at, idem__web, loop);
+  for (idem_list *at = first->loops.next; at != &first->loops; at = at->next) {
+    idem__web *web = IDEM_CONTAINER(at, idem__web, loop);
     const idem__web_queue *queue = silent ? &web->silent : &web->waiting;
     uint64_t since_ns = atomic_load_explicit(&queue->since_ns, memory_order_relaxed);
     if (get(&queue->count) == 0 || since_ns >= longest) continue;
@@ -107,8 +107,8 @@ bool idem__crowd_make_room(idem__web *web) {
   const idem__web *first = web->first;
   size_t may_go = 0;
   idem__lock_take(&web->first->loops_lock);
-  for (idem__list *at = first->loops.next; at != &first->loops; at = at->next) {
-    const idem__web *one = IDEM__CONTAINER(at, idem__web, loop);
+  for (idem_list *at = first->loops.next; at != &first->loops; at = at->next) {
+    const idem__web *one = IDEM_CONTAINER(at, idem__web, loop);
     may_go += get(&one->silent.count) + get(&one->waiting.count);
   }
   idem__lock_give(&web->first->loops_lock);

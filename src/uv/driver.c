@@ -12,8 +12,8 @@
 void idem__driver_init(idem__driver *driver, idem__runtime *runtime) {
   driver->runtime = runtime;
   runtime->references++;
-  idem__list_init(&driver->node);
-  idem__list_init(&driver->dirty);
+  idem_list_init(&driver->node);
+  idem_list_init(&driver->dirty);
 }
 
 static void wake(idem__driver *driver) {
@@ -30,7 +30,7 @@ static bool set_deadline(idem__driver *driver, uint64_t at_ms) {
 /* ------------------------------------------------------------------- the end */
 
 static void forget(idem__driver *driver) {
-  idem__list_remove(&driver->dirty);
+  idem_list_remove(&driver->dirty);
   idem__heap_remove(&driver->runtime->deadlines, &driver->deadline);
 }
 
@@ -69,7 +69,7 @@ void idem__driver_close(idem__driver *driver) {
 
 void idem__driver_gone(idem__driver *driver) {
   idem__runtime *runtime = driver->runtime;
-  idem__list_remove(&driver->node);
+  idem_list_remove(&driver->node);
   driver->machine->gone(driver);
   idem__runtime_release(runtime);
 }
@@ -285,9 +285,9 @@ void idem__driver_stop(idem__driver *driver, bool now) {
   idem__driver_mark(driver);
 }
 
-void idem__drivers_stop(idem__list *list, int step) {
-  for (idem__list *node = list->next; node != list; node = node->next) {
-    idem__driver *driver = IDEM__CONTAINER(node, idem__driver, node);
+void idem__drivers_stop(idem_list *list, int step) {
+  for (idem_list *node = list->next; node != list; node = node->next) {
+    idem__driver *driver = IDEM_CONTAINER(node, idem__driver, node);
     if (step < 2)
       idem__driver_stop(driver, step == 1);
     else

@@ -80,8 +80,8 @@ struct idem__driver {
   const idem__wire *wire;
   void *io; /* the wire's own */
   idem__runtime *runtime;
-  idem__list node;      /* in its owner's list, until it is gone */
-  idem__list dirty;     /* in the runtime's */
+  idem_list node;       /* in its owner's list, until it is gone */
+  idem_list dirty;      /* in the runtime's */
   idem__timer deadline; /* in the runtime's */
   idem__wants wants;
   uint64_t open_by_ms; /* handshakes must have succeeded by then; 0: there are none, or they have */
@@ -115,7 +115,7 @@ void idem__driver_settle(idem__driver *driver);
 void idem__driver_expire(idem__driver *driver);
 void idem__driver_stop(idem__driver *driver, bool now);
 /* The steps of stopping all of a list: finish, answer with an error, cut off. */
-void idem__drivers_stop(idem__list *list, int step);
+void idem__drivers_stop(idem_list *list, int step);
 void idem__driver_close(idem__driver *driver);
 /* False: no memory. */
 bool idem__driver_depart_in(idem__driver *driver, uint64_t ms);

@@ -34,8 +34,8 @@ struct idem_fetch {
   unsigned busy; /* a callback of the user's is on the stack */
   int http_status;
   size_t dropped;
-  idem__buf head; /* name NUL value NUL ... */
-  idem__buf body;
+  idem_buf head; /* name NUL value NUL ... */
+  idem_buf body;
   idem_status failure; /* why a callback of ours stopped the transfer */
   char why[320];
 };
@@ -55,8 +55,8 @@ static void free_fetch(idem_fetch *fetch) {
   idem__free(&alloc, fetch->headers);
   idem__free(&alloc, fetch->url);
   idem__free(&alloc, fetch->first_url);
-  idem__buf_deinit(&fetch->head);
-  idem__buf_deinit(&fetch->body);
+  idem_buf_deinit(&fetch->head);
+  idem_buf_deinit(&fetch->body);
   idem__free(&alloc, fetch);
   if (runtime) idem__runtime_release(runtime);
 }
@@ -119,7 +119,7 @@ static bool still_there(idem_fetch *fetch) {
 /* --------------------------------------------------------------------- silence */
 
 static void on_silence(idem__timer *overdue) {
-  idem_fetch *fetch = IDEM__CONTAINER(overdue, idem_fetch, idle);
+  idem_fetch *fetch = IDEM_CONTAINER(overdue, idem_fetch, idle);
   fetch->fetcher->module->cancel(fetch->transfer);
   stop(fetch, IDEM_E_TIMEOUT, "nothing came for %llu ms", (unsigned long long)fetch->opts.idle_ms);
   finish(fetch, IDEM_E_TIMEOUT);
@@ -160,10 +160,10 @@ static bool on_header(void *user, const char *name, size_t name_len, const char 
                       size_t value_len) {
   idem_fetch *fetch = user;
   if (memchr(name, 0, name_len) || memchr(value, 0, value_len)) return true;
-  idem_status status = idem__buf_put(&fetch->head, name, name_len);
-  if (status == IDEM_OK) status = idem__buf_puts(&fetch->head, "\0");
-  if (status == IDEM_OK) status = idem__buf_put(&fetch->head, value, value_len);
-  if (status == IDEM_OK) status = idem__buf_puts(&fetch->head, "\0");
+  idem_status status = idem_buf_put(&fetch->head, name, name_len);
+  if (status == IDEM_OK) status = idem_buf_puts(&fetch->head, "\0");
+  if (status == IDEM_OK) status = idem_buf_put(&fetch->head, value, value_len);
+  if (status == IDEM_OK) status = idem_buf_puts(&fetch->head, "\0");
   return status == IDEM_OK || stop(fetch, status, "the headers of the answer are too large");
 }
 
@@ -217,8 +217,8 @@ static bool on_body(void *user, const char *data, size_t len) {
   }
   idem_status status = fetch->body.len + len > fetch->opts.max_bytes
                            ? IDEM_E_LIMIT
-                           : idem__buf_reserve(&fetch->body, len + 1);
-  if (status == IDEM_OK) return idem__buf_put(&fetch->body, data, len) == IDEM_OK;
+                           : idem_buf_reserve(&fetch->body, len + 1);
+  if (status == IDEM_OK) return idem_buf_put(&fetch->body, data, len) == IDEM_OK;
   return stop(fetch, status, "the answer is larger than %zu bytes", fetch->opts.max_bytes);
 }
 
@@ -427,9 +427,9 @@ static void set_defaults(idem_fetch *fetch) {
   if (!opts->total_ms) opts->total_ms = 60000;
   fetch->redirects_left = opts->max_redirects ? opts->max_redirects : 5;
   fetch->end_ms = opts->total_ms == UINT64_MAX ? UINT64_MAX : idem__clock_ms() + opts->total_ms;
-  idem__buf_init(&fetch->head, &fetch->alloc, HEAD_BYTES);
+  idem_buf_init(&fetch->head, &fetch->alloc, HEAD_BYTES);
   if (opts->max_bytes == SIZE_MAX) opts->max_bytes--; /* a NUL is added */
-  idem__buf_init(&fetch->body, &fetch->alloc, opts->max_bytes + 1);
+  idem_buf_init(&fetch->body, &fetch->alloc, opts->max_bytes + 1);
 }
 
 /* A POST without a body has one of length 0, which a server wants to be told. */

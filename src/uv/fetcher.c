@@ -147,18 +147,9 @@ void idem__fetcher_count(idem__fetcher *fetcher, bool more) {
 
 /* -------------------------------------------------------------------- opening */
 
-static const idem__curl_module *load(char *why, size_t size) {
-  const idem__curl_module *module = idem__module_load("curl", IDEM__CURL_SYMBOL, why, size);
-  if (module && module->version != IDEM__CURL_VERSION) {
-    snprintf(why, size, "idem-curl.so is not a module of this version");
-    return NULL;
-  }
-  return module;
-}
-
 idem_status idem__fetcher_get(idem__runtime *runtime, char *why, size_t size, idem__fetcher **out) {
   if ((*out = runtime->fetcher)) return IDEM_OK;
-  const idem__curl_module *module = load(why, size);
+  const idem__curl_module *module = idem__module_load("curl", IDEM__CURL_SYMBOL, why, size);
   if (!module) return IDEM_E_SYS;
   idem__fetcher *fetcher = idem__calloc(&runtime->alloc, sizeof *fetcher);
   if (!fetcher) return IDEM_E_NOMEM;

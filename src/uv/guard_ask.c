@@ -21,6 +21,7 @@ static void take_answer(idem__asking *asking, const idem_fetch_answer *answer) {
   uint64_t now_s = idem__guard_now_s();
   idem_status status = idem__introspected(&guard->rules, &guard->alloc, answer->body,
                                           answer->body_len, now_s, &grant, &why);
+  if (status == IDEM_OK) status = idem__grant_keep_token(grant, asking->text, asking->len, now_s);
   if (status == IDEM_OK) {
     idem__remembered_add(&guard->remembered, asking->digest, grant, NULL,
                          now_s + guard->introspection_s);
@@ -48,10 +49,10 @@ static void on_answer(const idem_fetch_answer *answer, void *user) {
   end_one(guard);
 }
 
-static void wipe(idem__buf *secret) {
+static void wipe(idem_buf *secret) {
   volatile char *at = secret->data;
   for (size_t i = 0; i < secret->cap; i++) at[i] = 0;
-  idem__buf_deinit(secret);
+  idem_buf_deinit(secret);
 }
 
 static idem_status start(idem__asking *asking, const char *form, size_t len) {
@@ -75,8 +76,8 @@ static idem_status start(idem__asking *asking, const char *form, size_t len) {
 }
 
 static void begin(idem__asking *asking) {
-  idem__buf form;
-  idem__buf_init(&form, &asking->guard->alloc, 3 * IDEM__TOKEN_BYTES + 256);
+  idem_buf form;
+  idem_buf_init(&form, &asking->guard->alloc, 3 * IDEM__TOKEN_BYTES + 256);
   idem_status status = idem__auth_form_add(&form, "token", asking->text);
   if (status == IDEM_OK) status = idem__auth_form_add(&form, "token_type_hint", "access_token");
   if (status == IDEM_OK) status = start(asking, form.data, form.len);
@@ -95,8 +96,8 @@ void idem__asking_introspect(idem__asking *asking) {
 }
 
 void idem__guard_next_turn(idem__guard *guard) {
-  for (idem__list *at = guard->askings.next; at != &guard->askings; at = at->next) {
-    idem__asking *asking = IDEM__CONTAINER(at, idem__asking, link);
+  for (idem_list *at = guard->askings.next; at != &guard->askings; at = at->next) {
+    idem__asking *asking = IDEM_CONTAINER(at, idem__asking, link);
     if (guard->servers_asked >= ASKED_MAX) return;
     if (asking->step == IDEM__ASKING_TURN) begin(asking);
   }

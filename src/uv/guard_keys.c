@@ -1,6 +1,6 @@
 /* guard_keys.c - the keys of issuers: read from a file, or fetched, where the operator or the issuer's metadata say. One fetch for
- * all who wait, never two within ten seconds unless the last one failed; an answer that is no key set changes nothing.
- * See docs/internals/auth.md. */
+ * all who wait, on whichever loop (guard_shared.c), never two within ten seconds unless the last one failed; an answer that is no key
+ * set changes nothing. See docs/internals/auth.md. */
 #include "auth/auth.h"
 #include "uv/guard.h"
 
@@ -11,7 +11,6 @@
 
 #define ANSWER_MS 10000u
 #define METADATA_BYTES 1048576u
-#define RETRY_MS 1000u /* after a failure; doubled with each, up to the usual pause */
 
 uint64_t idem__guard_pause_ms = 10000;
 
@@ -21,16 +20,16 @@ uint64_t idem__guard_pause_ms = 10000;
 static void settle(idem__key_source *source) {
   idem__guard *guard = source->guard;
   source->over = false;
-  for (idem__list *at = guard->askings.next, *next; at != &guard->askings; at = next) {
-    idem__asking *asking = IDEM__CONTAINER(at, idem__asking, link);
+  for (idem_list *at = guard->askings.next, *next; at != &guard->askings; at = next) {
+    idem__asking *asking = IDEM_CONTAINER(at, idem__asking, link);
     next = at->next;
     if (asking->step != IDEM__ASKING_KEYS || &guard->sources[asking->issuer] != source) continue;
     idem__key *key = idem__key_set_find(&source->keys, &asking->token);
     if (key)
       idem__asking_verify(asking, key);
-    else if (asking->since_ms <= source->began_ms && source->failures)
+    else if (asking->since_ms <= source->settled_ms && source->failures)
       idem__asking_refuse(asking, 503, "the keys of the token's issuer cannot be had now");
-    else if (asking->since_ms <= source->began_ms)
+    else if (asking->since_ms <= source->settled_ms)
       idem__asking_refuse(asking, 401,
                           "the token is signed with a key that its issuer does not publish");
   }
@@ -38,8 +37,8 @@ static void settle(idem__key_source *source) {
 
 static bool is_waited_for(const idem__key_source *source) {
   const idem__guard *guard = source->guard;
-  for (const idem__list *at = guard->askings.next; at != &guard->askings; at = at->next) {
-    const idem__asking *asking = IDEM__CONTAINER(at, idem__asking, link);
+  for (const idem_list *at = guard->askings.next; at != &guard->askings; at = at->next) {
+    const idem__asking *asking = IDEM_CONTAINER(at, idem__asking, link);
     if (asking->step == IDEM__ASKING_KEYS && &guard->sources[asking->issuer] == source) return true;
   }
   return false;
@@ -52,13 +51,16 @@ static void tell(const idem__key_source *source, const char *why, const char *mo
 }
 
 static void end_fetch(idem__key_source *source, bool good) {
-  source->failures = good ? 0 : source->failures + 1;
   if (!good) { /* where they are may have changed */
     idem__free(&source->guard->alloc, source->found_url);
     source->found_url = NULL;
   }
+  idem__shared_keys_end(source, good);
   settle(source);
-  idem__guard_arm(source->guard);
+  if (idem_list_empty(&source->guard->stays))
+    idem__guard_arm(source->guard);
+  else
+    idem__guard_hurry(source->guard); /* what lasts by a key that is gone ends */
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -176,33 +178,30 @@ static idem_status fetch_metadata(idem__key_source *source) {
 
 /* ------------------------------------------------------------------ times */
 
-static uint64_t next_ms(const idem__key_source *source) {
-  unsigned failures = source->failures < 5 ? source->failures : 5;
-  uint64_t pause = failures ? (uint64_t)RETRY_MS << (failures - 1) : idem__guard_pause_ms;
-  if (!source->asked) return 0;
-  return source->began_ms + (pause < idem__guard_pause_ms ? pause : idem__guard_pause_ms);
-}
-
 static void begin(idem__key_source *source) {
-  source->asked = true;
-  source->began_ms = idem__clock_ms();
   source->place = 0;
   if (source->jwks_file) {
-    source->failures = read_file(source) ? 0 : source->failures + 1;
-    source->over = true;
+    idem__shared_keys_end(source, read_file(source));
   } else {
     bool known = source->jwks_url || source->found_url;
     if ((known ? fetch_keys(source) : fetch_metadata(source)) == IDEM_OK) return;
     tell(source, "they could not be asked for", "");
-    source->failures++;
-    source->over = true;
+    idem__shared_keys_end(source, false);
   }
+  source->over = true;
   idem__guard_hurry(source->guard);
 }
 
-void idem__source_look(idem__key_source *source) {
-  if (!source->fetch && !source->guard->closing && next_ms(source) <= idem__clock_ms())
+static void look(idem__key_source *source, uint64_t age_ms) {
+  if (!source->fetch && !source->guard->closing &&
+      idem__shared_keys_begin(source, idem__clock_ms(), age_ms))
     begin(source);
+}
+
+void idem__source_look(idem__key_source *source) { look(source, idem__guard_pause_ms); }
+
+void idem__source_refresh(idem__key_source *source) {
+  look(source, (IDEM__GUARD_KEYS_S - 1) * (uint64_t)1000);
 }
 
 void idem__source_want(idem__key_source *source) {
@@ -220,17 +219,19 @@ void idem__guard_arm(idem__guard *guard) {
     const idem__key_source *source = &guard->sources[i];
     if (source->over) first = 0;
     if (source->fetch || !is_waited_for(source)) continue;
-    uint64_t at = next_ms(source);
+    uint64_t at = idem__shared_keys_next_ms(source);
     if (at < first) first = at;
   }
+  uint64_t due = idem__stays_due(guard);
+  if (due != UINT64_MAX && now + due < first) first = now + due;
   if (guard->closing || first == UINT64_MAX) return;
   uv_update_time(guard->runtime->loop);
   uv_timer_start(&guard->timer, idem__guard_on_timer, first > now ? first - now : 0, 0);
 }
 
 static void refuse_failed(idem__guard *guard) {
-  for (idem__list *at = guard->askings.next, *next; at != &guard->askings; at = next) {
-    idem__asking *asking = IDEM__CONTAINER(at, idem__asking, link);
+  for (idem_list *at = guard->askings.next, *next; at != &guard->askings; at = next) {
+    idem__asking *asking = IDEM_CONTAINER(at, idem__asking, link);
     next = at->next;
     if (asking->step == IDEM__ASKING_FAILED)
       idem__asking_refuse(asking, 503, "the token cannot be looked at now");
@@ -240,6 +241,7 @@ static void refuse_failed(idem__guard *guard) {
 void idem__guard_on_timer(uv_timer_t *timer) {
   idem__guard *guard = timer->data;
   refuse_failed(guard);
+  idem__stays_look(guard);
   for (size_t i = 0; i < guard->issuer_count; i++) {
     idem__key_source *source = &guard->sources[i];
     if (source->over) settle(source);
@@ -248,10 +250,20 @@ void idem__guard_on_timer(uv_timer_t *timer) {
   idem__guard_arm(guard);
 }
 
+/* Another loop has fetched, or let go of it. */
+void idem__guard_on_news(uv_async_t *news) {
+  idem__guard *guard = news->data;
+  if (guard->closing) return;
+  for (size_t i = 0; i < guard->issuer_count; i++)
+    if (idem__shared_keys_news(&guard->sources[i])) guard->sources[i].over = true;
+  idem__guard_on_timer(&guard->timer);
+}
+
 void idem__source_close(idem__key_source *source) {
   const idem_alloc *alloc = &source->guard->alloc;
   idem_fetch_cancel(source->fetch);
   source->fetch = NULL;
+  idem__shared_keys_leave(source);
   idem__key_set_deinit(&source->keys);
   idem__free(alloc, source->found_url);
   source->found_url = NULL;

@@ -60,30 +60,30 @@ static idem_status take_issuers(idem__guard *guard, const idem_http_auth *opts) 
 
 /* ---------------------------------------------------------- introspection */
 
-static idem_status encode(const idem__guard *guard, idem__buf *out, const char *text) {
-  idem__buf pair;
-  idem__buf_init(&pair, &guard->alloc, 8192);
+static idem_status encode(const idem__guard *guard, idem_buf *out, const char *text) {
+  idem_buf pair;
+  idem_buf_init(&pair, &guard->alloc, 8192);
   idem_status status = idem__auth_form_add(&pair, "", text); /* "=TEXT" */
-  if (status == IDEM_OK) status = idem__buf_put(out, pair.data + 1, pair.len - 1);
+  if (status == IDEM_OK) status = idem_buf_put(out, pair.data + 1, pair.len - 1);
   if (pair.data) memset(pair.data, 0, pair.cap);
-  idem__buf_deinit(&pair);
+  idem_buf_deinit(&pair);
   return status;
 }
 
 /* RFC 6749, 2.3.1: both are encoded as in a form, then joined. */
 static idem_status take_credentials(idem__guard *guard, const idem_http_auth *opts) {
   static const char head[] = "Authorization: Basic ";
-  idem__buf both, line;
+  idem_buf both, line;
   if (!opts->introspection_id) return IDEM_OK;
-  idem__buf_init(&both, &guard->alloc, 16384);
-  idem__buf_init(&line, &guard->alloc, 32768);
+  idem_buf_init(&both, &guard->alloc, 16384);
+  idem_buf_init(&line, &guard->alloc, 32768);
   idem_status status = encode(guard, &both, opts->introspection_id);
-  if (status == IDEM_OK) status = idem__buf_puts(&both, ":");
+  if (status == IDEM_OK) status = idem_buf_puts(&both, ":");
   if (status == IDEM_OK && opts->introspection_secret)
     status = encode(guard, &both, opts->introspection_secret);
-  if (status == IDEM_OK) status = idem__buf_put(&line, head, sizeof head - 1);
+  if (status == IDEM_OK) status = idem_buf_put(&line, head, sizeof head - 1);
   if (status == IDEM_OK)
-    status = idem__base64_encode(&line, both.data, both.len, IDEM__BASE64_STANDARD);
+    status = idem_base64_encode(&line, both.data, both.len, IDEM_BASE64_STANDARD);
   if (status == IDEM_OK && guard->log) {
     idem_log_add_secret(guard->log, line.data + sizeof head - 1, line.len - (sizeof head - 1));
     if (opts->introspection_secret)
@@ -96,8 +96,8 @@ static idem_status take_credentials(idem__guard *guard, const idem_http_auth *op
   }
   if (both.data) memset(both.data, 0, both.cap);
   if (line.data) memset(line.data, 0, line.cap);
-  idem__buf_deinit(&both);
-  idem__buf_deinit(&line);
+  idem_buf_deinit(&both);
+  idem_buf_deinit(&line);
   return status;
 }
 
@@ -113,27 +113,39 @@ static idem_status take_introspection(idem__guard *guard, const idem_http_auth *
 
 /* ------------------------------------------------------------- what it says */
 
-static idem_status write_challenge(const idem__guard *guard, const char *scope, char **out) {
-  idem__buf text;
-  idem__buf_init(&text, &guard->alloc, 2 * IDEM__SCOPE_BYTES);
-  idem_status status = idem__protected_challenge(&guard->protected_, &text,
-                                                 &(idem__bearer_challenge){.scope = scope});
+static idem_status write_challenge(const idem__guard *guard,
+                                   const idem__bearer_challenge *challenge, char **out) {
+  idem_buf text;
+  idem_buf_init(&text, &guard->alloc, 2 * IDEM__SCOPE_BYTES);
+  idem_status status = idem__protected_challenge(&guard->protected_, &text, challenge);
   if (status == IDEM_OK && !copy(guard, text.data, out)) status = IDEM_E_NOMEM;
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   return status;
 }
 
 const char *idem__guard_challenge(const idem__guard *guard) { return guard->challenge; }
 const char *idem__guard_stem(const idem__guard *guard) { return guard->stem; }
+const char *idem__guard_bound_stem(const idem__guard *guard) { return guard->bound_stem; }
 
-static idem_status describe(idem__guard *guard) {
-  idem__buf text;
+static idem_status write_challenges(idem__guard *guard) {
+  idem__bearer_challenge plain = {.scope = guard->required_scope}, stem = {.alone = true},
+                         bound = {.alone = true, .proof = true};
+  idem_status status = write_challenge(guard, &stem, &guard->stem);
+  if (status == IDEM_OK) status = write_challenge(guard, &bound, &guard->bound_stem);
+  return status == IDEM_OK ? write_challenge(guard, &plain, &guard->challenge) : status;
+}
+
+static idem_status describe(idem__guard *guard, const idem_http_auth *opts) {
+  idem_buf text;
   guard->protected_ = (idem__protected){.resource = guard->resource,
                                         .issuers = (const char *const *)guard->issuers,
                                         .issuer_count = guard->issuer_count,
                                         .scopes = guard->scopes,
-                                        .name = guard->name};
-  idem__buf_init(&text, &guard->alloc, DOCUMENT_BYTES);
+                                        .name = guard->name,
+                                        .offers_proofs = opts->proofs != IDEM_HTTP_PROOFS_TAKEN,
+                                        .wants_proofs = opts->proofs == IDEM_HTTP_PROOFS_REQUIRED,
+                                        .proof_algorithms = opts->proof_algorithms};
+  idem_buf_init(&text, &guard->alloc, DOCUMENT_BYTES);
   idem_status status = idem__protected_document(&guard->protected_, &text);
   if (status == IDEM_OK) {
     guard->document = idem__strndup(&guard->alloc, text.data, text.len);
@@ -141,12 +153,10 @@ static idem_status describe(idem__guard *guard) {
     guard->file =
         (idem_http_file){.type = "application/json", .body = guard->document, .len = text.len};
   }
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
   if (status == IDEM_OK)
     status = idem__protected_paths(&guard->protected_, &guard->alloc, guard->paths);
-  if (status == IDEM_OK) status = write_challenge(guard, NULL, &guard->stem);
-  if (status == IDEM_OK) status = write_challenge(guard, guard->required_scope, &guard->challenge);
-  return status;
+  return status == IDEM_OK ? write_challenges(guard) : status;
 }
 
 idem_status idem__guard_add_routes(idem__guard *guard, idem_http_server *server) {
@@ -179,6 +189,27 @@ static idem_status take_resource(idem__guard *guard, const idem_http_auth *opts,
                                                                                    : IDEM_E_NOMEM;
 }
 
+/* What a proof must be for, and who has seen one. */
+static idem_status take_proofs(idem__guard *guard, const idem_http_auth *opts, const char *url) {
+  idem__url own;
+  uint64_t skew_s = guard->rules.skew_s;
+  if (opts->proofs < IDEM_HTTP_PROOFS_TAKEN || opts->proofs > IDEM_HTTP_PROOFS_REQUIRED)
+    return tell(guard, "there is no such choice", "proofs");
+  if (idem__url_parse(url, &own) != IDEM_OK) own.path[0] = '\0'; /* unreachable: it is served */
+  idem_status status =
+      idem__targets_init(&guard->targets, &guard->alloc, guard->resource, own.path);
+  if (status == IDEM_E_INVAL) return tell(guard, "it is too long", "resource");
+  if (status == IDEM_OK)
+    status = idem__proofs_get(&guard->alloc, guard->targets.resource,
+                              IDEM__PROOF_AGE_S + 2 * skew_s + 1, &guard->proofs);
+  if (status != IDEM_OK) return status;
+  guard->proof_rules = (idem__proof_rules){
+      .algorithms = opts->proof_algorithms,
+      .skew_s = skew_s,
+      .nonce_key = opts->proof_nonces ? idem__proofs_nonce_key(guard->proofs) : NULL};
+  return IDEM_OK;
+}
+
 static idem_status take_scopes(idem__guard *guard, const idem_http_auth *opts) {
   const char *required = opts->required_scope ? opts->required_scope : "";
   const char *known = opts->scopes ? opts->scopes : required;
@@ -208,7 +239,8 @@ idem_status idem__guard_take(idem__guard *guard, const idem_http_auth *opts, con
                                      .skew_s = opts->skew_s ? opts->skew_s : SKEW_S,
                                      .principal_claim = guard->principal_claim,
                                      .access_tokens_alone = opts->access_tokens_alone};
-  return describe(guard);
+  status = take_proofs(guard, opts, url);
+  return status == IDEM_OK ? describe(guard, opts) : status;
 }
 
 void idem__guard_free_options(idem__guard *guard) {
@@ -217,8 +249,9 @@ void idem__guard_free_options(idem__guard *guard) {
                    guard->required_scope, guard->scopes,   guard->name,
                    guard->ca_file,        guard->proxy,    guard->document,
                    guard->paths[0],       guard->paths[1], guard->introspection_url,
-                   guard->challenge,      guard->stem};
+                   guard->challenge,      guard->stem,     guard->bound_stem};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) idem__free(alloc, texts[i]);
+  idem__targets_deinit(&guard->targets, alloc);
   if (guard->introspection_authorization)
     memset(guard->introspection_authorization, 0, strlen(guard->introspection_authorization));
   idem__free(alloc, guard->introspection_authorization);

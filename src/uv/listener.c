@@ -11,6 +11,7 @@
 #define DEFAULT_MAX_CONNECTIONS 1000
 #define LAST_FLUSH_MS 200
 #define LEAST_SHARE 8
+#define LOOK_MS 20
 
 static bool is_web(idem__scheme scheme) {
   return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
@@ -66,20 +67,36 @@ static void stop_accepting(idem_listener *listener) {
   idem__listener_unlink(listener);
 }
 
+static void on_look(uv_timer_t *timer);
+
+/* Calls whose connection is gone, and which go on since their clients may come back, have the grace, too. */
+static bool works_on(const idem_listener *listener) {
+  if (!listener->web || listener->grace_step > 0) return false;
+  const idem_server *server = listener->opts.server;
+  return idem__web_works_on(listener->web) ||
+         (server && idem__runtime_works(listener->runtime, server));
+}
+
 static void close_when_idle(idem_listener *listener) {
-  if (!listener->stopping || listener->closing || !idem__list_empty(&listener->peers)) return;
+  if (!listener->stopping || listener->closing || !idem_list_empty(&listener->peers)) return;
   if (listener->web && !idem__web_idle(listener->web)) return;
+  if (works_on(listener)) {
+    uv_timer_start(&listener->retry, on_look, LOOK_MS, 0); /* nobody accepts any more */
+    return;
+  }
   listener->closing = true;
   if (listener->web) idem__web_close(listener->web, on_handle_closed);
   uv_close((uv_handle_t *)&listener->retry, on_handle_closed);
   uv_close((uv_handle_t *)&listener->grace, on_handle_closed);
 }
 
+static void on_look(uv_timer_t *timer) { close_when_idle(timer->data); }
+
 void idem__listener_look(idem_listener *listener) { close_when_idle(listener); }
 
 void idem__listener_peer_gone(idem_listener *listener) {
   listener->peer_count--;
-  if (idem__list_empty(&listener->peers)) uv_timer_stop(&listener->grace);
+  if (idem_list_empty(&listener->peers)) uv_timer_stop(&listener->grace);
   close_when_idle(listener);
 }
 
@@ -105,6 +122,7 @@ void idem__listener_begin_grace(idem_listener *listener) {
 
 void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), void *user) {
   if (listener->stopping) return;
+  if (listener->web) idem__listener_accept_last(listener);
   listener->stopping = true;
   listener->stopped = stopped;
   listener->stopped_user = user;
@@ -112,7 +130,7 @@ void idem_listener_stop(idem_listener *listener, void (*stopped)(void *user), vo
   if (listener->opts.server) {
     idem__runtime_end_subscriptions(listener->runtime, listener->opts.server);
   }
-  if (!idem__list_empty(&listener->peers) || listener->web) idem__listener_begin_grace(listener);
+  if (!idem_list_empty(&listener->peers) || listener->web) idem__listener_begin_grace(listener);
   idem__drivers_stop(&listener->peers, 0);
   if (listener->web) idem__web_stop(listener->web, 0);
   close_when_idle(listener);
@@ -171,7 +189,7 @@ static idem_status new_listener(idem__runtime *runtime, const char *text, const 
   }
   listener->runtime = runtime;
   listener->scheme = url->scheme;
-  idem__list_init(&listener->peers);
+  idem_list_init(&listener->peers);
   settle_options(listener, url, opts);
   uv_timer_init(runtime->loop, &listener->retry);
   uv_timer_init(runtime->loop, &listener->grace);
@@ -220,10 +238,10 @@ static idem_status open_listener(idem_listener *listener, const idem__url *url) 
 void idem__listener_tell(const idem_listener *listener, idem_log_level level, const char *what,
                          const char *detail) {
   char line[512];
-  idem__buf text;
-  idem__buf_fixed(&text, line, sizeof line - 1);
-  if (idem__buf_put(&text, what, strlen(what)) != IDEM_OK ||
-      idem__text_escape(&text, listener->url, strlen(listener->url), 400) != IDEM_OK) {
+  idem_buf text;
+  idem_buf_fixed(&text, line, sizeof line - 1);
+  if (idem_buf_put(&text, what, strlen(what)) != IDEM_OK ||
+      idem_text_escape(&text, listener->url, strlen(listener->url), 400) != IDEM_OK) {
     return;
   }
   line[text.len] = 0;

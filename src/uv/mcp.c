@@ -3,6 +3,7 @@
 #include "uv/runtime.h"
 
 #include "mcp_http/mcp_http.h"
+#include "mcp_server/once.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -52,6 +53,14 @@ static void wake(idem__mcp_worker *worker, void *user) {
   uv_async_send(&entry->async);
 }
 
+/* The entry stays until its loop goes, and is nobody's. */
+static void left(idem__mcp_worker *worker, void *user) {
+  idem__loop_worker *entry = user;
+  if (worker->metrics) idem__web_metrics_remove(worker->metrics);
+  entry->worker = NULL;
+  entry->server = NULL;
+}
+
 static idem__loop_worker *find(const idem__runtime *runtime, const idem_server *server) {
   idem__loop_worker *entry = runtime->mcp_workers;
   while (entry && entry->server != server) entry = entry->next;
@@ -83,6 +92,7 @@ static idem_status new_worker(idem__loop_worker *entry) {
   idem_status status = idem__worker_new(entry->server, wake, entry, &entry->worker);
   if (status != IDEM_OK) return status;
   entry->worker->show_metrics = idem__web_metrics_add;
+  entry->worker->left = left;
   arm(entry); /* its node's lease runs from the start */
   return IDEM_OK;
 }
@@ -163,6 +173,11 @@ void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *
   if (entry && entry->worker) idem__listeners_close(entry->worker);
 }
 
+bool idem__runtime_works(const idem__runtime *runtime, const idem_server *server) {
+  const idem__loop_worker *entry = find(runtime, server);
+  return entry && entry->worker && idem__once_works(entry->worker);
+}
+
 idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,
                                  const idem_conn_opts *opts, idem_conn **out) {
   idem__mcp_worker *worker;
@@ -184,7 +199,7 @@ uv_loop_t *idem_request_loop(const idem_request *request) {
 
 /* ------------------------------------------------------------- for the core */
 
-static void os_random(void *ctx, void *bytes, size_t len) {
+void idem__os_random(void *ctx, void *bytes, size_t len) {
   (void)ctx;
   unsigned char *at = bytes;
   while (len) {
@@ -204,6 +219,6 @@ static uint64_t os_wall_ms(void *ctx) {
 }
 
 void idem_server_os(idem_server_opts *opts) {
-  opts->random = os_random;
+  opts->random = idem__os_random;
   opts->wall_ms = os_wall_ms;
 }

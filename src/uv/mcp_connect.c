@@ -257,6 +257,7 @@ static idem_status copy_wire(joint *self, const idem_client_opts *wire, idem_log
 static idem_status prepare(joint *self, const char *url, const idem_mcp_client_opts *opts) {
   idem_mcp_client_opts own = *opts;
   if (!own.seed) own.seed = idem_random_seed();
+  if (!own.random) own.random = idem__os_random;
   self->url = idem__strndup(&self->runtime->alloc, url, strlen(url));
   if (!self->url) return IDEM_E_NOMEM;
   idem_status status = copy_wire(self, opts->wire, opts->log);

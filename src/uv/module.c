@@ -1,6 +1,8 @@
 /* module.c - loading what needs a heavy library, when it is first needed.
  * Looked for in $IDEM_MODULES, beside the program, beside the library and where it was installed; kept for
- * ever, for nothing that was handed out may dangle. See docs/internals/uv.md. */
+ * ever, for nothing that was handed out may dangle. One of another build is refused: the structs that it
+ * shares with us may be others. See docs/internals/modules.md. */
+#include "modules/stamp.h"
 #include "uv/runtime.h"
 
 #include <dlfcn.h>
@@ -63,11 +65,29 @@ static void *find_module(const char *name, char *why, size_t size) {
   return handle ? handle : open_in(IDEM_MODULE_DIR, name, why, size);
 }
 
+/* Before anything of it runs. Of one that has no stamp nothing is read. */
+static bool is_of_this_build(void *handle) {
+  const char *stamp = dlsym(handle, IDEM__STAMP_SYMBOL);
+  return stamp && strncmp(stamp, idem__module_stamp, IDEM__STAMP_MAX) == 0;
+}
+
+/* The first that is found counts: who looked on for one that fits would run what nobody chose. */
+static const void *table_of(void *handle, const char *name, const char *symbol, char *why,
+                            size_t size) {
+  const void *table = is_of_this_build(handle) ? dlsym(handle, symbol) : NULL;
+  if (table) return table;
+  snprintf(why, size,
+           "the idem-%s.so that was found is of another build: install idem and its modules "
+           "together, or name the folder of this build's in IDEM_MODULES",
+           name);
+  dlclose(handle);
+  return NULL;
+}
+
 const void *idem__module_load(const char *name, const char *symbol, char *why, size_t size) {
   pthread_mutex_lock(&lock);
   void *handle = find_module(name, why, size);
-  const void *table = handle ? dlsym(handle, symbol) : NULL;
-  if (handle && !table) snprintf(why, size, "idem-%s.so is not a module of this version", name);
+  const void *table = handle ? table_of(handle, name, symbol, why, size) : NULL;
   pthread_mutex_unlock(&lock);
   return table;
 }

@@ -94,7 +94,7 @@ static void release_conn(idem__peer *peer) {
     note(peer, IDEM_LOG_DEBUG, "connection closed", peer->reason.text);
   if (!on_ready && peer->opts->on_close) peer->opts->on_close(conn, peer->opts->user);
   if (peer->codec) peer->codec->free(peer);
-  idem__buf_deinit(&peer->out);
+  idem_buf_deinit(&peer->out);
   peer->on_ready = NULL;
   peer->conn = NULL;
   idem_conn_free(conn);
@@ -269,7 +269,7 @@ static void peer_stop(idem__driver *driver, bool now) {
 }
 
 static bool peer_is_open(const idem__driver *driver) {
-  const idem__peer *peer = IDEM__CONTAINER(driver, idem__peer, driver);
+  const idem__peer *peer = IDEM_CONTAINER(driver, idem__peer, driver);
   return !peer->codec || peer->codec->open(peer);
 }
 

@@ -27,6 +27,8 @@ typedef struct idem__redis_connection {
   uint64_t answered; /* when they were last none */
 } idem__redis_connection;
 
+#define IDEM__REDIS_READ_BYTES ((size_t)64 * 1024)
+
 struct idem__redis_carrier {
   const idem__redis_module *module;
   idem__store *store;
@@ -46,7 +48,8 @@ struct idem__redis_carrier {
   pthread_t thread;
   bool unstarted;
   pthread_mutex_t lock;
-  char why[256]; /* under the lock */
+  char why[256];                            /* under the lock */
+  char read_buffer[IDEM__REDIS_READ_BYTES]; /* the thread's */
 };
 
 static inline idem__redis_line idem__redis_line_of(const idem__redis_carrier *self,

@@ -13,7 +13,6 @@
 
 #define FIRST_PAUSE_MS 50u
 #define PAUSE_MS 5000u
-#define READ_BYTES ((size_t)64 * 1024)
 #define TURN_READS 16 /* of one connection, before the other has its turn */
 
 typedef struct idem__redis_carrier carrier;
@@ -244,9 +243,9 @@ static void forgive(carrier *self, line *which) {
 }
 
 static void receive(carrier *self, line *which) {
-  static _Thread_local char bytes[READ_BYTES];
+  char *bytes = self->read_buffer;
   for (int i = 0; i < TURN_READS && which->state == IDEM__REDIS_OPEN; i++) {
-    ssize_t n = read_some(which, bytes, sizeof bytes);
+    ssize_t n = read_some(which, bytes, IDEM__REDIS_READ_BYTES);
     if (is_for_later(n)) return;
     if (n <= 0) {
       lose_for(self, which, n);
@@ -257,7 +256,7 @@ static void receive(carrier *self, line *which) {
       say_fault(self);
       forgive(self, which);
       say_state(self);
-      if ((size_t)n < sizeof bytes && !which->secure) return; /* that was all */
+      if ((size_t)n < IDEM__REDIS_READ_BYTES && !which->secure) return; /* that was all */
     }
   }
 }

@@ -86,7 +86,6 @@ static void begin_stop(server *self) {
   log_stop(self);
   uv_update_time(&self->loop);
   uv_timer_start(&self->last_call, on_last_call, self->opts.grace_ms + LAST_MS, 0);
-  idem__exec_stop(&self->loop, false);
   for (size_t i = 0; i < self->count; i++) {
     idem__stdio_join_loop(self->listeners[i]);
     idem_listener_stop(self->listeners[i], on_stopped, self);
@@ -176,6 +175,7 @@ static void serve_until_done(server *self) {
   while (self->live > 0) {
     if (idem__signals_take_reload()) hang_up(self);
     look_whether_to_stop(self);
+    if (self->stopping) idem__exec_stop_idle(&self->loop); /* the others answer within the grace */
     one_turn(self);
     give_memory_back(self);
   }
@@ -287,6 +287,7 @@ static int run_server(server *self, const char *const *urls, size_t count) {
   self->last_call.data = self;
   start_counting(self, urls, count);
   int code = idem__store_join(&self->opts) == IDEM_OK ? serve_urls(self, urls, count) : 1;
+  if (code == 0) idem__store_leave(&self->opts);
   close_loop(self);
   idem_metrics_free(self->metrics);
   return code;

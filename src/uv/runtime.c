@@ -47,11 +47,11 @@ static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__r
   runtime->loop = loop;
   runtime->alloc = idem__alloc_or_default(alloc);
   runtime->armed_ms = runtime->trim_ms = UINT64_MAX;
-  idem__list_init(&runtime->dirty);
-  idem__list_init(&runtime->programs);
-  idem__list_init(&runtime->attempts);
-  idem__list_init(&runtime->openings);
-  idem__list_init(&runtime->trims);
+  idem_list_init(&runtime->dirty);
+  idem_list_init(&runtime->programs);
+  idem_list_init(&runtime->attempts);
+  idem_list_init(&runtime->openings);
+  idem_list_init(&runtime->trims);
   idem__heap_init(&runtime->deadlines, &runtime->alloc);
   runtime->read_buffer = idem__malloc(&runtime->alloc, IDEM__READ_BYTES);
   if (!runtime->read_buffer || idem_pool_new(alloc, &runtime->pool) != IDEM_OK) {
@@ -99,16 +99,16 @@ void idem__runtime_release(idem__runtime *runtime) {
 static void on_prepare(uv_prepare_t *prepare) { idem__runtime_flush(prepare->data); }
 
 void idem__runtime_mark(idem__runtime *runtime, idem__driver *driver) {
-  if (!idem__list_empty(&driver->dirty)) return;
-  idem__list_append(&runtime->dirty, &driver->dirty);
+  if (!idem_list_empty(&driver->dirty)) return;
+  idem_list_append(&runtime->dirty, &driver->dirty);
   uv_prepare_start(&runtime->flusher, on_prepare);
 }
 
 void idem__runtime_flush(idem__runtime *runtime) {
   uv_prepare_stop(&runtime->flusher);
-  while (!idem__list_empty(&runtime->dirty)) {
-    idem__driver *driver = IDEM__CONTAINER(runtime->dirty.next, idem__driver, dirty);
-    idem__list_remove(&driver->dirty);
+  while (!idem_list_empty(&runtime->dirty)) {
+    idem__driver *driver = IDEM_CONTAINER(runtime->dirty.next, idem__driver, dirty);
+    idem_list_remove(&driver->dirty);
     idem__driver_settle(driver);
   }
 }
@@ -146,8 +146,8 @@ void idem__runtime_trim_later(idem__runtime *runtime) {
 
 static void trim(idem__runtime *runtime) {
   idem_pool_trim(runtime->pool);
-  for (idem__list *node = runtime->trims.next; node != &runtime->trims; node = node->next) {
-    idem__trim *one = IDEM__CONTAINER(node, idem__trim, node);
+  for (idem_list *node = runtime->trims.next; node != &runtime->trims; node = node->next) {
+    idem__trim *one = IDEM_CONTAINER(node, idem__trim, node);
     one->run(one);
   }
 }
@@ -161,7 +161,7 @@ void idem__runtime_expire(idem__runtime *runtime) {
   idem__timer *first;
   while ((first = idem__heap_first(&runtime->deadlines)) && first->at_ms <= now) {
     idem__heap_remove(&runtime->deadlines, first);
-    idem__driver_expire(IDEM__CONTAINER(first, idem__driver, deadline));
+    idem__driver_expire(IDEM_CONTAINER(first, idem__driver, deadline));
   }
   idem__runtime_arm(runtime);
 }

@@ -13,6 +13,8 @@
 /* ------------------------------------------------------------------ clock */
 
 uint64_t idem__clock_ns(void *ctx); /* monotonic */
+/* Bytes that nobody can guess. */
+void idem__os_random(void *ctx, void *bytes, size_t len);
 static inline uint64_t idem__clock_ms(void) { return idem__clock_ns(NULL) / 1000000; }
 
 /* -------------------------------------------------------------- addresses */
@@ -73,11 +75,11 @@ struct idem__runtime {
   uv_prepare_t flusher;              /* runs before the loop blocks, while `dirty` is not empty */
   uv_timer_t timer; /* for the first of `deadlines` and for trimming; never keeps a loop alive */
   unsigned open_handles;
-  idem__list dirty;
-  idem__list trims;    /* what else to trim when the pool is: see idem__trim */
-  idem__list programs; /* the peers that are our children: see exec.c */
-  idem__list attempts; /* on their way to an address: see connect.c */
-  idem__list openings; /* the peers whose handshakes began there, over or not */
+  idem_list dirty;
+  idem_list trims;    /* what else to trim when the pool is: see idem__trim */
+  idem_list programs; /* the peers that are our children: see exec.c */
+  idem_list attempts; /* on their way to an address: see connect.c */
+  idem_list openings; /* the peers whose handshakes began there, over or not */
   idem__heap deadlines;
   bool lent;                      /* somebody has the loop and may have put handles there */
   uint64_t armed_ms;              /* when `timer` fires; UINT64_MAX: it does not */
@@ -111,6 +113,8 @@ void idem__runtime_release_sessions(idem__runtime *runtime, const idem_server *s
 void idem__runtime_close_workers(idem__runtime *runtime);
 /* Those who listen for changes are told that it is over. */
 void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server);
+/* Calls with a key run on this loop, perhaps without a connection. */
+bool idem__runtime_works(const idem__runtime *runtime, const idem_server *server);
 /* Has idem__runtime_flush settle the driver before the loop blocks. */
 void idem__runtime_mark(idem__runtime *runtime, idem__driver *driver);
 /* Sends what handlers have left in the machines since the last look. */
@@ -123,7 +127,7 @@ void idem__runtime_arm(idem__runtime *runtime);
 /* Memory of the loop is given back in a moment: the pool's, and what its trims run for. */
 void idem__runtime_trim_later(idem__runtime *runtime);
 typedef struct idem__trim {
-  idem__list node; /* in the runtime's */
+  idem_list node; /* in the runtime's */
   void (*run)(struct idem__trim *trim);
 } idem__trim;
 
@@ -163,7 +167,7 @@ struct idem__peer {
   size_t chunk_offset;      /* how much of the first one is written; with a codec: of `out` */
   const idem__codec *codec; /* NULL: the wire's bytes are the conn's */
   void *codec_state;
-  idem__buf out;
+  idem_buf out;
   uint64_t first_by_ms;   /* who has not said a word by then goes; 0: no hurry */
   uint64_t message_by_ms; /* a codec's message that has begun must be whole; 0, UINT64_MAX: none */
   uint64_t last_by_ms;    /* what a closed client has left to say is taken by then; 0: no hurry */
@@ -178,7 +182,7 @@ struct idem__peer {
 };
 
 static inline idem__peer *idem__peer_of(idem__driver *driver) {
-  return IDEM__CONTAINER(driver, idem__peer, driver);
+  return IDEM_CONTAINER(driver, idem__peer, driver);
 }
 /* Of zeroed memory whose driver's wire and io, opts, listener and on_freed are set. */
 void idem__peer_init(idem__peer *peer, idem__runtime *runtime);
@@ -229,6 +233,8 @@ struct idem__tls_session;
 idem_status idem__socket_secure(idem__socket *self, const struct idem__tls_module *module,
                                 struct idem__tls_session *session, uint64_t open_by_ms);
 
+/* Ends those programs of a loop, patiently, that owe no answer to a call of ours. */
+void idem__exec_stop_idle(const uv_loop_t *loop);
 /* Ends the programs of a loop, patiently or at once. False: there are none (any more). */
 bool idem__exec_stop(const uv_loop_t *loop, bool at_once);
 
@@ -261,7 +267,7 @@ struct idem_listener {
   struct idem__web *first; /* a worker's: whose port, rate limiter, sessions and room it shares */
   bool reuse_port;         /* one of several loops on this port */
   char *url;
-  idem__list peers;
+  idem_list peers;
   size_t peer_count;
   idem__accept_point points[2]; /* localhost has two addresses */
   size_t point_count;
@@ -290,6 +296,8 @@ idem_status idem__listener_bind(idem_listener *listener, const idem__url *url);
 void idem__listener_tell(const idem_listener *listener, idem_log_level level, const char *what,
                          const char *detail);
 void idem__listener_accept(idem__accept_point *point);
+/* Everybody who has connected; nobody can any more. Before the points are closed. */
+void idem__listener_accept_last(idem_listener *listener);
 void idem__listener_unlink(idem_listener *listener);
 /* Gives what runs grace_ms to finish, then ends it. */
 void idem__listener_begin_grace(idem_listener *listener);
@@ -317,6 +325,8 @@ void idem__web_set_draining(bool now);
 void idem__web_stop(idem__web *web, int step);
 /* No connection is left and the workers have ended. */
 bool idem__web_idle(const idem__web *web);
+/* What it was asked goes on without a connection. */
+bool idem__web_works_on(const idem__web *web);
 /* Closes its handle; then `closed` runs. */
 void idem__web_close(idem__web *web, uv_close_cb closed);
 void idem__web_free(idem__web *web);
@@ -328,6 +338,8 @@ idem_status idem__serve_worker(uv_loop_t *loop, const char *url, const idem_serv
 
 /* Opens the store that `store` names, for a server that has none yet; see idem_serve_opts. */
 idem_status idem__store_join(const idem_serve_opts *opts);
+/* Nothing is served any more: the others who share it hear of it, before the process ends. */
+void idem__store_leave(const idem_serve_opts *opts);
 /* A module's table, loaded for good; NULL: `why` says what is missing. */
 const void *idem__module_load(const char *name, const char *symbol, char *why, size_t size);
 

@@ -180,7 +180,7 @@ idem_status idem__socket_secure(idem__socket *self, const struct idem__tls_modul
 static void socket_freed(idem__peer *peer) {
   idem_alloc alloc = peer->driver.runtime->alloc;
   idem__socket_deinit(peer->driver.io);
-  idem__free(&alloc, IDEM__CONTAINER(peer, idem__socket_peer, peer));
+  idem__free(&alloc, IDEM_CONTAINER(peer, idem__socket_peer, peer));
 }
 
 idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,

@@ -249,7 +249,7 @@ idem_status idem__stdio_open(idem_listener *listener) {
   }
   status = open_peer(self, listener);
   if (status != IDEM_OK) return status;
-  idem__list_append(&listener->peers, &self->peer.driver.node);
+  idem_list_append(&listener->peers, &self->peer.driver.node);
   listener->peer_count++;
   if (listener->opts.on_loop) listener->runtime->lent = true;
   if (listener->opts.on_open) listener->opts.on_open(self->peer.conn, listener->opts.user);
@@ -328,15 +328,15 @@ static bool turn_directly(stdio_peer *self, const uv_async_t *ignored) {
 }
 
 void idem__stdio_join_loop(idem_listener *listener) {
-  if (listener->scheme != IDEM__SCHEME_STDIO || idem__list_empty(&listener->peers)) return;
-  stdio_peer *self = stdio_of(IDEM__CONTAINER(listener->peers.next, idem__driver, node));
+  if (listener->scheme != IDEM__SCHEME_STDIO || idem_list_empty(&listener->peers)) return;
+  stdio_peer *self = stdio_of(IDEM_CONTAINER(listener->peers.next, idem__driver, node));
   self->direct = false;
   if (!self->peer.driver.closed && apply(self) != IDEM_OK) idem__driver_close(&self->peer.driver);
 }
 
 bool idem__stdio_turn(idem_listener *listener, const uv_async_t *ignored) {
-  if (idem__list_empty(&listener->peers)) return false;
-  stdio_peer *self = stdio_of(IDEM__CONTAINER(listener->peers.next, idem__driver, node));
+  if (idem_list_empty(&listener->peers)) return false;
+  stdio_peer *self = stdio_of(IDEM_CONTAINER(listener->peers.next, idem__driver, node));
   if (self->peer.driver.closed) return false;
   self->direct = true;
   if (turn_directly(self, ignored)) return true;

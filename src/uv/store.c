@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #define WAIT_S 10 /* for a store that answers later, before serving */
+#define LEAVE_S 1 /* ... and after it */
 
 /* ---------------------------------------------------------------- opening */
 
@@ -36,10 +37,6 @@ static bool read_sync(const char *text, idem__sqlite_sync *sync) {
 static idem_status open_file(const idem__sqlite_opts *opts, opened *self) {
   const idem__sqlite_module *module =
       idem__module_load("sqlite", IDEM__SQLITE_SYMBOL, self->why, sizeof self->why);
-  if (module && module->version != IDEM__SQLITE_VERSION) {
-    snprintf(self->why, sizeof self->why, "idem-sqlite.so is not a module of this version");
-    module = NULL;
-  }
   if (!module) return IDEM_E_SYS;
   idem_status status = module->open(opts, &self->store, self->why, sizeof self->why);
   return status == IDEM_E_INVAL ? IDEM_E_SYS : status;
@@ -64,10 +61,6 @@ static idem_status open_redis(const char *text, opened *self) {
   if (status != IDEM_OK) return status;
   const idem__redis_module *module =
       idem__module_load("redis", IDEM__REDIS_SYMBOL, self->why, sizeof self->why);
-  if (module && module->version != IDEM__REDIS_VERSION) {
-    snprintf(self->why, sizeof self->why, "idem-redis.so is not a module of this version");
-    module = NULL;
-  }
   if (url.password[0]) idem_log_add_secret(self->log, url.password, strlen(url.password));
   status = module ? idem__redis_open(module, &url, NULL, self->log, &self->store, &self->carrier,
                                      self->why, sizeof self->why)
@@ -120,18 +113,15 @@ static question *new_question(void) {
   return self;
 }
 
-static idem_status ask(idem__store *store, idem__store_op op, uint8_t *key) {
+static idem_status ask(idem__store *store, idem__store_op op, time_t wait_s, uint8_t *key) {
   question *self = new_question();
   if (!self) return IDEM_E_NOMEM;
-  op.space = IDEM__STORE_KEYS;
-  op.name = "requestState";
-  op.name_len = strlen(op.name);
   op.done = on_answer;
   op.user = self;
   idem__store_run(store, &op);
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += WAIT_S;
+  until.tv_sec += wait_s;
   pthread_mutex_lock(&self->lock);
   while (!self->there && pthread_cond_timedwait(&self->answered, &self->lock, &until) == 0)
     continue;
@@ -143,17 +133,23 @@ static idem_status ask(idem__store *store, idem__store_op op, uint8_t *key) {
 
 /* Whoever comes first makes it. */
 static idem_status share_state_key(idem_server *server, idem__store *store) {
+  static const char name[] = "requestState";
   uint8_t key[IDEM__STATE_KEY_BYTES];
-  if (idem__server_has_own_state_key(server)) return IDEM_OK;
   if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) return IDEM_E_SYS;
-  idem_status status = ask(
-      store,
-      (idem__store_op){
-          .verb = IDEM__STORE_PUT, .bytes = key, .len = sizeof key, .expect = IDEM__STORE_ABSENT},
-      NULL);
-  if (status == IDEM_E_EXISTS) status = ask(store, (idem__store_op){.verb = IDEM__STORE_GET}, key);
-  if (status == IDEM_OK) idem__server_set_state_key(server, key);
-  return status;
+  idem__store_op op = {.verb = IDEM__STORE_PUT,
+                       .space = IDEM__STORE_KEYS,
+                       .name = name,
+                       .name_len = sizeof name - 1,
+                       .bytes = key,
+                       .len = sizeof key,
+                       .expect = IDEM__STORE_ABSENT};
+  idem_status status = ask(store, op, WAIT_S, NULL);
+  op.verb = IDEM__STORE_GET;
+  if (status == IDEM_E_EXISTS) status = ask(store, op, WAIT_S, key);
+  if (status != IDEM_OK) return status;
+  idem__server_name_keys(server, key, sizeof key);
+  if (!idem__server_has_own_state_key(server)) idem__server_set_state_key(server, key);
+  return IDEM_OK;
 }
 
 /* ----------------------------------------------------------------- joining */
@@ -192,4 +188,12 @@ idem_status idem__store_join(const idem_serve_opts *opts) {
   if (status != IDEM_OK)
     idem_logf(opts->log, IDEM_LOG_ERROR, "the store cannot be used", "%s", self.why);
   return status;
+}
+
+/* So that the others need not wait for its lease to end: what is meant for it is refused at once. */
+void idem__store_leave(const idem_serve_opts *opts) {
+  idem__store_op op;
+  const char *name = opts->server ? idem__server_store_name(opts->server) : NULL;
+  if (!name || opts->server->store->kind->immediate) return;
+  if (idem__node_leave_op(opts->server, &op)) (void)ask(opts->server->store, op, LEAVE_S, NULL);
 }

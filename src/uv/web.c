@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#define PROBE_MS 15000
+
 /* -------------------------------------------------------------------- clock */
 
 uint64_t idem__web_now(idem__web *web) {
@@ -21,7 +23,7 @@ uint64_t idem__web_now(idem__web *web) {
 }
 
 static void trim_server(idem__trim *trim) {
-  const idem__web *web = IDEM__CONTAINER(trim, idem__web, trim);
+  const idem__web *web = IDEM_CONTAINER(trim, idem__web, trim);
   if (web->count == 0 && web->server) idem__http_server_trim(web->server);
 }
 
@@ -50,6 +52,11 @@ size_t idem__web_count(const idem__web *web) {
 }
 bool idem__web_idle(const idem__web *web) { return web->count == 0 && web->workers_running == 0; }
 
+bool idem__web_works_on(const idem__web *web) {
+  const idem__http_rpc *rpc = web->endpoint ? web->endpoint->rpc : web->rpc;
+  return rpc && idem__http_rpc_works_on(rpc);
+}
+
 static void close_handle(void *user) {
   idem__web *web = user;
   web->guard = NULL;
@@ -71,7 +78,7 @@ void idem__web_free(idem__web *web) {
   if (!web) return;
   const idem_alloc *alloc = &web->listener->runtime->alloc;
   idem__workers_free(web);
-  idem__list_remove(&web->trim.node);
+  idem_list_remove(&web->trim.node);
   idem__http_server_free(web->server);
   idem__http_rpc_free(web->rpc);
   idem__mcp_endpoint_free(web->endpoint);
@@ -79,6 +86,7 @@ void idem__web_free(idem__web *web) {
     idem__runtime_release_sessions(web->listener->runtime, web->listener->opts.server);
   if (web->metrics) idem__web_metrics_remove(web->metrics);
   if (web->own_metrics) idem_metrics_free(web->metrics);
+  idem__rates_end(web->rates);
   if (web->own_limiter) idem__limiter_free(web->limiter);
   if (web->own_shares) idem__shares_free(web->shares);
   idem__free(alloc, web->sse_path);
@@ -191,9 +199,12 @@ static idem_status make_limiter(idem__web *web) {
   }
   if (!http || !http->rate_count) return IDEM_OK;
   web->own_limiter = true;
-  return idem__limiter_new(&web->listener->runtime->alloc, http->rate_count,
-                           http->rate_seconds ? http->rate_seconds : 1, http->rate_clients,
-                           idem_random_seed(), &web->limiter);
+  idem__rate rate = {"http", http->rate_count, http->rate_seconds ? http->rate_seconds : 1};
+  idem_status status = idem__limiter_new(&web->listener->runtime->alloc, rate.count, rate.seconds,
+                                         http->rate_clients, idem_random_seed(), &web->limiter);
+  idem_server *server = web->listener->opts.server;
+  if (status != IDEM_OK || !server) return status;
+  return idem__rates_share(server, &rate, web->limiter, &web->rates);
 }
 
 static idem_status make_shares(idem__web *web) {
@@ -281,8 +292,14 @@ static idem_status make_guard(idem__web *web) {
   const idem_http_opts *http = listener->opts.http;
   if (!http || !http->auth) return IDEM_OK;
   if (http->principal) return IDEM_E_INVAL;
-  return idem__guard_new(listener->runtime, http->auth, listener->url, listener->opts.log,
-                         &web->guard);
+  idem_status status = idem__guard_new(listener->runtime, http->auth, listener->url,
+                                       listener->opts.log, &web->guard);
+  if (status != IDEM_OK || !listener->opts.server) return status;
+  uint8_t key[IDEM__NONCE_KEY_BYTES];
+  idem__server_derive_key(listener->opts.server, "nonces of proofs", key);
+  idem__guard_set_nonce_key(web->guard, key);
+  explicit_bzero(key, sizeof key);
+  return IDEM_OK;
 }
 
 static idem_status make_server(idem__web *web, const idem__url *url, bool loopback, int port) {
@@ -296,9 +313,14 @@ static idem_status make_server(idem__web *web, const idem__url *url, bool loopba
                                 .unknown_id = listener->policy.unknown_id,
                                 .codes = listener->policy.codes,
                                 .judge = web->guard ? idem__guard_judge : NULL,
+                                .stays = web->guard ? idem__guard_stays : NULL,
                                 .judge_user = web->guard,
+                                .judge_reads = web->guard ? "DPoP" : NULL,
+                                .judge_says = web->guard ? "DPoP-Nonce" : NULL,
                                 .challenge = web->guard ? idem__guard_challenge(web->guard) : NULL,
                                 .challenge_stem = web->guard ? idem__guard_stem(web->guard) : NULL,
+                                .bound_stem =
+                                    web->guard ? idem__guard_bound_stem(web->guard) : NULL,
                                 .shares = web->shares,
                                 .limiter = web->limiter,
                                 .now_ns = idem__clock_ns,
@@ -307,6 +329,12 @@ static idem_status make_server(idem__web *web, const idem__url *url, bool loopba
                                 .alloc = &listener->runtime->alloc},
       &web->server);
   return status == IDEM_OK ? add_routes(web, url) : status;
+}
+
+/* The caller's options are there while it is started, and no longer. */
+static uint64_t choose_probe(const idem_http_opts *http) {
+  uint64_t ms = http && http->stream_ms ? http->stream_ms : PROBE_MS;
+  return ms > 1000000 ? 0 : ms;
 }
 
 static void make_handle(idem__web *web) {
@@ -321,14 +349,15 @@ idem_status idem__web_open(idem_listener *listener, idem__web **out) {
   if (!web) return IDEM_E_NOMEM;
   web->listener = listener;
   web->first = listener->first ? listener->first : web;
-  idem__list_init(&web->peers);
+  web->probe_ms = choose_probe(listener->opts.http);
+  idem_list_init(&web->peers);
   web->trim.run = trim_server;
-  idem__list_append(&listener->runtime->trims, &web->trim.node);
-  idem__list_init(&web->silent.peers);
-  idem__list_init(&web->waiting.peers);
+  idem_list_append(&listener->runtime->trims, &web->trim.node);
+  idem_list_init(&web->silent.peers);
+  idem_list_init(&web->waiting.peers);
   idem__lock_init(&web->loops_lock);
-  idem__list_init(&web->loops);
-  idem__list_init(&web->loop);
+  idem_list_init(&web->loops);
+  idem_list_init(&web->loop);
   idem_status status = make_metrics(web);
   if (status == IDEM_OK) status = make_limiter(web);
   if (status == IDEM_OK) status = make_shares(web);

@@ -13,7 +13,7 @@ typedef struct idem__worker idem__worker;
 /* Connections of one loop that may give way, longest first. Its thread has the list; the rest is for the
  * other loops of the port to look at. */
 typedef struct idem__web_queue {
-  idem__list peers;
+  idem_list peers;
   _Atomic size_t count;
   _Atomic uint64_t since_ns; /* the first one's time */
 } idem__web_queue;
@@ -24,6 +24,7 @@ struct idem__web {
   bool own_metrics;
   idem__limiter *limiter;
   bool own_limiter;
+  idem__rates *rates; /* where the limit is shared with other processes */
   idem__shares *shares;
   bool own_shares;
   idem_http_server *server;
@@ -35,18 +36,19 @@ struct idem__web {
   idem__http_admin admin, live;
   struct idem__guard *guard; /* of tokens; NULL: none is wanted */
   uv_close_cb closed;        /* when it and the handle are */
-  idem__list peers;
+  idem_list peers;
   idem__web_queue silent, waiting; /* who has never sent a byte; who is between requests */
   size_t count;
   idem__web *first;      /* whose port this is: itself, or where a worker's loop comes from */
   _Atomic size_t crowd;  /* the first one's: connections of the port, on every loop */
   size_t leaving;        /* the first one's: those of them that are being closed to make room */
   idem__lock loops_lock; /* the first one's, over its loops */
-  idem__list loops;
-  idem__list loop; /* its place among them */
+  idem_list loops;
+  idem_list loop; /* its place among them */
   idem__trim trim;
-  uint64_t now_ms; /* as of the turn that runs */
-  uint64_t now_ns; /* the same, to tell apart who came in one millisecond */
+  uint64_t now_ms;   /* as of the turn that runs */
+  uint64_t probe_ms; /* how often a peer that has ended its input is asked for; 0: never */
+  uint64_t now_ns;   /* the same, to tell apart who came in one millisecond */
   uint64_t date_s;
   uv_async_t news; /* a worker has ended, or somebody is to give way */
   idem__worker *workers;
@@ -61,7 +63,7 @@ typedef struct idem__web_peer {
   idem__socket socket;
   idem__web *web;
   idem_http_conn *conn;
-  idem__list place; /* in a queue, while it may give way */
+  idem_list place; /* in a queue, while it may give way */
   idem__web_queue *queue;
   uint64_t since_ns;
   idem_http_chunk chunk;

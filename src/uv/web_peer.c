@@ -9,10 +9,9 @@
 #include <unistd.h>
 
 #define HANDSHAKE_MS 30000
-#define PROBE_MS 15000
 
 static idem__web_peer *web_peer_of(idem__driver *driver) {
-  return IDEM__CONTAINER(driver, idem__web_peer, driver);
+  return IDEM_CONTAINER(driver, idem__web_peer, driver);
 }
 
 /* -------------------------------------------------------------------- ending */
@@ -157,12 +156,6 @@ static bool is_counted(const idem__web *web, const idem__ip *from) {
   return !idem__ip_loopback(from) && !idem__http_server_trusts(web->server, from);
 }
 
-static uint64_t probe_ms(const idem__web *web) {
-  const idem_http_opts *http = web->listener->opts.http;
-  uint64_t ms = http && http->stream_ms ? http->stream_ms : PROBE_MS;
-  return ms > 1000000 ? 0 : ms;
-}
-
 /* Takes a share of its client's. Who has them all makes nobody give way. */
 static bool find_room(idem__web_peer *peer, bool has_room) {
   idem__web *web = peer->web;
@@ -173,11 +166,11 @@ static bool find_room(idem__web_peer *peer, bool has_room) {
 
 static void begin(idem__web_peer *peer) {
   idem__web *web = peer->web;
-  peer->socket.probe_ms = probe_ms(web);
+  peer->socket.probe_ms = web->probe_ms;
   peer->driver.machine = &web_peer_machine;
   idem__driver_init(&peer->driver, web->listener->runtime);
-  idem__list_init(&peer->place);
-  idem__list_append(&web->peers, &peer->driver.node);
+  idem_list_init(&peer->place);
+  idem_list_append(&web->peers, &peer->driver.node);
   web->count++;
 }
 

@@ -61,7 +61,9 @@ static void on_issuer(script_conn *conn, const char *request, void *user) {
     snprintf(in->last_form, sizeof in->last_form, "%s", script_body(request));
     snprintf(in->last_authorization, sizeof in->last_authorization, "%s",
              script_header(request, "Authorization"));
-    script_answer(conn, "200 OK", "Content-Type: application/json\r\n", in->introspection);
+    if (strcmp(in->manner, "silent") == 0) return;
+    script_answer(conn, strcmp(in->manner, "500") == 0 ? "500 Internal Server Error" : "200 OK",
+                  "Content-Type: application/json\r\n", in->introspection);
   } else {
     in->strangers++;
     script_answer(conn, "404 Not Found", "", "");
@@ -83,7 +85,7 @@ void open_server(world *in, const idem_http_auth *auth, idem_http_opts http) {
       idem_server_add_tool(in->server, &(idem_tool){.name = "who", .fn = say_who}, NULL, 0),
       IDEM_OK);
   http.auth = auth;
-  idem_serve_opts serve = {.server = in->server, .http = &http, .grace_ms = 20};
+  idem_serve_opts serve = {.server = in->server, .http = &http, .grace_ms = 20, .alloc = in->alloc};
   assert_int_equal(idem_serve(&in->loop, "http://127.0.0.1:0/mcp", &serve, &in->listener), IDEM_OK);
   snprintf(in->url, sizeof in->url, "%s", idem_listener_url(in->listener));
 }
@@ -123,12 +125,25 @@ void close_world(world *in) {
 
 void on_answer(const idem_fetch_answer *answer, void *user) {
   outcome *out = user;
-  const char *challenge =
-      answer->status == IDEM_OK ? idem_fetch_header(answer, "WWW-Authenticate") : NULL;
+  bool came = answer->status == IDEM_OK;
+  const char *challenge = came ? idem_fetch_header(answer, "WWW-Authenticate") : NULL;
+  const char *nonce = came ? idem_fetch_header(answer, "DPoP-Nonce") : NULL;
   out->status = answer->status == IDEM_OK ? answer->http_status : 0;
   snprintf(out->challenge, sizeof out->challenge, "%s", challenge ? challenge : "");
+  snprintf(out->nonce, sizeof out->nonce, "%s", nonce ? nonce : "");
   snprintf(out->body, sizeof out->body, "%s",
            answer->status == IDEM_OK ? answer->body : answer->why);
+}
+
+static bool on_head(const idem_fetch_answer *answer, void *user) {
+  (void)answer;
+  ((outcome *)user)->began = true;
+  return false;
+}
+
+static bool on_data(const char *data, size_t len, void *user) {
+  (void)data, (void)len, (void)user;
+  return false;
 }
 
 static const char call_body[] =
@@ -143,19 +158,26 @@ idem_fetch *send_body(world *in, const char *authorization, const char *method, 
   snprintf(line, sizeof line, "Authorization: %s", authorization ? authorization : "");
   snprintf(method_line, sizeof method_line, "Mcp-Method: %s", method);
   snprintf(name_line, sizeof name_line, "Mcp-Name: %s", name);
-  const char *headers[9] = {"Content-Type: application/json",
-                            "Accept: application/json, text/event-stream",
-                            "MCP-Protocol-Version: 2026-07-28", method_line};
+  static char proof_lines[2][TOKEN];
+  const char *headers[11] = {"Content-Type: application/json",
+                             "Accept: application/json, text/event-stream",
+                             "MCP-Protocol-Version: 2026-07-28", method_line};
   size_t count = 4;
   if (*name) headers[count++] = name_line;
   if (authorization) headers[count++] = line;
   snprintf(client_line, sizeof client_line, "X-Forwarded-For: %s", in->client ? in->client : "");
   if (in->client) headers[count++] = client_line;
+  for (size_t i = 0; i < 2; i++) {
+    snprintf(proof_lines[i], sizeof proof_lines[i], "DPoP: %s", in->proofs[i] ? in->proofs[i] : "");
+    if (in->proofs[i]) headers[count++] = proof_lines[i];
+  }
   idem_fetch_opts opts = {.method = "POST",
                           .url = in->url,
                           .headers = headers,
                           .body = body,
                           .body_len = strlen(body),
+                          .on_head = on_head,
+                          .on_data = on_data,
                           .proxy = ""};
   idem_fetch *fetch;
   *out = (outcome){.in = in, .status = -1};

@@ -28,15 +28,18 @@ typedef struct world {
   char last_form[4096], last_authorization[256];
   const char *introspection; /* what it says of opaque tokens */
   script_conn *held;
-  const char *client; /* whom a proxy names as the caller of what is sent next; NULL: nobody */
+  const idem_alloc *alloc; /* of the listener; NULL: the usual one */
+  const char *proofs[2];   /* DPoP headers of what is sent next; NULL: none */
+  const char *client;      /* whom a proxy names as the caller of what is sent next; NULL: nobody */
   /* What came of a request. */
   bool stopped;
 } world;
 
 typedef struct outcome {
+  bool began; /* its head has come */
   world *in;
   int status; /* HTTP's; -1: it has not come; 0: none will */
-  char challenge[4096], body[4096];
+  char challenge[4096], body[4096], nonce[64];
 } outcome;
 
 void open_issuer(world *in);

@@ -38,6 +38,7 @@ static void wait_a_while(idem_request *request, yyjson_val *arguments, void *use
   waiting *self = calloc(1, sizeof *self);
   if (!self) return;
   *self = (waiting){.timer.data = self, .request = request};
+  fprintf(stderr, "waiting\n");
   idem_request_keep(request);
   idem_request_on_cancel(request, on_cancel, self);
   uv_timer_init(idem_request_loop(request), &self->timer);

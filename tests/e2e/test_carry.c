@@ -1,7 +1,7 @@
 /* test_carry.c - two processes and one SQLite store: what a client says to the other one reaches the one it is meant for.
  * Answers to questions and cancellations are carried; where who asked has died, the answer is refused. Called with a
  * store's URL it is such a process. */
-#include "child.h"
+#include "node.h"
 
 #include <idem/mcp.h>
 #include <idem/uv.h>
@@ -53,58 +53,16 @@ static int serve(const char *store) {
 
 /* ------------------------------------------------------------------------- nodes */
 
-typedef struct node {
-  child server;
-  char url[80], host[64];
-} node;
-
-static node start(const char *store) {
-  node self;
-  char line[128];
-  self.server = CHILD("/proc/self/exe", store);
-  child_listening(&self.server, line, sizeof line);
-  assert_int_equal(sscanf(line, "http://%63[^/]", self.host), 1);
-  snprintf(self.url, sizeof self.url, "tcp://%s", self.host);
-  return self;
-}
+static node start(const char *store) { return node_of(CHILD("/proc/self/exe", store)); }
 
 static int post(const node *self, const char *session, const char *body) {
-  char head[512];
-  int fd = child_connect(self->url);
-  snprintf(head, sizeof head,
-           "POST /mcp HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: "
-           "application/json\r\nAccept: application/json, text/event-stream\r\n%s"
-           "Content-Length: %zu\r\n\r\n",
-           self->host, session, strlen(body));
-  child_send(fd, head);
-  child_send(fd, body);
-  return fd;
-}
-
-static const char *rest(int fd) {
-  const char *answer = child_rest(fd);
-  close(fd);
-  return answer;
+  char headers[128];
+  snprintf(headers, sizeof headers, "Mcp-Session-Id: %s\r\n", session);
+  return node_send(self, "POST /mcp", headers, body);
 }
 
 static void expect_in(const char *text, const char *wanted) {
   if (!strstr(text, wanted)) fail_msg("no %s in: %s", wanted, text);
-}
-
-static void open_session(const node *self, char session[128]) {
-  const char *answer = rest(post(
-      self, "",
-      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
-      "\"2025-06-18\",\"capabilities\":{\"roots\":{}},\"clientInfo\":{\"name\":\"t\",\"version\":"
-      "\"1\"}}}"));
-  const char *line = strcasestr(answer, "mcp-session-id:");
-  char id[80];
-  assert_non_null(line);
-  assert_int_equal(sscanf(line + strlen("mcp-session-id:"), " %79[!-~]", id), 1);
-  snprintf(session, 128, "Mcp-Session-Id: %s\r\n", id);
-  expect_in(
-      rest(post(self, session, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}")),
-      " 202 ");
 }
 
 /* The id of the question that came on this stream. */
@@ -118,42 +76,49 @@ static long long question(int fd) {
 #define CALL(tool)                                                                                 \
   "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"" tool "\"}}"
 
-static void answer_to(char *body, size_t size, long long id) {
-  snprintf(body, size, "{\"jsonrpc\":\"2.0\",\"id\":%lld,\"result\":{\"roots\":[]}}", id);
+/* Longer than a name in a store may be. */
+static char *answer_to(long long id) {
+  static char body[100000];
+  int len =
+      snprintf(body, sizeof body,
+               "{\"jsonrpc\":\"2.0\",\"id\":%lld,\"result\":{\"roots\":[{\"uri\":\"file:///", id);
+  memset(body + len, 'r', sizeof body - 20 - (size_t)len);
+  snprintf(body + sizeof body - 20, 20, "\"}]}}");
+  return body;
 }
 
 static void what_is_said_to_one_process_reaches_another(void **state) {
-  char folder[256], store[300], session[128], body[128];
+  char folder[256], store[300], session[80];
+  const char *body;
   (void)state;
   child_make_folder(folder, sizeof folder);
   snprintf(store, sizeof store, "sqlite:%s/store.db", folder);
   node one = start(store), other = start(store);
-  open_session(&one, session);
+  node_open_session(&one, "2025-06-18", "{\"roots\":{}}", session);
   int stream = post(&one, session, CALL("ask"));
-  answer_to(body, sizeof body, question(stream));
-  expect_in(rest(post(&other, session, body)), " 202 ");
+  body = answer_to(question(stream));
+  expect_in(node_rest(post(&other, session, body)), " 202 ");
   expect_in(child_line_with(stream, "\"id\":7"), "answered");
   close(stream);
   stream = post(&one, session, CALL("hang"));
   child_line_with(one.server.err, "the handler runs");
-  expect_in(rest(post(&other, session,
-                      "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
-                      "\"requestId\":7}}")),
-            " 202 ");
+  expect_in(
+      node_rest(post(&other, session,
+                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+                     "\"requestId\":7}}")),
+      " 202 ");
   child_line_with(one.server.err, "the handler was told");
   close(stream);
   stream = post(&one, session, CALL("ask"));
-  answer_to(body, sizeof body, question(stream));
-  kill(one.server.pid, SIGKILL);
-  assert_int_equal(child_end(&one.server), -SIGKILL);
+  body = answer_to(question(stream));
+  node_stop(&one, SIGKILL);
   close(stream);
   uint64_t until = child_now_ms() + 60000;
-  while (!strstr(rest(post(&other, session, body)), " 404 ")) {
+  while (!strstr(node_rest(post(&other, session, body)), " 404 ")) {
     assert_true(child_now_ms() < until);
     poll(NULL, 0, 50);
   }
-  kill(other.server.pid, SIGTERM);
-  assert_int_equal(child_end(&other.server), 0);
+  node_stop(&other, SIGTERM);
   child_remove_folder(folder);
 }
 

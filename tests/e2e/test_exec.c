@@ -397,7 +397,9 @@ static void its_group_ends_with_a_program(void **state) {
 static void who_left_the_group_cannot_hold_the_conn_open(void **state) {
   (void)state;
   world in;
-  START(&in, "/bin/sh", "-c", "setsid sleep 1000 & echo $! >&2; sleep 0.1; exit 8");
+  START(&in, "/bin/sh", "-c",
+        "setsid sleep 1000 & echo $! >&2;"
+        "until [ \"$(cut -d' ' -f6 /proc/$!/stat)\" = $! ]; do sleep 0.01; done; exit 8");
   wait_for_end(&in);
   assert_int_equal(in.reason.exit_status, 8);
   pid_t escaped = (pid_t)strtol(in.errors, NULL, 10);

@@ -178,6 +178,31 @@ static void forged_tokens_are_refused_and_nothing_they_name_is_asked(void **stat
   close_world(&w);
 }
 
+/* Another text would be another token of the same meaning: remembered apart, and in logs of others not the same. */
+static void a_token_has_one_form(void **state) {
+  (void)state;
+  static const char *const algorithms[] = {"ES256", "ES384", "RS256", "PS512", "EdDSA"};
+  for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
+    world w;
+    char token[TOKEN];
+    open_issuer(&w);
+    add_key(&w, "k", algorithms[i]);
+    idem_http_issuer issuer = {.issuer = w.issuer_url};
+    open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+    snprintf(token, sizeof token, "%s", token_of(&w, &w.keys[0], ""));
+    assert_int_equal(status_of(&w, token), 200);
+    size_t len = strlen(token);
+    for (size_t more = 1; more < 4; more++) {
+      memcpy(token + len, "AAAA", more);
+      token[len + more] = '\0';
+      expect_refusal(&w, "something behind its signature", token);
+    }
+    token[len - 1] = '\0';
+    expect_refusal(&w, "its last character missing", token);
+    close_world(&w);
+  }
+}
+
 static void tokens_for_others_or_for_another_time_are_refused(void **state) {
   (void)state;
   world w;
@@ -550,6 +575,7 @@ int main(void) {
       cmocka_unit_test(metadata_are_at_both_places_for_everybody),
       cmocka_unit_test(tokens_of_the_operator_open_as_ever),
       cmocka_unit_test(forged_tokens_are_refused_and_nothing_they_name_is_asked),
+      cmocka_unit_test(a_token_has_one_form),
       cmocka_unit_test(tokens_for_others_or_for_another_time_are_refused),
       cmocka_unit_test(keys_that_are_none_change_nothing),
       cmocka_unit_test(one_fetch_is_for_all_and_an_unknown_key_waits_for_the_next),

@@ -254,6 +254,37 @@ static void a_session_is_its_principals_alone_whatever_token_shows_it(void **sta
   close_world(&w);
 }
 
+/* The others of the batch have run: its status says nothing of one of them. */
+static void a_batch_says_which_of_its_calls_lacks_a_scope(void **state) {
+  (void)state;
+  static const char old_hello[] =
+      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+      "\"2025-03-26\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}";
+  static const char ready[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
+  static const char batch[] = "[{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":"
+                              "{\"name\":\"who\"}},{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":"
+                              "\"tools/call\",\"params\":{\"name\":\"secret_tool\"}}]";
+  world w;
+  session_outcome first, next;
+  char token[TOKEN];
+  open_world(&w);
+  fill(&w);
+  snprintf(token, sizeof token, "%s", token_of(&w, &w.keys[0], ",\"scope\":\"files:read\""));
+  post(&w, token, NULL, old_hello, &first);
+  assert_int_equal(first.out.status, 200);
+  post(&w, token, first.id, ready, &next);
+  assert_int_equal(next.out.status, 202);
+  post(&w, token, first.id, batch, &next);
+  if (next.out.status != 200) fail_msg("%d %s", next.out.status, next.out.body);
+  assert_string_equal(next.out.challenge, "");
+  assert_non_null(strstr(next.out.body, "\"id\":2,\"result\":"));
+  assert_non_null(strstr(next.out.body, "\"text\":\"alice\""));
+  assert_non_null(strstr(next.out.body, "\"id\":\"x\",\"error\":{\"code\":-32600"));
+  assert_non_null(
+      strstr(next.out.body, "\"reason\":\"insufficient-scope\",\"scope\":\"admin files:read\""));
+  close_world(&w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_a_token_does_not_reach_is_refused_with_all_that_it_takes),
@@ -262,6 +293,7 @@ int main(void) {
       cmocka_unit_test(a_method_may_need_scopes_too),
       cmocka_unit_test(bearers_of_the_operators_token_may_do_everything),
       cmocka_unit_test(a_session_is_its_principals_alone_whatever_token_shows_it),
+      cmocka_unit_test(a_batch_says_which_of_its_calls_lacks_a_scope),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   uv_library_shutdown(); /* its threads give back what OpenSSL has kept for them */

@@ -142,7 +142,9 @@ static void check(const char *file, int code, const char *said, const char *cons
   char path[512];
   const char *argv[16] = {program, "serve", "--check", path};
   serving_make(&files, file);
-  serving_file(&files, "keys.json", "{}");
+  serving_file(&files, "keys.json", "{\"keys\":[{\"kty\":\"RSA\"}]}");
+  serving_file(&files, "none.json", "{\"keys\":[]}");
+  serving_file(&files, "text.json", "no JSON at all");
   serving_file(&files, "t.sql", "CREATE TABLE t (a)");
   serving_path(&files, "idem.json", path, sizeof path);
   for (size_t i = 0; flags[i]; i++) argv[4 + i] = flags[i];
@@ -158,12 +160,38 @@ static void check(const char *file, int code, const char *said, const char *cons
 #define FLAGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define NO_FLAGS ((const char *const[]){NULL})
 
+static void tokens_without_a_proof_are_told_of_where_proofs_are_required(void **state) {
+  (void)state;
+  char tokens[] = "/tmp/idem.tokens.XXXXXX";
+  int file = mkstemp(tokens);
+  assert_int_equal(write(file, "operator-token-of-some-length\n", 30), 30);
+  close(file);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"dpop\":{\"required\":true}}}", 0,
+        "open all the same, without a proof",
+        FLAGS("--http", "127.0.0.1:0", "--token-file", tokens));
+  unlink(tokens);
+}
+
+static void a_file_without_keys_is_told_before_the_start(void **state) {
+  (void)state;
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"jwks_file\":\"none.json\"}}", 1,
+        "jwks_file none.json: there is no key among its keys that could verify anything", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"jwks_file\":\"text.json\"}}", 1,
+        "jwks_file text.json: its keys are no JSON object with a list of keys", NO_FLAGS);
+}
+
 static void what_does_not_go_together_is_explained(void **state) {
   (void)state;
   check("{" AUTH "}", 0, "tokens would travel in the clear", FLAGS("--http", "0.0.0.0:0"));
   check("{" AUTH "}", 0, "holds for HTTP alone", FLAGS("--stdio", "--http", "127.0.0.1:0"));
   check("{" AUTH "}", 2, "every page that a person opens",
         FLAGS("--http", "127.0.0.1:0", "--allow-origin", "*"));
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"dpop\":{}}}", 0,
+        "clients know this server by another URL",
+        FLAGS("--http", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1"));
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"dpop\":{\"algorithms\":[\"HS256\"]}}}", 1,
+        "dpop", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"dpop\":true}}", 1, "dpop", NO_FLAGS);
   check("{}", 2, "others than this machine could reach", FLAGS("--http", "0.0.0.0:0"));
   check("{\"auth\":{\"issuer\":\"https://i.example\"}}", 2, "resource is missing",
         FLAGS("--http", "0.0.0.0:0"));
@@ -193,7 +221,9 @@ static void what_does_not_go_together_is_explained(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_server_knows_its_callers_by_their_tokens),
+      cmocka_unit_test(a_file_without_keys_is_told_before_the_start),
       cmocka_unit_test(what_does_not_go_together_is_explained),
+      cmocka_unit_test(tokens_without_a_proof_are_told_of_where_proofs_are_required),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

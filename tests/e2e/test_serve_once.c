@@ -19,8 +19,24 @@ static const char config[] =
     "\"allow\":{\"write\":[\"out\"]}},"
     "\"wait\":{\"run\":[\"sh\",\"-c\",\"echo run >>out/runs; test -e go || exec sleep 1000; echo "
     "gone\"],\"allow\":{\"write\":[\"out\"]}},"
+    "\"slow\":{\"run\":[\"sh\",\"-c\",\"echo run >>out/runs; sleep 2; echo finished\"],"
+    "\"allow\":{\"write\":[\"out\"]}},"
     "\"again\":{\"run\":[\"sh\",\"-c\",\"echo run >>out/runs; test -e go || exec sleep 1000; echo "
-    "again\"],\"allow\":{\"write\":[\"out\"]},\"annotations\":{\"idempotentHint\":true}}}}";
+    "again\"],\"allow\":{\"write\":[\"out\"]},\"annotations\":{\"idempotentHint\":true}},"
+    "\"stays\":{\"run\":[\"/usr/bin/python3\",\"stays.py\"],\"keep\":true,"
+    "\"allow\":{\"write\":[\"out\"]}}}}";
+
+/* Answers when there is a file `go`, as long as its input has not ended. */
+static const char stays[] =
+    "import json, os, sys, threading, time\n"
+    "def run(id):\n"
+    "    print('run', file=open('out/runs', 'a'))\n"
+    "    while not os.path.exists('go'): time.sleep(0.01)\n"
+    "    print(json.dumps({'jsonrpc': '2.0', 'id': id, 'result': 'stayed'}), flush=True)\n"
+    "for line in sys.stdin:\n"
+    "    message = json.loads(line)\n"
+    "    if 'id' in message:\n"
+    "        threading.Thread(target=run, args=(message['id'],), daemon=True).start()\n";
 
 typedef struct world {
   serving files;
@@ -41,16 +57,18 @@ static void set_up(world *self) {
   snprintf(self->store, sizeof self->store, "sqlite:%s", path);
 }
 
-static node start(const world *self) {
+static node start_with_grace(const world *self, const char *grace_ms) {
   node made;
   char url[128], path[300];
   serving_path(&self->files, "idem.json", path, sizeof path);
   made.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--store", self->store,
-                      "--lease-ms", "1000");
+                      "--lease-ms", "1000", "--grace-ms", grace_ms);
   child_listening(&made.server, url, sizeof url);
   assert_int_equal(sscanf(url, "http://%63[^/]", made.host), 1);
   return made;
 }
+
+static node start(const world *self) { return start_with_grace(self, "1500"); }
 
 static void stop(node *self, int signal) {
   kill(self->server.pid, signal);
@@ -195,6 +213,79 @@ static void what_a_stopped_process_ran_is_unknown_and_what_waited_runs(void **st
   child_remove_folder(self.files.folder);
 }
 
+/* Its client comes back elsewhere, and finds what it came to. */
+static void a_call_whose_connection_is_gone_has_the_grace(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  node one = start_with_grace(&self, "60000"), other = start(&self);
+  int lost = send_call(&one, "slow", "k");
+  await_run(&self, 1);
+  close(lost);
+  stop(&one, SIGTERM);
+  const char *answer = rest(send_call(&other, "slow", "k"));
+  expect_in(answer, "finished");
+  expect_in(answer, "Idempotency-Replayed: true");
+  assert_int_equal(runs(&self), 1);
+  stop(&other, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
+static void what_a_program_that_stays_ran_when_its_server_stopped_is_unknown(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  serving_file(&self.files, "stays.py", stays);
+  node one = start(&self), other = start(&self);
+  int lost = send_call(&one, "stays", "k");
+  await_run(&self, 1);
+  stop(&one, SIGTERM);
+  expect_not_in(rest(lost), "its program has ended");
+  serving_file(&self.files, "go", "");
+  expect_in(rest(send_call(&other, "stays", "k")), "outcome-unknown");
+  assert_int_equal(runs(&self), 1);
+  stop(&other, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
+/* ... and what does not end within it is broken off. */
+static void a_call_without_a_connection_has_no_more_than_the_grace(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  node one = start_with_grace(&self, "300"), other = start(&self);
+  int lost = send_call(&one, "wait", "k");
+  await_run(&self, 1);
+  close(lost);
+  stop(&one, SIGTERM);
+  expect_in(rest(send_call(&other, "wait", "k")), "outcome-unknown");
+  stop(&other, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
+static void a_program_that_stays_has_the_grace_for_its_calls(void **state) {
+  world self;
+  char path[300], url[128];
+  node one;
+  (void)state;
+  set_up(&self);
+  serving_file(&self.files, "stays.py", stays);
+  serving_path(&self.files, "idem.json", path, sizeof path);
+  one.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--grace-ms", "600000");
+  child_listening(&one.server, url, sizeof url);
+  assert_int_equal(sscanf(url, "http://%63[^/]", one.host), 1);
+  int running = send_call(&one, "stays", "k");
+  await_run(&self, 1);
+  kill(one.server.pid, SIGTERM);
+  child_line_with(one.server.err, "shutting down gracefully");
+  struct pollfd early = {.fd = running, .events = POLLIN};
+  assert_int_equal(poll(&early, 1, 300), 0);
+  serving_file(&self.files, "go", "");
+  expect_in(rest(running), "stayed");
+  assert_int_equal(child_end(&one.server), 0);
+  child_remove_folder(self.files.folder);
+}
+
 /* Who shares out requests hears of it before anybody is turned away. */
 static void a_server_that_is_to_stop_says_so_while_it_serves(void **state) {
   world self;
@@ -223,6 +314,10 @@ int main(void) {
       cmocka_unit_test(what_another_process_runs_is_waited_for),
       cmocka_unit_test(what_a_dead_process_ran_is_unknown_or_runs_again),
       cmocka_unit_test(what_a_stopped_process_ran_is_unknown_and_what_waited_runs),
+      cmocka_unit_test(a_call_whose_connection_is_gone_has_the_grace),
+      cmocka_unit_test(a_call_without_a_connection_has_no_more_than_the_grace),
+      cmocka_unit_test(what_a_program_that_stays_ran_when_its_server_stopped_is_unknown),
+      cmocka_unit_test(a_program_that_stays_has_the_grace_for_its_calls),
       cmocka_unit_test(a_server_that_is_to_stop_says_so_while_it_serves),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

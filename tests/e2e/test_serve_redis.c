@@ -1,6 +1,7 @@
 /* test_serve_redis.c - `idem serve --store redis...`: processes that name one Redis are one server to their clients. A session
  * made on one is used on another and outlives both; a stream that broke off is taken up elsewhere; while Redis is away who
  * needs it is refused, and who does not is served. */
+#include "node.h"
 #include "serving.h"
 #include "support/redis_server.h"
 
@@ -22,11 +23,6 @@ typedef struct world {
   char store[160];
 } world;
 
-typedef struct node {
-  child server;
-  char host[64]; /* 127.0.0.1:PORT */
-} node;
-
 static void make_world(world *self, const char *const *redis_options) {
   serving_make(&self->files, config);
   assert_true(redis_server_start(&self->redis, redis_options));
@@ -39,57 +35,17 @@ static void end_world(world *self) {
 }
 
 static node start(const world *in, const char *store) {
-  node self;
-  char url[128], path[300];
+  char path[300];
   serving_path(&in->files, "idem.json", path, sizeof path);
-  self.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--store", store);
-  child_listening(&self.server, url, sizeof url);
-  assert_int_equal(sscanf(url, "http://%63[^/]", self.host), 1);
-  return self;
-}
-
-static void stop(node *self, int signal) {
-  kill(self->server.pid, signal);
-  assert_int_equal(child_end(&self->server), signal == SIGKILL ? -SIGKILL : 0);
-}
-
-/* One request, one connection, which is the caller's. */
-static int send_request(const node *self, const char *verb, const char *headers, const char *body) {
-  char url[80], head[768];
-  snprintf(url, sizeof url, "tcp://%s", self->host);
-  int fd = child_connect(url);
-  snprintf(head, sizeof head,
-           "%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
-           "Accept: application/json, text/event-stream\r\n%sContent-Length: %zu\r\n\r\n",
-           verb, self->host, headers, strlen(body));
-  child_send(fd, head);
-  child_send(fd, body);
-  return fd;
-}
-
-static const char *post(const node *self, const char *session, const char *body) {
-  char headers[128] = "";
-  if (session) snprintf(headers, sizeof headers, "Mcp-Session-Id: %s\r\n", session);
-  int fd = send_request(self, "POST /mcp", headers, body);
-  const char *answer = child_rest(fd);
-  close(fd);
-  return answer;
+  return node_serve(path, store, NULL);
 }
 
 static void open_session(const node *self, char session[80]) {
-  const char *answer = post(
-      self, NULL,
-      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
-      "\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}");
-  const char *header = strcasestr(answer, "mcp-session-id:");
-  assert_non_null(header);
-  assert_int_equal(sscanf(header + strlen("mcp-session-id:"), " %79[!-~]", session), 1);
-  expect_in(post(self, session, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
-            " 202 ");
+  node_open_session(self, "2025-11-25", "{}", session);
 }
 
 static const char *list_tools(const node *self, const char *session) {
-  return post(self, session, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}");
+  return node_post(self, session, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}");
 }
 
 static void expect_served(const node *self, const char *session) {
@@ -106,14 +62,15 @@ static void a_session_is_every_nodes(void **state) {
   node one = start(&in, in.store), other = start(&in, in.store);
   open_session(&one, session);
   expect_served(&other, session);
-  expect_in(post(&other, "0123456789abcdef", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"),
-            " 404 ");
-  stop(&one, SIGKILL);
+  expect_in(
+      node_post(&other, "0123456789abcdef", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"),
+      " 404 ");
+  node_stop(&one, SIGKILL);
   expect_served(&other, session);
-  stop(&other, SIGTERM);
+  node_stop(&other, SIGTERM);
   node third = start(&in, in.store);
   expect_served(&third, session);
-  stop(&third, SIGTERM);
+  node_stop(&third, SIGTERM);
   end_world(&in);
 }
 
@@ -127,50 +84,42 @@ static void a_session_that_was_ended_is_over_everywhere(void **state) {
   open_session(&one, session);
   expect_served(&other, session);
   snprintf(headers, sizeof headers, "Mcp-Session-Id: %s\r\n", session);
-  int fd = send_request(&other, "DELETE /mcp", headers, "");
-  expect_in(child_rest(fd), "HTTP/1.1 20");
-  close(fd);
+  expect_in(node_rest(node_send(&other, "DELETE /mcp", headers, "")), "HTTP/1.1 20");
   expect_in(list_tools(&one, session), " 404 ");
-  stop(&one, SIGTERM);
-  stop(&other, SIGTERM);
+  node_stop(&one, SIGTERM);
+  node_stop(&other, SIGTERM);
   end_world(&in);
 }
 
 /* The events of a call that one node ran, from another: the client saw the first of them and lost its connection. */
 static void a_stream_is_taken_up_at_another_node(void **state) {
   world in;
-  char session[80], headers[256], id[64];
+  char session[80], id[64];
   (void)state;
   make_world(&in, NULL);
   node one = start(&in, in.store), other = start(&in, in.store);
   open_session(&one, session);
-  const char *answer =
-      post(&one, session,
-           "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/call\",\"params\":{\"name\":\"steps\","
-           "\"arguments\":{},\"_meta\":{\"progressToken\":\"p\"}}}");
+  const char *answer = node_post(
+      &one, session,
+      "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tools/call\",\"params\":{\"name\":\"steps\","
+      "\"arguments\":{},\"_meta\":{\"progressToken\":\"p\"}}}");
   expect_in(answer, "notifications/progress");
   expect_in(answer, "done");
   const char *first = strstr(answer, "id: ");
   assert_non_null(first);
   assert_int_equal(sscanf(first, "id: %63[!-~]", id), 1);
-  snprintf(headers, sizeof headers, "Mcp-Session-Id: %s\r\nLast-Event-ID: %s\r\n", session, id);
-  int fd = send_request(&other, "GET /mcp", headers, "");
+  int fd = node_listen(&other, session, id);
   expect_in(child_line_with(fd, "\"id\":5"), "done");
   close(fd);
-  stop(&one, SIGTERM);
-  stop(&other, SIGTERM);
+  node_stop(&one, SIGTERM);
+  node_stop(&other, SIGTERM);
   end_world(&in);
 }
 
 /* ------------------------------------------------------------ tasks and news */
 
 static node start_shared(const world *in) {
-  node self;
-  char url[128];
-  self.server = CHILD(SHARED, "http://127.0.0.1:0/mcp", in->store);
-  child_listening(&self.server, url, sizeof url);
-  assert_int_equal(sscanf(url, "http://%63[^/]", self.host), 1);
-  return self;
+  return node_of(CHILD(SHARED, "http://127.0.0.1:0/mcp", in->store));
 }
 
 static const char *ask_task(const node *self, const char *session, const char *method,
@@ -179,7 +128,7 @@ static const char *ask_task(const node *self, const char *session, const char *m
   snprintf(body, sizeof body,
            "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"%s\",\"params\":{\"taskId\":\"%s\"}}",
            method, id);
-  return post(self, session, body);
+  return node_post(self, session, body);
 }
 
 static void begin_task(const node *self, const char *session, int ms, char id[33]) {
@@ -188,7 +137,7 @@ static void begin_task(const node *self, const char *session, int ms, char id[33
            "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/call\",\"params\":{\"name\":\"wait\","
            "\"arguments\":{\"ms\":%d},\"task\":{}}}",
            ms);
-  const char *at = strstr(post(self, session, body), "\"taskId\":\"");
+  const char *at = strstr(node_post(self, session, body), "\"taskId\":\"");
   assert_non_null(at);
   snprintf(id, 33, "%s", at + strlen("\"taskId\":\""));
 }
@@ -207,45 +156,42 @@ static void a_task_is_asked_for_and_cancelled_at_another_node(void **state) {
   expect_in(ask_task(&other, session, "tasks/result", quick), "waited");
   expect_in(ask_task(&other, session, "tasks/cancel", slow), "\"status\":\"cancelled\"");
   while (!strstr(ask_task(&one, session, "tasks/get", slow), "\"status\":\"cancelled\"")) continue;
-  stop(&one, SIGKILL);
+  node_stop(&one, SIGKILL);
   expect_in(ask_task(&other, session, "tasks/result", quick), "waited");
-  stop(&other, SIGTERM);
+  node_stop(&other, SIGTERM);
   end_world(&in);
 }
 
 /* A change that is told at one node is heard by who listens at another. */
 static void news_reach_the_listeners_of_other_nodes(void **state) {
   world in;
-  char session[80], headers[128];
+  char session[80];
   (void)state;
   make_world(&in, NULL);
   node one = start_shared(&in), other = start_shared(&in);
   open_session(&other, session);
-  expect_in(post(&other, session,
-                 "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"resources/subscribe\",\"params\":{"
-                 "\"uri\":\"test:thing\"}}"),
-            "\"result\"");
-  snprintf(headers, sizeof headers, "Mcp-Session-Id: %s\r\n", session);
-  int fd = send_request(&other, "GET /mcp", headers, "");
-  child_line_with(fd, "text/event-stream");
-  expect_in(post(&one, session,
-                 "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"tools/call\",\"params\":{\"name\":"
-                 "\"change\",\"arguments\":{}}}"),
-            "told");
+  expect_in(
+      node_post(&other, session,
+                "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"resources/subscribe\",\"params\":{"
+                "\"uri\":\"test:thing\"}}"),
+      "\"result\"");
+  int fd = node_listen(&other, session, NULL);
+  expect_in(
+      node_post(&one, session,
+                "{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"tools/call\",\"params\":{\"name\":"
+                "\"change\",\"arguments\":{}}}"),
+      "told");
   expect_in(child_line_with(fd, "notifications/resources/updated"), "test:thing");
   close(fd);
-  stop(&one, SIGTERM);
-  stop(&other, SIGTERM);
+  node_stop(&one, SIGTERM);
+  node_stop(&other, SIGTERM);
   end_world(&in);
 }
 
 /* ---------------------------------------------------------------- Redis away */
 
 static const char *metrics_of(const node *self) {
-  int fd = send_request(self, "GET /metrics", "", "");
-  const char *answer = child_rest(fd);
-  close(fd);
-  return answer;
+  return node_rest(node_send(self, "GET /metrics", "", ""));
 }
 
 static void while_redis_is_away_who_needs_it_is_refused(void **state) {
@@ -262,19 +208,20 @@ static void while_redis_is_away_who_needs_it_is_refused(void **state) {
   expect_in(refused, " 503 ");
   expect_in(refused, "Retry-After:");
   expect_in(refused, "\"id\":7");
-  expect_in(post(&self, NULL,
-                 "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/list\",\"params\":{\"_meta\":{"
-                 "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-                 "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"t\",\"version\":\"1\"},"
-                 "\"io.modelcontextprotocol/clientCapabilities\":{}}}}"),
-            "\"id\":8");
+  expect_in(
+      node_post(&self, NULL,
+                "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/list\",\"params\":{\"_meta\":{"
+                "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+                "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"t\",\"version\":\"1\"},"
+                "\"io.modelcontextprotocol/clientCapabilities\":{}}}}"),
+      "\"id\":8");
   expect_in(metrics_of(&self), "\nidem_store_connected 0\n");
   assert_true(redis_server_again(&in.redis));
   expect_in(child_line_with(self.server.err, "the store is connected"), "redis+unix:");
   expect_served(&self, session);
   expect_in(metrics_of(&self), "\nidem_store_connected 1\n");
   expect_in(metrics_of(&self), "\nidem_store_losses_total 1\n");
-  stop(&self, SIGTERM);
+  node_stop(&self, SIGTERM);
   end_world(&in);
 }
 
@@ -328,8 +275,8 @@ static void redis_behind_tls_must_show_its_certificate(void **state) {
   node one = start(&in, store), other = start(&in, store);
   open_session(&one, session);
   expect_served(&other, session);
-  stop(&one, SIGTERM);
-  stop(&other, SIGTERM);
+  node_stop(&one, SIGTERM);
+  node_stop(&other, SIGTERM);
   snprintf(store, sizeof store, "rediss://localhost:%s", port);
   expect_refused(&in, store, "certificate");
   snprintf(store, sizeof store, "rediss://127.0.0.1:%s?ca=%s", port, cert);
@@ -349,11 +296,12 @@ static void no_program_reads_the_password(void **state) {
   snprintf(store, sizeof store, "%s?password_file=%s", in.store, path);
   node self = start(&in, store);
   open_session(&self, session);
-  expect_in(post(&self, session,
-                 "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":"
-                 "\"show\",\"arguments\":{\"file\":\"word.txt\"}}}"),
-            "Permission denied");
-  stop(&self, SIGTERM);
+  expect_in(
+      node_post(&self, session,
+                "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":"
+                "\"show\",\"arguments\":{\"file\":\"word.txt\"}}}"),
+      "Permission denied");
+  node_stop(&self, SIGTERM);
   end_world(&in);
 }
 

@@ -1,5 +1,6 @@
 /* test_serve_store.c - `idem serve --store sqlite:...`: a session outlives the process that opened it, is shared by
  * processes that name the same file, and no program of a tool reads that file. */
+#include "node.h"
 #include "serving.h"
 
 #include <signal.h>
@@ -12,59 +13,19 @@ static const char idem[] = IDEM_BIN_DIR "/idem";
 static const char config[] =
     "{\"tools\":{\"show\":{\"args\":{\"file\":\"string\"},\"run\":[\"cat\",\"--\",\"{file}\"]}}}";
 
-typedef struct node {
-  child server;
-  char host[64]; /* 127.0.0.1:PORT */
-} node;
-
 static node start(const serving *files, const char *store) {
-  node self;
-  char url[128], path[300];
+  char path[300];
   serving_path(files, "idem.json", path, sizeof path);
-  self.server = CHILD(idem, "serve", path, "--http", "127.0.0.1:0", "--store", store);
-  child_listening(&self.server, url, sizeof url);
-  assert_int_equal(sscanf(url, "http://%63[^/]", self.host), 1);
-  return self;
-}
-
-static void stop(node *self, int signal) {
-  kill(self->server.pid, signal);
-  assert_int_equal(child_end(&self->server), signal == SIGKILL ? -SIGKILL : 0);
-}
-
-/* One request, one connection; the whole answer. */
-static const char *post(const node *self, const char *session, const char *body) {
-  char url[80], head[512];
-  snprintf(url, sizeof url, "tcp://%s", self->host);
-  int fd = child_connect(url);
-  snprintf(
-      head, sizeof head,
-      "POST /mcp HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
-      "Accept: application/json, text/event-stream\r\n%s%s%sContent-Length: %zu\r\n\r\n",
-      self->host, session ? "Mcp-Session-Id: " : "", session ? session : "", session ? "\r\n" : "",
-      strlen(body));
-  child_send(fd, head);
-  child_send(fd, body);
-  const char *answer = child_rest(fd);
-  close(fd);
-  return answer;
+  return node_serve(path, store, NULL);
 }
 
 static void open_session(const node *self, char session[80]) {
-  const char *answer = post(
-      self, NULL,
-      "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
-      "\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}");
-  const char *header = strcasestr(answer, "mcp-session-id:");
-  assert_non_null(header);
-  assert_int_equal(sscanf(header + strlen("mcp-session-id:"), " %79[!-~]", session), 1);
-  expect_in(post(self, session, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
-            " 202 ");
+  node_open_session(self, "2025-06-18", "{}", session);
 }
 
 static void expect_served(const node *self, const char *session) {
   const char *answer =
-      post(self, session, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}");
+      node_post(self, session, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}");
   expect_in(answer, " 200 ");
   expect_in(answer, "\"id\":7,\"result\":{\"tools\":[{\"name\":\"show\"");
 }
@@ -84,13 +45,13 @@ static void a_session_outlives_its_process(void **state) {
   node first = start(&files, store);
   open_session(&first, session);
   expect_served(&first, session);
-  stop(&first, SIGKILL);
+  node_stop(&first, SIGKILL);
   node second = start(&files, store);
   expect_served(&second, session);
-  stop(&second, SIGTERM);
+  node_stop(&second, SIGTERM);
   node third = start(&files, store);
   expect_served(&third, session);
-  stop(&third, SIGTERM);
+  node_stop(&third, SIGTERM);
   child_remove_folder(files.folder);
 }
 
@@ -103,11 +64,12 @@ static void processes_that_name_one_file_share_its_sessions(void **state) {
   node one = start(&files, store), other = start(&files, store);
   open_session(&one, session);
   expect_served(&other, session);
-  expect_in(post(&other, "0123456789abcdef", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"),
-            " 404 ");
-  stop(&one, SIGTERM);
+  expect_in(
+      node_post(&other, "0123456789abcdef", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"),
+      " 404 ");
+  node_stop(&one, SIGTERM);
   expect_served(&other, session);
-  stop(&other, SIGTERM);
+  node_stop(&other, SIGTERM);
   child_remove_folder(files.folder);
 }
 
@@ -128,13 +90,13 @@ static void no_program_reads_the_store(void **state) {
       "\"show\",\"arguments\":{\"file\":\"%s\"}}}";
   char body[256];
   snprintf(body, sizeof body, call, "plain.txt");
-  expect_in(post(&self, session, body), "readable");
+  expect_in(node_post(&self, session, body), "readable");
   static const char *const hidden[] = {"store.db", "store.db-wal", "store.db-shm"};
   for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
     snprintf(body, sizeof body, call, hidden[i]);
-    expect_in(post(&self, session, body), "Permission denied");
+    expect_in(node_post(&self, session, body), "Permission denied");
   }
-  stop(&self, SIGTERM);
+  node_stop(&self, SIGTERM);
   child_remove_folder(files.folder);
 }
 
@@ -159,9 +121,9 @@ static void no_program_reads_a_store_behind_a_link(void **state) {
                "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":"
                "\"show\",\"arguments\":{\"file\":\"%s\"}}}",
                names[i]);
-      expect_in(post(&self, session, body), "Permission denied");
+      expect_in(node_post(&self, session, body), "Permission denied");
     }
-    stop(&self, SIGTERM);
+    node_stop(&self, SIGTERM);
   }
   child_remove_folder(files.folder);
 }
@@ -187,14 +149,10 @@ static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
 /* ------------------------------------------------------------------- no room left */
 
 static node start_with_small_files(const serving *files, const char *store) {
-  node self;
-  char url[128], path[300];
+  char path[300];
   serving_path(files, "idem.json", path, sizeof path);
-  self.server = CHILD("/bin/sh", "-c", "ulimit -f 600; exec \"$@\"", "sh", idem, "serve", path,
-                      "--http", "127.0.0.1:0", "--store", store);
-  child_listening(&self.server, url, sizeof url);
-  assert_int_equal(sscanf(url, "http://%63[^/]", self.host), 1);
-  return self;
+  return node_of(CHILD("/bin/sh", "-c", "ulimit -f 600; exec \"$@\"", "sh", idem, "serve", path,
+                       "--http", "127.0.0.1:0", "--store", store));
 }
 
 /* As on a full disk: whoever needs the store is told, and the others are served. */
@@ -213,11 +171,12 @@ static void a_store_that_may_not_grow_refuses_and_the_server_lives(void **state)
       "\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"%020000d\",\"version\":\"1\"}}"
       "}",
       1);
-  for (int i = 0; i < 200 && !refused; i++) refused = strstr(post(&self, NULL, hello), " 503 ");
+  for (int i = 0; i < 200 && !refused; i++)
+    refused = strstr(node_post(&self, NULL, hello), " 503 ");
   assert_true(refused);
-  expect_in(post(&self, NULL, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}"),
+  expect_in(node_post(&self, NULL, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/list\"}"),
             "not-initialized");
-  stop(&self, SIGTERM);
+  node_stop(&self, SIGTERM);
   child_remove_folder(files.folder);
 }
 

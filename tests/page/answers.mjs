@@ -14,10 +14,11 @@ const tasks = new Map();
 const ask = (request, then) => (params) => (params.inputResponses ? then(params) : { resultType: 'input_required', inputRequests: { q: request }, requestState: 'state-7' });
 const tools = {
   media: { run: () => ({ content: [
-    { type: 'text', text: '# A title\n\nSome **bold** words, `code`, and [a link](https://example.org/).\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n  - inner\n' },
+    { type: 'text', text: '# A title\n\nA line that\ngoes on.  \nA new one\\\nand one more, 2 \\* 3.\n\nSome **bold** words, `code`, and [a link](https://example.org/).\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n  - inner\n' },
     { type: 'image', data: PNG, mimeType: 'image/png' }, { type: 'audio', data: wav.toString('base64'), mimeType: 'audio/wav' },
     { type: 'resource_link', uri: 'test://thing', name: 'thing' }, { type: 'resource', resource: { uri: 'test://inner', mimeType: 'text/plain', text: 'inner text' } },
     { type: 'text', text: '{"deep":{"list":[1,2,{"x":true}]}}' }] }) },
+  wide: { run: () => ({ content: [], structuredContent: { rows: [Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`column_number_${i}`, 'some_words_without_a_break_'.repeat(2)]))] } }) },
   fail: { run: () => ({ content: [{ type: 'text', text: 'it broke' }], isError: true }) },
   refuse: { run: () => { throw Object.assign(new Error('no such row'), { code: -32602, data: { row: 7 } }); } },
   destroy: { definition: { annotations: { destructiveHint: true } }, run: () => ({ content: [{ type: 'text', text: 'destroyed' }] }) },
@@ -48,6 +49,8 @@ check('nothing is called that was not clicked', !seen.some(([method]) => method 
 await go('media');
 await page.waitForFunction(() => document.querySelector('main img.media')?.naturalWidth === 8);
 check('Markdown, tables and lists', await page.evaluate(() => Boolean(document.querySelector('.markdown h2') && document.querySelector('.markdown td') && document.querySelector('.markdown li li'))), null);
+const prose = page.locator('.markdown p').first();
+check('a line that goes on is one line, and one that is ended is not', (await prose.locator('br').count()) === 2 && (await prose.evaluate((one) => one.innerText)) === 'A line that goes on.\nA new one\nand one more, 2 * 3.', await prose.evaluate((one) => one.innerText));
 check('links open elsewhere, and say where', (await page.getAttribute('.markdown a', 'rel')) === 'noopener noreferrer', null);
 check('audio has its controls', await page.locator('audio[controls]').isVisible(), null);
 check('a link to a resource leads to it', (await page.getAttribute('.result a[href^="#/resource/"]', 'href')) === '#/resource/test%3A%2F%2Fthing', null);
@@ -56,8 +59,16 @@ check('JSON is a tree', await page.locator('.result .branch').first().isVisible(
 await accessible(page, 'media');
 await page.evaluate(() => scrollTo(0, 0));
 await picture(page, 'media');
+await page.setViewportSize({ width: 375, height: 740 });
+await go('wide');
+await page.waitForSelector('.outcome-place table');
+const cells = await page.evaluate(() => ({ over: document.documentElement.scrollWidth - innerWidth, head: document.querySelector('th').offsetHeight, least: Math.min(...[...document.querySelectorAll('td')].map((one) => one.offsetWidth)) }));
+check('a table of many columns scrolls, its words stay words', cells.over <= 0 && cells.head < 50 && cells.least >= 60, cells);
+await picture(page, 'phone-table');
+await page.setViewportSize({ width: 1280, height: 800 });
 await go('fail');
 await page.waitForSelector('.outcome.bad');
+check('what is read aloud is a sentence', /^The tool failed, .*s$/.test(await page.textContent('form.tool > [role=status]')), await page.textContent('form.tool > [role=status]'));
 check('isError is visible', (await outcome().textContent()).includes('The tool failed'), await outcome().textContent());
 await go('refuse');
 await page.waitForFunction(() => document.querySelector('.outcome')?.textContent.includes('-32602'));
@@ -66,6 +77,7 @@ await go('destroy');
 await page.getByRole('dialog').waitFor();
 await accessible(page, 'question');
 await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+check('the keyboard is back at the call', (await page.evaluate(() => document.activeElement.textContent)) === 'Call', await page.evaluate(() => document.activeElement.outerHTML.slice(0, 200)));
 check('a destructive tool asks first', !seen.some(([method, params]) => method === 'tools/call' && params.name === 'destroy'), null);
 await page.getByRole('button', { name: 'Call', exact: true }).click();
 await page.getByRole('dialog').getByRole('button', { name: 'Call it' }).click();
@@ -95,6 +107,32 @@ await picture(page, 'tasks');
 faultless(page, 'answers');
 await page.context().close();
 server.close();
+
+// --- a server that takes its time: what is shown is never nothing
+{
+  let answer;
+  const patient = await front(served, standin({ tools: { one: {} }, delay: new Promise((resolve) => { answer = resolve; }) }));
+  const slow = await openPage(browser, patient.base, '');
+  await slow.addInitScript(() => {
+    window.seen = [];
+    const look = () => {
+      const text = document.getElementById('main')?.textContent.trim().slice(0, 40);
+      if (text !== undefined && document.getElementById('side') && window.seen.at(-1) !== text) window.seen.push(text);
+      requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  });
+  await slow.goto(`${patient.base}/#/tool/one`);
+  await slow.locator('.side .ghost').first().waitFor();
+  check('while the server is asked, the page says so', (await slow.textContent('main')).includes('Asking the server'), await slow.textContent('main'));
+  await picture(slow, 'waiting');
+  answer();
+  await slow.locator('form.tool').waitFor();
+  const shown = await slow.evaluate(() => window.seen);
+  check('no frame is empty, and none says what is not true', shown.every((text) => text && !text.startsWith('Not here')), shown);
+  await slow.context().close();
+  patient.close();
+}
 await served.stop();
 
 // --- five hundred tools, behind a token
@@ -104,9 +142,17 @@ const token = 'a-token-that-opens-the-server';
 writeFileSync(join(folder, 'tokens'), token + '\n', { mode: 0o600 });
 const large = await serve(many, { args: ['--token-file', join(folder, 'tokens')] });
 const other = await openPage(browser, large.base, '/#/tool/tool_321');
+await other.getByLabel('Bearer token').fill('another token');
+await other.keyboard.press('Enter');
+await other.getByText('It does not take the last one').waitFor();
+console.log('ok: a token that is refused is said to be');
 await other.getByLabel('Bearer token').fill(token);
-await other.getByRole('button', { name: 'Use it' }).click();
+await other.keyboard.press('Enter');
 await until('five hundred tools are listed', async () => (await other.locator('.side li').count()) === 500 || other.locator('.side li').count());
+check('the one that the link names is in sight among them', await other.evaluate(() => {
+  const link = document.querySelector('.side a[aria-current]').getBoundingClientRect();
+  return link.top > 52 && link.bottom < innerHeight;
+}), null);
 await other.getByLabel('text').fill('hello');
 await other.keyboard.press('Enter');
 await other.waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('hello'));

@@ -2,15 +2,15 @@
 // alone, in every revision.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { accessible, check, faultless, finish, folder, launch, openPage, openOperator, picture, root, serve, until } from './support.mjs';
+import { accessible, anew, check, faultless, finish, folder, launch, openPage, openOperator, picture, root, serve, until, visit } from './support.mjs';
 
 const served = await serve(join(root, 'examples/demo/idem.json'));
 const browser = await launch();
 const text = (page, selector) => page.textContent(selector);
 
 // --- at once
+const page = await openOperator(browser, served.base);
 {
-  const page = await openOperator(browser, served.base);
   check('the overview says what the server is', (await text(page, 'main h1')) === 'idem demo', await text(page, 'main h1'));
   check('and what it speaks', (await text(page, '.facts')).includes('2026-07-28'), await text(page, '.facts'));
   check('and that it is healthy', (await text(page, '#health')) === 'healthy', await text(page, '#health'));
@@ -27,19 +27,33 @@ const text = (page, selector) => page.textContent(selector);
     check(`#/${place}: the window does not scroll where its lists do`, over <= 0, over);
   }
   await page.evaluate(() => { location.hash = '#/'; });
+  await page.getByRole('button', { name: '1 prompt', exact: true }).click();
+  check('a number leads to what it counts', await page.evaluate(() => document.activeElement.getAttribute('href') === '#/prompt/explain' && document.activeElement.getBoundingClientRect().bottom <= innerHeight), await page.evaluate(() => document.activeElement.outerHTML));
+  await page.evaluate(() => document.activeElement.blur());
   await page.keyboard.press('/');
   await page.keyboard.type('planet');
   check('searching leaves what fits', (await page.locator('.side li').count()) === 1, await text(page, '.side'));
   await page.keyboard.press('Enter');
   await page.waitForSelector('main form.tool');
   check('Enter opens the first', (await text(page, 'main h1')) === 'planets', await text(page, 'main h1'));
-  faultless(page, 'overview');
-  await page.context().close();
+  check('the title says where one is', (await page.title()) === 'planets \u00b7 idem demo \u00b7 idem', await page.title());
+  await page.evaluate(() => { location.hash = '#/'; });
+  await page.getByLabel('Keys:').uncheck();
+  await page.keyboard.press('/');
+  await page.keyboard.press('g');
+  await page.keyboard.press('m');
+  check('single keys can be turned off', page.url().endsWith('#/') && (await page.evaluate(() => document.activeElement.type)) === 'checkbox', page.url());
+  await page.getByLabel('Keys:').check();
+  await page.keyboard.press('g');
+  await page.keyboard.press('m');
+  await page.waitForFunction(() => location.hash === '#/metrics');
+  console.log('ok: and on again');
+  await page.setViewportSize({ width: 1280, height: 800 });
 }
 
 // --- calling
 {
-  const page = await openPage(browser, served.base, '/#/tool/planets?moons=50');
+  await anew(page, served.base, '/#/tool/planets?moons=50');
   const field = page.getByLabel('moons');
   await field.waitFor();
   check('a link brings its arguments', (await field.inputValue()) === '50', await field.inputValue());
@@ -49,6 +63,9 @@ const text = (page, selector) => page.textContent(selector);
   check('the time it took is said', /\d (ms|µs|s)/.test(await text(page, '.outcome')), await text(page, '.outcome'));
   await accessible(page, 'result');
   await picture(page, 'page');
+  await page.getByRole('button', { name: 'copy as curl' }).click();
+  const said = await (await page.waitForFunction(() => document.querySelector('.note') && [document.querySelector('.note').getBoundingClientRect().toJSON(), document.querySelector('.bar').getBoundingClientRect().toJSON()])).jsonValue();
+  check('what is said in passing covers no result: it stands in the bar', said[0].top >= said[1].top && said[0].bottom <= said[1].bottom && said[0].width > 50, said);
   await field.fill('80');
   check('the JSON view keeps step', JSON.parse(await page.getByLabel('Arguments as JSON').inputValue()).moons === 80, await page.getByLabel('Arguments as JSON').inputValue());
   check('and so does the address', page.url().endsWith('?moons=80'), page.url());
@@ -67,13 +84,11 @@ const text = (page, selector) => page.textContent(selector);
   await page.getByText('Earlier calls').click();
   await page.locator('.history li button').last().click();
   check('earlier calls come back', (await page.getByLabel('moons').inputValue()) === '50', await page.getByLabel('moons').inputValue());
-  faultless(page, 'calling');
-  await page.context().close();
 }
 
 // --- progress and cancelling, by keyboard alone
 {
-  const page = await openPage(browser, served.base, '/');
+  await anew(page, served.base, '/');
   await page.waitForSelector('.tiles');
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
@@ -93,13 +108,11 @@ const text = (page, selector) => page.textContent(selector);
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.querySelector('.outcome')?.textContent.includes('Cancelled'));
   check('a call is cancelled by keyboard alone, which is then at the call again', (await page.evaluate(() => document.activeElement.textContent)) === 'Call', null);
-  faultless(page, 'progress');
-  await page.context().close();
 }
 
 // --- resources, prompts
 {
-  const page = await openPage(browser, served.base, `/#/resource/${encodeURIComponent('idem://readme')}`);
+  await anew(page, served.base, `/#/resource/${encodeURIComponent('idem://readme')}`);
   await page.getByRole('button', { name: 'Read', exact: true }).click();
   await page.waitForSelector('main .markdown');
   check('Markdown is shown as such', (await page.locator('main .markdown h2').first().textContent()).includes('idem'), await text(page, 'main .markdown'));
@@ -122,16 +135,20 @@ const text = (page, selector) => page.textContent(selector);
   await page.waitForFunction(() => document.querySelector('main input')?.value === 'guide/serve.md');
   console.log('ok: and brings it back');
   await page.evaluate(() => { location.hash = '#/template/' + encodeURIComponent('idem://docs/{+path}'); });
-  await page.waitForFunction(() => document.querySelector('main h1')?.textContent === 'docs' || document.querySelector('main h1')?.textContent === 'Not here');
-  faultless(page, 'resources and prompts');
-  await page.context().close();
+  await page.waitForFunction(() => document.querySelector('main h1')?.textContent === 'docs');
+  await page.getByLabel('path').fill('guide/page.md');
+  await page.keyboard.press('Enter');
+  await page.locator('main .contents').getByText('The operator\u2019s key').or(page.locator('main .contents').getByText("The operator's key")).first().waitFor();
+  check('a template is filled in and read, under one title', (await page.locator('main h1').count()) === 1 && page.url().endsWith('?path=guide%2Fpage.md'), page.url());
+  await accessible(page, 'template');
+  await picture(page, 'template');
 }
 
 // --- a resource that changes
 {
   const file = join(folder, 'notes.md');
   writeFileSync(file, '# first\n');
-  const other = await serve({ name: 'watching', resources: { notes: { file: 'notes.md' } } });
+  const other = await serve({ name: 'watching', resources: { notes: { file: 'notes.md' }, pages: { directory: '.', include: ['*.md'] } } });
   const page = await openPage(browser, other.base, `/#/resource/${encodeURIComponent('idem://notes')}`);
   await page.getByRole('button', { name: 'Read', exact: true }).click();
   await page.waitForFunction(() => document.querySelector('main .contents')?.textContent.includes('first'));
@@ -141,6 +158,16 @@ const text = (page, selector) => page.textContent(selector);
     writeFileSync(file, `# second ${number++}\n`);
     return (await page.textContent('main .contents')).includes('second');
   });
+  await visit(page, `template/${encodeURIComponent('idem://pages/{+path}')}`, 'pages');
+  await page.getByLabel('path').fill('notes.md');
+  await page.keyboard.press('Enter');
+  await page.locator('main .contents').waitFor();
+  await page.getByLabel('watch it change').check();
+  await until('and so is one that a template names', async () => {
+    writeFileSync(file, `# filled in ${number++}\n`);
+    return (await page.textContent('main .contents')).includes('filled in');
+  });
+  await visit(page, `resource/${encodeURIComponent('idem://notes')}`, 'notes');
   // Another tab, another revision: one of them has the stream for both.
   const second = await page.context().newPage();
   await second.goto(`${other.base}/#/resource/${encodeURIComponent('idem://notes')}`);
@@ -170,7 +197,7 @@ const text = (page, selector) => page.textContent(selector);
 
 // --- every revision
 {
-  const page = await openPage(browser, served.base, '/#/tool/planets?moons=100');
+  await anew(page, served.base, '/#/tool/planets?moons=100');
   await page.getByLabel('moons').waitFor();
   for (const revision of ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2026-07-28']) {
     await page.getByLabel('Protocol revision').selectOption(revision);
@@ -180,7 +207,7 @@ const text = (page, selector) => page.textContent(selector);
     await page.waitForFunction(() => document.querySelector('main .outcome strong')?.textContent === 'Answered');
     check(`a tool is called in ${revision}`, (await text(page, '.outcome-place')).includes('Saturn'), await text(page, '.outcome-place'));
   }
-  faultless(page, 'revisions');
+  faultless(page, 'all of it');
   await page.context().close();
 }
 
@@ -193,7 +220,20 @@ const text = (page, selector) => page.textContent(selector);
   check('nothing is wider than a phone', wide <= 0, wide);
   await accessible(page, 'phone, dark');
   await picture(page, 'phone-dark');
-  await page.getByRole('button', { name: /Browse/ }).tap();
+  const menu = page.getByRole('button', { name: /Browse/ });
+  await page.evaluate(() => scrollTo(0, 300));
+  await menu.tap();
+  const field = await page.getByLabel('Search tools').evaluate((one) => {
+    const box = one.getBoundingClientRect();
+    return { under: document.querySelector('.bar').getBoundingClientRect().bottom - box.top, seen: document.elementFromPoint(box.left + 20, box.top + box.height / 2) === one, has: document.activeElement === one };
+  });
+  check('the menu opens with its search field in sight and the keyboard in it', field.under <= 0 && field.seen && field.has, field);
+  check('what it covers is not there meanwhile', await page.evaluate(() => document.getElementById('main').inert && document.getElementById('tabs').inert), null);
+  await accessible(page, 'phone, menu');
+  await picture(page, 'phone-menu');
+  await page.keyboard.press('Escape');
+  check('Escape closes it and gives the keyboard back', (await menu.getAttribute('aria-expanded')) === 'false' && await menu.evaluate((one) => one === document.activeElement && !document.getElementById('main').inert), null);
+  await menu.tap();
   await page.getByRole('link', { name: /search_docs/ }).tap();
   await page.waitForFunction(() => document.querySelector('main h1').textContent === 'search_docs');
   faultless(page, 'phone');

@@ -4,7 +4,7 @@ import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'n
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { KEY, call, check, finish, folder, launch, openPage, program, serve, until } from './support.mjs';
+import { KEY, accessible, call, check, finish, folder, launch, openPage, picture, program, serve, until } from './support.mjs';
 
 const config = { name: 'doors', tools: {
   echo: { args: { text: 'string' }, run: ['echo', '{text}'] },
@@ -99,7 +99,7 @@ const evil = createServer((request, response) => {
 await new Promise((resolve) => evil.listen(0, '127.0.0.1', resolve));
 const browser = await launch();
 const elsewhere = `http://evil.test:${evil.address().port}`;
-const page = await openPage(browser, elsewhere, '/', { elsewhere: /127\.0\.0\.1/, clipboard: false });
+const page = await openPage(browser, elsewhere, '/', { elsewhere: /127\.0\.0\.1|evil\.test/, clipboard: false });
 const tried = await page.evaluate(async ([base, secret]) => {
   const results = {};
   for (const path of ['/', '/page/page.js', '/page/about', '/page/feed', '/mcp']) {
@@ -115,6 +115,9 @@ const tried = await page.evaluate(async ([base, secret]) => {
   return results;
 }, [served.base, key]);
 check('a page of another origin reads nothing, even with the key', Object.values(tried).every((one) => one === 'refused' || one === 'opaque'), tried);
+const rebound = await page.goto(`http://evil.test:${served.port}/`);
+check('a name that is rebound to this machine shows no page', rebound.status() >= 400 && (await page.locator('.brand').count()) === 0, rebound.status());
+await page.goto(elsewhere);
 const framed = page.frames().find((frame) => frame !== page.mainFrame());
 check('and cannot frame it', !framed || !(await framed.evaluate(() => document.querySelector('.brand')?.textContent).catch(() => null)), null);
 await page.context().close();
@@ -123,6 +126,8 @@ await page.context().close();
 const guest = await openPage(browser, served.base, '/#/traffic');
 await guest.getByText('This is for whoever runs the server').waitFor();
 console.log('ok: without the key the operator\'s views say what is missing');
+await accessible(guest, 'the question for the key');
+await picture(guest, 'key');
 await guest.getByRole('link', { name: 'Open a recording instead' }).click();
 await guest.getByText('Drop a recording on this page').waitFor();
 console.log('ok: but a recording can be looked at');

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { KEY, accessible, call, check, faultless, finish, folder, launch, openOperator, picture, post, program, serve, until } from './support.mjs';
+import { KEY, accessible, call, check, faultless, finish, folder, launch, openOperator, picture, post, program, serve, speak, until } from './support.mjs';
 
 const config = {
   name: 'operated',
@@ -11,6 +11,7 @@ const config = {
     echo: { description: 'Says it again', args: { text: 'string' }, run: ['echo', '{text}'] },
     slow: { description: 'Takes its time', args: {}, run: ['sleep', '20'], progress: true },
     slower: { description: 'Takes its time, too', args: {}, run: ['sleep', '20'], progress: true },
+    nap: { description: 'Sleeps for a moment', args: {}, run: ['sleep', '0.4'] },
     talker: { description: 'Talks while it works', args: {}, run: ['sh', '-c', 'echo first words >&2; sleep 20'] },
     noisy: { description: 'Writes to stderr', args: {}, run: ['sh', '-c', 'echo spoken on stderr >&2; echo done'], stderr: 'log' },
   },
@@ -36,7 +37,17 @@ await accessible(page, 'traffic');
 await picture(page, 'traffic');
 await page.keyboard.press('Escape');
 await page.getByLabel('Filter messages').fill('is:error id:42');
+await until('the link keeps the filter', async () => page.url().endsWith('#/traffic?filter=is%3Aerror+id%3A42') || page.url());
 await until('errors are marked', async () => (await page.locator('.message-row.bad').count()) === 2 || page.textContent('.virtual'));
+const naps = [call(served.base, 44, 'nap', {}), call(served.base, 44, 'echo', { text: 'meanwhile' })];
+await Promise.all(naps);
+await page.getByLabel('Filter messages').fill('id:44');
+await until('calls of two clients with the same id are told apart', async () => {
+  const answers = await page.locator('.message-row:has(.took:not(:empty))').evaluateAll((all) => all.map((one) => one.querySelector('.what').textContent));
+  return answers.sort().join() === 'answer tools/call echo #44,answer tools/call nap #44' || answers;
+});
+await page.evaluate(() => { location.hash = '#/traffic?filter=id:41'; });
+await until('and brings one', async () => ((await page.textContent('.virtual')).includes('#41') && (await page.getByLabel('Filter messages').inputValue()) === 'id:41') || page.textContent('.virtual'));
 await page.getByLabel('Filter messages').fill('');
 await post(served.base, { jsonrpc: '2.0', id: 43, method: 'no/such', params: { password: 'swordfish', note: `Bearer ${KEY}` } });
 await page.getByLabel('Filter messages').fill('id:43');
@@ -108,6 +119,7 @@ await drop(alone, recording, 'mine.jsonl');
 await until('the viewer shows a recording from file://', async () => (await rows(alone).count()) > 4 || wrong);
 await rows(alone).first().click();
 check('and its messages', (await alone.textContent('.detail')).length > 20 && wrong.length === 0, wrong);
+await accessible(alone, 'viewer');
 await picture(alone, 'viewer');
 await offline.close();
 
@@ -124,6 +136,10 @@ await picture(page, 'logs');
 await page.evaluate(() => { location.hash = '#/metrics'; });
 await until('the first sample has come', async () => (await page.locator('.chart .now').first().textContent()) !== '\u2013' || page.textContent('main'), 30000);
 await page.locator('.chart svg').first().hover();
+check('how long it was is said as one says it', /^The last (minute|([2-9]|\d\d) minutes), /.test(await page.textContent('main [role=status]')), await page.textContent('main [role=status]'));
+const scales = await page.locator('.chart .scale').evaluateAll((all) => all.map((one) => [...one.children].map((span) => span.textContent)));
+check('each chart has its scale, up to a round number', scales.length === 7 && scales.every(([top, zero]) => /^(1|2|5)0*( (\u00b5s|ms|s|min|B|KB|MB|GB))?$|^0\.\d*[125]$/.test(top) && zero === '0'), scales);
+check('and its span', /^1?5 minutes ago now$/.test((await page.locator('.chart .span').first().innerText()).replace(/\s+/g, ' ')), await page.locator('.chart .span').first().innerText());
 check('numbers stand under the pointer', /\d\d:\d\d:\d\d/.test(await page.textContent('.chart .at')), await page.textContent('.chart .at'));
 await page.locator('.chart svg').nth(1).focus();
 await page.keyboard.press('ArrowLeft');
@@ -132,11 +148,19 @@ await accessible(page, 'metrics');
 await picture(page, 'metrics');
 await page.evaluate(() => { location.hash = '#/config'; });
 await page.locator('.source').waitFor();
+check('#/config leads to #/configuration', page.url().endsWith('#/configuration') && (await page.getAttribute('.tabs a[aria-current]', 'href')) === '#/configuration', page.url());
 check('the configuration in force is shown', (await page.textContent('.source')).includes('Takes its time'), await page.textContent('.source'));
 writeFileSync(served.path, '{\n  "name": "operated",\n  "tols": {}\n}\n');
 await page.locator('.refused').waitFor();
-check('a reload that is refused shows by itself, with the line in the file and what is wrong with it', (await page.getAttribute('.refused .marked', 'data-line')) === '3'
-  && (await page.textContent('.refused .marked')).includes('"tols": {}') && /^ {2}\^ .*tols/.test(await page.textContent('.refused .why')), await page.textContent('main'));
+const refused = () => page.locator('.refused .marked').evaluate((one) => ({ line: one.dataset.line, text: one.textContent, mark: one.querySelector('mark')?.textContent, why: one.parentNode.querySelector('.why').textContent, over: one.parentNode.scrollWidth - one.parentNode.clientWidth }));
+let seen = await refused();
+check('a reload that is refused shows by itself, with the line in the file, the place in it and what is wrong with it', seen.line === '3' && seen.text.includes('"tols": {}') && seen.mark === '"tols"' && /^line 3, column 3: .*tols/.test(seen.why), seen);
+await picture(page, 'configuration-refused');
+writeFileSync(served.path, `{"name": "operated", "description": "${'\u00fc long '.repeat(300)}", "tols": {}, "x": "${'more '.repeat(300)}"}`);
+await until('the place is in sight in a line that is very long, too', async () => {
+  seen = await refused().catch(() => ({}));
+  return (seen.mark === '"tols"' && seen.text.length < 500 && seen.text.startsWith('\u2026') && seen.text.endsWith('\u2026') && seen.over <= 0) || seen;
+});
 check('while the one before is in force', (await page.textContent('.source:not(.refused)')).includes('Takes its time'), null);
 await accessible(page, 'configuration');
 await picture(page, 'configuration');
@@ -149,14 +173,17 @@ faultless(page, 'operator');
 // --- on a phone, without motion, a file dropped anywhere
 await page.emulateMedia({ reducedMotion: 'reduce' });
 await page.setViewportSize({ width: 375, height: 740 });
-for (const place of ['', 'tasks', 'traffic', 'logs', 'metrics', 'config', 'tool/echo']) {
+for (const place of ['', 'tasks', 'traffic', 'logs', 'metrics', 'configuration', 'tool/echo']) {
   await page.evaluate((hash) => { location.hash = hash; }, `#/${place}`);
   await page.waitForFunction((hash) => location.hash === hash && document.querySelector('main article, main form'), `#/${place}`);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   check(`#/${place}: nothing is wider than a phone`, wide <= 0, wide);
+  const tab = await page.evaluate(() => document.querySelector('.tabs a[aria-current]')?.getBoundingClientRect().right ?? 0);
+  check('and the tab is in sight', tab <= 375, tab);
 }
 await page.getByRole('button', { name: 'copy as curl' }).click();
-check('nothing moves for who wants no motion', (await page.locator('.note').first().evaluate((one) => getComputedStyle(one).animationName)) === 'none', null);
+await page.waitForFunction(() => document.querySelector('.note') && getComputedStyle(document.querySelector('.note')).animationName === 'none');
+console.log('ok: nothing moves for who wants no motion');
 await page.setViewportSize({ width: 1280, height: 800 });
 await page.emulateMedia({ reducedMotion: null });
 await drop(page, recording, 'elsewhere.jsonl', 'main');
@@ -186,10 +213,33 @@ for (const tab of tabs.slice(1)) await tab.close();
 
 // --- it goes and comes back
 await page.evaluate(() => { location.hash = '#/'; });
+await speak(page, '2025-06-18');
+await page.evaluate(() => {
+  window.notes = []; // what was said, also when it has gone again
+  new MutationObserver(() => window.notes.push(document.getElementById('notes').textContent)).observe(document.getElementById('notes'), { childList: true });
+});
 await served.stop();
 await until('a server that is gone is said', async () => (await page.textContent('#health')).includes('reconnecting') || page.textContent('#health'), 30000);
+await page.evaluate(() => { location.hash = '#/tool/echo'; });
+await page.getByLabel('text').fill('is anybody there');
+await page.keyboard.press('Enter');
+await page.getByText('The server cannot be reached').waitFor();
+console.log('ok: a call to it says so');
+await page.setViewportSize({ width: 375, height: 740 });
+const over = await page.evaluate(() => [document.documentElement.scrollWidth - innerWidth, document.querySelector('#revision').getBoundingClientRect().right - innerWidth]);
+check('on a phone as well, and there is room for it', over.every((one) => one <= 0), over);
+await picture(page, 'phone-lost');
+await page.setViewportSize({ width: 1280, height: 800 });
 const again = await serve(served.path, { port: served.port });
 await until('and so is that it is back', async () => (await page.textContent('#health')) === 'healthy' || page.textContent('#health'), 30000);
+await page.waitForFunction(() => window.notes.some((text) => text.includes('lost')) && window.notes.some((text) => text.includes('Connected again')));
+console.log('ok: both in words');
+await page.locator('#revision[data-spoken="2025-06-18"]').waitFor();
+check('what was typed is still there', (await page.getByLabel('text').inputValue()) === 'is anybody there', await page.getByLabel('text').inputValue());
+await page.getByLabel('text').focus();
+await page.keyboard.press('Enter');
+await page.waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('is anybody there'));
+console.log('ok: and is answered, in a new session of the same revision');
 await page.evaluate(() => { location.hash = '#/traffic'; });
 await call(again.base, 77, 'echo', { text: 'after the break' });
 await until('the feed goes on', async () => {

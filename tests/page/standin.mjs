@@ -1,20 +1,23 @@
 // standin.mjs - an MCP server of the test's own, for what `idem serve` does not do: questions, tasks, media, odd schemas.
 const META = 'io.modelcontextprotocol/';
-const wrap = (result) => ({ resultType: 'complete', ...result, _meta: { [META + 'serverInfo']: { name: 'standin', title: 'Stand-in', version: '1' } } });
+const STANDIN = { name: 'standin', title: 'Stand-in', version: '1' };
 const cached = { ttlMs: 0, cacheScope: 'private' };
 
 // tools: {name: {definition, run(params, say)}}; run gives a result, or throws {code, message}. `say` sends a notification first.
-export function standin({ tools = {}, resources = [], prompts = [], lists = {}, seen = [], tasks = new Map() }) {
+// delay: a promise that answers wait for.
+export function standin({ tools = {}, resources = [], templates = [], prompts = [], lists = {}, seen = [], tasks = new Map(), info = STANDIN, said = {}, more = {}, delay = null }) {
+  const wrap = (result) => ({ resultType: 'complete', ...result, _meta: { [META + 'serverInfo']: info } });
   const answers = {
-    'server/discover': () => wrap({ supportedVersions: ['2026-07-28'], capabilities: { tools: {}, resources: {}, prompts: {}, extensions: { [META + 'tasks']: {} } }, ...cached }),
+    'server/discover': () => wrap({ supportedVersions: ['2026-07-28'], capabilities: { tools: {}, resources: {}, prompts: {}, extensions: { [META + 'tasks']: {} }, ...said.capabilities }, instructions: said.instructions, ...cached }),
     'tools/list': (params) => wrap({ ...(lists.tools?.(params) || { tools: Object.entries(tools).map(([name, tool]) => ({ name, inputSchema: { type: 'object' }, ...tool.definition })) }), ...cached }),
     'resources/list': () => wrap({ resources, ...cached }),
-    'resources/templates/list': () => wrap({ resourceTemplates: [], ...cached }),
+    'resources/templates/list': () => wrap({ resourceTemplates: templates, ...cached }),
     'prompts/list': () => wrap({ prompts, ...cached }),
     'tasks/get': (params) => wrap(tasks.get(params.taskId)()),
     'tasks/update': (params) => { seen.push(['tasks/update', params]); return wrap({}); },
     'tasks/cancel': (params) => { seen.push(['tasks/cancel', params]); return wrap({}); },
     'tools/call': (params, say) => tools[params.name].run(params, say),
+    ...more,
   };
   return async (message, response, request) => {
     if (request.method !== 'POST') {
@@ -33,6 +36,7 @@ export function standin({ tools = {}, resources = [], prompts = [], lists = {}, 
       response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', method, params })}\n\n`);
     };
     const answer = { jsonrpc: '2.0', id: message.id };
+    await delay;
     try {
       const result = await answers[message.method](message.params, say);
       answer.result = result.resultType ? result : wrap(result);
@@ -93,27 +97,44 @@ export const schemas = {
   },
 };
 
-// The same idea in 2025-11-25, with a session: tasks that are asked for, listed, cancelled. tools: {name: {definition, run(params)}}.
-export function olderStandin({ tools = {}, tasks = new Map(), seen = [] }) {
+// The same idea before 2026-07-28, with a session: tasks that are asked for, listed, cancelled. tools: {name: {definition, run(params)}};
+// sessions: those that there are, for who ends them. In 2025-03-26 it answers in batches.
+export function olderStandin({ tools = {}, prompts = [], tasks = new Map(), seen = [], sessions = new Set() }) {
   const answers = {
-    initialize: (params) => ({ protocolVersion: params.protocolVersion, serverInfo: { name: 'older', version: '1' }, capabilities: { tools: {}, tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } } }),
+    initialize: (params) => ({ protocolVersion: params.protocolVersion, serverInfo: { name: 'older', version: '1' }, capabilities: { tools: {}, prompts: {}, tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } } }),
     'tools/list': () => ({ tools: Object.entries(tools).map(([name, tool]) => ({ name, inputSchema: { type: 'object' }, ...tool.definition })) }),
+    'prompts/list': () => ({ prompts }),
     'tools/call': (params) => tools[params.name].run(params),
     'tasks/list': () => ({ tasks: [...tasks.values()].map((task) => task()) }),
     'tasks/get': (params) => tasks.get(params.taskId)(),
     'tasks/result': (params) => tasks.get(params.taskId).result,
   };
+  let revision = '';
   return async (message, response, request) => {
     if (message) seen.push([message.method, message.params]);
+    const modern = message?.params?._meta?.[META + 'protocolVersion'];
+    const session = message?.method === 'initialize' ? `session-${seen.length}` : request.headers['mcp-session-id'];
+    if (message?.method === 'initialize') {
+      revision = message.params.protocolVersion;
+      sessions.add(session);
+    }
+    if (!modern && !sessions.has(session)) {
+      response.writeHead(404);
+      return response.end();
+    }
     if (request.method !== 'POST' || message.id === undefined) {
       response.writeHead(request.method === 'POST' ? 202 : request.method === 'DELETE' ? 200 : 405);
       return response.end();
     }
-    const modern = message.params?._meta?.[META + 'protocolVersion'];
     const answer = { jsonrpc: '2.0', id: message.id };
-    if (modern || !answers[message.method]) answer.error = { code: -32601, message: 'Method not found' };
-    else answer.result = await answers[message.method](message.params);
-    response.writeHead(200, { 'Content-Type': 'application/json', 'Mcp-Session-Id': 'session-of-the-test' });
-    return response.end(JSON.stringify(answer));
+    try {
+      if (modern || !answers[message.method]) throw Object.assign(new Error('Method not found'), { code: -32601 });
+      answer.result = await answers[message.method](message.params);
+    } catch (error) {
+      answer.error = { code: error.code || -32603, message: error.message, data: error.data };
+    }
+    seen.batched = revision === '2025-03-26' && message.method !== 'initialize';
+    response.writeHead(200, { 'Content-Type': seen.batched ? 'text/event-stream' : 'application/json', ...(modern ? {} : { 'Mcp-Session-Id': session }) });
+    return response.end(seen.batched ? `data: ${JSON.stringify([answer])}\n\n` : JSON.stringify(answer));
   };
 }

@@ -68,15 +68,18 @@ export async function serve(config, { port = 0, args = [], env = {} } = {}) {
   return { child, path, base: match[1], port: Number(match[2]), stop, log: child.log };
 }
 
-// Hands a request on to another port of this machine, as if it had come there.
-function pass(port, request, response) {
+// Hands a request on to another port of this machine, as if it had come there. onAnswer(body, headers of both) may look on.
+function pass(port, request, response, onAnswer) {
   const headers = { ...request.headers, host: `127.0.0.1:${port}` };
   delete headers.origin;
   const onward = ask({ host: '127.0.0.1', port, path: request.url, method: request.method, headers }, (got) => {
+    onAnswer?.(body, request.headers, got.headers);
     response.writeHead(got.statusCode, got.headers);
     response.flushHeaders();
     got.pipe(response);
   });
+  let body = '';
+  if (onAnswer) request.on('data', (bytes) => { body += bytes; });
   onward.on('error', () => response.destroy());
   response.on('close', () => onward.destroy());
   request.pipe(onward);
@@ -97,7 +100,14 @@ export const front = (served, answer) => listen((request, response) => {
 });
 
 // The same with a server that is a process of its own.
-export const behind = (served, port) => listen((request, response) => pass(request.url.startsWith('/mcp') ? port : served.port, request, response));
+export const behind = (served, port, onAnswer) => listen((request, response) => pass(request.url.startsWith('/mcp') ? port : served.port, request, response, onAnswer));
+
+// The page in front of idem's own server of everything: tasks, questions, changes. `direct` is where that is itself.
+export async function everything(served) {
+  const child = start(spawn(process.env.IDEM_TASKS_SERVER, ['--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'] }));
+  const [, port] = await listening(child, /listening on http:\/\/127\.0\.0\.1:(\d+)\/mcp/);
+  return { ...await behind(served, Number(port)), direct: `http://127.0.0.1:${port}` };
+}
 
 // One message from another client.
 export async function post(base, message, headers = {}, signal = undefined) {
@@ -112,7 +122,7 @@ export const call = (base, id, name, args, signal) => post(base, { jsonrpc: '2.0
 // ------------------------------------------------------------------------------ browser
 
 export async function launch() {
-  const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--host-resolver-rules=MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost'] });
+  const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox', '--disable-gpu', '--in-process-gpu', '--disable-software-rasterizer', '--disable-dev-shm-usage', '--host-resolver-rules=MAP *.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost'] });
   return browser;
 }
 
@@ -122,8 +132,15 @@ export async function openPage(browser, base, path = '/', options = {}) {
   if (options.clipboard !== false) await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: base });
   const page = await context.newPage();
   watch(page, base, options);
-  await page.goto(base + path);
+  if (path) await page.goto(base + path);
   return page;
+}
+
+// The same page once more, as somebody sees it who comes for the first time. (A new one costs a second.)
+export async function anew(page, base, path) {
+  await page.evaluate(() => { sessionStorage.clear(); localStorage.clear(); });
+  await page.goto('about:blank');
+  await page.goto(base + path);
 }
 
 export function watch(page, base, options = {}) {
@@ -149,7 +166,7 @@ export async function accessible(page, name) {
     if (exceptionDetails) throw new Error(exceptionDetails.exception?.description || exceptionDetails.text);
     return result.value;
   };
-  await run(`${axeSource}; undefined`);
+  if (!(await run('Boolean(globalThis.axe)'))) await run(`${axeSource}; undefined`);
   const look = async (options) => JSON.parse(await run(`axe.run(document, ${JSON.stringify({ resultTypes: ['violations'], ...options })}).then((r) => JSON.stringify(r.violations.map((v) => ({ id: v.id, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary.slice(0, 200)) }))))`));
   const violations = await look({});
   const other = (await page.evaluate(() => matchMedia('(prefers-color-scheme: dark)').matches)) ? 'light' : 'dark';
@@ -158,6 +175,17 @@ export async function accessible(page, name) {
   await page.emulateMedia({ colorScheme: null });
   await session.detach();
   check(`${name}: axe finds nothing, in the light and in the dark`, violations.length === 0, violations);
+}
+
+export async function speak(page, revision) {
+  await page.getByLabel('Protocol revision').selectOption(revision);
+  await page.locator(`#revision[data-spoken="${revision}"]`).waitFor();
+}
+
+// Another place of the page, until its title is there.
+export async function visit(page, place, title) {
+  await page.evaluate((hash) => { location.hash = hash; }, `#/${place}`);
+  await page.waitForFunction((wanted) => document.querySelector('main h1')?.textContent === wanted, title);
 }
 
 export const picture = (page, name) => page.screenshot({ path: join(pictures, `${name}.png`) });

@@ -1,28 +1,18 @@
 // tasks.mjs - calls that become tasks, in both forms: asked for, watched, answered, cancelled, listed, and still known when the page
-// is loaded again; and what servers of older revisions ask on the stream of a call. Against idem's own server of tasks, and for tasks/list (which it offers to known people alone) a stand-in.
-import { spawn } from 'node:child_process';
-import { accessible, behind, check, faultless, finish, front, launch, listening, openPage, picture, serve, start } from './support.mjs';
+// is loaded again. Against idem's own server of tasks, and for tasks/list (which it offers to known people alone) a stand-in.
+import { accessible, check, everything, faultless, finish, front, launch, openPage, picture, serve, speak, visit } from './support.mjs';
 import { olderStandin } from './standin.mjs';
 
 const served = await serve({ name: 'behind' });
 const browser = await launch();
-const child = start(spawn(process.env.IDEM_TASKS_SERVER, ['--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'] }));
-const [, port] = await listening(child, /listening on http:\/\/127\.0\.0\.1:(\d+)\/mcp/);
-const server = await behind(served, Number(port));
+const server = await everything(served);
 
 const page = await openPage(browser, server.base, '/#/tool/slow_compute');
 const card = (name) => page.locator('.tasks .card', { hasText: name }).first();
-const open = async (name) => {
-  await page.evaluate((hash) => { location.hash = hash; }, `#/tool/${name}`);
-  await page.waitForFunction((wanted) => document.querySelector('main h1')?.textContent === wanted, name);
-};
+const open = (name) => visit(page, `tool/${name}`, name);
 const call = async () => {
   await page.getByRole('button', { name: 'Call', exact: true }).click();
   await page.getByRole('link', { name: 'Watch it among the tasks' }).click();
-};
-const speak = async (revision) => {
-  await page.getByLabel('Protocol revision').selectOption(revision);
-  await page.locator(`#revision[data-spoken="${revision}"]`).waitFor();
 };
 const ended = (name, words) => page.waitForFunction(([title, text]) => [...document.querySelectorAll('.tasks .card')].find((one) => one.textContent.includes(title))?.textContent.includes(text), [name, words]);
 
@@ -31,7 +21,7 @@ for (const revision of ['2026-07-28', '2025-11-25']) {
   const old = revision === '2025-11-25';
   if (old) {
     await open('greet');
-    await speak(revision);
+    await speak(page, revision);
     check(`${revision}: a tool that forbids tasks offers none`, (await page.getByLabel('as a task').count()) === 0, null);
   }
   await open('slow_compute');
@@ -78,30 +68,8 @@ for (const revision of ['2026-07-28', '2025-11-25']) {
 await accessible(page, 'tasks of both forms');
 await picture(page, 'tasks-older');
 
-// --- what servers of older revisions ask comes on the stream of a call
-for (const revision of ['2025-06-18', '2024-11-05']) {
-  await open('greet');
-  await speak(revision);
-  if (revision !== '2024-11-05') {
-    await open('test_elicitation');
-    await page.getByLabel('message').fill('Who are you?');
-    await page.getByRole('button', { name: 'Call', exact: true }).click();
-    await page.getByRole('dialog').getByLabel('username').fill('ada');
-    await page.getByRole('dialog').getByLabel('email').fill('ada@example.org');
-    await page.getByRole('dialog').getByRole('button', { name: 'Send' }).click();
-    await page.waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('action=accept') && document.querySelector('.outcome-place').textContent.includes('ada@example.org'));
-    console.log(`ok: ${revision}: a question is a form`);
-  }
-  await open('test_sampling');
-  await page.locator('main').getByLabel('prompt').fill('Say something');
-  await page.getByRole('button', { name: 'Call', exact: true }).click();
-  await page.getByRole('dialog').getByLabel(/Your answer/).fill('something');
-  await page.getByRole('dialog').getByRole('button', { name: 'Answer' }).click();
-  await page.waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('LLM response: something'));
-  console.log(`ok: ${revision}: a person answers for a model`);
-}
 await open('greet');
-await speak('2025-11-25');
+await speak(page, '2025-11-25');
 
 // --- the page is loaded again
 await open('slow_compute');

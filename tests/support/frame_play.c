@@ -28,17 +28,17 @@ const char *frame_event_name(idem__frame_event event) {
   return names[event];
 }
 
-static void put(idem__buf *out, const char *text, size_t len) {
-  assert_int_equal(idem__buf_put(out, text, len), IDEM_OK);
+static void put(idem_buf *out, const char *text, size_t len) {
+  assert_int_equal(idem_buf_put(out, text, len), IDEM_OK);
 }
 
 /* A NUL is shown as \\0, so that what came out is text. */
-static void put_message(idem__buf *out, const char *data, size_t len) {
+static void put_message(idem_buf *out, const char *data, size_t len) {
   put(out, " ", 1);
   for (size_t i = 0; i < len; i++) put(out, data[i] ? data + i : "\\0", data[i] ? 1 : 2);
 }
 
-static void drain(idem__framer *framer, idem__buf *out) {
+static void drain(idem__framer *framer, idem_buf *out) {
   idem__frame_event event;
   while ((event = idem__framer_next(framer)) != IDEM__FRAME_MORE) {
     const char *name = frame_event_name(event);
@@ -62,7 +62,7 @@ static size_t piece_len(unsigned split, uint32_t *seed, size_t left) {
 }
 
 static void feed_piece(idem__framer *framer, const char *bytes, size_t len, bool eof,
-                       idem__buf *out) {
+                       idem_buf *out) {
   char *piece = malloc(len ? len : 1);
   assert_non_null(piece);
   memcpy(piece, bytes, len);
@@ -73,7 +73,7 @@ static void feed_piece(idem__framer *framer, const char *bytes, size_t len, bool
 }
 
 void frame_play(const idem__frame_opts *opts, const char *input, size_t len, unsigned split,
-                idem__buf *out) {
+                idem_buf *out) {
   idem__framer framer;
   uint32_t seed = split;
   idem__framer_init(&framer, opts);
@@ -95,15 +95,15 @@ void frame_expect(const idem__frame_opts *opts, const char *input, size_t len,
   idem__frame_opts own = *opts;
   if (!own.alloc) own.alloc = &alloc;
   for (unsigned split = 0; split < FRAME_PLAY_RANDOM + RANDOM_SPLITS; split++) {
-    idem__buf out;
-    idem__buf_init(&out, &alloc, 1 << 24);
+    idem_buf out;
+    idem_buf_init(&out, &alloc, 1 << 24);
     frame_play(&own, input, len, split, &out);
     put(&out, "", 1);
     if (strcmp(out.data, expected) != 0) {
       print_error("split %u of:\n%.*s\n", split, (int)len, input);
       assert_string_equal(out.data, expected);
     }
-    idem__buf_deinit(&out);
+    idem_buf_deinit(&out);
   }
 }
 
@@ -111,13 +111,13 @@ void frame_expect_or_no_memory(fault_alloc *fault, const idem__frame_opts *opts,
                                const char *expected) {
   idem_alloc alloc = idem__alloc_or_default(NULL);
   idem__frame_opts own = *opts;
-  idem__buf out;
+  idem_buf out;
   own.alloc = &fault->alloc;
-  idem__buf_init(&out, &alloc, 1 << 16);
+  idem_buf_init(&out, &alloc, 1 << 16);
   frame_play(&own, input, strlen(input), FRAME_PLAY_BYTES, &out);
   put(&out, "", 1);
   assert_string_equal(out.data, fault->failures ? "no-memory\n" : expected);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 /* ----------------------------------------------------------------- by hand */

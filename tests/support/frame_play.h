@@ -14,7 +14,7 @@ const char *frame_event_name(idem__frame_event event);
 
 /* Appends one line per event to `out`: its name, and for a message a space and its bytes. */
 void frame_play(const idem__frame_opts *opts, const char *input, size_t len, unsigned split,
-                idem__buf *out);
+                idem_buf *out);
 
 /* Fails the test unless every kind of split gives the expected text. */
 void frame_expect(const idem__frame_opts *opts, const char *input, size_t len,

@@ -7,9 +7,9 @@
 #include <time.h>
 
 typedef struct asked {
-  idem__list link;
+  idem_list link;
   idem__store_op op; /* its texts follow */
-  idem_status fail;
+  idem_status fail, lose;
 } asked;
 
 typedef struct later_store {
@@ -20,13 +20,13 @@ typedef struct later_store {
   pthread_cond_t more;
   pthread_t thread;
   bool ending, held;
-  idem_status fail;
+  idem_status fail, lose;
   uint64_t chance;
-  idem__list waiting, never;
+  idem_list waiting, never;
   size_t count;
 } later_store;
 
-static later_store *of(idem__store *store) { return IDEM__CONTAINER(store, later_store, head); }
+static later_store *of(idem__store *store) { return IDEM_CONTAINER(store, later_store, head); }
 
 static uint64_t next_chance(later_store *later) {
   later->chance ^= later->chance << 13;
@@ -63,8 +63,9 @@ static void run(idem__store *store, const idem__store_op *op) {
   asked *question = copy(op);
   pthread_mutex_lock(&later->lock);
   question->fail = later->fail;
+  question->lose = later->lose;
   bool never = later->opts.never_in && next_chance(later) % later->opts.never_in == 0;
-  idem__list_append(never ? &later->never : &later->waiting, &question->link);
+  idem_list_append(never ? &later->never : &later->waiting, &question->link);
   if (!never) later->count++;
   pthread_cond_signal(&later->more);
   pthread_mutex_unlock(&later->lock);
@@ -80,16 +81,16 @@ static bool same_record(const idem__store_op *a, const idem__store_op *b) {
 /* With the lock held: one of those that wait, or whoever is before it with the same record. */
 static asked *take_any(later_store *later) {
   if (!later->count || later->held) return NULL;
-  idem__list *at = later->waiting.next;
+  idem_list *at = later->waiting.next;
   for (uint64_t steps = next_chance(later) % later->count; steps; steps--) at = at->next;
-  asked *chosen = IDEM__CONTAINER(at, asked, link);
+  asked *chosen = IDEM_CONTAINER(at, asked, link);
   for (at = later->waiting.next; at != &chosen->link; at = at->next) {
-    asked *earlier = IDEM__CONTAINER(at, asked, link);
+    asked *earlier = IDEM_CONTAINER(at, asked, link);
     if (!same_record(&earlier->op, &chosen->op)) continue;
     chosen = earlier;
     break;
   }
-  idem__list_remove(&chosen->link);
+  idem_list_remove(&chosen->link);
   later->count--;
   return chosen;
 }
@@ -105,8 +106,13 @@ static void answer(later_store *later, asked *question) {
     end(question, question->fail);
     return;
   }
-  idem__store_run(later->inner, &question->op);
-  free(question);
+  idem__store_op op = question->op;
+  if (question->lose != IDEM_OK) op.done = NULL;
+  idem__store_run(later->inner, &op);
+  if (question->lose != IDEM_OK)
+    end(question, question->lose);
+  else
+    free(question);
 }
 
 bool later_store_pump(idem__store *store) {
@@ -154,10 +160,10 @@ static void unwatch(idem__store *store, idem__store_watcher *watcher) {
   idem__store_unwatch(of(store)->inner, watcher);
 }
 
-static void end_list(idem__list *list) {
-  while (!idem__list_empty(list)) {
-    asked *question = IDEM__CONTAINER(list->next, asked, link);
-    idem__list_remove(&question->link);
+static void end_list(idem_list *list) {
+  while (!idem_list_empty(list)) {
+    asked *question = IDEM_CONTAINER(list->next, asked, link);
+    idem_list_remove(&question->link);
     end(question, IDEM_E_CLOSED);
   }
 }
@@ -188,8 +194,8 @@ idem__store *later_store_new(idem__store *inner, const later_store_opts *opts) {
   later->inner = inner;
   later->opts = *opts;
   later->chance = opts->seed * 2 + 1;
-  idem__list_init(&later->waiting);
-  idem__list_init(&later->never);
+  idem_list_init(&later->waiting);
+  idem_list_init(&later->never);
   pthread_mutex_init(&later->lock, NULL);
   pthread_cond_init(&later->more, NULL);
   if (opts->threaded && pthread_create(&later->thread, NULL, answer_all, later) != 0) abort();
@@ -216,6 +222,13 @@ void later_store_fail(idem__store *store, idem_status status) {
   later_store *later = of(store);
   pthread_mutex_lock(&later->lock);
   later->fail = status;
+  pthread_mutex_unlock(&later->lock);
+}
+
+void later_store_lose(idem__store *store, idem_status status) {
+  later_store *later = of(store);
+  pthread_mutex_lock(&later->lock);
+  later->lose = status;
   pthread_mutex_unlock(&later->lock);
 }
 

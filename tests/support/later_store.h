@@ -21,6 +21,8 @@ size_t later_store_waiting(idem__store *store);
 void later_store_hold(idem__store *store, bool hold);
 /* Answers, with that status, what is asked from now on, without its having happened; OK: as ever. */
 void later_store_fail(idem__store *store, idem_status status);
+/* ... and the same of what has happened: the answer is lost. */
+void later_store_lose(idem__store *store, idem_status status);
 idem__store *later_store_inner(idem__store *store);
 
 #endif

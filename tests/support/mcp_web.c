@@ -1,8 +1,6 @@
 /* mcp_web.c - see mcp_web.h. */
 #include "support/mcp_web.h"
 
-#include "support/unit.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,6 +26,12 @@ static void make_later(mcp_web *web, const mcp_web_opts *opts) {
   assert_int_equal(idem__server_use_store(server, web->later), IDEM_OK);
   web->next = machines;
   machines = web;
+}
+
+int mcp_web_forget(void **state) {
+  (void)state;
+  machines = NULL;
+  return 0;
 }
 
 static void leave_machines(mcp_web *web) {
@@ -63,7 +67,10 @@ void mcp_web_open(mcp_web *web, const mcp_web_opts *opts) {
   make_fixture(web, opts);
   assert_int_equal(idem__worker_new(web->fixture->server, on_wake, web, &web->mcp), IDEM_OK);
   make_endpoint(web, opts);
-  idem__http_server_opts server = {.http = opts->http};
+  idem__http_server_opts server = {.http = opts->http,
+                                   .judge = opts->judge,
+                                   .stays = opts->stays,
+                                   .judge_user = opts->judge_user};
   server.port = 80;
   server.loopback = true;
   assert_int_equal(idem__http_server_new(&server, &web->server), IDEM_OK);
@@ -164,6 +171,11 @@ char *mcp_web_ask(mcp_web *web, const char *method, const char *target, const ch
   char *output = conn.output;
   idem__http_conn_free(conn.conn);
   return output;
+}
+
+void mcp_web_expect(char *answer, const char *text) {
+  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
+  free(answer);
 }
 
 void mcp_web_hello(mcp_web *web, const char *headers, char line[64]) {

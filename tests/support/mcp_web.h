@@ -6,11 +6,15 @@
 #include "mcp_http/mcp_http.h"
 #include "support/later_store.h"
 #include "support/mcp_fixture.h"
+#include "support/unit.h"
 
 typedef struct mcp_web_opts {
   idem_server_opts server;
   idem__session_table_opts table; /* its server is filled in */
   const idem_http_opts *http;
+  idem__http_judge_fn judge; /* NULL: none */
+  idem__http_stay_fn stays;
+  void *judge_user;
   idem__limiter *limiter;      /* NULL: none */
   idem__store *store;          /* NULL: one of its own */
   idem__session_table *shared; /* another thread's table of `fixture`; NULL: its own */
@@ -41,6 +45,11 @@ typedef struct mcp_web_conn {
   size_t len;
 } mcp_web_conn;
 
+/* A test that fails is left by a jump, and its servers are never closed: the next one begins without them. */
+int mcp_web_forget(void **state);
+#undef cmocka_unit_test
+#define cmocka_unit_test(test) cmocka_unit_test_setup(test, mcp_web_forget)
+
 /* These assert that there is memory. */
 void mcp_web_open(mcp_web *web, const mcp_web_opts *opts);
 void mcp_web_close(mcp_web *web); /* after its conns */
@@ -57,6 +66,8 @@ void mcp_web_settle(mcp_web_conn *conn);
 /* On a connection of its own: what came back, to be freed. */
 char *mcp_web_ask(mcp_web *web, const char *method, const char *target, const char *headers,
                   const char *body);
+/* It holds this text; frees it. */
+void mcp_web_expect(char *answer, const char *text);
 /* Shakes hands at /mcp and gives a header line with the session's id, "Mcp-Session-Id: ...". */
 void mcp_web_hello(mcp_web *web, const char *headers, char line[64]);
 

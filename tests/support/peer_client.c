@@ -38,15 +38,16 @@ static char *json_of(yyjson_val *value) {
 }
 
 static const char *fate_word(idem_mcp_fate fate) {
-  static const char *const words[] = {"answered", "not sent", "unknown"};
+  static const char *const words[] = {"answered", "not sent", "unknown", "outcome unknown"};
   return words[fate];
 }
 
 static void see_good(peer *p, unsigned number, const idem_mcp_result *result) {
   yyjson_val *shown = result->task ? result->task : result->items ? result->items : result->result;
   char *text = json_of(shown);
-  peer_see(p, "call %u %s %s%s%s", number, result->task ? "task" : "ok", text,
-           result->is_error ? " isError" : "", result->from_cache ? " from cache" : "");
+  peer_see(p, "call %u %s %s%s%s%s", number, result->task ? "task" : "ok", text,
+           result->is_error ? " isError" : "", result->from_cache ? " from cache" : "",
+           result->replayed ? " replayed" : "");
   if (result->skill_text) peer_see(p, "skill %.*s", (int)result->skill_len, result->skill_text);
   free(text);
 }
@@ -60,8 +61,10 @@ static void on_result(idem_mcp_client *client, const idem_mcp_result *result, vo
     see_good(p, one->number, result);
   } else if (result->status == IDEM_E_REMOTE) {
     char *data = result->data ? json_of(result->data) : NULL;
-    peer_see(p, "call %u remote %lld %.*s%s%s", one->number, (long long)result->code,
-             (int)result->message_len, result->message, data ? " " : "", data ? data : "");
+    bool known = result->fate == IDEM_MCP_ANSWERED;
+    peer_see(p, "call %u remote %lld %.*s%s%s%s%s", one->number, (long long)result->code,
+             (int)result->message_len, result->message, data ? " " : "", data ? data : "",
+             known ? "" : ", ", known ? "" : fate_word(result->fate));
     free(data);
   } else {
     peer_see(p, "call %u %s, %s%s%.*s", one->number, peer_status_word(result->status),
@@ -163,6 +166,13 @@ static void on_lost(idem_mcp_client *client, const idem_mcp_trouble *trouble, vo
            trouble->text, trouble->not_sent, trouble->unknown);
 }
 
+static void on_repeat(idem_mcp_client *client, const idem_mcp_repeat *repeat, void *user) {
+  (void)client;
+  peer_see(user, "repeat %u in %llu: %s%s%.*s", repeat->count, (unsigned long long)repeat->after_ms,
+           peer_status_word(repeat->status), repeat->why_len ? " " : "", (int)repeat->why_len,
+           repeat->why ? repeat->why : "");
+}
+
 static void on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user) {
   peer *p = user;
   const char *why = idem_mcp_refusal_header(refusal, "WWW-Authenticate", 0);
@@ -178,7 +188,7 @@ static void on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void 
 /* What stands before the rest: idle=MS deadline=MS ttl=MS progress task detach fresh meta={...} */
 typedef struct wish {
   idem_mcp_call_opts opts;
-  char meta[512];
+  char meta[512], key[64];
   const char *rest;
 } wish;
 
@@ -186,8 +196,10 @@ static bool take_flag(wish *self, const char *word, size_t len) {
   struct {
     const char *name;
     bool *flag;
-  } rows[] = {
-      {"task", &self->opts.task}, {"detach", &self->opts.detach}, {"fresh", &self->opts.fresh}};
+  } rows[] = {{"task", &self->opts.task},
+              {"detach", &self->opts.detach},
+              {"fresh", &self->opts.fresh},
+              {"no-key", &self->opts.no_key}};
   if (len == 8 && memcmp(word, "progress", 8) == 0) {
     self->opts.on_progress = on_progress;
     return true;
@@ -210,6 +222,11 @@ static bool take_value(wish *self, const char *word, size_t len) {
     size_t name = strlen(rows[i].name);
     if (strncmp(word, rows[i].name, name) != 0) continue;
     *rows[i].number = strtoull(word + name, NULL, 10);
+    return true;
+  }
+  if (strncmp(word, "key=", 4) == 0) {
+    snprintf(self->key, sizeof self->key, "%.*s", (int)(len - 4), word + 4);
+    self->opts.key = self->key;
     return true;
   }
   if (strncmp(word, "meta=", 5) != 0) return false;
@@ -535,27 +552,30 @@ static void swallow(peer *p, const char *line) {
   p->messages.taken = p->messages.count;
 }
 
+/* [CAPABILITIES] */
 static void act_modern(peer *p, const char *rest) {
-  (void)rest;
-  swallow(p, p->web
-                 ? "1 200 | {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"resultType\":\"complete\","
-                   "\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{},\"ttlMs\":0,"
-                   "\"cacheScope\":\"public\"}}\n"
-                 : "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"resultType\":\"complete\","
-                   "\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":{},\"ttlMs\":0,"
-                   "\"cacheScope\":\"public\"}}\n");
+  char *line = NULL;
+  if (asprintf(&line,
+               "%s{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"resultType\":\"complete\","
+               "\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":%s,\"ttlMs\":0,"
+               "\"cacheScope\":\"public\"}}\n",
+               p->web ? "1 200 | " : "", *rest ? rest : "{}") < 0)
+    abort();
+  swallow(p, line);
+  free(line);
 }
 
-/* DATE. Over HTTP the session is s1, and the server has no stream of its own. */
-static void act_legacy(peer *p, const char *date) {
-  char *line = NULL;
+/* DATE [CAPABILITIES]. Over HTTP the session is s1, and the server has no stream of its own. */
+static void act_legacy(peer *p, const char *rest) {
+  char *line = NULL, date[256];
+  take_word(&rest, date);
   swallow(p, p->web ? "1 400 | no\n"
                     : "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32601,\"message\":"
                       "\"no\"}}\n");
   if (asprintf(&line,
                "%s{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"protocolVersion\":\"%s\","
-               "\"capabilities\":{},\"serverInfo\":{\"name\":\"s\",\"version\":\"1\"}}}\n",
-               p->web ? "2 200 | Mcp-Session-Id: s1 | " : "", date) < 0)
+               "\"capabilities\":%s,\"serverInfo\":{\"name\":\"s\",\"version\":\"1\"}}}\n",
+               p->web ? "2 200 | Mcp-Session-Id: s1 | " : "", date, *rest ? rest : "{}") < 0)
     abort();
   swallow(p, line);
   free(line);
@@ -614,6 +634,7 @@ static void set_functions(idem_mcp_client_opts *opts, const client_setting *sett
   opts->on_notification = on_notification;
   opts->on_problem = on_problem;
   opts->on_lost = on_lost;
+  opts->on_repeat = on_repeat;
   opts->on_refused = on_refused;
 }
 

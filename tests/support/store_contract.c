@@ -227,6 +227,35 @@ static void a_space_takes_no_more_records_than_the_limit(void **state) {
   assert_int_equal(run(*state, op).answer.status, IDEM_OK); /* the others are gone */
 }
 
+static void a_group_takes_no_more_records_than_its_limit(void **state) {
+  idem__store_op op = {.verb = IDEM__STORE_PUT, .expect = IDEM__STORE_ABSENT, .group_limit = 2};
+  op.ttl_ms = 100;
+  op.group = "ours";
+  op.name = "a";
+  assert_int_equal(run(*state, op).answer.status, IDEM_OK);
+  op.name = "b";
+  assert_int_equal(run(*state, op).answer.status, IDEM_OK);
+  op.name = "c";
+  reply full = run(*state, op);
+  assert_int_equal(full.answer.status, IDEM_E_LIMIT);
+  assert_int_equal(full.answer.number, 1); /* the group, not the space */
+  op.group = "theirs";
+  assert_int_equal(run(*state, op).answer.status, IDEM_OK);
+  op.group = "ours";
+  op.name = "b";
+  op.expect = IDEM__STORE_ANY;
+  assert_int_equal(run(*state, op).answer.status, IDEM_OK); /* it is there already */
+  op.verb = IDEM__STORE_REMOVE;
+  assert_int_equal(run(*state, op).answer.status, IDEM_OK);
+  op.verb = IDEM__STORE_PUT;
+  op.name = "d";
+  assert_int_equal(run(*state, op).answer.status, IDEM_OK);
+  op.name = "e";
+  assert_int_equal(run(*state, op).answer.status, IDEM_E_LIMIT);
+  pass(*state, 110);
+  assert_int_equal(run(*state, op).answer.status, IDEM_OK); /* the others are gone */
+}
+
 static void a_full_store_takes_nothing_and_loses_nothing(void **state) {
   (void)state;
   static char big[4096];
@@ -435,15 +464,15 @@ static void a_watcher_may_use_the_store(void **state) {
 static void an_answer_is_got_at_once_where_the_store_is_immediate(void **state) {
   idem__store *store = *state;
   char bytes[16];
-  idem__buf value;
+  idem_buf value;
   put(store, "a", "one", IDEM__STORE_ABSENT);
-  idem__buf_fixed(&value, bytes, sizeof bytes);
+  idem_buf_fixed(&value, bytes, sizeof bytes);
   idem__store_op op = {.verb = IDEM__STORE_GET, .name = "a", .name_len = 1, .now_ms = now_ms};
   idem__store_answer answer = idem__store_ask(store, &op, &value);
   assert_int_equal(answer.status, store->kind->immediate ? IDEM_OK : IDEM_E_SYS);
   if (!store->kind->immediate) return;
   assert_memory_equal(bytes, "one", 3);
-  idem__buf_fixed(&value, bytes, 2);
+  idem_buf_fixed(&value, bytes, 2);
   assert_int_equal(idem__store_ask(store, &op, &value).status, IDEM_E_LIMIT);
 }
 
@@ -460,6 +489,7 @@ int store_contract_run(const store_maker *which) {
       PROMISE(a_record_goes_when_its_time_is_over),
       PROMISE(a_touch_gives_time_and_keeps_the_version),
       PROMISE(a_space_takes_no_more_records_than_the_limit),
+      PROMISE(a_group_takes_no_more_records_than_its_limit),
       PROMISE(a_full_store_takes_nothing_and_loses_nothing),
       PROMISE(entries_are_numbered_and_read_in_order),
       PROMISE(long_logs_are_read_whole),

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KEYS_NAME "feed" /* where the servers of clients' transcripts keep keys */
+
 typedef struct reader {
   transcript *script;
   int line;
@@ -213,6 +215,12 @@ static uint32_t read_date(const reader *r, const char *value) {
   return bits[read_choice(r, value, dates)];
 }
 
+/* Keys are 00..., and pauses as short as they may be. */
+static void no_random(void *ctx, void *bytes, size_t len) {
+  (void)ctx;
+  memset(bytes, 0, len);
+}
+
 static bool set_client_flag(client_setting *client, const char *name) {
   struct {
     const char *name;
@@ -227,9 +235,14 @@ static bool set_client_flag(client_setting *client, const char *name) {
       {"roots", &client->opts.roots},
       {"tasks", &client->opts.tasks},
       {"at_once", &client->opts.at_once},
+      {"no_keys", &client->opts.no_keys},
   };
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     if (strcmp(name, flags[i].name) == 0) return *flags[i].flag = true;
+  }
+  if (strcmp(name, "keys") == 0) {
+    client->opts.random = no_random;
+    return true;
   }
   if (strcmp(name, "skills") != 0) return false;
   client->opts.extensions = "{\"io.modelcontextprotocol/skills\":{}}";
@@ -248,6 +261,7 @@ static void set_client(const reader *r, client_setting *client, const char *name
       {"handshake_ms", .time = &opts->handshake_ms},
       {"idle_ms", .time = &opts->idle_ms},
       {"deadline_ms", .time = &opts->deadline_ms},
+      {"repeat_ms", .time = &opts->repeat_ms},
       {"max_calls", .size = &opts->max_calls},
       {"max_items", .size = &opts->max_items},
       {"max_pages", .size = &opts->max_pages},
@@ -261,6 +275,10 @@ static void set_client(const reader *r, client_setting *client, const char *name
     opts->revisions |= read_date(r, value);
     return;
   }
+  if (strcmp(name, "known_keys") == 0) {
+    opts->known_keys = KEYS_NAME;
+    return;
+  }
   if (strcmp(name, "known") == 0) {
     opts->known = (idem_revision)read_date(r, value);
     return;
@@ -268,6 +286,10 @@ static void set_client(const reader *r, client_setting *client, const char *name
   uint64_t number = read_number(r, value);
   if (strcmp(name, "max_rounds") == 0) {
     opts->max_rounds = (unsigned)number;
+    return;
+  }
+  if (strcmp(name, "max_repeats") == 0) {
+    opts->max_repeats = (unsigned)number;
     return;
   }
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -409,6 +431,10 @@ static const struct {
   const char *word, *text;
 } words[] = {
     {"$VERSION", IDEM_VERSION},
+    {"$KEYS",
+     "{\"experimental\":{\"idem/once\":{\"keyMs\":86400000,\"store\":\"" KEYS_NAME "\"}}}"},
+    {"$KEY", "\"idem/key\":\"00000000000000000000000000000000\",\"idem/keyMs\":150000"},
+    {"$STORE", "cd10636ebb62ac21c8cb756e979f83b3"}, /* where the fixture keeps keys */
     {"$META", CAN "{}}"},
     {"$TASKS", CAN "{\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}}}"},
     {"$CAN", CAN},        /* + capabilities, anything more, } */

@@ -123,7 +123,7 @@ static void note_session(mcp_wire *wire, const char *head, size_t len, const cha
 }
 
 static void on_http(mcp_pipe *pipe) {
-  exchange *self = IDEM__CONTAINER(pipe, exchange, pipe);
+  exchange *self = IDEM_CONTAINER(pipe, exchange, pipe);
   const char *end = pipe->len ? memmem(pipe->data, pipe->len, "\r\n\r\n", 4) : NULL;
   if (!end) return;
   size_t head = (size_t)(end - pipe->data) + 4, rest = pipe->len - head;
@@ -261,7 +261,7 @@ static void open_http(mcp_wire *wire) {
 static void end_http(mcp_wire *wire) { (void)wire; }
 
 static void on_closed(uv_handle_t *handle) {
-  exchange *self = IDEM__CONTAINER((mcp_pipe *)handle->data, exchange, pipe);
+  exchange *self = IDEM_CONTAINER((mcp_pipe *)handle->data, exchange, pipe);
   free(self->body);
   free(self);
 }

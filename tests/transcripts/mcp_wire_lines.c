@@ -140,7 +140,7 @@ static void send_line(mcp_wire *wire, const char *message, size_t len) {
 static void end_socket(mcp_wire *wire) { shutdown(lines_of(wire)->pipe.in, SHUT_WR); }
 
 static void on_closed(uv_handle_t *handle) {
-  free(IDEM__CONTAINER((mcp_pipe *)handle->data, lines, pipe));
+  free(IDEM_CONTAINER((mcp_pipe *)handle->data, lines, pipe));
 }
 
 static void close_lines(mcp_wire *wire) { mcp_pipe_close(&lines_of(wire)->pipe, on_closed); }
@@ -214,7 +214,7 @@ const mcp_link mcp_link_stdio = {.name = "stdio",
 /* ---------------------------------------------------------------------- WebSocket */
 
 static void on_frames(mcp_pipe *pipe) {
-  lines *self = IDEM__CONTAINER(pipe, lines, pipe);
+  lines *self = IDEM_CONTAINER(pipe, lines, pipe);
   web_frame_seen frame;
   web_answer answer;
   if (!self->open && web_find_answer(pipe->data, pipe->len, &answer)) {

@@ -14,7 +14,7 @@ static bool step_fits(const step *one, bool websocket) {
   case STEP_EOF:
   case STEP_CLOSED: return false;
   /* A WebSocket ends when a text is not UTF-8; it is never seen as a message. */
-  case STEP_SEND: return !websocket || idem__utf8_valid(one->text, one->len);
+  case STEP_SEND: return !websocket || idem_utf8_valid(one->text, one->len);
   default: return true;
   }
 }

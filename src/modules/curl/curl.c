@@ -25,8 +25,8 @@ struct idem__curl {
   idem__curl_transfer *waiting; /* to be started, in no order */
   idem__curl_transfer *doomed;  /* to be freed */
   size_t taken;                 /* of bodies, since the last tick */
-  idem__list late;              /* whose bodies go on with the next tick, in this order */
-  idem__list broken;            /* that could not be let go: to be ended */
+  idem_list late;               /* whose bodies go on with the next tick, in this order */
+  idem_list broken;             /* that could not be let go: to be ended */
 };
 
 struct idem__curl_transfer {
@@ -35,7 +35,7 @@ struct idem__curl_transfer {
   struct curl_slist *headers;
   idem__curl_request request; /* callbacks, user, body */
   idem__curl_transfer *next;  /* in waiting or doomed */
-  idem__list link;            /* in late or broken */
+  idem_list link;             /* in late or broken */
   bool added, cancelled, head_over, held;
   CURLcode fault; /* of one that is broken */
   int status;
@@ -73,7 +73,7 @@ static void enter(idem__curl *set) {
 
 static void free_transfer(idem__curl_transfer *transfer) {
   idem__curl *set = transfer->set;
-  idem__list_leave(&transfer->link);
+  idem_list_leave(&transfer->link);
   if (!set->inside) hold_signal(set); /* it may say goodbye */
   if (transfer->added) curl_multi_remove_handle(set->multi, transfer->easy);
   curl_easy_cleanup(transfer->easy);
@@ -91,6 +91,8 @@ static idem_status status_of(CURLcode code) {
   case CURLE_GOT_NOTHING:
   case CURLE_PARTIAL_FILE:
   case CURLE_SEND_ERROR:
+  case CURLE_HTTP2: /* a connection, or a stream of one, that was there */
+  case CURLE_HTTP2_STREAM:
   case CURLE_RECV_ERROR: return IDEM_E_CLOSED;
   case CURLE_WEIRD_SERVER_REPLY:
   case CURLE_UNSUPPORTED_PROTOCOL:
@@ -131,14 +133,14 @@ static void start_waiting(idem__curl *set) {
   }
 }
 
-static idem__curl_transfer *first_of(const idem__list *list) {
-  return IDEM__CONTAINER(list->next, idem__curl_transfer, link);
+static idem__curl_transfer *first_of(const idem_list *list) {
+  return IDEM_CONTAINER(list->next, idem__curl_transfer, link);
 }
 
 static void end_broken(idem__curl *set) {
-  while (!idem__list_empty(&set->broken)) {
+  while (!idem_list_empty(&set->broken)) {
     idem__curl_transfer *transfer = first_of(&set->broken);
-    idem__list_remove(&transfer->link);
+    idem_list_remove(&transfer->link);
     end_transfer(transfer->easy, transfer->fault);
   }
 }
@@ -159,7 +161,7 @@ static void leave(idem__curl *set) {
     free_transfer(transfer);
   }
   start_waiting(set);
-  if (!idem__list_empty(&set->late)) set->host.set_timer(set->host.user, 0);
+  if (!idem_list_empty(&set->late)) set->host.set_timer(set->host.user, 0);
 }
 
 /* ------------------------------------------------------------------ holding back */
@@ -170,8 +172,8 @@ static void go_on(idem__curl_transfer *transfer) {
   CURLcode code = curl_easy_pause(transfer->easy, CURLPAUSE_CONT);
   if (code == CURLE_OK || code == CURLE_BAD_FUNCTION_ARGUMENT || transfer->cancelled) return;
   transfer->fault = code;
-  idem__list_leave(&transfer->link);
-  idem__list_append(&transfer->set->broken, &transfer->link);
+  idem_list_leave(&transfer->link);
+  idem_list_append(&transfer->set->broken, &transfer->link);
 }
 
 static void hold(idem__curl_transfer *transfer, bool held) {
@@ -179,7 +181,7 @@ static void hold(idem__curl_transfer *transfer, bool held) {
   enter(transfer->set);
   if (held)
     curl_easy_pause(transfer->easy, CURLPAUSE_RECV);
-  else if (idem__list_empty(&transfer->link)) /* else it has its turn */
+  else if (idem_list_empty(&transfer->link)) /* else it has its turn */
     go_on(transfer);
   leave(transfer->set);
 }
@@ -187,9 +189,9 @@ static void hold(idem__curl_transfer *transfer, bool held) {
 /* A new turn: those that were late in the one before come first. */
 static void take_turn(idem__curl *set) {
   set->taken = 0;
-  while (!idem__list_empty(&set->late) && set->taken < TURN_BYTES) {
+  while (!idem_list_empty(&set->late) && set->taken < TURN_BYTES) {
     idem__curl_transfer *transfer = first_of(&set->late);
-    idem__list_remove(&transfer->link);
+    idem_list_remove(&transfer->link);
     if (!transfer->cancelled && !transfer->held) go_on(transfer);
   }
 }
@@ -210,7 +212,7 @@ static int on_socket(CURL *easy, curl_socket_t socket, int what, void *user, voi
 static int on_timer(CURLM *multi, long after_ms, void *user) {
   idem__curl *set = user;
   (void)multi;
-  set->host.set_timer(set->host.user, idem__list_empty(&set->late) ? after_ms : 0);
+  set->host.set_timer(set->host.user, idem_list_empty(&set->late) ? after_ms : 0);
   return 0;
 }
 
@@ -261,8 +263,8 @@ static size_t on_data(char *data, size_t one, size_t len, void *user) {
   (void)one;
   if (transfer->cancelled || transfer->fault != CURLE_OK) return 0;
   if (transfer->held || set->taken >= TURN_BYTES) {
-    idem__list_leave(&transfer->link);
-    if (!transfer->held) idem__list_append(&set->late, &transfer->link);
+    idem_list_leave(&transfer->link);
+    if (!transfer->held) idem_list_append(&set->late, &transfer->link);
     return CURL_WRITEFUNC_PAUSE;
   }
   set->taken += len;
@@ -378,7 +380,7 @@ static idem_status start(idem__curl *set, const idem__curl_request *request,
   if (!transfer) return IDEM_E_NOMEM;
   transfer->set = set;
   transfer->request = *request;
-  idem__list_init(&transfer->link);
+  idem_list_init(&transfer->link);
   CURL *easy = transfer->easy = curl_easy_init();
   bool fine = easy && add_headers(transfer, request) && set_message(easy, request) &&
               set_limits(easy, request) && set_trust(easy, request) &&
@@ -455,8 +457,8 @@ static idem_status open_set(const idem__curl_host *host, idem__curl **out) {
   idem__curl *set = calloc(1, sizeof *set);
   if (!set) return IDEM_E_NOMEM;
   set->host = *host;
-  idem__list_init(&set->late);
-  idem__list_init(&set->broken);
+  idem_list_init(&set->late);
+  idem_list_init(&set->broken);
   set->multi = curl_multi_init();
   if (!set->multi || curl_multi_setopt(set->multi, CURLMOPT_SOCKETFUNCTION, on_socket) ||
       curl_multi_setopt(set->multi, CURLMOPT_SOCKETDATA, set) ||
@@ -471,7 +473,6 @@ static idem_status open_set(const idem__curl_host *host, idem__curl **out) {
 
 extern const idem__curl_module idem__curl_module_table;
 __attribute__((visibility("default"))) const idem__curl_module idem__curl_module_table = {
-    .version = IDEM__CURL_VERSION,
     .open = open_set,
     .close = close_set,
     .ready = ready,

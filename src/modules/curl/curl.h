@@ -6,7 +6,6 @@
 
 #include "../../base/base.h"
 
-#define IDEM__CURL_VERSION 3
 #define IDEM__CURL_SYMBOL "idem__curl_module_table"
 
 typedef struct idem__curl idem__curl; /* transfers of one loop, and the connections they reuse */
@@ -55,7 +54,6 @@ typedef struct idem__curl_request {
 } idem__curl_request;
 
 typedef struct idem__curl_module {
-  unsigned version;
   idem_status (*open)(const idem__curl_host *host, idem__curl **out); /* NOMEM */
   /* After its transfers have ended; closes the connections it kept. */
   void (*close)(idem__curl *set);

@@ -212,7 +212,6 @@ static void free_text(char *text) {
 
 extern const idem__jose_module idem__jose_module_table;
 __attribute__((visibility("default"))) const idem__jose_module idem__jose_module_table = {
-    .version = IDEM__JOSE_VERSION,
     .key_new = key_new,
     .key_free = key_free,
     .sign = sign,

@@ -7,7 +7,6 @@
 #include "../../auth/crypto.h"
 #include "../../base/base.h"
 
-#define IDEM__JOSE_VERSION 3
 #define IDEM__JOSE_SYMBOL "idem__jose_module_table"
 
 /* A private key that signs: by ES256 with P-256, by RS256 with RSA of 2,048 bits or more. The key alone decides; there is
@@ -15,7 +14,6 @@
 typedef struct idem__jose_key idem__jose_key;
 
 typedef struct idem__jose_module {
-  unsigned version;
   /* PEM, not encrypted. INVAL: it is no such key; NOMEM. */
   idem_status (*key_new)(const char *pem, size_t len, idem__jose_key **out);
   void (*key_free)(idem__jose_key *key); /* takes NULL */

@@ -7,7 +7,6 @@
 
 #include "../../store/store.h"
 
-#define IDEM__REDIS_VERSION 1
 #define IDEM__REDIS_SYMBOL "idem__redis_module_table"
 
 /* Operations and their answers, and what others say has changed: a connection that listens can ask nothing. */
@@ -46,7 +45,6 @@ typedef struct idem__redis_counts {
 } idem__redis_counts; /* `answered` only goes up while Redis does what it is asked */
 
 typedef struct idem__redis_module {
-  unsigned version;
   idem_status (*open)(const idem__redis_opts *opts, idem__store **out);
   void (*counts)(idem__store *store, idem__redis_counts *counts); /* on any thread */
   /* For tests: from the first call on this store's time stands still, but for the time that passes so. */

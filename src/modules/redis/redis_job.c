@@ -57,6 +57,7 @@ void redis_job_end(redis_store *store, redis_job *job, const idem__store_answer 
   store->bytes -= job->size;
   pthread_mutex_unlock(&store->lock);
   if (job->op.done) job->op.done(answer, job->op.user);
+  free(job->kept);
   free(job);
 }
 
@@ -98,9 +99,14 @@ static size_t page_of(const redis_job *job) {
   return few ? op->limit - job->shown : REDIS_PAGE;
 }
 
+bool redis_job_seals(const redis_store *store, const redis_job *job) {
+  return store->replicas && job->script == REDIS_GET && job->op.space == IDEM__STORE_ONCE;
+}
+
 static void add_arguments(words *self, const redis_store *store, const redis_job *job) {
   const idem__store_op *op = &job->op;
   switch (job->script) {
+  case REDIS_GET: add_number(self, redis_job_seals(store, job)); break;
   case REDIS_TOUCH: add_number(self, op->ttl_ms); break;
   case REDIS_PUT:
     add_expect(self, op->expect);
@@ -109,6 +115,7 @@ static void add_arguments(words *self, const redis_store *store, const redis_job
     add_number(self, store->max_bytes);
     add_text(self, op->group);
     add(self, op->bytes, op->len);
+    add_number(self, op->group_limit);
     break;
   case REDIS_REMOVE: add_expect(self, op->expect); break;
   case REDIS_APPEND:
@@ -125,7 +132,6 @@ static void add_arguments(words *self, const redis_store *store, const redis_job
     add_number(self, op->after);
     add_number(self, page_of(job));
     break;
-  case REDIS_GET:
   case REDIS_TELL:
   case REDIS_SWEEP:
   case REDIS_SCRIPTS: break;

@@ -78,10 +78,11 @@ void redis_line_close(redis_line *line) {
 
 /* ------------------------------------------------------------------ output */
 
-/* Whether replicas must have what it changes. */
+/* Whether replicas must have what it changes, or shows: what a key came to is told from there. */
 static bool waits(const redis_store *store, const redis_job *job) {
-  return store->replicas && (job->script == REDIS_PUT || job->script == REDIS_REMOVE ||
-                             job->script == REDIS_APPEND || job->script == REDIS_COUNT);
+  return redis_job_seals(store, job) ||
+         (store->replicas && (job->script == REDIS_PUT || job->script == REDIS_REMOVE ||
+                              job->script == REDIS_APPEND || job->script == REDIS_COUNT));
 }
 
 static bool say_wait(const redis_store *store, redis_line *line) {
@@ -104,7 +105,7 @@ static bool send_job(redis_store *store, redis_job *job, uint64_t now_ms) {
   if (waits(store, job) && !say_wait(store, line)) line->broken = true;
   job->due_ms = now_ms + store->wait_ms;
   if (!job->tried_ms) job->tried_ms = now_ms;
-  idem__list_append(&store->flying, &job->link);
+  idem_list_append(&store->flying, &job->link);
   return true;
 }
 
@@ -121,7 +122,7 @@ size_t redis_output(idem__store *head, idem__redis_line which, uint64_t now_ms,
   redis_store *store = redis_of(head);
   redis_line *line = &store->lines[which];
   bool free = which == IDEM__REDIS_COMMANDS && redis_ready(head) && now_ms >= store->resume_ms;
-  if (free && idem__list_empty(&store->aside) && !store->moving) fill(store, now_ms);
+  if (free && idem_list_empty(&store->aside) && !store->moving) fill(store, now_ms);
   *bytes = line->out ? line->out + line->at : "";
   return line->len - line->at;
 }
@@ -136,9 +137,9 @@ void redis_sent(idem__store *head, idem__redis_line which, size_t len) {
 
 /* Those that were set aside are the next again, in their order. */
 void redis_take_back(redis_store *store) {
-  while (!idem__list_empty(&store->aside)) {
-    redis_job *job = IDEM__CONTAINER(store->aside.prev, redis_job, link);
-    idem__list_remove(&job->link);
+  while (!idem_list_empty(&store->aside)) {
+    redis_job *job = IDEM_CONTAINER(store->aside.prev, redis_job, link);
+    idem_list_remove(&job->link);
     redis_put_back(store, job);
   }
 }
@@ -146,7 +147,7 @@ void redis_take_back(redis_store *store) {
 /* Not for ever: a cluster may stay as it is. */
 static void set_aside(redis_store *store, redis_job *job, uint64_t now_ms) {
   if (now_ms - job->tried_ms < store->wait_ms) {
-    idem__list_append(&store->aside, &job->link);
+    idem_list_append(&store->aside, &job->link);
     return;
   }
   redis_set_fault(store, "the cluster has no node for the store", NULL, 0);
@@ -156,13 +157,13 @@ static void set_aside(redis_store *store, redis_job *job, uint64_t now_ms) {
 
 /* No answer is owed any more. False: it goes on with another node. */
 static bool go_on(redis_store *store, uint64_t now_ms) {
-  if (!idem__list_empty(&store->flying)) return true;
+  if (!idem_list_empty(&store->flying)) return true;
   if (store->moving) {
     redis_set_fault(store, "the cluster has the store at", store->owner.host,
                     sizeof store->owner.host);
     return false;
   }
-  if (!idem__list_empty(&store->aside)) store->resume_ms = now_ms + ASIDE_MS;
+  if (!idem_list_empty(&store->aside)) store->resume_ms = now_ms + ASIDE_MS;
   redis_take_back(store);
   return true;
 }
@@ -180,19 +181,31 @@ static redis_outcome hear_wait(redis_store *store, const redis_job *job, const r
   return job->outcome;
 }
 
+/* Until that of WAIT is here. Its bytes are the reply's, which goes. */
+static void keep_answer(redis_job *job, redis_outcome outcome, const idem__store_answer *answer) {
+  job->heard = true;
+  job->outcome = outcome;
+  job->answer = *answer;
+  if (!answer->len) return;
+  free(job->kept);
+  job->answer.bytes = job->kept = malloc(answer->len);
+  if (job->kept)
+    memcpy(job->kept, answer->bytes, answer->len);
+  else
+    job->answer = (idem__store_answer){.status = IDEM_E_NOMEM};
+}
+
 static bool hear_answer(redis_store *store, const redisReply *reply, uint64_t now_ms) {
-  if (idem__list_empty(&store->flying)) {
+  if (idem_list_empty(&store->flying)) {
     redis_set_fault(store, "Redis answers what it was not asked", NULL, 0);
     return false;
   }
-  redis_job *job = IDEM__CONTAINER(store->flying.next, redis_job, link);
+  redis_job *job = IDEM_CONTAINER(store->flying.next, redis_job, link);
   idem__store_answer answer = job->answer;
   redis_outcome outcome = job->heard ? hear_wait(store, job, reply, &answer)
                                      : redis_job_hear(store, job, reply, &answer);
   if (!job->heard && outcome != REDIS_BROKEN && waits(store, job)) {
-    job->heard = true;
-    job->outcome = outcome;
-    job->answer = answer;
+    keep_answer(job, outcome, &answer);
     return true;
   }
   if (outcome == REDIS_BROKEN) {
@@ -200,7 +213,7 @@ static bool hear_answer(redis_store *store, const redisReply *reply, uint64_t no
       redis_set_fault(store, "Redis does not answer as the store's scripts do", NULL, 0);
     return false; /* the job ends with the connection */
   }
-  idem__list_remove(&job->link);
+  idem_list_remove(&job->link);
   if (outcome == REDIS_ASIDE) {
     set_aside(store, job, now_ms);
     return go_on(store, now_ms);
@@ -276,7 +289,7 @@ static void begin_sweep(redis_store *store, uint64_t now_ms) {
   pthread_mutex_lock(&store->lock);
   store->count++;
   store->bytes += job->size;
-  idem__list_append(&store->queue, &job->link);
+  idem_list_append(&store->queue, &job->link);
   pthread_mutex_unlock(&store->lock);
 }
 
@@ -291,8 +304,8 @@ static bool tick_news(redis_store *store, uint64_t now_ms) {
 
 static uint64_t first_due(const redis_store *store, idem__redis_line which) {
   const redis_line *line = &store->lines[which];
-  if (which == IDEM__REDIS_NEWS || idem__list_empty(&store->flying)) return line->due_ms;
-  uint64_t due = IDEM__CONTAINER(store->flying.next, redis_job, link)->due_ms;
+  if (which == IDEM__REDIS_NEWS || idem_list_empty(&store->flying)) return line->due_ms;
+  uint64_t due = IDEM_CONTAINER(store->flying.next, redis_job, link)->due_ms;
   return due < line->due_ms ? due : line->due_ms;
 }
 
@@ -329,18 +342,18 @@ bool redis_tick(idem__store *head, idem__redis_line which, uint64_t now_ms, uint
 
 /* What was not sent whole waits for the next connection, in its order; of the rest nobody knows. */
 static void land(redis_store *store, uint64_t sent) {
-  for (idem__list *at = store->flying.prev; at != &store->flying;) {
-    redis_job *job = IDEM__CONTAINER(at, redis_job, link);
+  for (idem_list *at = store->flying.prev; at != &store->flying;) {
+    redis_job *job = IDEM_CONTAINER(at, redis_job, link);
     at = at->prev;
     if (job->end <= sent) break;
-    idem__list_remove(&job->link);
+    idem_list_remove(&job->link);
     redis_put_back(store, job);
   }
   redis_take_back(store); /* they were sent before those */
   store->moving = false;
-  while (!idem__list_empty(&store->flying)) {
-    redis_job *job = IDEM__CONTAINER(store->flying.next, redis_job, link);
-    idem__list_remove(&job->link);
+  while (!idem_list_empty(&store->flying)) {
+    redis_job *job = IDEM_CONTAINER(store->flying.next, redis_job, link);
+    idem_list_remove(&job->link);
     atomic_fetch_add(&store->unknown, 1);
     redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_SYS});
   }

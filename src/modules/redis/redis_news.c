@@ -6,36 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct idem__store_watcher {
-  idem__list link;
-  idem__store_space space;
-  idem__store_watch_fn fn;
-  void *user;
-};
-
 /* ----------------------------------------------------------------- telling */
-
-/* The first watcher of the space behind `before` (NULL: of all), marked as being told. */
-static idem__store_watcher *next_watcher(redis_store *store, idem__store_space space,
-                                         const idem__store_watcher *before) {
-  pthread_mutex_lock(&store->lock);
-  const idem__list *at = before ? before->link.next : store->watchers.next;
-  store->told = NULL;
-  for (; at != &store->watchers && !store->told; at = at->next) {
-    idem__store_watcher *candidate = IDEM__CONTAINER(at, idem__store_watcher, link);
-    if (candidate->space == space) store->told = candidate;
-  }
-  pthread_cond_broadcast(&store->quiet);
-  idem__store_watcher *next = store->told;
-  pthread_mutex_unlock(&store->lock);
-  return next;
-}
-
-static void tell(redis_store *store, const idem__store_change *change) {
-  idem__store_watcher *watcher = NULL;
-  while ((watcher = next_watcher(store, change->space, watcher)))
-    watcher->fn(change, watcher->user);
-}
 
 /* A number and the space behind it; what is left goes on from *at. */
 static bool read_number(const char **at, const char *end, uint64_t *number) {
@@ -66,7 +37,7 @@ static void hear_message(redis_store *store, const char *text, size_t len) {
                                .name = at,
                                .name_len = name_len,
                                .version = version};
-  tell(store, &change);
+  idem__watchers_tell(&store->watchers, &change);
 }
 
 static bool says(const redisReply *reply, const char *word) {
@@ -91,24 +62,9 @@ bool redis_hear_news(redis_store *store, const redisReply *reply) {
 
 idem_status redis_watch(idem__store *head, idem__store_space space, idem__store_watch_fn fn,
                         void *user, idem__store_watcher **out) {
-  redis_store *store = redis_of(head);
-  idem__store_watcher *watcher = calloc(1, sizeof *watcher);
-  *out = watcher;
-  if (!watcher) return IDEM_E_NOMEM;
-  watcher->space = space;
-  watcher->fn = fn;
-  watcher->user = user;
-  pthread_mutex_lock(&store->lock);
-  idem__list_append(&store->watchers, &watcher->link);
-  pthread_mutex_unlock(&store->lock);
-  return IDEM_OK;
+  return idem__watchers_add(&redis_of(head)->watchers, space, fn, user, out);
 }
 
 void redis_unwatch(idem__store *head, idem__store_watcher *watcher) {
-  redis_store *store = redis_of(head);
-  pthread_mutex_lock(&store->lock);
-  while (store->told == watcher) pthread_cond_wait(&store->quiet, &store->lock);
-  idem__list_remove(&watcher->link);
-  pthread_mutex_unlock(&store->lock);
-  free(watcher);
+  idem__watchers_remove(&redis_of(head)->watchers, watcher);
 }

@@ -2,7 +2,7 @@
  * else, whatever process asks. What they share is the prelude.
  *
  * Keys, all with one hash tag, so that a cluster has them in one place ({p} is the prefix, S a space's number):
- *   {p}:m          hash: clock (the last version given), bytes (of all)
+ *   {p}:m          hash: clock (the last version given), bytes (of all), shown (when a key was, where replicas are waited for)
  *   {p}:xS         sorted set: every record's name by when it expires, +inf for never
  *   {p}:rS:NAME    hash, the record: v value, n version, b birth, g group, e expiry, c counter, l last entry, s log's bytes
  *   {p}:lS:NAME    stream, its log: entry number-0
@@ -79,9 +79,13 @@ static const char prelude[] =
     "  return version\n"
     "end\n";
 
-static const char get[] = "local f = find('v')\n"
-                          "if not f then return {1, '0', '0'} end\n"
-                          "return {0, f[1], '0', f[3]}\n";
+/* Further argument: 1, the WAIT behind it is to wait for what is shown here, whoever wrote it. It waits for what its own connection has written, so
+ * something is. */
+static const char get[] =
+    "local f = find('v')\n"
+    "if not f then return {1, '0', '0'} end\n"
+    "if ARGV[4] == '1' then redis.pcall('HSET', meta, 'shown', text(us)) end\n"
+    "return {0, f[1], '0', f[3]}\n";
 
 static const char touch[] = "local f = find()\n"
                             "if not f then return {1, '0', '0'} end\n"
@@ -92,7 +96,7 @@ static const char touch[] = "local f = find()\n"
                             "if not enough then set_expiry(at) end\n"
                             "return {0, f[1], '0'}\n";
 
-/* Further arguments: expect, ttl, limit, most bytes, group, value. */
+/* Further arguments: expect, ttl, limit, most bytes, group, value, limit of the group. */
 static const char put[] =
     "local f = find()\n"
     "local expect, ttl, limit, most = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), "
@@ -117,6 +121,8 @@ static const char put[] =
     "local there = redis.call('ZCARD', expiries) - redis.call('ZCOUNT', expiries, '-inf', "
     "text(now))\n"
     "if limit > 0 and there >= limit then return {4, '0', '0'} end\n"
+    "local own = tonumber(ARGV[10])\n"
+    "if own > 0 and redis.call('ZCARD', KEYS[5]) >= own then return {4, '0', '1'} end\n"
     "local size = 128 + #name + #group + #value\n"
     "if not fits(size, most) then return {4, '0', '0'} end\n"
     "local birth = next_version()\n"

@@ -47,8 +47,8 @@ static idem_status enqueue(redis_store *store, redis_job *job) {
   else if (store->refusing)
     status = IDEM_E_SYS;
   if (status == IDEM_OK) {
-    bool first = idem__list_empty(&store->queue);
-    idem__list_append(&store->queue, &job->link);
+    bool first = idem_list_empty(&store->queue);
+    idem_list_append(&store->queue, &job->link);
     store->count++;
     store->bytes += job->size;
     if (first) store->wake(store->carrier);
@@ -71,9 +71,9 @@ static void run(idem__store *head, const idem__store_op *op) {
 redis_job *redis_take_job(redis_store *store) {
   redis_job *job = NULL;
   pthread_mutex_lock(&store->lock);
-  if (!idem__list_empty(&store->queue)) {
-    job = IDEM__CONTAINER(store->queue.next, redis_job, link);
-    idem__list_remove(&job->link);
+  if (!idem_list_empty(&store->queue)) {
+    job = IDEM_CONTAINER(store->queue.next, redis_job, link);
+    idem_list_remove(&job->link);
   }
   pthread_mutex_unlock(&store->lock);
   return job;
@@ -81,7 +81,7 @@ redis_job *redis_take_job(redis_store *store) {
 
 void redis_put_back(redis_store *store, redis_job *job) {
   pthread_mutex_lock(&store->lock);
-  idem__list_append(store->queue.next, &job->link); /* before the first */
+  idem_list_append(store->queue.next, &job->link); /* before the first */
   pthread_mutex_unlock(&store->lock);
 }
 
@@ -134,7 +134,7 @@ static void wipe_and_free(char *secret) {
 
 static void dispose(redis_store *store) {
   for (int i = 0; i < IDEM__REDIS_LINES; i++) redis_line_close(&store->lines[i]);
-  pthread_cond_destroy(&store->quiet);
+  idem__watchers_deinit(&store->watchers);
   pthread_mutex_destroy(&store->lock);
   free(store->user);
   wipe_and_free(store->password);
@@ -148,9 +148,9 @@ static void free_store(idem__store *head) {
   pthread_mutex_unlock(&store->lock);
   store->stop(store->carrier);
   redis_take_back(store);
-  while (!idem__list_empty(&store->flying)) {
-    redis_job *job = IDEM__CONTAINER(store->flying.next, redis_job, link);
-    idem__list_remove(&job->link);
+  while (!idem_list_empty(&store->flying)) {
+    redis_job *job = IDEM_CONTAINER(store->flying.next, redis_job, link);
+    idem_list_remove(&job->link);
     redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_CLOSED});
   }
   redis_refuse_waiting(store, IDEM_E_CLOSED, true);
@@ -209,12 +209,11 @@ static idem_status open_store(const idem__redis_opts *opts, idem__store **out) {
   store->wake = opts->wake;
   store->stop = opts->stop;
   store->carrier = opts->carrier;
-  idem__list_init(&store->queue);
-  idem__list_init(&store->flying);
-  idem__list_init(&store->aside);
-  idem__list_init(&store->watchers);
+  idem_list_init(&store->queue);
+  idem_list_init(&store->flying);
+  idem_list_init(&store->aside);
   pthread_mutex_init(&store->lock, NULL);
-  pthread_cond_init(&store->quiet, NULL);
+  idem__watchers_init(&store->watchers);
   for (int i = 0; i < IDEM__REDIS_LINES; i++) store->lines[i].due_ms = UINT64_MAX;
   if (copy_names(store, opts)) {
     *out = &store->head;
@@ -226,7 +225,6 @@ static idem_status open_store(const idem__redis_opts *opts, idem__store **out) {
 
 extern const idem__redis_module idem__redis_module_table;
 __attribute__((visibility("default"))) const idem__redis_module idem__redis_module_table = {
-    .version = IDEM__REDIS_VERSION,
     .open = open_store,
     .counts = count,
     .pass = pass,

@@ -2,6 +2,7 @@
 #ifndef IDEM_MODULES_REDIS_STORE_H
 #define IDEM_MODULES_REDIS_STORE_H
 
+#include "../watchers.h"
 #include "redis.h"
 
 #include <hiredis.h>
@@ -37,7 +38,7 @@ typedef enum redis_outcome {
 
 /* An operation on its way, with all that it points to behind it. */
 typedef struct redis_job {
-  idem__list link;
+  idem_list link;
   redis_script script;
   idem__store_op op;
   size_t size;
@@ -48,6 +49,7 @@ typedef struct redis_job {
   bool heard;            /* its own answer is here, that of WAIT is not */
   redis_outcome outcome; /* what comes of it then */
   idem__store_answer answer;
+  char *kept;   /* its bytes, or NULL */
   size_t shown; /* items so far: a list goes on from page to page */
 } redis_job;
 
@@ -86,8 +88,8 @@ typedef struct redis_store {
   void *carrier;
   /* The carrier's alone. */
   redis_line lines[IDEM__REDIS_LINES];
-  idem__list flying;  /* in the order of their commands */
-  idem__list aside;   /* not done by the node they were sent to; nothing goes past them */
+  idem_list flying;   /* in the order of their commands */
+  idem_list aside;    /* not done by the node they were sent to; nothing goes past them */
   uint64_t resume_ms; /* when those go again */
   bool moving;        /* to another node, once no answer is owed */
   redis_node owner;   /* where to */
@@ -101,22 +103,20 @@ typedef struct redis_store {
   uint64_t sweep_ms;
   unsigned sweep_space;
   bool sweeping;
+  idem__watchers watchers; /* has a lock of its own */
   /* Shared, under the lock. */
   pthread_mutex_t lock;
-  pthread_cond_t quiet; /* no watcher is being told */
-  idem__list queue;     /* not sent */
-  size_t count, bytes;  /* of what is not answered */
-  bool refusing;        /* away for longer than the grace */
+  idem_list queue;     /* not sent */
+  size_t count, bytes; /* of what is not answered */
+  bool refusing;       /* away for longer than the grace */
   bool ending;
-  idem__list watchers;
-  idem__store_watcher *told;   /* whose function runs */
   _Atomic uint64_t stopped_ms; /* tests stop the clock and move it; 0: it runs */
   _Atomic uint64_t asked, answered, unknown, refused;
   _Atomic bool is_ready;
 } redis_store;
 
 static inline redis_store *redis_of(idem__store *head) {
-  return IDEM__CONTAINER(head, redis_store, head);
+  return IDEM_CONTAINER(head, redis_store, head);
 }
 
 /* redis_scripts.c */
@@ -127,6 +127,8 @@ const char *redis_script_body(redis_script which);
 redis_job *redis_job_new(const idem__store_op *op); /* NULL: no memory */
 /* Calls `done` and frees it. */
 void redis_job_end(redis_store *store, redis_job *job, const idem__store_answer *answer);
+/* Whether what it shows must be with the replicas before anybody hears it. */
+bool redis_job_seals(const redis_store *store, const redis_job *job);
 /* The command, from hiredis: for redisFreeCommand. -1: no memory. */
 long redis_job_format(redis_store *store, const redis_job *job, char **command);
 /* Looks at the answer; DONE: *answer is what it came to, its bytes the reply's. */

@@ -6,7 +6,6 @@
 
 #include "../../store/store.h"
 
-#define IDEM__SQLITE_VERSION 1
 #define IDEM__SQLITE_SYMBOL "idem__sqlite_module_table"
 
 /* What a commit waits for. NORMAL survives the death of any process, not a loss of power. */
@@ -26,7 +25,6 @@ typedef struct idem__sqlite_opts {
 } idem__sqlite_opts;
 
 typedef struct idem__sqlite_module {
-  unsigned version;
   /* INVAL: the file cannot be used, or is not one of ours: `why` (of `size` bytes) says so. */
   idem_status (*open)(const idem__sqlite_opts *opts, idem__store **out, char *why, size_t size);
   /* For tests: from the first call on this store's time stands still, but for the time that passes so. */

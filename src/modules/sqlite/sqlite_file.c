@@ -10,7 +10,21 @@
 #include <unistd.h>
 
 #define APPLICATION 0x1de3 /* application_id of our files */
-#define FORMAT "1"         /* user_version */
+#define FORMAT "2"         /* user_version */
+
+/* How many records each group has that has a name; since format 2. */
+#define GROUPS                                                                                     \
+  "CREATE TABLE groups(space INTEGER, members TEXT, count INTEGER, PRIMARY KEY(space, members))"   \
+  " WITHOUT ROWID;"                                                                                \
+  "INSERT INTO groups SELECT space, members, count(*) FROM records WHERE members <> ''"            \
+  " GROUP BY space, members;"                                                                      \
+  "CREATE TRIGGER joined AFTER INSERT ON records WHEN new.members <> '' BEGIN"                     \
+  " INSERT INTO groups VALUES(new.space, new.members, 1)"                                          \
+  " ON CONFLICT DO UPDATE SET count = count + 1; END;"                                             \
+  "CREATE TRIGGER left AFTER DELETE ON records WHEN old.members <> '' BEGIN"                       \
+  " UPDATE groups SET count = count - 1 WHERE space = old.space AND members = old.members;"        \
+  " DELETE FROM groups WHERE space = old.space AND members = old.members AND count < 1; END;"      \
+  "PRAGMA user_version = " FORMAT ";"
 
 static const char *const schema =
     "CREATE TABLE totals(id INTEGER PRIMARY KEY CHECK(id = 1), clock INTEGER, bytes INTEGER,"
@@ -28,9 +42,7 @@ static const char *const schema =
     " PRIMARY KEY(record, number)) WITHOUT ROWID;"
     "CREATE TABLE news(id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER, event INTEGER, space "
     "INTEGER,"
-    " name BLOB, version INTEGER);"
-    "PRAGMA user_version = " FORMAT ";"
-    "PRAGMA application_id = 7651;";
+    " name BLOB, version INTEGER);" GROUPS "PRAGMA application_id = 7651;";
 
 static const char *const texts[SQL_STATEMENTS] = {
     [SQL_BEGIN_READ] = "BEGIN",
@@ -44,6 +56,7 @@ static const char *const texts[SQL_STATEMENTS] = {
     [SQL_FIND] = ("SELECT id, version, expires, counter, last_entry, log_bytes, length(value),"
                   " length(CAST(members AS BLOB)) FROM records WHERE space = ? AND name = ?"),
     [SQL_GET_VALUE] = "SELECT value FROM records WHERE id = ?",
+    [SQL_GROUP] = "SELECT count FROM groups WHERE space = ? AND members = ?",
     [SQL_MAKE] =
         ("INSERT INTO records(space, name, members, value, version, birth, expires, counter,"
          " last_entry, log_bytes) VALUES(?, ?, ?, ?, ?, ?, ?, 0, 0, 0)"),
@@ -127,12 +140,14 @@ static bool make_tables(const sqlite_store *store, char *why, size_t size) {
   int64_t tables = ask_number(store->database, "SELECT count(*) FROM sqlite_master");
   int64_t whose = ask_number(store->database, "PRAGMA application_id");
   int64_t format = ask_number(store->database, "PRAGMA user_version");
-  if (tables != 0 && (whose != APPLICATION || format != FORMAT[0] - '0')) {
+  bool older = tables != 0 && whose == APPLICATION && format == 1;
+  if (tables != 0 && !older && (whose != APPLICATION || format != FORMAT[0] - '0')) {
     run_sql(store, "ROLLBACK", why, size);
     snprintf(why, size, "the file is not a store of this version of idem");
     return false;
   }
   if (tables == 0 && !run_sql(store, schema, why, size)) return false;
+  if (older && !run_sql(store, GROUPS, why, size)) return false;
   return run_sql(store, "COMMIT", why, size);
 }
 
@@ -143,7 +158,11 @@ static bool set_up(const sqlite_store *store, const idem__sqlite_opts *opts, cha
                                      [IDEM__SQLITE_OFF] = "PRAGMA synchronous = OFF"};
   sqlite3_busy_timeout(store->database, opts->busy_ms ? (int)opts->busy_ms : 5000);
   sqlite3_db_config(store->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+  /* Names are digests: each new one is a page of the index that was not looked at lately, so some of it is kept in memory, and pages are
+   * written back to the file (which waits for the disk) when many have changed, 16 MiB of them. */
   return run_sql(store, "PRAGMA journal_mode = WAL; PRAGMA trusted_schema = OFF", why, size) &&
+         run_sql(store, "PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000", why,
+                 size) &&
          run_sql(store, sync[opts->sync], why, size) && make_tables(store, why, size);
 }
 

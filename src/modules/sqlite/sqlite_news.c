@@ -8,13 +8,6 @@
 
 #define NEWS_KEPT_MS 60000u /* a process that was away for longer learns by versions */
 
-struct idem__store_watcher {
-  idem__list link;
-  idem__store_space space;
-  idem__store_watch_fn fn;
-  void *user;
-};
-
 void sqlite_note(sqlite_store *store, idem__store_event event, idem__store_space space,
                  const void *name, size_t name_len, uint64_t version) {
   sqlite3_stmt *statement = sqlite_use(store, SQL_ADD_NEWS);
@@ -24,31 +17,10 @@ void sqlite_note(sqlite_store *store, idem__store_event event, idem__store_space
   sqlite3_bind_blob64(statement, 4, name, name_len, SQLITE_STATIC);
   sqlite3_bind_int64(statement, 5, (sqlite3_int64)version);
   sqlite_execute(store, statement);
+  store->noted = true;
 }
 
 /* ----------------------------------------------------------------- telling */
-
-/* The first watcher of the space behind `before` (NULL: of all), marked as being told. */
-static idem__store_watcher *next_watcher(sqlite_store *store, idem__store_space space,
-                                         const idem__store_watcher *before) {
-  pthread_mutex_lock(&store->lock);
-  const idem__list *at = before ? before->link.next : store->watchers.next;
-  store->told = NULL;
-  for (; at != &store->watchers && !store->told; at = at->next) {
-    idem__store_watcher *candidate = IDEM__CONTAINER(at, idem__store_watcher, link);
-    if (candidate->space == space) store->told = candidate;
-  }
-  pthread_cond_broadcast(&store->quiet);
-  idem__store_watcher *next = store->told;
-  pthread_mutex_unlock(&store->lock);
-  return next;
-}
-
-static void tell(sqlite_store *store, const idem__store_change *change) {
-  idem__store_watcher *watcher = NULL;
-  while ((watcher = next_watcher(store, change->space, watcher)))
-    watcher->fn(change, watcher->user);
-}
 
 /* Copied out of its row, so that no statement is open while functions of others run. */
 static bool tell_next(sqlite_store *store) {
@@ -69,7 +41,7 @@ static bool tell_next(sqlite_store *store) {
   }
   sqlite_done(row);
   bool known = change.event <= IDEM__STORE_WAS_TOLD && change.space < IDEM__STORE_SPACES;
-  if (there && known) tell(store, &change);
+  if (there && known) idem__watchers_tell(&store->watchers, &change);
   return there;
 }
 
@@ -80,12 +52,17 @@ static int64_t data_version(sqlite_store *store) {
   return version;
 }
 
-/* Own commits do not move data_version: `own_changes` says that there were some. */
-void sqlite_tell_news(sqlite_store *store, bool own_changes) {
+/* Own commits do not move data_version: `noted` says that there was something to tell. One transaction for all, since to begin
+ * one costs more than to read a row. */
+void sqlite_tell_news(sqlite_store *store) {
+  bool reading = sqlite_execute(store, sqlite_use(store, SQL_BEGIN_READ));
   int64_t version = data_version(store);
-  if (version == store->data_version && !own_changes) return;
-  store->data_version = version;
-  while (tell_next(store)) continue;
+  if (version != store->data_version || store->noted) {
+    store->data_version = version;
+    store->noted = false;
+    while (tell_next(store)) continue;
+  }
+  if (reading) sqlite_execute(store, sqlite_use(store, SQL_COMMIT));
 }
 
 void sqlite_forget_news(sqlite_store *store, uint64_t now_ms) {
@@ -101,25 +78,15 @@ void sqlite_forget_news(sqlite_store *store, uint64_t now_ms) {
 
 idem_status sqlite_watch(idem__store *head, idem__store_space space, idem__store_watch_fn fn,
                          void *user, idem__store_watcher **out) {
-  sqlite_store *store = IDEM__CONTAINER(head, sqlite_store, head);
-  idem__store_watcher *watcher = calloc(1, sizeof *watcher);
-  *out = watcher;
-  if (!watcher) return IDEM_E_NOMEM;
-  watcher->space = space;
-  watcher->fn = fn;
-  watcher->user = user;
+  sqlite_store *store = IDEM_CONTAINER(head, sqlite_store, head);
+  idem_status status = idem__watchers_add(&store->watchers, space, fn, user, out);
   pthread_mutex_lock(&store->lock);
-  idem__list_append(&store->watchers, &watcher->link);
+  store->watched = true;
   pthread_cond_signal(&store->work); /* it looks for news of others from now on */
   pthread_mutex_unlock(&store->lock);
-  return IDEM_OK;
+  return status;
 }
 
 void sqlite_unwatch(idem__store *head, idem__store_watcher *watcher) {
-  sqlite_store *store = IDEM__CONTAINER(head, sqlite_store, head);
-  pthread_mutex_lock(&store->lock);
-  while (store->told == watcher) pthread_cond_wait(&store->quiet, &store->lock);
-  idem__list_remove(&watcher->link);
-  pthread_mutex_unlock(&store->lock);
-  free(watcher);
+  idem__watchers_remove(&IDEM_CONTAINER(head, sqlite_store, head)->watchers, watcher);
 }

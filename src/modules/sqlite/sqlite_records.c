@@ -134,10 +134,24 @@ static uint64_t expiry(const idem__store_op *op) {
   return op->ttl_ms ? op->now_ms + op->ttl_ms + slack : 0;
 }
 
-static idem_status make(sqlite_store *store, const idem__store_op *op) {
+static bool group_is_full(sqlite_store *store, const idem__store_op *op, const char *group) {
+  if (!op->group_limit) return false;
+  sqlite3_stmt *row = sqlite_use(store, SQL_GROUP);
+  bind(row, 1, op->space);
+  sqlite3_bind_text(row, 2, group, -1, SQLITE_STATIC);
+  bool full = sqlite_step(store, row) && column(row, 0) >= op->group_limit;
+  sqlite_done(row);
+  return full;
+}
+
+static idem_status make(sqlite_store *store, const idem__store_op *op, idem__store_answer *answer) {
   const char *group = op->group ? op->group : "";
   found made = {.group_len = strlen(group), .value_len = op->len};
   if (op->limit && store->totals.counts[op->space] >= op->limit) return IDEM_E_LIMIT;
+  if (group_is_full(store, op, group)) {
+    answer->number = 1;
+    return IDEM_E_LIMIT;
+  }
   if (!charge(store, op->space, cost(&made, op->name_len))) return IDEM_E_LIMIT;
   sqlite3_stmt *statement = sqlite_use(store, SQL_MAKE);
   bind(statement, 1, op->space);
@@ -173,7 +187,8 @@ static void run_put(sqlite_store *store, sqlite_job *job) {
   found record = find(store, &job->op);
   if (!version_fits(&record, job->op.expect, &job->answer)) return;
   if (!record.id) clear_the_way(store, &job->op);
-  job->answer.status = record.id ? change(store, &job->op, &record) : make(store, &job->op);
+  job->answer.status =
+      record.id ? change(store, &job->op, &record) : make(store, &job->op, &job->answer);
   if (job->answer.status == IDEM_OK) job->answer.version = store->totals.clock;
 }
 
@@ -320,7 +335,7 @@ static void note_change(sqlite_store *store, const sqlite_job *job) {
   bool told = op->verb == IDEM__STORE_PUT || op->verb == IDEM__STORE_REMOVE ||
               op->verb == IDEM__STORE_APPEND || op->verb == IDEM__STORE_TELL;
   bool appended = op->verb == IDEM__STORE_APPEND;
-  if (told && job->answer.status == IDEM_OK)
+  if (told && !op->quiet && job->answer.status == IDEM_OK)
     sqlite_note(store, events[op->verb], op->space, op->name, op->name_len,
                 appended ? job->answer.number : job->answer.version);
 }

@@ -9,6 +9,8 @@
 #include <time.h>
 
 #define BATCH 1024    /* operations of one transaction */
+#define GATHER_FROM 4 /* of a transaction half as large as the last: then more are waited for, */
+#define GATHER_US 200 /* so long at most */
 #define NEWS_MS 50    /* how often others' changes are looked for while somebody watches */
 #define IDLE_MS 10000 /* and how often records whose time is over, while nobody asks */
 
@@ -25,7 +27,7 @@ uint64_t sqlite_now_ms(sqlite_store *store) {
 }
 
 static void pass(idem__store *head, uint64_t ms) {
-  sqlite_store *store = IDEM__CONTAINER(head, sqlite_store, head);
+  sqlite_store *store = IDEM_CONTAINER(head, sqlite_store, head);
   atomic_store(&store->stopped_ms, sqlite_now_ms(store) + ms);
 }
 
@@ -76,17 +78,17 @@ static bool enqueue(sqlite_store *store, sqlite_job *job) {
   bool fits = !store->ending && store->count < store->queued_count &&
               job->size <= store->queued_bytes - store->bytes;
   if (fits) {
-    idem__list_append(&store->queue, &job->link);
+    idem_list_append(&store->queue, &job->link);
     store->count++;
     store->bytes += job->size;
-    pthread_cond_signal(&store->work);
+    if (store->count >= store->wanted) pthread_cond_signal(&store->work);
   }
   pthread_mutex_unlock(&store->lock);
   return fits;
 }
 
 static void run(idem__store *head, const idem__store_op *op) {
-  sqlite_store *store = IDEM__CONTAINER(head, sqlite_store, head);
+  sqlite_store *store = IDEM_CONTAINER(head, sqlite_store, head);
   sqlite_job *job = is_valid(op) ? job_new(op) : NULL;
   if (!job) {
     refuse(op, is_valid(op) ? IDEM_E_NOMEM : IDEM_E_INVAL);
@@ -147,41 +149,42 @@ static bool end(sqlite_store *store, bool writes) {
 /* ---------------------------------------------------------------- the writer */
 
 /* Takes what waits, as much as one transaction is to hold. */
-static void take_batch(sqlite_store *store, idem__list *batch) {
-  for (int i = 0; i < BATCH && !idem__list_empty(&store->queue); i++) {
-    sqlite_job *job = IDEM__CONTAINER(store->queue.next, sqlite_job, link);
-    idem__list_remove(&job->link);
-    idem__list_append(batch, &job->link);
+static void take_batch(sqlite_store *store, idem_list *batch) {
+  store->last_batch = store->count < BATCH ? store->count : BATCH;
+  for (int i = 0; i < BATCH && !idem_list_empty(&store->queue); i++) {
+    sqlite_job *job = IDEM_CONTAINER(store->queue.next, sqlite_job, link);
+    idem_list_remove(&job->link);
+    idem_list_append(batch, &job->link);
     store->count--;
     store->bytes -= job->size;
   }
 }
 
-static bool batch_changes(const idem__list *batch) {
-  for (const idem__list *at = batch->next; at != batch; at = at->next)
-    if (sqlite_changes(&IDEM__CONTAINER(at, sqlite_job, link)->op)) return true;
+static bool batch_changes(const idem_list *batch) {
+  for (const idem_list *at = batch->next; at != batch; at = at->next)
+    if (sqlite_changes(&IDEM_CONTAINER(at, sqlite_job, link)->op)) return true;
   return false;
 }
 
-static void perform_all(sqlite_store *store, const idem__list *batch, uint64_t now_ms) {
-  for (idem__list *at = batch->next; at != batch && !store->broken; at = at->next) {
-    sqlite_job *job = IDEM__CONTAINER(at, sqlite_job, link);
+static void perform_all(sqlite_store *store, const idem_list *batch, uint64_t now_ms) {
+  for (idem_list *at = batch->next; at != batch && !store->broken; at = at->next) {
+    sqlite_job *job = IDEM_CONTAINER(at, sqlite_job, link);
     job->op.now_ms = now_ms;
     sqlite_perform(store, job);
   }
 }
 
 /* What was not committed is answered with SYS: nobody is told of what may not be so. */
-static void answer_all(idem__list *batch, bool committed) {
-  while (!idem__list_empty(batch)) {
-    sqlite_job *job = IDEM__CONTAINER(batch->next, sqlite_job, link);
-    idem__list_remove(&job->link);
+static void answer_all(idem_list *batch, bool committed) {
+  while (!idem_list_empty(batch)) {
+    sqlite_job *job = IDEM_CONTAINER(batch->next, sqlite_job, link);
+    idem_list_remove(&job->link);
     if (!committed) job->answer = (idem__store_answer){.status = IDEM_E_SYS};
     job_answer(job);
   }
 }
 
-static void run_batch(sqlite_store *store, idem__list *batch) {
+static void run_batch(sqlite_store *store, idem_list *batch) {
   uint64_t now = sqlite_now_ms(store);
   bool writes = batch_changes(batch) || something_expired(store, now);
   bool committed = begin(store, writes);
@@ -192,32 +195,46 @@ static void run_batch(sqlite_store *store, idem__list *batch) {
   if (committed) perform_all(store, batch, now);
   committed = committed && end(store, writes);
   answer_all(batch, committed);
-  sqlite_tell_news(store, writes);
+  sqlite_tell_news(store);
+}
+
+/* Until there are so many, or the time is over. */
+static void wait_for(sqlite_store *store, size_t wanted, long wait_us) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += wait_us / 1000000;
+  until.tv_nsec += wait_us % 1000000 * 1000;
+  if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+  store->wanted = wanted;
+  pthread_cond_timedwait(&store->work, &store->lock, &until);
 }
 
 static void wait_for_work(sqlite_store *store) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  long wait_ms = idem__list_empty(&store->watchers) ? IDLE_MS : NEWS_MS;
-  until.tv_sec += wait_ms / 1000;
-  until.tv_nsec += wait_ms % 1000 * 1000000;
-  if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-  pthread_cond_timedwait(&store->work, &store->lock, &until);
+  wait_for(store, 1, 1000L * (store->watched ? NEWS_MS : IDLE_MS));
+}
+
+/* Those who were answered last ask again in a moment, one after the other: a transaction for the first of them alone would have all
+ * others wait. Who is alone waits for nobody. */
+static void gather(sqlite_store *store) {
+  size_t wanted = store->last_batch / 2;
+  if (wanted >= GATHER_FROM && store->count && store->count < wanted && !store->ending)
+    wait_for(store, wanted, GATHER_US);
 }
 
 static void *write_until_end(void *user) {
   sqlite_store *store = user;
-  idem__list batch;
-  idem__list_init(&batch);
+  idem_list batch;
+  idem_list_init(&batch);
   pthread_mutex_lock(&store->lock);
   while (!store->ending) {
-    if (idem__list_empty(&store->queue)) wait_for_work(store);
+    if (idem_list_empty(&store->queue)) wait_for_work(store);
+    gather(store);
     take_batch(store, &batch);
     pthread_mutex_unlock(&store->lock);
-    if (!idem__list_empty(&batch) || something_expired(store, sqlite_now_ms(store)))
+    if (!idem_list_empty(&batch) || something_expired(store, sqlite_now_ms(store)))
       run_batch(store, &batch);
     else
-      sqlite_tell_news(store, false);
+      sqlite_tell_news(store);
     pthread_mutex_lock(&store->lock);
   }
   pthread_mutex_unlock(&store->lock);
@@ -229,21 +246,21 @@ static void *write_until_end(void *user) {
 static void dispose(sqlite_store *store) {
   sqlite_file_close(store);
   pthread_cond_destroy(&store->work);
-  pthread_cond_destroy(&store->quiet);
+  idem__watchers_deinit(&store->watchers);
   pthread_mutex_destroy(&store->lock);
   free(store);
 }
 
 static void free_store(idem__store *head) {
-  sqlite_store *store = IDEM__CONTAINER(head, sqlite_store, head);
+  sqlite_store *store = IDEM_CONTAINER(head, sqlite_store, head);
   pthread_mutex_lock(&store->lock);
   store->ending = true;
   pthread_cond_signal(&store->work);
   pthread_mutex_unlock(&store->lock);
   pthread_join(store->writer, NULL);
-  while (!idem__list_empty(&store->queue)) {
-    sqlite_job *job = IDEM__CONTAINER(store->queue.next, sqlite_job, link);
-    idem__list_remove(&job->link);
+  while (!idem_list_empty(&store->queue)) {
+    sqlite_job *job = IDEM_CONTAINER(store->queue.next, sqlite_job, link);
+    idem_list_remove(&job->link);
     job->answer.status = IDEM_E_CLOSED;
     job_answer(job);
   }
@@ -266,14 +283,13 @@ static sqlite_store *store_new(const idem__sqlite_opts *opts) {
   store->max_bytes = opts->max_bytes ? opts->max_bytes : (size_t)512 << 20;
   store->queued_count = opts->queued_count ? opts->queued_count : 65536;
   store->queued_bytes = opts->queued_bytes ? opts->queued_bytes : (size_t)64 << 20;
-  idem__list_init(&store->queue);
-  idem__list_init(&store->watchers);
+  idem_list_init(&store->queue);
   pthread_condattr_t by_monotonic_clock;
   pthread_condattr_init(&by_monotonic_clock);
   pthread_condattr_setclock(&by_monotonic_clock, CLOCK_MONOTONIC);
   pthread_mutex_init(&store->lock, NULL);
   pthread_cond_init(&store->work, &by_monotonic_clock);
-  pthread_cond_init(&store->quiet, NULL);
+  idem__watchers_init(&store->watchers);
   pthread_condattr_destroy(&by_monotonic_clock);
   return store;
 }
@@ -295,7 +311,6 @@ static idem_status open_store(const idem__sqlite_opts *opts, idem__store **out, 
 
 extern const idem__sqlite_module idem__sqlite_module_table;
 __attribute__((visibility("default"))) const idem__sqlite_module idem__sqlite_module_table = {
-    .version = IDEM__SQLITE_VERSION,
     .open = open_store,
     .pass = pass,
 };

@@ -2,6 +2,7 @@
 #ifndef IDEM_MODULES_SQLITE_STORE_H
 #define IDEM_MODULES_SQLITE_STORE_H
 
+#include "../watchers.h"
 #include "sqlite.h"
 
 #include <pthread.h>
@@ -9,7 +10,7 @@
 
 /* An operation on its way to the writer, with all that it points to behind it. */
 typedef struct sqlite_job {
-  idem__list link;
+  idem_list link;
   idem__store_op op;
   size_t size;
   idem__store_answer answer;
@@ -36,6 +37,7 @@ typedef enum sqlite_statement {
   SQL_SET_TOTALS,
   SQL_FIND,
   SQL_GET_VALUE,
+  SQL_GROUP,
   SQL_MAKE,
   SQL_CHANGE,
   SQL_SET_EXPIRY,
@@ -64,19 +66,21 @@ typedef struct sqlite_store {
   sqlite3 *database;
   sqlite3_stmt *statements[SQL_STATEMENTS];
   sqlite_totals totals;
-  bool broken;          /* a statement failed: the transaction cannot be kept */
-  uint64_t news_seen;   /* the last that watchers were told */
-  int64_t data_version; /* of the file, when news were last looked for */
-  uint64_t forget_ms;   /* when old news go next */
+  bool broken;             /* a statement failed: the transaction cannot be kept */
+  bool noted;              /* there is news of our own */
+  size_t last_batch;       /* operations of the last transaction */
+  uint64_t news_seen;      /* the last that watchers were told */
+  int64_t data_version;    /* of the file, when news were last looked for */
+  uint64_t forget_ms;      /* when old news go next */
+  idem__watchers watchers; /* has a lock of its own: telling must not meet those who ask */
   /* Shared, under the lock. */
   pthread_mutex_t lock;
-  pthread_cond_t work;  /* there is something to do, or time to end */
-  pthread_cond_t quiet; /* no watcher is being told */
-  idem__list queue;
+  pthread_cond_t work; /* there is enough to do, or time to end */
+  idem_list queue;
   size_t count, bytes;
+  size_t wanted; /* so many wake the writer */
   bool ending;
-  idem__list watchers;
-  idem__store_watcher *told;   /* whose function runs */
+  bool watched;                /* somebody wants to hear of others' changes */
   _Atomic uint64_t stopped_ms; /* tests stop the clock and move it; 0: it runs */
   pthread_t writer;
 } sqlite_store;
@@ -104,7 +108,7 @@ bool sqlite_changes(const idem__store_op *op);
 void sqlite_note(sqlite_store *store, idem__store_event event, idem__store_space space,
                  const void *name, size_t name_len, uint64_t version);
 /* Tells watchers what is new, whoever did it; own changes do not show in the file's version. */
-void sqlite_tell_news(sqlite_store *store, bool own_changes);
+void sqlite_tell_news(sqlite_store *store);
 void sqlite_forget_news(sqlite_store *store, uint64_t now_ms);
 idem_status sqlite_watch(idem__store *head, idem__store_space space, idem__store_watch_fn fn,
                          void *user, idem__store_watcher **out);

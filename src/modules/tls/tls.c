@@ -227,7 +227,6 @@ static const char *fault(const idem__tls_session *session) {
 
 extern const idem__tls_module idem__tls_module_table;
 __attribute__((visibility("default"))) const idem__tls_module idem__tls_module_table = {
-    .version = IDEM__TLS_VERSION,
     .server_new = server_new,
     .client_new = client_new,
     .context_free = context_free,

@@ -7,7 +7,6 @@
 
 #include "../../base/base.h"
 
-#define IDEM__TLS_VERSION 2
 #define IDEM__TLS_SYMBOL "idem__tls_module_table"
 
 typedef struct idem__tls_opts {
@@ -23,7 +22,6 @@ typedef struct idem__tls_context idem__tls_context;
 typedef struct idem__tls_session idem__tls_session;
 
 typedef struct idem__tls_module {
-  unsigned version;
   /* INVAL: a file is missing or not what it should be; `why` (of `size` bytes) then says so. */
   idem_status (*server_new)(const idem__tls_opts *opts, idem__tls_context **out, char *why,
                             size_t size);

@@ -31,9 +31,10 @@ export class Issuer {
   // Whether proofs must have a nonce of ours (RFC 9449, 8).
   nonces = false;
 
-  // Its resources are known only when the MCP servers listen.
-  configure(resources) {
+  // Its resources are known only when the MCP servers listen. Called once more it has other keys, of which the first one signs.
+  configure(resources, keys) {
     const provider = new Provider(this.url, {
+      ...(keys ? { jwks: { keys } } : {}),
       clients: [{ client_id: RESOURCE, client_secret: SECRET, redirect_uris: [], response_types: [], grant_types: [] },
         { client_id: 'robot', client_secret: 'hush-hush-hush', redirect_uris: [], response_types: [], grant_types: ['client_credentials'] }],
       clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'],
@@ -71,9 +72,10 @@ export class Issuer {
     await new Promise((resolve) => { this.server.close(resolve); });
   }
 
-  async ask(path, form) {
-    const answer = await fetch(`${this.url}${path}`, { method: 'POST', body: new URLSearchParams(form), headers: { Authorization: `Basic ${Buffer.from(`${RESOURCE}:${SECRET}`).toString('base64')}` } });
-    return answer.json();
+  async ask(path, form, who = `${RESOURCE}:${SECRET}`) {
+    const answer = await fetch(`${this.url}${path}`, { method: 'POST', body: new URLSearchParams(form), headers: { Authorization: `Basic ${Buffer.from(who).toString('base64')}` } });
+    const text = await answer.text();
+    return text ? JSON.parse(text) : {};
   }
 
   introspect(token) { return this.ask('/token/introspection', { token }); }
@@ -81,12 +83,14 @@ export class Issuer {
 
 // ------------------------------------------------------------------------------- the MCP servers
 
-// `idem serve`, which takes JWTs of the issuer.
-export async function serve(program, folder, issuer) {
-  const path = join(folder, 'idem.json');
+// `idem serve`, which takes JWTs of the issuer, or asks it about every token.
+export async function serve(program, folder, issuer, { introspection = false, auth = {} } = {}) {
+  const path = join(folder, introspection ? 'asks.json' : 'idem.json');
   const tool = (scopes) => ({ run: ['echo', `${scopes}: gold`], scopes });
-  writeFileSync(path, JSON.stringify({ name: 'vault', version: '1', auth: { issuer: issuer.url, skew_seconds: 1 }, tools: { look: tool('read'), change: tool('write') } }));
-  const child = spawn(program, ['serve', path, '--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const about = { url: `${issuer.url}/token/introspection`, id: RESOURCE, secret: { env: 'RESOURCE_SECRET' }, seconds: 1 };
+  const trusted = introspection ? { introspection: about } : { issuer: issuer.url };
+  writeFileSync(path, JSON.stringify({ name: 'vault', version: '1', auth: { ...trusted, ...auth, skew_seconds: 1 }, tools: { look: tool('read'), change: tool('write') } }));
+  const child = spawn(program, ['serve', path, '--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, RESOURCE_SECRET: SECRET } });
   let log = '';
   const url = await new Promise((resolve, reject) => {
     child.on('exit', (code) => reject(new Error(`idem serve ended with ${code}: ${log}`)));
@@ -96,7 +100,7 @@ export async function serve(program, folder, issuer) {
       if (found) resolve(found[1]);
     });
   });
-  issuer.signed.add(url);
+  if (!introspection) issuer.signed.add(url);
   return { child, url, log: () => log };
 }
 

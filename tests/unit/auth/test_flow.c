@@ -21,9 +21,9 @@ static uint64_t clock_s(void *user) {
   return now;
 }
 
-static idem_status sign(const char *claims, size_t len, idem__buf *out, void *user) {
+static idem_status sign(const char *claims, size_t len, idem_buf *out, void *user) {
   (void)user;
-  return idem__buf_printf(out, "signed.%.*s", (int)len, claims);
+  return idem_buf_printf(out, "signed.%.*s", (int)len, claims);
 }
 
 static idem__auth_opts options(idem__auth_grant grant) {
@@ -419,12 +419,12 @@ static void tokens_that_would_break_a_header_are_refused(void **state) {
 static void what_is_kept_goes_on_in_another_process(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_CODE);
   char text[1024];
-  idem__buf kept;
+  idem_buf kept;
   (void)state;
   idem__auth_flow *flow = to_browser("Bearer");
   come_back(flow, "&code=C" ISS);
   take_token(flow);
-  idem__buf_fixed(&kept, text, sizeof text);
+  idem_buf_fixed(&kept, text, sizeof text);
   assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
   idem__auth_flow_free(flow);
   flow = start(&opts);
@@ -452,10 +452,10 @@ static void what_is_kept_goes_on_in_another_process(void **state) {
 static void a_flow_without_anything_can_be_kept(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_CODE);
   char text[1024];
-  idem__buf kept;
+  idem_buf kept;
   (void)state;
   idem__auth_flow *flow = start(&opts);
-  idem__buf_fixed(&kept, text, sizeof text);
+  idem_buf_fixed(&kept, text, sizeof text);
   assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
   assert_int_equal(idem__auth_flow_take(flow, kept.data, kept.len), IDEM_OK);
   assert_null(idem__auth_authorization(flow));
@@ -573,7 +573,7 @@ static void no_refresh_token_of_before_stays_beside_a_new_login(void **state) {
 static void a_secret_of_the_programs_own_is_not_kept(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_CLIENT_CREDENTIALS);
   char text[1024];
-  idem__buf kept;
+  idem_buf kept;
   (void)state;
   opts.client_id = "c";
   opts.client_secret = "hush";
@@ -581,7 +581,7 @@ static void a_secret_of_the_programs_own_is_not_kept(void **state) {
   refuse_with(flow, 401, "Bearer", true);
   find_servers(flow);
   take_token(flow);
-  idem__buf_fixed(&kept, text, sizeof text);
+  idem_buf_fixed(&kept, text, sizeof text);
   assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
   assert_null(memmem(kept.data, kept.len, "hush", 4));
   idem__auth_flow_free(flow);

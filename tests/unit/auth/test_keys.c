@@ -91,19 +91,19 @@ static void a_long_number_is_a_key_and_a_short_one_is_none(void **state) {
   static const size_t bytes[] = {255, 256, 1024, 1025};
   idem_alloc alloc = idem__alloc_or_default(NULL);
   for (size_t i = 0; i < 4; i++) {
-    idem__buf text;
+    idem_buf text;
     char number[1100];
     const char *why;
     idem__key_set set = {.count = 0};
     memset(number, 0xA5, sizeof number);
-    idem__buf_init(&text, &alloc, 8192);
-    idem__buf_puts(&text, "{\"keys\":[{\"kty\":\"RSA\",\"e\":\"AQAB\",\"n\":\"");
-    idem__base64_encode(&text, number, bytes[i], IDEM__BASE64_URL);
-    idem__buf_puts(&text, "\"}]}");
+    idem_buf_init(&text, &alloc, 8192);
+    idem_buf_puts(&text, "{\"keys\":[{\"kty\":\"RSA\",\"e\":\"AQAB\",\"n\":\"");
+    idem_base64_encode(&text, number, bytes[i], IDEM_BASE64_URL);
+    idem_buf_puts(&text, "\"}]}");
     idem_status status = idem__key_set_read(&set, &alloc, &fake, text.data, text.len, &why);
     assert_int_equal(status, i == 1 || i == 2 ? IDEM_OK : IDEM_E_INVAL);
     idem__key_set_deinit(&set);
-    idem__buf_deinit(&text);
+    idem_buf_deinit(&text);
   }
 }
 
@@ -264,10 +264,10 @@ static void a_protected_server_says_who_gives_tokens_for_it(void **state) {
                           .scopes = " read write read  write rea",
                           .name = "A \"name\""};
   char *paths[2];
-  idem__buf text;
-  idem__buf_init(&text, &alloc, 4096);
+  idem_buf text;
+  idem_buf_init(&text, &alloc, 4096);
   assert_int_equal(idem__protected_document(&self, &text), IDEM_OK);
-  idem__buf_put(&text, "", 1);
+  idem_buf_put(&text, "", 1);
   assert_string_equal(
       text.data, "{\"resource\":\"https://h.example:8/a/mcp\",\"authorization_servers\":[\"https://"
                  "as.example\","
@@ -294,7 +294,7 @@ static void a_protected_server_says_who_gives_tokens_for_it(void **state) {
   assert_int_equal(idem__protected_paths(&self, &alloc, paths), IDEM_OK);
   assert_null(paths[1]);
   idem__free(&alloc, paths[0]);
-  idem__buf_deinit(&text);
+  idem_buf_deinit(&text);
 }
 
 static void what_metadata_name_elsewhere_is_not_asked_in_a_private_network(void **state) {

@@ -21,15 +21,15 @@ static uint64_t clock_s(void *user) {
   (void)user;
   return 1000;
 }
-static idem_status prove(const char *claims, size_t len, idem__buf *out, void *user) {
+static idem_status prove(const char *claims, size_t len, idem_buf *out, void *user) {
   (void)user;
   if (no_module) return IDEM_E_SYS;
   if (!*key) snprintf(key, sizeof key, "a new key");
-  return idem__buf_printf(out, "proof.%.*s", (int)len, claims);
+  return idem_buf_printf(out, "proof.%.*s", (int)len, claims);
 }
-static idem_status put_key(idem__buf *out, void *user) {
+static idem_status put_key(idem_buf *out, void *user) {
   (void)user;
-  return idem__buf_put(out, key, strlen(key));
+  return idem_buf_put(out, key, strlen(key));
 }
 static idem_status take_key(const char *pem, size_t len, void *user) {
   (void)user;
@@ -108,13 +108,13 @@ static void expect_failed(idem__auth_flow *flow, const char *part) {
 static void a_server_that_wants_proofs_gets_them(void **state) {
   (void)state;
   char text[1024], first[1024];
-  idem__buf proof;
+  idem_buf proof;
   idem__auth_flow *flow = to_token("DPoP algs=\"ES256\"", resource_document, binding_document);
   expect_proof(flow, "\"htm\":\"POST\",\"htu\":\"" AS "/token\",\"iat\":1000}");
   answer(flow, 200, bound_token);
   assert_string_equal(idem__auth_authorization(flow), "DPoP T1");
   for (int i = 0; i < 2; i++) {
-    idem__buf_fixed(&proof, text, sizeof text - 1);
+    idem_buf_fixed(&proof, text, sizeof text - 1);
     assert_int_equal(idem__auth_proof(flow, "GET", URL "?a=b#c", &proof), IDEM_OK);
     text[proof.len] = 0;
     assert_non_null(strstr(text, "\"htm\":\"GET\",\"htu\":\"" URL "\",\"iat\":1000"));
@@ -128,13 +128,13 @@ static void a_server_that_wants_proofs_gets_them(void **state) {
 
 static void nobody_else_gets_a_proof(void **state) {
   char text[256];
-  idem__buf proof;
+  idem_buf proof;
   (void)state;
   idem__auth_flow *flow = to_token("Bearer", resource_document, binding_document);
   assert_null(idem__auth_step_of(flow)->proof);
   answer(flow, 200, free_token);
   assert_string_equal(idem__auth_authorization(flow), "Bearer T1");
-  idem__buf_fixed(&proof, text, sizeof text);
+  idem_buf_fixed(&proof, text, sizeof text);
   assert_int_equal(idem__auth_proof(flow, "GET", URL, &proof), IDEM_E_STATE);
   idem__auth_flow_free(flow);
   flow = to_token("Bearer", resource_document, binding_document);
@@ -190,12 +190,12 @@ static void a_nonce_that_is_none_is_passed_over(void **state) {
     expect_failed(flow, "use_dpop_nonce");
   }
   char text[1024];
-  idem__buf proof;
+  idem_buf proof;
   idem__auth_flow *flow = to_token("DPoP", resource_document, binding_document);
   answer(flow, 200, bound_token);
   assert_false(idem__auth_resource_nonce(flow, NULL));
   assert_true(idem__auth_resource_nonce(flow, "r\"1"));
-  idem__buf_fixed(&proof, text, sizeof text - 1);
+  idem_buf_fixed(&proof, text, sizeof text - 1);
   assert_int_equal(idem__auth_proof(flow, "POST", URL, &proof), IDEM_OK);
   text[proof.len] = 0;
   assert_non_null(strstr(text, "\"nonce\":\"r\\\"1\""));
@@ -204,11 +204,11 @@ static void a_nonce_that_is_none_is_passed_over(void **state) {
 
 static void the_key_is_kept_with_the_token(void **state) {
   char text[1024];
-  idem__buf kept;
+  idem_buf kept;
   (void)state;
   idem__auth_flow *flow = to_token("DPoP", resource_document, binding_document);
   answer(flow, 200, bound_token);
-  idem__buf_fixed(&kept, text, sizeof text);
+  idem_buf_fixed(&kept, text, sizeof text);
   assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
   assert_non_null(memmem(kept.data, kept.len, "\"proof_key\":\"a new key\"", 23));
   idem__auth_flow_free(flow);
@@ -227,7 +227,7 @@ static void the_key_is_kept_with_the_token(void **state) {
 
 static void play(fault_alloc *fault, void *user) {
   const char *const bodies[] = {resource_document, binding_document, bound_token};
-  idem__buf proof;
+  idem_buf proof;
   (void)user;
   idem__auth_flow *flow = start(&fault->alloc);
   if (!flow) return;
@@ -236,11 +236,11 @@ static void play(fault_alloc *fault, void *user) {
     idem__auth_server_nonce(flow, "n");
     idem__auth_fetched(flow, 200, bodies[i], strlen(bodies[i]));
   }
-  idem__buf_init(&proof, &fault->alloc, 4096);
+  idem_buf_init(&proof, &fault->alloc, 4096);
   if (idem__auth_step_of(flow)->want == IDEM__AUTH_DONE &&
       idem__auth_proof(flow, "POST", URL, &proof) == IDEM_OK)
     (void)idem__auth_flow_save(flow, &proof);
-  idem__buf_deinit(&proof);
+  idem_buf_deinit(&proof);
   idem__auth_flow_free(flow);
 }
 

@@ -3,33 +3,32 @@
 #include "support/unit.h"
 
 static void expect_both_ways(const char *bytes, size_t len, const char *text,
-                             idem__base64_alphabet alphabet) {
-  idem__buf out;
-  idem__buf_init(&out, NULL, 4096);
-  assert_int_equal(idem__base64_encode(&out, bytes, len, alphabet), IDEM_OK);
+                             idem_base64_alphabet alphabet) {
+  idem_buf out;
+  idem_buf_init(&out, NULL, 4096);
+  assert_int_equal(idem_base64_encode(&out, bytes, len, alphabet), IDEM_OK);
   assert_int_equal(out.len, strlen(text));
   if (out.len) assert_memory_equal(out.data, text, out.len);
   out.len = 0;
-  assert_int_equal(idem__base64_decode(&out, text, strlen(text), alphabet), IDEM_OK);
+  assert_int_equal(idem_base64_decode(&out, text, strlen(text), alphabet), IDEM_OK);
   assert_int_equal(out.len, len);
   if (len) assert_memory_equal(out.data, bytes, len);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
-#define STANDARD(bytes, text)                                                                      \
-  expect_both_ways(bytes, sizeof(bytes) - 1, text, IDEM__BASE64_STANDARD)
-#define URL(bytes, text) expect_both_ways(bytes, sizeof(bytes) - 1, text, IDEM__BASE64_URL)
+#define STANDARD(bytes, text) expect_both_ways(bytes, sizeof(bytes) - 1, text, IDEM_BASE64_STANDARD)
+#define URL(bytes, text) expect_both_ways(bytes, sizeof(bytes) - 1, text, IDEM_BASE64_URL)
 
-static void expect_refused(const char *text, size_t len, idem__base64_alphabet alphabet) {
-  idem__buf out;
-  idem__buf_init(&out, NULL, 4096);
-  assert_int_equal(idem__buf_puts(&out, "kept"), IDEM_OK);
-  assert_int_equal(idem__base64_decode(&out, text, len, alphabet), IDEM_E_INVAL);
+static void expect_refused(const char *text, size_t len, idem_base64_alphabet alphabet) {
+  idem_buf out;
+  idem_buf_init(&out, NULL, 4096);
+  assert_int_equal(idem_buf_puts(&out, "kept"), IDEM_OK);
+  assert_int_equal(idem_base64_decode(&out, text, len, alphabet), IDEM_E_INVAL);
   assert_int_equal(out.len, 4);
   assert_memory_equal(out.data, "kept", 4);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
-#define REFUSED(text) expect_refused(text, sizeof(text) - 1, IDEM__BASE64_STANDARD)
-#define REFUSED_URL(text) expect_refused(text, sizeof(text) - 1, IDEM__BASE64_URL)
+#define REFUSED(text) expect_refused(text, sizeof(text) - 1, IDEM_BASE64_STANDARD)
+#define REFUSED_URL(text) expect_refused(text, sizeof(text) - 1, IDEM_BASE64_URL)
 
 static void the_vectors_of_the_rfc_hold(void **state) {
   (void)state;
@@ -58,17 +57,17 @@ static void every_byte_survives_at_every_offset(void **state) {
   uint8_t bytes[259];
   for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 7);
   for (size_t len = 0; len <= sizeof bytes; len++) {
-    for (int alphabet = IDEM__BASE64_STANDARD; alphabet <= IDEM__BASE64_URL; alphabet++) {
-      idem__buf text, back;
-      idem__buf_init(&text, NULL, 4096);
-      idem__buf_init(&back, NULL, 4096);
-      assert_int_equal(idem__base64_encode(&text, bytes, len, (idem__base64_alphabet)alphabet), 0);
+    for (int alphabet = IDEM_BASE64_STANDARD; alphabet <= IDEM_BASE64_URL; alphabet++) {
+      idem_buf text, back;
+      idem_buf_init(&text, NULL, 4096);
+      idem_buf_init(&back, NULL, 4096);
+      assert_int_equal(idem_base64_encode(&text, bytes, len, (idem_base64_alphabet)alphabet), 0);
       assert_int_equal(
-          idem__base64_decode(&back, text.data, text.len, (idem__base64_alphabet)alphabet), 0);
+          idem_base64_decode(&back, text.data, text.len, (idem_base64_alphabet)alphabet), 0);
       assert_int_equal(back.len, len);
       if (len) assert_memory_equal(back.data, bytes, len);
-      idem__buf_deinit(&text);
-      idem__buf_deinit(&back);
+      idem_buf_deinit(&text);
+      idem_buf_deinit(&back);
     }
   }
 }
@@ -112,13 +111,13 @@ static void bits_behind_the_last_byte_are_refused(void **state) {
 
 static void a_full_buffer_is_a_limit(void **state) {
   (void)state;
-  idem__buf out;
-  idem__buf_init(&out, NULL, 4);
-  assert_int_equal(idem__base64_encode(&out, "four", 4, IDEM__BASE64_STANDARD), IDEM_E_LIMIT);
+  idem_buf out;
+  idem_buf_init(&out, NULL, 4);
+  assert_int_equal(idem_base64_encode(&out, "four", 4, IDEM_BASE64_STANDARD), IDEM_E_LIMIT);
   assert_int_equal(out.len, 0);
-  assert_int_equal(idem__base64_encode(&out, "foo", 3, IDEM__BASE64_STANDARD), IDEM_OK);
-  assert_int_equal(idem__base64_decode(&out, "Zg==", 4, IDEM__BASE64_STANDARD), IDEM_E_LIMIT);
-  idem__buf_deinit(&out);
+  assert_int_equal(idem_base64_encode(&out, "foo", 3, IDEM_BASE64_STANDARD), IDEM_OK);
+  assert_int_equal(idem_base64_decode(&out, "Zg==", 4, IDEM_BASE64_STANDARD), IDEM_E_LIMIT);
+  idem_buf_deinit(&out);
 }
 
 int main(void) {

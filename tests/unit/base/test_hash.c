@@ -80,14 +80,14 @@ static void choose_keys(void) {
 
 /* How far all entries lie from where they belong: what a walk over all of them costs. */
 static size_t steps_of_chosen(void) {
-  idem__map map;
+  idem_map map;
   size_t steps = 0;
-  idem__map_init(&map, NULL, 0);
+  idem_map_init(&map, NULL, 0);
   for (size_t i = 0; i < CHOSEN; i++)
-    assert_int_equal(idem__map_put(&map, chosen[i], chosen_len[i], chosen[i]), IDEM_OK);
+    assert_int_equal(idem_map_put(&map, chosen[i], chosen_len[i], chosen[i]), IDEM_OK);
   for (size_t i = 0; i < map.cap; i++)
     if (map.slots[i].value) steps += (i - (size_t)map.slots[i].hash) & (map.cap - 1);
-  idem__map_deinit(&map);
+  idem_map_deinit(&map);
   return steps;
 }
 

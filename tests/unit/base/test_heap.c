@@ -119,24 +119,24 @@ static void no_want_of_memory_leaks(void **state) {
 
 typedef struct item {
   int number;
-  idem__list link;
+  idem_list link;
 } item;
 
 static void lists_keep_the_order_of_appending(void **state) {
   (void)state;
-  idem__list list;
+  idem_list list;
   item items[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
-  idem__list_init(&list);
-  assert_true(idem__list_empty(&list));
-  for (int i = 0; i < 3; i++) idem__list_append(&list, &items[i].link);
-  idem__list_remove(&items[1].link);
-  idem__list_remove(&items[1].link);
-  assert_ptr_equal(IDEM__CONTAINER(list.next, item, link), &items[0]);
-  assert_ptr_equal(IDEM__CONTAINER(list.next->next, item, link), &items[2]);
+  idem_list_init(&list);
+  assert_true(idem_list_empty(&list));
+  for (int i = 0; i < 3; i++) idem_list_append(&list, &items[i].link);
+  idem_list_remove(&items[1].link);
+  idem_list_remove(&items[1].link);
+  assert_ptr_equal(IDEM_CONTAINER(list.next, item, link), &items[0]);
+  assert_ptr_equal(IDEM_CONTAINER(list.next->next, item, link), &items[2]);
   assert_ptr_equal(list.prev, &items[2].link);
-  idem__list_remove(&items[0].link);
-  idem__list_remove(&items[2].link);
-  assert_true(idem__list_empty(&list));
+  idem_list_remove(&items[0].link);
+  idem_list_remove(&items[2].link);
+  assert_true(idem_list_empty(&list));
 }
 
 int main(void) {

@@ -474,7 +474,7 @@ static void who_watches_may_see_more_than_is_written(void **state) {
   looker seen_too = {.len = 0};
   idem_log *log = open_log(IDEM_LOG_TEXT, IDEM_LOG_WARN);
   idem_log_watch(log, IDEM_LOG_DEBUG, look, &seen_too);
-  assert_true(idem__log_enabled(log, IDEM_LOG_DEBUG) && idem__log_is_debug(log));
+  assert_true(idem_log_enabled(log, IDEM_LOG_DEBUG) && idem__log_is_debug(log));
   assert_int_equal(idem_log_get_level(log), IDEM_LOG_WARN);
   idem_logf(log, IDEM_LOG_DEBUG, "shown", "%s", "x");
   assert_int_equal(seen.lines, 0);
@@ -482,7 +482,7 @@ static void who_watches_may_see_more_than_is_written(void **state) {
   idem_logf(log, IDEM_LOG_INFO, "both", "%s", "x");
   assert_int_equal(seen.lines, 1);
   idem_log_watch(log, IDEM_LOG_OFF, NULL, NULL);
-  assert_false(idem__log_enabled(log, IDEM_LOG_DEBUG));
+  assert_false(idem_log_enabled(log, IDEM_LOG_DEBUG));
   idem_logf(log, IDEM_LOG_DEBUG, "neither", "%s", "x");
   assert_int_equal(seen.lines, 1);
   assert_string_equal(seen_too.text,

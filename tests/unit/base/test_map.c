@@ -14,100 +14,98 @@ static int make_keys(void **state) {
   return 0;
 }
 
-static idem_status put(idem__map *map, int i) {
-  return idem__map_put(map, keys[i], strlen(keys[i]), keys[i]);
+static idem_status put(idem_map *map, int i) {
+  return idem_map_put(map, keys[i], strlen(keys[i]), keys[i]);
 }
-static void *get(const idem__map *map, int i) {
-  return idem__map_get(map, keys[i], strlen(keys[i]));
-}
-static void *take(idem__map *map, int i) { return idem__map_remove(map, keys[i], strlen(keys[i])); }
+static void *get(const idem_map *map, int i) { return idem_map_get(map, keys[i], strlen(keys[i])); }
+static void *take(idem_map *map, int i) { return idem_map_remove(map, keys[i], strlen(keys[i])); }
 
 static void an_empty_map_holds_nothing(void **state) {
   (void)state;
-  idem__map map;
-  idem__map_init(&map, NULL, 1);
+  idem_map map;
+  idem_map_init(&map, NULL, 1);
   size_t pos = 0;
   assert_null(get(&map, 0));
   assert_null(take(&map, 0));
-  assert_null(idem__map_next(&map, &pos));
-  idem__map_deinit(&map);
+  assert_null(idem_map_next(&map, &pos));
+  idem_map_deinit(&map);
 }
 
 static void what_is_put_is_found_until_removed(void **state) {
   (void)state;
-  idem__map map;
-  idem__map_init(&map, NULL, 42);
+  idem_map map;
+  idem_map_init(&map, NULL, 42);
   for (int i = 0; i < KEYS; i++) assert_int_equal(put(&map, i), IDEM_OK);
   assert_true(map.count * 4 <= map.cap * 3);
   for (int i = 0; i < KEYS; i++) assert_ptr_equal(get(&map, i), keys[i]);
   for (int i = 0; i < KEYS; i += 2) assert_ptr_equal(take(&map, i), keys[i]);
   for (int i = 0; i < KEYS; i++) assert_ptr_equal(get(&map, i), i % 2 ? keys[i] : NULL);
   assert_int_equal(map.count, KEYS / 2);
-  idem__map_deinit(&map);
+  idem_map_deinit(&map);
 }
 
 static void a_second_put_of_a_key_is_refused(void **state) {
   (void)state;
-  idem__map map;
+  idem_map map;
   int other;
-  idem__map_init(&map, NULL, 42);
+  idem_map_init(&map, NULL, 42);
   assert_int_equal(put(&map, 1), IDEM_OK);
-  assert_int_equal(idem__map_put(&map, "1", 1, &other), IDEM_E_EXISTS);
+  assert_int_equal(idem_map_put(&map, "1", 1, &other), IDEM_E_EXISTS);
   assert_ptr_equal(get(&map, 1), keys[1]);
-  assert_int_equal(idem__map_put(&map, "x", 1, NULL), IDEM_E_INVAL);
+  assert_int_equal(idem_map_put(&map, "x", 1, NULL), IDEM_E_INVAL);
   assert_int_equal(map.count, 1);
-  idem__map_deinit(&map);
+  idem_map_deinit(&map);
 }
 
 static void keys_are_bytes(void **state) {
   (void)state;
-  idem__map map;
+  idem_map map;
   int a, b, c, d;
-  idem__map_init(&map, NULL, 42);
-  assert_int_equal(idem__map_put(&map, NULL, 0, &a), IDEM_OK);
-  assert_int_equal(idem__map_put(&map, "\0", 1, &b), IDEM_OK);
-  assert_int_equal(idem__map_put(&map, "\0\0", 2, &c), IDEM_OK);
-  assert_int_equal(idem__map_put(&map, "x\0y", 3, &d), IDEM_OK);
-  assert_ptr_equal(idem__map_get(&map, "", 0), &a);
-  assert_ptr_equal(idem__map_get(&map, "\0", 1), &b);
-  assert_ptr_equal(idem__map_get(&map, "\0\0", 2), &c);
-  assert_ptr_equal(idem__map_get(&map, "x\0y", 3), &d);
-  assert_null(idem__map_get(&map, "x\0z", 3));
-  idem__map_deinit(&map);
+  idem_map_init(&map, NULL, 42);
+  assert_int_equal(idem_map_put(&map, NULL, 0, &a), IDEM_OK);
+  assert_int_equal(idem_map_put(&map, "\0", 1, &b), IDEM_OK);
+  assert_int_equal(idem_map_put(&map, "\0\0", 2, &c), IDEM_OK);
+  assert_int_equal(idem_map_put(&map, "x\0y", 3, &d), IDEM_OK);
+  assert_ptr_equal(idem_map_get(&map, "", 0), &a);
+  assert_ptr_equal(idem_map_get(&map, "\0", 1), &b);
+  assert_ptr_equal(idem_map_get(&map, "\0\0", 2), &c);
+  assert_ptr_equal(idem_map_get(&map, "x\0y", 3), &d);
+  assert_null(idem_map_get(&map, "x\0z", 3));
+  idem_map_deinit(&map);
 }
 
 static void it_holds_at_most_max_entries(void **state) {
   (void)state;
-  idem__map map;
-  idem__map_init(&map, NULL, 42);
-  assert_int_equal(map.max, IDEM__MAP_MAX);
+  idem_map map;
+  idem_map_init(&map, NULL, 42);
+  assert_int_equal(map.max, IDEM_MAP_MAX);
   map.max = 3;
   for (int i = 0; i < 3; i++) assert_int_equal(put(&map, i), IDEM_OK);
   assert_int_equal(put(&map, 3), IDEM_E_LIMIT);
   assert_int_equal(put(&map, 2), IDEM_E_EXISTS);
   take(&map, 0);
   assert_int_equal(put(&map, 3), IDEM_OK);
-  idem__map_deinit(&map);
+  idem_map_deinit(&map);
 }
 
 static void a_walk_meets_every_entry_once(void **state) {
   (void)state;
-  idem__map map;
-  idem__map_init(&map, NULL, 42);
+  idem_map map;
+  idem_map_init(&map, NULL, 42);
   static int seen[100];
   for (int i = 0; i < 100; i++) put(&map, i);
   size_t pos = 0;
-  for (char *key; (key = idem__map_next(&map, &pos));)
+  for (char *key; (key = idem_map_next(&map, &pos));)
     seen[(key - keys[0]) / (long)sizeof keys[0]]++;
   for (int i = 0; i < 100; i++) assert_int_equal(seen[i], 1);
-  idem__map_deinit(&map);
+  idem_map_deinit(&map);
 }
 
 static void a_long_random_life_agrees_with_a_plain_table(void **state) {
   (void)state;
   static bool present[KEYS];
-  idem__map map;
-  idem__map_init(&map, NULL, 7);
+  idem_map map;
+  idem_map_init(&map, NULL, 7);
   uint64_t random = 88172645463325252u;
   for (int step = 0; step < 200000; step++) {
     random ^= random << 13, random ^= random >> 7, random ^= random << 17;
@@ -120,7 +118,7 @@ static void a_long_random_life_agrees_with_a_plain_table(void **state) {
     present[i] = !present[i];
   }
   assert_true(map.cap <= 1024);
-  idem__map_deinit(&map);
+  idem_map_deinit(&map);
 }
 
 static void the_seed_changes_every_hash(void **state) {
@@ -171,15 +169,15 @@ static void counter_ids_share_no_hash_and_few_slots(void **state) {
 
 static void fill_a_map(fault_alloc *fault, void *user) {
   (void)user;
-  idem__map map;
-  idem__map_init(&map, &fault->alloc, 3);
+  idem_map map;
+  idem_map_init(&map, &fault->alloc, 3);
   for (int i = 0; i < 200; i++) {
     if (put(&map, i) == IDEM_OK)
       assert_ptr_equal(get(&map, i), keys[i]);
     else
       assert_null(get(&map, i));
   }
-  idem__map_deinit(&map);
+  idem_map_deinit(&map);
 }
 
 static void no_want_of_memory_leaks(void **state) {

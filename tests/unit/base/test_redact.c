@@ -13,16 +13,16 @@ typedef struct row {
   const char *wanted;
 } row;
 
-static const idem__secret known[] = {{"s3cr3t-value", 12}, {"value-two", 9}, {"x=\"quo ted", 10}};
+static const idem_secret known[] = {{"s3cr3t-value", 12}, {"value-two", 9}, {"x=\"quo ted", 10}};
 
 static void check(const char *text, const char *wanted, size_t secrets) {
-  idem__buf out;
-  idem__buf_init(&out, NULL, 1 << 20);
-  assert_int_equal(idem__redact(&out, text, strlen(text), known, secrets), IDEM_OK);
-  idem__buf_put(&out, "", 1);
+  idem_buf out;
+  idem_buf_init(&out, NULL, 1 << 20);
+  assert_int_equal(idem_redact(&out, text, strlen(text), known, secrets), IDEM_OK);
+  idem_buf_put(&out, "", 1);
   if (strcmp(out.data, wanted) != 0) print_error("text: %s\n", text);
   assert_string_equal(out.data, wanted);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 #define CHECK_ALL(rows)                                                                            \
@@ -315,9 +315,9 @@ static void no_mixture_lets_a_configured_secret_through(void **state) {
       random ^= random << 13, random ^= random >> 7, random ^= random << 17;
       strcat(text, pieces[random % (sizeof pieces / sizeof *pieces)]);
     }
-    idem__buf out;
-    idem__buf_fixed(&out, result, sizeof result - 1);
-    assert_int_equal(idem__redact(&out, text, strlen(text), known, 3), IDEM_OK);
+    idem_buf out;
+    idem_buf_fixed(&out, result, sizeof result - 1);
+    assert_int_equal(idem_redact(&out, text, strlen(text), known, 3), IDEM_OK);
     result[out.len] = '\0';
     for (size_t i = 0; i < 3; i++) {
       if (!strstr(result, known[i].text)) continue;
@@ -332,10 +332,10 @@ static void what_does_not_fit_leaves_the_buffer_as_it_was(void **state) {
   const char *text = "a token=x and /home/bob/y end";
   for (size_t room = 0; room < 45; room++) {
     char storage[64];
-    idem__buf out;
-    idem__buf_fixed(&out, storage, room + 2);
-    idem__buf_puts(&out, "k:");
-    idem_status status = idem__redact(&out, text, strlen(text), NULL, 0);
+    idem_buf out;
+    idem_buf_fixed(&out, storage, room + 2);
+    idem_buf_puts(&out, "k:");
+    idem_status status = idem_redact(&out, text, strlen(text), NULL, 0);
     assert_true(status == IDEM_OK || (status == IDEM_E_LIMIT && out.len == 2));
     assert_int_equal(status == IDEM_OK, room >= strlen("a token=" R " and " R " end"));
   }
@@ -346,9 +346,9 @@ static void a_cut_shows_no_part_of_a_secret(void **state) {
   const char *text = "0123456789 s3cr3t-value end and more text behind it";
   for (size_t room = 0; room < 40; room++) {
     char storage[64] = {0};
-    idem__buf out;
-    idem__buf_fixed(&out, storage, room);
-    idem__redact_cut(&out, text, strlen(text), known, 3, true);
+    idem_buf out;
+    idem_buf_fixed(&out, storage, room);
+    idem_redact_cut(&out, text, strlen(text), known, 3, true);
     assert_true(out.len <= room);
     assert_null(strstr(storage, "s3"));
   }
@@ -357,10 +357,10 @@ static void a_cut_shows_no_part_of_a_secret(void **state) {
 static void only_secrets_leaves_everything_else(void **state) {
   (void)state;
   char storage[128] = {0};
-  idem__buf out;
-  idem__buf_fixed(&out, storage, sizeof storage - 1);
+  idem_buf out;
+  idem_buf_fixed(&out, storage, sizeof storage - 1);
   const char *text = "/home/bob token=x s3cr3t-value";
-  idem__redact_cut(&out, text, strlen(text), known, 3, true);
+  idem_redact_cut(&out, text, strlen(text), known, 3, true);
   assert_string_equal(storage, "/home/bob token=x " R);
 }
 
@@ -369,12 +369,12 @@ static double seconds_for(const char *piece, size_t len) {
   char *text = test_malloc(len);
   size_t n = strlen(piece);
   for (size_t i = 0; i < len; i++) text[i] = piece[i % n];
-  idem__buf out;
-  idem__buf_init(&out, NULL, 16 * len);
+  idem_buf out;
+  idem_buf_init(&out, NULL, 16 * len);
   clock_t start = clock();
-  assert_int_equal(idem__redact(&out, text, len, NULL, 0), IDEM_OK);
+  assert_int_equal(idem_redact(&out, text, len, NULL, 0), IDEM_OK);
   double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
   test_free(text);
   return seconds;
 }
@@ -397,19 +397,19 @@ static void hostile_texts_take_linear_time(void **state) {
   }
 }
 
-static void check_by(const idem__redaction *rules, const row *one) {
-  idem__buf out;
-  idem__buf_init(&out, NULL, 1 << 16);
-  assert_int_equal(idem__redact_by(&out, one->text, strlen(one->text), rules), IDEM_OK);
-  idem__buf_put(&out, "", 1);
+static void check_by(const idem_redaction *rules, const row *one) {
+  idem_buf out;
+  idem_buf_init(&out, NULL, 1 << 16);
+  assert_int_equal(idem_redact_by(&out, one->text, strlen(one->text), rules), IDEM_OK);
+  idem_buf_put(&out, "", 1);
   assert_string_equal(out.data, one->wanted);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 static void what_is_in_a_known_folder_is_named_from_there(void **state) {
   (void)state;
   static const char *const folders[] = {"/srv/app/docs", "/srv/app", "/", NULL};
-  static const idem__redaction rules = {.secrets = known, .secret_count = 2, .folders = folders};
+  static const idem_redaction rules = {.secrets = known, .secret_count = 2, .folders = folders};
   static const row rows[] = {
       {"/srv/app/src/main.c:3:5: error", "src/main.c:3:5: error"},
       {"open \"/srv/app/docs/a b.md\"", "open \"a b.md\""},
@@ -427,7 +427,7 @@ static void what_is_in_a_known_folder_is_named_from_there(void **state) {
 
 static void paths_can_be_kept_and_nothing_else(void **state) {
   (void)state;
-  static const idem__redaction rules = {.secrets = known, .secret_count = 2, .keep_paths = true};
+  static const idem_redaction rules = {.secrets = known, .secret_count = 2, .keep_paths = true};
   static const row rows[] = {
       {"/home/bob/x: file:///etc/hosts", "/home/bob/x: file:///etc/hosts"},
       {"/home/s3cr3t-value: Bearer abc", "/home/" R ": Bearer " R},
@@ -438,14 +438,13 @@ static void paths_can_be_kept_and_nothing_else(void **state) {
 
 static void redact_once(fault_alloc *fault, void *user) {
   (void)user;
-  idem__buf out;
-  idem__buf_init(&out, &fault->alloc, 1 << 16);
+  idem_buf out;
+  idem_buf_init(&out, &fault->alloc, 1 << 16);
   for (int i = 0; i < 200; i++) {
     size_t before = out.len;
-    if (idem__redact(&out, "a token=x b", 11, NULL, 0) != IDEM_OK)
-      assert_int_equal(out.len, before);
+    if (idem_redact(&out, "a token=x b", 11, NULL, 0) != IDEM_OK) assert_int_equal(out.len, before);
   }
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 static void no_want_of_memory_leaks(void **state) {

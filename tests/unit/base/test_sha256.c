@@ -10,14 +10,14 @@ static void hex(const uint8_t *bytes, size_t len, char *out) {
 }
 
 static void assert_sha256(const char *text, size_t len, size_t piece, const char *expected) {
-  uint8_t digest[IDEM__SHA256_BYTES];
+  uint8_t digest[IDEM_SHA256_BYTES];
   char shown[65];
-  idem__sha256 sha;
-  idem__sha256_init(&sha);
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
   for (size_t at = 0; at < len; at += piece) {
-    idem__sha256_add(&sha, text + at, len - at < piece ? len - at : piece);
+    idem_sha256_add(&sha, text + at, len - at < piece ? len - at : piece);
   }
-  idem__sha256_end(&sha, digest);
+  idem_sha256_end(&sha, digest);
   hex(digest, sizeof digest, shown);
   assert_string_equal(shown, expected);
 }

@@ -3,26 +3,26 @@
 #include "support/fault_alloc.h"
 #include "support/unit.h"
 
-#define VALID(literal) idem__utf8_valid(literal, sizeof(literal) - 1)
+#define VALID(literal) idem_utf8_valid(literal, sizeof(literal) - 1)
 
 /* Compares what an escaping function makes of `text` with `wanted`. */
 static void expect_escape(const char *text, size_t len, size_t max, const char *wanted) {
-  idem__buf out;
-  idem__buf_init(&out, NULL, 4096);
-  assert_int_equal(idem__text_escape(&out, text, len, max), IDEM_OK);
-  idem__buf_put(&out, "", 1);
+  idem_buf out;
+  idem_buf_init(&out, NULL, 4096);
+  assert_int_equal(idem_text_escape(&out, text, len, max), IDEM_OK);
+  idem_buf_put(&out, "", 1);
   assert_string_equal(out.data, wanted);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 #define ESCAPES(literal, wanted) expect_escape(literal, sizeof(literal) - 1, SIZE_MAX, wanted)
 
 static void expect_json(const char *text, size_t len, const char *wanted) {
-  idem__buf out;
-  idem__buf_init(&out, NULL, 4096);
-  assert_int_equal(idem__text_json_string(&out, text, len), IDEM_OK);
-  idem__buf_put(&out, "", 1);
+  idem_buf out;
+  idem_buf_init(&out, NULL, 4096);
+  assert_int_equal(idem_text_json_string(&out, text, len), IDEM_OK);
+  idem_buf_put(&out, "", 1);
   assert_string_equal(out.data, wanted);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 #define JSON(literal, wanted) expect_json(literal, sizeof(literal) - 1, wanted)
 
@@ -78,9 +78,9 @@ static void every_code_point_is_read_as_itself(void **state) {
     text[0] = (char)(lead[len] | code >> 6 * (len - 1));
     uint32_t read = UINT32_MAX;
     bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    if (idem__utf8_decode(text, len, &read) != (surrogate ? 0 : len)) fail();
+    if (idem_utf8_decode(text, len, &read) != (surrogate ? 0 : len)) fail();
     if (!surrogate && read != code) fail();
-    if (idem__utf8_decode(text, len - 1, &read) != 0) fail();
+    if (idem_utf8_decode(text, len - 1, &read) != 0) fail();
   }
 }
 
@@ -88,15 +88,14 @@ static void a_cut_never_splits_a_character(void **state) {
   (void)state;
   const char *text = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z";
   const size_t wanted[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 11};
-  for (size_t max = 0; max < 13; max++)
-    assert_int_equal(idem__utf8_cut(text, 11, max), wanted[max]);
+  for (size_t max = 0; max < 13; max++) assert_int_equal(idem_utf8_cut(text, 11, max), wanted[max]);
 }
 
 static void a_cut_of_garbage_still_ends(void **state) {
   (void)state;
-  assert_int_equal(idem__utf8_cut("\x80\x80\x80\x80\x80\x80", 6, 5), 5);
-  assert_int_equal(idem__utf8_cut("\x80\x80", 2, 0), 0);
-  assert_int_equal(idem__utf8_cut(NULL, 0, 10), 0);
+  assert_int_equal(idem_utf8_cut("\x80\x80\x80\x80\x80\x80", 6, 5), 5);
+  assert_int_equal(idem_utf8_cut("\x80\x80", 2, 0), 0);
+  assert_int_equal(idem_utf8_cut(NULL, 0, 10), 0);
 }
 
 static void ascii_is_compared_without_case_and_nothing_else_is(void **state) {
@@ -152,12 +151,12 @@ static void long_text_is_cut_with_three_dots(void **state) {
 static void no_bytes_at_all_yield_a_control_character(void **state) {
   (void)state;
   char storage[64];
-  idem__buf out;
+  idem_buf out;
   for (unsigned bytes = 0; bytes < 0x1000000; bytes += bytes < 0x10000 ? 1 : 251) {
     char text[3] = {(char)bytes, (char)(bytes >> 8), (char)(bytes >> 16)};
-    idem__buf_fixed(&out, storage, sizeof storage);
-    assert_int_equal(idem__text_escape(&out, text, 3, SIZE_MAX), IDEM_OK);
-    if (!idem__utf8_valid(out.data, out.len)) fail();
+    idem_buf_fixed(&out, storage, sizeof storage);
+    assert_int_equal(idem_text_escape(&out, text, 3, SIZE_MAX), IDEM_OK);
+    if (!idem_utf8_valid(out.data, out.len)) fail();
     for (size_t i = 0; i < out.len; i++)
       if ((unsigned char)out.data[i] < 0x20 || out.data[i] == 0x7f) fail();
   }
@@ -180,14 +179,14 @@ static void json_escapes_are_seen_wherever_they_stand(void **state) {
     bool plain = byte >= 0x20 && byte != '"' && byte != '\\' && byte != 0x7f;
     for (size_t at = 0; at < 19; at++) {
       char text[19];
-      idem__buf out;
+      idem_buf out;
       memset(text, '!', sizeof text); /* one past a blank, one before a quotation mark */
       text[at] = (char)byte;
-      idem__buf_init(&out, NULL, 4096);
-      assert_int_equal(idem__text_json_string(&out, text, sizeof text), IDEM_OK);
+      idem_buf_init(&out, NULL, 4096);
+      assert_int_equal(idem_text_json_string(&out, text, sizeof text), IDEM_OK);
       assert_int_equal(out.len > sizeof text + 2, !plain);
       assert_int_equal(out.data[at + 1], plain ? byte : '\\');
-      idem__buf_deinit(&out);
+      idem_buf_deinit(&out);
     }
   }
 }
@@ -197,26 +196,25 @@ static void escaping_that_does_not_fit_leaves_the_buffer_as_it_was(void **state)
   const char text[] = "abc\n\xff\xe2\x80\xae\"end";
   for (size_t room = 0; room < 24; room++) {
     char storage[32];
-    idem__buf out;
-    idem__buf_fixed(&out, storage, room + 2);
-    idem__buf_puts(&out, "k:");
-    if (idem__text_escape(&out, text, sizeof text - 1, 10) != IDEM_OK) assert_int_equal(out.len, 2);
+    idem_buf out;
+    idem_buf_fixed(&out, storage, room + 2);
+    idem_buf_puts(&out, "k:");
+    if (idem_text_escape(&out, text, sizeof text - 1, 10) != IDEM_OK) assert_int_equal(out.len, 2);
     out.len = 2;
-    if (idem__text_json_string(&out, text, sizeof text - 1) != IDEM_OK)
-      assert_int_equal(out.len, 2);
+    if (idem_text_json_string(&out, text, sizeof text - 1) != IDEM_OK) assert_int_equal(out.len, 2);
     assert_memory_equal(storage, "k:", 2);
   }
 }
 
 static void escape_twice(fault_alloc *fault, void *user) {
   (void)user;
-  idem__buf out;
-  idem__buf_init(&out, &fault->alloc, 1 << 16);
+  idem_buf out;
+  idem_buf_init(&out, &fault->alloc, 1 << 16);
   char text[400];
   memset(text, '\x01', sizeof text);
-  (void)idem__text_escape(&out, text, sizeof text, SIZE_MAX);
-  (void)idem__text_json_string(&out, text, sizeof text);
-  idem__buf_deinit(&out);
+  (void)idem_text_escape(&out, text, sizeof text, SIZE_MAX);
+  (void)idem_text_json_string(&out, text, sizeof text);
+  idem_buf_deinit(&out);
 }
 
 static void no_want_of_memory_leaks(void **state) {

@@ -339,8 +339,8 @@ static void without_guard_browser_headers_are_unknown_headers(void **state) {
 static void output_puts_the_length_first(void **state) {
   (void)state;
   idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__buf out;
-  idem__buf_init(&out, &alloc, 64);
+  idem_buf out;
+  idem_buf_init(&out, &alloc, 64);
   static const char expected[] =
       "Content-Length: 0\r\n\r\nContent-Length: 18446744073709551615\r\n\r\n";
   assert_int_equal(idem__frame_put_head(IDEM__FRAME_CONTENT_LENGTH, &out, 0), IDEM_OK);
@@ -349,7 +349,7 @@ static void output_puts_the_length_first(void **state) {
   assert_int_equal(out.len, sizeof expected - 1);
   assert_memory_equal(out.data, expected, out.len);
   assert_int_equal(idem__frame_put_head(IDEM__FRAME_CONTENT_LENGTH, &out, 1), IDEM_E_LIMIT);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 int main(void) {

@@ -88,14 +88,14 @@ static void play_until_no_memory(fault_alloc *fault, void *user) {
   idem__frame_opts opts = plain;
   opts.max_message = 1000;
   opts.alloc = &fault->alloc;
-  idem__buf out;
+  idem_buf out;
   idem_alloc plain_alloc = idem__alloc_or_default(NULL);
-  idem__buf_init(&out, &plain_alloc, 1 << 16);
+  idem_buf_init(&out, &plain_alloc, 1 << 16);
   frame_play(&opts, frame, sizeof frame, *(unsigned *)user, &out);
   assert_true(out.len >= 10);
   const char *last = out.data + out.len - 10;
   assert_int_equal(memcmp(last, "no-memory\n", 10) == 0, fault->failures > 0);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 static void no_memory_ends_the_stream_and_leaks_nothing(void **state) {

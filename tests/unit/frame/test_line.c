@@ -189,7 +189,7 @@ static void dripped_line_is_read_once(void **state) {
       .kind = IDEM__FRAME_LINE, .max_message = size - 1, .alloc = &alloc};
   idem__framer framer;
   idem__framer_init(&framer, &opts);
-  assert_int_equal(idem__buf_reserve(&framer.partial, size), IDEM_OK);
+  assert_int_equal(idem_buf_reserve(&framer.partial, size), IDEM_OK);
   for (size_t i = 0; i < size - 1; i++) {
     idem__framer_feed(&framer, "x", 1);
     assert_int_equal(idem__framer_next(&framer), IDEM__FRAME_MORE);
@@ -328,14 +328,14 @@ static void trim_gives_back_the_memory_of_a_large_line(void **state) {
 static void output_ends_each_message_with_a_line_feed(void **state) {
   (void)state;
   idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__buf out;
-  idem__buf_init(&out, &alloc, 1);
+  idem_buf out;
+  idem_buf_init(&out, &alloc, 1);
   assert_int_equal(idem__frame_put_head(IDEM__FRAME_LINE, &out, 5), IDEM_OK);
   assert_int_equal(out.len, 0);
   assert_int_equal(idem__frame_put_tail(IDEM__FRAME_LINE, &out), IDEM_OK);
   assert_memory_equal(out.data, "\n", 1);
   assert_int_equal(idem__frame_put_tail(IDEM__FRAME_LINE, &out), IDEM_E_LIMIT);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 int main(void) {

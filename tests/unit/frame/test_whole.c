@@ -79,12 +79,12 @@ static void no_memory_ends_the_stream_and_leaks_nothing(void **state) {
 static void output_adds_nothing(void **state) {
   (void)state;
   idem_alloc alloc = idem__alloc_or_default(NULL);
-  idem__buf out;
-  idem__buf_init(&out, &alloc, 0);
+  idem_buf out;
+  idem_buf_init(&out, &alloc, 0);
   assert_int_equal(idem__frame_put_head(IDEM__FRAME_WHOLE, &out, 5), IDEM_OK);
   assert_int_equal(idem__frame_put_tail(IDEM__FRAME_WHOLE, &out), IDEM_OK);
   assert_int_equal(out.len, 0);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 int main(void) {

@@ -99,9 +99,9 @@ static void check_head(const idem_http_request *request, idem__http_refusal *ref
     *refusal = (idem__http_refusal){.status = 406, .reason = "unavailable"};
 }
 
-static idem_status add_headers(idem_http_exchange *exchange, idem__buf *out, void *user) {
+static idem_status add_headers(idem_http_exchange *exchange, idem_buf *out, void *user) {
   (void)exchange;
-  return idem__buf_printf(out, "X-Added: %s\r\n", (const char *)user);
+  return idem_buf_printf(out, "X-Added: %s\r\n", (const char *)user);
 }
 
 static void rules_may_ask_for_headers_and_add_some(void **state) {

@@ -225,6 +225,36 @@ static void closing_waits_for_the_answer(void **state) {
   assert_true(idem__http_conn_closing(peer->conn));
 }
 
+/* It was sent before its sender could know that the server stops. */
+static void what_is_on_its_way_when_the_server_stops_is_served(void **state) {
+  http_peer *peer = *state;
+  static const size_t read_before[] = {0, 10, sizeof HEAD - 1, sizeof ECHO - 2};
+  for (size_t i = 0; i < sizeof read_before / sizeof *read_before; i++) {
+    assert_int_equal(http_peer_reconnect(peer), IDEM_OK);
+    http_peer_feed(peer, ECHO, read_before[i], 0);
+    idem__http_conn_close(peer->conn, peer->now_ms);
+    assert_false(idem__http_conn_closing(peer->conn));
+    feed(peer, &ECHO[read_before[i]], 0);
+    assert_non_null(strstr(peer->output, ECHO_ANSWER));
+    assert_non_null(strstr(peer->output, "Connection: close"));
+    assert_true(idem__http_conn_closing(peer->conn));
+  }
+}
+
+static void nobody_is_waited_for_long_when_the_server_stops(void **state) {
+  http_peer *peer = *state;
+  idem__http_conn_close(peer->conn, peer->now_ms);
+  assert_int_equal(idem__http_conn_deadline(peer->conn), peer->now_ms + 1000);
+  http_peer_wait(peer, 1000);
+  assert_true(idem__http_conn_closing(peer->conn));
+  assert_int_equal(http_peer_reconnect(peer), IDEM_OK);
+  feed(peer, ECHO, 0);
+  idem__http_conn_close(peer->conn, peer->now_ms);
+  assert_int_equal(idem__http_conn_deadline(peer->conn), peer->now_ms + 50);
+  idem__http_conn_abort(peer->conn, peer->now_ms);
+  assert_true(idem__http_conn_closing(peer->conn));
+}
+
 static void the_busy_answer_is_whole(void **state) {
   (void)state;
   assert_non_null(strstr(idem__http_busy, "HTTP/1.1 503 "));
@@ -305,6 +335,8 @@ int main(void) {
       WITH_PEER(an_aborted_request_leaves_nothing),
       WITH_PEER(a_lost_peer_cancels_what_it_asked),
       WITH_PEER(closing_waits_for_the_answer),
+      WITH_PEER(what_is_on_its_way_when_the_server_stops_is_served),
+      WITH_PEER(nobody_is_waited_for_long_when_the_server_stops),
       cmocka_unit_test(the_busy_answer_is_whole),
       WITH_PEER(dates_are_right),
   };

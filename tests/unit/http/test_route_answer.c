@@ -1,15 +1,24 @@
 /* test_route_answer.c - what an embedder's route answers: later, in pieces, as a file. */
 #include "route.h"
 
+/* One route, /a, whose function keeps what it is asked; `route` says what else there is to it. */
+static void open_kept(http_peer *peer, served *one, idem_http_route route,
+                      const idem_http_opts *opts) {
+  *one = (served){.keeps = true};
+  route.path = "/a";
+  route.methods = IDEM_HTTP_GET;
+  route.serve = serve;
+  route.user = one;
+  open_routes(peer, &route, 1, opts);
+}
+
 /* -------------------------------------------------------------------- later */
 
 static void an_answer_may_come_later(void **state) {
   (void)state;
-  served one = {.keeps = true};
-  const idem_http_route route = {
-      .path = "/a", .methods = IDEM_HTTP_GET, .serve = serve, .user = &one};
+  served one;
   http_peer peer;
-  open_routes(&peer, &route, 1, NULL);
+  open_kept(&peer, &one, (idem_http_route){0}, NULL);
   feed(&peer, GET("/a") ECHO, 0);
   assert_int_equal(one.status, IDEM_OK);
   assert_int_equal(peer.output_len, 0);
@@ -25,11 +34,9 @@ static void an_answer_may_come_later(void **state) {
 
 static void who_has_gone_is_not_waited_for(void **state) {
   (void)state;
-  served one = {.keeps = true};
-  const idem_http_route route = {
-      .path = "/a", .methods = IDEM_HTTP_GET, .serve = serve, .user = &one, .max_kept = 1};
+  served one;
   http_peer peer;
-  open_routes(&peer, &route, 1, NULL);
+  open_kept(&peer, &one, (idem_http_route){.max_kept = 1}, NULL);
   for (size_t i = 1; i <= 3; i++) {
     feed(&peer, GET("/a"), 0);
     assert_int_equal(one.status, IDEM_OK); /* what has gone is not counted */
@@ -48,15 +55,9 @@ static void who_has_gone_is_not_waited_for(void **state) {
 
 static void a_kept_request_has_its_time_and_its_bound(void **state) {
   (void)state;
-  served one = {.keeps = true};
-  const idem_http_route route = {.path = "/a",
-                                 .methods = IDEM_HTTP_GET,
-                                 .serve = serve,
-                                 .user = &one,
-                                 .max_kept = 1,
-                                 .answer_ms = 5000};
+  served one;
   http_peer peer;
-  open_routes(&peer, &route, 1, NULL);
+  open_kept(&peer, &one, (idem_http_route){.max_kept = 1, .answer_ms = 5000}, NULL);
   feed(&peer, GET("/a"), 0);
   idem_http_conn *other;
   assert_int_equal(
@@ -79,11 +80,9 @@ static void a_kept_request_has_its_time_and_its_bound(void **state) {
 
 static void a_server_that_stops_gives_time_to_answers_and_ends_streams(void **state) {
   (void)state;
-  served one = {.keeps = true};
-  const idem_http_route route = {
-      .path = "/a", .methods = IDEM_HTTP_GET, .serve = serve, .user = &one};
+  served one;
   http_peer peer;
-  open_routes(&peer, &route, 1, NULL);
+  open_kept(&peer, &one, (idem_http_route){0}, NULL);
   feed(&peer, GET("/a"), 0);
   idem__http_conn_close(peer.conn, peer.now_ms);
   assert_int_equal(one.gone, 0);
@@ -107,11 +106,10 @@ static void a_server_that_stops_gives_time_to_answers_and_ends_streams(void **st
 
 static void a_body_may_come_in_pieces(void **state) {
   (void)state;
-  served one = {.keeps = true};
-  const idem_http_route route = {
-      .path = "/a", .methods = IDEM_HTTP_GET, .serve = serve, .user = &one, .answer_ms = 1000};
+  served one;
   http_peer peer;
-  open_routes(&peer, &route, 1, &(idem_http_opts){.stream_ms = 7000});
+  open_kept(&peer, &one, (idem_http_route){.answer_ms = 1000},
+            &(idem_http_opts){.stream_ms = 7000});
   feed(&peer, GET("/a"), 0);
   assert_int_equal(idem_http_stream_write(one.exchange, "x", 1), IDEM_E_INVAL); /* not begun */
   assert_int_equal(idem_http_stream_begin(one.exchange, &events), IDEM_OK);
@@ -135,11 +133,9 @@ static void a_body_may_come_in_pieces(void **state) {
 
 static void who_ends_its_input_has_left_a_stream(void **state) {
   (void)state;
-  served one = {.keeps = true};
-  const idem_http_route route = {
-      .path = "/a", .methods = IDEM_HTTP_GET, .serve = serve, .user = &one};
+  served one;
   http_peer peer;
-  open_routes(&peer, &route, 1, NULL);
+  open_kept(&peer, &one, (idem_http_route){0}, NULL);
   feed(&peer, GET("/a"), 0);
   assert_int_equal(idem_http_stream_begin(one.exchange, &events), IDEM_OK);
   http_peer_eof(&peer);
@@ -151,11 +147,9 @@ static void who_ends_its_input_has_left_a_stream(void **state) {
 
 static void head_has_all_of_a_stream_with_its_head(void **state) {
   (void)state;
-  served one = {.keeps = true};
-  const idem_http_route route = {
-      .path = "/a", .methods = IDEM_HTTP_GET, .serve = serve, .user = &one};
+  served one;
   http_peer peer;
-  open_routes(&peer, &route, 1, NULL);
+  open_kept(&peer, &one, (idem_http_route){0}, NULL);
   feed(&peer, ASK("HEAD", "/a", ""), 0);
   assert_int_equal(idem_http_stream_begin(one.exchange, &events), IDEM_E_CLOSED);
   http_peer_settle(&peer);
@@ -168,13 +162,12 @@ static void head_has_all_of_a_stream_with_its_head(void **state) {
 
 static void a_slow_reader_is_waited_for_within_bounds(void **state) {
   (void)state;
-  served one = {.keeps = true};
-  const idem_http_route route = {
-      .path = "/a", .methods = IDEM_HTTP_GET, .serve = serve, .user = &one};
+  served one;
   http_peer peer;
   char piece[1000];
   memset(piece, 'x', sizeof piece);
-  open_routes(&peer, &route, 1, &(idem_http_opts){.queued_bytes = 20000, .idle_ms = 60000});
+  open_kept(&peer, &one, (idem_http_route){0},
+            &(idem_http_opts){.queued_bytes = 20000, .idle_ms = 60000});
   feed(&peer, GET("/a"), 0);
   assert_int_equal(idem_http_stream_begin(one.exchange, &events), IDEM_OK);
   size_t written = 0;

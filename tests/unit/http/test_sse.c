@@ -124,9 +124,9 @@ static void an_event_over_the_limit_ends_the_stream(void **state) {
 /* ----------------------------------------------------------------- writing */
 
 static void keep_data(void *user, const idem__sse_event *event) {
-  idem__buf *out = user;
-  idem__buf_put(out, event->data.at, event->data.len);
-  idem__buf_puts(out, "|");
+  idem_buf *out = user;
+  idem_buf_put(out, event->data.at, event->data.len);
+  idem_buf_puts(out, "|");
 }
 
 static void any_text_comes_back_with_line_ends_made_equal(void **state) {
@@ -145,10 +145,10 @@ static void any_text_comes_back_with_line_ends_made_equal(void **state) {
                {"\r\n\r\n", "\n\n|"},
                {"a\r", "a\n|"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    idem__buf out, back;
+    idem_buf out, back;
     idem__sse_parser parser;
-    idem__buf_init(&out, NULL, 4096);
-    idem__buf_init(&back, NULL, 4096);
+    idem_buf_init(&out, NULL, 4096);
+    idem_buf_init(&back, NULL, 4096);
     assert_int_equal(
         idem__sse_put_event(&out, "message", NULL, cases[i].text, strlen(cases[i].text)), IDEM_OK);
     idem__sse_parser_init(&parser, NULL, 4096, keep_data, &back);
@@ -156,29 +156,29 @@ static void any_text_comes_back_with_line_ends_made_equal(void **state) {
     assert_int_equal(back.len, strlen(cases[i].back));
     assert_memory_equal(back.data, cases[i].back, back.len);
     idem__sse_parser_deinit(&parser);
-    idem__buf_deinit(&out);
-    idem__buf_deinit(&back);
+    idem_buf_deinit(&out);
+    idem_buf_deinit(&back);
   }
 }
 
 static void names_and_ids_cannot_break_out_of_their_line(void **state) {
   (void)state;
-  idem__buf out;
-  idem__buf_init(&out, NULL, 4096);
+  idem_buf out;
+  idem_buf_init(&out, NULL, 4096);
   assert_int_equal(idem__sse_put_event(&out, "e\ndata: forged", "1\r\n\r\n", "x", 1), IDEM_OK);
   assert_int_equal(out.len, strlen("data: x\n\n"));
   assert_memory_equal(out.data, "data: x\n\n", out.len);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 static void a_failed_write_leaves_the_buffer_as_it_was(void **state) {
   (void)state;
-  idem__buf out;
-  idem__buf_init(&out, NULL, 20);
-  assert_int_equal(idem__buf_puts(&out, "before"), IDEM_OK);
+  idem_buf out;
+  idem_buf_init(&out, NULL, 20);
+  assert_int_equal(idem_buf_puts(&out, "before"), IDEM_OK);
   assert_int_equal(idem__sse_put_event(&out, NULL, NULL, "0123456789", 10), IDEM_E_LIMIT);
   assert_int_equal(out.len, 6);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 static void read_with_faults(fault_alloc *fault, void *user) {

@@ -11,7 +11,7 @@
 typedef struct world {
   idem_conn *conn;
   idem__ws_client *client;
-  idem__buf out;
+  idem_buf out;
   idem__websocket *far; /* the server's end */
   char sent[8192];      /* by it */
   size_t sent_len;
@@ -63,7 +63,7 @@ static idem_status open_world(world *in, const idem_alloc *alloc, const char *co
   *in = (world){0};
   idem_policy policy = idem_policy_preset(IDEM_PROFILE_JSONRPC);
   policy.framing = IDEM_FRAMING_WHOLE;
-  idem__buf_init(&in->out, alloc, 65536);
+  idem_buf_init(&in->out, alloc, 65536);
   idem_status status = idem_conn_new(
       &(idem_conn_opts){.policy = &policy, .alloc = alloc, .now_ns = clock_ns}, &in->conn);
   if (status != IDEM_OK) return status;
@@ -81,7 +81,7 @@ static void close_world(world *in) {
   idem__ws_client_free(in->client);
   idem_conn_free(in->conn);
   idem__websocket_free(in->far);
-  idem__buf_deinit(&in->out);
+  idem_buf_deinit(&in->out);
 }
 
 static void open_far(world *in) {
@@ -125,7 +125,7 @@ static void the_question_is_whole(void **state) {
   world in;
   static const char *const headers[] = {"Authorization: Bearer x", NULL};
   assert_int_equal(open_world(&in, NULL, headers), IDEM_OK);
-  assert_int_equal(idem__buf_puts(&in.out, "\0"), IDEM_OK);
+  assert_int_equal(idem_buf_puts(&in.out, "\0"), IDEM_OK);
   assert_memory_equal(in.out.data, "GET /x?y=1 HTTP/1.1\r\nHost: example.org\r\n", 40);
   assert_non_null(strstr(in.out.data, "\r\nSec-WebSocket-Version: 13\r\n"));
   assert_non_null(strstr(in.out.data, "\r\nAuthorization: Bearer x\r\n\r\n"));

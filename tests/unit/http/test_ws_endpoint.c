@@ -226,7 +226,7 @@ static void who_waits_too_long_is_told_on_the_socket(void **state) {
   http_peer_deinit(&peer);
 }
 
-/* What still runs is answered with an error, then the socket is closed with 1001. */
+/* What still runs is answered with an error, then the socket is closed with 1012, restart. */
 static void a_server_that_must_go_answers_before_it_does(void **state) {
   (void)state;
   http_peer peer;
@@ -241,7 +241,7 @@ static void a_server_that_must_go_answers_before_it_does(void **state) {
   idem__http_conn_abort(peer.conn, peer.now_ms);
   http_peer_settle(&peer);
   assert_int_equal(http_peer_count(&peer, "\"id\":1,\"error\""), 1);
-  assert_memory_equal(peer.output + peer.output_len - 4, "\x88\x02\x03\xe9", 4);
+  assert_memory_equal(peer.output + peer.output_len - 4, "\x88\x02\x03\xf4", 4);
   assert_int_equal(peer.cancelled, 1);
   http_peer_deinit(&peer);
 }

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 
 static void writes_as_yyjson_does(yyjson_val *val, size_t room) {
-  idem__buf out;
+  idem_buf out;
   size_t len = 0;
   char *expected = yyjson_val_write(val, 0, &len);
-  idem__buf_init(&out, NULL, SIZE_MAX / 4);
-  assert_int_equal(idem__buf_reserve(&out, room), IDEM_OK);
+  idem_buf_init(&out, NULL, SIZE_MAX / 4);
+  assert_int_equal(idem_buf_reserve(&out, room), IDEM_OK);
   idem_status status = idem__json_put(&out, val);
   if (expected) {
     assert_int_equal(status, IDEM_OK);
@@ -24,7 +24,7 @@ static void writes_as_yyjson_does(yyjson_val *val, size_t room) {
     assert_int_equal(out.len, 0);
   }
   free(expected);
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
 }
 
 static void text_is_written_as_yyjson_does(const char *json) {
@@ -153,12 +153,12 @@ static void about_as_many_values_as_are_small(void **state) {
 static void a_full_buffer_is_left_as_it_was(void **state) {
   (void)state;
   char storage[64];
-  idem__buf out;
+  idem_buf out;
   yyjson_val val = {.tag = (uint64_t)sizeof storage << YYJSON_TAG_BIT | YYJSON_TYPE_STR};
   char text[sizeof storage];
   memset(text, 'a', sizeof text);
   val.uni.str = text;
-  idem__buf_fixed(&out, storage, sizeof storage);
+  idem_buf_fixed(&out, storage, sizeof storage);
   assert_int_not_equal(idem__json_put(&out, &val), IDEM_OK);
   assert_int_equal(out.len, 0);
 }

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 static idem_status put(const idem_alloc *alloc, yyjson_mut_val *val, size_t max, size_t *len) {
-  idem__buf out;
-  idem__buf_init(&out, alloc, max);
+  idem_buf out;
+  idem_buf_init(&out, alloc, max);
   idem_status status = idem__json_put_mut(&out, val);
   assert_int_equal(out.max, max);
   *len = out.len;
-  idem__buf_deinit(&out);
+  idem_buf_deinit(&out);
   return status;
 }
 
@@ -61,9 +61,9 @@ static void no_memory_is_not_called_a_limit(void **state) {
 static void memory_of_the_callers_is_not_left(void **state) {
   (void)state;
   char storage[16];
-  idem__buf out;
+  idem_buf out;
   yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
-  idem__buf_fixed(&out, storage, sizeof storage);
+  idem_buf_fixed(&out, storage, sizeof storage);
   assert_int_equal(idem__json_put_mut(&out, yyjson_mut_str(doc, "0123456789abcdef")), IDEM_E_LIMIT);
   assert_ptr_equal(out.data, storage);
   yyjson_mut_doc_free(doc);

@@ -12,16 +12,16 @@ static const char marked[] =
     "\"at\":{\"properties\":{\"year\":{\"type\":\"integer\",\"x-mcp-header\":\"Year\"}}},"
     "\"dry\":{\"type\":\"boolean\",\"x-mcp-header\":\"Dry-Run\"}}}";
 
-static bool safe(const idem__buf *value) {
+static bool safe(const idem_buf *value) {
   for (size_t i = 0; i < value->len; i++)
     if (value->data[i] < ' ' || value->data[i] > '~') return false;
   return value->len == 0 || (value->data[0] != ' ' && value->data[value->len - 1] != ' ');
 }
 
 static void goes_and_comes_back(const char *text, size_t len, bool as_it_is) {
-  idem__buf spelled, read;
-  idem__buf_init(&spelled, NULL, IDEM__HEADER_VALUE_MAX);
-  idem__buf_init(&read, NULL, IDEM__HEADER_VALUE_MAX);
+  idem_buf spelled, read;
+  idem_buf_init(&spelled, NULL, IDEM__HEADER_VALUE_MAX);
+  idem_buf_init(&read, NULL, IDEM__HEADER_VALUE_MAX);
   assert_int_equal(idem__header_encode(&spelled, text, len), IDEM_OK);
   assert_true(safe(&spelled));
   assert_int_equal(spelled.len == len && (len == 0 || memcmp(spelled.data, text, len) == 0),
@@ -29,8 +29,8 @@ static void goes_and_comes_back(const char *text, size_t len, bool as_it_is) {
   assert_int_equal(idem__header_decode(&read, spelled.data, spelled.len), IDEM_OK);
   assert_int_equal(read.len, len);
   if (len) assert_memory_equal(read.data, text, len);
-  idem__buf_deinit(&spelled);
-  idem__buf_deinit(&read);
+  idem_buf_deinit(&spelled);
+  idem_buf_deinit(&read);
 }
 
 static void any_text_goes_and_comes_back(void **state) {
@@ -56,10 +56,10 @@ static void what_is_wrapped_badly_is_refused(void **state) {
   (void)state;
   static const char *const bad[] = {"=?base64?!?=", "=?base64?eA?=", "=?base64?/w==?="};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    idem__buf read;
-    idem__buf_init(&read, NULL, IDEM__HEADER_VALUE_MAX);
+    idem_buf read;
+    idem_buf_init(&read, NULL, IDEM__HEADER_VALUE_MAX);
     assert_int_equal(idem__header_decode(&read, bad[i], strlen(bad[i])), IDEM_E_INVAL);
-    idem__buf_deinit(&read);
+    idem_buf_deinit(&read);
   }
 }
 
@@ -71,15 +71,15 @@ static void agrees(const idem__header_rules *rules, const char *arguments, size_
     const idem__header_rule *rule = &rules->rules[i];
     yyjson_val *val = idem__header_argument(rule, yyjson_doc_get_root(doc));
     if (!val) continue;
-    idem__buf spelled, read;
-    idem__buf_init(&spelled, NULL, IDEM__HEADER_VALUE_MAX);
-    idem__buf_init(&read, NULL, IDEM__HEADER_VALUE_MAX);
+    idem_buf spelled, read;
+    idem_buf_init(&spelled, NULL, IDEM__HEADER_VALUE_MAX);
+    idem_buf_init(&read, NULL, IDEM__HEADER_VALUE_MAX);
     assert_int_equal(idem__header_put_argument(&spelled, rule, val), IDEM_OK);
     assert_int_equal(idem__header_decode(&read, spelled.data, spelled.len), IDEM_OK);
     assert_true(idem__header_agrees(rule, val, read.data, read.len));
     assert_false(idem__header_agrees(rule, val, "other", 5));
-    idem__buf_deinit(&spelled);
-    idem__buf_deinit(&read);
+    idem_buf_deinit(&spelled);
+    idem_buf_deinit(&read);
     found++;
   }
   assert_int_equal(found, given);
@@ -110,13 +110,13 @@ static void what_is_not_of_its_type_has_no_header(void **state) {
   } bad[] = {{'s', "1"},   {'s', "true"}, {'i', "\"1\""},
              {'i', "1.5"}, {'b', "0"},    {'i', "9007199254740993"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    idem__buf out;
+    idem_buf out;
     idem__header_rule rule = {.type = bad[i].type};
     yyjson_doc *doc = yyjson_read(bad[i].json, strlen(bad[i].json), 0);
-    idem__buf_init(&out, NULL, IDEM__HEADER_VALUE_MAX);
+    idem_buf_init(&out, NULL, IDEM__HEADER_VALUE_MAX);
     assert_int_equal(idem__header_put_argument(&out, &rule, yyjson_doc_get_root(doc)),
                      IDEM_E_INVAL);
-    idem__buf_deinit(&out);
+    idem_buf_deinit(&out);
     yyjson_doc_free(doc);
   }
 }

@@ -17,12 +17,12 @@ static idem_status parse_status(const char *text) {
 #define PARSES(text) assert_int_equal(parse_status(text), IDEM_OK)
 #define REFUSED(text) assert_int_equal(parse_status(text), IDEM_E_INVAL)
 
-static void describe(const idem__uri_variable *variables, size_t count, idem__buf *out) {
+static void describe(const idem__uri_variable *variables, size_t count, idem_buf *out) {
   for (size_t i = 0; i < count; i++) {
-    if (i) idem__buf_puts(out, " ");
-    idem__buf_put(out, variables[i].name, variables[i].name_len);
-    idem__buf_puts(out, "=");
-    idem__buf_put(out, variables[i].value, strlen(variables[i].value));
+    if (i) idem_buf_puts(out, " ");
+    idem_buf_put(out, variables[i].name, variables[i].name_len);
+    idem_buf_puts(out, "=");
+    idem_buf_put(out, variables[i].value, strlen(variables[i].value));
   }
 }
 
@@ -30,12 +30,12 @@ static void describe(const idem__uri_variable *variables, size_t count, idem__bu
 static void expect(const char *text, const char *uri, const char *wanted) {
   idem__uri_template *pattern;
   idem__arena arena;
-  idem__buf got;
+  idem_buf got;
   idem__uri_variable *variables = NULL;
   size_t count = 0;
   assert_int_equal(idem__uri_template_parse(NULL, text, &pattern), IDEM_OK);
   idem__arena_init(&arena, NULL, NULL, 0, 1 << 20);
-  idem__buf_init(&got, NULL, TEXT_MAX);
+  idem_buf_init(&got, NULL, TEXT_MAX);
   idem_status status =
       idem__uri_template_match(pattern, uri, strlen(uri), &arena, &variables, &count);
   if (status == IDEM_OK) {
@@ -44,11 +44,11 @@ static void expect(const char *text, const char *uri, const char *wanted) {
                      IDEM_OK);
   } else {
     assert_int_equal(status, IDEM_E_NOTFOUND);
-    idem__buf_puts(&got, "no");
+    idem_buf_puts(&got, "no");
   }
-  idem__buf_put(&got, "", 1);
+  idem_buf_put(&got, "", 1);
   if (strcmp(got.data, wanted) != 0) fail_msg("%s on %s: %s, not %s", text, uri, got.data, wanted);
-  idem__buf_deinit(&got);
+  idem_buf_deinit(&got);
   idem__arena_deinit(&arena);
   idem__uri_template_free(pattern, NULL);
 }

@@ -149,10 +149,10 @@ static mcp_asker *mirroring(void) {
 }
 
 static void expect_headers(mcp_asker *self, uint64_t id, const char *const *expected) {
-  idem__buf lines;
+  idem_buf lines;
   idem__mcp_call *call = idem__mcp_call_of(self->client, id);
   assert_non_null(call);
-  idem__buf_init(&lines, &self->fault.alloc, 65536);
+  idem_buf_init(&lines, &self->fault.alloc, 65536);
   ASK(idem__mcp_call_headers(call, &lines));
   size_t at = 0;
   for (; *expected; expected++) {
@@ -161,7 +161,7 @@ static void expect_headers(mcp_asker *self, uint64_t id, const char *const *expe
     at += strlen(lines.data + at) + 1;
   }
   assert_int_equal(at, lines.len);
-  idem__buf_deinit(&lines);
+  idem_buf_deinit(&lines);
 }
 
 #define MARKED                                                                                     \

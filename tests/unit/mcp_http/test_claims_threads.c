@@ -81,7 +81,7 @@ static void an_id_has_one_holder_at_a_time(void **state) {
 }
 
 /* How far entries lie from where they belong: what finding all of them costs. */
-static size_t steps_in(const idem__map *map) {
+static size_t steps_in(const idem_map *map) {
   size_t steps = 0;
   for (size_t i = 0; i < map->cap; i++)
     if (map->slots[i].value) steps += (i - (size_t)map->slots[i].hash) & (map->cap - 1);

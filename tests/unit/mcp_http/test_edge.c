@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void expect(char *answer, const char *text) {
-  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
-  free(answer);
-}
-
 /* ------------------------------------------------------------- ends of input */
 
 typedef struct world {
@@ -111,8 +106,8 @@ static void who_opens_the_endpoint_in_a_browser_is_told_what_it_is(void **state)
   (void)state;
   mcp_web web;
   mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
-  expect(mcp_web_ask(&web, "GET", "/mcp", "", NULL),
-         "\"reason\":\"not-initialized\",\"hint\":\"this URL is for an MCP client\"}");
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/mcp", "", NULL),
+                 "\"reason\":\"not-initialized\",\"hint\":\"this URL is for an MCP client\"}");
   mcp_web_close(&web);
 }
 
@@ -162,11 +157,11 @@ static void refusals_name_a_known_reason(void **state) {
     const char *allow = strstr(answer, "Allow: ");
     assert_true(!allow || !strstr(allow + 1, "Allow: "));
     assert_non_null(strstr(answer, cases[i][3]));
-    expect(answer, cases[i][4]);
+    mcp_web_expect(answer, cases[i][4]);
   }
   mcp_web_hello(&web, "", session);
   snprintf(headers, sizeof headers, "%sMCP-Protocol-Version: 1\r\n", session);
-  expect(mcp_web_ask(&web, "POST", "/mcp", headers, PING), "\"reason\":\"bad-version\"");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers, PING), "\"reason\":\"bad-version\"");
   static const char *const odd[] = {
       "x",           "",           "1",    "-",     "1-",
       "-1",          "+1-1",       "-1-1", "0x1-1", "1-0x1",
@@ -200,7 +195,7 @@ static void sessions_are_counted(void **state) {
   mcp_web_hello(&web, "", session);
   mcp_web_hello(&web, "", session);
   expect_sessions(metrics, 2, 0);
-  expect(mcp_web_ask(&web, "DELETE", "/mcp", session, NULL), "204 No Content");
+  mcp_web_expect(mcp_web_ask(&web, "DELETE", "/mcp", session, NULL), "204 No Content");
   expect_sessions(metrics, 2, 1);
   mcp_web_conn stream; /* of 2024-11-05 */
   mcp_web_connect(&web, &stream);

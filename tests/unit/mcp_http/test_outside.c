@@ -14,11 +14,6 @@
   "\"2025-11-25\",\"capabilities\":{\"elicitation\":{\"url\":{}}},\"clientInfo\":{\"name\":\"c\"," \
   "\"version\":\"1\"}}}"
 
-static void expect(char *answer, const char *text) {
-  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
-  free(answer);
-}
-
 /* A session of 2025-11-25 that can open addresses, with its GET stream. */
 static void begin(mcp_web *web, char line[64], mcp_web_conn *stream) {
   char *answer = mcp_web_ask(web, "POST", "/mcp", "", INITIALIZE);
@@ -26,9 +21,9 @@ static void begin(mcp_web *web, char line[64], mcp_web_conn *stream) {
   assert_non_null(id);
   snprintf(line, 64, "Mcp-Session-Id: %.32s\r\n", id + 16);
   free(answer);
-  expect(mcp_web_ask(web, "POST", "/mcp", line,
-                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
-         "202 Accepted");
+  mcp_web_expect(mcp_web_ask(web, "POST", "/mcp", line,
+                             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
+                 "202 Accepted");
   mcp_web_connect(web, stream);
   mcp_web_send(stream, "GET", "/mcp", line, NULL);
   assert_non_null(strstr(stream->output, "text/event-stream"));
@@ -49,7 +44,7 @@ static void who_was_sent_somewhere_hears_that_it_is_over_and_nobody_else(void **
   mcp_web_open(&web, &(mcp_web_opts){0});
   begin(&web, line, &asked);
   begin(&web, others, &other);
-  expect(mcp_web_ask(&web, "POST", "/mcp", line, CALL("visit", "")), "-32042");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", line, CALL("visit", "")), "-32042");
   assert_int_equal(idem_server_elicitation_complete(web.fixture->server, "visit-1"), IDEM_OK);
   settle(&web, &asked, &other);
   assert_non_null(strstr(asked.output, "{\"elicitationId\":\"visit-1\"}"));
@@ -73,7 +68,7 @@ static void a_visit_may_end_in_another_process(void **state) {
   mcp_web_open(&first, &(mcp_web_opts){.store = store});
   mcp_web_open(&second, &(mcp_web_opts){.store = store});
   begin(&first, line, &stream);
-  expect(mcp_web_ask(&first, "POST", "/mcp", line, CALL("visit", "")), "-32042");
+  mcp_web_expect(mcp_web_ask(&first, "POST", "/mcp", line, CALL("visit", "")), "-32042");
   assert_int_equal(idem_server_elicitation_complete(second.fixture->server, "visit-1"),
                    IDEM_E_NOTFOUND);
   mcp_web_deliver(&second);
@@ -94,7 +89,8 @@ static void a_task_is_told_of_in_the_session_that_began_it(void **state) {
   mcp_web_open(&web, &(mcp_web_opts){0});
   begin(&web, line, &mine);
   begin(&web, others, &other);
-  expect(mcp_web_ask(&web, "POST", "/mcp", line, CALL("job_fail", ",\"task\":{}")), "working");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", line, CALL("job_fail", ",\"task\":{}")),
+                 "working");
   settle(&web, &mine, &other);
   assert_non_null(strstr(mine.output, "notifications/tasks/status"));
   assert_non_null(strstr(mine.output, "\"status\":\"failed\""));
@@ -118,19 +114,19 @@ static void a_task_of_another_is_none(void **state) {
   char *made = mcp_web_ask(&web, "POST", "/mcp", headers, CALL("job_fail", ",\"task\":{}"));
   const char *id = strstr(made, "\"taskId\":\"");
   assert_non_null(id);
-  expect(mcp_web_ask(&web, "POST", "/mcp", headers,
-                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/list\"}"),
-         "taskId");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers,
+                             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/list\"}"),
+                 "taskId");
   snprintf(headers, sizeof headers, "%sAuthorization: Bearer bob\r\n", bob);
   for (size_t i = 0; i < 3; i++) {
     snprintf(body, sizeof body,
              "{\"jsonrpc\":\"2.0\",\"id\":%zu,\"method\":\"%s\",\"params\":{\"taskId\":\"%.32s\"}}",
              i, methods[i], id + 10);
-    expect(mcp_web_ask(&web, "POST", "/mcp", headers, body), "-32602");
+    mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers, body), "-32602");
   }
-  expect(mcp_web_ask(&web, "POST", "/mcp", headers,
-                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/list\"}"),
-         "\"tasks\":[]");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers,
+                             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tasks/list\"}"),
+                 "\"tasks\":[]");
   free(made);
   mcp_web_close(&web);
 }
@@ -143,10 +139,11 @@ static void a_log_line_reaches_each_session_by_its_level(void **state) {
   mcp_web_open(&web, &(mcp_web_opts){0});
   begin(&web, line, &loud);
   begin(&web, others, &quiet);
-  expect(mcp_web_ask(&web, "POST", "/mcp", others,
-                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"logging/setLevel\",\"params\":{"
-                     "\"level\":\"alert\"}}"),
-         "200 OK");
+  mcp_web_expect(
+      mcp_web_ask(&web, "POST", "/mcp", others,
+                  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"logging/setLevel\",\"params\":{"
+                  "\"level\":\"alert\"}}"),
+      "200 OK");
   assert_int_equal(idem_server_log(web.fixture->server, IDEM_MCP_ERROR, NULL, "{\"x\":[1]}", 9),
                    IDEM_OK);
   settle(&web, &loud, &quiet);
@@ -218,7 +215,7 @@ static void a_ping_goes_on_the_stream_of_a_request(void **state) {
   free(answer);
   char json[160];
   snprintf(json, sizeof json, "%sAccept: application/json\r\n", line);
-  expect(mcp_web_ask(&web, "POST", "/mcp", json, CALL("slow", "")), "pinged");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", json, CALL("slow", "")), "pinged");
   assert_int_equal(seen.sent, IDEM_E_STATE);
   mcp_web_disconnect(&stream);
   mcp_web_close(&web);

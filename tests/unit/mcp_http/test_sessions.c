@@ -8,11 +8,6 @@
 
 #define PING "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"
 
-static void expect(char *answer, const char *text) {
-  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
-  free(answer);
-}
-
 static idem__store *new_store(void) {
   idem__store *store;
   idem__store_memory_opts opts = {.seed = 5};
@@ -40,9 +35,9 @@ static void a_session_opened_here_is_served_there(void **state) {
   char session[64];
   open_pair(&first, &second, &store);
   mcp_web_hello(&first, "", session);
-  expect(mcp_web_ask(&second, "POST", "/mcp", session, PING), "200 OK");
-  expect(mcp_web_ask(&second, "DELETE", "/mcp", session, NULL), "204 No Content");
-  expect(mcp_web_ask(&first, "POST", "/mcp", session, PING), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&second, "POST", "/mcp", session, PING), "200 OK");
+  mcp_web_expect(mcp_web_ask(&second, "DELETE", "/mcp", session, NULL), "204 No Content");
+  mcp_web_expect(mcp_web_ask(&first, "POST", "/mcp", session, PING), "404 Not Found");
   assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), 0);
   close_pair(&first, &second, store);
 }
@@ -59,10 +54,10 @@ static void a_session_survives_its_process(void **state) {
   mcp_web_open(&after, &(mcp_web_opts){.store = store});
   char headers[128];
   snprintf(headers, sizeof headers, "%sAuthorization: Bearer a\r\n", session);
-  expect(mcp_web_ask(&after, "POST", "/mcp", headers, PING), "200 OK");
+  mcp_web_expect(mcp_web_ask(&after, "POST", "/mcp", headers, PING), "200 OK");
   snprintf(headers, sizeof headers, "%sAuthorization: Bearer b\r\n", session);
-  expect(mcp_web_ask(&after, "POST", "/mcp", headers, PING), "404 Not Found");
-  expect(mcp_web_ask(&after, "POST", "/mcp", session, PING), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&after, "POST", "/mcp", headers, PING), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&after, "POST", "/mcp", session, PING), "404 Not Found");
   mcp_web_close(&after);
   idem__store_unref(store);
 }
@@ -79,13 +74,14 @@ static void a_stream_hears_of_what_was_subscribed_elsewhere(void **state) {
   mcp_web_connect(&first, &stream);
   mcp_web_send(&stream, "GET", "/mcp", session, NULL);
   assert_non_null(strstr(stream.output, "text/event-stream"));
-  expect(mcp_web_ask(&second, "POST", "/mcp", session,
-                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
-         "202 Accepted");
-  expect(mcp_web_ask(&second, "POST", "/mcp", session,
-                     "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/subscribe\",\"params\":{"
-                     "\"uri\":\"x:1\"}}"),
-         "200 OK");
+  mcp_web_expect(mcp_web_ask(&second, "POST", "/mcp", session,
+                             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
+                 "202 Accepted");
+  mcp_web_expect(
+      mcp_web_ask(&second, "POST", "/mcp", session,
+                  "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/subscribe\",\"params\":{"
+                  "\"uri\":\"x:1\"}}"),
+      "200 OK");
   idem_server_resource_updated(first.fixture->server, "x:2");
   mcp_web_settle(&stream);
   assert_null(strstr(stream.output, "resources/updated"));
@@ -106,10 +102,11 @@ static void a_broken_stream_is_taken_up_elsewhere(void **state) {
   char session[64], headers[128];
   open_pair(&first, &second, &store);
   mcp_web_hello(&first, "", session);
-  expect(mcp_web_ask(&first, "POST", "/mcp", session,
-                     "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":"
-                     "\"progress\",\"arguments\":{},\"_meta\":{\"progressToken\":9}}}"),
-         "\"id\":3,\"result\"");
+  mcp_web_expect(
+      mcp_web_ask(&first, "POST", "/mcp", session,
+                  "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":"
+                  "\"progress\",\"arguments\":{},\"_meta\":{\"progressToken\":9}}}"),
+      "\"id\":3,\"result\"");
   mcp_web_connect(&second, &stream);
   snprintf(headers, sizeof headers, "%sLast-Event-ID: 1-1\r\n", session);
   mcp_web_send(&stream, "GET", "/mcp", headers, NULL);
@@ -142,10 +139,10 @@ static void an_open_stream_hears_comments_and_keeps_its_session(void **state) {
     mcp_web_settle(&stream);
     assert_int_equal(times_in(stream.output, "3\r\n:\n\n\r\n"), i + 2);
   }
-  expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "200 OK");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "200 OK");
   mcp_web_disconnect(&stream);
   web.now_ms += 600000;
-  expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
   mcp_web_close(&web);
 }
 
@@ -226,20 +223,23 @@ static void an_id_in_flight_is_refused_on_every_loop(void **state) {
   open_loops(&both);
   mcp_web_connect(&both.first, &waiting);
   mcp_web_send(&waiting, "POST", "/mcp", both.session, SLOW("7"));
-  expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session, SLOW("7.0")), "duplicate-id");
-  expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, SLOW("7")), "duplicate-id");
-  expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, SLOW("7e0")), "duplicate-id");
+  mcp_web_expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session, SLOW("7.0")),
+                 "duplicate-id");
+  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, SLOW("7")),
+                 "duplicate-id");
+  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, SLOW("7e0")),
+                 "duplicate-id");
   assert_int_equal(both.count, 1); /* the first is untouched */
   idem_tool_text(both.kept[0], "done", 4);
   mcp_web_settle(&waiting);
   assert_non_null(strstr(waiting.output, "\"id\":7,\"result\""));
   /* Answered: it may be used again, and \"7\" is another id. */
-  expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
-                     "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"),
-         "\"id\":7,\"result\"");
-  expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
-                     "{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"method\":\"ping\"}"),
-         "\"id\":\"7\",\"result\"");
+  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
+                             "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"),
+                 "\"id\":7,\"result\"");
+  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
+                             "{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"method\":\"ping\"}"),
+                 "\"id\":\"7\",\"result\"");
   mcp_web_disconnect(&waiting);
   close_loops(&both);
 }
@@ -261,7 +261,7 @@ static void long_ids_and_other_sessions_are_told_apart(void **state) {
            id);
   mcp_web_connect(&both.first, &waiting);
   mcp_web_send(&waiting, "POST", "/mcp", both.session, body);
-  expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, body), "duplicate-id");
+  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, body), "duplicate-id");
   assert_int_equal(both.count, 1);
   mcp_web_conn neighbour;
   mcp_web_connect(&both.second, &neighbour);
@@ -284,15 +284,17 @@ static void a_cancellation_finds_its_request_on_any_loop(void **state) {
     mcp_web_connect(webs[i], &waiting[i]);
     mcp_web_send(&waiting[i], "POST", "/mcp", both.session, calls[i]);
   }
-  expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session,
-                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
-                     "\"requestId\":1}}"),
-         "202 Accepted");
+  mcp_web_expect(
+      mcp_web_ask(&both.first, "POST", "/mcp", both.session,
+                  "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+                  "\"requestId\":1}}"),
+      "202 Accepted");
   assert_int_equal(both.cancelled, 1);
-  expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session,
-                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
-                     "\"requestId\":2}}"),
-         "202 Accepted");
+  mcp_web_expect(
+      mcp_web_ask(&both.first, "POST", "/mcp", both.session,
+                  "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+                  "\"requestId\":2}}"),
+      "202 Accepted");
   mcp_web_settle(&waiting[1]);
   assert_int_equal(both.cancelled, 2);
   /* They end without an answer, and their ids are free. */
@@ -301,9 +303,9 @@ static void a_cancellation_finds_its_request_on_any_loop(void **state) {
     assert_null(strstr(waiting[i].output, "\"result\""));
     assert_non_null(strstr(waiting[i].output, "HTTP/1.1 20"));
   }
-  expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
-                     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"),
-         "\"id\":1,\"result\"");
+  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
+                             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"),
+                 "\"id\":1,\"result\"");
   for (int i = 0; i < 2; i++) mcp_web_disconnect(&waiting[i]);
   close_loops(&both);
 }
@@ -322,9 +324,9 @@ static void a_notification_goes_to_one_stream_of_a_session(void **state) {
   mcp_web_conn streams[3];
   open_loops(&both);
   mcp_web *const webs[] = {&both.first, &both.first, &both.second};
-  expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session,
-                     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
-         "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session,
+                             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
+                 "202 Accepted");
   for (int i = 0; i < 3; i++) {
     mcp_web_connect(webs[i], &streams[i]);
     mcp_web_send(&streams[i], "GET", "/mcp", both.session, NULL);
@@ -375,20 +377,20 @@ static void thousands_of_abandoned_sessions_are_reaped(void **state) {
   for (int i = 0; i < ABANDONED; i++) mcp_web_hello(&web, "", session);
   assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), ABANDONED + 2);
   web.now_ms += 59999;
-  expect(mcp_web_ask(&web, "POST", "/mcp", used, PING), "200 OK");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", used, PING), "200 OK");
   assert_int_equal(idem__session_table_sessions(web.table), ABANDONED + 2);
   web.now_ms += 1;
-  expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
   /* The one that was used and the one that somebody listens to are still there. */
   assert_int_equal(idem__session_table_sessions(web.table), 2);
   assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), 2);
-  expect(mcp_web_ask(&web, "POST", "/mcp", used, PING), "200 OK");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", used, PING), "200 OK");
   web.now_ms += 3600000;
-  expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "200 OK");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "200 OK");
   assert_int_equal(idem__session_table_sessions(web.table), 1);
   mcp_web_disconnect(&stream);
   web.now_ms += 60000;
-  expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", streaming, PING), "404 Not Found");
   assert_int_equal(idem__session_table_sessions(web.table), 0);
   assert_int_equal(idem__store_memory_bytes(store), at_first);
   mcp_web_close(&web);
@@ -403,20 +405,20 @@ static void the_oldest_idle_session_makes_room(void **state) {
   mcp_web_open(&web, &(mcp_web_opts){.table = {.max_sessions = 2}});
   mcp_web_hello(&web, "", first);
   mcp_web_hello(&web, "", second);
-  expect(mcp_web_ask(&web, "POST", "/mcp", first, PING), "200 OK");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", first, PING), "200 OK");
   mcp_web_hello(&web, "", third);
-  expect(mcp_web_ask(&web, "POST", "/mcp", second, PING), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", second, PING), "404 Not Found");
   const char *const open[] = {first, third};
   for (int i = 0; i < 2; i++) {
     mcp_web_connect(&web, &streams[i]);
     mcp_web_send(&streams[i], "GET", "/mcp", open[i], NULL);
   }
   /* Nobody who is there is thrown out. */
-  expect(mcp_web_ask(&web, "POST", "/mcp", "",
-                     "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
-                     "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
-                     "\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"),
-         "\"error\":");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", "",
+                             "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+                             "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
+                             "\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"),
+                 "\"error\":");
   for (int i = 0; i < 2; i++) mcp_web_disconnect(&streams[i]);
   mcp_web_hello(&web, "", second);
   mcp_web_close(&web);
@@ -471,17 +473,18 @@ static void a_session_keeps_little_of_its_handshake(void **state) {
   mcp_web web;
   idem__store *store = new_store();
   mcp_web_open(&web, &(mcp_web_opts){.store = store});
-  expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"x\":[1", ",1", 200000, "]}}"), "200 OK");
+  mcp_web_expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"x\":[1", ",1", 200000, "]}}"),
+                 "200 OK");
   assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), 1);
   assert_true(idem__store_memory_bytes(store) < 2000);
-  expect(ask_long(&web, "", HELLO "\"capabilities\":{\"x\":[1", ",1", 10000, "]}}}"),
-         "\"data\":{\"reason\":\"client-info-too-large\"}");
-  expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"clientInfo\":{\"name\":\"", "x", 70000,
-                  "\",\"version\":\"1\"}}}"),
-         "400 Bad Request");
-  expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"clientInfo\":{\"name\":\"", "\\u0001",
-                  60000, "\",\"version\":\"1\"}}}"),
-         "200 OK");
+  mcp_web_expect(ask_long(&web, "", HELLO "\"capabilities\":{\"x\":[1", ",1", 10000, "]}}}"),
+                 "\"data\":{\"reason\":\"client-info-too-large\"}");
+  mcp_web_expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"clientInfo\":{\"name\":\"", "x",
+                          70000, "\",\"version\":\"1\"}}}"),
+                 "400 Bad Request");
+  mcp_web_expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"clientInfo\":{\"name\":\"",
+                          "\\u0001", 60000, "\",\"version\":\"1\"}}}"),
+                 "200 OK");
   mcp_web_close(&web);
   idem__store_unref(store);
 }
@@ -494,14 +497,14 @@ static void a_session_keeps_no_endless_uris(void **state) {
   char session[64];
   mcp_web_open(&web, &(mcp_web_opts){0});
   mcp_web_hello(&web, "", session);
-  expect(ask_long(&web, session, subscribe, "x", 8000, "\"}}"), "\"result\":{}");
-  expect(ask_long(&web, session, subscribe, "x", 8192, "\"}}"), "\"error\":");
+  mcp_web_expect(ask_long(&web, session, subscribe, "x", 8000, "\"}}"), "\"result\":{}");
+  mcp_web_expect(ask_long(&web, session, subscribe, "x", 8192, "\"}}"), "\"error\":");
   mcp_web_close(&web);
 }
 
 static size_t subscriptions(mcp_web *web, const char *session) {
   const idem__http_session *found =
-      idem__map_get(&web->table->by_id, session + strlen("Mcp-Session-Id: "), IDEM__SESSION_ID);
+      idem_map_get(&web->table->by_id, session + strlen("Mcp-Session-Id: "), IDEM__SESSION_ID);
   assert_non_null(found);
   return found->legacy.subscriptions.count;
 }

@@ -16,11 +16,6 @@
   "{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" tool     \
   "\",\"arguments\":{}}}"
 
-static void expect(char *answer, const char *text) {
-  if (!strstr(answer, text)) fail_msg("no %s in:\n%s", text, answer);
-  free(answer);
-}
-
 static void expect_on(const mcp_web_conn *stream, const char *text) {
   if (!strstr(stream->output, text)) fail_msg("no %s in:\n%s", text, stream->output);
 }
@@ -45,25 +40,25 @@ static void the_stream_says_where_to_post_and_carries_the_answers(void **state) 
   open_stream(&web, &stream, "", target);
   assert_memory_equal(target, "/message?sessionId=", 19);
   expect_on(&stream, "Content-Type: text/event-stream");
-  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
   mcp_web_settle(&stream);
   expect_on(&stream,
             "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":"
             "\"2024-11-05\"");
-  expect(mcp_web_ask(&web, "POST", target, "", READY), "202 Accepted");
-  expect(mcp_web_ask(&web, "POST", target, "", CALL(2, "who")), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", READY), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", CALL(2, "who")), "202 Accepted");
   mcp_web_settle(&stream);
   expect_on(&stream, "\"id\":2,\"result\"");
   /* What nobody asked for comes the same way; what is no message is answered there, too. */
   assert_int_equal(mcp_fixture_add_tool(web.fixture, "extra"), IDEM_OK);
   mcp_web_settle(&stream);
   expect_on(&stream, "notifications/tools/list_changed");
-  expect(mcp_web_ask(&web, "POST", target, "", "{nonsense"), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", "{nonsense"), "202 Accepted");
   mcp_web_settle(&stream);
   expect_on(&stream, "-32700");
   mcp_web_disconnect(&stream);
   mcp_web_deliver(&web);
-  expect(mcp_web_ask(&web, "POST", target, "", CALL(3, "who")), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", CALL(3, "who")), "404 Not Found");
   mcp_web_close(&web);
 }
 
@@ -76,10 +71,10 @@ static void a_slow_reader_of_the_stream_gets_every_answer(void **state) {
   char target[128], ask[128], answer[64];
   mcp_web_open(&web, &(mcp_web_opts){.http = &small});
   open_stream(&web, &stream, "", target);
-  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
   for (int i = 2; i < ASKED; i++) {
     snprintf(ask, sizeof ask, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/list\"}", i);
-    expect(mcp_web_ask(&web, "POST", target, "", ask), "202 Accepted");
+    mcp_web_expect(mcp_web_ask(&web, "POST", target, "", ask), "202 Accepted");
   }
   assert_true(idem__http_conn_queued(stream.conn) < 32768);
   mcp_web_settle(&stream);
@@ -104,10 +99,10 @@ static void a_reader_that_caught_up_has_what_it_is_owed_at_once(void **state) {
   mcp_web_open(&web, &(mcp_web_opts){.http = &small});
   web.endpoint->rpc->policy.limits.queued_output_bytes = 8192;
   open_stream(&web, &stream, "", target);
-  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
   for (int i = 2; i < ASKED; i++) {
     snprintf(ask, sizeof ask, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/list\"}", i);
-    expect(mcp_web_ask(&web, "POST", target, "", ask), "202 Accepted");
+    mcp_web_expect(mcp_web_ask(&web, "POST", target, "", ask), "202 Accepted");
   }
   for (int i = 0; i < ASKED; i++) mcp_web_settle(&stream);
   for (int i = 1; i < ASKED; i++) {
@@ -139,9 +134,9 @@ static void a_stream_that_is_cut_off_says_so_first(void **state) {
   mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
   web.fixture->keep = keep;
   open_stream(&web, &stream, "", target);
-  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
-  expect(mcp_web_ask(&web, "POST", target, "", READY), "202 Accepted");
-  expect(mcp_web_ask(&web, "POST", target, "", CALL(2, "slow")), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", READY), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", CALL(2, "slow")), "202 Accepted");
   idem__http_conn_close(stream.conn, web.now_ms);
   mcp_web_settle(&stream);
   assert_null(strstr(stream.output, "\"id\":2,"));
@@ -165,14 +160,14 @@ static void over_the_rate_a_post_is_answered_with_its_id(void **state) {
   assert_int_equal(idem__limiter_new(NULL, 2, 20, 0, 7, &limiter), IDEM_OK);
   mcp_web_open(&web, &(mcp_web_opts){.limiter = limiter});
   open_stream(&web, &stream, "", target); /* which takes one, too */
-  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", HELLO), "202 Accepted");
   char *answer = mcp_web_ask(&web, "POST", target, "", CALL("s-2", "who"));
   assert_non_null(strstr(answer, "HTTP/1.1 429 "));
   assert_non_null(strstr(answer, "Retry-After: 10\r\n"));
-  expect(answer, "\"id\":\"s-2\",\"error\":{\"code\":-32000,");
+  mcp_web_expect(answer, "\"id\":\"s-2\",\"error\":{\"code\":-32000,");
   answer = mcp_web_ask(&web, "POST", target, "", READY);
   assert_null(strstr(answer, "jsonrpc"));
-  expect(answer, "HTTP/1.1 429 ");
+  mcp_web_expect(answer, "HTTP/1.1 429 ");
   mcp_web_settle(&stream);
   assert_null(strstr(stream.output, "s-2"));
   mcp_web_disconnect(&stream);
@@ -195,8 +190,8 @@ static void a_batch_costs_its_elements(void **state) {
   assert_int_equal(idem__limiter_new(NULL, 4, 40, 0, 7, &limiter), IDEM_OK);
   mcp_web_open(&web, &(mcp_web_opts){.limiter = limiter});
   open_stream(&web, &stream, "", target); /* one */
-  expect(mcp_web_ask(&web, "POST", target, "", HELLO_IN("2025-03-26")), "202 Accepted");
-  expect(mcp_web_ask(&web, "POST", target, "", PINGS), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", HELLO_IN("2025-03-26")), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", PINGS), "202 Accepted");
   mcp_web_settle(&stream);
   expect_on(&stream, "\"id\":11,\"result\"");
   expect_on(&stream, "\"id\":12,\"result\"");
@@ -244,15 +239,18 @@ static void an_unknown_or_foreign_stream_takes_nothing(void **state) {
   char target[128];
   mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
   open_stream(&web, &stream, "Authorization: Bearer a\r\n", target);
-  expect(mcp_web_ask(&web, "POST", target, "Authorization: Bearer b\r\n", HELLO), "404 Not Found");
-  expect(mcp_web_ask(&web, "POST", target, "", HELLO), "404 Not Found");
-  expect(mcp_web_ask(&web, "POST", "/message", "Authorization: Bearer a\r\n", HELLO), "404");
-  expect(mcp_web_ask(&web, "POST", "/message?sessionId=00000000000000000000000000000000",
-                     "Authorization: Bearer a\r\n", HELLO),
-         "404 Not Found");
-  expect(mcp_web_ask(&web, "GET", target, "", NULL), "405 Method Not Allowed");
-  expect(mcp_web_ask(&web, "POST", "/sse", "", HELLO), "405 Method Not Allowed");
-  expect(mcp_web_ask(&web, "POST", target, "Authorization: Bearer a\r\n", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "Authorization: Bearer b\r\n", HELLO),
+                 "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "", HELLO), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/message", "Authorization: Bearer a\r\n", HELLO),
+                 "404");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/message?sessionId=00000000000000000000000000000000",
+                             "Authorization: Bearer a\r\n", HELLO),
+                 "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "GET", target, "", NULL), "405 Method Not Allowed");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/sse", "", HELLO), "405 Method Not Allowed");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "Authorization: Bearer a\r\n", HELLO),
+                 "202 Accepted");
   mcp_web_disconnect(&stream);
   mcp_web_close(&web);
 }
@@ -263,13 +261,14 @@ static void streams_are_checked_like_everything_else(void **state) {
   static const char *const tokens[] = {"secret", NULL};
   const idem_http_opts http = {.tokens = tokens};
   mcp_web_open(&web, &(mcp_web_opts){.http = &http});
-  expect(mcp_web_ask(&web, "GET", "/sse", "", NULL), "401 Unauthorized");
-  expect(mcp_web_ask(&web, "POST", "/message?sessionId=x", "", HELLO), "401 Unauthorized");
-  expect(mcp_web_ask(&web, "GET", "/sse",
-                     "Authorization: Bearer secret\r\nOrigin: https://evil.example\r\n", NULL),
-         "403 Forbidden");
-  expect(mcp_web_ask(&web, "GET", "/sse", "Authorization: Bearer secret\r\n", NULL),
-         "event: endpoint");
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/sse", "", NULL), "401 Unauthorized");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/message?sessionId=x", "", HELLO), "401 Unauthorized");
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/sse",
+                             "Authorization: Bearer secret\r\nOrigin: https://evil.example\r\n",
+                             NULL),
+                 "403 Forbidden");
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/sse", "Authorization: Bearer secret\r\n", NULL),
+                 "event: endpoint");
   mcp_web_deliver(&web);
   mcp_web_close(&web);
 }
@@ -281,14 +280,14 @@ static void streams_are_capped_and_end_when_nobody_posts(void **state) {
   char target[2][128];
   mcp_web_open(&web, &(mcp_web_opts){.table = {.max_sessions = 2, .session_idle_ms = 60000}});
   for (int i = 0; i < 2; i++) open_stream(&web, &streams[i], "", target[i]);
-  expect(mcp_web_ask(&web, "GET", "/sse", "", NULL), "503 Service Unavailable");
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/sse", "", NULL), "503 Service Unavailable");
   web.now_ms += 45000;
-  expect(mcp_web_ask(&web, "POST", target[0], "", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target[0], "", HELLO), "202 Accepted");
   for (int i = 0; i < 2; i++) mcp_web_settle(&streams[i]);
   web.now_ms += 15000;
   for (int i = 0; i < 2; i++) mcp_web_settle(&streams[i]);
-  expect(mcp_web_ask(&web, "POST", target[1], "", HELLO), "404 Not Found");
-  expect(mcp_web_ask(&web, "POST", target[0], "", READY), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target[1], "", HELLO), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target[0], "", READY), "202 Accepted");
   assert_memory_equal(streams[1].output + streams[1].len - 5, "0\r\n\r\n", 5);
   for (int i = 0; i < 2; i++) mcp_web_disconnect(&streams[i]);
   mcp_web_deliver(&web);
@@ -307,20 +306,20 @@ static void open_two_loops(two_loops *in) {
   mcp_web_open(&in->second,
                &(mcp_web_opts){.fixture = in->first.fixture, .shared = in->first.table});
   open_stream(&in->first, &in->stream, "", in->target);
-  expect(mcp_web_ask(&in->second, "POST", in->target, "", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&in->second, "POST", in->target, "", HELLO), "202 Accepted");
 }
 
 static void posts_reach_the_stream_of_another_loop(void **state) {
   (void)state;
   two_loops in;
   open_two_loops(&in);
-  expect(mcp_web_ask(&in.second, "POST", in.target, "", READY), "202 Accepted");
-  expect(mcp_web_ask(&in.second, "POST", in.target, "", CALL(2, "who")), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&in.second, "POST", in.target, "", READY), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&in.second, "POST", in.target, "", CALL(2, "who")), "202 Accepted");
   mcp_web_settle(&in.stream);
   expect_on(&in.stream, "\"id\":1,\"result\"");
   expect_on(&in.stream, "\"id\":2,\"result\"");
   mcp_web_disconnect(&in.stream);
-  expect(mcp_web_ask(&in.second, "POST", in.target, "", CALL(3, "who")), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&in.second, "POST", in.target, "", CALL(3, "who")), "404 Not Found");
   mcp_web_deliver(&in.first);
   mcp_web_close(&in.second);
   mcp_web_close(&in.first);
@@ -357,22 +356,23 @@ static void the_embedder_says_who_asks(void **state) {
   char session[64], headers[128], target[128];
   const idem_http_opts http = {.principal = who, .principal_user = &asked};
   mcp_web_open(&web, &(mcp_web_opts){.http = &http});
-  expect(mcp_web_ask(&web, "POST", "/mcp", "", HELLO), "401 Unauthorized");
-  expect(mcp_web_ask(&web, "POST", "/mcp", "X-User: mallory\r\n", HELLO), "403 Forbidden");
-  expect(mcp_web_ask(&web, "GET", "/sse", "X-User: mallory\r\n", NULL), "403 Forbidden");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", "", HELLO), "401 Unauthorized");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", "X-User: mallory\r\n", HELLO), "403 Forbidden");
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/sse", "X-User: mallory\r\n", NULL), "403 Forbidden");
   assert_int_equal(asked, 3);
   mcp_web_hello(&web, "X-User: alice\r\nAuthorization: Bearer 1\r\n", session);
   /* The handler sees the name; another token does not matter, another name does. */
   snprintf(headers, sizeof headers, "%sX-User: alice\r\nAuthorization: Bearer 2\r\n", session);
-  expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(2, "who")), "t|alice|");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(2, "who")), "t|alice|");
   snprintf(headers, sizeof headers, "%sX-User: bob\r\nAuthorization: Bearer 1\r\n", session);
-  expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(2, "who")), "404 Not Found");
-  expect(mcp_web_ask(&web, "DELETE", "/mcp", headers, NULL), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(2, "who")), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "DELETE", "/mcp", headers, NULL), "404 Not Found");
   open_stream(&web, &stream, "X-User: alice\r\n", target);
-  expect(mcp_web_ask(&web, "POST", target, "X-User: bob\r\n", HELLO), "404 Not Found");
-  expect(mcp_web_ask(&web, "POST", target, "X-User: alice\r\n", HELLO), "202 Accepted");
-  expect(mcp_web_ask(&web, "POST", target, "X-User: alice\r\n", READY), "202 Accepted");
-  expect(mcp_web_ask(&web, "POST", target, "X-User: alice\r\n", CALL(2, "who")), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "X-User: bob\r\n", HELLO), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "X-User: alice\r\n", HELLO), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "X-User: alice\r\n", READY), "202 Accepted");
+  mcp_web_expect(mcp_web_ask(&web, "POST", target, "X-User: alice\r\n", CALL(2, "who")),
+                 "202 Accepted");
   mcp_web_settle(&stream);
   expect_on(&stream, "t|alice|");
   mcp_web_disconnect(&stream);
@@ -394,9 +394,9 @@ static void a_long_name_is_as_good_as_a_short_one(void **state) {
   mcp_web_hello(&web, headers, session);
   snprintf(headers, sizeof headers, "%sX-User: %s\r\n", session, name);
   snprintf(seen, sizeof seen, "|%s|", name);
-  expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(2, "who")), seen);
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(2, "who")), seen);
   snprintf(headers, sizeof headers, "%sX-User: %.199sm\r\n", session, name);
-  expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(3, "who")), "404 Not Found");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers, CALL(3, "who")), "404 Not Found");
   mcp_web_close(&web);
 }
 
@@ -433,8 +433,8 @@ static void state_comes_back_from_its_principal_alone(void **state) {
            "\"content\":{\"name\":\"Ann\"}}}",
            (int)strcspn(at, "\""), at);
   free(answer);
-  expect(call_ask(&web, "bob", more), "-32602");
-  expect(call_ask(&web, "alice", more), "Ann");
+  mcp_web_expect(call_ask(&web, "bob", more), "-32602");
+  mcp_web_expect(call_ask(&web, "alice", more), "Ann");
   mcp_web_close(&web);
 }
 

@@ -48,6 +48,25 @@ static void expect_alive(world *w) {
   free(answer);
 }
 
+/* The store has them all, so none is lost. */
+static void a_node_remembers_a_bounded_number_of_sessions(void **state) {
+  enum { MANY = 20 };
+  static const later_store_opts later = {.seed = 3};
+  char sessions[MANY][128];
+  mcp_web web;
+  (void)state;
+  mcp_web_open(&web, &(mcp_web_opts){.later = &later, .table = {.max_images = 4}});
+  for (int i = 0; i < MANY; i++) mcp_web_hello(&web, "", sessions[i]);
+  assert_in_range(idem__session_table_sessions(web.table), 1, 5);
+  for (int i = 0; i < MANY; i++) {
+    char *answer = mcp_web_ask(&web, "POST", "/mcp", sessions[i], PING);
+    if (!strstr(answer, "\"id\":41,\"result\":{}")) fail_msg("session %d: %s", i, answer);
+    free(answer);
+  }
+  assert_in_range(idem__session_table_sessions(web.table), 1, 5);
+  mcp_web_close(&web);
+}
+
 static void a_request_is_answered_when_its_session_is_found(void **state) {
   (void)state;
   world w;
@@ -139,12 +158,12 @@ static bool is_initialized(world *w) {
                        .name = w->session + strlen("Mcp-Session-Id: "),
                        .name_len = IDEM__SESSION_ID,
                        .now_ms = w->web.now_ms};
-  idem__buf record;
-  idem__buf_init(&record, NULL, 65536);
+  idem_buf record;
+  idem_buf_init(&record, NULL, 65536);
   assert_int_equal(idem__store_ask(later_store_inner(w->web.later), &op, &record).status, IDEM_OK);
-  idem__buf_put(&record, "", 1);
+  idem_buf_put(&record, "", 1);
   bool said = strstr(record.data, "\"initialized\":true") != NULL;
-  idem__buf_deinit(&record);
+  idem_buf_deinit(&record);
   return said;
 }
 
@@ -229,6 +248,58 @@ static void a_store_that_fails_is_told_apart_from_one_that_knows_nothing(void **
   mcp_web_close(&w.web);
 }
 
+static unsigned times(const char *text, const char *part) {
+  unsigned count = 0;
+  for (; (text = strstr(text, part)); text++) count++;
+  return count;
+}
+
+static void expect_once(const char *text) {
+  static const char *const parts[] = {"\"progress\":1", "\"progress\":2.5", "\"id\":41,\"result\""};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (times(text, parts[i]) != 1)
+      fail_msg("%u times %s in: %s", times(text, parts[i]), parts[i], text);
+}
+
+/* One operation has no good answer, whether it happened or not; whoever comes back sees each event once. True: it was one of the stream's events. */
+static bool play_trouble(unsigned step, void (*trouble)(idem__store *store, idem_status status)) {
+  world w;
+  char back[256];
+  open_world(&w, NULL);
+  send_and_wait(&w, "POST",
+                METHOD("tools/call", "{\"name\":\"progress\",\"arguments\":{},"
+                                     "\"_meta\":{\"progressToken\":9}}"));
+  let_happen(&w, step);
+  bool numbered = strstr(w.conn.output, "id: 1-0") != NULL;
+  bool over = strstr(w.conn.output, "\"result\"") != NULL;
+  trouble(w.web.later, IDEM_E_SYS);
+  let_happen(&w, 1);
+  trouble(w.web.later, IDEM_OK);
+  later_store_hold(w.web.later, false);
+  mcp_web_settle(&w.conn);
+  if (numbered) {
+    expect_once(w.conn.output);
+    assert_int_equal(times(w.conn.output, "id: 1-"), 4);
+    mcp_web_disconnect(&w.conn);
+    mcp_web_connect(&w.web, &w.conn);
+    snprintf(back, sizeof back, "%sLast-Event-ID: 1-0\r\n", w.session);
+    mcp_web_send(&w.conn, "GET", "/mcp", back, NULL);
+    mcp_web_settle(&w.conn);
+    expect_once(w.conn.output);
+  }
+  mcp_web_disconnect(&w.conn);
+  mcp_web_close(&w.web);
+  return numbered && !over;
+}
+
+static void an_event_of_which_nobody_heard_is_kept_once(void **state) {
+  unsigned events = 0;
+  (void)state;
+  for (unsigned step = 0; step < STEPS; step++)
+    events += play_trouble(step, later_store_lose) + play_trouble(step, later_store_fail);
+  assert_true(events >= 4);
+}
+
 static void no_more_wait_than_may(void **state) {
   (void)state;
   world w;
@@ -238,6 +309,7 @@ static void no_more_wait_than_may(void **state) {
   mcp_web_connect(&w.web, &second);
   mcp_web_send(&second, "POST", "/mcp", w.session, PING);
   assert_non_null(strstr(second.output, "503 Service Unavailable"));
+  assert_non_null(strstr(second.output, "\"id\":41,\"error\":{\"code\":-32603"));
   assert_int_equal(w.conn.len, 0);
   mcp_web_disconnect(&second);
   mcp_web_disconnect(&w.conn);
@@ -254,28 +326,33 @@ static void no_more_bytes_wait_than_may(void **state) {
   memcpy(body, PING, sizeof PING - 1);
   send_and_wait(&w, "POST", body);
   assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
+  assert_non_null(strstr(w.conn.output, "\"id\":41,\"error\":{\"code\":-32603"));
   mcp_web_disconnect(&w.conn);
   expect_alive(&w);
   mcp_web_close(&w.web);
 }
 
-static void a_server_that_stops_refuses_who_waits(void **state) {
+static void a_server_that_stops_refuses_who_waits_with_its_id(void **state) {
   (void)state;
-  static const question some[] = {{"POST", PING}, {"GET", NULL}, {"DELETE", NULL}};
-  for (size_t i = 0; i < 3; i++) {
+  static const question some[] = {
+      {"POST", PING}, {"POST", INITIALIZED}, {"GET", NULL}, {"DELETE", NULL}};
+  for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
     world w;
     open_world(&w, NULL);
     send_and_wait(&w, some[i].method, some[i].body);
     idem__http_conn_abort(w.conn.conn, w.web.now_ms);
     mcp_web_settle(&w.conn);
     assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
+    if (i == 0) assert_non_null(strstr(w.conn.output, "\"id\":41,\"error\":{\"code\":-32603"));
     mcp_web_disconnect(&w.conn);
+    if (i < 3) expect_alive(&w);
     mcp_web_close(&w.web);
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_node_remembers_a_bounded_number_of_sessions),
       cmocka_unit_test(a_request_is_answered_when_its_session_is_found),
       cmocka_unit_test(who_waits_goes_with_its_client_at_every_step),
       cmocka_unit_test(who_waits_goes_with_the_server_at_every_step),
@@ -283,9 +360,10 @@ int main(void) {
       cmocka_unit_test(initialized_that_the_store_does_not_take_is_refused),
       cmocka_unit_test(a_silent_store_ends_a_request_with_its_id),
       cmocka_unit_test(a_store_that_fails_is_told_apart_from_one_that_knows_nothing),
+      cmocka_unit_test(an_event_of_which_nobody_heard_is_kept_once),
       cmocka_unit_test(no_more_wait_than_may),
       cmocka_unit_test(no_more_bytes_wait_than_may),
-      cmocka_unit_test(a_server_that_stops_refuses_who_waits),
+      cmocka_unit_test(a_server_that_stops_refuses_who_waits_with_its_id),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,11 @@ static void a_tool_may_want_a_key_or_none(void **state) {
   mcp_peer_expect_part(&peer, "tools/call", KEYED("never"), "\"ran\"");
   mcp_peer_expect_part(&peer, "tools/call", KEYED("never"), "\"ran\"");
   assert_int_equal(never.runs, 2);
+  /* Who says that it asks again would have it run twice. */
+  mcp_peer_expect_part(&peer, "tools/call",
+                       "\"name\":\"never\",\"_meta\":{\"idem/key\":\"k\",\"idem/repeat\":\"x\"}",
+                       "outcome-unknown");
+  assert_int_equal(never.runs, 2);
   mcp_peer_close_with(&peer, server);
 }
 
@@ -266,15 +271,20 @@ typedef struct pair {
   tool_state state[2];
 } pair;
 
-static void open_pair(pair *self, idem_tool_fn fn, const char *annotations) {
+static void open_pair_with(pair *self, const idem_server_opts *opts, idem_tool_fn fn,
+                           const char *annotations) {
   memset(self, 0, sizeof *self);
   assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &self->store), IDEM_OK);
   for (int i = 0; i < 2; i++) {
-    self->server[i] = mcp_test_server(NULL);
+    self->server[i] = mcp_test_server(opts);
     assert_int_equal(idem__server_use_store(self->server[i], self->store), IDEM_OK);
     add(self->server[i], "t", fn, &self->state[i], IDEM_ONCE_KEY, annotations);
     mcp_peer_open(&self->peer[i], self->server[i], "2025-11-25");
   }
+}
+
+static void open_pair(pair *self, idem_tool_fn fn, const char *annotations) {
+  open_pair_with(self, NULL, fn, annotations);
 }
 
 static void close_pair(pair *self, int from) {
@@ -315,6 +325,27 @@ static void who_comes_elsewhere_while_it_runs_gets_its_answer(void **state) {
   close_pair(&self, 0);
 }
 
+static uint64_t wall;
+static uint64_t read_wall(void *ctx) {
+  (void)ctx;
+  return wall;
+}
+
+/* The time of a key counts from when it has its answer. */
+static void what_takes_longer_than_keys_are_kept_runs_once_all_the_same(void **state) {
+  pair self;
+  (void)state;
+  wall = 1000;
+  open_pair_with(&self, &(idem_server_opts){.key_ms = 5000, .wall_ms = read_wall}, run_keep, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  wall = 3600000;
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  assert_int_equal(self.state[1].runs, 0);
+  idem_tool_text(self.state[0].kept, "at last", 7);
+  expect_in(mcp_peer_more(&self.peer[1]), "at last");
+  close_pair(&self, 0);
+}
+
 static void a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing(void **state) {
   pair self;
   (void)state;
@@ -324,10 +355,28 @@ static void a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing(void **s
   kill_node(&self, 0); /* who waits there hears of it at once */
   expect_in(mcp_peer_more(&self.peer[1]), "outcome-unknown");
   idem_tool_text(self.state[0].kept, "too late", 8); /* it was alive after all */
-  expect_in(mcp_peer_more(&self.peer[0]), "too late");
+  expect_in(mcp_peer_more(&self.peer[0]),
+            "\"reason\":\"unavailable\""); /* others were told otherwise */
   mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
   mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "outcome-unknown");
   assert_int_equal(self.state[1].runs, 0);
+  close_pair(&self, 0);
+}
+
+/* Who had come to the dead one meanwhile is told what all are. */
+static void who_joined_what_was_taken_away_hears_what_the_store_has(void **state) {
+  pair self;
+  mcp_peer third;
+  (void)state;
+  open_pair(&self, run_keep, NULL);
+  mcp_peer_open(&third, self.server[0], "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  kill_node(&self, 0);
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+  assert_string_equal(mcp_peer_ask(&third, "tools/call", KEYED("t")), "");
+  idem_tool_text(self.state[0].kept, "too late", 8);
+  expect_in(mcp_peer_more(&third), "outcome-unknown");
+  mcp_peer_close(&third);
   close_pair(&self, 0);
 }
 
@@ -382,7 +431,7 @@ static void what_a_server_that_ends_had_not_begun_runs_elsewhere(void **state) {
 
 /* ------------------------------------------------------------ a store in trouble */
 
-static void what_the_store_did_not_take_is_kept_and_tried_again(void **state) {
+static void what_the_store_did_not_take_is_told_when_it_has(void **state) {
   tool_state self = {0};
   idem__store *inner;
   idem_server *server = mcp_test_server(NULL);
@@ -399,8 +448,8 @@ static void what_the_store_did_not_take_is_kept_and_tried_again(void **state) {
   later_store_fail(later, IDEM_E_SYS);
   idem_tool_text(self.kept, "it ran", 6);
   while (later_store_pump(later)) idem__store_queue_run(server->own_worker->store_queue);
-  expect_in(mcp_peer_more(&peer), "it ran");
-  mcp_peer_expect_part(&peer, "tools/call", KEYED("keep"), "it ran"); /* from memory */
+  expect_in(mcp_peer_more(&peer), "\"reason\":\"unavailable\""); /* it would go with this process */
+  mcp_peer_expect_part(&peer, "tools/call", KEYED("keep"), "\"reason\":\"unavailable\"");
   later_store_fail(later, IDEM_OK);
   assert_true(idem__once_waits(server->own_worker));
   idem__once_tick(server->own_worker);
@@ -436,6 +485,48 @@ static void a_store_that_does_not_answer_refuses_calls_with_keys_alone(void **st
   idem__store_unref(later);
 }
 
+static void pump(idem_server *server, idem__store *later) {
+  while (later_store_pump(later)) idem__store_queue_run(server->own_worker->store_queue);
+}
+
+/* It happened and nobody heard: the record names a server that lives and does not run it. */
+static void a_key_that_may_be_ours_is_given_back(void **state) {
+  tool_state runs[2] = {{0}};
+  idem_server *servers[2];
+  mcp_peer peers[2];
+  idem__store *inner;
+  (void)state;
+  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &inner), IDEM_OK);
+  idem__store *later = later_store_new(idem__store_ref(inner), &(later_store_opts){.seed = 1});
+  for (int i = 0; i < 2; i++) {
+    servers[i] = mcp_test_server(NULL);
+    assert_int_equal(idem__server_use_store(servers[i], i ? inner : later), IDEM_OK);
+    add(servers[i], "t", run_count, &runs[i], IDEM_ONCE_KEY, NULL);
+    mcp_peer_open(&peers[i], servers[i], "2025-11-25");
+  }
+  pump(servers[0], later);
+  later_store_lose(later, IDEM_E_SYS);
+  assert_string_equal(mcp_peer_ask(&peers[0], "tools/call", KEYED("t")), "");
+  pump(servers[0], later);
+  expect_in(mcp_peer_more(&peers[0]), "\"reason\":\"unavailable\"");
+  mcp_peer_expect_part(&peers[0], "tools/call", KEYED("t"), "\"reason\":\"unavailable\"");
+  assert_string_equal(mcp_peer_ask(&peers[1], "tools/call", KEYED("t")), ""); /* it waits */
+  idem__once_tick(servers[0]->own_worker);
+  pump(servers[0], later); /* nobody hears of it once more */
+  assert_true(idem__once_waits(servers[0]->own_worker));
+  later_store_lose(later, IDEM_OK);
+  idem__once_tick(servers[0]->own_worker);
+  pump(servers[0], later);
+  assert_false(idem__once_waits(servers[0]->own_worker));
+  idem__once_tick(servers[1]->own_worker);
+  expect_in(mcp_peer_more(&peers[1]), "\"ran\"");
+  assert_int_equal(runs[0].runs, 0);
+  assert_int_equal(runs[1].runs, 1);
+  for (int i = 0; i < 2; i++) mcp_peer_close_with(&peers[i], servers[i]);
+  idem__store_unref(later);
+  idem__store_unref(inner);
+}
+
 static void a_store_that_does_not_answer_is_told_of_until_it_does(void **state) {
   idem__store *inner;
   idem_server *server = mcp_test_server(NULL);
@@ -465,7 +556,7 @@ static void a_store_that_does_not_answer_is_told_of_until_it_does(void **state) 
 
 /* --------------------------------------------------------------------- digests */
 
-static void digest_of(const char *json, uint8_t digest[IDEM__SHA256_BYTES]) {
+static void digest_of(const char *json, uint8_t digest[IDEM_SHA256_BYTES]) {
   idem_alloc alloc = idem__alloc_or_default(NULL);
   yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)json, strlen(json),
                                      YYJSON_READ_BIGNUM_AS_RAW, NULL, NULL);
@@ -475,7 +566,7 @@ static void digest_of(const char *json, uint8_t digest[IDEM__SHA256_BYTES]) {
 }
 
 static bool say_the_same(const char *one, const char *other) {
-  uint8_t a[IDEM__SHA256_BYTES], b[IDEM__SHA256_BYTES];
+  uint8_t a[IDEM_SHA256_BYTES], b[IDEM_SHA256_BYTES];
   digest_of(one, a);
   digest_of(other, b);
   return memcmp(a, b, sizeof a) == 0;
@@ -529,10 +620,13 @@ int main(void) {
       cmocka_unit_test(what_a_server_that_ends_had_not_begun_runs_elsewhere),
       cmocka_unit_test(a_key_holds_for_all_who_share_the_store),
       cmocka_unit_test(who_comes_elsewhere_while_it_runs_gets_its_answer),
+      cmocka_unit_test(what_takes_longer_than_keys_are_kept_runs_once_all_the_same),
       cmocka_unit_test(a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing),
+      cmocka_unit_test(who_joined_what_was_taken_away_hears_what_the_store_has),
       cmocka_unit_test(what_is_idempotent_runs_again_where_its_node_died),
-      cmocka_unit_test(what_the_store_did_not_take_is_kept_and_tried_again),
+      cmocka_unit_test(what_the_store_did_not_take_is_told_when_it_has),
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
+      cmocka_unit_test(a_key_that_may_be_ours_is_given_back),
       cmocka_unit_test(a_store_that_does_not_answer_is_told_of_until_it_does),
       cmocka_unit_test(a_digest_tells_what_is_said_not_how),
       cmocka_unit_test(nothing_is_left_where_memory_fails),

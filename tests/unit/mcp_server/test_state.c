@@ -234,6 +234,28 @@ static void another_process_with_the_key_opens_it(void **state) {
 /* ------------------------------------------------------------------------
  * tasks */
 
+static void derive(const char *state_key, const char *purpose, uint8_t out[IDEM__STATE_KEY_BYTES]) {
+  idem_server_opts opts = {.state_key = state_key, .state_key_len = 32};
+  mcp_fixture fixture;
+  assert_int_equal(mcp_fixture_open(&fixture, &opts), IDEM_OK);
+  idem__server_derive_key(fixture.server, purpose, out);
+  mcp_fixture_close(&fixture);
+}
+
+static void other_keys_are_made_of_it_that_tell_nothing_of_each_other(void **state) {
+  (void)state;
+  static const char one[] = "0123456789abcdef0123456789abcdef",
+                    two[] = "0123456789abcdef0123456789abcdeg";
+  uint8_t key[IDEM__STATE_KEY_BYTES], other[IDEM__STATE_KEY_BYTES];
+  derive(one, "a", key);
+  derive(one, "a", other); /* in another process */
+  assert_memory_equal(key, other, sizeof key);
+  derive(one, "b", other);
+  assert_memory_not_equal(key, other, sizeof key);
+  derive(two, "a", other);
+  assert_memory_not_equal(key, other, sizeof key);
+}
+
 static void expect_no_task(line_peer *peer, const char *method, const char *id) {
   char members[256];
   snprintf(members, sizeof members, "\"taskId\":\"%s\",\"inputResponses\":{}", id);
@@ -276,6 +298,7 @@ int main(void) {
       cmocka_unit_test(a_seal_is_one_principals),
       cmocka_unit_test(a_seal_is_for_one_question),
       cmocka_unit_test(another_process_with_the_key_opens_it),
+      cmocka_unit_test(other_keys_are_made_of_it_that_tell_nothing_of_each_other),
       cmocka_unit_test(a_task_is_its_principals_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

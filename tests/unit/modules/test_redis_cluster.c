@@ -108,15 +108,21 @@ static void on_answer(const idem__store_answer *answer, void *user) {
   atomic_fetch_add(&self->times, 1);
 }
 
-static answered ask(idem__store *store, idem__store_verb verb, const char *name) {
+static answered ask_in(idem__store *store, idem__store_space space, idem__store_verb verb,
+                       const char *name) {
   answered self = {.times = 0};
   idem__store_op op = {
       .verb = verb, .name = name, .name_len = strlen(name), .expect = IDEM__STORE_ANY};
+  op.space = space;
   op.done = on_answer;
   op.user = &self;
   idem__store_run(store, &op);
   while (!atomic_load(&self.times)) sched_yield();
   return self;
+}
+
+static answered ask(idem__store *store, idem__store_verb verb, const char *name) {
+  return ask_in(store, IDEM__STORE_SESSIONS, verb, name);
 }
 
 static idem__store *open_at(const cluster *self, int i, const char *options) {
@@ -217,8 +223,14 @@ static void a_change_that_no_replica_has_is_unknown(void **state) {
   redis_server_kill(&self->nodes[owner + 3], SIGSTOP);
   assert_int_equal(ask(store, IDEM__STORE_PUT, "b").status, IDEM_E_SYS);
   assert_int_equal(ask(store, IDEM__STORE_GET, "b").status, IDEM_OK); /* it happened */
+  /* What a key came to is not told before it lasts, by nobody. */
+  idem__store *other = open_at(self, 1, "prefix=careful&replicas=1");
+  assert_int_equal(ask_in(store, IDEM__STORE_ONCE, IDEM__STORE_PUT, "k").status, IDEM_E_SYS);
+  assert_int_equal(ask_in(other, IDEM__STORE_ONCE, IDEM__STORE_GET, "k").status, IDEM_E_SYS);
   redis_server_kill(&self->nodes[owner + 3], SIGCONT);
   while (ask(store, IDEM__STORE_PUT, "c").status == IDEM_E_SYS) continue;
+  assert_int_equal(ask_in(other, IDEM__STORE_ONCE, IDEM__STORE_GET, "k").status, IDEM_OK);
+  idem__store_unref(other);
   idem__store_unref(store);
 }
 

@@ -262,6 +262,51 @@ static void cancellations_are_told_and_counted(void **state) {
   close_fixture(&self);
 }
 
+static void tell_and_drop(idem_request *request, idem_cancel_reason reason, void *user) {
+  char after[32];
+  (void)user;
+  assert_int_equal(reason, IDEM_CANCEL_CLOSED);
+  snprintf(after, sizeof after, "after %d ms", (int)idem_request_age_ms(request));
+  idem_request_log(request, NULL, IDEM_LOG_INFO, "nobody waits", after);
+  idem_request_drop(request);
+}
+
+/* Over HTTP that is how a call is cancelled: the line still says whose it was. */
+static void a_request_whose_conn_goes_is_told_of(void **state) {
+  (void)state;
+  fixture self;
+  open_fixture(&self, IDEM_PROFILE_JSONRPC, IDEM_LOG_INFO);
+  expect(&self, REQUEST("3", "keep"), "");
+  idem_request_on_cancel(self.kept, tell_and_drop, &self);
+  self.now_ns += 250000000u;
+  self.len = 0;
+  idem_conn_free(self.conn);
+  self.conn = NULL;
+  assert_non_null(
+      strstr(self.lines, "INFO  nobody waits id=3 method=keep peer=test detail=after 250 ms\n"));
+  close_fixture(&self);
+}
+
+static void on_response(idem_conn *conn, const idem_response *response, void *user) {
+  (void)conn;
+  (void)user;
+  assert_int_equal(response->status, IDEM_E_CANCELLED);
+}
+
+static void an_answer_to_what_was_cancelled_is_no_warning(void **state) {
+  (void)state;
+  static const char late[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":0}";
+  uint64_t id;
+  fixture self;
+  open_fixture(&self, IDEM_PROFILE_JSONRPC, IDEM_LOG_DEBUG);
+  expect(&self, late, "WARN  a response with an unknown id id=1 peer=test\n");
+  assert_int_equal(idem_call(self.conn, "ask", NULL, NULL, on_response, NULL, &id), IDEM_OK);
+  assert_int_equal(id, 1);
+  assert_int_equal(idem_cancel(self.conn, id), IDEM_OK);
+  expect(&self, late, "DEBUG a response with an unknown id id=1 peer=test\n");
+  close_fixture(&self);
+}
+
 static void time_that_ran_out_is_told_of(void **state) {
   (void)state;
   fixture self;
@@ -337,6 +382,8 @@ int main(void) {
       cmocka_unit_test(a_failing_notification_has_its_line),
       cmocka_unit_test(requests_and_notifications_are_debug),
       cmocka_unit_test(cancellations_are_told_and_counted),
+      cmocka_unit_test(a_request_whose_conn_goes_is_told_of),
+      cmocka_unit_test(an_answer_to_what_was_cancelled_is_no_warning),
       cmocka_unit_test(time_that_ran_out_is_told_of),
       cmocka_unit_test(what_an_end_cuts_off_is_told_of),
       cmocka_unit_test(an_unknown_response_is_told_of_with_its_id),

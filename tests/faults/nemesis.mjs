@@ -1,0 +1,95 @@
+// nemesis.mjs - what is done to a world while its clients work: one harm at a time, chosen by chance, each undone before the run ends and
+// written down for the checker.
+import { sleep } from "./processes.mjs";
+
+export class Nemesis {
+  constructor(world, history, chance) {
+    Object.assign(this, { world, history, chance, faults: {} });
+    const single = world.members.length === 1;
+    this.harms = [
+      ["kill a node", 4, () => this.killNode()],
+      ["pause a node", 1, () => this.pauseNode()],
+      ["cut connections of a node", 3, () => this.cut(this.chance.one(world.nodes).name)],
+      ["cut connections of Redis", 3, () => this.cut(this.chance.one(world.members).name)],
+      ["delay a node", 2, () => this.delay(this.chance.one(world.nodes).name)],
+      ["delay Redis", 2, () => this.delay(this.chance.one(world.members).name)],
+      single ? ["kill Redis", 4, () => this.killRedis(world.redis)] : ["kill the primary", 4, () => this.killPrimary()],
+    ];
+  }
+  // Whatever chance says, these come first.
+  first() {
+    const redis = this.world.redis;
+    return redis.owner ? [() => this.killPrimary(3500), () => this.killNode()] : [() => this.killRedis(redis), () => this.killNode()];
+  }
+  note(what, { node, store, stalls } = {}) {
+    const record = this.history.add({ do: "fault", what, node, store, stalls });
+    this.faults[what] = (this.faults[what] ?? 0) + 1;
+    return { over: () => this.history.add({ ...record, until: performance.now() }) };
+  }
+  async killNode() {
+    const node = this.chance.one(this.world.nodes);
+    const { over } = this.note("a node killed", { node: node.process });
+    await node.end("SIGKILL");
+    await sleep(this.chance.between(0, 1500));
+    await node.start();
+    over();
+  }
+  // For longer than its lease, or not quite.
+  async pauseNode() {
+    const node = this.chance.one(this.world.nodes);
+    const { over } = this.note("a node paused", { node: node.process, stalls: true });
+    node.child.kill("SIGSTOP");
+    await sleep(this.chance.between(200, 5000));
+    node.child.kill("SIGCONT");
+    await sleep(500);
+    over();
+  }
+  async killRedis(redis) {
+    const { over } = this.note("Redis killed", { store: true });
+    await redis.kill();
+    await sleep(this.chance.between(0, 1500));
+    await redis.start();
+    await sleep(1500); // nodes come back with a pause
+    over();
+  }
+  // Its replica lags behind and takes over, unless the primary is back before that was agreed.
+  async killPrimary(away = this.chance.between(0, 4000)) {
+    const primary = await this.world.redis.owner();
+    if (!primary) return sleep(200);
+    const { over } = this.note("a primary killed", { store: true });
+    this.world.proxy.tell({ delay: primary.name, ms: 0, replicaMs: this.chance.between(100, 700) });
+    await sleep(1000);
+    await primary.kill();
+    this.world.proxy.tell({ cut: primary.name }); // with what was still on its way
+    this.world.proxy.tell({ delay: primary.name, ms: 0 });
+    await sleep(away);
+    await primary.start();
+    await this.world.redis.whole();
+    over();
+  }
+  async cut(name) {
+    const { over } = this.note(`connections cut: ${name.split("-")[0]}`, { store: name.startsWith("redis") });
+    this.world.proxy.tell({ cut: name, share: this.chance.next() });
+    await sleep(name.startsWith("redis") ? 500 : 100); // nodes connect again with a pause
+    over();
+  }
+  async delay(name) {
+    const { over } = this.note(`delayed: ${name.split("-")[0]}`, { store: name.startsWith("redis") });
+    const ms = this.chance.between(5, 300);
+    this.world.proxy.tell({ delay: name, ms });
+    await sleep(this.chance.between(300, 1500));
+    this.world.proxy.tell({ delay: name, ms: 0 });
+    over();
+  }
+  choose() {
+    let at = this.chance.next() * this.harms.reduce((sum, [, weight]) => sum + weight, 0);
+    return this.harms.find(([, weight]) => (at -= weight) < 0) ?? this.harms[0];
+  }
+  async work(isOver) {
+    for (const harm of this.first()) await sleep(500), await harm();
+    while (!isOver()) {
+      await sleep(this.chance.between(100, 1000));
+      if (!isOver()) await this.choose()[2]();
+    }
+  }
+}

@@ -1,0 +1,165 @@
+/* test_nodes.c - two servers that share a store, of which one answers later: what one has for the other, and whose session
+ * it is, waits for the store. Peer and server are ended at every step of it. */
+#include "support/mcp_web.h"
+#include "support/unit.h"
+
+#include "mcp_server/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEPS 12 /* more than anything here takes */
+
+typedef struct world {
+  idem__store *store;
+  mcp_web one, other; /* the store answers `other` later */
+  char session[64];
+} world;
+
+/* The session listened at `one`, so that it must be claimed. */
+static void open_world(world *in) {
+  static const later_store_opts later = {.seed = 4};
+  idem__store_memory_opts opts = {.seed = 5};
+  mcp_web_conn stream;
+  assert_int_equal(idem__store_memory_new(&opts, &in->store), IDEM_OK);
+  mcp_web_open(&in->one, &(mcp_web_opts){.store = in->store});
+  mcp_web_open(&in->other, &(mcp_web_opts){.store = in->store, .later = &later});
+  assert_int_equal(idem__server_name_store(in->one.own.server, "shared"), IDEM_OK);
+  assert_int_equal(idem__server_name_store(in->other.own.server, "shared"), IDEM_OK);
+  in->other.fixture->drawn = 100; /* ids of its own */
+  mcp_web_hello(&in->one, "", in->session);
+  mcp_web_connect(&in->one, &stream);
+  mcp_web_send(&stream, "GET", "/mcp", in->session, NULL);
+  assert_non_null(strstr(stream.output, "text/event-stream"));
+  mcp_web_disconnect(&stream);
+  mcp_web_deliver(&in->other);
+}
+
+static void close_world(world *in) {
+  mcp_web_close(&in->other);
+  mcp_web_close(&in->one);
+  idem__store_unref(in->store);
+}
+
+typedef struct request {
+  const char *method, *target, *body, *answer;
+} request;
+
+static void step(world *in) {
+  later_store_hold(in->other.later, false);
+  later_store_pump(in->other.later);
+  later_store_hold(in->other.later, true);
+  if (atomic_exchange(&in->other.woken, false)) idem__worker_deliver(in->other.mcp);
+}
+
+/* So many answers of the store come; then its peer goes, and the server with it or later. */
+static void end_after(const request *what, int steps, bool server_too) {
+  world in;
+  mcp_web_conn conn;
+  open_world(&in);
+  later_store_hold(in.other.later, true);
+  mcp_web_connect(&in.other, &conn);
+  mcp_web_send(&conn, what->method, what->target, in.session, what->body);
+  for (int i = 0; i < steps; i++) step(&in);
+  mcp_web_disconnect(&conn);
+  later_store_hold(in.other.later, false);
+  if (!server_too) {
+    mcp_web_deliver(&in.other);
+    mcp_web_deliver(&in.one);
+  }
+  close_world(&in);
+}
+
+static void play(const request *what) {
+  world in;
+  open_world(&in);
+  mcp_web_conn conn;
+  mcp_web_connect(&in.other, &conn);
+  mcp_web_send(&conn, what->method, what->target, in.session, what->body);
+  mcp_web_settle(&conn);
+  if (!strstr(conn.output, what->answer)) fail_msg("no %s in: %s", what->answer, conn.output);
+  mcp_web_disconnect(&conn);
+  close_world(&in);
+  for (int steps = 0; steps < STEPS; steps++) {
+    end_after(what, steps, false);
+    end_after(what, steps, true);
+  }
+}
+
+static void a_stream_that_moves_may_end_at_every_step(void **state) {
+  (void)state;
+  play(&(request){"GET", "/mcp", NULL, "text/event-stream"});
+}
+
+/* The number of a question that nobody asked, of a node that is not there. */
+static void an_answer_for_a_dead_node_may_end_at_every_step(void **state) {
+  (void)state;
+  play(&(request){"POST", "/mcp", "{\"jsonrpc\":\"2.0\",\"id\":3000000000000001,\"result\":{}}",
+                  "owner-gone"});
+}
+
+static void a_message_for_a_dead_node_may_end_at_every_step(void **state) {
+  (void)state;
+  play(&(request){"POST", "/message?sessionId=00000100000000000000000000000000",
+                  "{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"ping\"}", "\"id\":77,\"error\""});
+}
+
+/* ... and for one that lives: a letter, which it takes. */
+static void an_answer_for_a_living_node_may_end_at_every_step(void **state) {
+  static char body[128];
+  world in;
+  (void)state;
+  for (int steps = -1; steps < STEPS; steps++) {
+    mcp_web_conn conn;
+    open_world(&in);
+    snprintf(body, sizeof body, "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"result\":{}}",
+             (unsigned long long)idem__carry_first_call(in.one.table));
+    later_store_hold(in.other.later, steps >= 0);
+    mcp_web_connect(&in.other, &conn);
+    mcp_web_send(&conn, "POST", "/mcp", in.session, body);
+    for (int i = 0; i < steps; i++) step(&in);
+    if (steps < 0) {
+      mcp_web_settle(&conn);
+      assert_non_null(strstr(conn.output, " 202 "));
+      mcp_web_deliver(&in.one);
+      assert_int_equal(idem__store_memory_records(in.store, IDEM__STORE_LETTERS), 0);
+    }
+    mcp_web_disconnect(&conn);
+    later_store_hold(in.other.later, false);
+    close_world(&in);
+  }
+}
+
+/* ------------------------------------------------------------------ lists */
+
+static void lists_that_change_at_one_are_news_at_the_other(void **state) {
+  world in;
+  mcp_web_conn stream;
+  (void)state;
+  open_world(&in);
+  free(mcp_web_ask(&in.one, "POST", "/mcp", in.session,
+                   "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"));
+  mcp_web_connect(&in.other, &stream);
+  mcp_web_send(&stream, "GET", "/mcp", in.session, NULL);
+  mcp_web_settle(&stream);
+  assert_null(strstr(stream.output, "list_changed"));
+  assert_int_equal(idem_server_remove_tool(in.one.own.server, "echo"), IDEM_OK);
+  mcp_web_deliver(&in.one);
+  mcp_web_deliver(&in.other);
+  mcp_web_settle(&stream);
+  assert_non_null(strstr(stream.output, "notifications/tools/list_changed"));
+  mcp_web_disconnect(&stream);
+  close_world(&in);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_stream_that_moves_may_end_at_every_step),
+      cmocka_unit_test(an_answer_for_a_dead_node_may_end_at_every_step),
+      cmocka_unit_test(a_message_for_a_dead_node_may_end_at_every_step),
+      cmocka_unit_test(an_answer_for_a_living_node_may_end_at_every_step),
+      cmocka_unit_test(lists_that_change_at_one_are_news_at_the_other),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
