@@ -111,8 +111,12 @@ class App {
     });
     this.wires = wires;
     wires.start();
-    // What is said from here on is seen, so the feed comes first; but nobody waits long for it.
-    if (this.key) await Promise.race([new Promise((resolve) => { this.feedBegun = resolve; }), new Promise((resolve) => setTimeout(resolve, 250))]);
+    if (this.key) await this.feedFirst(250);
+  }
+
+  // What is said from here on is seen, so the feed comes first; but nobody waits long for it.
+  async feedFirst(ms) {
+    await Promise.race([new Promise((resolve) => { this.feedBegun = resolve; }), new Promise((resolve) => setTimeout(resolve, ms))]);
   }
 
   async open(revision) {
@@ -238,7 +242,7 @@ class App {
       this.feed.setState(state);
       this.feedBegun?.();
     }
-    if (state === 'lost' && what === 'feed') this.checkHealth();
+    if (what === 'feed' && (state === 'lost' || (state === 'open' && this.lost))) this.checkHealth();
   }
 
   async checkHealth() {
@@ -250,22 +254,26 @@ class App {
       else this.healthNow('bad', plainName((await response.text()).slice(0, 40)) || `HTTP ${response.status}`);
       if (wasLost) {
         note('Connected again');
+        this.wires.hurry();
+        if (this.key && this.feedState === 'lost') await this.feedFirst(1000);
         await this.learn();
         this.open(this.client.revision);
       }
     } catch {
-      if (!this.lost) note('The connection is lost; trying again', 'bad');
-      this.lost = true;
       this.healthNow('bad', 'reconnecting\u2026');
+      if (this.lost) return;
+      this.lost = true;
+      note('The connection is lost; trying again', 'bad');
+      this.watchHealth();
     }
   }
 
   watchHealth() {
-    const look = async () => {
+    clearTimeout(this.healthTimer);
+    this.healthTimer = setTimeout(async () => {
       if (!document.hidden) await this.checkHealth();
-      setTimeout(look, this.lost ? 1500 : 10000);
-    };
-    setTimeout(look, 10000);
+      this.watchHealth();
+    }, this.lost ? 1500 : 10000);
   }
 
   tabs() {

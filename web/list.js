@@ -25,11 +25,11 @@ export class VirtualList {
     this.pool = []; // the row of number n is at n modulo its length
     this.viewHeight = 0;
     this.selected = -1;
+    this.live = true; // more comes at the end
     this.following = true;
-    this.element.addEventListener('scroll', () => {
-      this.following = this.isAtEnd();
-      this.soon();
-    }, { passive: true });
+    this.put = 0; // where this list itself has scrolled to
+    this.top = 0; // where it was drawn
+    this.element.addEventListener('scroll', () => this.moved(), { passive: true });
     this.element.addEventListener('keydown', (event) => this.key(event));
     this.element.addEventListener('click', (event) => {
       const row = event.target.closest('[role=option]');
@@ -48,7 +48,34 @@ export class VirtualList {
     this.soon();
   }
 
-  isAtEnd() { return this.element.scrollTop + this.viewHeight >= (this.height || 0) - ROW * 1.5; }
+  // Other rows: from their beginning, or at the end of those that come.
+  restart(live) {
+    this.live = this.following = live;
+    this.selected = -1;
+    this.scrollTo(0);
+  }
+
+  // It is in the document again, which forgot where it was.
+  resume() {
+    if (!this.following) this.scrollTo(this.top);
+  }
+
+  scrollTo(top) {
+    this.element.scrollTop = top;
+    this.put = this.element.scrollTop;
+  }
+
+  // The event comes a frame late: the place may be gone from the document by then, or be where `scrollTo` left it. Neither is
+  // somebody who looks elsewhere.
+  moved() {
+    if (!this.element.isConnected) return;
+    this.soon();
+    if (this.element.scrollTop === this.put) return;
+    this.put = -1;
+    this.following = this.live && this.isAtEnd();
+  }
+
+  isAtEnd() { return this.element.scrollTop + this.element.clientHeight >= (this.height || 0) - ROW * 1.5; }
 
   soon() {
     if (this.pending) return;
@@ -61,7 +88,7 @@ export class VirtualList {
   // The rows have changed: all of them, or (`same`) more have come at the end while `gone` left at the beginning.
   update(gone = 0) {
     if (gone && this.selected >= 0) this.selected = this.selected < gone ? -1 : this.selected - gone;
-    if (gone && !this.following) this.element.scrollTop -= gone * ROW;
+    if (gone && !this.following) this.scrollTo(this.element.scrollTop - gone * ROW);
     this.stale = true;
     this.soon();
   }
@@ -70,9 +97,9 @@ export class VirtualList {
     const count = this.count();
     const height = count * ROW;
     if (this.height !== height) this.sizer.style.height = `${(this.height = height)}px`;
-    if (this.following) this.element.scrollTop = height;
-    const top = this.element.scrollTop;
-    const from = Math.max(0, Math.floor(top / ROW) - BEYOND);
+    if (this.following) this.scrollTo(height);
+    if (this.element.isConnected) this.top = this.element.scrollTop;
+    const from = Math.max(0, Math.floor(this.top / ROW) - BEYOND);
     const to = Math.min(count, from + this.pool.length);
     for (const row of this.pool) if (row.index >= count && row.parentNode) row.remove();
     for (let index = from; index < to; index++) this.place(index, count);
@@ -102,7 +129,8 @@ export class VirtualList {
     const view = this.element;
     if (top < view.scrollTop) view.scrollTop = top;
     else if (top + ROW > view.scrollTop + this.viewHeight) view.scrollTop = top + ROW - this.viewHeight;
-    this.following = this.isAtEnd() && this.selected === count - 1;
+    this.put = view.scrollTop;
+    this.following = this.live && this.isAtEnd() && this.selected === count - 1;
     this.stale = true;
     this.draw();
     view.setAttribute('aria-activedescendant', `row-${this.selected}`);

@@ -40,9 +40,9 @@ export function logsView(feed) {
     status.textContent = `${numbers.length} of ${feed.logs.length} lines, ${{ open: 'live', lost: 'reconnecting\u2026' }[feed.state] || 'not connected'}`;
   };
   const again = () => {
+    list.restart(true);
     numbers = [];
     looked = 0;
-    list.selected = -1;
     refresh();
   };
   const soon = calmly(refresh, 80);
@@ -50,5 +50,5 @@ export function logsView(feed) {
   filter.addEventListener('input', calmly(again));
   level.addEventListener('change', again);
   const element = h('article.logs.fills', {}, h('header.title', {}, h('h1', {}, 'Logs')), h('div.filters', {}, filter, level), status, list.element, whole);
-  return { element, show: () => { shown = true; again(); }, hide: () => { shown = false; } };
+  return { element, show: () => { shown = true; list.resume(); refresh(); }, hide: () => { shown = false; } };
 }

@@ -157,11 +157,14 @@ export function trafficView(live, { query, only, onFilter } = {}) {
     say();
     if (more) setTimeout(refresh);
   };
-  const applyFilter = () => {
+  const fit = () => {
     onFilter?.(filter.value.trim());
     fitting.set(filter.value, method.value, errors.checked);
-    list.selected = -1;
     refresh();
+  };
+  const applyFilter = () => {
+    list.restart(feed === live);
+    fit();
   };
   const refreshSoon = calmly(refresh, 60);
   let lastRefresh = 0;
@@ -184,8 +187,6 @@ export function trafficView(live, { query, only, onFilter } = {}) {
     back.hidden = feed === live || Boolean(only);
     lead.hidden = feed !== live;
     close();
-    list.following = feed === live;
-    list.element.scrollTop = 0;
     applyFilter();
   };
   const openFile = async (blob) => {
@@ -241,7 +242,8 @@ export function trafficView(live, { query, only, onFilter } = {}) {
     },
     show: () => {
       shown = true;
-      applyFilter();
+      list.resume();
+      fit();
     },
     hide: () => { shown = false; },
   };

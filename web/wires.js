@@ -31,6 +31,7 @@ export class Wires {
   stop() {
     this.stopper.abort();
     this.listening?.abort();
+    this.haste?.abort();
     this.tell({ gone: this.tab });
     this.channel?.close();
     this.channel = null;
@@ -45,6 +46,7 @@ export class Wires {
     else if (message.state) this.onState(message.state[0], message.state[1]);
     else if (message.wants) this.setWanted(message.tab, message.wants);
     else if (message.gone) this.setWanted(message.gone, null);
+    else if (message.back) this.haste?.abort();
     else if (message.hello) {
       this.tellWanted();
       if (this.leading) for (const [what, state] of Object.entries(this.states || {})) this.tell({ state: [what, state] });
@@ -84,6 +86,12 @@ export class Wires {
     this.tell({ state: [what, state] });
   }
 
+  // A tab has found that the server is there again: the feed waits no longer. (The news go on with the client that is set then.)
+  hurry() {
+    this.tell({ back: true });
+    this.haste?.abort();
+  }
+
   async keepFeed() {
     for (let failures = 0; !this.stopper.signal.aborted;) {
       try {
@@ -97,7 +105,8 @@ export class Wires {
       } catch { /* below */ }
       if (this.stopper.signal.aborted) return undefined;
       this.say('feed', 'lost');
-      await pause(RETRY_MS[Math.min(Math.max(++failures, 0), RETRY_MS.length - 1)], this.stopper.signal);
+      this.haste = new AbortController();
+      await pause(RETRY_MS[Math.min(Math.max(++failures, 0), RETRY_MS.length - 1)], this.haste.signal);
     }
     return undefined;
   }
@@ -122,7 +131,7 @@ export class Wires {
       } catch { /* below */ }
       if (this.listening.signal.aborted) continue;
       this.say('news', 'lost');
-      await pause(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)], this.stopper.signal);
+      await pause(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)], this.listening.signal);
     }
   }
 }

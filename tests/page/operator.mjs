@@ -19,6 +19,22 @@ const config = {
 const served = await serve(config);
 const browser = await launch();
 const rows = (page) => page.locator('.message-row');
+const status = (page) => page.textContent('.traffic [role=status]');
+// The list is longer than what is seen of it, and its end is in sight.
+const follows = async (name) => until(name, async () => {
+  const [rest, more] = await page.locator('.virtual').evaluate((list) => [list.scrollHeight - list.clientHeight - list.scrollTop, list.scrollHeight - list.clientHeight]);
+  return (more > 100 && Math.abs(rest) < 2) || { rest, more };
+});
+// Places one behind the other, each left again in the frame after it was drawn.
+const rush = (places) => page.evaluate(async (hashes) => {
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  for (const hash of hashes) {
+    const there = new Promise((resolve) => addEventListener('hashchange', resolve, { once: true }));
+    location.hash = hash;
+    await there;
+    await frame();
+  }
+}, places);
 
 // --- traffic
 const page = await openOperator(browser, served.base, 'traffic');
@@ -55,6 +71,21 @@ await until('the message is there', async () => ((await rows(page).count()) === 
 await rows(page).first().click();
 check('secrets are taken out', !/swordfish|operators-key/.test(await page.textContent('.detail')) && (await page.textContent('.detail')).includes('[redacted]'), await page.textContent('.detail'));
 await page.getByLabel('Filter messages').fill('');
+await Promise.all(Array.from({ length: 20 }, (_, i) => post(served.base, { jsonrpc: '2.0', id: 100 + i, method: 'no/such', params: {} })));
+await follows('what comes is in sight');
+await rush(['#/', '#/traffic', '#/logs', '#/traffic']);
+await Promise.all(Array.from({ length: 5 }, (_, i) => post(served.base, { jsonrpc: '2.0', id: 150 + i, method: 'no/such', params: {} })));
+await until('the last of more', async () => (await page.textContent('.virtual')).includes('#154') || page.textContent('.virtual'));
+await follows('wherever one has been meanwhile, and however shortly');
+const before = await status(page);
+const top = () => page.locator('.virtual').evaluate((list) => list.scrollTop);
+await page.locator('.virtual').evaluate((list) => { list.scrollTop = 40; });
+await until('who looks at the beginning', async () => (await page.textContent('.virtual')).includes('server/discover') || page.textContent('.virtual'));
+await post(served.base, { jsonrpc: '2.0', id: 199, method: 'no/such', params: {} });
+await until('sees that more comes', async () => (await status(page)) !== before || before);
+check('and is left there', (await top()) === 40, await top());
+await rush(['#/logs', '#/traffic']);
+await until('also after having been elsewhere', async () => (await top()) === 40 || top());
 
 // --- recordings
 const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export' }).click()]);
@@ -103,7 +134,11 @@ check('only what is seen is there', drawn < 80, drawn);
 await page.getByLabel('Filter messages').fill('id:9999');
 await until('a filter over all of them', async () => (await rows(page).count()) === 2 || rows(page).count());
 await page.getByLabel('Filter messages').fill('');
+await until('and without it again', async () => (await status(page)).includes('20,000 of 20,000') || status(page));
+check('from its beginning, as it is no live traffic', (await top()) === 0, await top());
+await page.locator('.virtual').evaluate((list) => { list.scrollTop = 30000; });
 await page.getByRole('button', { name: 'back to the live traffic' }).click();
+await follows('back at the live traffic, its end is in sight');
 faultless(page, 'traffic');
 
 // --- the viewer, without a server
@@ -241,11 +276,25 @@ await page.keyboard.press('Enter');
 await page.waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('is anybody there'));
 console.log('ok: and is answered, in a new session of the same revision');
 await page.evaluate(() => { location.hash = '#/traffic'; });
+await until('the feed is back', async () => (await status(page)).endsWith(', live') || status(page));
 await call(again.base, 77, 'echo', { text: 'after the break' });
-await until('the feed goes on', async () => {
-  await call(again.base, 77, 'echo', { text: 'after the break' });
-  return (await page.textContent('.virtual')).includes('#77') || page.textContent('.virtual');
-});
-await browser.close();
+await until('and goes on', async () => (await page.textContent('.virtual')).includes('#77') || page.textContent('.virtual'));
+
+// --- what waits longer each time waits no longer when the server is known to be there: told by a clock that stands still
+await page.clock.install();
+await page.reload();
+await until('with another clock', async () => (await status(page).catch(() => '')).endsWith(', live') || page.textContent('main'));
+await page.clock.pauseAt(Date.now() + 60000);
+let failed = 0;
+page.on('requestfailed', (request) => { failed += request.url().endsWith('/page/feed'); });
 await again.stop();
+await until('the feed is asked for three times, in vain', async () => {
+  await page.clock.runFor(100);
+  return failed >= 4 || failed; // one of them had begun
+}, 60000);
+const last = await serve(served.path, { port: served.port });
+for (let i = 0; i < 20; i++) await page.clock.runFor(100);
+await until('before it would be asked for again, it is back', async () => (await status(page)).endsWith(', live') || status(page));
+await browser.close();
+await last.stop();
 finish(0);
