@@ -1,6 +1,6 @@
 // copy.js - a call to take along: as curl, as `idem call`, as TypeScript, as C. What a server or a person wrote is data in each of
 // them: a word of the shell, a literal of the language, and in no comment.
-import { headerValue, paramHeaders, NEWEST } from './mcp.js';
+import { headerValue, paramHeaders, NEWEST, TASKS } from './mcp.js';
 import { isObject, resolve } from './schema.js';
 
 const addressOf = (app) => new URL(app.client.url, location.href).href;
@@ -15,14 +15,27 @@ const JSON_HEADERS = [`-H 'Content-Type: application/json'`, `-H 'Accept: applic
 const tokenHeader = (app) => (app.client.token ? [`-H "Authorization: Bearer $TOKEN"`] : []);
 const bodyOf = (message) => `-d ${shellWord(JSON.stringify({ jsonrpc: '2.0', ...message }))}`;
 
-// A request of 2026-07-28 stands alone.
+// A request of 2026-07-28 stands alone, and says with which headers and what of its client.
+const metaOf = (app) => ({ 'io.modelcontextprotocol/protocolVersion': NEWEST, 'io.modelcontextprotocol/clientCapabilities': app.client.makesTasks ? { extensions: { [TASKS]: {} } } : {} });
+const headersOf = (tool, args) => ({ 'Mcp-Method': 'tools/call', 'Mcp-Name': headerValue(tool.name), ...paramHeaders(tool.inputSchema, args) });
+const VERSION_HEADER = `-H 'MCP-Protocol-Version: ${NEWEST}'`;
+
 function asCurlAlone(app, tool, args) {
-  const lines = [`curl -s ${shellWord(addressOf(app))}`, ...JSON_HEADERS, ...tokenHeader(app)];
-  lines.push(`-H 'MCP-Protocol-Version: ${NEWEST}'`, `-H 'Mcp-Method: tools/call'`, `-H ${shellWord('Mcp-Name: ' + headerValue(tool.name))}`);
-  for (const [name, value] of Object.entries(paramHeaders(tool.inputSchema, args))) lines.push(`-H ${shellWord(`${name}: ${value}`)}`);
-  const meta = { 'io.modelcontextprotocol/protocolVersion': NEWEST, 'io.modelcontextprotocol/clientCapabilities': {} };
-  lines.push(bodyOf({ id: 1, method: 'tools/call', params: { name: tool.name, arguments: args, _meta: meta } }));
-  return lines.join(' \\\n  ');
+  const own = Object.entries(headersOf(tool, args)).map(([name, value]) => `-H ${shellWord(`${name}: ${value}`)}`);
+  const body = bodyOf({ id: 1, method: 'tools/call', params: { name: tool.name, arguments: args, _meta: metaOf(app) } });
+  if (app.client.makesTasks) return asCurlForTasks(app, own, body);
+  return [`curl -s ${shellWord(addressOf(app))}`, ...JSON_HEADERS, ...tokenHeader(app), VERSION_HEADER, ...own, body].join(' \\\n  ');
+}
+
+// Whether a call becomes a task is its server's to say, call by call; then it is asked for until it has ended, or asks something.
+function asCurlForTasks(app, own, body) {
+  const look = JSON.stringify({ jsonrpc: '2.0', id: 2, method: 'tasks/get', params: { taskId: '$task', _meta: metaOf(app) } }).replace('$task', `'"$task"'`);
+  return ['(', `  url=${shellWord(addressOf(app))}`, '  ask() {', `    curl -s "$url" ${[...JSON_HEADERS, ...tokenHeader(app), VERSION_HEADER].join(' \\\n      ')} "$@"`, '  }',
+    `  answer=$(ask ${own.join(' ')} \\\n    ${body})`,
+    `  task=$(printf '%s\\n' "$answer" | sed -n '/"resultType": *"task"/s/.*"taskId": *"\\([^"]*\\)".*/\\1/p')`,
+    '  while [ -n "$task" ]; do', '    sleep 1', `    answer=$(ask -H 'Mcp-Method: tasks/get' -H "Mcp-Name: $task" \\\n      -d '${look}')`,
+    `    case $(printf '%s\\n' "$answer" | grep -o '"status": *"[^"]*"' | head -n 1) in`, '    *working*) ;;', '    *) task= ;;', '    esac', '  done',
+    `  printf '%s\\n' "$answer"`, ')'].join('\n');
 }
 
 // An older one needs a session around it. (A server that gives none is fine, too: curl leaves out a header without a value.)
@@ -74,7 +87,42 @@ function taskLines(params) {
     "const result = await client.request({ method: 'tasks/result', params: { taskId: created.task.taskId } }, anything);"];
 }
 
+// The SDK takes a task of 2026-07-28 for a fault; fetch does not.
+function asFetch(app, tool, args) {
+  const written = (value, indent) => JSON.stringify(value, null, 2).replace(/\n/g, `\n${' '.repeat(indent)}`);
+  const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': NEWEST };
+  const token = app.client.token ? ', Authorization: `Bearer ${process.env.TOKEN}`' : '';
+  return `const meta = ${written(metaOf(app), 0)};
+
+async function ask(method: string, params: object, headers: Record<string, string>): Promise<any> {
+  const response = await fetch(${JSON.stringify(addressOf(app))}, {
+    method: 'POST',
+    headers: { ...${written(headers, 4)}${token}, ...headers },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: meta } }),
+  });
+  const text = await response.text();
+  const isStream = response.headers.get('Content-Type')?.startsWith('text/event-stream');
+  const messages = isStream ? [...text.matchAll(/^data: ?(.+)$/gm)].map((line) => JSON.parse(line[1]!)) : [JSON.parse(text)];
+  const answer = messages.find((message) => message.id === 1);
+  if (!answer || answer.error) throw new Error(answer?.error.message ?? \`HTTP \${response.status}\`);
+  return answer.result;
+}
+
+let result = await ask('tools/call', ${written({ name: tool.name, arguments: args }, 0)}, ${written(headersOf(tool, args), 0)});
+if (result.resultType === 'task') {
+  let task = result;
+  while (task.status === 'working') {
+    await new Promise((resolve) => setTimeout(resolve, task.pollIntervalMs ?? 1000));
+    task = await ask('tasks/get', { taskId: task.taskId }, { 'Mcp-Method': 'tasks/get', 'Mcp-Name': task.taskId });
+  }
+  result = task.result ?? task.error ?? task;
+}
+console.log(result);
+`;
+}
+
 export function asTypeScript(app, tool, args, task) {
+  if (app.client.makesTasks) return asFetch(app, tool, args);
   const { token, revision, modern } = app.client;
   const wire = token ? ', {\n  requestInit: { headers: { Authorization: `Bearer ${process.env.TOKEN}` } },\n}' : '';
   const spoken = modern ? `versionNegotiation: { mode: { pin: '${revision}' } }` : `supportedProtocolVersions: ['${revision}']`;

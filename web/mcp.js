@@ -5,7 +5,7 @@ import { pause } from './dom.js';
 export const REVISIONS = ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 export const NEWEST = REVISIONS[0];
 const META = 'io.modelcontextprotocol/';
-const TASKS = META + 'tasks';
+export const TASKS = META + 'tasks';
 export const CLIENT_INFO = { name: 'idem-page', title: 'The page of idem', version: '1' };
 const CAPABILITIES = {
   '2026-07-28': { elicitation: { form: {}, url: {} }, sampling: {}, roots: {}, extensions: { [TASKS]: {} } },
@@ -120,6 +120,7 @@ export class Client {
   get modern() { return this.revision === NEWEST; }
   // Tasks of 2025-11-25 are the client's to ask for; those of 2026-07-28 are the server's to make.
   get asksForTasks() { return this.revision === '2025-11-25' && Boolean(this.capabilities?.tasks?.requests?.tools?.call); }
+  get makesTasks() { return this.modern && Boolean(this.capabilities?.extensions?.[TASKS]); }
   // 2024-11-05 has no word for it: whoever has prompts or resources may be asked, until it says that it knows nothing of it.
   get completes() { return this.revision === '2024-11-05' ? !this.noCompletion : Boolean(this.capabilities?.completions); }
 

@@ -97,11 +97,22 @@ const jobs = [];
   await page.context().close();
 }
 
-// --- tasks of 2025-11-25
+// --- tasks: of 2026-07-28, where the server alone says what becomes one; of 2025-11-25
 {
   const server = await everything(served);
-  const page = await openPage(browser, server.base, '/#/tool/slow_compute?seconds=0.1&label=copied');
+  const page = await openPage(browser, server.base, '/#/tool/greet?name=' + encodeURIComponent("it's me"));
   await page.locator('form.tool').waitFor();
+  for (const label of ['curl', 'TypeScript'])
+    jobs.push({ label, text: await copied(page, label), judge: (shown, { text }) => check(`what may become a task and does not is answered, as ${label}`, shown.includes("it's me"), [text, shown]) });
+  await page.evaluate(() => { location.hash = '#/tool/slow_compute?seconds=0.1&label=copied'; });
+  await page.waitForFunction(() => document.querySelector('main h1')?.textContent === 'slow_compute');
+  for (const label of Object.keys(HOW))
+    jobs.push({ label, text: await copied(page, label), judge: (shown, { text }) => check(`2026-07-28: what becomes a task is waited for, as ${label}`, shown.includes('copied: computed'), [text, shown]) });
+  await visit(page, 'tool/failing_job', 'failing_job');
+  for (const label of ['curl', 'TypeScript'])
+    jobs.push({ label, text: await copied(page, label), judge: (shown, { text }) => check(`2026-07-28: a tool that runs as a task alone is called, as ${label}`, shown.includes('as it always does'), [text, shown]) });
+  await page.evaluate(() => { location.hash = '#/tool/slow_compute?seconds=0.1&label=copied'; });
+  await page.waitForFunction(() => document.querySelector('main h1')?.textContent === 'slow_compute');
   await speak(page, '2025-11-25');
   await page.getByLabel('as a task').check();
   for (const label of ['curl', 'TypeScript', 'C'])
