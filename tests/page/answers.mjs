@@ -149,10 +149,10 @@ console.log('ok: a token that is refused is said to be');
 await other.getByLabel('Bearer token').fill(token);
 await other.keyboard.press('Enter');
 await until('five hundred tools are listed', async () => (await other.locator('.side li').count()) === 500 || other.locator('.side li').count());
-check('the one that the link names is in sight among them', await other.evaluate(() => {
-  const link = document.querySelector('.side a[aria-current]').getBoundingClientRect();
-  return link.top > 52 && link.bottom < innerHeight;
-}), null);
+await until('the one that the link names is in sight among them', () => other.evaluate(() => {
+  const link = document.querySelector('.side a[aria-current]')?.getBoundingClientRect();
+  return link && link.top > 52 && link.bottom < innerHeight;
+}));
 await other.getByLabel('text').fill('hello');
 await other.keyboard.press('Enter');
 await other.waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('hello'));

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 
 export const [program, browserPath, root, pictures] = process.argv.slice(2);
+const PATIENCE_MS = 60000;
 export const KEY = 'the-operators-key-of-this-test';
 export const folder = mkdtempSync(join(tmpdir(), 'idem-page-'));
 const children = [];
@@ -130,6 +131,7 @@ export async function launch() {
 export async function openPage(browser, base, path = '/', options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options });
   if (options.clipboard !== false) await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: base });
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
   watch(page, base, options);
   if (path) await page.goto(base + path);
@@ -196,8 +198,9 @@ export async function openOperator(browser, base, place = '', options = {}) {
   if (place) await page.evaluate((hash) => { location.hash = hash; }, `#/${place}`);
   return page;
 }
-export const until = async (name, test, ms = 20000) => {
-  const end = Date.now() + ms;
+// How long something may take that takes a moment: a busy machine has ten others to serve first.
+export const until = async (name, test) => {
+  const end = Date.now() + PATIENCE_MS;
   for (;;) {
     const saw = await test();
     if (saw === true) return console.log(`ok: ${name}`);
