@@ -89,14 +89,19 @@ class App {
     if (!this.key) return;
     try {
       const response = await fetch('/page/about', { headers: { Authorization: `Bearer ${this.key}` }, cache: 'no-store' });
-      if (response.status === 401) {
-        this.key = '';
-        store('idem:key', '');
-      }
+      if (response.status === 401) this.loseKey();
       this.about = response.ok ? await response.json() : null;
     } catch {
       this.about = null;
     }
+  }
+
+  // A key lives as long as its server; what was seen with it stays.
+  loseKey() {
+    this.key = '';
+    this.keyLost = true;
+    store('idem:key', '');
+    note('The server does not take this key; open the address that it prints', 'bad');
   }
 
   async makeWires() {
@@ -456,6 +461,7 @@ class App {
       store('idem:key', field.value.trim().replace(/^.*#key=/, ''));
       location.reload();
     } }, h('h1', {}, title), h('p.lead', {}, 'This is for whoever runs the server.'),
+    this.keyLost ? h('p.fault', { role: 'alert' }, 'The server does not take the last key: each start has its own, unless one was set.') : null,
     h('p', {}, 'idem serve prints an address with the key in it on its terminal; elsewhere the key lies in a file that its log names. It is kept for this tab alone.'),
     h('div.field', {}, h('label', { htmlFor: 'key-field' }, 'Operator\u2019s key'), h('div.control', {}, field)), h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show it')),
     title === 'Traffic' ? h('p', {}, h('a', { href: '#/recording' }, 'Open a recording instead')) : null) };

@@ -86,7 +86,7 @@ export class Feed {
     this.header = { idem: 'recording', version: 1 };
     this.bytes = 0;
     this.lost = 0;
-    this.state = 'closed';
+    this.state = 'opening';
     this.waiting = new Map(); // requests without an answer yet, by whose they are
     this.watchers = new Set();
   }

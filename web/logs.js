@@ -37,7 +37,7 @@ export function logsView(feed) {
       if (LEVELS.indexOf(one.level) >= least && one.text.toLowerCase().includes(words)) numbers.push(looked);
     }
     list.update(left);
-    status.textContent = `${numbers.length} of ${feed.logs.length} lines, ${{ open: 'live', lost: 'reconnecting\u2026' }[feed.state] || 'not connected'}`;
+    status.textContent = `${numbers.length} of ${feed.logs.length} lines, ${{ opening: 'connecting\u2026', open: 'live', lost: 'reconnecting\u2026', closed: 'not connected: the server has another key now' }[feed.state]}`;
   };
   const again = () => {
     list.restart(true);

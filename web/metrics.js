@@ -90,7 +90,9 @@ function chart({ title, series, text, rate, ofRequests }) {
       top.textContent = scaleText(text(full));
       picture.setAttribute('aria-label', last ? `${title} in the last hour: now ${say(last)}, at most ${text(most)}` : `${title}: no samples yet`);
       const shown = list.filter(isThere);
-      if (shown.length === 1) shown.push(shown[0]); // a point is a line, too
+      const alone = shown.length === 1;
+      if (alone) shown.push(shown[0]); // a point is a line, too
+      for (const line of lines) line.classList.toggle('alone', alone);
       series.forEach(([key], i) => lines[i].setAttribute('points', shown.map((sample) => `${xOf(sample).toFixed(1)},${(88 - ((value(sample, key) || 0) / full) * 84).toFixed(1)}`).join(' ')));
     },
   };

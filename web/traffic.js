@@ -132,7 +132,7 @@ export function trafficView(live, { query, only, onFilter } = {}) {
   const methods = new Set();
 
   const say = () => {
-    const state = feed !== live ? `from ${plainName(source, 60)}` : { open: 'live', lost: 'reconnecting\u2026', closed: 'not connected' }[feed.state] || feed.state;
+    const state = feed !== live ? `from ${plainName(source, 60)}` : { opening: 'connecting\u2026', open: 'live', lost: 'reconnecting\u2026', closed: 'not connected: the server has another key now' }[feed.state] || feed.state;
     const text = `${fitting.count.toLocaleString('en')} of ${feed.messages.length.toLocaleString('en')} messages, ${state}${feed.lost ? `, ${feed.lost} left out since this reader was slow` : ''}`;
     const shownText = only && feed === live ? 'No recording yet' : text;
     if (status.textContent !== shownText) status.textContent = shownText;

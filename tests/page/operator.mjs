@@ -298,6 +298,20 @@ await until('before it would be asked for again, it is back', async () => {
   await page.clock.runFor(1);
   return (await status(page)).endsWith(', live') || status(page);
 });
-await browser.close();
+
+// --- and with another key
+await page.clock.resume();
 await last.stop();
+const renamed = await serve(served.path, { port: served.port, env: { IDEM_PAGE_KEY: 'the-key-of-another-start' } });
+await until('a key that the server does not take any more is said to be none, beside what was seen with it', async () => (/^[1-9]\d* of .*, not connected: the server has another key now$/.test(await status(page))) || status(page));
+await page.evaluate(() => { location.hash = '#/logs'; });
+await page.reload();
+await page.getByLabel('Operator\u2019s key').fill('no such key');
+await page.getByRole('button', { name: 'Show it' }).click();
+await page.getByText('The server does not take the last key').waitFor();
+await page.getByLabel('Operator\u2019s key').fill('the-key-of-another-start');
+await page.getByRole('button', { name: 'Show it' }).click();
+await until('with the one of this start all of it goes on', async () => (await page.textContent('.logs [role=status]')).endsWith(', live') || page.textContent('main'));
+await browser.close();
+await renamed.stop();
 finish(0);

@@ -171,10 +171,10 @@ export async function accessible(page, name) {
   if (!(await run('Boolean(globalThis.axe)'))) await run(`${axeSource}; undefined`);
   const look = async (options) => JSON.parse(await run(`axe.run(document, ${JSON.stringify({ resultTypes: ['violations'], ...options })}).then((r) => JSON.stringify(r.violations.map((v) => ({ id: v.id, nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary.slice(0, 200)) }))))`));
   const violations = await look({});
-  const other = (await page.evaluate(() => matchMedia('(prefers-color-scheme: dark)').matches)) ? 'light' : 'dark';
+  const [own, other] = (await page.evaluate(() => matchMedia('(prefers-color-scheme: dark)').matches)) ? ['dark', 'light'] : ['light', 'dark'];
   await page.emulateMedia({ colorScheme: other });
   violations.push(...await look({ runOnly: ['color-contrast'] }));
-  await page.emulateMedia({ colorScheme: null });
+  await page.emulateMedia({ colorScheme: own });
   await session.detach();
   check(`${name}: axe finds nothing, in the light and in the dark`, violations.length === 0, violations);
 }
