@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *libc_malloc(void *ctx, size_t size) {
+static IDEM__EARLY void *libc_malloc(void *ctx, size_t size) {
   (void)ctx;
   return malloc(size);
 }
 
-static void *libc_realloc(void *ctx, void *ptr, size_t old_size, size_t size) {
+static IDEM__EARLY void *libc_realloc(void *ctx, void *ptr, size_t old_size, size_t size) {
   (void)ctx;
   (void)old_size;
   return realloc(ptr, size);
 }
 
-static void libc_free(void *ctx, void *ptr) {
+static IDEM__EARLY void libc_free(void *ctx, void *ptr) {
   (void)ctx;
   free(ptr);
 }
@@ -36,7 +36,7 @@ void *idem__malloc(const idem_alloc *alloc, size_t size) {
   return alloc->malloc(alloc->ctx, size);
 }
 
-void *idem__calloc(const idem_alloc *alloc, size_t size) {
+IDEM__EARLY void *idem__calloc(const idem_alloc *alloc, size_t size) {
   void *ptr = idem__malloc(alloc, size);
   if (ptr) memset(ptr, 0, size);
   return ptr;
@@ -58,7 +58,7 @@ void idem__free(const idem_alloc *alloc, void *ptr) {
   alloc->free(alloc->ctx, ptr);
 }
 
-char *idem__strndup(const idem_alloc *alloc, const char *text, size_t len) {
+IDEM__EARLY char *idem__strndup(const idem_alloc *alloc, const char *text, size_t len) {
   if (len == SIZE_MAX) return NULL;
   char *copy = idem__malloc(alloc, len + 1);
   if (!copy) return NULL;

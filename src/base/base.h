@@ -17,8 +17,10 @@
 /* A message touches code of every folder, and what it costs is mostly fetching that code. So what
  * only faults and rare events need is kept out of the way of what every message runs through: COLD
  * is laid elsewhere and makes the branch to it the unlikely one; APART is merely not inlined; HOT
- * is on the way of every message and laid beside the others of its kind; INLINE is a part of one
- * of those that has a name of its own for the reader alone. LIKELY and UNLIKELY stand only where
+ * is on the way of every message and laid beside the others of its kind; EARLY is run by every
+ * server as it begins, reads or writes, and laid beside HOT, so that the kernel, which maps sixteen
+ * pages where one is touched, maps what is needed; INLINE is a part of one of those that has a name
+ * of its own for the reader alone. LIKELY and UNLIKELY stand only where
  * measuring shows them: on a message's way through src/rpc (docs/internals/bench.md). */
 #if defined(__GNUC__)
 #define IDEM__COLD __attribute__((cold, noinline))
@@ -34,6 +36,11 @@
 #define IDEM__INLINE inline
 #define IDEM__LIKELY(condition) (condition)
 #define IDEM__UNLIKELY(condition) (condition)
+#endif
+#if defined(__GNUC__) && defined(__ELF__)
+#define IDEM__EARLY __attribute__((section(".text.startup.idem")))
+#else
+#define IDEM__EARLY
 #endif
 
 /* Out of the way of the appends in text.h. (By a macro, or linters would call it redundant.) */

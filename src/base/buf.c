@@ -86,7 +86,7 @@ static idem_status put_long(idem_buf *buf, size_t len, const char *format, va_li
   return status;
 }
 
-idem_status idem_buf_vprintf(idem_buf *buf, const char *format, va_list args) {
+IDEM__EARLY idem_status idem_buf_vprintf(idem_buf *buf, const char *format, va_list args) {
   char text[PRINTF_STACK];
   va_list again;
   va_copy(again, args);
@@ -100,7 +100,7 @@ idem_status idem_buf_vprintf(idem_buf *buf, const char *format, va_list args) {
   return status;
 }
 
-idem_status idem_buf_printf(idem_buf *buf, const char *format, ...) {
+IDEM__EARLY idem_status idem_buf_printf(idem_buf *buf, const char *format, ...) {
   va_list args;
   va_start(args, format);
   idem_status status = idem_buf_vprintf(buf, format, args);

@@ -36,7 +36,7 @@ void idem__hash_set_secret(uint64_t low, uint64_t high) {
 }
 
 /* Threads that come at the same time wait for the first. */
-void idem__hash_make_secret(void) {
+IDEM__EARLY void idem__hash_make_secret(void) {
   uint64_t secret[4];
   find_secret(secret);
   idem__lock_take(&making);
@@ -45,7 +45,7 @@ void idem__hash_make_secret(void) {
   idem__lock_give(&making);
 }
 
-uint64_t idem__hash(const void *bytes, size_t len, uint64_t seed) {
+IDEM__EARLY uint64_t idem__hash(const void *bytes, size_t len, uint64_t seed) {
   idem__hasher hasher = idem__hash_begin(seed);
   idem__hash_text(&hasher, bytes, len);
   return idem__hash_end(hasher);

@@ -72,7 +72,7 @@ idem_status idem__heap_put(idem__heap *heap, idem__timer *timer, uint64_t at_ms)
   return IDEM_OK;
 }
 
-void idem__heap_remove(idem__heap *heap, idem__timer *timer) {
+IDEM__EARLY void idem__heap_remove(idem__heap *heap, idem__timer *timer) {
   size_t index = timer->index;
   if (index == 0) return;
   assert(index <= heap->count && heap->items[index] == timer);

@@ -7,7 +7,7 @@
 
 #define SPINS 64
 
-void idem__lock_init(idem__lock *lock) { atomic_flag_clear(&lock->busy); }
+IDEM__EARLY void idem__lock_init(idem__lock *lock) { atomic_flag_clear(&lock->busy); }
 
 void idem__lock_take(idem__lock *lock) {
   for (unsigned spins = 1; atomic_flag_test_and_set_explicit(&lock->busy, memory_order_acquire);

@@ -90,7 +90,7 @@ static void unlock(idem_log *log) { idem__lock_give(&log->busy); }
 enum { DAYS_TO_1970 = 719468, DAYS_IN_ERA = 146097, YEARS_IN_ERA = 400 };
 
 /* The Gregorian calendar repeats every 400 years; counted from March, the leap day comes last. */
-static idem_status put_timestamp(idem_buf *line, uint64_t wall_us) {
+static IDEM__EARLY idem_status put_timestamp(idem_buf *line, uint64_t wall_us) {
   uint64_t seconds = wall_us / 1000000, days = seconds / 86400 + DAYS_TO_1970;
   unsigned rest = (unsigned)(seconds % 86400), micros = (unsigned)(wall_us % 1000000);
   unsigned day_of_era = (unsigned)(days % DAYS_IN_ERA);
@@ -124,8 +124,8 @@ typedef struct field {
   bool cut;
 } field;
 
-static void prepare(const idem_log *log, field *out, const char *text, size_t len, size_t max,
-                    bool everything) {
+static IDEM__EARLY void prepare(const idem_log *log, field *out, const char *text, size_t len,
+                                size_t max, bool everything) {
   idem_buf buf;
   idem_buf_fixed(&buf, out->storage, sizeof out->storage);
   size_t secrets = atomic_load_explicit(&log->secret_count, memory_order_acquire);
@@ -322,7 +322,7 @@ idem_status idem_log_hide(const idem_log *log, idem_buf *out, const char *text, 
   return redact(log, out, text, len, true);
 }
 
-static void write_line(idem_log *log, const idem_log_record *record) {
+static IDEM__EARLY void write_line(idem_log *log, const idem_log_record *record) {
   char storage[LINE_MAX_BYTES];
   idem_buf line;
   idem_buf_fixed(&line, storage, sizeof storage);
@@ -335,7 +335,7 @@ static void write_line(idem_log *log, const idem_log_record *record) {
   unlock(log);
 }
 
-void idem_log_write(idem_log *log, const idem_log_record *record) {
+IDEM__EARLY void idem_log_write(idem_log *log, const idem_log_record *record) {
   if (!idem_log_enabled(log, record->level)) return;
   idem_log_record copy = *record;
   if (!copy.message) copy.message = "";

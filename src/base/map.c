@@ -26,7 +26,8 @@ static inline bool matches(const idem_map_entry *slot, const char *key, size_t k
 }
 
 /* The slot that holds the key, or the free slot that ends its run. There is always a free one. */
-static idem_map_entry *find(const idem_map *map, const char *key, size_t key_len, uint64_t hash) {
+static IDEM__EARLY idem_map_entry *find(const idem_map *map, const char *key, size_t key_len,
+                                        uint64_t hash) {
   size_t mask = map->cap - 1, i = (size_t)hash & mask;
   while (map->slots[i].value && !matches(&map->slots[i], key, key_len, hash)) i = (i + 1) & mask;
   return &map->slots[i];
@@ -56,7 +57,7 @@ static idem_status double_slots(idem_map *map) {
   return IDEM_OK;
 }
 
-idem_status idem_map_put(idem_map *map, const char *key, size_t key_len, void *value) {
+IDEM__EARLY idem_status idem_map_put(idem_map *map, const char *key, size_t key_len, void *value) {
   if (!value) return IDEM_E_INVAL;
   uint64_t hash = idem__hash(key, key_len, map->seed);
   if (map->count && find(map, key, key_len, hash)->value) return IDEM_E_EXISTS;

@@ -69,7 +69,7 @@ static idem_status hide(scan *s, size_t at, size_t from, size_t end, size_t *nex
   return replace(s, from, *next);
 }
 
-static idem_status try_secret(scan *s, size_t at, size_t *next) {
+static IDEM__EARLY idem_status try_secret(scan *s, size_t at, size_t *next) {
   size_t found = s->secret_count ? secret_at(s, at) : 0;
   return found ? hide(s, at, at, at + found, next) : IDEM_OK;
 }

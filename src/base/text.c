@@ -178,7 +178,7 @@ static IDEM__INLINE idem_status put_escaped(idem_buf *out, const char *text, siz
   return status;
 }
 
-idem_status idem_text_escape(idem_buf *out, const char *text, size_t len, size_t max) {
+IDEM__EARLY idem_status idem_text_escape(idem_buf *out, const char *text, size_t len, size_t max) {
   size_t before = out->len, cut = idem_utf8_cut(text, len, max);
   idem_status status = put_escaped(out, text, cut, false);
   if (status == IDEM_OK && cut < len) status = idem_buf_puts(out, "...");

@@ -62,7 +62,7 @@ static idem_status get_pool(idem_conn *conn) {
   return IDEM_OK;
 }
 
-idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **out) {
+IDEM__EARLY idem_status idem_conn_new(const idem_conn_opts *opts, idem_conn **out) {
   if (!idem__json_self_test()) return IDEM_E_STATE;
   idem_alloc alloc = idem__alloc_or_default(opts->alloc);
   idem_conn *conn = idem__calloc(&alloc, sizeof *conn);
@@ -303,7 +303,7 @@ static bool idle(const idem_conn *conn) {
 static bool stopped(const idem_conn *conn) { return conn->closed || conn->free_later; }
 
 /* True when at least one frame came to its end. */
-static bool take_frames(idem_conn *conn) {
+static IDEM__EARLY bool take_frames(idem_conn *conn) {
   bool progress = false;
   while (!stopped(conn)) {
     idem__frame_event event = idem__framer_next(&conn->framer);
@@ -404,7 +404,7 @@ static uint64_t earlier(uint64_t a, const idem__timer *timer) {
   return timer && timer->at_ms < a ? timer->at_ms : a;
 }
 
-uint64_t idem_conn_deadline(const idem_conn *conn) {
+IDEM__EARLY uint64_t idem_conn_deadline(const idem_conn *conn) {
   if (conn->failure != IDEM_OK) return NEVER;
   if (idem__dispatch_ready(conn)) return 0;
   uint64_t at = conn->closed ? NEVER : idle_at(conn);

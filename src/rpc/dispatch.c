@@ -123,7 +123,7 @@ IDEM__APART static void run_held(idem_request *request) {
   idem__request_end(request);
 }
 
-void idem__dispatch_held(idem_conn *conn) {
+IDEM__EARLY void idem__dispatch_held(idem_conn *conn) {
   while (idem__dispatch_ready(conn) && conn->failure == IDEM_OK && !conn->free_later) {
     run_held(IDEM_CONTAINER(conn->held.next, idem_request, link));
   }

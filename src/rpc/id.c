@@ -109,7 +109,7 @@ IDEM__APART static void read_number(idem__id *id) {
  * form ends at 18, and equal ids must take the same form. */
 #define INTEGER_MAX 999999999999999999
 
-void idem__id_read(yyjson_val *val, const char *raw, size_t raw_len, idem__id *id) {
+IDEM__EARLY void idem__id_read(yyjson_val *val, const char *raw, size_t raw_len, idem__id *id) {
   id->kind = IDEM__ID_INVALID;
   id->fraction = false;
   id->raw = raw;

@@ -16,7 +16,7 @@
 #define REQUESTS_QUARANTINED 32u
 #define REQUESTS_KEPT 256u
 
-idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) {
+IDEM__EARLY idem_status idem_pool_new(const idem_alloc *alloc, idem_pool **out) {
   idem_alloc resolved = idem__alloc_or_default(alloc);
   idem_pool *pool = idem__calloc(&resolved, sizeof *pool);
   if (!pool) return IDEM_E_NOMEM;

@@ -6,7 +6,7 @@
 
 #define DEFAULT_PARSE_BYTES_TOTAL ((size_t)512 << 20)
 
-idem_status idem_router_new(const idem_router_opts *opts, idem_router **out) {
+IDEM__EARLY idem_status idem_router_new(const idem_router_opts *opts, idem_router **out) {
   static const idem_router_opts none;
   if (!opts) opts = &none;
   idem_alloc alloc = idem__alloc_or_default(opts->alloc);
@@ -76,7 +76,7 @@ static idem__method *new_method(idem_router *router, const char *name, size_t le
 }
 
 /* The entry of a name, made where there is none. */
-static idem_status entry_of(idem_router *router, const char *name, idem__method **out) {
+static IDEM__EARLY idem_status entry_of(idem_router *router, const char *name, idem__method **out) {
   size_t len = strlen(name);
   *out = idem_map_get(&router->methods, name, len);
   if (*out) return IDEM_OK;
@@ -109,13 +109,13 @@ idem_status idem__router_own(idem_router *router, const char *name, idem_method_
   return IDEM_OK;
 }
 
-idem_status idem_router_method(idem_router *router, const char *name, idem_method_fn fn,
-                               void *user) {
+IDEM__EARLY idem_status idem_router_method(idem_router *router, const char *name, idem_method_fn fn,
+                                           void *user) {
   return fn && !is_reserved(name) ? idem__router_own(router, name, fn, user) : IDEM_E_INVAL;
 }
 
-idem_status idem_router_notification(idem_router *router, const char *name, idem_notification_fn fn,
-                                     void *user) {
+IDEM__EARLY idem_status idem_router_notification(idem_router *router, const char *name,
+                                                 idem_notification_fn fn, void *user) {
   idem__method *method;
   if (!fn || is_reserved(name)) return IDEM_E_INVAL;
   idem_status status = entry_of(router, name, &method);
@@ -142,7 +142,8 @@ static idem_status copy_params(idem_router *router, const char *const *params, c
   return IDEM_OK;
 }
 
-static idem_status read_schema(idem_router *router, const char *text, yyjson_doc **out) {
+static IDEM__EARLY idem_status read_schema(idem_router *router, const char *text,
+                                           yyjson_doc **out) {
   yyjson_alc alc = idem__json_alc(&router->alloc);
   yyjson_read_err error;
   if (!text) return IDEM_OK;
@@ -161,8 +162,8 @@ static idem_status copy_info(idem_router *router, const idem_method_info *info,
   return status;
 }
 
-idem_status idem_router_describe(idem_router *router, const char *name,
-                                 const idem_method_info *info) {
+IDEM__EARLY idem_status idem_router_describe(idem_router *router, const char *name,
+                                             const idem_method_info *info) {
   idem__method *method = idem_map_get(&router->methods, name, strlen(name));
   if (!method) return IDEM_E_NOTFOUND;
   clear_info(router, method);

@@ -6,14 +6,14 @@
 #include <time.h>
 #include <unistd.h>
 
-uint64_t idem__clock_ns(void *ctx) {
+IDEM__EARLY uint64_t idem__clock_ns(void *ctx) {
   (void)ctx;
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-uint64_t idem_random_seed(void) {
+IDEM__EARLY uint64_t idem_random_seed(void) {
   uint64_t seed = 0;
   if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) == (ssize_t)sizeof seed) return seed;
   /* Early in a machine's life there may be no entropy yet: better a weak seed than none. */

@@ -184,7 +184,7 @@ static void look_for_opening(idem__driver *driver) {
   if (driver->machine->opened) driver->machine->opened(driver);
 }
 
-static void settle_live(idem__driver *driver) {
+static IDEM__EARLY void settle_live(idem__driver *driver) {
   settle(driver);
   if (driver->open_by_ms) look_for_opening(driver);
 }
@@ -195,7 +195,7 @@ void idem__driver_settle(idem__driver *driver) {
   settle_live(driver);
 }
 
-void idem__driver_mark(idem__driver *driver) {
+IDEM__EARLY void idem__driver_mark(idem__driver *driver) {
   if (driver->busy || !idem__driver_live(driver)) return;
   idem__runtime_mark(driver->runtime, driver);
 }
@@ -254,7 +254,7 @@ static inline bool take(idem__driver *driver, ssize_t n) {
   return n == (ssize_t)IDEM__READ_BYTES && feed_more(driver);
 }
 
-void idem__driver_take(idem__driver *driver, ssize_t n) {
+IDEM__EARLY void idem__driver_take(idem__driver *driver, ssize_t n) {
   wake(driver);
   take(driver, n);
   if (idem__driver_live(driver)) settle_live(driver);

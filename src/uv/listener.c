@@ -22,7 +22,7 @@ bool idem__url_is_web(const char *text) {
   return idem__url_parse(text, &url) == IDEM_OK && is_web(url.scheme);
 }
 
-bool idem__url_counts(const char *text, const idem_serve_opts *opts) {
+IDEM__EARLY bool idem__url_counts(const char *text, const idem_serve_opts *opts) {
   idem__url url;
   if (idem__url_parse(text, &url) != IDEM_OK || !is_web(url.scheme)) return false;
   return url.scheme == IDEM__SCHEME_ADMIN || !opts->http || !opts->http->no_admin;
@@ -235,8 +235,8 @@ static idem_status open_listener(idem_listener *listener, const idem__url *url) 
   return idem__listener_bind(listener, url);
 }
 
-void idem__listener_tell(const idem_listener *listener, idem_log_level level, const char *what,
-                         const char *detail) {
+IDEM__EARLY void idem__listener_tell(const idem_listener *listener, idem_log_level level,
+                                     const char *what, const char *detail) {
   char line[512];
   idem_buf text;
   idem_buf_fixed(&text, line, sizeof line - 1);

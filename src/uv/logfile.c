@@ -25,7 +25,7 @@ static struct {
   char path[PATH_MAX]; /* empty: stderr */
 } sink = {.fd = STDERR_FILENO};
 
-static uint64_t wall_us(void *ctx) {
+static IDEM__EARLY uint64_t wall_us(void *ctx) {
   (void)ctx;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -50,7 +50,7 @@ static bool has_room(void) {
   return !sink.clogged;
 }
 
-static void write_all(const char *text, size_t len) {
+static IDEM__EARLY void write_all(const char *text, size_t len) {
   while (len > 0) {
     ssize_t n = write(sink.fd, text, len);
     if (n < 0 && errno == EINTR) continue;
@@ -70,7 +70,7 @@ static void tell_dropped(void) {
 }
 
 /* A line is at most 4 KiB, which a pipe with room takes whole. */
-static void write_line(void *ctx, const char *line, size_t len) {
+static IDEM__EARLY void write_line(void *ctx, const char *line, size_t len) {
   (void)ctx;
   if (!has_room()) {
     atomic_fetch_add(&sink.dropped, 1);
@@ -121,7 +121,7 @@ static bool wants_color(const idem_log_setup *setup) {
   return !setup->no_color && !(no_color && *no_color) && isatty(sink.fd);
 }
 
-idem_status idem_log_open(const idem_log_setup *setup, idem_log **out) {
+IDEM__EARLY idem_status idem_log_open(const idem_log_setup *setup, idem_log **out) {
   int error = choose_sink();
   bool brief = setup->format == IDEM_LOG_TEXT && idem_log_is_watched();
   idem_log_opts opts = {.level = setup->level,

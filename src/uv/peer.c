@@ -8,8 +8,8 @@
 
 #define LAST_MS 5000 /* for a server to read anything of what a closed client has left for it */
 
-static void note(const idem__peer *peer, idem_log_level level, const char *message,
-                 const char *detail) {
+static IDEM__EARLY void note(const idem__peer *peer, idem_log_level level, const char *message,
+                             const char *detail) {
   idem_log_record record = {.level = level,
                             .message = message,
                             .peer = peer->conn ? idem_conn_peer(peer->conn) : NULL,
@@ -168,7 +168,7 @@ static bool sent_encoded(idem__peer *peer, size_t len) {
   return true;
 }
 
-static bool peer_sent(idem__driver *driver, size_t len) {
+static IDEM__EARLY bool peer_sent(idem__driver *driver, size_t len) {
   idem__peer *peer = idem__peer_of(driver);
   peer->used = true;
   peer->last_by_ms = 0;
@@ -196,7 +196,7 @@ static void judge(idem__peer *peer, idem_status status) {
   if (status != IDEM_E_CLOSED) peer->driver.failed = true; /* the conn has logged why */
 }
 
-static void peer_feed(idem__driver *driver, const char *data, size_t len) {
+static IDEM__EARLY void peer_feed(idem__driver *driver, const char *data, size_t len) {
   idem__peer *peer = idem__peer_of(driver);
   peer->used = true;
   judge(peer,
@@ -242,7 +242,7 @@ static void look_encoded(idem__peer *peer, idem__wants *wants) {
   if (peer->codec->look) peer->codec->look(peer, wants);
 }
 
-static void peer_look(idem__driver *driver) {
+static IDEM__EARLY void peer_look(idem__driver *driver) {
   idem__wants *wants = &driver->wants;
   idem__peer *peer = idem__peer_of(driver);
   watch_the_end(peer);
@@ -302,7 +302,8 @@ void idem__peer_init(idem__peer *peer, idem__runtime *runtime) {
   idem__driver_init(&peer->driver, runtime);
 }
 
-idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy, const char *name) {
+IDEM__EARLY idem_status idem__peer_open(idem__peer *peer, const idem_policy *policy,
+                                        const char *name) {
   const idem_serve_opts *opts = peer->opts;
   idem__runtime *runtime = peer->driver.runtime;
   idem_conn_opts conn_opts = {.router = opts->router,

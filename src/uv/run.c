@@ -242,7 +242,7 @@ static bool serves_sockets(const char *const *urls, size_t count) {
   return false;
 }
 
-static void tell_start(const server *self) {
+static IDEM__EARLY void tell_start(const server *self) {
   char detail[SINK_DETAIL];
   snprintf(detail, sizeof detail, "version %s, pid %ld, level %s, sink %s", idem_version(),
            (long)getpid(), idem_log_level_text(idem_log_get_level(self->log)),
@@ -250,7 +250,7 @@ static void tell_start(const server *self) {
   tell_plainly(self, "idem started", detail);
 }
 
-static int serve_urls(server *self, const char *const *urls, size_t count) {
+static IDEM__EARLY int serve_urls(server *self, const char *const *urls, size_t count) {
   tell_start(self);
   idem__signals_start(&self->wake, self->opts.on_hangup || serves_sockets(urls, count));
   if (self->opts.on_loop) self->opts.on_loop(&self->loop, self->opts.user);

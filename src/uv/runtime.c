@@ -67,7 +67,8 @@ static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__r
   return IDEM_OK;
 }
 
-idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc, idem__runtime **out) {
+IDEM__EARLY idem_status idem__runtime_get(uv_loop_t *loop, const idem_alloc *alloc,
+                                          idem__runtime **out) {
   idem__runtime *runtime = idem__runtime_find(loop);
   if (!runtime) {
     idem_status status = new_runtime(loop, alloc, &runtime);

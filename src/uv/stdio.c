@@ -38,7 +38,7 @@ static stdio_peer *stdio_of(const idem__driver *driver) { return driver->io; }
 
 /* ------------------------------------------------------------- reading and writing */
 
-static ssize_t stdio_read(idem__driver *driver, char *into, size_t size) {
+static IDEM__EARLY ssize_t stdio_read(idem__driver *driver, char *into, size_t size) {
   const stdio_peer *self = stdio_of(driver);
   if (self->in.fd < 0) return 0;
   ssize_t n = read(self->in.fd, into, size);
@@ -48,7 +48,8 @@ static ssize_t stdio_read(idem__driver *driver, char *into, size_t size) {
   return error == EIO ? 0 : -error; /* EIO: the terminal is gone */
 }
 
-static ssize_t stdio_write(idem__driver *driver, const struct iovec *pieces, int count) {
+static IDEM__EARLY ssize_t stdio_write(idem__driver *driver, const struct iovec *pieces,
+                                       int count) {
   const stdio_peer *self = stdio_of(driver);
   if (self->kind == IDEM__OUTPUT_NONE) return -EPIPE;
   if (self->kind == IDEM__OUTPUT_SOCKET) {
@@ -148,7 +149,7 @@ static idem_status apply(stdio_peer *self) {
   return status == IDEM_OK ? apply_end(self, &self->out) : status;
 }
 
-static idem_status stdio_interest(idem__driver *driver, bool read, bool write) {
+static IDEM__EARLY idem_status stdio_interest(idem__driver *driver, bool read, bool write) {
   stdio_peer *self = stdio_of(driver);
   self->in.wanted = read;
   self->out.wanted = write;
@@ -238,7 +239,7 @@ static idem_status open_peer(stdio_peer *self, idem_listener *listener) {
   return status;
 }
 
-idem_status idem__stdio_open(idem_listener *listener) {
+IDEM__EARLY idem_status idem__stdio_open(idem_listener *listener) {
   const idem_alloc *alloc = &listener->runtime->alloc;
   stdio_peer *self = idem__calloc(alloc, sizeof *self);
   if (!self) return IDEM_E_NOMEM;
@@ -327,7 +328,7 @@ static bool turn_directly(stdio_peer *self, const uv_async_t *ignored) {
   return true;
 }
 
-void idem__stdio_join_loop(idem_listener *listener) {
+IDEM__EARLY void idem__stdio_join_loop(idem_listener *listener) {
   if (listener->scheme != IDEM__SCHEME_STDIO || idem_list_empty(&listener->peers)) return;
   stdio_peer *self = stdio_of(IDEM_CONTAINER(listener->peers.next, idem__driver, node));
   self->direct = false;

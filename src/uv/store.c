@@ -173,7 +173,7 @@ static idem_status open_and_use(idem_server *server, const char *url, opened *se
   return status == IDEM_OK ? use(server, self) : status;
 }
 
-idem_status idem__store_join(const idem_serve_opts *opts) {
+IDEM__EARLY idem_status idem__store_join(const idem_serve_opts *opts) {
   opened self = {.log = opts->log};
   if (!opts->store) return IDEM_OK;
   const char *name = opts->server ? idem__server_store_name(opts->server) : NULL;

@@ -75,7 +75,7 @@ static bool is_web(idem__scheme scheme) {
   return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
 }
 
-idem_status idem__url_parse(const char *text, idem__url *url) {
+IDEM__EARLY idem_status idem__url_parse(const char *text, idem__url *url) {
   *url = (idem__url){0};
   for (size_t i = 0; text && i < sizeof schemes / sizeof *schemes; i++) {
     size_t len = strlen(schemes[i].prefix);
