@@ -1,7 +1,7 @@
 // fields.js - the fields that hold no others: texts, numbers, choices, JSON. A field is {element, get, set, path}: get gives the value or
 // undefined (nothing said), set shows one. Faults are shown beside the field whose path they name.
 import { h, plainName, plainText } from './dom.js';
-import { typesOf, formatHint, same } from './schema.js';
+import { typesOf, formatHint, isSecret, same } from './schema.js';
 
 let lastFieldId = 0;
 export const CHOICES_SHOWN = 500;
@@ -40,8 +40,17 @@ function labelled(scope, label, schema, control, options) {
 function kindText(schema) {
   const types = typesOf(schema).join(' or ');
   if (schema.enum || schema.const !== undefined) return '';
-  return ' ' + (schema.format ? `${types || 'string'}, ${plainName(schema.format, 30)}` : types);
+  const parts = [schema.format ? types || 'string' : types, schema.format && plainName(schema.format, 30), rangeText(schema), schema.deprecated === true && 'deprecated'];
+  return ' ' + parts.filter(Boolean).join(', ');
 }
+
+// What a number may be, before one is typed.
+function rangeText({ minimum: least, maximum: most }) {
+  if (Number.isFinite(least) && Number.isFinite(most)) return `${least} to ${most}`;
+  return Number.isFinite(least) ? `at least ${least}` : Number.isFinite(most) ? `at most ${most}` : '';
+}
+
+const exampleOf = (schema) => (Array.isArray(schema.examples) && ['string', 'number'].includes(typeof schema.examples[0]) ? `such as ${plainName(String(schema.examples[0]), 60)}` : '');
 
 const showFault = (place, control) => (text) => {
   place.textContent = text || '';
@@ -53,8 +62,8 @@ const showFault = (place, control) => (text) => {
 export function textField(scope, label, schema, options) {
   const hint = formatHint(schema.format);
   const make = (tag) => h(tag, {
-    type: tag === 'input' ? (schema.format === 'date' ? 'date' : 'text') : undefined, rows: tag === 'textarea' ? 4 : undefined,
-    spellcheck: false, autocomplete: 'off', placeholder: hint && schema.format !== 'date' ? hint : '',
+    type: tag === 'input' ? (schema.format === 'date' ? 'date' : isSecret(schema) ? 'password' : 'text') : undefined, rows: tag === 'textarea' ? 4 : undefined,
+    spellcheck: false, autocomplete: 'off', placeholder: hint && schema.format !== 'date' ? hint : exampleOf(schema),
     inputMode: { email: 'email', uri: 'url', url: 'url' }[schema.format] || 'text',
   });
   const long = schema.maxLength > 300 || /markdown|html|text/.test(schema.contentMediaType || '');
@@ -98,7 +107,7 @@ export function textField(scope, label, schema, options) {
 
 export function numberField(scope, label, schema, options) {
   const whole = typesOf(schema).includes('integer') && !typesOf(schema).includes('number');
-  const control = h('input', { type: 'text', inputMode: whole ? 'numeric' : 'decimal', autocomplete: 'off', spellcheck: false, oninput: () => scope.onChange() });
+  const control = h('input', { type: 'text', inputMode: whole ? 'numeric' : 'decimal', placeholder: exampleOf(schema), autocomplete: 'off', spellcheck: false, oninput: () => scope.onChange() });
   const parts = labelled(scope, label, schema, control, options);
   control.addEventListener('keydown', (event) => {
     const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];

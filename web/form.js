@@ -11,12 +11,12 @@ function objectField(scope, label, schema, options) {
   const required = Array.isArray(schema.required) ? schema.required : [];
   const fault = h('p.fault', { hidden: true });
   const body = h('div.members', {});
-  for (const key of Object.keys(properties)) {
+  for (const key of Object.keys(properties).filter((one) => properties[one] !== false)) {
     const field = makeField(scope, key, properties[key], { needed: required.includes(key), depth: options.depth + 1, path: `${options.path}/${pointerPart(key)}` });
     fields.set(key, field);
     body.append(field.element);
   }
-  const others = schema.additionalProperties === false ? null : extraMembers(scope, schema, properties, options);
+  const others = schema.additionalProperties === false && !isObject(schema.patternProperties) ? null : extraMembers(scope, schema, properties, options);
   const element = options.top ? h('div.form', {}, body, others?.element, fault)
     : h('fieldset.group', {}, legend(label, schema, options), about(schema), body, others?.element, fault);
   return {
@@ -40,7 +40,8 @@ function objectField(scope, label, schema, options) {
 
 // Members that have no name in the schema: offered where it has none at all or says what they are.
 function extraMembers(scope, schema, properties, options) {
-  const offered = isObject(schema.additionalProperties) || (schema.additionalProperties === true) || !Object.keys(properties).length;
+  const rest = isObject(schema.additionalProperties) ? schema.additionalProperties : Object.values(schema.patternProperties || {}).find(isObject);
+  const offered = Boolean(rest) || schema.additionalProperties === true || !Object.keys(properties).length;
   const rows = [];
   const list = h('div.rows', {});
   const remove = (row) => {
@@ -51,7 +52,7 @@ function extraMembers(scope, schema, properties, options) {
   const add = (key, value) => {
     const row = {};
     row.name = h('input', { type: 'text', value: key, 'aria-label': 'name of the member', placeholder: 'name', spellcheck: false, oninput: () => scope.onChange() });
-    row.field = makeField(scope, 'value', isObject(schema.additionalProperties) ? schema.additionalProperties : {}, { needed: true, depth: options.depth + 1, path: '?' });
+    row.field = makeField(scope, 'value', rest || {}, { needed: true, depth: options.depth + 1, path: '?' });
     row.field.set(value);
     row.element = h('div.row.member', {}, row.name, row.field.element, h('button.icon', { type: 'button', 'aria-label': 'remove this member', onclick: () => remove(row) }, '\u00d7'));
     rows.push(row);

@@ -107,6 +107,21 @@ export function nullableOf(schema, root) {
   return mergeInto(rest, resolved[1 - index]);
 }
 
+// --------------------------------------------------------------------------- secrets
+
+export const isSecret = (schema) => schema.format === 'password' || schema.writeOnly === true;
+
+// A value as it may be kept and linked to: without what its schema calls secret.
+export function withoutSecrets(given, value, root = given, depth = 0) {
+  if (depth > DEPTH_MOST || value === null || typeof value !== 'object') return value;
+  const schema = resolve(given, root);
+  const parts = [schema, ...(choicesOf(schema) || []).slice(0, 50).map((choice) => resolve(choice, root))];
+  const inner = (key) => parts.map((part) => (Array.isArray(value) ? part.prefixItems?.[key] ?? part.items : isObject(part.properties) && Object.hasOwn(part.properties, key) ? part.properties[key] : part.additionalProperties)).filter(isObject);
+  const kept = (key, member) => inner(key).reduce((left, one) => withoutSecrets(one, left, root, depth + 1), member);
+  if (Array.isArray(value)) return value.map((entry, i) => (inner(i).some((one) => isSecret(resolve(one, root))) ? '' : kept(i, entry)));
+  return Object.fromEntries(Object.entries(value).filter(([key]) => !inner(key).some((one) => isSecret(resolve(one, root)))).map(([key, member]) => [key, kept(key, member)]));
+}
+
 // ----------------------------------------------------------------------- a first value
 
 // What a form begins with; undefined: nothing is said yet.
@@ -192,6 +207,20 @@ function judgeArray(schema, value, root, path, faults, depth) {
 
 export const pointerPart = (key) => String(key).replace(/~/g, '~0').replace(/\//g, '~1');
 
+// What patternProperties says of a member; `unknown`: of a pattern that is not tried.
+function patternsFor(schema, key) {
+  const found = { schemas: [], unknown: false };
+  for (const [pattern, one] of Object.entries(isObject(schema.patternProperties) ? schema.patternProperties : {}).slice(0, 50)) {
+    try {
+      if (!isTame(pattern)) found.unknown = true;
+      else if (new RegExp(pattern, 'u').test(key.slice(0, 2000))) found.schemas.push(one);
+    } catch {
+      found.unknown = true;
+    }
+  }
+  return found;
+}
+
 function judgeObject(schema, value, root, path, faults, depth) {
   const properties = isObject(schema.properties) ? schema.properties : {};
   for (const key of Array.isArray(schema.required) ? schema.required : [])
@@ -201,8 +230,12 @@ function judgeObject(schema, value, root, path, faults, depth) {
   if (count > schema.maxProperties) faults.push({ path, text: `at most ${schema.maxProperties} members` });
   for (const [key, item] of Object.entries(value)) {
     const at = `${path}/${pointerPart(key)}`;
-    if (Object.hasOwn(properties, key)) judge(properties[key], item, root, at, faults, depth + 1);
-    else if (schema.additionalProperties === false && !schema.patternProperties) faults.push({ path: at, text: 'is not known here' });
+    const named = Object.hasOwn(properties, key);
+    const patterns = patternsFor(schema, key);
+    if (named) judge(properties[key], item, root, at, faults, depth + 1);
+    for (const one of patterns.schemas) judge(one, item, root, at, faults, depth + 1);
+    if (named || patterns.schemas.length || patterns.unknown) continue;
+    if (schema.additionalProperties === false) faults.push({ path: at, text: 'is not known here' });
     else if (isObject(schema.additionalProperties)) judge(schema.additionalProperties, item, root, at, faults, depth + 1);
   }
 }

@@ -2,7 +2,7 @@
 import { h, replace, plainName, plainText, timeText, copyButton, askDialog, note } from './dom.js';
 import { isUnreadable } from './fields.js';
 import { makeForm } from './form.js';
-import { initialValue, isObject, resolve } from './schema.js';
+import { initialValue, isObject, resolve, withoutSecrets } from './schema.js';
 import { toolResult, rawJson } from './result.js';
 import { asC, asCurl, asIdemCall, asTypeScript } from './copy.js';
 
@@ -133,7 +133,7 @@ function isJson(text) {
 
 export function linkOf(tool, args) {
   const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(args)) query.set(key, typeof value === 'string' && (isPlainText(tool, key) || !isJson(value)) ? value : JSON.stringify(value));
+  for (const [key, value] of Object.entries(withoutSecrets(tool.inputSchema, args))) query.set(key, typeof value === 'string' && (isPlainText(tool, key) || !isJson(value)) ? value : JSON.stringify(value));
   const text = query.toString();
   return `#/tool/${encodeURIComponent(tool.name)}${text && text.length < 1500 ? '?' + text : ''}`;
 }
@@ -214,7 +214,7 @@ export function toolView(app, tool, query) {
     spoken.textContent = 'Calling\u2026';
     const started = performance.now();
     const took = () => performance.now() - started;
-    const entry = { args, when: Date.now() };
+    const entry = { args: withoutSecrets(schema, args), when: Date.now() };
     try {
       let token;
       const params = { name: tool.name, arguments: args };

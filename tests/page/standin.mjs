@@ -49,6 +49,16 @@ export function standin({ tools = {}, resources = [], templates = [], prompts = 
 }
 
 export const schemas = {
+  // Rarer ones: secrets, members by a pattern, ranges, examples.
+  rare: {
+    type: 'object', additionalProperties: false,
+    properties: {
+      percent: { type: 'integer', minimum: 0, maximum: 100 }, old: { type: 'string', deprecated: true }, city: { type: 'string', examples: ['Ulm'] }, never: false,
+      secret: { type: 'string', format: 'password' },
+      login: { type: 'object', properties: { user: { type: 'string' }, pin: { type: 'string', writeOnly: true } } },
+      headers: { type: 'object', patternProperties: { '^x-': { type: 'string' } }, additionalProperties: false },
+    },
+  },
   // What real tools have beyond that: either of two members, null or an object, tuples, lists of lists, lists of one of several.
   more: {
     type: 'object', required: ['plan'], oneOf: [{ required: ['id'] }, { required: ['mail'] }], additionalProperties: { type: 'string' },
