@@ -289,7 +289,7 @@ let failed = 0;
 page.on('requestfailed', (request) => { failed += request.url().endsWith('/page/feed'); });
 await again.stop();
 await until('the feed is asked for three times, in vain', async () => {
-  await page.clock.runFor(100);
+  await page.clock.runFor(300);
   return failed >= 4 || failed; // one of them had begun
 });
 const last = await serve(served.path, { port: served.port });
