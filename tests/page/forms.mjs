@@ -74,9 +74,16 @@ await picture(page, 'form');
 await page.setViewportSize({ width: 375, height: 740 });
 const narrow = await page.evaluate(() => ({ over: document.documentElement.scrollWidth - innerWidth, least: Math.min(...[...document.querySelectorAll('main input:not([type=checkbox]), main select, main textarea')].filter((one) => one.offsetWidth).map((one) => one.offsetWidth)) }));
 check('on a phone every field is wide enough to type in', narrow.over <= 0 && narrow.least > 120, narrow);
+const overlapping = () => page.evaluate(() => {
+  const all = [...document.querySelectorAll('main :is(button, input, select, textarea)')].map((one) => [one, one.getBoundingClientRect()]).filter(([, box]) => box.width && box.height);
+  const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+  return all.flatMap(([one, a], i) => all.slice(i + 1).filter(([, b]) => meet(a, b)).map(([other]) => `${one.outerHTML.slice(0, 100)} ${other.outerHTML.slice(0, 100)}`));
+});
+check('and no two are in the same place', (await overlapping()).length === 0, await overlapping());
 await page.evaluate(() => [...document.querySelectorAll('main legend')].find((one) => one.textContent.startsWith('labels')).scrollIntoView());
 await picture(page, 'phone-form');
 await page.setViewportSize({ width: 1280, height: 800 });
+check('nor on a wide window', (await overlapping()).length === 0, await overlapping());
 await page.getByRole('button', { name: 'Call', exact: true }).click();
 await page.waitForSelector('.outcome.good');
 const sent = seen.find(([method]) => method === 'tools/call')[1].arguments;
