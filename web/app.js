@@ -111,6 +111,7 @@ class App {
       name,
       openFeed: async (signal, onLines) => (this.key ? readFeed(this.key, signal, onLines) : false),
       onFeed: (lines) => this.feed.take(lines),
+      past: () => this.feed.past(),
       onNews: (message) => this.news(message),
       onState: (what, state) => this.wireState(what, state),
     });

@@ -6,6 +6,7 @@ export const MESSAGES_KEPT = 20000;
 const MESSAGE_BYTES_KEPT = 48 * 1024 * 1024;
 const LOGS_KEPT = 5000;
 const METRICS_KEPT = 361;
+const PAST_MOST = 2000;
 const WAITING_MOST = 20000; // two of each request
 const LINE_BYTES_MOST = 16 * 1024 * 1024;
 
@@ -120,12 +121,19 @@ export class Feed {
       return null;
     }
     if (!isObject(record)) return null;
-    if (record.idem === 'recording') this.header = record;
+    if (record.idem === 'recording') this.begin(record);
     else if (record.lost !== undefined) return this.takeLost(record);
     else if (isObject(record.log)) return this.takeLog(record);
     else if (isObject(record.metrics)) return this.takeMetrics(record);
     else if (record.message !== undefined) return this.takeMessage(record, line);
     return null;
+  }
+
+  // A feed begins with what was before, some of which may be known: it is taken once.
+  begin(header) {
+    this.header = header;
+    this.known = new Set();
+    for (let i = this.logs.first; i < this.logs.next; i++) this.known.add(`${this.logs.get(i).t} ${this.logs.get(i).text}`);
   }
 
   takeLost(record) {
@@ -135,7 +143,9 @@ export class Feed {
 
   takeLog(record) {
     const log = record.log;
-    this.logs.push({ t: Number(record.t) || 0, level: String(log.severity ?? 'info'), text: [log.message, log.method, log.id, log.peer, log.detail].filter((part) => part !== undefined && part !== null).map(String).join(' \u00b7 ') });
+    const one = { t: Number(record.t) || 0, level: String(log.severity ?? 'info'), text: [log.message, log.method, log.id, log.peer, log.detail].filter((part) => part !== undefined && part !== null).map(String).join(' \u00b7 ') };
+    if (this.known?.has(`${one.t} ${one.text}`)) return null;
+    this.logs.push(one);
     return 'logs';
   }
 
@@ -196,6 +206,16 @@ export class Feed {
     const request = number === undefined ? undefined : this.messages.get(number);
     this.waiting.delete(key);
     return request && request.pair < 0 ? number : undefined;
+  }
+
+  // The lines that somebody lacks who comes later: an hour of numbers, and of the rest the latest.
+  past() {
+    const lines = [JSON.stringify(this.header)];
+    const each = (ring, most, fn) => { for (let i = Math.max(ring.first, ring.next - most); i < ring.next; i++) lines.push(fn(ring.get(i))); };
+    each(this.metrics, METRICS_KEPT, ({ t, ...metrics }) => JSON.stringify({ t, metrics }));
+    each(this.logs, PAST_MOST, ({ t, level, text }) => JSON.stringify({ t, log: { severity: level, message: text } }));
+    each(this.messages, PAST_MOST, (one) => one.line);
+    return lines;
   }
 
   recording() {

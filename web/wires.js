@@ -3,12 +3,13 @@
 // Streams that break are taken up again, patiently.
 import { pause } from './dom.js';
 
+const CATCH_UP_MS = 2000;
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 
 export class Wires {
-  // client: of the news; openFeed(signal, onLine): reads the feed, or null where there is no key.
-  constructor({ name, openFeed, onFeed, onNews, onState }) {
-    Object.assign(this, { openFeed, onFeed, onNews, onState });
+  // openFeed(signal, onLines): reads the feed, or gives false where there is no key; past(): its lines so far.
+  constructor({ name, openFeed, onFeed, past, onNews, onState }) {
+    Object.assign(this, { openFeed, onFeed, past, onNews, onState });
     this.tab = crypto.randomUUID?.() || String(Math.random());
     this.watched = new Set();
     this.wanted = new Map(); // what other tabs watch, by tab
@@ -26,6 +27,7 @@ export class Wires {
     addEventListener('pageshow', () => this.tellWanted());
     this.tell({ hello: this.tab });
     this.tellWanted();
+    setTimeout(() => { this.caughtUp = true; }, CATCH_UP_MS); // nobody says it
   }
 
   stop() {
@@ -41,7 +43,8 @@ export class Wires {
   tellWanted() { this.tell({ tab: this.tab, wants: [...this.watched] }); }
 
   hear(message) {
-    if (message.lines) this.onFeed(message.lines);
+    if (message.past) this.catchUp(message);
+    else if (message.lines) this.caughtUp && this.onFeed(message.lines);
     else if (message.news) this.onNews(message.news);
     else if (message.state) this.onState(message.state[0], message.state[1]);
     else if (message.wants) this.setWanted(message.tab, message.wants);
@@ -50,8 +53,15 @@ export class Wires {
     else if (message.hello) {
       this.tellWanted();
       if (this.leading) for (const [what, state] of Object.entries(this.states || {})) this.tell({ state: [what, state] });
-      if (this.leading) this.onHello?.();
+      if (this.leading) this.tell({ to: message.hello, past: this.past() });
     }
+  }
+
+  // Whoever comes later is told by the tab that leads what was before; what is said before that stands in it.
+  catchUp({ to, past }) {
+    if (to !== this.tab || this.caughtUp) return;
+    this.caughtUp = true;
+    this.onFeed(past);
   }
 
   setWanted(tab, uris) {
@@ -76,7 +86,7 @@ export class Wires {
 
   // --- leading
   async lead() {
-    this.leading = true;
+    this.leading = this.caughtUp = true;
     await Promise.all([this.keepFeed(), this.keepNews()]);
   }
 

@@ -242,8 +242,29 @@ await tabs[2].getByLabel('text').fill('still there');
 await tabs[2].keyboard.press('Enter');
 await tabs[2].waitForFunction(() => document.querySelector('.outcome-place').textContent.includes('still there'));
 console.log('ok: and another is answered when one has ended');
-await tabs[1].evaluate(() => { location.hash = '#/traffic'; });
-await until('every tab has the traffic', async () => (await tabs[1].locator('.message-row').count()) > 0);
+await tabs[1].evaluate(() => { location.hash = '#/traffic?filter=id:41'; });
+await until('every tab has the traffic, also what was before it came', async () => (await rows(tabs[1]).count()) === 2 || tabs[1].textContent('main'));
+for (const tab of tabs.slice(0, 2)) await tab.evaluate(() => { location.hash = '#/metrics'; });
+const samples = (tab) => tab.locator('.series').first().evaluate((line) => line.getAttribute('points').split(' ').length);
+await until('and the numbers of the hour', async () => {
+  const [first, second] = [await samples(tabs[0]), await samples(tabs[1])];
+  return (first > 1 && first === second) || [first, second];
+});
+await tabs[1].evaluate(() => { location.hash = '#/logs'; });
+await tabs[1].getByLabel('Least level').selectOption('warn');
+const warnings = () => tabs[1].textContent('.logs [role=status]').then((text) => text.split(' ')[0]);
+await until('and the log', async () => Number(await warnings()) > 2 || warnings());
+const told = await warnings();
+const feeds = page.context().waitForEvent('response', (response) => response.url().endsWith('/page/feed'));
+await page.goto('about:blank'); // it led
+await feeds;
+await call(served.base, 60, 'noisy', {});
+await tabs[1].getByLabel('Least level').selectOption('debug');
+await until('when the tab that led is gone, another does', async () => (await tabs[1].textContent('.virtual')).includes('tools/call \u00b7 60') || tabs[1].textContent('.virtual'));
+await tabs[1].getByLabel('Least level').selectOption('warn');
+await until('and hears nothing twice', async () => (await warnings()) === told || [told, await warnings()]);
+await page.goto(`${served.base}/#key=${KEY}`);
+await page.waitForSelector('.tiles');
 for (const tab of tabs.slice(1)) await tab.close();
 
 // --- it goes and comes back
