@@ -8,16 +8,18 @@
 #define HEADER_BYTES 4096u
 #define DEPTH_MAX 16u
 
+/* A bit for each: + - . / and digits, then letters, _ and ~. */
+static const uint64_t token_characters[2] = {0x03ffe80000000000, 0x47fffffe87fffffe};
+
 bool idem__token_is_text(const char *text, size_t len) {
   size_t end = len;
   while (end && text[end - 1] == '=') end--;
-  for (size_t i = 0; i < end; i++) {
-    char c = text[i];
-    bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || idem__is_digit(c) || c == '-' ||
-                c == '.' || c == '_' || c == '~' || c == '+' || c == '/';
-    if (!fine) return false;
+  bool fine = end && len <= IDEM__TOKEN_BYTES;
+  for (size_t i = 0; fine && i < end; i++) {
+    uint8_t c = (uint8_t)text[i];
+    fine = c < 128 && token_characters[c / 64] >> c % 64 & 1;
   }
-  return end && len <= IDEM__TOKEN_BYTES;
+  return fine;
 }
 
 bool idem__token_is_jwt(const char *text, size_t len) {

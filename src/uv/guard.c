@@ -92,8 +92,7 @@ static void free_asking(idem__asking *asking) {
   idem_list_remove(&asking->link);
   idem__token_deinit(&asking->token);
   idem__key_unref(asking->key);
-  volatile char *at = asking->text;
-  for (size_t i = 0; i < asking->len; i++) at[i] = 0;
+  explicit_bzero(asking->text, asking->len);
   idem__free(&guard->alloc, asking);
 }
 
@@ -231,8 +230,8 @@ static void on_asking_verified(idem__verifying *self) {
   take_verified(asking);
 }
 
-static void on_verified(uv_async_t *async) {
-  idem__guard *guard = async->data;
+static void on_verified(void *user) {
+  idem__guard *guard = user;
   for (idem__verifying *one; (one = idem__verified_next(&guard->verified));) {
     guard->jobs--;
     one->told(one);
@@ -477,8 +476,7 @@ static void free_guard(idem__guard *guard) {
   idem__free(&alloc, guard);
 }
 
-static void on_handle_closed(uv_handle_t *handle) {
-  idem__guard *guard = handle->data;
+static void count_closed(idem__guard *guard) {
   if (--guard->handles) return;
   void (*closed)(void *user) = guard->closed;
   void *user = guard->closed_user;
@@ -486,11 +484,17 @@ static void on_handle_closed(uv_handle_t *handle) {
   closed(user);
 }
 
+static void on_handle_closed(uv_handle_t *handle) { count_closed(handle->data); }
+
+static void on_verified_closed(uv_handle_t *handle) {
+  count_closed(((idem__verified *)handle->data)->user);
+}
+
 /* The last thread has told. */
 static void close_verified(idem__guard *guard) {
-  uv_handle_t *handle = (uv_handle_t *)&guard->verified.async;
-  if (!guard->verifies || uv_is_closing(handle)) return;
-  uv_close(handle, on_handle_closed);
+  if (!guard->verifies) return;
+  guard->verifies = false;
+  idem__verified_close(&guard->verified, on_verified_closed);
   idem__verifier_leave();
 }
 
@@ -504,7 +508,7 @@ void idem__guard_close(idem__guard *guard, void (*closed)(void *user), void *use
   if (!guard->jobs)
     close_verified(guard);
   else
-    uv_ref((uv_handle_t *)&guard->verified.async); /* the loop waits for what is under way */
+    uv_ref((uv_handle_t *)&guard->verified.told); /* the loop waits for what is under way */
 }
 
 /* ------------------------------------------------------------------ making */
@@ -518,18 +522,13 @@ static const idem__crypto *load_crypto(idem_log *log) {
 }
 
 static idem_status join_verifier(idem__guard *guard) {
-  idem__verified *verified = &guard->verified;
-  verified->async.data = guard;
-  idem__lock_init(&verified->lock);
-  idem_list_init(&verified->done);
   if (idem__verifier_join() != IDEM_OK) return IDEM_E_SYS;
-  if (uv_async_init(guard->runtime->loop, &verified->async, on_verified) != 0) {
+  if (idem__verified_init(&guard->verified, guard->runtime->loop, on_verified, guard) != IDEM_OK) {
     idem__verifier_leave();
     return IDEM_E_SYS;
   }
   guard->verifies = true;
   guard->handles++;
-  uv_unref((uv_handle_t *)&verified->async);
   return IDEM_OK;
 }
 

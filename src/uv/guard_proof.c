@@ -58,8 +58,7 @@ static void free_proving(idem__proving *proving) {
   idem__guard *guard = proving->guard;
   idem__proof_deinit(&proving->proof);
   idem__grant_unref(proving->grant);
-  volatile char *at = proving->text;
-  for (size_t i = 0; i < proving->len; i++) at[i] = 0;
+  explicit_bzero(proving->text, proving->len);
   idem__free(&guard->alloc, proving);
 }
 

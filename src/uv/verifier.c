@@ -4,6 +4,8 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define THREADS_MAX 4u
 
@@ -31,13 +33,19 @@ static void make_mutex(void) { uv_mutex_init(&crew.mutex); }
 
 /* ------------------------------------------------------------- the threads */
 
-/* The loop may go as soon as it has heard of the last one: nothing of its is touched after the lock. */
+/* The loop may go as soon as it has heard of the last one and nobody is telling: nothing of its is touched after that. Who finds others
+ * there before it need not wake it, they do. */
 static void hand_back(idem__verifying *one) {
+  static const uint64_t word = 1;
   idem__verified *to = one->to;
+  atomic_fetch_add_explicit(&to->telling, 1, memory_order_relaxed);
   idem__lock_take(&to->lock);
+  bool first = idem_list_empty(&to->done);
   idem_list_append(&to->done, &one->link);
-  uv_async_send(&to->async);
   idem__lock_give(&to->lock);
+  ssize_t written = first ? write(to->wake, &word, sizeof word) : 0;
+  (void)written; /* it is readable, whatever came of it */
+  atomic_fetch_sub_explicit(&to->telling, 1, memory_order_release);
 }
 
 /* NULL: there is nothing to do, and it counts as asleep. */
@@ -160,6 +168,39 @@ bool idem__verifier_cancel(idem__verifying *one) {
   idem__lock_give(&crew.lock);
   if (waits) hand_back(one);
   return waits;
+}
+
+/* ------------------------------------------------------------------- hearing */
+
+static void on_told(uv_poll_t *told, int status, int events) {
+  idem__verified *self = told->data;
+  uint64_t word;
+  ssize_t got = read(self->wake, &word, sizeof word);
+  (void)got, (void)status, (void)events; /* there is something to hear of, or there is not */
+  self->heard(self->user);
+}
+
+idem_status idem__verified_init(idem__verified *self, uv_loop_t *loop, void (*heard)(void *user),
+                                void *user) {
+  *self = (idem__verified){.heard = heard, .user = user};
+  idem__lock_init(&self->lock);
+  idem_list_init(&self->done);
+  self->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (self->wake < 0) return IDEM_E_SYS;
+  if (uv_poll_init(loop, &self->told, self->wake) != 0) {
+    close(self->wake);
+    return IDEM_E_SYS;
+  }
+  self->told.data = self;
+  uv_poll_start(&self->told, UV_READABLE, on_told);
+  uv_unref((uv_handle_t *)&self->told);
+  return IDEM_OK;
+}
+
+void idem__verified_close(idem__verified *self, uv_close_cb closed) {
+  while (atomic_load_explicit(&self->telling, memory_order_acquire)) sched_yield();
+  uv_close((uv_handle_t *)&self->told, closed);
+  close(self->wake);
 }
 
 idem__verifying *idem__verified_next(idem__verified *to) {

@@ -5,12 +5,21 @@
 
 #include "uv/runtime.h"
 
-/* Where a loop hears of what has been done for it. */
+/* Where a loop hears of what has been done for it. Not by uv_async_send: a loop that wakes before that has returned spins until it has. */
 typedef struct idem__verified {
-  uv_async_t async;
+  uv_poll_t told;
+  int wake;
+  void (*heard)(void *user); /* takes what is done by idem__verified_next */
+  void *user;
   idem__lock lock;
   idem_list done;
+  _Atomic unsigned telling; /* threads that are about to write to `wake`, or do */
 } idem__verified;
+/* It keeps no loop running. SYS: it is not there, and need not be closed. */
+idem_status idem__verified_init(idem__verified *self, uv_loop_t *loop, void (*heard)(void *user),
+                                void *user);
+/* After the last one was heard of. `closed` has `told`. */
+void idem__verified_close(idem__verified *self, uv_close_cb closed);
 
 typedef struct idem__verifying {
   idem_list link;

@@ -22,24 +22,22 @@ typedef struct loop_of_jobs {
 
 static void run_job(idem__verifying *self) { IDEM_CONTAINER(self, job, verifying)->ran++; }
 
-static void on_verified(uv_async_t *async) {
-  loop_of_jobs *self = async->data;
+static void on_verified(void *user) {
+  loop_of_jobs *self = user;
   for (idem__verifying *one; (one = idem__verified_next(&self->verified));) {
     job *done = IDEM_CONTAINER(one, job, verifying);
     assert_int_equal(++done->heard, 1);
     assert_int_equal(done->ran, one->cancelled ? 0 : 1);
     self->cancelled += one->cancelled;
-    if (++self->heard == JOBS) uv_close((uv_handle_t *)async, NULL);
+    if (++self->heard == JOBS) idem__verified_close(&self->verified, NULL);
   }
 }
 
 static void run_jobs(loop_of_jobs *self) {
   size_t given_up = 0;
   assert_int_equal(uv_loop_init(&self->loop), 0);
-  idem__lock_init(&self->verified.lock);
-  idem_list_init(&self->verified.done);
-  self->verified.async.data = self;
-  assert_int_equal(uv_async_init(&self->loop, &self->verified.async, on_verified), 0);
+  assert_int_equal(idem__verified_init(&self->verified, &self->loop, on_verified, self), IDEM_OK);
+  uv_ref((uv_handle_t *)&self->verified.told);
   assert_int_equal(idem__verifier_join(), IDEM_OK);
   for (size_t i = 0; i < JOBS; i++) {
     self->jobs[i].verifying = (idem__verifying){.to = &self->verified, .run = run_job};
