@@ -20,9 +20,10 @@ bool idem__claim_time(yyjson_val *root, const char *name, uint64_t otherwise, ui
   return true;
 }
 
-static const char *time_fault(yyjson_val *root, uint64_t now_s, uint64_t skew_s) {
+/* `endless`: when it ends where it does not say; 0: it must. */
+static const char *time_fault(yyjson_val *root, uint64_t endless, uint64_t now_s, uint64_t skew_s) {
   uint64_t ends, begins;
-  if (!idem__claim_time(root, "exp", 0, &ends) || !idem__claim_time(root, "nbf", 0, &begins))
+  if (!idem__claim_time(root, "exp", endless, &ends) || !idem__claim_time(root, "nbf", 0, &begins))
     return "the token says no time that could be read";
   if (!ends) return "the token does not say when it ends";
   if (now_s >= ends + skew_s) return "the token has expired";
@@ -83,7 +84,7 @@ static const char *fault_of(const idem__token_rules *rules, const idem__token *t
   if (!find_issuer(rules, root, issuer)) return "the token is of another issuer";
   if (!is_for(root, rules->audience)) return "the token is for another audience";
   const char *fault = binding_fault(root);
-  return fault ? fault : time_fault(root, now_s, rules->skew_s);
+  return fault ? fault : time_fault(root, 0, now_s, rules->skew_s);
 }
 
 idem_status idem__token_check(const idem__token_rules *rules, const idem__token *token,
@@ -185,10 +186,13 @@ static bool says_bound(yyjson_val *root) {
          idem__text_equal_nocase(yyjson_get_str(type), yyjson_get_len(type), "DPoP", 4);
 }
 
-/* Where it names an issuer that must be ours; the server we asked has judged its signature. */
+/* Where it names an issuer that must be ours, and times must hold; the server we asked has judged its signature, and may say no end. */
 static const char *introspection_fault(const idem__token_rules *rules, yyjson_val *root,
                                        uint64_t now_s) {
+  static const char *const once[] = {"active", "iss",   "aud", "exp", "nbf",
+                                     "sub",    "scope", "scp", NULL};
   size_t issuer;
+  if (!idem__token_says_once(root, once)) return "what was said of the token says something twice";
   if (!yyjson_is_true(yyjson_obj_get(root, "active"))) return "the token is not active";
   if (rules->issuer_count && yyjson_obj_get(root, "iss") && !find_issuer(rules, root, &issuer))
     return "the token is of another issuer";
@@ -196,8 +200,7 @@ static const char *introspection_fault(const idem__token_rules *rules, yyjson_va
   if (says_bound(root) && !yyjson_obj_get(root, "cnf"))
     return "the token is bound to a key, and nobody says to which";
   const char *fault = binding_fault(root);
-  if (fault) return fault;
-  return yyjson_obj_get(root, "exp") ? time_fault(root, now_s, rules->skew_s) : NULL;
+  return fault ? fault : time_fault(root, UINT64_MAX - rules->skew_s, now_s, rules->skew_s);
 }
 
 idem_status idem__introspected(const idem__token_rules *rules, const idem_alloc *alloc,

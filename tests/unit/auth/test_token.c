@@ -309,6 +309,12 @@ static void what_a_server_says_of_a_token_is_checked_as_well(void **state) {
       "{\"active\":true,\"aud\":\"https://x\",\"sub\":\"a\"}",
       "{\"active\":true,\"aud\":\"" OURS "\",\"iss\":\"https://x\",\"sub\":\"a\"}",
       "{\"active\":true,\"aud\":\"" OURS "\",\"exp\":5,\"sub\":\"a\"}",
+      "{\"active\":true,\"aud\":\"" OURS "\",\"exp\":\"soon\",\"sub\":\"a\"}",
+      "{\"active\":true,\"aud\":\"" OURS "\",\"nbf\":4000000000,\"sub\":\"a\"}",
+      "{\"active\":true,\"aud\":\"" OURS "\",\"exp\":4000000001,\"nbf\":4000000000,\"sub\":\"a\"}",
+      "{\"active\":true,\"aud\":\"" OURS "\",\"nbf\":\"now\",\"sub\":\"a\"}",
+      "{\"active\":true,\"aud\":\"" OURS "\",\"sub\":\"a\",\"active\":false}",
+      "{\"active\":true,\"aud\":\"" OURS "\",\"aud\":\"" OURS "\",\"sub\":\"a\"}",
       "{\"active\":true,\"aud\":\"" OURS "\",\"sub\":\"a\",\"cnf\":{}}",
       "{\"active\":true,\"aud\":\"" OURS "\"}"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -322,6 +328,14 @@ static void what_a_server_says_of_a_token_is_checked_as_well(void **state) {
                    IDEM_OK);
   assert_string_equal(grant->principal, "a");
   assert_string_equal(grant->scope, "x");
+  idem__grant_unref(grant);
+  /* It has begun, by our clock or by theirs. */
+  static const char begun[] =
+      "{\"active\":true,\"aud\":[\"https://x\",\"" OURS "\"],\"nbf\":%u,\"sub\":\"a\"}";
+  char text[256];
+  snprintf(text, sizeof text, begun, (unsigned)(NOW + rules.skew_s));
+  assert_int_equal(idem__introspected(&rules, &alloc, text, strlen(text), NOW, &grant, &why),
+                   IDEM_OK);
   idem__grant_unref(grant);
   /* Where the server to ask is all that was named, it may say whose token it is. */
   static const char whose[] =
