@@ -342,6 +342,12 @@ static void on_sending(idem_mcp_client *client, idem_mcp_sending *sending, void 
   if (self->auth) idem_auth_sending(self->auth, sending);
 }
 
+static void on_answered(idem_mcp_client *client, const idem_mcp_answered *answered, void *user) {
+  const call_login *self = login_of(user);
+  (void)client;
+  if (self->auth) idem_auth_answered(self->auth, answered);
+}
+
 /* The target's headers with the token's behind them. */
 static const char *const *headers_with(call_login *self) {
   size_t count = 0;
@@ -358,6 +364,7 @@ void login_declare(call_login *self, idem_mcp_client_opts *opts, idem_client_opt
   if (!self->auth) return;
   opts->on_refused = on_refused;
   opts->on_sending = on_sending;
+  opts->on_answered = on_answered;
   wire->headers = headers_with(self);
 }
 

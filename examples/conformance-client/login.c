@@ -103,3 +103,9 @@ void login_on_sending(idem_mcp_client *client, idem_mcp_sending *sending, void *
   (void)client;
   if (self->auth) idem_auth_sending(self->auth, sending);
 }
+
+void login_on_answered(idem_mcp_client *client, const idem_mcp_answered *answered, void *user) {
+  const plan *self = user;
+  (void)client;
+  if (self->auth) idem_auth_answered(self->auth, answered);
+}

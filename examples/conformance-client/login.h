@@ -12,6 +12,7 @@ bool login_wanted(const plan *self);
 idem_status login_new(plan *self, uv_loop_t *loop, const char *url);
 /* on_refused of a client whose user is the plan. */
 void login_on_sending(idem_mcp_client *client, idem_mcp_sending *sending, void *user);
+void login_on_answered(idem_mcp_client *client, const idem_mcp_answered *answered, void *user);
 void login_on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user);
 
 #endif

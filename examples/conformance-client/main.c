@@ -76,6 +76,7 @@ static int run(plan *self, const char *url) {
                                .on_close = on_close,
                                .on_refused = login_wanted(self) ? login_on_refused : NULL,
                                .on_sending = login_wanted(self) ? login_on_sending : NULL,
+                               .on_answered = login_wanted(self) ? login_on_answered : NULL,
                                .on_traffic = getenv("IDEM_TRAFFIC") ? on_traffic : NULL,
                                .extensions = strncmp(self->scenario, "sep-2640", 8) == 0
                                                  ? "{\"io.modelcontextprotocol/skills\":{}}"

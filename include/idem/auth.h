@@ -26,7 +26,8 @@ extern "C" {
 /* libuv's loop, see uv.h; and a request that was refused, see mcp_client.h. */
 typedef struct uv_loop_s uv_loop_t;
 typedef struct idem_mcp_refusal idem_mcp_refusal;
-typedef struct idem_mcp_sending idem_mcp_sending; /* one that is about to be sent */
+typedef struct idem_mcp_sending idem_mcp_sending;   /* one that is about to be sent */
+typedef struct idem_mcp_answered idem_mcp_answered; /* one that is answered */
 
 typedef struct idem_auth idem_auth;
 
@@ -94,6 +95,9 @@ IDEM_API void idem_auth_refused(idem_auth *auth, idem_mcp_refusal *refusal);
 /* Call it from on_sending and nothing else: where a token is bound to a key (DPoP), a proof goes with each request. Without it such
  * servers refuse. */
 IDEM_API void idem_auth_sending(idem_auth *auth, idem_mcp_sending *sending);
+/* Call it from on_answered and nothing else: an answer may bring the nonce that the next proof must have (RFC 9449, 8.2). Without it
+ * such servers refuse every request once when theirs has changed. */
+IDEM_API void idem_auth_answered(idem_auth *auth, const idem_mcp_answered *answered);
 /* The browser came back with this query ("code=...&state=..."), or with none. STATE: nobody waits for it. */
 IDEM_API idem_status idem_auth_redirected(idem_auth *auth, const char *query, size_t len);
 /* Puts back what `save` was given, here or in another process. INVAL: it is not that, or of another URL, and nothing has

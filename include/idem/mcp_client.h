@@ -222,6 +222,13 @@ IDEM_API const char *idem_mcp_sending_url(const idem_mcp_sending *sending);
 /* "Name: value". INVAL: no such line; NOMEM: it is not sent. */
 IDEM_API idem_status idem_mcp_sending_add(idem_mcp_sending *sending, const char *line);
 
+/* The head of an answer to one, whatever its status. Lent for the call. */
+typedef struct idem_mcp_answered idem_mcp_answered;
+IDEM_API int idem_mcp_answered_status(const idem_mcp_answered *answered);
+/* As idem_mcp_refusal_header, of any name. */
+IDEM_API const char *idem_mcp_answered_header(const idem_mcp_answered *answered, const char *name,
+                                              size_t index);
+
 /* --------------------------------------------------------------------- options */
 
 /* Zero means the default. Strings are copied. */
@@ -283,6 +290,8 @@ typedef struct idem_mcp_client_opts {
   void (*on_refused)(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user);
   /* Of every HTTP request, streams and the goodbye included. Do nothing with the client here. */
   void (*on_sending)(idem_mcp_client *client, idem_mcp_sending *sending, void *user);
+  /* Of every HTTP answer as its head comes, of those that are refused later, too. Do nothing with the client here. */
+  void (*on_answered)(idem_mcp_client *client, const idem_mcp_answered *answered, void *user);
   /* A call is repeated by itself, after a pause. It may be cancelled here. */
   void (*on_repeat)(idem_mcp_client *client, const idem_mcp_repeat *repeat, void *user);
   /* The server is lost, after the calls in flight have ended; not after a close of yours. */

@@ -153,6 +153,26 @@ static void keep_session(idem__mcp_web *web, const idem__http_outcome *head) {
 
 static void watch_head(const idem__mcp_web *web, const idem__http_outcome *head);
 
+struct idem_mcp_answered {
+  const idem__http_outcome *head;
+};
+
+int idem_mcp_answered_status(const idem_mcp_answered *answered) {
+  return answered->head->http_status;
+}
+
+const char *idem_mcp_answered_header(const idem_mcp_answered *answered, const char *name,
+                                     size_t index) {
+  const idem__http_outcome *head = answered->head;
+  return head->header ? head->header(head->answer, name, index) : NULL;
+}
+
+static void tell_program(const idem__mcp_web *web, const idem__http_outcome *head) {
+  idem_mcp_client *client = web->client;
+  idem_mcp_answered answered = {.head = head};
+  if (client->opts.on_answered) client->opts.on_answered(client, &answered, client->opts.user);
+}
+
 static void note_patience(idem__mcp_call *call, long seconds) {
   call->retry_after_ms = seconds > 0 ? (uint64_t)seconds * 1000 : 0;
 }
@@ -164,6 +184,7 @@ static void on_head(void *user, const idem_outgoing *what, const idem__http_outc
   if (call) note_patience(call, idem__http_retry_seconds(head->retry_after));
   if (is_handshake(call) && head->http_status >= 200 && head->http_status <= 299)
     keep_session(web, head);
+  tell_program(web, head);
   if (web->client->opts.on_traffic) watch_head(web, head);
 }
 

@@ -74,3 +74,9 @@ void idem_auth_sending(idem_auth *auth, idem_mcp_sending *sending) {
               idem_status_text(status));
   idem_buf_deinit(&line);
 }
+
+void idem_auth_answered(idem_auth *auth, const idem_mcp_answered *answered) {
+  if (!auth->closing)
+    (void)idem__auth_resource_nonce(auth->flow,
+                                    idem_mcp_answered_header(answered, "DPoP-Nonce", 0));
+}

@@ -1,13 +1,14 @@
 // bound.mjs - an authorization server that binds its tokens to the key of who asks (RFC 9449), as small as it can be; what it made is
 // shown at /seen. /steal?URL asks that URL with the last token and proofs of its own making, and says what came of each; /flood?URL
-// asks it very often with tokens that are new and proofs that are good, and waits for the first answer alone.
+// asks it very often with tokens that are new and proofs that are good, and waits for the first answer alone. /mcp is a server that
+// brings the next nonce with every answer (RFC 9449, 8.2), and takes no other.
 import { createHash, createSign, generateKeyPairSync, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 
 const key = generateKeyPairSync("ec", { namedCurve: "P-256" });
 const thief = generateKeyPairSync("ec", { namedCurve: "P-256" });
-const seen = { tokens: 0, proofs: [] };
-let base, last;
+const seen = { tokens: 0, proofs: [], asked: 0, refused: 0 };
+let base, last, nonce = "first";
 
 const encode = (value) => Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url");
 const hash = (text) => createHash("sha256").update(text).digest("base64url");
@@ -65,6 +66,26 @@ async function flood(response, url) {
   json(response, 200, { status });
 }
 
+function result({ method, params }) {
+  if (method === "server/discover") return { supportedVersions: ["2026-07-28"], capabilities: { tools: {} }, ttlMs: 0, cacheScope: "public" };
+  if (method === "tools/list") return { tools: [{ name: "who", inputSchema: { type: "object" } }], ttlMs: 0, cacheScope: "public" };
+  return { content: [{ type: "text", text: `${params.name}: gold` }] };
+}
+
+function serve(response, body, { authorization, dpop }) {
+  const shown = decode(dpop ?? "e30.e30.")[1].nonce;
+  const good = authorization === `DPoP ${last}` && shown === nonce;
+  nonce = randomBytes(8).toString("hex");
+  if (!good) {
+    if (authorization) seen.refused++;
+    const error = authorization ? 'error="use_dpop_nonce", ' : "";
+    return json(response, 401, {}, { "WWW-Authenticate": `DPoP ${error}resource_metadata="${base}/prm"`, "DPoP-Nonce": nonce });
+  }
+  seen.asked++;
+  const message = JSON.parse(body);
+  return json(response, 200, { jsonrpc: "2.0", id: message.id, result: { resultType: "complete", ...result(message) } }, { "DPoP-Nonce": nonce });
+}
+
 createServer((request, response) => {
   let body = "";
   request.on("data", (piece) => (body += piece));
@@ -78,6 +99,8 @@ createServer((request, response) => {
         });
       case "/jwks": return json(response, 200, { keys: [{ ...key.publicKey.export({ format: "jwk" }), kid: "k1", alg: "ES256", use: "sig" }] });
       case "/token": return token(response, new URLSearchParams(body), request.headers);
+      case "/prm": return json(response, 200, { resource: `${base}/mcp`, authorization_servers: [base] });
+      case "/mcp": return serve(response, body, request.headers);
       case "/seen": return json(response, 200, seen);
       case "/steal": return steal(response, url.search.slice(1));
       case "/flood": return flood(response, url.search.slice(1));

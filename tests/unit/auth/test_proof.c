@@ -180,6 +180,28 @@ static void the_servers_nonce_is_used_once_it_is_known(void **state) {
   expect_failed(flow, "use_dpop_nonce");
 }
 
+/* RFC 9449, 8.2: with a token as well as with a refusal. */
+static void a_good_answer_may_bring_the_next_nonce(void **state) {
+  char text[1024];
+  idem_buf proof;
+  (void)state;
+  idem__auth_flow *flow = to_token("DPoP", resource_document, binding_document);
+  idem__auth_server_nonce(flow, "n1");
+  answer(flow, 200, bound_token);
+  for (char nonce[] = "r1"; nonce[1] < '4'; nonce[1]++) { /* each in its turn */
+    assert_true(idem__auth_resource_nonce(flow, nonce));
+    assert_true(idem__auth_resource_nonce(flow, NULL)); /* an answer without one changes nothing */
+    idem_buf_fixed(&proof, text, sizeof text - 1);
+    assert_int_equal(idem__auth_proof(flow, "POST", URL, &proof), IDEM_OK);
+    text[proof.len] = 0;
+    assert_non_null(strstr(text, nonce));
+    assert_null(strstr(text, "n1")); /* which is the other server's */
+  }
+  refuse(flow, "DPoP error=\"invalid_token\"");
+  expect_proof(flow, "\"nonce\":\"n1\"");
+  idem__auth_flow_free(flow);
+}
+
 static void a_nonce_that_is_none_is_passed_over(void **state) {
   static const char *const wrong[] = {"", "two words", "line\r\nX: y", "n\xc3\xa9"};
   (void)state;
@@ -255,6 +277,7 @@ int main(void) {
       cmocka_unit_test(nobody_else_gets_a_proof),
       cmocka_unit_test(what_the_resource_takes_alone_is_what_is_asked_for),
       cmocka_unit_test(the_servers_nonce_is_used_once_it_is_known),
+      cmocka_unit_test(a_good_answer_may_bring_the_next_nonce),
       cmocka_unit_test(a_nonce_that_is_none_is_passed_over),
       cmocka_unit_test(the_key_is_kept_with_the_token),
       cmocka_unit_test(every_allocation_may_fail),
