@@ -204,8 +204,8 @@ typedef enum idem_http_proofs {
  *
  * A JWT must have the issuer, the audience, a time that has not run out, and the signature of one of its issuer's keys; keys
  * that the token itself brings or names (jwk, jku, x5c, x5u) are never looked at. A key that is not known has the keys fetched
- * again, at most every ten seconds, while its requests wait. What was verified is remembered until it ends. Each loop of a
- * listener does so for itself.
+ * again, at most every ten seconds, while its requests wait. Keys are fetched once for all loops of a process that ask the same place by the
+ * same allocator, those of other listeners included; what was verified is remembered until it ends, by each loop for itself.
  *
  * A token that is bound to a key opens only as "DPoP" with a proof: signed by that key, for this method and URL (of the resource,
  * whatever Host says) and this token, of the last 30 seconds and skew_s, shown once. Listeners of one resource in a process
