@@ -4,6 +4,8 @@
 
 #include "regular_file.h"
 
+#include <idem/uv.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,39 +64,33 @@ static const char *take_url(serve_config *self, yyjson_val *object, const char *
 
 /* ------------------------------------------------------------------- parts */
 
-static bool has_key(yyjson_val *keys) {
-  yyjson_val *key;
-  size_t i, max;
-  yyjson_arr_foreach(keys, i, max, key) {
-    if (yyjson_is_str(yyjson_obj_get(key, "kty"))) return true;
-  }
-  return false;
+/* As a listener would judge them. One without the means says so itself when it starts. */
+static const char *fault_of_keys(const char *text, size_t len, unsigned bits) {
+  const char *why;
+  idem_status status = idem_http_check_keys(text, len, bits, &why);
+  return status == IDEM_OK || status == IDEM_E_SYS ? NULL : why;
 }
 
-/* NULL: it may do. Whether a key can verify anything is for the listener to say, which has the means. */
-static const char *fault_of_keys(const char *text, size_t len) {
-  yyjson_doc *doc = len <= JWKS_MAX ? yyjson_read(text, len, 0) : NULL;
-  yyjson_val *keys = yyjson_obj_get(yyjson_doc_get_root(doc), "keys");
-  const char *fault = NULL;
-  if (len > JWKS_MAX)
-    fault = "the file of its keys is too long";
-  else if (!yyjson_is_arr(keys))
-    fault = "its keys are no JSON object with a list of keys";
-  else if (!has_key(keys))
-    fault = "there is no key among its keys that could verify anything";
-  yyjson_doc_free(doc);
-  return fault;
-}
-
-static void look_at_keys(serve_config *self, yyjson_val *at, const char *path) {
+static void look_at_keys(serve_config *self, yyjson_val *at, const char *path, unsigned bits) {
   const char *why = "out of memory";
   FILE *file = path ? regular_file_open(path, &why) : NULL;
   char *text = file ? malloc(JWKS_MAX + 1) : NULL;
-  if (text) why = fault_of_keys(text, fread(text, 1, JWKS_MAX + 1, file));
+  if (text) why = fault_of_keys(text, fread(text, 1, JWKS_MAX + 1, file), bits);
   if (path && why)
     source_fault(&self->source, at, "auth: jwks_file %s: %s", yyjson_get_str(at), why);
   free(text);
   if (file) fclose(file);
+}
+
+static unsigned take_algorithms(yyjson_val *object) {
+  yyjson_val *list = yyjson_obj_get(object, "algorithms"), *item;
+  unsigned bits = 0;
+  size_t i, max;
+  yyjson_arr_foreach(list, i, max, item) {
+    for (size_t j = 0; j < sizeof algorithms / sizeof *algorithms; j++)
+      if (yyjson_equals_str(item, algorithms[j].name)) bits |= algorithms[j].bit;
+  }
+  return bits;
 }
 
 static void take_issuer(serve_config *self, yyjson_val *value, auth_config *auth) {
@@ -107,7 +103,7 @@ static void take_issuer(serve_config *self, yyjson_val *value, auth_config *auth
     source_fault(&self->source, file, "auth: give jwks or jwks_file, not both");
   if (file)
     auth->issuer.jwks_file = config_file(self, (config_owner){"server", "auth"}, file, "jwks_file");
-  if (file) look_at_keys(self, file, auth->issuer.jwks_file);
+  if (file) look_at_keys(self, file, auth->issuer.jwks_file, take_algorithms(value));
   auth->http.issuers = auth->issuer.issuer ? &auth->issuer : NULL;
   auth->http.issuer_count = auth->issuer.issuer ? 1 : 0;
 }
@@ -120,17 +116,6 @@ static void take_introspection(serve_config *self, yyjson_val *value, auth_confi
   auth->http.introspection_id = config_text(value, "id");
   if (secret) auth->http.introspection_secret = config_secret(self, &owner, secret);
   auth->http.introspection_s = (uint32_t)config_number(value, "seconds", 0);
-}
-
-static unsigned take_algorithms(yyjson_val *object) {
-  yyjson_val *list = yyjson_obj_get(object, "algorithms"), *item;
-  unsigned bits = 0;
-  size_t i, max;
-  yyjson_arr_foreach(list, i, max, item) {
-    for (size_t j = 0; j < sizeof algorithms / sizeof *algorithms; j++)
-      if (yyjson_equals_str(item, algorithms[j].name)) bits |= algorithms[j].bit;
-  }
-  return bits;
 }
 
 static void take_proofs(yyjson_val *value, auth_config *auth) {

@@ -68,6 +68,10 @@ typedef struct idem_serve_opts {
  * finished. */
 IDEM_API idem_status idem_serve(uv_loop_t *loop, const char *url, const idem_serve_opts *opts,
                                 idem_listener **listener);
+/* Whether a listener could verify anything with these keys, a JWKS as text (idem_http_issuer.jwks_file), by one of these algorithms
+ * (idem_http_auth.algorithms). INVAL: *why is a sentence; SYS: there is no module for signatures; NOMEM. */
+IDEM_API idem_status idem_http_check_keys(const char *jwks, size_t len, unsigned algorithms,
+                                          const char **why);
 /* The address in use, with the real port: "tcp://127.0.0.1:41234". */
 IDEM_API const char *idem_listener_url(const idem_listener *listener);
 /* Stops accepting, lets running requests finish for grace_ms, answers the rest with an error,

@@ -52,6 +52,9 @@ bool idem__token_is_text(const char *text, size_t len);
  * here. */
 bool idem__jwk_put(idem_buf *out, yyjson_val *jwk, idem__key_kind *kind);
 
+/* It has a part that is nobody's but its owner's. */
+bool idem__jwk_is_private(yyjson_val *jwk);
+
 /* A public key of an issuer, counted. */
 typedef struct idem__key {
   _Atomic unsigned refs;
@@ -77,6 +80,8 @@ idem_status idem__key_set_read(idem__key_set *set, const idem_alloc *alloc,
                                const idem__crypto *crypto, const char *body, size_t len,
                                const char **why);
 void idem__key_set_deinit(idem__key_set *set);
+/* Whether any of its keys goes with any of these: bits of idem__algorithm, 0: all. */
+bool idem__key_set_serves(const idem__key_set *set, unsigned taken);
 /* The key that a token says it was signed with, of the right kind; without a name the only one that it can be. NULL:
  * there is none. Lent. */
 idem__key *idem__key_set_find(const idem__key_set *set, const idem__token *token);

@@ -62,6 +62,11 @@ void idem__key_unref(idem__key *key) {
   idem__free(&alloc, key);
 }
 
+static bool suits(const idem__key *key, idem__algorithm algorithm) {
+  return key->kind == idem__algorithm_key(algorithm) &&
+         (key->only == IDEM__ALGORITHMS || key->only == algorithm);
+}
+
 /* A number or point, base64url: appended as a member if its bytes are so many. */
 static bool put_bytes(idem_buf *out, yyjson_val *jwk, const char *name, size_t least, size_t most) {
   char room[RSA_BYTES_MAX + 1];
@@ -123,6 +128,13 @@ static bool is_for_signatures(yyjson_val *jwk) {
   return false;
 }
 
+bool idem__jwk_is_private(yyjson_val *jwk) {
+  static const char *const names[] = {"d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (yyjson_obj_get(jwk, names[i])) return true;
+  return false;
+}
+
 /* ------------------------------------------------------------------- sets */
 
 typedef struct set_reader {
@@ -174,7 +186,8 @@ static idem_status add_key(const set_reader *self, yyjson_val *entry) {
       named ? idem__algorithm_find(yyjson_get_str(named) ? yyjson_get_str(named) : "",
                                    yyjson_get_len(named))
             : IDEM__ALGORITHMS;
-  if (!is_for_signatures(entry) || !idem__jwk_put(&jwk, entry, &kind)) return IDEM_E_INVAL;
+  if (!is_for_signatures(entry) || idem__jwk_is_private(entry)) return IDEM_E_INVAL;
+  if (!idem__jwk_put(&jwk, entry, &kind)) return IDEM_E_INVAL;
   if (named && (only == IDEM__ALGORITHMS || idem__algorithm_key(only) != kind)) return IDEM_E_INVAL;
   if (kid && (!id || !id_len || id_len > IDEM__KEY_ID_BYTES || memchr(id, 0, id_len)))
     return IDEM_E_INVAL;
@@ -199,6 +212,29 @@ static idem_status add_keys(const set_reader *self, yyjson_val *keys) {
 void idem__key_set_deinit(idem__key_set *set) {
   for (size_t i = 0; i < set->count; i++) idem__key_unref(set->keys[i]);
   set->count = 0;
+}
+
+/* Why none of them can verify anything: what is known to be a mistake of who gave them is said first. */
+static const char *fault_of(yyjson_val *keys) {
+  yyjson_arr_iter all = yyjson_arr_iter_with(keys);
+  const char *fault = "there is no key among its keys that could verify anything";
+  for (yyjson_val *one; (one = yyjson_arr_iter_next(&all));) {
+    if (yyjson_equals_str(yyjson_obj_get(one, "kty"), "oct"))
+      return "its keys are secrets that are shared (oct), by which nothing is verified";
+    if (idem__jwk_is_private(one))
+      return "its keys are private ones: whoever verifies has their public parts alone";
+    if (!is_for_signatures(one)) fault = "its keys are for something else than signatures (use)";
+  }
+  return fault;
+}
+
+bool idem__key_set_serves(const idem__key_set *set, unsigned taken) {
+  for (size_t i = 0; i < set->count; i++) {
+    const idem__key *key = set->keys[i];
+    for (unsigned each = 0; each < IDEM__ALGORITHMS; each++)
+      if ((taken >> each & 1u) && suits(key, (idem__algorithm)each)) return true;
+  }
+  return !taken;
 }
 
 static bool holds(const idem__key_set *set, const idem__key *key) {
@@ -230,11 +266,11 @@ idem_status idem__key_set_read(idem__key_set *set, const idem_alloc *alloc,
   if (!doc) return status;
   yyjson_val *keys = yyjson_obj_get(yyjson_doc_get_root(doc), "keys");
   status = yyjson_is_arr(keys) ? add_keys(&reader, keys) : IDEM_E_INVAL;
-  yyjson_doc_free(doc);
   if (status == IDEM_OK && !next.count) {
-    *why = "there is no key among its keys that could verify anything";
+    *why = fault_of(keys);
     status = IDEM_E_INVAL;
   }
+  yyjson_doc_free(doc);
   if (status == IDEM_OK)
     replace(set, &next);
   else
@@ -242,16 +278,11 @@ idem_status idem__key_set_read(idem__key_set *set, const idem_alloc *alloc,
   return status;
 }
 
-static bool suits(const idem__key *key, const idem__token *token) {
-  return key->kind == idem__algorithm_key(token->algorithm) &&
-         (key->only == IDEM__ALGORITHMS || key->only == token->algorithm);
-}
-
 idem__key *idem__key_set_find(const idem__key_set *set, const idem__token *token) {
   idem__key *found = NULL;
   for (size_t i = 0; i < set->count; i++) {
     idem__key *key = set->keys[i];
-    if (!suits(key, token)) continue;
+    if (!suits(key, token->algorithm)) continue;
     if (token->key_id && key->id && same_id(key, token->key_id, token->key_id_len)) return key;
     if (token->key_id) continue;
     if (found) return NULL; /* which one is meant? */

@@ -37,17 +37,10 @@ static bool take_thumbprint(yyjson_val *jwk, idem__key_kind kind,
 
 /* -------------------------------------------------------------------- keys */
 
-static bool has_private_part(yyjson_val *jwk) {
-  static const char *const names[] = {"d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (yyjson_obj_get(jwk, names[i])) return true;
-  return false;
-}
-
 bool idem__proof_key(yyjson_val *jwk, idem_buf *out, idem__key_kind *kind,
                      uint8_t thumbprint[IDEM__THUMBPRINT_BYTES]) {
   static const char *const names[] = {"kty", "crv", "x", "y", "n", "e", NULL};
-  return yyjson_is_obj(jwk) && !has_private_part(jwk) && idem__token_says_once(jwk, names) &&
+  return yyjson_is_obj(jwk) && !idem__jwk_is_private(jwk) && idem__token_says_once(jwk, names) &&
          idem__jwk_put(out, jwk, kind) && take_thumbprint(jwk, *kind, thumbprint);
 }
 

@@ -513,7 +513,7 @@ void idem__guard_close(idem__guard *guard, void (*closed)(void *user), void *use
 
 /* ------------------------------------------------------------------ making */
 
-static const idem__crypto *load_crypto(idem_log *log) {
+const idem__crypto *idem__guard_crypto(idem_log *log) {
   char why[256] = "";
   const idem__jose_module *jose = idem__module_load("jose", IDEM__JOSE_SYMBOL, why, sizeof why);
   if (jose) return jose->crypto;
@@ -535,7 +535,7 @@ static idem_status join_verifier(idem__guard *guard) {
 /* What needs no signatures is not made to load what looks at them. */
 bool idem__guard_can_verify(idem__guard *guard) {
   if (guard->crypto || guard->cannot_verify) return guard->crypto != NULL;
-  guard->crypto = load_crypto(guard->log);
+  guard->crypto = idem__guard_crypto(guard->log);
   if (guard->crypto && join_verifier(guard) != IDEM_OK) guard->crypto = NULL;
   guard->cannot_verify = !guard->crypto;
   return guard->crypto != NULL;
@@ -554,7 +554,9 @@ static idem_status prepare(idem__guard *guard, const idem_http_auth *opts, const
     status = idem__shared_keys_join(source);
     if (status != IDEM_OK) break;
     idem__source_refresh(source);
-    if (source->jwks_file && !source->keys.count) status = IDEM_E_INVAL;
+    if (source->jwks_file &&
+        (!source->keys.count || !idem__key_set_serves(&source->keys, guard->rules.algorithms)))
+      status = IDEM_E_INVAL;
   }
   guard->refresh_s = idem__guard_now_s() + IDEM__GUARD_KEYS_S;
   return status;

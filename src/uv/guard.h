@@ -145,6 +145,8 @@ void idem__guard_let_in(idem__guard *guard, idem__http_judgment *verdict, idem__
                         bool proven);
 /* It has heard, and is gone. */
 void idem__waiter_end(idem__waiter *waiter, const idem__http_judgment *verdict);
+/* The library for signatures; NULL: there is none, which is logged. */
+const idem__crypto *idem__guard_crypto(idem_log *log);
 /* There is a library for signatures, and threads for it; else that was logged. */
 bool idem__guard_can_verify(idem__guard *guard);
 /* Ends an asking, and tells whoever waits. `why` lasts. */

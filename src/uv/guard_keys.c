@@ -14,6 +14,9 @@
 
 uint64_t idem__guard_pause_ms = 10000;
 
+static const char other_algorithms[] =
+    "none of its keys goes with one of the algorithms that are taken";
+
 /* ------------------------------------------------------------ who waits */
 
 /* Those who came before the keys were asked for have their answer now; the others wait for the next time. */
@@ -65,6 +68,22 @@ static void end_fetch(idem__key_source *source, bool good) {
 
 /* ---------------------------------------------------------------- reading */
 
+idem_status idem_http_check_keys(const char *jwks, size_t len, unsigned algorithms,
+                                 const char **why) {
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  idem__key_set set = {.count = 0};
+  const idem__crypto *crypto = idem__guard_crypto(NULL);
+  *why = "there is nothing here that could look at keys";
+  if (!crypto) return IDEM_E_SYS;
+  idem_status status = idem__key_set_read(&set, &alloc, crypto, jwks, len, why);
+  if (status == IDEM_OK && !idem__key_set_serves(&set, algorithms)) {
+    *why = other_algorithms;
+    status = IDEM_E_INVAL;
+  }
+  idem__key_set_deinit(&set);
+  return status;
+}
+
 static bool take_keys(idem__key_source *source, const char *body, size_t len) {
   idem__guard *guard = source->guard;
   const char *why = "";
@@ -92,6 +111,8 @@ static bool read_file(idem__key_source *source) {
   bool good = file >= 0 && read_all(file, room, IDEM__JWKS_BYTES + 1, &len);
   if (!good) tell(source, "the file of its keys cannot be read, or is too long", "");
   good = good && take_keys(source, room, len);
+  if (good && !idem__key_set_serves(&source->keys, guard->rules.algorithms))
+    tell(source, other_algorithms, "");
   if (file >= 0) close(file);
   idem__free(&guard->alloc, room);
   return good;

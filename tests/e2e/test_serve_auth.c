@@ -137,14 +137,26 @@ static void a_server_knows_its_callers_by_their_tokens(void **state) {
   close_world(&w);
 }
 
+#define X "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4"
+#define NUMBERS "\"x\":\"" X "\",\"y\":\"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM\""
+#define POINT "\"kty\":\"EC\",\"crv\":\"P-256\"," NUMBERS
+
 static void check(const char *file, int code, const char *said, const char *const *flags) {
   serving files;
   char path[512];
   const char *argv[16] = {program, "serve", "--check", path};
   serving_make(&files, file);
-  serving_file(&files, "keys.json", "{\"keys\":[{\"kty\":\"RSA\"}]}");
+  serving_file(&files, "keys.json", "{\"keys\":[{" POINT "}]}");
   serving_file(&files, "none.json", "{\"keys\":[]}");
   serving_file(&files, "text.json", "no JSON at all");
+  serving_file(&files, "private.json", "{\"keys\":[{" POINT ",\"d\":\"AA\"}]}");
+  serving_file(&files, "shared.json", "{\"keys\":[{\"kty\":\"oct\",\"k\":\"c2VjcmV0\"}]}");
+  serving_file(&files, "use.json", "{\"keys\":[{" POINT ",\"use\":\"enc\"}]}");
+  serving_file(&files, "curve.json",
+               "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"secp256k1\"," NUMBERS "}]}");
+  serving_file(&files, "alg.json", "{\"keys\":[{" POINT ",\"alg\":\"RS256\"}]}");
+  serving_file(&files, "off.json",
+               "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"" X "\",\"y\":\"" X "\"}]}");
   serving_file(&files, "t.sql", "CREATE TABLE t (a)");
   serving_path(&files, "idem.json", path, sizeof path);
   for (size_t i = 0; flags[i]; i++) argv[4 + i] = flags[i];
@@ -178,6 +190,30 @@ static void a_file_without_keys_is_told_before_the_start(void **state) {
         "jwks_file none.json: there is no key among its keys that could verify anything", NO_FLAGS);
   check("{\"auth\":{\"issuer\":\"https://i.example\",\"jwks_file\":\"text.json\"}}", 1,
         "jwks_file text.json: its keys are no JSON object with a list of keys", NO_FLAGS);
+}
+
+static void a_file_of_keys_that_verify_nothing_is_told_before_the_start(void **state) {
+  (void)state;
+  static const struct row {
+    const char *file, *more, *said;
+  } rows[] = {{"private.json", "", "its keys are private ones"},
+              {"shared.json", "", "its keys are secrets that are shared (oct)"},
+              {"use.json", "", "for something else than signatures (use)"},
+              {"curve.json", "", "no key among its keys that could verify anything"},
+              {"alg.json", "", "no key among its keys that could verify anything"},
+              {"off.json", "", "no key among its keys that could verify anything"},
+              {"keys.json", ",\"algorithms\":[\"RS256\",\"ES384\"]",
+               "none of its keys goes with one of the algorithms that are taken"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char file[256];
+    snprintf(file, sizeof file,
+             "{\"auth\":{\"issuer\":\"https://i.example\",\"jwks_file\":\"%s\"%s}}", rows[i].file,
+             rows[i].more);
+    check(file, 1, rows[i].said, NO_FLAGS);
+  }
+  check("{\"auth\":{\"issuer\":\"https://"
+        "i.example\",\"jwks_file\":\"keys.json\",\"algorithms\":[\"RS256\",\"ES256\"]}}",
+        0, "", NO_FLAGS);
 }
 
 static void what_does_not_go_together_is_explained(void **state) {
@@ -222,6 +258,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_server_knows_its_callers_by_their_tokens),
       cmocka_unit_test(a_file_without_keys_is_told_before_the_start),
+      cmocka_unit_test(a_file_of_keys_that_verify_nothing_is_told_before_the_start),
       cmocka_unit_test(what_does_not_go_together_is_explained),
       cmocka_unit_test(tokens_without_a_proof_are_told_of_where_proofs_are_required),
   };
