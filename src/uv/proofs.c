@@ -18,6 +18,8 @@ struct idem__proofs {
   uint8_t nonce_key[IDEM__NONCE_KEY_BYTES];
 };
 
+size_t idem__proofs_most = IDEM__REPLAY_BYTES;
+
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static idem_list all = {&all, &all};
 
@@ -53,7 +55,7 @@ static idem_status make(const idem_alloc *alloc, const char *resource, uint64_t 
   proofs->longest_s = longest_s;
   pthread_mutex_init(&proofs->lock, NULL);
   proofs->resource = idem__strndup(alloc, resource, strlen(resource));
-  proofs->replays = idem__replays_new(alloc, longest_s, IDEM__REPLAY_BYTES, idem_random_seed());
+  proofs->replays = idem__replays_new(alloc, longest_s, idem__proofs_most, idem_random_seed());
   idem_status status = proofs->resource && proofs->replays ? IDEM_OK : IDEM_E_NOMEM;
   ssize_t want = sizeof proofs->nonce_key;
   if (status == IDEM_OK && getrandom(proofs->nonce_key, sizeof proofs->nonce_key, 0) != want)
@@ -94,6 +96,13 @@ idem__replay idem__proofs_add(idem__proofs *proofs, const uint8_t number[IDEM_SH
   idem__replay verdict = idem__replays_add(proofs->replays, number, owner, now_s, ends_s);
   pthread_mutex_unlock(&proofs->lock);
   return verdict;
+}
+
+size_t idem__proofs_bytes(idem__proofs *proofs) {
+  pthread_mutex_lock(&proofs->lock);
+  size_t bytes = idem__replays_bytes(proofs->replays);
+  pthread_mutex_unlock(&proofs->lock);
+  return bytes;
 }
 
 const uint8_t *idem__proofs_nonce_key(const idem__proofs *proofs) { return proofs->nonce_key; }

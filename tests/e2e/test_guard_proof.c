@@ -347,6 +347,58 @@ static void nonces_are_asked_for_and_given(void **state) {
   close_world(&w);
 }
 
+/* --------------------------------------------------------------- too many */
+
+#define FEW ((size_t)24576)
+#define MOST_CALLS (FEW / 48)
+
+/* As the guards of the server know them. */
+static size_t bytes_of_proofs(const world *in) {
+  idem_alloc alloc = idem__alloc_or_default(NULL);
+  idem__proofs *proofs;
+  assert_int_equal(idem__proofs_get(&alloc, in->url, IDEM__PROOF_AGE_S + 2 * 30 + 1, &proofs),
+                   IDEM_OK);
+  size_t bytes = idem__proofs_bytes(proofs);
+  idem__proofs_release(proofs);
+  return bytes;
+}
+
+static int call_once_more(world *in, const jwt_key *key, const char *token, outcome *out) {
+  call_as(in, "DPoP", token, prove(in, key, token, NULL), out);
+  return out->status;
+}
+
+/* Whoever shows very many good proofs has as many remembered as are left for all others, and is refused then; nobody else is. */
+static void a_flood_of_proofs_is_the_callers_own_trouble(void **state) {
+  (void)state;
+  world w;
+  outcome out;
+  size_t shown = 0;
+  char alice[TOKEN], anew[TOKEN], bob[TOKEN];
+  jwt_key key = jwt_key_new("mine", "ES256"), other = jwt_key_new("other", "ES256");
+  idem__proofs_most = FEW;
+  open_bound(&w, (idem_http_auth){.principal_claim = "who"}, (idem_http_opts){0});
+  idem__proofs_most = IDEM__REPLAY_BYTES;
+  snprintf(alice, sizeof alice, "%s", bound_token(&w, &key, ",\"who\":\"alice\""));
+  snprintf(anew, sizeof anew, "%s", bound_token(&w, &other, ",\"who\":\"alice\",\"n\":1"));
+  snprintf(bob, sizeof bob, "%s", bound_token(&w, &other, ",\"who\":\"bob\""));
+  while (call_once_more(&w, &key, alice, &out) == 200 && shown <= MOST_CALLS) shown++;
+  assert_int_equal(out.status, 429);
+  assert_non_null(strstr(out.body, "more proofs were shown for this caller than are remembered"));
+  assert_in_range(shown, MOST_CALLS / 2 - 10, MOST_CALLS / 2);
+  size_t bytes = bytes_of_proofs(&w);
+  assert_in_range(bytes, 1, FEW / 2 + 300);
+  for (int i = 0; i < 20; i++) assert_int_equal(call_once_more(&w, &key, alice, &out), 429);
+  assert_int_equal(call_once_more(&w, &other, anew, &out),
+                   429); /* another token is no other caller */
+  assert_int_equal(bytes_of_proofs(&w), bytes);
+  for (int i = 0; i < 20; i++) assert_int_equal(call_once_more(&w, &other, bob, &out), 200);
+  assert_int_equal(status_of(&w, token_of(&w, &w.keys[0], ",\"who\":\"carol\"")), 200);
+  jwt_key_free(&key);
+  jwt_key_free(&other);
+  close_world(&w);
+}
+
 static void offers_are_told(void **state) {
   (void)state;
   world w;
@@ -513,6 +565,7 @@ int main(void) {
       cmocka_unit_test(forged_proofs_are_refused),
       cmocka_unit_test(every_jws_has_one_spelling),
       cmocka_unit_test(nonces_are_asked_for_and_given),
+      cmocka_unit_test(a_flood_of_proofs_is_the_callers_own_trouble),
       cmocka_unit_test(offers_are_told),
       cmocka_unit_test(behind_a_proxy_the_url_of_the_resource_counts),
       cmocka_unit_test(pages_may_send_proofs_and_read_nonces),
