@@ -1,9 +1,10 @@
-// client.mjs - each client scenario by itself: the suite plays a server, starts the program with its URL, and says
-// what it saw. Run by name, the program's exit status and warnings count, which whole suites forgive.
-import { spawn } from "node:child_process";
-import { once } from "node:events";
+// client.mjs - each client scenario by itself, one after the other: the suite plays a server, starts the program with its URL, and says
+// what it saw. Run by name, the program's exit status and warnings count, which whole suites forgive. The suite is a program that
+// ends after one scenario; most of what that took was its start. So each scenario has a copy of its module in this process,
+// which shares only the libraries under it, and the status it would have ended with is taken down.
 import { existsSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 
 const skills = [
   "sep-2640-client-no-prefetch",
@@ -80,19 +81,33 @@ const scenarios = {
 
 const [program, work, revision, ...only] = process.argv.slice(2);
 
-async function play(scenario) {
-  const suite = join(work, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
+// What a program would do: its words, what it says, and the first status that it ends with. A scenario that goes on for ever is ended
+// by the suite's own timeout, or by that of the test.
+async function runSuite(words, number) {
+  const suite = pathToFileURL(join(work, "node_modules/@modelcontextprotocol/conformance/dist/index.js"));
+  const real = { argv: process.argv, exit: process.exit, out: process.stdout.write, err: process.stderr.write };
+  let text = "";
+  const take = (data) => ((text += data), true);
+  process.stdout.write = take;
+  process.stderr.write = take;
+  process.argv = [real.argv[0], suite.pathname, ...words];
+  const code = await new Promise((resolve, reject) => {
+    process.exit = resolve;
+    import(`${suite}?scenario=${number}`).catch(reject);
+  });
+  process.argv = real.argv;
+  process.exit = real.exit;
+  process.stdout.write = real.out;
+  process.stderr.write = real.err;
+  return { code, text };
+}
+
+async function play(scenario, number) {
   const out = join(work, `results-client-${revision}-${scenario.replaceAll("/", "-")}`);
   rmSync(out, { recursive: true, force: true });
-  const args = [suite, "client", "--command", program, "--scenario", scenario, "--spec-version", revision];
+  const words = ["client", "--command", program, "--scenario", scenario, "--spec-version", revision];
   const more = [...skills, ...extensions].includes(scenario) ? ["--force"] : []; // extensions are on no revision's list
-  const child = spawn(process.execPath, [...args, ...more, "--timeout", "60000", "-o", out], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let text = "";
-  child.stdout.on("data", (data) => (text += data));
-  child.stderr.on("data", (data) => (text += data));
-  const [code] = await once(child, "close");
+  const { code, text } = await runSuite([...words, ...more, "--timeout", "60000", "-o", out], number);
   return { scenario, code, text, checks: readChecks(out) };
 }
 
@@ -117,11 +132,6 @@ if (!scenarios[revision]) {
 }
 let failures = 0;
 const wanted = only.length ? only : scenarios[revision];
-const playing = [];
-for (const [index, scenario] of wanted.entries()) {
-  // Two at a time: most of it is the suite's own start.
-  playing.push(Promise.all([playing[index - 2]]).then(() => play(scenario)));
-}
-for (const played of playing) if (!print(await played)) failures++;
+for (const [number, scenario] of wanted.entries()) if (!print(await play(scenario, number))) failures++;
 console.log(failures ? `${failures} scenarios failed` : `all ${wanted.length} scenarios of ${revision} passed`);
 process.exit(failures ? 1 : 0);
