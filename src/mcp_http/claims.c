@@ -91,3 +91,34 @@ void idem__claim_add(idem__http_session *session, idem__session_post *post, cons
   else if (!fits)
     idem__free(alloc, claim); /* its own already, or no memory */
 }
+
+/* --------------------------------------------------------------------- streams */
+
+void idem__post_set_stream(idem__http_session *session, idem__session_post *post, uint64_t stream) {
+  idem__in_flight_lock(session);
+  post->stream = stream;
+  idem__in_flight_unlock(session);
+}
+
+bool idem__post_streams(idem__http_session *session, uint64_t stream) {
+  const idem__session_post *post;
+  bool found = false;
+  size_t at = 0;
+  idem__in_flight_lock(session);
+  while (!found && (post = idem_map_next(&session->in_flight.posts, &at)))
+    found = post->stream == stream;
+  idem__in_flight_unlock(session);
+  return found;
+}
+
+idem_status idem__post_write_ids(idem__http_session *session, const idem__session_post *post,
+                                 idem_buf *out) {
+  idem__writer writer = idem__writer_on(out);
+  idem__write_array(&writer);
+  idem__in_flight_lock(session);
+  for (const idem__claim *at = post->claims; at; at = at->next)
+    idem__id_key_write(&writer, at->key, at->len);
+  idem__in_flight_unlock(session);
+  idem__write_array_end(&writer);
+  return writer.status;
+}

@@ -12,11 +12,13 @@ typedef struct lookup {
   bool ends;    /* DELETE */
   bool resumes; /* Last-Event-ID names an event, or what is none */
   bool known_event;
-  uint32_t stream, after;
+  uint64_t stream;
+  uint32_t after;
   idem__http_session *session; /* counted; NULL: not found yet */
   idem__session_finding finding;
   idem__session_removing removing;
   idem__session_reading newest;
+  idem__stream_owner owner;
   struct claiming *claiming; /* its session is being told that it listens here; NULL: it is not */
   bool missed;               /* the node where it did before is dead */
   char principal[IDEM__PRINCIPAL];
@@ -39,6 +41,7 @@ static void end_lookup(lookup *one) {
   idem__store_forget(one->finding.pending);
   idem__store_forget(one->removing.pending);
   idem__store_forget(one->newest.pending);
+  idem__stream_owner_forget(&one->owner);
   if (one->claiming) one->claiming->one = NULL;
   if (one->session) idem__http_session_unref(one->session);
   idem__free(&one->endpoint->alloc, one);
@@ -118,6 +121,26 @@ static void begin_stream(lookup *one) {
   }
 }
 
+/* Who takes a stream up on which nobody will say anything must not wait for it. */
+static void on_owner_known(idem__owner_end end, void *user) {
+  lookup *one = user;
+  if (end == IDEM__OWNER_LOST)
+    refuse_lookup(one, 400, "unavailable"); /* there is no such stream any more */
+  else if (end == IDEM__OWNER_UNKNOWN)
+    refuse_lookup(one, 503, "unavailable");
+  else
+    open_stream(one);
+}
+
+static void ask_owner(lookup *one) {
+  one->owner = (idem__stream_owner){.endpoint = one->endpoint,
+                                    .session = one->session,
+                                    .stream = one->stream,
+                                    .known = on_owner_known,
+                                    .user = one};
+  idem__stream_owner_ask(&one->owner);
+}
+
 static lookup *end_claiming(claiming *self) {
   lookup *one = self->one;
   idem_alloc alloc = self->alloc;
@@ -182,6 +205,8 @@ static void listen_to(lookup *one) {
     end_lookup(one);
   else if (foreign && one->stream == 0)
     claim(one, listener);
+  else if (one->stream != 0)
+    ask_owner(one);
   else
     begin_stream(one);
 }
@@ -202,19 +227,19 @@ static void on_found(idem__http_session *session, idem_status status, void *user
 }
 
 /* "stream-sequence", both in hexadecimal, spelled as we do: one event has one id. */
-static bool read_event_id(idem__view id, uint32_t *stream, uint32_t *sequence) {
-  char copy[32], again[32], *end;
+static bool read_event_id(idem__view id, uint64_t *stream, uint32_t *sequence) {
+  char copy[40], again[40], *end;
   if (!id.at || id.len >= sizeof copy) return false;
   memcpy(copy, id.at, id.len);
   copy[id.len] = '\0';
   if (strspn(copy, "0123456789abcdef-") != id.len) return false;
-  unsigned long first = strtoul(copy, &end, 16);
+  unsigned long long first = strtoull(copy, &end, 16);
   if (*end != '-') return false;
   unsigned long second = strtoul(end + 1, &end, 16);
-  if (first > UINT32_MAX || second > UINT32_MAX) return false;
-  snprintf(again, sizeof again, "%lx-%lx", first, second);
+  if (second > UINT32_MAX || (first && !(uint32_t)first)) return false;
+  snprintf(again, sizeof again, "%llx-%lx", first, second);
   if (strcmp(copy, again) != 0) return false;
-  *stream = (uint32_t)first;
+  *stream = first;
   *sequence = (uint32_t)second;
   return true;
 }

@@ -91,7 +91,9 @@ typedef struct idem__session_post {
   idem__mcp_endpoint *endpoint;
   idem_conn *conn;
   uint64_t first_call; /* of the ids reserved for it */
-  idem__claim *claims; /* this and below: guarded by the lock of what is in flight */
+  /* This and below: guarded by the lock of what is in flight. */
+  uint64_t stream; /* that its events have; 0: none yet */
+  idem__claim *claims;
   idem__claim first_claim;
   char first_key[40];
 } idem__session_post;
@@ -128,6 +130,7 @@ typedef struct idem__http_session {
   bool missed;           /* there was news meanwhile that it may want */
   bool had_stream;       /* a GET stream was open once: what it misses is kept */
   unsigned get_streams;  /* open now */
+  unsigned resumed;      /* streams of POSTs that are taken up again here, open now */
   /* The GET stream that is told; NULL: the next that asks. */
   const struct idem__get_stream *primary;
   uint32_t told; /* the newest event a primary has sent */
@@ -213,36 +216,63 @@ idem__session_post *idem__claim_holder(const idem__http_session *session, const 
                                        size_t len);
 void idem__claim_add(idem__http_session *session, idem__session_post *post, const char *key,
                      size_t len);
+/* Without it: a POST of this process still answers on that stream; its events have this stream from now on; the ids that it is
+ * to answer, as a JSON array. */
+bool idem__post_streams(idem__http_session *session, uint64_t stream);
+void idem__post_set_stream(idem__http_session *session, idem__session_post *post, uint64_t stream);
+idem_status idem__post_write_ids(idem__http_session *session, const idem__session_post *post,
+                                 idem_buf *out);
 
 /* session_log.c: the events of a session. Keeps one for its GET stream. */
 void idem__http_session_keep(idem__http_session *session, const char *text, size_t len);
-/* Keeps one for a stream, or numbers a stream (0 is the GET stream); `added` gets the number, 0: none. */
+/* The number of a stream says who answers on it, as that of a question does: which node (0: the only one there is), and which of its
+ * session tables. 0 is the GET stream. */
+#define IDEM__STREAM_NODE_SHIFT 32
+#define IDEM__STREAM_TABLE_SHIFT 56
+#define IDEM__STREAM_NODE(stream) ((uint32_t)((stream) >> IDEM__STREAM_NODE_SHIFT) & 0xffffffu)
+#define IDEM__STREAM_TABLE(stream) ((unsigned)((stream) >> IDEM__STREAM_TABLE_SHIFT))
+/* Before each event's text in the log: its stream, and whether it is that stream's last. Where a stream begins an entry says which ids
+ * are answered on it. */
+typedef struct idem__event_head {
+  uint64_t stream;
+  uint32_t last;
+  uint32_t unused;
+} idem__event_head;
+#define IDEM__STREAM_BEGINS UINT64_MAX /* in place of its number, which is the entry's */
+/* False: not one of ours. */
+bool idem__event_read(const idem__store_item *item, idem__event_head *head);
+/* Keeps one for a stream, or numbers a stream; `added` gets the number, 0: none. */
 typedef struct idem__session_event {
   idem__http_session *session;
   idem__store_queue *queue;
   idem__store_pending *pending;
   void (*added)(uint32_t number, void *user);
   void *user;
-  bool counting;
   const char *text; /* lent until it is added */
   size_t len;
-  uint32_t stream, after; /* after: the last that its stream was given, 0 for none */
-  uint32_t found;         /* the number that it has, where nobody heard of it */
+  uint64_t stream;
+  uint32_t after; /* the last that its stream was given, 0 for none */
+  uint32_t found; /* the number that it has, where nobody heard of it */
   bool last;
   unsigned tries;
 } idem__session_event;
-void idem__http_session_add(idem__session_event *event, uint32_t stream, const char *text,
+void idem__http_session_add(idem__session_event *event, uint64_t stream, const char *text,
                             size_t len, bool last);
-void idem__http_session_next_stream(idem__session_event *event);
+/* `ids`: what is answered on it, lent for the call. */
+void idem__http_session_next_stream(idem__session_event *event, const char *ids, size_t len);
+uint64_t idem__http_session_stream(const idem__http_session *session, uint32_t number);
+/* It ends without an answer, and nobody waits for that. */
+void idem__http_session_end_stream(idem__http_session *session, uint64_t stream);
 void idem__session_event_forget(idem__session_event *event);
-idem_status idem__session_event_write(idem_buf *out, uint32_t stream, uint32_t number,
+idem_status idem__session_event_write(idem_buf *out, uint64_t stream, uint32_t number,
                                       const char *text, size_t len);
 /* Writes the events of a stream after a number; `after` moves on. */
 typedef struct idem__session_reading {
   idem__http_session *session;
   idem__store_queue *queue;
   idem__store_pending *pending;
-  uint32_t stream, after;
+  uint64_t stream;
+  uint32_t after;
   bool newest_alone; /* only the number of the newest event is wanted */
   bool last;         /* the stream's last event was there */
   uint32_t newest;
@@ -262,10 +292,12 @@ void idem__session_table_keep_notification(idem__mcp_endpoint *endpoint, const i
 /* The maximum of a session's record: what initialize said, and what the client subscribes to. */
 #define IDEM__RECORD_BYTES ((size_t)64 << 20)
 /* session.c, for its sisters */
+#define IDEM__TABLE_PLACES 64u
 struct idem__session_table {
   idem_alloc alloc;
   idem__session_table_opts opts;
   idem__store *store;
+  unsigned place; /* among the tables of its server; IDEM__TABLE_PLACES: one of too many */
   idem__store_watcher *watcher, *carried, *letters; /* of sessions; of what other processes send */
   _Atomic uint64_t now_ms;                          /* the newest time anybody told */
   idem__lock lock;
@@ -344,21 +376,48 @@ void idem__rates_end(idem__rates *rates); /* takes NULL */
 
 /* ------------------------------------------------------------ GET streams */
 
+/* owner.c: does anybody answer on the stream of a POST? Where its process has died, or has nothing to say any more, the stream's end
+ * is put into the log: an error for each id that was to be answered there. */
+typedef enum idem__owner_end {
+  IDEM__OWNER_WORKS,
+  IDEM__OWNER_ENDED,  /* the log has the stream's last event */
+  IDEM__OWNER_LOST,   /* nobody knows what was to be answered there */
+  IDEM__OWNER_UNKNOWN /* the store does not say */
+} idem__owner_end;
+typedef struct idem__stream_owner {
+  idem__mcp_endpoint *endpoint;
+  idem__http_session *session; /* counted by who asks */
+  uint64_t stream;
+  void (*known)(idem__owner_end end, void *user); /* who asks may go meanwhile: see owner_forget */
+  void *user;
+  idem__store_pending *pending;
+  bool lives, ended; /* as far as was seen */
+  idem_buf ids;
+} idem__stream_owner;
+void idem__stream_owner_ask(idem__stream_owner *owner);
+void idem__stream_owner_forget(idem__stream_owner *owner);
+/* At a glance: true, it should be asked. */
+bool idem__stream_owner_doubtful(idem__http_session *session, uint64_t stream);
+
 typedef struct idem__get_stream {
   idem_list link; /* in endpoint->streams */
   idem__mcp_endpoint *endpoint;
   idem_http_exchange *exchange;
   idem__http_session *session;
-  uint32_t stream;
+  uint64_t stream;
   uint32_t after;
   uint64_t comment_ms;
   unsigned news;                 /* of its session's, when the log was last read */
   bool is_reading, again;        /* the log is being read; there was news meanwhile */
   idem__session_reading reading; /* of what its session has kept for it */
   idem__session_finding loading; /* of a session that is behind */
+  bool doubtful;                 /* nobody seemed to answer on it when the log was last read */
+  bool asks;                     /* whether anybody does */
+  bool over;                     /* nobody does: what comes to it is kept already */
+  idem__stream_owner owner;
 } idem__get_stream;
 void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
-                           idem__http_session *session, uint32_t stream, uint32_t after);
+                           idem__http_session *session, uint64_t stream, uint32_t after);
 /* Sends what its session has kept for it. */
 void idem__get_stream_flush(idem__get_stream *stream);
 void idem__get_streams_flush(idem__mcp_endpoint *endpoint);

@@ -201,6 +201,7 @@ static void leave(idem__mcp_serving *serving) {
   if (!session) return;
   idem__session_event_forget(&serving->event);
   idem__post_leave(session, &serving->post);
+  idem__mcp_stream_left(serving);
   atomic_fetch_sub(&session->under_way, 1);
   serving->session = NULL;
   serving->peer.session = NULL;
@@ -330,8 +331,9 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
   bool modern = serving->modern = named && idem__revision_has(named, IDEM__R_MODERN);
   serving->request = request;
   serving->status = 0;
-  serving->stream = 0;
+  serving->post.stream = 0;
   serving->new_session = serving->numbered = serving->replayed = serving->owner_gone = false;
+  serving->answered = serving->cancelled = false;
   serving->bad_version = !version_fine(serving, version.at != NULL, named);
   serving->unavailable = serving->peer.unavailable = false;
   serving->peer.assumed = NULL;

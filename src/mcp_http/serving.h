@@ -18,8 +18,9 @@ typedef struct idem__mcp_serving {
   bool replayed;    /* its answer was given before: see once.h of src/mcp_server */
   bool owner_gone;  /* the process that asked what it answers has ended */
   bool numbered;    /* an event that its client can come back after was sent */
+  bool answered;    /* its stream's last event is kept, or goes out without a number */
+  bool cancelled;   /* by its client: nothing will be answered */
   uint16_t status;
-  uint32_t stream; /* 0: not one yet */
   idem__session_post post;
   bool unavailable; /* nobody can say whether it is a session */
   idem__session_finding finding;
@@ -60,6 +61,8 @@ idem__http_when idem__mcp_stream_begin(void *at, idem_buf *out);
 idem__http_when idem__mcp_stream_event(void *at, const char *text, size_t len, bool last,
                                        idem_buf *out);
 bool idem__mcp_serving_outlives(void *at);
+/* It has left its session; who has taken its stream up looks whether it has ended. */
+void idem__mcp_stream_left(idem__mcp_serving *serving);
 void idem__mcp_serving_detached(void *at, bool detached);
 bool idem__mcp_serving_orphaned(void *at);
 /* The answer may be fetched later; the stream that waits for it is closed. */

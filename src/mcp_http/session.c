@@ -189,7 +189,7 @@ static bool note_change(idem__session_table *table, const idem__store_change *ch
   idem__http_session *session = idem_map_get(&table->by_id, change->name, change->name_len);
   if (!session) return false;
   bool ours = session->busy && table->store->kind->immediate; /* else it may be anybody's */
-  bool wake = session->get_streams && !ours;
+  bool wake = (session->get_streams || session->resumed) && !ours;
   bool asking = atomic_load(&session->under_way) > 0;
   bool newer = change->event == IDEM__STORE_WAS_PUT && change->version > session->version;
   *behind = newer && wake;
@@ -258,6 +258,22 @@ static void on_change(const idem__store_change *change, void *user) {
   if (wake) idem__server_wake(table->opts.server);
 }
 
+/* The lowest that is free, so that who comes after one that went knows that what it answered is nobody's. */
+static void take_place(idem__session_table *table) {
+  _Atomic uint64_t *taken = &table->opts.server->session_tables;
+  uint64_t seen = atomic_load(taken);
+  do {
+    for (table->place = 0; table->place < IDEM__TABLE_PLACES; table->place++)
+      if (!(seen >> table->place & 1)) break;
+    if (table->place == IDEM__TABLE_PLACES) return;
+  } while (!atomic_compare_exchange_weak(taken, &seen, seen | (uint64_t)1 << table->place));
+}
+
+static void leave_place(const idem__session_table *table) {
+  if (table->place < IDEM__TABLE_PLACES)
+    atomic_fetch_and(&table->opts.server->session_tables, ~((uint64_t)1 << table->place));
+}
+
 idem_status idem__session_table_new(const idem__session_table_opts *opts,
                                     idem__session_table **out) {
   idem_alloc alloc = opts->server->alloc;
@@ -269,6 +285,7 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   if (!table->opts.session_idle_ms) table->opts.session_idle_ms = 1800000;
   if (!table->opts.max_images) table->opts.max_images = 8192;
   if (!table->opts.log_bytes) table->opts.log_bytes = (size_t)256 << 10;
+  take_place(table);
   idem__lock_init(&table->lock);
   idem_map_init(&table->by_id, &table->alloc, idem__router_seed(opts->server->router));
   idem_map_init(&table->sse_lines, &table->alloc, table->by_id.seed);
@@ -303,6 +320,7 @@ void idem__session_table_free(idem__session_table *table) {
   }
   idem_map_deinit(&table->by_id);
   idem_map_deinit(&table->sse_lines);
+  leave_place(table);
   idem__store_unref(table->store);
   idem_alloc alloc = table->alloc;
   idem__free(&alloc, table);

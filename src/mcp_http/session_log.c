@@ -7,16 +7,16 @@
 
 #define ADDING_TRIES 4u
 
-/* Before each event's text: its stream, and whether it is that stream's last. */
-typedef struct event_head {
-  uint32_t stream;
-  uint32_t last;
-} event_head;
+bool idem__event_read(const idem__store_item *item, idem__event_head *head) {
+  if (item->len < sizeof *head) return false;
+  memcpy(head, item->bytes, sizeof *head);
+  return true;
+}
 
-static idem_status write_event(idem_buf *out, uint32_t stream, uint32_t sequence, const char *text,
+static idem_status write_event(idem_buf *out, uint64_t stream, uint32_t sequence, const char *text,
                                size_t len) {
-  char id[32];
-  snprintf(id, sizeof id, "%x-%x", (unsigned)stream, (unsigned)sequence);
+  char id[40];
+  snprintf(id, sizeof id, "%llx-%x", (unsigned long long)stream, (unsigned)sequence);
   return idem__sse_put_event(out, "message", id, text, len);
 }
 
@@ -30,14 +30,14 @@ static idem__store_op append_op(const idem__http_session *session, const idem_bu
   return op;
 }
 
-static idem_status write_entry(idem_buf *entry, const event_head *head, const char *text,
+static idem_status write_entry(idem_buf *entry, const idem__event_head *head, const char *text,
                                size_t len) {
   idem_status status = idem_buf_put(entry, head, sizeof *head);
   return status == IDEM_OK ? idem_buf_put(entry, text, len) : status;
 }
 
 /* Nobody waits for its number. Of what an immediate store is told its watchers need not tell us. */
-static void append(idem__http_session *session, const event_head *head, const char *text,
+static void append(idem__http_session *session, const idem__event_head *head, const char *text,
                    size_t len) {
   idem_buf entry;
   bool immediate = session->table->store->kind->immediate;
@@ -52,7 +52,7 @@ static void append(idem__http_session *session, const event_head *head, const ch
 }
 
 void idem__http_session_keep(idem__http_session *session, const char *text, size_t len) {
-  append(session, &(event_head){.stream = 0}, text, len);
+  append(session, &(idem__event_head){.stream = 0}, text, len);
 }
 
 /* An event has no number where the session is gone, or there is no memory, or the store does not come back in time. */
@@ -67,9 +67,8 @@ static void append_event(idem__session_event *event);
 /* What the log has of its stream behind the last is this one: they are added one by one. */
 static bool find_event(const idem__store_item *item, void *user) {
   idem__session_event *event = user;
-  event_head head;
-  if (item->len < sizeof head) return true;
-  memcpy(&head, item->bytes, sizeof head);
+  idem__event_head head;
+  if (!idem__event_read(item, &head)) return true;
   if (head.stream == event->stream) event->found = (uint32_t)item->number;
   return !event->found;
 }
@@ -109,14 +108,15 @@ static void on_appended(const idem__store_answer *answer, void *user) {
     end_adding(user, (uint32_t)answer->number);
 }
 
-static void append_event(idem__session_event *event) {
+/* `done` is called in any case. */
+static void submit_entry(idem__session_event *event, const idem__event_head *head, const char *text,
+                         size_t len, idem__store_done done) {
   idem__http_session *session = event->session;
-  event_head head = {.stream = event->stream, .last = event->last};
   idem_buf entry;
-  idem_buf_init(&entry, &session->table->alloc, sizeof head + event->len);
-  if (write_entry(&entry, &head, event->text, event->len) == IDEM_OK) {
+  idem_buf_init(&entry, &session->table->alloc, sizeof *head + len);
+  if (write_entry(&entry, head, text, len) == IDEM_OK) {
     idem__store_op op = append_op(session, &entry);
-    op.done = on_appended;
+    op.done = done;
     op.user = event;
     idem__store_submit(session->table->store, event->queue, &op, &event->pending);
   } else {
@@ -125,7 +125,12 @@ static void append_event(idem__session_event *event) {
   idem_buf_deinit(&entry);
 }
 
-void idem__http_session_add(idem__session_event *event, uint32_t stream, const char *text,
+static void append_event(idem__session_event *event) {
+  submit_entry(event, &(idem__event_head){.stream = event->stream, .last = event->last},
+               event->text, event->len, on_appended);
+}
+
+void idem__http_session_add(idem__session_event *event, uint64_t stream, const char *text,
                             size_t len, bool last) {
   event->stream = stream;
   event->text = text;
@@ -138,42 +143,47 @@ void idem__http_session_add(idem__session_event *event, uint32_t stream, const c
 void idem__session_event_forget(idem__session_event *event) {
   if (!event->pending) return;
   idem__store_forget(event->pending);
-  if (event->counting) return;
   idem__http_session_busy(event->session, false);
 }
 
-idem_status idem__session_event_write(idem_buf *out, uint32_t stream, uint32_t number,
+idem_status idem__session_event_write(idem_buf *out, uint64_t stream, uint32_t number,
                                       const char *text, size_t len) {
   /* Without a number there is nothing to come back to, but who is here shall have it. */
   if (!number) return idem__sse_put_event(out, "message", NULL, text, len);
   return write_event(out, stream, number, text, len);
 }
 
-static void on_counted(const idem__store_answer *answer, void *user) {
-  idem__session_event *event = user;
-  event->counting = false;
-  event->added(answer->status == IDEM_OK ? (uint32_t)answer->number + 1 : 0, event->user);
+/* ----------------------------------------------------------------- streams */
+
+uint64_t idem__http_session_stream(const idem__http_session *session, uint32_t number) {
+  uint64_t node = idem__node_number(session->table->opts.server);
+  uint64_t place = session->table->place;
+  if (!number) return 0;
+  return place << IDEM__STREAM_TABLE_SHIFT | node << IDEM__STREAM_NODE_SHIFT | number;
 }
 
-void idem__http_session_next_stream(idem__session_event *event) {
-  idem__store_op op = idem__http_session_op(event->session, IDEM__STORE_COUNT);
-  op.after = 1;
-  op.done = on_counted;
-  op.user = event;
-  event->counting = true;
-  idem__store_submit(event->session->table->store, event->queue, &op, &event->pending);
+static void on_begun(const idem__store_answer *answer, void *user) {
+  end_adding(user, answer->status == IDEM_OK ? (uint32_t)answer->number : 0);
+}
+
+void idem__http_session_next_stream(idem__session_event *event, const char *ids, size_t len) {
+  idem__http_session_busy(event->session, true);
+  submit_entry(event, &(idem__event_head){.stream = IDEM__STREAM_BEGINS}, ids, len, on_begun);
+}
+
+void idem__http_session_end_stream(idem__http_session *session, uint64_t stream) {
+  append(session, &(idem__event_head){.stream = stream, .last = 1}, "", 0);
 }
 
 /* ----------------------------------------------------------------- reading */
 
 static bool show_event(const idem__store_item *item, void *user) {
   idem__session_reading *reading = user;
-  event_head head;
-  if (item->len < sizeof head) return true;
-  memcpy(&head, item->bytes, sizeof head);
-  if (head.stream != reading->stream) return true;
-  if (write_event(&reading->events, head.stream, (uint32_t)item->number, item->bytes + sizeof head,
-                  item->len - sizeof head) != IDEM_OK) {
+  idem__event_head head;
+  if (!idem__event_read(item, &head) || head.stream != reading->stream) return true;
+  bool silent = item->len == sizeof head; /* the stream ends without an answer */
+  if (!silent && write_event(&reading->events, head.stream, (uint32_t)item->number,
+                             item->bytes + sizeof head, item->len - sizeof head) != IDEM_OK) {
     return false;
   }
   reading->after = (uint32_t)item->number;
@@ -252,7 +262,7 @@ static bool gather(idem__session_table *table, idem_list *mark, const idem__mcp_
 static void keep_for_all(idem__session_table *table, const idem__mcp_news *news, const char *text,
                          size_t len) {
   idem__http_session mark = {.table = table}; /* which never had a stream */
-  event_head head = {.stream = 0};
+  idem__event_head head = {.stream = 0};
   handful found;
   idem__session_table_lock(table);
   idem_list_append(table->sessions.next, &mark.link);

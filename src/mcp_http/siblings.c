@@ -160,7 +160,9 @@ static idem__mcp_serving *find_owing(idem__http_session *session,
 }
 
 static void cancel_serving(idem__mcp_serving *owing, const idem__id *id) {
-  if (idem__conn_cancel_id(owing->peer.conn, id)) idem__http_serving_cancelled(owing);
+  if (!idem__conn_cancel_id(owing->peer.conn, id)) return;
+  owing->cancelled = true;
+  idem__http_serving_cancelled(owing);
 }
 
 /* A cancellation on its way to another thread, where the request may be. */

@@ -8,15 +8,24 @@
 
 #define RETRY_MS 500u /* before a client that lost its stream comes back */
 
+/* Another node answers on it. */
+static bool is_elsewhere(const idem__get_stream *stream) {
+  const idem_server *server = stream->session->table->opts.server;
+  return stream->stream && IDEM__STREAM_NODE(stream->stream) != idem__node_number(server);
+}
+
 static void close_stream(idem__get_stream *stream) {
   idem__http_session *session = stream->session;
   idem__session_table_lock(stream->endpoint->table);
   if (stream->stream == 0) session->get_streams--;
+  if (stream->stream != 0) session->resumed--;
+  if (is_elsewhere(stream)) atomic_fetch_sub(&session->table->opts.server->node.awaited, 1);
   if (session->primary == stream) session->primary = NULL;
   idem__session_table_unlock(stream->endpoint->table);
   idem_list_remove(&stream->link);
   idem__store_forget(stream->reading.pending);
   idem__store_forget(stream->loading.pending);
+  idem__stream_owner_forget(&stream->owner);
   idem_buf_deinit(&stream->reading.events);
   idem__http_session_unref(session);
   idem__free(&stream->endpoint->alloc, stream);
@@ -39,8 +48,9 @@ static void on_abort(idem_http_exchange *exchange, void *user) {
 static void put_place(const idem__get_stream *stream, unsigned retry_ms) {
   bool primed = idem__revision_has(stream->session->legacy.revision, IDEM__R_PRIME_EVENT);
   char text[96];
-  int len = snprintf(text, sizeof text, "id: %x-%x\nretry: %u\n%s\n", (unsigned)stream->stream,
-                     (unsigned)stream->after, retry_ms, primed ? "data:\n" : "");
+  int len = snprintf(text, sizeof text, "id: %llx-%x\nretry: %u\n%s\n",
+                     (unsigned long long)stream->stream, (unsigned)stream->after, retry_ms,
+                     primed ? "data:\n" : "");
   idem__http_stream_put(stream->exchange, text, (size_t)len);
 }
 
@@ -121,20 +131,38 @@ static void on_loaded(idem__http_session *session, idem_status status, void *use
   idem__session_table_unlock(stream->endpoint->table);
 }
 
+/* What whoever answers on it came to is read next, or it never ends by itself. Of what is not known now it hears when it is looked at next. */
+static void on_owner_known(idem__owner_end end, void *user) {
+  idem__get_stream *stream = user;
+  stream->asks = false;
+  stream->over = end == IDEM__OWNER_ENDED;
+  if (end == IDEM__OWNER_LOST)
+    end_stream(stream);
+  else if (stream->over)
+    idem__get_stream_flush(stream);
+}
+
+static void ask_owner(idem__get_stream *stream) {
+  if (stream->asks) return;
+  stream->asks = true;
+  idem__stream_owner_ask(&stream->owner);
+}
+
 /* Events are put out as they were kept; those that come while the log is read are read next. */
 static void on_read(idem_status status, void *user) {
   idem__get_stream *stream = user;
   idem_buf *events = &stream->reading.events;
-  (void)status;
   stream->is_reading = false;
   stream->after = stream->reading.after;
   if (events->len) idem__http_stream_put(stream->exchange, events->data, events->len);
   idem_buf_deinit(events);
   if (stream->stream == 0) note_told(stream);
-  if (stream->reading.last)
-    end_stream(stream);
+  if (stream->reading.last || (stream->over && status == IDEM_OK))
+    end_stream(stream); /* what is not there by now will not come */
   else if (stream->again)
     idem__get_stream_flush(stream);
+  else if (stream->doubtful && status == IDEM_OK)
+    ask_owner(stream);
 }
 
 void idem__get_stream_flush(idem__get_stream *stream) {
@@ -151,6 +179,7 @@ void idem__get_stream_flush(idem__get_stream *stream) {
   if (stream->stream == 0 && !idem__get_stream_tells(stream)) return; /* another's to tell */
   stream->is_reading = true;
   stream->news = stream->session->news;
+  stream->doubtful = idem__stream_owner_doubtful(stream->session, stream->stream); /* first */
   stream->reading.after = stream->after;
   idem__http_session_read(&stream->reading);
 }
@@ -159,6 +188,7 @@ void idem__get_stream_flush(idem__get_stream *stream) {
 static bool has_news(const idem__get_stream *stream) {
   const idem__http_session *session = stream->session;
   if (session->table->store->kind->immediate) return true;
+  if (idem__stream_owner_doubtful(stream->session, stream->stream)) return true;
   return session->ended || session->behind || stream->news != session->news;
 }
 
@@ -177,7 +207,7 @@ void idem__get_streams_end(idem__mcp_endpoint *endpoint) {
 }
 
 void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
-                           idem__http_session *session, uint32_t stream, uint32_t after) {
+                           idem__http_session *session, uint64_t stream, uint32_t after) {
   idem__get_stream *open = idem__calloc(&endpoint->alloc, sizeof *open);
   if (!open) {
     idem__http_session_unref(session);
@@ -199,7 +229,14 @@ void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exc
   open->loading = (idem__session_finding){
       .table = endpoint->table, .queue = endpoint->queue, .found = on_loaded, .user = open};
   memcpy(open->loading.id, session->id, IDEM__SESSION_ID);
+  open->owner = (idem__stream_owner){.endpoint = endpoint,
+                                     .session = session,
+                                     .stream = stream,
+                                     .known = on_owner_known,
+                                     .user = open};
   idem__session_table_lock(endpoint->table);
+  if (stream != 0) session->resumed++;
+  if (is_elsewhere(open)) atomic_fetch_add(&session->table->opts.server->node.awaited, 1);
   if (stream == 0) {
     session->get_streams++;
     session->had_stream = true;

@@ -94,6 +94,21 @@ static uint32_t forget(idem__node *node, size_t at) {
   return kinds;
 }
 
+/* With the lock held. */
+static void note(idem__node *node, size_t at, uint32_t number) {
+  if (at == node->other_count && at < IDEM__NODES_KNOWN)
+    node->others[node->other_count++] = (idem__other_node){.number = number};
+}
+
+void idem__node_meet(idem_server *server, const char *id) {
+  idem__node *node = &server->node;
+  uint32_t number = idem__node_number_of(id);
+  idem__lock_take(&node->lock);
+  note(node, place_of(node, number), number);
+  idem__lock_give(&node->lock);
+  atomic_store(&node->look, true);
+}
+
 /* What one that comes or changes says of itself stands in its record, which is looked at soon. */
 void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives) {
   idem__node *node = &server->node;
@@ -102,9 +117,9 @@ void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives
   idem__lock_take(&node->lock);
   size_t at = place_of(node, number);
   bool known = at < node->other_count;
-  if (lives && !known && at < IDEM__NODES_KNOWN)
-    node->others[node->other_count++] = (idem__other_node){.number = number};
-  else if (!lives && known)
+  if (lives)
+    note(node, at, number);
+  else if (known)
     kinds = forget(node, at);
   bool own = memcmp(id, node->id, IDEM__NODE_ID) == 0;
   idem__lock_give(&node->lock);
@@ -184,7 +199,8 @@ void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms) {
   if (interval == UINT64_MAX || (last && now_ms < last + interval / 2)) return;
   if (!atomic_compare_exchange_strong(&server->node.renewed_ms, &last, now_ms)) return;
   if (atomic_exchange(&server->node.renewing, true)) return;
-  if (atomic_fetch_add(&server->node.renewals, 1) % LOOKS == 0)
+  if (atomic_fetch_add(&server->node.renewals, 1) % LOOKS == 0 ||
+      atomic_load(&server->node.awaited))
     atomic_store(&server->node.look, true);
   idem__node_deliver(worker);
   idem__store_op op = op_for(server, server->node.id, IDEM__STORE_TOUCH);

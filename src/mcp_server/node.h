@@ -36,6 +36,7 @@ typedef struct idem__node {
   size_t other_count;
   _Atomic bool lists_changed; /* the record does not say so yet */
   _Atomic bool look;          /* at the others' records */
+  _Atomic unsigned awaited;   /* so many wait for one of them: it is looked at them more often */
   _Atomic bool looking;       /* the store was asked for them */
   _Atomic unsigned looks;     /* how often it has answered */
   _Atomic bool store_gone; /* its store did not answer when it was last asked to renew the record */
@@ -67,6 +68,8 @@ uint32_t idem__node_missed(const idem__node *node, const idem__other_node *gone)
 void idem__node_put(idem_server *server);
 /* A watcher heard of one. */
 void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives);
+/* One that nobody had told us of lives: its record was seen. */
+void idem__node_meet(idem_server *server, const char *id);
 /* This server's own name. */
 bool idem__node_is_own(const idem_server *server, const char *id);
 /* Is it there? `done` is told OK, NOTFOUND (it is dead), or that nobody knows. */

@@ -42,6 +42,7 @@ struct idem_server {
   idem__mcp_worker *own_worker;           /* for loops of somebody's own; NULL until needed */
   _Atomic bool ever[IDEM__LIST_KINDS];    /* a list once filled stays offered, even empty */
   _Atomic bool ever_tasks;                /* so do tasks, once a tool may become one */
+  _Atomic uint64_t session_tables;        /* a bit for each that there is: see src/mcp_http */
   _Atomic uint64_t line_sessions;         /* so many there have been: their names */
   idem_map elicitations;                  /* by id, guarded by lock: see elicitation.c */
   idem_list expected;                     /* ... by age */

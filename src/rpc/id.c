@@ -1,8 +1,10 @@
 /* id.c - request ids: echoed as raw tokens, compared by value.
  * Strings compare by their decoded bytes, numbers by normalised decimal (1, 1.0 and 1e0 are equal)
  * without ever expanding an exponent; an exponent beyond int64 leaves the bytes to decide. */
+#include "../json/build.h"
 #include "inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A number taken apart: value = digits * 10^exponent, no zero at either end of digits. */
@@ -164,4 +166,32 @@ size_t idem__id_key(const idem__id *id, char *out) {
   out[0] = 's';
   if (id->text_len) memcpy(out + 1, id->text, id->text_len);
   return 1 + id->text_len;
+}
+
+/* Digits and an exponent, as number_key wrote them; whole numbers as one writes them by hand. */
+static void write_number(idem__writer *writer, const char *key, size_t len) {
+  static const char zeros[] = "00000000000000000000";
+  char power[24];
+  int64_t exponent;
+  const char *digits = key + 2 + sizeof exponent;
+  memcpy(&exponent, key + 2, sizeof exponent);
+  bool whole = exponent >= 0 && exponent < (int64_t)sizeof zeros;
+  int power_len = whole ? snprintf(power, sizeof power, "%.*s", (int)exponent, zeros)
+                        : snprintf(power, sizeof power, "e%lld", (long long)exponent);
+  if (key[1] == '-') idem__write_lead_text(writer, "-");
+  idem__write_lead(writer, digits, len - (size_t)(digits - key));
+  idem__write_raw(writer, power, (size_t)power_len);
+}
+
+void idem__id_key_write(struct idem__writer *writer, const char *key, size_t len) {
+  int64_t integer;
+  switch (key[0]) {
+  case 'i':
+    memcpy(&integer, key + 1, sizeof integer);
+    idem__write_int(writer, integer);
+    return;
+  case 's': idem__write_string(writer, key + 1, len - 1); return;
+  case 'b': idem__write_raw(writer, key + 1, len - 1); return;
+  default: write_number(writer, key, len);
+  }
 }

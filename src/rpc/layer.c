@@ -70,6 +70,8 @@ bool idem__conn_owes(idem_conn *conn, const idem__id *id) {
   return idem__owed_find(conn, id) != NULL;
 }
 
+bool idem__conn_gathers(const idem_conn *conn) { return !idem_list_empty(&conn->batches); }
+
 uint64_t idem__conn_now_ms(const idem_conn *conn) { return idem__conn_clock_ms(conn); }
 
 void idem__conn_tell_output(idem_conn *conn) { conn->opts.on_output(conn, conn->opts.user); }

@@ -37,6 +37,9 @@ size_t idem__id_key_max(const idem__id *id);
 /* Writes the form in which equal ids are equal bytes; returns its length. Not for NULL, ABSENT or
  * INVALID. */
 size_t idem__id_key(const idem__id *id, char *out);
+/* An id that has this key, as JSON: its value, though perhaps not its spelling. */
+struct idem__writer;
+void idem__id_key_write(struct idem__writer *writer, const char *key, size_t len);
 
 /* -------------------------------------------------------------- messages */
 
@@ -255,6 +258,8 @@ bool idem__call_pending(const idem_conn *conn, uint64_t id);
 
 /* The peer's answer owed under this id is still missing. */
 bool idem__conn_owes(idem_conn *conn, const idem__id *id);
+/* What it owes is an array of answers. */
+bool idem__conn_gathers(const idem_conn *conn);
 /* As if the peer had sent a cancellation on this conn; false: it owes no such id. */
 bool idem__conn_cancel_id(idem_conn *conn, const idem__id *id);
 /* Has whoever drives it take the output that is there. */

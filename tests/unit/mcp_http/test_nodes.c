@@ -44,7 +44,34 @@ static void close_world(world *in) {
 
 typedef struct request {
   const char *method, *target, *body, *answer;
+  bool resumes; /* the stream of a node that is not there */
 } request;
+
+/* What a dead node would have left in the log of the session. */
+static void leave_stream(world *in) {
+  const idem__event_head head = {.stream = IDEM__STREAM_BEGINS};
+  static const char ids[4] = {'s', '[', '7', ']'};
+  char entry[sizeof head + sizeof ids];
+  const char *id = in->session + strlen("Mcp-Session-Id: ");
+  memcpy(entry, &head, sizeof head);
+  memcpy(entry + sizeof head, ids, sizeof ids);
+  idem__store_op op = {.verb = IDEM__STORE_APPEND,
+                       .space = IDEM__STORE_SESSIONS,
+                       .name = id,
+                       .name_len = IDEM__SESSION_ID,
+                       .bytes = entry,
+                       .len = sizeof entry};
+  assert_int_equal(idem__store_ask(in->store, &op, NULL).number, 1);
+}
+
+static void send_to_other(world *in, mcp_web_conn *conn, const request *what) {
+  char headers[160];
+  if (what->resumes) leave_stream(in);
+  snprintf(headers, sizeof headers, "%s%s", in->session,
+           what->resumes ? "Last-Event-ID: abcdef00000001-0\r\n" : "");
+  mcp_web_connect(&in->other, conn);
+  mcp_web_send(conn, what->method, what->target, headers, what->body);
+}
 
 static void step(world *in) {
   later_store_hold(in->other.later, false);
@@ -59,8 +86,7 @@ static void end_after(const request *what, int steps, bool server_too) {
   mcp_web_conn conn;
   open_world(&in);
   later_store_hold(in.other.later, true);
-  mcp_web_connect(&in.other, &conn);
-  mcp_web_send(&conn, what->method, what->target, in.session, what->body);
+  send_to_other(&in, &conn, what);
   for (int i = 0; i < steps; i++) step(&in);
   mcp_web_disconnect(&conn);
   later_store_hold(in.other.later, false);
@@ -75,8 +101,7 @@ static void play(const request *what) {
   world in;
   open_world(&in);
   mcp_web_conn conn;
-  mcp_web_connect(&in.other, &conn);
-  mcp_web_send(&conn, what->method, what->target, in.session, what->body);
+  send_to_other(&in, &conn, what);
   mcp_web_settle(&conn);
   if (!strstr(conn.output, what->answer)) fail_msg("no %s in: %s", what->answer, conn.output);
   mcp_web_disconnect(&conn);
@@ -89,20 +114,26 @@ static void play(const request *what) {
 
 static void a_stream_that_moves_may_end_at_every_step(void **state) {
   (void)state;
-  play(&(request){"GET", "/mcp", NULL, "text/event-stream"});
+  play(&(request){"GET", "/mcp", NULL, "text/event-stream", false});
+}
+
+static void a_stream_of_a_dead_node_may_end_at_every_step(void **state) {
+  (void)state;
+  play(&(request){"GET", "/mcp", NULL, "\"id\":7,\"error\"", true});
 }
 
 /* The number of a question that nobody asked, of a node that is not there. */
 static void an_answer_for_a_dead_node_may_end_at_every_step(void **state) {
   (void)state;
   play(&(request){"POST", "/mcp", "{\"jsonrpc\":\"2.0\",\"id\":3000000000000001,\"result\":{}}",
-                  "owner-gone"});
+                  "owner-gone", false});
 }
 
 static void a_message_for_a_dead_node_may_end_at_every_step(void **state) {
   (void)state;
   play(&(request){"POST", "/message?sessionId=00000100000000000000000000000000",
-                  "{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"ping\"}", "\"id\":77,\"error\""});
+                  "{\"jsonrpc\":\"2.0\",\"id\":77,\"method\":\"ping\"}", "\"id\":77,\"error\"",
+                  false});
 }
 
 /* ... and for one that lives: a letter, which it takes. */
@@ -156,6 +187,7 @@ static void lists_that_change_at_one_are_news_at_the_other(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_stream_that_moves_may_end_at_every_step),
+      cmocka_unit_test(a_stream_of_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(an_answer_for_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(a_message_for_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(an_answer_for_a_living_node_may_end_at_every_step),

@@ -108,13 +108,44 @@ static void a_broken_stream_is_taken_up_elsewhere(void **state) {
                   "\"progress\",\"arguments\":{},\"_meta\":{\"progressToken\":9}}}"),
       "\"id\":3,\"result\"");
   mcp_web_connect(&second, &stream);
-  snprintf(headers, sizeof headers, "%sLast-Event-ID: 1-1\r\n", session);
+  snprintf(headers, sizeof headers, "%sLast-Event-ID: 1-2\r\n", session);
   mcp_web_send(&stream, "GET", "/mcp", headers, NULL);
-  assert_null(strstr(stream.output, "\"progress\":1,"));
+  assert_null(strstr(stream.output, "\"progress\":1}"));
   assert_non_null(strstr(stream.output, "\"progress\":2.5"));
   assert_non_null(strstr(stream.output, "\"id\":3,\"result\""));
   mcp_web_disconnect(&stream);
   close_pair(&first, &second, store);
+}
+
+static void answer_at_length(idem_request *request, void *user) {
+  static char text[2000];
+  (void)user;
+  idem_progress(request, 1, 2, NULL);
+  memset(text, 'x', sizeof text);
+  idem_tool_text(request, text, sizeof text);
+}
+
+/* The answer found no room in the log: who lost it and comes back for it is told so, and does not wait. */
+static void an_answer_that_was_not_kept_is_not_waited_for(void **state) {
+  (void)state;
+  mcp_web web;
+  char session[64], headers[128];
+  mcp_web_open(&web, &(mcp_web_opts){.table = {.log_bytes = 1000}});
+  web.fixture->keep = answer_at_length;
+  mcp_web_hello(&web, "", session);
+  mcp_web_expect(
+      mcp_web_ask(&web, "POST", "/mcp", session,
+                  "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":"
+                  "\"slow\",\"arguments\":{},\"_meta\":{\"progressToken\":9}}}"),
+      "xxxx");
+  snprintf(headers, sizeof headers, "%sLast-Event-ID: 1-2\r\n", session);
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/mcp", headers, NULL),
+                 "\"id\":3,\"error\":{\"code\":-32603,\"message\":\"Internal error\",\"data\":{"
+                 "\"reason\":\"answer-not-kept\"}}");
+  /* ... and by whom nobody knows what it was, that there is none. */
+  snprintf(headers, sizeof headers, "%sLast-Event-ID: 9-2\r\n", session);
+  mcp_web_expect(mcp_web_ask(&web, "GET", "/mcp", headers, NULL), " 400 ");
+  mcp_web_close(&web);
 }
 
 static size_t times_in(const char *text, const char *wanted) {
@@ -582,6 +613,7 @@ int main(void) {
       cmocka_unit_test(a_session_survives_its_process),
       cmocka_unit_test(a_stream_hears_of_what_was_subscribed_elsewhere),
       cmocka_unit_test(a_broken_stream_is_taken_up_elsewhere),
+      cmocka_unit_test(an_answer_that_was_not_kept_is_not_waited_for),
       cmocka_unit_test(an_open_stream_hears_comments_and_keeps_its_session),
       cmocka_unit_test(a_slow_reader_of_a_stream_misses_nothing),
       cmocka_unit_test(an_id_in_flight_is_refused_on_every_loop),
