@@ -111,6 +111,7 @@ static bool wait_elsewhere(idem__once *once) {
   bool wanted = !idem_list_empty(&once->callers);
   if (wanted) idem__once_set_stage(once, IDEM__ONCE_ELSEWHERE);
   idem__once_unlock(once->server);
+  if (wanted) idem__once_announce(once);
   if (wanted) idem__worker_wake(once->worker);
   return wanted;
 }

@@ -109,7 +109,8 @@ bool idem__once_admit(idem__context *context, const uint8_t name[IDEM_SHA256_BYT
 void idem__once_became_task(idem__context *context, const char *json, size_t len);
 /* The request ends without an answer. */
 void idem__once_abandon(idem__context *context);
-/* A client gives up the call of this name, and its connection goes or has gone: if nobody else waits, it is cancelled. */
+/* A client gives up the call of this name, and its connection goes or has gone: if nobody else waits, it is cancelled, at whichever
+ * node it runs. */
 void idem__once_give_up(idem_server *server, const uint8_t name[IDEM_SHA256_BYTES]);
 
 /* On the worker's thread: what others left for its keys. */
@@ -149,12 +150,14 @@ struct idem__once {
   uint64_t ttl_ms;                   /* of its outcome */
   idem__once_stage stage;
   unsigned tries;
-  bool may_repeat;        /* idempotentHint: it may run again where nobody knows */
-  bool judged;            /* the digest is that of the record */
-  bool left;              /* the one whose request runs it has cancelled it, */
-  bool away;              /* or has lost its connection */
-  bool unwanted;          /* somebody has given it up by its key */
-  bool cancel;            /* nobody is left: its handler is to be told */
+  bool may_repeat; /* idempotentHint: it may run again where nobody knows */
+  bool judged;     /* the digest is that of the record */
+  bool left;       /* the one whose request runs it has cancelled it, */
+  bool away;       /* or has lost its connection */
+  bool unwanted;   /* somebody has given it up by its key */
+  bool cancel;     /* nobody is left here: where nobody is elsewhere its handler is to be told, */
+  bool decided;    /* and is being told */
+  uint64_t announced;     /* the version of the record that says that we wait; 0: none does */
   bool ending;            /* its worker goes */
   bool asked, not_run;    /* how the run ended: with a question; before it began */
   bool bare;              /* there was no room for the answer */
@@ -226,6 +229,22 @@ idem__store_op idem__once_op(const idem__once *once, idem__store_verb verb);
 /* What is for good lives as long as its client needs it. */
 void idem__once_put(idem__once *once, const idem__once_record *record, uint64_t expect,
                     idem__store_done done);
+
+/* once_others.c: who waits for the key at other nodes. We do, for as long as somebody waits here. */
+void idem__once_announce(idem__once *once);
+/* With the lock held: nobody does any more; true: that is to be said (idem__once_went, without it). */
+bool idem__once_withdraw(idem__once *once);
+typedef struct idem__once_gone {
+  idem_server *server;
+  uint8_t name[IDEM_SHA256_BYTES];
+  bool for_good; /* the last did not lose its connection: it wants no answer */
+} idem__once_gone;
+void idem__once_went(const idem__once_gone *gone);
+/* Nobody is left here: if nobody waits elsewhere its handler is told. On its worker's thread. */
+void idem__once_ask_others(idem__once *once);
+/* With the lock held: has its worker do so. */
+void idem__once_cancel_soon(idem__once *once);
+void idem__once_on_news(idem_server *server, const char *text, size_t len);
 
 /* once_doubt.c: nobody knows whether the key is ours. */
 void idem__once_doubt(idem__once *once);

@@ -185,6 +185,13 @@ static idem_status on_answer(idem_request *request, const idem__answer *answer) 
 
 /* ---------------------------------------------------------------- cancelling */
 
+/* What its client wants; not what nobody can go on with. */
+static bool may_be_wanted(const idem__once *once, idem_cancel_reason reason,
+                          const idem__context *context) {
+  if (once->ending || once->decided) return false;
+  return reason == IDEM_CANCEL_PEER || (reason == IDEM_CANCEL_CLOSED && !context->round);
+}
+
 /* A lost connection does not stop what has a key, for its client comes back; nor does one of several who wait. A question
  * that nobody can answer any more ends it. */
 static bool on_cancel(idem_request *request, idem_cancel_reason reason) {
@@ -195,9 +202,14 @@ static bool on_cancel(idem_request *request, idem_cancel_reason reason) {
   bool others = !idem_list_empty(&once->callers);
   bool stays =
       reason == IDEM_CANCEL_PEER ? others : reason == IDEM_CANCEL_CLOSED && !context->round;
-  if (once->ending || once->cancel || (once->unwanted && !others)) stays = false;
   if (reason == IDEM_CANCEL_PEER) once->left = true;
   if (reason == IDEM_CANCEL_CLOSED) once->away = true;
+  if (reason == IDEM_CANCEL_CLOSED && once->unwanted && !others) stays = false;
+  /* Somebody may wait at another node. */
+  bool asks = !stays && runs && once->server->node.shares && may_be_wanted(once, reason, context);
+  if (asks) idem__once_cancel_soon(once);
+  if (asks) stays = true;
+  if (once->ending || once->decided) stays = false;
   idem__once_unlock(once->server);
   return !runs || stays;
 }
@@ -207,7 +219,7 @@ static const idem__request_guard guard = {.answer = on_answer, .cancel = on_canc
 void idem__once_cancel_runner(idem__once *once) {
   if (!once->runner) return;
   idem__once_lock(once->server);
-  once->cancel = true;
+  once->decided = true;
   idem__once_unlock(once->server);
   idem__request_cancel(once->runner->request, once->ending ? IDEM_CANCEL_CLOSED : IDEM_CANCEL_PEER);
 }

@@ -4,6 +4,8 @@
 #include "server.h"
 #include "task.h"
 
+#include <string.h>
+
 void idem__once_lock(idem_server *server) { idem__lock_take(&server->onces->lock); }
 void idem__once_unlock(idem_server *server) { idem__lock_give(&server->onces->lock); }
 
@@ -153,7 +155,7 @@ void idem__once_deliver(idem__mcp_worker *worker) {
     } else if (stage == IDEM__ONCE_UNSAVED) {
       idem__once_store(once);
     } else if (cancel) {
-      idem__once_cancel_runner(once);
+      idem__once_ask_others(once);
     }
   }
 }
@@ -172,11 +174,22 @@ static idem__once *next_of(idem__mcp_worker *worker) {
   return found;
 }
 
+/* Who waits here is told, and comes back elsewhere. */
+static void leave_elsewhere(idem__once *once) {
+  idem__once_gone gone = {.server = once->server};
+  memcpy(gone.name, once->name, sizeof gone.name);
+  idem__once_lock(once->server);
+  bool withdrawn = idem__once_withdraw(once);
+  idem__once_unlock(once->server);
+  idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+  if (withdrawn) idem__once_went(&gone);
+}
+
 void idem__once_forget_worker(idem__mcp_worker *worker) {
   if (!worker->server->onces) return;
   for (idem__once *once; (once = next_of(worker));) {
     if (once->stage == IDEM__ONCE_ELSEWHERE)
-      idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+      leave_elsewhere(once);
     else
       idem__once_cancel_runner(once);
   }

@@ -165,24 +165,21 @@ static bool join(idem__once_caller *caller, bool *first) {
   uint64_t ttl_ms = idem__once_ttl(caller->context);
   if (ttl_ms > once->ttl_ms) once->ttl_ms = ttl_ms; /* who needs it longest decides */
   idem_list_append(&once->callers, &caller->link);
+  if (once->stage == IDEM__ONCE_ELSEWHERE && !once->announced) {
+    idem__once_flag(once); /* its record is looked at, and says so */
+    idem__worker_wake(once->worker);
+  }
   return true;
 }
 
-/* With the lock held: its worker tells the handler. */
-static void cancel_soon(idem__once *once) {
-  once->cancel = true;
-  idem__once_flag(once);
-  if (once->worker->wake) once->worker->wake(once->worker, once->worker->wake_user);
-}
-
-void idem__once_give_up(idem_server *server, const uint8_t name[IDEM_SHA256_BYTES]) {
-  idem__once_lock(server);
-  idem__once *once = idem_map_get(&server->onces->by_name, (const char *)name, IDEM_SHA256_BYTES);
-  if (once && idem_list_empty(&once->callers) && !once->ending) {
-    once->unwanted = true;
-    if (once->away && once->stage == IDEM__ONCE_AT_WORK) cancel_soon(once);
-  }
-  idem__once_unlock(server);
+/* With the lock held: one of those who waited has gone. True: it was the last of those who wait for another node. */
+static bool leave(idem__once *once, idem__once_gone *gone) {
+  if (!idem_list_empty(&once->callers)) return false;
+  bool last = once->left && once->stage == IDEM__ONCE_AT_WORK && gone->for_good && !once->ending;
+  if (last) idem__once_cancel_soon(once);
+  gone->for_good |= once->unwanted;
+  memcpy(gone->name, once->name, sizeof gone->name);
+  return idem__once_withdraw(once);
 }
 
 /* Explicitly, by its client, or with it. */
@@ -190,16 +187,15 @@ static void on_gone(idem_request *request, idem_cancel_reason reason, void *user
   idem__once_caller *caller = user;
   idem_server *server = caller->worker->server;
   idem__once_lock(server);
-  bool sent = caller->sent;
-  idem__once *once = caller->once;
+  bool sent = caller->sent, withdrawn = false;
+  idem__once_gone gone = {.server = server, .for_good = reason == IDEM_CANCEL_PEER};
   caller->context = NULL;
   if (!sent) {
     idem_list_remove(&caller->link);
-    bool last = once && idem_list_empty(&once->callers) && once->left &&
-                once->stage == IDEM__ONCE_AT_WORK && reason == IDEM_CANCEL_PEER && !once->ending;
-    if (last) cancel_soon(once);
+    withdrawn = caller->once && leave(caller->once, &gone);
   }
   idem__once_unlock(server);
+  if (withdrawn) idem__once_went(&gone);
   if (!sent) free_caller(caller);
   idem_request_drop(request);
 }

@@ -1,5 +1,6 @@
 /* test_resume.c - two processes and one store, a SQLite file or a Redis: the stream of a POST that is taken up again at the other process
- * comes to an end, whatever becomes of the one that answers, and so does waiting for a task. Called with a store's URL it is such a process. */
+ * comes to an end, whatever becomes of the one that answers, and so do
+ * waiting for a task and a call that was given up. Called with a store's URL it is such a process. */
 #include "node.h"
 #include "support/redis_server.h"
 
@@ -19,6 +20,7 @@ static idem_request *hanging;
 static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
   (void)reason, (void)user;
   hanging = NULL;
+  fprintf(stderr, "the handler was told\n");
   idem_request_drop(request);
 }
 
@@ -26,6 +28,7 @@ static void on_cancel(idem_request *request, idem_cancel_reason reason, void *us
 static void hang(idem_request *request, yyjson_val *arguments, void *user) {
   (void)arguments, (void)user;
   idem_progress(request, 1, 2, "hangs");
+  fprintf(stderr, "the handler runs\n");
   hanging = request;
   idem_request_keep(request);
   idem_request_on_cancel(request, on_cancel, NULL);
@@ -232,6 +235,42 @@ static void who_waits_for_a_task_hears_that_its_process_died_by_redis(void **sta
   who_waits_for_a_task_hears_that_its_process_died(true);
 }
 
+#define META                                                                                       \
+  "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
+  "\"io.modelcontextprotocol/clientInfo\":{\"name\":\"t\",\"version\":\"1\"},"                     \
+  "\"io.modelcontextprotocol/clientCapabilities\":{},\"idem/key\":\"k\"}"
+
+/* A call with a key goes on without its connection, unless its client says that it gave it up, at whichever process. */
+static void a_call_that_is_given_up_by_its_key_ends_elsewhere(bool on_redis) {
+  world *in = make_world(on_redis, "2025-11-25");
+  int lost = node_send(&in->one, "POST /mcp",
+                       "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n"
+                       "Mcp-Name: hang\r\n",
+                       "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{"
+                       "\"name\":\"hang\"," META "}}");
+  child_line_with(in->one.server.err, "the handler runs");
+  close(lost);
+  expect_in(node_rest(node_send(&in->other, "POST /mcp",
+                                "MCP-Protocol-Version: 2026-07-28\r\n"
+                                "Mcp-Method: notifications/idem/cancelled\r\n",
+                                "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/idem/cancelled\","
+                                "\"params\":{\"name\":\"hang\"," META "}}")),
+            " 202 ");
+  child_line_with(in->one.server.err, "the handler was told");
+  node_stop(&in->one, SIGTERM);
+  end_world(in);
+}
+
+static void a_call_that_is_given_up_by_its_key_ends_elsewhere_by_sqlite(void **state) {
+  (void)state;
+  a_call_that_is_given_up_by_its_key_ends_elsewhere(false);
+}
+
+static void a_call_that_is_given_up_by_its_key_ends_elsewhere_by_redis(void **state) {
+  (void)state;
+  a_call_that_is_given_up_by_its_key_ends_elsewhere(true);
+}
+
 /* A stream that never was, or of which nobody knows any more what was asked: no stream is opened. */
 static void a_stream_that_nobody_knows_is_refused(void **state) {
   (void)state;
@@ -256,6 +295,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(an_answer_reaches_who_took_the_stream_up_elsewhere_by_redis),
       cmocka_unit_test(who_waits_for_a_task_hears_that_its_process_died_by_sqlite),
       cmocka_unit_test(who_waits_for_a_task_hears_that_its_process_died_by_redis),
+      cmocka_unit_test(a_call_that_is_given_up_by_its_key_ends_elsewhere_by_sqlite),
+      cmocka_unit_test(a_call_that_is_given_up_by_its_key_ends_elsewhere_by_redis),
       cmocka_unit_test(a_stream_that_nobody_knows_is_refused),
   };
   if (argc > 1) return serve(argv[1]);

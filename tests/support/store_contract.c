@@ -349,6 +349,11 @@ static void log_and_counter_go_with_their_record(void **state) {
   assert_true(run(*state, count).answer.number == 5);
   put(*state, "a", "changed", IDEM__STORE_ANY);
   assert_true(run(*state, count).answer.number == 10);
+  count.after = (uint64_t)1 << 32;
+  assert_true(run(*state, count).answer.number == 15);
+  count.after = 0; /* asks for it */
+  assert_true(run(*state, count).answer.number == 15 + ((uint64_t)1 << 32));
+  count.after = 5;
   assert_string_equal(read_log(*state, "a", 0, 0).text, "x ");
   run(*state, (idem__store_op){.verb = IDEM__STORE_REMOVE, .name = "a", .expect = IDEM__STORE_ANY});
   assert_int_equal(run(*state, count).answer.status, IDEM_E_NOTFOUND);

@@ -325,6 +325,88 @@ static void who_comes_elsewhere_while_it_runs_gets_its_answer(void **state) {
   close_pair(&self, 0);
 }
 
+static void deliver(pair *self) {
+  for (int i = 0; i < 2; i++) idem__once_deliver(self->server[i]->own_worker);
+}
+
+static void begin_at_both(pair *self) {
+  open_pair(self, run_dropping, NULL);
+  assert_string_equal(mcp_peer_ask(&self->peer[0], "tools/call", KEYED("t")), "");
+  assert_string_equal(mcp_peer_ask(&self->peer[1], "tools/call", KEYED("t")), "");
+}
+
+static void who_cancels_takes_nothing_from_who_waits_elsewhere(void **state) {
+  pair self;
+  (void)state;
+  begin_at_both(&self);
+  cancel_last(&self.peer[0]);
+  deliver(&self);
+  assert_false(self.state[0].cancelled);
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  expect_in(mcp_peer_more(&self.peer[1]), "from there");
+  close_pair(&self, 0);
+}
+
+/* Whoever goes last, the handler is told, and only then. */
+static void what_is_cancelled_at_all_nodes_ends(void **state) {
+  (void)state;
+  for (int first = 0; first < 2; first++) {
+    pair self;
+    begin_at_both(&self);
+    cancel_last(&self.peer[first]);
+    deliver(&self);
+    assert_false(self.state[0].cancelled);
+    cancel_last(&self.peer[1 - first]);
+    deliver(&self);
+    assert_true(self.state[0].cancelled);
+    mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+    close_pair(&self, 0);
+  }
+}
+
+/* Who came back to wait after all has left is counted anew. */
+static void who_comes_back_to_wait_elsewhere_is_heard_of(void **state) {
+  pair self;
+  (void)state;
+  begin_at_both(&self);
+  cancel_last(&self.peer[1]);
+  deliver(&self);
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  deliver(&self);
+  cancel_last(&self.peer[0]);
+  deliver(&self);
+  assert_false(self.state[0].cancelled);
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  expect_in(mcp_peer_more(&self.peer[1]), "from there");
+  close_pair(&self, 0);
+}
+
+static const char given_up[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/idem/cancelled\","
+                               "\"params\":{" KEYED("t") "}}\n";
+
+static void give_up(mcp_peer *peer) {
+  assert_int_equal(idem_conn_feed(peer->conn, given_up, sizeof given_up - 1), IDEM_OK);
+}
+
+/* Its connection is gone, and its word comes to another node; also before the connection is seen to go. */
+static void what_is_given_up_by_its_key_ends_at_whichever_node_it_runs(void **state) {
+  (void)state;
+  for (int late = 0; late < 2; late++) {
+    pair self;
+    open_pair(&self, run_dropping, NULL);
+    assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+    if (late) give_up(&self.peer[1]);
+    assert_false(self.state[0].cancelled);
+    mcp_peer_close(&self.peer[0]);
+    if (!late) assert_false(self.state[0].cancelled);
+    if (!late) give_up(&self.peer[1]);
+    deliver(&self);
+    assert_true(self.state[0].cancelled);
+    mcp_peer_open(&self.peer[0], self.server[0], "2025-11-25");
+    close_pair(&self, 0);
+  }
+}
+
 static uint64_t wall;
 static uint64_t read_wall(void *ctx) {
   (void)ctx;
@@ -620,6 +702,10 @@ int main(void) {
       cmocka_unit_test(what_a_server_that_ends_had_not_begun_runs_elsewhere),
       cmocka_unit_test(a_key_holds_for_all_who_share_the_store),
       cmocka_unit_test(who_comes_elsewhere_while_it_runs_gets_its_answer),
+      cmocka_unit_test(who_cancels_takes_nothing_from_who_waits_elsewhere),
+      cmocka_unit_test(what_is_cancelled_at_all_nodes_ends),
+      cmocka_unit_test(who_comes_back_to_wait_elsewhere_is_heard_of),
+      cmocka_unit_test(what_is_given_up_by_its_key_ends_at_whichever_node_it_runs),
       cmocka_unit_test(what_takes_longer_than_keys_are_kept_runs_once_all_the_same),
       cmocka_unit_test(a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing),
       cmocka_unit_test(who_joined_what_was_taken_away_hears_what_the_store_has),

@@ -1,0 +1,137 @@
+/* once_others.c - who waits for a key at other nodes than the one that runs it. The counter of its record holds how many nodes came to wait
+ * in its lower half, and how many left again in its upper one; who would be told to end asks it first. That a client has given a
+ * call up, or left, is told to all as news. See once.h. */
+#include "news.h"
+#include "once.h"
+#include "server.h"
+
+#include <string.h>
+
+#define LEFT ((uint64_t)1 << 32) /* in the counter */
+#define GIVEN_UP 'g'
+#define WENT 'w'
+#define NAME (2 + IDEM_SHA256_BYTES)
+
+static void count(const idem__once *once, uint64_t what) {
+  idem__store_op op = idem__once_op(once, IDEM__STORE_COUNT);
+  op.after = what;
+  op.user = NULL;
+  idem__store_run(once->server->store, &op);
+}
+
+static void tell_all(idem_server *server, char kind, const uint8_t name[IDEM_SHA256_BYTES]) {
+  char text[NAME] = {IDEM__NEWS_ONCE, kind};
+  memcpy(text + 2, name, IDEM_SHA256_BYTES);
+  idem__store_op op = {
+      .verb = IDEM__STORE_TELL, .space = IDEM__STORE_NEWS, .name = text, .name_len = sizeof text};
+  idem__store_run(server->store, &op);
+}
+
+/* ------------------------------------------------------------------ waiting elsewhere */
+
+/* A record that was made anew has a counter of its own. */
+void idem__once_announce(idem__once *once) {
+  idem__once_lock(once->server);
+  bool known = once->announced == once->version;
+  once->announced = once->version;
+  idem__once_unlock(once->server);
+  if (!known) count(once, 1);
+}
+
+bool idem__once_withdraw(idem__once *once) {
+  bool was = once->announced != 0;
+  once->announced = 0;
+  return was;
+}
+
+void idem__once_went(const idem__once_gone *gone) {
+  idem__store_op op = {.verb = IDEM__STORE_COUNT,
+                       .space = IDEM__STORE_ONCE,
+                       .name = (const char *)gone->name,
+                       .name_len = sizeof gone->name,
+                       .after = LEFT,
+                       .now_ms = idem__server_wall_ms(gone->server)};
+  idem__store_run(gone->server->store, &op);
+  if (gone->for_good) tell_all(gone->server, WENT, gone->name);
+}
+
+/* ------------------------------------------------------------------- before the end */
+
+/* By its name: the run may end while the store is asked. */
+typedef struct asking {
+  idem__mcp_worker *worker;
+  uint8_t name[IDEM_SHA256_BYTES];
+} asking;
+
+/* With the lock held: nobody here wants it, of those who wait and the one whose request runs it. */
+static bool is_unwanted(const idem__once *once) {
+  return once->stage == IDEM__ONCE_AT_WORK && idem_list_empty(&once->callers) && !once->ending &&
+         (once->left || (once->away && once->unwanted));
+}
+
+static idem__once *find(idem_server *server, const uint8_t name[IDEM_SHA256_BYTES]) {
+  return idem_map_get(&server->onces->by_name, (const char *)name, IDEM_SHA256_BYTES);
+}
+
+/* Where nobody knows whether somebody waits it goes on. */
+static void on_asked(const idem__store_answer *answer, void *user) {
+  asking self = *(asking *)user;
+  idem_server *server = self.worker->server;
+  bool waits = (uint32_t)answer->number > (uint32_t)(answer->number >> 32);
+  idem__free(&server->alloc, user);
+  if (answer->status == IDEM_E_NOTFOUND) waits = false;
+  if (waits || (answer->status != IDEM_OK && answer->status != IDEM_E_NOTFOUND)) return;
+  idem__once_lock(server);
+  idem__once *once = find(server, self.name);
+  bool ends = once && once->worker == self.worker && is_unwanted(once);
+  idem__once_unlock(server);
+  if (ends) idem__once_cancel_runner(once);
+}
+
+void idem__once_ask_others(idem__once *once) {
+  idem_server *server = once->server;
+  asking *self = server->node.shares ? idem__malloc(&server->alloc, sizeof *self) : NULL;
+  if (!self) {
+    if (!server->node.shares) idem__once_cancel_runner(once);
+    return;
+  }
+  self->worker = once->worker;
+  memcpy(self->name, once->name, sizeof self->name);
+  idem__store_op op = idem__once_op(once, IDEM__STORE_COUNT);
+  op.done = on_asked;
+  op.user = self;
+  idem__store_submit(server->store, once->worker->store_queue, &op, NULL);
+}
+
+void idem__once_cancel_soon(idem__once *once) {
+  once->cancel = true;
+  idem__once_flag(once);
+  if (once->worker->wake) once->worker->wake(once->worker, once->worker->wake_user);
+}
+
+/* ------------------------------------------------------------------------ giving up */
+
+/* True: it runs here, and nobody else need be told. */
+static bool give_up_here(idem_server *server, const uint8_t name[IDEM_SHA256_BYTES], bool by_key) {
+  idem__once_lock(server);
+  idem__once *once = find(server, name);
+  bool runs = once && once->stage != IDEM__ONCE_ASKING && once->stage != IDEM__ONCE_ELSEWHERE;
+  /* Who waits alone for another node may be the one that gives it up, and its connection goes next. */
+  bool alone = once && !runs && once->callers.next->next == &once->callers;
+  bool nobody = once && idem_list_empty(&once->callers);
+  if ((nobody || alone) && by_key && !once->ending) once->unwanted = true;
+  if (runs && is_unwanted(once)) idem__once_cancel_soon(once);
+  idem__once_unlock(server);
+  return runs;
+}
+
+void idem__once_give_up(idem_server *server, const uint8_t name[IDEM_SHA256_BYTES]) {
+  if (!give_up_here(server, name, true) && server->node.shares) tell_all(server, GIVEN_UP, name);
+}
+
+void idem__once_on_news(idem_server *server, const char *text, size_t len) {
+  uint8_t name[IDEM_SHA256_BYTES];
+  if (len != NAME || !server->onces) return;
+  memcpy(name, text + 2, sizeof name);
+  (void)give_up_here(server, name, text[1] == GIVEN_UP);
+}
