@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define END_FOLLOWS_MS 100u /* the end of a program's output, in the usual case */
 #define READS_AT_THE_END 64 /* of stderr: a process that has left the group may write for ever */
 
 static idem__exec *exec_of(const idem__driver *driver) { return driver->io; }
@@ -146,7 +147,10 @@ static bool exec_end_output(idem__driver *driver) {
 
 static void note_end(idem__exec *self, int status) {
   idem_close_reason *reason = &self->peer.reason;
-  idem_program_end_text(status, self->how, sizeof self->how);
+  char how[sizeof self->how / 2];
+  idem_program_end_text(status, how, sizeof how);
+  snprintf(self->how, sizeof self->how, "%s%s",
+           self->mute ? "it closed its output and lived on; " : "", how);
   if (WIFEXITED(status)) reason->exit_status = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) reason->signal = WTERMSIG(status);
   bool ours = (reason->signal == SIGTERM && self->step >= IDEM__EXEC_TERM_SENT) ||
@@ -233,6 +237,16 @@ static void send_signal(const idem__exec *self, int number) {
   if (number == SIGTERM) kill(-self->pid, SIGCONT); /* who is stopped hears it, too */
 }
 
+/* Who has no output any more has mostly ended, and of that we hear next. Who has not says nothing any more, whatever it is asked. */
+static bool awaits_end(idem__exec *self) {
+  idem__driver *driver = &self->peer.driver;
+  bool first = self->step < IDEM__EXEC_INPUT_ENDED && driver->eof && !self->waited;
+  if (first) self->waited = true;
+  if (first && idem__driver_depart_in(driver, END_FOLLOWS_MS)) return true;
+  self->mute |= self->waited;
+  return false;
+}
+
 /* The next rung; after the last the program is left to the kernel, which cannot end it either. */
 static void exec_depart(idem__driver *driver) {
   idem__exec *self = exec_of(driver);
@@ -241,6 +255,7 @@ static void exec_depart(idem__driver *driver) {
     idem__driver_departed(driver);
     return;
   }
+  if (awaits_end(self)) return;
   self->step++;
   if (self->step == IDEM__EXEC_INPUT_ENDED) {
     self->asked = !driver->eof; /* else it has ended its output by itself */

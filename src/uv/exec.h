@@ -47,7 +47,9 @@ typedef struct idem__exec {
   bool asked; /* to end, by us */
   idem__exec_step step;
   uint64_t step_ms;
-  char how[96];
+  bool waited; /* its output has ended: its own end may follow at once, */
+  bool mute;   /* and did not: it is ended for that */
+  char how[128];
   size_t errors_len;
   char errors_text[IDEM__EXEC_ERRORS_BYTES];
 } idem__exec;

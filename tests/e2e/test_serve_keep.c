@@ -29,6 +29,7 @@ static const char program[] =
     "    if method == 'wait': time.sleep(params['ms'] / 1000); return str(params['ms'])\n"
     "    if method == 'die': print('last words', file=sys.stderr, flush=True); os._exit(7)\n"
     "    if method == 'hang': os.kill(os.getpid(), 19); time.sleep(60)\n"
+    "    if method == 'mute': os.close(1); time.sleep(60)\n"
     "    if method == 'junk': print('this is no JSON', flush=True); return 'fine'\n"
     "    if method == 'large': return 'x' * 200000\n"
     "    if method == 'huge': return 'x' * 2000000\n"
@@ -60,6 +61,7 @@ static const char config[] =
     " \"wait\":{\"args\":{\"ms\":\"integer\"}," RUN "},\n"
     " \"die\":{" RUN "},\n"
     " \"hang\":{" RUN ",\"deadline_ms\":300},\n"
+    " \"mute\":{" RUN "},\n"
     " \"junk\":{" RUN "},\n"
     " \"large\":{" RUN ",\"output_bytes\":1000},\n"
     " \"huge\":{" RUN "},\n"
@@ -177,6 +179,21 @@ static void one_that_says_nothing_any_more_is_ended(void **state) {
   (void)state;
   long pid = number("pid");
   expect_in(serving_call(&self, "hang", "{}"), "hang took longer than 300 ms (deadline_ms)");
+  expect_gone(pid);
+  assert_int_not_equal(number("pid"), pid);
+}
+
+/* It would read on, and nobody could hear its answers: it is another that is asked next. */
+static void one_that_closes_its_output_is_ended_and_comes_again(void **state) {
+  (void)state;
+  static const char reason[] = "its program has ended (it closed its output and lived on; ";
+  long pid = number("pid");
+  int waiting = serving_send_call(&self, "wait", "{\"ms\":60000}");
+  int mute = serving_send_call(&self, "mute", "{}");
+  expect_in(serving_answer(&self, waiting), reason);
+  expect_in(serving_answer(&self, mute), reason);
+  child_line_with(self.server.err, "a program that stays has ended detail=pid: its program has "
+                                   "ended (it closed its output and lived on; ");
   expect_gone(pid);
   assert_int_not_equal(number("pid"), pid);
 }
@@ -314,6 +331,7 @@ int main(void) {
       cmocka_unit_test(a_cancelled_call_is_cancelled_in_the_program),
       cmocka_unit_test(what_dies_takes_its_calls_along_and_comes_again),
       cmocka_unit_test(one_that_says_nothing_any_more_is_ended),
+      cmocka_unit_test(one_that_closes_its_output_is_ended_and_comes_again),
       cmocka_unit_test(an_answer_that_is_too_large_is_told),
       cmocka_unit_test(one_that_always_dies_is_started_less_and_less_often),
       cmocka_unit_test(one_that_is_refused_something_is_told_to_be_confined),
