@@ -170,6 +170,7 @@ static idem_status on_answer(idem_request *request, const idem__answer *answer) 
   idem__once_store(once);
   once->answering = false;
   if (!once->stored) {
+    idem__request_on_cut_off(request, idem__cut_off_unavailable); /* it is none without the store */
     idem_request_keep(request);
     return IDEM_OK;
   }

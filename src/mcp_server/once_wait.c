@@ -1,6 +1,7 @@
 /* once_wait.c - who waits for what becomes of a key: joining it, being told on one's own thread, going away before. See once.h. */
 #include "context.h"
 #include "once.h"
+#include "result.h"
 #include "server.h"
 
 #include <string.h>
@@ -40,6 +41,11 @@ static void answer_caller(idem__once_caller *caller) {
   if (!inside) free_caller(caller);
 }
 
+static void stop_waiting(const idem__context *context) {
+  idem_request_on_cancel(context->request, NULL, NULL);
+  idem__request_on_cut_off(context->request, NULL);
+}
+
 /* On the caller's own thread. */
 static void act(void *arg) {
   idem__once_caller *caller = arg;
@@ -48,7 +54,7 @@ static void act(void *arg) {
     free_caller(caller);
     return;
   }
-  if (!caller->inside) idem_request_on_cancel(caller->context->request, NULL, NULL);
+  if (!caller->inside) stop_waiting(caller->context);
   if (caller->verdict == IDEM__ONCE_AGAIN)
     begin(caller);
   else if (caller->verdict == IDEM__ONCE_RUN)
@@ -200,6 +206,13 @@ static void on_gone(idem_request *request, idem_cancel_reason reason, void *user
   idem_request_drop(request);
 }
 
+static void keep_waiting(idem__once_caller *caller) {
+  idem_request *request = caller->context->request;
+  idem_request_on_cancel(request, on_gone, caller);
+  idem__request_on_cut_off(request, idem__cut_off_unavailable);
+  idem_request_keep(request);
+}
+
 static void begin(idem__once_caller *caller) {
   idem_server *server = caller->worker->server;
   bool first;
@@ -214,8 +227,7 @@ static void begin(idem__once_caller *caller) {
     return;
   }
   if (!caller->inside) {
-    idem_request_on_cancel(caller->context->request, on_gone, caller);
-    idem_request_keep(caller->context->request);
+    keep_waiting(caller);
   }
   if (first) idem__once_take(once, IDEM__STORE_ABSENT);
 }
@@ -239,8 +251,7 @@ bool idem__once_admit(idem__context *context, const uint8_t name[IDEM_SHA256_BYT
   caller->inside = false;
   bool run = caller->run, waits = caller->once != NULL;
   if (waits) {
-    idem_request_on_cancel(context->request, on_gone, caller);
-    idem_request_keep(context->request);
+    keep_waiting(caller);
   } else {
     free_caller(caller);
   }

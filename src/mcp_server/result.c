@@ -214,6 +214,18 @@ idem_status idem__refuse_for(idem__context *context, int status, int64_t code, c
                                len);
 }
 
+const idem__answer *idem__cut_off_unavailable(const idem_request *request) {
+  static const char reason[] = "unavailable";
+  static const idem__answer answer = {
+      .is_error = true,
+      .code = IDEM_RPC_INTERNAL_ERROR,
+      .value = {IDEM__VALUE_MEMBER, reason, sizeof reason - 1, "reason"}};
+  const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
+  if (peer && peer->edge && !idem__request_batched(request))
+    peer->edge->set_status(peer->edge_ctx, 503);
+  return &answer;
+}
+
 idem_status idem__refuse_unavailable(idem__context *context) {
   static const char data[] = "{\"reason\":\"unavailable\"}";
   return idem__refuse(context, 503, IDEM_RPC_INTERNAL_ERROR, data, sizeof data - 1);

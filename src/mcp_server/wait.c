@@ -2,6 +2,7 @@
  * that lets go last frees it. See wait.h. */
 #include "wait.h"
 #include "context.h"
+#include "result.h"
 
 struct idem__wait {
   idem_alloc alloc;
@@ -39,6 +40,7 @@ void idem__wait_keep(idem__wait *wait) {
   if (wait->context) {
     wait->kept = true;
     idem_request_on_cancel(wait->context->request, on_gone, wait);
+    idem__request_on_cut_off(wait->context->request, idem__cut_off_unavailable);
     idem_request_keep(wait->context->request);
   }
   let_go(wait);
@@ -50,6 +52,7 @@ void idem__wait_end(idem_status status, void *user) {
   wait->context = NULL;
   if (context) {
     if (wait->kept) idem_request_on_cancel(context->request, NULL, NULL);
+    if (wait->kept) idem__request_on_cut_off(context->request, NULL);
     wait->go_on(context, status, wait->user);
   }
   let_go(wait);

@@ -254,7 +254,7 @@ static void abort_with(idem_conn *conn, const idem__answer *answer) {
   while (!idem_list_empty(&conn->requests)) {
     idem_request *request = IDEM_CONTAINER(conn->requests.next, idem_request, link);
     idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
-    idem__request_settle(request, answer);
+    idem__request_settle(request, request->cut_off ? request->cut_off(request) : answer);
     idem__request_cancel(request, IDEM_CANCEL_CLOSED);
   }
   idem__conn_leave_waking(conn);

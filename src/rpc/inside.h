@@ -203,6 +203,7 @@ struct idem_request {
   void (*attachment_keep)(void *attachment); /* the handler keeps it; may be called again */
   idem__late_answer_fn late_answer;          /* NULL: nobody */
   const idem__request_guard *guard;          /* NULL: none */
+  idem__cut_off_fn cut_off;                  /* NULL: nothing of its own */
   idem_code_set codes;  /* whose codes its errors take: the policy's, unless a layer above knows */
   idem__work *works[2]; /* counted: of the client and the session it counts for */
   size_t work_bytes;

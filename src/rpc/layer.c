@@ -60,6 +60,8 @@ void idem__request_set_guard(idem_request *request, const idem__request_guard *g
   request->guard = guard;
 }
 
+void idem__request_on_cut_off(idem_request *request, idem__cut_off_fn fn) { request->cut_off = fn; }
+
 void idem__request_run_method(idem_request *request) {
   request->method->fn(request, request->params, request->method->user);
 }

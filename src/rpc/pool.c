@@ -409,6 +409,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->counted = false;
   request->late_answer = NULL;
   request->guard = NULL;
+  request->cut_off = NULL;
   request->attachment = NULL;
   request->id_kept = false;
   request->live = true;

@@ -191,6 +191,9 @@ typedef struct idem__request_guard {
   bool (*cancel)(idem_request *request, idem_cancel_reason reason);
 } idem__request_guard;
 void idem__request_set_guard(idem_request *request, const idem__request_guard *guard); /* NULL */
+/* What is said where its conn is aborted before it has an answer, instead of "Internal error"; NULL: that. What is given outlives the call. */
+typedef const idem__answer *(*idem__cut_off_fn)(const idem_request *request);
+void idem__request_on_cut_off(idem_request *request, idem__cut_off_fn fn);
 /* Any answer, for layers with forms of their own. Ends the request. */
 idem_status idem__reply_answer(idem_request *request, const idem__answer *answer);
 /* A result that idem wrote: not checked again. */

@@ -205,6 +205,35 @@ static void who_gives_a_call_up_does_not_take_it_from_another(void **state) {
   mcp_web_close(&in.web);
 }
 
+/* The handler has answered and the store is slow, or its key is not even taken: a server that goes says 503, as at other times. */
+static void what_the_store_has_not_taken_when_the_server_ends_is_503(void **state) {
+  static const later_store_opts later = {.seed = 3};
+  (void)state;
+  for (int run = 0; run < 2; run++) {
+    world in = {.kept = NULL};
+    mcp_web_conn conn;
+    mcp_web_open(&in.web, &(mcp_web_opts){.later = &later});
+    in.web.fixture->keep = keep;
+    in.web.fixture->user = &in;
+    later_store_hold(in.web.later, run == 0);
+    mcp_web_connect(&in.web, &conn);
+    mcp_web_send(&conn, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", SLOW);
+    mcp_web_settle(&conn);
+    assert_int_equal(in.runs, run);
+    later_store_hold(in.web.later, true);
+    if (run) idem_tool_text(in.kept, "done", 4);
+    idem__http_conn_abort(conn.conn, in.web.now_ms);
+    mcp_web_settle(&conn);
+    if (!strstr(conn.output, " 503 ")) fail_msg("%s", conn.output);
+    assert_non_null(strstr(conn.output, "Retry-After: "));
+    assert_non_null(strstr(conn.output, "\"id\":1,\"error\":{\"code\":-32603"));
+    assert_non_null(strstr(conn.output, "\"reason\":\"unavailable\""));
+    mcp_web_disconnect(&conn);
+    later_store_hold(in.web.later, false);
+    mcp_web_close(&in.web);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_answer_says_that_it_was_given_before),
@@ -213,6 +242,7 @@ int main(void) {
       cmocka_unit_test(who_loses_its_connection_comes_back_for_the_answer),
       cmocka_unit_test(who_gives_a_call_up_by_its_key_cancels_it),
       cmocka_unit_test(who_gives_a_call_up_does_not_take_it_from_another),
+      cmocka_unit_test(what_the_store_has_not_taken_when_the_server_ends_is_503),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
