@@ -10,7 +10,7 @@ if(NOT IDEM_GZIP OR NOT IDEM_SED)
 endif()
 
 # What each needs stands before it.
-set(IDEM_PAGE_MODULES dom schema mcp list feed result fields form ask copy tools content tasks wires traffic logs metrics config overview app)
+set(IDEM_PAGE_MODULES dom schema mcp list feed result fields form ask copy tools content tasks wires traffic logs metrics config overview keys app)
 set(IDEM_VIEWER_MODULES dom schema list feed result traffic viewer)
 
 # idem_page_script(FILE MODULE...): web/MODULE.js, one after the other, as one classic script.

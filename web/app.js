@@ -7,7 +7,8 @@ import { toolView } from './tools.js';
 import { resourceView, templateView, promptView } from './content.js';
 import { Tasks } from './tasks.js';
 import { Wires } from './wires.js';
-import { overview, hasKeys } from './overview.js';
+import { overview } from './overview.js';
+import { takeKeys, takeDrops } from './keys.js';
 import { Feed, readFeed } from './feed.js';
 import { trafficView } from './traffic.js';
 import { logsView } from './logs.js';
@@ -72,8 +73,8 @@ class App {
       if (stored('idem:key') !== this.key) location.reload();
       this.route();
     });
-    this.keys();
-    this.drops();
+    takeKeys(this);
+    takeDrops(this);
     byId('revision').addEventListener('change', (event) => this.open(event.target.value));
     await this.learn();
     await this.makeWires();
@@ -466,44 +467,6 @@ class App {
     h('p', {}, 'idem serve prints an address with the key in it on its terminal; elsewhere the key lies in a file that its log names. It is kept for this tab alone.'),
     h('div.field', {}, h('label', { htmlFor: 'key-field' }, 'Operator\u2019s key'), h('div.control', {}, field)), h('div.buttons', {}, h('button.primary', { type: 'submit' }, 'Show it')),
     title === 'Traffic' ? h('p', {}, h('a', { href: '#/recording' }, 'Open a recording instead')) : null) };
-  }
-
-  // A file that is dropped anywhere is opened as a recording; the browser would leave the page for it.
-  drops() {
-    const isFile = (event) => [...(event.dataTransfer?.types || [])].includes('Files');
-    addEventListener('dragover', (event) => isFile(event) && event.preventDefault());
-    addEventListener('drop', (event) => {
-      if (!isFile(event)) return;
-      event.preventDefault();
-      const file = event.dataTransfer.files[0];
-      if (this.shownView?.openFile || !file) return; // it takes the file itself
-      location.hash = '#/recording';
-      this.route();
-      this.shownView.openFile(file);
-    });
-  }
-
-  // ---------------------------------------------------------------------------- keyboard
-
-  keys() {
-    document.querySelector('.skip').addEventListener('click', (event) => {
-      event.preventDefault(); // what stands behind # is a place of the page
-      byId('main').focus();
-    });
-    let leading = false;
-    const places = { o: '', t: 'traffic', l: 'logs', m: 'metrics', c: 'configuration', k: 'tasks' };
-    addEventListener('keydown', (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      if (event.key === 'Escape' && document.body.classList.contains('browsing')) this.hideSide();
-      if (!hasKeys() || event.target.closest('input:not([type=checkbox]), textarea, select, dialog')) return;
-      if (event.key === '/') {
-        event.preventDefault();
-        if (getComputedStyle(byId('side')).display === 'none') this.showSide(true);
-        this.searchField.focus();
-        this.searchField.select();
-      } else if (leading && places[event.key] !== undefined) location.hash = '#/' + places[event.key];
-      leading = event.key === 'g';
-    });
   }
 }
 
