@@ -213,7 +213,8 @@ size_t idem__http_caller_count(const idem_http_caller *caller, const char *name)
   return count;
 }
 
-static const char *judged_reason(int status) {
+static const char *judged_reason(const idem__http_judgment *verdict, int status) {
+  if (verdict->reason) return verdict->reason;
   if (status == 429) return "rate-limited";
   return status < 500 ? "unauthorized" : "unavailable";
 }
@@ -222,7 +223,7 @@ static bool refuse_judged(idem_http_conn *conn, const idem__http_judgment *verdi
   const idem_http_server *server = conn->server;
   int status = verdict->status >= 400 && verdict->status < 600 ? verdict->status : 403;
   idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
-  refuse(conn, (uint16_t)status, 0, judged_reason(status));
+  refuse(conn, (uint16_t)status, 0, judged_reason(verdict, status));
   conn->refusal.hint = verdict->why;
   if (!verdict->challenge) return false;
   conn->exchange.challenge =

@@ -164,8 +164,9 @@ typedef struct idem__http_judgment {
   const char *principal;
   idem__grant *grant; /* NULL: none */
   const char
-      *challenge;  /* WWW-Authenticate of the refusal; NULL: as the route or the server has it */
-  const char *why; /* a sentence for data.hint and the log; NULL: none */
+      *challenge;     /* WWW-Authenticate of the refusal; NULL: as the route or the server has it */
+  const char *reason; /* data.reason of the refusal, which lasts; NULL: by its status */
+  const char *why;    /* a sentence for data.hint and the log; NULL: none */
   const char *headers; /* more lines with CRLF for whatever is answered; NULL: none */
 } idem__http_judgment;
 typedef void (*idem__http_judge_fn)(const idem_http_caller *caller, idem__http_judgment *verdict,

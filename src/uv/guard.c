@@ -54,6 +54,7 @@ static void refuse_scope(idem__guard *guard, idem__http_judgment *verdict, const
                                 .error = "insufficient_scope",
                                 .why = "the token does not reach so far",
                                 .scope = status == IDEM_OK ? all.data : guard->required_scope});
+  verdict->reason = "insufficient-scope";
   idem_buf_deinit(&all);
 }
 

@@ -529,6 +529,7 @@ static void who_lacks_a_scope_is_told_all_that_it_needs(void **state) {
   assert_int_equal(out.status, 403);
   assert_non_null(strstr(out.challenge, "error=\"insufficient_scope\""));
   assert_non_null(strstr(out.challenge, "scope=\"profile mcp:use\""));
+  assert_non_null(strstr(out.body, "\"reason\":\"insufficient-scope\""));
   assert_non_null(strstr(out.challenge, "resource_metadata="));
   assert_int_equal(status_of(&w, token_of(&w, &w.keys[0], ",\"scope\":\"mcp:use profile\"")), 200);
   close_world(&w);
