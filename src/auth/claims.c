@@ -121,7 +121,10 @@ static idem_status name_principal(const idem__token_rules *rules, yyjson_val *ro
                                   const char **why) {
   yyjson_val *value = yyjson_obj_get(root, rules->principal_claim);
   const char *name = yyjson_get_str(value), *issuer = yyjson_get_str(yyjson_obj_get(root, "iss"));
+  const char *const once[] = {rules->principal_claim, NULL};
   size_t len = yyjson_get_len(value);
+  *why = "the token says twice who asks";
+  if (!idem__token_says_once(root, once)) return IDEM_E_INVAL;
   *why = "the token does not say who asks";
   if (!name || !len || memchr(name, 0, len)) return IDEM_E_INVAL;
   for (size_t i = 0; i < len; i++)

@@ -261,6 +261,9 @@ static void a_grant_says_who_and_what_for(void **state) {
   assert_int_equal(grant_of(CLAIMS(",\"email\":\"a@b.example\""), rules, &grant), IDEM_OK);
   assert_string_equal(grant->principal, "a@b.example");
   idem__grant_unref(grant);
+  /* Readers differ in which of two they take. */
+  assert_int_equal(grant_of(CLAIMS(",\"email\":\"a@b.example\",\"email\":\"c@d\""), rules, &grant),
+                   IDEM_E_INVAL);
 }
 
 static void of_two_issuers_each_has_principals_of_its_own(void **state) {
