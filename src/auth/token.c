@@ -78,40 +78,32 @@ typedef struct token_kind {
   const char *claims, *signature;
 } token_kind;
 
+/* The same of both, whatever it is called. */
+#define SENTENCES(what)                                                                            \
+  .too_long = "the " what " is longer than any that is taken", .no_jwt = "the " what " is no JWT", \
+  .header = "the header of the " what " is no JSON object",                                        \
+  .twice = "the header of the " what " says something twice",                                      \
+  .critical = "the " what " asks for what is not understood here (crit)",                          \
+  .encrypted = "the " what " is encrypted",                                                        \
+  .unsigned_ = "the " what " does not say how it is signed",                                       \
+  .algorithm = "the " what " is signed in a way that is not taken",                                \
+  .claims = "the claims of the " what " are no JSON object, or say something twice",               \
+  .signature = "the " what " has no signature that could be read"
+
 static const char *const token_header[] = {"alg", "typ", "kid", "crit", "enc", NULL};
 static const char *const token_claims[] = {"iss",   "aud", "exp", "nbf", "sub",
                                            "scope", "scp", "cnf", NULL};
-static const token_kind access_token = {
-    .most = IDEM__TOKEN_BYTES,
-    .header_names = token_header,
-    .claim_names = token_claims,
-    .too_long = "the token is longer than any that is taken",
-    .no_jwt = "the token is no JWT",
-    .header = "the header of the token is no JSON object",
-    .twice = "the header of the token says something twice",
-    .critical = "the token asks for what is not understood here (crit)",
-    .encrypted = "the token is encrypted",
-    .unsigned_ = "the token does not say how it is signed",
-    .algorithm = "the token is signed in a way that is not taken",
-    .claims = "the claims of the token are no JSON object, or say something twice",
-    .signature = "the token has no signature that could be read"};
+static const token_kind access_token = {.most = IDEM__TOKEN_BYTES,
+                                        .header_names = token_header,
+                                        .claim_names = token_claims,
+                                        SENTENCES("token")};
 
 static const char *const proof_header[] = {"alg", "typ", "jwk", "crit", "enc", NULL};
 static const char *const proof_claims[] = {"jti", "htm", "htu", "iat", "ath", "nonce", NULL};
-static const token_kind proof = {
-    .most = IDEM__PROOF_BYTES,
-    .header_names = proof_header,
-    .claim_names = proof_claims,
-    .too_long = "the proof is longer than any that is taken",
-    .no_jwt = "the proof is no JWT",
-    .header = "the header of the proof is no JSON object",
-    .twice = "the header of the proof says something twice",
-    .critical = "the proof asks for what is not understood here (crit)",
-    .encrypted = "the proof is encrypted",
-    .unsigned_ = "the proof does not say how it is signed",
-    .algorithm = "the proof is signed in a way that is not taken",
-    .claims = "the claims of the proof are no JSON object, or say something twice",
-    .signature = "the proof has no signature that could be read"};
+static const token_kind proof = {.most = IDEM__PROOF_BYTES,
+                                 .header_names = proof_header,
+                                 .claim_names = proof_claims,
+                                 SENTENCES("proof")};
 
 /* ------------------------------------------------------------------ header */
 

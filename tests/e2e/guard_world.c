@@ -102,11 +102,28 @@ void add_key(world *in, const char *id, const char *algorithm) {
   in->keys[in->key_count++] = jwt_key_new(id, algorithm);
 }
 
-void open_world(world *in) {
+static void open_loops(world *in, idem_http_opts http) {
   open_issuer(in);
   add_key(in, "k1", "ES256");
   idem_http_issuer issuer = {.issuer = in->issuer_url};
-  open_server(in, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+  open_server(in, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, http);
+}
+
+void open_world(world *in) { open_loops(in, (idem_http_opts){0}); }
+void open_several(world *in) { open_loops(in, (idem_http_opts){.workers = 3}); }
+
+idem_listener *open_another(world *in, const idem_http_auth *auth) {
+  idem_listener *listener;
+  idem_http_opts http = {.auth = auth};
+  idem_serve_opts serve = {.server = in->server, .http = &http, .grace_ms = 20};
+  assert_int_equal(idem_serve(&in->loop, "http://127.0.0.1:0/mcp", &serve, &listener), IDEM_OK);
+  return listener;
+}
+
+static void on_another_stopped(void *user) { *(bool *)user = true; }
+
+void stop_another(idem_listener *listener, bool *stopped) {
+  idem_listener_stop(listener, on_another_stopped, stopped);
 }
 
 static void on_stopped(void *user) { ((world *)user)->stopped = true; }

@@ -48,7 +48,12 @@ void open_server(world *in, const idem_http_auth *auth, idem_http_opts http);
 void add_key(world *in, const char *id, const char *algorithm);
 /* An issuer with the key k1 (ES256), and a server with the tool `who`. */
 void open_world(world *in);
+/* The same with three loops. */
+void open_several(world *in);
 void close_world(world *in);
+/* One more listener for the same server; to be stopped, and waited for until *stopped, before the world is closed. */
+idem_listener *open_another(world *in, const idem_http_auth *auth);
+void stop_another(idem_listener *listener, bool *stopped);
 
 /* A body, with the headers of MCP that go with it ("" for none); `authorization` may be NULL. */
 idem_fetch *send_body(world *in, const char *authorization, const char *method, const char *name,

@@ -15,14 +15,6 @@ static const char *bound_token(const world *in, const jwt_key *key, int number) 
   return token_of(in, &in->keys[0], claims);
 }
 
-static void open_several(world *w) {
-  open_issuer(w);
-  add_key(w, "k1", "ES256");
-  idem_http_issuer issuer = {.issuer = w->issuer_url};
-  open_server(w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1},
-              (idem_http_opts){.workers = 3});
-}
-
 static void send_with(world *w, const char *token, const char *proof, outcome *out) {
   static char value[TOKEN + 16];
   snprintf(value, sizeof value, "DPoP %s", token);
@@ -55,8 +47,6 @@ static void loops_know_which_proofs_were_shown(void **state) {
   close_world(&w);
 }
 
-static void on_stopped(void *user) { *(bool *)user = true; }
-
 /* Behind one proxy, say: what one has seen the other knows. */
 static void listeners_of_one_resource_know_each_others_proofs(void **state) {
   (void)state;
@@ -65,16 +55,13 @@ static void listeners_of_one_resource_know_each_others_proofs(void **state) {
   outcome out;
   char token[TOKEN], proof[TOKEN], claims[512], thumbprint[64], first[96];
   jwt_key key = jwt_key_new("mine", "ES256");
-  idem_listener *other;
   bool stopped = false;
   open_issuer(&w);
   add_key(&w, "k1", "ES256");
   idem_http_issuer issuer = {.issuer = w.issuer_url};
   idem_http_auth auth = {.issuers = &issuer, .issuer_count = 1, .resource = ours};
   open_server(&w, &auth, (idem_http_opts){.workers = 2});
-  idem_http_opts http = {.auth = &auth};
-  idem_serve_opts serve = {.server = w.server, .http = &http, .grace_ms = 20};
-  assert_int_equal(idem_serve(&w.loop, "http://127.0.0.1:0/mcp", &serve, &other), IDEM_OK);
+  idem_listener *other = open_another(&w, &auth);
   dpop_put_thumbprint(thumbprint, sizeof thumbprint, &key);
   snprintf(claims, sizeof claims,
            "{\"iss\":\"%s\",\"aud\":\"%s\",\"sub\":\"a\",\"exp\":%lld,\"cnf\":{\"jkt\":\"%s\"}}",
@@ -98,7 +85,7 @@ static void listeners_of_one_resource_know_each_others_proofs(void **state) {
   send_with(&w, token, proof, &out);
   wait_for(&w, &out);
   assert_int_equal(out.status, 401);
-  idem_listener_stop(other, on_stopped, &stopped);
+  stop_another(other, &stopped);
   while (!stopped) uv_run(&w.loop, UV_RUN_ONCE);
   jwt_key_free(&key);
   close_world(&w);

@@ -7,14 +7,6 @@
 
 #define CALLS 120
 
-static void open_several(world *w) {
-  open_issuer(w);
-  add_key(w, "k1", "ES256");
-  idem_http_issuer issuer = {.issuer = w->issuer_url};
-  open_server(w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1},
-              (idem_http_opts){.workers = 3});
-}
-
 static void send_all(world *w, outcome *all, const jwt_key *forged) {
   for (int i = 0; i < CALLS; i++) {
     char more[32], value[TOKEN + 16];
@@ -66,14 +58,11 @@ static void keys_are_fetched_once_for_all_loops(void **state) {
   close_world(&w);
 }
 
-static void on_first_stopped(void *user) { *(bool *)user = true; }
-
 /* Two listeners ask the same place; the one that fetches goes before it has an answer. */
 static void who_goes_while_it_fetches_leaves_that_to_another(void **state) {
   (void)state;
   world w;
   outcome out;
-  bool stopped = false;
   open_issuer(&w);
   add_key(&w, "k1", "ES256");
   w.manner = "silent";
@@ -81,9 +70,7 @@ static void who_goes_while_it_fetches_leaves_that_to_another(void **state) {
   idem_http_auth auth = {.issuers = &issuer, .issuer_count = 1};
   open_server(&w, &auth, (idem_http_opts){0});
   idem_listener *first = w.listener;
-  idem_http_opts http = {.auth = &auth};
-  idem_serve_opts serve = {.server = w.server, .http = &http, .grace_ms = 20};
-  assert_int_equal(idem_serve(&w.loop, "http://127.0.0.1:0/mcp", &serve, &w.listener), IDEM_OK);
+  w.listener = open_another(&w, &auth);
   snprintf(w.url, sizeof w.url, "%s", idem_listener_url(w.listener));
   char value[TOKEN + 16];
   snprintf(value, sizeof value, "Bearer %s", token_of(&w, &w.keys[0], ""));
@@ -91,7 +78,8 @@ static void who_goes_while_it_fetches_leaves_that_to_another(void **state) {
   while (!w.held) uv_run(&w.loop, UV_RUN_ONCE);
   assert_int_equal(w.jwks, 1);
   w.manner = "";
-  idem_listener_stop(first, on_first_stopped, &stopped);
+  bool stopped = false;
+  stop_another(first, &stopped);
   wait_for(&w, &out);
   assert_int_equal(out.status, 200);
   assert_int_equal(w.jwks, 2);

@@ -1,32 +1,15 @@
 // login.mjs - one login from its first page to its end, as a person and her scripts go through it.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
+import { check, children, finish, folder } from './harness.mjs';
 import { Issuer, Vault, serve, ttl } from './servers.mjs';
 
 const [program, browserPath] = process.argv.slice(2);
-const folder = mkdtempSync(join(tmpdir(), 'idem-login-'));
 const env = { ...process.env, HOME: folder, XDG_STATE_HOME: join(folder, 'state'), XDG_CACHE_HOME: join(folder, 'cache'), XDG_CONFIG_HOME: folder, NO_COLOR: '1' };
 for (const name of Object.keys(env)) if (/_proxy$/i.test(name)) delete env[name];
-const children = new Set();
 const said = [];
-
-const finish = (code, why) => {
-  if (why) console.error(`FAILED: ${why}`);
-  for (const child of children) child.kill('SIGKILL');
-  rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
-  process.exit(code);
-};
-process.on('uncaughtException', (error) => finish(1, error.stack));
-process.on('unhandledRejection', (error) => finish(1, error.stack));
-setTimeout(() => finish(1, 'it takes too long'), 150000).unref();
-
-const check = (name, good, saw) => {
-  if (!good) finish(1, `${name}; saw ${JSON.stringify(saw)?.slice(0, 3000)}`);
-  console.log(`ok: ${name}`);
-};
 
 // `idem call` at work: what it says so far, and its end.
 function begin(words, url = vault.url) {

@@ -1,27 +1,10 @@
 // tokens.mjs - `idem serve` in front of oidc-provider, under load: keys that rotate, tokens that end while streams are open, tokens that are
 // revoked, and an authorization server that goes and comes back. No good request is refused.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { exportJWK, generateKeyPair } from 'jose';
+import { check, children, finish, folder } from './harness.mjs';
 import { Issuer, serve, ttl } from './servers.mjs';
 
 const [program] = process.argv.slice(2);
-const folder = mkdtempSync(join(tmpdir(), 'idem-tokens-'));
-const servers = [];
-const finish = (code, why) => {
-  if (why) console.error(`FAILED: ${why}`);
-  for (const { child } of servers) child.kill('SIGKILL');
-  rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
-  process.exit(code);
-};
-process.on('uncaughtException', (error) => finish(1, error.stack));
-process.on('unhandledRejection', (error) => finish(1, error.stack));
-setTimeout(() => finish(1, 'it takes too long'), 150000).unref();
-const check = (name, good, saw) => {
-  if (!good) finish(1, `${name}; saw ${JSON.stringify(saw)?.slice(0, 3000)}`);
-  console.log(`ok: ${name}`);
-};
 
 const newKey = async (kid) => ({ ...(await exportJWK((await generateKeyPair('RS256', { extractable: true })).privateKey)), kid, alg: 'RS256', use: 'sig' });
 const first = await newKey('first'), second = await newKey('second');
@@ -30,9 +13,9 @@ await issuer.start();
 issuer.configure([], [first]);
 const auth = { principal: 'client_id' };
 const signed = await serve(program, folder, issuer, { auth });
-servers.push(signed);
+children.add(signed.child);
 const asked = await serve(program, folder, issuer, { auth, introspection: true });
-servers.push(asked);
+children.add(asked.child);
 
 // ------------------------------------------------------------------------------------ asking
 
