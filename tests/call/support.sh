@@ -54,6 +54,7 @@ trap end_all EXIT
 start() {
   local log=$1
   shift
+  : >"$log" # here, since the job begins late: what an earlier one said must not be read as this one's
   "$@" >"$log" 2>&1 </dev/null &
   running+=("$!")
 }
