@@ -9,6 +9,7 @@
 #define NODE_DIGITS 6
 #define UNIQUE_DIGITS 16
 #define NAME_LEN (NODE_DIGITS + IDEM__SESSION_ID + UNIQUE_DIGITS)
+#define TOGETHER (NODE_DIGITS + IDEM__SESSION_ID) /* a session's are taken in the order they came */
 #define KEPT_MS 60000u
 #define LETTERS_MAX 10000u
 #define LETTER_BYTES ((size_t)1 << 30) /* a store has less room */
@@ -32,6 +33,7 @@ static void put(idem__mcp_endpoint *endpoint, const idem__letter *letter, idem__
                        .len = letter->len,
                        .group = group,
                        .expect = IDEM__STORE_ABSENT,
+                       .lead = TOGETHER,
                        .ttl_ms = KEPT_MS,
                        .limit = LETTERS_MAX,
                        .now_ms = atomic_load(&table->now_ms),
@@ -126,6 +128,7 @@ static idem__store_op op_for(taking *self, idem__store_verb verb, idem__store_do
                           .space = IDEM__STORE_LETTERS,
                           .name = self->name,
                           .name_len = NAME_LEN,
+                          .lead = TOGETHER,
                           .now_ms = atomic_load(&self->endpoint->table->now_ms),
                           .done = done,
                           .user = self};

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define CHANGE_TRIES 16
-#define EVICTED 4 /* for one that comes, at most: a store may be full of something else */
+#define EVICTED 4     /* for one that comes, at most: a store may be full of something else */
+#define ID_TRIES 4096 /* for an id that lives beside another: a store has 64 places at most */
 
 /* ------------------------------------------------------------------ changing */
 
@@ -169,8 +170,21 @@ static void enter(idem__session_opening *opening) {
   end_opening(opening, taken ? session : NULL, taken ? IDEM_OK : IDEM_E_NOMEM);
 }
 
+/* A store may keep sessions in several places, each with a share of the bound: it gets an id, which nobody knows yet, where room
+ * was made. */
+static void move_to(idem__http_session *session, const idem__http_session *beside) {
+  const idem__store *store = session->table->store;
+  unsigned part = idem__store_part(store, IDEM__STORE_SESSIONS, beside->id, IDEM__SESSION_ID);
+  for (int tries = 0; tries < ID_TRIES; tries++) {
+    if (idem__store_part(store, IDEM__STORE_SESSIONS, session->id, IDEM__SESSION_ID) == part)
+      return;
+    idem__session_table_make_id(session->table, session->id);
+  }
+}
+
 static void on_evicted(idem_status status, void *user) {
   idem__session_opening *opening = user;
+  move_to(opening->session, opening->evicting.session);
   idem__http_session_unref(opening->evicting.session);
   if (status == IDEM_OK)
     put_record(opening);

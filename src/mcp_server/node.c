@@ -167,7 +167,10 @@ bool idem__server_store_gone(const idem_server *server) {
 /* A line and a count for each change. */
 static void note_store(idem__mcp_worker *worker, idem_status status) {
   idem_server *server = worker->server;
+  idem__store *store = server->store;
   bool gone = status != IDEM_OK && status != IDEM_E_NOTFOUND;
+  if (store->kind->reaches)
+    gone = !store->kind->reaches(store); /* where our record is says little */
   if (status == IDEM_E_CLOSED || atomic_exchange(&server->node.store_gone, gone) == gone) return;
   idem__metrics_add(idem__worker_metrics(worker), gone ? IDEM__M_STORE_SILENT : IDEM__M_STORE_HEARD,
                     1);

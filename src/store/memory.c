@@ -233,7 +233,7 @@ static idem_status enter(idem__store_memory *memory, const idem__store_op *op,
     memory->bytes -= size;
     return status;
   }
-  record->birth = ++memory->clock;
+  record->birth = atomic_fetch_add(memory->clock, 1) + 1;
   idem_list_append(&room->records, &record->link);
   return IDEM_OK;
 }
@@ -252,7 +252,7 @@ static idem_status set_value(idem__store_memory *memory, const idem__store_op *o
   idem__store_value *old = record->value;
   record->value = *value;
   *value = old;
-  record->version = ++memory->clock;
+  record->version = atomic_fetch_add(memory->clock, 1) + 1;
   return IDEM_OK;
 }
 
@@ -396,6 +396,7 @@ idem_status idem__store_memory_new(const idem__store_memory_opts *opts, idem__st
   atomic_init(&memory->head.refs, 1);
   memory->alloc = alloc;
   memory->max_bytes = opts->max_bytes ? opts->max_bytes : DEFAULT_BYTES;
+  memory->clock = opts->clock ? opts->clock : &memory->own_clock;
   idem__lock_init(&memory->lock);
   for (size_t i = 0; i < IDEM__STORE_SPACES; i++) {
     idem_map_init(&memory->rooms[i].by_name, &memory->alloc, opts->seed);

@@ -67,7 +67,8 @@ typedef struct idem__store_memory {
   idem__store head;
   idem_alloc alloc;
   idem__lock lock; /* everything below */
-  uint64_t clock;  /* counts changes: versions and births, never twice the same */
+  _Atomic uint64_t *clock,
+      own_clock; /* counts changes: versions and births, never twice the same */
   size_t bytes, max_bytes;
   idem__store_room rooms[IDEM__STORE_SPACES];
 } idem__store_memory;

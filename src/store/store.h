@@ -47,7 +47,8 @@ typedef enum idem__store_verb {
                          kept or not */
   IDEM__STORE_COUNT, /* adds `after` to the record's counter, 0 at first; gives what it was */
   IDEM__STORE_LIST,  /* each record of a space and group born after `after`, by birth, at most
-                         `limit` (0: all) */
+                         `limit` (0: all). Page by page, each that is there from the first to the last is
+                         shown once, and one that is born meanwhile at most once */
   IDEM__STORE_TELL   /* tells who watches the space; nothing is kept */
 } idem__store_verb;
 
@@ -82,7 +83,8 @@ typedef bool (*idem__store_each)(const idem__store_item *item, void *user);
 
 /* What is pointed to is lent for the call that runs it. `done` runs exactly once, and no lock of the
  * store's is held then; further operations may be run from it. Operations that one thread runs on one
- * record happen in that order; their answers may come in any. */
+ * record, or on records that `lead` keeps together, happen in that order; their answers may come in any. Of
+ * several others nothing is promised: who needs one before the other waits for its answer. */
 typedef struct idem__store_op {
   idem__store_verb verb;
   idem__store_space space;
@@ -96,6 +98,9 @@ typedef struct idem__store_op {
   uint64_t after;
   size_t limit;       /* 0: none but the store's own */
   size_t group_limit; /* the same */
+  /* Records whose names begin with the same so many bytes are kept together; the same in every operation
+   * on a record. 0: the whole name counts. */
+  size_t lead;
   bool quiet; /* PUT: nobody waits for this change, and a store may spare itself telling of it */
   /* The caller's clock, for stores that have none. A space is always used with the same one. */
   uint64_t now_ms;
@@ -141,6 +146,9 @@ typedef struct idem__store_kind {
                        void *user, idem__store_watcher **out);
   void (*unwatch)(idem__store *store, idem__store_watcher *watcher);
   void (*free)(idem__store *store);
+  /* For one that keeps records in several places, else NULL: in which, and whether it reaches most of them. */
+  unsigned (*part)(const idem__store *store, idem__store_space space, const char *name, size_t len);
+  bool (*reaches)(idem__store *store);
 } idem__store_kind;
 
 /* The head of every store. Counted: the servers that share it in this process each hold it. */
@@ -162,6 +170,11 @@ static inline idem_status idem__store_watch(idem__store *store, idem__store_spac
   return store->kind->watch(store, space, fn, user, out);
 }
 void idem__store_unwatch(idem__store *store, idem__store_watcher *watcher); /* takes NULL */
+/* Records with the same number share the bounds of a space; 0 where all do. */
+static inline unsigned idem__store_part(const idem__store *store, idem__store_space space,
+                                        const char *name, size_t len) {
+  return store->kind->part ? store->kind->part(store, space, name, len) : 0;
+}
 idem__store *idem__store_ref(idem__store *store);
 void idem__store_unref(idem__store *store); /* takes NULL; the last one frees it */
 
@@ -220,11 +233,33 @@ void idem__store_forget(idem__store_pending *pending);
 typedef struct idem__store_memory_opts {
   size_t max_bytes; /* of values, names and log entries together; 0: 512 MiB */
   uint64_t seed;    /* for its maps: random */
+  _Atomic uint64_t
+      *clock; /* counts versions and births; NULL: its own. Parts of one spread share it */
   const idem_alloc *alloc;
 } idem__store_memory_opts;
 idem_status idem__store_memory_new(const idem__store_memory_opts *opts, idem__store **out);
 /* Records of a space, and bytes of all. */
 size_t idem__store_memory_records(idem__store *store, idem__store_space space);
 size_t idem__store_memory_bytes(idem__store *store);
+
+/* Spread over several stores, its parts: each record lives in one of them. The limits of a space and a group are
+ * divided among them, and births of several are compared as their clocks gave them. A part that does not
+ * answer fails what is asked of it, and lists. */
+#define IDEM__STORE_PARTS_MAX 64u
+typedef struct idem__store_spread_opts {
+  idem__store *const
+      *parts; /* taken over, unless it fails. They answer at once, or all on one thread */
+  unsigned count;
+  bool (*ready)(
+      idem__store *part);  /* whether it is connected; on any thread. NULL: they always are */
+  const idem_alloc *alloc; /* used on any thread */
+} idem__store_spread_opts;
+/* INVAL: none, or more than PARTS_MAX. */
+idem_status idem__store_spread_new(const idem__store_spread_opts *opts, idem__store **out);
+/* The same for every process and version that shares one: records are where it says. */
+unsigned idem__store_spread_place(unsigned count, idem__store_space space, const char *name,
+                                  size_t len);
+/* One of its parts, or a whole store itself as part 0; NULL: no such part. */
+idem__store *idem__store_spread_at(idem__store *store, unsigned part);
 
 #endif

@@ -154,12 +154,21 @@ static idem_status share_state_key(idem_server *server, idem__store *store) {
 
 /* ----------------------------------------------------------------- joining */
 
+/* Whoever finds a key or a task of this process looks whether it lives: its record is there before anything is served. */
+static idem_status await_node(idem_server *server) {
+  idem__store_op op;
+  if (!idem__node_leave_op(server, &op)) return IDEM_OK;
+  op.verb = IDEM__STORE_GET;
+  return ask(server->store, op, WAIT_S, NULL);
+}
+
 static idem_status use(idem_server *server, opened *self) {
   idem_status status = share_state_key(server, self->store);
+  if (status == IDEM_OK) status = idem__server_use_store(server, self->store);
+  if (status == IDEM_OK) status = await_node(server);
   if (status != IDEM_OK) snprintf(self->why, sizeof self->why, "it does not answer");
   if (status != IDEM_OK && self->carrier)
     idem__redis_why(self->carrier, self->why, sizeof self->why);
-  if (status == IDEM_OK) status = idem__server_use_store(server, self->store);
   idem__store_unref(self->store);
   return status;
 }

@@ -210,47 +210,66 @@ static void a_touch_gives_time_and_keeps_the_version(void **state) {
 
 /* ----------------------------------------------------------------- limits */
 
+const char *store_name_in(char name[STORE_NAME_ROOM], unsigned parts, idem__store_space space,
+                          unsigned part, const char *stem) {
+  snprintf(name, STORE_NAME_ROOM, "%s", stem);
+  for (unsigned i = 0;
+       idem__store_spread_place(parts ? parts : 1, space, name, strlen(name)) != part; i++)
+    snprintf(name, STORE_NAME_ROOM, "%.16s%u", stem, i);
+  return name;
+}
+
+static size_t all_parts(size_t limit) { return limit * (maker->parts ? maker->parts : 1); }
+
+/* Names that live together, each until the same stem is asked for again. */
+static const char *near(const char *stem) {
+  static char names[256][STORE_NAME_ROOM];
+  return store_name_in(names[(unsigned char)*stem], maker->parts, IDEM__STORE_SESSIONS, 0, stem);
+}
+
 static void a_space_takes_no_more_records_than_the_limit(void **state) {
-  idem__store_op op = {.verb = IDEM__STORE_PUT, .expect = IDEM__STORE_ABSENT, .limit = 2};
+  idem__store_op op = {
+      .verb = IDEM__STORE_PUT, .expect = IDEM__STORE_ABSENT, .limit = all_parts(2)};
   op.ttl_ms = 100;
-  op.name = "a";
+  op.name = near("a");
   assert_int_equal(run(*state, op).answer.status, IDEM_OK);
-  op.name = "b";
+  op.name = near("b");
   assert_int_equal(run(*state, op).answer.status, IDEM_OK);
-  op.name = "c";
+  op.name = near("c");
   assert_int_equal(run(*state, op).answer.status, IDEM_E_LIMIT);
-  op.name = "b";
+  op.name = near("b");
   op.expect = IDEM__STORE_ANY;
   assert_int_equal(run(*state, op).answer.status, IDEM_OK); /* it is there already */
   pass(*state, 100);
-  op.name = "c";
+  op.name = near("c");
   assert_int_equal(run(*state, op).answer.status, IDEM_OK); /* the others are gone */
 }
 
 static void a_group_takes_no_more_records_than_its_limit(void **state) {
-  idem__store_op op = {.verb = IDEM__STORE_PUT, .expect = IDEM__STORE_ABSENT, .group_limit = 2};
+  idem__store_op op = {
+      .verb = IDEM__STORE_PUT, .expect = IDEM__STORE_ABSENT, .group_limit = all_parts(2)};
   op.ttl_ms = 100;
   op.group = "ours";
-  op.name = "a";
+  op.name = near("a");
   assert_int_equal(run(*state, op).answer.status, IDEM_OK);
-  op.name = "b";
+  op.name = near("b");
   assert_int_equal(run(*state, op).answer.status, IDEM_OK);
-  op.name = "c";
+  op.name = near("c");
   reply full = run(*state, op);
   assert_int_equal(full.answer.status, IDEM_E_LIMIT);
   assert_int_equal(full.answer.number, 1); /* the group, not the space */
   op.group = "theirs";
   assert_int_equal(run(*state, op).answer.status, IDEM_OK);
   op.group = "ours";
-  op.name = "b";
+  op.name = near("b");
   op.expect = IDEM__STORE_ANY;
   assert_int_equal(run(*state, op).answer.status, IDEM_OK); /* it is there already */
   op.verb = IDEM__STORE_REMOVE;
   assert_int_equal(run(*state, op).answer.status, IDEM_OK);
   op.verb = IDEM__STORE_PUT;
-  op.name = "d";
+  op.name = near("d");
   assert_int_equal(run(*state, op).answer.status, IDEM_OK);
-  op.name = "e";
+  op.name = near("e");
   assert_int_equal(run(*state, op).answer.status, IDEM_E_LIMIT);
   pass(*state, 110);
   assert_int_equal(run(*state, op).answer.status, IDEM_OK); /* the others are gone */
@@ -259,22 +278,22 @@ static void a_group_takes_no_more_records_than_its_limit(void **state) {
 static void a_full_store_takes_nothing_and_loses_nothing(void **state) {
   (void)state;
   static char big[4096];
-  idem__store *small = maker->make(16384);
+  idem__store *small = maker->make(all_parts(16384));
   idem__store_op op = {.verb = IDEM__STORE_PUT, .expect = IDEM__STORE_ANY, .bytes = big};
   op.len = sizeof big;
   idem_status status = IDEM_OK;
   char name[8];
   unsigned kept = 0;
   for (unsigned i = 0; i < 8 && status == IDEM_OK; i++) {
-    snprintf(name, sizeof name, "n%u", i);
-    op.name = name;
+    snprintf(name, sizeof name, "%cn", 'a' + (int)i);
+    op.name = near(name);
     op.name_len = 0;
     status = run(small, op).answer.status;
     kept += status == IDEM_OK;
   }
   assert_int_equal(status, IDEM_E_LIMIT);
   assert_in_range(kept, 1, 3);
-  op.name = "n0";
+  op.name = near("an");
   op.len = 1;
   assert_int_equal(run(small, op).answer.status, IDEM_OK); /* less is always possible */
   idem__store_unref(small);

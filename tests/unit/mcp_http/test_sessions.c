@@ -455,6 +455,32 @@ static void the_oldest_idle_session_makes_room(void **state) {
   mcp_web_close(&web);
 }
 
+/* Each part of a store has its share of the bound: who comes is let in where somebody went. */
+static void room_is_made_where_it_is_needed_in_a_store_of_parts(void **state) {
+  (void)state;
+  enum { PARTS = 4 };
+  idem__store *parts[PARTS], *store;
+  mcp_web web;
+  char id[64];
+  for (unsigned i = 0; i < PARTS; i++)
+    assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){.seed = i}, &parts[i]),
+                     IDEM_OK);
+  assert_int_equal(
+      idem__store_spread_new(&(idem__store_spread_opts){.parts = parts, .count = PARTS}, &store),
+      IDEM_OK);
+  mcp_web_open(&web, &(mcp_web_opts){.store = store, .table = {.max_sessions = 2 * PARTS}});
+  for (int i = 0; i < 40; i++) {
+    mcp_web_hello(&web, "", id);
+    mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", id, PING), "200 OK");
+  }
+  size_t all = 0;
+  for (unsigned i = 0; i < PARTS; i++)
+    all += idem__store_memory_records(parts[i], IDEM__STORE_SESSIONS);
+  assert_in_range(all, PARTS, 2 * PARTS);
+  mcp_web_close(&web);
+  idem__store_unref(store);
+}
+
 /* More than are looked at in one go. */
 static void all_who_are_away_find_what_they_missed(void **state) {
   (void)state;
@@ -622,6 +648,7 @@ int main(void) {
       cmocka_unit_test(a_notification_goes_to_one_stream_of_a_session),
       cmocka_unit_test(thousands_of_abandoned_sessions_are_reaped),
       cmocka_unit_test(the_oldest_idle_session_makes_room),
+      cmocka_unit_test(room_is_made_where_it_is_needed_in_a_store_of_parts),
       cmocka_unit_test(all_who_are_away_find_what_they_missed),
       cmocka_unit_test(a_session_keeps_little_of_its_handshake),
       cmocka_unit_test(a_session_keeps_no_endless_uris),
