@@ -46,7 +46,7 @@ function showNeeds(costs) {
   line("connections to Redis", (one) => number(one.redisConnections));
   line("store operations a second", (one) => number(one.operations));
   line("Redis: cores, memory", (one) => `${number(one.redisCores, 1)} ${bytes(one.redisBytes)}`);
-  line("stores (a store lives on one Redis)", (one) => number(one.stores));
+  line("Redis: primaries of a cluster", (one) => number(one.stores));
   console.log("\nWhat gives first, by sessions:\n");
   const bounds = { "idem: --max-sessions, as it is": 10000, "idem: max_bytes of a store, as it is": (512 * 1024 * 1024) / costs.redisBytes };
   for (const [what, sessions] of givesFirst(costs, use, bounds)) row([what, number(sessions)], [44, 16]);

@@ -39,7 +39,7 @@ typedef struct idem_serve_opts {
    * of power, too, "normal" (unless told otherwise) the death of any process; with "off" a loss of power may break the file.
    * "redis://[USER@]HOST[:PORT][/DATABASE]", "rediss://" (TLS) and "redis+unix:/PATH": in a Redis or Valkey, for all who name it;
    * behind "?", joined by "&": password_file=PATH or password_env=NAME (never in the URL itself), prefix=NAME of its keys,
-   * db=NUMBER, replicas=NUMBER that must have a change before it is acknowledged, max_bytes=NUMBER, ca=FILE with rediss. A server has
+   * db=NUMBER, replicas=NUMBER that must have a change before it is acknowledged, parts=NUMBER in a cluster, max_bytes=NUMBER, ca=FILE with rediss. A server has
    * one store, chosen when it is first served. INVAL: another is in use, there is no server, or it is no such
    * URL. SYS: it cannot be opened (logged). */
   const char *store;

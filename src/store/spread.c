@@ -10,7 +10,8 @@
 typedef struct spread {
   idem__store head;
   idem_alloc alloc;
-  bool (*ready)(idem__store *part);
+  bool (*ready)(void *user, unsigned part);
+  void *user;
   _Atomic bool ending;
   unsigned count;
   idem__store *parts[];
@@ -259,7 +260,7 @@ static idem_status watch(idem__store *store, idem__store_space space, idem__stor
 static bool reaches(idem__store *store) {
   const spread *self = of(store);
   unsigned ready = 0;
-  for (unsigned i = 0; i < self->count; i++) ready += !self->ready || self->ready(self->parts[i]);
+  for (unsigned i = 0; i < self->count; i++) ready += !self->ready || self->ready(self->user, i);
   return ready > self->count / 2;
 }
 
@@ -297,6 +298,7 @@ idem_status idem__store_spread_new(const idem__store_spread_opts *opts, idem__st
   atomic_init(&self->head.refs, 1);
   self->alloc = alloc;
   self->ready = opts->ready;
+  self->user = opts->user;
   self->count = opts->count;
   for (unsigned i = 0; i < opts->count; i++) {
     self->parts[i] = opts->parts[i];

@@ -247,11 +247,12 @@ size_t idem__store_memory_bytes(idem__store *store);
  * answer fails what is asked of it, and lists. */
 #define IDEM__STORE_PARTS_MAX 64u
 typedef struct idem__store_spread_opts {
-  idem__store *const
-      *parts; /* taken over, unless it fails. They answer at once, or all on one thread */
+  /* Taken over, unless it fails. They answer at once, or all on one thread. */
+  idem__store *const *parts;
   unsigned count;
-  bool (*ready)(
-      idem__store *part);  /* whether it is connected; on any thread. NULL: they always are */
+  /* Whether one of them is connected; on any thread. NULL: they always are. */
+  bool (*ready)(void *user, unsigned part);
+  void *user;
   const idem_alloc *alloc; /* used on any thread */
 } idem__store_spread_opts;
 /* INVAL: none, or more than PARTS_MAX. */

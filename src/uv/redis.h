@@ -8,7 +8,7 @@
 /* What a URL says:
  *   redis://[USER@]HOST[:PORT][/DATABASE][?OPTIONS]      rediss:// the same behind TLS
  *   redis+unix:/PATH[?OPTIONS]                           redis+unix:USER@/PATH
- * OPTIONS: prefix=, db=, replicas=, password_file=, password_env=, ca=, max_bytes=, joined by "&". */
+ * OPTIONS: prefix=, db=, replicas=, parts=, password_file=, password_env=, ca=, max_bytes=, joined by "&". */
 typedef struct idem__redis_url {
   bool tls;
   char path[108]; /* of a socket; "": host and port count */
@@ -19,6 +19,7 @@ typedef struct idem__redis_url {
   char ca_file[512];
   char password[1024]; /* read from where the URL says: to be wiped */
   unsigned database, replicas;
+  unsigned parts; /* 0: as many as the store has */
   size_t max_bytes;
 } idem__redis_url;
 
@@ -29,15 +30,24 @@ idem_status idem__redis_url_parse(const char *text, idem__redis_url *url, char *
 typedef struct idem__redis_times {
   uint64_t wait_ms, grace_ms; /* as in idem__redis_opts */
   uint64_t connect_ms;        /* for one address; 5,000 */
+  bool
+      first_alone; /* only part 0, to ask how many there are: idem__redis_complete has the others */
 } idem__redis_times;
 
 typedef struct idem__redis_carrier idem__redis_carrier; /* lives as long as its store */
 
-/* Opens the store and starts its thread, which goes with the store. Does not wait for Redis. INVAL: `why` says what is wrong
+/* Opens the store, all of its parts (where none are named, one), and starts its thread, which goes with the store. Does not wait
+ * for Redis. INVAL: `why` says what is wrong
  * with the options; SYS: no module for TLS, no thread. `made` may be NULL. */
 idem_status idem__redis_open(const idem__redis_module *module, const idem__redis_url *url,
                              const idem__redis_times *times, idem_log *log, idem__store **out,
                              idem__redis_carrier **made, char *why, size_t size);
+/* How many parts the store says it has; 0: it has not been asked yet. */
+unsigned idem__redis_parts(idem__redis_carrier *self);
+/* *store, which was opened with first_alone, becomes the whole of so many parts. Where that fails it is gone. */
+idem_status idem__redis_complete(idem__redis_carrier *self, const idem__redis_url *url,
+                                 const idem__redis_times *times, unsigned parts,
+                                 idem__store **store);
 /* Why there is no connection, as far as is known. */
 void idem__redis_why(idem__redis_carrier *self, char *why, size_t size);
 

@@ -97,6 +97,14 @@ static idem_status read_replicas(const parsing *self, const char *value, size_t 
   return IDEM_OK;
 }
 
+static idem_status read_parts(const parsing *self, const char *value, size_t len) {
+  unsigned long long number;
+  if (!read_number(value, len, IDEM__STORE_PARTS_MAX, &number) || !number)
+    return refuse(self, "parts is a number, 1 to 64");
+  self->url->parts = (unsigned)number;
+  return IDEM_OK;
+}
+
 static idem_status read_most(const parsing *self, const char *value, size_t len) {
   unsigned long long number;
   if (!read_number(value, len, (unsigned long long)1 << 50, &number) || !number)
@@ -114,6 +122,7 @@ static idem_status read_option(const parsing *self, const char *option, size_t l
 #define IS(text) (name == sizeof(text) - 1 && memcmp(option, text, name) == 0)
   if (IS("db")) return read_database(self, value, value_len);
   if (IS("replicas")) return read_replicas(self, value, value_len);
+  if (IS("parts")) return read_parts(self, value, value_len);
   if (IS("max_bytes")) return read_most(self, value, value_len);
   if (IS("password_file")) return read_password(self, value, value_len, true);
   if (IS("password_env")) return read_password(self, value, value_len, false);
@@ -127,8 +136,9 @@ static idem_status read_option(const parsing *self, const char *option, size_t l
                ? IDEM_OK
                : refuse(self, "ca names a file");
 #undef IS
-  return refuse(self, "behind ? go prefix, db, replicas, max_bytes, password_file, password_env, "
-                      "and with rediss:// ca");
+  return refuse(self,
+                "behind ? go prefix, db, replicas, parts, max_bytes, password_file, password_env, "
+                "and with rediss:// ca");
 }
 
 static idem_status read_options(const parsing *self, const char *text) {

@@ -16,17 +16,18 @@
 #define TURN_READS 16 /* of one connection, before the other has its turn */
 
 typedef struct idem__redis_carrier carrier;
+typedef idem__redis_part part;
 typedef idem__redis_connection line;
 
 /* ------------------------------------------------------------------ saying */
 
-static const char *place(const carrier *self, char *text, size_t size) {
+static const char *place(const part *self, char *text, size_t size) {
   const line *which = &self->lines[IDEM__REDIS_COMMANDS];
-  if (self->where.path[0])
-    snprintf(text, size, "redis+unix:%s", self->where.path);
+  const idem__redis_url *where = &self->carrier->where;
+  if (where->path[0])
+    snprintf(text, size, "redis+unix:%s", where->path);
   else
-    snprintf(text, size, "%s://%s:%s", self->where.tls ? "rediss" : "redis", which->host,
-             which->port);
+    snprintf(text, size, "%s://%s:%s", where->tls ? "rediss" : "redis", which->host, which->port);
   return text;
 }
 
@@ -36,39 +37,61 @@ static void note_why(carrier *self, const char *what, const char *detail) {
   pthread_mutex_unlock(&self->lock);
 }
 
-/* For /metrics: what has come since the last time. */
-void idem__redis_count(carrier *self) {
+void idem__redis_count(part *self) {
   idem__redis_counts now;
-  self->module->counts(self->store, &now);
-  idem__metrics_add(self->metrics, IDEM__M_STORE_UNKNOWN, now.unknown - self->unknown);
-  idem__metrics_add(self->metrics, IDEM__M_STORE_REFUSED, now.refused - self->refused);
+  idem_metrics *metrics = self->carrier->metrics;
+  self->carrier->module->counts(self->store, &now);
+  idem__metrics_add(metrics, IDEM__M_STORE_UNKNOWN, now.unknown - self->unknown);
+  idem__metrics_add(metrics, IDEM__M_STORE_REFUSED, now.refused - self->refused);
   self->unknown = now.unknown;
   self->refused = now.refused;
 }
 
-/* One line for each change, however often it is tried. */
-static void say_state(carrier *self) {
+/* *lost: one that is not connected, or the first. */
+static idem__redis_reach reach_of(const carrier *self, const part **lost) {
+  unsigned ready = 0, count = atomic_load(&self->count);
+  *lost = self->parts[0];
+  for (unsigned i = 0; i < count; i++) {
+    if (self->module->ready(self->parts[i]->store))
+      ready++;
+    else
+      *lost = self->parts[i];
+  }
+  return ready == count ? IDEM__REDIS_WHOLE : ready ? IDEM__REDIS_PARTLY : IDEM__REDIS_GONE;
+}
+
+static void say_lost(carrier *self, const part *lost, idem__redis_reach reach) {
   char where[400];
-  bool ready = self->module->ready(self->store);
-  if (ready == self->was_ready) return;
-  self->was_ready = ready;
-  idem__metrics_add(self->metrics, ready ? IDEM__M_STORE_CONNECTED : IDEM__M_STORE_LOST, 1);
-  self->said[0] = 0;
-  if (ready)
+  idem_logf(self->log, IDEM_LOG_WARN,
+            reach == IDEM__REDIS_GONE ? "the store is lost" : "a part of the store is lost",
+            "%s: %s", place(lost, where, sizeof where), *self->why ? self->why : "Redis closed it");
+}
+
+/* While it comes, part by part, nothing is said before all of it is there. */
+void idem__redis_tell_state(carrier *self) {
+  char where[400];
+  const part *lost;
+  idem__redis_reach reach = reach_of(self, &lost), told = self->told;
+  if (!atomic_load(&self->settled) || reach == told) return;
+  if (reach == IDEM__REDIS_PARTLY && told == IDEM__REDIS_GONE) return;
+  self->told = reach;
+  if (reach == IDEM__REDIS_WHOLE) {
+    idem__metrics_add(self->metrics, IDEM__M_STORE_CONNECTED, 1);
     idem_logf(self->log, IDEM_LOG_INFO, "the store is connected", "%s",
-              place(self, where, sizeof where));
-  else
-    idem_logf(self->log, IDEM_LOG_WARN, "the store is lost", "%s: %s",
-              place(self, where, sizeof where), self->why);
+              place(lost, where, sizeof where));
+  } else {
+    if (told == IDEM__REDIS_WHOLE) idem__metrics_add(self->metrics, IDEM__M_STORE_LOST, 1);
+    say_lost(self, lost, reach);
+  }
 }
 
 /* Operations that Redis refused, each reason once in a row. */
-static void say_fault(carrier *self) {
-  const char *fault = self->module->fault(self->store);
+static void say_fault(part *self) {
+  const char *fault = self->carrier->module->fault(self->store);
   if (!*fault || strncmp(self->said, fault, sizeof self->said - 1) == 0) return;
   snprintf(self->said, sizeof self->said, "%s", fault);
-  note_why(self, fault, NULL);
-  idem_logf(self->log, IDEM_LOG_WARN, "the store has a problem", "%s", fault);
+  note_why(self->carrier, fault, NULL);
+  idem_logf(self->carrier->log, IDEM_LOG_WARN, "the store has a problem", "%s", fault);
 }
 
 /* ----------------------------------------------------------------- closing */
@@ -89,13 +112,13 @@ void idem__redis_close(line *which) {
   which->state = IDEM__REDIS_CLOSED;
 }
 
-void idem__redis_lose(carrier *self, line *which, const char *what, const char *detail) {
+void idem__redis_lose(part *self, line *which, const char *what, const char *detail) {
   uint64_t now = idem__clock_ms();
-  note_why(self, what, detail);
+  note_why(self->carrier, what, detail);
   idem__redis_close(which);
   which->until_ms = now + pause_after(which->failures++);
-  self->module->end(self->store, idem__redis_line_of(self, which), now);
-  say_state(self);
+  self->carrier->module->end(self->store, idem__redis_line_of(self, which), now);
+  idem__redis_tell_state(self->carrier);
 }
 
 /* -------------------------------------------------------------- connecting */
@@ -110,35 +133,36 @@ static int new_socket(int family) {
   return fd;
 }
 
-static void opened(carrier *self, line *which) {
+static void opened(part *self, line *which) {
   which->state = IDEM__REDIS_OPEN;
   if (which->addresses) freeaddrinfo(which->addresses);
   which->addresses = which->next = NULL;
-  self->module->begin(self->store, idem__redis_line_of(self, which), idem__clock_ms());
+  self->carrier->module->begin(self->store, idem__redis_line_of(self, which), idem__clock_ms());
 }
 
-static void connected(carrier *self, line *which) {
+static void connected(part *self, line *which) {
   idem__tls_session *session;
-  if (!self->context) {
+  if (!self->carrier->context) {
     opened(self, which);
     return;
   }
   which->state = IDEM__REDIS_SHAKING;
-  if (self->tls->connect(self->context, which->host, &session) != IDEM_OK ||
-      idem__secure_new(&self->alloc, self->tls, session, &which->secure) != IDEM_OK)
+  if (self->carrier->tls->connect(self->carrier->context, which->host, &session) != IDEM_OK ||
+      idem__secure_new(&self->carrier->alloc, self->carrier->tls, session, &which->secure) !=
+          IDEM_OK)
     idem__redis_lose(self, which, "there is no memory", NULL);
   else
     idem__secure_begin(which->secure, which->fd);
 }
 
 /* The next address that can be tried; the last one's fault is told. */
-static void try_next(carrier *self, line *which, int error) {
+static void try_next(part *self, line *which, int error) {
   while (which->next) {
     const struct addrinfo *at = which->next;
     which->next = at->ai_next;
     if (which->fd >= 0) close(which->fd);
     which->fd = new_socket(at->ai_family);
-    which->until_ms = idem__clock_ms() + self->connect_ms;
+    which->until_ms = idem__clock_ms() + self->carrier->connect_ms;
     which->state = IDEM__REDIS_CONNECTING;
     if (which->fd >= 0 && connect(which->fd, at->ai_addr, at->ai_addrlen) == 0) {
       connected(self, which);
@@ -150,9 +174,9 @@ static void try_next(carrier *self, line *which, int error) {
   idem__redis_lose(self, which, "it cannot be reached", strerror(error));
 }
 
-static void connect_unix(carrier *self, line *which) {
+static void connect_unix(part *self, line *which) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  memcpy(address.sun_path, self->where.path, sizeof address.sun_path);
+  memcpy(address.sun_path, self->carrier->where.path, sizeof address.sun_path);
   which->fd = new_socket(AF_UNIX);
   if (which->fd < 0 || connect(which->fd, (struct sockaddr *)&address, sizeof address) != 0)
     idem__redis_lose(self, which, "it cannot be reached", strerror(errno));
@@ -160,16 +184,21 @@ static void connect_unix(carrier *self, line *which) {
     connected(self, which);
 }
 
-void idem__redis_begin(carrier *self, line *which) {
+void idem__redis_begin(part *self, line *which) {
   struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  if (self->where.path[0]) {
+  if (self->carrier->where.path[0]) {
     connect_unix(self, which);
     return;
   }
-  if (!self->module->place(self->store, idem__redis_line_of(self, which), which->failures,
-                           which->host, sizeof which->host, which->port, sizeof which->port)) {
-    memcpy(which->host, self->where.host, sizeof which->host);
-    memcpy(which->port, self->where.port, sizeof which->port);
+  if (which == &self->lines[IDEM__REDIS_NEWS] &&
+      !which->failures) { /* not all to the node that was named */
+    memcpy(which->host, self->lines[IDEM__REDIS_COMMANDS].host, sizeof which->host);
+    memcpy(which->port, self->lines[IDEM__REDIS_COMMANDS].port, sizeof which->port);
+  } else if (!self->carrier->module->place(self->store, idem__redis_line_of(self, which),
+                                           which->failures, which->host, sizeof which->host,
+                                           which->port, sizeof which->port)) {
+    memcpy(which->host, self->carrier->where.host, sizeof which->host);
+    memcpy(which->port, self->carrier->where.port, sizeof which->port);
   }
   int found = getaddrinfo(which->host, which->port, &hints, &which->addresses);
   if (found != 0) which->addresses = NULL;
@@ -180,7 +209,7 @@ void idem__redis_begin(carrier *self, line *which) {
     idem__redis_lose(self, which, "its address is not known", gai_strerror(found));
 }
 
-static void on_connecting(carrier *self, line *which) {
+static void on_connecting(part *self, line *which) {
   int error = 0;
   socklen_t size = sizeof error;
   getsockopt(which->fd, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -208,7 +237,7 @@ static ssize_t write_some(line *which, const char *bytes, size_t len) {
 
 static bool is_for_later(ssize_t n) { return n == -EAGAIN || n == -EINTR; }
 
-static void lose_for(carrier *self, line *which, ssize_t n) {
+static void lose_for(part *self, line *which, ssize_t n) {
   const char *fault = which->secure ? idem__secure_fault(which->secure) : "";
   if (*fault) {
     char text[200];
@@ -221,7 +250,7 @@ static void lose_for(carrier *self, line *which, ssize_t n) {
 }
 
 /* TLS has its handshake first, of which reading is a part. */
-static void shake(carrier *self, line *which) {
+static void shake(part *self, line *which) {
   char unasked;
   ssize_t n = idem__secure_read(which->secure, which->fd, &unasked, 1);
   if (n > 0)
@@ -233,64 +262,64 @@ static void shake(carrier *self, line *which) {
 }
 
 /* A connection that only says where else to go is no success yet. */
-static void forgive(carrier *self, line *which) {
+static void forgive(part *self, line *which) {
   idem__redis_counts counts;
-  if (!which->failures || !self->module->ready(self->store)) return;
-  self->module->counts(self->store, &counts);
+  if (!which->failures || !self->carrier->module->ready(self->store)) return;
+  self->carrier->module->counts(self->store, &counts);
   if (which == &self->lines[IDEM__REDIS_NEWS] || counts.answered != which->answered)
     which->failures = 0;
   which->answered = counts.answered;
 }
 
-static void receive(carrier *self, line *which) {
-  char *bytes = self->read_buffer;
+static void receive(part *self, line *which) {
+  char *bytes = self->carrier->read_buffer;
   for (int i = 0; i < TURN_READS && which->state == IDEM__REDIS_OPEN; i++) {
     ssize_t n = read_some(which, bytes, IDEM__REDIS_READ_BYTES);
     if (is_for_later(n)) return;
     if (n <= 0) {
       lose_for(self, which, n);
-    } else if (!self->module->feed(self->store, idem__redis_line_of(self, which), bytes, (size_t)n,
-                                   idem__clock_ms())) {
-      idem__redis_lose(self, which, self->module->fault(self->store), NULL);
+    } else if (!self->carrier->module->feed(self->store, idem__redis_line_of(self, which), bytes,
+                                            (size_t)n, idem__clock_ms())) {
+      idem__redis_lose(self, which, self->carrier->module->fault(self->store), NULL);
     } else {
       say_fault(self);
       forgive(self, which);
-      say_state(self);
+      idem__redis_tell_state(self->carrier);
       if ((size_t)n < IDEM__REDIS_READ_BYTES && !which->secure) return; /* that was all */
     }
   }
 }
 
-static void transmit(carrier *self, line *which) {
+static void transmit(part *self, line *which) {
   const char *bytes;
   size_t len;
   if (which->secure && !idem__secure_flush(which->secure, which->fd))
     lose_for(self, which, -ECONNRESET);
   while (which->state == IDEM__REDIS_OPEN &&
-         (len = self->module->output(self->store, idem__redis_line_of(self, which),
-                                     idem__clock_ms(), &bytes))) {
+         (len = self->carrier->module->output(self->store, idem__redis_line_of(self, which),
+                                              idem__clock_ms(), &bytes))) {
     ssize_t n = write_some(which, bytes, len);
     if (is_for_later(n)) return;
     if (n < 0)
       lose_for(self, which, n);
     else
-      self->module->sent(self->store, idem__redis_line_of(self, which), (size_t)n);
+      self->carrier->module->sent(self->store, idem__redis_line_of(self, which), (size_t)n);
   }
 }
 
 /* ----------------------------------------------------------------- turns */
 
-short idem__redis_wanted(carrier *self, line *which) {
+short idem__redis_wanted(part *self, line *which) {
   const char *bytes;
   if (which->state == IDEM__REDIS_CONNECTING) return POLLOUT;
   bool unsent = which->secure && idem__secure_unsent(which->secure);
   if (which->state == IDEM__REDIS_OPEN && !unsent)
-    unsent = self->module->output(self->store, idem__redis_line_of(self, which), idem__clock_ms(),
-                                  &bytes);
+    unsent = self->carrier->module->output(self->store, idem__redis_line_of(self, which),
+                                           idem__clock_ms(), &bytes);
   return (short)(POLLIN | (unsent ? POLLOUT : 0));
 }
 
-void idem__redis_serve(carrier *self, line *which, short events) {
+void idem__redis_serve(part *self, line *which, short events) {
   if (which->state == IDEM__REDIS_CONNECTING && events) on_connecting(self, which);
   if (which->state == IDEM__REDIS_SHAKING && events) shake(self, which);
   if (which->state == IDEM__REDIS_OPEN && (events & (POLLIN | POLLHUP | POLLERR)))

@@ -55,20 +55,6 @@ static idem_status open_sqlite(const char *rest, opened *self) {
   return open_file(&opts, self);
 }
 
-static idem_status open_redis(const char *text, opened *self) {
-  idem__redis_url url;
-  idem_status status = idem__redis_url_parse(text, &url, self->why, sizeof self->why);
-  if (status != IDEM_OK) return status;
-  const idem__redis_module *module =
-      idem__module_load("redis", IDEM__REDIS_SYMBOL, self->why, sizeof self->why);
-  if (url.password[0]) idem_log_add_secret(self->log, url.password, strlen(url.password));
-  status = module ? idem__redis_open(module, &url, NULL, self->log, &self->store, &self->carrier,
-                                     self->why, sizeof self->why)
-                  : IDEM_E_SYS;
-  explicit_bzero(url.password, sizeof url.password);
-  return status;
-}
-
 /* ------------------------------------------------------------- asking once */
 
 /* Two have it: who waits, and the store, which may answer when nobody waits any more. */
@@ -131,15 +117,16 @@ static idem_status ask(idem__store *store, idem__store_op op, time_t wait_s, uin
   return status;
 }
 
+static const char state_key_name[] = "requestState";
+
 /* Whoever comes first makes it. */
 static idem_status share_state_key(idem_server *server, idem__store *store) {
-  static const char name[] = "requestState";
   uint8_t key[IDEM__STATE_KEY_BYTES];
   if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) return IDEM_E_SYS;
   idem__store_op op = {.verb = IDEM__STORE_PUT,
                        .space = IDEM__STORE_KEYS,
-                       .name = name,
-                       .name_len = sizeof name - 1,
+                       .name = state_key_name,
+                       .name_len = sizeof state_key_name - 1,
                        .bytes = key,
                        .len = sizeof key,
                        .expect = IDEM__STORE_ABSENT};
@@ -150,6 +137,48 @@ static idem_status share_state_key(idem_server *server, idem__store *store) {
   idem__server_name_keys(server, key, sizeof key);
   if (!idem__server_has_own_state_key(server)) idem__server_set_state_key(server, key);
   return IDEM_OK;
+}
+
+/* ------------------------------------------------------------------- Redis */
+
+/* How many parts it has is written in the first: whoever is the first of all to come writes it. */
+static idem_status count_parts(opened *self, unsigned *parts) {
+  idem__store_op op = {.verb = IDEM__STORE_GET,
+                       .space = IDEM__STORE_KEYS,
+                       .name = state_key_name,
+                       .name_len = sizeof state_key_name - 1};
+  idem_status status = ask(self->store, op, WAIT_S, NULL);
+  *parts = idem__redis_parts(self->carrier);
+  if (*parts) return IDEM_OK;
+  idem__redis_why(self->carrier, self->why, sizeof self->why);
+  return status == IDEM_OK || status == IDEM_E_NOTFOUND ? IDEM_E_SYS : status;
+}
+
+static idem_status open_all(const idem__redis_module *module, const idem__redis_url *url,
+                            opened *self) {
+  unsigned parts;
+  idem__redis_times first = {.first_alone = true};
+  idem_status status = idem__redis_open(module, url, &first, self->log, &self->store,
+                                        &self->carrier, self->why, sizeof self->why);
+  if (status != IDEM_OK) return status;
+  status = count_parts(self, &parts);
+  if (status != IDEM_OK)
+    idem__store_unref(self->store);
+  else
+    status = idem__redis_complete(self->carrier, url, NULL, parts, &self->store);
+  return status;
+}
+
+static idem_status open_redis(const char *text, opened *self) {
+  idem__redis_url url;
+  idem_status status = idem__redis_url_parse(text, &url, self->why, sizeof self->why);
+  if (status != IDEM_OK) return status;
+  const idem__redis_module *module =
+      idem__module_load("redis", IDEM__REDIS_SYMBOL, self->why, sizeof self->why);
+  if (url.password[0]) idem_log_add_secret(self->log, url.password, strlen(url.password));
+  status = module ? open_all(module, &url, self) : IDEM_E_SYS;
+  explicit_bzero(url.password, sizeof url.password);
+  return status;
 }
 
 /* ----------------------------------------------------------------- joining */

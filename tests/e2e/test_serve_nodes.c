@@ -29,7 +29,7 @@ static world *make_world(bool on_redis) {
   for (int i = 0; i < 2; i++) serving_make(&self.files[i], ONE_TOOL);
   if (on_redis) {
     assert_true(redis_server_start(&self.redis, NULL));
-    snprintf(self.store, sizeof self.store, "redis+unix:%s", self.redis.socket);
+    snprintf(self.store, sizeof self.store, "redis+unix:%s?parts=5", self.redis.socket);
   } else {
     snprintf(self.store, sizeof self.store, "sqlite:%s/store.db", self.files[0].folder);
   }

@@ -19,7 +19,7 @@ export class Nemesis {
   // Whatever chance says, these come first.
   first() {
     const redis = this.world.redis;
-    return redis.owner ? [() => this.killPrimary(3500), () => this.killNode()] : [() => this.killRedis(redis), () => this.killNode()];
+    return redis.primaries ? [() => this.killPrimary(3500), () => this.killNode()] : [() => this.killRedis(redis), () => this.killNode()];
   }
   note(what, { node, store, stalls } = {}) {
     const record = this.history.add({ do: "fault", what, node, store, stalls });
@@ -54,8 +54,9 @@ export class Nemesis {
   }
   // Its replica lags behind and takes over, unless the primary is back before that was agreed.
   async killPrimary(away = this.chance.between(0, 4000)) {
-    const primary = await this.world.redis.owner();
-    if (!primary) return sleep(200);
+    const primaries = await this.world.redis.primaries();
+    if (!primaries.length) return sleep(200);
+    const primary = this.chance.one(primaries);
     const { over } = this.note("a primary killed", { store: true });
     this.world.proxy.tell({ delay: primary.name, ms: 0, replicaMs: this.chance.between(100, 700) });
     await sleep(1000);

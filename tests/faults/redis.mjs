@@ -108,15 +108,16 @@ export class Cluster {
       await until("replicas are linked", () =>
         member.info("replication").then((text) => (text.includes("role:master") ? text.includes("connected_slaves:1") : text.includes("master_link_status:up")), () => false));
   }
-  // The member that has the store, or null while nobody has.
-  async owner(prefix = "idem") {
+  // The members that have parts of the store now.
+  async primaries(prefix = "idem") {
+    const found = [];
     for (const member of this.members) {
       if (!member.child || isOver(member.child)) continue;
-      const answer = await ask(member.port, "EXISTS", `{${prefix}}:m`).catch(() => "");
+      const answer = await ask(member.port, "KEYS", `{${prefix}*}:m`).catch(() => "*0");
       const role = await member.info("replication").catch(() => "");
-      if (answer === ":1" && role.includes("role:master")) return member;
+      if (Number(answer.slice(1)) > 0 && role.includes("role:master")) found.push(member);
     }
-    return null;
+    return found;
   }
   async kill() {
     await Promise.all(this.members.map((member) => member.kill()));

@@ -22,7 +22,9 @@ typedef struct idem__redis_opts {
   const char *user;   /* of an ACL; NULL: Redis's default user */
   const char *password;
   unsigned database;
-  size_t max_bytes;    /* of values, names and log entries together; 512 MiB */
+  unsigned part;       /* which one of a store's parts this is, from 0 */
+  unsigned parts;      /* how many there are; 0 (with part 0): as many as the store says */
+  size_t max_bytes;    /* of values, names and log entries of all parts together; 512 MiB */
   size_t queued_count; /* operations that are not answered; 65,536 */
   size_t queued_bytes; /* of them; 64 MiB */
   unsigned replicas;   /* that must have a change before it is acknowledged; else it is unknown */
@@ -41,6 +43,7 @@ typedef struct idem__redis_counts {
   uint64_t unknown; /* sent, and nobody knows what came of them */
   uint64_t refused; /* not sent: the queue was full, or Redis away for longer than the grace */
   uint64_t waiting; /* now */
+  unsigned parts;   /* as the store says; 0: it has not been asked yet */
   bool ready;
 } idem__redis_counts; /* `answered` only goes up while Redis does what it is asked */
 
@@ -66,7 +69,9 @@ typedef struct idem__redis_module {
   /* Where to connect: to a node of a cluster. False: where the store was opened. */
   bool (*place)(idem__store *store, idem__redis_line line, unsigned attempt, char *host,
                 size_t host_size, char *port, size_t port_size);
-  bool (*ready)(idem__store *store); /* both connections have passed their first words */
+  /* The first connection is where the store is, and the store is ours: the second one is wanted. */
+  bool (*joined)(idem__store *store);
+  bool (*ready)(idem__store *store); /* ... and has passed its first words, too */
   /* Text that Redis chose in part: printable, bounded. */
   const char *(*fault)(idem__store *store);
 } idem__redis_module;

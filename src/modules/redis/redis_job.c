@@ -103,6 +103,18 @@ bool redis_job_seals(const redis_store *store, const redis_job *job) {
   return store->replicas && job->script == REDIS_GET && job->op.space == IDEM__STORE_ONCE;
 }
 
+/* Of a store that is made now: a cluster is there to be used, one Redis has nothing to spread over. */
+static unsigned wanted_parts(const redis_store *store) {
+  if (store->parts) return store->parts;
+  return store->node_count ? REDIS_CLUSTER_PARTS : 1;
+}
+
+/* Each part has its share. */
+static size_t most_bytes(const redis_store *store) {
+  unsigned parts = atomic_load(&store->there);
+  return store->max_bytes / (parts ? parts : 1);
+}
+
 static void add_arguments(words *self, const redis_store *store, const redis_job *job) {
   const idem__store_op *op = &job->op;
   switch (job->script) {
@@ -112,7 +124,7 @@ static void add_arguments(words *self, const redis_store *store, const redis_job
     add_expect(self, op->expect);
     add_number(self, op->ttl_ms);
     add_number(self, op->limit);
-    add_number(self, store->max_bytes);
+    add_number(self, most_bytes(store));
     add_text(self, op->group);
     add(self, op->bytes, op->len);
     add_number(self, op->group_limit);
@@ -120,7 +132,7 @@ static void add_arguments(words *self, const redis_store *store, const redis_job
   case REDIS_REMOVE: add_expect(self, op->expect); break;
   case REDIS_APPEND:
     add_number(self, op->limit);
-    add_number(self, store->max_bytes);
+    add_number(self, most_bytes(store));
     add(self, op->bytes, op->len);
     break;
   case REDIS_READ:
@@ -132,6 +144,7 @@ static void add_arguments(words *self, const redis_store *store, const redis_job
     add_number(self, op->after);
     add_number(self, page_of(job));
     break;
+  case REDIS_JOIN: add_number(self, wanted_parts(store)); break;
   case REDIS_TELL:
   case REDIS_SWEEP:
   case REDIS_SCRIPTS: break;
@@ -187,6 +200,7 @@ long redis_job_format(redis_store *store, const redis_job *job, char **command) 
   add(&all, job->op.name, job->op.name_len);
   add_number(&all, atomic_load(&store->stopped_ms));
   add_arguments(&all, store, job);
+  add_number(&all, atomic_load(&store->there));
   long len = (long)redisFormatCommandArgv(command, all.count, all.at, all.len);
   free(script);
   return len;
@@ -261,6 +275,12 @@ static bool begins_with(const redisReply *reply, const char *word) {
   return (size_t)reply->len >= strlen(word) && memcmp(reply->str, word, strlen(word)) == 0;
 }
 
+/* What a script found gone to another node when it wanted to look at it: before it had changed anything, as all of ours do. */
+static bool has_left(const redisReply *reply) {
+  static const char gone[] = "non local key";
+  return memmem(reply->str, (size_t)reply->len, gone, sizeof gone - 1) != NULL;
+}
+
 /* Said before a script begins. While a slot is on its way (ASK, TRYAGAIN) its keys are in two places, and a script needs all of
  * them in one: it waits until the move is over, which MOVED says. */
 static bool is_elsewhere(redis_store *store, const redisReply *reply) {
@@ -269,7 +289,7 @@ static bool is_elsewhere(redis_store *store, const redisReply *reply) {
     return store->moving;
   }
   return begins_with(reply, "ASK ") || begins_with(reply, "TRYAGAIN") ||
-         begins_with(reply, "CLUSTERDOWN");
+         begins_with(reply, "CLUSTERDOWN") || has_left(reply);
 }
 
 /* Before a script has begun, or because there is no memory; all else is not known. */

@@ -41,9 +41,11 @@ static bool make_reader(redis_line *line) {
 
 /* --------------------------------------------------------------- readiness */
 
+bool redis_joined(idem__store *head) { return redis_of(head)->joined; }
+
 bool redis_ready(idem__store *head) {
   const redis_store *store = redis_of(head);
-  return store->lines[IDEM__REDIS_COMMANDS].ready && store->lines[IDEM__REDIS_NEWS].ready;
+  return store->joined && store->lines[IDEM__REDIS_NEWS].ready;
 }
 
 /* Operations go out when both are: nothing is done that nobody here would hear of. */
@@ -55,10 +57,12 @@ static void note_ready(redis_store *store, uint64_t now_ms) {
   redis_take_requests(store);
 }
 
+/* Where it was told to go it has not been yet. */
 static void look_at_grace(redis_store *store, uint64_t now_ms) {
   if (redis_ready(&store->head)) return;
-  if (!store->was_ready || now_ms >= store->lost_ms + store->grace_ms)
-    redis_refuse_waiting(store, IDEM_E_SYS, true);
+  bool first = !store->was_ready && !store->owner_is_new;
+  bool late = store->was_ready && now_ms >= store->lost_ms + store->grace_ms;
+  if (first || late || store->stranger) redis_refuse_waiting(store, IDEM_E_SYS, true);
 }
 
 void redis_begin(idem__store *head, idem__redis_line which, uint64_t now_ms) {
@@ -109,6 +113,45 @@ static bool send_job(redis_store *store, redis_job *job, uint64_t now_ms) {
   return true;
 }
 
+/* What the store counts, and nobody asked for. */
+static redis_job *new_own_job(redis_store *store, redis_script script, idem__store_space space,
+                              idem__store_done done) {
+  idem__store_op op = {.space = space, .done = done, .user = store};
+  redis_job *job = redis_job_new(&op);
+  if (!job) return NULL;
+  job->script = script;
+  pthread_mutex_lock(&store->lock);
+  store->count++;
+  store->bytes += job->size;
+  pthread_mutex_unlock(&store->lock);
+  return job;
+}
+
+/* Whoever finds another number of parts would look for records where they are not. */
+static void on_joined(const idem__store_answer *answer, void *user) {
+  redis_store *store = user;
+  char parts[16];
+  store->joining = false;
+  if (answer->status != IDEM_OK) return;
+  store->stranger = !answer->number || answer->number > IDEM__STORE_PARTS_MAX ||
+                    (store->parts && answer->number != store->parts);
+  store->joined = !store->stranger;
+  if (store->joined) atomic_store(&store->there, (unsigned)answer->number);
+  snprintf(parts, sizeof parts, "parts=%u", (unsigned)(answer->number & 0xffffu));
+  if (store->stranger)
+    redis_set_fault(store, "the store has another number of parts than it was named with", parts,
+                    sizeof parts);
+}
+
+static void ask_to_join(redis_store *store, uint64_t now_ms) {
+  if (store->joining || now_ms < store->resume_ms) return;
+  redis_job *job = new_own_job(store, REDIS_JOIN, IDEM__STORE_SESSIONS, on_joined);
+  store->joining = job != NULL;
+  if (job && send_job(store, job, now_ms)) return;
+  store->lines[IDEM__REDIS_COMMANDS].broken = true;
+  if (job) redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_NOMEM});
+}
+
 static void fill(redis_store *store, uint64_t now_ms) {
   redis_line *line = &store->lines[IDEM__REDIS_COMMANDS];
   redis_job *job;
@@ -122,6 +165,7 @@ size_t redis_output(idem__store *head, idem__redis_line which, uint64_t now_ms,
   redis_store *store = redis_of(head);
   redis_line *line = &store->lines[which];
   bool free = which == IDEM__REDIS_COMMANDS && redis_ready(head) && now_ms >= store->resume_ms;
+  if (which == IDEM__REDIS_COMMANDS && line->ready && !store->joined) ask_to_join(store, now_ms);
   if (free && idem_list_empty(&store->aside) && !store->moving) fill(store, now_ms);
   *bytes = line->out ? line->out + line->at : "";
   return line->len - line->at;
@@ -146,6 +190,11 @@ void redis_take_back(redis_store *store) {
 
 /* Not for ever: a cluster may stay as it is. */
 static void set_aside(redis_store *store, redis_job *job, uint64_t now_ms) {
+  if (job->script == REDIS_JOIN) { /* asked anew */
+    store->resume_ms = now_ms + ASIDE_MS;
+    redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_SYS});
+    return;
+  }
   if (now_ms - job->tried_ms < store->wait_ms) {
     idem_list_append(&store->aside, &job->link);
     return;
@@ -159,8 +208,9 @@ static void set_aside(redis_store *store, redis_job *job, uint64_t now_ms) {
 static bool go_on(redis_store *store, uint64_t now_ms) {
   if (!idem_list_empty(&store->flying)) return true;
   if (store->moving) {
-    redis_set_fault(store, "the cluster has the store at", store->owner.host,
-                    sizeof store->owner.host);
+    char where[sizeof store->owner.host + sizeof store->owner.port + 1];
+    snprintf(where, sizeof where, "%s:%s", store->owner.host, store->owner.port);
+    redis_set_fault(store, "the cluster has the store at", where, sizeof where);
     return false;
   }
   if (!idem_list_empty(&store->aside)) store->resume_ms = now_ms + ASIDE_MS;
@@ -220,8 +270,11 @@ static bool hear_answer(redis_store *store, const redisReply *reply, uint64_t no
   }
   if (outcome == REDIS_AGAIN && send_job(store, job, now_ms)) return true;
   if (outcome == REDIS_AGAIN) answer.status = IDEM_E_NOMEM;
+  bool joins = job->script == REDIS_JOIN;
   atomic_fetch_add(&store->answered, 1);
   redis_job_end(store, job, &answer);
+  if (joins && !store->joined) return false;
+  if (joins) note_ready(store, now_ms);
   return go_on(store, now_ms);
 }
 
@@ -235,6 +288,7 @@ static bool hear(redis_store *store, idem__redis_line which, const redisReply *r
   line->ready = true;
   line->due_ms = UINT64_MAX;
   line->ping_ms = now_ms + PING_MS;
+  if (which == IDEM__REDIS_COMMANDS) store->greeted_ms = now_ms;
   note_ready(store, now_ms);
   return true;
 }
@@ -279,16 +333,12 @@ static void on_swept(const idem__store_answer *answer, void *user) {
 }
 
 static void begin_sweep(redis_store *store, uint64_t now_ms) {
-  idem__store_op op = {
-      .space = (idem__store_space)store->sweep_space, .done = on_swept, .user = store};
+  idem__store_space space = (idem__store_space)store->sweep_space;
   store->sweep_ms = now_ms + SWEEP_MS;
-  redis_job *job = store->sweeping ? NULL : redis_job_new(&op);
+  redis_job *job = store->sweeping ? NULL : new_own_job(store, REDIS_SWEEP, space, on_swept);
   if (!job) return;
-  job->script = REDIS_SWEEP;
   store->sweeping = true;
   pthread_mutex_lock(&store->lock);
-  store->count++;
-  store->bytes += job->size;
   idem_list_append(&store->queue, &job->link);
   pthread_mutex_unlock(&store->lock);
 }
@@ -299,7 +349,9 @@ static bool tick_news(redis_store *store, uint64_t now_ms) {
   if (!line->ready || now_ms < line->ping_ms) return true;
   line->ping_ms = now_ms + PING_MS;
   line->due_ms = now_ms + store->wait_ms;
-  return redis_line_say(line, 1, ping, NULL);
+  if (redis_line_say(line, 1, ping, NULL)) return true;
+  redis_set_fault(store, "there is no memory", NULL, 0);
+  return false;
 }
 
 static uint64_t first_due(const redis_store *store, idem__redis_line which) {
@@ -332,9 +384,16 @@ bool redis_tick(idem__store *head, idem__redis_line which, uint64_t now_ms, uint
     redis_set_fault(store, "Redis does not answer in time", NULL, 0);
     return false;
   }
+  bool waits_to_join = commands && line->ready && !store->joined;
+  if (waits_to_join && now_ms >= store->greeted_ms + store->wait_ms) {
+    redis_set_fault(store, "the cluster has no node for the store", NULL, 0);
+    return false;
+  }
   *next_ms = earlier(*next_ms, due);
   if (commands && now_ms < store->resume_ms) *next_ms = earlier(*next_ms, store->resume_ms);
-  if (line->ready) *next_ms = earlier(*next_ms, commands ? store->sweep_ms : line->ping_ms);
+  if (commands && redis_ready(head)) *next_ms = earlier(*next_ms, store->sweep_ms);
+  if (waits_to_join) *next_ms = earlier(*next_ms, store->greeted_ms + store->wait_ms);
+  if (!commands && line->ready) *next_ms = earlier(*next_ms, line->ping_ms);
   return true;
 }
 
@@ -347,7 +406,10 @@ static void land(redis_store *store, uint64_t sent) {
     at = at->prev;
     if (job->end <= sent) break;
     idem_list_remove(&job->link);
-    redis_put_back(store, job);
+    if (job->script == REDIS_JOIN)
+      redis_job_end(store, job, &(idem__store_answer){.status = IDEM_E_SYS});
+    else
+      redis_put_back(store, job);
   }
   redis_take_back(store); /* they were sent before those */
   store->moving = false;
@@ -365,6 +427,9 @@ void redis_end(idem__store *head, idem__redis_line which, uint64_t now_ms) {
   if (redis_ready(head)) store->lost_ms = now_ms;
   atomic_store(&store->is_ready, false);
   redis_line_close(&store->lines[which]);
-  if (which == IDEM__REDIS_COMMANDS) land(store, sent);
+  if (which == IDEM__REDIS_COMMANDS) {
+    store->joined = false;
+    land(store, sent);
+  }
   look_at_grace(store, now_ms);
 }

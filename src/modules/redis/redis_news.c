@@ -45,13 +45,22 @@ static bool says(const redisReply *reply, const char *word) {
          memcmp(reply->str, word, strlen(word)) == 0;
 }
 
+/* Whoever breaks a connection off says why. */
+static bool refuse_news(redis_store *store, const redisReply *reply) {
+  if (reply->type == REDIS_REPLY_ERROR)
+    redis_set_fault(store, "Redis tells no more news", reply->str, (size_t)reply->len);
+  else
+    redis_set_fault(store, "Redis answers what it was not asked", NULL, 0);
+  return false;
+}
+
 /* ["message", channel, text], or ["pong", ""]. */
 bool redis_hear_news(redis_store *store, const redisReply *reply) {
   redis_line *line = &store->lines[IDEM__REDIS_NEWS];
-  if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2) return false;
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2) return refuse_news(store, reply);
   line->due_ms = UINT64_MAX; /* it stands, whatever it says */
   if (says(reply->element[0], "pong")) return true;
-  if (reply->elements != 3 || !says(reply->element[0], "message")) return false;
+  if (reply->elements != 3 || !says(reply->element[0], "message")) return refuse_news(store, reply);
   const redisReply *text = reply->element[2];
   if (says(reply->element[1], store->channel) && text->type == REDIS_REPLY_STRING)
     hear_message(store, text->str, (size_t)text->len);

@@ -1,8 +1,10 @@
 /* redis_scripts.c - the operations of a store as Lua, which Redis runs one at a time: each is all or nothing to everybody
  * else, whatever process asks. What they share is the prelude.
  *
- * Keys, all with one hash tag, so that a cluster has them in one place ({p} is the prefix, S a space's number):
- *   {p}:m          hash: clock (the last version given), bytes (of all), shown (when a key was, where replicas are waited for)
+ * Keys, those of a part with one hash tag, so that a cluster has them in one place ({p} is the prefix, or another part's tag; S a
+ * space's number):
+ *   {p}:m          hash: parts (of the store), clock (the last version given), bytes (of all), shown (when a key was, where
+ *                  replicas are waited for)
  *   {p}:xS         sorted set: every record's name by when it expires, +inf for never
  *   {p}:rS:NAME    hash, the record: v value, n version, b birth, g group, e expiry, c counter, l last entry, s log's bytes
  *   {p}:lS:NAME    stream, its log: entry number-0
@@ -11,10 +13,12 @@
  *
  * Versions are microseconds of Redis's clock, or one more than the last: also a Redis that came back without its last
  * seconds gives none twice. Numbers past 2^53 would not be exact, and such a clock is centuries away. Where Redis is out of
- * memory the first write of a script fails, so that is one that leaves nothing half done. */
+ * memory the first write of a script fails, so that is one that leaves nothing half done. While a slot moves to another node a
+ * script fails when it touches a key that has gone there, or that is nowhere; so it looks at all that it will touch before it
+ * changes the first. */
 #include "redis_store.h"
 
-/* Arguments: space, name, now (0: Redis's clock); keys: meta, expiries, record, log, group. */
+/* Arguments: space, name, now (0: Redis's clock), and as the last the number of parts; keys: meta, expiries, record, log, group. */
 static const char prelude[] =
     "local space, name = ARGV[1], ARGV[2]\n"
     "local meta, expiries, record, log = KEYS[1], KEYS[2], KEYS[3], KEYS[4]\n"
@@ -37,11 +41,14 @@ static const char prelude[] =
     "local function drop(which, event)\n"
     "  local key = base .. ':r' .. space .. ':' .. which\n"
     "  local f = redis.call('HMGET', key, 'g', 's', 'n')\n"
-    "  redis.call('ZREM', expiries, which)\n"
-    "  if not f[3] then return end\n"
+    "  if not f[3] then redis.call('ZREM', expiries, which) return end\n"
+    "  local entries, group = base .. ':l' .. space .. ':' .. which, base .. ':g' .. space .. ':' "
+    ".. f[1]\n"
+    "  redis.call('EXISTS', entries, group)\n"
     "  local size = 128 + #which + #f[1] + redis.call('HSTRLEN', key, 'v') + tonumber(f[2])\n"
-    "  redis.call('DEL', key, base .. ':l' .. space .. ':' .. which)\n"
-    "  redis.call('ZREM', base .. ':g' .. space .. ':' .. f[1], which)\n"
+    "  redis.call('ZREM', expiries, which)\n"
+    "  redis.call('DEL', key, entries)\n"
+    "  redis.call('ZREM', group, which)\n"
     "  credit(size)\n"
     "  tell(event, which, f[3])\n"
     "end\n"
@@ -75,7 +82,7 @@ static const char prelude[] =
     "local function next_version()\n"
     "  local last = tonumber(redis.call('HGET', meta, 'clock') or '0')\n"
     "  local version = text(us > last and us or last + 1)\n"
-    "  redis.call('HSET', meta, 'clock', version)\n"
+    "  redis.call('HSET', meta, 'clock', version, 'parts', ARGV[#ARGV])\n"
     "  return version\n"
     "end\n";
 
@@ -212,6 +219,12 @@ static const char list[] =
 static const char tell[] = "tell(4, name, '0')\n"
                            "return {0, '0', '0'}\n";
 
+/* Further argument: how many parts a store has that is made now. One that was made before they were counted has one. */
+static const char join[] = "local held = redis.call('HMGET', meta, 'parts', 'clock')\n"
+                           "local parts = held[1] or (held[2] and '1') or ARGV[4]\n"
+                           "if not held[1] then redis.call('HSET', meta, 'parts', parts) end\n"
+                           "return {0, '0', parts}\n";
+
 static const char sweep[] = "return {0, '0', text(sweep(256))}\n";
 
 const char *redis_script_prelude(void) { return prelude; }
@@ -228,6 +241,7 @@ const char *redis_script_body(redis_script which) {
   case REDIS_LIST: return list;
   case REDIS_TELL: return tell;
   case REDIS_SWEEP: return sweep;
+  case REDIS_JOIN: return join;
   case REDIS_SCRIPTS: break;
   }
   return "";

@@ -119,6 +119,7 @@ static void count(idem__store *head, idem__redis_counts *counts) {
                                  .answered = atomic_load(&store->answered),
                                  .unknown = atomic_load(&store->unknown),
                                  .refused = atomic_load(&store->refused),
+                                 .parts = atomic_load(&store->there),
                                  .ready = atomic_load(&store->is_ready)};
   pthread_mutex_lock(&store->lock);
   counts->waiting = store->count;
@@ -173,17 +174,21 @@ static bool is_prefix(const char *text) {
 }
 
 /* Channels know no databases, so a number other than 0 is in the name. */
-static void name_keys(redis_store *store, const char *prefix) {
+static void name_keys(redis_store *store, const char *prefix, unsigned part) {
+  char stem[REDIS_BASE_MAX - 32], tag[REDIS_BASE_MAX - 2];
   if (store->database)
-    snprintf(store->base, sizeof store->base, "{%s/%u}", prefix, store->database);
+    snprintf(stem, sizeof stem, "%s/%u", prefix, store->database);
   else
-    snprintf(store->base, sizeof store->base, "{%s}", prefix);
+    snprintf(stem, sizeof stem, "%s", prefix);
+  redis_name_part(tag, sizeof tag, stem, part, store->parts);
+  snprintf(store->base, sizeof store->base, "{%s}", tag);
   snprintf(store->channel, sizeof store->channel, "%.80s:news", store->base);
 }
 
 static bool copy_names(redis_store *store, const idem__redis_opts *opts) {
   store->database = opts->database;
-  name_keys(store, opts->prefix ? opts->prefix : "idem");
+  store->parts = opts->parts;
+  name_keys(store, opts->prefix ? opts->prefix : "idem", opts->part);
   store->user = opts->user ? strdup(opts->user) : NULL;
   store->password = opts->password ? strdup(opts->password) : NULL;
   return (store->user || !opts->user) && (store->password || !opts->password);
@@ -201,6 +206,8 @@ static void set_bounds(redis_store *store, const idem__redis_opts *opts) {
 static idem_status open_store(const idem__redis_opts *opts, idem__store **out) {
   *out = NULL;
   if (opts->prefix && !is_prefix(opts->prefix)) return IDEM_E_INVAL;
+  if (opts->parts > IDEM__STORE_PARTS_MAX || (opts->part && opts->part >= opts->parts))
+    return IDEM_E_INVAL;
   redis_store *store = calloc(1, sizeof *store);
   if (!store) return IDEM_E_NOMEM;
   store->head.kind = &redis_kind;
@@ -235,6 +242,7 @@ __attribute__((visibility("default"))) const idem__redis_module idem__redis_modu
     .tick = redis_tick,
     .end = redis_end,
     .place = redis_place,
+    .joined = redis_joined,
     .ready = redis_ready,
     .fault = fault,
 };

@@ -19,6 +19,7 @@ typedef enum redis_script {
   REDIS_LIST,
   REDIS_TELL,
   REDIS_SWEEP, /* nobody's operation: records whose time is over go */
+  REDIS_JOIN,  /* a connection's first: whether the store is here, and how many parts it has */
   REDIS_SCRIPTS
 } redis_script;
 
@@ -26,7 +27,9 @@ typedef enum redis_script {
 #define REDIS_BASE_MAX 96
 #define REDIS_FAULT_MAX 200
 #define REDIS_NODES 32
-#define REDIS_PAGE 64 /* entries or records that one answer holds */
+#define REDIS_SLOTS 16384u
+#define REDIS_CLUSTER_PARTS 12u /* of a store that is made in a cluster, by who names no number */
+#define REDIS_PAGE 64           /* entries or records that one answer holds */
 
 /* What an answer makes of an operation. */
 typedef enum redis_outcome {
@@ -77,10 +80,11 @@ typedef struct redis_line {
 
 typedef struct redis_store {
   idem__store head;
-  char base[REDIS_BASE_MAX]; /* "{prefix}" */
+  char base[REDIS_BASE_MAX]; /* "{prefix}", or the tag of another part */
   char channel[REDIS_BASE_MAX];
   char *user, *password;
   unsigned database, replicas;
+  unsigned parts; /* that it was told of; 0: of none */
   size_t max_bytes, queued_count, queued_bytes;
   uint64_t wait_ms, grace_ms;
   void (*wake)(void *carrier);
@@ -94,6 +98,9 @@ typedef struct redis_store {
   bool moving;        /* to another node, once no answer is owed */
   redis_node owner;   /* where to */
   bool owner_is_new;
+  bool joining, joined; /* REDIS_JOIN is under way; was answered as it should be */
+  bool stranger;        /* the store has another number of parts */
+  uint64_t greeted_ms;  /* since when it waits to join */
   redis_node nodes[REDIS_NODES];
   unsigned node_count;
   char sha[REDIS_SCRIPTS][REDIS_SHA_LEN + 1];
@@ -110,6 +117,7 @@ typedef struct redis_store {
   size_t count, bytes; /* of what is not answered */
   bool refusing;       /* away for longer than the grace */
   bool ending;
+  _Atomic unsigned there;      /* parts, as the store says; 0: not known yet */
   _Atomic uint64_t stopped_ms; /* tests stop the clock and move it; 0: it runs */
   _Atomic uint64_t asked, answered, unknown, refused;
   _Atomic bool is_ready;
@@ -118,6 +126,10 @@ typedef struct redis_store {
 static inline redis_store *redis_of(idem__store *head) {
   return IDEM_CONTAINER(head, redis_store, head);
 }
+
+/* redis_parts.c: where they lie. */
+unsigned redis_slot_of(const char *tag);
+void redis_name_part(char *tag, size_t size, const char *stem, unsigned part, unsigned parts);
 
 /* redis_scripts.c */
 const char *redis_script_prelude(void);
@@ -153,6 +165,7 @@ bool redis_feed(idem__store *head, idem__redis_line which, const char *data, siz
 bool redis_tick(idem__store *head, idem__redis_line which, uint64_t now_ms, uint64_t *next_ms);
 void redis_end(idem__store *head, idem__redis_line which, uint64_t now_ms);
 bool redis_ready(idem__store *head);
+bool redis_joined(idem__store *head);
 void redis_take_back(redis_store *store); /* what was set aside is the next again */
 void redis_line_close(redis_line *line);
 

@@ -318,6 +318,8 @@ static void a_name_that_cannot_be_is_refused_with_the_reason(void **state) {
   expect_bad("redis://user@host", IDEM_E_INVAL, "password_file");
   expect_bad("redis://host?password=secret", IDEM_E_INVAL, "password_file");
   expect_bad("redis://host?ca=/x", IDEM_E_INVAL, "rediss");
+  expect_bad("redis://host?parts=0", IDEM_E_INVAL, "1 to 64");
+  expect_bad("redis://host?parts=65", IDEM_E_INVAL, "1 to 64");
   expect_bad("redis+unix:relative", IDEM_E_INVAL, "redis+unix:/PATH");
   expect_bad("redis+tcp://host", IDEM_E_INVAL, "redis://HOST:PORT");
   expect_bad("redis://host?password_env=IDEM_TEST_NOT_SET", IDEM_E_SYS, "not set");
@@ -351,6 +353,75 @@ static void a_name_says_where_and_how(void **state) {
   assert_non_null(strstr(why, "prefix"));
 }
 
+/* Of the module: where a part lies. */
+extern void redis_name_part(char *tag, size_t size, const char *stem, unsigned part,
+                            unsigned parts);
+extern unsigned redis_slot_of(const char *tag);
+
+/* So that nodes with equal stretches of slots have equally many; and no store of another number has the same tag. */
+static void every_part_has_a_stretch_of_slots_of_its_own(void **state) {
+  static const char *const stems[] = {"idem", "x", "a.long-prefix_of.many-letters/15"};
+  char tag[96], number[16];
+  (void)state;
+  assert_int_equal(redis_slot_of("123456789"), 0x31c3); /* as the specification says */
+  for (size_t s = 0; s < sizeof stems / sizeof *stems; s++) {
+    for (unsigned parts = 1; parts <= IDEM__STORE_PARTS_MAX; parts++) {
+      uint64_t seen = 0;
+      snprintf(number, sizeof number, "#%u.", parts);
+      for (unsigned part = 0; part < parts; part++) {
+        redis_name_part(tag, sizeof tag, stems[s], part, parts);
+        assert_true(part ? strstr(tag, number) != NULL : strcmp(tag, stems[s]) == 0);
+        uint64_t stretch = (uint64_t)1 << (redis_slot_of(tag) * parts / 16384);
+        assert_false(seen & stretch);
+        seen |= stretch;
+      }
+    }
+  }
+}
+
+/* One Redis can have them, too: it may become a cluster. Who names no number finds the one that is there. */
+static void parts_on_one_redis_are_found_again(void **state) {
+  char text[256], why[256], bytes[64];
+  idem__redis_url url;
+  (void)state;
+  idem__store *store = open_with("prefix=later&parts=4");
+  for (int i = 0; i < 20; i++) {
+    snprintf(text, sizeof text, "n%d", i);
+    assert_int_equal(put(store, text, "one", IDEM__STORE_ABSENT).status, IDEM_OK);
+  }
+  idem__store_unref(store);
+  idem__redis_carrier *carrier;
+  snprintf(text, sizeof text, "redis+unix:%s?prefix=later", server.socket);
+  assert_int_equal(idem__redis_url_parse(text, &url, why, sizeof why), IDEM_OK);
+  idem__redis_times first = {.first_alone = true};
+  assert_int_equal(idem__redis_open(module, &url, &first, NULL, &store, &carrier, why, sizeof why),
+                   IDEM_OK);
+  get(store, "n0", NULL);
+  assert_int_equal(idem__redis_parts(carrier), 4);
+  assert_int_equal(idem__redis_complete(carrier, &url, NULL, 4, &store), IDEM_OK);
+  for (int i = 0; i < 20; i++) {
+    snprintf(text, sizeof text, "n%d", i);
+    assert_int_equal(get(store, text, bytes).status, IDEM_OK);
+  }
+  idem__store_unref(store);
+}
+
+/* As they were before parts were counted. */
+static void a_store_without_a_number_has_one_part(void **state) {
+  (void)state;
+  idem__store *store = open_with("prefix=early");
+  assert_int_equal(put(store, "a", "one", IDEM__STORE_ABSENT).status, IDEM_OK);
+  idem__store_unref(store);
+  assert_string_equal(redis_server_ask(&server, "HDEL {early}:m parts"), ":1");
+  store = open_with("prefix=early&parts=2");
+  idem__store *first = idem__store_spread_at(store, 0);
+  assert_int_equal(get(first, "a", NULL).status, IDEM_E_SYS);
+  idem__store_unref(store);
+  store = open_with("prefix=early");
+  assert_int_equal(get(store, "a", NULL).status, IDEM_OK);
+  idem__store_unref(store);
+}
+
 static void a_redis_that_is_not_there_is_an_error_at_once(void **state) {
   char why[256] = "";
   idem__redis_url url;
@@ -381,6 +452,9 @@ int main(void) {
       cmocka_unit_test(a_user_has_its_keys_and_no_others),
       cmocka_unit_test(a_name_that_cannot_be_is_refused_with_the_reason),
       cmocka_unit_test(a_name_says_where_and_how),
+      cmocka_unit_test(every_part_has_a_stretch_of_slots_of_its_own),
+      cmocka_unit_test(parts_on_one_redis_are_found_again),
+      cmocka_unit_test(a_store_without_a_number_has_one_part),
       cmocka_unit_test(a_redis_that_is_not_there_is_an_error_at_once),
   };
   if (!redis_server_start(&server, NULL)) return 1;

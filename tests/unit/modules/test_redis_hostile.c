@@ -14,7 +14,7 @@ static void nothing(void *carrier) { (void)carrier; }
 
 #define SHA "$40\r\n0123456789abcdef0123456789abcdef01234567\r\n"
 #define NO_CLUSTER "-ERR This instance has cluster support disabled\r\n"
-#define SHAS NO_CLUSTER SHA SHA SHA SHA SHA SHA SHA SHA SHA SHA
+#define SHAS NO_CLUSTER SHA SHA SHA SHA SHA SHA SHA SHA SHA SHA SHA
 #define SUBSCRIBED "*3\r\n$9\r\nsubscribe\r\n$11\r\n{idem}:news\r\n:1\r\n"
 
 static idem__store *open_one(size_t queued_count) {
@@ -34,6 +34,17 @@ static void send_all(idem__store *store, idem__redis_line line) {
     module->sent(store, line, len);
 }
 
+/* A store of one part, as the first question of a connection finds it. */
+static void join(idem__store *store, uint64_t now_ms) {
+  static const char one_part[] = "*3\r\n:0\r\n$1\r\n0\r\n$1\r\n1\r\n";
+  const char *bytes;
+  size_t len = module->output(store, IDEM__REDIS_COMMANDS, now_ms, &bytes);
+  module->sent(store, IDEM__REDIS_COMMANDS, len);
+  assert_false(module->joined(store));
+  assert_true(module->feed(store, IDEM__REDIS_COMMANDS, one_part, strlen(one_part), now_ms));
+  assert_true(module->joined(store));
+}
+
 static idem__store *open_ready(void) {
   idem__store *store = open_one(0);
   for (int i = 0; i < IDEM__REDIS_LINES; i++) {
@@ -41,6 +52,7 @@ static idem__store *open_ready(void) {
     send_all(store, (idem__redis_line)i);
   }
   assert_true(feed(store, IDEM__REDIS_COMMANDS, SHAS, strlen(SHAS)));
+  join(store, 1000);
   assert_false(module->ready(store));
   assert_true(feed(store, IDEM__REDIS_NEWS, SUBSCRIBED, strlen(SUBSCRIBED)));
   assert_true(module->ready(store));
@@ -217,6 +229,7 @@ static void what_has_moved_is_asked_for_elsewhere(void **state) {
   module->begin(store, IDEM__REDIS_COMMANDS, 1000);
   send_all(store, IDEM__REDIS_COMMANDS);
   assert_true(feed(store, IDEM__REDIS_COMMANDS, SHAS, strlen(SHAS)));
+  join(store, 1000);
   assert_int_equal(module->output(store, IDEM__REDIS_COMMANDS, 1000, &bytes), len);
   module->sent(store, IDEM__REDIS_COMMANDS, len);
   assert_true(feed(store, IDEM__REDIS_COMMANDS, made, strlen(made)));
@@ -259,7 +272,97 @@ static void first_words_that_are_not_answered_as_asked_let_nobody_in(void **stat
   }
 }
 
+static idem__store *open_greeted(unsigned parts, ended *one) {
+  idem__store *store;
+  idem__redis_opts opts = {.wake = nothing, .stop = nothing, .parts = parts};
+  assert_int_equal(module->open(&opts, &store), IDEM_OK);
+  ask(store, IDEM__STORE_GET, one);
+  module->begin(store, IDEM__REDIS_COMMANDS, 1000);
+  send_all(store, IDEM__REDIS_COMMANDS);
+  assert_true(feed(store, IDEM__REDIS_COMMANDS, SHAS, strlen(SHAS)));
+  send_all(store, IDEM__REDIS_COMMANDS);
+  return store;
+}
+
+/* Whoever asks whether the store is here hears of another one, or of none: nothing else is asked. */
+static void a_store_that_is_another_lets_nobody_in(void **state) {
+  static const struct {
+    unsigned parts;
+    const char *answer, *fault;
+  } wrong[] = {{1, "*3\r\n:0\r\n$1\r\n0\r\n$2\r\n12\r\n", "parts=12"},
+               {12, "*3\r\n:0\r\n$1\r\n0\r\n$1\r\n1\r\n", "parts=1"},
+               {0, "*3\r\n:0\r\n$1\r\n0\r\n$1\r\n0\r\n", "parts=0"},
+               {0, "*3\r\n:0\r\n$1\r\n0\r\n$2\r\n65\r\n", "parts=65"},
+               {0, "-NOPERM no permissions\r\n", "NOPERM"},
+               {0, "*3\r\n:1\r\n$1\r\n0\r\n$1\r\n1\r\n", ""}};
+  (void)state;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    ended one = {.times = 0};
+    idem__store *store = open_greeted(wrong[i].parts, &one);
+    assert_int_equal(one.times, 0);
+    assert_false(feed(store, IDEM__REDIS_COMMANDS, wrong[i].answer, strlen(wrong[i].answer)));
+    assert_non_null(strstr(module->fault(store), wrong[i].fault));
+    module->end(store, IDEM__REDIS_COMMANDS, 1000);
+    assert_true(one.times == 1 && one.answer.status == IDEM_E_SYS);
+    idem__store_unref(store);
+  }
+}
+
+/* It is not refused for having asked the wrong node first. */
+static void a_store_that_is_elsewhere_is_looked_for_there(void **state) {
+  static const char moved[] = "-MOVED 1 node:7001\r\n";
+  char host[256], port[8];
+  ended one = {.times = 0};
+  (void)state;
+  idem__store *store = open_greeted(1, &one);
+  assert_false(feed(store, IDEM__REDIS_COMMANDS, moved, strlen(moved)));
+  assert_string_equal(module->fault(store), "the cluster has the store at: node:7001");
+  module->end(store, IDEM__REDIS_COMMANDS, 1000);
+  assert_int_equal(one.times, 0);
+  assert_true(module->place(store, IDEM__REDIS_COMMANDS, 1, host, sizeof host, port, sizeof port));
+  assert_string_equal(host, "node");
+  module->end(store, IDEM__REDIS_COMMANDS, 1000); /* nobody is there */
+  assert_true(one.times == 1 && one.answer.status == IDEM_E_SYS);
+  idem__store_unref(store);
+}
+
+static void a_cluster_without_a_node_for_the_store_is_not_waited_for(void **state) {
+  static const char down[] = "-CLUSTERDOWN Hash slot not served\r\n";
+  uint64_t next, now = 1000;
+  ended one = {.times = 0};
+  (void)state;
+  idem__store *store = open_greeted(0, &one);
+  while (now < 6000) {
+    assert_true(module->feed(store, IDEM__REDIS_COMMANDS, down, strlen(down), now));
+    assert_true(module->tick(store, IDEM__REDIS_COMMANDS, now, &next));
+    assert_true(next > now && next <= now + 50);
+    const char *bytes;
+    now = next;
+    size_t len = module->output(store, IDEM__REDIS_COMMANDS, now, &bytes);
+    assert_true(len > 0);
+    module->sent(store, IDEM__REDIS_COMMANDS, len);
+  }
+  assert_false(module->tick(store, IDEM__REDIS_COMMANDS, now, &next));
+  assert_non_null(strstr(module->fault(store), "no node"));
+  module->end(store, IDEM__REDIS_COMMANDS, now);
+  assert_true(one.times == 1 && one.answer.status == IDEM_E_SYS);
+  idem__store_unref(store);
+}
+
 /* ---------------------------------------------------------------------------- news */
+
+static void whoever_tells_no_more_news_is_left_with_the_reason(void **state) {
+  static const char *const said[][2] = {{"-MOVED 1 node:7001\r\n", "MOVED 1 node:7001"},
+                                        {"+OK\r\n", "not asked"},
+                                        {"*2\r\n$1\r\na\r\n$1\r\nb\r\n", "not asked"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    idem__store *store = open_ready();
+    assert_false(feed(store, IDEM__REDIS_NEWS, said[i][0], strlen(said[i][0])));
+    assert_non_null(strstr(module->fault(store), said[i][1]));
+    idem__store_unref(store);
+  }
+}
 
 static void count_news(const idem__store_change *change, void *user) {
   assert_true(change->name_len > 0);
@@ -328,6 +431,7 @@ static void what_was_not_sent_whole_goes_with_the_next_connection(void **state) 
   module->begin(store, IDEM__REDIS_COMMANDS, 1500);
   send_all(store, IDEM__REDIS_COMMANDS);
   assert_true(feed(store, IDEM__REDIS_COMMANDS, SHAS, strlen(SHAS)));
+  join(store, 1500);
   assert_int_equal(module->output(store, IDEM__REDIS_COMMANDS, 1500, &bytes), len);
   module->sent(store, IDEM__REDIS_COMMANDS, len);
   assert_true(feed(store, IDEM__REDIS_COMMANDS, made, strlen(made)));
@@ -381,7 +485,11 @@ int main(void) {
       cmocka_unit_test(what_has_moved_is_asked_for_elsewhere),
       cmocka_unit_test(what_redis_says_is_shown_as_far_as_it_can_be_printed),
       cmocka_unit_test(first_words_that_are_not_answered_as_asked_let_nobody_in),
+      cmocka_unit_test(a_store_that_is_another_lets_nobody_in),
+      cmocka_unit_test(a_store_that_is_elsewhere_is_looked_for_there),
+      cmocka_unit_test(a_cluster_without_a_node_for_the_store_is_not_waited_for),
       cmocka_unit_test(news_that_nobody_of_ours_wrote_are_passed_over),
+      cmocka_unit_test(whoever_tells_no_more_news_is_left_with_the_reason),
       cmocka_unit_test(a_queue_that_is_full_refuses),
       cmocka_unit_test(what_was_not_sent_whole_goes_with_the_next_connection),
       cmocka_unit_test(the_grace_is_over_once_and_for_everybody),
