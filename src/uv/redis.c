@@ -237,18 +237,18 @@ static void give_up(carrier *self) {
 }
 
 idem_status idem__redis_complete(carrier *self, const idem__redis_url *url,
-                                 const idem__redis_times *times, unsigned count,
+                                 const idem__redis_times *times, unsigned parts,
                                  idem__store **store) {
-  if (count > 1) {
-    idem_status status = open_parts(self, url, times, count);
-    if (status == IDEM_OK) status = make_whole(self, count, store);
+  if (parts > 1) {
+    idem_status status = open_parts(self, url, times, parts);
+    if (status == IDEM_OK) status = make_whole(self, parts, store);
     if (status != IDEM_OK) {
       give_up(self);
       *store = NULL;
       return status;
     }
   }
-  settle(self, count);
+  settle(self, parts);
   return IDEM_OK;
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern const idem__redis_module idem__redis_module_table;
@@ -237,7 +238,8 @@ static void another_number_of_parts_is_refused_with_the_reason(void **state) {
 
 /* ------------------------------------------------------------------ a slot that moves */
 
-#define MOVED 60 /* records, and as many that expire on the way */
+#define MOVED 60     /* records, and as many that expire on the way */
+#define BRIEF_MS 400 /* for which those live */
 
 typedef struct move {
   const cluster *all;
@@ -245,6 +247,7 @@ typedef struct move {
   char tag[64], slot[8];
   int from, into;
   char names[MOVED][STORE_NAME_ROOM], brief[MOVED][STORE_NAME_ROOM], late[MOVED][STORE_NAME_ROOM];
+  char alone[STORE_NAME_ROOM];
   answered counted[MOVED][3], looked[MOVED], made[MOVED];
 } move;
 
@@ -269,33 +272,50 @@ static void set_slot(const move *self, int node, const char *what, int other) {
 }
 
 static void carry(const move *self, const char *keys) {
-  char command[320];
+  char command[480];
   snprintf(command, sizeof command, "MIGRATE 127.0.0.1 %s \"\" 0 5000 KEYS %s",
            self->all->ports[self->into], keys);
   tell(self->all, self->from, command, "+"); /* OK, or NOKEY: it has expired */
 }
 
-/* All records of the part: some are here to stay, some for a moment, in a group of their own. */
+static void carry_record(const move *self, const char *name) {
+  char keys[256];
+  snprintf(keys, sizeof keys, "{%s}:r0:%s {%s}:l0:%s", self->tag, name, self->tag, name);
+  carry(self, keys);
+}
+
+static void put(move *self, const char *name, const char *group, uint64_t ttl_ms) {
+  answered made = {.times = 0}, written = {.times = 0};
+  run(self->store, (idem__store_op){.verb = IDEM__STORE_PUT, .group = group, .ttl_ms = ttl_ms},
+      name, &made);
+  run(self->store, (idem__store_op){.verb = IDEM__STORE_APPEND, .bytes = "entry", .len = 5}, name,
+      &written);
+  wait_for(&made);
+  wait_for(&written);
+  assert_true(made.status == IDEM_OK && written.status == IDEM_OK);
+}
+
+/* All records of the part: some are here to stay, some for a moment, in a group of their own. Each has a log, and one is in no
+ * group, so that all keys that an operation names are there: it is begun while the slot moves, and finds others gone. */
 static void fill_part(move *self) {
   char stem[16];
   for (int i = 0; i < MOVED; i++) {
-    answered one = {.times = 0}, other = {.times = 0};
     snprintf(stem, sizeof stem, "k%d-", i);
     store_name_in(self->names[i], PARTS, IDEM__STORE_SESSIONS, 1, stem);
     *stem = 'b';
     store_name_in(self->brief[i], PARTS, IDEM__STORE_SESSIONS, 1, stem);
     *stem = 'l';
     store_name_in(self->late[i], PARTS, IDEM__STORE_SESSIONS, 1, stem);
-    run(self->store, (idem__store_op){.verb = IDEM__STORE_PUT, .group = "stay"}, self->names[i],
-        &one);
-    run(self->store,
-        (idem__store_op){
-            .verb = IDEM__STORE_PUT, .group = "brief", .ttl_ms = 20 + 2u * (unsigned)i},
-        self->brief[i], &other);
-    wait_for(&one);
-    wait_for(&other);
-    assert_true(one.status == IDEM_OK && other.status == IDEM_OK);
+    put(self, self->names[i], "stay", 0);
   }
+  put(self, store_name_in(self->alone, PARTS, IDEM__STORE_SESSIONS, 1, "alone"), NULL, 0);
+  for (int i = 0; i < MOVED; i++) put(self, self->brief[i], "brief", BRIEF_MS);
+}
+
+static uint64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static void count_each(move *self, int time) {
@@ -306,21 +326,24 @@ static void count_each(move *self, int time) {
 
 /* Groups first, the records one by one while they are counted, looked at and made, and what belongs to all at last. */
 static void move_slot(move *self) {
-  char keys[256];
+  char keys[400];
+  uint64_t gone_ms = now_ms() + BRIEF_MS;
   set_slot(self, self->into, "IMPORTING", self->from);
   set_slot(self, self->from, "MIGRATING", self->into);
   count_each(self, 1);
   snprintf(keys, sizeof keys, "{%s}:g0:brief", self->tag);
   carry(self, keys);
+  while (now_ms() <= gone_ms) sched_yield();
   for (int i = 0; i < MOVED; i++) {
     run(self->store, (idem__store_op){.verb = IDEM__STORE_GET}, self->brief[i], &self->looked[i]);
     run(self->store, (idem__store_op){.verb = IDEM__STORE_PUT, .group = "stay"}, self->late[i],
         &self->made[i]);
-    snprintf(keys, sizeof keys, "{%s}:r0:%s {%s}:r0:%s", self->tag, self->names[i], self->tag,
-             self->brief[i]);
-    carry(self, keys);
+    carry_record(self, self->names[i]);
+    carry_record(self, self->brief[i]);
   }
-  snprintf(keys, sizeof keys, "{%s}:g0:stay {%s}:x0 {%s}:m", self->tag, self->tag, self->tag);
+  carry_record(self, self->alone);
+  snprintf(keys, sizeof keys, "{%s}:g0:stay {%s}:g0: {%s}:x0 {%s}:m", self->tag, self->tag,
+           self->tag, self->tag);
   carry(self, keys);
   count_each(self, 2);
   set_slot(self, self->into, "NODE", self->into);
@@ -347,17 +370,18 @@ static void expect_all_there(move *self) {
 
 /* Nothing is left, and nothing was counted wrongly: not the bytes, not the groups. */
 static void expect_nothing_left(move *self) {
-  char command[256];
+  char command[400];
   for (int i = 0; i < MOVED; i++) {
     assert_int_equal(ask(self->store, IDEM__STORE_REMOVE, self->names[i]).status, IDEM_OK);
     assert_int_equal(ask(self->store, IDEM__STORE_REMOVE, self->late[i]).status, IDEM_OK);
     while (ask(self->store, IDEM__STORE_GET, self->brief[i]).status != IDEM_E_NOTFOUND)
       sched_yield();
   }
+  assert_int_equal(ask(self->store, IDEM__STORE_REMOVE, self->alone).status, IDEM_OK);
   snprintf(command, sizeof command, "HGET {%s}:m bytes", self->tag);
   assert_string_equal(redis_server_ask(&self->all->nodes[self->into], command), "0");
-  snprintf(command, sizeof command, "EXISTS {%s}:x0 {%s}:g0:stay {%s}:g0:brief", self->tag,
-           self->tag, self->tag);
+  snprintf(command, sizeof command, "EXISTS {%s}:x0 {%s}:g0:stay {%s}:g0:brief {%s}:g0:", self->tag,
+           self->tag, self->tag, self->tag);
   assert_string_equal(redis_server_ask(&self->all->nodes[self->into], command), ":0");
 }
 
