@@ -191,10 +191,25 @@ static idem_status await_node(idem_server *server) {
   return ask(server->store, op, WAIT_S, NULL);
 }
 
+static bool see_none(const idem__store_item *item, void *user) {
+  (void)item, (void)user;
+  return false;
+}
+
+/* Of one that has several every part is asked something, and has answered or failed when this returns: most of them must be there. */
+static idem_status await_parts(idem__store *store) {
+  idem__store_op op = {.verb = IDEM__STORE_LIST, .space = IDEM__STORE_NODES, .limit = 1};
+  op.each = see_none;
+  if (!store->kind->reaches) return IDEM_OK;
+  idem_status status = ask(store, op, WAIT_S, NULL);
+  return store->kind->reaches(store) ? IDEM_OK : status == IDEM_OK ? IDEM_E_SYS : status;
+}
+
 static idem_status use(idem_server *server, opened *self) {
   idem_status status = share_state_key(server, self->store);
   if (status == IDEM_OK) status = idem__server_use_store(server, self->store);
   if (status == IDEM_OK) status = await_node(server);
+  if (status == IDEM_OK) status = await_parts(self->store);
   if (status != IDEM_OK) snprintf(self->why, sizeof self->why, "it does not answer");
   if (status != IDEM_OK && self->carrier)
     idem__redis_why(self->carrier, self->why, sizeof self->why);

@@ -3,7 +3,7 @@
  * needs it is refused, and who does not is served. */
 #include "node.h"
 #include "serving.h"
-#include "support/redis_server.h"
+#include "support/redis_cluster.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -252,6 +252,58 @@ static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
   end_world(&in);
 }
 
+/* -------------------------------------------------------------------- a cluster */
+
+#define SESSIONS 30
+
+static void name_store(char url[64], const redis_cluster *cluster, int at, const char *more) {
+  snprintf(url, 64, "redis://127.0.0.1:%s%s", cluster->ports[at], more);
+}
+
+static void expect_on_every_primary(const redis_cluster *cluster) {
+  long all = 0;
+  for (int i = 0; i < 3; i++) {
+    long there = redis_cluster_keys(cluster, i, "{idem*}:r0:*");
+    assert_true(there > 0);
+    all += there;
+  }
+  assert_int_equal(all, SESSIONS);
+}
+
+/* Refused while its primary is away, and there when the replica has taken over. */
+static void expect_served_in_the_end(const node *self, const char *session) {
+  const char *answer;
+  while (!strstr(answer = list_tools(self, session), " 200 ")) expect_in(answer, " 503 ");
+}
+
+static void a_store_in_a_cluster_is_on_every_primary(void **state) {
+  world in;
+  redis_cluster cluster;
+  char urls[3][64], sessions[SESSIONS][80];
+  (void)state;
+  serving_make(&in.files, config);
+  redis_cluster_start(&cluster);
+  for (int i = 0; i < 3; i++) name_store(urls[i], &cluster, i, i == 2 ? "?parts=5" : "");
+  node one = start(&in, urls[0]), other = start(&in, urls[1]);
+  for (int i = 0; i < SESSIONS; i++) {
+    open_session(i % 2 ? &one : &other, sessions[i]);
+    expect_served(i % 2 ? &other : &one, sessions[i]);
+  }
+  expect_on_every_primary(&cluster);
+  expect_refused(&in, urls[2], "another number of parts than it was named with: parts=12");
+  redis_server_kill(&cluster.nodes[1], SIGKILL);
+  expect_in(child_line_with(one.server.err, "a part of the store is lost"), "redis://127.0.0.1:");
+  expect_in(node_rest(node_send(&one, "GET /healthz", "", "")), " 200 ");
+  expect_in(metrics_of(&one), "\nidem_store_connected 0\n");
+  for (int i = 0; i < SESSIONS; i++) expect_served_in_the_end(&one, sessions[i]);
+  child_line_with(one.server.err, "the store is connected");
+  expect_in(metrics_of(&one), "\nidem_store_connected 1\n");
+  node_stop(&one, SIGTERM);
+  node_stop(&other, SIGTERM);
+  redis_cluster_end(&cluster);
+  child_remove_folder(in.files.folder);
+}
+
 /* ------------------------------------------------------------------------ TLS */
 
 static void make_secure_world(world *self, char port[8], char cert[300], char key[300]) {
@@ -312,6 +364,7 @@ int main(void) {
       cmocka_unit_test(a_stream_is_taken_up_at_another_node),
       cmocka_unit_test(a_task_is_asked_for_and_cancelled_at_another_node),
       cmocka_unit_test(news_reach_the_listeners_of_other_nodes),
+      cmocka_unit_test(a_store_in_a_cluster_is_on_every_primary),
       cmocka_unit_test(redis_behind_tls_must_show_its_certificate),
       cmocka_unit_test(while_redis_is_away_who_needs_it_is_refused),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),

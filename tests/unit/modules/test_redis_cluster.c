@@ -1,7 +1,7 @@
 /* test_redis_cluster.c - the store in a real cluster of three primaries and three replicas, spread over parts: it keeps the contract of stores; every primary has
  * some of it; opened at any node it finds all of it, follows a part whose slot is moved under load, and goes on when a primary dies. */
 #include "modules/redis/redis.h"
-#include "support/redis_server.h"
+#include "support/redis_cluster.h"
 #include "support/store_contract.h"
 #include "support/unit.h"
 #include "uv/redis.h"
@@ -22,83 +22,10 @@ extern void redis_name_part(char *tag, size_t size, const char *stem, unsigned p
                             unsigned parts);
 extern unsigned redis_slot_of(const char *tag);
 
-#define NODES 6
+#define NODES REDIS_CLUSTER_NODES
 #define PARTS 6u
-#define SLOTS 16384
 
-typedef struct cluster {
-  redis_server nodes[NODES];
-  char ports[NODES][8], buses[NODES][8], ids[NODES][41];
-} cluster;
-
-/* Ports of a cluster's own bus are 10,000 up unless told otherwise: free ones are taken for both. */
-static void start_node(cluster *self, int i) {
-  for (int tries = 0;; tries++) {
-    snprintf(self->ports[i], sizeof self->ports[i], "%u", redis_server_free_port());
-    snprintf(self->buses[i], sizeof self->buses[i], "%u", redis_server_free_port());
-    const char *options[] = {"--port",
-                             self->ports[i],
-                             "--cluster-enabled",
-                             "yes",
-                             "--cluster-port",
-                             self->buses[i],
-                             "--cluster-node-timeout",
-                             "1000",
-                             "--cluster-replica-validity-factor",
-                             "0",
-                             "--repl-diskless-sync-delay",
-                             "0",
-                             NULL};
-    if (redis_server_start(&self->nodes[i], options)) return;
-    redis_server_stop(&self->nodes[i]);
-    assert_true(tries < 5);
-  }
-}
-
-static void tell(const cluster *self, int i, const char *command, const char *expected) {
-  const char *answer = redis_server_ask(&self->nodes[i], command);
-  if (strncmp(answer, expected, strlen(expected)) != 0) fail_msg("%s: %s", command, answer);
-}
-
-static void wait_until(const cluster *self, int i, const char *command, const char *wanted) {
-  while (!strstr(redis_server_ask(&self->nodes[i], command), wanted)) sched_yield();
-}
-
-static void wait_for_all(const cluster *self, const char *wanted) {
-  for (int i = 0; i < NODES; i++) wait_until(self, i, "CLUSTER INFO", wanted);
-}
-
-static void start_cluster(cluster *self) {
-  char command[160];
-  for (int i = 0; i < NODES; i++) start_node(self, i);
-  for (int i = 0; i < NODES; i++) {
-    snprintf(self->ids[i], sizeof self->ids[i], "%s",
-             redis_server_ask(&self->nodes[i], "CLUSTER MYID"));
-    snprintf(command, sizeof command, "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
-    tell(self, i, command, "+OK");
-    if (i) {
-      snprintf(command, sizeof command, "CLUSTER MEET 127.0.0.1 %s %s", self->ports[0],
-               self->buses[0]);
-      tell(self, i, command, "+OK");
-    }
-  }
-  for (int i = 0; i < 3; i++) {
-    snprintf(command, sizeof command, "CLUSTER ADDSLOTSRANGE %d %d", i * SLOTS / 3,
-             (i + 1) * SLOTS / 3 - 1);
-    tell(self, i, command, "+OK");
-  }
-  wait_for_all(self, "cluster_known_nodes:6");
-  wait_for_all(self, "cluster_state:ok");
-  for (int i = 3; i < NODES; i++) {
-    snprintf(command, sizeof command, "CLUSTER REPLICATE %s", self->ids[i - 3]);
-    wait_until(self, i, command, "+OK");
-  }
-  for (int i = 3; i < NODES; i++) wait_until(self, i, "INFO replication", "master_link_status:up");
-}
-
-static void end_cluster(cluster *self) {
-  for (int i = 0; i < NODES; i++) redis_server_stop(&self->nodes[i]);
-}
+typedef redis_cluster cluster;
 
 /* ------------------------------------------------------------------- asking */
 
@@ -190,13 +117,6 @@ static void every_node_leads_to_the_store(void **state) {
   }
 }
 
-/* How many keys a node has that match: "*N" is the first line of its answer. */
-static long keys_at(const cluster *self, int i, const char *pattern) {
-  char command[128];
-  snprintf(command, sizeof command, "KEYS %s", pattern);
-  return strtol(redis_server_ask(&self->nodes[i], command) + 1, NULL, 10);
-}
-
 static void every_primary_has_some_of_the_records(void **state) {
   cluster *self = *state;
   char name[16];
@@ -207,9 +127,9 @@ static void every_primary_has_some_of_the_records(void **state) {
   }
   long all = 0;
   for (int i = 0; i < 3; i++) {
-    long there = keys_at(self, i, "{wide*}:r0:*");
+    long there = redis_cluster_keys(self, i, "{wide*}:r0:*");
     assert_in_range(there, 50, 150); /* four parts each */
-    assert_int_equal(keys_at(self, i, "{wide*}:m"), 4);
+    assert_int_equal(redis_cluster_keys(self, i, "{wide*}:m"), 4);
     all += there;
   }
   assert_int_equal(all, 300);
@@ -268,14 +188,14 @@ static void set_slot(const move *self, int node, const char *what, int other) {
   char command[160];
   snprintf(command, sizeof command, "CLUSTER SETSLOT %s %s %s", self->slot, what,
            self->all->ids[other]);
-  tell(self->all, node, command, "+OK");
+  redis_cluster_tell(self->all, node, command, "+OK");
 }
 
 static void carry(const move *self, const char *keys) {
   char command[480];
   snprintf(command, sizeof command, "MIGRATE 127.0.0.1 %s \"\" 0 5000 KEYS %s",
            self->all->ports[self->into], keys);
-  tell(self->all, self->from, command, "+"); /* OK, or NOKEY: it has expired */
+  redis_cluster_tell(self->all, self->from, command, "+"); /* OK, or NOKEY: it has expired */
 }
 
 static void carry_record(const move *self, const char *name) {
@@ -394,14 +314,14 @@ static void a_part_is_followed_when_its_slot_is_moved_under_load(void **state) {
   snprintf(self.slot, sizeof self.slot, "%u", redis_slot_of(self.tag));
   fill_part(&self);
   snprintf(key, sizeof key, "{%s}:m", self.tag);
-  while (keys_at(self.all, self.from, key) != 1) self.from++;
+  while (redis_cluster_keys(self.all, self.from, key) != 1) self.from++;
   self.into = (self.from + 1) % 3;
   count_each(&self, 0);
   move_slot(&self);
   store_name_in(other, PARTS, IDEM__STORE_SESSIONS, 0, "x");
   assert_int_equal(ask(self.store, IDEM__STORE_PUT, other).status, IDEM_OK);
   expect_all_there(&self);
-  assert_int_equal(keys_at(self.all, self.into, key), 1);
+  assert_int_equal(redis_cluster_keys(self.all, self.into, key), 1);
   expect_nothing_left(&self);
   idem__store_unref(self.store);
 }
@@ -444,7 +364,7 @@ static void the_store_goes_on_when_a_primary_dies(void **state) {
   for (unsigned i = 0; i < PARTS; i++) {
     redis_name_part(tag, sizeof tag, "survivor", i, PARTS);
     snprintf(key, sizeof key, "{%s}:m", tag);
-    lost[i] = keys_at(self, owner, key) == 1;
+    lost[i] = redis_cluster_keys(self, owner, key) == 1;
   }
   redis_server_kill(&self->nodes[owner], SIGKILL);
   for (unsigned i = 0; i < PARTS; i++)
@@ -518,8 +438,8 @@ int main(void) {
       cmocka_unit_test(a_change_that_no_replica_has_is_unknown),
       cmocka_unit_test(the_store_goes_on_when_a_primary_dies),
   };
-  start_cluster(&all);
+  redis_cluster_start(&all);
   int failed = store_contract_run(&redis) + cmocka_run_group_tests(tests, take_cluster, NULL);
-  end_cluster(&all);
+  redis_cluster_end(&all);
   return failed;
 }
