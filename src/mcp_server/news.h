@@ -31,7 +31,6 @@ void idem__elicitation_expect(const idem__context *context, const char *id);
 idem_status idem__elicitation_complete(idem_server *server, const char *id, size_t len);
 void idem__elicitations_free(idem_server *server);
 #define IDEM__NEWS_CARRIED '\2' /* begins what one process carries to another: see src/mcp_http */
-#define IDEM__NEWS_ONCE '\3' /* begins what a node tells of a call with a key: see once_others.c */
 #define IDEM__NEWS_ELICITATION '\1' /* begins the name of such news in the store; no URI does */
 
 #endif

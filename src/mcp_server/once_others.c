@@ -1,7 +1,6 @@
 /* once_others.c - who waits for a key at other nodes than the one that runs it. The counter of its record holds how many nodes came to wait
  * in its lower half, and how many left again in its upper one; who would be told to end asks it first. That a client has given a
- * call up, or left, is told to all as news. See once.h. */
-#include "news.h"
+ * call up, or left, is told to all, in the space and place of the record: whoever hears of it finds the counter as it is then. See once.h. */
 #include "once.h"
 #include "server.h"
 
@@ -10,7 +9,7 @@
 #define LEFT ((uint64_t)1 << 32) /* in the counter */
 #define GIVEN_UP 'g'
 #define WENT 'w'
-#define NAME (2 + IDEM_SHA256_BYTES)
+#define NAME (IDEM_SHA256_BYTES + 1)
 
 static void count(const idem__once *once, uint64_t what) {
   idem__store_op op = idem__once_op(once, IDEM__STORE_COUNT);
@@ -20,10 +19,14 @@ static void count(const idem__once *once, uint64_t what) {
 }
 
 static void tell_all(idem_server *server, char kind, const uint8_t name[IDEM_SHA256_BYTES]) {
-  char text[NAME] = {IDEM__NEWS_ONCE, kind};
-  memcpy(text + 2, name, IDEM_SHA256_BYTES);
-  idem__store_op op = {
-      .verb = IDEM__STORE_TELL, .space = IDEM__STORE_NEWS, .name = text, .name_len = sizeof text};
+  char text[NAME];
+  memcpy(text, name, IDEM_SHA256_BYTES);
+  text[IDEM_SHA256_BYTES] = kind;
+  idem__store_op op = {.verb = IDEM__STORE_TELL,
+                       .space = IDEM__STORE_ONCE,
+                       .name = text,
+                       .name_len = sizeof text,
+                       .lead = IDEM_SHA256_BYTES};
   idem__store_run(server->store, &op);
 }
 
@@ -132,6 +135,6 @@ void idem__once_give_up(idem_server *server, const uint8_t name[IDEM_SHA256_BYTE
 void idem__once_on_news(idem_server *server, const char *text, size_t len) {
   uint8_t name[IDEM_SHA256_BYTES];
   if (len != NAME || !server->onces) return;
-  memcpy(name, text + 2, sizeof name);
-  (void)give_up_here(server, name, text[1] == GIVEN_UP);
+  memcpy(name, text, sizeof name);
+  (void)give_up_here(server, name, text[IDEM_SHA256_BYTES] == GIVEN_UP);
 }

@@ -84,6 +84,10 @@ void idem__once_leave_table(idem__once *once) {
 void idem__once_on_change(const idem__store_change *change, void *user) {
   idem_server *server = user;
   idem__once_table *table = server->onces;
+  if (change->event == IDEM__STORE_WAS_TOLD) {
+    idem__once_on_news(server, change->name, change->name_len);
+    return;
+  }
   if (!table || !atomic_load(&table->waiting)) return;
   idem__once_lock(server);
   idem__once *once = idem_map_get(&table->by_name, change->name, change->name_len);

@@ -252,10 +252,6 @@ static void tell_hubs(idem_server *server, const char *uri, size_t len) {
 void idem__server_on_news(const idem__store_change *change, void *user) {
   if (change->event != IDEM__STORE_WAS_TOLD) return;
   if (change->name_len && change->name[0] == IDEM__NEWS_CARRIED) return;
-  if (change->name_len && change->name[0] == IDEM__NEWS_ONCE) {
-    idem__once_on_news(user, change->name, change->name_len);
-    return;
-  }
   if (change->name_len && change->name[0] == IDEM__NEWS_ELICITATION)
     idem__elicitation_complete(user, change->name + 1, change->name_len - 1);
   else

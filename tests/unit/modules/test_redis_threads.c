@@ -81,7 +81,7 @@ static void no_change_is_lost_among_threads(void **state) {
   unsigned none = 0;
   (void)state;
   assert_true(redis_server_start(&server, NULL));
-  snprintf(text, sizeof text, "redis+unix:%s", server.socket);
+  snprintf(text, sizeof text, "redis+unix:%s?parts=3", server.socket);
   assert_int_equal(idem__redis_url_parse(text, &url, why, sizeof why), IDEM_OK);
   assert_int_equal(
       idem__redis_open(&idem__redis_module_table, &url, NULL, NULL, &store, NULL, why, sizeof why),

@@ -73,7 +73,7 @@ static void threads_share_a_store_of_parts(void **state) {
   idem__store_watcher *watcher;
   pthread_t threads[THREADS];
   int numbers[THREADS];
-  char name[16];
+  char name[32];
   (void)state;
   for (unsigned i = 0; i < PARTS; i++) {
     idem__store_memory_opts opts = {.seed = i, .clock = &ticks};
