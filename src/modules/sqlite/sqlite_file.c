@@ -5,27 +5,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define APPLICATION 0x1de3 /* application_id of our files */
-#define FORMAT "2"         /* user_version */
+#define UNLISTED "4"       /* IDEM__STORE_ONCE */
+_Static_assert(IDEM__STORE_ONCE == 4, "keys are what is not listed");
+#define FORMAT "3" /* user_version */
 
-/* How many records each group has that has a name; since format 2. */
-#define GROUPS                                                                                     \
-  "CREATE TABLE groups(space INTEGER, members TEXT, count INTEGER, PRIMARY KEY(space, members))"   \
-  " WITHOUT ROWID;"                                                                                \
-  "INSERT INTO groups SELECT space, members, count(*) FROM records WHERE members <> ''"            \
-  " GROUP BY space, members;"                                                                      \
-  "CREATE TRIGGER joined AFTER INSERT ON records WHEN new.members <> '' BEGIN"                     \
-  " INSERT INTO groups VALUES(new.space, new.members, 1)"                                          \
-  " ON CONFLICT DO UPDATE SET count = count + 1; END;"                                             \
-  "CREATE TRIGGER left AFTER DELETE ON records WHEN old.members <> '' BEGIN"                       \
-  " UPDATE groups SET count = count - 1 WHERE space = old.space AND members = old.members;"        \
-  " DELETE FROM groups WHERE space = old.space AND members = old.members AND count < 1; END;"      \
-  "PRAGMA user_version = " FORMAT ";"
-
+/* `groups` has how many records each group has that has a name. Keys are made by the thousand and never listed by group, so
+ * by_birth leaves them out. A row of `news` has all changes of one transaction; its id is a tick of the file's clock. */
 static const char *const schema =
     "CREATE TABLE totals(id INTEGER PRIMARY KEY CHECK(id = 1), clock INTEGER, bytes INTEGER,"
     " count0 INTEGER, count1 INTEGER, count2 INTEGER, count3 INTEGER, count4 INTEGER, count5 "
@@ -36,13 +27,19 @@ static const char *const schema =
     "BLOB,"
     " version INTEGER, birth INTEGER, expires INTEGER, counter INTEGER, last_entry INTEGER,"
     " log_bytes INTEGER, UNIQUE(space, name));"
-    "CREATE INDEX by_birth ON records(space, members, birth);"
+    "CREATE INDEX by_birth ON records(space, members, birth) WHERE space <> " UNLISTED ";"
     "CREATE INDEX by_expiry ON records(expires) WHERE expires > 0;"
+    "CREATE TABLE groups(space INTEGER, members TEXT, count INTEGER, PRIMARY KEY(space, members))"
+    " WITHOUT ROWID;"
     "CREATE TABLE entries(record INTEGER, number INTEGER, bytes BLOB,"
     " PRIMARY KEY(record, number)) WITHOUT ROWID;"
-    "CREATE TABLE news(id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER, event INTEGER, space "
-    "INTEGER,"
-    " name BLOB, version INTEGER);" GROUPS "PRAGMA application_id = 7651;";
+    "CREATE TABLE news(id INTEGER PRIMARY KEY, at INTEGER, writer INTEGER, changes BLOB);"
+    "PRAGMA user_version = " FORMAT ";"
+    "PRAGMA application_id = 7651;";
+
+#define LISTED                                                                                     \
+  "SELECT birth, version, name, value FROM records WHERE space = ? AND members = ?"                \
+  " AND birth > ? AND (expires = 0 OR expires > ?)"
 
 static const char *const texts[SQL_STATEMENTS] = {
     [SQL_BEGIN_READ] = "BEGIN",
@@ -54,12 +51,17 @@ static const char *const texts[SQL_STATEMENTS] = {
         ("UPDATE totals SET clock = ?, bytes = ?, count0 = ?, count1 = ?, count2 = ?,"
          " count3 = ?, count4 = ?, count5 = ?, count6 = ?, count7 = ?"),
     [SQL_FIND] = ("SELECT id, version, expires, counter, last_entry, log_bytes, length(value),"
-                  " length(CAST(members AS BLOB)) FROM records WHERE space = ? AND name = ?"),
+                  " members FROM records WHERE space = ? AND name = ?"),
     [SQL_GET_VALUE] = "SELECT value FROM records WHERE id = ?",
-    [SQL_GROUP] = "SELECT count FROM groups WHERE space = ? AND members = ?",
+    [SQL_GET_GROUP] = "SELECT count FROM groups WHERE space = ? AND members = ?",
+    [SQL_SET_GROUP] = "INSERT OR REPLACE INTO groups(space, members, count) VALUES(?, ?, ?)",
+    [SQL_DELETE_GROUP] = "DELETE FROM groups WHERE space = ? AND members = ?",
     [SQL_MAKE] =
         ("INSERT INTO records(space, name, members, value, version, birth, expires, counter,"
-         " last_entry, log_bytes) VALUES(?, ?, ?, ?, ?, ?, ?, 0, 0, 0)"),
+         " last_entry, log_bytes) VALUES(?, ?, ?, ?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING"),
+    [SQL_CHANGE_SEEN] =
+        ("UPDATE records SET value = ?, version = ?"
+         " WHERE id = ? AND version = ? AND expires = ? AND space = ? AND name = ?"),
     [SQL_CHANGE] = "UPDATE records SET value = ?, version = ?, expires = ? WHERE id = ?",
     [SQL_SET_EXPIRY] = "UPDATE records SET expires = ? WHERE id = ?",
     [SQL_SET_COUNTER] = "UPDATE records SET counter = ? WHERE id = ?",
@@ -72,16 +74,18 @@ static const char *const texts[SQL_STATEMENTS] = {
     [SQL_DELETE_ENTRY] = "DELETE FROM entries WHERE record = ? AND number = ?",
     [SQL_READ_LOG] =
         "SELECT number, bytes FROM entries WHERE record = ? AND number > ? ORDER BY number",
-    [SQL_LIST] = ("SELECT birth, version, name, value FROM records WHERE space = ? AND members = ?"
-                  " AND birth > ? AND (expires = 0 OR expires > ?) ORDER BY birth LIMIT ?"),
+    [SQL_LIST] = (LISTED " AND space <> " UNLISTED " ORDER BY birth LIMIT ?"),
+    [SQL_LIST_UNLISTED] = (LISTED " ORDER BY birth LIMIT ?"),
     [SQL_EXPIRED] = ("SELECT id, space, name, version, log_bytes, length(value),"
-                     " length(CAST(members AS BLOB)) FROM records"
+                     " members FROM records"
                      " WHERE expires > 0 AND expires <= ? LIMIT 1"),
-    [SQL_ADD_NEWS] = "INSERT INTO news(at, event, space, name, version) VALUES(?, ?, ?, ?, ?)",
-    [SQL_READ_NEWS] =
-        "SELECT id, event, space, name, version FROM news WHERE id > ? ORDER BY id LIMIT 1",
-    [SQL_LAST_NEWS] = "SELECT seq FROM sqlite_sequence WHERE name = 'news'",
-    [SQL_FORGET_NEWS] = "DELETE FROM news WHERE at < ?",
+    [SQL_ADD_NEWS] = "INSERT INTO news(id, at, writer, changes) VALUES(?, ?, ?, ?)",
+    [SQL_READ_NEWS] = "SELECT id, changes FROM news WHERE id > ? AND writer <> ? ORDER BY id",
+    [SQL_LAST_NEWS] = "SELECT max(id) FROM news",
+    /* Up to the first that is young enough: those behind it are not looked at. */
+    [SQL_FORGET_NEWS] =
+        ("DELETE FROM news WHERE id < coalesce((SELECT id FROM news WHERE at >= ? ORDER BY id"
+         " LIMIT 1), 9223372036854775807)"),
     [SQL_DATA_VERSION] = "PRAGMA data_version",
 };
 
@@ -140,14 +144,12 @@ static bool make_tables(const sqlite_store *store, char *why, size_t size) {
   int64_t tables = ask_number(store->database, "SELECT count(*) FROM sqlite_master");
   int64_t whose = ask_number(store->database, "PRAGMA application_id");
   int64_t format = ask_number(store->database, "PRAGMA user_version");
-  bool older = tables != 0 && whose == APPLICATION && format == 1;
-  if (tables != 0 && !older && (whose != APPLICATION || format != FORMAT[0] - '0')) {
+  if (tables != 0 && (whose != APPLICATION || format != FORMAT[0] - '0')) {
     run_sql(store, "ROLLBACK", why, size);
     snprintf(why, size, "the file is not a store of this version of idem");
     return false;
   }
   if (tables == 0 && !run_sql(store, schema, why, size)) return false;
-  if (older && !run_sql(store, GROUPS, why, size)) return false;
   return run_sql(store, "COMMIT", why, size);
 }
 
@@ -174,11 +176,12 @@ static bool prepare(sqlite_store *store, char *why, size_t size) {
   return true;
 }
 
-/* News from before are nobody's. */
+/* News from before are nobody's, and none of what comes is taken for our own. */
 static void begin_news(sqlite_store *store) {
   sqlite3_stmt *last = sqlite_use(store, SQL_LAST_NEWS);
   if (sqlite_step(store, last)) store->news_seen = (uint64_t)sqlite3_column_int64(last, 0);
   sqlite_done(last);
+  sqlite3_randomness(sizeof store->writer_id, &store->writer_id);
   store->data_version = -1;
 }
 
@@ -216,4 +219,5 @@ bool sqlite_file_open(sqlite_store *store, const idem__sqlite_opts *opts, char *
 void sqlite_file_close(sqlite_store *store) {
   for (int i = 0; i < SQL_STATEMENTS; i++) sqlite3_finalize(store->statements[i]);
   sqlite3_close(store->database);
+  free(store->news.bytes);
 }

@@ -32,6 +32,16 @@ static void bind_bytes(sqlite3_stmt *statement, int at, const void *bytes, size_
   sqlite3_bind_blob64(statement, at, len ? bytes : "", len, SQLITE_STATIC);
 }
 
+/* The group of a record that was found; its length. */
+static uint64_t keep_members(sqlite_store *store, sqlite3_stmt *row, int at) {
+  const void *text = sqlite3_column_text(row, at);
+  size_t len = (size_t)sqlite3_column_bytes(row, at);
+  if (len > IDEM__STORE_GROUP_MAX) len = 0; /* not one of ours */
+  if (len) memcpy(store->members, text, len);
+  store->members[len] = '\0';
+  return len;
+}
+
 static found find(sqlite_store *store, const idem__store_op *op) {
   sqlite3_stmt *row = sqlite_use(store, SQL_FIND);
   found record = {.id = 0};
@@ -45,7 +55,7 @@ static found find(sqlite_store *store, const idem__store_op *op) {
                      .last_entry = column(row, 4),
                      .log_bytes = column(row, 5),
                      .value_len = column(row, 6),
-                     .group_len = column(row, 7)};
+                     .group_len = keep_members(store, row, 7)};
   sqlite_done(row);
   if (record.expires && record.expires <= op->now_ms) record.id = 0; /* not swept yet */
   return record;
@@ -66,6 +76,7 @@ static bool charge(sqlite_store *store, idem__store_space space, uint64_t bytes)
 
 /* ---------------------------------------------------------------- removing */
 
+/* The record that was found last. */
 static void delete_record(sqlite_store *store, int64_t id, idem__store_space space, uint64_t size) {
   static const sqlite_statement both[] = {SQL_DELETE_LOG, SQL_DELETE};
   for (int i = 0; i < 2; i++) {
@@ -75,6 +86,7 @@ static void delete_record(sqlite_store *store, int64_t id, idem__store_space spa
   }
   store->totals.bytes -= size < store->totals.bytes ? size : store->totals.bytes;
   if (store->totals.counts[space]) store->totals.counts[space]--;
+  sqlite_group_add(store, space, store->members, -1);
 }
 
 /* A record of a space that this version does not know counts as the last one's. */
@@ -90,7 +102,7 @@ static bool expire_one(sqlite_store *store, uint64_t now_ms) {
     found record = {.id = sqlite3_column_int64(row, 0),
                     .log_bytes = column(row, 4),
                     .value_len = column(row, 5),
-                    .group_len = column(row, 6)};
+                    .group_len = keep_members(store, row, 6)};
     idem__store_space space = space_of(column(row, 1));
     size_t name_len = (size_t)sqlite3_column_bytes(row, 2);
     sqlite_note(store, IDEM__STORE_WAS_EXPIRED, space, sqlite3_column_blob(row, 2), name_len,
@@ -134,25 +146,21 @@ static uint64_t expiry(const idem__store_op *op) {
   return op->ttl_ms ? op->now_ms + op->ttl_ms + slack : 0;
 }
 
-static bool group_is_full(sqlite_store *store, const idem__store_op *op, const char *group) {
-  if (!op->group_limit) return false;
-  sqlite3_stmt *row = sqlite_use(store, SQL_GROUP);
-  bind(row, 1, op->space);
-  sqlite3_bind_text(row, 2, group, -1, SQLITE_STATIC);
-  bool full = sqlite_step(store, row) && column(row, 0) >= op->group_limit;
-  sqlite_done(row);
-  return full;
+/* When it expires is written with slack: it need not be written again. */
+static bool keeps_expiry(const idem__store_op *op, uint64_t expires) {
+  if (!op->ttl_ms) return !expires;
+  return expires >= op->now_ms + op->ttl_ms && expires <= expiry(op);
 }
 
-static idem_status make(sqlite_store *store, const idem__store_op *op, idem__store_answer *answer) {
-  const char *group = op->group ? op->group : "";
-  found made = {.group_len = strlen(group), .value_len = op->len};
-  if (op->limit && store->totals.counts[op->space] >= op->limit) return IDEM_E_LIMIT;
-  if (group_is_full(store, op, group)) {
-    answer->number = 1;
-    return IDEM_E_LIMIT;
-  }
-  if (!charge(store, op->space, cost(&made, op->name_len))) return IDEM_E_LIMIT;
+void sqlite_forget_seen(sqlite_store *store) { memset(store->seen, 0, sizeof store->seen); }
+
+static void remember(sqlite_store *store, int64_t id, uint64_t expires, uint64_t value_len) {
+  uint64_t version = store->totals.clock;
+  store->seen[version % SQLITE_SEEN] =
+      (sqlite_seen){.version = version, .expires = expires, .value_len = value_len, .id = id};
+}
+
+static bool insert(sqlite_store *store, const idem__store_op *op, const char *group) {
   sqlite3_stmt *statement = sqlite_use(store, SQL_MAKE);
   bind(statement, 1, op->space);
   bind_bytes(statement, 2, op->name, op->name_len);
@@ -161,46 +169,107 @@ static idem_status make(sqlite_store *store, const idem__store_op *op, idem__sto
   bind(statement, 5, store->totals.clock + 2);
   bind(statement, 6, store->totals.clock + 1);
   bind(statement, 7, expiry(op));
+  return sqlite_execute(store, statement);
+}
+
+/* EXISTS: the name is in use, perhaps by a record whose time is over. */
+static idem_status make(sqlite_store *store, const idem__store_op *op, idem__store_answer *answer) {
+  const char *group = op->group ? op->group : "";
+  found made = {.group_len = strlen(group), .value_len = op->len};
+  uint64_t size = cost(&made, op->name_len);
+  if (op->limit && store->totals.counts[op->space] >= op->limit) return IDEM_E_LIMIT;
+  if (op->group_limit && sqlite_group_count(store, op->space, group) >= op->group_limit) {
+    answer->number = 1;
+    return IDEM_E_LIMIT;
+  }
+  if (!charge(store, op->space, size)) return IDEM_E_LIMIT;
+  if (!insert(store, op, group)) return IDEM_E_SYS;
+  if (sqlite3_changes(store->database) == 0) {
+    store->totals.bytes -= size;
+    return IDEM_E_EXISTS;
+  }
   store->totals.clock += 2;
   store->totals.counts[op->space]++;
-  return sqlite_execute(store, statement) ? IDEM_OK : IDEM_E_SYS;
+  sqlite_group_add(store, op->space, group, 1);
+  remember(store, sqlite3_last_insert_rowid(store->database), expiry(op), op->len);
+  return IDEM_OK;
+}
+
+static bool charge_change(sqlite_store *store, const idem__store_op *op, uint64_t value_len) {
+  if (op->len > value_len) return charge(store, op->space, op->len - value_len);
+  uint64_t less = value_len - op->len;
+  store->totals.bytes -= less < store->totals.bytes ? less : store->totals.bytes;
+  return true;
 }
 
 static idem_status change(sqlite_store *store, const idem__store_op *op, const found *record) {
-  if (op->len > record->value_len && !charge(store, op->space, op->len - record->value_len))
-    return IDEM_E_LIMIT;
-  if (op->len < record->value_len) store->totals.bytes -= record->value_len - op->len;
+  if (!charge_change(store, op, record->value_len)) return IDEM_E_LIMIT;
   sqlite3_stmt *statement = sqlite_use(store, SQL_CHANGE);
+  uint64_t expires = keeps_expiry(op, record->expires) ? record->expires : expiry(op);
   bind_bytes(statement, 1, op->bytes, op->len);
   bind(statement, 2, ++store->totals.clock);
-  bind(statement, 3, expiry(op));
+  bind(statement, 3, expires);
   sqlite3_bind_int64(statement, 4, record->id);
+  remember(store, record->id, expires, op->len);
   return sqlite_execute(store, statement) ? IDEM_OK : IDEM_E_SYS;
+}
+
+/* The record that has the version which is expected, if we wrote it and nobody has changed it since. False: it is to be looked for. */
+static bool change_seen(sqlite_store *store, const idem__store_op *op) {
+  sqlite_seen seen = store->seen[op->expect % SQLITE_SEEN];
+  if (!seen.version || seen.version != op->expect || !keeps_expiry(op, seen.expires)) return false;
+  if (!charge_change(store, op, seen.value_len)) return false;
+  sqlite3_stmt *statement = sqlite_use(store, SQL_CHANGE_SEEN);
+  bind_bytes(statement, 1, op->bytes, op->len);
+  bind(statement, 2, store->totals.clock + 1);
+  sqlite3_bind_int64(statement, 3, seen.id);
+  bind(statement, 4, seen.version);
+  bind(statement, 5, seen.expires);
+  bind(statement, 6, op->space);
+  bind_bytes(statement, 7, op->name, op->name_len);
+  bool changed = sqlite_execute(store, statement) && sqlite3_changes(store->database) == 1;
+  if (!changed) {
+    store->totals.bytes += seen.value_len;
+    store->totals.bytes -= op->len;
+    return false;
+  }
+  store->totals.clock++;
+  remember(store, seen.id, seen.expires, op->len);
+  return true;
 }
 
 /* One whose time is over but who is still there must go first: its log and counter do not live on. */
 static void clear_the_way(sqlite_store *store, const idem__store_op *op) {
-  while (!store->broken && sqlite_expire(store, op->now_ms)) continue;
+  while (!store->broken && !store->swept) store->swept = !sqlite_expire(store, op->now_ms);
+}
+
+/* Most names are new, and most changes are made from what was written a moment ago: neither is looked for first. */
+static bool put_at_once(sqlite_store *store, const idem__store_op *op, idem__store_answer *answer) {
+  if (op->expect != IDEM__STORE_ABSENT) return change_seen(store, op);
+  return store->swept && make(store, op, answer) == IDEM_OK;
 }
 
 static void run_put(sqlite_store *store, sqlite_job *job) {
+  idem__store_answer *answer = &job->answer;
+  if (put_at_once(store, &job->op, answer)) {
+    *answer = (idem__store_answer){.status = IDEM_OK, .version = store->totals.clock};
+    return;
+  }
+  answer->number = 0;
   found record = find(store, &job->op);
-  if (!version_fits(&record, job->op.expect, &job->answer)) return;
+  if (!version_fits(&record, job->op.expect, answer)) return;
   if (!record.id) clear_the_way(store, &job->op);
-  job->answer.status =
-      record.id ? change(store, &job->op, &record) : make(store, &job->op, &job->answer);
-  if (job->answer.status == IDEM_OK) job->answer.version = store->totals.clock;
+  answer->status = record.id ? change(store, &job->op, &record) : make(store, &job->op, answer);
+  if (answer->status == IDEM_OK) answer->version = store->totals.clock;
 }
 
 static void run_touch(sqlite_store *store, sqlite_job *job) {
   found record = find(store, &job->op);
   job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
   job->answer.version = record.version;
-  uint64_t at = expiry(&job->op), wanted = job->op.ttl_ms ? job->op.now_ms + job->op.ttl_ms : 0;
-  bool enough = wanted ? record.expires >= wanted && record.expires <= at : !record.expires;
-  if (!record.id || enough) return;
+  if (!record.id || keeps_expiry(&job->op, record.expires)) return;
   sqlite3_stmt *statement = sqlite_use(store, SQL_SET_EXPIRY);
-  bind(statement, 1, at);
+  bind(statement, 1, expiry(&job->op));
   sqlite3_bind_int64(statement, 2, record.id);
   sqlite_execute(store, statement);
 }
@@ -300,7 +369,8 @@ static void run_read(sqlite_store *store, sqlite_job *job) {
 }
 
 static void run_list(sqlite_store *store, sqlite_job *job) {
-  sqlite3_stmt *row = sqlite_use(store, SQL_LIST);
+  bool keys = job->op.space == IDEM__STORE_ONCE; /* by_birth has none of them */
+  sqlite3_stmt *row = sqlite_use(store, keys ? SQL_LIST_UNLISTED : SQL_LIST);
   bind(row, 1, job->op.space);
   sqlite3_bind_text(row, 2, job->op.group ? job->op.group : "", -1, SQLITE_STATIC);
   bind(row, 3, job->op.after);

@@ -132,16 +132,29 @@ static bool something_expired(sqlite_store *store, uint64_t now_ms) {
 
 static bool begin(sqlite_store *store, bool writes) {
   sqlite_statement how = writes ? SQL_BEGIN_WRITE : SQL_BEGIN_READ;
-  store->broken = false;
+  store->broken = store->swept = false;
+  sqlite_groups_forget(store);
   if (!sqlite_execute(store, sqlite_use(store, how))) return false;
-  if (writes) read_totals(store);
+  store->alone = sqlite_data_version(store) == store->data_version;
+  if (writes && !(store->alone && store->current)) read_totals(store);
   return true;
+}
+
+static bool commit(sqlite_store *store, bool writes) {
+  if (writes && !store->broken) {
+    sqlite_groups_write(store);
+    sqlite_write_news(store); /* a tick of the clock, so before the totals */
+    write_totals(store);
+  }
+  return !store->broken && sqlite_execute(store, sqlite_use(store, SQL_COMMIT));
 }
 
 /* False: nothing of it happened. */
 static bool end(sqlite_store *store, bool writes) {
-  if (writes && !store->broken) write_totals(store);
-  if (!store->broken && sqlite_execute(store, sqlite_use(store, SQL_COMMIT))) return true;
+  bool committed = commit(store, writes);
+  if (writes) store->current = committed;
+  if (committed) return true;
+  sqlite_forget_seen(store);
   sqlite_execute(store, sqlite_use(store, SQL_ROLLBACK));
   return false;
 }
@@ -189,13 +202,14 @@ static void run_batch(sqlite_store *store, idem_list *batch) {
   bool writes = batch_changes(batch) || something_expired(store, now);
   bool committed = begin(store, writes);
   if (committed && writes) {
-    sqlite_expire(store, now);
+    store->swept = !sqlite_expire(store, now);
     sqlite_forget_news(store, now);
   }
   if (committed) perform_all(store, batch, now);
   committed = committed && end(store, writes);
   answer_all(batch, committed);
-  sqlite_tell_news(store);
+  sqlite_tell_own_news(store, committed);
+  if (!committed || !store->alone || store->spilled) sqlite_tell_news(store);
 }
 
 /* Until there are so many, or the time is over. */

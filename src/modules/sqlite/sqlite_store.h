@@ -28,6 +28,28 @@ typedef struct sqlite_totals {
   uint64_t counts[SQLITE_SPACES];
 } sqlite_totals;
 
+/* How many records a group has: read when a transaction first needs it, written when it ends. */
+typedef struct sqlite_group {
+  idem__store_space space;
+  char members[IDEM__STORE_GROUP_MAX + 1];
+  uint64_t count;
+  bool changed;
+} sqlite_group;
+#define SQLITE_GROUPS 32
+
+/* A record as we wrote it last, by its version: who changes that one needs not look for it. */
+typedef struct sqlite_seen {
+  uint64_t version, expires, value_len;
+  int64_t id;
+} sqlite_seen;
+#define SQLITE_SEEN 1024
+
+/* Changes of a transaction, for who watches: heads and names. */
+typedef struct sqlite_news {
+  char *bytes; /* from malloc */
+  size_t len, room;
+} sqlite_news;
+
 typedef enum sqlite_statement {
   SQL_BEGIN_READ,
   SQL_BEGIN_WRITE,
@@ -37,8 +59,11 @@ typedef enum sqlite_statement {
   SQL_SET_TOTALS,
   SQL_FIND,
   SQL_GET_VALUE,
-  SQL_GROUP,
+  SQL_GET_GROUP,
+  SQL_SET_GROUP,
+  SQL_DELETE_GROUP,
   SQL_MAKE,
+  SQL_CHANGE_SEEN,
   SQL_CHANGE,
   SQL_SET_EXPIRY,
   SQL_SET_COUNTER,
@@ -50,6 +75,7 @@ typedef enum sqlite_statement {
   SQL_DELETE_ENTRY,
   SQL_READ_LOG,
   SQL_LIST,
+  SQL_LIST_UNLISTED,
   SQL_EXPIRED,
   SQL_ADD_NEWS,
   SQL_READ_NEWS,
@@ -66,9 +92,19 @@ typedef struct sqlite_store {
   sqlite3 *database;
   sqlite3_stmt *statements[SQL_STATEMENTS];
   sqlite_totals totals;
-  bool broken;             /* a statement failed: the transaction cannot be kept */
-  bool noted;              /* there is news of our own */
-  size_t last_batch;       /* operations of the last transaction */
+  bool current; /* the totals are the file's, if nobody else has written */
+  bool alone;   /* nobody else has, when this transaction began, since news were last looked for */
+  bool broken;  /* a statement failed: the transaction cannot be kept */
+  bool swept;   /* in this transaction there is nothing whose time is over */
+  sqlite_group groups[SQLITE_GROUPS];
+  size_t group_count, group_next;
+  sqlite_seen seen[SQLITE_SEEN];
+  char members[IDEM__STORE_GROUP_MAX + 1]; /* the group of the record found last */
+  size_t last_batch;                       /* operations of the last transaction */
+  sqlite_news news;
+  uint64_t news_row;       /* of this transaction; 0: it has none */
+  bool spilled;            /* some of our own are to be read from the file */
+  int64_t writer_id;       /* ours, in rows of news */
   uint64_t news_seen;      /* the last that watchers were told */
   int64_t data_version;    /* of the file, when news were last looked for */
   uint64_t forget_ms;      /* when old news go next */
@@ -102,13 +138,27 @@ bool sqlite_execute(sqlite_store *store, sqlite3_stmt *statement);
 void sqlite_perform(sqlite_store *store, sqlite_job *job);
 /* Records whose time is over go, some at a time; true: there are more. */
 bool sqlite_expire(sqlite_store *store, uint64_t now_ms);
+/* What was done in this transaction will not be. */
+void sqlite_forget_seen(sqlite_store *store);
 bool sqlite_changes(const idem__store_op *op);
+
+/* sqlite_groups.c: how many records groups have, inside a transaction. */
+uint64_t sqlite_group_count(sqlite_store *store, idem__store_space space, const char *members);
+/* One more (1) or less (-1). */
+void sqlite_group_add(sqlite_store *store, idem__store_space space, const char *members, int step);
+void sqlite_groups_forget(sqlite_store *store); /* a transaction begins */
+void sqlite_groups_write(sqlite_store *store);  /* ... and ends */
 
 /* sqlite_news.c: who is told of changes, in this process and others. */
 void sqlite_note(sqlite_store *store, idem__store_event event, idem__store_space space,
                  const void *name, size_t name_len, uint64_t version);
-/* Tells watchers what is new, whoever did it; own changes do not show in the file's version. */
+/* What was noted goes into the file, with the transaction. */
+void sqlite_write_news(sqlite_store *store);
+/* ... and, when that has been committed, to our own watchers; else it is forgotten. */
+void sqlite_tell_own_news(sqlite_store *store, bool committed);
+/* Tells what others did. */
 void sqlite_tell_news(sqlite_store *store);
+int64_t sqlite_data_version(sqlite_store *store);
 void sqlite_forget_news(sqlite_store *store, uint64_t now_ms);
 idem_status sqlite_watch(idem__store *head, idem__store_space space, idem__store_watch_fn fn,
                          void *user, idem__store_watcher **out);
