@@ -93,13 +93,16 @@ static uint64_t endpoint_deadline(idem__mcp_subscriber *subscriber) {
   const idem__mcp_endpoint *endpoint = IDEM_CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   uint64_t rpc = idem__http_rpc_deadline(endpoint->rpc);
   uint64_t queue = idem__store_queue_deadline(endpoint->queue);
-  return rpc < queue ? rpc : queue;
+  uint64_t table = idem__session_table_deadline(endpoint->table);
+  uint64_t first = rpc < queue ? rpc : queue;
+  return first < table ? first : table;
 }
 
 static void on_time(idem__mcp_subscriber *subscriber, uint64_t now_ms) {
   idem__mcp_endpoint *endpoint = IDEM_CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   if (idem__store_queue_deadline(endpoint->queue) <= now_ms)
     idem__store_queue_expire(endpoint->queue, now_ms);
+  idem__session_table_settle(endpoint->table, now_ms);
   if (idem__http_rpc_deadline(endpoint->rpc) > now_ms) return;
   idem__session_table_tend(endpoint->table, now_ms);
   idem__http_rpc_tend(endpoint->rpc, now_ms);

@@ -113,8 +113,9 @@ typedef struct idem__in_flight {
  * is guarded by the table's lock. */
 typedef struct idem__http_session {
   idem__mcp_session legacy;
-  idem_list link; /* in the table */
-  idem_list idle; /* among those that nobody holds, the first of them first */
+  idem_list link;   /* in the table */
+  idem_list idle;   /* among those that nobody holds, in the table's idle or lingering */
+  uint64_t left_ms; /* lingering: since when */
   idem__session_table *table;
   unsigned refs;              /* the table's and one for each user */
   _Atomic unsigned under_way; /* POSTs of it under way */
@@ -128,6 +129,7 @@ typedef struct idem__http_session {
   _Atomic bool behind;   /* the record is newer than the image, which open streams go by */
   bool unsure;           /* somebody else changed the record, which is being read anew */
   bool missed;           /* there was news meanwhile that it may want */
+  bool lingers;          /* nobody holds it, and its record still has the time of one in use */
   bool had_stream;       /* a GET stream was open once: what it misses is kept */
   unsigned get_streams;  /* open now */
   unsigned resumed;      /* streams of POSTs that are taken up again here, open now */
@@ -199,6 +201,10 @@ void idem__http_session_unref(idem__http_session *session);
 void idem__http_session_detached(idem__http_session *session, bool detached);
 /* Lets sessions whose time is over end, whoever comes or does not. */
 void idem__session_table_tend(idem__session_table *table, uint64_t now_ms);
+/* A session that nobody uses any more is given the time of an idle one when it has not been used for a moment: in a store elsewhere
+ * each request would be two changes of its record, else none. */
+uint64_t idem__session_table_deadline(const idem__session_table *table);
+void idem__session_table_settle(idem__session_table *table, uint64_t now_ms);
 /* It is still in use. */
 void idem__http_session_alive(idem__http_session *session, uint64_t now_ms);
 /* No more requests; its streams end. */
@@ -302,8 +308,10 @@ struct idem__session_table {
   _Atomic uint64_t now_ms;                          /* the newest time anybody told */
   idem__lock lock;
   idem_map by_id;
-  idem_list sessions; /* all */
-  idem_list idle;     /* those that nobody uses, least recently used first */
+  idem_list sessions;         /* all */
+  idem_list idle;             /* those that nobody uses, least recently used first */
+  idem_list lingering;        /* ... later than these, with records that have yet to be told so */
+  _Atomic uint64_t settle_ms; /* when the first of these is; UINT64_MAX: there is none */
   idem_list endpoints;
   _Atomic unsigned
       orphans; /* how often a session ended that had POSTs under way: endpoints look for theirs */
@@ -346,6 +354,8 @@ void idem__http_session_forget(idem__http_session *session);
 /* With the lock held: an image comes into the table, unless there is one; NULL: no memory. */
 idem__http_session *idem__session_table_take_in(idem__session_table *table,
                                                 idem__http_session *fresh);
+/* With the lock held: the session that nobody uses for the longest time; NULL: none. */
+idem__http_session *idem__session_table_oldest(const idem__session_table *table);
 /* Counts one more user; with the lock held. */
 void idem__http_session_hold(idem__http_session *session);
 /* Around a change of our own, of which the store's watchers then tell us nothing new. */

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LINGER_MS 1000u        /* nobody uses a session for so long before its record is told */
+#define LINGER_FROM_MS 300000u /* idle times below are told at once */
+
 void idem__session_table_lock(idem__session_table *table) { idem__lock_take(&table->lock); }
 void idem__session_table_unlock(idem__session_table *table) { idem__lock_give(&table->lock); }
 
@@ -52,6 +55,7 @@ idem__store_op idem__http_session_op(const idem__http_session *session, idem__st
 void idem__http_session_hold(idem__http_session *session) {
   session->refs++;
   idem_list_leave(&session->idle);
+  session->lingers = false;
 }
 
 /* With the lock held: nobody but the table and those without a peer hold it. */
@@ -64,32 +68,53 @@ static bool can_be_found_again(const idem__http_session *session) {
   return session->refs == 1 && !session->busy && !session->had_stream;
 }
 
+idem__http_session *idem__session_table_oldest(const idem__session_table *table) {
+  const idem_list *among = idem_list_empty(&table->idle) ? &table->lingering : &table->idle;
+  if (idem_list_empty(among)) return NULL;
+  return IDEM_CONTAINER(among->next, idem__http_session, idle);
+}
+
 /* With the lock held: a node need not remember every session of a store that has them all. One that must stay goes to the end, so that it is
- * not in the way. */
-static void spare_images(idem__session_table *table, const idem__http_session *but) {
+ * not in the way. `spared` is one whose record is to be told. */
+static void spare_images(idem__session_table *table, const idem__http_session *but,
+                         char spared[IDEM__SESSION_ID + 1]) {
   if (table->store->kind->immediate || table->by_id.count <= table->opts.max_images) return;
-  idem__http_session *oldest = IDEM_CONTAINER(table->idle.next, idem__http_session, idle);
-  if (oldest == but) return;
+  idem__http_session *oldest = idem__session_table_oldest(table);
+  if (!oldest || oldest == but) return;
   if (can_be_found_again(oldest)) {
+    if (oldest->lingers) memcpy(spared, oldest->id, IDEM__SESSION_ID + 1);
     idem__http_session_forget(oldest);
     return;
   }
+  idem_list *among = oldest->lingers ? &table->lingering : &table->idle;
   idem_list_remove(&oldest->idle);
-  idem_list_append(&table->idle, &oldest->idle);
+  idem_list_append(among, &oldest->idle);
 }
 
-/* With the lock held, after its users have changed. True: nobody uses it any more. */
-static bool look_whether_idle(idem__http_session *session) {
+/* With the lock held. In memory it costs nothing to tell the record at once, and a short time is to be exact. */
+static bool linger(idem__http_session *session) {
+  idem__session_table *table = session->table;
+  if (table->store->kind->immediate || table->opts.session_idle_ms < LINGER_FROM_MS) return false;
+  session->left_ms = atomic_load(&table->now_ms);
+  if (idem_list_empty(&table->lingering)) table->settle_ms = session->left_ms + LINGER_MS;
+  session->lingers = true;
+  idem_list_append(&table->lingering, &session->idle);
+  return true;
+}
+
+/* With the lock held, after its users have changed. True: nobody uses it any more, and its record is to be told. */
+static bool look_whether_idle(idem__http_session *session, char spared[IDEM__SESSION_ID + 1]) {
   bool idle = is_unused(session) && !session->ended;
   idem_list_leave(&session->idle);
-  if (idle) idem_list_append(&session->table->idle, &session->idle);
-  if (idle) spare_images(session->table, session);
-  return idle;
+  session->lingers = false;
+  if (idle && !linger(session)) idem_list_append(&session->table->idle, &session->idle);
+  if (idle) spare_images(session->table, session, spared);
+  return idle && !session->lingers;
 }
 
-/* With the lock held. True: nobody uses it any more. */
-static bool release(idem__http_session *session) {
-  if (--session->refs) return look_whether_idle(session);
+/* With the lock held. True: the same. */
+static bool release(idem__http_session *session, char spared[IDEM__SESSION_ID + 1]) {
+  if (--session->refs) return look_whether_idle(session, spared);
   idem__http_session_destroy(session);
   return false;
 }
@@ -103,7 +128,7 @@ void idem__http_session_forget(idem__http_session *session) {
   idem_list_remove(&session->link);
   idem_list_leave(&session->idle);
   idem__metrics_add(session->table->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
-  release(session);
+  release(session, (char[IDEM__SESSION_ID + 1]){0}); /* what has ended makes no room for others */
 }
 
 static void touch(idem__session_table *table, const char *id, uint64_t ttl_ms) {
@@ -120,21 +145,62 @@ void idem__http_session_ref(idem__http_session *session) {
 
 void idem__http_session_unref(idem__http_session *session) {
   idem__session_table *table = session->table;
-  char id[IDEM__SESSION_ID + 1];
+  char id[IDEM__SESSION_ID + 1], spared[IDEM__SESSION_ID + 1] = "";
   memcpy(id, session->id, sizeof id);
   idem__session_table_lock(table);
-  bool idle = release(session);
+  bool idle = release(session, spared);
   idem__session_table_unlock(table);
   if (idle) touch(table, id, table->opts.session_idle_ms);
+  if (*spared) touch(table, spared, table->opts.session_idle_ms);
 }
 
 void idem__http_session_detached(idem__http_session *session, bool detached) {
   idem__session_table *table = session->table;
+  char spared[IDEM__SESSION_ID + 1] = "";
   idem__session_table_lock(table);
   session->detached += detached ? 1 : -1u;
-  bool idle = look_whether_idle(session) && detached;
+  bool idle = look_whether_idle(session, spared) && detached;
   idem__session_table_unlock(table);
   if (idle) touch(table, session->id, table->opts.session_idle_ms);
+  if (*spared) touch(table, spared, table->opts.session_idle_ms);
+}
+
+/* The first that was left before this time; false: none. What is left of its time. */
+static bool next_lingering(idem__session_table *table, uint64_t before_ms,
+                           char id[IDEM__SESSION_ID + 1], uint64_t *ttl_ms) {
+  idem__session_table_lock(table);
+  bool some = !idem_list_empty(&table->lingering);
+  idem__http_session *first = IDEM_CONTAINER(table->lingering.next, idem__http_session, idle);
+  bool due = some && first->left_ms <= before_ms;
+  if (due) {
+    memcpy(id, first->id, IDEM__SESSION_ID + 1);
+    uint64_t passed = atomic_load(&table->now_ms) - first->left_ms;
+    uint64_t idle_ms = table->opts.session_idle_ms;
+    *ttl_ms = passed < idle_ms ? idle_ms - passed : 1;
+    first->lingers = false;
+    idem_list_remove(&first->idle);
+    idem_list_append(&table->idle, &first->idle);
+  } else {
+    table->settle_ms = some ? first->left_ms + LINGER_MS : UINT64_MAX;
+  }
+  idem__session_table_unlock(table);
+  return due;
+}
+
+static void settle(idem__session_table *table, uint64_t before_ms) {
+  char id[IDEM__SESSION_ID + 1];
+  uint64_t ttl_ms;
+  while (next_lingering(table, before_ms, id, &ttl_ms)) touch(table, id, ttl_ms);
+}
+
+uint64_t idem__session_table_deadline(const idem__session_table *table) {
+  return atomic_load_explicit(&table->settle_ms, memory_order_relaxed);
+}
+
+void idem__session_table_settle(idem__session_table *table, uint64_t now_ms) {
+  if (idem__session_table_deadline(table) > now_ms) return;
+  idem__session_table_see_time(table, now_ms);
+  settle(table, now_ms - LINGER_MS);
 }
 
 /* Any operation makes the store look at its clock. */
@@ -291,6 +357,8 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   idem_map_init(&table->sse_lines, &table->alloc, table->by_id.seed);
   idem_list_init(&table->sessions);
   idem_list_init(&table->idle);
+  idem_list_init(&table->lingering);
+  atomic_init(&table->settle_ms, UINT64_MAX);
   idem_list_init(&table->endpoints);
   table->store = idem__store_ref(opts->server->store);
   idem_status status =
@@ -315,6 +383,7 @@ void idem__session_table_free(idem__session_table *table) {
   idem__store_unwatch(table->store, table->watcher);
   idem__store_unwatch(table->store, table->carried);
   idem__store_unwatch(table->store, table->letters);
+  settle(table, UINT64_MAX);
   while (!idem_list_empty(&table->sessions)) {
     idem__http_session_forget(IDEM_CONTAINER(table->sessions.next, idem__http_session, link));
   }

@@ -195,12 +195,9 @@ static void on_evicted(idem_status status, void *user) {
 /* Ends the session that nobody has used for longest; false: all are in use. */
 static bool evict(idem__session_opening *opening) {
   idem__session_table *table = opening->session->table;
-  idem__http_session *oldest = NULL;
   idem__session_table_lock(table);
-  if (!idem_list_empty(&table->idle)) {
-    oldest = IDEM_CONTAINER(table->idle.next, idem__http_session, idle);
-    idem__http_session_hold(oldest);
-  }
+  idem__http_session *oldest = idem__session_table_oldest(table);
+  if (oldest) idem__http_session_hold(oldest);
   idem__session_table_unlock(table);
   if (!oldest) return false;
   opening->evicted++;

@@ -177,6 +177,53 @@ static void an_open_stream_hears_comments_and_keeps_its_session(void **state) {
   mcp_web_close(&web);
 }
 
+static void pass(mcp_web *web, uint64_t ms) {
+  web->now_ms += ms;
+  mcp_web_deliver(web);
+}
+
+/* In a store elsewhere a session that was just used keeps the time of one in use for a moment, so that the next request need not change its
+ * record; it is idle from when it was left all the same. */
+static void a_session_elsewhere_is_idle_from_when_it_was_left(void **state) {
+  (void)state;
+  static const later_store_opts later = {.seed = 5};
+  mcp_web web;
+  char session[64];
+  mcp_web_open(&web, &(mcp_web_opts){.later = &later, .table = {.session_idle_ms = 600000}});
+  mcp_web_hello(&web, "", session);
+  for (int i = 0; i < 3; i++) {
+    pass(&web, 500);
+    mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "200 OK");
+    assert_true(idem__session_table_deadline(web.table) == web.now_ms + 1000);
+  }
+  pass(&web, 999);
+  assert_true(idem__session_table_deadline(web.table) == web.now_ms + 1);
+  pass(&web, 1);
+  assert_true(idem__session_table_deadline(web.table) == UINT64_MAX);
+  pass(&web, 598000);
+  assert_int_equal(idem__session_table_sessions(web.table), 1);
+  pass(&web, 1001);
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
+  mcp_web_close(&web);
+}
+
+/* ... also where its image makes room for others. */
+static void a_session_whose_image_goes_is_idle_from_then(void **state) {
+  (void)state;
+  static const later_store_opts later = {.seed = 5};
+  mcp_web web;
+  char sessions[3][64];
+  mcp_web_open(&web, &(mcp_web_opts){.later = &later,
+                                     .table = {.session_idle_ms = 600000, .max_images = 2}});
+  for (int i = 0; i < 3; i++) mcp_web_hello(&web, "", sessions[i]);
+  assert_int_equal(idem__session_table_sessions(web.table), 2);
+  pass(&web, 2000);
+  pass(&web, 600000);
+  for (int i = 0; i < 3; i++)
+    mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", sessions[i], PING), "404 Not Found");
+  mcp_web_close(&web);
+}
+
 /* What does not fit into its connection's queue waits in the session's log. */
 static void a_slow_reader_of_a_stream_misses_nothing(void **state) {
   (void)state;
@@ -647,6 +694,8 @@ int main(void) {
       cmocka_unit_test(a_cancellation_finds_its_request_on_any_loop),
       cmocka_unit_test(a_notification_goes_to_one_stream_of_a_session),
       cmocka_unit_test(thousands_of_abandoned_sessions_are_reaped),
+      cmocka_unit_test(a_session_elsewhere_is_idle_from_when_it_was_left),
+      cmocka_unit_test(a_session_whose_image_goes_is_idle_from_then),
       cmocka_unit_test(the_oldest_idle_session_makes_room),
       cmocka_unit_test(room_is_made_where_it_is_needed_in_a_store_of_parts),
       cmocka_unit_test(all_who_are_away_find_what_they_missed),
