@@ -47,11 +47,8 @@ static bool greet(redis_line *line, const char *first, const char *second, const
 
 static bool load_scripts(redis_line *line) {
   for (int i = 0; i < REDIS_SCRIPTS; i++) {
-    const char *body = redis_script_body((redis_script)i), *prelude = redis_script_prelude();
-    size_t size = strlen(prelude) + strlen(body) + 1;
-    char *text = malloc(size);
+    char *text = redis_script_text((redis_script)i);
     if (!text) return false;
-    snprintf(text, size, "%s%s", prelude, body);
     bool said = greet(line, "SCRIPT", "LOAD", text);
     free(text);
     if (!said) return false;

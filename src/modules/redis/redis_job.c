@@ -180,17 +180,10 @@ static void add_keys(words *self, keys *names, const redis_store *store, const r
   add_text(self, names->group);
 }
 
-static char *whole_script(redis_script which) {
-  size_t size = strlen(redis_script_prelude()) + strlen(redis_script_body(which)) + 1;
-  char *text = malloc(size);
-  if (text) snprintf(text, size, "%s%s", redis_script_prelude(), redis_script_body(which));
-  return text;
-}
-
 long redis_job_format(redis_store *store, const redis_job *job, char **command) {
   words all = {.count = 0};
   keys names;
-  char *script = job->whole ? whole_script(job->script) : NULL;
+  char *script = job->whole ? redis_script_text(job->script) : NULL;
   *command = NULL;
   if (job->whole && !script) return -1;
   add_text(&all, script ? "EVAL" : "EVALSHA");

@@ -131,9 +131,8 @@ static inline redis_store *redis_of(idem__store *head) {
 unsigned redis_slot_of(const char *tag);
 void redis_name_part(char *tag, size_t size, const char *stem, unsigned part, unsigned parts);
 
-/* redis_scripts.c */
-const char *redis_script_prelude(void);
-const char *redis_script_body(redis_script which);
+/* redis_scripts.c: a script's whole text, from malloc. NULL: no memory. */
+char *redis_script_text(redis_script which);
 
 /* redis_job.c: an operation, its command, and what an answer makes of it. */
 redis_job *redis_job_new(const idem__store_op *op); /* NULL: no memory */
