@@ -19,7 +19,8 @@ says() { # KIND
 under() { # OUT COMMAND...
   local out=$1
   shift
-  exec valgrind --tool=callgrind --callgrind-out-file="$out" "$@" 2>"$out.log"
+  # shellcheck disable=SC2086 # several words
+  exec valgrind --tool=callgrind ${CALLGRIND_OPTIONS:-} --callgrind-out-file="$out" "$@" 2>"$out.log"
 }
 
 # One after the other, as a client that waits for each answer: what is read and written each time is in the figure.
@@ -50,21 +51,24 @@ message_of() { # BUILD
   echo "$1/bin/message"
 }
 
-run_http() { # BUILD N OUT
-  local pid url i meta
+run_http() { http_under "$2" "$3" "$1/bin/idem-reference" --profile mcp --http 127.0.0.1:0; } # BUILD N OUT
+
+http_under() { # N OUT COMMAND...: tools/call of 2026-07-28 against a server that says where it listens
+  local pid url i meta n=$1 out=$2
+  shift 2
   meta='"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}'
-  under "$3" "$1/bin/idem-reference" --profile mcp --http 127.0.0.1:0 &
+  under "$out" "$@" &
   pid=$!
   for ((i = 0; i < 400; i++)); do
-    url=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$3.log" 2>/dev/null | head -n 1)
+    url=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$out.log" 2>/dev/null | head -n 1)
     [[ -z $url ]] || break
     sleep 0.05
   done
   # One connection for all: the address has a number that the server does not look at.
-  curl -sf -o "$3.answer" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
+  curl -sf -o "$out.answer" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
     -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/call' -H 'Mcp-Name: echo' \
     -d '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello, world"},'"$meta"'}}' \
-    "$url?[1-$2]" || { echo "no answer at $url" >&2; cat "$3.log" >&2; kill "$pid"; return 1; }
+    "$url?[1-$n]" || { echo "no answer at $url" >&2; cat "$out.log" >&2; kill "$pid"; return 1; }
   kill "$pid"
   wait "$pid"
 }
