@@ -131,6 +131,8 @@ void idem__mcp_serving_detached(void *at, bool detached) {
   if (serving->session) idem__http_session_detached(serving->session, detached);
   if (detached)
     idem__worker_wake(serving->endpoint->worker); /* its time is the worker's from now on */
+  else
+    idem__worker_rested(serving->endpoint->worker);
 }
 
 bool idem__mcp_serving_orphaned(void *at) {

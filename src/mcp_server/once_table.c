@@ -43,11 +43,17 @@ static bool is_waiting(idem__once_stage stage) {
   return stage == IDEM__ONCE_ELSEWHERE || stage == IDEM__ONCE_UNSAVED;
 }
 
+static bool is_work(idem__once_stage stage) {
+  return stage == IDEM__ONCE_AT_WORK || stage == IDEM__ONCE_STORING;
+}
+
 void idem__once_set_stage(idem__once *once, idem__once_stage stage) {
   idem__once_table *table = once->server->onces;
   if (is_waiting(once->stage)) atomic_fetch_sub(&table->waiting, 1);
   if (is_waiting(stage)) atomic_fetch_add(&table->waiting, 1);
+  bool rests = is_work(once->stage) && !is_work(stage);
   once->stage = stage;
+  if (rests) idem__worker_rested(once->worker);
 }
 
 void idem__once_flag(idem__once *once) {
@@ -66,8 +72,7 @@ bool idem__once_works(const idem__mcp_worker *worker) {
   if (!server->onces) return false;
   idem__once_lock(server);
   for (const idem__once *once; !works && (once = idem_map_next(&server->onces->by_name, &at));)
-    works = once->worker == worker &&
-            (once->stage == IDEM__ONCE_AT_WORK || once->stage == IDEM__ONCE_STORING);
+    works = once->worker == worker && is_work(once->stage);
   idem__once_unlock(server);
   return works;
 }

@@ -71,6 +71,7 @@ struct idem__mcp_worker {
   void (*left)(idem__mcp_worker *worker,
                void *user); /* its server goes first; NULL: it never does */
   void *wake_user;
+  _Atomic bool rest_awaited; /* it is to be woken when work ends whose client has gone */
   idem_list subscribers;
   uint64_t tick_ms;               /* when its node and its keys are looked at next; 0: soon */
   idem__store_queue *store_queue; /* what its requests ask of the store; NULL once it has ended */
@@ -113,5 +114,11 @@ void idem__worker_wake(idem__mcp_worker *worker);
 /* The current snapshot, counted. */
 idem__worker_lists *idem__worker_snapshot(idem__mcp_worker *worker);
 void idem__worker_lists_unref(idem__worker_lists *lists);
+
+/* Such work has ended. */
+static inline void idem__worker_rested(idem__mcp_worker *worker) {
+  if (atomic_load_explicit(&worker->rest_awaited, memory_order_relaxed) && worker->wake)
+    worker->wake(worker, worker->wake_user);
+}
 
 #endif

@@ -11,7 +11,7 @@
 #define DEFAULT_MAX_CONNECTIONS 1000
 #define LAST_FLUSH_MS 200
 #define LEAST_SHARE 8
-#define LOOK_MS 20
+#define HOLD_MS (24u * 60 * 60 * 1000) /* longer than any grace */
 
 static bool is_web(idem__scheme scheme) {
   return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
@@ -67,8 +67,6 @@ static void stop_accepting(idem_listener *listener) {
   idem__listener_unlink(listener);
 }
 
-static void on_look(uv_timer_t *timer);
-
 /* Calls whose connection is gone, and which go on since their clients may come back, have the grace, too. */
 static bool works_on(const idem_listener *listener) {
   if (!listener->web || listener->grace_step > 0) return false;
@@ -77,20 +75,29 @@ static bool works_on(const idem_listener *listener) {
          (server && idem__runtime_works(listener->runtime, server));
 }
 
+static void close_when_idle(idem_listener *listener);
+static void on_held(uv_timer_t *timer) { close_when_idle(timer->data); }
+
+/* The worker has a word for it when some of that has ended. Its handle does not keep the loop alive; the timer, which nobody needs for
+ * accepting any more, does. */
+static void await_rest(idem_listener *listener) {
+  idem__runtime_await_rest(listener->runtime, listener->opts.server, listener);
+  uv_timer_start(&listener->retry, on_held, HOLD_MS, 0);
+}
+
 static void close_when_idle(idem_listener *listener) {
   if (!listener->stopping || listener->closing || !idem_list_empty(&listener->peers)) return;
   if (listener->web && !idem__web_idle(listener->web)) return;
   if (works_on(listener)) {
-    uv_timer_start(&listener->retry, on_look, LOOK_MS, 0); /* nobody accepts any more */
+    await_rest(listener);
     return;
   }
   listener->closing = true;
+  idem_list_leave(&listener->resting);
   if (listener->web) idem__web_close(listener->web, on_handle_closed);
   uv_close((uv_handle_t *)&listener->retry, on_handle_closed);
   uv_close((uv_handle_t *)&listener->grace, on_handle_closed);
 }
-
-static void on_look(uv_timer_t *timer) { close_when_idle(timer->data); }
 
 void idem__listener_look(idem_listener *listener) { close_when_idle(listener); }
 
@@ -112,6 +119,7 @@ static void on_grace(uv_timer_t *timer) {
     idem__drivers_stop(&listener->peers, 2);
     if (listener->web) idem__web_stop(listener->web, 2);
   }
+  close_when_idle(listener); /* what works on without a connection has had its time */
 }
 
 void idem__listener_begin_grace(idem_listener *listener) {
@@ -195,6 +203,7 @@ static idem_status new_listener(idem__runtime *runtime, const char *text, const 
   uv_timer_init(runtime->loop, &listener->grace);
   listener->retry.data = listener->grace.data = listener;
   listener->open_handles = 2;
+  idem_list_init(&listener->resting);
   *out = listener;
   return IDEM_OK;
 }

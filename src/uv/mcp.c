@@ -20,6 +20,7 @@ struct idem__loop_worker {
   idem__session_table *table; /* its sessions, for every HTTP listener of the loop; NULL: none */
   size_t session_users;
   idem_metrics *counters; /* the table's own; NULL: somebody else's are used */
+  idem_list resting;      /* listeners that wait for the end of its work */
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -40,11 +41,28 @@ static void on_timer(uv_timer_t *timer) {
   arm(entry);
 }
 
+/* Whose work goes on waits again. */
+static void tell_resting(idem__loop_worker *entry) {
+  idem_list waiting;
+  idem_list_init(&waiting);
+  atomic_store(&entry->worker->rest_awaited, false);
+  for (idem_list *at; (at = entry->resting.next) != &entry->resting;) {
+    idem_list_remove(at);
+    idem_list_append(&waiting, at);
+  }
+  while (!idem_list_empty(&waiting)) {
+    idem_listener *listener = IDEM_CONTAINER(waiting.next, idem_listener, resting);
+    idem_list_leave(&listener->resting);
+    idem__listener_look(listener);
+  }
+}
+
 static void on_async(uv_async_t *async) {
   idem__loop_worker *entry = async->data;
   if (!entry->worker) return;
   idem__worker_deliver(entry->worker);
   arm(entry);
+  if (!idem_list_empty(&entry->resting)) tell_resting(entry);
 }
 
 static void wake(idem__mcp_worker *worker, void *user) {
@@ -73,6 +91,7 @@ static idem_status new_entry(idem__runtime *runtime, idem_server *server, idem__
   entry->runtime = runtime;
   entry->server = server;
   entry->async.data = entry->timer.data = entry;
+  idem_list_init(&entry->resting);
   if (uv_async_init(runtime->loop, &entry->async, on_async) != 0) {
     idem__free(&runtime->alloc, entry);
     return IDEM_E_SYS;
@@ -176,6 +195,15 @@ void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *
 bool idem__runtime_works(const idem__runtime *runtime, const idem_server *server) {
   const idem__loop_worker *entry = find(runtime, server);
   return entry && entry->worker && idem__once_works(entry->worker);
+}
+
+void idem__runtime_await_rest(const idem__runtime *runtime, const idem_server *server,
+                              idem_listener *listener) {
+  idem__loop_worker *entry = find(runtime, server);
+  if (!entry || !entry->worker) return;
+  idem_list_leave(&listener->resting);
+  idem_list_append(&entry->resting, &listener->resting);
+  atomic_store(&entry->worker->rest_awaited, true);
 }
 
 idem_status idem__runtime_accept(idem__runtime *runtime, idem_server *server,

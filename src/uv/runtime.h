@@ -115,6 +115,9 @@ void idem__runtime_close_workers(idem__runtime *runtime);
 void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server);
 /* Calls with a key run on this loop, perhaps without a connection. */
 bool idem__runtime_works(const idem__runtime *runtime, const idem_server *server);
+/* The listener is looked at (idem__listener_look) when some such work has ended. */
+void idem__runtime_await_rest(const idem__runtime *runtime, const idem_server *server,
+                              struct idem_listener *listener);
 /* Has idem__runtime_flush settle the driver before the loop blocks. */
 void idem__runtime_mark(idem__runtime *runtime, idem__driver *driver);
 /* Sends what handlers have left in the machines since the last look. */
@@ -273,6 +276,7 @@ struct idem_listener {
   size_t point_count;
   uv_timer_t retry; /* accepting again after the system ran out of something */
   uv_timer_t grace;
+  idem_list resting; /* among those that wait for the end of what works without a connection */
   int grace_step;
   unsigned open_handles;
   uint64_t warned_ms;

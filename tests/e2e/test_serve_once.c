@@ -222,7 +222,9 @@ static void a_call_whose_connection_is_gone_has_the_grace(void **state) {
   int lost = send_call(&one, "slow", "k");
   await_run(&self, 1);
   close(lost);
+  uint64_t began = child_now_ms();
   stop(&one, SIGTERM);
+  assert_true(child_now_ms() < began + 30000); /* when it has finished, not when the grace has */
   const char *answer = rest(send_call(&other, "slow", "k"));
   expect_in(answer, "finished");
   expect_in(answer, "Idempotency-Replayed: true");
