@@ -137,7 +137,8 @@ static bool has_no_session(const idem__mcp_call *call) {
 /* Nobody says anything of the call itself. */
 static bool is_unavailable(const idem__mcp_call *call, const idem_response *response) {
   int http = call->http_status;
-  return http == 502 || http == 503 || http == 504 || has_reason(response, "unavailable") ||
+  bool died = !call->task && has_reason(response, "process-ended"); /* a task has failed with it */
+  return http == 502 || http == 503 || http == 504 || has_reason(response, "unavailable") || died ||
          has_no_session(call);
 }
 

@@ -12,7 +12,7 @@
 // The witness is what the tool wrote itself, a line for each run: {call, token, node}.
 
 // Refusals after which the same key may be asked with again; all others are for good.
-const PASSING = new Set(["unavailable", "busy", "too-many-keys", "stopping", "rate-limited"]);
+const PASSING = new Set(["unavailable", "process-ended", "busy", "too-many-keys", "stopping", "rate-limited"]);
 export const isPassing = ({ status, reason }) => PASSING.has(reason) || status === 429 || status === 503;
 export const isUnknown = ({ reason }) => reason === "outcome-unknown";
 

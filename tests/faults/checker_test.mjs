@@ -34,6 +34,10 @@ good("asked again after a cut, and told the same", () => [
   [invoke(1, "a"), cut(1), invoke(2, "a"), answer(2, "a", "T", { replayed: true }), invoke(3, "a", { final: true }), answer(3, "a", "T", { replayed: true })],
   [ran("a", "T")],
 ]);
+good("its process died, and the answer is there", () => [
+  [invoke(1, "a"), refused(1, "process-ended", { status: 200 }), invoke(2, "a"), answer(2, "a", "T")],
+  [ran("a", "T")],
+]);
 good("refused for the moment, then run", () => [
   [invoke(1, "a"), refused(1, "unavailable"), invoke(2, "a"), answer(2, "a", "T"), invoke(3, "a"), refused(3, "unavailable")],
   [ran("a", "T")],
