@@ -1,6 +1,6 @@
 /* tokens.c - what a token costs that a server has never seen: of each of many, one after the other on one connection, OpenSSL's bare
  * verification in this process, a request that brings it first, and one that brings it again. The three take turns in short blocks, so that the
- * machine is the same for each, on one CPU: else a wake-up costs what it takes to bring another one back from its sleep, which is twenty
+ * machine is the same for each, on one CPU: else a wake-up costs what it takes to bring another one back from its sleep, which seemed to be twenty
  * microseconds in a virtual machine and nothing on a busy one. What counts is the CPU time of the server's threads, by the median of those blocks in which
  * they had to wait least for the CPU: half of them, so that what others leave of the caches hardly shows. The clock stands beside it. See
  * docs/internals/bench.md. */
