@@ -30,19 +30,32 @@ static void expand(uint32_t schedule[64], const uint8_t *block) {
   }
 }
 
+/* One round. The letters of the standard move on by one place with each; here they stay, and it is `turn` that names them, so
+ * that all of them live in registers. */
+static IDEM__INLINE void round_of(uint32_t s[8], unsigned turn, uint32_t word) {
+  uint32_t a = s[(8 - turn) & 7], b = s[(9 - turn) & 7], c = s[(10 - turn) & 7];
+  uint32_t e = s[(12 - turn) & 7], f = s[(13 - turn) & 7], g = s[(14 - turn) & 7];
+  uint32_t sum1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
+  uint32_t sum0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
+  uint32_t *d = &s[(11 - turn) & 7], *h = &s[(15 - turn) & 7];
+  uint32_t t1 = *h + sum1 + ((e & f) ^ (~e & g)) + word;
+  *d += t1;
+  *h = t1 + sum0 + ((a & b) ^ (a & c) ^ (b & c));
+}
+
 static void compress(uint32_t state[8], const uint8_t *block) {
   uint32_t w[64], s[8];
   expand(w, block);
   memcpy(s, state, sizeof s);
-  for (size_t i = 0; i < 64; i++) {
-    uint32_t sum1 = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
-    uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
-    uint32_t t1 = s[7] + sum1 + choice + round_constants[i] + w[i];
-    uint32_t sum0 = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
-    uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-    memmove(s + 1, s, 7 * sizeof *s);
-    s[4] += t1;
-    s[0] = t1 + sum0 + majority;
+  for (size_t i = 0; i < 64; i += 8) {
+    round_of(s, 0, round_constants[i] + w[i]);
+    round_of(s, 1, round_constants[i + 1] + w[i + 1]);
+    round_of(s, 2, round_constants[i + 2] + w[i + 2]);
+    round_of(s, 3, round_constants[i + 3] + w[i + 3]);
+    round_of(s, 4, round_constants[i + 4] + w[i + 4]);
+    round_of(s, 5, round_constants[i + 5] + w[i + 5]);
+    round_of(s, 6, round_constants[i + 6] + w[i + 6]);
+    round_of(s, 7, round_constants[i + 7] + w[i + 7]);
   }
   for (size_t i = 0; i < 8; i++) state[i] += s[i];
 }
