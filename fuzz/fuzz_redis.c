@@ -49,9 +49,13 @@ static void send_all(const idem__redis_module *module, idem__store *store) {
 static void greet(const idem__redis_module *module, idem__store *store) {
   static const char none[] = "-ERR no cluster\r\n";
   static const char sha[] = "$40\r\n0123456789abcdef0123456789abcdef01234567\r\n";
+  static const char one_part[] =
+      "*3\r\n:0\r\n$1\r\n0\r\n$1\r\n1\r\n"; /* to a connection's first question */
   static const char listening[] = "*3\r\n$9\r\nsubscribe\r\n$11\r\n{idem}:news\r\n:1\r\n";
   module->feed(store, IDEM__REDIS_COMMANDS, none, sizeof none - 1, 1);
-  for (int i = 0; i < 10; i++) module->feed(store, IDEM__REDIS_COMMANDS, sha, sizeof sha - 1, 1);
+  for (int i = 0; i < 11; i++) module->feed(store, IDEM__REDIS_COMMANDS, sha, sizeof sha - 1, 1);
+  send_all(module, store);
+  module->feed(store, IDEM__REDIS_COMMANDS, one_part, sizeof one_part - 1, 1);
   module->feed(store, IDEM__REDIS_NEWS, listening, sizeof listening - 1, 1);
   if (!module->ready(store)) abort();
 }

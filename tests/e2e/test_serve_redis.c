@@ -270,7 +270,7 @@ static void expect_on_every_primary(const redis_cluster *cluster) {
   assert_int_equal(all, SESSIONS);
 }
 
-/* Refused while its primary is away, and there when the replica has taken over. */
+/* Refused while its primary is away, and there when the replica, which has all that was acknowledged, has taken over. */
 static void expect_served_in_the_end(const node *self, const char *session) {
   const char *answer;
   while (!strstr(answer = list_tools(self, session), " 200 ")) expect_in(answer, " 503 ");
@@ -283,7 +283,7 @@ static void a_store_in_a_cluster_is_on_every_primary(void **state) {
   (void)state;
   serving_make(&in.files, config);
   redis_cluster_start(&cluster);
-  for (int i = 0; i < 3; i++) name_store(urls[i], &cluster, i, i == 2 ? "?parts=5" : "");
+  for (int i = 0; i < 3; i++) name_store(urls[i], &cluster, i, i == 2 ? "?parts=5" : "?replicas=1");
   node one = start(&in, urls[0]), other = start(&in, urls[1]);
   for (int i = 0; i < SESSIONS; i++) {
     open_session(i % 2 ? &one : &other, sessions[i]);
