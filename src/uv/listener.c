@@ -269,8 +269,8 @@ static void limit_work(const idem_serve_opts *opts) {
                             opts->http->max_in_flight_session);
 }
 
-static idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
-                         idem__web *first, idem_listener **out) {
+static IDEM__EARLY idem_status serve(uv_loop_t *loop, const char *text, const idem_serve_opts *opts,
+                                     idem__web *first, idem_listener **out) {
   idem__url url;
   *out = NULL;
   if (idem__url_parse(text, &url) != IDEM_OK || url.scheme == IDEM__SCHEME_EXEC)
