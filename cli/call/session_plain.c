@@ -11,6 +11,12 @@ static void end_by_failure(call_session *self, call_trouble *why) {
   session_end(self, trouble_tell(&self->target, why));
 }
 
+/* Of a conn that is lost more is known when it has gone; over HTTP only this request is. */
+static bool is_told_later(const call_session *self, const idem_response *response) {
+  return response->status == IDEM_E_CLOSED &&
+         (self->target.argv || strncmp(self->target.url, "http", 4) != 0);
+}
+
 static void on_answer(idem_conn *conn, const idem_response *response, void *user) {
   call_session *self = user;
   (void)conn;
@@ -27,13 +33,15 @@ static void on_answer(idem_conn *conn, const idem_response *response, void *user
     session_end(self, trouble_remote(&result));
   } else if (self->interrupts || self->late) {
     session_end(self, CALL_GIVEN_UP);
-  } else if (response->status != IDEM_E_CLOSED) { /* that is told when all of it is known */
+  } else if (is_told_later(self, response)) {
+    self->fate = response->not_sent ? IDEM_MCP_NOT_SENT : IDEM_MCP_UNKNOWN;
+  } else {
     char *what = response->message ? strndup(response->message, response->message_len) : NULL;
     call_trouble why = {.status = response->status,
                         .phase = "the call",
                         .exit_status = -1,
                         .what = what ? what : idem_status_text(response->status),
-                        .fate = IDEM_MCP_UNKNOWN,
+                        .fate = response->not_sent ? IDEM_MCP_NOT_SENT : IDEM_MCP_UNKNOWN,
                         .sent = true};
     end_by_failure(self, &why);
     free(what);
@@ -90,7 +98,7 @@ static void on_gone(idem_conn *conn, void *user) {
                       .signal = reason.signal,
                       .errors = reason.errors,
                       .errors_len = reason.errors_len,
-                      .fate = IDEM_MCP_UNKNOWN,
+                      .fate = self->fate,
                       .sent = true};
   end_by_failure(self, &why);
 }
@@ -135,6 +143,7 @@ static const char *address_of(call_session *self) {
 }
 
 bool session_begin_plain(call_session *self) {
+  self->fate = IDEM_MCP_UNKNOWN;
   idem_client_opts wire = session_wire(self);
   idem_policy policy = idem_policy_preset(self->options->profile);
   policy.answer_junk = false;

@@ -100,6 +100,10 @@ static void tell_failure(const http_call *self, const char *what, const char *wh
   failure_tell(self->request, self->tool->config, "%s%s%.*s", what, len ? ": " : "", (int)len, why);
 }
 
+static bool changes_something(const char *method) {
+  return strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
+}
+
 static void answer_failure(http_call *self, const idem_fetch_answer *answer) {
   const tool_config *config = self->tool->config;
   char what[96] = "the call failed";
@@ -109,6 +113,8 @@ static void answer_failure(http_call *self, const idem_fetch_answer *answer) {
   else if (answer->status == IDEM_E_LIMIT)
     snprintf(what, sizeof what, "the answer is larger than %zu bytes (output_bytes)",
              config->output_bytes);
+  else if (answer->status == IDEM_E_CLOSED && changes_something(config->http->method))
+    snprintf(what, sizeof what, "the call failed, and it may have been carried out");
   bool told = answer->status == IDEM_E_LIMIT; /* it would be told twice */
   tell_failure(self, what, told ? "" : answer->why);
   fail(self, what, told ? "" : answer->why, told ? 0 : strlen(answer->why));

@@ -35,8 +35,8 @@ typedef enum idem_redirects {
 
 typedef struct idem_fetch_answer {
   /* OK: an answer came, whatever its HTTP status. TIMEOUT; LIMIT: too large;
-   * SYS: no connection (name, address, certificate); CLOSED: it broke before the end; PROTO: not
-   * HTTP, or a redirect that may not be followed; NOMEM. */
+   * SYS: no connection (name, address, certificate), nothing was sent; CLOSED: it broke before the
+   * end, and what was asked may have been done; PROTO: not HTTP, or a redirect that may not be followed; NOMEM. */
   idem_status status;
   const char *why;  /* a sentence, "" when OK. May name hosts and files, never headers */
   int http_status;  /* 0: none came */
@@ -60,6 +60,9 @@ typedef struct idem_fetch_opts {
                                  Trailer, Expect). An answer is never compressed unless you ask */
   const char *body;           /* NULL: none */
   size_t body_len;
+  bool
+      may_repeat; /* it changes nothing: where a kept connection breaks before an answer, it is sent once more on a
+                          new one. GET, HEAD and OPTIONS always may; everything else is sent once */
   size_t max_bytes;    /* of the answer's body; 0: 10,485,760 */
   uint64_t connect_ms; /* until there is a connection, TLS included; 0: 10,000 */
   uint64_t total_ms;   /* for everything, redirects included; 0: 60,000; UINT64_MAX: no limit */

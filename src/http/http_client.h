@@ -16,7 +16,8 @@ typedef struct idem__http_ask {
   const char *url;    /* NULL: the client's own */
   const char *body;   /* of a POST */
   size_t len;
-  const char *accept;        /* what the answer may be; NULL: anything */
+  bool may_repeat;    /* it changes nothing: once more, should a kept connection break under it */
+  const char *accept; /* what the answer may be; NULL: anything */
   const char *last_event_id; /* of a GET; NULL: none; no line end in it */
   const char *lines;         /* more headers, each ended by a NUL */
   size_t lines_len;

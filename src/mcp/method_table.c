@@ -43,6 +43,20 @@ const idem__mcp_method idem__mcp_methods[IDEM__METHODS] = {
                                  IDEM__NAME_NONE, false},
 };
 
+/* A handshake that nobody heard the answer to leaves a session behind, which ends by itself. */
+bool idem__mcp_method_is_harmless(const idem__mcp_method *method) {
+  static const idem__method_row rows[] = {
+      IDEM__METHOD_INITIALIZE,   IDEM__METHOD_PING,           IDEM__METHOD_DISCOVER,
+      IDEM__METHOD_TOOLS_LIST,   IDEM__METHOD_RESOURCES_LIST, IDEM__METHOD_TEMPLATES_LIST,
+      IDEM__METHOD_PROMPTS_LIST, IDEM__METHOD_COMPLETE,       IDEM__METHOD_SET_LEVEL,
+      IDEM__METHOD_LISTEN,       IDEM__METHOD_TASKS_GET,      IDEM__METHOD_TASKS_CANCEL,
+      IDEM__METHOD_TASKS_LIST};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (method == &idem__mcp_methods[rows[i]]) return true;
+  }
+  return false;
+}
+
 const idem__mcp_method *idem__mcp_method_find(const char *name, size_t len) {
   for (size_t i = 0; i < IDEM__METHODS; i++) {
     const idem__mcp_method *method = &idem__mcp_methods[i];

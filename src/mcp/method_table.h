@@ -57,6 +57,8 @@ typedef struct idem__mcp_method {
 } idem__mcp_method;
 
 extern const idem__mcp_method idem__mcp_methods[IDEM__METHODS];
+/* Asked twice it is as if asked once, and no program of a server's runs for it. NULL is not. */
+bool idem__mcp_method_is_harmless(const idem__mcp_method *method);
 /* NULL: it is none of MCP's. */
 const idem__mcp_method *idem__mcp_method_find(const char *name, size_t len);
 /* The value in params that Mcp-Name mirrors; NULL: the method has none, or params have not. */

@@ -74,11 +74,19 @@ static idem_status ask_program(idem__mcp_web *web, const idem__http_ask *ask, id
   return sending.status;
 }
 
+/* What is sent once more by itself, should a kept connection break under it: never what runs a tool. */
+static bool may_repeat(const idem__mcp_web *web, const idem__mcp_call *call,
+                       const idem_outgoing *what) {
+  if (call) return idem__mcp_method_is_harmless(call->row);
+  return !what || (web->greeting && what->kind == IDEM_OUTGOING_NOTIFICATION);
+}
+
 static idem_status prepare(void *user, const idem_outgoing *what, idem__http_ask *ask,
                            idem_buf *lines) {
   idem__mcp_web *web = user;
   idem__mcp_call *call = call_of(web, what);
   set_refused(call, false);
+  ask->may_repeat = may_repeat(web, call, what);
   idem_status status = put_version(web, call, lines);
   if (status == IDEM_OK && web->session && !is_handshake(call))
     status = put_line(lines, "Mcp-Session-Id", web->session);

@@ -228,6 +228,7 @@ static idem_status start_fetch(asker *self, asked *one, const idem__http_ask *as
                           .headers = headers,
                           .body = ask->body,
                           .body_len = ask->len,
+                          .may_repeat = ask->may_repeat,
                           .max_bytes = self->policy.limits.message_bytes,
                           .connect_ms = client->connect_ms,
                           .total_ms = client->total_ms ? client->total_ms : UINT64_MAX,

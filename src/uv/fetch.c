@@ -327,6 +327,7 @@ static idem_status start_transfer(idem_fetch *fetch) {
                                 .headers = headers,
                                 .body = has_body(fetch) ? opts->body : NULL,
                                 .body_len = opts->body_len,
+                                .may_repeat = opts->may_repeat,
                                 .connect_ms = opts->connect_ms,
                                 .total_ms = time_left(fetch),
                                 .proxy = opts->proxy,

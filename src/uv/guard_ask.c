@@ -65,6 +65,7 @@ static idem_status start(idem__asking *asking, const char *form, size_t len) {
                           .headers = headers,
                           .body = form,
                           .body_len = len,
+                          .may_repeat = true,
                           .max_bytes = ANSWER_BYTES,
                           .total_ms = ANSWER_MS,
                           .redirects = IDEM_REDIRECTS_NONE,

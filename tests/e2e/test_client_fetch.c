@@ -89,6 +89,16 @@ static void on_request(script_conn *conn, const char *request, void *user) {
     script_answer(conn, "200 OK", "Content-Type: right\r\n", "hello");
   } else if (strcmp(path, "/drip") == 0) {
     script_send(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+  } else if (strcmp(path, "/bye") == 0) {
+    script_answer(conn, "200 OK", "", "bye");
+    script_close(conn);
+  } else if (strcmp(path, "/lost") == 0 && script_count(conn) > 1) {
+    script_close(conn); /* it has read all of it */
+  } else if (strcmp(path, "/lost") == 0) {
+    script_answer(conn, "200 OK", "", "found");
+  } else if (strcmp(path, "/last") == 0) {
+    script_stop(in->server);
+    in->server = NULL;
   } /* "/silent": nothing */
 }
 
@@ -107,7 +117,7 @@ static void set_up(world *in) {
 
 static void tear_down(world *in) {
   uv_close((uv_handle_t *)&in->ticker, NULL);
-  script_stop(in->server);
+  if (in->server) script_stop(in->server);
   script_stop(in->other);
   uv_run(&in->loop, UV_RUN_DEFAULT);
   assert_int_equal(uv_loop_close(&in->loop), 0);
@@ -422,6 +432,83 @@ static void what_a_callback_starts_the_next_may_cancel(void **state) {
   tear_down(&in);
 }
 
+/* A request elsewhere holds the runtime, and with it the connections that are kept. */
+static idem_fetch *keep_connections(world *in) {
+  char url[128];
+  idem_fetch *held = NULL;
+  snprintf(url, sizeof url, "%s/silent", in->elsewhere);
+  idem_fetch_opts opts = {.url = url};
+  assert_int_equal(idem_fetch_start(&in->loop, &opts, on_answer, in, &held), IDEM_OK);
+  while (!in->asked) uv_run(&in->loop, UV_RUN_ONCE);
+  FETCH(in, "/plain", .method = "GET");
+  in->asked = 0;
+  return held;
+}
+
+/* A server that reads a request on a kept connection and leaves may have done what it says. */
+static void what_may_change_something_is_sent_once(void **state) {
+  (void)state;
+  static const char *const methods[] = {"POST", "PUT", "PATCH", "DELETE"};
+  for (size_t i = 0; i < 8; i++) {
+    world in;
+    set_up(&in);
+    idem_fetch *held = keep_connections(&in);
+    FETCH(&in, "/lost", .method = methods[i / 2], .body = i % 2 ? "x" : NULL, .body_len = i % 2);
+    assert_int_equal(in.status, IDEM_E_CLOSED);
+    assert_int_equal(in.asked, 1);
+    assert_int_equal(script_accepted(in.server), 1);
+    FETCH(&in, "/lost", .method = "POST");
+    assert_string_equal(in.body, "found");
+    idem_fetch_cancel(held);
+    tear_down(&in);
+  }
+}
+
+static void what_changes_nothing_is_sent_again(void **state) {
+  (void)state;
+  world in;
+  set_up(&in);
+  idem_fetch *held = keep_connections(&in);
+  FETCH(&in, "/lost", .method = "GET");
+  assert_string_equal(in.body, "found");
+  assert_int_equal(in.asked, 2);
+  FETCH(&in, "/lost", .method = "POST", .body = "x", .body_len = 1, .may_repeat = true);
+  assert_string_equal(in.body, "found");
+  assert_int_equal(in.asked, 4);
+  idem_fetch_cancel(held);
+  tear_down(&in);
+}
+
+static void what_went_out_is_never_told_as_not_sent(void **state) {
+  (void)state;
+  for (int repeats = 0; repeats < 2; repeats++) {
+    world in;
+    set_up(&in);
+    idem_fetch *held = keep_connections(&in);
+    FETCH(&in, "/last", .method = "POST", .may_repeat = repeats);
+    assert_int_equal(in.status, IDEM_E_CLOSED);
+    assert_string_equal(in.why, "the connection broke before an answer came");
+    assert_int_equal(in.asked, 1);
+    idem_fetch_cancel(held);
+    tear_down(&in);
+  }
+}
+
+static void a_connection_that_was_closed_while_idle_is_noticed(void **state) {
+  (void)state;
+  world in;
+  set_up(&in);
+  idem_fetch *held = keep_connections(&in);
+  for (int i = 0; i < 3; i++) {
+    FETCH(&in, "/bye", .method = "POST", .body = "x", .body_len = 1);
+    assert_string_equal(in.body, "bye");
+    while (script_open(in.server)) uv_run(&in.loop, UV_RUN_ONCE);
+  }
+  assert_int_equal(in.asked, 3);
+  idem_fetch_cancel(held);
+  tear_down(&in);
+}
+
 int main(void) {
   setenv("no_proxy", "*", 1);
   const struct CMUnitTest tests[] = {
@@ -429,6 +516,10 @@ int main(void) {
       cmocka_unit_test(method_headers_and_body_arrive_as_they_were_given),
       cmocka_unit_test(what_would_break_the_message_is_refused),
       cmocka_unit_test(connections_are_used_again),
+      cmocka_unit_test(what_may_change_something_is_sent_once),
+      cmocka_unit_test(what_changes_nothing_is_sent_again),
+      cmocka_unit_test(what_went_out_is_never_told_as_not_sent),
+      cmocka_unit_test(a_connection_that_was_closed_while_idle_is_noticed),
       cmocka_unit_test(redirects_stay_at_home),
       cmocka_unit_test(a_redirect_keeps_or_drops_the_body_as_its_status_says),
       cmocka_unit_test(secrets_never_go_to_another_origin),

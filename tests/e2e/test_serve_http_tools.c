@@ -64,21 +64,27 @@ static size_t body_length(const char *head) {
   return at ? strtoul(at + 17, NULL, 10) : 0;
 }
 
-/* Accepts one connection and reads one request into `seen`. */
-static int take_request(void) {
+/* Reads one request into `seen`. */
+static void read_request(int fd) {
   size_t len = 0;
-  wait_readable(listener);
-  int fd = accept(listener, NULL, NULL);
-  assert_true(fd >= 0);
   for (seen[0] = 0;;) {
     const char *end = strstr(seen, "\r\n\r\n");
-    if (end && len >= (size_t)(end + 4 - seen) + body_length(seen)) return fd;
+    if (end && len >= (size_t)(end + 4 - seen) + body_length(seen)) return;
     wait_readable(fd);
     ssize_t got = read(fd, seen + len, sizeof seen - 1 - len);
     assert_true(got > 0);
     len += (size_t)got;
     seen[len] = 0;
   }
+}
+
+/* The first one of a new connection. */
+static int take_request(void) {
+  wait_readable(listener);
+  int fd = accept(listener, NULL, NULL);
+  assert_true(fd >= 0);
+  read_request(fd);
+  return fd;
 }
 
 static void answer(int fd, const char *status, const char *headers, const char *body) {
@@ -320,6 +326,26 @@ static void a_redirect_in_circles_is_told_as_that(void **state) {
   expect_not_in(said, "larger than");
 }
 
+/* Whoever reads a request and leaves may have carried it out. */
+static void what_a_kept_connection_lost_is_not_sent_again(void **state) {
+  (void)state;
+  struct pollfd next = {.fd = listener, .events = POLLIN};
+  int id = serving_send_call(&self, "post", "{\"text\":\"one\"}");
+  int fd = take_request();
+  child_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  expect_in(serving_answer(&self, id), "\"ok\"");
+  id = serving_send_call(&self, "post", "{\"text\":\"two\"}");
+  read_request(fd);
+  expect_in(seen, "\"t\":\"two\"");
+  close(fd);
+  const char *said = serving_answer(&self, id);
+  expect_in(said, "\"isError\":true");
+  expect_in(said, "it may have been carried out");
+  assert_int_equal(poll(&next, 1, 0), 0);
+  expect_in(call("post", "{\"text\":\"three\"}", "200 OK", "", "fine"), "fine");
+  expect_in(seen, "\"t\":\"three\"");
+}
+
 static void silence_and_cancelling_end_a_call(void **state) {
   (void)state;
   char byte, message[128];
@@ -358,6 +384,7 @@ int main(void) {
       cmocka_unit_test(a_failure_is_told_without_secrets),
       cmocka_unit_test(a_redirect_stays_at_home),
       cmocka_unit_test(a_redirect_in_circles_is_told_as_that),
+      cmocka_unit_test(what_a_kept_connection_lost_is_not_sent_again),
       cmocka_unit_test(silence_and_cancelling_end_a_call),
   };
   return cmocka_run_group_tests(tests, start, end);

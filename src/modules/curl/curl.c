@@ -1,6 +1,7 @@
 /* curl.c - libcurl's multi interface for a loop that somebody else runs.
  * libcurl may not be entered from its own callbacks, so what they start or cancel waits until it
- * has returned. Redirects, limits and retries are the caller's. See docs/internals/modules.md. */
+ * has returned. Redirects, limits and retries are the caller's: of its own accord libcurl repeats what a kept connection
+ * did not answer, which only those get whose repeating changes nothing. See docs/internals/modules.md. */
 #include "url.h"
 
 #include <curl/curl.h>
@@ -37,6 +38,8 @@ struct idem__curl_transfer {
   idem__curl_transfer *next;  /* in waiting or doomed */
   idem_list link;             /* in late or broken */
   bool added, cancelled, head_over, held;
+  bool may_repeat;
+  bool begun;     /* it has gone out, perhaps not all of it */
   CURLcode fault; /* of one that is broken */
   int status;
   char error[CURL_ERROR_SIZE];
@@ -101,17 +104,31 @@ static idem_status status_of(CURLcode code) {
   }
 }
 
+/* What has gone out may have been carried out, whatever became of a second attempt. */
+static idem_status status_in(const idem__curl_transfer *transfer, CURLcode code) {
+  idem_status status = status_of(code);
+  return transfer->begun && status == IDEM_E_SYS ? IDEM_E_CLOSED : status;
+}
+
+/* Of an attempt that was stopped, or that could not be made, its words say nothing. */
+static const char *words_of(const idem__curl_transfer *transfer, CURLcode code) {
+  bool second = code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_COULDNT_CONNECT;
+  if (transfer->begun && second) return "the connection broke before an answer came";
+  return transfer->error[0] ? transfer->error : curl_easy_strerror(code);
+}
+
 static void end_transfer(CURL *easy, CURLcode code) {
   char *own = NULL;
   curl_easy_getinfo(easy, CURLINFO_PRIVATE, &own);
   idem__curl_transfer *transfer = (idem__curl_transfer *)(void *)own;
   if (transfer->cancelled) return; /* freed with the doomed */
   idem__curl_request request = transfer->request;
+  idem_status status = status_in(transfer, code);
   char why[CURL_ERROR_SIZE];
-  strncpy(why, transfer->error[0] ? transfer->error : curl_easy_strerror(code), sizeof why - 1);
+  strncpy(why, words_of(transfer, code), sizeof why - 1);
   why[sizeof why - 1] = 0;
   free_transfer(transfer);
-  request.on_end(request.user, status_of(code), why);
+  request.on_end(request.user, status, why);
 }
 
 static void fail_transfer(idem__curl_transfer *transfer) {
@@ -349,28 +366,51 @@ static bool set_callbacks(CURL *easy, idem__curl_transfer *transfer) {
          SET(CURLOPT_HTTPHEADER, transfer->headers);
 }
 
+/* ------------------------------------------------------------------ only once */
+
+static bool is_safe(const char *method) {
+  return strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 ||
+         strcmp(method, "OPTIONS") == 0;
+}
+
+static bool was_enough(const idem__curl_transfer *transfer) {
+  return transfer->begun && !transfer->may_repeat;
+}
+
+/* Each attempt passes here before its first byte. */
+static int before_request(void *user, char *to, char *from, int to_port, int from_port) {
+  idem__curl_transfer *transfer = user;
+  (void)to, (void)from, (void)to_port, (void)from_port;
+  if (was_enough(transfer)) return CURL_PREREQFUNC_ABORT;
+  transfer->begun = true;
+  return CURL_PREREQFUNC_OK;
+}
+
 /* The address is known here, whatever name led to it. */
-static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *to) {
-  const idem__curl_transfer *transfer = user;
-  const idem__curl_request *request = &transfer->request;
+static bool may_connect(const idem__curl_request *request, const struct curl_sockaddr *to) {
   const void *address = &to->addr;
-  bool may = false;
-  (void)purpose;
+  if (!request->may_connect) return true;
   if (to->family == AF_INET) {
     const struct sockaddr_in *four = address;
-    may = request->may_connect(request->user, (const uint8_t *)&four->sin_addr, 4);
-  } else if (to->family == AF_INET6) {
-    const struct sockaddr_in6 *six = address;
-    may = request->may_connect(request->user, (const uint8_t *)&six->sin6_addr, 16);
+    return request->may_connect(request->user, (const uint8_t *)&four->sin_addr, 4);
   }
-  if (!may) return CURL_SOCKET_BAD;
+  const struct sockaddr_in6 *six = address;
+  return to->family == AF_INET6 &&
+         request->may_connect(request->user, (const uint8_t *)&six->sin6_addr, 16);
+}
+
+/* None for an attempt that would be stopped once it is there. */
+static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *to) {
+  const idem__curl_transfer *transfer = user;
+  (void)purpose;
+  if (was_enough(transfer) || !may_connect(&transfer->request, to)) return CURL_SOCKET_BAD;
   return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-static bool set_address_check(CURL *easy, idem__curl_transfer *transfer) {
-  if (!transfer->request.may_connect) return true;
-  return SET(CURLOPT_OPENSOCKETFUNCTION, open_socket) && SET(CURLOPT_OPENSOCKETDATA, transfer) &&
-         SET(CURLOPT_FRESH_CONNECT, 1L);
+static bool set_checks(CURL *easy, idem__curl_transfer *transfer) {
+  return SET(CURLOPT_PREREQFUNCTION, before_request) && SET(CURLOPT_PREREQDATA, transfer) &&
+         SET(CURLOPT_OPENSOCKETFUNCTION, open_socket) && SET(CURLOPT_OPENSOCKETDATA, transfer) &&
+         (!transfer->request.may_connect || SET(CURLOPT_FRESH_CONNECT, 1L));
 }
 
 static idem_status start(idem__curl *set, const idem__curl_request *request,
@@ -380,11 +420,12 @@ static idem_status start(idem__curl *set, const idem__curl_request *request,
   if (!transfer) return IDEM_E_NOMEM;
   transfer->set = set;
   transfer->request = *request;
+  transfer->may_repeat = request->may_repeat || is_safe(request->method);
   idem_list_init(&transfer->link);
   CURL *easy = transfer->easy = curl_easy_init();
   bool fine = easy && add_headers(transfer, request) && set_message(easy, request) &&
               set_limits(easy, request) && set_trust(easy, request) &&
-              set_callbacks(easy, transfer) && set_address_check(easy, transfer) &&
+              set_callbacks(easy, transfer) && set_checks(easy, transfer) &&
               SET(CURLOPT_URL, request->url);
   if (!fine) {
     free_transfer(transfer);

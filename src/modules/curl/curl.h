@@ -29,6 +29,8 @@ typedef struct idem__curl_request {
   const char *const *headers; /* "Name: value", checked by the caller; ends with NULL */
   const char *body;           /* NULL: none */
   size_t body_len;
+  bool
+      may_repeat; /* where a kept connection breaks before an answer; GET, HEAD and OPTIONS always may */
   uint64_t connect_ms; /* 0: no limit */
   uint64_t total_ms;   /* 0: no limit */
   const char *proxy;   /* NULL: as the environment says; "": none */
@@ -47,8 +49,8 @@ typedef struct idem__curl_request {
   bool (*on_head)(void *user);
   bool (*on_body)(void *user, const char *data, size_t len);
   /* Once, unless the transfer was cancelled; it is gone then. CANCELLED: a callback said false.
-   * TIMEOUT; CLOSED: the connection broke; PROTO: what came was not HTTP; SYS: there is no
-   * connection (name, address, certificate); NOMEM. `why` is libcurl's sentence. */
+   * TIMEOUT; CLOSED: the connection broke, and the request may have been carried out; PROTO: what came was not HTTP;
+   * SYS: there is no connection (name, address, certificate), so nothing was sent; NOMEM. `why` is libcurl's sentence. */
   void (*on_end)(void *user, idem_status status, const char *why);
   void *user;
 } idem__curl_request;
