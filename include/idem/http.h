@@ -246,10 +246,14 @@ typedef struct idem_http_auth {
  * (`https://host`), and then only that scheme matches, else http and https. Compared without case, one trailing dot
  * ignored. */
 typedef struct idem_http_opts {
-  const char *const *allow_hosts; /* NULL: on a loopback address localhost, 127.0.0.1, [::1] on any
-                                     port; elsewhere every Host is accepted */
+  const char *const
+      *allow_hosts; /* names beside this machine's, which are always allowed: localhost,
+                                     127.0.0.1 and [::1] on any port, and the one host that is
+                                     listened on. NULL: on a loopback address these alone; elsewhere
+                                     every Host is accepted */
   const char *const *allow_origins; /* who may ask from a browser, CORS included; NULL: localhost,
-                                       127.0.0.1, [::1] on any port */
+                                       127.0.0.1, [::1] on any port. Pages of a listener on loopback
+                                       may always ask it */
   const char *const *tokens;        /* bearer tokens, any of which opens; NULL: no token asked */
   /* Who asks (idem_principal in mcp.h); sessions, tasks and requestState belong to them alone. NULL:
    * whoever sends the same Authorization header is the same. */
@@ -330,7 +334,8 @@ typedef struct idem_http_server_opts {
       http; /* who may ask, limits, routes; NULL: defaults. Workers, TLS, connections and admin paths
                                  are yours to care for */
   int port;          /* the listener's: entries of host lists without a port mean this one */
-  bool loopback;     /* the listener's address is one: Host is checked without a list, too */
+  bool loopback;     /* the listener's address is one: Host is checked without a list, too. Another
+                        address than 127.0.0.1 and [::1] is to be named in allow_hosts */
   size_t body_bytes; /* 0: 10,485,760 */
   uint64_t (*now_ns)(void *ctx); /* a monotonic clock, also for the requests; must be given */
   void *clock_ctx;

@@ -81,24 +81,32 @@ static idem_status rule_init(idem__host_rule *rule, const idem_alloc *alloc, ide
   return rule->host && (rule->scheme || !mark) ? IDEM_OK : IDEM_E_NOMEM;
 }
 
+idem_status idem__host_list_add(idem__host_list *list, const idem_alloc *alloc,
+                                const char *const *entries) {
+  size_t count = 0;
+  while (entries && entries[count]) count++;
+  if (!count) return IDEM_OK;
+  size_t all = list->count + count;
+  idem__host_rule *rules = idem__calloc(alloc, all * sizeof *rules);
+  if (!rules) return IDEM_E_NOMEM;
+  if (list->count) memcpy(rules, list->rules, list->count * sizeof *rules);
+  idem__free(alloc, list->rules);
+  list->rules = rules;
+  while (list->count < all) {
+    idem__view text = {*entries, strlen(*entries)};
+    idem_status status = rule_init(&rules[list->count++], alloc, text);
+    if (status != IDEM_OK) return status;
+    entries++;
+  }
+  return IDEM_OK;
+}
+
 idem_status idem__host_list_init(idem__host_list *list, const idem_alloc *alloc,
                                  const char *const *entries) {
   *list = (idem__host_list){NULL, 0};
-  if (!entries) entries = loopback_names;
-  size_t count = 0;
-  while (entries[count]) count++;
-  if (!count) return IDEM_OK;
-  list->rules = idem__calloc(alloc, count * sizeof *list->rules);
-  if (!list->rules) return IDEM_E_NOMEM;
-  list->count = count;
-  for (size_t i = 0; i < count; i++) {
-    idem__view text = {entries[i], strlen(entries[i])};
-    idem_status status = rule_init(&list->rules[i], alloc, text);
-    if (status == IDEM_OK) continue;
-    idem__host_list_deinit(list, alloc);
-    return status;
-  }
-  return IDEM_OK;
+  idem_status status = idem__host_list_add(list, alloc, entries ? entries : loopback_names);
+  if (status != IDEM_OK) idem__host_list_deinit(list, alloc);
+  return status;
 }
 
 void idem__host_list_deinit(idem__host_list *list, const idem_alloc *alloc) {

@@ -23,6 +23,9 @@ typedef struct idem__host_list {
 /* NULL list: the loopback names on any port. INVAL for an entry that is no host. */
 idem_status idem__host_list_init(idem__host_list *list, const idem_alloc *alloc,
                                  const char *const *entries);
+/* More of them. On failure the list is still to be deinitialized. */
+idem_status idem__host_list_add(idem__host_list *list, const idem_alloc *alloc,
+                                const char *const *entries);
 void idem__host_list_deinit(idem__host_list *list, const idem_alloc *alloc);
 /* `authority` is host, host:port or [v6]:port as a peer wrote it. */
 bool idem__host_allowed(const idem__host_list *list, idem__view authority, int listener_port);

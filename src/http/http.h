@@ -204,6 +204,7 @@ typedef struct idem__http_server_opts {
   size_t body_bytes;          /* a request's body; 0: 10,485,760 */
   int port;                   /* the listener's */
   bool loopback;              /* the listener's address is one */
+  const char *host;           /* and what it listens on, as a Host names it; NULL: every address */
   idem_unknown_id unknown_id;
   idem_code_set codes; /* of refusals */
   /* Judges whoever has none of the listener's tokens; the principal's function is not asked then. NULL: none. */

@@ -58,11 +58,32 @@ static void set_limits(idem_http_server *server, const idem__http_server_opts *o
   server->principal_user = http->principal_user;
 }
 
-static idem_status set_checks(idem_http_server *server, const idem_http_opts *http, bool loopback) {
-  server->check_hosts = loopback || http->allow_hosts;
-  idem_status status = idem__host_list_init(&server->hosts, &server->alloc, http->allow_hosts);
+/* This machine's own names stay, whatever is added: no page of another name can send them as its Host,
+ * and health checks, metrics and the addresses that we print ourselves go by them. */
+static idem_status set_hosts(idem_http_server *server, const idem__http_server_opts *opts,
+                             const idem_http_opts *http) {
+  const char *const own[] = {opts->host, NULL};
+  server->check_hosts = opts->loopback || http->allow_hosts;
+  idem_status status = idem__host_list_init(&server->hosts, &server->alloc, NULL);
+  if (status == IDEM_OK) status = idem__host_list_add(&server->hosts, &server->alloc, own);
   if (status == IDEM_OK)
-    status = idem__host_list_init(&server->origins, &server->alloc, http->allow_origins);
+    status = idem__host_list_add(&server->hosts, &server->alloc, http->allow_hosts);
+  return status;
+}
+
+/* On loopback the pages of this very listener stay allowed, too: they send their own Origin when they ask. */
+static idem_status set_origins(idem_http_server *server, const idem__http_server_opts *opts,
+                               const idem_http_opts *http) {
+  const char *const own[] = {"localhost", "127.0.0.1", "[::1]", opts->host, NULL};
+  idem_status status = idem__host_list_init(&server->origins, &server->alloc, http->allow_origins);
+  if (status != IDEM_OK || !opts->loopback) return status;
+  return idem__host_list_add(&server->origins, &server->alloc, own);
+}
+
+static idem_status set_checks(idem_http_server *server, const idem__http_server_opts *opts,
+                              const idem_http_opts *http) {
+  idem_status status = set_hosts(server, opts, http);
+  if (status == IDEM_OK) status = set_origins(server, opts, http);
   if (status == IDEM_OK)
     status = idem__token_list_init(&server->tokens, &server->alloc, http->tokens, server->log);
   return status == IDEM_OK ? copy_proxies(server, http) : status;
@@ -100,7 +121,7 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_
   server->judge_says = opts->judge_says;
   set_limits(server, opts, http);
   idem__h1_settings(&server->settings);
-  idem_status status = set_checks(server, http, opts->loopback);
+  idem_status status = set_checks(server, opts, http);
   if (status == IDEM_OK) status = copy_challenge(server, opts->challenge, &server->challenge);
   if (status == IDEM_OK)
     status = copy_challenge(server, opts->challenge_stem, &server->challenge_stem);

@@ -4,10 +4,12 @@
 #include "uv/web.h"
 #include "uv/guard.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define PROBE_MS 15000
+#define OWN_HOST (sizeof((idem__url *)0)->host + 2)
 
 /* -------------------------------------------------------------------- clock */
 
@@ -302,14 +304,25 @@ static idem_status make_guard(idem__web *web) {
   return IDEM_OK;
 }
 
+/* What is listened on as a Host header has it; NULL where that is no one address. */
+static const char *own_host(const idem__url *url, char text[OWN_HOST]) {
+  bool v6 = strchr(url->host, ':') != NULL;
+  bool any = strcmp(url->host, "0.0.0.0") == 0 || strcmp(url->host, "::") == 0;
+  if (any || !*url->host || strchr(url->host, '%')) return NULL;
+  snprintf(text, OWN_HOST, "%s%s%s", v6 ? "[" : "", url->host, v6 ? "]" : "");
+  return text;
+}
+
 static idem_status make_server(idem__web *web, const idem__url *url, bool loopback, int port) {
   const idem_listener *listener = web->listener;
   idem_http_opts http = http_options(web);
+  char host[OWN_HOST];
   idem_status status = idem__http_server_new(
       &(idem__http_server_opts){.http = &http,
                                 .body_bytes = listener->policy.limits.message_bytes,
                                 .port = port,
                                 .loopback = loopback,
+                                .host = own_host(url, host),
                                 .unknown_id = listener->policy.unknown_id,
                                 .codes = listener->policy.codes,
                                 .judge = web->guard ? idem__guard_judge : NULL,

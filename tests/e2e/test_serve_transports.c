@@ -222,7 +222,7 @@ static void ask_as(const char *url, const char *host, const char *origin, const 
   close(fd);
 }
 
-/* Names that others know this server by, pages that may ask, and a line for each request. */
+/* Names that others know this server by beside its own, pages that may ask, and a line for each request. */
 static void hosts_and_origins_are_those_that_were_named(void **state) {
   char path[512], url[128];
   serving_path(*state, "idem.json", path, sizeof path);
@@ -230,6 +230,8 @@ static void hosts_and_origins_are_those_that_were_named(void **state) {
                        "tools.example", "--allow-origin", "app.example", "--access-log");
   child_listening(&server, url, sizeof url);
   ask_as(url, "tools.example", NULL, "HTTP/1.1 200 OK");
+  ask_as(url, "localhost", NULL, "HTTP/1.1 200 OK");
+  ask_as(url, "127.0.0.1", NULL, "HTTP/1.1 200 OK");
   ask_as(url, "evil.example", NULL, "HTTP/1.1 403 ");
   ask_as(url, "tools.example", "https://app.example",
          "Access-Control-Allow-Origin: https://app.example");
@@ -238,21 +240,42 @@ static void hosts_and_origins_are_those_that_were_named(void **state) {
   end_by_signal(&server);
 }
 
+static const char *status_of(const char *url, const char *header) {
+  static char text[64];
+  char health[160];
+  snprintf(health, sizeof health, "%.*s/healthz", (int)(strlen(url) - strlen("/mcp")), url);
+  child client = CHILD("/usr/bin/env", "curl", "-sg", "--max-time", "10", "-o", "/dev/null", "-w",
+                       "%{http_code}", "-H", header, health);
+  snprintf(text, sizeof text, "%s", child_rest(client.out));
+  assert_int_equal(child_end(&client), 0);
+  return text;
+}
+
+/* What idem printed is what one asks, on any address of this machine. */
+static void the_address_that_was_printed_is_answered(void **state) {
+  char path[512], url[128];
+  serving_path(*state, "idem.json", path, sizeof path);
+  for (int named = 0; named < 2; named++) {
+    const char *const argv[] = {program,         "serve",       path,
+                                "--http",        "127.0.0.2:0", named ? "--allow-host" : NULL,
+                                "tools.example", NULL};
+    child server = child_start(argv);
+    child_listening(&server, url, sizeof url);
+    assert_string_equal(status_of(url, "X-Usual: host"), "200");
+    assert_string_equal(status_of(url, "Host: 127.0.0.3"), "403");
+    end_by_signal(&server);
+  }
+}
+
 /* Its clients are told by their own address, and hosts are checked there as well. */
 static void ipv6_is_served_and_guarded_like_ipv4(void **state) {
-  char path[512], url[128], health[160];
+  char path[512], url[128];
   serving_path(*state, "idem.json", path, sizeof path);
   child server = CHILD(program, "serve", path, "--http", "[::1]:0", "--access-log");
   child_listening(&server, url, sizeof url);
   assert_memory_equal(url, "http://[::1]:", 13);
-  snprintf(health, sizeof health, "%.*s/healthz", (int)(strlen(url) - strlen("/mcp")), url);
-  static const char *const headers[] = {"X-Usual: host", "Host: evil.example"};
-  for (int i = 0; i < 2; i++) {
-    child client = CHILD("/usr/bin/env", "curl", "-sg", "--max-time", "10", "-o", "/dev/null", "-w",
-                         "%{http_code}", "-H", headers[i], health);
-    assert_string_equal(child_rest(client.out), i ? "403" : "200");
-    assert_int_equal(child_end(&client), 0);
-  }
+  assert_string_equal(status_of(url, "X-Usual: host"), "200");
+  assert_string_equal(status_of(url, "Host: evil.example"), "403");
   expect_in(child_line_with(server.err, " request peer=\"http [::1]:"), "GET /healthz 200 ");
   end_by_signal(&server);
 }
@@ -286,6 +309,7 @@ int main(void) {
       cmocka_unit_test(a_pipe_or_socket_as_stdin_is_spoken_to),
       cmocka_unit_test(otherwise_it_serves_port_8420_of_this_machine),
       cmocka_unit_test(hosts_and_origins_are_those_that_were_named),
+      cmocka_unit_test(the_address_that_was_printed_is_answered),
       cmocka_unit_test(ipv6_is_served_and_guarded_like_ipv4),
       cmocka_unit_test(others_are_let_in_without_a_token_if_asked_for),
       cmocka_unit_test(a_port_alone_is_on_localhost),

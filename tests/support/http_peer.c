@@ -130,6 +130,7 @@ static idem_status make_server(http_peer *peer, const http_peer_opts *opts) {
                                                       .codes = opts->codes,
                                                       .port = 8420,
                                                       .loopback = !opts->not_loopback,
+                                                      .host = opts->host,
                                                       .shares = opts->shares,
                                                       .limiter = peer->limiter,
                                                       .now_ns = now_ns,

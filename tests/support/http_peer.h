@@ -19,6 +19,7 @@ typedef struct http_peer_opts {
   unsigned notification_status; /* of the policy */
   idem__shares *shares;         /* NULL: none are counted */
   bool not_loopback;
+  const char *host; /* what is listened on */
   bool secret_path; /* who misses the endpoint is not told where it is */
   const char *from; /* the peer's address; NULL: 127.0.0.1 */
 } http_peer_opts;

@@ -269,6 +269,46 @@ static void every_host_is_accepted_elsewhere_unless_a_list_is_given(void **state
   http_peer_deinit(&peer);
 }
 
+/* Health checks, metrics and the address that was printed go by them; a page of another name cannot. */
+static void names_are_added_to_those_of_this_machine(void **state) {
+  static const char *const list[] = {"api.example", NULL};
+  static const idem_http_opts http = {.allow_hosts = list};
+  (void)state;
+  for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+    http_peer peer;
+    http_peer_opts opts = {.http = &http, .not_loopback = elsewhere, .host = "192.0.2.7"};
+    assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+    expect(&peer, POST("localhost:8420", ""), "HTTP/1.1 200 OK", "");
+    expect(&peer, POST("127.0.0.1", ""), "HTTP/1.1 200 OK", "");
+    expect(&peer, POST("[::1]:8420", ""), "HTTP/1.1 200 OK", "");
+    expect(&peer, POST("192.0.2.7:8420", ""), "HTTP/1.1 200 OK", "");
+    expect(&peer, POST("api.example", ""), "HTTP/1.1 200 OK", "");
+    expect(&peer, POST("192.0.2.8", ""), "HTTP/1.1 403", "--allow-host 192.0.2.8");
+    expect(&peer, POST("localhost.evil.example", ""), "HTTP/1.1 403", "forbidden-host");
+    http_peer_deinit(&peer);
+  }
+}
+
+/* Else a list of others' pages would take the server's own page away. */
+static void a_listener_on_loopback_allows_its_own_pages_beside_a_list(void **state) {
+  static const char *const list[] = {"app.example", NULL};
+  static const idem_http_opts http = {.allow_origins = list};
+  (void)state;
+  http_peer peer;
+  http_peer_opts opts = {.http = &http, .host = "127.0.0.2"};
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("localhost", "Origin: http://localhost:8420\r\n"), "HTTP/1.1 200 OK", "");
+  expect(&peer, POST("localhost", "Origin: http://127.0.0.2:8420\r\n"), "HTTP/1.1 200 OK", "");
+  expect(&peer, POST("localhost", "Origin: http://localhost:3000\r\n"), "HTTP/1.1 403",
+         "forbidden-origin");
+  http_peer_deinit(&peer);
+  opts.not_loopback = true;
+  assert_int_equal(http_peer_init(&peer, &opts), IDEM_OK);
+  expect(&peer, POST("any.example", "Origin: http://localhost:8420\r\n"), "HTTP/1.1 403",
+         "forbidden-origin");
+  http_peer_deinit(&peer);
+}
+
 static void a_foreign_origin_is_refused_with_the_flag_to_add(void **state) {
   (void)state;
   http_peer peer;
@@ -591,6 +631,8 @@ int main(void) {
       cmocka_unit_test(many_clients_do_not_free_the_one_who_is_limited),
       cmocka_unit_test(a_foreign_host_is_refused_with_the_flag_to_add),
       cmocka_unit_test(every_host_is_accepted_elsewhere_unless_a_list_is_given),
+      cmocka_unit_test(names_are_added_to_those_of_this_machine),
+      cmocka_unit_test(a_listener_on_loopback_allows_its_own_pages_beside_a_list),
       cmocka_unit_test(a_foreign_origin_is_refused_with_the_flag_to_add),
       cmocka_unit_test(an_application_s_origin_is_named_with_its_scheme),
       cmocka_unit_test(an_allowed_origin_gets_its_cors_headers),
