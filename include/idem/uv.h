@@ -49,7 +49,8 @@ typedef struct idem_serve_opts {
   void (*on_close)(idem_conn *conn, void *user);
   void (*on_protocol_error)(idem_conn *conn, const idem_protocol_error *error, void *user);
   /* idem_run alone: the loop is there, before anything is served on it; handles of yours may go on
-   * it. And SIGHUP came, after the log was opened anew: with this, it never ends the server. */
+   * it. And SIGHUP came, after the log was opened anew: with this, it ends the server only where the
+   * terminal that it was started on has gone. */
   void (*on_loop)(uv_loop_t *loop, void *user);
   /* idem_run alone: this is served now, with its real port. */
   void (*on_listening)(const char *url, void *user);
@@ -166,7 +167,8 @@ IDEM_API void idem_conn_set_data(idem_conn *conn, void *data);
 IDEM_API void *idem_conn_data(const idem_conn *conn);
 
 /* Serves one or more URLs on a loop of its own until end of input (stdio), SIGINT or SIGTERM (on
- * stdio alone without on_hangup SIGHUP, too; else that reopens the log), then shuts down gracefully; a second
+ * stdio alone without on_hangup SIGHUP, too, and where the terminal that it was started on is gone; else
+ * that reopens the log), then shuts down gracefully; a second
  * signal ends the process at once. opts->log NULL: a log as idem_log_open makes it, at level info.
  * Returns the process's exit code: 0, or 1 for what could not start and when stdin or stdout fails
  * (a full disk, a reader who left what is owed to it); does not return when offloaded work outlasts the grace, but

@@ -6,7 +6,8 @@
 #include <uv.h>
 
 /* SIGINT, SIGTERM and SIGHUP set flags and wake the loop; a second SIGINT or SIGTERM ends the
- * process at once; SIGPIPE is ignored. `hangup_reloads`: SIGHUP asks for a reload, not for an end. */
+ * process at once; SIGPIPE is ignored. `hangup_reloads`: SIGHUP asks for a reload, not for an end,
+ * unless it says that the terminal is gone that the process was started on. */
 void idem__signals_start(uv_async_t *wake, bool hangup_reloads);
 /* Puts the former dispositions back. */
 void idem__signals_stop(void);
