@@ -254,6 +254,8 @@ void config_defaults(serve_config *self, tool_config *tool);
 yyjson_doc *config_fill(const tool_config *tool, yyjson_val *arguments, bool coerce);
 /* Tells what is allowed but hardly meant. */
 void config_notes(serve_config *self, const tool_config *tool);
+/* Where a program of that name is; NULL: nowhere in PATH. */
+const char *config_search_path(serve_config *self, const char *name);
 /* "~" or "~/...", which only a shell would read. */
 bool config_is_home(const char *text);
 /* A tool that prints values, one a line: told what was typed as {value}, and the other arguments. */

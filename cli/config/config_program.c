@@ -24,7 +24,7 @@ static const char *find_among_others(const serve_config *self, const char *name)
   return NULL;
 }
 
-static const char *search_path(serve_config *self, const char *name) {
+const char *config_search_path(serve_config *self, const char *name) {
   const char *folders = getenv("PATH");
   for (const char *at = folders ? folders : "/usr/bin:/bin"; *at;) {
     size_t len = strcspn(at, ":");
@@ -39,7 +39,7 @@ static const char *search_path(serve_config *self, const char *name) {
 
 static const char *find_in_path(serve_config *self, const char *name) {
   const char *path = find_among_others(self, name);
-  if (path || !(path = search_path(self, name))) return path;
+  if (path || !(path = config_search_path(self, name))) return path;
   found_program *found = memory_zeroed(&self->memory, 1, sizeof *found);
   *found = (found_program){.next = self->programs, .name = name, .path = path};
   self->programs = found;

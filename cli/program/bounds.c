@@ -38,7 +38,7 @@ static bool holds_configuration(const serve_config *self, const char *folder) {
 }
 
 /* By its name, also with a version behind: python3.11. */
-static bool is_interpreter(const char *program) {
+bool bounds_is_interpreter(const char *program) {
   static const char *const names[] = {
       "sh", "bash", "dash", "ash", "ksh", "zsh", "fish", "python", "perl", "ruby", "node", "php",
       "nodejs", "lua", "deno", "tclsh", "awk", "gawk", "mawk", "make",
@@ -96,7 +96,7 @@ static bool runs_script_in(const tool_config *tool, const char *folder) {
   yyjson_val *run = yyjson_obj_get(tool->definition, "run"), *item;
   char path[PATH_MAX];
   size_t i, max;
-  if (!yyjson_is_arr(run) || !is_interpreter(yyjson_get_str(yyjson_arr_get_first(run))))
+  if (!yyjson_is_arr(run) || !bounds_is_interpreter(yyjson_get_str(yyjson_arr_get_first(run))))
     return false;
   const char *module = module_of(run);
   if (module && runs_module_in(tool, module, folder)) return true;
@@ -199,6 +199,7 @@ bool bounds_check(serve_config *self) {
   for (size_t i = 0; i < self->tool_count; i++) {
     const tool_config *tool = &self->tools[i];
     if (!tool->is_program || tool->unconfined) continue;
+    if (self->source.faults == faults) bounds_note_outside(self, tool);
     for (size_t j = 0; tool->allow_write && tool->allow_write[j]; j++) {
       check_folder(self, tool, tool->allow_write[j]);
       note_databases(self, tool, tool->allow_write[j]);

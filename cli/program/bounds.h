@@ -17,6 +17,11 @@ bool bounds_within(const char *path, const char *const *folders);
 /* Whether a path is the folder or in it; either may be NULL. */
 bool bounds_beneath(const char *path, const char *folder);
 
+/* Whether a program of that name runs what its words say. */
+bool bounds_is_interpreter(const char *program);
+/* outside.c: says so where the tool's program or its interpreter lies where confined programs cannot read. */
+void bounds_note_outside(serve_config *self, const tool_config *tool);
+
 /* loosened.c: whether a tool reaches more than another one, which may be NULL. */
 bool bounds_has_more(const serve_config *config, const tool_config *tool, const tool_config *other);
 /* Whether tools, resources or limits have more in `now` than those of their name in `before`, or new ones
