@@ -11,7 +11,9 @@ typedef enum code_place {
   CODE_FIRST,  /* the same, or the first word that is no option */
   CODE_BEHIND, /* every word behind the first that is no option */
   CODE_ALL,    /* every word from the first that is no option */
-  CODE_EXEC    /* behind -exec and its like */
+  CODE_EXEC,   /* behind -exec and its like */
+  CODE_SHELL,  /* a flag says that there is a text: the first word then that is no option */
+  CODE_SETTING /* behind such a flag, and every NAME=value */
 } code_place;
 
 typedef struct interpreter {
@@ -29,8 +31,11 @@ typedef struct interpreter {
   "a shell reads it; name a program and its words, or a script of your own that takes values "     \
   "from \"env\""
 
+#define BY_BINDING "it takes no values here; use a script of your own that binds them"
+
 static const interpreter interpreters[] = {
-    {" sh bash dash ash ksh zsh fish ", CODE_FLAG, "c", " --command ", "", false, 0,
+    {" sh bash dash ash ksh mksh zsh yash fish rbash capsh ", CODE_SHELL, "c", " --command ", "oO",
+     false, 0,
      "write \"$1\" in the text and give the value behind it: [\"sh\", \"-c\", \"echo \\\"$1\\\"\", "
      "\"sh\", \"{name}\"]"},
     {" python python2 python3 pypy3 ", CODE_FLAG, "c", " ", "", false, 0,
@@ -55,36 +60,77 @@ static const interpreter interpreters[] = {
      "mysql takes no values; use a script of your own that binds them"},
     {" sqlite3 ", CODE_BEHIND, "", " -cmd --cmd ", "", false, 0,
      "a tool with \"database\" and \"query\" binds it as :name"},
-    {" ssh ", CODE_BEHIND, "", " ", "bcDEeFIiJLlmOopQRSWw", false, 0,
+    {" duckdb ", CODE_BEHIND, "cs", " -cmd -init ", "", true, 0, BY_BINDING},
+    {" clickhouse-client mongosh mongo ", CODE_FLAG, "q", " --query --eval ", "", true, 0,
+     BY_BINDING},
+    {" ssh ", CODE_BEHIND, "o", " ", "bcDEeFIiJLlmOopQRSWw", true, 0,
      "a shell reads it at the other end; give it as \"stdin\" to a program there"},
     {" xargs parallel ", CODE_ALL, "", " ", "adEIiLlnPs", false, 0,
      "name what is run yourself, and give values as \"stdin\""},
     {" find gfind ", CODE_EXEC, "", " -exec -execdir -ok -okdir ", "", false, 0,
      "name what is run yourself; a script of your own can take values from \"env\""},
-    {" su runuser script ", CODE_FLAG, "c", " --command --session-command ", "", false, 0,
+    {" su runuser script sg ", CODE_FLAG, "c", " --command --session-command ", "", false, 0,
      BY_SCRIPT},
     {" flock ", CODE_FLAG, "c", " --command ", "wE", false, 2, BY_SCRIPT}, /* flock FILE -c TEXT */
     {" git ", CODE_FLAG, "c", " --config-env ", "C", true, 1,
      "some settings are run by a shell; write the setting out, or give the value by \"env\""},
     {" watch ", CODE_ALL, "", " ", "n", false, 0, "a shell reads it; call the program itself"},
     {" eval ", CODE_ALL, "", " ", "", false, 0, "call the program itself"},
+    {" env ", CODE_FLAG, "S", " --split-string ", "uC", true, 1,
+     "env makes words of it and runs them; name a program and its words"},
+    {" tar gtar bsdtar ", CODE_FLAG, "IF",
+     " --checkpoint-action --to-command --use-compress-program --info-script --new-volume-script "
+     "--rsh-command --rmt-command ",
+     "", true, 0, BY_SCRIPT},
+    {" make gmake ", CODE_SETTING, "E", " --eval ", "CIjloW", true, 0,
+     "make runs what a setting says; give the value by \"env\", or list the choices (\"enum\")"},
+    {" scp sftp ", CODE_FLAG, "oSD", " ", "", true, 0, BY_SCRIPT},
+    {" rsync ", CODE_FLAG, "e", " --rsh --rsync-path ", "", true, 0, BY_SCRIPT},
+    {" sort split zip man tcpdump ", CODE_FLAG, "",
+     " --compress-program --filter --unzip-command -TT "
+     "-P --pager -H --html -z ",
+     "", true, 0, BY_SCRIPT},
+    {" nc ncat netcat ", CODE_FLAG, "ec", " --exec --sh-exec --lua-exec ", "", true, 0, BY_SCRIPT},
+    {" socat tmux screen ", CODE_ALL, "", " ", "", false, 0, BY_SCRIPT},
+    {" nix-shell ", CODE_FLAG, "pE", " --run --command ", "", true, 0, BY_SCRIPT},
+    {" vi vim nvim view ex gvim vimdiff less ", CODE_FLAG, "c+", " --cmd ", "", true, 0, BY_SCRIPT},
+    {" emacs emacsclient ", CODE_FLAG, "e", " --eval -eval --execute -execute --funcall -f ", "",
+     true, 0, BY_SCRIPT},
+    {" gdb lldb ", CODE_FLAG, "", " -ex -iex --ex --eval-command -eval-command -o -O --one-line ",
+     "", true, 0, BY_SCRIPT},
+    {" R Rscript julia octave expect guile elixir iex erl osascript groovy scala ghc sbcl clojure "
+     "racket dc pwsh powershell ",
+     CODE_FLAG, "ecE", " --eval -eval --expression --print -Command -EncodedCommand ", "", true, 0,
+     "write a script that takes {name} as a word, or from \"env\""},
 };
 
-/* Programs that run what stands behind their own words. */
+/* Programs that run what stands behind their own words: any program of the table counts there. */
 #define WRAPPERS                                                                                   \
   " env timeout nice ionice nohup setsid stdbuf time sudo doas su flock chroot unshare busybox "   \
-  "runuser docker podman kubectl watch script xargs find ssh parallel chrt taskset "
+  "runuser docker podman kubectl watch script xargs find ssh parallel chrt taskset prlimit "       \
+  "strace ltrace setarch linux32 linux64 i386 x86_64 setpriv nsenter capsh systemd-run bwrap "     \
+  "firejail fakeroot proot valgrind perf gdb numactl cgexec xvfb-run dbus-run-session pkexec sg "  \
+  "machinectl runcon unbuffer rlwrap gosu su-exec tini dumb-init chpst softlimit nix-shell "       \
+  "nerdctl "                                                                                       \
+  "lxc-attach systemd-inhibit choom uclampset chronic ifne entr toybox ip "
+
+/* Programs that run none of their words. Any other may: behind it a shell with its flag counts. */
+#define READERS                                                                                    \
+  " echo printf cat ls wc head tail grep egrep fgrep rg ag man which whereis whatis apropos "      \
+  "apt-cache dpkg rpm ps pgrep pidof stat file jq "
 
 #define WORDS_SEEN 256u /* of a tool; more are not looked at one by one */
 
 typedef struct seen_word {
   const word_template *word;
   yyjson_val *at;
+  bool maybe; /* it may be left out */
 } seen_word;
 
 typedef struct shell_check {
   serve_config *config;
   const tool_config *tool;
+  yyjson_val *value;
   seen_word words[WORDS_SEEN];
   size_t count;
 } shell_check;
@@ -92,10 +138,10 @@ typedef struct shell_check {
 /* ------------------------------------------------------------------------- words */
 
 static void see_words(shell_check *self, yyjson_val *value, const word_template *words,
-                      size_t count) {
+                      size_t count, bool maybe) {
   for (size_t i = 0; i < count && self->count < WORDS_SEEN; i++)
     self->words[self->count++] =
-        (seen_word){&words[i], yyjson_is_arr(value) ? yyjson_arr_get(value, i) : value};
+        (seen_word){&words[i], yyjson_is_arr(value) ? yyjson_arr_get(value, i) : value, maybe};
 }
 
 static void see_run(shell_check *self, yyjson_val *run) {
@@ -103,8 +149,9 @@ static void see_run(shell_check *self, yyjson_val *run) {
   size_t i, max;
   yyjson_arr_foreach(run, i, max, item) {
     const slot *at = &self->tool->run.slots[i];
-    see_words(self, at->condition ? yyjson_obj_get(item, "then") : item, at->words, at->count);
-    see_words(self, yyjson_obj_get(item, "else"), at->otherwise, at->otherwise_count);
+    see_words(self, at->condition ? yyjson_obj_get(item, "then") : item, at->words, at->count,
+              !yyjson_is_str(item));
+    see_words(self, yyjson_obj_get(item, "else"), at->otherwise, at->otherwise_count, true);
   }
 }
 
@@ -161,16 +208,26 @@ static void refuse(shell_check *self, const seen_word *where, const interpreter 
 
 /* "-c", "-lc", "--command"; with `attached`, also what has its text in the same word. */
 static bool is_flag(const interpreter *by, const char *text, size_t len, bool attached) {
+  if (attached && len && *text == '+') return strchr(by->letters, '+') != NULL;
   if (len < 2 || *text != '-') return false;
   size_t word = text[1] == '-' ? strcspn(text, "=") : len;
   if (word > len) word = len;
   if (is_listed(by->words, text, word)) return true;
   if (text[1] == '-') return false;
-  return strchr(by->letters, text[attached ? 1 : len - 1]) && *by->letters;
+  return strchr(by->letters, text[len - 1]) || (attached && strchr(by->letters, text[1]));
 }
 
 static bool takes_next(const interpreter *by, const char *text, size_t len) {
   return len == 2 && *text == '-' && strchr(by->valued, text[1]);
+}
+
+/* What is read as a text from here on: one word, and those before it that may be left out. The last of them. */
+static size_t refuse_text(shell_check *self, size_t i, const interpreter *by) {
+  for (; i < self->count; i++) {
+    refuse(self, &self->words[i], by);
+    if (!self->words[i].maybe) break;
+  }
+  return i;
 }
 
 /* Words behind a flag that takes a text; true: there was one. */
@@ -189,8 +246,8 @@ static bool check_flags(shell_check *self, size_t from, const interpreter *by) {
     found = true;
     if (split)
       refuse(self, &self->words[i], by);
-    else if (i + 1 < self->count)
-      refuse(self, &self->words[++i], by);
+    else
+      i = refuse_text(self, i + 1, by);
     if (by->place == CODE_FLAG && !by->many) return true; /* what follows is for the text to read */
   }
   return found;
@@ -220,37 +277,96 @@ static void check_exec(shell_check *self, size_t from, const interpreter *by) {
   }
 }
 
+static bool says_text(const interpreter *by, const char *text, size_t len) {
+  if (len > 1 && *text == '-' && text[1] != '-') return memchr(text, by->letters[0], len) != NULL;
+  return is_flag(by, text, len, false);
+}
+
+/* Behind -c a shell goes on reading options, "--" as well: each word that has a value is refused until its
+ * text has been seen, wherever among them that is. */
+static void check_shell(shell_check *self, size_t from, const interpreter *by) {
+  bool coded = false, last = false;
+  for (size_t i = from; i < self->count; i++) {
+    size_t len;
+    const char *text = beginning(self->words[i].word, &len);
+    bool option = !last && len && (*text == '-' || *text == '+');
+    coded = coded || (!last && says_text(by, text, len));
+    if (coded || (option && name_in(self->words[i].word))) refuse(self, &self->words[i], by);
+    if (coded && !option && !self->words[i].maybe) return;
+    if (coded && len <= 2 && option && (len == 1 || text[1] == '-')) last = true;
+    if (option && len > 1 && text[1] != '-' && strchr(by->valued, text[len - 1])) {
+      if (coded && i + 1 < self->count) refuse(self, &self->words[i + 1], by);
+      i++;
+    }
+  }
+}
+
+/* An argument that is one of some, or a number, says nothing of its own. */
+static bool is_closed(const shell_check *self, const piece *name) {
+  yyjson_val *key, *schema;
+  size_t i, max;
+  yyjson_obj_foreach(yyjson_obj_get(self->value, "args"), i, max, key, schema) {
+    const char *text = yyjson_get_str(key);
+    if (strncmp(text, name->text, name->len) != 0 || strcspn(text, "?") != name->len) continue;
+    const char *type =
+        yyjson_get_str(yyjson_is_str(schema) ? schema : yyjson_obj_get(schema, "type"));
+    return yyjson_obj_get(schema, "enum") || yyjson_obj_get(schema, "const") ||
+           (type && is_listed(" integer number boolean ", type, strlen(type)));
+  }
+  return false;
+}
+
+static void check_settings(shell_check *self, size_t from, const interpreter *by) {
+  for (size_t i = from; i < self->count; i++) {
+    size_t len;
+    const char *text = beginning(self->words[i].word, &len);
+    const piece *name = name_in(self->words[i].word);
+    if (takes_next(by, text, len)) i++;
+    bool setting = !len || (*text != '-' && memchr(text, '=', len));
+    if (name && setting && !is_closed(self, name)) refuse(self, &self->words[i], by);
+  }
+}
+
 static void check_from(shell_check *self, size_t from, const interpreter *by) {
-  if (by->place == CODE_EXEC) {
-    check_exec(self, from, by);
+  if (by->place == CODE_EXEC || by->place == CODE_SHELL) {
+    (by->place == CODE_EXEC ? check_exec : check_shell)(self, from, by);
     return;
   }
+  if (by->place == CODE_SETTING) check_settings(self, from, by);
   bool found = check_flags(self, from, by);
-  if (by->place == CODE_FLAG || (by->place == CODE_FIRST && found)) return;
+  if (by->place == CODE_FLAG || by->place == CODE_SETTING || (by->place == CODE_FIRST && found))
+    return;
   size_t first = first_plain(self, from, by);
   if (by->place == CODE_BEHIND) first++;
   size_t end = by->place == CODE_FIRST ? first + 1 : self->count;
   for (size_t i = first; i < end && i < self->count; i++) refuse(self, &self->words[i], by);
 }
 
-static bool is_wrapper(const word_template *word) {
+static bool is_one_of(const char *list, const word_template *word) {
   size_t len;
   const char *text = beginning(word, &len);
   len = base_name(&text, len);
-  return is_listed(WRAPPERS, text, len);
+  return is_listed(list, text, len);
+}
+
+/* Behind a program that is not known a shell's name may be a word like any other; with -c behind it, it is not. */
+static bool counts_anywhere(const interpreter *by) {
+  return by->place == CODE_SHELL || (by->place == CODE_FLAG && !by->own);
 }
 
 /* The nearest interpreter speaks for its words: behind xargs stands sh -c as well. */
 void config_shell(serve_config *self, yyjson_val *value, const tool_config *tool) {
-  shell_check check = {.config = self, .tool = tool};
+  shell_check check = {.config = self, .tool = tool, .value = value};
   if (config_true(value, "unsafe")) return;
   see_run(&check, yyjson_obj_get(value, "run"));
-  bool wrapped = true;
-  for (size_t i = 0; i < check.count && wrapped; i++) {
+  if (!check.count) return;
+  bool wrapper = is_one_of(WRAPPERS, check.words[0].word);
+  bool reader = !wrapper && is_one_of(READERS, check.words[0].word);
+  for (size_t i = 0; i < check.count; i++) {
     const interpreter *by = interpreter_of(check.words[i].word);
     unsigned faults = self->source.faults;
+    if (i && (reader || (!wrapper && by && !counts_anywhere(by)))) continue;
     if (by) check_from(&check, i + 1, by);
     if (self->source.faults != faults) return;
-    if (i == 0) wrapped = is_wrapper(check.words[0].word);
   }
 }
