@@ -50,20 +50,21 @@ IDEM__APART idem_status idem__value_put(idem_buf *out, const idem_policy *policy
 }
 
 /* What idem itself says of an error may be too much for some; what an application says is its own. */
-static bool is_hidden(const idem_policy *policy, const idem__value *value) {
-  if (policy->error_detail == IDEM_ERROR_DETAIL_FULL) return false;
+static bool is_hidden(const idem_policy *policy, const idem__answer *answer) {
+  const idem__value *value = &answer->value;
+  if (policy->error_detail == IDEM_ERROR_DETAIL_FULL || answer->raised) return false;
   if (value->kind != IDEM__VALUE_OWN && value->kind != IDEM__VALUE_MEMBER) return false;
   bool reason = value->kind == IDEM__VALUE_MEMBER && strcmp(value->key, "reason") == 0;
   return !(reason && policy->error_detail == IDEM_ERROR_DETAIL_REASON);
 }
 
 /* Data that turns out to be null means no data member. */
-static idem_status put_data(idem_buf *out, const idem_policy *policy, const idem__value *value) {
+static idem_status put_data(idem_buf *out, const idem_policy *policy, const idem__answer *answer) {
   static const char member[] = ",\"data\":";
-  if (is_hidden(policy, value)) return IDEM_OK;
+  if (is_hidden(policy, answer)) return IDEM_OK;
   size_t before = out->len, start = before + sizeof member - 1;
   TRY(idem_buf_put(out, member, sizeof member - 1));
-  TRY(idem__value_put(out, policy, value));
+  TRY(idem__value_put(out, policy, &answer->value));
   if (out->len - start == 4 && memcmp(out->data + start, "null", 4) == 0) out->len = before;
   return IDEM_OK;
 }
@@ -74,7 +75,7 @@ IDEM__APART static idem_status put_error(idem_buf *out, const idem_policy *polic
   if (!message) message = "Server error";
   TRY(idem_buf_printf(out, "{\"code\":%lld,\"message\":", (long long)answer->code));
   TRY(idem_text_json_string(out, message, strlen(message)));
-  TRY(put_data(out, policy, &answer->value));
+  TRY(put_data(out, policy, answer));
   return idem_buf_puts(out, "}");
 }
 

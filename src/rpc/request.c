@@ -184,7 +184,8 @@ idem_status idem__reply_error_own(idem_request *request, int64_t code, const cha
 /* Codes that are not the application's are an internal fault, told to the log only. */
 static idem_status reply_error(idem_request *request, int64_t code, const char *message,
                                idem__value data) {
-  idem__answer answer = {.is_error = true, .code = code, .message = message, .value = data};
+  idem__answer answer = {
+      .is_error = true, .code = code, .message = message, .value = data, .raised = true};
   if (request->live && !idem__code_allowed(request->codes, code)) {
     char detail[32];
     snprintf(detail, sizeof detail, "code %lld", (long long)code);

@@ -123,6 +123,7 @@ typedef struct idem__answer {
   bool is_error;
   bool timed_out; /* an error, since its time was up: counted as such */
   bool dropped;   /* an error, since there is no answer: nobody has said this */
+  bool raised;    /* an error of the application's, with its data */
   int64_t code;
   const char *message; /* NULL: the canonical text of the code */
   idem__value value;   /* the result, or the error's data */
