@@ -204,10 +204,11 @@ static bool may_tell(idem_http_server *server, uint64_t now_ms, size_t *missed) 
   return true;
 }
 
-/* What is not there is asked for by many clients to find out what is. */
-static idem_log_level level_of(uint16_t status) {
-  if (status >= 500) return IDEM_LOG_ERROR;
-  return status >= 404 && status <= 406 ? IDEM_LOG_DEBUG : IDEM_LOG_WARN;
+/* What is not there is asked for by many clients to find out what is; who has a cause to be told did more. */
+static idem_log_level level_of(const idem__http_refusal *refusal) {
+  if (refusal->status >= 500) return IDEM_LOG_ERROR;
+  bool looks = refusal->status >= 404 && refusal->status <= 406 && !refusal->cause;
+  return looks ? IDEM_LOG_DEBUG : IDEM_LOG_WARN;
 }
 
 /* What the peer is told without a reason is not always its fault. */
@@ -220,14 +221,17 @@ static const char *words_for(const idem__http_refusal *refusal) {
 void idem__http_log_refusal(const idem_http_exchange *exchange, const idem__http_refusal *refusal) {
   idem_http_conn *conn = exchange->conn;
   idem_log *log = conn->server->log;
-  idem_log_level level = level_of(refusal->status);
+  idem_log_level level = level_of(refusal);
   size_t missed;
   if (!idem_log_enabled(log, level) || !may_tell(conn->server, conn->now_ms, &missed)) return;
   char text[LINE_MAX + 96];
   idem_buf line;
   idem_buf_fixed(&line, text, sizeof text);
   idem_buf_printf(&line, "%u %s", (unsigned)refusal->status, words_for(refusal));
-  if (refusal->hint) idem_buf_printf(&line, "; %s %s", refusal->hint, refusal->hint_value);
+  if (refusal->hint)
+    idem_buf_printf(&line, "; %s%s%s", refusal->hint, *refusal->hint_value ? " " : "",
+                    refusal->hint_value);
+  idem_buf_printf(&line, ", %llu bytes", (unsigned long long)exchange->bytes);
   if (missed) idem_buf_printf(&line, "; %zu more before", missed);
   write_line(exchange, level, "a request was refused", &line);
 }

@@ -54,6 +54,7 @@ struct idem_http_exchange {
   char *log_line;                   /* method and target, when they are to be logged; else NULL */
   const char *note;                 /* for the log */
   struct idem__http_logged *logged; /* the message it brought, for the log; NULL: none was read */
+  uint64_t bytes;                   /* of its body: what came, or was said to come */
   uint16_t status;
   uint8_t minor;
   bool active, keep_alive, head_only, streaming;
@@ -131,6 +132,7 @@ struct idem_http_server {
   int port;
   idem_unknown_id unknown_id;
   idem_code_set codes;
+  bool canonical;
   uint64_t (*now_ns)(void *ctx); /* NULL: none */
   void *clock_ctx;
   /* Of one in somebody's own loop: see own_loop.c. */

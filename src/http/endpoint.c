@@ -187,8 +187,24 @@ static unsigned takes(idem__http_rpc *rpc, const idem_http_request *request) {
   return found;
 }
 
-static const idem__http_refusal not_acceptable = {
-    .status = 406, .reason = "unavailable", .hint = "Accept: application/json, text/event-stream"};
+/* The body was read, and so its id is echoed. */
+static void refuse_accept(const idem__http_rpc *rpc, idem_http_exchange *exchange,
+                          const idem_http_request *request) {
+  idem__http_refusal refusal = {.status = 406,
+                                .reason = "unavailable",
+                                .cause = "Accept names neither JSON nor event streams",
+                                .hint = "Accept: application/json, text/event-stream"};
+  idem_messages *messages = NULL;
+  if (request->body.len)
+    idem_messages_read(request->body.at, request->body.len, &rpc->policy, &rpc->alloc, &messages);
+  if (messages && !idem_messages_is_batch(messages)) {
+    const idem_message *first = idem_messages_at(messages, 0);
+    refusal.id = first->kind == IDEM_MESSAGE_REQUEST ? first->id : NULL;
+    refusal.id_len = first->id_len;
+  }
+  idem__http_refuse(exchange, &refusal, NULL);
+  idem_messages_free(messages);
+}
 
 /* The request goes back to its connection after this, and then is another's. */
 static idem_status take_message(idem__http_serving *serving, const idem_http_request *request,
@@ -237,8 +253,12 @@ void idem__http_rpc_serve(idem_http_exchange *exchange, const idem_http_request 
   idem__http_rpc *rpc = user;
   unsigned what = takes(rpc, request);
   idem__http_serving *serving = what ? take_serving(rpc) : NULL;
+  if (!what) {
+    refuse_accept(rpc, exchange, request);
+    return;
+  }
   if (!serving) {
-    idem__http_refuse(exchange, what ? &idem__http_no_memory : &not_acceptable, NULL);
+    idem__http_refuse(exchange, &idem__http_no_memory, NULL);
     return;
   }
   idem_list_append(&rpc->active, &serving->link);

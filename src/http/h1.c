@@ -19,7 +19,15 @@ void idem__http_begin_closing(idem_http_conn *conn) {
 
 static void dispatch(idem_http_conn *conn);
 
+/* The parser counts down what was said to come. */
+static uint64_t body_bytes(const idem_http_conn *conn) {
+  uint64_t here = conn->request ? conn->request->body.len : 0;
+  bool said = conn->request && conn->request->head_len && (conn->parser.flags & F_CONTENT_LENGTH);
+  return said ? here + conn->parser.content_length : here;
+}
+
 void idem__h1_refuse_and_close(idem_http_conn *conn) {
+  conn->exchange.bytes = body_bytes(conn);
   conn->exchange.active = true;
   conn->exchange.keep_alive = false;
   idem__http_refuse(&conn->exchange, &conn->refusal, NULL);
@@ -241,6 +249,7 @@ static void dispatch(idem_http_conn *conn) {
   idem_http_exchange *exchange = &conn->exchange;
   conn->request = NULL;
   exchange->active = true;
+  exchange->bytes = request->body.len;
   request->in_use = true;
   if (conn->upgrading && !conn->refusal.status)
     upgrade(conn, exchange, request);

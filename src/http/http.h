@@ -105,6 +105,7 @@ struct idem__http_refusal {
   int code;            /* JSON-RPC code; 0: IDEM_RPC_INVALID_REQUEST */
   const char *reason;  /* behaviour of errors: data.reason; NULL: no data */
   const char *why;     /* for the log alone; NULL: the reason */
+  const char *cause;   /* for the message where rules want causes; NULL: the reason, in words */
   const char *hint;    /* the flag to add, for data.hint; NULL: none */
   char hint_value[96]; /* what to give it: the peer's own text, cut, escaped when written */
   bool close;          /* the connection cannot go on */
@@ -126,6 +127,7 @@ typedef struct idem__http_rules {
   bool event_streams;      /* an answer may become an event stream where Accept names it */
   bool disconnect_cancels; /* end of input from the peer cancels what it asked */
   bool outlives_peer;      /* work goes on when the connection is gone */
+  bool causes;             /* messages of refusals name their cause */
   /* Looks at the head before the body is read. NULL: nothing more to check. */
   void (*check_head)(const idem_http_request *request, idem__http_refusal *refusal, void *user);
   /* Headers to add to the answer of an exchange: whole lines with CRLF. NULL: none. */
@@ -207,6 +209,7 @@ typedef struct idem__http_server_opts {
   const char *host;           /* and what it listens on, as a Host names it; NULL: every address */
   idem_unknown_id unknown_id;
   idem_code_set codes; /* of refusals */
+  bool canonical;      /* their messages name no cause, whatever the rules of a route say */
   /* Judges whoever has none of the listener's tokens; the principal's function is not asked then. NULL: none. */
   idem__http_judge_fn judge;
   idem__http_stay_fn stays; /* told of what lasts with a grant of the judge's; NULL: nobody */
@@ -368,8 +371,9 @@ bool idem__http_head_of_events(idem_http_exchange *exchange);
 size_t idem__http_exchange_queued(const idem_http_exchange *exchange);
 
 /* Appends a JSON-RPC error object. */
+/* `causes`: the message names the cause. */
 idem_status idem__http_put_error(idem_buf *out, const idem__http_refusal *refusal,
-                                 idem_unknown_id unknown_id);
+                                 idem_code_set codes, bool causes, idem_unknown_id unknown_id);
 
 /* -------------------------------------------------------- the upgraded conn */
 

@@ -209,14 +209,37 @@ void idem__http_respond(idem_http_exchange *exchange, const idem__http_answer *a
 
 /* ---------------------------------------------------------------- refusals */
 
-static const char *code_message(int code) {
-  switch (code) {
-  case IDEM_RPC_PARSE_ERROR: return "Parse error";
-  case IDEM_RPC_METHOD_NOT_FOUND: return "Method not found";
-  case IDEM_RPC_INVALID_PARAMS: return "Invalid params";
-  case IDEM_RPC_INTERNAL_ERROR: return "Internal error";
-  default: return "Invalid Request";
-  }
+#define MESSAGE_MAX 256u
+
+/* "Invalid Request: unsupported content type; Content-Type: application/json". What the peer sent is in a hint's value
+ * alone. */
+static idem_status put_cause(idem_buf *out, const char *name, const idem__http_refusal *refusal) {
+  char plain[2 * MESSAGE_MAX], escaped[4 * sizeof plain];
+  idem_buf line, text;
+  idem_buf_fixed(&line, plain, sizeof plain);
+  idem_buf_printf(&line, "%s: ", name);
+  for (const char *at = refusal->cause ? "" : refusal->reason; *at; at++)
+    idem_buf_put(&line, *at == '-' ? " " : at, 1);
+  if (refusal->cause) idem_buf_printf(&line, "%s", refusal->cause);
+  if (refusal->hint)
+    idem_buf_printf(&line, "; %s%s%s", refusal->hint, *refusal->hint_value ? " " : "",
+                    refusal->hint_value);
+  idem_buf_fixed(&text, escaped, sizeof escaped);
+  idem_status status = idem_text_escape(&text, line.data, line.len, SIZE_MAX);
+  if (status != IDEM_OK) return status;
+  return idem_text_json_string(out, text.data, idem_utf8_cut(text.data, text.len, MESSAGE_MAX));
+}
+
+static idem_status put_code(idem_buf *out, const idem__http_refusal *refusal, idem_code_set codes,
+                            bool causes) {
+  int code = refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST;
+  const char *name = idem_code_name(codes, code);
+  bool own = code == IDEM_RPC_INVALID_REQUEST; /* others say by themselves what they are */
+  if (!name) name = "Invalid Request";
+  idem_status status = idem_buf_printf(out, "\"error\":{\"code\":%d,\"message\":", code);
+  if (status != IDEM_OK) return status;
+  return causes && own && refusal->reason ? put_cause(out, name, refusal)
+                                          : idem_text_json_string(out, name, strlen(name));
 }
 
 static idem_status put_hint(idem_buf *out, const idem__http_refusal *refusal) {
@@ -239,13 +262,10 @@ static idem_status put_id(idem_buf *out, const idem__http_refusal *refusal,
 }
 
 idem_status idem__http_put_error(idem_buf *out, const idem__http_refusal *refusal,
-                                 idem_unknown_id unknown_id) {
-  int code = refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST;
+                                 idem_code_set codes, bool causes, idem_unknown_id unknown_id) {
   idem_status status = idem_buf_puts(out, "{\"jsonrpc\":\"2.0\",");
   if (status == IDEM_OK) status = put_id(out, refusal, unknown_id);
-  if (status == IDEM_OK)
-    status =
-        idem_buf_printf(out, "\"error\":{\"code\":%d,\"message\":\"%s\"", code, code_message(code));
+  if (status == IDEM_OK) status = put_code(out, refusal, codes, causes);
   if (status == IDEM_OK && refusal->reason)
     status = idem_buf_printf(out, ",\"data\":{\"reason\":\"%s\"", refusal->reason);
   if (status == IDEM_OK && refusal->reason && refusal->hint) status = put_hint(out, refusal);
@@ -266,10 +286,14 @@ static int put_too_large(idem_buf *out, const idem_http_conn *conn) {
 }
 
 /* Returns the code. */
-static int put_body(idem_buf *out, const idem_http_conn *conn, const idem__http_refusal *refusal) {
+static int put_body(idem_buf *out, const idem_http_exchange *exchange,
+                    const idem__http_refusal *refusal) {
+  const idem_http_conn *conn = exchange->conn;
   const idem_http_server *server = conn->server;
+  const idem__http_rules *rules = exchange->route ? exchange->route->binding.rules : NULL;
+  bool causes = rules && rules->causes && !server->canonical;
   if (server->codes == IDEM_CODES_ERLMCP && refusal->status == 413) return put_too_large(out, conn);
-  idem__http_put_error(out, refusal, server->unknown_id);
+  idem__http_put_error(out, refusal, server->codes, causes, server->unknown_id);
   return refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST;
 }
 
@@ -311,11 +335,11 @@ static void put_refusal_headers(idem_buf *out, const idem_http_exchange *exchang
 
 void idem__http_refuse(idem_http_exchange *exchange, const idem__http_refusal *refusal,
                        const char *headers) {
-  char body_text[1024], header_text[HEADERS_ROOM];
+  char body_text[2048], header_text[HEADERS_ROOM];
   idem_buf body, lines;
   idem_buf_fixed(&body, body_text, sizeof body_text);
   idem_buf_fixed(&lines, header_text, sizeof header_text - 1);
-  int code = put_body(&body, exchange->conn, refusal);
+  int code = put_body(&body, exchange, refusal);
   put_refusal_headers(&lines, exchange, refusal->status, !headers);
   if (headers) idem_buf_put(&lines, headers, strlen(headers));
   header_text[lines.len] = 0;

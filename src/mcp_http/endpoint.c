@@ -28,6 +28,7 @@ const idem__http_rules idem__mcp_rules = {
     .names = &header_names,
     .subjects = subjects,
     .event_streams = true,
+    .causes = true,
     .disconnect_cancels = true,
 };
 
@@ -200,8 +201,10 @@ idem_status idem__mcp_endpoint_new(const idem__mcp_endpoint_opts *opts, idem__mc
   endpoint->worker = opts->worker;
   endpoint->message_path = opts->message_path ? opts->message_path : "/message";
   endpoint->stream_ms = opts->rpc.stream_ms ? opts->rpc.stream_ms : 15000;
-  endpoint->bad_version =
-      (idem__http_refusal){.status = 400, .reason = "bad-version", .hint = "supported:"};
+  endpoint->bad_version = (idem__http_refusal){.status = 400,
+                                               .reason = "bad-version",
+                                               .cause = "unsupported MCP-Protocol-Version",
+                                               .hint = "supported:"};
   idem__supported_versions(opts->worker->server, endpoint->bad_version.hint_value);
   idem_list_init(&endpoint->streams);
   idem_list_init(&endpoint->sse_lines);

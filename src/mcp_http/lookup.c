@@ -47,6 +47,25 @@ static void end_lookup(lookup *one) {
   idem__free(&one->endpoint->alloc, one);
 }
 
+/* A set of codes of its own has a number for who has no session. */
+static void refuse_unknown(const idem__mcp_endpoint *endpoint, idem_http_exchange *exchange) {
+  bool own = endpoint->worker->server->opts.codes == IDEM_CODES_ERLMCP;
+  idem__http_refuse(exchange,
+                    &(idem__http_refusal){.status = 404,
+                                          .code = own ? -32005 : 0,
+                                          .reason = "unknown-session",
+                                          .cause = "the session is unknown or has ended",
+                                          .hint = "initialize again"},
+                    NULL);
+}
+
+static void refuse_lookup_unknown(lookup *one) {
+  const idem__mcp_endpoint *endpoint = one->endpoint;
+  idem_http_exchange *exchange = one->exchange;
+  end_lookup(one);
+  refuse_unknown(endpoint, exchange);
+}
+
 static void refuse_lookup(lookup *one, uint16_t status, const char *reason) {
   idem_http_exchange *exchange = one->exchange;
   end_lookup(one);
@@ -104,9 +123,10 @@ static void on_newest(idem_status status, void *user) {
   one->after = one->newest.newest;
   if (status == IDEM_OK)
     open_stream(one);
+  else if (status == IDEM_E_NOTFOUND)
+    refuse_lookup_unknown(one);
   else
-    refuse_lookup(one, status == IDEM_E_NOTFOUND ? 404 : 503,
-                  status == IDEM_E_NOTFOUND ? "not-initialized" : "unavailable");
+    refuse_lookup(one, 503, "unavailable");
 }
 
 static void begin_stream(lookup *one) {
@@ -217,7 +237,7 @@ static void on_found(idem__http_session *session, idem_status status, void *user
   lookup *one = user;
   one->session = session;
   if (status == IDEM_E_NOTFOUND)
-    refuse_lookup(one, 404, "not-initialized");
+    refuse_lookup_unknown(one);
   else if (!session)
     refuse_lookup(one, 503, "unavailable");
   else if (one->ends)
@@ -253,12 +273,16 @@ static bool check(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
   bool legacy = idem__revision_legacy(endpoint->worker->server->opts.revisions) != NULL;
   static const idem__http_refusal no_session = {
       .status = 400, .reason = "not-initialized", .hint = "this URL is for an MCP client"};
+  static const idem__http_refusal no_stream = {.status = 406,
+                                               .reason = "method-not-allowed",
+                                               .cause = "Accept does not name event streams",
+                                               .hint = "Accept: text/event-stream"};
   if (request->method != IDEM_HTTP_DELETE && !idem__http_accepts(request, "text/event-stream"))
-    refuse(exchange, 406, "method-not-allowed", NULL);
+    idem__http_refuse(exchange, &no_stream, NULL);
   else if (!legacy || (named && idem__revision_has(named, IDEM__R_MODERN)))
     refuse(exchange, 405, "method-not-allowed", "Allow: POST\r\n");
-  else if (version.at && !named)
-    refuse(exchange, 400, "bad-version", NULL);
+  else if (version.at && !(named && (endpoint->worker->server->opts.revisions & named->bit)))
+    idem__http_refuse(exchange, &endpoint->bad_version, NULL);
   else if (!id.at)
     idem__http_refuse(exchange, &no_session, NULL);
   else

@@ -262,23 +262,24 @@ static bool name_principal(idem__mcp_serving *serving, const idem_http_exchange 
 }
 
 static const idem__http_refusal unavailable = {.status = 503, .reason = "unavailable"};
-static const idem__http_refusal no_session = {
-    .status = 404,
-    .reason = "not-initialized",
-    .hint = "the session is unknown or has ended: initialize again"};
+static const idem__http_refusal no_session = {.status = 404,
+                                              .reason = "unknown-session",
+                                              .cause = "the session is unknown or has ended",
+                                              .hint = "initialize again"};
 
-/* Why it may not begin; NULL: it may. Where the store does not say, its message is taken in all the same, so
- * that it is refused with its id. */
+/* Why it may not begin; NULL: it may. Where the store does not say, where there is no such session or no such version,
+ * its message is taken in all the same, without a session, so that it is refused with its id. */
 static const idem__http_refusal *enter(idem__mcp_serving *serving, idem__http_session *session,
                                        idem_status status) {
-  if (status == IDEM_E_NOTFOUND) return &no_session;
-  serving->unavailable = serving->peer.unavailable = session == NULL;
-  if (!session) return NULL;
+  serving->peer.unknown_session = !session && status == IDEM_E_NOTFOUND;
+  serving->unavailable = serving->peer.unavailable = !session && !serving->peer.unknown_session;
+  if (session && serving->bad_version) idem__http_session_unref(session);
+  if (!session || serving->bad_version) return NULL;
   if (join(serving, session) != IDEM_OK) {
     idem__http_session_unref(session);
     return &unavailable;
   }
-  return serving->bad_version ? &serving->endpoint->bad_version : NULL;
+  return NULL;
 }
 
 /* The session was looked for while the exchange was held. */
@@ -335,7 +336,7 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
   serving->new_session = serving->numbered = serving->replayed = serving->owner_gone = false;
   serving->answered = serving->cancelled = false;
   serving->bad_version = !version_fine(serving, version.at != NULL, named);
-  serving->unavailable = serving->peer.unavailable = false;
+  serving->unavailable = serving->peer.unavailable = serving->peer.unknown_session = false;
   serving->peer.assumed = NULL;
   idem__conn_allow_batches(serving->peer.conn, false);
   if (!name_principal(serving, exchange, request)) return refuse(exchange, &unavailable);
@@ -351,6 +352,7 @@ static idem__http_when begin_serving(void *at, idem_http_exchange *exchange,
 static uint16_t answer_status(void *at, uint16_t otherwise) {
   const idem__mcp_serving *serving = at;
   if (serving->status) return serving->status;
+  if (serving->peer.unknown_session) return 404; /* no message at all, or several */
   /* What is no message at all is 400; errors of handlers travel with 200. */
   return otherwise;
 }
@@ -361,13 +363,15 @@ static bool belongs(const idem__mcp_serving *serving, idem__message_kind kind) {
   return kind != IDEM__RESPONSE && (serving->modern || serving->peer.assumed);
 }
 
-static const idem__http_refusal owner_gone = {
-    .status = 404, .reason = "owner-gone", .hint = "the process that asked this has ended"};
+static const idem__http_refusal owner_gone = {.status = 404,
+                                              .reason = "owner-gone",
+                                              .cause = "the process that asked this has ended",
+                                              .hint = "the process that asked this has ended"};
 
 static uint16_t silent_status(void *at, idem__message_kind kind) {
   const idem__mcp_serving *serving = at;
   if (serving->unavailable) return 503;
-  if (serving->owner_gone) return 404;
+  if (serving->owner_gone || serving->peer.unknown_session) return 404;
   if (serving->bad_version || !belongs(serving, kind)) return 400;
   return 202;
 }
@@ -380,6 +384,8 @@ static void silent_refusal(void *at, idem__message_kind kind, idem__http_refusal
     *refusal = unavailable;
   } else if (serving->owner_gone) {
     *refusal = owner_gone;
+  } else if (serving->peer.unknown_session) {
+    *refusal = no_session;
   } else if (serving->bad_version) {
     *refusal = serving->endpoint->bad_version;
   } else if (!belongs(serving, kind)) {

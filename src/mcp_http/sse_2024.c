@@ -374,6 +374,7 @@ static void find_id(const idem__mcp_endpoint *endpoint, idem__view body, char ou
 static void answer(idem_http_exchange *exchange, uint16_t status, const char *reason,
                    const char *id) {
   idem__http_refusal refusal = {.status = status, .reason = reason};
+  if (status == 404) refusal.cause = "the session is unknown or has ended";
   refusal.id = *id ? id : NULL;
   refusal.id_len = strlen(id);
   if (status != 202)
@@ -447,7 +448,7 @@ static void post_far(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
   idem_buf text;
   find_id(endpoint, message->body, id);
   if (!letter.node) {
-    answer(exchange, 404, "not-initialized", id);
+    answer(exchange, 404, "unknown-session", id);
     return;
   }
   idem_buf_init(&text, &endpoint->alloc, message->body.len + LETTER_ROOM);
@@ -490,9 +491,11 @@ void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_reque
                                .grant = idem__http_conn_grant(idem__http_exchange_conn(exchange)),
                                .body = request->body};
   uint16_t status = id.len == IDEM__SESSION_ID ? post(endpoint, &message) : 400;
+  char request_id[ID_ROOM] = "";
+  if (status >= 400 && status != 404) find_id(endpoint, request->body, request_id);
   if (status == 404)
     post_far(endpoint, exchange, &message);
   else
     answer(exchange, status == 400 ? 404 : status,
-           status == 400 ? "not-initialized" : "unavailable", "");
+           status == 400 ? "unknown-session" : "unavailable", request_id);
 }

@@ -296,6 +296,19 @@ static bool refuse_uninitialized(idem__context *context) {
   return false;
 }
 
+/* Told apart from who never said hello: this one has to say it again. */
+static bool refuse_session(idem__context *context) {
+  static const char data[] = "{\"reason\":\"unknown-session\",\"hint\":\"initialize again\"}";
+  bool own = context->server->opts.codes == IDEM_CODES_ERLMCP;
+  idem__answer fault = idem__answer_fault(IDEM_CODES_ERLMCP, IDEM_FAULT_NOT_INITIALIZED, NULL);
+  char text[IDEM__CAUSE];
+  const char *cause = idem__cause(
+      context, text, "Invalid Request: the session is unknown or has ended; initialize again");
+  idem__refuse_for(context, 404, own ? fault.code : IDEM_RPC_INVALID_REQUEST,
+                   own ? fault.message : cause, data, sizeof data - 1);
+  return false;
+}
+
 /* A server that speaks no legacy revision names what it speaks. */
 static bool refuse_legacy(idem__context *context) {
   yyjson_val *requested = member(context->params, "protocolVersion");
@@ -347,6 +360,7 @@ static bool pass_legacy(idem__context *context, const idem__mcp_peer *peer) {
   }
   if (!newest) return refuse_legacy(context);
   context->revision = newest;
+  if (peer->unknown_session) return refuse_session(context);
   if (!version_header_served(context, peer)) return false;
   if (peer->session) {
     adopt_session(context, peer->session);

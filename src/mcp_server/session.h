@@ -98,7 +98,8 @@ struct idem__mcp_peer {
   bool principal_claimed; /* nobody has checked it: good to tell peers apart, not to share out by */
   const idem__edge *edge;
   void *edge_ctx;
-  bool unavailable; /* nobody can say whether it has a session: what it asks is refused */
+  bool unavailable;     /* nobody can say whether it has a session: what it asks is refused */
+  bool unknown_session; /* it names one that is not, or no longer */
   const idem__revision *assumed; /* legacy service without a session (HTTP); NULL: none */
 };
 idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, idem_conn *conn);

@@ -199,9 +199,16 @@ static void who_is_refused_has_a_line_without_asking(void **state) {
   set_up_with(&in, false);
   say(&in, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n");
   expect_line(&in, "WARN  a request was refused peer=\"http 127.0.0.1:4242 for 192.0.2.7\"");
-  expect_line(&in, "403 forbidden-host; --allow-host evil.example");
+  expect_line(&in, "403 forbidden-host; --allow-host evil.example, 0 bytes");
   say(&in, "nonsense\r\n\r\n");
   expect_line(&in, "WARN  a request was refused peer=\"http 127.0.0.1:4242\" detail=400 not HTTP");
+  say(&in, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+           "Content-Length: 4\r\n\r\nabcd");
+  expect_line(&in, "detail=415 unsupported-content-type; Content-Type: application/json, 4 bytes");
+  say(&in, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+           "Accept: text/html\r\nContent-Length: 4\r\n\r\nnull");
+  expect_line(&in,
+              "WARN  a request was refused peer=\"http 127.0.0.1:4242\" detail=406 unavailable;");
   say(&in, POST_AS("", ECHO, "40")); /* who is not has none */
   assert_string_equal(in.line, "");
   say(&in, "GET /else HTTP/1.1\r\nHost: localhost\r\n\r\n"); /* nor who only looks around */

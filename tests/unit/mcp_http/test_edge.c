@@ -145,8 +145,8 @@ static void refusals_name_a_known_reason(void **state) {
   static const char *const cases[][5] = {
       {"GET", NEW, NULL, "405 Method Not Allowed", "\"reason\":\"method-not-allowed\""},
       {"DELETE", NEW, NULL, "405 Method Not Allowed", "\r\nAllow: POST\r\n"},
-      {"GET", unknown, NULL, "404 Not Found", "\"reason\":\"not-initialized\""},
-      {"POST", unknown, PING, "404 Not Found", "\"reason\":\"not-initialized\""},
+      {"GET", unknown, NULL, "404 Not Found", "\"reason\":\"unknown-session\""},
+      {"POST", unknown, PING, "404 Not Found", "\"reason\":\"unknown-session\""},
       {"GET", "MCP-Protocol-Version: 1\r\n", NULL, "400 ", "\"reason\":\"bad-version\""},
   };
   mcp_web web;
@@ -174,6 +174,45 @@ static void refusals_name_a_known_reason(void **state) {
     if (!strstr(answer, "\"reason\":\"unavailable\"")) fail_msg("\"%s\" was taken", odd[i]);
     free(answer);
   }
+  mcp_web_close(&web);
+}
+
+/* What people and models see is the message; an id that could be read comes back. */
+static void refusals_name_their_cause_and_the_request(void **state) {
+  (void)state;
+#define ASKED "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"
+  static const char unknown[] = "Mcp-Session-Id: 00000000000000000000000000000000\r\n";
+  static const char gone[] =
+      "Invalid Request: the session is unknown or has ended; initialize again";
+  static const char *const cases[][4] = {
+      {"POST", unknown, ASKED, "\"id\":7,"},
+      {"POST", unknown, ASKED, gone},
+      {"GET", unknown, NULL, gone},
+      {"DELETE", unknown, NULL, gone},
+      {"POST", unknown, "[]", "404 Not Found"},
+      {"POST", unknown, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}", gone},
+      {"POST", "Accept: text/html\r\n", ASKED, "\"id\":7,"},
+      {"POST", "Accept: text/html\r\n", ASKED,
+       "Accept names neither JSON nor event streams; Accept: "},
+      {"POST", "Content-Type: text/plain\r\n", ASKED,
+       "Invalid Request: unsupported content type; Content-Type: application/json"},
+      {"GET", "MCP-Protocol-Version: 1\r\n", NULL,
+       "Invalid Request: unsupported MCP-Protocol-Version; supported: 2026-07-28"},
+      {"DELETE", "MCP-Protocol-Version: 1\r\n", NULL, "\"hint\":\"supported: 2026-07-28"},
+  };
+  mcp_web web;
+  char headers[128], session[64];
+  mcp_web_open(&web, &(mcp_web_opts){.store = NULL});
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    mcp_web_expect(mcp_web_ask(&web, cases[i][0], "/mcp", cases[i][1], cases[i][2]), cases[i][3]);
+  mcp_web_hello(&web, "", session);
+  snprintf(headers, sizeof headers, "%sMCP-Protocol-Version: 1\r\n", session);
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers, ASKED),
+                 "\"id\":7,\"error\":{\"code\":-32600,\"message\":\"Invalid Request: unsupported "
+                 "MCP-Protocol-Version: 1 (supported: 2026-07-28");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", headers, ASKED),
+                 "\"supported\":[\"2026-07-28\"");
+  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, ASKED), "\"result\":{}");
   mcp_web_close(&web);
 }
 
@@ -218,6 +257,7 @@ int main(void) {
       cmocka_unit_test(who_opens_the_endpoint_in_a_browser_is_told_what_it_is),
       cmocka_unit_test(head_of_a_stream_has_no_body),
       cmocka_unit_test(refusals_name_a_known_reason),
+      cmocka_unit_test(refusals_name_their_cause_and_the_request),
       cmocka_unit_test(sessions_are_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

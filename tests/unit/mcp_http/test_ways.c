@@ -88,7 +88,7 @@ static void without_a_session_there_is_nothing_but_initialize(void **state) {
          "202 Accepted", "");
   expect(mcp_web_ask(&web, "POST", "/mcp", "Mcp-Session-Id: 00000000000000000000000000000000\r\n",
                      PING),
-         "404 ", "\"hint\":\"the session is unknown or has ended: initialize again\"");
+         "404 ", "\"data\":{\"reason\":\"unknown-session\",\"hint\":\"initialize again\"}");
   mcp_web_close(&web);
 }
 
