@@ -305,7 +305,7 @@ static void check_shell(shell_check *self, size_t from, const interpreter *by) {
 static bool is_closed(const shell_check *self, const piece *name) {
   yyjson_val *key, *schema;
   size_t i, max;
-  yyjson_obj_foreach(yyjson_obj_get(self->value, "args"), i, max, key, schema) {
+  idem_each_member(yyjson_obj_get(self->value, "args"), i, max, key, schema) {
     const char *text = yyjson_get_str(key);
     if (strncmp(text, name->text, name->len) != 0 || strcspn(text, "?") != name->len) continue;
     const char *type =
