@@ -48,7 +48,9 @@ static void stop(kept_program *self, bool expected) {
 
 /* It was idle from now on, or nobody will come any more. */
 static void note_rest(kept_program *self) {
-  if (!idem_list_empty(&self->asked) || !idem_list_empty(&self->waiting)) return;
+  if (!idem_list_empty(&self->asked) || !idem_list_empty(&self->waiting) ||
+      !idem_list_empty(&self->lost))
+    return;
   self->idle_since_ms = now_ms(self);
   if (self->retired && self->state == KEPT_UP) stop(self, true);
   schedule(self->tool->host);
@@ -113,8 +115,11 @@ void kept_cancel(call *self) {
   bool asked = self->kept_id && kept->conn && kept->state == KEPT_UP;
   if (asked && idem_cancel(kept->conn, self->kept_id) == IDEM_OK)
     return; /* it has ended the call */
+  edition *held = self->tool->edition; /* it may go with its last call, and `kept` with it */
+  edition_hold(held);
   end_call(self);
   note_rest(kept);
+  edition_release(held);
 }
 
 /* --------------------------------------------------------------------- what it tells us */
@@ -326,7 +331,8 @@ static void bring_up(kept_program *self) {
 /* -------------------------------------------------------------------------------- time */
 
 static bool is_idle(const kept_program *self) {
-  return self->state == KEPT_UP && idem_list_empty(&self->asked) && idem_list_empty(&self->waiting);
+  return self->state == KEPT_UP && idem_list_empty(&self->asked) && idem_list_empty(&self->waiting) &&
+         idem_list_empty(&self->lost); /* those wait for how it ended */
 }
 
 static bool is_awaited(const kept_program *self) {

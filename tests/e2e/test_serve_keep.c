@@ -68,6 +68,8 @@ static const char config[] =
     " \"look\":{\"args\":{\"file\":\"string\"}," INSIDE "},\n"
     " \"peek\":{" RUN "},\n"
     " \"brief\":{\"run\":[\"/usr/bin/python3\",\"brief.py\"],\"keep\":true,\"idle_ms\":100},\n"
+    " \"deaf\":{\"run\":[\"/usr/bin/python3\",\"deaf.py\",\"1\"],\"keep\":true},\n"
+    " \"falls\":{\"run\":[\"sh\",\"-c\",\"exit 6 # 1\"],\"keep\":true},\n"
     " \"refused\":{\"run\":[\"sh\",\"-c\",\"echo x > /usr/no; exit 4\"],\"keep\":true},\n"
     " \"never\":{\"run\":[\"sh\",\"-c\",\"echo no way >&2; exit 3\"],\"keep\":true}}}";
 
@@ -83,6 +85,12 @@ static int start(void **state) {
                "for line in sys.stdin:\n"
                "    print(json.dumps({'jsonrpc': '2.0', 'id': json.loads(line)['id'], 'result': "
                "str(os.getpid())}), flush=True)\n");
+  serving_file(&self, "deaf.py",
+               "import os, signal, sys, time\n"
+               "signal.signal(15, signal.SIG_IGN)\n"
+               "sys.stdin.readline()\n"
+               "os.close(1)\n"
+               "time.sleep(60)\n");
   serving_file(&self, "key", "open-sesame-4711\n");
   serving_path(&self, "docs", path, sizeof path);
   assert_int_equal(mkdir(path, 0755), 0);
@@ -311,6 +319,32 @@ static void one_that_dies_after_a_reload_comes_again(void **state) {
   assert_int_not_equal(number("pid"), pid);
 }
 
+/* Its output has ended, how it ended is not known yet: it is not idle, and a reload does not make its end an expected one. */
+static void who_waits_for_how_it_ended_is_told_after_a_reload(void **state) {
+  (void)state;
+  int waiting = serving_send_call(&self, "deaf", "{}");
+  usleep(500000);
+  reload("\"queue\":92,", "\"deaf.py\",\"1\"", "\"deaf.py\",\"2\"");
+  expect_in(serving_answer(&self, waiting),
+            "deaf: its program has ended (it closed its output and lived on; ");
+}
+
+/* The last call of an edition that a reload has replaced, while no process holds it. */
+static void who_waits_for_a_start_may_be_cancelled_after_a_reload(void **state) {
+  char cancel[160];
+  (void)state;
+  for (int i = 0; i < 4; i++)
+    expect_in(serving_call(&self, "falls", "{}"), "falls: its program has ended (exit status 6)");
+  int waiting = serving_send_call(&self, "falls", "{}");
+  reload("\"queue\":91,", "exit 6 # 1", "exit 6 # 2");
+  snprintf(cancel, sizeof cancel,
+           "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":"
+           "%d}}\n",
+           waiting);
+  child_send(self.server.in, cancel);
+  assert_true(number("pid") > 1);
+}
+
 static void it_is_gone_with_the_server(void **state) {
   (void)state;
   start(NULL);
@@ -341,6 +375,8 @@ int main(void) {
       cmocka_unit_test(a_reload_that_changes_it_ends_it_after_its_calls),
       cmocka_unit_test(a_changed_secret_or_script_starts_it_anew),
       cmocka_unit_test(one_that_dies_after_a_reload_comes_again),
+      cmocka_unit_test(who_waits_for_how_it_ended_is_told_after_a_reload),
+      cmocka_unit_test(who_waits_for_a_start_may_be_cancelled_after_a_reload),
   };
   const struct CMUnitTest alone[] = {cmocka_unit_test(it_is_gone_with_the_server)};
   int failed = cmocka_run_group_tests(tests, start, end);
