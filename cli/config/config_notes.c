@@ -1,5 +1,5 @@
-/* config_notes.c - what is allowed but hardly meant: an argument that nothing uses, a ~ that no shell
- * will ever read. Told with the way out; served all the same. */
+/* config_notes.c - what is allowed but hardly meant: an argument that nothing uses, a ~, a | or a * that no
+ * shell will ever read. Told with the way out; served all the same. */
 #include "config.h"
 
 #include <string.h>
@@ -108,11 +108,63 @@ static void note_home(serve_config *self, const tool_config *tool, yyjson_val *v
   }
 }
 
+/* -------------------------------------------------------------- what shells would read */
+
+static bool is_one_of(const char *text, const char *const *list) {
+  for (; *list; list++)
+    if (strcmp(text, *list) == 0) return true;
+  return false;
+}
+
+/* Those that compare have words of the same look; find has its own ";". */
+static void note_operator(serve_config *self, const tool_config *tool, yyjson_val *run,
+                          yyjson_val *item) {
+  static const char *const operators[] = {"|",   "||", "&&", "&",  ">",   ">>",   "<",   "<<",
+                                          "<<<", "2>", "1>", "&>", "2>>", "2>&1", ">&2", NULL};
+  static const char *const comparing[] = {"expr", "test", "[", NULL};
+  const char *program = yyjson_get_str(yyjson_arr_get_first(run)), *text = yyjson_get_str(item);
+  if (!program || !text || !is_one_of(text, operators)) return;
+  const char *slash = strrchr(program, '/');
+  if (is_one_of(slash ? slash + 1 : program, comparing)) return;
+  source_note(&self->source, item,
+              "tool %s: no shell reads \"%s\", and %s gets it as a word: a tool runs one program, "
+              "which may be a script with that line",
+              tool->name, text, program);
+}
+
+/* Letters of a path with a star before its ending ("*.txt"), or in the place of a name. */
+static bool is_pattern(const char *text) {
+  const char *star = strchr(text, '*'), *letters = "abcdefghijklmnopqrstuvwxyz"
+                                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+  if (!star || strspn(text, letters) != (size_t)(star - text)) return false;
+  if (!star[1]) return star == text || star[-1] == '/';
+  return star[1] == '.' && star[2] && star[2 + strspn(star + 2, letters)] == 0;
+}
+
+/* What stands behind an option is a pattern of the program's own, as in find -name. */
+static void note_pattern(serve_config *self, const tool_config *tool, const char *before,
+                         yyjson_val *item) {
+  const char *text = yyjson_get_str(item);
+  if (!text || !is_pattern(text) || (before && *before == '-')) return;
+  source_note(&self->source, item,
+              "tool %s: no shell reads \"%s\", and * stays a *: name the files, unless the program "
+              "looks for them itself",
+              tool->name, text);
+}
+
 /* The program itself is looked for, and told of if it is not there. */
 static void note_words(serve_config *self, const tool_config *tool, yyjson_val *run) {
+  const char *before = NULL;
   yyjson_val *item;
   size_t i, max;
-  yyjson_arr_foreach(run, i, max, item) if (i) note_home(self, tool, item);
+  yyjson_arr_foreach(run, i, max, item) {
+    if (i) {
+      note_home(self, tool, item);
+      note_operator(self, tool, run, item);
+      note_pattern(self, tool, before, item);
+    }
+    before = yyjson_get_str(item);
+  }
 }
 
 void config_notes(serve_config *self, const tool_config *tool) {

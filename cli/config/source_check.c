@@ -89,6 +89,21 @@ static const char *advice(const idem_schema_error *error) {
   return "";
 }
 
+/* How a list of things is written, where somebody has written an array. */
+static const char *shape(const idem_schema_error *error) {
+  static const struct {
+    const char *path, *words;
+  } known[] = {
+      {"/tools", "; write {\"NAME\": {\"run\": [\"grep\", \"{text}\"], ...}}"},
+      {"/resources", "; write {\"NAME\": {\"file\": \"notes.txt\"}}"},
+      {"/prompts", "; write {\"NAME\": {\"text\": \"...\"}}"},
+  };
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strcmp(known[i].path, error->instance_path) == 0 && strcmp(error->keyword, "type") == 0)
+      return known[i].words;
+  return "";
+}
+
 /* The names that an object may have where an unknown one was met: "; there are: a, b". */
 static void known_names(yyjson_val *schema, const idem_schema_error *error, char *out,
                         size_t size) {
@@ -112,7 +127,7 @@ static void known_names(yyjson_val *schema, const idem_schema_error *error, char
 
 static void tell_error(config_source *self, yyjson_val *schema, const idem_schema_error *error) {
   char names[512] = "";
-  const char *words = advice(error);
+  const char *words = *shape(error) ? shape(error) : advice(error);
   if (strncmp(error->schema_path, "#/properties/", 13) == 0 &&
       strstr(error->schema_path, "/propertyNames/"))
     words = "; a name here has letters, digits, _, - and ., 128 at most";

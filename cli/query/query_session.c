@@ -348,11 +348,32 @@ static void query_fault(serve_config *config, const tool_config *tool, yyjson_va
     source_fault(&config->source, at, "tool %s: the query %s", tool->name, why);
 }
 
+/* Without its database, which was told of, tables are unknown, but not how a statement is written. */
+static void check_writing(serve_config *config, const tool_config *tool) {
+  static const char *const faults[] = {"syntax error", "unrecognized token", "incomplete input"};
+  yyjson_val *at = yyjson_obj_get(yyjson_obj_iter_get_val(tool->key), "query");
+  sqlite3 *nothing = NULL;
+  sqlite3_stmt *statement = NULL;
+  if (!tool->query || sqlite3_open(":memory:", &nothing) != SQLITE_OK ||
+      sqlite3_prepare_v2(nothing, tool->query, -1, &statement, NULL) == SQLITE_OK)
+    at = NULL;
+  for (size_t i = 0; at && i < sizeof faults / sizeof *faults; i++)
+    if (strstr(sqlite3_errmsg(nothing), faults[i]))
+      source_fault(&config->source, at, "tool %s: the query cannot be prepared: %s", tool->name,
+                   sqlite3_errmsg(nothing));
+  sqlite3_finalize(statement);
+  sqlite3_close(nothing);
+}
+
 bool query_check(serve_config *config) {
   for (size_t i = 0; i < config->tool_count; i++) {
     tool_config *tool = &config->tools[i];
     char why[256];
-    if (tool->is_program || (!tool->database && !tool->script)) continue; /* told already */
+    if (tool->is_program) continue;
+    if (!tool->database && !tool->script) { /* told already */
+      check_writing(config, tool);
+      continue;
+    }
     yyjson_val *value = yyjson_obj_iter_get_val(tool->key), *at = yyjson_obj_get(value, "query");
     query_limit limit = {.until_us = session_now_us() + tool->deadline_ms * 1000u};
     query_session *session = session_open(tool, &limit, why, sizeof why);

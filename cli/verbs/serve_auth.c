@@ -3,7 +3,9 @@
 #include "serve.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static bool refuse(const char *what, const char *why) {
   fprintf(stderr, "idem serve: %s: %s\n", what, why);
@@ -64,6 +66,59 @@ bool serve_auth_fits(const serve_options *self, const serve_config *config) {
   return origins_are_named(self) && (!config->auth || auth_fits(self, config));
 }
 
+/* ------------------------------------------------------------------ by which URL */
+
+/* "http://host:8420/mcp": its host and port end where the path begins. */
+typedef struct url_parts {
+  const char *host, *path;
+  size_t host_len; /* without the port */
+  long port;
+} url_parts;
+
+static url_parts split(const char *url) {
+  const char *mark = strstr(url, "://"), *host = mark ? mark + 3 : url;
+  const char *path = host + strcspn(host, "/");
+  const char *name_end = *host == '[' ? host + strcspn(host, "]/") : host;
+  const char *colon = memchr(name_end, ':', (size_t)(path - name_end));
+  bool secure = strncmp(url, "https:", 6) == 0;
+  return (url_parts){.host = host,
+                     .path = path,
+                     .host_len = (size_t)((colon ? colon : path) - host),
+                     .port = colon    ? strtol(colon + 1, NULL, 10)
+                             : secure ? 443
+                                      : 80};
+}
+
+static bool is_this_machine(const url_parts *url) {
+  static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strlen(names[i]) == url->host_len && strncasecmp(url->host, names[i], url->host_len) == 0)
+      return true;
+  return false;
+}
+
+/* Port 0 is any; and only who asks this machine itself asks by the port that is listened on. */
+static bool is_reached_by(const char *served, const char *resource) {
+  url_parts here = split(served), known = split(resource);
+  return strcmp(here.path, known.path) == 0 &&
+         (!is_this_machine(&known) || !here.port || here.port == known.port);
+}
+
+/* Clients ask for tokens for the URL that they use, and those are for another resource then. A proxy may change it. */
+static void explain_resource(const serve_options *self, const char *resource) {
+  const char *served = NULL;
+  for (size_t i = 0; i < self->url_count; i++) {
+    if (!is_web(self->urls[i])) continue;
+    if (is_reached_by(self->urls[i], resource)) return;
+    served = self->urls[i];
+  }
+  if (!served || self->trusted_proxies.count) return;
+  fprintf(stderr,
+          "idem serve: note: auth: resource is %s: %s is served, and tokens that clients get for "
+          "that are refused\n",
+          resource, served);
+}
+
 void serve_auth_explain(const serve_options *self, const serve_config *config) {
   if (asks_for_tokens(self, config) && self->exposed && !self->trusted_proxies.count)
     note("tokens would travel in the clear",
@@ -78,6 +133,8 @@ void serve_auth_explain(const serve_options *self, const serve_config *config) {
     note("auth: resource is missing",
          "through a proxy clients know this server by another URL, and their tokens and proofs are "
          "for that");
+  if (config->auth && config->auth->http.resource)
+    explain_resource(self, config->auth->http.resource);
   if (config->auth && self->no_auth)
     note("--no-auth", "tokens are asked for all the same, by \"auth\" in the file");
 }

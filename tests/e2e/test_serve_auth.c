@@ -141,7 +141,8 @@ static void a_server_knows_its_callers_by_their_tokens(void **state) {
 #define NUMBERS "\"x\":\"" X "\",\"y\":\"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM\""
 #define POINT "\"kty\":\"EC\",\"crv\":\"P-256\"," NUMBERS
 
-static void check(const char *file, int code, const char *said, const char *const *flags) {
+/* What it says of the file; in a buffer that the next call reuses. */
+static const char *check_says(const char *file, int code, const char *const *flags) {
   serving files;
   char path[512];
   const char *argv[16] = {program, "serve", "--check", path};
@@ -164,10 +165,15 @@ static void check(const char *file, int code, const char *said, const char *cons
   close(one.in);
   one.in = -1;
   const char *text = child_rest(one.err);
-  if (!strstr(text, said)) fail_msg("expected \"%s\" of %s, got: %s", said, file, text);
   int ended = child_end(&one);
-  if (ended != code) fail_msg("%s: ended with %d", file, ended);
+  if (ended != code) fail_msg("%s: ended with %d: %s", file, ended, text);
   child_remove_folder(files.folder);
+  return text;
+}
+
+static void check(const char *file, int code, const char *said, const char *const *flags) {
+  const char *text = check_says(file, code, flags);
+  if (!strstr(text, said)) fail_msg("expected \"%s\" of %s, got: %s", said, file, text);
 }
 #define FLAGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define NO_FLAGS ((const char *const[]){NULL})
@@ -254,10 +260,31 @@ static void what_does_not_go_together_is_explained(void **state) {
         1, ":principal is who asks", NO_FLAGS);
 }
 
+#define RESOURCE(url) "{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"" url "\"}}"
+#define REFUSED "and tokens that clients get for that are refused"
+
+static void another_resource_than_what_is_served_is_noted(void **state) {
+  (void)state;
+  check(RESOURCE("http://localhost:8421/mcp"), 0,
+        "resource is http://localhost:8421/mcp: http://127.0.0.1:8420/mcp is served, " REFUSED,
+        FLAGS("--http", "127.0.0.1:8420"));
+  check(RESOURCE("http://127.0.0.1:8420/other"), 0, REFUSED, FLAGS("--http", "127.0.0.1:8420"));
+  check(RESOURCE("https://mcp.example/other"), 0, REFUSED, FLAGS("--http", "127.0.0.1:8420"));
+  static const char *const fine[] = {RESOURCE("http://localhost:8420/mcp"),
+                                     RESOURCE("http://[::1]:8420/mcp"),
+                                     RESOURCE("https://mcp.example/mcp")};
+  for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+    expect_not_in(check_says(fine[i], 0, FLAGS("--http", "127.0.0.1:8420")), "note");
+  expect_not_in(check_says(RESOURCE("https://mcp.example/other"), 0,
+                           FLAGS("--http", "127.0.0.1:8420", "--trusted-proxy", "127.0.0.1")),
+                "resource");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_server_knows_its_callers_by_their_tokens),
       cmocka_unit_test(a_file_without_keys_is_told_before_the_start),
+      cmocka_unit_test(another_resource_than_what_is_served_is_noted),
       cmocka_unit_test(a_file_of_keys_that_verify_nothing_is_told_before_the_start),
       cmocka_unit_test(what_does_not_go_together_is_explained),
       cmocka_unit_test(tokens_without_a_proof_are_told_of_where_proofs_are_required),
