@@ -2,6 +2,12 @@
 import { byId } from './dom.js';
 import { hasKeys } from './overview.js';
 
+// The tool that is shown is called from anywhere that has no use of its own for these keys; a form cares for its own.
+function callShown(event) {
+  const taken = event.target.closest?.('form, dialog, input, textarea, select, button, a');
+  if (!event.defaultPrevented && !taken && !document.querySelector('dialog[open]')) document.querySelector('form.tool')?.requestSubmit();
+}
+
 export function takeKeys(app) {
   document.querySelector('.skip').addEventListener('click', (event) => {
     event.preventDefault(); // what stands behind # is a place of the page
@@ -10,6 +16,7 @@ export function takeKeys(app) {
   let leading = false;
   const places = { o: '', t: 'traffic', l: 'logs', m: 'metrics', c: 'configuration', k: 'tasks' };
   addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) callShown(event);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === 'Escape' && document.body.classList.contains('browsing')) app.hideSide();
     if (!hasKeys() || event.target.closest('input:not([type=checkbox]), textarea, select, dialog')) return;

@@ -168,6 +168,15 @@ const secretly = seen.find(([method]) => method === 'tools/call')[1].arguments;
 check('secrets are sent', secretly.secret === 'swordfish' && secretly.login.pin === 'swordfish', secretly);
 const kept = await page.evaluate(() => [location.href, JSON.stringify(localStorage), JSON.stringify(sessionStorage)]);
 check('and neither linked to nor kept, unlike the rest', !kept.join().includes('swordfish') && kept[0].includes('ada') && kept[1].includes('ada'), kept);
+// Who follows a link has the focus nowhere.
+await page.goto('about:blank');
+seen.length = 0;
+await page.goto(kept[0]);
+await page.locator('form.tool').waitFor();
+check('nothing has the focus behind a link', await page.evaluate(() => document.activeElement === document.body || document.activeElement.id === 'main'), await page.evaluate(() => document.activeElement.outerHTML));
+await page.keyboard.press('Control+Enter');
+await page.waitForFunction(() => document.querySelector('.outcome') || document.querySelector('.fault:not([hidden])'));
+check('Ctrl Enter calls from there, too', seen.filter(([method]) => method === 'tools/call').length === 1, seen);
 faultless(page, 'forms');
 await browser.close();
 server.close();
