@@ -86,17 +86,15 @@ idem_status idem__host_list_add(idem__host_list *list, const idem_alloc *alloc,
   size_t count = 0;
   while (entries && entries[count]) count++;
   if (!count) return IDEM_OK;
-  size_t all = list->count + count;
-  idem__host_rule *rules = idem__calloc(alloc, all * sizeof *rules);
+  idem__host_rule *rules = idem__calloc(alloc, (list->count + count) * sizeof *rules);
   if (!rules) return IDEM_E_NOMEM;
   if (list->count) memcpy(rules, list->rules, list->count * sizeof *rules);
   idem__free(alloc, list->rules);
   list->rules = rules;
-  while (list->count < all) {
-    idem__view text = {*entries, strlen(*entries)};
+  for (size_t i = 0; entries[i]; i++) {
+    idem__view text = {entries[i], strlen(entries[i])};
     idem_status status = rule_init(&rules[list->count++], alloc, text);
     if (status != IDEM_OK) return status;
-    entries++;
   }
   return IDEM_OK;
 }
