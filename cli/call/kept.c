@@ -1,6 +1,7 @@
 /* kept.c - see kept.h. */
 #include "kept.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
 
@@ -27,6 +28,40 @@ static bool has(const text *kept, const char *name) {
 bool kept_has_refresh_token(const text *kept) { return has(kept, "refresh_token"); }
 bool kept_has_token(const text *kept) {
   return has(kept, "access_token") || kept_has_refresh_token(kept);
+}
+
+static bool has_word(const char *words, const char *word, size_t len) {
+  for (; *words; words += strspn(words, " ")) {
+    size_t each = strcspn(words, " ");
+    if (each == len && memcmp(words, word, len) == 0) return true;
+    words += each;
+  }
+  return false;
+}
+
+bool kept_lacks_scope(const text *kept, const char *wanted) {
+  char asked[4096];
+  kept_says(kept, "scope", asked, sizeof asked);
+  for (; *wanted; wanted += strspn(wanted, " ")) {
+    size_t len = strcspn(wanted, " ");
+    if (len && !has_word(asked, wanted, len)) return true;
+    wanted += len;
+  }
+  return false;
+}
+
+void kept_drop_tokens(text *kept) {
+  static const char *const names[] = {"access_token", "refresh_token", "expires"};
+  yyjson_doc *doc = read_kept(kept);
+  yyjson_mut_doc *copy = doc ? yyjson_doc_mut_copy(doc, NULL) : NULL;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    yyjson_mut_obj_remove_key(yyjson_mut_doc_get_root(copy), names[i]);
+  char *written = copy ? yyjson_mut_write(copy, 0, NULL) : NULL;
+  kept_wipe(kept);
+  if (written) text_puts(kept, written);
+  free(written);
+  yyjson_mut_doc_free(copy);
+  yyjson_doc_free(doc);
 }
 
 uint64_t kept_expires(const text *kept) {

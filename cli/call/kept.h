@@ -9,6 +9,10 @@
 /* A text of it; false: it is not there, and `out` is "". */
 bool kept_says(const text *kept, const char *name, char *out, size_t size);
 bool kept_has_token(const text *kept);
+/* Whether one of these words, which blanks part, was not asked for with it. */
+bool kept_lacks_scope(const text *kept, const char *wanted);
+/* Who the client is stays. */
+void kept_drop_tokens(text *kept);
 bool kept_has_refresh_token(const text *kept);
 /* Seconds since 1970; UINT64_MAX: nobody said. */
 uint64_t kept_expires(const text *kept);

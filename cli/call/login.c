@@ -22,11 +22,19 @@ static bool look(call_login *self, text *out) {
   return file == TOKEN_FILE_READ;
 }
 
+/* A token that --scope was not asked with is none for this call. */
+static bool lacks_scope(const call_login *self, const text *kept) {
+  return self->options->scope && kept_lacks_scope(kept, self->options->scope);
+}
+
 static void take_what_is_kept(call_login *self) {
   text now = {.data = NULL};
   kept_wipe(&self->seen);
-  if (look(self, &now) && idem_auth_take(self->auth, now.data, now.len) == IDEM_OK)
+  if (look(self, &now)) {
     text_put(&self->seen, now.data, now.len);
+    if (lacks_scope(self, &now)) kept_drop_tokens(&now);
+    if (idem_auth_take(self->auth, now.data, now.len) != IDEM_OK) kept_wipe(&self->seen);
+  }
   kept_wipe(&now);
   text_free(&now);
 }
@@ -108,7 +116,8 @@ static void save(idem_auth *auth, const char *kept, size_t len, void *user) {
     kept_wipe(&self->seen);
     text_put(&self->seen, kept, len);
   }
-  if (self->page) cache_forget(self->target); /* who asks now may be shown other tools */
+  if (self->page || self->options->scope)
+    cache_forget(self->target); /* who asks now may be shown other tools */
   kept_wipe(&ours);
   text_free(&ours);
   token_store_unlock(&self->store);

@@ -92,6 +92,8 @@ static void unknown_tool(call_session *self, yyjson_val *tools) {
     call_say("there is no tool %s%s%s%s", wanted, near ? "; did you mean " : "", near ? near : "",
              near ? "?" : "");
   if (!fault) fprintf(stderr, "there are:%s\n", all.data ? all.data : " none");
+  if (!fault && self->login.auth)
+    call_say("the token that is kept may not be shown it: --login --scope SCOPE asks for more");
   text_free(&all);
   free((void *)names);
   session_end(self, CALL_ASKED_WRONGLY);
