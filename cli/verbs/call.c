@@ -36,7 +36,9 @@ static void help(void) {
        "tool's\n"
        "schema (no call was made), 3 no connection, a broken protocol or a result that cannot be "
        "written,\n"
-       "4 the server answered with an error, 5 no answer in time or cancelled");
+       "4 the server answered with an error, 5 no answer in time or cancelled, 6 nobody knows "
+       "whether the\n"
+       "tool did what was asked");
 }
 
 static int run_as_asked(const call_options *options) {
