@@ -53,6 +53,9 @@ static const char *try_url(const call_trouble *why) {
     return "is the path right? MCP servers are often at /mcp, older ones at /sse";
   if (contains(why->what, "neither JSON nor an event stream"))
     return "is the path right? MCP servers are often at /mcp";
+  if (contains(why->what, "speaks neither Streamable HTTP"))
+    return "is the path right? MCP servers are often at /mcp; --profile jsonrpc is for one without "
+           "MCP";
   if (http_status >= 500) return "the server itself is in trouble: look at its log";
   if (http_status == 400) return "--raw shows what was sent and what came back";
   if (contains(why->what, "refused") || contains(why->what, "Failed to connect"))

@@ -295,6 +295,7 @@ static bool check_method(idem_http_conn *conn, const idem_http_request *request)
   }
   if (route->methods & (unsigned)request->method) return true;
   refuse(conn, 405, 0, "method-not-allowed");
+  if (!conn->exchange.route->binding.told) tell_path(conn);
   return false;
 }
 
