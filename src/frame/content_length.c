@@ -33,7 +33,7 @@ static void start_section_at(idem__framer *framer, uint64_t length) {
 static idem__frame_event report(idem__framer *framer, idem__frame_event fault) {
   if (framer->section.fault_reported) return IDEM__FRAME_MORE;
   framer->section.fault_reported = true;
-  framer->dropped = 0;
+  framer->dropped = framer->section.bytes + framer->partial.len;
   return fault;
 }
 
@@ -202,13 +202,14 @@ static idem__frame_event begin_body(idem__framer *framer) {
   idem__frame_event fault = section->type_fault;
   if (fault == IDEM__FRAME_MORE && section->length > framer->opts.max_message)
     fault = IDEM__FRAME_OVERSIZE;
+  size_t announced = section->length < SIZE_MAX ? (size_t)section->length : SIZE_MAX;
   bool skip = section->draining || fault != IDEM__FRAME_MORE;
   if (section->draining) fault = IDEM__FRAME_MORE; /* has had its error */
   section->fault_reported = false;
   framer->body_left = section->length;
   framer->state = skip ? LENGTH_SKIP : LENGTH_BODY;
   forget_section(framer);
-  if (fault != IDEM__FRAME_MORE) framer->dropped = 0;
+  if (fault != IDEM__FRAME_MORE) framer->dropped = announced;
   return fault;
 }
 
@@ -243,7 +244,6 @@ static void skip_body(idem__framer *framer) {
   size_t n = framer->input_len;
   if (n > framer->body_left) n = (size_t)framer->body_left;
   idem__frame_take(framer, n);
-  framer->dropped += n;
   framer->body_left -= n;
   if (framer->body_left == 0) framer->state = LENGTH_SECTION;
 }

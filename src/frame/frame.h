@@ -61,7 +61,8 @@ typedef struct idem__framer {
   size_t input_len;
   const char *data; /* the message of the last FRAME_MESSAGE */
   size_t len;
-  size_t dropped; /* bytes of the last fault's message drained so far, for the log */
+  size_t
+      dropped; /* the last fault's size, for the log: what came of it so far; of a refused body what was announced */
   bool eof;
   /* state of the framings; private to src/frame */
   int state;

@@ -3,6 +3,7 @@
  * their turn (policy.concurrency, or a peer that does not read its answers). */
 #include "inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define METHOD_SHOWN_MAX 256u
@@ -30,7 +31,9 @@ IDEM__COLD static void answer_not_found(idem_request *request) {
   if (request->name_len <= METHOD_SHOWN_MAX) {
     answer.value = (idem__value){IDEM__VALUE_MEMBER, request->name, request->name_len, "method"};
   }
-  idem_request_log(request, NULL, IDEM_LOG_WARN, "an unknown method was called", NULL);
+  char size[32];
+  snprintf(size, sizeof size, "%zu bytes", request->block->text_len);
+  idem_request_log(request, NULL, IDEM_LOG_WARN, "an unknown method was called", size);
   idem__request_settle(request, &answer);
   idem__request_end(request);
 }

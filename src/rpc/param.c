@@ -110,8 +110,8 @@ static idem_status put_fault(idem_buf *out, const idem_param_fault *fault) {
 static void tell(idem_request *request, const idem_param_fault *fault) {
   char detail[256];
   if (!request->live || request->settled || request->told) return;
-  snprintf(detail, sizeof detail, "%.96s: expected %.96s, received %s", fault->param,
-           fault->expected, idem__json_type_name(fault->received));
+  snprintf(detail, sizeof detail, "%.96s: expected %.96s, received %s, %zu bytes", fault->param,
+           fault->expected, idem__json_type_name(fault->received), request->block->text_len);
   idem_request_log(request, NULL, IDEM_LOG_WARN, "params were refused", detail);
 }
 

@@ -166,6 +166,7 @@ void *idem__request_user_of(const idem_request *request, idem_method_fn fn);
 /* Somebody registered the method. */
 bool idem__request_has_method(const idem_request *request);
 /* It came in an array. */
+size_t idem__request_size(const idem_request *request); /* of the message that it came in */
 bool idem__request_batched(const idem_request *request);
 /* The wire is done with it: answered, cancelled, or the conn is gone. */
 bool idem__request_settled(const idem_request *request);

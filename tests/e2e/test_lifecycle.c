@@ -239,6 +239,18 @@ static void exit_after_shutdown_ends_a_server_on_stdio(void **state) {
   assert_int_equal(child_end_timed(&server, &took), 0);
 }
 
+static void damaged_frames_are_told_with_their_size(void **state) {
+  (void)state;
+  child server = CHILD(REFERENCE, "--profile", "lsp");
+  child_send(server.in, "Content-Length: x\r\n\r\n");
+  child_line_with(server.err, "detail=bad-content-length, 19 bytes");
+  child_send(server.in, "Content-Length: 2\r\nContent-Type: text/plain\r\n\r\n{}");
+  child_line_with(server.err, "detail=unsupported-content-type, 2 bytes");
+  child_send(server.in, "Content-Length: 99999999\r\n\r\n");
+  child_line_with(server.err, "detail=oversize, 99999999 bytes");
+  child_end(&server);
+}
+
 static void shutdown_without_exit_ends_a_server_on_stdio_after_two_seconds(void **state) {
   (void)state;
   child server = CHILD(REFERENCE, "--profile", "lsp");
@@ -442,6 +454,7 @@ int main(void) {
       cmocka_unit_test(a_stderr_that_nobody_reads_does_not_stop_the_server),
       cmocka_unit_test(logs_can_be_json),
       cmocka_unit_test(a_wrong_command_line_ends_with_2),
+      cmocka_unit_test(damaged_frames_are_told_with_their_size),
       cmocka_unit_test(what_cannot_start_ends_with_1),
       cmocka_unit_test(help_and_version_go_to_stdout),
   };

@@ -184,13 +184,13 @@ static void refusals_are_warnings_with_reason_and_size(void **state) {
          "WARN  a request was refused id=7 method=echo peer=test detail=bad-version, 40 bytes\n");
   expect(&self, "[]", "WARN  a message was refused peer=test detail=empty-batch, 2 bytes\n");
   expect(&self, REQUEST("7", "nope"),
-         "WARN  an unknown method was called id=7 method=nope peer=test\n");
+         "WARN  an unknown method was called id=7 method=nope peer=test detail=40 bytes\n");
   expect(&self, REQUEST("7", "missing"),
          "WARN  a request was refused id=7 method=missing peer=test detail=Resource not found, 43 "
          "bytes\n");
   expect(&self, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"picky\",\"params\":{\"level\":5}}",
          "WARN  params were refused id=7 method=picky peer=test detail=level: expected string, "
-         "received number\n");
+         "received number, 62 bytes\n");
   close_fixture(&self);
 }
 
@@ -216,7 +216,7 @@ static void a_failing_notification_has_its_line(void **state) {
          "bytes\n");
   expect(&self, NOTIFICATION("picky"),
          "WARN  params were refused method=picky peer=test detail=level: expected string, "
-         "received nothing\n");
+         "received nothing, 34 bytes\n");
   expect(&self, NOTIFICATION("nope"),
          "WARN  a notification was ignored method=nope peer=test detail=Method not found, 33 "
          "bytes\n");
