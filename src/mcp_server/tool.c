@@ -87,6 +87,8 @@ static const char *without_root(const char *sentence) {
   return strncmp(sentence + len, ": ", 2) == 0 ? sentence + len + 2 : sentence;
 }
 
+#define SENTENCE 4096u /* to a model, which reads all of it */
+
 static void reply_invalid_arguments(idem__context *context, const char *sentence) {
   char text[IDEM__CAUSE];
   const char *cause = idem__cause(context, text, "Invalid arguments for tool %s: %s",
@@ -100,11 +102,16 @@ static void reply_invalid_arguments(idem__context *context, const char *sentence
 /* From 2025-11-25 on bad arguments are the tool's failure, so that the model sees what was wrong. */
 static void refuse_arguments(idem__context *context, const char *sentence, const char *logged) {
   char detail[512];
-  snprintf(detail, sizeof detail, "%.128s: %s", context->tool->name, logged);
+  snprintf(detail, sizeof detail, "%.128s: %.320s, %zu bytes", context->tool->name, logged,
+           idem__request_size(context->request));
   idem_request_log(context->request, NULL, IDEM_LOG_WARN, "arguments of a tool were refused",
                    detail);
   if (idem__revision_has(context->revision, IDEM__R_INPUT_FAILS_TOOL)) {
-    idem_tool_failed(context->request, sentence);
+    char text[SENTENCE];
+    snprintf(text, sizeof text, "Invalid arguments for tool %s: %s", context->tool->name,
+             without_root(sentence));
+    text[idem_utf8_cut(text, strlen(text), sizeof text - 1)] = '\0';
+    idem_tool_failed(context->request, text);
   } else {
     reply_invalid_arguments(context, sentence);
   }

@@ -119,7 +119,7 @@ static idem_status not_json(idem_schema_ctx *ctx, const idem_schema_check *check
                             const yyjson_read_err *error, idem_schema_result *result) {
   const char *root = check->root_name ? check->root_name : "value";
   char sentence[256];
-  snprintf(sentence, sizeof sentence, "%.64s: expected JSON text, got %s at byte %zu", root,
+  snprintf(sentence, sizeof sentence, "%.64s: expected JSON text, received %s at byte %zu", root,
            error->msg ? error->msg : "something else", error->pos);
   if (!ctx->errors) {
     ctx->errors = idem__malloc(&ctx->alloc, 8 * sizeof *ctx->errors);

@@ -95,6 +95,13 @@ static idem_status put_kinds(uint8_t kinds, idem_buf *out) {
   return IDEM_OK;
 }
 
+idem_status idem__describe_type(const yyjson_val *value, idem_buf *out) {
+  uint8_t kind = (uint8_t)idem__kind(value);
+  if (kind != KIND_NUMBER) return put_kinds(kind, out);
+  number n = idem__number_of(value);
+  return put_kinds(idem__number_is_integer(&n) ? KIND_INTEGER : KIND_NUMBER, out);
+}
+
 static idem_status put_bound(bool has, const char *sign, const number *bound, bool *first,
                              idem_buf *out) {
   if (!has) return IDEM_OK;

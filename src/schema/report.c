@@ -233,6 +233,9 @@ static idem_status put_received(report *p, bool show) {
   const char *vague = show ? NULL : smaller_or_larger(what->k);
   if (vague) return idem_buf_put(p->out, vague, strlen(vague));
   switch (what->k) {
+  case KEYWORD_TYPE:
+    return show ? idem__describe_value(p->value, true, p->out)
+                : idem__describe_type(p->value, p->out);
   case KEYWORD_ENUM:
   case KEYWORD_CONST: return put_constant_received(p, show);
   case KEYWORD_MIN_LENGTH:
@@ -268,7 +271,7 @@ static idem_status put_sentence(report *p, bool show) {
   TRY(put_readable_path(p));
   TRY(idem_buf_puts(p->out, ": expected "));
   TRY(put_expected(p));
-  TRY(idem_buf_puts(p->out, ", got "));
+  TRY(idem_buf_puts(p->out, ", received "));
   return put_received(p, show);
 }
 

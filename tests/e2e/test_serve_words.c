@@ -136,7 +136,7 @@ static void bad_arguments_name_the_field(void **state) {
   const char *answer = serving_call(*state, "plain", "{\"b\":1}");
   expect_in(answer, "\"isError\":true");
   answer = serving_call(*state, "plain", "{\"a\":1}");
-  expect_in(answer, "arguments.a: expected string");
+  expect_in(answer, "Invalid arguments for tool plain: a: expected string");
 }
 
 static void files_outside_the_folder_are_not_reached(void **state) {

@@ -221,12 +221,12 @@ static void a_program_is_made_when_it_is_first_needed(void **state) {
   assert_true(a->output_is_object && b->output_is_object);
   mcp_peer_open(&peer, server, "2025-11-25");
   mcp_peer_expect_part(&peer, "tools/call", "\"name\":\"b\",\"arguments\":{\"n\":\"x\"}",
-                       "arguments.n");
+                       "Invalid arguments for tool b: n: expected");
   assert_null(a->input);
   const idem_schema *made = b->input;
   assert_non_null(made);
   mcp_peer_expect_part(&peer, "tools/call", "\"name\":\"b\",\"arguments\":{\"n\":true}",
-                       "arguments.n");
+                       "Invalid arguments for tool b: n: expected");
   assert_ptr_equal(b->input, made);
   mcp_peer_close(&peer);
   idem_server_free(server);

@@ -21,24 +21,28 @@ static void sentences_say_what_to_change(void **state) {
   (void)state;
   judge j = judge_new(compile(tool));
   j.check.root_name = "arguments";
-  expect_sentence(&j, "{\"count\":\"3\"}", "arguments.count: expected integer >= 1, got a string");
+  expect_sentence(&j, "{\"count\":\"3\"}",
+                  "arguments.count: expected integer >= 1, received string");
   expect_sentence(&j, "{\"count\":0}",
-                  "arguments.count: expected integer >= 1, got a number that is too small");
+                  "arguments.count: expected integer >= 1, received a number that is too small");
   expect_sentence(
-      &j, "{}", "arguments: expected property \"count\" (integer >= 1), got an object without it");
-  expect_sentence(&j, "{\"count\":1,\"unit\":\"celcius\"}",
-                  "arguments.unit: expected one of \"celsius\", \"kelvin\", got another string, "
-                  "did you mean \"celsius\"?");
+      &j, "{}",
+      "arguments: expected property \"count\" (integer >= 1), received an object without it");
+  expect_sentence(
+      &j, "{\"count\":1,\"unit\":\"celcius\"}",
+      "arguments.unit: expected one of \"celsius\", \"kelvin\", received another string, "
+      "did you mean \"celsius\"?");
   expect_sentence(&j, "{\"count\":1,\"cuont\":2}",
-                  "arguments.cuont: expected only known properties, got the unknown property "
+                  "arguments.cuont: expected only known properties, received the unknown property "
                   "\"cuont\", did you mean \"count\"?");
   expect_sentence(&j, "{\"count\":1,\"tags\":[\"ab\",\"c\"]}",
-                  "arguments.tags[1]: expected at least 2 characters, got 1");
-  expect_sentence(&j, "{\"count\":1,\"tags\":[\"ab\",\"cd\",\"ab\"]}",
-                  "arguments.tags: expected items that all differ, got the same value at 0 and 2");
+                  "arguments.tags[1]: expected at least 2 characters, received 1");
+  expect_sentence(
+      &j, "{\"count\":1,\"tags\":[\"ab\",\"cd\",\"ab\"]}",
+      "arguments.tags: expected items that all differ, received the same value at 0 and 2");
   expect_sentence(&j, "{\"count\":1,\"odd name\":1}",
-                  "arguments[\"odd name\"]: expected null, got an integer");
-  expect_sentence(&j, "[]", "arguments: expected object, got an array of 0 items");
+                  "arguments[\"odd name\"]: expected null, received integer");
+  expect_sentence(&j, "[]", "arguments: expected object, received array");
   judge_free(&j);
 }
 
@@ -111,7 +115,7 @@ static void a_choice_is_described_by_its_alternatives(void **state) {
   j.check.all_errors = true;
   assert_false(accepts(&j, "{}"));
   assert_string_equal(j.result.errors[0].sentence,
-                      "value: expected string or object, got an object");
+                      "value: expected string or object, received an object");
   assert_string_equal(j.result.errors[1].keyword, "required");
   judge_free(&j);
   j = judge_new(compile("{\"oneOf\":[{\"minimum\":1},{\"maximum\":5}]}"));
