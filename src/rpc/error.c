@@ -64,6 +64,18 @@ bool idem_code_allowed(idem_code_set codes, int64_t code) {
   return idem__code_allowed(codes, code);
 }
 
+/* -32002 is a resource's that is not there, until the set MODERN gave it up for -32602. */
+static const char *name_by_protocol(idem_code_set codes, int64_t code) {
+  bool modern = codes == IDEM_CODES_MODERN;
+  switch (code) {
+  case -32002: return modern ? NULL : "Resource not found";
+  case -32020: return modern ? "Header mismatch" : NULL;
+  case -32021: return modern ? "Missing required client capability" : NULL;
+  case -32022: return modern ? "Unsupported protocol version" : NULL;
+  default: return NULL;
+  }
+}
+
 const char *idem_code_name(idem_code_set codes, int64_t code) {
   static const char *const own[] = {"Resource not found",
                                     "Tool not found",
@@ -78,6 +90,7 @@ const char *idem_code_name(idem_code_set codes, int64_t code) {
                                     "Tool description exceeds maximum length",
                                     "Message too large"};
   const char *text = idem__code_text(code);
+  if (codes != IDEM_CODES_ERLMCP && !text) return name_by_protocol(codes, code);
   if (text || codes != IDEM_CODES_ERLMCP || code > -32001 || code < -32012) return text;
   return own[-32001 - code];
 }

@@ -20,6 +20,13 @@ static void codes_have_names(void **state) {
   assert_string_equal(idem_code_name(IDEM_CODES_ERLMCP, -32001), "Resource not found");
   assert_string_equal(idem_code_name(IDEM_CODES_ERLMCP, -32005), "Server not initialized");
   assert_string_equal(idem_code_name(IDEM_CODES_ERLMCP, -32012), "Message too large");
+  assert_string_equal(idem_code_name(IDEM_CODES_STANDARD, -32002), "Resource not found");
+  assert_null(idem_code_name(IDEM_CODES_MODERN, -32002));
+  assert_string_equal(idem_code_name(IDEM_CODES_MODERN, -32020), "Header mismatch");
+  assert_string_equal(idem_code_name(IDEM_CODES_MODERN, -32021),
+                      "Missing required client capability");
+  assert_string_equal(idem_code_name(IDEM_CODES_MODERN, -32022), "Unsupported protocol version");
+  assert_null(idem_code_name(IDEM_CODES_STANDARD, -32022));
   assert_null(idem_code_name(IDEM_CODES_ERLMCP, -32013));
   assert_null(idem_code_name(IDEM_CODES_ERLMCP, -32000));
   assert_null(idem_code_name(IDEM_CODES_STANDARD, -32005));
