@@ -117,6 +117,12 @@ static void peer_gone(idem__driver *driver) {
   if (listener) idem__listener_peer_gone(listener);
 }
 
+/* Only what is written can meet these. */
+static const char *stdio_words(ssize_t error) {
+  bool output = error == -EPIPE || error == -ENOSPC || error == -EFBIG || error == -EDQUOT;
+  return output ? "stdout is broken" : "stdin or stdout failed";
+}
+
 /* A peer that leaves is nothing special. Whoever is behind stdout was owed what can no longer be written: a full disk,
  * a reader that has gone. Of a program that has ended it is known how: the broken pipe is only what came of that. */
 static void peer_lost(idem__driver *driver, ssize_t error) {
@@ -127,7 +133,10 @@ static void peer_lost(idem__driver *driver, ssize_t error) {
   peer->broken = error == -EPROTO;
   bool ended = peer->reason.exit_status >= 0 || peer->reason.signal;
   if (!ended) peer->reason.text = strerror((int)-error);
-  note(peer, left ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "connection lost", peer->reason.text);
+  if (stdio)
+    note(peer, IDEM_LOG_ERROR, stdio_words(error), peer->reason.text);
+  else
+    note(peer, left ? IDEM_LOG_DEBUG : IDEM_LOG_WARN, "connection lost", peer->reason.text);
   if (!left && peer->listener) idem__listener_end_failed(peer->listener);
 }
 

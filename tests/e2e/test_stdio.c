@@ -152,11 +152,11 @@ static void an_end_that_fails_is_a_failure(void **state) {
 /* Whoever asked has no answer, and whoever started the server should know why: it used to end as if all were well. */
 static void an_output_nobody_reads_any_more_is_a_failure_that_is_told(void **state) {
   (void)state;
-  child server = CHILD(REFERENCE);
+  child server = CHILD(REFERENCE, "--log-level", "error");
   close(server.out);
   server.out = -1;
   child_send(server.in, ASK);
-  child_line_with(server.err, "connection lost peer=stdio detail=Broken pipe");
+  child_line_with(server.err, "ERROR stdout is broken peer=stdio detail=Broken pipe");
   uint64_t took;
   assert_int_equal(child_end_timed(&server, &took), 1);
 }
