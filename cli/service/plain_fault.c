@@ -118,6 +118,18 @@ static const char *const *accepted_of(yyjson_val *rule, const char **list) {
   return list;
 }
 
+/* The choices of what should be at the place, whichever of its rules was broken; NULL: they are not closed. */
+static yyjson_val *choices_of(yyjson_val *schema, const char *path, const char *missing) {
+  char parent[PATH_BYTES];
+  const char *last = strrchr(path, '/');
+  if (!last || (size_t)(last - path) >= sizeof parent) return NULL;
+  snprintf(parent, sizeof parent, "%.*s", (int)(last - path), path);
+  yyjson_val *at = rule_of(schema, parent);
+  if (missing) at = yyjson_obj_get(yyjson_obj_get(at, "properties"), missing);
+  yyjson_val *list = yyjson_obj_get(at, "enum");
+  return list ? list : yyjson_obj_get(at, "const");
+}
+
 static bool is(const idem_schema_error *error, const char *keyword) {
   return strcmp(error->keyword, keyword) == 0;
 }
@@ -133,10 +145,9 @@ static void reply(idem_request *request, place *self, const idem_schema_error *e
   if (missing) {
     step(self, missing);
     fault.expected = inner_expectation(error->expected, inner, sizeof inner);
-  } else if (is(error, "enum") || is(error, "const")) {
-    fault.accepted = accepted_of(rule, accepted);
-    if (fault.accepted) fault.expected = "one of the accepted values";
   }
+  fault.accepted = accepted_of(choices_of(self->schema, error->schema_path, missing), accepted);
+  if (fault.accepted) fault.expected = "one of the accepted values";
   self->path[self->out.len] = '\0';
   fault.received = self->at;
   idem_reply_invalid_params(request, &fault);

@@ -13,6 +13,8 @@ static const char config[] =
     " \"data\":{\"run\":[\"echo\",\"{{\\\"k\\\":[1,2.50]}}\"],\"output\":\"json\"},\n"
     " \"rows\":{\"script\":\"s.sql\",\"query\":\"SELECT 7 AS x\"},\n"
     " \"fail\":{\"run\":[\"sh\",\"-c\",\"echo partly; echo because >&2; exit 3\"]},\n"
+    " \"pick\":{\"args\":{\"level\":{\"type\":\"string\",\"enum\":[\"low\",\"high\"]}},"
+    "\"run\":[\"echo\",\"{level}\"]},\n"
     " \"deep\":{\"input\":{\"type\":\"object\",\"properties\":{\"how\":{\"enum\":[\"a\",\"b\"]},"
     "\"size\":{\"enum\":[1,2]},\"list\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},"
     "\"to\":{\"type\":\"object\",\"required\":[\"a/b~c\"],\"properties\":{\"a/b~c\":{\"type\":"
@@ -85,6 +87,14 @@ static void params_that_do_not_fit_are_named(void **state) {
       {"{\"to\":{}}", "\"param\":\"to.a/b~c\",\"expected\":\"string\",\"received\":\"nothing\"}"},
       {"[\"a\",1,[],{}]", "\"param\":\"[3].a/b~c\",\"expected\":\"string\""},
   };
+#define CLOSED "\"expected\":\"one of the accepted values\",\"received\":"
+  static const struct {
+    const char *params, *wanted;
+  } closed[] = {
+      {"{}", "\"param\":\"level\"," CLOSED "\"nothing\",\"accepted\":[\"low\",\"high\"]}"},
+      {"{\"level\":7}", CLOSED "\"number\",\"accepted\":[\"low\",\"high\"]}"},
+      {"[\"middle\"]", "\"param\":\"[0]\"," CLOSED "\"middle\",\"accepted\":[\"low\",\"high\"]}"},
+  };
   (void)state;
   begin("jsonrpc", "--stdio", NULL);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -95,6 +105,8 @@ static void params_that_do_not_fit_are_named(void **state) {
   }
   for (size_t i = 0; i < sizeof deep / sizeof *deep; i++)
     expect_in(serving_ask(&self, "deep", deep[i].params), deep[i].wanted);
+  for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+    expect_in(serving_ask(&self, "pick", closed[i].params), closed[i].wanted);
   finish();
 }
 
