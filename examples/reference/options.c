@@ -267,8 +267,10 @@ static bool parse_one(options *parsed, char **argv, int *index) {
   if (!flag->takes_value && value) return complain("this flag takes no value", text);
   if (flag->takes_value && !value) value = argv[++*index];
   if (flag->takes_value && !value) return complain("a value is missing after", text);
-  if (!flag->set(parsed, value)) return complain("not a value for this flag", text);
-  return true;
+  errno = 0;
+  if (flag->set(parsed, value)) return true;
+  return errno && flag->set == set_token_file ? complain(strerror(errno), value)
+                                              : complain("not a value for this flag", text);
 }
 
 static bool print_only(const char *text) {

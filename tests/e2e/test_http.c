@@ -627,7 +627,10 @@ static void bad_flags_do_not_start(void **state) {
     child server = CHILD(REFERENCE, bad[i][0], bad[i][1]);
     assert_int_equal(child_end(&server), 2);
   }
-  child server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--allow-host", "a b");
+  child server = CHILD(REFERENCE, "--token-file", "/nonexistent");
+  child_line_with(server.err, "No such file or directory: /nonexistent");
+  assert_int_equal(child_end(&server), 2);
+  server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--allow-host", "a b");
   child_line_with(server.err, "cannot serve");
   assert_int_equal(child_end(&server), 1);
   server = CHILD(REFERENCE, "--http", "127.0.0.1:0", "--trusted-proxy", "a.b", "--workers", "2");
