@@ -147,9 +147,19 @@ static yyjson_val *part_of(const config_source *self, const char *path) {
   return len ? yyjson_doc_ptr_getn(self->doc, path, len) : NULL;
 }
 
+/* Members of a part ("/tools/t/title") that are read as nothing where they are of another type. */
+static bool is_read_alone(const char *path) {
+  static const char *const names[] = {"title", "description", "unsafe"};
+  const char *second = *path ? strchr(path + 1, '/') : NULL;
+  const char *third = second ? strchr(second + 1, '/') : NULL;
+  for (size_t i = 0; third && i < sizeof names / sizeof *names; i++)
+    if (strcmp(third + 1, names[i]) == 0) return true;
+  return false;
+}
+
 /* Nobody reads a property that nobody knows; what stands beside it can be looked at. */
 static bool is_harmless(const idem_schema_error *error) {
-  return strcmp(error->keyword, "additionalProperties") == 0;
+  return strcmp(error->keyword, "additionalProperties") == 0 || is_read_alone(error->instance_path);
 }
 
 /* False: the document itself is, or it cannot be said what is. */
