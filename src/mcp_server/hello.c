@@ -133,17 +133,32 @@ static void refuse_size(idem__context *context) {
   idem__refuse(context, 400, IDEM_RPC_INVALID_PARAMS, large, sizeof large - 1);
 }
 
+const char *idem__info_fault(yyjson_val *info, yyjson_val **received) {
+  static const char *const names[] = {"name", "version"};
+  for (size_t i = 0; info && i < sizeof names / sizeof *names; i++) {
+    *received = yyjson_obj_get(info, names[i]);
+    if (!yyjson_is_str(*received)) return names[i];
+  }
+  return NULL;
+}
+
 void idem__run_initialize(idem__context *context, yyjson_val *params) {
   yyjson_val *version = params ? yyjson_obj_get(params, "protocolVersion") : NULL;
   yyjson_val *capabilities = params ? yyjson_obj_get(params, "capabilities") : NULL;
   yyjson_val *info = params ? yyjson_obj_get(params, "clientInfo") : NULL;
+  yyjson_val *received = NULL;
   if (refuse_again(context)) return;
+  const char *fault = yyjson_is_obj(info) ? idem__info_fault(info, &received) : NULL;
   if (!yyjson_is_str(version)) {
     idem__reply_bad_param(context, "protocolVersion", "string", version);
   } else if (capabilities && !yyjson_is_obj(capabilities)) {
     idem__reply_bad_param(context, "capabilities", "object", capabilities);
   } else if (info && !yyjson_is_obj(info)) {
     idem__reply_bad_param(context, "clientInfo", "object", info);
+  } else if (fault) {
+    char path[32];
+    snprintf(path, sizeof path, "clientInfo.%s", fault);
+    idem__reply_bad_param(context, path, "string", received);
   } else if (weight(capabilities) + weight(info) > IDEM__HELLO_BYTES) {
     refuse_size(context);
   } else {

@@ -10,6 +10,7 @@
 #include "session.h"
 #include "task.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
@@ -240,6 +241,13 @@ static bool pass_modern(idem__context *context, const idem__mcp_peer *peer) {
   context->client_info = member(context->meta, META_CLIENT_INFO);
   if (context->client_info && !yyjson_is_obj(context->client_info)) {
     return refuse_meta(context, "_meta." META_CLIENT_INFO, "object", context->client_info);
+  }
+  yyjson_val *received = NULL;
+  const char *fault = idem__info_fault(context->client_info, &received);
+  if (fault) {
+    char path[sizeof "_meta." META_CLIENT_INFO ".version"];
+    snprintf(path, sizeof path, "_meta." META_CLIENT_INFO ".%s", fault);
+    return refuse_meta(context, path, "string", received);
   }
   if (peer->edge && !idem__headers_check(context, context->params)) return false;
   return modern_log_level(context);

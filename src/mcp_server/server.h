@@ -99,6 +99,8 @@ void idem__server_random(const idem_server *server, void *bytes, size_t len);
 
 /* "2026-07-28, ...": the same for people. */
 #define IDEM__VERSIONS 72
+/* The member that an Implementation must have as a string and has not, with what stands there; NULL: both are fine. */
+const char *idem__info_fault(yyjson_val *info, yyjson_val **received);
 const char *idem__supported_versions(const idem_server *server, char out[IDEM__VERSIONS]);
 /* ["2026-07-28", ...]: every revision served, newest first. */
 void idem__write_supported_versions(const idem_server *server, idem__writer *writer);
