@@ -254,6 +254,8 @@ void config_defaults(serve_config *self, tool_config *tool);
 yyjson_doc *config_fill(const tool_config *tool, yyjson_val *arguments, bool coerce);
 /* Tells what is allowed but hardly meant. */
 void config_notes(serve_config *self, const tool_config *tool);
+/* Whether tools can be served as plain methods; false: told. */
+bool config_suits_plain(serve_config *self);
 /* Where a program of that name is; NULL: nowhere in PATH. */
 const char *config_search_path(serve_config *self, const char *name);
 /* "~" or "~/...", which only a shell would read. */

@@ -1,5 +1,6 @@
 /* config_notes.c - what is allowed but hardly meant: an argument that nothing uses, a ~, a | or a * that no
- * shell will ever read. Told with the way out; served all the same. */
+ * shell will ever read. Told with the way out; served all the same. And what a profile
+ * cannot keep. */
 #include "config.h"
 
 #include <string.h>
@@ -172,4 +173,25 @@ void config_notes(serve_config *self, const tool_config *tool) {
   if (!tool->keep) note_unused(self, tool, value); /* else all are told to the program */
   note_words(self, tool, yyjson_obj_get(value, "run"));
   note_home(self, tool, yyjson_obj_get(value, "env"));
+}
+
+/* --------------------------------------------------------------- what needs the mcp profile */
+
+/* Without it a key means nothing: who relied on one would order twice. */
+bool config_suits_plain(serve_config *self) {
+  for (size_t i = 0; i < self->shown_count; i++) {
+    const tool_config *tool = &self->tools[i];
+    yyjson_val *once = yyjson_obj_get(tool->definition, "once");
+    if (once && tool->once == IDEM_ONCE_ALWAYS)
+      source_fault(&self->source, once,
+                   "tool %s: \"once\": \"always\" needs the mcp profile: as a plain method it "
+                   "would run each time, whatever its key",
+                   tool->name);
+    if (once && tool->once == IDEM_ONCE_KEY)
+      source_note(&self->source, once,
+                  "tool %s: \"once\" needs the mcp profile: as a plain method it runs each time, "
+                  "whatever its key",
+                  tool->name);
+  }
+  return self->source.faults == 0;
 }

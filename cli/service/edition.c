@@ -8,15 +8,15 @@
 
 /* ------------------------------------------------------------------------- making */
 
-edition *edition_read(const char *path, idem_log *log, source_files *files, bool inputs,
-                      bool cautious) {
+edition *edition_read(const char *path, idem_log *log, source_files *files, edition_use use) {
   edition *self = calloc(1, sizeof *self);
   if (!self) return NULL;
-  bool fine = config_load(&self->config, path, log, files, cautious);
+  bool fine = config_load(&self->config, path, log, files, use.cautious);
   if (self->config.readable) { /* all faults at once */
     fine = bounds_check(&self->config) && fine;
     fine = query_check(&self->config) && fine;
-    if (inputs || !fine) fine = config_inputs(&self->config) && fine;
+    if (use.plain) fine = config_suits_plain(&self->config) && fine;
+    if (use.inputs || !fine) fine = config_inputs(&self->config) && fine;
   }
   if (fine) return self;
   config_free(&self->config);

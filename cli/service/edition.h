@@ -31,8 +31,11 @@ struct edition {
 /* Reads and checks a configuration whole; faults are told to `log`, on stderr if it is NULL.
  * `files` (may be NULL) gets what was looked at, also then. `inputs`: the tools' input schemas are
  * needed, not only by a server. `cautious`: see config_load. NULL: there were faults. */
-edition *edition_read(const char *path, idem_log *log, source_files *files, bool inputs,
-                      bool cautious);
+typedef struct edition_use {
+  bool inputs, cautious;
+  bool plain; /* its tools are plain methods: not for the mcp profile */
+} edition_use;
+edition *edition_read(const char *path, idem_log *log, source_files *files, edition_use use);
 /* What its tools need to be called; false: told. */
 bool edition_open(edition *self, program_host *programs);
 /* Who answers calls of a tool. */

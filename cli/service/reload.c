@@ -35,9 +35,10 @@ static bool keeps_bounds(const service *self, const edition *next) {
 /* On another thread: touches nothing that the loop uses but the log. */
 static void read_again(uv_work_t *work) {
   service *self = work->data;
-  edition *next =
-      edition_read(self->options->path, self->log, &self->files,
-                   self->options->profile != IDEM_PROFILE_MCP, !self->options->may_loosen);
+  bool plain = self->options->profile != IDEM_PROFILE_MCP;
+  edition *next = edition_read(
+      self->options->path, self->log, &self->files,
+      (edition_use){.inputs = plain, .cautious = !self->options->may_loosen, .plain = plain});
   idem_server *scratch = next ? service_new_server(&next->config, self->options, self->log) : NULL;
   if (scratch && keeps_bounds(self, next) && edition_open(next, &self->programs) &&
       edition_fill(next, scratch)) {

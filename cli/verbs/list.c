@@ -37,7 +37,7 @@ static int run(int argc, char **argv) {
     return usage_fault(&list_verb, argc > 1 ? "one file is enough" : "there is no flag",
                        argv[argc - 1]);
   source_files files = {.count = 0};
-  edition *read = edition_read(path, NULL, &files, true, false);
+  edition *read = edition_read(path, NULL, &files, (edition_use){.inputs = true});
   int code = read ? print(read, path) : 1;
   if (read) edition_free(read);
   source_files_clear(&files);

@@ -85,11 +85,12 @@ static bool can_be_served(edition *self, const serve_options *options) {
 
 static int with_config(const serve_options *options) {
   source_files files = {.count = 0};
-  bool inputs = options->check || options->dry_run || options->profile != IDEM_PROFILE_MCP;
+  bool plain = options->profile != IDEM_PROFILE_MCP;
+  edition_use use = {.inputs = options->check || options->dry_run || plain, .plain = plain};
   int code = 1;
   if (!options->check && !options->dry_run)
     idem_stdio_fill_holes(); /* no file of ours becomes the stdout that is missing */
-  edition *first = edition_read(options->path, NULL, &files, inputs, false);
+  edition *first = edition_read(options->path, NULL, &files, use);
   if (!first) {
     source_files_clear(&files);
     return serve_auth_may_open(options) ? code : 2;
