@@ -114,7 +114,7 @@ void kept_cancel(call *self) {
   kept_program *kept = self->tool->kept;
   bool asked = self->kept_id && kept->conn && kept->state == KEPT_UP;
   if (asked && idem_cancel(kept->conn, self->kept_id) == IDEM_OK)
-    return; /* it has ended the call */
+    return;                            /* it has ended the call */
   edition *held = self->tool->edition; /* it may go with its last call, and `kept` with it */
   edition_hold(held);
   end_call(self);
@@ -331,7 +331,8 @@ static void bring_up(kept_program *self) {
 /* -------------------------------------------------------------------------------- time */
 
 static bool is_idle(const kept_program *self) {
-  return self->state == KEPT_UP && idem_list_empty(&self->asked) && idem_list_empty(&self->waiting) &&
+  return self->state == KEPT_UP && idem_list_empty(&self->asked) &&
+         idem_list_empty(&self->waiting) &&
          idem_list_empty(&self->lost); /* those wait for how it ended */
 }
 
