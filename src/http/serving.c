@@ -341,7 +341,7 @@ static void tend(idem__http_serving *serving, uint64_t now_ms) {
   const idem__http_protocol *protocol = idem__http_protocol_of(serving);
   bool orphaned = serving->begun && protocol->orphaned && protocol->orphaned(serving->state);
   if (orphaned && !idem__conn_aborted(serving->conn)) {
-    idem_conn_abort(serving->conn); /* answers, tells the handlers; may retire the serving */
+    idem__conn_orphan(serving->conn); /* answers, tells the handlers; may retire the serving */
     if (serving->detached) settle_detached(serving);
   } else if (serving->detached && idem_conn_deadline(serving->conn) <= now_ms) {
     if (idem_conn_expire(serving->conn) == IDEM_OK)

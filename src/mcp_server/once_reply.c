@@ -128,7 +128,7 @@ void idem__once_refuse(idem__context *context, idem__once_refusal why) {
       [IDEM__ONCE_OTHER] = {422, IDEM_RPC_INVALID_PARAMS, "{\"reason\":\"key-reused\"}",
                             "Invalid params: this idempotency key was used with other arguments"},
       [IDEM__ONCE_LOST] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",
-                           "Outcome unknown: this call was broken off before it answered"},
+                           IDEM__ONCE_LOST_CAUSE},
       [IDEM__ONCE_FORGOTTEN] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",
                                 "Outcome unknown: the keys that this call was begun with are gone"},
       [IDEM__ONCE_TOO_LARGE] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"answer-not-kept\"}",

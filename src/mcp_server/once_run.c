@@ -35,13 +35,18 @@ static bool must_not_be_told(const idem__once *once) {
   return once->outcome && !may_run_again(once) && (!is_over(once) || is_fenced(once));
 }
 
+/* Who runs it hears what those hear who ask for it later; one that has cancelled it hears nothing. */
+static bool is_to_be_refused(const idem__once *once) {
+  return must_not_be_told(once) || (once->broken && !once->left);
+}
+
 /* It may have lost its purpose meanwhile. */
 static void tell_runner(idem__once *once) {
   idem__context *context = once->runner;
   if (!context) return;
   leave_runner(once);
-  if (must_not_be_told(once))
-    idem__once_refuse(context, IDEM__ONCE_UNAVAILABLE);
+  if (is_to_be_refused(once))
+    idem__once_refuse(context, idem__once_why_none(once));
   else if (once->outcome)
     idem__once_reply(context, once->outcome, false);
   else
@@ -153,6 +158,15 @@ static void begin_storing(idem__once *once, idem__once_text *outcome) {
   idem__once_unlock(once->server);
 }
 
+/* Its conn ends before the store has answered, or while it runs: where it is broken off for good that is so for all who ask,
+ * whatever the store says; else it is asked for again. */
+static const idem__answer *what_is_known(const idem_request *request) {
+  const idem__once *once = idem__context_of(request)->once;
+  bool unfinished = once->broken || (once->decided && once->stage == IDEM__ONCE_AT_WORK);
+  bool lost = unfinished && !once->not_run && !once->may_repeat;
+  return lost ? idem__cut_off_lost(request) : idem__cut_off_unavailable(request);
+}
+
 static idem_status on_answer(idem_request *request, const idem__answer *answer) {
   idem__context *context = idem__context_of(request);
   idem__once *once = context->once;
@@ -170,14 +184,14 @@ static idem_status on_answer(idem_request *request, const idem__answer *answer) 
   idem__once_store(once);
   once->answering = false;
   if (!once->stored) {
-    idem__request_on_cut_off(request, idem__cut_off_unavailable); /* it is none without the store */
+    idem__request_on_cut_off(request, what_is_known); /* it is none without the store */
     idem_request_keep(request);
     return IDEM_OK;
   }
   leave_runner(once);
   idem_status status = IDEM_OK;
-  if (must_not_be_told(once))
-    idem__once_refuse(context, IDEM__ONCE_UNAVAILABLE);
+  if (is_to_be_refused(once))
+    idem__once_refuse(context, idem__once_why_none(once));
   else
     status = idem__reply_answer(request, answer);
   conclude(once);
@@ -215,7 +229,23 @@ static bool on_cancel(idem_request *request, idem_cancel_reason reason) {
   return !runs || stays;
 }
 
-static const idem__request_guard guard = {.answer = on_answer, .cancel = on_cancel};
+static void on_abort(idem_request *request);
+static const idem__request_guard guard = {
+    .answer = on_answer, .cancel = on_cancel, .abort = on_abort};
+static const idem__request_guard guard_of_aborted = {.answer = on_answer, .cancel = on_cancel};
+
+/* The server goes, and has waited for it: its handler, which alone knows whether anything was done, is told before its client is. It goes
+ * on for others who wait. */
+static void on_abort(idem_request *request) {
+  idem__once *once = idem__context_of(request)->once;
+  idem__request_set_guard(request, &guard_of_aborted);
+  idem__request_on_cut_off(request, what_is_known);
+  idem__once_lock(once->server);
+  bool ends = once->stage == IDEM__ONCE_AT_WORK && idem_list_empty(&once->callers);
+  if (ends) once->decided = true;
+  idem__once_unlock(once->server);
+  if (ends) idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+}
 
 void idem__once_cancel_runner(idem__once *once) {
   if (!once->runner) return;

@@ -214,16 +214,35 @@ idem_status idem__refuse_for(idem__context *context, int status, int64_t code, c
                                len);
 }
 
+static void say_status(const idem_request *request, int status) {
+  const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
+  if (peer && peer->edge && !idem__request_batched(request))
+    peer->edge->set_status(peer->edge_ctx, status);
+}
+
 const idem__answer *idem__cut_off_unavailable(const idem_request *request) {
   static const char reason[] = "unavailable";
   static const idem__answer answer = {
       .is_error = true,
       .code = IDEM_RPC_INTERNAL_ERROR,
       .value = {IDEM__VALUE_MEMBER, reason, sizeof reason - 1, "reason"}};
-  const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(request));
-  if (peer && peer->edge && !idem__request_batched(request))
-    peer->edge->set_status(peer->edge_ctx, 503);
+  say_status(request, 503);
   return &answer;
+}
+
+#define LOST                                                                                       \
+  { IDEM__VALUE_MEMBER, "outcome-unknown", sizeof "outcome-unknown" - 1, "reason" }
+
+const idem__answer *idem__cut_off_lost(const idem_request *request) {
+  static const idem__answer canonical = {
+      .is_error = true, .code = IDEM_RPC_INTERNAL_ERROR, .value = LOST};
+  static const idem__answer named = {.is_error = true,
+                                     .code = IDEM_RPC_INTERNAL_ERROR,
+                                     .message = IDEM__ONCE_LOST_CAUSE,
+                                     .value = LOST};
+  char text[IDEM__CAUSE];
+  say_status(request, 409);
+  return idem__cause(idem__context_of(request), text, "%s", "") ? &named : &canonical;
 }
 
 idem_status idem__refuse_unavailable(idem__context *context) {

@@ -55,6 +55,9 @@ idem_status idem__refuse(idem__context *context, int status, int64_t code, const
 /* What it needs does not answer: nobody knows whether anything happened. */
 /* For requests that wait for the store (idem__request_on_cut_off): the same, where the server goes first. */
 const idem__answer *idem__cut_off_unavailable(const idem_request *request);
+#define IDEM__ONCE_LOST_CAUSE "Outcome unknown: this call was broken off before it answered"
+/* ... `outcome-unknown`, of a call with a key that is broken off. */
+const idem__answer *idem__cut_off_lost(const idem_request *request);
 idem_status idem__refuse_unavailable(idem__context *context);
 /* ... with a message that names its cause; NULL: the canonical one. */
 idem_status idem__refuse_for(idem__context *context, int status, int64_t code, const char *cause,

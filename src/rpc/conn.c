@@ -247,27 +247,41 @@ void idem_conn_close(idem_conn *conn) {
   close_with(conn, &answer);
 }
 
-static void abort_with(idem_conn *conn, const idem__answer *answer) {
+static void cut_off(idem_request *request, const idem__answer *answer) {
+  idem__request_settle(request, request->cut_off ? request->cut_off(request) : answer);
+  idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+}
+
+/* A guard that is told has its request answered, or stays with one that is not told again. */
+static void abort_with(idem_conn *conn, const idem__answer *answer, bool tell_guards) {
   idem__conn_enter(conn);
   conn->aborted = true;
   close_with(conn, answer);
   while (!idem_list_empty(&conn->requests)) {
     idem_request *request = IDEM_CONTAINER(conn->requests.next, idem_request, link);
-    idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
-    idem__request_settle(request, request->cut_off ? request->cut_off(request) : answer);
-    idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+    bool was_told = request->guard && !request->guard->abort;
+    if (!was_told) idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
+    if (tell_guards && request->guard && !was_told)
+      request->guard->abort(request);
+    else
+      cut_off(request, answer);
   }
   idem__conn_leave_waking(conn);
 }
 
 void idem_conn_abort(idem_conn *conn) {
   idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
-  abort_with(conn, &answer);
+  abort_with(conn, &answer, true);
+}
+
+void idem__conn_orphan(idem_conn *conn) {
+  idem__answer answer = idem__answer_code(IDEM_RPC_INTERNAL_ERROR);
+  abort_with(conn, &answer, false);
 }
 
 void idem__conn_revoke(idem_conn *conn) {
   idem__answer answer = idem__answer_invalid_request(IDEM__UNAUTHORIZED);
-  abort_with(conn, &answer);
+  abort_with(conn, &answer, false);
 }
 
 bool idem_conn_done(const idem_conn *conn) {

@@ -191,6 +191,8 @@ typedef struct idem__request_guard {
   idem_status (*answer)(idem_request *request, const idem__answer *answer);
   /* True: the handler is not told that its answer has lost its purpose. */
   bool (*cancel)(idem_request *request, idem_cancel_reason reason);
+  /* NULL, or: its conn is aborted (not revoked, not orphaned), which it may answer by itself. Takes another guard. */
+  void (*abort)(idem_request *request);
 } idem__request_guard;
 void idem__request_set_guard(idem_request *request, const idem__request_guard *guard); /* NULL */
 /* What is said where its conn is aborted before it has an answer, instead of "Internal error"; NULL: that. What is given outlives the call. */
@@ -301,6 +303,8 @@ void idem__request_discard(idem_request *request);
 bool idem__conn_closed(const idem_conn *conn);
 /* As idem_conn_abort; what runs is answered with `unauthorized`: its peer may no longer ask. */
 void idem__conn_revoke(idem_conn *conn);
+/* As idem_conn_abort; nobody is there to hear what is said, so what has a guard goes on as by a lost connection. */
+void idem__conn_orphan(idem_conn *conn);
 /* It was aborted: nothing more is owed. */
 bool idem__conn_aborted(const idem_conn *conn);
 /* Whose a conn's requests are, where a layer above knows more than an address; lent. */

@@ -189,7 +189,14 @@ static const char *get(const node *self, const char *path) {
   return rest(fd);
 }
 
-/* Two run, the third waits for its turn: it has done nothing, so its key is free. */
+static void expect_refused(const char *answer, const char *status, const char *reason) {
+  expect_in(answer, status);
+  expect_in(answer, "\"id\":7,\"error\"");
+  expect_in(answer, reason);
+  assert_int_equal(strstr(answer, "Retry-After: ") != NULL, strcmp(status, " 503 ") == 0);
+}
+
+/* Two run, the third waits for its turn: it has done nothing, so its key is free. Who asked hears what those hear who ask again. */
 static void what_a_stopped_process_ran_is_unknown_and_what_waited_runs(void **state) {
   world self;
   (void)state;
@@ -200,7 +207,9 @@ static void what_a_stopped_process_ran_is_unknown_and_what_waited_runs(void **st
   calls[2] = send_call(&one, "append", "c");
   expect_in(get(&one, "/healthz"), " 200 "); /* which came later, so it was taken */
   stop(&one, SIGTERM);
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) close(calls[i]);
+  expect_refused(rest(calls[0]), " 409 ", "outcome-unknown");
+  expect_refused(rest(calls[1]), " 503 ", "unavailable");
+  expect_refused(rest(calls[2]), " 503 ", "unavailable");
   serving_file(&self.files, "go", "");
   expect_in(rest(send_call(&other, "wait", "a")), "outcome-unknown");
   assert_int_equal(runs(&self), 2);

@@ -234,6 +234,37 @@ static void what_the_store_has_not_taken_when_the_server_ends_is_503(void **stat
   }
 }
 
+/* It is told to end, and its client hears what the record will say: at once, or while the store has not answered. */
+static void what_runs_when_the_server_ends_is_unknown(void **state) {
+  static const later_store_opts later = {.seed = 3};
+  (void)state;
+  for (int run = 0; run < 2; run++) {
+    world in = {.kept = NULL};
+    mcp_web_conn conn;
+    mcp_web_open(&in.web, &(mcp_web_opts){.later = run ? &later : NULL});
+    in.web.fixture->keep = keep;
+    in.web.fixture->user = &in;
+    mcp_web_connect(&in.web, &conn);
+    mcp_web_send(&conn, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", SLOW);
+    mcp_web_settle(&conn);
+    assert_int_equal(in.runs, 1);
+    if (run) later_store_hold(in.web.later, true);
+    idem__http_conn_abort(conn.conn, in.web.now_ms);
+    mcp_web_settle(&conn);
+    assert_int_equal(in.cancelled, 1);
+    if (!strstr(conn.output, " 409 ")) fail_msg("%s", conn.output);
+    assert_non_null(
+        strstr(conn.output, "\"id\":1,\"error\":{\"code\":-32603,\"message\":\"Outcome"));
+    assert_non_null(strstr(conn.output, "\"reason\":\"outcome-unknown\""));
+    mcp_web_disconnect(&conn);
+    if (run) later_store_hold(in.web.later, false);
+    mcp_web_expect(mcp_web_ask(&in.web, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", SLOW),
+                   "outcome-unknown");
+    assert_int_equal(in.runs, 1);
+    mcp_web_close(&in.web);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_answer_says_that_it_was_given_before),
@@ -243,6 +274,7 @@ int main(void) {
       cmocka_unit_test(who_gives_a_call_up_by_its_key_cancels_it),
       cmocka_unit_test(who_gives_a_call_up_does_not_take_it_from_another),
       cmocka_unit_test(what_the_store_has_not_taken_when_the_server_ends_is_503),
+      cmocka_unit_test(what_runs_when_the_server_ends_is_unknown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
