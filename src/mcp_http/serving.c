@@ -363,7 +363,8 @@ static bool belongs(const idem__mcp_serving *serving, idem__message_kind kind) {
   return kind != IDEM__RESPONSE && (serving->modern || serving->peer.assumed);
 }
 
-static const idem__http_refusal owner_gone = {.status = 404,
+/* The session lives, so not 404, by which clients begin a new one; nor 410, which speaks of the endpoint. */
+static const idem__http_refusal owner_gone = {.status = 409,
                                               .reason = "owner-gone",
                                               .cause = "the process that asked this has ended",
                                               .hint = "the process that asked this has ended"};
@@ -371,7 +372,8 @@ static const idem__http_refusal owner_gone = {.status = 404,
 static uint16_t silent_status(void *at, idem__message_kind kind) {
   const idem__mcp_serving *serving = at;
   if (serving->unavailable) return 503;
-  if (serving->owner_gone || serving->peer.unknown_session) return 404;
+  if (serving->owner_gone) return owner_gone.status;
+  if (serving->peer.unknown_session) return 404;
   if (serving->bad_version || !belongs(serving, kind)) return 400;
   return 202;
 }

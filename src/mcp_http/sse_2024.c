@@ -398,7 +398,7 @@ static void on_posted(const idem__store_answer *said, void *user) {
   idem__free(&copy.alloc, self);
   if (!copy.exchange) return;
   if (said->status == IDEM_E_NOTFOUND)
-    answer(copy.exchange, 404, "owner-gone", copy.id);
+    answer(copy.exchange, 404, "owner-gone", copy.id); /* its session was the stream */
   else
     answer(copy.exchange, said->status == IDEM_OK ? 202 : 503, "unavailable", copy.id);
 }

@@ -114,10 +114,13 @@ static void what_is_said_to_one_process_reaches_another(void **state) {
   node_stop(&one, SIGKILL);
   close(stream);
   uint64_t until = child_now_ms() + 60000;
-  while (!strstr(node_rest(post(&other, session, body)), " 404 ")) {
+  while (!strstr(node_rest(post(&other, session, body)), " 409 ")) {
     assert_true(child_now_ms() < until);
     poll(NULL, 0, 50);
   }
+  /* The session lives. */
+  expect_in(node_rest(post(&other, session, "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"ping\"}")),
+            "\"id\":8,\"result\"");
   node_stop(&other, SIGTERM);
   child_remove_folder(folder);
 }
