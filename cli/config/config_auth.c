@@ -52,13 +52,17 @@ bool config_is_loopback_url(const char *url) {
   return strcmp(url, "http://localhost") == 0;
 }
 
-static const char *take_url(serve_config *self, yyjson_val *object, const char *name,
+/* `bare`: no query may be in it. What is wrong with it otherwise is the listener's to judge. */
+static const char *take_url(serve_config *self, yyjson_val *object, const char *name, bool bare,
                             const char *why) {
   yyjson_val *value = yyjson_obj_get(object, name);
-  const char *url = yyjson_get_str(value);
-  if (url && !begins(url, "https://") && !config_is_loopback_url(url))
+  const char *url = yyjson_get_str(value), *fault;
+  if (!url) return NULL;
+  if (!begins(url, "https://") && !config_is_loopback_url(url))
     source_fault(&self->source, value, "auth: %s must be https, or http on loopback: %s", name,
                  why);
+  else if (idem_http_check_url(url, bare, &fault) != IDEM_OK)
+    source_fault(&self->source, value, "auth: %s: %s", name, fault);
   return url;
 }
 
@@ -94,11 +98,11 @@ static unsigned take_algorithms(yyjson_val *object) {
 }
 
 static void take_issuer(serve_config *self, yyjson_val *value, auth_config *auth) {
+  static const char why[] = "whoever can answer in its place can make tokens";
   yyjson_val *file = yyjson_obj_get(value, "jwks_file");
-  auth->issuer.issuer =
-      take_url(self, value, "issuer", "whoever can answer in its place can make tokens");
-  auth->issuer.jwks_url =
-      take_url(self, value, "jwks", "whoever can answer in its place can make tokens");
+  bool found = !file && !yyjson_obj_get(value, "jwks"); /* its keys, by its name */
+  auth->issuer.issuer = take_url(self, value, "issuer", found, why);
+  auth->issuer.jwks_url = take_url(self, value, "jwks", false, why);
   if (file && yyjson_obj_get(value, "jwks"))
     source_fault(&self->source, file, "auth: give jwks or jwks_file, not both");
   if (file)
@@ -112,7 +116,8 @@ static void take_introspection(serve_config *self, yyjson_val *value, auth_confi
   const tool_config owner = {.name = "introspection", .kind = "auth"};
   yyjson_val *secret = yyjson_obj_get(value, "secret");
   if (!value) return;
-  auth->http.introspection_url = take_url(self, value, "url", "tokens and a secret go there");
+  auth->http.introspection_url =
+      take_url(self, value, "url", false, "tokens and a secret go there");
   auth->http.introspection_id = config_text(value, "id");
   if (secret) auth->http.introspection_secret = config_secret(self, &owner, secret);
   auth->http.introspection_s = (uint32_t)config_number(value, "seconds", 0);
@@ -170,7 +175,7 @@ void config_auth(serve_config *self, yyjson_val *value) {
   take_proofs(yyjson_obj_get(value, "dpop"), auth);
   auth->http.algorithms = take_algorithms(value);
   take_methods(self, yyjson_obj_get(value, "methods"), auth);
-  auth->http.resource = take_url(self, value, "resource", "tokens would travel in the clear");
+  auth->http.resource = take_url(self, value, "resource", true, "tokens would travel in the clear");
   auth->http.audience = config_text(value, "audience");
   auth->http.principal_claim = config_text(value, "principal");
   auth->http.required_scope = config_scopes(self, value);

@@ -34,6 +34,10 @@ bool idem__auth_url_is_loopback(const idem__auth_url *url);
 /* A server may be asked: https anywhere, http on loopback alone. */
 bool idem__auth_url_is_safe(const char *text);
 
+/* Why a server cannot be asked there, or, `bare`, be known by it: a well-known path is joined to such a URL, which leaves no room for a query;
+ * NULL: it can. Whether it is safe is another question. */
+const char *idem__auth_url_fault(const char *text, bool bare);
+
 /* 4 or 16 bytes: an address that anybody in the world could have, and not this machine's, its network's or nobody's. */
 bool idem__auth_address_is_public(const uint8_t *address, size_t len);
 

@@ -126,6 +126,13 @@ bool idem__auth_url_is_safe(const char *text) {
   return idem__auth_url_parse(text, &url) && (url.secure || idem__auth_url_is_loopback(&url));
 }
 
+const char *idem__auth_url_fault(const char *text, bool bare) {
+  idem__auth_url url;
+  if (strchr(text, '#')) return "it has a fragment (#)";
+  if (!idem__auth_url_parse(text, &url)) return "it is no URL of a server";
+  return bare && strchr(text, '?') ? "it has a query (?)" : NULL;
+}
+
 /* ----------------------------------------------------------------- scopes */
 
 /* The next word behind *at; its length, 0: there are no more. */

@@ -25,6 +25,19 @@ static bool copy(const idem__guard *guard, const char *from, char **to) {
   return !from || *to;
 }
 
+/* ------------------------------------------------------------------- URLs */
+
+static const char *asked_fault(const char *url, bool bare) {
+  const char *why = idem__auth_url_fault(url, bare);
+  if (why || idem__auth_url_is_safe(url)) return why;
+  return "it must be https, or http on loopback";
+}
+
+idem_status idem_http_check_url(const char *url, bool bare, const char **why) {
+  *why = asked_fault(url, bare);
+  return *why ? IDEM_E_INVAL : IDEM_OK;
+}
+
 /* ---------------------------------------------------------------- issuers */
 
 static idem_status take_issuer(idem__guard *guard, const idem_http_issuer *from, size_t i) {
@@ -32,10 +45,10 @@ static idem_status take_issuer(idem__guard *guard, const idem_http_issuer *from,
   source->guard = guard;
   if (!from->issuer || !*from->issuer) return tell(guard, "it is no URL", "issuer");
   bool found = !from->jwks_file && !from->jwks_url;
-  if (found && !idem__auth_url_is_safe(from->issuer))
-    return tell(guard, "an issuer is asked by https, or by http on loopback", from->issuer);
-  if (from->jwks_url && !idem__auth_url_is_safe(from->jwks_url))
-    return tell(guard, "keys are asked for by https, or by http on loopback", from->jwks_url);
+  const char *why = found ? asked_fault(from->issuer, true) : NULL;
+  if (why) return tell(guard, why, from->issuer);
+  if (from->jwks_url) why = asked_fault(from->jwks_url, false);
+  if (why) return tell(guard, why, from->jwks_url);
   bool copied = copy(guard, from->issuer, &source->issuer) &&
                 copy(guard, from->jwks_file, &source->jwks_file) &&
                 copy(guard, from->jwks_file ? NULL : from->jwks_url, &source->jwks_url);
@@ -102,10 +115,9 @@ static idem_status take_credentials(idem__guard *guard, const idem_http_auth *op
 }
 
 static idem_status take_introspection(idem__guard *guard, const idem_http_auth *opts) {
-  const char *url = opts->introspection_url;
+  const char *url = opts->introspection_url, *why = url ? asked_fault(url, false) : NULL;
   if (!url) return IDEM_OK;
-  if (!idem__auth_url_is_safe(url))
-    return tell(guard, "servers are asked about tokens by https, or by http on loopback", url);
+  if (why) return tell(guard, why, url);
   if (!copy(guard, url, &guard->introspection_url)) return IDEM_E_NOMEM;
   guard->introspection_s = opts->introspection_s ? opts->introspection_s : INTROSPECTION_S;
   return take_credentials(guard, opts);
@@ -180,9 +192,10 @@ idem_status idem__guard_add_routes(idem__guard *guard, idem_http_server *server)
 static idem_status take_resource(idem__guard *guard, const idem_http_auth *opts, const char *url) {
   idem__auth_url parts;
   const char *resource = opts->resource ? opts->resource : url;
-  if (!idem__auth_url_parse(resource, &parts) || parts.query_len)
-    return tell(guard, "it is no URL of a server", "resource");
-  if (!opts->resource && !idem__auth_url_is_loopback(&parts))
+  const char *why = idem__auth_url_fault(resource, true);
+  if (why) return tell(guard, why, "resource");
+  if (!opts->resource &&
+      !(idem__auth_url_parse(resource, &parts) && idem__auth_url_is_loopback(&parts)))
     return tell(guard, "the URL by which clients know this server must be given", "resource");
   if (!copy(guard, resource, &guard->resource)) return IDEM_E_NOMEM;
   return copy(guard, opts->audience ? opts->audience : resource, &guard->audience) ? IDEM_OK

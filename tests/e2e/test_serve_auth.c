@@ -242,6 +242,22 @@ static void what_does_not_go_together_is_explained(void **state) {
         "in the clear", NO_FLAGS);
   check("{\"auth\":{\"issuer\":\"https://i.example\",\"jwks\":\"http://i.example/k\"}}", 1,
         "must be https", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"https://m.example/#f\"}}", 1,
+        ":1:50: auth: resource: it has a fragment (#)", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"https://m.example/?a=b\"}}", 1,
+        ":1:50: auth: resource: it has a query (?)", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"https:///a\"}}", 1,
+        ":1:50: auth: resource: it is no URL of a server", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example?x#y\"}}", 1,
+        ":1:19: auth: issuer: it has a fragment (#)", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example?x\"}}", 1,
+        ":1:19: auth: issuer: it has a query (?)", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example?x\",\"jwks\":\"https://i.example/k?a=b\"}}", 0,
+        "", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"jwks\":\"https://i.example/k#a\"}}", 1,
+        "auth: jwks: it has a fragment (#)", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"http://127.example\"}}", 1,
+        ":1:19: auth: issuer: it must be https, or http on loopback", NO_FLAGS);
   check("{\"auth\":{}}", 1, "needs an issuer", NO_FLAGS);
   check("{\"auth\":{\"issuer\":\"https://i.example\",\"introspection\":{\"url\":\"https://"
         "i.example/i\",\"id\":\"x\",\"secret\":{\"env\":\"NOT_THERE_AT_ALL\"}}}}",
