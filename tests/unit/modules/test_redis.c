@@ -271,18 +271,27 @@ static void expect_at(const char *text, idem_status status) {
   idem__store_unref(store);
 }
 
+/* As docs/guide/serve.md gives it: for every database and every part. */
 static void a_user_has_its_keys_and_no_others(void **state) {
+  static const char *const own[] = {"acl", "acl&db=3", "acl&parts=2", "acl&db=4&parts=3"},
+                           *const others[] = {"acl2", "acl2&db=3", "ac&parts=2"};
   char path[128], text[320];
   (void)state;
-  redis_server_ask(&server, "ACL SETUSER idem on >open-sesame resetkeys ~{acl}:* "
-                            "resetchannels &{acl}:news +@all -@admin -@dangerous");
+  redis_server_ask(&server, "ACL SETUSER idem on >open-sesame resetkeys ~{acl}:* ~{acl[/#]*}:* "
+                            "resetchannels &{acl}:* &{acl[/#]*}:* +@all -@admin -@dangerous");
   write_secret(path, "open-sesame\n", 0600);
-  snprintf(text, sizeof text, "redis+unix:idem@%s?prefix=acl&password_file=%s", server.socket,
-           path);
-  expect_at(text, IDEM_E_NOTFOUND);
-  snprintf(text, sizeof text, "redis+unix:idem@%s?prefix=other&password_file=%s", server.socket,
-           path);
-  expect_at(text, IDEM_E_SYS);
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    redis_server_ask(&server, "DEL {acl}:m");
+    snprintf(text, sizeof text, "redis+unix:idem@%s?password_file=%s&prefix=%s", server.socket,
+             path, own[i]);
+    expect_at(text, IDEM_E_NOTFOUND);
+  }
+  redis_server_ask(&server, "DEL {acl}:m");
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    snprintf(text, sizeof text, "redis+unix:idem@%s?password_file=%s&prefix=%s", server.socket,
+             path, others[i]);
+    expect_at(text, IDEM_E_SYS);
+  }
   setenv("IDEM_TEST_PASSWORD", "open-sesame", 1);
   snprintf(text, sizeof text, "redis+unix:idem@%s?password_env=IDEM_TEST_PASSWORD&prefix=acl",
            server.socket);
