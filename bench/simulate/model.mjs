@@ -1,16 +1,25 @@
 // model.mjs - what sessions need, from what one request and one session cost. No measuring here: see measure.mjs.
 //
-// costs: {cores, kinds: {NAME: {nodeUs, redisUs, ops}}, nodeBytes, redisBytes, redisConnections}, times of one core.
+// costs: {cores, kinds: {NAME: {nodeUs, redisUs, ops}}, nodeBytes, redisBytes, redisConnections}, times of one core;
+//        redisConnections is of a store with one part: with more, every part has as many of each node.
 // use:   {every: seconds between two requests of a session, mix: {NAME: share}, listening: share of sessions with an open connection, busy: share of
 //         a core that may be used}.
 
 const sum = (list) => list.reduce((total, one) => total + one, 0);
 export const MACHINE = { nodeBytes: 8e9, redisBytes: 64e9, redisClients: 10000, nodeConnections: 50000, connectionBytes: 2048 };
+export const PARTS_MAX = 64; // of a store: more primaries are of no use to it
 
 // Of the mean request.
 export function meanRequest(costs, { mix }) {
   const of = (what) => sum(Object.entries(mix).map(([kind, share]) => share * costs.kinds[kind][what]));
   return { nodeUs: of("nodeUs"), redisUs: of("redisUs"), ops: of("ops") };
+}
+
+// Primaries with a part each, in as few stores as have them. Sessions and nodes are divided among stores; a primary has the connections of one part.
+function spread(wanted, connectionsOfPart) {
+  const stores = Math.max(1, Math.ceil(wanted / PARTS_MAX), Math.ceil(connectionsOfPart / MACHINE.redisClients));
+  const parts = Math.max(1, Math.ceil(wanted / stores));
+  return { stores, parts, primaries: stores * parts, redisConnections: parts * connectionsOfPart };
 }
 
 export function needs(sessions, costs, use) {
@@ -26,9 +35,8 @@ export function needs(sessions, costs, use) {
     sessions, rate, nodes, byCpu, byConnections, byMemory,
     operations: rate * mean.ops,
     clientConnections: sessions * use.listening,
-    redisConnections: nodes * costs.redisConnections,
     redisCores, redisBytes,
-    stores: Math.max(1, Math.ceil(Math.max(redisCores, redisBytes / MACHINE.redisBytes, (nodes * costs.redisConnections) / MACHINE.redisClients))),
+    ...spread(Math.max(redisCores, redisBytes / MACHINE.redisBytes), nodes * costs.redisConnections),
   };
 }
 

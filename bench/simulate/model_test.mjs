@@ -12,9 +12,20 @@ test("what a million sessions need", () => {
   assert.equal(found.rate, 1e5);
   assert.equal(found.operations, 2e5);
   assert.equal(found.nodes, 40);
-  assert.equal(found.redisConnections, 80);
+  assert.equal(found.redisConnections, 640); // two of each node for each part
   assert.equal(found.redisBytes, 2e9);
-  assert.equal(found.stores, 8); // four cores of Redis, half of each
+  assert.equal(found.parts, 8); // four cores of Redis, half of each
+  assert.equal(found.primaries, 8);
+  assert.equal(found.stores, 1);
+});
+test("a store has no more than 64 parts", () => {
+  const found = needs(13e6, costs, use); // 104 cores of Redis, 520 nodes
+  assert.equal(found.stores, 2);
+  assert.equal(found.parts, 52);
+  assert.equal(found.primaries, 104);
+  assert.equal(found.redisConnections, 520 * 2 * 52); // a node has one store
+  assert.equal(needs(8e6, costs, use).stores, 1);
+  assert.equal(needs(8e6, costs, use).parts, 64);
 });
 test("twice the sessions need twice as much", () => assert.equal(needs(2e6, costs, use).nodes, 2 * needs(1e6, costs, use).nodes));
 test("who only listens needs connections", () => {

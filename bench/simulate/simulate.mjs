@@ -31,7 +31,7 @@ function showCosts(costs) {
   row(["request", "node, us", "Redis, us", "operations", "a second"], widths);
   for (const [kind, one] of Object.entries(costs.kinds)) row([kind, number(one.nodeUs, 1), number(one.redisUs, 1), number(one.ops, 2), number(one.rate)], widths);
   console.log(`\n  a session that nobody is connected for: ${number(costs.nodeBytes)} bytes in its node, ${number(costs.redisBytes)} in Redis (${number(costs.sessions)} of them)`);
-  console.log(`  connections of a node to Redis: ${number(costs.redisConnections, 1)}`);
+  console.log(`  connections of a node to Redis, for each part: ${number(costs.redisConnections, 1)}`);
 }
 
 function showNeeds(costs) {
@@ -46,7 +46,8 @@ function showNeeds(costs) {
   line("connections to Redis", (one) => number(one.redisConnections));
   line("store operations a second", (one) => number(one.operations));
   line("Redis: cores, memory", (one) => `${number(one.redisCores, 1)} ${bytes(one.redisBytes)}`);
-  line("Redis: primaries of a cluster", (one) => number(one.stores));
+  line("Redis: primaries, with a part each", (one) => number(one.primaries));
+  line("stores of at most 64 parts", (one) => `${number(one.stores)} of ${number(one.parts)}`);
   console.log("\nWhat gives first, by sessions:\n");
   const bounds = { "idem: --max-sessions, as it is": 10000, "idem: max_bytes of a store, as it is": (512 * 1024 * 1024) / costs.redisBytes };
   for (const [what, sessions] of givesFirst(costs, use, bounds)) row([what, number(sessions)], [44, 16]);
