@@ -54,7 +54,7 @@ typedef struct idem_server_opts {
       max_subscriptions; /* of one peer; 0: 1,000; a URI has at most 8 KiB, 256 bytes on average */
   /* Calls with a key, which happen once (idem_once): for how long a key and its answer are kept, from when it is
    * over (0: 24 h), how many there may be (0: 100,000; more are refused), and the longest answer that is kept (0: 1 MiB;
-   * who comes again for a longer one is told that it ran). One principal may have `max_keys_each` of them (0: half), so
+   * who comes again for a longer one is told that it ran). One principal may have `max_keys_each` of them (0: half, rounded up), so
    * that none has all; callers without a name are one. */
   uint64_t key_ms;
   size_t max_keys, max_keys_each, max_key_bytes;

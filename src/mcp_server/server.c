@@ -43,7 +43,7 @@ static void set_defaults(idem_server_opts *opts) {
   if (!opts->max_subscriptions) opts->max_subscriptions = 1000;
   if (!opts->key_ms) opts->key_ms = (uint64_t)24 * 60 * 60 * 1000;
   if (!opts->max_keys) opts->max_keys = 100000;
-  if (!opts->max_keys_each) opts->max_keys_each = opts->max_keys / 2 + 1;
+  if (!opts->max_keys_each) opts->max_keys_each = opts->max_keys / 2 + opts->max_keys % 2;
   if (!opts->max_key_bytes) opts->max_key_bytes = (size_t)1 << 20;
   if (!opts->lease_ms) opts->lease_ms = 10000;
   if (!opts->state_ms) opts->state_ms = 600000;

@@ -20,12 +20,11 @@ static void call(mcp_peer *peer, const char *key, const char *part) {
   mcp_peer_expect_part(peer, "tools/call", params, part);
 }
 
-static void a_principal_with_its_share_of_keys_is_refused_the_next(void **state) {
+static void two_share_four(const idem_server_opts *opts) {
   unsigned runs = 0;
-  idem_server *server = mcp_test_server(&(idem_server_opts){.max_keys = 4, .max_keys_each = 2});
+  idem_server *server = mcp_test_server(opts);
   idem_tool tool = {.name = "t", .fn = run_count, .user = &runs};
   mcp_peer one, other;
-  (void)state;
   assert_int_equal(idem_server_add_tool(server, &tool, NULL, 0), IDEM_OK);
   mcp_peer_open(&one, server, "2025-11-25");
   mcp_peer_open(&other, server, "2025-11-25");
@@ -44,9 +43,20 @@ static void a_principal_with_its_share_of_keys_is_refused_the_next(void **state)
   mcp_peer_close_with(&other, server);
 }
 
+static void a_principal_with_its_share_of_keys_is_refused_the_next(void **state) {
+  (void)state;
+  two_share_four(&(idem_server_opts){.max_keys = 4, .max_keys_each = 2});
+}
+
+static void a_share_is_half_unless_it_is_named(void **state) {
+  (void)state;
+  two_share_four(&(idem_server_opts){.max_keys = 4});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_principal_with_its_share_of_keys_is_refused_the_next),
+      cmocka_unit_test(a_share_is_half_unless_it_is_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
