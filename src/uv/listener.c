@@ -11,7 +11,7 @@
 #define DEFAULT_MAX_CONNECTIONS 1000
 #define LAST_FLUSH_MS 200
 #define LEAST_SHARE 8
-#define HOLD_MS (24u * 60 * 60 * 1000) /* longer than any grace */
+#define HOLD_MS (UINT64_C(24) * 60 * 60 * 1000) /* longer than any grace */
 
 static bool is_web(idem__scheme scheme) {
   return scheme == IDEM__SCHEME_HTTP || scheme == IDEM__SCHEME_WS || scheme == IDEM__SCHEME_ADMIN;
