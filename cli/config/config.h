@@ -182,6 +182,7 @@ typedef struct found_program {
   struct found_program *next;
   const char *name;
   const char *path;
+  bool plain; /* a program of the system's, no script: bounds_note_outside has looked */
 } found_program;
 
 /* Variables of the server's own that tools are given. */

@@ -30,7 +30,8 @@ static const char *trim(char *text, size_t len) {
 /* By its name, not by where that leads today. */
 static void note_file(serve_config *self, const char *name) {
   found_program *made = memory_zeroed(&self->memory, 1, sizeof *made);
-  *made = (found_program){self->secret_files, name, config_join(self, name)};
+  *made =
+      (found_program){.next = self->secret_files, .name = name, .path = config_join(self, name)};
   self->secret_files = made;
 }
 
@@ -63,7 +64,7 @@ static const char *from_environment(serve_config *self, const tool_config *tool,
 static void note_command(serve_config *self, const char *name) {
   if (!strchr(name, '/')) return;
   found_program *made = memory_zeroed(&self->memory, 1, sizeof *made);
-  *made = (found_program){self->commands, name, config_join(self, name)};
+  *made = (found_program){.next = self->commands, .name = name, .path = config_join(self, name)};
   self->commands = made;
 }
 

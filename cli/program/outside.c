@@ -71,13 +71,23 @@ static void note(serve_config *self, const tool_config *tool, const char *path, 
       tool->name, word, how, path, folder);
 }
 
+/* Many tools may run one program, which is looked at once. */
+static found_program *found_as(const serve_config *self, const char *path) {
+  found_program *one = self->programs;
+  while (one && one->path != path) one = one->next;
+  return one;
+}
+
 /* A script of one's own needs nothing else; what was found by its name alone, and what runs others, does. */
 void bounds_note_outside(serve_config *self, const tool_config *tool) {
   yyjson_val *run = yyjson_obj_get(tool->definition, "run");
   const char *word = yyjson_get_str(yyjson_arr_get_first(run));
   char real[PATH_MAX], line[FIRST_LINE + 1];
+  found_program *found = found_as(self, tool->program);
+  if (found && found->plain) return;
   if (!tool->program || !word || !realpath(tool->program, real)) return;
   bool script = read_first_line(real, line);
+  if (found) found->plain = !script && confine_is_system(real);
   bool brings = bounds_is_interpreter(word) || (script && !strchr(word, '/'));
   if (brings && !may_read(self, tool, real)) {
     note(self, tool, real, "is");
