@@ -55,6 +55,10 @@ function(idem_test_labels name)
     add_dependencies(threads ${name})
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 240)
+  if(IDEM_SANITIZE MATCHES "thread")
+    set_tests_properties(${name} PROPERTIES
+                         ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
+  endif()
 endfunction()
 
 # What the tests of cli's parts link: those that need neither a process nor the rest of the program. Those of
