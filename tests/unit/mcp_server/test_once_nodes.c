@@ -1,0 +1,267 @@
+/* test_once_nodes.c - calls with a key at servers that share a store: whoever asks where, it runs once; who waits
+ * elsewhere is heard; what a dead server leaves behind. */
+#include "keyed_tool.h"
+
+#include "mcp_server/once.h"
+
+typedef struct pair {
+  idem__store *store;
+  idem_server *server[2];
+  mcp_peer peer[2];
+  tool_state state[2];
+} pair;
+
+static void open_pair_with(pair *self, const idem_server_opts *opts, idem_tool_fn fn,
+                           const char *annotations) {
+  memset(self, 0, sizeof *self);
+  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &self->store), IDEM_OK);
+  for (int i = 0; i < 2; i++) {
+    self->server[i] = mcp_test_server(opts);
+    assert_int_equal(idem__server_use_store(self->server[i], self->store), IDEM_OK);
+    add_tool(self->server[i], "t", fn, &self->state[i], IDEM_ONCE_KEY, annotations);
+    mcp_peer_open(&self->peer[i], self->server[i], "2025-11-25");
+  }
+}
+
+static void open_pair(pair *self, idem_tool_fn fn, const char *annotations) {
+  open_pair_with(self, NULL, fn, annotations);
+}
+
+static void close_pair(pair *self, int from) {
+  for (int i = from; i < 2; i++) mcp_peer_close_with(&self->peer[i], self->server[i]);
+  idem__store_unref(self->store);
+}
+
+/* Its record in the store goes as it would with a process that died. */
+static void kill_node(pair *self, int which) {
+  idem__store_op op = {.verb = IDEM__STORE_REMOVE,
+                       .space = IDEM__STORE_NODES,
+                       .name = self->server[which]->node.id,
+                       .name_len = IDEM__NODE_ID,
+                       .expect = IDEM__STORE_ANY};
+  assert_int_equal(idem__store_ask(self->store, &op, NULL).status, IDEM_OK);
+}
+
+static void a_key_holds_for_all_who_share_the_store(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_count, NULL);
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "\"ran\"");
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "\"idem/replayed\":true");
+  assert_int_equal(self.state[1].runs, 0);
+  close_pair(&self, 0);
+}
+
+/* It runs at the first, and somebody waits for it at the second, too. */
+static void begin_at_both(pair *self, idem_tool_fn fn) {
+  open_pair(self, fn, NULL);
+  for (int i = 0; i < 2; i++)
+    assert_string_equal(mcp_peer_ask(&self->peer[i], "tools/call", KEYED("t")), "");
+  assert_int_equal(self->state[1].runs, 0);
+}
+
+static void who_comes_elsewhere_while_it_runs_gets_its_answer(void **state) {
+  pair self;
+  (void)state;
+  begin_at_both(&self, run_keep);
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  expect_in(mcp_peer_more(&self.peer[0]), "from there");
+  expect_in(mcp_peer_more(&self.peer[1]), "from there");
+  close_pair(&self, 0);
+}
+
+static void deliver(pair *self) {
+  for (int i = 0; i < 2; i++) idem__once_deliver(self->server[i]->own_worker);
+}
+
+static void who_cancels_takes_nothing_from_who_waits_elsewhere(void **state) {
+  pair self;
+  (void)state;
+  begin_at_both(&self, run_dropping);
+  cancel_last(&self.peer[0]);
+  deliver(&self);
+  assert_false(self.state[0].cancelled);
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  expect_in(mcp_peer_more(&self.peer[1]), "from there");
+  close_pair(&self, 0);
+}
+
+/* Whoever goes last, the handler is told, and only then. */
+static void what_is_cancelled_at_all_nodes_ends(void **state) {
+  (void)state;
+  for (int first = 0; first < 2; first++) {
+    pair self;
+    begin_at_both(&self, run_dropping);
+    cancel_last(&self.peer[first]);
+    deliver(&self);
+    assert_false(self.state[0].cancelled);
+    cancel_last(&self.peer[1 - first]);
+    deliver(&self);
+    assert_true(self.state[0].cancelled);
+    mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+    close_pair(&self, 0);
+  }
+}
+
+/* Who came back to wait after all has left is counted anew. */
+static void who_comes_back_to_wait_elsewhere_is_heard_of(void **state) {
+  pair self;
+  (void)state;
+  begin_at_both(&self, run_dropping);
+  cancel_last(&self.peer[1]);
+  deliver(&self);
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  deliver(&self);
+  cancel_last(&self.peer[0]);
+  deliver(&self);
+  assert_false(self.state[0].cancelled);
+  idem_tool_text(self.state[0].kept, "from there", 10);
+  expect_in(mcp_peer_more(&self.peer[1]), "from there");
+  close_pair(&self, 0);
+}
+
+static const char given_up[] = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/idem/cancelled\","
+                               "\"params\":{" KEYED("t") "}}\n";
+
+static void give_up(mcp_peer *peer) {
+  assert_int_equal(idem_conn_feed(peer->conn, given_up, sizeof given_up - 1), IDEM_OK);
+}
+
+/* Its connection is gone, and its word comes to another node; also before the connection is seen to go. */
+static void what_is_given_up_by_its_key_ends_at_whichever_node_it_runs(void **state) {
+  (void)state;
+  for (int late = 0; late < 2; late++) {
+    pair self;
+    open_pair(&self, run_dropping, NULL);
+    assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+    if (late) give_up(&self.peer[1]);
+    assert_false(self.state[0].cancelled);
+    mcp_peer_close(&self.peer[0]);
+    if (!late) assert_false(self.state[0].cancelled);
+    if (!late) give_up(&self.peer[1]);
+    deliver(&self);
+    assert_true(self.state[0].cancelled);
+    mcp_peer_open(&self.peer[0], self.server[0], "2025-11-25");
+    close_pair(&self, 0);
+  }
+}
+
+static uint64_t wall;
+static uint64_t read_wall(void *ctx) {
+  (void)ctx;
+  return wall;
+}
+
+/* The time of a key counts from when it has its answer. */
+static void what_takes_longer_than_keys_are_kept_runs_once_all_the_same(void **state) {
+  pair self;
+  (void)state;
+  wall = 1000;
+  open_pair_with(&self, &(idem_server_opts){.key_ms = 5000, .wall_ms = read_wall}, run_keep, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  wall = 3600000;
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  assert_int_equal(self.state[1].runs, 0);
+  idem_tool_text(self.state[0].kept, "at last", 7);
+  expect_in(mcp_peer_more(&self.peer[1]), "at last");
+  close_pair(&self, 0);
+}
+
+static void a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing(void **state) {
+  pair self;
+  (void)state;
+  begin_at_both(&self, run_keep);
+  kill_node(&self, 0); /* who waits there hears of it at once */
+  expect_in(mcp_peer_more(&self.peer[1]), "outcome-unknown");
+  idem_tool_text(self.state[0].kept, "too late", 8); /* it was alive after all */
+  expect_in(mcp_peer_more(&self.peer[0]),
+            "\"reason\":\"unavailable\""); /* others were told otherwise */
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "outcome-unknown");
+  assert_int_equal(self.state[1].runs, 0);
+  close_pair(&self, 0);
+}
+
+/* Who had come to the dead one meanwhile is told what all are. */
+static void who_joined_what_was_taken_away_hears_what_the_store_has(void **state) {
+  pair self;
+  mcp_peer third;
+  (void)state;
+  open_pair(&self, run_keep, NULL);
+  mcp_peer_open(&third, self.server[0], "2025-11-25");
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  kill_node(&self, 0);
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+  assert_string_equal(mcp_peer_ask(&third, "tools/call", KEYED("t")), "");
+  idem_tool_text(self.state[0].kept, "too late", 8);
+  expect_in(mcp_peer_more(&third), "outcome-unknown");
+  mcp_peer_close(&third);
+  close_pair(&self, 0);
+}
+
+static void what_is_idempotent_runs_again_where_its_node_died(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_keep, "{\"idempotentHint\":true}");
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  kill_node(&self, 0);
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  assert_int_equal(self.state[1].runs, 1);
+  idem_tool_text(self.state[1].kept, "again", 5);
+  expect_in(mcp_peer_more(&self.peer[1]), "again");
+  idem_tool_text(self.state[0].kept, "too late", 8);
+  mcp_peer_more(&self.peer[0]);
+  mcp_peer_expect_part(&self.peer[0], "tools/call", KEYED("t"), "again");
+  close_pair(&self, 0);
+}
+
+static void end_first(pair *self) {
+  mcp_peer_close(&self->peer[0]);
+  assert_false(self->state[0].cancelled);
+  idem__worker_free(self->server[0]->own_worker);
+  self->server[0]->own_worker = NULL;
+  assert_true(self->state[0].cancelled);
+  idem_server_free(self->server[0]);
+}
+
+static void what_a_server_that_ends_breaks_off_is_unknown(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_dropping, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  end_first(&self);
+  mcp_peer_expect_part(&self.peer[1], "tools/call", KEYED("t"), "outcome-unknown");
+  assert_int_equal(self.state[1].runs, 0);
+  close_pair(&self, 1);
+}
+
+static void what_a_server_that_ends_had_not_begun_runs_elsewhere(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self, run_queued, NULL);
+  assert_string_equal(mcp_peer_ask(&self.peer[0], "tools/call", KEYED("t")), "");
+  end_first(&self);
+  assert_string_equal(mcp_peer_ask(&self.peer[1], "tools/call", KEYED("t")), "");
+  assert_int_equal(self.state[1].runs, 1);
+  idem_tool_text(self.state[1].kept, "here", 4);
+  expect_in(mcp_peer_more(&self.peer[1]), "here");
+  close_pair(&self, 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_a_server_that_ends_breaks_off_is_unknown),
+      cmocka_unit_test(what_a_server_that_ends_had_not_begun_runs_elsewhere),
+      cmocka_unit_test(a_key_holds_for_all_who_share_the_store),
+      cmocka_unit_test(who_comes_elsewhere_while_it_runs_gets_its_answer),
+      cmocka_unit_test(who_cancels_takes_nothing_from_who_waits_elsewhere),
+      cmocka_unit_test(what_is_cancelled_at_all_nodes_ends),
+      cmocka_unit_test(who_comes_back_to_wait_elsewhere_is_heard_of),
+      cmocka_unit_test(what_is_given_up_by_its_key_ends_at_whichever_node_it_runs),
+      cmocka_unit_test(what_takes_longer_than_keys_are_kept_runs_once_all_the_same),
+      cmocka_unit_test(a_dead_node_leaves_an_unknown_outcome_and_can_store_nothing),
+      cmocka_unit_test(who_joined_what_was_taken_away_hears_what_the_store_has),
+      cmocka_unit_test(what_is_idempotent_runs_again_where_its_node_died),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

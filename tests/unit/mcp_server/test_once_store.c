@@ -1,0 +1,144 @@
+/* test_once_store.c - calls with a key while the store is in trouble: it does not take what is told, does not answer, or
+ * its answers are lost. */
+#include "keyed_tool.h"
+#include "support/later_store.h"
+
+#include "mcp_server/once.h"
+
+/* A server with a store of its own or a share in one, and its caller. */
+typedef struct node {
+  idem__store *store;
+  idem_server *server;
+  mcp_peer peer;
+  tool_state tool;
+} node;
+
+static idem__store *in_memory(void) {
+  idem__store *store;
+  assert_int_equal(idem__store_memory_new(&(idem__store_memory_opts){0}, &store), IDEM_OK);
+  return store;
+}
+
+/* What is asked of it happens when the node is pumped. */
+static idem__store *later(idem__store *inner) {
+  idem__store *store = later_store_new(inner, &(later_store_opts){.seed = 1});
+  assert_non_null(store);
+  return store;
+}
+
+/* Takes the store over. */
+static void open_node(node *self, idem__store *store, idem_tool_fn fn) {
+  *self = (node){.store = store, .server = mcp_test_server(NULL)};
+  assert_int_equal(idem__server_use_store(self->server, store), IDEM_OK);
+  add_tool(self->server, "t", fn, &self->tool, IDEM_ONCE_KEY, NULL);
+  mcp_peer_open(&self->peer, self->server, "2025-11-25");
+}
+
+static void close_node(node *self) {
+  mcp_peer_close_with(&self->peer, self->server);
+  idem__store_unref(self->store);
+}
+
+static void pump(node *self) {
+  while (later_store_pump(self->store))
+    idem__store_queue_run(self->server->own_worker->store_queue);
+}
+
+static void what_the_store_did_not_take_is_told_when_it_has(void **state) {
+  node self;
+  (void)state;
+  open_node(&self, later(in_memory()), run_keep);
+  assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
+  pump(&self);
+  assert_int_equal(self.tool.runs, 1);
+  later_store_fail(self.store, IDEM_E_SYS);
+  idem_tool_text(self.tool.kept, "it ran", 6);
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer),
+            "\"reason\":\"unavailable\""); /* it would go with this process */
+  mcp_peer_expect_part(&self.peer, "tools/call", KEYED("t"), "\"reason\":\"unavailable\"");
+  later_store_fail(self.store, IDEM_OK);
+  assert_true(idem__once_waits(self.server->own_worker));
+  idem__once_tick(self.server->own_worker);
+  pump(&self);
+  assert_false(idem__once_waits(self.server->own_worker));
+  assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "it ran");
+  assert_int_equal(self.tool.runs, 1);
+  close_node(&self);
+}
+
+static void a_store_that_does_not_answer_refuses_calls_with_keys_alone(void **state) {
+  node self;
+  (void)state;
+  open_node(&self, later(in_memory()), run_count);
+  pump(&self);
+  later_store_fail(self.store, IDEM_E_TIMEOUT);
+  mcp_peer_ask(&self.peer, "tools/call", KEYED("t"));
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "\"reason\":\"unavailable\"");
+  mcp_peer_expect_part(&self.peer, "tools/call", UNKEYED("t"), "\"ran\"");
+  assert_int_equal(self.tool.runs, 1);
+  close_node(&self);
+}
+
+/* It happened and nobody heard: the record names a server that lives and does not run it. */
+static void a_key_that_may_be_ours_is_given_back(void **state) {
+  node first, second;
+  idem__store *inner = in_memory();
+  (void)state;
+  open_node(&first, later(idem__store_ref(inner)), run_count);
+  open_node(&second, inner, run_count);
+  pump(&first);
+  later_store_lose(first.store, IDEM_E_SYS);
+  assert_string_equal(mcp_peer_ask(&first.peer, "tools/call", KEYED("t")), "");
+  pump(&first);
+  expect_in(mcp_peer_more(&first.peer), "\"reason\":\"unavailable\"");
+  mcp_peer_expect_part(&first.peer, "tools/call", KEYED("t"), "\"reason\":\"unavailable\"");
+  assert_string_equal(mcp_peer_ask(&second.peer, "tools/call", KEYED("t")), ""); /* it waits */
+  idem__once_tick(first.server->own_worker);
+  pump(&first); /* nobody hears of it once more */
+  assert_true(idem__once_waits(first.server->own_worker));
+  later_store_lose(first.store, IDEM_OK);
+  idem__once_tick(first.server->own_worker);
+  pump(&first);
+  assert_false(idem__once_waits(first.server->own_worker));
+  idem__once_tick(second.server->own_worker);
+  expect_in(mcp_peer_more(&second.peer), "\"ran\"");
+  assert_int_equal(first.tool.runs, 0);
+  assert_int_equal(second.tool.runs, 1);
+  close_node(&first);
+  close_node(&second);
+}
+
+static void a_store_that_does_not_answer_is_told_of_until_it_does(void **state) {
+  node self;
+  (void)state;
+  open_node(&self, later(in_memory()), run_count);
+  idem__mcp_worker *worker = self.server->own_worker;
+  uint64_t now = 1, step = idem__node_interval_ms(self.server);
+  const struct {
+    idem_status says;
+    bool gone;
+  } turns[] = {{IDEM_OK, false}, {IDEM_E_SYS, true}, {IDEM_E_TIMEOUT, true}, {IDEM_OK, false}};
+  for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+    later_store_fail(self.store, turns[i].says);
+    assert_true(idem__worker_deadline(worker) <= now);
+    idem__worker_expire(worker, now);
+    pump(&self);
+    assert_int_equal(idem__server_store_gone(self.server), turns[i].gone);
+    now += step;
+  }
+  close_node(&self);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_the_store_did_not_take_is_told_when_it_has),
+      cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
+      cmocka_unit_test(a_key_that_may_be_ours_is_given_back),
+      cmocka_unit_test(a_store_that_does_not_answer_is_told_of_until_it_does),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
