@@ -117,7 +117,7 @@ foreach(source ${sources})
 endforeach()
 
 # What uses the store is tested once more with one that answers later: the variable is a seed.
-foreach(stem edge lifetimes sessions sse tasks)
+foreach(stem edge lifetimes loops sessions sse streams tasks)
   foreach(seed 1 2 3)
     set(name unit.mcp_http.${stem}.later${seed})
     add_test(NAME ${name} COMMAND unit.mcp_http.${stem} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})

@@ -89,6 +89,25 @@ void mcp_web_close(mcp_web *web) {
   idem__store_unref(web->later);
 }
 
+idem__store *mcp_web_store(void) {
+  idem__store *store;
+  idem__store_memory_opts opts = {.seed = 5};
+  assert_int_equal(idem__store_memory_new(&opts, &store), IDEM_OK);
+  return store;
+}
+
+void mcp_web_pair_open(mcp_web_pair *both) {
+  both->store = mcp_web_store();
+  mcp_web_open(&both->first, &(mcp_web_opts){.store = both->store});
+  mcp_web_open(&both->second, &(mcp_web_opts){.store = both->store});
+}
+
+void mcp_web_pair_close(mcp_web_pair *both) {
+  mcp_web_close(&both->second);
+  mcp_web_close(&both->first);
+  idem__store_unref(both->store);
+}
+
 /* One step of the server, or of a store that it or another machine waits for. */
 static bool go_on(mcp_web *web) {
   bool more = atomic_exchange(&web->woken, false);
@@ -161,6 +180,12 @@ void mcp_web_send(mcp_web_conn *conn, const char *method, const char *target, co
   assert_int_equal(idem__http_conn_feed(conn->conn, text, (size_t)len, conn->web->now_ms), IDEM_OK);
   free(text);
   mcp_web_settle(conn);
+}
+
+size_t mcp_web_times(const mcp_web_conn *conn, const char *text) {
+  size_t count = 0;
+  for (const char *at = conn->output; (at = strstr(at, text)); at++) count++;
+  return count;
 }
 
 char *mcp_web_ask(mcp_web *web, const char *method, const char *target, const char *headers,

@@ -53,6 +53,15 @@ int mcp_web_forget(void **state);
 /* These assert that there is memory. */
 void mcp_web_open(mcp_web *web, const mcp_web_opts *opts);
 void mcp_web_close(mcp_web *web); /* after its conns */
+/* A store for several, the caller's. */
+idem__store *mcp_web_store(void);
+/* Two servers that share a store, as two machines would. */
+typedef struct mcp_web_pair {
+  idem__store *store;
+  mcp_web first, second;
+} mcp_web_pair;
+void mcp_web_pair_open(mcp_web_pair *both);
+void mcp_web_pair_close(mcp_web_pair *both);
 /* Lets what woke the server happen. */
 void mcp_web_deliver(mcp_web *web);
 
@@ -63,6 +72,8 @@ void mcp_web_send(mcp_web_conn *conn, const char *method, const char *target, co
                   const char *body);
 /* Runs what is due, collects output. */
 void mcp_web_settle(mcp_web_conn *conn);
+/* How often this has come. */
+size_t mcp_web_times(const mcp_web_conn *conn, const char *text);
 /* On a connection of its own: what came back, to be freed. */
 char *mcp_web_ask(mcp_web *web, const char *method, const char *target, const char *headers,
                   const char *body);

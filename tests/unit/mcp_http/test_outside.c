@@ -59,26 +59,20 @@ static void who_was_sent_somewhere_hears_that_it_is_over_and_nobody_else(void **
 /* The page may be another process's: those who share the store find who was asked. */
 static void a_visit_may_end_in_another_process(void **state) {
   (void)state;
-  mcp_web first, second;
+  mcp_web_pair both;
   mcp_web_conn stream;
   char line[64];
-  idem__store *store;
-  idem__store_memory_opts opts = {.seed = 5};
-  assert_int_equal(idem__store_memory_new(&opts, &store), IDEM_OK);
-  mcp_web_open(&first, &(mcp_web_opts){.store = store});
-  mcp_web_open(&second, &(mcp_web_opts){.store = store});
-  begin(&first, line, &stream);
-  mcp_web_expect(mcp_web_ask(&first, "POST", "/mcp", line, CALL("visit", "")), "-32042");
-  assert_int_equal(idem_server_elicitation_complete(second.fixture->server, "visit-1"),
+  mcp_web_pair_open(&both);
+  begin(&both.first, line, &stream);
+  mcp_web_expect(mcp_web_ask(&both.first, "POST", "/mcp", line, CALL("visit", "")), "-32042");
+  assert_int_equal(idem_server_elicitation_complete(both.second.fixture->server, "visit-1"),
                    IDEM_E_NOTFOUND);
-  mcp_web_deliver(&second);
-  mcp_web_deliver(&first);
+  mcp_web_deliver(&both.second);
+  mcp_web_deliver(&both.first);
   mcp_web_settle(&stream);
   assert_non_null(strstr(stream.output, "{\"elicitationId\":\"visit-1\"}"));
   mcp_web_disconnect(&stream);
-  mcp_web_close(&second);
-  mcp_web_close(&first);
-  idem__store_unref(store);
+  mcp_web_pair_close(&both);
 }
 
 static void a_task_is_told_of_in_the_session_that_began_it(void **state) {

@@ -8,38 +8,17 @@
 
 #define PING "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"
 
-static idem__store *new_store(void) {
-  idem__store *store;
-  idem__store_memory_opts opts = {.seed = 5};
-  assert_int_equal(idem__store_memory_new(&opts, &store), IDEM_OK);
-  return store;
-}
-
-/* Two servers that share a store, as two machines would. */
-static void open_pair(mcp_web *first, mcp_web *second, idem__store **store) {
-  *store = new_store();
-  mcp_web_open(first, &(mcp_web_opts){.store = *store});
-  mcp_web_open(second, &(mcp_web_opts){.store = *store});
-}
-
-static void close_pair(mcp_web *first, mcp_web *second, idem__store *store) {
-  mcp_web_close(second);
-  mcp_web_close(first);
-  idem__store_unref(store);
-}
-
 static void a_session_opened_here_is_served_there(void **state) {
   (void)state;
-  mcp_web first, second;
-  idem__store *store;
+  mcp_web_pair both;
   char session[64];
-  open_pair(&first, &second, &store);
-  mcp_web_hello(&first, "", session);
-  mcp_web_expect(mcp_web_ask(&second, "POST", "/mcp", session, PING), "200 OK");
-  mcp_web_expect(mcp_web_ask(&second, "DELETE", "/mcp", session, NULL), "204 No Content");
-  mcp_web_expect(mcp_web_ask(&first, "POST", "/mcp", session, PING), "404 Not Found");
-  assert_int_equal(idem__store_memory_records(store, IDEM__STORE_SESSIONS), 0);
-  close_pair(&first, &second, store);
+  mcp_web_pair_open(&both);
+  mcp_web_hello(&both.first, "", session);
+  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", session, PING), "200 OK");
+  mcp_web_expect(mcp_web_ask(&both.second, "DELETE", "/mcp", session, NULL), "204 No Content");
+  mcp_web_expect(mcp_web_ask(&both.first, "POST", "/mcp", session, PING), "404 Not Found");
+  assert_int_equal(idem__store_memory_records(both.store, IDEM__STORE_SESSIONS), 0);
+  mcp_web_pair_close(&both);
 }
 
 /* MUST elicitation.bound 2025-11-25 */
@@ -47,7 +26,7 @@ static void a_session_survives_its_process(void **state) {
   (void)state;
   mcp_web before, after;
   char session[64];
-  idem__store *store = new_store();
+  idem__store *store = mcp_web_store();
   mcp_web_open(&before, &(mcp_web_opts){.store = store});
   mcp_web_hello(&before, "Authorization: Bearer a\r\n", session);
   mcp_web_close(&before);
@@ -62,120 +41,7 @@ static void a_session_survives_its_process(void **state) {
   idem__store_unref(store);
 }
 
-/* What is subscribed to on one machine is told on the stream that the other holds open. */
-static void a_stream_hears_of_what_was_subscribed_elsewhere(void **state) {
-  (void)state;
-  mcp_web first, second;
-  idem__store *store;
-  mcp_web_conn stream;
-  char session[64];
-  open_pair(&first, &second, &store);
-  mcp_web_hello(&first, "", session);
-  mcp_web_connect(&first, &stream);
-  mcp_web_send(&stream, "GET", "/mcp", session, NULL);
-  assert_non_null(strstr(stream.output, "text/event-stream"));
-  mcp_web_expect(mcp_web_ask(&second, "POST", "/mcp", session,
-                             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
-                 "202 Accepted");
-  mcp_web_expect(
-      mcp_web_ask(&second, "POST", "/mcp", session,
-                  "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/subscribe\",\"params\":{"
-                  "\"uri\":\"x:1\"}}"),
-      "200 OK");
-  idem_server_resource_updated(first.fixture->server, "x:2");
-  mcp_web_settle(&stream);
-  assert_null(strstr(stream.output, "resources/updated"));
-  idem_server_resource_updated(second.fixture->server, "x:1");
-  mcp_web_settle(&stream);
-  assert_non_null(strstr(stream.output, "resources/updated"));
-  assert_non_null(strstr(stream.output, "\"uri\":\"x:1\""));
-  mcp_web_disconnect(&stream);
-  close_pair(&first, &second, store);
-}
-
-/* An event kept by one machine is fetched from the other. */
-static void a_broken_stream_is_taken_up_elsewhere(void **state) {
-  (void)state;
-  mcp_web first, second;
-  idem__store *store;
-  mcp_web_conn stream;
-  char session[64], headers[128];
-  open_pair(&first, &second, &store);
-  mcp_web_hello(&first, "", session);
-  mcp_web_expect(
-      mcp_web_ask(&first, "POST", "/mcp", session,
-                  "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":"
-                  "\"progress\",\"arguments\":{},\"_meta\":{\"progressToken\":9}}}"),
-      "\"id\":3,\"result\"");
-  mcp_web_connect(&second, &stream);
-  snprintf(headers, sizeof headers, "%sLast-Event-ID: 1-2\r\n", session);
-  mcp_web_send(&stream, "GET", "/mcp", headers, NULL);
-  assert_null(strstr(stream.output, "\"progress\":1}"));
-  assert_non_null(strstr(stream.output, "\"progress\":2.5"));
-  assert_non_null(strstr(stream.output, "\"id\":3,\"result\""));
-  mcp_web_disconnect(&stream);
-  close_pair(&first, &second, store);
-}
-
-static void answer_at_length(idem_request *request, void *user) {
-  static char text[2000];
-  (void)user;
-  idem_progress(request, 1, 2, NULL);
-  memset(text, 'x', sizeof text);
-  idem_tool_text(request, text, sizeof text);
-}
-
-/* The answer found no room in the log: who lost it and comes back for it is told so, and does not wait. */
-static void an_answer_that_was_not_kept_is_not_waited_for(void **state) {
-  (void)state;
-  mcp_web web;
-  char session[64], headers[128];
-  mcp_web_open(&web, &(mcp_web_opts){.table = {.log_bytes = 1000}});
-  web.fixture->keep = answer_at_length;
-  mcp_web_hello(&web, "", session);
-  mcp_web_expect(
-      mcp_web_ask(&web, "POST", "/mcp", session,
-                  "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tools/call\",\"params\":{\"name\":"
-                  "\"slow\",\"arguments\":{},\"_meta\":{\"progressToken\":9}}}"),
-      "xxxx");
-  snprintf(headers, sizeof headers, "%sLast-Event-ID: 1-2\r\n", session);
-  mcp_web_expect(mcp_web_ask(&web, "GET", "/mcp", headers, NULL),
-                 "\"id\":3,\"error\":{\"code\":-32603,\"message\":\"Internal error\",\"data\":{"
-                 "\"reason\":\"answer-not-kept\"}}");
-  /* ... and by whom nobody knows what it was, that there is none. */
-  snprintf(headers, sizeof headers, "%sLast-Event-ID: 9-2\r\n", session);
-  mcp_web_expect(mcp_web_ask(&web, "GET", "/mcp", headers, NULL), " 400 ");
-  mcp_web_close(&web);
-}
-
-static size_t times_in(const char *text, const char *wanted) {
-  size_t count = 0;
-  for (; (text = strstr(text, wanted)); text++) count++;
-  return count;
-}
-
-/* Proxies cut what is silent, and nobody else tells the store that the session is in use. */
-static void an_open_stream_hears_comments_and_keeps_its_session(void **state) {
-  (void)state;
-  mcp_web web;
-  mcp_web_conn stream;
-  char session[64];
-  mcp_web_open(&web, &(mcp_web_opts){.table = {.session_idle_ms = 60000}});
-  mcp_web_hello(&web, "", session);
-  mcp_web_connect(&web, &stream);
-  mcp_web_send(&stream, "GET", "/mcp", session, NULL);
-  assert_int_equal(times_in(stream.output, "3\r\n:\n\n\r\n"), 1); /* at once */
-  for (size_t i = 0; i < 40; i++) {
-    web.now_ms += 15000;
-    mcp_web_settle(&stream);
-    assert_int_equal(times_in(stream.output, "3\r\n:\n\n\r\n"), i + 2);
-  }
-  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "200 OK");
-  mcp_web_disconnect(&stream);
-  web.now_ms += 600000;
-  mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "404 Not Found");
-  mcp_web_close(&web);
-}
+/* ---------------------------------------------------------------- idle ones */
 
 static void pass(mcp_web *web, uint64_t ms) {
   web->now_ms += ms;
@@ -224,209 +90,6 @@ static void a_session_whose_image_goes_is_idle_from_then(void **state) {
   mcp_web_close(&web);
 }
 
-/* What does not fit into its connection's queue waits in the session's log. */
-static void a_slow_reader_of_a_stream_misses_nothing(void **state) {
-  (void)state;
-  enum { UPDATES = 200 };
-  static const idem_http_opts small = {.queued_bytes = 4096};
-  mcp_web web;
-  mcp_web_conn stream;
-  char session[64];
-  mcp_web_open(&web, &(mcp_web_opts){.http = &small});
-  mcp_web_hello(&web, "", session);
-  mcp_web_connect(&web, &stream);
-  mcp_web_send(&stream, "GET", "/mcp", session, NULL);
-  free(mcp_web_ask(&web, "POST", "/mcp", session,
-                   "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"));
-  free(mcp_web_ask(&web, "POST", "/mcp", session,
-                   "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/subscribe\",\"params\":{"
-                   "\"uri\":\"x:1\"}}"));
-  for (int i = 0; i < UPDATES; i++) {
-    idem_server_resource_updated(web.fixture->server, "x:1");
-    mcp_web_deliver(&web);
-  }
-  assert_true(idem__http_conn_queued(stream.conn) < 8192);
-  mcp_web_settle(&stream);
-  assert_int_equal(times_in(stream.output, "resources/updated"), UPDATES);
-  mcp_web_disconnect(&stream);
-  mcp_web_close(&web);
-}
-
-/* ------------------------------------------------------------ ids in flight */
-
-typedef struct loops {
-  mcp_web first, second;
-  idem_request *kept[4];
-  size_t count;
-  size_t cancelled;
-  char session[64];
-} loops;
-
-static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
-  (void)reason;
-  ((loops *)user)->cancelled++;
-  idem_request_drop(request);
-}
-
-static void keep(idem_request *request, void *user) {
-  loops *both = user;
-  idem_request_keep(request);
-  idem_request_on_cancel(request, on_cancel, both);
-  both->kept[both->count++] = request;
-}
-
-/* Two loops of one server: they share its sessions. */
-static void open_loops(loops *both) {
-  *both = (loops){.count = 0};
-  mcp_web_open(&both->first, &(mcp_web_opts){.store = NULL});
-  mcp_web_open(&both->second,
-               &(mcp_web_opts){.fixture = both->first.fixture, .shared = both->first.table});
-  both->first.fixture->keep = keep;
-  both->first.fixture->user = both;
-  mcp_web_hello(&both->first, "", both->session);
-}
-
-static void close_loops(loops *both) {
-  mcp_web_close(&both->second);
-  mcp_web_close(&both->first);
-}
-
-#define SLOW(id)                                                                                   \
-  "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"slow\"}}"
-
-static void an_id_in_flight_is_refused_on_every_loop(void **state) {
-  (void)state;
-  loops both;
-  mcp_web_conn waiting;
-  open_loops(&both);
-  mcp_web_connect(&both.first, &waiting);
-  mcp_web_send(&waiting, "POST", "/mcp", both.session, SLOW("7"));
-  mcp_web_expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session, SLOW("7.0")),
-                 "duplicate-id");
-  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, SLOW("7")),
-                 "duplicate-id");
-  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, SLOW("7e0")),
-                 "duplicate-id");
-  assert_int_equal(both.count, 1); /* the first is untouched */
-  idem_tool_text(both.kept[0], "done", 4);
-  mcp_web_settle(&waiting);
-  assert_non_null(strstr(waiting.output, "\"id\":7,\"result\""));
-  /* Answered: it may be used again, and \"7\" is another id. */
-  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
-                             "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}"),
-                 "\"id\":7,\"result\"");
-  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
-                             "{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"method\":\"ping\"}"),
-                 "\"id\":\"7\",\"result\"");
-  mcp_web_disconnect(&waiting);
-  close_loops(&both);
-}
-
-static void long_ids_and_other_sessions_are_told_apart(void **state) {
-  (void)state;
-  enum { LONG = 500 };
-  loops both;
-  mcp_web_conn waiting;
-  char other[64], id[LONG + 3], body[LONG + 128];
-  open_loops(&both);
-  mcp_web_hello(&both.second, "", other);
-  memset(id, 'x', sizeof id);
-  id[0] = id[LONG + 1] = '"';
-  id[LONG + 2] = '\0';
-  snprintf(body, sizeof body,
-           "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"tools/call\","
-           "\"params\":{\"name\":\"slow\"}}",
-           id);
-  mcp_web_connect(&both.first, &waiting);
-  mcp_web_send(&waiting, "POST", "/mcp", both.session, body);
-  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session, body), "duplicate-id");
-  assert_int_equal(both.count, 1);
-  mcp_web_conn neighbour;
-  mcp_web_connect(&both.second, &neighbour);
-  mcp_web_send(&neighbour, "POST", "/mcp", other, body);
-  assert_int_equal(both.count, 2); /* another session's ids are its own */
-  for (size_t i = 0; i < 2; i++) idem_tool_text(both.kept[i], "x", 1);
-  mcp_web_disconnect(&neighbour);
-  mcp_web_disconnect(&waiting);
-  close_loops(&both);
-}
-
-static void a_cancellation_finds_its_request_on_any_loop(void **state) {
-  (void)state;
-  loops both;
-  mcp_web_conn waiting[2];
-  open_loops(&both);
-  mcp_web *const webs[] = {&both.first, &both.second};
-  const char *const calls[] = {SLOW("1"), SLOW("2")};
-  for (int i = 0; i < 2; i++) {
-    mcp_web_connect(webs[i], &waiting[i]);
-    mcp_web_send(&waiting[i], "POST", "/mcp", both.session, calls[i]);
-  }
-  mcp_web_expect(
-      mcp_web_ask(&both.first, "POST", "/mcp", both.session,
-                  "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
-                  "\"requestId\":1}}"),
-      "202 Accepted");
-  assert_int_equal(both.cancelled, 1);
-  mcp_web_expect(
-      mcp_web_ask(&both.first, "POST", "/mcp", both.session,
-                  "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
-                  "\"requestId\":2}}"),
-      "202 Accepted");
-  mcp_web_settle(&waiting[1]);
-  assert_int_equal(both.cancelled, 2);
-  /* They end without an answer, and their ids are free. */
-  for (int i = 0; i < 2; i++) {
-    mcp_web_settle(&waiting[i]);
-    assert_null(strstr(waiting[i].output, "\"result\""));
-    assert_non_null(strstr(waiting[i].output, "HTTP/1.1 20"));
-  }
-  mcp_web_expect(mcp_web_ask(&both.second, "POST", "/mcp", both.session,
-                             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"),
-                 "\"id\":1,\"result\"");
-  for (int i = 0; i < 2; i++) mcp_web_disconnect(&waiting[i]);
-  close_loops(&both);
-}
-
-static size_t times_told(const mcp_web_conn *stream) {
-  size_t count = 0;
-  for (const char *at = stream->output; (at = strstr(at, "list_changed")); at++) count++;
-  return count;
-}
-
-/* Streamable HTTP: the same message is not sent on several streams. */
-/* MUST http.one-stream 2025-03-26..2025-11-25 */
-static void a_notification_goes_to_one_stream_of_a_session(void **state) {
-  (void)state;
-  loops both;
-  mcp_web_conn streams[3];
-  open_loops(&both);
-  mcp_web *const webs[] = {&both.first, &both.first, &both.second};
-  mcp_web_expect(mcp_web_ask(&both.first, "POST", "/mcp", both.session,
-                             "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"),
-                 "202 Accepted");
-  for (int i = 0; i < 3; i++) {
-    mcp_web_connect(webs[i], &streams[i]);
-    mcp_web_send(&streams[i], "GET", "/mcp", both.session, NULL);
-  }
-  for (size_t newest = 3; newest-- > 0;) {
-    char name[] = {'t', (char)('0' + newest), 0};
-    size_t before[3];
-    for (size_t i = 0; i <= newest; i++) before[i] = times_told(&streams[i]);
-    assert_int_equal(mcp_fixture_add_tool(both.first.fixture, name), IDEM_OK);
-    for (size_t i = 0; i <= newest; i++) mcp_web_settle(&streams[i]);
-    for (size_t i = 0; i <= newest; i++) mcp_web_settle(&streams[i]);
-    size_t told = 0;
-    for (size_t i = 0; i <= newest; i++) told += times_told(&streams[i]) - before[i];
-    assert_int_equal(told, 1);
-    if (newest == 2) assert_int_equal(times_told(&streams[2]), 1);
-    mcp_web_disconnect(&streams[newest]); /* another one is told from then on */
-  }
-  close_loops(&both);
-}
-
-/* ------------------------------------------------------------------ reaping */
-
 /* The fixture's own randomness is soon exhausted. */
 static void draw(void *ctx, void *bytes, size_t len) {
   static uint64_t drawn;
@@ -442,7 +105,7 @@ static void thousands_of_abandoned_sessions_are_reaped(void **state) {
   mcp_web web;
   mcp_web_conn stream;
   char used[64], streaming[64], session[64];
-  idem__store *store = new_store();
+  idem__store *store = mcp_web_store();
   mcp_web_open(&web, &(mcp_web_opts){.server = {.random = draw},
                                      .store = store,
                                      .table = {.session_idle_ms = 60000}});
@@ -528,32 +191,7 @@ static void room_is_made_where_it_is_needed_in_a_store_of_parts(void **state) {
   idem__store_unref(store);
 }
 
-/* More than are looked at in one go. */
-static void all_who_are_away_find_what_they_missed(void **state) {
-  (void)state;
-  enum { AWAY = 100 };
-  static char lines[AWAY][64];
-  mcp_web web;
-  mcp_web_conn stream;
-  mcp_web_open(&web, &(mcp_web_opts){0});
-  for (int i = 0; i < AWAY; i++) {
-    mcp_web_hello(&web, "", lines[i]);
-    mcp_web_connect(&web, &stream);
-    mcp_web_send(&stream, "GET", "/mcp", lines[i], NULL);
-    mcp_web_disconnect(&stream);
-  }
-  assert_int_equal(mcp_fixture_add_tool(web.fixture, "late"), IDEM_OK);
-  mcp_web_deliver(&web);
-  for (int i = 0; i < AWAY; i++) {
-    char headers[128];
-    snprintf(headers, sizeof headers, "%sLast-Event-ID: 0-0\r\n", lines[i]);
-    mcp_web_connect(&web, &stream);
-    mcp_web_send(&stream, "GET", "/mcp", headers, NULL);
-    assert_non_null(strstr(stream.output, "tools/list_changed"));
-    mcp_web_disconnect(&stream);
-  }
-  mcp_web_close(&web);
-}
+/* ------------------------------------------------------------- what is kept */
 
 /* Answers `before`, `count` times `piece`, `after`. */
 static char *ask_long(mcp_web *web, const char *headers, const char *before, const char *piece,
@@ -575,7 +213,7 @@ static char *ask_long(mcp_web *web, const char *headers, const char *before, con
 static void a_session_keeps_little_of_its_handshake(void **state) {
   (void)state;
   mcp_web web;
-  idem__store *store = new_store();
+  idem__store *store = mcp_web_store();
   mcp_web_open(&web, &(mcp_web_opts){.store = store});
   mcp_web_expect(ask_long(&web, "", HELLO "\"capabilities\":{},\"x\":[1", ",1", 200000, "]}}"),
                  "200 OK");
@@ -684,21 +322,11 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_session_opened_here_is_served_there),
       cmocka_unit_test(a_session_survives_its_process),
-      cmocka_unit_test(a_stream_hears_of_what_was_subscribed_elsewhere),
-      cmocka_unit_test(a_broken_stream_is_taken_up_elsewhere),
-      cmocka_unit_test(an_answer_that_was_not_kept_is_not_waited_for),
-      cmocka_unit_test(an_open_stream_hears_comments_and_keeps_its_session),
-      cmocka_unit_test(a_slow_reader_of_a_stream_misses_nothing),
-      cmocka_unit_test(an_id_in_flight_is_refused_on_every_loop),
-      cmocka_unit_test(long_ids_and_other_sessions_are_told_apart),
-      cmocka_unit_test(a_cancellation_finds_its_request_on_any_loop),
-      cmocka_unit_test(a_notification_goes_to_one_stream_of_a_session),
       cmocka_unit_test(thousands_of_abandoned_sessions_are_reaped),
       cmocka_unit_test(a_session_elsewhere_is_idle_from_when_it_was_left),
       cmocka_unit_test(a_session_whose_image_goes_is_idle_from_then),
       cmocka_unit_test(the_oldest_idle_session_makes_room),
       cmocka_unit_test(room_is_made_where_it_is_needed_in_a_store_of_parts),
-      cmocka_unit_test(all_who_are_away_find_what_they_missed),
       cmocka_unit_test(a_session_keeps_little_of_its_handshake),
       cmocka_unit_test(a_session_keeps_no_endless_uris),
       cmocka_unit_test(a_refused_subscription_is_none),
