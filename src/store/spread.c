@@ -9,6 +9,7 @@
 
 typedef struct spread {
   idem__store head;
+  idem__store_kind kind; /* as immediate as its parts are */
   idem_alloc alloc;
   bool (*ready)(void *user, unsigned part);
   void *user;
@@ -272,21 +273,13 @@ static void free_spread(idem__store *store) {
   idem__free(&alloc, self);
 }
 
-static const idem__store_kind now_kind = {.name = "spread",
-                                          .immediate = true,
-                                          .run = run,
-                                          .watch = watch,
-                                          .unwatch = unwatch,
-                                          .free = free_spread,
-                                          .part = part_of,
-                                          .reaches = reaches};
-static const idem__store_kind later_kind = {.name = "spread",
-                                            .run = run,
-                                            .watch = watch,
-                                            .unwatch = unwatch,
-                                            .free = free_spread,
-                                            .part = part_of,
-                                            .reaches = reaches};
+static const idem__store_kind spread_kind = {.name = "spread",
+                                             .run = run,
+                                             .watch = watch,
+                                             .unwatch = unwatch,
+                                             .free = free_spread,
+                                             .part = part_of,
+                                             .reaches = reaches};
 
 idem_status idem__store_spread_new(const idem__store_spread_opts *opts, idem__store **out) {
   idem_alloc alloc = idem__alloc_or_default(opts->alloc);
@@ -294,7 +287,9 @@ idem_status idem__store_spread_new(const idem__store_spread_opts *opts, idem__st
   if (!opts->count || opts->count > IDEM__STORE_PARTS_MAX) return IDEM_E_INVAL;
   spread *self = idem__calloc(&alloc, sizeof *self + opts->count * sizeof self->parts[0]);
   if (!self) return IDEM_E_NOMEM;
-  self->head.kind = &now_kind;
+  self->kind = spread_kind;
+  self->kind.immediate = true;
+  self->head.kind = &self->kind;
   atomic_init(&self->head.refs, 1);
   self->alloc = alloc;
   self->ready = opts->ready;
@@ -302,14 +297,14 @@ idem_status idem__store_spread_new(const idem__store_spread_opts *opts, idem__st
   self->count = opts->count;
   for (unsigned i = 0; i < opts->count; i++) {
     self->parts[i] = opts->parts[i];
-    if (!opts->parts[i]->kind->immediate) self->head.kind = &later_kind;
+    if (!opts->parts[i]->kind->immediate) self->kind.immediate = false;
   }
   *out = &self->head;
   return IDEM_OK;
 }
 
 idem__store *idem__store_spread_at(idem__store *store, unsigned part) {
-  if (store->kind != &now_kind && store->kind != &later_kind) return part ? NULL : store;
+  if (store->kind->run != run) return part ? NULL : store; /* it is none */
   const spread *self = of(store);
   return part < self->count ? self->parts[part] : NULL;
 }
