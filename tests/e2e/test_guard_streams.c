@@ -64,19 +64,25 @@ static void a_stream_ends_when_its_token_expires_and_goes_on_with_another(void *
   close_world(&w);
 }
 
+/* A server that asks the issuer about tokens each second, which says of all that they are good. */
+static void open_introspecting(world *in, char active[256]) {
+  char url[128];
+  open_issuer(in);
+  snprintf(url, sizeof url, "%s/introspect", in->issuer_url);
+  open_server(in, &(idem_http_auth){.introspection_url = url, .introspection_s = 1},
+              (idem_http_opts){0});
+  snprintf(active, 256, "{\"active\":true,\"aud\":\"%s\",\"sub\":\"alice\"}", in->url);
+  in->introspection = active;
+}
+
 static bool was_asked_thrice(const world *in) { return in->introspections >= 3; }
 
 static void a_stream_ends_when_its_token_is_revoked(void **state) {
   (void)state;
-  char active[256], url[128];
+  char active[256];
   world w;
   outcome out, other;
-  open_issuer(&w);
-  snprintf(url, sizeof url, "%s/introspect", w.issuer_url);
-  open_server(&w, &(idem_http_auth){.introspection_url = url, .introspection_s = 1},
-              (idem_http_opts){0});
-  snprintf(active, sizeof active, "{\"active\":true,\"aud\":\"%s\",\"sub\":\"alice\"}", w.url);
-  w.introspection = active;
+  open_introspecting(&w, active);
   listen_with(&w, "opaque", &out);
   run_until(&w, &out, was_asked_thrice); /* it goes on while it is good */
   assert_int_equal(out.status, -1);
@@ -91,15 +97,10 @@ static void a_stream_ends_when_its_token_is_revoked(void **state) {
 
 static void a_stream_outlives_a_server_that_cannot_be_asked_for_a_while(void **state) {
   (void)state;
-  char active[256], url[128];
+  char active[256];
   world w;
   outcome out;
-  open_issuer(&w);
-  snprintf(url, sizeof url, "%s/introspect", w.issuer_url);
-  open_server(&w, &(idem_http_auth){.introspection_url = url, .introspection_s = 1},
-              (idem_http_opts){0});
-  snprintf(active, sizeof active, "{\"active\":true,\"aud\":\"%s\",\"sub\":\"alice\"}", w.url);
-  w.introspection = active;
+  open_introspecting(&w, active);
   listen_with(&w, "opaque", &out);
   while (!w.introspections) uv_run(&w.loop, UV_RUN_ONCE);
   w.manner = "500";
@@ -116,15 +117,10 @@ static bool was_asked_twice(const world *in) { return in->introspections >= 2; }
 static void a_stream_may_go_while_its_token_is_asked_about(void **state) {
   (void)state;
   for (int way = 0; way < 2; way++) {
-    char active[256], url[128];
+    char active[256];
     world w;
     outcome out;
-    open_issuer(&w);
-    snprintf(url, sizeof url, "%s/introspect", w.issuer_url);
-    open_server(&w, &(idem_http_auth){.introspection_url = url, .introspection_s = 1},
-                (idem_http_opts){0});
-    snprintf(active, sizeof active, "{\"active\":true,\"aud\":\"%s\",\"sub\":\"alice\"}", w.url);
-    w.introspection = active;
+    open_introspecting(&w, active);
     idem_fetch *fetch = listen_with(&w, "opaque", &out);
     while (!w.introspections) uv_run(&w.loop, UV_RUN_ONCE);
     w.manner = "silent";
