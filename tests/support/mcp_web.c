@@ -1,5 +1,6 @@
 /* mcp_web.c - see mcp_web.h. */
 #include "support/mcp_web.h"
+#include "support/ws_frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,14 +204,44 @@ void mcp_web_expect(char *answer, const char *text) {
   free(answer);
 }
 
-void mcp_web_hello(mcp_web *web, const char *headers, char line[64]) {
-  static const char mark[] = "Mcp-Session-Id: ";
-  char *answer = mcp_web_ask(web, "POST", "/mcp", headers,
-                             "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
-                             "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
-                             "\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}");
-  const char *at = strstr(answer, mark);
-  assert_non_null(at);
+void mcp_web_session(char *answer, char line[64]) {
+  const char *at = strstr(answer, "Mcp-Session-Id: ");
+  if (!at) fail_msg("no session in:\n%s", answer);
   snprintf(line, 64, "%.*s\r\n", (int)strcspn(at, "\r"), at);
   free(answer);
+}
+
+void mcp_web_hello(mcp_web *web, const char *headers, char line[64]) {
+  mcp_web_session(mcp_web_ask(web, "POST", "/mcp", headers,
+                              "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+                              "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},"
+                              "\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"),
+                  line);
+}
+
+void mcp_web_open_sse(mcp_web_conn *conn, const char *headers, char target[128]) {
+  static const char mark[] = "event: endpoint\ndata: ";
+  mcp_web_send(conn, "GET", "/sse", headers, NULL);
+  const char *at = strstr(conn->output, mark);
+  if (!at) fail_msg("no endpoint in:\n%s", conn->output);
+  at += sizeof mark - 1;
+  snprintf(target, 128, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+void mcp_web_upgrade(mcp_web_conn *conn, const char *headers) {
+  char all[512];
+  snprintf(all, sizeof all,
+           "%sUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+           "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+           headers);
+  mcp_web_send(conn, "GET", "/mcp", all, NULL);
+  assert_non_null(strstr(conn->output, "101 Switching Protocols"));
+}
+
+void mcp_web_send_text(mcp_web_conn *conn, const char *text) {
+  char bytes[1024];
+  assert_true(strlen(text) < sizeof bytes - 16);
+  size_t len = frame(bytes, FIN | TEXT, text, strlen(text), true);
+  assert_int_equal(idem__http_conn_feed(conn->conn, bytes, len, conn->web->now_ms), IDEM_OK);
+  mcp_web_settle(conn);
 }

@@ -79,7 +79,14 @@ char *mcp_web_ask(mcp_web *web, const char *method, const char *target, const ch
                   const char *body);
 /* It holds this text; frees it. */
 void mcp_web_expect(char *answer, const char *text);
+/* The header line with the session's id in an answer to initialize, "Mcp-Session-Id: ..."; frees the answer. */
+void mcp_web_session(char *answer, char line[64]);
 /* Shakes hands at /mcp and gives a header line with the session's id, "Mcp-Session-Id: ...". */
 void mcp_web_hello(mcp_web *web, const char *headers, char line[64]);
+/* Asks for the event stream of 2024-11-05 and gives where it says to post. */
+void mcp_web_open_sse(mcp_web_conn *conn, const char *headers, char target[128]);
+/* Makes it a WebSocket at /mcp, and sends a message on one. */
+void mcp_web_upgrade(mcp_web_conn *conn, const char *headers);
+void mcp_web_send_text(mcp_web_conn *conn, const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /* test_edge.c - where MCP meets HTTP: what ends of input, browsers and preflights get, and what the
  * counters say of sessions. */
-#include "support/mcp_web.h"
+#include "kept_call.h"
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -11,30 +11,15 @@
 typedef struct world {
   mcp_web web;
   mcp_web_conn waiting;
-  idem_request *kept;
-  unsigned cancelled;
+  kept_call call;
 } world;
-
-static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
-  (void)reason;
-  ((world *)user)->cancelled++;
-  idem_request_drop(request);
-}
-
-static void keep(idem_request *request, void *user) {
-  world *in = user;
-  idem_request_keep(request);
-  idem_request_on_cancel(request, on_cancel, in);
-  in->kept = request;
-}
 
 /* A call that waits, whose client has ended its input. */
 static void set_up(world *in, const char *headers, const char *meta) {
   char session[64] = "", all[256], body[512];
-  *in = (world){.kept = NULL};
+  *in = (world){.call = {0}};
   mcp_web_open(&in->web, &(mcp_web_opts){.store = NULL});
-  in->web.fixture->keep = keep;
-  in->web.fixture->user = in;
+  kept_call_at(&in->web, &in->call);
   if (!*meta) mcp_web_hello(&in->web, "", session);
   snprintf(all, sizeof all, "%s%s", session, headers);
   snprintf(body, sizeof body,
@@ -43,7 +28,7 @@ static void set_up(world *in, const char *headers, const char *meta) {
            meta);
   mcp_web_connect(&in->web, &in->waiting);
   mcp_web_send(&in->waiting, "POST", "/mcp", all, body);
-  assert_non_null(in->kept);
+  assert_non_null(in->call.request);
   assert_int_equal(idem__http_conn_feed_eof(in->waiting.conn, in->web.now_ms), IDEM_OK);
 }
 
@@ -56,9 +41,9 @@ static void a_half_closed_legacy_client_gets_its_answer(void **state) {
   (void)state;
   world in;
   set_up(&in, "MCP-Protocol-Version: 2025-11-25\r\n", "");
-  assert_int_equal(in.cancelled, 0);
+  assert_int_equal(in.call.cancelled, 0);
   assert_false(idem__http_conn_closing(in.waiting.conn));
-  idem_tool_text(in.kept, "done", 4);
+  idem_tool_text(in.call.request, "done", 4);
   mcp_web_settle(&in.waiting);
   assert_non_null(strstr(in.waiting.output, "\"id\":7,\"result\""));
   assert_true(idem__http_conn_finished(in.waiting.conn));
@@ -71,7 +56,7 @@ static void since_2026_07_28_the_end_of_input_cancels(void **state) {
   set_up(&in, "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: slow\r\n",
          ",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
          "\"io.modelcontextprotocol/clientCapabilities\":{}}");
-  assert_int_equal(in.cancelled, 1);
+  assert_int_equal(in.call.cancelled, 1);
   assert_true(idem__http_conn_finished(in.waiting.conn));
   assert_int_equal(in.waiting.len, 0);
   tear_down(&in);

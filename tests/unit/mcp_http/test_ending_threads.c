@@ -114,11 +114,7 @@ static void post(world *w, const char *headers, const char *body) {
 }
 
 static void shake_hands(world *w) {
-  char *answer = mcp_web_ask(&w->web, "POST", "/mcp", "", HELLO);
-  const char *at = strstr(answer, "Mcp-Session-Id: ");
-  assert_non_null(at);
-  snprintf(w->session, sizeof w->session, "%.*s\r\n", (int)strcspn(at, "\r"), at);
-  free(answer);
+  mcp_web_session(mcp_web_ask(&w->web, "POST", "/mcp", "", HELLO), w->session);
 }
 
 static void call_legacy(world *w, const char *tool, const char *more) {
@@ -166,10 +162,7 @@ static void call_websocket(world *w, const char *tool, const char *more) {
            "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\","
            "\"arguments\":{}%s}}",
            tool, more);
-  mcp_web_send(new_line(w), "GET", "/mcp",
-               "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
-               NULL);
+  mcp_web_upgrade(new_line(w), "");
   w->websocket = true;
   send_frame(w, HELLO);
   send_frame(w, body);
@@ -178,10 +171,7 @@ static void call_websocket(world *w, const char *tool, const char *more) {
 static void call_sse(world *w, const char *tool, const char *more) {
   char body[256];
   mcp_web_conn *line = new_line(w);
-  mcp_web_send(line, "GET", "/sse", "", NULL);
-  const char *at = strstr(line->output, "data: ");
-  assert_non_null(at);
-  snprintf(w->target, sizeof w->target, "%.*s", (int)strcspn(at + 6, "\n"), at + 6);
+  mcp_web_open_sse(line, "", w->target);
   free(mcp_web_ask(&w->web, "POST", w->target, "", HELLO));
   snprintf(body, sizeof body,
            "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\","

@@ -1,9 +1,8 @@
 /* test_lifetimes.c - what outlives a session or a connection owns what it reads: handlers of
  * 2025-11-25 tasks, and of calls that were given up, look at their client long after it went. */
 #include "http/endpoint.h"
-#include "support/mcp_web.h"
+#include "kept_call.h"
 #include "support/unit.h"
-#include "support/ws_frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,41 +20,19 @@
 typedef struct world {
   mcp_web web;
   mcp_web_conn line; /* a WebSocket, a stream, or the POST that waits */
-  idem_request *kept;
-  bool drops; /* on cancel; else the handler goes on */
+  kept_call call;
   char session[64], target[128];
 } world;
 
-static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
-  world *w = user;
-  (void)reason;
-  if (!w->drops) return;
-  w->kept = NULL;
-  idem_request_drop(request);
-}
-
-static void keep(idem_request *request, void *user) {
-  world *w = user;
-  idem_request_keep(request);
-  idem_request_on_cancel(request, on_cancel, w);
-  w->kept = request;
-}
-
 static void open_world(world *w, const mcp_web_opts *opts) {
-  *w = (world){.drops = false};
+  *w = (world){.call = {.goes_on = true}};
   mcp_web_open(&w->web, opts);
-  w->web.fixture->keep = keep;
-  w->web.fixture->user = w;
+  kept_call_at(&w->web, &w->call);
 }
 
 /* A session of 2025-11-25 at /mcp whose client can be asked anything. */
 static void shake_hands(world *w, char line[64]) {
-  static const char mark[] = "Mcp-Session-Id: ";
-  char *answer = mcp_web_ask(&w->web, "POST", "/mcp", "", HELLO);
-  const char *at = strstr(answer, mark);
-  assert_non_null(at);
-  snprintf(line, 64, "%.*s\r\n", (int)strcspn(at, "\r"), at);
-  free(answer);
+  mcp_web_session(mcp_web_ask(&w->web, "POST", "/mcp", "", HELLO), line);
 }
 
 /* The handler looks at everything it can know of who asked. */
@@ -72,10 +49,10 @@ static void look(idem_request *request) {
 
 /* ... and then asks, and is answered by nobody, and answers. */
 static void look_and_end(world *w) {
-  assert_non_null(w->kept);
-  look(w->kept);
+  assert_non_null(w->call.request);
+  look(w->call.request);
   idem_ask ask = {.key = "r", .kind = IDEM_ASK_ROOTS};
-  idem_needs_input(w->kept, &ask, 1, "s", 1);
+  idem_needs_input(w->call.request, &ask, 1, "s", 1);
   mcp_web_deliver(&w->web);
 }
 
@@ -84,7 +61,7 @@ static void look_and_end(world *w) {
 static void start_task(world *w) {
   shake_hands(w, w->session);
   free(mcp_web_ask(&w->web, "POST", "/mcp", w->session, TASK));
-  assert_non_null(w->kept);
+  assert_non_null(w->call.request);
 }
 
 static void a_task_knows_its_client_after_delete(void **state) {
@@ -128,10 +105,7 @@ static void a_task_knows_its_client_after_its_stream_closed(void **state) {
   world w;
   open_world(&w, &(mcp_web_opts){.store = NULL});
   mcp_web_connect(&w.web, &w.line);
-  mcp_web_send(&w.line, "GET", "/sse", "", NULL);
-  const char *at = strstr(w.line.output, "data: ");
-  assert_non_null(at);
-  snprintf(w.target, sizeof w.target, "%.*s", (int)strcspn(at + 6, "\n"), at + 6);
+  mcp_web_open_sse(&w.line, "", w.target);
   free(mcp_web_ask(&w.web, "POST", w.target, "", HELLO));
   free(mcp_web_ask(&w.web, "POST", w.target, "", TASK));
   mcp_web_disconnect(&w.line);
@@ -139,21 +113,10 @@ static void a_task_knows_its_client_after_its_stream_closed(void **state) {
   mcp_web_close(&w.web);
 }
 
-static void send_frame(world *w, const char *text) {
-  char bytes[1024];
-  size_t len = frame(bytes, FIN | TEXT, text, strlen(text), true);
-  assert_int_equal(idem__http_conn_feed(w->line.conn, bytes, len, w->web.now_ms), IDEM_OK);
-  mcp_web_settle(&w->line);
-}
-
 static void open_websocket(world *w) {
   mcp_web_connect(&w->web, &w->line);
-  mcp_web_send(&w->line, "GET", "/mcp",
-               "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
-               NULL);
-  assert_non_null(strstr(w->line.output, "101 "));
-  send_frame(w, HELLO);
+  mcp_web_upgrade(&w->line, "");
+  mcp_web_send_text(&w->line, HELLO);
 }
 
 static void a_task_knows_its_client_after_its_websocket_closed(void **state) {
@@ -161,7 +124,7 @@ static void a_task_knows_its_client_after_its_websocket_closed(void **state) {
   world w;
   open_world(&w, &(mcp_web_opts){.store = NULL});
   open_websocket(&w);
-  send_frame(&w, TASK);
+  mcp_web_send_text(&w.line, TASK);
   mcp_web_disconnect(&w.line);
   look_and_end(&w);
   mcp_web_close(&w.web);
@@ -189,11 +152,11 @@ static void a_cancelled_call_knows_its_client(void **state) {
   world w;
   open_world(&w, &(mcp_web_opts){.store = NULL});
   open_websocket(&w);
-  send_frame(&w, CALL("slow", ""));
-  assert_non_null(w.kept);
+  mcp_web_send_text(&w.line, CALL("slow", ""));
+  assert_non_null(w.call.request);
   mcp_web_disconnect(&w.line);
-  look(w.kept);
-  assert_int_equal(idem_tool_text(w.kept, "late", 4), IDEM_E_CLOSED);
+  look(w.call.request);
+  assert_int_equal(idem_tool_text(w.call.request, "late", 4), IDEM_E_CLOSED);
   mcp_web_close(&w.web);
 }
 
@@ -205,15 +168,15 @@ static void a_call_cancelled_by_message_knows_its_client(void **state) {
   shake_hands(&w, w.session);
   mcp_web_connect(&w.web, &w.line);
   mcp_web_send(&w.line, "POST", "/mcp", w.session, CALL("slow", ""));
-  assert_non_null(w.kept);
+  assert_non_null(w.call.request);
   free(mcp_web_ask(&w.web, "POST", "/mcp", w.session,
                    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
                    "\"requestId\":2}}"));
   mcp_web_settle(&w.line);
   free(mcp_web_ask(&w.web, "DELETE", "/mcp", w.session, NULL));
   mcp_web_disconnect(&w.line);
-  look(w.kept);
-  idem_tool_text(w.kept, "late", 4);
+  look(w.call.request);
+  idem_tool_text(w.call.request, "late", 4);
   mcp_web_close(&w.web);
 }
 
@@ -227,7 +190,7 @@ static size_t in_flight(const world *w) {
 
 /* A call in a session of its own, kept by its handler or waiting for an answer; its connection stays. */
 static void call_tool(world *w, const char *body) {
-  w->drops = true;
+  w->call.goes_on = false;
   shake_hands(w, w->session);
   mcp_web_connect(&w->web, &w->line);
   mcp_web_send(&w->line, "POST", "/mcp", w->session, body);
@@ -245,7 +208,7 @@ static void expect_over(world *w) {
   mcp_web_deliver(&w->web);
   assert_int_equal(detached(w), 0);
   assert_int_equal(in_flight(w), 0);
-  assert_null(w->kept);
+  assert_null(w->call.request);
   mcp_web_close(&w->web);
 }
 
@@ -316,8 +279,8 @@ static void a_call_waited_for_keeps_its_session(void **state) {
   idem__session_table_tend(w.web.table, w.web.now_ms);
   mcp_web_settle(&w.line);
   assert_int_equal(idem__session_table_sessions(w.web.table), 1);
-  idem_tool_text(w.kept, "done", 4);
-  w.kept = NULL;
+  idem_tool_text(w.call.request, "done", 4);
+  w.call.request = NULL;
   mcp_web_settle(&w.line);
   assert_non_null(strstr(w.line.output, "done"));
   mcp_web_disconnect(&w.line);
@@ -383,10 +346,7 @@ static void a_batch_that_waits_reads_no_other_request(void **state) {
   char *answer = mcp_web_ask(&w.web, "POST", "/mcp", "",
                              "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{"
                              "\"protocolVersion\":\"2025-03-26\",\"capabilities\":{}}}");
-  const char *at = strstr(answer, "Mcp-Session-Id: ");
-  assert_non_null(at);
-  snprintf(line, 64, "%.*s\r\n", (int)strcspn(at, "\r"), at);
-  free(answer);
+  mcp_web_session(answer, line);
   mcp_web_connect(&w.web, &w.line);
   mcp_web_connect(&w.web, &other);
   feed_post(

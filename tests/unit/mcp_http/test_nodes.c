@@ -20,9 +20,8 @@ typedef struct world {
 /* The session listened at `one`, so that it must be claimed. */
 static void open_world(world *in) {
   static const later_store_opts later = {.seed = 4};
-  idem__store_memory_opts opts = {.seed = 5};
   mcp_web_conn stream;
-  assert_int_equal(idem__store_memory_new(&opts, &in->store), IDEM_OK);
+  in->store = mcp_web_store();
   mcp_web_open(&in->one, &(mcp_web_opts){.store = in->store});
   mcp_web_open(&in->other, &(mcp_web_opts){.store = in->store, .later = &later});
   assert_int_equal(idem__server_name_store(in->one.own.server, "shared"), IDEM_OK);

@@ -1,6 +1,6 @@
 /* test_once.c - keys by HTTP: the header Idempotency-Key, what its answer says, plain methods, batches, and the end of a
  * connection. */
-#include "support/mcp_web.h"
+#include "kept_call.h"
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -13,42 +13,22 @@
 
 typedef struct world {
   mcp_web web;
-  idem_request *kept;
-  unsigned runs, cancelled;
+  kept_call call;
   char session[64];
 } world;
 
-static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
-  (void)reason;
-  ((world *)user)->cancelled++;
-  idem_request_drop(request);
-}
-
-static void keep(idem_request *request, void *user) {
-  world *in = user;
-  in->runs++;
-  idem_request_keep(request);
-  idem_request_on_cancel(request, on_cancel, in);
-  in->kept = request;
-}
-
-/* The one revision with batches. */
 static void shake_hands(world *in) {
   char *answer = mcp_web_ask(
       &in->web, "POST", "/mcp", "",
       "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
       "\"2025-03-26\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}");
-  const char *line = strstr(answer, "Mcp-Session-Id: ");
-  assert_non_null(line);
-  snprintf(in->session, sizeof in->session, "%.*s", (int)(strcspn(line, "\n") + 1), line);
-  free(answer);
+  mcp_web_session(answer, in->session);
 }
 
 static void set_up(world *in) {
-  *in = (world){.kept = NULL};
+  *in = (world){.call = {0}};
   mcp_web_open(&in->web, &(mcp_web_opts){.store = NULL});
-  in->web.fixture->keep = keep;
-  in->web.fixture->user = in;
+  kept_call_at(&in->web, &in->call);
   shake_hands(in);
 }
 
@@ -129,14 +109,14 @@ static void who_loses_its_connection_comes_back_for_the_answer(void **state) {
   snprintf(text, sizeof text, body, 1);
   mcp_web_connect(&in.web, &first);
   mcp_web_send(&first, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", text);
-  assert_int_equal(in.runs, 1);
+  assert_int_equal(in.call.runs, 1);
   mcp_web_disconnect(&first);
-  assert_int_equal(in.cancelled, 0);
+  assert_int_equal(in.call.cancelled, 0);
   mcp_web_connect(&in.web, &first);
   snprintf(text, sizeof text, body, 2);
   mcp_web_send(&first, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", text);
-  assert_int_equal(in.runs, 1);
-  idem_tool_text(in.kept, "it happened", 11);
+  assert_int_equal(in.call.runs, 1);
+  idem_tool_text(in.call.request, "it happened", 11);
   mcp_web_settle(&first);
   if (!strstr(first.output, "it happened")) fail_msg("%s", first.output);
   assert_non_null(strstr(first.output, "Idempotency-Replayed: true"));
@@ -161,7 +141,7 @@ static void give_up(world *in, const char *key) {
 static void ask_slow(world *in, mcp_web_conn *conn) {
   mcp_web_connect(&in->web, conn);
   mcp_web_send(conn, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", SLOW);
-  assert_int_equal(in->runs, 1);
+  assert_int_equal(in->call.runs, 1);
 }
 
 /* The connection may be noticed to have gone before that, or after. */
@@ -174,15 +154,15 @@ static void who_gives_a_call_up_by_its_key_cancels_it(void **state) {
     ask_slow(&in, &conn);
     give_up(&in, "another");
     if (late) give_up(&in, "k");
-    assert_int_equal(in.cancelled, 0);
+    assert_int_equal(in.call.cancelled, 0);
     mcp_web_disconnect(&conn);
-    if (!late) assert_int_equal(in.cancelled, 0);
+    if (!late) assert_int_equal(in.call.cancelled, 0);
     if (!late) give_up(&in, "k");
-    assert_int_equal(in.cancelled, 1);
+    assert_int_equal(in.call.cancelled, 1);
     mcp_web_connect(&in.web, &conn);
     mcp_web_send(&conn, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", SLOW);
     if (!strstr(conn.output, "outcome-unknown")) fail_msg("%s", conn.output);
-    assert_int_equal(in.runs, 1);
+    assert_int_equal(in.call.runs, 1);
     mcp_web_disconnect(&conn);
     mcp_web_close(&in.web);
   }
@@ -197,8 +177,8 @@ static void who_gives_a_call_up_does_not_take_it_from_another(void **state) {
   ask_slow(&in, &second);
   mcp_web_disconnect(&first);
   give_up(&in, "k");
-  assert_int_equal(in.cancelled, 0);
-  idem_tool_text(in.kept, "it happened", 11);
+  assert_int_equal(in.call.cancelled, 0);
+  idem_tool_text(in.call.request, "it happened", 11);
   mcp_web_settle(&second);
   if (!strstr(second.output, "it happened")) fail_msg("%s", second.output);
   mcp_web_disconnect(&second);
@@ -210,18 +190,17 @@ static void what_the_store_has_not_taken_when_the_server_ends_is_503(void **stat
   static const later_store_opts later = {.seed = 3};
   (void)state;
   for (int run = 0; run < 2; run++) {
-    world in = {.kept = NULL};
+    world in = {.call = {0}};
     mcp_web_conn conn;
     mcp_web_open(&in.web, &(mcp_web_opts){.later = &later});
-    in.web.fixture->keep = keep;
-    in.web.fixture->user = &in;
+    kept_call_at(&in.web, &in.call);
     later_store_hold(in.web.later, run == 0);
     mcp_web_connect(&in.web, &conn);
     mcp_web_send(&conn, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", SLOW);
     mcp_web_settle(&conn);
-    assert_int_equal(in.runs, run);
+    assert_int_equal(in.call.runs, run);
     later_store_hold(in.web.later, true);
-    if (run) idem_tool_text(in.kept, "done", 4);
+    if (run) idem_tool_text(in.call.request, "done", 4);
     idem__http_conn_abort(conn.conn, in.web.now_ms);
     mcp_web_settle(&conn);
     if (!strstr(conn.output, " 503 ")) fail_msg("%s", conn.output);
@@ -239,19 +218,18 @@ static void what_runs_when_the_server_ends_is_unknown(void **state) {
   static const later_store_opts later = {.seed = 3};
   (void)state;
   for (int run = 0; run < 2; run++) {
-    world in = {.kept = NULL};
+    world in = {.call = {0}};
     mcp_web_conn conn;
     mcp_web_open(&in.web, &(mcp_web_opts){.later = run ? &later : NULL});
-    in.web.fixture->keep = keep;
-    in.web.fixture->user = &in;
+    kept_call_at(&in.web, &in.call);
     mcp_web_connect(&in.web, &conn);
     mcp_web_send(&conn, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", SLOW);
     mcp_web_settle(&conn);
-    assert_int_equal(in.runs, 1);
+    assert_int_equal(in.call.runs, 1);
     if (run) later_store_hold(in.web.later, true);
     idem__http_conn_abort(conn.conn, in.web.now_ms);
     mcp_web_settle(&conn);
-    assert_int_equal(in.cancelled, 1);
+    assert_int_equal(in.call.cancelled, 1);
     if (!strstr(conn.output, " 409 ")) fail_msg("%s", conn.output);
     assert_non_null(
         strstr(conn.output, "\"id\":1,\"error\":{\"code\":-32603,\"message\":\"Outcome"));
@@ -260,7 +238,7 @@ static void what_runs_when_the_server_ends_is_unknown(void **state) {
     if (run) later_store_hold(in.web.later, false);
     mcp_web_expect(mcp_web_ask(&in.web, "POST", "/mcp", MODERN "Idempotency-Key: k\r\n", SLOW),
                    "outcome-unknown");
-    assert_int_equal(in.runs, 1);
+    assert_int_equal(in.call.runs, 1);
     mcp_web_close(&in.web);
   }
 }

@@ -22,13 +22,8 @@ static void expect_on(const mcp_web_conn *stream, const char *text) {
 
 /* Opens a stream and gives the target it names. */
 static void open_stream(mcp_web *web, mcp_web_conn *stream, const char *headers, char target[128]) {
-  static const char mark[] = "event: endpoint\ndata: ";
   mcp_web_connect(web, stream);
-  mcp_web_send(stream, "GET", "/sse", headers, NULL);
-  const char *at = strstr(stream->output, mark);
-  if (!at) fail_msg("no endpoint in:\n%s", stream->output);
-  at += sizeof mark - 1;
-  snprintf(target, 128, "%.*s", (int)strcspn(at, "\n"), at);
+  mcp_web_open_sse(stream, headers, target);
 }
 
 static void the_stream_says_where_to_post_and_carries_the_answers(void **state) {

@@ -1,9 +1,8 @@
 /* test_stays.c - what was opened with a token ends with it: listening, event streams of sessions and of POSTs, WebSockets, and the streams
  * of 2024-11-05. Each ends as its protocol has it, so that its client can come back with another token and finds its session. */
+#include "kept_call.h"
 #include "support/fault_alloc.h"
-#include "support/mcp_web.h"
 #include "support/unit.h"
-#include "support/ws_frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +26,7 @@ typedef struct world {
   uint64_t now_s;
   size_t begun, ended;
   idem__grant *last; /* that was lent to a verdict */
-  idem_request *kept;
-  unsigned cancelled;
+  kept_call call;
 } world;
 
 static void judge(const idem_http_caller *caller, idem__http_judgment *verdict, void *user) {
@@ -66,34 +64,18 @@ static void time_passes(world *w, uint64_t now_s) {
   }
 }
 
-static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
-  world *w = user;
-  (void)reason;
-  w->cancelled++;
-  w->kept = NULL;
-  idem_request_drop(request);
-}
-
-static void keep(idem_request *request, void *user) {
-  world *w = user;
-  idem_request_keep(request);
-  idem_request_on_cancel(request, on_cancel, w);
-  w->kept = request;
-}
-
 static void open_world(world *w) {
   *w = (world){.now_s = 1};
   idem_list_init(&w->stays);
   mcp_web_open(&w->web, &(mcp_web_opts){.judge = judge, .stays = stays, .judge_user = w});
   w->web.fixture->wall_ms = 1000;
-  w->web.fixture->keep = keep;
-  w->web.fixture->user = w;
+  kept_call_at(&w->web, &w->call);
   mcp_web_connect(&w->web, &w->conn);
 }
 
 static void close_world(world *w) {
   mcp_web_disconnect(&w->conn);
-  if (w->kept) idem_tool_text(w->kept, "x", 1);
+  if (w->call.request) idem_tool_text(w->call.request, "x", 1);
   assert_int_equal(w->begun, w->ended);
   assert_true(idem_list_empty(&w->stays));
   idem__grant_unref(w->last);
@@ -161,7 +143,7 @@ static void a_call_on_a_stream_that_cannot_be_taken_up_again_is_refused(void **s
   expect(w.conn.output, "\"id\":7,\"error\":{\"code\":-32600");
   expect(w.conn.output, "\"reason\":\"unauthorized\"");
   assert_true(ends_with(w.conn.output, LAST_CHUNK));
-  assert_int_equal(w.cancelled, 1);
+  assert_int_equal(w.call.cancelled, 1);
   close_world(&w);
 }
 
@@ -204,10 +186,10 @@ static void a_call_of_a_session_is_taken_up_again_with_another_token(void **stat
   mcp_web_settle(&w.conn);
   assert_true(ends_with(w.conn.output, LAST_CHUNK));
   assert_null(strstr(w.conn.output, "\"id\":8"));
-  assert_int_equal(w.cancelled, 0);
-  assert_non_null(w.kept);
-  idem_tool_text(w.kept, "done", 4);
-  w.kept = NULL;
+  assert_int_equal(w.call.cancelled, 0);
+  assert_non_null(w.call.request);
+  idem_tool_text(w.call.request, "done", 4);
+  w.call.request = NULL;
   mcp_web_deliver(&w.web);
   snprintf(headers, sizeof headers, NEW "%sLast-Event-ID: %s\r\n", session, last);
   mcp_web_send(&w.conn, "GET", "/mcp", headers, NULL);
@@ -215,27 +197,18 @@ static void a_call_of_a_session_is_taken_up_again_with_another_token(void **stat
   close_world(&w);
 }
 
-static void send_frame(world *w, const char *text) {
-  char bytes[1024];
-  size_t len = frame(bytes, FIN | TEXT, text, strlen(text), true);
-  assert_int_equal(idem__http_conn_feed(w->conn.conn, bytes, len, w->web.now_ms), IDEM_OK);
-  mcp_web_settle(&w->conn);
-}
-
 static void a_websocket_is_closed_for_want_of_a_token(void **state) {
   (void)state;
   static const char close[] = "\x88\x15\x03\xf0the token has ended";
   world w;
   open_world(&w);
-  mcp_web_send(&w.conn, "GET", "/mcp",
-               OLD "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
-               NULL);
+  mcp_web_upgrade(&w.conn, OLD);
   assert_int_equal(w.begun, 1);
-  send_frame(&w, LISTEN);
-  send_frame(&w, "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":{\"name\":"
-                 "\"slow\",\"arguments\":{}," META "}}");
-  assert_non_null(w.kept);
+  mcp_web_send_text(&w.conn, LISTEN);
+  mcp_web_send_text(&w.conn,
+                    "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":{\"name\":"
+                    "\"slow\",\"arguments\":{}," META "}}");
+  assert_non_null(w.call.request);
   w.conn.len = 0;
   time_passes(&w, 100);
   mcp_web_settle(&w.conn);
@@ -249,7 +222,7 @@ static void a_websocket_is_closed_for_want_of_a_token(void **state) {
     closed |= left == sizeof close - 1 && memcmp(at, close, left) == 0;
   }
   assert_true(listened && refused && closed);
-  assert_int_equal(w.cancelled, 1);
+  assert_int_equal(w.call.cancelled, 1);
   close_world(&w);
 }
 
@@ -258,10 +231,7 @@ static void a_stream_of_2024_lasts_as_long_as_the_last_token_shown(void **state)
   world w;
   char target[128];
   open_world(&w);
-  mcp_web_send(&w.conn, "GET", "/sse", OLD, NULL);
-  const char *at = strstr(w.conn.output, "data: ");
-  assert_non_null(at);
-  snprintf(target, sizeof target, "%.*s", (int)strcspn(at + 6, "\n"), at + 6);
+  mcp_web_open_sse(&w.conn, OLD, target);
   char *answer = mcp_web_ask(&w.web, "POST", target, NEW,
                              "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}");
   expect(answer, "202 Accepted");

@@ -1,8 +1,8 @@
 /* test_tasks.c - tasks live in the store: another server that shares it shows them, cancels them,
  * answers their questions and waits for them, for their principal alone. */
+#include "kept_call.h"
 #include "mcp_server/task.h"
 #include "support/fault_alloc.h"
-#include "support/mcp_web.h"
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -16,35 +16,17 @@
 typedef struct pair {
   mcp_web owner, other;
   idem__store *store;
-  idem_request *kept;
-  unsigned cancelled;
+  kept_call call;
 } pair;
-
-static void on_cancel(idem_request *request, idem_cancel_reason reason, void *user) {
-  pair *both = user;
-  (void)reason;
-  both->cancelled++;
-  both->kept = NULL;
-  idem_request_drop(request);
-}
-
-static void keep(idem_request *request, void *user) {
-  pair *both = user;
-  idem_request_keep(request);
-  idem_request_on_cancel(request, on_cancel, both);
-  both->kept = request;
-}
 
 static int open_pair(void **state) {
   static pair both;
-  idem__store_memory_opts opts = {.seed = 5};
-  both = (pair){.cancelled = 0};
-  assert_int_equal(idem__store_memory_new(&opts, &both.store), IDEM_OK);
+  both = (pair){.call = {0}};
+  both.store = mcp_web_store();
   mcp_web_open(&both.owner, &(mcp_web_opts){.store = both.store});
   mcp_web_open(&both.other, &(mcp_web_opts){.store = both.store});
   both.other.fixture->drawn = 100; /* its ids are its own */
-  both.owner.fixture->keep = keep;
-  both.owner.fixture->user = &both;
+  kept_call_at(&both.owner, &both.call);
   *state = &both;
   return 0;
 }
@@ -95,11 +77,11 @@ static void a_task_is_seen_from_anywhere(void **state) {
   char id[IDEM__TASK_ID + 1];
   start(both, "job", id);
   mcp_web_expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"status\":\"working\"");
-  idem_task_status(both->kept, "half way");
+  idem_task_status(both->call.request, "half way");
   mcp_web_deliver(&both->owner);
   mcp_web_expect(ask_task(&both->other, "alice", "tasks/get", id, ""),
                  "\"statusMessage\":\"half way\"");
-  idem_tool_text(both->kept, "12345678901234567890.10", 23);
+  idem_tool_text(both->call.request, "12345678901234567890.10", 23);
   mcp_web_deliver(&both->owner);
   mcp_web_expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "12345678901234567890.10");
   mcp_web_expect(ask_task(&both->other, "alice", "tasks/get", id, ""), "\"status\":\"completed\"");
@@ -116,8 +98,8 @@ static void nobody_else_can_use_a_task(void **state) {
     mcp_web_expect(ask_task(webs[i], "bob", "tasks/update", id, ",\"inputResponses\":{}"),
                    "-32602");
   }
-  assert_int_equal(both->cancelled, 0);
-  idem_tool_text(both->kept, "x", 1);
+  assert_int_equal(both->call.cancelled, 0);
+  idem_tool_text(both->call.request, "x", 1);
 }
 
 static void a_task_cancelled_elsewhere_stops_its_handler(void **state) {
@@ -126,7 +108,7 @@ static void a_task_cancelled_elsewhere_stops_its_handler(void **state) {
   start(both, "job", id);
   mcp_web_expect(ask_task(&both->other, "alice", "tasks/cancel", id, ""), "200 OK");
   mcp_web_deliver(&both->owner);
-  assert_int_equal(both->cancelled, 1);
+  assert_int_equal(both->call.cancelled, 1);
   mcp_web_expect(ask_task(&both->owner, "alice", "tasks/get", id, ""), "\"status\":\"cancelled\"");
 }
 
@@ -135,14 +117,12 @@ static void a_task_cancelled_elsewhere_stops_its_handler(void **state) {
 /* The other server asks through a store that answers when the test lets it. */
 static void open_uneven(pair *both) {
   static const later_store_opts later = {.seed = 9};
-  idem__store_memory_opts opts = {.seed = 5};
-  *both = (pair){.cancelled = 0};
-  assert_int_equal(idem__store_memory_new(&opts, &both->store), IDEM_OK);
+  *both = (pair){.call = {0}};
+  both->store = mcp_web_store();
   mcp_web_open(&both->owner, &(mcp_web_opts){.store = both->store});
   mcp_web_open(&both->other, &(mcp_web_opts){.store = both->store, .later = &later});
   both->other.fixture->drawn = 100;
-  both->owner.fixture->keep = keep;
-  both->owner.fixture->user = both;
+  kept_call_at(&both->owner, &both->call);
 }
 
 static void close_uneven(pair *both) {
@@ -201,11 +181,11 @@ static void a_cancellation_that_is_not_kept_is_not_acknowledged(void **state) {
   mcp_web_disconnect(&conn);
   later_store_fail(both.other.later, IDEM_OK);
   mcp_web_deliver(&both.owner);
-  assert_int_equal(both.cancelled, 0);
+  assert_int_equal(both.call.cancelled, 0);
   mcp_web_expect(ask_task(&both.other, "alice", "tasks/get", id, ""), "\"status\":\"working\"");
   mcp_web_expect(ask_task(&both.other, "alice", "tasks/cancel", id, ""), "200 OK");
   mcp_web_deliver(&both.owner);
-  assert_int_equal(both.cancelled, 1);
+  assert_int_equal(both.call.cancelled, 1);
   close_uneven(&both);
 }
 
@@ -218,14 +198,14 @@ static void a_cancellation_is_not_lost_to_a_change_of_the_owner(void **state) {
   start(&both, "job", id);
   begin_cancelling(&both, id, &conn);
   mcp_web_settle(&conn); /* what is to be written is on its way */
-  idem_task_status(both.kept, "half way");
+  idem_task_status(both.call.request, "half way");
   mcp_web_deliver(&both.owner);
   later_store_hold(both.other.later, false);
   mcp_web_settle(&conn);
   assert_non_null(strstr(conn.output, "200 OK"));
   mcp_web_disconnect(&conn);
   mcp_web_deliver(&both.owner);
-  assert_int_equal(both.cancelled, 1);
+  assert_int_equal(both.call.cancelled, 1);
   mcp_web_expect(ask_task(&both.owner, "alice", "tasks/get", id, ""), "\"status\":\"cancelled\"");
   close_uneven(&both);
 }
@@ -244,7 +224,7 @@ static void who_waits_for_a_change_to_be_kept_may_go(void **state) {
   later_store_hold(both.other.later, false);
   mcp_web_deliver(&both.other);
   mcp_web_deliver(&both.owner);
-  assert_int_equal(both.cancelled, 1);
+  assert_int_equal(both.call.cancelled, 1);
   close_uneven(&both);
 }
 
@@ -269,7 +249,7 @@ static void whoever_ends_a_task_first_is_right(void **state) {
   start(both, "job", id);
   mcp_web_expect(ask_task(&both->other, "alice", "tasks/cancel", id, ""), "200 OK");
   /* The handler answers before it hears of that. */
-  idem_request *kept = both->kept;
+  idem_request *kept = both->call.request;
   idem_tool_text(kept, "too late", 8);
   mcp_web_deliver(&both->owner);
   mcp_web_expect(ask_task(&both->owner, "alice", "tasks/get", id, ""), "\"status\":\"cancelled\"");
@@ -291,7 +271,7 @@ static void who_listens_elsewhere_is_told(void **state) {
                "Authorization: Bearer alice\r\n",
                body);
   assert_non_null(strstr(listener.output, "acknowledged"));
-  idem_tool_text(both->kept, "heard", 5);
+  idem_tool_text(both->call.request, "heard", 5);
   mcp_web_deliver(&both->owner);
   mcp_web_settle(&listener);
   assert_non_null(strstr(listener.output, "notifications/tasks"));
@@ -309,12 +289,11 @@ static void tasks_whose_time_is_over_go_a_few_at_a_time(void **state) {
   fault_alloc_init(&fault);
   mcp_web_open(&both.owner,
                &(mcp_web_opts){.server = {.alloc = &fault.alloc, .task_ttl_ms = 1000}});
-  both.owner.fixture->keep = keep;
-  both.owner.fixture->user = &both;
+  kept_call_at(&both.owner, &both.call);
   size_t blocks[8];
   for (int i = 0; i < TASKS; i++) {
     start(&both, "job", id);
-    idem_tool_text(both.kept, "done", 4);
+    idem_tool_text(both.call.request, "done", 4);
     mcp_web_deliver(&both.owner);
   }
   both.owner.fixture->wall_ms += 5000;

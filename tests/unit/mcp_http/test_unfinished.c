@@ -30,15 +30,6 @@ static void post_half(mcp_web_conn *conn) {
   free(body);
 }
 
-static void open_websocket(mcp_web_conn *conn) {
-  static const char ask[] = "GET /mcp HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
-                            "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-                            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-  feed(conn, ask, sizeof ask - 1);
-  mcp_web_settle(conn);
-  assert_non_null(strstr(conn->output, "101 Switching Protocols"));
-}
-
 static void send_half(mcp_web_conn *conn) {
   char *text = malloc(HALF), *bytes = malloc(HALF + 16);
   assert_true(text && bytes);
@@ -89,7 +80,7 @@ static void so_does_who_sent_half_a_websocket_message(void **state) {
   mcp_web_open(&web, &(mcp_web_opts){.http = &bounded});
   for (size_t i = 0; i < PEERS; i++) {
     mcp_web_connect(&web, &conns[i]);
-    open_websocket(&conns[i]);
+    mcp_web_upgrade(&conns[i], "");
     send_half(&conns[i]);
   }
   assert_in_range(refused(conns, "\x88\x18\x03\xf5too much is unfinished"), PEERS - BOUND / HALF,

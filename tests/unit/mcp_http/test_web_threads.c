@@ -76,11 +76,7 @@ static void post(worker *self, unsigned to, const char *body) {
 
 static void open_stream(worker *self, mcp_web_conn *stream) {
   mcp_web_connect(&self->web, stream);
-  mcp_web_send(stream, "GET", "/sse", "", NULL);
-  const char *at = strstr(stream->output, "data: ");
-  assert_non_null(at);
-  snprintf(world.target[self->number], sizeof world.target[0], "%.*s", (int)strcspn(at + 6, "\n"),
-           at + 6);
+  mcp_web_open_sse(stream, "", world.target[self->number]);
 }
 
 static size_t count(const char *text, const char *word) {
