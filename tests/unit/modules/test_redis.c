@@ -2,12 +2,11 @@
  * stores on one Redis see and tell each other, users and databases are kept apart, and what cannot be is refused with the
  * reason. */
 #include "modules/redis/redis.h"
+#include "store_asker.h"
 #include "support/redis_server.h"
 #include "support/store_contract.h"
-#include "support/unit.h"
 #include "uv/redis.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,49 +46,6 @@ static idem__store *make(size_t max_bytes) {
   return store;
 }
 
-/* ---------------------------------------------------------------- asking */
-
-typedef struct answered {
-  _Atomic int times;
-  idem__store_answer answer;
-  char bytes[64];
-} answered;
-
-static void on_answer(const idem__store_answer *answer, void *user) {
-  answered *self = user;
-  self->answer = *answer;
-  size_t len = answer->len < sizeof self->bytes - 1 ? answer->len : sizeof self->bytes - 1;
-  if (len) memcpy(self->bytes, answer->bytes, len);
-  self->bytes[len] = 0;
-  atomic_fetch_add(&self->times, 1);
-}
-
-static idem__store_answer ask(idem__store *store, idem__store_op op, char *bytes) {
-  answered self = {.times = 0};
-  op.done = on_answer;
-  op.user = &self;
-  if (op.name && !op.name_len) op.name_len = strlen(op.name);
-  idem__store_run(store, &op);
-  while (!atomic_load(&self.times)) sched_yield();
-  if (bytes) memcpy(bytes, self.bytes, sizeof self.bytes);
-  return self.answer;
-}
-
-static idem__store_answer put(idem__store *store, const char *name, const char *text,
-                              uint64_t expect) {
-  return ask(store,
-             (idem__store_op){.verb = IDEM__STORE_PUT,
-                              .name = name,
-                              .bytes = text,
-                              .len = strlen(text),
-                              .expect = expect},
-             NULL);
-}
-
-static idem__store_answer get(idem__store *store, const char *name, char *bytes) {
-  return ask(store, (idem__store_op){.verb = IDEM__STORE_GET, .name = name}, bytes);
-}
-
 /* --------------------------------------------------------------- settling */
 
 static void hear_mark(const idem__store_change *change, void *user) {
@@ -110,16 +66,6 @@ static void pump(idem__store *store) {
 }
 
 /* ------------------------------------------------------ several on one Redis */
-
-typedef struct heard {
-  _Atomic unsigned puts, told;
-} heard;
-
-static void hear(const idem__store_change *change, void *user) {
-  heard *all = user;
-  if (change->event == IDEM__STORE_WAS_PUT) atomic_fetch_add(&all->puts, 1);
-  if (change->event == IDEM__STORE_WAS_TOLD) atomic_fetch_add(&all->told, 1);
-}
 
 static void two_stores_on_one_redis_see_and_tell_each_other(void **state) {
   char bytes[64];

@@ -1,0 +1,205 @@
+/* test_sqlite_file.c - the file of a SQLite store: it survives its process, is its owner's alone, is shared by several stores,
+ * and one that cannot be used is refused with the reason. */
+#include "sqlite_folder.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static void what_was_answered_is_there_in_the_next_process(void **state) {
+  char path[64], bytes[64];
+  (void)state;
+  name_file(path);
+  idem__store *store = open_at(path, 0);
+  uint64_t version = put(store, "a", "one", IDEM__STORE_ABSENT).version;
+  ask(store, (idem__store_op){.verb = IDEM__STORE_APPEND, .name = "a", .bytes = "x", .len = 1},
+      NULL);
+  idem__store_unref(store);
+  store = open_at(path, 0);
+  assert_true(get(store, "a", bytes).version == version);
+  assert_string_equal(bytes, "one");
+  assert_true(ask(store, (idem__store_op){.verb = IDEM__STORE_READ, .name = "a"}, NULL).number ==
+              1);
+  assert_true(put(store, "a", "two", version).version > version);
+  idem__store_unref(store);
+}
+
+/* Writes until it is killed and says on a pipe what it was told had happened. */
+static void write_for_ever(const char *path, int pipe) {
+  idem__store *store = open_at(path, 0);
+  for (unsigned i = 1;; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "n%u", i);
+    if (put(store, name, name, IDEM__STORE_ABSENT).status != IDEM_OK) _exit(1);
+    if (write(pipe, &i, sizeof i) != sizeof i) _exit(1);
+  }
+}
+
+static void expect_sound(const char *path) {
+  sqlite3 *database;
+  sqlite3_stmt *statement;
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  assert_int_equal(sqlite3_prepare_v2(database, "PRAGMA integrity_check", -1, &statement, NULL),
+                   SQLITE_OK);
+  assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+  assert_string_equal((const char *)sqlite3_column_text(statement, 0), "ok");
+  sqlite3_finalize(statement);
+  sqlite3_close(database);
+}
+
+static void nothing_that_was_answered_is_lost_with_its_process(void **state) {
+  char path[64], bytes[64], name[16];
+  unsigned last = 0, number;
+  int ends[2];
+  (void)state;
+  name_file(path);
+  assert_int_equal(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) write_for_ever(path, ends[1]);
+  close(ends[1]);
+  while (last < 50 && read(ends[0], &number, sizeof number) == sizeof number) last = number;
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  while (read(ends[0], &number, sizeof number) == sizeof number) last = number;
+  close(ends[0]);
+  assert_true(last >= 50);
+  expect_sound(path);
+  idem__store *store = open_at(path, 0);
+  for (unsigned i = 1; i <= last; i++) {
+    snprintf(name, sizeof name, "n%u", i);
+    assert_int_equal(get(store, name, bytes).status, IDEM_OK);
+    assert_string_equal(bytes, name);
+  }
+  idem__store_unref(store);
+}
+
+static void a_file_is_for_its_owner_alone(void **state) {
+  char path[64], wal[80];
+  struct stat found;
+  (void)state;
+  name_file(path);
+  idem__store *store = open_at(path, 0);
+  put(store, "a", "one", IDEM__STORE_ABSENT);
+  snprintf(wal, sizeof wal, "%s-wal", path);
+  assert_int_equal(stat(path, &found), 0);
+  assert_int_equal(found.st_mode & 0777, 0600);
+  assert_int_equal(stat(wal, &found), 0);
+  assert_int_equal(found.st_mode & 0777, 0600);
+  idem__store_unref(store);
+}
+
+static void expect_refused(const char *path, const char *reason) {
+  char why[256] = "";
+  idem__store *store = NULL;
+  idem__sqlite_opts opts = {.path = path};
+  assert_int_equal(module->open(&opts, &store, why, sizeof why), IDEM_E_INVAL);
+  assert_null(store);
+  if (!strstr(why, reason)) fail_msg("\"%s\" does not say \"%s\"", why, reason);
+}
+
+static void a_file_that_others_reach_is_refused(void **state) {
+  char path[64], other[80];
+  (void)state;
+  name_file(path);
+  idem__store_unref(open_at(path, 0));
+  static const mode_t open_to[] = {0644, 0602, 0640};
+  for (size_t i = 0; i < sizeof open_to / sizeof *open_to; i++) {
+    assert_int_equal(chmod(path, open_to[i]), 0);
+    expect_refused(path, "chmod 600");
+  }
+  assert_int_equal(chmod(path, 0600), 0);
+  snprintf(other, sizeof other, "%s.link", path);
+  assert_int_equal(symlink(path, other), 0);
+  expect_refused(other, "a symbolic link");
+  assert_int_equal(unlink(other), 0);
+  assert_int_equal(link(path, other), 0);
+  expect_refused(path, "a hard link");
+  assert_int_equal(unlink(other), 0);
+  idem__store_unref(open_at(path, 0));
+}
+
+static void what_is_no_store_is_refused_with_the_reason(void **state) {
+  char path[64];
+  sqlite3 *database;
+  (void)state;
+  name_file(path);
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  sqlite3_exec(database, "CREATE TABLE mine(x)", NULL, NULL, NULL);
+  sqlite3_close(database);
+  assert_int_equal(chmod(path, 0600), 0);
+  expect_refused(path, "not a store of this version");
+  name_file(path);
+  idem__store_unref(open_at(path, 0));
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  sqlite3_exec(database, "PRAGMA user_version = 2", NULL, NULL,
+               NULL); /* one that was never released */
+  sqlite3_close(database);
+  expect_refused(path, "not a store of this version");
+  name_file(path);
+  FILE *file = fopen(path, "w");
+  fputs("this is not a database, but long enough to be looked at as if it were one", file);
+  fclose(file);
+  assert_int_equal(chmod(path, 0600), 0);
+  expect_refused(path, "not a database");
+  expect_refused("/nowhere/at/all.db", "No such file");
+  name_file(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  expect_refused(path, "not a regular file");
+}
+
+/* ----------------------------------------------------------- two on one file */
+
+static void two_stores_on_one_file_see_and_tell_each_other(void **state) {
+  char path[64], bytes[64];
+  heard all = {0};
+  idem__store_watcher *watcher;
+  (void)state;
+  name_file(path);
+  idem__store *one = open_at(path, 0), *other = open_at(path, 0);
+  assert_int_equal(idem__store_watch(other, IDEM__STORE_SESSIONS, hear, &all, &watcher), IDEM_OK);
+  uint64_t version = put(one, "a", "one", IDEM__STORE_ABSENT).version;
+  assert_true(get(other, "a", bytes).version == version);
+  assert_string_equal(bytes, "one");
+  assert_int_equal(put(other, "a", "two", IDEM__STORE_ABSENT).status, IDEM_E_EXISTS);
+  assert_int_equal(put(other, "a", "two", version).status, IDEM_OK);
+  assert_int_equal(put(one, "a", "three", version).status, IDEM_E_STATE);
+  ask(one, (idem__store_op){.verb = IDEM__STORE_TELL, .name = "uri:x"}, NULL);
+  while (atomic_load(&all.puts) < 2 || atomic_load(&all.told) < 1)
+    sched_yield(); /* without a question */
+  idem__store_unwatch(other, watcher);
+  idem__store_unref(one);
+  idem__store_unref(other);
+}
+
+/* Somebody else holds the file for longer than one waits: nobody knows, and the next time it works. */
+static void a_file_that_another_holds_is_waited_for_and_given_up(void **state) {
+  char path[64], why[256];
+  sqlite3 *database;
+  idem__store *store;
+  (void)state;
+  name_file(path);
+  idem__sqlite_opts opts = {.path = path, .busy_ms = 1};
+  assert_int_equal(module->open(&opts, &store, why, sizeof why), IDEM_OK);
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(database, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+  assert_int_equal(put(store, "a", "one", IDEM__STORE_ABSENT).status, IDEM_E_SYS);
+  assert_int_equal(get(store, "a", NULL).status, IDEM_E_NOTFOUND); /* readers need not wait */
+  sqlite3_exec(database, "ROLLBACK", NULL, NULL, NULL);
+  assert_int_equal(put(store, "a", "one", IDEM__STORE_ABSENT).status, IDEM_OK);
+  sqlite3_close(database);
+  idem__store_unref(store);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_was_answered_is_there_in_the_next_process),
+      cmocka_unit_test(nothing_that_was_answered_is_lost_with_its_process),
+      cmocka_unit_test(a_file_is_for_its_owner_alone),
+      cmocka_unit_test(a_file_that_others_reach_is_refused),
+      cmocka_unit_test(what_is_no_store_is_refused_with_the_reason),
+      cmocka_unit_test(two_stores_on_one_file_see_and_tell_each_other),
+      cmocka_unit_test(a_file_that_another_holds_is_waited_for_and_given_up),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
