@@ -336,10 +336,13 @@ bool login_open(call_login *self, const call_options *options, call_target *targ
   return optional || refuse(target->url, "nobody is logged in there: --login");
 }
 
+/* A person is asked once in a run: whoever did not want to, or could not, is not shown the page again. */
+static bool was_in_vain(const call_login *self) { return self->page && *login_why(self); }
+
 static void on_refused(idem_mcp_client *client, idem_mcp_refusal *refusal, void *user) {
   call_login *self = login_of(user);
   (void)client;
-  if (self->auth)
+  if (self->auth && !was_in_vain(self))
     idem_auth_refused(self->auth, refusal);
   else
     idem_mcp_refusal_give_up(refusal);

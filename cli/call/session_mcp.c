@@ -376,7 +376,7 @@ static void on_ready(idem_mcp_client *client, idem_status status, void *user) {
   self->client = NULL; /* it is gone when we return */
   if (self->interrupts || self->late)
     session_end(self, CALL_GIVEN_UP);
-  else if (self->cached)
+  else if (self->cached && !session_is_refused(trouble.http_status))
     session_begin_anew(self);
   else
     session_end_by_trouble(self, &trouble);

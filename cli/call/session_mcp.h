@@ -9,6 +9,8 @@ void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble)
 void session_end_by_result(call_session *self, const idem_mcp_result *result);
 /* What is to be heard of it. */
 void session_observe(const call_session *self, idem_mcp_client_opts *opts);
+/* By who it takes the caller for: 401 or 403. */
+bool session_is_refused(int http_status);
 /* Whether it failed because what was remembered of this server no longer holds, and the server has done nothing yet. */
 bool session_is_stale(const call_session *self, const idem_mcp_result *result);
 /* Then: forgets that, and closes. */

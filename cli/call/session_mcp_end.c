@@ -43,7 +43,7 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   }
   if (result->status == IDEM_E_REMOTE) {
     int code = trouble_remote(result);
-    if (result->http_status == 401 || result->http_status == 403)
+    if (session_is_refused(result->http_status))
       trouble_login(&self->target, result->http_status, login_why(&self->login));
     session_end(self, code);
     return;
@@ -73,8 +73,12 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   free(message);
 }
 
+/* Who asks is at fault, or what they may; asking anew would come to the same, and show a person a second page. */
+bool session_is_refused(int http_status) { return http_status == 401 || http_status == 403; }
+
 bool session_is_stale(const call_session *self, const idem_mcp_result *result) {
   if (!self->cached || result->status == IDEM_OK || result->fate == IDEM_MCP_UNKNOWN) return false;
+  if (session_is_refused(result->http_status)) return false;
   if (result->status == IDEM_E_STATE || result->status == IDEM_E_INVAL) return true;
   bool refused = result->status == IDEM_E_REMOTE;
   return refused && (result->http_status == 400 || result->http_status == 404 ||
