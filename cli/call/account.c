@@ -3,6 +3,7 @@
 #include "cache.h"
 #include "kept.h"
 #include "login.h"
+#include "token_clients.h"
 #include "trouble.h"
 
 #include "config/memory.h"
@@ -16,11 +17,12 @@ typedef struct account {
   call_target target;
   call_client client;
   token_store store;
+  token_clients all; /* without --client: all that are kept there */
   text kept;
   bool revoked;
 } account;
 
-/* CALL_WELL: somebody is. Free it either way. */
+/* CALL_WELL: its target and store are there. Free it either way. */
 static int account_open(account *self, const call_options *options) {
   *self = (account){.store = {.folder = -1, .lock = -1}};
   if (!target_find(&self->target, options)) return CALL_ASKED_WRONGLY;
@@ -30,15 +32,19 @@ static int account_open(account *self, const call_options *options) {
   }
   if (options->client && !secret_client(&self->target.memory, options->client, &self->client))
     return CALL_ASKED_WRONGLY;
-  bool usable = token_store_open(&self->store, self->target.url, self->client.id, true);
-  token_file file = usable ? token_store_read(&self->store, &self->kept) : TOKEN_FILE_REFUSED;
-  if (file == TOKEN_FILE_REFUSED) {
-    call_say("%s", self->store.why);
-    return CALL_ASKED_WRONGLY;
-  }
-  if (file == TOKEN_FILE_READ) return CALL_WELL;
+  if (token_store_open(&self->store, self->target.url, self->client.id)) return CALL_WELL;
+  call_say("%s", self->store.why);
+  return CALL_ASKED_WRONGLY;
+}
+
+static int nobody(const account *self) {
   call_say("nobody is logged in at %s", self->target.url);
   return CALL_TOOL_FAILED;
+}
+
+static int unusable(const account *self) {
+  call_say("%s", self->store.why);
+  return CALL_ASKED_WRONGLY;
 }
 
 static void account_free(account *self) {
@@ -68,6 +74,22 @@ static void put_expiry(const text *kept, char *out, size_t size) {
     snprintf(out, size, "good for %" PRIu64 " s", end - now);
 }
 
+static bool is_borrowed(const account *self) {
+  for (size_t i = 0; i < self->all.count; i++)
+    if (strcmp(self->all.items[i].stem, self->store.stem) == 0) return !self->all.items[i].own;
+  return false;
+}
+
+/* As whom a call without --client asks, where that could be somebody else. */
+static void put_clients(const account *self) {
+  text others = {.data = NULL};
+  if (is_borrowed(self)) put_row("used", "by calls without --client, too: it is the only one");
+  token_clients_list(&self->all, self->store.stem, &others);
+  if (others.len) text_puts(&others, " (--client ID)");
+  put_row("others", others.data ? others.data : "");
+  text_free(&others);
+}
+
 static void print_for_people(const account *self) {
   static const struct {
     const char *row, *name;
@@ -85,6 +107,17 @@ static void print_for_people(const account *self) {
   put_row("token", value);
   token_store_name(&self->store, value, sizeof value);
   put_row("kept in", value);
+  put_clients(self);
+}
+
+static void add_others(const account *self, yyjson_mut_doc *doc, yyjson_mut_val *root) {
+  yyjson_mut_val *others = yyjson_mut_arr(doc);
+  for (size_t i = 0; i < self->all.count; i++) {
+    const token_client *one = &self->all.items[i];
+    if (one->in && strcmp(one->stem, self->store.stem) != 0)
+      yyjson_mut_arr_add_strcpy(doc, others, one->id);
+  }
+  if (yyjson_mut_arr_size(others)) yyjson_mut_obj_add_val(doc, root, "others", others);
 }
 
 static void print_json(const account *self) {
@@ -101,6 +134,7 @@ static void print_json(const account *self) {
       yyjson_mut_obj_add_strcpy(doc, root, i ? names[i] : "issuer", value);
   if (end != UINT64_MAX) yyjson_mut_obj_add_uint(doc, root, "expires", end);
   yyjson_mut_obj_add_bool(doc, root, "refreshable", kept_has_refresh_token(&self->kept));
+  add_others(self, doc, root);
   char *made = yyjson_mut_write(doc, 0, NULL);
   if (!made) memory_exhausted();
   puts(made);
@@ -108,13 +142,21 @@ static void print_json(const account *self) {
   yyjson_mut_doc_free(doc);
 }
 
+/* What a call with the same --client, or without, would show. */
+static int find_who(account *self) {
+  if (!self->client.id && !token_clients_choose(&self->store, &self->all)) return unusable(self);
+  token_file file = token_store_read(&self->store, &self->kept);
+  if (file == TOKEN_FILE_REFUSED) return unusable(self);
+  if (file == TOKEN_FILE_NONE) return nobody(self);
+  if (kept_has_token(&self->kept)) return CALL_WELL;
+  call_say("nobody is logged in at %s any more: --login", self->target.url);
+  return CALL_TOOL_FAILED;
+}
+
 int login_whoami(const call_options *options) {
   account self;
   int code = account_open(&self, options);
-  if (code == CALL_WELL && !kept_has_token(&self.kept)) {
-    call_say("nobody is logged in at %s any more: --login", self.target.url);
-    code = CALL_TOOL_FAILED;
-  }
+  if (code == CALL_WELL) code = find_who(&self);
   if (code == CALL_WELL && options->json) print_json(&self);
   if (code == CALL_WELL && !options->json) print_for_people(&self);
   account_free(&self);
@@ -137,7 +179,8 @@ static void leave(account *self, const call_options *options) {
   if (uv_loop_init(&loop) != 0) memory_exhausted();
   idem_auth_opts opts = {.url = self->target.url,
                          .grant = IDEM_AUTH_DEVICE,
-                         .client_id = self->client.id,
+                         .client_id =
+                             secret_client_is_document(&self->client) ? NULL : self->client.id,
                          .client_secret = self->client.secret,
                          .private_key = self->client.key,
                          .kept_only = true,
@@ -165,25 +208,67 @@ static bool wait_for_lock(account *self) {
   return got == TOKEN_LOCK_HELD;
 }
 
+static void tell_left(const account *self) {
+  char issuer[512], client[256];
+  bool named = kept_says(&self->kept, "client_issuer", issuer, sizeof issuer);
+  bool several = self->all.count > 1 && kept_client(&self->kept, client, sizeof client);
+  const char *how = self->revoked ? "the server has forgotten the tokens, too"
+                    : kept_has_token(&self->kept)
+                        ? "the server did not say that it forgets the tokens"
+                        : "there was no token any more";
+  call_say("%s%slogged out of %s; %s", several ? client : "", several ? ": " : "",
+           named ? issuer : self->target.url, how);
+}
+
+/* The client whose file the store is: here, and at its server. */
+static int leave_one(account *self, const call_options *options) {
+  self->revoked = false;
+  kept_wipe(&self->kept);
+  if (token_store_read(&self->store, &self->kept) == TOKEN_FILE_REFUSED) return unusable(self);
+  if (!wait_for_lock(self)) return CALL_NO_PEER;
+  kept_wipe(&self->kept); /* it may have changed meanwhile */
+  if (token_store_read(&self->store, &self->kept) == TOKEN_FILE_READ) leave(self, options);
+  bool removed = token_store_remove(&self->store);
+  token_store_unlock(&self->store);
+  if (removed)
+    tell_left(self);
+  else
+    call_say("%s", self->store.why);
+  return removed ? CALL_WELL : CALL_NO_PEER;
+}
+
+/* Without --client: all, so that no later call is anybody's. */
+static int leave_all(account *self, const call_options *options) {
+  int code = CALL_WELL;
+  size_t left = 0;
+  for (size_t i = 0; i < self->all.count; i++) {
+    memcpy(self->store.stem, self->all.items[i].stem, sizeof self->store.stem);
+    int each = leave_one(self, options);
+    left += each == CALL_WELL;
+    if (each != CALL_WELL) code = each;
+  }
+  if (self->all.count > 1)
+    call_say("%zu clients are logged out of %s%s", left, self->target.url,
+             self->all.more ? "; there are more: --logout again" : "");
+  return code;
+}
+
+/* With --client: of this one alone. */
+static bool find_those(account *self) {
+  if (!self->client.id) return token_clients_find(&self->store, &self->all);
+  self->all.count = token_store_read(&self->store, &self->kept) != TOKEN_FILE_NONE;
+  memcpy(self->all.items[0].stem, self->store.stem, sizeof self->store.stem);
+  return true;
+}
+
 int login_out(const call_options *options) {
   account self;
-  char issuer[512];
   int code = account_open(&self, options);
-  if (code == CALL_WELL && !wait_for_lock(&self)) code = CALL_NO_PEER;
+  if (code == CALL_WELL && !find_those(&self)) code = unusable(&self);
+  if (code == CALL_WELL && !self.all.count) code = nobody(&self);
   if (code == CALL_WELL) {
-    kept_wipe(&self.kept); /* it may have changed meanwhile */
-    if (token_store_read(&self.store, &self.kept) == TOKEN_FILE_READ) leave(&self, options);
-    if (!token_store_remove(&self.store)) {
-      call_say("%s", self.store.why);
-      code = CALL_NO_PEER;
-    }
-  }
-  if (code == CALL_WELL) {
+    code = leave_all(&self, options);
     cache_forget(&self.target);
-    bool named = kept_says(&self.kept, "client_issuer", issuer, sizeof issuer);
-    call_say("logged out of %s; %s", named ? issuer : self.target.url,
-             self.revoked ? "the server has forgotten the tokens, too"
-                          : "the server did not say that it forgets the tokens");
   }
   account_free(&self);
   return code;

@@ -1,6 +1,8 @@
 /* kept.c - see kept.h. */
 #include "kept.h"
 
+#include "config/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <yyjson.h>
@@ -16,6 +18,35 @@ bool kept_says(const text *kept, const char *name, char *out, size_t size) {
   if (!there) *out = 0;
   yyjson_doc_free(doc);
   return there;
+}
+
+bool kept_client(const text *kept, char *out, size_t size) {
+  return kept_says(kept, "client", out, size) || kept_says(kept, "client_id", out, size);
+}
+
+static void replace(text *kept, yyjson_mut_doc *with) {
+  char *written = with ? yyjson_mut_write(with, 0, NULL) : NULL;
+  kept_wipe(kept);
+  if (written) text_puts(kept, written);
+  free(written);
+}
+
+void kept_name_client(text *kept, const char *id) {
+  yyjson_doc *doc = read_kept(kept);
+  yyjson_mut_doc *copy = doc ? yyjson_doc_mut_copy(doc, NULL) : NULL;
+  if (!copy) memory_exhausted();
+  yyjson_mut_obj_add_str(copy, yyjson_mut_doc_get_root(copy), "client", id);
+  replace(kept, copy);
+  yyjson_mut_doc_free(copy);
+  yyjson_doc_free(doc);
+}
+
+bool kept_is_public(const text *kept) {
+  yyjson_doc *doc = read_kept(kept);
+  yyjson_val *method = yyjson_obj_get(yyjson_doc_get_root(doc), "method");
+  bool none = yyjson_is_uint(method) && yyjson_get_uint(method) == 0;
+  yyjson_doc_free(doc);
+  return none;
 }
 
 static bool has(const text *kept, const char *name) {
@@ -56,10 +87,7 @@ void kept_drop_tokens(text *kept) {
   yyjson_mut_doc *copy = doc ? yyjson_doc_mut_copy(doc, NULL) : NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     yyjson_mut_obj_remove_key(yyjson_mut_doc_get_root(copy), names[i]);
-  char *written = copy ? yyjson_mut_write(copy, 0, NULL) : NULL;
-  kept_wipe(kept);
-  if (written) text_puts(kept, written);
-  free(written);
+  replace(kept, copy);
   yyjson_mut_doc_free(copy);
   yyjson_doc_free(doc);
 }

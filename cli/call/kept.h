@@ -9,6 +9,11 @@
 /* A text of it; false: it is not there, and `out` is "". */
 bool kept_says(const text *kept, const char *name, char *out, size_t size);
 bool kept_has_token(const text *kept);
+/* What --client named, which is added here; else how the authorization server knows the client. False: neither. */
+bool kept_client(const text *kept, char *out, size_t size);
+void kept_name_client(text *kept, const char *id);
+/* It shows neither a secret nor a key when it asks for tokens. */
+bool kept_is_public(const text *kept);
 /* Whether one of these words, which blanks part, was not asked for with it. */
 bool kept_lacks_scope(const text *kept, const char *wanted);
 /* Who the client is stays. */

@@ -4,6 +4,7 @@
 #include "browser.h"
 #include "cache.h"
 #include "kept.h"
+#include "token_clients.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,20 +102,30 @@ static bool is_outdone(call_login *self, const text *ours) {
   return newer;
 }
 
+/* With whom --client named, today or when it was kept. */
+static void put_kept(const call_login *self, const char *kept, size_t len, text *out) {
+  char named[512];
+  text_put(out, kept, len);
+  if (self->client.id)
+    kept_name_client(out, self->client.id);
+  else if (kept_says(&self->seen, "client", named, sizeof named))
+    kept_name_client(out, named);
+}
+
 static void save(idem_auth *auth, const char *kept, size_t len, void *user) {
   call_login *self = user;
   text ours = {.data = NULL};
   (void)auth;
-  text_put(&ours, kept, len);
-  bool same = ours.len == self->seen.len && memcmp(ours.data, self->seen.data, len) == 0;
+  put_kept(self, kept, len, &ours);
+  bool same = ours.len == self->seen.len && memcmp(ours.data, self->seen.data, ours.len) == 0;
   bool worth = kept_has_token(&ours) || self->seen.len;
   if (!same && worth && !self->warned && !is_outdone(self, &ours)) {
-    if (token_store_write(&self->store, kept, len))
+    if (token_store_write(&self->store, ours.data, ours.len))
       tell_end(self, &ours);
     else
       call_say("the tokens cannot be kept: %s", self->store.why);
     kept_wipe(&self->seen);
-    text_put(&self->seen, kept, len);
+    text_put(&self->seen, ours.data, ours.len);
   }
   if (self->page || self->options->scope)
     cache_forget(self->target); /* who asks now may be shown other tools */
@@ -259,13 +270,9 @@ static bool listen_for_browser(call_login *self) {
          refuse(wanted ? wanted : "127.0.0.1", "nobody can listen there for the browser");
 }
 
-static bool is_document(const call_client *client) {
-  return client->id && strncmp(client->id, "https://", 8) == 0 && !client->secret && !client->key;
-}
-
 static bool make_auth(call_login *self) {
   const call_options *options = self->options;
-  bool document = is_document(&self->client);
+  bool document = secret_client_is_document(&self->client);
   idem_auth_opts opts = {.url = self->target->url,
                          .grant = grant_of(self),
                          .client_id = document ? NULL : self->client.id,
@@ -291,18 +298,34 @@ static bool make_auth(call_login *self) {
   return refuse(self->target->url, idem_status_text(status));
 }
 
-/* False: there is a file, or a folder, that may not be used. */
+/* Without --client: what was kept of another client may be used, too, but it must be clear of which. */
+static bool choose_client(call_login *self) {
+  token_clients *all = memory_zeroed(&self->target->memory, 1, sizeof *all);
+  size_t plain = strlen(self->store.stem);
+  if (self->client.id || asks_person(self->options)) return true;
+  self->unclear = !token_clients_choose(&self->store, all);
+  self->borrowed = strlen(self->store.stem) != plain;
+  return !self->unclear || refuse(self->target->url, self->store.why);
+}
+
+/* False: there is a file, or a folder, that may not be used; or one of several clients must be named. */
 static bool find_kept(call_login *self, bool *found) {
   text kept = {.data = NULL};
   *found = false;
-  if (!token_store_open(&self->store, self->target->url, self->client.id,
-                        !asks_person(self->options)))
+  if (!token_store_open(&self->store, self->target->url, self->client.id))
     return refuse("tokens", self->store.why);
+  if (!choose_client(self)) return false;
   *found = look(self, &kept) && kept_has_token(&kept);
   text_put(&self->seen, kept.data ? kept.data : "", kept.len);
   kept_wipe(&kept);
   text_free(&kept);
   return !self->warned;
+}
+
+static void tell_borrowed(const call_login *self) {
+  char name[512];
+  kept_client(&self->seen, name, sizeof name);
+  call_say("with the token that is kept of the client %s", name);
 }
 
 static bool begin_login(call_login *self) {
@@ -314,10 +337,11 @@ static bool begin_login(call_login *self) {
   take_what_is_kept(self);
   if (asks_person(self->options) && idem_auth_line(self->auth))
     call_say("a login is kept, and is used while it is good (--logout forgets it)");
+  if (self->borrowed && self->options->verbose) tell_borrowed(self);
   return true;
 }
 
-/* A call that does not care for a login goes on without, whatever is wrong with what is kept. */
+/* A call that does not care for a login goes on without, whatever is wrong with what is kept; but not where it is open as whom. */
 bool login_open(call_login *self, const call_options *options, call_target *target, uv_loop_t *loop,
                 idem_log *log) {
   bool fits, found, optional = !wants_login(options);
@@ -330,7 +354,7 @@ bool login_open(call_login *self, const call_options *options, call_target *targ
   if (!fits) return true;
   if (options->client && !secret_client(&target->memory, options->client, &self->client))
     return false;
-  if (!find_kept(self, &found)) return optional;
+  if (!find_kept(self, &found)) return optional && !self->unclear;
   bool own = self->client.secret || self->client.key;
   if (found || asks_person(options) || (own && !options->stored_only)) return begin_login(self);
   return optional || refuse(target->url, "nobody is logged in there: --login");
@@ -394,6 +418,15 @@ void login_note(const call_login *self) {
 
 const char *login_why(const call_login *self) {
   return self->auth ? idem_auth_why(self->auth) : "";
+}
+
+void login_flags(const call_login *self, char *out, size_t size) {
+  char name[512];
+  bool open = kept_is_public(&self->seen);
+  if (self->borrowed && kept_client(&self->seen, name, sizeof name))
+    snprintf(out, size, "--client %.200s%s", name, open ? " --login" : ":REFERENCE");
+  else
+    snprintf(out, size, "--login");
 }
 
 void login_close(call_login *self) {

@@ -32,6 +32,8 @@ typedef struct call_login {
   bool opened, closed;
   bool over;   /* the token was got or not; nobody is waited for */
   bool warned; /* that nothing can be kept */
+  bool unclear;  /* which client's tokens are meant */
+  bool borrowed; /* without --client: those of the only client that --client named before */
 } call_login;
 
 /* False: stderr has said why, and the exit status is 2. Close it either way. */
@@ -44,6 +46,8 @@ call_login *login_of(void *user); /* who declares provides it */
 void login_lend(call_login *self);
 /* The call went well: says so where nobody had to log in for it. */
 void login_note(const call_login *self);
+/* What to type to log in where the token that is kept is not good: "--login", or with the client that it is of. */
+void login_flags(const call_login *self, char *out, size_t size);
 /* Nobody is waited for any more; may be called again. */
 void login_close(call_login *self);
 /* Why no token was to be had; "": nobody knows. */

@@ -116,3 +116,7 @@ bool secret_client(config_memory *memory, const char *given, call_client *out) {
     out->secret = held;
   return held && *held;
 }
+
+bool secret_client_is_document(const call_client *client) {
+  return client->id && strncmp(client->id, "https://", 8) == 0 && !client->secret && !client->key;
+}

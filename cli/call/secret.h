@@ -17,7 +17,9 @@ typedef struct call_client {
 } call_client;
 /* False: stderr has said why. */
 bool secret_client(config_memory *memory, const char *given, call_client *out);
-/* The same without what a reference leads to. */
+/* Its id is the URL of a document about it. */
+bool secret_client_is_document(const call_client *client);
+/* Its id without what a reference leads to. */
 const char *secret_client_id(config_memory *memory, const char *given);
 
 #endif

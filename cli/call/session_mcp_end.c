@@ -18,6 +18,8 @@ static const char *what_of(const idem_mcp_trouble *trouble) {
 }
 
 void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble) {
+  char flags[256];
+  login_flags(&self->login, flags, sizeof flags);
   call_trouble why = {.status = trouble->status,
                       .phase = phase_of(trouble->phase),
                       .what = what_of(trouble),
@@ -30,12 +32,15 @@ void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble)
                       .stray_len = trouble->stray_len,
                       .fate = self->fate,
                       .sent = self->lost,
-                      .login = login_why(&self->login)};
+                      .login = login_why(&self->login),
+                      .login_flags = flags};
   progress_clear(&self->progress);
   session_end(self, trouble_tell(&self->target, &why));
 }
 
 void session_end_by_result(call_session *self, const idem_mcp_result *result) {
+  char flags[256];
+  login_flags(&self->login, flags, sizeof flags);
   progress_clear(&self->progress);
   if (self->interrupts || self->late) {
     session_end(self, CALL_GIVEN_UP); /* it was said already */
@@ -44,7 +49,7 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
   if (result->status == IDEM_E_REMOTE) {
     int code = trouble_remote(result);
     if (session_is_refused(result->http_status))
-      trouble_login(&self->target, result->http_status, login_why(&self->login));
+      trouble_login(&self->target, result->http_status, login_why(&self->login), flags);
     session_end(self, code);
     return;
   }
@@ -68,7 +73,8 @@ void session_end_by_result(call_session *self, const idem_mcp_result *result) {
                       .sent = true,
                       .key = result->key,
                       .repeats = result->repeats,
-                      .login = login_why(&self->login)};
+                      .login = login_why(&self->login),
+                      .login_flags = flags};
   session_end(self, trouble_tell(&self->target, &why));
   free(message);
 }

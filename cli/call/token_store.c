@@ -2,7 +2,6 @@
  * is not ours and nobody else's is not read. */
 #include "token_store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -98,41 +97,7 @@ static bool open_folder(token_store *self, bool make) {
   return false;
 }
 
-/* ------------------------------------------------------------------- which client */
-
-static bool is_named(const char *name, const char *stem, bool exactly) {
-  size_t len = strlen(stem), all = strlen(name);
-  if (strncmp(name, stem, len) != 0 || all < len + 5) return false;
-  bool whole = strcmp(name + len, ".json") == 0;
-  return exactly ? whole : !whole && name[len] == '-' && strcmp(name + all - 5, ".json") == 0;
-}
-
-/* Who logged in with a client of their own need not name it again, where it is the only one. */
-static bool find_client(token_store *self) {
-  char found[sizeof self->stem] = "";
-  size_t count = 0;
-  struct dirent *entry;
-  int again = dup(self->folder);
-  DIR *all = again >= 0 ? fdopendir(again) : NULL;
-  if (!all) return fault(self, "", strerror(errno));
-  while ((entry = readdir(all))) {
-    if (is_named(entry->d_name, self->stem, true)) {
-      closedir(all);
-      return true;
-    }
-    if (!is_named(entry->d_name, self->stem, false)) continue;
-    snprintf(found, sizeof found, "%.*s", (int)strlen(entry->d_name) - 5, entry->d_name);
-    count++;
-  }
-  closedir(all);
-  if (count == 1) memcpy(self->stem, found, sizeof found);
-  if (count <= 1) return true;
-  snprintf(self->why, sizeof self->why,
-           "%zu clients are logged in there: say which with --client ID", count);
-  return false;
-}
-
-bool token_store_open(token_store *self, const char *url, const char *client, bool any) {
+bool token_store_open(token_store *self, const char *url, const char *client) {
   *self = (token_store){.folder = -1, .lock = -1};
   put_stem(self, url);
   size_t len = strlen(self->stem);
@@ -142,7 +107,7 @@ bool token_store_open(token_store *self, const char *url, const char *client, bo
   if (!put_folder(self)) return true; /* nothing is kept, nor can it be */
   struct stat about;
   if (lstat(self->path, &about) != 0 && errno == ENOENT) return true; /* nothing is kept yet */
-  return open_folder(self, false) && (client || !any || find_client(self));
+  return open_folder(self, false);
 }
 
 void token_store_close(token_store *self) {

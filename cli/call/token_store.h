@@ -13,9 +13,9 @@ typedef struct token_store {
   char why[320];   /* what is wrong with it, a sentence */
 } token_store;
 
-/* The file of a server and client; the client NULL: the one that registers itself, or (`any`) else the only one there is.
+/* The file of a server and client; the client NULL: the one that registers itself (see token_clients.h for the others).
  * False: `why` says why nothing can be kept. No file is none of that. Close it either way. */
-bool token_store_open(token_store *self, const char *url, const char *client, bool any);
+bool token_store_open(token_store *self, const char *url, const char *client);
 void token_store_close(token_store *self);
 
 typedef enum token_file { TOKEN_FILE_NONE, TOKEN_FILE_READ, TOKEN_FILE_REFUSED } token_file;

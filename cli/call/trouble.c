@@ -171,14 +171,14 @@ static int status_of(const call_trouble *why) {
                                                                           : CALL_NO_PEER;
 }
 
-void trouble_login(const call_target *target, int http_status, const char *why) {
+void trouble_login(const call_target *target, int http_status, const char *why, const char *flags) {
   text line = {.data = NULL};
   bool tried = why && *why;
   if (tried) put_row("login", why, strlen(why), 800);
   if (http_status == 403 && !tried)
     text_puts(&line, "it refuses this caller: another token, or another Host");
   else
-    text_printf(&line, "idem call %.300s --login%s", target->said,
+    text_printf(&line, "idem call %.300s %s%s", target->said, flags && *flags ? flags : "--login",
                 tried ? "" : ", or --device; --token-file FILE for a token of your own");
   put_row("try", line.data, line.len, 400);
   text_free(&line);
@@ -211,7 +211,7 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
   if (fate && why->key) put_key(why->key, why->repeats, why->fate == IDEM_MCP_UNKNOWN);
   if (try) put_row("try", try, strlen(try), 300);
   if (is_about_login(target, why) && why->status != IDEM_E_CANCELLED)
-    trouble_login(target, http_status_of(why), why->login);
+    trouble_login(target, http_status_of(why), why->login, why->login_flags);
   return status_of(why);
 }
 

@@ -25,6 +25,7 @@ typedef struct call_trouble {
   const char *key;   /* which the call carried; NULL: none */
   unsigned repeats;  /* how often it was asked again */
   const char *login; /* why no token was to be had; NULL or "": nobody tried */
+  const char *login_flags; /* what to type then; NULL: "--login" */
 } call_trouble;
 
 /* The first line, then what is known. Returns the exit status. */
@@ -33,7 +34,7 @@ int trouble_tell(const call_target *target, const call_trouble *why);
 int trouble_remote(const idem_mcp_result *result);
 
 /* What it lacks, and what to type then: rows behind a refusal with 401 or 403. */
-void trouble_login(const call_target *target, int http_status, const char *why);
+void trouble_login(const call_target *target, int http_status, const char *why, const char *flags);
 
 /* A log whose last line can be asked for: what the library says when something cannot even begin. */
 idem_log *trouble_log(void);
