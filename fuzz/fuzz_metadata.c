@@ -26,6 +26,9 @@ static void check_places(const idem_alloc *alloc, place_fn *place, const char *t
 
 static void read_resource(const idem_alloc *alloc, const char *body, size_t len) {
   static const char url[] = "https://mcp.example/a/mcp";
+  static const char *const places[] = {
+      "https://mcp.example/.well-known/oauth-protected-resource/a/mcp",
+      "https://mcp.example/.well-known/oauth-protected-resource", "https://elsewhere.example/prm"};
   idem__auth_resource found;
   idem__auth_url own, other;
   const char *why = NULL;
@@ -35,7 +38,8 @@ static void read_resource(const idem_alloc *alloc, const char *body, size_t len)
   }
   MUST(idem__auth_url_is_safe(found.server));
   check_places(alloc, idem__auth_server_place, found.server);
-  if (idem__auth_resource_covers(found.resource, url)) {
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (!idem__auth_resource_fits(found.resource, places[i], url)) continue;
     MUST(idem__auth_url_parse(url, &own) && idem__auth_url_parse(found.resource, &other));
     MUST(idem__text_equal_nocase(own.origin, own.origin_len, other.origin, other.origin_len));
     check_places(alloc, idem__auth_resource_place, found.resource);

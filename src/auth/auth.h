@@ -69,8 +69,9 @@ char *idem__auth_resource_place(const idem_alloc *alloc, const char *resource, u
                                 idem_status *status);
 char *idem__auth_server_place(const idem_alloc *alloc, const char *issuer, unsigned n,
                               idem_status *status);
-/* A resource that metadata names is the server at `url`, or a part of its origin that it lies in. */
-bool idem__auth_resource_covers(const char *resource, const char *url);
+/* Whether metadata that were found at `place` are about the server at `url` (RFC 9728, 3.3): the resource that they name is it, or the
+ * one that this well-known place is made of, if the server lies in that. */
+bool idem__auth_resource_fits(const char *resource, const char *place, const char *url);
 
 /* How a client shows who it is at the token endpoint. */
 typedef enum idem__auth_method {

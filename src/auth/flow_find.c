@@ -52,7 +52,7 @@ void flow_find(idem__auth_flow *flow) {
 }
 
 static void use_resource(idem__auth_flow *flow, idem__auth_resource *found) {
-  if (!idem__auth_resource_covers(found->resource, flow->texts[TEXT_URL])) {
+  if (!idem__auth_resource_fits(found->resource, flow->url.data, flow->texts[TEXT_URL])) {
     flow_fail(flow, "the metadata are of another resource (%.200s)", found->resource);
     return;
   }

@@ -22,6 +22,8 @@ static char *join(const idem_alloc *alloc, const idem__auth_url *url, const char
   return made;
 }
 
+static const char well_known[] = "/.well-known/oauth-protected-resource";
+
 /* A path that is "/" alone is none. */
 static size_t path_of(const idem__auth_url *url) {
   size_t len = url->path_len;
@@ -31,7 +33,6 @@ static size_t path_of(const idem__auth_url *url) {
 
 char *idem__auth_resource_place(const idem_alloc *alloc, const char *resource, unsigned n,
                                 idem_status *status) {
-  static const char well_known[] = "/.well-known/oauth-protected-resource";
   idem__auth_url url;
   *status = IDEM_OK;
   if (!idem__auth_url_parse(resource, &url)) return NULL;
@@ -54,15 +55,51 @@ char *idem__auth_server_place(const idem_alloc *alloc, const char *issuer, unsig
   return n == 2 && path ? join(alloc, &url, "", path, openid, status) : NULL;
 }
 
-bool idem__auth_resource_covers(const char *resource, const char *text) {
-  idem__auth_url whole, part;
-  if (!idem__auth_url_parse(text, &whole) || !idem__auth_url_parse(resource, &part)) return false;
-  if (!idem__text_equal_nocase(part.origin, part.origin_len, whole.origin, whole.origin_len))
+/* ---------------------------------------------------------- whose they are */
+
+static bool same_origin(const idem__auth_url *one, const idem__auth_url *other) {
+  return idem__text_equal_nocase(one->origin, one->origin_len, other->origin, other->origin_len);
+}
+
+static bool same_path(const idem__auth_url *one, const idem__auth_url *other) {
+  size_t len = path_of(one);
+  return len == path_of(other) && memcmp(one->path, other->path, len) == 0;
+}
+
+/* A query of the server's URL need not be a part of who it is (RFC 8707, 2, would rather not have one). */
+static bool is_server(const idem__auth_url *resource, const idem__auth_url *server) {
+  bool same_query = !resource->query_len ||
+                    (resource->query_len == server->query_len &&
+                     memcmp(resource->query, server->query, resource->query_len) == 0);
+  return same_query && same_origin(resource, server) && same_path(resource, server);
+}
+
+/* RFC 9728, 3.1, the other way round. */
+static bool is_place_of(const idem__auth_url *place, const idem__auth_url *resource) {
+  idem__auth_url without = *place;
+  size_t len = sizeof well_known - 1;
+  if (resource->query_len || place->path_len < len || memcmp(place->path, well_known, len) != 0)
     return false;
-  size_t len = path_of(&part);
-  if (part.query_len || whole.path_len < len || memcmp(part.path, whole.path, len) != 0)
+  without.path += len;
+  without.path_len -= len;
+  return (!without.path_len || *without.path == '/') && same_origin(&without, resource) &&
+         same_path(&without, resource);
+}
+
+static bool lies_in(const idem__auth_url *server, const idem__auth_url *resource) {
+  size_t len = path_of(resource);
+  if (!same_origin(server, resource) || server->path_len < len) return false;
+  if (memcmp(server->path, resource->path, len) != 0) return false;
+  return server->path_len == len || server->path[len] == '/' || !len;
+}
+
+bool idem__auth_resource_fits(const char *text, const char *place, const char *url) {
+  idem__auth_url resource, asked, server;
+  if (!idem__auth_url_parse(text, &resource) || !idem__auth_url_parse(place, &asked) ||
+      !idem__auth_url_parse(url, &server))
     return false;
-  return whole.path_len == len || whole.path[len] == '/' || !len;
+  return is_server(&resource, &server) ||
+         (is_place_of(&asked, &resource) && lies_in(&server, &resource));
 }
 
 /* ------------------------------------------------------------------ reading */

@@ -196,6 +196,24 @@ static void metadata_of_somebody_else_are_refused(void **state) {
   expect_failed(flow, "not https");
 }
 
+/* The origin is what the root place is made of, and no other. */
+static void metadata_of_the_origin_are_at_the_root_place_alone(void **state) {
+  static const char origin[] =
+      "{\"resource\":\"https://mcp.example\",\"authorization_servers\":[\"" AS "\"]}";
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  (void)state;
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200, origin);
+  expect_failed(flow, "another resource (https://mcp.example)");
+  flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 404, "");
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 200, origin);
+  assert_string_equal(idem__auth_step_of(flow)->url, AS "/.well-known/oauth-authorization-server");
+  idem__auth_flow_free(flow);
+}
+
 static void a_server_of_before_is_its_own_authorization_server(void **state) {
   idem__auth_opts opts = options(IDEM__AUTH_CODE);
   (void)state;
@@ -663,6 +681,7 @@ int main(void) {
       cmocka_unit_test(the_challenge_names_the_scope),
       cmocka_unit_test(an_answer_that_is_not_ours_goes_nowhere),
       cmocka_unit_test(metadata_of_somebody_else_are_refused),
+      cmocka_unit_test(metadata_of_the_origin_are_at_the_root_place_alone),
       cmocka_unit_test(a_server_of_before_is_its_own_authorization_server),
       cmocka_unit_test(more_scope_is_asked_for_once),
       cmocka_unit_test(endless_refusals_end),

@@ -38,13 +38,55 @@ static void metadata_lie_in_well_known_places(void **state) {
                        "https://h/.well-known/openid-configuration"));
 }
 
-static void a_resource_is_the_server_or_what_it_lies_in(void **state) {
+#define WELL_KNOWN "https://h/.well-known/oauth-protected-resource"
+
+typedef struct claim {
+  const char *resource, *place, *url;
+} claim;
+
+/* RFC 9728, 3.3. */
+static void metadata_are_of_the_server_or_of_what_their_place_is_made_of(void **state) {
   (void)state;
-  assert_true(idem__auth_resource_covers("https://h/mcp", "https://h/mcp"));
-  assert_true(idem__auth_resource_covers("https://h", "https://h/mcp"));
-  assert_true(idem__auth_resource_covers("https://h/", "https://h/mcp"));
-  assert_true(idem__auth_resource_covers("https://h/a", "https://h/a/mcp"));
-  assert_true(idem__auth_resource_covers("HTTPS://H/mcp", "https://h/mcp"));
+  static const claim good[] = {
+      {"https://h/mcp", WELL_KNOWN "/mcp", "https://h/mcp"},
+      {"HTTPS://H/mcp", WELL_KNOWN "/mcp", "https://h/mcp"}, /* RFC 3986, 6.2.2.1 */
+      {"https://h", WELL_KNOWN, "https://h/mcp"},
+      {"https://h/", WELL_KNOWN, "https://h/mcp"},
+      {"https://h", WELL_KNOWN, "https://h"},
+      {"https://h/mcp", WELL_KNOWN, "https://h/mcp"}, /* the root place of a server that has one */
+      {"https://h/a", WELL_KNOWN "/a", "https://h/a/mcp"}, /* as a challenge may say */
+      {"https://h/mcp", "https://h/prm.json", "https://h/mcp"},
+      {"https://h/mcp", "https://elsewhere/prm", "https://h/mcp"},
+      {"https://h/mcp", WELL_KNOWN "/mcp", "https://h/mcp/"}, /* the place is the same for both */
+      {"https://h/mcp/", WELL_KNOWN "/mcp", "https://h/mcp"},
+      {"https://h/mcp", WELL_KNOWN "/mcp", "https://h/mcp?x=1"},
+      {"https://h/mcp?x=1", WELL_KNOWN "/mcp?x=1", "https://h/mcp?x=1"}};
+  static const claim bad[] = {
+      {"https://h", WELL_KNOWN "/mcp", "https://h/mcp"},
+      {"https://h", "https://h/prm.json", "https://h/mcp"},
+      {"https://h/a", WELL_KNOWN "/a/mcp", "https://h/a/mcp"},
+      {"https://h/a", WELL_KNOWN, "https://h/a/mcp"},
+      {"https://h/a", WELL_KNOWN "/a", "https://h/ab"},
+      {"https://h/other", WELL_KNOWN "/other", "https://h/mcp"},
+      {"https://h/mcp/x", WELL_KNOWN "/mcp/x", "https://h/mcp"},
+      {"https://h", WELL_KNOWN "x", "https://h/mcp"},
+      {"https://h/x", WELL_KNOWN "x", "https://h/x/mcp"},
+      {"https://h", "https://elsewhere/.well-known/oauth-protected-resource", "https://h/mcp"},
+      {"https://elsewhere", "https://elsewhere/.well-known/oauth-protected-resource",
+       "https://h/mcp"},
+      {"https://h/mcp?x=1", WELL_KNOWN "/mcp", "https://h/mcp"},
+      {"https://h/mcp?x=1", WELL_KNOWN "/mcp", "https://h/mcp?x=2"},
+      {"https://h?x=1", WELL_KNOWN "?x=1", "https://h/mcp?x=1"}};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    if (!idem__auth_resource_fits(good[i].resource, good[i].place, good[i].url))
+      fail_msg("%s at %s is not %s", good[i].resource, good[i].place, good[i].url);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    if (idem__auth_resource_fits(bad[i].resource, bad[i].place, bad[i].url))
+      fail_msg("%s at %s is %s", bad[i].resource, bad[i].place, bad[i].url);
+}
+
+static void no_other_resource_is_the_server(void **state) {
+  (void)state;
   static const char *const others[] = {"https://h/mc",
                                        "https://h/mcp/x",
                                        "https://h/MCP",
@@ -56,7 +98,8 @@ static void a_resource_is_the_server_or_what_it_lies_in(void **state) {
                                        "h/mcp",
                                        ""};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (idem__auth_resource_covers(others[i], "https://h/mcp")) fail_msg("%s", others[i]);
+    if (idem__auth_resource_fits(others[i], WELL_KNOWN "/mcp", "https://h/mcp"))
+      fail_msg("%s", others[i]);
 }
 
 static void only_https_and_loopback_are_asked(void **state) {
@@ -185,7 +228,8 @@ static void only_addresses_of_the_world_are_public(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(metadata_lie_in_well_known_places),
-      cmocka_unit_test(a_resource_is_the_server_or_what_it_lies_in),
+      cmocka_unit_test(metadata_are_of_the_server_or_of_what_their_place_is_made_of),
+      cmocka_unit_test(no_other_resource_is_the_server),
       cmocka_unit_test(only_https_and_loopback_are_asked),
       cmocka_unit_test(only_addresses_of_the_world_are_public),
       cmocka_unit_test(scopes_are_sets),
