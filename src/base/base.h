@@ -83,6 +83,29 @@ idem_status idem__heap_put(idem__heap *heap, idem__timer *timer, uint64_t at_ms)
 void idem__heap_remove(idem__heap *heap, idem__timer *timer); /* no-op when not in it */
 idem__timer *idem__heap_first(const idem__heap *heap);        /* NULL when empty */
 
+/* ------------------------------------------------------------- unfinished */
+
+/* Halves of messages: what has come of each that spans pieces, and whose rest has not. All who share one of these are bounded
+ * together, in bytes; see unfinished.c. */
+#define IDEM__UNFINISHED_BYTES ((size_t)256 << 20) /* where nobody says otherwise */
+typedef struct idem__unfinished {
+  idem_list halves; /* who began first in front */
+  size_t bytes;
+} idem__unfinished;
+/* One sender's. Zeroed, with its function, it is ready for use. */
+typedef struct idem__half {
+  idem_list node;
+  size_t bytes; /* 0: it is not counted, and in no list */
+  /* It is counted no more, and its sender is to be refused: others need the room. */
+  void (*give_way)(struct idem__half *half, uint64_t now_ms);
+} idem__half;
+
+void idem__unfinished_init(idem__unfinished *all);
+/* So much memory is taken by this one now. Past `max` those that began first give way, itself perhaps among them. */
+void idem__unfinished_count(idem__unfinished *all, idem__half *half, size_t bytes, size_t max,
+                            uint64_t now_ms);
+void idem__unfinished_forget(idem__unfinished *all, idem__half *half);
+
 /* ----------------------------------------------------------- spare nodes */
 
 /* As a stack, linked by `next`: the one used last, which the cache still holds, first. */
@@ -160,6 +183,7 @@ typedef enum idem__counter {
   IDEM__M_RATE_LIMITED,
   IDEM__M_AUTH_FAILURES,
   IDEM__M_REFUSED_CONNECTIONS,
+  IDEM__M_UNFINISHED_REFUSED,
   IDEM__M_STORE_CONNECTED,
   IDEM__M_STORE_LOST, /* connected now = connected - lost */
   IDEM__M_STORE_UNKNOWN,

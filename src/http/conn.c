@@ -8,6 +8,7 @@
 #define LINGER_MS 2000
 #define FRESH_LAST_MS 1000
 #define IDLE_LAST_MS 50
+#define UNFINISHED "too much is unfinished"
 
 /* ------------------------------------------------------------ entry points */
 
@@ -246,9 +247,15 @@ void idem__http_give_way(idem_http_conn *conn, uint64_t now_ms) {
   conn->now_ms = now_ms;
   conn->inside++;
   if (conn->websocket) {
-    idem__websocket_close(conn->websocket, 1013, "too much is unfinished");
+    idem__websocket_close(conn->websocket, 1013, UNFINISHED);
+    idem_log_write(conn->server->log, &(idem_log_record){.level = IDEM_LOG_WARN,
+                                                         .message = "a WebSocket was closed",
+                                                         .peer = conn->peer,
+                                                         .detail = UNFINISHED,
+                                                         .detail_len = sizeof UNFINISHED - 1});
   } else {
     idem__h1_stop(conn, 503, 0, "unavailable");
+    conn->refusal.why = UNFINISHED;
     idem__h1_refuse_and_close(conn);
   }
   leave(conn, IDEM_OK);

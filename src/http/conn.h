@@ -90,10 +90,9 @@ struct idem_http_conn {
   idem_http_wait *judging; /* who asks will be said later; NULL: it is known */
   uint64_t judge_by_ms;    /* judging: then it is too late */
   uint64_t final_ms;
-  idem_status failed;      /* final */
-  unsigned inside;         /* depth of the driver's calls */
-  idem_list unfinished;    /* in the server's, while it has such bytes */
-  size_t unfinished_bytes; /* see unfinished.c */
+  idem_status failed;    /* final */
+  unsigned inside;       /* depth of the driver's calls */
+  idem__half unfinished; /* see unfinished.c */
   bool closing, lingering, eof, discard, resume, upgrading;
   bool judged; /* it was said who asks: its head is looked at further */
   bool heard;  /* a byte has come */
@@ -150,8 +149,9 @@ struct idem_http_server {
   size_t held, held_bytes; /* requests that wait before they begin */
   size_t max_held, max_held_bytes;
   uint64_t waiting_ms;
-  idem_list unfinished; /* conns with half a message, who began first in front */
-  size_t unfinished_bytes, max_unfinished_bytes;
+  idem__unfinished *unfinished; /* own_unfinished, or one that it shares with others of its loop */
+  idem__unfinished own_unfinished;
+  size_t max_unfinished_bytes;
   size_t users; /* the owner and every block out there */
   char date[48];
   size_t date_len;

@@ -223,6 +223,7 @@ typedef struct idem__http_server_opts {
   const char *bound_stem; /* ... for who has shown a token that is bound to a key; NULL: the same */
   idem__shares *shares;   /* of what comes through trusted proxies; NULL: no bound */
   idem__limiter *limiter; /* of requests to routes that are no protocol's; NULL: no limit */
+  idem__unfinished *unfinished;  /* whom it shares unfinished_bytes with; NULL: nobody */
   uint64_t (*now_ns)(void *ctx); /* for the log; NULL: what the driver said last */
   void *clock_ctx;
   idem_log *log;

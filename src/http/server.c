@@ -45,7 +45,7 @@ static void set_limits(idem_http_server *server, const idem__http_server_opts *o
   server->max_held = or_default(http->max_waiting, 1024);
   server->waiting_ms = http->waiting_ms ? http->waiting_ms : 10000;
   server->max_held_bytes = or_default(http->waiting_bytes, (size_t)64 << 20);
-  server->max_unfinished_bytes = or_default(http->unfinished_bytes, (size_t)256 << 20);
+  server->max_unfinished_bytes = or_default(http->unfinished_bytes, IDEM__UNFINISHED_BYTES);
   server->request_ms = http->request_ms ? http->request_ms : 30000;
   server->request_most_ms = http->request_most_ms ? http->request_most_ms : 120000;
   if (server->request_most_ms < server->request_ms) server->request_most_ms = server->request_ms;
@@ -104,7 +104,8 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_
   if (!server) return IDEM_E_NOMEM;
   server->alloc = idem__alloc_or_default(opts->alloc);
   server->users = 1;
-  idem_list_init(&server->unfinished);
+  idem__unfinished_init(&server->own_unfinished);
+  server->unfinished = opts->unfinished ? opts->unfinished : &server->own_unfinished;
   server->port = opts->port;
   server->unknown_id = opts->unknown_id;
   server->codes = opts->codes;

@@ -202,6 +202,33 @@ void idem__refuse_frame(idem_conn *conn, idem__frame_event event, size_t size) {
   }
 }
 
+/* ------------------------------------------------------------ halves */
+
+size_t idem__conn_unfinished(const idem_conn *conn) { return conn->framer.partial.cap; }
+
+/* The rest of a message whose beginning is gone would be none: nothing more is read. */
+static void refuse_half(idem_conn *conn) {
+  static const idem__id unknown;
+  idem__answer answer = idem__answer_invalid_request(IDEM__UNAVAILABLE);
+  idem__metrics_add(conn->opts.metrics, IDEM__M_UNFINISHED_REFUSED, 1);
+  idem__conn_tell_refusal(conn, "too much is unfinished; closing who began first", NULL, &answer,
+                          conn->framer.partial.len);
+  refuse(conn, NULL, &unknown, &answer);
+  conn->frame_at_ms = UINT64_MAX;
+  idem_conn_close(conn);
+}
+
+bool idem__conn_give_way(idem_conn *conn) {
+  if (conn->depth) return false; /* and is counted again afterwards */
+  bool half = !conn->closed && idem__framer_inside(&conn->framer);
+  idem__conn_enter(conn);
+  if (half) refuse_half(conn);
+  if (conn->closed) idem__framer_reset(&conn->framer);
+  idem__framer_trim(&conn->framer);
+  idem__conn_leave_waking(conn);
+  return half;
+}
+
 /* ----------------------------------------------------------- notifications */
 
 /* Some clients send one of a protocol that is not spoken here, to whoever it is. */

@@ -301,6 +301,11 @@ void idem__request_discard(idem_request *request);
 
 /* It was closed: what runs may finish. */
 bool idem__conn_closed(const idem_conn *conn);
+/* Memory that is taken by half a message, or kept since the last one that came in pieces. */
+size_t idem__conn_unfinished(const idem_conn *conn);
+/* Others need it: what is kept is given back, half a message is refused with an unknown id, and the conn closes (true). Not
+ * while it is being fed. */
+IDEM__COLD bool idem__conn_give_way(idem_conn *conn);
 /* As idem_conn_abort; what runs is answered with `unauthorized`: its peer may no longer ask. */
 void idem__conn_revoke(idem_conn *conn);
 /* As idem_conn_abort; nobody is there to hear what is said, so what has a guard goes on as by a lost connection. */

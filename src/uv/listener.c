@@ -173,6 +173,8 @@ static void settle_options(idem_listener *listener, const idem__url *url,
   size_t quarter = listener->opts.max_connections / 4;
   if (!listener->opts.client_connections)
     listener->opts.client_connections = quarter > LEAST_SHARE ? quarter : LEAST_SHARE;
+  size_t unfinished = opts->http ? opts->http->unfinished_bytes : 0;
+  listener->unfinished_bytes = unfinished ? unfinished : IDEM__UNFINISHED_BYTES;
   listener->policy =
       opts->policy ? *opts->policy
                    : idem_policy_preset(opts->server ? IDEM_PROFILE_MCP : IDEM_PROFILE_JSONRPC);

@@ -97,6 +97,7 @@ static void release_conn(idem__peer *peer) {
   idem_buf_deinit(&peer->out);
   peer->on_ready = NULL;
   peer->conn = NULL;
+  idem__unfinished_forget(&peer->driver.runtime->unfinished, &peer->unfinished);
   idem_conn_free(conn);
   idem__metrics_add(peer->opts->metrics, IDEM__M_CONNECTIONS_CLOSED, 1);
   if (on_ready) on_ready(NULL, failure, peer->ready_user);
@@ -205,11 +206,27 @@ static void judge(idem__peer *peer, idem_status status) {
   if (status != IDEM_E_CLOSED) peer->driver.failed = true; /* the conn has logged why */
 }
 
+static void give_way(idem__half *half, uint64_t now_ms) {
+  idem__peer *peer = IDEM_CONTAINER(half, idem__peer, unfinished);
+  (void)now_ms;
+  if (idem__conn_give_way(peer->conn)) peer->draining = true;
+}
+
+/* Those that we connect to are as many as we like: only who comes to us is counted. */
+static void count_unfinished(idem__peer *peer) {
+  size_t bytes = peer->listener ? idem__conn_unfinished(peer->conn) : 0;
+  if (!bytes && !peer->unfinished.bytes) return;
+  peer->unfinished.give_way = give_way;
+  idem__unfinished_count(&peer->driver.runtime->unfinished, &peer->unfinished, bytes,
+                         peer->listener->unfinished_bytes, idem__clock_ms());
+}
+
 static IDEM__EARLY void peer_feed(idem__driver *driver, const char *data, size_t len) {
   idem__peer *peer = idem__peer_of(driver);
   peer->used = true;
   judge(peer,
         peer->codec ? peer->codec->feed(peer, data, len) : idem_conn_feed(peer->conn, data, len));
+  count_unfinished(peer);
 }
 
 static void peer_end(idem__driver *driver) {

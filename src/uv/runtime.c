@@ -52,6 +52,7 @@ static idem_status new_runtime(uv_loop_t *loop, const idem_alloc *alloc, idem__r
   idem_list_init(&runtime->attempts);
   idem_list_init(&runtime->openings);
   idem_list_init(&runtime->trims);
+  idem__unfinished_init(&runtime->unfinished);
   idem__heap_init(&runtime->deadlines, &runtime->alloc);
   runtime->read_buffer = idem__malloc(&runtime->alloc, IDEM__READ_BYTES);
   if (!runtime->read_buffer || idem_pool_new(alloc, &runtime->pool) != IDEM_OK) {

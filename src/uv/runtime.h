@@ -76,10 +76,11 @@ struct idem__runtime {
   uv_timer_t timer; /* for the first of `deadlines` and for trimming; never keeps a loop alive */
   unsigned open_handles;
   idem_list dirty;
-  idem_list trims;    /* what else to trim when the pool is: see idem__trim */
-  idem_list programs; /* the peers that are our children: see exec.c */
-  idem_list attempts; /* on their way to an address: see connect.c */
-  idem_list openings; /* the peers whose handshakes began there, over or not */
+  idem_list trims;             /* what else to trim when the pool is: see idem__trim */
+  idem_list programs;          /* the peers that are our children: see exec.c */
+  idem_list attempts;          /* on their way to an address: see connect.c */
+  idem_list openings;          /* the peers whose handshakes began there, over or not */
+  idem__unfinished unfinished; /* of all who listen there, HTTP or not */
   idem__heap deadlines;
   bool lent;                      /* somebody has the loop and may have put handles there */
   uint64_t armed_ms;              /* when `timer` fires; UINT64_MAX: it does not */
@@ -178,6 +179,7 @@ struct idem__peer {
   void *ready_user;
   idem_close_reason reason;
   idem_status open_failure;           /* why it did not come to that, if it is known */
+  idem__half unfinished;              /* of a listener's: what its conn holds of half a message */
   bool draining;                      /* we stopped reading for good */
   bool broken;                        /* TLS said so */
   bool used;                          /* a byte has come or gone */
@@ -272,6 +274,7 @@ struct idem_listener {
   char *url;
   idem_list peers;
   size_t peer_count;
+  size_t unfinished_bytes;      /* that the loop may hold of halves of messages */
   idem__accept_point points[2]; /* localhost has two addresses */
   size_t point_count;
   uv_timer_t retry; /* accepting again after the system ran out of something */

@@ -337,6 +337,7 @@ static idem_status make_server(idem__web *web, const idem__url *url, bool loopba
           .bound_stem = web->guard ? idem__guard_bound_stem(web->guard) : NULL,
           .shares = web->shares,
           .limiter = web->limiter,
+          .unfinished = &listener->runtime->unfinished,
           .now_ns = idem__clock_ns,
           .log = listener->opts.log,
           .metrics = web->metrics,
