@@ -300,7 +300,10 @@ typedef struct idem_http_opts {
   size_t max_in_flight_session; /* of one session of MCP before 2026-07-28; 0: 1,024 */
   /* MCP servers: sessions of revisions before 2026-07-28. The listeners of one server on one loop share
    * them; the first one's settings hold. */
-  size_t max_sessions;      /* 0: 10,000 */
+  size_t max_sessions; /* 0: 10,000; then one that nobody uses ends for who comes */
+  /* A principal's share: who has more loses its own oldest idle session before anybody else loses one. All whom nobody
+   * has checked are one principal. 0: half, rounded up */
+  size_t max_sessions_each;
   uint64_t session_idle_ms; /* then a session ends; 0: 30 min */
   bool stateless_legacy;    /* also answer older revisions that bring no session */
   /* The two paths of 2024-11-05's transport: a GET opens the stream, messages are posted to the other.

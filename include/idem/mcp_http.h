@@ -11,7 +11,7 @@ extern "C" {
 #endif
 
 /* Serves it at `path`, before the first connection: POST, GET and DELETE, WebSocket, sessions of the older revisions,
- * and the transport of 2024-11-05 at paths of its own. Of `opts` max_sessions, session_idle_ms,
+ * and the transport of 2024-11-05 at paths of its own. Of `opts` max_sessions, max_sessions_each, session_idle_ms,
  * stateless_legacy, sse_path and message_path are looked at; NULL: defaults. The server must outlive the HTTP server.
  * What belongs to no connection (sessions that end, tasks, news of changes) happens in idem_http_server_expire.
  * INVAL: a path is served already. After a failure free the HTTP server. */

@@ -13,6 +13,7 @@ typedef struct idem__mcp_endpoint idem__mcp_endpoint;   /* one thread's side */
 typedef struct idem__session_table_opts {
   idem_server *server;
   size_t max_sessions;      /* 10,000 */
+  size_t max_sessions_each; /* a principal's share of them; half, rounded up */
   uint64_t session_idle_ms; /* 30 min */
   size_t log_bytes;         /* kept for resumption, a session; 256 KiB */
   size_t
@@ -113,9 +114,11 @@ typedef struct idem__in_flight {
  * is guarded by the table's lock. */
 typedef struct idem__http_session {
   idem__mcp_session legacy;
-  idem_list link;   /* in the table */
-  idem_list idle;   /* among those that nobody holds, in the table's idle or lingering */
-  uint64_t left_ms; /* lingering: since when */
+  idem_list link; /* in the table */
+  idem_list idle; /* among those that nobody holds, in the table's idle or lingering */
+  struct idem__session_holder *holder; /* whose it is, while it is in the table */
+  idem_list own_idle;                  /* among those of its holder's that nobody holds */
+  uint64_t left_ms;                    /* lingering: since when */
   idem__session_table *table;
   unsigned refs;              /* the table's and one for each user */
   _Atomic unsigned under_way; /* POSTs of it under way */
@@ -123,6 +126,7 @@ typedef struct idem__http_session {
   _Atomic bool ended;
   char id[IDEM__SESSION_ID + 1];
   char *principal;
+  bool claimed;          /* nobody checked that */
   uint64_t version;      /* of the record it shows */
   unsigned busy;         /* changes and events of this process on their way to the store */
   _Atomic unsigned news; /* counts what a store that answers later told of its log */
@@ -169,6 +173,7 @@ typedef struct idem__session_first {
   idem__session_table *table;
   idem__store_queue *queue;
   const char *principal;
+  bool claimed; /* nobody has checked who it is */
   uint64_t now_ms;
   const idem__revision *revision;
   yyjson_val *params;
@@ -312,6 +317,8 @@ struct idem__session_table {
   idem_list idle;             /* those that nobody uses, least recently used first */
   idem_list lingering;        /* ... later than these, with records that have yet to be told so */
   _Atomic uint64_t settle_ms; /* when the first of these is; UINT64_MAX: there is none */
+  idem_map holders;           /* by principal: see session_share.c */
+  idem__heap ranks;           /* of these, who has most sessions first */
   idem_list endpoints;
   _Atomic unsigned
       orphans; /* how often a session ended that had POSTs under way: endpoints look for theirs */
@@ -354,6 +361,13 @@ void idem__http_session_forget(idem__http_session *session);
 /* With the lock held: an image comes into the table, unless there is one; NULL: no memory. */
 idem__http_session *idem__session_table_take_in(idem__session_table *table,
                                                 idem__http_session *fresh);
+/* session_share.c, all with the lock held: whose sessions there are. A session joins its holder with its coming into the table (NOMEM), and
+ * leaves it with its going; and nobody uses it, or somebody does. */
+idem_status idem__session_share_join(idem__http_session *session);
+void idem__session_share_leave(idem__http_session *session);
+void idem__session_share_set_idle(idem__http_session *session, bool idle);
+/* Who makes room for one that is about to come; NULL: all are in use. */
+idem__http_session *idem__session_share_victim(const idem__http_session *comer);
 /* With the lock held: the session that nobody uses for the longest time; NULL: none. */
 idem__http_session *idem__session_table_oldest(const idem__session_table *table);
 /* Counts one more user; with the lock held. */

@@ -48,6 +48,7 @@ static idem_status make_endpoint(mcp_tenant *tenant, idem_server *server,
                                  const idem_http_opts *http) {
   idem__session_table_opts table = {.server = server,
                                     .max_sessions = http->max_sessions,
+                                    .max_sessions_each = http->max_sessions_each,
                                     .session_idle_ms = http->session_idle_ms,
                                     .stateless_legacy = http->stateless_legacy};
   idem__mcp_endpoint_opts endpoint = {.rpc = idem__http_server_rpc_opts(tenant->http)};

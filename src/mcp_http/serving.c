@@ -123,6 +123,7 @@ static void open_session(void *ctx, const idem__revision *revision, yyjson_val *
   idem__http_session_open(&(idem__session_first){.table = serving->endpoint->table,
                                                  .queue = serving->endpoint->queue,
                                                  .principal = serving->peer.principal,
+                                                 .claimed = serving->peer.principal_claimed,
                                                  .now_ms = idem__conn_now_ms(serving->peer.conn),
                                                  .revision = revision,
                                                  .params = params},

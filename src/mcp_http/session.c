@@ -55,6 +55,7 @@ idem__store_op idem__http_session_op(const idem__http_session *session, idem__st
 void idem__http_session_hold(idem__http_session *session) {
   session->refs++;
   idem_list_leave(&session->idle);
+  idem__session_share_set_idle(session, false);
   session->lingers = false;
 }
 
@@ -89,6 +90,7 @@ static void spare_images(idem__session_table *table, const idem__http_session *b
   idem_list *among = oldest->lingers ? &table->lingering : &table->idle;
   idem_list_remove(&oldest->idle);
   idem_list_append(among, &oldest->idle);
+  idem__session_share_set_idle(oldest, true);
 }
 
 /* With the lock held. In memory it costs nothing to tell the record at once, and a short time is to be exact. */
@@ -107,6 +109,7 @@ static bool look_whether_idle(idem__http_session *session, char spared[IDEM__SES
   bool idle = is_unused(session) && !session->ended;
   idem_list_leave(&session->idle);
   session->lingers = false;
+  idem__session_share_set_idle(session, idle);
   if (idle && !linger(session)) idem_list_append(&session->table->idle, &session->idle);
   if (idle) spare_images(session->table, session, spared);
   return idle && !session->lingers;
@@ -127,6 +130,7 @@ void idem__http_session_forget(idem__http_session *session) {
   idem_map_remove(&session->table->by_id, session->id, IDEM__SESSION_ID);
   idem_list_remove(&session->link);
   idem_list_leave(&session->idle);
+  idem__session_share_leave(session);
   idem__metrics_add(session->table->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
   release(session, (char[IDEM__SESSION_ID + 1]){0}); /* what has ended makes no room for others */
 }
@@ -348,6 +352,8 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   table->alloc = alloc;
   table->opts = *opts;
   if (!table->opts.max_sessions) table->opts.max_sessions = 10000;
+  size_t most = table->opts.max_sessions;
+  if (!table->opts.max_sessions_each) table->opts.max_sessions_each = most / 2 + most % 2;
   if (!table->opts.session_idle_ms) table->opts.session_idle_ms = 1800000;
   if (!table->opts.max_images) table->opts.max_images = 8192;
   if (!table->opts.log_bytes) table->opts.log_bytes = (size_t)256 << 10;
@@ -355,6 +361,8 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   idem__lock_init(&table->lock);
   idem_map_init(&table->by_id, &table->alloc, idem__router_seed(opts->server->router));
   idem_map_init(&table->sse_lines, &table->alloc, table->by_id.seed);
+  idem_map_init(&table->holders, &table->alloc, table->by_id.seed);
+  idem__heap_init(&table->ranks, &table->alloc);
   idem_list_init(&table->sessions);
   idem_list_init(&table->idle);
   idem_list_init(&table->lingering);
@@ -389,6 +397,8 @@ void idem__session_table_free(idem__session_table *table) {
   }
   idem_map_deinit(&table->by_id);
   idem_map_deinit(&table->sse_lines);
+  idem_map_deinit(&table->holders);
+  idem__heap_deinit(&table->ranks);
   leave_place(table);
   idem__store_unref(table->store);
   idem_alloc alloc = table->alloc;

@@ -192,17 +192,17 @@ static void on_evicted(idem_status status, void *user) {
     end_opening(opening, NULL, status);
 }
 
-/* Ends the session that nobody has used for longest; false: all are in use. */
+/* Ends one that nobody uses; false: all are in use. */
 static bool evict(idem__session_opening *opening) {
   idem__session_table *table = opening->session->table;
   idem__session_table_lock(table);
-  idem__http_session *oldest = idem__session_table_oldest(table);
-  if (oldest) idem__http_session_hold(oldest);
+  idem__http_session *victim = idem__session_share_victim(opening->session);
+  if (victim) idem__http_session_hold(victim);
   idem__session_table_unlock(table);
-  if (!oldest) return false;
+  if (!victim) return false;
   opening->evicted++;
   opening->evicting =
-      (idem__session_removing){.session = oldest, .removed = on_evicted, .user = opening};
+      (idem__session_removing){.session = victim, .removed = on_evicted, .user = opening};
   idem__http_session_remove(opening->queue, &opening->evicting);
   return true;
 }
@@ -254,6 +254,7 @@ void idem__http_session_open(const idem__session_first *first, idem__session_ope
     done(NULL, IDEM_E_NOMEM, user);
     return;
   }
+  session->claimed = first->claimed;
   *opening = (idem__session_opening){
       .session = session, .queue = first->queue, .handle = handle, .done = done, .user = user};
   *handle = opening;

@@ -12,7 +12,11 @@ idem__http_session *idem__session_table_take_in(idem__session_table *table,
   idem__http_session *known = idem_map_get(&table->by_id, fresh->id, IDEM__SESSION_ID);
   if (known) return known;
   fresh->refs = 1;
-  if (idem_map_put(&table->by_id, fresh->id, IDEM__SESSION_ID, fresh) != IDEM_OK) return NULL;
+  if (idem__session_share_join(fresh) != IDEM_OK) return NULL;
+  if (idem_map_put(&table->by_id, fresh->id, IDEM__SESSION_ID, fresh) != IDEM_OK) {
+    idem__session_share_leave(fresh);
+    return NULL;
+  }
   idem_list_append(&table->sessions, &fresh->link);
   idem__metrics_add(table->opts.metrics, IDEM__M_SESSIONS_OPENED, 1);
   return fresh;

@@ -15,6 +15,7 @@ idem__http_session *idem__http_session_new(idem__session_table *table, const cha
   session->table = table;
   idem_list_init(&session->link);
   idem_list_init(&session->idle);
+  idem_list_init(&session->own_idle);
   idem__in_flight_init(session);
   session->principal = idem__strndup(&table->alloc, principal, strlen(principal));
   idem_status status =
@@ -48,6 +49,7 @@ idem_status idem__record_write(const idem__http_session *session, idem_buf *out)
   idem__writer writer = idem__writer_on(out);
   idem__write_object(&writer);
   idem__write_member_text(&writer, "principal", session->principal);
+  if (session->claimed) idem__write_member_bool(&writer, "claimed", true);
   idem__write_member_text(&writer, "revision", legacy->revision->date);
   idem__write_member_bool(&writer, "initialized", atomic_load(&legacy->initialized));
   idem__write_member_int(&writer, "level", atomic_load(&legacy->log_level));
@@ -91,7 +93,10 @@ static idem__http_session *new_from(idem__session_table *table, yyjson_val *root
   const idem__revision *revision =
       yyjson_is_str(date) ? idem__revision_find(yyjson_get_str(date), yyjson_get_len(date)) : NULL;
   if (!revision || !yyjson_is_str(principal) || !yyjson_is_obj(hello)) return NULL;
-  return idem__http_session_new(table, yyjson_get_str(principal), revision, hello);
+  idem__http_session *session =
+      idem__http_session_new(table, yyjson_get_str(principal), revision, hello);
+  if (session) session->claimed = yyjson_is_true(yyjson_obj_get(root, "claimed"));
+  return session;
 }
 
 idem_status idem__record_read(idem__session_table *table, const char *text, size_t len,

@@ -229,6 +229,7 @@ static idem_status make_sessions(idem__web *web) {
   idem__session_table_opts table = {.server = opts->server, .metrics = opts->metrics};
   if (opts->http) {
     table.max_sessions = opts->http->max_sessions;
+    table.max_sessions_each = opts->http->max_sessions_each;
     table.session_idle_ms = opts->http->session_idle_ms;
     table.stateless_legacy = opts->http->stateless_legacy;
   }

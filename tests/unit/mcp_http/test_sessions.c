@@ -165,6 +165,82 @@ static void the_oldest_idle_session_makes_room(void **state) {
   mcp_web_close(&web);
 }
 
+#define GREEDY "Authorization: Bearer greedy-greedy-greedy\r\n"
+#define MODEST "Authorization: Bearer modest-modest-modest\r\n"
+#define THIRD "Authorization: Bearer third-third-third-third\r\n"
+
+static void expect_session(mcp_web *web, const char *who, const char *session, bool there) {
+  char lines[192];
+  snprintf(lines, sizeof lines, "%s%s", who, session);
+  mcp_web_expect(mcp_web_ask(web, "POST", "/mcp", lines, PING), there ? "200 OK" : "404 Not Found");
+}
+
+static const char *const some_tokens[] = {"greedy-greedy-greedy", "modest-modest-modest",
+                                          "third-third-third-third", NULL};
+
+/* The modest one's is the oldest of all, and nobody has used it since. */
+static void who_has_its_share_of_sessions_ends_its_own(void **state) {
+  (void)state;
+  enum { MOST = 4 };
+  mcp_web web;
+  char modest[64], greedy[MOST + 2][64];
+  const idem_http_opts http = {.tokens = some_tokens};
+  mcp_web_open(&web, &(mcp_web_opts){.http = &http, .table = {.max_sessions = MOST}});
+  mcp_web_hello(&web, MODEST, modest);
+  for (int i = 0; i < MOST + 2; i++) mcp_web_hello(&web, GREEDY, greedy[i]);
+  assert_int_equal(idem__session_table_sessions(web.table), MOST);
+  for (int i = 0; i < MOST + 2; i++) expect_session(&web, GREEDY, greedy[i], i >= 3);
+  expect_session(&web, MODEST, modest, true);
+  mcp_web_close(&web);
+}
+
+static void who_has_more_than_its_share_makes_room_for_others(void **state) {
+  (void)state;
+  mcp_web web;
+  mcp_web_conn streams[2];
+  char modest[64], greedy[3][64], third[2][64];
+  const idem_http_opts http = {.tokens = some_tokens};
+  mcp_web_open(&web, &(mcp_web_opts){.http = &http, .table = {.max_sessions = 4}});
+  mcp_web_hello(&web, MODEST, modest);
+  for (int i = 0; i < 3; i++) mcp_web_hello(&web, GREEDY, greedy[i]);
+  mcp_web_hello(&web, THIRD, third[0]);
+  expect_session(&web, GREEDY, greedy[0], false);
+  /* Nobody has more than two now: the oldest goes, whosever it is. */
+  mcp_web_hello(&web, THIRD, third[1]);
+  expect_session(&web, MODEST, modest, false);
+  /* What is in use is not thrown out, also of who has too many. */
+  for (int i = 0; i < 2; i++) {
+    char lines[192];
+    snprintf(lines, sizeof lines, THIRD "%s", third[i]);
+    mcp_web_connect(&web, &streams[i]);
+    mcp_web_send(&streams[i], "GET", "/mcp", lines, NULL);
+  }
+  mcp_web_hello(&web, THIRD, modest);
+  expect_session(&web, GREEDY, greedy[1], false);
+  for (int i = 0; i < 2; i++) mcp_web_disconnect(&streams[i]);
+  mcp_web_close(&web);
+}
+
+/* Another header each time makes no other principal where nobody checks it: here at a second listener of the same server. */
+static void whom_nobody_checks_is_one_holder_of_sessions(void **state) {
+  (void)state;
+  enum { MOST = 4 };
+  mcp_web web, open;
+  char modest[64], line[64], who[64];
+  const idem_http_opts http = {.tokens = some_tokens};
+  mcp_web_open(&web, &(mcp_web_opts){.http = &http, .table = {.max_sessions = MOST}});
+  mcp_web_open(&open, &(mcp_web_opts){.fixture = web.fixture, .shared = web.table});
+  mcp_web_hello(&web, MODEST, modest);
+  for (int i = 0; i < MOST + 2; i++) {
+    snprintf(who, sizeof who, "Authorization: Bearer another-%d\r\n", i);
+    mcp_web_hello(&open, who, line);
+  }
+  expect_session(&web, MODEST, modest, true);
+  expect_session(&open, who, line, true);
+  mcp_web_close(&open);
+  mcp_web_close(&web);
+}
+
 /* Each part of a store has its share of the bound: who comes is let in where somebody went. */
 static void room_is_made_where_it_is_needed_in_a_store_of_parts(void **state) {
   (void)state;
@@ -326,6 +402,9 @@ int main(void) {
       cmocka_unit_test(a_session_elsewhere_is_idle_from_when_it_was_left),
       cmocka_unit_test(a_session_whose_image_goes_is_idle_from_then),
       cmocka_unit_test(the_oldest_idle_session_makes_room),
+      cmocka_unit_test(who_has_its_share_of_sessions_ends_its_own),
+      cmocka_unit_test(who_has_more_than_its_share_makes_room_for_others),
+      cmocka_unit_test(whom_nobody_checks_is_one_holder_of_sessions),
       cmocka_unit_test(room_is_made_where_it_is_needed_in_a_store_of_parts),
       cmocka_unit_test(a_session_keeps_little_of_its_handshake),
       cmocka_unit_test(a_session_keeps_no_endless_uris),
