@@ -97,8 +97,8 @@ idem_status idem__http_conn_feed_eof(idem_http_conn *conn, uint64_t now_ms) {
   conn->inside++;
   bool cancels = conn->exchange.active && input_end_cancels(&conn->exchange);
   if (cancels) abandon(&conn->exchange);
-  bool waits = conn->judging || conn->judged;
-  if (cancels || (!conn->exchange.active && !conn->backlog.len && !waits))
+  if (cancels ||
+      (!conn->exchange.active && !conn->backlog.len && !idem__http_waits_for_judge(conn)))
     idem__http_begin_closing(conn);
   return leave(conn, IDEM_OK);
 }
@@ -206,7 +206,7 @@ static void stop_conn(idem_http_conn *conn, idem__http_stop how) {
   if (conn->exchange.active || conn->websocket) {
     conn->exchange.keep_alive = false;
     if (conn->on_stop) conn->on_stop(conn->stop_user, how);
-  } else if (conn->judging && !conn->closing) {
+  } else if (idem__http_waits_for_judge(conn) && !conn->closing) {
     conn->exchange.keep_alive = false;
     if (how != IDEM__HTTP_STOP_SOON) refuse_judging(conn);
   } else if (!conn->closing && how == IDEM__HTTP_STOP_SOON && !conn->final) {

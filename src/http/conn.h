@@ -188,6 +188,11 @@ static inline size_t idem__http_body_most(const idem_http_conn *conn) {
   return conn->exchange.route ? conn->exchange.route->is.body_bytes : conn->server->body_bytes;
 }
 
+/* Its head is not judged to the end: who asks is being found out, or was said and not looked at yet. */
+static inline bool idem__http_waits_for_judge(const idem_http_conn *conn) {
+  return conn->judging || conn->judged;
+}
+
 /* head.c: judges a complete head; fills the conn's refusal and exchange, unless conn->judging says that who
  * asks will be known later: then take_judgment, and the rest of it. */
 void idem__http_judge(idem_http_conn *conn, idem_http_request *request);

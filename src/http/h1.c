@@ -191,8 +191,8 @@ idem_status idem__h1_keep_backlog(idem_http_conn *conn, const char *data, size_t
 }
 
 static bool can_parse(const idem_http_conn *conn) {
-  return !conn->closing && !conn->exchange.active && !conn->websocket && !conn->judging &&
-         conn->queued <= 2 * conn->server->queued_bytes;
+  return !conn->closing && !conn->exchange.active && !conn->websocket &&
+         !idem__http_waits_for_judge(conn) && conn->queued <= 2 * conn->server->queued_bytes;
 }
 
 static idem_status feed_websocket(idem_http_conn *conn, const char *data, size_t len) {

@@ -110,6 +110,41 @@ static void the_answer_is_the_same_at_any_split(void **state) {
   }
 }
 
+/* The rest of a request comes after it was said who asks and before the driver's next call: it is not served before its head is judged. */
+static void what_comes_with_the_verdict_waits_for_it(void **state) {
+  (void)state;
+  static const char head[] = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n"
+                             "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s";
+  char text[1024];
+  size_t len = (size_t)snprintf(text, sizeof text, head, strlen(PING), PING);
+  size_t head_len = len - strlen(PING);
+  for (size_t i = 0; i < 4; i++) {
+    world w;
+    bool good = i % 2;
+    size_t first = i < 2 ? head_len : head_len + 7;
+    open_world(&w, (idem_http_opts){0});
+    assert_int_equal(idem__http_conn_feed(w.conn.conn, text, first, 1000), IDEM_OK);
+    idem_http_resume(w.waits[0], good ? 0 : 401, good ? "alice" : NULL);
+    assert_int_equal(idem__http_conn_feed(w.conn.conn, text + first, len - first, 1000), IDEM_OK);
+    mcp_web_settle(&w.conn);
+    assert_non_null(strstr(w.conn.output, good ? "\"id\":41,\"result\"" : "401 Unauthorized"));
+    assert_true(good || !strstr(w.conn.output, "result"));
+    close_world(&w);
+  }
+}
+
+static void an_abort_after_the_verdict_is_answered(void **state) {
+  (void)state;
+  world w;
+  open_world(&w, (idem_http_opts){0});
+  mcp_web_send(&w.conn, "POST", "/mcp", "", PING);
+  idem_http_resume(w.waits[0], 0, "alice");
+  idem__http_conn_abort(w.conn.conn, 1000);
+  mcp_web_settle(&w.conn);
+  assert_non_null(strstr(w.conn.output, "503 Service Unavailable"));
+  close_world(&w);
+}
+
 static void who_has_gone_is_not_waited_for(void **state) {
   (void)state;
   world w;
@@ -237,6 +272,8 @@ int main(void) {
       cmocka_unit_test(who_asks_may_be_said_later),
       cmocka_unit_test(requests_behind_it_wait_their_turn),
       cmocka_unit_test(the_answer_is_the_same_at_any_split),
+      cmocka_unit_test(what_comes_with_the_verdict_waits_for_it),
+      cmocka_unit_test(an_abort_after_the_verdict_is_answered),
       cmocka_unit_test(who_has_gone_is_not_waited_for),
       cmocka_unit_test(end_of_input_is_no_end_of_waiting),
       cmocka_unit_test(a_judge_has_its_time),
