@@ -8,7 +8,8 @@ static bool server_takes(const idem__auth_flow *flow, idem__auth_method method) 
   return flow->server.methods & 1u << method;
 }
 
-/* With a secret or a key, or without. False: the server takes nothing of that. */
+/* With a secret or a key, or without. False: the server takes nothing of that. Who has neither is asked for neither: many servers that
+ * know such clients do not say so. */
 static bool choose_method(idem__auth_flow *flow, bool has_secret) {
   static const idem__auth_method with_secret[] = {IDEM__AUTH_BASIC, IDEM__AUTH_POST};
   if (flow->opts.sign && server_takes(flow, IDEM__AUTH_PRIVATE_KEY_JWT)) {
@@ -20,7 +21,7 @@ static bool choose_method(idem__auth_flow *flow, bool has_secret) {
     if (server_takes(flow, flow->method)) return true;
   }
   flow->method = IDEM__AUTH_NONE;
-  return !has_secret && server_takes(flow, IDEM__AUTH_NONE);
+  return !has_secret;
 }
 
 /* ------------------------------------------------------------- registering */
@@ -134,8 +135,26 @@ static bool is_known(const idem__auth_flow *flow) {
          (!way || strcmp(way, way_back(flow)) == 0);
 }
 
+/* An id that is a document's address is anybody's to look at. */
+static bool is_document(const idem__auth_flow *flow) {
+  return !flow->texts[TEXT_OWN_CLIENT_SECRET] && !flow->opts.sign &&
+         strncmp(flow->texts[TEXT_OWN_CLIENT_ID], "https://", 8) == 0;
+}
+
+/* The server names another authorization server than the one that knew this client. */
+static bool has_moved(const idem__auth_flow *flow) {
+  const char *where = flow->texts[TEXT_CLIENT_ISSUER], *id = flow->texts[TEXT_CLIENT_ID];
+  return where && id && strcmp(id, flow->texts[TEXT_OWN_CLIENT_ID]) == 0 &&
+         strcmp(where, flow->server.issuer) != 0 && !is_document(flow);
+}
+
 void flow_choose_client(idem__auth_flow *flow) {
-  if (flow->texts[TEXT_OWN_CLIENT_ID]) {
+  if (flow->texts[TEXT_OWN_CLIENT_ID] && has_moved(flow)) {
+    flow_fail(flow,
+              "the server names another authorization server (%.200s) than the one that knows this "
+              "client (%.200s); if that is meant, log out and log in again",
+              flow->server.issuer, flow->texts[TEXT_CLIENT_ISSUER]);
+  } else if (flow->texts[TEXT_OWN_CLIENT_ID]) {
     use_known(flow, flow->texts[TEXT_OWN_CLIENT_ID], flow->texts[TEXT_OWN_CLIENT_SECRET]);
   } else if (is_known(flow)) {
     flow_begin_grant(flow);

@@ -88,8 +88,17 @@ void flow_resource_fetched(idem__auth_flow *flow, int status, const char *body, 
 
 /* ------------------------------------------------------ the authorization server */
 
+/* An old server is an issuer by its origin, which some write with a slash behind it. Were another believed there, a code of that one
+ * would go to a token endpoint that this one names. */
+static bool is_issuer(const idem__auth_flow *flow, const char *issuer) {
+  const char *want = flow->old_server ? flow->texts[TEXT_CHALLENGED_METADATA] : flow->server.issuer;
+  size_t len = strlen(want);
+  if (strncmp(issuer, want, len) != 0) return false;
+  return !issuer[len] || (flow->old_server && strcmp(issuer + len, "/") == 0);
+}
+
 static void use_server(idem__auth_flow *flow, idem__auth_server *found) {
-  if (!flow->old_server && strcmp(found->issuer, flow->server.issuer) != 0) {
+  if (!is_issuer(flow, found->issuer)) {
     flow_fail(flow, "the authorization server's metadata are of another (%.200s)", found->issuer);
     return;
   }

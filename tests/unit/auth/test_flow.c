@@ -238,6 +238,33 @@ static void a_server_of_before_is_its_own_authorization_server(void **state) {
   expect_failed(flow, "does not say who");
 }
 
+/* Another issuer's name in it would send that one's code to a token endpoint of this server's. */
+static void a_server_without_resource_metadata_is_the_issuer_itself(void **state) {
+  static const char *const issuers[] = {"https://mcp.example", "https://mcp.example/", AS,
+                                        "https://mcp.example.evil", "https://mcp.example/x"};
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  (void)state;
+  opts.client_id = "public";
+  for (size_t i = 0; i < sizeof issuers / sizeof *issuers; i++) {
+    char document[512];
+    snprintf(document, sizeof document,
+             "{\"issuer\":\"%s\",\"authorization_endpoint\":\"" AS "/authorize\","
+             "\"token_endpoint\":\"https://mcp.example/token\"}",
+             issuers[i]);
+    idem__auth_flow *flow = start(&opts);
+    refuse_with(flow, 401, "", true);
+    answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 404, "");
+    answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 404, "");
+    answer(flow, "https://mcp.example/.well-known/oauth-authorization-server", 200, document);
+    if (i >= 2) {
+      expect_failed(flow, "of another (");
+      continue;
+    }
+    assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_BROWSE);
+    idem__auth_flow_free(flow);
+  }
+}
+
 /* ------------------------------------------------------------- refused again */
 
 static void more_scope_is_asked_for_once(void **state) {
@@ -302,6 +329,67 @@ static void a_server_that_moved_does_not_see_the_old_client(void **state) {
   assert_null(strstr(idem__auth_step_of(flow)->json, "c 1"));
   answer(flow, "https://new.example/r", 201, "{\"client_id\":\"c2\",\"client_secret\":\"s2\"}");
   assert_non_null(strstr(idem__auth_step_of(flow)->url, "client_id=c2"));
+  idem__auth_flow_free(flow);
+}
+
+#define NEW "https://new.example"
+
+/* The server names another authorization server, which says nothing of how clients show who they are. */
+static void move(idem__auth_flow *flow) {
+  refuse_with(flow, 401, "Bearer", true);
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
+         "{\"resource\":\"" URL "\",\"authorization_servers\":[\"" NEW "\"]}");
+  answer(flow, NEW "/.well-known/oauth-authorization-server", 200,
+         "{\"issuer\":\"" NEW "\",\"authorization_endpoint\":\"" NEW
+         "/a\",\"token_endpoint\":\"" NEW "/t\",\"code_challenge_methods_supported\":[\"S256\"]}");
+}
+
+static void a_secret_for_one_server_is_not_shown_to_the_next(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CLIENT_CREDENTIALS);
+  (void)state;
+  opts.client_id = "robot";
+  opts.client_secret = "s";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  answer(flow, AS "/token", 200, "{\"access_token\":\"T\",\"token_type\":\"Bearer\"}");
+  idem_buf kept;
+  idem_buf_init(&kept, NULL, 4096);
+  assert_int_equal(idem__auth_flow_save(flow, &kept), IDEM_OK);
+  move(flow);
+  expect_failed(flow, "than the one that knows this client (" AS ")");
+  flow = start(&opts); /* nor by the next process */
+  assert_int_equal(idem__auth_flow_take(flow, kept.data, kept.len), IDEM_OK);
+  move(flow);
+  expect_failed(flow, "than the one that knows this client (" AS ")");
+  idem_buf_deinit(&kept);
+}
+
+static void a_client_that_is_a_document_may_move(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  (void)state;
+  opts.client_id = "https://me.example/client.json";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  come_back(flow, "&code=C" ISS);
+  answer(flow, AS "/token", 200, "{\"access_token\":\"T\",\"token_type\":\"Bearer\"}");
+  move(flow);
+  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_BROWSE);
+  idem__auth_flow_free(flow);
+}
+
+/* Keycloak and Entra list what clients with secrets may do, and take others all the same. */
+static void a_client_without_a_secret_needs_no_leave(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  (void)state;
+  opts.client_id = "public";
+  idem__auth_flow *flow = start(&opts);
+  move(flow);
+  come_back(flow, "&code=C");
+  expect_form(flow, "client_id=public");
+  assert_null(strstr(idem__auth_step_of(flow)->form, "client_secret"));
+  assert_null(idem__auth_step_of(flow)->authorization);
   idem__auth_flow_free(flow);
 }
 
@@ -687,6 +775,10 @@ int main(void) {
       cmocka_unit_test(endless_refusals_end),
       cmocka_unit_test(a_refresh_token_is_used_and_forgotten_when_it_is_over),
       cmocka_unit_test(a_server_that_moved_does_not_see_the_old_client),
+      cmocka_unit_test(a_server_without_resource_metadata_is_the_issuer_itself),
+      cmocka_unit_test(a_secret_for_one_server_is_not_shown_to_the_next),
+      cmocka_unit_test(a_client_that_is_a_document_may_move),
+      cmocka_unit_test(a_client_without_a_secret_needs_no_leave),
       cmocka_unit_test(a_program_asks_as_itself),
       cmocka_unit_test(an_assertion_is_shown_once),
       cmocka_unit_test(a_company_vouches_for_its_user),
