@@ -178,8 +178,8 @@ IDEM_API idem_status idem_tool_text(idem_request *request, const char *text, siz
 /* The tool ran and failed: a text the model can act on. */
 IDEM_API idem_status idem_tool_failed(idem_request *request, const char *text);
 
-/* The answer that follows is a refusal, and nothing was done: if the call has a key, who comes again with it runs it.
- * Any request, also one without a key. */
+/* The answer that follows is a refusal, and nothing was done: if the call has a key, who comes again with it runs it; where
+ * it is dropped since the server ends, its client is told to ask again. Any request, also one without a key. */
 IDEM_API void idem_not_run(idem_request *request);
 
 /* Any result. `content` is an array of content blocks (text, image, audio, resource, resource_link);

@@ -48,6 +48,7 @@ struct idem__context {
   unsigned changes;        /* tries to change somebody else's task: see task_method.c */
   idem__task *task;        /* what the request became */
   struct idem__once *once; /* the key it runs with; NULL: none. See once.h */
+  bool begun; /* its handler, which has not said that nothing was done (idem_not_run) */
   void (*go_on)(idem__context *context); /* when it has waited for its key */
   /* of a tool's call, for who looks: see tool_count.c */
   idem_metrics *metrics; /* NULL: not counted */
@@ -67,6 +68,10 @@ static inline idem__context *idem__context_open(const idem_request *request) {
 void idem__tool_count_begin(idem__context *context);
 void idem__tool_count_task(idem__context *context, idem__outcome outcome);
 void idem__tool_count_end(idem__context *context);
+/* ending.c: its server ends while it is under way. As idem__conn_on_abort wants it. */
+bool idem__context_abort(idem_request *request);
+/* ... what is said of it then: whether it was begun. */
+const idem__answer *idem__context_cut_off(const idem_request *request);
 /* Runs the handler (again): tool, resource or prompt, by what the context holds. */
 void idem__context_run(idem__context *context);
 /* ... a request whose handler had asked for more and has it now. */

@@ -425,7 +425,7 @@ static bool is_modern(const idem__context *context) {
 }
 
 static void run_plain(idem__context *context) {
-  idem__once_runs(context);
+  context->begun = true;
   idem__request_run_method(context->request);
 }
 
@@ -436,11 +436,9 @@ static bool pass_key(idem__context *context) {
   size_t len;
   const char *called = idem__request_name(context->request, &len);
   if (!idem__once_read_key(context, true, &key)) return false;
-  if (!key.text) return true;
-  idem__once_name(context, called, len, &key, name);
-  if (!idem__once_admit(context, name, context->params, run_plain)) return false;
-  idem__once_runs(context);
-  return true;
+  if (key.text) idem__once_name(context, called, len, &key, name);
+  if (key.text && !idem__once_admit(context, name, context->params, run_plain)) return false;
+  return context->begun = true;
 }
 
 static bool gate(idem_request *request, yyjson_val *params, void *user) {

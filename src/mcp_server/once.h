@@ -159,7 +159,7 @@ struct idem__once {
   bool decided;    /* and is being told */
   uint64_t announced;     /* the version of the record that says that we wait; 0: none does */
   bool ending;            /* its worker goes */
-  bool asked, not_run;    /* how the run ended: with a question; before it began */
+  bool asked, not_run;    /* how the run ended: with a question; before its handler did anything */
   bool bare;              /* there was no room for the answer */
   bool broken;            /* its handler was told to end, and gave none */
   bool doubtful;          /* nobody knows whether the record names us; nothing ran */
@@ -259,7 +259,10 @@ void idem__once_give_back(idem__once *once, idem__store_done done);
 /* Why who comes gets none, where the run left no text. */
 idem__once_refusal idem__once_why_none(const idem__once *once);
 void idem__once_cancel_runner(idem__once *once);
-/* The handler begins: what it says from now on counts. Of any context. */
-void idem__once_runs(const idem__context *context);
+/* The server goes, and has waited for it: its handler, which alone knows whether anything was done, is told before its client is. It goes
+ * on for others who wait. */
+void idem__once_end(idem__once *once);
+/* Its handler has not come to an end, and nobody waits for it any more. */
+bool idem__once_is_broken_off(const idem__once *once);
 
 #endif

@@ -151,20 +151,16 @@ static idem__once_text *text_of(const idem__context *context, const idem__answer
 }
 
 /* The handler is done; those who come now wait for the store. */
-static void begin_storing(idem__once *once, idem__once_text *outcome) {
+static void begin_storing(idem__once *once, bool begun, idem__once_text *outcome) {
   once->outcome = outcome;
+  once->not_run = !begun;
   idem__once_lock(once->server);
   idem__once_set_stage(once, IDEM__ONCE_STORING);
   idem__once_unlock(once->server);
 }
 
-/* Its conn ends before the store has answered, or while it runs: where it is broken off for good that is so for all who ask,
- * whatever the store says; else it is asked for again. */
-static const idem__answer *what_is_known(const idem_request *request) {
-  const idem__once *once = idem__context_of(request)->once;
-  bool unfinished = once->broken || (once->decided && once->stage == IDEM__ONCE_AT_WORK);
-  bool lost = unfinished && !once->not_run && !once->may_repeat;
-  return lost ? idem__cut_off_lost(request) : idem__cut_off_unavailable(request);
+bool idem__once_is_broken_off(const idem__once *once) {
+  return once->broken || (once->decided && once->stage == IDEM__ONCE_AT_WORK);
 }
 
 static idem_status on_answer(idem_request *request, const idem__answer *answer) {
@@ -179,12 +175,12 @@ static idem_status on_answer(idem_request *request, const idem__answer *answer) 
   once->asked = !answer->is_error && context->outcome == IDEM__OUTCOME_ASKED;
   /* A handler may let go, and that is its outcome; one that was told to has none. */
   once->broken = answer->dropped && idem_request_cancelled(request);
-  begin_storing(once, once->broken ? NULL : text_of(context, answer));
+  begin_storing(once, context->begun, once->broken ? NULL : text_of(context, answer));
   once->answering = true;
   idem__once_store(once);
   once->answering = false;
   if (!once->stored) {
-    idem__request_on_cut_off(request, what_is_known); /* it is none without the store */
+    idem__request_on_cut_off(request, idem__context_cut_off); /* it is none without the store */
     idem_request_keep(request);
     return IDEM_OK;
   }
@@ -229,22 +225,14 @@ static bool on_cancel(idem_request *request, idem_cancel_reason reason) {
   return !runs || stays;
 }
 
-static void on_abort(idem_request *request);
-static const idem__request_guard guard = {
-    .answer = on_answer, .cancel = on_cancel, .abort = on_abort};
-static const idem__request_guard guard_of_aborted = {.answer = on_answer, .cancel = on_cancel};
+static const idem__request_guard guard = {.answer = on_answer, .cancel = on_cancel};
 
-/* The server goes, and has waited for it: its handler, which alone knows whether anything was done, is told before its client is. It goes
- * on for others who wait. */
-static void on_abort(idem_request *request) {
-  idem__once *once = idem__context_of(request)->once;
-  idem__request_set_guard(request, &guard_of_aborted);
-  idem__request_on_cut_off(request, what_is_known);
+void idem__once_end(idem__once *once) {
   idem__once_lock(once->server);
   bool ends = once->stage == IDEM__ONCE_AT_WORK && idem_list_empty(&once->callers);
   if (ends) once->decided = true;
   idem__once_unlock(once->server);
-  if (ends) idem__request_cancel(request, IDEM_CANCEL_CLOSED);
+  if (ends) idem__request_cancel(once->runner->request, IDEM_CANCEL_CLOSED);
 }
 
 void idem__once_cancel_runner(idem__once *once) {
@@ -288,23 +276,18 @@ void idem__once_start(idem__once *once) {
   }
   idem__context *context = once->runner = caller->context;
   context->once = once;
-  once->not_run = true; /* until its handler begins */
+  context->begun = false; /* it may have had its turn before */
   idem__request_set_guard(context->request, &guard);
   idem__once_refuse_others(once);
   caller->verdict = IDEM__ONCE_RUN;
   idem__once_act(caller);
 }
 
-void idem__once_runs(const idem__context *context) {
-  if (context->once) context->once->not_run = false;
-}
-
 void idem__once_became_task(idem__context *context, const char *json, size_t len) {
   idem__once *once = context->once;
   if (!once) return;
   leave_runner(once);
-  once->not_run = false;
-  begin_storing(once, idem__once_text_new(&once->server->alloc, false, json, len));
+  begin_storing(once, true, idem__once_text_new(&once->server->alloc, false, json, len));
   idem__once_store(once);
 }
 
@@ -313,11 +296,6 @@ void idem__once_abandon(idem__context *context) {
   leave_runner(once);
   if (once->stage != IDEM__ONCE_AT_WORK) return;
   once->broken = true;
-  begin_storing(once, NULL);
+  begin_storing(once, context->begun, NULL);
   idem__once_store(once);
-}
-
-void idem_not_run(idem_request *request) {
-  const idem__context *context = idem__context_open(request);
-  if (context && context->once) context->once->not_run = true;
 }

@@ -1,4 +1,5 @@
 /* peer.c - a conn seen as MCP, and what a legacy handshake agreed with it. */
+#include "context.h"
 #include "server.h"
 #include "session.h"
 #include "worker.h"
@@ -129,6 +130,7 @@ idem_status idem__mcp_peer_init(idem__mcp_peer *peer, idem__mcp_worker *worker, 
   peer->conn = conn;
   peer->principal = "";
   idem_list_init(&peer->link);
+  idem__conn_on_abort(conn, idem__context_abort);
   return IDEM_OK;
 }
 

@@ -238,7 +238,8 @@ const idem__answer *idem__cut_off_lost(const idem_request *request) {
       .is_error = true, .code = IDEM_RPC_INTERNAL_ERROR, .value = LOST};
   static const idem__answer named = {.is_error = true,
                                      .code = IDEM_RPC_INTERNAL_ERROR,
-                                     .message = IDEM__ONCE_LOST_CAUSE,
+                                     .message =
+                                         "Outcome unknown: the server ended while this call ran",
                                      .value = LOST};
   char text[IDEM__CAUSE];
   say_status(request, 409);

@@ -53,10 +53,10 @@ const char *idem__cause_of_fault(const idem__context *context, idem_fault fault,
 idem_status idem__refuse(idem__context *context, int status, int64_t code, const char *data_json,
                          size_t len);
 /* What it needs does not answer: nobody knows whether anything happened. */
-/* For requests that wait for the store (idem__request_on_cut_off): the same, where the server goes first. */
+/* For requests that wait for the store, or were not begun (idem__request_on_cut_off): the same, where the server goes first. */
 const idem__answer *idem__cut_off_unavailable(const idem_request *request);
 #define IDEM__ONCE_LOST_CAUSE "Outcome unknown: this call was broken off before it answered"
-/* ... `outcome-unknown`, of a call with a key that is broken off. */
+/* ... `outcome-unknown`, of a call that is broken off. */
 const idem__answer *idem__cut_off_lost(const idem_request *request);
 idem_status idem__refuse_unavailable(idem__context *context);
 /* ... with a message that names its cause; NULL: the canonical one. */

@@ -61,7 +61,7 @@ void idem__tool_write(const idem__tool_entry *tool, const idem__revision *revisi
 
 void idem__context_run(idem__context *context) {
   idem_request *request = context->request;
-  idem__once_runs(context);
+  context->begun = true;
   if (context->tool) {
     context->tool->fn(request, context->arguments, context->tool->head.user);
   } else if (context->resource) {

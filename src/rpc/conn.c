@@ -252,20 +252,21 @@ static void cut_off(idem_request *request, const idem__answer *answer) {
   idem__request_cancel(request, IDEM_CANCEL_CLOSED);
 }
 
-/* A guard that is told has its request answered, or stays with one that is not told again. */
-static void abort_with(idem_conn *conn, const idem__answer *answer, bool tell_guards) {
+/* The layer above may know better what to say; where it left the request open nobody is asked again. */
+static void abort_request(idem_request *request, const idem__answer *answer, bool tell) {
+  bool first = !request->aborted;
+  request->aborted = true;
+  if (first) idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
+  bool (*on_abort)(idem_request *) = first && tell ? request->conn->on_abort : NULL;
+  if (!on_abort || !on_abort(request)) cut_off(request, answer);
+}
+
+static void abort_with(idem_conn *conn, const idem__answer *answer, bool tell) {
   idem__conn_enter(conn);
   conn->aborted = true;
   close_with(conn, answer);
-  while (!idem_list_empty(&conn->requests)) {
-    idem_request *request = IDEM_CONTAINER(conn->requests.next, idem_request, link);
-    bool was_told = request->guard && !request->guard->abort;
-    if (!was_told) idem_request_log(request, NULL, IDEM_LOG_INFO, CUT_OFF, "it had begun");
-    if (tell_guards && request->guard && !was_told)
-      request->guard->abort(request);
-    else
-      cut_off(request, answer);
-  }
+  while (!idem_list_empty(&conn->requests))
+    abort_request(IDEM_CONTAINER(conn->requests.next, idem_request, link), answer, tell);
   idem__conn_leave_waking(conn);
 }
 

@@ -218,6 +218,7 @@ struct idem_request {
   bool settled;    /* the wire is done with it: answered, cancelled or conn gone */
   bool ended;      /* the handler is done with it */
   bool cancelled;
+  bool aborted;          /* its conn was, and the layer above knows */
   bool told;             /* the log has its line already: an error answer needs no other */
   bool measured;         /* answered on a conn with metrics: took_ns and outcome hold */
   unsigned char outcome; /* an idem__outcome */
@@ -286,6 +287,7 @@ struct idem_conn {
   unsigned char client_address[16]; /* of a conn that has one client for life, where it is known */
   bool has_client_address;
   void (*whose)(const idem_conn *conn, idem__whose *out);
+  bool (*on_abort)(idem_request *request); /* NULL: nobody wants to know */
   idem__message_kind last_kind;
   const idem__method *last_method; /* what was asked last is often asked again */
   uint64_t now_ns;

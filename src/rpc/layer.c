@@ -82,6 +82,10 @@ bool idem__conn_closed(const idem_conn *conn) { return conn->closed; }
 
 bool idem__conn_aborted(const idem_conn *conn) { return conn->aborted; }
 
+void idem__conn_on_abort(idem_conn *conn, bool (*fn)(idem_request *request)) {
+  conn->on_abort = fn;
+}
+
 void idem__conn_set_whose(idem_conn *conn, void (*fn)(const idem_conn *conn, idem__whose *out)) {
   conn->whose = fn;
 }

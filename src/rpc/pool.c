@@ -421,6 +421,7 @@ static void init_request(idem_request *request, idem_pool *pool) {
   request->settled = false;
   request->ended = false;
   request->cancelled = false;
+  request->aborted = false;
   request->told = false;
   request->measured = false;
 }

@@ -191,8 +191,6 @@ typedef struct idem__request_guard {
   idem_status (*answer)(idem_request *request, const idem__answer *answer);
   /* True: the handler is not told that its answer has lost its purpose. */
   bool (*cancel)(idem_request *request, idem_cancel_reason reason);
-  /* NULL, or: its conn is aborted (not revoked, not orphaned), which it may answer by itself. Takes another guard. */
-  void (*abort)(idem_request *request);
 } idem__request_guard;
 void idem__request_set_guard(idem_request *request, const idem__request_guard *guard); /* NULL */
 /* What is said where its conn is aborted before it has an answer, instead of "Internal error"; NULL: that. What is given outlives the call. */
@@ -317,6 +315,9 @@ typedef struct idem__whose {
   const char *client;  /* a name; NULL or "": the address is all there is */
   const char *session; /* NULL: none */
 } idem__whose;
+/* Told of each request that is under way when the conn is aborted (not revoked, not orphaned), once. True: it has answered it, or
+ * has told its handler; where that left it open it is cut off as others are. */
+void idem__conn_on_abort(idem_conn *conn, bool (*fn)(idem_request *request));
 void idem__conn_set_whose(idem_conn *conn, void (*fn)(const idem_conn *conn, idem__whose *out));
 /* work.c: bounds of what handlers may have kept, of all, of a client, of a session; 0 leaves one as it is.
  * At any time. */

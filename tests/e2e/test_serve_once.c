@@ -75,9 +75,10 @@ static void stop(node *self, int signal) {
   assert_int_equal(child_end(&self->server), signal == SIGKILL ? -SIGKILL : 0);
 }
 
-/* One connection, whose answer is read by child_rest. */
+/* One connection, whose answer is read by child_rest. Without a key: NULL. */
 static int send_call(const node *self, const char *tool, const char *key) {
-  char url[80], body[512], head[640];
+  char url[80], body[512], head[640], line[64] = "";
+  if (key) snprintf(line, sizeof line, "Idempotency-Key: %s\r\n", key);
   snprintf(url, sizeof url, "tcp://%s", self->host);
   int fd = child_connect(url);
   snprintf(body, sizeof body,
@@ -89,8 +90,8 @@ static int send_call(const node *self, const char *tool, const char *key) {
            "POST /mcp HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: "
            "application/json\r\nAccept: application/json, text/event-stream\r\n"
            "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n"
-           "Idempotency-Key: %s\r\nContent-Length: %zu\r\n\r\n",
-           self->host, tool, key, strlen(body));
+           "%sContent-Length: %zu\r\n\r\n",
+           self->host, tool, line, strlen(body));
   child_send(fd, head);
   child_send(fd, body);
   return fd;
@@ -222,6 +223,24 @@ static void what_a_stopped_process_ran_is_unknown_and_what_waited_runs(void **st
   child_remove_folder(self.files.folder);
 }
 
+/* Who gave no key is told as much: two were begun, of which one may be begun again, and the third was not. */
+static void what_a_stopped_process_ran_without_a_key_is_told(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  node one = start(&self);
+  int calls[] = {send_call(&one, "wait", NULL), send_call(&one, "again", NULL), -1};
+  await_run(&self, 2);
+  calls[2] = send_call(&one, "append", NULL);
+  expect_in(get(&one, "/healthz"), " 200 "); /* which came later, so it was taken */
+  stop(&one, SIGTERM);
+  expect_refused(rest(calls[0]), " 409 ", "outcome-unknown");
+  expect_refused(rest(calls[1]), " 503 ", "unavailable");
+  expect_refused(rest(calls[2]), " 503 ", "unavailable");
+  assert_int_equal(runs(&self), 2);
+  child_remove_folder(self.files.folder);
+}
+
 /* Its client comes back elsewhere, and finds what it came to. */
 static void a_call_whose_connection_is_gone_has_the_grace(void **state) {
   world self;
@@ -325,6 +344,7 @@ int main(void) {
       cmocka_unit_test(what_another_process_runs_is_waited_for),
       cmocka_unit_test(what_a_dead_process_ran_is_unknown_or_runs_again),
       cmocka_unit_test(what_a_stopped_process_ran_is_unknown_and_what_waited_runs),
+      cmocka_unit_test(what_a_stopped_process_ran_without_a_key_is_told),
       cmocka_unit_test(a_call_whose_connection_is_gone_has_the_grace),
       cmocka_unit_test(a_call_without_a_connection_has_no_more_than_the_grace),
       cmocka_unit_test(what_a_program_that_stays_ran_when_its_server_stopped_is_unknown),

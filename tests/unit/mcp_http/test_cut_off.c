@@ -1,0 +1,147 @@
+/* test_cut_off.c - calls without a key that are under way when their server ends: who asked is told with its id whether its
+ * call was begun, which only its handler knows. */
+#include "support/mcp_web.h"
+#include "support/unit.h"
+
+#define HEADERS(method, name)                                                                      \
+  "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: " method "\r\nMcp-Name: " name "\r\n"
+#define META                                                                                       \
+  "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                         \
+  "\"io.modelcontextprotocol/clientCapabilities\":{}}"
+#define SLOW                                                                                       \
+  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"slow\"," META "}}"
+#define READ                                                                                       \
+  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/"                                          \
+  "read\",\"params\":{\"uri\":\"slow:\"," META "}}"
+
+typedef struct world {
+  mcp_web web;
+  mcp_web_conn conn;
+  idem_request *kept;
+  idem_cancel_fn on_cancel; /* NULL: the handler does not listen */
+} world;
+
+static void expect_in(const char *text, const char *part) {
+  if (!strstr(text, part)) fail_msg("no %s in:\n%s", part, text);
+}
+
+static void keep(idem_request *request, void *user) {
+  world *in = user;
+  idem_request_keep(request);
+  if (in->on_cancel) idem_request_on_cancel(request, in->on_cancel, in);
+  in->kept = request;
+}
+
+static void read_slowly(idem_request *request, const char *uri, void *user) {
+  (void)uri;
+  keep(request, user);
+}
+
+static void add_resource(world *in) {
+  idem_resource slow = {.uri = "slow:", .name = "slow", .fn = read_slowly, .user = in};
+  assert_int_equal(idem_server_add_resource(in->web.fixture->server, &slow, NULL, 0), IDEM_OK);
+}
+
+/* Asks, ends the server, and gives what came. */
+static const char *ask_and_end(world *in, idem_cancel_fn on_cancel, const char *headers,
+                               const char *body) {
+  *in = (world){.on_cancel = on_cancel};
+  mcp_web_open(&in->web, &(mcp_web_opts){.store = NULL});
+  in->web.fixture->keep = keep;
+  in->web.fixture->user = in;
+  add_resource(in);
+  mcp_web_connect(&in->web, &in->conn);
+  mcp_web_send(&in->conn, "POST", "/mcp", headers, body);
+  mcp_web_settle(&in->conn);
+  assert_non_null(in->kept);
+  idem__http_conn_abort(in->conn.conn, in->web.now_ms);
+  mcp_web_settle(&in->conn);
+  return in->conn.output;
+}
+
+static void tear_down(world *in) {
+  mcp_web_disconnect(&in->conn);
+  mcp_web_close(&in->web);
+}
+
+static void expect_unknown(const char *output) {
+  expect_in(output, " 409 ");
+  expect_in(output, "\"id\":1,\"error\":{\"code\":-32603,\"message\":\"Outcome unknown: the server "
+                    "ended while this call ran\"");
+  expect_in(output, "\"reason\":\"outcome-unknown\"");
+}
+
+static void expect_unavailable(const char *output) {
+  expect_in(output, " 503 ");
+  expect_in(output, "Retry-After: ");
+  expect_in(output, "\"id\":1,\"error\":{\"code\":-32603");
+  expect_in(output, "\"reason\":\"unavailable\"");
+}
+
+static void let_go(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)user;
+  assert_int_equal(reason, IDEM_CANCEL_CLOSED);
+  idem_request_drop(request);
+}
+
+static void a_call_that_runs_is_unknown(void **state) {
+  world in;
+  (void)state;
+  expect_unknown(ask_and_end(&in, let_go, HEADERS("tools/call", "slow"), SLOW));
+  tear_down(&in);
+}
+
+static void what_its_handler_says_too_late_is_nobodys(void **state) {
+  world in;
+  (void)state;
+  expect_unknown(ask_and_end(&in, NULL, HEADERS("tools/call", "slow"), SLOW));
+  assert_int_not_equal(idem_tool_text(in.kept, "late", 4), IDEM_OK);
+  mcp_web_settle(&in.conn);
+  assert_null(strstr(in.conn.output, "late"));
+  tear_down(&in);
+}
+
+static void say_not_run(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason, (void)user;
+  idem_not_run(request);
+  idem_request_drop(request);
+}
+
+static void a_call_that_only_waited_may_be_asked_again(void **state) {
+  world in;
+  (void)state;
+  expect_unavailable(ask_and_end(&in, say_not_run, HEADERS("tools/call", "slow"), SLOW));
+  tear_down(&in);
+}
+
+static void say_half(idem_request *request, idem_cancel_reason reason, void *user) {
+  (void)reason, (void)user;
+  idem_tool_failed(request, "half of it was done");
+}
+
+static void what_a_handler_says_when_it_is_told_is_its_answer(void **state) {
+  world in;
+  (void)state;
+  const char *output = ask_and_end(&in, say_half, HEADERS("tools/call", "slow"), SLOW);
+  expect_in(output, " 200 ");
+  expect_in(output, "half of it was done");
+  tear_down(&in);
+}
+
+static void reading_may_be_asked_again(void **state) {
+  world in;
+  (void)state;
+  expect_unavailable(ask_and_end(&in, let_go, HEADERS("resources/read", "slow:"), READ));
+  tear_down(&in);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_call_that_runs_is_unknown),
+      cmocka_unit_test(what_its_handler_says_too_late_is_nobodys),
+      cmocka_unit_test(a_call_that_only_waited_may_be_asked_again),
+      cmocka_unit_test(what_a_handler_says_when_it_is_told_is_its_answer),
+      cmocka_unit_test(reading_may_be_asked_again),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
