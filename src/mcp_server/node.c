@@ -161,6 +161,8 @@ uint64_t idem__node_interval_ms(const idem_server *server) {
 }
 
 bool idem__server_store_gone(const idem_server *server) {
+  idem__store *store = server->store;
+  if (store->kind->reaches && !store->kind->reaches(store)) return true;
   return atomic_load_explicit(&server->node.store_gone, memory_order_relaxed);
 }
 
@@ -169,8 +171,7 @@ static void note_store(idem__mcp_worker *worker, idem_status status) {
   idem_server *server = worker->server;
   idem__store *store = server->store;
   bool gone = status != IDEM_OK && status != IDEM_E_NOTFOUND;
-  if (store->kind->reaches)
-    gone = !store->kind->reaches(store); /* where our record is says little */
+  if (store->kind->part) gone = !store->kind->reaches(store); /* where our record is says little */
   if (status == IDEM_E_CLOSED || atomic_exchange(&server->node.store_gone, gone) == gone) return;
   idem__metrics_add(idem__worker_metrics(worker), gone ? IDEM__M_STORE_SILENT : IDEM__M_STORE_HEARD,
                     1);
@@ -194,6 +195,15 @@ static void on_touched(const idem__store_answer *answer, void *user) {
   idem__node_put(worker->server);
 }
 
+static void touch(idem__mcp_worker *worker) {
+  idem_server *server = worker->server;
+  idem__store_op op = op_for(server, server->node.id, IDEM__STORE_TOUCH);
+  op.ttl_ms = time_to_live(server);
+  op.done = on_touched;
+  op.user = worker;
+  idem__store_submit(server->store, worker->store_queue, &op, NULL);
+}
+
 /* One of the workers does it. */
 void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms) {
   idem_server *server = worker->server;
@@ -206,11 +216,23 @@ void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms) {
       atomic_load(&server->node.awaited))
     atomic_store(&server->node.look, true);
   idem__node_deliver(worker);
-  idem__store_op op = op_for(server, server->node.id, IDEM__STORE_TOUCH);
-  op.ttl_ms = time_to_live(server);
-  op.done = on_touched;
-  op.user = worker;
-  idem__store_submit(server->store, worker->store_queue, &op, NULL);
+  touch(worker);
+}
+
+static void renew_soon(idem_server *server) {
+  atomic_store(&server->node.renew_soon, true);
+  idem__server_wake(server);
+}
+
+void idem__node_renew_now(idem__mcp_worker *worker) {
+  idem__node *node = &worker->server->node;
+  if (!atomic_load(&node->renew_soon) || atomic_exchange(&node->renewing, true)) return;
+  atomic_store(&node->renew_soon, false);
+  touch(worker);
+}
+
+void idem__node_on_return(const idem__store_change *change, void *user) {
+  if (change->event == IDEM__STORE_WAS_AWAY) renew_soon(user);
 }
 
 void idem__node_find(idem_server *server, idem__store_queue *queue, const char *id,

@@ -29,8 +29,9 @@ typedef struct idem__node {
   _Atomic bool renewing;       /* the store was asked, and has not answered */
   _Atomic uint64_t renewed_ms; /* in the time of the workers' driver */
   _Atomic unsigned renewals;
-  idem__lock lock;        /* the lists and the others */
-  idem__node_lists lists; /* as its record says */
+  _Atomic bool renew_soon; /* whenever it is time: its store is there again */
+  idem__lock lock;         /* the lists and the others */
+  idem__node_lists lists;  /* as its record says */
   char value[IDEM__NODE_VALUE];
   idem__other_node others[IDEM__NODES_KNOWN]; /* those that live, this one among them */
   size_t other_count;
@@ -49,6 +50,9 @@ void idem__node_leave(idem_server *server);
 bool idem__node_leave_op(const idem_server *server, idem__store_op *op);
 /* Its record lives on. On a worker's thread, often enough: when it is time it asks the store. */
 void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms);
+/* ... at once where its store was away and is there again, of which a watcher hears. */
+void idem__node_on_return(const idem__store_change *change, void *user);
+void idem__node_renew_now(idem__mcp_worker *worker);
 uint64_t idem__node_interval_ms(const idem_server *server); /* UINT64_MAX: not needed */
 /* A number of this node's own, by which others find it, where its store has a name; 0: nobody shares it. */
 uint32_t idem__node_number(const idem_server *server);

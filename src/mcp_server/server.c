@@ -153,7 +153,7 @@ static idem_status prepare_info(idem_server *server) {
 
 static void stop_watching(idem_server *server) {
   idem__store_watcher **all[] = {&server->news, &server->task_changes, &server->once_changes,
-                                 &server->node_changes};
+                                 &server->node_changes, &server->key_changes};
   for (size_t i = 0; server->store && i < sizeof all / sizeof all[0]; i++) {
     idem__store_unwatch(server->store, *all[i]);
     *all[i] = NULL;
@@ -175,7 +175,8 @@ static idem_status join_store(idem_server *server, idem__store *store) {
   } all[] = {{IDEM__STORE_NEWS, idem__server_on_news, &server->news},
              {IDEM__STORE_TASKS, idem__task_on_change, &server->task_changes},
              {IDEM__STORE_ONCE, idem__once_on_change, &server->once_changes},
-             {IDEM__STORE_NODES, idem__once_on_node, &server->node_changes}};
+             {IDEM__STORE_NODES, idem__once_on_node, &server->node_changes},
+             {IDEM__STORE_KEYS, idem__node_on_return, &server->key_changes}};
   idem_status status = IDEM_OK;
   server->store = store;
   for (size_t i = 0; status == IDEM_OK && i < sizeof all / sizeof all[0]; i++)

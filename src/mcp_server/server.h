@@ -13,7 +13,7 @@ struct idem_server {
   idem_alloc alloc;
   idem_server_opts opts; /* strings replaced by owned copies */
   idem__store *store;    /* what is shared with other loops, and may be with other servers */
-  idem__store_watcher *news, *task_changes, *once_changes, *node_changes;
+  idem__store_watcher *news, *task_changes, *once_changes, *node_changes, *key_changes;
   idem__node node;                   /* this one among those that share the store */
   struct idem__once_table *onces;    /* see once.h */
   struct idem__task_news *task_news; /* others' changes to tasks, to be loaded; the tasks' lock */

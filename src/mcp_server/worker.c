@@ -336,6 +336,7 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
     idem__worker_run_posted(worker);
     idem__store_queue_run(worker->store_queue);
     deliver_changes(worker);
+    idem__node_renew_now(worker);
     idem__node_deliver(worker);
     deliver_updates(worker);
     idem__worker_tell_waiting(worker);

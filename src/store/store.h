@@ -116,7 +116,10 @@ typedef enum idem__store_event {
   IDEM__STORE_WAS_REMOVED,
   IDEM__STORE_WAS_EXPIRED,
   IDEM__STORE_WAS_APPENDED, /* version: the entry's number */
-  IDEM__STORE_WAS_TOLD
+  IDEM__STORE_WAS_TOLD,
+  /* To watchers of IDEM__STORE_KEYS, without a name, by a store elsewhere: it was lost and is there again. Of what changed
+   * meanwhile nobody was told. */
+  IDEM__STORE_WAS_AWAY
 } idem__store_event;
 
 typedef struct idem__store_change {
@@ -146,8 +149,9 @@ typedef struct idem__store_kind {
                        void *user, idem__store_watcher **out);
   void (*unwatch)(idem__store *store, idem__store_watcher *watcher);
   void (*free)(idem__store *store);
-  /* For one that keeps records in several places, else NULL: in which, and whether it reaches most of them. */
+  /* For one that keeps records in several places, else NULL: in which. */
   unsigned (*part)(const idem__store *store, idem__store_space space, const char *name, size_t len);
+  /* For one elsewhere, else NULL: whether it is connected, of several places with most of them. On any thread. */
   bool (*reaches)(idem__store *store);
 } idem__store_kind;
 

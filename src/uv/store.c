@@ -200,7 +200,7 @@ static bool see_none(const idem__store_item *item, void *user) {
 static idem_status await_parts(idem__store *store) {
   idem__store_op op = {.verb = IDEM__STORE_LIST, .space = IDEM__STORE_NODES, .limit = 1};
   op.each = see_none;
-  if (!store->kind->reaches) return IDEM_OK;
+  if (!store->kind->part) return IDEM_OK;
   idem_status status = ask(store, op, WAIT_S, NULL);
   return store->kind->reaches(store) ? IDEM_OK : status == IDEM_OK ? IDEM_E_SYS : status;
 }

@@ -5,6 +5,7 @@
 #include "serving.h"
 #include "support/redis_cluster.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -194,16 +195,31 @@ static const char *metrics_of(const node *self) {
   return node_rest(node_send(self, "GET /metrics", "", ""));
 }
 
+static const char *health_of(const node *self) {
+  return node_rest(node_send(self, "GET /healthz", "", ""));
+}
+
+static void await_ready(const node *self) {
+  uint64_t until = child_now_ms() + 10000;
+  while (!strstr(health_of(self), " 200 ")) {
+    assert_true(child_now_ms() < until);
+    poll(NULL, 0, 5);
+  }
+}
+
+/* Its lease is renewed so seldom that readiness must follow the connection. */
 static void while_redis_is_away_who_needs_it_is_refused(void **state) {
   static const char *const durable[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
   world in;
-  char session[80];
+  char session[80], path[300];
   (void)state;
   make_world(&in, durable);
-  node self = start(&in, in.store);
+  serving_path(&in.files, "idem.json", path, sizeof path);
+  node self = node_serve(path, in.store, "--lease-ms", "600000", NULL);
   open_session(&self, session);
   redis_server_kill(&in.redis, SIGKILL);
   expect_in(child_line_with(self.server.err, "the store is lost"), "redis+unix:");
+  expect_in(health_of(&self), " 503 "); /* at once, and whatever else happens */
   const char *refused = list_tools(&self, session);
   expect_in(refused, " 503 ");
   expect_in(refused, "Retry-After:");
@@ -218,6 +234,7 @@ static void while_redis_is_away_who_needs_it_is_refused(void **state) {
   expect_in(metrics_of(&self), "\nidem_store_connected 0\n");
   assert_true(redis_server_again(&in.redis));
   expect_in(child_line_with(self.server.err, "the store is connected"), "redis+unix:");
+  await_ready(&self);
   expect_served(&self, session);
   expect_in(metrics_of(&self), "\nidem_store_connected 1\n");
   expect_in(metrics_of(&self), "\nidem_store_losses_total 1\n");

@@ -51,10 +51,12 @@ bool redis_ready(idem__store *head) {
 /* Operations go out when both are: nothing is done that nobody here would hear of. */
 static void note_ready(redis_store *store, uint64_t now_ms) {
   if (!redis_ready(&store->head)) return;
+  bool again = store->was_ready;
   store->was_ready = true;
   store->sweep_ms = now_ms + SWEEP_MS;
   atomic_store(&store->is_ready, true);
   redis_take_requests(store);
+  if (again) redis_tell_return(store);
 }
 
 /* Where it was told to go it has not been yet. */

@@ -40,6 +40,12 @@ static void hear_message(redis_store *store, const char *text, size_t len) {
   idem__watchers_tell(&store->watchers, &change);
 }
 
+void redis_tell_return(redis_store *store) {
+  static const idem__store_change change = {
+      .event = IDEM__STORE_WAS_AWAY, .space = IDEM__STORE_KEYS, .name = ""};
+  idem__watchers_tell(&store->watchers, &change);
+}
+
 static bool says(const redisReply *reply, const char *word) {
   return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(word) &&
          memcmp(reply->str, word, strlen(word)) == 0;

@@ -158,12 +158,15 @@ static void free_store(idem__store *head) {
   dispose(store);
 }
 
+static bool reaches(idem__store *head) { return atomic_load(&redis_of(head)->is_ready); }
+
 static const idem__store_kind redis_kind = {
     .name = "redis",
     .run = run,
     .watch = redis_watch,
     .unwatch = redis_unwatch,
     .free = free_store,
+    .reaches = reaches,
 };
 
 /* A prefix is part of a hash tag, of keys and of a channel: plain letters. */

@@ -184,6 +184,8 @@ bool redis_place(idem__store *head, idem__redis_line which, unsigned attempt, ch
 
 /* redis_news.c: who is told of changes. */
 bool redis_hear_news(redis_store *store, const redisReply *reply);
+/* It was lost and is there again. */
+void redis_tell_return(redis_store *store);
 idem_status redis_watch(idem__store *head, idem__store_space space, idem__store_watch_fn fn,
                         void *user, idem__store_watcher **out);
 void redis_unwatch(idem__store *head, idem__store_watcher *watcher);
