@@ -90,7 +90,7 @@ IDEM_API idem_log_level idem_code_severity(int64_t code);
 
 typedef enum idem_error_detail {
   IDEM_ERROR_DETAIL_FULL = 0,   /* data as the errors are described */
-  IDEM_ERROR_DETAIL_REASON = 1, /* of what idem itself says only {"reason"} */
+  IDEM_ERROR_DETAIL_REASON = 1, /* of what idem itself says only "reason" and "hint" */
   IDEM_ERROR_DETAIL_NONE = 2    /* no data of idem's own; an application's errors keep theirs */
 } idem_error_detail;
 

@@ -131,6 +131,7 @@ struct idem_http_server {
   int port;
   idem_unknown_id unknown_id;
   idem_code_set codes;
+  idem_error_detail detail;
   bool canonical;
   uint64_t (*now_ns)(void *ctx); /* NULL: none */
   void *clock_ctx;

@@ -208,8 +208,9 @@ typedef struct idem__http_server_opts {
   bool loopback;              /* the listener's address is one */
   const char *host;           /* and what it listens on, as a Host names it; NULL: every address */
   idem_unknown_id unknown_id;
-  idem_code_set codes; /* of refusals */
-  bool canonical;      /* their messages name no cause, whatever the rules of a route say */
+  idem_code_set codes;      /* of refusals */
+  idem_error_detail detail; /* of their data */
+  bool canonical;           /* their messages name no cause, whatever the rules of a route say */
   /* Judges whoever has none of the listener's tokens; the principal's function is not asked then. NULL: none. */
   idem__http_judge_fn judge;
   idem__http_stay_fn stays; /* told of what lasts with a grant of the judge's; NULL: nobody */
@@ -374,7 +375,8 @@ size_t idem__http_exchange_queued(const idem_http_exchange *exchange);
 /* Appends a JSON-RPC error object. */
 /* `causes`: the message names the cause. */
 idem_status idem__http_put_error(idem_buf *out, const idem__http_refusal *refusal,
-                                 idem_code_set codes, bool causes, idem_unknown_id unknown_id);
+                                 idem_code_set codes, bool causes, idem_unknown_id unknown_id,
+                                 idem_error_detail detail);
 
 /* -------------------------------------------------------- the upgraded conn */
 

@@ -262,14 +262,16 @@ static idem_status put_id(idem_buf *out, const idem__http_refusal *refusal,
 }
 
 idem_status idem__http_put_error(idem_buf *out, const idem__http_refusal *refusal,
-                                 idem_code_set codes, bool causes, idem_unknown_id unknown_id) {
+                                 idem_code_set codes, bool causes, idem_unknown_id unknown_id,
+                                 idem_error_detail detail) {
+  bool data = refusal->reason && detail != IDEM_ERROR_DETAIL_NONE;
   idem_status status = idem_buf_puts(out, "{\"jsonrpc\":\"2.0\",");
   if (status == IDEM_OK) status = put_id(out, refusal, unknown_id);
   if (status == IDEM_OK) status = put_code(out, refusal, codes, causes);
-  if (status == IDEM_OK && refusal->reason)
+  if (status == IDEM_OK && data)
     status = idem_buf_printf(out, ",\"data\":{\"reason\":\"%s\"", refusal->reason);
-  if (status == IDEM_OK && refusal->reason && refusal->hint) status = put_hint(out, refusal);
-  if (status == IDEM_OK && refusal->reason) status = idem_buf_puts(out, "}");
+  if (status == IDEM_OK && data && refusal->hint) status = put_hint(out, refusal);
+  if (status == IDEM_OK && data) status = idem_buf_puts(out, "}");
   return status == IDEM_OK ? idem_buf_puts(out, "}}") : status;
 }
 
@@ -277,11 +279,13 @@ idem_status idem__http_put_error(idem_buf *out, const idem__http_refusal *refusa
 static int put_too_large(idem_buf *out, const idem_http_conn *conn) {
   static const int code = -32012;
   const idem_http_server *server = conn->server;
-  idem_buf_printf(out,
-                  "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":%d,\"message\":\"%s\","
-                  "\"data\":{\"maxSize\":%zu,\"unit\":\"bytes\"}}}",
+  idem_buf_printf(out, "{\"jsonrpc\":\"2.0\",%s\"error\":{\"code\":%d,\"message\":\"%s\"",
                   server->unknown_id == IDEM_UNKNOWN_ID_NULL ? "\"id\":null," : "", code,
-                  idem_code_name(server->codes, code), idem__http_body_most(conn));
+                  idem_code_name(server->codes, code));
+  if (server->detail == IDEM_ERROR_DETAIL_FULL)
+    idem_buf_printf(out, ",\"data\":{\"maxSize\":%zu,\"unit\":\"bytes\"}",
+                    idem__http_body_most(conn));
+  idem_buf_puts(out, "}}");
   return code;
 }
 
@@ -293,7 +297,7 @@ static int put_body(idem_buf *out, const idem_http_exchange *exchange,
   const idem__http_rules *rules = exchange->route ? exchange->route->binding.rules : NULL;
   bool causes = rules && rules->causes && !server->canonical;
   if (server->codes == IDEM_CODES_ERLMCP && refusal->status == 413) return put_too_large(out, conn);
-  idem__http_put_error(out, refusal, server->codes, causes, server->unknown_id);
+  idem__http_put_error(out, refusal, server->codes, causes, server->unknown_id, server->detail);
   return refusal->code ? refusal->code : IDEM_RPC_INVALID_REQUEST;
 }
 

@@ -109,6 +109,7 @@ idem_status idem__http_server_new(const idem__http_server_opts *opts, idem_http_
   server->port = opts->port;
   server->unknown_id = opts->unknown_id;
   server->codes = opts->codes;
+  server->detail = opts->detail;
   server->canonical = opts->canonical;
   server->shares = opts->shares;
   server->limiter = opts->limiter;

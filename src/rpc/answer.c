@@ -50,18 +50,51 @@ IDEM__APART idem_status idem__value_put(idem_buf *out, const idem_policy *policy
 }
 
 /* What idem itself says of an error may be too much for some; what an application says is its own. */
-static bool is_hidden(const idem_policy *policy, const idem__answer *answer) {
-  const idem__value *value = &answer->value;
-  if (policy->error_detail == IDEM_ERROR_DETAIL_FULL || answer->raised) return false;
-  if (value->kind != IDEM__VALUE_OWN && value->kind != IDEM__VALUE_MEMBER) return false;
-  bool reason = value->kind == IDEM__VALUE_MEMBER && strcmp(value->key, "reason") == 0;
-  return !(reason && policy->error_detail == IDEM_ERROR_DETAIL_REASON);
+static idem_error_detail detail_of(const idem_policy *policy, const idem__answer *answer) {
+  idem__value_kind kind = answer->value.kind;
+  bool ours = kind == IDEM__VALUE_OWN || kind == IDEM__VALUE_MEMBER;
+  return ours && !answer->raised ? policy->error_detail : IDEM_ERROR_DETAIL_FULL;
+}
+
+/* Of an object these members, if it has any. */
+static idem_status put_named(idem_buf *out, yyjson_val *object, const char *const *names) {
+  const char *before = ",\"data\":{";
+  bool any = false;
+  for (; *names; names++) {
+    yyjson_val *text = yyjson_obj_get(object, *names);
+    if (!yyjson_is_str(text)) continue;
+    TRY(idem_buf_printf(out, "%s\"%s\":", before, *names));
+    TRY(idem_text_json_string(out, yyjson_get_str(text), yyjson_get_len(text)));
+    before = ",";
+    any = true;
+  }
+  return any ? idem_buf_puts(out, "}") : IDEM_OK;
+}
+
+/* Why it is an error, and what to do about it. */
+IDEM__COLD static idem_status put_reason(idem_buf *out, const idem__value *value) {
+  static const char *const names[] = {"reason", "hint", NULL};
+  if (value->kind == IDEM__VALUE_MEMBER) {
+    if (strcmp(value->key, "reason") != 0) return IDEM_OK;
+    TRY(idem_buf_puts(out, ",\"data\":"));
+    return put_member(out, value);
+  }
+  idem_alloc alloc = idem__alloc_or_default(out->alloc);
+  yyjson_alc alc = idem__json_alc(&alloc);
+  yyjson_doc *doc = yyjson_read_opts((char *)(uintptr_t)value->at, value->len,
+                                     YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
+  if (!doc) return IDEM_E_NOMEM;
+  idem_status status = put_named(out, yyjson_doc_get_root(doc), names);
+  yyjson_doc_free(doc);
+  return status;
 }
 
 /* Data that turns out to be null means no data member. */
 static idem_status put_data(idem_buf *out, const idem_policy *policy, const idem__answer *answer) {
   static const char member[] = ",\"data\":";
-  if (is_hidden(policy, answer)) return IDEM_OK;
+  idem_error_detail detail = detail_of(policy, answer);
+  if (detail == IDEM_ERROR_DETAIL_NONE) return IDEM_OK;
+  if (detail == IDEM_ERROR_DETAIL_REASON) return put_reason(out, &answer->value);
   size_t before = out->len, start = before + sizeof member - 1;
   TRY(idem_buf_put(out, member, sizeof member - 1));
   TRY(idem__value_put(out, policy, &answer->value));

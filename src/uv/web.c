@@ -327,6 +327,7 @@ static idem_status make_server(idem__web *web, const idem__url *url, bool loopba
           .host = own_host(url, host),
           .unknown_id = listener->policy.unknown_id,
           .codes = listener->policy.codes,
+          .detail = listener->policy.error_detail,
           .canonical = listener->policy.error_message == IDEM_MESSAGE_CANONICAL,
           .judge = web->guard ? idem__guard_judge : NULL,
           .stays = web->guard ? idem__guard_stays : NULL,
