@@ -81,6 +81,8 @@ void idem__http_serving_look(idem__http_serving *serving);
 
 /* serving_stream.c: its answer as an event stream. From commit on the status is 200, whatever comes. */
 void idem__http_serving_commit(idem__http_serving *serving);
+/* For one that ends without an answer. */
+void idem__http_serving_commit_empty(idem__http_serving *serving);
 void idem__http_serving_comment(idem__http_serving *serving);
 /* Takes the chunk. False: it was the answer, and the call is over. */
 bool idem__http_serving_event(idem__http_serving *serving, idem_chunk *chunk);

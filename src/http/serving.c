@@ -307,7 +307,7 @@ void idem__http_serving_cancelled(void *protocol) {
   if (!serving->begun || idem_conn_in_flight(serving->conn) || idem_conn_queued(serving->conn))
     return;
   if (serving->exchange) {
-    if (serving->accepts_stream) idem__http_serving_commit(serving); /* empty: it was a request */
+    idem__http_serving_commit_empty(serving); /* it was a request */
     serving->cancelled = serving->writing;
     if (!serving->cancelled) idem__http_serving_finish_silent(serving, IDEM__NOTIFICATION);
   } else if (serving->detached) {

@@ -25,9 +25,7 @@ static void begin_protocol_stream(idem__http_serving *serving) {
   event->len = 0;
 }
 
-/* The first comment goes out at once. */
-void idem__http_serving_commit(idem__http_serving *serving) {
-  if (serving->streaming) return;
+static void put_head(idem__http_serving *serving) {
   serving->streaming = true;
   char text[1024];
   idem_buf lines;
@@ -37,8 +35,22 @@ void idem__http_serving_commit(idem__http_serving *serving) {
     idem__http_protocol_of(serving)->headers(serving->state, &lines);
   text[lines.len] = 0;
   idem__http_stream_begin(serving->exchange, 200, "text/event-stream", text);
+}
+
+/* The first comment goes out at once. */
+void idem__http_serving_commit(idem__http_serving *serving) {
+  if (serving->streaming) return;
+  put_head(serving);
   begin_protocol_stream(serving);
   idem__http_serving_comment(serving);
+}
+
+/* Who has ruled streams out reads no events of one, and cannot come back for it: not a byte is in it. */
+void idem__http_serving_commit_empty(idem__http_serving *serving) {
+  if (serving->accepts_stream)
+    idem__http_serving_commit(serving);
+  else if (!serving->streaming)
+    put_head(serving);
 }
 
 /* ------------------------------------------------------------------- events */
