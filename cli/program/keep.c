@@ -368,7 +368,7 @@ static void schedule(program_host *host) {
   if (!host->soon.data) return;
   host->kept_timer.data = host;
   if (first < UINT64_MAX)
-    uv_timer_start(&host->kept_timer, on_time, first > now ? first - now : 1, 0);
+    uv_timer_start(&host->kept_timer, on_time, idem_timer_ms(first, now), 0);
   else
     uv_timer_stop(&host->kept_timer);
 }

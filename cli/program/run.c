@@ -135,7 +135,7 @@ static uint64_t next_time(const call *self) {
 
 static void schedule(call *self) {
   uint64_t now = now_ms(self), at = next_time(self);
-  if (!self->finished) uv_timer_start(&self->timer, on_time, at > now ? at - now : 1, 0);
+  if (!self->finished) uv_timer_start(&self->timer, on_time, idem_timer_ms(at, now), 0);
 }
 
 /* ------------------------------------------------------------------------- reading */

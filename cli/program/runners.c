@@ -309,8 +309,7 @@ static void schedule(runners *self) {
   if (idem_list_empty(&self->waiting) || !self->poll) return;
   const runner_user *first = IDEM_CONTAINER(self->waiting.next, runner_user, link);
   uint64_t now = uv_now(self->loop), at = first->since + HAND_MS;
-  /* never 0: libuv 1.44 would call it again at once, and not come to hear what there is */
-  uv_timer_start(self->patience, on_impatient, at > now ? at - now : 1, 0);
+  uv_timer_start(self->patience, on_impatient, idem_timer_ms(at, now), 0);
 }
 
 static bool waits_too_long(const runners *self) {

@@ -148,6 +148,13 @@ IDEM_API idem_status idem_loop_trace(uv_loop_t *loop, idem_trace_fn fn, void *us
 /* Adds what all listeners of the process have counted that have metrics (as /metrics shows it). */
 IDEM_API void idem_process_metrics(idem_metrics_sums *sums);
 
+/* What to give a libuv timer that sets itself again, to run at `at_ms` by the clock that says `now_ms`: at least 1. libuv before 1.45
+ * runs a timer of no time again in the same turn, before it looks at anything else, so that one which stays due would have the loop
+ * for itself, and what it waits for would never be heard. */
+static inline uint64_t idem_timer_ms(uint64_t at_ms, uint64_t now_ms) {
+  return at_ms > now_ms ? at_ms - now_ms : 1;
+}
+
 /* The loop a conn of this runtime runs on. */
 IDEM_API uv_loop_t *idem_conn_loop(const idem_conn *conn);
 /* The loop a request is handled on, also once it is a task and its conn is gone. Ask in the handler. */

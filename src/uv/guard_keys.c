@@ -247,7 +247,7 @@ void idem__guard_arm(idem__guard *guard) {
   if (due != UINT64_MAX && now + due < first) first = now + due;
   if (guard->closing || first == UINT64_MAX) return;
   uv_update_time(guard->runtime->loop);
-  uv_timer_start(&guard->timer, idem__guard_on_timer, first > now ? first - now : 1, 0);
+  uv_timer_start(&guard->timer, idem__guard_on_timer, idem_timer_ms(first, now), 0);
 }
 
 static void refuse_failed(idem__guard *guard) {

@@ -31,7 +31,7 @@ static void arm(idem__loop_worker *entry) {
   if (at == UINT64_MAX)
     uv_timer_stop(&entry->timer);
   else
-    uv_timer_start(&entry->timer, on_timer, at > now ? at - now : 1, 0);
+    uv_timer_start(&entry->timer, on_timer, idem_timer_ms(at, now), 0);
 }
 
 static void on_timer(uv_timer_t *timer) {
