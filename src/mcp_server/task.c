@@ -48,8 +48,8 @@ void idem__tasks_write_capability(const idem__context *context, idem__writer *wr
 
 /* ------------------------------------------------------------------ beginning */
 
-/* The peer gets the task's id; the handler keeps the request. Where that fails the request is as before,
- * or settled if it failed so late that the peer was told "Internal error". */
+/* The peer gets the task's id, unless it has gone and a key keeps its call; the handler keeps the request. Where that fails the
+ * request is as before, or settled if it failed so late that the peer was told "Internal error". */
 static idem_status answer_created(idem__context *context, idem__task *task) {
   idem__result result;
   idem__result_begin(&result, context, "task");
@@ -66,7 +66,8 @@ static idem_status answer_created(idem__context *context, idem__task *task) {
   idem_status status = idem__result_close(&result, NULL);
   if (status == IDEM_OK) {
     idem__answer answer = {.value = {IDEM__VALUE_OWN, result.buf.data, result.buf.len, NULL}};
-    status = idem__request_settle(context->request, &answer);
+    if (!idem__request_settled(context->request))
+      status = idem__request_settle(context->request, &answer);
     if (status == IDEM_OK) idem__once_became_task(context, result.buf.data, result.buf.len);
   }
   idem__result_abandon(&result);

@@ -112,6 +112,48 @@ static void a_key_that_may_be_ours_is_given_back(void **state) {
   close_node(&second);
 }
 
+#define TASK "\"name\":\"slow\",\"task\":{},\"_meta\":{\"idem/key\":\"k\"}"
+
+/* False: there were not so many steps to go. */
+static bool leave_after(unsigned steps) {
+  node self;
+  mcp_peer guest;
+  open_node(&self, later(in_memory()), run_keep);
+  idem_tool slow = {.name = "slow",
+                    .fn = run_keep,
+                    .user = &self.tool,
+                    .once = IDEM_ONCE_KEY,
+                    .task = IDEM_TASK_OPTIONAL};
+  assert_int_equal(idem_server_add_tool(self.server, &slow, NULL, 0), IDEM_OK);
+  mcp_peer_open(&guest, self.server, "2025-11-25");
+  pump(&self);
+  assert_string_equal(mcp_peer_ask(&guest, "tools/call", TASK), "");
+  bool so_many = true;
+  for (unsigned i = 0; i < steps && so_many; i++) {
+    so_many = later_store_pump(self.store);
+    idem__store_queue_run(self.server->own_worker->store_queue);
+  }
+  mcp_peer_close(&guest);
+  pump(&self);
+  unsigned before = self.tool.runs;
+  assert_true(before <= 1);
+  mcp_peer_ask(&self.peer, "tools/call", TASK); /* it comes back */
+  pump(&self);
+  expect_in(mcp_peer_more(&self.peer), "\"taskId\":");
+  assert_int_equal(self.tool.runs, 1);
+  idem_tool_text(self.tool.kept, "done", 4);
+  pump(&self);
+  close_node(&self);
+  return so_many;
+}
+
+static void who_leaves_while_its_task_begins_finds_it_again(void **state) {
+  unsigned steps = 0;
+  (void)state;
+  while (leave_after(steps)) steps++;
+  assert_true(steps >= 2); /* the key, the task */
+}
+
 static void a_store_that_does_not_answer_is_told_of_until_it_does(void **state) {
   node self;
   (void)state;
@@ -138,6 +180,7 @@ int main(void) {
       cmocka_unit_test(what_the_store_did_not_take_is_told_when_it_has),
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
       cmocka_unit_test(a_key_that_may_be_ours_is_given_back),
+      cmocka_unit_test(who_leaves_while_its_task_begins_finds_it_again),
       cmocka_unit_test(a_store_that_does_not_answer_is_told_of_until_it_does),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
