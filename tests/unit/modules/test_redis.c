@@ -55,13 +55,13 @@ static void hear_mark(const idem__store_change *change, void *user) {
 
 /* News come in their order: once this one is here, those before it were told. */
 static void pump(idem__store *store) {
-  _Atomic bool heard = false;
+  _Atomic bool marked = false;
   idem__store_watcher *watcher;
-  assert_int_equal(idem__store_watch(store, IDEM__STORE_NEWS, hear_mark, &heard, &watcher),
+  assert_int_equal(idem__store_watch(store, IDEM__STORE_NEWS, hear_mark, &marked, &watcher),
                    IDEM_OK);
   ask(store, (idem__store_op){.verb = IDEM__STORE_TELL, .space = IDEM__STORE_NEWS, .name = "mark"},
       NULL);
-  while (!atomic_load(&heard)) sched_yield();
+  while (!atomic_load(&marked)) sched_yield();
   idem__store_unwatch(store, watcher);
 }
 
