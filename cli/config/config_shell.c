@@ -1,19 +1,22 @@
 /* config_shell.c - a value must not become a part of a program: {name} in the text of sh -c, in a script of
  * awk or sed, in SQL on a command line, or in what find, xargs and ssh start. Each is a fault that shows the
- * safe way, unless the tool says "unsafe": true. What a program of your own does with its words is not known here. */
-#include "config.h"
+ * safe way, unless the tool says "unsafe": true. What a program of your own does with its words is not known here. Which program
+ * or script is started: config_started.c. */
+#include "config_shell.h"
 
 #include <string.h>
 
 /* Where in its words a program expects a program. */
 typedef enum code_place {
-  CODE_FLAG,   /* behind a flag of `letters` or `words` */
-  CODE_FIRST,  /* the same, or the first word that is no option */
-  CODE_BEHIND, /* every word behind the first that is no option */
-  CODE_ALL,    /* every word from the first that is no option */
-  CODE_EXEC,   /* behind -exec and its like */
-  CODE_SHELL,  /* a flag says that there is a text: the first word then that is no option */
-  CODE_SETTING /* behind such a flag, and every NAME=value */
+  CODE_FLAG,    /* behind a flag of `letters` or `words` */
+  CODE_FIRST,   /* the same, or the first word that is no option */
+  CODE_BEHIND,  /* every word behind the first that is no option */
+  CODE_ALL,     /* every word from the first that is no option */
+  CODE_EXEC,    /* behind -exec and its like */
+  CODE_SHELL,   /* a flag says that there is a text: the first word then that is no option */
+  CODE_BUNDLE,  /* behind a flag, and where letters without a dash say so */
+  CODE_COMMAND, /* behind a flag before the command, and behind those of some commands */
+  CODE_SETTING  /* behind such a flag, and every NAME=value */
 } code_place;
 
 typedef struct interpreter {
@@ -50,9 +53,9 @@ static const interpreter interpreters[] = {
      "write process.argv[1] in the text and give {name} as a word behind it"},
     {" php ", CODE_FLAG, "r", " --run ", "", false, 0,
      "write $argv[1] in the text and give {name} as a word behind it"},
-    {" awk gawk mawk nawk ", CODE_FIRST, "e", " --source ", "vfF", true, 0,
+    {" awk gawk mawk nawk ", CODE_FIRST, "ef", " --source --file ", "vfF", true, 0,
      "give it by [\"-v\", \"name={name}\"] and write name in the text"},
-    {" sed gsed ", CODE_FIRST, "e", " --expression ", "flE", true, 0,
+    {" sed gsed ", CODE_FIRST, "ef", " --expression --file ", "flE", true, 0,
      "sed takes no values; use awk with [\"-v\", \"name={name}\"], or a script of your own"},
     {" psql ", CODE_FLAG, "c", " --command ", "", true, 0,
      "give the SQL as \"stdin\" with :'name' in it, and the value by [\"-v\", \"name={name}\"]"},
@@ -72,17 +75,17 @@ static const interpreter interpreters[] = {
     {" su runuser script sg ", CODE_FLAG, "c", " --command --session-command ", "", false, 0,
      BY_SCRIPT},
     {" flock ", CODE_FLAG, "c", " --command ", "wE", false, 2, BY_SCRIPT}, /* flock FILE -c TEXT */
-    {" git ", CODE_FLAG, "c", " --config-env ", "C", true, 1,
-     "some settings are run by a shell; write the setting out, or give the value by \"env\""},
+    {" git ", CODE_COMMAND, "c", " --config-env --exec-path ", "C", true, 1,
+     "some settings and flags are run by a shell; write them out, or give the value by \"env\""},
     {" watch ", CODE_ALL, "", " ", "n", false, 0, "a shell reads it; call the program itself"},
     {" eval ", CODE_ALL, "", " ", "", false, 0, "call the program itself"},
     {" env ", CODE_FLAG, "S", " --split-string ", "uC", true, 1,
      "env makes words of it and runs them; name a program and its words"},
-    {" tar gtar bsdtar ", CODE_FLAG, "IF",
+    {" tar gtar bsdtar ", CODE_BUNDLE, "IF",
      " --checkpoint-action --to-command --use-compress-program --info-script --new-volume-script "
      "--rsh-command --rmt-command ",
-     "", true, 0, BY_SCRIPT},
-    {" make gmake ", CODE_SETTING, "E", " --eval ", "CIjloW", true, 0,
+     "fbCgHIFKLNTVX", true, 0, BY_SCRIPT},
+    {" make gmake ", CODE_SETTING, "Ef", " --eval --file --makefile ", "CIjloW", true, 0,
      "make runs what a setting says; give the value by \"env\", or list the choices (\"enum\")"},
     {" scp sftp ", CODE_FLAG, "oSD", " ", "", true, 0, BY_SCRIPT},
     {" rsync ", CODE_FLAG, "e", " --rsh --rsync-path ", "", true, 0, BY_SCRIPT},
@@ -119,22 +122,6 @@ static const interpreter interpreters[] = {
   " echo printf cat ls wc head tail grep egrep fgrep rg ag man which whereis whatis apropos "      \
   "apt-cache dpkg rpm ps pgrep pidof stat file jq "
 
-#define WORDS_SEEN 256u /* of a tool; more are not looked at one by one */
-
-typedef struct seen_word {
-  const word_template *word;
-  yyjson_val *at;
-  bool maybe; /* it may be left out */
-} seen_word;
-
-typedef struct shell_check {
-  serve_config *config;
-  const tool_config *tool;
-  yyjson_val *value;
-  seen_word words[WORDS_SEEN];
-  size_t count;
-} shell_check;
-
 /* ------------------------------------------------------------------------- words */
 
 static void see_words(shell_check *self, yyjson_val *value, const word_template *words,
@@ -155,28 +142,26 @@ static void see_run(shell_check *self, yyjson_val *run) {
   }
 }
 
-static const piece *name_in(const word_template *word) {
+const piece *config_name_in(const word_template *word) {
   for (size_t i = 0; i < word->count; i++)
     if (word->pieces[i].is_name) return &word->pieces[i];
   return NULL;
 }
 
-/* What a word begins with, before any value: "" where a value does. */
-static const char *beginning(const word_template *word, size_t *len) {
+const char *config_beginning(const word_template *word, size_t *len) {
   bool literal = word->count && !word->pieces[0].is_name;
   *len = literal ? word->pieces[0].len : 0;
   return literal ? word->pieces[0].text : "";
 }
 
 /* Every tool is held against every list when a file is read: by the first character most are out. */
-static bool is_listed(const char *list, const char *text, size_t len) {
+bool config_is_listed(const char *list, const char *text, size_t len) {
   for (const char *at = list; len && *text && (at = strchr(at, *text)); at++)
     if (at > list && at[-1] == ' ' && strncmp(at, text, len) == 0 && at[len] == ' ') return true;
   return false;
 }
 
-/* python3.11 is python3, and /usr/bin/awk is awk. */
-static size_t base_name(const char **text, size_t len) {
+size_t config_base_name(const char **text, size_t len) {
   const char *slash = memrchr(*text, '/', len);
   if (slash) {
     len -= (size_t)(slash + 1 - *text);
@@ -188,22 +173,26 @@ static size_t base_name(const char **text, size_t len) {
 
 static const interpreter *interpreter_of(const word_template *word) {
   size_t len;
-  const char *text = beginning(word, &len);
+  const char *text = config_beginning(word, &len);
   if (word->count != 1 || !len) return NULL;
-  len = base_name(&text, len);
+  len = config_base_name(&text, len);
   for (size_t i = 0; i < sizeof interpreters / sizeof *interpreters; i++)
-    if (is_listed(interpreters[i].names, text, len)) return &interpreters[i];
+    if (config_is_listed(interpreters[i].names, text, len)) return &interpreters[i];
   return NULL;
 }
 
 /* ------------------------------------------------------------------------- faults */
 
-static void refuse(shell_check *self, const seen_word *where, const interpreter *by) {
-  const piece *name = name_in(where->word);
+void config_refuse_word(shell_check *self, const seen_word *where, const char *way) {
+  const piece *name = config_name_in(where->word);
   if (!name) return;
   source_fault(&self->config->source, where->at,
                "tool %s: {%.*s} would be a part of a program here: %s; or say \"unsafe\": true",
-               self->tool->name, (int)name->len, name->text, by->way);
+               self->tool->name, (int)name->len, name->text, way);
+}
+
+static void refuse(shell_check *self, const seen_word *where, const interpreter *by) {
+  config_refuse_word(self, where, by->way);
 }
 
 /* "-c", "-lc", "--command"; with `attached`, also what has its text in the same word. */
@@ -212,7 +201,7 @@ static bool is_flag(const interpreter *by, const char *text, size_t len, bool at
   if (len < 2 || *text != '-') return false;
   size_t word = text[1] == '-' ? strcspn(text, "=") : len;
   if (word > len) word = len;
-  if (is_listed(by->words, text, word)) return true;
+  if (config_is_listed(by->words, text, word)) return true;
   if (text[1] == '-') return false;
   return strchr(by->letters, text[len - 1]) || (attached && strchr(by->letters, text[1]));
 }
@@ -236,8 +225,8 @@ static bool check_flags(shell_check *self, size_t from, const interpreter *by) {
   unsigned plain = 0;
   for (size_t i = from; i < self->count; i++) {
     size_t len;
-    const char *text = beginning(self->words[i].word, &len);
-    bool split = name_in(self->words[i].word);
+    const char *text = config_beginning(self->words[i].word, &len);
+    bool split = config_name_in(self->words[i].word);
     if (by->own && takes_next(by, text, len))
       i++;
     else if (by->own && (!len || *text != '-') && ++plain == by->own)
@@ -257,7 +246,7 @@ static bool check_flags(shell_check *self, size_t from, const interpreter *by) {
 static size_t first_plain(const shell_check *self, size_t from, const interpreter *by) {
   for (size_t i = from; i < self->count; i++) {
     size_t len;
-    const char *text = beginning(self->words[i].word, &len);
+    const char *text = config_beginning(self->words[i].word, &len);
     if (takes_next(by, text, len))
       i++;
     else if (!len || *text != '-')
@@ -270,10 +259,10 @@ static void check_exec(shell_check *self, size_t from, const interpreter *by) {
   bool within = false;
   for (size_t i = from; i < self->count; i++) {
     size_t len;
-    const char *text = beginning(self->words[i].word, &len);
+    const char *text = config_beginning(self->words[i].word, &len);
     if (within) refuse(self, &self->words[i], by);
     if (len == 1 && (*text == ';' || *text == '+')) within = false;
-    if (is_listed(by->words, text, len)) within = true;
+    if (config_is_listed(by->words, text, len)) within = true;
   }
 }
 
@@ -288,10 +277,10 @@ static void check_shell(shell_check *self, size_t from, const interpreter *by) {
   bool coded = false, last = false;
   for (size_t i = from; i < self->count; i++) {
     size_t len;
-    const char *text = beginning(self->words[i].word, &len);
+    const char *text = config_beginning(self->words[i].word, &len);
     bool option = !last && len && (*text == '-' || *text == '+');
     coded = coded || (!last && says_text(by, text, len));
-    if (coded || (option && name_in(self->words[i].word))) refuse(self, &self->words[i], by);
+    if (coded || (option && config_name_in(self->words[i].word))) refuse(self, &self->words[i], by);
     if (coded && !option && !self->words[i].maybe) return;
     if (coded && len <= 2 && option && (len == 1 || text[1] == '-')) last = true;
     if (option && len > 1 && text[1] != '-' && strchr(by->valued, text[len - 1])) {
@@ -301,8 +290,7 @@ static void check_shell(shell_check *self, size_t from, const interpreter *by) {
   }
 }
 
-/* An argument that is one of some, or a number, says nothing of its own. */
-static bool is_closed(const shell_check *self, const piece *name) {
+bool config_is_closed(const shell_check *self, const piece *name) {
   yyjson_val *key, *schema;
   size_t i, max;
   idem_each_member(yyjson_obj_get(self->value, "args"), i, max, key, schema) {
@@ -311,7 +299,7 @@ static bool is_closed(const shell_check *self, const piece *name) {
     const char *type =
         yyjson_get_str(yyjson_is_str(schema) ? schema : yyjson_obj_get(schema, "type"));
     return yyjson_obj_get(schema, "enum") || yyjson_obj_get(schema, "const") ||
-           (type && is_listed(" integer number boolean ", type, strlen(type)));
+           (type && config_is_listed(" integer number boolean ", type, strlen(type)));
   }
   return false;
 }
@@ -319,12 +307,64 @@ static bool is_closed(const shell_check *self, const piece *name) {
 static void check_settings(shell_check *self, size_t from, const interpreter *by) {
   for (size_t i = from; i < self->count; i++) {
     size_t len;
-    const char *text = beginning(self->words[i].word, &len);
-    const piece *name = name_in(self->words[i].word);
+    const char *text = config_beginning(self->words[i].word, &len);
+    const piece *name = config_name_in(self->words[i].word);
     if (takes_next(by, text, len)) i++;
     bool setting = !len || (*text != '-' && memchr(text, '=', len));
-    if (name && setting && !is_closed(self, name)) refuse(self, &self->words[i], by);
+    if (name && setting && !config_is_closed(self, name)) refuse(self, &self->words[i], by);
   }
+}
+
+/* tar cIf PROGRAM ARCHIVE: letters without a dash take the words behind them, one each. */
+static void check_bundle(shell_check *self, size_t from, const interpreter *by) {
+  size_t len = 0, next = from + 1;
+  const char *text = from < self->count ? config_beginning(self->words[from].word, &len) : "";
+  if (*text == '-') return;
+  for (size_t i = 0; i < len && next < self->count; i++) {
+    if (!strchr(by->valued, text[i])) continue;
+    if (strchr(by->letters, text[i])) refuse(self, &self->words[next], by);
+    next++;
+  }
+}
+
+/* tar -cI{name}: the first letter that takes a value has the rest of the word. */
+static void check_joined(shell_check *self, size_t from, const interpreter *by) {
+  for (size_t i = from; i < self->count; i++) {
+    size_t len;
+    const char *text = config_beginning(self->words[i].word, &len);
+    if (len < 3 || *text != '-' || text[1] == '-') continue;
+    size_t first = strcspn(text + 1, by->valued) + 1;
+    if (first == len - 1 && strchr(by->letters, text[first])) refuse(self, &self->words[i], by);
+  }
+}
+
+/* Letters that name a program behind one command of git alone, and long flags that do behind any. */
+static const char *letters_of(const word_template *command) {
+  static const struct {
+    const char *commands, *letters;
+  } of[] = {{" clone ", "uc"}, {" rebase difftool ", "x"}, {" grep ", "O"}};
+  size_t len;
+  const char *text = config_beginning(command, &len);
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+    if (config_is_listed(of[i].commands, text, len)) return of[i].letters;
+  return "";
+}
+
+static void check_command(shell_check *self, size_t from, const interpreter *by) {
+  interpreter flags = *by;
+  flags.words = " --upload-pack --receive-pack --exec --extcmd --open-files-in-pager "
+                "--config ";
+  flags.valued = "Cc";
+  flags.letters = "";
+  flags.own = 0;
+  size_t command = first_plain(self, from, &flags);
+  if (command < self->count) flags.letters = letters_of(self->words[command].word);
+  check_flags(self, command < self->count ? command + 1 : from, &flags);
+}
+
+static bool takes_flags_alone(const interpreter *by) {
+  return by->place == CODE_FLAG || by->place == CODE_SETTING || by->place == CODE_BUNDLE ||
+         by->place == CODE_COMMAND;
 }
 
 static void check_from(shell_check *self, size_t from, const interpreter *by) {
@@ -333,9 +373,11 @@ static void check_from(shell_check *self, size_t from, const interpreter *by) {
     return;
   }
   if (by->place == CODE_SETTING) check_settings(self, from, by);
+  if (by->place == CODE_BUNDLE) check_bundle(self, from, by);
+  if (by->place == CODE_BUNDLE) check_joined(self, from, by);
+  if (by->place == CODE_COMMAND) check_command(self, from, by);
   bool found = check_flags(self, from, by);
-  if (by->place == CODE_FLAG || by->place == CODE_SETTING || (by->place == CODE_FIRST && found))
-    return;
+  if (takes_flags_alone(by) || (by->place == CODE_FIRST && found)) return;
   size_t first = first_plain(self, from, by);
   if (by->place == CODE_BEHIND) first++;
   size_t end = by->place == CODE_FIRST ? first + 1 : self->count;
@@ -344,14 +386,15 @@ static void check_from(shell_check *self, size_t from, const interpreter *by) {
 
 static bool is_one_of(const char *list, const word_template *word) {
   size_t len;
-  const char *text = beginning(word, &len);
-  len = base_name(&text, len);
-  return is_listed(list, text, len);
+  const char *text = config_beginning(word, &len);
+  len = config_base_name(&text, len);
+  return config_is_listed(list, text, len);
 }
 
 /* Behind a program that is not known a shell's name may be a word like any other; with -c behind it, it is not. */
 static bool counts_anywhere(const interpreter *by) {
-  return by->place == CODE_SHELL || (by->place == CODE_FLAG && !by->own);
+  return by->place == CODE_SHELL || by->place == CODE_BUNDLE ||
+         (by->place == CODE_FLAG && !by->own);
 }
 
 /* The nearest interpreter speaks for its words: behind xargs stands sh -c as well. */
@@ -369,4 +412,5 @@ void config_shell(serve_config *self, yyjson_val *value, const tool_config *tool
     if (by) check_from(&check, i + 1, by);
     if (self->source.faults != faults) return;
   }
+  config_started(&check);
 }

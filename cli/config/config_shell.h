@@ -1,0 +1,39 @@
+/* config_shell.h - the words of a tool's program, looked at for values that would be a part of a program: config_shell.c for
+ * texts, config_started.c for what is started. */
+#ifndef IDEM_CLI_CONFIG_SHELL_H
+#define IDEM_CLI_CONFIG_SHELL_H
+
+#include "config.h"
+
+#define WORDS_SEEN 256u /* of a tool; more are not looked at one by one */
+
+typedef struct seen_word {
+  const word_template *word;
+  yyjson_val *at;
+  bool maybe; /* it may be left out */
+} seen_word;
+
+typedef struct shell_check {
+  serve_config *config;
+  const tool_config *tool;
+  yyjson_val *value;
+  seen_word words[WORDS_SEEN];
+  size_t count;
+} shell_check;
+
+/* The first value in a word; NULL: none. */
+const piece *config_name_in(const word_template *word);
+/* What a word begins with, before any value: "" where a value does. */
+const char *config_beginning(const word_template *word, size_t *len);
+/* `list` has a blank before and behind each. */
+bool config_is_listed(const char *list, const char *text, size_t len);
+/* python3.11 is python3, and /usr/bin/awk is awk. */
+size_t config_base_name(const char **text, size_t len);
+/* An argument that is one of some, or a number, says nothing of its own. */
+bool config_is_closed(const shell_check *self, const piece *name);
+/* Says that its value would be a part of a program, and the safe way. */
+void config_refuse_word(shell_check *self, const seen_word *where, const char *way);
+
+void config_started(shell_check *self);
+
+#endif
