@@ -65,16 +65,44 @@ uint32_t idem__node_number(const idem_server *server) {
   return server->store_name && server->node.id[0] ? idem__node_number_of(server->node.id) : 0;
 }
 
-static size_t place_of(const idem__node *node, uint32_t number) {
-  size_t at = 0;
-  while (at < node->other_count && node->others[at].number != number) at++;
-  return at;
+size_t idem__other_nodes_place(const idem__other_nodes *others, uint32_t number) {
+  size_t first = 0, last = others->count;
+  while (first < last) {
+    size_t middle = first + (last - first) / 2;
+    if (others->list[middle].number < number)
+      first = middle + 1;
+    else
+      last = middle;
+  }
+  return first;
+}
+
+idem__other_node *idem__other_nodes_find(const idem__other_nodes *others, uint32_t number) {
+  size_t at = idem__other_nodes_place(others, number);
+  return at < others->count && others->list[at].number == number ? &others->list[at] : NULL;
+}
+
+bool idem__other_nodes_reserve(idem__other_nodes *others, const idem_alloc *alloc) {
+  size_t room = others->room ? 2 * others->room : 16;
+  if (others->count < others->room) return true;
+  if (room > IDEM__NODES_KNOWN) return false;
+  idem__other_node *list =
+      idem__realloc(alloc, others->list, others->room * sizeof *list, room * sizeof *list);
+  if (!list) return false;
+  others->list = list;
+  others->room = room;
+  return true;
+}
+
+void idem__node_deinit(idem_server *server) {
+  idem__free(&server->alloc, server->node.others.list);
+  server->node.others = (idem__other_nodes){.list = NULL};
 }
 
 bool idem__node_lives(const idem_server *server, uint32_t number) {
   idem__node *node = (idem__node *)(uintptr_t)&server->node;
   idem__lock_take(&node->lock);
-  bool lives = node->other_count == IDEM__NODES_KNOWN || place_of(node, number) < node->other_count;
+  bool lives = idem__other_nodes_find(&node->others, number) != NULL;
   idem__lock_give(&node->lock);
   return lives;
 }
@@ -82,29 +110,36 @@ bool idem__node_lives(const idem_server *server, uint32_t number) {
 size_t idem__node_others(const idem_server *server) {
   idem__node *node = (idem__node *)(uintptr_t)&server->node;
   idem__lock_take(&node->lock);
-  size_t count = node->other_count;
+  size_t count = node->others.count;
   idem__lock_give(&node->lock);
   return count ? count - 1 : 0;
 }
 
 /* With the lock held: the lists of which our peers must hear now that it has gone. */
-static uint32_t forget(idem__node *node, size_t at) {
-  uint32_t kinds = idem__node_missed(node, &node->others[at]);
-  node->others[at] = node->others[--node->other_count];
+static uint32_t forget(idem__node *node, idem__other_node *one) {
+  idem__other_nodes *others = &node->others;
+  uint32_t kinds = idem__node_missed(node, one);
+  others->count--;
+  memmove(one, one + 1, (size_t)(others->list + others->count - one) * sizeof *one);
   return kinds;
 }
 
 /* With the lock held. */
-static void note(idem__node *node, size_t at, uint32_t number) {
-  if (at == node->other_count && at < IDEM__NODES_KNOWN)
-    node->others[node->other_count++] = (idem__other_node){.number = number};
+static void note(idem_server *server, uint32_t number) {
+  idem__other_nodes *others = &server->node.others;
+  size_t at = idem__other_nodes_place(others, number);
+  if (idem__other_nodes_find(others, number)) return;
+  if (!idem__other_nodes_reserve(others, &server->alloc)) return;
+  idem__other_node *one = &others->list[at];
+  memmove(one + 1, one, (others->count++ - at) * sizeof *one);
+  *one = (idem__other_node){.number = number};
 }
 
 void idem__node_meet(idem_server *server, const char *id) {
   idem__node *node = &server->node;
   uint32_t number = idem__node_number_of(id);
   idem__lock_take(&node->lock);
-  note(node, place_of(node, number), number);
+  note(server, number);
   idem__lock_give(&node->lock);
   atomic_store(&node->look, true);
 }
@@ -115,12 +150,11 @@ void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives
   uint32_t number = len == IDEM__NODE_ID ? idem__node_number_of(id) : 0, kinds = 0;
   if (!number) return;
   idem__lock_take(&node->lock);
-  size_t at = place_of(node, number);
-  bool known = at < node->other_count;
+  idem__other_node *known = idem__other_nodes_find(&node->others, number);
   if (lives)
-    note(node, at, number);
+    note(server, number);
   else if (known)
-    kinds = forget(node, at);
+    kinds = forget(node, known);
   bool own = memcmp(id, node->id, IDEM__NODE_ID) == 0;
   idem__lock_give(&node->lock);
   if (own || !node->shares) return;

@@ -9,7 +9,7 @@
 #include "registry.h"
 
 #define IDEM__NODE_ID 32
-#define IDEM__NODES_KNOWN 256 /* beyond them all are taken to live */
+#define IDEM__NODES_KNOWN 4096 /* of others the store is asked, each time */
 
 /* What a node's lists say: a digest of each. */
 typedef struct idem__node_lists {
@@ -23,6 +23,12 @@ typedef struct idem__other_node {
   idem__node_lists lists;
 } idem__other_node;
 
+/* Ordered by number. */
+typedef struct idem__other_nodes {
+  idem__other_node *list;
+  size_t count, room;
+} idem__other_nodes;
+
 typedef struct idem__node {
   char id[IDEM__NODE_ID + 1];  /* "": it has no store yet */
   bool shares;                 /* its store is not its own alone */
@@ -33,8 +39,7 @@ typedef struct idem__node {
   idem__lock lock;         /* the lists and the others */
   idem__node_lists lists;  /* as its record says */
   char value[IDEM__NODE_VALUE];
-  idem__other_node others[IDEM__NODES_KNOWN]; /* those that live, this one among them */
-  size_t other_count;
+  idem__other_nodes others;   /* those that live, this one among them */
   _Atomic bool lists_changed; /* the record does not say so yet */
   _Atomic bool look;          /* at the others' records */
   _Atomic unsigned awaited;   /* so many wait for one of them: it is looked at them more often */
@@ -57,6 +62,7 @@ uint64_t idem__node_interval_ms(const idem_server *server); /* UINT64_MAX: not n
 /* A number of this node's own, by which others find it, where its store has a name; 0: nobody shares it. */
 uint32_t idem__node_number(const idem_server *server);
 uint32_t idem__node_number_of(const char *id);
+/* It is known to live. Where it is not, the store may know better: somebody who came a moment ago, or one of too many. */
 bool idem__node_lives(const idem_server *server, uint32_t number);
 /* How many share its store beside it, as far as is known. */
 size_t idem__node_others(const idem_server *server);
@@ -74,6 +80,14 @@ void idem__node_put(idem_server *server);
 void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives);
 /* One that nobody had told us of lives: its record was seen. */
 void idem__node_meet(idem_server *server, const char *id);
+/* The place of a number, or where it would stand: `count` of those below it. */
+size_t idem__other_nodes_place(const idem__other_nodes *others, uint32_t number);
+/* NULL: it is not among them. */
+idem__other_node *idem__other_nodes_find(const idem__other_nodes *others, uint32_t number);
+/* Room for one more; false: there are too many, or there is no memory. */
+bool idem__other_nodes_reserve(idem__other_nodes *others, const idem_alloc *alloc);
+/* With the server. */
+void idem__node_deinit(idem_server *server);
 /* This server's own name. */
 bool idem__node_is_own(const idem_server *server, const char *id);
 /* Is it there? `done` is told OK, NOTFOUND (it is dead), or that nobody knows. */

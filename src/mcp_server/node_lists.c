@@ -76,42 +76,48 @@ static bool read_lists(const idem__store_item *item, idem__node_lists *lists) {
 /* All that live, as the store says. */
 typedef struct looking {
   idem__mcp_worker *worker;
-  size_t count;
-  idem__other_node found[IDEM__NODES_KNOWN];
+  idem__other_nodes found;
+  bool short_of_room; /* there are more */
 } looking;
 
 static bool see(const idem__store_item *item, void *user) {
   looking *self = user;
   if (item->name_len != IDEM__NODE_ID) return true;
-  idem__other_node *one = &self->found[self->count++];
-  one->number = idem__node_number_of(item->name);
+  if (!idem__other_nodes_reserve(&self->found, &self->worker->server->alloc)) {
+    self->short_of_room = true;
+    return false;
+  }
+  idem__other_node *one = &self->found.list[self->found.count++];
+  *one = (idem__other_node){.number = idem__node_number_of(item->name)};
   one->told = read_lists(item, &one->lists);
-  return self->count < IDEM__NODES_KNOWN;
+  return true;
 }
 
-static const idem__other_node *find(const idem__other_node *all, size_t count, uint32_t number) {
-  for (size_t i = 0; i < count; i++)
-    if (all[i].number == number) return &all[i];
-  return NULL;
+static int by_number(const void *left, const void *right) {
+  const idem__other_node *a = left, *b = right;
+  return (a->number > b->number) - (a->number < b->number);
 }
 
 /* One that changed differs from itself, one that came from us. */
 static uint32_t news_of(const idem__node *node, const idem__other_node *one) {
-  const idem__other_node *before = find(node->others, node->other_count, one->number);
+  const idem__other_node *before = idem__other_nodes_find(&node->others, one->number);
   if (!one->told) return 0;
   return differing(before && before->told ? &before->lists : &node->lists, &one->lists);
 }
 
-/* With the lock held: which lists our peers should look at again. */
-static uint32_t take_over(idem__node *node, const looking *self) {
+/* With the lock held: which lists our peers should look at again. Of many there may be more than were found: who is not among them
+ * is not known to have gone, nor to live. */
+static uint32_t take_over(idem__node *node, looking *self) {
   uint32_t kinds = 0, own = idem__node_number_of(node->id);
-  for (size_t i = 0; i < self->count; i++)
-    if (self->found[i].number != own) kinds |= news_of(node, &self->found[i]);
-  for (size_t i = 0; i < node->other_count; i++)
-    if (!find(self->found, self->count, node->others[i].number))
-      kinds |= idem__node_missed(node, &node->others[i]);
-  memcpy(node->others, self->found, self->count * sizeof *self->found);
-  node->other_count = self->count;
+  idem__other_nodes before = node->others, *found = &self->found;
+  if (found->count) qsort(found->list, found->count, sizeof *found->list, by_number);
+  for (size_t i = 0; i < found->count; i++)
+    if (found->list[i].number != own) kinds |= news_of(node, &found->list[i]);
+  for (size_t i = 0; i < before.count && !self->short_of_room; i++)
+    if (!idem__other_nodes_find(found, before.list[i].number))
+      kinds |= idem__node_missed(node, &before.list[i]);
+  node->others = *found;
+  *found = before; /* to be freed */
   return kinds;
 }
 
@@ -123,6 +129,7 @@ static void on_looked(const idem__store_answer *answer, void *user) {
   idem__lock_take(&node->lock);
   if (answer->status == IDEM_OK) kinds = take_over(node, self);
   idem__lock_give(&node->lock);
+  idem__free(&server->alloc, self->found.list);
   idem__free(&server->alloc, self);
   atomic_store(&node->looking, false);
   if (kinds) idem__server_tell_lists(server, kinds);
@@ -146,7 +153,7 @@ static void look(idem__mcp_worker *worker) {
   idem__store_op op = {.verb = IDEM__STORE_LIST,
                        .space = IDEM__STORE_NODES,
                        .now_ms = idem__server_wall_ms(server),
-                       .limit = IDEM__NODES_KNOWN,
+                       .limit = IDEM__NODES_KNOWN + 1, /* so that one too many is seen */
                        .each = see,
                        .done = on_looked,
                        .user = self};

@@ -293,6 +293,7 @@ void idem_server_free(idem_server *server) {
   idem__elicitations_free(server);
   idem__scopes_free(server);
   leave_store(server);
+  idem__node_deinit(server);
   if (server->registry) idem__registry_unref(server->registry);
   idem_router_free(server->router);
   idem__free(&server->alloc, server->method_users);

@@ -161,6 +161,58 @@ static void an_answer_for_a_living_node_may_end_at_every_step(void **state) {
   }
 }
 
+/* -------------------------------------------------------------- many of them */
+
+/* Records as so many nodes have them; or they go. */
+static void set_crowd(const world *in, size_t count, idem__store_verb verb) {
+  for (size_t i = 0; i < count; i++) {
+    char id[IDEM__NODE_ID + 1];
+    snprintf(id, sizeof id, "%06zx%026d", 2 * i + 1, 0);
+    idem__store_op op = {.verb = verb,
+                         .space = IDEM__STORE_NODES,
+                         .name = id,
+                         .name_len = IDEM__NODE_ID,
+                         .expect = IDEM__STORE_ANY};
+    assert_int_equal(idem__store_ask(in->store, &op, NULL).status, IDEM_OK);
+  }
+}
+
+static void expect_answer(world *in, const request *what) {
+  mcp_web_conn conn;
+  send_to_other(in, &conn, what);
+  mcp_web_settle(&conn);
+  if (!strstr(conn.output, what->answer)) fail_msg("no %s in: %s", what->answer, conn.output);
+  mcp_web_disconnect(&conn);
+}
+
+/* However many there are or were, also more than a node keeps in mind: who is gone is not taken to live, and who lives has
+ * letters. */
+static void of_many_nodes_the_dead_are_known(void **state) {
+  static const size_t crowds[] = {300, IDEM__NODES_KNOWN + 300};
+  (void)state;
+  for (size_t i = 0; i < 2; i++) {
+    world in;
+    open_world(&in);
+    set_crowd(&in, crowds[i], IDEM__STORE_PUT);
+    mcp_web_deliver(&in.one);
+    mcp_web_deliver(&in.other);
+    assert_in_range(idem__node_others(in.one.own.server), 300, IDEM__NODES_KNOWN - 1);
+    expect_answer(&in, &(request){"GET", "/mcp", NULL, "\"id\":7,\"error\"", true});
+    expect_answer(&in, &(request){"POST", "/mcp",
+                                  "{\"jsonrpc\":\"2.0\",\"id\":3000000000000001,\"result\":{}}",
+                                  "owner-gone", false});
+    expect_answer(&in, &(request){"POST", "/mcp",
+                                  "{\"jsonrpc\":\"2.0\",\"id\":1342177281,\"result\":{}}", " 202 ",
+                                  false}); /* of the node of number 5 */
+    set_crowd(&in, crowds[i], IDEM__STORE_REMOVE);
+    mcp_web_deliver(&in.one);
+    mcp_web_deliver(&in.other);
+    assert_int_equal(idem__node_others(in.one.own.server), 1);
+    assert_int_equal(idem__node_others(in.other.own.server), 1);
+    close_world(&in);
+  }
+}
+
 /* ------------------------------------------------------------------ lists */
 
 static void lists_that_change_at_one_are_news_at_the_other(void **state) {
@@ -190,6 +242,7 @@ int main(void) {
       cmocka_unit_test(an_answer_for_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(a_message_for_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(an_answer_for_a_living_node_may_end_at_every_step),
+      cmocka_unit_test(of_many_nodes_the_dead_are_known),
       cmocka_unit_test(lists_that_change_at_one_are_news_at_the_other),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
