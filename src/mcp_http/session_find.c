@@ -112,6 +112,34 @@ static void on_touched(const idem__store_answer *answer, void *user) {
     idem__http_session_load(finding);
 }
 
+static void ask_for_version(idem__session_finding *finding, idem__store_verb verb,
+                            idem__store_done done) {
+  idem__session_table *table = finding->table;
+  idem__store_op op = idem__session_table_op(table, finding->id, IDEM__SESSION_ID, verb);
+  op.ttl_ms = table->opts.session_idle_ms + IDEM__SESSION_BUSY_MS;
+  op.done = done;
+  op.user = finding;
+  idem__store_submit(table->store, finding->queue, &op, &finding->pending);
+}
+
+static void on_peeked(const idem__store_answer *answer, void *user) {
+  if (answer->status == IDEM_OK && !answer->number)
+    ask_for_version(user, IDEM__STORE_TOUCH, on_touched);
+  else
+    on_touched(answer, user);
+}
+
+/* Whether its record has the time of one in use, as far as this process knows: somebody holds it, or did a moment ago. A store elsewhere reads
+ * faster than it changes. */
+static bool has_time(idem__session_table *table, const char *id) {
+  if (table->store->kind->immediate) return false;
+  idem__session_table_lock(table);
+  const idem__http_session *session = idem_map_get(&table->by_id, id, IDEM__SESSION_ID);
+  bool has = session && (session->lingers || idem_list_empty(&session->idle));
+  idem__session_table_unlock(table);
+  return has;
+}
+
 void idem__http_session_find(idem__session_finding *finding, idem__view id, uint64_t now_ms) {
   idem__session_table *table = finding->table;
   if (id.len != IDEM__SESSION_ID) {
@@ -120,10 +148,8 @@ void idem__http_session_find(idem__session_finding *finding, idem__view id, uint
   }
   idem__session_table_see_time(table, now_ms);
   memcpy(finding->id, id.at, IDEM__SESSION_ID);
-  idem__store_op op =
-      idem__session_table_op(table, finding->id, IDEM__SESSION_ID, IDEM__STORE_TOUCH);
-  op.ttl_ms = table->opts.session_idle_ms + IDEM__SESSION_BUSY_MS;
-  op.done = on_touched;
-  op.user = finding;
-  idem__store_submit(table->store, finding->queue, &op, &finding->pending);
+  if (has_time(table, finding->id))
+    ask_for_version(finding, IDEM__STORE_PEEK, on_peeked);
+  else
+    ask_for_version(finding, IDEM__STORE_TOUCH, on_touched);
 }

@@ -192,6 +192,18 @@ static void run_touch(idem__store_memory *memory, const idem__store_op *op,
   idem__lock_give(&memory->lock);
 }
 
+static void run_peek(idem__store_memory *memory, const idem__store_op *op,
+                     idem__store_answer *answer) {
+  idem__lock_take(&memory->lock);
+  const idem__store_record *record = idem__store_record_find(memory, op);
+  answer->status = record ? IDEM_OK : IDEM_E_NOTFOUND;
+  if (record) {
+    answer->version = record->version;
+    answer->number = record->expires_ms == (op->ttl_ms ? op->now_ms + op->ttl_ms : 0);
+  }
+  idem__lock_give(&memory->lock);
+}
+
 static void run_count(idem__store_memory *memory, const idem__store_op *op,
                       idem__store_answer *answer) {
   idem__lock_take(&memory->lock);
@@ -337,6 +349,7 @@ static void perform(idem__store_memory *memory, const idem__store_op *op,
   switch (op->verb) {
   case IDEM__STORE_GET: run_get(memory, op, answer, held); return;
   case IDEM__STORE_TOUCH: run_touch(memory, op, answer); return;
+  case IDEM__STORE_PEEK: run_peek(memory, op, answer); return;
   case IDEM__STORE_PUT: run_put(memory, op, answer); return;
   case IDEM__STORE_REMOVE: run_remove(memory, op, answer); return;
   case IDEM__STORE_APPEND: idem__store_append(memory, op, answer); return;

@@ -36,7 +36,9 @@ typedef enum idem__store_space {
 typedef enum idem__store_verb {
   IDEM__STORE_GET,   /* value and version */
   IDEM__STORE_TOUCH, /* version alone; ttl_ms from now on */
-  IDEM__STORE_PUT,   /* makes a record (in `group`) or changes its value, as `expect` says; `limit`:
+  IDEM__STORE_PEEK, /* version alone; `number` is 1 where TOUCH with this ttl_ms would change nothing,
+                         as far as the store can tell without a change */
+  IDEM__STORE_PUT, /* makes a record (in `group`) or changes its value, as `expect` says; `limit`:
                          records of the space, `group_limit`: of the group; ttl_ms from now on. Gives
                          the new version */
   IDEM__STORE_REMOVE, /* as `expect` says */

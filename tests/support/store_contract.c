@@ -208,6 +208,41 @@ static void a_touch_gives_time_and_keeps_the_version(void **state) {
   assert_int_equal(run(*state, touch).answer.status, IDEM_E_NOTFOUND);
 }
 
+static idem__store_answer peek(idem__store *store, const char *name, uint64_t ttl_ms) {
+  return run(store, (idem__store_op){.verb = IDEM__STORE_PEEK, .name = name, .ttl_ms = ttl_ms})
+      .answer;
+}
+
+static void a_peek_tells_the_version_and_changes_nothing(void **state) {
+  assert_int_equal(peek(*state, "a", 100).status, IDEM_E_NOTFOUND);
+  put_for(*state, "a", 100);
+  uint64_t version = get(*state, "a").answer.version;
+  pass(*state, 99);
+  idem__store_answer seen = peek(*state, "a", 1000);
+  assert_int_equal(seen.status, IDEM_OK);
+  assert_true(seen.version == version && seen.number == 0);
+  pass(*state, 1);
+  assert_int_equal(peek(*state, "a", 1000).status, IDEM_E_NOTFOUND);
+}
+
+/* ... so that who hears it need not touch: neither has less time than that, nor much more. */
+static void a_peek_says_whether_a_touch_is_needed(void **state) {
+  enum { LONG = 3600000 };
+  put_for(*state, "a", LONG);
+  put_for(*state, "ever", 0);
+  assert_true(peek(*state, "a", LONG).number == 1);
+  assert_true(peek(*state, "a", LONG * 2).number == 0);
+  assert_true(peek(*state, "a", LONG / 2).number == 0);
+  assert_true(peek(*state, "a", 0).number == 0);
+  assert_true(peek(*state, "ever", 0).number == 1);
+  assert_true(peek(*state, "ever", LONG).number == 0);
+  unsigned passed = 0;
+  for (; peek(*state, "a", LONG).number; passed++) pass(*state, 60000);
+  assert_in_range(passed, 1, 4);
+  pass(*state, LONG - 60000 - 1); /* of the last time it was said */
+  assert_int_equal(get(*state, "a").answer.status, IDEM_OK);
+}
+
 /* ----------------------------------------------------------------- limits */
 
 const char *store_name_in(char name[STORE_NAME_ROOM], unsigned parts, idem__store_space space,
@@ -512,6 +547,8 @@ int store_contract_run(const store_maker *which) {
       PROMISE(spaces_do_not_see_each_other),
       PROMISE(a_record_goes_when_its_time_is_over),
       PROMISE(a_touch_gives_time_and_keeps_the_version),
+      PROMISE(a_peek_tells_the_version_and_changes_nothing),
+      PROMISE(a_peek_says_whether_a_touch_is_needed),
       PROMISE(a_space_takes_no_more_records_than_the_limit),
       PROMISE(a_group_takes_no_more_records_than_its_limit),
       PROMISE(a_full_store_takes_nothing_and_loses_nothing),

@@ -10,6 +10,8 @@
 
 #define WORDS_MAX 20
 #define NUMBER_SIZE 24
+#define SLACK_FROM_MS 60000u /* as the scripts have it: times to live from here on are longer ... */
+#define SLACK_PART 16u       /* ... by this part of them, so that a touch is seldom a write */
 
 /* ------------------------------------------------------------------ making */
 
@@ -24,6 +26,7 @@ static redis_script script_of(idem__store_verb verb) {
   switch (verb) {
   case IDEM__STORE_GET: return REDIS_GET;
   case IDEM__STORE_TOUCH: return REDIS_TOUCH;
+  case IDEM__STORE_PEEK: return REDIS_PEEK;
   case IDEM__STORE_PUT: return REDIS_PUT;
   case IDEM__STORE_REMOVE: return REDIS_REMOVE;
   case IDEM__STORE_APPEND: return REDIS_APPEND;
@@ -147,6 +150,7 @@ static void add_arguments(words *self, const redis_store *store, const redis_job
   case REDIS_JOIN: add_number(self, wanted_parts(store)); break;
   case REDIS_TELL:
   case REDIS_SWEEP:
+  case REDIS_PEEK:
   case REDIS_SCRIPTS: break;
   }
 }
@@ -180,9 +184,20 @@ static void add_keys(words *self, keys *names, const redis_store *store, const r
   add_text(self, names->group);
 }
 
+static long format_peek(const redis_store *store, const redis_job *job, char **command) {
+  words all = {.count = 0};
+  char record[REDIS_BASE_MAX + 8 + IDEM__STORE_NAME_MAX];
+  add_text(&all, "HMGET");
+  add_named(&all, record, store, 'r', job);
+  add_text(&all, "n");
+  add_text(&all, "e");
+  return (long)redisFormatCommandArgv(command, all.count, all.at, all.len);
+}
+
 long redis_job_format(redis_store *store, const redis_job *job, char **command) {
   words all = {.count = 0};
   keys names;
+  if (job->script == REDIS_PEEK) return format_peek(store, job, command);
   char *script = job->whole ? redis_script_text(job->script) : NULL;
   *command = NULL;
   if (job->whole && !script) return -1;
@@ -305,10 +320,56 @@ static bool has_value(const redisReply *reply, idem__store_answer *answer) {
   return true;
 }
 
+/* What Redis's clock shows by now: never more, and less by what its last word was on its way. 0: it is not known. */
+static uint64_t redis_now_ms(const redis_store *store, uint64_t now_ms) {
+  uint64_t stopped = atomic_load(&store->stopped_ms);
+  if (stopped || !store->clock_ms) return stopped;
+  return store->clock_ms + (now_ms - store->clocked_ms);
+}
+
+/* As `touch` judges it. A clock that is behind by what an answer may take makes no difference to a time that has slack, and others are not
+ * judged here. */
+static bool has_enough(const redis_store *store, const idem__store_op *op, uint64_t expires,
+                       uint64_t now) {
+  uint64_t slack = op->ttl_ms >= SLACK_FROM_MS ? op->ttl_ms / SLACK_PART : 0;
+  if (!op->ttl_ms) return !expires;
+  if (!now || slack < 2 * store->wait_ms) return false;
+  return expires >= now + op->ttl_ms + store->wait_ms &&
+         expires <= now + op->ttl_ms + slack + store->wait_ms;
+}
+
+static redis_outcome hear_peek(const redis_store *store, const redis_job *job,
+                               const redisReply *reply, uint64_t now_ms,
+                               idem__store_answer *answer) {
+  uint64_t version, expires, now = redis_now_ms(store, now_ms);
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) return REDIS_BROKEN;
+  if (reply->element[0]->type == REDIS_REPLY_NIL) {
+    answer->status = IDEM_E_NOTFOUND;
+    return REDIS_DONE;
+  }
+  if (!read_number(reply->element[0], &version) || !read_number(reply->element[1], &expires))
+    return REDIS_BROKEN;
+  if (expires && expires <= now)
+    answer->status = IDEM_E_NOTFOUND; /* not swept yet */
+  else
+    *answer = (idem__store_answer){
+        .status = IDEM_OK, .version = version, .number = has_enough(store, &job->op, expires, now)};
+  return REDIS_DONE;
+}
+
+/* Our own operations bring it along. */
+static void hear_clock(redis_store *store, const redisReply *reply, uint64_t now_ms) {
+  uint64_t clock;
+  if (reply->elements < 4 || !read_number(reply->element[3], &clock)) return;
+  store->clock_ms = clock;
+  store->clocked_ms = now_ms;
+}
+
 redis_outcome redis_job_hear(redis_store *store, redis_job *job, const redisReply *reply,
-                             idem__store_answer *answer) {
+                             uint64_t now_ms, idem__store_answer *answer) {
   *answer = (idem__store_answer){.status = IDEM_E_SYS};
   if (reply->type == REDIS_REPLY_ERROR) return hear_error(store, job, reply, answer);
+  if (job->script == REDIS_PEEK) return hear_peek(store, job, reply, now_ms, answer);
   idem_status status;
   uint64_t version, number;
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
@@ -316,6 +377,7 @@ redis_outcome redis_job_hear(redis_store *store, redis_job *job, const redisRepl
       !read_number(reply->element[2], &number))
     return REDIS_BROKEN;
   idem__store_answer said = {.status = status, .version = version, .number = number};
+  if (job->script == REDIS_JOIN || job->script == REDIS_SWEEP) hear_clock(store, reply, now_ms);
   redis_outcome outcome = REDIS_DONE;
   bool pages = job->script == REDIS_READ || job->script == REDIS_LIST;
   if (status == IDEM_OK && pages) outcome = hear_page(job, reply, &said);

@@ -255,7 +255,7 @@ static bool hear_answer(redis_store *store, const redisReply *reply, uint64_t no
   redis_job *job = IDEM_CONTAINER(store->flying.next, redis_job, link);
   idem__store_answer answer = job->answer;
   redis_outcome outcome = job->heard ? hear_wait(store, job, reply, &answer)
-                                     : redis_job_hear(store, job, reply, &answer);
+                                     : redis_job_hear(store, job, reply, now_ms, &answer);
   if (!job->heard && outcome != REDIS_BROKEN && waits(store, job)) {
     keep_answer(job, outcome, &answer);
     return true;
@@ -431,6 +431,7 @@ void redis_end(idem__store *head, idem__redis_line which, uint64_t now_ms) {
   redis_line_close(&store->lines[which]);
   if (which == IDEM__REDIS_COMMANDS) {
     store->joined = false;
+    store->clock_ms = 0; /* the next may be another machine */
     land(store, sent);
   }
   look_at_grace(store, now_ms);

@@ -243,9 +243,10 @@ static const char tell[] = "tell(4, name, '0')\n"
 static const char join[] = "local held = redis.call('HMGET', meta, 'parts', 'clock')\n"
                            "local parts = held[1] or (held[2] and '1') or ARGV[4]\n"
                            "if not held[1] then redis.call('HSET', meta, 'parts', parts) end\n"
-                           "return {0, '0', parts}\n";
+                           "return {0, '0', parts, text(now)}\n";
 
-static const char sweep[] = "return {0, '0', text(sweep(256))}\n";
+/* Both tell the time, for what is judged here. */
+static const char sweep[] = "return {0, '0', text(sweep(256)), text(now)}\n";
 
 static const char *body_of(redis_script which) {
   switch (which) {
@@ -260,6 +261,7 @@ static const char *body_of(redis_script which) {
   case REDIS_TELL: return tell;
   case REDIS_SWEEP: return sweep;
   case REDIS_JOIN: return join;
+  case REDIS_PEEK:
   case REDIS_SCRIPTS: break;
   }
   return "";

@@ -20,7 +20,8 @@ typedef enum redis_script {
   REDIS_TELL,
   REDIS_SWEEP, /* nobody's operation: records whose time is over go */
   REDIS_JOIN,  /* a connection's first: whether the store is here, and how many parts it has */
-  REDIS_SCRIPTS
+  REDIS_SCRIPTS,
+  REDIS_PEEK /* none: a command of Redis's own, which takes it a fraction of a script's time */
 } redis_script;
 
 #define REDIS_SHA_LEN 40
@@ -107,6 +108,8 @@ typedef struct redis_store {
   char fault[REDIS_FAULT_MAX];
   uint64_t lost_ms; /* since when it is not ready */
   bool was_ready;
+  uint64_t clock_ms;   /* Redis's, when it last told; 0: never on this connection */
+  uint64_t clocked_ms; /* ... and ours then */
   uint64_t sweep_ms;
   unsigned sweep_space;
   bool sweeping;
@@ -144,7 +147,7 @@ bool redis_job_seals(const redis_store *store, const redis_job *job);
 long redis_job_format(redis_store *store, const redis_job *job, char **command);
 /* Looks at the answer; DONE: *answer is what it came to, its bytes the reply's. */
 redis_outcome redis_job_hear(redis_store *store, redis_job *job, const redisReply *reply,
-                             idem__store_answer *answer);
+                             uint64_t now_ms, idem__store_answer *answer);
 
 /* redis_store.c: the queue. */
 /* The next that is to be sent; NULL: none. */

@@ -276,6 +276,13 @@ static void run_touch(sqlite_store *store, sqlite_job *job) {
 
 /* ----------------------------------------------------------------- getting */
 
+static void run_peek(sqlite_store *store, sqlite_job *job) {
+  found record = find(store, &job->op);
+  job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
+  job->answer.version = record.id ? record.version : 0;
+  job->answer.number = record.id && keeps_expiry(&job->op, record.expires);
+}
+
 static void run_get(sqlite_store *store, sqlite_job *job) {
   found record = find(store, &job->op);
   job->answer.status = record.id ? IDEM_OK : IDEM_E_NOTFOUND;
@@ -392,8 +399,8 @@ static void run_list(sqlite_store *store, sqlite_job *job) {
 /* ------------------------------------------------------------------ running */
 
 bool sqlite_changes(const idem__store_op *op) {
-  return op->verb != IDEM__STORE_GET && op->verb != IDEM__STORE_READ &&
-         op->verb != IDEM__STORE_LIST;
+  return op->verb != IDEM__STORE_GET && op->verb != IDEM__STORE_PEEK &&
+         op->verb != IDEM__STORE_READ && op->verb != IDEM__STORE_LIST;
 }
 
 static void note_change(sqlite_store *store, const sqlite_job *job) {
@@ -414,6 +421,7 @@ void sqlite_perform(sqlite_store *store, sqlite_job *job) {
   switch (job->op.verb) {
   case IDEM__STORE_GET: run_get(store, job); break;
   case IDEM__STORE_TOUCH: run_touch(store, job); break;
+  case IDEM__STORE_PEEK: run_peek(store, job); break;
   case IDEM__STORE_PUT: run_put(store, job); break;
   case IDEM__STORE_REMOVE: run_remove(store, job); break;
   case IDEM__STORE_APPEND: run_append(store, job); break;

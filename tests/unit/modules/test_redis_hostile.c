@@ -78,10 +78,54 @@ static bool on_item(const idem__store_item *item, void *user) {
 }
 
 static void ask(idem__store *store, idem__store_verb verb, ended *self) {
-  idem__store_op op = {.verb = verb, .name = "a", .name_len = 1, .each = on_item};
+  idem__store_op op = {
+      .verb = verb, .name = "a", .name_len = 1, .ttl_ms = 86400000, .each = on_item};
   op.done = on_done;
   op.user = self;
   idem__store_run(store, &op);
+}
+
+/* What is asked for by a command of Redis's own has another shape, and what is not of that is believed as little. */
+static void a_peek_believes_no_answer_of_another_shape(void **state) {
+  static const char *const wrong[] = {
+      "+OK\r\n",
+      "*1\r\n$1\r\n5\r\n",
+      "*2\r\n:5\r\n:0\r\n",
+      "*2\r\n$1\r\nx\r\n$1\r\n0\r\n",
+      "*2\r\n$1\r\n5\r\n$-1\r\n",
+      "*2\r\n$1\r\n5\r\n$2\r\n-1\r\n",
+      "*3\r\n:0\r\n$1\r\n5\r\n$1\r\n0\r\n",
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    idem__store *store = open_ready();
+    ended one = {.times = 0};
+    ask(store, IDEM__STORE_PEEK, &one);
+    send_all(store, IDEM__REDIS_COMMANDS);
+    if (feed(store, IDEM__REDIS_COMMANDS, wrong[i], strlen(wrong[i])))
+      fail_msg("it believed %s", wrong[i]);
+    module->end(store, IDEM__REDIS_COMMANDS, 1000);
+    assert_int_equal(one.answer.status, IDEM_E_SYS);
+    idem__store_unref(store);
+  }
+}
+
+/* Where Redis has not told the time, nobody says that there is enough of it. */
+static void a_peek_without_a_clock_judges_nothing(void **state) {
+  static const char there[] = "*2\r\n$1\r\n5\r\n$15\r\n999999999999999\r\n",
+                    gone[] = "*2\r\n$-1\r\n$-1\r\n";
+  (void)state;
+  idem__store *store = open_ready();
+  ended one = {.times = 0}, other = {.times = 0};
+  ask(store, IDEM__STORE_PEEK, &one);
+  ask(store, IDEM__STORE_PEEK, &other);
+  send_all(store, IDEM__REDIS_COMMANDS);
+  assert_true(feed(store, IDEM__REDIS_COMMANDS, there, strlen(there)));
+  assert_true(feed(store, IDEM__REDIS_COMMANDS, gone, strlen(gone)));
+  assert_int_equal(one.answer.status, IDEM_OK);
+  assert_true(one.answer.version == 5 && one.answer.number == 0);
+  assert_int_equal(other.answer.status, IDEM_E_NOTFOUND);
+  idem__store_unref(store);
 }
 
 /* Every way to say it wrongly, for every verb: whole, and byte by byte. */
@@ -478,6 +522,8 @@ static void an_answer_that_does_not_come_ends_the_connection(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_answer_that_is_none_breaks_the_connection),
+      cmocka_unit_test(a_peek_believes_no_answer_of_another_shape),
+      cmocka_unit_test(a_peek_without_a_clock_judges_nothing),
       cmocka_unit_test(a_page_that_does_not_get_on_is_not_asked_for_again),
       cmocka_unit_test(an_answer_that_nobody_waits_for_breaks_the_connection),
       cmocka_unit_test(an_error_is_not_the_connections),
