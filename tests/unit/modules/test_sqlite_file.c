@@ -74,6 +74,59 @@ static void nothing_that_was_answered_is_lost_with_its_process(void **state) {
   idem__store_unref(store);
 }
 
+/* More than the cache holds: pages are written before their transaction ends, and some of them again. */
+#define LARGE ((size_t)60 * 1024)
+#define LARGE_COUNT 400
+
+static void put_large(idem__store *store, char fill) {
+  static answered all[LARGE_COUNT];
+  static char bytes[LARGE];
+  memset(all, 0, sizeof all);
+  memset(bytes, fill, sizeof bytes);
+  for (unsigned i = 0; i < LARGE_COUNT; i++) {
+    char name[16];
+    idem__store_op op = {.verb = IDEM__STORE_PUT, .name = name, .bytes = bytes, .len = LARGE};
+    op.name_len = (size_t)snprintf(name, sizeof name, "l%u", i);
+    op.expect = IDEM__STORE_ANY;
+    op.done = on_answer;
+    op.user = &all[i];
+    idem__store_run(store, &op);
+  }
+  for (unsigned i = 0; i < LARGE_COUNT; i++) {
+    while (!atomic_load(&all[i].times)) sched_yield();
+    if (all[i].answer.status != IDEM_OK) _exit(1);
+  }
+}
+
+static void a_transaction_larger_than_the_cache_survives_its_process(void **state) {
+  char path[64], bytes[64], name[16], said = 0;
+  int ends[2];
+  (void)state;
+  name_file(path);
+  assert_int_equal(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    idem__store *store = open_at(path, 0);
+    put_large(store, 'a');
+    put_large(store, 'b');
+    if (write(ends[1], "x", 1) != 1) _exit(1);
+    pause();
+  }
+  close(ends[1]);
+  assert_int_equal(read(ends[0], &said, 1), 1);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  close(ends[0]);
+  expect_sound(path);
+  idem__store *store = open_at(path, 0);
+  for (unsigned i = 0; i < LARGE_COUNT; i++) {
+    snprintf(name, sizeof name, "l%u", i);
+    idem__store_answer answer = get(store, name, bytes);
+    assert_true(answer.status == IDEM_OK && answer.len == LARGE && bytes[0] == 'b');
+  }
+  idem__store_unref(store);
+}
+
 static void a_file_is_for_its_owner_alone(void **state) {
   char path[64], wal[80];
   struct stat found;
@@ -195,6 +248,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_answered_is_there_in_the_next_process),
       cmocka_unit_test(nothing_that_was_answered_is_lost_with_its_process),
+      cmocka_unit_test(a_transaction_larger_than_the_cache_survives_its_process),
       cmocka_unit_test(a_file_is_for_its_owner_alone),
       cmocka_unit_test(a_file_that_others_reach_is_refused),
       cmocka_unit_test(what_is_no_store_is_refused_with_the_reason),
