@@ -30,8 +30,8 @@ typedef struct call_login {
   uv_timer_t waiting; /* for the lock */
   uint64_t wait_until;
   bool opened, closed;
-  bool over;   /* the token was got or not; nobody is waited for */
-  bool warned; /* that nothing can be kept */
+  bool over;     /* the token was got or not; nobody is waited for */
+  bool warned;   /* that nothing can be kept */
   bool unclear;  /* which client's tokens are meant */
   bool borrowed; /* without --client: those of the only client that --client named before */
 } call_login;

@@ -21,10 +21,10 @@ typedef struct call_trouble {
   const char *stray; /* of stdout */
   size_t stray_len;
   idem_mcp_fate fate;
-  bool sent;         /* `fate` is known */
-  const char *key;   /* which the call carried; NULL: none */
-  unsigned repeats;  /* how often it was asked again */
-  const char *login; /* why no token was to be had; NULL or "": nobody tried */
+  bool sent;               /* `fate` is known */
+  const char *key;         /* which the call carried; NULL: none */
+  unsigned repeats;        /* how often it was asked again */
+  const char *login;       /* why no token was to be had; NULL or "": nobody tried */
   const char *login_flags; /* what to type then; NULL: "--login" */
 } call_trouble;
 

@@ -68,9 +68,9 @@ static bool same_path(const idem__auth_url *one, const idem__auth_url *other) {
 
 /* A query of the server's URL need not be a part of who it is (RFC 8707, 2, would rather not have one). */
 static bool is_server(const idem__auth_url *resource, const idem__auth_url *server) {
-  bool same_query = !resource->query_len ||
-                    (resource->query_len == server->query_len &&
-                     memcmp(resource->query, server->query, resource->query_len) == 0);
+  bool same_query =
+      !resource->query_len || (resource->query_len == server->query_len &&
+                               memcmp(resource->query, server->query, resource->query_len) == 0);
   return same_query && same_origin(resource, server) && same_path(resource, server);
 }
 
