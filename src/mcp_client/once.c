@@ -162,11 +162,15 @@ idem_mcp_fate idem__mcp_once_fate(const idem__mcp_call *call, const idem_respons
   return begun ? IDEM_MCP_UNKNOWN : IDEM_MCP_ANSWERED;
 }
 
-/* A server without room for one more key ran nothing: a key that nobody asked for is left out then. */
+/* There is no room for one more key, at all or for this caller: nothing was run. */
+static bool lacks_room(const idem_response *response) {
+  return has_reason(response, "too-many-keys") || has_reason(response, "too-many-keys-of-caller");
+}
+
+/* A key that nobody asked for is left out then. */
 static bool is_dispensable(const idem__mcp_call *call, const idem_response *response) {
   const idem__mcp_once *once = call->once;
-  return once && !once->own && !once->begun && !call->round && !call->task &&
-         has_reason(response, "too-many-keys");
+  return once && !once->own && !once->begun && !call->round && !call->task && lacks_room(response);
 }
 
 bool idem__mcp_once_mend(idem__mcp_call *call, const idem_response *response) {
@@ -222,7 +226,7 @@ static bool may_repeat(const idem__mcp_call *call, uint64_t now, uint64_t pause)
 
 /* A task has a name by which anybody may ask for it: that is no call that could happen twice. */
 static void note_break(idem__mcp_call *call, const idem_response *response) {
-  bool refused = response->status == IDEM_E_REMOTE && has_reason(response, "too-many-keys");
+  bool refused = response->status == IDEM_E_REMOTE && lacks_room(response);
   if (response->not_sent || refused) return;
   call->was_sent = true;
   if (!call->task) call->once->begun = true;

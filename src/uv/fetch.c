@@ -29,7 +29,7 @@ struct idem_fetch {
   unsigned redirects_left;
   bool get;      /* a redirect made it one: no body any more */
   bool stripped; /* it has left the first origin */
-  bool redirecting, streaming, held;
+  bool has_head, redirecting, streaming, held;
   bool cancelled;
   unsigned busy; /* a callback of the user's is on the stack */
   int http_status;
@@ -152,6 +152,7 @@ static bool on_status(void *user, int status) {
   idem_fetch *fetch = user;
   fetch->http_status = status;
   fetch->head.len = 0;
+  fetch->has_head = false;
   expect_more(fetch);
   return true;
 }
@@ -160,11 +161,14 @@ static bool on_header(void *user, const char *name, size_t name_len, const char 
                       size_t value_len) {
   idem_fetch *fetch = user;
   if (memchr(name, 0, name_len) || memchr(value, 0, value_len)) return true;
+  size_t start = fetch->head.len;
   idem_status status = idem_buf_put(&fetch->head, name, name_len);
   if (status == IDEM_OK) status = idem_buf_puts(&fetch->head, "\0");
   if (status == IDEM_OK) status = idem_buf_put(&fetch->head, value, value_len);
   if (status == IDEM_OK) status = idem_buf_puts(&fetch->head, "\0");
-  return status == IDEM_OK || stop(fetch, status, "the headers of the answer are too large");
+  if (status == IDEM_OK) return true;
+  fetch->head.len = start; /* no name without a value */
+  return stop(fetch, status, "the headers of the answer are too large");
 }
 
 bool idem_fetch_next_header(const idem_fetch_answer *answer, size_t *pos, const char **name,
@@ -195,6 +199,7 @@ static bool is_redirect(idem_fetch *fetch) {
 
 static bool on_head(void *user) {
   idem_fetch *fetch = user;
+  fetch->has_head = true;
   fetch->redirecting = is_redirect(fetch);
   if (fetch->redirecting || !fetch->opts.on_head) return true;
   idem_fetch_answer answer = answer_of(fetch);
@@ -282,6 +287,10 @@ static void on_end(void *user, idem_status status, const char *why) {
   if (status == IDEM_E_CANCELLED) {
     finish(fetch, fetch->failure ? fetch->failure : IDEM_E_NOMEM);
     return;
+  }
+  if (status == IDEM_OK && !fetch->has_head) { /* to libcurl that is an end as any other */
+    status = IDEM_E_CLOSED;
+    why = "the connection broke off in the headers of the answer";
   }
   if (status != IDEM_OK) stop(fetch, status, "%s", why);
   finish(fetch, status);

@@ -73,8 +73,15 @@ static void on_request(script_conn *conn, const char *request, void *user) {
     script_send(conn, "HTTP/1.1 200 OK\r\n");
     for (int i = 0; i < 4000; i++) script_send(conn, "X-Padding: 01234567890123456789\r\n");
     script_send(conn, "\r\n");
+  } else if (strcmp(path, "/header") == 0) {
+    script_send(conn, "HTTP/1.1 200 OK\r\nX-Long: ");
+    for (int i = 0; i < 7000; i++) script_send(conn, "0123456789");
+    script_send(conn, "\r\n\r\n");
   } else if (strcmp(path, "/cut") == 0) {
     script_send(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+    script_close(conn);
+  } else if (strcmp(path, "/cut-head") == 0) {
+    script_send(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Le");
     script_close(conn);
   } else if (strcmp(path, "/reset") == 0) {
     script_reset(conn);
@@ -300,6 +307,8 @@ static void what_is_too_large_is_cut_off(void **state) {
   assert_int_equal(in.status, IDEM_E_LIMIT);
   FETCH(&in, "/headers", .url = NULL);
   assert_int_equal(in.status, IDEM_E_LIMIT);
+  FETCH(&in, "/header", .url = NULL);
+  assert_int_equal(in.status, IDEM_E_LIMIT);
   tear_down(&in);
 }
 
@@ -308,6 +317,8 @@ static void a_broken_answer_is_an_error(void **state) {
   world in;
   set_up(&in);
   FETCH(&in, "/cut", .url = NULL);
+  assert_int_equal(in.status, IDEM_E_CLOSED);
+  FETCH(&in, "/cut-head", .url = NULL);
   assert_int_equal(in.status, IDEM_E_CLOSED);
   FETCH(&in, "/reset", .url = NULL);
   assert_int_equal(in.status, IDEM_E_CLOSED);
