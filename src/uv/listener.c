@@ -11,6 +11,7 @@
 #define DEFAULT_MAX_CONNECTIONS 1000
 #define LAST_FLUSH_MS 200
 #define LEAST_SHARE 8
+#define PROBE_MS 15000
 #define HOLD_MS (UINT64_C(24) * 60 * 60 * 1000) /* longer than any grace */
 
 static bool is_web(idem__scheme scheme) {
@@ -165,6 +166,12 @@ void idem__listener_shutdown_asked(idem_listener *listener) {
 
 /* -------------------------------------------------------------------------- serving */
 
+/* Who has ended its input and is owed an answer is asked for as often as event streams get their comments. */
+static uint64_t choose_probe(const idem_http_opts *http) {
+  uint64_t ms = http && http->stream_ms ? http->stream_ms : PROBE_MS;
+  return ms > 1000000 ? 0 : ms;
+}
+
 static void settle_options(idem_listener *listener, const idem__url *url,
                            const idem_serve_opts *opts) {
   listener->opts = *opts;
@@ -175,6 +182,7 @@ static void settle_options(idem_listener *listener, const idem__url *url,
     listener->opts.client_connections = quarter > LEAST_SHARE ? quarter : LEAST_SHARE;
   size_t unfinished = opts->http ? opts->http->unfinished_bytes : 0;
   listener->unfinished_bytes = unfinished ? unfinished : IDEM__UNFINISHED_BYTES;
+  listener->probe_ms = choose_probe(opts->http);
   listener->policy =
       opts->policy ? *opts->policy
                    : idem_policy_preset(opts->server ? IDEM_PROFILE_MCP : IDEM_PROFILE_JSONRPC);

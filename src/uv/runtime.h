@@ -274,7 +274,8 @@ struct idem_listener {
   char *url;
   idem_list peers;
   size_t peer_count;
-  size_t unfinished_bytes;      /* that the loop may hold of halves of messages */
+  size_t unfinished_bytes; /* that the loop may hold of halves of messages */
+  uint64_t probe_ms;       /* how often a peer that has ended its input is asked for; 0: never */
   idem__accept_point points[2]; /* localhost has two addresses */
   size_t point_count;
   uv_timer_t retry; /* accepting again after the system ran out of something */

@@ -196,6 +196,7 @@ idem_status idem__socket_open(idem__runtime *runtime, idem_listener *listener,
     return status;
   }
   if (!listener) self->own_opts[0] = *opts;
+  self->socket.probe_ms = listener ? listener->probe_ms : 0;
   self->peer.listener = listener;
   self->peer.opts = listener ? &listener->opts : self->own_opts;
   self->peer.on_freed = socket_freed;

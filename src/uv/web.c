@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#define PROBE_MS 15000
 #define OWN_HOST (sizeof((idem__url *)0)->host + 2)
 
 /* -------------------------------------------------------------------- clock */
@@ -348,12 +347,6 @@ static idem_status make_server(idem__web *web, const idem__url *url, bool loopba
   return status == IDEM_OK ? add_routes(web, url) : status;
 }
 
-/* The caller's options are there while it is started, and no longer. */
-static uint64_t choose_probe(const idem_http_opts *http) {
-  uint64_t ms = http && http->stream_ms ? http->stream_ms : PROBE_MS;
-  return ms > 1000000 ? 0 : ms;
-}
-
 static void make_handle(idem__web *web) {
   uv_async_init(web->listener->runtime->loop, &web->news, on_news);
   uv_unref((uv_handle_t *)&web->news);
@@ -366,7 +359,6 @@ idem_status idem__web_open(idem_listener *listener, idem__web **out) {
   if (!web) return IDEM_E_NOMEM;
   web->listener = listener;
   web->first = listener->first ? listener->first : web;
-  web->probe_ms = choose_probe(listener->opts.http);
   idem_list_init(&web->peers);
   web->trim.run = trim_server;
   idem_list_append(&listener->runtime->trims, &web->trim.node);

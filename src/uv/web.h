@@ -47,7 +47,6 @@ struct idem__web {
   idem_list loop; /* its place among them */
   idem__trim trim;
   uint64_t now_ms;   /* as of the turn that runs */
-  uint64_t probe_ms; /* how often a peer that has ended its input is asked for; 0: never */
   uint64_t now_ns;   /* the same, to tell apart who came in one millisecond */
   uint64_t date_s;
   uv_async_t news; /* a worker has ended, or somebody is to give way */

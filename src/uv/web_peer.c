@@ -166,7 +166,7 @@ static bool find_room(idem__web_peer *peer, bool has_room) {
 
 static void begin(idem__web_peer *peer) {
   idem__web *web = peer->web;
-  peer->socket.probe_ms = web->probe_ms;
+  peer->socket.probe_ms = web->listener->probe_ms;
   peer->driver.machine = &web_peer_machine;
   idem__driver_init(&peer->driver, web->listener->runtime);
   idem_list_init(&peer->place);
