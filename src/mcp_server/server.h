@@ -82,6 +82,8 @@ char *idem__server_copy(idem_server *server, const char *text, idem_status *stat
 void idem__server_on_news(const idem__store_change *change, void *user);
 /* Makes every worker deliver what waits for it. From any thread. */
 void idem__server_wake(idem_server *server);
+/* Work that goes on without a connection has ended, of whichever worker. From any thread. */
+void idem__server_rested(idem_server *server);
 /* Something in these lists changed (bits of idem__list_kind): tells every worker, and who shares the store.
  * From any thread. */
 void idem__server_changed(idem_server *server, uint32_t kinds);

@@ -104,6 +104,10 @@ static void take_late_answer(idem_request *request, const idem__answer *answer) 
   idem__context *context = idem__context_of(request);
   idem_buf text;
   if (!context->task) return;
+  if (answer->dropped) {
+    idem__task_abandon(context);
+    return;
+  }
   idem_buf_init(&text, &context->worker->alloc, idem__answer_bytes(context->server));
   /* What cannot be written counts as abandoned. */
   if (write_answer(context, answer, &text) == IDEM_OK) {
@@ -409,11 +413,13 @@ idem_status idem__task_finish(idem__context *context, bool is_error, bool tool_f
 }
 
 void idem__task_abandon(idem__context *context) {
-  static const char error[] = "{\"code\":-32603,\"message\":\"Internal error\"}";
+  static const char gave_up[] = "{\"code\":-32603,\"message\":\"Internal error\"}";
   idem_server *server = context->server;
   bool cancelled = idem_request_cancelled(context->request);
+  /* One whose client took it back has an outcome: what is said here is for those that ended with their server. */
+  const char *error = cancelled ? IDEM__TASK_DIED : gave_up;
   idem__tool_count_task(context, cancelled ? IDEM__OUTCOME_CANCELLED : IDEM__OUTCOME_ERROR);
-  end_task(context->task, IDEM__TASK_FAILED, true, error, sizeof error - 1);
+  end_task(context->task, IDEM__TASK_FAILED, true, error, strlen(error));
   leave(context);
   idem__tasks_wake(server);
 }

@@ -162,6 +162,12 @@ void idem__tasks_wake(idem_server *server);
 void idem__tasks_deliver(idem__mcp_worker *worker);
 /* The worker goes: its tasks that wait for input end, handlers of others are told to stop. */
 void idem__tasks_forget_hub(idem__mcp_worker *worker);
+/* Handlers of tasks run on it, or what came of one is not kept yet, and others could ask for it. On the worker's thread. */
+bool idem__tasks_work(const idem__mcp_worker *worker);
+/* What is said of a task whose process ended before it did. */
+#define IDEM__TASK_DIED                                                                            \
+  "{\"code\":-32603,\"message\":\"Internal error\",\"data\":{\"reason\":\"process-ended\"}}"
+#define IDEM__TASK_DIED_WORDS "The process that ran this task has ended."
 /* With the lock held: */
 void idem__task_free_asks(idem__task *task);
 void idem__task_release(idem__task *task);

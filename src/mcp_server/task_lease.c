@@ -6,9 +6,8 @@
 
 #include <string.h>
 
-static const char died[] = "{\"code\":-32603,\"message\":\"Internal error\",\"data\":{\"reason\":"
-                           "\"process-ended\"}}";
-static const char words[] = "The process that ran this task has ended.";
+static const char died[] = IDEM__TASK_DIED;
+static const char words[] = IDEM__TASK_DIED_WORDS;
 
 /* With the lock held: its handler runs, or ran, on a node that is not this one. */
 static bool is_foreign(const idem__task *task) {

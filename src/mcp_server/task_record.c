@@ -374,12 +374,13 @@ static void on_saved(idem__task *task, idem_status status, void *user) {
   (void)user;
   idem_server *server = task->server;
   if (status != IDEM_OK && task->worker && try_otherwise(task, status)) return;
-  bool awaited = note_saved(task, status);
-  if (end_saving(task))
+  bool awaited = note_saved(task, status), over = end_saving(task);
+  if (over)
     idem__task_unref(task);
   else
     save_now(task); /* it has changed meanwhile */
   if (awaited) idem__server_wake(server);
+  if (over) idem__server_rested(server);
 }
 
 /* Counted while it is being saved. */

@@ -353,6 +353,21 @@ static idem__context *next_running(const idem__mcp_worker *worker) {
   return found;
 }
 
+/* A store of one process ends with it, and whatever a task comes to. */
+bool idem__tasks_work(const idem__mcp_worker *worker) {
+  idem_server *server = worker->server;
+  idem_list *all = &server->tasks->all;
+  bool works = false;
+  if (!server->node.shares) return false;
+  idem__tasks_lock(server);
+  for (idem_list *at = all->next; at != all && !works; at = at->next) {
+    const idem__task *task = IDEM_CONTAINER(at, idem__task, link);
+    works = task->worker == worker && (task->context || task->dirty || task->saving);
+  }
+  idem__tasks_unlock(server);
+  return works;
+}
+
 void idem__tasks_forget_hub(idem__mcp_worker *worker) {
   for (idem__context *context; (context = next_running(worker));) {
     idem__request_cancel(context->request, IDEM_CANCEL_CLOSED);

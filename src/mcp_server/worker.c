@@ -206,6 +206,13 @@ void idem__server_wake(idem_server *server) {
   if (direct) idem__worker_deliver(server->own_worker);
 }
 
+void idem__server_rested(idem_server *server) {
+  idem__server_lock(server);
+  for (idem_list *at = server->workers.next; at != &server->workers; at = at->next)
+    idem__worker_rested(IDEM_CONTAINER(at, idem__mcp_worker, link));
+  idem__server_unlock(server);
+}
+
 void idem__server_tell_lists(idem_server *server, uint32_t kinds) {
   idem__server_lock(server);
   for (idem_list *at = server->workers.next; at != &server->workers; at = at->next) {

@@ -115,7 +115,7 @@ void idem__worker_wake(idem__mcp_worker *worker);
 idem__worker_lists *idem__worker_snapshot(idem__mcp_worker *worker);
 void idem__worker_lists_unref(idem__worker_lists *lists);
 
-/* Such work has ended. */
+/* Work that goes on without a connection has ended: somebody may wait for that. */
 static inline void idem__worker_rested(idem__mcp_worker *worker) {
   if (atomic_load_explicit(&worker->rest_awaited, memory_order_relaxed) && worker->wake)
     worker->wake(worker, worker->wake_user);

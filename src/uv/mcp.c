@@ -4,6 +4,7 @@
 
 #include "mcp_http/mcp_http.h"
 #include "mcp_server/once.h"
+#include "mcp_server/task.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -194,7 +195,8 @@ void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *
 
 bool idem__runtime_works(const idem__runtime *runtime, const idem_server *server) {
   const idem__loop_worker *entry = find(runtime, server);
-  return entry && entry->worker && idem__once_works(entry->worker);
+  return entry && entry->worker &&
+         (idem__once_works(entry->worker) || idem__tasks_work(entry->worker));
 }
 
 void idem__runtime_await_rest(const idem__runtime *runtime, const idem_server *server,

@@ -114,7 +114,7 @@ void idem__runtime_release_sessions(idem__runtime *runtime, const idem_server *s
 void idem__runtime_close_workers(idem__runtime *runtime);
 /* Those who listen for changes are told that it is over. */
 void idem__runtime_end_subscriptions(idem__runtime *runtime, const idem_server *server);
-/* Calls with a key run on this loop, perhaps without a connection. */
+/* Calls with a key or tasks run on this loop, perhaps without a connection. */
 bool idem__runtime_works(const idem__runtime *runtime, const idem_server *server);
 /* The listener is looked at (idem__listener_look) when some such work has ended. */
 void idem__runtime_await_rest(const idem__runtime *runtime, const idem_server *server,

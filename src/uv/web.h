@@ -46,8 +46,8 @@ struct idem__web {
   idem_list loops;
   idem_list loop; /* its place among them */
   idem__trim trim;
-  uint64_t now_ms;   /* as of the turn that runs */
-  uint64_t now_ns;   /* the same, to tell apart who came in one millisecond */
+  uint64_t now_ms; /* as of the turn that runs */
+  uint64_t now_ns; /* the same, to tell apart who came in one millisecond */
   uint64_t date_s;
   uv_async_t news; /* a worker has ended, or somebody is to give way */
   idem__worker *workers;

@@ -163,6 +163,27 @@ static void a_task_is_asked_for_and_cancelled_at_another_node(void **state) {
   end_world(&in);
 }
 
+/* What ends within the grace is kept before its process goes; of what does not it is said why. */
+static void tasks_have_the_grace_of_their_process(void **state) {
+  world in;
+  char session[80], quick[33], slow[33];
+  (void)state;
+  make_world(&in, NULL);
+  node one = start_shared(&in), other = start_shared(&in);
+  open_session(&one, session);
+  begin_task(&one, session, 700, quick);
+  node_stop(&one, SIGTERM);
+  expect_in(ask_task(&other, session, "tasks/get", quick), "\"status\":\"completed\"");
+  expect_in(ask_task(&other, session, "tasks/result", quick), "waited");
+  node third = start_shared(&in);
+  begin_task(&third, session, 600000, slow);
+  node_stop(&third, SIGTERM);
+  expect_in(ask_task(&other, session, "tasks/get", slow), "\"status\":\"failed\"");
+  expect_in(ask_task(&other, session, "tasks/result", slow), "process-ended");
+  node_stop(&other, SIGTERM);
+  end_world(&in);
+}
+
 /* A change that is told at one node is heard by who listens at another. */
 static void news_reach_the_listeners_of_other_nodes(void **state) {
   world in;
@@ -380,6 +401,7 @@ int main(void) {
       cmocka_unit_test(a_session_that_was_ended_is_over_everywhere),
       cmocka_unit_test(a_stream_is_taken_up_at_another_node),
       cmocka_unit_test(a_task_is_asked_for_and_cancelled_at_another_node),
+      cmocka_unit_test(tasks_have_the_grace_of_their_process),
       cmocka_unit_test(news_reach_the_listeners_of_other_nodes),
       cmocka_unit_test(a_store_in_a_cluster_is_on_every_primary),
       cmocka_unit_test(redis_behind_tls_must_show_its_certificate),
