@@ -68,7 +68,8 @@ static const char config[] =
     " \"look\":{\"args\":{\"file\":\"string\"}," INSIDE "},\n"
     " \"peek\":{" RUN "},\n"
     " \"brief\":{\"run\":[\"/usr/bin/python3\",\"brief.py\"],\"keep\":true,\"idle_ms\":100},\n"
-    " \"deaf\":{\"run\":[\"/usr/bin/python3\",\"deaf.py\",\"1\"],\"keep\":true},\n"
+    " \"deaf\":{\"run\":[\"/usr/bin/"
+    "python3\",\"deaf.py\",\"1\"],\"keep\":true,\"stderr\":\"log\"},\n"
     " \"falls\":{\"run\":[\"sh\",\"-c\",\"exit 6 # 1\"],\"keep\":true},\n"
     " \"refused\":{\"run\":[\"sh\",\"-c\",\"echo x > /usr/no; exit 4\"],\"keep\":true},\n"
     " \"never\":{\"run\":[\"sh\",\"-c\",\"echo no way >&2; exit 3\"],\"keep\":true}}}";
@@ -90,6 +91,7 @@ static int start(void **state) {
                "signal.signal(15, signal.SIG_IGN)\n"
                "sys.stdin.readline()\n"
                "os.close(1)\n"
+               "print('closed it', file=sys.stderr, flush=True)\n"
                "time.sleep(60)\n");
   serving_file(&self, "key", "open-sesame-4711\n");
   serving_path(&self, "docs", path, sizeof path);
@@ -323,7 +325,7 @@ static void one_that_dies_after_a_reload_comes_again(void **state) {
 static void who_waits_for_how_it_ended_is_told_after_a_reload(void **state) {
   (void)state;
   int waiting = serving_send_call(&self, "deaf", "{}");
-  usleep(500000);
+  child_line_with(self.server.err, "closed it"); /* read in the turn that sees the output's end */
   reload("\"queue\":92,", "\"deaf.py\",\"1\"", "\"deaf.py\",\"2\"");
   expect_in(serving_answer(&self, waiting),
             "deaf: its program has ended (it closed its output and lived on; ");
