@@ -360,21 +360,36 @@ export class Client {
     return all;
   }
 
-  // News of changes, until the signal: one stream for all of them.
-  async listen(uris, signal, onNews) {
-    if (!this.modern) return this.listenOld(uris, signal, onNews);
+  // News of changes, until the signal: one stream for all of them. onBegun: from now on nothing is missed.
+  async listen(uris, signal, onNews, onBegun) {
+    const silence = () => {
+      onBegun();
+      return new Promise((resolve) => signal.addEventListener('abort', resolve));
+    };
+    if (!this.modern) return this.listenOld(uris, signal, onNews, silence);
     const capabilities = this.capabilities || {};
     const notifications = {};
     if (capabilities.tools?.listChanged) notifications.toolsListChanged = true;
     if (capabilities.prompts?.listChanged) notifications.promptsListChanged = true;
     if (capabilities.resources?.listChanged) notifications.resourcesListChanged = true;
     if (uris.length && capabilities.resources?.subscribe) notifications.resourceSubscriptions = uris;
-    if (!Object.keys(notifications).length) return new Promise((resolve) => signal.addEventListener('abort', resolve));
+    if (!Object.keys(notifications).length) return silence();
     const message = this.envelope('subscriptions/listen', { notifications }, `listen-${this.nextId++}`);
     const response = await this.post(message, signal);
     if (!response.ok || !(response.headers.get('Content-Type') || '').startsWith('text/event-stream'))
       throw new RpcError(`HTTP ${response.status}`, 0, null, response.status);
-    for await (const news of readEvents(response.body)) onNews(news);
+    for await (const news of readEvents(response.body)) {
+      onBegun(); // the first says so
+      onNews(news);
+    }
+    return undefined;
+  }
+
+  // Watches these from now on, without another stream; false: it takes one.
+  follow(uris) {
+    if (this.modern || !this.streaming) return false;
+    this.subscribing = Promise.resolve(this.subscribing).then(() => this.subscribeOld(uris)).catch((error) => this.onTrouble?.(error));
+    return true;
   }
 
   // One session for all tabs: whatever any of them watches is subscribed to here.
@@ -390,16 +405,21 @@ export class Client {
     }
   }
 
-  async listenOld(uris, signal, onNews) {
+  async listenOld(uris, signal, onNews, silence) {
     const session = this.session;
     const response = await this.stream(signal);
     if (response.status === 404 && session) await this.renew(session); // and is listened to again
-    if (response.status === 405) return new Promise((resolve) => signal.addEventListener('abort', resolve)); // it has no news to tell
+    if (response.status === 405) return silence(); // it has no news to tell
     if (!response.ok) throw new RpcError(`HTTP ${response.status}`, 0, null, response.status);
-    this.subscribeOld(uris).catch((error) => this.onTrouble?.(error));
-    for await (const message of readEvents(response.body)) {
-      if (message.method && message.id !== undefined) this.answer(message, {});
-      else onNews(message);
+    this.streaming = signal;
+    this.follow(uris);
+    try {
+      for await (const message of readEvents(response.body)) {
+        if (message.method && message.id !== undefined) this.answer(message, {});
+        else onNews(message);
+      }
+    } finally {
+      if (this.streaming === signal) this.streaming = null;
     }
     return undefined;
   }

@@ -4,6 +4,7 @@
 import { pause } from './dom.js';
 
 const CATCH_UP_MS = 2000;
+const LAST_WORDS_MS = 100; // for what is under way on a stream that another has replaced
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 
 export class Wires {
@@ -32,7 +33,7 @@ export class Wires {
 
   stop() {
     this.stopper.abort();
-    this.listening?.abort();
+    this.hush();
     this.haste?.abort();
     this.tell({ gone: this.tab });
     this.channel?.close();
@@ -81,7 +82,7 @@ export class Wires {
 
   setClient(client) {
     this.client = client;
-    this.relisten();
+    if (this.leading) this.hush();
   }
 
   // --- leading
@@ -121,27 +122,54 @@ export class Wires {
     return undefined;
   }
 
-  relisten() { if (this.leading) this.listening?.abort(); }
+  // What is watched is another set: a session of an older revision is told, and its stream goes on; else there is another stream.
+  relisten() {
+    if (this.leading && !this.client?.follow(this.uris())) this.again?.();
+  }
+
+  uris() { return [...new Set([...this.watched, ...[...this.wanted.values()].flat()])].slice(0, 100); }
+
+  // Ends the stream of news, and the one before it where that is still there.
+  hush() {
+    this.before?.abort();
+    this.listening?.abort();
+    this.again?.();
+  }
+
+  // One stream replaces another without a gap: the one before ends when it has begun.
+  begun(listening) {
+    const before = this.before;
+    if (listening !== this.listening || !before) return;
+    this.before = null;
+    setTimeout(() => before.abort(), LAST_WORDS_MS);
+  }
+
+  replaced(listening) {
+    if (this.before) listening.abort(); // it had not begun
+    else this.before = listening;
+  }
 
   async keepNews() {
     for (let failures = 0; !this.stopper.signal.aborted;) {
-      this.listening = new AbortController();
-      const uris = [...new Set([...this.watched, ...[...this.wanted.values()].flat()])].slice(0, 100);
-      if (!this.client) {
-        await new Promise((resolve) => this.listening.signal.addEventListener('abort', resolve));
+      const listening = this.listening = new AbortController();
+      const another = new Promise((resolve) => { this.again = resolve; });
+      const hear = (message) => {
+        if (failures !== 0 || !this.states?.news) this.say('news', 'open');
+        failures = 0;
+        this.onNews(message);
+        this.tell({ news: message });
+      };
+      const over = this.client?.listen(this.uris(), listening.signal, hear, () => this.begun(listening)).then(() => true, () => true);
+      const broken = await Promise.race([another, ...(over ? [over] : [])]);
+      if (listening.signal.aborted) continue;
+      if (!broken) {
+        this.replaced(listening);
         continue;
       }
-      try {
-        await this.client.listen(uris, this.listening.signal, (message) => {
-          if (failures !== 0 || !this.states?.news) this.say('news', 'open');
-          failures = 0;
-          this.onNews(message);
-          this.tell({ news: message });
-        });
-      } catch { /* below */ }
-      if (this.listening.signal.aborted) continue;
+      this.before?.abort();
+      this.before = null;
       this.say('news', 'lost');
-      await pause(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)], this.listening.signal);
+      await Promise.race([another, pause(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)])]);
     }
   }
 }

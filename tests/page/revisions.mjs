@@ -1,7 +1,7 @@
 // revisions.mjs - everything a person does, in every revision: questions, progress, cancelling, completion, news of changes, a stream that
 // breaks, a session that its server has ended. Against idem's own server of everything, and a stand-in for what it does not do.
 import { call, check, everything, faultless, finish, front, launch, openPage, serve, speak, until, visit } from './support.mjs';
-import { olderStandin } from './standin.mjs';
+import { olderStandin, standin } from './standin.mjs';
 
 const REVISIONS = ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 const served = await serve({ name: 'behind' });
@@ -66,14 +66,11 @@ for (const revision of REVISIONS) {
     await call(direct, 2, 'test_trigger_resource_update', {});
     return (await page.textContent('main .buttons')).includes('changed');
   });
-  // What is watched is said with a new stream; only from then on is anything heard.
-  const listening = page.waitForResponse((response) => response.request().method() === 'GET' || response.request().postData()?.includes('subscriptions/listen'));
-  await page.getByLabel('watch it change').uncheck();
-  await listening;
   const listed = () => page.locator('.side a[href="#/tool/test_passing_tool"]').count();
   const count = await listed();
+  await page.getByLabel('watch it change').uncheck();
   await call(direct, 3, 'test_trigger_tool_change', {});
-  await until(`${revision}: a tool that comes or goes is heard of`, async () => (await listed()) !== count);
+  await until(`${revision}: a tool that comes or goes is heard of, also while what is watched changes`, async () => (await listed()) !== count);
 
   if (revision === '2025-11-25') {
     await visit(page, 'tool/test_reconnection', 'test_reconnection');
@@ -133,6 +130,38 @@ server.close();
   faultless(one, 'an older server');
   await one.context().close();
   older.close();
+}
+
+// --- what changes while the stream that says what is watched is being replaced
+{
+  const tools = { early: { run: () => ({ content: [] }) } };
+  const said = { capabilities: { tools: { listChanged: true }, resources: { subscribe: true } } };
+  const other = standin({ tools, said, resources: [{ name: 'notes', uri: 'x:notes' }] });
+  const streams = [];
+  const tell = (response, method, params) => response.write(`data: ${JSON.stringify({ jsonrpc: '2.0', method, params })}\n\n`);
+  const watched = await front(served, (message, response, request) => {
+    if (message?.method !== 'subscriptions/listen') return other(message, response, request);
+    const open = streams.filter((one) => !one.destroyed);
+    streams.push(response);
+    if (streams.length === 2) {
+      tools.late = { run: () => ({ content: [] }) };
+      for (const one of open) tell(one, 'notifications/tools/list_changed', {});
+    }
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    return tell(response, 'notifications/subscriptions/acknowledged', { notifications: message.params.notifications });
+  });
+  const one = await openPage(browser, watched.base, '/#/resource/x%3Anotes');
+  await one.getByLabel('watch it change').waitFor();
+  await until('the page listens', async () => streams.length === 1);
+  await one.getByLabel('watch it change').check();
+  await one.locator('.side a[href="#/tool/late"]').waitFor();
+  console.log('ok: what changes before the next stream has begun is heard on the last');
+  await until('which ends then', async () => streams.filter((stream) => !stream.destroyed).length === 1 && streams.length === 2 && streams[0].destroyed);
+  for (let i = 0; i < 4; i++) await one.getByLabel('watch it change').click();
+  await until('whatever is toggled, one stream is left', async () => streams.filter((stream) => !stream.destroyed).length === 1 && !streams.at(-1).destroyed);
+  faultless(one, 'another stream');
+  await one.context().close();
+  watched.close();
 }
 await browser.close();
 await served.stop();
