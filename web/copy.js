@@ -80,16 +80,19 @@ export function asIdemCall(app, tool, args) {
 
 // ---------------------------------------------------------------------------- TypeScript
 
+// A value as source. (A member of this name would be the object's prototype.)
+const source = (value) => JSON.stringify(value, null, 2).replace(/^( *)"__proto__":/gm, '$1["__proto__"]:');
+
 // Tasks of 2025-11-25 are not among the SDK's own functions; its general one asks for them.
 function taskLines(params) {
   return ["const anything = { '~standard': { version: 1 as const, vendor: 'my-program', validate: (value: unknown) => ({ value }) } };",
-    `const created: any = await client.request({ method: 'tools/call', params: ${JSON.stringify({ ...params, task: {} }, null, 2)} }, anything);`,
+    `const created: any = await client.request({ method: 'tools/call', params: ${source({ ...params, task: {} })} }, anything);`,
     "const result = await client.request({ method: 'tasks/result', params: { taskId: created.task.taskId } }, anything);"];
 }
 
 // The SDK takes a task of 2026-07-28 for a fault; fetch does not.
 function asFetch(app, tool, args) {
-  const written = (value, indent) => JSON.stringify(value, null, 2).replace(/\n/g, `\n${' '.repeat(indent)}`);
+  const written = (value, indent) => source(value).replace(/\n/g, `\n${' '.repeat(indent)}`);
   const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream', 'MCP-Protocol-Version': NEWEST };
   const token = app.client.token ? ', Authorization: `Bearer ${process.env.TOKEN}`' : '';
   return `const meta = ${written(metaOf(app), 0)};
@@ -132,7 +135,7 @@ export function asTypeScript(app, tool, args, task) {
     `const client = new Client({ name: 'my-program', version: '1.0.0' }, { ${spoken} });`,
     `const transport = new StreamableHTTPClientTransport(new URL(${JSON.stringify(addressOf(app))})${wire});`,
     'await client.connect(transport);',
-    ...(task ? taskLines(params) : [`const result = await client.callTool(${JSON.stringify(params, null, 2)});`]),
+    ...(task ? taskLines(params) : [`const result = await client.callTool(${source(params)});`]),
     'console.log(result);', ...(modern ? [] : ['await transport.terminateSession();']), 'await client.close();', ''].join('\n');
 }
 

@@ -22,12 +22,8 @@ function objectField(scope, label, schema, options) {
   return {
     element, fault: groupFault(element, fault),
     get: () => {
-      const value = {};
-      for (const [key, field] of fields) {
-        const member = field.get();
-        if (member !== undefined) value[key] = member;
-      }
-      return others ? Object.assign(value, others.get()) : value;
+      const own = [...fields].map(([key, field]) => [key, field.get()]).filter(([, member]) => member !== undefined);
+      return Object.fromEntries([...own, ...Object.entries(others ? others.get() : {})]);
     },
     set: (value) => {
       const given = isObject(value) ? value : {};

@@ -132,12 +132,8 @@ export function initialValue(given, root, needed = true, depth = 0) {
   if (!needed || depth > 8) return undefined;
   const types = typesOf(schema);
   if (types[0] === 'object') {
-    const value = {};
-    for (const [key, property] of Object.entries(schema.properties || {})) {
-      const made = initialValue(property, root, (schema.required || []).includes?.(key), depth + 1);
-      if (made !== undefined) value[key] = made;
-    }
-    return value;
+    const made = Object.entries(schema.properties || {}).map(([key, property]) => [key, initialValue(property, root, (schema.required || []).includes?.(key), depth + 1)]);
+    return Object.fromEntries(made.filter(([, value]) => value !== undefined));
   }
   if (types[0] === 'array') return [];
   if (types[0] === 'boolean') return false;

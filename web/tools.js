@@ -110,16 +110,9 @@ export function showError(place, error, ms) {
 const isPlainText = (tool, key) => Object.hasOwn(tool.inputSchema?.properties || {}, key) && resolve(tool.inputSchema.properties[key], tool.inputSchema).type === 'string';
 
 function argumentsFromLink(tool, query) {
-  const args = {};
-  for (const [key, text] of query) {
-    if (!Object.hasOwn(tool.inputSchema?.properties || {}, key) && (tool.inputSchema?.additionalProperties === false || key === '__proto__')) continue;
-    try {
-      args[key] = isPlainText(tool, key) ? text : JSON.parse(text);
-    } catch {
-      args[key] = text;
-    }
-  }
-  return args;
+  const known = (key) => tool.inputSchema?.additionalProperties !== false || Object.hasOwn(tool.inputSchema?.properties || {}, key);
+  const valueOf = (key, text) => (isPlainText(tool, key) || !isJson(text) ? text : JSON.parse(text));
+  return Object.fromEntries([...query].filter(([key]) => known(key)).map(([key, text]) => [key, valueOf(key, text)]));
 }
 
 function isJson(text) {

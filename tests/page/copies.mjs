@@ -157,6 +157,17 @@ await arrives('curl', 'odd', ODD, async () => run('sh', ['-c', await copied(page
 await choose("it's $(id) */", ODD);
 await arrives('idem call of a tool with a name of its own', "it's $(id) */", ODD, async () => run('sh', ['-c', await copied(page, 'idem call')]));
 await arrives('C', "it's $(id) */", ODD, async () => compiled(await copied(page, 'C')));
+const names = JSON.parse('{"word":"x","__proto__":{"__proto__":"y","text":"\\"__proto__\\": 1"}}');
+for (const label of ['idem call', 'curl', 'TypeScript']) {
+  await choose('odd', names);
+  await arrives(`${label} with a name that every object has`, 'odd', names, async () => {
+    const text = await copied(page, label);
+    if (label !== 'TypeScript') return run('sh', ['-c', text]);
+    const name = typed(text);
+    await compileTyped([name]);
+    return HOW.TypeScript(name);
+  });
+}
 const more = { word: 'x', 'we ird=:': 1 };
 await choose('-dash', more);
 await arrives('idem call of a tool that looks like a flag', '-dash', more, async () => run('sh', ['-c', await copied(page, 'idem call')]));
