@@ -84,8 +84,6 @@ idem__view idem__http_header_value(const idem_http_request *request, const char 
 idem__view idem__http_given_value(const idem_http_request *request, size_t place);
 /* Does the Accept header (absent: yes) admit this type? */
 bool idem__http_accepts(const idem_http_request *request, const char *type);
-/* Does it name this very type (not by a wildcard), with a q other than 0? */
-bool idem__http_accepts_exactly(const idem_http_request *request, const char *type);
 /* Does Accept-Encoding (absent: no) admit this one? */
 bool idem__http_accepts_encoding(const idem_http_request *request, const char *encoding);
 /* Fills path, query and authority. False: not a target we serve. */
@@ -240,7 +238,6 @@ idem_status idem__http_server_add(idem_http_server *server, const idem_http_rout
                                   const idem__http_binding *binding);
 /* After its conns are gone; chunks may outlive it. */
 void idem__http_server_free(idem_http_server *server);
-void idem__http_server_set_port(idem_http_server *server, int port); /* before serving */
 /* Wall-clock seconds since 1970, for Date; without it no Date is sent. */
 void idem__http_server_set_date(idem_http_server *server, uint64_t wall_s);
 /* Gives pooled memory back. */
@@ -340,18 +337,14 @@ void idem__http_set_time(idem_http_exchange *exchange, uint64_t at_ms);
  * cancels what it asked. Without one the route's rules do. */
 void idem__http_on_input_end(idem_http_exchange *exchange,
                              bool (*fn)(idem_http_exchange *exchange, void *user));
-idem_http_server *idem__http_exchange_server(const idem_http_exchange *exchange);
 const idem__ip *idem__http_exchange_client(const idem_http_exchange *exchange);
 const char *idem__http_exchange_peer(const idem_http_exchange *exchange);
 uint64_t idem__http_exchange_now(const idem_http_exchange *exchange);
-void *idem__http_exchange_user(const idem_http_exchange *exchange);
 void idem__http_exchange_set_user(idem_http_exchange *exchange, void *user);
-/* For the access log. Borrowed until the exchange ends. */
 /* The message that a request brought, for its line in the log: what is asked of whom under which id. Of
  * several the first. */
 void idem__http_log_message(idem_http_exchange *exchange, const idem__message *message,
                             const idem__http_subject *subjects);
-void idem__http_set_note(idem_http_exchange *exchange, const char *note);
 
 /* Keeps the request of an exchange beyond its handler, which calls this: until the exchange ends, or has been
  * served at last. LIMIT: too many wait already, or too much; NOMEM. */
@@ -369,8 +362,6 @@ idem_status idem__http_stream_put(idem_http_exchange *exchange, const char *data
 void idem__http_stream_end(idem_http_exchange *exchange);
 /* True: it was HEAD that asked for an event stream, and all of it has been said. */
 bool idem__http_head_of_events(idem_http_exchange *exchange);
-/* Bytes the peer has not read yet. */
-size_t idem__http_exchange_queued(const idem_http_exchange *exchange);
 
 /* Appends a JSON-RPC error object. */
 /* `causes`: the message names the cause. */

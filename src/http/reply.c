@@ -458,10 +458,6 @@ bool idem__http_head_of_events(idem_http_exchange *exchange) {
   return true;
 }
 
-size_t idem__http_exchange_queued(const idem_http_exchange *exchange) {
-  return exchange->conn->queued;
-}
-
 /* --------------------------------------------------------------- accessors */
 
 void idem__http_on_abort(idem_http_exchange *exchange,
@@ -479,9 +475,6 @@ void idem__http_on_time(idem_http_exchange *exchange, uint64_t at_ms,
   exchange->at_ms = at_ms;
 }
 void idem__http_set_time(idem_http_exchange *exchange, uint64_t at_ms) { exchange->at_ms = at_ms; }
-idem_http_server *idem__http_exchange_server(const idem_http_exchange *exchange) {
-  return exchange->conn->server;
-}
 idem_http_conn *idem__http_exchange_conn(const idem_http_exchange *exchange) {
   return exchange->conn;
 }
@@ -494,8 +487,6 @@ const char *idem__http_exchange_peer(const idem_http_exchange *exchange) {
 uint64_t idem__http_exchange_now(const idem_http_exchange *exchange) {
   return exchange->conn->now_ms;
 }
-void *idem__http_exchange_user(const idem_http_exchange *exchange) { return exchange->user; }
 void idem__http_exchange_set_user(idem_http_exchange *exchange, void *user) {
   exchange->user = user;
 }
-void idem__http_set_note(idem_http_exchange *exchange, const char *note) { exchange->note = note; }

@@ -166,9 +166,8 @@ static idem__view media_type(idem__view element, idem__view *parameters) {
   return idem__view_trim((idem__view){element.at, len});
 }
 
-static bool range_matches(idem__view range, const char *type, bool wildcards) {
+static bool range_matches(idem__view range, const char *type) {
   if (idem__view_is(range, type, strlen(type))) return true;
-  if (!wildcards) return false;
   if (idem__view_eq(range, "*/*")) return true;
   const char *slash = strchr(type, '/');
   size_t major = (size_t)(slash - type) + 1;
@@ -176,36 +175,32 @@ static bool range_matches(idem__view range, const char *type, bool wildcards) {
          idem__text_equal_nocase(range.at, major, type, major);
 }
 
-static bool list_accepts(idem__view list, const char *type, bool wildcards) {
+static bool list_accepts(idem__view list, const char *type) {
   idem__view element, parameters;
   while (idem__view_next(&list, &element)) {
     idem__view range = media_type(element, &parameters);
-    if (range_matches(range, type, wildcards) && !quality_is_zero(parameters)) return true;
+    if (range_matches(range, type) && !quality_is_zero(parameters)) return true;
   }
   return false;
 }
 
 /* Nearly always there is one such header, and it has been found already. */
-static bool accepts(const idem_http_request *request, const char *type, bool wildcards) {
+static bool accepts(const idem_http_request *request, const char *type) {
   if (request->known_count[IDEM__H_ACCEPT] == 1) {
-    return list_accepts(idem__http_known_value(request, IDEM__H_ACCEPT), type, wildcards);
+    return list_accepts(idem__http_known_value(request, IDEM__H_ACCEPT), type);
   }
   for (size_t i = 0; i < request->header_count; i++) {
     const idem__http_header *header = &request->headers[i];
     if (!idem__text_equal_nocase(request->base + header->name, header->name_len, "accept", 6))
       continue;
     idem__view list = {request->base + header->value, header->value_len};
-    if (list_accepts(list, type, wildcards)) return true; /* which trims each element */
+    if (list_accepts(list, type)) return true; /* which trims each element */
   }
   return false;
 }
 
 bool idem__http_accepts(const idem_http_request *request, const char *type) {
-  return !request->known[IDEM__H_ACCEPT] || accepts(request, type, true);
-}
-
-bool idem__http_accepts_exactly(const idem_http_request *request, const char *type) {
-  return request->known[IDEM__H_ACCEPT] && accepts(request, type, false);
+  return !request->known[IDEM__H_ACCEPT] || accepts(request, type);
 }
 
 bool idem__http_accepts_encoding(const idem_http_request *request, const char *encoding) {

@@ -164,8 +164,6 @@ bool idem__http_server_trusts(const idem_http_server *server, const idem__ip *wh
   return server->proxies.count && idem__ip_in(server->proxies.blocks, server->proxies.count, who);
 }
 
-void idem__http_server_set_port(idem_http_server *server, int port) { server->port = port; }
-
 /* ------------------------------------------------------------- free lists */
 
 idem_http_request *idem__http_server_take_request(idem_http_server *server) {

@@ -88,8 +88,6 @@ void idem__write_bool(idem__writer *writer, bool value) {
     idem__write_raw(writer, "false", 5);
 }
 
-void idem__write_null(idem__writer *writer) { idem__write_raw(writer, "null", 4); }
-
 void idem__write_value(idem__writer *writer, const yyjson_val *val) {
   separate(writer);
   if (writer->status == IDEM_OK) writer->status = idem__json_put(writer->out, val);

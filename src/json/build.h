@@ -26,7 +26,6 @@ void idem__write_text(idem__writer *writer, const char *text); /* NUL-terminated
 void idem__write_int(idem__writer *writer, int64_t number);
 void idem__write_double(idem__writer *writer, double number); /* NaN and infinity: INVAL */
 void idem__write_bool(idem__writer *writer, bool value);
-void idem__write_null(idem__writer *writer);
 /* JSON that is known to be good: idem's own, a raw token, or text checked before. */
 void idem__write_raw(idem__writer *writer, const char *json, size_t len);
 /* The same, for a piece that ends where a value must follow: {"type":"text","text": */

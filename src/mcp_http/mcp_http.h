@@ -145,9 +145,8 @@ typedef struct idem__http_session {
 
 void idem__session_table_lock(idem__session_table *table);
 void idem__session_table_unlock(idem__session_table *table);
-idem_server *idem__session_table_server(const idem__session_table *table);
 bool idem__session_table_stateless(const idem__session_table *table);
-/* Desks come and go; one of them acts for all where once is enough. */
+/* Endpoints come and go; one of them acts for all where once is enough. */
 void idem__session_table_join(idem__session_table *table, idem__mcp_endpoint *endpoint);
 void idem__session_table_leave(idem__session_table *table, idem__mcp_endpoint *endpoint);
 /* What is asked of the store is heard of on the queue's thread, now or later. Who asked keeps the struct until
@@ -447,7 +446,6 @@ void idem__get_stream_flush(idem__get_stream *stream);
 void idem__get_streams_flush(idem__mcp_endpoint *endpoint);
 /* Each message nobody asked for goes to one stream of a session, on whichever loop: the newest. */
 bool idem__get_stream_tells(idem__get_stream *stream);
-void idem__get_streams_end(idem__mcp_endpoint *endpoint);
 
 /* remind.c: nobody kept what was told since some time: what may have changed is told. */
 void idem__http_session_remind(idem__http_session *session);

@@ -11,10 +11,6 @@
 
 void idem__session_table_lock(idem__session_table *table) { idem__lock_take(&table->lock); }
 void idem__session_table_unlock(idem__session_table *table) { idem__lock_give(&table->lock); }
-
-idem_server *idem__session_table_server(const idem__session_table *table) {
-  return table->opts.server;
-}
 bool idem__session_table_stateless(const idem__session_table *table) {
   return table->opts.stateless_legacy;
 }

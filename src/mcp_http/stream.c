@@ -200,12 +200,6 @@ void idem__get_streams_flush(idem__mcp_endpoint *endpoint) {
   }
 }
 
-void idem__get_streams_end(idem__mcp_endpoint *endpoint) {
-  while (!idem_list_empty(&endpoint->streams)) {
-    end_stream(IDEM_CONTAINER(endpoint->streams.next, idem__get_stream, link));
-  }
-}
-
 void idem__get_stream_open(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
                            idem__http_session *session, uint64_t stream, uint32_t after) {
   idem__get_stream *open = idem__calloc(&endpoint->alloc, sizeof *open);

@@ -94,8 +94,6 @@ bool idem__conn_going(const idem_conn *conn) { return conn->free_later; }
 
 idem_metrics *idem__conn_metrics(const idem_conn *conn) { return conn->opts.metrics; }
 
-const idem_alloc *idem__conn_alloc(const idem_conn *conn) { return &conn->alloc; }
-
 void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment)) {
   conn->attachment = attachment;
   conn->attachment_free = free_fn;

@@ -272,8 +272,7 @@ void idem__conn_tell_output(idem_conn *conn);
 /* It is being freed: its last callbacks run. */
 bool idem__conn_going(const idem_conn *conn);
 idem_metrics *idem__conn_metrics(const idem_conn *conn); /* NULL: nothing is counted */
-const idem_alloc *idem__conn_alloc(const idem_conn *conn);
-uint64_t idem__conn_now_ms(const idem_conn *conn); /* as of the last entry point */
+uint64_t idem__conn_now_ms(const idem_conn *conn);       /* as of the last entry point */
 /* What the layer above keeps of it: one, freed with the conn (NULL: not). */
 void idem__conn_attach(idem_conn *conn, void *attachment, void (*free_fn)(void *attachment));
 void *idem__conn_attachment(const idem_conn *conn);
