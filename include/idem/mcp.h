@@ -55,7 +55,7 @@ typedef struct idem_server_opts {
   /* Calls with a key, which happen once (idem_once): for how long a key and its answer are kept, from when it is
    * over (0: 24 h), how many there may be (0: 100,000; more are refused), and the longest answer that is kept (0: 1 MiB;
    * who comes again for a longer one is told that it ran). One principal may have `max_keys_each` of them (0: half, rounded up), so
-   * that none has all; callers without a name are one. */
+   * that none has all; callers without a name, or with one that nobody has checked, are one. */
   uint64_t key_ms;
   size_t max_keys, max_keys_each, max_key_bytes;
   /* With a store that others share: how long after a process has died the others take what it ran for lost.

@@ -22,6 +22,7 @@ struct idem__context {
    * stack; `counted` from then on. */
   struct idem__hello *hello;
   bool hello_counted;
+  bool principal_claimed; /* nobody has checked it */
   yyjson_val *params;
   yyjson_val *meta;
   yyjson_val *client_info;

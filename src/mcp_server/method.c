@@ -84,6 +84,7 @@ static idem__context *new_context(idem_request *request, yyjson_val *params) {
   context->last_progress = -1;
   context->outcome = -1;
   context->principal = copy_principal(request, peer->principal);
+  context->principal_claimed = peer->principal_claimed;
   context->lists = context->principal ? idem__worker_snapshot(peer->worker) : NULL;
   if (!context->lists) return NULL;
   context->grant = idem__grant_ref(peer->grant);

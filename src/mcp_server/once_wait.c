@@ -138,7 +138,8 @@ static idem__once *new_once(const idem__once_caller *caller) {
   once->ttl_ms = idem__once_ttl(context);
   once->may_repeat = context->tool && context->tool->may_repeat;
   memcpy(once->name, caller->name, sizeof once->name);
-  idem__once_group(context->principal, once->group);
+  /* A header that nobody checks makes no caller of its own: who sends another one each time would have all. */
+  idem__once_group(context->principal_claimed ? "" : context->principal, once->group);
   memcpy(once->digest, caller->digest, sizeof once->digest);
   idem_list_init(&once->callers);
   idem_list_init(&once->flagged_link);
