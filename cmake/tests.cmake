@@ -57,7 +57,7 @@ function(idem_test_labels name)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 240)
   if(IDEM_SANITIZE MATCHES "thread")
     set_tests_properties(${name} PROPERTIES
-                         ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
+                         ENVIRONMENT "LD_PRELOAD=${PROJECT_BINARY_DIR}/tsan_close.so")
   endif()
 endfunction()
 
