@@ -30,6 +30,8 @@ void session_end_by_trouble(call_session *self, const idem_mcp_trouble *trouble)
                       .errors_len = trouble->errors_len,
                       .stray = trouble->stray,
                       .stray_len = trouble->stray_len,
+                      .data = trouble->data,
+                      .data_len = trouble->data_len,
                       .fate = self->fate,
                       .sent = self->lost,
                       .login = login_why(&self->login),

@@ -171,6 +171,49 @@ static int status_of(const call_trouble *why) {
                                                                           : CALL_NO_PEER;
 }
 
+/* --------------------------------------------------------- what an error has beside its message */
+
+static yyjson_val *text_in(yyjson_val *data, const char *name) {
+  yyjson_val *value = yyjson_obj_get(data, name);
+  return yyjson_get_len(value) && yyjson_is_str(value) ? value : NULL;
+}
+
+static void put_text(const char *name, yyjson_val *value, size_t max) {
+  if (value) put_row(name, yyjson_get_str(value), yyjson_get_len(value), max);
+}
+
+/* Which fault it is, and what helps; how many members that were. A message may have the hint in it already. */
+static size_t put_reason(yyjson_val *data, const char *message, size_t len) {
+  yyjson_val *reason = text_in(data, "reason"), *hint = text_in(data, "hint");
+  bool said = hint && len && memmem(message, len, yyjson_get_str(hint), yyjson_get_len(hint));
+  put_text("reason", reason, 400);
+  if (!said) put_text("hint", hint, 1000);
+  return (size_t)(reason != NULL) + (size_t)(hint != NULL);
+}
+
+static void put_told(const call_trouble *why) {
+  yyjson_doc *doc = why->data_len ? yyjson_read(why->data, why->data_len, 0) : NULL;
+  yyjson_val *data = yyjson_doc_get_root(doc);
+  put_reason(data, why->what, why->what ? strlen(why->what) : 0);
+  if (!why->stray_len) put_text("it said", text_in(data, "body"), 300); /* of an HTTP error */
+  yyjson_doc_free(doc);
+}
+
+static void put_data(const idem_mcp_result *result) {
+  size_t len, shown = put_reason(result->data, result->message, result->message_len);
+  if (!result->data || (shown && shown == yyjson_obj_size(result->data))) return;
+  char *written = yyjson_val_write(result->data, 0, &len);
+  if (written) put_row("data", written, len, 4000);
+  free(written);
+}
+
+static bool names_sampling(yyjson_val *data) {
+  char *written = data ? yyjson_val_write(data, 0, NULL) : NULL;
+  bool named = contains(written, "\"sampling\"");
+  free(written);
+  return named;
+}
+
 void trouble_login(const call_target *target, int http_status, const char *why, const char *flags) {
   text line = {.data = NULL};
   bool tried = why && *why;
@@ -204,6 +247,7 @@ int trouble_tell(const call_target *target, const call_trouble *why) {
           strlen(target->argv ? target->said : target->url), 1000);
   if (why->phase) put_row("phase", why->phase, strlen(why->phase), 200);
   put_what(why);
+  put_told(why);
   put_end(why);
   if (why->errors_len) put_errors(why);
   if (why->stray_len) put_row(target->argv ? "stdout" : "it said", why->stray, why->stray_len, 300);
@@ -225,18 +269,15 @@ static int outcome_unknown(const idem_mcp_result *result) {
 int trouble_remote(const idem_mcp_result *result) {
   static const char try_sampling[] = "--sampling COMMAND names a program that answers for a model";
   text line = {.data = NULL};
-  size_t data_len;
-  char *written = result->data ? yyjson_val_write(result->data, 0, &data_len) : NULL;
   text_printf(&line, "the server answered with error %lld: ", (long long)result->code);
   text_escape_cut(&line, result->message ? result->message : "",
                   result->message ? result->message_len : 0, 4000);
   if (result->http_status && result->http_status != 200)
     text_printf(&line, " (HTTP %d)", result->http_status);
   call_say("%s", line.data);
-  if (written) put_row("data", written, data_len, 4000);
-  if (result->code == LACKS_CAPABILITY && contains(written, "\"sampling\""))
+  put_data(result);
+  if (result->code == LACKS_CAPABILITY && names_sampling(result->data))
     put_row("try", try_sampling, strlen(try_sampling), 100);
-  free(written);
   text_free(&line);
   if (result->fate == IDEM_MCP_OUTCOME_UNKNOWN) return outcome_unknown(result);
   if (result->fate == IDEM_MCP_UNKNOWN && result->key) put_key(result->key, result->repeats, true);

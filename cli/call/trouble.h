@@ -20,6 +20,8 @@ typedef struct call_trouble {
   size_t errors_len;
   const char *stray; /* of stdout */
   size_t stray_len;
+  const char *data; /* of the server's error, JSON */
+  size_t data_len;
   idem_mcp_fate fate;
   bool sent;               /* `fate` is known */
   const char *key;         /* which the call carried; NULL: none */

@@ -191,8 +191,10 @@ typedef struct idem_mcp_trouble {
   size_t errors_len;
   const char *stray; /* the first bytes that were no message, at most 256; NULL: none */
   size_t stray_len;
-  size_t not_sent; /* calls in flight that were certainly not sent, */
-  size_t unknown;  /* and those that the server may have carried out */
+  size_t not_sent;  /* calls in flight that were certainly not sent, */
+  size_t unknown;   /* and those that the server may have carried out */
+  const char *data; /* of the server's error, as JSON; NULL: none, or more than 4,096 bytes */
+  size_t data_len;
 } idem_mcp_trouble;
 
 /* An HTTP request that was refused with 401 or 403. It waits until you say how to go on; of the times of its call only

@@ -111,6 +111,7 @@ static void init_parts(idem_mcp_client *client) {
   idem_buf_init(&client->roots, alloc, (size_t)1 << 20);
   idem_buf_init(&client->scratch, alloc, (size_t)256 << 20);
   idem_buf_init(&client->learnt, alloc, (size_t)256 << 20);
+  idem_buf_init(&client->trouble_data, alloc, IDEM__MCP_TROUBLE_DATA);
   client->the_link = &no_link;
   client->level = -1;
   client->legacy = idem__revision_legacy(client->opts.revisions);
@@ -184,6 +185,7 @@ void idem_mcp_client_free(idem_mcp_client *client) {
   idem_buf_deinit(&client->roots);
   idem_buf_deinit(&client->scratch);
   idem_buf_deinit(&client->learnt);
+  idem_buf_deinit(&client->trouble_data);
   yyjson_doc_free(client->hello);
   idem_schema_ctx_free(client->schema_ctx);
   idem_router_free(client->router);
@@ -327,6 +329,7 @@ void idem__mcp_client_trouble(idem_mcp_client *client, idem_status status, const
   size_t cut = text ? idem_utf8_cut(text, len, IDEM__MCP_TROUBLE - 1) : 0;
   client->trouble =
       (idem_mcp_trouble){.status = status, .phase = phases[client->state], .exit_status = -1};
+  client->trouble_data.len = 0;
   if (cut) memcpy(client->trouble_text, text, cut);
   client->trouble_text[cut] = 0;
 }
@@ -445,6 +448,8 @@ idem_mcp_trouble idem_mcp_client_trouble(const idem_mcp_client *client) {
   trouble.text = client->trouble_text;
   if (client->the_link->reason) client->the_link->reason(client->link_user, &trouble);
   if (!trouble.text[0]) trouble.text = idem_status_text(trouble.status);
+  trouble.data = client->trouble_data.len ? client->trouble_data.data : NULL;
+  trouble.data_len = client->trouble_data.len;
   trouble.stray = client->stray_len ? client->stray : NULL;
   trouble.stray_len = client->stray_len;
   return trouble;

@@ -124,6 +124,12 @@ static void be_ready(idem_mcp_client *client) {
 
 /* -------------------------------------------------------------------- failing */
 
+/* What the server says beside its message is worth having where nothing else will come. */
+static void keep_data(idem_mcp_client *client, const idem_mcp_result *result) {
+  idem_buf *kept = &client->trouble_data;
+  if (result->data && idem__json_put_any(kept, result->data) != IDEM_OK) kept->len = 0;
+}
+
 static void fail(idem_mcp_client *client, const idem_mcp_result *result) {
   if (client->starting) { /* whoever starts it is told by its return */
     client->start_failure = result->status;
@@ -138,6 +144,7 @@ static void fail(idem_mcp_client *client, const idem_mcp_result *result) {
   idem__mcp_client_trouble(client, result->status, result->message, result->message_len);
   client->trouble.code = result->code;
   client->trouble.http_status = result->http_status;
+  keep_data(client, result);
   idem__mcp_client_fail(client, result->status, NULL);
 }
 

@@ -165,6 +165,7 @@ typedef struct idem__mcp_cache {
 #define IDEM__MCP_LISTS 4
 #define IDEM__MCP_STRAY 256
 #define IDEM__MCP_TROUBLE 320
+#define IDEM__MCP_TROUBLE_DATA 4096u
 
 struct idem_mcp_client {
   idem_alloc alloc;
@@ -219,6 +220,7 @@ struct idem_mcp_client {
   size_t hearing_len;
   idem_mcp_trouble trouble;
   char trouble_text[IDEM__MCP_TROUBLE];
+  idem_buf trouble_data;
   char stray[IDEM__MCP_STRAY];
   size_t stray_len;
   size_t lost_not_sent, lost_unknown;

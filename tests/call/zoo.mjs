@@ -171,6 +171,8 @@ function visit(request, response, body) {
     return json({ jsonrpc: "2.0", id: message.id, error: { code: -32000, message: `who is ${said}?`, data: { said } } });
   }
   if (kind === "http-401") { response.writeHead(401, { "WWW-Authenticate": "Bearer" }); return response.end(); }
+  if (kind === "http-hint") return json({ jsonrpc: "2.0", id: null, error: { code: -32600, message: "no", data: { reason: `forbidden-${evil}`, hint: "knock twice" } } }, 403);
+  if (kind === "http-hint-later" && message.method === "tools/call") return json({ jsonrpc: "2.0", id: message.id, error: { code: -32000, message: "no", data: { reason: "asleep", hint: "knock twice" } } });
   if (kind === "http-html") { response.writeHead(200, { "Content-Type": "text/html" }); return response.end("<html>welcome"); }
   if (request.method === "GET") { response.writeHead(405); return response.end(); }
   if (request.method === "DELETE") { response.writeHead(200); return response.end(); }
