@@ -164,6 +164,19 @@ static bool has_own_checks(const idem__http_route *route) {
   return route->tokens.count || route->is.principal;
 }
 
+/* Whose of two would count? A request that shows two is malformed (RFC 9110, 5.3; RFC 6750, 3.1). A judge says so itself. */
+static bool refuse_two(idem_http_conn *conn) {
+  const idem_http_server *server = conn->server;
+  static const char challenge[] = "Bearer error=\"invalid_request\"";
+  idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
+  refuse(conn, 400, 0, IDEM__HTTP_TWO_CREDENTIALS);
+  conn->refusal.hint = "one Authorization header";
+  if (conn->exchange.route->is.challenge || server->challenge) return false; /* another scheme */
+  conn->exchange.challenge = idem__strndup(&server->alloc, challenge, sizeof challenge - 1);
+  if (!conn->exchange.challenge) conn->failed = IDEM_E_NOMEM;
+  return false;
+}
+
 static bool check_token(idem_http_conn *conn, const idem_http_request *request) {
   const idem_http_server *server = conn->server;
   const idem__http_route *route = conn->exchange.route;
@@ -174,6 +187,7 @@ static bool check_token(idem_http_conn *conn, const idem_http_request *request) 
   conn->exchange.trusted = once && idem__token_allowed(tokens, given);
   if (conn->exchange.trusted) return true;
   if (server->judge && tokens == &server->tokens) return true; /* it may be one of the other kind */
+  if (request->known_count[IDEM__H_AUTHORIZATION] > 1) return refuse_two(conn);
   idem__metrics_add(server->metrics, IDEM__M_AUTH_FAILURES, 1);
   refuse(conn, 401, 0, "unauthorized");
   return false;
@@ -282,6 +296,7 @@ static bool check_principal(idem_http_conn *conn, const idem_http_request *reque
   if (route->is.no_token) return true;
   if (server->judge && !own) return conn->exchange.trusted || ask_judge(conn, request);
   if (!fn) return true;
+  if (request->known_count[IDEM__H_AUTHORIZATION] > 1) return refuse_two(conn);
   return ask_principal(conn, request, fn, own ? route->is.principal_user : server->principal_user);
 }
 

@@ -159,6 +159,7 @@ typedef struct idem__http_binding {
 
 /* What a judge says of a request: that it may ask, and who does; the status to refuse it with; or IDEM_HTTP_LATER, as a
  * principal's function would. Texts and grant are lent for the call, but `why`, which lasts. */
+#define IDEM__HTTP_TWO_CREDENTIALS "two-credentials" /* data.reason of who shows more than one */
 typedef struct idem__http_judgment {
   int status; /* 0: it may */
   const char *principal;

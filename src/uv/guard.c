@@ -447,13 +447,24 @@ static void judge_token(idem__guard *guard, const idem_http_caller *caller, idem
   }
 }
 
+/* RFC 6750, 3.1: such a request is malformed. */
+static void refuse_two(idem__guard *guard, idem__http_judgment *verdict) {
+  idem__guard_refuse(guard, verdict, 400,
+                     &(idem__bearer_challenge){.error = "invalid_request",
+                                               .why = "one Authorization header",
+                                               .scope = guard->required_scope});
+  verdict->reason = IDEM__HTTP_TWO_CREDENTIALS;
+}
+
 void idem__guard_judge(const idem_http_caller *caller, idem__http_judgment *verdict, void *user) {
   idem__guard *guard = user;
   idem__view shown = idem__http_caller_authorization(caller);
   idem__view token = shown_by(shown, "Bearer ");
   bool proof = !token.len;
   if (proof) token = shown_by(shown, "DPoP ");
-  if (!token.len) /* who shows nothing is told nothing but where to go (RFC 6750, 3.1) */
+  if (!token.len && idem__http_caller_count(caller, "authorization") > 1)
+    refuse_two(guard, verdict);
+  else if (!token.len) /* who shows nothing is told nothing but where to go (RFC 6750, 3.1) */
     idem__guard_refuse(guard, verdict, 401,
                        &(idem__bearer_challenge){.scope = guard->required_scope});
   else if (token.len > IDEM__TOKEN_BYTES)

@@ -172,11 +172,12 @@ static const char call_body[] =
 idem_fetch *send_body(world *in, const char *authorization, const char *method, const char *name,
                       const char *body, outcome *out) {
   static char line[TOKEN + 64], method_line[128], name_line[128], client_line[128];
+  static char again_line[TOKEN + 64];
   snprintf(line, sizeof line, "Authorization: %s", authorization ? authorization : "");
   snprintf(method_line, sizeof method_line, "Mcp-Method: %s", method);
   snprintf(name_line, sizeof name_line, "Mcp-Name: %s", name);
   static char proof_lines[2][TOKEN];
-  const char *headers[11] = {"Content-Type: application/json",
+  const char *headers[12] = {"Content-Type: application/json",
                              "Accept: application/json, text/event-stream",
                              "MCP-Protocol-Version: 2026-07-28", method_line};
   size_t count = 4;
@@ -184,6 +185,8 @@ idem_fetch *send_body(world *in, const char *authorization, const char *method, 
   if (authorization) headers[count++] = line;
   snprintf(client_line, sizeof client_line, "X-Forwarded-For: %s", in->client ? in->client : "");
   if (in->client) headers[count++] = client_line;
+  snprintf(again_line, sizeof again_line, "Authorization: %s", in->again ? in->again : "");
+  if (in->again) headers[count++] = again_line;
   for (size_t i = 0; i < 2; i++) {
     snprintf(proof_lines[i], sizeof proof_lines[i], "DPoP: %s", in->proofs[i] ? in->proofs[i] : "");
     if (in->proofs[i]) headers[count++] = proof_lines[i];

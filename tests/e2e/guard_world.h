@@ -30,6 +30,7 @@ typedef struct world {
   script_conn *held;
   const idem_alloc *alloc; /* of the listener; NULL: the usual one */
   const char *proofs[2];   /* DPoP headers of what is sent next; NULL: none */
+  const char *again;       /* a second Authorization header of what is sent next; NULL: none */
   const char *client;      /* whom a proxy names as the caller of what is sent next; NULL: nobody */
   /* What came of a request. */
   bool stopped;

@@ -112,6 +112,30 @@ static void tokens_of_the_operator_open_as_ever(void **state) {
   close_world(&w);
 }
 
+/* RFC 6750, 3.1: it is the request that is wrong, and not a token. */
+static void two_tokens_are_a_malformed_request(void **state) {
+  (void)state;
+  static const char *const tokens[] = {"operator-token", NULL};
+  world w;
+  outcome out;
+  open_issuer(&w);
+  add_key(&w, "k1", "ES256");
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1},
+              (idem_http_opts){.tokens = tokens});
+  w.again = "Bearer operator-token";
+  for (int i = 0; i < 2; i++) {
+    call_with(&w, i ? "operator-token" : token_of(&w, &w.keys[0], ""), &out);
+    assert_int_equal(out.status, 400);
+    assert_non_null(strstr(out.challenge, "error=\"invalid_request\""));
+    assert_non_null(strstr(out.challenge, "resource_metadata="));
+    assert_non_null(strstr(out.body, "\"reason\":\"two-credentials\""));
+  }
+  w.again = NULL;
+  assert_int_equal(status_of(&w, "operator-token"), 200);
+  close_world(&w);
+}
+
 /* ---------------------------------------------------------------- attacks */
 
 static void expect_refusal(world *in, const char *what, const char *token) {
@@ -575,6 +599,7 @@ int main(void) {
       cmocka_unit_test(who_has_none_is_told_where_to_get_one),
       cmocka_unit_test(metadata_are_at_both_places_for_everybody),
       cmocka_unit_test(tokens_of_the_operator_open_as_ever),
+      cmocka_unit_test(two_tokens_are_a_malformed_request),
       cmocka_unit_test(forged_tokens_are_refused_and_nothing_they_name_is_asked),
       cmocka_unit_test(a_token_has_one_form),
       cmocka_unit_test(tokens_for_others_or_for_another_time_are_refused),

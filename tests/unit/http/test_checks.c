@@ -402,7 +402,10 @@ static void without_the_token_everything_but_health_is_401(void **state) {
          "\"reason\":\"unauthorized\"");
   expect(&peer,
          POST("localhost", "Authorization: Bearer old-secret\r\nAuthorization: Bearer x\r\n"),
-         "HTTP/1.1 401 ", "");
+         "HTTP/1.1 400 ", "WWW-Authenticate: Bearer error=\"invalid_request\"\r\n");
+  expect(&peer, POST("localhost", "Authorization: Basic x\r\nAuthorization: Bearer old-secret\r\n"),
+         "HTTP/1.1 400 ",
+         "\"data\":{\"reason\":\"two-credentials\",\"hint\":\"one Authorization header\"}");
   expect(&peer, POST("localhost", "Authorization: Bearer old-secret\r\n"), "HTTP/1.1 200 ", "");
   expect(&peer, POST("localhost", "Authorization: Bearer new-secret\r\n"), "HTTP/1.1 200 ", "");
   expect(&peer, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 401 ", "");
