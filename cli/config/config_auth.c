@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define JWKS_MAX ((size_t)262144) /* as a listener reads of them */
+#define SCOPES_MAX ((size_t)2048) /* as a server and its listeners take them */
 
 static const struct algorithm_name {
   const char *name;
@@ -22,6 +23,12 @@ static const struct algorithm_name {
 
 /* ------------------------------------------------------------------ scopes */
 
+static const char *fitting(serve_config *self, yyjson_val *at, const char *scopes) {
+  if (scopes && strlen(scopes) > SCOPES_MAX)
+    source_fault(&self->source, at, "scopes: they are too long (%zu bytes at most)", SCOPES_MAX);
+  return scopes;
+}
+
 const char *config_scopes(serve_config *self, yyjson_val *object) {
   yyjson_val *value = yyjson_obj_get(object, "scopes"), *item;
   size_t i, max;
@@ -29,13 +36,15 @@ const char *config_scopes(serve_config *self, yyjson_val *object) {
   if (!self->auth)
     source_fault(&self->source, value,
                  "scopes need \"auth\": nobody else says what a caller's scopes are");
-  if (yyjson_is_str(value)) return yyjson_get_str(value);
+  if (yyjson_is_str(value)) return fitting(self, value, yyjson_get_str(value));
   self->scratch.len = 0;
   yyjson_arr_foreach(value, i, max, item) {
     if (i) idem_buf_puts(&self->scratch, " ");
     idem_buf_put(&self->scratch, yyjson_get_str(item), yyjson_get_len(item));
   }
-  return memory_text(&self->memory, self->scratch.len ? self->scratch.data : "", self->scratch.len);
+  return fitting(
+      self, value,
+      memory_text(&self->memory, self->scratch.len ? self->scratch.data : "", self->scratch.len));
 }
 
 /* -------------------------------------------------------------------- URLs */
@@ -136,7 +145,8 @@ static void take_methods(serve_config *self, yyjson_val *methods, auth_config *a
   size_t i, max, count = yyjson_obj_size(methods);
   auth->methods = memory_zeroed(&self->memory, count + 1, sizeof *auth->methods);
   idem_each_member(methods, i, max, key, value) {
-    auth->methods[i] = (method_scopes){yyjson_get_str(key), yyjson_get_str(value)};
+    auth->methods[i] =
+        (method_scopes){yyjson_get_str(key), fitting(self, value, yyjson_get_str(value))};
   }
   auth->method_count = count;
 }

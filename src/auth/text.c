@@ -1,5 +1,6 @@
 /* text.c - the small texts of OAuth: forms, URLs, scopes. Everything in them may be a stranger's. */
 #include "auth.h"
+#include "proof.h"
 
 #include <string.h>
 
@@ -126,11 +127,22 @@ bool idem__auth_url_is_safe(const char *text) {
   return idem__auth_url_parse(text, &url) && (url.secure || idem__auth_url_is_loopback(&url));
 }
 
+/* Proofs are compared with it (target.c). */
+static const char *name_fault(const char *text) {
+  char room[IDEM__TARGET_BYTES];
+  idem_buf normal;
+  idem_buf_fixed(&normal, room, sizeof room);
+  idem_status status = idem__target_put(&normal, text, strlen(text));
+  if (status == IDEM_E_LIMIT) return "it is too long";
+  return status == IDEM_OK ? NULL : "it has a % that begins no escape";
+}
+
 const char *idem__auth_url_fault(const char *text, bool bare) {
   idem__auth_url url;
   if (strchr(text, '#')) return "it has a fragment (#)";
   if (!idem__auth_url_parse(text, &url)) return "it is no URL of a server";
-  return bare && strchr(text, '?') ? "it has a query (?)" : NULL;
+  if (!bare) return NULL;
+  return strchr(text, '?') ? "it has a query (?)" : name_fault(text);
 }
 
 /* ----------------------------------------------------------------- scopes */

@@ -211,7 +211,8 @@ static idem_status take_proofs(idem__guard *guard, const idem_http_auth *opts, c
   if (idem__url_parse(url, &own) != IDEM_OK) own.path[0] = '\0'; /* unreachable: it is served */
   idem_status status =
       idem__targets_init(&guard->targets, &guard->alloc, guard->resource, own.path);
-  if (status == IDEM_E_INVAL) return tell(guard, "it is too long", "resource");
+  if (status == IDEM_E_INVAL) /* unreachable: idem__auth_url_fault has tried the same */
+    return tell(guard, "it is too long", "resource");
   if (status == IDEM_OK)
     status = idem__proofs_get(&guard->alloc, guard->targets.resource,
                               IDEM__PROOF_AGE_S + 2 * skew_s + 1, &guard->proofs);

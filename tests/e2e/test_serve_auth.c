@@ -248,6 +248,8 @@ static void what_does_not_go_together_is_explained(void **state) {
         ":1:50: auth: resource: it has a query (?)", NO_FLAGS);
   check("{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"https:///a\"}}", 1,
         ":1:50: auth: resource: it is no URL of a server", NO_FLAGS);
+  check("{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"https://m.example/%2\"}}", 1,
+        ":1:50: auth: resource: it has a % that begins no escape", NO_FLAGS);
   check("{\"auth\":{\"issuer\":\"https://i.example?x#y\"}}", 1,
         ":1:19: auth: issuer: it has a fragment (#)", NO_FLAGS);
   check("{\"auth\":{\"issuer\":\"https://i.example?x\"}}", 1,
@@ -274,6 +276,38 @@ static void what_does_not_go_together_is_explained(void **state) {
   check("{" AUTH ",\"tools\":{\"t\":{\"script\":\"t.sql\",\"query\":\"SELECT "
         ":principal\",\"args\":{\"principal\":\"string\"}}}}",
         1, ":principal is who asks", NO_FLAGS);
+}
+
+/* The longest that a listener takes, and one more. */
+static void a_resource_that_no_listener_takes_is_told_at_its_place(void **state) {
+  (void)state;
+  char text[5000];
+  for (int len = 4095; len <= 4096; len++) {
+    int before =
+        snprintf(text, sizeof text, "{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"");
+    int all = snprintf(text + before, sizeof text - (size_t)before, "https://m.example/%0*d\"}}",
+                       len - 18, 0);
+    assert_int_equal(all, len + 3);
+    if (len == 4095)
+      expect_not_in(check_says(text, 0, FLAGS("--http", "127.0.0.1:0")), "too long");
+    else
+      check(text, 1, ":1:50: auth: resource: it is too long", NO_FLAGS);
+  }
+}
+
+/* Of the server, and of a method. */
+static void scopes_that_are_too_long_are_told_at_their_place(void **state) {
+  (void)state;
+  static const char *const places[] = {
+      "{\"auth\":{\"issuer\":\"https://i.example\",\"scopes\":\"",
+      "{\"auth\":{\"issuer\":\"https://i.example\",\"methods\":{\"tools/call\":\""};
+  char text[5000];
+  for (size_t i = 0; i < 2; i++) {
+    snprintf(text, sizeof text, "%s%02049d\"%s}}", places[i], 0, i ? "}" : "");
+    check(text, 1, "scopes: they are too long (2048 bytes at most)", NO_FLAGS);
+    snprintf(text, sizeof text, "%s%02048d\"%s}}", places[i], 0, i ? "}" : "");
+    expect_not_in(check_says(text, 0, FLAGS("--http", "127.0.0.1:0")), "too long");
+  }
 }
 
 #define RESOURCE(url) "{\"auth\":{\"issuer\":\"https://i.example\",\"resource\":\"" url "\"}}"
@@ -303,6 +337,8 @@ int main(void) {
       cmocka_unit_test(another_resource_than_what_is_served_is_noted),
       cmocka_unit_test(a_file_of_keys_that_verify_nothing_is_told_before_the_start),
       cmocka_unit_test(what_does_not_go_together_is_explained),
+      cmocka_unit_test(scopes_that_are_too_long_are_told_at_their_place),
+      cmocka_unit_test(a_resource_that_no_listener_takes_is_told_at_its_place),
       cmocka_unit_test(tokens_without_a_proof_are_told_of_where_proofs_are_required),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
