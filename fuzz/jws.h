@@ -15,10 +15,10 @@
 
 static inline idem_status jws_new_key(idem__key_kind kind, const char *jwk, size_t len,
                                       void **out) {
-  static const char *const forms[] = {"{\"kty\":\"RSA\",\"n\":\"",
-                                      "{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"",
-                                      "{\"kty\":\"EC\",\"crv\":\"P-384\",\"x\":\"",
-                                      "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\""};
+  static const char *const forms[] = {
+      "{\"kty\":\"RSA\",\"n\":\"", "{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"",
+      "{\"kty\":\"EC\",\"crv\":\"P-384\",\"x\":\"", "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"",
+      "{\"kty\":\"EC\",\"crv\":\"P-521\",\"x\":\""};
   MUST(strlen(jwk) == len && strncmp(jwk, forms[kind], strlen(forms[kind])) == 0);
   MUST(!strstr(jwk, "\"d\"") && !strstr(jwk, "\"k\"") && jwk[len - 1] == '}');
   *out = malloc(1);

@@ -16,10 +16,11 @@
 static const struct algorithm_name {
   const char *name;
   unsigned bit;
-} algorithms[] = {
-    {"ES256", IDEM_HTTP_ES256}, {"ES384", IDEM_HTTP_ES384}, {"RS256", IDEM_HTTP_RS256},
-    {"RS384", IDEM_HTTP_RS384}, {"RS512", IDEM_HTTP_RS512}, {"PS256", IDEM_HTTP_PS256},
-    {"PS384", IDEM_HTTP_PS384}, {"PS512", IDEM_HTTP_PS512}, {"EdDSA", IDEM_HTTP_EDDSA}};
+} algorithms[] = {{"ES256", IDEM_HTTP_ES256}, {"ES384", IDEM_HTTP_ES384},
+                  {"RS256", IDEM_HTTP_RS256}, {"RS384", IDEM_HTTP_RS384},
+                  {"RS512", IDEM_HTTP_RS512}, {"PS256", IDEM_HTTP_PS256},
+                  {"PS384", IDEM_HTTP_PS384}, {"PS512", IDEM_HTTP_PS512},
+                  {"EdDSA", IDEM_HTTP_EDDSA}, {"ES512", IDEM_HTTP_ES512}};
 
 /* ------------------------------------------------------------------ scopes */
 

@@ -187,7 +187,8 @@ typedef enum idem_http_algorithm {
   IDEM_HTTP_PS256 = 32,
   IDEM_HTTP_PS384 = 64,
   IDEM_HTTP_PS512 = 128,
-  IDEM_HTTP_EDDSA = 256 /* with Ed25519 */
+  IDEM_HTTP_EDDSA = 256, /* with Ed25519 */
+  IDEM_HTTP_ES512 = 512
 } idem_http_algorithm;
 
 /* Tokens that are bound to a key (`cnf` with `jkt`; RFC 9449, DPoP): each request must bring a proof that the caller has it. */

@@ -15,6 +15,7 @@ typedef enum idem__algorithm {
   IDEM__PS384,
   IDEM__PS512,
   IDEM__EDDSA,
+  IDEM__ES512,
   IDEM__ALGORITHMS
 } idem__algorithm;
 
@@ -22,7 +23,8 @@ typedef enum idem__key_kind {
   IDEM__KEY_RSA,
   IDEM__KEY_P256,
   IDEM__KEY_P384,
-  IDEM__KEY_ED25519
+  IDEM__KEY_ED25519,
+  IDEM__KEY_P521
 } idem__key_kind;
 
 /* A compact JWS: whole, and taken apart. */

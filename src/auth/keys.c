@@ -21,7 +21,7 @@ static const algorithm_row algorithms[IDEM__ALGORITHMS] = {
     [IDEM__RS256] = {"RS256", IDEM__KEY_RSA},     [IDEM__RS384] = {"RS384", IDEM__KEY_RSA},
     [IDEM__RS512] = {"RS512", IDEM__KEY_RSA},     [IDEM__PS256] = {"PS256", IDEM__KEY_RSA},
     [IDEM__PS384] = {"PS384", IDEM__KEY_RSA},     [IDEM__PS512] = {"PS512", IDEM__KEY_RSA},
-    [IDEM__EDDSA] = {"EdDSA", IDEM__KEY_ED25519},
+    [IDEM__EDDSA] = {"EdDSA", IDEM__KEY_ED25519}, [IDEM__ES512] = {"ES512", IDEM__KEY_P521},
 };
 
 idem__key_kind idem__algorithm_key(idem__algorithm algorithm) { return algorithms[algorithm].kind; }
@@ -95,12 +95,22 @@ static bool put_curve(idem_buf *out, yyjson_val *jwk, const char *type, const ch
          yyjson_equals_str(yyjson_obj_get(jwk, "crv"), curve);
 }
 
+/* RFC 7518, 6.2.1.2: a coordinate has the length of its curve, zeros included. */
 static bool put_ec(idem_buf *out, yyjson_val *jwk, idem__key_kind *kind) {
-  bool long_one = yyjson_equals_str(yyjson_obj_get(jwk, "crv"), "P-384");
-  size_t size = long_one ? 48 : 32;
-  *kind = long_one ? IDEM__KEY_P384 : IDEM__KEY_P256;
-  return put_curve(out, jwk, "EC", long_one ? "P-384" : "P-256") &&
-         put_bytes(out, jwk, "x", size, size) && put_bytes(out, jwk, "y", size, size);
+  static const struct {
+    const char *name;
+    size_t bytes;
+    idem__key_kind kind;
+  } curves[] = {
+      {"P-256", 32, IDEM__KEY_P256}, {"P-384", 48, IDEM__KEY_P384}, {"P-521", 66, IDEM__KEY_P521}};
+  for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+    size_t size = curves[i].bytes;
+    if (!yyjson_equals_str(yyjson_obj_get(jwk, "crv"), curves[i].name)) continue;
+    *kind = curves[i].kind;
+    return put_curve(out, jwk, "EC", curves[i].name) && put_bytes(out, jwk, "x", size, size) &&
+           put_bytes(out, jwk, "y", size, size);
+  }
+  return false;
 }
 
 static bool put_okp(idem_buf *out, yyjson_val *jwk, idem__key_kind *kind) {

@@ -12,7 +12,7 @@
 #define DOCUMENT_BYTES 65536u
 
 _Static_assert(IDEM_HTTP_EDDSA == 1 << IDEM__EDDSA && IDEM_HTTP_ES256 == 1 << IDEM__ES256 &&
-                   IDEM_HTTP_PS256 == 1 << IDEM__PS256,
+                   IDEM_HTTP_PS256 == 1 << IDEM__PS256 && IDEM_HTTP_ES512 == 1 << IDEM__ES512,
                "the public bits are those of the algorithms");
 
 static idem_status tell(const idem__guard *guard, const char *what, const char *about) {

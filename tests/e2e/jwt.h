@@ -33,6 +33,7 @@ static inline jwt_key jwt_key_new(const char *id, const char *algorithm) {
   EVP_PKEY *key = strcmp(algorithm, "EdDSA") == 0   ? EVP_PKEY_Q_keygen(NULL, NULL, "ED25519")
                   : strcmp(algorithm, "ES256") == 0 ? EVP_EC_gen("P-256")
                   : strcmp(algorithm, "ES384") == 0 ? EVP_EC_gen("P-384")
+                  : strcmp(algorithm, "ES512") == 0 ? EVP_EC_gen("P-521")
                                                     : jwt_rsa_key();
   assert_non_null(key);
   return (jwt_key){.id = id, .algorithm = algorithm, .key = key};
@@ -71,9 +72,9 @@ static inline void jwt_put_jwk(char *out, size_t size, const jwt_key *key) {
     strcat(out, "\",\"e\":\"");
     jwt_put_number(out, size, key, OSSL_PKEY_PARAM_RSA_E, 0);
   } else if (EVP_PKEY_is_a(key->key, "EC")) {
-    int bytes = strcmp(key->algorithm, "ES384") == 0 ? 48 : 32;
-    snprintf(out + at, size - at, "{\"kty\":\"EC\",\"crv\":\"%s\",\"kid\":\"%s\",\"x\":\"",
-             bytes == 48 ? "P-384" : "P-256", key->id);
+    int bytes = (EVP_PKEY_get_bits(key->key) + 7) / 8;
+    snprintf(out + at, size - at, "{\"kty\":\"EC\",\"crv\":\"P-%d\",\"kid\":\"%s\",\"x\":\"",
+             EVP_PKEY_get_bits(key->key), key->id);
     jwt_put_number(out, size, key, OSSL_PKEY_PARAM_EC_PUB_X, bytes);
     strcat(out, "\",\"y\":\"");
     jwt_put_number(out, size, key, OSSL_PKEY_PARAM_EC_PUB_Y, bytes);
@@ -93,7 +94,7 @@ static inline size_t jwt_from_der(unsigned char *signature, size_t len, int byte
   const unsigned char *at = signature;
   ECDSA_SIG *pair = d2i_ECDSA_SIG(NULL, &at, (long)len);
   assert_non_null(pair);
-  unsigned char raw[128];
+  unsigned char raw[132];
   BN_bn2binpad(ECDSA_SIG_get0_r(pair), raw, bytes);
   BN_bn2binpad(ECDSA_SIG_get0_s(pair), raw + bytes, bytes);
   ECDSA_SIG_free(pair);
@@ -120,7 +121,7 @@ static inline void jwt_sign(char *token, size_t size, const jwt_key *key, const 
       EVP_DigestSign(context, signature, &len, (const unsigned char *)token, strlen(token)), 1);
   EVP_MD_CTX_free(context);
   if (algorithm[0] == 'E' && algorithm[1] == 'S')
-    len = jwt_from_der(signature, len, digest == EVP_sha384() ? 48 : 32);
+    len = jwt_from_der(signature, len, (EVP_PKEY_get_bits(key->key) + 7) / 8);
   strcat(token, ".");
   jwt_put_base64(token, size, signature, len);
 }

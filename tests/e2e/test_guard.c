@@ -26,8 +26,8 @@ static void who_has_a_token_is_let_in_under_its_name(void **state) {
 
 static void every_way_to_sign_is_verified(void **state) {
   (void)state;
-  static const char *const ways[] = {"ES256", "ES384", "RS256", "RS384", "RS512",
-                                     "PS256", "PS384", "PS512", "EdDSA"};
+  static const char *const ways[] = {"ES256", "ES384", "ES512", "RS256", "RS384",
+                                     "RS512", "PS256", "PS384", "PS512", "EdDSA"};
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     world w;
     char token[TOKEN];
@@ -202,10 +202,37 @@ static void forged_tokens_are_refused_and_nothing_they_name_is_asked(void **stat
   close_world(&w);
 }
 
+/* By the name of an algorithm of another curve, its digest included; and of another key under the right one. */
+static void a_curve_signs_for_no_other(void **state) {
+  (void)state;
+  static const char *const ways[] = {"ES256", "ES384", "ES512"};
+  world w;
+  char token[TOKEN], header[256];
+  open_issuer(&w);
+  for (size_t i = 0; i < 3; i++) add_key(&w, ways[i], ways[i]);
+  idem_http_issuer issuer = {.issuer = w.issuer_url};
+  open_server(&w, &(idem_http_auth){.issuers = &issuer, .issuer_count = 1}, (idem_http_opts){0});
+  idem__guard_pause_ms = 1; /* the key may have changed its kind, so they are fetched again */
+  for (size_t i = 0; i < 9; i++) {
+    const char *claims = claims_of(&w, "");
+    snprintf(header, sizeof header, "{\"alg\":\"%s\",\"kid\":\"%s\"}", ways[i % 3], ways[i / 3]);
+    jwt_begin(token, sizeof token, header, claims);
+    jwt_sign(token, sizeof token, &w.keys[i / 3], ways[i % 3]);
+    if (i % 3 == i / 3)
+      assert_int_equal(status_of(&w, token), 200);
+    else
+      expect_refusal(&w, header, token);
+    jwt_begin(token, sizeof token, header, claims);
+    jwt_sign(token, sizeof token, &w.keys[i % 3], ways[i % 3]);
+    if (i % 3 != i / 3) expect_refusal(&w, header, token);
+  }
+  close_world(&w);
+}
+
 /* Another text would be another token of the same meaning: remembered apart, and in logs of others not the same. */
 static void a_token_has_one_form(void **state) {
   (void)state;
-  static const char *const algorithms[] = {"ES256", "ES384", "RS256", "PS512", "EdDSA"};
+  static const char *const algorithms[] = {"ES256", "ES384", "ES512", "RS256", "PS512", "EdDSA"};
   for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
     world w;
     char token[TOKEN];
@@ -601,6 +628,7 @@ int main(void) {
       cmocka_unit_test(tokens_of_the_operator_open_as_ever),
       cmocka_unit_test(two_tokens_are_a_malformed_request),
       cmocka_unit_test(forged_tokens_are_refused_and_nothing_they_name_is_asked),
+      cmocka_unit_test(a_curve_signs_for_no_other),
       cmocka_unit_test(a_token_has_one_form),
       cmocka_unit_test(tokens_for_others_or_for_another_time_are_refused),
       cmocka_unit_test(keys_that_are_none_change_nothing),

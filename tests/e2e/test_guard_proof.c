@@ -77,7 +77,7 @@ static void open_usual(world *in) { open_bound(in, (idem_http_auth){0}, (idem_ht
 
 static void who_proves_that_the_key_is_theirs_is_let_in(void **state) {
   (void)state;
-  static const char *const ways[] = {"ES256", "ES384", "RS256", "PS512", "EdDSA"};
+  static const char *const ways[] = {"ES256", "ES384", "ES512", "RS256", "PS512", "EdDSA"};
   world w;
   open_usual(&w);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -289,7 +289,7 @@ static void forged_proofs_are_refused(void **state) {
 static void every_jws_has_one_spelling(void **state) {
   (void)state;
   static const char *const more[] = {"A", "=", "AA", "==", "-", "."};
-  static const char *const ways[] = {"ES256", "ES384", "RS256", "PS256", "EdDSA"};
+  static const char *const ways[] = {"ES256", "ES384", "ES512", "RS256", "PS256", "EdDSA"};
   world w;
   outcome out;
   open_usual(&w);

@@ -10,6 +10,7 @@
 
 #define X32 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" /* 32 bytes */
 #define X48 X32 "AAAAAAAAAAAAAAAAAAAAA"                   /* 48 */
+#define X66 X48 "AAAAAAAAAAAAAAAAAAAAAAAA"                /* 66 */
 #define EC(id, more)                                                                               \
   "{\"kty\":\"EC\",\"crv\":\"P-256\",\"kid\":\"" id "\",\"x\":\"" X32 "\",\"y\":\"" X32 "\"" more  \
   "}"
@@ -67,6 +68,10 @@ static void only_keys_that_can_verify_are_taken(void **state) {
       EC("a", ",\"alg\":7"),
       "{\"kty\":\"EC\",\"crv\":\"secp256k1\",\"x\":\"" X32 "\",\"y\":\"" X32 "\"}",
       "{\"kty\":\"EC\",\"crv\":\"P-384\",\"x\":\"" X32 "\",\"y\":\"" X32 "\"}",
+      "{\"kty\":\"EC\",\"crv\":\"P-521\",\"x\":\"" X48 "\",\"y\":\"" X48 "\"}",
+      "{\"kty\":\"EC\",\"crv\":\"P-521\",\"x\":\"" X48 "\",\"y\":\"" X66 "\"}",
+      "{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"" X66 "\",\"y\":\"" X66 "\"}",
+      "{\"kty\":\"EC\",\"crv\":\"P-521\",\"alg\":\"ES384\",\"x\":\"" X66 "\",\"y\":\"" X66 "\"}",
       "{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"" X32 "\"}",
       "{\"kty\":\"OKP\",\"crv\":\"X25519\",\"x\":\"" X32 "\"}",
       "{\"kty\":\"RSA\",\"n\":\"" X48 "\",\"e\":\"AQAB\"}",
@@ -113,6 +118,7 @@ static void a_key_verifies_what_goes_with_its_kind_alone(void **state) {
   assert_non_null(find(&set, IDEM__ES256, "a"));
   assert_non_null(find(&set, IDEM__ES256, "c"));
   assert_null(find(&set, IDEM__ES384, "a"));
+  assert_null(find(&set, IDEM__ES512, "a"));
   assert_null(find(&set, IDEM__RS256, "a"));
   assert_null(find(&set, IDEM__EDDSA, "a"));
   assert_non_null(find(&set, IDEM__EDDSA, "b"));
