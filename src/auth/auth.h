@@ -88,8 +88,9 @@ typedef struct idem__auth_server {
   char *registration_endpoint;
   char *device_endpoint;
   char *revocation_endpoint;
-  char *scopes;     /* those it knows, as a text; NULL: it does not say */
-  unsigned methods; /* bits of idem__auth_method */
+  char *scopes;           /* those it knows, as a text; NULL: it does not say */
+  unsigned methods;       /* bits of idem__auth_method */
+  bool silent_on_methods; /* `methods` is what RFC 8414 has then: a secret, by basic */
   bool s256;
   bool binds;           /* tokens, to a key, by proofs with ES256 (DPoP) */
   bool names_itself;    /* answers carry `iss` */

@@ -8,11 +8,13 @@ static bool server_takes(const idem__auth_flow *flow, idem__auth_method method) 
   return flow->server.methods & 1u << method;
 }
 
-/* With a secret or a key, or without. False: the server takes nothing of that. Who has neither is asked for neither: many servers that
- * know such clients do not say so. */
+/* With a secret or a key, or without. False: the server takes nothing of that. Where it does not say what it takes, a client that
+ * it knows is taken at its word: how it shows who it is was agreed on with it. Who has neither has nothing to show: many servers that know
+ * such clients do not say so. */
 static bool choose_method(idem__auth_flow *flow, bool has_secret) {
   static const idem__auth_method with_secret[] = {IDEM__AUTH_BASIC, IDEM__AUTH_POST};
-  if (flow->opts.sign && server_takes(flow, IDEM__AUTH_PRIVATE_KEY_JWT)) {
+  bool silent = flow->server.silent_on_methods, has_key = flow->opts.sign != NULL;
+  if (has_key && (server_takes(flow, IDEM__AUTH_PRIVATE_KEY_JWT) || (silent && !has_secret))) {
     flow->method = IDEM__AUTH_PRIVATE_KEY_JWT;
     return true;
   }
@@ -21,7 +23,7 @@ static bool choose_method(idem__auth_flow *flow, bool has_secret) {
     if (server_takes(flow, flow->method)) return true;
   }
   flow->method = IDEM__AUTH_NONE;
-  return !has_secret;
+  return !has_secret && !has_key;
 }
 
 /* ------------------------------------------------------------- registering */

@@ -229,6 +229,7 @@ static idem_status read_server(const idem_alloc *alloc, yyjson_val *root, idem__
   out->revocation_endpoint = take_text(alloc, root, "revocation_endpoint", &status);
   out->scopes = take_words(alloc, root, "scopes_supported", &status);
   out->methods = read_methods(root);
+  out->silent_on_methods = !yyjson_obj_get(root, "token_endpoint_auth_methods_supported");
   out->s256 = lists(root, "code_challenge_methods_supported", "S256");
   out->binds = lists(root, "dpop_signing_alg_values_supported", "ES256");
   out->names_itself =
@@ -265,6 +266,7 @@ idem_status idem__auth_server_default(const idem_alloc *alloc, const char *origi
   idem_status status = IDEM_OK;
   *out = (idem__auth_server){.methods = 1u << IDEM__AUTH_NONE | 1u << IDEM__AUTH_BASIC |
                                         1u << IDEM__AUTH_POST,
+                             .silent_on_methods = true,
                              .s256 = true};
   if (!idem__auth_url_parse(origin, &url)) return IDEM_E_INVAL;
   out->issuer = join(alloc, &url, "", 0, "", &status);

@@ -1,0 +1,80 @@
+/* test_flow_odd.c - a client on its way to a token among servers that say less than they should, say it oddly, or are away for a moment. */
+#include "flow_play.h"
+
+/* ------------------------------------------------------- who the client is */
+
+/* As a server has it that says nothing of how clients show who they are. */
+static void find_silent_server(idem__auth_flow *flow) {
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
+         resource_document);
+  answer(flow, AS "/.well-known/oauth-authorization-server", 200,
+         "{\"issuer\":\"" AS "\",\"authorization_endpoint\":\"" AS "/authorize\","
+         "\"token_endpoint\":\"" AS "/token\",\"code_challenge_methods_supported\":[\"S256\"],"
+         "\"client_id_metadata_document_supported\":true}");
+}
+
+static void a_client_without_a_secret_needs_no_word_of_the_server(void **state) {
+  (void)state;
+  for (int document = 0; document < 2; document++) {
+    idem__auth_opts opts = options(IDEM__AUTH_CODE);
+    if (document)
+      opts.client_document = "https://me.example/client.json";
+    else
+      opts.client_id = "me";
+    idem__auth_flow *flow = start(&opts);
+    refuse_with(flow, 401, "Bearer", true);
+    find_silent_server(flow);
+    assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_BROWSE);
+    come_back(flow, "&code=C");
+    expect_form(flow, document ? "&client_id=https%3A%2F%2Fme.example" : "&client_id=me");
+    assert_null(idem__auth_step_of(flow)->authorization);
+    take_token(flow);
+    idem__auth_flow_free(flow);
+  }
+}
+
+static void a_client_shows_its_secret_or_key_where_nothing_is_said(void **state) {
+  (void)state;
+  for (int key = 0; key < 2; key++) {
+    idem__auth_opts opts = options(IDEM__AUTH_CLIENT_CREDENTIALS);
+    opts.client_id = "me";
+    if (key)
+      opts.sign = sign;
+    else
+      opts.client_secret = "s";
+    idem__auth_flow *flow = start(&opts);
+    refuse_with(flow, 401, "Bearer", true);
+    find_silent_server(flow);
+    if (key)
+      expect_form(flow, "client_assertion=signed.");
+    else
+      assert_string_equal(idem__auth_step_of(flow)->authorization, "Basic bWU6cw==");
+    take_token(flow);
+    idem__auth_flow_free(flow);
+  }
+}
+
+/* It would ask as anybody could, who knows its name. */
+static void a_client_with_a_key_does_not_go_without(void **state) {
+  idem__auth_opts opts = options(IDEM__AUTH_CLIENT_CREDENTIALS);
+  (void)state;
+  opts.client_id = "me";
+  opts.sign = sign;
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200,
+         resource_document);
+  answer(flow, AS "/.well-known/oauth-authorization-server", 200,
+         "{\"issuer\":\"" AS "\",\"token_endpoint\":\"" AS "/token\","
+         "\"token_endpoint_auth_methods_supported\":[\"none\",\"client_secret_post\"]}");
+  expect_failed(flow, "takes none of the ways");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_client_without_a_secret_needs_no_word_of_the_server),
+      cmocka_unit_test(a_client_shows_its_secret_or_key_where_nothing_is_said),
+      cmocka_unit_test(a_client_with_a_key_does_not_go_without),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
