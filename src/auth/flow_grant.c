@@ -257,16 +257,20 @@ static void take_token(idem__auth_flow *flow, yyjson_val *root) {
   flow->step = (idem__auth_step){.want = IDEM__AUTH_DONE};
 }
 
+/* No longer than the code is good, however seldom the server wants to be asked. */
 static void wait_for_device(idem__auth_flow *flow) {
-  if (flow->opts.now_s(flow->opts.user) >= flow->device_until_s) {
+  uint64_t now_s = flow->opts.now_s(flow->opts.user);
+  if (now_s >= flow->device_until_s) {
     flow_fail(flow, "nobody entered the code in time");
     return;
   }
+  uint64_t left_ms = (flow->device_until_s - now_s) * 1000;
   flow->state = FLOW_DEVICE_WAIT;
-  flow->step = (idem__auth_step){.want = IDEM__AUTH_WAIT,
-                                 .wait_ms = flow->interval_ms,
-                                 .url = flow->url.data,
-                                 .user_code = flow->texts[TEXT_USER_CODE]};
+  flow->step =
+      (idem__auth_step){.want = IDEM__AUTH_WAIT,
+                        .wait_ms = flow->interval_ms < left_ms ? flow->interval_ms : left_ms,
+                        .url = flow->url.data,
+                        .user_code = flow->texts[TEXT_USER_CODE]};
 }
 
 static bool is(const char *error, const char *name) { return error && strcmp(error, name) == 0; }
@@ -314,11 +318,24 @@ static bool lacks_nonce(idem__auth_flow *flow, const char *error) {
   return again;
 }
 
+/* The person may be in the browser all the while: a server that is away for a moment is asked again, more seldom each time (RFC 8628,
+ * 3.5). */
+static bool is_away(const idem__auth_flow *flow, int status) {
+  return flow->state == FLOW_DEVICE_POLL && (status == 0 || status == 429 || status >= 500);
+}
+
+static void ask_more_seldom(idem__auth_flow *flow) {
+  flow->interval_ms *= 2;
+  wait_for_device(flow);
+}
+
 void flow_token_came(idem__auth_flow *flow, int status, const char *body, size_t len) {
   yyjson_doc *doc = read_answer(flow, body, len);
   yyjson_val *root = yyjson_doc_get_root(doc);
   if (lacks_nonce(flow, text_of(root, "error")))
     flow->redo(flow);
+  else if (is_away(flow, status))
+    ask_more_seldom(flow);
   else if (status == 0)
     flow_fail(flow, "the authorization server does not answer");
   else if (status == 200 && doc)

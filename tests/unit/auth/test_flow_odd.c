@@ -70,11 +70,61 @@ static void a_client_with_a_key_does_not_go_without(void **state) {
   expect_failed(flow, "takes none of the ways");
 }
 
+/* ------------------------------------------------------------------- devices */
+
+static idem__auth_flow *to_device(const char *more) {
+  char said[256];
+  idem__auth_opts opts = options(IDEM__AUTH_DEVICE);
+  opts.client_id = "tv";
+  idem__auth_flow *flow = start(&opts);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  snprintf(said, sizeof said,
+           "{\"device_code\":\"D\",\"user_code\":\"ABCD\",\"verification_uri\":\"" AS "/go\",%s}",
+           more);
+  answer(flow, AS "/device", 200, said);
+  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_WAIT);
+  return flow;
+}
+
+/* RFC 8628, 3.5: a connection that fails is no answer. */
+static void a_server_that_is_away_for_a_moment_ends_no_login(void **state) {
+  static const int away[] = {0, 503, 429, 500};
+  (void)state;
+  idem__auth_flow *flow = to_device("\"interval\":2,\"expires_in\":100");
+  for (uint64_t i = 0, wait_ms = 4000; i < 4; i++, wait_ms *= 2) {
+    idem__auth_waited(flow);
+    answer(flow, AS "/token", away[i], "");
+    assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_WAIT);
+    assert_int_equal(idem__auth_step_of(flow)->wait_ms, wait_ms);
+  }
+  idem__auth_waited(flow);
+  take_token(flow);
+  idem__auth_flow_free(flow);
+  flow = to_device("\"interval\":2,\"expires_in\":100");
+  now += 100;
+  idem__auth_waited(flow);
+  answer(flow, AS "/token", 0, "");
+  expect_failed(flow, "in time");
+}
+
+static void nobody_is_waited_for_longer_than_a_code_is_good(void **state) {
+  (void)state;
+  idem__auth_flow *flow = to_device("\"interval\":999999999,\"expires_in\":100");
+  assert_int_equal(idem__auth_step_of(flow)->wait_ms, 100000);
+  now += 100;
+  idem__auth_waited(flow);
+  answer(flow, AS "/token", 400, "{\"error\":\"authorization_pending\"}");
+  expect_failed(flow, "in time");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_client_without_a_secret_needs_no_word_of_the_server),
       cmocka_unit_test(a_client_shows_its_secret_or_key_where_nothing_is_said),
       cmocka_unit_test(a_client_with_a_key_does_not_go_without),
+      cmocka_unit_test(a_server_that_is_away_for_a_moment_ends_no_login),
+      cmocka_unit_test(nobody_is_waited_for_longer_than_a_code_is_good),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
