@@ -161,6 +161,7 @@ void idem__auth_refused(idem__auth_flow *flow, int status, const idem__auth_chal
     return;
   }
   if (first) flow->attempts = 0;
+  if (first) flow->registered = false;
   if (++flow->attempts > ATTEMPTS) {
     flow_fail(flow, "%u authorizations did not satisfy the server", ATTEMPTS);
     return;

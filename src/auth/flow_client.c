@@ -98,6 +98,7 @@ static void take_registration(idem__auth_flow *flow, yyjson_val *root) {
     if (yyjson_equals_str(method, method_name((idem__auth_method)i)))
       flow->method = (idem__auth_method)i;
   if (!secret) flow->method = IDEM__AUTH_NONE;
+  flow->registered = true;
   if (flow_copy(flow, TEXT_CLIENT_ID, id) && flow_copy(flow, TEXT_CLIENT_SECRET, secret) &&
       flow_copy(flow, TEXT_REGISTERED_FOR, way_back(flow)) &&
       flow_copy(flow, TEXT_CLIENT_ISSUER, flow->server.issuer))

@@ -275,12 +275,27 @@ static void wait_for_device(idem__auth_flow *flow) {
 
 static bool is(const char *error, const char *name) { return error && strcmp(error, name) == 0; }
 
+/* A client that registered itself is no longer known there. */
+static bool is_unknown(const idem__auth_flow *flow, const char *error) {
+  return (is(error, "invalid_client") || is(error, "unauthorized_client")) &&
+         flow->texts[TEXT_REGISTERED_FOR];
+}
+
+/* It registers anew: at once where no person has seen anything yet, else the next time. Not twice in a row. */
+static void forget_client(idem__auth_flow *flow, const char *error) {
+  bool at_once = flow->state == FLOW_DEVICE && !flow->registered;
+  if (!flow_copy(flow, TEXT_CLIENT_ID, NULL)) return;
+  if (at_once)
+    flow_choose_client(flow);
+  else
+    flow_fail(flow, "the authorization server gave no token: %.100s", error);
+}
+
 /* A refresh token that is over is forgotten, and a person or program asked again; so is a client that the server no longer
  * knows, if it was registered. Any other refusal may be a passing one, and leaves what is kept alone. */
 static void refresh_refused(idem__auth_flow *flow, const char *error, int status) {
-  bool unknown = is(error, "invalid_client") || is(error, "unauthorized_client");
-  bool registered = flow->texts[TEXT_REGISTERED_FOR] != NULL;
-  if (!is(error, "invalid_grant") && !(unknown && registered)) {
+  bool unknown = is_unknown(flow, error);
+  if (!is(error, "invalid_grant") && !unknown) {
     flow_fail(flow, "the authorization server did not refresh the token (%d%s%.100s)", status,
               error && flow_is_token(error) ? ", " : "",
               error && flow_is_token(error) ? error : "");
@@ -297,6 +312,8 @@ static void take_error(idem__auth_flow *flow, const char *error, int status) {
     wait_for_device(flow);
   } else if (flow->state == FLOW_REFRESH) {
     refresh_refused(flow, error, status);
+  } else if (is_unknown(flow, error)) {
+    forget_client(flow, error);
   } else if (error && flow_is_token(error)) {
     flow_fail(flow, "the authorization server gave no token: %.100s", error);
   } else {

@@ -70,6 +70,36 @@ static void a_client_with_a_key_does_not_go_without(void **state) {
   expect_failed(flow, "takes none of the ways");
 }
 
+static void a_client_that_its_server_has_forgotten_is_forgotten(void **state) {
+  (void)state;
+  idem__auth_flow *flow = to_browser("Bearer");
+  come_back(flow, "&code=C" ISS);
+  answer(flow, AS "/token", 401, "{\"error\":\"invalid_client\"}");
+  assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_FAILED);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  answer(flow, AS "/register", 201, "{\"client_id\":\"c2\"}");
+  assert_non_null(strstr(idem__auth_step_of(flow)->url, "client_id=c2"));
+  idem__auth_flow_free(flow);
+}
+
+static void a_forgotten_device_registers_again_once(void **state) {
+  static const char kept[] = "{\"url\":\"" URL "\",\"client_issuer\":\"" AS
+                             "\",\"client_id\":\"old\",\"registered_for\":\"device\"}";
+  idem__auth_opts opts = options(IDEM__AUTH_DEVICE);
+  (void)state;
+  idem__auth_flow *flow = start(&opts);
+  assert_int_equal(idem__auth_flow_take(flow, kept, strlen(kept)), IDEM_OK);
+  refuse_with(flow, 401, "Bearer", true);
+  find_servers(flow);
+  expect_form(flow, "client_id=old");
+  answer(flow, AS "/device", 401, "{\"error\":\"invalid_client\"}");
+  answer(flow, AS "/register", 201, "{\"client_id\":\"new\"}");
+  expect_form(flow, "client_id=new");
+  answer(flow, AS "/device", 400, "{\"error\":\"unauthorized_client\"}");
+  expect_failed(flow, "unauthorized_client");
+}
+
 /* ------------------------------------------------------------------- devices */
 
 static idem__auth_flow *to_device(const char *more) {
@@ -123,6 +153,8 @@ int main(void) {
       cmocka_unit_test(a_client_without_a_secret_needs_no_word_of_the_server),
       cmocka_unit_test(a_client_shows_its_secret_or_key_where_nothing_is_said),
       cmocka_unit_test(a_client_with_a_key_does_not_go_without),
+      cmocka_unit_test(a_client_that_its_server_has_forgotten_is_forgotten),
+      cmocka_unit_test(a_forgotten_device_registers_again_once),
       cmocka_unit_test(a_server_that_is_away_for_a_moment_ends_no_login),
       cmocka_unit_test(nobody_is_waited_for_longer_than_a_code_is_good),
   };
