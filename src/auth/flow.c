@@ -168,6 +168,7 @@ void idem__auth_refused(idem__auth_flow *flow, int status, const idem__auth_chal
   }
   flow->place = 0;
   flow->state = FLOW_IDLE;
+  flow->stepping = status == 403 && flow->texts[TEXT_ACCESS_TOKEN];
   if (!flow_copy(flow, TEXT_CHALLENGED_SCOPE, challenge->scope) ||
       !flow_copy(flow, TEXT_CHALLENGED_METADATA, challenge->resource_metadata))
     return;

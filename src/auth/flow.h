@@ -69,6 +69,7 @@ struct idem__auth_flow {
   bool bound;                          /* the token is of no use without */
   bool nonce_tried;                    /* for the answer that is waited for */
   void (*redo)(idem__auth_flow *flow); /* asks the token endpoint once more */
+  bool stepping;                       /* there is a token, of too few scopes */
   bool registered;                     /* the client, for the request that waits */
   bool revoked;                        /* the server agreed to forget the tokens */
   bool old_server; /* there is no resource metadata: the server is its own, as before 2025-06-18 */

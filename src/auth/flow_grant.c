@@ -10,6 +10,13 @@ static bool add(idem__auth_flow *flow, idem_buf *form, const char *name, const c
   return flow_good(flow, idem__auth_form_add(form, name, value));
 }
 
+/* Who is asked for more and cannot find out what would have a person allow the same again. */
+static bool adds_something(idem__auth_flow *flow, const char *wanted) {
+  bool same = flow->stepping && idem__auth_scope_has(flow->texts[TEXT_SCOPE], wanted);
+  if (same) flow_fail(flow, "the server asks for more scopes, and does not say which");
+  return !same;
+}
+
 /* The challenge's word comes first, then all that the resource knows; what was asked for before, and what the user
  * wants, is added. */
 static bool choose_scope(idem__auth_flow *flow) {
@@ -28,7 +35,8 @@ static bool choose_scope(idem__auth_flow *flow) {
       status == IDEM_OK
           ? idem__auth_scope_union(&flow->alloc, all, offline ? "offline_access" : NULL, &status)
           : NULL;
-  bool good = flow_good(flow, status) && flow_copy(flow, TEXT_SCOPE, wanted);
+  bool good = flow_good(flow, status) && adds_something(flow, wanted) &&
+              flow_copy(flow, TEXT_SCOPE, wanted);
   idem__free(&flow->alloc, with_own);
   idem__free(&flow->alloc, all);
   idem__free(&flow->alloc, wanted);

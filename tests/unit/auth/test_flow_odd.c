@@ -100,6 +100,25 @@ static void a_forgotten_device_registers_again_once(void **state) {
   expect_failed(flow, "unauthorized_client");
 }
 
+/* -------------------------------------------------------------------- scopes */
+
+/* All that the resource knows is asked for, once; then there is nothing to ask for. */
+static void more_of_nobody_knows_what_is_not_asked_for(void **state) {
+  static const char more[] = "Bearer error=\"insufficient_scope\"";
+  (void)state;
+  idem__auth_flow *flow = to_browser("Bearer scope=\"r\"");
+  come_back(flow, "&code=C" ISS);
+  take_token(flow);
+  refuse_with(flow, 403, more, true);
+  find_servers(flow);
+  assert_non_null(strstr(idem__auth_step_of(flow)->url, "scope=r%20offline_access%20w"));
+  come_back(flow, "&code=C" ISS);
+  take_token(flow);
+  refuse_with(flow, 403, more, false);
+  find_servers(flow);
+  expect_failed(flow, "does not say which");
+}
+
 /* ------------------------------------------------------------------- devices */
 
 static idem__auth_flow *to_device(const char *more) {
@@ -155,6 +174,7 @@ int main(void) {
       cmocka_unit_test(a_client_with_a_key_does_not_go_without),
       cmocka_unit_test(a_client_that_its_server_has_forgotten_is_forgotten),
       cmocka_unit_test(a_forgotten_device_registers_again_once),
+      cmocka_unit_test(more_of_nobody_knows_what_is_not_asked_for),
       cmocka_unit_test(a_server_that_is_away_for_a_moment_ends_no_login),
       cmocka_unit_test(nobody_is_waited_for_longer_than_a_code_is_good),
   };
