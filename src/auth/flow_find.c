@@ -67,12 +67,19 @@ static void use_resource(idem__auth_flow *flow, idem__auth_resource *found) {
   if (flow_copy(flow, TEXT_RESOURCE, found->resource)) find_server(flow, flow->server.issuer);
 }
 
+/* There is something else in this place, as where a web application answers whatever it is asked with its page: nothing was found. */
+static bool is_found(int status, const char *body, size_t len) {
+  size_t at = 0;
+  while (at < len && strchr(" \t\r\n", body[at])) at++;
+  return status == 200 && at < len && body[at] == '{';
+}
+
 void flow_resource_fetched(idem__auth_flow *flow, int status, const char *body, size_t len) {
   idem__auth_resource found;
   const char *why = "";
   if (status == 0 || status >= 500) {
     flow_fail(flow, "the server's resource metadata could not be had");
-  } else if (status != 200) {
+  } else if (!is_found(status, body, len)) {
     flow->place++;
     if (flow->texts[TEXT_CHALLENGED_METADATA])
       flow_fail(flow, "there are no resource metadata where the server says (%d)", status);
@@ -133,7 +140,7 @@ void flow_server_fetched(idem__auth_flow *flow, int status, const char *body, si
   const char *why = "";
   if (status == 0 || status >= 500) {
     flow_fail(flow, "the authorization server's metadata could not be had");
-  } else if (status != 200) {
+  } else if (!is_found(status, body, len)) {
     try_next_place(flow);
   } else if (idem__auth_server_read(&flow->alloc, body, len, &found, &why) != IDEM_OK) {
     flow_fail(flow, "the authorization server cannot be used: %s", why);

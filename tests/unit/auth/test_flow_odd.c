@@ -100,6 +100,30 @@ static void a_forgotten_device_registers_again_once(void **state) {
   expect_failed(flow, "unauthorized_client");
 }
 
+/* -------------------------------------------------------------------- places */
+
+static void a_page_in_a_well_known_place_is_no_metadata(void **state) {
+  static const char *const pages[] = {"<!doctype html><title>Welcome</title>", "", "[]", "OK"};
+  idem__auth_opts opts = options(IDEM__AUTH_CODE);
+  (void)state;
+  for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+    idem__auth_flow *flow = start(&opts);
+    refuse_with(flow, 401, "Bearer", true);
+    answer(flow, "https://mcp.example/.well-known/oauth-protected-resource/mcp", 200, pages[i]);
+    answer(flow, "https://mcp.example/.well-known/oauth-protected-resource", 200,
+           resource_document);
+    answer(flow, AS "/.well-known/oauth-authorization-server", 200, pages[i]);
+    answer(flow, AS "/.well-known/openid-configuration", 200, server_document);
+    answer(flow, AS "/register", 201, "{\"client_id\":\"c\"}");
+    assert_int_equal(idem__auth_step_of(flow)->want, IDEM__AUTH_BROWSE);
+    idem__auth_flow_free(flow);
+    flow = start(&opts);
+    refuse_with(flow, 401, "Bearer resource_metadata=\"https://mcp.example/meta\"", true);
+    answer(flow, "https://mcp.example/meta", 200, pages[i]);
+    expect_failed(flow, "no resource metadata where the server says");
+  }
+}
+
 /* -------------------------------------------------------------------- scopes */
 
 /* All that the resource knows is asked for, once; then there is nothing to ask for. */
@@ -174,6 +198,7 @@ int main(void) {
       cmocka_unit_test(a_client_with_a_key_does_not_go_without),
       cmocka_unit_test(a_client_that_its_server_has_forgotten_is_forgotten),
       cmocka_unit_test(a_forgotten_device_registers_again_once),
+      cmocka_unit_test(a_page_in_a_well_known_place_is_no_metadata),
       cmocka_unit_test(more_of_nobody_knows_what_is_not_asked_for),
       cmocka_unit_test(a_server_that_is_away_for_a_moment_ends_no_login),
       cmocka_unit_test(nobody_is_waited_for_longer_than_a_code_is_good),
