@@ -102,17 +102,25 @@ void idem_auth_loaded(idem_auth *auth, const char *why) {
   if (!auth->loading) go_on(auth);
 }
 
-/* The server wants its nonce in the proof, and says which (RFC 9449, 9); a second time it may have changed. */
-static bool lacks_nonce(idem_auth *auth, const idem_mcp_refusal *refusal) {
+/* The server wants its nonce in the proof (RFC 9449, 9). It says nothing against the token. */
+static bool lacks_nonce(const idem_auth *auth) {
+  static const char bound[] = "Authorization: DPoP ";
   const char *error = auth->challenge.error;
-  return idem_mcp_refusal_count(refusal) <= 2 && error && strcmp(error, "use_dpop_nonce") == 0 &&
-         auth->line.len &&
-         idem__auth_resource_nonce(auth->flow, idem_mcp_refusal_header(refusal, "DPoP-Nonce", 0));
+  return error && strcmp(error, "use_dpop_nonce") == 0 && auth->line.len >= sizeof bound &&
+         memcmp(auth->line.data, bound, sizeof bound - 1) == 0;
 }
 
-static void retry_with_nonce(idem_auth *auth) {
-  auth->other = true;
-  idem__auth_be_done(auth);
+/* Before it there may have been no token, and a second time the nonce may have changed. */
+static void retry_with_nonce(idem_auth *auth, const idem_mcp_refusal *refusal) {
+  const char *nonce = idem_mcp_refusal_header(refusal, "DPoP-Nonce", 0);
+  if (!idem__auth_resource_nonce(auth->flow, nonce)) {
+    idem__auth_give_up(auth, "the server wants a nonce in proofs (DPoP), and does not say which");
+  } else if (idem_mcp_refusal_count(refusal) > 3) {
+    idem__auth_give_up(auth, "the server takes none of the nonces that it names for proofs (DPoP)");
+  } else {
+    auth->other = true;
+    idem__auth_be_done(auth);
+  }
 }
 
 static void begin(idem_auth *auth, const idem_mcp_refusal *refusal) {
@@ -123,8 +131,8 @@ static void begin(idem_auth *auth, const idem_mcp_refusal *refusal) {
   auth->first = idem_mcp_refusal_count(refusal) == 1;
   if (read_challenges(auth, refusal) != IDEM_OK)
     idem__auth_give_up(auth, "no memory");
-  else if (lacks_nonce(auth, refusal))
-    retry_with_nonce(auth);
+  else if (lacks_nonce(auth))
+    retry_with_nonce(auth, refusal);
   else
     load(auth);
 }

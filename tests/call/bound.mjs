@@ -1,7 +1,7 @@
 // bound.mjs - an authorization server that binds its tokens to the key of who asks (RFC 9449), as small as it can be; what it made is
 // shown at /seen. /steal?URL asks that URL with the last token and proofs of its own making, and says what came of each; /flood?URL
 // asks it very often with tokens that are new and proofs that are good, and waits for the first answer alone. /mcp is a server that
-// brings the next nonce with every answer (RFC 9449, 8.2), and takes no other.
+// brings the next nonce with every answer (RFC 9449, 8.2), and takes no other; /never and /mute take none.
 import { createHash, createSign, generateKeyPairSync, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
 
@@ -86,6 +86,12 @@ function serve(response, body, { authorization, dpop }) {
   return json(response, 200, { jsonrpc: "2.0", id: message.id, result: { resultType: "complete", ...result(message) } }, { "DPoP-Nonce": nonce });
 }
 
+// Whatever is shown, another nonce is wanted, which is named or not.
+function refuse(response, { authorization }, path, wanted) {
+  const error = authorization ? 'error="use_dpop_nonce", ' : "";
+  json(response, 401, {}, { "WWW-Authenticate": `DPoP ${error}resource_metadata="${base}/prm${path}"`, ...(wanted && { "DPoP-Nonce": wanted }) });
+}
+
 createServer((request, response) => {
   let body = "";
   request.on("data", (piece) => (body += piece));
@@ -101,6 +107,10 @@ createServer((request, response) => {
       case "/token": return token(response, new URLSearchParams(body), request.headers);
       case "/prm": return json(response, 200, { resource: `${base}/mcp`, authorization_servers: [base] });
       case "/mcp": return serve(response, body, request.headers);
+      case "/prm/never": return json(response, 200, { resource: `${base}/never`, authorization_servers: [base] });
+      case "/never": return refuse(response, request.headers, "/never", `${++seen.refused}`);
+      case "/prm/mute": return json(response, 200, { resource: `${base}/mute`, authorization_servers: [base] });
+      case "/mute": return refuse(response, request.headers, "/mute");
       case "/seen": return json(response, 200, seen);
       case "/steal": return steal(response, url.search.slice(1));
       case "/flood": return flood(response, url.search.slice(1));
