@@ -105,15 +105,25 @@ static void take_registration(idem__auth_flow *flow, yyjson_val *root) {
     flow_begin_grant(flow);
 }
 
+/* RFC 7591, 3.2.2. */
+static void registration_refused(idem__auth_flow *flow, yyjson_val *root, int status) {
+  const char *error = yyjson_get_str(yyjson_obj_get(root, "error"));
+  bool said = error && *error && flow_is_token(error);
+  if (status)
+    flow_fail(flow, "the authorization server did not register the client (%d%s%.100s)", status,
+              said ? ", " : "", said ? error : "");
+  else
+    flow_fail(flow, "the authorization server does not answer");
+}
+
 void flow_registered(idem__auth_flow *flow, int status, const char *body, size_t len) {
   yyjson_alc alc = idem__json_alc(&flow->alloc);
   idem_status read;
-  yyjson_doc *doc =
-      status == 200 || status == 201 ? idem__json_read_text(body, len, 32, &alc, &read) : NULL;
-  if (doc)
+  yyjson_doc *doc = idem__json_read_text(body, len, 32, &alc, &read);
+  if (doc && (status == 200 || status == 201))
     take_registration(flow, yyjson_doc_get_root(doc));
   else
-    flow_fail(flow, "the authorization server did not register the client (%d)", status);
+    registration_refused(flow, yyjson_doc_get_root(doc), status);
   yyjson_doc_free(doc);
 }
 

@@ -374,8 +374,10 @@ void flow_exchanged(idem__auth_flow *flow, int status, const char *body, size_t 
   yyjson_doc *doc = read_answer(flow, body, len);
   const char *assertion = text_of(yyjson_doc_get_root(doc), "access_token");
   yyjson_val *type = yyjson_obj_get(yyjson_doc_get_root(doc), "issued_token_type");
-  if (status != 200 || !assertion ||
-      (type && !yyjson_equals_str(type, "urn:ietf:params:oauth:token-type:id-jag")))
+  if (status == 0)
+    flow_fail(flow, "the identity provider does not answer");
+  else if (status != 200 || !assertion ||
+           (type && !yyjson_equals_str(type, "urn:ietf:params:oauth:token-type:id-jag")))
     flow_fail(flow, "the identity provider gave no assertion (%d)", status);
   else if (flow_copy(flow, TEXT_GRANTED_ASSERTION, assertion))
     ask_with_assertion(flow);
@@ -404,7 +406,9 @@ static void show_device(idem__auth_flow *flow, yyjson_val *root) {
 
 void flow_device_came(idem__auth_flow *flow, int status, const char *body, size_t len) {
   yyjson_doc *doc = read_answer(flow, body, len);
-  if (status == 200 && doc)
+  if (status == 0)
+    flow_fail(flow, "the authorization server does not answer");
+  else if (status == 200 && doc)
     show_device(flow, yyjson_doc_get_root(doc));
   else
     take_error(flow, text_of(yyjson_doc_get_root(doc), "error"), status);

@@ -100,6 +100,27 @@ static void a_forgotten_device_registers_again_once(void **state) {
   expect_failed(flow, "unauthorized_client");
 }
 
+static void why_a_client_is_not_registered_is_said(void **state) {
+  static const struct {
+    int status;
+    const char *body, *why;
+  } rows[] = {{400, "{\"error\":\"invalid_redirect_uri\"}", "(400, invalid_redirect_uri)"},
+              {400, "{\"error\":\"two words\"}", "(400)"},
+              {403, "<html>", "(403)"},
+              {201, "<html>", "(201)"},
+              {201, "{\"client_id\":7}", "without an id"},
+              {0, "", "does not answer"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    idem__auth_opts opts = options(IDEM__AUTH_CODE);
+    idem__auth_flow *flow = start(&opts);
+    refuse_with(flow, 401, "Bearer", true);
+    find_servers(flow);
+    answer(flow, AS "/register", rows[i].status, rows[i].body);
+    expect_failed(flow, rows[i].why);
+  }
+}
+
 /* -------------------------------------------------------------------- places */
 
 static void a_page_in_a_well_known_place_is_no_metadata(void **state) {
@@ -198,6 +219,7 @@ int main(void) {
       cmocka_unit_test(a_client_with_a_key_does_not_go_without),
       cmocka_unit_test(a_client_that_its_server_has_forgotten_is_forgotten),
       cmocka_unit_test(a_forgotten_device_registers_again_once),
+      cmocka_unit_test(why_a_client_is_not_registered_is_said),
       cmocka_unit_test(a_page_in_a_well_known_place_is_no_metadata),
       cmocka_unit_test(more_of_nobody_knows_what_is_not_asked_for),
       cmocka_unit_test(a_server_that_is_away_for_a_moment_ends_no_login),
