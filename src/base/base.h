@@ -180,6 +180,7 @@ typedef enum idem__counter {
   IDEM__M_SESSIONS_CLOSED,
   IDEM__M_STORE_SILENT,
   IDEM__M_STORE_HEARD, /* silent now = silent - heard */
+  IDEM__M_STORE_EMPTIED,
   IDEM__M_RATE_LIMITED,
   IDEM__M_AUTH_FAILURES,
   IDEM__M_REFUSED_CONNECTIONS,

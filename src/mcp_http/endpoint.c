@@ -85,6 +85,8 @@ static void on_delivered(idem__mcp_subscriber *subscriber) {
   idem__mcp_endpoint *endpoint = IDEM_CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   idem__store_queue_run(endpoint->queue);
   idem__sse_sweep(endpoint, false);
+  if (endpoint->looks != atomic_load(&endpoint->table->opts.server->node.looks))
+    idem__sessions_look_for_lost(endpoint);
   idem__letters_look(endpoint);
   end_orphans(endpoint);
   idem__get_streams_flush(endpoint);

@@ -447,6 +447,9 @@ void idem__get_streams_flush(idem__mcp_endpoint *endpoint);
 /* Each message nobody asked for goes to one stream of a session, on whichever loop: the newest. */
 bool idem__get_stream_tells(idem__get_stream *stream);
 
+/* lost.c: the store may have lost sessions that are remembered here. */
+void idem__sessions_look_for_lost(idem__mcp_endpoint *endpoint);
+
 /* remind.c: nobody kept what was told since some time: what may have changed is told. */
 void idem__http_session_remind(idem__http_session *session);
 
@@ -468,6 +471,8 @@ struct idem__mcp_endpoint {
   idem__store_queue *queue; /* what is asked of its sessions' store */
   unsigned orphans;         /* as the table said when we last looked */
   unsigned looks;           /* of its node, when it last looked for letters */
+  unsigned losses;          /* of its store, after which it has looked for sessions: see lost.c */
+  bool looks_for_lost;
   idem_list streams;
   idem_list sse_lines; /* see mcp_sse.c */
   uint64_t stream_ms;

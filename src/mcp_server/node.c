@@ -214,7 +214,9 @@ static void note_store(idem__mcp_worker *worker, idem_status status) {
               idem_status_text(status));
   else
     idem_logf(server->opts.log, IDEM_LOG_INFO, "the store answers again", "%s", server->node.id);
-  if (!gone) atomic_store(&server->node.look, true); /* who knows what was not heard meanwhile */
+  if (gone) return;
+  atomic_store(&server->node.look, true); /* who knows what was not heard meanwhile */
+  idem__identity_doubt(server);
 }
 
 /* Its time was over: whoever looked meanwhile took it for dead. From now on it is there again; what was
@@ -227,6 +229,7 @@ static void on_touched(const idem__store_answer *answer, void *user) {
   idem_logf(worker->server->opts.log, IDEM_LOG_WARN, "the lease of this process had ended", "%s",
             worker->server->node.id);
   idem__node_put(worker->server);
+  idem__identity_doubt(worker->server); /* it may have gone with all others */
 }
 
 static void touch(idem__mcp_worker *worker) {
@@ -249,11 +252,12 @@ void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms) {
   if (atomic_fetch_add(&server->node.renewals, 1) % LOOKS == 0 ||
       atomic_load(&server->node.awaited))
     atomic_store(&server->node.look, true);
+  idem__identity_tick(server);
   idem__node_deliver(worker);
   touch(worker);
 }
 
-static void renew_soon(idem_server *server) {
+void idem__node_renew_soon(idem_server *server) {
   atomic_store(&server->node.renew_soon, true);
   idem__server_wake(server);
 }
@@ -263,10 +267,6 @@ void idem__node_renew_now(idem__mcp_worker *worker) {
   if (!atomic_load(&node->renew_soon) || atomic_exchange(&node->renewing, true)) return;
   atomic_store(&node->renew_soon, false);
   touch(worker);
-}
-
-void idem__node_on_return(const idem__store_change *change, void *user) {
-  if (change->event == IDEM__STORE_WAS_AWAY) renew_soon(user);
 }
 
 void idem__node_find(idem_server *server, idem__store_queue *queue, const char *id,

@@ -55,8 +55,8 @@ void idem__node_leave(idem_server *server);
 bool idem__node_leave_op(const idem_server *server, idem__store_op *op);
 /* Its record lives on. On a worker's thread, often enough: when it is time it asks the store. */
 void idem__node_renew(idem__mcp_worker *worker, uint64_t now_ms);
-/* ... at once where its store was away and is there again, of which a watcher hears. */
-void idem__node_on_return(const idem__store_change *change, void *user);
+/* ... at once, where its store was away and is there again. From any thread; with the next delivery. */
+void idem__node_renew_soon(idem_server *server);
 void idem__node_renew_now(idem__mcp_worker *worker);
 uint64_t idem__node_interval_ms(const idem_server *server); /* UINT64_MAX: not needed */
 /* A number of this node's own, by which others find it, where its store has a name; 0: nobody shares it. */

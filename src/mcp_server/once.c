@@ -61,16 +61,54 @@ void idem__once_take(idem__once *once, uint64_t expect) {
   idem__once_put(once, &record, expect, on_taken);
 }
 
+static void mark_unknown(idem__once *once);
+
+/* It was there: given back, or lost with its store. */
+static void take_gone(idem__once *once) {
+  once->asked_before = true;
+  idem__once_take(once, IDEM__STORE_ABSENT);
+}
+
+static void on_not_known(const idem__store_answer *answer, void *user) {
+  (void)answer;
+  idem__once_settle(user, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE);
+}
+
+/* The key is ours, in the store that has it now. Where that is another than the one it was first asked with it may have run, or run still. */
+static void on_judged(const idem__store_answer *answer, void *user) {
+  idem__once *once = user;
+  idem_status status = idem__identity_judge(once->server, answer);
+  if (status == IDEM_OK) {
+    idem__once_start(once);
+  } else if (status == IDEM_E_STATE) {
+    once->forgotten = true;
+    idem__identity_doubt(once->server);
+    mark_unknown(once);
+  } else {
+    idem__once_give_back(once, on_not_known);
+  }
+}
+
+static void judge_store(idem__once *once) {
+  idem__store_op op = idem__identity_op(IDEM__STORE_GET);
+  op.done = on_judged;
+  op.user = once;
+  idem__store_submit(once->server->store, once->worker->store_queue, &op, NULL);
+}
+
 static void on_taken(const idem__store_answer *answer, void *user) {
   idem__once *once = user;
   switch (answer->status) {
   case IDEM_OK:
     once->version = answer->version;
-    idem__once_start(once);
+    if (once->asked_before && !once->may_repeat && once->server->identity.shared)
+      judge_store(once);
+    else
+      idem__once_start(once);
     return;
   case IDEM_E_EXISTS:
   case IDEM_E_STATE: idem__once_look(once); return;
-  case IDEM_E_NOTFOUND: idem__once_take(once, IDEM__STORE_ABSENT); return;
+  case IDEM_E_NOTFOUND: take_gone(once); return;
   case IDEM_E_LIMIT:
     idem__once_settle(once, IDEM__ONCE_REFUSED,
                       answer->number ? IDEM__ONCE_SHARE : IDEM__ONCE_FULL);
@@ -92,10 +130,12 @@ static void replay(idem__once *once, const idem__once_record *record) {
 }
 
 static void on_marked(const idem__store_answer *answer, void *user) {
+  idem__once *once = user;
   if (answer->status == IDEM_OK)
-    idem__once_settle(user, IDEM__ONCE_REFUSED, IDEM__ONCE_LOST);
+    idem__once_settle(once, IDEM__ONCE_REFUSED,
+                      once->forgotten ? IDEM__ONCE_FORGOTTEN : IDEM__ONCE_LOST);
   else
-    idem__once_look(user);
+    idem__once_look(once);
 }
 
 /* From now on whoever ran it can write nothing: the version is another. */
@@ -160,7 +200,7 @@ static void on_looked(const idem__store_answer *answer, void *user) {
   idem__once_record record;
   once->version = answer->version;
   if (answer->status == IDEM_E_NOTFOUND)
-    idem__once_take(once, IDEM__STORE_ABSENT);
+    take_gone(once);
   else if (answer->status == IDEM_OK && idem__once_record_read(answer->bytes, answer->len, &record))
     judge(once, &record);
   else

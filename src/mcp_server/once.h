@@ -151,12 +151,16 @@ struct idem__once {
   idem__once_stage stage;
   unsigned tries;
   bool may_repeat; /* idempotentHint: it may run again where nobody knows */
-  bool judged;     /* the digest is that of the record */
-  bool left;       /* the one whose request runs it has cancelled it, */
-  bool away;       /* or has lost its connection */
-  bool unwanted;   /* somebody has given it up by its key */
-  bool cancel;     /* nobody is left here: where nobody is elsewhere its handler is to be told, */
-  bool decided;    /* and is being told */
+  bool
+      asked_before; /* somebody repeats it, or its record was there and has gone: it runs in the same store alone */
+  bool forgotten; /* ... which this is not */
+  bool anew;      /* its record has gone while it ran: it is written, not changed */
+  bool judged;    /* the digest is that of the record */
+  bool left;      /* the one whose request runs it has cancelled it, */
+  bool away;      /* or has lost its connection */
+  bool unwanted;  /* somebody has given it up by its key */
+  bool cancel;    /* nobody is left here: where nobody is elsewhere its handler is to be told, */
+  bool decided;   /* and is being told */
   uint64_t announced;     /* the version of the record that says that we wait; 0: none does */
   bool ending;            /* its worker goes */
   bool asked, not_run;    /* how the run ended: with a question; before its handler did anything */

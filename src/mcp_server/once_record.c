@@ -135,7 +135,9 @@ bool idem__once_pass_repeat(idem__context *context, const idem__once_key *key, b
                           store);
     return false;
   }
-  if (kept && yyjson_equals_str(store, context->server->keys_name)) return true;
+  char ours[IDEM__ONCE_STORE_ID + 1];
+  idem__server_keys_name(context->server, ours);
+  if (kept && yyjson_equals_str(store, ours)) return true;
   idem__once_refuse(context, kept ? IDEM__ONCE_FORGOTTEN : IDEM__ONCE_LOST);
   return false;
 }

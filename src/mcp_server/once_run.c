@@ -99,6 +99,12 @@ static void on_stored(const idem__store_answer *answer, void *user) {
     idem__once_store(once);
     return;
   }
+  if (answer->status == IDEM_E_NOTFOUND && !once->anew && !may_run_again(once)) {
+    once->anew =
+        true; /* lost with its store, or it ran for longer than its record lives: who comes again is to find it */
+    idem__once_store(once);
+    return;
+  }
   tell_trouble(once);
   once->stored = true;
   if (once->answering) return; /* goes on there */
@@ -131,7 +137,7 @@ void idem__once_store(idem__once *once) {
     record.text = text->bytes;
     record.len = text->len;
   }
-  idem__once_put(once, &record, once->version, on_stored);
+  idem__once_put(once, &record, once->anew ? IDEM__STORE_ABSENT : once->version, on_stored);
 }
 
 /* ---------------------------------------------------------------- answering */

@@ -169,6 +169,7 @@ static bool join(idem__once_caller *caller, bool *first) {
   }
   caller->once = once;
   once->unwanted = false;
+  if (yyjson_obj_get(caller->context->meta, IDEM__ONCE_REPEAT)) once->asked_before = true;
   uint64_t ttl_ms = idem__once_ttl(caller->context);
   if (ttl_ms > once->ttl_ms) once->ttl_ms = ttl_ms; /* who needs it longest decides */
   idem_list_append(&once->callers, &caller->link);

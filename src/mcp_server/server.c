@@ -176,7 +176,7 @@ static idem_status join_store(idem_server *server, idem__store *store) {
              {IDEM__STORE_TASKS, idem__task_on_change, &server->task_changes},
              {IDEM__STORE_ONCE, idem__once_on_change, &server->once_changes},
              {IDEM__STORE_NODES, idem__once_on_node, &server->node_changes},
-             {IDEM__STORE_KEYS, idem__node_on_return, &server->key_changes}};
+             {IDEM__STORE_KEYS, idem__identity_on_change, &server->key_changes}};
   idem_status status = IDEM_OK;
   server->store = store;
   for (size_t i = 0; status == IDEM_OK && i < sizeof all / sizeof all[0]; i++)
@@ -207,29 +207,6 @@ idem_status idem__server_name_store(idem_server *server, const char *name) {
   return status;
 }
 
-void idem__server_name_keys(idem_server *server, const void *secret, size_t len) {
-  static const char hex[] = "0123456789abcdef", what[] = IDEM__ONCE_CAPABILITY;
-  uint8_t digest[IDEM_SHA256_BYTES];
-  idem_sha256 sha;
-  idem_sha256_init(&sha);
-  idem_sha256_add(&sha, what, sizeof what);
-  idem_sha256_add(&sha, secret, len);
-  idem_sha256_end(&sha, digest);
-  for (size_t i = 0; i < IDEM__ONCE_STORE_ID / 2; i++) {
-    server->keys_name[2 * i] = hex[digest[i] >> 4];
-    server->keys_name[2 * i + 1] = hex[digest[i] & 15];
-  }
-}
-
-/* In memory they go with the process; a key of requestState that was given may be that of the one before. */
-static void name_own_keys(idem_server *server) {
-  uint64_t seed = server->router ? idem__router_seed(server->router) : 0;
-  uint8_t both[sizeof seed + sizeof server->state_key];
-  memcpy(both, &seed, sizeof seed);
-  memcpy(both + sizeof seed, server->state_key, sizeof server->state_key);
-  idem__server_name_keys(server, both, sizeof both);
-}
-
 static idem_status make_parts(idem_server *server) {
   idem_router_opts router = {.alloc = &server->alloc, .seed = random_seed(server)};
   idem_status status = idem_router_new(&router, &server->router);
@@ -238,7 +215,7 @@ static idem_status make_parts(idem_server *server) {
   if (status == IDEM_OK) status = prepare_info(server);
   if (status == IDEM_OK) status = idem__registry_first(server);
   if (status == IDEM_OK) status = idem__state_keys(server);
-  name_own_keys(server);
+  idem__identity_own(server);
   if (status == IDEM_OK) status = idem__onces_new(server);
   if (status == IDEM_OK) status = make_store(server);
   if (status == IDEM_OK) status = idem__tasks_new(server);
@@ -255,6 +232,7 @@ idem_status idem_server_new(const idem_server_opts *opts, idem_server **out) {
   server->alloc = alloc;
   idem__lock_init(&server->lock);
   idem__lock_init(&server->node.lock);
+  idem__lock_init(&server->identity.lock);
   idem_list_init(&server->workers);
   idem_list_init(&server->ended_workers);
   idem_list_init(&server->expected);
@@ -377,6 +355,7 @@ static void write_extensions(const idem__context *context, idem__writer *writer)
 static void write_experimental(const idem__context *context, idem__writer *writer) {
   const idem_server *server = context->server;
   const char *more = server->opts.experimental;
+  char store[IDEM__ONCE_STORE_ID + 1];
   if (!idem__server_offers(server, context->lists->registry, IDEM__CAP_TOOLS)) {
     idem__write_member_raw(writer, "experimental", more);
     return;
@@ -386,7 +365,8 @@ static void write_experimental(const idem__context *context, idem__writer *write
   idem__write_key(writer, IDEM__ONCE_CAPABILITY);
   idem__write_object(writer);
   idem__write_member_int(writer, "keyMs", (int64_t)server->opts.key_ms);
-  idem__write_member_text(writer, "store", server->keys_name);
+  idem__server_keys_name(server, store);
+  idem__write_member_text(writer, "store", store);
   idem__write_object_end(writer);
   if (more && more[1] != '}') idem__write_raw(writer, more + 1, strlen(more) - 2);
   idem__write_object_end(writer);

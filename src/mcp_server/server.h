@@ -5,6 +5,7 @@
 
 #include "../mcp/once_key.h"
 #include "../store/store.h"
+#include "identity.h"
 #include "method.h"
 #include "node.h"
 #include "registry.h"
@@ -32,10 +33,8 @@ struct idem_server {
   void *complete_user;
   struct idem__task_table *tasks; /* see task.c */
   char *store_name;               /* NULL: its own store, in memory */
-  char keys_name[IDEM__ONCE_STORE_ID +
-                 1];     /* of where its keys are kept: another one when they are lost */
-  uint8_t state_key[32]; /* see state.c */
-  uint8_t state_key_old[32];
+  idem__identity identity;        /* which store that is */
+  uint8_t state_key_old[32];      /* see state.c */
   bool has_old_key;
   struct idem__method_user *method_users; /* one for each method row */
   idem_map method_scopes;                 /* by name; see scope.c */
@@ -60,12 +59,10 @@ static inline size_t idem__answer_bytes(const idem_server *server) {
 void idem__server_admit_limits(idem_server *server, const idem_limits *limits);
 /* Shares a store with others; before serving. */
 idem_status idem__server_use_store(idem_server *server, idem__store *store);
-/* What seals requestState for all who share a store, where nobody chose a key; before serving. */
-#define IDEM__STATE_KEY_BYTES 32
-bool idem__server_has_own_state_key(const idem_server *server);
-void idem__server_set_state_key(idem_server *server, const uint8_t key[IDEM__STATE_KEY_BYTES]);
+/* What seals requestState: for all who share a store, where nobody chose a key. A copy, since it may change. */
+void idem__server_state_key(const idem_server *server, uint8_t key[IDEM__STATE_KEY_BYTES]);
 /* The keys of calls that happen once are kept where this is; the same for all who share it, and no other place has it. */
-void idem__server_name_keys(idem_server *server, const void *secret, size_t len);
+void idem__server_keys_name(const idem_server *server, char name[IDEM__ONCE_STORE_ID + 1]);
 /* A key for another purpose, which whoever has the same one for requestState makes as well; nothing of that shows in it. */
 void idem__server_derive_key(const idem_server *server, const char *purpose,
                              uint8_t key[IDEM__STATE_KEY_BYTES]);

@@ -22,9 +22,9 @@ idem_status idem__state_keys(idem_server *server) {
   const idem_server_opts *opts = &server->opts;
   if (opts->state_key && opts->state_key_len < 32) return IDEM_E_INVAL;
   if (opts->state_key)
-    key_from(opts->state_key, opts->state_key_len, server->state_key);
+    key_from(opts->state_key, opts->state_key_len, server->identity.state_key);
   else
-    idem__server_random(server, server->state_key, sizeof server->state_key);
+    idem__server_random(server, server->identity.state_key, sizeof server->identity.state_key);
   server->has_old_key = opts->state_key_old != NULL;
   if (server->has_old_key) {
     key_from(opts->state_key_old, opts->state_key_old_len, server->state_key_old);
@@ -32,18 +32,12 @@ idem_status idem__state_keys(idem_server *server) {
   return IDEM_OK;
 }
 
-bool idem__server_has_own_state_key(const idem_server *server) {
-  return server->opts.state_key != NULL;
-}
-
-void idem__server_set_state_key(idem_server *server, const uint8_t key[IDEM__STATE_KEY_BYTES]) {
-  memcpy(server->state_key, key, IDEM__STATE_KEY_BYTES);
-}
-
 void idem__server_derive_key(const idem_server *server, const char *purpose,
                              uint8_t key[IDEM__STATE_KEY_BYTES]) {
+  uint8_t from[IDEM__STATE_KEY_BYTES];
   idem__hmac hmac;
-  idem__hmac_init(&hmac, server->state_key);
+  idem__server_state_key(server, from);
+  idem__hmac_init(&hmac, from);
   idem__hmac_add(&hmac, purpose, strlen(purpose));
   idem__hmac_end(&hmac, key);
 }
@@ -98,9 +92,10 @@ static uint64_t get_expiry(const uint8_t *at) {
 
 idem_status idem__state_seal(idem__context *context, const void *state, size_t len, idem_buf *out) {
   const idem_server *server = context->server;
-  uint8_t head[HEAD_BYTES], tag[IDEM_SHA256_BYTES];
+  uint8_t head[HEAD_BYTES], tag[IDEM_SHA256_BYTES], key[IDEM__STATE_KEY_BYTES];
   idem_buf plain;
   if (len > IDEM__SEALED_MAX) return IDEM_E_LIMIT;
+  idem__server_state_key(server, key);
   head[0] = SEAL_VERSION;
   put_expiry(head + 1, idem__server_wall_ms(server) + server->opts.state_ms);
   idem__server_random(server, head + 9, NONCE_BYTES);
@@ -108,7 +103,7 @@ idem_status idem__state_seal(idem__context *context, const void *state, size_t l
   idem_status status = idem_buf_put(&plain, head, sizeof head);
   if (status == IDEM_OK) status = idem_buf_put(&plain, state, len);
   if (status == IDEM_OK) {
-    status = make_tag(context, server->state_key, (uint8_t *)plain.data, plain.len, tag);
+    status = make_tag(context, key, (uint8_t *)plain.data, plain.len, tag);
   }
   if (status == IDEM_OK) status = idem_buf_put(&plain, tag, sizeof tag);
   if (status == IDEM_OK) {
@@ -127,8 +122,10 @@ static bool tag_fits(const idem__context *context, const uint8_t *key, const ide
 
 static bool seal_holds(const idem__context *context, const idem_buf *plain) {
   const idem_server *server = context->server;
+  uint8_t key[IDEM__STATE_KEY_BYTES];
   if (plain->len < HEAD_BYTES + IDEM_SHA256_BYTES || plain->data[0] != SEAL_VERSION) return false;
-  if (!tag_fits(context, server->state_key, plain) &&
+  idem__server_state_key(server, key);
+  if (!tag_fits(context, key, plain) &&
       !(server->has_old_key && tag_fits(context, server->state_key_old, plain))) {
     return false;
   }

@@ -158,6 +158,8 @@ static inline bool idem__task_terminal(const idem__task *task) {
 void idem__task_set_state(idem__task *task, idem__task_state state);
 /* Wakes the workers after such changes; without the lock. */
 void idem__tasks_wake(idem_server *server);
+/* The store has lost their records: those of this server are written anew. */
+void idem__tasks_write_again(idem_server *server);
 /* What other threads left for this worker. */
 void idem__tasks_deliver(idem__mcp_worker *worker);
 /* The worker goes: its tasks that wait for input end, handlers of others are told to stop. */

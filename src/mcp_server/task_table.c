@@ -305,6 +305,16 @@ void idem__tasks_wake(idem_server *server) {
   idem__server_wake(server);
 }
 
+void idem__tasks_write_again(idem_server *server) {
+  idem__tasks_lock(server);
+  for (idem_list *at = server->tasks->all.next; at != &server->tasks->all; at = at->next) {
+    idem__task *task = IDEM_CONTAINER(at, idem__task, link);
+    if (task->worker) mark_dirty(task);
+  }
+  idem__tasks_unlock(server);
+  idem__tasks_wake(server);
+}
+
 static void tell_listeners(idem__mcp_worker *worker, idem__task *task) {
   idem_buf json;
   if (idem_list_empty(&worker->listeners)) return;

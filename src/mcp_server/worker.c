@@ -344,6 +344,7 @@ void idem__worker_deliver(idem__mcp_worker *worker) {
     idem__store_queue_run(worker->store_queue);
     deliver_changes(worker);
     idem__node_renew_now(worker);
+    idem__identity_deliver(worker);
     idem__node_deliver(worker);
     deliver_updates(worker);
     idem__worker_tell_waiting(worker);
@@ -371,12 +372,14 @@ static uint64_t tick_interval(const idem__mcp_worker *worker) {
 static void tick(idem__mcp_worker *worker, uint64_t now_ms) {
   idem__node_renew(worker, now_ms);
   idem__once_tick(worker);
-  uint64_t interval = tick_interval(worker);
-  worker->tick_ms = interval == UINT64_MAX ? 0 : now_ms + interval;
+  worker->ticked_ms = now_ms;
 }
 
+/* Who begins to wait for a key does not wait for the node's next renewal. */
 static uint64_t tick_deadline(const idem__mcp_worker *worker) {
-  return tick_interval(worker) == UINT64_MAX ? UINT64_MAX : worker->tick_ms;
+  uint64_t interval = tick_interval(worker);
+  if (interval == UINT64_MAX || !worker->ticked_ms) return interval == UINT64_MAX ? interval : 0;
+  return worker->ticked_ms + interval;
 }
 
 uint64_t idem__worker_deadline(idem__mcp_worker *worker) {

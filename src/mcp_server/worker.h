@@ -73,7 +73,7 @@ struct idem__mcp_worker {
   void *wake_user;
   _Atomic bool rest_awaited; /* it is to be woken when work ends whose client has gone */
   idem_list subscribers;
-  uint64_t tick_ms;               /* when its node and its keys are looked at next; 0: soon */
+  uint64_t ticked_ms;             /* when its node and its keys were last looked at; 0: never */
   idem__store_queue *store_queue; /* what its requests ask of the store; NULL once it has ended */
   /* Counters of tools: of its own where a runtime shows them (told once they are there), since calls may
    * outlive the metrics of their conns; else those of each conn. */

@@ -1,5 +1,5 @@
-/* store.c - the store that a server is told to use: opened by its URL before anything is served, and asked once for the key
- * that all who share it seal requestState with. See docs/internals/uv.md. */
+/* store.c - the store that a server is told to use: opened by its URL before anything is served, and asked once which one
+ * it is (identity.h of src/mcp_server). See docs/internals/uv.md. */
 #include "mcp_server/server.h"
 #include "modules/sqlite/sqlite.h"
 #include "uv/redis.h"
@@ -117,37 +117,25 @@ static idem_status ask(idem__store *store, idem__store_op op, time_t wait_s, uin
   return status;
 }
 
-static const char state_key_name[] = "requestState";
-
 /* Whoever comes first makes it. */
-static idem_status share_state_key(idem_server *server, idem__store *store) {
-  uint8_t key[IDEM__STATE_KEY_BYTES];
-  if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) return IDEM_E_SYS;
-  idem__store_op op = {.verb = IDEM__STORE_PUT,
-                       .space = IDEM__STORE_KEYS,
-                       .name = state_key_name,
-                       .name_len = sizeof state_key_name - 1,
-                       .bytes = key,
-                       .len = sizeof key,
-                       .expect = IDEM__STORE_ABSENT};
+static idem_status share_identity(idem_server *server, idem__store *store) {
+  uint8_t secret[IDEM__STATE_KEY_BYTES];
+  if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) return IDEM_E_SYS;
+  idem__store_op op = idem__identity_op(IDEM__STORE_PUT);
+  op.bytes = secret;
+  op.len = sizeof secret;
   idem_status status = ask(store, op, WAIT_S, NULL);
   op.verb = IDEM__STORE_GET;
-  if (status == IDEM_E_EXISTS) status = ask(store, op, WAIT_S, key);
-  if (status != IDEM_OK) return status;
-  idem__server_name_keys(server, key, sizeof key);
-  if (!idem__server_has_own_state_key(server)) idem__server_set_state_key(server, key);
-  return IDEM_OK;
+  if (status == IDEM_E_EXISTS) status = ask(store, op, WAIT_S, secret);
+  if (status == IDEM_OK) idem__identity_share(server, secret);
+  return status;
 }
 
 /* ------------------------------------------------------------------- Redis */
 
 /* How many parts it has is written in the first: whoever is the first of all to come writes it. */
 static idem_status count_parts(opened *self, unsigned *parts) {
-  idem__store_op op = {.verb = IDEM__STORE_GET,
-                       .space = IDEM__STORE_KEYS,
-                       .name = state_key_name,
-                       .name_len = sizeof state_key_name - 1};
-  idem_status status = ask(self->store, op, WAIT_S, NULL);
+  idem_status status = ask(self->store, idem__identity_op(IDEM__STORE_GET), WAIT_S, NULL);
   *parts = idem__redis_parts(self->carrier);
   if (*parts) return IDEM_OK;
   idem__redis_why(self->carrier, self->why, sizeof self->why);
@@ -206,7 +194,7 @@ static idem_status await_parts(idem__store *store) {
 }
 
 static idem_status use(idem_server *server, opened *self) {
-  idem_status status = share_state_key(server, self->store);
+  idem_status status = share_identity(server, self->store);
   if (status == IDEM_OK) status = idem__server_use_store(server, self->store);
   if (status == IDEM_OK) status = await_node(server);
   if (status == IDEM_OK) status = await_parts(self->store);

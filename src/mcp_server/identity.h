@@ -1,0 +1,41 @@
+/* identity.h - which store it is: a secret that whoever came first has left there, for all who share it. What seals requestState is
+ * made of it, and the name by which clients know where their keys are. A store that has lost what it held has another one, which
+ * its nodes take when they notice. See docs/internals/mcp_server.md. */
+#ifndef IDEM_MCP_IDENTITY_H
+#define IDEM_MCP_IDENTITY_H
+
+#include "../mcp/once_key.h"
+#include "../store/store.h"
+#include "nouns.h"
+
+#define IDEM__STATE_KEY_BYTES 32
+
+typedef struct idem__identity {
+  idem__lock lock; /* the first two, which may change while serving */
+  char keys_name[IDEM__ONCE_STORE_ID + 1];
+  uint8_t state_key[IDEM__STATE_KEY_BYTES];
+  bool shared; /* it stands in the store */
+  _Atomic bool doubted;
+  _Atomic bool looking;    /* the store was asked for it */
+  _Atomic bool unknown;    /* ... and did not say */
+  _Atomic unsigned losses; /* so often it was another */
+} idem__identity;
+
+/* The record that holds it, for who reads or writes it. */
+idem__store_op idem__identity_op(idem__store_verb verb);
+/* Before serving: as the store says. */
+void idem__identity_share(idem_server *server, const uint8_t secret[IDEM__STATE_KEY_BYTES]);
+/* Of a server's own, in memory. */
+void idem__identity_own(idem_server *server);
+/* It may be another: looked at with the next delivery. From any thread. */
+void idem__identity_doubt(idem_server *server);
+void idem__identity_deliver(idem__mcp_worker *worker);
+/* With each renewal of its node: where the store did not say it is asked again. */
+void idem__identity_tick(idem_server *server);
+/* A watcher of its space. */
+void idem__identity_on_change(const idem__store_change *change, void *user);
+
+/* Whether the store is still the one that this server takes it for: OK; STATE: it is not, or has none; else nobody knows. */
+idem_status idem__identity_judge(const idem_server *server, const idem__store_answer *answer);
+
+#endif
