@@ -303,7 +303,7 @@ static void notify(call_session *self) {
 
 static void begin_other(call_session *self) {
   const call_options *options = self->options;
-  const idem_mcp_call_opts opts = {.on_progress = on_progress};
+  const idem_mcp_call_opts opts = {.on_progress = on_progress, .no_key = options->no_key};
   const text *params = &self->arguments.base_text;
   idem_status status = IDEM_OK;
   if (stops_here(self)) return;
