@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define NODE_DIGITS 6                 /* of a stream's id, where several processes share a store */
+#define TAG_DIGITS 6                  /* behind them: who may post, so that any process can tell */
 #define LETTER_ROOM ((size_t)1 << 20) /* for who posted it: a principal, what a token says */
 #define ID_ROOM 256                   /* for a request's id in a refusal */
 
@@ -192,13 +193,34 @@ static void on_stop(void *user, idem__http_stop how) {
 
 /* ------------------------------------------------------------------ opening */
 
-static idem_status enter_table(line *open) {
+/* Of the id's random rest and of whose the stream is. It keeps no secret: who is refused for it would be refused by the stream's own process. */
+static void make_tag(const char *id, const char *principal, char tag[TAG_DIGITS + 1]) {
+  const char *rest = id + NODE_DIGITS + TAG_DIGITS;
+  uint8_t digest[IDEM_SHA256_BYTES];
+  idem_sha256 sha;
+  idem_sha256_init(&sha);
+  idem_sha256_add(&sha, rest, IDEM__SESSION_ID - NODE_DIGITS - TAG_DIGITS);
+  idem_sha256_add(&sha, principal, strlen(principal));
+  idem_sha256_end(&sha, digest);
+  snprintf(tag, TAG_DIGITS + 1, "%02x%02x%02x", digest[0], digest[1], digest[2]);
+}
+
+/* Where others share the store it says whose the stream is: which process has it, and who may post. */
+static void make_id(line *open) {
   idem__session_table *table = open->endpoint->table;
   uint32_t node = idem__node_number(table->opts.server);
-  char digits[NODE_DIGITS + 1];
+  char digits[NODE_DIGITS + 1], tag[TAG_DIGITS + 1];
   idem__session_table_make_id(table, open->id);
+  if (!node) return;
   snprintf(digits, sizeof digits, "%06x", (unsigned)node & 0xffffffu);
-  if (node) memcpy(open->id, digits, NODE_DIGITS);
+  make_tag(open->id, open->principal, tag);
+  memcpy(open->id, digits, NODE_DIGITS);
+  memcpy(open->id + NODE_DIGITS, tag, TAG_DIGITS);
+}
+
+static idem_status enter_table(line *open) {
+  idem__session_table *table = open->endpoint->table;
+  make_id(open);
   idem__session_table_lock(table);
   bool full = table->sse_lines.count >= table->opts.max_sessions;
   idem_status status =
@@ -431,19 +453,23 @@ static void post_letter(idem__mcp_endpoint *endpoint, idem_http_exchange *exchan
   idem__letter_send(endpoint, letter, on_posted, self);
 }
 
-/* The process that has the stream of this id; 0: it is ours, or nobody's. */
-static uint32_t owner_of(const idem__mcp_endpoint *endpoint, const char *id) {
+/* The process that has the stream of this id; 0: it is ours, or nobody's, or another principal's. */
+static uint32_t owner_of(const idem__mcp_endpoint *endpoint, const char *id,
+                         const char *principal) {
   uint32_t own = idem__node_number(endpoint->worker->server);
-  char digits[NODE_DIGITS + 1] = "";
+  char digits[NODE_DIGITS + 1] = "", tag[TAG_DIGITS + 1];
   memcpy(digits, id, NODE_DIGITS);
   if (!own || strspn(digits, "0123456789abcdef") != NODE_DIGITS) return 0;
+  make_tag(id, principal, tag);
+  if (memcmp(id + NODE_DIGITS, tag, TAG_DIGITS) != 0) return 0;
   uint32_t node = idem__node_number_of(digits);
   return node == own ? 0 : node;
 }
 
 static void post_far(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
                      const idem__sse_message *message) {
-  idem__letter letter = {.node = owner_of(endpoint, message->session), .session = message->session};
+  idem__letter letter = {.node = owner_of(endpoint, message->session, message->principal),
+                         .session = message->session};
   char id[ID_ROOM];
   idem_buf text;
   find_id(endpoint, message->body, id);

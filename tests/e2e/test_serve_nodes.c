@@ -322,9 +322,16 @@ static void what_is_posted_to_one_node_reaches_the_stream_of_another(bool on_red
   snprintf(large + sizeof large - 10, 10, "\"}}}");
   expect_in(node_rest(node_send(&other, verb, "", large)), " 202 ");
   child_line_with(stream, "\"id\":\"large\",\"result\"");
-  /* Somebody else's word for it is not taken. */
-  node_rest(node_send(&other, verb, "Authorization: Bearer another\r\n",
-                      "{\"jsonrpc\":\"2.0\",\"id\":\"theirs\",\"method\":\"ping\"}"));
+  /* Somebody else's word for it is not taken, and refused as by the node that has the stream. */
+  const node *both[] = {&one, &other};
+  for (int i = 0; i < 2; i++) {
+    const char *theirs =
+        node_rest(node_send(both[i], verb, "Authorization: Bearer another\r\n",
+                            "{\"jsonrpc\":\"2.0\",\"id\":\"theirs\",\"method\":\"ping\"}"));
+    expect_in(theirs, " 404 ");
+    expect_in(theirs, "unknown-session");
+    expect_in(theirs, "\"id\":\"theirs\"");
+  }
   expect_in(node_rest(node_send(&other, verb, "",
                                 "{\"jsonrpc\":\"2.0\",\"id\":\"ours\",\"method\":\"ping\"}")),
             " 202 ");
