@@ -13,9 +13,9 @@
 #define APPLICATION 0x1de3 /* application_id of our files */
 #define UNLISTED "4"       /* IDEM__STORE_ONCE */
 _Static_assert(IDEM__STORE_ONCE == 4, "keys are what is not listed");
-#define FORMAT "3" /* user_version */
+#define FORMAT "4" /* user_version */
 
-/* `groups` has how many records each group has that has a name. Keys are made by the thousand and never listed by group, so
+/* `room` is left in a row for a value that is to grow, so that the rows behind it stay where they are. `groups` has how many records each group has that has a name. Keys are made by the thousand and never listed by group, so
  * by_birth leaves them out. A row of `news` has all changes of one transaction; its id is a tick of the file's clock. */
 static const char *const schema =
     "CREATE TABLE totals(id INTEGER PRIMARY KEY CHECK(id = 1), clock INTEGER, bytes INTEGER,"
@@ -26,7 +26,7 @@ static const char *const schema =
     "CREATE TABLE records(id INTEGER PRIMARY KEY, space INTEGER, name BLOB, members TEXT, value "
     "BLOB,"
     " version INTEGER, birth INTEGER, expires INTEGER, counter INTEGER, last_entry INTEGER,"
-    " log_bytes INTEGER, UNIQUE(space, name));"
+    " log_bytes INTEGER, room BLOB, UNIQUE(space, name));"
     "CREATE INDEX by_birth ON records(space, members, birth) WHERE space <> " UNLISTED ";"
     "CREATE INDEX by_expiry ON records(expires) WHERE expires > 0;"
     "CREATE TABLE groups(space INTEGER, members TEXT, count INTEGER, PRIMARY KEY(space, members))"
@@ -37,6 +37,7 @@ static const char *const schema =
     "PRAGMA user_version = " FORMAT ";"
     "PRAGMA application_id = 7651;";
 
+#define TAKEN "length(value) + length(room)"
 #define LISTED                                                                                     \
   "SELECT birth, version, name, value FROM records WHERE space = ? AND members = ?"                \
   " AND birth > ? AND (expires = 0 OR expires > ?)"
@@ -50,7 +51,7 @@ static const char *const texts[SQL_STATEMENTS] = {
     [SQL_SET_TOTALS] =
         ("UPDATE totals SET clock = ?, bytes = ?, count0 = ?, count1 = ?, count2 = ?,"
          " count3 = ?, count4 = ?, count5 = ?, count6 = ?, count7 = ?"),
-    [SQL_FIND] = ("SELECT id, version, expires, counter, last_entry, log_bytes, length(value),"
+    [SQL_FIND] = ("SELECT id, version, expires, counter, last_entry, log_bytes, " TAKEN ","
                   " members FROM records WHERE space = ? AND name = ?"),
     [SQL_GET_VALUE] = "SELECT value FROM records WHERE id = ?",
     [SQL_GET_GROUP] = "SELECT count FROM groups WHERE space = ? AND members = ?",
@@ -58,11 +59,12 @@ static const char *const texts[SQL_STATEMENTS] = {
     [SQL_DELETE_GROUP] = "DELETE FROM groups WHERE space = ? AND members = ?",
     [SQL_MAKE] =
         ("INSERT INTO records(space, name, members, value, version, birth, expires, counter,"
-         " last_entry, log_bytes) VALUES(?, ?, ?, ?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING"),
+         " last_entry, log_bytes, room) VALUES(?, ?, ?, ?, ?, ?, ?, 0, 0, 0, ?)"
+         " ON CONFLICT DO NOTHING"),
     [SQL_CHANGE_SEEN] =
-        ("UPDATE records SET value = ?, version = ?"
+        ("UPDATE records SET value = ?, version = ?, room = ?"
          " WHERE id = ? AND version = ? AND expires = ? AND space = ? AND name = ?"),
-    [SQL_CHANGE] = "UPDATE records SET value = ?, version = ?, expires = ? WHERE id = ?",
+    [SQL_CHANGE] = "UPDATE records SET value = ?, version = ?, room = ?, expires = ? WHERE id = ?",
     [SQL_SET_EXPIRY] = "UPDATE records SET expires = ? WHERE id = ?",
     [SQL_SET_COUNTER] = "UPDATE records SET counter = ? WHERE id = ?",
     [SQL_SET_LOG] = "UPDATE records SET last_entry = ?, log_bytes = ? WHERE id = ?",
@@ -76,7 +78,7 @@ static const char *const texts[SQL_STATEMENTS] = {
         "SELECT number, bytes FROM entries WHERE record = ? AND number > ? ORDER BY number",
     [SQL_LIST] = (LISTED " AND space <> " UNLISTED " ORDER BY birth LIMIT ?"),
     [SQL_LIST_UNLISTED] = (LISTED " ORDER BY birth LIMIT ?"),
-    [SQL_EXPIRED] = ("SELECT id, space, name, version, log_bytes, length(value),"
+    [SQL_EXPIRED] = ("SELECT id, space, name, version, log_bytes, " TAKEN ","
                      " members FROM records"
                      " WHERE expires > 0 AND expires <= ? LIMIT 1"),
     [SQL_ADD_NEWS] = "INSERT INTO news(id, at, writer, changes) VALUES(?, ?, ?, ?)",

@@ -11,12 +11,15 @@
 #define SLACK_FROM                                                                                 \
   60000u               /* ms: times to live from here on are written with some slack, so that ... */
 #define SLACK_PART 16u /* ... not every touch is a write: this part of them */
+#define ROOM_MAX 1024u /* left behind a value, at most */
+#define SHORT_BLOB 58u /* bytes from which on the length of a blob takes SQLite two */
 
 /* A record as it was found. */
 typedef struct found {
   int64_t id; /* 0: there is none */
   uint64_t version, expires, counter, last_entry, log_bytes;
-  uint64_t value_len, group_len;
+  uint64_t taken; /* by its value and the room behind it */
+  uint64_t group_len;
 } found;
 
 static uint64_t column(sqlite3_stmt *row, int at) {
@@ -54,7 +57,7 @@ static found find(sqlite_store *store, const idem__store_op *op) {
                      .counter = column(row, 3),
                      .last_entry = column(row, 4),
                      .log_bytes = column(row, 5),
-                     .value_len = column(row, 6),
+                     .taken = column(row, 6),
                      .group_len = keep_members(store, row, 7)};
   sqlite_done(row);
   if (record.expires && record.expires <= op->now_ms) record.id = 0; /* not swept yet */
@@ -62,7 +65,7 @@ static found find(sqlite_store *store, const idem__store_op *op) {
 }
 
 static uint64_t cost(const found *record, size_t name_len) {
-  return RECORD_COST + name_len + record->group_len + record->value_len + record->log_bytes;
+  return RECORD_COST + name_len + record->group_len + record->taken + record->log_bytes;
 }
 
 /* What tasks come to is for their clients to say, so they leave a quarter to the others. */
@@ -101,7 +104,7 @@ static bool expire_one(sqlite_store *store, uint64_t now_ms) {
   if (there) {
     found record = {.id = sqlite3_column_int64(row, 0),
                     .log_bytes = column(row, 4),
-                    .value_len = column(row, 5),
+                    .taken = column(row, 5),
                     .group_len = keep_members(store, row, 6)};
     idem__store_space space = space_of(column(row, 1));
     size_t name_len = (size_t)sqlite3_column_bytes(row, 2);
@@ -154,13 +157,28 @@ static bool keeps_expiry(const idem__store_op *op, uint64_t expires) {
 
 void sqlite_forget_seen(sqlite_store *store) { memset(store->seen, 0, sizeof store->seen); }
 
-static void remember(sqlite_store *store, int64_t id, uint64_t expires, uint64_t value_len) {
+static void remember(sqlite_store *store, const idem__store_op *op, int64_t id, uint64_t expires,
+                     uint64_t room) {
   uint64_t version = store->totals.clock;
-  store->seen[version % SQLITE_SEEN] =
-      (sqlite_seen){.version = version, .expires = expires, .value_len = value_len, .id = id};
+  store->seen[version % SQLITE_SEEN] = (sqlite_seen){
+      .version = version, .expires = expires, .len = op->len, .taken = op->len + room, .id = id};
 }
 
-static bool insert(sqlite_store *store, const idem__store_op *op, const char *group) {
+/* A key's record is made before its answer is there: as much as answers took lately is left for it. */
+static uint64_t room_for_more(const sqlite_store *store, const idem__store_op *op) {
+  return op->space == IDEM__STORE_ONCE ? store->growth : 0;
+}
+
+/* It follows the larger ones at once, and the smaller ones slowly: too much costs little. */
+static void learn_growth(sqlite_store *store, const idem__store_op *op, uint64_t before) {
+  if (op->space != IDEM__STORE_ONCE || op->len <= before) return;
+  size_t more = op->len - (size_t)before;
+  if (more > ROOM_MAX) more = ROOM_MAX;
+  store->growth = more > store->growth ? more : store->growth - (store->growth - more) / 64;
+}
+
+static bool insert(sqlite_store *store, const idem__store_op *op, const char *group,
+                   uint64_t room) {
   sqlite3_stmt *statement = sqlite_use(store, SQL_MAKE);
   bind(statement, 1, op->space);
   bind_bytes(statement, 2, op->name, op->name_len);
@@ -169,13 +187,15 @@ static bool insert(sqlite_store *store, const idem__store_op *op, const char *gr
   bind(statement, 5, store->totals.clock + 2);
   bind(statement, 6, store->totals.clock + 1);
   bind(statement, 7, expiry(op));
+  sqlite3_bind_zeroblob64(statement, 8, room);
   return sqlite_execute(store, statement);
 }
 
 /* EXISTS: the name is in use, perhaps by a record whose time is over. */
 static idem_status make(sqlite_store *store, const idem__store_op *op, idem__store_answer *answer) {
   const char *group = op->group ? op->group : "";
-  found made = {.group_len = strlen(group), .value_len = op->len};
+  uint64_t room = room_for_more(store, op);
+  found made = {.group_len = strlen(group), .taken = op->len + room};
   uint64_t size = cost(&made, op->name_len);
   if (op->limit && store->totals.counts[op->space] >= op->limit) return IDEM_E_LIMIT;
   if (op->group_limit && sqlite_group_count(store, op->space, group) >= op->group_limit) {
@@ -183,7 +203,7 @@ static idem_status make(sqlite_store *store, const idem__store_op *op, idem__sto
     return IDEM_E_LIMIT;
   }
   if (!charge(store, op->space, size)) return IDEM_E_LIMIT;
-  if (!insert(store, op, group)) return IDEM_E_SYS;
+  if (!insert(store, op, group, room)) return IDEM_E_SYS;
   if (sqlite3_changes(store->database) == 0) {
     store->totals.bytes -= size;
     return IDEM_E_EXISTS;
@@ -191,50 +211,67 @@ static idem_status make(sqlite_store *store, const idem__store_op *op, idem__sto
   store->totals.clock += 2;
   store->totals.counts[op->space]++;
   sqlite_group_add(store, op->space, group, 1);
-  remember(store, sqlite3_last_insert_rowid(store->database), expiry(op), op->len);
+  remember(store, op, sqlite3_last_insert_rowid(store->database), expiry(op), room);
   return IDEM_OK;
 }
 
-static bool charge_change(sqlite_store *store, const idem__store_op *op, uint64_t value_len) {
-  if (op->len > value_len) return charge(store, op->space, op->len - value_len);
-  uint64_t less = value_len - op->len;
+/* What is left of a row as it was; SQLite writes one that stays as long in place. Where a row's length fits into a byte less, that
+ * byte is made up for. */
+static uint64_t room_left(const idem__store_op *op, uint64_t taken, uint64_t had) {
+  uint64_t room = taken > op->len ? taken - op->len : 0;
+  if (room > ROOM_MAX) return 0;
+  return room < SHORT_BLOB && had >= SHORT_BLOB ? room + 1 : room;
+}
+
+static bool charge_change(sqlite_store *store, const idem__store_op *op, uint64_t before,
+                          uint64_t after) {
+  if (after > before) return charge(store, op->space, after - before);
+  uint64_t less = before - after;
   store->totals.bytes -= less < store->totals.bytes ? less : store->totals.bytes;
   return true;
 }
 
 static idem_status change(sqlite_store *store, const idem__store_op *op, const found *record) {
-  if (!charge_change(store, op, record->value_len)) return IDEM_E_LIMIT;
+  uint64_t room = room_left(op, record->taken, 0);
+  if (!charge_change(store, op, record->taken, op->len + room)) return IDEM_E_LIMIT;
   sqlite3_stmt *statement = sqlite_use(store, SQL_CHANGE);
   uint64_t expires = keeps_expiry(op, record->expires) ? record->expires : expiry(op);
   bind_bytes(statement, 1, op->bytes, op->len);
   bind(statement, 2, ++store->totals.clock);
-  bind(statement, 3, expires);
-  sqlite3_bind_int64(statement, 4, record->id);
-  remember(store, record->id, expires, op->len);
+  sqlite3_bind_zeroblob64(statement, 3, room);
+  bind(statement, 4, expires);
+  sqlite3_bind_int64(statement, 5, record->id);
+  remember(store, op, record->id, expires, room);
   return sqlite_execute(store, statement) ? IDEM_OK : IDEM_E_SYS;
+}
+
+static bool update_seen(sqlite_store *store, const idem__store_op *op, const sqlite_seen *seen,
+                        uint64_t room) {
+  sqlite3_stmt *statement = sqlite_use(store, SQL_CHANGE_SEEN);
+  bind_bytes(statement, 1, op->bytes, op->len);
+  bind(statement, 2, store->totals.clock + 1);
+  sqlite3_bind_zeroblob64(statement, 3, room);
+  sqlite3_bind_int64(statement, 4, seen->id);
+  bind(statement, 5, seen->version);
+  bind(statement, 6, seen->expires);
+  bind(statement, 7, op->space);
+  bind_bytes(statement, 8, op->name, op->name_len);
+  return sqlite_execute(store, statement) && sqlite3_changes(store->database) == 1;
 }
 
 /* The record that has the version which is expected, if we wrote it and nobody has changed it since. False: it is to be looked for. */
 static bool change_seen(sqlite_store *store, const idem__store_op *op) {
   sqlite_seen seen = store->seen[op->expect % SQLITE_SEEN];
   if (!seen.version || seen.version != op->expect || !keeps_expiry(op, seen.expires)) return false;
-  if (!charge_change(store, op, seen.value_len)) return false;
-  sqlite3_stmt *statement = sqlite_use(store, SQL_CHANGE_SEEN);
-  bind_bytes(statement, 1, op->bytes, op->len);
-  bind(statement, 2, store->totals.clock + 1);
-  sqlite3_bind_int64(statement, 3, seen.id);
-  bind(statement, 4, seen.version);
-  bind(statement, 5, seen.expires);
-  bind(statement, 6, op->space);
-  bind_bytes(statement, 7, op->name, op->name_len);
-  bool changed = sqlite_execute(store, statement) && sqlite3_changes(store->database) == 1;
-  if (!changed) {
-    store->totals.bytes += seen.value_len;
-    store->totals.bytes -= op->len;
+  uint64_t room = room_left(op, seen.taken, seen.taken - seen.len), bytes = store->totals.bytes;
+  if (!charge_change(store, op, seen.taken, op->len + room)) return false;
+  if (!update_seen(store, op, &seen, room)) {
+    store->totals.bytes = bytes;
     return false;
   }
   store->totals.clock++;
-  remember(store, seen.id, seen.expires, op->len);
+  learn_growth(store, op, seen.len);
+  remember(store, op, seen.id, seen.expires, room);
   return true;
 }
 

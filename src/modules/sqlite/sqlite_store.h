@@ -39,7 +39,8 @@ typedef struct sqlite_group {
 
 /* A record as we wrote it last, by its version: who changes that one needs not look for it. */
 typedef struct sqlite_seen {
-  uint64_t version, expires, value_len;
+  uint64_t version, expires;
+  uint64_t len, taken; /* by its value, and by that with the room behind it */
   int64_t id;
 } sqlite_seen;
 #define SQLITE_SEEN 1024
@@ -99,6 +100,7 @@ typedef struct sqlite_store {
   sqlite_group groups[SQLITE_GROUPS];
   size_t group_count, group_next;
   sqlite_seen seen[SQLITE_SEEN];
+  size_t growth; /* that keys' values had lately, when their answers came */
   char members[IDEM__STORE_GROUP_MAX + 1]; /* the group of the record found last */
   size_t last_batch;                       /* operations of the last transaction */
   sqlite_news news;

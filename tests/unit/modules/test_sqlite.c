@@ -170,6 +170,65 @@ static void what_another_did_counts_before_what_is_remembered(void **state) {
 
 /* --------------------------------------------------------------------- bounds */
 
+static int64_t number_in(const char *path, const char *sql) {
+  sqlite3 *database;
+  sqlite3_stmt *statement;
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  assert_int_equal(sqlite3_prepare_v2(database, sql, -1, &statement, NULL), SQLITE_OK);
+  assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+  int64_t number = sqlite3_column_int64(statement, 0);
+  sqlite3_finalize(statement);
+  sqlite3_close(database);
+  return number;
+}
+
+/* A key as it is taken, as its answer comes, and as it is changed once more. */
+static void use_key(idem__store *store, const char *name, const size_t lens[3]) {
+  static char bytes[8192];
+  idem__store_op op = {.verb = IDEM__STORE_PUT, .space = IDEM__STORE_ONCE, .name = name};
+  op.bytes = bytes;
+  op.expect = IDEM__STORE_ABSENT;
+  for (int i = 0; i < 3; i++) {
+    op.len = lens[i];
+    idem__store_answer answer = ask(store, op, NULL);
+    assert_int_equal(answer.status, IDEM_OK);
+    op.expect = answer.version;
+    op.verb = IDEM__STORE_GET;
+    assert_int_equal(ask(store, op, NULL).len, lens[i]);
+    op.verb = IDEM__STORE_PUT;
+  }
+}
+
+static const size_t key_lens[][3] = {{68, 258, 258},  {68, 258, 10}, {68, 68, 258},
+                                     {68, 250, 4000}, {68, 5000, 0}, {68, 1200, 100},
+                                     {0, 57, 58},     {68, 200, 201}};
+enum { KEY_LENS = sizeof key_lens / sizeof *key_lens };
+
+/* Room that is left for answers is counted like them, whatever becomes of it. */
+static void what_keys_take_is_counted_and_given_back(void **state) {
+  char path[64], name[16];
+  (void)state;
+  name_file(path);
+  idem__store *store = open_at(path, 0);
+  for (unsigned i = 0; i < KEY_LENS * 3; i++) {
+    snprintf(name, sizeof name, "k%02u", i);
+    use_key(store, name, key_lens[i % KEY_LENS]);
+  }
+  static const char taken[] =
+      "SELECT sum(128 + length(name) + length(value) + length(room)) FROM records";
+  assert_true(number_in(path, "SELECT bytes FROM totals") == number_in(path, taken));
+  assert_true(number_in(path, "SELECT sum(length(room)) FROM records") > 0);
+  assert_true(number_in(path, "SELECT max(length(room)) FROM records") <= 1024);
+  for (unsigned i = 0; i < KEY_LENS * 3; i++) {
+    idem__store_op op = {.verb = IDEM__STORE_REMOVE, .space = IDEM__STORE_ONCE, .name = name};
+    op.expect = IDEM__STORE_ANY;
+    snprintf(name, sizeof name, "k%02u", i);
+    assert_int_equal(ask(store, op, NULL).status, IDEM_OK);
+  }
+  assert_true(number_in(path, "SELECT bytes FROM totals") == 0);
+  idem__store_unref(store);
+}
+
 static void a_queue_that_is_full_refuses(void **state) {
   char path[64], why[256];
   static char large[2048];
@@ -216,6 +275,7 @@ int main(void) {
       cmocka_unit_test(a_version_is_of_its_own_record_alone),
       cmocka_unit_test(a_change_gives_the_time_that_it_says),
       cmocka_unit_test(what_another_did_counts_before_what_is_remembered),
+      cmocka_unit_test(what_keys_take_is_counted_and_given_back),
       cmocka_unit_test(a_queue_that_is_full_refuses),
       cmocka_unit_test(what_is_open_when_the_store_goes_ends_once),
   };
