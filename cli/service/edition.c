@@ -71,6 +71,9 @@ bool edition_open(edition *self, program_host *programs) {
   return true;
 }
 
+/* A server knows a tool as long as a call of it may be begun, perhaps when its store has answered. */
+static void let_go(void *user) { edition_release(((tool_entry *)user)->edition); }
+
 /* What is wrong with a schema is told at its place, the rest at the tool's. */
 static bool add_tool(edition *self, idem_server *server, size_t index) {
   tool_config *config = &self->config.tools[index];
@@ -82,9 +85,12 @@ static bool add_tool(edition *self, idem_server *server, size_t index) {
                     .output_schema = config->output_schema,
                     .annotations = config->annotations,
                     .once = config->once,
+                    .release = let_go,
                     .scopes = config->scopes};
   edition_tool_handler(self, index, &tool.fn, &tool.user);
+  edition_hold(self);
   if (idem_server_add_tool(server, &tool, why, sizeof why) == IDEM_OK) return true;
+  edition_release(self);
   yyjson_val *input = yyjson_obj_get(yyjson_obj_iter_get_val(config->key), "input");
   if (config_input(&self->config, config))
     source_fault(&self->config.source, input ? input : config->key, "%s", why);

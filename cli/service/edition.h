@@ -23,7 +23,7 @@ struct edition {
   http_tool *http_tools;
   tool_entry *entries; /* one for each tool */
   content_host content;
-  size_t calls;  /* not ended yet */
+  size_t calls;  /* not ended yet, and tools that a server knows */
   edition *next; /* has programs of this one that stay, for which it is held; NULL: none */
   bool retired;  /* another one is served: the last call's end frees it */
 };

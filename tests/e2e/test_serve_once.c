@@ -261,6 +261,44 @@ static void a_call_whose_connection_is_gone_has_the_grace(void **state) {
   child_remove_folder(self.files.folder);
 }
 
+/* Holds the store's lock until it is sent a line. */
+static child lock_store(const world *self) {
+  static const char script[] = "import sqlite3, sys\n"
+                               "store = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+                               "store.execute('BEGIN IMMEDIATE')\n"
+                               "print('locked', flush=True)\n"
+                               "sys.stdin.readline()\n"
+                               "store.execute('COMMIT')\n";
+  child made = CHILD("/usr/bin/python3", "-c", script, self->store + strlen("sqlite:"));
+  child_line_with(made.out, "locked");
+  return made;
+}
+
+static void reload(const node *self) {
+  kill(self->server.pid, SIGHUP);
+  child_line_with(self->server.err, "SIGHUP");
+  child_line_with(self->server.err, "configuration reloaded");
+}
+
+/* It was taken under an edition of the file that nobody serves any more when the store answers. */
+static void a_call_that_waits_for_the_store_is_run_as_it_began(void **state) {
+  world self;
+  (void)state;
+  set_up(&self);
+  node one = start_with_grace(&self, "1500");
+  reload(&one); /* what it was started with stays anyway */
+  child lock = lock_store(&self);
+  int call = send_call(&one, "append", "k");
+  expect_in(get(&one, "/healthz"), " 200 "); /* which came later, so it was taken */
+  reload(&one);
+  child_send(lock.in, "\n");
+  assert_int_equal(child_end(&lock), 0);
+  expect_in(rest(call), "appended");
+  assert_int_equal(runs(&self), 1);
+  stop(&one, SIGTERM);
+  child_remove_folder(self.files.folder);
+}
+
 static void what_a_program_that_stays_ran_when_its_server_stopped_is_unknown(void **state) {
   world self;
   (void)state;
@@ -346,6 +384,7 @@ int main(void) {
       cmocka_unit_test(what_a_stopped_process_ran_is_unknown_and_what_waited_runs),
       cmocka_unit_test(what_a_stopped_process_ran_without_a_key_is_told),
       cmocka_unit_test(a_call_whose_connection_is_gone_has_the_grace),
+      cmocka_unit_test(a_call_that_waits_for_the_store_is_run_as_it_began),
       cmocka_unit_test(a_call_without_a_connection_has_no_more_than_the_grace),
       cmocka_unit_test(what_a_program_that_stays_ran_when_its_server_stopped_is_unknown),
       cmocka_unit_test(a_program_that_stays_has_the_grace_for_its_calls),

@@ -1,7 +1,9 @@
 /* test_sqlite.c - the store in a SQLite file keeps the contract of stores, also for what is written with many others and for
  * what it remembers of its own writing, and is bounded. Its file: test_sqlite_file.c. */
 #include "sqlite_folder.h"
+
 #include "support/store_contract.h"
+#include <sqlite3.h>
 
 /* Watchers have been told of what was answered when a second question comes back. */
 static void pump(idem__store *store) {
