@@ -65,6 +65,10 @@ bool idem__json_get_int(yyjson_val *val, int64_t *out);
 /* A number as JSON spells it, NUL-terminated, as a value; false: it is none. */
 bool idem__json_number_of(const char *text, yyjson_val *out);
 
+/* A value and all below it in one piece of so many bytes, texts included: for what is kept long. The memory is aligned as a value is. */
+size_t idem__json_copy_size(yyjson_val *val);
+void idem__json_copy(yyjson_val *val, yyjson_val *into);
+
 /* --------------------------------------------------------------- writing */
 
 /* Public by now: see idem/json.h. */

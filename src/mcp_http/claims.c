@@ -32,6 +32,8 @@ static void give_slots_back(idem_map *map) {
   if (!map->count && map->cap > SLOTS_KEPT) idem_map_deinit(map);
 }
 
+void idem__in_flight_rest(idem__http_session *session) { idem__in_flight_deinit(session); }
+
 /* ------------------------------------------------------------------ who may ask */
 
 idem_status idem__post_join(idem__http_session *session, idem__session_post *post) {

@@ -125,8 +125,8 @@ typedef struct idem__http_session {
   unsigned detached; /* of these, those whose peer has gone: they do not keep it from ending */
   _Atomic bool ended;
   char id[IDEM__SESSION_ID + 1];
-  char *principal;
-  bool claimed;          /* nobody checked that */
+  char *principal;       /* behind it in its memory */
+  bool claimed;          /* nobody checked its principal */
   uint64_t version;      /* of the record it shows */
   unsigned busy;         /* changes and events of this process on their way to the store */
   _Atomic unsigned news; /* counts what a store that answers later told of its log */
@@ -215,6 +215,8 @@ void idem__http_session_alive(idem__http_session *session, uint64_t now_ms);
 void idem__http_session_end(idem__http_session *session);
 void idem__in_flight_init(idem__http_session *session);
 void idem__in_flight_deinit(idem__http_session *session);
+/* Nobody holds the session: what it needs while something is in flight is given back until then. */
+void idem__in_flight_rest(idem__http_session *session);
 void idem__in_flight_lock(idem__http_session *session);
 void idem__in_flight_unlock(idem__http_session *session);
 /* Reserves ids for its questions; NOMEM. Leaving drops its claims, too. Both take the lock. */

@@ -178,6 +178,7 @@ static bool next_lingering(idem__session_table *table, uint64_t before_ms,
     uint64_t idle_ms = table->opts.session_idle_ms;
     *ttl_ms = passed < idle_ms ? idle_ms - passed : 1;
     first->lingers = false;
+    if (can_be_found_again(first)) idem__in_flight_rest(first);
     idem_list_remove(&first->idle);
     idem_list_append(&table->idle, &first->idle);
   } else {

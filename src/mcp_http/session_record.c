@@ -10,18 +10,19 @@
 
 idem__http_session *idem__http_session_new(idem__session_table *table, const char *principal,
                                            const idem__revision *revision, yyjson_val *params) {
-  idem__http_session *session = idem__calloc(&table->alloc, sizeof *session);
+  size_t principal_size = strlen(principal) + 1;
+  idem__http_session *session = idem__calloc(&table->alloc, sizeof *session + principal_size);
   if (!session) return NULL;
+  session->principal = memcpy(session + 1, principal, principal_size);
   session->table = table;
   idem_list_init(&session->link);
   idem_list_init(&session->idle);
   idem_list_init(&session->own_idle);
   idem__in_flight_init(session);
-  session->principal = idem__strndup(&table->alloc, principal, strlen(principal));
   idem_status status =
       idem__session_init(&session->legacy, &table->alloc, table->by_id.seed, revision, params);
   session->legacy.name = session->id;
-  if (session->principal && status == IDEM_OK) return session;
+  if (status == IDEM_OK) return session;
   idem__http_session_destroy(session);
   return NULL;
 }
@@ -30,7 +31,6 @@ void idem__http_session_destroy(idem__http_session *session) {
   idem_alloc alloc = session->table->alloc;
   idem__session_deinit(&session->legacy);
   idem__in_flight_deinit(session);
-  idem__free(&alloc, session->principal);
   idem__free(&alloc, session);
 }
 
@@ -55,7 +55,7 @@ idem_status idem__record_write(const idem__http_session *session, idem_buf *out)
   idem__write_member_int(&writer, "level", atomic_load(&legacy->log_level));
   if (legacy->listener[0]) idem__write_member_text(&writer, "listener", legacy->listener);
   if (legacy->subscriptions.count) write_subscriptions(&legacy->subscriptions, &writer);
-  idem__write_member_value(&writer, "hello", yyjson_doc_get_root(legacy->hello->doc));
+  idem__write_member_value(&writer, "hello", legacy->hello->root);
   idem__write_object_end(&writer);
   return writer.status;
 }

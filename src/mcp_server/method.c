@@ -280,8 +280,8 @@ static bool refuse_old_handshake(idem__context *context) {
 static void adopt_session(idem__context *context, const idem__mcp_session *session) {
   context->revision = session->revision;
   context->hello = session->hello;
-  context->client_info = member(session->hello->doc->root, "clientInfo");
-  context->capabilities = member(session->hello->doc->root, "capabilities");
+  context->client_info = member(session->hello->root, "clientInfo");
+  context->capabilities = member(session->hello->root, "capabilities");
   context->log_level = atomic_load_explicit(&session->log_level, memory_order_relaxed);
 }
 

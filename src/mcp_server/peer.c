@@ -21,20 +21,27 @@ static idem_status write_hello(idem_buf *out, yyjson_val *params) {
   return writer.status;
 }
 
-static idem_status copy_hello(idem__mcp_session *session, yyjson_val *params) {
-  idem__hello *hello = idem__calloc(&session->alloc, sizeof *hello);
-  const idem_alloc *alloc = &session->alloc;
-  yyjson_alc alc = idem__json_alc(alloc);
-  idem_buf text;
-  if (!hello) return IDEM_E_NOMEM;
-  hello->alloc = session->alloc;
+/* In one piece: sessions are many, and a document has a head and room to spare. */
+static idem__hello *new_hello(const idem_alloc *alloc, yyjson_val *root) {
+  idem__hello *hello = idem__malloc(alloc, sizeof *hello + idem__json_copy_size(root));
+  if (!hello) return NULL;
+  hello->alloc = *alloc;
   atomic_init(&hello->refs, 1);
-  session->hello = hello;
+  idem__json_copy(root, hello->root);
+  return hello;
+}
+
+static idem_status copy_hello(idem__mcp_session *session, yyjson_val *params) {
+  yyjson_alc alc = idem__json_alc(&session->alloc);
+  yyjson_doc *doc = NULL;
+  idem_buf text;
   idem_buf_init(&text, &session->alloc, IDEM__HELLO_BYTES * ESCAPED);
   if (write_hello(&text, params) == IDEM_OK)
-    hello->doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
+    doc = yyjson_read_opts(text.data, text.len, YYJSON_READ_BIGNUM_AS_RAW, &alc, NULL);
+  if (doc) session->hello = new_hello(&session->alloc, yyjson_doc_get_root(doc));
+  yyjson_doc_free(doc);
   idem_buf_deinit(&text);
-  return hello->doc ? IDEM_OK : IDEM_E_NOMEM;
+  return session->hello ? IDEM_OK : IDEM_E_NOMEM;
 }
 
 void idem__hello_ref(idem__hello *hello) {
@@ -44,7 +51,6 @@ void idem__hello_ref(idem__hello *hello) {
 void idem__hello_unref(idem__hello *hello) {
   if (!hello || atomic_fetch_sub_explicit(&hello->refs, 1, memory_order_acq_rel) > 1) return;
   idem_alloc alloc = hello->alloc;
-  yyjson_doc_free(hello->doc);
   idem__free(&alloc, hello);
 }
 

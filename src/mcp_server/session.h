@@ -11,7 +11,7 @@
 typedef struct idem__hello {
   _Atomic unsigned refs;
   idem_alloc alloc;
-  yyjson_doc *doc;
+  yyjson_val root[]; /* an object, with all that it holds behind it */
 } idem__hello;
 void idem__hello_ref(idem__hello *hello);
 void idem__hello_unref(idem__hello *hello); /* NULL is fine */

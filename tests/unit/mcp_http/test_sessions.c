@@ -1,5 +1,6 @@
 /* test_sessions.c - legacy sessions live in the store: found by whoever shares it, bound to their
  * principal, capped, and reaped when nobody uses them any more. */
+#include "support/fault_alloc.h"
 #include "support/mcp_web.h"
 #include "support/unit.h"
 
@@ -88,6 +89,36 @@ static void a_session_whose_image_goes_is_idle_from_then(void **state) {
   for (int i = 0; i < 3; i++)
     mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", sessions[i], PING), "404 Not Found");
   mcp_web_close(&web);
+}
+
+/* What the allocator has given for sessions that were opened, used once and left, where so many are remembered. */
+static size_t bytes_for(size_t max_images) {
+  enum { SESSIONS = 64, BLOCK = 16 /* what an allocator adds */ };
+  static const later_store_opts later = {.seed = 5};
+  fault_alloc fault;
+  mcp_web web;
+  char session[64];
+  fault_alloc_init(&fault);
+  mcp_web_open(&web, &(mcp_web_opts){.later = &later,
+                                     .server = {.alloc = &fault.alloc},
+                                     .table = {.max_images = max_images}});
+  for (int i = 0; i < SESSIONS; i++) {
+    mcp_web_hello(&web, "", session);
+    mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", session, PING), "200 OK");
+  }
+  pass(&web, 2000);
+  size_t bytes = fault.live_bytes + fault.live_blocks * BLOCK;
+  size_t images = idem__session_table_sessions(web.table);
+  assert_int_equal(images, max_images < SESSIONS ? max_images : SESSIONS);
+  mcp_web_close(&web);
+  return bytes;
+}
+
+static void a_session_that_is_remembered_takes_less_than_a_kibibyte(void **state) {
+  (void)state;
+  size_t few = bytes_for(1), many = bytes_for(64);
+  assert_true(many > few);
+  assert_in_range((many - few) / 63, 100, 1000);
 }
 
 /* The fixture's own randomness is soon exhausted. */
@@ -401,6 +432,7 @@ int main(void) {
       cmocka_unit_test(thousands_of_abandoned_sessions_are_reaped),
       cmocka_unit_test(a_session_elsewhere_is_idle_from_when_it_was_left),
       cmocka_unit_test(a_session_whose_image_goes_is_idle_from_then),
+      cmocka_unit_test(a_session_that_is_remembered_takes_less_than_a_kibibyte),
       cmocka_unit_test(the_oldest_idle_session_makes_room),
       cmocka_unit_test(who_has_its_share_of_sessions_ends_its_own),
       cmocka_unit_test(who_has_more_than_its_share_makes_room_for_others),
