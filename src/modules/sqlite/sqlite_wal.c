@@ -9,7 +9,7 @@
 #define NAME "idem-wal"
 #define FRAME_HEAD 24 /* bytes before each page in a WAL */
 /* At most; larger transactions are several writes. SQLite's own files take no write of 128 KiB: they read its length modulo that. */
-#define GATHERED ((int)120 * 1024)
+#define GATHERED 122880
 
 /* A sqlite3_file of ours, with the operating system's behind it in the same memory. */
 typedef struct wal_file {
