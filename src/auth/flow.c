@@ -142,7 +142,7 @@ void flow_begin(idem__auth_flow *flow) {
     flow_find(flow);
   else if (flow->texts[TEXT_ACCESS_TOKEN] && scope)
     flow_fail(flow, "the server asks for the scope \"%.200s\", which the kept token has not",
-              scope);
+              flow_scope(flow, scope));
   else
     flow_fail(flow, "no token that is kept is good for this server");
 }
@@ -157,7 +157,7 @@ void idem__auth_refused(idem__auth_flow *flow, int status, const idem__auth_chal
   if (adds_nothing(flow, status, challenge)) {
     flow_fail(flow,
               "the server asks for the scope \"%.200s\", which the token was asked for already",
-              challenge->scope);
+              flow_scope(flow, challenge->scope));
     return;
   }
   if (first) flow->attempts = 0;

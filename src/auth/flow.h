@@ -1,5 +1,5 @@
 /* flow.h - the insides of a flow, for its files: flow.c (what comes next), flow_find.c (who protects the server),
- * flow_client.c (who we are there), flow_grant.c (tokens), flow_proof.c (their keys). */
+ * flow_client.c (who we are there), flow_grant.c (tokens), flow_proof.c (their keys), flow_said.c (what may be shown). */
 #ifndef IDEM_AUTH_FLOW_H
 #define IDEM_AUTH_FLOW_H
 
@@ -95,6 +95,10 @@ bool flow_is_token(const char *text);
 idem_status flow_make_bearer(idem__auth_flow *flow);
 /* A secret of any length as a header or form wants it; false: no memory, and the flow has failed. */
 bool flow_good(idem__auth_flow *flow, idem_status status);
+
+/* What a server calls an error; NULL: nothing that may be shown, or it is NULL. A scope that it asks for. */
+const char *flow_error(const idem__auth_flow *flow, const char *error);
+const char *flow_scope(const idem__auth_flow *flow, const char *scope);
 
 void flow_begin(idem__auth_flow *flow);
 void flow_find(idem__auth_flow *flow);

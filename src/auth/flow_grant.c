@@ -121,6 +121,13 @@ typedef struct redirect {
   char *state, *iss, *error, *code;
 } redirect;
 
+/* A code may stand beside the error, and in it. */
+static void redirect_refused(idem__auth_flow *flow, const redirect *got) {
+  if (!flow_copy(flow, TEXT_CODE, got->code)) return;
+  const char *error = flow_error(flow, got->error);
+  flow_fail(flow, "the authorization server said: %.100s", error ? error : "no");
+}
+
 static void judge_redirect(idem__auth_flow *flow, const redirect *got) {
   const char *expected = flow->texts[TEXT_STATE];
   size_t len = strlen(expected);
@@ -130,7 +137,7 @@ static void judge_redirect(idem__auth_flow *flow, const redirect *got) {
     flow_fail(flow, "the browser came back from another authorization server, or from one that "
                     "does not say which it is");
   else if (got->error)
-    flow_fail(flow, "the authorization server said: %.100s", got->error);
+    redirect_refused(flow, got);
   else if (!got->code)
     flow_fail(flow, "the browser came back without a code");
   else if (flow_copy(flow, TEXT_CODE, got->code))
@@ -305,8 +312,7 @@ static void refresh_refused(idem__auth_flow *flow, const char *error, int status
   bool unknown = is_unknown(flow, error);
   if (!is(error, "invalid_grant") && !unknown) {
     flow_fail(flow, "the authorization server did not refresh the token (%d%s%.100s)", status,
-              error && flow_is_token(error) ? ", " : "",
-              error && flow_is_token(error) ? error : "");
+              error ? ", " : "", error ? error : "");
     return;
   }
   if (unknown && !flow_copy(flow, TEXT_CLIENT_ID, NULL)) return;
@@ -322,7 +328,7 @@ static void take_error(idem__auth_flow *flow, const char *error, int status) {
     refresh_refused(flow, error, status);
   } else if (is_unknown(flow, error)) {
     forget_client(flow, error);
-  } else if (error && flow_is_token(error)) {
+  } else if (error) {
     flow_fail(flow, "the authorization server gave no token: %.100s", error);
   } else {
     flow_fail(flow, "the authorization server gave no token (%d)", status);
@@ -366,7 +372,7 @@ void flow_token_came(idem__auth_flow *flow, int status, const char *body, size_t
   else if (status == 200 && doc)
     take_token(flow, root);
   else
-    take_error(flow, text_of(root, "error"), status);
+    take_error(flow, flow_error(flow, text_of(root, "error")), status);
   yyjson_doc_free(doc);
 }
 
@@ -411,7 +417,7 @@ void flow_device_came(idem__auth_flow *flow, int status, const char *body, size_
   else if (status == 200 && doc)
     show_device(flow, yyjson_doc_get_root(doc));
   else
-    take_error(flow, text_of(yyjson_doc_get_root(doc), "error"), status);
+    take_error(flow, flow_error(flow, text_of(yyjson_doc_get_root(doc), "error")), status);
   yyjson_doc_free(doc);
 }
 
