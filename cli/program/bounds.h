@@ -24,7 +24,7 @@ void bounds_note_outside(serve_config *self, const tool_config *tool);
 
 /* loosened.c: whether a tool reaches more than another one, which may be NULL. */
 bool bounds_has_more(const serve_config *config, const tool_config *tool, const tool_config *other);
-/* Whether tools, resources or limits have more in `now` than those of their name in `before`, or new ones
+/* Whether tools, resources, prompts or limits have more in `now` than those of their name in `before`, or new ones
  * more than is usual; the log is told of all of it, as of what is so or would be. */
 bool bounds_loosened(const serve_config *before, const serve_config *now, idem_log *log,
                      bool refused);

@@ -28,6 +28,8 @@ static const phrase a_tool = {"a tool is given more than before",
                               "a tool would be given more than before"};
 static const phrase a_resource = {"a resource is given more than before",
                                   "a resource would be given more than before"};
+static const phrase a_prompt = {"a prompt is given more than before",
+                                "a prompt would be given more than before"};
 static const phrase programs = {"programs are given more than before",
                                 "programs would be given more than before"};
 
@@ -387,6 +389,22 @@ static void compare_resources(comparison *self, const serve_config *before) {
   }
 }
 
+static const prompt_config *find_prompt(const serve_config *self, const char *name) {
+  for (size_t i = 0; i < self->prompt_count; i++)
+    if (strcmp(self->prompts[i].name, name) == 0) return &self->prompts[i];
+  return NULL;
+}
+
+static void compare_prompts(comparison *self, const serve_config *before) {
+  const serve_config *now = self->config;
+  self->phrase = &a_prompt;
+  for (size_t i = 0; i < now->prompt_count; i++) {
+    self->name = now->prompts[i].name;
+    const prompt_config *held = find_prompt(before, self->name);
+    needs_less(self, now->prompts[i].scopes, held ? held->scopes : NULL);
+  }
+}
+
 static yyjson_val *auth_of(const serve_config *self) {
   return yyjson_obj_get(yyjson_doc_get_root(self->source.doc), "auth");
 }
@@ -405,6 +423,7 @@ bool bounds_loosened(const serve_config *before, const serve_config *now, idem_l
   comparison one = {.config = now, .log = log, .refused = refused};
   compare_tools(&one, before);
   compare_resources(&one, before);
+  compare_prompts(&one, before);
   compare_limits(&one, before);
   return one.found > 0;
 }

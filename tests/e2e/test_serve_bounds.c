@@ -226,14 +226,16 @@ static void a_reload_that_gives_more_is_refused(void **state) {
 /* ------------------------------------------------------------------------- key by key */
 
 static const char keys[] =
-    "{\"concurrency\":4,\"queue\":50,\"tools\":{\n"
+    "{\"auth\":{\"issuer\":\"https://id.example.org\",\"resource\":\"https://mcp.example.org/"
+    "mcp\"},"
+    "\"concurrency\":4,\"queue\":50,\"tools\":{\n"
     " \"a\":{\"run\":[\"echo\",\"first\"]},\n"
     " \"f\":{\"args\":{\"p\":\"string\"},\"run\":[\"cat\",\"{p}\"],\"inside\":{\"p\":\"out\"},"
     "\"stderr\":\"hide\",\"tmpdir\":\"call\",\"deadline_ms\":5000,\"idle_ms\":4000,"
     "\"output_bytes\":1000,\"processes\":20},\n"
     " \"s\":{\"args\":{\"p\":\"string\"},\"run\":[\"sh\",\"-c\",\"echo 1\",\"sh\",\"{p}\"]},\n"
     " \"q\":{\"query\":\"select 1\",\"database\":\"data.db\",\"max_rows\":10},\n"
-    " \"w\":{\"query\":\"select 1\",\"script\":\"make.sql\"},\n"
+    " \"w\":{\"query\":\"select 1\",\"script\":\"make.sql\",\"scopes\":[\"use\"]},\n"
     " \"h\":{\"http\":{\"url\":\"https://one.example.org/\"}},\n"
     " \"hs\":{\"args\":{\"i\":{\"enum\":[\"me\"]}},\"http\":{\"url\":\"https://key.example.org/"
     "show/{i}\","
@@ -246,8 +248,9 @@ static const char keys[] =
     " \"var\":{\"run\":[\"echo\",\"var\"],\"pass_env\":[\"HOME\"]},\n"
     " \"sec\":{\"run\":[\"echo\",\"sec\"],\"env\":{\"K\":{\"file\":\"other\"}}}},\n"
     "\"resources\":{\"d\":{\"directory\":\"out\",\"include\":[\"*.md\"],\"max_bytes\":1000},"
-    "\"r\":{\"file\":\"key\"}},\n"
-    "\"prompts\":{\"p\":{\"text\":\"{x}\",\"arguments\":{\"x\":{\"description\":\"x\","
+    "\"r\":{\"file\":\"key\",\"scopes\":[\"look\"]}},\n"
+    "\"prompts\":{\"p\":{\"text\":\"{x}\",\"scopes\":[\"speak\"],\"arguments\":{\"x\":{"
+    "\"description\":\"x\","
     "\"complete\":{\"run\":[\"echo\",\"x\"]}}}}}}";
 
 /* The file with one part of it replaced. */
@@ -325,6 +328,10 @@ static void every_key_that_loosens_is_refused(void **state) {
       {"\"resources\":{", "\"resources\":{\"e\":{\"directory\":\"/etc\"},", "e serves /etc"},
       {"\"directory\":\"out\"", folder, "d serves "},
       {"\"file\":\"key\"", "\"file\":\"/etc/passwd\"", "r serves "},
+      {",\"scopes\":[\"use\"]", "", "w needs other scopes"},
+      {",\"scopes\":[\"look\"]", "", "r needs other scopes"},
+      {",\"scopes\":[\"speak\"]", "", "p needs other scopes"},
+      {"[\"speak\"]", "[\"other\"]", "p needs other scopes"},
       {"[\"echo\",\"x\"]", "[\"echo\",\"x\"],\"confine\":false", "completion of x is not confined"},
       {"[\"echo\",\"x\"]", "[\"echo\",\"x\"],\"env\":{\"K\":{\"file\":\"make.sql\"}}",
        "completion of x is given the secret K"},
