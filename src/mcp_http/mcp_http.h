@@ -437,6 +437,7 @@ typedef struct idem__get_stream {
   idem__session_reading reading; /* of what its session has kept for it */
   idem__session_finding loading; /* of a session that is behind */
   bool doubtful;                 /* nobody seemed to answer on it when the log was last read */
+  unsigned looks;                /* of its node at the others, then */
   bool asks;                     /* whether anybody does */
   bool over;                     /* nobody does: what comes to it is kept already */
   idem__stream_owner owner;

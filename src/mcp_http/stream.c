@@ -179,17 +179,26 @@ void idem__get_stream_flush(idem__get_stream *stream) {
   if (stream->stream == 0 && !idem__get_stream_tells(stream)) return; /* another's to tell */
   stream->is_reading = true;
   stream->news = stream->session->news;
+  stream->looks = atomic_load(&stream->session->table->opts.server->node.looks);
   stream->doubtful = idem__stream_owner_doubtful(stream->session, stream->stream); /* first */
   stream->reading.after = stream->after;
   idem__http_session_read(&stream->reading);
+}
+
+/* That nobody seems to answer is news when it is seen first, and when the nodes were looked at since. Were it news as long as it lasts, each
+ * answer of the store would have the log read once more, and who reads again does not ask. */
+static bool doubts_anew(const idem__get_stream *stream) {
+  const idem_server *server = stream->session->table->opts.server;
+  if (stream->doubtful && stream->looks == atomic_load(&server->node.looks)) return false;
+  return idem__stream_owner_doubtful(stream->session, stream->stream);
 }
 
 /* A store that answers later wakes us with each answer: its log is read when there is news of it. */
 static bool has_news(const idem__get_stream *stream) {
   const idem__http_session *session = stream->session;
   if (session->table->store->kind->immediate) return true;
-  if (idem__stream_owner_doubtful(stream->session, stream->stream)) return true;
-  return session->ended || session->behind || stream->news != session->news;
+  if (session->ended || session->behind || stream->news != session->news) return true;
+  return doubts_anew(stream);
 }
 
 void idem__get_streams_flush(idem__mcp_endpoint *endpoint) {

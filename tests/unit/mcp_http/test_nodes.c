@@ -161,6 +161,75 @@ static void an_answer_for_a_living_node_may_end_at_every_step(void **state) {
   }
 }
 
+/* ------------------------------------------------------- one that dies meanwhile */
+
+/* The node whose stream is taken up comes, or goes. */
+static void set_owner(const world *in, idem__store_verb verb) {
+  idem__store_op op = {.verb = verb,
+                       .space = IDEM__STORE_NODES,
+                       .name = "abcdef00000000000000000000000000",
+                       .name_len = IDEM__NODE_ID,
+                       .expect = IDEM__STORE_ANY};
+  assert_int_equal(idem__store_ask(in->store, &op, NULL).status, IDEM_OK);
+}
+
+/* A stream of it is open at `other`, whose store answers one question a step from now on. */
+static void wait_for_owner(world *in, mcp_web_conn *conn) {
+  open_world(in);
+  set_owner(in, IDEM__STORE_PUT);
+  send_to_other(in, conn, &(request){"GET", "/mcp", NULL, "", true});
+  mcp_web_settle(conn);
+  assert_null(strstr(conn->output, "process-ended"));
+  set_owner(in, IDEM__STORE_REMOVE);
+  later_store_hold(in->other.later, true);
+}
+
+static void stop_waiting(world *in, mcp_web_conn *conn) {
+  later_store_hold(in->other.later, false);
+  mcp_web_disconnect(conn);
+  close_world(in);
+}
+
+/* Somebody else wakes the server while the log is read, each time. */
+static void who_waits_for_a_node_that_died_is_told_whatever_wakes_the_server(void **state) {
+  world in;
+  mcp_web_conn conn;
+  int steps = 0;
+  (void)state;
+  wait_for_owner(&in, &conn);
+  for (; steps < STEPS && !strstr(conn.output, "process-ended"); steps++) {
+    idem__worker_deliver(in.other.mcp);
+    idem__worker_deliver(in.other.mcp);
+    step(&in);
+    mcp_web_settle(&conn);
+  }
+  if (steps == STEPS) fail_msg("not told after %d answers of the store: %s", steps, conn.output);
+  stop_waiting(&in, &conn);
+}
+
+/* Where the store does not say whether it lives it is asked when there is reason to, not with every breath. */
+static void a_node_of_which_nobody_knows_costs_the_store_little(void **state) {
+  world in;
+  mcp_web_conn conn;
+  size_t asked = 0;
+  (void)state;
+  wait_for_owner(&in, &conn);
+  later_store_fail(in.other.later, IDEM_E_SYS);
+  for (int i = 0; i < 200; i++) {
+    idem__worker_deliver(in.other.mcp);
+    asked += later_store_waiting(in.other.later) > 0;
+    step(&in);
+  }
+  assert_in_range(asked, 1, STEPS);
+  later_store_fail(in.other.later, IDEM_OK);
+  later_store_hold(in.other.later, false);
+  atomic_store(&in.other.own.server->node.look, true); /* as when it answers again */
+  idem__worker_deliver(in.other.mcp);
+  mcp_web_settle(&conn);
+  assert_non_null(strstr(conn.output, "process-ended"));
+  stop_waiting(&in, &conn);
+}
+
 /* -------------------------------------------------------------- many of them */
 
 /* Records as so many nodes have them; or they go. */
@@ -242,6 +311,8 @@ int main(void) {
       cmocka_unit_test(an_answer_for_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(a_message_for_a_dead_node_may_end_at_every_step),
       cmocka_unit_test(an_answer_for_a_living_node_may_end_at_every_step),
+      cmocka_unit_test(who_waits_for_a_node_that_died_is_told_whatever_wakes_the_server),
+      cmocka_unit_test(a_node_of_which_nobody_knows_costs_the_store_little),
       cmocka_unit_test(of_many_nodes_the_dead_are_known),
       cmocka_unit_test(lists_that_change_at_one_are_news_at_the_other),
   };
