@@ -254,6 +254,8 @@ void idem__tasks_answer_saved(idem__mcp_worker *worker);
 
 /* task_result.c: answers, or asks, who waits for its result on this worker. */
 void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task);
+/* ... whether their tasks still run, where the nodes were looked at. With each delivery. */
+void idem__task_look_for_waiters(idem__mcp_worker *worker);
 
 /* task_input.c */
 idem_status idem__task_ask(idem__context *context, const idem_ask *asks, size_t count,

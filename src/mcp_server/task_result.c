@@ -13,8 +13,14 @@ typedef struct waiter {
   idem__task *task;
 } waiter;
 
-static void stop_waiting(waiter *who) {
+/* Out of the list; the task stays counted. */
+static void leave(waiter *who) {
   idem_list_remove(&who->link);
+  atomic_fetch_sub(&who->context->server->node.awaited, 1);
+}
+
+static void stop_waiting(waiter *who) {
+  leave(who);
   idem__task_unref(who->task);
 }
 
@@ -112,7 +118,7 @@ void idem__task_answer_waiters(idem__mcp_worker *worker, idem__task *task) {
       continue;
     }
     idem__context *context = who->context;
-    idem_list_remove(&who->link);
+    leave(who);
     answer_result(context, task);
     idem__task_unref(task);
   }
@@ -129,7 +135,29 @@ static bool wait_for(idem__context *context, idem__task *task) {
   idem_request_keep(context->request);
   idem_request_on_cancel(context->request, on_waiter_gone, who);
   idem_list_append(&context->worker->waiters, &who->link);
+  atomic_fetch_add(&context->server->node.awaited, 1); /* it may run at another */
   return true;
+}
+
+static void on_checked(idem__task *task, idem_status status, void *user) {
+  (void)status, (void)user;
+  idem__task_unref(task);
+}
+
+/* Of the end of the node that runs it nobody may have been told: where it is not among those that live its record is asked for. */
+void idem__task_look_for_waiters(idem__mcp_worker *worker) {
+  idem_server *server = worker->server;
+  unsigned looks = atomic_load(&server->node.looks);
+  if (worker->looks == looks) return;
+  worker->looks = looks;
+  for (idem_list *at = worker->waiters.next; at != &worker->waiters; at = at->next) {
+    idem__task *task = IDEM_CONTAINER(at, waiter, link)->task;
+    if (!task->node[0] || idem__node_lives(server, idem__node_number_of(task->node))) continue;
+    idem__tasks_lock(server);
+    task->refs++;
+    idem__tasks_unlock(server);
+    idem__task_check(task, worker->store_queue, IDEM_OK, on_checked, NULL);
+  }
 }
 
 static void await_result(idem__context *context, idem__task *task) {

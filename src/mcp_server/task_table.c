@@ -436,4 +436,5 @@ void idem__tasks_deliver(idem__mcp_worker *worker) {
   idem__task *task;
   for (size_t i = 0; missed && (task = task_at(worker->server, i)); i++) deliver_one(worker, task);
   idem__tasks_answer_saved(worker);
+  idem__task_look_for_waiters(worker);
 }

@@ -100,6 +100,26 @@ static void who_waits_for_the_result_hears_of_it(void **state) {
   close_pair(&self);
 }
 
+/* Its news was lost: the nodes are looked at all the same, with every renewal while somebody waits. */
+static void who_waits_hears_of_it_without_news(void **state) {
+  pair self;
+  (void)state;
+  open_pair(&self);
+  idem_server *server = self.server[1];
+  assert_string_equal(ask(&self, 1, "tasks/result"), "");
+  assert_int_equal(atomic_load(&server->node.awaited), 1);
+  idem__store_unwatch(self.store, server->node_changes);
+  server->node_changes = NULL;
+  kill_first(&self);
+  idem__worker_deliver(server->own_worker);
+  assert_string_equal(mcp_peer_more(&self.peer[1]), "");
+  atomic_store(&server->node.look, true);
+  idem__worker_deliver(server->own_worker);
+  expect_in(mcp_peer_more(&self.peer[1]), "\"reason\":\"process-ended\"");
+  assert_int_equal(atomic_load(&server->node.awaited), 0);
+  close_pair(&self);
+}
+
 static void an_answer_that_comes_too_late_changes_nothing(void **state) {
   pair self;
   (void)state;
@@ -119,6 +139,7 @@ int main(void) {
       cmocka_unit_test(who_asks_is_told_that_it_failed_and_why),
       cmocka_unit_test(nobody_has_to_have_looked_before),
       cmocka_unit_test(who_waits_for_the_result_hears_of_it),
+      cmocka_unit_test(who_waits_hears_of_it_without_news),
       cmocka_unit_test(an_answer_that_comes_too_late_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
