@@ -211,7 +211,7 @@ static bool make_file(const char *path, char *why, size_t size) {
 bool sqlite_file_open(sqlite_store *store, const idem__sqlite_opts *opts, char *why, size_t size) {
   if (!make_file(opts->path, why, size)) return false;
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-  if (sqlite3_open_v2(opts->path, &store->database, flags, sqlite_wal_vfs()) != SQLITE_OK)
+  if (sqlite3_open_v2(opts->path, &store->database, flags, NULL) != SQLITE_OK)
     return fail(store, "the store's file cannot be opened", why, size);
   if (!set_up(store, opts, why, size) || !prepare(store, why, size)) return false;
   begin_news(store);

@@ -136,9 +136,6 @@ void sqlite_done(sqlite3_stmt *statement);
 /* For statements that give no rows. */
 bool sqlite_execute(sqlite_store *store, sqlite3_stmt *statement);
 
-/* sqlite_wal.c: the name of who writes a transaction to the WAL in one go; NULL: whoever does so by default. */
-const char *sqlite_wal_vfs(void);
-
 /* sqlite_records.c: an operation inside a transaction; fills job->answer. */
 void sqlite_perform(sqlite_store *store, sqlite_job *job);
 /* Records whose time is over go, some at a time; true: there are more. */
