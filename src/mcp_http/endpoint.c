@@ -81,13 +81,26 @@ static void end_orphans(idem__mcp_endpoint *endpoint) {
   idem__http_rpc_tend(endpoint->rpc, atomic_load(&endpoint->table->now_ms));
 }
 
+/* Its node looked at the others: one endpoint does for all what nobody may have been told of. */
+static void look_around(idem__mcp_endpoint *endpoint) {
+  idem__session_table *table = endpoint->table;
+  unsigned looks = atomic_load(&table->opts.server->node.looks);
+  if (endpoint->looks == looks) return;
+  endpoint->looks = looks;
+  idem__session_table_lock(table);
+  bool first = table->endpoints.next == &endpoint->link;
+  idem__session_table_unlock(table);
+  if (!first) return;
+  idem__sessions_look_for_lost(endpoint);
+  idem__letters_look(endpoint);
+  idem__session_table_remind(table);
+}
+
 static void on_delivered(idem__mcp_subscriber *subscriber) {
   idem__mcp_endpoint *endpoint = IDEM_CONTAINER(subscriber, idem__mcp_endpoint, subscriber);
   idem__store_queue_run(endpoint->queue);
   idem__sse_sweep(endpoint, false);
-  if (endpoint->looks != atomic_load(&endpoint->table->opts.server->node.looks))
-    idem__sessions_look_for_lost(endpoint);
-  idem__letters_look(endpoint);
+  look_around(endpoint);
   end_orphans(endpoint);
   idem__get_streams_flush(endpoint);
 }

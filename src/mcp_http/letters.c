@@ -193,14 +193,8 @@ static bool take_one(const idem__store_item *item, void *user) {
 
 void idem__letters_look(idem__mcp_endpoint *endpoint) {
   idem__session_table *table = endpoint->table;
-  unsigned looks = atomic_load(&table->opts.server->node.looks);
   char own[NODE_DIGITS + 1];
-  if (endpoint->looks == looks) return;
-  endpoint->looks = looks;
-  idem__session_table_lock(table);
-  bool first = table->endpoints.next == &endpoint->link;
-  idem__session_table_unlock(table);
-  if (!first || !own_group(table, own)) return;
+  if (!own_group(table, own)) return;
   idem__store_op op = {.verb = IDEM__STORE_LIST,
                        .space = IDEM__STORE_LETTERS,
                        .group = own,

@@ -27,7 +27,9 @@ typedef struct lookup {
 /* Outlives a lookup that goes. */
 typedef struct claiming {
   idem_alloc alloc;
-  lookup *one;                      /* NULL: nobody waits any more */
+  lookup *one; /* NULL: nobody waits any more */
+  idem__mcp_endpoint *endpoint;
+  idem__http_session *session;      /* counted */
   char listener[IDEM__NODE_ID + 1]; /* the node where it listened before */
 } claiming;
 
@@ -164,24 +166,29 @@ static void ask_owner(lookup *one) {
 static lookup *end_claiming(claiming *self) {
   lookup *one = self->one;
   idem_alloc alloc = self->alloc;
+  idem__http_session_unref(self->session);
   idem__free(&alloc, self);
   if (one) one->claiming = NULL;
   return one;
 }
 
-/* Where nobody knows whether it lives it is taken for dead: then the client looks once too often. */
+/* Where nobody knows whether it lives it is taken for dead: then the client looks once too often. One whose record is there may have died
+ * all the same, within its lease. */
 static void on_listener_known(const idem__store_answer *answer, void *user) {
-  lookup *one = end_claiming(user);
+  claiming *self = user;
+  bool dead = answer->status != IDEM_OK;
+  if (!dead || !self->one) idem__http_session_doubt(self->session, dead ? "" : self->listener);
+  lookup *one = end_claiming(self);
   if (!one) return;
-  one->missed = answer->status != IDEM_OK;
+  one->missed = dead;
   begin_stream(one);
 }
 
 /* From now on we keep what is told. Until now the node before us did, unless it is dead. */
 static void on_claimed(idem_status status, void *user) {
   claiming *self = user;
-  if (self->one && status == IDEM_OK && self->listener[0]) {
-    const idem__mcp_endpoint *endpoint = self->one->endpoint;
+  if (status == IDEM_OK && self->listener[0]) {
+    const idem__mcp_endpoint *endpoint = self->endpoint;
     idem__node_find(endpoint->worker->server, endpoint->queue, self->listener, on_listener_known,
                     self);
     return;
@@ -203,6 +210,9 @@ static void claim(lookup *one, const char *listener) {
   }
   self->alloc = one->endpoint->alloc;
   self->one = one;
+  self->endpoint = one->endpoint;
+  self->session = one->session;
+  idem__http_session_ref(self->session);
   memcpy(self->listener, listener, sizeof self->listener);
   one->claiming = self;
   idem__http_session_change(one->session, one->endpoint->queue,

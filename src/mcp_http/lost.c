@@ -79,15 +79,10 @@ static void begin(idem__mcp_endpoint *endpoint, unsigned losses) {
     end(self, true);
 }
 
-/* Of a table's endpoints one does it. */
 void idem__sessions_look_for_lost(idem__mcp_endpoint *endpoint) {
   idem__session_table *table = endpoint->table;
   unsigned losses = atomic_load(&table->opts.server->identity.losses);
   bool due =
       endpoint->losses != losses && !endpoint->looks_for_lost && !table->store->kind->immediate;
-  if (!due) return;
-  idem__session_table_lock(table);
-  bool first = table->endpoints.next == &endpoint->link;
-  idem__session_table_unlock(table);
-  if (first) begin(endpoint, losses);
+  if (due) begin(endpoint, losses);
 }

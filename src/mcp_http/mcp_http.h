@@ -139,7 +139,10 @@ typedef struct idem__http_session {
   unsigned resumed;      /* streams of POSTs that are taken up again here, open now */
   /* The GET stream that is told; NULL: the next that asks. */
   const struct idem__get_stream *primary;
-  uint32_t told; /* the newest event a primary has sent */
+  uint32_t told;     /* the newest event a primary has sent */
+  uint32_t listened; /* the node where it listened before; 0: one that is dead, or of several */
+  idem_list doubt;   /* in the table's doubts; see remind.c */
+  unsigned doubted;  /* renewals of our record until then */
   idem__in_flight in_flight;
 } idem__http_session;
 
@@ -311,6 +314,7 @@ struct idem__session_table {
   idem__store *store;
   unsigned place; /* among the tables of its server; IDEM__TABLE_PLACES: one of too many */
   idem__store_watcher *watcher, *carried, *letters; /* of sessions; of what other processes send */
+  idem__store_watcher *nodes;                       /* of those that leave */
   _Atomic uint64_t now_ms;                          /* the newest time anybody told */
   idem__lock lock;
   idem_map by_id;
@@ -320,6 +324,8 @@ struct idem__session_table {
   _Atomic uint64_t settle_ms; /* when the first of these is; UINT64_MAX: there is none */
   idem_map holders;           /* by principal: see session_share.c */
   idem__heap ranks;           /* of these, who has most sessions first */
+  idem_list doubts;           /* sessions that came from nodes which may have died before */
+  size_t doubting;            /* as many */
   idem_list endpoints;
   _Atomic unsigned
       orphans; /* how often a session ended that had POSTs under way: endpoints look for theirs */
@@ -349,7 +355,7 @@ typedef struct idem__letter {
 void idem__letter_send(idem__mcp_endpoint *endpoint, const idem__letter *letter,
                        idem__store_done done, void *user);
 void idem__letters_on_change(const idem__store_change *change, void *user);
-/* Of one nobody may have been told: takes what is there, when there is reason to look. */
+/* Of one nobody may have been told: takes what is there. */
 void idem__letters_look(idem__mcp_endpoint *endpoint);
 void idem__session_table_make_id(const idem__session_table *table, char id[IDEM__SESSION_ID + 1]);
 /* An operation on a session's record. */
@@ -455,6 +461,15 @@ void idem__sessions_look_for_lost(idem__mcp_endpoint *endpoint);
 
 /* remind.c: nobody kept what was told since some time: what may have changed is told. */
 void idem__http_session_remind(idem__http_session *session);
+/* It came here from a node whose record was there, and who died shortly before has one, too: where it is gone within a lease, what may have changed
+ * is told. "": it is known to be dead, and nobody was told yet. */
+void idem__http_session_doubt(idem__http_session *session, const char *listener);
+/* With the lock held: nothing was missed, or nobody wants to know any more. */
+void idem__http_session_trust(idem__http_session *session);
+/* The nodes were looked at: those that came from one which has gone are told. */
+void idem__session_table_remind(idem__session_table *table);
+/* A watcher of nodes: one that leaves by itself has kept everything until then. */
+void idem__remind_on_node(const idem__store_change *change, void *user);
 
 /* lookup.c: GET and DELETE, which name a session. */
 void idem__mcp_lookup(idem__mcp_endpoint *endpoint, idem_http_exchange *exchange,
@@ -473,7 +488,7 @@ struct idem__mcp_endpoint {
   idem__http_rpc *rpc;
   idem__store_queue *queue; /* what is asked of its sessions' store */
   unsigned orphans;         /* as the table said when we last looked */
-  unsigned looks;           /* of its node, when it last looked for letters */
+  unsigned looks;           /* of its node at the others, when it last looked around itself */
   unsigned losses;          /* of its store, after which it has looked for sessions: see lost.c */
   bool looks_for_lost;
   idem_list streams;

@@ -126,6 +126,7 @@ void idem__http_session_forget(idem__http_session *session) {
   idem_map_remove(&session->table->by_id, session->id, IDEM__SESSION_ID);
   idem_list_remove(&session->link);
   idem_list_leave(&session->idle);
+  idem__http_session_trust(session);
   idem__session_share_leave(session);
   idem__metrics_add(session->table->opts.metrics, IDEM__M_SESSIONS_CLOSED, 1);
   release(session, (char[IDEM__SESSION_ID + 1]){0}); /* what has ended makes no room for others */
@@ -363,6 +364,7 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   idem_list_init(&table->sessions);
   idem_list_init(&table->idle);
   idem_list_init(&table->lingering);
+  idem_list_init(&table->doubts);
   atomic_init(&table->settle_ms, UINT64_MAX);
   idem_list_init(&table->endpoints);
   table->store = idem__store_ref(opts->server->store);
@@ -374,6 +376,9 @@ idem_status idem__session_table_new(const idem__session_table_opts *opts,
   if (status == IDEM_OK)
     status = idem__store_watch(table->store, IDEM__STORE_LETTERS, idem__letters_on_change, table,
                                &table->letters);
+  if (status == IDEM_OK)
+    status = idem__store_watch(table->store, IDEM__STORE_NODES, idem__remind_on_node, table,
+                               &table->nodes);
   if (status != IDEM_OK) {
     idem__session_table_free(table);
     return status;
@@ -388,6 +393,7 @@ void idem__session_table_free(idem__session_table *table) {
   idem__store_unwatch(table->store, table->watcher);
   idem__store_unwatch(table->store, table->carried);
   idem__store_unwatch(table->store, table->letters);
+  idem__store_unwatch(table->store, table->nodes);
   settle(table, UINT64_MAX);
   while (!idem_list_empty(&table->sessions)) {
     idem__http_session_forget(IDEM_CONTAINER(table->sessions.next, idem__http_session, link));

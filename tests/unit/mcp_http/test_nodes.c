@@ -163,13 +163,18 @@ static void an_answer_for_a_living_node_may_end_at_every_step(void **state) {
 
 /* ------------------------------------------------------- one that dies meanwhile */
 
-/* The node whose stream is taken up comes, or goes. */
+#define OWNER "abcdef00000000000000000000000000"
+#define LEASE_MS 10000u
+
+/* The node whose stream is taken up, or where a session listened, comes, goes, or renews its record. */
 static void set_owner(const world *in, idem__store_verb verb) {
   idem__store_op op = {.verb = verb,
                        .space = IDEM__STORE_NODES,
-                       .name = "abcdef00000000000000000000000000",
+                       .name = OWNER,
                        .name_len = IDEM__NODE_ID,
-                       .expect = IDEM__STORE_ANY};
+                       .expect = IDEM__STORE_ANY,
+                       .ttl_ms = LEASE_MS,
+                       .now_ms = in->other.own.wall_ms};
   assert_int_equal(idem__store_ask(in->store, &op, NULL).status, IDEM_OK);
 }
 
@@ -228,6 +233,98 @@ static void a_node_of_which_nobody_knows_costs_the_store_little(void **state) {
   mcp_web_settle(&conn);
   assert_non_null(strstr(conn.output, "process-ended"));
   stop_waiting(&in, &conn);
+}
+
+/* ------------------------------------------------- one that died a moment before */
+
+static void pass_time(world *in, mcp_web_conn *conn, uint64_t ms) {
+  in->other.now_ms += ms;
+  in->other.own.wall_ms += ms;
+  mcp_web_settle(conn);
+}
+
+/* A session that listened at OWNER, whose record is there, comes to `other`. */
+static void move_from_owner(world *in, mcp_web_conn *conn) {
+  open_world(in);
+  set_owner(in, IDEM__STORE_PUT);
+  free(mcp_web_ask(&in->one, "POST", "/mcp", in->session,
+                   "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}"));
+  mcp_web_expect(mcp_web_ask(&in->one, "POST", "/mcp", in->session,
+                             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/subscribe\","
+                             "\"params\":{\"uri\":\"x:1\"}}"),
+                 "\"result\"");
+  idem__http_session *session = idem_map_get(
+      &in->one.table->by_id, in->session + strlen("Mcp-Session-Id: "), IDEM__SESSION_ID);
+  assert_non_null(session);
+  idem__http_session_change(session, in->one.endpoint->queue,
+                            &(idem__session_change){.kind = IDEM__SESSION_LISTENS,
+                                                    .uri = OWNER,
+                                                    .uri_len = IDEM__NODE_ID},
+                            NULL, NULL);
+  mcp_web_deliver(&in->other);
+  send_to_other(in, conn, &(request){"GET", "/mcp", NULL, "", false});
+  mcp_web_settle(conn);
+  assert_non_null(strstr(conn->output, "text/event-stream"));
+}
+
+static void expect_told(const world *in, const mcp_web_conn *conn, size_t times) {
+  assert_int_equal(mcp_web_times(conn, "notifications/tools/list_changed"), times);
+  assert_int_equal(mcp_web_times(conn, "notifications/resources/updated"), times);
+  assert_int_equal(atomic_load(&in->other.own.server->node.awaited), 0);
+}
+
+/* Its record outlives it, and a client may be faster than that. */
+static void who_comes_from_a_node_that_died_is_told_when_its_lease_is_over(void **state) {
+  world in;
+  mcp_web_conn conn;
+  (void)state;
+  move_from_owner(&in, &conn);
+  assert_int_equal(atomic_load(&in.other.own.server->node.awaited), 1);
+  pass_time(&in, &conn, LEASE_MS / 2);
+  assert_int_equal(mcp_web_times(&conn, "notifications/tools/list_changed"), 0);
+  pass_time(&in, &conn, LEASE_MS / 2 + LEASE_MS / 4);
+  expect_told(&in, &conn, 1);
+  for (int i = 0; i < 20; i++) pass_time(&in, &conn, LEASE_MS / 4 + 1);
+  expect_told(&in, &conn, 1);
+  mcp_web_disconnect(&conn);
+  close_world(&in);
+}
+
+/* ... also where no stream is open then. */
+static void what_was_missed_is_kept_for_who_comes_back(void **state) {
+  world in;
+  mcp_web_conn conn;
+  char headers[160];
+  (void)state;
+  move_from_owner(&in, &conn);
+  mcp_web_disconnect(&conn);
+  in.other.now_ms += LEASE_MS + LEASE_MS / 4;
+  in.other.own.wall_ms += LEASE_MS + LEASE_MS / 4;
+  mcp_web_deliver(&in.other);
+  snprintf(headers, sizeof headers, "%sLast-Event-ID: 0-0\r\n", in.session);
+  mcp_web_connect(&in.other, &conn);
+  mcp_web_send(&conn, "GET", "/mcp", headers, NULL);
+  expect_told(&in, &conn, 1);
+  mcp_web_disconnect(&conn);
+  close_world(&in);
+}
+
+/* One that lives has kept everything, and so has one that stopped by itself. */
+static void who_comes_from_a_node_that_lives_or_stops_is_told_nothing(void **state) {
+  (void)state;
+  for (int stops = 0; stops < 2; stops++) {
+    world in;
+    mcp_web_conn conn;
+    move_from_owner(&in, &conn);
+    if (stops) set_owner(&in, IDEM__STORE_REMOVE);
+    for (int i = 0; i < 20; i++) {
+      if (!stops) set_owner(&in, IDEM__STORE_TOUCH);
+      pass_time(&in, &conn, LEASE_MS / 4 + 1);
+    }
+    expect_told(&in, &conn, 0);
+    mcp_web_disconnect(&conn);
+    close_world(&in);
+  }
 }
 
 /* -------------------------------------------------------------- many of them */
@@ -313,6 +410,9 @@ int main(void) {
       cmocka_unit_test(an_answer_for_a_living_node_may_end_at_every_step),
       cmocka_unit_test(who_waits_for_a_node_that_died_is_told_whatever_wakes_the_server),
       cmocka_unit_test(a_node_of_which_nobody_knows_costs_the_store_little),
+      cmocka_unit_test(who_comes_from_a_node_that_died_is_told_when_its_lease_is_over),
+      cmocka_unit_test(what_was_missed_is_kept_for_who_comes_back),
+      cmocka_unit_test(who_comes_from_a_node_that_lives_or_stops_is_told_nothing),
       cmocka_unit_test(of_many_nodes_the_dead_are_known),
       cmocka_unit_test(lists_that_change_at_one_are_news_at_the_other),
   };
