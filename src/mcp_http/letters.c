@@ -42,7 +42,7 @@ static void put(idem__mcp_endpoint *endpoint, const idem__letter *letter, idem__
   idem__store_submit(table->store, endpoint->queue, &op, NULL);
 }
 
-/* One for a node that nobody has told us of: it may have come a moment ago. */
+/* One for a node that nobody has told us of, since it may have come a moment ago; or of which nothing was seen for a while. */
 typedef struct asking {
   idem_alloc alloc;
   idem__mcp_endpoint *endpoint;
@@ -50,6 +50,7 @@ typedef struct asking {
   idem__store_done done;
   void *user;
   bool lives;
+  char id[IDEM__NODE_ID + 1]; /* the node's name; "": it is not known */
 } asking;
 
 static bool see(const idem__store_item *item, void *user) {
@@ -70,7 +71,28 @@ static void on_seen(const idem__store_answer *answer, void *user) {
   idem__free(&alloc, self);
 }
 
-static void ask_first(idem__mcp_endpoint *endpoint, const idem__letter *letter,
+/* Who has found out tells its own server, too. */
+static void on_found(const idem__store_answer *answer, void *user) {
+  asking *self = user;
+  idem_server *server = self->endpoint->worker->server;
+  self->lives = answer->status == IDEM_OK;
+  if (self->lives) idem__node_meet(server, self->id);
+  if (answer->status == IDEM_E_NOTFOUND) idem__node_seen(server, self->id, IDEM__NODE_ID, false);
+  on_seen(answer, self);
+}
+
+static void look_among_all(asking *self) {
+  idem_server *server = self->endpoint->worker->server;
+  idem__store_op op = {.verb = IDEM__STORE_LIST,
+                       .space = IDEM__STORE_NODES,
+                       .now_ms = idem__server_wall_ms(server),
+                       .each = see,
+                       .done = on_seen,
+                       .user = self};
+  idem__store_submit(server->store, self->endpoint->queue, &op, NULL);
+}
+
+static void ask_first(idem__mcp_endpoint *endpoint, const idem__letter *letter, const char *id,
                       idem__store_done done, void *user) {
   asking *self = idem__malloc(&endpoint->alloc, sizeof *self + IDEM__SESSION_ID + letter->len);
   if (!self) {
@@ -82,21 +104,20 @@ static void ask_first(idem__mcp_endpoint *endpoint, const idem__letter *letter,
   memcpy(session, letter->session, IDEM__SESSION_ID);
   memcpy(text, letter->text, letter->len);
   self->letter = (idem__letter){letter->node, session, text, letter->len};
-  idem__store_op op = {.verb = IDEM__STORE_LIST,
-                       .space = IDEM__STORE_NODES,
-                       .now_ms = idem__server_wall_ms(endpoint->worker->server),
-                       .each = see,
-                       .done = on_seen,
-                       .user = self};
-  idem__store_submit(endpoint->table->store, endpoint->queue, &op, NULL);
+  memcpy(self->id, id, sizeof self->id);
+  if (id[0])
+    idem__node_find(endpoint->worker->server, endpoint->queue, self->id, on_found, self);
+  else
+    look_among_all(self);
 }
 
 void idem__letter_send(idem__mcp_endpoint *endpoint, const idem__letter *letter,
                        idem__store_done done, void *user) {
-  if (idem__node_lives(endpoint->worker->server, letter->node))
+  char id[IDEM__NODE_ID + 1] = "";
+  if (idem__node_look_up(endpoint->worker->server, letter->node, id) == IDEM__NODE_LIVES)
     put(endpoint, letter, done, user);
   else
-    ask_first(endpoint, letter, done, user);
+    ask_first(endpoint, letter, id, done, user);
 }
 
 /* -------------------------------------------------------------------- taking */

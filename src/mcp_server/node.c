@@ -107,6 +107,23 @@ bool idem__node_lives(const idem_server *server, uint32_t number) {
   return lives;
 }
 
+idem__node_glance idem__node_look_up(const idem_server *server, uint32_t number,
+                                     char id[IDEM__NODE_ID + 1]) {
+  idem__node *node = (idem__node *)(uintptr_t)&server->node;
+  uint64_t now_ms = idem__server_wall_ms(server), interval = idem__node_interval_ms(server);
+  idem__node_glance glance = IDEM__NODE_UNKNOWN;
+  id[0] = '\0';
+  idem__lock_take(&node->lock);
+  const idem__other_node *one = idem__other_nodes_find(&node->others, number);
+  if (one) {
+    glance = now_ms - one->seen_ms < interval ? IDEM__NODE_LIVES : IDEM__NODE_SEEN;
+    memcpy(id, one->id, IDEM__NODE_ID);
+    id[IDEM__NODE_ID] = '\0';
+  }
+  idem__lock_give(&node->lock);
+  return glance;
+}
+
 size_t idem__node_others(const idem_server *server) {
   idem__node *node = (idem__node *)(uintptr_t)&server->node;
   idem__lock_take(&node->lock);
@@ -124,24 +141,33 @@ static uint32_t forget(idem__node *node, idem__other_node *one) {
   return kinds;
 }
 
-/* With the lock held. */
-static void note(idem_server *server, uint32_t number) {
+/* With the lock held: a place for one that is not among them; NULL: there is no room. */
+static idem__other_node *add(idem_server *server, uint32_t number) {
   idem__other_nodes *others = &server->node.others;
   size_t at = idem__other_nodes_place(others, number);
-  if (idem__other_nodes_find(others, number)) return;
-  if (!idem__other_nodes_reserve(others, &server->alloc)) return;
+  if (!idem__other_nodes_reserve(others, &server->alloc)) return NULL;
   idem__other_node *one = &others->list[at];
   memmove(one + 1, one, (others->count++ - at) * sizeof *one);
   *one = (idem__other_node){.number = number};
+  return one;
+}
+
+/* With the lock held; true: it was not known. */
+static bool note(idem_server *server, const char *id) {
+  uint32_t number = idem__node_number_of(id);
+  idem__other_node *known = idem__other_nodes_find(&server->node.others, number);
+  idem__other_node *one = known ? known : add(server, number);
+  if (one) memcpy(one->id, id, IDEM__NODE_ID);
+  if (one) one->seen_ms = idem__server_wall_ms(server);
+  return !known;
 }
 
 void idem__node_meet(idem_server *server, const char *id) {
   idem__node *node = &server->node;
-  uint32_t number = idem__node_number_of(id);
   idem__lock_take(&node->lock);
-  note(server, number);
+  bool fresh = note(server, id);
   idem__lock_give(&node->lock);
-  atomic_store(&node->look, true);
+  if (fresh) atomic_store(&node->look, true);
 }
 
 /* What one that comes or changes says of itself stands in its record, which is looked at soon. */
@@ -152,7 +178,7 @@ void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives
   idem__lock_take(&node->lock);
   idem__other_node *known = idem__other_nodes_find(&node->others, number);
   if (lives)
-    note(server, number);
+    (void)note(server, id);
   else if (known)
     kinds = forget(node, known);
   bool own = memcmp(id, node->id, IDEM__NODE_ID) == 0;

@@ -20,6 +20,8 @@ typedef struct idem__node_lists {
 typedef struct idem__other_node {
   uint32_t number;
   bool told; /* its lists are known */
+  char id[IDEM__NODE_ID];
+  uint64_t seen_ms; /* its record was there */
   idem__node_lists lists;
 } idem__other_node;
 
@@ -64,6 +66,15 @@ uint32_t idem__node_number(const idem_server *server);
 uint32_t idem__node_number_of(const char *id);
 /* It is known to live. Where it is not, the store may know better: somebody who came a moment ago, or one of too many. */
 bool idem__node_lives(const idem_server *server, uint32_t number);
+/* ... and when that was seen: where it is longer ago than it takes a node to renew its record, its lease may be over, and whoever must
+ * know asks for the record by its name. */
+typedef enum idem__node_glance {
+  IDEM__NODE_UNKNOWN,
+  IDEM__NODE_SEEN, /* a while ago; `id` is its name */
+  IDEM__NODE_LIVES
+} idem__node_glance;
+idem__node_glance idem__node_look_up(const idem_server *server, uint32_t number,
+                                     char id[IDEM__NODE_ID + 1]);
 /* How many share its store beside it, as far as is known. */
 size_t idem__node_others(const idem_server *server);
 /* node_lists.c: what the nodes list. As its record is to say; before it is written first. */
@@ -78,7 +89,7 @@ uint32_t idem__node_missed(const idem__node *node, const idem__other_node *gone)
 void idem__node_put(idem_server *server);
 /* A watcher heard of one. */
 void idem__node_seen(idem_server *server, const char *id, size_t len, bool lives);
-/* One that nobody had told us of lives: its record was seen. */
+/* Its record was seen; nobody may have told us of it. */
 void idem__node_meet(idem_server *server, const char *id);
 /* The place of a number, or where it would stand: `count` of those below it. */
 size_t idem__other_nodes_place(const idem__other_nodes *others, uint32_t number);

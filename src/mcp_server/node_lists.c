@@ -76,6 +76,7 @@ static bool read_lists(const idem__store_item *item, idem__node_lists *lists) {
 /* All that live, as the store says. */
 typedef struct looking {
   idem__mcp_worker *worker;
+  uint64_t asked_ms;
   idem__other_nodes found;
   bool short_of_room; /* there are more */
 } looking;
@@ -88,7 +89,8 @@ static bool see(const idem__store_item *item, void *user) {
     return false;
   }
   idem__other_node *one = &self->found.list[self->found.count++];
-  *one = (idem__other_node){.number = idem__node_number_of(item->name)};
+  *one = (idem__other_node){.number = idem__node_number_of(item->name), .seen_ms = self->asked_ms};
+  memcpy(one->id, item->name, IDEM__NODE_ID);
   one->told = read_lists(item, &one->lists);
   return true;
 }
@@ -150,9 +152,10 @@ static void look(idem__mcp_worker *worker) {
     return;
   }
   self->worker = worker;
+  self->asked_ms = idem__server_wall_ms(server);
   idem__store_op op = {.verb = IDEM__STORE_LIST,
                        .space = IDEM__STORE_NODES,
-                       .now_ms = idem__server_wall_ms(server),
+                       .now_ms = self->asked_ms,
                        .limit = IDEM__NODES_KNOWN + 1, /* so that one too many is seen */
                        .each = see,
                        .done = on_looked,

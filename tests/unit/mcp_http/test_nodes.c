@@ -327,6 +327,48 @@ static void who_comes_from_a_node_that_lives_or_stops_is_told_nothing(void **sta
   }
 }
 
+/* --------------------------------------------- one whose lease may be over */
+
+/* How often the store was asked until an answer to a question of OWNER's was acknowledged, or refused. */
+static size_t cost_of_answer(world *in, const char *expected) {
+  char body[128];
+  size_t asked = 0;
+  mcp_web_conn conn;
+  snprintf(body, sizeof body, "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"result\":{}}",
+           (0xabcdefull << 28) + 1);
+  later_store_hold(in->other.later, true);
+  mcp_web_connect(&in->other, &conn);
+  mcp_web_send(&conn, "POST", "/mcp", in->session, body);
+  for (; !strstr(conn.output, expected) && asked < STEPS; asked++) {
+    step(in);
+    mcp_web_settle(&conn);
+  }
+  if (!strstr(conn.output, expected)) fail_msg("no %s in: %s", expected, conn.output);
+  mcp_web_disconnect(&conn);
+  later_store_hold(in->other.later, false);
+  mcp_web_deliver(&in->other);
+  return asked;
+}
+
+/* One question more in the time of a renewal, and none that would be accepted for the dead. Nobody was told of the end. */
+static void a_letter_for_a_node_whose_lease_is_over_is_refused(void **state) {
+  world in;
+  (void)state;
+  open_world(&in);
+  set_owner(&in, IDEM__STORE_PUT);
+  mcp_web_deliver(&in.other);
+  (void)cost_of_answer(&in, " 202 "); /* which finds the session */
+  size_t cost = cost_of_answer(&in, " 202 ");
+  in.other.own.wall_ms += LEASE_MS / 2;
+  assert_int_equal(cost_of_answer(&in, " 202 "), cost + 1);
+  assert_int_equal(cost_of_answer(&in, " 202 "), cost);
+  in.other.own.wall_ms += LEASE_MS / 2;
+  assert_true(idem__node_lives(in.other.own.server, 0xabcdef));
+  assert_int_equal(cost_of_answer(&in, " 409 "), cost);
+  assert_false(idem__node_lives(in.other.own.server, 0xabcdef));
+  close_world(&in);
+}
+
 /* -------------------------------------------------------------- many of them */
 
 /* Records as so many nodes have them; or they go. */
@@ -413,6 +455,7 @@ int main(void) {
       cmocka_unit_test(who_comes_from_a_node_that_died_is_told_when_its_lease_is_over),
       cmocka_unit_test(what_was_missed_is_kept_for_who_comes_back),
       cmocka_unit_test(who_comes_from_a_node_that_lives_or_stops_is_told_nothing),
+      cmocka_unit_test(a_letter_for_a_node_whose_lease_is_over_is_refused),
       cmocka_unit_test(of_many_nodes_the_dead_are_known),
       cmocka_unit_test(lists_that_change_at_one_are_news_at_the_other),
   };
