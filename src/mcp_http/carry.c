@@ -109,6 +109,8 @@ idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *messag
   idem__write_object(&writer);
   idem__write_member_text(&writer, "principal", message->principal);
   idem__write_member_text(&writer, "client", client);
+  if (message->key.at) idem__write_key(&writer, "key");
+  if (message->key.at) idem__write_string(&writer, message->key.at, message->key.len);
   write_grant(&writer, message->grant);
   idem__write_object_end(&writer);
   if (writer.status == IDEM_OK) writer.status = idem_buf_puts(out, "\n");
@@ -160,6 +162,7 @@ static void open_message(idem__mcp_endpoint *endpoint, const char *session, cons
   size_t head = line ? (size_t)(line - text) : 0;
   yyjson_doc *doc = read_json(&endpoint->alloc, text, head, YYJSON_READ_NUMBER_AS_RAW);
   yyjson_val *root = yyjson_doc_get_root(doc), *grant = yyjson_obj_get(root, "grant");
+  yyjson_val *key = yyjson_obj_get(root, "key");
   const char *principal = yyjson_get_str(yyjson_obj_get(root, "principal"));
   if (principal) {
     idem__sse_message message = {
@@ -168,9 +171,10 @@ static void open_message(idem__mcp_endpoint *endpoint, const char *session, cons
         .client = read_client(yyjson_obj_get(root, "client")),
         .now_ms = atomic_load(&endpoint->table->now_ms),
         .grant = grant ? read_grant(&endpoint->worker->server->alloc, grant) : NULL,
+        .key = {yyjson_get_str(key), yyjson_get_len(key)},
         .body = {line + 1, (size_t)(text + len - line - 1)}};
     /* One whose grant cannot be read must not be taken for one that needs none. */
-    if (!grant || message.grant) (void)idem__sse_deliver(endpoint, &message);
+    if (!grant || message.grant) (void)idem__sse_post(endpoint, &message);
     idem__grant_unref(message.grant);
   }
   yyjson_doc_free(doc);

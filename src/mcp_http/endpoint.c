@@ -32,6 +32,11 @@ const idem__http_rules idem__mcp_rules = {
     .disconnect_cancels = true,
 };
 
+idem__view idem__mcp_key(const idem_http_request *request) {
+  bool several = request->known_count[IDEM__H_GIVEN + IDEM__MCP_H_KEY] > 1;
+  return several ? (idem__view){"", 0} : idem__http_given_value(request, IDEM__MCP_H_KEY);
+}
+
 /* ------------------------------------------------------------------ telling */
 
 #define NEWS_BYTES ((size_t)5 << 20) /* a log line may have 4 MiB */

@@ -44,21 +44,27 @@ idem_status idem__mcp_endpoint_add_sse(idem__mcp_endpoint *endpoint, idem_http_s
 void idem__mcp_serve(idem_http_exchange *exchange, const idem_http_request *request, void *user);
 idem__websocket *idem__mcp_upgrade(idem_http_conn *conn, const idem_http_request *request,
                                    void *user);
+#define IDEM__SESSION_ID 32
 /* 2024-11-05's transport (mcp_sse.c): GET the stream, POST a message. */
 void idem__mcp_serve_sse(idem_http_exchange *exchange, const idem_http_request *request,
                          void *user);
 void idem__mcp_serve_message(idem_http_exchange *exchange, const idem_http_request *request,
                              void *user);
-/* A message for one of its streams that was posted to another process; false: there is none of that name. */
+/* The id of a new stream of this principal's. */
+void idem__sse_make_id(const idem__session_table *table, const char *principal,
+                       char id[IDEM__SESSION_ID + 1]);
+/* A message for one of its streams, posted here or to another process. Gives the status of the answer: 202, 404 where there is no
+ * such stream here, 503. */
 typedef struct idem__sse_message {
   const char *session; /* IDEM__SESSION_ID bytes */
   const char *principal;
   idem__ip client; /* who posted it */
   uint64_t now_ms;
   idem__grant *grant; /* counted here */
+  idem__view key;     /* of its header, as it stands there; absent: none */
   idem__view body;
 } idem__sse_message;
-bool idem__sse_deliver(idem__mcp_endpoint *endpoint, const idem__sse_message *message);
+uint16_t idem__sse_post(idem__mcp_endpoint *endpoint, const idem__sse_message *message);
 /* carry.c: as a letter's text. */
 idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *message);
 /* Frees the streams that have ended, or all. */
@@ -72,10 +78,11 @@ enum {
   IDEM__MCP_H_KEY
 };
 extern const idem__http_rules idem__mcp_rules;
+/* Its Idempotency-Key, absent where there is none; of several none is a key. */
+idem__view idem__mcp_key(const idem_http_request *request);
 
 /* --------------------------------------------------------------- sessions */
 
-#define IDEM__SESSION_ID 32
 /* A session in use does not expire, unless whoever used it died without a word. */
 #define IDEM__SESSION_BUSY_MS ((uint64_t)24 * 60 * 60 * 1000)
 

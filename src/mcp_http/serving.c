@@ -28,11 +28,10 @@ static bool get_header(void *ctx, const char *name, const char **value, size_t *
 static bool get_key(void *ctx, const char **value, size_t *len) {
   const idem__mcp_serving *serving = ctx;
   if (!serving->request) return false;
-  idem__view found = idem__http_given_value(serving->request, IDEM__MCP_H_KEY);
-  bool several = serving->request->known_count[IDEM__H_GIVEN + IDEM__MCP_H_KEY] > 1;
-  *value = several ? "" : found.at; /* of which none is a key */
-  *len = several ? 0 : found.len;
-  return several || found.at;
+  idem__view key = idem__mcp_key(serving->request);
+  *value = key.at;
+  *len = key.len;
+  return key.at != NULL;
 }
 
 static void mark_replayed(void *ctx) { ((idem__mcp_serving *)ctx)->replayed = true; }

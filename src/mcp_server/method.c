@@ -454,6 +454,7 @@ static bool gate(idem_request *request, yyjson_val *params, void *user) {
   yyjson_val *meta = member(params, "_meta");
   context->meta = yyjson_is_obj(meta) ? meta : NULL;
   if (!(is_modern(context) ? pass_modern(context, peer) : pass_legacy(context, peer))) return false;
+  if (!idem__once_pass_batch(context)) return false;
   if (!pass_method(context) || !idem__scope_pass(context, peer)) return false;
   if (meta && !context->meta) {
     idem__reply_bad_param(context, "_meta", "object", meta);

@@ -47,6 +47,8 @@ typedef struct idem__once_key {
 } idem__once_key;
 /* False: refused. `header_alone`: one in _meta means nothing. */
 bool idem__once_read_key(idem__context *context, bool header_alone, idem__once_key *key);
+/* False: it is refused, an element of a batch that came with a header's key. */
+bool idem__once_pass_batch(idem__context *context);
 /* Whether a call that is repeated may go on: where its key is not kept, or others than it was asked with first, nobody knows whether it
  * ran, and it is not run again. False: refused. */
 bool idem__once_pass_repeat(idem__context *context, const idem__once_key *key, bool kept);

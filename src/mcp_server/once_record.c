@@ -91,15 +91,26 @@ static bool refuse_key(idem__context *context, const char *reason, const char *s
   return false;
 }
 
-/* As a structured field has it, in quotes, or bare. */
-static bool header_key(idem__context *context, idem__once_key *key) {
+/* Of the request's own POST, or beside a message that came to a stream's conn. */
+static bool header_value(const idem__context *context, const char **value, size_t *len) {
   const idem__mcp_peer *peer = idem__mcp_peer_of(idem_request_conn(context->request));
+  if (peer && peer->edge) return peer->edge->key && peer->edge->key(peer->edge_ctx, value, len);
+  *value = idem__request_note(context->request, len);
+  return *value != NULL;
+}
+
+bool idem__once_pass_batch(idem__context *context) {
   const char *value;
   size_t len;
-  if (!peer || !peer->edge || !peer->edge->key || !peer->edge->key(peer->edge_ctx, &value, &len))
-    return true;
-  if (idem__request_batched(context->request))
-    return refuse_key(context, "key-on-batch", "a batch has none: its calls are several");
+  if (!idem__request_batched(context->request) || !header_value(context, &value, &len)) return true;
+  return refuse_key(context, "key-on-batch", "a batch has none: its calls are several");
+}
+
+/* As a structured field has it, in quotes, or bare. */
+static bool header_key(idem__context *context, idem__once_key *key) {
+  const char *value;
+  size_t len;
+  if (!header_value(context, &value, &len)) return true;
   if (len >= 2 && value[0] == '"' && value[len - 1] == '"') {
     value++;
     len -= 2;

@@ -395,6 +395,17 @@ static void dispatch_block(idem_conn *conn, idem__block *block, const char *text
   }
 }
 
+/* Requests may wait for their turn, and have it then. */
+IDEM__COLD static bool keep_note(const idem_conn *conn, idem__block *block) {
+  char *copy = idem__arena_malloc(&block->arena, conn->note_len + 1);
+  if (!copy) return false;
+  memcpy(copy, conn->note, conn->note_len);
+  copy[conn->note_len] = '\0';
+  block->note = copy;
+  block->note_len = conn->note_len;
+  return true;
+}
+
 IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len) {
   bool over;
   if (IDEM__UNLIKELY(conn->policy.byte_order_mark) && len >= 3 &&
@@ -408,7 +419,10 @@ IDEM__HOT void idem__dispatch_text(idem_conn *conn, const char *text, size_t len
   idem__block *block =
       idem__block_new(conn->pool, conn->opts.router, len, conn->policy.limits.parse_bytes, &over);
   if (IDEM__LIKELY(block != NULL)) {
-    dispatch_block(conn, block, text, len);
+    if (IDEM__LIKELY(!conn->note) || keep_note(conn, block))
+      dispatch_block(conn, block, text, len);
+    else
+      idem__refuse_whole(conn, IDEM__OVERSIZE, len);
     if (block->refs > 1) idem__block_keep(block);
     idem__block_release(block);
   } else if (over) {

@@ -260,6 +260,7 @@ IDEM__HOT idem__block *idem__block_new(idem_pool *pool, const idem_router *route
   block->router = router;
   block->charged_bytes = 0;
   block->doc = NULL;
+  block->note = NULL;
   idem__arena_init(&block->arena, &pool->alloc, block->data, block->cap, limit);
   idem__pool_ref(pool);
   if (IDEM__UNLIKELY(size > SMALL_BLOCK) && !idem__block_charge(block)) {

@@ -307,6 +307,22 @@ static void a_session_that_ends_at_one_node_ends_its_streams_at_the_other_by_red
 
 /* -------------------------------------------------------- the transport of 2024 */
 
+/* The header of a message that is carried goes with it: it runs once, wherever it is posted. */
+static void post_with_key(const node *one, const node *other, const char *verb, int stream) {
+  static const char call[] = "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\","
+                             "\"params\":{\"name\":\"say\",\"arguments\":{}}}";
+  char body[200];
+  snprintf(body, sizeof body, call, 31);
+  expect_in(node_rest(node_send(other, verb, "Idempotency-Key: k\r\n", body)), " 202 ");
+  expect_in(child_line_with(stream, "\"id\":31"), "hello");
+  snprintf(body, sizeof body, call, 32);
+  expect_in(node_rest(node_send(one, verb, "Idempotency-Key: k\r\n", body)), " 202 ");
+  expect_in(child_line_with(stream, "\"id\":32"), "\"idem/replayed\":true");
+  snprintf(body, sizeof body, call, 33);
+  expect_in(node_rest(node_send(other, verb, "Idempotency-Key: \"k\"\r\n", body)), " 202 ");
+  expect_in(child_line_with(stream, "\"id\":33"), "\"idem/replayed\":true");
+}
+
 /* A message of any length, posted to the node that has not the stream. */
 static void what_is_posted_to_one_node_reaches_the_stream_of_another(bool on_redis) {
   static char large[200000];
@@ -315,6 +331,7 @@ static void what_is_posted_to_one_node_reaches_the_stream_of_another(bool on_red
   char verb[160];
   int stream = open_sse(&one, verb);
   shake_hands(&other, stream, verb);
+  post_with_key(&one, &other, verb, stream);
   int len = snprintf(
       large, sizeof large,
       "{\"jsonrpc\":\"2.0\",\"id\":\"large\",\"method\":\"ping\",\"params\":{\"_meta\":{\"x\":\"");

@@ -95,6 +95,10 @@ static void a_key_on_a_batch_is_refused(void **state) {
   char *answer = post(&in, "Idempotency-Key: k\r\n", body);
   if (!strstr(answer, "\"id\":2,\"error\"")) fail_msg("%s", answer);
   expect(answer, "\"reason\":\"key-on-batch\"", "\"id\":1,\"error\"");
+  /* Whatever is in it. */
+  expect(
+      post(&in, "Idempotency-Key: k\r\n", "[{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"ping\"}]"),
+      "\"reason\":\"key-on-batch\"", "\"id\":3,\"error\"");
   mcp_web_close(&in.web);
 }
 
