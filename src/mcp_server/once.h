@@ -84,6 +84,7 @@ void idem__once_reply(idem__context *context, const idem__once_text *text, bool 
 /* Why a call with a key is not run and has no answer to be given. */
 typedef enum idem__once_refusal {
   IDEM__ONCE_OTHER,      /* the key was used with other arguments */
+  IDEM__ONCE_TASK,       /* it became a task, which the caller cannot follow */
   IDEM__ONCE_LOST,       /* outcome-unknown */
   IDEM__ONCE_FORGOTTEN,  /* ... since the keys it was asked with are gone */
   IDEM__ONCE_TOO_LARGE,  /* answer-not-kept */

@@ -5,6 +5,7 @@
 #include "result.h"
 #include "server.h"
 #include "session.h"
+#include "task.h"
 
 #include <string.h>
 
@@ -77,21 +78,62 @@ static void write_meta(idem__writer *writer, yyjson_val *meta) {
   idem__write_object_end(writer);
 }
 
+/* The task that the call became, in either form; NULL: it has a result. */
+static yyjson_val *task_of(yyjson_val *result) {
+  yyjson_val *nested = yyjson_obj_get(result, "task");
+  if (yyjson_equals_str(yyjson_obj_get(result, "resultType"), "task")) return result;
+  return yyjson_obj_get(nested, "taskId") && !yyjson_obj_get(result, "content") ? nested : NULL;
+}
+
+static void write_task(idem__writer *writer, yyjson_val *task, bool modern) {
+  static const char *const names[][2] = {{"taskId", "taskId"},
+                                         {"status", "status"},
+                                         {"statusMessage", "statusMessage"},
+                                         {"createdAt", "createdAt"},
+                                         {"lastUpdatedAt", "lastUpdatedAt"},
+                                         {"ttl", "ttlMs"},
+                                         {"pollInterval", "pollIntervalMs"}};
+  if (!modern) idem__write_key(writer, "task");
+  if (!modern) idem__write_object(writer);
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    yyjson_val *value = yyjson_obj_get(task, names[i][0]);
+    if (!value) value = yyjson_obj_get(task, names[i][1]);
+    if (value) idem__write_member_value(writer, names[i][modern], value);
+  }
+  if (!modern) idem__write_object_end(writer);
+}
+
+static void write_result(idem__writer *writer, yyjson_val *result) {
+  size_t i, max;
+  yyjson_val *key, *val;
+  idem_each_member(result, i, max, key, val) {
+    if (!yyjson_equals_str(key, "_meta") && !yyjson_equals_str(key, "resultType"))
+      write_name(writer, key, val);
+  }
+}
+
 /* Another revision may have asked first: each has what it must. */
 static idem_status write_marked(const idem__context *context, yyjson_val *result, idem_buf *out) {
   bool modern = idem__revision_has(context->revision, IDEM__R_MODERN);
+  yyjson_val *task = task_of(result);
   idem__writer writer = idem__writer_on(out);
-  size_t i, max;
-  yyjson_val *key, *val;
   idem__write_object(&writer);
-  if (modern && !yyjson_obj_get(result, "resultType"))
-    idem__write_member_text(&writer, "resultType", "complete");
-  idem_each_member(result, i, max, key, val) {
-    if (!yyjson_equals_str(key, "_meta")) write_name(&writer, key, val);
-  }
+  if (modern) idem__write_member_text(&writer, "resultType", task ? "task" : "complete");
+  if (task)
+    write_task(&writer, task, modern);
+  else
+    write_result(&writer, result);
   write_meta(&writer, yyjson_obj_get(result, "_meta"));
   idem__write_object_end(&writer);
   return writer.status;
+}
+
+/* It is never told of a task that does not know how to follow one. */
+static void refuse_task(idem__context *context) {
+  if (idem__revision_has(context->revision, IDEM__R_MODERN))
+    idem__refuse_capability(context, IDEM__TASKS_REQUIRED);
+  else
+    idem__once_refuse(context, IDEM__ONCE_TASK);
 }
 
 static void reply_marked(idem__context *context, const idem__once_text *text) {
@@ -99,19 +141,24 @@ static void reply_marked(idem__context *context, const idem__once_text *text) {
   yyjson_val *result = yyjson_doc_get_root(doc);
   idem_buf out;
   idem_buf_init(&out, &context->worker->alloc, idem__answer_bytes(context->server) + 128);
-  if (yyjson_is_obj(result) && write_marked(context, result, &out) == IDEM_OK)
+  if (task_of(result) && !idem__task_possible(context)) {
+    refuse_task(context);
+  } else if (yyjson_is_obj(result) && write_marked(context, result, &out) == IDEM_OK) {
+    tell_replayed(context);
     idem__reply_text(context, out.data, out.len);
-  else
+  } else {
     idem_request_drop(context->request);
+  }
   idem_buf_deinit(&out);
   yyjson_doc_free(doc);
 }
 
 void idem__once_reply(idem__context *context, const idem__once_text *text, bool replayed) {
-  if (replayed) tell_replayed(context);
+  bool marked = replayed && context->method && !text->is_error;
+  if (replayed && !marked) tell_replayed(context);
   if (text->is_error)
     reply_error(context, text);
-  else if (replayed && context->method)
+  else if (marked)
     reply_marked(context, text);
   else
     idem__reply_text(context, text->bytes, text->len); /* plain methods have no _meta */
@@ -127,6 +174,9 @@ void idem__once_refuse(idem__context *context, idem__once_refusal why) {
   } rows[] = {
       [IDEM__ONCE_OTHER] = {422, IDEM_RPC_INVALID_PARAMS, "{\"reason\":\"key-reused\"}",
                             "Invalid params: this idempotency key was used with other arguments"},
+      [IDEM__ONCE_TASK] =
+          {422, IDEM_RPC_INVALID_PARAMS, "{\"reason\":\"key-of-task\"}",
+           "Invalid params: this idempotency key's call runs as a task, which was not asked for"},
       [IDEM__ONCE_LOST] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",
                            IDEM__ONCE_LOST_CAUSE},
       [IDEM__ONCE_FORGOTTEN] = {409, IDEM_RPC_INTERNAL_ERROR, "{\"reason\":\"outcome-unknown\"}",

@@ -102,6 +102,83 @@ static void a_key_on_a_batch_is_refused(void **state) {
   mcp_web_close(&in.web);
 }
 
+#define CALL(tool, members)                                                                        \
+  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"" tool           \
+  "\",\"arguments\":{}" members "}}"
+#define MODERN_CALL(tool, capabilities)                                                            \
+  CALL(tool, ",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","             \
+             "\"io.modelcontextprotocol/clientCapabilities\":{" capabilities "}}")
+#define FOLLOWS "\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}"
+
+/* With the key "t", in 2026-07-28. */
+static char *call_modern(world *in, const char *tool, const char *body) {
+  char headers[256];
+  snprintf(headers, sizeof headers,
+           "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n"
+           "Idempotency-Key: t\r\n",
+           tool);
+  return mcp_web_ask(&in->web, "POST", "/mcp", headers, body);
+}
+
+/* ... and in 2025-11-25. */
+static char *call_core(world *in, const char *body) {
+  char session[64], headers[256];
+  mcp_web_session(
+      mcp_web_ask(&in->web, "POST", "/mcp", "",
+                  "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+                  "\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":"
+                  "{\"name\":\"c\",\"version\":\"1\"}}}"),
+      session);
+  snprintf(headers, sizeof headers, "%sMCP-Protocol-Version: 2025-11-25\r\nIdempotency-Key: t\r\n",
+           session);
+  return mcp_web_ask(&in->web, "POST", "/mcp", headers, body);
+}
+
+static void the_key_of_a_task_is_answered_in_the_form_of_who_asks(void **state) {
+  world in;
+  (void)state;
+  set_up(&in);
+  expect(call_modern(&in, "job", MODERN_CALL("job", FOLLOWS)), "\"resultType\":\"task\",\"taskId\"",
+         NULL);
+  expect(call_modern(&in, "job", MODERN_CALL("job", FOLLOWS)), "\"idem/replayed\":true",
+         "\"resultType\":\"task\",\"taskId\"");
+  expect(call_core(&in, CALL("job", ",\"task\":{}")), "\"idem/replayed\":true",
+         "\"result\":{\"task\":{\"taskId\"");
+  char *nested = call_core(&in, CALL("job", ",\"task\":{}"));
+  assert_null(strstr(nested, "ttlMs"));
+  assert_null(strstr(nested, "resultType"));
+  expect(nested, "\"pollInterval\":", "\"ttl\":");
+  assert_int_equal(in.call.runs, 1);
+  mcp_web_close(&in.web);
+}
+
+static void who_cannot_follow_a_task_is_not_told_of_one(void **state) {
+  world in;
+  (void)state;
+  set_up(&in);
+  free(call_core(&in, CALL("job", ",\"task\":{}")));
+  char *answer = call_modern(&in, "job", MODERN_CALL("job", ""));
+  assert_null(strstr(answer, "taskId"));
+  assert_null(strstr(answer, "Idempotency-Replayed"));
+  expect(answer, " 400 ", "-32021");
+  expect(call_core(&in, CALL("job", "")), " 422 ", "\"reason\":\"key-of-task\"");
+  expect(post(&in, "Idempotency-Key: t\r\n", CALL("job", "")), " 422 ",
+         "\"reason\":\"key-of-task\"");
+  assert_int_equal(in.call.runs, 1);
+  mcp_web_close(&in.web);
+}
+
+static void a_result_is_replayed_in_the_form_of_who_asks(void **state) {
+  world in;
+  (void)state;
+  set_up(&in);
+  expect(call_modern(&in, "fail", MODERN_CALL("fail", "")), "\"resultType\":\"complete\"", NULL);
+  char *answer = call_core(&in, CALL("fail", ""));
+  assert_null(strstr(answer, "resultType"));
+  expect(answer, "\"idem/replayed\":true", "\"isError\":true");
+  mcp_web_close(&in.web);
+}
+
 static void who_loses_its_connection_comes_back_for_the_answer(void **state) {
   static const char body[] = "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":{"
                              "\"name\":\"slow\"," META "}}";
@@ -252,6 +329,9 @@ int main(void) {
       cmocka_unit_test(the_answer_says_that_it_was_given_before),
       cmocka_unit_test(what_cannot_be_is_refused_with_its_reason),
       cmocka_unit_test(a_key_on_a_batch_is_refused),
+      cmocka_unit_test(the_key_of_a_task_is_answered_in_the_form_of_who_asks),
+      cmocka_unit_test(who_cannot_follow_a_task_is_not_told_of_one),
+      cmocka_unit_test(a_result_is_replayed_in_the_form_of_who_asks),
       cmocka_unit_test(who_loses_its_connection_comes_back_for_the_answer),
       cmocka_unit_test(who_gives_a_call_up_by_its_key_cancels_it),
       cmocka_unit_test(who_gives_a_call_up_does_not_take_it_from_another),
