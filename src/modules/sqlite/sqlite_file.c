@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define APPLICATION 0x1de3 /* application_id of our files */
 #define UNLISTED "4"       /* IDEM__STORE_ONCE */
 _Static_assert(IDEM__STORE_ONCE == 4, "keys are what is not listed");
-#define FORMAT "4" /* user_version */
+#define FORMAT "4"      /* user_version */
+#define LEAVING_MS 200u /* that a store which is about to go waits for who holds the file */
 
 /* `room` is left in a row for a value that is to grow, so that the rows behind it stay where they are. `groups` has how many records each group has that has a name. Keys are made by the thousand and never listed by group, so
  * by_birth leaves them out. A row of `news` has all changes of one transaction; its id is a tick of the file's clock. */
@@ -155,12 +157,35 @@ static bool make_tables(const sqlite_store *store, char *why, size_t size) {
   return run_sql(store, "COMMIT", why, size);
 }
 
-static bool set_up(const sqlite_store *store, const idem__sqlite_opts *opts, char *why,
-                   size_t size) {
+static uint64_t monotonic_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Another process holds the file. It is waited for, in steps that grow; by a store that is about to go only for a moment. */
+static int on_busy(void *user, int tries) {
+  static const int steps_ms[] = {1, 2, 5, 10, 20, 50};
+  enum { STEPS = sizeof steps_ms / sizeof steps_ms[0] };
+  sqlite_store *store = user;
+  uint64_t now = monotonic_ms(), leaves_ms = atomic_load(&store->leaves_ms);
+  if (tries == 0) store->busy_since_ms = now;
+  if (now - store->busy_since_ms >= store->busy_ms || (leaves_ms && now >= leaves_ms)) return 0;
+  struct timespec step = {.tv_nsec = steps_ms[tries < STEPS ? tries : STEPS - 1] * 1000000L};
+  nanosleep(&step, NULL);
+  return 1;
+}
+
+void sqlite_file_leave(sqlite_store *store) {
+  atomic_store(&store->leaves_ms, monotonic_ms() + LEAVING_MS);
+}
+
+static bool set_up(sqlite_store *store, const idem__sqlite_opts *opts, char *why, size_t size) {
   static const char *const sync[] = {[IDEM__SQLITE_NORMAL] = "PRAGMA synchronous = NORMAL",
                                      [IDEM__SQLITE_FULL] = "PRAGMA synchronous = FULL",
                                      [IDEM__SQLITE_OFF] = "PRAGMA synchronous = OFF"};
-  sqlite3_busy_timeout(store->database, opts->busy_ms ? (int)opts->busy_ms : 5000);
+  store->busy_ms = opts->busy_ms ? opts->busy_ms : 5000;
+  sqlite3_busy_handler(store->database, on_busy, store);
   sqlite3_db_config(store->database, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
   /* Names are digests: each new one is a page of the index that was not looked at lately, so some of it is kept in memory, and pages are
    * written back to the file (which waits for the disk) when many have changed, 16 MiB of them. */

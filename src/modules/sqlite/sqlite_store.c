@@ -269,6 +269,7 @@ static void free_store(idem__store *head) {
   sqlite_store *store = IDEM_CONTAINER(head, sqlite_store, head);
   pthread_mutex_lock(&store->lock);
   store->ending = true;
+  sqlite_file_leave(store);
   pthread_cond_signal(&store->work);
   pthread_mutex_unlock(&store->lock);
   pthread_join(store->writer, NULL);

@@ -92,6 +92,8 @@ typedef struct sqlite_store {
   /* The writer's alone. */
   sqlite3 *database;
   sqlite3_stmt *statements[SQL_STATEMENTS];
+  uint64_t busy_ms;       /* that another process may hold the file, */
+  uint64_t busy_since_ms; /* since then */
   sqlite_totals totals;
   bool current; /* the totals are the file's, if nobody else has written */
   bool alone;   /* nobody else has, when this transaction began, since news were last looked for */
@@ -120,6 +122,7 @@ typedef struct sqlite_store {
   bool ending;
   bool watched;                /* somebody wants to hear of others' changes */
   _Atomic uint64_t stopped_ms; /* tests stop the clock and move it; 0: it runs */
+  _Atomic uint64_t leaves_ms;  /* when nobody is waited for any more; 0: it is not about to go */
   pthread_t writer;
 } sqlite_store;
 
@@ -128,6 +131,8 @@ uint64_t sqlite_now_ms(sqlite_store *store);
 /* sqlite_file.c: the file and its statements. */
 bool sqlite_file_open(sqlite_store *store, const idem__sqlite_opts *opts, char *why, size_t size);
 void sqlite_file_close(sqlite_store *store);
+/* From any thread: it is about to go, and waits only for a moment more for who holds the file. */
+void sqlite_file_leave(sqlite_store *store);
 /* Ready to bind; it is reset by sqlite_done. */
 sqlite3_stmt *sqlite_use(sqlite_store *store, sqlite_statement which);
 /* One step: true, there is a row. A failure marks the store as broken. */

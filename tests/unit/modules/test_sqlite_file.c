@@ -1,11 +1,13 @@
 /* test_sqlite_file.c - the file of a SQLite store: it survives its process, is its owner's alone, is shared by several stores,
  * and one that cannot be used is refused with the reason. */
+#include "modules/sqlite/sqlite_store.h"
 #include "sqlite_folder.h"
 
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 static void what_was_answered_is_there_in_the_next_process(void **state) {
   char path[64], bytes[64];
@@ -244,6 +246,45 @@ static void a_file_that_another_holds_is_waited_for_and_given_up(void **state) {
   idem__store_unref(store);
 }
 
+/* The writer has it. */
+static bool is_taken(idem__store *head) {
+  sqlite_store *store = IDEM_CONTAINER(head, sqlite_store, head);
+  pthread_mutex_lock(&store->lock);
+  bool taken = store->count == 0;
+  pthread_mutex_unlock(&store->lock);
+  return taken;
+}
+
+static void note_status(const idem__store_answer *answer, void *user) {
+  *(idem_status *)user = answer->status;
+}
+
+/* A process that stops has a moment, not as long as it would wait otherwise. */
+static void a_store_that_ends_does_not_wait_for_who_holds_its_file(void **state) {
+  char path[64], why[256];
+  sqlite3 *database;
+  idem__store *store;
+  idem_status status = IDEM_OK;
+  (void)state;
+  name_file(path);
+  idem__sqlite_opts opts = {.path = path, .busy_ms = 600000};
+  assert_int_equal(module->open(&opts, &store, why, sizeof why), IDEM_OK);
+  assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(database, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+  store->kind->run(store, &(idem__store_op){.verb = IDEM__STORE_PUT,
+                                            .name = "a",
+                                            .name_len = 1,
+                                            .expect = IDEM__STORE_ABSENT,
+                                            .done = note_status,
+                                            .user = &status});
+  while (!is_taken(store)) sched_yield();
+  time_t began = time(NULL);
+  idem__store_unref(store);
+  assert_int_equal(status, IDEM_E_SYS);
+  assert_true(time(NULL) - began < 60);
+  sqlite3_close(database);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_was_answered_is_there_in_the_next_process),
@@ -254,6 +295,7 @@ int main(void) {
       cmocka_unit_test(what_is_no_store_is_refused_with_the_reason),
       cmocka_unit_test(two_stores_on_one_file_see_and_tell_each_other),
       cmocka_unit_test(a_file_that_another_holds_is_waited_for_and_given_up),
+      cmocka_unit_test(a_store_that_ends_does_not_wait_for_who_holds_its_file),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
