@@ -1,18 +1,21 @@
 /* session_change.c - what changes in a session: opening it, and what its client sets later. A change is made in
  * the image and written with the version it was made from; where another process was faster the record is
- * read again and the change made once more. The store answers now or later. */
+ * read again and the change made once more. A thread's own changes of one session are made one after the other.
+ * The store answers now or later. */
 #include "mcp_http.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define CHANGE_TRIES 16
-#define EVICTED 4     /* for one that comes, at most: a store may be full of something else */
-#define ID_TRIES 4096 /* for an id that lives beside another: a store has 64 places at most */
+#define CHANGES_WAITING 256 /* of one session, on one thread */
+#define EVICTED 4           /* for one that comes, at most: a store may be full of something else */
+#define ID_TRIES 4096       /* for an id that lives beside another: a store has 64 places at most */
 
 /* ------------------------------------------------------------------ changing */
 
 typedef struct changing {
+  idem_list link; /* in the session, guarded by the table's lock */
   idem_alloc alloc;
   idem__http_session *session; /* counted */
   idem__store_queue *queue;
@@ -20,24 +23,75 @@ typedef struct changing {
   idem__session_done done;
   void *user;
   unsigned tries;
+  bool in_line;
+  bool no_room;       /* in the store, which says nothing of what a session may have */
   idem_status status; /* why the record is read */
   idem__session_finding reading;
 } changing;
-
-/* A session that ended meanwhile needs no change any more. */
-static void end_change(changing *one, idem_status status) {
-  idem_alloc alloc = one->alloc;
-  idem__session_done done = one->done;
-  void *user = one->user;
-  idem__http_session_unref(one->session);
-  idem__free(&alloc, one);
-  if (done) done(status == IDEM_E_NOTFOUND ? IDEM_OK : status, user);
-}
 
 static void try_change(changing *one);
 
 static bool is_overtaken(idem_status status) {
   return status == IDEM_E_STATE || status == IDEM_E_EXISTS;
+}
+
+/* With the lock held: the first of this thread's, and how many there are. */
+static changing *first_of(const idem__http_session *session, const idem__store_queue *queue,
+                          size_t *count) {
+  changing *first = NULL;
+  *count = 0;
+  for (const idem_list *at = session->changes.next; at != &session->changes; at = at->next) {
+    changing *each = IDEM_CONTAINER(at, changing, link);
+    if (each->queue != queue) continue;
+    if (!first) first = each;
+    ++*count;
+  }
+  return first;
+}
+
+/* Gets in line; true: it is its turn. Where the store answers at once nobody waits. */
+static bool enter_line(changing *one, bool *full) {
+  idem__http_session *session = one->session;
+  size_t count;
+  *full = false;
+  if (!one->queue || session->table->store->kind->immediate) return true;
+  idem__session_table_lock(session->table);
+  const changing *first = first_of(session, one->queue, &count);
+  *full = count >= CHANGES_WAITING;
+  one->in_line = !*full;
+  if (one->in_line) idem_list_append(&session->changes, &one->link);
+  idem__session_table_unlock(session->table);
+  return !first && !*full;
+}
+
+/* Whose turn it is then; NULL: nobody's. */
+static changing *leave_line(changing *one) {
+  idem__http_session *session = one->session;
+  size_t count;
+  if (!one->in_line) return NULL;
+  idem__session_table_lock(session->table);
+  idem_list_remove(&one->link);
+  changing *next = first_of(session, one->queue, &count);
+  idem__session_table_unlock(session->table);
+  return next;
+}
+
+/* A session that ended meanwhile needs no change any more; one that was always overtaken may be tried again. Where the store does not
+ * answer, those behind do not wait for it one after the other. */
+static void end_change(changing *one, idem_status status) {
+  idem_alloc alloc = one->alloc;
+  idem__session_done done = one->done;
+  void *user = one->user;
+  bool away = idem__is_unknown(status) && one->in_line;
+  changing *next = leave_line(one);
+  idem__http_session_unref(one->session);
+  idem__free(&alloc, one);
+  if (is_overtaken(status)) status = IDEM_E_SYS;
+  if (done) done(status == IDEM_E_NOTFOUND ? IDEM_OK : status, user);
+  if (next && away)
+    end_change(next, status);
+  else if (next)
+    try_change(next);
 }
 
 /* The image is what the record says again. */
@@ -47,7 +101,7 @@ static void on_reloaded(idem__http_session *same, idem_status status, void *user
   if (same && is_overtaken(one->status) && ++one->tries < CHANGE_TRIES)
     try_change(one);
   else
-    end_change(one, same ? one->status : status);
+    end_change(one, !same ? status : one->no_room ? IDEM_E_SYS : one->status);
 }
 
 /* It was not written, or nobody knows: the image is not to be believed. */
@@ -68,6 +122,7 @@ static void on_put(const idem__store_answer *answer, void *user) {
   idem__http_session *session = one->session;
   idem__session_table_lock(session->table);
   session->busy--;
+  one->no_room = answer->status == IDEM_E_LIMIT;
   if (answer->status == IDEM_OK && answer->version > session->version)
     session->version = answer->version;
   idem__session_table_unlock(session->table);
@@ -124,7 +179,11 @@ void idem__http_session_change(idem__http_session *session, idem__store_queue *q
   one->change.uri = (const char *)(one + 1);
   memcpy(one->reading.id, session->id, IDEM__SESSION_ID);
   idem__http_session_ref(session);
-  try_change(one);
+  bool full;
+  if (enter_line(one, &full))
+    try_change(one);
+  else if (full)
+    end_change(one, IDEM_E_SYS);
 }
 
 /* ------------------------------------------------------------------- opening */

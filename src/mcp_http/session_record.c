@@ -19,6 +19,7 @@ idem__http_session *idem__http_session_new(idem__session_table *table, const cha
   idem_list_init(&session->idle);
   idem_list_init(&session->own_idle);
   idem_list_init(&session->doubt);
+  idem_list_init(&session->changes);
   idem__in_flight_init(session);
   idem_status status =
       idem__session_init(&session->legacy, &table->alloc, table->by_id.seed, revision, params);

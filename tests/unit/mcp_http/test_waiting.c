@@ -300,6 +300,65 @@ static void an_event_of_which_nobody_heard_is_kept_once(void **state) {
   assert_true(events >= 4);
 }
 
+/* ... of one session: none overtakes another, and none is refused for it. */
+static void subscriptions_at_once_are_all_made(void **state) {
+  enum { MANY = 60 };
+  (void)state;
+  world w;
+  mcp_web_conn conns[MANY];
+  char body[200], id[32];
+  open_world(&w, NULL);
+  later_store_hold(w.web.later, true);
+  for (int i = 0; i < MANY; i++) {
+    snprintf(body, sizeof body,
+             "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"resources/subscribe\",\"params\":{"
+             "\"uri\":\"x:%d\"}}",
+             100 + i, i);
+    mcp_web_connect(&w.web, &conns[i]);
+    mcp_web_send(&conns[i], "POST", "/mcp", w.session, body);
+  }
+  later_store_hold(w.web.later, false);
+  while (later_store_pump(w.web.later)) mcp_web_deliver(&w.web);
+  for (int i = 0; i < MANY; i++) {
+    mcp_web_settle(&conns[i]);
+    snprintf(id, sizeof id, "\"id\":%d,", 100 + i);
+    if (!strstr(conns[i].output, id) || !strstr(conns[i].output, "\"result\":{}"))
+      fail_msg("%d: %s", i, conns[i].output);
+    mcp_web_disconnect(&conns[i]);
+  }
+  expect_alive(&w);
+  mcp_web_close(&w.web);
+}
+
+/* Together, not one after the other; and with what they are to do. */
+static void subscriptions_at_once_are_refused_where_the_store_fails(void **state) {
+  enum { MANY = 8 };
+  (void)state;
+  world w;
+  mcp_web_conn conns[MANY];
+  char body[200];
+  open_world(&w, NULL);
+  for (int i = 0; i < MANY; i++) {
+    snprintf(body, sizeof body,
+             "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"resources/subscribe\",\"params\":{"
+             "\"uri\":\"x:%d\"}}",
+             100 + i, i);
+    mcp_web_connect(&w.web, &conns[i]);
+    mcp_web_send(&conns[i], "POST", "/mcp", w.session, body);
+    later_store_fail(w.web.later, i < MANY / 2 ? IDEM_OK : IDEM_E_LIMIT);
+  }
+  while (later_store_pump(w.web.later)) mcp_web_deliver(&w.web);
+  for (int i = 0; i < MANY; i++) {
+    mcp_web_settle(&conns[i]);
+    assert_null(strstr(conns[i].output, "Subscription failed"));
+    assert_non_null(strstr(conns[i].output, i == MANY - 1 ? " 503 " : "HTTP/1.1 "));
+    mcp_web_disconnect(&conns[i]);
+  }
+  later_store_fail(w.web.later, IDEM_OK);
+  expect_alive(&w);
+  mcp_web_close(&w.web);
+}
+
 static void no_more_wait_than_may(void **state) {
   (void)state;
   world w;
@@ -361,6 +420,8 @@ int main(void) {
       cmocka_unit_test(a_silent_store_ends_a_request_with_its_id),
       cmocka_unit_test(a_store_that_fails_is_told_apart_from_one_that_knows_nothing),
       cmocka_unit_test(an_event_of_which_nobody_heard_is_kept_once),
+      cmocka_unit_test(subscriptions_at_once_are_all_made),
+      cmocka_unit_test(subscriptions_at_once_are_refused_where_the_store_fails),
       cmocka_unit_test(no_more_wait_than_may),
       cmocka_unit_test(no_more_bytes_wait_than_may),
       cmocka_unit_test(a_server_that_stops_refuses_who_waits_with_its_id),
