@@ -324,6 +324,8 @@ struct idem__session_table {
   idem__store_watcher *watcher, *carried, *letters; /* of sessions; of what other processes send */
   idem__store_watcher *nodes;                       /* of those that leave */
   _Atomic uint64_t now_ms;                          /* the newest time anybody told */
+  _Atomic uint64_t
+      no_room_ms; /* when the log was told that there is none for one more session; 0: never */
   idem__lock lock;
   idem_map by_id;
   idem_list sessions;         /* all */

@@ -9,8 +9,9 @@
 
 #define CHANGE_TRIES 16
 #define CHANGES_WAITING 256 /* of one session, on one thread */
-#define EVICTED 4           /* for one that comes, at most: a store may be full of something else */
-#define ID_TRIES 4096       /* for an id that lives beside another: a store has 64 places at most */
+#define NO_ROOM_TOLD_MS 10000u
+#define EVICTED 4     /* for one that comes, at most: a store may be full of something else */
+#define ID_TRIES 4096 /* for an id that lives beside another: a store has 64 places at most */
 
 /* ------------------------------------------------------------------ changing */
 
@@ -271,14 +272,30 @@ static void make_sure(idem__session_opening *opening, idem_status status) {
   if (idem__is_unknown(status)) idem__http_session_end(opening->session);
 }
 
+/* Once in a while, for who asks is many. */
+static void tell_no_room(idem__session_table *table) {
+  uint64_t now = atomic_load(&table->now_ms), told = atomic_load(&table->no_room_ms);
+  if ((told && now < told + NO_ROOM_TOLD_MS) ||
+      !atomic_compare_exchange_strong(&table->no_room_ms, &told, now + 1))
+    return;
+  idem_logf(table->opts.server->opts.log, IDEM_LOG_WARN, "a session was refused", "%s",
+            "the store has no room for it");
+}
+
+static void refuse_opening(idem__session_opening *opening, idem_status status) {
+  if (status == IDEM_E_LIMIT) tell_no_room(opening->session->table);
+  end_opening(opening, NULL, status);
+}
+
 static void on_written(const idem__store_answer *answer, void *user) {
   idem__session_opening *opening = user;
   opening->session->version = answer->version;
   make_sure(opening, answer->status);
+  bool full = answer->status == IDEM_E_LIMIT && answer->number != IDEM__STORE_FULL_ELSE;
   if (answer->status == IDEM_OK)
     enter(opening);
-  else if (answer->status != IDEM_E_LIMIT || opening->evicted == EVICTED || !evict(opening))
-    end_opening(opening, NULL, answer->status);
+  else if (!full || opening->evicted == EVICTED || !evict(opening))
+    refuse_opening(opening, answer->status);
 }
 
 static void put_record(idem__session_opening *opening) {

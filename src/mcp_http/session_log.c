@@ -105,7 +105,7 @@ static void on_appended(const idem__store_answer *answer, void *user) {
   if (unknown)
     look_for_event(user);
   else
-    end_adding(user, (uint32_t)answer->number);
+    end_adding(user, answer->status == IDEM_OK ? (uint32_t)answer->number : 0);
 }
 
 /* `done` is called in any case. */

@@ -76,7 +76,7 @@ static void on_opened(idem__context *context, idem_status status, void *user) {
   context->revision = revision;
   if (status == IDEM_OK)
     answer_initialize(context);
-  else if (idem__is_unknown(status))
+  else if (idem__is_unknown(status) || status == IDEM_E_LIMIT)
     idem__refuse_unavailable(context);
   else
     idem_request_drop(context->request);

@@ -96,6 +96,14 @@ static void judge_store(idem__once *once) {
   idem__store_submit(once->server->store, once->worker->store_queue, &op, NULL);
 }
 
+static idem__once_refusal why_full(const idem__store_answer *answer) {
+  switch (answer->number) {
+  case IDEM__STORE_FULL_GROUP: return IDEM__ONCE_SHARE;
+  case IDEM__STORE_FULL_ELSE: return IDEM__ONCE_UNAVAILABLE;
+  default: return IDEM__ONCE_FULL;
+  }
+}
+
 static void on_taken(const idem__store_answer *answer, void *user) {
   idem__once *once = user;
   switch (answer->status) {
@@ -109,10 +117,7 @@ static void on_taken(const idem__store_answer *answer, void *user) {
   case IDEM_E_EXISTS:
   case IDEM_E_STATE: idem__once_look(once); return;
   case IDEM_E_NOTFOUND: take_gone(once); return;
-  case IDEM_E_LIMIT:
-    idem__once_settle(once, IDEM__ONCE_REFUSED,
-                      answer->number ? IDEM__ONCE_SHARE : IDEM__ONCE_FULL);
-    return;
+  case IDEM_E_LIMIT: idem__once_settle(once, IDEM__ONCE_REFUSED, why_full(answer)); return;
   case IDEM_E_NOMEM: idem__once_settle(once, IDEM__ONCE_REFUSED, IDEM__ONCE_UNAVAILABLE); return;
   default: idem__once_doubt(once);
   }

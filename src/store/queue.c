@@ -194,7 +194,8 @@ void idem__store_submit_later(idem__store *store, idem__store_queue *queue,
   idem__store_pending *pending = NULL;
   idem_status status = queue ? new_pending(queue, op, &pending) : IDEM_E_CLOSED;
   if (status != IDEM_OK) {
-    if (op->done) op->done(&(idem__store_answer){.status = status}, op->user);
+    idem__store_answer answer = {.status = status, .number = IDEM__STORE_FULL_ELSE};
+    if (op->done) op->done(&answer, op->user);
     return;
   }
   begin_waiting(queue, pending);

@@ -60,9 +60,14 @@ typedef enum idem__store_verb {
 
 /* What an operation came to. `bytes` are the store's until the function returns.
  * OK; NOTFOUND: no such record; EXISTS: it was to be absent; STATE: its version is another, which
- * `version` tells; LIMIT: the space, the store, or the queue is full, or (`number` is 1) the group; INVAL: no such name or space;
+ * `version` tells; LIMIT: there is no room, and `number` says why (IDEM__STORE_FULL_...); INVAL: no such name or space;
  * NOMEM; from a store that answers later also SYS, TIMEOUT and CLOSED (nobody waits any more): then it
  * is not known whether it happened. */
+#define IDEM__STORE_FULL_SPACE                                                                     \
+  0u /* the space, or the store, has as much as it may: what goes makes room */
+#define IDEM__STORE_FULL_GROUP 1u
+#define IDEM__STORE_FULL_ELSE                                                                      \
+  2u /* a queue is full, or who keeps it all is, of whatever: later there may be room */
 typedef struct idem__store_answer {
   idem_status status;
   uint64_t version;

@@ -263,6 +263,31 @@ static void while_redis_is_away_who_needs_it_is_refused(void **state) {
   end_world(&in);
 }
 
+/* Of whatever: who comes is told to come again, and nobody's session ends for it. */
+static void a_full_redis_refuses_who_comes_and_keeps_who_is_there(void **state) {
+  (void)state;
+  char session[80];
+  world in;
+  make_world(&in, NULL);
+  node self = start(&in, in.store);
+  open_session(&self, session);
+  assert_string_equal(redis_server_ask(&in.redis, "CONFIG SET maxmemory 1"), "+OK");
+  for (int i = 0; i < 3; i++) {
+    const char *refused = node_post(
+        &self, NULL,
+        "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+        "\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}");
+    expect_in(refused, " 503 ");
+    expect_in(refused, "Retry-After:");
+    expect_in(refused, "\"reason\":\"unavailable\"");
+  }
+  expect_in(child_line_with(self.server.err, "a session was refused"), "no room");
+  assert_string_equal(redis_server_ask(&in.redis, "CONFIG SET maxmemory 0"), "+OK");
+  expect_served(&self, session);
+  node_stop(&self, SIGTERM);
+  end_world(&in);
+}
+
 /* --------------------------------------------------------------------- refusals */
 
 static void expect_refused(const world *in, const char *store, const char *reason) {
@@ -406,6 +431,7 @@ int main(void) {
       cmocka_unit_test(a_store_in_a_cluster_is_on_every_primary),
       cmocka_unit_test(redis_behind_tls_must_show_its_certificate),
       cmocka_unit_test(while_redis_is_away_who_needs_it_is_refused),
+      cmocka_unit_test(a_full_redis_refuses_who_comes_and_keeps_who_is_there),
       cmocka_unit_test(a_store_that_cannot_be_is_refused_with_the_reason),
       cmocka_unit_test(no_program_reads_the_password),
   };

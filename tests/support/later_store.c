@@ -96,8 +96,8 @@ static asked *take_any(later_store *later) {
 }
 
 static void end(asked *question, idem_status status) {
-  if (question->op.done)
-    question->op.done(&(idem__store_answer){.status = status}, question->op.user);
+  idem__store_answer failed = {.status = status, .number = IDEM__STORE_FULL_ELSE};
+  if (question->op.done) question->op.done(&failed, question->op.user);
   free(question);
 }
 

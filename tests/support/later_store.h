@@ -19,7 +19,8 @@ bool later_store_pump(idem__store *store);
 size_t later_store_waiting(idem__store *store);
 /* Until it is given up again nothing happens. */
 void later_store_hold(idem__store *store, bool hold);
-/* Answers, with that status, what is asked from now on, without its having happened; OK: as ever. */
+/* Answers, with that status, what is asked from now on, without its having happened; OK: as ever. LIMIT: it has no room for whatever else it
+ * keeps. */
 void later_store_fail(idem__store *store, idem_status status);
 /* ... and the same of what has happened: the answer is lost. */
 void later_store_lose(idem__store *store, idem_status status);

@@ -34,7 +34,8 @@ static bool is_valid(const idem__store_op *op) {
 
 static void refuse(redis_store *store, const idem__store_op *op, idem_status status) {
   atomic_fetch_add(&store->refused, 1);
-  if (op->done) op->done(&(idem__store_answer){.status = status}, op->user);
+  idem__store_answer answer = {.status = status, .number = IDEM__STORE_FULL_ELSE};
+  if (op->done) op->done(&answer, op->user);
 }
 
 /* LIMIT: there is no room. SYS: Redis is away. */

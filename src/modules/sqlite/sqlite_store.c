@@ -70,7 +70,8 @@ static void job_answer(sqlite_job *job) {
 }
 
 static void refuse(const idem__store_op *op, idem_status status) {
-  if (op->done) op->done(&(idem__store_answer){.status = status}, op->user);
+  idem__store_answer answer = {.status = status, .number = IDEM__STORE_FULL_ELSE};
+  if (op->done) op->done(&answer, op->user);
 }
 
 static bool enqueue(sqlite_store *store, sqlite_job *job) {

@@ -359,6 +359,29 @@ static void subscriptions_at_once_are_refused_where_the_store_fails(void **state
   mcp_web_close(&w.web);
 }
 
+/* Of something else: no session ends for that, and who comes is told to come again. */
+static void a_store_without_room_costs_nobody_a_session(void **state) {
+  enum { MANY = 6 };
+  static const later_store_opts later = {.seed = 3};
+  char sessions[MANY][128];
+  mcp_web web;
+  (void)state;
+  mcp_web_open(&web, &(mcp_web_opts){.later = &later});
+  for (int i = 0; i < MANY; i++) mcp_web_hello(&web, "", sessions[i]);
+  later_store_fail(web.later, IDEM_E_LIMIT);
+  for (int i = 0; i < 3; i++) {
+    char *answer = mcp_web_ask(&web, "POST", "/mcp", "", HELLO);
+    assert_non_null(strstr(answer, "\r\nRetry-After: "));
+    assert_non_null(strstr(answer, "\"reason\":\"unavailable\""));
+    assert_non_null(strstr(answer, "\"id\":41,"));
+    mcp_web_expect(answer, "503 Service Unavailable");
+  }
+  later_store_fail(web.later, IDEM_OK);
+  for (int i = 0; i < MANY; i++)
+    mcp_web_expect(mcp_web_ask(&web, "POST", "/mcp", sessions[i], PING), "\"result\":{}");
+  mcp_web_close(&web);
+}
+
 static void no_more_wait_than_may(void **state) {
   (void)state;
   world w;
@@ -422,6 +445,7 @@ int main(void) {
       cmocka_unit_test(an_event_of_which_nobody_heard_is_kept_once),
       cmocka_unit_test(subscriptions_at_once_are_all_made),
       cmocka_unit_test(subscriptions_at_once_are_refused_where_the_store_fails),
+      cmocka_unit_test(a_store_without_room_costs_nobody_a_session),
       cmocka_unit_test(no_more_wait_than_may),
       cmocka_unit_test(no_more_bytes_wait_than_may),
       cmocka_unit_test(a_server_that_stops_refuses_who_waits_with_its_id),

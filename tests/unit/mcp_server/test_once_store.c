@@ -44,14 +44,13 @@ static void pump(node *self) {
     idem__store_queue_run(self->server->own_worker->store_queue);
 }
 
-static void what_the_store_did_not_take_is_told_when_it_has(void **state) {
+static void play_not_taken(idem_status says) {
   node self;
-  (void)state;
   open_node(&self, later(in_memory()), run_keep);
   assert_string_equal(mcp_peer_ask(&self.peer, "tools/call", KEYED("t")), "");
   pump(&self);
   assert_int_equal(self.tool.runs, 1);
-  later_store_fail(self.store, IDEM_E_SYS);
+  later_store_fail(self.store, says);
   idem_tool_text(self.tool.kept, "it ran", 6);
   pump(&self);
   expect_in(mcp_peer_more(&self.peer),
@@ -67,6 +66,17 @@ static void what_the_store_did_not_take_is_told_when_it_has(void **state) {
   expect_in(mcp_peer_more(&self.peer), "it ran");
   assert_int_equal(self.tool.runs, 1);
   close_node(&self);
+}
+
+static void what_the_store_did_not_take_is_told_when_it_has(void **state) {
+  (void)state;
+  play_not_taken(IDEM_E_SYS);
+}
+
+/* That it has none says nothing of the answer's size. */
+static void what_a_store_without_room_did_not_take_is_told_when_it_has(void **state) {
+  (void)state;
+  play_not_taken(IDEM_E_LIMIT);
 }
 
 static void a_store_that_does_not_answer_refuses_calls_with_keys_alone(void **state) {
@@ -178,6 +188,7 @@ static void a_store_that_does_not_answer_is_told_of_until_it_does(void **state) 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_the_store_did_not_take_is_told_when_it_has),
+      cmocka_unit_test(what_a_store_without_room_did_not_take_is_told_when_it_has),
       cmocka_unit_test(a_store_that_does_not_answer_refuses_calls_with_keys_alone),
       cmocka_unit_test(a_key_that_may_be_ours_is_given_back),
       cmocka_unit_test(who_leaves_while_its_task_begins_finds_it_again),

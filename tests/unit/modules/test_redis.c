@@ -171,7 +171,9 @@ static void a_full_redis_is_a_full_store(void **state) {
   assert_int_equal(put(store, "a", "one", IDEM__STORE_ABSENT).status, IDEM_OK);
   assert_string_equal(redis_server_ask(&server, "CONFIG SET maxmemory 1"), "+OK");
   idem__store_op op = {.verb = IDEM__STORE_PUT, .name = "b", .bytes = large, .len = sizeof large};
-  assert_int_equal(ask(store, op, NULL).status, IDEM_E_LIMIT);
+  idem__store_answer full = ask(store, op, NULL);
+  assert_int_equal(full.status, IDEM_E_LIMIT);
+  assert_int_equal(full.number, IDEM__STORE_FULL_ELSE);
   assert_int_equal(get(store, "a", NULL).status, IDEM_OK);
   idem__store_op remove = {.verb = IDEM__STORE_REMOVE, .name = "a", .expect = IDEM__STORE_ANY};
   assert_int_equal(ask(store, remove, NULL).status, IDEM_OK);
