@@ -367,7 +367,7 @@ static bool belongs(const idem__mcp_serving *serving, idem__message_kind kind) {
 static const idem__http_refusal owner_gone = {.status = 409,
                                               .reason = "owner-gone",
                                               .cause = "the process that asked this has ended",
-                                              .hint = "the process that asked this has ended"};
+                                              .hint = "call again: nobody waits for this answer"};
 
 static uint16_t silent_status(void *at, idem__message_kind kind) {
   const idem__mcp_serving *serving = at;

@@ -46,7 +46,7 @@ static bool read_secret(const char *path, char *secret, size_t size, char *why, 
   while (!fault && len > 0 && (secret[len - 1] == '\n' || secret[len - 1] == '\r')) len--;
   if (!fault && (len <= 0 || memchr(secret, 0, (size_t)len))) fault = "there is no password in it";
   secret[fault ? 0 : len] = 0;
-  if (fault) snprintf(why, why_size, "the file of password_file: %s", fault);
+  if (fault) snprintf(why, why_size, "what password_file names cannot be used: %s", fault);
   return !fault;
 }
 
@@ -153,14 +153,16 @@ static idem_status read_options(const parsing *self, const char *text) {
 
 /* ------------------------------------------------------------------- where */
 
+/* Nothing in these looks like a secret to who writes the log: names alone, without = or : behind them. */
+#define WHERE "in a file or a variable that the option password_file or password_env names"
+static const char in_url[] = "a password does not belong in a URL, which others see, but " WHERE;
+
 /* "USER@"; a password beside it is refused before anything repeats it. */
 static idem_status read_user(const parsing *self, const char **text, size_t *len) {
   const char *at = memchr(*text, '@', *len);
   if (!at) return IDEM_OK;
   size_t user = (size_t)(at - *text);
-  if (memchr(*text, ':', user))
-    return refuse(self, "a password does not belong in a URL, which others see: "
-                        "?password_file=PATH or ?password_env=NAME");
+  if (memchr(*text, ':', user)) return refuse(self, in_url);
   if (!copy(self->url->user, sizeof self->url->user, *text, user))
     return refuse(self, "the user's name is missing or too long");
   *text += user + 1;
@@ -192,9 +194,7 @@ static idem_status read_network(const parsing *self, const char *text, size_t le
   const char *slash = memchr(text, '/', len);
   size_t authority = slash ? (size_t)(slash - text) : len;
   size_t rest = slash ? len - authority - 1 : 0;
-  if (memchr(text, '@', len) && !memchr(text, '@', authority))
-    return refuse(self, "a password does not belong in a URL, which others see: "
-                        "?password_file=PATH or ?password_env=NAME");
+  if (memchr(text, '@', len) && !memchr(text, '@', authority)) return refuse(self, in_url);
   idem_status status = read_user(self, &text, &authority);
   if (status == IDEM_OK) status = read_host(self, text, authority);
   if (status == IDEM_OK && rest) status = read_database(self, slash + 1, rest);
@@ -222,7 +222,7 @@ idem_status idem__redis_url_parse(const char *text, idem__redis_url *url, char *
   idem_status status = network ? read_network(&self, place, len) : read_socket(&self, place, len);
   if (status == IDEM_OK && place[len]) status = read_options(&self, place + len + 1);
   if (status == IDEM_OK && url->user[0] && !url->password[0])
-    status = refuse(&self, "a user has a password: ?password_file=PATH or ?password_env=NAME");
+    status = refuse(&self, "a user has a password, " WHERE);
   if (status != IDEM_OK) explicit_bzero(url->password, sizeof url->password);
   return status;
 }

@@ -305,6 +305,9 @@ static void a_store_that_cannot_be_is_refused_with_the_reason(void **state) {
   make_world(&in, NULL);
   expect_refused(&in, "redis+unix:/nowhere/at/all", "No such file");
   expect_refused(&in, "redis://user:secret@127.0.0.1", "does not belong in a URL");
+  expect_refused(&in, "redis://user@127.0.0.1", "password_file or password_env names");
+  expect_refused(&in, "redis://127.0.0.1?password_file=/nowhere",
+                 "used: No such file or directory");
   expect_refused(&in, "redis://127.0.0.1/x", "a database is a number");
   snprintf(text, sizeof text, "127.0.0.1:%u", redis_server_free_port());
   char url[300];
