@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define WAIT_S 10 /* for a store that answers later, before serving */
-#define LEAVE_S 1 /* ... and after it */
+#define WAIT_MS 10000u /* for a store that answers later, before serving */
+#define LEAVE_MS 250u  /* ... and after it, when all the grace may be over */
 
 /* ---------------------------------------------------------------- opening */
 
@@ -99,7 +99,7 @@ static question *new_question(void) {
   return self;
 }
 
-static idem_status ask(idem__store *store, idem__store_op op, time_t wait_s, uint8_t *key) {
+static idem_status ask(idem__store *store, idem__store_op op, unsigned wait_ms, uint8_t *key) {
   question *self = new_question();
   if (!self) return IDEM_E_NOMEM;
   op.done = on_answer;
@@ -107,7 +107,9 @@ static idem_status ask(idem__store *store, idem__store_op op, time_t wait_s, uin
   idem__store_run(store, &op);
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += wait_s;
+  until.tv_sec += wait_ms / 1000;
+  until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+  if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
   pthread_mutex_lock(&self->lock);
   while (!self->there && pthread_cond_timedwait(&self->answered, &self->lock, &until) == 0)
     continue;
@@ -124,9 +126,9 @@ static idem_status share_identity(idem_server *server, idem__store *store) {
   idem__store_op op = idem__identity_op(IDEM__STORE_PUT);
   op.bytes = secret;
   op.len = sizeof secret;
-  idem_status status = ask(store, op, WAIT_S, NULL);
+  idem_status status = ask(store, op, WAIT_MS, NULL);
   op.verb = IDEM__STORE_GET;
-  if (status == IDEM_E_EXISTS) status = ask(store, op, WAIT_S, secret);
+  if (status == IDEM_E_EXISTS) status = ask(store, op, WAIT_MS, secret);
   if (status == IDEM_OK) idem__identity_share(server, secret);
   return status;
 }
@@ -135,7 +137,7 @@ static idem_status share_identity(idem_server *server, idem__store *store) {
 
 /* How many parts it has is written in the first: whoever is the first of all to come writes it. */
 static idem_status count_parts(opened *self, unsigned *parts) {
-  idem_status status = ask(self->store, idem__identity_op(IDEM__STORE_GET), WAIT_S, NULL);
+  idem_status status = ask(self->store, idem__identity_op(IDEM__STORE_GET), WAIT_MS, NULL);
   *parts = idem__redis_parts(self->carrier);
   if (*parts) return IDEM_OK;
   idem__redis_why(self->carrier, self->why, sizeof self->why);
@@ -176,7 +178,7 @@ static idem_status await_node(idem_server *server) {
   idem__store_op op;
   if (!idem__node_leave_op(server, &op)) return IDEM_OK;
   op.verb = IDEM__STORE_GET;
-  return ask(server->store, op, WAIT_S, NULL);
+  return ask(server->store, op, WAIT_MS, NULL);
 }
 
 static bool see_none(const idem__store_item *item, void *user) {
@@ -189,7 +191,7 @@ static idem_status await_parts(idem__store *store) {
   idem__store_op op = {.verb = IDEM__STORE_LIST, .space = IDEM__STORE_NODES, .limit = 1};
   op.each = see_none;
   if (!store->kind->part) return IDEM_OK;
-  idem_status status = ask(store, op, WAIT_S, NULL);
+  idem_status status = ask(store, op, WAIT_MS, NULL);
   return store->kind->reaches(store) ? IDEM_OK : status == IDEM_OK ? IDEM_E_SYS : status;
 }
 
@@ -236,5 +238,5 @@ void idem__store_leave(const idem_serve_opts *opts) {
   idem__store_op op;
   const char *name = opts->server ? idem__server_store_name(opts->server) : NULL;
   if (!name || opts->server->store->kind->immediate) return;
-  if (idem__node_leave_op(opts->server, &op)) (void)ask(opts->server->store, op, LEAVE_S, NULL);
+  if (idem__node_leave_op(opts->server, &op)) (void)ask(opts->server->store, op, LEAVE_MS, NULL);
 }

@@ -15,7 +15,7 @@
 #define UNLISTED "4"       /* IDEM__STORE_ONCE */
 _Static_assert(IDEM__STORE_ONCE == 4, "keys are what is not listed");
 #define FORMAT "4"      /* user_version */
-#define LEAVING_MS 200u /* that a store which is about to go waits for who holds the file */
+#define LEAVING_MS 100u /* that a store which is about to go waits for who holds the file */
 
 /* `room` is left in a row for a value that is to grow, so that the rows behind it stay where they are. `groups` has how many records each group has that has a name. Keys are made by the thousand and never listed by group, so
  * by_birth leaves them out. A row of `news` has all changes of one transaction; its id is a tick of the file's clock. */
