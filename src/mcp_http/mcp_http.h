@@ -64,7 +64,7 @@ typedef struct idem__sse_message {
   idem__view key;     /* of its header, as it stands there; absent: none */
   idem__view body;
 } idem__sse_message;
-uint16_t idem__sse_post(idem__mcp_endpoint *endpoint, const idem__sse_message *message);
+uint16_t idem__sse_post(idem__mcp_endpoint *endpoint, const idem__sse_message *sent);
 /* carry.c: as a letter's text. */
 idem_status idem__carry_sse_write(idem_buf *out, const idem__sse_message *message);
 /* Frees the streams that have ended, or all. */
