@@ -335,7 +335,7 @@ static size_t cost_of_answer(world *in, const char *expected) {
   size_t asked = 0;
   mcp_web_conn conn;
   snprintf(body, sizeof body, "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"result\":{}}",
-           (0xabcdefull << 28) + 1);
+           (0xabcdefULL << 28) + 1);
   later_store_hold(in->other.later, true);
   mcp_web_connect(&in->other, &conn);
   mcp_web_send(&conn, "POST", "/mcp", in->session, body);
