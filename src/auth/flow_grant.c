@@ -426,7 +426,8 @@ void flow_device_poll(idem__auth_flow *flow) {
   flow->redo = flow_device_poll;
   form->len = 0;
   if (add(flow, form, "grant_type", GRANT_PREFIX "device_code") &&
-      add(flow, form, "device_code", flow->texts[TEXT_DEVICE_CODE]) && flow_add_client(flow))
+      add(flow, form, "device_code", flow->texts[TEXT_DEVICE_CODE]) &&
+      add(flow, form, "resource", flow->texts[TEXT_RESOURCE]) && flow_add_client(flow))
     flow_post(flow, FLOW_DEVICE_POLL, flow->server.token_endpoint);
 }
 

@@ -349,7 +349,7 @@ static void a_device_waits_for_its_person(void **state) {
   answer(flow, AS "/token", 400, "{\"error\":\"slow_down\"}");
   assert_int_equal(idem__auth_step_of(flow)->wait_ms, 7000);
   idem__auth_waited(flow);
-  expect_form(flow, "device_code=D&client_id=tv");
+  expect_form(flow, "device_code=D&resource=https%3A%2F%2Fmcp.example%2Fmcp&client_id=tv");
   take_token(flow);
   refuse_with(flow, 401, "", true);
   idem__auth_flow_free(flow);
