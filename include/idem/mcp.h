@@ -221,8 +221,9 @@ typedef struct idem_resource {
   const char *icons;       /* JSON array */
   const char *meta;        /* JSON object */
   int64_t size;            /* bytes; 0: not told */
-  uint64_t ttl_ms;    /* how long what it holds may be cached (2026-07-28); 0: as the server says */
-  bool cache_private; /* ... by who asked alone, also where the server says "public" */
+  uint64_t ttl_ms; /* how long what it holds may be cached (2026-07-28); 0: as the server says */
+  bool
+      cache_private; /* ... by who asked alone, also where the server says "public"; so it is with scopes */
   bool is_template;
   idem_resource_fn fn;
   void *user;

@@ -143,7 +143,8 @@ static idem_status end_contents(idem__result *result) {
   const idem__context *context = result->context;
   const idem__resource_entry *resource = context->resource;
   uint64_t ttl_ms = resource->ttl_ms ? resource->ttl_ms : context->server->opts.read_ttl_ms;
-  idem__result_cacheable(result, ttl_ms, resource->cache_private);
+  idem__result_cacheable(result, ttl_ms,
+                         resource->cache_private || idem__scope_keeps(context, &resource->head));
   return idem__result_end(result, NULL);
 }
 

@@ -106,16 +106,57 @@ static bool has_ended(const idem__context *context) {
   return now_ms && now_ms / 1000 >= context->grant->ends_s;
 }
 
-bool idem__scope_pass(idem__context *context, const idem__mcp_peer *peer) {
+/* What a request names, which may need scopes, too; NULL: nothing that is served. */
+static const idem__entry *named_entry(const idem__context *context, const char *method) {
+  const idem__registry *registry = context->lists->registry;
+  bool resource = strncmp(method, "resources/", 10) == 0;
+  yyjson_val *value = yyjson_obj_get(context->params, resource ? "uri" : "name");
+  const char *name = yyjson_get_str(value);
+  size_t len = yyjson_get_len(value);
+  if (!name) return NULL;
+  if (resource) {
+    const idem__resource_entry *entry = idem__registry_resource(registry, name, len);
+    return entry ? &entry->head : NULL;
+  }
+  if (strcmp(method, "prompts/get") == 0) {
+    const idem__prompt_entry *entry = idem__registry_prompt(registry, name, len);
+    return entry ? &entry->head : NULL;
+  }
+  const idem__tool_entry *entry =
+      strcmp(method, "tools/call") == 0 ? idem__registry_tool(registry, name, len) : NULL;
+  return entry ? &entry->head : NULL;
+}
+
+/* Of the method and of what it is to do it with, in one: who had to ask for the one and then for the other would be asked twice. */
+static void refuse_method(idem__context *context, const method_scopes *method) {
+  const idem__entry *entry = named_entry(context, method->name);
+  const char *more = entry && entry->scopes ? entry->scopes : "";
+  idem_buf all;
+  idem_buf_init(&all, &context->worker->alloc, 2 * IDEM__SCOPE_BYTES);
+  idem_status status = idem__scope_add(&all, method->scopes, strlen(method->scopes));
+  if (status == IDEM_OK) status = idem__scope_add(&all, more, strlen(more));
+  refuse(context, status == IDEM_OK ? all.data : method->scopes, method->name);
+  idem_buf_deinit(&all);
+}
+
+static const method_scopes *scopes_of_method(const idem__context *context) {
   size_t len;
+  if (!context->server->method_scopes.count) return NULL;
+  const char *name = idem__request_name(context->request, &len);
+  return idem_map_get(&context->server->method_scopes, name, len);
+}
+
+bool idem__scope_pass(idem__context *context, const idem__mcp_peer *peer) {
   if (!context->grant) return true;
   if (!peer->edge && has_ended(context)) return refuse_ended(context);
-  if (!context->server->method_scopes.count) return true;
-  const char *name = idem__request_name(context->request, &len);
-  const method_scopes *method = idem_map_get(&context->server->method_scopes, name, len);
+  const method_scopes *method = scopes_of_method(context);
   if (!method || idem__scope_covers(context->grant->scope, method->scopes)) return true;
-  refuse(context, method->scopes, method->name);
+  refuse_method(context, method);
   return false;
+}
+
+bool idem__scope_keeps(const idem__context *context, const idem__entry *entry) {
+  return entry->scopes || scopes_of_method(context);
 }
 
 /* -------------------------------------------------------------- who is asking */

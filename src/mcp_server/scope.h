@@ -13,7 +13,9 @@ void idem__scopes_free(idem_server *server);
 bool idem__scope_pass(idem__context *context, const idem__mcp_peer *peer);
 /* Whether the caller may use, and so see, an entry. */
 bool idem__scope_may_use(const idem__context *context, const idem__entry *entry);
-/* The same, and who may not is refused. */
+/* Whether what a request is given of it is not for everybody: it, or the method, needs scopes. */
+bool idem__scope_keeps(const idem__context *context, const idem__entry *entry);
+/* As idem__scope_may_use, and who may not is refused. */
 bool idem__scope_admit(idem__context *context, const idem__entry *entry);
 
 #endif

@@ -178,6 +178,60 @@ static void a_method_may_need_scopes_too(void **state) {
   close_world(&w);
 }
 
+/* Who is told of one need after the other has a person asked twice. */
+static void what_a_method_and_its_object_need_is_said_together(void **state) {
+  (void)state;
+  static const struct {
+    const char *method, *name, *body, *needed;
+  } cases[] = {
+      {"prompts/get", "secret_prompt", ASK("prompts/get", "\"name\":\"secret_prompt\","),
+       "m admin"},
+      {"tools/call", "secret_tool", ASK("tools/call", "\"name\":\"secret_tool\","),
+       "m admin files:read"},
+      {"resources/read", "y://secret/1", ASK("resources/read", "\"uri\":\"y://secret/1\","),
+       "m admin"},
+      {"prompts/get", "open_prompt", ASK("prompts/get", "\"name\":\"open_prompt\","), "m"},
+      {"prompts/get", "nobody", ASK("prompts/get", "\"name\":\"nobody\","), "m"},
+  };
+  world w;
+  outcome out;
+  char token[TOKEN], all[64];
+  open_world(&w);
+  fill(&w);
+  for (size_t i = 0; i < 3; i++)
+    assert_int_equal(idem_server_require_scopes(w.server, cases[i].method, "m"), IDEM_OK);
+  snprintf(token, sizeof token, "%s", token_of(&w, &w.keys[0], ",\"scope\":\"mail\""));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    ask(&w, token, cases[i].method, cases[i].name, cases[i].body, &out);
+    snprintf(all, sizeof all, "mail %s", cases[i].needed);
+    expect_refusal(&out, cases[i].needed, all);
+  }
+  close_world(&w);
+}
+
+/* What not everybody may read, nobody is to keep for everybody. */
+static void what_needs_scopes_is_cached_for_its_reader_alone(void **state) {
+  (void)state;
+  static const char *const uris[] = {"x://open", "x://secret", "y://secret/1"};
+  world w;
+  outcome out;
+  char token[TOKEN], body[512];
+  open_world(&w);
+  fill(&w);
+  snprintf(token, sizeof token, "%s", token_of(&w, &w.keys[0], ",\"scope\":\"admin m\""));
+  for (size_t i = 0; i < 4; i++) {
+    const char *uri = uris[i % 3];
+    if (i == 3)
+      assert_int_equal(idem_server_require_scopes(w.server, "resources/read", "m"), IDEM_OK);
+    snprintf(body, sizeof body, ASK("resources/read", "\"uri\":\"%s\","), uri);
+    ask(&w, token, "resources/read", uri, body, &out);
+    assert_int_equal(out.status, 200);
+    if (!strstr(out.body, i ? "\"cacheScope\":\"private\"" : "\"cacheScope\":\"public\""))
+      fail_msg("%s: %s", uri, out.body);
+  }
+  close_world(&w);
+}
+
 static void bearers_of_the_operators_token_may_do_everything(void **state) {
   (void)state;
   static const char *const tokens[] = {"operator-token", NULL};
@@ -291,6 +345,8 @@ int main(void) {
       cmocka_unit_test(a_token_that_reaches_it_may_and_its_claims_are_the_handlers),
       cmocka_unit_test(lists_show_what_the_caller_may_use),
       cmocka_unit_test(a_method_may_need_scopes_too),
+      cmocka_unit_test(what_a_method_and_its_object_need_is_said_together),
+      cmocka_unit_test(what_needs_scopes_is_cached_for_its_reader_alone),
       cmocka_unit_test(bearers_of_the_operators_token_may_do_everything),
       cmocka_unit_test(a_session_is_its_principals_alone_whatever_token_shows_it),
       cmocka_unit_test(a_batch_says_which_of_its_calls_lacks_a_scope),
